@@ -6,22 +6,30 @@
 
 mod bindings;
 mod budget;
+mod chrome;
 mod compiled_graph;
 mod elem;
+mod find_nan;
 mod fresh;
+mod gradcheck;
 mod handle;
 mod human;
+pub(crate) mod markup;
+mod memory_map;
+pub(crate) mod page;
 mod plan_report;
 mod precision;
 mod program;
 mod runner;
 mod start_values;
 mod threads;
+mod trace_table;
 mod tracer;
 
 pub use bindings::{Binding, Role};
 pub use budget::Budget;
 pub use elem::Elem;
+pub use gradcheck::{GradientCheck, GradientReport, LeafGradient, RulesAgreement, check_gradients};
 pub use handle::Handle;
 pub use human::human;
 pub use plan_report::{BufferReport, PlanReport, Recomputed};
@@ -37,6 +45,7 @@ use crate::sched::exec::Exec;
 use crate::sched::tape::Tapes;
 use crate::sched::{modelled_time, schedule_with_red_zones, share};
 use compiled_graph::{CompiledGraph, compilable_graph};
+use find_nan::NanFinder;
 use program::{Parts, ProgramOrigin};
 use runner::Runner;
 use std::time::{Duration, Instant};
@@ -48,6 +57,7 @@ pub struct Session {
     threads: usize,
     optimise: bool,
     poison: bool,
+    find_nan: bool,
     share: bool,
     budget: Option<usize>,
     precision: Precisions,
@@ -59,6 +69,7 @@ impl Default for Session {
             threads: 1,
             optimise: true,
             poison: false,
+            find_nan: false,
             share: false,
             budget: None,
             precision: Precisions::default(),
@@ -124,7 +135,10 @@ impl Session {
         let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
         let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
         let runner = Runner::new(exec, self.poison)?;
-        Program::new(g, ready.scheduled, Parts { runner, origins, tracer, report })
+        let watched = self.find_nan.then(|| ready.scheduled.plan.clone());
+        let mut p = Program::new(g, ready.scheduled, Parts { runner, origins, tracer, report })?;
+        p.finder = watched.map(|plan| Box::new(NanFinder::new(&g, &plan, &p.bindings)));
+        Ok(p)
     }
 
     /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
@@ -135,7 +149,7 @@ impl Session {
     fn compile_graph(&self, g: Graph<'_>) -> Result<(CompiledGraph, PlanReport)> {
         let start = Instant::now();
         let mut ready = match self.budget {
-            None => CompiledGraph::new(compilable_graph(g, self.optimise)?, self)?,
+            None => CompiledGraph::new(compilable_graph(g, self.runs_all_passes())?, self)?,
             Some(bytes) => budget::fit_budget(g, self, bytes)?,
         };
         if self.poison {

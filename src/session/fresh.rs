@@ -9,6 +9,8 @@ use crate::nodes::Init;
 
 /// See the file's head.
 pub struct Fresh {
+    /// Of each binding: whether a step reads it.
+    read: Vec<bool>,
     /// Of each binding: whether it was initialised, loaded or written.
     set: Vec<bool>,
     /// Of each binding: whether a step needs it set.
@@ -28,7 +30,7 @@ impl Fresh {
         };
         let needed: Vec<bool> = bindings.iter().zip(read).map(|(b, &read)| read && b.bytes > 0 && needs(b)).collect();
         let missing = needed.iter().filter(|n| **n).count();
-        Fresh { set: vec![false; bindings.len()], needed, missing }
+        Fresh { read: read.to_vec(), set: vec![false; bindings.len()], needed, missing }
     }
 
     /// Binding `i` was written.
@@ -38,6 +40,11 @@ impl Fresh {
             self.set[i] = true;
             self.missing -= usize::from(self.needed[i]);
         }
+    }
+
+    /// Whether a step reads binding `i`.
+    pub fn is_read(&self, i: usize) -> bool {
+        self.read[i]
     }
 
     /// Whether binding `i` was written.

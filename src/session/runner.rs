@@ -6,6 +6,7 @@ use super::tracer::Tracer;
 use crate::arena::tensor::TensorArena;
 use crate::error::Result;
 use crate::sched::exec::{Exec, Stop, ThreadState};
+use crate::sched::nonfinite::{NonfiniteFindings, WatchedCall};
 use crate::sched::team::Team;
 use std::time::Instant;
 
@@ -43,6 +44,28 @@ impl Runner {
             Runner::Solo(exec, state) => exec.step(arena, state),
             Runner::Poisoned(exec, state) => exec.step_poisoned(arena, state),
             Runner::Team(team) => team.step(arena),
+        }
+    }
+
+    /// Runs a step and tells in `found` which instruction made a NaN or an infinity; `calls` says what to scan. Only
+    /// for programs on one thread.
+    pub fn step_watched(
+        &mut self,
+        arena: &mut TensorArena,
+        calls: &[WatchedCall],
+        found: &mut NonfiniteFindings,
+    ) -> Result<(), Stop> {
+        match self {
+            Runner::Solo(exec, state) | Runner::Poisoned(exec, state) => exec.step_watched(arena, state, calls, found),
+            Runner::Team(team) => team.step(arena),
+        }
+    }
+
+    /// The iteration of the innermost loop around the instruction at timestamp `time`.
+    pub fn iteration(&self, time: usize) -> Option<usize> {
+        match self {
+            Runner::Solo(exec, _) | Runner::Poisoned(exec, _) => exec.iteration(time),
+            Runner::Team(_) => None,
         }
     }
 

@@ -6,9 +6,12 @@ mod baseline;
 #[path = "../common/mod.rs"]
 mod common;
 mod contract;
+mod find_nan;
+mod inspect;
 mod networks;
 mod optimisers;
 mod plans;
 mod precision;
+mod projections;
 mod steps;
 mod trace;

@@ -1,9 +1,9 @@
-//! The inner loops of convolutions: a product whose right operand is read from a strip ([`micro_panel`]), and dot products
-//! along a strip ([`micro_dots`]). A strip is a zero-padded copy of images (see `conv_plan`).
+//! The inner loops of convolutions: a product whose right operand is read from a strip ([`micro_panel`]), and dot
+//! products along a strip ([`micro_dots`]). A strip is a zero-padded copy of images (see `conv_plan`).
 //!
-//! Invariant: an output element is one chain of `mul_add` in the order of the taps ([`micro_panel`]), or a fixed number of
-//! lane chains that are added in a fixed tree ([`micro_dots`]). Tile sizes differ between instruction sets and do not affect
-//! the bits. Used by the files of the folder only.
+//! Invariant: an output element is one chain of `mul_add` in the order of the taps ([`micro_panel`]), or a fixed number
+//! of lane chains that are added in a fixed tree ([`micro_dots`]). Tile sizes differ between instruction sets and do
+//! not affect the bits. Used by the files of the folder only.
 
 use crate::kernels::float::Float;
 use crate::kernels::simd::Token;
@@ -228,8 +228,8 @@ simd! { narrow
     }
 }
 
-/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]`, then [`MicroEpilogue`], for a block of `m` packed rows: one of 1, 2, 4,
-/// 6.
+/// `dst[r][q] = Σ_k a[k][r] * strip[offs[k] + q]`, then [`MicroEpilogue`], for a block of `m` packed rows: one of 1, 2,
+/// 4, 6.
 ///
 /// Reads up to [`SLACK`](super::conv_plan::SLACK) elements past the last position and discards the results.
 pub(super) fn micro_panel<T: Float>(m: usize, a: &[T], offs: &[u32], strip: &[T], s: Span<'_, T>, dst: &mut [T]) {
@@ -403,7 +403,8 @@ pub(super) fn micro_fold<T: Float>(sums: &[T], out: &mut [T]) {
 }
 
 /// `sums[m][j] += Σ x[offs[j] + position] * dy[m][position]` over all images, rows and positions, for `m` channels of
-/// dy (a number that [`micro_dots_rows`] gave). Each sum has [`micro_lanes`] lanes, which [`micro_fold`] adds in the end.
+/// dy (a number that [`micro_dots_rows`] gave). Each sum has [`micro_lanes`] lanes, which [`micro_fold`] adds in the
+/// end.
 pub(super) fn micro_dots<T: Float>(m: usize, x: &[T], offs: [usize; TAPS], dy: &[T], s: Rows, sums: &mut [T]) {
     // Lanes of the last vector of a row that lie inside the row.
     let mut mask = [T::ZERO; 16];

@@ -115,8 +115,8 @@ simd! { narrow
     }
 }
 
-/// [`outer_sweep`] for runs of `k` taps at strip offsets `offs`, with [`BLOCK`] channels of dy for each position. `sums` has
-/// `ld` channels for each tap.
+/// [`outer_sweep`] for runs of `k` taps at strip offsets `offs`, with [`BLOCK`] channels of dy for each position.
+/// `sums` has `ld` channels for each tap.
 pub(super) fn outer_sums<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Field, sums: &mut [T], ld: usize) {
     let (mut offs, mut sums) = (offs, sums);
     macro_rules! go {

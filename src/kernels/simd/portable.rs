@@ -48,8 +48,9 @@ fn portable_fused(x: f32, y: f32, z: f32) -> f32 {
     f64::from_bits(if exact || bits & 1 == 1 { bits } else { bits.wrapping_add(step) }) as f32
 }
 
-/// As [`portable_fused`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or possibly
-/// below the normal range of `f32`, where halfway points are others. In these cases all lanes call [`portable_fused`].
+/// As [`portable_fused`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or
+/// possibly below the normal range of `f32`, where halfway points are others. In these cases all lanes call
+/// [`portable_fused`].
 #[inline(always)]
 fn portable_fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
     let (mut sums, mut care) = ([0f64; 4], 0u32);
