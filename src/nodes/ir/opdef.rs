@@ -74,6 +74,10 @@ pub enum Domain {
     Real,
     /// In [0.5, 2].
     Positive,
+    /// In [2.5, 4].
+    Beyond,
+    /// In [0.05, 0.95].
+    Chance,
     /// In the open interval (−0.9, 0.9).
     Unit,
     /// Distinct reals at least 0.04 apart, so that sorts and maxima have no ties.
