@@ -39,3 +39,8 @@ pub mod prelude {
     pub use crate::session::{Handle, Program, Session};
     pub use crate::train::{Batches, Schedule, Trainer};
 }
+
+/// The programs of the cookbook compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/cookbook.md")]
+struct Cookbook;

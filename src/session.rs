@@ -10,11 +10,13 @@ mod elem;
 mod fresh;
 mod handle;
 mod init;
+mod method;
 mod precision;
 mod program;
 mod ready;
 mod report;
 mod runner;
+mod shared;
 mod show;
 mod threads;
 mod trace;
@@ -23,22 +25,26 @@ pub use bindings::{Binding, Role};
 pub use budget::Budget;
 pub use elem::Elem;
 pub use handle::Handle;
+pub use method::Method;
 pub use program::Program;
 pub use report::{BufferReport, PlanReport, Recomputed};
 pub use show::human;
 pub use threads::MAX_THREADS;
 pub use trace::{Call, Event, Trace, WAIT};
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
 use crate::passes::precision::{self as products, Precisions};
 use crate::sched::exec::Exec;
 use crate::sched::{model, schedule_with_red_zones};
-use program::{Origin, Parts};
+use program::{Origin, Part};
 use ready::{Ready, prepare};
 use runner::Runner;
 use std::time::{Duration, Instant};
 use trace::Tracer;
+
+/// The name of the only method of a program that [`Session::compile`] makes.
+const METHOD: &str = "step";
 
 /// Choices for compiling programs.
 #[derive(Clone, Debug)]
@@ -103,46 +109,109 @@ impl Session {
     /// Errors: the graph is not valid; no plan fits the memory budget; a pattern of [`Session::precision_of`] matches
     /// no product; the arena cannot be allocated, or threads cannot be started.
     pub fn compile<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
-        self.program(graph.into(), false)
+        self.program(&[(METHOD, graph.into())], false)
     }
 
-    fn program(&self, g: Graph<'_>, traced: bool) -> Result<Program> {
-        let (mut ready, report) = self.ready(g)?;
-        let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
-        let mut exec = Exec::new(plan, std::mem::take(&mut ready.tapes))?;
-        if self.poison {
-            exec = exec.with_red_zones(plan);
+    /// Optimises and plans several graphs, the *methods* of one program, and gives them one arena. Params and states
+    /// are matched by name and live once, so what one method learns, the next sees, and nothing is copied. Inputs and
+    /// outputs are each method's own. Activations of different methods share bytes: the arena has room for the largest
+    /// method's, not for their sum. [`Program::step`] runs the first method, [`Program::run`] any.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let net = |g: &Builder, rows: usize| {
+    ///     let x = g.input("x", [rows, 2], DType::F32);
+    ///     (nn::linear(g, "fc", x, 1), g.input("y", [rows, 1], DType::F32))
+    /// };
+    /// let g = Builder::new("learn");
+    /// let (p, y) = net(&g, 32);
+    /// let learn = train(&g.finish([p.mse(y).named("loss")])?, "loss", optim::Sgd::new(0.1))?;
+    /// let g = Builder::new("act");
+    /// let act = g.finish([net(&g, 1).0.named("p")])?;
+    ///
+    /// let mut program = Session::new().compile_all(&[("learn", &learn), ("act", &act)])?;
+    /// program.init(0)?;
+    /// let act = program.method("act")?;
+    /// let (x, p) = (program.input_of::<f32>(act, "x")?, program.output_of::<f32>(act, "p")?);
+    /// program[x].copy_from_slice(&[1.0, 2.0]);
+    /// program.run(act)?; // with the params that `program.step()` trains
+    /// println!("{}", program[p][0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Errors: those of [`Session::compile`]; there is no graph; two methods have one name; a param or a state has
+    /// another kind, dtype, shape or other start values in one graph than in another, or is an input there.
+    pub fn compile_all<'a, G: Into<Graph<'a>> + Clone>(&self, graphs: &[(&str, G)]) -> Result<Program> {
+        let graphs: Vec<(&str, Graph<'a>)> = graphs.iter().map(|(name, g)| (*name, g.clone().into())).collect();
+        let mut names: Vec<&str> = graphs.iter().map(|g| g.0).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
+            return Err(Error::new(Kind::Name, format!("two methods are called {:?}", twice[0])));
         }
-        let origins = exec.nodes().iter().map(|&n| Origin::of(&g, n)).collect();
-        let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
-        let runner = Runner::new(exec, self.poison)?;
-        Program::new(g, ready.scheduled, Parts { runner, origins, tracer, report })
+        match graphs.is_empty() {
+            true => Err(Error::new(Kind::Name, "a program has at least one method; no graph was given")),
+            false => self.program(&graphs, false),
+        }
+    }
+
+    fn program(&self, graphs: &[(&str, Graph<'_>)], traced: bool) -> Result<Program> {
+        let ready = match graphs {
+            [(_, g)] => vec![self.ready(*g)?],
+            _ => shared::together(self, graphs)?,
+        };
+        let (mut execs, mut parts) = (Vec::new(), Vec::new());
+        for (mut ready, (name, _)) in ready.into_iter().zip(graphs) {
+            let report = self.report(&ready);
+            let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
+            let mut exec = Exec::new(plan, std::mem::take(&mut ready.tapes))?;
+            if self.poison {
+                exec = exec.with_red_zones(plan);
+            }
+            let origins = exec.nodes().iter().map(|&n| Origin::of(&g, n)).collect();
+            let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
+            execs.push(exec);
+            let (graph, scheduled) = (ready.graph, ready.scheduled);
+            parts.push(Part { name: name.to_string(), graph, scheduled, origins, tracer, report });
+        }
+        Program::new(parts, Runner::new(execs, self.poison)?)
     }
 
     /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
     pub fn plan<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<PlanReport> {
-        Ok(self.ready(graph.into())?.1)
+        Ok(self.report(&self.ready(graph.into())?))
     }
 
-    fn ready(&self, g: Graph<'_>) -> Result<(Ready, PlanReport)> {
+    fn ready(&self, g: Graph<'_>) -> Result<Ready> {
         let start = Instant::now();
         let mut ready = match self.budget {
             None => Ready::new(prepare(g, self.optimise)?, self)?,
-            Some(bytes) => budget::fit(g, self, bytes)?,
+            Some(bytes) => budget::fit(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))?,
         };
+        self.with_red_zones(&mut ready)?;
+        ready.took = start.elapsed();
+        Ok(ready)
+    }
+
+    /// Plans `ready` again, with red zones, if this session checks them.
+    fn with_red_zones(&self, ready: &mut Ready) -> Result<()> {
         if self.poison {
             ready.scheduled = schedule_with_red_zones(ready.graph.view(), 1, &ready.precision)?;
             ready.tapes = self.tapes(&ready.scheduled.plan);
         }
-        let all = start.elapsed();
+        Ok(())
+    }
+
+    fn report(&self, ready: &Ready) -> PlanReport {
         let mut report = report::report(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();
         report.threads = ready.tapes.threads();
         report.modelled = Duration::from_nanos(model::step(&ready.scheduled.plan, &ready.tapes) / 1000);
         report.products = products::counts(ready.graph.view(), &ready.precision);
         let planned = report.phases.iter().map(|p| p.1).sum();
-        report.phases.insert(0, ("passes", all.saturating_sub(planned)));
-        Ok((ready, report))
+        report.phases.insert(0, ("passes", ready.took.saturating_sub(planned)));
+        report
     }
 }
 

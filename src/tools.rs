@@ -39,8 +39,8 @@ pub mod passes {
 /// The scheduler: order, lifetimes, packing, the plan and its checker, the executor.
 pub mod sched {
     pub use crate::sched::{
-        Scheduled, alias, check, code, exec, faults, link, live, loops, lower, model, offsets, order, pack, planner,
-        races, schedule, schedule_in, schedule_with_red_zones, share, tape, team, trace,
+        Scheduled, alias, areas, check, code, exec, faults, link, live, loops, lower, model, offsets, order, pack,
+        planner, races, schedule, schedule_in, schedule_with_red_zones, share, tape, team, trace,
     };
 }
 

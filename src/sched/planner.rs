@@ -60,7 +60,7 @@ pub(super) fn plan(lowered: Lowered, threads: usize, pack: &Packer, mut timer: P
     let (offset, bytes) = offsets(&best.code, &best.alias, &best.live, pack)?;
     timer.lap("pack");
     let inplace = best.alias.inplace.clone();
-    let plan = check(Plan { code: best.code, offset, inplace, bytes, threads })?;
+    let plan = check(Plan { code: best.code, offset, inplace, bytes, threads, foreign: Vec::new() })?;
     timer.lap("check");
     Ok(Scheduled {
         plan,

@@ -94,13 +94,13 @@ pub(super) fn read(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
     leaves.chain(g.outputs().iter().map(|_| false)).collect()
 }
 
-/// The indices of bindings, sorted by name. No two leaves share a name, and no two outputs do; a leaf and an output
-/// may.
+/// Indices of bindings of one method, sorted by name. No two leaves share a name, and no two outputs do; a leaf and an
+/// output may.
 pub(super) struct Index(Vec<u32>);
 
 impl Index {
-    pub fn new(bindings: &[Binding]) -> Index {
-        let mut order: Vec<u32> = (0..bindings.len() as u32).collect();
+    /// An index of the bindings at `order`.
+    pub fn new(bindings: &[Binding], mut order: Vec<u32>) -> Index {
         order.sort_by(|&a, &b| bindings[a as usize].name.cmp(&bindings[b as usize].name));
         Index(order)
     }

@@ -44,28 +44,29 @@ impl<T> Clone for Handle<T> {
 impl<T> Copy for Handle<T> {}
 
 impl Program {
-    /// The input called `name`. Errors: there is none, or its elements are not of type `T`.
+    /// The input called `name` of the first method. Errors: there is none, or its elements are not of type `T`.
     pub fn input<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(Role::Input, name)
+        self.handle(0, Role::Input, name)
     }
 
     /// The param called `name`. Errors as for [`Program::input`].
     pub fn param<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(Role::Param, name)
+        self.handle(0, Role::Param, name)
     }
 
     /// The state called `name`. Errors as for [`Program::input`].
     pub fn state<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(Role::State, name)
+        self.handle(0, Role::State, name)
     }
 
-    /// The output called `name`. Errors as for [`Program::input`].
+    /// The output called `name` of the first method. Errors as for [`Program::input`].
     pub fn output<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(Role::Output, name)
+        self.handle(0, Role::Output, name)
     }
 
-    fn handle<T: Elem>(&self, role: Role, name: &str) -> Result<Handle<T>> {
-        let i = self.named(role.name(), name, |r| r == role)?;
+    /// The tensor called `name` of the method at `at`.
+    pub(super) fn handle<T: Elem>(&self, at: usize, role: Role, name: &str) -> Result<Handle<T>> {
+        let i = self.named(at, role.name(), name, |r| r == role)?;
         self.typed(i)
     }
 
@@ -128,9 +129,9 @@ impl Program {
     /// Errors: there is none, its elements are not of type `T`, or an input, param or state has the same name as an
     /// output.
     pub fn values<T: Elem>(&self, name: &str) -> Result<&[T]> {
-        let i = self.named("tensor", name, |_| true)?;
+        let i = self.named(0, "tensor", name, |_| true)?;
         let role = self.bindings[i].role;
-        if role != Role::Output && self.named("output", name, |r| r == Role::Output).is_ok() {
+        if role != Role::Output && self.named(0, "output", name, |r| r == Role::Output).is_ok() {
             let (role, a) = (role.name(), if role == Role::Input { "an" } else { "a" });
             let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
             return Err(Error::new(Kind::Name, e));
@@ -141,7 +142,7 @@ impl Program {
     /// The elements of the input, param or state called `name`, writable: for set-up and tools, as it looks the name
     /// up. Errors: there is none, or its elements are not of type `T`.
     pub fn values_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
-        let i = self.named("input, param or state", name, |role| role != Role::Output)?;
+        let i = self.named(0, "input, param or state", name, |role| role != Role::Output)?;
         self.get_mut(self.typed(i)?)
     }
 }

@@ -11,25 +11,35 @@ use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
 use crate::names;
 use crate::nodes::ops::constant::ConstantAttrs;
-use crate::nodes::{Graph, Op};
+use crate::nodes::{Graph, GraphBuf, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::Stop;
+use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A compiled program with its memory.
+/// A compiled program with its memory: one method, or several that share params and states.
 pub struct Program {
     /// Tells the handles of this program from those of others.
     pub(super) id: u64,
     pub(super) runner: Runner,
     pub(super) arena: TensorArena,
     pub(super) bindings: Vec<Binding>,
-    index: Index,
     pub(super) fresh: Fresh,
+    pub(super) methods: Vec<MethodData>,
+}
+
+/// A method of a program.
+pub(super) struct MethodData {
+    pub name: String,
+    /// Its inputs and outputs, and all params and states of the program.
+    pub index: Index,
+    /// Its inputs, params, states and outputs, as indices of bindings, in the graph's order.
+    pub named: Vec<u32>,
     /// Of each instruction.
     origins: Vec<Origin>,
-    report: PlanReport,
-    pub(super) tracer: Option<Tracer>,
+    pub report: PlanReport,
+    pub tracer: Option<Tracer>,
 }
 
 /// The op and the source line that an instruction comes from, for error messages.
@@ -48,9 +58,11 @@ impl Origin {
     }
 }
 
-/// What a program is made of beside its graph and its plan.
-pub(super) struct Parts {
-    pub runner: Runner,
+/// What one method of a program is made of.
+pub(super) struct Part {
+    pub name: String,
+    pub graph: GraphBuf,
+    pub scheduled: Scheduled,
     /// Of each instruction.
     pub origins: Vec<Origin>,
     pub tracer: Option<Tracer>,
@@ -60,78 +72,91 @@ pub(super) struct Parts {
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 impl Program {
-    pub(super) fn new(g: Graph<'_>, s: Scheduled, parts: Parts) -> Result<Program> {
-        let mut arena = TensorArena::new(s.plan.bytes)
-            .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {} bytes", s.plan.bytes)))?;
-        for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == Op::CONSTANT) {
-            // Constants in bodies of loops have offsets, too; a constant that no instruction reads has none.
-            let Some(&at) = s.plan.offset.get(s.slices[g.out(n).at()].buf as usize) else { continue };
-            let bytes = ConstantAttrs::of(&g.attrs(n)).data;
-            arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
+    /// A program of `parts`, whose plans are for one arena.
+    pub(super) fn new(parts: Vec<Part>, runner: Runner) -> Result<Program> {
+        let bytes = parts.iter().map(|p| p.scheduled.plan.bytes).max().unwrap_or(0);
+        let mut arena = TensorArena::new(bytes)
+            .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {bytes} bytes")))?;
+        let table = Table::new(&parts);
+        for part in &parts {
+            write_constants(&mut arena, &part.graph.view(), &part.scheduled);
         }
-        let bindings = bindings::bindings(&g, &s);
-        for (b, x) in bindings.iter().filter_map(|b| Some((b, b.default?))) {
+        for (b, x) in table.bindings.iter().filter_map(|b| Some((b, b.default?))) {
             init::constant(&mut arena.bytes_mut()[b.range()], b.dtype, x);
         }
-        Ok(Program {
-            id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
-            runner: parts.runner,
-            arena,
-            index: Index::new(&bindings),
-            fresh: Fresh::new(&bindings, &bindings::read(&g, &s)),
-            bindings,
-            origins: parts.origins,
-            report: parts.report,
-            tracer: parts.tracer,
-        })
+        let Table { bindings, named, read } = table;
+        let kept = (0..bindings.len() as u32).filter(|&i| bindings[i as usize].is_persistent());
+        let kept: Vec<u32> = kept.collect();
+        let method = |(p, named): (Part, Vec<u32>)| {
+            let own = named.iter().copied().filter(|&i| !bindings[i as usize].is_persistent());
+            let index = Index::new(&bindings, kept.iter().copied().chain(own).collect());
+            MethodData { name: p.name, index, named, origins: p.origins, report: p.report, tracer: p.tracer }
+        };
+        let methods = parts.into_iter().zip(named).map(method).collect();
+        let (id, fresh) = (PROGRAMS.fetch_add(1, Ordering::Relaxed), Fresh::new(&bindings, &read));
+        Ok(Program { id, runner, arena, bindings, fresh, methods })
     }
 
-    /// Runs one step.
+    /// Runs one step of the first method, which is the only one unless the program comes from
+    /// [`Session::compile_all`](super::Session::compile_all).
     ///
     /// Errors: an input without a default was never written, or a param or state was neither initialised nor loaded
     /// (the error names it); an index is out of range. A step that fails leaves params and states as they were, the
     /// random key and the step count among them. Only a kernel that panics may leave them half changed; the error says
     /// so.
     pub fn step(&mut self) -> Result<()> {
-        if !self.fresh.is_ready() {
-            return Err(self.fresh.error(&self.bindings));
-        }
-        self.runner.step(&mut self.arena).map_err(|stop| self.stopped(stop))
+        self.step_of(0)
     }
 
-    /// Number of threads that run steps.
+    /// Runs one step of the method at `at`.
+    #[inline]
+    pub(super) fn step_of(&mut self, at: usize) -> Result<()> {
+        if !self.fresh.is_ready(at) {
+            return Err(self.fresh.error(at, &self.bindings));
+        }
+        self.runner.step(at, &mut self.arena).map_err(|stop| self.stopped(at, stop))
+    }
+
+    /// Number of threads that run steps of the first method.
     pub fn threads(&self) -> usize {
-        self.runner.threads()
+        self.methods[0].report.threads
     }
 
     #[cold]
-    pub(super) fn stopped(&self, stop: Stop) -> Error {
-        let origin = &self.origins[stop.instr];
+    pub(super) fn stopped(&self, at: usize, stop: Stop) -> Error {
+        let origin = &self.methods[at].origins[stop.instr];
         Error::new(Kind::Data, format!("{}: {stop}", origin.op)).at(origin.location.clone())
     }
 
-    /// The memory plan. It prints as text.
+    /// The memory plan of the first method. It prints as text.
     pub fn plan(&self) -> &PlanReport {
-        &self.report
+        &self.methods[0].report
     }
 
-    /// All named tensors: inputs, params and states in the graph's order, then outputs.
+    /// All named tensors: of the first method its inputs, params and states in the graph's order, then its outputs; then
+    /// those that each further method adds.
     pub fn bindings(&self) -> &[Binding] {
         &self.bindings
     }
 
-    /// Params and states with their bytes, in the graph's order: what a checkpoint holds.
+    /// Params and states of all methods with their bytes, in the graphs' order: what a checkpoint holds.
     pub fn persistent(&self) -> impl Iterator<Item = (&Binding, &[u8])> {
-        let kept = |b: &&Binding| matches!(b.role, Role::Param | Role::State);
-        self.bindings.iter().filter(kept).map(|b| (b, self.bytes_of(b)))
+        self.bindings.iter().filter(|b| b.is_persistent()).map(|b| (b, self.bytes_of(b)))
     }
 
     /// The binding of the param or state called `name`, and its bytes, writable.
     pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
-        let i = self.named("param or state", name, |role| matches!(role, Role::Param | Role::State))?;
+        let i = self.named(0, "param or state", name, |role| matches!(role, Role::Param | Role::State))?;
         self.fresh.put(i);
         let b = &self.bindings[i];
         Ok((b, &mut self.arena.bytes_mut()[b.range()]))
+    }
+
+    /// The param or state called `name` counts as unset: a step that reads it is refused.
+    pub(crate) fn forget(&mut self, name: &str) {
+        if let Ok(i) = self.named(0, "param or state", name, |role| matches!(role, Role::Param | Role::State)) {
+            self.fresh.clear(i);
+        }
     }
 
     /// The bytes of a binding of this program.
@@ -139,15 +164,24 @@ impl Program {
         self.arena.bytes().get(b.range()).unwrap_or_default()
     }
 
-    /// The index of the binding called `name` whose role is `wanted`; the error calls it a `what`.
-    pub(super) fn named(&self, what: &str, name: &str, wanted: impl Fn(Role) -> bool) -> Result<usize> {
-        if let Some(i) = self.index.find(&self.bindings, name, wanted) {
+    /// The index of the binding called `name` whose role is `wanted`, in the method at `at`; the error calls it a
+    /// `what`.
+    pub(super) fn named(&self, at: usize, what: &str, name: &str, wanted: impl Fn(Role) -> bool) -> Result<usize> {
+        let method = &self.methods[at];
+        if let Some(i) = method.index.find(&self.bindings, name, &wanted) {
             return Ok(i);
         }
-        let known: Vec<String> = self.bindings.iter().map(|b| format!("{} {:?}", b.role.name(), b.name)).collect();
+        let own = || method.named.iter().map(|&i| &self.bindings[i as usize]);
+        let known: Vec<String> = own().map(|b| format!("{} {:?}", b.role.name(), b.name)).collect();
         let known = names::list(known.iter().map(String::as_str));
-        let near = names::nearest(name, self.bindings.iter().map(|b| b.name.as_str()));
-        Err(Error::new(Kind::Name, format!("there is no {what} {name:?}; the program has {known}{near}")))
+        let near = names::nearest(name, own().map(|b| b.name.as_str()));
+        let place = match self.methods.len() {
+            1 => "the program".to_string(),
+            _ => format!("method {:?}", method.name),
+        };
+        let there = self.methods.iter().find(|m| m.index.find(&self.bindings, name, &wanted).is_some());
+        let there = there.map_or(String::new(), |m| format!("; method {:?} has one", m.name));
+        Err(Error::new(Kind::Name, format!("there is no {what} {name:?}; {place} has {known}{near}{there}")))
     }
 
     /// Fills params and states with their start values and sets the random key to `seed`, step 0. The values of a leaf
@@ -173,7 +207,57 @@ impl Program {
     }
 }
 
+/// Writes the constants of `g` to their places.
+fn write_constants(arena: &mut TensorArena, g: &Graph<'_>, s: &Scheduled) {
+    for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == Op::CONSTANT) {
+        // Constants in bodies of loops have offsets, too; a constant that no instruction reads has none.
+        let Some(&at) = s.plan.offset.get(s.slices[g.out(n).at()].buf as usize) else { continue };
+        let bytes = ConstantAttrs::of(&g.attrs(n)).data;
+        arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
+    }
+}
+
+/// The named tensors of all methods. A param or a state of several methods is there once.
+struct Table {
+    bindings: Vec<Binding>,
+    /// Of each method: its bindings.
+    named: Vec<Vec<u32>>,
+    /// Of each method: which bindings its steps read.
+    read: Vec<Vec<u32>>,
+}
+
+impl Table {
+    fn new(parts: &[Part]) -> Table {
+        let mut table = Table { bindings: Vec::new(), named: Vec::new(), read: Vec::new() };
+        let mut kept: HashMap<String, u32> = HashMap::new();
+        for p in parts {
+            let g = p.graph.view();
+            let (mut named, mut reads) = (Vec::new(), Vec::new());
+            for (b, read) in bindings::bindings(&g, &p.scheduled).into_iter().zip(bindings::read(&g, &p.scheduled)) {
+                let next = table.bindings.len() as u32;
+                let i = match b.is_persistent() {
+                    true => *kept.entry(b.name.clone()).or_insert(next),
+                    false => next,
+                };
+                if i == next {
+                    table.bindings.push(b);
+                }
+                named.push(i);
+                reads.extend(read.then_some(i));
+            }
+            table.named.push(named);
+            table.read.push(reads);
+        }
+        table
+    }
+}
+
 impl Binding {
+    /// Whether it is a param or a state.
+    pub(super) fn is_persistent(&self) -> bool {
+        matches!(self.role, Role::Param | Role::State)
+    }
+
     /// The bytes of the arena that it takes.
     pub(super) fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.bytes

@@ -7,6 +7,7 @@ use crate::nodes::{Graph, GraphBuf};
 use crate::passes::pipeline;
 use crate::sched::check::Checked;
 use crate::sched::{Scheduled, schedule_in, share, tape};
+use std::time::Duration;
 
 /// A graph that is scheduled and divided among threads.
 pub struct Ready {
@@ -16,6 +17,8 @@ pub struct Ready {
     pub recomputed: Recomputed,
     /// The product precision of each node; empty if the session chose none.
     pub precision: Vec<Precision>,
+    /// How long passes and planning took.
+    pub took: Duration,
 }
 
 impl Ready {
@@ -30,7 +33,7 @@ impl Ready {
             scheduled = schedule_in(graph.view(), threads, &precision)?;
             tapes = s.tapes(&scheduled.plan);
         }
-        Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default(), precision })
+        Ok(Ready { graph, scheduled, tapes, recomputed: Recomputed::default(), precision, took: Duration::ZERO })
     }
 }
 

@@ -108,7 +108,7 @@ impl Session {
     /// As [`Session::compile`], but the program's steps can be recorded with [`Program::step_traced`]. The program
     /// takes more memory; steps that are not recorded take no longer.
     pub fn compile_traced<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
-        self.program(graph.into(), true)
+        self.program(&[(super::METHOD, graph.into())], true)
     }
 }
 
@@ -116,23 +116,23 @@ impl Program {
     /// Runs one step as [`Program::step`] does, with the same results, and tells what each thread did when. The program
     /// must come from [`Session::compile_traced`].
     pub fn step_traced(&mut self) -> Result<Trace> {
-        if !self.fresh.is_ready() {
-            return Err(self.fresh.error(&self.bindings));
+        if !self.fresh.is_ready(0) {
+            return Err(self.fresh.error(0, &self.bindings));
         }
-        let Some(t) = &mut self.tracer else {
+        let Some(t) = &mut self.methods[0].tracer else {
             return Err(Error::new(
                 Kind::Data,
                 "the program was compiled without a trace; see Session::compile_traced",
             ));
         };
-        let done = self.runner.step_traced(&mut self.arena, t);
+        let done = self.runner.step_traced(0, &mut self.arena, t);
         let trace = Trace {
             calls: t.calls.clone(),
             threads: t.tracks.iter().map(|t| t.events().to_vec()).collect(),
             nanos: t.nanos,
             dropped: t.tracks.iter().map(Track::dropped).sum(),
         };
-        done.map_err(|stop| self.stopped(stop))?;
+        done.map_err(|stop| self.stopped(0, stop))?;
         Ok(trace)
     }
 }

@@ -15,8 +15,8 @@ pub mod trainer;
 
 pub use atomic::write_atomically;
 pub use batches::{Batches, permutation};
-pub use checkpoint::{Digest, Entry, Loaded};
+pub use checkpoint::{Digest, Entry, Load, LoadReport, Loaded, Tensor, Weights, merge, peft_name};
 pub use metrics::{Jsonl, Times};
 pub use sampling::{Sampler, Sampling};
 pub use schedule::Schedule;
-pub use trainer::{Progress, Trainer, averages, copy_averages, copy_params};
+pub use trainer::{Progress, Trainer, averages, copy_averages, copy_params, set_params};

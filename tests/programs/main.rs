@@ -6,6 +6,9 @@ mod baseline;
 #[path = "../common/mod.rs"]
 mod common;
 mod contract;
+mod examples;
+mod files;
+mod methods;
 mod networks;
 mod optimisers;
 mod plans;
