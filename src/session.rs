@@ -120,15 +120,14 @@ impl Session {
     /// ```
     /// use arenagrad::prelude::*;
     /// # fn main() -> Result<()> {
-    /// let net = |g: &Builder, rows: usize| {
-    ///     let x = g.input("x", [rows, 2], DType::F32);
-    ///     (nn::linear(g, "fc", x, 1), g.input("y", [rows, 1], DType::F32))
-    /// };
+    /// fn net(g: &Builder, rows: usize) -> Var<'_> {
+    ///     nn::linear(g, "fc", g.input("x", [rows, 2], DType::F32), 1)
+    /// }
     /// let g = Builder::new("learn");
-    /// let (p, y) = net(&g, 32);
-    /// let learn = train(&g.finish([p.mse(y).named("loss")])?, "loss", optim::Sgd::new(0.1))?;
+    /// let y = g.input("y", [32, 1], DType::F32);
+    /// let learn = train(&g.finish([net(&g, 32).mse(y).named("loss")])?, "loss", optim::Sgd::new(0.1))?;
     /// let g = Builder::new("act");
-    /// let act = g.finish([net(&g, 1).0.named("p")])?;
+    /// let act = g.finish([net(&g, 1).named("p")])?;
     ///
     /// let mut program = Session::new().compile_all(&[("learn", &learn), ("act", &act)])?;
     /// program.init(0)?;
