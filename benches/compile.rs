@@ -62,7 +62,7 @@ fn compile(c: &mut Criterion) {
     group.throughput(Throughput::Elements(g.nodes() as u64));
     group.bench_function("build", |b| b.iter(|| black_box(chain(10_000))));
     group.bench_function("rebuild", |b| b.iter(|| black_box(passes::rebuild::rebuild_buf(g, &mut |_| None))));
-    group.bench_function("simplify", |b| b.iter(|| black_box(passes::pipeline::run(g, &["simplify"], false))));
+    group.bench_function("simplify", |b| b.iter(|| black_box(passes::pipeline::run_pipeline(g, &["simplify"], false))));
 
     let options = GradOptions::wrt(&["w"]);
     let made = passes::grad(g, "loss", &options).expect("a gradient").view().nodes() - g.nodes();

@@ -8,7 +8,7 @@ use arenagrad::graph::{Attr, Builder, DType, GraphBuf, Init, Op, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::ops::blocks::attrs::SwigluAttrs;
-use arenagrad::tools::ops::matmul::attrs::Activation;
+use arenagrad::tools::ops::matmul::activation::Activation;
 use arenagrad::tools::ops::matmul::attrs::LoraMatmulAttrs;
 use arenagrad::tools::ops::matmul::attrs::MatmulBiasActAttrs;
 use arenagrad::tools::ops::norm::NormAttrs;
@@ -62,8 +62,8 @@ fn net(layers: usize, back: bool) -> Result<GraphBuf> {
 
 /// A program of `g` with synthetic data, compiled with or without the fusion patterns.
 fn program(g: &GraphBuf, threads: usize, patterns: bool) -> Result<Program> {
-    let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| patterns || *p != "patterns").collect();
-    let ready = pipeline::run(g, &names, false)?.0;
+    let names: Vec<&str> = pipeline::pipeline_passes().into_iter().filter(|p| patterns || *p != "patterns").collect();
+    let ready = pipeline::run_pipeline(g, &names, false)?.0;
     let mut p = Session::new().threads(threads).optimise(false).compile(&ready)?;
     let names: Vec<String> = p.bindings().iter().map(|b| b.name.clone()).collect();
     for (i, name) in names.iter().enumerate() {

@@ -20,6 +20,7 @@ pub mod train;
 // The engine: each module imports only those before it.
 pub(crate) mod arena;
 pub(crate) mod kernels;
+mod location;
 pub(crate) mod names;
 pub(crate) mod nodes;
 pub(crate) mod passes;

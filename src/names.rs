@@ -4,7 +4,7 @@
 const MAX_LISTED: usize = 24;
 
 /// True if `pattern` matches `name`. The first `*` of a pattern matches any characters; further ones match themselves.
-pub fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches_name(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         Some((start, end)) => name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
         None => pattern == name,
@@ -12,7 +12,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// `names` separated by commas. Of many, the first 24 and the number of the others.
-pub fn list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+pub fn list_names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     let mut names = names.into_iter();
     let mut first: Vec<&str> = names.by_ref().take(MAX_LISTED).collect();
     let more = match names.count() {
@@ -27,47 +27,47 @@ pub fn list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
 
 /// The end of a message about `wanted`, a name or a pattern that matches none of `names`: the names, and the nearest
 /// one.
-pub fn instead<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
+pub fn names_instead<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
     let near = match wanted.split_once('*') {
-        Some((start, end)) => nearest_part(start, end, names.clone()),
-        None => nearest(wanted, names.clone()),
+        Some((start, end)) => nearest_name_part(start, end, names.clone()),
+        None => nearest_name(wanted, names.clone()),
     };
-    format!("; there are {}{near}", list(names))
+    format!("; there are {}{near}", list_names(names))
 }
 
 /// The most edits between a name and its misspelling `word`.
-fn limit(word: &str) -> usize {
+fn limit_of_name_edits(word: &str) -> usize {
     (word.len() / 3).clamp(1, 3)
 }
 
 /// `"; did you mean …?"` with the nearest of `names`, if one is near `word`; else empty.
-pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
+pub fn nearest_name<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
     if word.len() > 40 {
         return String::new();
     }
     // Names of very different length are skipped, which keeps the search cheap.
-    let near = names.filter(|n| n.len().abs_diff(word.len()) <= limit(word));
-    let best = near.map(|n| (distance(word.as_bytes(), n.as_bytes()), n)).min_by_key(|(d, _)| *d);
-    best.filter(|(d, _)| *d <= limit(word)).map_or(String::new(), |(_, n)| format!("; did you mean {n}?"))
+    let near = names.filter(|n| n.len().abs_diff(word.len()) <= limit_of_name_edits(word));
+    let best = near.map(|n| (name_distance(word.as_bytes(), n.as_bytes()), n)).min_by_key(|(d, _)| *d);
+    best.filter(|(d, _)| *d <= limit_of_name_edits(word)).map_or(String::new(), |(_, n)| format!("; did you mean {n}?"))
 }
 
-/// As [`nearest`], for a pattern `start*end`: the name whose start and end are nearest.
-fn nearest_part<'n>(start: &str, end: &str, names: impl Iterator<Item = &'n str>) -> String {
+/// As [`nearest_name`], for a pattern `start*end`: the name whose start and end are nearest.
+fn nearest_name_part<'n>(start: &str, end: &str, names: impl Iterator<Item = &'n str>) -> String {
     if start.len() + end.len() > 40 {
         return String::new();
     }
     let apart = |n: &str| {
         let n = n.as_bytes();
         let (head, tail) = (&n[..start.len().min(n.len())], &n[n.len().saturating_sub(end.len())..]);
-        distance(start.as_bytes(), head) + distance(end.as_bytes(), tail)
+        name_distance(start.as_bytes(), head) + name_distance(end.as_bytes(), tail)
     };
-    let most = limit(start).min(start.len()) + limit(end).min(end.len());
+    let most = limit_of_name_edits(start).min(start.len()) + limit_of_name_edits(end).min(end.len());
     let best = names.map(|n| (apart(n), n)).min_by_key(|(d, _)| *d);
     best.filter(|(d, _)| *d <= most).map_or(String::new(), |(_, n)| format!("; did you mean {n}?"))
 }
 
 /// Edit distance with swaps of neighbours (optimal string alignment; Damerau, 1964).
-fn distance(a: &[u8], b: &[u8]) -> usize {
+fn name_distance(a: &[u8], b: &[u8]) -> usize {
     let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect(), vec![0; b.len() + 1]];
     for i in 1..=a.len() {
         let [older, old, new] = &mut rows;
@@ -92,19 +92,22 @@ mod tests {
     #[test]
     fn the_first_star_matches_any_characters() {
         assert!(
-            matches("fc1.*", "fc1.weight") && matches("*.bias", "fc1.bias") && matches("*", "") && matches("a", "a")
+            matches_name("fc1.*", "fc1.weight")
+                && matches_name("*.bias", "fc1.bias")
+                && matches_name("*", "")
+                && matches_name("a", "a")
         );
-        assert!(!matches("fc1.*", "fc2.weight") && !matches("a*a", "a") && !matches("a", "ab"));
+        assert!(!matches_name("fc1.*", "fc2.weight") && !matches_name("a*a", "a") && !matches_name("a", "ab"));
     }
 
     #[test]
     fn near_names_are_told() {
         let names = || ["fc1.weight", "fc1.bias", "fc2.weight"].into_iter();
-        assert!(instead("fc1.wieght", names()).ends_with("; did you mean fc1.weight?"));
-        assert!(instead("fx2.*", names()).ends_with("; did you mean fc2.weight?"));
-        assert!(instead("*.bais", names()).ends_with("; did you mean fc1.bias?"));
-        assert_eq!(instead("typo.*", names()), "; there are fc1.weight, fc1.bias, fc2.weight");
+        assert!(names_instead("fc1.wieght", names()).ends_with("; did you mean fc1.weight?"));
+        assert!(names_instead("fx2.*", names()).ends_with("; did you mean fc2.weight?"));
+        assert!(names_instead("*.bais", names()).ends_with("; did you mean fc1.bias?"));
+        assert_eq!(names_instead("typo.*", names()), "; there are fc1.weight, fc1.bias, fc2.weight");
         let many: Vec<String> = (0..100).map(|i| format!("layer{i}")).collect();
-        assert!(instead("x", many.iter().map(String::as_str)).ends_with("layer23, 76 more"));
+        assert!(names_instead("x", many.iter().map(String::as_str)).ends_with("layer23, 76 more"));
     }
 }

@@ -6,42 +6,44 @@
 
 mod bindings;
 mod budget;
+mod compiled_graph;
 mod elem;
 mod fresh;
 mod handle;
-mod init;
+mod human;
 mod method;
+mod plan_report;
 mod precision;
 mod program;
-mod ready;
-mod report;
 mod runner;
 mod shared;
-mod show;
+mod start_values;
 mod threads;
-mod trace;
+mod tracer;
 
 pub use bindings::{Binding, Role};
 pub use budget::Budget;
 pub use elem::Elem;
 pub use handle::Handle;
+pub use human::human;
 pub use method::Method;
+pub use plan_report::{BufferReport, PlanReport, Recomputed};
 pub use program::Program;
-pub use report::{BufferReport, PlanReport, Recomputed};
-pub use show::human;
 pub use threads::MAX_THREADS;
-pub use trace::{Call, Event, Trace, WAIT};
+pub use tracer::{Call, Event, Trace, WAIT};
 
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
-use crate::passes::precision::{self as products, Precisions};
+use crate::passes::product_precision::{self as products, Precisions};
+use crate::sched::checker::Checked;
 use crate::sched::exec::Exec;
-use crate::sched::{model, schedule_with_red_zones};
-use program::{Origin, Part};
-use ready::{Ready, prepare};
+use crate::sched::tape::Tapes;
+use crate::sched::{modelled_time, schedule_with_red_zones, share};
+use compiled_graph::{CompiledGraph, compilable_graph};
+use program::{Part, ProgramOrigin};
 use runner::Runner;
 use std::time::{Duration, Instant};
-use trace::Tracer;
+use tracer::Tracer;
 
 /// The name of the only method of a program that [`Session::compile`] makes.
 const METHOD: &str = "step";
@@ -157,8 +159,8 @@ impl Session {
 
     fn program(&self, graphs: &[(&str, Graph<'_>)], traced: bool) -> Result<Program> {
         let ready = match graphs {
-            [(_, g)] => vec![self.ready(*g)?],
-            _ => shared::together(self, graphs)?,
+            [(_, g)] => vec![self.compile_graph(*g)?],
+            _ => shared::compile_shared(self, graphs)?,
         };
         let (mut execs, mut parts) = (Vec::new(), Vec::new());
         for (mut ready, (name, _)) in ready.into_iter().zip(graphs) {
@@ -168,7 +170,7 @@ impl Session {
             if self.poison {
                 exec = exec.with_red_zones(plan);
             }
-            let origins = exec.nodes().iter().map(|&n| Origin::of(&g, n)).collect();
+            let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
             let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
             execs.push(exec);
             let (graph, scheduled) = (ready.graph, ready.scheduled);
@@ -177,16 +179,22 @@ impl Session {
         Program::new(parts, Runner::new(execs, self.poison)?)
     }
 
-    /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
-    pub fn plan<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<PlanReport> {
-        Ok(self.report(&self.ready(graph.into())?))
+    /// As [`Session::compile`], but the program's steps can be recorded with [`Program::step_traced`]. The program
+    /// takes more memory; steps that are not recorded take no longer.
+    pub fn compile_traced<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
+        self.program(&[(METHOD, graph.into())], true)
     }
 
-    fn ready(&self, g: Graph<'_>) -> Result<Ready> {
+    /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
+    pub fn plan<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<PlanReport> {
+        Ok(self.report(&self.compile_graph(graph.into())?))
+    }
+
+    fn compile_graph(&self, g: Graph<'_>) -> Result<CompiledGraph> {
         let start = Instant::now();
         let mut ready = match self.budget {
-            None => Ready::new(prepare(g, self.optimise)?, self)?,
-            Some(bytes) => budget::fit(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))?,
+            None => CompiledGraph::new(compilable_graph(g, self.optimise)?, self)?,
+            Some(bytes) => budget::fit_budget(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))?,
         };
         self.with_red_zones(&mut ready)?;
         ready.took = start.elapsed();
@@ -194,7 +202,7 @@ impl Session {
     }
 
     /// Plans `ready` again, with red zones, if this session checks them.
-    fn with_red_zones(&self, ready: &mut Ready) -> Result<()> {
+    fn with_red_zones(&self, ready: &mut CompiledGraph) -> Result<()> {
         if self.poison {
             ready.scheduled = schedule_with_red_zones(ready.graph.view(), 1, &ready.precision)?;
             ready.tapes = self.tapes(&ready.scheduled.plan);
@@ -202,19 +210,20 @@ impl Session {
         Ok(())
     }
 
-    fn report(&self, ready: &Ready) -> PlanReport {
-        let mut report = report::report(&ready.graph.view(), &ready.scheduled);
+    fn report(&self, ready: &CompiledGraph) -> PlanReport {
+        let mut report = plan_report::report_plan(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();
         report.threads = ready.tapes.threads();
-        report.modelled = Duration::from_nanos(model::step(&ready.scheduled.plan, &ready.tapes) / 1000);
-        report.products = products::counts(ready.graph.view(), &ready.precision);
+        report.modelled =
+            Duration::from_nanos(modelled_time::modelled_step(&ready.scheduled.plan, &ready.tapes) / 1000);
+        report.products = products::count_product_precisions(ready.graph.view(), &ready.precision);
         let planned = report.phases.iter().map(|p| p.1).sum();
         report.phases.insert(0, ("passes", ready.took.saturating_sub(planned)));
         report
     }
-}
 
-const _: fn() = || {
-    fn send<T: Send>() {}
-    send::<Program>();
-};
+    /// The tapes of a plan: for as many threads as are worth it, or for all.
+    fn tapes(&self, plan: &Checked) -> Tapes {
+        if self.share { share::shared_tapes_above(plan, 0) } else { share::shared_tapes(plan) }
+    }
+}

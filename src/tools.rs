@@ -15,7 +15,9 @@ pub mod kernels {
 
 /// The graph: columns, op definitions, the text form, the verifier.
 pub mod ir {
-    pub use crate::nodes::ir::{attrs, builder, call, dtype, emit, graph, infer, leaf, opdef, text, typed, verify};
+    pub use crate::nodes::ir::{
+        attr_types, attrs, builder, call, dtype, emit, graph, infer, leaf, opdef, text, verify,
+    };
 }
 
 /// Op definitions, one module a family, their table, and the reference page that is made from it.
@@ -30,21 +32,22 @@ pub mod ops {
 /// Transforms from graph to graph, each alone, and the pipeline that compiling runs.
 pub mod passes {
     pub use crate::passes::{
-        Fusion, FusionPolicy, GradOptions, Missing, Outcome, ad, expand_blocks, fold, fuse, grad, hvp, inline,
-        jacobian, jvp, nth_grad, patterns, pipeline, precision, promote_f64, rebuild, remat, report, scan_dce,
-        simplify, unfuse, vjp,
+        Fusion, FusionPolicy, GradOptions, Missing, Outcome, ad, copier, expand_blocks, fold, fuse, fusion_notes, grad,
+        hvp, inline, jacobian, jvp, nth_grad, patterns, pipeline, product_precision, promote_f64, rebuild, remat,
+        report_pipeline, scan_dce, signature, simplify, unfuse, vjp,
     };
 }
 
 /// The scheduler: order, lifetimes, packing, the plan and its checker, the executor.
 pub mod sched {
     pub use crate::sched::{
-        Scheduled, alias, areas, check, code, exec, faults, link, live, loops, lower, model, offsets, order, pack,
-        planner, races, schedule, schedule_in, schedule_with_red_zones, share, tape, team, trace,
+        Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, offsets,
+        order, pack, planned_loop, planner, races, schedule, schedule_in, schedule_with_red_zones, share, tape, team,
+        track,
     };
 }
 
 /// Random graphs and mutations, and checks of them.
 pub mod testing {
-    pub use crate::nodes::testing::*;
+    pub use crate::nodes::random_graphs::*;
 }

@@ -19,26 +19,26 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 static GLOBAL: Counting = Counting;
 
 /// The number of allocations and reallocations so far.
-pub fn calls() -> u64 {
+pub fn alloc_calls() -> u64 {
     CALLS.load(Ordering::Relaxed)
 }
 
-fn count() {
+fn count_alloc() {
     CALLS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Returns `p`. Ends the program if it is null, the system's refusal of `size` bytes.
 #[inline]
-fn checked(p: *mut u8, size: usize) -> *mut u8 {
+fn checked_alloc(p: *mut u8, size: usize) -> *mut u8 {
     if p.is_null() {
-        refused(size);
+        refused_alloc(size);
     }
     p
 }
 
 /// Ends the program with a message, without allocating.
 #[cold]
-fn refused(size: usize) -> ! {
+fn refused_alloc(size: usize) -> ! {
     let mut line = [0; 128];
     let mut rest = &mut line[..];
     // The buffer is long enough for any number.
@@ -56,21 +56,21 @@ fn refused(size: usize) -> ! {
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count_alloc();
         // SAFETY: the caller keeps the contract of `GlobalAlloc`.
-        checked(unsafe { System.alloc(layout) }, layout.size())
+        checked_alloc(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count_alloc();
         // SAFETY: the caller keeps the contract of `GlobalAlloc`.
-        checked(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        checked_alloc(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count_alloc();
         // SAFETY: the caller keeps the contract of `GlobalAlloc`; `ptr` came from the system's allocator.
-        checked(unsafe { System.realloc(ptr, layout, size) }, size)
+        checked_alloc(unsafe { System.realloc(ptr, layout, size) }, size)
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {

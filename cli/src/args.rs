@@ -2,7 +2,7 @@
 //!
 //! Invariant: this module only parses. What an option does is up to its command.
 
-use crate::fail::{Run, bad};
+use crate::fail::{Run, fail_bad_input};
 use crate::out;
 use arenagrad::Precision;
 use arenagrad::session::MAX_THREADS;
@@ -21,12 +21,12 @@ pub struct Cli {
 }
 
 /// Parses the name of a precision.
-fn precision(name: &str) -> Result<Precision, String> {
+fn precision_arg(name: &str) -> Result<Precision, String> {
     Precision::named(name).ok_or_else(|| format!("it may be {}", Precision::ALL.map(|p| p.1).join(", ")))
 }
 
 /// Parses a number of threads, for all commands and for configurations. An error names the bounds.
-pub fn threads(text: &str) -> Result<usize, String> {
+pub fn threads_arg(text: &str) -> Result<usize, String> {
     let n: Option<u64> = text.parse().ok();
     match n.and_then(|n| usize::try_from(n).ok()).filter(|n| (1..=MAX_THREADS).contains(n)) {
         Some(n) => Ok(n),
@@ -36,18 +36,18 @@ pub fn threads(text: &str) -> Result<usize, String> {
 
 /// Handles what clap returns instead of a command line: prints help and version as they are, and turns an error into
 /// one line.
-pub fn refused(e: &clap::Error) -> Run {
+pub fn refused_args(e: &clap::Error) -> Run {
     let text = e.render().to_string();
     if !e.use_stderr() {
-        return out::emit(text);
+        return out::emit_out(text);
     }
     if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        out::note(text);
-        return Err(bad("a command is missing; see arenagrad --help"));
+        out::note_out(text);
+        return Err(fail_bad_input("a command is missing; see arenagrad --help"));
     }
     let said = text.split("\n\n").take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
     let parts: Vec<String> = said.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    Err(bad(parts.join("; ").trim_start_matches("error: ")))
+    Err(fail_bad_input(parts.join("; ").trim_start_matches("error: ")))
 }
 
 /// The commands.
@@ -90,7 +90,7 @@ pub struct TrainArgs {
     #[arg(long)]
     pub seed: Option<u64>,
     /// Number of threads [default: one for each core]. The weights do not depend on it.
-    #[arg(long, value_parser = threads, value_name = "N")]
+    #[arg(long, value_parser = threads_arg, value_name = "N")]
     pub threads: Option<usize>,
     /// Learning rate; the peak, if the schedule varies it [default: digits 0.004, chargpt 0.001].
     #[arg(long, value_name = "RATE")]
@@ -115,7 +115,7 @@ pub struct TrainArgs {
     pub max_memory: Option<ByteSize>,
     /// Precision of matrix products: f32, bf16x3 (each number as three bf16 terms, as accurate as f32), bf16x2 (as two
     /// terms) or bf16 [default: f32]. Without AMX, bf16x3 and bf16x2 run as f32. Weights and optimiser stay f32.
-    #[arg(long, value_parser = precision, value_name = "PRECISION")]
+    #[arg(long, value_parser = precision_arg, value_name = "PRECISION")]
     pub precision: Option<Precision>,
     /// Record the tenth step (the last, if there are fewer) into this file, for chrome://tracing or ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
@@ -158,7 +158,7 @@ pub struct SampleArgs {
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
     /// Number of threads.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,
     /// Print one JSON object for each sample.
     #[arg(long)]
@@ -180,14 +180,14 @@ pub struct PlanArgs {
     #[arg(long)]
     pub json: bool,
     /// Number of threads to plan for.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,
     /// Largest size of the arena, in bytes or like 64MiB [default: no limit]. Values are recomputed to fit.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
     /// Precision of matrix products: f32, bf16x3 (each number as three bf16 terms, as accurate as f32), bf16x2 (as two
     /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
-    #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
+    #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
     /// Instead of the plan, print the arena sizes that recomputation can reach, and what each recomputes.
     #[arg(long, conflicts_with = "max_memory")]
@@ -268,7 +268,7 @@ pub struct RunArgs {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Number of threads.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,
 }
 
@@ -322,11 +322,11 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Number of threads.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,
     /// Precision of matrix products: f32, bf16x3 (each number as three bf16 terms, as accurate as f32), bf16x2 (as two
     /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
-    #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
+    #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
     /// Folder with NAME.safetensors for the workload, as for `bench` [default: synthetic data].
     #[arg(long, value_name = "DIR")]
@@ -342,14 +342,14 @@ pub struct BenchArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
     /// Number of threads.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,
     /// Seconds for which each workload is timed.
     #[arg(long, value_name = "S", default_value_t = 2.0)]
     pub seconds: f64,
     /// Precision of matrix products: f32, bf16x3 (each number as three bf16 terms, as accurate as f32), bf16x2 (as two
     /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
-    #[arg(long, value_parser = precision, value_name = "PRECISION", default_value = "f32")]
+    #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
     /// Folder with NAME.safetensors for each workload (params under `p.NAME`, batches under `x` and `y`) [default:
     /// synthetic data].

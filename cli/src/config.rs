@@ -3,27 +3,29 @@
 //! Invariant of [`Config`]: every number is within its bounds, so later code need not check it.
 
 mod bounds;
+mod byte_size;
 mod optimiser;
 mod schedule;
 mod task;
 mod words;
 
 use crate::args::{self, TrainArgs};
-use crate::fail::{Fail, Run, bad, io};
-use crate::run_dir::{CONFIG, RunDir, checkpoint_file};
+use crate::fail::{Fail, Run, fail_bad_input, fail_io};
+use crate::numbers::number_of_bytes;
+use crate::run_dir::{CONFIG, RunDir, checkpoint_in_run_dir};
 use crate::sys;
 use arenagrad::Precision;
 use arenagrad::optim::Optimiser;
 use arenagrad::session::MAX_THREADS;
 use arenagrad::train::Schedule;
-use bounds::{SIZE_LIMIT, STEP_LIMIT, within};
+use bounds::{SIZE_LIMIT, STEP_LIMIT, within_bounds};
 use bytesize::ByteSize;
 use optimiser::OptimiserTable;
 use schedule::ScheduleTable;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-use task::Kind;
+use task::TaskKind;
 pub use task::{Model, Network, Task};
 
 /// Largest configuration file, in bytes.
@@ -32,8 +34,8 @@ const LIMIT: u64 = 1 << 20;
 /// The TOML file. Absent keys are `None`, so that a resumed run can tell them from given ones.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
-struct File {
-    task: Kind,
+struct ConfigFile {
+    task: TaskKind,
     data: Option<String>,
     steps: Option<u64>,
     batch: Option<usize>,
@@ -41,7 +43,7 @@ struct File {
     threads: Option<usize>,
     out: Option<PathBuf>,
     checkpoint_every: Option<u64>,
-    #[serde(deserialize_with = "words::size")]
+    #[serde(deserialize_with = "byte_size::read_byte_size")]
     max_memory: Option<ByteSize>,
     precision: Option<String>,
     model: Option<Model>,
@@ -50,20 +52,20 @@ struct File {
     schedule: Option<ScheduleTable>,
 }
 
-impl File {
+impl ConfigFile {
     /// The configurations of `train digits` and `train chargpt`. The weight decay of digits is 0.05: it gave fewer test
     /// errors than 0.01.
-    fn named(target: &str) -> Option<File> {
+    fn named(target: &str) -> Option<ConfigFile> {
         match target {
-            "digits" => Some(File { optimiser: Some(OptimiserTable::decaying(0.05)), ..File::default() }),
-            "chargpt" => Some(File { task: Kind::CharGpt, ..File::default() }),
+            "digits" => Some(ConfigFile { optimiser: Some(OptimiserTable::decaying(0.05)), ..ConfigFile::default() }),
+            "chargpt" => Some(ConfigFile { task: TaskKind::CharGpt, ..ConfigFile::default() }),
             _ => None,
         }
     }
 }
 
 /// The values of absent keys, by task.
-struct Defaults {
+struct ConfigDefaults {
     steps: u64,
     batch: usize,
     lr: f64,
@@ -72,11 +74,13 @@ struct Defaults {
     data: &'static str,
 }
 
-impl Kind {
-    fn defaults(self) -> Defaults {
-        match self {
-            Kind::Images => Defaults { steps: 1000, batch: 64, lr: 4e-3, out: "runs/train", data: "digits" },
-            Kind::CharGpt => Defaults { steps: 2000, batch: 12, lr: 1e-3, out: "runs/chargpt", data: "alice" },
+impl ConfigDefaults {
+    fn of(task: TaskKind) -> ConfigDefaults {
+        match task {
+            TaskKind::Images => ConfigDefaults { steps: 1000, batch: 64, lr: 4e-3, out: "runs/train", data: "digits" },
+            TaskKind::CharGpt => {
+                ConfigDefaults { steps: 2000, batch: 12, lr: 1e-3, out: "runs/chargpt", data: "alice" }
+            }
         }
     }
 }
@@ -120,124 +124,124 @@ impl Config {
     pub fn new(args: &TrainArgs) -> Run<Config> {
         let target = Path::new(&args.target);
         let is_file = target.extension().is_some_and(|e| e == "toml");
-        let preset = File::named(&args.target);
+        let preset = ConfigFile::named(&args.target);
         if !is_file && preset.is_none() {
             let text = format!("unknown target {:?}: give `digits`, `chargpt` or a TOML file", args.target);
-            return Err(bad(text));
+            return Err(fail_bad_input(text));
         }
-        let resumed = args.resume.as_deref().map(checkpoint_file);
+        let resumed = args.resume.as_deref().map(checkpoint_in_run_dir);
         let kept = resumed.as_ref().map(|f| f.with_file_name(CONFIG)).filter(|f| f.is_file());
         let source = kept.or_else(|| is_file.then(|| target.to_path_buf()));
         let beside = resumed.as_deref().and_then(Path::parent);
         let Some(path) = source else {
-            return build(preset.unwrap_or_default(), args, Path::new(""), beside);
+            return build_config(preset.unwrap_or_default(), args, Path::new(""), beside);
         };
-        let file = parse(&path, &sys::read_text(&path, LIMIT)?)?;
+        let file = parse_config(&path, &sys::sys_read_text(&path, LIMIT)?)?;
         if let Some(other) = preset.filter(|p| p.task != file.task) {
             let text = format!("{} is of task {}, not {}", path.display(), file.task.name(), other.task.name());
-            return Err(bad(text));
+            return Err(fail_bad_input(text));
         }
-        let named = |f: Fail| bad(format!("{}: {}", path.display(), f.message));
-        build(file, args, path.parent().unwrap_or(Path::new("")), beside).map_err(named)
+        let named = |f: Fail| fail_bad_input(format!("{}: {}", path.display(), f.message));
+        build_config(file, args, path.parent().unwrap_or(Path::new("")), beside).map_err(named)
     }
 
     /// The task of the run in `dir`.
     pub fn task_of(dir: &RunDir) -> Run<Task> {
         let path = dir.file(CONFIG);
-        let file = parse(&path, &sys::read_text(&path, LIMIT)?)?;
-        let named = |f: Fail| bad(format!("{}: {}", path.display(), f.message));
+        let file = parse_config(&path, &sys::sys_read_text(&path, LIMIT)?)?;
+        let named = |f: Fail| fail_bad_input(format!("{}: {}", path.display(), f.message));
         Task::new(file.task, file.model.as_ref(), file.gpt.as_ref()).map_err(named)
     }
 }
 
 /// Parses a TOML file. An error names file, line and column.
-fn parse(path: &Path, text: &str) -> Run<File> {
+fn parse_config(path: &Path, text: &str) -> Run<ConfigFile> {
     toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start).min(text.len());
         let before = text.get(..at).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
         let col = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
-        let what = words::plain(e.message());
-        bad(format!("{}:{line}:{col}: {what}", path.display()))
+        let what = words::plain_words(e.message());
+        fail_bad_input(format!("{}:{line}:{col}: {what}", path.display()))
     })
 }
 
 /// Overrides `file` by the command line and checks all numbers. Paths in the file are relative to `base`. A resumed run
 /// writes to `resumed`, the folder of its checkpoint, unless `--out` names another.
-fn build(mut file: File, args: &TrainArgs, base: &Path, resumed: Option<&Path>) -> Run<Config> {
-    let defaults = file.task.defaults();
-    file.data = data(&file, args, base)?;
+fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Option<&Path>) -> Run<Config> {
+    let defaults = ConfigDefaults::of(file.task);
+    file.data = config_data(&file, args, base)?;
     let own = args.out.clone().or_else(|| resumed.map(Path::to_path_buf));
     let out = own.or_else(|| file.out.take().map(|o| base.join(o))).unwrap_or_else(|| defaults.out.into());
     file.out = None;
-    let steps = within("steps", args.steps.or(file.steps).unwrap_or(defaults.steps), 1, STEP_LIMIT)?;
+    let steps = within_bounds("steps", args.steps.or(file.steps).unwrap_or(defaults.steps), 1, STEP_LIMIT)?;
     file.steps = Some(steps);
     file.seed = args.seed.or(file.seed);
     file.checkpoint_every = args.checkpoint_every.or(file.checkpoint_every);
     file.max_memory = args.max_memory.or(file.max_memory);
     file.precision = args.precision.map(|p| p.name().to_string()).or(file.precision);
-    let precision = precision(file.precision.as_deref())?;
+    let precision = config_precision(file.precision.as_deref())?;
     // TOML's integers are i64.
-    within("seed", file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
+    within_bounds("seed", file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
     let task = Task::new(file.task, file.model.as_ref(), file.gpt.as_ref())?;
     let table = file.optimiser.get_or_insert_with(|| match file.task {
-        Kind::Images => OptimiserTable::default(),
-        Kind::CharGpt => OptimiserTable::nano_gpt(),
+        TaskKind::Images => OptimiserTable::default(),
+        TaskKind::CharGpt => OptimiserTable::nano_gpt(),
     });
     table.lr = args.lr.or(table.lr);
-    within("optimiser.accumulate", table.accumulate.unwrap_or(1), 1, SIZE_LIMIT)?;
-    let optimiser = table.build(within("lr", table.lr.unwrap_or(defaults.lr), 0.0, 1e6)?)?;
+    within_bounds("optimiser.accumulate", table.accumulate.unwrap_or(1), 1, SIZE_LIMIT)?;
+    let optimiser = table.build(within_bounds("lr", table.lr.unwrap_or(defaults.lr), 0.0, 1e6)?)?;
     // A default schedule is not written to `run.toml`: a resumed run with another rate or length computes its own.
     let schedule = match (&file.schedule, file.task) {
         (Some(table), _) => table.build(optimiser.lr, steps)?,
-        (None, Kind::Images) => ScheduleTable::default().build(optimiser.lr, steps)?,
-        (None, Kind::CharGpt) => ScheduleTable::nano_gpt(optimiser.lr, steps).build(optimiser.lr, steps)?,
+        (None, TaskKind::Images) => ScheduleTable::default().build(optimiser.lr, steps)?,
+        (None, TaskKind::CharGpt) => ScheduleTable::nano_gpt(optimiser.lr, steps).build(optimiser.lr, steps)?,
     };
     schedule.validate()?;
-    let threads = args.threads.or(file.threads).unwrap_or_else(|| sys::cores().min(MAX_THREADS));
+    let threads = args.threads.or(file.threads).unwrap_or_else(|| sys::sys_cores().min(MAX_THREADS));
     Ok(Config {
-        data: absolute(&mut file)?,
+        data: absolute_config_data(&mut file)?,
         steps,
-        batch: within("batch", file.batch.unwrap_or(defaults.batch), 1, SIZE_LIMIT)?,
+        batch: within_bounds("batch", file.batch.unwrap_or(defaults.batch), 1, SIZE_LIMIT)?,
         seed: file.seed.unwrap_or(0),
-        threads: args::threads(&threads.to_string()).map_err(bad)?,
+        threads: args::threads_arg(&threads.to_string()).map_err(fail_bad_input)?,
         out: RunDir::new(out),
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
-        max_memory: file.max_memory.map(sys::bytes),
+        max_memory: file.max_memory.map(number_of_bytes),
         precision,
         trace: args.trace.clone(),
         optimiser,
         schedule,
-        text: toml::to_string(&file).map_err(|e| bad(format!("configuration: {e}")))?,
+        text: toml::to_string(&file).map_err(|e| fail_bad_input(format!("configuration: {e}")))?,
         task,
     })
 }
 
 /// The path of the data, or `None` for the built-in data of the task.
-fn data(file: &File, args: &TrainArgs, base: &Path) -> Run<Option<String>> {
-    let (task, built_in) = (file.task, file.task.defaults().data);
+fn config_data(file: &ConfigFile, args: &TrainArgs, base: &Path) -> Run<Option<String>> {
+    let (task, built_in) = (file.task, ConfigDefaults::of(file.task).data);
     match (&args.data, file.data.as_deref()) {
         (Some(path), _) => Ok(Some(path.display().to_string())),
         (None, None) => Ok(None),
         (None, Some(name)) if name == built_in => Ok(None),
         (None, Some(name @ ("digits" | "alice"))) => {
-            Err(bad(format!("data is {name:?}; the built-in data of task {} is {built_in:?}", task.name())))
+            Err(fail_bad_input(format!("data is {name:?}; the built-in data of task {} is {built_in:?}", task.name())))
         }
         (None, Some(path)) => Ok(Some(base.join(path).display().to_string())),
     }
 }
 
 /// The precision called `name`, or the default.
-fn precision(name: Option<&str>) -> Run<Precision> {
+fn config_precision(name: Option<&str>) -> Run<Precision> {
     let Some(name) = name else { return Ok(Precision::default()) };
     let known = || Precision::ALL.map(|p| p.1).join(", ");
-    Precision::named(name).ok_or_else(|| bad(format!("precision is {name:?}; it may be {}", known())))
+    Precision::named(name).ok_or_else(|| fail_bad_input(format!("precision is {name:?}; it may be {}", known())))
 }
 
 /// Makes the path of the data absolute, because a resumed run may start in another folder.
-fn absolute(file: &mut File) -> Run<Option<PathBuf>> {
+fn absolute_config_data(file: &mut ConfigFile) -> Run<Option<PathBuf>> {
     let Some(dir) = file.data.as_deref() else { return Ok(None) };
-    let dir = std::path::absolute(dir).map_err(io(Path::new(dir)))?;
+    let dir = std::path::absolute(dir).map_err(fail_io(Path::new(dir)))?;
     file.data = Some(dir.display().to_string());
     Ok(Some(dir))
 }
@@ -249,7 +253,7 @@ mod tests {
 
     fn from(text: &str) -> Run<Config> {
         let args = TrainArgs { lr: Some(0.5), ..TrainArgs::default() };
-        build(parse(Path::new("a.toml"), text)?, &args, Path::new("/base"), None)
+        build_config(parse_config(Path::new("a.toml"), text)?, &args, Path::new("/base"), None)
     }
 
     #[test]

@@ -19,33 +19,33 @@ pub struct Fail {
 pub type Run<T = ()> = Result<T, Fail>;
 
 /// A failure with exit code 2: the input is bad.
-pub fn bad(message: impl Display) -> Fail {
+pub fn fail_bad_input(message: impl Display) -> Fail {
     Fail { code: 2, message: message.to_string() }
 }
 
 /// A failure with exit code 1: the input is good, but what it asks for does not hold.
-pub fn expectation_failed(message: impl Display) -> Fail {
+pub fn fail_expectation(message: impl Display) -> Fail {
     Fail { code: 1, message: message.to_string() }
 }
 
 impl From<Error> for Fail {
     fn from(e: Error) -> Fail {
         match e.kind {
-            Kind::Diverged | Kind::Full => expectation_failed(e),
-            _ => bad(e),
+            Kind::Diverged | Kind::Full => fail_expectation(e),
+            _ => fail_bad_input(e),
         }
     }
 }
 
 /// The failure `file:line:col: message` of an error in the text of `file`.
-pub fn in_text(file: &Path, e: &Error) -> Fail {
+pub fn fail_in_text(file: &Path, e: &Error) -> Fail {
     match e.location {
-        Location::Text(line, col) => bad(format!("{}:{line}:{col}: {}", file.display(), e.message)),
-        _ => bad(format!("{}: {e}", file.display())),
+        Location::Text(line, col) => fail_bad_input(format!("{}:{line}:{col}: {}", file.display(), e.message)),
+        _ => fail_bad_input(format!("{}: {e}", file.display())),
     }
 }
 
 /// Turns an error of the operating system into a failure that names the file.
-pub fn io(path: &Path) -> impl Fn(std::io::Error) -> Fail {
+pub fn fail_io(path: &Path) -> impl Fn(std::io::Error) -> Fail {
     move |e| Error::from(e).context(path.display()).into()
 }

@@ -13,8 +13,9 @@ mod ir;
 mod measure;
 mod model;
 mod npy;
+mod numbers;
 mod out;
-mod pack;
+mod pack_command;
 mod report;
 mod run_dir;
 mod sample;
@@ -31,41 +32,41 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(e) => return ended(args::refused(&e)),
+        Err(e) => return main_exit_code(args::refused_args(&e)),
     };
     // A panic is a bug of this program. It is reported in one line, without a backtrace.
     std::panic::set_hook(Box::new(|_| {}));
-    ended(catch_unwind(AssertUnwindSafe(|| run(&cli))).unwrap_or_else(|payload| {
+    main_exit_code(catch_unwind(AssertUnwindSafe(|| run_main(&cli))).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("unknown");
-        Err(fail::expectation_failed(format!("internal error: {text}")))
+        Err(fail::fail_expectation(format!("internal error: {text}")))
     }))
 }
 
 /// The exit code of a result. Prints a failure as one line.
-fn ended(done: fail::Run) -> ExitCode {
+fn main_exit_code(done: fail::Run) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(fail) => {
-            out::note(format!("arenagrad: {}", fail.message.trim_end().replace('\n', "; ")));
+            out::note_out(format!("arenagrad: {}", fail.message.trim_end().replace('\n', "; ")));
             ExitCode::from(fail.code)
         }
     }
 }
 
 /// Runs the command that the user chose.
-fn run(cli: &Cli) -> fail::Run {
+fn run_main(cli: &Cli) -> fail::Run {
     match &cli.command {
-        Command::Train(a) => train::train(a),
-        Command::Sample(a) => sample::sample(a),
-        Command::Plan(a) => ir::plan::plan(a),
-        Command::Print(a) => ir::show::print_graph(a),
-        Command::Opt(a) => ir::show::opt(a),
-        Command::Grad(a) => ir::show::gradient(a),
-        Command::Run(a) => ir::eval::run(a),
-        Command::Check(a) => ir::check::check(a),
-        Command::Pack(a) => pack::pack(a),
-        Command::Bench(a) => bench::bench(a),
-        Command::Trace(a) => trace::trace(a),
+        Command::Train(a) => train::train_command(a),
+        Command::Sample(a) => sample::sample_command(a),
+        Command::Plan(a) => ir::plan_command::plan_command(a),
+        Command::Print(a) => ir::print_opt_grad::print_command(a),
+        Command::Opt(a) => ir::print_opt_grad::opt_command(a),
+        Command::Grad(a) => ir::print_opt_grad::grad_command(a),
+        Command::Run(a) => ir::run_command::run_command(a),
+        Command::Check(a) => ir::check_command::check_command(a),
+        Command::Pack(a) => pack_command::pack_command(a),
+        Command::Bench(a) => bench::bench_command(a),
+        Command::Trace(a) => trace::trace_command(a),
     }
 }

@@ -4,7 +4,7 @@
 //! recursion and with a size limit reads it; general parsers of Python literals recurse and have no limit. No
 //! allocation takes its size from a number in the file. Errors name the byte.
 
-use crate::fail::{Run, bad};
+use crate::fail::{Run, fail_bad_input};
 use crate::sys;
 use arenagrad::graph::DType;
 use std::path::Path;
@@ -42,16 +42,16 @@ const NAMES: [(&str, DType); 10] = [
 ];
 
 /// Reads a file of at most `limit` bytes of elements.
-pub fn read(path: &Path, limit: u64) -> Run<Array> {
-    let bytes = sys::read_file(path, limit.saturating_add(HEADER_LIMIT as u64))?;
-    parse(&bytes).map_err(|(at, what)| bad(format!("{}: byte {at}: {what}", path.display())))
+pub fn read_npy(path: &Path, limit: u64) -> Run<Array> {
+    let bytes = sys::sys_read_file(path, limit.saturating_add(HEADER_LIMIT as u64))?;
+    parse_npy(&bytes).map_err(|(at, what)| fail_bad_input(format!("{}: byte {at}: {what}", path.display())))
 }
 
 /// A result, or an error at a byte of the file.
 type Parsed<T> = Result<T, (usize, String)>;
 
 /// Parses a whole file.
-fn parse(bytes: &[u8]) -> Parsed<Array> {
+fn parse_npy(bytes: &[u8]) -> Parsed<Array> {
     if !bytes.starts_with(MAGIC) {
         return Err((0, "not an npy file (wrong magic)".into()));
     }
@@ -72,7 +72,7 @@ fn parse(bytes: &[u8]) -> Parsed<Array> {
     }
     let header = bytes.get(start..start + len).ok_or((bytes.len(), "the file ends inside the header".to_string()))?;
     let header = std::str::from_utf8(header).map_err(|e| (start + e.valid_up_to(), "not text".to_string()))?;
-    let Header { dtype, fortran, dims } = Scan { text: header, at: 0, base: start }.header()?;
+    let Header { dtype, fortran, dims } = NpyScan { text: header, at: 0, base: start }.header()?;
     let data = &bytes[start + len..];
     let want = dims.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
     if want != Some(data.len()) {
@@ -83,12 +83,12 @@ fn parse(bytes: &[u8]) -> Parsed<Array> {
     if let Some(i) = dtype.misfit(data) {
         return Err((start + len + i, format!("{} is no truth value", data[i])));
     }
-    let bytes = if fortran { row_major(data, &dims, dtype.size()) } else { data.to_vec() };
+    let bytes = if fortran { npy_row_major(data, &dims, dtype.size()) } else { data.to_vec() };
     Ok(Array { dtype, dims, bytes })
 }
 
 /// Reorders elements of `size` bytes from column-major to row-major order.
-fn row_major(data: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
+fn npy_row_major(data: &[u8], dims: &[usize], size: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len());
     let mut index = vec![0; dims.len()];
     for _ in 0..data.len() / size {
@@ -114,7 +114,7 @@ struct Header {
 }
 
 /// A scanner over the text of a header.
-struct Scan<'a> {
+struct NpyScan<'a> {
     text: &'a str,
     /// Bytes of `text` read so far.
     at: usize,
@@ -122,7 +122,7 @@ struct Scan<'a> {
     base: usize,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> NpyScan<'a> {
     /// An error at the current byte.
     fn fail<T>(&self, what: impl Into<String>) -> Parsed<T> {
         Err((self.base + self.at, what.into()))
@@ -239,7 +239,7 @@ impl<'a> Scan<'a> {
 }
 
 /// The bytes of a file of version 1.0. `None` if NumPy has no such dtype.
-pub fn encode(dtype: DType, dims: &[usize], bytes: &[u8]) -> Option<Vec<u8>> {
+pub fn encode_npy(dtype: DType, dims: &[usize], bytes: &[u8]) -> Option<Vec<u8>> {
     let name = NAMES.iter().find(|(_, d)| *d == dtype)?.0;
     let shape: String = dims.iter().map(|d| format!("{d}, ")).collect();
     let mut header = format!("{{'descr': '{name}', 'fortran_order': False, 'shape': ({}), }}", shape.trim_end());
@@ -272,27 +272,27 @@ mod tests {
         for (dims, n) in [(vec![], 1), (vec![3], 3), (vec![2, 0], 0), (vec![2, 3], 6)] {
             for (_, dtype) in NAMES {
                 let bytes: Vec<u8> = (0..n * dtype.size()).map(|i| (i % 2) as u8).collect();
-                let whole = encode(dtype, &dims, &bytes).unwrap();
+                let whole = encode_npy(dtype, &dims, &bytes).unwrap();
                 let data_at = whole.len() - bytes.len();
                 assert_eq!(data_at % 64, 0);
-                assert_eq!(parse(&whole).unwrap(), Array { dtype, dims: dims.clone(), bytes });
+                assert_eq!(parse_npy(&whole).unwrap(), Array { dtype, dims: dims.clone(), bytes });
             }
         }
-        assert!(encode(DType::BF16, &[], &[0, 0]).is_none());
+        assert!(encode_npy(DType::BF16, &[], &[0, 0]).is_none());
     }
 
     #[test]
     fn column_major_files_become_row_major() {
         let header = "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3)}";
-        assert_eq!(parse(&file(header, &[0, 3, 1, 4, 2, 5])).unwrap().bytes, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(parse_npy(&file(header, &[0, 3, 1, 4, 2, 5])).unwrap().bytes, [0, 1, 2, 3, 4, 5]);
     }
 
     #[test]
     fn malformed_files_are_refused_at_their_byte() {
         let good = file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", &[0; 8]);
-        assert!(parse(&good).is_ok());
+        assert!(parse_npy(&good).is_ok());
         for n in 0..good.len() {
-            assert!(parse(&good[..n]).is_err(), "{n}");
+            assert!(parse_npy(&good[..n]).is_err(), "{n}");
         }
         for (header, part) in [
             ("{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}", "'>f4'".replace('\'', "\"")),
@@ -307,9 +307,9 @@ mod tests {
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x", "follows".into()),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "takes 12 bytes".into()),
         ] {
-            let (at, e) = parse(&file(header, &[0; 8])).unwrap_err();
+            let (at, e) = parse_npy(&file(header, &[0; 8])).unwrap_err();
             assert!(e.contains(&part) && at <= good.len() + 40, "{at}: {e}");
         }
-        assert_eq!(parse(b"PK\x03\x04....").unwrap_err().0, 0);
+        assert_eq!(parse_npy(b"PK\x03\x04....").unwrap_err().0, 0);
     }
 }

@@ -4,7 +4,7 @@
 //! with one line and exit code 1. A reader that closed the pipe is no error: the rest is dropped, and the exit code
 //! stays the command's. What cannot be written to standard error is lost.
 
-use crate::fail::{Run, expectation_failed};
+use crate::fail::{Run, fail_expectation};
 use std::fmt::Display;
 use std::io::{BufWriter, ErrorKind, Result, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,24 +13,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// True if the reader of standard output has closed the pipe. A command that only prints may stop then.
-pub fn reader_is_gone() -> bool {
+pub fn out_reader_is_gone() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }
 
 /// The result of a write, without the error of a closed pipe.
-fn checked(done: Result<()>) -> Run {
+fn checked_out(done: Result<()>) -> Run {
     match done {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == ErrorKind::BrokenPipe => {
             CLOSED.store(true, Ordering::Relaxed);
             Ok(())
         }
-        Err(e) => Err(expectation_failed(format!("standard output: {e}"))),
+        Err(e) => Err(fail_expectation(format!("standard output: {e}"))),
     }
 }
 
 /// Prints a text, with a newline at its end.
-pub fn emit(text: impl Display) -> Run {
+pub fn emit_out(text: impl Display) -> Run {
     let text = text.to_string();
     let mut out = Out::new();
     out.write(&text)?;
@@ -39,15 +39,15 @@ pub fn emit(text: impl Display) -> Run {
 }
 
 /// Writes a line to standard error.
-pub fn note(text: impl Display) {
+pub fn note_out(text: impl Display) {
     let text = text.to_string();
     // A failure here has no other place to be reported.
     let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
 }
 
 /// Writes a warning to standard error. The command goes on.
-pub fn warn(text: impl Display) {
-    note(format!("arenagrad: warning: {text}"));
+pub fn warn_out(text: impl Display) {
+    note_out(format!("arenagrad: warning: {text}"));
 }
 
 /// Standard output, locked and buffered, for texts that come in pieces.
@@ -61,11 +61,11 @@ impl Out {
 
     /// Prints a piece.
     pub fn write(&mut self, text: &str) -> Run {
-        if reader_is_gone() { Ok(()) } else { checked(self.0.write_all(text.as_bytes())) }
+        if out_reader_is_gone() { Ok(()) } else { checked_out(self.0.write_all(text.as_bytes())) }
     }
 
     /// Flushes the buffer.
     pub fn flush(&mut self) -> Run {
-        if reader_is_gone() { Ok(()) } else { checked(self.0.flush()) }
+        if out_reader_is_gone() { Ok(()) } else { checked_out(self.0.flush()) }
     }
 }

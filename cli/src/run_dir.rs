@@ -3,8 +3,8 @@
 //! Invariants: at most one process writes to a folder. Each file is replaced as a whole or not at all, except
 //! [`METRICS`], which grows by whole lines. This module knows names and bytes, not what the files mean.
 
-use crate::fail::{Run, bad, io};
-use crate::out::warn;
+use crate::fail::{Run, fail_bad_input, fail_io};
+use crate::out::warn_out;
 use arenagrad::train::write_atomically;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -58,7 +58,7 @@ impl RunDir {
 
     /// Makes the folder and its parents.
     pub fn create(&self) -> Run {
-        std::fs::create_dir_all(&self.path).map_err(io(&self.path))
+        std::fs::create_dir_all(&self.path).map_err(fail_io(&self.path))
     }
 
     /// The path of the file `name`.
@@ -74,23 +74,23 @@ impl RunDir {
     /// Locks the folder, or fails because another process holds the lock.
     pub fn lock(&self) -> Run<Lock> {
         let path = self.file(LOCK);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(io(&path))?;
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(fail_io(&path))?;
         let dir = self.path.display();
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(bad(format!("{dir}: another process writes into this folder")));
+                return Err(fail_bad_input(format!("{dir}: another process writes into this folder")));
             }
             Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => {
-                warn(format!("{dir}: this file system has no locks; let only one process write into this folder"));
+                warn_out(format!("{dir}: this file system has no locks; let only one process write into this folder"));
             }
-            Err(TryLockError::Error(e)) => return Err(io(&path)(e)),
+            Err(TryLockError::Error(e)) => return Err(fail_io(&path)(e)),
         }
         Ok(Lock { _file: file })
     }
 }
 
 /// The file that `--resume PATH` means: the checkpoint in a folder, or a checkpoint itself.
-pub fn checkpoint_file(path: &Path) -> PathBuf {
+pub fn checkpoint_in_run_dir(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(CHECKPOINT) } else { path.to_path_buf() }
 }

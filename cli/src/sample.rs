@@ -4,8 +4,8 @@
 
 use crate::args::SampleArgs;
 use crate::config::{Config, Network, Task};
-use crate::data::text::Vocabulary;
-use crate::fail::{Run, bad};
+use crate::data::Vocabulary;
+use crate::fail::{Run, fail_bad_input};
 use crate::model::LOGITS;
 use crate::model::chargpt::{self, TOKENS};
 use crate::out::{self, Out};
@@ -20,7 +20,7 @@ const LIMIT: u64 = 1 << 22;
 const MOST: usize = 1 << 24;
 
 /// A program that continues a text, one character for each step.
-pub struct Generator {
+pub struct SampleGenerator {
     program: Program,
     tokens: Handle<i32>,
     logits: Handle<f32>,
@@ -29,13 +29,13 @@ pub struct Generator {
     sampler: Sampler,
 }
 
-impl Generator {
+impl SampleGenerator {
     /// Compiles the program. Its params are unset until the caller loads or copies them.
-    pub fn new(n: &Network, vocabulary: Vocabulary, settings: Sampling, threads: usize) -> Run<Generator> {
+    pub fn new(n: &Network, vocabulary: Vocabulary, settings: Sampling, threads: usize) -> Run<SampleGenerator> {
         let sampler = Sampler::new(settings)?;
-        let program = Session::new().threads(threads).compile(&chargpt::inference(n, vocabulary.len())?)?;
+        let program = Session::new().threads(threads).compile(&chargpt::chargpt_inference(n, vocabulary.len())?)?;
         let (tokens, logits) = (program.input(TOKENS)?, program.output(LOGITS)?);
-        Ok(Generator { program, tokens, logits, context: n.context, vocabulary, sampler })
+        Ok(SampleGenerator { program, tokens, logits, context: n.context, vocabulary, sampler })
     }
 
     /// The program.
@@ -50,7 +50,7 @@ impl Generator {
         if text.is_empty() {
             text.extend(self.vocabulary.encode("\n").unwrap_or_else(|_| vec![0]));
         }
-        for i in (0..n).take_while(|_| !out::reader_is_gone()) {
+        for i in (0..n).take_while(|_| !out::out_reader_is_gone()) {
             // The model sees the last `context` tokens. The zeros behind them reach no earlier position: attention is
             // causal.
             let seen = &text[text.len().saturating_sub(self.context)..];
@@ -69,24 +69,24 @@ impl Generator {
 }
 
 /// Runs the command.
-pub fn sample(a: &SampleArgs) -> Run {
+pub fn sample_command(a: &SampleArgs) -> Run {
     let dir = RunDir::new(&a.run_dir);
     let Task::CharGpt(network) = Config::task_of(&dir)? else {
-        return Err(bad(format!("{}: no run of task chargpt", a.run_dir.display())));
+        return Err(fail_bad_input(format!("{}: no run of task chargpt", a.run_dir.display())));
     };
     if a.tokens > MOST || a.samples == 0 || a.samples > MOST {
-        return Err(bad(format!("--tokens goes up to {MOST}, --samples from 1 to {MOST}")));
+        return Err(fail_bad_input(format!("--tokens goes up to {MOST}, --samples from 1 to {MOST}")));
     }
     let path = dir.file(VOCABULARY);
-    let named = |e: String| bad(format!("{}: {e}", path.display()));
-    let vocabulary = Vocabulary::from_json(&sys::read_text(&path, LIMIT)?).map_err(named)?;
-    let prompt = vocabulary.encode(&a.prompt).map_err(|e| bad(format!("--prompt: {e}")))?;
+    let named = |e: String| fail_bad_input(format!("{}: {e}", path.display()));
+    let vocabulary = Vocabulary::from_json(&sys::sys_read_text(&path, LIMIT)?).map_err(named)?;
+    let prompt = vocabulary.encode(&a.prompt).map_err(|e| fail_bad_input(format!("--prompt: {e}")))?;
     let settings = Sampling { temperature: a.temperature, top_k: a.top_k, top_p: a.top_p };
-    let mut g = Generator::new(&network, vocabulary, settings, a.threads)?;
+    let mut g = SampleGenerator::new(&network, vocabulary, settings, a.threads)?;
     let weights = a.weights.clone().unwrap_or_else(|| dir.file(WEIGHTS));
-    tensors::load_params(g.program(), &weights, 2)?;
+    tensors::load_param_tensors(g.program(), &weights, 2)?;
     let mut out = Out::new();
-    for i in (0..a.samples).take_while(|_| !out::reader_is_gone()) {
+    for i in (0..a.samples).take_while(|_| !out::out_reader_is_gone()) {
         let mut text = a.prompt.clone();
         if !a.json {
             out.write(&text)?;

@@ -1,88 +1,60 @@
-//! The operating system: memory of this process, cores, reading files. Also numbers as text.
+//! The operating system: memory of this process, cores, reading files.
 //!
 //! Invariant: a value that the system does not report is `None`, never a guess.
 
-use crate::fail::{Run, bad, io};
+use crate::fail::{Run, fail_bad_input, fail_io};
 use std::io::Read;
 use std::path::Path;
 
 /// The peak of the resident set, in bytes.
-pub fn peak_rss() -> Option<u64> {
-    status("VmHWM:")
+pub fn sys_peak_rss() -> Option<u64> {
+    sys_memory_status("VmHWM:")
 }
 
 /// The resident set, in bytes.
-pub fn rss() -> Option<u64> {
-    status("VmRSS:")
+pub fn sys_rss() -> Option<u64> {
+    sys_memory_status("VmRSS:")
 }
 
 /// The part of the resident set that no file backs, in bytes: arena, heap and stacks, not code.
-pub fn anon_rss() -> Option<u64> {
-    status("RssAnon:")
+pub fn sys_anon_rss() -> Option<u64> {
+    sys_memory_status("RssAnon:")
 }
 
-/// Resets [`peak_rss`] to the present resident set, if the system can.
-pub fn reset_peak_rss() {
+/// Resets [`sys_peak_rss`] to the present resident set, if the system can.
+pub fn sys_reset_peak_rss() {
     // Without the reset, the peak since the start is shown, which is no smaller.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
 /// The bytes that `/proc/self/status` gives for `name`.
-fn status(name: &str) -> Option<u64> {
+fn sys_memory_status(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 /// Cores that this process may use; 1 if unknown.
-pub fn cores() -> usize {
+pub fn sys_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
 /// Reads a file. Fails if it is longer than `limit` bytes.
-pub fn read_file(path: &Path, limit: u64) -> Run<Vec<u8>> {
-    let file = std::fs::File::open(path).map_err(io(path))?;
+pub fn sys_read_file(path: &Path, limit: u64) -> Run<Vec<u8>> {
+    let file = std::fs::File::open(path).map_err(fail_io(path))?;
     let mut bytes = Vec::new();
     // Counted while reading: a pipe has no length to ask for.
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(io(path))?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(fail_io(path))?;
     if bytes.len() as u64 > limit {
-        return Err(bad(format!("{}: more than {limit} bytes", path.display())));
+        return Err(fail_bad_input(format!("{}: more than {limit} bytes", path.display())));
     }
     Ok(bytes)
 }
 
 /// Reads a text. Fails if it is longer than `limit` bytes or not UTF-8.
-pub fn read_text(path: &Path, limit: u64) -> Run<String> {
-    String::from_utf8(read_file(path, limit)?).map_err(|e| {
+pub fn sys_read_text(path: &Path, limit: u64) -> Run<String> {
+    String::from_utf8(sys_read_file(path, limit)?).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        bad(format!("{}: not UTF-8 at byte {at}", path.display()))
+        fail_bad_input(format!("{}: not UTF-8 at byte {at}", path.display()))
     })
-}
-
-/// A number with commas between its thousands: `1,234`.
-pub fn grouped(n: usize) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
-
-/// A size in bytes. A size beyond the address space becomes `usize::MAX`.
-pub fn bytes(size: bytesize::ByteSize) -> usize {
-    usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grouped;
-
-    #[test]
-    fn thousands_are_apart() {
-        assert_eq!([0, 12, 123, 1234, 1_234_567].map(grouped), ["0", "12", "123", "1,234", "1,234,567"]);
-    }
 }

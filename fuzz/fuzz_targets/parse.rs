@@ -3,6 +3,6 @@
 
 #![no_main]
 
-use arenagrad::tools::testing::check_text;
+use arenagrad::tools::testing::check_random_text;
 
-libfuzzer_sys::fuzz_target!(|text: &str| check_text(text));
+libfuzzer_sys::fuzz_target!(|text: &str| check_random_text(text));

@@ -1,6 +1,6 @@
 //! The kernel ABI: what an instruction passes to a kernel. Arena bytes become slices in this file only.
 //!
-//! Invariant, proved for every program by `sched::check` before it may run: the operands of an instruction lie inside
+//! Invariant, proved for every program by `sched::checker` before it may run: the operands of an instruction lie inside
 //! the arena. A write overlaps no read, except an in-place read, which is reached through the write only. The threads
 //! that share an instruction get disjoint ranges of its units.
 

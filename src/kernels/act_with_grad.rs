@@ -38,7 +38,7 @@ impl ActWithGrad {
 }
 
 /// A function with its derivative.
-trait Curve<T>: Copy {
+trait ActWithGradCurve<T>: Copy {
     /// f(x) and f'(x).
     fn at(self, x: T) -> (T, T);
 }
@@ -48,7 +48,7 @@ macro_rules! curves {
         #[derive(Clone, Copy)]
         struct $curve;
 
-        impl<T: Float> Curve<T> for $curve {
+        impl<T: Float> ActWithGradCurve<T> for $curve {
             #[inline(always)]
             fn at(self, x: T) -> (T, T) {
                 vmath::$both(x)
@@ -60,7 +60,7 @@ macro_rules! curves {
         /// Reads x: `T[len]`; writes y, grad: `T[len]`, [`ActWithGrad::per_unit`] each, one of them in place of x or
         /// none; params [`ActWithGrad`].
         pub fn $kernel<T: Float>(args: &mut Args<'_>) {
-            sweep::<T, $curve>($curve, args);
+            sweep_act_with_grad::<T, $curve>($curve, args);
         }
     )*};
 }
@@ -72,7 +72,7 @@ curves! {
 }
 
 simd! {
-    fn apart[T: Float, C: Curve<T>](curve: C, x: &[T], y: &mut [T], grad: &mut [T]) {
+    fn act_with_grad_apart[T: Float, C: ActWithGradCurve<T>](curve: C, x: &[T], y: &mut [T], grad: &mut [T]) {
         for ((y, s), x) in y.iter_mut().zip(grad).zip(x) {
             (*y, *s) = curve.at(*x);
         }
@@ -81,7 +81,7 @@ simd! {
 
 simd! {
     /// In place: `y` holds x.
-    fn over_y[T: Float, C: Curve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
+    fn act_with_grad_over_y[T: Float, C: ActWithGradCurve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
         for (y, s) in y.iter_mut().zip(grad) {
             (*y, *s) = curve.at(*y);
         }
@@ -90,20 +90,20 @@ simd! {
 
 simd! {
     /// In place: `grad` holds x.
-    fn over_grad[T: Float, C: Curve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
+    fn act_with_grad_over_grad[T: Float, C: ActWithGradCurve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
         for (y, s) in y.iter_mut().zip(grad) {
             (*y, *s) = curve.at(*s);
         }
     }
 }
 
-fn sweep<T: Float, C: Curve<T>>(curve: C, args: &mut Args<'_>) {
+fn sweep_act_with_grad<T: Float, C: ActWithGradCurve<T>>(curve: C, args: &mut Args<'_>) {
     let (lo, place) = (args.units().start * UNIT, args.inplace(0));
     let (y, grad) = (args.write::<T>(0), args.write::<T>(1));
     match place {
-        None => apart(curve, &args.read::<T>(0)[lo..lo + y.len()], y, grad),
-        Some(0) => over_y(curve, y, grad),
-        Some(_) => over_grad(curve, y, grad),
+        None => act_with_grad_apart(curve, &args.read::<T>(0)[lo..lo + y.len()], y, grad),
+        Some(0) => act_with_grad_over_y(curve, y, grad),
+        Some(_) => act_with_grad_over_grad(curve, y, grad),
     }
 }
 

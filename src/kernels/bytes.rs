@@ -6,16 +6,16 @@ use super::abi::Args;
 pub const UNIT: usize = 1 << 15;
 
 /// `y = x` as bytes, [`UNIT`] bytes in a unit.
-pub fn copy(args: &mut Args<'_>) {
+pub fn copy_bytes_kernel(args: &mut Args<'_>) {
     let x = args.read::<u8>(0);
     let at = args.units().start * UNIT;
     let y = args.write::<u8>(0);
     y.copy_from_slice(&x[at..at + y.len()]);
 }
 
-/// As [`copy`], but does nothing if the operands share their bytes.
-pub fn keep(args: &mut Args<'_>) {
+/// As [`copy_bytes_kernel`], but does nothing if the operands share their bytes.
+pub fn keep_bytes_kernel(args: &mut Args<'_>) {
     if args.inplace(0).is_none() {
-        copy(args);
+        copy_bytes_kernel(args);
     }
 }

@@ -6,18 +6,23 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`strided_copy`] | x: whole buffer | `T[dims]` | [`Strided`] |
-//! | [`pad`] | x: `T[src]` | `T[low + src + high]` | [`Pad`] |
-//! | [`concat()`] | x₀ …: `T[outer, nᵢ, inner]` | `T[outer, Σ nᵢ, inner]` | [`Concat`] |
-//! | [`iota`] | | `T[outer, n, inner]` | [`Iota`] |
-//! | [`fill`] | | `T[len]` | [`Fill`] |
+//! | [`strided_copy_kernel`] | x: whole buffer | `T[dims]` | [`StridedCopy`] |
+//! | [`pad_kernel`] | x: `T[src]` | `T[low + src + high]` | [`Pad`] |
+//! | [`concat_kernel`] | x₀ …: `T[outer, nᵢ, inner]` | `T[outer, Σ nᵢ, inner]` | [`Concat`] |
+//! | [`iota_kernel`] | | `T[outer, n, inner]` | [`Iota`] |
+//! | [`fill_kernel`] | | `T[len]` | [`Fill`] |
 
 use crate::kernels::abi::Args;
-use crate::kernels::params::params;
 use bytemuck::Pod;
 
-mod padding;
-pub use padding::{Pad, pad};
+mod concat;
+mod fill;
+mod iota;
+mod pad;
+pub use concat::{Concat, concat_kernel};
+pub use fill::{Fill, fill_kernel};
+pub use iota::{Iota, iota_kernel};
+pub use pad::{Pad, pad_kernel};
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
@@ -50,20 +55,20 @@ macro_rules! bits {
 
 bits!(u8 u16 u32 u64);
 
-/// Params of [`strided_copy`]: `out[i₀, …] = x[base + Σ iₖ·stridesₖ]`, in elements.
+/// Params of [`strided_copy_kernel`]: `out[i₀, …] = x[base + Σ iₖ·stridesₖ]`, in elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Strided {
+pub struct StridedCopy {
     rank: usize,
     base: i64,
     dims: [usize; MAX_RANK],
     strides: [i64; MAX_RANK],
 }
 
-impl Strided {
+impl StridedCopy {
     /// The copy with the fewest axes: axes of length 1 are dropped, and adjacent axes with contiguous strides are
     /// merged. `None` if more than [`MAX_RANK`] axes remain.
-    pub fn new(dims: &[usize], strides: &[i64], base: usize) -> Option<Strided> {
-        let mut s = Strided { rank: 0, base: base as i64, dims: [0; MAX_RANK], strides: [0; MAX_RANK] };
+    pub fn new(dims: &[usize], strides: &[i64], base: usize) -> Option<StridedCopy> {
+        let mut s = StridedCopy { rank: 0, base: base as i64, dims: [0; MAX_RANK], strides: [0; MAX_RANK] };
         if dims.contains(&0) {
             s.rank = 1;
             return Some(s);
@@ -113,9 +118,9 @@ impl Strided {
     }
 
     /// Reads the words back.
-    pub fn from_words(words: &[u64]) -> Strided {
+    pub fn from_words(words: &[u64]) -> StridedCopy {
         let mut s =
-            Strided { rank: words[0] as usize, base: words[1] as i64, dims: [0; MAX_RANK], strides: [0; MAX_RANK] };
+            StridedCopy { rank: words[0] as usize, base: words[1] as i64, dims: [0; MAX_RANK], strides: [0; MAX_RANK] };
         for (i, axis) in words[2..].chunks_exact(2).take(s.rank).enumerate() {
             (s.dims[i], s.strides[i]) = (axis[0] as usize, axis[1] as i64);
         }
@@ -129,22 +134,22 @@ impl Strided {
 }
 
 /// A cursor over the rows of the output: the index of the row, and the offset of its first element in the source.
-struct Row<'a> {
-    shape: &'a Strided,
+struct CopyRow<'a> {
+    shape: &'a StridedCopy,
     index: [usize; MAX_RANK],
     at: i64,
 }
 
-impl Row<'_> {
+impl CopyRow<'_> {
     /// Row `r` of the output.
-    fn new(shape: &Strided, r: usize) -> Row<'_> {
+    fn new(shape: &StridedCopy, r: usize) -> CopyRow<'_> {
         let (mut index, mut at, mut left) = ([0; MAX_RANK], shape.base, r);
         for k in (0..shape.rank - 1).rev() {
             index[k] = left % shape.dims[k];
             left /= shape.dims[k];
             at += index[k] as i64 * shape.strides[k];
         }
-        Row { shape, index, at }
+        CopyRow { shape, index, at }
     }
 
     /// Advances by `by` rows, which must not pass the end of the second to last axis.
@@ -171,7 +176,7 @@ impl Row<'_> {
 }
 
 /// Copies elements `at`, `at + stride`, … of `x`.
-fn copy_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
+fn copy_strided_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
     let (at, step, n) = (at as usize, stride.unsigned_abs() as usize, out.len());
     match stride {
         1 => out.copy_from_slice(&x[at..at + n]),
@@ -197,7 +202,7 @@ fn copy_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
 /// Writes four rows of the output, `n` apart, at column `from`, from columns `r..r + 4` of a full tile. Works in 4 × 4
 /// blocks, which compile to register shuffles.
 #[inline(always)]
-fn transpose_four<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
+fn copy_four_transposed<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
     let (ab, cd) = out.split_at_mut(2 * n);
     let ((a, b), (c, d)) = (ab.split_at_mut(n), cd.split_at_mut(n));
     let rows = [a, b, c, d].map(|row| row[from..from + TILE].as_chunks_mut::<4>().0);
@@ -211,7 +216,7 @@ fn transpose_four<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: 
 
 /// Fills `out`, rows of `n` elements, from adjacent columns of `x`. Row `r` is column `at + r`; source rows are
 /// `stride` apart.
-fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Tile<T>, out: &mut [T]) {
+fn copy_transposed_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Tile<T>, out: &mut [T]) {
     let rows = out.len() / n;
     for from in (0..n).step_by(TILE) {
         let w = TILE.min(n - from);
@@ -226,7 +231,7 @@ fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Ti
         let mut done = 0;
         if w == TILE {
             for four in out.chunks_exact_mut(4 * n) {
-                transpose_four(tile, done, n, from, four);
+                copy_four_transposed(tile, done, n, from, four);
                 done += 4;
             }
         }
@@ -239,207 +244,56 @@ fn transpose_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Ti
 }
 
 /// Elements `lo..` of the output of a strided copy, row by row.
-fn copy_rows<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
+fn copy_strided_rows<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut [T]) {
     let (n, stride) = (p.dims[p.rank - 1], p.strides[p.rank - 1]);
-    let mut row = Row::new(p, lo / n);
+    let mut row = CopyRow::new(p, lo / n);
     let (mut from, mut rest) = (lo % n, out);
     while !rest.is_empty() {
         let (part, after) = rest.split_at_mut((n - from).min(rest.len()));
-        copy_row(x, row.at + from as i64 * stride, stride, part);
+        copy_strided_row(x, row.at + from as i64 * stride, stride, part);
         row.advance(1);
         (from, rest) = (0, after);
     }
 }
 
-/// [`copy_rows`] if rows are columns of the source: copies tiles of many rows, so that each cache line of the source is
-/// read once.
-fn copy_columns<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
+/// [`copy_strided_rows`] if rows are columns of the source: copies tiles of many rows, so that each cache line of the
+/// source is read once.
+fn copy_strided_columns<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut [T]) {
     let (n, stride) = (p.dims[p.rank - 1], p.strides[p.rank - 1]);
     let head = ((n - lo % n) % n).min(out.len());
     let (head, mut rest) = out.split_at_mut(head);
-    copy_rows(p, x, lo, head);
+    copy_strided_rows(p, x, lo, head);
     let mut at = lo + head.len();
-    let mut row = Row::new(p, at / n);
+    let mut row = CopyRow::new(p, at / n);
     let mut tile = [[T::zeroed(); TILE_ROWS]; TILE];
     while rest.len() >= n {
         let rows = TILE_ROWS.min(row.neighbours()).min(rest.len() / n);
         let (part, after) = rest.split_at_mut(rows * n);
-        transpose_rows(x, row.at, stride, n, &mut tile, part);
+        copy_transposed_rows(x, row.at, stride, n, &mut tile, part);
         row.advance(rows);
         at += part.len();
         rest = after;
     }
-    copy_rows(p, x, at, rest);
+    copy_strided_rows(p, x, at, rest);
 }
 
 /// Elements `lo..` of the output of a strided copy.
-pub fn copy_into<T: Pod>(p: &Strided, x: &[T], lo: usize, out: &mut [T]) {
+pub fn copy_strided_into<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut [T]) {
     match p.transposes() {
         _ if out.is_empty() => {}
-        true => copy_columns(p, x, lo, out),
-        false => copy_rows(p, x, lo, out),
+        true => copy_strided_columns(p, x, lo, out),
+        false => copy_strided_rows(p, x, lo, out),
     }
 }
 
 /// Copies a strided view into a dense tensor: transpose, broadcast (stride 0), slice with a step, flip (negative
 /// stride).
 ///
-/// Reads x: the whole source buffer; writes `T[dims]`, [`Strided::per_unit`]; params [`Strided`].
-pub fn strided_copy<T: Pod>(args: &mut Args<'_>) {
-    let p = Strided::from_words(args.params());
+/// Reads x: the whole source buffer; writes `T[dims]`, [`StridedCopy::per_unit`]; params [`StridedCopy`].
+pub fn strided_copy_kernel<T: Pod>(args: &mut Args<'_>) {
+    let p = StridedCopy::from_words(args.params());
     let lo = args.units().start * p.per_unit();
-    copy_into(&p, args.read::<T>(0), lo, args.write::<T>(0));
-}
-
-/// Params of [`concat()`]. Only the widths become words.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Concat {
-    /// Product of the axes before the concatenated one.
-    pub outer: usize,
-    /// For each source, the length of the concatenated axis times the product of the axes after it.
-    pub widths: Vec<usize>,
-}
-
-impl Concat {
-    /// Elements of the output.
-    pub fn out_len(&self) -> usize {
-        self.outer * self.widths.iter().sum::<usize>()
-    }
-
-    /// Elements of the output in a unit.
-    pub fn per_unit(&self) -> usize {
-        UNIT
-    }
-
-    /// Number of units.
-    pub fn units(&self) -> usize {
-        self.out_len().div_ceil(UNIT)
-    }
-
-    /// The parameter words of the instruction.
-    pub fn to_words(&self) -> Vec<u64> {
-        self.widths.iter().map(|w| *w as u64).collect()
-    }
-}
-
-/// Concatenates the sources along an axis.
-///
-/// Reads x₀ …: `T[outer, nᵢ, inner]`; writes `T[outer, Σ nᵢ, inner]`, [`Concat::per_unit`]; params [`Concat`].
-pub fn concat<T: Pod>(args: &mut Args<'_>) {
-    let widths = args.params();
-    let lo = args.units().start * UNIT;
-    let out = args.write::<T>(0);
-    let (hi, row) = (lo + out.len(), widths.iter().sum::<u64>() as usize);
-    let mut column = 0;
-    for (i, width) in widths.iter().map(|w| *w as usize).enumerate() {
-        let x = args.read::<T>(i);
-        for r in lo / row.max(1)..hi.div_ceil(row.max(1)) {
-            // The part of this source's row that lies in lo..hi.
-            let start = r * row + column;
-            let (from, to) = (start.max(lo), (start + width).min(hi));
-            if from < to {
-                out[from - lo..to - lo].copy_from_slice(&x[r * width + from - start..][..to - from]);
-            }
-        }
-        column += width;
-    }
-}
-
-/// A number type of [`iota`].
-pub trait Count: Pod + Send + Sync {
-    /// `i` as this type.
-    fn count(i: usize) -> Self;
-}
-
-macro_rules! count {
-    ($($t:ident)*) => {$(
-        impl Count for $t {
-            #[inline(always)]
-            fn count(i: usize) -> $t {
-                i as $t
-            }
-        }
-    )*};
-}
-
-count!(f32 f64 i32 i64 u32);
-
-params! {
-    /// Params of [`iota`]: the view.
-    pub struct Iota {
-        /// Product of the axes before the indexed one.
-        pub outer: usize,
-        /// Length of the indexed axis.
-        pub n: usize,
-        /// Product of the axes after it.
-        pub inner: usize,
-    }
-}
-
-impl Iota {
-    /// Elements of the output in a unit.
-    pub fn per_unit(&self) -> usize {
-        UNIT
-    }
-
-    /// Number of units.
-    pub fn units(&self) -> usize {
-        (self.outer * self.n * self.inner).div_ceil(UNIT)
-    }
-}
-
-/// The index along the axis.
-///
-/// Reads nothing; writes `T[outer, n, inner]`, [`Iota::per_unit`]; params [`Iota`].
-pub fn iota<T: Count>(args: &mut Args<'_>) {
-    let p = Iota::from_words(args.params());
-    let mut at = args.units().start * UNIT;
-    let mut rest = args.write::<T>(0);
-    while !rest.is_empty() {
-        // A run of equal values, or of consecutive ones.
-        let (value, within) = (at / p.inner % p.n, at % p.inner);
-        let run = if p.inner == 1 { p.n - value } else { p.inner - within };
-        let (part, after) = rest.split_at_mut(run.min(rest.len()));
-        at += part.len();
-        if p.inner == 1 {
-            for (i, o) in part.iter_mut().enumerate() {
-                *o = T::count(value + i);
-            }
-        } else {
-            part.fill(T::count(value));
-        }
-        rest = after;
-    }
-}
-
-params! {
-    /// Params of [`fill`].
-    pub struct Fill {
-        /// Elements of the output.
-        pub len: usize,
-        /// The bits of the value.
-        pub value: u64,
-    }
-}
-
-impl Fill {
-    /// Elements of the output in a unit.
-    pub fn per_unit(&self) -> usize {
-        UNIT
-    }
-
-    /// Number of units.
-    pub fn units(&self) -> usize {
-        self.len.div_ceil(UNIT)
-    }
-}
-
-/// Fills the output with one value.
-///
-/// Reads nothing; writes `T[len]`, [`Fill::per_unit`]; params [`Fill`].
-pub fn fill<T: Bits>(args: &mut Args<'_>) {
-    let value = T::from_word(Fill::from_words(args.params()).value);
-    args.write::<T>(0).fill(value);
+    copy_strided_into(&p, args.read::<T>(0), lo, args.write::<T>(0));
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! the [`CostClass`] of each call; `sched` adds the times. `arenagrad trace` prints these times beside measured ones;
 //! docs/performance.md tells how to measure the table again.
 
-use super::tile::{Step, TileOp};
+use super::tile::{TileOp, TileStep};
 use crate::kernels::gemm::{Precision, bf16_engine};
 
 /// The cost of one kind of work.
@@ -19,57 +19,57 @@ pub struct CostClass {
     byte: u32,
 }
 
-const fn row(call: u32, op: u32, byte: u32) -> CostClass {
+const fn cost_row(call: u32, op: u32, byte: u32) -> CostClass {
     CostClass { call, op, byte }
 }
 
 impl CostClass {
     /// Copies, fills, slices, and kernels without a class.
-    pub const COPY: CostClass = row(60, 0, 33_000);
+    pub const COPY: CostClass = cost_row(60, 0, 33_000);
     /// Gathers and scatters.
-    pub const INDEX: CostClass = row(60, 0, 100_000);
+    pub const INDEX: CostClass = cost_row(60, 0, 100_000);
     /// Products in f32.
-    pub const PRODUCT: CostClass = row(180, 8_700, 10_000);
+    pub const PRODUCT: CostClass = cost_row(180, 8_700, 10_000);
     /// Products in f64.
-    pub const PRODUCT_F64: CostClass = row(120, 17_500, 10_000);
+    pub const PRODUCT_F64: CostClass = cost_row(120, 17_500, 10_000);
     /// Products of f32 numbers split into three bf16 terms.
-    pub const PRODUCT_THIRDS: CostClass = row(200, 5_000, 35_000);
+    pub const PRODUCT_THIRDS: CostClass = cost_row(200, 5_000, 35_000);
     /// Products of f32 numbers split into two bf16 terms.
-    pub const PRODUCT_HALVES: CostClass = row(200, 3_700, 25_000);
+    pub const PRODUCT_HALVES: CostClass = cost_row(200, 3_700, 25_000);
     /// Products of f32 numbers rounded to bf16, with AMX tiles.
-    pub const PRODUCT_BF16: CostClass = row(200, 1_700, 25_000);
+    pub const PRODUCT_BF16: CostClass = cost_row(200, 1_700, 25_000);
     /// The same with AVX512-BF16 vectors, at most twice as fast as f32.
-    pub const PRODUCT_BF16_VECTORS: CostClass = row(200, 5_400, 15_000);
+    pub const PRODUCT_BF16_VECTORS: CostClass = cost_row(200, 5_400, 15_000);
     /// Convolutions and their derivatives.
-    pub const CONV: CostClass = row(300, 13_000, 5_000);
+    pub const CONV: CostClass = cost_row(300, 13_000, 5_000);
     /// Pools and their derivatives.
-    pub const POOL: CostClass = row(100, 0, 50_000);
+    pub const POOL: CostClass = cost_row(100, 0, 50_000);
     /// Attention.
-    pub const ATTENTION: CostClass = row(300, 53_000, 10_000);
+    pub const ATTENTION: CostClass = cost_row(300, 53_000, 10_000);
     /// The derivative of attention.
-    pub const ATTENTION_BACKWARD: CostClass = row(300, 34_000, 10_000);
+    pub const ATTENTION_BACKWARD: CostClass = cost_row(300, 34_000, 10_000);
     /// Softmax along rows, and the derivatives of softmax and of cross entropy.
-    pub const SOFTMAX: CostClass = row(100, 150_000, 30_000);
+    pub const SOFTMAX: CostClass = cost_row(100, 150_000, 30_000);
     /// Cross entropy of rows.
-    pub const CROSS_ENTROPY: CostClass = row(300, 400_000, 30_000);
+    pub const CROSS_ENTROPY: CostClass = cost_row(300, 400_000, 30_000);
     /// Norms of rows and their derivatives.
-    pub const NORM: CostClass = row(100, 0, 50_000);
+    pub const NORM: CostClass = cost_row(100, 0, 50_000);
     /// Sums and other reductions.
-    pub const REDUCE: CostClass = row(80, 0, 25_000);
+    pub const REDUCE: CostClass = cost_row(80, 0, 25_000);
     /// Running sums, products and extremes along an axis.
-    pub const RUNNING: CostClass = row(80, 1_000_000, 30_000);
+    pub const RUNNING: CostClass = cost_row(80, 1_000_000, 30_000);
     /// Sorts; an operation is a comparison.
-    pub const SORT: CostClass = row(100, 7_000_000, 30_000);
+    pub const SORT: CostClass = cost_row(100, 7_000_000, 30_000);
     /// Activations with their derivatives.
-    pub const ACTIVATION: CostClass = row(100, 500_000, 29_000);
+    pub const ACTIVATION: CostClass = cost_row(100, 500_000, 29_000);
     /// Random numbers.
-    pub const RANDOM: CostClass = row(100, 150_000, 30_000);
+    pub const RANDOM: CostClass = cost_row(100, 150_000, 30_000);
     /// Kernels that read their large operands in rare cases only. Their time does not depend on sizes.
-    pub const RARE: CostClass = row(60, 0, 0);
+    pub const RARE: CostClass = cost_row(60, 0, 0);
     /// Updates of params.
-    pub const OPTIMISER: CostClass = row(80, 0, 33_000);
-    /// Pointwise programs. [`steps`] gives the number of operations: one is a femtosecond.
-    pub const TILE: CostClass = row(90, 1, 29_000);
+    pub const OPTIMISER: CostClass = cost_row(80, 0, 33_000);
+    /// Pointwise programs. [`steps_cost`] gives the number of operations: one is a femtosecond.
+    pub const TILE: CostClass = cost_row(90, 1, 29_000);
 
     /// The class of products of f32 matrices at `precision`, on the bf16 engine of this CPU.
     pub fn product(precision: Precision) -> CostClass {
@@ -96,7 +96,7 @@ impl CostClass {
 }
 
 /// Femtoseconds per element of one step of a pointwise program, without memory traffic.
-pub const fn step(op: TileOp) -> u64 {
+pub const fn step_cost(op: TileOp) -> u64 {
     use TileOp::*;
     match op {
         Exp | Expm1 | Log | Log1p | Sqrt | Rsqrt | Recip | Sigmoid | Div => 250_000,
@@ -110,8 +110,8 @@ pub const fn step(op: TileOp) -> u64 {
 }
 
 /// Operations of class [`CostClass::TILE`]: those of a program with these steps over `len` elements.
-pub fn steps(steps: &[Step], len: usize) -> u64 {
-    steps.iter().fold(0, |sum, s| step(s.op).saturating_add(sum)).saturating_mul(len as u64)
+pub fn steps_cost(steps: &[TileStep], len: usize) -> u64 {
+    steps.iter().fold(0, |sum, s| step_cost(s.op).saturating_add(sum)).saturating_mul(len as u64)
 }
 
 #[cfg(test)]
@@ -126,6 +126,6 @@ mod tests {
         let time = |work: CostClass| work.time(1 << 30, 1 << 20);
         let [f32, thirds, halves, half] = Precision::ALL.map(|(p, _)| time(CostClass::product(p)));
         assert!(f32 > thirds && thirds > halves && halves > time(CostClass::PRODUCT_BF16) && f32 > half);
-        assert!(step(TileOp::Tanh) > step(TileOp::Exp) && step(TileOp::Exp) > step(TileOp::Add));
+        assert!(step_cost(TileOp::Tanh) > step_cost(TileOp::Exp) && step_cost(TileOp::Exp) > step_cost(TileOp::Add));
     }
 }

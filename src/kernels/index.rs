@@ -1,22 +1,22 @@
-//! Gather, take along an axis, and their adjoints (scatters that add).
+//! Gather and take along an axis. Their adjoints are in [`scatter`](mod@scatter).
 //!
 //! Invariant: every index that a call uses is checked before the call writes anything. An index that is negative or not
 //! less than `n` is a fault at its position in the index operand. Duplicates add up in the order of the indices.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`gather`] | table: `T[outer, n, inner]`, idx: `I[k]` | `T[outer, k, inner]` | [`Indexed`] |
-//! | [`take_along_axis`] | x: `T[outer, n, inner]`, idx: `I[outer, k, inner]` | `T[outer, k, inner]` | [`Indexed`] |
-//! | [`scatter_add`] | updates: `T[outer, k, inner]`, idx: `I[k]` | `T[outer, n, inner]` | [`Indexed`] |
+//! | [`gather_kernel`] | table: `T[outer, n, inner]`, idx: `I[k]` | `T[outer, k, inner]` | [`Indexed`] |
+//! | [`take_along_axis_kernel`] | x: `T[outer, n, inner]`, idx: `I[outer, k, inner]` | `T[outer, k, inner]` | [`Indexed`] |
+//! | [`scatter::scatter_add_kernel`] | updates: `T[outer, k, inner]`, idx: `I[k]` | `T[outer, n, inner]` | [`Indexed`] |
 //! | those of [`scatter`](mod@scatter) | base, updates, idx | base with the updates | [`scatter::Scatter`] |
-//! | [`scatter_along_axis_add`] | updates, idx: `I[outer, k, inner]` | `T[outer, n, inner]` | [`Indexed`] |
+//! | [`scatter::scatter_along_axis_add_kernel`] | updates, idx: `I[outer, k, inner]` | `T[outer, n, inner]` | [`Indexed`] |
 
+pub mod ravel;
 pub mod scatter;
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::{Index, Scalar, first_bad};
+use crate::kernels::num::Index;
 use crate::kernels::params::params;
-use crate::simd;
 use bytemuck::Pod;
 use std::ops::Range;
 
@@ -43,12 +43,12 @@ impl Indexed {
         (UNIT / self.inner.max(1)).max(1)
     }
 
-    /// Elements of the values `[outer, k, inner]` in a unit of [`gather`] and [`take_along_axis`].
+    /// Elements of the values `[outer, k, inner]` in a unit of [`gather_kernel`] and [`take_along_axis_kernel`].
     pub fn per_unit(&self) -> usize {
         self.rows_per_unit() * self.inner
     }
 
-    /// Number of units of [`gather`] and [`take_along_axis`].
+    /// Number of units of [`gather_kernel`] and [`take_along_axis_kernel`].
     pub fn units(&self) -> usize {
         (self.outer * self.k).div_ceil(self.rows_per_unit())
     }
@@ -58,12 +58,13 @@ impl Indexed {
         if self.outer == 1 { self.rows_per_unit() } else { self.n }
     }
 
-    /// Elements of the table `[outer, n, inner]` in a unit of [`scatter_add`] and [`scatter_along_axis_add`].
+    /// Elements of the table `[outer, n, inner]` in a unit of [`scatter::scatter_add_kernel`] and
+    /// [`scatter::scatter_along_axis_add_kernel`].
     pub fn per_unit_scatter(&self) -> usize {
         self.scatter_rows() * self.inner
     }
 
-    /// Number of units of [`scatter_add`] and [`scatter_along_axis_add`].
+    /// Number of units of [`scatter::scatter_add_kernel`] and [`scatter::scatter_along_axis_add_kernel`].
     pub fn units_scatter(&self) -> usize {
         (self.outer * self.n).div_ceil(self.scatter_rows().max(1))
     }
@@ -84,9 +85,18 @@ impl Indexed {
     }
 }
 
+/// Position of the first index outside `0..n`.
+fn first_bad_index<I: Index>(indices: &[I], n: usize) -> Option<usize> {
+    // A negative index is huge as `u64`, so one comparison checks both bounds. The loop has no early exit, so it
+    // vectorises.
+    let bad = |i: &I| i.to_i64() as u64 >= n as u64;
+    let any = indices.chunks(256).position(|c| c.iter().fold(false, |b, i| b | bad(i)))?;
+    indices.iter().skip(any * 256).position(bad).map(|i| any * 256 + i)
+}
+
 /// Reports element `at` of the indices, which lies outside `0..n`.
 #[cold]
-fn bad_index<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
+fn report_bad_index<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
     args.fault_index(at, idx[at].to_i64(), n);
 }
 
@@ -107,7 +117,7 @@ fn gather_rows<T: Pod, I: Index>(table: &[T], idx: &[I], inner: usize, out: &mut
 ///
 /// Reads table: `T[outer, n, inner]`, idx: `I[k]`; writes `T[outer, k, inner]`, [`Indexed::per_unit`]; params
 /// [`Indexed`].
-pub fn gather<T: Pod, I: Index>(args: &mut Args<'_>) {
+pub fn gather_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (table, idx) = (args.read::<T>(0), args.read::<I>(1));
     let rows = p.value_rows(args);
@@ -117,8 +127,8 @@ pub fn gather<T: Pod, I: Index>(args: &mut Args<'_>) {
     // A call within one outer row uses only some of the indices.
     let used =
         if rows.start / p.k == (rows.end - 1) / p.k { rows.start % p.k..(rows.end - 1) % p.k + 1 } else { 0..p.k };
-    if let Some(bad) = first_bad(&idx[used.clone()], p.n) {
-        return bad_index(args, idx, used.start + bad, p.n);
+    if let Some(bad) = first_bad_index(&idx[used.clone()], p.n) {
+        return report_bad_index(args, idx, used.start + bad, p.n);
     }
     let mut rest = args.write::<T>(0);
     for (o, part) in p.by_outer(rows) {
@@ -132,7 +142,7 @@ pub fn gather<T: Pod, I: Index>(args: &mut Args<'_>) {
 ///
 /// Reads x: `T[outer, n, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, k, inner]`, [`Indexed::per_unit`];
 /// params [`Indexed`].
-pub fn take_along_axis<T: Pod, I: Index>(args: &mut Args<'_>) {
+pub fn take_along_axis_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (x, idx) = (args.read::<T>(0), args.read::<I>(1));
     let rows = p.value_rows(args);
@@ -140,8 +150,8 @@ pub fn take_along_axis<T: Pod, I: Index>(args: &mut Args<'_>) {
         return;
     }
     let (all, idx) = (idx, &idx[rows.start * p.inner..rows.end * p.inner]);
-    if let Some(bad) = first_bad(idx, p.n) {
-        return bad_index(args, all, rows.start * p.inner + bad, p.n);
+    if let Some(bad) = first_bad_index(idx, p.n) {
+        return report_bad_index(args, all, rows.start * p.inner + bad, p.n);
     }
     let (mut rest, mut idx) = (args.write::<T>(0), idx);
     for (o, part) in p.by_outer(rows) {
@@ -159,82 +169,6 @@ pub fn take_along_axis<T: Pod, I: Index>(args: &mut Args<'_>) {
         }
         (rest, idx) = (after, later);
     }
-}
-
-simd! {
-    /// Adds each row of `updates` to the row of `out` with its index, if that lies in `rows`, the rows that `out`
-    /// holds.
-    fn add_rows[T: Scalar, I: Index](updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
-        for (x, i) in updates.chunks_exact(inner).zip(idx) {
-            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
-            if at < rows.len() {
-                for (o, x) in out[at * inner..][..inner].iter_mut().zip(x) {
-                    *o = o.plus(*x);
-                }
-            }
-        }
-    }
-}
-
-/// Adds each element of `updates` to its own column of the row of `out` with its index.
-fn add_elements<T: Scalar, I: Index>(updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
-    for (x, idx) in updates.chunks_exact(inner).zip(idx.chunks_exact(inner)) {
-        for (column, (x, i)) in x.iter().zip(idx).enumerate() {
-            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
-            if at < rows.len() {
-                let o = &mut out[at * inner + column];
-                *o = o.plus(*x);
-            }
-        }
-    }
-}
-
-/// Runs a scatter: fills `out` with zeros, then calls `add(outer row, rows, out)` for each outer row of this call, or a
-/// part of one.
-fn onto_zeros<T: Scalar>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
-    let first = args.units().start * p.scatter_rows();
-    let out = args.write::<T>(0);
-    out.fill(T::EMPTY_SUM);
-    if out.is_empty() || p.k == 0 {
-        return;
-    }
-    if p.outer == 1 {
-        let rows = first..first + out.len() / p.inner;
-        return add(0, rows, out);
-    }
-    for (i, out) in out.chunks_exact_mut(p.n * p.inner).enumerate() {
-        add(first / p.n + i, 0..p.n, out);
-    }
-}
-
-/// The adjoint of [`gather`]: zeros, then `out[o, idx[j], i] += updates[o, j, i]` for j = 0, 1, …
-///
-/// Reads updates: `T[outer, k, inner]`, idx: `I[k]`; writes `T[outer, n, inner]`, [`Indexed::per_unit_scatter`] (and
-/// [`Indexed::units_scatter`] units); params [`Indexed`].
-pub fn scatter_add<T: Scalar, I: Index>(args: &mut Args<'_>) {
-    let p = Indexed::from_words(args.params());
-    let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
-    if let Some(bad) = first_bad(idx, p.n) {
-        return bad_index(args, idx, bad, p.n);
-    }
-    let size = p.k * p.inner;
-    onto_zeros(args, &p, |o, rows, out| add_rows(&updates[o * size..][..size], idx, p.inner, rows, out));
-}
-
-/// The adjoint of [`take_along_axis`]: zeros, then `out[o, idx[o, j, i], i] += updates[o, j, i]` for j = 0, 1, …
-///
-/// Reads updates: `T[outer, k, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, n, inner]`,
-/// [`Indexed::per_unit_scatter`] (and [`Indexed::units_scatter`] units); params [`Indexed`].
-pub fn scatter_along_axis_add<T: Scalar, I: Index>(args: &mut Args<'_>) {
-    let p = Indexed::from_words(args.params());
-    let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
-    if let Some(bad) = first_bad(idx, p.n) {
-        return bad_index(args, idx, bad, p.n);
-    }
-    let size = p.k * p.inner;
-    onto_zeros(args, &p, |o, rows, out| {
-        add_elements(&updates[o * size..][..size], &idx[o * size..][..size], p.inner, rows, out);
-    });
 }
 
 #[cfg(test)]

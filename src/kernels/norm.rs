@@ -5,14 +5,14 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`layer_norm`] | x: `T[rows, n]`, \[γ, β: `T[n]`\] | y: `T[rows, n]`, mean, rstd: `T[rows]` | [`LayerNorm`] |
-//! | [`layer_norm_backward`] | dy, x: `T[rows, n]`, mean, rstd: `T[rows]`, \[γ: `T[n]`\] | dx: `T[rows, n]`, \[dγ, dβ: `T[blocks, n]`\] | [`LayerNorm`] |
+//! | [`layer_norm_kernel`] | x: `T[rows, n]`, \[γ, β: `T[n]`\] | y: `T[rows, n]`, mean, rstd: `T[rows]` | [`LayerNorm`] |
+//! | [`layer_norm_backward_kernel`] | dy, x: `T[rows, n]`, mean, rstd: `T[rows]`, \[γ: `T[n]`\] | dx: `T[rows, n]`, \[dγ, dβ: `T[blocks, n]`\] | [`LayerNorm`] |
 //!
 //! Operands in brackets exist if [`LayerNorm::affine`]. The partial dγ and dβ are scratch with one row for each block
 //! of rows. Two [`reduce::sum`](super::reduce::sum) with params [`LayerNorm::combine`] turn them into dγ and dβ.
 
-pub mod residual;
-pub mod rms;
+pub mod residual_norm;
+pub mod rms_norm;
 
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
@@ -39,33 +39,33 @@ params! {
 }
 
 impl LayerNorm {
-    /// Rows in a unit of [`layer_norm`]: elements of mean and of rstd.
+    /// Rows in a unit of [`layer_norm_kernel`]: elements of mean and of rstd.
     pub fn rows_per_unit(&self) -> usize {
         (UNIT / self.n.max(1)).max(1)
     }
 
-    /// Elements of y in a unit of [`layer_norm`].
+    /// Elements of y in a unit of [`layer_norm_kernel`].
     pub fn per_unit(&self) -> usize {
         self.rows_per_unit() * self.n
     }
 
-    /// Number of units of [`layer_norm`].
+    /// Number of units of [`layer_norm_kernel`].
     pub fn units(&self) -> usize {
         self.rows.div_ceil(self.rows_per_unit())
     }
 
-    /// Rows in a unit of [`layer_norm_backward`]: about 32 units, clamped so that partial sums neither cost much memory
-    /// nor lose digits.
+    /// Rows in a unit of [`layer_norm_backward_kernel`]: about 32 units, clamped so that partial sums neither cost much
+    /// memory nor lose digits.
     pub fn rows_per_block(&self) -> usize {
         self.rows.div_ceil(32).clamp(8, 256)
     }
 
-    /// Number of units of [`layer_norm_backward`]: rows of the partial dγ and dβ, `n` elements in a unit.
+    /// Number of units of [`layer_norm_backward_kernel`]: rows of the partial dγ and dβ, `n` elements in a unit.
     pub fn blocks(&self) -> usize {
         self.rows.div_ceil(self.rows_per_block())
     }
 
-    /// Elements of dx in a unit of [`layer_norm_backward`].
+    /// Elements of dx in a unit of [`layer_norm_backward_kernel`].
     pub fn per_block(&self) -> usize {
         self.rows_per_block() * self.n
     }
@@ -77,7 +77,7 @@ impl LayerNorm {
 }
 
 simd! {
-    fn normalise[T: Float](x: &[T], mean: T, rstd: T, y: &mut [T]) {
+    fn layer_norm_row[T: Float](x: &[T], mean: T, rstd: T, y: &mut [T]) {
         for (y, x) in y.iter_mut().zip(x) {
             *y = (*x - mean) * rstd;
         }
@@ -85,7 +85,7 @@ simd! {
 }
 
 simd! {
-    fn normalise_affine[T: Float](x: &[T], mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
+    fn layer_norm_affine_row[T: Float](x: &[T], mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
         for (((y, x), g), b) in y.iter_mut().zip(x).zip(affine.0).zip(affine.1) {
             *y = (*x - mean) * rstd * *g + *b;
         }
@@ -93,10 +93,10 @@ simd! {
 }
 
 /// Mean and rstd = 1/√(variance + ε) of a row, with the biased variance.
-pub fn row_moments<T: Float>(x: &[T], eps: T) -> (T, T) {
+pub fn layer_norm_moments<T: Float>(x: &[T], eps: T) -> (T, T) {
     let n = T::from_f64(x.len() as f64);
-    let mean = pairwise::row(pairwise::Sum, x) / n;
-    let variance = pairwise::row(pairwise::SquaresFrom(mean), x) / n;
+    let mean = pairwise::pairwise_row(pairwise::Sum, x) / n;
+    let variance = pairwise::pairwise_row(pairwise::SquaresFrom(mean), x) / n;
     (mean, T::ONE / (variance + eps).sqrt())
 }
 
@@ -104,7 +104,7 @@ pub fn row_moments<T: Float>(x: &[T], eps: T) -> (T, T) {
 ///
 /// Reads x: `T[rows, n]`, \[γ, β: `T[n]`\]; writes y: `T[rows, n]`, [`LayerNorm::per_unit`], and mean, rstd:
 /// `T[rows]`, [`LayerNorm::rows_per_unit`]; params [`LayerNorm`].
-pub fn layer_norm<T: Float>(args: &mut Args<'_>) {
+pub fn layer_norm_kernel<T: Float>(args: &mut Args<'_>) {
     let p = LayerNorm::from_words(args.params());
     let lo = args.units().start * p.rows_per_unit();
     let x = args.read::<T>(0);
@@ -113,17 +113,17 @@ pub fn layer_norm<T: Float>(args: &mut Args<'_>) {
     let x = &x[lo * p.n..][..means.len() * p.n];
     for (i, (mean, rstd)) in means.iter_mut().zip(rstds).enumerate() {
         let (x, y) = (&x[i * p.n..][..p.n], &mut y[i * p.n..][..p.n]);
-        (*mean, *rstd) = row_moments(x, T::from_f64(p.eps));
+        (*mean, *rstd) = layer_norm_moments(x, T::from_f64(p.eps));
         match affine {
-            None => normalise(x, *mean, *rstd, y),
-            Some(affine) => normalise_affine(x, *mean, *rstd, affine, y),
+            None => layer_norm_row(x, *mean, *rstd, y),
+            Some(affine) => layer_norm_affine_row(x, *mean, *rstd, affine, y),
         }
     }
 }
 
 simd! {
     /// `dx = dy·γ`; adds this row's terms to dγ and dβ.
-    fn affine_row[T: Float](
+    fn layer_norm_affine_grad[T: Float](
         dy: &[T], x: &[T], moments: (T, T), gamma: &[T], dx: &mut [T], sums: (&mut [T], &mut [T])
     ) {
         let (mean, rstd) = moments;
@@ -138,7 +138,7 @@ simd! {
 
 simd! {
     /// `dx = rstd·(dx − a − x̂·b)`.
-    fn project[T: Float](x: &[T], moments: (T, T), means: (T, T), dx: &mut [T]) {
+    fn project_layer_norm_grad[T: Float](x: &[T], moments: (T, T), means: (T, T), dx: &mut [T]) {
         let ((mean, rstd), (a, b)) = (moments, means);
         for (dx, x) in dx.iter_mut().zip(x) {
             *dx = rstd * (*dx - a - (*x - mean) * rstd * b);
@@ -147,19 +147,19 @@ simd! {
 }
 
 /// Replaces dy·γ in `dx` by the gradient of one row.
-fn finish_row<T: Float>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
+fn finish_layer_norm_grad<T: Float>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
     let n = T::from_f64(x.len() as f64);
-    let sum = pairwise::row(pairwise::Sum, dx);
-    let dot = pairwise::dot_from(dx, x, mean) * rstd;
-    project(x, (mean, rstd), (sum / n, dot / n), dx);
+    let sum = pairwise::pairwise_row(pairwise::Sum, dx);
+    let dot = pairwise::pairwise_dot_from(dx, x, mean) * rstd;
+    project_layer_norm_grad(x, (mean, rstd), (sum / n, dot / n), dx);
 }
 
-/// The adjoint of [`layer_norm`] in one sweep: dx = rstd·(dyγ − mean(dyγ) − x̂·mean(dyγ·x̂)), and for each block of
-/// rows Σ dy·x̂ and Σ dy.
+/// The adjoint of [`layer_norm_kernel`] in one sweep: dx = rstd·(dyγ − mean(dyγ) − x̂·mean(dyγ·x̂)), and for each block
+/// of rows Σ dy·x̂ and Σ dy.
 ///
 /// Reads dy, x: `T[rows, n]`, mean, rstd: `T[rows]`, \[γ: `T[n]`\]; writes dx: `T[rows, n]`, [`LayerNorm::per_block`],
 /// \[partial dγ, dβ: `T[blocks, n]`, `n` in a unit\], in [`LayerNorm::blocks`] units; params [`LayerNorm`].
-pub fn layer_norm_backward<T: Float>(args: &mut Args<'_>) {
+pub fn layer_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let p = LayerNorm::from_words(args.params());
     if p.n == 0 {
         return;
@@ -173,7 +173,7 @@ pub fn layer_norm_backward<T: Float>(args: &mut Args<'_>) {
         for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
             let (dy, x, moments) = row(r);
             dx.copy_from_slice(dy);
-            finish_row(x, moments, dx);
+            finish_layer_norm_grad(x, moments, dx);
         }
         return;
     }
@@ -186,8 +186,8 @@ pub fn layer_norm_backward<T: Float>(args: &mut Args<'_>) {
         dbeta.fill(T::ZERO);
         for (r, dx) in (first..).zip(dx.chunks_exact_mut(p.n)) {
             let (dy, x, moments) = row(r);
-            affine_row(dy, x, moments, gamma, dx, (dgamma, dbeta));
-            finish_row(x, moments, dx);
+            layer_norm_affine_grad(dy, x, moments, gamma, dx, (dgamma, dbeta));
+            finish_layer_norm_grad(x, moments, dx);
         }
     }
 }

@@ -137,15 +137,6 @@ impl Index for i64 {
     }
 }
 
-/// Position of the first index outside `0..n`.
-pub fn first_bad<I: Index>(indices: &[I], n: usize) -> Option<usize> {
-    // A negative index is huge as `u64`, so one comparison checks both bounds. The loop has no early exit, so it
-    // vectorises.
-    let bad = |i: &I| i.to_i64() as u64 >= n as u64;
-    let any = indices.chunks(256).position(|c| c.iter().fold(false, |b, i| b | bad(i)))?;
-    indices.iter().skip(any * 256).position(bad).map(|i| any * 256 + i)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,7 +28,7 @@ pub const GROUP: usize = 4;
 pub const NARROW: usize = 64;
 
 /// A reduction: a map of each element, then an associative join with an identity.
-pub trait Reducer<T>: Copy {
+pub trait PairwiseReducer<T>: Copy {
     /// The map is expensive enough that short rows compute whole vectors of it.
     const COSTLY: bool = false;
     /// The identity of the join.
@@ -45,7 +45,7 @@ macro_rules! fold {
         #[derive(Clone, Copy)]
         pub struct $name;
 
-        impl<T: $bound> Reducer<T> for $name {
+        impl<T: $bound> PairwiseReducer<T> for $name {
             #[inline(always)]
             fn start(self) -> T {
                 T::$start
@@ -80,7 +80,7 @@ pub struct ExpFrom<T>(pub T);
 #[derive(Clone, Copy)]
 struct Parts<F>(F);
 
-impl<T, F: Reducer<T>> Reducer<T> for Parts<F> {
+impl<T, F: PairwiseReducer<T>> PairwiseReducer<T> for Parts<F> {
     #[inline(always)]
     fn start(self) -> T {
         self.0.start()
@@ -97,7 +97,7 @@ impl<T, F: Reducer<T>> Reducer<T> for Parts<F> {
 
 macro_rules! fold_from {
     ($name:ident, $costly:literal, |$x:ident, $c:ident| $map:expr) => {
-        impl<T: Float> Reducer<T> for $name<T> {
+        impl<T: Float> PairwiseReducer<T> for $name<T> {
             const COSTLY: bool = $costly;
             #[inline(always)]
             fn start(self) -> T {
@@ -120,20 +120,23 @@ fold_from!(SquaresFrom, false, |x, c| (x - c) * (x - c));
 fold_from!(ExpFrom, true, |x, c| vmath::exp(x - c));
 
 /// Where a row of `n > block` elements is split: at a power of two of blocks.
-fn cut(n: usize, block: usize) -> usize {
+fn pairwise_split(n: usize, block: usize) -> usize {
     n.div_ceil(block).next_power_of_two() / 2 * block
 }
 
 /// The same values, passed through memory. Without this, the compiler sees the tree that joins the lanes and splits the
 /// accumulators of the preceding loop into short vectors.
 #[inline(always)]
-pub fn apart<T, const N: usize>(lanes: [T; N]) -> [T; N] {
+pub fn pairwise_lanes_apart<T, const N: usize>(lanes: [T; N]) -> [T; N] {
     std::hint::black_box(lanes)
 }
 
 /// Joins lane i with lane i + HALF. The halves are separate arrays, which stay in registers.
 #[inline(always)]
-fn halved<T: Scalar, F: Reducer<T>, const N: usize, const HALF: usize>(f: F, lanes: [T; N]) -> [T; HALF] {
+fn pairwise_halves<T: Scalar, F: PairwiseReducer<T>, const N: usize, const HALF: usize>(
+    f: F,
+    lanes: [T; N],
+) -> [T; HALF] {
     let mut half = [f.start(); HALF];
     for i in 0..HALF {
         half[i] = f.join(lanes[i], lanes[HALF + i]);
@@ -143,22 +146,22 @@ fn halved<T: Scalar, F: Reducer<T>, const N: usize, const HALF: usize>(f: F, lan
 
 /// Joins sixteen lanes in a tree. For use inside `simd!` loops.
 #[inline(always)]
-pub fn joined<T: Scalar, F: Reducer<T>>(f: F, lanes: [T; 16]) -> T {
-    let eight: [T; 8] = halved(f, lanes);
-    let four: [T; 4] = halved(f, eight);
-    let two: [T; 2] = halved(f, four);
+pub fn pairwise_join_lanes<T: Scalar, F: PairwiseReducer<T>>(f: F, lanes: [T; 16]) -> T {
+    let eight: [T; 8] = pairwise_halves(f, lanes);
+    let four: [T; 4] = pairwise_halves(f, eight);
+    let two: [T; 2] = pairwise_halves(f, four);
     f.join(two[0], two[1])
 }
 
 /// Joins all accumulators in a tree.
 #[inline(always)]
-fn join_lanes<T: Scalar, F: Reducer<T>>(f: F, lanes: &mut [T; LANES]) -> T {
-    joined(f, halved(f, apart(*lanes)))
+fn pairwise_join_accumulators<T: Scalar, F: PairwiseReducer<T>>(f: F, lanes: &mut [T; LANES]) -> T {
+    pairwise_join_lanes(f, pairwise_halves(f, pairwise_lanes_apart(*lanes)))
 }
 
 /// Reduces at most [`BLOCK`] elements. For use inside `simd!` loops.
 #[inline(always)]
-pub fn block<T: Scalar, F: Reducer<T>>(f: F, x: &[T]) -> T {
+pub fn pairwise_block<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
     if x.len() < LANES && F::COSTLY {
         let mut all = [T::EMPTY_SUM; LANES];
         all.iter_mut().zip(x).for_each(|(to, x)| *to = *x);
@@ -178,47 +181,47 @@ pub fn block<T: Scalar, F: Reducer<T>>(f: F, x: &[T]) -> T {
     for (a, v) in lanes.iter_mut().zip(rest) {
         *a = f.join(*a, f.map(*v));
     }
-    join_lanes(f, &mut lanes)
+    pairwise_join_accumulators(f, &mut lanes)
 }
 
 simd! {
-    fn one_block[T: Scalar, F: Reducer<T>](f: F, x: &[T]) -> T {
-        block(f, x)
+    fn pairwise_one_block[T: Scalar, F: PairwiseReducer<T>](f: F, x: &[T]) -> T {
+        pairwise_block(f, x)
     }
 }
 
 simd! {
-    fn short_rows[T: Scalar, F: Reducer<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
+    fn pairwise_short_rows[T: Scalar, F: PairwiseReducer<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
         for (o, row) in out.iter_mut().zip(x.chunks_exact(n)) {
-            *o = block(f, row);
+            *o = pairwise_block(f, row);
         }
     }
 }
 
 /// Reduces a contiguous row of any length.
-pub fn row<T: Scalar, F: Reducer<T>>(f: F, x: &[T]) -> T {
+pub fn pairwise_row<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
     if x.len() <= BLOCK {
-        return one_block(f, x);
+        return pairwise_one_block(f, x);
     }
-    let (left, right) = x.split_at(cut(x.len(), BLOCK));
-    f.join(row(f, left), row(f, right))
+    let (left, right) = x.split_at(pairwise_split(x.len(), BLOCK));
+    f.join(pairwise_row(f, left), pairwise_row(f, right))
 }
 
 /// Reduces each row of `n` elements into one element of `out`.
-pub fn rows<T: Scalar, F: Reducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
+pub fn pairwise_rows<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
     if n == 0 {
         out.fill(f.start());
     } else if n <= BLOCK {
-        short_rows(f, x, n, out);
+        pairwise_short_rows(f, x, n, out);
     } else {
         for (o, x) in out.iter_mut().zip(x.chunks_exact(n)) {
-            *o = row(f, x);
+            *o = pairwise_row(f, x);
         }
     }
 }
 
 simd! {
-    fn dot_block[T: Float](x: &[T], y: &[T], c: T) -> T {
+    fn pairwise_dot_block[T: Float](x: &[T], y: &[T], c: T) -> T {
         let mut lanes = [T::EMPTY_SUM; LANES];
         let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
         for (x, y) in xs.iter().zip(ys) {
@@ -229,35 +232,36 @@ simd! {
         for ((a, x), y) in lanes.iter_mut().zip(x_rest).zip(y_rest) {
             *a += *x * (*y - c);
         }
-        join_lanes(Sum, &mut lanes)
+        pairwise_join_accumulators(Sum, &mut lanes)
     }
 }
 
 /// Σ x·(y − c) of two slices of equal length.
-pub fn dot_from<T: Float>(x: &[T], y: &[T], c: T) -> T {
+pub fn pairwise_dot_from<T: Float>(x: &[T], y: &[T], c: T) -> T {
     if x.len() <= BLOCK {
-        return dot_block(x, y, c);
+        return pairwise_dot_block(x, y, c);
     }
-    let at = cut(x.len(), BLOCK);
-    dot_from(&x[..at], &y[..at], c) + dot_from(&x[at..], &y[at..], c)
+    let at = pairwise_split(x.len(), BLOCK);
+    pairwise_dot_from(&x[..at], &y[..at], c) + pairwise_dot_from(&x[at..], &y[at..], c)
 }
 
 /// Σ x·y of two slices of equal length.
-pub fn dot<T: Float>(x: &[T], y: &[T]) -> T {
-    dot_from(x, y, T::ZERO)
+pub fn pairwise_dot<T: Float>(x: &[T], y: &[T]) -> T {
+    pairwise_dot_from(x, y, T::ZERO)
 }
 
 /// Joins a row to `out`. For use inside `simd!` loops.
 #[inline(always)]
-pub fn add_row<T: Scalar, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
+pub fn pairwise_add_row<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], out: &mut [T]) {
     for (o, x) in out.iter_mut().zip(x) {
         *o = f.join(*o, f.map(*x));
     }
 }
 
-/// Joins a group of rows to `out`, with a quarter of the memory traffic of [`add_row`]. For use inside `simd!` loops.
+/// Joins a group of rows to `out`, with a quarter of the memory traffic of [`pairwise_add_row`]. For use inside `simd!`
+/// loops.
 #[inline(always)]
-pub fn add_group<T: Scalar, F: Reducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
+pub fn pairwise_add_group<T: Scalar, F: PairwiseReducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
     for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
         let (ab, cd) = (f.join(f.map(*a), f.map(*b)), f.join(f.map(*c), f.map(*d)));
         *o = f.join(*o, f.join(ab, cd));
@@ -265,14 +269,14 @@ pub fn add_group<T: Scalar, F: Reducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], ou
 }
 
 simd! {
-    fn column_block[T: Scalar, F: Reducer<T>](f: F, x: &[T], stride: usize, out: &mut [T]) {
+    fn pairwise_column_block[T: Scalar, F: PairwiseReducer<T>](f: F, x: &[T], stride: usize, out: &mut [T]) {
         let w = out.len();
         out.fill(f.start());
         for group in x.chunks(GROUP * stride) {
             if group.len() < (GROUP - 1) * stride + w {
-                group.chunks(stride).filter(|x| x.len() >= w).for_each(|x| add_row(f, x, out));
+                group.chunks(stride).filter(|x| x.len() >= w).for_each(|x| pairwise_add_row(f, x, out));
             } else {
-                add_group(f, std::array::from_fn(|i| &group[i * stride..][..w]), out);
+                pairwise_add_group(f, std::array::from_fn(|i| &group[i * stride..][..w]), out);
             }
         }
     }
@@ -280,11 +284,11 @@ simd! {
 
 /// Reduces `n` rows, `stride` elements apart, column by column: `out[c] = ⊕ x[r * stride + c]`. `out` has at most
 /// [`TILE`] columns; `x` starts at the first of them.
-pub fn columns<T: Scalar, F: Reducer<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
+pub fn pairwise_columns<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
     if n <= ROWS {
         // The last row ends with its last column: the slice may end there.
         let end = if n == 0 { 0 } else { (n - 1) * stride + out.len() };
-        return column_block(f, &x[..end], stride, out);
+        return pairwise_column_block(f, &x[..end], stride, out);
     }
     let (mut each, w) = (ROWS, out.len());
     while each < n.div_ceil(ROWS) {
@@ -295,25 +299,25 @@ pub fn columns<T: Scalar, F: Reducer<T>>(f: F, x: &[T], n: usize, stride: usize,
     for group in (0..n).step_by(GROUP * each) {
         let count = (n - group).div_ceil(each).min(GROUP);
         for (part, from) in parts[..count].iter_mut().zip((group..n).step_by(each)) {
-            columns(f, &x[from * stride..], each.min(n - from), stride, &mut part[..w]);
+            pairwise_columns(f, &x[from * stride..], each.min(n - from), stride, &mut part[..w]);
         }
-        joined_columns(f, &parts[..count], out);
+        pairwise_join_columns(f, &parts[..count], out);
     }
 }
 
 simd! {
     /// Joins the results of blocks as if they were rows of a block.
-    fn joined_columns[T: Scalar, F: Reducer<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
+    fn pairwise_join_columns[T: Scalar, F: PairwiseReducer<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
         let (f, w) = (Parts(f), out.len());
         match parts {
-            [a, b, c, d] => add_group(f, [&a[..w], &b[..w], &c[..w], &d[..w]], out),
-            few => few.iter().for_each(|x| add_row(f, &x[..w], out)),
+            [a, b, c, d] => pairwise_add_group(f, [&a[..w], &b[..w], &c[..w], &d[..w]], out),
+            few => few.iter().for_each(|x| pairwise_add_row(f, &x[..w], out)),
         }
     }
 }
 
 simd! {
-    fn narrow_block[T: Scalar, F: Reducer<T>](f: F, x: &[T], out: &mut [T]) {
+    fn pairwise_narrow_block[T: Scalar, F: PairwiseReducer<T>](f: F, x: &[T], out: &mut [T]) {
         if x.len() < 4 * NARROW {
             // Too short for accumulators to pay off.
             out.fill(f.start());
@@ -349,16 +353,16 @@ simd! {
 }
 
 /// Reduces contiguous rows of `out.len()` elements, at most [`NARROW`], column by column.
-pub fn narrow<T: Scalar, F: Reducer<T>>(f: F, x: &[T], out: &mut [T]) {
+pub fn pairwise_narrow_rows<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], out: &mut [T]) {
     let inner = out.len();
     let most = ACCUMULATIONS * (NARROW / inner);
     if x.len() <= most * inner {
-        return narrow_block(f, x, out);
+        return pairwise_narrow_block(f, x, out);
     }
-    let (left, right) = x.split_at(cut(x.len() / inner, most) * inner);
+    let (left, right) = x.split_at(pairwise_split(x.len() / inner, most) * inner);
     let mut other = [f.start(); NARROW];
-    narrow(f, left, out);
-    narrow(f, right, &mut other[..inner]);
+    pairwise_narrow_rows(f, left, out);
+    pairwise_narrow_rows(f, right, &mut other[..inner]);
     for (o, r) in out.iter_mut().zip(&other) {
         *o = f.join(*o, *r);
     }

@@ -3,7 +3,7 @@
 //! Invariant: `from_words(&p.to_words()) == p`.
 
 /// A type that is encoded as one parameter word.
-pub trait Word: Copy {
+pub trait ParamWord: Copy {
     /// Encodes.
     fn to_word(self) -> u64;
     /// Decodes.
@@ -12,7 +12,7 @@ pub trait Word: Copy {
 
 macro_rules! word {
     ($t:ty, $to:expr, $from:expr) => {
-        impl Word for $t {
+        impl ParamWord for $t {
             fn to_word(self) -> u64 {
                 $to(self)
             }
@@ -41,14 +41,14 @@ macro_rules! params {
         impl $name {
             /// The parameter words of the instruction.
             pub fn to_words(self) -> Vec<u64> {
-                vec![$($crate::kernels::params::Word::to_word(self.$field)),*]
+                vec![$($crate::kernels::params::ParamWord::to_word(self.$field)),*]
             }
 
             /// Reads the words back.
             #[allow(dead_code, reason = "some kernels read no parameters")]
             pub fn from_words(words: &[u64]) -> $name {
                 let mut words = words.iter().copied();
-                $(let $field = $crate::kernels::params::Word::from_word(words.next().unwrap_or_default());)*
+                $(let $field = $crate::kernels::params::ParamWord::from_word(words.next().unwrap_or_default());)*
                 $name { $($field),* }
             }
         }

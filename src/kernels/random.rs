@@ -12,7 +12,7 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`rng_uniform`], [`rng_normal`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
+//! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
 use crate::arena::rng::philox;
 use crate::kernels::abi::Args;
@@ -53,21 +53,21 @@ impl Random {
 
 /// The words of a batch whose first block is `block`.
 #[inline(always)]
-fn blocks(key: [u32; 4], stream: u64, block: u64) -> Words {
+fn random_blocks(key: [u32; 4], stream: u64, block: u64) -> Words {
     let b: [u64; LANES] = std::array::from_fn(|i| block + i as u64);
     let c = [b.map(|b| b as u32), [stream as u32; LANES], [key[2]; LANES], b.map(|b| key[3] ^ (b >> 32) as u32)];
     philox(c, [key[0], key[1] ^ (stream >> 32) as u32])
 }
 
 /// A float type that random words convert to.
-pub trait Draw: Float {
+pub trait RandomDraw: Float {
     /// Elements per block.
     const PER_BLOCK: usize;
     /// Converts a batch to its `LANES * PER_BLOCK` elements.
     fn uniforms(words: &Words, out: &mut [Self]);
 }
 
-impl Draw for f32 {
+impl RandomDraw for f32 {
     const PER_BLOCK: usize = 4;
 
     #[inline(always)]
@@ -79,7 +79,7 @@ impl Draw for f32 {
     }
 }
 
-impl Draw for f64 {
+impl RandomDraw for f64 {
     const PER_BLOCK: usize = 2;
 
     #[inline(always)]
@@ -94,10 +94,10 @@ impl Draw for f64 {
 
 simd! {
     /// Uniform numbers in [0, 1), starting with the first number of `block`.
-    pub fn uniform[T: Draw](key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
+    pub fn random_uniform[T: RandomDraw](key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
         let batch = LANES * T::PER_BLOCK;
         for (i, out) in out.chunks_mut(batch).enumerate() {
-            let words = blocks(key, stream, block + (i * LANES) as u64);
+            let words = random_blocks(key, stream, block + (i * LANES) as u64);
             if out.len() == batch {
                 T::uniforms(&words, out);
             } else {
@@ -113,7 +113,7 @@ simd! {
 
 simd! {
     /// Replaces pairs of uniform numbers by pairs of normal ones.
-    fn box_muller[T: Float](x: &mut [T]) {
+    fn random_box_muller[T: Float](x: &mut [T]) {
         let (pairs, _) = x.as_chunks_mut::<2>();
         for [u, w] in pairs {
             // 1 − u is in (0, 1]: its logarithm is finite.
@@ -126,22 +126,22 @@ simd! {
 }
 
 /// Normal numbers of mean 0 and variance 1, starting with the first number of `block`.
-pub fn normal<T: Draw>(key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
+pub fn random_normal<T: RandomDraw>(key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
     let odd = out.len() % 2;
     let (pairs, last) = out.split_at_mut(out.len() - odd);
-    uniform(key, stream, block, pairs);
+    random_uniform(key, stream, block, pairs);
     // If the length is odd, the partner of the last element is computed and dropped.
     let mut whole = [T::ZERO; 4];
     let at = pairs.len() / T::PER_BLOCK;
-    uniform(key, stream, block + at as u64, &mut whole[..T::PER_BLOCK]);
-    box_muller(pairs);
-    box_muller(&mut whole);
+    random_uniform(key, stream, block + at as u64, &mut whole[..T::PER_BLOCK]);
+    random_box_muller(pairs);
+    random_box_muller(&mut whole);
     for (o, x) in last.iter_mut().zip(&whole[pairs.len() % T::PER_BLOCK..]) {
         *o = *x;
     }
 }
 
-fn draw<T: Draw>(args: &mut Args<'_>, f: impl Fn([u32; 4], u64, u64, &mut [T])) {
+fn draw_random<T: RandomDraw>(args: &mut Args<'_>, f: impl Fn([u32; 4], u64, u64, &mut [T])) {
     let p = Random::from_words(args.params());
     let mut key = [0; 4];
     key.copy_from_slice(args.read::<u32>(0));
@@ -152,34 +152,15 @@ fn draw<T: Draw>(args: &mut Args<'_>, f: impl Fn([u32; 4], u64, u64, &mut [T])) 
 /// Uniform numbers in [0, 1).
 ///
 /// Reads key: `u32[4]`; writes `T[len]`, [`Random::per_unit`]; params [`Random`].
-pub fn rng_uniform<T: Draw>(args: &mut Args<'_>) {
-    draw::<T>(args, |key, stream, block, out| uniform(key, stream, block, out));
+pub fn random_uniform_kernel<T: RandomDraw>(args: &mut Args<'_>) {
+    draw_random::<T>(args, |key, stream, block, out| random_uniform(key, stream, block, out));
 }
 
 /// Normal numbers of mean 0 and variance 1.
 ///
 /// Reads key: `u32[4]`; writes `T[len]`, [`Random::per_unit`]; params [`Random`].
-pub fn rng_normal<T: Draw>(args: &mut Args<'_>) {
-    draw::<T>(args, normal);
-}
-
-/// Separates the counters of folding from those of drawing ("fold").
-const FOLD: u32 = 0x666f_6c64;
-
-/// A new key for the same step. Its seed is two random words derived from the old seed, the step and `number`.
-pub fn fold(key: [u32; 4], number: u32) -> [u32; 4] {
-    let words = philox([[number; LANES], [FOLD; LANES], [key[2]; LANES], [key[3]; LANES]], [key[0], !key[1]]);
-    [words[0][0], words[1][0], key[2], key[3]]
-}
-
-/// The key of one loop iteration.
-///
-/// Reads key: `u32[4]`, number: `u32[1]`; writes `u32[4]`.
-pub fn rng_fold(args: &mut Args<'_>) {
-    let mut key = [0; 4];
-    key.copy_from_slice(args.read::<u32>(0));
-    let number = args.read::<u32>(1)[0];
-    args.write::<u32>(0).copy_from_slice(&fold(key, number));
+pub fn random_normal_kernel<T: RandomDraw>(args: &mut Args<'_>) {
+    draw_random::<T>(args, random_normal);
 }
 
 #[cfg(test)]
@@ -190,21 +171,10 @@ mod tests {
 
     const KEY: [u32; 4] = [1, 2, 3, 4];
 
-    fn call<T: Draw>(k: Kernel, len: usize, key: [u32; 4], stream: u64) -> Vec<T> {
+    fn call<T: RandomDraw>(k: Kernel, len: usize, key: [u32; 4], stream: u64) -> Vec<T> {
         let p = Random { len, stream };
         assert_eq!(Random::from_words(&p.to_words()), p);
         get(&run(k, &p.to_words(), &[In::of(&key)], &[Out::of::<T>(len, p.per_unit())], p.units()), 0)
-    }
-
-    #[test]
-    fn folded_keys_differ_by_number_and_keep_the_step() {
-        let keys: Vec<[u32; 4]> = (0..1000).map(|i| fold(KEY, i)).collect();
-        let mut seeds: Vec<[u32; 2]> = keys.iter().map(|k| [k[0], k[1]]).collect();
-        seeds.sort_unstable();
-        seeds.dedup();
-        assert_eq!(seeds.len(), 1000);
-        assert!(keys.iter().all(|k| k[2..] == KEY[2..]));
-        assert_ne!(fold(KEY, 5), fold([1, 2, 4, 4], 5), "another step gives other seeds");
     }
 
     #[test]
@@ -217,7 +187,7 @@ mod tests {
         let words = philox(counter, [0xa409_3822, 0x299f_31d0]).map(|w| w[0]);
         assert_eq!(words, [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]);
         let scaled = |w: u32| (w >> 8) as f32 / 16_777_216.0;
-        let got: Vec<f32> = call(rng_uniform::<f32>, 4, [0; 4], 0);
+        let got: Vec<f32> = call(random_uniform_kernel::<f32>, 4, [0; 4], 0);
         assert_eq!(got, [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8].map(scaled));
     }
 
@@ -233,11 +203,11 @@ mod tests {
     fn each_element_has_its_own_counter() {
         let stream = 0x0123_4567_89ab_cdef;
         for len in [0, 1, 5, 64, 4096, 9001] {
-            let got: Vec<f32> = call(rng_uniform::<f32>, len, KEY, stream);
+            let got: Vec<f32> = call(random_uniform_kernel::<f32>, len, KEY, stream);
             assert!(got.iter().enumerate().all(|(e, x)| *x == one(e as u64, KEY, stream)));
         }
         let mut far = [0f32; 8];
-        uniform(KEY, 7, (1 << 32) - 1, &mut far);
+        random_uniform(KEY, 7, (1 << 32) - 1, &mut far);
         assert_eq!(far[4], one(1 << 34, KEY, 7));
         for (key, other) in [([9, 2, 3, 4], 7), ([1, 2, 9, 4], 7), ([1, 2, 3, 9], 7), (KEY, 8), (KEY, 7 | 1 << 40)] {
             assert_ne!(one(0, key, other), one(0, KEY, 7));
@@ -256,11 +226,11 @@ mod tests {
     fn moments_are_right() {
         let n = 200_000;
         let wide = |x: Vec<f32>| x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
-        for x in [wide(call(rng_uniform::<f32>, n, KEY, 5)), call(rng_uniform::<f64>, n, KEY, 5)] {
+        for x in [wide(call(random_uniform_kernel::<f32>, n, KEY, 5)), call(random_uniform_kernel::<f64>, n, KEY, 5)] {
             assert!(x.iter().all(|x| (0.0..1.0).contains(x)));
             close(&moments(&x), &[0.5, 1.0 / 12.0, 1.0 / 80.0], 3e-3);
         }
-        for x in [wide(call(rng_normal::<f32>, n, KEY, 5)), call(rng_normal::<f64>, n, KEY, 5)] {
+        for x in [wide(call(random_normal_kernel::<f32>, n, KEY, 5)), call(random_normal_kernel::<f64>, n, KEY, 5)] {
             assert!(x.iter().all(|x| x.is_finite()));
             close(&moments(&x), &[0.0, 1.0, 3.0], 2e-2);
         }
@@ -268,11 +238,11 @@ mod tests {
 
     #[test]
     fn a_shorter_draw_is_the_start_of_a_longer_one() {
-        let long: Vec<f32> = call(rng_normal::<f32>, 9000, KEY, 1);
-        let long64: Vec<f64> = call(rng_normal::<f64>, 9000, KEY, 1);
+        let long: Vec<f32> = call(random_normal_kernel::<f32>, 9000, KEY, 1);
+        let long64: Vec<f64> = call(random_normal_kernel::<f64>, 9000, KEY, 1);
         for len in [0, 1, 2, 3, 6, 7, 63, 65, 4097, 8999] {
-            assert_eq!(call::<f32>(rng_normal::<f32>, len, KEY, 1), long[..len]);
-            assert_eq!(call::<f64>(rng_normal::<f64>, len, KEY, 1), long64[..len]);
+            assert_eq!(call::<f32>(random_normal_kernel::<f32>, len, KEY, 1), long[..len]);
+            assert_eq!(call::<f64>(random_normal_kernel::<f64>, len, KEY, 1), long64[..len]);
         }
     }
     #[test]
@@ -280,8 +250,8 @@ mod tests {
         use crate::kernels::simd::{Isa, detect, limit};
         let draws = || {
             let (mut x, mut y) = (vec![0f32; 5001], vec![0f64; 5001]);
-            normal(KEY, 1, 0, &mut x);
-            normal(KEY, 1, 0, &mut y);
+            random_normal(KEY, 1, 0, &mut x);
+            random_normal(KEY, 1, 0, &mut y);
             x.iter().map(|x| u64::from(x.to_bits())).chain(y.iter().map(|y| y.to_bits())).collect::<Vec<_>>()
         };
         let best = draws();

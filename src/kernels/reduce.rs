@@ -6,17 +6,17 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`sum`] … [`sum_squares`], [`logsumexp`] | x: `T[outer, n, inner]` | `T[outer, inner]` | [`Reduce`] |
-//! | [`sum_partial`] … [`sum_squares_partial`] | x: `T[outer, n, inner]` | `T[outer, chunks, inner]` | [`Partial`] |
-//! | [`arg_max`], [`arg_min`] | x: `T[outer, n, inner]` | `I[outer, inner]` | [`Reduce`] |
+//! | [`sum`] … [`sum_squares`], [`reduce_logsumexp_kernel`] | x: `T[outer, n, inner]` | `T[outer, inner]` | [`Reduce`] |
+//! | [`sum_partial`] … [`sum_squares_partial`] | x: `T[outer, n, inner]` | `T[outer, chunks, inner]` | [`PartialReduce`] |
+//! | [`reduce_arg_max_kernel`], [`reduce_arg_min_kernel`] | x: `T[outer, n, inner]` | `I[outer, inner]` | [`Reduce`] |
 //!
-//! [`plan`] decides whether a reduction is one instruction or two: `…_partial` into scratch of [`Partial::out_len`]
-//! elements, then the reduction itself (for a sum of squares: [`sum`]) over the scratch.
+//! [`plan_reduce`] decides whether a reduction is one instruction or two: `…_partial` into scratch of
+//! [`PartialReduce::out_len`] elements, then the reduction itself (for a sum of squares: [`sum`]) over the scratch.
 
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::num::{Index, Scalar};
-use crate::kernels::pairwise::{self, Reducer};
+use crate::kernels::pairwise::{self, PairwiseReducer};
 use crate::kernels::params::params;
 use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath;
@@ -36,7 +36,7 @@ params! {
         pub n: usize,
         /// Product of the axes after them.
         pub inner: usize,
-        /// The divisor of [`mean`]: the number of elements of each sum before any partial reduction.
+        /// The divisor of [`reduce_mean_kernel`]: the number of elements of each sum before any partial reduction.
         pub divisor: usize,
     }
 }
@@ -68,7 +68,7 @@ impl Reduce {
 
 params! {
     /// Params of the partial reductions: the view, and the rows of a chunk.
-    pub struct Partial {
+    pub struct PartialReduce {
         /// Product of the axes before the reduced ones.
         pub outer: usize,
         /// Product of the reduced axes.
@@ -80,7 +80,7 @@ params! {
     }
 }
 
-impl Partial {
+impl PartialReduce {
     /// Number of chunks.
     pub fn chunks(&self) -> usize {
         self.n.div_ceil(self.chunk)
@@ -106,13 +106,13 @@ impl Partial {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// The first of two instructions; it writes the scratch that the last one reads.
-    pub partial: Option<Partial>,
+    pub partial: Option<PartialReduce>,
     /// The last instruction.
     pub last: Reduce,
 }
 
 /// Plans the reduction of `[outer, n, inner]`: two steps if the output alone gives too few units for the work.
-pub fn plan(outer: usize, n: usize, inner: usize) -> Plan {
+pub fn plan_reduce(outer: usize, n: usize, inner: usize) -> Plan {
     let one = Reduce::new(outer, n, inner);
     let rows = match inner {
         0..=pairwise::NARROW => CHUNK.div_ceil(inner.max(1)).next_multiple_of(pairwise::ACCUMULATIONS),
@@ -123,13 +123,13 @@ pub fn plan(outer: usize, n: usize, inner: usize) -> Plan {
     if one.units() >= 32 || outer * n * inner < 8 * CHUNK || n < 2 * rows {
         return Plan { partial: None, last: one };
     }
-    let partial = Partial { outer, n, inner, chunk: rows };
+    let partial = PartialReduce { outer, n, inner, chunk: rows };
     Plan { partial: Some(partial), last: Reduce { n: partial.chunks(), ..one } }
 }
 
 /// Calls `f(outer row, first column, piece)` for each part of `out` within one outer row and one tile. `out` starts at
 /// element `lo` of an output `[outer, inner]`.
-fn pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, usize, &mut [T])) {
+fn reduce_pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, usize, &mut [T])) {
     let (mut at, mut rest) = (lo, out);
     while !rest.is_empty() {
         let (row, column) = (at / inner, at % inner);
@@ -142,46 +142,46 @@ fn pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(usize, us
 }
 
 /// Reduces a view `[outer, n, inner]` into elements `lo..` of the output `[outer, inner]`.
-fn fold_into<T: Scalar, F: Reducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
+fn reduce_into<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
     match inner {
         0 => {}
-        1 => pairwise::rows(f, &x[lo * n..(lo + out.len()) * n], n, out),
+        1 => pairwise::pairwise_rows(f, &x[lo * n..(lo + out.len()) * n], n, out),
         2..=pairwise::NARROW => {
             let first = lo / inner;
             for (i, out) in out.chunks_exact_mut(inner).enumerate() {
-                pairwise::narrow(f, &x[(first + i) * n * inner..][..n * inner], out);
+                pairwise::pairwise_narrow_rows(f, &x[(first + i) * n * inner..][..n * inner], out);
             }
         }
-        _ => pieces(inner, lo, out, |row, column, out| {
+        _ => reduce_pieces(inner, lo, out, |row, column, out| {
             let x = &x[row * n * inner..][..n * inner];
-            pairwise::columns(f, x.get(column..).unwrap_or_default(), n, inner, out);
+            pairwise::pairwise_columns(f, x.get(column..).unwrap_or_default(), n, inner, out);
         }),
     }
 }
 
 /// Reduces rows of `inner` elements column by column, in the same order as one instruction.
-pub fn columns<T: Scalar, F: Reducer<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
-    fold_into(f, x, x.len() / inner.max(1), inner, 0, out);
+pub fn reduce_columns<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
+    reduce_into(f, x, x.len() / inner.max(1), inner, 0, out);
 }
 
-fn reduce<T: Scalar, F: Reducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
+fn run_reduce<T: Scalar, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let out = args.write::<T>(0);
-    fold_into(f, args.read::<T>(0), p.n, p.inner, lo, out);
+    reduce_into(f, args.read::<T>(0), p.n, p.inner, lo, out);
     for o in out {
         *o = finish(*o, &p);
     }
 }
 
-fn partial<T: Scalar, F: Reducer<T>>(args: &mut Args<'_>, f: F) {
-    let p = Partial::from_words(args.params());
+fn run_partial_reduce<T: Scalar, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F) {
+    let p = PartialReduce::from_words(args.params());
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     for (u, out) in args.units().zip(out.chunks_exact_mut(p.inner)) {
         let (row, from) = (u / p.chunks(), u % p.chunks() * p.chunk);
         let rows = p.chunk.min(p.n - from);
         let x = &x[(row * p.n + from) * p.inner..][..rows * p.inner];
-        fold_into(f, x, rows, p.inner, 0, out);
+        reduce_into(f, x, rows, p.inner, 0, out);
     }
 }
 
@@ -191,14 +191,15 @@ macro_rules! entries {
         ///
         /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
         pub fn $name<T: $bound>(args: &mut Args<'_>) {
-            reduce::<T, _>(args, $fold, |x, _| x);
+            run_reduce::<T, _>(args, $fold, |x, _| x);
         }
 
         /// The first step of a split reduction: one result per chunk.
         ///
-        /// Reads x: `T[outer, n, inner]`; writes `T[outer, chunks, inner]`, [`Partial::per_unit`]; params [`Partial`].
+        /// Reads x: `T[outer, n, inner]`; writes `T[outer, chunks, inner]`, [`PartialReduce::per_unit`]; params
+        /// [`PartialReduce`].
         pub fn $partial<T: $bound>(args: &mut Args<'_>) {
-            partial::<T, _>(args, $fold);
+            run_partial_reduce::<T, _>(args, $fold);
         }
     )*};
 }
@@ -219,45 +220,45 @@ entries! {
 /// Σ x / divisor; NaN where the divisor is 0. In two steps: [`sum_partial`], then this.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
-pub fn mean<T: Float>(args: &mut Args<'_>) {
-    reduce::<T, _>(args, pairwise::Sum, |x, p| x / T::from_f64(p.divisor as f64));
+pub fn reduce_mean_kernel<T: Float>(args: &mut Args<'_>) {
+    run_reduce::<T, _>(args, pairwise::Sum, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
-/// Σ x² / divisor; NaN where the divisor is 0. In two steps: [`sum_squares_partial`], then [`mean`].
+/// Σ x² / divisor; NaN where the divisor is 0. In two steps: [`sum_squares_partial`], then [`reduce_mean_kernel`].
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
-pub fn mean_squares<T: Float>(args: &mut Args<'_>) {
-    reduce::<T, _>(args, pairwise::Squares, |x, p| x / T::from_f64(p.divisor as f64));
+pub fn reduce_mean_squares_kernel<T: Float>(args: &mut Args<'_>) {
+    run_reduce::<T, _>(args, pairwise::Squares, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
 /// log Σ eˣ, shifted by the maximum. −∞ for a row that is empty or all −∞; +∞ for a row with +∞; NaN for a row with
 /// NaN.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
-pub fn logsumexp<T: Float>(args: &mut Args<'_>) {
+pub fn reduce_logsumexp_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     if p.inner == 1 {
         for (i, out) in out.chunks_mut(pairwise::TILE).enumerate() {
-            rows_logsumexp(&x[(lo + i * pairwise::TILE) * p.n..], p.n, out);
+            reduce_rows_logsumexp(&x[(lo + i * pairwise::TILE) * p.n..], p.n, out);
         }
         return;
     }
-    pieces(p.inner, lo, out, |row, column, out| {
+    reduce_pieces(p.inner, lo, out, |row, column, out| {
         let x = &x[row * p.n * p.inner..][..p.n * p.inner];
         let x = x.get(column..).unwrap_or_default();
         let mut max = [T::ZERO; pairwise::TILE];
         let max = &mut max[..out.len()];
-        pairwise::columns(pairwise::Max, x, p.n, p.inner, max);
-        exp_columns(x, p.inner, max, out);
-        shifted_logs(max, out);
+        pairwise::pairwise_columns(pairwise::Max, x, p.n, p.inner, max);
+        reduce_exp_columns(x, p.inner, max, out);
+        reduce_shifted_logs(max, out);
     });
 }
 
 simd! {
     /// `s` = m + log s; m itself if it is infinite or NaN.
-    fn shifted_logs[T: Float](m: &[T], s: &mut [T]) {
+    fn reduce_shifted_logs[T: Float](m: &[T], s: &mut [T]) {
         for (s, m) in s.iter_mut().zip(m) {
             let y = *m + vmath::log(*s);
             *s = if m.abs() < T::INFINITY { y } else { *m };
@@ -266,18 +267,18 @@ simd! {
 }
 
 /// log Σ eˣ of at most [`pairwise::TILE`] contiguous rows of `n` elements.
-fn rows_logsumexp<T: Float>(x: &[T], n: usize, out: &mut [T]) {
+fn reduce_rows_logsumexp<T: Float>(x: &[T], n: usize, out: &mut [T]) {
     let mut max = [T::ZERO; pairwise::TILE];
     let max = &mut max[..out.len()];
-    pairwise::rows(pairwise::Max, x, n, max);
+    pairwise::pairwise_rows(pairwise::Max, x, n, max);
     for (i, (o, m)) in out.iter_mut().zip(&*max).enumerate() {
-        *o = pairwise::row(pairwise::ExpFrom(*m), &x[i * n..][..n]);
+        *o = pairwise::pairwise_row(pairwise::ExpFrom(*m), &x[i * n..][..n]);
     }
-    shifted_logs(max, out);
+    reduce_shifted_logs(max, out);
 }
 
 simd! {
-    fn exp_columns[T: Float](x: &[T], stride: usize, max: &[T], out: &mut [T]) {
+    fn reduce_exp_columns[T: Float](x: &[T], stride: usize, max: &[T], out: &mut [T]) {
         out.fill(T::ZERO);
         let mut part = [T::ZERO; pairwise::TILE];
         let part = &mut part[..out.len()];
@@ -296,27 +297,27 @@ simd! {
 }
 
 /// The comparison of an arg reduction.
-trait Best<T>: Reducer<T> {}
+trait Best<T>: PairwiseReducer<T> {}
 
 impl<T: Scalar> Best<T> for pairwise::Max {}
 impl<T: Scalar> Best<T> for pairwise::Min {}
 
 simd! {
-    fn any_is[T: Scalar](x: &[T], best: T) -> bool {
+    fn reduce_any_is[T: Scalar](x: &[T], best: T) -> bool {
         x.iter().fold(false, |any, v| any | (*v == best) | v.unordered())
     }
 }
 
 /// First position in `x` of `best` or of a NaN; 0 if there is neither.
-fn first_of<T: Scalar>(x: &[T], best: T) -> usize {
+fn reduce_first_of<T: Scalar>(x: &[T], best: T) -> usize {
     // The search tests whole chunks: without an early exit the loop vectorises.
-    let chunk = x.chunks(256).position(|c| any_is(c, best)).unwrap_or(0) * 256;
+    let chunk = x.chunks(256).position(|c| reduce_any_is(c, best)).unwrap_or(0) * 256;
     let found = x.iter().skip(chunk).position(|v| *v == best || v.unordered());
     chunk + found.unwrap_or(0)
 }
 
 simd! {
-    fn arg_columns[T: Scalar, I: Index, F: Reducer<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
+    fn reduce_arg_columns[T: Scalar, I: Index, F: PairwiseReducer<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
         let (w, whole) = (out.len(), Unmasked::new());
         for (r, x) in x.chunks(stride).filter(|x| x.len() >= w).enumerate() {
             let row = I::of(r);
@@ -331,7 +332,7 @@ simd! {
     }
 }
 
-fn arg<T: Scalar, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
+fn run_arg_reduce<T: Scalar, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<I>(0));
@@ -342,31 +343,31 @@ fn arg<T: Scalar, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
     if p.inner == 1 {
         for (i, o) in out.iter_mut().enumerate() {
             let x = &x[(lo + i) * p.n..][..p.n];
-            *o = I::of(first_of(x, pairwise::row(f, x)));
+            *o = I::of(reduce_first_of(x, pairwise::pairwise_row(f, x)));
         }
         return;
     }
-    pieces(p.inner, lo, out, |row, column, out| {
+    reduce_pieces(p.inner, lo, out, |row, column, out| {
         let x = &x[row * p.n * p.inner..][..p.n * p.inner][column..];
         let mut best = [f.start(); pairwise::TILE];
         let best = &mut best[..out.len()];
         best.copy_from_slice(&x[..out.len()]);
-        arg_columns(f, x, p.inner, best, out);
+        reduce_arg_columns(f, x, p.inner, best, out);
     });
 }
 
 /// Position of the greatest x: the first of equal elements, the first NaN if any; 0 if `n` is 0.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
-pub fn arg_max<T: Scalar, I: Index>(args: &mut Args<'_>) {
-    arg::<T, I, _>(args, pairwise::Max);
+pub fn reduce_arg_max_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
+    run_arg_reduce::<T, I, _>(args, pairwise::Max);
 }
 
 /// Position of the least x: the first of equal elements, the first NaN if any; 0 if `n` is 0.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
-pub fn arg_min<T: Scalar, I: Index>(args: &mut Args<'_>) {
-    arg::<T, I, _>(args, pairwise::Min);
+pub fn reduce_arg_min_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
+    run_arg_reduce::<T, I, _>(args, pairwise::Min);
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`rope`] | x: `T[rows, width]`, cos, sin: `T[table rows, pairs]` | `T[rows, width]` | [`Rope`] |
+//! | [`rope_kernel`] | x: `T[rows, width]`, cos, sin: `T[table rows, pairs]` | `T[rows, width]` | [`Rope`] |
 
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
@@ -19,7 +19,7 @@ use crate::simd;
 const UNIT: usize = 4096;
 
 params! {
-    /// Params of [`rope`].
+    /// Params of [`rope_kernel`].
     pub struct Rope {
         /// Rows of x: heads × positions × sequences.
         pub rows: usize,
@@ -64,7 +64,7 @@ impl Rope {
 
 simd! {
     /// Rotates the pairs (aᵢ, bᵢ).
-    fn rotate_halves[T: Float](a: &mut [T], b: &mut [T], cos: &[T], sin: &[T], sign: T) {
+    fn rotate_rope_halves[T: Float](a: &mut [T], b: &mut [T], cos: &[T], sin: &[T], sign: T) {
         for (((a, b), c), s) in a.iter_mut().zip(b).zip(cos).zip(sin) {
             let (x, y, s) = (*a, *b, *s * sign);
             *a = x * *c - y * s;
@@ -75,7 +75,7 @@ simd! {
 
 simd! {
     /// Rotates the pairs (x₂ᵢ, x₂ᵢ₊₁).
-    fn rotate_neighbours[T: Float](x: &mut [T], cos: &[T], sin: &[T], sign: T) {
+    fn rotate_rope_neighbours[T: Float](x: &mut [T], cos: &[T], sin: &[T], sign: T) {
         let (pairs, _) = x.as_chunks_mut::<2>();
         for (([a, b], c), s) in pairs.iter_mut().zip(cos).zip(sin) {
             let (x, y, s) = (*a, *b, *s * sign);
@@ -89,7 +89,7 @@ simd! {
 ///
 /// Reads x: `T[rows, width]`, cos, sin: `T[table rows, pairs]`; writes `T[rows, width]`, in place of x or not,
 /// [`Rope::per_unit`]; params [`Rope`].
-pub fn rope<T: Float>(args: &mut Args<'_>) {
+pub fn rope_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Rope::from_words(args.params());
     let from = args.inplace(0).is_none().then(|| args.read::<T>(0));
     let (cos, sin) = (args.read::<T>(1), args.read::<T>(2));
@@ -103,10 +103,10 @@ pub fn rope<T: Float>(args: &mut Args<'_>) {
         let (cos, sin) = (&cos[at..][..p.pairs], &sin[at..][..p.pairs]);
         let rotated = &mut y[..2 * p.pairs];
         if p.neighbours {
-            rotate_neighbours(rotated, cos, sin, sign);
+            rotate_rope_neighbours(rotated, cos, sin, sign);
         } else {
             let (a, b) = rotated.split_at_mut(p.pairs);
-            rotate_halves(a, b, cos, sin, sign);
+            rotate_rope_halves(a, b, cos, sin, sign);
         }
     }
 }
@@ -157,9 +157,9 @@ mod tests {
                 let want = naive(&p, heads_first, heads, &x, &cos, &sin);
                 let out = [Out::of::<f64>(n, p.per_unit())];
                 let tables = |x: In| [x, In::of(&cos), In::of(&sin)];
-                let apart = run(rope::<f64>, &p.to_words(), &tables(In::of(&x)), &out, p.units());
+                let apart = run(rope_kernel::<f64>, &p.to_words(), &tables(In::of(&x)), &out, p.units());
                 close(&get::<f64>(&apart, 0), &want, 0.0);
-                let over = run(rope::<f64>, &p.to_words(), &tables(In::of(&x).over(0)), &out, p.units());
+                let over = run(rope_kernel::<f64>, &p.to_words(), &tables(In::of(&x).over(0)), &out, p.units());
                 assert_eq!(apart, over);
             }
         }

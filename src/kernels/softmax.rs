@@ -1,20 +1,22 @@
-//! Softmax and log-softmax over the middle axis of a view `[outer, n, inner]`, their adjoints, and (in `entropy`) cross
-//! entropy with integer labels.
+//! Softmax and log-softmax over the middle axis of a view `[outer, n, inner]`, their adjoints, and (in `cross_entropy`)
+//! cross entropy with integer labels.
 //!
 //! Invariant: exponents are shifted by the maximum of their row, so a finite result never overflows on the way. A row
 //! of −∞ gives NaN, as in torch.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`softmax`], [`log_softmax`] | x: `T[outer, n, inner]` | y: the same | [`Softmax`] |
-//! | [`softmax_backward`], [`log_softmax_backward`] | y, g: `T[outer, n, inner]` | dx: the same | [`Softmax`] |
-//! | [`cross_entropy`] | logits: `T[rows, classes]`, labels: `I[rows]` | loss, lse: `T[rows]` | [`CrossEntropy`] |
-//! | [`cross_entropy_backward`] | logits, labels, lse, dloss: `T[rows]` | dlogits: `T[rows, classes]` | [`CrossEntropy`] |
-//! | [`cross_entropy_gradient`] | logits, labels | loss, lse, dlogits | [`CrossEntropy`], dloss of every row |
+//! | [`softmax_kernel`], [`log_softmax_kernel`] | x: `T[outer, n, inner]` | y: the same | [`Softmax`] |
+//! | [`softmax_backward_kernel`], [`log_softmax_backward_kernel`] | y, g: `T[outer, n, inner]` | dx: the same | [`Softmax`] |
+//! | [`cross_entropy_kernel`] | logits: `T[rows, classes]`, labels: `I[rows]` | loss, lse: `T[rows]` | [`CrossEntropy`] |
+//! | [`cross_entropy_backward_kernel`] | logits, labels, lse, dloss: `T[rows]` | dlogits: `T[rows, classes]` | [`CrossEntropy`] |
+//! | [`cross_entropy_gradient_kernel`] | logits, labels | loss, lse, dlogits | [`CrossEntropy`], dloss of every row |
 
-mod entropy;
+mod cross_entropy;
 
-pub use entropy::{CrossEntropy, cross_entropy, cross_entropy_backward, cross_entropy_gradient};
+pub use cross_entropy::{
+    CrossEntropy, cross_entropy_backward_kernel, cross_entropy_gradient_kernel, cross_entropy_kernel,
+};
 
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
@@ -52,7 +54,7 @@ impl Softmax {
 }
 
 simd! {
-    fn exp_row[T: Float](x: &[T], m: T, y: &mut [T]) {
+    fn softmax_exp_row[T: Float](x: &[T], m: T, y: &mut [T]) {
         for (y, x) in y.iter_mut().zip(x) {
             *y = exp(*x - m);
         }
@@ -60,7 +62,7 @@ simd! {
 }
 
 simd! {
-    fn exp_over[T: Float](m: T, y: &mut [T]) {
+    fn softmax_exp_over[T: Float](m: T, y: &mut [T]) {
         for y in y {
             *y = exp(*y - m);
         }
@@ -68,7 +70,7 @@ simd! {
 }
 
 simd! {
-    fn divide[T: Float](y: &mut [T], s: T) {
+    fn softmax_divide[T: Float](y: &mut [T], s: T) {
         for y in y {
             *y = *y / s;
         }
@@ -76,7 +78,7 @@ simd! {
 }
 
 simd! {
-    fn subtract_both[T: Float](x: &[T], m: T, l: T, y: &mut [T]) {
+    fn softmax_subtract_both[T: Float](x: &[T], m: T, l: T, y: &mut [T]) {
         for (y, x) in y.iter_mut().zip(x) {
             *y = (*x - m) - l;
         }
@@ -84,7 +86,7 @@ simd! {
 }
 
 simd! {
-    fn scale_by_excess[T: Float](y: &[T], g: &[T], d: T, dx: &mut [T]) {
+    fn softmax_scale_by_excess[T: Float](y: &[T], g: &[T], d: T, dx: &mut [T]) {
         for ((o, y), g) in dx.iter_mut().zip(y).zip(g) {
             *o = *y * (*g - d);
         }
@@ -92,7 +94,7 @@ simd! {
 }
 
 simd! {
-    fn scale_excess_over[T: Float](y: &[T], d: T, g: &mut [T]) {
+    fn softmax_scale_excess_over[T: Float](y: &[T], d: T, g: &mut [T]) {
         for (g, y) in g.iter_mut().zip(y) {
             *g = *y * (*g - d);
         }
@@ -100,7 +102,7 @@ simd! {
 }
 
 simd! {
-    fn subtract_share[T: Float](y: &[T], g: &[T], s: T, dx: &mut [T]) {
+    fn softmax_subtract_share[T: Float](y: &[T], g: &[T], s: T, dx: &mut [T]) {
         for ((o, y), g) in dx.iter_mut().zip(y).zip(g) {
             *o = *g - exp(*y) * s;
         }
@@ -109,7 +111,7 @@ simd! {
 
 /// `out = f(x, y, a, b)` on a tile. Rows are `stride` apart; `a` and `b` have one value for each column.
 #[inline(always)]
-fn tile_map<T: Float>(
+fn softmax_tile_map<T: Float>(
     x: &[T],
     y: &[T],
     stride: usize,
@@ -124,9 +126,9 @@ fn tile_map<T: Float>(
     }
 }
 
-/// [`tile_map`] with `out` as the first argument.
+/// [`softmax_tile_map`] with `out` as the first argument.
 #[inline(always)]
-fn tile_update<T: Float>(out: &mut [T], stride: usize, a: &[T], f: impl Fn(T, T) -> T) {
+fn softmax_tile_update<T: Float>(out: &mut [T], stride: usize, a: &[T], f: impl Fn(T, T) -> T) {
     for out in out.chunks_mut(stride) {
         for (o, a) in out.iter_mut().zip(a) {
             *o = f(*o, *a);
@@ -135,43 +137,43 @@ fn tile_update<T: Float>(out: &mut [T], stride: usize, a: &[T], f: impl Fn(T, T)
 }
 
 simd! {
-    fn exp_tile[T: Float](x: &[T], stride: usize, m: &[T], y: &mut [T]) {
-        tile_map(x, x, stride, (m, m), y, |x, _, m, _| exp(x - m));
+    fn softmax_exp_tile[T: Float](x: &[T], stride: usize, m: &[T], y: &mut [T]) {
+        softmax_tile_map(x, x, stride, (m, m), y, |x, _, m, _| exp(x - m));
     }
 }
 
 simd! {
-    fn divide_tile[T: Float](y: &mut [T], stride: usize, s: &[T]) {
-        tile_update(y, stride, s, |y, s| y / s);
+    fn softmax_divide_tile[T: Float](y: &mut [T], stride: usize, s: &[T]) {
+        softmax_tile_update(y, stride, s, |y, s| y / s);
     }
 }
 
 simd! {
-    fn subtract_both_tile[T: Float](x: &[T], stride: usize, m: &[T], l: &[T], y: &mut [T]) {
-        tile_map(x, x, stride, (m, l), y, |x, _, m, l| (x - m) - l);
+    fn softmax_subtract_both_tile[T: Float](x: &[T], stride: usize, m: &[T], l: &[T], y: &mut [T]) {
+        softmax_tile_map(x, x, stride, (m, l), y, |x, _, m, l| (x - m) - l);
     }
 }
 
 simd! {
-    fn multiply_tile[T: Float](y: &[T], g: &[T], stride: usize, w: &[T], out: &mut [T]) {
-        tile_map(y, g, stride, (w, w), out, |y, g, _, _| y * g);
+    fn softmax_multiply_tile[T: Float](y: &[T], g: &[T], stride: usize, w: &[T], out: &mut [T]) {
+        softmax_tile_map(y, g, stride, (w, w), out, |y, g, _, _| y * g);
     }
 }
 
 simd! {
-    fn scale_by_excess_tile[T: Float](y: &[T], g: &[T], stride: usize, d: &[T], dx: &mut [T]) {
-        tile_map(y, g, stride, (d, d), dx, |y, g, d, _| y * (g - d));
+    fn softmax_scale_by_excess_tile[T: Float](y: &[T], g: &[T], stride: usize, d: &[T], dx: &mut [T]) {
+        softmax_tile_map(y, g, stride, (d, d), dx, |y, g, d, _| y * (g - d));
     }
 }
 
 simd! {
-    fn subtract_share_tile[T: Float](y: &[T], g: &[T], stride: usize, s: &[T], dx: &mut [T]) {
-        tile_map(y, g, stride, (s, s), dx, |y, g, s, _| g - exp(y) * s);
+    fn softmax_subtract_share_tile[T: Float](y: &[T], g: &[T], stride: usize, s: &[T], dx: &mut [T]) {
+        softmax_tile_map(y, g, stride, (s, s), dx, |y, g, s, _| g - exp(y) * s);
     }
 }
 
 /// Calls `f(first column, columns)` for each tile of columns.
-fn tiles(inner: usize, mut f: impl FnMut(usize, usize)) {
+fn softmax_tiles(inner: usize, mut f: impl FnMut(usize, usize)) {
     for at in (0..inner).step_by(TILE) {
         f(at, TILE.min(inner - at));
     }
@@ -180,75 +182,75 @@ fn tiles(inner: usize, mut f: impl FnMut(usize, usize)) {
 /// Softmax of one outer row: `n` rows of `inner` elements.
 pub fn softmax_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
-        exp_row(x, pairwise::row(pairwise::Max, x), y);
-        let s = pairwise::row(pairwise::Sum, y);
-        return divide(y, s);
+        softmax_exp_row(x, pairwise::pairwise_row(pairwise::Max, x), y);
+        let s = pairwise::pairwise_row(pairwise::Sum, y);
+        return softmax_divide(y, s);
     }
     let mut column = [T::ZERO; TILE];
-    tiles(inner, |at, w| {
+    softmax_tiles(inner, |at, w| {
         let (column, x, y) = (&mut column[..w], &x[at..], &mut y[at..]);
-        pairwise::columns(pairwise::Max, x, n, inner, column);
-        exp_tile(x, inner, column, y);
-        pairwise::columns(pairwise::Sum, y, n, inner, column);
-        divide_tile(y, inner, column);
+        pairwise::pairwise_columns(pairwise::Max, x, n, inner, column);
+        softmax_exp_tile(x, inner, column, y);
+        pairwise::pairwise_columns(pairwise::Sum, y, n, inner, column);
+        softmax_divide_tile(y, inner, column);
     });
 }
 
 /// In-place softmax of one contiguous row, with the bits of [`softmax_row`].
 fn softmax_over<T: Float>(y: &mut [T]) {
-    exp_over(pairwise::row(pairwise::Max, y), y);
-    let s = pairwise::row(pairwise::Sum, y);
-    divide(y, s);
+    softmax_exp_over(pairwise::pairwise_row(pairwise::Max, y), y);
+    let s = pairwise::pairwise_row(pairwise::Sum, y);
+    softmax_divide(y, s);
 }
 
 /// Log-softmax of one outer row: `n` rows of `inner` elements.
 pub fn log_softmax_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
-        let m = pairwise::row(pairwise::Max, x);
-        let mut l = [pairwise::row(pairwise::ExpFrom(m), x)];
+        let m = pairwise::pairwise_row(pairwise::Max, x);
+        let mut l = [pairwise::pairwise_row(pairwise::ExpFrom(m), x)];
         log_over(&mut l);
-        return subtract_both(x, m, l[0], y);
+        return softmax_subtract_both(x, m, l[0], y);
     }
     let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
-    tiles(inner, |at, w| {
+    softmax_tiles(inner, |at, w| {
         let (max, sum, x, y) = (&mut max[..w], &mut sum[..w], &x[at..], &mut y[at..]);
-        pairwise::columns(pairwise::Max, x, n, inner, max);
-        exp_tile(x, inner, max, y);
-        pairwise::columns(pairwise::Sum, y, n, inner, sum);
+        pairwise::pairwise_columns(pairwise::Max, x, n, inner, max);
+        softmax_exp_tile(x, inner, max, y);
+        pairwise::pairwise_columns(pairwise::Sum, y, n, inner, sum);
         log_over(sum);
-        subtract_both_tile(x, inner, max, sum, y);
+        softmax_subtract_both_tile(x, inner, max, sum, y);
     });
 }
 
 /// `dx = y ⊙ (g − Σ y·g)` of one outer row.
 pub fn softmax_backward_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
     if inner == 1 {
-        return scale_by_excess(y, g, pairwise::dot(y, g), dx);
+        return softmax_scale_by_excess(y, g, pairwise::pairwise_dot(y, g), dx);
     }
     let mut column = [T::ZERO; TILE];
-    tiles(inner, |at, w| {
+    softmax_tiles(inner, |at, w| {
         let (column, y, g, dx) = (&mut column[..w], &y[at..], &g[at..], &mut dx[at..]);
-        multiply_tile(y, g, inner, column, dx);
-        pairwise::columns(pairwise::Sum, dx, n, inner, column);
-        scale_by_excess_tile(y, g, inner, column, dx);
+        softmax_multiply_tile(y, g, inner, column, dx);
+        pairwise::pairwise_columns(pairwise::Sum, dx, n, inner, column);
+        softmax_scale_by_excess_tile(y, g, inner, column, dx);
     });
 }
 
 /// `dx = g − exp(y)·Σ g` of one outer row.
 pub fn log_softmax_backward_row<T: Float>(y: &[T], g: &[T], n: usize, inner: usize, dx: &mut [T]) {
     if inner == 1 {
-        return subtract_share(y, g, pairwise::row(pairwise::Sum, g), dx);
+        return softmax_subtract_share(y, g, pairwise::pairwise_row(pairwise::Sum, g), dx);
     }
     let mut column = [T::ZERO; TILE];
-    tiles(inner, |at, w| {
+    softmax_tiles(inner, |at, w| {
         let (column, y, g, dx) = (&mut column[..w], &y[at..], &g[at..], &mut dx[at..]);
-        pairwise::columns(pairwise::Sum, g, n, inner, column);
-        subtract_share_tile(y, g, inner, column, dx);
+        pairwise::pairwise_columns(pairwise::Sum, g, n, inner, column);
+        softmax_subtract_share_tile(y, g, inner, column, dx);
     });
 }
 
 /// Calls `f(params, first element, outer row of the output)` for each outer row of this call.
-fn outer_rows<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, &mut [T])) {
+fn softmax_outer_rows<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, &mut [T])) {
     let p = Softmax::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let row = (p.n * p.inner).max(1);
@@ -261,47 +263,47 @@ fn outer_rows<T: Float>(args: &mut Args<'_>, mut f: impl FnMut(&Softmax, usize, 
 ///
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`], in place if `inner` is 1, or not; params
 /// [`Softmax`].
-pub fn softmax<T: Float>(args: &mut Args<'_>) {
+pub fn softmax_kernel<T: Float>(args: &mut Args<'_>) {
     if args.inplace(0).is_some() {
-        return outer_rows(args, |_, _, y: &mut [T]| softmax_over(y));
+        return softmax_outer_rows(args, |_, _, y: &mut [T]| softmax_over(y));
     }
     let x = args.read::<T>(0);
-    outer_rows(args, |p, at, y| softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
+    softmax_outer_rows(args, |p, at, y| softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
 
 /// Log-softmax: x − log Σ exp(x) along the axis.
 ///
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`]; params [`Softmax`].
-pub fn log_softmax<T: Float>(args: &mut Args<'_>) {
+pub fn log_softmax_kernel<T: Float>(args: &mut Args<'_>) {
     let x = args.read::<T>(0);
-    outer_rows(args, |p, at, y| log_softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
+    softmax_outer_rows(args, |p, at, y| log_softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
 
-/// The adjoint of [`softmax`]: y ⊙ (g − Σ y·g), where y is its result.
+/// The adjoint of [`softmax_kernel`]: y ⊙ (g − Σ y·g), where y is its result.
 ///
 /// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`], in place of g if `inner` is 1, or not;
 /// params [`Softmax`].
-pub fn softmax_backward<T: Float>(args: &mut Args<'_>) {
+pub fn softmax_backward_kernel<T: Float>(args: &mut Args<'_>) {
     if args.inplace(1).is_some() {
         let y = args.read::<T>(0);
-        return outer_rows(args, |_, at, g: &mut [T]| {
+        return softmax_outer_rows(args, |_, at, g: &mut [T]| {
             let y = &y[at..at + g.len()];
-            let d = pairwise::dot(y, g);
-            scale_excess_over(y, d, g);
+            let d = pairwise::pairwise_dot(y, g);
+            softmax_scale_excess_over(y, d, g);
         });
     }
     let (y, g) = (args.read::<T>(0), args.read::<T>(1));
-    outer_rows(args, |p, at, dx| {
+    softmax_outer_rows(args, |p, at, dx| {
         softmax_backward_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);
     });
 }
 
-/// The adjoint of [`log_softmax`]: g − exp(y)·Σ g, where y is its result.
+/// The adjoint of [`log_softmax_kernel`]: g − exp(y)·Σ g, where y is its result.
 ///
 /// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`]; params [`Softmax`].
-pub fn log_softmax_backward<T: Float>(args: &mut Args<'_>) {
+pub fn log_softmax_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (y, g) = (args.read::<T>(0), args.read::<T>(1));
-    outer_rows(args, |p, at, dx| {
+    softmax_outer_rows(args, |p, at, dx| {
         log_softmax_backward_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);
     });
 }

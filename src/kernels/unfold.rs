@@ -8,12 +8,12 @@
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::pool::PoolGeom;
-use crate::kernels::window::Units;
+use crate::kernels::window_sizes::Units;
 use crate::simd;
 
 simd! {
     /// im2col of one plane.
-    fn spread_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
+    fn im2col_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
         let (ho, wo, s) = (g.out_h(), g.out_w(), g.stride[1]);
         for (tap, y) in y.chunks_exact_mut(ho * wo).enumerate() {
             let (i, j) = (tap / g.kw, tap % g.kw);
@@ -38,7 +38,7 @@ simd! {
 
 simd! {
     /// col2im of one plane.
-    fn gather_plane[T: Float](g: &PoolGeom, y: &[T], x: &mut [T]) {
+    fn col2im_plane[T: Float](g: &PoolGeom, y: &[T], x: &mut [T]) {
         let (ho, wo, s) = (g.out_h(), g.out_w(), g.stride[1]);
         x.fill(T::ZERO);
         for (tap, y) in y.chunks_exact(ho * wo).enumerate() {
@@ -58,39 +58,39 @@ simd! {
 }
 
 /// Elements of one plane's columns.
-fn column(g: &PoolGeom) -> usize {
+fn im2col_plane_len(g: &PoolGeom) -> usize {
     g.kh * g.kw * g.out_h() * g.out_w()
 }
 
-/// Units of [`im2col`] (`columns`) or [`col2im`]: one plane each.
-pub fn units(g: &PoolGeom, columns: bool) -> Units {
-    Units { count: g.n * g.c, per_unit: if columns { column(g) } else { g.h * g.w } }
+/// Units of [`im2col_kernel`] (`columns`) or [`col2im_kernel`]: one plane each.
+pub fn unfold_units(g: &PoolGeom, columns: bool) -> Units {
+    Units { count: g.n * g.c, per_unit: if columns { im2col_plane_len(g) } else { g.h * g.w } }
 }
 
 /// im2col.
 ///
 /// Reads x: `T[n, c, h, w]`; writes columns: `T[n, c·kh·kw, ho·wo]`, `PerUnit(units.per_unit)`; params [`PoolGeom`];
 /// `units(g, true)`.
-pub fn im2col<T: Float>(args: &mut Args<'_>) {
+pub fn im2col_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, units) = (PoolGeom::from_words(args.params()), args.units());
     let plane = g.h * g.w;
     let y = args.write::<T>(0);
     let x = &args.read::<T>(0)[units.start * plane..units.end * plane];
-    for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(column(&g))) {
-        spread_plane(&g, x, y);
+    for (x, y) in x.chunks_exact(plane).zip(y.chunks_exact_mut(im2col_plane_len(&g))) {
+        im2col_plane(&g, x, y);
     }
 }
 
-/// col2im, the adjoint of [`im2col`].
+/// col2im, the adjoint of [`im2col_kernel`].
 ///
 /// Reads columns: `T[n, c·kh·kw, ho·wo]`; writes x: `T[n, c, h, w]`, `PerUnit(units.per_unit)`; params [`PoolGeom`];
 /// `units(g, false)`.
-pub fn col2im<T: Float>(args: &mut Args<'_>) {
+pub fn col2im_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, units) = (PoolGeom::from_words(args.params()), args.units());
-    let columns = column(&g);
+    let columns = im2col_plane_len(&g);
     let x = args.write::<T>(0);
     let y = &args.read::<T>(0)[units.start * columns..units.end * columns];
     for (y, x) in y.chunks_exact(columns).zip(x.chunks_exact_mut(g.h * g.w)) {
-        gather_plane(&g, y, x);
+        col2im_plane(&g, y, x);
     }
 }

@@ -1,7 +1,7 @@
 //! Attention layers, with torch's and nanoGPT's names.
 
-use super::dense::{Linear, linear_with, project, width};
-use super::{fan_in, init};
+use super::dense::{Linear, dense_project, dense_width, linear_with};
+use super::init;
 use crate::error::Kind;
 use crate::nodes::{Attention, Builder, Init, Layout, Pairing, Rope, Var};
 
@@ -31,7 +31,7 @@ impl CausalSelfAttention {
 pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
     // All nodes have the caller's line as their location.
     g.with_caller(|| {
-        let width = width(x);
+        let width = dense_width(x);
         if x.is_some() && (options.heads == 0 || !width.is_multiple_of(options.heads)) {
             let text = format!("causal_self_attention({x:?}): {} heads of a width of {width}", options.heads);
             return g.fail(Kind::Shape, text);
@@ -99,7 +99,7 @@ pub fn multi_head_attention<'g>(
 ) -> Var<'g> {
     // All nodes have the caller's line as their location.
     g.with_caller(|| {
-        let (width, heads) = (width(query), options.heads);
+        let (width, heads) = (dense_width(query), options.heads);
         let kv = if options.kv_heads == 0 { heads } else { options.kv_heads };
         if query.is_some() && (heads == 0 || !width.is_multiple_of(heads) || !heads.is_multiple_of(kv)) {
             let text = format!("multi_head_attention({query:?}): {heads} heads of a width of {width}, {kv} of keys");
@@ -112,13 +112,13 @@ pub fn multi_head_attention<'g>(
         let w = g.param(&format!("{name}.in_proj_weight"), [total, width], query.dtype(), start);
         let b = options.bias.then(|| g.param(&format!("{name}.in_proj_bias"), [total], query.dtype(), Init::Zeros));
         let from = [0, width, width + inner];
-        let [q, k, v] = if query.is(key) && key.is(value) {
+        let [q, k, v] = if query.is_same_value(key) && key.is_same_value(value) {
             // One product for all three.
-            let all = project(query, w, b);
+            let all = dense_project(query, w, b);
             [0, 1, 2].map(|i| all.narrow(-1, from[i], rows[i]))
         } else {
             let part = |x: Var<'g>, i: usize| {
-                project(x, w.narrow(0, from[i], rows[i]), b.map(|b| b.narrow(0, from[i], rows[i])))
+                dense_project(x, w.narrow(0, from[i], rows[i]), b.map(|b| b.narrow(0, from[i], rows[i])))
             };
             [part(query, 0), part(key, 1), part(value, 2)]
         };
@@ -140,7 +140,8 @@ pub fn multi_head_attention<'g>(
             dropout: options.dropout,
             ..Attention::default()
         };
-        let out = Linear { bias: options.bias, weight_init: Some(fan_in(width)), bias_init: Some(Init::Zeros) };
+        let out =
+            Linear { bias: options.bias, weight_init: Some(init::init_by_fan_in(width)), bias_init: Some(Init::Zeros) };
         linear_with(g, &format!("{name}.out_proj"), q.attention(k, v, attend), width, out)
     })
 }

@@ -1,6 +1,6 @@
 //! Convolutions, transposed ones among them, over one to three axes.
 
-use super::fan_in;
+use super::init::init_by_fan_in;
 use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::{Builder, Conv, Conv2d, Conv3d, ConvTranspose, Init, Var};
@@ -27,7 +27,7 @@ impl Default for Conv1d {
 /// A layer of windows over `N` axes: makes params `name.weight` of `dims` and `name.bias` of `outputs`; `f` applies the
 /// weight. One output has a weight of `dims[1..]`.
 #[track_caller]
-fn layer<'g, const N: usize>(
+fn conv_layer<'g, const N: usize>(
     g: &'g Builder,
     name: &str,
     x: Var<'g>,
@@ -35,7 +35,7 @@ fn layer<'g, const N: usize>(
     dims: &[usize],
     f: impl FnOnce(Var<'g>) -> Var<'g>,
 ) -> Var<'g> {
-    let init = weight_init(dims);
+    let init = conv_weight_init(dims);
     let w = g.param(&format!("{name}.weight"), dims, x.dtype(), init);
     let b = g.param(&format!("{name}.bias"), [outputs], x.dtype(), init);
     // A name that is taken, or a size that overflows, leaves no weight; the error is kept.
@@ -48,12 +48,12 @@ fn layer<'g, const N: usize>(
 }
 
 /// Start values of a weight whose outputs have `dims[1..]` each.
-fn weight_init(dims: &[usize]) -> Init {
-    fan_in(dims.iter().skip(1).fold(1, |n, &d| n.saturating_mul(d)))
+fn conv_weight_init(dims: &[usize]) -> Init {
+    init_by_fan_in(dims.iter().skip(1).fold(1, |n, &d| n.saturating_mul(d)))
 }
 
 /// Channels of `x` that one group of a convolution reads.
-fn channels(x: Var<'_>, groups: usize) -> usize {
+fn conv_channels(x: Var<'_>, groups: usize) -> usize {
     x.dims().get(1).copied().unwrap_or(0) / groups.max(1)
 }
 
@@ -61,7 +61,7 @@ fn channels(x: Var<'_>, groups: usize) -> usize {
 #[track_caller]
 pub fn conv1d<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, kernel: usize, o: Conv1d) -> Var<'g> {
     let options = Conv { stride: [o.stride], pad: o.pad, dilation: [o.dilation], groups: o.groups };
-    layer::<1>(g, name, x, outputs, &[outputs, channels(x, o.groups), kernel], |w| x.conv1d(w, options))
+    conv_layer::<1>(g, name, x, outputs, &[outputs, conv_channels(x, o.groups), kernel], |w| x.conv1d(w, options))
 }
 
 /// 2-D convolution of `x` `[N, C, H, W]`: params `name.weight` `[outputs, C/groups, kernel, kernel]` and `name.bias`.
@@ -74,8 +74,8 @@ pub fn conv2d<'g>(
     kernel: [usize; 2],
     options: Conv2d,
 ) -> Var<'g> {
-    let dims = [&[outputs, channels(x, options.groups)], &kernel[..]].concat();
-    layer::<2>(g, name, x, outputs, &dims, |w| x.conv2d(w, options))
+    let dims = [&[outputs, conv_channels(x, options.groups)], &kernel[..]].concat();
+    conv_layer::<2>(g, name, x, outputs, &dims, |w| x.conv2d(w, options))
 }
 
 /// [`conv2d`] without the param `name.bias`, for a layer that a norm follows.
@@ -88,8 +88,8 @@ pub fn conv2d_no_bias<'g>(
     kernel: [usize; 2],
     options: Conv2d,
 ) -> Var<'g> {
-    let dims = [&[outputs, channels(x, options.groups)], &kernel[..]].concat();
-    x.conv2d(g.param(&format!("{name}.weight"), &dims, x.dtype(), weight_init(&dims)), options)
+    let dims = [&[outputs, conv_channels(x, options.groups)], &kernel[..]].concat();
+    x.conv2d(g.param(&format!("{name}.weight"), &dims, x.dtype(), conv_weight_init(&dims)), options)
 }
 
 /// 3-D convolution of `x` `[N, C, D, H, W]`: params `name.weight` `[outputs, C/groups, kernel…]` and `name.bias`.
@@ -102,8 +102,8 @@ pub fn conv3d<'g>(
     kernel: [usize; 3],
     options: Conv3d,
 ) -> Var<'g> {
-    let dims = [&[outputs, channels(x, options.groups)], &kernel[..]].concat();
-    layer::<3>(g, name, x, outputs, &dims, |w| x.conv3d(w, options))
+    let dims = [&[outputs, conv_channels(x, options.groups)], &kernel[..]].concat();
+    conv_layer::<3>(g, name, x, outputs, &dims, |w| x.conv3d(w, options))
 }
 
 /// Causal depthwise convolution of `x` `[N, C, L]`: each output reads the last `kernel` elements of its own channel, up
@@ -134,7 +134,7 @@ pub fn conv_transpose1d<'g>(
     kernel: [usize; 1],
     o: ConvTranspose1d,
 ) -> Var<'g> {
-    transposed(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose1d(w, o))
+    conv_transposed(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose1d(w, o))
 }
 
 /// Transposed convolution of `x` `[N, C, H, W]`, as `torch.nn.ConvTranspose2d`: params `name.weight`
@@ -148,7 +148,7 @@ pub fn conv_transpose2d<'g>(
     kernel: [usize; 2],
     o: ConvTranspose2d,
 ) -> Var<'g> {
-    transposed(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose2d(w, o))
+    conv_transposed(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose2d(w, o))
 }
 
 /// Transposed convolution of `x` `[N, C, D, H, W]`, as `torch.nn.ConvTranspose3d`: params `name.weight`
@@ -162,12 +162,12 @@ pub fn conv_transpose3d<'g>(
     kernel: [usize; 3],
     o: ConvTranspose3d,
 ) -> Var<'g> {
-    transposed(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose3d(w, o))
+    conv_transposed(g, name, x, outputs, &kernel, o.groups, |w| x.conv_transpose3d(w, o))
 }
 
 /// A transposed convolution. As in torch, the fan-in of its start values is counted over the second axis of the weight.
 #[track_caller]
-fn transposed<'g, const N: usize>(
+fn conv_transposed<'g, const N: usize>(
     g: &'g Builder,
     name: &str,
     x: Var<'g>,
@@ -182,5 +182,5 @@ fn transposed<'g, const N: usize>(
         return g.fail(Kind::Shape, text);
     }
     let dims = [&[inputs, outputs.checked_div(groups).unwrap_or(0)], &kernel[..]].concat();
-    layer::<N>(g, name, x, outputs, &dims, f)
+    conv_layer::<N>(g, name, x, outputs, &dims, f)
 }

@@ -1,6 +1,7 @@
-//! Dense layers: linear, low-rank adapted, gated.
+//! Dense layers: linear, low-rank adapted.
 
-use super::fan_in;
+use super::dropout::dropout;
+use super::init::init_by_fan_in;
 use crate::error::Kind;
 use crate::nodes::{Builder, Init, Var};
 
@@ -47,25 +48,25 @@ pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize
 pub fn linear_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Linear) -> Var<'g> {
     // All nodes have the caller's line as their location.
     g.with_caller(|| {
-        let inputs = width(x);
-        let weight = options.weight_init.unwrap_or(fan_in(inputs));
+        let inputs = dense_width(x);
+        let weight = options.weight_init.unwrap_or(init_by_fan_in(inputs));
         let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), weight);
         let b = options.bias.then(|| {
-            let init = options.bias_init.unwrap_or(fan_in(inputs));
+            let init = options.bias_init.unwrap_or(init_by_fan_in(inputs));
             g.param(&format!("{name}.bias"), [outputs], x.dtype(), init)
         });
-        project(x, w, b)
+        dense_project(x, w, b)
     })
 }
 
 /// The last dimension.
-pub(super) fn width(x: Var<'_>) -> usize {
+pub(super) fn dense_width(x: Var<'_>) -> usize {
     x.dims().last().copied().unwrap_or(0)
 }
 
 /// `x·wᵀ + b` over the last axis, with `w` `[outputs, inputs]`.
 #[track_caller]
-pub(super) fn project<'g>(x: Var<'g>, w: Var<'g>, b: Option<Var<'g>>) -> Var<'g> {
+pub(super) fn dense_project<'g>(x: Var<'g>, w: Var<'g>, b: Option<Var<'g>>) -> Var<'g> {
     // Leading axes become one: one product instead of many, followed by the bias.
     let mut d = x.dims().to_vec();
     let inputs = d.pop().unwrap_or(0);
@@ -95,34 +96,17 @@ pub struct Lora {
 pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Lora) -> Var<'g> {
     // All nodes have the caller's line as their location.
     g.with_caller(|| {
-        let (inputs, r) = (width(x), options.rank);
+        let (inputs, r) = (dense_width(x), options.rank);
         if x.is_some() && (r == 0 || r > inputs.min(outputs)) {
             let text = format!("lora_linear({x:?}): rank {r}; it goes from 1 to {}", inputs.min(outputs));
             return g.fail(Kind::Shape, text);
         }
-        let init = fan_in(inputs);
+        let init = init_by_fan_in(inputs);
         let w = g.frozen_param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), init);
         let b = options.bias.then(|| g.frozen_param(&format!("{name}.bias"), [outputs], x.dtype(), init));
         let down = g.param(&format!("{name}.lora_A"), [r, inputs], x.dtype(), init);
         let up = g.param(&format!("{name}.lora_B"), [outputs, r], x.dtype(), Init::Zeros);
-        let low = project(dropout(x, options.dropout), down, None);
-        project(x, w, b) + project(low, up, None) * (options.alpha / r as f64)
+        let low = dense_project(dropout(x, options.dropout), down, None);
+        dense_project(x, w, b) + dense_project(low, up, None) * (options.alpha / r as f64)
     })
-}
-
-/// Sets each element to zero with probability `p` and scales the rest by 1/(1 − p), as `torch.nn.Dropout` in training;
-/// `p = 0` is the identity.
-#[track_caller]
-pub fn dropout(x: Var<'_>, p: f64) -> Var<'_> {
-    if p == 0.0 { x } else { x.dropout(p) }
-}
-
-/// Gated feed-forward layer `(silu(x·Gᵀ) · (x·Uᵀ))·Dᵀ` (Shazeer 2020, "GLU Variants Improve Transformer"), named as in
-/// Llama: params `name.gate_proj.weight` and `name.up_proj.weight` `[hidden, width]`, `name.down_proj.weight`
-/// `[width, hidden]`.
-#[track_caller]
-pub fn swiglu<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize) -> Var<'g> {
-    let gate = linear_no_bias(g, &format!("{name}.gate_proj"), x, hidden).silu();
-    let up = linear_no_bias(g, &format!("{name}.up_proj"), x, hidden);
-    linear_no_bias(g, &format!("{name}.down_proj"), gate * up, width(x))
 }

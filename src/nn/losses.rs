@@ -4,7 +4,7 @@
 use crate::error::Kind;
 use crate::nodes::{Reduction, Var};
 
-fn reduced<'g>(each: Var<'g>, reduction: Reduction) -> Var<'g> {
+fn reduced_loss<'g>(each: Var<'g>, reduction: Reduction) -> Var<'g> {
     match reduction {
         Reduction::None => each,
         Reduction::Mean => each.mean(..),
@@ -15,7 +15,7 @@ fn reduced<'g>(each: Var<'g>, reduction: Reduction) -> Var<'g> {
 /// |a − b|, as `torch.nn.L1Loss`.
 #[track_caller]
 pub fn l1_loss<'g>(a: Var<'g>, b: Var<'g>, reduction: Reduction) -> Var<'g> {
-    reduced((a - b).abs(), reduction)
+    reduced_loss((a - b).abs(), reduction)
 }
 
 /// d²/2 where |d| ≤ δ, δ(|d| − δ/2) beyond, with d = a − b, as `torch.nn.HuberLoss`. δ is positive.
@@ -28,7 +28,7 @@ pub fn huber_loss<'g>(a: Var<'g>, b: Var<'g>, delta: f64, reduction: Reduction) 
     let far = d.abs();
     let square = d * d * 0.5;
     let line = (far - 0.5 * delta) * delta;
-    reduced(far.less_equal(delta).select(square, line), reduction)
+    reduced_loss(far.less_equal(delta).select(square, line), reduction)
 }
 
 /// −log p of each label, `log_probs` `[N, classes]` and integer `labels` `[N]`, as `torch.nn.NLLLoss`. A label outside
@@ -41,7 +41,7 @@ pub fn nll_loss<'g>(log_probs: Var<'g>, labels: Var<'g>, reduction: Reduction) -
         return log_probs.g.fail(Kind::Shape, text);
     }
     let rows = n.numel();
-    reduced(-log_probs.take_along_axis(labels.reshape([rows, 1]), 1).reshape([rows]), reduction)
+    reduced_loss(-log_probs.take_along_axis(labels.reshape([rows, 1]), 1).reshape([rows]), reduction)
 }
 
 /// t·(log t − x) for log-probabilities x and probabilities t (0 where t is 0), as `torch.nn.KLDivLoss`. torch's
@@ -51,7 +51,7 @@ pub fn kl_div<'g>(log_input: Var<'g>, target: Var<'g>, reduction: Reduction) -> 
     let some = target.greater(0.0);
     // Where t is 0 no logarithm is taken, so that no 0·∞ reaches the gradient.
     let safe = some.select(target, target.full_like(1.0));
-    reduced(some.select(target * (safe.log() - log_input), target.full_like(0.0)), reduction)
+    reduced_loss(some.select(target * (safe.log() - log_input), target.full_like(0.0)), reduction)
 }
 
 /// a·b / (max(‖a‖, ε)·max(‖b‖, ε)) along `axis`, as `torch.nn.CosineSimilarity`.
@@ -70,11 +70,11 @@ pub fn cosine_similarity<'g>(a: Var<'g>, b: Var<'g>, axis: i64, eps: f64) -> Var
 pub fn cosine_embedding_loss<'g>(a: Var<'g>, b: Var<'g>, y: Var<'g>, margin: f64, reduction: Reduction) -> Var<'g> {
     let cos = cosine_similarity(a, b, -1, 1e-8);
     let each = y.greater(0.0).select(1.0 - cos, (cos - margin).relu());
-    reduced(each, reduction)
+    reduced_loss(each, reduction)
 }
 
 /// x where y is 1, max(0, margin − x) where y is −1, as `torch.nn.HingeEmbeddingLoss`.
 #[track_caller]
 pub fn hinge_embedding_loss<'g>(x: Var<'g>, y: Var<'g>, margin: f64, reduction: Reduction) -> Var<'g> {
-    reduced(y.greater(0.0).select(x, (margin - x).relu()), reduction)
+    reduced_loss(y.greater(0.0).select(x, (margin - x).relu()), reduction)
 }

@@ -6,12 +6,15 @@
 mod attention;
 mod convs;
 mod dense;
+mod dropout;
+mod embedding;
 pub mod init;
 mod losses;
 mod norms;
 mod pools;
 mod recurrent;
 mod sequential;
+mod swiglu;
 mod transformer;
 
 pub use attention::{CausalSelfAttention, MultiHead, causal_self_attention, multi_head_attention};
@@ -19,7 +22,9 @@ pub use convs::{
     Conv1d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, causal_depthwise_conv1d, conv_transpose1d,
     conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv2d_no_bias, conv3d,
 };
-pub use dense::{Linear, Lora, dropout, linear, linear_no_bias, linear_with, lora_linear, swiglu};
+pub use dense::{Linear, Lora, linear, linear_no_bias, linear_with, lora_linear};
+pub use dropout::dropout;
+pub use embedding::{embedding, padded_embedding};
 pub use losses::{
     cosine_embedding_loss, cosine_similarity, hinge_embedding_loss, huber_loss, kl_div, l1_loss, nll_loss,
 };
@@ -29,37 +34,5 @@ pub use norms::{
 pub use pools::*;
 pub use recurrent::{gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell};
 pub use sequential::Sequential;
+pub use swiglu::swiglu;
 pub use transformer::{FeedForward, Gpt, Norm, TransformerBlock, gpt, transformer_block};
-
-use crate::nodes::{Builder, Init, Var};
-
-/// torch's default: uniform in ±1/√fan_in (Kaiming uniform with a = √5).
-fn fan_in(n: usize) -> Init {
-    Init::Uniform(if n == 0 { 0.0 } else { 1.0 / (n as f64).sqrt() })
-}
-
-/// Rows of a table: param `name.weight` `[rows, width]`, standard normal. `indices` are i32 or i64.
-#[track_caller]
-pub fn embedding<'g>(
-    g: &'g Builder,
-    name: &str,
-    indices: Var<'g>,
-    rows: usize,
-    width: usize,
-    dtype: crate::nodes::DType,
-) -> Var<'g> {
-    g.param(&format!("{name}.weight"), [rows, width], dtype, Init::Normal(1.0)).gather(indices, 0)
-}
-
-/// [`embedding`] whose row `padding` gets no gradient, so that it keeps its start value (in torch that is 0).
-#[track_caller]
-pub fn padded_embedding<'g>(
-    g: &'g Builder,
-    name: &str,
-    indices: Var<'g>,
-    [rows, width]: [usize; 2],
-    dtype: crate::nodes::DType,
-    padding: usize,
-) -> Var<'g> {
-    g.param(&format!("{name}.weight"), [rows, width], dtype, Init::Normal(1.0)).embedding(indices, Some(padding))
-}

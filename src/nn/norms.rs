@@ -3,54 +3,54 @@
 use crate::error::Kind;
 use crate::nodes::{Builder, DType, Init, Var};
 
-fn weight<'g>(g: &'g Builder, name: &str, x: Var<'g>, n: usize) -> Var<'g> {
+fn norm_layer_weight<'g>(g: &'g Builder, name: &str, x: Var<'g>, n: usize) -> Var<'g> {
     g.param(&format!("{name}.weight"), [n], x.dtype(), Init::Ones)
 }
 
-fn affine<'g>(g: &'g Builder, name: &str, x: Var<'g>, n: usize) -> [Var<'g>; 2] {
-    [weight(g, name, x, n), g.param(&format!("{name}.bias"), [n], x.dtype(), Init::Zeros)]
+fn norm_layer_affine<'g>(g: &'g Builder, name: &str, x: Var<'g>, n: usize) -> [Var<'g>; 2] {
+    [norm_layer_weight(g, name, x, n), g.param(&format!("{name}.bias"), [n], x.dtype(), Init::Zeros)]
 }
 
-fn last(x: Var<'_>) -> usize {
+fn norm_layer_width(x: Var<'_>) -> usize {
     x.dims().last().copied().unwrap_or(0)
 }
 
-fn channels(x: Var<'_>) -> usize {
+fn norm_layer_channels(x: Var<'_>) -> usize {
     x.dims().get(1).copied().unwrap_or(0)
 }
 
 /// Layer normalisation over the last axis: params `name.weight` and `name.bias`.
 #[track_caller]
 pub fn layer_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
-    let [w, b] = affine(g, name, x, last(x));
+    let [w, b] = norm_layer_affine(g, name, x, norm_layer_width(x));
     x.layer_norm(w, b, eps)
 }
 
 /// [`layer_norm`] without the param `name.bias`.
 #[track_caller]
 pub fn layer_norm_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
-    let n = last(x);
-    x.layer_norm(weight(g, name, x, n), g.full(0.0, [n], x.dtype()), eps)
+    let n = norm_layer_width(x);
+    x.layer_norm(norm_layer_weight(g, name, x, n), g.full(0.0, [n], x.dtype()), eps)
 }
 
 /// Root-mean-square normalisation over the last axis: param `name.weight`.
 #[track_caller]
 pub fn rms_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
-    let n = last(x);
-    x.rms_norm(weight(g, name, x, n), g.full(0.0, [n], x.dtype()), eps)
+    let n = norm_layer_width(x);
+    x.rms_norm(norm_layer_weight(g, name, x, n), g.full(0.0, [n], x.dtype()), eps)
 }
 
 /// Group normalisation of `x` `[N, C, …]`: params `name.weight` and `name.bias`, `[C]`.
 #[track_caller]
 pub fn group_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, groups: usize, eps: f64) -> Var<'g> {
-    let [w, b] = affine(g, name, x, channels(x));
+    let [w, b] = norm_layer_affine(g, name, x, norm_layer_channels(x));
     x.group_norm(groups, w, b, eps)
 }
 
 /// Normalisation of each channel of each sample of `x` `[N, C, …]`, without params, as torch's default.
 #[track_caller]
 pub fn instance_norm<'g>(g: &'g Builder, x: Var<'g>, eps: f64) -> Var<'g> {
-    let c = channels(x);
+    let c = norm_layer_channels(x);
     x.group_norm(c, g.full(1.0, [c], x.dtype()), g.full(0.0, [c], x.dtype()), eps)
 }
 
@@ -90,8 +90,8 @@ impl Default for BatchNorm {
 pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm) -> Var<'g> {
     // All nodes have the caller's line as their location.
     g.with_caller(|| {
-        let (c, m) = (channels(x), options.momentum);
-        let [w, b] = affine(g, name, x, c);
+        let (c, m) = (norm_layer_channels(x), options.momentum);
+        let [w, b] = norm_layer_affine(g, name, x, c);
         let state = |what: &str, init| g.state(&format!("{name}.{what}"), [c], x.dtype(), init);
         let (mean, var) = (state("running_mean", Init::Zeros), state("running_var", Init::Ones));
         if !options.training {

@@ -1,8 +1,10 @@
 //! Transformer blocks, and the network of nanoGPT.
 
 use super::attention::{CausalSelfAttention, MultiHead, causal_self_attention, multi_head_attention};
-use super::dense::{Linear, dropout, linear, linear_with, swiglu, width};
+use super::dense::{Linear, dense_width, linear, linear_with};
+use super::dropout::dropout;
 use super::norms::{layer_norm, layer_norm_no_bias, rms_norm};
+use super::swiglu::swiglu;
 use crate::error::Kind;
 use crate::nodes::{Builder, DType, Init, Var};
 
@@ -77,7 +79,7 @@ pub fn transformer_block<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Transfor
         let feed = |x| {
             let inner = |act: fn(Var<'g>) -> Var<'g>| {
                 let h = dropout(act(linear(g, &format!("{name}.linear1"), x, o.hidden)), o.dropout);
-                linear(g, &format!("{name}.linear2"), h, width(x))
+                linear(g, &format!("{name}.linear2"), h, dense_width(x))
             };
             let y = match o.feed_forward {
                 FeedForward::Relu => inner(Var::relu),

@@ -10,9 +10,9 @@ pub mod build;
 pub mod ir;
 pub mod ops;
 #[doc(hidden)]
-pub mod reference;
+pub mod random_graphs;
 #[doc(hidden)]
-pub mod testing;
+pub mod reference;
 
 pub use ir::attrs::{Attr, Attrs};
 pub use ir::builder::{Builder, Routine, Var};
@@ -24,18 +24,18 @@ pub use ir::opdef::{Op, OpDef};
 pub use ir::results::Results;
 pub use ir::verify::Stage;
 pub use ops::attention::Layout;
+pub use ops::attention::axial_rope::AxialRope2d;
 pub use ops::attention::rope::Pairing;
-pub use ops::attention::rotary::{AxialRope2d, Rope};
-pub use ops::attention::var::Attention;
-pub use ops::control::var::Loop;
+pub use ops::attention::var::{Attention, Rope};
+pub use ops::control::scan::Loop;
 pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};
 pub use ops::index::scatter::Scatter;
-pub use ops::layout::var::PadMode;
+pub use ops::layout::pad_mode::PadMode;
 pub use ops::loss::var::{CrossEntropy, Reduction};
 pub use ops::optim::var::{AdamOptions, SgdOptions};
-pub use ops::pool::var::{Pool, Pool1d, Pool2d, Pool3d};
-pub use ops::window::resize::Interpolation;
-pub use ops::window::var::Unfold;
+pub use ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
+pub use ops::window::interpolate::Interpolation;
+pub use ops::window::unfold::Unfold;
 
 #[cfg(test)]
 mod tests {

@@ -6,12 +6,12 @@
 
 use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::attrs::{Attr, Field, Kind, Owned};
-use crate::nodes::ir::call::LowerCx;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Case, Deriv, Flags, Lower};
 use crate::nodes::ir::text::{parse_attrs, parse_types};
-use crate::nodes::ops::lower_node;
+use crate::nodes::ops::run_op_lowering;
 use crate::nodes::ops::table::{FAMILIES, OPS};
-use crate::nodes::testing::case_region;
+use crate::nodes::random_graphs::add_case_region;
 use crate::nodes::{Builder, DType, Op, OpDef, Var};
 use std::fmt::Write;
 
@@ -78,41 +78,41 @@ pub fn page(notes: impl Fn(&str) -> Notes) -> String {
     let mut out = HEAD.to_string();
     out += "\n| family | ops |\n|---|---|\n";
     for family in &families {
-        let names: Vec<String> = members(family).map(|(_, d)| format!("[`{0}`](#{0})", d.name)).collect();
+        let names: Vec<String> = reference_members(family).map(|(_, d)| format!("[`{0}`](#{0})", d.name)).collect();
         let _ = writeln!(out, "| {family} | {} |", names.join(" "));
     }
     for family in &families {
         let title = TITLES.iter().find(|t| t.0 == *family).map_or("", |t| t.1);
         let _ = writeln!(out, "\n## {title} (`{family}`)");
-        for (op, def) in members(family) {
-            out += &entry(op, def, family, notes(def.name));
+        for (op, def) in reference_members(family) {
+            out += &reference_entry(op, def, family, notes(def.name));
         }
     }
     out
 }
 
 /// The ops of a family, in the order of the table.
-fn members(family: &str) -> impl Iterator<Item = (Op, &'static OpDef)> {
+fn reference_members(family: &str) -> impl Iterator<Item = (Op, &'static OpDef)> {
     let all = OPS.iter().copied().zip(FAMILIES).enumerate();
     all.filter(move |(_, (_, f))| **f == family).map(|(i, (def, _))| (Op(i as u16), def))
 }
 
-fn entry(op: Op, def: &'static OpDef, family: &str, notes: Notes) -> String {
+fn reference_entry(op: Op, def: &'static OpDef, family: &str, notes: Notes) -> String {
     let mut out = format!("\n### {}\n\n{}\n\n", def.name, notes.about);
     let mut line = |what: &str, text: String| {
         let _ = writeln!(out, "* {what}: {text}");
     };
-    let sample = Sample::of(op, def);
+    let sample = ReferenceSample::of(op, def);
     line("Computes", def.doc.to_string());
-    line("Operands", operands(def, sample.as_ref()));
+    line("Operands", reference_operands(def, sample.as_ref()));
     if let Some(n) = sample.as_ref().and_then(|s| s.results(s.case.args, DType::F32)) {
-        line("Results", if has_region(def) { "the yields of the body".to_string() } else { n.to_string() });
+        line("Results", if reference_has_region(def) { "the yields of the body".to_string() } else { n.to_string() });
     }
     if !def.attrs.is_empty() {
-        line("Attributes", def.attrs.iter().map(attribute).collect::<Vec<_>>().join(", "));
+        line("Attributes", def.attrs.iter().map(reference_attribute).collect::<Vec<_>>().join(", "));
     }
-    line("Derivative", derivative(def));
-    line("Runs as", runs_as(def, family, sample.as_ref()));
+    line("Derivative", reference_derivative(def));
+    line("Runs as", reference_runs_as(def, family, sample.as_ref()));
     let flags: Vec<&str> = Flags::ALL.iter().filter(|f| def.flags.has(f.1)).map(|f| f.0).collect();
     if !flags.is_empty() {
         line("Flags", flags.join(", "));
@@ -124,17 +124,17 @@ fn entry(op: Op, def: &'static OpDef, family: &str, notes: Notes) -> String {
 }
 
 /// A conformance case of an op: the one with the most operands.
-struct Sample {
+struct ReferenceSample {
     op: Op,
     def: &'static OpDef,
     case: &'static Case,
 }
 
-impl Sample {
-    fn of(op: Op, def: &'static OpDef) -> Option<Sample> {
+impl ReferenceSample {
+    fn of(op: Op, def: &'static OpDef) -> Option<ReferenceSample> {
         // The first of equals.
         let case = def.cases.iter().rev().max_by_key(|c| c.args.split_whitespace().count())?;
-        Some(Sample { op, def, case })
+        Some(ReferenceSample { op, def, case })
     }
 
     /// A graph of one node on operands of types `args`; `None` if shape inference refuses them.
@@ -146,7 +146,7 @@ impl Sample {
             g.input(&format!("x{i}"), dims, ty.dtype)
         };
         let x: Vec<Var<'_>> = types.iter().enumerate().map(input).collect();
-        g.with(|e| case_region(e, self.case, &types));
+        g.with(|e| add_case_region(e, self.case, &types));
         let owned = g.with(|e| parse_attrs(self.def.attrs, self.case.attrs, e)).ok()?;
         let attrs: Vec<Attr<'_>> = owned.iter().map(Owned::borrow).collect();
         let outs = g.emit(self.op, &x, &attrs);
@@ -165,7 +165,7 @@ impl Sample {
         let node = view.def[view.outputs().first()?.0 as usize];
         let used = vec![true; view.outputs().len()];
         let mut cx = LowerCx::new(view, node, &used);
-        lower_node(&mut cx).ok()?;
+        run_op_lowering(&mut cx).ok()?;
         Some(cx.calls.iter().map(|c| c.work).collect())
     }
 
@@ -179,9 +179,9 @@ impl Sample {
 }
 
 /// The number of operands and their element types: `2; 0: f32 f64; 1: i32 i64`.
-fn operands(def: &OpDef, sample: Option<&Sample>) -> String {
+fn reference_operands(def: &OpDef, sample: Option<&ReferenceSample>) -> String {
     let Some(s) = sample.filter(|s| !s.case.args.is_empty()) else { return def.arity.to_string() };
-    if has_region(def) {
+    if reference_has_region(def) {
         return format!("{}, of the types that the body takes", def.arity);
     }
     let words: Vec<&str> = s.case.args.split_whitespace().collect();
@@ -205,14 +205,14 @@ fn operands(def: &OpDef, sample: Option<&Sample>) -> String {
         let taken = |to: &DType| [DType::F32, DType::F64].into_iter().any(|float| s.takes(&replaced(*to), float));
         let types: Vec<String> = DType::ALL.iter().filter(|to| taken(to)).map(|to| format!("`{to}`")).collect();
         let at: Vec<usize> = (0..words.len()).filter(|&i| kind(words[i]) == *group).collect();
-        let which = if groups.len() > 1 { format!("operand {}: ", ranges(&at)) } else { String::new() };
+        let which = if groups.len() > 1 { format!("operand {}: ", reference_ranges(&at)) } else { String::new() };
         parts.push(format!("{which}{}", types.join(" ")));
     }
     parts.join("; ")
 }
 
 /// Ascending numbers as text: `0 to 3, 5`.
-fn ranges(numbers: &[usize]) -> String {
+fn reference_ranges(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b);
     let text = runs.map(|run| match run {
         [first, .., last] if run.len() > 2 => format!("{first} to {last}"),
@@ -221,11 +221,11 @@ fn ranges(numbers: &[usize]) -> String {
     text.collect::<Vec<_>>().join(", ")
 }
 
-fn has_region(def: &OpDef) -> bool {
+fn reference_has_region(def: &OpDef) -> bool {
     def.attrs.iter().any(|f| f.kind == Kind::Region)
 }
 
-fn attribute(f: &Field) -> String {
+fn reference_attribute(f: &Field) -> String {
     let kind = match f.kind {
         Kind::Bool => "bool".to_string(),
         Kind::Int => "integer".to_string(),
@@ -241,7 +241,7 @@ fn attribute(f: &Field) -> String {
     format!("`{}` ({kind}{})", f.name, if f.optional { ", optional" } else { "" })
 }
 
-fn derivative(def: &OpDef) -> String {
+fn reference_derivative(def: &OpDef) -> String {
     match def.deriv {
         Deriv::Zero if def.flags.has(Flags::STEP) => "zero: a step function".to_string(),
         Deriv::Zero if def.flags.has(Flags::STOP) => "zero: it is differentiated as a constant".to_string(),
@@ -256,7 +256,7 @@ fn derivative(def: &OpDef) -> String {
     }
 }
 
-fn runs_as(def: &OpDef, family: &str, sample: Option<&Sample>) -> String {
+fn reference_runs_as(def: &OpDef, family: &str, sample: Option<&ReferenceSample>) -> String {
     let also = if def.decompose.is_some() { "; it has a decomposition too" } else { "" };
     match def.lower {
         Lower::Leaf => "no instruction: its bytes are there before the first".to_string(),
@@ -267,7 +267,7 @@ fn runs_as(def: &OpDef, family: &str, sample: Option<&Sample>) -> String {
         Lower::Kernel(_) => {
             let classes = sample.and_then(|s| s.classes(s.case.args, DType::F32)).unwrap_or_default();
             let mut names: Vec<&str> = Vec::new();
-            for name in classes.iter().map(|c| class_name(*c, family)) {
+            for name in classes.iter().map(|c| reference_class_name(*c, family)) {
                 if !names.contains(&name) {
                     names.push(name);
                 }
@@ -281,7 +281,7 @@ fn runs_as(def: &OpDef, family: &str, sample: Option<&Sample>) -> String {
 }
 
 /// The name of a cost class. Of classes with equal times, the one that is called as the family.
-fn class_name(class: CostClass, family: &str) -> &'static str {
+fn reference_class_name(class: CostClass, family: &str) -> &'static str {
     let all = [
         ("COPY", CostClass::COPY),
         ("INDEX", CostClass::INDEX),

@@ -1,9 +1,9 @@
 //! Constant folding: pointwise ops on constants are computed at compile time. Invariant: the kernel that would run the
 //! op computes it, so folding changes no bit.
 
-use super::rebuild::{Visit, rebuild};
+use super::rebuild::{RebuildVisit, rebuild};
 use crate::error::Result;
-use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp};
+use crate::kernels::tile::{self, Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::common::lowering::elem;
@@ -15,10 +15,10 @@ use bumpalo::Bump;
 const MAX_ELEMENTS: usize = 4096;
 
 /// Folds the constants of `g`.
-pub fn fold<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
+pub fn fold_constants<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
     rebuild(g, bump, &mut |v| match v.def.lower {
-        Lower::Tile(op, imm) => pointwise(v, op, imm(&v.src.attrs(v.node))).map(|x| vec![x]),
-        _ => moved_fill(v).map(|x| vec![x]),
+        Lower::Tile(op, imm) => fold_pointwise(v, op, imm(&v.src.attrs(v.node))).map(|x| vec![x]),
+        _ => fold_moved_fill(v).map(|x| vec![x]),
     })
 }
 
@@ -30,11 +30,11 @@ struct Known {
 }
 
 /// The bytes of `x`, if it is a constant or a fill.
-fn known(x: Var<'_>) -> Option<Known> {
+fn fold_operand(x: Var<'_>) -> Option<Known> {
     x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::FULL, attrs, .. } => {
             let full = FullAttrs::of(&attrs);
-            Some(Known { bytes: bytes_of(full.value, full.dtype)?, is_fill: true })
+            Some(Known { bytes: folded_bytes(full.value, full.dtype)?, is_fill: true })
         }
         Definition { op: Op::CONSTANT, attrs, .. } => {
             Some(Known { bytes: ConstantAttrs::of(&attrs).data, is_fill: false })
@@ -45,41 +45,41 @@ fn known(x: Var<'_>) -> Option<Known> {
 
 /// The bytes of `value` as one element of `dtype`, rounded as the fill kernel rounds. `None` if no kernel has the
 /// dtype.
-pub fn bytes_of(value: f64, dtype: DType) -> Option<Vec<u8>> {
+pub fn folded_bytes(value: f64, dtype: DType) -> Option<Vec<u8>> {
     let to = elem(dtype).ok()?;
-    let program = Program {
+    let program = TileProgram {
         inputs: vec![],
         // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
-        steps: vec![Step::new(TileOp::Fill, to, &[], [value, -0.0])],
+        steps: vec![TileStep::new(TileOp::Fill, to, &[], [value, -0.0])],
         outputs: vec![0],
         len: 1,
     };
     let mut out = vec![0; dtype.size()];
-    tile::eval(&program, &[], &mut [&mut out]).ok()?;
+    tile::tile_kernel_eval(&program, &[], &mut [&mut out]).ok()?;
     Some(out)
 }
 
 /// The element of `dtype` with these bytes as an `f64`, if the conversion is exact.
-fn exact(bytes: &[u8], dtype: DType) -> Option<f64> {
+fn exact_fold(bytes: &[u8], dtype: DType) -> Option<f64> {
     let from = elem(dtype).ok()?;
-    let program = Program {
+    let program = TileProgram {
         inputs: vec![Input { elem: from, access: Access::Full }],
-        steps: vec![Step::cast(from, DType::F64, 0)],
+        steps: vec![TileStep::cast(from, DType::F64, 0)],
         outputs: vec![1],
         len: 1,
     };
     let mut out = [0u8; 8];
-    tile::eval(&program, &[bytes], &mut [&mut out]).ok()?;
+    tile::tile_kernel_eval(&program, &[bytes], &mut [&mut out]).ok()?;
     let x = f64::from_le_bytes(out);
     // A round trip that changes a bit (a large integer, a NaN's payload) is not exact.
-    (bytes_of(x, dtype)? == bytes).then_some(x)
+    (folded_bytes(x, dtype)? == bytes).then_some(x)
 }
 
 /// The result of a pointwise op on constants: a fill if all operands are fills.
-fn pointwise<'g>(v: &Visit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>> {
+fn fold_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>> {
     let out = v.src.out(v.node);
     let (dims, dtype) = (v.src.dims(out), v.src.ty(out).dtype);
-    let operands: Vec<Known> = v.args.iter().map(|&a| known(a)).collect::<Option<_>>()?;
+    let operands: Vec<Known> = v.args.iter().map(|&a| fold_operand(a)).collect::<Option<_>>()?;
     let fills = operands.iter().all(|o| o.is_fill);
     let len = if fills { 1 } else { dims.numel() };
     // Integer division by 0 is an error at run time, which folding must not drop.
@@ -94,24 +94,28 @@ fn pointwise<'g>(v: &Visit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Option<Var<'g>
     });
     let codes: Vec<u16> = (0..v.args.len() as u16).collect();
     let mut step = match op {
-        TileOp::Cast => Step::cast(from, to, 0),
-        _ => Step::new(op, from, &codes, imm),
+        TileOp::Cast => TileStep::cast(from, to, 0),
+        _ => TileStep::new(op, from, &codes, imm),
     };
     step.out = to;
-    let program =
-        Program { inputs: inputs.collect::<Option<_>>()?, steps: vec![step], outputs: vec![v.args.len() as u16], len };
+    let program = TileProgram {
+        inputs: inputs.collect::<Option<_>>()?,
+        steps: vec![step],
+        outputs: vec![v.args.len() as u16],
+        len,
+    };
     program.check().ok()?;
     let mut bytes = vec![0; len * dtype.size()];
     let views: Vec<&[u8]> = operands.iter().map(|o| &o.bytes[..]).collect();
-    tile::eval(&program, &views, &mut [&mut bytes]).ok()?;
+    tile::tile_kernel_eval(&program, &views, &mut [&mut bytes]).ok()?;
     match fills {
-        true => exact(&bytes, dtype).map(|x| v.g.full(x, dims, dtype)),
+        true => exact_fold(&bytes, dtype).map(|x| v.g.full(x, dims, dtype)),
         false => Some(v.g.constant_bytes(&bytes, dims, dtype)),
     }
 }
 
 /// The result of an op that only moves elements, if its operand is a fill: the same fill in the result's shape.
-fn moved_fill<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
+fn fold_moved_fill<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let [x] = *v.args else { return None };
     if !v.def.flags.has(Flags::MOVE) || v.src.ty(v.src.out(v.node)).dtype != x.dtype() {
         return None;

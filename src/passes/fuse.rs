@@ -7,14 +7,15 @@
 //! fills cost nothing inside a region (a strided read, a constant) and are copied into every region that reads them.
 //! Invariant: fused and unfused graphs have the same bits, because each step of a region rounds on its own.
 
-use super::rebuild::{Visit, rebuild};
-use super::report::{Fusion, Outcome};
+use super::fusion_notes::{Fusion, Outcome};
+use super::rebuild::{RebuildVisit, rebuild};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
-use crate::nodes::{Graph, Op, Ty, Var};
+use crate::nodes::{Graph, GraphBuf, Op, Ty, Var};
+use crate::passes::ad::prepare::{pick_to_prepare, prepare_while};
 use bumpalo::Bump;
 
 /// The most steps of a region: its registers must stay in the L1 cache.
@@ -35,7 +36,7 @@ struct Clusters {
 }
 
 /// True if the node costs nothing inside a region.
-pub(super) fn is_free(g: Graph<'_>, n: Node) -> bool {
+pub(super) fn is_free_to_fuse(g: Graph<'_>, n: Node) -> bool {
     match g.op[n.at()] {
         Op::FULL => true,
         // A broadcast of a broadcast or of a fill would need its operand inside too. Simplification merges these first.
@@ -43,19 +44,19 @@ pub(super) fn is_free(g: Graph<'_>, n: Node) -> bool {
         // A broadcast along an inner axis (each row twice, say) and the reshape that merges it are one strided read.
         Op::RESHAPE => {
             let from = g.def[g.args_of(n)[0].at()];
-            g.op[from.at()] == Op::BROADCAST && is_free(g, from)
+            g.op[from.at()] == Op::BROADCAST && is_free_to_fuse(g, from)
         }
         _ => false,
     }
 }
 
 /// The number of operands that a region must read for the node. Fills are made inside.
-fn operands(g: Graph<'_>, n: Node) -> usize {
+fn fused_operands(g: Graph<'_>, n: Node) -> usize {
     g.args_of(n).iter().filter(|a| g.op[g.def[a.at()].at()] != Op::FULL).count()
 }
 
 /// The nodes that read each value, in order.
-fn readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
+fn fusion_readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
     let mut r = Side::filled(g.values(), Vec::new());
     for n in (0..g.nodes()).map(Node::new) {
         for &a in g.args_of(n) {
@@ -77,8 +78,8 @@ pub(super) fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
 }
 
 /// Assigns pointwise nodes to regions, readers before operands.
-fn clusters(g: Graph<'_>) -> Clusters {
-    let readers = readers(g);
+fn fusion_clusters(g: Graph<'_>) -> Clusters {
+    let readers = fusion_readers(g);
     let mut pinned = Side::filled(g.values(), false);
     for &v in g.yields.iter().chain(g.updates.iter().map(|u| &u.1)) {
         pinned[v] = true;
@@ -101,11 +102,11 @@ fn clusters(g: Graph<'_>) -> Clusters {
             let sum = c.members[root].len() >= MAX_SUM
                 && g.op[n.at()] == Op::ADD
                 && c.members[root].iter().all(|m| g.op[m.at()] == Op::ADD);
-            !sum && same && c.members[root].len() < MAX_STEPS && outside[root] + operands(g, n) <= MAX_ARGS
+            !sum && same && c.members[root].len() < MAX_STEPS && outside[root] + fused_operands(g, n) <= MAX_ARGS
         });
         let root = joined.unwrap_or(n);
         if joined.is_none() && !pinned[v] {
-            let regions = repeated(g, n, &readers, &c);
+            let regions = repeated_in_fusion(g, n, &readers, &c);
             let fits = |r: &Node| c.members[*r].len() < MAX_STEPS && outside[*r] + 1 < MAX_ARGS;
             if !regions.is_empty() && regions.iter().all(fits) {
                 for r in regions {
@@ -115,7 +116,7 @@ fn clusters(g: Graph<'_>) -> Clusters {
                 continue;
             }
         }
-        outside[root] = (outside[root] + operands(g, n)).saturating_sub(usize::from(joined.is_some()));
+        outside[root] = (outside[root] + fused_operands(g, n)).saturating_sub(usize::from(joined.is_some()));
         c.root[n] = Some(root);
         c.members[root].push(n);
     }
@@ -123,11 +124,11 @@ fn clusters(g: Graph<'_>) -> Clusters {
 }
 
 /// The regions that should each compute `n`, which several of them read. Empty unless `n` adds, subtracts or multiplies
-/// one operand and a free one ([`is_free`]), and that operand has a reader after the last reader of `n`.
-fn repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Clusters) -> Vec<Node> {
+/// one operand and a free one ([`is_free_to_fuse`]), and that operand has a reader after the last reader of `n`.
+fn repeated_in_fusion(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Clusters) -> Vec<Node> {
     let v = g.out(n);
     let cheap = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL);
-    let mut full = g.args_of(n).iter().filter(|a| !is_free(g, g.def[a.at()]));
+    let mut full = g.args_of(n).iter().filter(|a| !is_free_to_fuse(g, g.def[a.at()]));
     let (Some(&a), None, true) = (full.next(), full.next(), cheap) else { return Vec::new() };
     let last = readers[v].iter().max();
     if readers[a].iter().filter(|&&r| r != n).max() < last {
@@ -147,17 +148,17 @@ fn repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Cluster
 
 /// Fuses the pointwise nodes of `g`. The graph, and a report of each region.
 pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)> {
-    let c = clusters(g);
+    let c = fusion_clusters(g);
     let mut made = Vec::new();
     let fused = rebuild(g, bump, &mut |v| {
         let members = &c.members[v.node];
-        let worth = |n: &Node| g.args_of(*n).iter().any(|&a| is_free(g, g.def[a.at()]));
+        let worth = |n: &Node| g.args_of(*n).iter().any(|&a| is_free_to_fuse(g, g.def[a.at()]));
         if !v.def.is_pointwise() || members.is_empty() || (members.len() == 1 && !worth(&members[0])) {
             return None;
         }
         let outcome = Outcome::Fired { saved: members.len() - 1 };
         made.push(Fusion { rule: "map-region", op: v.def.name, location: g.location(v.node), outcome });
-        Some(region(v, members))
+        Some(write_fused_region(v, members))
     })?;
     Ok((fused, made))
 }
@@ -166,7 +167,7 @@ pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)
 ///
 /// The members were also copied one by one before the root was reached. Nothing reads these copies, and the next
 /// rebuild drops them.
-fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
+fn write_fused_region<'g>(v: &RebuildVisit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let inside = |n: Node| members.contains(&n);
     let mut inputs: Vec<Value> = Vec::new();
@@ -181,8 +182,10 @@ fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
             match src.op[d.at()] {
                 _ if inside(d) => {}
                 Op::FULL => {}
-                Op::BROADCAST if is_free(src, d) => note(src.args_of(d)[0], &mut inputs),
-                Op::RESHAPE if is_free(src, d) => note(src.args_of(src.def[src.args_of(d)[0].at()])[0], &mut inputs),
+                Op::BROADCAST if is_free_to_fuse(src, d) => note(src.args_of(d)[0], &mut inputs),
+                Op::RESHAPE if is_free_to_fuse(src, d) => {
+                    note(src.args_of(src.def[src.args_of(d)[0].at()])[0], &mut inputs)
+                }
                 _ => note(a, &mut inputs),
             }
         }
@@ -192,28 +195,34 @@ fn region<'g>(v: &Visit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
     let body = g.region("map", &tys, |args| {
         let mut local: Vec<(Value, Value)> = inputs.iter().zip(args).map(|(&i, a)| (i, a.v)).collect();
         for &n in members.iter().rev() {
-            let ops: Vec<Value> = src.args_of(n).iter().map(|&a| operand(v, a, &mut local)).collect();
+            let ops: Vec<Value> = src.args_of(n).iter().map(|&a| fused_operand(v, a, &mut local)).collect();
             let out = g.with(|e| e.copy(&src, n, &ops, &[])).at(0);
             local.push((src.out(n), out));
         }
-        vec![g.var(find(&local, src.out(v.node)).unwrap_or(Value::NONE))]
+        vec![g.var(find_fused(&local, src.out(v.node)).unwrap_or(Value::NONE))]
     });
     g.emit(Op::MAP, &mapped, &MapAttrs { body: body.region }.list()).into()
 }
 
 /// The value in place of `a` inside the region. Regions are small, so a linear search is enough.
-fn find(local: &[(Value, Value)], a: Value) -> Option<Value> {
+fn find_fused(local: &[(Value, Value)], a: Value) -> Option<Value> {
     local.iter().find(|l| l.0 == a).map(|l| l.1)
 }
 
 /// Operand `a` inside the region: a known value, or a broadcast, a reshape or a fill that is copied in.
-fn operand(v: &Visit<'_, '_>, a: Value, local: &mut Vec<(Value, Value)>) -> Value {
-    if let Some(x) = find(local, a) {
+fn fused_operand(v: &RebuildVisit<'_, '_>, a: Value, local: &mut Vec<(Value, Value)>) -> Value {
+    if let Some(x) = find_fused(local, a) {
         return x;
     }
     let d = v.src.def[a.at()];
-    let ops: Vec<Value> = v.src.args_of(d).iter().map(|&x| operand(v, x, local)).collect();
+    let ops: Vec<Value> = v.src.args_of(d).iter().map(|&x| fused_operand(v, x, local)).collect();
     let x = v.g.with(|e| e.copy(&v.src, d, &ops, &[])).at(0);
     local.push((a, x));
     x
+}
+
+/// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
+pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
+    prepare_while(g, |g| pick_to_prepare(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED)))
 }

@@ -3,7 +3,7 @@
 //! A body may call further regions several times: forty short regions describe 2⁴⁰ nodes. So the nodes are counted
 //! before any is written. Invariant: neither counting nor writing recurses, so calls may nest to any depth.
 
-use super::rebuild::{Visit, live_nodes, rebuild_buf};
+use super::rebuild::{RebuildVisit, nodes_to_rebuild, rebuild_buf};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::Kind as Attr;
@@ -29,7 +29,7 @@ struct Frame<'g, N> {
 }
 
 /// Writes region `r` of `v.src` on `args` in place of the node, with the calls in it inlined too. The region's yields.
-pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<Var<'g>> {
+pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let none = g.var(Value::NONE);
     let open = |region: Region, args: Vec<Var<'g>>, call: Node| {
@@ -72,7 +72,7 @@ pub fn inline_region<'g>(v: &Visit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<
 }
 
 /// Number of nodes of each region with its calls inlined, saturating.
-fn sizes(g: Graph<'_>) -> Side<Region, u64> {
+fn inlined_sizes(g: Graph<'_>) -> Side<Region, u64> {
     let mut sizes = Side::<Region, u64>::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
         let size = |n: Node| if g.op[n.at()] == Op::CALL { sizes[CallAttrs::of(&g.attrs(n)).body] } else { 1 };
@@ -84,12 +84,12 @@ fn sizes(g: Graph<'_>) -> Side<Region, u64> {
 
 /// An error if `g` has more than [`MAX_NODES`] nodes after the `picked` nodes are replaced by their regions. It names
 /// the first region that is too large alone, or else the region that exceeds the limit.
-pub fn fits(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
+pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
     if g.regions() == 1 {
         // `Emit` has counted the nodes of this graph.
         return Ok(());
     }
-    let (sizes, live) = (sizes(g), live_nodes(g));
+    let (sizes, live) = (inlined_sizes(g), nodes_to_rebuild(g));
     let refuse = |n: Node, r: Region, size: u64| {
         let (def, name) = (g.def_of(n).name, g.str(g.region_names[r.at()]));
         let name = if name.is_empty() { r.0.to_string() } else { name.to_string() };
@@ -120,7 +120,7 @@ pub fn fits(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
 
 /// The nodes of the entry, of bodies of loops and of fused regions. Nodes of regions that are only called are written
 /// where the calls are.
-fn kept(g: Graph<'_>) -> Side<Node, bool> {
+fn kept_when_inlined(g: Graph<'_>) -> Side<Node, bool> {
     let mut run = Side::<Region, bool>::filled(g.regions(), false);
     run[g.entry()] = true;
     for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] != Op::CALL) {
@@ -140,8 +140,8 @@ fn kept(g: Graph<'_>) -> Side<Node, bool> {
 /// # Errors
 /// A result of more than [`MAX_NODES`] nodes.
 pub fn inlined(g: Graph<'_>) -> Result<GraphBuf> {
-    let kept = kept(g);
-    fits(g, |n| kept[n] && g.op[n.at()] == Op::CALL)?;
+    let kept = kept_when_inlined(g);
+    fits_inlined(g, |n| kept[n] && g.op[n.at()] == Op::CALL)?;
     let written = rebuild_buf(g, &mut |v| {
         let call = v.op() == Op::CALL && kept[v.node];
         call.then(|| inline_region(v, CallAttrs::of(&v.src.attrs(v.node)).body, v.args))

@@ -1,32 +1,34 @@
 //! The optimiser: appends gradients, clipping and updates to the graph of a loss, which makes one training step.
 //!
-//! This file adds clipping and moving averages to a rule. `options` has what a user says, `rule` the rules and their
-//! numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each param,
-//! `elementwise_rules` writes elementwise updates (one instruction per param, in place), `matrix` those that need the
-//! whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds
+//! This file has what a user says ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
+//! rules and their numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each
+//! param, `update_target` writes elementwise updates (one instruction per param, in place), `matrix` those that need
+//! the whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds
 //! one input, [`LR`]; all that it keeps is states, so a run resumed from params and states gives the same bits.
 
 mod builders;
-mod elementwise_rules;
 mod grad_accumulation;
 mod groups;
 mod matrix;
-mod options;
 mod rule;
+mod update_target;
 
-use super::rebuild::{Copier, Signature, finish, loss_named, output_named, written};
+use super::copier::Copier;
+use super::rebuild::{finish_rebuild, rebuilt_by_pass};
+use super::signature::{Signature, signature_loss, signature_output};
 use crate::arena::Value;
-use crate::error::Result;
-use crate::nodes::ops::reduce::length::length;
+use crate::error::{Error, Kind, Result};
+use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
-use crate::passes::ad::grad::{GradOptions, Reverse, grad};
-use crate::passes::ad::prepare::for_autodiff;
+use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad};
+use crate::passes::ad::prepare::prepare_for_autodiff;
 pub use builders::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lamb, Lion, Muon, NAdam, NAdamW, RmsProp, Sgd};
-use elementwise_rules::Target;
 use groups::Settings;
+use std::marker::PhantomData;
 use std::panic::Location;
+use update_target::UpdateTarget;
 
-pub use options::{Group, Optimiser};
+pub use groups::Group;
 pub use rule::{MuonScale, Rule};
 
 /// Name of the input that holds the learning rate.
@@ -35,6 +37,141 @@ pub const LR: &str = "lr";
 pub const STEP: &str = "opt.step";
 /// Prefix of the names of moving averages. The param's name follows.
 pub const EMA: &str = "ema.";
+
+/// An update rule, its learning rate, and the options that all rules share. `R` is the type of the rule. `AdamW::new`
+/// gives an `Optimiser<AdamW>`, which has a method for each number of that rule; so do the other rules. The default
+/// `R = Rule` stands for a rule that is chosen at run time.
+///
+/// ```
+/// use arenagrad::optim::{AdamW, Optimiser};
+/// let opt: Optimiser = AdamW::new(3e-4).betas((0.9, 0.95)).weight_decay(0.1).clip_norm(1.0).into();
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Optimiser<R = Rule> {
+    rule: Rule,
+    /// The learning rate: the default of the input [`LR`].
+    pub lr: f64,
+    /// See [`Optimiser::clip_norm`].
+    pub clip_norm: Option<f64>,
+    /// See [`Optimiser::freeze`].
+    pub frozen: Vec<String>,
+    /// See [`Optimiser::group`].
+    pub groups: Vec<(String, Group)>,
+    /// See [`Optimiser::decay_from_rank`].
+    pub decay_from_rank: usize,
+    /// See [`Optimiser::ema`].
+    pub ema: Option<f64>,
+    /// See [`Optimiser::accumulate`].
+    pub accumulate: usize,
+    of: PhantomData<R>,
+}
+
+impl Optimiser {
+    /// An optimiser with learning rate `lr` and a rule that is chosen at run time.
+    pub fn new(rule: Rule, lr: f64) -> Optimiser {
+        Optimiser::of(rule, lr)
+    }
+}
+
+impl<R> From<&Optimiser<R>> for Optimiser {
+    fn from(opt: &Optimiser<R>) -> Optimiser {
+        Optimiser {
+            frozen: opt.frozen.clone(),
+            groups: opt.groups.clone(),
+            clip_norm: opt.clip_norm,
+            decay_from_rank: opt.decay_from_rank,
+            ema: opt.ema,
+            accumulate: opt.accumulate,
+            ..Optimiser::of(opt.rule, opt.lr)
+        }
+    }
+}
+
+impl<R> Optimiser<R> {
+    fn of(rule: Rule, lr: f64) -> Optimiser<R> {
+        Optimiser {
+            rule,
+            lr,
+            clip_norm: None,
+            frozen: Vec::new(),
+            groups: Vec::new(),
+            decay_from_rank: 0,
+            ema: None,
+            accumulate: 1,
+            of: PhantomData,
+        }
+    }
+
+    /// The rule with its numbers.
+    pub fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    /// Scales all gradients by min(1, `max` / (‖g‖ + 1e-6)), where ‖g‖ is the norm of all gradients together, as
+    /// `torch.nn.utils.clip_grad_norm_`. `max` is finite and above 0.
+    pub fn clip_norm(mut self, max: f64) -> Optimiser<R> {
+        self.clip_norm = Some(max);
+        self
+    }
+
+    /// Leaves the params that match `pattern` as they are: a name, or one where a `*` is any run of characters
+    /// (`fc1.*`). They get no gradient. A pattern that matches no param is an error of [`train`].
+    pub fn freeze(mut self, pattern: &str) -> Optimiser<R> {
+        self.frozen.push(pattern.to_string());
+        self
+    }
+
+    /// Gives the params that match `pattern` other settings. A pattern is a name, or one where a `*` is any run of
+    /// characters (`fc1.*`, `*.bias`). A param belongs to the first group that matches it. A group without a param is
+    /// an error of [`train`].
+    pub fn group(mut self, pattern: &str, group: Group) -> Optimiser<R> {
+        self.groups.push((pattern.to_string(), group));
+        self
+    }
+
+    /// Decays only params of `rank` or more axes, unless their group says otherwise: 2 decays matrices and embeddings,
+    /// not biases and gains.
+    pub fn decay_from_rank(mut self, rank: usize) -> Optimiser<R> {
+        self.decay_from_rank = rank;
+        self
+    }
+
+    /// Keeps a moving average of each trained param in a state `ema.<param>`: the param itself after the first step,
+    /// `decay·ema + (1 − decay)·param` after later ones, as `torch.optim.swa_utils.get_ema_avg_fn`. `decay` is in
+    /// [0, 1).
+    pub fn ema(mut self, decay: f64) -> Optimiser<R> {
+        self.ema = Some(decay);
+        self
+    }
+
+    /// Makes a step of `k` micro-batches and one update, by the mean of their gradients; 0 and 1 are a step on the
+    /// whole batch. Every input of the graph gets a first axis of `k`; the loss is the mean, and other outputs are
+    /// stacked along a first axis of `k`.
+    pub fn accumulate(mut self, k: usize) -> Optimiser<R> {
+        self.accumulate = k;
+        self
+    }
+
+    /// Checks that each number is in its range. The error names the first one that is not.
+    pub fn validate(&self) -> Result<()> {
+        let bad = |what: &str, x: f64| Err(Error::new(Kind::Data, format!("{what} is {x}")));
+        self.rule.validate()?;
+        for (pattern, group) in &self.groups {
+            let named = |e: Error| e.context(format!("group {pattern:?}"));
+            group.validate(self.rule).map_err(named)?;
+        }
+        if self.accumulate > grad_accumulation::MAX {
+            let text = format!("accumulate is {}; it goes to {}", self.accumulate, grad_accumulation::MAX);
+            return Err(Error::new(Kind::Data, text));
+        }
+        match (self.clip_norm, self.ema) {
+            (Some(c), _) if !c.is_finite() || c <= 0.0 => bad("clip_norm", c),
+            (_, Some(d)) if !(0.0..1.0).contains(&d) => bad("the decay of the moving average", d),
+            _ if !self.lr.is_finite() || self.lr < 0.0 => bad("lr", self.lr),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// Makes a training step of `g`: adds the gradient of the scalar output `loss` and the update of every param that is
 /// not frozen. The result is a graph with one more input, [`LR`], which starts at the optimiser's rate, with states
@@ -62,41 +199,41 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    loss_named(g, loss)?;
-    let settings = groups::settings(g, opt, &names)?;
+    signature_loss(g, loss)?;
+    let settings = groups::group_settings(g, opt, &names)?;
     if opt.accumulate > 1 {
         let one = grad(g, loss, &options)?;
-        return written("train", |bump| {
+        return rebuilt_by_pass("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
-            let (params, grads) = grad_accumulation::accumulate(one.view(), &b, loss, &names, opt.accumulate)?;
+            let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, opt.accumulate)?;
             b.come_from(caller);
-            append(&b, opt, &settings, &names, &params, grads);
-            finish(b, bump)
+            append_optimiser(&b, opt, &settings, &names, &params, grads);
+            finish_rebuild(b, bump)
         });
     }
-    let prepared = for_autodiff(g, &names, &[loss])?;
+    let prepared = prepare_for_autodiff(g, &names, &[loss])?;
     let g = prepared.view();
-    written("train", |bump| {
+    rebuilt_by_pass("train", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
         b.come_from(caller);
-        let seed = c.map[output_named(g, loss)?].full_like(1.0);
-        let grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
+        let seed = c.map[signature_output(g, loss)?].full_like(1.0);
+        let grads = ReverseGrad::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let signature = Signature::new(g);
         let params: Vec<Var<'_>> = names.iter().map(|n| signature.leaf(n).map(|v| c.map[v])).collect::<Result<_>>()?;
         b.come_from(caller);
-        append(&b, opt, &settings, &names, &params, grads);
+        append_optimiser(&b, opt, &settings, &names, &params, grads);
         drop(c);
-        finish(b, bump)
+        finish_rebuild(b, bump)
     })
 }
 
 /// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`. The result is right even if
 /// the squares overflow or underflow.
-fn clip(grads: &mut [Var<'_>], max: f64) {
-    let Some(wide) = length(grads) else { return };
+fn clip_in_optimiser(grads: &mut [Var<'_>], max: f64) {
+    let Some(wide) = euclidean_length(grads) else { return };
     let dtype = grads.first().map_or(DType::F64, |g| g.dtype());
     let norm = wide.cast(dtype).named("grad_norm");
     // A norm that overflows its dtype comes from finite gradients, unless it is infinite in f64 too.
@@ -108,7 +245,7 @@ fn clip(grads: &mut [Var<'_>], max: f64) {
 }
 
 /// The step counter after this step, 1-based.
-fn count(b: &Builder) -> Var<'_> {
+fn optimiser_step_count(b: &Builder) -> Var<'_> {
     let t = b.state(STEP, [], DType::I64, Init::Zeros);
     let next = t.pair(Op::ADD, t.full_like(1.0));
     b.update(t, next);
@@ -116,7 +253,7 @@ fn count(b: &Builder) -> Var<'_> {
 }
 
 /// Writes the updates of `params`, each by the settings of its group.
-fn append<'g>(
+fn append_optimiser<'g>(
     b: &'g Builder,
     opt: &Optimiser,
     settings: &Settings,
@@ -125,13 +262,13 @@ fn append<'g>(
     mut grads: Vec<Var<'g>>,
 ) {
     if let Some(max) = opt.clip_norm {
-        clip(&mut grads, max);
+        clip_in_optimiser(&mut grads, max);
     }
     let dtype = params.first().map_or(DType::F32, |p| p.dtype());
     let lr = b.input_or(LR, [], dtype, opt.lr);
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
-    let t = if counts { count(b) } else { b.var(Value::NONE) };
-    let schedules = schedules(b, settings, t);
+    let t = if counts { optimiser_step_count(b) } else { b.var(Value::NONE) };
+    let schedules = optimiser_schedules(b, settings, t);
     for (i, ((name, &p), g)) in names.iter().zip(params).zip(grads).enumerate() {
         let kind = &settings.kinds[settings.kind_of[i]];
         let wide = lr.cast(DType::F64);
@@ -141,17 +278,17 @@ fn append<'g>(
             scale => ((wide * scale).cast(p.dtype()), wide * scale),
         };
         let mu = schedules[settings.kind_of[i]];
-        let next = Target { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
+        let next = UpdateTarget { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, p.dims(), p.dtype());
-            let later = elementwise_rules::flush(old * decay + next * (1.0 - decay));
+            let later = update_target::flush_update(old * decay + next * (1.0 - decay));
             b.update(old, t.equal(1.0).select(next, later));
         }
     }
 }
 
 /// The NAdam schedule of each kind of settings that has one. Equal schedules share a state.
-fn schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<[Var<'g>; 3]>> {
+fn optimiser_schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<[Var<'g>; 3]>> {
     let mut known: Vec<((f64, f64), [Var<'g>; 3])> = Vec::new();
     let mut all = Vec::new();
     for kind in &settings.kinds {
@@ -165,7 +302,7 @@ fn schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> Vec<Option<
                 0 => "opt.mu_product".to_string(),
                 n => format!("opt.mu_product.{}", n + 1),
             };
-            known.push((key, elementwise_rules::nadam_schedule(b, &name, t, key.0, key.1)));
+            known.push((key, update_target::update_nadam_schedule(b, &name, t, key.0, key.1)));
         }
         all.push(known.iter().find(|k| k.0 == key).map(|k| k.1));
     }

@@ -1,6 +1,6 @@
 //! The pipeline: the passes that run before lowering, in order, each with the reason for its position.
 
-use super::report::{self, Fusion, Notes};
+use super::fusion_notes::{self, Fusion, Notes};
 use super::simplify::Hits;
 use super::{fold, fuse, inline, patterns, rebuild, remat, scan_dce, simplify};
 use crate::arena::{Node, ids::Id};
@@ -10,7 +10,7 @@ use crate::nodes::ir::verify;
 use crate::nodes::ir::verify::Stage;
 use crate::nodes::{Graph, GraphBuf, Op, OpDef};
 use crate::passes::ad::prepare;
-use crate::passes::ad::prepare::FusionPolicy;
+use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
 use std::time::{Duration, Instant};
 
 /// The most rounds of a pass that runs until nothing changes.
@@ -45,47 +45,47 @@ pub const PIPELINE: &[Pass] = &[
         name: "blocks",
         doc: "write blocks in fused ops",
         stage: Some(Stage::Fused),
-        needed: prepare::has_blocks,
-        run: |g, _| prepare::expand_blocks(g, FusionPolicy::Direct),
+        needed: has_blocks_to_expand,
+        run: |g, _| expand_blocks(g, FusionPolicy::Direct),
     },
     // Before simplification, which cleans up after decompositions.
     Pass {
         name: "legalize",
         doc: "decompose ops that have no kernel",
         stage: None,
-        needed: |g| any(g, prepare::has_no_kernel),
-        run: |g, _| prepare::for_lowering(g),
+        needed: |g| pipeline_graph_has(g, prepare::needs_preparing),
+        run: |g, _| prepare::prepare_for_lowering(g),
     },
     // Before passes that search for patterns: derivatives leave many values without a reader.
     Pass {
         name: "trim",
         doc: "drop results of loops that have no reader",
         stage: None,
-        needed: |g| any(g, |def| matches!(def.lower, Lower::Loop)),
-        run: |g, n| to_fixpoint(g, &mut n.hits, trim_once),
+        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Loop)),
+        run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_trim),
     },
     // Folds transposes into products, cancels moves and drops neutral operands, so that constants and patterns show.
     Pass {
         name: "simplify",
         doc: "algebra that holds for NaN, infinities and −0",
         stage: None,
-        needed: always,
-        run: |g, n| to_fixpoint(g, &mut n.hits, simplify_once),
+        needed: always_in_pipeline,
+        run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_simplify),
     },
     // After simplification, which turns broadcasts and reshapes of fills into fills.
     Pass {
         name: "fold",
         doc: "compute constants",
         stage: None,
-        needed: always,
-        run: |g, _| GraphBuf::make(|b| fold::fold(g, b)),
+        needed: always_in_pipeline,
+        run: |g, _| GraphBuf::make(|b| fold::fold_constants(g, b)),
     },
     // Rematerialisation runs just before this pass and needs the boundaries of blocks; later passes do not.
     Pass {
         name: STRIP_CHECKPOINTS,
         doc: "drop the boundaries of blocks",
         stage: None,
-        needed: always,
+        needed: always_in_pipeline,
         run: |g, _| remat::strip_checkpoints(g),
     },
     // Before pointwise fusion, which would put the activation of a product into a region.
@@ -93,17 +93,23 @@ pub const PIPELINE: &[Pass] = &[
         name: "patterns",
         doc: "put chains of ops into the fused ops that compute them",
         stage: Some(Stage::Fused),
-        needed: always,
+        needed: always_in_pipeline,
         run: patterns::patterns,
     },
     // After all other passes that change ops: the remaining pointwise ops become regions.
-    Pass { name: "fuse", doc: "make point-wise regions", stage: Some(Stage::Fused), needed: always, run: fuse_regions },
+    Pass {
+        name: "fuse",
+        doc: "make point-wise regions",
+        stage: Some(Stage::Fused),
+        needed: always_in_pipeline,
+        run: pipeline_fuse,
+    },
     // Fusion leaves behind the single ops that it copied into regions.
     Pass {
         name: "clean",
         doc: "drop nodes without a reader",
         stage: None,
-        needed: always,
+        needed: always_in_pipeline,
         run: |g, _| rebuild::rebuild_buf(g, &mut |_| None),
     },
 ];
@@ -119,31 +125,31 @@ pub const EXTRA: &[Pass] = &[Pass {
     name: "unfuse",
     doc: "write fused ops and blocks in primitive ones",
     stage: Some(Stage::Core),
-    needed: always,
-    run: |g, _| prepare::unfuse(g),
+    needed: always_in_pipeline,
+    run: |g, _| fuse::unfuse(g),
 }];
 
-fn always(_: Graph<'_>) -> bool {
+fn always_in_pipeline(_: Graph<'_>) -> bool {
     true
 }
 
-fn any(g: Graph<'_>, is: impl Fn(&OpDef) -> bool) -> bool {
+fn pipeline_graph_has(g: Graph<'_>, is: impl Fn(&OpDef) -> bool) -> bool {
     (0..g.nodes()).map(Node::new).any(|n| is(g.def_of(n)))
 }
 
 /// One round of a pass.
 type Round = fn(Graph<'_>, &mut Hits) -> Result<GraphBuf>;
 
-fn simplify_once(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+fn pipeline_simplify(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
     GraphBuf::make(|b| simplify::simplify(g, b, hits))
 }
 
-fn trim_once(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
-    GraphBuf::make(|b| scan_dce::drop_unused(g, b, hits))
+fn pipeline_trim(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+    GraphBuf::make(|b| scan_dce::scan_dce(g, b, hits))
 }
 
 /// Runs rounds until one changes nothing, at most [`ROUNDS`].
-fn to_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
+fn pipeline_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
     let count = |hits: &Hits| hits.values().sum::<usize>();
     let first = count(hits);
     let mut buf = round(g, hits)?;
@@ -162,7 +168,7 @@ fn to_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> 
     rebuild::rebuild_buf(buf.view(), &mut |_| None)
 }
 
-fn fuse_regions(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
+fn pipeline_fuse(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
     let mut made = Vec::new();
     let buf = GraphBuf::make(|b| {
         let (fused, regions) = fuse::fuse(g, b)?;
@@ -192,7 +198,7 @@ pub struct Trace {
 }
 
 /// The pass called `name`.
-fn named(name: &str) -> Result<&'static Pass> {
+fn pipeline_pass(name: &str) -> Result<&'static Pass> {
     PIPELINE.iter().chain(EXTRA).find(|p| p.name == name).ok_or_else(|| {
         let known: Vec<&str> = PIPELINE.iter().chain(EXTRA).map(|p| p.name).collect();
         Error::new(Kind::Name, format!("no pass is called {name:?}; there are {}", known.join(", ")))
@@ -201,7 +207,7 @@ fn named(name: &str) -> Result<&'static Pass> {
 
 /// Runs the passes called `names`, in the given order. Verifies the graph after each pass in debug builds, or if
 /// `verify`.
-pub fn run<'a>(g: impl Into<Graph<'a>>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<Trace>)> {
+pub fn run_pipeline<'a>(g: impl Into<Graph<'a>>, names: &[&str], verify: bool) -> Result<(GraphBuf, Vec<Trace>)> {
     let g = g.into();
     let verify = verify || cfg!(debug_assertions);
     if verify {
@@ -213,7 +219,7 @@ pub fn run<'a>(g: impl Into<Graph<'a>>, names: &[&str], verify: bool) -> Result<
     let mut stage = Stage::Block;
     // True if no pass has run since the plain rebuild: there are no dead nodes.
     let mut clean = true;
-    for pass in names.iter().map(|n| named(n)) {
+    for pass in names.iter().map(|n| pipeline_pass(n)) {
         let pass = pass?;
         let start = Instant::now();
         let mut notes = Notes::default();
@@ -233,14 +239,14 @@ pub fn run<'a>(g: impl Into<Graph<'a>>, names: &[&str], verify: bool) -> Result<
 }
 
 /// Names of the passes that every program goes through.
-pub fn default_passes() -> Vec<&'static str> {
+pub fn pipeline_passes() -> Vec<&'static str> {
     PIPELINE.iter().map(|p| p.name).collect()
 }
 
 /// Runs the pipeline: the graph in the form that lowering takes.
-pub fn optimise<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+pub fn run_whole_pipeline<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
-    Ok(run(g, &default_passes(), false)?.0)
+    Ok(run_pipeline(g, &pipeline_passes(), false)?.0)
 }
 
 /// Runs the pipeline on `g` and lists the outcomes of fusion rules: first those that fired, pass by pass, then those
@@ -248,24 +254,24 @@ pub fn optimise<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
 ///
 /// # Errors
 /// Those of the passes.
-pub fn report<'a>(g: impl Into<Graph<'a>>) -> Result<Vec<Fusion>> {
+pub fn report_pipeline<'a>(g: impl Into<Graph<'a>>) -> Result<Vec<Fusion>> {
     let g = g.into();
-    let (_, traces) = run(g, &default_passes(), false)?;
-    Ok(report::collected(traces.into_iter().map(|t| t.fusions)))
+    let (_, traces) = run_pipeline(g, &pipeline_passes(), false)?;
+    Ok(fusion_notes::collect_fusion_notes(traces.into_iter().map(|t| t.fusions)))
 }
 
 /// The pipeline before and after rematerialisation: [`remat`] needs ops that are simplified and not yet fused.
-pub fn halves() -> (Vec<&'static str>, Vec<&'static str>) {
-    split(&default_passes())
+pub fn pipeline_halves() -> (Vec<&'static str>, Vec<&'static str>) {
+    split_pipeline(&pipeline_passes())
 }
 
-/// As [`halves`], for [`MINIMAL`].
-pub fn minimal_halves() -> (Vec<&'static str>, Vec<&'static str>) {
-    split(MINIMAL)
+/// As [`pipeline_halves`], for [`MINIMAL`].
+pub fn minimal_pipeline_halves() -> (Vec<&'static str>, Vec<&'static str>) {
+    split_pipeline(MINIMAL)
 }
 
 /// `names` before and from [`STRIP_CHECKPOINTS`] on.
-fn split(names: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
+fn split_pipeline(names: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
     let at = names.iter().position(|&p| p == STRIP_CHECKPOINTS).unwrap_or(names.len());
     (names[..at].to_vec(), names[at..].to_vec())
 }
@@ -274,7 +280,7 @@ fn split(names: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
 mod tests {
     use super::*;
     use crate::nodes::{Builder, DType};
-    use crate::passes::rebuild::written;
+    use crate::passes::rebuild::rebuilt_by_pass;
 
     #[test]
     fn errors_name_the_pass_that_made_them() {
@@ -282,12 +288,12 @@ mod tests {
         let x = g.input("x", [4], DType::F32);
         let sound: &'static GraphBuf = Box::leak(Box::new(g.finish([x.exp()]).unwrap()));
         let types = [DType::F32, DType::F64];
-        let made = written("grad", |bump| Ok(Graph { dtype: bump.alloc_slice_copy(&types), ..sound.view() }));
+        let made = rebuilt_by_pass("grad", |bump| Ok(Graph { dtype: bump.alloc_slice_copy(&types), ..sound.view() }));
         assert_eq!(made.is_err(), cfg!(debug_assertions));
         match made {
             Err(e) => assert!(e.to_string().starts_with("after pass grad: "), "{e}"),
             Ok(buf) => {
-                let e = run(buf.view(), MINIMAL, true).unwrap_err().to_string();
+                let e = run_pipeline(buf.view(), MINIMAL, true).unwrap_err().to_string();
                 assert!(e.starts_with("before all passes: "), "{e}");
             }
         }
@@ -295,8 +301,8 @@ mod tests {
 
     #[test]
     fn the_lists_of_passes_name_passes() {
-        assert!(MINIMAL.iter().chain(&default_passes()).all(|name| named(name).is_ok()));
-        for (first, second) in [halves(), minimal_halves()] {
+        assert!(MINIMAL.iter().chain(&pipeline_passes()).all(|name| pipeline_pass(name).is_ok()));
+        for (first, second) in [pipeline_halves(), minimal_pipeline_halves()] {
             assert!(!first.is_empty() && second.first() == Some(&STRIP_CHECKPOINTS));
         }
     }

@@ -3,32 +3,32 @@
 //! Every narrower float dtype of leaves, constants and casts becomes f64; integers and booleans stay. Invariant: names
 //! of leaves and outputs and the shapes of all values stay. For checking tools: the promoted graph is another program.
 
-use super::rebuild::{finish, written};
+use super::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::arena::{Side, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Op, Var};
-use crate::passes::ad::prepare::inline_and_unroll;
+use crate::passes::ad::prepare::prepare_one_region;
 
 /// `g` in f64, with calls and loops written out.
 pub fn promote_f64(g: Graph<'_>) -> Result<GraphBuf> {
-    let flat = inline_and_unroll(g)?;
+    let flat = prepare_one_region(g)?;
     let g = flat.view();
-    written("promote_f64", |bump| {
+    rebuilt_by_pass("promote_f64", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut map = Side::filled(g.values(), b.var(crate::arena::Value::NONE));
         for n in g.region_nodes(g.entry()) {
             b.with(|e| e.set_loc(g.loc[n.at()]));
             if g.op[n.at()] == Op::CONSTANT {
                 let ConstantAttrs { dtype, data, .. } = ConstantAttrs::of(&g.attrs(n));
-                let wide = if is_narrow(dtype) { DType::F64 } else { dtype };
-                map[g.out(n)] = b.constant_bytes(&wide_bytes(&data, dtype), g.dims(g.out(n)), wide);
+                let wide = if is_promoted_to_f64(dtype) { DType::F64 } else { dtype };
+                map[g.out(n)] = b.constant_bytes(&bytes_promoted_to_f64(&data, dtype), g.dims(g.out(n)), wide);
                 continue;
             }
             let mut owned: Vec<Owned> = g.attrs(n).iter().map(|(_, a)| a).collect();
             for a in &mut owned {
-                if matches!(a, Owned::DType(d) if is_narrow(*d)) {
+                if matches!(a, Owned::DType(d) if is_promoted_to_f64(*d)) {
                     *a = Owned::DType(DType::F64);
                 }
             }
@@ -49,17 +49,17 @@ pub fn promote_f64(g: Graph<'_>) -> Result<GraphBuf> {
             b.update(map[leaf], map[next]);
         }
         drop(map);
-        finish(b, bump)
+        finish_rebuild(b, bump)
     })
 }
 
 /// True for the float dtypes that are promoted.
-fn is_narrow(d: DType) -> bool {
+fn is_promoted_to_f64(d: DType) -> bool {
     matches!(d, DType::F32 | DType::F16 | DType::BF16)
 }
 
 /// The bytes of a constant of dtype `from` after promotion.
-fn wide_bytes(bytes: &[u8], from: DType) -> Vec<u8> {
+fn bytes_promoted_to_f64(bytes: &[u8], from: DType) -> Vec<u8> {
     let pairs = || bytes.as_chunks::<2>().0.iter();
     match from {
         DType::F32 => {
@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn constants_keep_their_values() {
         let half = half::f16::from_f64(1.5).to_le_bytes();
-        assert_eq!(wide_bytes(&half, DType::F16), 1.5f64.to_le_bytes());
-        assert_eq!(wide_bytes(&(-0.25f32).to_le_bytes(), DType::F32), (-0.25f64).to_le_bytes());
-        assert_eq!(wide_bytes(&[1, 2], DType::U8), [1, 2]);
+        assert_eq!(bytes_promoted_to_f64(&half, DType::F16), 1.5f64.to_le_bytes());
+        assert_eq!(bytes_promoted_to_f64(&(-0.25f32).to_le_bytes(), DType::F32), (-0.25f64).to_le_bytes());
+        assert_eq!(bytes_promoted_to_f64(&[1, 2], DType::U8), [1, 2]);
     }
 }

@@ -4,7 +4,7 @@
 //! A carry stays if its final value is read, or if a value that stays reads it in the next iteration. Loops inside a
 //! loop are trimmed in a later round, when the outer loop no longer changes.
 
-use super::rebuild::{Visit, rebuild};
+use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
 use crate::arena::{Side, Value, Window, ids::Id};
 use crate::error::Result;
@@ -14,7 +14,7 @@ use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 
 /// Drops the unused parts of the loops of `g`. Counts the loops that change in `hits`.
-pub fn drop_unused<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
+pub fn scan_dce<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
     let mut read = Side::filled(g.values(), false);
     for &v in g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1)) {
         read[v] = true;
@@ -23,7 +23,7 @@ pub fn drop_unused<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<
         if !matches!(v.def.lower, Lower::Loop) {
             return None;
         }
-        let kept = Kept::new(g, Scan::of(&g.attrs(v.node)), g.outs_of(v.node).map(|o| read[o]).collect());
+        let kept = ScanDce::new(g, Scan::of(&g.attrs(v.node)), g.outs_of(v.node).map(|o| read[o]).collect());
         if kept.args.iter().chain(&kept.outs).all(|k| *k) || !kept.outs.contains(&true) {
             return None;
         }
@@ -33,7 +33,7 @@ pub fn drop_unused<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<
 }
 
 /// The parts of a loop that stay.
-struct Kept {
+struct ScanDce {
     scan: Scan,
     /// By result, and by yield of the body.
     outs: Vec<bool>,
@@ -43,8 +43,8 @@ struct Kept {
     live: Window<Value, bool>,
 }
 
-impl Kept {
-    fn new(g: Graph<'_>, scan: Scan, mut outs: Vec<bool>) -> Kept {
+impl ScanDce {
+    fn new(g: Graph<'_>, scan: Scan, mut outs: Vec<bool>) -> ScanDce {
         let (yields, args) = (g.region_yields(scan.body), g.region_args(scan.body).collect::<Vec<_>>());
         loop {
             let mut live = Window::filled(g.region_values(scan.body), false);
@@ -59,14 +59,14 @@ impl Kept {
                 None => {
                     // The body may not read a carry whose final value is read.
                     let kept = |i: usize| if i < scan.carries { outs[i] } else { live[args[i]] };
-                    return Kept { scan, args: (0..args.len()).map(kept).collect(), outs, live };
+                    return ScanDce { scan, args: (0..args.len()).map(kept).collect(), outs, live };
                 }
             }
         }
     }
 
     /// Writes the loop with the parts that stay. Dropped results become [`Value::NONE`].
-    fn emit<'g>(&self, v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
+    fn emit<'g>(&self, v: &RebuildVisit<'_, 'g>) -> Vec<Var<'g>> {
         let (src, g, s) = (v.src, v.g, &self.scan);
         let none = g.var(Value::NONE);
         let kept: Vec<Value> = src.region_args(s.body).zip(&self.args).filter(|a| *a.1).map(|a| a.0).collect();

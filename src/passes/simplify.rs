@@ -3,10 +3,10 @@
 //!
 //! A rule looks at one node and at the definitions of its operands in the new graph. Its hits are counted by name.
 
-use super::rebuild::{Visit, rebuild};
+use super::rebuild::{RebuildVisit, rebuild};
 use crate::arena::Value;
 use crate::error::Result;
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::constant::FullAttrs;
 use crate::nodes::ops::layout::attrs::{FlipAttrs, SliceAttrs, TransposeAttrs};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 pub type Hits = BTreeMap<&'static str, usize>;
 
 /// The replacement of a node's only result; `None` if the rule does not apply.
-type Rewrite = for<'x, 'g> fn(&Visit<'x, 'g>) -> Option<Var<'g>>;
+type Rewrite = for<'x, 'g> fn(&RebuildVisit<'x, 'g>) -> Option<Var<'g>>;
 
 /// A rewrite rule.
 struct Rule {
@@ -30,54 +30,66 @@ struct Rule {
     rewrite: Rewrite,
 }
 
-const fn rule(name: &'static str, roots: &'static [Op], rewrite: Rewrite) -> Rule {
+const fn simplify_rule(name: &'static str, roots: &'static [Op], rewrite: Rewrite) -> Rule {
     Rule { name, roots, rewrite }
 }
 
 /// The rules. Those for one root are tried in this order.
 const RULES: &[Rule] = &[
-    rule("mul-one", &[Op::MUL], |v| either(v, 1.0)),
-    rule("div-one", &[Op::DIV], |v| (full(v.args[1]) == Some(1.0)).then_some(v.args[0])),
-    rule("sub-zero", &[Op::SUB], |v| is_bits(v.args[1], 0.0).then_some(v.args[0])),
-    rule("add-minus-zero", &[Op::ADD], add_minus_zero),
-    rule("mul-minus-one", &[Op::MUL], |v| either(v, -1.0).filter(|x| x.dtype().is_float()).map(|x| -x)),
-    rule("neg-neg", &[Op::NEG], |v| inner(v, Op::NEG)),
-    rule("not-not", &[Op::NOT], |v| inner(v, Op::NOT)),
-    rule("select-same", &[Op::SELECT], |v| (v.args[1].v == v.args[2].v).then_some(v.args[1])),
-    rule("cast-same", &[Op::CAST], same_type),
-    rule("reshape-same", &[Op::RESHAPE], same_type),
-    rule("reshape-reshape", &[Op::RESHAPE], |v| inner(v, Op::RESHAPE).map(|x| x.reshape(target(v)))),
-    rule("reshape-full", &[Op::RESHAPE, Op::BROADCAST], |v| {
-        full(v.args[0]).map(|x| v.g.full(x, target(v), v.args[0].dtype()))
+    simplify_rule("mul-one", &[Op::MUL], |v| simplify_other_operand(v, 1.0)),
+    simplify_rule("div-one", &[Op::DIV], |v| (simplify_fill(v.args[1]) == Some(1.0)).then_some(v.args[0])),
+    simplify_rule("sub-zero", &[Op::SUB], |v| simplify_fill_is(v.args[1], 0.0).then_some(v.args[0])),
+    simplify_rule("add-minus-zero", &[Op::ADD], simplify_add_minus_zero),
+    simplify_rule("mul-minus-one", &[Op::MUL], |v| {
+        simplify_other_operand(v, -1.0).filter(|x| x.dtype().is_float()).map(|x| -x)
     }),
-    rule("broadcast-same", &[Op::BROADCAST], same_type),
-    rule("broadcast-broadcast", &[Op::BROADCAST], |v| inner(v, Op::BROADCAST).map(|x| x.broadcast(target(v)))),
-    rule("transpose-transpose", &[Op::TRANSPOSE], transpose_transpose),
-    rule("transpose-reshape", &[Op::TRANSPOSE], transpose_moves_nothing),
-    rule("reduce-nothing", &[Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_MIN, Op::REDUCE_PROD], |v| {
-        let axes = ReduceAttrs::of(&v.src.attrs(v.node)).axes;
-        let d = v.args[0].dims();
-        // Only reductions over no axis are dropped: a sum over one element turns −0 into +0.
-        (axes.is_empty() && d.len() == target(v).len()).then_some(v.args[0])
+    simplify_rule("neg-neg", &[Op::NEG], |v| simplify_inner(v, Op::NEG)),
+    simplify_rule("not-not", &[Op::NOT], |v| simplify_inner(v, Op::NOT)),
+    simplify_rule("select-same", &[Op::SELECT], |v| (v.args[1].v == v.args[2].v).then_some(v.args[1])),
+    simplify_rule("cast-same", &[Op::CAST], simplify_same_type),
+    simplify_rule("reshape-same", &[Op::RESHAPE], simplify_same_type),
+    simplify_rule("reshape-reshape", &[Op::RESHAPE], |v| {
+        simplify_inner(v, Op::RESHAPE).map(|x| x.reshape(simplified_dims(v)))
     }),
-    rule("slice-all", &[Op::SLICE], |v| {
+    simplify_rule("reshape-full", &[Op::RESHAPE, Op::BROADCAST], |v| {
+        simplify_fill(v.args[0]).map(|x| v.g.full(x, simplified_dims(v), v.args[0].dtype()))
+    }),
+    simplify_rule("broadcast-same", &[Op::BROADCAST], simplify_same_type),
+    simplify_rule("broadcast-broadcast", &[Op::BROADCAST], |v| {
+        simplify_inner(v, Op::BROADCAST).map(|x| x.broadcast(simplified_dims(v)))
+    }),
+    simplify_rule("transpose-transpose", &[Op::TRANSPOSE], simplify_two_transposes),
+    simplify_rule("transpose-reshape", &[Op::TRANSPOSE], simplify_idle_transpose),
+    simplify_rule(
+        "reduce-nothing",
+        &[Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_MIN, Op::REDUCE_PROD],
+        |v| {
+            let axes = ReduceAttrs::of(&v.src.attrs(v.node)).axes;
+            let d = v.args[0].dims();
+            // Only reductions over no axis are dropped: a sum over one element turns −0 into +0.
+            (axes.is_empty() && d.len() == simplified_dims(v).len()).then_some(v.args[0])
+        },
+    ),
+    simplify_rule("slice-all", &[Op::SLICE], |v| {
         let steps = SliceAttrs::of(&v.src.attrs(v.node)).steps;
-        (steps.iter().all(|&p| p == 1) && v.args[0].dims() == target(v)).then_some(v.args[0])
+        (steps.iter().all(|&p| p == 1) && v.args[0].dims() == simplified_dims(v)).then_some(v.args[0])
     }),
-    rule("pad-nothing", &[Op::PAD], same_type),
-    rule("flip-nothing", &[Op::FLIP], |v| FlipAttrs::of(&v.src.attrs(v.node)).axes.is_empty().then_some(v.args[0])),
-    rule("concat-one", &[Op::CONCAT], |v| (v.args.len() == 1).then_some(v.args[0])),
-    rule("stop-gradient", &[Op::STOP_GRADIENT], |v| Some(v.args[0])),
-    rule("matmul-transpose", &[Op::MATMUL], fold_transposes),
+    simplify_rule("pad-nothing", &[Op::PAD], simplify_same_type),
+    simplify_rule("flip-nothing", &[Op::FLIP], |v| {
+        FlipAttrs::of(&v.src.attrs(v.node)).axes.is_empty().then_some(v.args[0])
+    }),
+    simplify_rule("concat-one", &[Op::CONCAT], |v| (v.args.len() == 1).then_some(v.args[0])),
+    simplify_rule("stop-gradient", &[Op::STOP_GRADIENT], |v| Some(v.args[0])),
+    simplify_rule("matmul-transpose", &[Op::MATMUL], simplify_transposed_product),
 ];
 
 /// Dimensions of the node's result.
-fn target(v: &Visit<'_, '_>) -> crate::arena::intern::Dims {
+fn simplified_dims(v: &RebuildVisit<'_, '_>) -> crate::arena::intern::Dims {
     v.src.dims(v.src.out(v.node))
 }
 
 /// The value that `x` is filled with, if it is a `full`.
-fn full(x: Var<'_>) -> Option<f64> {
+fn simplify_fill(x: Var<'_>) -> Option<f64> {
     x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::FULL, attrs, .. } => Some(FullAttrs::of(&attrs).value),
         _ => None,
@@ -85,38 +97,38 @@ fn full(x: Var<'_>) -> Option<f64> {
 }
 
 /// True if `x` is filled with the bits of `value`.
-fn is_bits(x: Var<'_>, value: f64) -> bool {
-    full(x).is_some_and(|f| f.to_bits() == value.to_bits())
+fn simplify_fill_is(x: Var<'_>, value: f64) -> bool {
+    simplify_fill(x).is_some_and(|f| f.to_bits() == value.to_bits())
 }
 
 /// The other operand, if one operand is filled with `value`.
-fn either<'g>(v: &Visit<'_, 'g>, value: f64) -> Option<Var<'g>> {
+fn simplify_other_operand<'g>(v: &RebuildVisit<'_, 'g>, value: f64) -> Option<Var<'g>> {
     let [a, b] = [v.args[0], v.args[1]];
-    if full(b) == Some(value) {
+    if simplify_fill(b) == Some(value) {
         return Some(a);
     }
-    (full(a) == Some(value)).then_some(b)
+    (simplify_fill(a) == Some(value)).then_some(b)
 }
 
 /// `x + −0` is `x` for every float, −0 included.
-fn add_minus_zero<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
+fn simplify_add_minus_zero<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let [a, b] = [v.args[0], v.args[1]];
     if !a.dtype().is_float() {
         return None;
     }
-    if is_bits(b, -0.0) {
+    if simplify_fill_is(b, -0.0) {
         return Some(a);
     }
-    is_bits(a, -0.0).then_some(b)
+    simplify_fill_is(a, -0.0).then_some(b)
 }
 
 /// The operand of the operand, if that is an `op`.
-fn inner<'g>(v: &Visit<'_, 'g>, op: Op) -> Option<Var<'g>> {
-    operand(v.args[0], op)
+fn simplify_inner<'g>(v: &RebuildVisit<'_, 'g>, op: Op) -> Option<Var<'g>> {
+    simplify_operand(v.args[0], op)
 }
 
 /// The first operand of `x`, if `x` is an `op`.
-fn operand<'g>(x: Var<'g>, op: Op) -> Option<Var<'g>> {
+fn simplify_operand<'g>(x: Var<'g>, op: Op) -> Option<Var<'g>> {
     let of: Value = x.g.with(|e| match e.def(x.v)? {
         def if def.op == op => def.args.first().copied(),
         _ => None,
@@ -125,13 +137,13 @@ fn operand<'g>(x: Var<'g>, op: Op) -> Option<Var<'g>> {
 }
 
 /// The operand, if it has the type of the result.
-fn same_type<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
+fn simplify_same_type<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let ty = v.src.ty(v.src.out(v.node));
-    (v.args[0].dtype() == ty.dtype && v.args[0].dims() == target(v)).then_some(v.args[0])
+    (v.args[0].dtype() == ty.dtype && v.args[0].dims() == simplified_dims(v)).then_some(v.args[0])
 }
 
 /// The permutation of `x`, if `x` is a transpose.
-fn perm_of(x: Var<'_>) -> Option<Vec<usize>> {
+fn simplify_perm(x: Var<'_>) -> Option<Vec<usize>> {
     x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::TRANSPOSE, attrs, .. } => Some(to_sizes(&TransposeAttrs::of(&attrs).perm)),
         _ => None,
@@ -139,29 +151,29 @@ fn perm_of(x: Var<'_>) -> Option<Vec<usize>> {
 }
 
 /// Two transposes are one.
-fn transpose_transpose<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
-    let first = perm_of(v.args[0])?;
+fn simplify_two_transposes<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+    let first = simplify_perm(v.args[0])?;
     let second = to_sizes(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let both: Vec<usize> = second.iter().map(|&i| first[i]).collect();
-    inner(v, Op::TRANSPOSE).map(|x| x.permute(&both))
+    simplify_inner(v, Op::TRANSPOSE).map(|x| x.permute(&both))
 }
 
 /// A transpose that keeps the order of all axes longer than 1 is a reshape: no element moves.
-fn transpose_moves_nothing<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
+fn simplify_idle_transpose<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let perm = to_sizes(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let d = v.args[0].dims();
     let long: Vec<usize> = perm.into_iter().filter(|&p| d[p] != 1).collect();
-    long.is_sorted().then(|| v.args[0].reshape(target(v)))
+    long.is_sorted().then(|| v.args[0].reshape(simplified_dims(v)))
 }
 
 /// A transpose of the last two axes of an operand becomes a flag of the product.
-fn fold_transposes<'g>(v: &Visit<'_, 'g>) -> Option<Var<'g>> {
+fn simplify_transposed_product<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&v.src.attrs(v.node));
     let mut flags = [ta, tb];
     let mut args = [v.args[0], v.args[1]];
     let mut hit = false;
     for (arg, flag) in args.iter_mut().zip(&mut flags) {
-        if let (Some(perm), Some(x)) = (perm_of(*arg), operand(*arg, Op::TRANSPOSE)) {
+        if let (Some(perm), Some(x)) = (simplify_perm(*arg), simplify_operand(*arg, Op::TRANSPOSE)) {
             let r = perm.len();
             let mut swap: Vec<usize> = (0..r).collect();
             if r >= 2 {

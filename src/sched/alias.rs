@@ -7,8 +7,8 @@
 //! leaf or may work in place on it. A next value that cannot join, or that is made while the step may still stop at a
 //! bad index, is copied into the leaf at the end of the step.
 
-use super::code::{BufKind, Code, OUT_OF_PLACE, Operand, Update};
 use super::faults;
+use super::instructions::{BufKind, Instructions, OUT_OF_PLACE, Operand, Update};
 use crate::arena::Node;
 use crate::kernels::abi::Split;
 
@@ -17,13 +17,13 @@ use crate::kernels::abi::Split;
 pub struct Alias {
     /// The root of each buffer's class; a root has itself.
     pub class: Vec<u32>,
-    /// For each read, by position in [`Code::reads`]: the write of its instruction that shares its bytes, or
+    /// For each read, by position in [`Instructions::reads`]: the write of its instruction that shares its bytes, or
     /// [`OUT_OF_PLACE`].
     pub inplace: Vec<u8>,
 }
 
 /// First and last uses of each buffer, as positions in the order; [`NEVER`] for none.
-struct Uses {
+struct AliasUses {
     first_write: Vec<u32>,
     last_read: Vec<u32>,
     /// Last read or write; 0 for none.
@@ -32,10 +32,10 @@ struct Uses {
 
 const NEVER: u32 = u32::MAX;
 
-impl Uses {
-    fn new(code: &Code, seq: &[u32]) -> Uses {
+impl AliasUses {
+    fn new(code: &Instructions, seq: &[u32]) -> AliasUses {
         let n = code.bytes.len();
-        let mut u = Uses { first_write: vec![NEVER; n], last_read: vec![NEVER; n], last: vec![0; n] };
+        let mut u = AliasUses { first_write: vec![NEVER; n], last_read: vec![NEVER; n], last: vec![0; n] };
         for (at, &i) in seq.iter().enumerate() {
             for o in code.reads_of(i as usize) {
                 u.last_read[o.buf as usize] = at as u32;
@@ -52,17 +52,17 @@ impl Uses {
 }
 
 /// Decides which buffers share bytes, and appends copies to `code` for next values that cannot be made in their leaves.
-pub fn alias(code: &mut Code) -> Alias {
-    settle(code, decide)
+pub fn alias(code: &mut Instructions) -> Alias {
+    settle_aliases(code, decide_aliases)
 }
 
 /// As [`alias`], for leaves only: next values are made in their leaf's bytes or copied there, and no result takes over
 /// an operand.
-pub fn leaves(code: &mut Code) -> Alias {
-    settle(code, |code, seq| decide_leaves(code, seq, &Uses::new(code, seq)))
+pub fn alias_leaves(code: &mut Instructions) -> Alias {
+    settle_aliases(code, |code, seq| decide_leaf_aliases(code, seq, &AliasUses::new(code, seq)))
 }
 
-fn settle(code: &mut Code, decide: fn(&Code, &[u32]) -> (Alias, Vec<Update>)) -> Alias {
+fn settle_aliases(code: &mut Instructions, decide: fn(&Instructions, &[u32]) -> (Alias, Vec<Update>)) -> Alias {
     let program: Vec<u32> = (0..code.len() as u32).collect();
     let (mut a, copies) = decide(code, &program);
     copies.iter().for_each(|u| code.copy(u.from, u.leaf, Node::NONE));
@@ -71,9 +71,9 @@ fn settle(code: &mut Code, decide: fn(&Code, &[u32]) -> (Alias, Vec<Update>)) ->
 }
 
 /// The sharing if the instructions run in the order `seq`, and the updates that need copies behind the last one.
-pub fn decide(code: &Code, seq: &[u32]) -> (Alias, Vec<Update>) {
-    let mut uses = Uses::new(code, seq);
-    let (mut a, copies) = decide_leaves(code, seq, &uses);
+pub fn decide_aliases(code: &Instructions, seq: &[u32]) -> (Alias, Vec<Update>) {
+    let mut uses = AliasUses::new(code, seq);
+    let (mut a, copies) = decide_leaf_aliases(code, seq, &uses);
     // The copies read as well.
     for (k, u) in copies.iter().enumerate() {
         let at = (seq.len() + k) as u32;
@@ -91,12 +91,12 @@ pub fn decide(code: &Code, seq: &[u32]) -> (Alias, Vec<Update>) {
     (a, copies)
 }
 
-/// The part of [`decide`] that concerns leaves.
-fn decide_leaves(code: &Code, seq: &[u32], uses: &Uses) -> (Alias, Vec<Update>) {
+/// The part of [`decide_aliases`] that concerns leaves.
+fn decide_leaf_aliases(code: &Instructions, seq: &[u32], uses: &AliasUses) -> (Alias, Vec<Update>) {
     let class = (0..code.bytes.len() as u32).collect();
     let mut a = Alias { class, inplace: vec![OUT_OF_PLACE; code.reads.len()] };
     a.explicit(code);
-    let settled = faults::settled(code, seq);
+    let settled = faults::first_fault_free(code, seq);
     let copies = code.updates.iter().filter(|u| {
         // No instruction writes a leaf while the step may still stop.
         let made = uses.first_write[u.from.buf as usize];
@@ -108,7 +108,7 @@ fn decide_leaves(code: &Code, seq: &[u32], uses: &Uses) -> (Alias, Vec<Update>) 
 
 impl Alias {
     /// Pairs whose read and write are one buffer: the call changes what an earlier call of its node wrote.
-    fn explicit(&mut self, code: &Code) {
+    fn explicit(&mut self, code: &Instructions) {
         for i in 0..code.len() {
             for &(r, w) in code.pairs_of(i) {
                 let (read, write) = (&code.reads_of(i)[usize::from(r)], &code.writes_of(i)[usize::from(w)]);
@@ -121,7 +121,7 @@ impl Alias {
 
     /// Puts the next value `from` of `leaf` into the leaf's class if all other readers of the old value come before it
     /// is made. True if it did.
-    fn reuse_leaf(&mut self, code: &Code, uses: &Uses, seq: &[u32], leaf: u32, from: Operand) -> bool {
+    fn reuse_leaf(&mut self, code: &Instructions, uses: &AliasUses, seq: &[u32], leaf: u32, from: Operand) -> bool {
         let (l, b) = (leaf as usize, from.buf as usize);
         let free = code.kind[b] == BufKind::Activation && self.class[b] == from.buf;
         if !free || !code.is_whole(&from) || code.bytes[l] != code.bytes[b] || uses.first_write[b] == NEVER {
@@ -154,7 +154,7 @@ impl Alias {
 
     /// Puts write `w` of instruction `i`, which runs at position `at`, into the class of read `r` if that read is the
     /// last use of the class.
-    fn reuse_operand(&mut self, code: &Code, uses: &mut Uses, i: usize, at: u32, r: usize, w: usize) {
+    fn reuse_operand(&mut self, code: &Instructions, uses: &mut AliasUses, i: usize, at: u32, r: usize, w: usize) {
         let (read, write) = (code.reads_of(i)[r], code.writes_of(i)[w]);
         let (old, new) = (self.class[read.buf as usize], write.buf as usize);
         let kind = |b: u32| code.kind[b as usize];
@@ -174,7 +174,7 @@ impl Alias {
     }
 
     /// Number of reads of instruction `i` in the class of `root`.
-    fn readers(&self, code: &Code, i: usize, root: u32) -> usize {
+    fn readers(&self, code: &Instructions, i: usize, root: u32) -> usize {
         code.reads_of(i).iter().filter(|o| self.class[o.buf as usize] == root).count()
     }
 }

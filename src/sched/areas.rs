@@ -6,9 +6,10 @@
 //! arena and has the plan proved again, with the bytes of the other graphs as [`foreign`](Plan::foreign) bytes.
 
 use super::alias::Alias;
-use super::check::{Plan, check};
-use super::code::{BufKind, Code};
-use super::live::Intervals;
+use super::buf_kind::BufKind;
+use super::checker::{Plan, check_plan};
+use super::instructions::Instructions;
+use super::intervals::Intervals;
 use super::pack::lines;
 use super::planner::Scheduled;
 use super::wider;
@@ -57,7 +58,7 @@ impl Areas {
     /// behind each output always does.
     pub fn new(s: &Scheduled, red_zones: bool) -> Result<Areas> {
         let code = &s.plan.code;
-        let area = divide(code, &s.alias);
+        let area = buffer_areas(code, &s.alias);
         let mut rest: Intervals = s.live.clone();
         let (mut at, mut own) = (vec![0; area.len()], 0);
         for b in (0..area.len()).filter(|&b| area[b] != Area::Workspace) {
@@ -67,7 +68,7 @@ impl Areas {
                 own += lines + u64::from(!code.kind[b].is_pinned() && lines > 0);
             }
         }
-        let packed = if red_zones { lines::pack(&wider(&rest)) } else { lines::pack(&rest) }?;
+        let packed = if red_zones { lines::pack_lines(&wider(&rest)) } else { lines::pack_lines(&rest) }?;
         for b in (0..area.len()).filter(|&b| area[b] == Area::Workspace) {
             at[b] = packed.at[b];
         }
@@ -102,7 +103,7 @@ impl Areas {
         };
         let offset = (0..plan.code.bytes.len()).map(offset).collect();
         let foreign = self.foreign(&live, frame);
-        let plan = check(Plan { offset, bytes, foreign, ..plan.into_plan() })?;
+        let plan = check_plan(Plan { offset, bytes, foreign, ..plan.into_plan() })?;
         phases.push(("areas", start.elapsed()));
         Ok(Scheduled { plan, live, alias, slices, bound, order_bound, order, phases })
     }
@@ -125,7 +126,7 @@ impl Areas {
 }
 
 /// The area of each root.
-fn divide(code: &Code, alias: &Alias) -> Vec<Area> {
+fn buffer_areas(code: &Instructions, alias: &Alias) -> Vec<Area> {
     let of = |kind: &BufKind| match kind {
         BufKind::Param | BufKind::State => Area::Leaves,
         BufKind::Input | BufKind::Constant => Area::Own,

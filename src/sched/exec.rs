@@ -3,13 +3,13 @@
 //! A step allocates nothing, takes no lock and makes no system call. An [`Exec`] is made only from a [`Checked`] plan
 //! and from tapes that [`race_free`] proved; the one unsafe block that makes kernel arguments rests on both.
 
-use super::check::Checked;
-use super::faults::Commits;
-use super::link::{Linked, LoopCall, Segment, link, red_zones};
+use super::checker::Checked;
+use super::faults::FaultCommits;
+use super::link::{Linked, LoopCall, Segment, link, link_red_zones};
 use super::observer::StepObserver;
 use super::races::race_free;
 use super::tape::Tapes;
-use super::trace::{Traced, Track};
+use super::track::{Track, TrackObserver};
 use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
@@ -71,18 +71,18 @@ pub struct ThreadState {
 }
 
 /// The walk of one thread along its tape.
-struct Walk<'a, W> {
+struct ExecWalk<'a, W> {
     exec: &'a Exec,
     thread: usize,
     state: &'a ThreadState,
     observer: &'a mut W,
 }
 
-fn cut<T>(items: &[T], r: (u32, u32)) -> &[T] {
+fn exec_slice<T>(items: &[T], r: (u32, u32)) -> &[T] {
     &items[r.0 as usize..r.1 as usize]
 }
 
-impl<W: StepObserver> Walk<'_, W> {
+impl<W: StepObserver> ExecWalk<'_, W> {
     /// Runs the thread's tape of `segment`, whose first instruction has timestamp `clock`. False if the step stopped.
     ///
     /// # Safety
@@ -110,8 +110,8 @@ impl<W: StepObserver> Walk<'_, W> {
                 }
             } else {
                 self.state.at.store(time, Ordering::Relaxed);
-                let (reads, writes) = (cut(&segment.slots, c.reads), cut(&segment.slots, c.writes));
-                let (params, units, fault) = (cut(&segment.params, c.params), e.from..e.to, &self.state.fault);
+                let (reads, writes) = (exec_slice(&segment.slots, c.reads), exec_slice(&segment.slots, c.writes));
+                let (params, units, fault) = (exec_slice(&segment.params, c.params), e.from..e.to, &self.state.fault);
                 // SAFETY: the checker proved that this instruction's operands lie in the arena and that writes overlap
                 // no reads; tapes give threads disjoint units, and barriers keep other instructions' accesses apart.
                 // In a loop's body that holds of the body's own space, which linking maps to bytes that are distinct
@@ -156,7 +156,7 @@ impl Exec {
         let threads = tapes.threads();
         let linked =
             link(plan, tapes).map_err(|e| Error::new(Kind::Plan, format!("the plan cannot be linked: {e}")))?;
-        let first = Commits::new(plan).writes.iter().position(|w| *w);
+        let first = FaultCommits::new(plan).writes.iter().position(|w| *w);
         let first_commit = first.map_or(usize::MAX, |i| linked.segments[0].calls[i].time);
         Ok(Exec { linked, threads, bytes: plan.bytes, first_commit })
     }
@@ -164,7 +164,7 @@ impl Exec {
     /// Lets poisoned steps check the red zones behind the buffers that the graph's instructions write. `plan` must be
     /// the plan that this was made from, scheduled by [`super::schedule_with_red_zones`].
     pub fn with_red_zones(mut self, plan: &Checked) -> Exec {
-        self.linked.segments[0].red_zones = red_zones(plan);
+        self.linked.segments[0].red_zones = link_red_zones(plan);
         self
     }
 
@@ -199,7 +199,7 @@ impl Exec {
     #[allow(unsafe_code)]
     pub(super) unsafe fn run<W: StepObserver>(&self, thread: usize, state: &ThreadState, observer: &mut W) -> bool {
         let moves = LoopOffsets { strides: &self.linked.strides, ..LoopOffsets::NONE };
-        let mut walk = Walk { exec: self, thread, state, observer };
+        let mut walk = ExecWalk { exec: self, thread, state, observer };
         // SAFETY: as for this function.
         unsafe { walk.segment(&self.linked.segments[0], &moves, 0) }
     }
@@ -213,24 +213,24 @@ impl Exec {
         let step = || unsafe {
             self.run(0, state, &mut single);
         };
-        catch_stop(state, step).map_err(|at| self.located(at))
+        catch_exec_stop(state, step).map_err(|at| self.located(at))
     }
 
     /// As [`Exec::step`]; records the step in `track`.
     pub fn step_traced(&self, arena: &mut TensorArena, state: &ThreadState, track: &mut Track) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.threads() == 1);
-        let mut traced = Traced::new(SingleThread(ArenaPtr::new(arena.bytes_mut())), track);
+        let mut traced = TrackObserver::new(SingleThread(ArenaPtr::new(arena.bytes_mut())), track);
         // SAFETY: as in `step`.
         #[allow(unsafe_code)]
         let step = || unsafe {
             self.run(0, state, &mut traced);
         };
-        catch_stop(state, step).map_err(|at| self.located(at))
+        catch_exec_stop(state, step).map_err(|at| self.located(at))
     }
 
     /// Number of events that a recorded step of `thread` has.
-    pub fn events(&self, thread: usize) -> usize {
-        self.linked.events(thread)
+    pub fn track_events(&self, thread: usize) -> usize {
+        self.linked.track_events(thread)
     }
 
     /// As [`Exec::step`], with dead bytes filled with 0xff (NaN for floats): all unused bytes before the step and
@@ -243,7 +243,7 @@ impl Exec {
         let step = || unsafe {
             self.run(0, state, &mut Poison(arena));
         };
-        catch_stop(state, step).map_err(|at| self.located(at))
+        catch_exec_stop(state, step).map_err(|at| self.located(at))
     }
 }
 
@@ -304,7 +304,7 @@ impl StepObserver for Poison<'_> {
 
 /// Runs `step`. The error says why it stopped: a fault that a kernel reported, or a panic. Its `instr` is a timestamp.
 /// Clears the fault.
-fn catch_stop(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop> {
+fn catch_exec_stop(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop> {
     let ended = catch_unwind(AssertUnwindSafe(step));
     let bad = state.fault.get();
     if ended.is_ok() && bad.is_none() {

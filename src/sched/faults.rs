@@ -2,26 +2,25 @@
 //!
 //! A kernel that follows indices checks them and stops the step at a bad one. Updates are in place, so a step that
 //! stopped after the first update would leave some leaves updated and others not. Hence the invariant that
-//! [`check`](super::check) proves: no instruction that may stop a step comes after one that writes bytes of a param or
-//! a state. An instruction that checks the same indices against the same bound as an earlier one cannot stop the step
-//! any more, so the derivative of a look-up does not delay updates.
+//! [`checker`](super::checker) proves: no instruction that may stop a step comes after one that writes bytes of a param
+//! or a state. An instruction that checks the same indices against the same bound as an earlier one cannot stop the
+//! step any more, so the derivative of a look-up does not delay updates.
 //!
 //! In the body of a loop the rule does not apply. There, an instruction that may stop makes the loop's instruction one
 //! that may stop.
 
-use super::check::Plan;
-use super::code::{BufKind, Code};
-use super::loops::{Extern, Loop, Outer};
+use super::checker::Plan;
+use super::instructions::{BufKind, Instructions};
 use crate::nodes::ir::call::Looks;
 use hashbrown::HashSet;
 use std::ops::Range;
 
-/// [`Check::buf`] of indices inside a loop's body, which no other check can be compared with.
+/// [`FaultCheck::buf`] of indices inside a loop's body, which no other check can be compared with.
 pub const UNSEEN: u32 = u32::MAX;
 
 /// Indices that an instruction checks: `bytes` bytes of buffer `buf` from byte `off` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Check {
+pub struct FaultCheck {
     /// The buffer, or [`UNSEEN`].
     pub buf: u32,
     /// Byte offset in the buffer.
@@ -42,7 +41,7 @@ struct CheckKey {
     or: Option<i64>,
 }
 
-impl Check {
+impl FaultCheck {
     /// The key; `None` for a check that may fail whatever passed before.
     fn key(&self) -> Option<CheckKey> {
         let below = self.looks.below.filter(|_| self.buf != UNSEEN)?;
@@ -52,12 +51,12 @@ impl Check {
 
 /// The checks that earlier instructions made.
 #[derive(Default)]
-struct Made(HashSet<CheckKey>);
+struct FaultHistory(HashSet<CheckKey>);
 
-impl Made {
+impl FaultHistory {
     /// `None` if instruction `i` cannot stop the step; else true if it can only before it writes anything. Adds its
     /// checks.
-    fn stops(&mut self, code: &Code, i: usize) -> Option<bool> {
+    fn stops(&mut self, code: &Instructions, i: usize) -> Option<bool> {
         let mut stops = None;
         for c in code.checks_of(i) {
             if c.key().is_none_or(|key| self.0.insert(key)) {
@@ -69,11 +68,11 @@ impl Made {
 }
 
 /// The first position of `seq` from which on leaves may be written, if the instructions run in that order.
-pub fn settled(code: &Code, seq: &[u32]) -> u32 {
+pub fn first_fault_free(code: &Instructions, seq: &[u32]) -> u32 {
     if code.iterated || code.checks.is_empty() {
         return 0;
     }
-    let (mut made, mut settled) = (Made::default(), 0);
+    let (mut made, mut settled) = (FaultHistory::default(), 0);
     for (at, &i) in seq.iter().enumerate() {
         if let Some(early) = made.stops(code, i as usize) {
             settled = at as u32 + u32::from(!early);
@@ -83,8 +82,8 @@ pub fn settled(code: &Code, seq: &[u32]) -> u32 {
 }
 
 /// For each group, true if it may stop a step when groups run in program order.
-pub fn stopping(code: &Code) -> Vec<bool> {
-    let mut made = Made::default();
+pub fn faulting_groups(code: &Instructions) -> Vec<bool> {
+    let mut made = FaultHistory::default();
     let mut stops = |i: usize| !code.iterated && made.stops(code, i).is_some();
     // `count` rather than `any`: the checks of every instruction must be added.
     (0..code.groups()).map(|g| code.group(g).filter(|&i| stops(i)).count() > 0).collect()
@@ -93,23 +92,23 @@ pub fn stopping(code: &Code) -> Vec<bool> {
 /// Which instructions of a plan may stop a step, and which write leaves. Tapes set barriers so that no thread writes a
 /// leaf while another may still stop the step.
 #[derive(Clone, Debug, Default)]
-pub struct Commits {
+pub struct FaultCommits {
     /// True for instructions that may stop the step.
     pub stops: Vec<bool>,
     /// True for instructions that write bytes of params or states.
     pub writes: Vec<bool>,
 }
 
-impl Commits {
+impl FaultCommits {
     /// The flags of `plan`'s instructions.
-    pub fn new(plan: &Plan) -> Commits {
+    pub fn new(plan: &Plan) -> FaultCommits {
         let code = &plan.code;
         if code.iterated {
-            return Commits { stops: vec![false; code.len()], writes: vec![false; code.len()] };
+            return FaultCommits { stops: vec![false; code.len()], writes: vec![false; code.len()] };
         }
-        let (mut made, leaves) = (Made::default(), Leaves::new(plan));
-        let writes = |i: usize| code.writes_of(i).iter().any(|o| leaves.overlap(&plan.range(o)));
-        Commits {
+        let (mut made, leaves) = (FaultHistory::default(), FaultLeaves::new(plan));
+        let writes = |i: usize| code.writes_of(i).iter().any(|o| leaves.overlap(&plan.arena_range(o)));
+        FaultCommits {
             stops: (0..code.len()).map(|i| made.stops(code, i).is_some()).collect(),
             writes: (0..code.len()).map(writes).collect(),
         }
@@ -117,52 +116,23 @@ impl Commits {
 }
 
 /// The bytes of params and states, as ranges in the arena by rising start.
-pub struct Leaves(Vec<Range<usize>>);
+pub struct FaultLeaves(Vec<Range<usize>>);
 
-impl Leaves {
+impl FaultLeaves {
     /// Of `plan`, whose params and states must not overlap.
-    pub fn new(plan: &Plan) -> Leaves {
+    pub fn new(plan: &Plan) -> FaultLeaves {
         let code = &plan.code;
         let kept = |b: &usize| matches!(code.kind[*b], BufKind::Param | BufKind::State) && code.bytes[*b] > 0;
         let extent = |b: usize| plan.offset[b]..plan.offset[b].saturating_add(code.bytes[b]);
         let mut all: Vec<Range<usize>> =
             (0..code.bytes.len().min(plan.offset.len())).filter(kept).map(extent).collect();
         all.sort_by_key(|r| r.start);
-        Leaves(all)
+        FaultLeaves(all)
     }
 
     /// True if `r` overlaps any of them.
     pub fn overlap(&self, r: &Range<usize>) -> bool {
         let before = self.0.partition_point(|l| l.start < r.end);
         !r.is_empty() && before.checked_sub(1).is_some_and(|k| self.0[k].end > r.start)
-    }
-}
-
-impl Loop {
-    /// The checks of an instruction that runs this loop on `reads`: those of the body over all iterations. A check of a
-    /// whole slice becomes a check of the whole operand.
-    pub fn checks(&self, reads: &[super::code::Operand]) -> Vec<Check> {
-        let code = &self.plan.code;
-        let outer = |e: &Extern| match e.outer {
-            Outer::Read(k) => reads.get(k).map(|o| (o, e.sliced)),
-            Outer::Write(_) => None,
-        };
-        let mut seen = HashSet::new();
-        let mut all = Vec::new();
-        for c in &code.checks {
-            let operand = self.externs.iter().find(|e| e.buf == c.buf).and_then(outer);
-            let looks = Looks { early: false, ..c.looks };
-            let check = match operand {
-                Some((o, false)) => Check { buf: o.buf, off: o.off + c.off, bytes: c.bytes, looks },
-                Some((o, true)) if c.bytes == code.bytes[c.buf as usize] => {
-                    Check { buf: o.buf, off: o.off, bytes: o.bytes(), looks }
-                }
-                _ => Check { buf: UNSEEN, off: 0, bytes: 0, looks },
-            };
-            if seen.insert(check) {
-                all.push(check);
-            }
-        }
-        all
     }
 }

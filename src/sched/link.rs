@@ -8,9 +8,9 @@
 //! proved this: the loop's operands are disjoint in this sense, and externs fit them. For [`Exec`](super::exec::Exec)
 //! alone.
 
-use super::check::Checked;
-use super::code::{OUT_OF_PLACE, Operand};
-use super::loops::{Loop, Outer, timestamps};
+use super::checker::Checked;
+use super::instructions::{OUT_OF_PLACE, Operand};
+use super::planned_loop::{Outer, PlannedLoop, loop_timestamps};
 use super::tape::Tapes;
 use crate::arena::Node;
 use crate::arena::tensor::LINE;
@@ -38,7 +38,7 @@ pub(super) struct Segment {
     pub params: Vec<u64>,
     pub tapes: Tapes,
     /// Bytes to poison while it runs.
-    pub deaths: Deaths,
+    pub deaths: LinkedDeaths,
     /// Bytes that instruction `i` must not change: `red_zones[i]`. Empty unless red zones are checked.
     pub red_zones: Vec<Vec<Range<usize>>>,
     /// Number of its first instruction, counted over all segments.
@@ -71,7 +71,7 @@ pub(super) struct Linked {
 
 /// Bytes to poison: they hold no value that is still needed.
 #[derive(Default)]
-pub(super) struct Deaths {
+pub(super) struct LinkedDeaths {
     /// Before the segment runs.
     pub before: Vec<Range<usize>>,
     /// Ranges of instruction `i`: `ranges[at[i]..at[i + 1]]`.
@@ -79,7 +79,7 @@ pub(super) struct Deaths {
     ranges: Vec<Range<usize>>,
 }
 
-impl Deaths {
+impl LinkedDeaths {
     /// Bytes that die after instruction `i`.
     pub fn after(&self, i: usize) -> &[Range<usize>] {
         &self.ranges[self.at[i] as usize..self.at[i + 1] as usize]
@@ -101,7 +101,7 @@ struct MappedExtern {
 }
 
 /// How addresses of one segment map to the arena.
-struct AddressMap {
+struct LinkMap {
     /// By rising address.
     externs: Vec<MappedExtern>,
     /// First byte of the workspace, as an address.
@@ -110,7 +110,7 @@ struct AddressMap {
     at: usize,
 }
 
-impl AddressMap {
+impl LinkMap {
     /// The arena offset of addresses `r`. An error if they are in no extern and not in the workspace.
     fn offset(&self, r: Range<usize>) -> Result<ArenaOffset, String> {
         if r.start >= self.base || r.is_empty() {
@@ -131,8 +131,8 @@ impl AddressMap {
 /// loops are nested deeper than [`DEPTH`].
 pub(super) fn link(plan: &Checked, tapes: Tapes) -> Result<Linked, String> {
     let mut l = Linked { strides: vec![[0; DEPTH]], ..Linked::default() };
-    let map = AddressMap { externs: Vec::new(), base: 0, at: 0 };
-    l.segment(plan, tapes, &map, 0, deaths(plan))?;
+    let map = LinkMap { externs: Vec::new(), base: 0, at: 0 };
+    l.segment(plan, tapes, &map, 0, link_deaths(plan))?;
     Ok(l)
 }
 
@@ -142,9 +142,9 @@ impl Linked {
         &mut self,
         plan: &Checked,
         mut tapes: Tapes,
-        map: &AddressMap,
+        map: &LinkMap,
         depth: usize,
-        deaths: Deaths,
+        deaths: LinkedDeaths,
     ) -> Result<u32, String> {
         let code = &plan.code;
         let inner = std::mem::take(&mut tapes.inner);
@@ -155,7 +155,7 @@ impl Linked {
         let params = code.params.clone();
         self.segments.push(Segment { calls, slots, params, tapes, deaths, red_zones: Vec::new(), first });
         let mut loop_call_of = vec![u32::MAX; code.loops.len()];
-        for (i, inner) in (0..code.len()).filter(|&i| code.loop_of(i).is_some()).zip(by_use(plan, inner)) {
+        for (i, inner) in (0..code.len()).filter(|&i| code.loop_of(i).is_some()).zip(link_inner_tapes(plan, inner)) {
             loop_call_of[code.body[i] as usize] = self.loop_call(plan, i, inner, map, depth)?;
         }
         let mut time = 0;
@@ -176,14 +176,14 @@ impl Linked {
             let call =
                 Call { kernel: code.kernel[i], reads: (start, mid), writes: (mid, end), params, loop_call, time };
             self.segments[index].calls.push(call);
-            time = time.saturating_add(timestamps(code, i));
+            time = time.saturating_add(loop_timestamps(code, i));
         }
         Ok(index as u32)
     }
 
     /// The resolved operand `o` of `plan`.
-    fn slot(&mut self, plan: &Checked, o: &Operand, map: &AddressMap) -> Result<OperandRef, String> {
-        let p = map.offset(plan.range(o))?;
+    fn slot(&mut self, plan: &Checked, o: &Operand, map: &LinkMap) -> Result<OperandRef, String> {
+        let p = map.offset(plan.arena_range(o))?;
         let aligned = std::iter::once(&p.off).chain(&p.strides).all(|at| at.is_multiple_of(o.align()));
         if !aligned {
             return Err(format!("an operand of elements of {} bytes is not aligned in its loop", o.size));
@@ -202,11 +202,11 @@ impl Linked {
         plan: &Checked,
         i: usize,
         tapes: Tapes,
-        map: &AddressMap,
+        map: &LinkMap,
         depth: usize,
     ) -> Result<u32, String> {
         let code = &plan.code;
-        let l: &Loop = code.loop_of(i).ok_or("a loop without a body")?;
+        let l: &PlannedLoop = code.loop_of(i).ok_or("a loop without a body")?;
         if depth == DEPTH {
             return Err(format!("loops stand more than {DEPTH} deep in one another"));
         }
@@ -216,8 +216,8 @@ impl Linked {
                 Outer::Read(k) => &code.reads_of(i)[k],
                 Outer::Write(k) => &code.writes_of(i)[k],
             };
-            let mut to = map.offset(plan.range(o))?;
-            let bytes = l.range(e);
+            let mut to = map.offset(plan.arena_range(o))?;
+            let bytes = l.extern_range(e);
             if e.sliced {
                 to.strides[depth] = bytes.len();
             }
@@ -227,11 +227,11 @@ impl Linked {
         }
         externs.sort_by_key(|e| e.bytes.start);
         let at = match code.writes_of(i).last().filter(|_| l.workspace() > 0) {
-            Some(o) => map.offset(plan.range(o))?.off,
+            Some(o) => map.offset(plan.arena_range(o))?.off,
             None => 0,
         };
-        let inside = AddressMap { externs, base: l.base, at };
-        let mut deaths = deaths(&l.plan);
+        let inside = LinkMap { externs, base: l.base, at };
+        let mut deaths = link_deaths(&l.plan);
         // Dying bytes are in the workspace: externs are pinned, or hold a next value.
         for r in &mut deaths.ranges {
             *r = (r.start + at).saturating_sub(l.base)..(r.end + at).saturating_sub(l.base);
@@ -270,11 +270,29 @@ impl Linked {
             }
         }
     }
+
+    /// Number of events of a recorded step of `thread`.
+    pub fn track_events(&self, thread: usize) -> usize {
+        self.segment_track_events(0, thread)
+    }
+
+    fn segment_track_events(&self, segment: usize, thread: usize) -> usize {
+        let l: &Segment = &self.segments[segment];
+        let of = |instr: u32| match self.loop_calls.get(l.calls[instr as usize].loop_call as usize) {
+            Some(t) => {
+                let each = self.segment_track_events(t.segment as usize, thread).saturating_add(usize::from(t.team));
+                each.saturating_mul(t.length)
+            }
+            None => 1,
+        };
+        let each = l.tapes.thread(thread).iter().map(|e| if e.barrier { 1 } else { of(e.instr) });
+        each.fold(0, usize::saturating_add)
+    }
 }
 
 /// For each instruction of the graph, the red zones of the buffers that it writes: from the end of the buffer to the
 /// end of the next line. Pinned buffers have none, because they are contiguous.
-pub(super) fn red_zones(plan: &Checked) -> Vec<Vec<Range<usize>>> {
+pub(super) fn link_red_zones(plan: &Checked) -> Vec<Vec<Range<usize>>> {
     let code = &plan.code;
     let zone = |o: &Operand| {
         let (at, bytes) = (plan.offset[o.buf as usize], code.bytes[o.buf as usize]);
@@ -287,7 +305,7 @@ pub(super) fn red_zones(plan: &Checked) -> Vec<Vec<Range<usize>>> {
 }
 
 /// The tapes `inner` of the loops of `plan`, in the order of the instructions that run them.
-fn by_use(plan: &Checked, inner: Vec<Tapes>) -> Vec<Tapes> {
+fn link_inner_tapes(plan: &Checked, inner: Vec<Tapes>) -> Vec<Tapes> {
     let mut inner: Vec<Option<Tapes>> = inner.into_iter().map(Some).collect();
     let body = plan.code.body.iter();
     body.filter_map(|&b| inner.get_mut(b as usize).and_then(Option::take)).collect()
@@ -295,7 +313,7 @@ fn by_use(plan: &Checked, inner: Vec<Tapes>) -> Vec<Tapes> {
 
 /// The bytes that die after each instruction, and those without a value before a step. Derived from uses of buffers,
 /// not from the planner's lifetimes. Foreign bytes never die.
-fn deaths(plan: &Checked) -> Deaths {
+fn link_deaths(plan: &Checked) -> LinkedDeaths {
     let code = &plan.code;
     let n = code.bytes.len();
     let whole = |b: usize| plan.offset[b]..plan.offset[b] + code.bytes[b];
@@ -326,7 +344,7 @@ fn deaths(plan: &Checked) -> Deaths {
             at[last[b] as usize].push(whole(b));
         }
     }
-    let mut deaths = Deaths { at: vec![0], ..Deaths::default() };
+    let mut deaths = LinkedDeaths { at: vec![0], ..LinkedDeaths::default() };
     for list in at {
         deaths.ranges.extend(list);
         deaths.at.push(deaths.ranges.len() as u32);

@@ -1,7 +1,7 @@
 //! The callbacks of the executor while a thread walks its tape.
 //!
 //! Plain, poisoned, recorded and multi-threaded steps differ in their observers alone, and the walk is compiled once
-//! for each. Implemented in [`exec`](super::exec), [`team`](super::team) and [`trace`](super::trace).
+//! for each. Implemented in [`exec`](super::exec), [`team`](super::team) and [`track`](super::track).
 
 use super::link::Segment;
 use crate::kernels::abi::ArenaPtr;

@@ -2,9 +2,9 @@
 //! a loop.
 
 use super::alias::Alias;
-use super::check::{Checked, Plan, check};
-use super::code::{BufKind, Code};
-use super::live::Intervals;
+use super::checker::{Checked, Plan, check_plan};
+use super::instructions::{BufKind, Instructions};
+use super::intervals::Intervals;
 use super::lower::{BufferSlice, Lowered};
 use super::order;
 use super::pack::Packing;
@@ -33,14 +33,14 @@ pub struct Scheduled {
 }
 
 /// Measures how long phases take.
-pub(super) struct PhaseTimer {
+pub(super) struct PlannerTimer {
     since: Instant,
     phases: Vec<(&'static str, Duration)>,
 }
 
-impl PhaseTimer {
-    pub(super) fn new() -> PhaseTimer {
-        PhaseTimer { since: Instant::now(), phases: Vec::new() }
+impl PlannerTimer {
+    pub(super) fn new() -> PlannerTimer {
+        PlannerTimer { since: Instant::now(), phases: Vec::new() }
     }
 
     /// Ends phase `name`; the next begins.
@@ -54,13 +54,18 @@ impl PhaseTimer {
 pub(super) type Packer = dyn Fn(&Intervals) -> Result<Packing>;
 
 /// Orders, packs and proves `lowered`. `timer` counts from its creation.
-pub(super) fn plan(lowered: Lowered, threads: usize, pack: &Packer, mut timer: PhaseTimer) -> Result<Scheduled> {
-    let best = order::best(&lowered.code)?;
+pub(super) fn run_planner(
+    lowered: Lowered,
+    threads: usize,
+    pack: &Packer,
+    mut timer: PlannerTimer,
+) -> Result<Scheduled> {
+    let best = order::best_order(&lowered.code)?;
     timer.lap("order");
     let (offset, bytes) = offsets(&best.code, &best.alias, &best.live, pack)?;
     timer.lap("pack");
     let inplace = best.alias.inplace.clone();
-    let plan = check(Plan { code: best.code, offset, inplace, bytes, threads, foreign: Vec::new() })?;
+    let plan = check_plan(Plan { code: best.code, offset, inplace, bytes, threads, foreign: Vec::new() })?;
     timer.lap("check");
     Ok(Scheduled {
         plan,
@@ -79,7 +84,7 @@ pub(super) fn plan(lowered: Lowered, threads: usize, pack: &Packer, mut timer: P
 /// Pinned buffers come first, by kind, so that all params are one run of bytes; `pack` gives the others offsets behind
 /// them. An error if the arena would have more than `u32::MAX` lines.
 pub fn offsets(
-    code: &Code,
+    code: &Instructions,
     alias: &Alias,
     live: &Intervals,
     pack: impl Fn(&Intervals) -> Result<Packing>,

@@ -4,9 +4,9 @@
 //! Independent of how the tapes were made ([`share`](super::share)): it looks at the bytes of each thread. For
 //! [`Exec`](super::exec::Exec), which rests on it.
 
-use super::check::{Checked, Plan};
-use super::code::{OUT_OF_PLACE, Operand};
-use super::faults::Commits;
+use super::checker::{Checked, Plan};
+use super::faults::FaultCommits;
+use super::instructions::{OUT_OF_PLACE, Operand};
 use super::tape::{Entry, Tapes};
 use crate::kernels::abi::Split;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ struct Access {
     /// Number of barriers before it.
     phase: usize,
     bytes: Range<usize>,
-    /// The thread, or a pseudo-thread: see [`accesses`].
+    /// The thread, or a pseudo-thread: see [`race_accesses`].
     thread: usize,
     write: bool,
 }
@@ -52,7 +52,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     }
     let mut together = vec![0; code.len()];
     let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
-    let commits = Commits::new(plan);
+    let commits = FaultCommits::new(plan);
     // Runs that may stop the step, and runs that write leaves.
     let (mut stops, mut writes): (Vec<Run>, Vec<Run>) = (Vec::new(), Vec::new());
     let mut touched: Vec<Access> = Vec::new();
@@ -91,7 +91,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
             runs[i].push((e.from, e.to));
             stops.extend(commits.stops[i].then_some(Run { phase, instr: i, thread: t }));
             writes.extend(commits.writes[i].then_some(Run { phase, instr: i, thread: t }));
-            accesses(plan, e, t, &mut |bytes, thread, write| touched.push(Access { phase, bytes, thread, write }));
+            race_accesses(plan, e, t, &mut |bytes, thread, write| touched.push(Access { phase, bytes, thread, write }));
         }
     }
     for (i, mut r) in runs.into_iter().enumerate() {
@@ -101,13 +101,13 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
             return Err(format!("the units of instruction {i} are not run once each"));
         }
     }
-    conflicts(touched)?;
-    atomic(&stops, &writes)
+    race_conflicts(touched)?;
+    race_of_stops(&stops, &writes)
 }
 
 /// An error if a thread writes leaves while another thread may still stop the step. One instruction may do both: its
 /// units check their indices before they write.
-fn atomic(stops: &[Run], writes: &[Run]) -> Result<(), String> {
+fn race_of_stops(stops: &[Run], writes: &[Run]) -> Result<(), String> {
     let mut of_phase: BTreeMap<usize, Vec<&Run>> = BTreeMap::new();
     stops.iter().for_each(|s| of_phase.entry(s.phase).or_default().push(s));
     for w in writes {
@@ -128,7 +128,7 @@ fn atomic(stops: &[Run], writes: &[Run]) -> Result<(), String> {
 /// A share of a matrix's columns counts as the whole matrix, attributed to a pseudo-thread that represents all threads
 /// sharing it. Their columns are disjoint, as their units are; every other access must keep away from the whole matrix,
 /// even one by the same threads in another instruction.
-fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>, usize, bool)) {
+fn race_accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>, usize, bool)) {
     let (code, i) = (&plan.code, e.instr as usize);
     let byte = |o: &Operand, r: Range<usize>| {
         let base = plan.offset[o.buf as usize] + o.off;
@@ -152,7 +152,7 @@ fn accesses(plan: &Plan, e: &Entry, t: usize, touch: &mut dyn FnMut(Range<usize>
 }
 
 /// An error if two threads touch a byte in one phase and one of them writes it.
-fn conflicts(mut touched: Vec<Access>) -> Result<(), String> {
+fn race_conflicts(mut touched: Vec<Access>) -> Result<(), String> {
     touched.retain(|a| !a.bytes.is_empty());
     touched.sort_by_key(|a| (a.phase, a.bytes.start));
     // For each phase, a sweep over rising starts. For reads (0) and for writes (1) it keeps the two farthest ends of
@@ -188,10 +188,10 @@ mod tests {
     #[test]
     fn threads_conflict_where_one_writes() {
         let a = |phase, bytes, thread, write| Access { phase, bytes, thread, write };
-        assert!(conflicts(vec![a(0, 0..64, 0, false), a(0, 0..64, 1, false)]).is_ok());
-        assert!(conflicts(vec![a(0, 0..64, 0, true), a(0, 32..33, 1, false)]).is_err());
-        assert!(conflicts(vec![a(0, 0..64, 0, false), a(0, 10..20, 0, false), a(0, 32..33, 1, true)]).is_err());
-        assert!(conflicts(vec![a(0, 0..64, 0, true), a(1, 0..64, 1, true), a(1, 64..65, 0, true)]).is_ok());
-        assert!(conflicts(vec![a(0, 0..64, 0, true), a(0, 0..8, 0, false), a(0, 64..70, 1, true)]).is_ok());
+        assert!(race_conflicts(vec![a(0, 0..64, 0, false), a(0, 0..64, 1, false)]).is_ok());
+        assert!(race_conflicts(vec![a(0, 0..64, 0, true), a(0, 32..33, 1, false)]).is_err());
+        assert!(race_conflicts(vec![a(0, 0..64, 0, false), a(0, 10..20, 0, false), a(0, 32..33, 1, true)]).is_err());
+        assert!(race_conflicts(vec![a(0, 0..64, 0, true), a(1, 0..64, 1, true), a(1, 64..65, 0, true)]).is_ok());
+        assert!(race_conflicts(vec![a(0, 0..64, 0, true), a(0, 0..8, 0, false), a(0, 64..70, 1, true)]).is_ok());
     }
 }

@@ -1,15 +1,16 @@
 //! Sharing: how many threads a program gets, and which units of each instruction each thread gets.
 //!
 //! Shares follow from shapes and the number of threads. Results do not depend on them, because a unit gives the same
-//! result on every thread. By [`model`], an instruction that is too small to share runs on thread 0, and a small one on
-//! the first few threads. A barrier is set only where one thread touches bytes that another writes, or where one thread
-//! may stop the step before another writes leaves. [`races`](super::races) proves the tapes by other means.
+//! result on every thread. By [`modelled_time`], an instruction that is too small to share runs on thread 0, and a
+//! small one on the first few threads. A barrier is set only where one thread touches bytes that another writes, or
+//! where one thread may stop the step before another writes leaves. [`races`](super::races) proves the tapes by other
+//! means.
 
-use super::check::{Checked, Plan};
-use super::code::{Code, Operand};
-use super::faults::Commits;
-use super::loops::Loop;
-use super::model;
+use super::checker::{Checked, Plan};
+use super::faults::FaultCommits;
+use super::instructions::{Instructions, Operand};
+use super::modelled_time;
+use super::planned_loop::PlannedLoop;
 use super::tape::{Entry, Tapes};
 use crate::kernels::abi::Split;
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ pub enum Sharing {
 
 impl Sharing {
     /// Threads among which instruction `i` is divided.
-    fn width(self, code: &Code, i: usize, threads: usize) -> usize {
+    fn width(self, code: &Instructions, i: usize, threads: usize) -> usize {
         let time = code.time[i].total;
         let worth = match self {
             Sharing::Never => 1,
@@ -48,23 +49,24 @@ impl Sharing {
 }
 
 /// The units of thread `t` of `threads`: contiguous, and equal in number to within one.
-fn portion(units: usize, threads: usize, t: usize) -> Range<usize> {
+fn share_of_units(units: usize, threads: usize, t: usize) -> Range<usize> {
     let (each, more) = (units / threads, units % threads);
     let start = t * each + t.min(more);
     start..start + each + usize::from(t < more)
 }
 
-/// The tapes with which [`model::step`] is least, over the thread counts of [`LADDER`] and that of `plan`; the fewest
-/// threads win ties. A single tape if no instruction is worth sharing: then no other thread is ever woken.
-pub fn tapes(plan: &Checked) -> Tapes {
-    let mut best = tapes_by(plan, 1, Sharing::Never);
-    let mut least = model::step(plan, &best);
+/// The tapes with which [`modelled_time::modelled_step`] is least, over the thread counts of [`LADDER`] and that of
+/// `plan`; the fewest threads win ties. A single tape if no instruction is worth sharing: then no other thread is ever
+/// woken.
+pub fn shared_tapes(plan: &Checked) -> Tapes {
+    let mut best = share_tapes_by(plan, 1, Sharing::Never);
+    let mut least = modelled_time::modelled_step(plan, &best);
     let all =
         LADDER.into_iter().filter(|&n| n > 1 && n < plan.threads).chain((plan.threads > 1).then_some(plan.threads));
     for threads in all {
         for grain in GRAINS {
-            let tapes = tapes_by(plan, threads, Sharing::Grain(grain));
-            let time = model::step(plan, &tapes);
+            let tapes = share_tapes_by(plan, threads, Sharing::Grain(grain));
+            let time = modelled_time::modelled_step(plan, &tapes);
             if time < least {
                 (best, least) = (tapes, time);
             }
@@ -74,39 +76,40 @@ pub fn tapes(plan: &Checked) -> Tapes {
 }
 
 /// Tapes that divide each instruction of at least `least` picoseconds among all threads.
-pub fn tapes_sharing(plan: &Checked, least: u64) -> Tapes {
+pub fn shared_tapes_above(plan: &Checked, least: u64) -> Tapes {
     let sharing = Sharing::AtLeast(least);
-    let threads = if shares(plan, sharing, plan.threads) { plan.threads } else { 1 };
-    tapes_by(plan, threads, sharing)
+    let threads = if shares_any(plan, sharing, plan.threads) { plan.threads } else { 1 };
+    share_tapes_by(plan, threads, sharing)
 }
 
 /// True if any instruction of `plan`, or of a loop in it, is divided.
-fn shares(plan: &Checked, sharing: Sharing, threads: usize) -> bool {
+fn shares_any(plan: &Checked, sharing: Sharing, threads: usize) -> bool {
     let code = &plan.code;
     (0..code.len()).any(|i| sharing.width(code, i, threads) > 1)
-        || code.loops.iter().any(|l| shares(&l.plan, sharing, threads))
+        || code.loops.iter().any(|l| shares_any(&l.plan, sharing, threads))
 }
 
 /// The tapes of the body of `l`: for all threads if that is shorter, else for one.
-fn inside(l: &Loop, threads: usize, sharing: Sharing) -> Tapes {
-    let single = |sharing| tapes_by(&l.plan, 1, sharing);
-    if threads == 1 || !shares(&l.plan, sharing, threads) {
+fn share_loop(l: &PlannedLoop, threads: usize, sharing: Sharing) -> Tapes {
+    let single = |sharing| share_tapes_by(&l.plan, 1, sharing);
+    if threads == 1 || !shares_any(&l.plan, sharing, threads) {
         return single(sharing);
     }
-    let team = tapes_by(&l.plan, threads, sharing);
+    let team = share_tapes_by(&l.plan, threads, sharing);
     let Sharing::Grain(_) = sharing else { return team };
     let single = single(Sharing::Never);
-    let sooner = model::run(&l.plan, &team).saturating_add(model::barrier(threads)) < model::run(&l.plan, &single);
+    let sooner = modelled_time::modelled_run(&l.plan, &team).saturating_add(modelled_time::modelled_barrier(threads))
+        < modelled_time::modelled_run(&l.plan, &single);
     if sooner { team } else { single }
 }
 
 /// The tapes of `plan` for `threads` threads, at most as many as it was planned for.
-fn tapes_by(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
+fn share_tapes_by(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
     let code = &plan.code;
-    let inner: Vec<Tapes> = code.loops.iter().map(|l| inside(l, threads, sharing)).collect();
+    let inner: Vec<Tapes> = code.loops.iter().map(|l| share_loop(l, threads, sharing)).collect();
     let mut by_thread: Vec<Vec<Entry>> = vec![Vec::new(); threads];
-    let commits = if threads > 1 { Commits::new(plan) } else { Commits::default() };
-    let mut open = Window::default();
+    let commits = if threads > 1 { FaultCommits::new(plan) } else { FaultCommits::default() };
+    let mut open = ShareWindow::default();
     for i in 0..code.len() {
         let (instr, width) = (i as u32, sharing.width(code, i, threads));
         let team = width > 1;
@@ -116,17 +119,17 @@ fn tapes_by(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
                 tape.push(Entry { instr, barrier: true, from: 0, to: 0 });
                 tape.push(Entry { instr, barrier: false, from: 0, to: 1 });
             }
-            open = Window::default();
+            open = ShareWindow::default();
             continue;
         }
         if threads > 1 && !(open.settles(&commits, i, team) && open.admit(plan, i, team)) {
             by_thread.iter_mut().for_each(|tape| tape.push(Entry { instr, barrier: true, from: 0, to: 0 }));
-            open = Window::default();
+            open = ShareWindow::default();
             open.settles(&commits, i, team);
             open.admit(plan, i, team);
         }
         for (t, tape) in by_thread.iter_mut().enumerate() {
-            let r = if t < width { portion(code.units[i], width, t) } else { 0..0 };
+            let r = if t < width { share_of_units(code.units[i], width, t) } else { 0..0 };
             if !r.is_empty() {
                 tape.push(Entry { instr, barrier: false, from: r.start, to: r.end });
             }
@@ -143,9 +146,9 @@ fn tapes_by(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
 
 /// A set of bytes, as disjoint ranges: start to end.
 #[derive(Default)]
-struct Union(BTreeMap<usize, usize>);
+struct ShareBytes(BTreeMap<usize, usize>);
 
-impl Union {
+impl ShareBytes {
     fn add(&mut self, mut r: Range<usize>) {
         if r.is_empty() {
             return;
@@ -166,11 +169,11 @@ impl Union {
 
 /// The bytes touched since the last barrier: by thread 0 alone (`solo`), and by several threads (`team`).
 #[derive(Default)]
-struct Window {
-    solo_reads: Union,
-    solo_writes: Union,
-    team_reads: Union,
-    team_writes: Union,
+struct ShareWindow {
+    solo_reads: ShareBytes,
+    solo_writes: ShareBytes,
+    team_reads: ShareBytes,
+    team_writes: ShareBytes,
     /// Per-thread scratch, by offset: its end and the bytes of one thread. Thread `t` touches part `t` of it in every
     /// instruction.
     scratch: BTreeMap<usize, (usize, usize)>,
@@ -179,9 +182,9 @@ struct Window {
     team_stops: bool,
 }
 
-impl Window {
+impl ShareWindow {
     /// Adds instruction `i`, unless it writes leaves while another thread may still stop the step.
-    fn settles(&mut self, commits: &Commits, i: usize, team: bool) -> bool {
+    fn settles(&mut self, commits: &FaultCommits, i: usize, team: bool) -> bool {
         if commits.writes[i] && (self.team_stops || (team && self.solo_stops)) {
             return false;
         }
@@ -193,7 +196,7 @@ impl Window {
     /// Adds instruction `i`, unless it touches bytes that another thread may be touching.
     fn admit(&mut self, plan: &Plan, i: usize, team: bool) -> bool {
         let code = &plan.code;
-        let range = |o: &Operand| plan.range(o);
+        let range = |o: &Operand| plan.arena_range(o);
         let reads = || code.reads_of(i).iter().map(range);
         let (scratch, writes): (Vec<&Operand>, Vec<&Operand>) =
             code.writes_of(i).iter().partition(|o| matches!(o.split, Split::PerThread(_)));
@@ -241,7 +244,7 @@ mod tests {
         for (units, threads) in [(0, 3), (2, 3), (7, 3), (9, 1)] {
             let mut at = 0;
             for t in 0..threads {
-                let r = portion(units, threads, t);
+                let r = share_of_units(units, threads, t);
                 assert_eq!(r.start, at);
                 at = r.end;
             }
@@ -251,7 +254,7 @@ mod tests {
 
     #[test]
     fn unions_overlap_what_they_hold() {
-        let mut u = Union::default();
+        let mut u = ShareBytes::default();
         u.add(10..20);
         u.add(30..40);
         assert!(u.overlaps(&(19..25)) && !u.overlaps(&(20..30)) && !u.overlaps(&(15..15)));

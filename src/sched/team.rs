@@ -11,7 +11,7 @@
 use super::exec::{Exec, Stop, ThreadState};
 use super::link::Segment;
 use super::observer::StepObserver;
-use super::trace::{Traced, Track};
+use super::track::{Track, TrackObserver};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::ArenaPtr;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// [`Shared::stop`] while no thread has found a fault.
+/// [`TeamShared::stop`] while no thread has found a fault.
 const GO: usize = usize::MAX;
 /// Most spins before a waiting thread yields: one to two hundred microseconds.
 const SPINS: u32 = 4_000;
@@ -37,23 +37,23 @@ const LONG: Duration = Duration::from_micros(20);
 const YIELDS: u32 = 500;
 
 /// What the team shares about one thread.
-struct WorkerState {
+struct TeamWorkerState {
     state: ThreadState,
     panicked: AtomicBool,
     asleep: AtomicBool,
     /// For waits at barriers.
-    at_barrier: Backoff,
+    at_barrier: TeamBackoff,
     /// For waits for the next step.
-    between_steps: Backoff,
+    between_steps: TeamBackoff,
     /// Where a recorded step is written.
     track: Mutex<Option<Track>>,
 }
 
-impl WorkerState {
+impl TeamWorkerState {
     /// The state of a thread that spins at most `spins` times.
-    fn new(spins: u32) -> WorkerState {
-        let backoff = || Backoff(AtomicU32::new(spins));
-        WorkerState {
+    fn new(spins: u32) -> TeamWorkerState {
+        let backoff = || TeamBackoff(AtomicU32::new(spins));
+        TeamWorkerState {
             state: ThreadState::default(),
             panicked: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
@@ -70,7 +70,7 @@ impl WorkerState {
 }
 
 /// What all threads of a team share.
-struct Shared {
+struct TeamShared {
     /// One for each method of the program.
     execs: Vec<Exec>,
     /// The method of the step under way.
@@ -89,7 +89,7 @@ struct Shared {
     quit: AtomicBool,
     /// True if the step under way is recorded.
     traced: AtomicBool,
-    states: Vec<CachePadded<WorkerState>>,
+    states: Vec<CachePadded<TeamWorkerState>>,
     /// Most spins before a yield.
     spins: u32,
 }
@@ -99,9 +99,9 @@ struct Shared {
 /// A long yield means that another thread ran on this core, perhaps one that this thread waits for, so the thread spins
 /// half as often from then on. Waits that end while spinning, and short yields, raise the number again. So two teams on
 /// the same cores alternate, and a single team makes no system calls.
-struct Backoff(AtomicU32);
+struct TeamBackoff(AtomicU32);
 
-impl Backoff {
+impl TeamBackoff {
     /// Calls `look` until it returns a value. `look` gets the number of yields of this wait. `most` limits the spins.
     #[inline]
     fn wait<T>(&self, most: u32, mut look: impl FnMut(u32) -> Option<T>) -> T {
@@ -132,7 +132,7 @@ impl Backoff {
 
 /// One thread's step within a team.
 struct TeamObserver<'a> {
-    shared: &'a Shared,
+    shared: &'a TeamShared,
     arena: ArenaPtr,
     thread: usize,
     /// Threads that run the step.
@@ -164,7 +164,7 @@ impl StepObserver for TeamObserver<'_> {
     fn done(&mut self, _: &Segment, _: usize) {}
 }
 
-impl Shared {
+impl TeamShared {
     /// The method of the step under way. Threads other than the caller's may ask once `epoch` has changed.
     fn exec(&self) -> &Exec {
         &self.execs[self.method.load(Ordering::Relaxed)]
@@ -176,7 +176,7 @@ impl Shared {
         let traced = self.traced.load(Ordering::Relaxed);
         match traced.then(|| self.states[t].swap(None)).flatten() {
             Some(mut track) => {
-                self.walk(t, &mut Traced::new(observer, &mut track));
+                self.walk(t, &mut TrackObserver::new(observer, &mut track));
                 self.states[t].swap(Some(track));
             }
             None => self.walk(t, &mut observer),
@@ -197,7 +197,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::run`]; a panic becomes a stop of the step.
+    /// As [`TeamShared::run`]; a panic becomes a stop of the step.
     fn run_catching(&self, t: usize) {
         let arena = ArenaPtr::from_parts(self.base.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
         if catch_unwind(AssertUnwindSafe(|| self.run(t, arena))).is_err() {
@@ -207,8 +207,8 @@ impl Shared {
         }
     }
 
-    /// Thread `t` waits at a barrier before `time`, until the threads have arrived `all` times at barriers of this step.
-    /// False if the step stopped before it.
+    /// Thread `t` waits at a barrier before `time`, until the threads have arrived at this step's barriers `all` times
+    /// in sum. False if the step stopped before it.
     fn barrier(&self, t: usize, all: usize, time: usize) -> bool {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         self.states[t].at_barrier.wait(self.spins, |_| {
@@ -278,7 +278,7 @@ impl Shared {
 
 /// The threads of one program.
 pub struct Team {
-    shared: Arc<Shared>,
+    shared: Arc<TeamShared>,
     /// The threads other than the caller's.
     workers: Vec<Worker>,
 }
@@ -304,7 +304,7 @@ impl Team {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let spins = if threads <= cores { SPINS } else { 0 };
         let padded = || CachePadded::new(AtomicUsize::new(0));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TeamShared {
             execs,
             method: AtomicUsize::new(0),
             base: AtomicPtr::new(std::ptr::null_mut()),
@@ -315,7 +315,7 @@ impl Team {
             done: padded(),
             quit: AtomicBool::new(false),
             traced: AtomicBool::new(false),
-            states: (0..threads).map(|_| CachePadded::new(WorkerState::new(spins))).collect(),
+            states: (0..threads).map(|_| CachePadded::new(TeamWorkerState::new(spins))).collect(),
             spins,
         });
         let mut team = Team { shared, workers: Vec::new() };
@@ -330,12 +330,12 @@ impl Team {
             team.workers.push(Worker { unparker, handle: Some(spawned) });
         }
         // A backoff of its own: a slow start says nothing about waits in steps.
-        team.wait(&Backoff(AtomicU32::new(spins)));
+        team.wait(&TeamBackoff(AtomicU32::new(spins)));
         Ok(team)
     }
 
     /// Waits until the other threads have finished.
-    fn wait(&self, backoff: &Backoff) {
+    fn wait(&self, backoff: &TeamBackoff) {
         let s = &*self.shared;
         backoff.wait(s.spins, |_| (s.done.load(Ordering::Acquire) >= self.workers.len()).then_some(()));
     }

@@ -5,7 +5,8 @@ use crate::arena::{Value, ids::Id};
 use crate::nodes::ir::leaf::{InputAttrs, ParamAttrs, StateAttrs};
 use crate::nodes::{DType, Graph, Init, Leaf, LeafKind};
 use crate::sched::Scheduled;
-use crate::sched::code::Operand;
+use crate::sched::instructions::Operand;
+use std::ops::Range;
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub enum Role {
 }
 
 impl Role {
-    pub(super) fn name(self) -> &'static str {
+    pub(super) fn binding_name(self) -> &'static str {
         match self {
             Role::Input => "input",
             Role::Param => "param",
@@ -53,6 +54,18 @@ pub struct Binding {
     pub(super) init: Option<Init>,
 }
 
+impl Binding {
+    /// Whether it is a param or a state.
+    pub(super) fn is_persistent(&self) -> bool {
+        matches!(self.role, Role::Param | Role::State)
+    }
+
+    /// The bytes of the arena that it takes.
+    pub(super) fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.bytes
+    }
+}
+
 /// The bindings of a program: leaves in the graph's order, then outputs.
 pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
     let bind = |name: &str, role, v: Value, offset| Binding {
@@ -71,11 +84,13 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
         let at = s.plan.offset[s.slices[v.at()].buf as usize];
         match kind {
             LeafKind::Input => Binding { default: InputAttrs::of(&attrs).default, ..bind(name, Role::Input, v, at) },
-            LeafKind::Param => Binding { init: Some(ParamAttrs::of(&attrs).start()), ..bind(name, Role::Param, v, at) },
+            LeafKind::Param => {
+                Binding { init: Some(ParamAttrs::of(&attrs).leaf_init()), ..bind(name, Role::Param, v, at) }
+            }
             LeafKind::State => {
                 let state = StateAttrs::of(&attrs);
                 let averages = state.averages.map(|param| g.str(param).to_string());
-                Binding { init: Some(state.start()), averages, ..bind(name, Role::State, v, at) }
+                Binding { init: Some(state.leaf_init()), averages, ..bind(name, Role::State, v, at) }
             }
         }
     });
@@ -86,7 +101,7 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
 }
 
 /// Of each binding of a program, whether a step reads it.
-pub(super) fn read(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
+pub(super) fn bindings_read(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
     let code = &s.plan.code;
     let mut read = vec![false; code.bytes.len()];
     code.reads.iter().for_each(|o| read[o.buf as usize] = true);
@@ -96,13 +111,13 @@ pub(super) fn read(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
 
 /// Indices of bindings of one method, sorted by name. No two leaves share a name, and no two outputs do; a leaf and an
 /// output may.
-pub(super) struct Index(Vec<u32>);
+pub(super) struct BindingIndex(Vec<u32>);
 
-impl Index {
+impl BindingIndex {
     /// An index of the bindings at `order`.
-    pub fn new(bindings: &[Binding], mut order: Vec<u32>) -> Index {
+    pub fn new(bindings: &[Binding], mut order: Vec<u32>) -> BindingIndex {
         order.sort_by(|&a, &b| bindings[a as usize].name.cmp(&bindings[b as usize].name));
-        Index(order)
+        BindingIndex(order)
     }
 
     /// The binding called `name` whose role is `wanted`.

@@ -4,7 +4,7 @@
 //! not depend on the budget, so a larger budget never repeats more operations, and a smaller budget never gives a
 //! larger arena.
 
-use super::{Ready, Recomputed, Session};
+use super::{CompiledGraph, Recomputed, Session};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
 use crate::passes::{pipeline, remat};
@@ -24,7 +24,7 @@ impl Session {
     /// one before it. The first repeats nothing; no budget below the last can be met.
     pub fn budgets<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Vec<Budget>> {
         let mut list: Vec<Budget> = Vec::new();
-        each(graph.into(), self, |r| {
+        each_budget(graph.into(), self, |r| {
             let arena_bytes = r.scheduled.plan.bytes;
             if list.last().is_none_or(|b| arena_bytes < b.arena_bytes) {
                 list.push(Budget { arena_bytes, recomputed: r.recomputed });
@@ -36,17 +36,17 @@ impl Session {
 }
 
 /// Makes a program for each choice, cheapest first, until `see` has seen enough.
-fn each(g: Graph<'_>, session: &Session, mut see: impl FnMut(Ready) -> ControlFlow<()>) -> Result<()> {
+fn each_budget(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGraph) -> ControlFlow<()>) -> Result<()> {
     let (first, second) = match session.optimise {
-        true => pipeline::halves(),
-        false => pipeline::minimal_halves(),
+        true => pipeline::pipeline_halves(),
+        false => pipeline::minimal_pipeline_halves(),
     };
-    let simple = pipeline::run(g, &first, false)?.0;
-    let facts = remat::facts(simple.view());
+    let simple = pipeline::run_pipeline(g, &first, false)?.0;
+    let facts = remat::remat_facts(simple.view());
     for choice in remat::choices(simple.view(), &facts) {
         let again = remat::apply(simple.view(), &facts, &choice)?;
-        let graph = pipeline::run(again.view(), &second, false)?.0;
-        let mut ready = Ready::new(graph, session)?;
+        let graph = pipeline::run_pipeline(again.view(), &second, false)?.0;
+        let mut ready = CompiledGraph::new(graph, session)?;
         ready.recomputed = Recomputed { what: choice.name, nodes: choice.nodes, flops: choice.flops };
         if see(ready).is_break() {
             break;
@@ -56,9 +56,14 @@ fn each(g: Graph<'_>, session: &Session, mut see: impl FnMut(Ready) -> ControlFl
 }
 
 /// A program for `g` whose `size` is at most `bytes` bytes.
-pub fn fit(g: Graph<'_>, session: &Session, bytes: usize, size: &dyn Fn(&Ready) -> Result<usize>) -> Result<Ready> {
+pub fn fit_budget(
+    g: Graph<'_>,
+    session: &Session,
+    bytes: usize,
+    size: &dyn Fn(&CompiledGraph) -> Result<usize>,
+) -> Result<CompiledGraph> {
     let (mut found, mut least, mut failed) = (None, usize::MAX, None);
-    each(g, session, |r| match size(&r) {
+    each_budget(g, session, |r| match size(&r) {
         Ok(size) if size <= bytes => {
             found = Some(r);
             ControlFlow::Break(())

@@ -44,10 +44,11 @@ elem! {
 }
 
 /// Refuses bytes for `b` that stand for no value of its type: a bool other than 0 and 1.
-pub(super) fn proven(b: &Binding, bytes: &[u8]) -> Result<()> {
+pub(super) fn proven_elems(b: &Binding, bytes: &[u8]) -> Result<()> {
     match b.dtype.misfit(bytes) {
         Some(at) => {
-            let text = format!("element {at} of {} {:?} is {}; a bool is 0 or 1", b.role.name(), b.name, bytes[at]);
+            let text =
+                format!("element {at} of {} {:?} is {}; a bool is 0 or 1", b.role.binding_name(), b.name, bytes[at]);
             Err(Error::new(Kind::Data, text))
         }
         None => Ok(()),

@@ -2,10 +2,9 @@
 //!
 //! Invariant: a handle names a binding of the program whose id it holds, and its element type is that binding's.
 
-use super::bindings::{Binding, Role};
-use super::elem::{self, Elem};
+use super::elem::Elem;
 use super::program::Program;
-use crate::error::{Error, Kind, Result};
+use crate::error::Error;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
@@ -30,9 +29,16 @@ use std::ops::{Index, IndexMut};
 /// ```
 #[derive(Debug)]
 pub struct Handle<T> {
-    program: u64,
-    binding: u32,
+    pub(super) program: u64,
+    pub(super) binding: u32,
     elem: PhantomData<T>,
+}
+
+impl<T> Handle<T> {
+    /// The handle of binding `binding` of the program with id `program`.
+    pub(super) fn new(program: u64, binding: u32) -> Handle<T> {
+        Handle { program, binding, elem: PhantomData }
+    }
 }
 
 impl<T> Clone for Handle<T> {
@@ -43,110 +49,6 @@ impl<T> Clone for Handle<T> {
 
 impl<T> Copy for Handle<T> {}
 
-impl Program {
-    /// The input called `name` of the first method. Errors: there is none, or its elements are not of type `T`.
-    pub fn input<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(0, Role::Input, name)
-    }
-
-    /// The param called `name`. Errors as for [`Program::input`].
-    pub fn param<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(0, Role::Param, name)
-    }
-
-    /// The state called `name`. Errors as for [`Program::input`].
-    pub fn state<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(0, Role::State, name)
-    }
-
-    /// The output called `name` of the first method. Errors as for [`Program::input`].
-    pub fn output<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(0, Role::Output, name)
-    }
-
-    /// The tensor called `name` of the method at `at`.
-    pub(super) fn handle<T: Elem>(&self, at: usize, role: Role, name: &str) -> Result<Handle<T>> {
-        let i = self.named(at, role.name(), name, |r| r == role)?;
-        self.typed(i)
-    }
-
-    /// The handle of binding `i`.
-    fn typed<T: Elem>(&self, i: usize) -> Result<Handle<T>> {
-        let b = &self.bindings[i];
-        if !T::holds(b.dtype) {
-            let e = format!("{} {:?} is {}{}; it is asked for as {}", b.role.name(), b.name, b.dtype, b.dims, T::NAME);
-            return Err(Error::new(Kind::Data, e));
-        }
-        Ok(Handle { program: self.id, binding: i as u32, elem: PhantomData })
-    }
-
-    fn binding<T>(&self, h: Handle<T>) -> Result<&Binding> {
-        if h.program != self.id {
-            return Err(Error::new(Kind::Data, "a handle of another program"));
-        }
-        Ok(&self.bindings[h.binding as usize])
-    }
-
-    /// The name of a handle's tensor. Errors: the handle is of another program.
-    pub fn name_of<T>(&self, h: Handle<T>) -> Result<&str> {
-        Ok(&self.binding(h)?.name)
-    }
-
-    /// The elements of a tensor, in row-major order; an output's are those of the last step. Errors: the handle is of
-    /// another program.
-    pub fn get<T: Elem>(&self, h: Handle<T>) -> Result<&[T]> {
-        let b = self.binding(h)?;
-        Ok(bytemuck::cast_slice(&self.arena.bytes()[b.range()]))
-    }
-
-    /// The elements of an input, param or state, writable; those of a bool must be 0 or 1. Errors: the handle is an
-    /// output's, or of another program.
-    pub fn get_mut<T: Elem>(&mut self, h: Handle<T>) -> Result<&mut [T]> {
-        let b = self.binding(h)?;
-        if b.role == Role::Output {
-            return Err(Error::new(Kind::Data, format!("output {:?} cannot be written", b.name)));
-        }
-        let range = b.range();
-        self.fresh.put(h.binding as usize);
-        Ok(bytemuck::cast_slice_mut(&mut self.arena.bytes_mut()[range]))
-    }
-
-    /// Writes all elements of an input, param or state. Errors as for [`Program::get_mut`]; `data` has another length;
-    /// an element of a bool is neither 0 nor 1.
-    pub fn write<T: Elem>(&mut self, h: Handle<T>, data: &[T]) -> Result<()> {
-        let b = self.binding(h)?;
-        if data.len() != b.dims.numel() {
-            let e =
-                format!("{} {:?} is {}{}; {} elements are written", b.role.name(), b.name, b.dtype, b.dims, data.len());
-            return Err(Error::new(Kind::Data, e));
-        }
-        elem::proven(b, bytemuck::cast_slice(data))?;
-        self.get_mut(h)?.copy_from_slice(data);
-        Ok(())
-    }
-
-    /// The elements of the tensor called `name`, whatever its role: for set-up and tools, as it looks the name up.
-    /// Errors: there is none, its elements are not of type `T`, or an input, param or state has the same name as an
-    /// output.
-    pub fn values<T: Elem>(&self, name: &str) -> Result<&[T]> {
-        let i = self.named(0, "tensor", name, |_| true)?;
-        let role = self.bindings[i].role;
-        if role != Role::Output && self.named(0, "output", name, |r| r == Role::Output).is_ok() {
-            let (role, a) = (role.name(), if role == Role::Input { "an" } else { "a" });
-            let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
-            return Err(Error::new(Kind::Name, e));
-        }
-        self.get(self.typed(i)?)
-    }
-
-    /// The elements of the input, param or state called `name`, writable: for set-up and tools, as it looks the name
-    /// up. Errors: there is none, or its elements are not of type `T`.
-    pub fn values_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
-        let i = self.named(0, "input, param or state", name, |role| role != Role::Output)?;
-        self.get_mut(self.typed(i)?)
-    }
-}
-
 impl<T: Elem> Index<Handle<T>> for Program {
     type Output = [T];
 
@@ -156,7 +58,7 @@ impl<T: Elem> Index<Handle<T>> for Program {
     /// If the handle is of another program.
     #[track_caller]
     fn index(&self, h: Handle<T>) -> &[T] {
-        self.get(h).unwrap_or_else(|e| wrong(&e))
+        self.get(h).unwrap_or_else(|e| wrong_handle(&e))
     }
 }
 
@@ -167,7 +69,7 @@ impl<T: Elem> IndexMut<Handle<T>> for Program {
     /// If the handle is an output's, or of another program.
     #[track_caller]
     fn index_mut(&mut self, h: Handle<T>) -> &mut [T] {
-        self.get_mut(h).unwrap_or_else(|e| wrong(&e))
+        self.get_mut(h).unwrap_or_else(|e| wrong_handle(&e))
     }
 }
 
@@ -175,6 +77,6 @@ impl<T: Elem> IndexMut<Handle<T>> for Program {
 #[cold]
 #[track_caller]
 #[allow(clippy::panic, reason = "the contract of indexing; `get` and `get_mut` give errors")]
-fn wrong(e: &Error) -> ! {
+fn wrong_handle(e: &Error) -> ! {
     panic!("{e}")
 }

@@ -22,8 +22,8 @@ impl Program {
         match self.methods.iter().position(|m| m.name == name) {
             Some(at) => Ok(Method { program: self.id, at: at as u32 }),
             None => {
-                let near = names::nearest(name, self.methods());
-                let known = names::list(self.methods());
+                let near = names::nearest_name(name, self.methods());
+                let known = names::list_names(self.methods());
                 Err(Error::new(Kind::Name, format!("there is no method {name:?}; the program has {known}{near}")))
             }
         }

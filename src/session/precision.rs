@@ -5,7 +5,7 @@ use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::{Precision, bf16_engine};
 use crate::kernels::simd::isa_choice;
 use crate::nodes::Graph;
-use crate::passes::precision::{Precisions, precisions};
+use crate::passes::product_precision::{Precisions, product_precisions};
 
 impl Session {
     /// Chooses how matrix products of `f32` are computed: `matmul`, `dot_general`, `matmul_bias_act`, `matmul_dact` and
@@ -27,11 +27,11 @@ impl Session {
 }
 
 /// The precision of each node of `g`; empty if all are the default.
-pub fn assign(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
+pub fn session_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
     isa_choice().map_err(|why| Error::new(Kind::Plan, why))?;
     if *choice == Precisions::default() {
         return Ok(Vec::new());
     }
     bf16_engine().map_err(|why| Error::new(Kind::Plan, why))?;
-    Ok(precisions(g, choice)?.into_iter().map(Precision::here).collect())
+    Ok(product_precisions(g, choice)?.into_iter().map(Precision::here).collect())
 }

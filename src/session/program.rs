@@ -1,11 +1,13 @@
 //! Programs: one arena, its named tensors, and steps.
 
-use super::bindings::{self, Binding, Index, Role};
+use super::bindings::{self, Binding, BindingIndex, Role};
+use super::elem::{self, Elem};
 use super::fresh::Fresh;
-use super::init;
-use super::report::PlanReport;
+use super::handle::Handle;
+use super::plan_report::PlanReport;
 use super::runner::Runner;
-use super::trace::Tracer;
+use super::start_values;
+use super::tracer::{Trace, Tracer};
 use crate::arena::tensor::TensorArena;
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
@@ -15,7 +17,6 @@ use crate::nodes::{Graph, GraphBuf, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::Stop;
 use hashbrown::HashMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A compiled program with its memory: one method, or several that share params and states.
@@ -33,27 +34,27 @@ pub struct Program {
 pub(super) struct MethodData {
     pub name: String,
     /// Its inputs and outputs, and all params and states of the program.
-    pub index: Index,
+    pub index: BindingIndex,
     /// Its inputs, params, states and outputs, as indices of bindings, in the graph's order.
     pub named: Vec<u32>,
     /// Of each instruction.
-    origins: Vec<Origin>,
+    origins: Vec<ProgramOrigin>,
     pub report: PlanReport,
     pub tracer: Option<Tracer>,
 }
 
 /// The op and the source line that an instruction comes from, for error messages.
-pub(super) struct Origin {
+pub(super) struct ProgramOrigin {
     op: &'static str,
     location: Location,
 }
 
-impl Origin {
+impl ProgramOrigin {
     /// The origin of an instruction of node `n`. If there is no node, the instruction updates a leaf.
-    pub fn of(g: &Graph<'_>, n: Node) -> Origin {
+    pub fn of(g: &Graph<'_>, n: Node) -> ProgramOrigin {
         match n.is_some() {
-            true => Origin { op: g.def_of(n).name, location: g.location(n) },
-            false => Origin { op: "update", location: Location::Nowhere },
+            true => ProgramOrigin { op: g.def_of(n).name, location: g.location(n) },
+            false => ProgramOrigin { op: "update", location: Location::Nowhere },
         }
     }
 }
@@ -64,7 +65,7 @@ pub(super) struct Part {
     pub graph: GraphBuf,
     pub scheduled: Scheduled,
     /// Of each instruction.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<ProgramOrigin>,
     pub tracer: Option<Tracer>,
     pub report: PlanReport,
 }
@@ -82,14 +83,14 @@ impl Program {
             write_constants(&mut arena, &part.graph.view(), &part.scheduled);
         }
         for (b, x) in table.bindings.iter().filter_map(|b| Some((b, b.default?))) {
-            init::constant(&mut arena.bytes_mut()[b.range()], b.dtype, x);
+            start_values::fill_constant_start(&mut arena.bytes_mut()[b.range()], b.dtype, x);
         }
         let Table { bindings, named, read } = table;
         let kept = (0..bindings.len() as u32).filter(|&i| bindings[i as usize].is_persistent());
         let kept: Vec<u32> = kept.collect();
         let method = |(p, named): (Part, Vec<u32>)| {
             let own = named.iter().copied().filter(|&i| !bindings[i as usize].is_persistent());
-            let index = Index::new(&bindings, kept.iter().copied().chain(own).collect());
+            let index = BindingIndex::new(&bindings, kept.iter().copied().chain(own).collect());
             MethodData { name: p.name, index, named, origins: p.origins, report: p.report, tracer: p.tracer }
         };
         let methods = parts.into_iter().zip(named).map(method).collect();
@@ -115,6 +116,24 @@ impl Program {
             return Err(self.fresh.error(at, &self.bindings));
         }
         self.runner.step(at, &mut self.arena).map_err(|stop| self.stopped(at, stop))
+    }
+
+    /// Runs one step as [`Program::step`] does, with the same results, and tells what each thread did when. The program
+    /// must come from [`Session::compile_traced`](super::Session::compile_traced).
+    pub fn step_traced(&mut self) -> Result<Trace> {
+        if !self.fresh.is_ready(0) {
+            return Err(self.fresh.error(0, &self.bindings));
+        }
+        let Some(t) = &mut self.methods[0].tracer else {
+            return Err(Error::new(
+                Kind::Data,
+                "the program was compiled without a trace; see Session::compile_traced",
+            ));
+        };
+        let done = self.runner.step_traced(0, &mut self.arena, t);
+        let trace = t.trace();
+        done.map_err(|stop| self.stopped(0, stop))?;
+        Ok(trace)
     }
 
     /// Number of threads that run steps of the first method.
@@ -172,9 +191,9 @@ impl Program {
             return Ok(i);
         }
         let own = || method.named.iter().map(|&i| &self.bindings[i as usize]);
-        let known: Vec<String> = own().map(|b| format!("{} {:?}", b.role.name(), b.name)).collect();
-        let known = names::list(known.iter().map(String::as_str));
-        let near = names::nearest(name, own().map(|b| b.name.as_str()));
+        let known: Vec<String> = own().map(|b| format!("{} {:?}", b.role.binding_name(), b.name)).collect();
+        let known = names::list_names(known.iter().map(String::as_str));
+        let near = names::nearest_name(name, own().map(|b| b.name.as_str()));
         let place = match self.methods.len() {
             1 => "the program".to_string(),
             _ => format!("method {:?}", method.name),
@@ -198,12 +217,127 @@ impl Program {
     fn start(&mut self, seed: u64, wanted: impl Fn(bool) -> bool) -> Result<()> {
         for (i, b) in self.bindings.iter().enumerate() {
             if let Some(init) = b.init.filter(|_| wanted(self.fresh.is_set(i))) {
-                init::fill(&mut self.arena.bytes_mut()[b.range()], b.dtype, init, seed, &b.name)
-                    .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.name(), b.name)))?;
+                start_values::fill_start_values(&mut self.arena.bytes_mut()[b.range()], b.dtype, init, seed, &b.name)
+                    .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.binding_name(), b.name)))?;
                 self.fresh.put(i);
             }
         }
         Ok(())
+    }
+
+    /// The input called `name` of the first method. Errors: there is none, or its elements are not of type `T`.
+    pub fn input<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(0, Role::Input, name)
+    }
+
+    /// The param called `name`. Errors as for [`Program::input`].
+    pub fn param<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(0, Role::Param, name)
+    }
+
+    /// The state called `name`. Errors as for [`Program::input`].
+    pub fn state<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(0, Role::State, name)
+    }
+
+    /// The output called `name` of the first method. Errors as for [`Program::input`].
+    pub fn output<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
+        self.handle(0, Role::Output, name)
+    }
+
+    /// The tensor called `name` of the method at `at`.
+    pub(super) fn handle<T: Elem>(&self, at: usize, role: Role, name: &str) -> Result<Handle<T>> {
+        let i = self.named(at, role.binding_name(), name, |r| r == role)?;
+        self.typed(i)
+    }
+
+    /// The handle of binding `i`.
+    fn typed<T: Elem>(&self, i: usize) -> Result<Handle<T>> {
+        let b = &self.bindings[i];
+        if !T::holds(b.dtype) {
+            let e = format!(
+                "{} {:?} is {}{}; it is asked for as {}",
+                b.role.binding_name(),
+                b.name,
+                b.dtype,
+                b.dims,
+                T::NAME
+            );
+            return Err(Error::new(Kind::Data, e));
+        }
+        Ok(Handle::new(self.id, i as u32))
+    }
+
+    fn binding<T>(&self, h: Handle<T>) -> Result<&Binding> {
+        if h.program != self.id {
+            return Err(Error::new(Kind::Data, "a handle of another program"));
+        }
+        Ok(&self.bindings[h.binding as usize])
+    }
+
+    /// The name of a handle's tensor. Errors: the handle is of another program.
+    pub fn name_of<T>(&self, h: Handle<T>) -> Result<&str> {
+        Ok(&self.binding(h)?.name)
+    }
+
+    /// The elements of a tensor, in row-major order; an output's are those of the last step. Errors: the handle is of
+    /// another program.
+    pub fn get<T: Elem>(&self, h: Handle<T>) -> Result<&[T]> {
+        let b = self.binding(h)?;
+        Ok(bytemuck::cast_slice(&self.arena.bytes()[b.range()]))
+    }
+
+    /// The elements of an input, param or state, writable; those of a bool must be 0 or 1. Errors: the handle is an
+    /// output's, or of another program.
+    pub fn get_mut<T: Elem>(&mut self, h: Handle<T>) -> Result<&mut [T]> {
+        let b = self.binding(h)?;
+        if b.role == Role::Output {
+            return Err(Error::new(Kind::Data, format!("output {:?} cannot be written", b.name)));
+        }
+        let range = b.range();
+        self.fresh.put(h.binding as usize);
+        Ok(bytemuck::cast_slice_mut(&mut self.arena.bytes_mut()[range]))
+    }
+
+    /// Writes all elements of an input, param or state. Errors as for [`Program::get_mut`]; `data` has another length;
+    /// an element of a bool is neither 0 nor 1.
+    pub fn write<T: Elem>(&mut self, h: Handle<T>, data: &[T]) -> Result<()> {
+        let b = self.binding(h)?;
+        if data.len() != b.dims.numel() {
+            let e = format!(
+                "{} {:?} is {}{}; {} elements are written",
+                b.role.binding_name(),
+                b.name,
+                b.dtype,
+                b.dims,
+                data.len()
+            );
+            return Err(Error::new(Kind::Data, e));
+        }
+        elem::proven_elems(b, bytemuck::cast_slice(data))?;
+        self.get_mut(h)?.copy_from_slice(data);
+        Ok(())
+    }
+
+    /// The elements of the tensor called `name`, whatever its role: for set-up and tools, as it looks the name up.
+    /// Errors: there is none, its elements are not of type `T`, or an input, param or state has the same name as an
+    /// output.
+    pub fn values<T: Elem>(&self, name: &str) -> Result<&[T]> {
+        let i = self.named(0, "tensor", name, |_| true)?;
+        let role = self.bindings[i].role;
+        if role != Role::Output && self.named(0, "output", name, |r| r == Role::Output).is_ok() {
+            let (role, a) = (role.binding_name(), if role == Role::Input { "an" } else { "a" });
+            let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
+            return Err(Error::new(Kind::Name, e));
+        }
+        self.get(self.typed(i)?)
+    }
+
+    /// The elements of the input, param or state called `name`, writable: for set-up and tools, as it looks the name
+    /// up. Errors: there is none, or its elements are not of type `T`.
+    pub fn values_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
+        let i = self.named(0, "input, param or state", name, |role| role != Role::Output)?;
+        self.get_mut(self.typed(i)?)
     }
 }
 
@@ -233,7 +367,9 @@ impl Table {
         for p in parts {
             let g = p.graph.view();
             let (mut named, mut reads) = (Vec::new(), Vec::new());
-            for (b, read) in bindings::bindings(&g, &p.scheduled).into_iter().zip(bindings::read(&g, &p.scheduled)) {
+            for (b, read) in
+                bindings::bindings(&g, &p.scheduled).into_iter().zip(bindings::bindings_read(&g, &p.scheduled))
+            {
                 let next = table.bindings.len() as u32;
                 let i = match b.is_persistent() {
                     true => *kept.entry(b.name.clone()).or_insert(next),
@@ -252,14 +388,7 @@ impl Table {
     }
 }
 
-impl Binding {
-    /// Whether it is a param or a state.
-    pub(super) fn is_persistent(&self) -> bool {
-        matches!(self.role, Role::Param | Role::State)
-    }
-
-    /// The bytes of the arena that it takes.
-    pub(super) fn range(&self) -> Range<usize> {
-        self.offset..self.offset + self.bytes
-    }
-}
+const _: fn() = || {
+    fn program_is_send<T: Send>() {}
+    program_is_send::<Program>();
+};

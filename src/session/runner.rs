@@ -2,7 +2,7 @@
 //!
 //! Only [`Program`](super::Program) uses it.
 
-use super::trace::Tracer;
+use super::tracer::Tracer;
 use crate::arena::tensor::TensorArena;
 use crate::error::Result;
 use crate::sched::exec::{Exec, Stop, ThreadState};

@@ -4,7 +4,8 @@
 //! both places. Each plan is proved in the arena that all of them share, and proved not to touch what is the others'
 //! own. Only [`Session::compile_all`](super::Session::compile_all) uses this.
 
-use super::{Ready, Session, budget};
+use super::compiled_graph::CompiledGraph;
+use super::{Session, budget};
 use crate::arena::intern::Dims;
 use crate::arena::tensor::LINE;
 use crate::arena::{Value, ids::Id};
@@ -36,10 +37,10 @@ impl Kept {
         let attrs = g.attrs(g.def[v.at()]);
         let (init, averages) = match leaf.kind {
             LeafKind::Input => (None, None),
-            LeafKind::Param => (Some(ParamAttrs::of(&attrs).start()), None),
+            LeafKind::Param => (Some(ParamAttrs::of(&attrs).leaf_init()), None),
             LeafKind::State => {
                 let state = StateAttrs::of(&attrs);
-                (Some(state.start()), state.averages.map(|param| g.str(param).to_string()))
+                (Some(state.leaf_init()), state.averages.map(|param| g.str(param).to_string()))
             }
         };
         Kept { kind: leaf.kind, dtype: g.dtype[v.at()], dims: g.dims(v), init, averages }
@@ -73,7 +74,7 @@ struct Leaves<'a> {
 
 impl<'a> Leaves<'a> {
     /// Matches the leaves of `ready`, and places params, then states.
-    fn new(graphs: &[(&'a str, Graph<'_>)], ready: &[Ready]) -> Result<Leaves<'a>> {
+    fn new(graphs: &[(&'a str, Graph<'_>)], ready: &[CompiledGraph]) -> Result<Leaves<'a>> {
         let mut all = Leaves { known: HashMap::new(), lines: 0 };
         for kind in [LeafKind::Param, LeafKind::State, LeafKind::Input] {
             for (&(method, _), r) in graphs.iter().zip(ready) {
@@ -105,7 +106,7 @@ impl<'a> Leaves<'a> {
     }
 
     /// Buffer and first line of each param and state of `r`.
-    fn of(&self, r: &Ready) -> Vec<(u32, u64)> {
+    fn of(&self, r: &CompiledGraph) -> Vec<(u32, u64)> {
         let g = r.graph.view();
         let buffer = |v: Value| r.scheduled.slices[v.at()].buf;
         let kept = g.leaves().filter(|l| l.kind != LeafKind::Input);
@@ -114,12 +115,12 @@ impl<'a> Leaves<'a> {
 }
 
 /// Readies `graphs` for one arena.
-pub fn together(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<Ready>> {
+pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<CompiledGraph>> {
     let free = Session { budget: None, ..session.clone() };
-    let of = |&(name, g): &(&str, Graph<'_>)| free.ready(g).map_err(|e| e.context(format!("method {name:?}")));
+    let of = |&(name, g): &(&str, Graph<'_>)| free.compile_graph(g).map_err(|e| e.context(format!("method {name:?}")));
     let mut ready = graphs.iter().map(of).collect::<Result<Vec<_>>>()?;
     let leaves = Leaves::new(graphs, &ready)?;
-    let areas = |r: &Ready| Areas::new(&r.scheduled, session.poison);
+    let areas = |r: &CompiledGraph| Areas::new(&r.scheduled, session.poison);
     let mut divided = ready.iter().map(areas).collect::<Result<Vec<_>>>()?;
     if let Some(bytes) = session.budget {
         for i in 0..graphs.len() {
@@ -127,7 +128,7 @@ pub fn together(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<R
             let others = leaves.lines + (0..graphs.len()).map(other).sum::<u64>();
             let size = |a: &Areas| (others + a.own + a.workspace) as usize * LINE;
             if size(&divided[i]) > bytes {
-                ready[i] = budget::fit(graphs[i].1, session, bytes, &|r| Ok(size(&areas(r)?)))
+                ready[i] = budget::fit_budget(graphs[i].1, session, bytes, &|r| Ok(size(&areas(r)?)))
                     .map_err(|e| e.context(format!("method {:?}", graphs[i].0)))?;
                 session.with_red_zones(&mut ready[i])?;
                 divided[i] = areas(&ready[i])?;
@@ -142,7 +143,7 @@ pub fn together(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<R
         let frame = Frame { leaves: &leaves.of(&r), own, workspace, lines };
         let scheduled = a.place(r.scheduled, &frame)?;
         own += a.own;
-        placed.push(Ready { tapes: session.tapes(&scheduled.plan), scheduled, ..r });
+        placed.push(CompiledGraph { tapes: session.tapes(&scheduled.plan), scheduled, ..r });
     }
     let bytes = lines as usize * LINE;
     match session.budget.filter(|&most| bytes > most) {

@@ -17,24 +17,24 @@ use std::path::{Path, PathBuf};
 /// The permissions of an old file are kept. If `path` is a symbolic link, the file that it points to is replaced. A
 /// pipe or a device is written to, without atomicity.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    write(path, bytes).map_err(|e| Error::from(e).context(path.display()))
+    write_atomic_file(path, bytes).map_err(|e| Error::from(e).context(path.display()))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_atomic_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::metadata(path) {
-        Ok(old) if old.is_file() => replace(&fs::canonicalize(path)?, Some(old.permissions()), bytes),
+        Ok(old) if old.is_file() => replace_atomically(&fs::canonicalize(path)?, Some(old.permissions()), bytes),
         Ok(old) if old.is_dir() => Err(ErrorKind::IsADirectory.into()),
         Ok(_) => OpenOptions::new().write(true).open(path)?.write_all(bytes),
-        Err(e) if e.kind() == ErrorKind::NotFound => replace(path, None, bytes),
+        Err(e) if e.kind() == ErrorKind::NotFound => replace_atomically(path, None, bytes),
         Err(e) => Err(e),
     }
 }
 
 /// Replaces the regular file `path`, or creates it.
-fn replace(path: &Path, permissions: Option<Permissions>, bytes: &[u8]) -> io::Result<()> {
-    let temp = temporary(path)?;
-    let mut file = locked(&temp)?;
-    let done = fill(&mut file, permissions, bytes).and_then(|_| fs::rename(&temp, path));
+fn replace_atomically(path: &Path, permissions: Option<Permissions>, bytes: &[u8]) -> io::Result<()> {
+    let temp = atomic_temporary(path)?;
+    let mut file = lock_atomic_temporary(&temp)?;
+    let done = fill_atomic_temporary(&mut file, permissions, bytes).and_then(|_| fs::rename(&temp, path));
     if done.is_err() {
         // The first error is returned. A temporary file that cannot be removed is overwritten by the next write.
         let _ = fs::remove_file(&temp);
@@ -50,7 +50,7 @@ fn replace(path: &Path, permissions: Option<Permissions>, bytes: &[u8]) -> io::R
 }
 
 /// The path of the temporary file for `path`: `.NAME.tmp` in the same folder.
-fn temporary(path: &Path) -> io::Result<PathBuf> {
+fn atomic_temporary(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::Error::new(ErrorKind::InvalidInput, "the path names no file"))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
@@ -59,7 +59,7 @@ fn temporary(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Opens the temporary file, empty and locked. No other process writes to it until it is closed.
-fn locked(temp: &Path) -> io::Result<File> {
+fn lock_atomic_temporary(temp: &Path) -> io::Result<File> {
     loop {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(temp)?;
         match file.lock() {
@@ -94,7 +94,7 @@ fn is_at(_: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// Sets the permissions, writes the bytes and syncs the file.
-fn fill(file: &mut File, permissions: Option<Permissions>, bytes: &[u8]) -> io::Result<()> {
+fn fill_atomic_temporary(file: &mut File, permissions: Option<Permissions>, bytes: &[u8]) -> io::Result<()> {
     // Before the write: bytes that only the owner may read are never readable by others.
     if let Some(p) = permissions.filter(|p| file.metadata().is_ok_and(|now| now.permissions() != *p)) {
         file.set_permissions(p)?;

@@ -18,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 pub use digest::Digest;
 pub use header::HEADER_LIMIT;
-use header::bad;
+use header::bad_checkpoint;
 pub use load::{Load, LoadReport};
 pub use lora::{merge, peft_name};
 use safetensors::tensor::{Dtype, TensorView};
@@ -58,11 +58,11 @@ const DTYPES: [(DType, Dtype); 11] = [
 ];
 
 /// Returns the entry, or an error if an element is no value of its type: a bool other than 0 and 1.
-fn checked<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
+fn checked_entry<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
     match e.dtype.misfit(e.bytes) {
         Some(at) => {
             let text = format!("element {at} of {:?} is {}; a bool is 0 or 1", e.name, e.bytes[at]);
-            Err(bad(text))
+            Err(bad_checkpoint(text))
         }
         None => Ok(e),
     }
@@ -74,20 +74,20 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
     let mut names: Vec<&str> = entries.iter().map(|e| e.name).collect();
     names.sort_unstable();
     if let Some(w) = names.windows(2).find(|w| w[0] == w[1]) {
-        return Err(bad(format!("two tensors are called {:?}", w[0])));
+        return Err(bad_checkpoint(format!("two tensors are called {:?}", w[0])));
     }
     let views = entries.iter().map(|e| {
-        let e = checked(*e)?;
+        let e = checked_entry(*e)?;
         let dtype = DTYPES.iter().find(|d| d.0 == e.dtype).map(|d| d.1);
-        let dtype =
-            dtype.ok_or_else(|| bad(format!("{:?}: safetensors files have no type for {}", e.name, e.dtype)))?;
+        let dtype = dtype
+            .ok_or_else(|| bad_checkpoint(format!("{:?}: safetensors files have no type for {}", e.name, e.dtype)))?;
         let view = TensorView::new(dtype, e.dims.to_vec(), e.bytes);
-        Ok((e.name, view.map_err(|err| bad(format!("{:?}: {err}", e.name)))?))
+        Ok((e.name, view.map_err(|err| bad_checkpoint(format!("{:?}: {err}", e.name)))?))
     });
     let views = views.collect::<Result<Vec<_>>>()?;
     // One key only: a map of several keys has no fixed order, and equal tensors must give equal bytes.
     let meta = [("format".to_string(), "pt".to_string())].into();
-    let mut file = safetensors::serialize(views, Some(meta)).map_err(|e| bad(e.to_string()))?;
+    let mut file = safetensors::serialize(views, Some(meta)).map_err(|e| bad_checkpoint(e.to_string()))?;
     digest::seal(&mut file)?;
     Ok(file)
 }
@@ -126,10 +126,12 @@ impl Loaded {
         let mut file = File::open(path).map_err(io)?;
         let len = file.metadata().map_err(io)?.len();
         if len > limit {
-            return Err(named(bad(format!("{len} bytes, where at most {limit} are expected"))));
+            return Err(named(bad_checkpoint(format!("{len} bytes, where at most {limit} are expected"))));
         }
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(usize::try_from(len).unwrap_or(usize::MAX)).map_err(|e| named(bad(e.to_string())))?;
+        bytes
+            .try_reserve_exact(usize::try_from(len).unwrap_or(usize::MAX))
+            .map_err(|e| named(bad_checkpoint(e.to_string())))?;
         // One byte more than the length: a file that grew meanwhile fails the layout check.
         Read::by_ref(&mut file).take(len.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
         Loaded::parse(bytes).map_err(named)
@@ -138,22 +140,22 @@ impl Loaded {
     /// Parses the bytes of a file. Fails with [`Kind::Data`] if they are no safetensors file, if the header is too long
     /// or repeats a name, if the digest does not fit, or if an element is no value of its type.
     pub fn parse(bytes: Vec<u8>) -> Result<Loaded> {
-        let (header, meta) =
-            safetensors::SafeTensors::read_metadata(&bytes).map_err(|e| bad(format!("not a safetensors file: {e}")))?;
+        let (header, meta) = safetensors::SafeTensors::read_metadata(&bytes)
+            .map_err(|e| bad_checkpoint(format!("not a safetensors file: {e}")))?;
         if header as u64 > HEADER_LIMIT {
-            return Err(bad(format!("a header of {header} bytes; at most {HEADER_LIMIT} are allowed")));
+            return Err(bad_checkpoint(format!("a header of {header} bytes; at most {HEADER_LIMIT} are allowed")));
         }
         let start = header + 8;
-        if let Some(name) = repeated_key(&bytes[8..start]) {
-            return Err(bad(format!("the header lists {name:?} twice")));
+        if let Some(name) = repeated_checkpoint_key(&bytes[8..start]) {
+            return Err(bad_checkpoint(format!("the header lists {name:?} twice")));
         }
         let digest = digest::check(&bytes, meta.metadata().iter().flatten())?;
         let mut index = Vec::new();
         for (name, info) in meta.tensors() {
             let dtype = DTYPES.iter().find(|d| d.1 == info.dtype).map(|d| d.0);
-            let dtype = dtype.ok_or_else(|| bad(format!("{name:?} is {}: not supported", info.dtype)))?;
+            let dtype = dtype.ok_or_else(|| bad_checkpoint(format!("{name:?} is {}: not supported", info.dtype)))?;
             let at = start + info.data_offsets.0..start + info.data_offsets.1;
-            checked(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
+            checked_entry(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
             index.push(Held { name, dtype, dims: info.shape.clone(), at });
         }
         index.sort_by(|a, b| a.name.cmp(&b.name));
@@ -195,7 +197,7 @@ impl Loaded {
 /// A key that the valid JSON object `header` repeats, if any. The parser keeps the last of equal keys and drops the
 /// others without notice. Keys are compared as they are spelled. That suffices: of two spellings of one name the
 /// parser drops one, and the layout check refuses a file whose remaining tensors leave bytes uncovered.
-fn repeated_key(header: &[u8]) -> Option<String> {
+fn repeated_checkpoint_key(header: &[u8]) -> Option<String> {
     let (mut depth, mut at, mut keys) = (0, 0, Vec::new());
     let mut last: Range<usize> = 0..0;
     while let Some(&c) = header.get(at) {

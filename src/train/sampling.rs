@@ -34,7 +34,7 @@ pub struct Sampler {
 }
 
 /// An error of kind [`Kind::Data`].
-fn bad(text: String) -> Error {
+fn bad_sampling(text: String) -> Error {
     Error::new(Kind::Data, text)
 }
 
@@ -43,10 +43,10 @@ impl Sampler {
     pub fn new(settings: Sampling) -> Result<Sampler> {
         let Sampling { temperature, top_p, .. } = settings;
         if !(temperature >= 0.0 && temperature.is_finite()) {
-            return Err(bad(format!("the temperature is {temperature}; it must be finite and at least 0")));
+            return Err(bad_sampling(format!("the temperature is {temperature}; it must be finite and at least 0")));
         }
         if !(top_p > 0.0 && top_p <= 1.0) {
-            return Err(bad(format!("top_p is {top_p}; it goes from above 0 to 1")));
+            return Err(bad_sampling(format!("top_p is {top_p}; it goes from above 0 to 1")));
         }
         Ok(Sampler { settings, order: Vec::new(), weights: Vec::new() })
     }
@@ -55,7 +55,7 @@ impl Sampler {
     /// [`Kind::Data`] if a logit is NaN or +∞, or if all are −∞.
     pub fn pick(&mut self, logits: &[f32], u: f64) -> Result<usize> {
         if let Some(i) = logits.iter().position(|x| x.is_nan() || *x == f32::INFINITY) {
-            return Err(bad(format!("logit {i} is {}", logits[i])));
+            return Err(bad_sampling(format!("logit {i} is {}", logits[i])));
         }
         self.order.clear();
         self.order.extend((0..logits.len() as u32).filter(|&i| logits[i as usize] > f32::NEG_INFINITY));
@@ -63,7 +63,7 @@ impl Sampler {
         let descending = |a: &u32, b: &u32| logits[*b as usize].partial_cmp(&logits[*a as usize]);
         self.order.sort_unstable_by(|a, b| descending(a, b).unwrap_or(Ordering::Equal).then(a.cmp(b)));
         let Some(&first) = self.order.first() else {
-            return Err(bad(format!("none of {} logits is above −∞", logits.len())));
+            return Err(bad_sampling(format!("none of {} logits is above −∞", logits.len())));
         };
         let Sampling { temperature, top_k, top_p } = self.settings;
         if temperature == 0.0 {
@@ -94,7 +94,7 @@ impl Sampler {
 /// Number `i` of the stream `seed`, uniform in [0, 1): the `u` of [`Sampler::pick`] for token `i`.
 pub fn uniform(seed: u64, i: u64) -> f64 {
     let mut out = [0.0; 2];
-    random::uniform::<f64>([seed as u32, (seed >> 32) as u32, 0, 0], 0, i, &mut out);
+    random::random_uniform::<f64>([seed as u32, (seed >> 32) as u32, 0, 0], 0, i, &mut out);
     out[0]
 }
 

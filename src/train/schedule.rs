@@ -53,7 +53,7 @@ pub enum Schedule {
 }
 
 /// Half a cosine from `from` at `x = 0` to `to` at `x = 1`.
-fn anneal(from: f64, to: f64, x: f64) -> f64 {
+fn anneal_schedule(from: f64, to: f64, x: f64) -> f64 {
     to + (from - to) / 2.0 * (1.0 + (std::f64::consts::PI * x).cos())
 }
 
@@ -78,16 +78,16 @@ impl Schedule {
             }
             Schedule::Cosine { min_lr, total, .. } if t >= total => min_lr,
             Schedule::Cosine { lr, warmup, total, min_lr, .. } => {
-                anneal(lr, min_lr, (t - warmup) as f64 / (total - warmup) as f64)
+                anneal_schedule(lr, min_lr, (t - warmup) as f64 / (total - warmup) as f64)
             }
             Schedule::OneCycle { max_lr, total, pct_start, div_factor, final_div_factor } => {
                 let first = max_lr / div_factor;
                 let (up, last) = (pct_start * total as f64 - 1.0, total as f64 - 1.0);
                 let t = (t as f64).min(last);
                 match t <= up {
-                    true if up > 0.0 => anneal(first, max_lr, t / up),
+                    true if up > 0.0 => anneal_schedule(first, max_lr, t / up),
                     true => max_lr,
-                    false => anneal(max_lr, first / final_div_factor, (t - up) / (last - up)),
+                    false => anneal_schedule(max_lr, first / final_div_factor, (t - up) / (last - up)),
                 }
             }
         }

@@ -21,7 +21,7 @@ pub const MAX_STEPS: u64 = 1 << 53;
 
 /// The counters of a checkpoint: the elements of [`CURSOR`], in order.
 #[derive(Clone, Copy)]
-struct Cursor {
+struct TrainerCursor {
     version: u64,
     /// Steps done.
     step: u64,
@@ -32,13 +32,13 @@ struct Cursor {
     batch: u64,
 }
 
-impl Cursor {
+impl TrainerCursor {
     fn to_words(self) -> [u64; 6] {
         [self.version, self.step, self.epoch, self.position, self.seed, self.batch]
     }
 
-    fn from_words([version, step, epoch, position, seed, batch]: [u64; 6]) -> Cursor {
-        Cursor { version, step, epoch, position, seed, batch }
+    fn from_words([version, step, epoch, position, seed, batch]: [u64; 6]) -> TrainerCursor {
+        TrainerCursor { version, step, epoch, position, seed, batch }
     }
 }
 
@@ -189,10 +189,10 @@ impl Trainer {
     }
 
     /// The present counters.
-    fn cursor(&self) -> Cursor {
+    fn cursor(&self) -> TrainerCursor {
         let (epoch, position) = self.batches.cursor();
         let (seed, batch) = (self.seed, self.batches.batch() as u64);
-        Cursor { version: VERSION, step: self.step, epoch, position, seed, batch }
+        TrainerCursor { version: VERSION, step: self.step, epoch, position, seed, batch }
     }
 
     /// Writes params, states and the cursor to `path`, as a whole or not at all.
@@ -215,7 +215,7 @@ impl Trainer {
 
     fn restore_from(&mut self, file: &Loaded) -> Result<()> {
         let words: [u64; 6] = bytemuck::pod_read_unaligned(file.expect(CURSOR, DType::I64, &[6])?.bytes);
-        let (read, own) = (Cursor::from_words(words), self.cursor());
+        let (read, own) = (TrainerCursor::from_words(words), self.cursor());
         let same = |what: &str, theirs: u64, ours: u64| {
             let text = || format!("the checkpoint has {what} {theirs}, this run has {ours}");
             if theirs == ours { Ok(()) } else { Err(Error::new(Kind::Data, text())) }
@@ -223,7 +223,7 @@ impl Trainer {
         same("version", read.version, own.version)?;
         same("seed", read.seed, own.seed)?;
         same("batch", read.batch, own.batch)?;
-        let Cursor { step, epoch, position, .. } = read;
+        let TrainerCursor { step, epoch, position, .. } = read;
         // Each step takes one batch, so no run has taken fewer batches than steps.
         let taken = self.batches.before((epoch, position));
         if step > taken || taken > MAX_STEPS {
@@ -236,7 +236,7 @@ impl Trainer {
         for (b, _) in self.program.persistent() {
             let e = file.expect(&b.name, b.dtype, &b.dims)?;
             if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
-                check_steps(bytemuck::pod_read_unaligned(e.bytes))?;
+                check_trainer_steps(bytemuck::pod_read_unaligned(e.bytes))?;
             }
         }
         let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
@@ -257,7 +257,7 @@ impl Trainer {
 }
 
 /// Fails if the optimiser's count of steps is one that no run reaches.
-fn check_steps(steps: i64) -> Result<()> {
+fn check_trainer_steps(steps: i64) -> Result<()> {
     match u64::try_from(steps) {
         Ok(n) if n <= MAX_STEPS => Ok(()),
         _ => Err(Error::new(Kind::Data, format!("{STEP} is {steps}; it goes from 0 to {MAX_STEPS}"))),

@@ -8,7 +8,7 @@ use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::session::Session;
 use arenagrad::tools::ir::emit::MAX_NODES;
 use arenagrad::tools::ir::text;
-use arenagrad::tools::passes::ad::prepare::{decompose_all, for_lowering, inline_and_unroll};
+use arenagrad::tools::passes::ad::prepare::{prepare_decomposed, prepare_for_lowering, prepare_one_region};
 use arenagrad::tools::passes::pipeline;
 use std::fmt::Write;
 
@@ -55,11 +55,11 @@ fn gradient(g: &GraphBuf) -> Result<GraphBuf> {
 fn calls_that_multiply_are_refused_before_they_are_written() {
     let g = doubling(40);
     let errors: [Error; 6] = [
-        pipeline::optimise(&g).unwrap_err(),
+        pipeline::run_whole_pipeline(&g).unwrap_err(),
         gradient(&g).unwrap_err(),
-        for_lowering(g.view()).unwrap_err(),
-        decompose_all(g.view()).unwrap_err(),
-        inline_and_unroll(&g).unwrap_err(),
+        prepare_for_lowering(g.view()).unwrap_err(),
+        prepare_decomposed(g.view()).unwrap_err(),
+        prepare_one_region(&g).unwrap_err(),
         Session::new().optimise(false).plan(&g).unwrap_err(),
     ];
     for e in errors {
@@ -67,14 +67,14 @@ fn calls_that_multiply_are_refused_before_they_are_written() {
         assert!(e.message.contains("region @r23 is 8388608 nodes; 4194304 is the limit"), "{e}");
         assert!(matches!(e.location, Location::Text(116, 3)), "{e:?}");
     }
-    let e = pipeline::optimise(doubling(200).view()).unwrap_err();
+    let e = pipeline::run_whole_pipeline(doubling(200).view()).unwrap_err();
     assert!(e.message.contains("region @r23"), "{e}");
 }
 
 #[test]
 fn calls_that_double_a_few_times_are_written_out() {
     let g = doubling(10);
-    let flat = inline_and_unroll(&g).unwrap();
+    let flat = prepare_one_region(&g).unwrap();
     // Inputs, one product for each time that the first region is called, and the sum.
     assert_eq!(flat.view().nodes(), 2 + 1024 + 1);
     let mut p = Session::new().compile(&g).unwrap();
@@ -88,7 +88,7 @@ fn calls_that_double_a_few_times_are_written_out() {
 fn a_chain_of_calls_may_be_long() {
     for depth in [17, 20_000] {
         let g = chain(depth);
-        let flat = inline_and_unroll(&g).unwrap();
+        let flat = prepare_one_region(&g).unwrap();
         assert_eq!((flat.view().nodes(), flat.view().regions()), (2 + 1 + depth + 1, 1));
         // The products and sines, and as many cosines and products on the way back.
         assert!(gradient(&g).unwrap().view().nodes() > 3 * depth);
@@ -110,7 +110,7 @@ fn loops_nest_to_a_limit() {
     assert!(gradient(&g).is_err());
     let g = gradient(&loops(5)).unwrap();
     // Verified after each pass: trimming loops in loops leaves no region without a user.
-    pipeline::run(&g, &pipeline::default_passes(), true).unwrap();
+    pipeline::run_pipeline(&g, &pipeline::pipeline_passes(), true).unwrap();
     let mut p = Session::new().threads(2).compile(&g).unwrap();
     p.init(0).unwrap();
     p.values_mut::<f32>("x").unwrap().fill(1.0);
@@ -124,6 +124,6 @@ fn unrolling_is_counted_too() {
     // Each loop alone is small enough; one inside the other they are 9·10¹⁰ iterations.
     let lines = "  %out = scan %x, %y body=@before carries=1 consts=1 length=300000 reverse=false : f32[4]\n";
     let g = text::parse(&nested(2, lines)).unwrap();
-    let e = inline_and_unroll(&g).unwrap_err();
+    let e = prepare_one_region(&g).unwrap_err();
     assert!(e.message.contains(&format!("the graph has more than {MAX_NODES} nodes")), "{e}");
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::graph::{Graph, GraphBuf};
-use arenagrad::tools::passes::pipeline::optimise;
+use arenagrad::tools::passes::pipeline::run_whole_pipeline;
 
 /// Bytes of the columns that grow with nodes, without what is interned: shapes, strings and places.
 fn bytes(g: Graph<'_>) -> usize {
@@ -20,7 +20,7 @@ fn bytes(g: Graph<'_>) -> usize {
 fn a_node_takes_at_most_forty_bytes_beside_its_attributes() {
     for m in crate::common::zoo::ZOO {
         let step: GraphBuf = (m.small)();
-        let ready = optimise(&step).unwrap();
+        let ready = run_whole_pipeline(&step).unwrap();
         for (form, g, most) in [("as built", step.view(), [40.0, 20.0]), ("optimised", ready.view(), [48.0, 32.0])] {
             let [all, attributes] = [bytes(g), size_of_val(g.extra)].map(|b| b as f64 / g.nodes() as f64);
             let rest = all - attributes;

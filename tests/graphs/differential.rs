@@ -10,15 +10,15 @@ use arenagrad::tools::arena::Value;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::arena::tensor::TensorArena;
 use arenagrad::tools::ops::constant::ConstantAttrs;
-use arenagrad::tools::passes::pipeline::{self, optimise};
+use arenagrad::tools::passes::pipeline::{self, run_whole_pipeline};
 use arenagrad::tools::passes::remat;
-use arenagrad::tools::sched::check::{Checked, Plan, check};
-use arenagrad::tools::sched::code::BufKind;
+use arenagrad::tools::sched::checker::{Checked, Plan, check_plan};
 use arenagrad::tools::sched::exec::{Exec, ThreadState};
-use arenagrad::tools::sched::live::Intervals;
+use arenagrad::tools::sched::instructions::BufKind;
+use arenagrad::tools::sched::intervals::Intervals;
 use arenagrad::tools::sched::lower::{Lowered, lower};
 use arenagrad::tools::sched::order::deps::Deps;
-use arenagrad::tools::sched::order::list::schedule;
+use arenagrad::tools::sched::order::list::list_schedule;
 use arenagrad::tools::sched::order::{self, CANDIDATES, Ordered};
 use arenagrad::tools::sched::pack::{Packing, greedy, lines};
 use arenagrad::tools::sched::{offsets, share, team::Team};
@@ -27,8 +27,15 @@ type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Packing>;
 
 fn planned(o: &Ordered, threads: usize, pack: Pack<'_>) -> Checked {
     let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, pack).unwrap();
-    check(Plan { code: o.code.clone(), offset, inplace: o.alias.inplace.clone(), bytes, threads, foreign: Vec::new() })
-        .unwrap()
+    check_plan(Plan {
+        code: o.code.clone(),
+        offset,
+        inplace: o.alias.inplace.clone(),
+        bytes,
+        threads,
+        foreign: Vec::new(),
+    })
+    .unwrap()
 }
 
 /// First bytes of a leaf: labels are classes, numbers are small.
@@ -58,7 +65,7 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
         arena.bytes_mut()[at(g.out(n))].copy_from_slice(&ConstantAttrs::of(&g.attrs(n)).data);
     }
     // Everything that has more than one unit is shared among threads.
-    let tapes = share::tapes_sharing(plan, if plan.threads > 1 { 0 } else { u64::MAX });
+    let tapes = share::shared_tapes_above(plan, if plan.threads > 1 { 0 } else { u64::MAX });
     let exec = Exec::new(plan, tapes).unwrap();
     let lane = ThreadState::default();
     if plan.threads > 1 {
@@ -77,12 +84,12 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
 }
 
 fn apart(v: &Intervals) -> Result<Packing> {
-    lines::pack_with(v, greedy::no_reuse)
+    lines::pack_lines_with(v, greedy::greedy_no_reuse)
 }
 
 /// The packed plan upside down.
 fn reversed(v: &Intervals) -> Result<Packing> {
-    let mut o = lines::pack(v)?;
+    let mut o = lines::pack_lines(v)?;
     for (at, lines) in o.at.iter_mut().zip(&v.lines) {
         *at = o.height.saturating_sub(*at + u64::from(*lines));
     }
@@ -115,21 +122,21 @@ fn random(v: &Intervals, seed: u64) -> Result<Packing> {
         height = height.max(at[b] + size(b));
         placed.push(b);
     }
-    lines::pack_with(v, |_| (at.clone(), height))
+    lines::pack_lines_with(v, |_| (at.clone(), height))
 }
 
 #[test]
 fn every_plan_of_every_model_computes_the_same_bits() {
     for m in crate::common::zoo::ZOO {
-        let prepared = optimise((m.small)().view()).unwrap();
+        let prepared = run_whole_pipeline((m.small)().view()).unwrap();
         let g = prepared.view();
         let l = lower(g, 1).unwrap();
-        let o = order::best(&l.code).unwrap();
+        let o = order::best_order(&l.code).unwrap();
         let want = outcome(&g, &l, &planned(&o, 1, &apart), false);
         let all = want.iter().flatten().count();
         assert!(all > 0 && want.iter().flatten().any(|&b| b != 0), "{}: nothing was computed", m.name);
         let packs: [(&str, Pack<'_>); 5] = [
-            ("planned", &lines::pack),
+            ("planned", &lines::pack_lines),
             ("reversed", &reversed),
             ("random 1", &|v| random(v, 1)),
             ("random 2", &|v| random(v, 2)),
@@ -143,13 +150,13 @@ fn every_plan_of_every_model_computes_the_same_bits() {
         }
         let d = Deps::new(&l.code);
         for &(name, rule) in CANDIDATES {
-            let o = order::score(&l.code, &schedule(&l.code, &d, rule), name).unwrap();
-            assert!(outcome(&g, &l, &planned(&o, 1, &lines::pack), true) == want, "{}: order {name}", m.name);
+            let o = order::score_order(&l.code, &list_schedule(&l.code, &d, rule), name).unwrap();
+            assert!(outcome(&g, &l, &planned(&o, 1, &lines::pack_lines), true) == want, "{}: order {name}", m.name);
         }
         for threads in [2, 3, 7] {
             let l = lower(g, threads).unwrap();
-            let o = order::best(&l.code).unwrap();
-            let got = outcome(&g, &l, &planned(&o, threads, &lines::pack), false);
+            let o = order::best_order(&l.code).unwrap();
+            let got = outcome(&g, &l, &planned(&o, threads, &lines::pack_lines), false);
             assert!(got == want, "{}: {threads} threads", m.name);
         }
     }
@@ -159,10 +166,10 @@ fn every_plan_of_every_model_computes_the_same_bits() {
 #[test]
 fn in_place_and_out_of_place_agree() {
     for m in crate::common::zoo::ZOO {
-        let prepared = optimise((m.small)().view()).unwrap();
+        let prepared = run_whole_pipeline((m.small)().view()).unwrap();
         let g = prepared.view();
         let l = lower(g, 1).unwrap();
-        let with = order::best(&l.code).unwrap();
+        let with = order::best_order(&l.code).unwrap();
         let mut bare = l.code.clone();
         for i in 0..bare.len() {
             // Pairs on one buffer are how a node goes on with what it wrote, and leaves are updated in place.
@@ -180,11 +187,11 @@ fn in_place_and_out_of_place_agree() {
                 bare.pairs_at[i + 1..].iter_mut().for_each(|at| *at -= 1);
             }
         }
-        let without = order::best(&bare).unwrap();
+        let without = order::best_order(&bare).unwrap();
         let count = |o: &Ordered| o.alias.inplace.iter().filter(|&&w| w != u8::MAX).count();
         assert!(count(&without) < count(&with), "{}: something is in place", m.name);
-        let a = outcome(&g, &l, &planned(&with, 1, &lines::pack), true);
-        let b = outcome(&g, &l, &planned(&without, 1, &lines::pack), true);
+        let a = outcome(&g, &l, &planned(&with, 1, &lines::pack_lines), true);
+        let b = outcome(&g, &l, &planned(&without, 1, &lines::pack_lines), true);
         assert!(a == b, "{}", m.name);
     }
 }
@@ -193,18 +200,18 @@ fn in_place_and_out_of_place_agree() {
 #[test]
 fn recomputed_values_are_the_same_values() {
     for m in crate::common::zoo::ZOO {
-        let (first, second) = pipeline::halves();
-        let simple = pipeline::run((m.small)().view(), &first, true).unwrap().0;
-        let facts = remat::facts(simple.view());
+        let (first, second) = pipeline::pipeline_halves();
+        let simple = pipeline::run_pipeline((m.small)().view(), &first, true).unwrap().0;
+        let facts = remat::remat_facts(simple.view());
         let mut want = None;
         let choices = remat::choices(simple.view(), &facts);
         assert!(choices.len() > 1, "{}: nothing can be computed twice", m.name);
         for c in choices {
             let again = remat::apply(simple.view(), &facts, &c).unwrap();
-            let prepared = pipeline::run(&again, &second, true).unwrap().0;
+            let prepared = pipeline::run_pipeline(&again, &second, true).unwrap().0;
             let g = prepared.view();
             let l = lower(g, 1).unwrap();
-            let got = outcome(&g, &l, &planned(&order::best(&l.code).unwrap(), 1, &lines::pack), true);
+            let got = outcome(&g, &l, &planned(&order::best_order(&l.code).unwrap(), 1, &lines::pack_lines), true);
             assert!(*want.get_or_insert_with(|| got.clone()) == got, "{}: {}", m.name, c.name);
         }
     }

@@ -140,7 +140,7 @@ fn every_name_of_a_value_is_an_output() {
     assert_eq!(names(graph.view()), want);
     let parsed = text::parse(&text::print(graph.view())).unwrap();
     assert_eq!(parsed, graph);
-    let passed = pipeline::optimise(&parsed).unwrap();
+    let passed = pipeline::run_whole_pipeline(&parsed).unwrap();
     assert_eq!(names(passed.view()), want);
 
     let mut p = Session::new().compile(&parsed).unwrap();

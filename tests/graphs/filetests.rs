@@ -12,8 +12,8 @@ use arenagrad::error::{Error, Location};
 use arenagrad::graph::GraphBuf;
 use arenagrad::tools::ir::text::{parse_all, print};
 use arenagrad::tools::ir::verify::{Stage, verify};
+use arenagrad::tools::passes::fusion_notes::collect_fusion_notes;
 use arenagrad::tools::passes::pipeline::{self, Trace};
-use arenagrad::tools::passes::report::collected;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -63,14 +63,14 @@ fn test_opt(text: &str, argument: &str) -> Found {
 /// What fusion rules met in the passes that the argument names.
 fn test_report(text: &str, argument: &str) -> Found {
     passed(text, argument, |_, traces| {
-        let all = collected(traces.into_iter().map(|t| t.fusions));
+        let all = collect_fusion_notes(traces.into_iter().map(|t| t.fusions));
         all.iter().map(|f| format!("{} at {:?}: {:?}\n", f.rule, f.location, f.outcome)).collect()
     })
 }
 
 fn passed(text: &str, argument: &str, show: impl Fn(&GraphBuf, Vec<Trace>) -> String) -> Found {
     let names: Vec<&str> = argument.split(',').collect();
-    let done = parse_all(text, &[]).and_then(|g| pipeline::run(&g, &names, true).map_err(|e| vec![e]));
+    let done = parse_all(text, &[]).and_then(|g| pipeline::run_pipeline(&g, &names, true).map_err(|e| vec![e]));
     done.map_or_else(Found::Errors, |(g, traces)| Found::Text(show(&g, traces)))
 }
 

@@ -10,17 +10,17 @@ use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::nn;
 use arenagrad::session::Session;
 use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::ir::attr_types::Choice;
 use arenagrad::tools::ir::opdef::Domain;
-use arenagrad::tools::ir::typed::Choice;
 use arenagrad::tools::ir::verify;
 use arenagrad::tools::ops::blocks::attrs::AttentionBlockAttrs;
 use arenagrad::tools::ops::blocks::attrs::LinearAttrs;
 use arenagrad::tools::ops::blocks::attrs::LlamaDecoderBlockAttrs;
 use arenagrad::tools::ops::blocks::attrs::SwigluAttrs;
 use arenagrad::tools::ops::blocks::attrs::TransformerLayerAttrs;
-use arenagrad::tools::ops::common::window::WindowAttrs;
+use arenagrad::tools::ops::common::window_geometry::WindowAttrs;
 use arenagrad::tools::ops::conv::attrs::ConvAttrs;
-use arenagrad::tools::ops::matmul::attrs::Activation;
+use arenagrad::tools::ops::matmul::activation::Activation;
 use arenagrad::tools::ops::matmul::attrs::LoraMatmulAttrs;
 use arenagrad::tools::ops::matmul::attrs::MatmulBiasActAttrs;
 use arenagrad::tools::ops::norm::NormAttrs;
@@ -171,7 +171,7 @@ proptest! {
         }
         // What un-fusing takes apart, the patterns put together again.
         if op < 5 {
-            let (again, _) = pipeline::run(&plain, &["simplify", "patterns"], true).unwrap();
+            let (again, _) = pipeline::run_pipeline(&plain, &["simplify", "patterns"], true).unwrap();
             let name = ["matmul_bias_act", "residual_layer_norm", "residual_rms_norm", "swiglu", "lora_matmul"][op];
             prop_assert!(ops(&again).contains(&name), "no {name} in {again:?}");
             agree(&fused, &run(&again, &x, RAW), exact, "found again");
@@ -206,8 +206,8 @@ fn net(dtype: DType) -> GraphBuf {
 }
 
 fn without_patterns(g: &GraphBuf) -> GraphBuf {
-    let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| *p != "patterns").collect();
-    pipeline::run(g, &names, true).unwrap().0
+    let names: Vec<&str> = pipeline::pipeline_passes().into_iter().filter(|p| *p != "patterns").collect();
+    pipeline::run_pipeline(g, &names, true).unwrap().0
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn patterns_keep_values_and_gradients_and_need_no_more_memory() {
             (&forward, &["matmul_bias_act", "residual_layer_norm", "residual_rms_norm", "swiglu", "attention"][..]),
             (&step, &["matmul_bias_act", "residual_layer_norm", "residual_rms_norm", "lora_matmul"]),
         ] {
-            let (fused, plain) = (pipeline::optimise(g).unwrap(), without_patterns(g));
+            let (fused, plain) = (pipeline::run_whole_pipeline(g).unwrap(), without_patterns(g));
             let names = ops(&fused);
             assert!(wanted.iter().all(|w| names.contains(w)), "{names:?}");
             let x = drawn(g, 3);
@@ -262,7 +262,7 @@ fn what_a_user_fused_is_differentiated() {
 fn the_report_says_what_fired_and_why_not() {
     let g = net(DType::F32);
     let step = grad(&g, "loss", &GradOptions::default()).unwrap();
-    let report = passes::report(&step).unwrap();
+    let report = passes::report_pipeline(&step).unwrap();
     let split = report.iter().position(|f| matches!(f.outcome, passes::Outcome::Missed { .. })).unwrap();
     let (fired, missed) = report.split_at(split);
     let count = |rule: &str| fired.iter().filter(|f| f.rule == rule).count();
@@ -312,7 +312,7 @@ fn patterns_are_found_in_layers_that_are_trained() {
     let h = nn::rms_norm(&g, "rms", nn::linear(&g, "f", h, 8) + h, 1e-5);
     let loss = g.finish([(nn::linear(&g, "o", h, 8).relu() * h).sum(..).named("loss")]).unwrap();
     let step = grad(&loss, "loss", &GradOptions::default()).unwrap();
-    let (fused, plain) = (pipeline::optimise(&step).unwrap(), without_patterns(&step));
+    let (fused, plain) = (pipeline::run_whole_pipeline(&step).unwrap(), without_patterns(&step));
     for name in ["lora_matmul", "residual_layer_norm", "residual_rms_norm", "matmul_bias_act"] {
         assert!(ops(&fused).contains(&name), "no {name} in {fused:?}");
     }
@@ -337,7 +337,7 @@ fn patterns_are_found_in_loops() {
         (vec![n], vec![n])
     });
     let g = g.finish([last[0], ys[0]]).unwrap();
-    let fused = pipeline::optimise(&g).unwrap();
+    let fused = pipeline::run_whole_pipeline(&g).unwrap();
     let names = ops(&fused);
     assert!(names.contains(&"matmul_bias_act") && names.contains(&"residual_layer_norm"), "{names:?}");
     let x = drawn(&g, 8);
@@ -367,8 +367,8 @@ fn convolved(pool: [i64; 3]) -> GraphBuf {
 fn gradients_of_max_pools_are_gated_where_they_are_small() {
     for (pool, fires) in [([2, 2, 0], true), ([3, 2, 1], true), ([2, 3, 0], true), ([3, 1, 1], false)] {
         let step = convolved(pool);
-        let (fused, plain) = (pipeline::optimise(&step).unwrap(), without_patterns(&step));
-        let report = passes::report(&step).unwrap();
+        let (fused, plain) = (pipeline::run_whole_pipeline(&step).unwrap(), without_patterns(&step));
+        let report = passes::report_pipeline(&step).unwrap();
         let fired =
             |rule: &str| report.iter().any(|f| f.rule == rule && matches!(f.outcome, passes::Outcome::Fired { .. }));
         assert!(fired("conv-bias") && fired("conv-activation"), "{report:?}");
@@ -401,7 +401,7 @@ fn convolutions_end_in_activations() {
         let line = g.input("line", [2, 3, 9], dtype);
         let last = act(nn::conv1d(&g, "c1", line, 5, 2, nn::Conv1d::default()));
         let g = g.finish([out[0], out[1], last]).unwrap();
-        let fused = pipeline::optimise(&g).unwrap();
+        let fused = pipeline::run_whole_pipeline(&g).unwrap();
         let count = ops(&fused).iter().filter(|n| **n == "conv2d_bias_act").count();
         assert_eq!(count, 3, "{fused:?}");
         let x = drawn(&g, 4);

@@ -8,11 +8,11 @@ use crate::words::{is_free, outcome};
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::tools::arena::tensor::LINE;
 use arenagrad::tools::ops::index::scatter::Scatter;
-use arenagrad::tools::passes::pipeline::optimise;
-use arenagrad::tools::sched::check::{Plan, check};
-use arenagrad::tools::sched::code::{BufKind, Code, Operand};
+use arenagrad::tools::passes::pipeline::run_whole_pipeline;
+use arenagrad::tools::sched::checker::{Plan, check_plan};
 use arenagrad::tools::sched::faults::UNSEEN;
-use arenagrad::tools::sched::live::Intervals;
+use arenagrad::tools::sched::instructions::{BufKind, Instructions, Operand};
+use arenagrad::tools::sched::intervals::Intervals;
 use arenagrad::tools::sched::order::deps::Deps;
 use arenagrad::tools::sched::order::{self, Ordered};
 use arenagrad::tools::sched::{lower, offsets, pack::lines};
@@ -42,15 +42,15 @@ fn leaves() -> GraphBuf {
 }
 
 fn subject(g: &GraphBuf) -> Subject {
-    let prepared = optimise(g).unwrap();
+    let prepared = run_whole_pipeline(g).unwrap();
     let lowered = lower::lower(prepared.view(), 1).unwrap();
-    let o = order::best(&lowered.code).unwrap();
-    let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack).unwrap();
+    let o = order::best_order(&lowered.code).unwrap();
+    let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
     let right =
         Plan { code: o.code.clone(), offset, inplace: o.alias.inplace.clone(), bytes, threads: 1, foreign: Vec::new() };
     let apart = apart(&right);
     let want = outcome(&apart).unwrap();
-    check(right.clone()).unwrap();
+    check_plan(right.clone()).unwrap();
     assert_eq!(outcome(&right).unwrap(), want, "the plan computes what the plan without reuse computes");
     Subject { o, right, want }
 }
@@ -73,8 +73,9 @@ fn apart(right: &Plan) -> Plan {
     }
     let updates = p.code.updates.clone();
     let groups = p.code.groups();
-    let shared =
-        |u: &arenagrad::tools::sched::code::Update| right.offset[u.leaf as usize] == right.offset[u.from.buf as usize];
+    let shared = |u: &arenagrad::tools::sched::instructions::Update| {
+        right.offset[u.leaf as usize] == right.offset[u.from.buf as usize]
+    };
     for u in updates.iter().filter(|u| shared(u)) {
         p.code.copy(u.from, u.leaf, p.code.node[0]);
     }
@@ -99,7 +100,7 @@ const KINDS: [&str; 10] = [
 
 impl Subject {
     fn replanned(&self, live: &Intervals) -> Option<Plan> {
-        let (offset, bytes) = offsets(&self.right.code, &self.o.alias, live, lines::pack).ok()?;
+        let (offset, bytes) = offsets(&self.right.code, &self.o.alias, live, lines::pack_lines).ok()?;
         Some(Plan { offset, bytes, ..self.right.clone() })
     }
 
@@ -242,7 +243,7 @@ fn the_checker_refuses_steps_that_tear() {
     graphs.push(stopping());
     let (mut tried, mut torn) = (0, 0);
     for (k, g) in graphs.iter().enumerate() {
-        let prepared = optimise(g).unwrap();
+        let prepared = run_whole_pipeline(g).unwrap();
         let lowered = lower::lower(prepared.view(), 1).unwrap();
         let mut d = Draw(k as u64);
         for _ in 0..if cfg!(debug_assertions) { 6 } else { 40 } {
@@ -250,8 +251,8 @@ fn the_checker_refuses_steps_that_tear() {
             let order = shuffled(&lowered.code, &mut d);
             let mut blind = lowered.code.clone();
             (blind.checks, blind.checks_at) = (Vec::new(), vec![0; blind.checks_at.len()]);
-            let o = order::score(&blind, &order, "any").unwrap();
-            let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack).unwrap();
+            let o = order::score_order(&blind, &order, "any").unwrap();
+            let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
             let mut code = o.code;
             let seeing = lowered.code.permuted(&order);
             let copies = code.len() - seeing.len();
@@ -259,22 +260,23 @@ fn the_checker_refuses_steps_that_tear() {
             code.checks_at.extend(vec![seeing.checks.len() as u32; copies]);
             code.checks = seeing.checks;
             let p = Plan { code, offset, inplace: o.alias.inplace, bytes, threads: 1, foreign: Vec::new() };
-            let (tears, refused) = (tears(&p), check(p).is_err());
+            let (tears, refused) = (tears(&p), check_plan(p).is_err());
             assert_eq!(tears, refused, "graph {k}: a step that tears passes, or a whole one does not");
             (tried, torn) = (tried + 1, torn + usize::from(tears));
         }
         // The planner's own order, with checks in mind, passes.
         let same: Vec<u32> = (0..lowered.code.groups() as u32).collect();
-        let o = order::score(&lowered.code, &same, "same").unwrap();
-        let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack).unwrap();
-        check(Plan { code: o.code, offset, inplace: o.alias.inplace, bytes, threads: 1, foreign: Vec::new() }).unwrap();
+        let o = order::score_order(&lowered.code, &same, "same").unwrap();
+        let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
+        check_plan(Plan { code: o.code, offset, inplace: o.alias.inplace, bytes, threads: 1, foreign: Vec::new() })
+            .unwrap();
     }
     println!("{torn} of {tried} plans tear a step, all refused");
     assert!(torn > tried / 20 && torn < tried, "{torn} of {tried}");
 }
 
 /// The groups of `code` in an order that is drawn among those that data and effects allow.
-fn shuffled(code: &Code, d: &mut Draw) -> Vec<u32> {
+fn shuffled(code: &Instructions, d: &mut Draw) -> Vec<u32> {
     let deps = Deps::new(code);
     let n = code.groups();
     let mut open: Vec<usize> = (0..n).map(|g| deps.before.of(g).len()).collect();
@@ -315,7 +317,7 @@ fn the_checker_refuses_every_harmful_plan() {
             for _ in 0..tries {
                 let Some(p) = s.mutant(kind, &mut d) else { continue };
                 let harmful = outcome(&p).is_none_or(|o| o != s.want);
-                let refused = check(p).is_err();
+                let refused = check_plan(p).is_err();
                 count.tried += 1;
                 count.harmful += usize::from(harmful);
                 count.killed += usize::from(harmful && refused);

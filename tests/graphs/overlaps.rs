@@ -1,9 +1,9 @@
 //! What the kernels of a plan touch, byte by byte, those of loops at every iteration. This knows nothing of labels or
 //! proofs, and shares no line with the checker.
 
-use arenagrad::tools::sched::check::Plan;
-use arenagrad::tools::sched::code::Operand;
-use arenagrad::tools::sched::loops::{Loop, Outer};
+use arenagrad::tools::sched::checker::Plan;
+use arenagrad::tools::sched::instructions::Operand;
+use arenagrad::tools::sched::planned_loop::{Outer, PlannedLoop};
 use std::ops::Range;
 
 /// From the addresses of one level to bytes of the arena.
@@ -56,7 +56,7 @@ fn run(p: &Plan, place: &Place<'_>, known: &mut [bool]) -> Option<()> {
 }
 
 fn iteration(
-    l: &Loop,
+    l: &PlannedLoop,
     n: usize,
     (reads, writes): (&[Range<usize>], &[Range<usize>]),
     known: &mut [bool],
@@ -69,7 +69,7 @@ fn iteration(
     }
     let place = |r: &Range<usize>| {
         let e = l.externs.iter().find(|e| {
-            let own = l.range(e);
+            let own = l.extern_range(e);
             own.start <= r.start && r.end <= own.end && !own.is_empty()
         });
         let to = match e {
@@ -79,7 +79,7 @@ fn iteration(
                     Outer::Read(k) => reads.get(k)?,
                     Outer::Write(k) => writes.get(k)?,
                 };
-                let own = l.range(e);
+                let own = l.extern_range(e);
                 let start = operand.start + if e.sliced { at * own.len() } else { 0 } + (r.start - own.start);
                 if start + r.len() > operand.end {
                     return None;

@@ -396,7 +396,7 @@ fn fusion_respects_other_readers_and_the_shape_of_a_bias() {
     let p = x.matmul(w);
     let h = p + one;
     let g = g.finish([p.named("p"), h.named("h"), h.relu().named("y"), h.sum(..).named("s")]).unwrap();
-    let fused = pipeline::optimise(&g).unwrap();
+    let fused = pipeline::run_whole_pipeline(&g).unwrap();
     assert!(fused.view().op.iter().all(|&op| op != Op::MATMUL_BIAS_ACT));
     let inputs = [
         tensor(&[2, 2], &[1.0, 0.0, 0.0, -1.0]),

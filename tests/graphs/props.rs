@@ -7,7 +7,9 @@ use crate::common::{Draw, How, PLAIN, Tensor, distance, try_run};
 use arenagrad::error::Kind;
 use arenagrad::graph::GraphBuf;
 use arenagrad::tools::passes::pipeline;
-use arenagrad::tools::testing::{check_graph, check_text, mutate, random_graph, scripted, seeded};
+use arenagrad::tools::testing::{
+    check_random_graph, check_random_text, mutate_text, random_graph, scripted_draws, seeded_draws,
+};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -17,20 +19,20 @@ proptest! {
     /// A drawn graph is sound, and its text is it.
     #[test]
     fn drawn_graphs_are_sound_and_round_trip(numbers in proptest::collection::vec(any::<u32>(), 0..600)) {
-        check_graph(&random_graph(40, &mut scripted(numbers)).unwrap());
+        check_random_graph(&random_graph(40, &mut scripted_draws(numbers)).unwrap());
     }
 
     /// No text makes the parser panic.
     #[test]
     fn any_text_is_a_graph_or_an_error(text in "(graph @g \\{|[%@a-z0-9\\[\\](){}=:,;\" \n-]|\\PC){0,80}") {
-        check_text(&text);
+        check_random_text(&text);
     }
 }
 
 /// Every row takes part in some drawn graph.
 #[test]
 fn every_row_is_drawn() {
-    let mut draw = seeded(1);
+    let mut draw = seeded_draws(1);
     let mut seen = vec![0usize; arenagrad::tools::ops::table::OPS.len()];
     for _ in 0..300 {
         let g = random_graph(40, &mut draw).unwrap();
@@ -57,11 +59,11 @@ fn corpus(dir: &Path, into: &mut Vec<Vec<u8>>) {
 fn mutated_file_tests_are_graphs_or_errors() {
     let mut texts = Vec::new();
     corpus(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests"), &mut texts);
-    let mut draw = seeded(2);
+    let mut draw = seeded_draws(2);
     for _ in 0..4000 {
         let text = &texts[draw(texts.len() as u32) as usize];
-        let mutant = mutate(text, &mut draw);
-        check_text(&String::from_utf8_lossy(&mutant));
+        let mutant = mutate_text(text, &mut draw);
+        check_random_text(&String::from_utf8_lossy(&mutant));
     }
 }
 
@@ -82,7 +84,7 @@ fn inputs(g: &GraphBuf, draw: &mut Draw) -> Vec<Tensor> {
 /// while compiling.
 #[test]
 fn passes_threads_and_poison_preserve_values() {
-    let mut draw = seeded(3);
+    let mut draw = seeded_draws(3);
     for seed in 0..1000u64 {
         let g = random_graph(24, &mut draw).unwrap();
         let runs = g.view().leaves().all(|l| {
@@ -116,12 +118,12 @@ fn passes_threads_and_poison_preserve_values() {
 /// Each pass alone, and passes in any order, give graphs that verify.
 #[test]
 fn passes_in_any_order_give_sound_graphs() {
-    let mut draw = seeded(4);
+    let mut draw = seeded_draws(4);
     let names = ["inline", "legalize", "simplify", "fold", "clean"];
     for _ in 0..300 {
         let g = random_graph(24, &mut draw).unwrap();
         let order: Vec<&str> = (0..4).map(|_| names[draw(names.len() as u32) as usize]).collect();
-        pipeline::run(&g, &order, true).unwrap_or_else(|e| panic!("{order:?}: {e}\n{g:?}"));
-        pipeline::run(&g, &pipeline::default_passes(), true).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
+        pipeline::run_pipeline(&g, &order, true).unwrap_or_else(|e| panic!("{order:?}: {e}\n{g:?}"));
+        pipeline::run_pipeline(&g, &pipeline::pipeline_passes(), true).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
     }
 }

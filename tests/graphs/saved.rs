@@ -6,8 +6,8 @@
 use arenagrad::graph::{Builder, DType, GraphBuf, Init, Pool2d, Var};
 use arenagrad::nn;
 use arenagrad::tools::arena::ids::Id;
-use arenagrad::tools::passes::pipeline::optimise;
-use arenagrad::tools::sched::code::Code;
+use arenagrad::tools::passes::pipeline::run_whole_pipeline;
+use arenagrad::tools::sched::instructions::Instructions;
 use arenagrad::tools::sched::lower::lower;
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ const F32: DType = DType::F32;
 
 /// (op, bytes) of each buffer that is made up to the instruction that makes the loss and read after it, and is no leaf.
 fn saved(program: &GraphBuf) -> Vec<(&'static str, usize)> {
-    let prepared = optimise(program).unwrap();
+    let prepared = run_whole_pipeline(program).unwrap();
     let g = prepared.view();
-    let code: Code = lower(g, 1).unwrap().code;
+    let code: Instructions = lower(g, 1).unwrap().code;
     let loss = code.outputs[0].buf;
     let writes = |i: usize, b: u32| code.writes_of(i).iter().any(|o| o.buf == b);
     let end = (0..code.len()).rfind(|&i| writes(i, loss)).unwrap();
@@ -106,7 +106,7 @@ fn derivatives_of_activations_are_one_sweep() {
         let w = |name: &str| g.param(name, [32, 32], F32, Init::Normal(0.1));
         let y = f(x.matmul(w("a"))).matmul(w("b"));
         g.output("loss", (y * y).sum(..));
-        let prepared = optimise(crate::common::zoo::step(g.finish([]).unwrap()).view()).unwrap();
+        let prepared = run_whole_pipeline(crate::common::zoo::step(g.finish([]).unwrap()).view()).unwrap();
         let v = prepared.view();
         let of = |op: &str| -> Vec<_> {
             v.region_nodes(v.entry()).filter(|&n| v.def_of(n).name == op && v.numel(v.out(n)) == N).collect()

@@ -5,8 +5,8 @@
 
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::kernels::abi::Split;
-use arenagrad::tools::sched::check::Plan;
-use arenagrad::tools::sched::code::{BufKind, Operand};
+use arenagrad::tools::sched::checker::Plan;
+use arenagrad::tools::sched::instructions::{BufKind, Operand};
 use std::collections::HashSet;
 use std::ops::Range;
 

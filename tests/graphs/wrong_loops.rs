@@ -7,10 +7,10 @@ use crate::overlaps::sound;
 use arenagrad::graph::{Builder, DType, GraphBuf};
 use arenagrad::tools::arena::tensor::LINE;
 use arenagrad::tools::kernels::abi::Split;
-use arenagrad::tools::sched::check::{Plan, check};
-use arenagrad::tools::sched::code::{BufKind, Operand};
+use arenagrad::tools::sched::checker::{Plan, check_plan};
 use arenagrad::tools::sched::exec::Exec;
-use arenagrad::tools::sched::loops::{Loop, Outer};
+use arenagrad::tools::sched::instructions::{BufKind, Operand};
+use arenagrad::tools::sched::planned_loop::{Outer, PlannedLoop};
 use arenagrad::tools::sched::{schedule, share};
 use std::sync::Arc;
 
@@ -49,13 +49,13 @@ impl Subject {
         Subject { plan, at }
     }
 
-    fn body(&self) -> &Loop {
+    fn body(&self) -> &PlannedLoop {
         self.plan.code.loop_of(self.at).unwrap()
     }
 
-    fn with_body(&mut self, f: impl FnOnce(&mut Loop)) {
+    fn with_body(&mut self, f: impl FnOnce(&mut PlannedLoop)) {
         let index = self.plan.code.body[self.at] as usize;
-        let mut l: Loop = (*self.plan.code.loops[index]).clone();
+        let mut l: PlannedLoop = (*self.plan.code.loops[index]).clone();
         f(&mut l);
         self.plan.code.loops[index] = Arc::new(l);
     }
@@ -64,7 +64,7 @@ impl Subject {
     fn with_inner(&mut self, f: impl FnOnce(&mut Plan)) -> bool {
         let mut inner: Plan = (*self.body().plan).clone();
         f(&mut inner);
-        let checked = check(inner);
+        let checked = check_plan(inner);
         let fits = checked.is_ok();
         self.with_body(|l| checked.into_iter().for_each(|plan| l.plan = plan));
         fits
@@ -115,11 +115,11 @@ impl Subject {
 
     /// Why it is refused, if it is.
     fn refused(&self) -> Option<String> {
-        let checked = match check(self.plan.clone()) {
+        let checked = match check_plan(self.plan.clone()) {
             Ok(checked) => checked,
             Err(e) => return Some(e.to_string()),
         };
-        let tapes = share::tapes(&checked);
+        let tapes = share::shared_tapes(&checked);
         Exec::new(&checked, tapes).err().map(|e| e.to_string())
     }
 }
@@ -302,10 +302,10 @@ fn a_loop_that_two_instructions_run_is_refused() {
     let add = |from| g.scan(&[from], &[x], |h, x| (vec![h[0] + x[0]], vec![])).0[0];
     let (first, second) = (add(a), add(a.exp()));
     let mut plan: Plan = (*schedule(g.finish([first, second]).unwrap().view(), 1).unwrap().plan).clone();
-    check(plan.clone()).unwrap();
+    check_plan(plan.clone()).unwrap();
     let loops: Vec<usize> = (0..plan.code.len()).filter(|&i| plan.code.loop_of(i).is_some()).collect();
     plan.code.body[loops[1]] = plan.code.body[loops[0]];
-    assert!(check(plan).unwrap_err().to_string().contains("two instructions run one loop"));
+    assert!(check_plan(plan).unwrap_err().to_string().contains("two instructions run one loop"));
 }
 
 /// Applies a drawn change; false if it is none.

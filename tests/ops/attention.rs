@@ -253,7 +253,7 @@ fn arena(len: usize, plain: bool, dropout: f64) -> usize {
     let g = Builder::new("a");
     let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, [1, 1, len, 64], DType::F32));
     let f = g.finish([q.attention(k, v, Attention { dropout, ..Attention::default() }).sum(..).named("loss")]).unwrap();
-    let f: GraphBuf = if plain { prepare::decompose_all(f.view()).unwrap() } else { f };
+    let f: GraphBuf = if plain { prepare::prepare_decomposed(f.view()).unwrap() } else { f };
     let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();
     Session::new().threads(1).plan(&back).unwrap().arena_bytes
 }

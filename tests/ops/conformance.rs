@@ -15,7 +15,7 @@ use arenagrad::tools::ops::pointwise::arith::FLOOR;
 use arenagrad::tools::ops::pointwise::math::SIN;
 use arenagrad::tools::ops::table::OPS;
 use arenagrad::tools::passes::{self};
-use arenagrad::tools::testing::case_region;
+use arenagrad::tools::testing::add_case_region;
 use rayon::prelude::*;
 
 /// One case of an op in one element type: its graph and its operands.
@@ -47,7 +47,7 @@ fn build(op: Op, case: &Case, float: DType, behind: bool) -> GraphBuf {
             }
         })
         .collect();
-    g.with(|e| case_region(e, case, &types));
+    g.with(|e| add_case_region(e, case, &types));
     let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap_or_else(|e| panic!("{}: {e}", def.name));
     let attrs: Vec<Attr> = owned.iter().map(|a| a.borrow()).collect();
     for (i, y) in g.emit(op, &x, &attrs).into_iter().enumerate() {
@@ -199,7 +199,7 @@ fn kernel_agrees_with_decomposition(s: &Sample) -> Result<(), &'static str> {
     if s.def.decompose.is_none() {
         return Err("simplest");
     }
-    let slow = passes::ad::prepare::decompose_all(s.graph.view()).unwrap_or_else(|e| panic!("{}: {e}", s.name));
+    let slow = passes::ad::prepare::prepare_decomposed(s.graph.view()).unwrap_or_else(|e| panic!("{}: {e}", s.name));
     let raw = How { optimise: false, ..PLAIN };
     let (a, b) = (run(&s.graph, &s.operands, PLAIN), run(&slow, &s.operands, raw));
     for (a, b) in a.iter().zip(&b) {
@@ -244,7 +244,7 @@ fn threads_and_poison_change_no_bit(s: &Sample) -> Result<(), &'static str> {
 
 fn in_place_changes_no_bit(s: &Sample) -> Result<(), &'static str> {
     let raw = How { optimise: false, ..PLAIN };
-    let ready = |g: GraphBuf| passes::ad::prepare::for_lowering(g.view()).unwrap();
+    let ready = |g: GraphBuf| passes::ad::prepare::prepare_for_lowering(g.view()).unwrap();
     let [apart, over] = [false, true].map(|behind| ready(build(s.op, s.case, s.float, behind)));
     let (a, b) = (run(&apart, &s.operands, raw), run(&over, &s.operands, raw));
     assert!(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), "{}", s.name);
@@ -426,7 +426,7 @@ fn bad_operands_are_refused_by_name(s: &Sample) -> Result<(), &'static str> {
             }
             x.push(g.input(&format!("x{k}"), dims, dtype));
         }
-        g.with(|e| case_region(e, case, &types));
+        g.with(|e| add_case_region(e, case, &types));
         match change {
             Change::Fewer => drop(x.pop()),
             Change::More => (0..20).for_each(|k| x.push(g.input(&format!("more{k}"), [2, 5, 1], DType::Bool))),

@@ -9,8 +9,8 @@ use arenagrad::nn;
 use arenagrad::optim::{self, LR, train};
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
-use arenagrad::tools::passes::ad::prepare::{inline_and_unroll, keep_outputs};
-use arenagrad::tools::sched::code::BufKind;
+use arenagrad::tools::passes::ad::prepare::{prepare_one_region, prepare_outputs};
+use arenagrad::tools::sched::instructions::BufKind;
 
 /// `h' = tanh(x·W + h·U + b)`, `y = h'·v`, over `steps` steps.
 fn rnn(steps: usize, batch: usize, hidden: usize, reverse: bool) -> GraphBuf {
@@ -40,7 +40,7 @@ fn inputs(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
 fn a_scan_is_its_unrolled_loop() {
     for reverse in [false, true] {
         let g = rnn(7, 2, 5, reverse);
-        let flat = inline_and_unroll(&g).unwrap();
+        let flat = prepare_one_region(&g).unwrap();
         let x = inputs(&g, 1);
         let (a, b) = (run(&g, &x, PLAIN), run(&flat, &x, PLAIN));
         for (a, b) in a.iter().zip(&b) {
@@ -65,7 +65,7 @@ fn gradients(g: &GraphBuf) -> GraphBuf {
 fn gradients_are_those_of_the_unrolled_loop() {
     for reverse in [false, true] {
         let g = rnn(9, 2, 5, reverse);
-        let (a, b) = (gradients(&g), gradients(&inline_and_unroll(&g).unwrap()));
+        let (a, b) = (gradients(&g), gradients(&prepare_one_region(&g).unwrap()));
         let x = inputs(&g, 2);
         let (ra, rb) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));
         assert_eq!(ra.len(), 8);
@@ -105,7 +105,7 @@ fn size(g: &GraphBuf) -> (usize, usize) {
 #[test]
 fn the_plan_of_a_loop_does_not_grow_with_its_length() {
     // Without the sum over all steps, whose own code depends on how many there are.
-    let last = |steps| keep_outputs(rnn(steps, 4, 16, false).view(), |name| name == "h").unwrap();
+    let last = |steps| prepare_outputs(rnn(steps, 4, 16, false).view(), |name| name == "h").unwrap();
     let (short, long) = (last(8), last(512));
     assert!(size(&short).1 > 0, "the loop has a workspace");
     assert_eq!(size(&short), size(&long));
@@ -133,7 +133,7 @@ fn nested() -> GraphBuf {
 fn loops_stand_in_loops() {
     let g = nested();
     assert_eq!(g.view().regions(), 3);
-    let flat = inline_and_unroll(&g).unwrap();
+    let flat = prepare_one_region(&g).unwrap();
     let hessian = |g: &GraphBuf| arenagrad::graph::hvp(g, "loss", &["x", "a", "h0"]).unwrap();
     for (a, b) in [(gradients(&g), gradients(&flat)), (hessian(&g), hessian(&flat))] {
         let x = inputs(&a, 4);
@@ -172,7 +172,7 @@ fn each_iteration_draws_its_own_numbers_and_the_gradient_sees_the_same() {
     }
     // y = (x·m)² with x = 1, so dy/dx · ½ = m² = y.
     assert_eq!(r[2].data, r[1].data);
-    let unrolled = run(&inline_and_unroll(&graph).unwrap(), &feed(&graph), PLAIN);
+    let unrolled = run(&prepare_one_region(&graph).unwrap(), &feed(&graph), PLAIN);
     assert_eq!(unrolled[1].data, r[1].data);
 }
 
@@ -260,7 +260,7 @@ fn what_does_not_change_in_a_loop_survives_it() {
     });
     let graph = g.finish([h[0].named("h0"), h[1].named("h1"), y[0].named("y"), w.named("w")]).unwrap();
     let x = inputs(&graph, 8);
-    let want = run(&inline_and_unroll(&graph).unwrap(), &x, PLAIN);
+    let want = run(&prepare_one_region(&graph).unwrap(), &x, PLAIN);
     for how in [PLAIN, How { poison: true, ..PLAIN }, How { optimise: false, poison: true, ..PLAIN }] {
         for (a, b) in run(&graph, &x, how).iter().zip(&want) {
             assert!(distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
@@ -401,7 +401,7 @@ fn what_nobody_reads_of_a_loop_is_not_made() {
         (vec![h[0] + x[0], h[1] * x[1]], vec![h[1].exp()])
     });
     let graph = g.finish([h[0].named("h")]).unwrap();
-    let optimised = arenagrad::tools::passes::pipeline::optimise(&graph).unwrap();
+    let optimised = arenagrad::tools::passes::pipeline::run_whole_pipeline(&graph).unwrap();
     let text = arenagrad::tools::ir::text::print(optimised.view());
     let line = text.lines().find(|l| l.contains("= scan ")).unwrap();
     assert!(line.contains("carries=1 consts=0 length=4") && line.ends_with(": f32[3]"), "{line}");

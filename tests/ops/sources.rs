@@ -63,8 +63,7 @@ fn plain(text: &str) -> String {
 fn methods() -> BTreeMap<String, String> {
     let (mut first, mut listed, mut same) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for (path, text) in sources(Path::new("src/nodes")) {
-        let file = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-        if !["var.rs", "rotary.rs", "builder.rs"].contains(&file) {
+        if !["var.rs", "builder.rs", "control/call.rs", "control/scan.rs"].iter().any(|file| path.ends_with(file)) {
             continue;
         }
         let (mut owner, mut method, mut list) = ("Var", None::<String>, "");

@@ -2,16 +2,16 @@
 //! leaves, no other result in place, and XLA's heap: each buffer in the smallest free chunk that holds it, larger
 //! buffers first or longer-lived ones first, whichever is lower.
 
-use arenagrad::tools::sched::code::Code;
-use arenagrad::tools::sched::live::intervals;
+use arenagrad::tools::sched::instructions::Instructions;
+use arenagrad::tools::sched::intervals::intervals;
 use arenagrad::tools::sched::pack::{greedy, lines};
 use arenagrad::tools::sched::{alias, offsets};
 
 /// Bytes of the arena, and lines alive at once.
-pub fn baseline(code: &Code) -> (usize, u64) {
+pub fn baseline(code: &Instructions) -> (usize, u64) {
     let mut code = code.clone();
-    let alias = alias::leaves(&mut code);
+    let alias = alias::alias_leaves(&mut code);
     let live = intervals(&code, &alias).expect("lifetimes");
-    let (_, bytes) = offsets(&code, &alias, &live, |v| lines::pack_with(v, greedy::xla)).expect("a plan");
+    let (_, bytes) = offsets(&code, &alias, &live, |v| lines::pack_lines_with(v, greedy::greedy_xla)).expect("a plan");
     (bytes, live.max_live())
 }

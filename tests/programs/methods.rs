@@ -5,7 +5,7 @@ use arenagrad::nn;
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::sched::areas::{Areas, Frame};
-use arenagrad::tools::sched::check::{Plan, check};
+use arenagrad::tools::sched::checker::{Plan, check_plan};
 use arenagrad::tools::sched::schedule;
 use arenagrad::train::{Batches, Schedule, Trainer, copy_params};
 
@@ -203,14 +203,14 @@ fn a_budget_bounds_the_arena_of_all_methods() {
 #[test]
 fn plans_may_not_touch_the_bytes_of_others() {
     let g = net(4, false);
-    let s = schedule(arenagrad::tools::passes::pipeline::optimise(g.view()).unwrap().view(), 1).unwrap();
+    let s = schedule(arenagrad::tools::passes::pipeline::run_whole_pipeline(g.view()).unwrap().view(), 1).unwrap();
     for start in (0..s.plan.bytes).step_by(64) {
         let foreign = std::iter::once(start..start + 64).collect();
         let used = (0..s.plan.offset.len()).any(|b| {
             let at = s.plan.offset[b];
             at < start + 64 && start < at + s.plan.code.bytes[b]
         });
-        let done = check(Plan { foreign, ..(*s.plan).clone() });
+        let done = check_plan(Plan { foreign, ..(*s.plan).clone() });
         assert_eq!(done.is_err(), used, "{start}");
     }
     // Own areas that lie in the leaves of the plan are refused, too.

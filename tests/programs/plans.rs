@@ -7,7 +7,7 @@ use arenagrad::graph::GraphBuf;
 use arenagrad::optim::{self, train};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::tensor::LINE;
-use arenagrad::tools::passes::pipeline::optimise;
+use arenagrad::tools::passes::pipeline::run_whole_pipeline;
 use arenagrad::tools::sched::{lower, order, schedule};
 use std::time::Instant;
 
@@ -90,13 +90,13 @@ impl Row {
 }
 
 fn row(name: &str, graph: &GraphBuf) -> Row {
-    let prepared = optimise(graph).unwrap();
+    let prepared = run_whole_pipeline(graph).unwrap();
     let start = Instant::now();
     let s = schedule(prepared.view(), 1).unwrap();
     let plan_ms = start.elapsed().as_secs_f64() * 1e3;
     let lowered = lower::lower(prepared.view(), 1).unwrap().code;
     let start = Instant::now();
-    let best = order::best(&lowered).unwrap();
+    let best = order::best_order(&lowered).unwrap();
     let order_ms = start.elapsed().as_secs_f64() * 1e3;
     assert_eq!((best.bound, best.name), (s.bound, s.order), "{name}: planning is deterministic");
     let code = &s.plan.code;

@@ -45,7 +45,7 @@ fn count(g: &GraphBuf, op: &str) -> usize {
 
 /// How many nodes of op `op` a step by `opt` has.
 fn behind(graph: &GraphBuf, opt: impl Into<Optimiser>, op: &str) -> usize {
-    count(&pipeline::optimise(train(graph, "loss", opt).unwrap().view()).unwrap(), op)
+    count(&pipeline::run_whole_pipeline(train(graph, "loss", opt).unwrap().view()).unwrap(), op)
 }
 
 /// Bytes of all params and states after some steps of a graph that is ready to be lowered.
@@ -66,10 +66,10 @@ fn trained<T: Elem + Copy>(ready: &GraphBuf, threads: usize, number: fn(f64) -> 
 fn same_bits<T: Elem + Copy>(dtype: DType, sizes: [usize; 4], threads: &[usize], number: fn(f64) -> T) {
     for (rule, op) in rules() {
         let step = train(mlp(dtype, sizes).view(), "loss", Optimiser::new(rule, 0.01)).unwrap();
-        let fused = pipeline::optimise(&step).unwrap();
+        let fused = pipeline::run_whole_pipeline(&step).unwrap();
         assert_eq!(count(&fused, op), 2, "{rule:?}");
-        let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| *p != "patterns").collect();
-        let apart = pipeline::run(&step, &names, true).unwrap().0;
+        let names: Vec<&str> = pipeline::pipeline_passes().into_iter().filter(|p| *p != "patterns").collect();
+        let apart = pipeline::run_pipeline(&step, &names, true).unwrap().0;
         assert_eq!(count(&apart, op), 0);
         let want = trained(&apart, 1, number);
         for &threads in threads {
@@ -112,9 +112,9 @@ fn gradients_of_a_large_network_need_no_memory() {
 fn long_batches_need_no_more_memory() {
     for rule in [rules()[0].0, rules()[2].0, rules()[5].0] {
         let step = train(mlp(DType::F32, [6000, 64, 48, 10]).view(), "loss", Optimiser::new(rule, 0.01)).unwrap();
-        let names: Vec<&str> = pipeline::default_passes().into_iter().filter(|p| *p != "patterns").collect();
-        let apart = pipeline::run(&step, &names, true).unwrap().0;
-        let fused = pipeline::optimise(&step).unwrap();
+        let names: Vec<&str> = pipeline::pipeline_passes().into_iter().filter(|p| *p != "patterns").collect();
+        let apart = pipeline::run_pipeline(&step, &names, true).unwrap().0;
+        let fused = pipeline::run_whole_pipeline(&step).unwrap();
         let [apart, fused] =
             [apart, fused].map(|g| Session::new().optimise(false).threads(7).plan(&g).unwrap().arena_bytes);
         assert!(fused <= apart, "{rule:?}: {fused} bytes, {apart} without patterns");

@@ -42,7 +42,7 @@ fused!(fused12: a b c d e f g h i j k l);
 fused!(fused6: a b c d e f);
 
 /// The same for targets without a multiply-add instruction: a product and a sum.
-fn separate(acc: &mut [[f32; LANES]], count: usize) {
+fn separate_flops_limit(acc: &mut [[f32; LANES]], count: usize) {
     let &mut [mut a, mut b] = acc else { return };
     for _ in 0..count {
         for chain in [&mut a, &mut b] {
@@ -56,7 +56,7 @@ fn separate(acc: &mut [[f32; LANES]], count: usize) {
 
 simd! {
     /// Reads and writes each element once.
-    fn sweep(x: &mut [f32]) {
+    fn sweep_limit(x: &mut [f32]) {
         for x in x {
             *x = x.mul_add(0.999, 0.001);
         }
@@ -64,13 +64,13 @@ simd! {
 }
 
 /// Runs `count` multiply-adds of each element, and returns the number of operations done.
-fn compute(count: usize) -> f64 {
+fn compute_limit(count: usize) -> f64 {
     // As many chains as the registers hold besides the two factors, and at least eight vectors: two units with a
     // latency of four cycles each need eight independent operations.
     let (chains, run): (usize, fn(&mut [[f32; LANES]], usize)) = match isa() {
         Isa::Avx512 => (12, fused12),
         Isa::Avx2 | Isa::Neon => (6, fused6),
-        Isa::Portable => (2, separate),
+        Isa::Portable => (2, separate_flops_limit),
     };
     let mut acc = black_box([[0.5; LANES]; 12]);
     run(&mut acc[..chains], count);
@@ -80,7 +80,7 @@ fn compute(count: usize) -> f64 {
 
 /// The sum over `threads` concurrent threads of each one's best rate, per second. Each thread has a state;
 /// `work(state, n)` does `n` pieces of work and returns their amount.
-fn rate<S>(threads: usize, state: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) -> f64 + Sync) -> f64 {
+fn rate_limit<S>(threads: usize, state: impl Fn() -> S + Sync, work: impl Fn(&mut S, usize) -> f64 + Sync) -> f64 {
     let mut own = state();
     work(&mut own, 1);
     let mut pieces = 1;
@@ -116,19 +116,19 @@ fn rate<S>(threads: usize, state: impl Fn() -> S + Sync, work: impl Fn(&mut S, u
 
 /// Single-precision operations per second of `threads` threads: multiply-adds in registers, by the widest instructions
 /// that kernels use.
-pub fn flops(threads: usize) -> f64 {
-    rate(threads, || (), |(), n| compute(n * 1000))
+pub fn flops_limit(threads: usize) -> f64 {
+    rate_limit(threads, || (), |(), n| compute_limit(n * 1000))
 }
 
 /// Bytes per second that `threads` threads read and write, together, when they sweep over `bytes` bytes repeatedly.
-pub fn bandwidth(threads: usize, bytes: u64) -> f64 {
+pub fn bandwidth_limit(threads: usize, bytes: u64) -> f64 {
     let floats = (bytes.clamp(*STREAMED.start(), *STREAMED.end()) / 4) as usize / threads.max(1);
-    rate(
+    rate_limit(
         threads,
         || vec![1f32; floats.max(1024)],
         |x, n| {
             for _ in 0..n {
-                sweep(black_box(x));
+                sweep_limit(black_box(x));
             }
             (n * 8 * x.len()) as f64
         },
@@ -141,17 +141,17 @@ mod tests {
 
     #[test]
     fn work_is_what_it_says() {
-        assert_eq!(compute(3) / compute(1), 3.0);
+        assert_eq!(compute_limit(3) / compute_limit(1), 3.0);
         let once = |x: f32| x.mul_add(0.999, 0.001);
         let mut acc = [[0.5f32; LANES]; 12];
         fused12(&mut acc, 2);
         fused6(&mut acc[..6], 1);
         let (twice, thrice) = (once(once(0.5)), once(once(once(0.5))));
         assert!(acc[..6].iter().flatten().all(|&x| x == thrice) && acc[6..].iter().flatten().all(|&x| x == twice));
-        separate(&mut acc[6..8], 1);
+        separate_flops_limit(&mut acc[6..8], 1);
         assert!(acc[6..8].iter().flatten().all(|&x| x == twice * 0.999 + 0.001));
         let mut swept = vec![2.0f32; 37];
-        sweep(&mut swept);
+        sweep_limit(&mut swept);
         assert!(swept.iter().all(|&x| x == once(2.0)));
     }
 
@@ -159,7 +159,7 @@ mod tests {
     fn rates_add_up_over_threads() {
         // A piece of work is one addition. The rate must be positive and finite.
         for threads in [1, 3] {
-            let r = rate(
+            let r = rate_limit(
                 threads,
                 || 0u64,
                 |x, n| {

@@ -6,8 +6,8 @@ mod limits;
 mod workloads;
 
 use crate::args::BenchArgs;
-use crate::fail::{Run, bad};
-use crate::out::{self, emit};
+use crate::fail::{Run, fail_bad_input};
+use crate::out::{self, emit_out};
 use crate::trace::record;
 use crate::{alloc, sys};
 use arenagrad::Precision;
@@ -18,7 +18,7 @@ use arenagrad::train::{Loaded, Times};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 pub use workloads::Workload;
-use workloads::{Pool, WORKLOADS};
+use workloads::{WORKLOADS, WorkloadPool};
 
 /// Steps before the timed ones.
 const WARMUP: usize = 20;
@@ -28,31 +28,31 @@ const LOSSES: usize = 5;
 const TIMES: usize = 1 << 20;
 
 /// Runs the command.
-pub fn bench(a: &BenchArgs) -> Run {
+pub fn bench_command(a: &BenchArgs) -> Run {
     if !(a.seconds >= 0.0 && a.seconds <= 3600.0) {
-        return Err(bad(format!("--seconds is {}; it goes from 0 to 3600", a.seconds)));
+        return Err(fail_bad_input(format!("--seconds is {}; it goes from 0 to 3600", a.seconds)));
     }
     if let (Some(file), n) = (&a.trace, a.workloads.len())
         && n != 1
     {
-        return Err(bad(format!("--trace {} records one workload; --workloads names {n}", file.display())));
+        return Err(fail_bad_input(format!("--trace {} records one workload; --workloads names {n}", file.display())));
     }
     let mut all = Vec::new();
     for name in &a.workloads {
-        all.push(workload(name)?);
+        all.push(workload_named(name)?);
     }
     // The limits are those of the cores: more threads than cores do not raise them.
-    let cores = a.threads.min(sys::cores());
-    let peak = limits::flops(cores);
+    let cores = a.threads.min(sys::sys_cores());
+    let peak = limits::flops_limit(cores);
     for w in all {
-        let metrics = time(w, a, cores, peak)?;
-        emit(if a.json { serde_json::to_string(&metrics).map_err(bad)? } else { metrics.text() })?;
+        let metrics = time_bench(w, a, cores, peak)?;
+        emit_out(if a.json { serde_json::to_string(&metrics).map_err(fail_bad_input)? } else { metrics.text() })?;
         if let Some(file) = &a.trace {
-            let table = record::write(file, w.name, &Bench::new(w, a, true)?.record()?)?;
+            let table = record::write_trace_record(file, w.name, &Bench::new(w, a, true)?.record()?)?;
             // With --json, standard output holds nothing but JSON.
-            if a.json { out::note(table) } else { emit(table)? }
+            if a.json { out::note_out(table) } else { emit_out(table)? }
         }
-        if out::reader_is_gone() {
+        if out::out_reader_is_gone() {
             break;
         }
     }
@@ -60,15 +60,15 @@ pub fn bench(a: &BenchArgs) -> Run {
 }
 
 /// The workload called `name`.
-pub fn workload(name: &str) -> Run<&'static Workload> {
+pub fn workload_named(name: &str) -> Run<&'static Workload> {
     let known = || WORKLOADS.iter().map(|w| format!("{} ({})", w.name, w.doc)).collect::<Vec<_>>().join(", ");
     let found = WORKLOADS.iter().find(|w| w.name == name);
-    found.ok_or_else(|| bad(format!("no workload is called {name:?}; there are {}", known())))
+    found.ok_or_else(|| fail_bad_input(format!("no workload is called {name:?}; there are {}", known())))
 }
 
 /// The results of a workload. The names are the keys of `--json`.
 #[derive(Serialize)]
-struct Metrics {
+struct BenchMetrics {
     workload: &'static str,
     precision: String,
     threads: usize,
@@ -108,7 +108,7 @@ struct Metrics {
     first_losses: Vec<f32>,
 }
 
-impl Metrics {
+impl BenchMetrics {
     /// The results as three lines.
     fn text(&self) -> String {
         let m = self;
@@ -139,24 +139,24 @@ impl Metrics {
 
 /// An input of the program, by its type.
 #[derive(Clone, Copy)]
-enum Port {
+enum BenchPort {
     Int(Handle<i32>),
     Float(Handle<f32>),
 }
 
-impl Port {
-    fn open(p: &Program, name: &str) -> Result<Port> {
+impl BenchPort {
+    fn open(p: &Program, name: &str) -> Result<BenchPort> {
         Ok(match p.input(name) {
-            Ok(slot) => Port::Int(slot),
-            Err(_) => Port::Float(p.input(name)?),
+            Ok(slot) => BenchPort::Int(slot),
+            Err(_) => BenchPort::Float(p.input(name)?),
         })
     }
 
     /// Copies batch `i` of the `batches` batches in `all` into the input.
     fn feed(self, p: &mut Program, all: &[u8], i: usize, batches: usize) -> Result<()> {
         match self {
-            Port::Int(slot) => feed(p, slot, all, i, batches),
-            Port::Float(slot) => feed(p, slot, all, i, batches),
+            BenchPort::Int(slot) => feed_bench(p, slot, all, i, batches),
+            BenchPort::Float(slot) => feed_bench(p, slot, all, i, batches),
         }
     }
 }
@@ -164,9 +164,9 @@ impl Port {
 /// A compiled workload with its batches.
 pub struct Bench {
     program: Program,
-    ports: [Port; 2],
+    ports: [BenchPort; 2],
     loss: Handle<f32>,
-    pool: Pool,
+    pool: WorkloadPool,
     next: usize,
     compile: Duration,
     /// Resident bytes before compiling, and those of them that no file backs.
@@ -185,7 +185,7 @@ struct Growth {
 }
 
 /// Copies batch `i` of the `batches` batches in `all` into `slot`.
-fn feed<T: Elem>(p: &mut Program, slot: Handle<T>, all: &[u8], i: usize, batches: usize) -> Result<()> {
+fn feed_bench<T: Elem>(p: &mut Program, slot: Handle<T>, all: &[u8], i: usize, batches: usize) -> Result<()> {
     let bytes = all.len() / batches;
     bytemuck::cast_slice_mut(p.get_mut(slot)?).copy_from_slice(&all[bytes * i..bytes * (i + 1)]);
     Ok(())
@@ -197,9 +197,9 @@ impl Bench {
         let graph = w.step()?;
         let session = Session::new().threads(a.threads).precision(a.precision);
         let path = a.data.as_ref().map(|dir| dir.join(format!("{}.safetensors", w.name)));
-        let file = path.as_ref().map(|p| workloads::open(p)).transpose()?;
-        sys::reset_peak_rss();
-        let (rss, anon) = (sys::rss(), sys::anon_rss());
+        let file = path.as_ref().map(|p| workloads::open_workload_data(p)).transpose()?;
+        sys::sys_reset_peak_rss();
+        let (rss, anon) = (sys::sys_rss(), sys::sys_anon_rss());
         let start = Instant::now();
         let mut program = if traced { session.compile_traced(&graph)? } else { session.compile(&graph)? };
         let compile = start.elapsed();
@@ -207,13 +207,13 @@ impl Bench {
         program.values_mut::<f32>(LR)?.fill(w.lr() as f32);
         let pool = match (&path, &file) {
             (Some(path), Some(file)) => {
-                workloads::load_params(w, &mut program, file, path)?;
-                Pool::load(program.bindings(), file, path)?
+                workloads::load_workload_params(w, &mut program, file, path)?;
+                WorkloadPool::load(program.bindings(), file, path)?
             }
-            _ => Pool::synthetic(program.bindings())?,
+            _ => WorkloadPool::synthetic(program.bindings())?,
         };
         Ok(Bench {
-            ports: [Port::open(&program, "x")?, Port::open(&program, "y")?],
+            ports: [BenchPort::open(&program, "x")?, BenchPort::open(&program, "y")?],
             loss: program.output("loss")?,
             program,
             pool,
@@ -270,12 +270,12 @@ impl Bench {
     fn growth(&self) -> Growth {
         let batches = (self.pool.x.len() + self.pool.y.len()) as u64;
         let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?).saturating_sub(batches));
-        Growth { peak: grown(sys::peak_rss(), self.rss), anonymous: grown(sys::anon_rss(), self.anon) }
+        Growth { peak: grown(sys::sys_peak_rss(), self.rss), anonymous: grown(sys::sys_anon_rss(), self.anon) }
     }
 }
 
 /// Times `w`. `peak` is the rate of `cores` cores in operations per second.
-fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Metrics> {
+fn time_bench(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<BenchMetrics> {
     // These exist before memory is measured: they are the bench's, not the program's.
     let mut times = Times::new(TIMES);
     let mut first_losses = Vec::with_capacity(LOSSES);
@@ -283,7 +283,7 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Metrics> {
     let first_step = b.warm_up(&mut first_losses)?;
     let mut steps = 0;
     let limit = Duration::from_secs_f64(a.seconds);
-    let (start, before) = (Instant::now(), alloc::calls());
+    let (start, before) = (Instant::now(), alloc::alloc_calls());
     let mut now = start;
     while now - start < limit || steps < LOSSES {
         b.step()?;
@@ -292,13 +292,13 @@ fn time(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Metrics> {
         now = then;
         steps += 1;
     }
-    let allocs = alloc::calls() - before;
+    let allocs = alloc::alloc_calls() - before;
     let (plan, growth) = (b.program.plan(), b.growth());
     let us = |q: f64| times.quantile(q) as f64 / 1e3;
-    let stream = limits::bandwidth(cores, plan.moved_bytes);
+    let stream = limits::bandwidth_limit(cores, plan.moved_bytes);
     let least = (plan.flops as f64 / peak).max(plan.moved_bytes as f64 / stream);
     let median = us(0.5) / 1e6;
-    Ok(Metrics {
+    Ok(BenchMetrics {
         workload: w.name,
         precision: a.precision.report(),
         threads: a.threads,

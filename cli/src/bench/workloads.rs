@@ -3,7 +3,7 @@
 //! Invariant: models, batch sizes, optimisers and the names in data files never change, so that times and losses can be
 //! compared with those of other engines.
 
-use crate::fail::{Fail, Run, bad};
+use crate::fail::{Fail, Run, fail_bad_input};
 use crate::tensors;
 use arenagrad::error::Result;
 use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
@@ -36,28 +36,28 @@ pub const WORKLOADS: [Workload; 5] = [
     Workload {
         name: "w1",
         doc: "MLP 784-128-10, relu, cross entropy, batch 32, SGD",
-        loss: |g| classes(g, mlp(g, 32, &[784, 128, 10], Var::relu)),
+        loss: |g| workload_class_loss(g, workload_mlp(g, 32, &[784, 128, 10], Var::relu)),
         optimiser: || optim::Sgd::new(0.1).into(),
         alias: str::to_string,
     },
     Workload {
         name: "w2",
         doc: "MLP 4-32-32-2, tanh, squared error, batch 1, SGD",
-        loss: |g| values(g, mlp(g, 1, &[4, 32, 32, 2], Var::tanh)),
+        loss: |g| workload_value_loss(g, workload_mlp(g, 1, &[4, 32, 32, 2], Var::tanh)),
         optimiser: || optim::Sgd::new(0.01).into(),
         alias: str::to_string,
     },
     Workload {
         name: "w3",
         doc: "MLP 1024-4096-4096-1024, relu, squared error, batch 256, Adam",
-        loss: |g| values(g, mlp(g, 256, &[1024, 4096, 4096, 1024], Var::relu)),
+        loss: |g| workload_value_loss(g, workload_mlp(g, 256, &[1024, 4096, 4096, 1024], Var::relu)),
         optimiser: || optim::Adam::new(1e-3).into(),
         alias: str::to_string,
     },
     Workload {
         name: "w4",
         doc: "LeNet on 28x28 images, cross entropy, batch 64, SGD with momentum",
-        loss: |g| classes(g, lenet(g, 64)),
+        loss: |g| workload_class_loss(g, workload_lenet(g, 64)),
         optimiser: || optim::Sgd::new(0.01).momentum(0.9).into(),
         alias: str::to_string,
     },
@@ -75,7 +75,7 @@ pub const WORKLOADS: [Workload; 5] = [
             let rule = Rule::Adam { betas: (0.9, 0.95), eps: 1e-8, weight_decay: 0.1, decoupled: true };
             Optimiser::new(rule, 1e-3).decay_from_rank(2).clip_norm(1.0)
         },
-        alias: short_name,
+        alias: workload_short_name,
     },
 ];
 
@@ -85,7 +85,7 @@ const CHAR_GPT: nn::Gpt =
 
 /// Shortens nanoGPT's names: `transformer.h.0.attn.c_attn.weight` to `h0.qkv.weight`, `transformer.wte.weight` to
 /// `wte`.
-fn short_name(name: &str) -> String {
+fn workload_short_name(name: &str) -> String {
     let parts = [
         ("transformer.", ""),
         ("wte.weight", "wte"),
@@ -101,7 +101,7 @@ fn short_name(name: &str) -> String {
 }
 
 /// Linear layers of these widths on input `x`, with `act` between them.
-fn mlp<'g>(g: &'g Builder, batch: usize, widths: &[usize], act: fn(Var<'g>) -> Var<'g>) -> Var<'g> {
+fn workload_mlp<'g>(g: &'g Builder, batch: usize, widths: &[usize], act: fn(Var<'g>) -> Var<'g>) -> Var<'g> {
     let mut h = g.input("x", [batch, widths[0]], DType::F32);
     for (i, &width) in widths.iter().enumerate().skip(1) {
         h = nn::linear(g, &format!("fc{i}"), h, width);
@@ -113,7 +113,7 @@ fn mlp<'g>(g: &'g Builder, batch: usize, widths: &[usize], act: fn(Var<'g>) -> V
 }
 
 /// LeNet on 28×28 images: logits of 10 classes.
-fn lenet(g: &Builder, batch: usize) -> Var<'_> {
+fn workload_lenet(g: &Builder, batch: usize) -> Var<'_> {
     let x = g.input("x", [batch, 1, 28, 28], DType::F32);
     let padded = Conv2d { pad: [2, 2, 2, 2], ..Conv2d::default() };
     let h = nn::conv2d(g, "conv1", x, 6, [5, 5], padded).relu().max_pool2d(Pool2d::new([2, 2]));
@@ -124,12 +124,12 @@ fn lenet(g: &Builder, batch: usize) -> Var<'_> {
 }
 
 /// The mean cross entropy of logits and the classes in input `y`.
-fn classes<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
+fn workload_class_loss<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
     logits.cross_entropy_with(g.input("y", [logits.dims()[0]], DType::I32), CrossEntropy::per_row()).mean(..)
 }
 
 /// The mean squared error of `out` and input `y`.
-fn values<'g>(g: &'g Builder, out: Var<'g>) -> Var<'g> {
+fn workload_value_loss<'g>(g: &'g Builder, out: Var<'g>) -> Var<'g> {
     out.mse(g.input("y", out.dims(), DType::F32))
 }
 
@@ -148,7 +148,7 @@ impl Workload {
 }
 
 /// Batches, as the bytes of the inputs `x` and `y`.
-pub struct Pool {
+pub struct WorkloadPool {
     /// Number of batches.
     pub batches: usize,
     /// `x` of all batches, one after another.
@@ -158,14 +158,14 @@ pub struct Pool {
 }
 
 /// The input called `name`.
-fn input(inputs: &[Binding], name: &str) -> Run<Binding> {
+fn workload_input(inputs: &[Binding], name: &str) -> Run<Binding> {
     let found = inputs.iter().find(|b| b.role == Role::Input && b.name == name);
-    found.cloned().ok_or_else(|| bad(format!("the workload has no input {name:?}")))
+    found.cloned().ok_or_else(|| fail_bad_input(format!("the workload has no input {name:?}")))
 }
 
-impl Pool {
+impl WorkloadPool {
     /// Synthetic batches: floats in [-1, 1], integers in 0..10.
-    pub fn synthetic(inputs: &[Binding]) -> Run<Pool> {
+    pub fn synthetic(inputs: &[Binding]) -> Run<WorkloadPool> {
         let data = |b: Binding| -> Vec<u8> {
             let n = BATCHES * b.dims.numel();
             match b.dtype {
@@ -173,49 +173,53 @@ impl Pool {
                 _ => (0..n).flat_map(|i| (i as f32 * 0.7).sin().to_le_bytes()).collect(),
             }
         };
-        Ok(Pool { batches: BATCHES, x: data(input(inputs, "x")?), y: data(input(inputs, "y")?) })
+        Ok(WorkloadPool {
+            batches: BATCHES,
+            x: data(workload_input(inputs, "x")?),
+            y: data(workload_input(inputs, "y")?),
+        })
     }
 
     /// The batches in a file: tensors `x` and `y`, with a leading axis over batches.
-    pub fn load(inputs: &[Binding], file: &Loaded, path: &Path) -> Run<Pool> {
+    pub fn load(inputs: &[Binding], file: &Loaded, path: &Path) -> Run<WorkloadPool> {
         let batches = file.find("x").and_then(|e| e.dims.first().copied()).unwrap_or(0);
         if batches == 0 {
-            return Err(bad(format!("{}: x holds no batch", path.display())));
+            return Err(fail_bad_input(format!("{}: x holds no batch", path.display())));
         }
         let read = |name: &str| -> Run<Vec<u8>> {
-            let b = input(inputs, name)?;
+            let b = workload_input(inputs, name)?;
             let dims: Vec<usize> = std::iter::once(batches).chain(b.dims.iter().copied()).collect();
             let e = file.expect(name, b.dtype, &dims).map_err(|e| Fail::from(e.context(path.display())))?;
             if b.dtype == DType::F32 {
-                finite(path, name, e.bytes)?;
+                finite_workload_data(path, name, e.bytes)?;
             }
             Ok(e.bytes.to_vec())
         };
-        Ok(Pool { batches, x: read("x")?, y: read("y")? })
+        Ok(WorkloadPool { batches, x: read("x")?, y: read("y")? })
     }
 }
 
 /// Reads the data file of a workload.
-pub fn open(path: &Path) -> Run<Loaded> {
-    tensors::open(path, FILE_LIMIT)
+pub fn open_workload_data(path: &Path) -> Run<Loaded> {
+    tensors::open_tensors(path, FILE_LIMIT)
 }
 
 /// Gives each param the value called `p.<name>` in `file`. Fails on a value that is not finite.
-pub fn load_params(w: &Workload, program: &mut Program, file: &Loaded, path: &Path) -> Run {
+pub fn load_workload_params(w: &Workload, program: &mut Program, file: &Loaded, path: &Path) -> Run {
     let params: Vec<Binding> = program.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
     for b in &params {
         let e = file.expect(&format!("p.{}", (w.alias)(&b.name)), b.dtype, &b.dims);
         let e = e.map_err(|e| Fail::from(e.context(path.display())))?;
-        finite(path, e.name, e.bytes)?;
+        finite_workload_data(path, e.name, e.bytes)?;
         program.persistent_mut(&b.name)?.1.copy_from_slice(e.bytes);
     }
     Ok(())
 }
 
 /// Fails if an element of these f32 bytes is not finite.
-fn finite(path: &Path, name: &str, bytes: &[u8]) -> Run {
+fn finite_workload_data(path: &Path, name: &str, bytes: &[u8]) -> Run {
     match bytes.as_chunks::<4>().0.iter().position(|b| !f32::from_le_bytes(*b).is_finite()) {
-        Some(i) => Err(bad(format!("{}: element {i} of {name:?} is not finite", path.display()))),
+        Some(i) => Err(fail_bad_input(format!("{}: element {i} of {name:?} is not finite", path.display()))),
         None => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a message names the key, the value and the bounds.
 
-use crate::fail::{Run, bad};
+use crate::fail::{Run, fail_bad_input};
 use std::fmt::Display;
 
 /// Largest number of steps.
@@ -11,6 +11,10 @@ pub const STEP_LIMIT: u64 = 1 << 32;
 pub const SIZE_LIMIT: usize = 1 << 16;
 
 /// `x`, or an error that names `key` unless `low <= x <= high`.
-pub fn within<T: PartialOrd + Display + Copy>(key: &str, x: T, low: T, high: T) -> Run<T> {
-    if x >= low && x <= high { Ok(x) } else { Err(bad(format!("{key} is {x}; it goes from {low} to {high}"))) }
+pub fn within_bounds<T: PartialOrd + Display + Copy>(key: &str, x: T, low: T, high: T) -> Run<T> {
+    if x >= low && x <= high {
+        Ok(x)
+    } else {
+        Err(fail_bad_input(format!("{key} is {x}; it goes from {low} to {high}")))
+    }
 }

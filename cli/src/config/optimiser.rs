@@ -2,7 +2,7 @@
 //!
 //! Invariant: a key that the kind does not read is an error, and so is a number outside its formula's domain.
 
-use crate::fail::{Run, bad};
+use crate::fail::{Run, fail_bad_input};
 use arenagrad::optim::{Group, MuonScale, Optimiser, Rule};
 use serde::{Deserialize, Serialize};
 
@@ -154,11 +154,14 @@ impl OptimiserTable {
     fn rule(&self) -> Run<Rule> {
         let (kind, reads) = self.kind.reads();
         if let Some((key, _)) = self.given().iter().find(|(key, given)| *given && !reads.contains(key)) {
-            return Err(bad(format!("optimiser.{key} means nothing to {kind}; it reads {}", reads.join(", "))));
+            return Err(fail_bad_input(format!(
+                "optimiser.{key} means nothing to {kind}; it reads {}",
+                reads.join(", ")
+            )));
         }
         let rule = self.filled(self.default_rule());
         let rule = self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d));
-        rule.validate().map_err(|e| bad(format!("optimiser: {}", e.message)))?;
+        rule.validate().map_err(|e| fail_bad_input(format!("optimiser: {}", e.message)))?;
         Ok(rule)
     }
 
@@ -243,7 +246,7 @@ impl OptimiserTable {
         for g in &self.group {
             o = o.group(&g.pattern, g.build()?);
         }
-        o.validate().map_err(|e| bad(format!("optimiser: {}", e.message)))?;
+        o.validate().map_err(|e| fail_bad_input(format!("optimiser: {}", e.message)))?;
         Ok(o)
     }
 }
@@ -262,11 +265,11 @@ impl GroupTable {
     /// The group, checked.
     fn build(&self) -> Run<Group> {
         if self.pattern.is_empty() {
-            return Err(bad("optimiser.group: the pattern is missing"));
+            return Err(fail_bad_input("optimiser.group: the pattern is missing"));
         }
         let rule = self.rule.as_deref();
         if let Some((key, _)) = rule.and_then(|r| r.of_whole_optimiser().into_iter().find(|(_, given)| *given)) {
-            return Err(bad(format!(
+            return Err(fail_bad_input(format!(
                 "optimiser.group {:?}: rule.{key} belongs to the optimiser, not to a group",
                 self.pattern
             )));

@@ -2,8 +2,8 @@
 //!
 //! Invariant: a key that the kind does not read is an error.
 
-use super::bounds::within;
-use crate::fail::{Run, bad};
+use super::bounds::within_bounds;
+use crate::fail::{Run, fail_bad_input};
 use arenagrad::train::Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -72,11 +72,11 @@ impl ScheduleTable {
         Ok(match t.kind {
             ScheduleKind::Constant => Schedule::Constant { lr },
             ScheduleKind::Step => {
-                let step_size = t.step_size.ok_or_else(|| bad("schedule.step_size is missing"))?;
+                let step_size = t.step_size.ok_or_else(|| fail_bad_input("schedule.step_size is missing"))?;
                 Schedule::Step { lr, step_size, gamma: t.gamma.unwrap_or(0.1) }
             }
             ScheduleKind::Cosine => {
-                let warmup = within("schedule.warmup", t.warmup.unwrap_or(0), 0, total)?;
+                let warmup = within_bounds("schedule.warmup", t.warmup.unwrap_or(0), 0, total)?;
                 let min_lr = t.min_lr.unwrap_or(0.0);
                 let start_factor = t.start_factor.unwrap_or(1.0 / 3.0);
                 Schedule::Cosine { lr, warmup, start_factor, total, min_lr }
@@ -107,7 +107,7 @@ impl ScheduleTable {
             },
         ];
         match families.iter().find(|keys| keys.given && keys.kind != t.kind) {
-            Some(keys) => Err(bad(format!("{} means nothing to {}", keys.names, t.kind.name()))),
+            Some(keys) => Err(fail_bad_input(format!("{} means nothing to {}", keys.names, t.kind.name()))),
             None => Ok(()),
         }
     }

@@ -2,14 +2,14 @@
 //!
 //! Invariant of [`Task`]: every number is within its bounds.
 
-use super::bounds::{SIZE_LIMIT, within};
-use crate::fail::{Run, bad};
+use super::bounds::{SIZE_LIMIT, within_bounds};
+use crate::fail::{Run, fail_bad_input};
 use serde::{Deserialize, Serialize};
 
 /// The task's name in a file.
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum TaskKind {
     /// A convnet on labelled images.
     #[default]
     Images,
@@ -17,12 +17,12 @@ pub enum Kind {
     CharGpt,
 }
 
-impl Kind {
+impl TaskKind {
     /// The name in a file.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Images => "images",
-            Kind::CharGpt => "chargpt",
+            TaskKind::Images => "images",
+            TaskKind::CharGpt => "chargpt",
         }
     }
 }
@@ -80,33 +80,33 @@ impl Default for Network {
 
 impl Task {
     /// The task of this kind, checked. Fails if the other kind's table is given.
-    pub fn new(kind: Kind, model: Option<&Model>, gpt: Option<&Network>) -> Run<Task> {
+    pub fn new(kind: TaskKind, model: Option<&Model>, gpt: Option<&Network>) -> Run<Task> {
         match (kind, model, gpt) {
-            (Kind::Images, model, None) => images(model.cloned().unwrap_or_default()),
-            (Kind::CharGpt, None, gpt) => chargpt(gpt.cloned().unwrap_or_default()),
-            (Kind::Images, ..) => Err(bad("[gpt] means nothing to task images")),
-            (Kind::CharGpt, ..) => Err(bad("[model] means nothing to task chargpt")),
+            (TaskKind::Images, model, None) => Task::checked_images(model.cloned().unwrap_or_default()),
+            (TaskKind::CharGpt, None, gpt) => Task::checked_chargpt(gpt.cloned().unwrap_or_default()),
+            (TaskKind::Images, ..) => Err(fail_bad_input("[gpt] means nothing to task images")),
+            (TaskKind::CharGpt, ..) => Err(fail_bad_input("[model] means nothing to task chargpt")),
         }
     }
-}
 
-fn images(m: Model) -> Run<Task> {
-    within("model.channels: the number of convolutions", m.channels.len(), 1, 8)?;
-    for &c in m.channels.iter().chain([&m.hidden]) {
-        within("model: a layer's width", c, 1, SIZE_LIMIT)?;
+    fn checked_images(m: Model) -> Run<Task> {
+        within_bounds("model.channels: the number of convolutions", m.channels.len(), 1, 8)?;
+        for &c in m.channels.iter().chain([&m.hidden]) {
+            within_bounds("model: a layer's width", c, 1, SIZE_LIMIT)?;
+        }
+        within_bounds("model.dropout", m.dropout, 0.0, 0.99)?;
+        Ok(Task::Images(m))
     }
-    within("model.dropout", m.dropout, 0.0, 0.99)?;
-    Ok(Task::Images(m))
-}
 
-fn chargpt(n: Network) -> Run<Task> {
-    within("gpt.layers", n.layers, 1, 256)?;
-    within("gpt.width", n.width, 1, SIZE_LIMIT)?;
-    within("gpt.heads", n.heads, 1, n.width)?;
-    within("gpt.context", n.context, 1, SIZE_LIMIT)?;
-    within("gpt.dropout", n.dropout, 0.0, 0.99)?;
-    if !n.width.is_multiple_of(n.heads) {
-        return Err(bad(format!("gpt.heads is {}; it must divide gpt.width, {}", n.heads, n.width)));
+    fn checked_chargpt(n: Network) -> Run<Task> {
+        within_bounds("gpt.layers", n.layers, 1, 256)?;
+        within_bounds("gpt.width", n.width, 1, SIZE_LIMIT)?;
+        within_bounds("gpt.heads", n.heads, 1, n.width)?;
+        within_bounds("gpt.context", n.context, 1, SIZE_LIMIT)?;
+        within_bounds("gpt.dropout", n.dropout, 0.0, 0.99)?;
+        if !n.width.is_multiple_of(n.heads) {
+            return Err(fail_bad_input(format!("gpt.heads is {}; it must divide gpt.width, {}", n.heads, n.width)));
+        }
+        Ok(Task::CharGpt(n))
     }
-    Ok(Task::CharGpt(n))
 }

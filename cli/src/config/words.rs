@@ -2,10 +2,6 @@
 //!
 //! Invariant: no message names a Rust type.
 
-use bytesize::ByteSize;
-use serde::de::{Deserializer, Error, Visitor};
-use std::fmt;
-
 /// Phrases of the parser, and the phrases that replace them.
 const WORDS: [(&str, &str); 13] = [
     ("expected usize", "expected a whole number from 0"),
@@ -24,34 +20,7 @@ const WORDS: [(&str, &str); 13] = [
 ];
 
 /// The parser's message as one line, with its phrases replaced.
-pub fn plain(message: &str) -> String {
+pub fn plain_words(message: &str) -> String {
     let line = message.replace('\n', "; ");
     WORDS.iter().fold(line, |line, (theirs, ours)| line.replace(theirs, ours))
-}
-
-/// Reads a number of bytes, or a text like "64MiB".
-pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteSize>, D::Error> {
-    from.deserialize_any(Size).map(Some)
-}
-
-struct Size;
-
-impl Visitor<'_> for Size {
-    type Value = ByteSize;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number of bytes, or a size like \"64MiB\"")
-    }
-
-    fn visit_i64<E: Error>(self, n: i64) -> Result<ByteSize, E> {
-        u64::try_from(n).map(ByteSize).map_err(|_| E::custom(format!("a size of {n} bytes is negative")))
-    }
-
-    fn visit_u64<E: Error>(self, n: u64) -> Result<ByteSize, E> {
-        Ok(ByteSize(n))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<ByteSize, E> {
-        text.parse().map_err(|_| E::custom(format!("{text:?} is no size; one is like \"64MiB\"")))
-    }
 }

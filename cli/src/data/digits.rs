@@ -3,8 +3,8 @@
 //! Invariant: the split depends on the data alone. Each class is ordered by [`permutation`] with seed 0 and the class
 //! as epoch; its first fifth (rounded) is the test set, the rest the training set. See `data/README.md`.
 
-use super::{Images, Split};
-use crate::fail::{Run, bad};
+use super::{LabelledImages, LabelledSplit};
+use crate::fail::{Run, fail_bad_input};
 use arenagrad::train::permutation;
 use std::io::Read;
 
@@ -17,19 +17,22 @@ const WHITE: u8 = 16;
 const CLASSES: u8 = 10;
 
 /// The training set and the test set.
-pub fn load() -> Run<Split> {
-    split(&parse(BYTES)?)
+pub fn load_digits() -> Run<LabelledSplit> {
+    split_digits(&parse_digits(BYTES)?)
 }
 
 /// Reads the images from gzipped CSV: 64 pixels and the digit in each line.
-fn parse(gz: &[u8]) -> Run<Images> {
+fn parse_digits(gz: &[u8]) -> Run<LabelledImages> {
     let mut text = Vec::new();
     let limit = 1 << 22;
-    flate2::read::GzDecoder::new(gz).take(limit).read_to_end(&mut text).map_err(|e| bad(format!("{FILE}: {e}")))?;
-    let mut images = Images { size: [SIDE, SIDE], ..Images::default() };
+    flate2::read::GzDecoder::new(gz)
+        .take(limit)
+        .read_to_end(&mut text)
+        .map_err(|e| fail_bad_input(format!("{FILE}: {e}")))?;
+    let mut images = LabelledImages { size: [SIDE, SIDE], ..LabelledImages::default() };
     let mut rows = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_slice());
     for (line, row) in (1..).zip(rows.deserialize::<Vec<u8>>()) {
-        let row = row.map_err(|e| bad(format!("{FILE}:{line}: {e}")))?;
+        let row = row.map_err(|e| fail_bad_input(format!("{FILE}:{line}: {e}")))?;
         match row.split_last() {
             Some((&label, pixels))
                 if pixels.len() == SIDE * SIDE && label < CLASSES && pixels.iter().all(|&p| p <= WHITE) =>
@@ -37,14 +40,14 @@ fn parse(gz: &[u8]) -> Run<Images> {
                 images.labels.push(i32::from(label));
                 images.pixels.extend(pixels.iter().map(|&p| f32::from(p) / f32::from(WHITE)));
             }
-            _ => return Err(bad(format!("{FILE}:{line}: not 64 pixels from 0 to 16 and a digit"))),
+            _ => return Err(fail_bad_input(format!("{FILE}:{line}: not 64 pixels from 0 to 16 and a digit"))),
         }
     }
     Ok(images)
 }
 
 /// Splits the images as the head of this file says.
-fn split(all: &Images) -> Run<Split> {
+fn split_digits(all: &LabelledImages) -> Run<LabelledSplit> {
     let mut tested = vec![false; all.len()];
     for class in 0..i32::from(CLASSES) {
         let members: Vec<usize> = (0..all.len()).filter(|&i| all.labels[i] == class).collect();
@@ -53,14 +56,14 @@ fn split(all: &Images) -> Run<Split> {
         order.iter().take((members.len() + 2) / 5).for_each(|&i| tested[members[i as usize]] = true);
     }
     let part = |test: bool| {
-        let mut half = Images { size: all.size, ..Images::default() };
+        let mut half = LabelledImages { size: all.size, ..LabelledImages::default() };
         for i in (0..all.len()).filter(|&i| tested[i] == test) {
             half.labels.push(all.labels[i]);
             half.pixels.extend(&all.pixels[i * all.area()..][..all.area()]);
         }
         half
     };
-    Split::new(part(false), part(true))
+    LabelledSplit::new(part(false), part(true))
 }
 
 #[cfg(test)]
@@ -69,9 +72,9 @@ mod tests {
 
     #[test]
     fn the_split_is_the_documented_one() {
-        let s = load().unwrap();
+        let s = load_digits().unwrap();
         assert_eq!((s.train.len(), s.test.len(), s.classes), (1438, 359, 10));
-        let of = |images: &Images, class| images.labels.iter().filter(|&&l| l == class).count();
+        let of = |images: &LabelledImages, class| images.labels.iter().filter(|&&l| l == class).count();
         for class in 0..10 {
             let (train, test) = (of(&s.train, class), of(&s.test, class));
             assert_eq!(test, (train + test + 2) / 5);
@@ -82,7 +85,7 @@ mod tests {
 
     #[test]
     fn damage_is_found() {
-        assert!(parse(&BYTES[..1000]).is_err());
-        assert!(parse(b"no gzip").is_err());
+        assert!(parse_digits(&BYTES[..1000]).is_err());
+        assert!(parse_digits(b"no gzip").is_err());
     }
 }

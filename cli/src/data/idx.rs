@@ -3,8 +3,8 @@
 //! Invariant: a file is hostile until proven good. No allocation takes its size from a number in the file, and no more
 //! is unpacked than the header announces. Errors name the file and the byte (of the unpacked file, if it is gzipped).
 
-use super::{Images, Split};
-use crate::fail::{Fail, Run, bad, io};
+use super::{LabelledImages, LabelledSplit};
+use crate::fail::{Fail, Run, fail_bad_input, fail_io};
 use flate2::bufread::GzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -18,26 +18,26 @@ const PART: usize = 1 << 16;
 const CLASS_LIMIT: u8 = 200;
 
 /// Reads the four files of a folder, under MNIST's names: images and labels, `train` and `t10k`.
-pub fn load(dir: &Path) -> Run<Split> {
-    let half = |prefix: &str| -> Run<Images> {
-        let images = Idx::open(&find(dir, &format!("{prefix}-images"), "idx3-ubyte")?, 3)?;
-        let labels = Idx::open(&find(dir, &format!("{prefix}-labels"), "idx1-ubyte")?, 1)?;
+pub fn load_idx(dir: &Path) -> Run<LabelledSplit> {
+    let half = |prefix: &str| -> Run<LabelledImages> {
+        let images = Idx::open(&find_idx_file(dir, &format!("{prefix}-images"), "idx3-ubyte")?, 3)?;
+        let labels = Idx::open(&find_idx_file(dir, &format!("{prefix}-labels"), "idx1-ubyte")?, 1)?;
         let (n, m) = (images.dims[0], labels.dims[0]);
         if n != m {
             let (i, l) = (images.path.display(), labels.path.display());
-            return Err(bad(format!("{i} has {n} images, {l} has {m} labels")));
+            return Err(fail_bad_input(format!("{i} has {n} images, {l} has {m} labels")));
         }
-        let labels = classes(labels)?;
-        Ok(Images { size: [images.dims[1], images.dims[2]], pixels: pixels(images)?, labels })
+        let labels = idx_classes(labels)?;
+        Ok(LabelledImages { size: [images.dims[1], images.dims[2]], pixels: idx_pixels(images)?, labels })
     };
-    Split::new(half("train")?, half("t10k")?)
+    LabelledSplit::new(half("train")?, half("t10k")?)
 }
 
 /// The path of a file under one of its usual names: with `-` or `.` before the kind, gzipped or not.
-fn find(dir: &Path, stem: &str, kind: &str) -> Run<PathBuf> {
+fn find_idx_file(dir: &Path, stem: &str, kind: &str) -> Run<PathBuf> {
     let names = ["-", "."].into_iter().flat_map(|dot| ["", ".gz"].map(|gz| format!("{stem}{dot}{kind}{gz}")));
     let mut paths = names.map(|n| dir.join(n));
-    let missing = || bad(format!("{}: there is no {stem}-{kind} or {stem}-{kind}.gz", dir.display()));
+    let missing = || fail_bad_input(format!("{}: there is no {stem}-{kind} or {stem}-{kind}.gz", dir.display()));
     paths.find(|p| p.is_file()).ok_or_else(missing)
 }
 
@@ -58,7 +58,7 @@ struct Idx {
 impl Idx {
     /// An error at byte `at`.
     fn fail(&self, at: impl std::fmt::Display, what: impl std::fmt::Display) -> Fail {
-        bad(format!("{}: byte {at}: {what}", self.path.display()))
+        fail_bad_input(format!("{}: byte {at}: {what}", self.path.display()))
     }
 
     /// The error of a file that ends too early, at byte `at`.
@@ -73,10 +73,10 @@ impl Idx {
 
     /// Opens a file of this rank and reads its magic number and sizes.
     fn open(path: &Path, rank: u8) -> Run<Idx> {
-        let file = File::open(path).map_err(io(path))?;
-        let length = file.metadata().map_err(io(path))?.len();
+        let file = File::open(path).map_err(fail_io(path))?;
+        let length = file.metadata().map_err(fail_io(path))?.len();
         let mut file = BufReader::new(file);
-        let packed = file.fill_buf().map_err(io(path))?.starts_with(&[0x1f, 0x8b]);
+        let packed = file.fill_buf().map_err(fail_io(path))?.starts_with(&[0x1f, 0x8b]);
         let rest: Box<dyn Read> = if packed { Box::new(GzDecoder::new(file)) } else { Box::new(file) };
         let mut idx = Idx { path: path.to_path_buf(), kind: 0, dims: Vec::new(), rest, at: 0, data: 0 };
         let mut magic = [0; 4];
@@ -119,7 +119,9 @@ impl Idx {
                 Ok(0) => break,
                 Ok(more) => n += more,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(bad(format!("{}: byte {} unpacked: {e}", self.path.display(), self.at + n))),
+                Err(e) => {
+                    return Err(fail_bad_input(format!("{}: byte {} unpacked: {e}", self.path.display(), self.at + n)));
+                }
             }
         }
         self.at += n;
@@ -133,7 +135,7 @@ impl Idx {
         let mut left = self.data;
         while left > 0 {
             if self.at as u64 > LIMIT {
-                return Err(bad(format!("{}: more than {LIMIT} bytes", self.path.display())));
+                return Err(fail_bad_input(format!("{}: more than {LIMIT} bytes", self.path.display())));
             }
             let want = left.min(PART as u64) as usize;
             let at = self.at;
@@ -152,7 +154,7 @@ impl Idx {
 }
 
 /// All pixels, in [0, 1].
-fn pixels(mut idx: Idx) -> Run<Vec<f32>> {
+fn idx_pixels(mut idx: Idx) -> Run<Vec<f32>> {
     let mut pixels: Vec<f32> = Vec::new();
     idx.elements(|idx, at, part| {
         if idx.kind == 0x08 {
@@ -172,7 +174,7 @@ fn pixels(mut idx: Idx) -> Run<Vec<f32>> {
 }
 
 /// All labels.
-fn classes(mut idx: Idx) -> Run<Vec<i32>> {
+fn idx_classes(mut idx: Idx) -> Run<Vec<i32>> {
     if idx.kind != 0x08 {
         return Err(idx.fail(2, "labels must be bytes (element type 08)"));
     }

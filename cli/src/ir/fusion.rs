@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// A source location in words.
-fn location(p: &Location) -> String {
+fn fusion_location(p: &Location) -> String {
     match p {
         Location::Nowhere => "no place".into(),
         Location::Source(file, line) => format!("{file}:{line}"),
@@ -18,10 +18,10 @@ fn location(p: &Location) -> String {
 }
 
 /// The report as lines.
-pub fn table(fusions: &[Fusion]) -> String {
+pub fn fusion_table(fusions: &[Fusion]) -> String {
     let mut s = String::new();
     for f in fusions {
-        let at = location(&f.location);
+        let at = fusion_location(&f.location);
         let _ = match &f.outcome {
             Outcome::Fired { saved } => writeln!(s, "fired   {:<20} {:<14} {at}: {saved} nodes saved", f.rule, f.op),
             Outcome::Missed { reason } => writeln!(s, "missed  {:<20} {:<14} {at}: {reason}", f.rule, f.op),
@@ -34,14 +34,14 @@ pub fn table(fusions: &[Fusion]) -> String {
 }
 
 /// The report as JSON.
-pub fn json(fusions: &[Fusion]) -> String {
+pub fn fusion_json(fusions: &[Fusion]) -> String {
     let row = |f: &Fusion| {
         let (saved, reason) = match &f.outcome {
             Outcome::Fired { saved } => (Some(saved), None),
             Outcome::Missed { reason } => (None, Some(reason)),
         };
         let fired = saved.is_some();
-        json!({ "rule": f.rule, "op": f.op, "place": location(&f.location), "fired": fired, "saved": saved, "reason": reason })
+        json!({ "rule": f.rule, "op": f.op, "place": fusion_location(&f.location), "fired": fired, "saved": saved, "reason": reason })
     };
     Value::from(fusions.iter().map(row).collect::<Vec<_>>()).to_string()
 }

@@ -2,14 +2,14 @@
 //!
 //! Invariant: a message about a text names its file, line and column.
 
-pub mod check;
-pub mod eval;
-pub mod finite;
+pub mod check_command;
+pub mod finite_differences;
 pub mod fusion;
-pub mod plan;
-pub mod show;
+pub mod plan_command;
+pub mod print_opt_grad;
+pub mod run_command;
 
-use crate::fail::{Fail, Run, in_text};
+use crate::fail::{Fail, Run, fail_in_text};
 use crate::sys;
 use arenagrad::error::Error;
 use arenagrad::graph::GraphBuf;
@@ -21,16 +21,16 @@ use std::path::Path;
 const LIMIT: u64 = 64 << 20;
 
 /// Reads and verifies a graph.
-pub fn load(path: &Path) -> Run<GraphBuf> {
-    let text = sys::read_text(path, LIMIT)?;
-    let graph = text::parse(&text).map_err(|e| in_text(path, &e))?;
+pub fn load_ir(path: &Path) -> Run<GraphBuf> {
+    let text = sys::sys_read_text(path, LIMIT)?;
+    let graph = text::parse(&text).map_err(|e| fail_in_text(path, &e))?;
     match verify(graph.view(), Stage::Block).first() {
-        Some(e) => Err(in_text(path, e)),
+        Some(e) => Err(fail_in_text(path, e)),
         None => Ok(graph),
     }
 }
 
 /// Turns an error on the graph in `path` into a failure that names the file.
-pub fn of(path: &Path) -> impl Fn(Error) -> Fail {
-    move |e| in_text(path, &e)
+pub fn ir_failure(path: &Path) -> impl Fn(Error) -> Fail {
+    move |e| fail_in_text(path, &e)
 }

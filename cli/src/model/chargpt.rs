@@ -17,7 +17,7 @@ pub const NEXT: &str = "next";
 pub const LOSSES: &str = "losses";
 
 /// The logits after each token, `[batch·context, vocabulary]`.
-fn logits<'g>(g: &'g Builder, n: &Network, vocabulary: usize, batch: usize, dropout: f64) -> Var<'g> {
+fn chargpt_logits<'g>(g: &'g Builder, n: &Network, vocabulary: usize, batch: usize, dropout: f64) -> Var<'g> {
     let tokens = g.input(TOKENS, [batch, n.context], DType::I32);
     let gpt = nn::Gpt {
         vocabulary,
@@ -33,27 +33,27 @@ fn logits<'g>(g: &'g Builder, n: &Network, vocabulary: usize, batch: usize, drop
 }
 
 /// The cross entropy of each token, `[batch·context]`, in nats.
-fn losses<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
+fn chargpt_losses<'g>(g: &'g Builder, logits: Var<'g>) -> Var<'g> {
     let rows = logits.dims().first().copied().unwrap_or(0);
     logits.cross_entropy_with(g.input(NEXT, [rows], DType::I32), CrossEntropy::per_row())
 }
 
 /// The training graph: [`TOKENS`] and [`NEXT`] to the mean cross entropy [`LOSS`], in nats.
-pub fn training(n: &Network, vocabulary: usize, batch: usize) -> Result<GraphBuf> {
+pub fn chargpt_training(n: &Network, vocabulary: usize, batch: usize) -> Result<GraphBuf> {
     let g = Builder::new("chargpt");
-    let logits = logits(&g, n, vocabulary, batch, n.dropout);
-    g.finish([losses(&g, logits).mean(..).named(LOSS)])
+    let logits = chargpt_logits(&g, n, vocabulary, batch, n.dropout);
+    g.finish([chargpt_losses(&g, logits).mean(..).named(LOSS)])
 }
 
 /// The validation graph: [`TOKENS`] and [`NEXT`] to the cross entropy of each token, [`LOSSES`], in nats.
-pub fn validation(n: &Network, vocabulary: usize, batch: usize) -> Result<GraphBuf> {
+pub fn chargpt_validation(n: &Network, vocabulary: usize, batch: usize) -> Result<GraphBuf> {
     let g = Builder::new("chargpt");
-    let logits = logits(&g, n, vocabulary, batch, 0.0);
-    g.finish([losses(&g, logits).named(LOSSES)])
+    let logits = chargpt_logits(&g, n, vocabulary, batch, 0.0);
+    g.finish([chargpt_losses(&g, logits).named(LOSSES)])
 }
 
 /// The inference graph: one window of [`TOKENS`] to the logits after each, [`LOGITS`], `[context, vocabulary]`.
-pub fn inference(n: &Network, vocabulary: usize) -> Result<GraphBuf> {
+pub fn chargpt_inference(n: &Network, vocabulary: usize) -> Result<GraphBuf> {
     let g = Builder::new("chargpt");
-    g.finish([logits(&g, n, vocabulary, 1, 0.0).named(LOGITS)])
+    g.finish([chargpt_logits(&g, n, vocabulary, 1, 0.0).named(LOGITS)])
 }

@@ -27,7 +27,7 @@ pub struct Sizes {
 }
 
 /// The logits, `[batch, classes]`.
-fn logits<'g>(g: &'g Builder, m: &Model, s: Sizes, dropout: f64) -> Var<'g> {
+fn convnet_logits<'g>(g: &'g Builder, m: &Model, s: Sizes, dropout: f64) -> Var<'g> {
     let mut x = g.input(IMAGES, [s.batch, 1, s.image[0], s.image[1]], DType::F32);
     let same = Conv2d { pad: [1; 4], ..Conv2d::default() };
     for (i, &channels) in m.channels.iter().enumerate() {
@@ -46,17 +46,17 @@ fn logits<'g>(g: &'g Builder, m: &Model, s: Sizes, dropout: f64) -> Var<'g> {
 }
 
 /// The training graph: [`IMAGES`] and [`LABELS`] to the mean cross entropy [`LOSS`], in nats.
-pub fn training(m: &Model, s: Sizes) -> Result<GraphBuf> {
+pub fn convnet_training(m: &Model, s: Sizes) -> Result<GraphBuf> {
     let g = Builder::new("convnet");
-    let logits = logits(&g, m, s, m.dropout);
+    let logits = convnet_logits(&g, m, s, m.dropout);
     let labels = g.input(LABELS, [s.batch], DType::I32);
     let loss = logits.cross_entropy_with(labels, CrossEntropy::default()).named(LOSS);
     g.finish([loss])
 }
 
 /// The inference graph: [`IMAGES`] to [`LOGITS`], `[batch, classes]`.
-pub fn inference(m: &Model, s: Sizes) -> Result<GraphBuf> {
+pub fn convnet_inference(m: &Model, s: Sizes) -> Result<GraphBuf> {
     let g = Builder::new("convnet");
-    let logits = logits(&g, m, s, 0.0).named(LOGITS);
+    let logits = convnet_logits(&g, m, s, 0.0).named(LOGITS);
     g.finish([logits])
 }

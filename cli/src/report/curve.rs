@@ -2,7 +2,7 @@
 //!
 //! Invariant: a loss that is not finite is left out of the line, not drawn as zero.
 
-use super::ticks;
+use super::report_ticks;
 use crate::measure::{Evaluation, Measure};
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ pub struct Curve<'a> {
 
 /// The curve as an SVG element. Validation losses share the axis of the training losses. Accuracies have an axis from 0
 /// to 100 %.
-pub fn svg(curve: &Curve<'_>) -> String {
+pub fn curve_svg(curve: &Curve<'_>) -> String {
     let &Curve { before, losses, measure, evaluations } = curve;
     let shown = evaluations.iter().filter(|_| measure == Measure::Loss).map(|e| &e.value);
     let finite = losses.iter().chain(shown).copied().filter(|l| l.is_finite());
@@ -43,11 +43,11 @@ pub fn svg(curve: &Curve<'_>) -> String {
          font-family=\"system-ui,sans-serif\" font-size=\"11\"><title>Loss curve</title>\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>"
     );
-    grid(&mut s, top, n, &x, &y);
-    let smooth = smoothed(losses);
+    curve_grid(&mut s, top, n, &x, &y);
+    let smooth = smoothed_curve(losses);
     for (values, colour, width) in [(losses, "#a9c3e0", 1.0), (&smooth, "#3b6ea5", 2.0)] {
         let points = values.iter().zip(before + 1..).map(|(&l, step)| (step as f64, l));
-        line(&mut s, points, values.len(), colour, width, &x, &|l| y(l / top));
+        curve_line(&mut s, points, values.len(), colour, width, &x, &|l| y(l / top));
     }
     for &Evaluation { step, value } in evaluations.iter().filter(|e| e.value.is_finite()) {
         let _ = write!(
@@ -81,8 +81,8 @@ pub fn svg(curve: &Curve<'_>) -> String {
 }
 
 /// Draws the lines and labels of losses up to `top` and the labels of `steps` steps.
-fn grid(s: &mut String, top: f64, steps: f64, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
-    for t in ticks(top, 5) {
+fn curve_grid(s: &mut String, top: f64, steps: f64, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
+    for t in report_ticks(top, 5) {
         let _ = write!(
             s,
             "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#e3e6ea\"/>\
@@ -94,7 +94,7 @@ fn grid(s: &mut String, top: f64, steps: f64, x: &dyn Fn(f64) -> f64, y: &dyn Fn
             at = y(t / top)
         );
     }
-    for t in ticks(steps, 10) {
+    for t in report_ticks(steps, 10) {
         let _ = write!(
             s,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",
@@ -105,7 +105,7 @@ fn grid(s: &mut String, top: f64, steps: f64, x: &dyn Fn(f64) -> f64, y: &dyn Fn
 }
 
 /// The exponential mean over about a hundredth of the run.
-fn smoothed(losses: &[f64]) -> Vec<f64> {
+fn smoothed_curve(losses: &[f64]) -> Vec<f64> {
     let keep = 1.0 - 1.0 / (losses.len() as f64 / 100.0).max(1.0);
     let mut mean = f64::NAN;
     let step = |&l: &f64| {
@@ -120,7 +120,7 @@ fn smoothed(losses: &[f64]) -> Vec<f64> {
 }
 
 /// Draws a line through `n` points, in the pixel coordinates that `x` and `y` give.
-fn line(
+fn curve_line(
     s: &mut String,
     points: impl Iterator<Item = (f64, f64)>,
     n: usize,
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn drawn(before: u64, losses: &[f64], measure: Measure, evaluations: &[Evaluation]) -> String {
-        svg(&Curve { before, losses, measure, evaluations })
+        curve_svg(&Curve { before, losses, measure, evaluations })
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! Invariant: the functions here return text and write nothing. Text that comes from a user is escaped.
 
 pub mod curve;
-pub mod memory;
+pub mod memory_map;
 pub mod page;
 
 /// Escapes `text` for HTML and SVG, inside and outside of quotes.
-pub fn escape(text: &str) -> String {
+pub fn escape_in_report(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -25,7 +25,7 @@ pub fn escape(text: &str) -> String {
 }
 
 /// About `n` evenly spaced round numbers from 0 to at most `max`.
-pub fn ticks(max: f64, n: usize) -> Vec<f64> {
+pub fn report_ticks(max: f64, n: usize) -> Vec<f64> {
     if !(max > 0.0 && max.is_finite()) {
         return vec![0.0];
     }
@@ -41,14 +41,14 @@ mod tests {
 
     #[test]
     fn markup_in_names_stays_text() {
-        assert_eq!(escape("<a href=\"x\">&'\u{1}"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;\u{fffd}");
+        assert_eq!(escape_in_report("<a href=\"x\">&'\u{1}"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;\u{fffd}");
     }
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(ticks(10.0, 5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert_eq!(ticks(7.3, 4), [0.0, 2.0, 4.0, 6.0]);
-        assert_eq!(ticks(0.0, 4), [0.0]);
-        assert_eq!(ticks(f64::NAN, 4), [0.0]);
+        assert_eq!(report_ticks(10.0, 5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(report_ticks(7.3, 4), [0.0, 2.0, 4.0, 6.0]);
+        assert_eq!(report_ticks(0.0, 4), [0.0]);
+        assert_eq!(report_ticks(f64::NAN, 4), [0.0]);
     }
 }

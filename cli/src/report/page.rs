@@ -3,7 +3,7 @@
 //! Invariant: the page needs no script, no font and no other file or host.
 
 use super::curve::{self, Curve};
-use super::{escape, memory};
+use super::{escape_in_report, memory_map};
 use arenagrad::session::PlanReport;
 use arenagrad::session::human;
 use std::fmt::Write;
@@ -26,27 +26,27 @@ border:1px solid #e3e6ea}table{border-collapse:collapse}td,th{padding:.15rem .9r
 td.n{text-align:right;font-variant-numeric:tabular-nums}p{max-width:46rem}rect:hover{fill-opacity:.75}";
 
 /// The page's text.
-pub fn html(p: &Page<'_>) -> String {
-    let title = escape(p.title);
+pub fn page_html(p: &Page<'_>) -> String {
+    let title = escape_in_report(p.title);
     let mut s = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head>\
          <body><h1>{title}</h1><table>"
     );
     for (name, value) in p.facts {
-        let _ = write!(s, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
+        let _ = write!(s, "<tr><th>{}</th><td>{}</td></tr>", escape_in_report(name), escape_in_report(value));
     }
     s.push_str("</table>");
     if let Some(curve) = p.curve.filter(|c| !c.losses.is_empty()) {
-        let _ = write!(s, "<h2>Loss</h2>{}", curve::svg(&curve));
+        let _ = write!(s, "<h2>Loss</h2>{}", curve::curve_svg(&curve));
     }
-    memory_map(&mut s, p.plan);
+    page_memory_section(&mut s, p.plan);
     s.push_str("</body></html>\n");
     s
 }
 
 /// The memory map, its legend in words, and the table of the largest buffers.
-fn memory_map(s: &mut String, plan: &PlanReport) {
+fn page_memory_section(s: &mut String, plan: &PlanReport) {
     let _ = write!(
         s,
         "<h2>Memory</h2><p>All bytes of a step are in one arena of {}. Time runs to the right: one column is \
@@ -55,7 +55,7 @@ fn memory_map(s: &mut String, plan: &PlanReport) {
          than {}. Point at a rectangle to see which value it is and which line asked for it.</p>{}",
         human(plan.arena_bytes as u64),
         human(plan.lower_bound_bytes as u64),
-        memory::svg(plan)
+        memory_map::memory_map_svg(plan)
     );
     s.push_str("<h2>Largest buffers</h2><table><tr><th>bytes</th><th>offset</th><th>from</th><th>to</th>");
     s.push_str("<th>value</th></tr>");
@@ -68,7 +68,7 @@ fn memory_map(s: &mut String, plan: &PlanReport) {
             b.offset,
             b.first,
             plan.last(b),
-            escape(&b.to_string())
+            escape_in_report(&b.to_string())
         );
     }
     s.push_str("</table>");

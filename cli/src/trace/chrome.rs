@@ -37,7 +37,7 @@ struct Args<'a> {
 }
 
 /// Event `e` of thread `tid`.
-fn row<'a>(t: &'a Trace, tid: usize, e: &Event) -> Row<'a> {
+fn chrome_row<'a>(t: &'a Trace, tid: usize, e: &Event) -> Row<'a> {
     let us = |ns: u64| ns as f64 / 1e3;
     let (name, cat, args) = match t.calls.get(e.instr as usize) {
         Some(c) if e.instr != WAIT => {
@@ -58,7 +58,7 @@ fn row<'a>(t: &'a Trace, tid: usize, e: &Event) -> Row<'a> {
 }
 
 /// The file's bytes. `title` names the process in the viewer.
-pub fn encode(title: &str, t: &Trace) -> serde_json::Result<Vec<u8>> {
+pub fn encode_chrome_trace(title: &str, t: &Trace) -> serde_json::Result<Vec<u8>> {
     let mut events = vec![serde_json::to_value(
         json!({ "name": "process_name", "ph": "M", "pid": 1, "args": { "name": format!("arenagrad {title}") } }),
     )?];
@@ -66,7 +66,7 @@ pub fn encode(title: &str, t: &Trace) -> serde_json::Result<Vec<u8>> {
         let name = json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": tid, "args": { "name": format!("thread {tid}") } });
         events.push(name);
         for e in thread {
-            events.push(serde_json::to_value(row(t, tid, e))?);
+            events.push(serde_json::to_value(chrome_row(t, tid, e))?);
         }
     }
     let other = json!({ "step_us": t.nanos as f64 / 1e3, "dropped_events": t.dropped });

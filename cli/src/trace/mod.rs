@@ -9,17 +9,17 @@ mod table;
 
 use crate::args::{BenchArgs, TraceArgs};
 use crate::bench::{self, Bench};
-use crate::fail::{Run, bad};
-use crate::ir::eval::write_leaf;
-use crate::ir::{load, of};
-use crate::out::emit;
+use crate::fail::{Run, fail_bad_input};
+use crate::ir::run_command::write_run_leaf;
+use crate::ir::{ir_failure, load_ir};
+use crate::out::emit_out;
 use arenagrad::graph::{DType, GraphBuf};
 use arenagrad::session::{Binding, Call, Program, Role, Session, Trace};
 use std::path::Path;
 
 /// Runs the command: records a step of a workload of `bench`, or of a graph in a file.
-pub fn trace(a: &TraceArgs) -> Run {
-    let recorded = match bench::workload(&a.target) {
+pub fn trace_command(a: &TraceArgs) -> Run {
+    let recorded = match bench::workload_named(&a.target) {
         Ok(w) => {
             let b =
                 BenchArgs { threads: a.threads, precision: a.precision, data: a.data.clone(), ..BenchArgs::default() };
@@ -28,35 +28,39 @@ pub fn trace(a: &TraceArgs) -> Run {
         Err(unknown) => {
             let path = Path::new(&a.target);
             if !path.exists() && path.extension().is_none() {
-                return Err(bad(format!("{}; a file is not called so either", unknown.message)));
+                return Err(fail_bad_input(format!("{}; a file is not called so either", unknown.message)));
             }
             if let Some(data) = &a.data {
-                return Err(bad(format!("--data {} is for workloads; {} is a graph", data.display(), a.target)));
+                return Err(fail_bad_input(format!(
+                    "--data {} is for workloads; {} is a graph",
+                    data.display(),
+                    a.target
+                )));
             }
             let session = Session::new().threads(a.threads).precision(a.precision);
-            let mut t = of_graph(&load(path)?, &session, path)?;
+            let mut t = trace_of_graph(&load_ir(path)?, &session, path)?;
             let placed = |c: &Call| Call { location: c.location.clone().in_file(&a.target), ..c.clone() };
             t.calls = t.calls.iter().map(placed).collect();
             t
         }
     };
-    emit(record::write(&a.out, &a.target, &recorded)?)
+    emit_out(record::write_trace_record(&a.out, &a.target, &recorded)?)
 }
 
 /// A recorded step of a graph on synthetic inputs.
-fn of_graph(graph: &GraphBuf, session: &Session, path: &Path) -> Run<Trace> {
-    let mut p = session.compile_traced(graph).map_err(of(path))?;
-    p.init(0).map_err(of(path))?;
-    fill_inputs(&mut p)?;
+fn trace_of_graph(graph: &GraphBuf, session: &Session, path: &Path) -> Run<Trace> {
+    let mut p = session.compile_traced(graph).map_err(ir_failure(path))?;
+    p.init(0).map_err(ir_failure(path))?;
+    fill_trace_inputs(&mut p)?;
     for _ in 0..record::WARMUP {
-        p.step().map_err(of(path))?;
+        p.step().map_err(ir_failure(path))?;
     }
-    p.step_traced().map_err(of(path))
+    p.step_traced().map_err(ir_failure(path))
 }
 
 /// Fills float inputs with numbers in [-1, 1], and all others with 0, a valid index of any axis. Inputs with a default
 /// keep it.
-fn fill_inputs(p: &mut Program) -> Run {
+fn fill_trace_inputs(p: &mut Program) -> Run {
     let without_default = |b: &&Binding| b.role == Role::Input && b.default.is_none();
     let inputs: Vec<_> = p.bindings().iter().filter(without_default).cloned().collect();
     for b in &inputs {
@@ -64,7 +68,7 @@ fn fill_inputs(p: &mut Program) -> Run {
         match b.dtype {
             DType::F32 => p.values_mut::<f32>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i) as f32),
             DType::F64 => p.values_mut::<f64>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i)),
-            _ => write_leaf(p, b, &vec![0; b.bytes])?,
+            _ => write_run_leaf(p, b, &vec![0; b.bytes])?,
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! Invariant: the file is replaced as a whole; file and table come from the same events.
 
 use super::{chrome, table};
-use crate::fail::{Run, bad};
+use crate::fail::{Run, fail_bad_input};
 use arenagrad::session::Trace;
 use arenagrad::train::write_atomically;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::path::Path;
 pub const WARMUP: usize = 5;
 
 /// Writes the step `t` to `path` for a trace viewer, and returns the table of its times by op.
-pub fn write(path: &Path, title: &str, t: &Trace) -> Run<String> {
-    write_atomically(path, &chrome::encode(title, t).map_err(bad)?)?;
-    Ok(table::table(t))
+pub fn write_trace_record(path: &Path, title: &str, t: &Trace) -> Run<String> {
+    write_atomically(path, &chrome::encode_chrome_trace(title, t).map_err(fail_bad_input)?)?;
+    Ok(table::trace_table(t))
 }

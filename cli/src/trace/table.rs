@@ -20,7 +20,7 @@ struct Sum {
 }
 
 /// The ops by time, longest first, and the nanoseconds that threads waited.
-fn sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
+fn trace_table_sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
     let mut ops: BTreeMap<&'static str, Sum> = BTreeMap::new();
     let mut runs = vec![0u64; t.calls.len()];
     let mut waits = 0;
@@ -50,8 +50,8 @@ fn sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
 }
 
 /// The table as text. Rates are those of one thread.
-pub fn table(t: &Trace) -> String {
-    let (ops, waits) = sums(t);
+pub fn trace_table(t: &Trace) -> String {
+    let (ops, waits) = trace_table_sums(t);
     let all = (t.nanos * t.threads.len() as u64).max(1);
     let share = |ns: u64| 100.0 * ns as f64 / all as f64;
     let mut s = format!("step {:.2} us, {} threads\n", t.nanos as f64 / 1e3, t.threads.len());
@@ -106,13 +106,13 @@ mod tests {
             nanos: 60,
             dropped: 0,
         };
-        let (ops, waits) = sums(&t);
+        let (ops, waits) = trace_table_sums(&t);
         let (matmul, add) = (
             Sum { runs: 1, ns: 90, flops: 100.0, bytes: 8.0, modelled: 2.0 },
             Sum { runs: 1, ns: 10, flops: 10.0, bytes: 8.0, modelled: 2.0 },
         );
         assert_eq!((ops, waits), (vec![("matmul", matmul), ("add", add)], 10));
-        let text = table(&t);
+        let text = trace_table(&t);
         assert!(text.contains("75.0%") && text.contains("(waiting)") && text.contains("8.3%"), "{text}");
     }
 }

@@ -4,13 +4,13 @@
 
 use super::history::History;
 use super::steps::Measured;
-use super::task::{Sizes, Task};
+use super::train_task::{Sizes, TrainTask};
 use crate::config::Config;
-use crate::fail::{Run, bad};
+use crate::fail::{Run, fail_bad_input};
 use crate::measure::{Evaluation, Measure};
-use crate::out::emit;
+use crate::out::emit_out;
 use crate::report::curve::Curve;
-use crate::report::page::{Page, html};
+use crate::report::page::{Page, page_html};
 use crate::run_dir::{AVERAGES, REPORT, SUMMARY, WEIGHTS};
 use crate::sys;
 use arenagrad::session::human;
@@ -39,7 +39,7 @@ struct Summary {
 }
 
 /// Evaluates the params, writes all files and prints the summary.
-pub fn finish(c: &Config, task: &mut dyn Task, history: &History, m: &Measured, json: bool) -> Run {
+pub fn finish_run(c: &Config, task: &mut dyn TrainTask, history: &History, m: &Measured, json: bool) -> Run {
     let (measure, value) = (task.measure(), task.evaluate(true)?);
     let weights = encode(&task.trainer().weights())?;
     c.out.replace(WEIGHTS, &weights)?;
@@ -56,36 +56,41 @@ pub fn finish(c: &Config, task: &mut dyn Task, history: &History, m: &Measured, 
         step_us_p99: us(0.99),
         arena_bytes: plan.arena_bytes as u64,
         arena_lower_bound_bytes: plan.lower_bound_bytes as u64,
-        peak_rss_bytes: sys::peak_rss(),
+        peak_rss_bytes: sys::sys_peak_rss(),
         allocs_per_step: m.allocs as f64 / m.steps.max(1) as f64,
         precision: c.precision.report(),
         threads: c.threads,
         seed: c.seed,
         weights_sha256: Sha256::digest(&weights).iter().map(|b| format!("{b:02x}")).collect(),
     };
-    let facts = facts(&summary, (measure, value), task.sizes(), m);
+    let facts = finished_run_facts(&summary, (measure, value), task.sizes(), m);
     let mut evaluations = history.evaluations.clone();
     evaluations.push(Evaluation { step: c.steps, value });
     let built_in = if measure == Measure::Accuracy { "digits" } else { "alice" };
     let title = format!("arenagrad: {}", c.data.as_ref().map_or(built_in.into(), |d| d.display().to_string()));
     let curve = Curve { before: history.before, losses: &history.losses, measure, evaluations: &evaluations };
     let page = Page { title: &title, facts: &facts, curve: Some(curve), plan: &plan };
-    c.out.replace(REPORT, html(&page).as_bytes())?;
-    let text = serde_json::to_string_pretty(&summary).map_err(bad)?;
+    c.out.replace(REPORT, page_html(&page).as_bytes())?;
+    let text = serde_json::to_string_pretty(&summary).map_err(fail_bad_input)?;
     c.out.replace(SUMMARY, format!("{text}\n").as_bytes())?;
     if json {
-        return emit(text);
+        return emit_out(text);
     }
     let mut lines: String = facts.iter().map(|(name, value)| format!("{name:<22}{value}\n")).collect();
     lines.push_str(&format!("{:<22}{}\n", "written to", c.out.path().display()));
     if let Some(sample) = task.sample_text()? {
         lines.push_str(&format!("\n{sample}\n"));
     }
-    emit(lines)
+    emit_out(lines)
 }
 
 /// The lines of the printed summary and of the report: name, value.
-fn facts(s: &Summary, (measure, value): (Measure, f64), sizes: Sizes, m: &Measured) -> Vec<(&'static str, String)> {
+fn finished_run_facts(
+    s: &Summary,
+    (measure, value): (Measure, f64),
+    sizes: Sizes,
+    m: &Measured,
+) -> Vec<(&'static str, String)> {
     let bound = s.arena_lower_bound_bytes.max(1);
     vec![
         (measure.label(), format!("{} of {}", measure.text(value), sizes.evaluated)),

@@ -4,7 +4,7 @@
 //! a resume. Each line is one write, so a killed process loses none. Old lines are only replaced together with the
 //! whole file. Recording a step allocates nothing.
 
-use crate::fail::{Run, io};
+use crate::fail::{Run, fail_io};
 use crate::measure::{Evaluation, Measure};
 use crate::run_dir::{METRICS, RunDir};
 use crate::{out, sys};
@@ -34,18 +34,19 @@ impl History {
     /// Starts the file in `dir` with the lines that `old` holds for the first `done` of `steps` steps.
     pub fn open(dir: &RunDir, measure: Measure, old: Option<&Path>, done: u64, steps: u64) -> Run<History> {
         let path = dir.file(METRICS);
-        let mut kept = Kept { losses: Vec::with_capacity(steps.min(RESERVED) as usize), ..Kept::default() };
+        let mut kept =
+            KeptHistory { losses: Vec::with_capacity(steps.min(RESERVED) as usize), ..KeptHistory::default() };
         if let Some(old) = old.filter(|o| done > 0 && o.is_file()) {
-            kept.add(&sys::read_text(old, LIMIT)?, measure, done);
+            kept.add(&sys::sys_read_text(old, LIMIT)?, measure, done);
         }
         let known = kept.losses.len() as u64;
         let before = if known == done { 0 } else { done };
         if before > 0 {
             kept.losses.clear();
-            out::warn(format!("{}: lines of {} of {done} steps are missing", path.display(), done - known));
+            out::warn_out(format!("{}: lines of {} of {done} steps are missing", path.display(), done - known));
         }
         dir.replace(METRICS, kept.text.as_bytes())?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(io(&path))?;
+        let file = OpenOptions::new().append(true).open(&path).map_err(fail_io(&path))?;
         let (losses, evaluations) = (kept.losses, kept.evaluations);
         Ok(History { before, losses, evaluations, measure, path, out: Jsonl::new(file) })
     }
@@ -54,30 +55,30 @@ impl History {
     pub fn step(&mut self, p: &Progress) -> Run {
         self.losses.push(p.loss);
         let whole = [("step", p.step), ("epoch", p.epoch), ("ns", p.ns)];
-        self.out.write(&whole, &[("train/loss", p.loss), ("lr", p.lr)]).map_err(io(&self.path))
+        self.out.write(&whole, &[("train/loss", p.loss), ("lr", p.lr)]).map_err(fail_io(&self.path))
     }
 
     /// Records the value of the measure after step `step`.
     pub fn evaluated(&mut self, step: u64, value: f64) -> Run {
         self.evaluations.push(Evaluation { step, value });
-        self.out.write(&[("step", step)], &[(self.measure.metric(), value)]).map_err(io(&self.path))
+        self.out.write(&[("step", step)], &[(self.measure.metric(), value)]).map_err(fail_io(&self.path))
     }
 
     /// Syncs all lines to the disk.
     pub fn sync(&self) -> Run {
-        self.out.get_ref().sync_data().map_err(io(&self.path))
+        self.out.get_ref().sync_data().map_err(fail_io(&self.path))
     }
 }
 
 /// The lines of an older file that are kept.
 #[derive(Default)]
-struct Kept {
+struct KeptHistory {
     losses: Vec<f64>,
     evaluations: Vec<Evaluation>,
     text: String,
 }
 
-impl Kept {
+impl KeptHistory {
     /// Adds the lines of `text` for steps up to `done`. Skips lines that do not parse, such as one that a kill cut
     /// short, and steps that do not follow the one before.
     fn add(&mut self, text: &str, measure: Measure, done: u64) {
@@ -103,8 +104,8 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn kept(text: &str, done: u64) -> Kept {
-        let mut kept = Kept::default();
+    fn kept(text: &str, done: u64) -> KeptHistory {
+        let mut kept = KeptHistory::default();
         kept.add(text, Measure::Accuracy, done);
         kept
     }

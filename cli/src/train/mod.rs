@@ -5,36 +5,36 @@
 
 mod finish;
 mod history;
-mod images;
+mod image_task;
 mod resume;
 mod show;
 mod steps;
-mod task;
-mod text;
+mod text_task;
+mod train_task;
 
 use crate::args::TrainArgs;
 use crate::config::{Config, Task as Chosen};
-use crate::fail::{Run, bad, expectation_failed};
+use crate::fail::{Run, fail_bad_input, fail_expectation};
 use crate::out;
 use crate::run_dir::{CONFIG, METRICS};
 use history::History;
-use images::Images;
+use image_task::ImageTask;
 use show::Show;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use task::Task;
-use text::Text;
+use text_task::TextTask;
+use train_task::TrainTask;
 
 /// Runs the command.
-pub fn train(a: &TrainArgs) -> Run {
+pub fn train_command(a: &TrainArgs) -> Run {
     let config = Config::new(a)?;
-    let stop = stop_flag()?;
-    let mut task = open(&config)?;
+    let stop = train_stop_flag()?;
+    let mut task = open_train_task(&config)?;
     // The lock comes before the checkpoint is read: a run that goes on meanwhile would replace it. A folder that does
     // not exist yet holds no checkpoint.
     let claimed = config.out.exists().then(|| config.out.lock()).transpose()?;
-    let from = a.resume.as_deref().map(|from| resume::restore(&config, task.as_mut(), from)).transpose()?;
+    let from = a.resume.as_deref().map(|from| resume::resume_task(&config, task.as_mut(), from)).transpose()?;
     config.out.create()?;
     let _lock = claimed.map_or_else(|| config.out.lock(), Ok)?;
     config.out.replace(CONFIG, config.text.as_bytes())?;
@@ -45,39 +45,39 @@ pub fn train(a: &TrainArgs) -> Run {
     let mut history =
         History::open(&config.out, task.measure(), old.as_deref(), task.trainer().steps_done(), config.steps)?;
     let mut show = Show::new(a.quiet, task.measure(), config.steps, task.trainer().steps_done());
-    let measured = steps::run(&config, task.as_mut(), &mut history, &mut show, &stop)?;
+    let measured = steps::run_steps(&config, task.as_mut(), &mut history, &mut show, &stop)?;
     if let Some(table) = measured.trace.as_ref().filter(|_| !a.quiet) {
-        out::note(table);
+        out::note_out(table);
     }
-    steps::checkpoint(&config, task.as_ref(), &mut history)?;
+    steps::checkpoint_between_steps(&config, task.as_ref(), &mut history)?;
     let done = task.trainer().steps_done();
     if done < config.steps {
-        return Err(expectation_failed(format!(
+        return Err(fail_expectation(format!(
             "stopped after step {done} of {}; continue with: arenagrad train {} --resume {}",
             config.steps,
             a.target,
             config.out.path().display()
         )));
     }
-    finish::finish(&config, task.as_mut(), &history, &measured, a.json)
+    finish::finish_run(&config, task.as_mut(), &history, &measured, a.json)
 }
 
 /// The task that a configuration asks for.
-fn open(c: &Config) -> Run<Box<dyn Task>> {
+fn open_train_task(c: &Config) -> Run<Box<dyn TrainTask>> {
     Ok(match &c.task {
-        Chosen::Images(model) => Box::new(Images::open(c, model)?),
-        Chosen::CharGpt(network) => Box::new(Text::open(c, network)?),
+        Chosen::Images(model) => Box::new(ImageTask::open(c, model)?),
+        Chosen::CharGpt(network) => Box::new(TextTask::open(c, network)?),
     })
 }
 
 /// A flag that SIGINT and SIGTERM set. A second signal ends the process at once.
-fn stop_flag() -> Run<Arc<AtomicBool>> {
+fn train_stop_flag() -> Run<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // The conditional exit is registered first: it reads the flag before this signal sets it.
         signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .map_err(|e| bad(format!("signal handler: {e}")))?;
+            .map_err(|e| fail_bad_input(format!("signal handler: {e}")))?;
     }
     Ok(stop)
 }

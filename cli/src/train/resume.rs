@@ -3,31 +3,31 @@
 //! Invariant: a number of the file decides the size of an allocation only after it is compared with what this run asks
 //! for.
 
-use super::task::Task;
+use super::train_task::TrainTask;
 use crate::config::Config;
-use crate::fail::{Run, bad};
-use crate::run_dir::checkpoint_file;
+use crate::fail::{Run, fail_bad_input};
+use crate::run_dir::checkpoint_in_run_dir;
 use crate::tensors;
 use arenagrad::optim::STEP;
 use arenagrad::tools::ops::random::var::RNG_STATE;
 use std::path::{Path, PathBuf};
 
 /// Restores the task from what `--resume` names, and returns the checkpoint's path.
-pub fn restore(c: &Config, task: &mut dyn Task, from: &Path) -> Run<PathBuf> {
-    let file = checkpoint_file(from);
+pub fn resume_task(c: &Config, task: &mut dyn TrainTask, from: &Path) -> Run<PathBuf> {
+    let file = checkpoint_in_run_dir(from);
     let digest = task.trainer_mut().restore(&file)?;
-    tensors::warn_without_digest(&file, digest);
-    let named = |text: String| bad(format!("{}: {text}", file.display()));
+    tensors::warn_of_tensors_without_digest(&file, digest);
+    let named = |text: String| fail_bad_input(format!("{}: {text}", file.display()));
     let done = task.trainer().steps_done();
     if done > c.steps {
         return Err(named(format!("{done} steps are done, more than the {} that are asked for", c.steps)));
     }
-    agree(c, task).map_err(named)?;
+    resumed_counters_agree(c, task).map_err(named)?;
     Ok(file)
 }
 
 /// Fails unless all counters of steps agree. They do in a run of this program, which stops at the first failed step.
-fn agree(c: &Config, task: &dyn Task) -> Result<(), String> {
+fn resumed_counters_agree(c: &Config, task: &dyn TrainTask) -> Result<(), String> {
     let (t, done) = (task.trainer(), task.trainer().steps_done());
     if t.batches_taken() != done {
         let taken = t.batches_taken();

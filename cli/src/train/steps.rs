@@ -4,7 +4,7 @@
 
 use super::history::History;
 use super::show::Show;
-use super::task::Task;
+use super::train_task::TrainTask;
 use crate::alloc;
 use crate::config::Config;
 use crate::fail::Run;
@@ -36,9 +36,9 @@ pub struct Measured {
 }
 
 /// Runs steps until all are done or `stop` is set.
-pub fn run(
+pub fn run_steps(
     c: &Config,
-    task: &mut dyn Task,
+    task: &mut dyn TrainTask,
     history: &mut History,
     show: &mut Show,
     stop: &AtomicBool,
@@ -52,14 +52,14 @@ pub fn run(
         if recorded.is_some() {
             task.trainer_mut().trace_next();
         }
-        let before = alloc::calls();
+        let before = alloc::alloc_calls();
         let progress = task.step().inspect_err(|_| show.end())?;
         match (recorded, task.trainer_mut().take_trace()) {
             (Some(file), Some(t)) => {
-                m.trace = Some(record::write(file, &format!("step {}", progress.step), &t)?);
+                m.trace = Some(record::write_trace_record(file, &format!("step {}", progress.step), &t)?);
             }
             _ => {
-                m.allocs += alloc::calls() - before;
+                m.allocs += alloc::alloc_calls() - before;
                 m.times.record(progress.ns);
                 m.steps += 1;
             }
@@ -72,7 +72,7 @@ pub fn run(
             show.evaluated(&progress, value);
         }
         if c.checkpoint_every > 0 && progress.step % c.checkpoint_every == 0 && progress.step < c.steps {
-            checkpoint(c, task, history)?;
+            checkpoint_between_steps(c, task, history)?;
         }
     }
     show.end();
@@ -81,7 +81,7 @@ pub fn run(
 }
 
 /// Writes the checkpoint. The metrics up to it are synced first, so that a resumed run finds all of them.
-pub fn checkpoint(c: &Config, task: &dyn Task, history: &mut History) -> Run {
+pub fn checkpoint_between_steps(c: &Config, task: &dyn TrainTask, history: &mut History) -> Run {
     history.sync()?;
     Ok(task.trainer().save(&c.out.file(CHECKPOINT))?)
 }

@@ -10,7 +10,7 @@ use arenagrad::tools::ir::leaf::StateAttrs;
 use arenagrad::tools::ir::opdef::{Case, Op};
 use arenagrad::tools::ir::text::{parse_attrs, parse_types, print};
 use arenagrad::tools::ops::table::OPS;
-use arenagrad::tools::testing::case_region;
+use arenagrad::tools::testing::add_case_region;
 use std::fmt::Write;
 
 /// A file: its name and its bytes.
@@ -166,7 +166,7 @@ pub fn graphs() -> Vec<File> {
 fn one(op: Op, case: &Case) -> Option<GraphBuf> {
     let mut e = Emit::new("g");
     let tys = parse_types(case.args, DType::F32, &mut e).ok()?;
-    case_region(&mut e, case, &tys);
+    add_case_region(&mut e, case, &tys);
     let mut args = Vec::new();
     for (i, ty) in tys.iter().enumerate() {
         let name = format!("x{i}");

@@ -8,14 +8,16 @@
 //! Σ dy·y is summed by the same chains as dP. So the two cancel exactly in a row whose only probability is 1.
 //!
 //! Invariant: dq is summed over blocks of keys; dk and dv are summed over the heads of q that share a head of k, then
-//! over blocks of queries. Both orders ascend. The blocks do not depend on how the work is divided. [`backward`] has a
-//! unit for each head of k, with the heads of q that share it, and computes scores once. [`backward_keys`] and
-//! [`backward_queries`] have many units and compute scores twice. All give the same bits.
+//! over blocks of queries. Both orders ascend. The blocks do not depend on how the work is divided.
+//! [`attention_backward_kernel`] has a unit for each head of k, with the heads of q that share it, and computes scores
+//! once. [`attention_backward_keys_kernel`] and [`attention_backward_queries_kernel`] have many units and compute
+//! scores twice. All give the same bits.
 
-use super::drop::DropBuffer;
-use super::forward::Inputs;
-use super::rows::{self, Row, SIDE};
-use super::shape::{Attention, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, Rows, cut, inside, rounded, within};
+use super::dropout::DropoutBuffer;
+use super::inputs::AttentionInputs;
+use super::keys::{keys_in_block, keys_in_chunks, keys_within};
+use super::score_rows::{self, Row, SIDE};
+use super::shape::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, ShapeRows, cut_shape_scratch};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::{self, gemm};
 use std::ops::Range;
@@ -42,7 +44,7 @@ struct Grads<'a, T> {
 
 /// The work of a unit: keys of one head of k, and queries of some heads of q that share it. Both ranges start with a
 /// block.
-struct Job {
+struct AttentionBackwardJob {
     b: usize,
     kv: usize,
     group: Range<usize>,
@@ -50,10 +52,10 @@ struct Job {
     keys: Range<usize>,
 }
 
-impl Job {
+impl AttentionBackwardJob {
     /// All keys and queries of one head of k.
-    fn whole(p: &Attention, b: usize, kv: usize) -> Job {
-        Job { b, kv, group: 0..p.group(), queries: 0..p.queries, keys: 0..p.keys }
+    fn whole(p: &AttentionShape, b: usize, kv: usize) -> AttentionBackwardJob {
+        AttentionBackwardJob { b, kv, group: 0..p.group(), queries: 0..p.queries, keys: 0..p.keys }
     }
 
     /// Row of query `i` of a head among the rows of the unit.
@@ -74,88 +76,105 @@ struct Keys<'a, T> {
 }
 
 /// The reads of all backward kernels.
-fn operands<'a, T: Element>(p: &Attention, args: &Args<'a>) -> (Inputs<'a, T>, Saved<'a, T>) {
-    let inputs = Inputs::read(p, args, 1, 6 + usize::from(p.dlse));
+fn attention_backward_operands<'a, T: Element>(
+    p: &AttentionShape,
+    args: &Args<'a>,
+) -> (AttentionInputs<'a, T>, Saved<'a, T>) {
+    let inputs = AttentionInputs::read(p, args, 1, 6 + usize::from(p.dlse));
     let [dy, y, lse] = [0, 4, 5].map(|i| args.read::<T>(i));
     (inputs, Saved { dy, y, lse, dlse: if p.dlse { args.read::<T>(6) } else { &[] } })
 }
 
 /// Elements `u * per..(u + 1) * per` of a result, clipped.
-fn part<T>(x: &mut [T], u: usize, per: usize) -> &mut [T] {
+fn attention_backward_part<T>(x: &mut [T], u: usize, per: usize) -> &mut [T] {
     let (from, to) = ((u * per).min(x.len()), ((u + 1) * per).min(x.len()));
     &mut x[from..to]
 }
 
-/// The gradients of [`forward`](super::forward()) by q, k, v and the bias.
+/// The gradients of [`attention_forward_kernel`](super::attention_forward_kernel) by q, k, v and the bias.
 ///
 /// Reads dy, q, k, v, y, lse `[batch, heads, queries]`, the gradient of lse if it exists, the mask of keys, the bias
-/// and the random key as [`Attention`] says. Writes dq `[batch, heads, queries, width]`, dk `[batch, kv_heads, keys,
-/// width]` and dv `[batch, kv_heads, keys, value_width]`, with this order of axes even if `seq_major`; scratch
-/// ([`Attention::backward_scratch`]); and, as an optional fifth write, the gradient of the bias `[batch, heads,
+/// and the random key as [`AttentionShape`] says. Writes dq `[batch, heads, queries, width]`, dk `[batch, kv_heads,
+/// keys, width]` and dv `[batch, kv_heads, keys, value_width]`, with this order of axes even if `seq_major`; scratch
+/// ([`AttentionShape::backward_scratch`]); and, as an optional fifth write, the gradient of the bias `[batch, heads,
 /// queries, keys]`. Unit `u` owns the elements of its head or group of heads.
-pub fn backward<T: Element>(args: &mut Args<'_>) {
-    let p = Attention::from_words(args.params());
-    let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
+pub fn attention_backward_kernel<T: Element>(args: &mut Args<'_>) {
+    let p = AttentionShape::from_words(args.params());
+    let (units, (inputs, saved)) = (args.units(), attention_backward_operands::<T>(&p, args));
     let rows = p.group() * p.queries;
     let [dq, dk, dv, scratch] = [0, 1, 2, 3].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 4 { args.write::<T>(4) } else { &mut [] };
-    let mut scratch = cut(scratch, p.backward_pieces());
+    let mut scratch = cut_shape_scratch(scratch, p.backward_pieces());
     for (u, unit) in units.enumerate() {
         let mut grads = Grads {
-            dq: part(dq, u, rows * p.width),
-            dk: part(dk, u, p.keys * p.width),
-            dv: part(dv, u, p.keys * p.value_width),
-            dbias: part(dbias, u, rows * p.keys),
+            dq: attention_backward_part(dq, u, rows * p.width),
+            dk: attention_backward_part(dk, u, p.keys * p.width),
+            dv: attention_backward_part(dv, u, p.keys * p.value_width),
+            dbias: attention_backward_part(dbias, u, rows * p.keys),
         };
-        sweep(&p, &inputs, &saved, &Job::whole(&p, unit / p.kv_heads, unit % p.kv_heads), &mut grads, &mut scratch);
+        sweep_attention_backward(
+            &p,
+            &inputs,
+            &saved,
+            &AttentionBackwardJob::whole(&p, unit / p.kv_heads, unit % p.kv_heads),
+            &mut grads,
+            &mut scratch,
+        );
     }
 }
 
-/// The gradients by k and v only, with the bits of [`backward`]. Writes dk, dv and scratch; a unit is [`BLOCK_KEYS`]
-/// keys of one head.
-pub fn backward_keys<T: Element>(args: &mut Args<'_>) {
-    let p = Attention::from_words(args.params());
-    let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
+/// The gradients by k and v only, with the bits of [`attention_backward_kernel`]. Writes dk, dv and scratch; a unit is
+/// [`BLOCK_KEYS`] keys of one head.
+pub fn attention_backward_keys_kernel<T: Element>(args: &mut Args<'_>) {
+    let p = AttentionShape::from_words(args.params());
+    let (units, (inputs, saved)) = (args.units(), attention_backward_operands::<T>(&p, args));
     let [dk, dv, scratch] = [0, 1, 2].map(|i| args.write::<T>(i));
-    let mut scratch = cut(scratch, p.backward_pieces());
+    let mut scratch = cut_shape_scratch(scratch, p.backward_pieces());
     let each = p.keys.div_ceil(BLOCK_KEYS);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * BLOCK_KEYS);
         let keys = from..(from + BLOCK_KEYS).min(p.keys);
-        let (dk, dv) = (part(dk, u, BLOCK_KEYS * p.width), part(dv, u, BLOCK_KEYS * p.value_width));
+        let (dk, dv) = (
+            attention_backward_part(dk, u, BLOCK_KEYS * p.width),
+            attention_backward_part(dv, u, BLOCK_KEYS * p.value_width),
+        );
         let mut grads = Grads { dq: &mut [], dk, dv, dbias: &mut [] };
-        let job = Job { keys, ..Job::whole(&p, head / p.kv_heads, head % p.kv_heads) };
-        sweep(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
+        let job =
+            AttentionBackwardJob { keys, ..AttentionBackwardJob::whole(&p, head / p.kv_heads, head % p.kv_heads) };
+        sweep_attention_backward(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
     }
 }
 
-/// The gradients by q and the bias only, with the bits of [`backward`]. Writes dq, scratch and, optionally, dbias; a
-/// unit is [`CHUNK_QUERIES`] queries of one head.
-pub fn backward_queries<T: Element>(args: &mut Args<'_>) {
-    let p = Attention::from_words(args.params());
-    let (units, (inputs, saved)) = (args.units(), operands::<T>(&p, args));
+/// The gradients by q and the bias only, with the bits of [`attention_backward_kernel`]. Writes dq, scratch and,
+/// optionally, dbias; a unit is [`CHUNK_QUERIES`] queries of one head.
+pub fn attention_backward_queries_kernel<T: Element>(args: &mut Args<'_>) {
+    let p = AttentionShape::from_words(args.params());
+    let (units, (inputs, saved)) = (args.units(), attention_backward_operands::<T>(&p, args));
     let [dq, scratch] = [0, 1].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 2 { args.write::<T>(2) } else { &mut [] };
-    let mut scratch = cut(scratch, p.backward_pieces());
+    let mut scratch = cut_shape_scratch(scratch, p.backward_pieces());
     let each = p.queries.div_ceil(CHUNK_QUERIES);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * CHUNK_QUERIES);
         let (b, h) = (head / p.heads, head % p.heads);
         let queries = from..(from + CHUNK_QUERIES).min(p.queries);
-        let (dq, dbias) = (part(dq, u, CHUNK_QUERIES * p.width), part(dbias, u, CHUNK_QUERIES * p.keys));
+        let (dq, dbias) = (
+            attention_backward_part(dq, u, CHUNK_QUERIES * p.width),
+            attention_backward_part(dbias, u, CHUNK_QUERIES * p.keys),
+        );
         let mut grads = Grads { dq, dk: &mut [], dv: &mut [], dbias };
         let group = h % p.group()..h % p.group() + 1;
-        let job = Job { group, queries, ..Job::whole(&p, b, h / p.group()) };
-        sweep(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
+        let job = AttentionBackwardJob { group, queries, ..AttentionBackwardJob::whole(&p, b, h / p.group()) };
+        sweep_attention_backward(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
     }
 }
 
 /// Computes all gradients of one unit.
-fn sweep<T: Element>(
-    p: &Attention,
-    x: &Inputs<'_, T>,
+fn sweep_attention_backward<T: Element>(
+    p: &AttentionShape,
+    x: &AttentionInputs<'_, T>,
     saved: &Saved<'_, T>,
-    job: &Job,
+    job: &AttentionBackwardJob,
     to: &mut Grads<'_, T>,
     (scratch, product): &mut ([&mut [T]; 6], &mut [T]),
 ) {
@@ -164,20 +183,20 @@ fn sweep<T: Element>(
     }
     let [scores, grads, k, v, delta, keep] = scratch;
     let most = p.block_queries();
-    deltas(p, saved, job, delta);
+    attention_backward_deltas(p, saved, job, delta);
     for j in job.keys.clone().step_by(BLOCK_KEYS) {
         let n = BLOCK_KEYS.min(p.keys - j);
-        transpose(x.k, p.k(job.b, job.kv), j, n, p.width, k);
-        transpose(x.v, p.v(job.b, job.kv), j, n, p.value_width, v);
+        attention_backward_transpose(x.k, p.k(job.b, job.kv), j, n, p.width, k);
+        attention_backward_transpose(x.v, p.v(job.b, job.kv), j, n, p.value_width, v);
         let keep = x.keep.write(job.b * p.keys + j, &mut keep[..n]);
         let keys = Keys { j, n, k, v, keep };
         for group in job.group.clone() {
             for i in job.queries.clone().step_by(most) {
                 let queries = i..(i + most).min(job.queries.end);
                 let seen = p.visible(i).start..p.visible(queries.end - 1).end;
-                if !inside(&seen, j, n).is_empty() {
+                if !keys_in_block(&seen, j, n).is_empty() {
                     let scratch = BlockScratch { scores, grads, delta, product };
-                    block(p, x, saved, job, &keys, (group, queries), to, scratch);
+                    attention_backward_block(p, x, saved, job, &keys, (group, queries), to, scratch);
                 }
             }
         }
@@ -185,7 +204,12 @@ fn sweep<T: Element>(
 }
 
 /// Σ dy·y − dlse of each query of a unit.
-fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mut [T]) {
+fn attention_backward_deltas<T: Element>(
+    p: &AttentionShape,
+    saved: &Saved<'_, T>,
+    job: &AttentionBackwardJob,
+    delta: &mut [T],
+) {
     if job.queries.is_empty() {
         return;
     }
@@ -194,7 +218,7 @@ fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mu
         let (at, y) = ((job.b * p.heads + h) * p.queries, p.y(job.b, h));
         let to = &mut delta[job.row(group, job.queries.start)..][..job.queries.len()];
         let from = y.row(job.queries.start);
-        products((&saved.dy[from..], y.step), (&saved.y[from..], y.step), p.value_width, to);
+        attention_backward_products((&saved.dy[from..], y.step), (&saved.y[from..], y.step), p.value_width, to);
         if !saved.dlse.is_empty() {
             to.iter_mut().zip(&saved.dlse[at + job.queries.start..]).for_each(|(d, dlse)| *d -= *dlse);
         }
@@ -203,7 +227,12 @@ fn deltas<T: Element>(p: &Attention, saved: &Saved<'_, T>, job: &Job, delta: &mu
 
 /// Σ a·b of pairs of rows of `width` elements, in the chains that tiles of a product compute. So in a row whose only
 /// probability is 1, dy·y equals dy·v bit for bit, and the gradient is 0.
-fn products<T: Element>((a, a_step): (&[T], usize), (b, b_step): (&[T], usize), width: usize, to: &mut [T]) {
+fn attention_backward_products<T: Element>(
+    (a, a_step): (&[T], usize),
+    (b, b_step): (&[T], usize),
+    width: usize,
+    to: &mut [T],
+) {
     let mut transposed = [[[T::ZERO; SIDE]; TERMS]; 2];
     for (k, to) in to.chunks_mut(SIDE).enumerate() {
         let mut sums = [T::ZERO; SIDE];
@@ -212,14 +241,21 @@ fn products<T: Element>((a, a_step): (&[T], usize), (b, b_step): (&[T], usize), 
             let (rows_a, rows_b) = (&a[k * SIDE * a_step + c..], &b[k * SIDE * b_step + c..]);
             gemm::transpose(rows_a, a_step, x.as_flattened_mut(), SIDE, n, to.len());
             gemm::transpose(rows_b, b_step, y.as_flattened_mut(), SIDE, n, to.len());
-            rows::chains(&x[..n], &y[..n], &mut sums);
+            score_rows::score_row_chains(&x[..n], &y[..n], &mut sums);
         }
         to.copy_from_slice(&sums[..to.len()]);
     }
 }
 
 /// `to[c][r]` = element c of row `j + r`.
-fn transpose<T: Element>(from: &[T], rows: Rows, j: usize, n: usize, width: usize, to: &mut [T]) {
+fn attention_backward_transpose<T: Element>(
+    from: &[T],
+    rows: ShapeRows,
+    j: usize,
+    n: usize,
+    width: usize,
+    to: &mut [T],
+) {
     gemm::transpose(&from[rows.row(j)..], rows.step, to, n, width, n);
 }
 
@@ -237,11 +273,11 @@ struct BlockScratch<'a, T> {
 
 /// Adds the contributions of one block of keys and one of queries to the gradients.
 #[allow(clippy::too_many_arguments)] // One caller; a struct would name what these names say.
-fn block<T: Element>(
-    p: &Attention,
-    x: &Inputs<'_, T>,
+fn attention_backward_block<T: Element>(
+    p: &AttentionShape,
+    x: &AttentionInputs<'_, T>,
     saved: &Saved<'_, T>,
-    job: &Job,
+    job: &AttentionBackwardJob,
     keys: &Keys<'_, T>,
     (group, queries): (usize, Range<usize>),
     to: &mut Grads<'_, T>,
@@ -256,21 +292,21 @@ fn block<T: Element>(
     gemm(&score, q, keys.k, None, s, 0..score.units(), product);
     // The product with a single key would be summed in another order.
     match n {
-        1 => products((dy, p.y(b, h).step), (keys.v, 0), p.value_width, g),
+        1 => attention_backward_products((dy, p.y(b, h).step), (keys.v, 0), p.value_width, g),
         _ => gemm(&dp, dy, keys.v, None, g, 0..dp.units(), product),
     }
-    let (scale, cap, mut dropped) = (T::from_f64(p.scale), T::from_f64(p.cap), DropBuffer::new());
+    let (scale, cap, mut dropped) = (T::from_f64(p.scale), T::from_f64(p.cap), DropoutBuffer::new());
     for (r, (s, g)) in s.chunks_exact_mut(n).zip(g.chunks_exact_mut(n)).enumerate() {
         let (i, lse) = (i + r, saved.lse[(b * p.heads + h) * p.queries + i + r]);
-        let seen = inside(&p.visible(i), keys.j, n);
+        let seen = keys_in_block(&p.visible(i), keys.j, n);
         // A row that sees no key has no gradient.
         let seen = if lse == -T::INFINITY { 0..0 } else { seen };
-        let wide = rounded(&seen, n);
+        let wide = keys_in_chunks(&seen, n);
         for x in [&mut *s, &mut *g] {
             x[..wide.start].fill(T::ZERO);
             x[wide.end..].fill(T::ZERO);
         }
-        let (span, seen) = (keys.j + wide.start..keys.j + wide.end, within(&seen, &wide));
+        let (span, seen) = (keys.j + wide.start..keys.j + wide.end, keys_within(&seen, &wide));
         let row = Row { scale, cap, lse, delta: delta[job.row(group, i)] };
         let at = job.row(group, i) * p.keys;
         let dbias = if to.dbias.is_empty() { &mut [] } else { &mut to.dbias[at + span.start..at + span.end] };
@@ -280,11 +316,11 @@ fn block<T: Element>(
         let (s, g) = (&mut s[wide.clone()], &mut g[wide]);
         let kept = x.drop.map(|d| d.factors(p.probability(query, span.start), span.len(), &mut dropped));
         if let Some(kept) = kept {
-            rows::dropped(g, kept);
+            score_rows::drop_score_row(g, kept);
         }
-        rows::gradients(s, g, &seen, row, (bias, keep), dbias);
+        score_rows::score_row_gradients(s, g, &seen, row, (bias, keep), dbias);
         if let Some(kept) = kept {
-            rows::dropped(s, kept);
+            score_rows::drop_score_row(s, kept);
         }
     }
     let (from, w, vw) = (keys.j - job.keys.start, p.width, p.value_width);

@@ -2,53 +2,17 @@
 //!
 //! Invariant: see `mod.rs`. A unit is some rows of y. Each head in it is computed separately, in runs of rows.
 
-use super::drop::{Drop, DropBuffer};
-use super::rows;
-use super::shape::{Attention, BLOCK_KEYS, Element, Keep, Query, cut, inside, rounded, within};
+use super::dropout::DropoutBuffer;
+use super::inputs::AttentionInputs;
+use super::keys::{keys_in_block, keys_in_chunks, keys_within};
+use super::score_rows;
+use super::shape::{AttentionShape, BLOCK_KEYS, Element, Query, cut_shape_scratch};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use std::ops::Range;
 
-/// The reads of both kernels.
-#[derive(Clone, Copy)]
-pub(super) struct Inputs<'a, T> {
-    pub q: &'a [T],
-    pub k: &'a [T],
-    pub v: &'a [T],
-    pub keep: Keep<'a, T>,
-    /// Empty if there is none.
-    pub bias: &'a [T],
-    /// Dropout, if any.
-    pub drop: Option<Drop<T>>,
-}
-
-impl<'a, T: Element> Inputs<'a, T> {
-    /// q, k and v are operands from `first` on. The mask of keys, the bias and the random key, as far as they exist,
-    /// are operands from `rest` on.
-    pub fn read(p: &Attention, args: &Args<'a>, first: usize, rest: usize) -> Inputs<'a, T> {
-        let keep = match (p.padding, p.bytes) {
-            (false, _) => Keep::All,
-            (true, false) => Keep::Float(args.read::<T>(rest)),
-            (true, true) => Keep::Bytes(args.read::<u8>(rest)),
-        };
-        let bias = if p.bias { args.read::<T>(rest + usize::from(p.padding)) } else { &[] };
-        let drop = Drop::read(p, args, rest + usize::from(p.padding) + usize::from(p.bias));
-        let [q, k, v] = [0, 1, 2].map(|i| args.read::<T>(first + i));
-        Inputs { q, k, v, keep, bias, drop }
-    }
-
-    /// The bias of query `q` for the keys in `span`; empty if there is no bias.
-    pub fn bias(&self, p: &Attention, q: Query, span: &Range<usize>) -> &'a [T] {
-        if self.bias.is_empty() {
-            return &[];
-        }
-        let row = q.b * p.bias_batch + q.h * p.bias_head + q.i * p.keys;
-        &self.bias[row + span.start..row + span.end]
-    }
-}
-
 /// A run of rows of one head, and its first row in this call's part of the results, counted in rows of one head.
-struct Run {
+struct ForwardRun {
     b: usize,
     h: usize,
     queries: Range<usize>,
@@ -57,17 +21,17 @@ struct Run {
 
 /// Attention: softmax(scores)·v, and the log-sum-exp of the scores.
 ///
-/// Reads q, k, v, the mask of keys (`T` or bytes), the bias and the random key as [`Attention`] says; writes y
-/// ([`Attention::per_unit`]), the log-sum-exp ([`Attention::stats_per_unit`]) and scratch
-/// ([`Attention::forward_scratch`]); params [`Attention`]; [`Attention::units`] units.
-pub fn forward<T: Element>(args: &mut Args<'_>) {
-    let p = Attention::from_words(args.params());
+/// Reads q, k, v, the mask of keys (`T` or bytes), the bias and the random key as [`AttentionShape`] says; writes y
+/// ([`AttentionShape::per_unit`]), the log-sum-exp ([`AttentionShape::stats_per_unit`]) and scratch
+/// ([`AttentionShape::forward_scratch`]); params [`AttentionShape`]; [`AttentionShape::units`] units.
+pub fn attention_forward_kernel<T: Element>(args: &mut Args<'_>) {
+    let p = AttentionShape::from_words(args.params());
     let units = args.units();
-    let inputs = Inputs::read(&p, args, 0, 3);
+    let inputs = AttentionInputs::read(&p, args, 0, 3);
     let (y, lse, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     let (per, heads) = (p.rows_per_unit(), p.heads_per_row());
     let (first, all) = (units.start * per, p.outer() * p.queries);
-    let ([scores, acc, top, sum, keep], product) = cut(scratch, p.forward_pieces());
+    let ([scores, acc, top, sum, keep], product) = cut_shape_scratch(scratch, p.forward_pieces());
     let mut scratch = [scores, acc, top, sum, keep, product];
     let most = p.block_queries();
     for unit in units {
@@ -77,9 +41,9 @@ pub fn forward<T: Element>(args: &mut Args<'_>) {
             let len = (end - row).min(p.queries - i).min(most - i % most);
             for head in 0..heads {
                 let (b, h) = if p.seq_major { (outer, head) } else { (outer / p.heads, outer % p.heads) };
-                let run = Run { b, h, queries: i..i + len, to: (row - first) * heads + head };
-                attend(&p, &inputs, &run, &mut scratch);
-                store(&p, &run, &scratch, y, lse);
+                let run = ForwardRun { b, h, queries: i..i + len, to: (row - first) * heads + head };
+                attention_forward_run(&p, &inputs, &run, &mut scratch);
+                attention_forward_store(&p, &run, &scratch, y, lse);
             }
             row += len;
         }
@@ -87,7 +51,12 @@ pub fn forward<T: Element>(args: &mut Args<'_>) {
 }
 
 /// Computes Σ weight·v (scratch piece 1), the largest scores (piece 2) and the sums of weights (piece 3).
-fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut [&mut [T]; 6]) {
+fn attention_forward_run<T: Element>(
+    p: &AttentionShape,
+    x: &AttentionInputs<'_, T>,
+    run: &ForwardRun,
+    scratch: &mut [&mut [T]; 6],
+) {
     let [scores, acc, top, sum, keep, product] = scratch;
     let (m, from) = (run.queries.len(), run.queries.start);
     acc[..m * p.value_width].fill(T::ZERO);
@@ -97,7 +66,7 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
     let (k, v) = (p.k(run.b, kv), p.v(run.b, kv));
     let span = p.visible(from).start..p.visible(from + m - 1).end;
     let first = span.start / BLOCK_KEYS * BLOCK_KEYS;
-    let mut dropped = DropBuffer::new();
+    let mut dropped = DropoutBuffer::new();
     for j in (first..span.end).step_by(BLOCK_KEYS) {
         let n = p.keys_before(j, span.end);
         let [score, value] = p.forward_products(m, n);
@@ -105,19 +74,19 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
         gemm(&score, &x.q[q..], &x.k[k.row(j)..], None, block, 0..score.units(), product);
         let keep = x.keep.write(run.b * p.keys + j, &mut keep[..n]);
         for (r, row) in block.chunks_exact_mut(n).enumerate() {
-            let seen = inside(&p.visible(from + r), j, n);
-            let wide = rounded(&seen, n);
+            let seen = keys_in_block(&p.visible(from + r), j, n);
+            let wide = keys_in_chunks(&seen, n);
             let query = Query { b: run.b, h: run.h, i: from + r };
             let bias = x.bias(p, query, &(j + wide.start..j + wide.end));
             let keep = if keep.is_empty() { keep } else { &keep[wide.clone()] };
-            let shrink = soften(p, row, (&seen, wide), bias, keep, (&mut top[r], &mut sum[r]));
+            let shrink = attention_forward_weights(p, row, (&seen, wide), bias, keep, (&mut top[r], &mut sum[r]));
             if let Some(drop) = x.drop {
                 // Dropout comes after the sum, which includes dropped weights.
                 let first = p.probability(query, j + seen.start);
-                rows::dropped(&mut row[seen.clone()], drop.factors(first, seen.len(), &mut dropped));
+                score_rows::drop_score_row(&mut row[seen.clone()], drop.factors(first, seen.len(), &mut dropped));
             }
             if shrink != T::ONE {
-                rows::multiply(&mut acc[r * p.value_width..][..p.value_width], shrink);
+                score_rows::multiply_score_row(&mut acc[r * p.value_width..][..p.value_width], shrink);
             }
         }
         let acc = &mut acc[..m * p.value_width];
@@ -127,8 +96,8 @@ fn attend<T: Element>(p: &Attention, x: &Inputs<'_, T>, run: &Run, scratch: &mut
 
 /// Replaces the products of one row by weights relative to the largest score so far, 0 for keys that are not `seen`.
 /// Returns the factor of earlier sums. `wide` is the computed range: `seen` widened to whole chunks.
-fn soften<T: Element>(
-    p: &Attention,
+fn attention_forward_weights<T: Element>(
+    p: &AttentionShape,
     row: &mut [T],
     (seen, wide): (&Range<usize>, Range<usize>),
     bias: &[T],
@@ -137,24 +106,31 @@ fn soften<T: Element>(
 ) -> T {
     row[..wide.start].fill(T::ZERO);
     row[wide.end..].fill(T::ZERO);
-    let seen = within(seen, &wide);
+    let seen = keys_within(seen, &wide);
     let row = &mut row[wide];
     if row.is_empty() {
         return T::ONE;
     }
-    let new = top.greater(rows::scores(row, &seen, T::from_f64(p.scale), T::from_f64(p.cap), bias, keep));
+    let new =
+        top.greater(score_rows::products_to_scores(row, &seen, T::from_f64(p.scale), T::from_f64(p.cap), bias, keep));
     if new == -T::INFINITY {
         row.fill(T::ZERO);
         return T::ONE;
     }
-    let (added, shrink) = rows::weights(row, new, *top);
+    let (added, shrink) = score_rows::scores_to_weights(row, new, *top);
     *sum = *sum * shrink + added;
     *top = new;
     shrink
 }
 
 /// Divides by the sums of weights and writes the rows of a run.
-fn store<T: Element>(p: &Attention, run: &Run, scratch: &[&mut [T]; 6], y: &mut [T], lse: &mut [T]) {
+fn attention_forward_store<T: Element>(
+    p: &AttentionShape,
+    run: &ForwardRun,
+    scratch: &[&mut [T]; 6],
+    y: &mut [T],
+    lse: &mut [T],
+) {
     let [_, acc, top, sum, ..] = scratch;
     let (heads, w) = (p.heads_per_row(), p.value_width);
     for (r, (acc, (top, sum))) in acc.chunks_exact(w).zip(top.iter().zip(sum.iter())).enumerate() {
@@ -168,8 +144,8 @@ fn store<T: Element>(p: &Attention, run: &Run, scratch: &[&mut [T]; 6], y: &mut 
             lse[at] = -T::INFINITY;
             continue;
         }
-        rows::divide(acc, *sum, y);
+        score_rows::divide_score_row(acc, *sum, y);
         lse[at] = *sum;
-        rows::log_sums(&[*top], &mut lse[at..=at]);
+        score_rows::score_row_log_sums(&[*top], &mut lse[at..=at]);
     }
 }

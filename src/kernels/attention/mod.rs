@@ -9,13 +9,15 @@
 //! log-sum-exp of −∞. Used by the lowering of the attention ops.
 
 mod backward;
-mod drop;
+mod dropout;
 mod forward;
-mod pack;
-mod rows;
+mod inputs;
+mod keys;
+mod pack_gradients;
+mod score_rows;
 mod shape;
 
-pub use backward::{backward, backward_keys, backward_queries};
-pub use forward::forward;
-pub use pack::pack;
-pub use shape::{Attention, BLOCK_KEYS, CHUNK_QUERIES};
+pub use backward::{attention_backward_kernel, attention_backward_keys_kernel, attention_backward_queries_kernel};
+pub use forward::attention_forward_kernel;
+pub use pack_gradients::pack_gradients_kernel;
+pub use shape::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};

@@ -10,7 +10,8 @@ pub const BLOCK_QUERIES: usize = 64;
 pub const BLOCK_KEYS: usize = 128;
 /// Queries in a block of a causal mask with few keys, where each query sees more keys than the one before.
 pub(super) const FEW_QUERIES: usize = 32;
-/// Queries in a unit of [`backward_queries`](super::backward_queries). Keys are transposed once for all of them.
+/// Queries in a unit of [`attention_backward_queries_kernel`](super::attention_backward_queries_kernel). Keys are
+/// transposed once for all of them.
 pub const CHUNK_QUERIES: usize = 4 * BLOCK_QUERIES;
 /// Elements that are computed side by side. A row of whole chunks has no slow remainder.
 pub const CHUNK: usize = 16;
@@ -48,7 +49,7 @@ params! {
     /// value_width]`, y `[batch, heads, queries, value_width]`, or all of them with the middle axes exchanged
     /// (`seq_major`). Packed q, k and v are one operand, `[batch, queries, heads·width + kv_heads·(width +
     /// value_width)]`, which is listed as three reads.
-    pub struct Attention {
+    pub struct AttentionShape {
         /// Sequences.
         pub batch: usize,
         /// Heads of q.
@@ -104,24 +105,24 @@ pub(super) struct Query {
 
 /// The rows of one head in a tensor: offset of the first, and stride.
 #[derive(Clone, Copy)]
-pub(super) struct Rows {
+pub(super) struct ShapeRows {
     pub(super) at: usize,
     pub(super) step: usize,
 }
 
-impl Rows {
+impl ShapeRows {
     /// Offset of row `i`.
     pub(super) fn row(self, i: usize) -> usize {
         self.at + i * self.step
     }
 }
 
-impl Attention {
-    pub(super) fn rows(&self, b: usize, h: usize, heads: usize, len: usize, width: usize) -> Rows {
+impl AttentionShape {
+    pub(super) fn rows(&self, b: usize, h: usize, heads: usize, len: usize, width: usize) -> ShapeRows {
         if self.seq_major {
-            return Rows { at: (b * len * heads + h) * width, step: heads * width };
+            return ShapeRows { at: (b * len * heads + h) * width, step: heads * width };
         }
-        Rows { at: (b * heads + h) * len * width, step: width }
+        ShapeRows { at: (b * heads + h) * len * width, step: width }
     }
 
     /// Elements of a row of packed q, k and v.
@@ -130,13 +131,13 @@ impl Attention {
     }
 
     /// Rows of a head at column `column` of packed q, k and v.
-    pub(super) fn packed_rows(&self, b: usize, column: usize) -> Rows {
+    pub(super) fn packed_rows(&self, b: usize, column: usize) -> ShapeRows {
         let step = self.packed_row();
-        Rows { at: b * self.queries * step + column, step }
+        ShapeRows { at: b * self.queries * step + column, step }
     }
 
     /// Rows of q.
-    pub(super) fn q(&self, b: usize, h: usize) -> Rows {
+    pub(super) fn q(&self, b: usize, h: usize) -> ShapeRows {
         if self.packed {
             return self.packed_rows(b, h * self.width);
         }
@@ -144,12 +145,12 @@ impl Attention {
     }
 
     /// Rows of y and its gradient.
-    pub(super) fn y(&self, b: usize, h: usize) -> Rows {
+    pub(super) fn y(&self, b: usize, h: usize) -> ShapeRows {
         self.rows(b, h, self.heads, self.queries, self.value_width)
     }
 
     /// Rows of k of head `kv`.
-    pub(super) fn k(&self, b: usize, kv: usize) -> Rows {
+    pub(super) fn k(&self, b: usize, kv: usize) -> ShapeRows {
         if self.packed {
             return self.packed_rows(b, (self.heads + kv) * self.width);
         }
@@ -157,7 +158,7 @@ impl Attention {
     }
 
     /// Rows of v of head `kv`.
-    pub(super) fn v(&self, b: usize, kv: usize) -> Rows {
+    pub(super) fn v(&self, b: usize, kv: usize) -> ShapeRows {
         if self.packed {
             return self.packed_rows(b, (self.heads + self.kv_heads) * self.width + kv * self.value_width);
         }
@@ -223,8 +224,9 @@ impl Attention {
         self.batch * self.kv_heads
     }
 
-    /// Units of [`backward_keys`](super::backward_keys) and [`backward_queries`](super::backward_queries); `None` if a
-    /// unit would span two heads.
+    /// Units of [`attention_backward_keys_kernel`](super::attention_backward_keys_kernel) and
+    /// [`attention_backward_queries_kernel`](super::attention_backward_queries_kernel); `None` if a unit would span two
+    /// heads.
     pub fn fine_units(&self) -> Option<[usize; 2]> {
         let even = |heads: usize, len: usize, unit: usize| heads == 1 || len.is_multiple_of(unit);
         let (kv, heads) = (self.batch * self.kv_heads, self.batch * self.heads);
@@ -251,8 +253,8 @@ impl Attention {
     /// The products of `m` queries with `n` keys in the forward kernel: scores, values.
     pub(super) fn forward_products(&self, m: usize, n: usize) -> [Gemm; 2] {
         let (q, k, v) = (self.q(0, 0).step, self.k(0, 0).step, self.v(0, 0).step);
-        let scores = Gemm::new(m, n, self.width).with_strides(down(q), Strides { row: 1, col: k });
-        let values = Gemm::new(m, self.value_width, n).with_strides(down(n), down(v));
+        let scores = Gemm::new(m, n, self.width).with_strides(shape_row_strides(q), Strides { row: 1, col: k });
+        let values = Gemm::new(m, self.value_width, n).with_strides(shape_row_strides(n), shape_row_strides(v));
         [scores, Gemm { accumulate: true, ..values }]
     }
 
@@ -261,12 +263,12 @@ impl Attention {
     pub(super) fn backward_products(&self, m: usize, n: usize, lines: usize) -> [Gemm; 5] {
         let (q, k, y) = (self.q(0, 0).step, self.k(0, 0).step, self.y(0, 0).step);
         let (w, vw, across) = (self.width, self.value_width, Strides { row: 1, col: n });
-        let dv = Gemm::new(n, vw, m).with_strides(across, down(y));
-        let dq = Gemm::new(m, w, n).with_strides(down(n), down(k));
-        let dk = Gemm::new(n, w, m).with_strides(across, down(q));
+        let dv = Gemm::new(n, vw, m).with_strides(across, shape_row_strides(y));
+        let dq = Gemm::new(m, w, n).with_strides(shape_row_strides(n), shape_row_strides(k));
+        let dk = Gemm::new(n, w, m).with_strides(across, shape_row_strides(q));
         [
-            Gemm::new(m, n, w).with_strides(down(q), down(lines)),
-            Gemm::new(m, n, vw).with_strides(down(y), down(lines)),
+            Gemm::new(m, n, w).with_strides(shape_row_strides(q), shape_row_strides(lines)),
+            Gemm::new(m, n, vw).with_strides(shape_row_strides(y), shape_row_strides(lines)),
             Gemm { accumulate: true, ..dv },
             Gemm { accumulate: true, ..dq },
             Gemm { accumulate: true, ..dk },
@@ -317,62 +319,19 @@ impl Attention {
 }
 
 /// Rows with stride `step`.
-pub(super) fn down(step: usize) -> Strides {
+pub(super) fn shape_row_strides(step: usize) -> Strides {
     Strides { row: step, col: 1 }
 }
 
 /// Splits scratch into pieces and the rest.
-pub(super) fn cut<T, const N: usize>(mut scratch: &mut [T], pieces: [usize; N]) -> ([&mut [T]; N], &mut [T]) {
+pub(super) fn cut_shape_scratch<T, const N: usize>(
+    mut scratch: &mut [T],
+    pieces: [usize; N],
+) -> ([&mut [T]; N], &mut [T]) {
     let pieces = pieces.map(|len| {
         let (piece, rest) = std::mem::take(&mut scratch).split_at_mut(len);
         scratch = rest;
         piece
     });
     (pieces, scratch)
-}
-
-/// The part of `seen` within the `n` keys from `j` on, relative to `j`.
-pub(super) fn inside(seen: &Range<usize>, j: usize, n: usize) -> Range<usize> {
-    let start = seen.start.saturating_sub(j).min(n);
-    start..seen.end.saturating_sub(j).min(n).max(start)
-}
-
-/// `seen` widened to whole chunks, at most `n` keys.
-pub(super) fn rounded(seen: &Range<usize>, n: usize) -> Range<usize> {
-    if seen.is_empty() {
-        return seen.clone();
-    }
-    seen.start / CHUNK * CHUNK..seen.end.next_multiple_of(CHUNK).min(n)
-}
-
-/// `part`, relative to the start of `whole`.
-pub(super) fn within(part: &Range<usize>, whole: &Range<usize>) -> Range<usize> {
-    part.start - whole.start..part.end - whole.start
-}
-
-/// The mask of keys.
-#[derive(Clone, Copy)]
-pub(super) enum Keep<'a, T> {
-    /// All keys are kept.
-    All,
-    /// Keys whose number is at least ½ are kept.
-    Float(&'a [T]),
-    /// Keys whose byte is not zero are kept.
-    Bytes(&'a [u8]),
-}
-
-impl<T: Element> Keep<'_, T> {
-    /// Writes 1 or 0 for each key from `at` on and returns them; returns an empty slice if all keys are kept.
-    pub(super) fn write<'t>(&self, at: usize, to: &'t mut [T]) -> &'t [T] {
-        let one = |keep: bool| if keep { T::ONE } else { T::ZERO };
-        match self {
-            Keep::All => return &[],
-            Keep::Float(x) => {
-                let half = T::from_f64(0.5);
-                to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x >= half));
-            }
-            Keep::Bytes(x) => to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x != 0)),
-        }
-        to
-    }
 }

@@ -3,7 +3,7 @@
 //! Invariant: kernels require a geometry that [`ConvGeom::validate`] accepts. Op definitions build and check it,
 //! lowering encodes it as words, and the entry points decode it.
 
-use crate::kernels::window::{fits, windows};
+use crate::kernels::window_sizes::{window_count, window_sizes_fit};
 
 /// Sizes and attributes of `conv2d`: x `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -48,16 +48,17 @@ impl ConvGeom {
         if self.groups == 0 || !self.c_in.is_multiple_of(self.groups) || !self.c_out.is_multiple_of(self.groups) {
             return Err("groups must divide the input and the output channels");
         }
-        let rows = windows(self.h, self.kh, self.stride[0], [t, b], self.dilation[0]);
-        let cols = windows(self.w, self.kw, self.stride[1], [l, r], self.dilation[1]);
+        let rows = window_count(self.h, self.kh, self.stride[0], [t, b], self.dilation[0]);
+        let cols = window_count(self.w, self.kw, self.stride[1], [l, r], self.dilation[1]);
         let (Some(rows), Some(cols)) = (rows, cols) else {
             return Err("the kernel window is larger than the padded image");
         };
         let plane = [self.h.saturating_add(t).saturating_add(b), self.w.saturating_add(l).saturating_add(r)];
         let [s0, s1] = self.stride.map(|s| s.saturating_mul(2));
         let taps = [self.c_in.max(self.c_out), self.kh, self.kw];
-        let inner = fits(&[self.c_in.max(self.c_out), plane[0].saturating_add(s0), plane[1].saturating_add(s1)]);
-        if !inner || !fits(&taps) || !fits(&[self.c_out, rows, cols]) {
+        let inner =
+            window_sizes_fit(&[self.c_in.max(self.c_out), plane[0].saturating_add(s0), plane[1].saturating_add(s1)]);
+        if !inner || !window_sizes_fit(&taps) || !window_sizes_fit(&[self.c_out, rows, cols]) {
             return Err("the image or the kernel is too large");
         }
         Ok(())
@@ -65,12 +66,12 @@ impl ConvGeom {
 
     /// Output height; 0 when no window fits.
     pub fn out_h(&self) -> usize {
-        windows(self.h, self.kh, self.stride[0], [self.pad[0], self.pad[1]], self.dilation[0]).unwrap_or(0)
+        window_count(self.h, self.kh, self.stride[0], [self.pad[0], self.pad[1]], self.dilation[0]).unwrap_or(0)
     }
 
     /// Output width; 0 when no window fits.
     pub fn out_w(&self) -> usize {
-        windows(self.w, self.kw, self.stride[1], [self.pad[2], self.pad[3]], self.dilation[1]).unwrap_or(0)
+        window_count(self.w, self.kw, self.stride[1], [self.pad[2], self.pad[3]], self.dilation[1]).unwrap_or(0)
     }
 
     /// Elements of x and dx.

@@ -2,11 +2,11 @@
 //! vectors, and taps that see only padding are skipped, row by row and tile by tile.
 //!
 //! Invariant: an output element is one chain of `mul_add` over the taps that may see a pixel of the source, in order.
-//! Neither the tile size nor the other fifteen images affect its bits. Used by `product` only.
+//! Neither the tile size nor the other fifteen images affect its bits. Used by `correlate` only.
 
-use super::micro::{Epilogue, terms, vector};
-use super::plan::{Corr, IMAGES};
-use super::strip::clear;
+use super::conv_plan::{ConvPlan, IMAGES};
+use super::micro::{MicroEpilogue, micro_terms, micro_vector};
+use super::strip::clear_strip;
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{GemmFloat, transpose};
 use crate::kernels::simd::Token;
@@ -14,20 +14,27 @@ use crate::simd;
 use std::ops::Range;
 
 /// Elements of the staging buffer: a block of output channels, or the source before it moves to the strip.
-pub(super) fn stage_len(c: &Corr) -> usize {
+pub(super) fn images_stage_len(c: &ConvPlan) -> usize {
     let block = 6.min(c.dst_c) * c.dst[0] * c.dst[1];
     IMAGES * block.max(c.src_c * c.src[0] * c.src[1])
 }
 
 /// Copies the channels of one group of up to [`IMAGES`] images into a cleared strip. `each` is the stride from image to
 /// image.
-pub(super) fn load<T: GemmFloat>(c: &Corr, src: &[T], each: usize, images: usize, strip: &mut [T], stage: &mut [T]) {
+pub(super) fn load_images<T: GemmFloat>(
+    c: &ConvPlan,
+    src: &[T],
+    each: usize,
+    images: usize,
+    strip: &mut [T],
+    stage: &mut [T],
+) {
     let ([h, w], pixels) = (c.src, c.src_c * c.src[0] * c.src[1]);
     let direct = c.lead == [0, 0] && c.phase == [1, 1] && c.pitch == w && c.plane() == h * w;
     let stage = &mut stage[..pixels * IMAGES];
     let flat = if direct { &mut strip[..pixels * IMAGES] } else { &mut *stage };
     if images < IMAGES {
-        clear(flat);
+        clear_strip(flat);
     }
     transpose(src, each, flat, IMAGES, pixels, images);
     if direct {
@@ -41,8 +48,8 @@ pub(super) fn load<T: GemmFloat>(c: &Corr, src: &[T], each: usize, images: usize
         if row >= rows {
             continue;
         }
-        for (q, pixels) in line.chunks_exact(c.run(w) * IMAGES).enumerate() {
-            let col = q * c.run(w) + c.lead[1];
+        for (q, pixels) in line.chunks_exact(c.image_run(w) * IMAGES).enumerate() {
+            let col = q * c.image_run(w) + c.lead[1];
             let (plane, col) = (plane + col % c.phase[1], col / c.phase[1]);
             let room = cols.saturating_sub(col) * IMAGES;
             let at = (plane * c.plane() + row * c.pitch + col) * IMAGES;
@@ -52,15 +59,15 @@ pub(super) fn load<T: GemmFloat>(c: &Corr, src: &[T], each: usize, images: usize
     }
 }
 
-impl Corr {
+impl ConvPlan {
     /// Pixels of a row that stay adjacent in the strip.
-    fn run(&self, w: usize) -> usize {
+    fn image_run(&self, w: usize) -> usize {
         if self.phase[1] == 1 { w } else { 1 }
     }
 
     /// The taps along axis `a`, of those that contribute to sub-grid `sub`, that see a pixel from one of the positions
     /// `at`. All of them if the source is split into phases.
-    fn seeing(&self, a: usize, sub: usize, at: Range<usize>) -> Range<usize> {
+    fn image_taps_seeing(&self, a: usize, sub: usize, at: Range<usize>) -> Range<usize> {
         let mut taps = (0..self.kernel[a]).filter_map(|k| self.tap(a, sub, k)).enumerate();
         if self.phase[a] != 1 {
             return 0..taps.count();
@@ -76,7 +83,7 @@ impl Corr {
 /// The taps of a tile: in each of `outer` groups of `size` taps, the rows `rows`, `step` taps apart, and in each row
 /// the taps `cols`.
 #[derive(Clone)]
-struct Taps {
+struct ImageTaps {
     outer: usize,
     size: usize,
     rows: Range<usize>,
@@ -84,16 +91,16 @@ struct Taps {
     cols: Range<usize>,
 }
 
-impl Taps {
+impl ImageTaps {
     /// The taps that a tile needs of `channels` source channels with `of` = [rows, columns] taps each.
-    fn new(channels: usize, of: [usize; 2], rows: Range<usize>, cols: Range<usize>) -> Taps {
+    fn new(channels: usize, of: [usize; 2], rows: Range<usize>, cols: Range<usize>) -> ImageTaps {
         let size = of[0] * of[1];
         if cols.len() < of[1] {
-            Taps { outer: channels, size, rows, step: of[1], cols }
+            ImageTaps { outer: channels, size, rows, step: of[1], cols }
         } else if rows.len() < of[0] {
-            Taps { outer: channels, size, rows: 0..1, step: size, cols: rows.start * of[1]..rows.end * of[1] }
+            ImageTaps { outer: channels, size, rows: 0..1, step: size, cols: rows.start * of[1]..rows.end * of[1] }
         } else {
-            Taps { outer: 1, size: 0, rows: 0..1, step: 0, cols: 0..channels * size }
+            ImageTaps { outer: 1, size: 0, rows: 0..1, step: 0, cols: 0..channels * size }
         }
     }
 }
@@ -103,10 +110,10 @@ struct Tile<const M: usize, const P: usize, const L: usize>;
 
 /// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end.
 #[inline(always)]
-fn sums<T: Float, const M: usize, const P: usize, const L: usize>(
+fn image_sums<T: Float, const M: usize, const P: usize, const L: usize>(
     a: &[T],
     offs: &[u32],
-    taps: &Taps,
+    taps: &ImageTaps,
     strip: &[T],
     out: &mut [[[T; L]; P]; M],
 ) {
@@ -118,34 +125,55 @@ fn sums<T: Float, const M: usize, const P: usize, const L: usize>(
             let run = base + taps.cols.start..base + taps.cols.end;
             for (a, &off) in a[run.clone()].iter().zip(&offs[run]) {
                 let x = &strip[off as usize * IMAGES..][..(P - 1) * IMAGES + L];
-                acc = terms(a, std::array::from_fn(|p| vector(&x[p * IMAGES..])), acc);
+                acc = micro_terms(a, std::array::from_fn(|p| micro_vector(&x[p * IMAGES..])), acc);
             }
         }
     }
     *out = acc;
 }
 
-simd! {
-    /// One tile for all [`IMAGES`] images. `step` is the output stride from position to position, `ld` from channel to
-    /// channel.
-    fn tile[T: Float, const M: usize, const P: usize, const L: usize](
-        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &Taps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
-    ) {
-        for lane in (0..IMAGES).step_by(L) {
-            let mut out = [[[T::ZERO; L]; P]; M];
-            sums::<T, M, P, L>(a, offs, taps, &strip[lane..], &mut out);
-            for (out, row) in out.iter().zip(dst.chunks_mut(ld)) {
-                for (p, v) in out.iter().enumerate() {
-                    row[p * step + lane..][..L].copy_from_slice(v);
-                }
+/// One tile for all [`IMAGES`] images. `step` is the output stride from position to position, `ld` from channel to
+/// channel.
+#[inline(always)]
+fn image_tile<T: Float, const M: usize, const P: usize, const L: usize>(
+    a: &[T],
+    offs: &[u32],
+    taps: &ImageTaps,
+    strip: &[T],
+    dst: &mut [T],
+    step: usize,
+    ld: usize,
+) {
+    for lane in (0..IMAGES).step_by(L) {
+        let mut out = [[[T::ZERO; L]; P]; M];
+        image_sums::<T, M, P, L>(a, offs, taps, &strip[lane..], &mut out);
+        for (out, row) in out.iter().zip(dst.chunks_mut(ld)) {
+            for (p, v) in out.iter().enumerate() {
+                row[p * step + lane..][..L].copy_from_slice(v);
             }
         }
     }
 }
 
+simd! { wide
+    fn image_tile_wide[T: Float, const M: usize, const P: usize, const L: usize](
+        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &ImageTaps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
+    ) {
+        image_tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
+    }
+}
+
+simd! { narrow
+    fn image_tile_narrow[T: Float, const M: usize, const P: usize, const L: usize](
+        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &ImageTaps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
+    ) {
+        image_tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
+    }
+}
+
 /// Maximal number of positions that share their taps, for a block of `m` channels: as many as the widest vectors have
 /// registers for.
-fn most(m: usize) -> usize {
+fn most_image_positions(m: usize) -> usize {
     match m {
         6 => 4,
         4 => 5,
@@ -153,42 +181,42 @@ fn most(m: usize) -> usize {
     }
 }
 
-/// [`tile`] for a block of `m` channels (1, 2, 4 or 6) at some of `left` positions. Returns their number.
-fn tiles<T: Float>(
+/// [`image_tile`] for a block of `m` channels (1, 2, 4 or 6) at some of `left` positions. Returns their number.
+fn image_tiles<T: Float>(
     m: usize,
     left: usize,
     a: &[T],
     offs: &[u32],
-    taps: &Taps,
+    taps: &ImageTaps,
     strip: &[T],
     dst: &mut [T],
     step: usize,
     ld: usize,
 ) -> usize {
     macro_rules! go {
-        ($m:literal, $l:literal, $($p:literal)*) => {
+        ($tile:ident, $m:literal, $l:literal, $($p:literal)*) => {
             match left {
-                $(n if n >= $p => { tile(Tile::<$m, $p, $l>, a, offs, taps, strip, dst, step, ld); $p })*
-                _ => { tile(Tile::<$m, 1, $l>, a, offs, taps, strip, dst, step, ld); 1 }
+                $(n if n >= $p => { $tile(Tile::<$m, $p, $l>, a, offs, taps, strip, dst, step, ld); $p })*
+                _ => { $tile(Tile::<$m, 1, $l>, a, offs, taps, strip, dst, step, ld); 1 }
             }
         };
     }
     macro_rules! by_rows {
         (wide $l:literal) => {
             match m {
-                1 => go!(1, $l, 8 4 2),
-                2 => go!(2, $l, 8 4 2),
-                4 => go!(4, $l, 5 4 3 2),
-                _ => go!(6, $l, 4 3 2),
+                1 => go!(image_tile_wide, 1, $l, 8 4 2),
+                2 => go!(image_tile_wide, 2, $l, 8 4 2),
+                4 => go!(image_tile_wide, 4, $l, 5 4 3 2),
+                _ => go!(image_tile_wide, 6, $l, 4 3 2),
             }
         };
         // Vectors with twice the registers: a cache line is used whole once it is loaded.
         (narrow $l:literal) => {
             match m {
-                1 => go!(1, $l, 4 2),
-                2 => go!(2, $l, 2),
-                4 => go!(4, $l, ),
-                _ => go!(6, $l, ),
+                1 => go!(image_tile_narrow, 1, $l, 4 2),
+                2 => go!(image_tile_narrow, 2, $l, 2),
+                4 => go!(image_tile_narrow, 4, $l, ),
+                _ => go!(image_tile_narrow, 6, $l, ),
             }
         };
     }
@@ -203,8 +231,8 @@ fn tiles<T: Float>(
 /// A block of `rows` channels (packed as `m`) of all sub-grids, staged as [channel][position of the output][image].
 /// `a(taps, weights)` returns the packed weights of a sub-grid, from the number of taps before it and its number of
 /// weights.
-pub(super) fn block<'a, T: Float>(
-    c: &Corr,
+pub(super) fn images_block<'a, T: Float>(
+    c: &ConvPlan,
     m: usize,
     rows: usize,
     offs: &[u32],
@@ -219,19 +247,19 @@ pub(super) fn block<'a, T: Float>(
         let (offs, a) = (&offs[k0..k0 + count], a(k0, count));
         let [height, width] = c.sub_grid(sub);
         for row in 0..height {
-            let down = c.seeing(0, sub[0], row..row + 1);
+            let down = c.image_taps_seeing(0, sub[0], row..row + 1);
             let mut col = 0;
             while col < width {
                 // As few tiles as possible, of about equal size.
                 let left = width - col;
-                let some = left.div_ceil(left.div_ceil(most(m)));
-                let taps = Taps::new(c.src_c, of, down.clone(), c.seeing(1, sub[1], col..col + some));
+                let some = left.div_ceil(left.div_ceil(most_image_positions(m)));
+                let taps = ImageTaps::new(c.src_c, of, down.clone(), c.image_taps_seeing(1, sub[1], col..col + some));
                 let at = (row * c.step[0] + sub[0]) * c.dst[1] + col * c.step[1] + sub[1];
                 let (step, mut done) = (c.step[1] * IMAGES, 0);
                 while done < some {
                     let strip = &strip[(row * c.pitch + col + done) * IMAGES..];
                     let dst = &mut stage[at * IMAGES + done * step..rows * area];
-                    done += tiles(m, some - done, a, offs, &taps, strip, dst, step, area);
+                    done += image_tiles(m, some - done, a, offs, &taps, strip, dst, step, area);
                 }
                 col += some;
             }
@@ -241,9 +269,9 @@ pub(super) fn block<'a, T: Float>(
 }
 
 /// Applies the epilogue to a staged block and copies it to the images, `stride` elements apart.
-pub(super) fn unstage<T: GemmFloat>(
-    c: &Corr,
-    epilogue: Epilogue<'_, T>,
+pub(super) fn unstage_images<T: GemmFloat>(
+    c: &ConvPlan,
+    epilogue: MicroEpilogue<'_, T>,
     images: usize,
     channels: Range<usize>,
     stride: usize,

@@ -8,36 +8,36 @@
 //! neither on the range of units nor on the instruction set. The gradient of a bias is a sum of dy, which `reduce`
 //! computes. Used by the lowering of the convolution ops.
 
+mod conv_plan;
+mod correlate;
 mod geom;
 mod images;
 mod micro;
 mod outer;
-mod plan;
-mod product;
 mod strip;
 #[cfg(test)]
 mod tests;
-mod weight;
+mod weight_grad;
 
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{Act, GemmFloat, act_fn};
-use crate::kernels::window::Units;
+use crate::kernels::window_sizes::Units;
+use conv_plan::{ConvPlan, conv_plan_weight_blocks};
+use correlate::{Product, correlate};
 pub use geom::ConvGeom;
-use micro::Epilogue;
-use plan::{Corr, weight_blocks};
-use product::{Product, correlate};
+use micro::MicroEpilogue;
 use std::ops::Range;
 
 /// Units of [`conv2d`]: images, or blocks of output channels if there are few images.
 pub fn conv2d_units(g: &ConvGeom) -> Units {
-    let (count, per_unit) = Corr::forward(g).units();
+    let (count, per_unit) = ConvPlan::forward(g).units();
     Units { count, per_unit }
 }
 
 /// Elements of scratch per thread for [`conv2d`].
 pub fn conv2d_scratch(g: &ConvGeom) -> usize {
-    product::scratch_len(&Corr::forward(g))
+    correlate::correlate_scratch_len(&ConvPlan::forward(g))
 }
 
 /// y = act(conv(x, weight) (+ bias)) for the units `units`; `y` is their part of the output.
@@ -54,19 +54,19 @@ pub fn conv2d<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let relu = act == Act::Relu;
-    let epilogue = Epilogue { bias, relu, act: if relu { None } else { act_fn(act) } };
-    correlate(&Corr::forward(g), Product { src: x, weight, epilogue }, units, y, scratch);
+    let epilogue = MicroEpilogue { bias, relu, act: if relu { None } else { act_fn(act) } };
+    correlate(&ConvPlan::forward(g), Product { src: x, weight, epilogue }, units, y, scratch);
 }
 
 /// Units of [`conv2d_backward_input`].
 pub fn conv2d_backward_input_units(g: &ConvGeom) -> Units {
-    let (count, per_unit) = Corr::backward(g).units();
+    let (count, per_unit) = ConvPlan::backward(g).units();
     Units { count, per_unit }
 }
 
 /// Elements of scratch per thread for [`conv2d_backward_input`].
 pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
-    product::scratch_len(&Corr::backward(g))
+    correlate::correlate_scratch_len(&ConvPlan::backward(g))
 }
 
 /// dx, the adjoint of [`conv2d`] in x, for the units `units`; `dx` is their part of the result.
@@ -78,25 +78,25 @@ pub fn conv2d_backward_input<T: GemmFloat>(
     dx: &mut [T],
     scratch: &mut [T],
 ) {
-    let p = Product { src: dy, weight, epilogue: Epilogue { bias: &[], relu: false, act: None } };
-    correlate(&Corr::backward(g), p, units, dx, scratch);
+    let p = Product { src: dy, weight, epilogue: MicroEpilogue { bias: &[], relu: false, act: None } };
+    correlate(&ConvPlan::backward(g), p, units, dx, scratch);
 }
 
 /// Units of [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_units(g: &ConvGeom) -> Units {
-    let (blocks, channels) = weight_blocks(g);
+    let (blocks, channels) = conv_plan_weight_blocks(g);
     Units { count: blocks * (g.c_out / channels), per_unit: channels * g.taps() }
 }
 
 /// Number of image blocks. [`conv2d_backward_weight`] writes one part for each, one after the other, each as large as
 /// the weight. With one block the part is the gradient; otherwise [`conv2d_weight_combine`] adds the parts.
 pub fn conv2d_weight_parts(g: &ConvGeom) -> usize {
-    weight_blocks(g).0
+    conv_plan_weight_blocks(g).0
 }
 
 /// Elements of scratch per thread for [`conv2d_backward_weight`].
 pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
-    weight::scratch_len(g, &Corr::weight(g))
+    weight_grad::weight_grad_scratch_len(g, &ConvPlan::weight(g))
 }
 
 /// The adjoint of [`conv2d`] in the weight, as [`conv2d_weight_parts`] parts, for the units `units`; `parts` is their
@@ -109,7 +109,7 @@ pub fn conv2d_backward_weight<T: GemmFloat>(
     parts: &mut [T],
     scratch: &mut [T],
 ) {
-    weight::parts(g, x, dy, units, parts, scratch);
+    weight_grad::weight_grad_parts(g, x, dy, units, parts, scratch);
 }
 
 /// Elements of dw in a unit of [`conv2d_weight_combine`].
@@ -117,7 +117,7 @@ pub const COMBINE_UNIT: usize = 4096;
 
 /// dw = the sum of the parts, in order; `dw` starts at element `from` of the gradient.
 pub fn conv2d_weight_combine<T: Float>(parts: &[T], len: usize, from: usize, dw: &mut [T]) {
-    weight::combine(parts, len, from, dw);
+    weight_grad::combine_weight_grad_parts(parts, len, from, dw);
 }
 
 /// Entry point of [`conv2d`].

@@ -2,9 +2,9 @@
 //! of dy at its position. Rows of any width fill the vectors, and no sum runs across lanes.
 //!
 //! Invariant: an element is one chain of `mul_add` over images, rows and columns of dy, in this order. The number of
-//! taps that are computed at once does not affect the bits. Used by `weight` only.
+//! taps that are computed at once does not affect the bits. Used by `weight_grad` only.
 
-use super::micro::{fma, vector};
+use super::micro::{micro_fma, micro_vector};
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{GemmFloat, transpose};
 use crate::kernels::simd::Token;
@@ -24,7 +24,7 @@ pub(super) struct Field {
 }
 
 /// Adjacent taps of x that are summed together: the largest of a few widths that divides a kernel's row.
-pub(super) fn run_of(kw: usize) -> usize {
+pub(super) fn outer_run_of(kw: usize) -> usize {
     [5, 3, 2].into_iter().find(|r| kw.is_multiple_of(*r)).unwrap_or(1)
 }
 
@@ -33,18 +33,18 @@ struct Tile<const R: usize, const K: usize, const V: usize, const L: usize>;
 
 /// One position: `K` pixels of each run, each times the values of the channels.
 #[inline(always)]
-fn at<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
+fn outer_at<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
     rows: [&[T]; R],
     q: usize,
     dy: &[T; BLOCK],
     mut acc: [[[[T; L]; V]; K]; R],
 ) -> [[[[T; L]; V]; K]; R] {
     for v in 0..V {
-        let d: [T; L] = vector(&dy[v * L..]);
+        let d: [T; L] = micro_vector(&dy[v * L..]);
         for r in 0..R {
             let x = &rows[r][q..][..K];
             for k in 0..K {
-                acc[r][k][v] = fma([x[k]; L], d, acc[r][k][v]);
+                acc[r][k][v] = micro_fma([x[k]; L], d, acc[r][k][v]);
             }
         }
     }
@@ -53,7 +53,7 @@ fn at<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
 
 /// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end.
 #[inline(always)]
-fn sums_of<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
+fn outer_sums_of<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
     x: &[T],
     offs: [usize; R],
     dy: &[T],
@@ -71,7 +71,7 @@ fn sums_of<T: Float, const R: usize, const K: usize, const V: usize, const L: us
             }
             let (now, rest) = dy.split_at(f.cols);
             for (q, d) in now.iter().enumerate() {
-                acc = at(rows, q, d, acc);
+                acc = outer_at(rows, q, d, acc);
             }
             dy = rest;
         }
@@ -79,57 +79,77 @@ fn sums_of<T: Float, const R: usize, const K: usize, const V: usize, const L: us
     *out = acc;
 }
 
-simd! {
-    /// `sums[(r * K + k) * ld + channel] += Σ x[offs[r] + k + position] * dy[position][channel]`.
-    fn sweep[T: Float, const R: usize, const K: usize, const V: usize, const L: usize](
-        _t: Tile<R, K, V, L>, x: &[T], offs: [usize; R], dy: &[T], f: Field, sums: &mut [T], ld: usize,
-    ) {
-        let mut out = [[[[T::ZERO; L]; V]; K]; R];
-        sums_of::<T, R, K, V, L>(x, offs, dy, f, &mut out);
-        // Runs after the last one repeat it and are discarded.
-        for (sums, out) in sums.chunks_mut(ld).zip(out.as_flattened()) {
-            for (s, a) in sums.iter_mut().zip(out.as_flattened()) {
-                *s += *a;
-            }
+/// `sums[(r * K + k) * ld + channel] += Σ x[offs[r] + k + position] * dy[position][channel]`.
+#[inline(always)]
+fn outer_sweep<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
+    x: &[T],
+    offs: [usize; R],
+    dy: &[T],
+    f: Field,
+    sums: &mut [T],
+    ld: usize,
+) {
+    let mut out = [[[[T::ZERO; L]; V]; K]; R];
+    outer_sums_of::<T, R, K, V, L>(x, offs, dy, f, &mut out);
+    // Runs after the last one repeat it and are discarded.
+    for (sums, out) in sums.chunks_mut(ld).zip(out.as_flattened()) {
+        for (s, a) in sums.iter_mut().zip(out.as_flattened()) {
+            *s += *a;
         }
     }
 }
 
-/// [`sweep`] for runs of `k` taps at strip offsets `offs`, with [`BLOCK`] channels of dy for each position. `sums` has
-/// `ld` channels for each tap.
-pub(super) fn outer<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Field, sums: &mut [T], ld: usize) {
+simd! { wide
+    fn outer_sweep_wide[T: Float, const R: usize, const K: usize, const V: usize, const L: usize](
+        _t: Tile<R, K, V, L>, x: &[T], offs: [usize; R], dy: &[T], f: Field, sums: &mut [T], ld: usize,
+    ) {
+        outer_sweep::<T, R, K, V, L>(x, offs, dy, f, sums, ld);
+    }
+}
+
+simd! { narrow
+    fn outer_sweep_narrow[T: Float, const R: usize, const K: usize, const V: usize, const L: usize](
+        _t: Tile<R, K, V, L>, x: &[T], offs: [usize; R], dy: &[T], f: Field, sums: &mut [T], ld: usize,
+    ) {
+        outer_sweep::<T, R, K, V, L>(x, offs, dy, f, sums, ld);
+    }
+}
+
+/// [`outer_sweep`] for runs of `k` taps at strip offsets `offs`, with [`BLOCK`] channels of dy for each position.
+/// `sums` has `ld` channels for each tap.
+pub(super) fn outer_sums<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Field, sums: &mut [T], ld: usize) {
     let (mut offs, mut sums) = (offs, sums);
     macro_rules! go {
-        ($r:literal, $k:literal, $v:literal, $l:literal) => {{
+        ($sweep:ident, $r:literal, $k:literal, $v:literal, $l:literal) => {{
             let some: [usize; $r] = std::array::from_fn(|r| offs[r.min(offs.len() - 1)] as usize);
-            sweep(Tile::<$r, $k, $v, $l>, x, some, dy, f, sums, ld);
+            $sweep(Tile::<$r, $k, $v, $l>, x, some, dy, f, sums, ld);
             $r
         }};
     }
     // Many runs while they fill the registers, fewer for the rest.
     macro_rules! by {
-        ($k:literal, $v:literal, $l:literal, $many:literal, $few:literal) => {
-            if offs.len() > $many / 2 { go!($many, $k, $v, $l) } else { go!($few, $k, $v, $l) }
+        ($sweep:ident, $k:literal, $v:literal, $l:literal, $many:literal, $few:literal) => {
+            if offs.len() > $many / 2 { go!($sweep, $many, $k, $v, $l) } else { go!($sweep, $few, $k, $v, $l) }
         };
     }
     while !offs.is_empty() {
         let done = match (k, size_of::<T>(), Token::current().shape::<T>().lanes) {
-            (5, 4, 16) => by!(5, 1, 16, 5, 2),
-            (3, 4, 16) => by!(3, 1, 16, 8, 3),
-            (2, 4, 16) => by!(2, 1, 16, 8, 2),
-            (_, 4, 16) => by!(1, 1, 16, 8, 2),
-            (5, 8, 8) => by!(5, 2, 8, 2, 1),
-            (3, 8, 8) => by!(3, 2, 8, 4, 1),
-            (2, 8, 8) => by!(2, 2, 8, 4, 2),
-            (_, 8, 8) => by!(1, 2, 8, 8, 2),
-            (5, 4, _) => go!(1, 5, 2, 8),
-            (3, 4, _) => by!(3, 2, 8, 2, 1),
-            (2, 4, _) => by!(2, 2, 8, 2, 1),
-            (_, 4, _) => by!(1, 2, 8, 4, 1),
-            (5, _, _) => go!(1, 5, 4, 4),
-            (3, _, _) => go!(1, 3, 4, 4),
-            (2, _, _) => go!(1, 2, 4, 4),
-            _ => by!(1, 4, 4, 2, 1),
+            (5, 4, 16) => by!(outer_sweep_wide, 5, 1, 16, 5, 2),
+            (3, 4, 16) => by!(outer_sweep_wide, 3, 1, 16, 8, 3),
+            (2, 4, 16) => by!(outer_sweep_wide, 2, 1, 16, 8, 2),
+            (_, 4, 16) => by!(outer_sweep_wide, 1, 1, 16, 8, 2),
+            (5, 8, 8) => by!(outer_sweep_wide, 5, 2, 8, 2, 1),
+            (3, 8, 8) => by!(outer_sweep_wide, 3, 2, 8, 4, 1),
+            (2, 8, 8) => by!(outer_sweep_wide, 2, 2, 8, 4, 2),
+            (_, 8, 8) => by!(outer_sweep_wide, 1, 2, 8, 8, 2),
+            (5, 4, _) => go!(outer_sweep_narrow, 1, 5, 2, 8),
+            (3, 4, _) => by!(outer_sweep_narrow, 3, 2, 8, 2, 1),
+            (2, 4, _) => by!(outer_sweep_narrow, 2, 2, 8, 2, 1),
+            (_, 4, _) => by!(outer_sweep_narrow, 1, 2, 8, 4, 1),
+            (5, _, _) => go!(outer_sweep_narrow, 1, 5, 4, 4),
+            (3, _, _) => go!(outer_sweep_narrow, 1, 3, 4, 4),
+            (2, _, _) => go!(outer_sweep_narrow, 1, 2, 4, 4),
+            _ => by!(outer_sweep_narrow, 1, 4, 4, 2, 1),
         };
         let done = done.min(offs.len());
         offs = &offs[done..];
@@ -140,7 +160,7 @@ pub(super) fn outer<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Fiel
 simd! {
     /// Transposes rows of positions, one for each channel, to rows of [`BLOCK`] channels; missing channels become
     /// zeros.
-    fn few_channels_innermost[T: Float](from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
+    fn outer_few_channels_innermost[T: Float](from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
         for c in 0..BLOCK {
             if c < channels {
                 let from = &from[c * plane..][..len];
@@ -155,11 +175,17 @@ simd! {
 }
 
 /// Transposes `channels` planes of `len` positions, `plane` elements apart, to rows of [`BLOCK`] channels.
-pub(super) fn channels_innermost<T: GemmFloat>(from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
+pub(super) fn outer_channels_innermost<T: GemmFloat>(
+    from: &[T],
+    plane: usize,
+    len: usize,
+    channels: usize,
+    to: &mut [T],
+) {
     let to = &mut to[..len * BLOCK];
     if channels >= BLOCK {
         transpose(from, plane, to, BLOCK, len, BLOCK);
     } else {
-        few_channels_innermost(from, plane, len, channels, to);
+        outer_few_channels_innermost(from, plane, len, channels, to);
     }
 }

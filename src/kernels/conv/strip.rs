@@ -1,24 +1,24 @@
 //! Copies between images, strips and columns: rows of pixels, in pieces of fixed size.
 //!
-//! Invariant: [`clear`] writes a strip's zeros once, and [`load`] writes every element that can be a pixel. So a strip
-//! is reloaded for the next image without clearing. Used by the files of the folder only.
+//! Invariant: [`clear_strip`] writes a strip's zeros once, and [`load_strip`] writes every element that can be a pixel.
+//! So a strip is reloaded for the next image without clearing. Used by the files of the folder only.
 
-use super::plan::{Corr, SLACK};
+use super::conv_plan::{ConvPlan, SLACK};
 use crate::kernels::float::Float;
 use crate::simd;
 
 /// Elements of a strip for `images` images, with slack for tiles that read past its end.
-pub(super) fn strip_len(c: &Corr, images: usize) -> usize {
+pub(super) fn strip_len(c: &ConvPlan, images: usize) -> usize {
     images * c.planes_len() + c.lead[1] + SLACK
 }
 
 /// Zeros a strip.
-pub(super) fn clear<T: Float>(strip: &mut [T]) {
+pub(super) fn clear_strip<T: Float>(strip: &mut [T]) {
     strip.fill(T::ZERO);
 }
 
 /// Copies rows `from..` of one image's channels (of one group) into a cleared strip.
-pub(super) fn load<T: Float>(c: &Corr, src: &[T], from: usize, strip: &mut [T]) {
+pub(super) fn load_strip<T: Float>(c: &ConvPlan, src: &[T], from: usize, strip: &mut [T]) {
     let ([h, w], [ph, pw], plane) = (c.src, c.phase, c.plane());
     for q in (0..pw).filter(|q| c.reads_phase(1, *q)) {
         // Columns before the image, columns of the image before the first of this phase, columns copied.
@@ -32,14 +32,14 @@ pub(super) fn load<T: Float>(c: &Corr, src: &[T], from: usize, strip: &mut [T]) 
         for p in (0..ph).filter(|p| c.reads_phase(0, *p)) {
             let planes = strip.chunks_exact_mut(plane).skip(p * pw + q).step_by(ph * pw);
             for (image, plane) in src.chunks_exact(h * w).zip(planes) {
-                load_plane(c, image, from * ph + p, [lead, skip, width], plane);
+                load_strip_plane(c, image, from * ph + p, [lead, skip, width], plane);
             }
         }
     }
 }
 
 /// Copies the rows `at + i * phase` of the padded image into a plane.
-fn load_plane<T: Float>(c: &Corr, image: &[T], at: usize, cols: [usize; 3], plane: &mut [T]) {
+fn load_strip_plane<T: Float>(c: &ConvPlan, image: &[T], at: usize, cols: [usize; 3], plane: &mut [T]) {
     let ([h, w], [ph, pw], [lead, skip, width]) = (c.src, c.phase, cols);
     let rows = plane.len() / c.pitch;
     // Rows of the plane inside the image.
@@ -56,15 +56,15 @@ fn load_plane<T: Float>(c: &Corr, image: &[T], at: usize, cols: [usize; 3], plan
     }
     let (image, plane) = (&image[(at + lo * ph - c.lead[0]) * w + skip..], &mut plane[lo * c.pitch + lead..]);
     if pw == 1 {
-        copy_rows(image, ph * w, plane, c.pitch, width, hi - lo);
+        copy_strip_rows(image, ph * w, plane, c.pitch, width, hi - lo);
     } else {
-        pick_rows(image, [ph * w, pw], plane, c.pitch, width, hi - lo);
+        pick_strip_rows(image, [ph * w, pw], plane, c.pitch, width, hi - lo);
     }
 }
 
 simd! {
     /// Copies every `step[1]`-th element of rows.
-    fn pick_rows[T: Float](src: &[T], step: [usize; 2], dst: &mut [T], to: usize, width: usize, rows: usize) {
+    fn pick_strip_rows[T: Float](src: &[T], step: [usize; 2], dst: &mut [T], to: usize, width: usize, rows: usize) {
         for (s, d) in src.chunks(step[0]).zip(dst.chunks_mut(to)).take(rows) {
             let d = &mut d[..width];
             if step[1] == 2 {
@@ -80,13 +80,13 @@ simd! {
 }
 
 /// Copies `rows` rows of `width` elements; `from` and `to` are the row strides.
-pub(super) fn copy_rows<T: Float>(src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize) {
+pub(super) fn copy_strip_rows<T: Float>(src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize) {
     match width {
         0 => {}
-        1..4 => rows_of(By::<1>, src, from, dst, to, width, rows),
-        4..8 => rows_of(By::<4>, src, from, dst, to, width, rows),
-        8..16 => rows_of(By::<8>, src, from, dst, to, width, rows),
-        _ => rows_of(By::<16>, src, from, dst, to, width, rows),
+        1..4 => copy_strip_rows_by(By::<1>, src, from, dst, to, width, rows),
+        4..8 => copy_strip_rows_by(By::<4>, src, from, dst, to, width, rows),
+        8..16 => copy_strip_rows_by(By::<8>, src, from, dst, to, width, rows),
+        _ => copy_strip_rows_by(By::<16>, src, from, dst, to, width, rows),
     }
 }
 
@@ -94,9 +94,9 @@ pub(super) fn copy_rows<T: Float>(src: &[T], from: usize, dst: &mut [T], to: usi
 struct By<const L: usize>;
 
 simd! {
-    /// [`copy_rows`] for a width of at least `L`: pieces of `L`, the last one overlapping the one before. Calling
+    /// [`copy_strip_rows`] for a width of at least `L`: pieces of `L`, the last one overlapping the one before. Calling
     /// `memcpy` for each of these short rows would cost more than the products of small images.
-    fn rows_of[T: Float, const L: usize](
+    fn copy_strip_rows_by[T: Float, const L: usize](
         _by: By<L>, src: &[T], from: usize, dst: &mut [T], to: usize, width: usize, rows: usize,
     ) {
         let tail = width - L;
@@ -113,7 +113,14 @@ simd! {
 }
 
 /// Writes the rows of a sub-grid into every `step`-th row and column of a plane.
-pub(super) fn spread<T: Float>(src: &[T], pitch: usize, dst: &mut [T], width: usize, step: [usize; 2], cols: usize) {
+pub(super) fn spread_strip_rows<T: Float>(
+    src: &[T],
+    pitch: usize,
+    dst: &mut [T],
+    width: usize,
+    step: [usize; 2],
+    cols: usize,
+) {
     for (s, d) in src.chunks(pitch).zip(dst.chunks_mut(step[0] * width)) {
         for (d, s) in d.iter_mut().step_by(step[1]).zip(&s[..cols]) {
             *d = *s;

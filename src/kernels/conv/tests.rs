@@ -308,7 +308,7 @@ fn bad_geometries_are_errors() {
 
 #[test]
 fn images_are_the_lanes_where_there_are_many_small_ones() {
-    let ways = |g: &ConvGeom| [Corr::forward(g).images, Corr::backward(g).images];
+    let ways = |g: &ConvGeom| [ConvPlan::forward(g).images, ConvPlan::backward(g).images];
     let chosen: Vec<[bool; 2]> = crowds().iter().map(ways).collect();
     assert!(chosen.iter().filter(|w| w.contains(&true)).count() >= 4, "{chosen:?}");
     assert_eq!(ways(&ConvGeom { n: 63, ..crowds()[0] }), [false; 2]);

@@ -16,12 +16,14 @@ fn indices(e: usize, dims: &[usize]) -> Vec<usize> {
 
 fn check<T: Bits + PartialEq + std::fmt::Debug>(dims: &[usize], strides: &[i64], base: usize, len: usize) {
     let x: Vec<T> = (0..len).map(|i| T::from_word(i as u64 * 7 + 1)).collect();
-    let p = Strided::new(dims, strides, base).unwrap();
-    assert_eq!(Strided::from_words(&p.to_words()), p);
+    let p = StridedCopy::new(dims, strides, base).unwrap();
+    assert_eq!(StridedCopy::from_words(&p.to_words()), p);
     let n: usize = dims.iter().product();
     assert_eq!(p.out_len(), n);
-    let got: Vec<T> =
-        get(&run(strided_copy::<T>, &p.to_words(), &[In::of(&x)], &[Out::of::<T>(n, p.per_unit())], p.units()), 0);
+    let got: Vec<T> = get(
+        &run(strided_copy_kernel::<T>, &p.to_words(), &[In::of(&x)], &[Out::of::<T>(n, p.per_unit())], p.units()),
+        0,
+    );
     for (e, got) in got.iter().enumerate() {
         let at: i64 = indices(e, dims).iter().zip(strides).map(|(i, s)| *i as i64 * s).sum();
         assert_eq!(*got, x[(base as i64 + at) as usize], "element {e} of {dims:?} by {strides:?}");
@@ -72,11 +74,11 @@ fn broadcasts_slices_and_flips() {
 
 #[test]
 fn neighbouring_axes_join() {
-    let p = Strided::new(&[2, 1, 3, 4, 5], &[60, 7, 20, 5, 1], 0).unwrap();
+    let p = StridedCopy::new(&[2, 1, 3, 4, 5], &[60, 7, 20, 5, 1], 0).unwrap();
     assert_eq!((p.rank, p.dims[0], p.strides[0]), (1, 120, 1));
-    let p = Strided::new(&[4, 5, 6, 7], &[0, 0, 7, 1], 0).unwrap();
+    let p = StridedCopy::new(&[4, 5, 6, 7], &[0, 0, 7, 1], 0).unwrap();
     assert_eq!((p.rank, p.dims[0], p.dims[1]), (2, 20, 42));
-    assert_eq!(Strided::new(&[2; 9], &[3; 9], 0), None);
+    assert_eq!(StridedCopy::new(&[2; 9], &[3; 9], 0), None);
 }
 
 #[test]
@@ -99,8 +101,10 @@ fn pads() {
         let dims: Vec<usize> = (0..src.len()).map(|k| low[k] + src[k] + high[k]).collect();
         let n = dims.iter().product();
         assert_eq!(p.out_len(), n);
-        let got: Vec<u32> =
-            get(&run(pad::<u32>, &p.to_words(), &[In::of(&x)], &[Out::of::<u32>(n, p.per_unit())], p.units()), 0);
+        let got: Vec<u32> = get(
+            &run(pad_kernel::<u32>, &p.to_words(), &[In::of(&x)], &[Out::of::<u32>(n, p.per_unit())], p.units()),
+            0,
+        );
         for (e, got) in got.iter().enumerate() {
             let at = indices(e, &dims);
             let inside = (0..src.len()).all(|k| at[k] >= low[k] && at[k] < low[k] + src[k]);
@@ -127,7 +131,7 @@ fn concats() {
         }
         let reads: Vec<In> = sources.iter().map(|x| In::of(x)).collect();
         let out = [Out::of::<u16>(p.out_len(), p.per_unit())];
-        assert_eq!(get::<u16>(&run(concat::<u16>, &p.to_words(), &reads, &out, p.units()), 0), want);
+        assert_eq!(get::<u16>(&run(concat_kernel::<u16>, &p.to_words(), &reads, &out, p.units()), 0), want);
     }
 }
 
@@ -138,12 +142,12 @@ fn iotas_and_fills() {
         let len = outer * n * inner;
         let want: Vec<usize> = (0..len).map(|e| e / inner % n).collect();
         let of = |out: Out, k: crate::kernels::abi::Kernel| run(k, &p.to_words(), &[], &[out], p.units());
-        let got = get::<f32>(&of(Out::of::<f32>(len, p.per_unit()), iota::<f32>), 0);
+        let got = get::<f32>(&of(Out::of::<f32>(len, p.per_unit()), iota_kernel::<f32>), 0);
         assert!(got.iter().zip(&want).all(|(a, b)| *a == *b as f32));
-        let got = get::<i64>(&of(Out::of::<i64>(len, p.per_unit()), iota::<i64>), 0);
+        let got = get::<i64>(&of(Out::of::<i64>(len, p.per_unit()), iota_kernel::<i64>), 0);
         assert!(got.iter().zip(&want).all(|(a, b)| *a == *b as i64));
     }
     let p = Fill { len: 9000, value: u64::from(1.5f32.to_bits()) };
     let out = [Out::of::<u32>(p.len, p.per_unit())];
-    assert_eq!(get::<f32>(&run(fill::<u32>, &p.to_words(), &[], &out, p.units()), 0), [1.5; 9000]);
+    assert_eq!(get::<f32>(&run(fill_kernel::<u32>, &p.to_words(), &[], &out, p.units()), 0), [1.5; 9000]);
 }

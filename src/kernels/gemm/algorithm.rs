@@ -1,16 +1,16 @@
 //! The choice of the algorithm of a product.
 //!
 //! Invariant: it follows from the descriptor, the element type and the CPU alone, never from the units of a call. So
-//! the scratch size, the division into units and the computation follow from one algorithm. `queries`, `gemm_into` and
-//! `driver` match on it.
+//! the scratch size, the division into units and the computation follow from one algorithm. `gemm_queries`, `gemm_into`
+//! and `gemm_kernel` match on it.
 
 use super::bf16;
-use super::desc::Gemm;
-use super::float::GemmFloat;
+use super::blocked_plan::BlockedPlan;
+use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
 use super::gemv::Gemv;
-use super::plan::Plan;
 use super::tuning::{DOTS_NARROW, DOTS_NARROW_TERMS, DOTS_TERMS_PER_ROW, PACK_B_ROWS};
-use super::{outer, transposed};
+use super::{outer_product, transposed};
 
 /// How a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Algorithm {
     /// k = 0: C keeps its old elements or becomes zero.
     Empty,
     /// By the bf16 engine, if the descriptor asks for a bf16 precision and the engine is faster than f32.
-    Bf16(bf16::Plan),
+    Bf16(bf16::Bf16Plan),
     /// Matrix times vector.
     Gemv(Gemv),
     /// k = 1: column times row.
@@ -28,27 +28,27 @@ pub enum Algorithm {
     /// Cᵀ = Bᵀ · Aᵀ in tiles, transposed back.
     Transposed,
     /// Register tiles in cache blocks.
-    Blocked(Plan),
+    Blocked(BlockedPlan),
 }
 
 impl Algorithm {
     /// The algorithm of a product of elements of type `T`.
     #[inline]
     pub fn of<T: GemmFloat>(g: &Gemm) -> Algorithm {
-        if let Some(plan) = bf16::Plan::new::<T>(g) {
+        if let Some(plan) = bf16::Bf16Plan::new::<T>(g) {
             Algorithm::Bf16(plan)
         } else if g.k == 0 {
             Algorithm::Empty
-        } else if outer::fits(g) {
+        } else if outer_product::outer_product_fits(g) {
             Algorithm::Outer
         } else if let Some(gemv) = Gemv::new(g) {
             Algorithm::Gemv(gemv)
-        } else if transposed::fits(g) {
+        } else if transposed::transposed_fits(g) {
             Algorithm::Transposed
-        } else if is_dots(g) {
+        } else if algorithm_is_dots(g) {
             Algorithm::Dots
         } else {
-            Algorithm::Blocked(Plan::new::<T>(g))
+            Algorithm::Blocked(BlockedPlan::new::<T>(g))
         }
     }
 
@@ -58,7 +58,7 @@ impl Algorithm {
             Algorithm::Empty | Algorithm::Outer | Algorithm::Dots => 0,
             Algorithm::Bf16(plan) => plan.scratch(g.k),
             Algorithm::Gemv(gemv) => gemv.scratch(),
-            Algorithm::Transposed => transposed::scratch::<T>(g),
+            Algorithm::Transposed => transposed::transposed_scratch::<T>(g),
             Algorithm::Blocked(plan) => plan.scratch::<T>(),
         }
     }
@@ -74,7 +74,7 @@ impl Algorithm {
 
 /// Whether a product is computed as dot products: A has few rows, and both operands are contiguous along k. Packing B
 /// would then cost as much as the sums. False for a product that is computed by its transpose.
-pub fn is_dots(g: &Gemm) -> bool {
+pub fn algorithm_is_dots(g: &Gemm) -> bool {
     let cheap = g.k >= DOTS_TERMS_PER_ROW * g.m || (g.n <= DOTS_NARROW && g.k >= DOTS_NARROW_TERMS);
     (2..PACK_B_ROWS).contains(&g.m)
         && g.n > 1
@@ -82,5 +82,5 @@ pub fn is_dots(g: &Gemm) -> bool {
         && g.a.col == 1
         && g.b.row == 1
         && g.b.col >= g.k
-        && !transposed::fits(g)
+        && !transposed::transposed_fits(g)
 }

@@ -5,22 +5,22 @@
 //!
 //! Invariant: the bits do not depend on block sizes, because a sum over several blocks of k continues from C.
 
-use super::desc::Gemm;
-use super::epilogue::Epilogue;
-use super::float::GemmFloat;
+use super::blocked_plan::BlockedPlan;
+use super::column_sums;
+use super::epilogue::GemmEpilogue;
+use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
 use super::operands::Tile;
-use super::pack::{Block, pack};
-use super::plan::Plan;
+use super::pack_block::{Block, pack_block};
 use super::prefetch::PrefetchQueue;
-use super::sgd::SgdEpilogue;
-use super::sums;
+use super::sgd_epilogue::SgdEpilogue;
 use super::tuning::{PACK_ROWS, PAD, PREFETCH_C_TERMS};
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 use std::ops::Range;
 
 /// A block of one product of a batch.
-pub struct Product<'a, T> {
+pub struct BlockedProduct<'a, T> {
     /// A, from the block's first row.
     pub a: &'a [T],
     /// B, from the block's first column.
@@ -44,27 +44,27 @@ pub struct View<'a, T> {
 
 /// A block of A.
 #[derive(Clone, Copy)]
-pub enum Rows<'a, T> {
+pub enum BlockedRows<'a, T> {
     /// In place, or packed row by row.
     Strided(View<'a, T>),
     /// Packed micro-panel by micro-panel: the rows of a tile are adjacent for each k.
     Panels(&'a [T]),
 }
 
-impl<'a, T> Rows<'a, T> {
+impl<'a, T> BlockedRows<'a, T> {
     /// The same from row `i` on, the first row of a tile. `k` is the number of terms.
     #[inline(always)]
-    pub fn from(self, i: usize, k: usize) -> Rows<'a, T> {
+    pub fn from(self, i: usize, k: usize) -> BlockedRows<'a, T> {
         match self {
-            Rows::Strided(a) => Rows::Strided(View { data: &a.data[i * a.row..], ..a }),
-            Rows::Panels(data) => Rows::Panels(&data[i * k..]),
+            BlockedRows::Strided(a) => BlockedRows::Strided(View { data: &a.data[i * a.row..], ..a }),
+            BlockedRows::Panels(data) => BlockedRows::Panels(&data[i * k..]),
         }
     }
 }
 
 /// The division of a block's rows among tiles of nearly equal height.
 #[derive(Clone, Copy)]
-pub struct Tiles {
+pub struct BlockedTiles {
     /// Rows of all tiles.
     pub rows: usize,
     /// Number of tiles.
@@ -74,15 +74,15 @@ pub struct Tiles {
     higher: usize,
 }
 
-impl Tiles {
+impl BlockedTiles {
     /// The tiles of a block of `rows` rows.
-    pub fn new<T: GemmFloat>(token: Token, rows: usize) -> Tiles {
+    pub fn new<T: GemmFloat>(token: Token, rows: usize) -> BlockedTiles {
         let (high, _) = T::shape(token, rows);
         if rows <= high {
-            return Tiles { rows, count: 1, low: rows, higher: 0 };
+            return BlockedTiles { rows, count: 1, low: rows, higher: 0 };
         }
         let count = rows.div_ceil(high);
-        Tiles { rows, count, low: rows / count, higher: rows % count }
+        BlockedTiles { rows, count, low: rows / count, higher: rows % count }
     }
 
     /// Rows of the tallest tile.
@@ -91,12 +91,12 @@ impl Tiles {
     }
 
     /// The same tiles in row panels of up to `rows` rows, or one tile: the first row of each panel, and its tiles.
-    pub fn row_panels(self, rows: usize) -> impl Iterator<Item = (usize, Tiles)> {
+    pub fn row_panels(self, rows: usize) -> impl Iterator<Item = (usize, BlockedTiles)> {
         let each = (rows / self.tallest()).max(1);
         (0..self.count).step_by(each).map(move |t| {
             let count = each.min(self.count - t);
             let higher = self.higher.saturating_sub(t).min(count);
-            (t * self.low + t.min(self.higher), Tiles { rows: count * self.low + higher, count, higher, ..self })
+            (t * self.low + t.min(self.higher), BlockedTiles { rows: count * self.low + higher, count, higher, ..self })
         })
     }
 
@@ -113,46 +113,56 @@ impl Tiles {
     }
 }
 
-/// Computes a block of a product and applies its epilogue. `scratch` has [`Plan::scratch`] elements.
-pub fn product<T: GemmFloat>(
+/// Computes a block of a product and applies its epilogue. `scratch` has [`BlockedPlan::scratch`] elements.
+pub fn blocked_product<T: GemmFloat>(
     token: Token,
     g: &Gemm,
-    plan: &Plan,
-    mut p: Product<'_, T>,
-    end: &Epilogue<'_, T>,
+    plan: &BlockedPlan,
+    mut p: BlockedProduct<'_, T>,
+    end: &GemmEpilogue<'_, T>,
     scratch: &mut [T],
 ) {
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b::<T>());
     let (all, n) = (p.c.rows(), p.c.cols());
-    let tallest = Tiles::new::<T>(token, all.min(plan.mc)).tallest().max(plan.panel_rows);
+    let tallest = BlockedTiles::new::<T>(token, all.min(plan.mc)).tallest().max(plan.panel_rows);
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
         for jc in (0..n).step_by(plan.nc) {
             let cols = plan.nc.min(n - jc);
             let b = View { data: &p.b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
             let mut panels = match (plan.pack_b, plan.by_panel) {
-                (false, _) => MicroPanels::InPlace(b),
-                (true, false) => MicroPanels::Packed(pack_b(token, &b, k, cols, tallest, scratch_b)),
-                (true, true) => {
-                    MicroPanels::Packing { b, to: scratch_b, prefetch_to: if plan.prefetch_b { n - jc } else { 0 } }
-                }
+                (false, _) => BlockedMicroPanels::InPlace(b),
+                (true, false) => BlockedMicroPanels::Packed(pack_blocked_b(token, &b, k, cols, tallest, scratch_b)),
+                (true, true) => BlockedMicroPanels::Packing {
+                    b,
+                    to: scratch_b,
+                    prefetch_to: if plan.prefetch_b { n - jc } else { 0 },
+                },
             };
             for ic in (0..all).step_by(plan.mc) {
                 let rows = plan.mc.min(all - ic);
                 let mut c = p.c.part(ic..ic + rows, jc..jc + cols);
-                let tiles = Tiles::new::<T>(token, rows);
+                let tiles = BlockedTiles::new::<T>(token, rows);
                 let a = View { data: &p.a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
                 // A lone block of A stays packed for all columns.
                 let fresh = jc == 0 || all > plan.mc;
-                let a = if plan.pack_a { pack_a(token, a, tiles, k, scratch_a, fresh) } else { Rows::Strided(a) };
+                let a = if plan.pack_a {
+                    pack_blocked_a(token, a, tiles, k, scratch_a, fresh)
+                } else {
+                    BlockedRows::Strided(a)
+                };
                 let add = g.accumulate || pc > 0;
-                let part = BlockSums { tiles, tallest, k, c: c.part(0..rows, 0..cols), add, step: end.sgd() };
+                let part = BlockedSums { tiles, tallest, k, c: c.part(0..rows, 0..cols), add, step: end.sgd() };
                 part.compute(token, a, &mut panels, &mut ());
                 if pc + k == g.k {
                     end.apply(c, (ic, jc));
                     if let Some(to) = &mut p.sums {
                         let (blocks, cols) = (0..to.rows(), jc..jc + cols);
-                        sums::add(&p.c.part(0..all, cols.clone()), ic..ic + rows, &mut to.part(blocks, cols));
+                        column_sums::add_column_sums(
+                            &p.c.part(0..all, cols.clone()),
+                            ic..ic + rows,
+                            &mut to.part(blocks, cols),
+                        );
                     }
                 }
             }
@@ -161,9 +171,9 @@ pub fn product<T: GemmFloat>(
 }
 
 /// A block of C, and the sums over one block of k that are added to it.
-pub struct BlockSums<'a, T> {
+pub struct BlockedSums<'a, T> {
     /// The tiles of its rows.
-    pub tiles: Tiles,
+    pub tiles: BlockedTiles,
     /// Rows of the tallest tile that the micro-panels are made for.
     pub tallest: usize,
     /// Terms of a sum.
@@ -194,7 +204,7 @@ impl<T> TileObserver<T> for () {
 }
 
 /// The micro-panels of a block of B.
-pub enum MicroPanels<'a, T> {
+pub enum BlockedMicroPanels<'a, T> {
     /// In place.
     InPlace(View<'a, T>),
     /// All packed, one after the other.
@@ -210,16 +220,16 @@ pub enum MicroPanels<'a, T> {
     },
 }
 
-impl<T: GemmFloat> MicroPanels<'_, T> {
+impl<T: GemmFloat> BlockedMicroPanels<'_, T> {
     /// The micro-panel of `k` rows and of `width` columns from `j` on, for tiles of up to `tallest` rows.
     #[inline(always)]
     fn at(&mut self, token: Token, j: usize, width: usize, k: usize, tallest: usize) -> View<'_, T> {
         match self {
-            MicroPanels::InPlace(b) => View { data: &b.data[j..], row: b.row, col: 1 },
-            MicroPanels::Packed(packed) => View { data: &packed[j * k..], row: width, col: 1 },
-            MicroPanels::Packing { b, to, .. } => {
+            BlockedMicroPanels::InPlace(b) => View { data: &b.data[j..], row: b.row, col: 1 },
+            BlockedMicroPanels::Packed(packed) => View { data: &packed[j * k..], row: width, col: 1 },
+            BlockedMicroPanels::Packing { b, to, .. } => {
                 let from = View { data: &b.data[j * b.col..], ..*b };
-                View { data: pack_b(token, &from, k, width, tallest, to), row: width, col: 1 }
+                View { data: pack_blocked_b(token, &from, k, width, tallest, to), row: width, col: 1 }
             }
         }
     }
@@ -228,7 +238,7 @@ impl<T: GemmFloat> MicroPanels<'_, T> {
     /// one, whose sums have `k` terms.
     #[inline(always)]
     fn prefetch(&self, token: Token, j: usize, (tiles, k): (usize, usize), tallest: usize, lines: &mut PrefetchQueue) {
-        let MicroPanels::Packing { b, prefetch_to: cols, .. } = self else { return };
+        let BlockedMicroPanels::Packing { b, prefetch_to: cols, .. } = self else { return };
         if j >= *cols {
             return lines.clear();
         }
@@ -242,17 +252,17 @@ impl<T: GemmFloat> MicroPanels<'_, T> {
     }
 }
 
-impl<T: GemmFloat> BlockSums<'_, T> {
+impl<T: GemmFloat> BlockedSums<'_, T> {
     /// Computes the block, micro-panel by micro-panel, and calls `observer` for each tile.
     #[inline(always)]
     pub fn compute(
         self,
         token: Token,
-        a: Rows<'_, T>,
-        b: &mut MicroPanels<'_, T>,
+        a: BlockedRows<'_, T>,
+        b: &mut BlockedMicroPanels<'_, T>,
         observer: &mut impl TileObserver<T>,
     ) {
-        let BlockSums { tiles, tallest, k, mut c, add, step } = self;
+        let BlockedSums { tiles, tallest, k, mut c, add, step } = self;
         let cols = c.cols();
         let prefetch_c = (add || step.is_some()) && k >= PREFETCH_C_TERMS;
         let width_at = |j: usize| T::width(token, tallest, cols - j);
@@ -272,8 +282,8 @@ impl<T: GemmFloat> BlockSums<'_, T> {
                     (i..i + height, j..j + width_at(j))
                 });
                 let a = match a {
-                    Rows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
-                    Rows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
+                    BlockedRows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
+                    BlockedRows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
                 };
                 let t = Tile {
                     a: a.data,
@@ -297,7 +307,7 @@ impl<T: GemmFloat> BlockSums<'_, T> {
 }
 
 /// Packs a block of B of `k` rows and `cols` columns, micro-panel after micro-panel, each one tile wide.
-pub fn pack_b<'a, T: GemmFloat>(
+pub fn pack_blocked_b<'a, T: GemmFloat>(
     token: Token,
     b: &View<'_, T>,
     k: usize,
@@ -312,7 +322,7 @@ pub fn pack_b<'a, T: GemmFloat>(
             let inner = T::width(token, tallest, cols - j);
             let src = &b.data[p * b.row + j * b.col..];
             let block = Block { src, outer_step: b.row, inner_step: b.col, outer: row_panel.min(k - p), inner };
-            pack(token, block, &mut to[j * k + p * inner..], inner);
+            pack_block(token, block, &mut to[j * k + p * inner..], inner);
             j += inner;
         }
     }
@@ -321,30 +331,30 @@ pub fn pack_b<'a, T: GemmFloat>(
 
 /// Packs a block of A if it is `fresh`, else it is packed already. An A that is contiguous along m goes into
 /// micro-panels, any other one into rows.
-pub fn pack_a<'a, T: GemmFloat>(
+pub fn pack_blocked_a<'a, T: GemmFloat>(
     token: Token,
     a: View<'_, T>,
-    tiles: Tiles,
+    tiles: BlockedTiles,
     k: usize,
     to: &'a mut [T],
     fresh: bool,
-) -> Rows<'a, T> {
+) -> BlockedRows<'a, T> {
     if a.row == 1 {
         if fresh {
-            panels(a, tiles, k, to);
+            pack_blocked_panels(a, tiles, k, to);
         }
-        return Rows::Panels(to);
+        return BlockedRows::Panels(to);
     }
     let step = k + PAD;
     if fresh {
         let block = Block { src: a.data, outer_step: a.row, inner_step: a.col, outer: tiles.rows, inner: k };
-        pack(token, block, to, step);
+        pack_block(token, block, to, step);
     }
-    Rows::Strided(View { data: to, row: step, col: 1 })
+    BlockedRows::Strided(View { data: to, row: step, col: 1 })
 }
 
 /// Packs a block of A whose columns are contiguous into micro-panels: the tile's rows for each k, one after the other.
-fn panels<T: GemmFloat>(a: View<'_, T>, tiles: Tiles, k: usize, to: &mut [T]) {
+fn pack_blocked_panels<T: GemmFloat>(a: View<'_, T>, tiles: BlockedTiles, k: usize, to: &mut [T]) {
     for p in (0..k).step_by(PACK_ROWS) {
         let row_panel = PACK_ROWS.min(k - p);
         for (i, height) in tiles.each() {

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a [`Token`] becomes a type in this file only.
 
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use super::operands::{Dots, Tile};
-use super::shapes::{self, Shapes};
+use super::tile_shapes::{self, TileShapes};
 use super::transpose;
 use crate::kernels::simd::{Simd, Token};
 use crate::with_token;
@@ -13,10 +13,10 @@ macro_rules! gemm_float {
     ($($t:ident)+) => {$(
         impl GemmFloat for $t {
             fn shape(token: Token, rows: usize) -> (usize, usize) {
-                with_token!(token, s => shapes::shape::<_, $t>(s, rows))
+                with_token!(token, s => tile_shapes::tile_shape::<_, $t>(s, rows))
             }
             fn width(token: Token, rows: usize, cols: usize) -> usize {
-                with_token!(token, s => shapes::width::<_, $t>(s, rows, cols))
+                with_token!(token, s => tile_shapes::tile_width::<_, $t>(s, rows, cols))
             }
             #[inline]
             fn tile(token: Token, t: Tile<'_, $t>) {
@@ -35,7 +35,7 @@ macro_rules! gemm_float {
                 outer: usize,
                 inner: usize,
             ) {
-                with_token!(token, s => s.vectorize(transpose::Kernel { s, from, step, to, to_step, outer, inner }));
+                with_token!(token, s => s.vectorize(transpose::TransposeKernel { s, from, step, to, to_step, outer, inner }));
             }
         }
     )+};

@@ -8,7 +8,7 @@
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use super::operands::Dots;
 use super::tuning::{LINE, PREFETCH_DOTS};
 use crate::kernels::simd::{Op, Vectors};
@@ -42,16 +42,16 @@ impl<
         let Kernel(s, mut d) = self;
         let (n, whole) = (d.out.cols(), d.out.cols() / J * J);
         for at in (0..whole).step_by(J) {
-            s.vectorize(Columns::<S, T, NV, J, DEEP, BY, ALONE, true>(s, &mut d, at));
+            s.vectorize(DotsColumns::<S, T, NV, J, DEEP, BY, ALONE, true>(s, &mut d, at));
         }
         if whole < n {
-            s.vectorize(Columns::<S, T, NV, J, DEEP, BY, ALONE, false>(s, &mut d, whole));
+            s.vectorize(DotsColumns::<S, T, NV, J, DEEP, BY, ALONE, false>(s, &mut d, whole));
         }
     }
 }
 
 /// The results from a column on, of all rows: `J` columns, or fewer if not `WHOLE`.
-struct Columns<
+struct DotsColumns<
     'd,
     'a,
     S,
@@ -73,27 +73,27 @@ impl<
     const BY: usize,
     const ALONE: usize,
     const WHOLE: bool,
-> Op for Columns<'_, '_, S, T, NV, J, DEEP, BY, ALONE, WHOLE>
+> Op for DotsColumns<'_, '_, S, T, NV, J, DEEP, BY, ALONE, WHOLE>
 {
     type Out = ();
 
     #[inline(always)]
     fn call(self) {
-        let Columns(s, d, at) = self;
+        let DotsColumns(s, d, at) = self;
         let (mut from, count) = (0, d.out.rows());
         while count - from >= DEEP {
-            block::<S, T, NV, J, BY, ALONE, DEEP, false, WHOLE>(s, d, from, at);
+            dots_block::<S, T, NV, J, BY, ALONE, DEEP, false, WHOLE>(s, d, from, at);
             from += DEEP;
         }
         if DEEP > 2 && count - from >= 2 {
-            block::<S, T, NV, J, BY, ALONE, 2, false, WHOLE>(s, d, from, at);
+            dots_block::<S, T, NV, J, BY, ALONE, 2, false, WHOLE>(s, d, from, at);
             from += 2;
         }
         // A lone row reads the matrix once. A matrix that comes from L2 is prefetched.
         if from < count && count == 1 && d.out.cols() * d.step * size_of::<T>() > PREFETCH_DOTS {
-            block::<S, T, NV, J, BY, ALONE, 1, true, WHOLE>(s, d, from, at);
+            dots_block::<S, T, NV, J, BY, ALONE, 1, true, WHOLE>(s, d, from, at);
         } else if from < count {
-            block::<S, T, NV, J, BY, ALONE, 1, false, WHOLE>(s, d, from, at);
+            dots_block::<S, T, NV, J, BY, ALONE, 1, false, WHOLE>(s, d, from, at);
         }
     }
 }
@@ -101,7 +101,7 @@ impl<
 /// The lanes of `I` · `J` dot products, those of a cache line added to one vector. `PREFETCH` prefetches the next `J`
 /// rows.
 #[inline(always)]
-fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: usize, const PREFETCH: bool>(
+fn dots_lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: usize, const PREFETCH: bool>(
     s: S,
     (x, x_step): (&[T], usize),
     (rows, step): (&[T], usize),
@@ -170,7 +170,7 @@ fn lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, const J: 
 
 /// The dot products of `I` rows with `J` others, or with fewer if not `WHOLE`, into columns `at ..` of `out`.
 #[inline(always)]
-fn block<
+fn dots_block<
     S: Vectors<T>,
     T: GemmFloat,
     const NV: usize,
@@ -191,19 +191,19 @@ fn block<
     let n = if WHOLE { J } else { J.min(d.out.cols() - at) };
     let mut j = 0;
     while WHOLE && I == 1 && j < J {
-        let lanes = lanes::<S, T, NV, 1, ALONE, PREFETCH>(s, x, (&rows[j * d.step..], d.step), d.k);
+        let lanes = dots_lanes::<S, T, NV, 1, ALONE, PREFETCH>(s, x, (&rows[j * d.step..], d.step), d.k);
         parts[0][j..j + ALONE].copy_from_slice(&lanes[0]);
         j += ALONE;
     }
     while WHOLE && j < J {
-        let lanes = lanes::<S, T, NV, I, BY, PREFETCH>(s, x, (&rows[j * d.step..], d.step), d.k);
+        let lanes = dots_lanes::<S, T, NV, I, BY, PREFETCH>(s, x, (&rows[j * d.step..], d.step), d.k);
         for i in 0..I {
             parts[i][j..j + BY].copy_from_slice(&lanes[i]);
         }
         j += BY;
     }
     while !WHOLE && j < n {
-        let lanes = lanes::<S, T, NV, I, 1, false>(s, x, (&rows[j * d.step..], d.step), d.k);
+        let lanes = dots_lanes::<S, T, NV, I, 1, false>(s, x, (&rows[j * d.step..], d.step), d.k);
         for i in 0..I {
             parts[i][j] = lanes[i][0];
         }

@@ -2,92 +2,13 @@
 //!
 //! Invariant: applied once to each element of C.
 
-use super::act::Act;
-use super::float::GemmFloat;
-use super::sgd::SgdEpilogue;
+use super::gemm_float::GemmFloat;
+use super::sgd_epilogue::SgdEpilogue;
 use crate::kernels::abi::MatrixMut;
-use crate::kernels::simd::Unmasked;
-use crate::kernels::vmath;
-
-/// The function that applies an activation to a slice. `None` for [`Act::None`] and act-grad epilogues.
-pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {
-    match act {
-        Act::None | Act::ReluGrad | Act::TanhGrad | Act::SigmoidGrad | Act::Mul => None,
-        Act::Relu => Some(relu::<T>),
-        Act::Gelu => Some(gelu::<T>),
-        Act::GeluTanh => Some(gelu_tanh::<T>),
-        Act::Silu => Some(silu::<T>),
-        Act::Tanh => Some(tanh::<T>),
-        Act::Sigmoid => Some(sigmoid::<T>),
-    }
-}
-
-/// The function that multiplies a slice of C by the derivative of an activation. It takes the derivative from its
-/// second argument, the same slice of the act-grad operand. `None` for an activation.
-pub fn act_grad_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T], &[T])> {
-    match act {
-        Act::ReluGrad => Some(relu_grad::<T>),
-        Act::TanhGrad => Some(tanh_grad::<T>),
-        Act::SigmoidGrad => Some(sigmoid_grad::<T>),
-        Act::Mul => Some(mul::<T>),
-        _ => None,
-    }
-}
-
-crate::simd! {
-    fn relu[T: GemmFloat](x: &mut [T]) {
-        for x in x {
-            *x = x.positive();
-        }
-    }
-}
-
-macro_rules! smooth {
-    ($($f:ident)*) => {$(
-        crate::simd! {
-            fn $f[T: GemmFloat](x: &mut [T]) {
-                for x in x {
-                    *x = vmath::$f(*x);
-                }
-            }
-        }
-    )*};
-}
-
-smooth! { gelu gelu_tanh silu tanh sigmoid }
-
-macro_rules! act_grads {
-    ($($f:ident |$x:ident, $r:ident| $e:expr;)*) => {$(
-        crate::simd! {
-            fn $f[T: GemmFloat](x: &mut [T], r: &[T]) {
-                for (x, r) in x.iter_mut().zip(r) {
-                    let ($x, $r) = (*x, *r);
-                    *x = $e;
-                }
-            }
-        }
-    )*};
-}
-
-// The bits are those of the tile interpreter.
-crate::simd! {
-    fn relu_grad[T: GemmFloat](x: &mut [T], r: &[T]) {
-        let unmasked = Unmasked::new();
-        for (x, r) in x.iter_mut().zip(r) {
-            *x = unmasked.of(if *r > T::ZERO { *x } else { T::ZERO });
-        }
-    }
-}
-
-act_grads! {
-    tanh_grad |x, r| x * (T::ONE - r * r);
-    sigmoid_grad |x, r| x * (r * (T::ONE - r));
-    mul |x, r| x * r;
-}
 
 crate::simd! {
     /// Adds a bias to a row of C.
-    pub fn add_row[T: GemmFloat](x: &mut [T], bias: &[T]) {
+    pub fn epilogue_add_row[T: GemmFloat](x: &mut [T], bias: &[T]) {
         for (x, b) in x.iter_mut().zip(bias) {
             *x += *b;
         }
@@ -95,7 +16,7 @@ crate::simd! {
 }
 
 crate::simd! {
-    fn add_one[T: GemmFloat](x: &mut [T], bias: T) {
+    fn epilogue_add_one[T: GemmFloat](x: &mut [T], bias: T) {
         for x in x {
             *x += bias;
         }
@@ -104,7 +25,7 @@ crate::simd! {
 
 /// An act-grad epilogue.
 #[derive(Clone, Copy)]
-pub struct ActGrad<'a, T> {
+pub struct ActGradEpilogue<'a, T> {
     /// The function of [`act_grad_fn`].
     pub f: fn(&mut [T], &[T]),
     /// The act-grad operand, starting with the element that belongs to the block's first element.
@@ -113,7 +34,7 @@ pub struct ActGrad<'a, T> {
     pub row: usize,
 }
 
-impl<T: GemmFloat> ActGrad<'_, T> {
+impl<T: GemmFloat> ActGradEpilogue<'_, T> {
     /// Applies it to the part of that block that begins at row and column `at`.
     fn apply(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         let (row, cols) = (self.row, c.cols());
@@ -127,7 +48,7 @@ impl<T: GemmFloat> ActGrad<'_, T> {
 
 /// The epilogue of a block of C.
 #[derive(Clone, Copy)]
-pub struct Epilogue<'a, T> {
+pub struct GemmEpilogue<'a, T> {
     /// The bias of the columns of the block.
     pub bias: Option<&'a [T]>,
     /// The operation after the bias is added.
@@ -142,15 +63,15 @@ pub enum Kind<'a, T> {
     /// An activation: the function of [`act_fn`].
     Activation(fn(&mut [T])),
     /// An act-grad epilogue.
-    ActGrad(ActGrad<'a, T>),
+    ActGrad(ActGradEpilogue<'a, T>),
     /// A plain SGD step: C is the param, and the product is its gradient, which is not stored. The tile kernel computes
     /// it.
     Sgd(SgdEpilogue<T>),
 }
 
-impl<T: GemmFloat> Epilogue<'_, T> {
+impl<T: GemmFloat> GemmEpilogue<'_, T> {
     /// An epilogue that does nothing.
-    pub const NONE: Epilogue<'static, T> = Epilogue { bias: None, kind: Kind::None };
+    pub const NONE: GemmEpilogue<'static, T> = GemmEpilogue { bias: None, kind: Kind::None };
 
     /// The SGD step, if that is the epilogue.
     pub fn sgd(&self) -> Option<SgdEpilogue<T>> {
@@ -160,17 +81,17 @@ impl<T: GemmFloat> Epilogue<'_, T> {
     /// Applies it to the part of the block that begins at row and column `at`.
     pub fn apply(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         match (self.bias, c.flat()) {
-            (Some([bias]), Some(c)) => add_one(c, *bias),
+            (Some([bias]), Some(c)) => epilogue_add_one(c, *bias),
             (Some(bias), _) => {
                 let bias = &bias[at.1..at.1 + c.cols()];
-                (0..c.rows()).for_each(|i| add_row(c.row(i), bias));
+                (0..c.rows()).for_each(|i| epilogue_add_row(c.row(i), bias));
             }
             (None, _) => {}
         }
         self.activate(c, at);
     }
 
-    /// As [`Epilogue::apply`], if the bias has been added already.
+    /// As [`GemmEpilogue::apply`], if the bias has been added already.
     pub fn activate(&self, mut c: MatrixMut<'_, T>, at: (usize, usize)) {
         match self.kind {
             // Tiles have made the step.

@@ -7,15 +7,17 @@
 //! Invariant: tiles have the bits of the product. Fused weight updates use this.
 
 use super::algorithm::Algorithm;
-use super::bf16::{self, Engine};
-use super::blocked::{BlockSums, MicroPanels, Rows, TileObserver, Tiles, View, pack_a, pack_b};
-use super::desc::Gemm;
-use super::float::GemmFloat;
-use super::plan::Plan;
+use super::bf16::{self, Bf16Engine};
+use super::blocked::{
+    BlockedMicroPanels, BlockedRows, BlockedSums, BlockedTiles, TileObserver, View, pack_blocked_a, pack_blocked_b,
+};
+use super::blocked_plan::BlockedPlan;
+use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
+use super::gemm_units::unit_row;
 use super::prefetch::PrefetchQueue;
-use super::sink::{Recast, TileSink};
+use super::sink::{RecastSink, TileSink};
 use super::tuning::{MICRO_PANELS, PAD, SINK_BLOCK_A, SINK_BLOCK_B, SINK_ROWS};
-use super::units::row_of;
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 use std::ops::Range;
@@ -61,8 +63,8 @@ impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
 
 /// The sizes of the blocks, in elements.
 #[derive(Clone, Copy)]
-pub struct SinkPlan {
-    plan: Plan,
+pub struct GemmIntoPlan {
+    plan: BlockedPlan,
     /// Scratch of packed A.
     a: usize,
     /// Scratch of packed B.
@@ -71,18 +73,18 @@ pub struct SinkPlan {
     c: usize,
 }
 
-impl SinkPlan {
+impl GemmIntoPlan {
     /// The blocks of a product, from its shape and the instruction set.
-    pub fn new<T>(g: &Gemm) -> SinkPlan {
+    pub fn new<T>(g: &Gemm) -> GemmIntoPlan {
         let (size, panels) = (size_of::<T>(), MICRO_PANELS / size_of::<T>());
-        let plan = Plan::new::<T>(g);
-        let mc = evenly(g.m, SINK_BLOCK_A / size / g.k, SINK_ROWS);
-        let nc = evenly(g.n, SINK_BLOCK_B / size / g.k, panels);
-        let plan = Plan { by_panel: false, mc, nc, ..plan };
+        let plan = BlockedPlan::new::<T>(g);
+        let mc = gemm_into_block_len(g.m, SINK_BLOCK_A / size / g.k, SINK_ROWS);
+        let nc = gemm_into_block_len(g.n, SINK_BLOCK_B / size / g.k, panels);
+        let plan = BlockedPlan { by_panel: false, mc, nc, ..plan };
         let cuts = g.k.div_ceil(plan.kc);
         let a = if plan.pack_a { cuts * plan.packed_a() } else { 0 };
         let b = if plan.pack_b { (g.k * plan.nc).next_multiple_of(PAD) } else { 0 };
-        SinkPlan { plan, a, b, c: (SINK_ROWS.min(g.m) * plan.nc).next_multiple_of(PAD) }
+        GemmIntoPlan { plan, a, b, c: (SINK_ROWS.min(g.m) * plan.nc).next_multiple_of(PAD) }
     }
 
     /// Elements of scratch of each thread.
@@ -92,7 +94,7 @@ impl SinkPlan {
 }
 
 /// The length of nearly equal blocks that cover `all`: about `most`, a multiple of `step`.
-fn evenly(all: usize, most: usize, step: usize) -> usize {
+fn gemm_into_block_len(all: usize, most: usize, step: usize) -> usize {
     let count = all.div_ceil(most.max(step));
     all.div_ceil(count).next_multiple_of(step).min(all)
 }
@@ -109,21 +111,21 @@ pub fn gemm_into<T: GemmFloat>(
     scratch: &mut [T],
     to: &mut impl TileSink<T>,
 ) {
-    let own = g.elements(&units);
+    let own = g.unit_elements(&units);
     if own.is_empty() {
         return;
     }
-    let (a, rows) = (&a[row_of(own.start, g) * g.a.row..], own.len() / g.n);
+    let (a, rows) = (&a[unit_row(own.start, g) * g.a.row..], own.len() / g.n);
     if let Algorithm::Bf16(plan) = Algorithm::of::<T>(g) {
         let (a, b, scratch) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(scratch));
-        let mut to = bf16::IntoSink { to: &mut Recast::new(to), size: (rows, g.n) };
-        return bf16::product(Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
+        let mut to = bf16::IntoSink { to: &mut RecastSink::new(to), size: (rows, g.n) };
+        return bf16::bf16_product(Bf16Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
     }
-    product(Token::current(), g, (a, b), rows, scratch, to);
+    gemm_into_rows(Token::current(), g, (a, b), rows, scratch, to);
 }
 
 /// Computes `rows` rows of a product in `T`. `a` begins at the first of them.
-pub fn product<T: GemmFloat>(
+pub fn gemm_into_rows<T: GemmFloat>(
     token: Token,
     g: &Gemm,
     (a, b): (&[T], &[T]),
@@ -131,12 +133,12 @@ pub fn product<T: GemmFloat>(
     scratch: &mut [T],
     to: &mut impl TileSink<T>,
 ) {
-    let SinkPlan { plan, a: len_a, c: len_c, .. } = SinkPlan::new::<T>(g);
+    let GemmIntoPlan { plan, a: len_a, c: len_c, .. } = GemmIntoPlan::new::<T>(g);
     let (block, scratch) = scratch.split_at_mut(len_c);
     let (scratch_a, scratch_b) = scratch.split_at_mut(len_a);
-    let tallest = Tiles::new::<T>(token, rows.min(plan.mc)).tallest();
+    let tallest = BlockedTiles::new::<T>(token, rows.min(plan.mc)).tallest();
     for ic in (0..rows).step_by(plan.mc) {
-        let tiles = Tiles::new::<T>(token, plan.mc.min(rows - ic));
+        let tiles = BlockedTiles::new::<T>(token, plan.mc.min(rows - ic));
         for jc in (0..g.n).step_by(plan.nc) {
             let cols = plan.nc.min(g.n - jc);
             for (i, row_panel) in tiles.row_panels(SINK_ROWS) {
@@ -146,18 +148,19 @@ pub fn product<T: GemmFloat>(
                     let a = match plan.pack_a {
                         true => {
                             let packed = &mut scratch_a[cut * plan.packed_a()..];
-                            pack_a(token, a, tiles, k, packed, jc == 0 && i == 0)
+                            pack_blocked_a(token, a, tiles, k, packed, jc == 0 && i == 0)
                         }
-                        false => Rows::Strided(a),
+                        false => BlockedRows::Strided(a),
                     };
                     let b = View { data: &b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
                     let packed = &mut scratch_b[if plan.pack_b { pc * cols } else { 0 }..];
                     if plan.pack_b && i == 0 {
-                        pack_b(token, &b, k, cols, tallest, packed);
+                        pack_blocked_b(token, &b, k, cols, tallest, packed);
                     }
-                    let mut panels = if plan.pack_b { MicroPanels::Packed(packed) } else { MicroPanels::InPlace(b) };
+                    let mut panels =
+                        if plan.pack_b { BlockedMicroPanels::Packed(packed) } else { BlockedMicroPanels::InPlace(b) };
                     let c = MatrixMut::new(block, row_panel.rows, cols);
-                    let part = BlockSums { tiles: row_panel, tallest, k, c, add: cut > 0, step: None };
+                    let part = BlockedSums { tiles: row_panel, tallest, k, c, add: cut > 0, step: None };
                     let whole = pc + k == g.k;
                     let mut sums = Sums { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
                     part.compute(token, a.from(i, k), &mut panels, &mut sums);

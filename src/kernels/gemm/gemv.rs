@@ -5,14 +5,15 @@
 //!
 //! In a step with a batch of one, a product of a row and a matrix takes some tens of nanoseconds. Reading the whole
 //! descriptor would cost a noticeable share of that. So [`is_gemv`] products have a kernel that reads only what they
-//! need (see [`driver::kernel`](super::driver::kernel)).
+//! need (see [`gemm_kernel::kernel`](super::gemm_kernel::kernel)).
 
-use super::desc::Gemm;
-use super::epilogue::{act_fn, act_grad_fn, add_row};
-use super::float::GemmFloat;
+use super::act_fn::{act_fn, act_grad_fn};
+use super::epilogue::epilogue_add_row;
+use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
 use super::operands::{Dots, Operands, Tile};
-use super::outer;
-use super::pack::{Block, pack};
+use super::outer_product;
+use super::pack_block::{Block, pack_block};
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 
@@ -33,7 +34,7 @@ impl Gemv {
     #[inline]
     pub fn new(g: &Gemm) -> Option<Gemv> {
         let v = match (g.m, g.n) {
-            _ if outer::fits(g) => return None,
+            _ if outer_product::outer_product_fits(g) => return None,
             (1, _) => Gemv::of(g.k, g.a.col, g.b.row, g.b.col, g.n, false),
             (_, 1) => Gemv::of(g.k, g.b.row, g.a.col, g.a.row, g.m, true),
             _ => return None,
@@ -70,7 +71,12 @@ impl Gemv {
             &x[..self.k]
         } else {
             let to = &mut scratch[..self.k];
-            pack(token, Block { src: x, outer_step: 0, inner_step: self.x_step, outer: 1, inner: self.k }, to, self.k);
+            pack_block(
+                token,
+                Block { src: x, outer_step: 0, inner_step: self.x_step, outer: 1, inner: self.k },
+                to,
+                self.k,
+            );
             to
         };
         let (k, n) = (self.k, out.len());
@@ -109,14 +115,14 @@ pub fn is_gemv(g: &Gemm) -> Option<Gemv> {
 
 /// Computes the elements `c` of such a product, from column `from` on, with its epilogue. The operands are whole.
 #[inline]
-pub fn row<T: GemmFloat>(g: &Gemm, gemv: Gemv, o: Operands<'_, T>, from: usize, c: &mut [T], scratch: &mut [T]) {
+pub fn gemv_row<T: GemmFloat>(g: &Gemm, gemv: Gemv, o: Operands<'_, T>, from: usize, c: &mut [T], scratch: &mut [T]) {
     assert_eq!(o.third.is_some(), g.third(), "the operands do not match the descriptor");
     gemv.product(Token::current(), (o.a, &o.b[from * g.b.col..]), c, false, scratch);
     if let Some(third) = o.third {
         let third = &third[from..from + c.len()];
         match act_grad_fn(g.act) {
             Some(act_grad) => act_grad(c, third),
-            None => add_row(c, third),
+            None => epilogue_add_row(c, third),
         }
     }
     if let Some(act) = act_fn(g.act) {

@@ -5,14 +5,16 @@
 //! except that `precision` asks `bf16` for the engine:
 //!
 //! * `tuning`: all tuning constants.
-//! * `act`, `precision`, `desc`: the descriptor.
-//! * `sgd`, `prefetch`, `operands`, `float`: the arguments of the innermost loops. `sink`: a consumer of tiles.
-//! * `tile`, `dots`, `transpose`, `shapes`, `dispatch`: the innermost loops, compiled for each instruction set.
-//! * `epilogue`, `sums`, `pack`, `plan`, `blocked`: the general product, after BLIS (Van Zee and van de Geijn, 2015).
-//! * `outer`, `gemv`, `transposed`, `bf16`: the other algorithms.
-//! * `algorithm`: which algorithm computes a product; `units`: how units divide it.
-//! * `gemm_into`, `fused_update`: products that go to a sink or an SGD step instead of memory.
-//! * `queries`, `driver`: the methods and kernels that lowerings use.
+//! * `act`, `precision`, `gemm_desc`: the descriptor.
+//! * `sgd_epilogue`, `prefetch`, `operands`, `gemm_float`: the arguments of the innermost loops. `sink`: a consumer of
+//!   tiles.
+//! * `tile`, `dots`, `transpose`, `tile_shapes`, `dispatch`: the innermost loops, compiled for each instruction set.
+//! * `act_fn`, `epilogue`, `column_sums`, `pack_block`, `blocked_plan`, `blocked`: the general product, after BLIS (Van
+//!   Zee and van de Geijn, 2015).
+//! * `outer_product`, `gemv`, `transposed`, `bf16`: the other algorithms.
+//! * `algorithm`: which algorithm computes a product; `gemm_units`: how units divide it.
+//! * `gemm_into`, `sgd_kernel`: products that go to a sink or an SGD step instead of memory.
+//! * `gemm_queries`, `gemm_kernel`: the methods and kernels that lowerings use.
 //!
 //! Invariants:
 //!
@@ -26,46 +28,47 @@
 //! * Nothing allocates.
 
 mod act;
+mod act_fn;
 mod algorithm;
 mod bf16;
 mod blocked;
-mod desc;
+mod blocked_plan;
+mod column_sums;
 mod dispatch;
 mod dots;
-mod driver;
 mod epilogue;
-mod float;
-mod fused_update;
+mod gemm_desc;
+mod gemm_float;
 mod gemm_into;
+mod gemm_kernel;
+mod gemm_queries;
+mod gemm_units;
 mod gemv;
 mod operands;
-mod outer;
-mod pack;
-mod plan;
+mod outer_product;
+mod pack_block;
 mod precision;
 mod prefetch;
-mod queries;
-mod sgd;
-mod shapes;
+mod sgd_epilogue;
+mod sgd_kernel;
 mod sink;
-mod sums;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod tile_shapes;
 mod transpose;
 mod transposed;
 mod tuning;
-mod units;
 
 pub use act::Act;
+pub use act_fn::act_fn;
 pub use bf16::bf16_engine;
-pub use desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
-pub(crate) use driver::transpose;
-pub use driver::{gemm, kernel, run};
-pub use epilogue::act_fn;
-pub use float::GemmFloat;
-pub use fused_update::sgd_kernel;
+pub use gemm_desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
+pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;
+pub use gemm_kernel::{gemm, kernel, run};
 pub use precision::Precision;
 pub use prefetch::PrefetchQueue;
+pub use sgd_kernel::sgd_kernel;
 pub use sink::TileSink;
+pub(crate) use transpose::transpose;

@@ -4,7 +4,7 @@
 //! hold by construction. Strides are in elements.
 
 use super::prefetch::PrefetchQueue;
-use super::sgd::SgdEpilogue;
+use super::sgd_epilogue::SgdEpilogue;
 use crate::kernels::abi::MatrixMut;
 
 /// The operands that a product reads.

@@ -1,6 +1,6 @@
 //! The precisions that products of `f32` can be computed in.
 
-use super::bf16::Engine;
+use super::bf16::Bf16Engine;
 
 /// How products of `f32` are computed. Products of other element types are computed in their own type.
 ///
@@ -43,7 +43,7 @@ impl Precision {
     /// The precision in which this CPU computes large products that ask for this one. Without AMX, `bf16x2` and
     /// `bf16x3` are slower than `f32`, which then computes them.
     pub fn here(self) -> Precision {
-        if self.splits() == 1 || Engine::current() == Engine::Amx { self } else { Precision::F32 }
+        if self.splits() == 1 || Bf16Engine::current() == Bf16Engine::Amx { self } else { Precision::F32 }
     }
 
     /// The name, and that of [`Precision::here`] if it differs: `bf16x3 (as f32)`.

@@ -1,6 +1,6 @@
 //! The consumer of a product that is not stored.
 
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use super::prefetch::PrefetchQueue;
 use crate::kernels::abi::MatrixMut;
 use std::marker::PhantomData;
@@ -16,16 +16,16 @@ pub trait TileSink<T> {
 }
 
 /// A sink of `T` as a sink of another name for the same type, as generic code needs it.
-pub struct Recast<'t, T, K>(&'t mut K, PhantomData<T>);
+pub struct RecastSink<'t, T, K>(&'t mut K, PhantomData<T>);
 
-impl<'t, T, K: TileSink<T>> Recast<'t, T, K> {
+impl<'t, T, K: TileSink<T>> RecastSink<'t, T, K> {
     /// The adapter of `to`.
     pub fn new(to: &'t mut K) -> Self {
-        Recast(to, PhantomData)
+        RecastSink(to, PhantomData)
     }
 }
 
-impl<T: GemmFloat, U: GemmFloat, K: TileSink<T>> TileSink<U> for Recast<'_, T, K> {
+impl<T: GemmFloat, U: GemmFloat, K: TileSink<T>> TileSink<U> for RecastSink<'_, T, K> {
     fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, lines: &mut PrefetchQueue) {
         self.0.prefetch(rows, cols, lines);
     }

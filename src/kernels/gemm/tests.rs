@@ -1,12 +1,12 @@
 //! Tests of products: values against sums in `f64`, and equal bits for every division and instruction set.
 
-use super::algorithm::{Algorithm, is_dots};
-use super::driver::{Corner, Target, block_by, rows};
-use super::fused_update::run_sgd;
+use super::algorithm::{Algorithm, algorithm_is_dots};
+use super::blocked_plan::BlockedPlan;
+use super::gemm_kernel::{Corner, Target, gemm_kernel_block_by, gemm_kernel_rows};
 use super::gemv::Gemv;
 use super::operands::Operands;
-use super::plan::Plan;
-use super::sgd::SgdEpilogue;
+use super::sgd_epilogue::SgdEpilogue;
+use super::sgd_kernel::run_sgd_kernel;
 use super::*;
 use crate::kernels::abi::{ArenaPtr, Args, Fault, MatrixMut, OperandRef, Split};
 use crate::kernels::harness::{self, In, Out};
@@ -72,10 +72,10 @@ impl<T: GemmFloat> Case<T> {
                 let (at, rows) = (Corner { row: 0, col: columns.start }, g.batches() * g.m);
                 let mut all = MatrixMut::new(&mut c, rows, g.n);
                 let to = Target { c: all.part(0..rows, columns), sums: None };
-                block_by(token, &algorithm, g, operands, at, to, &mut scratch);
+                gemm_kernel_block_by(token, &algorithm, g, operands, at, to, &mut scratch);
             } else {
-                let (at, c) = rows(g, &mut c[g.elements(&part)], &part);
-                block_by(token, &algorithm, g, operands, at, Target { c, sums: None }, &mut scratch);
+                let (at, c) = gemm_kernel_rows(g, &mut c[g.unit_elements(&part)], &part);
+                gemm_kernel_block_by(token, &algorithm, g, operands, at, Target { c, sums: None }, &mut scratch);
             }
         }
         c
@@ -196,7 +196,7 @@ fn edges_of_blocks_in_every_layout() {
 #[test]
 fn a_large_b_is_prefetched_by_micro_panels() {
     let g = Gemm::new(48, 1030, 530);
-    assert!(layouts(g)[..4].iter().all(|g| Plan::new::<f32>(g).prefetch_b));
+    assert!(layouts(g)[..4].iter().all(|g| BlockedPlan::new::<f32>(g).prefetch_b));
     for g in [g, g.with_a_transposed().with_b_transposed(), Gemm { m: 49, bias: true, ..g }] {
         check(g);
     }
@@ -386,7 +386,7 @@ fn columns_are_for_a_large_b() {
     assert!(!by_columns(Gemm::new(2, 1024, 1024).with_batch(&batch).unwrap()));
 }
 
-/// [`kernel`] has the bits of [`block_by`] for a product of a row, in any ranges of units.
+/// [`kernel`] has the bits of [`gemm_kernel_block_by`] for a product of a row, in any ranges of units.
 fn row<T: GemmFloat>(g: Gemm) {
     let case = Case::<T>::new(g);
     let (want, bias, len) =
@@ -427,7 +427,7 @@ fn fused_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
     let (scratch, size) = (g.sgd_scratch::<T>(), size_of::<T>());
     let writes = [Out(g.len(), size, Split::PerUnit(g.per_unit())), Out(scratch, size, Split::PerThread(scratch))];
     let writes = &writes[..1 + usize::from(scratch > 0)];
-    for kernel in [sgd_kernel::<T>(&g), run_sgd::<T>] {
+    for kernel in [sgd_kernel::<T>(&g), run_sgd_kernel::<T>] {
         let got = harness::run(kernel, &words, &reads, writes, g.units());
         assert!(harness::get::<T>(&got, 0) == want, "{g:?}");
     }
@@ -437,7 +437,7 @@ fn fused_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
 fn sgd_epilogues_of_products_that_would_be_transposed() {
     for (m, n, k) in [(128, 2048, 512), (32, 150, 285), (47, 104, 170)] {
         let g = Gemm::new(m, n, k).with_b_transposed();
-        assert!(super::transposed::fits(&g));
+        assert!(super::transposed::transposed_fits(&g));
         fused_step::<f32>(g, 0.1, false);
         fused_step::<f64>(g, 0.0, true);
     }
@@ -456,7 +456,7 @@ fn sums_without_terms_are_zero_in_every_unit() {
 #[test]
 fn sgd_epilogues_of_outer_products() {
     for (m, n) in [(4, 32), (32, 2), (32, 1), (700, 1), (3, 17), (600, 500), (2, 16)] {
-        for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(outer::fits) {
+        for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(outer_product::outer_product_fits) {
             for (decay, over) in [(0.0, false), (0.1, true)] {
                 fused_step::<f32>(g, decay, over);
                 fused_step::<f64>(g, decay, over);

@@ -3,13 +3,33 @@
 //! Invariant: a tile computes `c[i][j] = fma(a[i][p], b[p][j], c[i][j])` for `p` ascending, one chain for each element,
 //! from 0 or from C; or it updates C by an SGD step whose gradient is the sums. The bits depend neither on the tile's
 //! size nor on the instruction set. Bounds of A and B are checked once for each tile; those of C hold by its type.
+//! The SGD step of a partial tile is made from stored sums, which saves the compiler half of the code ([`part_step`]).
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
-use super::float::GemmFloat;
+use super::gemm_float::GemmFloat;
 use super::operands::Tile;
+use super::sgd_epilogue::SgdEpilogue;
+use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::{Op, Vectors};
+
+/// Elements of the largest tile: 24 vectors of 64 bytes.
+const MOST_ELEMENTS: usize = 24 * 16;
+
+/// The SGD step of a partial tile: `compute` makes the sums, and C is updated row by row.
+#[inline(never)]
+pub fn part_step<T: GemmFloat>(mut t: Tile<'_, T>, step: SgdEpilogue<T>, compute: impl FnOnce(Tile<'_, T>)) {
+    let (rows, cols) = (t.c.rows(), t.c.cols());
+    let mut sums = [T::ZERO; MOST_ELEMENTS];
+    let to = MatrixMut::new(&mut sums, rows, cols);
+    compute(Tile { c: to, add: false, prefetch_c: false, prefetch: t.prefetch, step: None, ..t });
+    for (i, sums) in sums.chunks_exact(cols).take(rows).enumerate() {
+        for (param, gradient) in t.c.row(i).iter_mut().zip(sums) {
+            *param = step.apply(*param, *gradient);
+        }
+    }
+}
 
 /// Repeats a block for each row of a tile, unrolled in the source. Accumulators stay in registers only where every
 /// index is a constant, and the compiler's own unrolling gives up on larger tiles.
@@ -52,18 +72,19 @@ macro_rules! put {
 }
 
 /// The kernel of tiles of `MR` rows and `NV` vectors. With `PART`, the last vector is partial.
-pub struct Kernel<'t, 'a, S, T, const MR: usize, const NV: usize, const PART: bool>(pub S, pub &'t mut Tile<'a, T>);
+pub struct TileKernel<'t, 'a, S, T, const MR: usize, const NV: usize, const PART: bool>(pub S, pub &'t mut Tile<'a, T>);
 
 impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: bool> Op
-    for Kernel<'_, '_, S, T, MR, NV, PART>
+    for TileKernel<'_, '_, S, T, MR, NV, PART>
 {
     type Out = ();
 
     #[inline(always)]
     fn call(self) {
-        let Kernel(s, t) = self;
+        let TileKernel(s, t) = self;
         let (lanes, cols) = (S::LANES, t.c.cols());
         assert!(t.fits() && t.c.rows() == MR && cols <= NV * lanes && cols > (NV - 1) * lanes);
+        assert!(!PART || t.step.is_none());
         let mask = s.mask(cols - (NV - 1) * lanes);
         let (mut a, mut b, c) = (t.a.as_ptr(), t.b.as_ptr(), t.c.as_mut_ptr());
         let (a_row, a_col, b_row, c_row) = (t.a_row, t.a_col, t.b_row, t.c.step());
@@ -106,10 +127,12 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
                     lines.visit();
                 }
             }
-            let Some(step) = t.step else {
+            // The test of `PART` comes first: what follows is then compiled for whole tiles only.
+            if PART || t.step.is_none() {
                 each_vector!(I, j in MR, NV { put!(s, lanes, mask, c.add(I * c_row), j, acc[I][j]); });
                 return;
-            };
+            }
+            let Some(step) = t.step else { return };
             // Sums and products, each rounded by itself, made of `fma`.
             let (one, minus, none) = (s.splat(T::ONE), s.splat(-T::ONE), s.splat(-T::ZERO));
             let (lr, decay) = (s.splat(step.lr), s.splat(step.decay));

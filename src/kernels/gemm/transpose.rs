@@ -2,11 +2,11 @@
 //!
 //! Invariant: it only moves elements. Bounds are checked once for each call.
 
-use super::float::GemmFloat;
-use crate::kernels::simd::{Op, Simd, Vectors};
+use super::gemm_float::GemmFloat;
+use crate::kernels::simd::{Op, Simd, Token, Vectors};
 
 /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.
-pub struct Kernel<'a, S, T> {
+pub struct TransposeKernel<'a, S, T> {
     pub s: S,
     pub from: &'a [T],
     pub step: usize,
@@ -16,12 +16,12 @@ pub struct Kernel<'a, S, T> {
     pub inner: usize,
 }
 
-impl<S: Vectors<T>, T: GemmFloat> Op for Kernel<'_, S, T> {
+impl<S: Vectors<T>, T: GemmFloat> Op for TransposeKernel<'_, S, T> {
     type Out = ();
 
     #[inline(always)]
     fn call(self) {
-        let Kernel { s, from, step, to, to_step, outer, inner } = self;
+        let TransposeKernel { s, from, step, to, to_step, outer, inner } = self;
         let (whole_o, whole_i) = (outer / S::BLOCK * S::BLOCK, inner / S::LANES * S::LANES);
         if whole_o > 0 && whole_i > 0 {
             let end = |lines: usize, step: usize, len: usize| (lines - 1).checked_mul(step)?.checked_add(len);
@@ -53,10 +53,22 @@ impl<S: Vectors<T>, T: GemmFloat> Op for Kernel<'_, S, T> {
         let rest = inner - whole_i;
         if rest >= <S::Half as Vectors<T>>::LANES && <S::Half as Vectors<T>>::LANES < S::LANES {
             let (s, from, to) = (s.half(), &from[whole_i * step..], &mut to[whole_i..]);
-            return s.vectorize(Kernel { s, from, step, to, to_step, outer, inner: rest });
+            return s.vectorize(TransposeKernel { s, from, step, to, to_step, outer, inner: rest });
         }
         for o in 0..outer {
             (whole_i..inner).for_each(|i| to[o * to_step + i] = from[i * step + o]);
         }
     }
+}
+
+/// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`, in register blocks.
+pub(crate) fn transpose<T: GemmFloat>(
+    from: &[T],
+    step: usize,
+    to: &mut [T],
+    to_step: usize,
+    outer: usize,
+    inner: usize,
+) {
+    T::transpose(Token::current(), from, step, to, to_step, outer, inner);
 }

@@ -6,18 +6,18 @@
 //! Invariant: the bits are those of the general product, because all sums are chains. The choice follows from the
 //! descriptor alone.
 
-use super::blocked::{self, Product};
-use super::desc::{Gemm, Strides};
-use super::epilogue::Epilogue;
-use super::float::GemmFloat;
-use super::plan::Plan;
+use super::blocked::{self, BlockedProduct};
+use super::blocked_plan::BlockedPlan;
+use super::epilogue::GemmEpilogue;
+use super::gemm_desc::{Gemm, Strides};
+use super::gemm_float::GemmFloat;
 use super::tuning::{TRANSPOSED_BLOCK, TRANSPOSED_LANES, TRANSPOSED_ROWS, TRANSPOSED_SQUARE};
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::Token;
 
 /// Whether a product is computed by its transpose.
 #[inline]
-pub fn fits(g: &Gemm) -> bool {
+pub fn transposed_fits(g: &Gemm) -> bool {
     // Transposing an element of C costs as much as packing one or two.
     TRANSPOSED_ROWS.contains(&g.m)
         && g.n.min(g.k) >= 2 * g.m
@@ -28,49 +28,49 @@ pub fn fits(g: &Gemm) -> bool {
 }
 
 /// Rows of Cᵀ that are computed at once.
-fn rows_at_once<T>(g: &Gemm) -> usize {
+fn transposed_rows_at_once<T>(g: &Gemm) -> usize {
     (TRANSPOSED_BLOCK / size_of::<T>() / g.m).min(g.n)
 }
 
 /// The descriptor of the transpose of that part of the product.
-fn transpose<T>(g: &Gemm) -> Gemm {
+fn transposed_gemm<T>(g: &Gemm) -> Gemm {
     let (a, b) = (Strides { row: g.b.col, col: 1 }, Strides { row: 1, col: g.a.row });
-    Gemm::new(rows_at_once::<T>(g), g.m, g.k).with_strides(a, b)
+    Gemm::new(transposed_rows_at_once::<T>(g), g.m, g.k).with_strides(a, b)
 }
 
 /// Elements of scratch of each thread.
-pub fn scratch<T: GemmFloat>(g: &Gemm) -> usize {
-    Plan::new::<T>(&transpose::<T>(g)).scratch::<T>()
-        + rows_at_once::<T>(g) * g.m
+pub fn transposed_scratch<T: GemmFloat>(g: &Gemm) -> usize {
+    BlockedPlan::new::<T>(&transposed_gemm::<T>(g)).scratch::<T>()
+        + transposed_rows_at_once::<T>(g) * g.m
         + TRANSPOSED_SQUARE.0 * TRANSPOSED_SQUARE.1
 }
 
 /// Computes a block of a product and applies its epilogue. A begins at the block's first row, B at its first column.
-pub fn product<T: GemmFloat>(
+pub fn transposed_product<T: GemmFloat>(
     token: Token,
     g: &Gemm,
     (a, b): (&[T], &[T]),
     mut c: MatrixMut<'_, T>,
-    end: &Epilogue<'_, T>,
+    end: &GemmEpilogue<'_, T>,
     scratch: &mut [T],
 ) {
-    let (t, (rows, cols)) = (transpose::<T>(g), (c.rows(), c.cols()));
-    let plan = Plan::new::<T>(&t);
+    let (t, (rows, cols)) = (transposed_gemm::<T>(g), (c.rows(), c.cols()));
+    let plan = BlockedPlan::new::<T>(&t);
     let (square, rest) = scratch.split_at_mut(TRANSPOSED_SQUARE.0 * TRANSPOSED_SQUARE.1);
     let (all, scratch) = rest.split_at_mut(t.m * t.n);
     for j in (0..cols).step_by(t.m) {
         let width = t.m.min(cols - j);
         let t_c = &mut all[..width * rows];
-        let p = Product { a: &b[j * g.b.col..], b: a, c: MatrixMut::new(t_c, width, rows), sums: None };
-        blocked::product(token, &t, &plan, p, &Epilogue::NONE, scratch);
+        let p = BlockedProduct { a: &b[j * g.b.col..], b: a, c: MatrixMut::new(t_c, width, rows), sums: None };
+        blocked::blocked_product(token, &t, &plan, p, &GemmEpilogue::NONE, scratch);
         let mut c = c.part(0..rows, j..j + width);
-        transpose_back(token, t_c, &mut c, square);
+        copy_transposed_back(token, t_c, &mut c, square);
         end.apply(c, (0, j));
     }
 }
 
 /// Copies Cᵀ into C by way of squares in scratch: between the rows of C are columns of other threads.
-fn transpose_back<T: GemmFloat>(token: Token, from: &[T], c: &mut MatrixMut<'_, T>, square: &mut [T]) {
+fn copy_transposed_back<T: GemmFloat>(token: Token, from: &[T], c: &mut MatrixMut<'_, T>, square: &mut [T]) {
     let (rows, cols) = (c.rows(), c.cols());
     for j in (0..cols).step_by(TRANSPOSED_SQUARE.1) {
         let inner = TRANSPOSED_SQUARE.1.min(cols - j);

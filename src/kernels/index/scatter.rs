@@ -1,11 +1,12 @@
-//! Scatters into an existing tensor: set, add, multiply, max, min. Also [`ravel`].
+//! Scatters into an existing tensor: set, add, multiply, max, min. And the scatters that
+//! add to zeros: the adjoints of gather and of take along an axis.
 //!
 //! Invariant: every index is checked before the call writes anything, in place or not. Updates of one element are
 //! applied in the order of the indices, whatever the units.
 
-use super::{Indexed, bad_index};
+use super::{Indexed, first_bad_index, report_bad_index};
 use crate::kernels::abi::Args;
-use crate::kernels::num::{Index, Scalar, first_bad};
+use crate::kernels::num::{Index, Scalar};
 use crate::kernels::params::params;
 use crate::simd;
 use bytemuck::Pod;
@@ -44,7 +45,7 @@ impl Scatter {
 }
 
 /// How an update combines with an element.
-trait Join<T>: Copy {
+trait ScatterJoin<T>: Copy {
     /// The new value.
     fn join(self, old: T, new: T) -> T;
 }
@@ -54,7 +55,7 @@ macro_rules! joins {
         $(#[derive(Clone, Copy)]
         struct $name;
 
-        impl<$t: $bound> Join<$t> for $name {
+        impl<$t: $bound> ScatterJoin<$t> for $name {
             #[inline(always)]
             fn join(self, old: $t, new: $t) -> $t {
                 $f(old, new)
@@ -74,7 +75,7 @@ joins! {
 simd! {
     /// Applies each row of `updates` to the row of `out` with its index, if that lies in `rows`, the rows that `out`
     /// holds.
-    fn join_rows[T: Pod, I: Index, J: Join<T>](
+    fn scatter_join_rows[T: Pod, I: Index, J: ScatterJoin<T>](
         join: J, updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]
     ) {
         for (x, i) in updates.chunks_exact(inner).zip(idx) {
@@ -89,7 +90,7 @@ simd! {
 }
 
 /// Applies each element of `updates` to its own column of the row of `out` with its index.
-fn join_elements<T: Pod, I: Index, J: Join<T>>(
+fn scatter_join_elements<T: Pod, I: Index, J: ScatterJoin<T>>(
     join: J,
     updates: &[T],
     idx: &[I],
@@ -108,12 +109,12 @@ fn join_elements<T: Pod, I: Index, J: Join<T>>(
     }
 }
 
-fn scatter<T: Pod, I: Index, J: Join<T>>(args: &mut Args<'_>, join: J) {
+fn run_scatter<T: Pod, I: Index, J: ScatterJoin<T>>(args: &mut Args<'_>, join: J) {
     let p = Scatter::from_words(args.params());
     let view = p.view();
     let (updates, idx) = (args.read::<T>(1), args.read::<I>(2));
-    if let Some(bad) = first_bad(idx, p.n) {
-        return bad_index(args, idx, bad, p.n);
+    if let Some(bad) = first_bad_index(idx, p.n) {
+        return report_bad_index(args, idx, bad, p.n);
     }
     let base = args.inplace(0).is_none().then(|| args.read::<T>(0));
     let first = args.units().start * view.scatter_rows();
@@ -128,8 +129,8 @@ fn scatter<T: Pod, I: Index, J: Join<T>>(args: &mut Args<'_>, join: J) {
     let one = |o: usize, rows: Range<usize>, out: &mut [T]| {
         let updates = &updates[o * size..][..size];
         match p.own {
-            true => join_elements(join, updates, &idx[o * size..][..size], p.inner, rows, out),
-            false => join_rows(join, updates, idx, p.inner, rows, out),
+            true => scatter_join_elements(join, updates, &idx[o * size..][..size], p.inner, rows, out),
+            false => scatter_join_rows(join, updates, idx, p.inner, rows, out),
         }
     };
     if p.outer == 1 {
@@ -149,7 +150,7 @@ macro_rules! scatters {
         /// `I[outer, k, inner]`; writes `T[outer, n, inner]`, [`Scatter::per_unit`], in place of base or not; params
         /// [`Scatter`].
         pub fn $name<T: $bound, I: Index>(args: &mut Args<'_>) {
-            scatter::<T, I, _>(args, $join);
+            run_scatter::<T, I, _>(args, $join);
         })*
     };
 }
@@ -167,50 +168,88 @@ scatters! {
     min(Scalar) = Min;
 }
 
-params! {
-    /// Params of [`ravel`]. The sizes of the axes follow as further words.
-    pub struct Ravel {
-        /// Number of coordinate tuples.
-        pub len: usize,
-        /// Coordinates of a tuple.
-        pub axes: usize,
-    }
-}
-
-/// Tuples in a unit of [`ravel`].
-const UNIT: usize = 1024;
-
-impl Ravel {
-    /// Elements in a unit.
-    pub fn per_unit(&self) -> usize {
-        UNIT
-    }
-
-    /// Number of units.
-    pub fn units(&self) -> usize {
-        self.len.div_ceil(UNIT)
-    }
-}
-
-/// Row-major index of coordinates: `out[i] = (idx[i, 0]·n₁ + idx[i, 1])·n₂ + …`. Each coordinate is checked against its
-/// axis.
-///
-/// Reads idx: `I[len, axes]`; writes `i64[len]`, [`Ravel::per_unit`]; params [`Ravel`], then n₀, n₁ ….
-pub fn ravel<I: Index>(args: &mut Args<'_>) {
-    let p = Ravel::from_words(args.params());
-    let (idx, sizes) = (args.read::<I>(0), &args.params()[2..2 + p.axes]);
-    let first = args.units().start * UNIT;
-    let out = args.write::<i64>(0);
-    for (i, o) in (first..).zip(out) {
-        let mut at = 0;
-        for (c, (&x, &n)) in (i * p.axes..).zip(idx[i * p.axes..][..p.axes].iter().zip(sizes)) {
-            let Some(x) = x.within(n as usize) else {
-                return bad_index(args, idx, c, n as usize);
-            };
-            at = at * n as i64 + x as i64;
+simd! {
+    /// Adds each row of `updates` to the row of `out` with its index, if that lies in `rows`, the rows that `out`
+    /// holds.
+    fn scatter_add_rows[T: Scalar, I: Index](updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
+        for (x, i) in updates.chunks_exact(inner).zip(idx) {
+            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
+            if at < rows.len() {
+                for (o, x) in out[at * inner..][..inner].iter_mut().zip(x) {
+                    *o = o.plus(*x);
+                }
+            }
         }
-        *o = at;
     }
+}
+
+/// Adds each element of `updates` to its own column of the row of `out` with its index.
+fn scatter_add_elements<T: Scalar, I: Index>(
+    updates: &[T],
+    idx: &[I],
+    inner: usize,
+    rows: Range<usize>,
+    out: &mut [T],
+) {
+    for (x, idx) in updates.chunks_exact(inner).zip(idx.chunks_exact(inner)) {
+        for (column, (x, i)) in x.iter().zip(idx).enumerate() {
+            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
+            if at < rows.len() {
+                let o = &mut out[at * inner + column];
+                *o = o.plus(*x);
+            }
+        }
+    }
+}
+
+/// Runs a scatter: fills `out` with zeros, then calls `add(outer row, rows, out)` for each outer row of this call, or a
+/// part of one.
+fn scatter_onto_zeros<T: Scalar>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
+    let first = args.units().start * p.scatter_rows();
+    let out = args.write::<T>(0);
+    out.fill(T::EMPTY_SUM);
+    if out.is_empty() || p.k == 0 {
+        return;
+    }
+    if p.outer == 1 {
+        let rows = first..first + out.len() / p.inner;
+        return add(0, rows, out);
+    }
+    for (i, out) in out.chunks_exact_mut(p.n * p.inner).enumerate() {
+        add(first / p.n + i, 0..p.n, out);
+    }
+}
+
+/// The adjoint of [`gather_kernel`]: zeros, then `out[o, idx[j], i] += updates[o, j, i]` for j = 0, 1, …
+///
+/// Reads updates: `T[outer, k, inner]`, idx: `I[k]`; writes `T[outer, n, inner]`, [`Indexed::per_unit_scatter`] (and
+/// [`Indexed::units_scatter`] units); params [`Indexed`].
+pub fn scatter_add_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
+    let p = Indexed::from_words(args.params());
+    let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
+    if let Some(bad) = first_bad_index(idx, p.n) {
+        return report_bad_index(args, idx, bad, p.n);
+    }
+    let size = p.k * p.inner;
+    scatter_onto_zeros(args, &p, |o, rows, out| {
+        scatter_add_rows(&updates[o * size..][..size], idx, p.inner, rows, out)
+    });
+}
+
+/// The adjoint of [`take_along_axis_kernel`]: zeros, then `out[o, idx[o, j, i], i] += updates[o, j, i]` for j = 0, 1, …
+///
+/// Reads updates: `T[outer, k, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, n, inner]`,
+/// [`Indexed::per_unit_scatter`] (and [`Indexed::units_scatter`] units); params [`Indexed`].
+pub fn scatter_along_axis_add_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
+    let p = Indexed::from_words(args.params());
+    let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
+    if let Some(bad) = first_bad_index(idx, p.n) {
+        return report_bad_index(args, idx, bad, p.n);
+    }
+    let size = p.k * p.inner;
+    scatter_onto_zeros(args, &p, |o, rows, out| {
+        scatter_add_elements(&updates[o * size..][..size], &idx[o * size..][..size], p.inner, rows, out);
+    });
 }
 
 #[cfg(test)]
@@ -269,23 +308,5 @@ mod tests {
                 assert_eq!(call(add::<f32, i32>, &p, &base, &updates, &idx, true), Err(7));
             }
         }
-    }
-
-    #[test]
-    fn coordinates_become_one_number_each_checked() {
-        let sizes = [4u64, 3, 5];
-        let places: Vec<[i64; 3]> = (0..3000).map(|i| [i % 4, i / 4 % 3, i / 12 % 5]).collect();
-        let mut flat: Vec<i64> = places.iter().flatten().copied().collect();
-        let p = Ravel { len: places.len(), axes: 3 };
-        let words = [p.to_words(), sizes.to_vec()].concat();
-        let call =
-            |idx: &[i64]| run(ravel::<i64>, &words, &[In::of(idx)], &[Out::of::<i64>(p.len, p.per_unit())], p.units());
-        let want: Vec<i64> = places.iter().map(|[a, b, c]| (a * 3 + b) * 5 + c).collect();
-        assert_eq!(get::<i64>(&call(&flat), 0), want);
-        // In range as one number, and not as coordinates.
-        flat[3 * 2000 + 1] = 3;
-        assert_eq!(call(&flat), Err(3 * 2000 + 1));
-        flat[3 * 1500] = -1;
-        assert_eq!(call(&flat), Err(3 * 1500));
     }
 }

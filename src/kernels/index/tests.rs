@@ -1,6 +1,7 @@
 //! Tests of the kernels in `index.rs`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3 and 7
 //! unit ranges (see `harness`).
 
+use super::scatter::{scatter_add_kernel, scatter_along_axis_add_kernel};
 use super::*;
 use crate::kernels::abi::Kernel;
 use crate::kernels::harness::{In, Out, Outcome, get, noise, run};
@@ -57,11 +58,11 @@ fn agree_with_the_naive_loops() {
             added[at] += updates[e];
             added_along[own] += updates[e];
         }
-        assert_eq!(get::<u16>(&call(gather::<u16, i64>, &p, &table, &idx, false), 0), taken);
-        assert_eq!(get::<u16>(&call(gather::<u16, i32>, &p, &table, &idx32, false), 0), taken);
-        assert_eq!(get::<u16>(&call(take_along_axis::<u16, i64>, &p, &table, &each, false), 0), along);
-        assert_eq!(get::<i32>(&call(scatter_add::<i32, i64>, &p, &updates, &idx, true), 0), added);
-        let got = call(scatter_along_axis_add::<i32, i64>, &p, &updates, &each, true);
+        assert_eq!(get::<u16>(&call(gather_kernel::<u16, i64>, &p, &table, &idx, false), 0), taken);
+        assert_eq!(get::<u16>(&call(gather_kernel::<u16, i32>, &p, &table, &idx32, false), 0), taken);
+        assert_eq!(get::<u16>(&call(take_along_axis_kernel::<u16, i64>, &p, &table, &each, false), 0), along);
+        assert_eq!(get::<i32>(&call(scatter_add_kernel::<i32, i64>, &p, &updates, &idx, true), 0), added);
+        let got = call(scatter_along_axis_add_kernel::<i32, i64>, &p, &updates, &each, true);
         assert_eq!(get::<i32>(&got, 0), added_along);
     }
 }
@@ -73,8 +74,8 @@ fn duplicates_add_up_in_order() {
     let p = Indexed { outer: 1, n: 3, k: 6, inner: 1 };
     let idx = [2i32, 2, 2, 2, 0, 0];
     let want = [7.0, 0.0, ((1e8f32 + 1.0) - 1e8) + 1.0];
-    assert_eq!(get::<f32>(&call(scatter_add::<f32, i32>, &p, &x, &idx, true), 0), want);
-    assert_eq!(get::<f32>(&call(scatter_along_axis_add::<f32, i32>, &p, &x, &idx, true), 0), want);
+    assert_eq!(get::<f32>(&call(scatter_add_kernel::<f32, i32>, &p, &x, &idx, true), 0), want);
+    assert_eq!(get::<f32>(&call(scatter_along_axis_add_kernel::<f32, i32>, &p, &x, &idx, true), 0), want);
 }
 
 #[test]
@@ -85,16 +86,16 @@ fn bad_indices_are_named() {
             let x = vec![1f64; outer * 900 * inner];
             let mut idx = vec![4i64; 900];
             (idx[800], idx[701]) = (bad, bad);
-            assert_eq!(call(gather::<f64, i64>, &p, &x, &idx, false), Err(701));
-            assert_eq!(call(scatter_add::<f64, i64>, &p, &x, &idx, true), Err(701));
+            assert_eq!(call(gather_kernel::<f64, i64>, &p, &x, &idx, false), Err(701));
+            assert_eq!(call(scatter_add_kernel::<f64, i64>, &p, &x, &idx, true), Err(701));
             let mut each = vec![0i64; x.len()];
             let at = x.len() - 3;
             (each[at], each[at + 1]) = (bad, bad);
-            assert_eq!(call(take_along_axis::<f64, i64>, &p, &x, &each, false), Err(at));
-            assert_eq!(call(scatter_along_axis_add::<f64, i64>, &p, &x, &each, true), Err(at));
+            assert_eq!(call(take_along_axis_kernel::<f64, i64>, &p, &x, &each, false), Err(at));
+            assert_eq!(call(scatter_along_axis_add_kernel::<f64, i64>, &p, &x, &each, true), Err(at));
         }
     }
     // Every index into an empty table is bad.
     let p = Indexed { outer: 1, n: 0, k: 2, inner: 1 };
-    assert_eq!(call::<f64, i64>(gather::<f64, i64>, &p, &[], &[0, 0], false), Err(0));
+    assert_eq!(call::<f64, i64>(gather_kernel::<f64, i64>, &p, &[], &[0, 0], false), Err(0));
 }

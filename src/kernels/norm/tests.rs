@@ -14,7 +14,7 @@ fn forward<T: Float>(p: &LayerNorm, x: &[T], gamma: &[T], beta: &[T]) -> [Vec<T>
     }
     let row = || Out::of::<T>(p.rows, p.rows_per_unit());
     let writes = [Out::of::<T>(x.len(), p.per_unit()), row(), row()];
-    let got = run(layer_norm::<T>, &p.to_words(), &reads, &writes, p.units());
+    let got = run(layer_norm_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
     [0, 1, 2].map(|j| get(&got, j))
 }
 
@@ -26,7 +26,7 @@ fn backward<T: Float>(p: &LayerNorm, dy: &[T], x: &[T], gamma: &[T], [_, mean, r
         reads.push(In::of(gamma));
         writes.extend([0; 2].map(|_| Out::of::<T>(p.blocks() * p.n, p.n)));
     }
-    let got = run(layer_norm_backward::<T>, &p.to_words(), &reads, &writes, p.blocks());
+    let got = run(layer_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.blocks());
     let c = p.combine();
     let sum = |j: usize| {
         let out = [Out::of::<T>(p.n, c.per_unit())];

@@ -4,7 +4,7 @@
 //! Invariant: the bits are those of the product followed by the step. While one tile is computed, the parameter and
 //! states of the next tile are prefetched, so that memory traffic overlaps with arithmetic.
 
-use super::{ADAM_TENSORS, Adam, Block, Sgd, Step, Tensors};
+use super::{ADAM_TENSORS, Adam, OptimBlock, OptimStep, OptimTensors, Sgd};
 use crate::kernels::abi::{Args, MatrixMut};
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{Gemm, GemmFloat, PrefetchQueue, TileSink, gemm_into};
@@ -15,8 +15,8 @@ const FAR: usize = 512 << 10;
 
 /// A parameter that is updated by the tiles of its gradient.
 struct Param<'a, T> {
-    tensors: Tensors<'a, T>,
-    step: Step<T>,
+    tensors: OptimTensors<'a, T>,
+    step: OptimStep<T>,
     /// Columns of the parameter.
     n: usize,
     far: bool,
@@ -27,7 +27,7 @@ impl<T: Float> TileSink<T> for Param<'_, T> {
         if !self.far {
             return;
         }
-        let Tensors { to, from, lo } = &self.tensors;
+        let OptimTensors { to, from, lo } = &self.tensors;
         // The tensors that the step reads.
         let all = to.iter().zip(from).map(|(to, from)| from.map_or(&to[..], |from| &from[*lo..]));
         let all = all.filter(|x| !x.is_empty()).map(|x| &x[rows.start * self.n + cols.start..]);
@@ -35,41 +35,42 @@ impl<T: Float> TileSink<T> for Param<'_, T> {
     }
 
     fn consume(&mut self, row: usize, col: usize, g: MatrixMut<'_, T>) {
-        let block = Block { at: row * self.n + col, rows: g.rows(), cols: g.cols(), step: self.n };
+        let block = OptimBlock { at: row * self.n + col, rows: g.rows(), cols: g.cols(), step: self.n };
         self.tensors.step(&self.step, block, g.each());
     }
 }
 
 /// Applies `step` with the gradient `g`, the product of operands 0 and 1, to the `tensors` operands after them.
-fn update_by_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: Step<T>, tensors: usize) {
+fn fused_update_by_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: OptimStep<T>, tensors: usize) {
     let (a, b, units) = (args.read::<T>(0), args.read::<T>(1), args.units());
-    let x = Tensors::new(args, &[2, 3, 4][..tensors], 0, units.start * g.per_unit());
+    let x = OptimTensors::new(args, &[2, 3, 4][..tensors], 0, units.start * g.per_unit());
     let far = x.len() * tensors * size_of::<T>() > FAR;
     let scratch = args.write::<T>(tensors);
     gemm_into(g, (a, b), units, scratch, &mut Param { tensors: x, step, n: g.n, far });
 }
 
-/// One step of SGD, as in [`sgd_update`](super::sgd_update), with the gradient A · B. Requires [`Gemm::feeds_sink`].
+/// One step of SGD, as in [`sgd_update_kernel`](super::sgd_update_kernel), with the gradient A · B. Requires
+/// [`Gemm::feeds_sink`].
 ///
 /// Reads a, b, p: `T[m, n]`, \[buf: `T[m, n]`\], lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p, \[buf\]
 /// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerThread(sink_scratch())`);
 /// params: those of the product, then [`Sgd`].
-pub fn fused_sgd_update<T: GemmFloat>(args: &mut Args<'_>) {
+pub fn fused_sgd_update_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
     let a = Sgd::from_words(words);
-    let step = Step::sgd(&a, args, 2 + a.tensors());
-    update_by_product::<T>(args, &g, step, a.tensors());
+    let step = OptimStep::sgd(&a, args, 2 + a.tensors());
+    fused_update_by_product::<T>(args, &g, step, a.tensors());
 }
 
-/// One step of Adam or AdamW, as in [`adam_update`](super::adam_update), with the gradient A · B. Requires
-/// [`Gemm::feeds_sink`].
+/// One step of Adam or AdamW, as in [`adam_update_kernel`](super::adam_update_kernel), with the gradient A · B.
+/// Requires [`Gemm::feeds_sink`].
 ///
 /// Reads a, b, p, m, v: `T[m, n]`, lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v
 /// (`Split::PerUnit(per_unit())`), in place of their reads or not, and scratch (`Split::PerThread(sink_scratch())`);
 /// params: those of the product, then [`Adam`].
-pub fn fused_adam_update<T: GemmFloat>(args: &mut Args<'_>) {
+pub fn fused_adam_update_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
     let a = Adam::from_words(words);
-    let step = Step::adam(&a, args, 2 + ADAM_TENSORS);
-    update_by_product::<T>(args, &g, step, ADAM_TENSORS);
+    let step = OptimStep::adam(&a, args, 2 + ADAM_TENSORS);
+    fused_update_by_product::<T>(args, &g, step, ADAM_TENSORS);
 }

@@ -1,14 +1,14 @@
 //! Average pools and their adjoint, on planes.
 
-use super::geom::{Divisor, PoolGeom};
-use super::inner::each;
-use super::wide;
+use super::geom::{PoolDivisor, PoolGeom};
+use super::inner_loops::inner_loop_each;
+use super::wide_windows;
 use crate::kernels::float::Float;
 use crate::simd;
 
 simd! {
     /// Average pool of one plane.
-    fn avg_plane[T: Float](g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
+    fn avg_pool_plane[T: Float](g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
         let wo = g.out_w();
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
             y.fill(T::ZERO);
@@ -16,10 +16,10 @@ simd! {
                 let x = &x[row * g.w..][..g.w];
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
-                    each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y += v);
+                    inner_loop_each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y += v);
                 }
             }
-            if by == Divisor::One {
+            if by == PoolDivisor::One {
                 continue;
             }
             for (ow, y) in y.iter_mut().enumerate() {
@@ -31,8 +31,8 @@ simd! {
 }
 
 simd! {
-    /// 2 × 2 average pool of one plane, with the sums of [`avg_plane`] in the same order.
-    fn avg_halves[T: Float](w: usize, by: Divisor, x: &[T], y: &mut [T]) {
+    /// 2 × 2 average pool of one plane, with the sums of [`avg_pool_plane`] in the same order.
+    fn avg_pool_2x2_plane[T: Float](w: usize, by: PoolDivisor, x: &[T], y: &mut [T]) {
         let quarter = T::from_f64(PoolGeom::quarter(by));
         for (x, y) in x.chunks_exact(2 * w).zip(y.chunks_exact_mut(w / 2)) {
             let (up, down) = x.split_at(w);
@@ -45,14 +45,14 @@ simd! {
 
 simd! {
     /// The adjoint on one plane.
-    fn avg_back_plane[T: Float](g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
+    fn avg_pool_backward_plane[T: Float](g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
         let wo = g.out_w();
         for (oh, dy) in dy.chunks_exact(wo).enumerate() {
             for row in (0..g.kh).filter_map(|i| g.row(oh, i)) {
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
                     let dx = &mut dx[row * g.w..][..g.w][at..];
-                    if by != Divisor::Image {
+                    if by != PoolDivisor::Image {
                         let d = T::from_f64(g.divisor(oh, 0, by) as f64);
                         dx.iter_mut().step_by(g.stride[1]).zip(&dy[cols]).for_each(|(dx, v)| *dx += *v / d);
                     } else {
@@ -67,8 +67,8 @@ simd! {
 }
 
 simd! {
-    /// The adjoint of [`avg_halves`] on one plane.
-    fn avg_back_halves[T: Float](w: usize, by: Divisor, dy: &[T], dx: &mut [T]) {
+    /// The adjoint of [`avg_pool_2x2_plane`] on one plane.
+    fn avg_pool_backward_2x2_plane[T: Float](w: usize, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
         let quarter = T::from_f64(PoolGeom::quarter(by));
         for (dx, dy) in dx.chunks_exact_mut(2 * w).zip(dy.chunks_exact(w / 2)) {
             let (up, down) = dx.split_at_mut(w);
@@ -83,26 +83,26 @@ simd! {
 }
 
 /// Average pool of the planes in `x`: y gets each window's sum over its divisor.
-pub fn avg_pool2d<T: Float>(g: &PoolGeom, by: Divisor, x: &[T], y: &mut [T]) {
-    let (halves, is_wide) = (g.halves(), g.wide());
+pub fn avg_pool2d<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
+    let (halves, is_wide) = (g.has_2x2_windows(), g.has_wide_windows());
     for (x, y) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(g.out_h() * g.out_w())) {
         match (halves, is_wide) {
-            (true, _) => avg_halves(g.w, by, x, y),
-            (_, true) => wide::avg(g, by, x, y),
-            _ => avg_plane(g, by, x, y),
+            (true, _) => avg_pool_2x2_plane(g.w, by, x, y),
+            (_, true) => wide_windows::wide_avg_plane(g, by, x, y),
+            _ => avg_pool_plane(g, by, x, y),
         }
     }
 }
 
 /// The adjoint of [`avg_pool2d`].
-pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, by: Divisor, dy: &[T], dx: &mut [T]) {
+pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
     dx.fill(T::ZERO);
-    let (halves, is_wide) = (g.halves(), g.wide());
+    let (halves, is_wide) = (g.has_2x2_windows(), g.has_wide_windows());
     for (dx, dy) in dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(g.out_h() * g.out_w())) {
         match (halves, is_wide) {
-            (true, _) => avg_back_halves(g.w, by, dy, dx),
-            (_, true) => wide::avg_back(g, by, dy, dx),
-            _ => avg_back_plane(g, by, dy, dx),
+            (true, _) => avg_pool_backward_2x2_plane(g.w, by, dy, dx),
+            (_, true) => wide_windows::wide_avg_backward_plane(g, by, dy, dx),
+            _ => avg_pool_backward_plane(g, by, dy, dx),
         }
     }
 }

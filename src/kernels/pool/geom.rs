@@ -1,6 +1,6 @@
 //! The geometry of a pool: sizes, attributes, units, and the elements that a window covers.
 
-use crate::kernels::window::{Units, windows};
+use crate::kernels::window_sizes::{Units, window_count};
 use std::ops::Range;
 
 /// Flag of average pools: padding counts in the divisor.
@@ -10,7 +10,7 @@ pub const SUM: u64 = 2;
 
 /// The divisor of a window's sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Divisor {
+pub enum PoolDivisor {
     /// The window's elements, padding included.
     Window,
     /// The window's elements inside the image.
@@ -19,13 +19,13 @@ pub enum Divisor {
     One,
 }
 
-impl Divisor {
+impl PoolDivisor {
     /// The divisor that flags select.
-    pub(super) fn of(flags: u64) -> Divisor {
+    pub(super) fn of(flags: u64) -> PoolDivisor {
         match (flags & SUM != 0, flags & COUNT_PAD != 0) {
-            (true, _) => Divisor::One,
-            (_, true) => Divisor::Window,
-            _ => Divisor::Image,
+            (true, _) => PoolDivisor::One,
+            (_, true) => PoolDivisor::Window,
+            _ => PoolDivisor::Image,
         }
     }
 }
@@ -59,7 +59,7 @@ impl PoolGeom {
 
     fn outputs(&self, a: usize) -> Option<usize> {
         let pad = [self.pad[2 * a], self.pad[2 * a + 1]];
-        windows([self.h, self.w][a], [self.kh, self.kw][a], self.stride[a], pad, self.dilation[a])
+        window_count([self.h, self.w][a], [self.kh, self.kw][a], self.stride[a], pad, self.dilation[a])
     }
 
     /// Output height; 0 when no window fits.
@@ -130,17 +130,17 @@ impl PoolGeom {
     }
 
     /// Whether 2 × 2 windows tile the image without padding.
-    pub(super) fn halves(&self) -> bool {
+    pub(super) fn has_2x2_windows(&self) -> bool {
         [self.kh, self.kw] == [2, 2] && self.stride == [2, 2] && self.pad == [0; 4] && self.dilation == [1, 1]
     }
 
     /// The divisor of a window.
     #[inline(always)]
-    pub(super) fn divisor(&self, oh: usize, ow: usize, by: Divisor) -> usize {
+    pub(super) fn divisor(&self, oh: usize, ow: usize, by: PoolDivisor) -> usize {
         match by {
-            Divisor::Window => return self.kh * self.kw,
-            Divisor::One => return 1,
-            Divisor::Image => {}
+            PoolDivisor::Window => return self.kh * self.kw,
+            PoolDivisor::One => return 1,
+            PoolDivisor::Image => {}
         }
         let inside = |o: usize, a: usize, k: usize, size: usize| {
             let (from, pad) = (o * self.stride[a], self.pad[2 * a]);
@@ -149,8 +149,8 @@ impl PoolGeom {
         inside(oh, 0, self.kh, self.h) * inside(ow, 1, self.kw, self.w)
     }
 
-    /// The factor of a sum over a [`PoolGeom::halves`] window.
-    pub(super) fn quarter(by: Divisor) -> f64 {
-        if by == Divisor::One { 1.0 } else { 0.25 }
+    /// The factor of a sum over a [`PoolGeom::has_2x2_windows`] window.
+    pub(super) fn quarter(by: PoolDivisor) -> f64 {
+        if by == PoolDivisor::One { 1.0 } else { 0.25 }
     }
 }

@@ -1,15 +1,15 @@
 //! Max pools, their adjoint, and their tangent (a gather by the saved indices), on planes.
 
 use super::geom::PoolGeom;
-use super::inner::{beats, each, each_indexed};
-use super::{halves, wide};
+use super::inner_loops::{inner_loop_beats, inner_loop_each, inner_loop_each_indexed};
+use super::{max_2x2, wide_windows};
 use crate::kernels::float::Float;
 use crate::kernels::simd::Unmasked;
 use crate::simd;
 
 simd! {
     /// Max pool of one plane, without indices.
-    fn max_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
+    fn max_pool_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T]) {
         let (wo, whole) = (g.out_w(), Unmasked::new());
         for (oh, y) in y.chunks_exact_mut(wo).enumerate() {
             y.fill(-T::INFINITY);
@@ -17,7 +17,7 @@ simd! {
                 let x = &x[row * g.w..][..g.w];
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
-                    each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y = whole.of(if beats(v, *y) { v } else { *y }));
+                    inner_loop_each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y = whole.of(if inner_loop_beats(v, *y) { v } else { *y }));
                 }
             }
         }
@@ -26,7 +26,7 @@ simd! {
 
 simd! {
     /// Max pool of one plane.
-    fn max_index_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
+    fn max_pool_index_plane[T: Float](g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
         let (wo, s, whole) = (g.out_w(), g.stride[1], Unmasked::new());
         for (oh, (y, idx)) in y.chunks_exact_mut(wo).zip(idx.chunks_exact_mut(wo)).enumerate() {
             y.fill(-T::INFINITY);
@@ -36,9 +36,9 @@ simd! {
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
                     let (first, step) = ((row * g.w + at) as i32, s as i32);
-                    each_indexed(&mut y[cols.clone()], &mut idx[cols], &x[at..], s, |y, i, v, n| {
+                    inner_loop_each_indexed(&mut y[cols.clone()], &mut idx[cols], &x[at..], s, |y, i, v, n| {
                         // The first element wins even if it is −∞.
-                        let wins = beats(v, *y) | (*i < 0);
+                        let wins = inner_loop_beats(v, *y) | (*i < 0);
                         *y = whole.of(if wins { v } else { *y });
                         *i = whole.of(if wins { first + n * step } else { *i });
                     });
@@ -52,14 +52,14 @@ simd! {
 /// written.
 pub fn max_pool2d<T: Float>(g: &PoolGeom, x: &[T], y: &mut [T], idx: &mut [i32]) {
     let area = g.out_h() * g.out_w();
-    let (ask, is_wide) = (!idx.is_empty(), g.wide());
+    let (ask, is_wide) = (!idx.is_empty(), g.has_wide_windows());
     for (p, (x, y)) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(area)).enumerate() {
         let idx = if ask { &mut idx[p * area..][..area] } else { &mut [] };
-        match (g.halves(), ask) {
-            (true, _) => halves::max(g.w, x, y, idx),
-            _ if is_wide => wide::max(g, x, y, idx),
-            (_, true) => max_index_plane(g, x, y, idx),
-            _ => max_plane(g, x, y),
+        match (g.has_2x2_windows(), ask) {
+            (true, _) => max_2x2::max_2x2_plane(g.w, x, y, idx),
+            _ if is_wide => wide_windows::wide_max_plane(g, x, y, idx),
+            (_, true) => max_pool_index_plane(g, x, y, idx),
+            _ => max_pool_plane(g, x, y),
         }
     }
 }

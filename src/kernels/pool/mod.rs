@@ -7,15 +7,15 @@
 
 mod avg;
 mod geom;
-mod halves;
-mod inner;
+mod inner_loops;
 mod max;
+mod max_2x2;
 #[cfg(test)]
 mod tests;
-mod wide;
+mod wide_windows;
 
 pub use avg::{avg_pool2d, avg_pool2d_backward};
-pub use geom::{COUNT_PAD, Divisor, PoolGeom, SUM};
+pub use geom::{COUNT_PAD, PoolDivisor, PoolGeom, SUM};
 pub use max::{max_pool2d, max_pool2d_backward, max_pool2d_gather};
 
 use crate::kernels::abi::Args;
@@ -23,7 +23,7 @@ use crate::kernels::float::Float;
 use std::ops::Range;
 
 /// The geometry of a call, and its ranges of elements of x and of y.
-fn call(args: &Args<'_>) -> (PoolGeom, Range<usize>, Range<usize>) {
+fn pool_kernel_call(args: &Args<'_>) -> (PoolGeom, Range<usize>, Range<usize>) {
     let g = PoolGeom::from_words(args.params());
     let (all, units) = (g.n * g.c, args.units());
     let (lo, hi) = ((units.start * g.planes()).min(all), (units.end * g.planes()).min(all));
@@ -36,7 +36,7 @@ fn call(args: &Args<'_>) -> (PoolGeom, Range<usize>, Range<usize>) {
 /// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]` and, optionally, idx: `i32[n, c, ho, wo]`, both
 /// `PerUnit(y_units.per_unit)`; params [`PoolGeom`]; [`PoolGeom::y_units`].
 pub fn max_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
-    let (g, x, _) = call(args);
+    let (g, x, _) = pool_kernel_call(args);
     let y = args.write::<T>(0);
     let idx = if args.writes() > 1 { args.write::<i32>(1) } else { &mut [] };
     max_pool2d(&g, &args.read::<T>(0)[x], y, idx);
@@ -47,7 +47,7 @@ pub fn max_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
 /// Reads dy: `T[n, c, ho, wo]`, idx: `i32[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`;
 /// params [`PoolGeom`]; [`PoolGeom::x_units`]. Fault: the element of an idx that is out of range.
 pub fn max_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
-    let (g, _, y) = call(args);
+    let (g, _, y) = pool_kernel_call(args);
     let dx = args.write::<T>(0);
     if let Some(bad) = max_pool2d_backward(&g, &args.read(0)[y.clone()], &args.read(1)[y.clone()], dx) {
         args.fault(y.start + bad);
@@ -59,7 +59,7 @@ pub fn max_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
 /// Reads x: `T[n, c, h, w]`, idx: `i32[n, c, ho, wo]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params
 /// [`PoolGeom`]; [`PoolGeom::y_units`]. Fault: the element of an idx that is out of range.
 pub fn max_pool2d_gather_kernel<T: Float>(args: &mut Args<'_>) {
-    let (g, x, y) = call(args);
+    let (g, x, y) = pool_kernel_call(args);
     let out = args.write::<T>(0);
     if let Some(bad) = max_pool2d_gather(&g, &args.read(0)[x], &args.read(1)[y.clone()], out) {
         args.fault(y.start + bad);
@@ -71,8 +71,8 @@ pub fn max_pool2d_gather_kernel<T: Float>(args: &mut Args<'_>) {
 /// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params [`PoolGeom`], then the
 /// flags ([`COUNT_PAD`], [`SUM`]); [`PoolGeom::y_units`].
 pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
-    let (g, x, _) = call(args);
-    let by = Divisor::of(args.params()[PoolGeom::WORDS]);
+    let (g, x, _) = pool_kernel_call(args);
+    let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
     let y = args.write::<T>(0);
     avg_pool2d(&g, by, &args.read(0)[x], y);
 }
@@ -82,8 +82,8 @@ pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
 /// Reads dy: `T[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`; params [`PoolGeom`], then the
 /// flags ([`COUNT_PAD`], [`SUM`]); [`PoolGeom::x_units`].
 pub fn avg_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
-    let (g, _, y) = call(args);
-    let by = Divisor::of(args.params()[PoolGeom::WORDS]);
+    let (g, _, y) = pool_kernel_call(args);
+    let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
     let dx = args.write::<T>(0);
     avg_pool2d_backward(&g, by, &args.read(0)[y], dx);
 }

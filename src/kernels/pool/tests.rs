@@ -4,7 +4,7 @@ use super::*;
 use crate::arena::tensor::TensorArena;
 use crate::kernels::abi::{ArenaPtr, Fault, Kernel, OperandRef, Split};
 use crate::kernels::harness::{hashed, hashes};
-use crate::kernels::window::Units;
+use crate::kernels::window_sizes::Units;
 
 /// The taps of output `y` of one plane, in order: positions in the input plane.
 fn taps(g: &PoolGeom, y: usize) -> Vec<usize> {
@@ -114,16 +114,16 @@ fn check_max<T: Float>(g: &PoolGeom) {
     assert!((dx.iter().sum::<f64>() - total).abs() < 1e-10);
 }
 
-fn check_avg<T: Float>(g: &PoolGeom, by: Divisor) {
+fn check_avg<T: Float>(g: &PoolGeom, by: PoolDivisor) {
     let (x, dy) = (hashes::<T>(g.x_len(), 1), hashes::<T>(g.y_len(), 2));
     let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
     let (mut want, mut want_dx) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()]);
     for o in 0..g.y_len() {
         let (taps, at) = (taps(g, o % area), o / area * image);
         let d = match by {
-            Divisor::Window => g.kh * g.kw,
-            Divisor::Image => taps.len().max(1),
-            Divisor::One => 1,
+            PoolDivisor::Window => g.kh * g.kw,
+            PoolDivisor::Image => taps.len().max(1),
+            PoolDivisor::One => 1,
         } as f64;
         for t in taps {
             want[o] += x[at + t].to_f64() / d;
@@ -150,7 +150,7 @@ fn max_pools_match_naive_loops() {
 
 #[test]
 fn average_pools_match_naive_loops() {
-    let divisors = [Divisor::Window, Divisor::Image, Divisor::One];
+    let divisors = [PoolDivisor::Window, PoolDivisor::Image, PoolDivisor::One];
     for (g, by) in shapes().iter().flat_map(|g| divisors.map(|by| (g, by))) {
         check_avg::<f32>(g, by);
         check_avg::<f64>(g, by);

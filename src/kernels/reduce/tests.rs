@@ -7,7 +7,7 @@ use crate::kernels::harness::{In, Out, close, get, noise, noise32, run};
 
 /// Runs a reduction as its plan says.
 fn planned<T: Scalar>(one: Kernel, partial: Kernel, last: Kernel, x: &[T], shape: [usize; 3]) -> Vec<T> {
-    let p = plan(shape[0], shape[1], shape[2]);
+    let p = plan_reduce(shape[0], shape[1], shape[2]);
     let reduce = |k: Kernel, x: &[T]| {
         let out = [Out::of::<T>(p.last.out_len(), p.last.per_unit())];
         get(&run(k, &p.last.to_words(), &[In::of(x)], &out, p.last.units()), 0)
@@ -58,7 +58,11 @@ fn agree_with_the_naive_loops() {
         let total = naive(&wide, shape, 0.0, |a, b| a + b);
         close(&planned(sum::<f32>, sum_partial::<f32>, sum::<f32>, &x, shape), &total, 2e-6 * n.sqrt().max(1.0));
         let mean_: Vec<f64> = total.iter().map(|s| s / n).collect();
-        close(&planned(mean::<f32>, sum_partial::<f32>, mean::<f32>, &x, shape), &mean_, 1e-6);
+        close(
+            &planned(reduce_mean_kernel::<f32>, sum_partial::<f32>, reduce_mean_kernel::<f32>, &x, shape),
+            &mean_,
+            1e-6,
+        );
         let squares = naive(&wide, shape, 0.0, |a, b| a + b * b);
         close(&planned(sum_squares::<f32>, sum_squares_partial::<f32>, sum::<f32>, &x, shape), &squares, 1e-6);
         let most = naive(&wide, shape, f64::NEG_INFINITY, f64::max);
@@ -128,16 +132,19 @@ fn arg_takes_the_first() {
             };
             (0..outer * inner).map(first).collect()
         };
-        assert_eq!(arg_of::<f32, i64>(arg_max::<f32, i64>, &x, [outer, n, inner]), best(1.0));
-        assert_eq!(arg_of::<f32, i64>(arg_min::<f32, i64>, &x, [outer, n, inner]), best(-1.0));
+        assert_eq!(arg_of::<f32, i64>(reduce_arg_max_kernel::<f32, i64>, &x, [outer, n, inner]), best(1.0));
+        assert_eq!(arg_of::<f32, i64>(reduce_arg_min_kernel::<f32, i64>, &x, [outer, n, inner]), best(-1.0));
     }
     let nan = [1.0, f32::NAN, 9.0, f32::NAN];
-    assert_eq!(arg_of::<f32, i32>(arg_max::<f32, i32>, &nan, [1, 4, 1]), [1]);
-    assert_eq!(arg_of::<f32, i32>(arg_min::<f32, i32>, &nan, [1, 4, 1]), [1]);
-    assert_eq!(arg_of::<f32, i32>(arg_max::<f32, i32>, &nan, [1, 2, 2]), [1, 0].map(|i: i32| i));
-    assert_eq!(arg_of::<f32, i32>(arg_max::<f32, i32>, &[f32::NAN, f32::NAN, 2.0, 3.0], [1, 2, 2]), [0, 0]);
-    assert_eq!(arg_of::<f32, i32>(arg_max::<f32, i32>, &[f32::NEG_INFINITY; 3], [1, 3, 1]), [0]);
-    assert_eq!(arg_of::<i32, i32>(arg_min::<i32, i32>, &[3, 1, 1], [1, 3, 1]), [1]);
+    assert_eq!(arg_of::<f32, i32>(reduce_arg_max_kernel::<f32, i32>, &nan, [1, 4, 1]), [1]);
+    assert_eq!(arg_of::<f32, i32>(reduce_arg_min_kernel::<f32, i32>, &nan, [1, 4, 1]), [1]);
+    assert_eq!(arg_of::<f32, i32>(reduce_arg_max_kernel::<f32, i32>, &nan, [1, 2, 2]), [1, 0].map(|i: i32| i));
+    assert_eq!(
+        arg_of::<f32, i32>(reduce_arg_max_kernel::<f32, i32>, &[f32::NAN, f32::NAN, 2.0, 3.0], [1, 2, 2]),
+        [0, 0]
+    );
+    assert_eq!(arg_of::<f32, i32>(reduce_arg_max_kernel::<f32, i32>, &[f32::NEG_INFINITY; 3], [1, 3, 1]), [0]);
+    assert_eq!(arg_of::<i32, i32>(reduce_arg_min_kernel::<i32, i32>, &[3, 1, 1], [1, 3, 1]), [1]);
 }
 
 #[test]
@@ -145,7 +152,7 @@ fn logsumexp_at_the_edges() {
     let lse = |x: &[f64], [outer, n, inner]: [usize; 3]| -> Vec<f64> {
         let p = Reduce::new(outer, n, inner);
         let out = [Out::of::<f64>(p.out_len(), p.per_unit())];
-        get(&run(logsumexp::<f64>, &p.to_words(), &[In::of(x)], &out, p.units()), 0)
+        get(&run(reduce_logsumexp_kernel::<f64>, &p.to_words(), &[In::of(x)], &out, p.units()), 0)
     };
     for shape in SHAPES {
         let x = noise(shape.iter().product(), 11);
@@ -165,9 +172,9 @@ fn logsumexp_at_the_edges() {
 
 #[test]
 fn params_survive_words() {
-    let p = Plan { ..plan(1, 70000, 1) };
+    let p = Plan { ..plan_reduce(1, 70000, 1) };
     let part = p.partial.unwrap();
-    assert_eq!(Partial::from_words(&part.to_words()), part);
+    assert_eq!(PartialReduce::from_words(&part.to_words()), part);
     assert_eq!(Reduce::from_words(&p.last.to_words()), p.last);
     assert_eq!((part.chunks(), p.last.n, p.last.divisor), (18, 18, 70000));
 }
@@ -178,15 +185,15 @@ fn every_instruction_set_gives_the_same_bits() {
     let (x, y) = (noise32(30_000, 1), noise32(30_000, 2));
     let all = || {
         let (mut columns, mut narrow) = ([0f32; 100], [0f32; 3]);
-        pairwise::columns(pairwise::Sum, &x, 300, 100, &mut columns);
-        pairwise::narrow(pairwise::Squares, &x, &mut narrow);
+        pairwise::pairwise_columns(pairwise::Sum, &x, 300, 100, &mut columns);
+        pairwise::pairwise_narrow_rows(pairwise::Squares, &x, &mut narrow);
         let (mut lse, mut lse_columns) = ([0f32; 21], [0f32; 100]);
-        rows_logsumexp(&x, 1000, &mut lse);
-        exp_columns(&x, 100, &[0.5; 100], &mut lse_columns);
-        shifted_logs(&[0.5; 100], &mut lse_columns);
+        reduce_rows_logsumexp(&x, 1000, &mut lse);
+        reduce_exp_columns(&x, 100, &[0.5; 100], &mut lse_columns);
+        reduce_shifted_logs(&[0.5; 100], &mut lse_columns);
         columns.iter_mut().zip(lse_columns).for_each(|(c, l)| *c += l);
         narrow[0] += lse[20];
-        let single = [pairwise::row(pairwise::Sum, &x), pairwise::dot_from(&x, &y, 0.3), lse[0]];
+        let single = [pairwise::pairwise_row(pairwise::Sum, &x), pairwise::pairwise_dot_from(&x, &y, 0.3), lse[0]];
         columns.iter().chain(&narrow).chain(&single).map(|x| x.to_bits()).collect::<Vec<_>>()
     };
     let best = all();
@@ -212,7 +219,7 @@ fn columns_of_blocks_are_rows() {
         for (chunk, (whole, partial)) in
             [pairwise::ROWS, pairwise::ROWS * pairwise::ROWS].into_iter().flat_map(|chunk| kernels.map(|k| (chunk, k)))
         {
-            let p = Partial { outer: 1, n, inner, chunk };
+            let p = PartialReduce { outer: 1, n, inner, chunk };
             let parts = run(partial, &p.to_words(), p.units(), &x, Out::of::<f32>(p.out_len(), p.per_unit()));
             assert!(
                 one(whole, n, &x) == one(sum::<f32>, p.chunks(), &parts),

@@ -36,7 +36,7 @@ impl Simd for Portable {
 /// the side of the exact value. It has more than two bits more than an `f32`, so rounding it to `f32` gives the rounded
 /// exact value.
 #[inline(always)]
-fn fused(x: f32, y: f32, z: f32) -> f32 {
+fn portable_fused(x: f32, y: f32, z: f32) -> f32 {
     let (p, z) = (f64::from(x) * f64::from(y), f64::from(z));
     let sum = p + z;
     // The exact error of the sum; NaN where it is infinite.
@@ -48,10 +48,11 @@ fn fused(x: f32, y: f32, z: f32) -> f32 {
     f64::from_bits(if exact || bits & 1 == 1 { bits } else { bits.wrapping_add(step) }) as f32
 }
 
-/// As [`fused`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or possibly
-/// below the normal range of `f32`, where halfway points are others. In these cases all lanes call [`fused`].
+/// As [`portable_fused`], lane by lane. Rounding twice is wrong only if the `f64` is halfway between two `f32`, or
+/// possibly below the normal range of `f32`, where halfway points are others. In these cases all lanes call
+/// [`portable_fused`].
 #[inline(always)]
-fn fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
+fn portable_fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
     let (mut sums, mut care) = ([0f64; 4], 0u32);
     for i in 0..4 {
         sums[i] = f64::from(x[i]) * f64::from(y[i]) + f64::from(z[i]);
@@ -63,11 +64,17 @@ fn fused_lanes(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
         let small = ((bits >> 32) as u32 & 0x7fff_ffff).wrapping_sub(1) < 0x3810_0000 - 1;
         care |= u32::from(middle | small);
     }
-    let mut r = [0f32; 4];
-    for i in 0..4 {
-        r[i] = if care == 0 { sums[i] as f32 } else { fused(x[i], y[i], z[i]) };
+    if care != 0 {
+        return portable_each_fused(x, y, z);
     }
-    r
+    sums.map(|sum| sum as f32)
+}
+
+/// [`portable_fused`] of each lane: a rare case, kept out of the loops that would grow by it.
+#[cold]
+#[inline(never)]
+fn portable_each_fused(x: [f32; 4], y: [f32; 4], z: [f32; 4]) -> [f32; 4] {
+    std::array::from_fn(|i| portable_fused(x[i], y[i], z[i]))
 }
 
 /// An unsafe operation that the contract of the function around it allows.
@@ -178,7 +185,7 @@ macro_rules! vectors {
     };
 }
 
-vectors!(f32, 4, |x, y, z| fused_lanes(x, y, z));
+vectors!(f32, 4, |x, y, z| portable_fused_lanes(x, y, z));
 vectors!(f64, 2, |x, y, z| [x[0].mul_add(y[0], z[0]), x[1].mul_add(y[1], z[1])]);
 
 #[cfg(test)]
@@ -220,10 +227,10 @@ mod tests {
         };
         for kind in 0..400_000 {
             let all: [(f32, f32, f32); 4] = std::array::from_fn(|_| operands(kind, next(), next()));
-            let lanes = fused_lanes(all.map(|t| t.0), all.map(|t| t.1), all.map(|t| t.2));
+            let lanes = portable_fused_lanes(all.map(|t| t.0), all.map(|t| t.1), all.map(|t| t.2));
             for ((x, y, z), lane) in all.into_iter().zip(lanes) {
                 let want = x.mul_add(y, z);
-                for got in [lane, fused(x, y, z)] {
+                for got in [lane, portable_fused(x, y, z)] {
                     assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{x:e} {y:e} {z:e}");
                 }
             }

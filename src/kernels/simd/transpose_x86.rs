@@ -21,7 +21,7 @@ pub(super) use here;
 /// Transposes an 8 × 8 square of `f32`.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-pub fn transpose_f32(r: [__m256; 8]) -> [__m256; 8] {
+pub fn transpose_x86_f32(r: [__m256; 8]) -> [__m256; 8] {
     let pairs = |a: __m256, b: __m256| (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
     let ((a0, a1), (a2, a3)) = (pairs(r[0], r[1]), pairs(r[2], r[3]));
     let ((a4, a5), (a6, a7)) = (pairs(r[4], r[5]), pairs(r[6], r[7]));
@@ -36,7 +36,7 @@ pub fn transpose_f32(r: [__m256; 8]) -> [__m256; 8] {
 /// Transposes a 4 × 4 square of `f64`.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-pub fn transpose_f64(r: [__m256d; 4]) -> [__m256d; 4] {
+pub fn transpose_x86_f64(r: [__m256d; 4]) -> [__m256d; 4] {
     let (a0, a1) = (_mm256_unpacklo_pd(r[0], r[1]), _mm256_unpackhi_pd(r[0], r[1]));
     let (a2, a3) = (_mm256_unpacklo_pd(r[2], r[3]), _mm256_unpackhi_pd(r[2], r[3]));
     let low = |a: __m256d, b: __m256d| _mm256_permute2f128_pd::<0x20>(a, b);
@@ -47,8 +47,8 @@ pub fn transpose_f64(r: [__m256d; 4]) -> [__m256d; 4] {
 /// The sum over lanes of each of eight vectors: lanes l and l + 4, then l and l + 2, then l and l + 1.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-pub fn hsum8_f32(r: [__m256; 8]) -> [f32; 8] {
-    let t = transpose_f32(r);
+pub fn hsum_x86_8_f32(r: [__m256; 8]) -> [f32; 8] {
+    let t = transpose_x86_f32(r);
     let add = |a: __m256, b: __m256| _mm256_add_ps(a, b);
     bytemuck::cast(add(add(add(t[0], t[4]), add(t[2], t[6])), add(add(t[1], t[5]), add(t[3], t[7]))))
 }
@@ -56,15 +56,15 @@ pub fn hsum8_f32(r: [__m256; 8]) -> [f32; 8] {
 /// The sum over lanes of each of four vectors: lanes l and l + 2, then l and l + 1.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-pub fn hsum4_f64(r: [__m256d; 4]) -> [f64; 4] {
-    let t = transpose_f64(r);
+pub fn hsum_x86_4_f64(r: [__m256d; 4]) -> [f64; 4] {
+    let t = transpose_x86_f64(r);
     bytemuck::cast(_mm256_add_pd(_mm256_add_pd(t[0], t[2]), _mm256_add_pd(t[1], t[3])))
 }
 
 /// The sum of the halves of a vector, lane by lane.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-fn halves_f32(x: __m512) -> __m256 {
+fn hsum_x86_halves_f32(x: __m512) -> __m256 {
     let [low, high]: [__m256; 2] = bytemuck::cast(x);
     _mm256_add_ps(low, high)
 }
@@ -72,16 +72,16 @@ fn halves_f32(x: __m512) -> __m256 {
 /// The sum of the halves of a vector, lane by lane.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-fn halves_f64(x: __m512d) -> __m256d {
+fn hsum_x86_halves_f64(x: __m512d) -> __m256d {
     let [low, high]: [__m256d; 2] = bytemuck::cast(x);
     _mm256_add_pd(low, high)
 }
 
-/// The sum over lanes of each of eight vectors: lanes l and l + 8, then as [`hsum8_f32`]. Each step makes one vector of
-/// two, by a blend and one shuffle. That is half of the shuffles of a transpose.
+/// The sum over lanes of each of eight vectors: lanes l and l + 8, then as [`hsum_x86_8_f32`]. Each step makes one
+/// vector of two, by a blend and one shuffle. That is half of the shuffles of a transpose.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-pub fn hsum16_f32(r: [__m512; 8]) -> [f32; 8] {
+pub fn hsum_x86_16_f32(r: [__m512; 8]) -> [f32; 8] {
     let add = |a: __m512, b: __m512| _mm512_add_ps(a, b);
     // The compiler would turn blends with known masks into shuffles, for which there is only one port.
     let [halves, quarters, eighths] = std::hint::black_box([0xff00, 0xf0f0, 0xcccc]);
@@ -99,10 +99,10 @@ pub fn hsum16_f32(r: [__m512; 8]) -> [f32; 8] {
     bytemuck::cast(_mm512_castps512_ps256(_mm512_permutexvar_ps(order, all)))
 }
 
-/// The sum over lanes of each of four vectors: lanes l and l + 4, then as [`hsum4_f64`].
+/// The sum over lanes of each of four vectors: lanes l and l + 4, then as [`hsum_x86_4_f64`].
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-pub fn hsum8_f64(r: [__m512d; 4]) -> [f64; 4] {
+pub fn hsum_x86_8_f64(r: [__m512d; 4]) -> [f64; 4] {
     let add = |a: __m512d, b: __m512d| _mm512_add_pd(a, b);
     let two = |a: __m512d, b: __m512d| add(_mm512_mask_blend_pd(0xf0, a, b), _mm512_shuffle_f64x2::<0x4e>(a, b));
     let (a, b) = (two(r[0], r[2]), two(r[1], r[3]));
@@ -112,24 +112,24 @@ pub fn hsum8_f64(r: [__m512d; 4]) -> [f64; 4] {
     bytemuck::cast(_mm512_castpd512_pd256(_mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), all)))
 }
 
-/// As [`hsum16_f32`], in more instructions but less latency.
+/// As [`hsum_x86_16_f32`], in more instructions but less latency.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-pub fn hsum16_f32_alone(r: [__m512; 8]) -> [f32; 8] {
-    hsum8_f32(r.map(|r| halves_f32(r)))
+pub fn hsum_x86_16_f32_alone(r: [__m512; 8]) -> [f32; 8] {
+    hsum_x86_8_f32(r.map(|r| hsum_x86_halves_f32(r)))
 }
 
-/// As [`hsum8_f64`], in more instructions but less latency.
+/// As [`hsum_x86_8_f64`], in more instructions but less latency.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-pub fn hsum8_f64_alone(r: [__m512d; 4]) -> [f64; 4] {
-    hsum4_f64(r.map(|r| halves_f64(r)))
+pub fn hsum_x86_8_f64_alone(r: [__m512d; 4]) -> [f64; 4] {
+    hsum_x86_4_f64(r.map(|r| hsum_x86_halves_f64(r)))
 }
 
 /// The transposes of the four 4 × 4 squares of `r`: lane `l` of row `i` is row `4l + i` of 16.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-fn quarters_f32(r: [__m512; 4]) -> [__m512; 4] {
+fn transpose_x86_quarters_f32(r: [__m512; 4]) -> [__m512; 4] {
     let (a, b) = (_mm512_unpacklo_ps(r[0], r[1]), _mm512_unpackhi_ps(r[0], r[1]));
     let (c, d) = (_mm512_unpacklo_ps(r[2], r[3]), _mm512_unpackhi_ps(r[2], r[3]));
     let low = |x: __m512, y: __m512| _mm512_unpacklo_pd(_mm512_castps_pd(x), _mm512_castps_pd(y));
@@ -141,7 +141,7 @@ fn quarters_f32(r: [__m512; 4]) -> [__m512; 4] {
 /// The transposes of the four 2 × 2 squares of `r`: lane `l` of row `i` is row `2l + i` of 8.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 #[inline]
-fn quarters_f64(r: [__m512d; 2]) -> [__m512d; 2] {
+fn transpose_x86_quarters_f64(r: [__m512d; 2]) -> [__m512d; 2] {
     [_mm512_unpacklo_pd(r[0], r[1]), _mm512_unpackhi_pd(r[0], r[1])]
 }
 
@@ -178,7 +178,7 @@ interleave!(
     _mm512_storeu_ps,
     _mm512_castps128_ps512,
     _mm512_insertf32x4,
-    quarters_f32
+    transpose_x86_quarters_f32
 );
 interleave!(
     interleave_f64,
@@ -187,13 +187,13 @@ interleave!(
     _mm512_storeu_pd,
     _mm512_castpd128_pd512,
     _mm512_insertf64x2,
-    quarters_f64
+    transpose_x86_quarters_f64
 );
 
 /// The first elements of an array, as an array of another length.
 #[inline(always)]
 #[allow(clippy::manual_memcpy)]
-pub fn resized<T: Copy, const A: usize, const B: usize>(from: [T; A]) -> [T; B] {
+pub fn transpose_x86_resized<T: Copy, const A: usize, const B: usize>(from: [T; A]) -> [T; B] {
     let mut to = [from[0]; B];
     for i in 0..B {
         to[i] = from[i];

@@ -53,20 +53,20 @@ fn agree_with_the_naive_loops() {
         let g = noise(x.len(), 8);
         let y = naive_softmax(&x, shape);
         let log_y: Vec<f64> = y.iter().map(|y| y.ln()).collect();
-        close(&map(softmax::<f64>, &[&x], shape), &y, 1e-14);
-        close(&map(softmax::<f32>, &[&x32], shape), &y, 1e-6);
-        close(&map(log_softmax::<f64>, &[&x], shape), &log_y, 1e-14);
-        close(&map(log_softmax::<f32>, &[&x32], shape), &log_y, 1e-6);
+        close(&map(softmax_kernel::<f64>, &[&x], shape), &y, 1e-14);
+        close(&map(softmax_kernel::<f32>, &[&x32], shape), &y, 1e-6);
+        close(&map(log_softmax_kernel::<f64>, &[&x], shape), &log_y, 1e-14);
+        close(&map(log_softmax_kernel::<f32>, &[&x32], shape), &log_y, 1e-6);
         let dx = lines(&x, shape, |at| {
             let d: f64 = at.iter().map(|k| y[*k] * g[*k]).sum();
             at.iter().map(|k| y[*k] * (g[*k] - d)).collect()
         });
-        close(&map(softmax_backward::<f64>, &[&y, &g], shape), &dx, 1e-13);
+        close(&map(softmax_backward_kernel::<f64>, &[&y, &g], shape), &dx, 1e-13);
         let dx = lines(&x, shape, |at| {
             let s: f64 = at.iter().map(|k| g[*k]).sum();
             at.iter().map(|k| g[*k] - y[*k] * s).collect()
         });
-        close(&map(log_softmax_backward::<f64>, &[&log_y, &g], shape), &dx, 1e-13);
+        close(&map(log_softmax_backward_kernel::<f64>, &[&log_y, &g], shape), &dx, 1e-13);
     }
 }
 
@@ -77,8 +77,8 @@ fn infinities_and_large_logits() {
         let wide = |x: &[f32]| x.iter().flat_map(|v| vec![*v; inner]).collect::<Vec<_>>();
         let both = |x: &[f32], y: &[f32], log_y: &[f32]| {
             let shape = [1, x.len(), inner];
-            close(&map(softmax::<f32>, &[&wide(x)], shape), &wide(y), 1e-6);
-            close(&map(log_softmax::<f32>, &[&wide(x)], shape), &wide(log_y), 1e-6);
+            close(&map(softmax_kernel::<f32>, &[&wide(x)], shape), &wide(y), 1e-6);
+            close(&map(log_softmax_kernel::<f32>, &[&wide(x)], shape), &wide(log_y), 1e-6);
         };
         both(&[low, low], &[nan, nan], &[nan, nan]);
         both(&[low, 3.0], &[0.0, 1.0], &[low, 0.0]);
@@ -91,13 +91,13 @@ fn infinities_and_large_logits() {
 
 fn entropy<T: Float, I: Index>(x: &[T], labels: &[I], p: &CrossEntropy) -> Outcome {
     let out = || Out::of::<T>(p.rows, p.per_unit());
-    run(cross_entropy::<T, I>, &p.to_words(), &[In::of(x), In::of(labels)], &[out(), out()], p.units())
+    run(cross_entropy_kernel::<T, I>, &p.to_words(), &[In::of(x), In::of(labels)], &[out(), out()], p.units())
 }
 
 fn entropy_backward<T: Float, I: Index>(x: &[T], labels: &[I], lse: &[T], d: &[T], p: &CrossEntropy) -> Outcome {
     let reads = [In::of(x), In::of(labels), In::of(lse), In::of(d)];
     let out = [Out::of::<T>(x.len(), p.per_unit_logits())];
-    run(cross_entropy_backward::<T, I>, &p.to_words(), &reads, &out, p.units())
+    run(cross_entropy_backward_kernel::<T, I>, &p.to_words(), &reads, &out, p.units())
 }
 
 #[test]
@@ -158,14 +158,19 @@ fn the_gradient_comes_with_the_loss() {
             Out::of::<f32>(rows * classes, p.per_unit_logits()),
         ];
         for read in [In::of(&x), In::of(&x).over(2)] {
-            let got = run(cross_entropy_gradient::<f32, i64>, &words, &[read, In::of(&labels)], &outs, p.units());
+            let got =
+                run(cross_entropy_gradient_kernel::<f32, i64>, &words, &[read, In::of(&labels)], &outs, p.units());
             let all = |j| get::<f32>(&got, j);
             assert!(all(0) == get::<f32>(&first, 0) && all(1) == lse && all(2) == get::<f32>(&second, 0), "{classes}");
         }
         // A single row, computed by a loop along it, has the same bits as among others.
         let row = &x[..classes];
-        let max = pairwise::row(pairwise::Max, row);
-        assert_eq!(lse[0], max + crate::kernels::vmath::log(pairwise::row(pairwise::ExpFrom(max), row)), "{classes}");
+        let max = pairwise::pairwise_row(pairwise::Max, row);
+        assert_eq!(
+            lse[0],
+            max + crate::kernels::vmath::log(pairwise::pairwise_row(pairwise::ExpFrom(max), row)),
+            "{classes}"
+        );
     }
 }
 
@@ -203,9 +208,9 @@ fn in_place_is_out_of_place() {
         let over = |k: Kernel, reads: &[In]| -> Vec<f32> {
             get(&run(k, &p.to_words(), reads, &[Out::of::<f32>(n, p.per_unit())], p.units()), 0)
         };
-        assert_eq!(over(softmax::<f32>, &[In::of(&x).over(0)]), map(softmax::<f32>, &[&x], shape));
+        assert_eq!(over(softmax_kernel::<f32>, &[In::of(&x).over(0)]), map(softmax_kernel::<f32>, &[&x], shape));
         let reads = [In::of(&y), In::of(&x).over(0)];
-        assert_eq!(over(softmax_backward::<f32>, &reads), map(softmax_backward::<f32>, &[&y, &x], shape));
+        assert_eq!(over(softmax_backward_kernel::<f32>, &reads), map(softmax_backward_kernel::<f32>, &[&y, &x], shape));
     }
     let p = CrossEntropy { rows: 40, classes: 500, ignore_index: 2, smoothing: 0.1 };
     let (x, d) = (noise32(20_000, 5), noise32(40, 6));
@@ -213,7 +218,7 @@ fn in_place_is_out_of_place() {
     let beside = entropy_backward(&x, &labels, &d, &d, &p);
     let reads = [In::of(&x).over(0), In::of(&labels), In::of(&d), In::of(&d)];
     let out = Out::of::<f32>(20_000, p.per_unit_logits());
-    let over = run(cross_entropy_backward::<f32, i32>, &p.to_words(), &reads, &[out], p.units());
+    let over = run(cross_entropy_backward_kernel::<f32, i32>, &p.to_words(), &reads, &[out], p.units());
     assert!(get::<f32>(&beside, 0) == get::<f32>(&over, 0));
 }
 

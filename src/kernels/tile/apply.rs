@@ -1,12 +1,12 @@
 //! Dispatches an operation and an element type to a loop.
 //!
-//! Invariant: there is an arm for every pair that [`supports`](super::supports) allows. A program with another pair
-//! fails its check, so the default arms are unreachable.
+//! Invariant: there is an arm for every pair that [`tile_op_supports`](super::tile_op_supports) allows. A program with
+//! another pair fails its check, so the default arms are unreachable.
 
-use super::cast::cast;
-use super::code::StepCode;
-use super::loops::*;
-use super::op::TileOp as Op;
+use super::cast::cast_tile;
+use super::element_loops::*;
+use super::tile_op::TileOp as Op;
+use super::word_code::StepWordCode;
 use crate::arena::DType;
 use crate::kernels::float::Float;
 use crate::kernels::vmath;
@@ -16,35 +16,35 @@ use half::{bf16, f16};
 /// Applies `step` to tiles in bytes. The operands have at least as many elements as `dst`. Returns the first bad
 /// element.
 #[inline]
-pub(super) fn apply(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) -> Option<usize> {
+pub(super) fn apply_step(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) -> Option<usize> {
     match (step.op, step.elem) {
         (Op::Copy, _) => {
             let n = dst.len();
             dst.copy_from_slice(&a[..n]);
         }
-        (Op::Fill, elem) => fill(elem, step.imm, dst),
-        (Op::Cast, from) => cast(from, step.out, dst, a),
+        (Op::Fill, elem) => apply_fill(elem, step.imm, dst),
+        (Op::Cast, from) => cast_tile(from, step.out, dst, a),
         (Op::Select, elem) => match elem.size() {
-            1 => choose::<u8>(dst, a, b, c),
-            2 => choose::<u16>(dst, a, b, c),
-            4 => choose::<u32>(dst, a, b, c),
-            _ => choose::<u64>(dst, a, b, c),
+            1 => apply_choose::<u8>(dst, a, b, c),
+            2 => apply_choose::<u16>(dst, a, b, c),
+            4 => apply_choose::<u32>(dst, a, b, c),
+            _ => apply_choose::<u64>(dst, a, b, c),
         },
-        (_, DType::F32) => float::<f32>(step, dst, a, b),
-        (_, DType::F64) => float::<f64>(step, dst, a, b),
-        (_, DType::I8) => return int::<i8>(step, dst, a, b),
-        (_, DType::U8) => return int::<u8>(step, dst, a, b),
-        (_, DType::I32) => return int::<i32>(step, dst, a, b),
-        (_, DType::I64) => return int::<i64>(step, dst, a, b),
-        (_, DType::U32) => return int::<u32>(step, dst, a, b),
-        (_, DType::Bool) => truth(step.op, dst, a, b),
+        (_, DType::F32) => apply_float::<f32>(step, dst, a, b),
+        (_, DType::F64) => apply_float::<f64>(step, dst, a, b),
+        (_, DType::I8) => return apply_int::<i8>(step, dst, a, b),
+        (_, DType::U8) => return apply_int::<u8>(step, dst, a, b),
+        (_, DType::I32) => return apply_int::<i32>(step, dst, a, b),
+        (_, DType::I64) => return apply_int::<i64>(step, dst, a, b),
+        (_, DType::U32) => return apply_int::<u32>(step, dst, a, b),
+        (_, DType::Bool) => apply_truth(step.op, dst, a, b),
         (op, DType::F16 | DType::BF16 | DType::C64) => unreachable!("{op:?} on {:?}", step.elem),
     }
     None
 }
 
 /// Fills a tile with a constant.
-pub(super) fn fill(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
+pub(super) fn apply_fill(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
     match elem {
         DType::F32 => cast_slice_mut(dst).fill(f32::imm(x, y)),
         DType::F64 => cast_slice_mut(dst).fill(f64::imm(x, y)),
@@ -62,36 +62,36 @@ pub(super) fn fill(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
 
 /// The elements of a tile. A missing operand is empty and need not be aligned.
 #[inline]
-fn view<T: Pod>(bytes: &[u8]) -> &[T] {
+fn apply_view<T: Pod>(bytes: &[u8]) -> &[T] {
     if bytes.is_empty() { &[] } else { cast_slice(bytes) }
 }
 
-fn choose<T: Pod>(dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) {
-    select::<T>(cast_slice_mut(dst), a, cast_slice(b), cast_slice(c));
+fn apply_choose<T: Pod>(dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) {
+    select_elements::<T>(cast_slice_mut(dst), a, cast_slice(b), cast_slice(c));
 }
 
-fn compare<T: Number>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
+fn apply_compare<T: Number>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
     match op {
-        Op::Eq => zip(Equal, dst, a, b),
-        Op::Ne => zip(Differ, dst, a, b),
-        Op::Lt => zip(Less, dst, a, b),
-        Op::Le => zip(LessEqual, dst, a, b),
-        Op::Gt => zip(Less, dst, b, a),
-        _ => zip(LessEqual, dst, b, a),
+        Op::Eq => zip_elements(Equal, dst, a, b),
+        Op::Ne => zip_elements(Differ, dst, a, b),
+        Op::Lt => zip_elements(Less, dst, a, b),
+        Op::Le => zip_elements(LessEqual, dst, a, b),
+        Op::Gt => zip_elements(Less, dst, b, a),
+        _ => zip_elements(LessEqual, dst, b, a),
     }
 }
 
-fn float<T: Float + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
+fn apply_float<T: Float + Number>(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
     let (op, [p, q]) = (step.op, step.imm);
-    let (a, b) = (view::<T>(a), view::<T>(b));
+    let (a, b) = (apply_view::<T>(a), apply_view::<T>(b));
     if op.compares() {
-        return compare(op, dst, a, b);
+        return apply_compare(op, dst, a, b);
     }
     let dst = cast_slice_mut::<u8, T>(dst);
     match op {
-        Op::Neg => map(Neg, dst, a),
-        Op::Abs => map(Abs, dst, a),
-        Op::Sign => map(Sign, dst, a),
+        Op::Neg => map_elements(Neg, dst, a),
+        Op::Abs => map_elements(Abs, dst, a),
+        Op::Sign => map_elements(Sign, dst, a),
         Op::Exp => vmath::exp_slice(dst, a),
         Op::Expm1 => vmath::expm1_slice(dst, a),
         Op::Log => vmath::log_slice(dst, a),
@@ -106,11 +106,11 @@ fn float<T: Float + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8])
         Op::Tanh => vmath::tanh_slice(dst, a),
         Op::Sigmoid => vmath::sigmoid_slice(dst, a),
         Op::Erf => vmath::erf_slice(dst, a),
-        Op::Floor => map(Floor, dst, a),
-        Op::Ceil => map(Ceil, dst, a),
-        Op::Round => map(Round, dst, a),
-        Op::Relu => map(Relu, dst, a),
-        Op::LeakyRelu => map(LeakyRelu(T::from_f64(p)), dst, a),
+        Op::Floor => map_elements(Floor, dst, a),
+        Op::Ceil => map_elements(Ceil, dst, a),
+        Op::Round => map_elements(Round, dst, a),
+        Op::Relu => map_elements(Relu, dst, a),
+        Op::LeakyRelu => map_elements(LeakyRelu(T::from_f64(p)), dst, a),
         Op::Elu => vmath::elu_slice(dst, a, T::from_f64(p)),
         Op::Gelu => vmath::gelu_slice(dst, a),
         Op::GeluGrad => vmath::gelu_grad_slice(dst, a),
@@ -119,52 +119,52 @@ fn float<T: Float + Number>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8])
         Op::Silu => vmath::silu_slice(dst, a),
         Op::SiluGrad => vmath::silu_grad_slice(dst, a),
         Op::Softplus => vmath::softplus_slice(dst, a),
-        Op::Add => zip(Add, dst, a, b),
-        Op::Sub => zip(Sub, dst, a, b),
-        Op::Mul => zip(Mul, dst, a, b),
-        Op::Div => zip(Div, dst, a, b),
-        Op::Max => zip(Max, dst, a, b),
-        Op::Min => zip(Min, dst, a, b),
+        Op::Add => zip_elements(Add, dst, a, b),
+        Op::Sub => zip_elements(Sub, dst, a, b),
+        Op::Mul => zip_elements(Mul, dst, a, b),
+        Op::Div => zip_elements(Div, dst, a, b),
+        Op::Max => zip_elements(Max, dst, a, b),
+        Op::Min => zip_elements(Min, dst, a, b),
         Op::Pow => vmath::pow_slice(dst, a, b),
-        Op::Gate => zip(Gate, dst, a, b),
-        Op::TanhGrad => zip(TanhGrad, dst, a, b),
-        Op::SigmoidGrad => zip(SigmoidGrad, dst, a, b),
-        Op::Clamp => map(Clamp(T::from_f64(p), T::from_f64(q)), dst, a),
+        Op::Gate => zip_elements(Gate, dst, a, b),
+        Op::TanhGrad => zip_elements(TanhGrad, dst, a, b),
+        Op::SigmoidGrad => zip_elements(SigmoidGrad, dst, a, b),
+        Op::Clamp => map_elements(Clamp(T::from_f64(p), T::from_f64(q)), dst, a),
         _ => unreachable!("{op:?} on floats"),
     }
 }
 
-fn int<T: Int>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
+fn apply_int<T: Int>(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
     let (op, [p, q]) = (step.op, step.imm);
-    let (a, b) = (view::<T>(a), view::<T>(b));
+    let (a, b) = (apply_view::<T>(a), apply_view::<T>(b));
     if op.compares() {
-        compare(op, dst, a, b);
+        apply_compare(op, dst, a, b);
         return None;
     }
     let dst = cast_slice_mut::<u8, T>(dst);
     match op {
-        Op::Neg => map(Neg, dst, a),
-        Op::Abs => map(Abs, dst, a),
-        Op::Sign => map(Sign, dst, a),
-        Op::Add => zip(Add, dst, a, b),
-        Op::Sub => zip(Sub, dst, a, b),
-        Op::Mul => zip(Mul, dst, a, b),
-        Op::Div => return divide(dst, a, b),
-        Op::Max => zip(Max, dst, a, b),
-        Op::Min => zip(Min, dst, a, b),
-        Op::Clamp => map(Clamp(T::imm(p, 0.0), T::imm(q, 0.0)), dst, a),
+        Op::Neg => map_elements(Neg, dst, a),
+        Op::Abs => map_elements(Abs, dst, a),
+        Op::Sign => map_elements(Sign, dst, a),
+        Op::Add => zip_elements(Add, dst, a, b),
+        Op::Sub => zip_elements(Sub, dst, a, b),
+        Op::Mul => zip_elements(Mul, dst, a, b),
+        Op::Div => return divide_elements(dst, a, b),
+        Op::Max => zip_elements(Max, dst, a, b),
+        Op::Min => zip_elements(Min, dst, a, b),
+        Op::Clamp => map_elements(Clamp(T::imm(p, 0.0), T::imm(q, 0.0)), dst, a),
         _ => unreachable!("{op:?} on integers"),
     }
     None
 }
 
-fn truth(op: Op, dst: &mut [u8], a: &[u8], b: &[u8]) {
+fn apply_truth(op: Op, dst: &mut [u8], a: &[u8], b: &[u8]) {
     match op {
-        Op::Not => map(Not, dst, a),
-        Op::And => zip(And, dst, a, b),
-        Op::Or => zip(Or, dst, a, b),
-        Op::Eq => zip(Same, dst, a, b),
-        Op::Ne => zip(Xor, dst, a, b),
+        Op::Not => map_elements(Not, dst, a),
+        Op::And => zip_elements(And, dst, a, b),
+        Op::Or => zip_elements(Or, dst, a, b),
+        Op::Eq => zip_elements(Same, dst, a, b),
+        Op::Ne => zip_elements(Xor, dst, a, b),
         _ => unreachable!("{op:?} on Bool"),
     }
 }

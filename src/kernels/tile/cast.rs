@@ -24,7 +24,7 @@ trait To<D>: Pod {
 }
 
 simd! {
-    fn convert[S: To<D>, D: Pod](dst: &mut [D], src: &[S]) {
+    fn cast_elements[S: To<D>, D: Pod](dst: &mut [D], src: &[S]) {
         for (d, s) in dst.iter_mut().zip(src) {
             *d = s.to();
         }
@@ -87,28 +87,28 @@ pair!(Truth => f16: x if x.0 != 0 { f16::ONE } else { f16::ZERO });
 pair!(Truth => bf16: x if x.0 != 0 { bf16::ONE } else { bf16::ZERO });
 pair!(Truth => Truth: x Truth((x.0 != 0) as u8));
 
-fn from<S>(to: DType, dst: &mut [u8], src: &[u8])
+fn cast_from<S>(to: DType, dst: &mut [u8], src: &[u8])
 where
     S: To<f32> + To<f64> + To<f16> + To<bf16> + To<i8> + To<u8> + To<i32> + To<i64> + To<u32> + To<Truth>,
 {
     let src = cast_slice::<u8, S>(src);
     match to {
-        DType::F32 => convert::<S, f32>(cast_slice_mut(dst), src),
-        DType::F64 => convert::<S, f64>(cast_slice_mut(dst), src),
-        DType::F16 => convert::<S, f16>(cast_slice_mut(dst), src),
-        DType::BF16 => convert::<S, bf16>(cast_slice_mut(dst), src),
-        DType::I8 => convert::<S, i8>(cast_slice_mut(dst), src),
-        DType::U8 => convert::<S, u8>(dst, src),
-        DType::I32 => convert::<S, i32>(cast_slice_mut(dst), src),
-        DType::I64 => convert::<S, i64>(cast_slice_mut(dst), src),
-        DType::U32 => convert::<S, u32>(cast_slice_mut(dst), src),
-        DType::Bool => convert::<S, Truth>(cast_slice_mut(dst), src),
+        DType::F32 => cast_elements::<S, f32>(cast_slice_mut(dst), src),
+        DType::F64 => cast_elements::<S, f64>(cast_slice_mut(dst), src),
+        DType::F16 => cast_elements::<S, f16>(cast_slice_mut(dst), src),
+        DType::BF16 => cast_elements::<S, bf16>(cast_slice_mut(dst), src),
+        DType::I8 => cast_elements::<S, i8>(cast_slice_mut(dst), src),
+        DType::U8 => cast_elements::<S, u8>(dst, src),
+        DType::I32 => cast_elements::<S, i32>(cast_slice_mut(dst), src),
+        DType::I64 => cast_elements::<S, i64>(cast_slice_mut(dst), src),
+        DType::U32 => cast_elements::<S, u32>(cast_slice_mut(dst), src),
+        DType::Bool => cast_elements::<S, Truth>(cast_slice_mut(dst), src),
         DType::C64 => unreachable!("a cast to c64"),
     }
 }
 
 /// Converts `dst.len()` elements.
-pub(super) fn cast(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
+pub(super) fn cast_tile(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
     let n = dst.len() / to.size();
     let src = &src[..n * elem.size()];
     match (elem, to) {
@@ -117,16 +117,16 @@ pub(super) fn cast(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
         (DType::BF16, DType::F32) => cast_slice::<u8, bf16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
         (DType::F32, DType::F16) => cast_slice_mut::<u8, f16>(dst).convert_from_f32_slice(cast_slice(src)),
         (DType::F32, DType::BF16) => cast_slice_mut::<u8, bf16>(dst).convert_from_f32_slice(cast_slice(src)),
-        (DType::F32, _) => from::<f32>(to, dst, src),
-        (DType::F64, _) => from::<f64>(to, dst, src),
-        (DType::F16, _) => from::<f16>(to, dst, src),
-        (DType::BF16, _) => from::<bf16>(to, dst, src),
-        (DType::I8, _) => from::<i8>(to, dst, src),
-        (DType::U8, _) => from::<u8>(to, dst, src),
-        (DType::I32, _) => from::<i32>(to, dst, src),
-        (DType::I64, _) => from::<i64>(to, dst, src),
-        (DType::U32, _) => from::<u32>(to, dst, src),
-        (DType::Bool, _) => from::<Truth>(to, dst, src),
+        (DType::F32, _) => cast_from::<f32>(to, dst, src),
+        (DType::F64, _) => cast_from::<f64>(to, dst, src),
+        (DType::F16, _) => cast_from::<f16>(to, dst, src),
+        (DType::BF16, _) => cast_from::<bf16>(to, dst, src),
+        (DType::I8, _) => cast_from::<i8>(to, dst, src),
+        (DType::U8, _) => cast_from::<u8>(to, dst, src),
+        (DType::I32, _) => cast_from::<i32>(to, dst, src),
+        (DType::I64, _) => cast_from::<i64>(to, dst, src),
+        (DType::U32, _) => cast_from::<u32>(to, dst, src),
+        (DType::Bool, _) => cast_from::<Truth>(to, dst, src),
         (DType::C64, _) => unreachable!("a cast from c64"),
     }
 }

@@ -2,17 +2,17 @@
 //!
 //! Elements of 1, 2, 4 or 8 bytes move uninterpreted.
 
-use super::code::{AccessCode, Word};
 use super::program::MAX_DIMS;
+use super::word_code::{AccessCode, Word};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 /// First element of the input that holds program elements `at..at + n`, if they are contiguous there.
 #[inline]
-pub(super) fn contiguous(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
+pub(super) fn contiguous_load(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
     match access {
         AccessCode::Suffix(period) if at % period + n <= period => Some(at % period),
         AccessCode::Strided { base, walk } => match walk {
-            [.., dim, 1] if at % *dim as usize + n <= *dim as usize => Some(Odometer::new(base, walk, at).offset),
+            [.., dim, 1] if at % *dim as usize + n <= *dim as usize => Some(LoadOdometer::new(base, walk, at).offset),
             _ => None,
         },
         _ => None,
@@ -20,19 +20,19 @@ pub(super) fn contiguous(access: AccessCode<'_>, at: usize, n: usize) -> Option<
 }
 
 /// Copies program elements from `at` on to all of `dst`.
-pub(super) fn load<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'_>, at: usize) {
+pub(super) fn load_tile<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'_>, at: usize) {
     let (dst, src) = (cast_slice_mut::<u8, T>(dst), cast_slice::<u8, T>(src));
     match access {
         AccessCode::Scalar => dst.fill(src[0]),
-        AccessCode::Suffix(n) => suffix(dst, &src[..n], at % n),
-        AccessCode::Prefix(n) => prefix(dst, src, at, n),
-        AccessCode::Strided { base, walk } => strided(dst, src, Odometer::new(base, walk, at)),
+        AccessCode::Suffix(n) => load_suffix(dst, &src[..n], at % n),
+        AccessCode::Prefix(n) => load_prefix(dst, src, at, n),
+        AccessCode::Strided { base, walk } => load_strided(dst, src, LoadOdometer::new(base, walk, at)),
         AccessCode::Full | AccessCode::Unused => {}
     }
 }
 
 /// Repeats `src` from its element `phase` on.
-fn suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
+fn load_suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
     // One period, rotated by `phase`, then doubled: a short period does not cause many short copies.
     let n = src.len().min(dst.len());
     let head = n.min(src.len() - phase);
@@ -47,7 +47,7 @@ fn suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
 }
 
 /// Repeats each element of `src` `n` times.
-fn prefix<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
+fn load_prefix<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
     let (row, within) = (at / n, at % n);
     let (head, body) = dst.split_at_mut(dst.len().min(n - within));
     head.fill(src[row]);
@@ -57,16 +57,16 @@ fn prefix<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
 }
 
 /// A cursor in a strided view: the index, and the input element at it.
-struct Odometer<'a> {
+struct LoadOdometer<'a> {
     walk: &'a [Word],
     index: [usize; MAX_DIMS],
     offset: usize,
 }
 
-impl<'a> Odometer<'a> {
+impl<'a> LoadOdometer<'a> {
     #[inline]
-    fn new(base: usize, walk: &'a [Word], at: usize) -> Odometer<'a> {
-        let mut o = Odometer { walk, index: [0; MAX_DIMS], offset: base };
+    fn new(base: usize, walk: &'a [Word], at: usize) -> LoadOdometer<'a> {
+        let mut o = LoadOdometer { walk, index: [0; MAX_DIMS], offset: base };
         let mut rest = at;
         for (axis, index) in walk.chunks_exact(2).zip(&mut o.index).rev() {
             let dim = axis[0] as usize;
@@ -93,7 +93,7 @@ impl<'a> Odometer<'a> {
     }
 }
 
-fn strided<T: Pod>(dst: &mut [T], src: &[T], mut o: Odometer<'_>) {
+fn load_strided<T: Pod>(dst: &mut [T], src: &[T], mut o: LoadOdometer<'_>) {
     let rank = o.walk.len() / 2;
     let Some(inner) = rank.checked_sub(1) else {
         dst.fill(src[o.offset]);

@@ -1,9 +1,9 @@
 //! A tile program as the compiler builds it.
 //!
-//! Invariant, checked by [`Program::check`]: operands precede their uses (inputs first, then steps), element types
-//! agree, and [`supports`] allows every step. `plan` compiles a checked program to words.
+//! Invariant, checked by [`TileProgram::check`]: operands precede their uses (inputs first, then steps), element types
+//! agree, and [`tile_op_supports`] allows every step. `tile_plan` compiles a checked program to words.
 
-use super::op::{TileOp, supports};
+use super::tile_op::{TileOp, tile_op_supports};
 use crate::arena::DType;
 
 /// Maximal number of inputs.
@@ -16,7 +16,7 @@ pub const MAX_STEPS: usize = 256;
 pub const MAX_DIMS: usize = 8;
 
 /// Merges adjacent dimensions with contiguous strides and drops those of size 1: `(dim, stride)`, outermost first.
-pub(super) fn merged(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
+pub(super) fn merged_program_dims(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
     let mut out: Vec<(usize, isize)> = Vec::new();
     for (&dim, &stride) in dims.iter().zip(strides).filter(|(d, _)| **d != 1) {
         match out.last_mut() {
@@ -60,7 +60,7 @@ pub struct Input {
 
 /// One operation on tiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct TileStep {
     /// The operation.
     pub op: TileOp,
     /// Type of the operands (of `b` and `c` for [`TileOp::Select`]; of the result for [`TileOp::Fill`]).
@@ -73,36 +73,36 @@ pub struct Step {
     pub imm: [f64; 2],
 }
 
-impl Step {
+impl TileStep {
     /// A step whose result type follows from the operation. Missing operands become 0.
-    pub fn new(op: TileOp, elem: DType, args: &[u16], imm: [f64; 2]) -> Step {
+    pub fn new(op: TileOp, elem: DType, args: &[u16], imm: [f64; 2]) -> TileStep {
         let mut all = [0; 3];
         for (to, from) in all.iter_mut().zip(args) {
             *to = *from;
         }
-        Step { op, elem, out: if op.compares() { DType::Bool } else { elem }, args: all, imm }
+        TileStep { op, elem, out: if op.compares() { DType::Bool } else { elem }, args: all, imm }
     }
 
     /// A conversion.
-    pub fn cast(from: DType, to: DType, arg: u16) -> Step {
-        Step { op: TileOp::Cast, elem: from, out: to, args: [arg, 0, 0], imm: [0.0; 2] }
+    pub fn cast(from: DType, to: DType, arg: u16) -> TileStep {
+        TileStep { op: TileOp::Cast, elem: from, out: to, args: [arg, 0, 0], imm: [0.0; 2] }
     }
 }
 
 /// A pointwise computation over `len` elements.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Program {
+pub struct TileProgram {
     /// Inputs.
     pub inputs: Vec<Input>,
     /// Steps, in order of execution.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TileStep>,
     /// Operand index of each output.
     pub outputs: Vec<u16>,
     /// Number of elements of every output.
     pub len: usize,
 }
 
-impl Program {
+impl TileProgram {
     /// Type of operand `v`, if there is one.
     pub fn elem(&self, v: u16) -> Option<DType> {
         let v = usize::from(v);
@@ -141,7 +141,7 @@ impl Program {
                 if dims.len() != strides.len() || dims.iter().product::<usize>() != self.len {
                     return Err("a strided view that does not fit the program's length");
                 }
-                if merged(dims, strides).len() > MAX_DIMS {
+                if merged_program_dims(dims, strides).len() > MAX_DIMS {
                     return Err("a strided view of too many dimensions");
                 }
                 Ok(())
@@ -149,8 +149,8 @@ impl Program {
         }
     }
 
-    fn check_step(&self, v: usize, step: &Step) -> Result<(), &'static str> {
-        if !supports(step.op, step.elem) {
+    fn check_step(&self, v: usize, step: &TileStep) -> Result<(), &'static str> {
+        if !tile_op_supports(step.op, step.elem) {
             return Err("an operation that its element type does not have");
         }
         let natural = if step.op.compares() { DType::Bool } else { step.elem };

@@ -1,8 +1,8 @@
 //! Each operation against a scalar form, each access against its definition, and the invariants of `tile/mod.rs`:
 //! ranges, tiles, in-place operands and instruction sets change no bit.
 
-use super::code::Code;
-use super::run::{Operands, execute, run as tile_run};
+use super::tile_kernel::{TileKernelOperands, execute_tile_kernel, tile_kernel as tile_run};
+use super::word_code::WordCode;
 use super::*;
 use crate::arena::DType;
 use crate::arena::tensor::{LINE, Line};
@@ -47,19 +47,24 @@ impl Buffer {
 }
 
 /// Runs a program in calls of `grain` units. `inplace` pairs an input with the output that starts as its bytes.
-fn run_in(p: &Program, inputs: &[Buffer], inplace: &[(usize, usize)], grain: usize) -> (Vec<Buffer>, Option<usize>) {
-    let words = p.to_words();
-    let code = Code::new(&words);
+fn run_in(
+    p: &TileProgram,
+    inputs: &[Buffer],
+    inplace: &[(usize, usize)],
+    grain: usize,
+) -> (Vec<Buffer>, Option<usize>) {
+    let words = p.to_word_code();
+    let code = WordCode::new(&words);
     let mut outs: Vec<Buffer> = p.outputs.iter().map(|o| Buffer::zeroed(p.len * p.elem(*o).unwrap().size())).collect();
     for (i, j) in inplace {
         outs[*j] = inputs[*i].clone();
     }
-    let mut scratch = Buffer::zeroed(scratch_len(p));
+    let mut scratch = Buffer::zeroed(tile_plan_scratch_len(p));
     let mut first: Option<usize> = None;
     let mut unit = 0;
-    while unit < units(p.len) {
+    while unit < tile_units(p.len) {
         let (lo, hi) = (unit * UNIT, ((unit + grain) * UNIT).min(p.len));
-        let mut ops = Operands::new();
+        let mut ops = TileKernelOperands::new();
         for (i, b) in inputs.iter().enumerate() {
             match inplace.iter().find(|(k, _)| *k == i) {
                 Some((_, j)) => ops.inplace[i] = Some(*j as u8),
@@ -72,7 +77,7 @@ fn run_in(p: &Program, inputs: &[Buffer], inplace: &[(usize, usize)], grain: usi
         }
         scratch.bytes_mut().fill(0xa5);
         ops.slots = scratch.bytes_mut();
-        execute(code, &mut ops, lo, hi, &mut |e| first = Some(first.map_or(e, |f| f.min(e))));
+        execute_tile_kernel(code, &mut ops, lo, hi, &mut |e| first = Some(first.map_or(e, |f| f.min(e))));
         unit += grain;
     }
     (outs, first)
@@ -99,15 +104,15 @@ fn full(elem: DType) -> Input {
 }
 
 /// y = gelu(x·w + b)·r − s with every kind of broadcast, a comparison, a constant and three outputs.
-fn mixture(len: usize) -> (Program, Vec<Buffer>) {
+fn mixture(len: usize) -> (TileProgram, Vec<Buffer>) {
     let mut rng = Rng(7);
     let mut floats = |n: usize| Buffer::of(&(0..n).map(|_| rng.float() as f32).collect::<Vec<_>>());
     let row = 24;
     let inputs = vec![floats(len), floats(1), floats(row), floats(len.div_ceil(row).max(1)), floats(len)];
     let strided = Access::Strided { dims: vec![len], strides: vec![-1], base: len.saturating_sub(1) };
     let input = |access| Input { elem: DType::F32, access };
-    let step = |op, args: &[u16]| Step::new(op, DType::F32, args, [0.25, 0.0]);
-    let p = Program {
+    let step = |op, args: &[u16]| TileStep::new(op, DType::F32, args, [0.25, 0.0]);
+    let p = TileProgram {
         inputs: vec![
             full(DType::F32),
             input(Access::Scalar),
@@ -123,7 +128,7 @@ fn mixture(len: usize) -> (Program, Vec<Buffer>) {
             step(TileOp::Mul, &[7, 3]),
             step(TileOp::Sub, &[9, 4]),
             step(TileOp::Gt, &[10, 8]),
-            Step::new(TileOp::Select, DType::F32, &[11, 10, 8], [0.0; 2]),
+            TileStep::new(TileOp::Select, DType::F32, &[11, 10, 8], [0.0; 2]),
             step(TileOp::Exp, &[0]),
         ],
         outputs: vec![12, 11, 12],
@@ -168,9 +173,9 @@ fn in_place_is_out_of_place() {
         }
     }
     // One step, and both operands written in place by two outputs.
-    let p = Program {
+    let p = TileProgram {
         inputs: vec![full(DType::F32), full(DType::F32)],
-        steps: vec![Step::new(TileOp::Sub, DType::F32, &[0, 1], [0.0; 2])],
+        steps: vec![TileStep::new(TileOp::Sub, DType::F32, &[0, 1], [0.0; 2])],
         outputs: vec![2, 0],
         len: 2 * TILE + 3,
     };
@@ -188,18 +193,18 @@ fn in_place_is_out_of_place() {
 #[test]
 fn one_step_in_place() {
     let len = 2 * UNIT + 2 * TILE + 3;
-    let step = |op, elem| Program {
+    let step = |op, elem| TileProgram {
         inputs: vec![full(elem), full(elem)],
-        steps: vec![Step::new(op, elem, &[0, 1], [0.0; 2])],
+        steps: vec![TileStep::new(op, elem, &[0, 1], [0.0; 2])],
         outputs: vec![2],
         len,
     };
-    let run = |p: &Program, a: &[i32], b: &[i32], over: Option<usize>| {
+    let run = |p: &TileProgram, a: &[i32], b: &[i32], over: Option<usize>| {
         let of = |x: &[i32], i: usize| if over == Some(i) { In::of(x).over(0) } else { In::of(x) };
         let reads = [of(a, 0), of(b, 1)];
-        let lines = scratch_len(p) / LINE;
+        let lines = tile_plan_scratch_len(p) / LINE;
         let writes = [Out::of::<i32>(len, UNIT), Out(lines, LINE, Split::PerThread(lines))];
-        harness::run(tile_run, &p.to_words(), &reads, &writes, units(len))
+        harness::run(tile_run, &p.to_word_code(), &reads, &writes, tile_units(len))
     };
     let [a, b] = [3, 7].map(|k| (0..len as i32).map(|i| i * k % 97 + 1).collect::<Vec<_>>());
     let mut zero = b.clone();
@@ -236,9 +241,9 @@ fn division_by_zero_names_the_first_element() {
     let mut divisor = vec![3i32; len];
     divisor[2 * UNIT + 9] = 0;
     divisor[UNIT + 700] = 0;
-    let p = Program {
+    let p = TileProgram {
         inputs: vec![full(DType::I32), full(DType::I32)],
-        steps: vec![Step::new(TileOp::Div, DType::I32, &[0, 1], [0.0; 2])],
+        steps: vec![TileStep::new(TileOp::Div, DType::I32, &[0, 1], [0.0; 2])],
         outputs: vec![2],
         len,
     };
@@ -250,25 +255,25 @@ fn division_by_zero_names_the_first_element() {
         assert_eq!(got[0].values::<i32>()[0], -2);
     }
     let mut out = vec![0u8; 4 * len];
-    assert_eq!(eval(&p, &[ins[0].bytes(), ins[1].bytes()], &mut [&mut out]), Err(UNIT + 700));
+    assert_eq!(tile_kernel_eval(&p, &[ins[0].bytes(), ins[1].bytes()], &mut [&mut out]), Err(UNIT + 700));
 }
 
 #[test]
 fn dead_steps_and_shared_slots() {
     // A long chain needs few slots; a dead step needs none.
-    let mut p = Program { inputs: vec![full(DType::F32)], steps: vec![], outputs: vec![], len: 4 * TILE };
+    let mut p = TileProgram { inputs: vec![full(DType::F32)], steps: vec![], outputs: vec![], len: 4 * TILE };
     for s in 0..100u16 {
-        p.steps.push(Step::new(TileOp::Add, DType::F32, &[s, s.saturating_sub(1)], [0.0; 2]));
+        p.steps.push(TileStep::new(TileOp::Add, DType::F32, &[s, s.saturating_sub(1)], [0.0; 2]));
     }
-    p.steps.push(Step::new(TileOp::Exp, DType::F64, &[0], [0.0; 2]));
+    p.steps.push(TileStep::new(TileOp::Exp, DType::F64, &[0], [0.0; 2]));
     assert!(p.check().is_err());
     p.steps.pop();
-    p.steps.push(Step::new(TileOp::Exp, DType::F32, &[0], [0.0; 2]));
+    p.steps.push(TileStep::new(TileOp::Exp, DType::F32, &[0], [0.0; 2]));
     p.outputs = vec![100];
-    assert!(scratch_len(&p) <= 5 * TILE * 4, "{}", scratch_len(&p));
+    assert!(tile_plan_scratch_len(&p) <= 5 * TILE * 4, "{}", tile_plan_scratch_len(&p));
     let mut out = vec![0f32; p.len];
     let x = vec![1e-15f32; p.len];
-    eval(&p, &[cast_slice(&x)], &mut [cast_slice_mut(&mut out)]).unwrap();
+    tile_kernel_eval(&p, &[cast_slice(&x)], &mut [cast_slice_mut(&mut out)]).unwrap();
     let (mut a, mut b) = (1e-15f32, 1e-15f32);
     for _ in 0..100 {
         (a, b) = (a + b, a);

@@ -7,14 +7,14 @@ use super::real::Real;
 
 /// `x` clamped to `lo..=hi`; NaN stays.
 #[inline(always)]
-fn cut<T: Real>(x: T, lo: T, hi: T) -> T {
+fn exp_cut<T: Real>(x: T, lo: T, hi: T) -> T {
     let x = if x < lo { lo } else { x };
     if x > hi { hi } else { x }
 }
 
 /// `(n + ROUND, eʳ − 1)` for x = n·ln 2 + r.
 #[inline(always)]
-fn reduce<T: Real>(x: T) -> (T, T) {
+fn exp_reduce<T: Real>(x: T) -> (T, T) {
     let t = x.mul_add(T::LOG2E, T::ROUND);
     let n = t - T::ROUND;
     let r = (-n).mul_add(T::LN2_HI, x);
@@ -25,7 +25,7 @@ fn reduce<T: Real>(x: T) -> (T, T) {
 /// eˣ.
 #[inline(always)]
 pub fn exp<T: Real>(x: T) -> T {
-    let (t, p) = reduce(cut(x, T::EXP_RANGE.0, T::EXP_RANGE.1));
+    let (t, p) = exp_reduce(exp_cut(x, T::EXP_RANGE.0, T::EXP_RANGE.1));
     // 2ⁿ in two factors, so that the largest and the subnormal results are rounded once.
     let n = t - T::ROUND;
     let half = n.mul_add(T::HALF, T::ROUND);
@@ -36,13 +36,13 @@ pub fn exp<T: Real>(x: T) -> T {
 /// eˣ for x ≤ 0 or NaN, in fewer steps than [`exp`].
 #[inline(always)]
 pub(super) fn exp_below<T: Real>(x: T) -> T {
-    let (t, p) = reduce(if x < T::EXP_RANGE.0 { T::EXP_RANGE.0 } else { x });
+    let (t, p) = exp_reduce(if x < T::EXP_RANGE.0 { T::EXP_RANGE.0 } else { x });
     (T::ONE + p) * T::pow2(t + T::LIFT.0) * T::LIFT.1
 }
 
 /// `(head + rest) · lifted` · 2^−[`Real::LIFT`], with 1.5 times the precision of the type.
 #[derive(Clone, Copy)]
-pub(super) struct Power<T> {
+pub(super) struct ExpPower<T> {
     pub(super) head: T,
     /// At most one or two ulp of `head`.
     pub(super) rest: T,
@@ -53,7 +53,7 @@ pub(super) struct Power<T> {
 /// e^(x − low) for x ≤ 0 and |low| below an ulp of x. The argument is not clamped: x may be below the range of `exp` as
 /// far as `LIFT` allows.
 #[inline(always)]
-pub(super) fn power<T: Real>(x: T, low: T) -> Power<T> {
+pub(super) fn exp_power<T: Real>(x: T, low: T) -> ExpPower<T> {
     let t = x.mul_add(T::LOG2E, T::ROUND);
     let n = t - T::ROUND;
     // Exact: both are multiples of the last bit of ln 2 or of a finer one, and the difference is below ½.
@@ -63,13 +63,13 @@ pub(super) fn power<T: Real>(x: T, low: T) -> Power<T> {
     let one = T::ONE + r;
     let head = one + tail;
     let rest = ((T::ONE - one) + r) + ((one - head) + tail);
-    Power { head, rest: (-less).mul_add(head, rest), lifted: T::pow2(t + T::LIFT.0) }
+    ExpPower { head, rest: (-less).mul_add(head, rest), lifted: T::pow2(t + T::LIFT.0) }
 }
 
 /// eˣ − 1.
 #[inline(always)]
 pub fn expm1<T: Real>(x: T) -> T {
-    let (t, p) = reduce(cut(x, T::EXPM1_LOW, T::EXP_RANGE.1));
+    let (t, p) = exp_reduce(exp_cut(x, T::EXPM1_LOW, T::EXP_RANGE.1));
     // Half of the result, because 2ⁿ overflows slightly before the result does.
     let s = T::pow2(t - T::ONE);
     let y = s.mul_add(p, s - T::HALF) * T::TWO;
@@ -77,22 +77,10 @@ pub fn expm1<T: Real>(x: T) -> T {
     if x.abs() < T::MIN_POSITIVE + T::MIN_POSITIVE { x } else { y }
 }
 
-/// tanh x: a polynomial for |x| < 0.625, else 1 − 2 / (e²ˣ + 1).
-#[inline(always)]
-pub fn tanh<T: Real>(x: T) -> T {
-    let z = x * x;
-    let small = (x * z).mul_add(T::tanh_tail(z), x);
-    let a = x.abs();
-    let cut = if a > T::TANH_HIGH { T::TANH_HIGH } else { a };
-    let large = T::ONE - T::TWO / (exp_middle(cut + cut) + T::ONE);
-    let y = if a < T::TANH_SMALL { small } else { large };
-    y.with_sign(x)
-}
-
 /// eˣ if neither x nor eˣ leaves the normal range.
 #[inline(always)]
-fn exp_middle<T: Real>(x: T) -> T {
-    let (t, p) = reduce(x);
+pub(super) fn exp_middle<T: Real>(x: T) -> T {
+    let (t, p) = exp_reduce(x);
     (T::ONE + p) * T::pow2(t)
 }
 

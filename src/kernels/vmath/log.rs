@@ -6,7 +6,7 @@ use super::real::Real;
 
 /// k·ln 2 + log(1 + f).
 #[inline(always)]
-fn join<T: Real>(f: T, k: T) -> T {
+fn log_join<T: Real>(f: T, k: T) -> T {
     let s = f / (T::TWO + f);
     let z = s * s;
     let half = T::HALF * f * f;
@@ -18,7 +18,7 @@ fn join<T: Real>(f: T, k: T) -> T {
 #[inline(always)]
 pub fn log<T: Real>(x: T) -> T {
     let (m, k, _) = T::split(x);
-    let y = join(m - T::ONE, k);
+    let y = log_join(m - T::ONE, k);
     let y = if x == T::INFINITY { x } else { y };
     let y = if x == T::ZERO { -T::INFINITY } else { y };
     if x >= T::ZERO { y } else { T::NAN }
@@ -33,7 +33,7 @@ pub fn log1p<T: Real>(x: T) -> T {
     let c = (T::ONE - (u - b)) + (x - b);
     let (m, k, down) = T::split(u);
     // For k = 0 this sum is x itself.
-    let y = join((m - T::ONE) + c * down, k);
+    let y = log_join((m - T::ONE) + c * down, k);
     let y = if x == T::ZERO || x == T::INFINITY { x } else { y };
     let y = if x == -T::ONE { -T::INFINITY } else { y };
     if x >= -T::ONE { y } else { T::NAN }

@@ -27,22 +27,26 @@
 mod erf;
 mod exp;
 mod floats;
+mod gelu;
 mod log;
 mod pow;
 mod real;
 mod sigmoid;
 mod slices;
+mod tanh;
 #[cfg(test)]
 mod tests;
 mod trig;
 
-pub use erf::{erf, gelu, gelu_both, gelu_grad};
-pub use exp::{elu, exp, expm1, softplus, tanh};
+pub use erf::erf;
+pub use exp::{elu, exp, expm1, softplus};
+pub use gelu::{gelu, gelu_both, gelu_grad, gelu_tanh, gelu_tanh_both, gelu_tanh_grad};
 pub use log::{log, log1p};
 pub use pow::pow;
 pub use real::Real;
-pub use sigmoid::{gelu_tanh, gelu_tanh_both, gelu_tanh_grad, sigmoid, silu, silu_both, silu_grad};
+pub use sigmoid::{sigmoid, silu, silu_both, silu_grad};
 pub use slices::*;
+pub use tanh::tanh;
 pub use trig::{atan, cos, sin, tan};
 
 /// √x, correctly rounded.

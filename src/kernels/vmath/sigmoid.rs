@@ -1,26 +1,26 @@
-//! The logistic function and activations based on it.
+//! The logistic function and SiLU.
 //!
 //! An activation and its derivative share the exponential. The forms that compute one of them have the bits of the form
 //! that computes both. A small sigmoid has a power of two as a factor, which is multiplied last. So a subnormal result
 //! is rounded once, too.
 
-use super::exp::{exp_below, power};
+use super::exp::{exp_below, exp_power};
 use super::real::Real;
 
-/// The result of [`weighted`].
-struct Weighted<T> {
+/// The result of [`sigmoid_weighted`].
+pub(super) struct WeightedSigmoid<T> {
     /// `by` · σ(x + low).
-    product: T,
+    pub product: T,
     /// σ(x) and 1 − σ(x), each to a few ulp.
-    sigma: T,
-    rest: T,
+    pub sigma: T,
+    pub rest: T,
 }
 
 /// `by` / (1 + e^−(x + low)) for |low| below an ulp of x, and |x| up to about [`Real::LOGISTIC_HIGH`]; and σ(x).
 #[inline(always)]
-fn weighted<T: Real>(by: T, x: T, low: T) -> Weighted<T> {
+pub(super) fn sigmoid_weighted<T: Real>(by: T, x: T, low: T) -> WeightedSigmoid<T> {
     let below = x < T::ZERO;
-    let e = power(-x.abs(), if below { -low } else { low });
+    let e = exp_power(-x.abs(), if below { -low } else { low });
     // 1 + e as an exact sum.
     let two = e.lifted * T::LIFT.1;
     let full = e.head * two;
@@ -34,12 +34,12 @@ fn weighted<T: Real>(by: T, x: T, low: T) -> Weighted<T> {
     let product = by * missing.mul_add(w, q) * first * second;
     let less = full * w;
     let (sigma, rest) = if below { (less, w) } else { (w, less) };
-    Weighted { product, sigma, rest }
+    WeightedSigmoid { product, sigma, rest }
 }
 
 /// `y`, but NaN where x is −∞.
 #[inline(always)]
-pub(super) fn nan_below<T: Real>(x: T, y: T) -> T {
+pub(super) fn sigmoid_nan_below<T: Real>(x: T, y: T) -> T {
     if x == -T::INFINITY { T::NAN } else { y }
 }
 
@@ -62,8 +62,8 @@ pub fn silu_both<T: Real>(x: T) -> (T, T) {
     let high = T::LOGISTIC_HIGH;
     let by = if x < -high { -high } else { x };
     let c = if by > high { high } else { by };
-    let w = weighted(by, c, T::ZERO);
-    (nan_below(x, w.product), (c * w.sigma).mul_add(w.rest, w.sigma))
+    let w = sigmoid_weighted(by, c, T::ZERO);
+    (sigmoid_nan_below(x, w.product), (c * w.sigma).mul_add(w.rest, w.sigma))
 }
 
 /// x · sigmoid(x); NaN at −∞, as the formula gives.
@@ -76,40 +76,4 @@ pub fn silu<T: Real>(x: T) -> T {
 #[inline(always)]
 pub fn silu_grad<T: Real>(x: T) -> T {
     silu_both(x).1
-}
-
-/// ([`gelu_tanh`], [`gelu_tanh_grad`]) of x.
-#[inline(always)]
-pub fn gelu_tanh_both<T: Real>(x: T) -> (T, T) {
-    // Beyond this the derivative is 0 or 1 to all digits.
-    let high = T::GELU_TANH_HIGH;
-    let by = if x < -high { -high } else { x };
-    let c = if by > high { high } else { by };
-    // 2u = x(k + m·x²) as a sum of two: its absolute error becomes a relative error of the result.
-    let (k, m) = (T::GELU_LINEAR, T::GELU_CUBIC);
-    let z = c * c;
-    let z_rest = c.mul_add(c, -z);
-    let p = m.0 * z;
-    let p_rest = m.0.mul_add(z_rest, m.1.mul_add(z, m.0.mul_add(z, -p)));
-    let g = k.0 + p;
-    let b = g - k.0;
-    let g_rest = (((k.0 - (g - b)) + (p - b)) + k.1) + p_rest;
-    let u = c * g;
-    let u_rest = c.mul_add(g_rest, c.mul_add(g, -u));
-    let w = weighted(by, u, u_rest);
-    let steep = (m.0 + m.0 + m.0).mul_add(z, k.0);
-    (nan_below(x, w.product), (c * steep * w.sigma).mul_add(w.rest, w.sigma))
-}
-
-/// ½x(1 + tanh u) = x · sigmoid(2u) with u = √(2/π)(x + 0.044715x³); NaN at −∞, as the formula gives.
-#[inline(always)]
-pub fn gelu_tanh<T: Real>(x: T) -> T {
-    gelu_tanh_both(x).0
-}
-
-/// The derivative of [`gelu_tanh`]: σ + xσ(1 − σ)(k + 3mx²) with σ = sigmoid(x(k + mx²)). It has a root, so its error
-/// is a few ulp of 1, not of the result.
-#[inline(always)]
-pub fn gelu_tanh_grad<T: Real>(x: T) -> T {
-    gelu_tanh_both(x).1
 }

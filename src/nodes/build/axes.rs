@@ -1,29 +1,10 @@
-//! Axes as callers write them, and shape arithmetic on axes.
+//! Axes as callers write them, checks of axes, and shape arithmetic on axes.
 
 use crate::arena::intern::Dims;
+use crate::ensure;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-
-/// A size as an attribute. A size beyond `i64::MAX` becomes `i64::MAX`, which shape inference refuses too.
-pub fn to_i64(x: usize) -> i64 {
-    i64::try_from(x).unwrap_or(i64::MAX)
-}
-
-/// Sizes as an attribute.
-pub fn to_i64s(list: &[usize]) -> Vec<i64> {
-    list.iter().map(|&x| to_i64(x)).collect()
-}
-
-/// A size attribute as `usize`. Shape inference has checked that it is not negative.
-pub fn to_size(x: i64) -> usize {
-    usize::try_from(x).unwrap_or(0)
-}
-
-/// A list of size attributes as `usize`. Shape inference has checked that none is negative.
-pub fn to_sizes(list: &[i64]) -> Vec<usize> {
-    list.iter().map(|&x| to_size(x)).collect()
-}
 
 /// Axes as a caller writes them: one, several, or `..` for all. Negative axes count from the end.
 pub trait Axes {
@@ -31,20 +12,20 @@ pub trait Axes {
     fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64>;
 }
 
-fn resolve_one(a: i64, rank: usize) -> Result<i64, i64> {
+fn resolve_axis(a: i64, rank: usize) -> Result<i64, i64> {
     let plain = if a < 0 { a + rank as i64 } else { a };
     if (0..rank as i64).contains(&plain) { Ok(plain) } else { Err(a) }
 }
 
 /// `axis` of a shape of rank `rank`, counted from the front. One outside the shape stays as the caller wrote it, so
 /// that shape inference names it in its error.
-pub(in crate::nodes) fn from_front(axis: i64, rank: usize) -> i64 {
-    resolve_one(axis, rank).unwrap_or(axis)
+pub(in crate::nodes) fn axis_from_front(axis: i64, rank: usize) -> i64 {
+    resolve_axis(axis, rank).unwrap_or(axis)
 }
 
 impl Axes for i64 {
     fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64> {
-        Ok(vec![resolve_one(*self, rank)?])
+        Ok(vec![resolve_axis(*self, rank)?])
     }
 }
 
@@ -56,7 +37,7 @@ impl<const N: usize> Axes for [i64; N] {
 
 impl Axes for [i64] {
     fn resolve(&self, rank: usize) -> Result<Vec<i64>, i64> {
-        self.iter().map(|&a| resolve_one(a, rank)).collect()
+        self.iter().map(|&a| resolve_axis(a, rank)).collect()
     }
 }
 
@@ -72,8 +53,25 @@ impl Axes for std::ops::RangeFull {
     }
 }
 
+/// `axis` if it is in `0..rank`. The builder has resolved negative axes.
+pub fn check_axis(axis: i64, rank: usize) -> Result<usize, String> {
+    match usize::try_from(axis) {
+        Ok(a) if a < rank => Ok(a),
+        _ => Err(format!("axis {axis} is outside rank {rank}")),
+    }
+}
+
+/// `axes` if they are distinct and in `0..rank`.
+pub fn check_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>, String> {
+    let axes = axes.iter().map(|&a| check_axis(a, rank)).collect::<Result<Vec<_>, _>>()?;
+    for (k, a) in axes.iter().enumerate() {
+        ensure!(!axes[..k].contains(a), "axis {a} is named twice");
+    }
+    Ok(axes)
+}
+
 /// `dims` without the axes `axes`. If `keep`, these axes stay with size 1.
-pub fn reduced_dims(dims: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
+pub fn dims_without_axes(dims: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
     let kept = dims.iter().enumerate().filter_map(|(i, &d)| match axes.contains(&i) {
         true => keep.then_some(1),
         false => Some(d),

@@ -1,6 +1,7 @@
-//! Parts of the builder that need no op by name: axes, implicit broadcasting and regions.
+//! Parts of the builder that need no op by name: axes, sizes, implicit broadcasting and regions.
 
 pub mod axes;
 pub mod broadcast;
 pub mod dilate;
 pub mod regions;
+pub mod sizes;

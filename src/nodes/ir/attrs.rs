@@ -55,7 +55,7 @@ impl Field {
 }
 
 /// True if the attributes are one word, which the node stores itself.
-pub fn is_inline(fields: &[Field]) -> bool {
+pub fn attrs_are_inline(fields: &[Field]) -> bool {
     match fields {
         [f] if !f.optional => {
             matches!(f.kind, Kind::Bool | Kind::DType | Kind::Shape | Kind::Sym | Kind::Region | Kind::Choice(_))

@@ -8,13 +8,12 @@
 //! another builder.
 
 use super::attrs::Attr;
-use super::dtype::{DType, Ty};
+use super::dtype::DType;
 use super::emit::Emit;
 use super::graph::GraphBuf;
 use super::leaf::{Init, InputAttrs, ParamAttrs, StateAttrs};
 use super::opdef::{Op, OpDef};
 use super::results::Results;
-use crate::arena::intern::Dims;
 use crate::arena::{Region, Shape, Sym, Value};
 use crate::error::{Error, Kind, Location, Result};
 use std::cell::{Cell, RefCell};
@@ -35,9 +34,9 @@ pub struct Var<'g> {
     /// The value; [`Value::NONE`] after an error.
     pub v: Value,
     /// The scope of the value's region.
-    scope: u32,
+    pub(super) scope: u32,
     /// The name of an output made of this handle, or [`Sym::NONE`]. Other handles of the value may have other names.
-    name: Sym,
+    pub(super) name: Sym,
 }
 
 /// A finished region, for [`Builder::call`]. Only the builder that made it may call it.
@@ -71,17 +70,17 @@ impl Builder {
 
     /// The handle of value `v` of the open region.
     pub fn var(&self, v: Value) -> Var<'_> {
-        Var { g: self, v, scope: self.with(|e| e.scope()), name: Sym::NONE }
+        Var { g: self, v, scope: self.with(|e| e.region_scope()), name: Sym::NONE }
     }
 
     /// The value of `x` in the open region: `x` itself, or the argument by which the body of a loop captures it. A
     /// value of another builder is an error.
     pub(in crate::nodes) fn local(&self, x: Var<'_>) -> Value {
         if !std::ptr::eq(self, x.g) {
-            self.with(|e| e.fail(foreign("the graph")));
+            self.with(|e| e.fail(foreign_builder_error("the graph")));
             return Value::NONE;
         }
-        self.with(|e| e.import(x.v, x.scope))
+        self.with(|e| e.import_captured(x.v, x.scope))
     }
 
     /// True if all of `xs` are values of this builder.
@@ -94,7 +93,7 @@ impl Builder {
     pub(crate) fn owns(&self, what: &str, xs: &[Var<'_>]) -> bool {
         if !self.has(xs) {
             self.record_location();
-            self.with(|e| e.fail(foreign(what)));
+            self.with(|e| e.fail(foreign_builder_error(what)));
         }
         self.has(xs)
     }
@@ -153,8 +152,8 @@ impl Builder {
             return Results::new(self, Vec::new());
         }
         let (outs, scope) = self.with(|e| {
-            let args: Vec<Value> = args.iter().map(|a| e.import(a.v, a.scope)).collect();
-            (e.emit(op, &args, attrs), e.scope())
+            let args: Vec<Value> = args.iter().map(|a| e.import_captured(a.v, a.scope)).collect();
+            (e.emit(op, &args, attrs), e.region_scope())
         });
         Results::new(self, outs.iter().map(|v| Var { g: self, v, scope, name: Sym::NONE }).collect())
     }
@@ -171,13 +170,13 @@ impl Builder {
             let mut few = [Value::NONE; 4];
             let many: Vec<Value>;
             let ids: &[Value] = if args.len() <= few.len() {
-                few.iter_mut().zip(args).for_each(|(id, a)| *id = e.import(a.v, a.scope));
+                few.iter_mut().zip(args).for_each(|(id, a)| *id = e.import_captured(a.v, a.scope));
                 &few[..args.len()]
             } else {
-                many = args.iter().map(|a| e.import(a.v, a.scope)).collect();
+                many = args.iter().map(|a| e.import_captured(a.v, a.scope)).collect();
                 &many
             };
-            (e.emit(op, ids, attrs).at(0), e.scope())
+            (e.emit(op, ids, attrs).at(0), e.region_scope())
         });
         Var { g: self, v, scope, name: Sym::NONE }
     }
@@ -206,9 +205,9 @@ impl Builder {
     fn leaf(&self, op: Op, name: &str, attrs: &[Attr<'_>]) -> Var<'_> {
         // Leaves are nodes of the entry, whichever region is open.
         let v = self.with(|e| {
-            let scope = e.in_entry(|e| e.scope());
-            let v = e.in_entry(|e| e.leaf(op, name, &attrs[1..]));
-            e.import(v, scope)
+            let scope = e.in_entry_region(|e| e.region_scope());
+            let v = e.in_entry_region(|e| e.leaf(op, name, &attrs[1..]));
+            e.import_captured(v, scope)
         });
         Var { name: self.sym(name), ..self.var(v) }
     }
@@ -306,72 +305,11 @@ impl Builder {
             });
             self.with(|e| e.output(&name, v));
         }
-        GraphBuf::make(|bump| self.with(|e| e.end(bump)))
+        GraphBuf::make(|bump| self.with(|e| e.finish_shared(bump)))
     }
 }
 
 /// The error for a value of another builder, used by op or function `what`.
-pub(in crate::nodes) fn foreign(what: &str) -> Error {
+pub(in crate::nodes) fn foreign_builder_error(what: &str) -> Error {
     Error::new(Kind::Verify, format!("{what}: a value of another builder is used; a graph has one builder"))
-}
-
-impl<'g> Var<'g> {
-    /// Type.
-    pub fn ty(self) -> Ty {
-        self.g.with(|e| e.ty_in(self.v, self.scope).unwrap_or_else(|| e.ty(Value::NONE)))
-    }
-
-    /// Dimensions.
-    pub fn dims(self) -> Dims {
-        self.g.with(|e| match e.ty_in(self.v, self.scope) {
-            Some(ty) => e.shapes.dims(ty.shape),
-            None => Dims::default(),
-        })
-    }
-
-    /// Element type.
-    pub fn dtype(self) -> DType {
-        self.ty().dtype
-    }
-
-    /// Rank.
-    pub fn rank(self) -> usize {
-        self.dims().len()
-    }
-
-    /// Number of elements.
-    pub fn numel(self) -> usize {
-        self.dims().numel()
-    }
-
-    /// False for the value that an error leaves.
-    pub fn is_some(self) -> bool {
-        self.v != Value::NONE
-    }
-
-    /// The same value with a name for [`Builder::finish`]. Handles of one value may have different names. The text form
-    /// shows the first name of a value.
-    #[must_use = "the name belongs to the handle that is returned"]
-    pub fn named(self, name: &str) -> Var<'g> {
-        if name.is_empty() {
-            return self;
-        }
-        let name = self.g.with(|e| {
-            let name = e.strings.intern(name);
-            e.set_name_in(self.v, self.scope, name);
-            name
-        });
-        Var { name, ..self }
-    }
-
-    /// True if both are handles of one value.
-    pub(crate) fn is(self, other: Var<'_>) -> bool {
-        std::ptr::eq(self.g, other.g) && (self.v, self.scope) == (other.v, other.scope)
-    }
-}
-
-impl std::fmt::Debug for Var<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}{}", self.v, self.dtype(), self.dims())
-    }
 }

@@ -4,7 +4,7 @@
 //! which the verifier checks as V1–V12: an operand's id is smaller than the ids of its node's results; the nodes of a
 //! region are contiguous; a region stands before its users, and the entry is last; a body sees only its own arguments.
 
-use super::attrs::{Attrs, is_inline};
+use super::attrs::{Attrs, attrs_are_inline};
 use super::dtype::{DType, Ty};
 use super::leaf::NameAttrs;
 use super::opdef::{Op, OpDef};
@@ -185,7 +185,7 @@ impl<'a> Graph<'a> {
         let word = &self.attr[n.at()];
         let words = if fields.is_empty() {
             &[]
-        } else if is_inline(fields) {
+        } else if attrs_are_inline(fields) {
             std::slice::from_ref(word)
         } else {
             let at = *word as usize;
@@ -298,11 +298,11 @@ impl PartialEq for Graph<'_> {
             && names(self, self.region_names) == names(o, o.region_names)
             && names(self, self.output_names) == names(o, o.output_names)
             && (0..self.values()).all(|v| self.dims(Value::new(v)) == o.dims(Value::new(v)))
-            && (0..self.nodes()).all(|n| same_attrs(self, o, Node::new(n)))
+            && (0..self.nodes()).all(|n| graphs_share_attrs(self, o, Node::new(n)))
     }
 }
 
-fn same_attrs(a: &Graph<'_>, b: &Graph<'_>, n: Node) -> bool {
+fn graphs_share_attrs(a: &Graph<'_>, b: &Graph<'_>, n: Node) -> bool {
     use super::attrs::Owned;
     a.attrs(n).iter().zip(b.attrs(n).iter()).all(|((_, x), (_, y))| match (x, y) {
         (Owned::Shape(x), Owned::Shape(y)) => a.shape_dims(x) == b.shape_dims(y),
@@ -356,7 +356,7 @@ impl std::fmt::Debug for GraphBuf {
 }
 
 const _: fn() = || {
-    fn send_sync<T: Send + Sync>() {}
-    send_sync::<Graph<'static>>();
-    send_sync::<GraphBuf>();
+    fn graph_is_send_sync<T: Send + Sync>() {}
+    graph_is_send_sync::<Graph<'static>>();
+    graph_is_send_sync::<GraphBuf>();
 };

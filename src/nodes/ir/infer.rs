@@ -79,7 +79,7 @@ impl Infer<'_> {
 
     /// Requires that operand `i`, called `what`, has dimensions `dims`.
     pub fn expect_dims(&self, i: usize, what: &str, dims: &[usize]) -> Result<(), String> {
-        ensure!(*self.dims(i) == *dims, "{what} has shape {}, not {}", self.dims(i), show(dims));
+        ensure!(*self.dims(i) == *dims, "{what} has shape {}, not {}", self.dims(i), Infer::show_dims(dims));
         Ok(())
     }
 
@@ -120,32 +120,9 @@ impl Infer<'_> {
     pub fn signature(&self, r: Region) -> Result<Signature, String> {
         self.regions.get(r.at()).cloned().ok_or_else(|| format!("region {r} does not stand before its use"))
     }
-}
 
-/// `axis` if it is in `0..rank`. The builder has resolved negative axes.
-pub fn check_axis(axis: i64, rank: usize) -> Result<usize, String> {
-    match usize::try_from(axis) {
-        Ok(a) if a < rank => Ok(a),
-        _ => Err(format!("axis {axis} is outside rank {rank}")),
+    /// Dimensions as text: `[2,3]`.
+    pub fn show_dims(dims: &[usize]) -> String {
+        Dims::new(dims).map_or_else(|| format!("{dims:?}"), |d| d.to_string())
     }
-}
-
-/// `axes` if they are distinct and in `0..rank`.
-pub fn check_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>, String> {
-    let axes = axes.iter().map(|&a| check_axis(a, rank)).collect::<Result<Vec<_>, _>>()?;
-    for (k, a) in axes.iter().enumerate() {
-        ensure!(!axes[..k].contains(a), "axis {a} is named twice");
-    }
-    Ok(axes)
-}
-
-/// The list `sizes` of attribute `name`. An error if a number is negative.
-pub fn check_sizes(name: &str, sizes: &[i64]) -> Result<Vec<usize>, String> {
-    let size = |&x: &i64| usize::try_from(x).map_err(|_| format!("{name} holds {x}; it must not be negative"));
-    sizes.iter().map(size).collect()
-}
-
-/// Dimensions as text: `[2,3]`.
-pub fn show(dims: &[usize]) -> String {
-    Dims::new(dims).map_or_else(|| format!("{dims:?}"), |d| d.to_string())
 }

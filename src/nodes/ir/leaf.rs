@@ -2,9 +2,9 @@
 //! that [`Emit`](super::emit::Emit), the verifier and the text form need no op table.
 
 use crate::arena::{Shape, Sym};
+use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::op::Op;
-use crate::nodes::ir::typed::{attrs, choice};
 
 impl Op {
     /// A value that the caller writes before a step.
@@ -143,14 +143,14 @@ attrs! {
 
 impl ParamAttrs {
     /// The start values.
-    pub fn start(&self) -> Init {
+    pub fn leaf_init(&self) -> Init {
         Init::from_attrs(self.init, self.scale)
     }
 }
 
 impl StateAttrs {
     /// The start values.
-    pub fn start(&self) -> Init {
+    pub fn leaf_init(&self) -> Init {
         Init::from_attrs(self.init, self.scale)
     }
 }

@@ -3,19 +3,25 @@
 //! [`graph`] has the frozen columns, [`emit`] the growing ones, [`builder`] what users and rules write with.
 //! [`opdef`] defines an op definition. [`text`] prints and parses. [`verify`] checks twelve invariants.
 
+pub mod arity;
+pub mod attr_types;
 pub mod attrs;
 pub mod builder;
 pub mod call;
+pub mod cost_cx;
 pub mod emit;
+pub mod flags;
 pub mod graph;
 pub mod infer;
 pub mod leaf;
-pub mod leaf_ops;
+pub mod leaf_defs;
+pub mod lower_cx;
 pub mod op;
 pub mod opdef;
 pub mod results;
+pub mod site;
 pub mod text;
-pub mod typed;
+pub mod var;
 pub mod verify;
 
 pub use crate::arena::dtype;

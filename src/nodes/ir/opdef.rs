@@ -1,35 +1,14 @@
 //! Op definitions. One constant ([`OpDef`]) defines an op; all other code knows an op by its definition alone.
 
+pub use super::arity::Arity;
 use super::attrs::{Attrs, Field};
-use super::builder::{Builder, Var};
+use super::builder::Var;
+pub use super::flags::Flags;
 use super::infer::Infer;
-pub use super::op::{Arity, Flags, Op};
+pub use super::op::Op;
+use super::site::Site;
 use crate::kernels::tile::TileOp;
-use crate::nodes::ir::call::LowerFn;
-
-/// A node as derivative rules and decompositions see it: op and attributes of the source node, operands in the new
-/// graph.
-pub struct Site<'x, 'g> {
-    /// The builder of the new graph.
-    pub g: &'g Builder,
-    /// The op.
-    pub op: Op,
-    /// Its attributes. Ids of shapes and strings are those of the builder.
-    pub attrs: Attrs<'x>,
-    /// Its operands in the new graph.
-    pub args: &'x [Var<'g>],
-    /// Its results in the new graph. Empty for a decomposition, which makes them.
-    pub outs: &'x [Var<'g>],
-}
-
-impl<'g> Site<'_, 'g> {
-    /// Adds the same op with other operands. Returns all its results.
-    pub fn rebuild_with(&self, args: &[Var<'g>]) -> Vec<Var<'g>> {
-        let owned: Vec<_> = self.attrs.iter().map(|(_, a)| a).collect();
-        let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
-        self.g.emit(self.op, args, &attrs).into()
-    }
-}
+use crate::nodes::ir::lower_cx::LowerFn;
 
 /// ∂out₀/∂argᵢ of a pointwise op, of the result's shape; `None` if it is zero.
 pub type Partial = for<'g> fn(&Site<'_, 'g>, usize) -> Option<Var<'g>>;
@@ -83,7 +62,7 @@ pub enum Lower {
 }
 
 /// Number of floating-point operations of a node. The bytes that it moves follow from the types.
-pub type Cost = fn(&crate::nodes::ir::call::CostCx<'_>) -> u64;
+pub type Cost = fn(&crate::nodes::ir::cost_cx::CostCx<'_>) -> u64;
 
 /// The range of numbers that an operand of a conformance case is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -170,7 +149,7 @@ impl std::fmt::Debug for OpDef {
 }
 
 /// `a == b`, in a const context.
-const fn same(a: &str, b: &str) -> bool {
+const fn equal_op_names(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() != b.len() {
         return false;
@@ -187,7 +166,7 @@ const fn same(a: &str, b: &str) -> bool {
 
 /// Checks the op definitions at compile time: a definition that breaks an invariant does not build.
 #[allow(clippy::panic)] // A const panic is a compile error.
-pub const fn check_definitions(ops: &[&OpDef]) {
+pub const fn check_op_definitions(ops: &[&OpDef]) {
     assert!(ops.len() < u16::MAX as usize);
     let mut i = 0;
     while i < ops.len() {
@@ -207,7 +186,7 @@ pub const fn check_definitions(ops: &[&OpDef]) {
         );
         let mut j = 0;
         while j < i {
-            assert!(!same(ops[j].name, r.name), "two ops have one name");
+            assert!(!equal_op_names(ops[j].name, r.name), "two ops have one name");
             j += 1;
         }
         i += 1;

@@ -22,26 +22,4 @@ pub mod sort;
 pub mod table;
 pub mod window;
 
-use crate::nodes::ir::attrs::Attrs;
-use crate::nodes::ir::call::CostCx;
-pub use common::lowering::lower_node;
-
-/// One operation for each element of the result.
-pub(crate) fn each(cx: &CostCx<'_>) -> u64 {
-    cx.out()
-}
-
-/// No arithmetic.
-pub(crate) fn free(_: &CostCx<'_>) -> u64 {
-    0
-}
-
-/// One operation for each element of the operands.
-pub(crate) fn each_arg(cx: &CostCx<'_>) -> u64 {
-    cx.args()
-}
-
-/// The immediates of a tile step that has none.
-pub(crate) fn plain(_: &Attrs<'_>) -> [f64; 2] {
-    [0.0; 2]
-}
+pub use common::lowering::run_op_lowering;

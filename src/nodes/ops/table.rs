@@ -4,8 +4,8 @@ use super::*;
 use crate::arena::intern::{Shapes, Strings};
 use crate::nodes::ir::builder::Builder;
 use crate::nodes::ir::emit::Emit;
-use crate::nodes::ir::leaf_ops;
-use crate::nodes::ir::opdef::{Op, OpDef, check_definitions};
+use crate::nodes::ir::leaf_defs;
+use crate::nodes::ir::opdef::{Op, OpDef, check_op_definitions};
 
 macro_rules! ops {
     (leaves { $($leaf:ident)* } $($id:ident = $family:ident $(:: $file:ident)*;)*) => {
@@ -18,9 +18,9 @@ macro_rules! ops {
             $(pub const $id: Op = Op(Index::$id as u16);)*
         }
 
-        const DEFINITIONS: &[&OpDef] = &[$(&leaf_ops::$leaf,)* $(&$family $(:: $file)* ::$id),*];
+        const DEFINITIONS: &[&OpDef] = &[$(&leaf_defs::$leaf,)* $(&$family $(:: $file)* ::$id),*];
         const _: () = {
-            check_definitions(DEFINITIONS);
+            check_op_definitions(DEFINITIONS);
             $(assert!(Op::$leaf.0 == Index::$leaf as u16);)*
         };
 
@@ -146,48 +146,48 @@ ops! {
     MSE_LOSS = loss;
     BCE_WITH_LOGITS = loss;
 
-    CONV2D = conv;
-    CONV2D_INPUT_GRAD = conv;
-    CONV2D_WEIGHT_GRAD = conv;
-    CONV1D = conv::nd;
-    CONV3D = conv::nd;
-    CONV_TRANSPOSE1D = conv::nd;
-    CONV_TRANSPOSE2D = conv::nd;
-    CONV_TRANSPOSE3D = conv::nd;
+    CONV2D = conv::conv2d;
+    CONV2D_INPUT_GRAD = conv::conv2d;
+    CONV2D_WEIGHT_GRAD = conv::conv2d;
+    CONV1D = conv::conv_nd;
+    CONV3D = conv::conv_nd;
+    CONV_TRANSPOSE1D = conv::conv_transpose;
+    CONV_TRANSPOSE2D = conv::conv_transpose;
+    CONV_TRANSPOSE3D = conv::conv_transpose;
 
-    MAX_POOL2D = pool;
-    MAX_POOL2D_BACKWARD = pool;
-    MAX_POOL2D_GATHER = pool;
-    AVG_POOL2D = pool;
-    AVG_POOL2D_BACKWARD = pool;
-    MAX_POOL1D = pool::nd;
-    MAX_POOL3D = pool::nd;
-    MIN_POOL1D = pool::nd;
-    MIN_POOL2D = pool::nd;
-    MIN_POOL3D = pool::nd;
-    SUM_POOL1D = pool::nd;
-    SUM_POOL2D = pool::nd;
-    SUM_POOL2D_BACKWARD = pool::nd;
-    SUM_POOL3D = pool::nd;
-    AVG_POOL1D = pool::nd;
-    AVG_POOL3D = pool::nd;
-    ADAPTIVE_MAX_POOL1D = pool::adaptive;
-    ADAPTIVE_MAX_POOL2D = pool::adaptive;
-    ADAPTIVE_MAX_POOL3D = pool::adaptive;
-    ADAPTIVE_AVG_POOL1D = pool::adaptive;
-    ADAPTIVE_AVG_POOL2D = pool::adaptive;
-    ADAPTIVE_AVG_POOL3D = pool::adaptive;
+    MAX_POOL2D = pool::pool2d;
+    MAX_POOL2D_BACKWARD = pool::pool2d;
+    MAX_POOL2D_GATHER = pool::pool2d;
+    AVG_POOL2D = pool::pool2d;
+    AVG_POOL2D_BACKWARD = pool::pool2d;
+    MAX_POOL1D = pool::pool_nd;
+    MAX_POOL3D = pool::pool_nd;
+    MIN_POOL1D = pool::pool_nd;
+    MIN_POOL2D = pool::pool_nd;
+    MIN_POOL3D = pool::pool_nd;
+    SUM_POOL1D = pool::pool_nd;
+    SUM_POOL2D = pool::pool_nd;
+    SUM_POOL2D_BACKWARD = pool::pool_nd;
+    SUM_POOL3D = pool::pool_nd;
+    AVG_POOL1D = pool::pool_nd;
+    AVG_POOL3D = pool::pool_nd;
+    ADAPTIVE_MAX_POOL1D = pool::adaptive_pool;
+    ADAPTIVE_MAX_POOL2D = pool::adaptive_pool;
+    ADAPTIVE_MAX_POOL3D = pool::adaptive_pool;
+    ADAPTIVE_AVG_POOL1D = pool::adaptive_pool;
+    ADAPTIVE_AVG_POOL2D = pool::adaptive_pool;
+    ADAPTIVE_AVG_POOL3D = pool::adaptive_pool;
 
     IM2COL = window::unfold;
     COL2IM = window::unfold;
-    INTERPOLATE = window::resize;
+    INTERPOLATE = window::interpolate;
 
-    LAYER_NORM = norm;
-    LAYER_NORM_BACKWARD = norm;
-    RMS_NORM = norm::statistics;
-    RMS_NORM_BACKWARD = norm::statistics;
-    GROUP_NORM = norm::statistics;
-    BATCH_NORM = norm::statistics;
+    LAYER_NORM = norm::layer_norm;
+    LAYER_NORM_BACKWARD = norm::layer_norm;
+    RMS_NORM = norm::rms_norm;
+    RMS_NORM_BACKWARD = norm::rms_norm;
+    GROUP_NORM = norm::channel_norms;
+    BATCH_NORM = norm::channel_norms;
 
     ATTENTION = attention;
     ATTENTION_BACKWARD = attention;
@@ -196,7 +196,7 @@ ops! {
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;
-    ROOT_SUM_SQUARES = reduce::length;
+    ROOT_SUM_SQUARES = reduce::euclidean_length;
 
     SCAN = control::scan;
 
@@ -210,10 +210,10 @@ ops! {
     MATMUL_SGD = optim::fused_update;
     MATMUL_SGD_MOMENTUM = optim::fused_update;
     MATMUL_ADAM = optim::fused_update;
-    ACT_WITH_GRAD = pointwise::act_grad;
+    ACT_WITH_GRAD = pointwise::act_with_grad;
     CONV2D_BIAS_ACT = conv::bias_act;
-    RESIDUAL_LAYER_NORM = norm::residual;
-    RESIDUAL_RMS_NORM = norm::residual;
+    RESIDUAL_LAYER_NORM = norm::residual_norm;
+    RESIDUAL_RMS_NORM = norm::residual_norm;
     SWIGLU = blocks::swiglu;
     LORA_MATMUL = matmul::lora;
 
@@ -221,9 +221,9 @@ ops! {
     SHARED_LINEAR_PAIR = blocks;
     SWIGLU_BLOCK = blocks;
     DEPTHWISE_CONV1D_CAUSAL = blocks;
-    ATTENTION_BLOCK = blocks::layers;
-    TRANSFORMER_LAYER = blocks::layers;
-    LLAMA_DECODER_BLOCK = blocks::layers;
+    ATTENTION_BLOCK = blocks::transformer_blocks;
+    TRANSFORMER_LAYER = blocks::transformer_blocks;
+    LLAMA_DECODER_BLOCK = blocks::transformer_blocks;
 }
 
 // `ir` knows no op but the leaves. The built-in ops are handed to the writer here.

@@ -5,22 +5,22 @@ use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::nodes::ir::opdef::{Deriv, Lower};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, OpDef};
-use crate::passes::rebuild::Signature;
+use crate::passes::signature::Signature;
 
 /// True if a derivative can pass through the op. An op of [`Deriv::Error`] passes too: it becomes an error later, not a
 /// silent zero.
-pub fn passes(def: &OpDef) -> bool {
+pub fn is_active_through(def: &OpDef) -> bool {
     !matches!(def.deriv, Deriv::Zero)
 }
 
 /// The values of region `r` that depend differentiably on `roots`, values of `r`.
-pub fn depends(g: Graph<'_>, r: Region, roots: &[Value]) -> Window<Value, bool> {
+pub fn active_from(g: Graph<'_>, r: Region, roots: &[Value]) -> Window<Value, bool> {
     let mut d = Window::filled(g.region_values(r), false);
     for &root in roots {
         d[root] = true;
     }
     for n in g.region_nodes(r) {
-        if passes(g.def_of(n)) && g.args_of(n).iter().any(|&a| d[a]) {
+        if is_active_through(g.def_of(n)) && g.args_of(n).iter().any(|&a| d[a]) {
             for v in g.outs_of(n) {
                 d[v] = g.dtype[v.at()].is_differentiable();
             }
@@ -30,13 +30,13 @@ pub fn depends(g: Graph<'_>, r: Region, roots: &[Value]) -> Window<Value, bool> 
 }
 
 /// The values of region `r` on which `results`, values of `r`, depend differentiably.
-pub fn reaches(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Value, bool> {
+pub fn active_towards(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Value, bool> {
     let mut d = Window::filled(g.region_values(r), false);
     for &result in results {
         d[result] = true;
     }
     for n in g.region_nodes(r).rev() {
-        if passes(g.def_of(n)) && g.outs_of(n).any(|v| d[v]) {
+        if is_active_through(g.def_of(n)) && g.outs_of(n).any(|v| d[v]) {
             for &a in g.args_of(n) {
                 if g.dtype[a.at()].is_differentiable() {
                     d[a] = true;
@@ -48,11 +48,11 @@ pub fn reaches(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Value, bool
 }
 
 /// The nodes on the paths from `wrt` to `results`, and all nodes of the bodies of loops among them.
-pub fn active(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
+pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
     let signature = Signature::new(g);
     let leaves: Vec<Value> = wrt.iter().filter_map(|n| signature.leaf(n).ok()).collect();
     let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
-    let (from, to) = (depends(g, g.entry(), &leaves), reaches(g, g.entry(), &outs));
+    let (from, to) = (active_from(g, g.entry(), &leaves), active_towards(g, g.entry(), &outs));
     let mut active = Side::filled(g.nodes(), false);
     let mut run = Side::<Region, bool>::filled(g.regions(), false);
     for r in (0..g.regions()).rev().map(Region::new) {

@@ -1,15 +1,16 @@
 //! The reverse walk over a region: it applies the derivative fact of each op definition, the last node first.
 //!
-//! A loop in the region is differentiated by a reverse walk over its body: see [`super::loops`]. Invariant: the graph
-//! is prepared by [`super::prepare::for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
+//! A loop in the region is differentiated by a reverse walk over its body: see [`super::scan_site`]. Invariant: the
+//! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
-use super::activity::depends;
-use super::join::join;
-use super::loops::{AdContext, LoopOperands, ScanSite, ValueMap};
+use super::activity::active_from;
+use super::join::join_cotangents;
+use super::scan_site::{AdContext, LoopOperands, ScanSite, ScanSiteValues};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Var;
-use crate::nodes::ir::opdef::{Deriv, Site};
+use crate::nodes::ir::opdef::Deriv;
+use crate::nodes::ir::site::Site;
 
 /// A reverse walk over one region: the entry, or the body of a loop.
 pub struct Backward<'r, 'x, 'g> {
@@ -22,13 +23,13 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     /// A walk that computes the cotangents of `roots`, values of the region, and of the values on the way.
     pub fn new(context: AdContext<'r, 'x, 'g>, roots: &[Value]) -> Self {
         let cotangents = Window::filled(context.src.region_values(context.region), None);
-        Backward { context, needs: depends(context.src, context.region, roots), cotangents }
+        Backward { context, needs: active_from(context.src, context.region, roots), cotangents }
     }
 
     /// Adds `ct` to the cotangent of `v`.
     pub fn add(&mut self, v: Value, ct: Var<'g>) {
         let sum = match self.cotangents[v] {
-            Some(old) => join(old, ct).unwrap_or_else(|| old + ct),
+            Some(old) => join_cotangents(old, ct).unwrap_or_else(|| old + ct),
             None => ct,
         };
         self.cotangents[v] = Some(sum);
@@ -72,7 +73,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
             Deriv::ViaDecompose => {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
-            Deriv::Loop => loop_vjp(self.context, n, &cts, &want)?,
+            Deriv::Loop => backward_loop(self.context, n, &cts, &want)?,
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));
             }
@@ -90,7 +91,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
 }
 
 /// The cotangents of the operands of the loop `n`, given those of its results. `want` says which operands need one.
-fn loop_vjp<'g>(
+fn backward_loop<'g>(
     context: AdContext<'_, '_, 'g>,
     n: Node,
     cts: &[Option<Var<'g>>],
@@ -125,7 +126,7 @@ fn loop_vjp<'g>(
         let known: Vec<(Value, Var<'g>)> = names.zip(rest.iter().copied()).collect();
         let local = l.recompute(&known);
         l.check(&local)?;
-        let inner = AdContext { region: l.scan.body, map: ValueMap::Part(&local), ..context };
+        let inner = AdContext { region: l.scan.body, map: ScanSiteValues::Part(&local), ..context };
         let roots: Vec<Value> = active.iter().map(|&i| l.args[i]).collect();
         let mut back = Backward::new(inner, &roots);
         sums.iter().zip(sum_args).filter(|(i, _)| **i < k).for_each(|(&i, &ct)| back.add(l.yields[i], ct));

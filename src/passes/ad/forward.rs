@@ -1,14 +1,15 @@
 //! The forward walk over a region: it applies the derivative fact of each op definition, in order.
 //!
-//! A loop in the region is differentiated by a forward walk over its body: see [`super::loops`]. Invariant: the graph
-//! is prepared by [`super::prepare::for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
+//! A loop in the region is differentiated by a forward walk over its body: see [`super::scan_site`]. Invariant: the
+//! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
-use super::activity::reaches;
-use super::loops::{AdContext, LoopOperands, ScanSite, ValueMap};
+use super::activity::active_towards;
+use super::scan_site::{AdContext, LoopOperands, ScanSite, ScanSiteValues};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Var;
-use crate::nodes::ir::opdef::{Deriv, Site};
+use crate::nodes::ir::opdef::Deriv;
+use crate::nodes::ir::site::Site;
 
 /// One forward walk over one region: the entry, or the body of a loop.
 pub struct Forward<'r, 'x, 'g> {
@@ -21,7 +22,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
     /// A walk that computes the tangents of `results`, values of the region, and of the values on the way.
     pub fn new(context: AdContext<'r, 'x, 'g>, results: &[Value]) -> Self {
         let tangents = Window::filled(context.src.region_values(context.region), None);
-        Forward { context, tangents, wanted: reaches(context.src, context.region, results) }
+        Forward { context, tangents, wanted: active_towards(context.src, context.region, results) }
     }
 
     /// Sets the tangent of `v`.
@@ -82,7 +83,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
             Deriv::ViaDecompose => {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
-            Deriv::Loop => loop_jvp(self.context, n, &ts)?,
+            Deriv::Loop => forward_loop(self.context, n, &ts)?,
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));
             }
@@ -107,7 +108,7 @@ struct ForwardArg<'g> {
 }
 
 /// The tangents of the results of the loop `n`, given those of its operands.
-fn loop_jvp<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g>>]) -> Result<Vec<Option<Var<'g>>>> {
+fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g>>]) -> Result<Vec<Option<Var<'g>>>> {
     let l = ScanSite::new(context, n);
     let (k, xs) = (l.scan.carries, l.scan.xs());
     let has: Vec<bool> = ts.iter().map(Option::is_some).collect();
@@ -125,10 +126,10 @@ fn loop_jvp<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g>>])
         // In the order of the operands.
         let groups = [
             (true, moving.iter().map(|&i| l.args[i]).collect()),
-            (false, values_of(&o.consts)),
-            (true, values_of(&dot_consts)),
-            (false, values_of(&o.stacked)),
-            (true, values_of(&dot_xs)),
+            (false, forward_values(&o.consts)),
+            (true, forward_values(&dot_consts)),
+            (false, forward_values(&o.stacked)),
+            (true, forward_values(&dot_xs)),
         ];
         let named = forward_args(groups, args);
         let pick = |is_tangent: bool| {
@@ -136,7 +137,7 @@ fn loop_jvp<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g>>])
         };
         let local = l.recompute(&pick(false));
         l.check(&local)?;
-        let inner = AdContext { region: l.scan.body, map: ValueMap::Part(&local), ..context };
+        let inner = AdContext { region: l.scan.body, map: ScanSiteValues::Part(&local), ..context };
         let mut forward = Forward::new(inner, l.yields);
         pick(true).into_iter().for_each(|(v, t)| forward.set(v, t));
         forward.walk()?;
@@ -153,7 +154,7 @@ fn loop_jvp<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g>>])
         }
         // A body yields at least one value.
         if yields.is_empty() {
-            yields.extend(local_any(&local, l.yields));
+            yields.extend(forward_yield(&local, l.yields));
         }
         Ok(yields)
     })?;
@@ -165,7 +166,7 @@ fn loop_jvp<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g>>])
 }
 
 /// The body's values of `pairs`.
-fn values_of(pairs: &[(Value, Var<'_>)]) -> Vec<Value> {
+fn forward_values(pairs: &[(Value, Var<'_>)]) -> Vec<Value> {
     pairs.iter().map(|p| p.0).collect()
 }
 
@@ -177,6 +178,6 @@ fn forward_args<'g>(groups: [(bool, Vec<Value>); 5], args: &[Var<'g>]) -> Vec<Fo
 }
 
 /// The value in place of the first yield.
-fn local_any<'g>(local: &Window<Value, Var<'g>>, yields: &[Value]) -> Option<Var<'g>> {
+fn forward_yield<'g>(local: &Window<Value, Var<'g>>, yields: &[Value]) -> Option<Var<'g>> {
     yields.first().map(|&y| local[y])
 }

@@ -1,14 +1,16 @@
 //! Reverse mode: gradients and vector-Jacobian products of outputs of a graph.
 
 use super::backward::Backward;
-use super::loops::{AdContext, ValueMap};
-use super::prepare::for_autodiff;
+use super::prepare::prepare_for_autodiff;
+use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::ir::leaf::ParamAttrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
-use crate::passes::rebuild::{Copier, Signature, finish, loss_named, output_named, underivable, written};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
+use crate::passes::signature::{Signature, signature_loss, signature_output, underivable_signature};
 
 /// The treatment of a leaf that gets no gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -43,12 +45,12 @@ impl GradOptions {
     /// A pattern of `frozen` that matches no param; a leaf of `wrt` that is frozen; no leaf at all.
     pub fn leaves(&self, g: Graph<'_>) -> Result<Vec<String>> {
         let params = || g.leaves().filter(|l| l.kind == LeafKind::Param).map(|l| l.name);
-        if let Some(p) = self.frozen.iter().find(|p| !params().any(|name| names::matches(p, name))) {
+        if let Some(p) = self.frozen.iter().find(|p| !params().any(|name| names::matches_name(p, name))) {
             let known: Vec<&str> = params().collect();
-            let text = format!("freeze: {p:?} matches no param{}", names::instead(p, known.iter().copied()));
+            let text = format!("freeze: {p:?} matches no param{}", names::names_instead(p, known.iter().copied()));
             return Err(Error::new(Kind::Name, text));
         }
-        let matched = |name: &str| self.frozen.iter().find(|p| names::matches(p, name));
+        let matched = |name: &str| self.frozen.iter().find(|p| names::matches_name(p, name));
         if !self.wrt.is_empty() {
             return match self.wrt.iter().find_map(|name| Some((name, matched(name)?))) {
                 Some((name, p)) => Err(Error::new(
@@ -68,11 +70,6 @@ impl GradOptions {
     }
 }
 
-/// A name that no leaf and no output of `g` has: `name`, or `name.2`, `name.3` ….
-pub fn unused_name(g: Graph<'_>, name: &str) -> String {
-    Signature::new(g).unused(name)
-}
-
 /// Adds to `g` the gradient of the scalar output `loss`: an output `grad.<leaf>`, of the leaf's type, for each leaf of
 /// `options`. Other outputs and updates stay as they are.
 ///
@@ -83,22 +80,22 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
     let g = g.into();
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
-    loss_named(g, loss)?;
-    let prepared = for_autodiff(g, &names, &[loss])?;
+    signature_loss(g, loss)?;
+    let prepared = prepare_for_autodiff(g, &names, &[loss])?;
     let g = prepared.view();
-    written("grad", |bump| {
+    rebuilt_by_pass("grad", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
-        let seed = c.map[output_named(g, loss)?].full_like(1.0);
-        let grads = Reverse::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
+        let seed = c.map[signature_output(g, loss)?].full_like(1.0);
+        let grads = ReverseGrad::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let mut signature = Signature::new(g);
         for (name, dv) in names.iter().zip(grads) {
             b.output(&signature.unused(&format!("grad.{name}")), dv);
         }
         drop(c);
-        finish(b, bump)
+        finish_rebuild(b, bump)
     })
 }
 
@@ -106,9 +103,9 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
 /// them, and an output `grad.<leaf>` for each of `wrt`. Errors as for [`grad`].
 pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let g = g.into();
-    let prepared = for_autodiff(g, wrt, outputs)?;
+    let prepared = prepare_for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
-    written("vjp", |bump| {
+    rebuilt_by_pass("vjp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
@@ -117,39 +114,39 @@ pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing:
         for &o in outputs {
             let v = signature.output(o)?;
             if !g.dtype[v.at()].is_differentiable() {
-                return Err(underivable(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
+                return Err(underivable_signature(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
             }
             seeds.push((o, b.input(&signature.unused(&format!("cotangent.{o}")), g.dims(v), g.dtype[v.at()])));
         }
-        let grads = Reverse::new(g, &b, &c, wrt)?.run(&seeds, missing)?;
+        let grads = ReverseGrad::new(g, &b, &c, wrt)?.run(&seeds, missing)?;
         for (name, dv) in wrt.iter().zip(grads) {
             b.output(&signature.unused(&format!("grad.{name}")), dv);
         }
         drop(c);
-        finish(b, bump)
+        finish_rebuild(b, bump)
     })
 }
 
 /// A reverse walk over the entry, from outputs to leaves.
-pub struct Reverse<'r, 'x, 'g> {
+pub struct ReverseGrad<'r, 'x, 'g> {
     back: Backward<'r, 'x, 'g>,
     wrt: Vec<Value>,
     names: &'r [&'r str],
 }
 
-impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
+impl<'r, 'x, 'g> ReverseGrad<'r, 'x, 'g> {
     /// A walk over `src`, which `copy` wrote to `g`, for the leaves `wrt`.
     pub fn new(src: Graph<'x>, g: &'g Builder, copy: &'r Copier<'x, 'g>, wrt: &'r [&'r str]) -> Result<Self> {
         let signature = Signature::new(src);
         let leaves = wrt.iter().map(|n| signature.leaf(n)).collect::<Result<Vec<_>>>()?;
         for (&v, n) in leaves.iter().zip(wrt) {
             if !src.dtype[v.at()].is_differentiable() {
-                return Err(underivable(src, v, format!("{n:?} is {}: no derivative", src.ty_text(v))));
+                return Err(underivable_signature(src, v, format!("{n:?} is {}: no derivative", src.ty_text(v))));
             }
         }
         let context =
-            AdContext { src, region: src.entry(), g, map: ValueMap::Whole(&copy.map), regions: &copy.regions };
-        Ok(Reverse { back: Backward::new(context, &leaves), wrt: leaves, names: wrt })
+            AdContext { src, region: src.entry(), g, map: ScanSiteValues::Whole(&copy.map), regions: &copy.regions };
+        Ok(ReverseGrad { back: Backward::new(context, &leaves), wrt: leaves, names: wrt })
     }
 
     /// Walks from outputs, whose cotangents `seeds` gives by name. Returns the cotangents of the leaves, in order.
@@ -172,7 +169,7 @@ impl<'r, 'x, 'g> Reverse<'r, 'x, 'g> {
                         "{name:?} gets no gradient: {} does not depend on it differentiably; freeze it or ask for zeros",
                         from.join(", ")
                     );
-                    return Err(underivable(context.src, v, text));
+                    return Err(underivable_signature(context.src, v, text));
                 }
             });
         }

@@ -3,7 +3,7 @@
 //! The cotangent of a slice is padded with zeros to the shape of the sliced value. If two such cotangents are adjacent
 //! and do not overlap (queries, keys and values of one product), an addition would write and read tensors of zeros.
 
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, PadAttrs};
 use crate::nodes::{Op, Var};
@@ -19,7 +19,7 @@ struct Padded<'g> {
     high: Vec<usize>,
 }
 
-fn padded<'g>(x: Var<'g>) -> Option<Padded<'g>> {
+fn padded_for_join<'g>(x: Var<'g>) -> Option<Padded<'g>> {
     let (inner, a) = x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::PAD, args, attrs } => Some((args[0], PadAttrs::of(&attrs))),
         _ => None,
@@ -29,7 +29,7 @@ fn padded<'g>(x: Var<'g>) -> Option<Padded<'g>> {
 }
 
 /// The operands of `x` if it is a concatenation along `axis`; else `x` alone.
-fn parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
+fn joined_parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
     let joined = x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::CONCAT, args, attrs } if usize::try_from(ConcatAttrs::of(&attrs).axis) == Ok(axis) => {
             Some(args.to_vec())
@@ -40,8 +40,8 @@ fn parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
 }
 
 /// `a + b` as one padded concatenation, if both are padded with zeros and adjacent along one axis; else `None`.
-pub fn join<'g>(a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
-    let (p, q) = (padded(a)?, padded(b)?);
+pub fn join_cotangents<'g>(a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
+    let (p, q) = (padded_for_join(a)?, padded_for_join(b)?);
     let mut apart = (0..p.low.len()).filter(|&k| p.low[k] != q.low[k] || p.high[k] != q.high[k]);
     let (axis, None) = (apart.next()?, apart.next()) else { return None };
     let n = *a.dims().get(axis)?;
@@ -49,7 +49,7 @@ pub fn join<'g>(a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
     if n - first.high[axis] != second.low[axis] {
         return None;
     }
-    let all = [parts(first.inner, axis), parts(second.inner, axis)].concat();
+    let all = [joined_parts(first.inner, axis), joined_parts(second.inner, axis)].concat();
     if all.len() > MAX_PARTS {
         return None;
     }
@@ -72,7 +72,7 @@ mod tests {
         let graph = g.finish([loss.named("loss")]).unwrap();
         let made = grad(graph.view(), "loss", &GradOptions::wrt(&["x"])).unwrap();
         // Values without a reader go.
-        let (made, _) = crate::passes::pipeline::run(made.view(), &["clean"], true).unwrap();
+        let (made, _) = crate::passes::pipeline::run_pipeline(made.view(), &["clean"], true).unwrap();
         let v = made.view();
         let count = |op| v.op.iter().filter(|&&o| o == op).count();
         (count(Op::PAD), count(Op::CONCAT), count(Op::ADD))

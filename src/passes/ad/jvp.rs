@@ -2,12 +2,14 @@
 //! at outputs only.
 
 use super::forward::Forward;
-use super::loops::{AdContext, ValueMap};
-use super::prepare::for_autodiff;
+use super::prepare::prepare_for_autodiff;
+use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::ids::Id;
 use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
-use crate::passes::rebuild::{Copier, Signature, finish, underivable, written};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
+use crate::passes::signature::{Signature, underivable_signature};
 
 /// Adds to `g` the Jacobian-vector product: an input `tangent.<leaf>` for each of `wrt`, of the leaf's type, and an
 /// output `tangent.<output>` for each of `outputs`, of the output's type.
@@ -16,21 +18,22 @@ use crate::passes::rebuild::{Copier, Signature, finish, underivable, written};
 /// An unknown name; a leaf whose dtype carries no derivative; an op without a derivative on the way.
 pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     let g = g.into();
-    let prepared = for_autodiff(g, wrt, outputs)?;
+    let prepared = prepare_for_autodiff(g, wrt, outputs)?;
     let g = prepared.view();
-    written("jvp", |bump| {
+    rebuilt_by_pass("jvp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
         let mut signature = Signature::new(g);
         let results = outputs.iter().map(|o| signature.output(o)).collect::<Result<Vec<_>>>()?;
-        let context = AdContext { src: g, region: g.entry(), g: &b, map: ValueMap::Whole(&c.map), regions: &c.regions };
+        let context =
+            AdContext { src: g, region: g.entry(), g: &b, map: ScanSiteValues::Whole(&c.map), regions: &c.regions };
         let mut forward = Forward::new(context, &results);
         for &name in wrt {
             let v = signature.leaf(name)?;
             if !g.dtype[v.at()].is_differentiable() {
-                return Err(underivable(g, v, format!("{name:?} is {}: no derivative", g.ty_text(v))));
+                return Err(underivable_signature(g, v, format!("{name:?} is {}: no derivative", g.ty_text(v))));
             }
             let t = b.input(&signature.unused(&format!("tangent.{name}")), g.dims(v), g.dtype[v.at()]);
             forward.set(v, t);
@@ -42,6 +45,6 @@ pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Resul
             b.output(&signature.unused(&format!("tangent.{o}")), t);
         }
         drop(c);
-        finish(b, bump)
+        finish_rebuild(b, bump)
     })
 }

@@ -3,16 +3,18 @@
 //! Invariant: each function keeps the meaning of the graph, the names of leaves, and the number, order and types of
 //! outputs.
 
-use super::activity::active;
+use super::activity::active_nodes;
 use crate::arena::{Node, Side, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
-use crate::passes::ad::residuals::save;
-use crate::passes::inline::{fits, inline_region, inlined, is_inlined};
-use crate::passes::rebuild::{Copier, Visit, finish, rebuild_buf};
+use crate::passes::ad::residuals::save_residuals;
+use crate::passes::copier::Copier;
+use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
+use crate::passes::inline::{fits_inlined, inline_region, inlined, is_inlined};
+use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuild_buf};
 
 /// The most rounds of expansion of a chain of decompositions.
 const ROUNDS: usize = 16;
@@ -20,7 +22,7 @@ const ROUNDS: usize = 16;
 const MAX_UNROLLED: usize = 1 << 20;
 
 /// Writes the iterations of the loop `v` one after another. The results of the loop.
-fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
+fn prepare_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>) -> Vec<Var<'g>> {
     let s = Scan::of(&v.src.attrs(v.node));
     let nodes = s.length.saturating_mul(v.src.region_nodes(s.body).len());
     if nodes > MAX_UNROLLED {
@@ -63,7 +65,10 @@ fn unroll<'g>(v: &Visit<'_, 'g>) -> Vec<Var<'g>> {
 
 /// Replaces the nodes that `pick` picks by their decompositions or bodies, round by round, until none is left. A round
 /// removes one level of decompositions or loops; calls are inlined at any depth in one round.
-fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
+pub(in crate::passes) fn prepare_while(
+    g: Graph<'_>,
+    mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>,
+) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let rounds = ROUNDS + g.regions();
     for round in 0..rounds {
@@ -75,13 +80,13 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool
             // One more rebuild drops the inlined regions, which have no user left.
             return rebuild_buf(buf.view(), &mut |_| None);
         }
-        fits(buf.view(), |n| picked[n])?;
+        fits_inlined(buf.view(), |n| picked[n])?;
         buf = rebuild_buf(buf.view(), &mut |v| {
             let region = || CallAttrs::of(&v.src.attrs(v.node)).body;
             match (picked[v.node], v.def.decompose) {
                 (true, Some(expand)) => Some(expand(&v.site(&[]))),
                 (true, None) if is_inlined(v.def) => Some(inline_region(v, region(), v.args)),
-                (true, None) if matches!(v.def.lower, Lower::Loop) => Some(unroll(v)),
+                (true, None) if matches!(v.def.lower, Lower::Loop) => Some(prepare_by_unrolling(v)),
                 _ => None,
             }
         })?;
@@ -89,17 +94,17 @@ fn expand_while(g: Graph<'_>, mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool
     Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
 }
 
-/// As [`expand_while`], after all calls are inlined at once. Round by round, nested regions would be written again in
+/// As [`prepare_while`], after all calls are inlined at once. Round by round, nested regions would be written again in
 /// each round.
-fn expand_all(g: Graph<'_>, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
+fn prepare_all(g: Graph<'_>, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     match g.op.contains(&Op::CALL) {
-        true => expand_while(inlined(g)?.view(), pick),
-        false => expand_while(g, pick),
+        true => prepare_while(inlined(g)?.view(), pick),
+        false => prepare_while(g, pick),
     }
 }
 
 /// The nodes of which a statistic (a result after the first) is read.
-fn stats_used(g: Graph<'_>) -> Side<Node, bool> {
+fn prepare_stats_used(g: Graph<'_>) -> Side<Node, bool> {
     let mut used = Side::filled(g.nodes(), false);
     let read = g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1));
     for &v in read {
@@ -113,10 +118,10 @@ fn stats_used(g: Graph<'_>) -> Side<Node, bool> {
 
 /// The form that differentiation needs. On the paths from `wrt` to `results`, ops with [`Deriv::ViaDecompose`] and ops
 /// whose statistics are read are decomposed, regions are inlined, and loops stack their residuals.
-pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
-    let written = has_blocks(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
-    let ready = expand_while(written.as_ref().map_or(g, GraphBuf::view), |g| {
-        let (active, stats) = (active(g, wrt, results), stats_used(g));
+pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
+    let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
+    let ready = prepare_while(written.as_ref().map_or(g, GraphBuf::view), |g| {
+        let (active, stats) = (active_nodes(g, wrt, results), prepare_stats_used(g));
         let mut pick = Side::filled(g.nodes(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);
@@ -125,11 +130,11 @@ pub fn for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<Grap
         }
         pick
     })?;
-    save(ready.view(), wrt, results)
+    save_residuals(ready.view(), wrt, results)
 }
 
 /// The nodes of all regions whose op definition `pick` picks.
-fn pick_all(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
+pub(in crate::passes) fn pick_to_prepare(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
     let mut picked = Side::filled(g.nodes(), false);
     for n in (0..g.nodes()).map(Node::new) {
         picked[n] = pick(g.def_of(n));
@@ -137,69 +142,33 @@ fn pick_all(g: Graph<'_>, pick: impl Fn(&OpDef) -> bool) -> Side<Node, bool> {
     picked
 }
 
-/// Which ops replace blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FusionPolicy {
-    /// Fused ops, for programs that run without further transforms.
-    Direct,
-    /// Primitive ops, for derivatives and for patterns that fuse across blocks.
-    Fusable,
-}
-
-impl FusionPolicy {
-    /// The policy for derivatives.
-    pub fn for_autodiff() -> FusionPolicy {
-        FusionPolicy::Fusable
-    }
-}
-
-/// Replaces block ops by fused or by primitive ops, as `policy` says. With [`FusionPolicy::Fusable`], a graph that has
-/// blocks is unfused as a whole: see [`unfuse`].
-pub fn expand_blocks<'a>(g: impl Into<Graph<'a>>, policy: FusionPolicy) -> Result<GraphBuf> {
-    let g = g.into();
-    match (has_blocks(g), policy) {
-        (false, _) => rebuild_buf(g, &mut |_| None),
-        (true, FusionPolicy::Direct) => expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK))),
-        (true, FusionPolicy::Fusable) => unfuse(g),
-    }
-}
-
-/// True if `g` has a block op.
-pub(in crate::passes) fn has_blocks(g: Graph<'_>) -> bool {
-    (0..g.nodes()).map(Node::new).any(|n| g.def_of(n).flags.has(Flags::BLOCK))
-}
-
-/// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
-pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
-    let g = g.into();
-    expand_while(g, |g| pick_all(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED)))
-}
-
 /// The form that lowering needs: every op has a kernel.
-pub fn for_lowering(g: Graph<'_>) -> Result<GraphBuf> {
-    expand_all(g, |g| pick_all(g, has_no_kernel))
+pub fn prepare_for_lowering(g: Graph<'_>) -> Result<GraphBuf> {
+    prepare_all(g, |g| pick_to_prepare(g, needs_preparing))
 }
 
 /// True if the op must be decomposed or inlined before lowering.
-pub(in crate::passes) fn has_no_kernel(def: &OpDef) -> bool {
+pub(in crate::passes) fn needs_preparing(def: &OpDef) -> bool {
     matches!(def.lower, Lower::Expand | Lower::Control)
 }
 
 /// Replaces every op that has a decomposition, inlines all regions and unrolls all loops: a slow reference form, for
 /// tests.
-pub fn decompose_all<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+pub fn prepare_decomposed<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
-    expand_all(g, |g| pick_all(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop)))
+    prepare_all(g, |g| {
+        pick_to_prepare(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop))
+    })
 }
 
 /// Inlines calls and fused regions and unrolls loops: a graph of one region.
-pub fn inline_and_unroll<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
-    expand_all(g, |g| pick_all(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop)))
+    prepare_all(g, |g| pick_to_prepare(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop)))
 }
 
 /// `g` with only the outputs that `keep` picks, and without the nodes that only the others need.
-pub fn keep_outputs<'a>(g: impl Into<Graph<'a>>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
+pub fn prepare_outputs<'a>(g: impl Into<Graph<'a>>, keep: impl Fn(&str) -> bool) -> Result<GraphBuf> {
     let g = g.into();
     GraphBuf::make(|bump| {
         let b = Builder::rewriting(Emit::like(&g));
@@ -210,7 +179,7 @@ pub fn keep_outputs<'a>(g: impl Into<Graph<'a>>, keep: impl Fn(&str) -> bool) ->
         }
         c.updates();
         drop(c);
-        finish(b, bump)
+        finish_rebuild(b, bump)
     })
 }
 

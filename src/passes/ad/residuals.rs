@@ -5,29 +5,30 @@
 //! Invariant: every carry is stacked, so that all other values can be recomputed. [`mod@crate::passes::scan_dce`] later
 //! drops the stacked results that nothing reads.
 
-use super::activity::active;
+use super::activity::active_nodes;
 use super::backward::Backward;
-use super::loops::{AdContext, ValueMap};
+use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
-use crate::passes::rebuild::{Copier, finish, rebuild_buf, written};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 
 /// `g` with the residuals of its loops stacked, for the loops on the paths from `wrt` to `results`. Inner loops come
 /// first: the derivative of an outer loop reads what they stack.
-pub fn save(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
+pub fn save_residuals(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
-    let deepest = depths(g).as_slice().iter().copied().max().unwrap_or(0);
+    let deepest = residual_depths(g).as_slice().iter().copied().max().unwrap_or(0);
     for depth in 1..=deepest {
-        buf = save_at(buf.view(), &active(buf.view(), wrt, results), depth)?;
+        buf = save_residuals_at(buf.view(), &active_nodes(buf.view(), wrt, results), depth)?;
     }
     Ok(buf)
 }
 
 /// The depth of each region: for the body of a loop, 1 more than its deepest inner loop; else 0.
-fn depths(g: Graph<'_>) -> Side<Region, usize> {
+fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
     let mut inside = Side::<Region, usize>::filled(g.regions(), 0);
     let mut depth = Side::<Region, usize>::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
@@ -40,9 +41,9 @@ fn depths(g: Graph<'_>) -> Side<Region, usize> {
     depth
 }
 
-/// [`save`] for the loops of one depth.
-fn save_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<GraphBuf> {
-    let depths = depths(g);
+/// [`save_residuals`] for the loops of one depth.
+fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<GraphBuf> {
+    let depths = residual_depths(g);
     let mut more = Side::<Region, Vec<Value>>::filled(g.regions(), Vec::new());
     let scratch = Builder::rewriting(Emit::like(&g));
     let mut copy = Copier::new(g, &scratch);
@@ -50,23 +51,23 @@ fn save_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<Grap
     for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n] && matches!(g.def_of(n).lower, Lower::Loop)) {
         let s = Scan::of(&g.attrs(n));
         if depths[s.body] == depth && more[s.body].is_empty() {
-            let read = reads(g, s.body, &scratch, &copy.regions);
-            more[s.body] = kept(g, &s, &read);
+            let read = residual_reads(g, s.body, &scratch, &copy.regions);
+            more[s.body] = kept_residuals(g, &s, &read);
         }
     }
-    written("save", |bump| {
+    rebuilt_by_pass("save", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b).yielding(more);
         c.run(&mut |_| None);
         c.signature();
         drop(c);
-        finish(b, bump)
+        finish_rebuild(b, bump)
     })
 }
 
 /// The values of region `r` that its derivative by all arguments reads, found by differentiating on `scratch`. Empty if
 /// the body has no derivative: the caller may not need one.
-fn reads(g: Graph<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Window<Value, bool> {
+fn residual_reads(g: Graph<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Window<Value, bool> {
     let mut read = Window::filled(g.region_values(r), false);
     scratch.with(|e| e.open_region(""));
     let mut local = Window::filled(g.region_values(r), scratch.var(Value::NONE));
@@ -82,7 +83,7 @@ fn reads(g: Graph<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Wind
         .map(|&y| (y, scratch.var(scratch.with(|e| e.region_arg(g.ty(y))))))
         .collect();
     let roots: Vec<Value> = g.region_args(r).filter(float).collect();
-    let context = AdContext { src: g, region: r, g: scratch, map: ValueMap::Part(&local), regions };
+    let context = AdContext { src: g, region: r, g: scratch, map: ScanSiteValues::Part(&local), regions };
     let mut back = Backward::new(context, &roots);
     seeds.iter().for_each(|&(y, ct)| back.add(y, ct));
     let walked = back.walk();
@@ -107,7 +108,7 @@ fn reads(g: Graph<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Wind
 
 /// The values that loop `s` must stack so that the values `read` can be recomputed: its carries, and those values that
 /// neither moves nor cheap pointwise ops compute.
-fn kept(g: Graph<'_>, s: &Scan, read: &Window<Value, bool>) -> Vec<Value> {
+fn kept_residuals(g: Graph<'_>, s: &Scan, read: &Window<Value, bool>) -> Vec<Value> {
     let stacked = &g.region_yields(s.body)[s.carries..];
     let mut keep: Vec<Value> = g.region_args(s.body).take(s.carries).filter(|a| !stacked.contains(a)).collect();
     // Arguments, stacked values, and what moves or simple arithmetic make of these.

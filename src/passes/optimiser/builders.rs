@@ -3,7 +3,7 @@
 //! Each type names one rule and has no fields. Its `new` gives an [`Optimiser`] of that rule, which has a method for
 //! each number of the rule. Invariant: the rule of an `Optimiser<X>` is the variant of [`Rule`] that `X` names.
 
-use super::options::Optimiser;
+use super::Optimiser;
 use super::rule::{MuonScale, Rule};
 
 /// Declares types that name rules, with the variant, the defaults and the numbers of each rule.

@@ -5,7 +5,8 @@
 //! and runs once; inside the loop, under a mask, it would be computed `k` times. States that the graph updates
 //! (running statistics) are carries too. Each iteration has a random key of its own.
 
-use super::super::rebuild::{Copier, Signature};
+use super::super::copier::Copier;
+use super::super::signature::Signature;
 use crate::arena::{Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::leaf::InputAttrs;
@@ -25,7 +26,7 @@ struct StepLeaf<'g> {
 
 /// Writes the step over `k` micro-batches to `b`. `g` is the graph of one micro-batch; its last outputs are the
 /// gradients of the params `names`. Returns the params and the means of their gradients.
-pub(super) fn accumulate<'g>(
+pub(super) fn accumulate_grads<'g>(
     g: Graph<'_>,
     b: &'g Builder,
     loss: &str,
@@ -34,8 +35,8 @@ pub(super) fn accumulate<'g>(
 ) -> Result<(Vec<Var<'g>>, Vec<Var<'g>>)> {
     let (results, grads) = g.outputs().split_at(g.outputs().len() - names.len());
     let mut c = Copier::new(g, b);
-    let leaves = leaves(g, b, &mut c, k);
-    let moves = |l: &&StepLeaf<'g>| l.next.is_some() && !is_key(g, l);
+    let leaves = accumulation_leaves(g, b, &mut c, k);
+    let moves = |l: &&StepLeaf<'g>| l.next.is_some() && !is_accumulation_key(g, l);
     let inputs: Vec<&StepLeaf<'g>> = leaves.iter().filter(|l| l.kind == LeafKind::Input).collect();
     let states: Vec<&StepLeaf<'g>> = leaves.iter().filter(moves).collect();
     if inputs.is_empty() {
@@ -44,15 +45,15 @@ pub(super) fn accumulate<'g>(
     let zeros = grads.iter().map(|&v| b.full(0.0, g.dims(v), g.dtype[v.at()]));
     let carries: Vec<Var<'g>> = zeros.chain(states.iter().map(|l| l.new)).collect();
     let stacked: Vec<Var<'g>> = inputs.iter().map(|l| l.new).collect();
-    let entry = b.with(|e| e.scope());
+    let entry = b.with(|e| e.region_scope());
     let (after, ys) = b.scan(&carries, &stacked, |now, slices| {
         for (l, &x) in states.iter().zip(&now[grads.len()..]).chain(inputs.iter().zip(slices)) {
             c.map[l.old] = x;
         }
         for l in leaves.iter().filter(|l| l.kind != LeafKind::Input && !moves(l)) {
-            c.map[l.old] = match is_key(g, l) {
+            c.map[l.old] = match is_accumulation_key(g, l) {
                 true => b.rng(),
-                false => b.var(b.with(|e| e.import(l.new.v, entry))),
+                false => b.var(b.with(|e| e.import_captured(l.new.v, entry))),
             };
         }
         c.run(&mut |_| None);
@@ -63,7 +64,7 @@ pub(super) fn accumulate<'g>(
     for (l, &next) in states.iter().zip(&after[grads.len()..]) {
         b.update(l.new, next);
     }
-    for l in leaves.iter().filter(|l| is_key(g, l)) {
+    for l in leaves.iter().filter(|l| is_accumulation_key(g, l)) {
         b.update(l.new, b.emit1(Op::RNG_NEXT, &[l.new], &[]));
     }
     for (&y, &name) in ys.iter().zip(g.output_names) {
@@ -78,12 +79,12 @@ pub(super) fn accumulate<'g>(
 }
 
 /// True if `l` is the random key. It advances once a step, and each iteration draws under a separate key.
-fn is_key(g: Graph<'_>, l: &StepLeaf<'_>) -> bool {
+fn is_accumulation_key(g: Graph<'_>, l: &StepLeaf<'_>) -> bool {
     l.next.is_some_and(|v| g.op[g.def[v.at()].at()] == Op::RNG_NEXT)
 }
 
 /// The leaves of the step: inputs have one more axis of `k` in front, other leaves are as in `g`.
-fn leaves<'g>(g: Graph<'_>, b: &'g Builder, c: &mut Copier<'_, 'g>, k: usize) -> Vec<StepLeaf<'g>> {
+fn accumulation_leaves<'g>(g: Graph<'_>, b: &'g Builder, c: &mut Copier<'_, 'g>, k: usize) -> Vec<StepLeaf<'g>> {
     let mut next = Side::filled(g.values(), None);
     g.updates.iter().for_each(|&(leaf, v)| next[leaf] = Some(v));
     let leaf = |Leaf { value: old, kind, name }: Leaf<'_>| {

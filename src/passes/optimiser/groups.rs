@@ -2,12 +2,45 @@
 //!
 //! Params with equal settings share the values that depend on the settings alone (rates, the schedule of NAdam).
 
-use super::options::{Group, Optimiser};
+use super::Optimiser;
 use super::rule::Rule;
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
-use crate::passes::rebuild::Signature;
+use crate::passes::signature::Signature;
+
+/// Settings of a group of params that differ from the optimiser's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Group {
+    /// Factor of the learning rate.
+    pub lr_scale: f64,
+    /// Weight decay instead of the rule's.
+    pub weight_decay: Option<f64>,
+    /// Rule instead of the optimiser's.
+    pub rule: Option<Rule>,
+}
+
+impl Default for Group {
+    fn default() -> Group {
+        Group { lr_scale: 1.0, weight_decay: None, rule: None }
+    }
+}
+
+impl Group {
+    /// The rule of this group, if `rule` is the optimiser's.
+    pub(super) fn rule(&self, rule: Rule) -> Rule {
+        let rule = self.rule.unwrap_or(rule);
+        self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d))
+    }
+
+    /// An error if a number is out of its range.
+    pub(super) fn validate(&self, rule: Rule) -> Result<()> {
+        if !self.lr_scale.is_finite() || self.lr_scale < 0.0 {
+            return Err(Error::new(Kind::Data, format!("lr_scale is {}", self.lr_scale)));
+        }
+        self.rule(rule).validate()
+    }
+}
 
 /// Settings that one or more params share.
 #[derive(Clone, Copy, PartialEq)]
@@ -27,13 +60,13 @@ pub(super) struct Settings {
 }
 
 /// The settings of the params `params` of `g`. A group without a param is an error.
-pub(super) fn settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> Result<Settings> {
+pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> Result<Settings> {
     let signature = Signature::new(g);
     let mut s = Settings { kinds: Vec::new(), kind_of: Vec::new() };
     let (mut flat, mut matched, mut claimed) =
         (Vec::new(), vec![false; opt.groups.len()], vec![false; opt.groups.len()]);
     for name in params {
-        let mut matching = (0..opt.groups.len()).filter(|&i| names::matches(&opt.groups[i].0, name));
+        let mut matching = (0..opt.groups.len()).filter(|&i| names::matches_name(&opt.groups[i].0, name));
         let first = matching.next();
         first.into_iter().for_each(|i| (matched[i], claimed[i]) = (true, true));
         matching.for_each(|i| matched[i] = true);
@@ -61,7 +94,7 @@ pub(super) fn settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> Result
                 format!("group {pattern:?} has no param: earlier groups have all that it matches; name it before them")
             }
             false => {
-                let instead = names::instead(pattern, params.iter().copied());
+                let instead = names::names_instead(pattern, params.iter().copied());
                 format!("group {pattern:?} matches no trained param{instead}")
             }
         };

@@ -1,7 +1,7 @@
 //! Update rules: their numbers, with torch's names and defaults, and what each number may be.
 //!
 //! Invariant: if [`Rule::validate`] accepts a rule, and params and gradients are finite, its update never fails.
-//! `elementwise_rules` and `matrix` write the formulas.
+//! `update_target` and `matrix` write the formulas.
 
 use crate::error::{Error, Kind, Result};
 
@@ -157,7 +157,7 @@ pub enum Rule {
 
 /// The range of a number.
 #[derive(Clone, Copy)]
-enum May {
+enum RuleRange {
     /// In [0, 1).
     Fraction,
     /// Finite and not below 0.
@@ -170,25 +170,25 @@ enum May {
     Any,
 }
 
-impl May {
-    fn be(self, x: f64) -> bool {
+impl RuleRange {
+    fn allows(self, x: f64) -> bool {
         x.is_finite()
             && match self {
-                May::Fraction => (0.0..1.0).contains(&x),
-                May::Size => x >= 0.0,
-                May::AtLeastOne => x >= 1.0,
-                May::NotPositive => x <= 0.0,
-                May::Any => true,
+                RuleRange::Fraction => (0.0..1.0).contains(&x),
+                RuleRange::Size => x >= 0.0,
+                RuleRange::AtLeastOne => x >= 1.0,
+                RuleRange::NotPositive => x <= 0.0,
+                RuleRange::Any => true,
             }
     }
 
     fn text(self) -> &'static str {
         match self {
-            May::Fraction => "it must lie in [0, 1)",
-            May::Size => "it must be finite and not negative",
-            May::AtLeastOne => "it must be finite and not below 1",
-            May::NotPositive => "it must be finite and not above 0",
-            May::Any => "it must be finite",
+            RuleRange::Fraction => "it must lie in [0, 1)",
+            RuleRange::Size => "it must be finite and not negative",
+            RuleRange::AtLeastOne => "it must be finite and not below 1",
+            RuleRange::NotPositive => "it must be finite and not above 0",
+            RuleRange::Any => "it must be finite",
         }
     }
 }
@@ -292,49 +292,55 @@ impl Rule {
     }
 
     /// The rule's numbers without the weight decay, and their ranges.
-    fn numbers(&self) -> Vec<(&'static str, f64, May)> {
-        let moments = |betas: (f64, f64)| [("beta1", betas.0, May::Fraction), ("beta2", betas.1, May::Fraction)];
+    fn numbers(&self) -> Vec<(&'static str, f64, RuleRange)> {
+        let moments =
+            |betas: (f64, f64)| [("beta1", betas.0, RuleRange::Fraction), ("beta2", betas.1, RuleRange::Fraction)];
         match *self {
             Rule::Sgd { momentum, dampening, .. } => {
-                vec![("momentum", momentum, May::Size), ("dampening", dampening, May::Any)]
+                vec![("momentum", momentum, RuleRange::Size), ("dampening", dampening, RuleRange::Any)]
             }
             Rule::Adam { betas, eps, .. } | Rule::Lamb { betas, eps, .. } => {
-                [&moments(betas)[..], &[("eps", eps, May::Size)]].concat()
+                [&moments(betas)[..], &[("eps", eps, RuleRange::Size)]].concat()
             }
             Rule::Lion { betas, .. } => moments(betas).to_vec(),
             Rule::RmsProp { alpha, eps, momentum, .. } => {
-                vec![("alpha", alpha, May::Fraction), ("eps", eps, May::Size), ("momentum", momentum, May::Size)]
+                vec![
+                    ("alpha", alpha, RuleRange::Fraction),
+                    ("eps", eps, RuleRange::Size),
+                    ("momentum", momentum, RuleRange::Size),
+                ]
             }
             Rule::Adagrad { lr_decay, initial_accumulator_value, eps, .. } => vec![
-                ("lr_decay", lr_decay, May::Size),
-                ("initial_accumulator_value", initial_accumulator_value, May::Size),
-                ("eps", eps, May::Size),
+                ("lr_decay", lr_decay, RuleRange::Size),
+                ("initial_accumulator_value", initial_accumulator_value, RuleRange::Size),
+                ("eps", eps, RuleRange::Size),
             ],
-            Rule::Adadelta { rho, eps, .. } => vec![("rho", rho, May::Fraction), ("eps", eps, May::Size)],
-            Rule::NAdam { betas, eps, momentum_decay, .. } => {
-                [&moments(betas)[..], &[("eps", eps, May::Size), ("momentum_decay", momentum_decay, May::Size)]]
-                    .concat()
-            }
+            Rule::Adadelta { rho, eps, .. } => vec![("rho", rho, RuleRange::Fraction), ("eps", eps, RuleRange::Size)],
+            Rule::NAdam { betas, eps, momentum_decay, .. } => [
+                &moments(betas)[..],
+                &[("eps", eps, RuleRange::Size), ("momentum_decay", momentum_decay, RuleRange::Size)],
+            ]
+            .concat(),
             Rule::Adafactor { beta2_decay, eps, d, .. } => vec![
-                ("beta2_decay", beta2_decay, May::NotPositive),
-                ("eps1", eps.0.unwrap_or(0.0), May::Size),
-                ("eps2", eps.1, May::Size),
-                ("d", d, May::AtLeastOne),
+                ("beta2_decay", beta2_decay, RuleRange::NotPositive),
+                ("eps1", eps.0.unwrap_or(0.0), RuleRange::Size),
+                ("eps2", eps.1, RuleRange::Size),
+                ("d", d, RuleRange::AtLeastOne),
             ],
             Rule::Muon { momentum, ns_coefficients: (a, b, c), eps, .. } => vec![
-                ("momentum", momentum, May::Fraction),
-                ("ns_coefficients: a", a, May::Any),
-                ("ns_coefficients: b", b, May::Any),
-                ("ns_coefficients: c", c, May::Any),
-                ("eps", eps, May::Size),
+                ("momentum", momentum, RuleRange::Fraction),
+                ("ns_coefficients: a", a, RuleRange::Any),
+                ("ns_coefficients: b", b, RuleRange::Any),
+                ("ns_coefficients: c", c, RuleRange::Any),
+                ("eps", eps, RuleRange::Size),
             ],
         }
     }
 
     /// An error that names the first number out of its range.
     pub fn validate(&self) -> Result<()> {
-        let decay = [("weight_decay", self.weight_decay(), May::Size)];
-        if let Some((what, x, may)) = self.numbers().into_iter().chain(decay).find(|(_, x, may)| !may.be(*x)) {
+        let decay = [("weight_decay", self.weight_decay(), RuleRange::Size)];
+        if let Some((what, x, may)) = self.numbers().into_iter().chain(decay).find(|(_, x, may)| !may.allows(*x)) {
             return Err(Error::new(Kind::Data, format!("{}: {what} is {x}; {}", self.name(), may.text())));
         }
         match *self {

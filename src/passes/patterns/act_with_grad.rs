@@ -1,22 +1,22 @@
 //! Activations whose derivative a training step needs too.
 
-use super::facts::Facts;
+use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::ops::pointwise::act_grad::Curve;
+use crate::nodes::ops::pointwise::act_with_grad::Curve;
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 
 /// True if `op` is the derivative of an activation.
 pub fn is_act_grad(op: Op) -> bool {
-    Curve::ALL.iter().any(|c| c.grad() == op)
+    Curve::ALL.iter().any(|c| c.act_grad_op() == op)
 }
 
 /// act(x) and act'(x), if x has no other reader: x dies here, and the derivative takes over its bytes.
-pub fn act_with_grad(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_act_with_grad(f: &PatternFacts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
-    let Some(act) = Curve::ALL.into_iter().find(|c| c.grad() == f.g.op[root.at()]) else { return Found::No };
-    let Some(activation) = f.readers(x).iter().copied().find(|n| f.g.op[n.at()] == act.act()) else {
+    let Some(act) = Curve::ALL.into_iter().find(|c| c.act_grad_op() == f.g.op[root.at()]) else { return Found::No };
+    let Some(activation) = f.readers(x).iter().copied().find(|n| f.g.op[n.at()] == act.act_op()) else {
         return Found::No;
     };
     if f.reads[x] != 2 {

@@ -4,7 +4,8 @@ use crate::arena::intern::Dims;
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ops::constant::FullAttrs;
-use crate::nodes::ops::matmul::attrs::{Activation, MatmulAttrs, MatmulBiasActAttrs};
+use crate::nodes::ops::matmul::activation::Activation;
+use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};
 use crate::nodes::{Graph, Op};
 
 /// A value times a number.
@@ -23,7 +24,7 @@ pub(super) struct Linear {
 }
 
 /// The facts of a graph that rules ask for.
-pub(super) struct Facts<'x> {
+pub(super) struct PatternFacts<'x> {
     pub(super) g: Graph<'x>,
     /// Number of reads of each value by nodes, outputs and updates.
     pub(super) reads: Side<Value, u32>,
@@ -32,8 +33,8 @@ pub(super) struct Facts<'x> {
     pub(super) readers: Vec<Node>,
 }
 
-impl<'x> Facts<'x> {
-    pub(super) fn new(g: Graph<'x>) -> Facts<'x> {
+impl<'x> PatternFacts<'x> {
+    pub(super) fn new(g: Graph<'x>) -> PatternFacts<'x> {
         let mut reads = Side::filled(g.values(), 0);
         g.args.iter().for_each(|&a| reads[a] += 1);
         let mut at = Vec::with_capacity(g.values() + 1);
@@ -53,7 +54,7 @@ impl<'x> Facts<'x> {
         for &v in g.yields.iter().chain(g.updates.iter().map(|u| &u.1)) {
             reads[v] += 1;
         }
-        Facts { g, reads, readers_at: at, readers }
+        PatternFacts { g, reads, readers_at: at, readers }
     }
 
     /// The nodes that read `v`, in order.

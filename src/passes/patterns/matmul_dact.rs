@@ -1,12 +1,13 @@
 //! Products times the derivative of an activation (act-grad epilogues), and the bias gradients that are sums of them.
 
-use super::facts::Facts;
+use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::ops::matmul::attrs::{ActGrad, MatmulAttrs, MatmulDactAttrs};
+use crate::nodes::ops::matmul::activation::ActGrad;
+use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulDactAttrs};
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use crate::nodes::{Op, Var};
-use crate::passes::fuse::is_free;
+use crate::passes::fuse::is_free_to_fuse;
 
 /// A value times the derivative of an activation.
 struct ActGradProduct {
@@ -18,31 +19,31 @@ struct ActGradProduct {
 }
 
 /// An [`ActGradProduct`] whose value is a product, perhaps reshaped.
-struct Candidate {
+struct DactCandidate {
     grad: ActGradProduct,
     matmul: Node,
     reshape: Option<Node>,
 }
 
-impl Candidate {
+impl DactCandidate {
     /// The value or the product, if it has another reader.
-    fn read_elsewhere(&self, f: &Facts<'_>) -> Option<Value> {
+    fn read_elsewhere(&self, f: &PatternFacts<'_>) -> Option<Value> {
         [self.grad.value, f.g.out(self.matmul)].into_iter().find(|&v| !f.alone(v))
     }
 }
 
 /// A product times the derivative of an activation in terms of the activation's result, or times any stored value. The
 /// epilogue multiplies each block while it is in cache. There may be a reshape after the product.
-pub fn product(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_matmul_dact(f: &PatternFacts<'_>, root: Node) -> Found {
     let candidate = |grad: ActGradProduct| {
         let reshape = f.is(grad.value, Op::RESHAPE);
         let p = reshape.map_or(grad.value, |n| f.args(n)[0]);
-        f.is(p, Op::MATMUL).map(|matmul| Candidate { grad, matmul, reshape })
+        f.is(p, Op::MATMUL).map(|matmul| DactCandidate { grad, matmul, reshape })
     };
-    let grads = if f.g.op[root.at()] == Op::SELECT { relu_grad(f, root) } else { factor(f, root) };
-    let found: Vec<Candidate> =
-        grads.into_iter().filter_map(candidate).filter(|c| is_materialised(f, c.grad.operand)).collect();
-    let Some(Candidate { grad, matmul, reshape }) = found.iter().find(|c| c.read_elsewhere(f).is_none()) else {
+    let grads = if f.g.op[root.at()] == Op::SELECT { match_dact_relu(f, root) } else { match_dact_factor(f, root) };
+    let found: Vec<DactCandidate> =
+        grads.into_iter().filter_map(candidate).filter(|c| is_dact_materialised(f, c.grad.operand)).collect();
+    let Some(DactCandidate { grad, matmul, reshape }) = found.iter().find(|c| c.read_elsewhere(f).is_none()) else {
         // A plain multiplication of a product that has other readers is not a near miss.
         let near = found.iter().find(|c| c.grad.kind != ActGrad::Mul).and_then(|c| c.read_elsewhere(f));
         return near.map_or(Found::No, |v| Found::Missed(f.reads_of("the product", v)));
@@ -60,16 +61,16 @@ pub fn product(f: &Facts<'_>, root: Node) -> Found {
 
 /// True if the value is materialised regardless of fusion: not free inside a region, and not a pointwise value that
 /// only pointwise ops read.
-fn is_materialised(f: &Facts<'_>, v: Value) -> bool {
+fn is_dact_materialised(f: &PatternFacts<'_>, v: Value) -> bool {
     let pointwise = |n: Node| f.g.def_of(n).is_pointwise();
     let only_pointwise_readers =
         || f.readers(v).len() == f.reads[v] as usize && f.readers(v).iter().all(|&n| pointwise(n));
-    let may_vanish = is_free(f.g, f.node(v)) || (pointwise(f.node(v)) && only_pointwise_readers());
+    let may_vanish = is_free_to_fuse(f.g, f.node(v)) || (pointwise(f.node(v)) && only_pointwise_readers());
     !may_vanish
 }
 
 /// `select(y > 0, value, +0)`, if the comparison has no other reader. A mask that is stored anyway is smaller than y.
-fn relu_grad(f: &Facts<'_>, root: Node) -> Vec<ActGradProduct> {
+fn match_dact_relu(f: &PatternFacts<'_>, root: Node) -> Vec<ActGradProduct> {
     let grad = || {
         let &[mask, value, other] = f.args(root) else { return None };
         let compare = f.args(f.is(mask, Op::GT)?);
@@ -81,7 +82,7 @@ fn relu_grad(f: &Facts<'_>, root: Node) -> Vec<ActGradProduct> {
 }
 
 /// `value·(1 − y²)`, `value·y·(1 − y)`, or `value·y`, with either operand of the multiplication as the value.
-fn factor(f: &Facts<'_>, root: Node) -> Vec<ActGradProduct> {
+fn match_dact_factor(f: &PatternFacts<'_>, root: Node) -> Vec<ActGradProduct> {
     let &[a, b] = f.args(root) else { return Vec::new() };
     let one_less = |v: Value| {
         let x = f.args(f.is(v, Op::SUB)?);
@@ -105,7 +106,7 @@ fn factor(f: &Facts<'_>, root: Node) -> Vec<ActGradProduct> {
 
 /// The sum of a `matmul_dact` along all axes but the last: the gradient of a bias. The epilogue sums the columns. There
 /// may be reshapes in between that keep the last axis.
-pub fn column_sums(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_dact_column_sums(f: &PatternFacts<'_>, root: Node) -> Found {
     let (x, sum) = (f.args(root)[0], f.g.out(root));
     let mut y = x;
     while let Some(n) = f.is(y, Op::RESHAPE) {

@@ -14,6 +14,7 @@ mod attention;
 mod conv;
 mod facts;
 mod lora;
+mod losses;
 mod matches;
 mod matmul_dact;
 mod norm;
@@ -21,13 +22,15 @@ mod packed;
 mod product;
 mod sums;
 mod swiglu;
+mod unpool;
 mod updates;
 
-use self::facts::Facts;
+use self::facts::PatternFacts;
 use self::matches::{Found, Match};
+use super::copier::Copier;
 use super::fuse::fused_regions;
-use super::rebuild::{Copier, finish, rebuild_buf};
-use super::report::{Fusion, Notes, Outcome};
+use super::fusion_notes::{Fusion, Notes, Outcome};
+use super::rebuild::{finish_rebuild, rebuild_buf};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
@@ -40,40 +43,48 @@ struct Rule {
     name: &'static str,
     /// The ops of roots that the rule looks at.
     roots: fn(Op) -> bool,
-    find: fn(&Facts<'_>, Node) -> Found,
+    find: fn(&PatternFacts<'_>, Node) -> Found,
 }
 
 /// The rules. Of several rules for one root, the first that fires wins.
 const RULES: &[Rule] = &[
-    Rule { name: "lora", roots: |op| op == Op::ADD, find: lora::lora },
+    Rule { name: "lora", roots: |op| op == Op::ADD, find: lora::match_lora },
     // Before the norms: a bias is free in a product.
-    Rule { name: "matmul-bias", roots: |op| op == Op::ADD, find: product::bias },
-    Rule { name: "matmul-activation", roots: product::is_activation, find: product::activation },
-    Rule { name: "conv-bias", roots: |op| op == Op::ADD, find: conv::bias },
-    Rule { name: "conv-activation", roots: product::is_activation, find: conv::activation },
-    Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: conv::mask_before_unpool },
-    Rule { name: "matmul-dact", roots: |op| op == Op::SELECT || op == Op::MUL, find: matmul_dact::product },
-    Rule { name: "matmul-dact-sums", roots: |op| op == Op::REDUCE_SUM, find: matmul_dact::column_sums },
-    Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::shared },
-    Rule { name: "matmul-step", roots: updates::is_step, find: updates::behind_product },
-    Rule { name: "step-scale", roots: updates::is_step, find: updates::scale },
-    Rule { name: "steps-together", roots: updates::is_step, find: updates::together },
-    Rule { name: "activation-slope", roots: act_with_grad::is_act_grad, find: act_with_grad::act_with_grad },
-    Rule { name: "sum-squares", roots: sums::is_sum, find: sums::squares },
-    Rule { name: "squared-error-gradient", roots: |op| op == Op::ADD, find: sums::error },
-    Rule { name: "cross-entropy-gradient", roots: |op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD, find: sums::entropy },
-    Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::attention },
-    Rule { name: "attention-packed", roots: |op| op == Op::ATTENTION, find: packed::forward },
-    Rule { name: "attention-packed-backward", roots: |op| op == Op::CONCAT, find: packed::backward },
-    Rule { name: "residual-layer-norm", roots: |op| op == Op::LAYER_NORM, find: norm::residual },
-    Rule { name: "residual-rms-norm", roots: |op| op == Op::RMS_NORM, find: norm::residual },
-    Rule { name: "swiglu", roots: |op| op == Op::MUL, find: swiglu::swiglu },
-    Rule { name: "swiglu-cast", roots: |op| op == Op::CAST, find: swiglu::cast },
+    Rule { name: "matmul-bias", roots: |op| op == Op::ADD, find: product::match_product_bias },
+    Rule {
+        name: "matmul-activation",
+        roots: product::can_match_product_activation,
+        find: product::match_product_activation,
+    },
+    Rule { name: "conv-bias", roots: |op| op == Op::ADD, find: conv::match_conv_bias },
+    Rule { name: "conv-activation", roots: product::can_match_product_activation, find: conv::match_conv_activation },
+    Rule { name: "gate-before-unpool", roots: |op| op == Op::SELECT, find: unpool::match_mask_before_unpool },
+    Rule { name: "matmul-dact", roots: |op| op == Op::SELECT || op == Op::MUL, find: matmul_dact::match_matmul_dact },
+    Rule { name: "matmul-dact-sums", roots: |op| op == Op::REDUCE_SUM, find: matmul_dact::match_dact_column_sums },
+    Rule { name: "matmul-shared-input", roots: |op| op == Op::MATMUL, find: product::match_shared_products },
+    Rule { name: "matmul-step", roots: updates::can_match_update, find: updates::match_update_behind_product },
+    Rule { name: "step-scale", roots: updates::can_match_update, find: updates::match_update_scale },
+    Rule { name: "steps-together", roots: updates::can_match_update, find: updates::match_joined_updates },
+    Rule { name: "activation-slope", roots: act_with_grad::is_act_grad, find: act_with_grad::match_act_with_grad },
+    Rule { name: "sum-squares", roots: sums::can_match_sum, find: sums::match_sum_of_squares },
+    Rule { name: "squared-error-gradient", roots: |op| op == Op::ADD, find: losses::match_squared_error_loss },
+    Rule {
+        name: "cross-entropy-gradient",
+        roots: |op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD,
+        find: losses::match_cross_entropy_loss,
+    },
+    Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::match_attention },
+    Rule { name: "attention-packed", roots: |op| op == Op::ATTENTION, find: packed::match_packed_forward },
+    Rule { name: "attention-packed-backward", roots: |op| op == Op::CONCAT, find: packed::match_packed_backward },
+    Rule { name: "residual-layer-norm", roots: |op| op == Op::LAYER_NORM, find: norm::match_norm_residual },
+    Rule { name: "residual-rms-norm", roots: |op| op == Op::RMS_NORM, find: norm::match_norm_residual },
+    Rule { name: "swiglu", roots: |op| op == Op::MUL, find: swiglu::match_swiglu },
+    Rule { name: "swiglu-cast", roots: |op| op == Op::CAST, find: swiglu::match_swiglu_cast },
 ];
 
 /// The nodes that patterns look at, each with its region. Regions of fused ops are left out: they are one sweep
 /// already.
-fn nodes<'x>(g: Graph<'x>) -> impl Iterator<Item = (Node, Region)> + 'x {
+fn pattern_nodes<'x>(g: Graph<'x>) -> impl Iterator<Item = (Node, Region)> + 'x {
     let fused = fused_regions(g);
     let regions = (0..g.regions()).map(Region::new).filter(move |r| !fused[*r]);
     regions.flat_map(move |r| g.region_nodes(r).map(move |n| (n, r)))
@@ -88,11 +99,11 @@ struct Round {
 }
 
 /// Runs all rules on all nodes.
-fn find(f: &Facts<'_>) -> Round {
+fn find_patterns(f: &PatternFacts<'_>) -> Round {
     let g = f.g;
     let mut claimed = Side::<Node, bool>::filled(g.nodes(), false);
     let mut round = Round::default();
-    for (n, r) in nodes(g) {
+    for (n, r) in pattern_nodes(g) {
         for rule in RULES.iter().filter(|rule| (rule.roots)(g.op[n.at()])) {
             let note = |outcome| Fusion { rule: rule.name, op: g.def_of(n).name, location: g.location(n), outcome };
             match (rule.find)(f, n) {
@@ -103,9 +114,11 @@ fn find(f: &Facts<'_>) -> Round {
                     taken.extend(m.gives.iter().map(|g| f.node(g.0)));
                     taken.sort_unstable();
                     taken.dedup();
-                    if let Some(late) = late_operand(f, &m, r) {
-                        let reason =
-                            format!("{} is computed after the value that the pattern begins with", name(g, late));
+                    if let Some(late) = late_pattern_operand(f, &m, r) {
+                        let reason = format!(
+                            "{} is computed after the value that the pattern begins with",
+                            pattern_value_name(g, late)
+                        );
                         round.missed.push(note(Outcome::Missed { reason }));
                         continue;
                     }
@@ -123,29 +136,29 @@ fn find(f: &Facts<'_>) -> Round {
     round
 }
 
-fn name(g: Graph<'_>, v: Value) -> String {
+fn pattern_value_name(g: Graph<'_>, v: Value) -> String {
     let name = g.names[v.at()];
     if name.is_some() { format!("%{}", g.str(name)) } else { format!("%{v}") }
 }
 
 /// The first node that a match replaces.
-fn first(f: &Facts<'_>, m: &Match) -> Node {
+fn first_pattern_node(f: &PatternFacts<'_>, m: &Match) -> Node {
     m.gives.iter().map(|g| f.node(g.0)).min().unwrap_or(Node::NONE)
 }
 
 /// An operand that is computed after the first replaced node and cannot move up. A node of the entry without operands
 /// can.
-fn late_operand(f: &Facts<'_>, m: &Match, r: Region) -> Option<Value> {
-    let first = first(f, m);
+fn late_pattern_operand(f: &PatternFacts<'_>, m: &Match, r: Region) -> Option<Value> {
+    let first = first_pattern_node(f, m);
     let movable = |n: Node| r == f.g.entry() && f.args(n).is_empty();
     m.args.iter().copied().find(|&a| f.node(a) >= first && !movable(f.node(a)))
 }
 
 /// Writes the operands that matches need before their position in the source: leaves, all of them so that they keep
 /// their order, and fills.
-fn hoist_operands(f: &Facts<'_>, found: &[Match], c: &mut Copier<'_, '_>) {
+fn hoist_pattern_operands(f: &PatternFacts<'_>, found: &[Match], c: &mut Copier<'_, '_>) {
     let missing = |m: &Match| {
-        let begin = first(f, m);
+        let begin = first_pattern_node(f, m);
         m.args.iter().copied().filter(move |&a| f.node(a) >= begin).collect::<Vec<_>>()
     };
     let wanted: Vec<Value> = found.iter().flat_map(missing).collect();
@@ -163,7 +176,7 @@ fn hoist_operands(f: &Facts<'_>, found: &[Match], c: &mut Copier<'_, '_>) {
 }
 
 /// Writes the graph with each match replaced.
-fn rewrite(f: &Facts<'_>, found: &[Match]) -> Result<GraphBuf> {
+fn rewrite_patterns(f: &PatternFacts<'_>, found: &[Match]) -> Result<GraphBuf> {
     let g = f.g;
     let mut of = Side::<Node, Option<usize>>::filled(g.nodes(), None);
     for (i, m) in found.iter().enumerate() {
@@ -173,7 +186,7 @@ fn rewrite(f: &Facts<'_>, found: &[Match]) -> Result<GraphBuf> {
     let buf = GraphBuf::make(|bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
-        hoist_operands(f, found, &mut c);
+        hoist_pattern_operands(f, found, &mut c);
         c.run(&mut |v| {
             let i = of[v.node]?;
             if made[i].is_empty() {
@@ -185,7 +198,7 @@ fn rewrite(f: &Facts<'_>, found: &[Match]) -> Result<GraphBuf> {
         });
         c.signature();
         drop(c);
-        finish(b, bump)
+        finish_rebuild(b, bump)
     })?;
     // Drops the replaced nodes, which nothing reads any more.
     rebuild_buf(buf.view(), &mut |_| None)
@@ -196,8 +209,8 @@ pub fn patterns(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     for _ in 0..ROUNDS {
         let g = buf.view();
-        let facts = Facts::new(g);
-        let round = find(&facts);
+        let facts = PatternFacts::new(g);
+        let round = find_patterns(&facts);
         for f in &round.fired {
             *notes.hits.entry(f.rule).or_default() += 1;
         }
@@ -206,7 +219,7 @@ pub fn patterns(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
             notes.fusions.extend(round.missed);
             break;
         }
-        let next = rewrite(&facts, &round.found)?;
+        let next = rewrite_patterns(&facts, &round.found)?;
         buf = next;
     }
     Ok(buf)

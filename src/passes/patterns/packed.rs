@@ -1,23 +1,23 @@
 //! Attention whose q, k and v are slices of one value, in rows `[q | k | v]`.
 
-use super::facts::Facts;
+use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
-use crate::nodes::ops::attention::packed::widths;
+use crate::nodes::ops::attention::packed::packed_widths;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, SliceAttrs};
 
 /// The packed value that q, k and v (`qkv`) are slices of, in the layout that the attributes of node `n` give.
-fn whole(f: &Facts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
+fn match_packed_value(f: &PatternFacts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
     let attrs = AttentionAttrs::of(&f.attrs(n));
     if attrs.layout != Layout::Bsd {
         return None;
     }
     let x = f.args(f.is(qkv[0], Op::SLICE)?)[0];
     let (d, mut at) = (f.dims(x), 0);
-    let widths = widths(&d, &attrs).ok()?;
+    let widths = packed_widths(&d, &attrs).ok()?;
     for (&part, width) in qkv.iter().zip(widths) {
         let cut = f.is(part, Op::SLICE).filter(|&n| f.args(n)[0] == x)?;
         let a = SliceAttrs::of(&f.attrs(cut));
@@ -31,8 +31,8 @@ fn whole(f: &Facts<'_>, n: Node, qkv: &[Value]) -> Option<Value> {
 }
 
 /// The concatenation that is the only reader of the gradients of backward node `n`, and the packed value.
-fn joined(f: &Facts<'_>, n: Node) -> Option<(Node, Value)> {
-    let x = whole(f, n, &f.args(n)[1..4])?;
+fn match_packed_gradients(f: &PatternFacts<'_>, n: Node) -> Option<(Node, Value)> {
+    let x = match_packed_value(f, n, &f.args(n)[1..4])?;
     if AttentionAttrs::of(&f.attrs(n)).bias {
         return None;
     }
@@ -43,13 +43,15 @@ fn joined(f: &Facts<'_>, n: Node) -> Option<(Node, Value)> {
 }
 
 /// Attention on three slices that only it and its backward op read, if the backward op can read the packed value too.
-pub fn forward(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_packed_forward(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
-    let Some(x) = whole(f, root, &args[..3]) else { return Found::No };
+    let Some(x) = match_packed_value(f, root, &args[..3]) else { return Found::No };
     for &part in &args[..3] {
         let other = f.readers(part).iter().find(|&&n| {
             n != root
-                && (f.g.op[n.at()] != Op::ATTENTION_BACKWARD || f.args(n)[1..4] != args[..3] || joined(f, n).is_none())
+                && (f.g.op[n.at()] != Op::ATTENTION_BACKWARD
+                    || f.args(n)[1..4] != args[..3]
+                    || match_packed_gradients(f, n).is_none())
         });
         if let Some(&n) = other {
             return Found::Missed(format!("{} reads a part of what is packed", f.g.def_of(n).name));
@@ -67,12 +69,12 @@ pub fn forward(f: &Facts<'_>, root: Node) -> Found {
 }
 
 /// The backward op of such attention, and the concatenation of its gradients.
-pub fn backward(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_packed_backward(f: &PatternFacts<'_>, root: Node) -> Found {
     let first = f.node(f.args(root)[0]);
     if f.g.op[first.at()] != Op::ATTENTION_BACKWARD {
         return Found::No;
     }
-    let Some((_, x)) = joined(f, first).filter(|j| j.0 == root) else { return Found::No };
+    let Some((_, x)) = match_packed_gradients(f, first).filter(|j| j.0 == root) else { return Found::No };
     let (args, attrs) = (f.args(first), AttentionBackwardAttrs::of(&f.attrs(first)));
     let operands = [&[args[0], x], &args[4..]].concat();
     Found::Fired(Match::one(f.g.out(root), operands, vec![first], move |g, a| {

@@ -1,15 +1,16 @@
 //! Products with a bias and an activation, and products of one input.
 
-use super::facts::{Facts, Linear};
+use super::facts::{Linear, PatternFacts};
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
-use crate::nodes::ops::matmul::attrs::{Activation, MatmulAttrs, MatmulBiasActAttrs};
+use crate::nodes::ops::matmul::activation::Activation;
+use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};
 use crate::nodes::{Builder, Op, Var};
 
 /// `a·b + broadcast(bias)`, in either order, with the bias along the last axis.
-pub fn bias(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_product_bias(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some((p, q, small)) = [(0, 1), (1, 0)].into_iter().find_map(|(p, q)| {
         f.is(args[p], Op::MATMUL)?;
@@ -37,12 +38,12 @@ pub fn bias(f: &Facts<'_>, root: Node) -> Found {
 }
 
 /// True if a product can have `op` as its activation.
-pub fn is_activation(op: Op) -> bool {
+pub fn can_match_product_activation(op: Op) -> bool {
     Activation::of_op(op).is_some()
 }
 
 /// An activation of a biased product, perhaps through a reshape.
-pub fn activation(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_product_activation(f: &PatternFacts<'_>, root: Node) -> Found {
     let x = f.args(root)[0];
     let reshape = f.is(x, Op::RESHAPE);
     let p = reshape.map_or(x, |n| f.args(n)[0]);
@@ -70,7 +71,7 @@ struct Columns {
 }
 
 /// `w` as columns of a matrix, if `w` is such a slice.
-fn columns(f: &Facts<'_>, w: Value) -> Option<Columns> {
+fn match_product_columns(f: &PatternFacts<'_>, w: Value) -> Option<Columns> {
     let n = f.is(w, Op::SLICE)?;
     let (whole, cut) = (f.args(n)[0], SliceAttrs::of(&f.attrs(n)));
     let (starts, limits) = (to_sizes(&cut.starts), to_sizes(&cut.limits));
@@ -80,7 +81,7 @@ fn columns(f: &Facts<'_>, w: Value) -> Option<Columns> {
 }
 
 /// True if the two values of `ys` have no reader but `silu(one)·other`.
-fn is_swiglu(f: &Facts<'_>, ys: &[Value]) -> bool {
+fn products_feed_swiglu(f: &PatternFacts<'_>, ys: &[Value]) -> bool {
     let &[a, b] = ys else { return false };
     [(a, b), (b, a)].into_iter().any(|(gate, value)| {
         let silu = f.reader(gate).filter(|n| f.g.op[n.at()] == Op::SILU);
@@ -93,7 +94,7 @@ fn is_swiglu(f: &Facts<'_>, ys: &[Value]) -> bool {
 ///
 /// Slices of the weights are copied in every step, and so are slices of the result. So the rule fires only if the
 /// result has no more rows than the weights, or if a SwiGLU reads the whole result.
-pub fn shared(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_shared_products(f: &PatternFacts<'_>, root: Node) -> Found {
     let Some(Linear { x, weight: w, transposed: t @ [false, false] }) = f.linear(root) else { return Found::No };
     // Only the last of the products is a root, so that each set is found once.
     let plain = |n: &Node| f.g.op[n.at()] == Op::MATMUL;
@@ -104,7 +105,7 @@ pub fn shared(f: &Facts<'_>, root: Node) -> Found {
         return Found::No;
     }
     let weights: Vec<Value> = all.iter().map(|&n| f.args(n)[1]).collect();
-    let Some(Columns { matrix: whole, .. }) = columns(f, w) else {
+    let Some(Columns { matrix: whole, .. }) = match_product_columns(f, w) else {
         let params = weights.iter().all(|&w| f.args(f.node(w)).is_empty());
         let elements: usize = weights.iter().map(|&w| f.g.numel(w)).sum();
         let reason = format!(
@@ -113,7 +114,8 @@ pub fn shared(f: &Facts<'_>, root: Node) -> Found {
         );
         return if params { Found::Missed(reason) } else { Found::No };
     };
-    let Some(parts) = weights.iter().map(|&w| columns(f, w).filter(|c| c.matrix == whole)).collect::<Option<Vec<_>>>()
+    let Some(parts) =
+        weights.iter().map(|&w| match_product_columns(f, w).filter(|c| c.matrix == whole)).collect::<Option<Vec<_>>>()
     else {
         return Found::Missed("the weights are parts of different matrices".into());
     };
@@ -126,7 +128,7 @@ pub fn shared(f: &Facts<'_>, root: Node) -> Found {
     }
     let ys: Vec<Value> = all.iter().map(|&n| f.g.out(n)).collect();
     let rows = f.g.numel(x) / d[0].max(1);
-    if rows > d[0] && !is_swiglu(f, &ys) {
+    if rows > d[0] && !products_feed_swiglu(f, &ys) {
         return Found::Missed(format!("taking the result apart would copy {rows} rows, slicing the weights {}", d[0]));
     }
     // Slices of the weights with other readers (derivatives) would stay, and slices of the result would be added.

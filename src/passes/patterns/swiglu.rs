@@ -1,17 +1,17 @@
 //! SwiGLU on the halves of one packed value: `silu(gate)·value`.
 
-use super::facts::Facts;
+use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
-use crate::nodes::ops::pointwise::act_grad::Curve;
+use crate::nodes::ops::pointwise::act_with_grad::Curve;
 use crate::nodes::ops::pointwise::attrs::{ActWithGradAttrs, CastAttrs};
 use crate::nodes::{DType, Op};
 
 /// The value that `v` is a half of along the last axis, and which half: 0 or 1.
-fn half(f: &Facts<'_>, v: Value) -> Option<(Value, usize)> {
+fn match_swiglu_half(f: &PatternFacts<'_>, v: Value) -> Option<(Value, usize)> {
     let n = f.is(v, Op::SLICE)?;
     let (whole, cut) = (f.args(n)[0], SliceAttrs::of(&f.attrs(n)));
     let (starts, limits, d) = (to_sizes(&cut.starts), to_sizes(&cut.limits), f.dims(whole));
@@ -23,7 +23,7 @@ fn half(f: &Facts<'_>, v: Value) -> Option<(Value, usize)> {
 }
 
 /// `silu(one half)·other half`, if the parts have no other readers.
-pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_swiglu(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some((silu, value)) = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((f.is(args[i], Op::SILU)?, args[j])))
     else {
@@ -35,7 +35,9 @@ pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
         };
     };
     let (activated, gate) = (f.g.out(silu), f.args(silu)[0]);
-    let (Some((a, i)), Some((b, j))) = (half(f, gate), half(f, value)) else { return Found::No };
+    let (Some((a, i)), Some((b, j))) = (match_swiglu_half(f, gate), match_swiglu_half(f, value)) else {
+        return Found::No;
+    };
     if a != b || i == j {
         return Found::Missed("gate and value are not the two halves of one value".into());
     }
@@ -50,7 +52,7 @@ pub fn swiglu(f: &Facts<'_>, root: Node) -> Found {
 }
 
 /// A cast of a `swiglu` result to f32 or f64, if the op does not convert yet.
-pub fn cast(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_swiglu_cast(f: &PatternFacts<'_>, root: Node) -> Found {
     let (y, to) = (f.args(root)[0], CastAttrs::of(&f.attrs(root)).to);
     let Some(unit) = f.is(y, Op::SWIGLU) else { return Found::No };
     let plain = f.g.dtype[y.at()] == f.g.dtype[f.args(unit)[0].at()];

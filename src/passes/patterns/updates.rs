@@ -1,11 +1,11 @@
 //! Optimiser steps: a step goes into the epilogue of the product that is its gradient, a scale of the gradient goes
 //! into the step, and the steps of several small params become one.
 
-use super::facts::Facts;
+use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::ir::attrs::Owned;
-use crate::nodes::ops::optim::{fused_update, layout};
+use crate::nodes::ops::optim::{fused_update, optim_step_layout};
 use crate::nodes::{Op, Var};
 
 /// The most elements of a small param. Its step costs more for the call than for the work.
@@ -16,25 +16,31 @@ const MAX_PARAMS: usize = 16;
 const CHUNK: usize = 4 * MAX_PARAMS;
 
 /// True if `op` is an optimiser step.
-pub fn is_step(op: Op) -> bool {
-    layout(op).is_some()
+pub fn can_match_update(op: Op) -> bool {
+    optim_step_layout(op).is_some()
 }
 
 /// The operands of a step of one param whose gradient is not scaled yet, and the number of those that are tensors.
-fn single<'x>(f: &Facts<'x>, n: Node) -> Option<(&'x [Value], usize)> {
-    let (tensors, scalars) = layout(f.g.op[n.at()])?;
+fn match_single_update<'x>(f: &PatternFacts<'x>, n: Node) -> Option<(&'x [Value], usize)> {
+    let (tensors, scalars) = optim_step_layout(f.g.op[n.at()])?;
     let args = f.args(n);
     (args.len() == tensors + scalars).then_some((args, tensors))
 }
 
 /// The attributes of a node, to write it again with other operands.
-fn attributes(f: &Facts<'_>, n: Node) -> Vec<Owned> {
+fn matched_update_attributes(f: &PatternFacts<'_>, n: Node) -> Vec<Owned> {
     f.attrs(n).iter().map(|(_, a)| a).collect()
 }
 
 /// A match that writes the step of `root` with other operands.
-fn step(f: &Facts<'_>, root: Node, args: Vec<Value>, gives: Vec<(Value, usize)>, inner: Vec<Node>) -> Found {
-    let (op, attrs) = (f.g.op[root.at()], attributes(f, root));
+fn match_update(
+    f: &PatternFacts<'_>,
+    root: Node,
+    args: Vec<Value>,
+    gives: Vec<(Value, usize)>,
+    inner: Vec<Node>,
+) -> Found {
+    let (op, attrs) = (f.g.op[root.at()], matched_update_attributes(f, root));
     Found::Fired(Match::new(args, gives, inner, move |g, a: &[Var<'_>]| {
         let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
         g.emit(op, a, &attrs).into()
@@ -42,9 +48,10 @@ fn step(f: &Facts<'_>, root: Node, args: Vec<Value>, gives: Vec<(Value, usize)>,
 }
 
 /// A step of one param whose gradient is a product: a fused weight update. The gradient never leaves the cache.
-pub fn behind_product(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_update_behind_product(f: &PatternFacts<'_>, root: Node) -> Found {
     let (op, args) = (f.g.op[root.at()], f.args(root));
-    let (Some((tensors, scalars)), Some(behind)) = (layout(op), fused_update::behind_product(op)) else {
+    let (Some((tensors, scalars)), Some(behind)) = (optim_step_layout(op), fused_update::fused_update_of_step(op))
+    else {
         return Found::No;
     };
     let Some(product) = f.is(args[1], Op::MATMUL).filter(|_| args.len() <= tensors + scalars + 1) else {
@@ -60,7 +67,8 @@ pub fn behind_product(f: &Facts<'_>, root: Node) -> Found {
     if op != Op::SGD && kept > f.g.numel(args[1]) {
         return Found::Missed(format!("{kept} elements would be kept for the step instead of the gradient"));
     }
-    let attrs: Vec<Owned> = attributes(f, product).into_iter().chain(attributes(f, root)).collect();
+    let attrs: Vec<Owned> =
+        matched_update_attributes(f, product).into_iter().chain(matched_update_attributes(f, root)).collect();
     let operands = [f.args(product), &args[..1], &args[2..]].concat();
     let gives = f.g.outs_of(root).zip(0..).collect();
     Found::Fired(Match::new(operands, gives, vec![product], move |g, a: &[Var<'_>]| {
@@ -78,7 +86,7 @@ struct ScaledGradient {
 }
 
 /// The parts of `g`, if `g` is a gradient times a scalar.
-fn scaled(f: &Facts<'_>, g: Value) -> Option<ScaledGradient> {
+fn match_scaled_update(f: &PatternFacts<'_>, g: Value) -> Option<ScaledGradient> {
     let n = f.is(g, Op::MUL)?;
     let a = f.args(n);
     [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| {
@@ -88,9 +96,9 @@ fn scaled(f: &Facts<'_>, g: Value) -> Option<ScaledGradient> {
 }
 
 /// A step by a gradient times a scalar that only the step reads: clipping by global norm, or an unscaled loss.
-pub fn scale(f: &Facts<'_>, root: Node) -> Found {
-    let Some((args, _)) = single(f, root) else { return Found::No };
-    let Some(by) = scaled(f, args[1]) else { return Found::No };
+pub fn match_update_scale(f: &PatternFacts<'_>, root: Node) -> Found {
+    let Some((args, _)) = match_single_update(f, root) else { return Found::No };
+    let Some(by) = match_scaled_update(f, args[1]) else { return Found::No };
     if !f.alone(args[1]) {
         return Found::Missed(f.reads_of("the scaled gradient", args[1]));
     }
@@ -98,26 +106,29 @@ pub fn scale(f: &Facts<'_>, root: Node) -> Found {
     operands[1] = by.gradient;
     operands.push(by.scalar);
     let gives = f.g.outs_of(root).zip(0..).collect();
-    step(f, root, operands, gives, vec![by.node])
+    match_update(f, root, operands, gives, vec![by.node])
 }
 
 /// True if the step `n` of one param may join a step of several: its param is a small vector, its gradient is not
 /// scaled, and its scalars and attributes are `scalars` and `like`.
 ///
 /// Matrices do not join: their step is worth a call, and may go into the product that is their gradient.
-fn joins(f: &Facts<'_>, n: Node, scalars: &[Value], like: &[Owned]) -> bool {
+fn can_join_updates(f: &PatternFacts<'_>, n: Node, scalars: &[Value], like: &[Owned]) -> bool {
     let args = f.args(n);
-    let (Some((tensors, _)), d) = (layout(f.g.op[n.at()]), f.dims(args[0])) else { return false };
+    let (Some((tensors, _)), d) = (optim_step_layout(f.g.op[n.at()]), f.dims(args[0])) else { return false };
     let small = d.len() <= 1 && d.numel() <= SMALL;
-    small && args[tensors..] == *scalars && scaled(f, args[1]).is_none() && attributes(f, n) == like
+    small
+        && args[tensors..] == *scalars
+        && match_scaled_update(f, args[1]).is_none()
+        && matched_update_attributes(f, n) == like
 }
 
 /// Steps of small params with the same learning rate and attributes become one step.
-pub fn together(f: &Facts<'_>, root: Node) -> Found {
+pub fn match_joined_updates(f: &PatternFacts<'_>, root: Node) -> Found {
     let (op, args) = (f.g.op[root.at()], f.args(root));
-    let Some((tensors, _)) = layout(op) else { return Found::No };
-    let (scalars, like) = (&args[tensors..], attributes(f, root));
-    if scalars.len() > tensors || !joins(f, root, scalars, &like) {
+    let Some((tensors, _)) = optim_step_layout(op) else { return Found::No };
+    let (scalars, like) = (&args[tensors..], matched_update_attributes(f, root));
+    if scalars.len() > tensors || !can_join_updates(f, root, scalars, &like) {
         return Found::No;
     }
     // Only the last step of each set is a root.
@@ -125,7 +136,7 @@ pub fn together(f: &Facts<'_>, root: Node) -> Found {
     let Some(near) = readers.chunks(CHUNK).find(|c| c.last() >= Some(&root)) else { return Found::No };
     let mut all = near.to_vec();
     all.dedup();
-    all.retain(|&n| f.g.op[n.at()] == op && joins(f, n, scalars, &like));
+    all.retain(|&n| f.g.op[n.at()] == op && can_join_updates(f, n, scalars, &like));
     let Some(at) = all.iter().position(|&n| n == root) else { return Found::No };
     let set = &all[at / MAX_PARAMS * MAX_PARAMS..=at];
     if set.len() < 2 || (set.len() < MAX_PARAMS && at + 1 < all.len()) {
@@ -134,5 +145,5 @@ pub fn together(f: &Facts<'_>, root: Node) -> Found {
     let mut operands: Vec<Value> = set.iter().flat_map(|&n| &f.args(n)[..tensors]).copied().collect();
     operands.extend(scalars);
     let gives = set.iter().flat_map(|&n| f.g.outs_of(n)).zip(0..).collect();
-    step(f, root, operands, gives, Vec::new())
+    match_update(f, root, operands, gives, Vec::new())
 }

@@ -6,7 +6,7 @@
 //! these are the only cut points.
 
 use super::cut;
-use super::facts::{Class, Facts};
+use super::facts::{Class, RematFacts};
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::nodes::{Graph, Op};
 
@@ -17,7 +17,7 @@ const FRACTIONS: [u64; 9] = [2, 3, 4, 6, 8, 12, 16, 24, 32];
 
 /// A division of the forward half into blocks, of which the first ones are computed again.
 #[derive(Clone, Debug)]
-pub struct Blocks {
+pub struct RematBlocks {
     /// Number of blocks that are computed again.
     recomputed: usize,
     /// Number of all blocks.
@@ -28,14 +28,14 @@ pub struct Blocks {
     crosses: Side<Value, bool>,
 }
 
-impl Blocks {
+impl RematBlocks {
     /// The choice in words: `2 of 5 blocks`.
     pub fn name(&self) -> String {
         format!("{} of {} blocks", self.recomputed, self.total)
     }
 
     /// True if `v`, made by `n`, may be computed again: any value between cuts, and cheap values after the last cut.
-    pub fn recomputable(&self, f: &Facts, n: Node, v: Value) -> bool {
+    pub fn recomputable(&self, f: &RematFacts, n: Node, v: Value) -> bool {
         match n <= self.last {
             true => f.class[n] < Class::Never && !self.crosses[v],
             false => f.class[n] <= Class::Cheap,
@@ -63,13 +63,13 @@ struct Division {
 }
 
 /// The divisions worth trying.
-pub fn blocks(g: Graph<'_>, f: &Facts) -> Vec<Blocks> {
-    let last_use = last_forward_use(g, f);
-    let kept = cut::least(g, f, &|n, _| f.class[n] <= Class::Cheap);
-    let (points, total) = cut_points(g, f, &last_use, &kept);
+pub fn remat_blocks(g: Graph<'_>, f: &RematFacts) -> Vec<RematBlocks> {
+    let last_use = last_use_before_blocks(g, f);
+    let kept = cut::least_cut(g, f, &|n, _| f.class[n] <= Class::Cheap);
+    let (points, total) = block_cut_points(g, f, &last_use, &kept);
     let mut all: Vec<Division> = Vec::new();
     for part in FRACTIONS {
-        let cuts = best_cuts(&points, total, total / part);
+        let cuts = best_block_cuts(&points, total, total / part);
         // The last block is never computed again: its backward part follows at once.
         for share in [4usize, 3, 2, 1] {
             let division = Division { cuts: cuts.clone(), recomputed: cuts.len().div_ceil(share) };
@@ -87,13 +87,13 @@ pub fn blocks(g: Graph<'_>, f: &Facts) -> Vec<Blocks> {
                 crosses[v] = cuts[..recomputed].iter().any(|&c| from <= c && c < last_use[v.at()]);
             }
         }
-        Blocks { recomputed, total: cuts.len() + 1, last: Node::new(start + cuts[recomputed - 1]), crosses }
+        RematBlocks { recomputed, total: cuts.len() + 1, last: Node::new(start + cuts[recomputed - 1]), crosses }
     };
     all.into_iter().map(make).collect()
 }
 
 /// Position of the last forward reader of each value.
-fn last_forward_use(g: Graph<'_>, f: &Facts) -> Vec<usize> {
+fn last_use_before_blocks(g: Graph<'_>, f: &RematFacts) -> Vec<usize> {
     let mut last = vec![0; g.values()];
     for n in g.region_nodes(g.entry()).filter(|&n| f.is_forward(n)) {
         g.args_of(n).iter().for_each(|a| last[a.at()] = f.position(n));
@@ -102,7 +102,12 @@ fn last_forward_use(g: Graph<'_>, f: &Facts) -> Vec<usize> {
 }
 
 /// The cut points in order, and the bytes of all values that would be kept.
-fn cut_points(g: Graph<'_>, f: &Facts, last_use: &[usize], kept: &Side<Value, bool>) -> (Vec<CutPoint>, u64) {
+fn block_cut_points(
+    g: Graph<'_>,
+    f: &RematFacts,
+    last_use: &[usize],
+    kept: &Side<Value, bool>,
+) -> (Vec<CutPoint>, u64) {
     let count = f.position(f.fwd_bwd_boundary) + 1;
     let (mut change, mut made) = (vec![0i64; count + 1], vec![0u64; count]);
     let mut marks = Vec::new();
@@ -150,7 +155,7 @@ fn cut_points(g: Graph<'_>, f: &Facts, last_use: &[usize], kept: &Side<Value, bo
 
 /// The cuts of least total width such that no block holds more than `most` bytes. A block between neighbouring points
 /// may hold more.
-fn best_cuts(points: &[CutPoint], total: u64, most: u64) -> Vec<usize> {
+fn best_block_cuts(points: &[CutPoint], total: u64, most: u64) -> Vec<usize> {
     let ends = points.len() + 1;
     // Least total width of the cuts up to a point, and the cut before it. Point `ends - 1` is the boundary.
     let mut best = vec![(u64::MAX, usize::MAX); ends];

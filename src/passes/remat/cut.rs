@@ -6,7 +6,7 @@
 //! least. Source: H. He and S. Yu, "Transcending runtime-memory tradeoffs in checkpointing by being fusion aware",
 //! 2023.
 
-use super::facts::Facts;
+use super::facts::RematFacts;
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::nodes::Graph;
 
@@ -15,7 +15,7 @@ const INFINITE: i64 = i64::MAX / 4;
 
 /// The set of values with fewest bytes that must be kept. `recomputable(n, v)` says that value `v`, made by node `n`,
 /// may be computed twice.
-pub fn least(g: Graph<'_>, f: &Facts, recomputable: &dyn Fn(Node, Value) -> bool) -> Side<Value, bool> {
+pub fn least_cut(g: Graph<'_>, f: &RematFacts, recomputable: &dyn Fn(Node, Value) -> bool) -> Side<Value, bool> {
     let mut id = Side::filled(g.values(), u32::MAX);
     let mut values = Vec::new();
     for n in g.region_nodes(g.entry()).filter(|&n| f.is_forward(n)) {
@@ -25,7 +25,7 @@ pub fn least(g: Graph<'_>, f: &Facts, recomputable: &dyn Fn(Node, Value) -> bool
         }
     }
     let (source, sink) = (2 * values.len() as u32, 2 * values.len() as u32 + 1);
-    let mut net = Net::new(values.len() * 2 + 2);
+    let mut net = CutNet::new(values.len() * 2 + 2);
     for (k, &v) in values.iter().enumerate() {
         let (enter, leave) = (2 * k as u32, 2 * k as u32 + 1);
         // Empty values cost one byte, so that no cut contains a value that nothing reads.
@@ -53,7 +53,7 @@ pub fn least(g: Graph<'_>, f: &Facts, recomputable: &dyn Fn(Node, Value) -> bool
 }
 
 /// A flow network in compressed rows. Edge `e ^ 1` is the reverse of edge `e`.
-struct Net {
+struct CutNet {
     /// Target of each edge.
     to: Vec<u32>,
     /// Residual capacity of each edge.
@@ -67,10 +67,10 @@ struct Net {
     next: Vec<u32>,
 }
 
-impl Net {
-    fn new(vertices: usize) -> Net {
+impl CutNet {
+    fn new(vertices: usize) -> CutNet {
         let zeros = || vec![0; vertices];
-        Net {
+        CutNet {
             to: Vec::new(),
             capacity: Vec::new(),
             at: vec![0; vertices + 1],

@@ -15,9 +15,9 @@ mod facts;
 #[cfg(test)]
 mod tests;
 
-pub use facts::{Facts, facts};
+pub use facts::{RematFacts, remat_facts};
 
-use super::rebuild::{Visit, rebuild_buf};
+use super::rebuild::{RebuildVisit, rebuild_buf};
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
@@ -32,16 +32,16 @@ pub struct Choice {
     pub flops: u64,
     /// Nodes that run twice.
     pub nodes: usize,
-    /// The values that are kept. Those of [`Facts::free`] are always available.
+    /// The values that are kept. Those of [`RematFacts::free`] are always available.
     pub kept: Side<Value, bool>,
 }
 
 /// The choices worth trying on `g`, those with fewest repeated operations first; the first repeats none. The list
 /// depends on the graph alone, so a larger budget never picks a choice that repeats more.
-pub fn choices(g: Graph<'_>, f: &Facts) -> Vec<Choice> {
+pub fn choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
     let mut list = vec![Choice { name: "nothing".into(), flops: 0, nodes: 0, kept: Side::filled(g.values(), true) }];
     let mut add = |name: String, recomputable: &dyn Fn(Node, Value) -> bool| {
-        let kept = cut::least(g, f, recomputable);
+        let kept = cut::least_cut(g, f, recomputable);
         let twice = repeated(g, f, &kept);
         let nodes = twice.iter().filter(|&&t| t).count();
         let flops = g.region_nodes(g.entry()).filter(|n| twice[n.at()]).map(|n| f.flops[n]).sum();
@@ -51,7 +51,7 @@ pub fn choices(g: Graph<'_>, f: &Facts) -> Vec<Choice> {
     };
     add("point-wise ops".into(), &|n, _| f.class[n] <= facts::Class::Pointwise);
     add("cheap ops".into(), &|n, _| f.class[n] <= facts::Class::Cheap);
-    for b in blocks::blocks(g, f) {
+    for b in blocks::remat_blocks(g, f) {
         add(b.name(), &|n, v| b.recomputable(f, n, v));
     }
     list.sort_by_key(|c| c.flops);
@@ -59,7 +59,7 @@ pub fn choices(g: Graph<'_>, f: &Facts) -> Vec<Choice> {
 }
 
 /// The forward nodes that run twice: backward nodes need their values, and the values are not kept.
-fn repeated(g: Graph<'_>, f: &Facts, kept: &Side<Value, bool>) -> Vec<bool> {
+fn repeated(g: Graph<'_>, f: &RematFacts, kept: &Side<Value, bool>) -> Vec<bool> {
     let mut twice = vec![false; g.nodes()];
     let gone = |v: Value| f.is_forward(g.def[v.at()]) && !f.free[v] && !kept[v];
     for n in g.region_nodes(g.entry()).rev() {
@@ -74,7 +74,7 @@ fn repeated(g: Graph<'_>, f: &Facts, kept: &Side<Value, bool>) -> Vec<bool> {
 }
 
 /// `g` with the values that `choice` does not keep computed again before their backward readers.
-pub fn apply(g: Graph<'_>, f: &Facts, choice: &Choice) -> Result<GraphBuf> {
+pub fn apply(g: Graph<'_>, f: &RematFacts, choice: &Choice) -> Result<GraphBuf> {
     let mut copies = Copies {
         f,
         kept: &choice.kept,
@@ -92,7 +92,7 @@ pub fn strip_checkpoints(g: Graph<'_>) -> Result<GraphBuf> {
 
 /// The copies made so far.
 struct Copies<'r> {
-    f: &'r Facts,
+    f: &'r RematFacts,
     kept: &'r Side<Value, bool>,
     /// Nodes that have a copy.
     made: Vec<bool>,
@@ -109,7 +109,7 @@ impl Copies<'_> {
     }
 
     /// Rewrites a backward node so that it reads copies of the values that are not kept.
-    fn backward_node<'g>(&mut self, v: &Visit<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    fn backward_node<'g>(&mut self, v: &RebuildVisit<'_, 'g>) -> Option<Vec<Var<'g>>> {
         let old = v.src.args_of(v.node);
         if self.f.is_forward(v.node) || !old.iter().any(|&a| self.gone(&v.src, a)) {
             return None;
@@ -128,7 +128,7 @@ impl Copies<'_> {
     }
 
     /// Writes the copies of `wanted`, and of the values that these read, in the order of their originals.
-    fn make(&mut self, v: &Visit<'_, '_>, wanted: &[Value]) {
+    fn make(&mut self, v: &RebuildVisit<'_, '_>, wanted: &[Value]) {
         let src = v.src;
         let mut open: Vec<Value> = wanted.to_vec();
         let mut nodes: Vec<Node> = Vec::new();
@@ -154,7 +154,7 @@ impl Copies<'_> {
     }
 
     /// The operand of a copy in place of `a`.
-    fn operand(&mut self, v: &Visit<'_, '_>, a: Value) -> Value {
+    fn operand(&mut self, v: &RebuildVisit<'_, '_>, a: Value) -> Value {
         let original = v.map[a];
         if let Some(copy) = self.copy[a.at()].filter(|_| self.gone(&v.src, a)) {
             return copy;

@@ -69,8 +69,8 @@ fn budgets_are_kept_and_change_no_bit() {
 #[test]
 fn choices_run_what_they_do_not_keep_once_more() {
     let g = deep(8, false);
-    let simple = pipeline::run(&g, &pipeline::halves().0, true).unwrap().0;
-    let f = facts(simple.view());
+    let simple = pipeline::run_pipeline(&g, &pipeline::pipeline_halves().0, true).unwrap().0;
+    let f = remat_facts(simple.view());
     let list = choices(simple.view(), &f);
     assert!(list.len() > 4 && list[0].flops == 0 && list[0].nodes == 0);
     for c in &list {

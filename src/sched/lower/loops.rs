@@ -1,6 +1,6 @@
 //! Lowering of loops: the body is lowered and planned once, for one iteration; the loop becomes one instruction.
 
-use super::{BufferSlice, Lowered, Lowering, bad};
+use super::{BufferSlice, Lowered, Lowerer, lowering_error};
 use crate::arena::tensor::LINE;
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::Result;
@@ -10,10 +10,10 @@ use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Precision;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op};
-use crate::sched::code::{BufKind, Instr, NO_LOOP, Operand, Time};
-use crate::sched::loops::{Extern, Loop, Outer, timestamps};
+use crate::sched::instructions::{BufKind, Instr, InstrTime, NO_LOOP, Operand};
 use crate::sched::pack::lines;
-use crate::sched::planner::{PhaseTimer, plan};
+use crate::sched::planned_loop::{Extern, Outer, PlannedLoop, loop_timestamps};
+use crate::sched::planner::{PlannerTimer, run_planner};
 use std::sync::Arc;
 
 /// Most carries of a loop: in-place pairs are numbered in a byte.
@@ -21,8 +21,13 @@ const MAX_CARRIES: usize = 250;
 
 /// Lowers and plans the body of loop `s`. Also returns the constants that the body reads: they become reads of the
 /// loop's instruction behind its own.
-fn body(g: Graph<'_>, s: &Scan, threads: usize, precision: &[Precision]) -> Result<(Loop, Vec<Value>)> {
-    let mut l = Lowering::new(g, s.body, threads, precision);
+fn lower_loop_body(
+    g: Graph<'_>,
+    s: &Scan,
+    threads: usize,
+    precision: &[Precision],
+) -> Result<(PlannedLoop, Vec<Value>)> {
+    let mut l = Lowerer::new(g, s.body, threads, precision);
     l.code.iterated = true;
     let mut externs = Vec::new();
     for (i, v) in g.region_args(s.body).enumerate() {
@@ -55,27 +60,27 @@ fn body(g: Graph<'_>, s: &Scan, threads: usize, precision: &[Precision]) -> Resu
         constants.push(l.code.value[b]);
     }
     let lowered = Lowered { code: l.code, slices: l.slices };
-    let plan = plan(lowered, threads, &lines::pack, PhaseTimer::new())?.plan;
+    let plan = run_planner(lowered, threads, &lines::pack_lines, PlannerTimer::new())?.plan;
     let base: usize = externs.iter().map(|e| plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
-    let timestamps = (0..plan.code.len()).map(|i| timestamps(&plan.code, i)).fold(1usize, usize::saturating_add);
+    let timestamps = (0..plan.code.len()).map(|i| loop_timestamps(&plan.code, i)).fold(1usize, usize::saturating_add);
     let (length, reverse) = (s.length, s.reverse);
-    Ok((Loop { plan, externs, base, length, reverse, timestamps }, constants))
+    Ok((PlannedLoop { plan, externs, base, length, reverse, timestamps }, constants))
 }
 
-impl Lowering<'_> {
+impl Lowerer<'_> {
     /// Lowers the loop `n`: initial carries are copied into the buffers of the final carries, and the loop works there.
-    pub(super) fn repeat(&mut self, n: Node) -> Result<()> {
+    pub(super) fn lower_loop(&mut self, n: Node) -> Result<()> {
         let g = self.g;
         let s = Scan::of(&g.attrs(n));
         if s.carries > MAX_CARRIES {
-            return Err(bad(format!("scan: {} carries; {MAX_CARRIES} is the limit", s.carries)));
+            return Err(lowering_error(format!("scan: {} carries; {MAX_CARRIES} is the limit", s.carries)));
         }
         let (args, outs) = (g.args_of(n), g.outs_of(n));
         let whole = |slice: BufferSlice, v: Value| Operand::of_bytes(slice.buf, slice.off, g.bytes(v), Split::Whole);
         let results: Vec<Operand> = outs.map(|v| whole(self.result(v), v)).collect();
         for (&from, to) in args.iter().zip(&results[..s.carries]).filter(|(_, to)| to.bytes() > 0) {
             self.code.push(&Instr {
-                kernel: bytes::keep,
+                kernel: bytes::keep_bytes_kernel,
                 params: &[],
                 reads: &[self.whole(from)],
                 writes: &[Operand { split: Split::PerUnit(bytes::UNIT), ..*to }],
@@ -83,7 +88,7 @@ impl Lowering<'_> {
                 units: to.bytes().div_ceil(bytes::UNIT),
                 node: n,
                 flops: 0,
-                time: Time::of(CostClass::COPY, 0, 2 * to.bytes() as u64),
+                time: InstrTime::of(CostClass::COPY, 0, 2 * to.bytes() as u64),
                 whole: 0,
                 copies: true,
                 body: NO_LOOP,
@@ -91,20 +96,23 @@ impl Lowering<'_> {
             });
         }
         if s.length > 0 {
-            self.iterations(n, &s, results)?;
+            self.loop_instruction(n, &s, results)?;
         }
         self.code.close(false);
         Ok(())
     }
 
     /// Adds the instruction that runs all iterations. `results` are the loop's results, carries first.
-    fn iterations(&mut self, n: Node, s: &Scan, results: Vec<Operand>) -> Result<()> {
+    fn loop_instruction(&mut self, n: Node, s: &Scan, results: Vec<Operand>) -> Result<()> {
         let g = self.g;
-        let (body, constants) = body(g, s, self.threads, self.precision)?;
+        let (body, constants) = lower_loop_body(g, s, self.threads, self.precision)?;
         // Twice the timestamps: sums of them must not overflow either.
         if body.timestamps.checked_mul(s.length).and_then(|t| t.checked_mul(2)).is_none_or(|t| t > isize::MAX as usize)
         {
-            return Err(bad(format!("scan: {} iterations of {} instructions are too many", s.length, body.timestamps)));
+            return Err(lowering_error(format!(
+                "scan: {} iterations of {} instructions are too many",
+                s.length, body.timestamps
+            )));
         }
         let mut reads = results[..s.carries].to_vec();
         reads.extend(g.args_of(n)[s.carries..].iter().map(|&v| self.whole(v)));
@@ -126,7 +134,7 @@ impl Lowering<'_> {
         let checks = body.checks(&reads);
         self.code.loops.push(Arc::new(body));
         self.code.push(&Instr {
-            kernel: nothing,
+            kernel: loop_kernel_stub,
             params: &[],
             reads: &reads,
             writes: &writes,
@@ -134,7 +142,7 @@ impl Lowering<'_> {
             units: 1,
             node: n,
             flops,
-            time: Time { total: time, fixed: 0 },
+            time: InstrTime { total: time, fixed: 0 },
             whole: 0,
             copies: false,
             body: self.code.loops.len() as u32 - 1,
@@ -145,4 +153,4 @@ impl Lowering<'_> {
 }
 
 /// The kernel column of a loop; never called.
-fn nothing(_: &mut crate::kernels::abi::Args<'_>) {}
+fn loop_kernel_stub(_: &mut crate::kernels::abi::Args<'_>) {}

@@ -1,4 +1,4 @@
-//! Lowering: from a graph to [`Code`], every needed node of the entry region in program order.
+//! Lowering: from a graph to [`Instructions`], every needed node of the entry region in program order.
 //!
 //! A view becomes a root buffer and an offset; no instruction runs. A leaf that is an output, and an update whose next
 //! value is a leaf, become copies here. So later phases may rely on two invariants: no output is a leaf, and no next
@@ -6,17 +6,18 @@
 
 mod loops;
 
-use super::code::{BufKind, Code, Instr, NO_LOOP, Operand, Time, Update};
-use super::faults::Check;
+use super::faults::FaultCheck;
+use super::instructions::{BufKind, Instr, InstrTime, Instructions, NO_LOOP, Operand, Update};
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::gemm::Precision;
-use crate::nodes::ir::call::{Buf, Call, LowerCx, Temp, View};
+use crate::nodes::ir::call::{Buf, Call, Temp, View};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::ops::index::below::below;
-use crate::nodes::ops::lower_node;
+use crate::nodes::ops::index::index_bounds::index_bound;
+use crate::nodes::ops::run_op_lowering;
 use crate::nodes::{Graph, LeafKind, Op};
 
 /// The bytes of a value: a root buffer and an offset in it.
@@ -36,7 +37,7 @@ impl BufferSlice {
 /// A lowered region.
 pub struct Lowered {
     /// The instructions.
-    pub code: Code,
+    pub code: Instructions,
     /// The bytes of each value; [`BufferSlice::NONE`] for values that no instruction needs.
     pub slices: Vec<BufferSlice>,
 }
@@ -46,13 +47,13 @@ pub struct Lowered {
 /// Errors: an op without a kernel (kind `Stage`), a lowering that breaks the rules for calls, loops that are nested
 /// deeper than [`DEPTH`] (kind `Plan`).
 pub fn lower(g: Graph<'_>, threads: usize) -> Result<Lowered> {
-    lower_in(g, threads, &[])
+    lower_with_precision(g, threads, &[])
 }
 
 /// As [`lower`], with `precision[n]` for the products of node `n`, or the default if the column is empty.
-pub fn lower_in<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
-    check_depth(g)?;
-    let mut l = Lowering::new(g, g.entry(), threads, precision);
+pub fn lower_with_precision<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
+    check_lowering_depth(g)?;
+    let mut l = Lowerer::new(g, g.entry(), threads, precision);
     for n in g.region_nodes(g.entry()) {
         l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
@@ -62,14 +63,14 @@ pub fn lower_in<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) ->
 }
 
 /// Refuses loops that are nested too deep, before any is lowered.
-fn check_depth(g: Graph<'_>) -> Result<()> {
+fn check_lowering_depth(g: Graph<'_>) -> Result<()> {
     let mut inside = vec![0; g.regions()];
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r).filter(|&n| matches!(g.def_of(n).lower, Lower::Loop)) {
             inside[r.at()] = inside[r.at()].max(1 + inside[Scan::of(&g.attrs(n)).body.at()]);
             if inside[r.at()] > DEPTH {
                 let why = format!("scan: loops stand more than {DEPTH} deep in one another");
-                return Err(bad(why).at(g.location(n)));
+                return Err(lowering_error(why).at(g.location(n)));
             }
         }
     }
@@ -78,7 +79,7 @@ fn check_depth(g: Graph<'_>) -> Result<()> {
 
 /// For each value, true if it has a reader: yields of `r`, next values, and operands of nodes that these need or that
 /// have effects.
-fn used_values(g: &Graph<'_>, r: Region) -> Vec<bool> {
+fn values_to_lower(g: &Graph<'_>, r: Region) -> Vec<bool> {
     let mut used = vec![false; g.values()];
     g.region_yields(r).iter().for_each(|v| used[v.at()] = true);
     g.updates.iter().for_each(|(_, next)| used[next.at()] = true);
@@ -91,7 +92,7 @@ fn used_values(g: &Graph<'_>, r: Region) -> Vec<bool> {
     used
 }
 
-fn bad(message: impl Into<String>) -> Error {
+fn lowering_error(message: impl Into<String>) -> Error {
     Error::new(Kind::Plan, message)
 }
 
@@ -104,31 +105,31 @@ struct Operands {
 }
 
 /// The lowering of one region: the entry, or the body of a loop.
-struct Lowering<'g> {
+struct Lowerer<'g> {
     g: Graph<'g>,
     threads: usize,
     precision: &'g [Precision],
-    code: Code,
+    code: Instructions,
     slices: Vec<BufferSlice>,
     used: Vec<bool>,
 }
 
-impl<'g> Lowering<'g> {
-    fn new(g: Graph<'g>, r: Region, threads: usize, precision: &'g [Precision]) -> Lowering<'g> {
-        Lowering {
+impl<'g> Lowerer<'g> {
+    fn new(g: Graph<'g>, r: Region, threads: usize, precision: &'g [Precision]) -> Lowerer<'g> {
+        Lowerer {
             g,
             threads,
             precision,
-            code: Code::new(),
+            code: Instructions::new(),
             slices: vec![BufferSlice::NONE; g.values()],
-            used: used_values(&g, r),
+            used: values_to_lower(&g, r),
         }
     }
 
     fn node(&mut self, n: Node) -> Result<()> {
         let g = self.g;
         let def = g.def_of(n);
-        if let Some(kind) = leaf_kind(&g, n) {
+        if let Some(kind) = lowered_leaf_kind(&g, n) {
             let v = g.out(n);
             let buf = self.code.buffer(g.bytes(v), kind, v);
             self.slices[v.at()] = BufferSlice { buf, off: 0 };
@@ -139,7 +140,7 @@ impl<'g> Lowering<'g> {
             return Ok(());
         }
         match def.lower {
-            Lower::Loop => return self.repeat(n),
+            Lower::Loop => return self.lower_loop(n),
             // Block ops, calls and ops that only decompose belong to earlier stages.
             Lower::Expand | Lower::Control => {
                 let what = if def.flags.has(Flags::BLOCK) { "is a block" } else { "has no kernel" };
@@ -154,8 +155,8 @@ impl<'g> Lowering<'g> {
         let mut cx = LowerCx::new(g, n, &used);
         cx.threads = self.threads;
         cx.precision = self.precision.get(n.at()).copied().unwrap_or_default();
-        let named = |e: String| bad(format!("{}: {e}", def.name));
-        lower_node(&mut cx).map_err(named)?;
+        let named = |e: String| lowering_error(format!("{}: {e}", def.name));
+        run_op_lowering(&mut cx).map_err(named)?;
         let LowerCx { calls, temps, views, .. } = cx;
         self.views(n, &views).map_err(named)?;
         self.calls(n, &calls, &temps).map_err(named)?;
@@ -228,7 +229,7 @@ impl<'g> Lowering<'g> {
                 units: c.units,
                 node: n,
                 flops: c.flops,
-                time: Time::of(c.work, c.ops, moved(reads).saturating_add(moved(writes))),
+                time: InstrTime::of(c.work, c.ops, lowered_bytes(reads).saturating_add(lowered_bytes(writes))),
                 whole: c.whole,
                 copies: false,
                 body: NO_LOOP,
@@ -273,17 +274,17 @@ impl<'g> Lowering<'g> {
     }
 
     /// The check of indices that call `c` of node `n` makes; `None` if its indices are known to be good.
-    fn check(&self, n: Node, c: &Call, reads: &[Operand]) -> Result<Option<Check>, String> {
+    fn check(&self, n: Node, c: &Call, reads: &[Operand]) -> Result<Option<FaultCheck>, String> {
         let Some(looks) = c.looks else { return Ok(None) };
         let Some(o) = reads.get(looks.read) else {
             return Err(format!("a call looks through read {}, which does not exist", looks.read));
         };
         let known = match c.reads[looks.read] {
-            Buf::Arg(i) => below(&self.g, self.g.args_of(n)[i]),
+            Buf::Arg(i) => index_bound(&self.g, self.g.args_of(n)[i]),
             _ => None,
         };
         let sure = known.zip(looks.below).is_some_and(|(known, below)| known <= below);
-        Ok((!sure).then_some(Check { buf: o.buf, off: o.off, bytes: o.bytes(), looks }))
+        Ok((!sure).then_some(FaultCheck { buf: o.buf, off: o.off, bytes: o.bytes(), looks }))
     }
 
     fn operand(&mut self, n: Node, b: Buf, split: Split, temps: &[Temp], bufs: &[u32]) -> Result<Operand, String> {
@@ -344,7 +345,7 @@ impl<'g> Lowering<'g> {
         let g = self.g;
         for &(leaf, next) in g.updates {
             if g.bytes(leaf) != g.bytes(next) {
-                return Err(bad(format!("{} is updated with another type", g.ty_text(leaf))));
+                return Err(lowering_error(format!("{} is updated with another type", g.ty_text(leaf))));
             }
             self.update(self.slices[leaf.at()].buf, next, g.def[leaf.at()]);
         }
@@ -367,12 +368,12 @@ impl<'g> Lowering<'g> {
 }
 
 /// Bytes of these operands, without per-thread scratch.
-fn moved(operands: &[Operand]) -> u64 {
+fn lowered_bytes(operands: &[Operand]) -> u64 {
     let all = operands.iter().filter(|o| !matches!(o.split, Split::PerThread(_)));
     all.fold(0, |sum, o| sum.saturating_add(o.bytes() as u64))
 }
 
-fn leaf_kind(g: &Graph<'_>, n: Node) -> Option<BufKind> {
+fn lowered_leaf_kind(g: &Graph<'_>, n: Node) -> Option<BufKind> {
     if g.op[n.at()] == Op::CONSTANT {
         return Some(BufKind::Constant);
     }

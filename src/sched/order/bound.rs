@@ -13,8 +13,8 @@
 
 use super::deps::Deps;
 use crate::error::Result;
-use crate::sched::code::{BufKind, Code};
-use crate::sched::live::lines;
+use crate::sched::instructions::{BufKind, Instructions};
+use crate::sched::intervals::interval_lines;
 
 /// Words of a bit set of groups.
 const WORDS: usize = 4;
@@ -26,19 +26,19 @@ pub const BUDGET: usize = 1 << 25;
 /// A set of groups of a block, by position in the block.
 type Set = [u64; WORDS];
 
-fn join(a: &mut Set, b: &Set) {
+fn join_bound_sets(a: &mut Set, b: &Set) {
     a.iter_mut().zip(b).for_each(|(a, b)| *a |= b);
 }
 
-fn has(s: &Set, k: usize) -> bool {
+fn bound_set_has(s: &Set, k: usize) -> bool {
     s[k / 64] >> (k % 64) & 1 == 1
 }
 
 /// The bound in lines. `alive[g]` is the largest sum of live lines of group `g` in some order. An error if a buffer is
 /// too large to be counted in lines.
-pub fn bound(code: &Code, d: &Deps, alive: &[u64]) -> Result<u64> {
+pub fn order_bound(code: &Instructions, d: &Deps, alive: &[u64]) -> Result<u64> {
     let n = code.groups();
-    let size = code.bytes.iter().map(|&b| lines(b)).collect::<Result<Vec<u32>>>()?;
+    let size = code.bytes.iter().map(|&b| interval_lines(b)).collect::<Result<Vec<u32>>>()?;
     let total = |kept: &dyn Fn(BufKind) -> bool| {
         (0..size.len()).filter(|&b| kept(code.kind[b])).map(|b| u64::from(size[b])).sum::<u64>()
     };
@@ -48,7 +48,7 @@ pub fn bound(code: &Code, d: &Deps, alive: &[u64]) -> Result<u64> {
     let mut groups: Vec<u32> = (0..n as u32).collect();
     groups.sort_by_key(|&g| (std::cmp::Reverse(alive[g as usize]), g));
     let mut b =
-        Block { code, d, size, anc: vec![[0; WORDS]; n], desc: vec![[0; WORDS]; n], position: vec![u32::MAX; n] };
+        BoundBlock { code, d, size, anc: vec![[0; WORDS]; n], desc: vec![[0; WORDS]; n], position: vec![u32::MAX; n] };
     let cost = 2 * WORDS * d.after.items.len() + 16 * code.bytes.len() + 1;
     for (i, block) in groups.chunks(BLOCK).enumerate() {
         if alive[block[0] as usize] <= best || i * cost > BUDGET {
@@ -60,8 +60,8 @@ pub fn bound(code: &Code, d: &Deps, alive: &[u64]) -> Result<u64> {
 }
 
 /// The visit of one block of groups.
-struct Block<'a> {
-    code: &'a Code,
+struct BoundBlock<'a> {
+    code: &'a Instructions,
     d: &'a Deps,
     /// Lines of each buffer.
     size: Vec<u32>,
@@ -81,7 +81,7 @@ struct Span {
     last: usize,
 }
 
-impl Block<'_> {
+impl BoundBlock<'_> {
     /// The largest bound of one of `groups`, without pinned buffers.
     fn run(&mut self, groups: &[u32]) -> u64 {
         groups.iter().enumerate().for_each(|(k, &g)| self.position[g as usize] = k as u32);
@@ -103,7 +103,7 @@ impl Block<'_> {
         for g in (0..n).rev() {
             let mut set = [0; WORDS];
             for &s in self.d.after.of(g) {
-                join(&mut set, &self.anc[s as usize]);
+                join_bound_sets(&mut set, &self.anc[s as usize]);
                 own(self.position[s as usize], &mut set);
             }
             self.anc[g] = set;
@@ -111,7 +111,7 @@ impl Block<'_> {
         for g in 0..n {
             let mut set = [0; WORDS];
             for &p in self.d.before.of(g) {
-                join(&mut set, &self.desc[p as usize]);
+                join_bound_sets(&mut set, &self.desc[p as usize]);
                 own(self.position[p as usize], &mut set);
             }
             self.desc[g] = set;
@@ -151,12 +151,12 @@ impl Block<'_> {
             return [u64::MAX; WORDS];
         }
         let mut set = [0; WORDS];
-        self.d.readers.of(b).iter().for_each(|&r| join(&mut set, &self.desc[r as usize]));
+        self.d.readers.of(b).iter().for_each(|&r| join_bound_sets(&mut set, &self.desc[r as usize]));
         set
     }
 
-    /// The largest sum, over the instructions of group `g` at position `k`, of live lines that [`Block::through`] does
-    /// not count.
+    /// The largest sum, over the instructions of group `g` at position `k`, of live lines that [`BoundBlock::through`]
+    /// does not count.
     fn own(&self, g: usize, k: usize) -> u64 {
         let range = self.code.group(g);
         let mut most = 0;
@@ -164,7 +164,7 @@ impl Block<'_> {
         for &b in self.d.reads.of(g).iter().chain(self.d.writes.of(g)) {
             let at = b as usize;
             let mine = self.d.writer[at] == g as u32;
-            let through = !mine && has(&self.needed_after(at), k);
+            let through = !mine && bound_set_has(&self.needed_after(at), k);
             if through || !self.counts(at) || self.size[at] == 0 || spans.iter().any(|s| s.buf == b) {
                 continue;
             }

@@ -3,20 +3,20 @@
 //! Invariant: an edge leads to a group with a larger number, because program order is a legal order. A preference may
 //! lead anywhere. For the other files of this folder.
 
-use crate::sched::code::{BufKind, Code};
 use crate::sched::faults;
+use crate::sched::instructions::{BufKind, Instructions};
 
 /// A list of `u32` for each index, in one column.
 #[derive(Default)]
-pub struct Lists {
+pub struct DepLists {
     at: Vec<u32>,
     /// All items, list by list.
     pub items: Vec<u32>,
 }
 
-impl Lists {
+impl DepLists {
     /// From pairs (index, item), with indices below `n`. Items of one index keep their order.
-    pub fn new(n: usize, pairs: &[(u32, u32)]) -> Lists {
+    pub fn new(n: usize, pairs: &[(u32, u32)]) -> DepLists {
         let mut at = vec![0u32; n + 1];
         pairs.iter().for_each(|p| at[p.0 as usize + 1] += 1);
         (0..n).for_each(|i| at[i + 1] += at[i]);
@@ -25,7 +25,7 @@ impl Lists {
             items[next[i as usize] as usize] = item;
             next[i as usize] += 1;
         }
-        Lists { at, items }
+        DepLists { at, items }
     }
 
     /// The list of index `i`.
@@ -37,17 +37,17 @@ impl Lists {
 /// Dependencies among groups, and who reads and writes buffers.
 pub struct Deps {
     /// Groups that need what a group writes.
-    pub after: Lists,
+    pub after: DepLists,
     /// Groups whose results a group needs.
-    pub before: Lists,
+    pub before: DepLists,
     /// Preferences: groups that should come after a group, if data allows.
-    pub preferred: Lists,
+    pub preferred: DepLists,
     /// Distinct buffers that a group reads.
-    pub reads: Lists,
+    pub reads: DepLists,
     /// Distinct buffers that a group writes.
-    pub writes: Lists,
+    pub writes: DepLists,
     /// Distinct groups that read a buffer.
-    pub readers: Lists,
+    pub readers: DepLists,
     /// True for groups that only serve the update of a leaf.
     pub serves: Vec<bool>,
     /// True for buffers that are expected to be made in the bytes of a leaf.
@@ -61,7 +61,7 @@ pub struct Deps {
     pub waits: Vec<u32>,
 }
 
-fn distinct(code: &Code, write: bool) -> Vec<(u32, u32)> {
+fn distinct_deps(code: &Instructions, write: bool) -> Vec<(u32, u32)> {
     let mut pairs = Vec::new();
     for g in 0..code.groups() {
         let start = pairs.len();
@@ -77,13 +77,13 @@ fn distinct(code: &Code, write: bool) -> Vec<(u32, u32)> {
 
 impl Deps {
     /// The dependencies of `code`.
-    pub fn new(code: &Code) -> Deps {
+    pub fn new(code: &Instructions) -> Deps {
         let (n, bufs) = (code.groups(), code.bytes.len());
-        let (read, written) = (distinct(code, false), distinct(code, true));
+        let (read, written) = (distinct_deps(code, false), distinct_deps(code, true));
         let mut writer = vec![u32::MAX; bufs];
         written.iter().for_each(|&(g, b)| writer[b as usize] = g);
         let by_buf = |pairs: &[(u32, u32)]| pairs.iter().map(|&(g, b)| (b, g)).collect::<Vec<_>>();
-        let readers = Lists::new(bufs, &by_buf(&read));
+        let readers = DepLists::new(bufs, &by_buf(&read));
         let mut edges = Vec::new();
         for &(g, b) in &read {
             let w = writer[b as usize];
@@ -105,16 +105,16 @@ impl Deps {
             preferred.extend(before.map(|&r| (r, maker)));
         }
         let mut d = Deps {
-            after: Lists::new(n, &edges),
-            before: Lists::new(n, &edges.iter().map(|e| (e.1, e.0)).collect::<Vec<_>>()),
-            preferred: Lists::new(n, &preferred),
-            reads: Lists::new(n, &read),
-            writes: Lists::new(n, &written),
+            after: DepLists::new(n, &edges),
+            before: DepLists::new(n, &edges.iter().map(|e| (e.1, e.0)).collect::<Vec<_>>()),
+            preferred: DepLists::new(n, &preferred),
+            reads: DepLists::new(n, &read),
+            writes: DepLists::new(n, &written),
             readers,
             serves: Vec::new(),
             lands,
             writer,
-            stops: faults::stopping(code),
+            stops: faults::faulting_groups(code),
             waits: Vec::new(),
         };
         d.serves = d.servants(code);
@@ -123,7 +123,7 @@ impl Deps {
     }
 
     /// See [`Deps::waits`]. A group that a stopping group needs cannot wait for it.
-    fn waiting(&self, code: &Code) -> Vec<u32> {
+    fn waiting(&self, code: &Instructions) -> Vec<u32> {
         if !self.stops.contains(&true) {
             return Vec::new();
         }
@@ -140,7 +140,7 @@ impl Deps {
 
     /// True for groups whose results are all next values of leaves, or are read only by such groups for a value of the
     /// same size (the gradient itself). The eager rule runs them as early as possible.
-    fn servants(&self, code: &Code) -> Vec<bool> {
+    fn servants(&self, code: &Instructions) -> Vec<bool> {
         let n = code.groups();
         let mut serves = vec![false; n];
         // Bytes of the leaf that a group serves; 0 for none.

@@ -4,8 +4,9 @@
 //! run. Ties go to the smaller number, which is program order. O((V + E) log V) for each rule.
 
 use super::deps::Deps;
-use super::ready::{Fitting, Ready};
-use crate::sched::code::{BufKind, Code};
+use super::fitting_groups::FittingGroups;
+use super::ready_groups::ReadyGroups;
+use crate::sched::instructions::{BufKind, Instructions};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -26,25 +27,25 @@ pub enum Rule {
 }
 
 /// The order of all groups by `rule`.
-pub fn schedule(code: &Code, d: &Deps, rule: Rule) -> Vec<u32> {
+pub fn list_schedule(code: &Instructions, d: &Deps, rule: Rule) -> Vec<u32> {
     let n = code.groups();
     let allocates: Vec<i64> = match rule {
-        Rule::Peak => (0..n).map(|g| allocated(code, d, g, true)).collect(),
-        Rule::Net => (0..n).map(|g| allocated(code, d, g, false)).collect(),
+        Rule::Peak => (0..n).map(|g| list_allocation(code, d, g, true)).collect(),
+        Rule::Net => (0..n).map(|g| list_allocation(code, d, g, false)).collect(),
         _ => Vec::new(),
     };
-    let mut s = Scheduler {
+    let mut s = ListScheduler {
         code,
         d,
         rule,
-        rank: if rule == Rule::Depth { depth_first(code, d) } else { Vec::new() },
+        rank: if rule == Rule::Depth { list_depth_first(code, d) } else { Vec::new() },
         needs: (0..n).map(|g| d.before.of(g).len() as u32).collect(),
         preferences: vec![0; n],
         left: (0..code.bytes.len()).map(|b| d.readers.of(b).len() as u32).collect(),
         one: (0..code.bytes.len()).map(|b| d.readers.of(b).iter().fold(0, |x, g| x ^ g)).collect(),
         done: vec![false; n],
-        ready: Ready::new(n),
-        fitting: (rule == Rule::Peak).then(|| Fitting::new(&allocates)),
+        ready: ReadyGroups::new(n),
+        fitting: (rule == Rule::Peak).then(|| FittingGroups::new(&allocates)),
         deferred: BinaryHeap::new(),
         stops: d.stops.iter().filter(|s| **s).count(),
         settling: false,
@@ -60,13 +61,13 @@ pub fn schedule(code: &Code, d: &Deps, rule: Rule) -> Vec<u32> {
 }
 
 /// Bytes that `g` allocates, with or without temporaries.
-fn allocated(code: &Code, d: &Deps, g: usize, scratch: bool) -> i64 {
+fn list_allocation(code: &Instructions, d: &Deps, g: usize, scratch: bool) -> i64 {
     let bufs = d.writes.of(g).iter().map(|&b| b as usize).filter(|&b| !d.lands[b]);
     bufs.filter(|&b| scratch || code.kind[b] != BufKind::Scratch).map(|b| code.bytes[b] as i64).sum()
 }
 
 /// The position of each group in a depth-first walk from the sinks.
-fn depth_first(code: &Code, d: &Deps) -> Vec<u32> {
+fn list_depth_first(code: &Instructions, d: &Deps) -> Vec<u32> {
     let n = code.groups();
     // Bytes of results behind each group. Shared ancestors count once for each path: a measure, not a sum.
     let mut behind = vec![0u64; n];
@@ -95,8 +96,8 @@ fn depth_first(code: &Code, d: &Deps) -> Vec<u32> {
     rank
 }
 
-struct Scheduler<'a> {
-    code: &'a Code,
+struct ListScheduler<'a> {
+    code: &'a Instructions,
     d: &'a Deps,
     rule: Rule,
     rank: Vec<u32>,
@@ -107,9 +108,9 @@ struct Scheduler<'a> {
     left: Vec<u32>,
     one: Vec<u32>,
     done: Vec<bool>,
-    ready: Ready,
+    ready: ReadyGroups,
     /// Replaces `ready` for [`Rule::Peak`].
-    fitting: Option<Fitting>,
+    fitting: Option<FittingGroups>,
     /// Groups whose data is ready and whose preferences are open.
     deferred: BinaryHeap<Reverse<u32>>,
     /// Number of groups that may stop a step and have not run; and true if the last of them was the last group to run.
@@ -124,7 +125,7 @@ struct Scheduler<'a> {
     allocates: Vec<i64>,
 }
 
-impl Scheduler<'_> {
+impl ListScheduler<'_> {
     /// Makes `g` ready, or defers it, if its data is ready.
     fn arrive(&mut self, g: usize) {
         if self.done[g] || self.needs[g] > 0 {

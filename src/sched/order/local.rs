@@ -8,8 +8,8 @@
 use super::deps::Deps;
 use crate::error::Result;
 use crate::sched::alias;
-use crate::sched::code::Code;
-use crate::sched::live::{Intervals, intervals_in};
+use crate::sched::instructions::Instructions;
+use crate::sched::intervals::{Intervals, intervals_in_order};
 use std::cmp::Reverse;
 
 /// Most groups to score, over all tries.
@@ -20,7 +20,7 @@ const WINDOW: usize = 256;
 const TRIES: usize = 48;
 
 /// An order and its cost.
-struct State {
+struct LocalState {
     order: Vec<u32>,
     /// Live lines of the fullest instruction, and the number of such instructions. Less is better.
     cost: (u64, usize),
@@ -32,34 +32,34 @@ struct State {
     start: Vec<u32>,
 }
 
-fn state(code: &Code, order: Vec<u32>) -> Result<State> {
+fn local_state(code: &Instructions, order: Vec<u32>) -> Result<LocalState> {
     let mut seq = Vec::with_capacity(code.len());
     let mut start = Vec::with_capacity(order.len() + 1);
     for &g in &order {
         start.push(seq.len() as u32);
         seq.extend(code.group(g as usize).map(|i| i as u32));
     }
-    let (alias, copies) = alias::decide(code, &seq);
-    let live = intervals_in(code, &seq, &copies, &alias)?;
+    let (alias, copies) = alias::decide_aliases(code, &seq);
+    let live = intervals_in_order(code, &seq, &copies, &alias)?;
     let alive = live.alive();
     let most = alive.iter().copied().max().unwrap_or(0);
     let at = alive.iter().position(|&a| a == most).unwrap_or(0);
     // The copies behind the last group count as part of it.
     let full = start.partition_point(|&s| s as usize <= at).saturating_sub(1);
     let count = alive.iter().filter(|&&a| a == most).count();
-    Ok(State { order, cost: (most, count), full, live, class: alias.class, start })
+    Ok(LocalState { order, cost: (most, count), full, live, class: alias.class, start })
 }
 
 /// Improves `order` until its peak is `bound`, no move helps, or the budget is spent.
-pub fn improve(code: &Code, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u32>> {
+pub fn improve_locally(code: &Instructions, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u32>> {
     let mut left = BUDGET / order.len().max(1);
     if left == 0 {
         return Ok(order.to_vec());
     }
-    let mut now = state(code, order.to_vec())?;
+    let mut now = local_state(code, order.to_vec())?;
     while now.cost.0 > bound {
         let mut better = None;
-        for Move { from, to, .. } in moves(code, d, &now).into_iter().take(TRIES) {
+        for LocalMove { from, to, .. } in local_moves(code, d, &now).into_iter().take(TRIES) {
             if left == 0 {
                 return Ok(now.order);
             }
@@ -67,7 +67,7 @@ pub fn improve(code: &Code, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u
             let mut order = now.order.clone();
             let g = order.remove(from);
             order.insert(to, g);
-            let next = state(code, order)?;
+            let next = local_state(code, order)?;
             if next.cost < now.cost {
                 better = Some(next);
                 break;
@@ -83,7 +83,7 @@ pub fn improve(code: &Code, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u
 
 /// A move of one group across the fullest position.
 #[derive(Clone, Copy, PartialEq)]
-struct Move {
+struct LocalMove {
     /// Lines that it takes away from the fullest instruction.
     lines: u64,
     /// Position of the group.
@@ -93,7 +93,7 @@ struct Move {
 }
 
 /// The moves that data and effects allow, most lines first.
-fn moves(code: &Code, d: &Deps, s: &State) -> Vec<Move> {
+fn local_moves(code: &Instructions, d: &Deps, s: &LocalState) -> Vec<LocalMove> {
     let mut position = vec![0u32; s.order.len()];
     s.order.iter().enumerate().for_each(|(at, &g)| position[g as usize] = at as u32);
     let at = s.start[s.full];
@@ -108,7 +108,7 @@ fn moves(code: &Code, d: &Deps, s: &State) -> Vec<Move> {
         let made = lines(d.writes.of(g), &|r| s.live.first[r] >= s.start[from] && s.live.end[r] > at);
         if needed > s.full && made > 0 {
             // Right behind the fullest, or right before the first reader.
-            found.extend([s.full, needed - 1].map(|to| Move { lines: made, from, to }));
+            found.extend([s.full, needed - 1].map(|to| LocalMove { lines: made, from, to }));
         }
     }
     for from in s.full + 1..(s.full + WINDOW).min(s.order.len()) {
@@ -117,10 +117,10 @@ fn moves(code: &Code, d: &Deps, s: &State) -> Vec<Move> {
         let end = s.start.get(from + 1).copied().unwrap_or(u32::MAX);
         let freed = lines(d.reads.of(g), &|r| s.live.first[r] <= at && s.live.end[r] <= end);
         if ready <= s.full && freed > 0 {
-            found.extend([s.full, ready].map(|to| Move { lines: freed, from, to }));
+            found.extend([s.full, ready].map(|to| LocalMove { lines: freed, from, to }));
         }
     }
-    found.sort_by_key(|m: &Move| (Reverse(m.lines), m.from.abs_diff(s.full), m.from, m.to));
+    found.sort_by_key(|m: &LocalMove| (Reverse(m.lines), m.from.abs_diff(s.full), m.from, m.to));
     found.dedup();
     found
 }

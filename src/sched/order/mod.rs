@@ -10,8 +10,8 @@
 //! next value, so that the value can be made in the leaf's bytes. A preference that contradicts data is dropped.
 
 use super::alias::{self, Alias};
-use super::code::Code;
-use super::live::{Intervals, intervals, intervals_in};
+use super::instructions::Instructions;
+use super::intervals::{Intervals, intervals, intervals_in_order};
 use crate::error::Result;
 use deps::Deps;
 pub use list::Rule;
@@ -19,14 +19,15 @@ use rayon::prelude::*;
 
 pub mod bound;
 pub mod deps;
+pub mod fitting_groups;
 pub mod list;
 pub mod local;
-pub mod ready;
+pub mod ready_groups;
 
 /// Code in one order, with its sharing and its lifetimes.
 pub struct Ordered {
     /// The instructions, in order, with the copies that updates need.
-    pub code: Code,
+    pub code: Instructions,
     /// Which buffers share bytes.
     pub alias: Alias,
     /// Lifetimes.
@@ -49,17 +50,17 @@ pub const CANDIDATES: &[(&str, Rule)] = &[
 ];
 
 /// The order of `code` with the fewest live lines at its peak, over the candidates and local search.
-pub fn best(code: &Code) -> Result<Ordered> {
+pub fn best_order(code: &Instructions) -> Result<Ordered> {
     let deps = Deps::new(code);
     let mut orders: Vec<(&'static str, Vec<u32>)> =
-        CANDIDATES.par_iter().map(|&(name, rule)| (name, list::schedule(code, &deps, rule))).collect();
+        CANDIDATES.par_iter().map(|&(name, rule)| (name, list::list_schedule(code, &deps, rule))).collect();
     for i in (1..orders.len()).rev() {
         if orders[..i].iter().any(|o| o.1 == orders[i].1) {
             orders.remove(i);
         }
     }
     // Scored without permuting the columns; only the best is written out.
-    let scored: Result<Vec<u64>> = orders.par_iter().map(|(_, order)| peak(code, order)).collect();
+    let scored: Result<Vec<u64>> = orders.par_iter().map(|(_, order)| order_peak(code, order)).collect();
     let scored = scored?;
     // Wait until all workers have started: one that starts late would allocate during the first steps. Not on a worker
     // itself: there all have started, and waiting would run other jobs on this stack.
@@ -71,26 +72,26 @@ pub fn best(code: &Code) -> Result<Ordered> {
         Some(i) => (orders[i].0, &orders[i].1[..]),
         None => ("program", &[][..]),
     };
-    let mut best = score(code, order, name)?;
-    best.order_bound = bound::bound(code, &deps, &alive(&best, order))?;
+    let mut best = score_order(code, order, name)?;
+    best.order_bound = bound::order_bound(code, &deps, &live_lines_in_order(&best, order))?;
     if best.bound > best.order_bound {
-        let moved = local::improve(code, &deps, order, best.order_bound)?;
+        let moved = local::improve_locally(code, &deps, order, best.order_bound)?;
         if moved != order {
-            best = Ordered { order_bound: best.order_bound, ..score(code, &moved, name)? };
+            best = Ordered { order_bound: best.order_bound, ..score_order(code, &moved, name)? };
         }
     }
     Ok(best)
 }
 
-/// The largest sum of live lines in order `order`: the bound of [`score`].
-fn peak(code: &Code, order: &[u32]) -> Result<u64> {
+/// The largest sum of live lines in order `order`: the bound of [`score_order`].
+fn order_peak(code: &Instructions, order: &[u32]) -> Result<u64> {
     let seq: Vec<u32> = order.iter().flat_map(|&g| code.group(g as usize)).map(|i| i as u32).collect();
-    let (alias, copies) = alias::decide(code, &seq);
-    Ok(intervals_in(code, &seq, &copies, &alias)?.max_live())
+    let (alias, copies) = alias::decide_aliases(code, &seq);
+    Ok(intervals_in_order(code, &seq, &copies, &alias)?.max_live())
 }
 
 /// `code` in the order `order`, which names each group once, behind the groups whose results it needs.
-pub fn score(code: &Code, order: &[u32], name: &'static str) -> Result<Ordered> {
+pub fn score_order(code: &Instructions, order: &[u32], name: &'static str) -> Result<Ordered> {
     let mut code = code.permuted(order);
     let alias = alias::alias(&mut code);
     let live = intervals(&code, &alias)?;
@@ -99,7 +100,7 @@ pub fn score(code: &Code, order: &[u32], name: &'static str) -> Result<Ordered> 
 }
 
 /// The largest sum of live lines over the instructions of each group, by the group's number before ordering.
-fn alive(o: &Ordered, order: &[u32]) -> Vec<u64> {
+fn live_lines_in_order(o: &Ordered, order: &[u32]) -> Vec<u64> {
     let by_instruction = o.live.alive();
     let mut most = vec![0; order.len()];
     for (k, &g) in order.iter().enumerate() {

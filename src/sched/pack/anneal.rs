@@ -3,7 +3,7 @@
 //! The last resort, for parts that branch and bound could not settle. The number of passes and the stream of random
 //! numbers are fixed, so the same input gives the same packing.
 
-use super::compress::{Part, Problem};
+use super::problem::{Part, Problem};
 use super::skyline::{self, PartPacking};
 use crate::arena::rng::SplitMix64;
 
@@ -32,7 +32,7 @@ pub fn anneal(p: &Problem, part: Part, from: &[u64], height: u64, enough: u64, e
             })
             .collect();
         undo.iter().for_each(|&(a, b)| order.swap(a, b));
-        let found = skyline::pass(p, part, &order);
+        let found = skyline::skyline_pass(p, part, &order);
         let reach = found.height;
         if reach < least {
             (least, best) = (reach, Some(found));

@@ -7,7 +7,7 @@
 //! soon a wrong decision fails.
 
 use super::height::Height;
-use super::state::State;
+use super::search_state::SearchState;
 
 /// The rule for the next buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +26,15 @@ pub enum Choice {
     Fit,
 }
 
-impl<H: Height> State<H> {
+impl<H: Height> SearchState<H> {
     /// The buffer to decide on next in the connected sections `low..high`; `None` if they cannot be solved.
-    pub fn candidate(&mut self, low: u32, high: u32, choice: Choice) -> Option<u32> {
+    pub fn branch_candidate(&mut self, low: u32, high: u32, choice: Choice) -> Option<u32> {
         loop {
             let (best, stale) = match choice {
-                Choice::Rank => self.lowest(low, high),
+                Choice::Rank => self.branch_lowest(low, high),
                 _ => {
                     let (low, high) = (low as usize, high as usize);
-                    self.in_section(self.section(low, high, choice), low, high, choice)
+                    self.branch_in_section(self.branch_section(low, high, choice), low, high, choice)
                 }
             };
             let Some(stale) = stale else { return best };
@@ -46,7 +46,7 @@ impl<H: Height> State<H> {
     }
 
     /// The first by rank of the buffers tied for the lowest floor, and that buffer if it was postponed.
-    fn lowest(&self, low: u32, high: u32) -> (Option<u32>, Option<u32>) {
+    fn branch_lowest(&self, low: u32, high: u32) -> (Option<u32>, Option<u32>) {
         let floor = self.floor[low as usize..high as usize].iter().copied().min().unwrap_or(H::FAR);
         let tied = (0..self.eff.len())
             .find(|&c| self.eff[c] == floor && self.start[c] >= low && self.end[c] <= high)
@@ -56,7 +56,7 @@ impl<H: Height> State<H> {
     }
 
     /// The first by rank of the buffers tied for the floor of section `s`, and one of them that was postponed.
-    fn in_section(&self, s: usize, low: usize, high: usize, choice: Choice) -> (Option<u32>, Option<u32>) {
+    fn branch_in_section(&self, s: usize, low: usize, high: usize, choice: Choice) -> (Option<u32>, Option<u32>) {
         let floor = self.floor[s];
         let level = |f: &H| *f != floor;
         let from = self.floor[low..s].iter().rposition(level).map_or(low, |k| low + k + 1) as u32;
@@ -85,7 +85,7 @@ impl<H: Height> State<H> {
     }
 
     /// The section to branch in.
-    fn section(&self, low: usize, high: usize, choice: Choice) -> usize {
+    fn branch_section(&self, low: usize, high: usize, choice: Choice) -> usize {
         let mut best = Best { section: low, ways: u64::MAX, weight: 1, floor: H::FAR };
         let (mut s, mut before) = (low, H::FAR);
         while s < high {
@@ -93,7 +93,7 @@ impl<H: Height> State<H> {
             let e = self.floor[s..high].iter().position(|&f| f != floor).map_or(high, |k| s + k);
             let after = if e < high { self.floor[e] } else { H::FAR };
             if before > floor && after > floor {
-                (s..e).for_each(|i| self.weigh(i, choice, &mut best));
+                (s..e).for_each(|i| self.weigh_branch(i, choice, &mut best));
             }
             (before, s) = (floor, e);
         }
@@ -101,7 +101,7 @@ impl<H: Height> State<H> {
     }
 
     /// Keeps section `s` of a valley if it is better than the best so far.
-    fn weigh(&self, s: usize, choice: Choice, best: &mut Best<H>) {
+    fn weigh_branch(&self, s: usize, choice: Choice, best: &mut Best<H>) {
         let floor = self.floor[s];
         // If the section has slack, it may also be that no candidate is at the floor.
         let spare = u64::from(self.cap - floor > self.total[s]);

@@ -4,11 +4,11 @@
 //! more than another million nodes. Failures per section are carried over from one search to the next.
 
 use super::branching::Choice;
-use super::compress::{Part, Problem};
 use super::height::Height;
-use super::rank::{Facts, Rank};
+use super::problem::{Part, Problem};
+use super::rank::{Rank, RankFacts};
 use super::search::{Outcome, search};
-use super::state::State;
+use super::search_state::SearchState;
 use crate::arena::rng::SplitMix64;
 
 /// Orders and branching rules, those that solve the most problems alone first.
@@ -24,10 +24,10 @@ const STRATEGIES: &[(Rank, Choice)] = &[
 ];
 
 /// The searches of one part.
-pub struct Exact<'a> {
+pub struct ExactSearches<'a> {
     p: &'a Problem,
     part: Part,
-    facts: &'a Facts,
+    facts: &'a RankFacts,
     weight: Vec<u64>,
     /// Sum of all sizes: no height is above it.
     sum: u64,
@@ -35,10 +35,10 @@ pub struct Exact<'a> {
     pub nodes: u64,
 }
 
-impl<'a> Exact<'a> {
+impl<'a> ExactSearches<'a> {
     /// The searches of part `part` of `p`.
-    pub fn new(p: &'a Problem, part: Part, facts: &'a Facts) -> Exact<'a> {
-        Exact {
+    pub fn new(p: &'a Problem, part: Part, facts: &'a RankFacts) -> ExactSearches<'a> {
+        ExactSearches {
             p,
             part,
             facts,
@@ -63,7 +63,7 @@ impl<'a> Exact<'a> {
                     return Outcome::Limit;
                 }
                 let mut order = self.facts.order(rank);
-                shake(&mut order, &mut dice, round);
+                shake_exact_order(&mut order, &mut dice, round);
                 // Heights must be below `FAR`, so that the sum of two fits.
                 let sum = self.sum.max(cap);
                 let outcome = if sum < u32::FAR.wide() {
@@ -96,7 +96,7 @@ impl<'a> Exact<'a> {
         let size = order.iter().map(|&k| H::narrow(self.p.size[from + k as usize])).collect();
         let weight = std::mem::take(&mut self.weight);
         let sections = self.part.high - low;
-        let mut state = State::new(of(&self.p.start), of(&self.p.end), size, sections, H::narrow(cap), weight);
+        let mut state = SearchState::new(of(&self.p.start), of(&self.p.end), size, sections, H::narrow(cap), weight);
         let outcome = search(&mut state, choice, limit, &mut self.nodes);
         self.weight = state.weight;
         outcome
@@ -104,7 +104,7 @@ impl<'a> Exact<'a> {
 }
 
 /// Swaps buffers with later ones nearby: none in round 0, more in each round.
-fn shake(order: &mut [u32], dice: &mut SplitMix64, round: u64) {
+fn shake_exact_order(order: &mut [u32], dice: &mut SplitMix64, round: u64) {
     let n = order.len() as u64;
     let moves = if round == 0 { 0 } else { (n * round / 16).max(1) };
     for _ in 0..moves {

@@ -9,7 +9,7 @@ use super::buffers::Buffers;
 pub type Placed = (Vec<u64>, u64);
 
 /// Every buffer has bytes of its own.
-pub fn no_reuse(v: &Buffers) -> Placed {
+pub fn greedy_no_reuse(v: &Buffers) -> Placed {
     let (mut at, mut top) = (Vec::with_capacity(v.len()), 0);
     for size in &v.size {
         at.push(top);
@@ -19,28 +19,28 @@ pub fn no_reuse(v: &Buffers) -> Placed {
 }
 
 /// Larger buffers first, each in the lowest gap that holds it (TVM's and TFLite's greedy by size).
-pub fn first_fit(v: &Buffers) -> Placed {
-    greedy(v, &by(v, |i| [v.size[i], v.end[i] - v.first[i]]), false)
+pub fn greedy_first_fit(v: &Buffers) -> Placed {
+    greedy(v, &greedy_order(v, |i| [v.size[i], v.end[i] - v.first[i]]), false)
 }
 
 /// Larger buffers first, each in the smallest gap that holds it (XLA's spatial best fit).
-pub fn best_fit(v: &Buffers) -> Placed {
-    greedy(v, &by(v, |i| [v.size[i], v.end[i] - v.first[i]]), true)
+pub fn greedy_best_fit(v: &Buffers) -> Placed {
+    greedy(v, &greedy_order(v, |i| [v.size[i], v.end[i] - v.first[i]]), true)
 }
 
 /// Longer lifetimes first, each in the smallest gap that holds it (XLA's temporal best fit).
-pub fn best_fit_by_life(v: &Buffers) -> Placed {
-    greedy(v, &by(v, |i| [v.end[i] - v.first[i], v.size[i]]), true)
+pub fn greedy_best_fit_by_life(v: &Buffers) -> Placed {
+    greedy(v, &greedy_order(v, |i| [v.end[i] - v.first[i], v.size[i]]), true)
 }
 
-/// The better of [`best_fit`] and [`best_fit_by_life`], as XLA chooses.
-pub fn xla(v: &Buffers) -> Placed {
-    let (a, b) = (best_fit(v), best_fit_by_life(v));
+/// The better of [`greedy_best_fit`] and [`greedy_best_fit_by_life`], as XLA chooses.
+pub fn greedy_xla(v: &Buffers) -> Placed {
+    let (a, b) = (greedy_best_fit(v), greedy_best_fit_by_life(v));
     if b.1 < a.1 { b } else { a }
 }
 
 /// The buffers that are not empty, largest key first, ties by index.
-fn by(v: &Buffers, key: impl Fn(usize) -> [u64; 2]) -> Vec<usize> {
+fn greedy_order(v: &Buffers, key: impl Fn(usize) -> [u64; 2]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..v.len()).filter(|&i| v.takes(i)).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(key(i)), i));
     order

@@ -16,7 +16,7 @@ struct Piece {
 
 /// A guillotine dissection of a rectangle of `width` moments and height `height` into `n` buffers, or fewer if no piece
 /// can be cut any more. Every moment is full, so the best height is `height`.
-pub fn perfect(n: usize, width: u64, height: u64, seed: u64) -> Buffers {
+pub fn perfect_instance(n: usize, width: u64, height: u64, seed: u64) -> Buffers {
     let mut dice = SplitMix64(seed);
     let mut open = vec![Piece { from: 0, to: width, low: 0, high: height }];
     let mut done = Vec::new();
@@ -44,7 +44,7 @@ pub fn perfect(n: usize, width: u64, height: u64, seed: u64) -> Buffers {
 
 /// A training step of a chain of layers, of about `n` buffers. Each layer keeps activations until its backward half,
 /// which frees them in the opposite order and makes gradients. Both halves need short-lived scratch.
-pub fn training(n: usize, seed: u64) -> Buffers {
+pub fn training_instance(n: usize, seed: u64) -> Buffers {
     let mut dice = SplitMix64(seed);
     let layers = (n / 7).max(1) as u64;
     let last = 2 * 4 * layers;
@@ -67,7 +67,7 @@ pub fn training(n: usize, seed: u64) -> Buffers {
 
 /// A recurrent cell unrolled over time, with its backward pass, of about `n` buffers. All sizes repeat at every step,
 /// and the gradients of the weights are alive throughout the backward half.
-pub fn unrolled(n: usize) -> Buffers {
+pub fn unrolled_instance(n: usize) -> Buffers {
     let steps = (n / 14).max(1) as u64;
     let ops = 8;
     let last = 2 * ops * steps;
@@ -93,7 +93,7 @@ pub fn unrolled(n: usize) -> Buffers {
 }
 
 /// Lifetimes and sizes drawn from power laws of density `x^-2`: most are short and small, a few are long or large.
-pub fn power_law(n: usize, seed: u64) -> Buffers {
+pub fn power_law_instance(n: usize, seed: u64) -> Buffers {
     let mut dice = SplitMix64(seed);
     let span = n as u64;
     let mut v = Buffers::default();

@@ -4,29 +4,29 @@ use super::buffers::Buffers;
 use super::greedy::Placed;
 use super::{Options, Packing};
 use crate::error::{Error, Kind, Result};
-use crate::sched::live::Intervals;
+use crate::sched::intervals::Intervals;
 
 /// Most nodes of branch and bound for a program. Training graphs need none: a skyline reaches the bound.
 const NODES: u64 = 20_000;
 
 /// The lowest packing of `v` that [`super::pack`] finds, in lines. An error above `u32::MAX` lines.
-pub fn pack(v: &Intervals) -> Result<Packing> {
-    fits(super::pack(&buffers(v), &Options { nodes: NODES, ..Options::default() })?)
+pub fn pack_lines(v: &Intervals) -> Result<Packing> {
+    fits_in_lines(super::pack(&buffers_in_lines(v), &Options { nodes: NODES, ..Options::default() })?)
 }
 
 /// The packing of `v` by another packer, for comparisons, and for tests that need unusual plans.
-pub fn pack_with(v: &Intervals, packer: impl Fn(&Buffers) -> Placed) -> Result<Packing> {
-    let (at, height) = packer(&buffers(v));
+pub fn pack_lines_with(v: &Intervals, packer: impl Fn(&Buffers) -> Placed) -> Result<Packing> {
+    let (at, height) = packer(&buffers_in_lines(v));
     let max_live = v.max_live();
-    fits(Packing { at, height, max_live, bound: max_live, nodes: 0, solved: height == max_live })
+    fits_in_lines(Packing { at, height, max_live, bound: max_live, nodes: 0, solved: height == max_live })
 }
 
-fn buffers(v: &Intervals) -> Buffers {
+fn buffers_in_lines(v: &Intervals) -> Buffers {
     let wide = |column: &[u32]| column.iter().map(|&x| u64::from(x)).collect();
     Buffers { first: wide(&v.first), end: wide(&v.end), size: wide(&v.lines) }
 }
 
-fn fits(p: Packing) -> Result<Packing> {
+fn fits_in_lines(p: Packing) -> Result<Packing> {
     match p.height <= u64::from(u32::MAX) {
         true => Ok(p),
         false => Err(Error::new(Kind::Plan, format!("{} lines of memory do not fit the arena's offsets", p.height))),

@@ -4,16 +4,16 @@
 //! This module knows nothing of graphs. [`pack`] takes lifetimes and sizes ([`Buffers`]) in any unit and returns
 //! offsets ([`Packing`]):
 //!
-//! 1. [`compress`] turns moments into sections and sizes into units, and splits the buffers into parts that share no
+//! 1. [`problem`] turns moments into sections and sizes into units, and splits the buffers into parts that share no
 //!    section;
 //! 2. [`skyline`] passes run over static [`rank`]s and over ranks that learn ([`squeaky_wheel`]), until one reaches the
 //!    largest load, which is a lower bound;
-//! 3. [`exact`]: where the height is still above that bound, branch and bound ([`search`], [`branching`], [`state`]).
-//!    The *cap* is the height that a search must not exceed: first the bound, then larger heights;
+//! 3. [`exact`]: where the height is still above that bound, branch and bound ([`search`], [`branching`],
+//!    [`search_state`]). The *cap* is the height that a search must not exceed: first the bound, then larger heights;
 //! 4. [`anneal`]: where it is still above the bound, skyline passes over ranks that change by small steps.
 //!
 //! The result depends on the input alone: budgets count search nodes and skyline passes, and ties go to the first.
-//! [`check`] proves a packing and shares no code with the packers; [`greedy`] has the usual packers for comparison, and
+//! [`proof`] proves a packing and shares no code with the packers; [`greedy`] has the usual packers for comparison, and
 //! [`instances`] generates problems.
 //!
 //! ```
@@ -34,26 +34,26 @@
 pub mod anneal;
 pub mod branching;
 pub mod buffers;
-pub mod check;
-pub mod compress;
 pub mod exact;
 pub mod greedy;
 pub mod height;
-pub mod index;
 pub mod instances;
 pub mod lines;
+pub mod problem;
+pub mod proof;
 pub mod rank;
 pub mod search;
+pub mod search_state;
 pub mod skyline;
+pub mod skyline_index;
 pub mod squeaky_wheel;
-pub mod state;
 
 pub use buffers::Buffers;
 
 use crate::error::Result;
-use compress::{Part, Problem};
-use exact::Exact;
-use rank::Facts;
+use exact::ExactSearches;
+use problem::{Part, Problem};
+use rank::RankFacts;
 use search::Outcome;
 use skyline::PartPacking;
 
@@ -115,7 +115,7 @@ pub fn pack(v: &Buffers, options: &Options) -> Result<Packing> {
     let bound = p.max_live();
     let target = options.capacity.map_or(bound, |c| (c / p.unit).max(bound));
     let feasible = options.capacity.is_some();
-    let mut run = Run { p: &p, at: vec![0; p.id.len()], height: 0, bound, nodes: 0, target, feasible };
+    let mut run = PackRun { p: &p, at: vec![0; p.id.len()], height: 0, bound, nodes: 0, target, feasible };
     let mut open = run.skylines(options.nodes);
     // The highest part first: its final height is low enough for the others.
     open.sort_by_key(|o| (u64::MAX - o.height, o.part.from));
@@ -132,14 +132,14 @@ pub fn pack(v: &Buffers, options: &Options) -> Result<Packing> {
 /// A part whose best skyline is above the target.
 struct Open {
     part: Part,
-    facts: Facts,
+    facts: RankFacts,
     height: u64,
     /// True if it is small enough for branch and bound.
     small: bool,
 }
 
 /// The packing so far, in units.
-struct Run<'a> {
+struct PackRun<'a> {
     p: &'a Problem,
     at: Vec<u64>,
     /// Height of the parts that are done.
@@ -152,14 +152,15 @@ struct Run<'a> {
     feasible: bool,
 }
 
-impl Run<'_> {
+impl PackRun<'_> {
     /// Finds the best skyline of each part. Returns the parts that are above the target.
     fn skylines(&mut self, nodes: u64) -> Vec<Open> {
         let mut open = Vec::new();
         for &part in &self.p.parts {
-            let facts = Facts::new(self.p, part);
+            let facts = RankFacts::new(self.p, part);
             let small = nodes > 0 && part.to - part.from <= LARGEST && facts.pairs() <= PAIRS;
-            let PartPacking { at, height } = squeaky_wheel::first(self.p, part, &facts, self.target, small);
+            let PartPacking { at, height } =
+                squeaky_wheel::squeaky_wheel_first(self.p, part, &facts, self.target, small);
             self.at[part.from..part.to].copy_from_slice(&at);
             if height <= self.target {
                 self.height = self.height.max(height);
@@ -178,7 +179,7 @@ impl Run<'_> {
             height = self.search(o, enough, nodes - self.nodes);
         }
         if height > enough && o.small {
-            height = self.keep(o.part, height, squeaky_wheel::rest(self.p, o.part, &o.facts, enough));
+            height = self.keep(o.part, height, squeaky_wheel::squeaky_wheel_rest(self.p, o.part, &o.facts, enough));
         }
         if height > enough {
             let from = &self.at[o.part.from..o.part.to];
@@ -200,7 +201,7 @@ impl Run<'_> {
     /// height. Returns the best height. The first search gets half of the budget (7/8 if the caller gave a capacity),
     /// each later one a quarter of the rest.
     fn search(&mut self, o: &Open, enough: u64, budget: u64) -> u64 {
-        let mut exact = Exact::new(self.p, o.part, &o.facts);
+        let mut exact = ExactSearches::new(self.p, o.part, &o.facts);
         let (mut low, mut high) = (enough, o.height);
         let (mut cap, mut share) = (enough, if self.feasible { budget - budget / 8 } else { budget / 2 });
         // One above the highest refuted cap.

@@ -3,10 +3,10 @@
 //! A rank is named by the facts that it compares, largest first: T the largest load during the lifetime, W the length
 //! of the lifetime, A length times size, Z the size, C the number of overlapping lifetimes, E the end.
 
-use super::compress::{Part, Problem};
+use super::problem::{Part, Problem};
 
 /// The facts that ranks compare, as columns by buffer of a part.
-pub struct Facts {
+pub struct RankFacts {
     total: Vec<u64>,
     width: Vec<u64>,
     size: Vec<u64>,
@@ -17,13 +17,13 @@ pub struct Facts {
 /// Three of the letters above.
 pub type Rank = [u8; 3];
 
-impl Facts {
+impl RankFacts {
     /// The facts of a part of `p`.
-    pub fn new(p: &Problem, part: Part) -> Facts {
+    pub fn new(p: &Problem, part: Part) -> RankFacts {
         let (starts, ends) = (&p.start[part.from..part.to], &p.end[part.from..part.to]);
         let n = starts.len();
         let sections = (part.high - part.low) as usize;
-        let most = Most::new(&p.load[part.low as usize..part.high as usize]);
+        let most = RankMaxima::new(&p.load[part.low as usize..part.high as usize]);
         // For each section, buffers that start before it, and buffers that end at it or before.
         let (mut begun, mut over) = (vec![0u64; sections + 2], vec![0u64; sections + 2]);
         for k in 0..n {
@@ -35,7 +35,7 @@ impl Facts {
             over[s] += over[s - 1];
         }
         let range = |k: usize| ((starts[k] - part.low) as usize, (ends[k] - part.low) as usize);
-        Facts {
+        RankFacts {
             total: (0..n).map(|k| most.of(range(k).0, range(k).1)).collect(),
             width: p.life[part.from..part.to].to_vec(),
             size: p.size[part.from..part.to].to_vec(),
@@ -67,10 +67,10 @@ impl Facts {
 }
 
 /// A sparse table for range maxima.
-struct Most(Vec<Vec<u64>>);
+struct RankMaxima(Vec<Vec<u64>>);
 
-impl Most {
-    fn new(values: &[u64]) -> Most {
+impl RankMaxima {
+    fn new(values: &[u64]) -> RankMaxima {
         // Level `r` has the maxima of all runs of 2^r values.
         let mut levels = vec![values.to_vec()];
         let mut step = 1;
@@ -80,7 +80,7 @@ impl Most {
             levels.push(next);
             step *= 2;
         }
-        Most(levels)
+        RankMaxima(levels)
     }
 
     /// The maximum of `a..b`, which must not be empty.

@@ -11,7 +11,7 @@
 
 use super::branching::Choice;
 use super::height::Height;
-use super::state::{NONE, State};
+use super::search_state::{NONE, SearchState};
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ struct Frame {
 }
 
 /// Searches for a packing of `state` at its cap, with at most `limit` nodes; adds the nodes that it uses to `nodes`.
-pub fn search<H: Height>(state: &mut State<H>, choice: Choice, limit: u64, nodes: &mut u64) -> Outcome {
+pub fn search<H: Height>(state: &mut SearchState<H>, choice: Choice, limit: u64, nodes: &mut u64) -> Outcome {
     if !state.sound() {
         return Outcome::Refuted;
     }
@@ -61,12 +61,12 @@ pub fn search<H: Height>(state: &mut State<H>, choice: Choice, limit: u64, nodes
             return Outcome::Found(state.offsets());
         }
         let goal = goals[top as usize];
-        let candidate = match split(state, goal, &mut goals) {
+        let candidate = match split_search_goal(state, goal, &mut goals) {
             Split::Into(first) => {
                 top = first;
                 continue;
             }
-            Split::Whole => state.candidate(goal.low, goal.high, choice),
+            Split::Whole => state.branch_candidate(goal.low, goal.high, choice),
         };
         let ok = match candidate {
             None => false,
@@ -82,14 +82,19 @@ pub fn search<H: Height>(state: &mut State<H>, choice: Choice, limit: u64, nodes
                 state.place(c)
             }
         };
-        if !ok && !back(state, &mut goals, &mut frames, &mut top) {
+        if !ok && !backtrack_search(state, &mut goals, &mut frames, &mut top) {
             return Outcome::Refuted;
         }
     }
 }
 
 /// Goes back to the last decision that the failed goal depends on and that has a branch left. False if there is none.
-fn back<H: Height>(state: &mut State<H>, goals: &mut Vec<Goal>, frames: &mut Vec<Frame>, top: &mut u32) -> bool {
+fn backtrack_search<H: Height>(
+    state: &mut SearchState<H>,
+    goals: &mut Vec<Goal>,
+    frames: &mut Vec<Frame>,
+    top: &mut u32,
+) -> bool {
     loop {
         let cause = goals[*top as usize].cause;
         if cause == NONE {
@@ -106,7 +111,7 @@ fn back<H: Height>(state: &mut State<H>, goals: &mut Vec<Goal>, frames: &mut Vec
     }
 }
 
-/// What [`split`] did.
+/// What [`split_search_goal`] did.
 enum Split {
     /// The goal is one connected range.
     Whole,
@@ -115,7 +120,7 @@ enum Split {
 }
 
 /// Replaces a goal by its connected ranges that have unplaced buffers, unless it is one such range itself.
-fn split<H: Height>(state: &State<H>, goal: Goal, goals: &mut Vec<Goal>) -> Split {
+fn split_search_goal<H: Height>(state: &SearchState<H>, goal: Goal, goals: &mut Vec<Goal>) -> Split {
     let (from, to) = (goal.low as usize, goal.high as usize);
     if !state.cuts[from + 1..to].contains(&0) && state.total[from] > H::ZERO {
         return Split::Whole;

@@ -3,10 +3,11 @@
 //! The skyline is the height reached in each section. A *segment* `[a, b)` is a run of sections of one height. The
 //! lowest one gets the unplaced buffer of best rank whose lifetime is inside it. If there is none, the segment rises to
 //! its lower neighbour and the two merge. Every packing in which each buffer rests on offset 0 or on another buffer is
-//! reached by some rank. A *pass* goes over all buffers once and costs O(N log N) on training graphs: see [`Index`].
+//! reached by some rank. A *pass* goes over all buffers once and costs O(N log N) on training graphs: see
+//! [`SkylineIndex`].
 
-use super::compress::{Part, Problem};
-use super::index::Index;
+use super::problem::{Part, Problem};
+use super::skyline_index::SkylineIndex;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -31,19 +32,19 @@ pub struct Limits {
 }
 
 /// One pass over a part. `order` lists its buffers by rank, best first.
-pub fn pass(p: &Problem, part: Part, order: &[u32]) -> PartPacking {
+pub fn skyline_pass(p: &Problem, part: Part, order: &[u32]) -> PartPacking {
     let all = Limits { enough: u64::MAX, out: usize::MAX, least: u64::MAX };
     // With these limits no pass is given up.
-    pass_within(p, part, order, all).unwrap_or_default()
+    skyline_pass_within(p, part, order, all).unwrap_or_default()
 }
 
-/// As [`pass`]; `None` if the pass is given up, because it is no lower than `limits.least` and more than `limits.out`
-/// buffers stick out.
-pub fn pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Option<PartPacking> {
+/// As [`skyline_pass`]; `None` if the pass is given up, because it is no lower than `limits.least` and more than
+/// `limits.out` buffers stick out.
+pub fn skyline_pass_within(p: &Problem, part: Part, order: &[u32], limits: Limits) -> Option<PartPacking> {
     let size = &p.size[part.from..part.to];
     let start = &p.start[part.from..part.to];
     let end = &p.end[part.from..part.to];
-    let mut index = Index::new(start, end, order);
+    let mut index = SkylineIndex::new(start, end, order);
     let mut skyline = Skyline::new(part.low, part.high);
     let mut at = vec![0u64; order.len()];
     let (mut left, mut top, mut out) = (order.len(), 0, 0);

@@ -4,8 +4,8 @@
 //! The learning is squeaky wheel optimisation (Joslin and Clements, 1999). It packs long chains of equal steps with a
 //! small conflict at the peak, which no static rank packs well.
 
-use super::compress::{Part, Problem};
-use super::rank::{Facts, Rank};
+use super::problem::{Part, Problem};
+use super::rank::{Rank, RankFacts};
 use super::skyline::{self, Limits, PartPacking};
 
 /// Ranks, those that most often reach the bound first.
@@ -20,18 +20,18 @@ const EFFORT: usize = 1 << 22;
 /// Number of ranks that are tried before branch and bound.
 const FIRST: usize = 3;
 
-/// [`passes`] over the first [`FIRST`] ranks if branch and bound follows (`search`), else over all.
-pub fn first(p: &Problem, part: Part, facts: &Facts, enough: u64, search: bool) -> PartPacking {
-    passes(p, part, facts, enough, if search { &RANKS[..FIRST] } else { RANKS })
+/// [`squeaky_wheel_passes`] over the first [`FIRST`] ranks if branch and bound follows (`search`), else over all.
+pub fn squeaky_wheel_first(p: &Problem, part: Part, facts: &RankFacts, enough: u64, search: bool) -> PartPacking {
+    squeaky_wheel_passes(p, part, facts, enough, if search { &RANKS[..FIRST] } else { RANKS })
 }
 
-/// [`passes`] over the ranks that [`first`] leaves out.
-pub fn rest(p: &Problem, part: Part, facts: &Facts, enough: u64) -> PartPacking {
-    passes(p, part, facts, enough, &RANKS[FIRST..])
+/// [`squeaky_wheel_passes`] over the ranks that [`squeaky_wheel_first`] leaves out.
+pub fn squeaky_wheel_rest(p: &Problem, part: Part, facts: &RankFacts, enough: u64) -> PartPacking {
+    squeaky_wheel_passes(p, part, facts, enough, &RANKS[FIRST..])
 }
 
 /// The lowest packing of `part` found. Ends at the first that is no higher than `enough`.
-fn passes(p: &Problem, part: Part, facts: &Facts, enough: u64, ranks: &[Rank]) -> PartPacking {
+fn squeaky_wheel_passes(p: &Problem, part: Part, facts: &RankFacts, enough: u64, ranks: &[Rank]) -> PartPacking {
     let n = part.to - part.from;
     let size = &p.size[part.from..part.to];
     let mut left = (EFFORT / n.max(1)).max(TRIES);
@@ -45,7 +45,7 @@ fn passes(p: &Problem, part: Part, facts: &Facts, enough: u64, ranks: &[Rank]) -
             left -= 1;
             // If many stick out, none of them is the cause.
             let limits = Limits { enough, out: n / 16 + 4, least: best.height };
-            let Some(found) = skyline::pass_within(p, part, &order, limits) else { break };
+            let Some(found) = skyline::skyline_pass_within(p, part, &order, limits) else { break };
             let over = |k: u32| found.at[k as usize] + size[k as usize] > enough;
             let out: Vec<u32> = order.iter().copied().filter(|&k| over(k)).collect();
             if best.at.is_empty() || found.height < best.height {

@@ -5,8 +5,8 @@ use super::ops::{self, ADD, FRESH, SCALE, SUM, TAIL, TWO, one};
 use super::random::{How, Planned, bits, expected, outcome, planned};
 use crate::arena::tensor::LINE;
 use crate::nodes::{Builder, DType, GraphBuf, Init};
-use crate::sched::check::check;
-use crate::sched::code::{BufKind, OUT_OF_PLACE};
+use crate::sched::checker::check_plan;
+use crate::sched::instructions::{BufKind, OUT_OF_PLACE};
 use crate::sched::pack::lines;
 
 const F32: DType = DType::F32;
@@ -15,8 +15,8 @@ const N: usize = 64;
 fn holds(buf: &GraphBuf) {
     let g = buf.view();
     let want = expected(&g, 3);
-    let Planned { lowered: l, plan: p, .. } = planned(g, 1, lines::pack);
-    let p = check(p).unwrap();
+    let Planned { lowered: l, plan: p, .. } = planned(g, 1, lines::pack_lines);
+    let p = check_plan(p).unwrap();
     for how in [How::Solo, How::Poisoned] {
         let (o, s) = outcome(&g, &l, &p, how, 3);
         assert_eq!((bits(&o), bits(&s)), (bits(&want.0), bits(&want.1)));
@@ -25,7 +25,7 @@ fn holds(buf: &GraphBuf) {
 
 /// Copies that a plan makes beside the graph's own instructions.
 fn copies(buf: &GraphBuf) -> usize {
-    planned(buf.view(), 1, lines::pack).plan.code.copies.iter().filter(|&&c| c).count()
+    planned(buf.view(), 1, lines::pack_lines).plan.code.copies.iter().filter(|&&c| c).count()
 }
 
 /// A result may start where an operand ends its life only on the identical bytes (openxla/xla 46543).
@@ -36,15 +36,15 @@ fn touching_lifetimes_share_identical_bytes_only() {
     let y = one(&g, &SCALE, &[one(&g, &FRESH, &[x])]);
     g.output("y", y);
     let buf = g.finish([]).unwrap();
-    let Planned { ordered: o, plan: right, .. } = planned(buf.view(), 1, lines::pack);
+    let Planned { ordered: o, plan: right, .. } = planned(buf.view(), 1, lines::pack_lines);
     let fresh = (0..o.live.len()).find(|&b| o.code.kind[b] == BufKind::Activation).unwrap();
     assert!(o.alias.class.iter().filter(|&&c| c as usize == fresh).count() == 2, "the scale works in place");
-    assert!(check(right.clone()).is_ok());
+    assert!(check_plan(right.clone()).is_ok());
     let mut wrong = right.clone();
     wrong.bytes += LINE;
     let out = right.code.outputs[0].buf as usize;
     wrong.offset[out] += LINE;
-    assert!(check(wrong).unwrap_err().to_string().contains("in place on another extent"));
+    assert!(check_plan(wrong).unwrap_err().to_string().contains("in place on another extent"));
 }
 
 /// An operand that is read twice, once through a shifted window, cannot be overwritten (openxla/xla 49176).
@@ -59,7 +59,7 @@ fn an_operand_that_is_read_through_a_window_too_is_not_overwritten() {
     g.output("a", sum);
     g.output("b", twice);
     let buf = g.finish([]).unwrap();
-    let Planned { ordered: o, plan: right, .. } = planned(buf.view(), 1, lines::pack);
+    let Planned { ordered: o, plan: right, .. } = planned(buf.view(), 1, lines::pack_lines);
     for (i, node) in right.code.node.iter().enumerate() {
         let reads = right.code.reads_of(i);
         if reads.len() == 2 && reads[0].buf == reads[1].buf {
@@ -68,7 +68,7 @@ fn an_operand_that_is_read_through_a_window_too_is_not_overwritten() {
             assert_eq!(right.inplace[at..at + 2], [OUT_OF_PLACE; 2], "{node}");
             wrong.inplace[at] = 0;
             wrong.offset[right.code.writes_of(i)[0].buf as usize] = right.offset[reads[0].buf as usize];
-            assert!(check(wrong).is_err());
+            assert!(check_plan(wrong).is_err());
         }
     }
     assert_eq!(o.alias.inplace.len(), right.inplace.len());
@@ -134,7 +134,7 @@ fn outputs_that_are_windows_are_kept() {
     g.output("z", one(&g, &SUM, &[z]));
     let buf = g.finish([]).unwrap();
     holds(&buf);
-    let p = planned(buf.view(), 1, lines::pack).plan;
+    let p = planned(buf.view(), 1, lines::pack_lines).plan;
     assert_eq!(p.code.outputs[0], p.code.outputs[1]);
     assert_eq!((p.code.outputs[0].off, p.code.outputs[2].off), (3 * N, 0));
     assert_eq!(p.code.outputs[0].buf, p.code.outputs[2].buf, "a view of a view has the root's buffer");
@@ -165,7 +165,7 @@ fn outputs_share_no_bytes_with_leaves() {
     g.output("new", next);
     let buf = g.finish([]).unwrap();
     holds(&buf);
-    let p = planned(buf.view(), 1, lines::pack).plan;
+    let p = planned(buf.view(), 1, lines::pack_lines).plan;
     assert!(p.code.outputs.iter().all(|o| !p.code.kind[o.buf as usize].is_leaf()));
 }
 
@@ -180,7 +180,7 @@ fn updates_run_as_soon_as_they_can() {
         g.update(w, one(&g, &ADD, &[w, d]));
     }
     let buf = g.finish([]).unwrap();
-    let Planned { ordered: o, plan: p, .. } = planned(buf.view(), 1, lines::pack);
+    let Planned { ordered: o, plan: p, .. } = planned(buf.view(), 1, lines::pack_lines);
     let pinned = 9 * N * 4;
     assert_eq!(p.bytes, o.bound as usize * LINE);
     assert!(p.bytes <= pinned + 2 * N * 4, "{} bytes above the leaves", p.bytes - pinned);
@@ -194,13 +194,13 @@ fn a_shifted_slot_for_a_result_is_refused() {
     let g = Builder::new("g");
     let x = g.input("x", [N], F32);
     g.output("y", one(&g, &FRESH, &[one(&g, &FRESH, &[x])]));
-    let right = planned(g.finish([]).unwrap().view(), 1, lines::pack).plan;
+    let right = planned(g.finish([]).unwrap().view(), 1, lines::pack_lines).plan;
     let (from, to) = (right.code.reads_of(1)[0].buf as usize, right.code.outputs[0].buf as usize);
     for shift in [0, 1, 2, 3] {
         let mut wrong = right.clone();
         wrong.offset[to] = wrong.offset[from] + shift * LINE;
         wrong.bytes += 8 * LINE;
-        assert!(check(wrong).unwrap_err().to_string().contains("overlaps read"), "{shift} lines off");
+        assert!(check_plan(wrong).unwrap_err().to_string().contains("overlaps read"), "{shift} lines off");
     }
 }
 
@@ -216,14 +216,14 @@ fn a_result_is_not_made_over_a_window() {
     g.output("y", tail);
     let buf = g.finish([]).unwrap();
     holds(&buf);
-    let Planned { ordered: o, plan: right, .. } = planned(buf.view(), 1, lines::pack);
+    let Planned { ordered: o, plan: right, .. } = planned(buf.view(), 1, lines::pack_lines);
     assert!(o.alias.inplace.iter().all(|&w| w == OUT_OF_PLACE));
     let read = right.code.reads_of(1)[0];
     assert!(read.off > 0, "the read is a window");
     let mut wrong = right.clone();
     wrong.inplace[right.code.read_range(1).start] = 0;
     wrong.offset[right.code.outputs[0].buf as usize] = right.offset[read.buf as usize];
-    assert!(check(wrong).is_err());
+    assert!(check_plan(wrong).is_err());
 }
 
 /// A sum takes over whichever operand dies: the first, the second, and one of them if both do.
@@ -238,7 +238,7 @@ fn gradients_are_summed_in_place() {
         g.output("late", late.fold(one(&g, &FRESH, &[sum]), |y, v| one(&g, &ADD, &[v, y])));
         let buf = g.finish([]).unwrap();
         holds(&buf);
-        let Planned { ordered: o, plan: p, .. } = planned(buf.view(), 1, lines::pack);
+        let Planned { ordered: o, plan: p, .. } = planned(buf.view(), 1, lines::pack_lines);
         let value = |v: crate::nodes::Var<'_>| (0..p.code.value.len()).find(|&b| p.code.value[b] == v.v).unwrap();
         let class = |v| o.alias.class[value(v)];
         let over = [class(sum) == class(a), class(sum) == class(b)];
@@ -265,7 +265,7 @@ fn a_sum_of_many_gradients_is_as_large_as_one_of_two() {
         if n < 10 {
             holds(&buf);
         }
-        planned(buf.view(), 1, lines::pack).plan.bytes
+        planned(buf.view(), 1, lines::pack_lines).plan.bytes
     };
     assert_eq!(peak(3), peak(40));
 }
@@ -285,14 +285,14 @@ fn a_class_lives_as_long_as_its_last_member() {
     g.output("y", one(&g, &ADD, &[b, z]));
     let buf = g.finish([]).unwrap();
     holds(&buf);
-    let Planned { ordered: o, plan: right, .. } = planned(buf.view(), 1, lines::pack);
+    let Planned { ordered: o, plan: right, .. } = planned(buf.view(), 1, lines::pack_lines);
     let of = |v: crate::nodes::Var<'_>| (0..right.code.value.len()).find(|&i| right.code.value[i] == v.v).unwrap();
     let root = of(a);
     assert_eq!(o.alias.class[of(b)] as usize, root, "the second takes over the first");
     let mut live = o.live.clone();
     live.end[root] = live.first[root] + 2;
-    let (offset, bytes) = crate::sched::offsets(&o.code, &o.alias, &live, lines::pack).unwrap();
-    assert!(check(crate::sched::check::Plan { offset, bytes, ..right }).is_err());
+    let (offset, bytes) = crate::sched::offsets(&o.code, &o.alias, &live, lines::pack_lines).unwrap();
+    assert!(check_plan(crate::sched::checker::Plan { offset, bytes, ..right }).is_err());
 }
 
 /// Two names for one storage at two offsets: each reads its own part, and neither is overwritten while the other is
@@ -311,7 +311,7 @@ fn two_windows_of_one_buffer_keep_their_offsets() {
     g.output("c", one(&g, &ADD, &[one(&g, &FRESH, &[first]), quarter]));
     let buf = g.finish([]).unwrap();
     holds(&buf);
-    let p = planned(buf.view(), 1, lines::pack).plan;
+    let p = planned(buf.view(), 1, lines::pack_lines).plan;
     let mut offsets: Vec<usize> = p.code.reads.iter().filter(|o| o.off > 0).map(|o| o.off).collect();
     offsets.sort_unstable();
     offsets.dedup();

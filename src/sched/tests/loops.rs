@@ -2,12 +2,12 @@
 
 use crate::arena::tensor::LINE;
 use crate::nodes::{Builder, DType, GraphBuf};
-use crate::sched::check::{Plan, check};
-use crate::sched::code::BufKind;
-use crate::sched::loops::{Loop, Outer};
+use crate::sched::checker::{Plan, check_plan};
+use crate::sched::instructions::BufKind;
+use crate::sched::planned_loop::{Outer, PlannedLoop};
 use crate::sched::races::race_free;
 use crate::sched::schedule;
-use crate::sched::share::tapes_sharing;
+use crate::sched::share::shared_tapes_above;
 use crate::sched::tape::{Entry, Tapes};
 use std::sync::Arc;
 
@@ -24,24 +24,24 @@ fn graph() -> GraphBuf {
 }
 
 /// The plan of [`graph`] with its loop, and maybe itself, changed.
-fn changed(f: impl FnOnce(&mut Plan, &mut Loop)) -> Result<(), String> {
+fn changed(f: impl FnOnce(&mut Plan, &mut PlannedLoop)) -> Result<(), String> {
     let s = schedule(graph().view(), 2).unwrap();
     let mut plan: Plan = (*s.plan).clone();
-    let mut l: Loop = (*plan.code.loops[0]).clone();
+    let mut l: PlannedLoop = (*plan.code.loops[0]).clone();
     f(&mut plan, &mut l);
     plan.code.loops[0] = Arc::new(l);
-    check(plan).map(|_| ()).map_err(|e| e.to_string())
+    check_plan(plan).map(|_| ()).map_err(|e| e.to_string())
 }
 
 #[test]
 fn a_loop_whose_operands_are_not_its_body_s_is_refused() {
     assert_eq!(changed(|_, _| ()), Ok(()));
-    let refused = |f: fn(&mut Plan, &mut Loop), why: &str| {
+    let refused = |f: fn(&mut Plan, &mut PlannedLoop), why: &str| {
         let e = changed(f).unwrap_err();
         assert!(e.contains(why), "{e}");
     };
     refused(|_, l| l.base -= LINE, "does not begin behind its externs");
-    let smaller = |p: &mut Plan, _: &mut Loop| {
+    let smaller = |p: &mut Plan, _: &mut PlannedLoop| {
         let i = (0..p.code.len()).find(|&i| p.code.loop_of(i).is_some()).unwrap();
         let o = &mut p.code.writes[p.code.writes_at[i + 1] as usize - 1];
         o.len -= LINE;
@@ -63,9 +63,9 @@ fn the_place_of_what_does_not_change_is_not_used_again() {
     let of = |kind: BufKind| (0..body.code.kind.len()).find(|&b| body.code.kind[b] == kind).unwrap();
     let (constant, temporary) = (of(BufKind::Input), of(BufKind::Activation));
     let mut wrong: Plan = (**body).clone();
-    assert!(check(wrong.clone()).is_ok());
+    assert!(check_plan(wrong.clone()).is_ok());
     wrong.offset[temporary] = wrong.offset[constant];
-    let e = check(wrong).unwrap_err().to_string();
+    let e = check_plan(wrong).unwrap_err().to_string();
     assert!(e.contains("overlaps") || e.contains("was overwritten"), "{e}");
 }
 
@@ -87,13 +87,13 @@ fn a_carry_waits_for_its_readers() {
     assert_ne!(body.offset[update.from.buf as usize], body.offset[carry], "the next value is made beside the carry");
     let mut wrong: Plan = (**body).clone();
     wrong.offset[update.from.buf as usize] = wrong.offset[carry];
-    assert!(check(wrong).is_err());
+    assert!(check_plan(wrong).is_err());
 }
 
 #[test]
 fn threads_meet_around_iterations() {
     let s = schedule(graph().view(), 3).unwrap();
-    let right = tapes_sharing(&s.plan, 0);
+    let right = shared_tapes_above(&s.plan, 0);
     assert_eq!((right.threads(), right.inner[0].threads()), (3, 3));
     race_free(&s.plan, &right).unwrap();
     let without = |tapes: &Tapes, gone: &dyn Fn(&Entry) -> bool| {

@@ -8,7 +8,7 @@ mod random;
 mod team;
 mod wrong;
 
-use super::{check, exec, schedule, schedule_with_red_zones, share};
+use super::{checker, exec, schedule, schedule_with_red_zones, share};
 use crate::nodes::{Builder, DType, Init};
 use crate::session::Session;
 use ops::{ADD, EXPAND, FRESH, PICK, REVERSE, SCALE, SUM, TAIL, TWICE, TWO, one};
@@ -147,12 +147,12 @@ fn writes_behind_a_buffer_are_found() {
     let graph = g.finish([one(&g, &SUM, &[y]).named("loss")]).unwrap();
     let run = |shrink: usize| {
         let mut s = schedule_with_red_zones(graph.view(), 1, &[]).unwrap();
-        let tapes = share::tapes(&s.plan);
+        let tapes = share::shared_tapes(&s.plan);
         let made = s.plan.code.writes_of(0)[0].buf as usize;
         let mut shorter = (*s.plan).clone();
         shorter.code.bytes[made] -= shrink;
         let exec = exec::Exec::new(&s.plan, tapes).unwrap();
-        s.plan = check::Checked::unproven(shorter);
+        s.plan = checker::Checked::unproven(shorter);
         let mut arena = crate::arena::tensor::TensorArena::new(s.plan.bytes).unwrap();
         exec.with_red_zones(&s.plan).step_poisoned(&mut arena, &exec::ThreadState::default())
     };

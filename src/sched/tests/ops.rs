@@ -3,7 +3,8 @@
 use crate::arena::{Node, Value, ids::Id};
 use crate::kernels::abi::{Args, Kernel, Split};
 use crate::kernels::cost_model::CostClass;
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
 use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Builder, Graph, Op, Var};

@@ -4,13 +4,13 @@
 use super::random::graph;
 use crate::nodes::{Builder, DType, Init};
 use crate::optim::{self, train};
-use crate::sched::code::Code;
+use crate::sched::instructions::Instructions;
 use crate::sched::lower::lower;
-use crate::sched::order::bound::{BLOCK, bound};
+use crate::sched::order::bound::{BLOCK, order_bound};
 use crate::sched::order::deps::Deps;
-use crate::sched::order::list::schedule;
-use crate::sched::order::local::improve;
-use crate::sched::order::{CANDIDATES, best, score};
+use crate::sched::order::list::list_schedule;
+use crate::sched::order::local::improve_locally;
+use crate::sched::order::{CANDIDATES, best_order, score_order};
 
 /// Calls `f` with every order of the groups that data and effects allow, until it says stop.
 fn every_order(d: &Deps, left: &mut Vec<u32>, order: &mut Vec<u32>, f: &mut impl FnMut(&[u32]) -> bool) -> bool {
@@ -40,7 +40,7 @@ fn open(d: &Deps, n: usize) -> Vec<u32> {
     (0..n).map(|g| d.before.of(g).len() as u32).collect()
 }
 
-fn legal(code: &Code, d: &Deps, order: &[u32]) -> bool {
+fn legal(code: &Instructions, d: &Deps, order: &[u32]) -> bool {
     let mut at = vec![u32::MAX; code.groups()];
     order.iter().enumerate().for_each(|(i, &g)| at[g as usize] = i as u32);
     let edges = |g: usize| d.before.of(g).iter().all(|&p| at[p as usize] < at[g]);
@@ -55,13 +55,13 @@ fn every_rule_makes_a_legal_order_and_the_best_is_kept() {
         let buf = graph(seed, 4 + seed as usize % 60);
         let code = lower(buf.view(), 1).unwrap().code;
         let d = Deps::new(&code);
-        let kept = best(&code).unwrap();
+        let kept = best_order(&code).unwrap();
         let all: Vec<u64> = CANDIDATES
             .iter()
             .map(|&(name, rule)| {
-                let order = schedule(&code, &d, rule);
+                let order = list_schedule(&code, &d, rule);
                 assert!(legal(&code, &d, &order), "seed {seed}: {name}");
-                score(&code, &order, name).unwrap().bound
+                score_order(&code, &order, name).unwrap().bound
             })
             .collect();
         let least = *all.iter().min().unwrap();
@@ -88,14 +88,14 @@ fn no_order_is_below_the_certificate() {
         let mut least = u64::MAX;
         let mut tries = 0;
         every_order(&d, &mut open(&d, code.groups()), &mut Vec::new(), &mut |order| {
-            least = least.min(score(&code, order, "any").unwrap().bound);
+            least = least.min(score_order(&code, order, "any").unwrap().bound);
             tries += 1;
             tries < 3000
         });
         let far = vec![u64::MAX; code.groups()];
-        let full = bound(&code, &d, &far).unwrap();
+        let full = order_bound(&code, &d, &far).unwrap();
         assert!(full <= least, "seed {seed}: the certificate says {full}, an order needs {least}");
-        let kept = best(&code).unwrap();
+        let kept = best_order(&code).unwrap();
         assert_eq!(kept.order_bound, full, "seed {seed}: what is skipped could not raise the bound");
         tight += usize::from(full == least);
         all += 1;
@@ -111,12 +111,13 @@ fn moved_groups_make_legal_orders() {
         let code = lower(buf.view(), 1).unwrap().code;
         let d = Deps::new(&code);
         for &(name, rule) in CANDIDATES {
-            let order = schedule(&code, &d, rule);
-            let moved = improve(&code, &d, &order, 0).unwrap();
+            let order = list_schedule(&code, &d, rule);
+            let moved = improve_locally(&code, &d, &order, 0).unwrap();
             assert!(legal(&code, &d, &moved), "seed {seed}: {name}");
-            let (before, after) = (score(&code, &order, name).unwrap(), score(&code, &moved, name).unwrap());
+            let (before, after) =
+                (score_order(&code, &order, name).unwrap(), score_order(&code, &moved, name).unwrap());
             assert!(after.bound <= before.bound, "seed {seed}: {name}");
-            assert_eq!(improve(&code, &d, &order, 0).unwrap(), moved, "the same again");
+            assert_eq!(improve_locally(&code, &d, &order, 0).unwrap(), moved, "the same again");
         }
     }
 }
@@ -141,7 +142,7 @@ fn the_certificate_of_a_long_program_is_that_of_its_fullest_group() {
     let buf = g.finish([]).unwrap();
     let code = lower(buf.view(), 1).unwrap().code;
     assert!(code.groups() > 3 * BLOCK);
-    let o = best(&code).unwrap();
+    let o = best_order(&code).unwrap();
     // One line each: the values that wait for their mirror image, and what the step in the middle holds.
     assert!(o.order_bound as usize >= BLOCK && o.order_bound <= o.bound, "{} of {}", o.order_bound, o.bound);
     assert!(o.bound - o.order_bound <= 2, "{} of {}", o.order_bound, o.bound);
@@ -161,9 +162,9 @@ fn global_norm_clipping_keeps_all_gradients() {
         let buf = g.finish([]).unwrap();
         let opt = optim::Sgd::new(0.1);
         let step = train(&buf, "loss", if clip { opt.clip_norm(1.0) } else { opt }).unwrap();
-        let step = crate::passes::pipeline::optimise(&step).unwrap();
+        let step = crate::passes::pipeline::run_whole_pipeline(&step).unwrap();
         let code = lower(step.view(), 1).unwrap().code;
-        let o = best(&code).unwrap();
+        let o = best_order(&code).unwrap();
         let pinned: u64 =
             (0..o.live.len()).filter(|&b| o.code.kind[b].is_pinned()).map(|b| o.live.lines[b] as u64).sum();
         (o.bound - pinned, o.order_bound - pinned, o.name)

@@ -8,14 +8,14 @@ use crate::error::Result;
 use crate::kernels::abi::Split;
 use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Builder, DType, Graph, GraphBuf, Init, Op, Var};
-use crate::sched::check::{Checked, Plan, check};
+use crate::sched::checker::{Checked, Plan, check_plan};
 use crate::sched::exec::{Exec, ThreadState};
-use crate::sched::live::Intervals;
+use crate::sched::intervals::Intervals;
 use crate::sched::lower::{Lowered, lower};
 use crate::sched::offsets;
 use crate::sched::order::{self, Ordered};
 use crate::sched::pack::{Packing, greedy, lines};
-use crate::sched::share::tapes_sharing;
+use crate::sched::share::shared_tapes_above;
 use crate::sched::tape::Tapes;
 use crate::sched::team::Team;
 
@@ -109,7 +109,7 @@ pub struct Planned {
 /// Plans `g` with the packer `pack`.
 pub fn planned(g: Graph<'_>, threads: usize, pack: fn(&Intervals) -> Result<Packing>) -> Planned {
     let lowered = lower(g, threads).unwrap();
-    let ordered = order::best(&lowered.code).unwrap();
+    let ordered = order::best_order(&lowered.code).unwrap();
     let (offset, bytes) = offsets(&ordered.code, &ordered.alias, &ordered.live, pack).unwrap();
     let inplace = ordered.alias.inplace.clone();
     let plan = Plan { code: ordered.code.clone(), offset, inplace, bytes, threads, foreign: Vec::new() };
@@ -139,7 +139,7 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
     for n in g.region_nodes(g.entry()).filter(|n| g.op[n.at()] == Op::CONSTANT) {
         arena.bytes_mut()[at(g.out(n))].copy_from_slice(&ConstantAttrs::of(&g.attrs(n)).data);
     }
-    let tapes: Tapes = tapes_sharing(plan, if how == How::Team { 0 } else { u64::MAX });
+    let tapes: Tapes = shared_tapes_above(plan, if how == How::Team { 0 } else { u64::MAX });
     let exec = Exec::new(plan, tapes).unwrap();
     let state = ThreadState::default();
     match how {
@@ -160,7 +160,7 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
 
 /// The packing upside down.
 fn reversed(v: &Intervals) -> Result<Packing> {
-    let mut o = lines::pack(v)?;
+    let mut o = lines::pack_lines(v)?;
     for (at, lines) in o.at.iter_mut().zip(&v.lines) {
         *at = o.height - *at - u64::from(*lines);
     }
@@ -170,11 +170,11 @@ fn reversed(v: &Intervals) -> Result<Packing> {
 #[test]
 fn every_plan_of_every_graph_computes_the_same() {
     let packs: [fn(&Intervals) -> Result<Packing>; 5] = [
-        lines::pack,
+        lines::pack_lines,
         reversed,
-        |v| lines::pack_with(v, greedy::no_reuse),
-        |v| lines::pack_with(v, greedy::first_fit),
-        |v| lines::pack_with(v, greedy::best_fit),
+        |v| lines::pack_lines_with(v, greedy::greedy_no_reuse),
+        |v| lines::pack_lines_with(v, greedy::greedy_first_fit),
+        |v| lines::pack_lines_with(v, greedy::greedy_best_fit),
     ];
     for seed in 0..150 {
         let buf = graph(seed, 4 + seed as usize % 40);
@@ -182,7 +182,7 @@ fn every_plan_of_every_graph_computes_the_same() {
         let (outs, leaves) = expected(&g, 3);
         for (k, pack) in packs.iter().enumerate() {
             let Planned { lowered: l, plan, .. } = planned(g, 1, *pack);
-            let plan = check(plan).unwrap();
+            let plan = check_plan(plan).unwrap();
             for how in [How::Solo, How::Poisoned] {
                 let (o, s) = outcome(&g, &l, &plan, how, 3);
                 assert_eq!(bits(&o), bits(&outs), "outputs, seed {seed}, plan {k}, {how:?}");
@@ -199,8 +199,8 @@ fn any_number_of_threads_computes_the_same() {
         let g = buf.view();
         let want = expected(&g, 3);
         for threads in [2, 3] {
-            let Planned { lowered: l, plan, .. } = planned(g, threads, lines::pack);
-            let (o, s) = outcome(&g, &l, &check(plan).unwrap(), How::Team, 3);
+            let Planned { lowered: l, plan, .. } = planned(g, threads, lines::pack_lines);
+            let (o, s) = outcome(&g, &l, &check_plan(plan).unwrap(), How::Team, 3);
             assert_eq!((bits(&o), bits(&s)), (bits(&want.0), bits(&want.1)), "seed {seed}, {threads} threads");
         }
     }
@@ -215,11 +215,11 @@ fn products_by_columns_have_the_same_bits_on_any_number_of_threads() {
     g.output("z", y.matmul_t(w, false, true));
     let buf = g.finish([]).unwrap();
     let all = [1, 2, 3, 7].map(|threads| {
-        let Planned { lowered: l, plan, .. } = planned(buf.view(), threads, lines::pack);
+        let Planned { lowered: l, plan, .. } = planned(buf.view(), threads, lines::pack_lines);
         let by_columns = plan.code.writes.iter().filter(|o| matches!(o.split, Split::Columns { .. })).count();
         assert_eq!(by_columns, 2);
         let how = if threads == 1 { How::Poisoned } else { How::Team };
-        bits(&outcome(&buf.view(), &l, &check(plan).unwrap(), how, 2).0)
+        bits(&outcome(&buf.view(), &l, &check_plan(plan).unwrap(), how, 2).0)
     });
     assert!(all[1..].iter().all(|other| *other == all[0]));
 }
@@ -232,11 +232,11 @@ fn no_wrong_plan_passes() {
         let buf = graph(seed, 6 + seed as usize % 30);
         let g = buf.view();
         let want = expected(&g, 2);
-        let Planned { lowered: l, ordered: o, plan: right } = planned(g, 1, lines::pack);
+        let Planned { lowered: l, ordered: o, plan: right } = planned(g, 1, lines::pack_lines);
         let mut d = Draw(SplitMix64(seed ^ 0xabc));
         for kind in 0..14 {
             let Some(wrong) = mutated(&o, &right, kind % 7, &mut d) else { continue };
-            match check(wrong) {
+            match check_plan(wrong) {
                 Err(_) => refused += 1,
                 Ok(plan) => {
                     passed += 1;
@@ -280,7 +280,7 @@ fn mutated(o: &Ordered, right: &Plan, kind: usize, d: &mut Draw) -> Option<Plan>
         }
     }
     if (3..6).contains(&kind) {
-        let (offset, bytes) = offsets(&o.code, &o.alias, &live, lines::pack).ok()?;
+        let (offset, bytes) = offsets(&o.code, &o.alias, &live, lines::pack_lines).ok()?;
         (p.offset, p.bytes) = (offset, bytes);
     }
     (p.offset != right.offset || p.inplace != right.inplace).then_some(p)

@@ -6,6 +6,6 @@ use crate::error::{Error, Kind};
 pub const HEADER_LIMIT: u64 = 16 << 20;
 
 /// An error of kind [`Kind::Data`].
-pub(super) fn bad(message: impl Into<String>) -> Error {
+pub(super) fn bad_checkpoint(message: impl Into<String>) -> Error {
     Error::new(Kind::Data, message)
 }

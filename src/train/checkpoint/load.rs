@@ -4,7 +4,7 @@
 //! be read to its end after that, the leaves that were meant count as unset, so that no step uses half of them.
 
 use super::weights::{Stored, Weights};
-use super::{Digest, bad, save};
+use super::{Digest, bad_checkpoint, save};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::DType;
@@ -84,7 +84,7 @@ impl Program {
             let text = format!("{}: there is no tensor for state {name:?}", path.display());
             return Err(Error::new(Kind::Name, text));
         }
-        let plan = planned(&pairs);
+        let plan = load_plan(&pairs);
         self.fill(&file, plan)?;
         Ok(file.digest())
     }
@@ -96,7 +96,7 @@ impl Program {
     /// element of a bool is neither 0 nor 1.
     pub fn load_weights(&mut self, file: &Weights, how: Load<'_>) -> Result<LoadReport> {
         let (pairs, report) = self.pairs(file, &how)?;
-        let plan = planned(&pairs);
+        let plan = load_plan(&pairs);
         self.fill(file, plan)?;
         Ok(report)
     }
@@ -124,13 +124,13 @@ impl Program {
                 list.push(leaf.name.clone());
                 continue;
             };
-            fits(leaf, stored, how, &mut report).map_err(|e| e.context(file.path(stored).display()))?;
-            proven(file, stored)?;
+            check_fit(leaf, stored, how, &mut report).map_err(|e| e.context(file.path(stored).display()))?;
+            check_bools(file, stored)?;
             report.loaded.push(leaf.name.clone());
             pairs.push(Pair { leaf, stored });
         }
         if how.strict {
-            complete(file, &report)?;
+            check_complete(file, &report)?;
         }
         Ok((pairs, report))
     }
@@ -154,12 +154,12 @@ impl Program {
 }
 
 /// Names and tensors of `pairs`, without borrows of the program.
-fn planned(pairs: &[Pair<'_>]) -> Vec<(String, Stored)> {
+fn load_plan(pairs: &[Pair<'_>]) -> Vec<(String, Stored)> {
     pairs.iter().map(|p| (p.leaf.name.clone(), p.stored.clone())).collect()
 }
 
 /// Whether `stored` can be the value of `leaf`.
-fn fits(leaf: &Binding, stored: &Stored, how: &Load<'_>, report: &mut LoadReport) -> Result<()> {
+fn check_fit(leaf: &Binding, stored: &Stored, how: &Load<'_>, report: &mut LoadReport) -> Result<()> {
     let (dtype, dims) = (stored.dtype, &stored.dims[..]);
     let differ = |why: &str| {
         let here = format!("{}{}", leaf.dtype, leaf.dims);
@@ -186,8 +186,8 @@ fn fits(leaf: &Binding, stored: &Stored, how: &Load<'_>, report: &mut LoadReport
 }
 
 /// Refuses what a strict load does not allow.
-fn complete(file: &Weights, report: &LoadReport) -> Result<()> {
-    let list = |names: &[String]| names::list(names.iter().map(String::as_str));
+fn check_complete(file: &Weights, report: &LoadReport) -> Result<()> {
+    let list = |names: &[String]| names::list_names(names.iter().map(String::as_str));
     let at = file.tensors().first().map_or(String::new(), |t| format!("{}: ", file.path(t).display()));
     let text = match (&report.missing[..], &report.unexpected[..]) {
         ([], []) => return Ok(()),
@@ -202,7 +202,7 @@ fn complete(file: &Weights, report: &LoadReport) -> Result<()> {
 }
 
 /// Refuses a bool other than 0 and 1.
-fn proven(file: &Weights, t: &Stored) -> Result<()> {
+fn check_bools(file: &Weights, t: &Stored) -> Result<()> {
     let mut piece = vec![0; if t.dtype == DType::Bool { PIECE.min(t.bytes) } else { 0 }];
     let mut at = 0;
     while !piece.is_empty() && at < t.bytes {
@@ -210,7 +210,7 @@ fn proven(file: &Weights, t: &Stored) -> Result<()> {
         file.read(t, at, piece)?;
         if let Some(k) = t.dtype.misfit(piece) {
             let text = format!("element {} of {:?} is {}; a bool is 0 or 1", at + k, t.name, piece[k]);
-            return Err(bad(text).context(file.path(t).display()));
+            return Err(bad_checkpoint(text).context(file.path(t).display()));
         }
         at += piece.len();
     }
@@ -225,14 +225,14 @@ fn read_cast(file: &Weights, t: &Stored, dtype: DType, into: &mut [u8], piece: &
         let read = &mut piece[..out.len() / to * from];
         file.read(t, k * PIECE, read)?;
         for (out, x) in out.chunks_exact_mut(to).zip(read.chunks_exact(from)) {
-            put(dtype, out, float(t.dtype, x));
+            write_float(dtype, out, read_float(t.dtype, x));
         }
     }
     Ok(())
 }
 
 /// The little-endian float `x`. Every float of at most 64 bits is an `f64`.
-pub(super) fn float(dtype: DType, x: &[u8]) -> f64 {
+pub(super) fn read_float(dtype: DType, x: &[u8]) -> f64 {
     match dtype {
         DType::F16 => x.first_chunk().map_or(0.0, |b| half::f16::from_le_bytes(*b).to_f64()),
         DType::BF16 => x.first_chunk().map_or(0.0, |b| half::bf16::from_le_bytes(*b).to_f64()),
@@ -242,7 +242,7 @@ pub(super) fn float(dtype: DType, x: &[u8]) -> f64 {
 }
 
 /// Writes `x` to `out`, rounded once to `dtype`.
-pub(super) fn put(dtype: DType, out: &mut [u8], x: f64) {
+pub(super) fn write_float(dtype: DType, out: &mut [u8], x: f64) {
     match dtype {
         DType::F16 => out.copy_from_slice(&half::f16::from_f64(x).to_le_bytes()),
         DType::BF16 => out.copy_from_slice(&half::bf16::from_f64(x).to_le_bytes()),

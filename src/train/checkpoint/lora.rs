@@ -3,8 +3,8 @@
 //! [`nn::lora_linear`](crate::nn::lora_linear) has loralib's names: `fc.weight`, `fc.lora_A`, `fc.lora_B`. PEFT calls
 //! them `base_model.model.fc.base_layer.weight`, `base_model.model.fc.lora_A.weight` and so on, with the same shapes.
 
-use super::load::{float, put};
-use super::{Tensor, bad};
+use super::load::{read_float, write_float};
+use super::{Tensor, bad_checkpoint};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::session::{Binding, Program, Role};
@@ -44,7 +44,7 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
         found.ok_or_else(|| Error::new(Kind::Name, format!("there is no param {name:?} to merge")))
     };
     if !alpha.is_finite() {
-        return Err(bad(format!("alpha is {alpha}; it must be finite")));
+        return Err(bad_checkpoint(format!("alpha is {alpha}; it must be finite")));
     }
     let (mut merged, mut count) = (Vec::new(), 0);
     for &(b, bytes) in &params {
@@ -57,7 +57,7 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
         let mut t = Tensor { name: b.name.clone(), dtype: b.dtype, dims: b.dims.to_vec(), bytes: bytes.to_vec() };
         let layer = b.name.strip_suffix(".weight");
         if let Some(layer) = layer.filter(|l| find(format!("{l}.lora_A")).is_ok()) {
-            add(&mut t, find(format!("{layer}.lora_A"))?, find(format!("{layer}.lora_B"))?, alpha)?;
+            add_adaptation(&mut t, find(format!("{layer}.lora_A"))?, find(format!("{layer}.lora_B"))?, alpha)?;
             count += 1;
         }
         merged.push(t);
@@ -69,10 +69,10 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
 }
 
 /// Adds `(alpha/r)·B·A` to `w`.
-fn add(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), alpha: f64) -> Result<()> {
+fn add_adaptation(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), alpha: f64) -> Result<()> {
     let floats = matches!(w.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
     let ([outputs, inputs], [r, a1], [b0, b1]) = (&w.dims[..], &a.0.dims[..], &b.0.dims[..]) else {
-        return Err(bad(format!("{:?} and its adaptation are no matrices", w.name)));
+        return Err(bad_checkpoint(format!("{:?} and its adaptation are no matrices", w.name)));
     };
     let (outputs, inputs, r) = (*outputs, *inputs, *r);
     let same = w.dtype == a.0.dtype && w.dtype == b.0.dtype;
@@ -84,7 +84,7 @@ fn add(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), alpha: f64) -
         return Err(Error::new(Kind::Shape, text));
     }
     let (dtype, size, scale) = (w.dtype, w.dtype.size(), alpha / r as f64);
-    let all = |bytes: &[u8]| bytes.chunks_exact(size).map(|x| float(dtype, x)).collect::<Vec<f64>>();
+    let all = |bytes: &[u8]| bytes.chunks_exact(size).map(|x| read_float(dtype, x)).collect::<Vec<f64>>();
     let (a, b) = (all(a.1), all(b.1));
     let mut row = vec![0.0; inputs];
     for (i, out) in w.bytes.chunks_exact_mut((inputs * size).max(1)).enumerate() {
@@ -94,8 +94,8 @@ fn add(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), alpha: f64) -
             row.iter_mut().zip(&a[k * inputs..]).for_each(|(sum, a)| *sum += b * a);
         }
         for (out, sum) in out.chunks_exact_mut(size).zip(&row) {
-            let x = float(dtype, out) + scale * sum;
-            put(dtype, out, x);
+            let x = read_float(dtype, out) + scale * sum;
+            write_float(dtype, out, x);
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! AMX tile registers. One instruction multiplies 16 × 32 by 32 × 16 bf16 numbers, in sixteen cycles.
 //!
-//! Invariant: a [`Tiles`] exists on a thread only while the thread's tile registers are configured, and only if the
-//! system lets this process use them. It never leaves its thread, and nothing but [`Tiles::multiply`] uses the
+//! Invariant: a [`AmxTiles`] exists on a thread only while the thread's tile registers are configured, and only if the
+//! system lets this process use them. It never leaves its thread, and nothing but [`AmxTiles::multiply`] uses the
 //! registers meanwhile.
 
 use super::packed::{PACKED, PackedTile};
@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 /// Whether this process may use AMX with bf16 products. This asks the system for permission, which is given to all
 /// threads, so the caller keeps the answer.
-pub fn granted() -> bool {
+pub fn amx_granted() -> bool {
     let leaf = |l: u32| std::arch::x86_64::__cpuid_count(l, 0);
     // Bit 22 of edx: AMX-BF16. Bit 24: AMX-TILE.
     if leaf(0).eax < 7 || leaf(7).edx & (1 << 22 | 1 << 24) != (1 << 22 | 1 << 24) {
@@ -38,15 +38,15 @@ pub fn granted() -> bool {
 }
 
 /// The configured tile registers of a thread: eight tiles of sixteen rows of 64 bytes.
-pub struct Tiles(PhantomData<*mut ()>);
+pub struct AmxTiles(PhantomData<*mut ()>);
 
-impl Tiles {
+impl AmxTiles {
     /// Configures this thread's registers.
     ///
     /// # Safety
-    /// [`granted`] must have returned true.
+    /// [`amx_granted`] must have returned true.
     #[allow(unsafe_code)]
-    pub unsafe fn new() -> Tiles {
+    pub unsafe fn new() -> AmxTiles {
         let mut config = [0u8; 64];
         config[0] = 1;
         for tile in 0..8 {
@@ -58,11 +58,11 @@ impl Tiles {
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) config.as_ptr(), options(nostack, readonly));
         }
-        Tiles(PhantomData)
+        AmxTiles(PhantomData)
     }
 }
 
-impl Drop for Tiles {
+impl Drop for AmxTiles {
     fn drop(&mut self) {
         // SAFETY: `new` configured the registers on this thread, and nothing else uses them.
         #[allow(unsafe_code)]
@@ -145,7 +145,7 @@ macro_rules! pair {
 }
 
 /// A kernel for one or two micro-panels of A. It loads or zeroes C, repeats the products of the pairs of splits `steps`
-/// times, in the order of `operands::order`, and stores C.
+/// times, in the order of `operands::operand_terms_order`, and stores C.
 macro_rules! kernel {
     ($name:ident: one, $splits:literal splits, $pairs:tt) => {
         kernel!($name, one, $splits, ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"], $pairs);
@@ -159,7 +159,7 @@ macro_rules! kernel {
     ($name:ident, $rows:ident, $splits:literal, [$($tile:literal at $at:literal),+], [$($pair:tt),+]) => {
         #[inline(always)]
         fn $name(a: Panels, b: Panels, steps: usize, c: *mut f32, c_row: usize, add: bool) {
-            // SAFETY: see `Tiles::multiply`.
+            // SAFETY: see `AmxTiles::multiply`.
             #[allow(unsafe_code)]
             unsafe {
                 asm!(
@@ -200,10 +200,10 @@ macro_rules! kernel {
     (@ $rows:ident ($($pair:tt)+)) => { pair!($rows, $($pair)+) };
 }
 
-impl Tiles {
+impl AmxTiles {
     /// C (+)= A·B for one or two micro-panels of A and two of B. A micro-panel has `splits` packed tiles for each step
-    /// of 32 terms, one for each bf16 term of its numbers. Their products are summed in the order of `operands::order`.
-    /// `c` has rows of 32 columns, `c_row` apart.
+    /// of 32 terms, one for each bf16 term of its numbers. Their products are summed in the order of
+    /// `operands::operand_terms_order`. `c` has rows of 32 columns, `c_row` apart.
     ///
     /// # Panics
     /// If a slice is too short.

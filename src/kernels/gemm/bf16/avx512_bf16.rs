@@ -1,32 +1,32 @@
 //! AVX512-BF16: packing, and tiles of products by `vdpbf16ps`.
 //!
-//! Invariants: packing gives the same words as `round`. For each pair of elements along k, a sum adds first the odd
-//! one's product, then the even one's. Callers have an [`Engine`](super::engine::Engine) other than the portable one.
-//! Such an engine exists only where the CPU has the instructions.
+//! Invariants: packing gives the same words as `terms`. For each pair of elements along k, a sum adds first the odd
+//! one's product, then the even one's. Callers have an [`Bf16Engine`](super::engine::Bf16Engine) other than the
+//! portable one. Such an engine exists only where the CPU has the instructions.
 
-use super::operands::{Tile, order};
+use super::operands::{Tile, operand_terms_order};
 use super::packed::{DEPTH, LINE, LINES, PackedTile, Runs, Side};
-use super::round;
+use super::terms;
 use std::arch::x86_64::*;
 
-/// Packs the numbers of one packed tile, as `to.len()` terms each. Returns what `pack` returns, which is `Some(false)`,
-/// or `None`, with invalid words, if a number that is split is too large for this code, infinite or NaN.
-pub fn convert(runs: Runs<'_>, side: Side, to: &mut [PackedTile]) -> Option<bool> {
+/// Packs the numbers of one packed tile, as `to.len()` terms each. Returns what `pack_bf16` returns, which is
+/// `Some(false)`, or `None`, with invalid words, if a number that is split is too large for this code, infinite or NaN.
+pub fn avx512_bf16_convert(runs: Runs<'_>, side: Side, to: &mut [PackedTile]) -> Option<bool> {
     let Runs { data, step, lines } = runs;
     let transposed = lines != (side == Side::A);
     let convert = match (lines, to.len(), transposed) {
-        (false, 1, false) => convert_on::<false, 1, false>,
-        (false, 1, true) => convert_on::<false, 1, true>,
-        (false, 2, false) => convert_on::<false, 2, false>,
-        (false, 2, true) => convert_on::<false, 2, true>,
-        (false, _, false) => convert_on::<false, 3, false>,
-        (false, _, true) => transpose_first::<false>,
-        (true, 1, false) => convert_on::<true, 1, false>,
-        (true, 1, true) => convert_on::<true, 1, true>,
-        (true, 2, false) => convert_on::<true, 2, false>,
-        (true, 2, true) => convert_on::<true, 2, true>,
-        (true, _, false) => convert_on::<true, 3, false>,
-        (true, _, true) => transpose_first::<true>,
+        (false, 1, false) => avx512_bf16_convert_on::<false, 1, false>,
+        (false, 1, true) => avx512_bf16_convert_on::<false, 1, true>,
+        (false, 2, false) => avx512_bf16_convert_on::<false, 2, false>,
+        (false, 2, true) => avx512_bf16_convert_on::<false, 2, true>,
+        (false, _, false) => avx512_bf16_convert_on::<false, 3, false>,
+        (false, _, true) => avx512_bf16_transpose_first::<false>,
+        (true, 1, false) => avx512_bf16_convert_on::<true, 1, false>,
+        (true, 1, true) => avx512_bf16_convert_on::<true, 1, true>,
+        (true, 2, false) => avx512_bf16_convert_on::<true, 2, false>,
+        (true, 2, true) => avx512_bf16_convert_on::<true, 2, true>,
+        (true, _, false) => avx512_bf16_convert_on::<true, 3, false>,
+        (true, _, true) => avx512_bf16_transpose_first::<true>,
     };
     // SAFETY: an `Engine` other than the portable one exists only where the CPU has these instructions.
     #[allow(unsafe_code)]
@@ -35,7 +35,7 @@ pub fn convert(runs: Runs<'_>, side: Side, to: &mut [PackedTile]) -> Option<bool
 }
 
 /// The words of a vector of bf16.
-fn bits(x: __m512bh) -> __m512i {
+fn avx512_bf16_bits(x: __m512bh) -> __m512i {
     // SAFETY: both are 64 bytes of any bits.
     #[allow(unsafe_code)]
     unsafe {
@@ -44,7 +44,7 @@ fn bits(x: __m512bh) -> __m512i {
 }
 
 /// A vector of bf16, from its words.
-fn pairs(x: __m512i) -> __m512bh {
+fn avx512_bf16_pairs(x: __m512i) -> __m512bh {
     // SAFETY: as above.
     #[allow(unsafe_code)]
     unsafe {
@@ -55,7 +55,7 @@ fn pairs(x: __m512i) -> __m512bh {
 /// Prefetches the cache line of an element that the next block will read. Hardware prefetchers do not foresee the order
 /// in which blocks are read.
 #[inline(always)]
-fn prefetch(data: &[f32], at: usize) {
+fn avx512_bf16_prefetch(data: &[f32], at: usize) {
     // SAFETY: a prefetch has no effect that a program can see, whatever the address is.
     #[allow(unsafe_code)]
     unsafe {
@@ -65,7 +65,7 @@ fn prefetch(data: &[f32], at: usize) {
 
 /// The sixteen numbers from `at` on, if there are as many.
 #[inline(always)]
-fn line(data: &[f32], at: usize) -> Option<__m512> {
+fn avx512_bf16_line(data: &[f32], at: usize) -> Option<__m512> {
     data.get(at..)?.first_chunk::<LINES>().map(|x| bytemuck::cast(*x))
 }
 
@@ -84,7 +84,7 @@ const HALVES: [[u16; 32]; 2] = {
 /// Packs numbers as `SPLITS` terms each. With `LINES_RUN`, runs are lines. With `TRANSPOSE`, words are transposed.
 /// Returns whether all numbers are small enough for this code.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn convert_on<const LINES_RUN: bool, const SPLITS: usize, const TRANSPOSE: bool>(
+fn avx512_bf16_convert_on<const LINES_RUN: bool, const SPLITS: usize, const TRANSPOSE: bool>(
     data: &[f32],
     step: usize,
     to: &mut [PackedTile],
@@ -100,15 +100,15 @@ fn convert_on<const LINES_RUN: bool, const SPLITS: usize, const TRANSPOSE: bool>
     for i in 0..LINES {
         // Sixteen words: of one line, or of two steps along k.
         let (x, y) = if LINES_RUN { (i * step, i * step + LINES) } else { (2 * i * step, (2 * i + 1) * step) };
-        let (Some(mut x), Some(mut y)) = (line(data, x), line(data, y)) else { return false };
-        prefetch(data, if LINES_RUN { i * step + DEPTH } else { 2 * i * step + LINES });
-        prefetch(data, if LINES_RUN { i * step + DEPTH + LINES } else { (2 * i + 1) * step + LINES });
+        let (Some(mut x), Some(mut y)) = (avx512_bf16_line(data, x), avx512_bf16_line(data, y)) else { return false };
+        avx512_bf16_prefetch(data, if LINES_RUN { i * step + DEPTH } else { 2 * i * step + LINES });
+        avx512_bf16_prefetch(data, if LINES_RUN { i * step + DEPTH + LINES } else { (2 * i + 1) * step + LINES });
         if SPLITS > 1 {
             let of = |x: __m512| _mm512_and_si512(_mm512_castps_si512(x), magnitude);
             most = _mm512_max_epi32(most, _mm512_max_epi32(of(x), of(y)));
         }
         for t in 0..SPLITS {
-            let words = bits(_mm512_cvtne2ps_pbh(y, x));
+            let words = avx512_bf16_bits(_mm512_cvtne2ps_pbh(y, x));
             let mixed = if LINES_RUN { words } else { _mm512_permutexvar_epi16(mix, words) };
             if TRANSPOSE {
                 kept[t][i] = mixed
@@ -124,42 +124,42 @@ fn convert_on<const LINES_RUN: bool, const SPLITS: usize, const TRANSPOSE: bool>
     }
     if TRANSPOSE {
         for (to, kept) in to.iter_mut().zip(kept) {
-            to.iter_mut().zip(transpose(kept)).for_each(|(to, words)| *to = bytemuck::cast(words));
+            to.iter_mut().zip(avx512_bf16_transpose(kept)).for_each(|(to, words)| *to = bytemuck::cast(words));
         }
     }
-    _mm512_cmpgt_epi32_mask(most, _mm512_set1_epi32(round::SAFE as i32)) == 0
+    _mm512_cmpgt_epi32_mask(most, _mm512_set1_epi32(terms::SAFE as i32)) == 0
 }
 
-/// As [`convert_on`] in three terms, transposed. The numbers are transposed before they are split, because three terms
-/// that wait for it would not stay in registers.
+/// As [`avx512_bf16_convert_on`] in three terms, transposed. The numbers are transposed before they are split, because
+/// three terms that wait for it would not stay in registers.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn transpose_first<const LINES_RUN: bool>(data: &[f32], step: usize, to: &mut [PackedTile]) -> bool {
+fn avx512_bf16_transpose_first<const LINES_RUN: bool>(data: &[f32], step: usize, to: &mut [PackedTile]) -> bool {
     let mut across = [[0f32; LINES]; DEPTH];
     for square in 0..2 {
         let mut r = [_mm512_setzero_si512(); LINES];
         for (i, r) in r.iter_mut().enumerate() {
             let at = if LINES_RUN { i * step + square * LINES } else { (square * LINES + i) * step };
-            let Some(x) = line(data, at) else { return false };
-            prefetch(data, if LINES_RUN { at + DEPTH } else { at + LINES });
+            let Some(x) = avx512_bf16_line(data, at) else { return false };
+            avx512_bf16_prefetch(data, if LINES_RUN { at + DEPTH } else { at + LINES });
             *r = _mm512_castps_si512(x);
         }
-        for (i, x) in transpose(r).into_iter().enumerate() {
+        for (i, x) in avx512_bf16_transpose(r).into_iter().enumerate() {
             // Steps along k one after the other, or lines of two halves.
             across[if LINES_RUN { square * LINES + i } else { 2 * i + square }] = bytemuck::cast(x);
         }
     }
     let across = across.as_flattened();
     if LINES_RUN {
-        convert_on::<false, 3, false>(across, LINES, to)
+        avx512_bf16_convert_on::<false, 3, false>(across, LINES, to)
     } else {
-        convert_on::<true, 3, false>(across, DEPTH, to)
+        avx512_bf16_convert_on::<true, 3, false>(across, DEPTH, to)
     }
 }
 
 /// Transposes a 16 × 16 square of words.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
+fn avx512_bf16_transpose(r: [__m512i; 16]) -> [__m512i; 16] {
     let mut a = r;
     for i in 0..8 {
         a[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
@@ -187,7 +187,7 @@ fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
 }
 
 /// Computes a tile: sixteen rows for each micro-panel of A, 32 columns.
-pub fn tile(t: Tile<'_, '_>) {
+pub fn avx512_bf16_tile(t: Tile<'_, '_>) {
     let Tile { splits, a, b, c, c_row, add } = t;
     for (i, a) in a.iter().enumerate() {
         for half in 0..2 {
@@ -195,7 +195,7 @@ pub fn tile(t: Tile<'_, '_>) {
             // SAFETY: an `Engine` other than the portable one exists only where the CPU has these instructions.
             #[allow(unsafe_code)]
             unsafe {
-                eight(splits, a, b, half, c, c_row, add);
+                avx512_bf16_eight_rows(splits, a, b, half, c, c_row, add);
             }
         }
     }
@@ -203,7 +203,15 @@ pub fn tile(t: Tile<'_, '_>) {
 
 /// Computes half of the rows of a micro-panel of A: rows `8 * half ..` by 32 columns.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn eight(splits: usize, a: &[PackedTile], b: [&[PackedTile]; 2], half: usize, c: &mut [f32], c_row: usize, add: bool) {
+fn avx512_bf16_eight_rows(
+    splits: usize,
+    a: &[PackedTile],
+    b: [&[PackedTile]; 2],
+    half: usize,
+    c: &mut [f32],
+    c_row: usize,
+    add: bool,
+) {
     let mut acc = [[_mm512_setzero_ps(); 2]; 8];
     if add {
         for (acc, c) in acc.iter_mut().zip(c.chunks(c_row)) {
@@ -212,10 +220,10 @@ fn eight(splits: usize, a: &[PackedTile], b: [&[PackedTile]; 2], half: usize, c:
         }
     }
     for ((a, x), y) in a.chunks_exact(splits).zip(b[0].chunks_exact(splits)).zip(b[1].chunks_exact(splits)) {
-        for &(of_a, of_b) in order(splits) {
+        for &(of_a, of_b) in operand_terms_order(splits) {
             let rows: &[[u32; LINE]] = &a[of_a].as_chunks().0[8 * half..];
             if let Some(rows) = rows.first_chunk() {
-                acc = accumulate(acc, rows, &x[of_b], &y[of_b]);
+                acc = avx512_bf16_accumulate(acc, rows, &x[of_b], &y[of_b]);
             }
         }
     }
@@ -230,11 +238,16 @@ fn eight(splits: usize, a: &[PackedTile], b: [&[PackedTile]; 2], half: usize, c:
 /// would go through memory.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
 #[inline]
-fn accumulate(mut acc: [[__m512; 2]; 8], a: &[[u32; LINE]; 8], x: &PackedTile, y: &PackedTile) -> [[__m512; 2]; 8] {
+fn avx512_bf16_accumulate(
+    mut acc: [[__m512; 2]; 8],
+    a: &[[u32; LINE]; 8],
+    x: &PackedTile,
+    y: &PackedTile,
+) -> [[__m512; 2]; 8] {
     for (p, (x, y)) in x.as_chunks::<LINE>().0.iter().zip(y.as_chunks::<LINE>().0).enumerate() {
-        let (x, y) = (pairs(bytemuck::cast(*x)), pairs(bytemuck::cast(*y)));
+        let (x, y) = (avx512_bf16_pairs(bytemuck::cast(*x)), avx512_bf16_pairs(bytemuck::cast(*y)));
         for i in 0..8 {
-            let w = pairs(_mm512_set1_epi32(a[i][p] as i32));
+            let w = avx512_bf16_pairs(_mm512_set1_epi32(a[i][p] as i32));
             acc[i] = [_mm512_dpbf16_ps(acc[i][0], w, x), _mm512_dpbf16_ps(acc[i][1], w, y)];
         }
     }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 /// The instructions that compute products of bf16 numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum Bf16Engine {
     /// f32 arithmetic on numbers that are rounded to bf16.
     Portable,
     /// `vdpbf16ps` of AVX512-BF16.
@@ -17,14 +17,15 @@ pub enum Engine {
 }
 
 /// The names in the environment and in reports, least engine first.
-const NAMES: [(&str, Engine); 3] = [("portable", Engine::Portable), ("avx512", Engine::Avx512), ("amx", Engine::Amx)];
+const NAMES: [(&str, Bf16Engine); 3] =
+    [("portable", Bf16Engine::Portable), ("avx512", Bf16Engine::Avx512), ("amx", Bf16Engine::Amx)];
 
-impl Engine {
+impl Bf16Engine {
     /// The engine that kernels use.
-    pub fn current() -> Engine {
+    pub fn current() -> Bf16Engine {
         match simd::isa() {
-            Isa::Avx512 => chosen().0,
-            _ => Engine::Portable,
+            Isa::Avx512 => chosen_engine().0,
+            _ => Bf16Engine::Portable,
         }
     }
 
@@ -34,14 +35,14 @@ impl Engine {
         {
             let wide = simd::detect() == Isa::Avx512 && std::arch::is_x86_feature_detected!("avx512bf16");
             match self {
-                Engine::Portable => true,
-                Engine::Avx512 => wide,
-                Engine::Amx => wide && tiles(),
+                Bf16Engine::Portable => true,
+                Bf16Engine::Avx512 => wide,
+                Bf16Engine::Amx => wide && engine_may_use_amx(),
             }
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         {
-            self == Engine::Portable
+            self == Bf16Engine::Portable
         }
     }
 
@@ -53,11 +54,11 @@ impl Engine {
 
 /// Whether this process may use AMX.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-fn tiles() -> bool {
+fn engine_may_use_amx() -> bool {
     #[cfg(target_os = "linux")]
     {
         static GRANTED: OnceLock<bool> = OnceLock::new();
-        *GRANTED.get_or_init(super::amx::granted)
+        *GRANTED.get_or_init(super::amx::amx_granted)
     }
     #[cfg(not(target_os = "linux"))]
     {
@@ -66,10 +67,10 @@ fn tiles() -> bool {
 }
 
 /// The engine that `ARENAGRAD_BF16` names, else the best one; and why the named one cannot be used.
-fn chosen() -> &'static (Engine, Option<String>) {
-    static CHOSEN: OnceLock<(Engine, Option<String>)> = OnceLock::new();
+fn chosen_engine() -> &'static (Bf16Engine, Option<String>) {
+    static CHOSEN: OnceLock<(Bf16Engine, Option<String>)> = OnceLock::new();
     CHOSEN.get_or_init(|| {
-        let best = NAMES.iter().rev().find(|e| e.1.is_here()).map_or(Engine::Portable, |e| e.1);
+        let best = NAMES.iter().rev().find(|e| e.1.is_here()).map_or(Bf16Engine::Portable, |e| e.1);
         let Ok(name) = std::env::var("ARENAGRAD_BF16") else { return (best, None) };
         let why = match NAMES.iter().find(|e| e.0 == name) {
             Some(e) if e.1.is_here() => return (e.1, None),
@@ -85,8 +86,8 @@ fn chosen() -> &'static (Engine, Option<String>) {
 /// # Errors
 /// Why the engine that the environment variable `ARENAGRAD_BF16` names cannot be used.
 pub fn bf16_engine() -> Result<&'static str, String> {
-    match &chosen().1 {
+    match &chosen_engine().1 {
         Some(why) => Err(why.clone()),
-        None => Ok(Engine::current().name()),
+        None => Ok(Bf16Engine::current().name()),
     }
 }

@@ -1,7 +1,7 @@
 //! Products of f32 matrices by a bf16 engine: operands become one to three bf16 terms each, and sums stay f32.
 //!
 //! Blocks of A and B are packed into scratch as packed tiles of bf16 pairs, with zeros beyond the edges. An engine
-//! computes tiles of 32 × 32 of C from them. Files, bottom up: `packed`, `round`, `operands`; `amx`, `avx512_bf16`;
+//! computes tiles of 32 × 32 of C from them. Files, bottom up: `packed`, `terms`, `operands`; `amx`, `avx512_bf16`;
 //! `engine`, `pack`, `tile`; `plan`, `output`, `product`.
 //!
 //! Invariant: whether an engine computes a product, and which one, follows from the CPU and the descriptor. The bits of
@@ -18,12 +18,12 @@ mod pack;
 mod packed;
 mod plan;
 mod product;
-mod round;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod tile;
 
-pub use engine::{Engine, bf16_engine};
+pub use engine::{Bf16Engine, bf16_engine};
 pub use output::{IntoMatrix, IntoSink};
-pub use plan::Plan;
-pub use product::product;
+pub use plan::Bf16Plan;
+pub use product::bf16_product;

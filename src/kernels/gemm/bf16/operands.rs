@@ -21,7 +21,7 @@ pub struct Tile<'a, 'c> {
 /// The products of terms for each 32 elements along k, in order, as (term of A, term of B). Term 0 is the highest. With
 /// two terms, the products left out are as small as the error of two terms; with three, as the rounding of f32.
 /// Consecutive products share an operand.
-pub fn order(splits: usize) -> &'static [(usize, usize)] {
+pub fn operand_terms_order(splits: usize) -> &'static [(usize, usize)] {
     match splits {
         1 => &[(0, 0)],
         2 => &[(0, 1), (0, 0), (1, 0)],

@@ -21,7 +21,7 @@ const _: () = assert!(PACKED == LINES * DEPTH / 2);
 
 /// Lines of an operand.
 #[derive(Clone, Copy)]
-pub struct Operand<'a> {
+pub struct PackedSource<'a> {
     /// The elements, from the first.
     pub data: &'a [f32],
     /// Stride between lines.
@@ -30,10 +30,10 @@ pub struct Operand<'a> {
     pub k_step: usize,
 }
 
-impl Operand<'_> {
+impl PackedSource<'_> {
     /// The same from line `line` on.
     pub fn from(self, line: usize) -> Self {
-        Operand { data: &self.data[line * self.line_step..], ..self }
+        PackedSource { data: &self.data[line * self.line_step..], ..self }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Which products a bf16 engine computes, and the sizes of their blocks.
 
-use super::engine::Engine;
+use super::engine::Bf16Engine;
 use super::packed::{DEPTH, LINE, LINES, PACKED, SIDE};
-use crate::kernels::gemm::desc::Gemm;
+use crate::kernels::gemm::gemm_desc::Gemm;
 use crate::kernels::gemm::precision::Precision;
 use crate::kernels::gemm::tuning::{
     BF16_KC, BF16_LEAST, BF16_PARTIAL_ROWS, BF16_WORDS_A, BF16_WORDS_A_IN_L2, BF16_WORDS_B, BF16X2_LEAST,
@@ -11,7 +11,7 @@ use crate::kernels::gemm::tuning::{
 
 /// The sizes of the blocks, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct Bf16Plan {
     /// bf16 terms of a number.
     pub splits: usize,
     /// Rows of A that are packed at once, for all of k.
@@ -27,16 +27,16 @@ pub struct Plan {
     pub sums: usize,
 }
 
-impl Plan {
+impl Bf16Plan {
     /// The plan of a product that the bf16 engine computes. `None` if the element type is not f32, if the product is
     /// asked for in f32, or if f32 arithmetic is faster.
-    pub fn new<T: 'static>(g: &Gemm) -> Option<Plan> {
+    pub fn new<T: 'static>(g: &Gemm) -> Option<Bf16Plan> {
         let asked = g.precision != Precision::F32 && std::any::TypeId::of::<T>() == std::any::TypeId::of::<f32>();
-        (asked && pays(Engine::current(), g)).then(|| Plan::of(g))
+        (asked && bf16_plan_pays(Bf16Engine::current(), g)).then(|| Bf16Plan::of(g))
     }
 
     /// The plan of a product of f32 that the bf16 engine computes.
-    pub fn of(g: &Gemm) -> Plan {
+    pub fn of(g: &Gemm) -> Bf16Plan {
         let splits = g.precision.splits();
         let blocks = g.k.div_ceil(BF16_KC).max(1);
         let kc = g.k.div_ceil(blocks).next_multiple_of(DEPTH).max(DEPTH);
@@ -52,7 +52,7 @@ impl Plan {
             (false, true) => mr * nc,
             (false, false) => SIDE * SIDE,
         };
-        Plan { splits, mc, mr, kc, nc, sums }
+        Bf16Plan { splits, mc, mr, kc, nc, sums }
     }
 
     /// Packed tiles of A, for sums of `k` terms.
@@ -72,7 +72,7 @@ impl Plan {
 }
 
 /// Whether the engine is faster than f32 arithmetic.
-fn pays(engine: Engine, g: &Gemm) -> bool {
+fn bf16_plan_pays(engine: Bf16Engine, g: &Gemm) -> bool {
     // Products with a vector wait for memory in every precision. Besides, units divide a lone row inside tiles.
     if g.m == 1 || g.n == 1 || g.k == 0 {
         return false;
@@ -82,10 +82,10 @@ fn pays(engine: Engine, g: &Gemm) -> bool {
         g.m >= least.m && g.n >= least.n && g.k >= least.k && work >= least.work
     };
     match (engine, g.precision.splits()) {
-        (_, 1) => engine == Engine::Portable || reaches(BF16_LEAST),
+        (_, 1) => engine == Bf16Engine::Portable || reaches(BF16_LEAST),
         // As `Precision::here` says.
-        (Engine::Portable | Engine::Avx512, _) => false,
-        (Engine::Amx, 2) => reaches(if g.b.col == 1 { BF16X2_LEAST } else { BF16X2_LEAST_STRIDED }),
-        (Engine::Amx, _) => reaches(BF16X3_LEAST),
+        (Bf16Engine::Portable | Bf16Engine::Avx512, _) => false,
+        (Bf16Engine::Amx, 2) => reaches(if g.b.col == 1 { BF16X2_LEAST } else { BF16X2_LEAST_STRIDED }),
+        (Bf16Engine::Amx, _) => reaches(BF16X3_LEAST),
     }
 }

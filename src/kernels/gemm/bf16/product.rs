@@ -3,29 +3,29 @@
 //! Sums of a tile are in scratch until they are complete. Invariant: the bits of an element follow from its row, its
 //! column, the descriptor and the engine.
 
-use super::engine::Engine;
+use super::engine::Bf16Engine;
 use super::operands::Tile;
-use super::output::{Output, copy};
-use super::pack::pack;
-use super::packed::{DEPTH, LINE, LINES, Operand, PACKED, PackedTile, SIDE, Side};
-use super::plan::Plan;
-use super::tile::Machine;
+use super::output::{Output, copy_output_row};
+use super::pack::pack_bf16;
+use super::packed::{DEPTH, LINE, LINES, PACKED, PackedSource, PackedTile, SIDE, Side};
+use super::plan::Bf16Plan;
+use super::tile::TileMachine;
 use crate::kernels::abi::MatrixMut;
-use crate::kernels::gemm::desc::Gemm;
+use crate::kernels::gemm::gemm_desc::Gemm;
 use std::ops::Range;
 
 /// Computes a block of `all` rows and `n` columns of one product of a batch. `a` begins at its first row, `b` at its
-/// first column. `scratch` has [`Plan::scratch`] elements.
-pub fn product(
-    engine: Engine,
+/// first column. `scratch` has [`Bf16Plan::scratch`] elements.
+pub fn bf16_product(
+    engine: Bf16Engine,
     g: &Gemm,
-    plan: &Plan,
+    plan: &Bf16Plan,
     (a, b): (&[f32], &[f32]),
     (all, n): (usize, usize),
     to: &mut impl Output,
     scratch: &mut [f32],
 ) {
-    let machine = Machine::new(engine);
+    let machine = TileMachine::new(engine);
     // Rows of a packed tile are whole cache lines if the first packed tile begins at one.
     let from = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
     let (sums, packed) = scratch[from..].split_at_mut(plan.sums);
@@ -33,17 +33,17 @@ pub fn product(
     let (packed_a, packed_b) = packed.split_at_mut(plan.packed_a(g.k));
     for ic in (0..all).step_by(plan.mc) {
         let rows = plan.mc.min(all - ic);
-        let a = Operand { data: &a[ic * g.a.row..], line_step: g.a.row, k_step: g.a.col };
-        let nonfinite_a = pack_a(engine, g, plan, a, rows, packed_a);
+        let a = PackedSource { data: &a[ic * g.a.row..], line_step: g.a.row, k_step: g.a.col };
+        let nonfinite_a = bf16_product_pack_a(engine, g, plan, a, rows, packed_a);
         for jc in (0..n).step_by(plan.nc) {
             let cols = plan.nc.min(n - jc);
-            let b = Operand { data: &b[jc * g.b.col..], line_step: g.b.col, k_step: g.b.row };
+            let b = PackedSource { data: &b[jc * g.b.col..], line_step: g.b.col, k_step: g.b.row };
             let mut nonfinite = nonfinite_a;
             for pc in (0..g.k).step_by(plan.kc) {
                 let k = plan.kc.min(g.k - pc);
-                let block = Block { cols, panel: k.div_ceil(DEPTH) * plan.splits };
-                let part = Operand { data: &b.data[pc * b.k_step..], ..b };
-                nonfinite |= pack_b(engine, plan, part, &block, k, packed_b);
+                let block = Bf16ProductBlock { cols, panel: k.div_ceil(DEPTH) * plan.splits };
+                let part = PackedSource { data: &b.data[pc * b.k_step..], ..b };
+                nonfinite |= bf16_product_pack_b(engine, plan, part, &block, k, packed_b);
                 let from = pc.div_ceil(DEPTH) * rows.div_ceil(LINES) * plan.splits;
                 for at in (0..rows).step_by(plan.mr) {
                     let lines = plan.mr.min(rows - at);
@@ -64,7 +64,12 @@ pub fn product(
                     let mut last = |tile: &mut [f32], i: Range<usize>, j: Range<usize>| {
                         if nonfinite {
                             let (a, b) = (a.from(at + i.start), b.from(j.start));
-                            unsplit(a, b, g.k, &mut MatrixMut::new(tile, SIDE, SIDE).part(0..i.len(), 0..j.len()));
+                            bf16_product_of_unsplit(
+                                a,
+                                b,
+                                g.k,
+                                &mut MatrixMut::new(tile, SIDE, SIDE).part(0..i.len(), 0..j.len()),
+                            );
                         }
                         to.tile(tile, row + i.start..row + i.end, jc + j.start..jc + j.end);
                     };
@@ -76,47 +81,68 @@ pub fn product(
     }
 }
 
-/// Packs rows of A for all of k: block of k after block of k, micro-panel after micro-panel. Returns what [`pack`]
+/// Packs rows of A for all of k: block of k after block of k, micro-panel after micro-panel. Returns what [`pack_bf16`]
 /// returns.
-fn pack_a(engine: Engine, g: &Gemm, plan: &Plan, a: Operand<'_>, rows: usize, to: &mut [PackedTile]) -> bool {
+fn bf16_product_pack_a(
+    engine: Bf16Engine,
+    g: &Gemm,
+    plan: &Bf16Plan,
+    a: PackedSource<'_>,
+    rows: usize,
+    to: &mut [PackedTile],
+) -> bool {
     let (mut nonfinite, mut rest) = (false, to);
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
         let (to, later) = rest.split_at_mut(rows.div_ceil(LINES) * k.div_ceil(DEPTH) * plan.splits);
-        nonfinite |= pack(engine, Operand { data: &a.data[pc * a.k_step..], ..a }, Side::A, (rows, k), plan.splits, to);
+        nonfinite |= pack_bf16(
+            engine,
+            PackedSource { data: &a.data[pc * a.k_step..], ..a },
+            Side::A,
+            (rows, k),
+            plan.splits,
+            to,
+        );
         rest = later;
     }
     nonfinite
 }
 
-/// Packs a block of B, with an even number of micro-panels. Returns what [`pack`] returns.
-fn pack_b(engine: Engine, plan: &Plan, b: Operand<'_>, block: &Block, k: usize, to: &mut [PackedTile]) -> bool {
+/// Packs a block of B, with an even number of micro-panels. Returns what [`pack_bf16`] returns.
+fn bf16_product_pack_b(
+    engine: Bf16Engine,
+    plan: &Bf16Plan,
+    b: PackedSource<'_>,
+    block: &Bf16ProductBlock,
+    k: usize,
+    to: &mut [PackedTile],
+) -> bool {
     let panels = block.cols.div_ceil(LINES);
     if panels % 2 == 1 {
         to[panels * block.panel..][..block.panel].fill([0; PACKED]);
     }
-    pack(engine, b, Side::B, (block.cols, k), plan.splits, to)
+    pack_bf16(engine, b, Side::B, (block.cols, k), plan.splits, to)
 }
 
 /// Receives tiles of complete sums, with their rows and columns in the block.
 type Last<'a> = &'a mut dyn FnMut(&mut [f32], Range<usize>, Range<usize>);
 
 /// A block of C and the sums over one block of k that are added to it.
-struct Block {
+struct Bf16ProductBlock {
     /// Columns.
     cols: usize,
     /// Packed tiles of a micro-panel.
     panel: usize,
 }
 
-impl Block {
+impl Bf16ProductBlock {
     /// Computes `rows` rows of sums from packed A and B. Sums are stored tile after tile, because a tile in place would
     /// fall into a few cache sets where rows of C are a power of two apart. `last` receives complete sums tile by tile.
     /// If sums start from 0 as well, all tiles share the memory of one.
     fn tiles(
         &self,
-        machine: &Machine,
-        plan: &Plan,
+        machine: &TileMachine,
+        plan: &Bf16Plan,
         (a, b): (&[PackedTile], &[PackedTile]),
         (sums, add): (&mut [f32], bool),
         rows: usize,
@@ -150,7 +176,7 @@ impl Block {
         for i in 0..c.rows() {
             let line = i / SIDE * across * SIDE * SIDE + i % SIDE * SIDE;
             for (sum, c) in sums[line..].chunks_mut(SIDE * SIDE).zip(c.row(i).chunks(SIDE)) {
-                copy(c, &mut sum[..c.len()]);
+                copy_output_row(c, &mut sum[..c.len()]);
             }
         }
     }
@@ -158,8 +184,8 @@ impl Block {
 
 /// Adds the products with an infinite or NaN factor, which splits leave out.
 #[cold]
-fn unsplit(a: Operand<'_>, b: Operand<'_>, k: usize, c: &mut MatrixMut<'_, f32>) {
-    let of = |x: Operand<'_>, line: usize, p: usize| x.data[line * x.line_step + p * x.k_step];
+fn bf16_product_of_unsplit(a: PackedSource<'_>, b: PackedSource<'_>, k: usize, c: &mut MatrixMut<'_, f32>) {
+    let of = |x: PackedSource<'_>, line: usize, p: usize| x.data[line * x.line_step + p * x.k_step];
     let (rows, cols) = (c.rows(), c.cols());
     for i in 0..rows {
         let row = c.row(i);

@@ -1,18 +1,18 @@
 //! Tests of products by bf16 engines: values against sums in `f64`, equal bits for every division, special numbers.
 
-use super::super::driver::{Corner, block_of_bf16, rows};
+use super::super::gemm_kernel::{Corner, gemm_kernel_block_of_bf16, gemm_kernel_rows};
 use super::super::operands::Operands;
 use super::super::tests::done;
 use super::super::{Act, Batch, Gemm, Precision, Strides, gemm};
-use super::pack::pack;
-use super::packed::{DEPTH, LINES, Operand, PACKED, Side};
-use super::{Engine, Plan, round};
+use super::pack::pack_bf16;
+use super::packed::{DEPTH, LINES, PACKED, PackedSource, Side};
+use super::{Bf16Engine, Bf16Plan, terms};
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::{Isa, limit};
 
-const ENGINES: [Engine; 3] = [Engine::Portable, Engine::Avx512, Engine::Amx];
+const ENGINES: [Bf16Engine; 3] = [Bf16Engine::Portable, Bf16Engine::Avx512, Bf16Engine::Amx];
 
-fn engines() -> impl Iterator<Item = Engine> {
+fn engines() -> impl Iterator<Item = Bf16Engine> {
     ENGINES.into_iter().filter(|e| e.is_here())
 }
 
@@ -55,26 +55,33 @@ impl Case {
     }
 
     /// C by `engine`, its units divided into `parts` ranges, each with its own scratch full of NaN.
-    fn by(&self, engine: Engine, parts: usize) -> Vec<f32> {
-        let (g, plan, units) = (&self.g, Plan::of(&self.g), self.g.units());
+    fn by(&self, engine: Bf16Engine, parts: usize) -> Vec<f32> {
+        let (g, plan, units) = (&self.g, Bf16Plan::of(&self.g), self.g.units());
         let mut c = self.c.clone();
         for p in 0..parts {
             let part = units * p / parts..units * (p + 1) / parts;
-            let (at, c) = rows(g, &mut c[g.elements(&part)], &part);
-            block_of_bf16((engine, &plan), g, self.operands(), at, c, &mut vec![f32::NAN; plan.scratch(g.k)]);
+            let (at, c) = gemm_kernel_rows(g, &mut c[g.unit_elements(&part)], &part);
+            gemm_kernel_block_of_bf16(
+                (engine, &plan),
+                g,
+                self.operands(),
+                at,
+                c,
+                &mut vec![f32::NAN; plan.scratch(g.k)],
+            );
         }
         c
     }
 
     /// As `by`, but each part is a range of columns that may begin anywhere.
-    fn by_columns(&self, engine: Engine, parts: usize) -> Vec<f32> {
-        let (g, plan) = (&self.g, Plan::of(&self.g));
+    fn by_columns(&self, engine: Bf16Engine, parts: usize) -> Vec<f32> {
+        let (g, plan) = (&self.g, Bf16Plan::of(&self.g));
         let (mut c, rows) = (self.c.clone(), g.batches() * g.m);
         for p in 0..parts {
             let columns = g.n * p / parts..g.n * (p + 1) / parts;
             let (at, mut all) = (Corner { row: 0, col: columns.start }, MatrixMut::new(&mut c, rows, g.n));
             let scratch = &mut vec![f32::NAN; plan.scratch(g.k)];
-            block_of_bf16((engine, &plan), g, self.operands(), at, all.part(0..rows, columns), scratch);
+            gemm_kernel_block_of_bf16((engine, &plan), g, self.operands(), at, all.part(0..rows, columns), scratch);
         }
         c
     }
@@ -198,14 +205,14 @@ fn the_portable_engine_sums_as_avx512_does() {
     for precision in PRECISIONS {
         for (m, n, k) in [(40, 70, 300), (17, 33, 65)] {
             let case = Case::new(Gemm { precision, accumulate: true, ..Gemm::new(m, n, k) });
-            let want = case.by(Engine::Portable, 1);
+            let want = case.by(Bf16Engine::Portable, 1);
             for isa in [Isa::Portable, Isa::Avx2] {
                 limit(isa);
-                assert!(case.by(Engine::Portable, 1) == want, "{isa:?}");
+                assert!(case.by(Bf16Engine::Portable, 1) == want, "{isa:?}");
             }
             limit(Isa::Avx512);
-            if Engine::Avx512.is_here() {
-                assert!(case.by(Engine::Avx512, 1) == want);
+            if Bf16Engine::Avx512.is_here() {
+                assert!(case.by(Bf16Engine::Avx512, 1) == want);
             }
         }
     }
@@ -238,10 +245,17 @@ fn every_engine_packs_the_same_words() {
             for splits in [1, 2, 3] {
                 let packed = |engine| {
                     let mut to = vec![[0u32; PACKED]; 3 * 3 * splits];
-                    let odd = pack(engine, Operand { data: &x, line_step, k_step }, side, (40, 70), splits, &mut to);
+                    let odd = pack_bf16(
+                        engine,
+                        PackedSource { data: &x, line_step, k_step },
+                        side,
+                        (40, 70),
+                        splits,
+                        &mut to,
+                    );
                     (odd, to)
                 };
-                let want = packed(Engine::Portable);
+                let want = packed(Bf16Engine::Portable);
                 assert_eq!(want.0, splits > 1);
                 engines().for_each(|e| assert!(packed(e) == want, "{e:?} {line_step} {k_step} {splits}"));
                 let l = LINES + 3;
@@ -249,7 +263,10 @@ fn every_engine_packs_the_same_words() {
                 let at = if side == Side::A { 3 * LINES + 2 } else { 2 * LINES + 3 };
                 let cell = &want.1[(3 + 1) * splits];
                 assert!(of(DEPTH + 4).is_normal() && of(DEPTH + 5).is_normal());
-                assert_eq!(cell[at], round::word(round::nearest(of(DEPTH + 4)), round::nearest(of(DEPTH + 5))));
+                assert_eq!(
+                    cell[at],
+                    terms::terms_word(terms::nearest_term(of(DEPTH + 4)), terms::nearest_term(of(DEPTH + 5)))
+                );
             }
         }
     }
@@ -258,14 +275,14 @@ fn every_engine_packs_the_same_words() {
 #[test]
 fn rounding_is_to_nearest_even_and_splitting_leaves_little() {
     for (x, want) in [(0x3f80_8000u32, 0x3f80_0000u32), (0x3f81_8000, 0x3f82_0000), (0x3f80_8001, 0x3f81_0000)] {
-        assert_eq!(round::nearest(f32::from_bits(x)), want);
+        assert_eq!(terms::nearest_term(f32::from_bits(x)), want);
     }
-    assert_eq!(round::nearest(-1e-39), 0x8000_0000);
+    assert_eq!(terms::nearest_term(-1e-39), 0x8000_0000);
     for x in numbers(9, 10_000).into_iter().chain([f32::MAX, -f32::MAX, 1.0 + 1.0 / 512.0 + 1.0 / 131_072.0]) {
         let sum = |splits: &[u32]| splits.iter().map(|t| f64::from(f32::from_bits(*t))).sum::<f64>();
-        let (two, odd) = round::splits::<2>(x);
+        let (two, odd) = terms::split_terms::<2>(x);
         assert!(!odd && (sum(&two) - f64::from(x)).abs() <= 2f64.powi(-17) * f64::from(x.abs()), "{x}");
-        let (three, odd) = round::splits::<3>(x);
+        let (three, odd) = terms::split_terms::<3>(x);
         assert!(!odd && sum(&three) == f64::from(x) && three[..2] == two, "{x}");
     }
 }
@@ -337,8 +354,8 @@ fn the_smallest_numbers_count_as_zero() {
 #[test]
 fn doubles_and_products_in_f32_are_left_alone() {
     let g = Gemm { precision: Precision::Bf16, ..Gemm::new(64, 64, 64) };
-    assert_eq!(Plan::new::<f64>(&g), None);
-    assert_eq!(Plan::new::<f32>(&Gemm { precision: Precision::F32, ..g }), None);
+    assert_eq!(Bf16Plan::new::<f64>(&g), None);
+    assert_eq!(Bf16Plan::new::<f32>(&Gemm { precision: Precision::F32, ..g }), None);
     let (a, b) = (vec![1.0 + 1e-9f64; 64 * 64], vec![1.0f64; 64 * 64]);
     let (mut c, mut scratch) = (vec![0.0; 64 * 64], vec![0.0; g.scratch_len::<f64>()]);
     gemm(&g, &a, &b, None, &mut c, 0..g.units(), &mut scratch);

@@ -1,39 +1,39 @@
 //! Tiles of C from packed tiles, by an engine.
 //!
 //! Invariant: the order of an engine's sums follows from k alone. An engine goes along k in pieces of 32 elements. For
-//! each piece it adds the products of terms in the order of [`order`]. Every product of two terms is exact. Subnormal
-//! numbers count as zero. The portable engine has the bits of `vdpbf16ps`, except near overflow and underflow. AMX sums
-//! the even and the odd elements of each 32 separately.
+//! each piece it adds the products of terms in the order of [`operand_terms_order`]. Every product of two terms is
+//! exact. Subnormal numbers count as zero. The portable engine has the bits of `vdpbf16ps`, except near overflow and
+//! underflow. AMX sums the even and the odd elements of each 32 separately.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 use super::amx;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512_bf16;
-use super::engine::Engine;
-use super::operands::{Tile, order};
+use super::engine::Bf16Engine;
+use super::operands::{Tile, operand_terms_order};
 use super::packed::{DEPTH, PackedTile};
-use super::round;
+use super::terms;
 
 /// The state of an engine on a thread.
-pub struct Machine {
+pub struct TileMachine {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    engine: Engine,
+    engine: Bf16Engine,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
-    tiles: Option<amx::Tiles>,
+    tiles: Option<amx::AmxTiles>,
 }
 
-impl Machine {
+impl TileMachine {
     /// Configures the engine on this thread.
-    pub fn new(engine: Engine) -> Machine {
+    pub fn new(engine: Bf16Engine) -> TileMachine {
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = engine;
-        Machine {
+        TileMachine {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             engine,
-            // SAFETY: `Engine::Amx` is chosen only where `amx::granted` said yes.
+            // SAFETY: `Bf16Engine::Amx` is chosen only where `amx::amx_granted` said yes.
             #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
             #[allow(unsafe_code)]
-            tiles: (engine == Engine::Amx).then(|| unsafe { amx::Tiles::new() }),
+            tiles: (engine == Bf16Engine::Amx).then(|| unsafe { amx::AmxTiles::new() }),
         }
     }
 
@@ -46,15 +46,15 @@ impl Machine {
             return tiles.multiply(t.splits, t.a, t.b, t.c, t.c_row, t.add);
         }
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if self.engine != Engine::Portable {
-            return avx512_bf16::tile(t);
+        if self.engine != Bf16Engine::Portable {
+            return avx512_bf16::avx512_bf16_tile(t);
         }
-        portable(t);
+        portable_bf16_tile(t);
     }
 }
 
 /// Computes a tile in plain Rust.
-fn portable(t: Tile<'_, '_>) {
+fn portable_bf16_tile(t: Tile<'_, '_>) {
     for (i, a) in t.a.iter().enumerate() {
         for row in 0..16 {
             let c = &mut t.c[(16 * i + row) * t.c_row..][..32];
@@ -64,8 +64,8 @@ fn portable(t: Tile<'_, '_>) {
             for (b, c) in t.b.iter().zip(c.as_chunks_mut::<16>().0) {
                 let steps = a.chunks_exact(t.splits).zip(b.chunks_exact(t.splits));
                 steps.for_each(|(a, b)| {
-                    for &(of_a, of_b) in order(t.splits) {
-                        sum(&a[of_a], row, &b[of_b], c);
+                    for &(of_a, of_b) in operand_terms_order(t.splits) {
+                        sum_bf16_tile_row(&a[of_a], row, &b[of_b], c);
                     }
                 });
             }
@@ -75,14 +75,14 @@ fn portable(t: Tile<'_, '_>) {
 
 crate::simd! {
     /// Adds the products of one row of a packed tile of A and a packed tile of B.
-    fn sum(a: &PackedTile, row: usize, b: &PackedTile, c: &mut [f32; 16]) {
+    fn sum_bf16_tile_row(a: &PackedTile, row: usize, b: &PackedTile, c: &mut [f32; 16]) {
         for p in 0..DEPTH / 2 {
-            let [even, odd] = round::numbers(a[row * 16 + p]);
+            let [even, odd] = terms::terms_of_word(a[row * 16 + p]);
             for (c, w) in c.iter_mut().zip(&b[p * 16..p * 16 + 16]) {
-                let w = round::numbers(*w);
+                let w = terms::terms_of_word(*w);
                 // Products are exact, so a fused addition has the same bits.
-                *c = flushed(odd * w[1] + *c);
-                *c = flushed(even * w[0] + *c);
+                *c = flushed_bf16_tile(odd * w[1] + *c);
+                *c = flushed_bf16_tile(even * w[0] + *c);
             }
         }
     }
@@ -90,6 +90,6 @@ crate::simd! {
 
 /// `x`, or zero of its sign below the normal range.
 #[inline(always)]
-fn flushed(x: f32) -> f32 {
+fn flushed_bf16_tile(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
 }

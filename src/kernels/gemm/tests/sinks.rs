@@ -32,7 +32,14 @@ fn fed<T: GemmFloat>(g: Gemm) {
         for rows in [g.m, g.m.div_ceil(2)] {
             let mut c = vec![T::NAN; rows * g.n];
             let mut scratch = vec![T::NAN; g.sink_scratch::<T>()];
-            gemm_into::product(token, &g, (&case.a, &case.b), rows, &mut scratch, &mut Stored { c: &mut c, n: g.n });
+            gemm_into::gemm_into_rows(
+                token,
+                &g,
+                (&case.a, &case.b),
+                rows,
+                &mut scratch,
+                &mut Stored { c: &mut c, n: g.n },
+            );
             assert!(c == want[..c.len()], "{g:?} by {token:?}, {rows} rows");
         }
     }
@@ -43,7 +50,7 @@ fn sinks_consume_the_bits_of_stored_products() {
     let shapes =
         [(2, 3, 1), (5, 7, 9), (49, 130, 65), (100, 513, 20), (130, 300, 600), (97, 70, 1300), (1100, 140, 1030)];
     for (m, n, k) in shapes {
-        for g in layouts(Gemm::new(m, n, k)).into_iter().filter(|g| !is_dots(g)) {
+        for g in layouts(Gemm::new(m, n, k)).into_iter().filter(|g| !algorithm_is_dots(g)) {
             fed::<f32>(g);
             fed::<f64>(g);
         }
@@ -82,7 +89,7 @@ fn sinks_consume_the_bits_of_stored_bf16_products() {
                     gemm(&g, &case.a, &case.b, None, &mut want, 0..units, &mut vec![f32::NAN; g.scratch_len::<f32>()]);
                     for part in [0..units / 3, units / 3..units] {
                         let mut scratch = vec![f32::NAN; g.sink_scratch::<f32>()];
-                        let mut to = Stored { c: &mut got[g.elements(&part)], n };
+                        let mut to = Stored { c: &mut got[g.unit_elements(&part)], n };
                         gemm_into(&g, (&case.a, &case.b), part, &mut scratch, &mut to);
                     }
                     let same = |(x, y): (&f32, &f32)| x == y || (x.is_nan() && y.is_nan());

@@ -5,7 +5,7 @@ use crate::kernels::reduce;
 
 /// The sums of the columns of an m × n matrix by `reduce`.
 fn reduced<T: GemmFloat>((m, n): (usize, usize), c: &[T]) -> Vec<T> {
-    let (mut x, plan) = (In::of(c), reduce::plan(1, m, n));
+    let (mut x, plan) = (In::of(c), reduce::plan_reduce(1, m, n));
     if let Some(p) = plan.partial {
         let out = [Out::of::<T>(p.out_len(), p.per_unit())];
         x = In::of(&harness::get::<T>(
@@ -71,7 +71,9 @@ fn sums_have_the_bits_of_a_reduction() {
     }
     assert!(sums::<f32>(Gemm { act: Act::Mul, ..Gemm::new(9, 100, 0) }));
     let transposed = Gemm { act: Act::TanhGrad, ..Gemm::new(64, 300, 200).with_b_transposed() };
-    assert!(super::super::transposed::fits(&transposed) && sums::<f32>(transposed) && sums::<f64>(transposed));
+    assert!(
+        super::super::transposed::transposed_fits(&transposed) && sums::<f32>(transposed) && sums::<f64>(transposed)
+    );
 }
 
 #[test]

@@ -8,12 +8,12 @@ fn straight<T: GemmFloat>(case: &Case<T>) -> Case<T> {
     let g = case.g;
     let b = (0..g.k * g.n).map(|i| case.b[i % g.n * g.b.col + i / g.n]).collect();
     let g = g.with_strides(g.a, Strides { row: g.n, col: 1 });
-    assert!(!transposed::fits(&g));
+    assert!(!transposed::transposed_fits(&g));
     Case { g, a: case.a.clone(), b, third: case.third.clone(), c: case.c.clone() }
 }
 
 fn transposes<T: GemmFloat>(g: Gemm, epsilon: f64) {
-    assert!(transposed::fits(&g), "{g:?}");
+    assert!(transposed::transposed_fits(&g), "{g:?}");
     let case = Case::<T>::new(g);
     if epsilon > 0.0 {
         case.check(epsilon);
@@ -37,7 +37,7 @@ fn transposed_products_have_the_bits_of_others() {
 
 #[test]
 fn a_wide_matrix_along_k_is_transposed() {
-    let fits = |g: Gemm| transposed::fits(&g);
+    let fits = |g: Gemm| transposed::transposed_fits(&g);
     let nt = |m, n, k| Gemm::new(m, n, k).with_b_transposed();
     assert!(fits(nt(32, 128, 784)) && fits(nt(128, 4096, 4096)) && fits(nt(64, 128, 128)));
     // Too few rows, too many, idle lanes; a narrow C; short sums; other layouts; an old C.

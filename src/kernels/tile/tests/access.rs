@@ -26,9 +26,9 @@ fn check(len: usize, access: Access) {
     for elem in [DType::U8, DType::F16, DType::U32, DType::F64] {
         let size = elem.size();
         let source: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes().into_iter().take(size)).collect();
-        let p = Program {
+        let p = TileProgram {
             inputs: vec![Input { elem, access: access.clone() }],
-            steps: vec![Step::new(TileOp::Copy, elem, &[0], [0.0; 2])],
+            steps: vec![TileStep::new(TileOp::Copy, elem, &[0], [0.0; 2])],
             outputs: vec![1],
             len,
         };
@@ -82,7 +82,7 @@ fn strided_accesses() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let p = |access| Program { inputs: vec![Input { elem: DType::F32, access }], len: 6, ..Program::default() };
+    let p = |access| TileProgram { inputs: vec![Input { elem: DType::F32, access }], len: 6, ..TileProgram::default() };
     assert!(p(strided(&[2, 2], &[2, 1], 0)).check().is_err());
     assert!(p(strided(&[2, 3], &[2], 0)).check().is_err());
     assert!(p(Access::Suffix(0)).check().is_err());

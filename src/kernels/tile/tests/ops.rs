@@ -8,8 +8,8 @@ use half::{bf16, f16};
 fn one(op: TileOp, elem: DType, out: DType, imm: [f64; 2], operands: &[Buffer]) -> Buffer {
     let len = operands.first().map_or(5, |b| b.len / op.operand(elem, 0).size());
     let inputs = (0..op.arity()).map(|k| full(op.operand(elem, k))).collect();
-    let step = Step { op, elem, out, args: [0, 1, 2], imm };
-    let p = Program { inputs, steps: vec![step], outputs: vec![op.arity() as u16], len };
+    let step = TileStep { op, elem, out, args: [0, 1, 2], imm };
+    let p = TileProgram { inputs, steps: vec![step], outputs: vec![op.arity() as u16], len };
     run_in(&p, operands, &[], 1).0.remove(0)
 }
 
@@ -111,7 +111,7 @@ fn near(got: f64, want: f64, tol: f64) -> bool {
 #[test]
 fn unary_floats() {
     let imm = [-0.75, 1.25];
-    for op in TileOp::ALL.iter().copied().filter(|o| o.arity() == 1 && supports(*o, DType::F32)) {
+    for op in TileOp::ALL.iter().copied().filter(|o| o.arity() == 1 && tile_op_supports(*o, DType::F32)) {
         if matches!(op, TileOp::Copy | TileOp::Cast) {
             continue;
         }
@@ -364,10 +364,10 @@ fn what_is_not_supported_is_refused() {
     for op in TileOp::ALL.iter().copied() {
         for elem in DType::REAL {
             let inputs = (0..op.arity()).map(|k| full(op.operand(elem, k))).collect();
-            let step = Step::new(op, elem, &[0, 1, 2], [0.0; 2]);
-            let p = Program { inputs, steps: vec![step], outputs: vec![op.arity() as u16], len: 3 };
-            assert_eq!(p.check().is_ok(), supports(op, elem), "{op:?} on {elem:?}");
-            if supports(op, elem) {
+            let step = TileStep::new(op, elem, &[0, 1, 2], [0.0; 2]);
+            let p = TileProgram { inputs, steps: vec![step], outputs: vec![op.arity() as u16], len: 3 };
+            assert_eq!(p.check().is_ok(), tile_op_supports(op, elem), "{op:?} on {elem:?}");
+            if tile_op_supports(op, elem) {
                 let operands: Vec<Buffer> =
                     p.inputs.iter().map(|i| Buffer::of(&vec![1u8; 3 * i.elem.size()])).collect();
                 assert_eq!(run_in(&p, &operands, &[], 1).1, None);

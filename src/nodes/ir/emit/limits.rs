@@ -12,12 +12,12 @@ const MAX_OPERANDS: usize = 4 * MAX_NODES;
 
 /// The nodes and operands so far, in all regions.
 #[derive(Default)]
-pub(super) struct Count {
+pub(super) struct LimitCount {
     nodes: usize,
     operands: usize,
 }
 
-impl Count {
+impl LimitCount {
     /// Counts one more node of `operands` operands and `words` attribute words, after `extra` words of other nodes. The
     /// error names the limit that is exceeded.
     pub(super) fn admit(&mut self, operands: usize, words: usize, extra: usize) -> Result<(), String> {

@@ -26,11 +26,6 @@ impl Emit {
         })
     }
 
-    /// Number of nodes in the open region.
-    pub fn nodes(&self) -> usize {
-        self.body().op.len()
-    }
-
     /// Nodes of the open region from number `first` on get this location.
     pub fn relocate(&mut self, first: usize, location: Location<Sym>) {
         let id = self.loc_id(location);

@@ -5,7 +5,7 @@
 //!
 //! Value ids count from 0 in each region; `finish` lays the regions end to end.
 
-use super::attrs::{Attr, Attrs, is_inline};
+use super::attrs::{Attr, Attrs, attrs_are_inline};
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
 use super::infer::{Infer, Signature};
@@ -17,15 +17,20 @@ use hashbrown::DefaultHashBuilder;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 mod body;
-mod captures;
-mod frame;
+mod finish;
+mod leaves;
 mod limits;
 mod locations;
+mod loop_captures;
 mod names;
+mod outputs;
+mod outs;
+mod regions;
 
 use body::Body;
-pub use body::{Closed, Outs};
+pub use body::Closed;
 pub use limits::MAX_NODES;
+pub use outs::Outs;
 
 /// A node as [`Emit::def`] shows it.
 pub struct Definition<'e> {
@@ -60,10 +65,10 @@ pub struct Emit {
     updates_seen: hashbrown::HashSet<Value>,
     scopes: u32,
     /// Nodes and operands of all regions.
-    count: limits::Count,
+    count: limits::LimitCount,
     here: u32,
     error: Option<Error>,
-    /// True after [`Emit::end`]: nothing more can be written.
+    /// True after [`Emit::finish_shared`]: nothing more can be written.
     ended: bool,
     hasher: DefaultHashBuilder,
     words: Vec<u32>,
@@ -107,7 +112,7 @@ impl Emit {
             outputs_seen: Default::default(),
             updates_seen: Default::default(),
             scopes: 0,
-            count: limits::Count::default(),
+            count: limits::LimitCount::default(),
             here: u32::MAX,
             error: None,
             ended: false,
@@ -165,6 +170,16 @@ impl Emit {
         Some(Definition { op: b.op[n], args: b.args_of(n), attrs: self.attrs_in(b, n) })
     }
 
+    /// Number of nodes in the open region.
+    pub fn nodes(&self) -> usize {
+        self.body().op.len()
+    }
+
+    /// Number of values in all regions so far.
+    pub fn all_values(&self) -> usize {
+        self.done.iter().chain(&self.open).map(|b| b.def.len()).sum()
+    }
+
     /// Number of values in the open region.
     pub fn values(&self) -> usize {
         self.body().def.len()
@@ -175,7 +190,7 @@ impl Emit {
         let word = &b.attr[n];
         let words = if fields.is_empty() {
             &[]
-        } else if is_inline(fields) {
+        } else if attrs_are_inline(fields) {
             std::slice::from_ref(word)
         } else {
             let at = *word as usize;
@@ -208,16 +223,6 @@ impl Emit {
     /// Takes the recorded error. For the parser, which continues with the next statement.
     pub fn take_error(&mut self) -> Option<Error> {
         self.error.take()
-    }
-
-    /// Sets the name of the graph.
-    pub fn rename(&mut self, name: &str) {
-        self.name = self.strings.intern(name);
-    }
-
-    /// The last closed region called `name`.
-    pub fn region_called(&self, name: Sym) -> Option<Region> {
-        self.done.iter().rposition(|b| b.name == Some(name)).map(Region::new)
     }
 
     /// Adds a node, or finds an equal pure one. The results.
@@ -349,7 +354,7 @@ impl Emit {
         let def = self.ops[op.0 as usize];
         let attr = match words {
             [] => 0,
-            [w] if is_inline(def.attrs) => *w,
+            [w] if attrs_are_inline(def.attrs) => *w,
             _ => {
                 self.extra.push(words.len() as u32);
                 self.extra.extend_from_slice(words);

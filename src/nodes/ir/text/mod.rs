@@ -27,13 +27,15 @@
 //! Invariant: `parse(print(g)) == g` for any graph that [`Emit`] made. The parser trusts no text: sizes are bounded,
 //! nothing recurses, nothing panics, and errors have a line and a column.
 
-mod fields;
-mod items;
-mod lex;
-mod parse;
+mod lexer;
+mod parse_attr;
+mod parse_node;
+mod parse_region;
+mod parse_type;
+mod parser;
 mod print;
 mod renamed;
-mod statement;
+mod strings;
 #[cfg(test)]
 mod tests;
 
@@ -44,7 +46,7 @@ use super::graph::GraphBuf;
 use super::opdef::OpDef;
 use crate::error::{Error, Kind, Result};
 
-pub use parse::MAX_ERRORS;
+pub use parser::MAX_ERRORS;
 pub(in crate::nodes) use print::Printer;
 pub use print::{PrintOptions, print, print_with};
 
@@ -75,19 +77,19 @@ pub fn parse_all(text: &str, extra_ops: &[&'static OpDef]) -> Result<GraphBuf, V
     if let Some(e) = emit.take_error() {
         return Err(vec![e]);
     }
-    parse::Parser::new(text, &mut emit).file()?;
+    parser::Parser::new(text, &mut emit).parse_file()?;
     GraphBuf::make(|bump| emit.finish(bump)).map_err(|e| vec![e])
 }
 
 /// The attributes in `text` (`"ta=false tb=true"`), one for each of `fields`. Regions are the closed regions of `emit`,
 /// by name.
 pub fn parse_attrs(fields: &'static [Field], text: &str, emit: &mut Emit) -> Result<Vec<Owned>> {
-    parse::Parser::new(text, emit).lone_attrs(fields)
+    parser::Parser::new(text, emit).parse_lone_attrs(fields)
 }
 
 /// The type in `text`: `f32[3,4]`.
 pub fn parse_type(text: &str, emit: &mut Emit) -> Result<Ty> {
-    parse::Parser::new(text, emit).lone_type()
+    parser::Parser::new(text, emit).parse_lone_type()
 }
 
 /// The types in `text`, separated by blanks: `"f[3,4] i32[]"`. The dtype `f` is `float`.

@@ -2,8 +2,8 @@
 //!
 //! Invariant: the text of a sound graph parses to an equal graph.
 
-use super::fields;
-use super::lex::{is_plain, quote};
+use super::parse_type::type_field_positions;
+use super::strings::{is_plain_string, quote_string};
 use crate::arena::{Node, Region, Sym, Value, ids::Id};
 use crate::error::Location;
 use crate::nodes::ir::attrs::{Kind, Owned};
@@ -105,7 +105,7 @@ impl<'a> Printer<'a> {
     /// Appends `v` as an operand.
     pub(super) fn value(&self, out: &mut String, v: Value) {
         match self.by_name.get(v.at()) {
-            Some(true) => named(out, '%', self.str(self.g.names[v.at()])),
+            Some(true) => print_named(out, '%', self.str(self.g.names[v.at()])),
             Some(false) => {
                 let _ = write!(out, "%{}", self.number[v.at()]);
             }
@@ -118,14 +118,14 @@ impl<'a> Printer<'a> {
         self.value(out, v);
         let name = self.str(self.g.names[v.at()]);
         if !self.by_name[v.at()] && !name.is_empty() {
-            quote(out, name);
+            quote_string(out, name);
         }
     }
 
     /// Appends the label of `r`.
     pub(super) fn region_label(&self, out: &mut String, r: Region) {
         match self.region_by_name.get(r.at()) {
-            Some(true) => named(out, '@', self.str(self.g.region_names[r.at()])),
+            Some(true) => print_named(out, '@', self.str(self.g.region_names[r.at()])),
             _ => {
                 let _ = write!(out, "@{}", r.0);
             }
@@ -140,21 +140,21 @@ impl<'a> Printer<'a> {
     pub(in crate::nodes) fn node(&self, out: &mut String, n: Node) {
         let g = &self.g;
         let def = g.def_of(n);
-        list(out, g.outs_of(n), |out, v| self.defined(out, v));
+        print_list(out, g.outs_of(n), |out, v| self.defined(out, v));
         out.push_str(if g.outs_of(n).len() > 0 { " = " } else { "" });
         out.push_str(def.name);
         if !g.args_of(n).is_empty() {
             out.push(' ');
-            list(out, g.args_of(n).iter().copied(), |out, v| self.value(out, v));
+            print_list(out, g.args_of(n).iter().copied(), |out, v| self.value(out, v));
         }
         for (i, (field, attr)) in g.attrs(n).iter().enumerate() {
             if attr != Owned::Absent && !self.is_elided(n, i) {
                 let _ = write!(out, " {}=", field.name);
-                attribute(out, self, &field.kind, &attr);
+                print_attr(out, self, &field.kind, &attr);
             }
         }
         out.push_str(if g.outs_of(n).len() > 0 { " : " } else { "" });
-        list(out, g.outs_of(n), |out, v| self.ty(out, v));
+        print_list(out, g.outs_of(n), |out, v| self.ty(out, v));
         self.location(out, n);
     }
 
@@ -170,7 +170,7 @@ impl<'a> Printer<'a> {
         };
         if let (Some(file), 1..) = (file, line) {
             out.push_str(" loc(");
-            quote(out, file);
+            quote_string(out, file);
             let _ = write!(out, ":{line})");
         }
     }
@@ -182,7 +182,7 @@ impl<'a> Printer<'a> {
         if g.op[n.at()].is_named_leaf() && i == 0 {
             return self.str(g.names[first.at()]) == self.str(NameAttrs::of(&attrs).name);
         }
-        match fields::typed(attrs.fields) {
+        match type_field_positions(attrs.fields) {
             Some((d, s)) if i == d || i == s => {
                 attrs.dtype(d) == g.dtype[first.at()] && attrs.shape(s) == g.shape[first.at()]
             }
@@ -196,16 +196,16 @@ impl<'a> Printer<'a> {
         let args: Vec<Value> = if entry { Vec::new() } else { g.region_args(r).collect() };
         if entry {
             out.push_str("graph ");
-            named(out, '@', self.str(g.name));
+            print_named(out, '@', self.str(g.name));
         } else {
             out.push_str("region ");
             self.region_label(out, r);
             let name = self.str(g.region_names[r.at()]);
             if !self.region_by_name[r.at()] && !name.is_empty() {
-                quote(out, name);
+                quote_string(out, name);
             }
             out.push('(');
-            list(out, args.iter().copied(), |out, v| {
+            print_list(out, args.iter().copied(), |out, v| {
                 self.defined(out, v);
                 out.push_str(": ");
                 self.ty(out, v);
@@ -227,7 +227,7 @@ impl<'a> Printer<'a> {
         let g = &self.g;
         if !entry {
             out.push_str(if g.region_yields(r).is_empty() { "  yield" } else { "  yield " });
-            return list(out, g.region_yields(r).iter().copied(), |out, v| self.value(out, v));
+            return print_list(out, g.region_yields(r).iter().copied(), |out, v| self.value(out, v));
         }
         for &(leaf, next) in g.updates {
             out.push_str("  update ");
@@ -237,12 +237,12 @@ impl<'a> Printer<'a> {
             out.push('\n');
         }
         out.push_str(if g.outputs().is_empty() { "  return" } else { "  return " });
-        list(out, g.output_names.iter().zip(g.outputs()), |out, (&name, &v)| {
+        print_list(out, g.output_names.iter().zip(g.outputs()), |out, (&name, &v)| {
             let name = self.str(name);
-            if is_plain(name) {
+            if is_plain_string(name) {
                 out.push_str(name)
             } else {
-                quote(out, name)
+                quote_string(out, name)
             }
             out.push('=');
             self.value(out, v);
@@ -250,12 +250,12 @@ impl<'a> Printer<'a> {
     }
 }
 
-fn named(out: &mut String, sigil: char, name: &str) {
+fn print_named(out: &mut String, sigil: char, name: &str) {
     out.push(sigil);
-    if is_plain(name) { out.push_str(name) } else { quote(out, name) }
+    if is_plain_string(name) { out.push_str(name) } else { quote_string(out, name) }
 }
 
-fn list<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut one: impl FnMut(&mut String, T)) {
+fn print_list<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut one: impl FnMut(&mut String, T)) {
     for (i, item) in items.into_iter().enumerate() {
         out.push_str(if i == 0 { "" } else { ", " });
         one(out, item);
@@ -263,21 +263,21 @@ fn list<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut one: impl F
 }
 
 /// Appends attribute `a` of kind `kind`. `fields` reads what this writes, to the bit.
-fn attribute(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
+fn print_attr(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
     let _ = match a {
         Owned::Bool(b) => write!(out, "{b}"),
         Owned::Int(i) => write!(out, "{i}"),
-        Owned::F64(x) => write_f64(out, *x),
+        Owned::F64(x) => print_f64(out, *x),
         Owned::DType(d) => write!(out, "{d}"),
         Owned::Shape(s) => write!(out, "{}", p.g.shape_dims(*s)),
-        Owned::Ints(list) => {
-            for (i, x) in list.iter().enumerate() {
+        Owned::Ints(print_list) => {
+            for (i, x) in print_list.iter().enumerate() {
                 let _ = write!(out, "{}{x}", if i == 0 { "[" } else { "," });
             }
-            out.write_str(if list.is_empty() { "[]" } else { "]" })
+            out.write_str(if print_list.is_empty() { "[]" } else { "]" })
         }
         Owned::Sym(s) => {
-            quote(out, p.g.str(*s));
+            quote_string(out, p.g.str(*s));
             Ok(())
         }
         Owned::Region(r) => {
@@ -298,7 +298,7 @@ fn attribute(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
     };
 }
 
-fn write_f64(out: &mut String, x: f64) -> std::fmt::Result {
+fn print_f64(out: &mut String, x: f64) -> std::fmt::Result {
     match x {
         _ if x.to_bits() == f64::NAN.to_bits() => out.write_str("nan"),
         // Any other pattern keeps its bits: equality of graphs is by bits.

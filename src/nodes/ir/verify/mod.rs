@@ -21,7 +21,7 @@
 //! checked. All errors are collected; each names the invariant, the node and the reason. Called by passes, tests and
 //! tools.
 
-use super::attrs::{Attrs, Kind as FieldKind, is_inline};
+use super::attrs::{Attrs, Kind as FieldKind, attrs_are_inline};
 use super::dtype::Ty;
 use super::graph::Graph;
 use super::infer::{Infer, Signature};
@@ -47,7 +47,7 @@ pub enum Stage {
 /// All broken invariants of `g`; empty for a sound graph.
 pub fn verify(g: Graph<'_>, stage: Stage) -> Vec<Error> {
     let mut errors = Vec::new();
-    columns(&g, &mut errors);
+    verify_columns(&g, &mut errors);
     if !errors.is_empty() {
         return errors;
     }
@@ -87,7 +87,7 @@ pub fn check(g: Graph<'_>, stage: Stage) -> Result<()> {
 }
 
 /// Checks V3.
-fn columns(g: &Graph<'_>, errors: &mut Vec<Error>) {
+fn verify_columns(g: &Graph<'_>, errors: &mut Vec<Error>) {
     let mut say = |why: String| errors.push(Error::new(Kind::Verify, format!("V3: {why}")));
     let (nodes, values, regions) = (g.op.len(), g.def.len(), g.nodes_at.len().saturating_sub(1));
     if regions == 0 {
@@ -211,7 +211,7 @@ impl<'a> Verifier<'a> {
         if fields.is_empty() {
             return Some(&[]);
         }
-        if is_inline(fields) {
+        if attrs_are_inline(fields) {
             return Some(std::slice::from_ref(word));
         }
         let (&count, words) = self.g.extra.get(*word as usize..)?.split_first()?;

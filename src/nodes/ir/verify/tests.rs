@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::nodes::ir::graph::GraphBuf;
-use crate::nodes::testing::seeded;
+use crate::nodes::random_graphs::seeded_draws;
 use crate::nodes::{Builder, DType, Init};
 
 /// A graph with an input, a param, two calls of one region, an update and an output.
@@ -283,7 +283,7 @@ fn put<T>(column: &mut [T], i: usize, item: T) {
 #[test]
 fn no_broken_columns_make_it_panic() {
     let g = sound();
-    let mut draw = seeded(7);
+    let mut draw = seeded_draws(7);
     for _ in 0..4000 {
         let mut c = Columns::of(g.view());
         for _ in 0..=draw(3) {

@@ -1,6 +1,6 @@
 //! The attributes of attention, packed or not, and of rotary embeddings.
 
-use crate::nodes::ir::typed::{attrs, choice};
+use crate::nodes::ir::attr_types::{attrs, choice};
 
 choice! {
     /// The order of axes of q, k, v and y.

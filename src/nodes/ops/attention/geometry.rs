@@ -1,10 +1,12 @@
-//! Sizes, masks and options of attention, checked from shapes and attributes.
+//! Sizes, masks and options of attention, checked from shapes and attributes, and the layouts of its operands.
 
 use super::attrs::{AttentionAttrs, Layout, Mask};
 use crate::ensure;
+use crate::nodes::ir::attr_types::Choice;
+use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::typed::Choice;
+use crate::nodes::ir::site::Site;
 use std::ops::Deref;
 
 /// Sizes and options of a node, checked.
@@ -37,9 +39,14 @@ pub struct Geometry {
 }
 
 /// `[batch, heads, sequence, width]` of one operand.
-pub(in crate::nodes::ops) fn axes(what: &str, d: &[usize], layout: Layout, heads: usize) -> Result<[usize; 4], String> {
+pub(in crate::nodes::ops) fn geometry_axes(
+    what: &str,
+    d: &[usize],
+    layout: Layout,
+    heads: usize,
+) -> Result<[usize; 4], String> {
     let name = Layout::NAMES[layout as usize];
-    let shape = crate::nodes::ir::infer::show(d);
+    let shape = Infer::show_dims(d);
     match (layout, d) {
         (Layout::Bhsd, &[b, h, s, w]) | (Layout::Bshd, &[b, s, h, w]) => {
             ensure!(h == heads, "{what} of shape {shape} has {h} heads in layout {name}, not {heads}");
@@ -59,7 +66,7 @@ pub(in crate::nodes::ops) fn axes(what: &str, d: &[usize], layout: Layout, heads
 }
 
 /// Attribute `name` as a number of at least 1.
-pub(super) fn count(name: &str, n: i64) -> Result<usize, String> {
+pub(super) fn geometry_count(name: &str, n: i64) -> Result<usize, String> {
     ensure!(n >= 1, "{name} is {n}; it must be at least 1");
     usize::try_from(n).map_err(|_| format!("{name} is {n}"))
 }
@@ -68,11 +75,11 @@ impl Geometry {
     /// The geometry of q, k and v of these dimensions.
     pub fn of<D: Deref<Target = [usize]>>([q, k, v]: &[D; 3], attrs: &AttentionAttrs) -> Result<Geometry, String> {
         let AttentionAttrs { layout, mask, window, scale, softcap, .. } = *attrs;
-        let (heads, kv_heads) = (count("heads", attrs.heads)?, count("kv_heads", attrs.kv_heads)?);
+        let (heads, kv_heads) = (geometry_count("heads", attrs.heads)?, geometry_count("kv_heads", attrs.kv_heads)?);
         ensure!(heads.is_multiple_of(kv_heads), "kv_heads = {kv_heads} does not divide heads = {heads}");
-        let [batch, _, queries, width] = axes("q", q, layout, heads)?;
-        let [kb, _, keys, kw] = axes("k", k, layout, kv_heads)?;
-        let [vb, _, values, value_width] = axes("v", v, layout, kv_heads)?;
+        let [batch, _, queries, width] = geometry_axes("q", q, layout, heads)?;
+        let [kb, _, keys, kw] = geometry_axes("k", k, layout, kv_heads)?;
+        let [vb, _, values, value_width] = geometry_axes("v", v, layout, kv_heads)?;
         ensure!(batch == kb && batch == vb, "batch sizes {batch} of q, {kb} of k and {vb} of v differ");
         ensure!(width == kw, "head widths {width} of q and {kw} of k differ");
         ensure!(keys == values, "lengths {keys} of k and {values} of v differ");
@@ -137,7 +144,7 @@ pub struct Optional {
 }
 
 /// Which optional operands there are, from `rest` on.
-pub fn optional(attrs: &AttentionAttrs, rest: usize) -> Optional {
+pub fn geometry_optional_operands(attrs: &AttentionAttrs, rest: usize) -> Optional {
     let mut end = rest;
     let mut next = |there: bool| {
         end += usize::from(there);
@@ -150,8 +157,13 @@ pub fn optional(attrs: &AttentionAttrs, rest: usize) -> Optional {
 }
 
 /// Checks the optional operands from `rest` on, and that no other follows.
-pub(super) fn check_optional(cx: &Infer<'_>, attrs: &AttentionAttrs, g: &Geometry, rest: usize) -> Result<(), String> {
-    let Optional { padding, bias, key, end } = optional(attrs, rest);
+pub(super) fn check_geometry_optionals(
+    cx: &Infer<'_>,
+    attrs: &AttentionAttrs,
+    g: &Geometry,
+    rest: usize,
+) -> Result<(), String> {
+    let Optional { padding, bias, key, end } = geometry_optional_operands(attrs, rest);
     let given = cx.args.len();
     ensure!(given == end, "{given} operands; padding, bias and dropout ask for {end}");
     if let Some(i) = padding {
@@ -163,13 +175,73 @@ pub(super) fn check_optional(cx: &Infer<'_>, attrs: &AttentionAttrs, g: &Geometr
         cx.same_dtype(0, i)?;
         let (d, full) = (cx.rank(i, "the bias", 4)?, [g.batch, g.heads, g.queries, g.keys]);
         let fits = (0..4).all(|a| d[a] == full[a] || (a < 2 && d[a] == 1));
-        let full = crate::nodes::ir::infer::show(&full);
+        let full = Infer::show_dims(&full);
         ensure!(fits, "the bias has shape {d}; {full} is needed, or 1 for its first axes");
     }
     let p = attrs.dropout;
     ensure!((0.0..=1.0).contains(&p), "dropout is {p}; it must lie in [0, 1]");
     match key {
-        Some(i) => crate::nodes::ops::random::key(cx, i),
+        Some(i) => crate::nodes::ops::random::check_random_key(cx, i),
         None => Ok(()),
+    }
+}
+
+impl Geometry {
+    /// A tensor of `heads` heads with its heads first, in groups: q and y have several in a group, k and v one.
+    pub(super) fn split<'g>(&self, x: Var<'g>, heads: usize) -> Var<'g> {
+        let d = x.dims();
+        let (x, len, width) = match (self.layout, &d[..]) {
+            (Layout::Bhsd, &[_, _, len, width]) => (x, len, width),
+            (Layout::Bshd, &[_, len, _, width]) => (x.transpose(&[0, 2, 1, 3]), len, width),
+            (_, &[_, len, wide, ..]) => {
+                let width = wide / heads.max(1);
+                (x.reshape([self.batch, len, heads, width]).transpose(&[0, 2, 1, 3]), len, width)
+            }
+            // After an error.
+            _ => return x,
+        };
+        x.reshape([self.batch, self.kv_heads, heads / self.kv_heads, len, width])
+    }
+
+    /// The inverse of [`Geometry::split`].
+    pub(super) fn join<'g>(&self, x: Var<'g>) -> Var<'g> {
+        let d = x.dims();
+        let (heads, len, width) = (d[1] * d[2], d[3], d[4]);
+        let x = x.reshape([self.batch, heads, len, width]);
+        match self.layout {
+            Layout::Bhsd => x,
+            Layout::Bshd => x.transpose(&[0, 2, 1, 3]),
+            Layout::Bsd => x.transpose(&[0, 2, 1, 3]).reshape([self.batch, len, heads * width]),
+        }
+    }
+
+    /// One number for each row, `[batch, heads, queries]`, as a column that broadcasts against the scores.
+    pub(super) fn score_column<'g>(&self, x: Var<'g>) -> Var<'g> {
+        x.reshape([self.batch, self.kv_heads, self.group(), self.queries, 1])
+    }
+
+    /// The inverse of [`Geometry::score_column`].
+    pub(super) fn score_rows<'g>(&self, x: Var<'g>) -> Var<'g> {
+        x.reshape([self.batch, self.heads, self.queries])
+    }
+
+    /// A bias, or its gradient, in groups.
+    pub(super) fn grouped_bias<'g>(&self, bias: Var<'g>) -> Var<'g> {
+        let full = bias.broadcast([self.batch, self.heads, self.queries, self.keys]);
+        full.reshape([self.batch, self.kv_heads, self.group(), self.queries, self.keys])
+    }
+
+    /// Which keys each query may see by its position, `[queries, keys]`.
+    pub(super) fn visible_band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
+        let dims = [self.queries, self.keys];
+        let position = |axis| s.g.iota(axis, dims, DType::I64);
+        // The distance of a key from the last one that the query sees.
+        let behind = position(0) - position(1) + (self.keys as f64 - self.queries as f64);
+        let seen = behind.greater_equal(0.0);
+        if self.window == usize::MAX {
+            seen
+        } else {
+            seen.logical_and(behind.less_equal(self.window.min(self.keys) as f64))
+        }
     }
 }

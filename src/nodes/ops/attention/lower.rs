@@ -3,28 +3,29 @@
 //! A unit must write one range of bytes. So kernels write the log-sum-exp and the gradients as `[batch, heads,
 //! sequence, …]`. If the layout has the sequence axis before the axis of heads, copies then restore the layout.
 
-use crate::kernels::attention::{Attention, BLOCK_KEYS, CHUNK_QUERIES};
-use crate::kernels::copy::Strided;
+use crate::kernels::attention::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};
+use crate::kernels::copy::StridedCopy;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::rope::{Rope, rope as rotate};
+use crate::kernels::rope::{Rope, rope_kernel as rotate};
 use crate::kernels::{attention, copy};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
-use crate::nodes::ops::attention::packed::parts;
-use crate::nodes::ops::attention::{Geometry, Optional, optional, rope};
+use crate::nodes::ops::attention::packed::packed_parts;
+use crate::nodes::ops::attention::{Geometry, Optional, geometry_optional_operands, rope};
 use crate::nodes::ops::common::lowering::{by_float, by_size};
 
 /// How q, k and v are read, and where optional operands begin.
 #[derive(Clone, Copy)]
-struct Reads {
+struct AttentionReads {
     /// The first of q, k, v, or the operand that holds all.
     first: usize,
     packed: bool,
     rest: usize,
 }
 
-impl Reads {
+impl AttentionReads {
     /// The reads of the kernels: all operands, the packed one three times.
     fn bufs(&self, args: usize) -> Vec<Buf> {
         let times = |i: usize| if self.packed && i == self.first { 3 } else { 1 };
@@ -33,16 +34,17 @@ impl Reads {
 }
 
 /// The kernel's params for a node. `dlse` says whether the log-sum-exp has a gradient.
-fn params(cx: &LowerCx<'_>, reads: &Reads, dlse: bool) -> Result<Attention, String> {
-    let (attrs, Reads { first, packed, rest }) = (AttentionAttrs::of(&cx.attrs()), *reads);
-    let dims = if packed { parts(&cx.arg_dims(first), &attrs)? } else { [0, 1, 2].map(|i| cx.arg_dims(first + i)) };
+fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) -> Result<AttentionShape, String> {
+    let (attrs, AttentionReads { first, packed, rest }) = (AttentionAttrs::of(&cx.attrs()), *reads);
+    let dims =
+        if packed { packed_parts(&cx.arg_dims(first), &attrs)? } else { [0, 1, 2].map(|i| cx.arg_dims(first + i)) };
     let g = Geometry::of(&dims, &attrs)?;
-    let Optional { padding, bias, .. } = optional(&attrs, rest);
+    let Optional { padding, bias, .. } = geometry_optional_operands(&attrs, rest);
     let strides = bias.map_or([0, 0], |i| {
         let (d, s) = (cx.arg_dims(i), cx.arg_dims(i).strides());
         [0, 1].map(|axis| if d[axis] == 1 { 0 } else { s[axis] })
     });
-    Ok(Attention {
+    Ok(AttentionShape {
         batch: g.batch,
         heads: g.heads,
         kv_heads: g.kv_heads,
@@ -69,27 +71,27 @@ fn params(cx: &LowerCx<'_>, reads: &Reads, dlse: bool) -> Result<Attention, Stri
 }
 
 /// Copies `from`, dense over the first three of `dims` in the order `[0, 2, 1]`, into result `to`.
-fn exchange(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize; 4]) -> Result<(), String> {
+fn lower_attention_exchanged(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize; 4]) -> Result<(), String> {
     let [_, s, h, w] = dims.map(|d| d as i64);
-    let p = Strided::new(&dims, &[h * s * w, w, s * w, 1], 0).ok_or("too many axes")?;
-    let call = Call::new(by_size!(cx.out(to).dtype, copy::strided_copy), p.to_words(), p.units());
+    let p = StridedCopy::new(&dims, &[h * s * w, w, s * w, 1], 0).ok_or("too many axes")?;
+    let call = Call::new(by_size!(cx.out(to).dtype, copy::strided_copy_kernel), p.to_words(), p.units());
     cx.call(call.reads(&[from]).writes(Buf::Out(to), p.per_unit()));
     Ok(())
 }
 
 /// `attention`.
 pub fn attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    forward(cx, &Reads { first: 0, packed: false, rest: 3 })
+    lower_attention_forward(cx, &AttentionReads { first: 0, packed: false, rest: 3 })
 }
 
 /// `attention_packed`.
 pub fn attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    forward(cx, &Reads { first: 0, packed: true, rest: 1 })
+    lower_attention_forward(cx, &AttentionReads { first: 0, packed: true, rest: 1 })
 }
 
-fn forward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
-    let (p, dtype) = (params(cx, reads, false)?, cx.dtype(0));
-    let kernel = by_float!(dtype, attention::forward)?;
+fn lower_attention_forward(cx: &mut LowerCx<'_>, reads: &AttentionReads) -> Result<(), String> {
+    let (p, dtype) = (lower_attention_params(cx, reads, false)?, cx.dtype(0));
+    let kernel = by_float!(dtype, attention::attention_forward_kernel)?;
     let lse = if p.seq_major { cx.temp(dtype.size(), p.batch * p.heads * p.queries) } else { Buf::Out(1) };
     let per_thread = if dtype == DType::F32 { p.forward_scratch::<f32>() } else { p.forward_scratch::<f64>() };
     let scratch = cx.scratch(dtype.size(), per_thread);
@@ -98,14 +100,14 @@ fn forward(cx: &mut LowerCx<'_>, reads: &Reads) -> Result<(), String> {
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(lse, p.stats_per_unit());
     cx.call(call.scratch(scratch));
     if p.seq_major && cx.used[1] {
-        exchange(cx, lse, 1, [p.batch, p.heads, p.queries, 1])?;
+        lower_attention_exchanged(cx, lse, 1, [p.batch, p.heads, p.queries, 1])?;
     }
     Ok(())
 }
 
 /// Units of the backward kernels that compute the scores twice, if `threads` threads finish earlier with them than with
 /// one unit for each head: seven products divided evenly, against five for each head.
-fn fine(p: &Attention, threads: usize) -> Option<[usize; 2]> {
+fn lower_attention_fine_units(p: &AttentionShape, threads: usize) -> Option<[usize; 2]> {
     let heads = p.backward_units();
     let sooner = 7 * heads < 5 * threads * heads.div_ceil(threads);
     p.fine_units().filter(|units| sooner && units.iter().all(|&u| u >= threads))
@@ -113,19 +115,19 @@ fn fine(p: &Attention, threads: usize) -> Option<[usize; 2]> {
 
 /// `attention_backward`.
 pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    backward(cx, false)
+    lower_attention_backward(cx, false)
 }
 
 /// `attention_packed_backward`.
 pub fn attention_packed_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    backward(cx, true)
+    lower_attention_backward(cx, true)
 }
 
-fn backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), String> {
+fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), String> {
     let dlse = AttentionBackwardAttrs::of(&cx.attrs()).dlse;
     let rest = if packed { 4 } else { 6 } + usize::from(dlse);
-    let reads = Reads { first: 1, packed, rest };
-    let (p, dtype) = (params(cx, &reads, dlse)?, cx.dtype(0));
+    let reads = AttentionReads { first: 1, packed, rest };
+    let (p, dtype) = (lower_attention_params(cx, &reads, dlse)?, cx.dtype(0));
     let rows = [p.heads * p.queries, p.kv_heads * p.keys, p.kv_heads * p.keys];
     let widths = [p.width, p.width, p.value_width];
     let lens = [0, 1, 2].map(|i| rows[i] * widths[i]);
@@ -143,35 +145,37 @@ fn backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), String> {
     };
     let with_bias = |call: Call, per: usize| if bias { call.writes(Buf::Out(3), per * p.keys) } else { call };
     let mut calls = Vec::new();
-    if let Some([keys, queries]) = fine(&p, cx.threads) {
+    if let Some([keys, queries]) = lower_attention_fine_units(&p, cx.threads) {
         // Four and three products. Scores are made twice, and count once.
-        let call = reading(by_float!(dtype, attention::backward_keys)?, keys, cx.flops() / 7 * 4);
+        let call = reading(by_float!(dtype, attention::attention_backward_keys_kernel)?, keys, cx.flops() / 7 * 4);
         let call = (1..3).fold(call, |call, i| call.writes(grads[i], BLOCK_KEYS * widths[i]));
         calls.push(call.scratch(scratch));
-        let call = reading(by_float!(dtype, attention::backward_queries)?, queries, cx.flops() / 7 * 3);
+        let call =
+            reading(by_float!(dtype, attention::attention_backward_queries_kernel)?, queries, cx.flops() / 7 * 3);
         let call = call.writes(grads[0], CHUNK_QUERIES * widths[0]).scratch(cx.scratch(dtype.size(), per_thread));
         calls.push(with_bias(call, CHUNK_QUERIES));
     } else {
-        let call = reading(by_float!(dtype, attention::backward)?, p.backward_units(), cx.flops());
+        let call = reading(by_float!(dtype, attention::attention_backward_kernel)?, p.backward_units(), cx.flops());
         let call = (0..3).fold(call, |call, i| call.writes(grads[i], lens[i] / p.kv_heads));
         calls.push(with_bias(call.scratch(scratch), p.group() * p.queries));
     }
     calls.into_iter().for_each(|call| cx.call(call));
     if p.packed {
-        let call = Call::new(by_float!(dtype, attention::pack)?, p.to_words(), p.pack_units());
-        cx.call(call.reads(&grads).writes(Buf::Out(0), p.per_unit_packed()));
+        let call =
+            Call::new(by_float!(dtype, attention::pack_gradients_kernel)?, p.to_words(), p.pack_gradients_units());
+        cx.call(call.reads(&grads).writes(Buf::Out(0), p.pack_gradients_per_unit()));
         return Ok(());
     }
     for i in (0..3).filter(|&i| p.seq_major && cx.used[i]) {
         let (heads, len) = if i == 0 { (p.heads, p.queries) } else { (p.kv_heads, p.keys) };
-        exchange(cx, grads[i], i, [p.batch, len, heads, widths[i]])?;
+        lower_attention_exchanged(cx, grads[i], i, [p.batch, len, heads, widths[i]])?;
     }
     Ok(())
 }
 
 /// `rope`.
 pub fn rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let geo = rope::Geometry::of(&cx.arg_dims(0), &cx.arg_dims(1), &cx.arg_dims(2), &cx.attrs())?;
+    let geo = rope::RopeGeometry::of(&cx.arg_dims(0), &cx.arg_dims(1), &cx.arg_dims(2), &cx.attrs())?;
     let p = Rope {
         rows: geo.batch * geo.heads * geo.seq,
         width: geo.width,
@@ -197,7 +201,7 @@ mod tests {
 
     #[test]
     fn few_heads_are_divided_where_threads_would_wait() {
-        let p = |heads: usize, len: usize| Attention {
+        let p = |heads: usize, len: usize| AttentionShape {
             batch: 1,
             heads,
             kv_heads: heads,
@@ -205,7 +209,7 @@ mod tests {
             keys: len,
             width: 8,
             value_width: 8,
-            ..Attention::from_words(&[])
+            ..AttentionShape::from_words(&[])
         };
         for (heads, len, threads, want) in [
             (1, 4096, 1, None),
@@ -219,7 +223,11 @@ mod tests {
             // As many units as threads, at least.
             (1, 300, 4, None),
         ] {
-            assert_eq!(fine(&p(heads, len), threads), want, "{heads} heads of {len}, {threads} threads");
+            assert_eq!(
+                lower_attention_fine_units(&p(heads, len), threads),
+                want,
+                "{heads} heads of {len}, {threads} threads"
+            );
         }
     }
 }

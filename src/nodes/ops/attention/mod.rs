@@ -1,53 +1,55 @@
 //! Scaled dot-product attention, with a backward op that computes all gradients in one sweep.
 //!
-//! Invariant: [`Geometry::of`] and [`check_optional`] check shapes, masks and options; both ops, their lowering and
-//! their decompositions share them. Neither op stores anything of size queries × keys, except the gradient of a bias,
-//! if that is read.
+//! Invariant: [`Geometry::of`] and [`check_geometry_optionals`] check shapes, masks and options; both ops, their
+//! lowering and their decompositions share them. Neither op stores anything of size queries × keys, except the
+//! gradient of a bias, if that is read.
 
 pub mod attrs;
+pub mod axial_rope;
 pub mod geometry;
 pub mod lower;
 pub mod rope;
-pub mod rotary;
+pub mod rope_tables;
 pub mod var;
 
 pub mod packed;
-mod plain;
+mod scores;
 
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use Domain::{Bit, Bits, Positive, Real, Unit};
 pub use attrs::Layout;
 use attrs::{AttentionAttrs, AttentionBackwardAttrs};
-use geometry::check_optional;
-pub use geometry::{Geometry, Optional, optional};
+use geometry::check_geometry_optionals;
+pub use geometry::{Geometry, Optional, geometry_optional_operands};
 pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
-use plain::Scores;
+use scores::Scores;
 
-fn dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::intern::Dims; 3] {
+fn attention_dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::intern::Dims; 3] {
     [0, 1, 2].map(|i| cx.dims(first + i))
 }
 
-fn forward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_attention(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
     let attrs = AttentionAttrs::of(&cx.attrs);
-    let g = Geometry::of(&dims(cx, 0), &attrs)?;
-    check_optional(cx, &attrs, &g, 3)?;
+    let g = Geometry::of(&attention_dims(cx, 0), &attrs)?;
+    check_geometry_optionals(cx, &attrs, &g, 3)?;
     cx.result(dtype, &g.y())?;
     cx.result(dtype, &[g.batch, g.heads, g.queries])
 }
 
-fn backward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_attention_backward(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let (attrs, dlse) = (AttentionAttrs::of(&cx.attrs), AttentionBackwardAttrs::of(&cx.attrs).dlse);
     let rest = 6 + usize::from(dlse);
     ensure!(cx.args.len() >= rest, "{} operands; at least {rest} are needed", cx.args.len());
     (1..rest).try_for_each(|i| cx.same_dtype(0, i))?;
-    let g = Geometry::of(&dims(cx, 1), &attrs)?;
+    let g = Geometry::of(&attention_dims(cx, 1), &attrs)?;
     cx.expect_dims(0, "dy", &g.y())?;
     cx.expect_dims(4, "y", &g.y())?;
     let rows = [g.batch, g.heads, g.queries];
@@ -55,7 +57,7 @@ fn backward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     if dlse {
         cx.expect_dims(6, "dlse", &rows)?;
     }
-    check_optional(cx, &attrs, &g, rest)?;
+    check_geometry_optionals(cx, &attrs, &g, rest)?;
     (1..4).try_for_each(|i| cx.same_as(i))?;
     match attrs.bias {
         true => cx.result(dtype, &[g.batch, g.heads, g.queries, g.keys]),
@@ -64,25 +66,25 @@ fn backward_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// Multiply-adds: for each pair, `a` times the width of q and k and `b` times that of v.
-fn flops(cx: &CostCx<'_>, first: usize, a: usize, b: usize) -> u64 {
+fn attention_flops(cx: &CostCx<'_>, first: usize, a: usize, b: usize) -> u64 {
     let d = |i: usize| cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[first + i]).shape);
     let g = Geometry::of(&[d(0), d(1), d(2)], &AttentionAttrs::of(&cx.graph.attrs(cx.node)));
-    g.map_or(0, |g| flops_of(&g, a, b))
+    g.map_or(0, |g| attention_flops_of(&g, a, b))
 }
 
-fn flops_of(g: &Geometry, a: usize, b: usize) -> u64 {
+fn attention_flops_of(g: &Geometry, a: usize, b: usize) -> u64 {
     g.pairs().saturating_mul(2 * (a * g.width + b * g.value_width) as u64)
 }
 
-fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    let t = plain::tangents(s, t);
+fn attention_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    let t = scores::score_tangents(s, t);
     match Scores::new(s, 0, 3).filter(|_| t.iter().any(Option::is_some)) {
         Some(scores) => scores.jvp(s.outs, t),
         None => vec![None, None],
     }
 }
 
-fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+fn attention_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let mut grads = vec![None; s.args.len()];
     let dy = match ct {
         [None, None] => return grads,
@@ -95,13 +97,13 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
     let attrs = AttentionAttrs::of(&s.attrs);
     let all = s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs.backward(ct[1].is_some()).list());
     grads.iter_mut().zip(all.iter()).take(3).for_each(|(to, d)| *to = Some(*d));
-    if let Some(i) = optional(&attrs, 3).bias {
+    if let Some(i) = geometry_optional_operands(&attrs, 3).bias {
         grads[i] = all.get(3).filter(|_| want[i]).map(|d| d.unbroadcast(&s.args[i].dims()));
     }
     grads
 }
 
-fn backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_attention_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let AttentionBackwardAttrs { dlse, bias, .. } = AttentionBackwardAttrs::of(&s.attrs);
     let Some(scores) = Scores::new(s, 1, 6 + usize::from(dlse)) else { return Vec::new() };
     let all = scores.backward(s.args[0], s.args[4], s.args[5], dlse.then(|| s.args[6]));
@@ -116,11 +118,11 @@ pub const ATTENTION: OpDef = OpDef {
     arity: Arity::Between(3, 6),
     attrs: AttentionAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: forward_infer,
-    deriv: Deriv::Rules(jvp, vjp),
+    infer: infer_attention,
+    deriv: Deriv::Rules(attention_jvp, attention_vjp),
     decompose: Some(|s| Scores::new(s, 0, 3).map_or_else(Vec::new, |x| x.forward())),
     lower: Lower::Kernel(lower::attention),
-    cost: |cx| flops(cx, 0, 1, 1),
+    cost: |cx| attention_flops(cx, 0, 1, 1),
     cases: &[
         Case {
             args: "f[2,2,5,4] f[2,2,5,4] f[2,2,5,4]",
@@ -181,11 +183,11 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
     arity: Arity::Between(6, 10),
     attrs: AttentionBackwardAttrs::FIELDS,
     flags: Flags::PURE,
-    infer: backward_infer,
+    infer: infer_attention_backward,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(backward_expand),
+    decompose: Some(expand_attention_backward),
     lower: Lower::Kernel(lower::attention_backward),
-    cost: |cx| flops(cx, 1, 3, 2),
+    cost: |cx| attention_flops(cx, 1, 3, 2),
     cases: &[
         Case {
             args: "f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5,4] f[2,2,5]",

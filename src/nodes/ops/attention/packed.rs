@@ -4,21 +4,22 @@
 //! Invariant: [`super::Geometry`] checks the parts. The layout is `bsd`, and q and k have one length.
 
 use super::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
-use super::geometry::{Geometry, check_optional, count};
-use super::{flops_of, lower};
+use super::geometry::{Geometry, check_geometry_optionals, geometry_count};
+use super::{attention_flops_of, lower};
 use crate::arena::intern::Dims;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use Domain::{Bit, Bits, Positive, Real, Unit};
 
 /// The sizes along the last axis of q, k and v in packed rows of `d`.
-pub fn widths(d: &[usize], attrs: &AttentionAttrs) -> Result<[usize; 3], String> {
+pub fn packed_widths(d: &[usize], attrs: &AttentionAttrs) -> Result<[usize; 3], String> {
     ensure!(attrs.layout == Layout::Bsd, "packed q, k and v have layout bsd alone");
     let &[_, _, all] = d else { return Err(format!("packed q, k and v have rank 3, not {}", d.len())) };
-    let (heads, kv_heads) = (count("heads", attrs.heads)?, count("kv_heads", attrs.kv_heads)?);
+    let (heads, kv_heads) = (geometry_count("heads", attrs.heads)?, geometry_count("kv_heads", attrs.kv_heads)?);
     let parts = kv_heads.checked_mul(2).and_then(|kv| kv.checked_add(heads)).ok_or("too many heads")?;
     ensure!(all.is_multiple_of(parts), "heads of q, k and v, {parts} together, do not divide a row of {all}");
     let width = all / parts;
@@ -26,19 +27,19 @@ pub fn widths(d: &[usize], attrs: &AttentionAttrs) -> Result<[usize; 3], String>
 }
 
 /// The shapes of q, k and v.
-pub fn parts(d: &Dims, attrs: &AttentionAttrs) -> Result<[Dims; 3], String> {
+pub fn packed_parts(d: &Dims, attrs: &AttentionAttrs) -> Result<[Dims; 3], String> {
     let shape = |w| Dims::new(&[d[0], d[1], w]).ok_or("too many axes");
-    let [q, k, v] = widths(d, attrs)?;
+    let [q, k, v] = packed_widths(d, attrs)?;
     Ok([shape(q)?, shape(k)?, shape(v)?])
 }
 
-fn geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<Geometry, String> {
-    Geometry::of(&parts(&cx.dims(i), attrs)?, attrs)
+fn packed_geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<Geometry, String> {
+    Geometry::of(&packed_parts(&cx.dims(i), attrs)?, attrs)
 }
 
 /// q, k and v of the packed operand `i`; empty if the widths do not fit, which `infer` refuses.
-fn unpacked<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
-    let Ok(widths) = widths(&s.args[i].dims(), &AttentionAttrs::of(&s.attrs)) else { return Vec::new() };
+fn unpack_qkv<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
+    let Ok(widths) = packed_widths(&s.args[i].dims(), &AttentionAttrs::of(&s.attrs)) else { return Vec::new() };
     let mut at = 0;
     let mut next = |w: usize| {
         at += w;
@@ -47,10 +48,10 @@ fn unpacked<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
     widths.map(&mut next).to_vec()
 }
 
-fn flops(cx: &CostCx<'_>, i: usize, a: usize, b: usize) -> u64 {
+fn packed_flops(cx: &CostCx<'_>, i: usize, a: usize, b: usize) -> u64 {
     let attrs = AttentionAttrs::of(&cx.graph.attrs(cx.node));
     let d = cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[i]).shape);
-    parts(&d, &attrs).and_then(|p| Geometry::of(&p, &attrs)).map_or(0, |g| flops_of(&g, a, b))
+    packed_parts(&d, &attrs).and_then(|p| Geometry::of(&p, &attrs)).map_or(0, |g| attention_flops_of(&g, a, b))
 }
 
 /// [`ATTENTION`](super::ATTENTION) whose queries, keys and values are side by side in one tensor.
@@ -63,18 +64,18 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
         let attrs = AttentionAttrs::of(&cx.attrs);
-        let g = geometry(cx, &attrs, 0)?;
-        check_optional(cx, &attrs, &g, 1)?;
+        let g = packed_geometry(cx, &attrs, 0)?;
+        check_geometry_optionals(cx, &attrs, &g, 1)?;
         cx.result(dtype, &g.y())?;
         cx.result(dtype, &[g.batch, g.heads, g.queries])
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
-        let args = [&unpacked(s, 0), &s.args[1..]].concat();
+        let args = [&unpack_qkv(s, 0), &s.args[1..]].concat();
         s.g.emit(Op::ATTENTION, &args, &AttentionAttrs::of(&s.attrs).list()).into()
     }),
     lower: Lower::Kernel(lower::attention_packed),
-    cost: |cx| flops(cx, 0, 1, 1),
+    cost: |cx| packed_flops(cx, 0, 1, 1),
     cases: &[
         Case {
             args: "f[2,5,24]",
@@ -109,24 +110,24 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
         ensure!(!attrs.bias, "the gradient of a bias is made by attention_backward alone");
         cx.float(0)?;
         (1..rest).try_for_each(|i| cx.same_dtype(0, i))?;
-        let g = geometry(cx, &attrs, 1)?;
+        let g = packed_geometry(cx, &attrs, 1)?;
         cx.expect_dims(0, "dy", &g.y())?;
         cx.expect_dims(2, "y", &g.y())?;
         for (i, what) in [(3, "lse"), (4, "dlse")].into_iter().take(1 + usize::from(dlse)) {
             cx.expect_dims(i, what, &[g.batch, g.heads, g.queries])?;
         }
-        check_optional(cx, &attrs, &g, rest)?;
+        check_geometry_optionals(cx, &attrs, &g, rest)?;
         cx.same_as(1)
     },
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| {
-        let args = [&s.args[..1], &unpacked(s, 1), &s.args[2..]].concat();
+        let args = [&s.args[..1], &unpack_qkv(s, 1), &s.args[2..]].concat();
         let attrs = AttentionBackwardAttrs::of(&s.attrs);
         let grads = Vec::from(s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs.list()));
         grads.first().map(|dq| dq.concat(&grads[1..], -1)).into_iter().collect()
     }),
     lower: Lower::Kernel(lower::attention_packed_backward),
-    cost: |cx| flops(cx, 1, 3, 2),
+    cost: |cx| packed_flops(cx, 1, 3, 2),
     cases: &[
         Case {
             args: "f[2,5,8] f[2,5,24] f[2,5,8] f[2,2,5]",

@@ -1,22 +1,23 @@
 //! Rotary position embedding: one op, which is its own adjoint with the sines negated.
 //!
-//! Source: Su et al., "RoFormer: enhanced transformer with rotary position embedding". Invariant: [`Geometry::of`]
+//! Source: Su et al., "RoFormer: enhanced transformer with rotary position embedding". Invariant: [`RopeGeometry::of`]
 //! checks the operands' shapes; inference, lowering, decomposition and derivative share it.
 
 use super::lower;
 use crate::ensure;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::infer::show;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 pub use crate::nodes::ops::attention::attrs::Pairing;
 use crate::nodes::ops::attention::attrs::{Layout, RopeAttrs};
-use crate::nodes::ops::attention::geometry::{axes, count};
+use crate::nodes::ops::attention::geometry::{geometry_axes, geometry_count};
 use Domain::{Real, Unit};
 
 /// Sizes and options of a node, checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Geometry {
+pub struct RopeGeometry {
     /// Order of axes.
     pub layout: Layout,
     /// Sequences.
@@ -37,32 +38,37 @@ pub struct Geometry {
     pub inverse: bool,
 }
 
-impl Geometry {
+impl RopeGeometry {
     /// The geometry of operands of these dimensions.
-    pub fn of(x: &[usize], cos: &[usize], sin: &[usize], attrs: &Attrs<'_>) -> Result<Geometry, String> {
+    pub fn of(x: &[usize], cos: &[usize], sin: &[usize], attrs: &Attrs<'_>) -> Result<RopeGeometry, String> {
         let RopeAttrs { layout, heads, pairing, inverse } = RopeAttrs::of(attrs);
-        let heads = count("heads", heads)?;
-        let [batch, _, seq, width] = axes("x", x, layout, heads)?;
-        ensure!(cos == sin, "cos has shape {}, sin {}; they must be the same", show(cos), show(sin));
+        let heads = geometry_count("heads", heads)?;
+        let [batch, _, seq, width] = geometry_axes("x", x, layout, heads)?;
+        ensure!(
+            cos == sin,
+            "cos has shape {}, sin {}; they must be the same",
+            Infer::show_dims(cos),
+            Infer::show_dims(sin)
+        );
         let (own, rows, pairs) = match *cos {
             [rows, pairs] => (None, rows, pairs),
             [b, rows, pairs] => (Some(b), rows, pairs),
             _ => {
                 return Err(format!(
                     "cos has shape {}; [positions, pairs] or [batch, positions, pairs] is needed",
-                    show(cos)
+                    Infer::show_dims(cos)
                 ));
             }
         };
         ensure!(rows == seq, "cos has rows for {rows} positions, x has {seq} positions");
-        ensure!(own.is_none_or(|b| b == batch), "cos has shape {}, and x a batch of {batch}", show(cos));
+        ensure!(own.is_none_or(|b| b == batch), "cos has shape {}, and x a batch of {batch}", Infer::show_dims(cos));
         let turned = pairs.saturating_mul(2);
         ensure!(
             turned <= width,
             "the rotary width, 2 × the last axis of cos, is {turned}; the head width of x is {width}"
         );
         let own = own.is_some();
-        Ok(Geometry { layout, batch, heads, seq, width, pairs, own, pairing, inverse })
+        Ok(RopeGeometry { layout, batch, heads, seq, width, pairs, own, pairing, inverse })
     }
 
     /// `x` as `[batch, seq, heads, width]` or `[batch, heads, seq, width]`: the axes of its layout.
@@ -73,8 +79,8 @@ impl Geometry {
         })
     }
 
-    /// A table that broadcasts against [`Geometry::split_heads`].
-    fn table_axes<'g>(&self, table: Var<'g>) -> Var<'g> {
+    /// A table that broadcasts against [`RopeGeometry::split_heads`].
+    fn rope_table_axes<'g>(&self, table: Var<'g>) -> Var<'g> {
         let batch = if self.own { self.batch } else { 1 };
         table.reshape(match self.layout {
             Layout::Bhsd => [batch, 1, self.seq, self.pairs],
@@ -82,7 +88,7 @@ impl Geometry {
         })
     }
 
-    /// The inverse of [`Geometry::table_axes`], summing what several heads or sequences share.
+    /// The inverse of [`RopeGeometry::rope_table_axes`], summing what several heads or sequences share.
     fn table<'g>(&self, x: Var<'g>) -> Var<'g> {
         let heads = if self.layout == Layout::Bhsd { 1 } else { 2 };
         match self.own {
@@ -91,7 +97,7 @@ impl Geometry {
         }
     }
 
-    /// The two elements of each pair of `x` (of [`Geometry::split_heads`]).
+    /// The two elements of each pair of `x` (of [`RopeGeometry::split_heads`]).
     fn pair<'g>(&self, x: Var<'g>) -> [Var<'g>; 2] {
         let (n, mut d) = (self.pairs, x.dims().to_vec());
         match self.pairing {
@@ -104,7 +110,7 @@ impl Geometry {
         }
     }
 
-    /// The inverse of [`Geometry::pair`].
+    /// The inverse of [`RopeGeometry::pair`].
     fn unpair<'g>(&self, [a, b]: [Var<'g>; 2]) -> Var<'g> {
         match self.pairing {
             Pairing::Halves => a.concat(&[b], -1),
@@ -121,26 +127,27 @@ impl Geometry {
 
     /// The rotated pairs of `x`, without the elements that pass through.
     fn rotate<'g>(&self, x: Var<'g>, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
-        let ([a, b], c, s) = (self.pair(self.split_heads(x, self.width)), self.table_axes(cos), self.table_axes(sin));
+        let ([a, b], c, s) =
+            (self.pair(self.split_heads(x, self.width)), self.rope_table_axes(cos), self.rope_table_axes(sin));
         let s = if self.inverse { -s } else { s };
         self.unpair([a * c - b * s, b * c + a * s])
     }
 }
 
-fn geometry(s: &Site<'_, '_>) -> Option<Geometry> {
-    Geometry::of(&s.args[0].dims(), &s.args[1].dims(), &s.args[2].dims(), &s.attrs).ok()
+fn rope_geometry(s: &Site<'_, '_>) -> Option<RopeGeometry> {
+    RopeGeometry::of(&s.args[0].dims(), &s.args[1].dims(), &s.args[2].dims(), &s.attrs).ok()
 }
 
 /// The op again, on other operands, with negated angles if `inverse`.
-fn rebuild<'g>(s: &Site<'_, 'g>, args: [Var<'g>; 3], inverse: bool) -> Var<'g> {
+fn rebuild_rope<'g>(s: &Site<'_, 'g>, args: [Var<'g>; 3], inverse: bool) -> Var<'g> {
     s.g.emit1(Op::ROPE, &args, &RopeAttrs { inverse, ..RopeAttrs::of(&s.attrs) }.list())
 }
 
 /// ẏ = rope(ẋ) + the rotation of x by the tables' tangents instead of the tables.
-fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    let Some(geo) = geometry(s) else { return vec![None] };
+fn rope_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    let Some(geo) = rope_geometry(s) else { return vec![None] };
     let inverse = geo.inverse;
-    let along = t[0].map(|x| rebuild(s, [x, s.args[1], s.args[2]], inverse));
+    let along = t[0].map(|x| rebuild_rope(s, [x, s.args[1], s.args[2]], inverse));
     let tables = (t[1].is_some() || t[2].is_some()).then(|| {
         let of = |i: usize| t[i].unwrap_or_else(|| s.args[i].full_like(0.0));
         let y = geo.rotate(s.args[0], of(1), of(2));
@@ -152,9 +159,9 @@ fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
 }
 
 /// x̄ = rope⁻¹(ȳ), c̄ = Σ ȳₐa + ȳ_b b, s̄ = ±Σ ȳ_b a − ȳₐb over the elements that share a row of the tables.
-fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
-    let (Some(geo), [Some(g)]) = (geometry(s), ct) else { return vec![None; 3] };
-    let x = want[0].then(|| rebuild(s, [*g, s.args[1], s.args[2]], !geo.inverse));
+fn rope_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+    let (Some(geo), [Some(g)]) = (rope_geometry(s), ct) else { return vec![None; 3] };
+    let x = want[0].then(|| rebuild_rope(s, [*g, s.args[1], s.args[2]], !geo.inverse));
     if !want[1] && !want[2] {
         return vec![x, None, None];
     }
@@ -164,8 +171,8 @@ fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Optio
     vec![x, cos, sin]
 }
 
-fn decompose<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let Some(geo) = geometry(s) else { return Vec::new() };
+fn expand_rope<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let Some(geo) = rope_geometry(s) else { return Vec::new() };
     let (x, rotated) = (geo.split_heads(s.args[0], geo.width), geo.rotate(s.args[0], s.args[1], s.args[2]));
     let rest = geo.width - 2 * geo.pairs;
     let y = if rest > 0 { rotated.concat(&[x.narrow(-1, 2 * geo.pairs, rest)], -1) } else { rotated };
@@ -184,11 +191,11 @@ pub const ROPE: OpDef = OpDef {
         cx.float(0)?;
         cx.same_dtype(0, 1)?;
         cx.same_dtype(0, 2)?;
-        Geometry::of(&cx.dims(0), &cx.dims(1), &cx.dims(2), &cx.attrs)?;
+        RopeGeometry::of(&cx.dims(0), &cx.dims(1), &cx.dims(2), &cx.attrs)?;
         cx.same_as(0)
     },
-    deriv: Deriv::Rules(jvp, vjp),
-    decompose: Some(decompose),
+    deriv: Deriv::Rules(rope_jvp, rope_vjp),
+    decompose: Some(expand_rope),
     lower: Lower::Kernel(lower::rope),
     cost: |cx| 3 * cx.out(),
     cases: &[

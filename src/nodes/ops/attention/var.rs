@@ -1,9 +1,9 @@
-//! Attention as methods of [`Var`].
+//! Attention and rotary position embedding as methods of [`Var`].
 
 use crate::arena::Value;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask};
+use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask, Pairing, RopeAttrs};
 
 /// Options of [`Var::attention`]; the defaults are those of torch's `scaled_dot_product_attention`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +30,19 @@ pub struct Attention<'g> {
     /// The probability p that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − p. The seed,
     /// the step, this call and the weight's position decide which weights are dropped; f32 and f64 drop the same ones.
     pub dropout: f64,
+}
+
+/// Options of [`Var::rope`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rope {
+    /// The order of axes of x.
+    pub layout: Layout,
+    /// Number of heads. 0 takes it from the shape of x; [`Layout::Bsd`] has no axis of heads, so there 0 means 1.
+    pub heads: usize,
+    /// Which elements of a head make a pair.
+    pub pairing: Pairing,
+    /// Whether the angles are negated.
+    pub inverse: bool,
 }
 
 impl<'g> Var<'g> {
@@ -79,5 +92,27 @@ impl<'g> Var<'g> {
         let args: Vec<Var<'g>> = args.into_iter().flatten().collect();
         let all = self.g.emit(Op::ATTENTION, &args, &attrs.list());
         [all[0], all[1]]
+    }
+
+    /// Rotates each pair (a, b) of each head into (a·cos − b·sin, b·cos + a·sin) of its position.
+    ///
+    /// `cos` and `sin` have shape `[positions, n/2]`, one row for each position of the sequence, or
+    /// `[batch, positions, n/2]`, one row for each element of each sequence; n of the head's elements are rotated, and
+    /// the rest passes through. For positions that are not 0, 1, 2 …, gather the rows: `cos.gather(positions, 0)`.
+    #[track_caller]
+    pub fn rope(self, cos: Var<'g>, sin: Var<'g>, opt: Rope) -> Var<'g> {
+        let axis = if opt.layout == Layout::Bhsd { 1 } else { 2 };
+        let heads = match (opt.heads, opt.layout) {
+            (0, Layout::Bsd) => 1,
+            (0, _) => self.dims().get(axis).copied().unwrap_or(1),
+            (heads, _) => heads,
+        };
+        let attrs = RopeAttrs {
+            layout: opt.layout,
+            heads: i64::try_from(heads).unwrap_or(i64::MAX),
+            pairing: opt.pairing,
+            inverse: opt.inverse,
+        };
+        self.g.emit1(Op::ROPE, &[self, cos, sin], &attrs.list())
     }
 }

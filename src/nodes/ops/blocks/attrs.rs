@@ -1,8 +1,8 @@
 //! Attributes of block ops.
 
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::ops::matmul::activation::Activation;
 
 attrs! {
     /// Attributes of `linear`.

@@ -1,26 +1,28 @@
 //! Layers as ops: linear layers, a gated feed-forward, a causal convolution, and whole layers of transformers.
 //!
-//! A block has no kernel. [`expand_blocks`](crate::passes::ad::prepare::expand_blocks) replaces it by fused ops, to
+//! A block has no kernel. [`expand_blocks`](crate::passes::expand_blocks()) replaces it by fused ops, to
 //! run, or by primitive ops, to differentiate. A layer that another op computes has no block; `linear` is the
 //! exception. Users write `matmul_bias_act` for a product with bias and activation, `residual_rms_norm` for a sum with
 //! its norm, and `attention` for attention without its projections.
 
 pub mod attrs;
-pub mod layers;
 pub mod swiglu;
+pub mod transformer_blocks;
 
 use crate::ensure;
 use crate::nodes::Conv2d;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ops::matmul::attrs::{Activation, MatmulBiasActAttrs};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
+use crate::nodes::ops::matmul::activation::Activation;
+use crate::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
 use Domain::Real;
 use attrs::LinearAttrs;
 
 /// The fields that block ops share. Each definition overrides the rest.
-pub(super) const fn block(deriv: Deriv, expand: Expand) -> OpDef {
+pub(super) const fn block_op(deriv: Deriv, expand: Expand) -> OpDef {
     OpDef {
         name: "block",
         doc: "the defaults of block ops",
@@ -31,13 +33,13 @@ pub(super) const fn block(deriv: Deriv, expand: Expand) -> OpDef {
         deriv,
         decompose: Some(expand),
         lower: Lower::Expand,
-        cost: products,
+        cost: block_product_flops,
         cases: &[],
     }
 }
 
 /// Multiply-adds of the products of x with every operand of rank 2, for the rows of x.
-fn products(cx: &CostCx<'_>) -> u64 {
+fn block_product_flops(cx: &CostCx<'_>) -> u64 {
     let args = cx.graph.args_of(cx.node);
     let width = cx.graph.dims(args[0]).last().copied().unwrap_or(1).max(1) as u64;
     let weights = args.iter().filter(|&&a| cx.graph.dims(a).len() == 2).map(|&a| cx.graph.numel(a) as u64);
@@ -46,7 +48,7 @@ fn products(cx: &CostCx<'_>) -> u64 {
 
 /// Checks that all operands have one float type and that x, operand 0, has rank `rank` or more, and gives the
 /// dimensions of x.
-pub(super) fn input(cx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, String> {
+pub(super) fn check_block_input(cx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, String> {
     cx.float(0)?;
     let d = cx.dims(0).to_vec();
     ensure!(d.len() >= rank, "x has shape {}; rank {rank} is needed", cx.dims(0));
@@ -54,7 +56,7 @@ pub(super) fn input(cx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, String> {
 }
 
 /// Checks that operand `i` is a matrix of `rows` rows of x's type, and gives the number of its columns.
-pub(super) fn weight(cx: &Infer<'_>, i: usize, what: &str, rows: usize) -> Result<usize, String> {
+pub(super) fn check_block_weight(cx: &Infer<'_>, i: usize, what: &str, rows: usize) -> Result<usize, String> {
     cx.same_dtype(0, i)?;
     let d = cx.rank(i, what, 2)?;
     ensure!(d[0] == rows, "{what} has shape {d}; {rows} rows are needed");
@@ -62,13 +64,13 @@ pub(super) fn weight(cx: &Infer<'_>, i: usize, what: &str, rows: usize) -> Resul
 }
 
 /// Checks that operand `i` is a vector of `n` of x's type.
-pub(super) fn vector(cx: &Infer<'_>, i: usize, what: &str, n: usize) -> Result<(), String> {
+pub(super) fn check_block_vector(cx: &Infer<'_>, i: usize, what: &str, n: usize) -> Result<(), String> {
     cx.same_dtype(0, i)?;
     cx.expect_dims(i, what, &[n])
 }
 
 /// `act(x·w + bias)`, as one op if there is a bias.
-pub(super) fn affine<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Activation) -> Var<'g> {
+pub(super) fn affine_block<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Activation) -> Var<'g> {
     match bias {
         Some(b) => {
             let attrs = MatmulBiasActAttrs { ta: false, tb: false, act };
@@ -85,10 +87,10 @@ pub const LINEAR: OpDef = OpDef {
     arity: Arity::Between(2, 3),
     attrs: LinearAttrs::FIELDS,
     infer: |cx| {
-        let mut d = input(cx, 2)?;
-        let n = weight(cx, 1, "w", d[d.len() - 1])?;
+        let mut d = check_block_input(cx, 2)?;
+        let n = check_block_weight(cx, 1, "w", d[d.len() - 1])?;
         if cx.args.len() == 3 {
-            vector(cx, 2, "the bias", n)?;
+            check_block_vector(cx, 2, "the bias", n)?;
         }
         d.pop();
         d.push(n);
@@ -99,8 +101,8 @@ pub const LINEAR: OpDef = OpDef {
         Case { args: "f[2,3,4] f[4,5]", attrs: "act=silu", domains: &[Real] },
         Case { args: "f[2,3] f[3,4] f[4]", attrs: "act=none", domains: &[Real] },
     ],
-    ..block(Deriv::ViaDecompose, |s| {
-        vec![affine(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)]
+    ..block_op(Deriv::ViaDecompose, |s| {
+        vec![affine_block(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)]
     })
 };
 
@@ -110,10 +112,10 @@ pub const SHARED_LINEAR_PAIR: OpDef = OpDef {
     doc: "x·w1 and x·w2",
     arity: Arity::Exactly(3),
     infer: |cx| {
-        let mut d = input(cx, 2)?;
+        let mut d = check_block_input(cx, 2)?;
         let k = d.pop().unwrap_or(0);
         for i in 1..3 {
-            let n = weight(cx, i, if i == 1 { "w1" } else { "w2" }, k)?;
+            let n = check_block_weight(cx, i, if i == 1 { "w1" } else { "w2" }, k)?;
             cx.result(cx.dtype(0), &[&d[..], &[n]].concat())?;
         }
         Ok(())
@@ -122,11 +124,11 @@ pub const SHARED_LINEAR_PAIR: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[4,2]", attrs: "", domains: &[Real] },
         Case { args: "f[2,3,4] f[4,3] f[4,3]", attrs: "", domains: &[Real] },
     ],
-    ..block(Deriv::ViaDecompose, |s| vec![s.args[0].matmul(s.args[1]), s.args[0].matmul(s.args[2])])
+    ..block_op(Deriv::ViaDecompose, |s| vec![s.args[0].matmul(s.args[1]), s.args[0].matmul(s.args[2])])
 };
 
 /// `(silu(x·gate)·(x·up))·down`.
-pub(super) fn feed_forward<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
+pub(super) fn feed_forward_block<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
     (x.matmul(gate).silu() * x.matmul(up)).matmul(down)
 }
 
@@ -136,22 +138,22 @@ pub const SWIGLU_BLOCK: OpDef = OpDef {
     doc: "y = (silu(x·gate)·(x·up))·down, from (x, up, gate, down)",
     arity: Arity::Exactly(4),
     infer: |cx| {
-        let mut d = input(cx, 2)?;
+        let mut d = check_block_input(cx, 2)?;
         let k = d.pop().unwrap_or(0);
-        let inner = weight(cx, 1, "up", k)?;
+        let inner = check_block_weight(cx, 1, "up", k)?;
         cx.same_dtype(0, 2)?;
         cx.expect_dims(2, "gate", &[k, inner])?;
-        d.push(weight(cx, 3, "down", inner)?);
+        d.push(check_block_weight(cx, 3, "down", inner)?);
         cx.result(cx.dtype(0), &d)
     },
     cases: &[
         Case { args: "f[3,4] f[4,5] f[4,5] f[5,4]", attrs: "", domains: &[Real] },
         Case { args: "f[2,3,4] f[4,6] f[4,6] f[6,2]", attrs: "", domains: &[Real] },
     ],
-    ..block(Deriv::ViaDecompose, |s| vec![feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
+    ..block_op(Deriv::ViaDecompose, |s| vec![feed_forward_block(s.args[0], s.args[1], s.args[2], s.args[3])])
 };
 
-fn conv_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_causal_conv_block(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
     let (x, w) = (cx.rank(0, "x", 3)?, cx.rank(1, "w", 4)?);
@@ -163,7 +165,7 @@ fn conv_infer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The left pad and x joined along time, convolved with one filter for each channel. Time is the last axis meanwhile.
-fn conv_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_causal_conv_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w, before) = (s.args[0], s.args[1], s.args[2]);
     let (d, taps) = (x.dims(), w.dims()[3]);
     let long = before.concat(&[x], 1).transpose(&[0, 2, 1]).reshape([d[0], d[2], 1, d[1] + taps - 1]);
@@ -176,11 +178,11 @@ pub const DEPTHWISE_CONV1D_CAUSAL: OpDef = OpDef {
     name: "depthwise_conv1d_causal",
     doc: "y[b,t,c] = Σₖ w[c,0,0,k]·z[b,t+k,c], z = (left pad, x) joined along time, from (x[B,S,C], w[C,1,1,K], pad[B,K−1,C])",
     arity: Arity::Exactly(3),
-    infer: conv_infer,
+    infer: infer_causal_conv_block,
     cost: |cx| 2 * cx.out() * (cx.arg(1) / cx.graph.dims(cx.graph.args_of(cx.node)[1])[0].max(1) as u64),
     cases: &[
         Case { args: "f[2,5,3] f[3,1,1,4] f[2,3,3]", attrs: "", domains: &[Real] },
         Case { args: "f[1,2,4] f[4,1,1,1] f[1,0,4]", attrs: "", domains: &[Real] },
     ],
-    ..block(Deriv::ViaDecompose, conv_expand)
+    ..block_op(Deriv::ViaDecompose, expand_causal_conv_block)
 };

@@ -4,30 +4,31 @@
 
 use crate::arena::intern::Dims;
 use crate::ensure;
-use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
+use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::LowerCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ir::lower_cx::LowerCx;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::common::lowering::elem;
-use crate::nodes::ops::pointwise::map::{TileBuild, emit_program};
+use crate::nodes::ops::pointwise::map::{MapProgram, emit_map_program};
 use Domain::Real;
 
 /// The offsets of the value and of the gate in a row of two halves of `n`.
-fn halves(gate_first: bool, n: usize) -> [usize; 2] {
+fn swiglu_halves(gate_first: bool, n: usize) -> [usize; 2] {
     if gate_first { [n, 0] } else { [0, n] }
 }
 
 /// Half of the last axis.
-fn half(d: &Dims) -> usize {
+fn swiglu_half(d: &Dims) -> usize {
     d.last().map_or(0, |n| n / 2)
 }
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_swiglu(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     let mut d = cx.dims(0);
-    let n = half(&d);
+    let n = swiglu_half(&d);
     let last = d.make_mut().last_mut().ok_or("x is a scalar; it needs an axis of two halves")?;
     ensure!(*last == 2 * n, "the last axis is {last}; two halves need an even one");
     *last = n;
@@ -36,16 +37,16 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(to, &d)
 }
 
-fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_swiglu<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
-    let n = half(&x.dims());
+    let n = swiglu_half(&x.dims());
     let SwigluAttrs { gate_first, to } = SwigluAttrs::of(&s.attrs);
-    let [value, gate] = halves(gate_first, n).map(|at| x.narrow(-1, at, n));
+    let [value, gate] = swiglu_halves(gate_first, n).map(|at| x.narrow(-1, at, n));
     vec![(gate.silu() * value).cast(to)]
 }
 
-fn lower(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let n = half(&cx.arg_dims(0));
+fn lower_swiglu(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let n = swiglu_half(&cx.arg_dims(0));
     let rows = cx.arg_dims(0).numel() / (2 * n).max(1);
     let (from, to) = (elem(cx.dtype(0))?, elem(cx.out(0).dtype)?);
     let view = |base| Input {
@@ -53,14 +54,19 @@ fn lower(cx: &mut LowerCx<'_>) -> Result<(), String> {
         access: Access::Strided { dims: vec![rows, n], strides: vec![2 * n as isize, 1], base },
     };
     let SwigluAttrs { gate_first, .. } = SwigluAttrs::of(&cx.attrs());
-    let mut p = Program { inputs: halves(gate_first, n).map(view).to_vec(), len: rows * n, ..Program::default() };
-    p.steps = vec![Step::new(TileOp::Silu, from, &[1], [0.0; 2]), Step::new(TileOp::Mul, from, &[2, 0], [0.0; 2])];
+    let mut p = TileProgram {
+        inputs: swiglu_halves(gate_first, n).map(view).to_vec(),
+        len: rows * n,
+        ..TileProgram::default()
+    };
+    p.steps =
+        vec![TileStep::new(TileOp::Silu, from, &[1], [0.0; 2]), TileStep::new(TileOp::Mul, from, &[2, 0], [0.0; 2])];
     if from != to {
-        p.steps.push(Step::cast(from, to, 3));
+        p.steps.push(TileStep::cast(from, to, 3));
     }
     p.outputs = vec![1 + p.steps.len() as u16];
     p.check().map_err(str::to_string)?;
-    emit_program(cx, TileBuild::new(p, vec![0, 0]));
+    emit_map_program(cx, MapProgram::new(p, vec![0, 0]));
     Ok(())
 }
 
@@ -71,10 +77,10 @@ pub const SWIGLU: OpDef = OpDef {
     arity: Arity::Exactly(1),
     attrs: SwigluAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED),
-    infer,
+    infer: infer_swiglu,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand),
-    lower: Lower::Kernel(lower),
+    decompose: Some(expand_swiglu),
+    lower: Lower::Kernel(lower_swiglu),
     cost: |cx| 6 * cx.out(),
     cases: &[
         Case { args: "f[3,8]", attrs: "gate_first=false to=f64", domains: &[Real] },

@@ -1,4 +1,6 @@
-//! Shared by several families: lowering helpers and the geometry of sliding windows.
+//! Shared by several families: costs, lowering helpers, positions along axes, the geometry of sliding windows.
 
+pub mod cost;
 pub(crate) mod lowering;
-pub mod window;
+pub mod positions;
+pub mod window_geometry;

@@ -4,8 +4,9 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::copy;
 use crate::kernels::copy::{Fill, Iota};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{bits, by_size};
 use crate::nodes::ops::constant::{FullAttrs, IotaAttrs};
 
@@ -13,7 +14,7 @@ use crate::nodes::ops::constant::{FullAttrs, IotaAttrs};
 pub fn full(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let dtype = cx.out(0).dtype;
     let p = Fill { len: cx.out_dims(0).numel(), value: bits(FullAttrs::of(&cx.attrs()).value, dtype) };
-    let call = Call::new(by_size!(dtype, copy::fill), p.to_words(), p.units()).writes(Buf::Out(0), p.per_unit());
+    let call = Call::new(by_size!(dtype, copy::fill_kernel), p.to_words(), p.units()).writes(Buf::Out(0), p.per_unit());
     cx.call(call);
     Ok(())
 }
@@ -23,11 +24,11 @@ pub fn iota(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), IotaAttrs::of(&cx.attrs()).axis as usize);
     let p = Iota { outer, n, inner };
     let kernel: Kernel = match cx.out(0).dtype {
-        DType::F32 => copy::iota::<f32>,
-        DType::F64 => copy::iota::<f64>,
-        DType::I32 => copy::iota::<i32>,
-        DType::I64 => copy::iota::<i64>,
-        DType::U32 => copy::iota::<u32>,
+        DType::F32 => copy::iota_kernel::<f32>,
+        DType::F64 => copy::iota_kernel::<f64>,
+        DType::I32 => copy::iota_kernel::<i32>,
+        DType::I64 => copy::iota_kernel::<i64>,
+        DType::U32 => copy::iota_kernel::<u32>,
         d => return Err(format!("no kernel for {d}")),
     };
     cx.call(Call::new(kernel, p.to_words(), p.units()).writes(Buf::Out(0), p.per_unit()));

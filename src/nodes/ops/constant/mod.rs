@@ -1,17 +1,17 @@
 //! Constants: stored elements, fills, and counters.
 
+pub mod builder;
 pub mod lower;
-pub mod var;
 
 use crate::arena::Shape;
 use crate::ensure;
+use crate::nodes::build::axes::check_axis;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::infer::check_axis;
-use crate::nodes::ir::leaf_ops::{leaf, stated};
+use crate::nodes::ir::leaf_defs::{define_leaf, infer_leaf_type};
 use crate::nodes::ir::opdef::{Case, Deriv, Flags, Lower, OpDef};
-use crate::nodes::ir::typed::attrs;
 
 attrs! {
     /// Attributes of a constant.
@@ -66,9 +66,9 @@ impl ConstantAttrs {
     }
 }
 
-fn constant_type(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_constant(cx: &mut Infer<'_>) -> Result<(), String> {
     let ConstantType { dtype, shape } = ConstantType::of(&cx.attrs);
-    stated(cx, dtype, shape)?;
+    infer_leaf_type(cx, dtype, shape)?;
     let want = cx.shapes.dims(shape).numel() * dtype.size();
     let have = ConstantAttrs::data_len(&cx.attrs);
     ensure!(have == want, "{have} bytes where the type takes {want}");
@@ -85,12 +85,12 @@ fn constant_type(cx: &mut Infer<'_>) -> Result<(), String> {
 pub const CONSTANT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     cases: &[Case { args: "", attrs: "dtype=f32 shape=[2] data=0x0000803f00000040", domains: &[] }],
-    ..leaf(
+    ..define_leaf(
         "constant",
         "the elements in `data`: little-endian bytes in row-major order",
         ConstantAttrs::FIELDS,
         Deriv::Zero,
-        constant_type,
+        infer_constant,
     )
 };
 
@@ -99,11 +99,11 @@ pub const FULL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     lower: Lower::Kernel(lower::full),
     cases: &[Case { args: "", attrs: "value=1.5 dtype=f32 shape=[2,3]", domains: &[] }],
-    ..leaf("full", "yᵢ = value", FullAttrs::FIELDS, Deriv::Zero, |cx| {
+    ..define_leaf("full", "yᵢ = value", FullAttrs::FIELDS, Deriv::Zero, |cx| {
         let FullAttrs { value, dtype, shape } = FullAttrs::of(&cx.attrs);
         ensure!(dtype != DType::C64, "no kernel fills c64");
         ensure!(dtype.holds(value), "{value} is no element of {dtype}");
-        stated(cx, dtype, shape)
+        infer_leaf_type(cx, dtype, shape)
     })
 };
 
@@ -115,11 +115,11 @@ pub const IOTA: OpDef = OpDef {
         Case { args: "", attrs: "axis=0 dtype=i32 shape=[4,3]", domains: &[] },
         Case { args: "", attrs: "axis=1 dtype=f64 shape=[4,3]", domains: &[] },
     ],
-    ..leaf("iota", "0, 1, 2 … along `axis`", IotaAttrs::FIELDS, Deriv::Zero, |cx| {
+    ..define_leaf("iota", "0, 1, 2 … along `axis`", IotaAttrs::FIELDS, Deriv::Zero, |cx| {
         let IotaAttrs { axis, dtype: d, shape } = IotaAttrs::of(&cx.attrs);
         ensure!(!matches!(d, DType::I8 | DType::U8) && (d.is_float() || d.is_int()), "no iota of {d}; cast it");
         check_axis(axis, cx.shapes.dims(shape).len())?;
-        stated(cx, d, shape)
+        infer_leaf_type(cx, d, shape)
     })
 };
 

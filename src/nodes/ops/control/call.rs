@@ -1,10 +1,12 @@
-//! The call of a region, which is inlined before it is lowered.
+//! The call of a region: the op, which is inlined before it is lowered, and the builder's method.
 
 use crate::arena::Region;
 use crate::ensure;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
-use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::free;
+use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ir::builder::{Builder, Routine, Var, foreign_builder_error};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::results::Results;
+use crate::nodes::ops::common::cost::cost_free;
 
 attrs! {
     /// Attributes of a call.
@@ -31,6 +33,20 @@ pub const CALL: OpDef = OpDef {
     deriv: Deriv::Error("calls are inlined before differentiation"),
     decompose: None,
     lower: Lower::Control,
-    cost: free,
+    cost: cost_free,
     cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
 };
+
+impl Builder {
+    /// Calls a region, which must be of this builder. `args` have the types of its arguments; the results are its
+    /// yields.
+    #[track_caller]
+    pub fn call(&self, routine: Routine<'_>, args: &[Var<'_>]) -> Results<'_> {
+        self.record_location();
+        if !std::ptr::eq(self, routine.g) {
+            self.with(|e| e.fail(foreign_builder_error("call")));
+            return Results::new(self, Vec::new());
+        }
+        self.emit(Op::CALL, args, &CallAttrs { body: routine.region }.list())
+    }
+}

@@ -2,4 +2,3 @@
 
 pub mod call;
 pub mod scan;
-pub mod var;

@@ -1,4 +1,5 @@
-//! The counted loop: one op, whose body is a region.
+//! The counted loop: one op, whose body is a region, and the builder's methods. A closure becomes the body, and
+//! captured values become operands; it runs once, while the graph is built.
 //!
 //! Operands are carries, then constants of the loop, then stacked inputs; results are the final carries, then stacked
 //! results. The body's arguments are carries, constants and one slice (the leading axis removed) of each stacked
@@ -6,13 +7,17 @@
 //! or backwards, and slices and stacks by `i` either way. Invariant: a carry keeps its type.
 
 use crate::arena::Region;
+use crate::arena::Value;
 use crate::arena::ids::Id;
 use crate::ensure;
+use crate::error::{Error, Kind};
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::attrs::Attrs;
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::builder::{Builder, Var};
+use crate::nodes::ir::cost_cx::CostCx;
+use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
-use crate::nodes::ir::typed::attrs;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 
 attrs! {
     /// Attributes of a scan. [`Scan`] has them as `usize`.
@@ -66,11 +71,11 @@ pub const SCAN: OpDef = OpDef {
     arity: Arity::AtLeast(0),
     attrs: ScanAttrs::FIELDS,
     flags: Flags::PURE,
-    infer,
+    infer: infer_scan,
     deriv: Deriv::Loop,
     decompose: None,
     lower: Lower::Loop,
-    cost,
+    cost: scan_cost,
     cases: &[
         Case { args: "f[3] f[3]", attrs: "body=@case_body carries=1 consts=1 length=3 reverse=false", domains: REAL },
         Case {
@@ -99,16 +104,16 @@ pub const SCAN: OpDef = OpDef {
 const REAL: &[Domain] = &[Domain::Real];
 
 /// Attribute `name` as a number that is not negative.
-fn count(name: &str, n: i64) -> Result<usize, String> {
+fn scan_count(name: &str, n: i64) -> Result<usize, String> {
     usize::try_from(n).map_err(|_| format!("{name} is {n}; it must not be negative"))
 }
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
     let attrs = ScanAttrs::of(&cx.attrs);
-    let (carries, consts) = (count("carries", attrs.carries)?, count("consts", attrs.consts)?);
-    let length = count("length", attrs.length)?;
+    let (carries, consts) = (scan_count("carries", attrs.carries)?, scan_count("consts", attrs.consts)?);
+    let length = scan_count("length", attrs.length)?;
     let sig = cx.signature(attrs.body)?;
-    let show = |cx: &Infer<'_>, ty: crate::nodes::Ty| format!("{}{}", ty.dtype, cx.shapes.dims(ty.shape));
+    let show = |cx: &Infer<'_>, ty: Ty| format!("{}{}", ty.dtype, cx.shapes.dims(ty.shape));
     let n = cx.args.len();
     ensure!(sig.args.len() == n, "{n} operands, and the body has {} arguments", sig.args.len());
     let before = carries.checked_add(consts).filter(|&k| k <= n);
@@ -135,7 +140,7 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
             fits,
             "a slice of stacked input {} is {d}{}, and the body takes {}",
             i - before,
-            crate::nodes::ir::infer::show(slice),
+            Infer::show_dims(slice),
             show(cx, arg)
         );
     }
@@ -152,7 +157,7 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The cost of all nodes of the body, times the number of iterations.
-fn cost(cx: &CostCx<'_>) -> u64 {
+fn scan_cost(cx: &CostCx<'_>) -> u64 {
     let s = Scan::of(&cx.graph.attrs(cx.node));
     if s.body.at() >= cx.graph.regions() {
         return 0;
@@ -160,4 +165,89 @@ fn cost(cx: &CostCx<'_>) -> u64 {
     let one = |n| (cx.graph.def_of(n).cost)(&CostCx { graph: cx.graph, node: n });
     let body: u64 = cx.graph.region_nodes(s.body).map(one).fold(0, u64::saturating_add);
     body.saturating_mul(s.length as u64)
+}
+
+/// How a loop runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loop {
+    /// Number of iterations; `None`: the number of slices of the stacked inputs.
+    pub length: Option<usize>,
+    /// Whether it runs from the last slice to the first; results are stacked in the inputs' order either way.
+    pub reverse: bool,
+}
+/// Final carries and stacked results.
+pub type Scanned<'g> = (Vec<Var<'g>>, Vec<Var<'g>>);
+
+impl Builder {
+    /// A loop over the leading axis of `xs`. Each iteration computes `(carries, y) = f(carries, x)` with one slice `x`
+    /// of each of `xs`; the result is the final carries and the stacked `y`. A carry keeps its type. `f` runs once,
+    /// while the graph is built, and may use any value from outside. After an error, the number of results is the same.
+    #[track_caller]
+    pub fn scan<'g>(
+        &'g self,
+        carries: &[Var<'g>],
+        xs: &[Var<'g>],
+        f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Scanned<'g>,
+    ) -> Scanned<'g> {
+        self.scan_with(Loop::default(), carries, xs, f)
+    }
+
+    /// As [`Builder::scan`], with its options in `how`. Without stacked inputs `how.length` is needed.
+    #[track_caller]
+    pub fn scan_with<'g>(
+        &'g self,
+        how: Loop,
+        carries: &[Var<'g>],
+        xs: &[Var<'g>],
+        f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Scanned<'g>,
+    ) -> Scanned<'g> {
+        self.record_location();
+        let dims: Vec<_> = xs.iter().map(|x| x.dims()).collect();
+        let length = how.length.or_else(|| dims.first()?.first().copied());
+        if length.is_none() {
+            self.fail(Kind::Shape, "scan: the number of iterations is that of the first stacked input or a length");
+        }
+        let length = length.unwrap_or(0);
+        // Operands first: they may be captures themselves, if this loop is in another.
+        let mut args: Vec<Value> = carries.iter().map(|c| self.local(*c)).collect();
+        let stacked: Vec<Value> = xs.iter().map(|x| self.local(*x)).collect();
+        let mut tys: Vec<Ty> = carries.iter().map(|c| c.ty()).collect();
+        for (x, d) in xs.iter().zip(&dims) {
+            // Shape inference of the loop refuses a scalar. Until then its slice is the scalar itself.
+            let ty = x.ty();
+            tys.push(self.shape(d.get(1..).unwrap_or(&[])).map_or(ty, |shape| Ty { shape, ..ty }));
+        }
+        // The body is built even after an error: the number of results follows from it.
+        self.with(|e| e.open_loop("scan"));
+        let inner: Vec<Var<'g>> = tys.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
+        let (next, ys) = f(&inner[..carries.len()], &inner[carries.len()..]);
+        self.record_location();
+        let yields: Vec<Value> = next.iter().chain(&ys).map(|y| self.local(*y)).collect();
+        let body = self.with(|e| e.close_loop(carries.len(), xs.len(), &yields));
+        if next.len() != carries.len() {
+            let why = format!("scan: {} carries enter the body and {} leave it", carries.len(), next.len());
+            self.with(|e| e.fail(Error::new(Kind::Shape, why)));
+        }
+        args.extend(&body.captures);
+        args.extend(stacked);
+        if body.indexed {
+            args.push(self.iota(0, [length], DType::U32).v);
+        }
+        let attrs = ScanAttrs {
+            body: body.region,
+            carries: carries.len() as i64,
+            consts: body.captures.len() as i64,
+            length: i64::try_from(length).unwrap_or(-1),
+            reverse: how.reverse,
+        };
+        let failed = self.error().is_some();
+        let outs = self.with(|e| e.emit(Op::SCAN, &args, &attrs.list()));
+        let count = carries.len() + ys.len();
+        let mut all: Vec<Var<'g>> = match failed || outs.len() != count {
+            true => vec![self.var(Value::NONE); count],
+            false => outs.iter().map(|v| self.var(v)).collect(),
+        };
+        let ys = all.split_off(carries.len());
+        (all, ys)
+    }
 }

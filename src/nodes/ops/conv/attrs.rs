@@ -1,10 +1,10 @@
 //! Attributes of convolutions, and their windows.
 
 use crate::ensure;
-use crate::nodes::build::axes::{to_i64s, to_size};
-use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::common::window::{WindowGeometry, check_array, check_pad};
-use crate::nodes::ops::matmul::attrs::Activation;
+use crate::nodes::build::sizes::{sizes_to_i64, to_size};
+use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_array, check_window_pad};
+use crate::nodes::ops::matmul::activation::Activation;
 
 attrs! {
     /// Attributes of `conv1d`, `conv2d` and `conv3d`. All other convolutions have these, and more.
@@ -107,13 +107,13 @@ impl ConvAttrs {
     /// The same with the height and width of x.
     pub fn input_grad(self, in_hw: [usize; 2]) -> ConvInputGradAttrs {
         let ConvAttrs { stride, pad, dilation, groups } = self;
-        ConvInputGradAttrs { in_hw: to_i64s(&in_hw), stride, pad, dilation, groups }
+        ConvInputGradAttrs { in_hw: sizes_to_i64(&in_hw), stride, pad, dilation, groups }
     }
 
     /// The same with the height and width of w.
     pub fn weight_grad(self, kernel: [usize; 2]) -> ConvWeightGradAttrs {
         let ConvAttrs { stride, pad, dilation, groups } = self;
-        ConvWeightGradAttrs { kernel: to_i64s(&kernel), stride, pad, dilation, groups }
+        ConvWeightGradAttrs { kernel: sizes_to_i64(&kernel), stride, pad, dilation, groups }
     }
 
     /// The same with an activation.
@@ -124,9 +124,9 @@ impl ConvAttrs {
 
     /// Checks that the lists are those of windows over `N` axes.
     pub fn check<const N: usize>(&self) -> Result<(), String> {
-        check_array::<N>("stride", &self.stride)?;
-        check_pad::<N>(&self.pad)?;
-        check_array::<N>("dilation", &self.dilation).map(|_| ())
+        check_window_array::<N>("stride", &self.stride)?;
+        check_window_pad::<N>(&self.pad)?;
+        check_window_array::<N>("dilation", &self.dilation).map(|_| ())
     }
 
     /// The number of groups, if it divides both numbers of channels.

@@ -4,20 +4,21 @@ use super::lower;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
-use crate::nodes::ops::conv::{flops, forward_infer};
+use crate::nodes::ops::conv::conv2d::{conv2d_flops, infer_conv2d};
 use Domain::Real;
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_conv_bias_act(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_dtype(0, 2)?;
     let channels = cx.rank(1, "w", 4)?[0];
     ensure!(*cx.dims(2) == [channels], "the bias has shape {}, not [{channels}]", cx.dims(2));
     let a = ConvAttrs::from(ConvBiasActAttrs::of(&cx.attrs));
-    forward_infer(cx, &a)
+    infer_conv2d(cx, &a)
 }
 
-fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_conv_bias_act<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = ConvBiasActAttrs::of(&s.attrs);
     let act = a.act;
     let y = s.g.emit1(Op::CONV2D, &s.args[..2], &ConvAttrs::from(a).list());
@@ -32,11 +33,11 @@ pub const CONV2D_BIAS_ACT: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: ConvBiasActAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::HEAVY),
-    infer,
+    infer: infer_conv_bias_act,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand),
+    decompose: Some(expand_conv_bias_act),
     lower: Lower::Kernel(lower::conv2d),
-    cost: flops,
+    cost: conv2d_flops,
     cases: &[
         Case {
             args: "f[2,3,5,6] f[4,3,3,2] f[4]",

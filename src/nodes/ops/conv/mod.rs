@@ -1,43 +1,24 @@
-//! 2-D convolution (cross-correlation, NCHW) and its two adjoints. Each of the three is linear in each operand, and its
-//! transposes are the other two. So derivatives of any order need no further op.
+//! Convolutions: over planes with their adjoints, over one and three axes, transposed, and with an epilogue.
 
 pub mod attrs;
 pub mod bias_act;
+pub mod conv2d;
+pub mod conv_nd;
+pub mod conv_transpose;
+pub mod convolution;
 pub mod lower;
-pub mod nd;
-pub mod site;
 pub mod var;
 
-use crate::arena::ids::Id;
 use crate::ensure;
-use crate::nodes::ir::attrs::Field;
-use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
-use crate::nodes::ops::common::window::{array, check_array, sum};
-use Domain::Real;
-use attrs::{ConvAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
-use site::Convolution;
-
-const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
-    OpDef {
-        name,
-        doc,
-        arity: Arity::Exactly(2),
-        attrs,
-        flags: Flags::PURE,
-        infer: |cx| cx.same_as(0),
-        deriv,
-        decompose: None,
-        lower: Lower::Expand,
-        cost: |cx| cx.out(),
-        cases: &[],
-    }
-}
+use attrs::ConvAttrs;
 
 /// Checks the lists, and two operands of rank `N` + 2 and one float type.
-fn operands<const N: usize>(cx: &Infer<'_>, a: &ConvAttrs, names: [&str; 2]) -> Result<[Vec<usize>; 2], String> {
+fn check_conv_operands<const N: usize>(
+    cx: &Infer<'_>,
+    a: &ConvAttrs,
+    names: [&str; 2],
+) -> Result<[Vec<usize>; 2], String> {
     cx.float(0)?;
     cx.same_dtype(0, 1)?;
     a.check::<N>()?;
@@ -45,225 +26,8 @@ fn operands<const N: usize>(cx: &Infer<'_>, a: &ConvAttrs, names: [&str; 2]) -> 
 }
 
 /// Checks that `w` has the input channels of `x`.
-fn check_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
+fn check_conv_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
     let groups = a.check_groups(x[1], w[0])?;
     ensure!(w[1] == x[1] / groups, "w takes {} channels a group, x has {} in {groups} groups", w[1], x[1]);
     Ok(())
 }
-
-fn forward_infer(cx: &mut Infer<'_>, a: &ConvAttrs) -> Result<(), String> {
-    let [x, w] = operands::<2>(cx, a, ["x", "w"])?;
-    check_channels(a, &x, &w)?;
-    let [ho, wo] = Convolution::new(&x, &w, a).count()?;
-    let dtype = cx.dtype(0);
-    cx.result(dtype, &[x[0], w[0], ho, wo])
-}
-
-fn input_infer(cx: &mut Infer<'_>) -> Result<(), String> {
-    let grad = ConvInputGradAttrs::of(&cx.attrs);
-    let in_hw = grad.in_hw.clone();
-    let a = ConvAttrs::from(grad);
-    let [dy, w] = operands::<2>(cx, &a, ["dy", "w"])?;
-    let [h, wd] = check_array::<2>("in_hw", &in_hw)?;
-    let c_in = w[1].checked_mul(a.groups()).ok_or("the number of channels overflows")?;
-    a.check_groups(c_in, w[0])?;
-    let x = [dy[0], c_in, h, wd];
-    let [ho, wo] = Convolution::new(&x, &w, &a).count()?;
-    cx.expect_dims(0, "dy", &[dy[0], w[0], ho, wo])?;
-    let dtype = cx.dtype(0);
-    cx.result(dtype, &x)
-}
-
-fn weight_infer(cx: &mut Infer<'_>) -> Result<(), String> {
-    let grad = ConvWeightGradAttrs::of(&cx.attrs);
-    let kernel = grad.kernel.clone();
-    let a = ConvAttrs::from(grad);
-    let [x, dy] = operands::<2>(cx, &a, ["x", "dy"])?;
-    let [kh, kw] = check_array::<2>("kernel", &kernel)?;
-    let groups = a.check_groups(x[1], dy[1])?;
-    let w = [dy[1], x[1] / groups, kh, kw];
-    let [ho, wo] = Convolution::new(&x, &w, &a).count()?;
-    cx.expect_dims(1, "dy", &[x[0], w[0], ho, wo])?;
-    let dtype = cx.dtype(0);
-    cx.result(dtype, &w)
-}
-
-/// 2 operations for each product.
-fn flops(cx: &CostCx<'_>) -> u64 {
-    let d = |i: usize| cx.graph.dims(cx.graph.args_of(cx.node)[i]);
-    let c = Convolution::of_node(cx.graph.op[cx.node.at()], &d(0), &d(1), &cx.graph.attrs(cx.node));
-    let g = c.geom();
-    2 * (g.y_len() * g.taps()) as u64
-}
-
-/// Channels of `x` apart by group: `[N, C, h, w]` as `[N, G, C/G, h·w]`.
-fn split<'g>(x: Var<'g>, groups: usize) -> Var<'g> {
-    let d = x.dims();
-    let [n, c, h, w] = array::<4>(&d);
-    x.reshape([n, groups, c / groups.max(1), h * w])
-}
-
-/// The weights of one tap by group: `[1, G, O/G, C/G]`.
-fn tap_weights<'g>(w: Var<'g>, tap: [usize; 2], groups: usize) -> Var<'g> {
-    let [o, c, _, _] = array::<4>(&w.dims());
-    w.narrow(2, tap[0], 1).narrow(3, tap[1], 1).reshape([1, groups, o / groups.max(1), c])
-}
-
-fn forward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let Convolution { images, c_out, groups, windows, .. } = Convolution::of_site(s);
-    let Ok(count) = windows.count() else { return Vec::new() };
-    let padded = windows.pad(s.args[0], 0.0);
-    let y = sum(windows.taps().map(|tap| {
-        let seen = split(windows.tap(padded, tap, count), groups);
-        tap_weights(s.args[1], tap, groups).matmul(seen)
-    }));
-    y.map(|y| y.reshape([images, c_out, count[0], count[1]])).into_iter().collect()
-}
-
-fn input_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let Convolution { images, c_in, groups, windows, .. } = Convolution::of_site(s);
-    let Ok([ho, wo]) = windows.count() else { return Vec::new() };
-    let dy = split(s.args[0], groups);
-    let dx = sum(windows.taps().map(|tap| {
-        let part = tap_weights(s.args[1], tap, groups).matmul_t(dy, true, false);
-        windows.untap(part.reshape([images, c_in, ho, wo]), tap)
-    }));
-    dx.map(|dx| windows.crop(dx)).into_iter().collect()
-}
-
-fn weight_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let Convolution { c_in, c_out, groups, windows, .. } = Convolution::of_site(s);
-    let Ok(count) = windows.count() else { return Vec::new() };
-    let padded = windows.pad(s.args[0], 0.0);
-    let dy = split(s.args[1], groups);
-    let parts: Vec<_> = windows
-        .taps()
-        .map(|tap| {
-            let seen = split(windows.tap(padded, tap, count), groups);
-            dy.matmul_t(seen, false, true).sum(0).reshape([c_out, c_in / groups, 1])
-        })
-        .collect();
-    let Some((first, rest)) = parts.split_first() else { return Vec::new() };
-    let [kh, kw] = windows.kernel;
-    vec![first.concat(rest, 2).reshape([c_out, c_in / groups, kh, kw])]
-}
-
-/// The 2-D convolution (cross-correlation).
-pub const CONV2D: OpDef = OpDef {
-    infer: |cx| {
-        let a = ConvAttrs::of(&cx.attrs);
-        forward_infer(cx, &a)
-    },
-    decompose: Some(forward_expand),
-    cost: flops,
-    cases: &[
-        Case {
-            args: "f[2,3,5,6] f[4,3,3,2]",
-            attrs: "stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1",
-            domains: &[Real],
-        },
-        Case {
-            args: "f[2,4,7,6] f[6,2,3,3]",
-            attrs: "stride=[2,1] pad=[1,0,2,1] dilation=[1,2] groups=2",
-            domains: &[Real],
-        },
-        Case {
-            args: "f[1,3,5,5] f[3,1,3,3]",
-            attrs: "stride=[2,2] pad=[1,1,1,1] dilation=[1,1] groups=3",
-            domains: &[Real],
-        },
-        Case {
-            args: "f[3,2,4,4] f[5,2,1,1]",
-            attrs: "stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1",
-            domains: &[Real],
-        },
-    ],
-    flags: Flags::PURE.and(Flags::HEAVY),
-    lower: Lower::Kernel(lower::conv2d),
-    ..base(
-        "conv2d",
-        "y[n, o, i, j] = Σ x[n, c, i·s − p + k·d, …]·w[o, c, k, l] (cross-correlation; x NCHW, w [O, C/groups, kh, kw])",
-        ConvAttrs::FIELDS,
-        Deriv::Multilinear(|s, i, up| {
-            let c = Convolution::of_site(s);
-            Some(match i {
-                0 => c.input_grad(up, s.args[1]),
-                _ => c.weight_grad(s.args[0], up),
-            })
-        }),
-    )
-};
-
-/// The adjoint of [`CONV2D`] in its input.
-pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
-    infer: input_infer,
-    decompose: Some(input_expand),
-    cost: flops,
-    cases: &[
-        Case {
-            args: "f[2,4,3,5] f[4,3,3,2]",
-            attrs: "in_hw=[5,6] stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1",
-            domains: &[Real],
-        },
-        Case {
-            args: "f[2,6,3,5] f[6,2,3,3]",
-            attrs: "in_hw=[7,6] stride=[2,1] pad=[1,0,2,1] dilation=[1,2] groups=2",
-            domains: &[Real],
-        },
-        Case {
-            args: "f[1,3,3,3] f[3,1,2,2]",
-            attrs: "in_hw=[7,7] stride=[2,2] pad=[0,0,0,0] dilation=[1,1] groups=3",
-            domains: &[Real],
-        },
-    ],
-    lower: Lower::Kernel(lower::conv2d_input_grad),
-    ..base(
-        "conv2d_input_grad",
-        "the adjoint of conv2d in x: dx of shape [N, C, in_hw] from dy and w",
-        ConvInputGradAttrs::FIELDS,
-        Deriv::Multilinear(|s, i, up| {
-            let c = Convolution::of_site(s);
-            Some(match i {
-                0 => c.forward(up, s.args[1]),
-                _ => c.weight_grad(up, s.args[0]),
-            })
-        }),
-    )
-};
-
-/// The adjoint of [`CONV2D`] in its weights.
-pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
-    infer: weight_infer,
-    decompose: Some(weight_expand),
-    cost: flops,
-    cases: &[
-        Case {
-            args: "f[2,3,5,6] f[2,4,3,5]",
-            attrs: "kernel=[3,2] stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1",
-            domains: &[Real],
-        },
-        Case {
-            args: "f[2,4,7,6] f[2,6,3,5]",
-            attrs: "kernel=[3,3] stride=[2,1] pad=[1,0,2,1] dilation=[1,2] groups=2",
-            domains: &[Real],
-        },
-        Case {
-            args: "f[1,3,7,7] f[1,3,3,3]",
-            attrs: "kernel=[2,2] stride=[2,2] pad=[0,0,0,0] dilation=[1,1] groups=3",
-            domains: &[Real],
-        },
-    ],
-    lower: Lower::Kernel(lower::conv2d_weight_grad),
-    ..base(
-        "conv2d_weight_grad",
-        "the adjoint of conv2d in w: dw of shape [O, C/groups, kernel] from x and dy",
-        ConvWeightGradAttrs::FIELDS,
-        Deriv::Multilinear(|s, i, up| {
-            let c = Convolution::of_site(s);
-            Some(match i {
-                0 => c.input_grad(s.args[1], up),
-                _ => c.forward(s.args[0], up),
-            })
-        }),
-    )
-};

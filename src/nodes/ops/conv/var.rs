@@ -1,6 +1,6 @@
 //! Convolutions as methods of [`Var`]. Options have torch's names.
 
-use crate::nodes::build::axes::{to_i64, to_i64s};
+use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
@@ -61,7 +61,7 @@ macro_rules! by_axes {
             #[doc = "each axis. Both operands are `f32` or both `f64`. Windows longer than a padded axis are an error."]
             #[track_caller]
             pub fn $conv(self, w: Var<'g>, opt: Conv<$n, $p>) -> Var<'g> {
-                self.convolved([Op::CONV1D, Op::CONV2D, Op::CONV3D][$n - 1], w, &opt)
+                self.convolve_with([Op::CONV1D, Op::CONV2D, Op::CONV3D][$n - 1], w, &opt)
             }
 
             #[doc = concat!("The transpose of [`Var::", stringify!($conv), "`]: x `[N, C, ", $shape, "]`, w `[C, O/groups, kernel…]`.")]
@@ -71,7 +71,7 @@ macro_rules! by_axes {
             #[track_caller]
             pub fn $transposed(self, w: Var<'g>, opt: ConvTranspose<$n>) -> Var<'g> {
                 let op = [Op::CONV_TRANSPOSE1D, Op::CONV_TRANSPOSE2D, Op::CONV_TRANSPOSE3D][$n - 1];
-                self.transposed(op, w, &opt)
+                self.convolve_transposed_with(op, w, &opt)
             }
             )*
         }
@@ -86,24 +86,24 @@ by_axes! {
 
 impl<'g> Var<'g> {
     #[track_caller]
-    fn convolved<const N: usize, const P: usize>(self, op: Op, w: Var<'g>, opt: &Conv<N, P>) -> Var<'g> {
+    fn convolve_with<const N: usize, const P: usize>(self, op: Op, w: Var<'g>, opt: &Conv<N, P>) -> Var<'g> {
         let attrs = ConvAttrs {
-            stride: to_i64s(&opt.stride),
-            pad: to_i64s(&opt.pad),
-            dilation: to_i64s(&opt.dilation),
-            groups: to_i64(opt.groups),
+            stride: sizes_to_i64(&opt.stride),
+            pad: sizes_to_i64(&opt.pad),
+            dilation: sizes_to_i64(&opt.dilation),
+            groups: size_to_i64(opt.groups),
         };
         self.g.emit1(op, &[self, w], &attrs.list())
     }
 
     #[track_caller]
-    fn transposed<const N: usize>(self, op: Op, w: Var<'g>, opt: &ConvTranspose<N>) -> Var<'g> {
+    fn convolve_transposed_with<const N: usize>(self, op: Op, w: Var<'g>, opt: &ConvTranspose<N>) -> Var<'g> {
         let attrs = ConvTransposeAttrs {
-            stride: to_i64s(&opt.stride),
-            pad: to_i64s(opt.pad.map(|p| [p, p]).as_flattened()),
-            dilation: to_i64s(&opt.dilation),
-            groups: to_i64(opt.groups),
-            output_pad: to_i64s(&opt.output_pad),
+            stride: sizes_to_i64(&opt.stride),
+            pad: sizes_to_i64(opt.pad.map(|p| [p, p]).as_flattened()),
+            dilation: sizes_to_i64(&opt.dilation),
+            groups: size_to_i64(opt.groups),
+            output_pad: sizes_to_i64(&opt.output_pad),
         };
         self.g.emit1(op, &[self, w], &attrs.list())
     }

@@ -1,8 +1,8 @@
 //! Attributes of ops with integer indices.
 
 use super::scatter::Scatter;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::typed::attrs;
 
 attrs! {
     /// Attributes of `gather` and `take_along_axis`.

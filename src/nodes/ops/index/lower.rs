@@ -3,11 +3,14 @@
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::index;
-use crate::kernels::index::scatter::{Ravel, Scatter};
-use crate::kernels::index::{Indexed, scatter};
-use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size, to_sizes};
-use crate::nodes::ir::call::{Buf, Call, Looks, LowerCx};
+use crate::kernels::index::ravel::Ravel;
+use crate::kernels::index::scatter::Scatter;
+use crate::kernels::index::{Indexed, ravel, scatter};
+use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::build::sizes::{to_size, to_sizes};
+use crate::nodes::ir::call::{Buf, Call, Looks};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{by_num_index, by_size_index};
 use crate::nodes::ops::index::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 use crate::nodes::ops::index::scatter::Scatter as Mode;
@@ -37,7 +40,8 @@ pub fn ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let sizes = to_sizes(&RavelIndexAttrs::of(&cx.attrs()).sizes);
     let p = Ravel { len: cx.out_dims(0).numel(), axes: sizes.len() };
     let words: Vec<u64> = p.to_words().into_iter().chain(sizes.iter().map(|&n| n as u64)).collect();
-    let kernel: Kernel = if cx.dtype(0) == DType::I32 { scatter::ravel::<i32> } else { scatter::ravel::<i64> };
+    let kernel: Kernel =
+        if cx.dtype(0) == DType::I32 { ravel::ravel_kernel::<i32> } else { ravel::ravel_kernel::<i64> };
     let call = Call::new(kernel, words, p.units()).flops(cx.flops()).cost_class(CostClass::INDEX).looks(0, 0);
     // Each axis has its own bound.
     let looks = call.looks.map(|l| Looks { below: None, ..l });
@@ -45,13 +49,13 @@ pub fn ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn gathers(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
+fn lower_gather_with(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
     let call = Call::new(kernel, p.to_words(), p.units()).cost_class(CostClass::INDEX).reads_args(2).looks(1, p.n);
     cx.call(call.writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
 
-fn scatters(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
+fn lower_scatter_with(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), String> {
     let call = Call::new(kernel, p.to_words(), p.units_scatter()).flops(cx.flops());
     cx.call(call.reads_args(2).looks(1, p.n).early().writes(Buf::Out(0), p.per_unit_scatter()));
     Ok(())
@@ -61,7 +65,7 @@ fn scatters(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Result<(), Stri
 pub fn gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(GatherAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
-    gathers(cx, by_size_index!(cx.dtype(0), cx.dtype(1), index::gather), p)
+    lower_gather_with(cx, by_size_index!(cx.dtype(0), cx.dtype(1), index::gather_kernel), p)
 }
 
 /// `take_along_axis`.
@@ -69,14 +73,14 @@ pub fn take_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let axis = to_size(GatherAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
-    gathers(cx, by_size_index!(cx.dtype(0), cx.dtype(1), index::take_along_axis), p)
+    lower_gather_with(cx, by_size_index!(cx.dtype(0), cx.dtype(1), index::take_along_axis_kernel), p)
 }
 
 /// `scatter_add`.
 pub fn scatter_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), to_size(ScatterAddAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
-    scatters(cx, by_num_index!(cx.dtype(0), cx.dtype(1), index::scatter_add)?, p)
+    lower_scatter_with(cx, by_num_index!(cx.dtype(0), cx.dtype(1), scatter::scatter_add_kernel)?, p)
 }
 
 /// `scatter_along_axis`.
@@ -84,5 +88,5 @@ pub fn scatter_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let axis = to_size(ScatterAddAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
-    scatters(cx, by_num_index!(cx.dtype(0), cx.dtype(1), index::scatter_along_axis_add)?, p)
+    lower_scatter_with(cx, by_num_index!(cx.dtype(0), cx.dtype(1), scatter::scatter_along_axis_add_kernel)?, p)
 }

@@ -1,22 +1,23 @@
 //! Ops with integer indices. Every index is checked when the step runs. The error names the position of the bad index.
 
 pub mod attrs;
-pub mod below;
+pub mod index_bounds;
 pub mod lower;
 pub mod scatter;
 pub mod var;
 
-use super::free;
 use crate::ensure;
-use crate::nodes::build::axes::to_size;
+use crate::nodes::build::axes::check_axis;
+use crate::nodes::build::sizes::to_size;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, check_axis, show};
+use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ops::common::cost::cost_free;
 use Domain::{Index, Real};
 use attrs::{GatherAttrs, HistogramAttrs, OneHotAttrs, ScatterAddAttrs};
 
-const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: Lower, deriv: Deriv) -> OpDef {
+const fn index_op(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: Lower, deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -27,17 +28,17 @@ const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lo
         deriv,
         decompose: None,
         lower,
-        cost: free,
+        cost: cost_free,
         cases: &[],
     }
 }
 
 /// A length in an attribute.
-fn length(x: i64) -> Result<usize, String> {
+fn index_length(x: i64) -> Result<usize, String> {
     usize::try_from(x).map_err(|_| format!("size {x} is negative"))
 }
 
-fn summable(cx: &Infer<'_>) -> Result<DType, String> {
+fn check_index_summable(cx: &Infer<'_>) -> Result<DType, String> {
     let d = cx.dtype(0);
     ensure!(d.is_float() || d.is_index(), "no sums of {d}; cast it");
     Ok(d)
@@ -57,7 +58,7 @@ pub const GATHER: OpDef = OpDef {
         Case { args: "f[2,5,3] i64[2,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4] i32[]", attrs: "axis=0", domains: &[Real, Index(4)] },
     ],
-    ..base(
+    ..index_op(
         "gather",
         "slices of x at the indices along `axis`",
         GatherAttrs::FIELDS,
@@ -73,22 +74,22 @@ pub const GATHER: OpDef = OpDef {
 pub const SCATTER_ADD: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
-        let dtype = summable(cx)?;
+        let dtype = check_index_summable(cx)?;
         let (u, i) = (cx.dims(0), cx.dims(1));
         let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(&cx.attrs);
         let axis = usize::try_from(axis).map_err(|_| format!("axis {axis} is negative"))?;
         let fits = axis.checked_add(i.len()).is_some_and(|end| u.get(axis..end) == Some(&i[..]));
-        ensure!(fits, "updates of shape {u} do not hold indices of shape {} at axis {axis}", show(&i));
-        let n = length(size)?;
+        ensure!(fits, "updates of shape {u} do not hold indices of shape {} at axis {axis}", Infer::show_dims(&i));
+        let n = index_length(size)?;
         cx.result(dtype, &[&u[..axis], &[n], &u[axis + i.len()..]].concat())
     },
-    cost: super::each_arg,
+    cost: crate::nodes::ops::common::cost::cost_per_operand,
     cases: &[
         Case { args: "f[4,3] i32[4]", attrs: "axis=0 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[2,2,2,3] i64[2,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[3] i32[]", attrs: "axis=0 size=2", domains: &[Real, Index(2)] },
     ],
-    ..base(
+    ..index_op(
         "scatter_add",
         "zeros of `size` along `axis`, with the update slices added at the indices",
         ScatterAddAttrs::FIELDS,
@@ -112,7 +113,7 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
         Case { args: "f[4,5] i32[4,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4,5,2] i64[3,5,2]", attrs: "axis=0", domains: &[Real, Index(4)] },
     ],
-    ..base(
+    ..index_op(
         "take_along_axis",
         "y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`",
         GatherAttrs::FIELDS,
@@ -130,20 +131,20 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
 pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
-        let dtype = summable(cx)?;
+        let dtype = check_index_summable(cx)?;
         cx.expect_dims(1, "the index", &cx.dims(0))?;
         let mut d = cx.dims(0);
         let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(&cx.attrs);
         let axis = check_axis(axis, d.len())?;
-        d.make_mut()[axis] = length(size)?;
+        d.make_mut()[axis] = index_length(size)?;
         cx.result(dtype, &d)
     },
-    cost: super::each_arg,
+    cost: crate::nodes::ops::common::cost::cost_per_operand,
     cases: &[
         Case { args: "f[4,2] i32[4,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[3,5,2] i64[3,5,2]", attrs: "axis=0 size=4", domains: &[Real, Index(4)] },
     ],
-    ..base(
+    ..index_op(
         "scatter_along_axis",
         "zeros of `size` along `axis`, with update[.., i, ..] added at index[.., i, ..]",
         ScatterAddAttrs::FIELDS,
@@ -158,7 +159,7 @@ pub const ONE_HOT: OpDef = OpDef {
     infer: |cx| {
         cx.index(0)?;
         let OneHotAttrs { depth, dtype: to } = OneHotAttrs::of(&cx.attrs);
-        let depth = length(depth)?;
+        let depth = index_length(depth)?;
         ensure!(to.is_float() || to.is_int() || to == DType::Bool, "no one-hot of {to}");
         let mut d = cx.dims(0).to_vec();
         d.push(depth);
@@ -178,7 +179,7 @@ pub const ONE_HOT: OpDef = OpDef {
         Case { args: "i32[4]", attrs: "depth=5 dtype=f32", domains: &[Index(5)] },
         Case { args: "i64[2,3]", attrs: "depth=4 dtype=f64", domains: &[Index(4)] },
     ],
-    ..base(
+    ..index_op(
         "one_hot",
         "1 at the index along a new last axis, 0 elsewhere; an index outside it gives zeros",
         OneHotAttrs::FIELDS,
@@ -224,7 +225,7 @@ pub const HISTOGRAM: OpDef = OpDef {
         Case { args: "f[40] f[] f[]", attrs: "bins=5", domains: &[Real, Domain::Unit, Domain::Positive] },
         Case { args: "f[3] f[] f[]", attrs: "bins=1", domains: &[Domain::Unit, Index(1)] },
     ],
-    ..base(
+    ..index_op(
         "histogram",
         "how many elements of x fall into each of `bins` equal parts of low..=high",
         HistogramAttrs::FIELDS,

@@ -1,16 +1,19 @@
 //! Scatter into a tensor; `ravel_index`, which turns coordinates into one flat index.
 //!
-//! Invariant: [`Weights`] alone says how gradients pass to the updates and to the base. Both modes of differentiation
-//! use it.
+//! Invariant: [`ScatterWeights`] alone says how gradients pass to the updates and to the base. Both modes of
+//! differentiation use it.
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::axes::to_size;
+use crate::nodes::build::axes::check_axis;
+use crate::nodes::build::sizes::check_sizes;
+use crate::nodes::build::sizes::to_size;
+use crate::nodes::ir::attr_types::{Choice, choice};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, check_axis, check_sizes, show};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ir::typed::{Choice, choice};
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::index::attrs::{RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 use Domain::{Distinct, Index, Real};
 
@@ -30,7 +33,7 @@ choice! {
     }
 }
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_scatter(cx: &mut Infer<'_>) -> Result<(), String> {
     let (base, updates, index) = (cx.dims(0), cx.dims(1), cx.dims(2));
     cx.same_dtype(0, 1)?;
     let d = cx.dtype(2);
@@ -45,19 +48,23 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
         ensure!(fits, "updates of shape {updates} do not fit {base} beside axis {axis}");
     } else {
         let want = [&base[..axis], &index[..], &base[axis + 1..]].concat();
-        ensure!(*updates == *want, "updates have shape {updates}; indices of shape {index} need {}", show(&want));
+        ensure!(
+            *updates == *want,
+            "updates have shape {updates}; indices of shape {index} need {}",
+            Infer::show_dims(&want)
+        );
     }
     cx.same_as(0)
 }
 
 /// A factor, and a mask outside which the result is 0. Both may be missing.
 #[derive(Clone, Copy, Default)]
-struct Share<'g> {
+struct ScatterShare<'g> {
     only: Option<Var<'g>>,
     times: Option<Var<'g>>,
 }
 
-impl<'g> Share<'g> {
+impl<'g> ScatterShare<'g> {
     fn of(self, x: Var<'g>) -> Var<'g> {
         let x = self.times.map_or(x, |t| x * t);
         self.only.map_or(x, |only| only.select(x, x.full_like(0.0)))
@@ -65,13 +72,13 @@ impl<'g> Share<'g> {
 }
 
 /// The factors of ȳ on its way to the base and to the updates.
-struct Weights<'g> {
-    base: Share<'g>,
-    updates: Share<'g>,
+struct ScatterWeights<'g> {
+    base: ScatterShare<'g>,
+    updates: ScatterShare<'g>,
 }
 
 /// The elements of `x` at the indices of the updates.
-fn at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
+fn scatter_elements_at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
     let a = ScatterAttrs::of(&s.attrs);
     match a.own {
         true => x.take_along_axis(s.args[2], a.axis),
@@ -80,7 +87,7 @@ fn at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
 }
 
 /// Sums of updates at their indices.
-fn sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
+fn scatter_sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
     let ScatterAttrs { axis, own, .. } = ScatterAttrs::of(&s.attrs);
     let op = if own { Op::SCATTER_ALONG_AXIS } else { Op::SCATTER_ADD };
     let size = s.args[0].dims()[to_size(axis)] as i64;
@@ -88,30 +95,33 @@ fn sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
 }
 
 /// The op again, in another mode.
-fn rebuild<'g>(s: &Site<'_, 'g>, base: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
+fn rebuild_scatter<'g>(s: &Site<'_, 'g>, base: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
     let attrs = ScatterAttrs { mode, ..ScatterAttrs::of(&s.attrs) };
     s.g.emit1(Op::SCATTER, &[base, updates, s.args[2]], &attrs.list())
 }
 
-impl<'g> Weights<'g> {
-    fn new(s: &Site<'_, 'g>) -> Weights<'g> {
+impl<'g> ScatterWeights<'g> {
+    fn new(s: &Site<'_, 'g>) -> ScatterWeights<'g> {
         match ScatterAttrs::of(&s.attrs).mode {
-            Scatter::Add => Weights { base: Share::default(), updates: Share::default() },
-            Scatter::Set => Weights::last(s),
-            Scatter::Mul => Weights::factors(s),
-            Scatter::Max | Scatter::Min => Weights::ties(s),
+            Scatter::Add => ScatterWeights { base: ScatterShare::default(), updates: ScatterShare::default() },
+            Scatter::Set => ScatterWeights::last(s),
+            Scatter::Mul => ScatterWeights::factors(s),
+            Scatter::Max | Scatter::Min => ScatterWeights::ties(s),
         }
     }
 
     /// Of several updates of one element, the last gets the gradient; the base gets it at elements without an update.
-    fn last(s: &Site<'_, 'g>) -> Weights<'g> {
+    fn last(s: &Site<'_, 'g>) -> ScatterWeights<'g> {
         let (base, a, d) = (s.args[0].dims(), ScatterAttrs::of(&s.attrs), s.args[2].dims());
         let axis = to_size(a.axis);
-        let only = |only| Share { only: Some(only), times: None };
+        let only = |only| ScatterShare { only: Some(only), times: None };
         if a.own {
             let order = s.g.iota(a.axis, d, DType::I64);
-            let winner = rebuild(s, s.g.full(-1.0, base, DType::I64), order, Scatter::Set);
-            return Weights { base: only(winner.less(0.0)), updates: only(at(s, winner).equal(order)) };
+            let winner = rebuild_scatter(s, s.g.full(-1.0, base, DType::I64), order, Scatter::Set);
+            return ScatterWeights {
+                base: only(winner.less(0.0)),
+                updates: only(scatter_elements_at(s, winner).equal(order)),
+            };
         }
         // One winner for each index of the axis.
         let (n, k) = (base[axis], d.numel());
@@ -124,48 +134,48 @@ impl<'g> Weights<'g> {
         let mut shape = vec![1; base.len() - 1 + d.len()];
         shape[axis..axis + d.len()].copy_from_slice(&d);
         let won = winner.gather(idx, 0).equal(order).reshape(&shape).broadcast(s.args[1].dims());
-        Weights { base: only(kept), updates: only(won) }
+        ScatterWeights { base: only(kept), updates: only(won) }
     }
 
     /// All elements that are the extreme share evenly.
-    fn ties(s: &Site<'_, 'g>) -> Weights<'g> {
+    fn ties(s: &Site<'_, 'g>) -> ScatterWeights<'g> {
         let (dtype, y) = (s.args[0].dtype(), s.outs[0]);
         let base = s.args[0].equal(y).cast(dtype);
-        let updates = s.args[1].equal(at(s, y)).cast(dtype);
-        let count = base + sums(s, updates);
-        let share = |hit: Var<'g>, count: Var<'g>| Share { only: None, times: Some(hit / count) };
-        Weights { base: share(base, count), updates: share(updates, at(s, count)) }
+        let updates = s.args[1].equal(scatter_elements_at(s, y)).cast(dtype);
+        let count = base + scatter_sums(s, updates);
+        let share = |hit: Var<'g>, count: Var<'g>| ScatterShare { only: None, times: Some(hit / count) };
+        ScatterWeights { base: share(base, count), updates: share(updates, scatter_elements_at(s, count)) }
     }
 
     /// The product of all other factors. Only factors that are not 0 are divided by.
-    fn factors(s: &Site<'_, 'g>) -> Weights<'g> {
+    fn factors(s: &Site<'_, 'g>) -> ScatterWeights<'g> {
         let (base, u) = (s.args[0], s.args[1]);
         let zero = u.equal(0.0);
         let rest = zero.select(u.full_like(1.0), u);
-        let product = rebuild(s, base, rest, Scatter::Mul);
+        let product = rebuild_scatter(s, base, rest, Scatter::Mul);
         let zeros = zero.cast(u.dtype());
-        let others = (at(s, sums(s, zeros)) - zeros).equal(0.0);
-        let of_base = rebuild(s, base.full_like(1.0), u, Scatter::Mul);
-        Weights {
-            base: Share { only: None, times: Some(of_base) },
-            updates: Share { only: Some(others), times: Some(at(s, product) / rest) },
+        let others = (scatter_elements_at(s, scatter_sums(s, zeros)) - zeros).equal(0.0);
+        let of_base = rebuild_scatter(s, base.full_like(1.0), u, Scatter::Mul);
+        ScatterWeights {
+            base: ScatterShare { only: None, times: Some(of_base) },
+            updates: ScatterShare { only: Some(others), times: Some(scatter_elements_at(s, product) / rest) },
         }
     }
 }
 
-fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn scatter_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     if t[0].is_none() && t[1].is_none() {
         return vec![None];
     }
-    let w = Weights::new(s);
-    let (base, updates) = (t[0].map(|t| w.base.of(t)), t[1].map(|t| sums(s, w.updates.of(t))));
+    let w = ScatterWeights::new(s);
+    let (base, updates) = (t[0].map(|t| w.base.of(t)), t[1].map(|t| scatter_sums(s, w.updates.of(t))));
     vec![[base, updates].into_iter().flatten().reduce(|a, b| a + b)]
 }
 
-fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
+fn scatter_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let [Some(g)] = *ct else { return vec![None; 3] };
-    let w = Weights::new(s);
-    vec![want[0].then(|| w.base.of(g)), want[1].then(|| w.updates.of(at(s, g))), None]
+    let w = ScatterWeights::new(s);
+    vec![want[0].then(|| w.base.of(g)), want[1].then(|| w.updates.of(scatter_elements_at(s, g))), None]
 }
 
 /// A tensor with updates joined in at indices.
@@ -176,8 +186,8 @@ pub const SCATTER: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: ScatterAttrs::FIELDS,
     flags: Flags::PURE,
-    infer,
-    deriv: Deriv::Rules(jvp, vjp),
+    infer: infer_scatter,
+    deriv: Deriv::Rules(scatter_jvp, scatter_vjp),
     decompose: None,
     lower: Lower::Kernel(lower::scatter),
     cost: |cx| cx.arg(1),
@@ -228,7 +238,7 @@ pub const RAVEL_INDEX: OpDef = OpDef {
         cx.index(0)?;
         let (d, sizes) = (cx.dims(0), check_sizes("sizes", &RavelIndexAttrs::of(&cx.attrs).sizes)?);
         let n = sizes.iter().try_fold(1i64, |n, &s| n.checked_mul(i64::try_from(s).ok()?));
-        ensure!(n.is_some(), "a tensor with axes of {} has too many elements", show(&sizes));
+        ensure!(n.is_some(), "a tensor with axes of {} has too many elements", Infer::show_dims(&sizes));
         let Some((&axes, lead)) = d.split_last() else {
             return Err("the coordinates are a scalar; their last axis holds those of one place".to_string());
         };

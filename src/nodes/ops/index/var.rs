@@ -3,7 +3,8 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::axes::{from_front, to_i64s};
+use crate::nodes::build::axes::axis_from_front;
+use crate::nodes::build::sizes::sizes_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -57,7 +58,7 @@ impl<'g> Var<'g> {
     /// this. The result has shape `[..]`, then the other axes of this.
     #[track_caller]
     pub fn gather_nd(self, indices: Var<'g>) -> Var<'g> {
-        match self.ravelled("gather_nd", indices) {
+        match self.ravel_coordinates("gather_nd", indices) {
             Some((rows, at)) => {
                 let (d, lead, m) = (self.dims(), at.dims(), indices.dims().last().copied().unwrap_or(0));
                 let inner: usize = d[m..].iter().product();
@@ -71,11 +72,11 @@ impl<'g> Var<'g> {
     /// [`Var::gather_nd`], whose result has the shape of the updates.
     #[track_caller]
     pub fn scatter_nd(self, indices: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
-        let Some((rows, at)) = self.ravelled("scatter_nd", indices) else { return self.g.var(Value::NONE) };
+        let Some((rows, at)) = self.ravel_coordinates("scatter_nd", indices) else { return self.g.var(Value::NONE) };
         let (d, lead, m) = (self.dims(), at.dims(), indices.dims().last().copied().unwrap_or(0));
         let (want, got) = ([&lead[..], &d[m..]].concat(), updates.dims());
         if updates.is_some() && *got != *want {
-            let want = crate::nodes::ir::infer::show(&want);
+            let want = crate::nodes::ir::infer::Infer::show_dims(&want);
             return self.g.fail(Kind::Shape, format!("scatter_nd: updates have shape {got}; {want} is needed"));
         }
         let inner: usize = d[m..].iter().product();
@@ -87,7 +88,7 @@ impl<'g> Var<'g> {
 
     /// The number of elements of the leading axes that `indices` count along, and the coordinates as one number each.
     #[track_caller]
-    fn ravelled(self, name: &str, indices: Var<'g>) -> Option<(usize, Var<'g>)> {
+    fn ravel_coordinates(self, name: &str, indices: Var<'g>) -> Option<(usize, Var<'g>)> {
         if !self.g.owns(name, &[indices]) || !self.is_some() || !indices.is_some() {
             return None;
         }
@@ -98,7 +99,7 @@ impl<'g> Var<'g> {
             self.g.fail(Kind::Shape, text);
             return None;
         };
-        let at = self.g.emit1(Op::RAVEL_INDEX, &[indices], &RavelIndexAttrs { sizes: to_i64s(&d[..m]) }.list());
+        let at = self.g.emit1(Op::RAVEL_INDEX, &[indices], &RavelIndexAttrs { sizes: sizes_to_i64(&d[..m]) }.list());
         at.is_some().then(|| (d[..m].iter().product(), at))
     }
 
@@ -180,7 +181,7 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn scatter_add(self, indices: Var<'g>, axis: i64, size: usize) -> Var<'g> {
         let rank = (self.rank() + 1).saturating_sub(indices.rank());
-        let attrs = ScatterAddAttrs { axis: from_front(axis, rank), size: size as i64 };
+        let attrs = ScatterAddAttrs { axis: axis_from_front(axis, rank), size: size as i64 };
         self.g.emit1(Op::SCATTER_ADD, &[self, indices], &attrs.list())
     }
 

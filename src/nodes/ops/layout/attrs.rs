@@ -1,7 +1,7 @@
 //! Attributes of ops that move elements.
 
 use crate::arena::Shape;
-use crate::nodes::ir::typed::attrs;
+use crate::nodes::ir::attr_types::attrs;
 
 attrs! {
     /// Attributes of `reshape` and `broadcast`.

@@ -2,15 +2,17 @@
 //! elements is a view.
 
 use crate::kernels::copy;
-use crate::kernels::copy::{Concat, Pad, Strided};
-use crate::nodes::build::axes::{split_at_axis, to_size, to_sizes};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::kernels::copy::{Concat, Pad, StridedCopy};
+use crate::nodes::build::axes::split_at_axis;
+use crate::nodes::build::sizes::{to_size, to_sizes};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{bits, by_size};
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, TransposeAttrs};
 
 /// Result 0 is the elements of operand 0 from `base` on, `strides` apart, in shape `dims`. If they are one run of
 /// memory, it is a view.
-fn strided(cx: &mut LowerCx<'_>, dims: &[usize], strides: &[i64], base: usize) -> Result<(), String> {
+fn lower_layout_copy(cx: &mut LowerCx<'_>, dims: &[usize], strides: &[i64], base: usize) -> Result<(), String> {
     let mut run = 1;
     let dense = dims.iter().zip(strides).rev().all(|(&d, &s)| {
         let fits = d == 1 || s == run;
@@ -21,52 +23,52 @@ fn strided(cx: &mut LowerCx<'_>, dims: &[usize], strides: &[i64], base: usize) -
         cx.view(0, 0, base);
         return Ok(());
     }
-    let p = Strided::new(dims, strides, base).ok_or("too many axes")?;
-    let call = Call::new(by_size!(cx.dtype(0), copy::strided_copy), p.to_words(), p.units());
+    let p = StridedCopy::new(dims, strides, base).ok_or("too many axes")?;
+    let call = Call::new(by_size!(cx.dtype(0), copy::strided_copy_kernel), p.to_words(), p.units());
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
 
 /// Row-major strides of operand 0.
-fn strides(cx: &LowerCx<'_>) -> Vec<i64> {
+fn lower_layout_strides(cx: &LowerCx<'_>) -> Vec<i64> {
     cx.arg_dims(0).strides().iter().map(|&s| s as i64).collect()
 }
 
 /// `transpose`.
 pub fn transpose(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let s = strides(cx);
+    let s = lower_layout_strides(cx);
     let moved: Vec<i64> = to_sizes(&TransposeAttrs::of(&cx.attrs()).perm).into_iter().map(|p| s[p]).collect();
     let to = cx.out_dims(0);
-    strided(cx, &to, &moved, 0)
+    lower_layout_copy(cx, &to, &moved, 0)
 }
 
 /// `broadcast`: repeated axes have stride 0.
 pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (from, to, s) = (cx.arg_dims(0), cx.out_dims(0), strides(cx));
+    let (from, to, s) = (cx.arg_dims(0), cx.out_dims(0), lower_layout_strides(cx));
     let lead = to.len() - from.len();
     let step = |i: usize| if i < lead || from[i - lead] != to[i] { 0 } else { s[i - lead] };
     let steps: Vec<i64> = (0..to.len()).map(step).collect();
-    strided(cx, &to, &steps, 0)
+    lower_layout_copy(cx, &to, &steps, 0)
 }
 
 /// `slice`. The leading part of a tensor is a view.
 pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (s, a, to) = (strides(cx), SliceAttrs::of(&cx.attrs()), cx.out_dims(0));
+    let (s, a, to) = (lower_layout_strides(cx), SliceAttrs::of(&cx.attrs()), cx.out_dims(0));
     let base = to_sizes(&a.starts).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
     // The step along an axis of one element does not matter.
     let step = |i: usize, p: usize| if to[i] > 1 { p as i64 * s[i] } else { s[i] };
     let steps: Vec<i64> = to_sizes(&a.steps).into_iter().enumerate().map(|(i, p)| step(i, p)).collect();
-    strided(cx, &to, &steps, base)
+    lower_layout_copy(cx, &to, &steps, base)
 }
 
 /// `flip`: reversed axes have negative strides.
 pub fn flip(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (mut s, d, mut base) = (strides(cx), cx.arg_dims(0), 0);
+    let (mut s, d, mut base) = (lower_layout_strides(cx), cx.arg_dims(0), 0);
     for a in to_sizes(&FlipAttrs::of(&cx.attrs()).axes) {
         base += (d[a] - 1) * s[a] as usize;
         s[a] = -s[a];
     }
-    strided(cx, &d, &s, base)
+    lower_layout_copy(cx, &d, &s, base)
 }
 
 /// `concat`.
@@ -79,7 +81,7 @@ pub fn concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let outer = split_at_axis(&cx.arg_dims(0), axis).outer;
     let width = |i: usize| cx.arg_dims(i)[axis..].iter().product();
     let p = Concat { outer, widths: (0..cx.args()).map(width).collect() };
-    let call = Call::new(by_size!(cx.dtype(0), copy::concat), p.to_words(), p.units());
+    let call = Call::new(by_size!(cx.dtype(0), copy::concat_kernel), p.to_words(), p.units());
     cx.call(call.reads_args(p.widths.len()).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
@@ -93,7 +95,7 @@ pub fn pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
     let (low, high) = (to_sizes(&a.low), to_sizes(&a.high));
     let p = Pad::new(&from, &low, &high, bits(a.value, dtype)).ok_or("too many axes")?;
-    let call = Call::new(by_size!(dtype, copy::pad), p.to_words(), p.units());
+    let call = Call::new(by_size!(dtype, copy::pad_kernel), p.to_words(), p.units());
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }

@@ -2,23 +2,32 @@
 
 pub mod attrs;
 pub mod lower;
+pub mod pad_mode;
 pub mod var;
 
-use super::free;
 use crate::arena::intern::Dims;
 use crate::ensure;
-use crate::nodes::build::axes::to_size;
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::axes::{check_axes, check_axis};
 use crate::nodes::build::dilate::dilate;
+use crate::nodes::build::sizes::check_sizes;
+use crate::nodes::build::sizes::to_size;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ir::attrs::Field;
-use crate::nodes::ir::call::LowerFn;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, check_axes, check_axis, check_sizes, show};
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::lower_cx::LowerFn;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ops::common::cost::cost_free;
 use Domain::Real;
 use attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 
-const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lower: LowerFn, deriv: Deriv) -> OpDef {
+const fn layout_op(
+    name: &'static str,
+    doc: &'static str,
+    attrs: &'static [Field],
+    lower: LowerFn,
+    deriv: Deriv,
+) -> OpDef {
     OpDef {
         name,
         doc,
@@ -29,7 +38,7 @@ const fn base(name: &'static str, doc: &'static str, attrs: &'static [Field], lo
         deriv,
         decompose: None,
         lower: Lower::Kernel(lower),
-        cost: free,
+        cost: cost_free,
         cases: &[],
     }
 }
@@ -48,7 +57,7 @@ pub const RESHAPE: OpDef = OpDef {
         Case { args: "f[1]", attrs: "shape=[]", domains: &[Real] },
         Case { args: "f[0,3]", attrs: "shape=[3,0,2]", domains: &[Real] },
     ],
-    ..base(
+    ..layout_op(
         "reshape",
         "the same elements in row-major order, in another shape",
         ToShapeAttrs::FIELDS,
@@ -60,10 +69,10 @@ pub const RESHAPE: OpDef = OpDef {
     )
 };
 
-const fn same(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
+const fn same_layout_op(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
     OpDef {
         cases: &[Case { args: "f[3,4]", attrs: "", domains: &[Real] }],
-        ..base(
+        ..layout_op(
             name,
             doc,
             &[],
@@ -77,14 +86,14 @@ const fn same(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
 }
 
 /// The operand, marked as a boundary of rematerialisation.
-pub const CHECKPOINT: OpDef = same(
+pub const CHECKPOINT: OpDef = same_layout_op(
     "checkpoint",
     "y = x; under a memory budget, values between two checkpoints may be recomputed",
     Deriv::Linear(|_, _, g| Some(g)),
 );
 
 /// The operand, which no pass merges with its copies.
-pub const OPTIMIZATION_BARRIER: OpDef = same(
+pub const OPTIMIZATION_BARRIER: OpDef = same_layout_op(
     "optimization_barrier",
     "y = x; passes treat y as another value than x, so a computation that is repeated from y is not merged with the original",
     Deriv::Linear(|_, _, g| Some(g)),
@@ -107,7 +116,7 @@ pub const TRANSPOSE: OpDef = OpDef {
         Case { args: "f[2,3,4,5]", attrs: "perm=[0,2,1,3]", domains: &[Real] },
         Case { args: "i64[33,70]", attrs: "perm=[1,0]", domains: &[Domain::Index(99)] },
     ],
-    ..base(
+    ..layout_op(
         "transpose",
         "axis i of y is axis perm[i] of x",
         TransposeAttrs::FIELDS,
@@ -122,7 +131,7 @@ pub const TRANSPOSE: OpDef = OpDef {
 };
 
 /// Whether `from` broadcasts to `to`, last axes aligned.
-fn broadcasts(from: &[usize], to: &[usize]) -> bool {
+fn layout_broadcasts_to(from: &[usize], to: &[usize]) -> bool {
     from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(&a, &b)| a == b || a == 1)
 }
 
@@ -131,7 +140,7 @@ pub const BROADCAST: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
         let (from, to) = (cx.dims(0), cx.shapes.dims(ToShapeAttrs::of(&cx.attrs).shape));
-        ensure!(broadcasts(&from, &to), "shape {from} does not broadcast to {to}");
+        ensure!(layout_broadcasts_to(&from, &to), "shape {from} does not broadcast to {to}");
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
@@ -141,7 +150,7 @@ pub const BROADCAST: OpDef = OpDef {
         Case { args: "f[]", attrs: "shape=[5]", domains: &[Real] },
         Case { args: "f[2,1,3,1]", attrs: "shape=[2,4,3,5]", domains: &[Real] },
     ],
-    ..base(
+    ..layout_op(
         "broadcast",
         "x repeated along axes of size 1 and along missing leading axes",
         ToShapeAttrs::FIELDS,
@@ -151,7 +160,7 @@ pub const BROADCAST: OpDef = OpDef {
 };
 
 /// The size of each axis of a slice.
-fn sliced(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
+fn infer_sliced_layout(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
     let a = SliceAttrs::of(&cx.attrs);
     let (starts, limits) = (check_sizes("starts", &a.starts)?, check_sizes("limits", &a.limits)?);
     let steps = check_sizes("steps", &a.steps)?;
@@ -173,7 +182,7 @@ pub const SLICE: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
         let from = cx.dims(0);
-        let to = sliced(cx, &from)?;
+        let to = infer_sliced_layout(cx, &from)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
@@ -182,7 +191,7 @@ pub const SLICE: OpDef = OpDef {
         Case { args: "f[5,6]", attrs: "starts=[0,1] limits=[5,6] steps=[2,3]", domains: &[Real] },
         Case { args: "f[7]", attrs: "starts=[3] limits=[3] steps=[1]", domains: &[Real] },
     ],
-    ..base(
+    ..layout_op(
         "slice",
         "the elements starts..limits of each axis, in steps of `steps`",
         SliceAttrs::FIELDS,
@@ -211,7 +220,7 @@ pub const CONCAT: OpDef = OpDef {
             cx.same_dtype(0, i)?;
             let d = cx.dims(i);
             let fits = d.len() == to.len() && (0..d.len()).all(|k| k == axis || d[k] == to[k]);
-            ensure!(fits, "operand {i} of shape {d} does not join {} along axis {axis}", show(&to));
+            ensure!(fits, "operand {i} of shape {d} does not join {} along axis {axis}", Infer::show_dims(&to));
             let sum = to[axis].checked_add(d[axis]).ok_or("the joined axis overflows")?;
             to.make_mut()[axis] = sum;
         }
@@ -222,7 +231,7 @@ pub const CONCAT: OpDef = OpDef {
         Case { args: "f[2,3] f[2,1] f[2,2]", attrs: "axis=1", domains: &[Real] },
         Case { args: "i32[2,3,2] i32[2,0,2] i32[2,1,2]", attrs: "axis=1", domains: &[Domain::Index(5)] },
     ],
-    ..base(
+    ..layout_op(
         "concat",
         "the operands, one after another along `axis`",
         ConcatAttrs::FIELDS,
@@ -254,7 +263,7 @@ pub const PAD: OpDef = OpDef {
         Case { args: "f[3,4]", attrs: "low=[1,0] high=[0,2] value=0", domains: &[Real] },
         Case { args: "f[5]", attrs: "low=[2] high=[1] value=-1.5", domains: &[Real] },
     ],
-    ..base(
+    ..layout_op(
         "pad",
         "x with `low` elements of `value` before and `high` after each axis",
         PadAttrs::FIELDS,
@@ -286,7 +295,7 @@ pub const FLIP: OpDef = OpDef {
         Case { args: "f[3,4]", attrs: "axes=[1]", domains: &[Real] },
         Case { args: "f[3,4,2]", attrs: "axes=[0,2]", domains: &[Real] },
     ],
-    ..base(
+    ..layout_op(
         "flip",
         "the elements in reverse order along `axes`",
         FlipAttrs::FIELDS,

@@ -1,13 +1,15 @@
 //! Moves and joins of elements as methods of [`Var`].
 
 use crate::error::Kind;
-use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis, to_i64, to_i64s};
+use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis};
 use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::show;
+use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
+use crate::nodes::ops::layout::pad_mode::PadMode;
 
 impl<'g> Var<'g> {
     /// The same elements in row-major order, in shape `dims`. One dimension may be `usize::MAX`: it is computed. If
@@ -19,7 +21,7 @@ impl<'g> Var<'g> {
             return self;
         }
         if let Some(hole) = dims.iter().position(|&d| d == usize::MAX) {
-            match computed(self.numel(), &dims) {
+            match computed_reshape_dim(self.numel(), &dims) {
                 Ok(size) => dims[hole] = size,
                 Err(why) => {
                     let asked: Vec<_> = dims.iter().map(|&d| if d == usize::MAX { -1 } else { d as i128 }).collect();
@@ -48,7 +50,7 @@ impl<'g> Var<'g> {
     /// negative axes count from the end.
     #[track_caller]
     pub fn transpose(self, perm: &[i64]) -> Var<'g> {
-        let rank = to_i64(self.rank());
+        let rank = size_to_i64(self.rank());
         let from_start = |&axis: &i64| if (-rank..0).contains(&axis) { axis + rank } else { axis };
         let perm = perm.iter().map(from_start).collect();
         self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm }.list())
@@ -57,7 +59,7 @@ impl<'g> Var<'g> {
     /// As [`Var::transpose`], for axes that were computed.
     #[track_caller]
     pub(crate) fn permute(self, perm: &[usize]) -> Var<'g> {
-        self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm: to_i64s(perm) }.list())
+        self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm: sizes_to_i64(perm) }.list())
     }
 
     /// The last two axes exchanged. A rank below 2 is an error.
@@ -94,7 +96,7 @@ impl<'g> Var<'g> {
             return self;
         }
         if broadcast_dims(dims, &from) != Some(from) {
-            let text = format!("unbroadcast({self:?}): {} does not broadcast to {from}", show(dims));
+            let text = format!("unbroadcast({self:?}): {} does not broadcast to {from}", Infer::show_dims(dims));
             return self.g.fail(Kind::Shape, text);
         }
         let lead = from.len() - dims.len();
@@ -108,7 +110,8 @@ impl<'g> Var<'g> {
     /// axis. Ranges beyond the axis and steps of 0 are errors.
     #[track_caller]
     pub fn slice(self, starts: &[usize], limits: &[usize], steps: &[usize]) -> Var<'g> {
-        let mut a = SliceAttrs { starts: to_i64s(starts), limits: to_i64s(limits), steps: to_i64s(steps) };
+        let mut a =
+            SliceAttrs { starts: sizes_to_i64(starts), limits: sizes_to_i64(limits), steps: sizes_to_i64(steps) };
         let ranges = a.starts.iter().zip(&mut a.limits).zip(&mut a.steps);
         for (&size, ((start, limit), step)) in self.dims().iter().zip(ranges) {
             let reach = *limit - start;
@@ -135,7 +138,7 @@ impl<'g> Var<'g> {
     /// axis.
     #[track_caller]
     pub fn pad(self, low: &[usize], high: &[usize], value: f64) -> Var<'g> {
-        self.g.emit1(Op::PAD, &[self], &PadAttrs { low: to_i64s(low), high: to_i64s(high), value }.list())
+        self.g.emit1(Op::PAD, &[self], &PadAttrs { low: sizes_to_i64(low), high: sizes_to_i64(high), value }.list())
     }
 
     /// The elements in reverse order along `axes`: one, several, or `..` for all.
@@ -158,7 +161,7 @@ impl<'g> Var<'g> {
 }
 
 /// The one dimension of `dims` that is `usize::MAX`, so that there are `numel` elements.
-fn computed(numel: usize, dims: &[usize]) -> Result<usize, String> {
+fn computed_reshape_dim(numel: usize, dims: &[usize]) -> Result<usize, String> {
     let known = dims.iter().filter(|&&d| d != usize::MAX);
     if known.clone().count() + 1 != dims.len() {
         return Err("only one dimension can be computed".into());
@@ -172,40 +175,6 @@ fn computed(numel: usize, dims: &[usize]) -> Result<usize, String> {
 
 /// The longest axis that padding with the tensor's own elements makes: positions are i32.
 const LONGEST: usize = 1 << 28;
-
-/// How a tensor is continued beyond its edges, in the terms of `torch.nn.functional.pad`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PadMode {
-    /// Mirrored at the edge element, which is not repeated: `c b | a b c | b a`.
-    Reflect,
-    /// The edge element again and again: `a a | a b c | c c`.
-    Replicate,
-    /// From the other end: `b c | a b c | a b`.
-    Circular,
-}
-
-impl PadMode {
-    /// The element at position `i` (from −low to n + high) of an axis of `n`.
-    fn source(self, i: i64, n: i64) -> i64 {
-        match self {
-            PadMode::Reflect if i < 0 => -i,
-            PadMode::Reflect if i >= n => 2 * (n - 1) - i,
-            PadMode::Reflect => i,
-            PadMode::Replicate => i.clamp(0, n - 1),
-            PadMode::Circular => i.rem_euclid(n),
-        }
-    }
-
-    /// The most that may be added to one side of an axis of `n`.
-    fn most(self, n: usize) -> usize {
-        match self {
-            PadMode::Reflect => n.saturating_sub(1),
-            PadMode::Replicate if n == 0 => 0,
-            PadMode::Replicate => usize::MAX,
-            PadMode::Circular => n,
-        }
-    }
-}
 
 impl<'g> Var<'g> {
     /// The lower triangle of the last two axes: elements above diagonal `k` become 0 (0 is the main diagonal, 1 the one
@@ -304,7 +273,7 @@ impl<'g> Var<'g> {
         let mut y = self;
         for (axis, &n) in d.iter().enumerate() {
             let (a, b) = (low[axis], high[axis]);
-            let most = mode.most(n);
+            let most = mode.most_padding(n);
             if a > most || b > most || a.saturating_add(b).saturating_add(n) > LONGEST {
                 let text =
                     format!("pad({self:?}): {a} and {b} elements beyond axis {axis} of {n}, {mode:?} gives {most}");
@@ -312,7 +281,7 @@ impl<'g> Var<'g> {
             }
             if a + b > 0 {
                 let from: Vec<u8> = (-(a as i64)..(n + b) as i64)
-                    .flat_map(|i| (mode.source(i, n as i64) as i32).to_le_bytes())
+                    .flat_map(|i| (mode.source_position(i, n as i64) as i32).to_le_bytes())
                     .collect();
                 let from = self.g.constant_bytes(&from, [a + n + b], DType::I32);
                 y = y.gather(from, axis as i64);

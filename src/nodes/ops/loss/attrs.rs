@@ -1,7 +1,7 @@
 //! Attributes of losses.
 
 use super::var::Reduction;
-use crate::nodes::ir::typed::attrs;
+use crate::nodes::ir::attr_types::attrs;
 
 attrs! {
     /// Attributes of a cross entropy and of its backward op.

@@ -3,21 +3,22 @@
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::reduce::Reduce;
 use crate::kernels::softmax::CrossEntropy;
-use crate::kernels::squares::SquaredError;
-use crate::kernels::{reduce, softmax, squares};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::kernels::squared_error::SquaredError;
+use crate::kernels::{reduce, softmax, squared_error};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{by_float, by_num_index};
 use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, SquaredErrorAttrs};
 
-fn cross(cx: &LowerCx<'_>) -> CrossEntropy {
+fn cross_entropy_params(cx: &LowerCx<'_>) -> CrossEntropy {
     let (d, a) = (cx.arg_dims(0), CrossEntropyAttrs::of(&cx.attrs()));
     CrossEntropy { rows: d[0], classes: d[1], ignore_index: a.ignore_index, smoothing: a.label_smoothing }
 }
 
 /// `softmax_cross_entropy`.
 pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = cross(cx);
-    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy)?;
+    let p = cross_entropy_params(cx);
+    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_kernel)?;
     let call =
         Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::CROSS_ENTROPY).reads_args(2);
     let call = call.looks(1, p.classes).or(p.ignore_index);
@@ -27,8 +28,8 @@ pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `softmax_cross_entropy_backward`.
 pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = cross(cx);
-    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_backward)?;
+    let p = cross_entropy_params(cx);
+    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_backward_kernel)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SOFTMAX);
     let call = call.looks(1, p.classes).or(p.ignore_index);
     cx.call(call.reads_args(4).writes(Buf::Out(0), p.per_unit_logits()).inplace(&[(0, 0)]));
@@ -37,8 +38,8 @@ pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `cross_entropy_gradient`.
 pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = cross(cx);
-    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_gradient)?;
+    let p = cross_entropy_params(cx);
+    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_gradient_kernel)?;
     let mut words = p.to_words();
     words.push(CrossEntropyGradientAttrs::of(&cx.attrs()).weight.to_bits());
     let call = Call::new(kernel, words, p.units()).flops(cx.flops()).cost_class(CostClass::CROSS_ENTROPY).reads_args(2);
@@ -52,9 +53,9 @@ pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (len, dtype) = (cx.arg_dims(0).numel(), cx.dtype(0));
     let SquaredErrorAttrs { mean, weight } = SquaredErrorAttrs::of(&cx.attrs());
-    let plan = reduce::plan(1, len, 1);
+    let plan = reduce::plan_reduce(1, len, 1);
     let divisor = if mean { len } else { 0 };
-    let kernel = by_float!(dtype, squares::squared_error)?;
+    let kernel = by_float!(dtype, squared_error::squared_error_kernel)?;
     let call = |p: SquaredError, sums: Buf, flops: u64| {
         let call = Call::new(kernel, p.to_words(), p.units()).flops(flops).cost_class(CostClass::REDUCE).reads_args(2);
         call.writes(sums, 1).writes(Buf::Out(1), p.chunk).inplace(&[(0, 1), (1, 1)])
@@ -66,7 +67,7 @@ pub fn squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let sums = cx.temp(dtype.size(), partial.out_len());
     cx.call(call(SquaredError { len, chunk: partial.chunk, divisor: 0, weight }, sums, cx.flops()));
     let last = Reduce { divisor: len, ..plan.last };
-    let join = if mean { by_float!(dtype, reduce::mean)? } else { by_float!(dtype, reduce::sum)? };
+    let join = if mean { by_float!(dtype, reduce::reduce_mean_kernel)? } else { by_float!(dtype, reduce::sum)? };
     let call = Call::new(join, last.to_words(), last.units()).cost_class(CostClass::REDUCE).reads(&[sums]);
     cx.call(call.writes(Buf::Out(0), last.per_unit()));
     Ok(())

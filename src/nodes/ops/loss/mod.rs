@@ -5,17 +5,18 @@ pub mod attrs;
 pub mod lower;
 pub mod var;
 
-use super::each_arg;
 use crate::ensure;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
+use crate::nodes::ops::common::cost::cost_per_operand;
 use Domain::{Index, Real, Unit};
 use attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, ReductionAttrs, SquaredErrorAttrs};
 use var::Reduction;
 
-const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
+const fn loss_op(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
@@ -32,7 +33,7 @@ const fn base(name: &'static str, doc: &'static str, arity: usize, attrs: &'stat
 }
 
 /// Checks logits `[N, C]`, labels `[N]` and the attributes, and gives N.
-fn rows(cx: &Infer<'_>) -> Result<usize, String> {
+fn check_cross_entropy_rows(cx: &Infer<'_>) -> Result<usize, String> {
     cx.float(0)?;
     cx.index(1)?;
     let d = cx.rank(0, "logits", 2)?;
@@ -46,20 +47,20 @@ fn rows(cx: &Infer<'_>) -> Result<usize, String> {
 }
 
 /// `v[N]` as `[N, C]`.
-fn columns<'g>(v: Var<'g>, like: Var<'g>) -> Var<'g> {
+fn loss_over_columns<'g>(v: Var<'g>, like: Var<'g>) -> Var<'g> {
     v.reshape([v.numel(), 1]).broadcast(like.dims())
 }
 
 /// Whether each row counts.
-fn counted<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn loss_row_counts<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     s.args[1].not_equal(CrossEntropyAttrs::of(&s.attrs).ignore_index as f64)
 }
 
 /// (1 − ε)(lse − x[label]) + ε(lse − mean x), 0 in ignored rows; and lse.
-fn ce_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_cross_entropy<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, labels, smooth) = (s.args[0], s.args[1], CrossEntropyAttrs::of(&s.attrs).label_smoothing);
     let lse = x.logsumexp(1);
-    let counted = counted(s);
+    let counted = loss_row_counts(s);
     // An ignored label may be any number: it must not reach the gather.
     let safe = counted.select(labels, labels.full_like(0.0)).reshape([labels.numel(), 1]);
     let picked = x.take_along_axis(safe, 1).reshape(labels.dims());
@@ -70,15 +71,15 @@ fn ce_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![counted.select(loss, loss.full_like(0.0)), lse]
 }
 
-fn ce_backward<'g>(s: &Site<'_, 'g>, lse: Var<'g>, dloss: Var<'g>) -> Var<'g> {
+fn cross_entropy_backward_op<'g>(s: &Site<'_, 'g>, lse: Var<'g>, dloss: Var<'g>) -> Var<'g> {
     let attrs = CrossEntropyAttrs::of(&s.attrs);
     s.g.emit1(Op::SOFTMAX_CROSS_ENTROPY_BACKWARD, &[s.args[0], s.args[1], lse, dloss], &attrs.list())
 }
 
-fn ce_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn cross_entropy_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let loss = t[0].map(|t| {
         let lse = s.outs[1];
-        (ce_backward(s, lse, lse.full_like(1.0)) * t).sum(1)
+        (cross_entropy_backward_op(s, lse, lse.full_like(1.0)) * t).sum(1)
     });
     vec![loss, None]
 }
@@ -87,12 +88,12 @@ fn ce_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
 pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::STATS),
     infer: |cx| {
-        let n = rows(cx)?;
+        let n = check_cross_entropy_rows(cx)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[n])?;
         cx.result(dtype, &[n])
     },
-    decompose: Some(ce_expand),
+    decompose: Some(expand_cross_entropy),
     cases: &[
         Case { args: "f[4,5] i32[4]", attrs: "ignore_index=-100 label_smoothing=0", domains: &[Real, Index(5)] },
         Case { args: "f[7,3] i64[7]", attrs: "ignore_index=1 label_smoothing=0.1", domains: &[Real, Index(3)] },
@@ -105,37 +106,39 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::cross_entropy),
-    ..base(
+    ..loss_op(
         "softmax_cross_entropy",
         "loss = −Σ target·ln softmax(x) for each row, target = (1 − ε)·onehot(label) + ε/C, 0 where label = ignore_index; lse = ln Σ eˣ",
         2,
         CrossEntropyAttrs::FIELDS,
-        Deriv::Rules(ce_jvp, |s, ct, _| vec![ct[0].map(|g| ce_backward(s, s.outs[1], g)), None]),
+        Deriv::Rules(cross_entropy_jvp, |s, ct, _| {
+            vec![ct[0].map(|g| cross_entropy_backward_op(s, s.outs[1], g)), None]
+        }),
     )
 };
 
 /// (e^(x − lse) − target)·dloss, 0 in ignored rows.
-fn ce_backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_cross_entropy_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, labels, lse, dloss) = (s.args[0], s.args[1], s.args[2], s.args[3]);
     let (smooth, classes) = (CrossEntropyAttrs::of(&s.attrs).label_smoothing, x.dims().get(1).copied().unwrap_or(1));
     let hot = labels.one_hot(classes, x.dtype());
     let target = if smooth > 0.0 { hot * (1.0 - smooth) + smooth / classes as f64 } else { hot };
-    let dx = ((x - columns(lse, x)).exp() - target) * columns(dloss, x);
+    let dx = ((x - loss_over_columns(lse, x)).exp() - target) * loss_over_columns(dloss, x);
     // A select, not a product with 0: infinite logits of an ignored row have no gradient either.
-    vec![columns(counted(s), x).select(dx, x.full_like(0.0))]
+    vec![loss_over_columns(loss_row_counts(s), x).select(dx, x.full_like(0.0))]
 }
 
 /// The cotangent of the logits of [`SOFTMAX_CROSS_ENTROPY`].
 pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
     infer: |cx| {
-        let n = rows(cx)?;
+        let n = check_cross_entropy_rows(cx)?;
         for (i, what) in [(2, "lse"), (3, "dloss")] {
             cx.same_dtype(0, i)?;
             cx.expect_dims(i, what, &[n])?;
         }
         cx.same_as(0)
     },
-    decompose: Some(ce_backward_expand),
+    decompose: Some(expand_cross_entropy_backward),
     cases: &[
         Case {
             args: "f[4,5] i32[4] f[4] f[4]",
@@ -149,7 +152,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::cross_entropy_backward),
-    ..base(
+    ..loss_op(
         "softmax_cross_entropy_backward",
         "dx = (e^(x − lse) − target)·dloss, with the target of softmax_cross_entropy; 0 in ignored rows",
         4,
@@ -162,7 +165,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
 pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| {
-        let n = rows(cx)?;
+        let n = check_cross_entropy_rows(cx)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[n])?;
         cx.result(dtype, &[n])?;
@@ -174,7 +177,7 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
         let attrs = CrossEntropyAttrs { ignore_index, label_smoothing };
         let mut all = Vec::from(s.g.emit(Op::SOFTMAX_CROSS_ENTROPY, s.args, &attrs.list()));
         if let Some(&lse) = all.get(1) {
-            all.push(ce_backward(s, lse, lse.full_like(weight)));
+            all.push(cross_entropy_backward_op(s, lse, lse.full_like(weight)));
         }
         all
     }),
@@ -202,7 +205,7 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::cross_entropy_gradient),
-    ..base(
+    ..loss_op(
         "cross_entropy_gradient",
         "loss and lse of softmax_cross_entropy, and the gradient of weight·Σ loss in the logits",
         2,
@@ -236,7 +239,7 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
         Case { args: "f[0,3] f[0,3]", attrs: "mean=false weight=1", domains: &[Real] },
     ],
     lower: Lower::Kernel(lower::squared_error_gradient),
-    ..base(
+    ..loss_op(
         "squared_error_gradient",
         "y = Σ (a − b)² or its mean, and weight·(a − b) + weight·(a − b)",
         2,
@@ -246,7 +249,7 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
 };
 
 /// Two operands of one float type; one result of their shape, or a scalar.
-fn pair(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_loss_pair(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same(0, 1)?;
     match ReductionAttrs::of(&cx.attrs).reduction {
@@ -256,7 +259,7 @@ fn pair(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The losses of the elements, their mean or their sum.
-fn reduced<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
+fn reduced_loss<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
     vec![match ReductionAttrs::of(&s.attrs).reduction {
         Reduction::None => loss,
         Reduction::Mean => loss.mean(..),
@@ -266,36 +269,36 @@ fn reduced<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
 
 /// The squared error of two tensors.
 pub const MSE_LOSS: OpDef = OpDef {
-    infer: pair,
-    cost: each_arg,
+    infer: infer_loss_pair,
+    cost: cost_per_operand,
     decompose: Some(|s| {
         let d = s.args[0] - s.args[1];
-        reduced(s, d * d)
+        reduced_loss(s, d * d)
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=none", domains: &[Real] },
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=mean", domains: &[Real] },
         Case { args: "f[1100] f[1100]", attrs: "reduction=sum", domains: &[Real] },
     ],
-    ..base("mse_loss", "y = (a − b)², each, averaged or summed", 2, ReductionAttrs::FIELDS, Deriv::ViaDecompose)
+    ..loss_op("mse_loss", "y = (a − b)², each, averaged or summed", 2, ReductionAttrs::FIELDS, Deriv::ViaDecompose)
 };
 
 /// Binary cross entropy of logits.
 pub const BCE_WITH_LOGITS: OpDef = OpDef {
-    infer: pair,
+    infer: infer_loss_pair,
     cost: |cx| 10 * cx.arg(0),
     // The number in `doc`, in a form that is smooth at x = 0 (where the derivatives of max and |x| are
     // conventions, not σ(x) − y) and that loses nothing to cancellation where the loss is tiny.
     decompose: Some(|s| {
         let (x, y) = (s.args[0], s.args[1]);
-        reduced(s, (-x).softplus() * y + x.softplus() * (1.0 - y))
+        reduced_loss(s, (-x).softplus() * y + x.softplus() * (1.0 - y))
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=none", domains: &[Real, Unit] },
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=mean", domains: &[Real, Unit] },
         Case { args: "f[1100] f[1100]", attrs: "reduction=sum", domains: &[Real, Unit] },
     ],
-    ..base(
+    ..loss_op(
         "bce_with_logits",
         "−y·ln σ(x) − (1 − y)·ln(1 − σ(x)) = max(x, 0) − x·y + ln(1 + e^−|x|), each, averaged or summed",
         2,

@@ -2,9 +2,9 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
+use crate::nodes::ir::attr_types::choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ir::typed::choice;
 use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, ReductionAttrs};
 
 choice! {

@@ -5,22 +5,24 @@ use super::lower;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
-use crate::nodes::ops::matmul::attrs::{ActGrad, MatmulBiasActAttrs, MatmulDactAttrs};
-use crate::nodes::ops::matmul::{flops, operand_dims};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::site::Site;
+use crate::nodes::ops::matmul::activation::ActGrad;
+use crate::nodes::ops::matmul::attrs::{MatmulBiasActAttrs, MatmulDactAttrs};
+use crate::nodes::ops::matmul::{matmul_flops, matmul_operand_dims};
 use Domain::Real;
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_bias_act_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     cx.same_dtype(0, 2)?;
-    let dims = operand_dims(cx)?;
+    let dims = matmul_operand_dims(cx)?;
     let n = dims.last().copied().unwrap_or(0);
     ensure!(*cx.dims(2) == [n], "the bias has shape {}, not [{n}]", cx.dims(2));
     cx.result(dtype, &dims)
 }
 
-fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_bias_act_epilogue<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = MatmulBiasActAttrs::of(&s.attrs);
     vec![a.act.apply(s.args[0].matmul_t(s.args[1], a.ta, a.tb) + s.args[2])]
 }
@@ -32,11 +34,11 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: MatmulBiasActAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
-    infer,
+    infer: infer_bias_act_epilogue,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand),
+    decompose: Some(expand_bias_act_epilogue),
     lower: Lower::Kernel(lower::matmul_bias_act),
-    cost: flops,
+    cost: matmul_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5] f[5]", attrs: "ta=false tb=false act=none", domains: &[Real] },
         Case { args: "f[3,4] f[5,4] f[5]", attrs: "ta=false tb=true act=relu", domains: &[Real] },
@@ -50,17 +52,17 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     ],
 };
 
-fn infer_gate(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_dact_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     cx.same_dtype(0, 2)?;
-    let dims = operand_dims(cx)?;
+    let dims = matmul_operand_dims(cx)?;
     ensure!(*cx.dims(2) == *dims, "the gate has shape {}, not that of the product, {dims:?}", cx.dims(2));
     cx.result(dtype, &dims)?;
     cx.result(dtype, &dims[dims.len() - 1..])
 }
 
-fn expand_gate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_dact_epilogue<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = MatmulDactAttrs::of(&s.attrs);
     let (y, r) = (s.args[0].matmul_t(s.args[1], a.ta, a.tb), s.args[2]);
     let y = match a.by {
@@ -80,11 +82,11 @@ pub const MATMUL_DACT: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: MatmulDactAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
-    infer: infer_gate,
+    infer: infer_dact_epilogue,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_gate),
+    decompose: Some(expand_dact_epilogue),
     lower: Lower::Kernel(lower::matmul_dact),
-    cost: flops,
+    cost: matmul_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5] f[3,5]", attrs: "ta=false tb=false by=relu", domains: &[Real] },
         Case { args: "f[3,4] f[5,4] f[3,5]", attrs: "ta=false tb=true by=tanh", domains: &[Real] },

@@ -4,11 +4,12 @@ use super::lower;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::attrs::LoraMatmulAttrs;
 use Domain::Real;
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_lora_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     (1..cx.args.len()).try_for_each(|i| cx.same_dtype(0, i))?;
     let (x, w, a) = (cx.dims(0), cx.rank(1, "w", 2)?, cx.rank(2, "a", 2)?);
@@ -33,7 +34,7 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_lora_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let LoraMatmulAttrs { scale, transposed } = LoraMatmulAttrs::of(&s.attrs);
     let times = |x: Var<'g>, i: usize| x.matmul_t(s.args[i], false, transposed);
     let low = times(s.args[0], 2);
@@ -49,9 +50,9 @@ pub const LORA_MATMUL: OpDef = OpDef {
     arity: Arity::Between(4, 5),
     attrs: LoraMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
-    infer,
+    infer: infer_lora_matmul,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand),
+    decompose: Some(expand_lora_matmul),
     lower: Lower::Kernel(lower::lora_matmul),
     cost: |cx| {
         let d = |i: usize| cx.graph.dims(cx.graph.args_of(cx.node)[i]);

@@ -5,21 +5,22 @@ use crate::kernels::abi::Split;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm;
 use crate::kernels::gemm::{Batch, Gemm, GemmFloat, Strides};
-use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
+use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{elem, push_program};
 use crate::nodes::ops::matmul::attrs::{LoraMatmulAttrs, MatmulAttrs, MatmulBiasActAttrs, MatmulDactAttrs};
-use crate::nodes::ops::reduce::lower::{columns, join};
+use crate::nodes::ops::reduce::lower::{lower_reduced_blocks, lower_reduced_columns};
 
 /// The strides of the last two axes of `d`, exchanged if asked.
-fn matrix(d: &Dims, exchanged: bool) -> Strides {
+fn lower_matmul_strides(d: &Dims, exchanged: bool) -> Strides {
     let cols = d[d.len() - 1];
     if exchanged { Strides { row: 1, col: cols } } else { Strides { row: cols, col: 1 } }
 }
 
 /// Strides of the batch axes of `d`, aligned with those of the result; 0 where a matrix repeats.
-fn batch(d: &Dims, to: &[usize]) -> Vec<usize> {
+fn lower_matmul_batch_strides(d: &Dims, to: &[usize]) -> Vec<usize> {
     let (s, own) = (d.strides(), d.len() - 2);
     let lead = to.len() - own;
     let step = |i: usize| if i < lead || d[i - lead] == 1 { 0 } else { s[i - lead] };
@@ -27,64 +28,64 @@ fn batch(d: &Dims, to: &[usize]) -> Vec<usize> {
 }
 
 /// The product of the first two operands of a node.
-pub fn product(cx: &LowerCx<'_>) -> Result<Gemm, String> {
+pub fn lower_matmul_product(cx: &LowerCx<'_>) -> Result<Gemm, String> {
     let (a, b, y) = (cx.arg_dims(0), cx.arg_dims(1), cx.out_dims(0));
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs());
     let lead = y.len() - 2;
     let k = a[a.len() - if ta { 2 } else { 1 }];
-    let g = Gemm::new(y[lead], y[lead + 1], k).with_strides(matrix(&a, ta), matrix(&b, tb));
-    let (sa, sb) = (batch(&a, &y[..lead]), batch(&b, &y[..lead]));
+    let g = Gemm::new(y[lead], y[lead + 1], k).with_strides(lower_matmul_strides(&a, ta), lower_matmul_strides(&b, tb));
+    let (sa, sb) = (lower_matmul_batch_strides(&a, &y[..lead]), lower_matmul_batch_strides(&b, &y[..lead]));
     let dims: Vec<Batch> = (0..lead).map(|i| Batch { size: y[i], a: sa[i], b: sb[i] }).collect();
     g.with_batch(&dims).ok_or_else(|| "too many batch axes".to_string())
 }
 
 /// `matmul`.
 pub fn matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let g = product(cx)?;
-    multiply(cx, g)
+    let g = lower_matmul_product(cx)?;
+    lower_plain_matmul(cx, g)
 }
 
 /// `matmul_bias_act`.
 pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let act = MatmulBiasActAttrs::of(&cx.attrs()).act.kernel();
-    let g = Gemm { bias: true, act, ..product(cx)? };
-    multiply(cx, g)
+    let g = Gemm { bias: true, act, ..lower_matmul_product(cx)? };
+    lower_plain_matmul(cx, g)
 }
 
 /// `matmul_dact`.
 pub fn matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, y) = (cx.dtype(0), cx.out_dims(0));
     let act = MatmulDactAttrs::of(&cx.attrs()).by.kernel();
-    let g = Gemm { act, precision: cx.precision, ..product(cx)? };
+    let g = Gemm { act, precision: cx.precision, ..lower_matmul_product(cx)? };
     if !cx.used[1] {
-        return multiply(cx, g);
+        return lower_plain_matmul(cx, g);
     }
     let summed = if dtype == DType::F32 { g.with_sums::<f32>() } else { g.with_sums::<f64>() };
     let Some(g) = summed else {
         if !g.is_empty() {
-            multiply(cx, g)?;
+            lower_plain_matmul(cx, g)?;
         }
         let rows = y[..y.len() - 1].iter().product();
-        return columns(cx, (rows, g.n), (Buf::Out(0), Buf::Out(1)));
+        return lower_reduced_columns(cx, (rows, g.n), (Buf::Out(0), Buf::Out(1)));
     };
     let blocks = g.sums().0;
     let sums = if blocks == 1 { Buf::Out(1) } else { cx.temp(dtype.size(), blocks * g.n) };
-    push_product_and_sums(cx, g, &[0, 1, 2].map(Buf::Arg), (Buf::Out(0), Some(sums)), cx.flops())?;
-    if blocks > 1 { join(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
+    lower_matmul_call_and_sums(cx, g, &[0, 1, 2].map(Buf::Arg), (Buf::Out(0), Some(sums)), cx.flops())?;
+    if blocks > 1 { lower_reduced_blocks(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
 }
 
-fn multiply(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
+fn lower_plain_matmul(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
     let reads: Vec<Buf> = (0..cx.args()).map(Buf::Arg).collect();
-    push_product(cx, g, &reads, Buf::Out(0), cx.flops())
+    lower_matmul_call(cx, g, &reads, Buf::Out(0), cx.flops())
 }
 
 /// The call of a product of `reads` into `out`. A product that accumulates is added to `out`.
-pub fn push_product(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
-    push_product_and_sums(cx, g, reads, (out, None), flops)
+pub fn lower_matmul_call(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
+    lower_matmul_call_and_sums(cx, g, reads, (out, None), flops)
 }
 
-/// [`push_product`], with the sums of the columns of C if the product has them.
-fn push_product_and_sums(
+/// [`lower_matmul_call`], with the sums of the columns of C if the product has them.
+fn lower_matmul_call_and_sums(
     cx: &mut LowerCx<'_>,
     g: Gemm,
     reads: &[Buf],
@@ -93,18 +94,21 @@ fn push_product_and_sums(
 ) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
     let scratch = match dtype {
-        DType::F32 => scratch_len::<f32>(&g),
-        _ => scratch_len::<f64>(&g),
+        DType::F32 => lower_matmul_scratch::<f32>(&g),
+        _ => lower_matmul_scratch::<f64>(&g),
     };
     let (split, units) = g.division();
-    let whole = if let Split::Columns { .. } = split { whole_columns(&g) } else { whole(&g) };
+    let whole = if let Split::Columns { .. } = split { lower_matmul_whole_columns(&g) } else { lower_matmul_whole(&g) };
     let kernel = match dtype {
         DType::F32 => gemm::kernel::<f32>(&g),
         DType::F64 => gemm::kernel::<f64>(&g),
         d => return Err(format!("no kernel for {d}")),
     };
-    let call =
-        Call::new(kernel, g.to_words(), units).flops(flops).reads(reads).cost_class(work(dtype, &g)).whole(whole);
+    let call = Call::new(kernel, g.to_words(), units)
+        .flops(flops)
+        .reads(reads)
+        .cost_class(lower_matmul_cost_class(dtype, &g))
+        .whole(whole);
     let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
     let call = call.divided(out, split);
     let call = if let Some(sums) = sums { call.divided(sums, g.sums().1) } else { call };
@@ -127,38 +131,39 @@ pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let flops = |g: &Gemm| 2 * (g.len() * g.k) as u64;
     let low = if cx.used[1] { Buf::Out(1) } else { cx.temp(size, rows * rank) };
     let g = by(rank, k);
-    push_product(cx, g, &[Buf::Arg(0), Buf::Arg(2)], low, flops(&g))?;
+    lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(2)], low, flops(&g))?;
     let mut scaled = low;
     if scale != 1.0 {
         scaled = cx.temp(size, rows * rank);
         let inputs = vec![Input { elem: e, access: Access::Full }];
-        let steps = vec![Step::new(TileOp::Fill, e, &[], [scale, -0.0]), Step::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
-        let p = Program { inputs, steps, outputs: vec![2], len: rows * rank };
+        let steps =
+            vec![TileStep::new(TileOp::Fill, e, &[], [scale, -0.0]), TileStep::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
+        let p = TileProgram { inputs, steps, outputs: vec![2], len: rows * rank };
         p.check()?;
         push_program(cx, &p, &[low], &[scaled], p.len as u64);
     }
     let g = by(n, k);
-    push_product(cx, g, &[Buf::Arg(0), Buf::Arg(1)], Buf::Out(0), flops(&g))?;
+    lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], Buf::Out(0), flops(&g))?;
     let g = Gemm { accumulate: true, bias: cx.args() == 5, ..by(n, rank) };
     let reads = [scaled, Buf::Arg(3), Buf::Arg(4)];
-    push_product(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
+    lower_matmul_call(cx, g, &reads[..2 + usize::from(g.bias)], Buf::Out(0), flops(&g))
 }
 
 /// The operands of a product that all units read whole, as bits: B, and A if it is column-major.
-pub fn whole(g: &Gemm) -> u64 {
+pub fn lower_matmul_whole(g: &Gemm) -> u64 {
     2 | u64::from(g.a.col != 1)
 }
 
-/// [`whole`] where units are columns: A, and B unless it is column-major.
-fn whole_columns(g: &Gemm) -> u64 {
+/// [`lower_matmul_whole`] where units are columns: A, and B unless it is column-major.
+fn lower_matmul_whole_columns(g: &Gemm) -> u64 {
     1 | u64::from(g.b.row != 1) << 1
 }
 
 /// The cost class of a product.
-pub fn work(dtype: DType, g: &Gemm) -> CostClass {
+pub fn lower_matmul_cost_class(dtype: DType, g: &Gemm) -> CostClass {
     if dtype == DType::F32 { CostClass::product(g.runs_in::<f32>()) } else { CostClass::PRODUCT_F64 }
 }
 
-fn scratch_len<T: GemmFloat>(g: &Gemm) -> usize {
+fn lower_matmul_scratch<T: GemmFloat>(g: &Gemm) -> usize {
     g.scratch_len::<T>()
 }

@@ -1,5 +1,6 @@
 //! Matrix products.
 
+pub mod activation;
 pub mod attrs;
 pub mod epilogue;
 pub mod lora;
@@ -7,17 +8,19 @@ pub mod lower;
 pub mod var;
 
 use crate::ensure;
-use crate::nodes::build::axes::to_sizes;
+use crate::nodes::build::axes::check_axes;
 use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::CostCx;
-use crate::nodes::ir::infer::{Infer, check_axes};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ir::cost_cx::CostCx;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::site::Site;
 use Domain::Real;
 use attrs::{DotGeneralAttrs, MatmulAttrs};
 
 /// Result dimensions of a product with transpose flags, or the reason why there is none.
-fn product_dims(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Result<Vec<usize>, String> {
+fn matmul_dims(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Result<Vec<usize>, String> {
     ensure!(a.len() >= 2 && b.len() >= 2, "both operands need rank 2 or more");
     let (ra, rb) = (a.len() - 2, b.len() - 2);
     let (m, k) = if ta { (a[ra + 1], a[ra]) } else { (a[ra], a[ra + 1]) };
@@ -28,20 +31,20 @@ fn product_dims(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Result<Vec<usiz
 }
 
 /// Result dimensions of the product of the first two operands.
-pub fn operand_dims(cx: &Infer<'_>) -> Result<Vec<usize>, String> {
+pub fn matmul_operand_dims(cx: &Infer<'_>) -> Result<Vec<usize>, String> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs);
-    product_dims(&cx.dims(0), &cx.dims(1), ta, tb)
+    matmul_dims(&cx.dims(0), &cx.dims(1), ta, tb)
 }
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
-    let dims = operand_dims(cx)?;
+    let dims = matmul_operand_dims(cx)?;
     cx.result(dtype, &dims)
 }
 
 /// ā and b̄ are products again, in the layout that needs no transposed copy; broadcast batch axes are summed.
-fn transpose<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g>> {
+fn transpose_matmul<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
     let (a, b) = (s.args[0], s.args[1]);
     let full = match (i, ta, tb) {
@@ -54,7 +57,7 @@ fn transpose<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g>> {
 }
 
 /// 2·m·n·k over the batch.
-pub fn flops(cx: &CostCx<'_>) -> u64 {
+pub fn matmul_flops(cx: &CostCx<'_>) -> u64 {
     let a = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
     let MatmulAttrs { ta, .. } = MatmulAttrs::of(&cx.graph.attrs(cx.node));
     let k = a.len().checked_sub(if ta { 2 } else { 1 }).map_or(0, |i| a[i]);
@@ -68,11 +71,11 @@ pub const MATMUL: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: MatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::PRODUCT),
-    infer,
-    deriv: Deriv::Multilinear(transpose),
+    infer: infer_matmul,
+    deriv: Deriv::Multilinear(transpose_matmul),
     decompose: None,
     lower: Lower::Kernel(lower::matmul),
-    cost: flops,
+    cost: matmul_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5]", attrs: "ta=false tb=false", domains: &[Real] },
         Case { args: "f[4,3] f[4,5]", attrs: "ta=true tb=false", domains: &[Real] },
@@ -87,11 +90,11 @@ pub const MATMUL: OpDef = OpDef {
 };
 
 /// The axes of `rank` that neither list names.
-fn free_axes(rank: usize, batch: &[usize], contract: &[usize]) -> Vec<usize> {
+fn dot_general_free_axes(rank: usize, batch: &[usize], contract: &[usize]) -> Vec<usize> {
     (0..rank).filter(|a| !batch.contains(a) && !contract.contains(a)).collect()
 }
 
-fn dot_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_dot_general(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     let (a, b) = (cx.dims(0), cx.dims(1));
@@ -108,17 +111,17 @@ fn dot_infer(cx: &mut Infer<'_>) -> Result<(), String> {
         ensure!(a[x] == b[y], "axis {x} of {a} and axis {y} of {b} differ");
     }
     let free = |d: &[usize], batch: &[usize], con: &[usize]| -> Vec<usize> {
-        free_axes(d.len(), batch, con).into_iter().map(|i| d[i]).collect()
+        dot_general_free_axes(d.len(), batch, con).into_iter().map(|i| d[i]).collect()
     };
     let batch: Vec<usize> = ba.iter().map(|&i| a[i]).collect();
     cx.result(dtype, &[batch, free(&a, &ba, &ca), free(&b, &bb, &cb)].concat())
 }
 
 /// Transposes and reshapes both sides to `[batch, free, contracted]` and multiplies.
-fn dot_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_dot_general<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let side = |x: Var<'g>, batch: &[usize], contract: &[usize]| {
         let d = x.dims();
-        let free = free_axes(d.len(), batch, contract);
+        let free = dot_general_free_axes(d.len(), batch, contract);
         let size = |axes: &[usize]| axes.iter().map(|&i| d[i]).product::<usize>();
         let perm = [batch, &free, contract].concat();
         let flat = if perm.is_sorted() { x } else { x.permute(&perm) };
@@ -139,9 +142,9 @@ pub const DOT_GENERAL: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: DotGeneralAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: dot_infer,
+    infer: infer_dot_general,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(dot_expand),
+    decompose: Some(expand_dot_general),
     lower: Lower::Expand,
     cost: |cx| 2 * cx.out(),
     cases: &[

@@ -1,6 +1,6 @@
 //! Matrix products as methods of [`Var`].
 
-use crate::nodes::build::axes::from_front;
+use crate::nodes::build::axes::axis_from_front;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::matmul::attrs::{DotGeneralAttrs, MatmulAttrs};
@@ -25,7 +25,7 @@ impl<'g> Var<'g> {
     /// contracted axes are summed. Both operands are `f32` or `f64`.
     #[track_caller]
     pub fn dot_general(self, b: Var<'g>, batch: [&[i64]; 2], contract: [&[i64]; 2]) -> Var<'g> {
-        let axes = |x: Var<'g>, list: &[i64]| list.iter().map(|&a| from_front(a, x.rank())).collect();
+        let axes = |x: Var<'g>, list: &[i64]| list.iter().map(|&a| axis_from_front(a, x.rank())).collect();
         let (batch_a, batch_b) = (axes(self, batch[0]), axes(b, batch[1]));
         let (contract_a, contract_b) = (axes(self, contract[0]), axes(b, contract[1]));
         let axes = DotGeneralAttrs { batch_a, batch_b, contract_a, contract_b };

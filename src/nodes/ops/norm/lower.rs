@@ -3,23 +3,24 @@
 use crate::arena::intern::Dims;
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::norm::residual::Residual;
-use crate::kernels::norm::{LayerNorm, residual, rms};
+use crate::kernels::norm::residual_norm::ResidualNorm;
+use crate::kernels::norm::{LayerNorm, residual_norm, rms_norm};
 use crate::kernels::{norm, reduce};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::norm::NormAttrs;
 
 /// The view of x as rows.
-fn rows(d: &Dims, eps: f64) -> LayerNorm {
+fn lower_norm_rows(d: &Dims, eps: f64) -> LayerNorm {
     let n = d[d.len() - 1];
     LayerNorm { rows: d[..d.len() - 1].iter().product(), n, eps, affine: true }
 }
 
 /// `layer_norm`.
 pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
-    let kernel = by_float!(cx.dtype(0), norm::layer_norm)?;
+    let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
+    let kernel = by_float!(cx.dtype(0), norm::layer_norm_kernel)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     let call = call.writes(Buf::Out(0), p.per_unit());
     cx.call(call.writes(Buf::Out(1), p.rows_per_unit()).writes(Buf::Out(2), p.rows_per_unit()));
@@ -28,8 +29,8 @@ pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `rms_norm`.
 pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
-    let kernel = by_float!(cx.dtype(0), rms::rms_norm)?;
+    let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
+    let kernel = by_float!(cx.dtype(0), rms_norm::rms_norm_kernel)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.rows_per_unit()));
     Ok(())
@@ -37,20 +38,21 @@ pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `residual_layer_norm`.
 pub fn residual_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), residual::residual_layer_norm)?;
-    residual(cx, kernel)
+    let kernel = by_float!(cx.dtype(0), residual_norm::residual_layer_norm_kernel)?;
+    lower_residual_norm(cx, kernel)
 }
 
 /// `residual_rms_norm`.
 pub fn residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), residual::residual_rms_norm)?;
-    residual(cx, kernel)
+    let kernel = by_float!(cx.dtype(0), residual_norm::residual_rms_norm_kernel)?;
+    lower_residual_norm(cx, kernel)
 }
 
 /// The sum, if it is read, then y and its statistics. The first of them may overwrite x or res.
-fn residual(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
-    let LayerNorm { rows, n, eps, .. } = rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
-    let p = Residual { rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
+fn lower_residual_norm(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+    let LayerNorm { rows: lower_norm_rows, n, eps, .. } =
+        lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
+    let p = ResidualNorm { rows: lower_norm_rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
     let norm = p.norm();
     let call = Call::new(kernel, p.to_words(), norm.units())
         .flops(cx.flops())
@@ -64,20 +66,20 @@ fn residual(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
 
 /// `layer_norm_backward`. The kernel wants gamma last.
 pub fn layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), norm::layer_norm_backward)?;
-    norm_backward(cx, kernel, &[0, 1, 3, 4, 2])
+    let kernel = by_float!(cx.dtype(0), norm::layer_norm_backward_kernel)?;
+    lower_norm_backward(cx, kernel, &[0, 1, 3, 4, 2])
 }
 
 /// `rms_norm_backward`. The kernel wants gamma last.
 pub fn rms_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), rms::rms_norm_backward)?;
-    norm_backward(cx, kernel, &[0, 1, 3, 2])
+    let kernel = by_float!(cx.dtype(0), rms_norm::rms_norm_backward_kernel)?;
+    lower_norm_backward(cx, kernel, &[0, 1, 3, 2])
 }
 
 /// dx with partial dγ and dβ, then the sums of those partials that are read. `reads` are the operands in the order of
 /// `kernel`; x is operand 1.
-fn norm_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) -> Result<(), String> {
-    let (p, dtype) = (rows(&cx.arg_dims(1), 0.0), cx.dtype(0));
+fn lower_norm_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) -> Result<(), String> {
+    let (p, dtype) = (lower_norm_rows(&cx.arg_dims(1), 0.0), cx.dtype(0));
     let partials = [0, 1].map(|_| cx.temp(dtype.size(), p.blocks() * p.n));
     if p.rows > 0 {
         let reads: Vec<Buf> = reads.iter().map(|&i| Buf::Arg(i)).collect();

@@ -1,16 +1,16 @@
-//! Layer normalisation, with a backward op that computes all three gradients in one sweep.
+//! Normalisations: by layer, by root mean square, by channels, and with a residual.
 
+pub mod channel_norms;
+pub mod layer_norm;
 pub mod lower;
-pub mod residual;
-pub mod statistics;
+pub mod residual_norm;
+pub mod rms_norm;
 pub mod var;
 
 use crate::ensure;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ir::typed::attrs;
-use Domain::{Positive, Real};
 
 attrs! {
     /// Attributes of a norm, with or without a residual.
@@ -21,13 +21,13 @@ attrs! {
 }
 
 /// Checks that eps is not negative.
-pub(super) fn check_eps(eps: f64) -> Result<(), String> {
+pub(super) fn check_norm_eps(eps: f64) -> Result<(), String> {
     ensure!(eps >= 0.0, "eps is {eps}; it must not be negative");
     Ok(())
 }
 
 /// Checks x of rank 1 or more at operand `i`, and γ: the normalised size.
-pub(super) fn normalised(cx: &Infer<'_>, i: usize, gamma: usize) -> Result<usize, String> {
+pub(super) fn check_normalised_size(cx: &Infer<'_>, i: usize, gamma: usize) -> Result<usize, String> {
     cx.float(0)?;
     (1..cx.args.len()).try_for_each(|k| cx.same_dtype(0, k))?;
     let d = cx.dims(i);
@@ -38,118 +38,10 @@ pub(super) fn normalised(cx: &Infer<'_>, i: usize, gamma: usize) -> Result<usize
 }
 
 /// A statistic of each row, or a mean over the last axis, repeated along it.
-pub(super) fn rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
+pub(super) fn repeat_norm_rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
     let mut d = x.dims();
     if let Some(last) = d.make_mut().last_mut() {
         *last = 1;
     }
     stat.reshape(d).broadcast(x.dims())
 }
-
-/// The mean of each row, repeated along it.
-fn mean<'g>(x: Var<'g>) -> Var<'g> {
-    rows(x.mean(-1), x)
-}
-
-fn expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, gamma, beta) = (s.args[0], s.args[1], s.args[2]);
-    let mean = x.mean(-1);
-    let d = x - rows(mean, x);
-    let rstd = ((d * d).mean(-1) + NormAttrs::of(&s.attrs).eps).rsqrt();
-    vec![d * rows(rstd, x) * gamma + beta, mean, rstd]
-}
-
-/// x̂ = (x − mean)·rstd.
-fn unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
-    (x - rows(mean, x)) * rows(rstd, x)
-}
-
-/// ẏ = γ·r·(ẋ − mean ẋ − x̂·mean(x̂⊙ẋ)) + γ̇·x̂ + β̇.
-fn jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    let (x, gamma, rstd) = (s.args[0], s.args[1], s.outs[2]);
-    let hat = unit(x, s.outs[1], rstd);
-    let from_x = t[0].map(|t| (t - mean(t) - hat * mean(hat * t)) * rows(rstd, x) * gamma);
-    let from_gamma = t[1].map(|t| hat * t);
-    let from_beta = t[2].map(|t| t.broadcast(x.dims()));
-    let parts = [from_x, from_gamma, from_beta];
-    vec![parts.into_iter().flatten().reduce(|a, b| a + b), None, None]
-}
-
-fn vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
-    let Some(dy) = ct[0] else { return vec![None; 3] };
-    let args = [dy, s.args[0], s.args[1], s.outs[1], s.outs[2]];
-    let all = s.g.emit(Op::LAYER_NORM_BACKWARD, &args, &[]);
-    if all.is_empty() { vec![None; 3] } else { all.into_iter().map(Some).collect() }
-}
-
-/// Layer normalisation over the last axis, with its statistics.
-pub const LAYER_NORM: OpDef = OpDef {
-    name: "layer_norm",
-    doc: "y = γ(x − mean)·rstd + β over the last axis, rstd = 1/√(var + eps) with the biased variance; also mean and rstd",
-    arity: Arity::Exactly(3),
-    attrs: NormAttrs::FIELDS,
-    flags: Flags::PURE.and(Flags::STATS),
-    infer: |cx| {
-        let n = normalised(cx, 0, 1)?;
-        cx.expect_dims(2, "beta", &[n])?;
-        check_eps(NormAttrs::of(&cx.attrs).eps)?;
-        let (d, dtype) = (cx.dims(0), cx.dtype(0));
-        cx.same_as(0)?;
-        cx.result(dtype, &d[..d.len() - 1])?;
-        cx.result(dtype, &d[..d.len() - 1])
-    },
-    deriv: Deriv::Rules(jvp, vjp),
-    decompose: Some(expand),
-    lower: Lower::Kernel(lower::layer_norm),
-    cost: |cx| 8 * cx.arg(0),
-    cases: &[
-        Case { args: "f[3,5] f[5] f[5]", attrs: "eps=0.001", domains: &[Real] },
-        Case { args: "f[2,3,40] f[40] f[40]", attrs: "eps=0.00001", domains: &[Real] },
-        Case { args: "f[7] f[7] f[7]", attrs: "eps=0.1", domains: &[Real] },
-        Case { args: "f[0,4] f[4] f[4]", attrs: "eps=0.1", domains: &[Real] },
-        Case { args: "f[70,33] f[33] f[33]", attrs: "eps=0.00001", domains: &[Real] },
-    ],
-};
-
-/// dx = r(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
-fn backward_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (dy, x, gamma, rstd) = (s.args[0], s.args[1], s.args[2], s.args[4]);
-    let hat = unit(x, s.args[3], rstd);
-    let g = dy * gamma;
-    let dx = (g - mean(g) - hat * mean(hat * g)) * rows(rstd, x);
-    let n = gamma.dims();
-    vec![dx, (dy * hat).unbroadcast(&n), dy.unbroadcast(&n)]
-}
-
-/// The cotangents of all operands of [`LAYER_NORM`].
-pub const LAYER_NORM_BACKWARD: OpDef = OpDef {
-    name: "layer_norm_backward",
-    doc: "dx = rstd(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy, from (dy, x, γ, mean, rstd); x̂ = (x − mean)·rstd",
-    arity: Arity::Exactly(5),
-    attrs: &[],
-    flags: Flags::PURE,
-    infer: |cx| {
-        normalised(cx, 1, 2)?;
-        cx.same(0, 1)?;
-        let d = cx.dims(1);
-        cx.expect_dims(3, "mean", &d[..d.len() - 1])?;
-        cx.expect_dims(4, "rstd", &d[..d.len() - 1])?;
-        cx.same_as(1)?;
-        cx.same_as(2)?;
-        cx.same_as(2)
-    },
-    deriv: Deriv::ViaDecompose,
-    decompose: Some(backward_expand),
-    lower: Lower::Kernel(lower::layer_norm_backward),
-    cost: |cx| 12 * cx.arg(0),
-    cases: &[
-        Case { args: "f[3,5] f[3,5] f[5] f[3] f[3]", attrs: "", domains: &[Real, Real, Real, Real, Positive] },
-        Case {
-            args: "f[2,3,40] f[2,3,40] f[40] f[2,3] f[2,3]",
-            attrs: "",
-            domains: &[Real, Real, Real, Real, Positive],
-        },
-        Case { args: "f[7] f[7] f[7] f[] f[]", attrs: "", domains: &[Real, Real, Real, Real, Positive] },
-        Case { args: "f[70,33] f[70,33] f[33] f[70] f[70]", attrs: "", domains: &[Real, Real, Real, Real, Positive] },
-    ],
-};

@@ -5,7 +5,7 @@ use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::norm::NormAttrs;
-use crate::nodes::ops::norm::statistics::GroupNormAttrs;
+use crate::nodes::ops::norm::channel_norms::GroupNormAttrs;
 
 impl<'g> Var<'g> {
     /// Layer normalisation, as `torch.nn.LayerNorm`: γ(x − mean)/√(var + eps) + β with the biased variance, over the

@@ -1,10 +1,7 @@
 //! Attributes of optimiser steps and of fused weight updates, and the range checks on them.
 
 use crate::ensure;
-use crate::kernels::optim::{Adam, Sgd};
-use crate::nodes::ir::attrs::Attrs;
-use crate::nodes::ir::opdef::Op;
-use crate::nodes::ir::typed::attrs;
+use crate::nodes::ir::attr_types::attrs;
 
 attrs! {
     /// Attributes of `sgd`.
@@ -96,14 +93,14 @@ attrs! {
 
 impl MatmulSgdAttrs {
     /// Those of the step.
-    pub fn step(&self) -> SgdAttrs {
+    pub fn step_attrs(&self) -> SgdAttrs {
         SgdAttrs { weight_decay: self.weight_decay }
     }
 }
 
 impl MatmulSgdMomentumAttrs {
     /// Those of the step.
-    pub fn step(&self) -> SgdMomentumAttrs {
+    pub fn step_attrs(&self) -> SgdMomentumAttrs {
         let &MatmulSgdMomentumAttrs { momentum, dampening, nesterov, weight_decay, .. } = self;
         SgdMomentumAttrs { momentum, dampening, nesterov, weight_decay }
     }
@@ -111,7 +108,7 @@ impl MatmulSgdMomentumAttrs {
 
 impl MatmulAdamAttrs {
     /// Those of the step.
-    pub fn step(&self) -> AdamAttrs {
+    pub fn step_attrs(&self) -> AdamAttrs {
         let &MatmulAdamAttrs { beta1, beta2, eps, weight_decay, decoupled, .. } = self;
         AdamAttrs { beta1, beta2, eps, weight_decay, decoupled }
     }
@@ -135,32 +132,4 @@ impl AdamAttrs {
         }
         Ok(())
     }
-}
-
-/// The numbers of a step's kernel as words, for an op with attributes `a`: a step, or a fused weight update. The
-/// largest param has `len` elements; `scaled` says whether a scalar multiplies the gradients. `None` for another op.
-pub fn kernel_words(op: Op, a: &Attrs<'_>, len: usize, scaled: bool) -> Option<Vec<u64>> {
-    Some(match op {
-        Op::SGD => sgd(SgdAttrs::of(a), len, scaled),
-        Op::MATMUL_SGD => sgd(MatmulSgdAttrs::of(a).step(), len, scaled),
-        Op::SGD_MOMENTUM => sgd_momentum(SgdMomentumAttrs::of(a), len, scaled),
-        Op::MATMUL_SGD_MOMENTUM => sgd_momentum(MatmulSgdMomentumAttrs::of(a).step(), len, scaled),
-        Op::ADAM => adam(AdamAttrs::of(a), len, scaled),
-        Op::MATMUL_ADAM => adam(MatmulAdamAttrs::of(a).step(), len, scaled),
-        _ => return None,
-    })
-}
-
-fn sgd(SgdAttrs { weight_decay }: SgdAttrs, len: usize, scaled: bool) -> Vec<u64> {
-    Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled }.to_words()
-}
-
-fn sgd_momentum(a: SgdMomentumAttrs, len: usize, scaled: bool) -> Vec<u64> {
-    let SgdMomentumAttrs { momentum, dampening, nesterov, weight_decay } = a;
-    Sgd { len, momentum, dampening, nesterov, weight_decay, scaled }.to_words()
-}
-
-fn adam(a: AdamAttrs, len: usize, scaled: bool) -> Vec<u64> {
-    let AdamAttrs { beta1, beta2, eps, weight_decay, decoupled } = a;
-    Adam { len, beta1, beta2, eps, weight_decay, decoupled, scaled }.to_words()
 }

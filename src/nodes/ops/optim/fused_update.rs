@@ -10,11 +10,12 @@ use crate::ensure;
 use crate::nodes::ir::attrs::{Attr, Field};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
-use crate::nodes::ops::matmul::{flops, operand_dims};
+use crate::nodes::ops::matmul::{matmul_flops, matmul_operand_dims};
 use crate::nodes::ops::optim::attrs::{MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs};
-use crate::nodes::ops::optim::step;
+use crate::nodes::ops::optim::check_optim_step_number;
 use Domain::{Count, Positive, Real};
 
 /// Steps and their fused weight updates.
@@ -22,16 +23,22 @@ const BEHIND: [(Op, Op); 3] =
     [(Op::SGD, Op::MATMUL_SGD), (Op::SGD_MOMENTUM, Op::MATMUL_SGD_MOMENTUM), (Op::ADAM, Op::MATMUL_ADAM)];
 
 /// The fused weight update of step `op`.
-pub fn behind_product(op: Op) -> Option<Op> {
+pub fn fused_update_of_step(op: Op) -> Option<Op> {
     BEHIND.iter().find(|b| b.0 == op).map(|b| b.1)
 }
 
 /// The step of the fused weight update `op`.
-pub fn step_of(op: Op) -> Option<Op> {
+pub fn step_of_fused_update(op: Op) -> Option<Op> {
     BEHIND.iter().find(|b| b.1 == op).map(|b| b.0)
 }
 
-const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
+const fn fused_update_op(
+    name: &'static str,
+    doc: &'static str,
+    least: usize,
+    attrs: &'static [Field],
+    deriv: Deriv,
+) -> OpDef {
     OpDef {
         name,
         doc,
@@ -41,26 +48,26 @@ const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'stat
         infer: |cx| cx.same_as(2),
         deriv,
         decompose: None,
-        lower: Lower::Kernel(lower::behind_product),
-        cost: |cx| flops(cx) + 4 * cx.out(),
+        lower: Lower::Kernel(lower::fused_update),
+        cost: |cx| matmul_flops(cx) + 4 * cx.out(),
         cases: &[],
     }
 }
 
 /// Checks the operands: a and b, `tensors` of the shape of their product, the rate, the step number if `counts`, and
 /// the scale if there is one.
-fn operands(cx: &mut Infer<'_>, tensors: usize, counts: bool) -> Result<(), String> {
+fn check_fused_update_operands(cx: &mut Infer<'_>, tensors: usize, counts: bool) -> Result<(), String> {
     let (lr, all) = (2 + tensors, cx.args.len());
     let rest = lr + 1 + usize::from(counts);
     ensure!(all <= rest + 1, "{all} operands where {rest} and perhaps a scale are needed");
     cx.float(0)?;
     (1..=lr).try_for_each(|i| cx.same_dtype(0, i))?;
-    let dims = operand_dims(cx)?;
+    let dims = matmul_operand_dims(cx)?;
     ensure!(*cx.dims(2) == dims[..], "p has shape {}, its gradient {dims:?}", cx.dims(2));
     (3..lr).try_for_each(|i| cx.same(2, i))?;
     cx.expect_dims(lr, "lr", &[])?;
     if counts {
-        step(cx, lr + 1)?;
+        check_optim_step_number(cx, lr + 1)?;
     }
     if all > rest {
         cx.same_dtype(0, rest)?;
@@ -70,7 +77,7 @@ fn operands(cx: &mut Infer<'_>, tensors: usize, counts: bool) -> Result<(), Stri
 }
 
 /// The product, then step `op` with attributes `attrs` by it.
-fn decompose<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
+fn expand_fused_update<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
     let gradient = s.args[0].matmul_t(s.args[1], ta, tb);
     s.g.emit(op, &[&[s.args[2], gradient], &s.args[3..]].concat(), attrs).into()
@@ -78,8 +85,8 @@ fn decompose<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
 
 /// [`SGD`](super::SGD) by a gradient that is a product.
 pub const MATMUL_SGD: OpDef = OpDef {
-    infer: |cx| operands(cx, 1, false),
-    decompose: Some(|s| decompose(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step().list())),
+    infer: |cx| check_fused_update_operands(cx, 1, false),
+    decompose: Some(|s| expand_fused_update(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step_attrs().list())),
     cases: &[
         Case { args: "f[6,5] f[6,7] f[5,7] f[]", attrs: "ta=true tb=false weight_decay=0", domains: PLAIN },
         Case { args: "f[9,50] f[9,140] f[50,140] f[]", attrs: "ta=true tb=false weight_decay=0.1", domains: PLAIN },
@@ -88,7 +95,7 @@ pub const MATMUL_SGD: OpDef = OpDef {
         Case { args: "f[1,8] f[8,5] f[1,5] f[]", attrs: "ta=false tb=false weight_decay=0.5", domains: PLAIN },
         Case { args: "f[9,50] f[9,40] f[50,40] f[] f[]", attrs: "ta=true tb=false weight_decay=0.5", domains: PLAIN },
     ],
-    ..base(
+    ..fused_update_op(
         "matmul_sgd",
         "p' = p − lr·(a·b + weight_decay·p), from (a, b, p, lr): a step of SGD by the gradient a·b; one more scalar operand multiplies the gradient",
         4,
@@ -102,11 +109,13 @@ const PLAIN: &[Domain] = &[Real, Real, Real, Positive];
 /// [`SGD_MOMENTUM`](super::SGD_MOMENTUM) by a gradient that is a product.
 pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
-        MatmulSgdMomentumAttrs::of(&cx.attrs).step().check()?;
-        operands(cx, 2, true)
+        MatmulSgdMomentumAttrs::of(&cx.attrs).step_attrs().check()?;
+        check_fused_update_operands(cx, 2, true)
     },
-    decompose: Some(|s| decompose(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step().list())),
-    cost: |cx| flops(cx) + 6 * cx.out(),
+    decompose: Some(|s| {
+        expand_fused_update(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step_attrs().list())
+    }),
+    cost: |cx| matmul_flops(cx) + 6 * cx.out(),
     cases: &[
         Case {
             args: "f[9,50] f[9,140] f[50,140] f[50,140] f[] i64[]",
@@ -124,7 +133,7 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Positive, Count(1)],
         },
     ],
-    ..base(
+    ..fused_update_op(
         "matmul_sgd_momentum",
         "p', buf' = sgd_momentum(p, a·b, buf, lr, t), from (a, b, p, buf, lr, t): a step by the gradient a·b; one more scalar operand multiplies the gradient",
         6,
@@ -136,11 +145,11 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
 /// [`ADAM`](super::ADAM) by a gradient that is a product.
 pub const MATMUL_ADAM: OpDef = OpDef {
     infer: |cx| {
-        MatmulAdamAttrs::of(&cx.attrs).step().check()?;
-        operands(cx, 3, true)
+        MatmulAdamAttrs::of(&cx.attrs).step_attrs().check()?;
+        check_fused_update_operands(cx, 3, true)
     },
-    decompose: Some(|s| decompose(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step().list())),
-    cost: |cx| flops(cx) + 14 * cx.out(),
+    decompose: Some(|s| expand_fused_update(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step_attrs().list())),
+    cost: |cx| matmul_flops(cx) + 14 * cx.out(),
     cases: &[
         Case {
             args: "f[9,50] f[9,140] f[50,140] f[50,140] f[50,140] f[] i64[]",
@@ -158,7 +167,7 @@ pub const MATMUL_ADAM: OpDef = OpDef {
             domains: ADAM,
         },
     ],
-    ..base(
+    ..fused_update_op(
         "matmul_adam",
         "p', m', v' = adam(p, a·b, m, v, lr, t), from (a, b, p, m, v, lr, t): a step by the gradient a·b; one more scalar operand multiplies the gradient",
         7,

@@ -3,18 +3,25 @@
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Gemm;
+use crate::kernels::optim::{Adam, Sgd};
 use crate::kernels::{gemm, optim};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::attrs::Attrs;
+use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::matmul::lower as dense;
-use crate::nodes::ops::optim::attrs::{MatmulSgdAttrs, kernel_words};
-use crate::nodes::ops::optim::fused_update::step_of;
-use crate::nodes::ops::optim::layout;
+use crate::nodes::ops::matmul::lower::{
+    lower_matmul_call, lower_matmul_cost_class, lower_matmul_product, lower_matmul_whole,
+};
+use crate::nodes::ops::optim::attrs::{
+    AdamAttrs, MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs, SgdAttrs, SgdMomentumAttrs,
+};
+use crate::nodes::ops::optim::fused_update::step_of_fused_update;
+use crate::nodes::ops::optim::optim_step_layout;
 
 /// A rule, as its kernels take it.
-struct Rule {
+struct LoweredStep {
     /// The step.
     op: Op,
     /// Its numbers.
@@ -23,28 +30,30 @@ struct Rule {
     tensors: usize,
 }
 
-impl Rule {
+impl LoweredStep {
     /// The rule of step `op`, which the node takes alone or in a product. Its largest param has `len` elements.
-    fn new(cx: &LowerCx<'_>, op: Op, len: usize, scaled: bool) -> Result<Rule, String> {
-        let (tensors, _) = layout(op).ok_or("not a step")?;
-        let words = kernel_words(cx.op(), &cx.attrs(), len, scaled).ok_or("not a step")?;
-        Ok(Rule { op, words, tensors })
+    fn new(cx: &LowerCx<'_>, op: Op, len: usize, scaled: bool) -> Result<LoweredStep, String> {
+        let (tensors, _) = optim_step_layout(op).ok_or("not a step")?;
+        let words = lower_optim_words(cx.op(), &cx.attrs(), len, scaled).ok_or("not a step")?;
+        Ok(LoweredStep { op, words, tensors })
     }
 
     /// The kernel of steps by gradients in memory, and that of a fused weight update.
     fn kernels(&self, dtype: DType) -> Result<[Kernel; 2], String> {
         Ok(match self.op {
-            Op::ADAM => [by_float!(dtype, optim::adam_update)?, by_float!(dtype, optim::fused_adam_update)?],
-            _ => [by_float!(dtype, optim::sgd_update)?, by_float!(dtype, optim::fused_sgd_update)?],
+            Op::ADAM => {
+                [by_float!(dtype, optim::adam_update_kernel)?, by_float!(dtype, optim::fused_adam_update_kernel)?]
+            }
+            _ => [by_float!(dtype, optim::sgd_update_kernel)?, by_float!(dtype, optim::fused_sgd_update_kernel)?],
         })
     }
 }
 
 /// The call of the step of `params` params, the largest of `len` elements, by gradients in memory. `reads` holds the
 /// operands of each param, then the scalars. The call updates all operands of a param but the second, its gradient.
-fn step_call(
+fn lower_optim_call(
     cx: &mut LowerCx<'_>,
-    rule: Rule,
+    rule: LoweredStep,
     (params, len): (usize, usize),
     flops: u64,
     reads: &[Buf],
@@ -61,24 +70,24 @@ fn step_call(
 }
 
 /// `sgd`, `sgd_momentum`, `adam`.
-pub fn step(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn optim_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (op, args) = (cx.op(), cx.args());
-    let (tensors, scalars) = layout(op).ok_or("not a step")?;
+    let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;
     let (params, scaled) = ((args - scalars) / tensors, !(args - scalars).is_multiple_of(tensors));
     let len = (0..params).map(|i| cx.arg_dims(tensors * i).numel()).max().unwrap_or(0);
     let reads: Vec<Buf> = (0..args).map(Buf::Arg).collect();
-    let rule = Rule::new(cx, op, len, scaled)?;
-    step_call(cx, rule, (params, len), cx.flops(), &reads)
+    let rule = LoweredStep::new(cx, op, len, scaled)?;
+    lower_optim_call(cx, rule, (params, len), cx.flops(), &reads)
 }
 
 /// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`. The step reads the gradient tile by tile where it can; plain SGD
 /// reads it from registers. Otherwise, or where sums are long, the gradient is in memory between two calls.
-pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let op = step_of(cx.op()).ok_or("not a step behind a product")?;
-    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..dense::product(cx)? });
-    let (tensors, scalars) = layout(op).ok_or("not a step")?;
+pub fn fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let op = step_of_fused_update(cx.op()).ok_or("not a step behind a product")?;
+    let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..lower_matmul_product(cx)? });
+    let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;
     let scaled = cx.args() > 1 + tensors + scalars;
-    let rule = Rule::new(cx, op, g.len(), scaled)?;
+    let rule = LoweredStep::new(cx, op, g.len(), scaled)?;
     let (fuses, feeds) = match dtype {
         DType::F32 => (g.fuses_sgd::<f32>(), g.feeds_sink::<f32>()),
         _ => (g.fuses_sgd::<f64>(), g.feeds_sink::<f64>()),
@@ -90,22 +99,22 @@ pub fn behind_product(cx: &mut LowerCx<'_>) -> Result<(), String> {
             DType::F32 => (gemm::sgd_kernel::<f32>(&g), g.sgd_scratch::<f32>()),
             _ => (gemm::sgd_kernel::<f64>(&g), g.sgd_scratch::<f64>()),
         };
-        return product_call(cx, &g, (kernel, words), 1, scratch);
+        return lower_fused_update_call(cx, &g, (kernel, words), 1, scratch);
     }
     // Blocks need all of k. Where k is longer than a side, each thread would need more memory than the gradient.
     if feeds && g.k <= g.m.min(g.n) {
         let scratch = if dtype == DType::F32 { g.sink_scratch::<f32>() } else { g.sink_scratch::<f64>() };
         words.extend(&rule.words);
-        return product_call(cx, &g, (rule.kernels(dtype)?[1], words), tensors - 1, scratch);
+        return lower_fused_update_call(cx, &g, (rule.kernels(dtype)?[1], words), tensors - 1, scratch);
     }
     let (gradient, flops) = (cx.temp(dtype.size(), g.len()), 2 * (g.len() * g.k) as u64);
-    dense::push_product(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
+    lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;
     let reads: Vec<Buf> = [Buf::Arg(2), gradient].into_iter().chain((3..cx.args()).map(Buf::Arg)).collect();
-    step_call(cx, rule, (1, g.len()), cx.flops().saturating_sub(flops), &reads)
+    lower_optim_call(cx, rule, (1, g.len()), cx.flops().saturating_sub(flops), &reads)
 }
 
 /// The call of a step that computes its gradient and updates `updated` tensors.
-fn product_call(
+fn lower_fused_update_call(
     cx: &mut LowerCx<'_>,
     g: &Gemm,
     (kernel, words): (Kernel, Vec<u64>),
@@ -113,11 +122,39 @@ fn product_call(
     scratch: usize,
 ) -> Result<(), String> {
     let call = Call::new(kernel, words, g.units()).flops(cx.flops()).reads_args(cx.args());
-    let mut call = call.cost_class(dense::work(cx.dtype(0), g)).whole(dense::whole(g));
+    let mut call = call.cost_class(lower_matmul_cost_class(cx.dtype(0), g)).whole(lower_matmul_whole(g));
     for i in 0..updated {
         call = call.writes(Buf::Out(i), g.per_unit()).inplace(&[(2 + i, i)]);
     }
     let call = if scratch > 0 { call.scratch(cx.scratch(cx.dtype(0).size(), scratch)) } else { call };
     cx.call(call);
     Ok(())
+}
+
+/// The numbers of a step's kernel as words, for an op with attributes `a`: a step, or a fused weight update. The
+/// largest param has `len` elements; `scaled` says whether a scalar multiplies the gradients. `None` for another op.
+fn lower_optim_words(op: Op, a: &Attrs<'_>, len: usize, scaled: bool) -> Option<Vec<u64>> {
+    Some(match op {
+        Op::SGD => lower_sgd_words(SgdAttrs::of(a), len, scaled),
+        Op::MATMUL_SGD => lower_sgd_words(MatmulSgdAttrs::of(a).step_attrs(), len, scaled),
+        Op::SGD_MOMENTUM => lower_sgd_momentum_words(SgdMomentumAttrs::of(a), len, scaled),
+        Op::MATMUL_SGD_MOMENTUM => lower_sgd_momentum_words(MatmulSgdMomentumAttrs::of(a).step_attrs(), len, scaled),
+        Op::ADAM => lower_adam_words(AdamAttrs::of(a), len, scaled),
+        Op::MATMUL_ADAM => lower_adam_words(MatmulAdamAttrs::of(a).step_attrs(), len, scaled),
+        _ => return None,
+    })
+}
+
+fn lower_sgd_words(SgdAttrs { weight_decay }: SgdAttrs, len: usize, scaled: bool) -> Vec<u64> {
+    Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled }.to_words()
+}
+
+fn lower_sgd_momentum_words(a: SgdMomentumAttrs, len: usize, scaled: bool) -> Vec<u64> {
+    let SgdMomentumAttrs { momentum, dampening, nesterov, weight_decay } = a;
+    Sgd { len, momentum, dampening, nesterov, weight_decay, scaled }.to_words()
+}
+
+fn lower_adam_words(a: AdamAttrs, len: usize, scaled: bool) -> Vec<u64> {
+    let AdamAttrs { beta1, beta2, eps, weight_decay, decoupled } = a;
+    Adam { len, beta1, beta2, eps, weight_decay, decoupled, scaled }.to_words()
 }

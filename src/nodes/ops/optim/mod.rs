@@ -12,14 +12,21 @@ pub mod var;
 use crate::ensure;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::CostCx;
+use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
 use Domain::{Count, Positive, Real};
 use attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
 
-const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
+const fn optim_step_op(
+    name: &'static str,
+    doc: &'static str,
+    least: usize,
+    attrs: &'static [Field],
+    deriv: Deriv,
+) -> OpDef {
     OpDef {
         name,
         doc,
@@ -30,13 +37,13 @@ const fn base(name: &'static str, doc: &'static str, least: usize, attrs: &'stat
         deriv,
         decompose: None,
         lower: Lower::Expand,
-        cost: |cx| 4 * elements(cx, 2, 1),
+        cost: |cx| 4 * optim_step_elements(cx, 2, 1),
         cases: &[],
     }
 }
 
 /// The number of operands of each param and of scalars after them; `None` where `op` is no step.
-pub fn layout(op: Op) -> Option<(usize, usize)> {
+pub fn optim_step_layout(op: Op) -> Option<(usize, usize)> {
     match op {
         Op::SGD => Some((2, 1)),
         Op::SGD_MOMENTUM => Some((3, 2)),
@@ -49,14 +56,14 @@ pub fn layout(op: Op) -> Option<(usize, usize)> {
 const MOST_RESULTS: usize = 64;
 
 /// Elements of all params of a step.
-fn elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
+fn optim_step_elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
     let params = (cx.graph.args_of(cx.node).len() - scalars) / tensors;
     (0..params).map(|i| cx.arg(tensors * i)).sum()
 }
 
 /// Checks the operands of a step: `n` for each param, all of one type, the scalar learning rate, the step number if
 /// `counts`, and the scale if there is one.
-fn tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
+fn check_optim_step_tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
     let (all, scalars) = (cx.args.len(), 1 + usize::from(counts));
     let (params, rest) = ((all - scalars) / n, (all - scalars) % n);
     ensure!(rest <= 1, "{all} operands are not {n} for each param, {scalars} for all, and perhaps a scale");
@@ -75,7 +82,7 @@ fn tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
     }
     cx.expect_dims(lr, "lr", &[])?;
     if counts {
-        step(cx, lr + 1)?;
+        check_optim_step_number(cx, lr + 1)?;
     }
     if rest == 1 {
         cx.same_dtype(0, all - 1)?;
@@ -89,7 +96,7 @@ fn tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Result<(), String> {
 
 /// The results of `one` for each param. `one` takes the tensors of the param, with the gradient scaled, and the
 /// scalars.
-fn each_param<'g>(
+fn optim_step_each_param<'g>(
     s: &Site<'_, 'g>,
     (n, scalars): (usize, usize),
     one: impl Fn(&[Var<'g>], &[Var<'g>]) -> Vec<Var<'g>>,
@@ -107,22 +114,22 @@ fn each_param<'g>(
 }
 
 /// Checks the step number.
-pub(super) fn step(cx: &Infer<'_>, i: usize) -> Result<(), String> {
+pub(super) fn check_optim_step_number(cx: &Infer<'_>, i: usize) -> Result<(), String> {
     ensure!(cx.dtype(i) == DType::I64, "the step number is {}; i64 is needed", cx.dtype(i));
     cx.expect_dims(i, "the step number", &[])
 }
 
 /// g + wd·p. A decay of 0 adds nothing, not even the NaN of 0·∞.
-fn decayed<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
+fn decayed_optim_gradient<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
 }
 
 /// A step of stochastic gradient descent without momentum.
 pub const SGD: OpDef = OpDef {
-    infer: |cx| tensors(cx, 2, false),
+    infer: |cx| check_optim_step_tensors(cx, 2, false),
     decompose: Some(|s| {
         let SgdAttrs { weight_decay } = SgdAttrs::of(&s.attrs);
-        each_param(s, (2, 1), |t, k| vec![t[0] - k[0] * decayed(t[1], t[0], weight_decay)])
+        optim_step_each_param(s, (2, 1), |t, k| vec![t[0] - k[0] * decayed_optim_gradient(t[1], t[0], weight_decay)])
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[]", attrs: "weight_decay=0", domains: &[Real, Real, Positive] },
@@ -133,8 +140,8 @@ pub const SGD: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Positive],
         },
     ],
-    lower: Lower::Kernel(lower::step),
-    ..base(
+    lower: Lower::Kernel(lower::optim_step),
+    ..optim_step_op(
         "sgd",
         "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; one more scalar operand multiplies g",
         3,
@@ -143,11 +150,11 @@ pub const SGD: OpDef = OpDef {
     )
 };
 
-fn momentum_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_sgd_momentum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = SgdMomentumAttrs::of(&s.attrs);
-    each_param(s, (3, 2), |tensors, k| {
+    optim_step_each_param(s, (3, 2), |tensors, k| {
         let (p, lr, t) = (tensors[0], k[0], k[1]);
-        let g = decayed(tensors[1], p, a.weight_decay);
+        let g = decayed_optim_gradient(tensors[1], p, a.weight_decay);
         let later = tensors[2] * a.momentum + g * (1.0 - a.dampening);
         let buf = t.equal(1.0).select(g, later);
         let move_by = if a.nesterov { g + buf * a.momentum } else { buf };
@@ -159,10 +166,10 @@ fn momentum_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 pub const SGD_MOMENTUM: OpDef = OpDef {
     infer: |cx| {
         SgdMomentumAttrs::of(&cx.attrs).check()?;
-        tensors(cx, 3, true)
+        check_optim_step_tensors(cx, 3, true)
     },
-    decompose: Some(momentum_expand),
-    cost: |cx| 6 * elements(cx, 3, 2),
+    decompose: Some(expand_sgd_momentum),
+    cost: |cx| 6 * optim_step_elements(cx, 3, 2),
     cases: &[
         Case {
             args: "f[3,5] f[3,5] f[3,5] f[] i64[]",
@@ -180,8 +187,8 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Real, Real, Positive, Count(9), Positive],
         },
     ],
-    lower: Lower::Kernel(lower::step),
-    ..base(
+    lower: Lower::Kernel(lower::optim_step),
+    ..optim_step_op(
         "sgd_momentum",
         "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; one more scalar operand multiplies g",
         5,
@@ -191,21 +198,21 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
 };
 
 /// 1 − βᵗ in `f64`: an `f32` would lose half the digits of a β near 1.
-fn correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
+fn optim_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
     let t = t.cast(DType::F64);
     1.0 - t.full_like(beta).pow(t)
 }
 
-fn adam_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_adam<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let AdamAttrs { beta1, beta2, eps, weight_decay: decay, decoupled } = AdamAttrs::of(&s.attrs);
-    each_param(s, (4, 2), |tensors, k| {
+    optim_step_each_param(s, (4, 2), |tensors, k| {
         let (p, m, v, lr, t) = (tensors[0], tensors[2], tensors[3], k[0], k[1]);
-        let g = if decoupled { tensors[1] } else { decayed(tensors[1], p, decay) };
+        let g = if decoupled { tensors[1] } else { decayed_optim_gradient(tensors[1], p, decay) };
         let p = if decoupled { p * (1.0 - lr * decay) } else { p };
         let m = m + (g - m) * (1.0 - beta1);
         let v = v * beta2 + g * g * (1.0 - beta2);
-        let size = (lr.cast(DType::F64) / correction(t, beta1)).cast(p.dtype());
-        let root = correction(t, beta2).sqrt().cast(p.dtype());
+        let size = (lr.cast(DType::F64) / optim_bias_correction(t, beta1)).cast(p.dtype());
+        let root = optim_bias_correction(t, beta2).sqrt().cast(p.dtype());
         vec![p - size * (m / (v.sqrt() / root + eps)), m, v]
     })
 }
@@ -214,10 +221,10 @@ fn adam_expand<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 pub const ADAM: OpDef = OpDef {
     infer: |cx| {
         AdamAttrs::of(&cx.attrs).check()?;
-        tensors(cx, 4, true)
+        check_optim_step_tensors(cx, 4, true)
     },
-    decompose: Some(adam_expand),
-    cost: |cx| 14 * elements(cx, 4, 2),
+    decompose: Some(expand_adam),
+    cost: |cx| 14 * optim_step_elements(cx, 4, 2),
     cases: &[
         Case {
             args: "f[3,5] f[3,5] f[3,5] f[3,5] f[] i64[]",
@@ -240,8 +247,8 @@ pub const ADAM: OpDef = OpDef {
             domains: &[Real, Real, Real, Positive, Real, Real, Real, Positive, Positive, Count(9), Positive],
         },
     ],
-    lower: Lower::Kernel(lower::step),
-    ..base(
+    lower: Lower::Kernel(lower::optim_step),
+    ..optim_step_op(
         "adam",
         "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; one more scalar operand multiplies g",
         6,

@@ -1,9 +1,9 @@
 //! Attributes of ops that work element by element.
 
-use super::act_grad::Curve;
+use super::act_with_grad::Curve;
 use crate::arena::Region;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::typed::attrs;
 
 attrs! {
     /// Attributes of `clamp`: the bounds. An infinite one does not bound.

@@ -5,11 +5,12 @@ use crate::kernels::tile::TileOp;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ops::common::cost::{cost_free, cost_per_result};
 use crate::nodes::ops::pointwise::attrs::CastAttrs;
-use crate::nodes::ops::{each, free, plain};
+use crate::nodes::ops::pointwise::no_pointwise_immediates;
 use Domain::{Bit, Real};
 
-const fn base(
+const fn compare_op(
     name: &'static str,
     doc: &'static str,
     arity: usize,
@@ -23,16 +24,16 @@ const fn base(
         arity: Arity::Exactly(arity),
         attrs: &[],
         flags: Flags::PURE,
-        infer: compares,
+        infer: infer_compare,
         deriv,
         decompose: None,
-        lower: Lower::Tile(op, plain),
-        cost: each,
+        lower: Lower::Tile(op, no_pointwise_immediates),
+        cost: cost_per_result,
         cases,
     }
 }
 
-fn compares(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_compare(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same(0, 1)?;
     let d = cx.dtype(0);
     ensure!(d.is_float() || d.is_int() || d == DType::Bool, "no comparison in {d}; cast to f32 or f64");
@@ -40,7 +41,7 @@ fn compares(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(DType::Bool, &dims)
 }
 
-fn logic(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_compare_logic(cx: &mut Infer<'_>) -> Result<(), String> {
     for i in 0..cx.args.len() {
         ensure!(cx.dtype(i) == DType::Bool, "operand {i} is {}; bool is needed", cx.dtype(i));
         cx.same(0, i)?;
@@ -59,35 +60,35 @@ const BITS2: &[Case] = &[Case { args: "bool[40] bool[40]", attrs: "", domains: &
 
 /// Whether two elements are equal.
 pub const EQ: OpDef =
-    OpDef { flags: STEP.and(Flags::COMMUTES), ..base("eq", "y = (a = b)", 2, TileOp::Eq, PAIRS, Deriv::Zero) };
+    OpDef { flags: STEP.and(Flags::COMMUTES), ..compare_op("eq", "y = (a = b)", 2, TileOp::Eq, PAIRS, Deriv::Zero) };
 /// Whether two elements differ.
 pub const NE: OpDef =
-    OpDef { flags: STEP.and(Flags::COMMUTES), ..base("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS, Deriv::Zero) };
+    OpDef { flags: STEP.and(Flags::COMMUTES), ..compare_op("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS, Deriv::Zero) };
 /// Whether an element is below another.
-pub const LT: OpDef = OpDef { flags: STEP, ..base("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS, Deriv::Zero) };
+pub const LT: OpDef = OpDef { flags: STEP, ..compare_op("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS, Deriv::Zero) };
 /// Whether an element is at most another.
-pub const LE: OpDef = OpDef { flags: STEP, ..base("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS, Deriv::Zero) };
+pub const LE: OpDef = OpDef { flags: STEP, ..compare_op("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS, Deriv::Zero) };
 /// Whether an element is above another.
-pub const GT: OpDef = OpDef { flags: STEP, ..base("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS, Deriv::Zero) };
+pub const GT: OpDef = OpDef { flags: STEP, ..compare_op("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS, Deriv::Zero) };
 /// Whether an element is at least another.
-pub const GE: OpDef = OpDef { flags: STEP, ..base("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS, Deriv::Zero) };
+pub const GE: OpDef = OpDef { flags: STEP, ..compare_op("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS, Deriv::Zero) };
 
 /// Logical and of two bools.
 pub const AND: OpDef = OpDef {
-    infer: logic,
+    infer: infer_compare_logic,
     flags: Flags::PURE.and(Flags::COMMUTES),
-    ..base("and", "y = a ∧ b", 2, TileOp::And, BITS2, Deriv::Zero)
+    ..compare_op("and", "y = a ∧ b", 2, TileOp::And, BITS2, Deriv::Zero)
 };
 /// Logical or of two bools.
 pub const OR: OpDef = OpDef {
-    infer: logic,
+    infer: infer_compare_logic,
     flags: Flags::PURE.and(Flags::COMMUTES),
-    ..base("or", "y = a ∨ b", 2, TileOp::Or, BITS2, Deriv::Zero)
+    ..compare_op("or", "y = a ∨ b", 2, TileOp::Or, BITS2, Deriv::Zero)
 };
 /// Logical not of a bool.
 pub const NOT: OpDef = OpDef {
-    infer: logic,
-    ..base("not", "y = ¬a", 1, TileOp::Not, &[Case { args: "bool[40]", attrs: "", domains: &[Bit] }], Deriv::Zero)
+    infer: infer_compare_logic,
+    ..compare_op("not", "y = ¬a", 1, TileOp::Not, &[Case { args: "bool[40]", attrs: "", domains: &[Bit] }], Deriv::Zero)
 };
 
 /// One of two elements, chosen by a bool.
@@ -99,7 +100,7 @@ pub const SELECT: OpDef = OpDef {
         ensure!(cx.dims(0) == cx.dims(1), "the condition has shape {}, the operands {}", cx.dims(0), cx.dims(1));
         cx.same_as(1)
     },
-    ..base(
+    ..compare_op(
         "select",
         "y = c ? a : b",
         3,
@@ -130,8 +131,8 @@ pub const CAST: OpDef = OpDef {
         let dims = cx.dims(0);
         cx.result(to, &dims)
     },
-    cost: free,
-    ..base(
+    cost: cost_free,
+    ..compare_op(
         "cast",
         "the numbers of x in type `to`: truncates toward 0 and saturates to integers, x ≠ 0 to bool",
         1,

@@ -3,9 +3,10 @@
 use crate::kernels::act_with_grad;
 use crate::kernels::act_with_grad::ActWithGrad;
 use crate::kernels::cost_model::CostClass;
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::pointwise::act_grad::Curve;
+use crate::nodes::ops::pointwise::act_with_grad::Curve;
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 
 /// `act_with_grad`.

@@ -9,19 +9,20 @@ use crate::arena::ids::Id;
 use crate::arena::intern::Dims;
 use crate::arena::{DType, Region, Value, Window};
 use crate::ensure;
-use crate::kernels::tile::{Access, Input, Program, Step, TileOp};
-use crate::nodes::ir::call::{Buf, LowerCx};
+use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
+use crate::nodes::ir::call::Buf;
 use crate::nodes::ir::graph::Graph;
 use crate::nodes::ir::leaf::ArgAttrs;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ops::common::cost::cost_free;
 use crate::nodes::ops::common::lowering::{elem, push_program};
 use crate::nodes::ops::constant::FullAttrs;
-use crate::nodes::ops::free;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
-use crate::nodes::ops::pointwise::peephole::shorten;
+use crate::nodes::ops::pointwise::peephole::peephole_steps;
 
 /// How a kernel reads a tensor of shape `from` as its broadcast to `to`.
-pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
+pub fn map_broadcast_access(from: &Dims, to: &Dims) -> Access {
     if from == to {
         return Access::Full;
     }
@@ -47,8 +48,8 @@ pub fn broadcast_access(from: &Dims, to: &Dims) -> Access {
 
 /// A tile program under construction, with the operand that each of its inputs reads.
 #[derive(Default)]
-pub struct TileBuild {
-    pub(in crate::nodes) program: Program,
+pub struct MapProgram {
+    pub(in crate::nodes) program: TileProgram,
     reads: Vec<usize>,
 }
 
@@ -56,16 +57,16 @@ pub struct TileBuild {
 #[derive(Clone, Copy, PartialEq)]
 pub(in crate::nodes) enum Slot {
     Input(usize),
-    Step(usize),
+    TileStep(usize),
 }
 
-impl TileBuild {
+impl MapProgram {
     /// A whole program whose inputs read operands `reads`.
-    pub fn new(program: Program, reads: Vec<usize>) -> TileBuild {
-        TileBuild { program, reads }
+    pub fn new(program: TileProgram, reads: Vec<usize>) -> MapProgram {
+        MapProgram { program, reads }
     }
 
-    fn input(&mut self, operand: usize, elem: DType, access: Access) -> Slot {
+    fn map_input(&mut self, operand: usize, elem: DType, access: Access) -> Slot {
         let input = Input { elem, access };
         let known = (0..self.reads.len()).find(|&i| self.reads[i] == operand && self.program.inputs[i] == input);
         Slot::Input(known.unwrap_or_else(|| {
@@ -77,14 +78,14 @@ impl TileBuild {
 }
 
 /// The tile program of region `r`, read by the node's operands.
-pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
+pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String> {
     let yields = g.region_yields(r);
     let to = g.dims(yields[0]);
-    let mut b = TileBuild::default();
+    let mut b = MapProgram::default();
     b.program.len = to.numel();
     let mut slots = Window::<Value, Option<Slot>>::filled(g.region_values(r), None);
     let mut arg_of = Window::<Value, Option<usize>>::filled(g.region_values(r), None);
-    let mut steps: Vec<(Step, Vec<Slot>)> = Vec::new();
+    let mut steps: Vec<(TileStep, Vec<Slot>)> = Vec::new();
     for n in g.region_nodes(r) {
         let (op, v, args) = (g.op[n.at()], g.out(n), g.args_of(n));
         let e = elem(g.dtype[v.at()])?;
@@ -93,12 +94,12 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
                 let arg = ArgAttrs::of(&g.attrs(n)).index as usize;
                 arg_of[v] = Some(arg);
                 if g.dims(v) == to {
-                    slots[v] = Some(b.input(arg, e, Access::Full));
+                    slots[v] = Some(b.map_input(arg, e, Access::Full));
                 }
             }
             (Op::BROADCAST, _) => {
                 let arg = arg_of[args[0]].ok_or("a broadcast inside a fused region reads an argument only")?;
-                slots[v] = Some(b.input(arg, e, broadcast_access(&g.dims(args[0]), &g.dims(v))));
+                slots[v] = Some(b.map_input(arg, e, map_broadcast_access(&g.dims(args[0]), &g.dims(v))));
             }
             (Op::RESHAPE, _) => {
                 // Elements keep their order, so this is the same read.
@@ -106,29 +107,33 @@ pub fn region_program(g: Graph<'_>, r: Region) -> Result<TileBuild, String> {
             }
             (Op::FULL, _) => {
                 // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
-                steps.push((Step::new(TileOp::Fill, e, &[], [FullAttrs::of(&g.attrs(n)).value, -0.0]), vec![]));
-                slots[v] = Some(Slot::Step(steps.len() - 1));
+                steps.push((TileStep::new(TileOp::Fill, e, &[], [FullAttrs::of(&g.attrs(n)).value, -0.0]), vec![]));
+                slots[v] = Some(Slot::TileStep(steps.len() - 1));
             }
             (_, Lower::Tile(tile_op, imm)) => {
-                steps.push(point_step(g, n, tile_op, imm, e, &slots)?);
-                slots[v] = Some(Slot::Step(steps.len() - 1));
+                steps.push(map_point_step(g, n, tile_op, imm, e, &slots)?);
+                slots[v] = Some(Slot::TileStep(steps.len() - 1));
             }
             _ => return Err(format!("{} is not point-wise", g.def_of(n).name)),
         }
     }
-    shorten(&mut steps);
-    close(b, steps, yields.iter().map(|&y| slots[y]).collect::<Option<Vec<_>>>().ok_or("a yield of another shape")?)
+    peephole_steps(&mut steps);
+    close_map_program(
+        b,
+        steps,
+        yields.iter().map(|&y| slots[y]).collect::<Option<Vec<_>>>().ok_or("a yield of another shape")?,
+    )
 }
 
 /// The step of one pointwise node.
-fn point_step(
+fn map_point_step(
     g: Graph<'_>,
     n: crate::arena::Node,
     op: TileOp,
     imm: fn(&crate::nodes::Attrs<'_>) -> [f64; 2],
     out: DType,
     slots: &Window<Value, Option<Slot>>,
-) -> Result<(Step, Vec<Slot>), String> {
+) -> Result<(TileStep, Vec<Slot>), String> {
     let args = g.args_of(n);
     // The type of a select is that of its values, not of its condition.
     let typed = args.last().ok_or("a point-wise op without operands")?;
@@ -136,18 +141,22 @@ fn point_step(
     let operands = args.iter().map(|&a| slots[a]).collect::<Option<Vec<_>>>();
     let operands = operands.ok_or("an operand of another shape than the region")?;
     let step = match op {
-        TileOp::Cast => Step::cast(from, out, 0),
-        _ => Step::new(op, from, &[], imm(&g.attrs(n))),
+        TileOp::Cast => TileStep::cast(from, out, 0),
+        _ => TileStep::new(op, from, &[], imm(&g.attrs(n))),
     };
     Ok((step, operands))
 }
 
 /// The finished program: operands have numbers, inputs first, then steps.
-fn close(mut b: TileBuild, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Result<TileBuild, String> {
+fn close_map_program(
+    mut b: MapProgram,
+    steps: Vec<(TileStep, Vec<Slot>)>,
+    outs: Vec<Slot>,
+) -> Result<MapProgram, String> {
     let inputs = b.program.inputs.len();
     let code = |s: Slot| match s {
         Slot::Input(i) => i as u16,
-        Slot::Step(i) => (inputs + i) as u16,
+        Slot::TileStep(i) => (inputs + i) as u16,
     };
     for (mut step, operands) in steps {
         for (to, from) in step.args.iter_mut().zip(operands) {
@@ -161,7 +170,7 @@ fn close(mut b: TileBuild, steps: Vec<(Step, Vec<Slot>)>, outs: Vec<Slot>) -> Re
 }
 
 /// The kernel call of a tile program, whose results are the node's.
-pub fn emit_program(cx: &mut LowerCx<'_>, b: TileBuild) {
+pub fn emit_map_program(cx: &mut LowerCx<'_>, b: MapProgram) {
     let reads: Vec<Buf> = b.reads.iter().map(|&r| Buf::Arg(r)).collect();
     let outs: Vec<Buf> = (0..b.program.outputs.len()).map(Buf::Out).collect();
     let flops = (b.program.len * b.program.steps.len()) as u64;
@@ -186,10 +195,10 @@ pub const MAP: OpDef = OpDef {
     deriv: Deriv::Error("fused regions are inlined before differentiation"),
     decompose: None,
     lower: Lower::Kernel(|cx| {
-        let body = region_program(cx.graph, MapAttrs::of(&cx.attrs()).body)?;
-        emit_program(cx, body);
+        let body = map_region_program(cx.graph, MapAttrs::of(&cx.attrs()).body)?;
+        emit_map_program(cx, body);
         Ok(())
     }),
-    cost: free,
+    cost: cost_free,
     cases: &[Case { args: "f[3] f[3]", attrs: "body=@case_body", domains: &[Domain::Real] }],
 };

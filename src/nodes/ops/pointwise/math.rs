@@ -3,12 +3,14 @@
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef, Site};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::site::Site;
+use crate::nodes::ops::common::cost::cost_per_result;
 use crate::nodes::ops::pointwise::attrs::{EluAttrs, LeakyReluAttrs};
-use crate::nodes::ops::{each, plain};
+use crate::nodes::ops::pointwise::no_pointwise_immediates;
 use Domain::{Positive, Real, Unit};
 
-fn real(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_math(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     cx.same_as(0)
 }
@@ -25,111 +27,125 @@ const POSITIVES: &[Case] = &[
 const UNITS: &[Case] =
     &[Case { args: "f[3,5]", attrs: "", domains: &[Unit] }, Case { args: "f[1100]", attrs: "", domains: &[Unit] }];
 
-const fn base(name: &'static str, doc: &'static str, op: TileOp, cases: &'static [Case], deriv: Deriv) -> OpDef {
+const fn math_op(name: &'static str, doc: &'static str, op: TileOp, cases: &'static [Case], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(1),
         attrs: &[],
         flags: Flags::PURE.and(Flags::EXPENSIVE),
-        infer: real,
+        infer: infer_math,
         deriv,
         decompose: None,
-        lower: Lower::Tile(op, plain),
-        cost: each,
+        lower: Lower::Tile(op, no_pointwise_immediates),
+        cost: cost_per_result,
         cases,
     }
 }
 
-fn x<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn math_x<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     s.args[0]
 }
 
-fn y<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn math_y<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     s.outs[0]
 }
 
 /// `a` where x > 0, `b` elsewhere.
-fn above<'g>(s: &Site<'_, 'g>, a: Var<'g>, b: Var<'g>) -> Var<'g> {
-    x(s).greater(0.0).select(a, b)
+fn math_select_positive<'g>(s: &Site<'_, 'g>, a: Var<'g>, b: Var<'g>) -> Var<'g> {
+    math_x(s).greater(0.0).select(a, b)
 }
 
 /// The exponential function.
-pub const EXP: OpDef = base("exp", "y = eˣ", TileOp::Exp, REALS, Deriv::Pointwise(|s, _| Some(y(s))));
+pub const EXP: OpDef = math_op("exp", "y = eˣ", TileOp::Exp, REALS, Deriv::Pointwise(|s, _| Some(math_y(s))));
 
 /// The exponential function minus 1, accurate near 0.
-pub const EXPM1: OpDef = base("expm1", "y = eˣ − 1", TileOp::Expm1, REALS, Deriv::Pointwise(|s, _| Some(y(s) + 1.0)));
+pub const EXPM1: OpDef =
+    math_op("expm1", "y = eˣ − 1", TileOp::Expm1, REALS, Deriv::Pointwise(|s, _| Some(math_y(s) + 1.0)));
 
 /// The natural logarithm.
-pub const LOG: OpDef = base("log", "y = ln x", TileOp::Log, POSITIVES, Deriv::Pointwise(|s, _| Some(x(s).recip())));
+pub const LOG: OpDef =
+    math_op("log", "y = ln x", TileOp::Log, POSITIVES, Deriv::Pointwise(|s, _| Some(math_x(s).recip())));
 
 /// The natural logarithm of 1 + x, accurate near 0.
 pub const LOG1P: OpDef =
-    base("log1p", "y = ln(1 + x)", TileOp::Log1p, UNITS, Deriv::Pointwise(|s, _| Some((x(s) + 1.0).recip())));
+    math_op("log1p", "y = ln(1 + x)", TileOp::Log1p, UNITS, Deriv::Pointwise(|s, _| Some((math_x(s) + 1.0).recip())));
 
 /// The square root.
-pub const SQRT: OpDef = base("sqrt", "y = √x", TileOp::Sqrt, POSITIVES, Deriv::Pointwise(|s, _| Some(0.5 / y(s))));
+pub const SQRT: OpDef =
+    math_op("sqrt", "y = √x", TileOp::Sqrt, POSITIVES, Deriv::Pointwise(|s, _| Some(0.5 / math_y(s))));
 
 /// The reciprocal of the square root.
-pub const RSQRT: OpDef = base(
+pub const RSQRT: OpDef = math_op(
     "rsqrt",
     "y = 1/√x",
     TileOp::Rsqrt,
     POSITIVES,
     Deriv::Pointwise(|s, _| {
         // From y alone: backward does not read x.
-        Some(y(s) * y(s) * y(s) * -0.5)
+        Some(math_y(s) * math_y(s) * math_y(s) * -0.5)
     }),
 );
 
 /// The reciprocal.
 pub const RECIP: OpDef =
-    base("recip", "y = 1/x", TileOp::Recip, POSITIVES, Deriv::Pointwise(|s, _| Some(-(y(s) * y(s)))));
+    math_op("recip", "y = 1/x", TileOp::Recip, POSITIVES, Deriv::Pointwise(|s, _| Some(-(math_y(s) * math_y(s)))));
 
 /// The sine of an angle in radians.
-pub const SIN: OpDef = base("sin", "y = sin x", TileOp::Sin, REALS, Deriv::Pointwise(|s, _| Some(x(s).cos())));
+pub const SIN: OpDef = math_op("sin", "y = sin x", TileOp::Sin, REALS, Deriv::Pointwise(|s, _| Some(math_x(s).cos())));
 
 /// The cosine of an angle in radians.
-pub const COS: OpDef = base("cos", "y = cos x", TileOp::Cos, REALS, Deriv::Pointwise(|s, _| Some(-x(s).sin())));
+pub const COS: OpDef = math_op("cos", "y = cos x", TileOp::Cos, REALS, Deriv::Pointwise(|s, _| Some(-math_x(s).sin())));
 
 /// The tangent of an angle in radians.
-pub const TAN: OpDef = base("tan", "y = tan x", TileOp::Tan, UNITS, Deriv::Pointwise(|s, _| Some(y(s) * y(s) + 1.0)));
+pub const TAN: OpDef =
+    math_op("tan", "y = tan x", TileOp::Tan, UNITS, Deriv::Pointwise(|s, _| Some(math_y(s) * math_y(s) + 1.0)));
 
 /// The arc tangent, in radians.
-pub const ATAN: OpDef =
-    base("atan", "y = arctan x", TileOp::Atan, REALS, Deriv::Pointwise(|s, _| Some((x(s) * x(s) + 1.0).recip())));
+pub const ATAN: OpDef = math_op(
+    "atan",
+    "y = arctan x",
+    TileOp::Atan,
+    REALS,
+    Deriv::Pointwise(|s, _| Some((math_x(s) * math_x(s) + 1.0).recip())),
+);
 
 /// The hyperbolic tangent.
 pub const TANH: OpDef =
-    base("tanh", "y = tanh x", TileOp::Tanh, REALS, Deriv::Pointwise(|s, _| Some(1.0 - y(s) * y(s))));
+    math_op("tanh", "y = tanh x", TileOp::Tanh, REALS, Deriv::Pointwise(|s, _| Some(1.0 - math_y(s) * math_y(s))));
 
 /// The logistic function σ.
-pub const SIGMOID: OpDef =
-    base("sigmoid", "y = 1/(1 + e⁻ˣ)", TileOp::Sigmoid, REALS, Deriv::Pointwise(|s, _| Some(y(s) * (1.0 - y(s)))));
+pub const SIGMOID: OpDef = math_op(
+    "sigmoid",
+    "y = 1/(1 + e⁻ˣ)",
+    TileOp::Sigmoid,
+    REALS,
+    Deriv::Pointwise(|s, _| Some(math_y(s) * (1.0 - math_y(s)))),
+);
 
 /// The error function.
-pub const ERF: OpDef = base(
+pub const ERF: OpDef = math_op(
     "erf",
     "y = 2/√π ∫₀ˣ e^(−t²) dt",
     TileOp::Erf,
     REALS,
-    Deriv::Pointwise(|s, _| Some((-(x(s) * x(s))).exp() * std::f64::consts::FRAC_2_SQRT_PI)),
+    Deriv::Pointwise(|s, _| Some((-(math_x(s) * math_x(s))).exp() * std::f64::consts::FRAC_2_SQRT_PI)),
 );
 
 /// `t` where y > 0, else an exact 0, even if `t` is infinite. It reads y, so that x need not be kept.
-fn gate<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
-    vec![t.map(|t| y(s).greater(0.0).select(t, t.full_like(0.0)))]
+fn math_gate<'g>(s: &Site<'_, 'g>, t: Option<Var<'g>>) -> Vec<Option<Var<'g>>> {
+    vec![t.map(|t| math_y(s).greater(0.0).select(t, t.full_like(0.0)))]
 }
 
 /// The rectified linear unit.
 pub const RELU: OpDef = OpDef {
     flags: Flags::PURE,
-    ..base(
+    ..math_op(
         "relu",
         "y = max(x, 0); y'(0) = 0",
         TileOp::Relu,
         REALS,
-        Deriv::Rules(|s, t| gate(s, t[0]), |s, ct, _| gate(s, ct[0])),
+        Deriv::Rules(|s, t| math_gate(s, t[0]), |s, ct, _| math_gate(s, ct[0])),
     )
 };
 
@@ -142,7 +158,7 @@ pub const LEAKY_RELU: OpDef = OpDef {
         Case { args: "f[3,5]", attrs: "slope=0.1", domains: &[Real] },
         Case { args: "f[3,5]", attrs: "slope=-0.5", domains: &[Real] },
     ],
-    ..base(
+    ..math_op(
         "leaky_relu",
         "y = x for x > 0, slope·x elsewhere",
         TileOp::LeakyRelu,
@@ -150,7 +166,7 @@ pub const LEAKY_RELU: OpDef = OpDef {
         Deriv::Pointwise(|s, _| {
             let slope = LeakyReluAttrs::of(&s.attrs).slope;
             // y has the sign of x unless the slope is negative. Where it has, backward does not read x.
-            let sign = if slope >= 0.0 { y(s) } else { x(s) };
+            let sign = if slope >= 0.0 { math_y(s) } else { math_x(s) };
             Some(sign.greater(0.0).select(sign.full_like(1.0), sign.full_like(slope)))
         }),
     )
@@ -161,56 +177,56 @@ pub const ELU: OpDef = OpDef {
     attrs: EluAttrs::FIELDS,
     lower: Lower::Tile(TileOp::Elu, |a| [EluAttrs::of(a).alpha, 0.0]),
     cases: &[Case { args: "f[3,5]", attrs: "alpha=1.3", domains: &[Real] }],
-    ..base(
+    ..math_op(
         "elu",
         "y = x for x > 0, alpha·(eˣ − 1) elsewhere",
         TileOp::Elu,
         REALS,
         Deriv::Pointwise(|s, _| {
-            let below = (x(s).minimum(0.0)).exp() * EluAttrs::of(&s.attrs).alpha;
-            Some(above(s, x(s).full_like(1.0), below))
+            let below = (math_x(s).minimum(0.0)).exp() * EluAttrs::of(&s.attrs).alpha;
+            Some(math_select_positive(s, math_x(s).full_like(1.0), below))
         }),
     )
 };
 
 /// The Gaussian error linear unit, with the error function.
-pub const GELU: OpDef = base(
+pub const GELU: OpDef = math_op(
     "gelu",
     "y = ½x(1 + erf(x/√2)); y' = Φ(x) + x·φ(x)",
     TileOp::Gelu,
     REALS,
-    Deriv::Pointwise(|s, _| Some(x(s).gelu_grad())),
+    Deriv::Pointwise(|s, _| Some(math_x(s).gelu_grad())),
 );
 
 /// The derivative of [`GELU`].
-pub const GELU_GRAD: OpDef = base(
+pub const GELU_GRAD: OpDef = math_op(
     "gelu_grad",
     "y = Φ(x) + x·φ(x), the derivative of gelu; y' = φ(x)(2 − x²)",
     TileOp::GeluGrad,
     REALS,
     Deriv::Pointwise(|s, _| {
-        let xx = x(s) * x(s);
+        let xx = math_x(s) * math_x(s);
         Some((xx * -0.5).exp() * 0.398_942_280_401_432_7 * (2.0 - xx))
     }),
 );
 
 /// The tanh approximation of the Gaussian error linear unit.
-pub const GELU_TANH: OpDef = base(
+pub const GELU_TANH: OpDef = math_op(
     "gelu_tanh",
     "y = ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³)",
     TileOp::GeluTanh,
     REALS,
-    Deriv::Pointwise(|s, _| Some(x(s).gelu_tanh_grad())),
+    Deriv::Pointwise(|s, _| Some(math_x(s).gelu_tanh_grad())),
 );
 
 /// The derivative of [`GELU_TANH`].
-pub const GELU_TANH_GRAD: OpDef = base(
+pub const GELU_TANH_GRAD: OpDef = math_op(
     "gelu_tanh_grad",
     "y = σ + xσ(1 − σ)v', the derivative of gelu_tanh: σ = 1/(1 + e⁻ᵛ), v = √(8/π)(x + 0.044715x³); y' = σ(1 − σ)(2v' + xv'' + xv'²(1 − 2σ))",
     TileOp::GeluTanhGrad,
     REALS,
     Deriv::Pointwise(|s, _| {
-        let x = x(s);
+        let x = math_x(s);
         let c = 1.595_769_121_605_730_8;
         let xx = x * x;
         let sig = (x * (xx * (0.044715 * c) + c)).sigmoid();
@@ -221,31 +237,31 @@ pub const GELU_TANH_GRAD: OpDef = base(
 );
 
 /// The sigmoid linear unit (swish).
-pub const SILU: OpDef = base(
+pub const SILU: OpDef = math_op(
     "silu",
     "y = x·σ(x); y' = σ(1 + x(1 − σ))",
     TileOp::Silu,
     REALS,
-    Deriv::Pointwise(|s, _| Some(x(s).silu_grad())),
+    Deriv::Pointwise(|s, _| Some(math_x(s).silu_grad())),
 );
 
 /// The derivative of [`SILU`].
-pub const SILU_GRAD: OpDef = base(
+pub const SILU_GRAD: OpDef = math_op(
     "silu_grad",
     "y = σ(1 + x(1 − σ)), the derivative of silu; y' = σ(1 − σ)(2 + x(1 − 2σ))",
     TileOp::SiluGrad,
     REALS,
     Deriv::Pointwise(|s, _| {
-        let sig = x(s).sigmoid();
-        Some(sig * (1.0 - sig) * (x(s) * (1.0 - sig * 2.0) + 2.0))
+        let sig = math_x(s).sigmoid();
+        Some(sig * (1.0 - sig) * (math_x(s) * (1.0 - sig * 2.0) + 2.0))
     }),
 );
 
 /// A smooth form of [`RELU`].
-pub const SOFTPLUS: OpDef = base(
+pub const SOFTPLUS: OpDef = math_op(
     "softplus",
     "y = ln(1 + eˣ); y' = σ(x) = 1 − e⁻ʸ",
     TileOp::Softplus,
     REALS,
-    Deriv::Pointwise(|s, _| Some(-(-y(s)).expm1())),
+    Deriv::Pointwise(|s, _| Some(-(-math_y(s)).expm1())),
 );

@@ -1,6 +1,6 @@
 //! Elementwise ops, and the regions that fusion builds from them.
 
-pub mod act_grad;
+pub mod act_with_grad;
 pub mod arith;
 pub mod attrs;
 pub mod compare;
@@ -9,3 +9,10 @@ pub mod map;
 pub mod math;
 mod peephole;
 pub mod var;
+
+use crate::nodes::ir::attrs::Attrs;
+
+/// The immediates of a tile step that has none.
+pub(crate) fn no_pointwise_immediates(_: &Attrs<'_>) -> [f64; 2] {
+    [0.0; 2]
+}

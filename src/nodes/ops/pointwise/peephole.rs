@@ -1,15 +1,15 @@
 //! Peephole optimisation of tile programs: several steps become one. A tile is swept less often, with the same bits.
 //! Most of the groups that it replaces come from derivatives.
 
-use crate::kernels::tile::{Step, TileOp, supports};
+use crate::kernels::tile::{TileOp, TileStep, tile_op_supports};
 use crate::nodes::ops::pointwise::map::Slot;
 
 /// A step and the sources of its operands.
-type Sourced = (Step, Vec<Slot>);
+type Sourced = (TileStep, Vec<Slot>);
 
 /// Replaces several steps by one where a pattern fits. A step that no other step reads is not executed.
-pub(in crate::nodes) fn shorten(steps: &mut [Sourced]) {
-    let find = |i| Some((i, gate(steps, i).or_else(|| slope(steps, i))?));
+pub(in crate::nodes) fn peephole_steps(steps: &mut [Sourced]) {
+    let find = |i| Some((i, peephole_gate(steps, i).or_else(|| peephole_slope(steps, i))?));
     let found: Vec<(usize, Sourced)> = (0..steps.len()).filter_map(find).collect();
     for (i, step) in found {
         steps[i] = step;
@@ -17,53 +17,53 @@ pub(in crate::nodes) fn shorten(steps: &mut [Sourced]) {
 }
 
 /// The step at `slot` and its operands, if it is an `op`.
-fn made_by(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&Step, &[Slot])> {
+fn peephole_step_of(steps: &[Sourced], slot: Slot, op: TileOp) -> Option<(&TileStep, &[Slot])> {
     match slot {
-        Slot::Step(i) => steps.get(i).filter(|(s, _)| s.op == op).map(|(s, of)| (s, &of[..])),
+        Slot::TileStep(i) => steps.get(i).filter(|(s, _)| s.op == op).map(|(s, of)| (s, &of[..])),
         Slot::Input(_) => None,
     }
 }
 
 /// The number that `slot` is filled with.
-fn constant(steps: &[Sourced], slot: Slot) -> Option<f64> {
-    made_by(steps, slot, TileOp::Fill).map(|(s, _)| s.imm[0] + s.imm[1])
+fn peephole_constant(steps: &[Sourced], slot: Slot) -> Option<f64> {
+    peephole_step_of(steps, slot, TileOp::Fill).map(|(s, _)| s.imm[0] + s.imm[1])
 }
 
 /// A select between a value and +0 by a comparison with 0.
-fn gate(steps: &[Sourced], i: usize) -> Option<Sourced> {
-    let (choice, operands) = made_by(steps, Slot::Step(i), TileOp::Select)?;
+fn peephole_gate(steps: &[Sourced], i: usize) -> Option<Sourced> {
+    let (choice, operands) = peephole_step_of(steps, Slot::TileStep(i), TileOp::Select)?;
     let &[by, value, other] = operands else { return None };
-    let (compare, of) = made_by(steps, by, TileOp::Gt)?;
-    let zeros = constant(steps, of[1])? == 0.0 && constant(steps, other)?.to_bits() == 0;
-    let fits = zeros && compare.elem == choice.elem && supports(TileOp::Gate, choice.elem);
-    fits.then(|| (Step::new(TileOp::Gate, choice.elem, &[], [0.0; 2]), vec![of[0], value]))
+    let (compare, of) = peephole_step_of(steps, by, TileOp::Gt)?;
+    let zeros = peephole_constant(steps, of[1])? == 0.0 && peephole_constant(steps, other)?.to_bits() == 0;
+    let fits = zeros && compare.elem == choice.elem && tile_op_supports(TileOp::Gate, choice.elem);
+    fits.then(|| (TileStep::new(TileOp::Gate, choice.elem, &[], [0.0; 2]), vec![of[0], value]))
 }
 
 /// A value times the derivative of an activation by its result y: 1 − y² or y·(1 − y).
-fn slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
-    let (step, operands) = made_by(steps, Slot::Step(i), TileOp::Mul)?;
+fn peephole_slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
+    let (step, operands) = peephole_step_of(steps, Slot::TileStep(i), TileOp::Mul)?;
     let &[a, b] = operands else { return None };
     let (op, y, value) = [(a, b), (b, a)].into_iter().find_map(|(slope, value)| {
-        let tanh = || Some((TileOp::TanhGrad, square(steps, one_less(steps, slope)?)?, value));
+        let tanh = || Some((TileOp::TanhGrad, peephole_square(steps, peephole_one_minus(steps, slope)?)?, value));
         let sigmoid = || {
-            let (_, &[p, q]) = made_by(steps, slope, TileOp::Mul)? else { return None };
-            let (y, _) = [(p, q), (q, p)].into_iter().find(|&(y, rest)| one_less(steps, rest) == Some(y))?;
+            let (_, &[p, q]) = peephole_step_of(steps, slope, TileOp::Mul)? else { return None };
+            let (y, _) = [(p, q), (q, p)].into_iter().find(|&(y, rest)| peephole_one_minus(steps, rest) == Some(y))?;
             Some((TileOp::SigmoidGrad, y, value))
         };
         tanh().or_else(sigmoid)
     })?;
-    supports(op, step.elem).then(|| (Step::new(op, step.elem, &[], [0.0; 2]), vec![y, value]))
+    tile_op_supports(op, step.elem).then(|| (TileStep::new(op, step.elem, &[], [0.0; 2]), vec![y, value]))
 }
 
 /// x, if `slot` is 1 − x.
-fn one_less(steps: &[Sourced], slot: Slot) -> Option<Slot> {
-    let (_, &[one, x]) = made_by(steps, slot, TileOp::Sub)? else { return None };
-    (constant(steps, one)? == 1.0).then_some(x)
+fn peephole_one_minus(steps: &[Sourced], slot: Slot) -> Option<Slot> {
+    let (_, &[one, x]) = peephole_step_of(steps, slot, TileOp::Sub)? else { return None };
+    (peephole_constant(steps, one)? == 1.0).then_some(x)
 }
 
 /// x, if `slot` is x · x.
-fn square(steps: &[Sourced], slot: Slot) -> Option<Slot> {
-    let (_, &[x, same]) = made_by(steps, slot, TileOp::Mul)? else { return None };
+fn peephole_square(steps: &[Sourced], slot: Slot) -> Option<Slot> {
+    let (_, &[x, same]) = peephole_step_of(steps, slot, TileOp::Mul)? else { return None };
     (x == same).then_some(x)
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::arena::{Region, ids::Id};
     use crate::nodes::ir::text::parse;
-    use crate::nodes::ops::pointwise::map::region_program;
+    use crate::nodes::ops::pointwise::map::map_region_program;
 
     /// The last step of the program of a region of these lines on a and b.
     fn last(lines: &str) -> TileOp {
@@ -81,7 +81,7 @@ mod tests {
         );
         let g = parse(&text).unwrap();
         let r = (0..g.view().regions()).map(Region::new).find(|&r| r != g.view().entry()).unwrap();
-        let p = region_program(g.view(), r).unwrap().program;
+        let p = map_region_program(g.view(), r).unwrap().program;
         p.steps.last().unwrap().op
     }
 

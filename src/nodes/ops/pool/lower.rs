@@ -4,25 +4,26 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::pool;
 use crate::kernels::pool::PoolGeom;
-use crate::kernels::window::Units;
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::kernels::window_sizes::Units;
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::common::window::{WindowAttrs, WindowGeometry, array};
-use crate::nodes::ops::index::below::winners;
+use crate::nodes::ops::common::window_geometry::{WindowAttrs, WindowGeometry, window_array};
+use crate::nodes::ops::index::index_bounds::are_bounded_pool_indices;
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
-use crate::nodes::ops::pool::plane;
+use crate::nodes::ops::pool::pool_plane;
 
 /// The kernels' parameters of a pool of `[n, c, …]`.
-pub(in crate::nodes::ops) fn pool_geom(nc: &[usize], win: &WindowGeometry<2>) -> PoolGeom {
+pub(in crate::nodes::ops) fn lower_pool_geom(nc: &[usize], win: &WindowGeometry<2>) -> PoolGeom {
     let WindowGeometry { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = *win;
-    let [n, c] = array(nc);
-    PoolGeom { n, c, h, w, kh, kw, stride, pad: array(pad.as_flattened()), dilation }
+    let [n, c] = window_array(nc);
+    PoolGeom { n, c, h, w, kh, kw, stride, pad: window_array(pad.as_flattened()), dilation }
 }
 
 /// `max_pool2d`; positions are not written if no instruction reads them.
 pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(plane(&d)));
+    let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
     let units = g.y_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_kernel)?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
@@ -32,44 +33,50 @@ pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// A geometry of windows with the given plane and number of windows: all that moving between them depends on.
-pub(in crate::nodes::ops) fn moving(nc: &[usize], plane: [usize; 2], count: [usize; 2]) -> PoolGeom {
+pub(in crate::nodes::ops) fn lower_moving_pool_geom(nc: &[usize], plane: [usize; 2], count: [usize; 2]) -> PoolGeom {
     let kernel = [0, 1].map(|a| plane[a].saturating_sub(count[a]) + 1);
     let more = [0, 1].map(|a| count[a].saturating_sub(plane[a]));
     let pad = more.map(|n| [0, n]);
-    pool_geom(nc, &WindowGeometry { size: plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
+    lower_pool_geom(nc, &WindowGeometry { size: plane, kernel, stride: [1, 1], pad, dilation: [1, 1] })
 }
 
 /// `max_pool2d_backward`.
 pub fn max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dy, dx) = (cx.arg_dims(0), cx.out_dims(0));
-    let g = moving(&dy, plane(&dx), plane(&dy));
+    let g = lower_moving_pool_geom(&dy, pool_plane(&dx), pool_plane(&dy));
     let units = g.x_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_backward_kernel)?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
-    moves(cx, call.writes(Buf::Out(0), units.per_unit), plane(&dx));
+    lower_pool_moves(cx, call.writes(Buf::Out(0), units.per_unit), pool_plane(&dx));
     Ok(())
 }
 
 /// Adds `call`, which moves between windows and planes by positions in the planes, its second operand.
-fn moves(cx: &mut LowerCx<'_>, call: Call, plane: [usize; 2]) {
+fn lower_pool_moves(cx: &mut LowerCx<'_>, call: Call, plane: [usize; 2]) {
     let area = plane.iter().product();
     let call = call.reads_args(2).looks(1, area).or(-1);
-    let sure = winners(&cx.graph, cx.graph.args_of(cx.node)[1], area);
+    let sure = are_bounded_pool_indices(&cx.graph, cx.graph.args_of(cx.node)[1], area);
     cx.call(if sure { call.sure() } else { call });
 }
 
 /// `max_pool2d_gather`.
 pub fn max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (x, y) = (cx.arg_dims(0), cx.out_dims(0));
-    let g = moving(&x, plane(&x), plane(&y));
+    let g = lower_moving_pool_geom(&x, pool_plane(&x), pool_plane(&y));
     let units = g.y_units();
     let kernel = by_float!(cx.dtype(0), pool::max_pool2d_gather_kernel)?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
-    moves(cx, call.writes(Buf::Out(0), units.per_unit), plane(&x));
+    lower_pool_moves(cx, call.writes(Buf::Out(0), units.per_unit), pool_plane(&x));
     Ok(())
 }
 
-fn avg(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units, count_pad: bool) -> Result<(), String> {
+fn lower_avg_pool(
+    cx: &mut LowerCx<'_>,
+    kernel: Kernel,
+    g: &PoolGeom,
+    units: Units,
+    count_pad: bool,
+) -> Result<(), String> {
     let flags = if count_pad { pool::COUNT_PAD } else { 0 };
     let call = Call::new(kernel, [&g.to_words()[..], &[flags]].concat(), units.count)
         .flops(cx.flops())
@@ -81,21 +88,21 @@ fn avg(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units, count_p
 /// `avg_pool2d`.
 pub fn avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.arg_dims(0), AvgPoolAttrs::of(&cx.attrs()));
-    let g = pool_geom(&d, &a.windows().over(plane(&d)));
+    let g = lower_pool_geom(&d, &a.windows().over(pool_plane(&d)));
     let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?;
-    avg(cx, kernel, &g, g.y_units(), a.count_include_pad)
+    lower_avg_pool(cx, kernel, &g, g.y_units(), a.count_include_pad)
 }
 
 /// `avg_pool2d_backward`.
 pub fn avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.out_dims(0), AvgPoolBackwardAttrs::of(&cx.attrs()));
-    let g = pool_geom(&d, &a.windows().over(plane(&d)));
+    let g = lower_pool_geom(&d, &a.windows().over(pool_plane(&d)));
     let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?;
-    avg(cx, kernel, &g, g.x_units(), a.count_include_pad)
+    lower_avg_pool(cx, kernel, &g, g.x_units(), a.count_include_pad)
 }
 
 /// A pool of sums with these windows, from or to planes.
-fn sums(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units) -> Result<(), String> {
+fn lower_sum_pool(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units) -> Result<(), String> {
     let call = Call::new(kernel, [&g.to_words()[..], &[pool::SUM]].concat(), units.count)
         .flops(cx.flops())
         .cost_class(CostClass::POOL);
@@ -106,13 +113,13 @@ fn sums(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Units) -> Res
 /// `sum_pool2d`.
 pub fn sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(plane(&d)));
-    sums(cx, by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?, &g, g.y_units())
+    let g = lower_pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
+    lower_sum_pool(cx, by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?, &g, g.y_units())
 }
 
 /// `sum_pool2d_backward`.
 pub fn sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(plane(&d)));
-    sums(cx, by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?, &g, g.x_units())
+    let g = lower_pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
+    lower_sum_pool(cx, by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?, &g, g.x_units())
 }

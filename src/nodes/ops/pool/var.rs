@@ -1,72 +1,14 @@
-//! Pools as methods of [`Var`]. Options have torch's names. `ceil_mode` becomes padding at the end: the ops have no
+//! Pools as methods of [`Var`]. `ceil_mode` becomes padding at the end: the ops have no
 //! such mode.
 
 use crate::error::Kind;
-use crate::nodes::build::axes::to_i64s;
+use crate::nodes::build::sizes::sizes_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::common::window::{WindowGeometry, array, pairs};
+use crate::nodes::ops::common::positions::numbers_by_position;
+use crate::nodes::ops::common::window_geometry::WindowGeometry;
 use crate::nodes::ops::pool::attrs::{AdaptivePoolAttrs, AvgPoolAttrs, SumPoolAttrs};
-use crate::nodes::ops::pool::nd::along;
-
-/// Options of a pool over `N` axes, with `P` = 2·`N` sides to pad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pool<const N: usize, const P: usize> {
-    /// Elements of a window along each axis.
-    pub kernel: [usize; N],
-    /// Step between windows.
-    pub stride: [usize; N],
-    /// Padding before and after each axis, at most half of a window: the first axis first (top, bottom, left, right).
-    pub pad: [usize; P],
-    /// Distance between the taps of a window (maximum and minimum only).
-    pub dilation: [usize; N],
-    /// Whether padding counts as elements (average only).
-    pub count_include_pad: bool,
-    /// Whether the last window may reach beyond the padding at the end, if it begins before that padding.
-    pub ceil_mode: bool,
-    /// The divisor of the sums, instead of the number of elements (average only).
-    pub divisor_override: Option<usize>,
-}
-
-/// Options of 1-D pools.
-pub type Pool1d = Pool<1, 2>;
-/// Options of 2-D pools.
-pub type Pool2d = Pool<2, 4>;
-/// Options of 3-D pools.
-pub type Pool3d = Pool<3, 6>;
-
-impl<const N: usize, const P: usize> Pool<N, P> {
-    /// Windows of size `kernel`, with a stride of `kernel` (they do not overlap) and no padding.
-    pub fn new(kernel: [usize; N]) -> Self {
-        Pool {
-            kernel,
-            stride: kernel,
-            pad: [0; P],
-            dilation: [1; N],
-            count_include_pad: true,
-            ceil_mode: false,
-            divisor_override: None,
-        }
-    }
-
-    /// These windows, `stride` apart.
-    pub fn stride(self, stride: [usize; N]) -> Self {
-        Pool { stride, ..self }
-    }
-
-    /// These windows with the same padding on both sides of each axis.
-    pub fn padding(self, padding: [usize; N]) -> Self {
-        let mut pad = [0; P];
-        pad.iter_mut().enumerate().for_each(|(i, p)| *p = padding.get(i / 2).copied().unwrap_or(0));
-        Pool { pad, ..self }
-    }
-
-    /// The windows over axes of these sizes.
-    fn over(&self, size: &[usize]) -> WindowGeometry<N> {
-        let Pool { kernel, stride, pad, dilation, .. } = *self;
-        WindowGeometry { size: array(size), kernel, stride, pad: pairs(&pad), dilation }
-    }
-}
+use crate::nodes::ops::pool::pool_options::Pool;
 
 // Pools by the number of axes.
 const MAX: [Op; 3] = [Op::MAX_POOL1D, Op::MAX_POOL2D, Op::MAX_POOL3D];
@@ -83,39 +25,39 @@ macro_rules! by_axes {
             #[doc = concat!("The largest element of each window of x `[N, C, ", $shape, "]`; NaN if the window has one. Padding never wins.")]
             #[track_caller]
             pub fn $max(self, opt: Pool<$n, $p>) -> Var<'g> {
-                self.extreme(MAX[$n - 1], &opt)
+                self.extreme_pool(MAX[$n - 1], &opt)
             }
 
             #[doc = concat!("The smallest element of each window of x `[N, C, ", $shape, "]`; NaN if the window has one. Padding never wins.")]
             #[track_caller]
             pub fn $min(self, opt: Pool<$n, $p>) -> Var<'g> {
-                self.extreme(MIN[$n - 1], &opt)
+                self.extreme_pool(MIN[$n - 1], &opt)
             }
 
             #[doc = concat!("The sum of each window of x `[N, C, ", $shape, "]`. A dilation is an error.")]
             #[track_caller]
             pub fn $sum(self, opt: Pool<$n, $p>) -> Var<'g> {
-                self.summed(SUM[$n - 1], &opt)
+                self.sum_pool(SUM[$n - 1], &opt)
             }
 
             #[doc = concat!("The mean of each window of x `[N, C, ", $shape, "]`. A dilation is an error.")]
             #[track_caller]
             pub fn $avg(self, opt: Pool<$n, $p>) -> Var<'g> {
-                self.averaged(AVG[$n - 1], &opt)
+                self.avg_pool(AVG[$n - 1], &opt)
             }
 
             #[doc = concat!("The largest element of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
             #[track_caller]
             pub fn $adaptive_max(self, output: [usize; $n]) -> Var<'g> {
                 let op = [Op::ADAPTIVE_MAX_POOL1D, Op::ADAPTIVE_MAX_POOL2D, Op::ADAPTIVE_MAX_POOL3D][$n - 1];
-                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: to_i64s(&output) }.list())
+                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: sizes_to_i64(&output) }.list())
             }
 
             #[doc = concat!("The mean of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
             #[track_caller]
             pub fn $adaptive_avg(self, output: [usize; $n]) -> Var<'g> {
                 let op = [Op::ADAPTIVE_AVG_POOL1D, Op::ADAPTIVE_AVG_POOL2D, Op::ADAPTIVE_AVG_POOL3D][$n - 1];
-                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: to_i64s(&output) }.list())
+                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: sizes_to_i64(&output) }.list())
             }
             )*
         }
@@ -130,7 +72,7 @@ by_axes! {
 
 impl<'g> Var<'g> {
     /// The windows of a pool on this: without `ceil_mode`, and with it if it is set.
-    fn windows<const N: usize, const P: usize>(self, opt: &Pool<N, P>) -> Result<[WindowGeometry<N>; 2], String> {
+    fn pool_windows<const N: usize, const P: usize>(self, opt: &Pool<N, P>) -> Result<[WindowGeometry<N>; 2], String> {
         let d = self.dims();
         if d.len() != N + 2 {
             return Err(format!("x has shape {d}; rank {} is needed", N + 2));
@@ -145,54 +87,57 @@ impl<'g> Var<'g> {
     }
 
     #[track_caller]
-    fn refused(self, op: Op, why: &str) -> Var<'g> {
+    fn refused_pool(self, op: Op, why: &str) -> Var<'g> {
         self.g.fail(Kind::Shape, format!("{}({self:?}): {why}", self.g.op_name(op)))
     }
 
     /// A pool of maxima or minima.
     #[track_caller]
-    fn extreme<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
-        match self.windows(opt) {
+    fn extreme_pool<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
+        match self.pool_windows(opt) {
             _ if !self.is_some() => self,
             Ok([_, win]) => self.g.emit1(op, &[self], &win.attrs().list()),
-            Err(e) => self.refused(op, &e),
+            Err(e) => self.refused_pool(op, &e),
         }
     }
 
     /// The windows of a sum, which have no dilation.
-    fn undilated<const N: usize, const P: usize>(self, opt: &Pool<N, P>) -> Result<[WindowGeometry<N>; 2], String> {
+    fn undilated_pool_windows<const N: usize, const P: usize>(
+        self,
+        opt: &Pool<N, P>,
+    ) -> Result<[WindowGeometry<N>; 2], String> {
         match opt.dilation == [1; N] {
-            true => self.windows(opt),
+            true => self.pool_windows(opt),
             false => Err(format!("dilation {:?}; only pools of maxima and minima have one", opt.dilation)),
         }
     }
 
     #[track_caller]
-    fn summed<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
-        match self.undilated(opt) {
+    fn sum_pool<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
+        match self.undilated_pool_windows(opt) {
             _ if !self.is_some() => self,
             Ok([_, win]) => self.g.emit1(op, &[self], &SumPoolAttrs::new(win.attrs()).list()),
-            Err(e) => self.refused(op, &e),
+            Err(e) => self.refused_pool(op, &e),
         }
     }
 
     #[track_caller]
-    fn averaged<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
+    fn avg_pool<const N: usize, const P: usize>(self, op: Op, opt: &Pool<N, P>) -> Var<'g> {
         // All nodes get the caller's location.
         self.g.with_caller(|| {
             if !self.is_some() {
                 return self;
             }
-            let [win, whole] = match self.undilated(opt) {
+            let [win, whole] = match self.undilated_pool_windows(opt) {
                 Ok(both) => both,
-                Err(e) => return self.refused(op, &e),
+                Err(e) => return self.refused_pool(op, &e),
             };
             let sums = || self.g.emit1(SUM[N - 1], &[self], &SumPoolAttrs::new(whole.attrs()).list());
             match opt.divisor_override {
-                Some(0) => self.refused(op, "divisor_override is 0"),
+                Some(0) => self.refused_pool(op, "divisor_override is 0"),
                 Some(n) => sums() / n as f64,
                 // Taps beyond the padding do not count, so windows have different divisors.
-                None if opt.count_include_pad && win.pad != whole.pad => whole_divided(sums(), &win),
+                None if opt.count_include_pad && win.pad != whole.pad => divide_pool_sums(sums(), &win),
                 None => self.g.emit1(op, &[self], &AvgPoolAttrs::new(whole.attrs(), opt.count_include_pad).list()),
             }
         })
@@ -201,12 +146,12 @@ impl<'g> Var<'g> {
 
 /// Sums divided by the number of elements of their windows in the input or its padding.
 #[track_caller]
-fn whole_divided<'g, const N: usize>(sums: Var<'g>, win: &WindowGeometry<N>) -> Var<'g> {
+fn divide_pool_sums<'g, const N: usize>(sums: Var<'g>, win: &WindowGeometry<N>) -> Var<'g> {
     let d = sums.dims();
     (0..N).fold(sums, |y, a| {
         let (end, k, s) = (win.size[a] + win.pad[a][0] + win.pad[a][1], win.kernel[a], win.stride[a]);
         let windows = d.get(2 + a).copied().unwrap_or(0);
         let counts: Vec<f64> = (0..windows).map(|i| ((i * s + k).min(end) - i * s) as f64).collect();
-        y / along(y.g, &counts, N - a, y.dtype())
+        y / numbers_by_position(y.g, &counts, N - a, y.dtype())
     })
 }

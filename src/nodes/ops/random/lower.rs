@@ -2,14 +2,15 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::key::step_key;
+use crate::kernels::key::step_key_kernel;
 use crate::kernels::random::Random;
 use crate::kernels::{key, random};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::random::DrawAttrs;
 
-fn draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let p = Random { len: cx.out_dims(0).numel(), stream: DrawAttrs::of(&cx.attrs()).stream as u64 };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RANDOM);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
@@ -18,25 +19,25 @@ fn draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
 
 /// `rng_uniform`.
 pub fn rng_uniform(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.out(0).dtype, random::rng_uniform)?;
-    draw(cx, kernel)
+    let kernel = by_float!(cx.out(0).dtype, random::random_uniform_kernel)?;
+    lower_random_draw(cx, kernel)
 }
 
 /// `rng_normal`.
 pub fn rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.out(0).dtype, random::rng_normal)?;
-    draw(cx, kernel)
+    let kernel = by_float!(cx.out(0).dtype, random::random_normal_kernel)?;
+    lower_random_draw(cx, kernel)
 }
 
 /// `rng_next`.
 pub fn rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let call = Call::new(step_key, [], 1).reads_args(1).writes(Buf::Out(0), key::WORDS);
+    let call = Call::new(step_key_kernel, [], 1).reads_args(1).writes(Buf::Out(0), key::WORDS);
     cx.call(call.inplace(&[(0, 0)]));
     Ok(())
 }
 
 /// `rng_fold`.
 pub fn rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    cx.call(Call::new(random::rng_fold, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
+    cx.call(Call::new(key::fold_key_kernel, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
     Ok(())
 }

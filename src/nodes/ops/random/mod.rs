@@ -5,13 +5,13 @@
 pub mod lower;
 pub mod var;
 
-use super::{each, free};
 use crate::arena::Shape;
 use crate::ensure;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
-use crate::nodes::ir::typed::attrs;
+use crate::nodes::ops::common::cost::{cost_free, cost_per_result};
 use Domain::{Bits, Real};
 
 attrs! {
@@ -37,13 +37,13 @@ attrs! {
 }
 
 /// Checks that operand `i` is a random key.
-pub(super) fn key(cx: &Infer<'_>, i: usize) -> Result<(), String> {
+pub(super) fn check_random_key(cx: &Infer<'_>, i: usize) -> Result<(), String> {
     ensure!(cx.dtype(i) == DType::U32, "the key is {}; u32 is needed", cx.dtype(i));
     cx.expect_dims(i, "the key", &[4])
 }
 
-fn draws(cx: &mut Infer<'_>) -> Result<(), String> {
-    key(cx, 0)?;
+fn infer_random_draws(cx: &mut Infer<'_>) -> Result<(), String> {
+    check_random_key(cx, 0)?;
     let DrawAttrs { dtype, shape, .. } = DrawAttrs::of(&cx.attrs);
     ensure!(dtype.is_float(), "no draws of {dtype}; f32 or f64 is needed");
     cx.out.push(Ty { dtype, shape });
@@ -51,14 +51,14 @@ fn draws(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The definition of a random op of one operand, the key.
-const fn base(name: &'static str, doc: &'static str, lower: Lower, cases: &'static [Case], deriv: Deriv) -> OpDef {
+const fn random_op(name: &'static str, doc: &'static str, lower: Lower, cases: &'static [Case], deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(1),
         attrs: DrawAttrs::FIELDS,
         flags: Flags::PURE,
-        infer: draws,
+        infer: infer_random_draws,
         deriv,
         decompose: None,
         lower,
@@ -74,7 +74,7 @@ const DRAWS: &[Case] = &[
 ];
 
 /// Uniform draws from [0, 1).
-pub const RNG_UNIFORM: OpDef = base(
+pub const RNG_UNIFORM: OpDef = random_op(
     "rng_uniform",
     "uniform in [0, 1), of stream `stream` under the key",
     Lower::Kernel(lower::rng_uniform),
@@ -83,7 +83,7 @@ pub const RNG_UNIFORM: OpDef = base(
 );
 
 /// Draws from the standard normal distribution.
-pub const RNG_NORMAL: OpDef = base(
+pub const RNG_NORMAL: OpDef = random_op(
     "rng_normal",
     "standard normal (Box–Muller), of stream `stream` under the key",
     Lower::Kernel(lower::rng_normal),
@@ -95,11 +95,11 @@ pub const RNG_NORMAL: OpDef = base(
 pub const RNG_NEXT: OpDef = OpDef {
     attrs: &[],
     infer: |cx| {
-        key(cx, 0)?;
+        check_random_key(cx, 0)?;
         cx.same_as(0)
     },
-    cost: free,
-    ..base(
+    cost: cost_free,
+    ..random_op(
         "rng_next",
         "the key of the next step: its upper two words, a counter, plus 1",
         Lower::Kernel(lower::rng_next),
@@ -113,13 +113,13 @@ pub const RNG_FOLD: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: &[],
     infer: |cx| {
-        key(cx, 0)?;
+        check_random_key(cx, 0)?;
         ensure!(cx.dtype(1) == DType::U32, "the number is {}; u32 is needed", cx.dtype(1));
         cx.expect_dims(1, "the number", &[])?;
         cx.same_as(0)
     },
-    cost: free,
-    ..base(
+    cost: cost_free,
+    ..random_op(
         "rng_fold",
         "a key of the same step whose seed is made from the key's seed and a number",
         Lower::Kernel(lower::rng_fold),
@@ -134,7 +134,7 @@ pub const DROPOUT: OpDef = OpDef {
     attrs: DropoutAttrs::FIELDS,
     infer: |cx| {
         cx.float(0)?;
-        key(cx, 1)?;
+        check_random_key(cx, 1)?;
         let p = DropoutAttrs::of(&cx.attrs).p;
         ensure!((0.0..=1.0).contains(&p), "p is {p}; it must lie in [0, 1]");
         cx.same_as(0)
@@ -147,8 +147,8 @@ pub const DROPOUT: OpDef = OpDef {
         let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
         vec![draw.greater_equal(p).select(x * scale, x.full_like(0.0))]
     }),
-    cost: each,
-    ..base(
+    cost: cost_per_result,
+    ..random_op(
         "dropout",
         "y = 0 with probability p, x/(1 − p) else",
         Lower::Expand,

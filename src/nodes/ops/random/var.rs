@@ -24,7 +24,7 @@ pub const RNG_STATE: &str = "rng";
 
 impl Emit {
     /// The state that is the key of all random ops; each step advances it. The entry must be the open region.
-    fn rng(&mut self) -> Value {
+    fn rng_state(&mut self) -> Value {
         let known = self.leaf_called(RNG_STATE).filter(|&v| self.def(v).is_some_and(|d| d.op == Op::STATE));
         if let Some(v) = known {
             return v;
@@ -48,8 +48,8 @@ impl Builder {
     pub fn rng(&self) -> Var<'_> {
         self.record_location();
         let key = self.with(|e| {
-            let key = e.in_entry(Emit::rng);
-            e.key_here(key)
+            let key = e.in_entry_region(Emit::rng_state);
+            e.loop_key_here(key)
         });
         self.var(key)
     }

@@ -1,7 +1,7 @@
 //! Attributes of reductions and running totals.
 
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::typed::attrs;
 
 attrs! {
     /// Attributes of reductions over a set of axes.
@@ -57,7 +57,7 @@ attrs! {
 
 impl VarAttrs {
     /// The axes alone.
-    pub fn reduce(self) -> ReduceAttrs {
+    pub fn reduce_attrs(self) -> ReduceAttrs {
         ReduceAttrs { axes: self.axes, keep: self.keep }
     }
 }

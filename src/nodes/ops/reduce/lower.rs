@@ -3,17 +3,19 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::length::Parts;
-use crate::kernels::reduce::{Reduce, plan};
-use crate::kernels::scan::Scan;
-use crate::kernels::{length, reduce};
-use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size, to_sizes};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::kernels::cumulative::Cumulative;
+use crate::kernels::reduce::{Reduce, plan_reduce};
+use crate::kernels::root_sum_squares::Parts;
+use crate::kernels::{reduce, root_sum_squares};
+use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::build::sizes::{to_size, to_sizes};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{by_float, by_num, by_num_index};
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs};
 
 /// Runs of neighbouring axes that are all reduced or all kept: size, and whether reduced. Axes of size 1 are dropped.
-fn runs(dims: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
+fn lower_reduce_runs(dims: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
     let mut out: Vec<(usize, bool)> = Vec::new();
     for (i, &d) in dims.iter().enumerate().filter(|(_, d)| **d != 1) {
         let gone = axes.contains(&i);
@@ -36,10 +38,10 @@ struct Kernels {
 }
 
 /// Reduces operand 0 over `axes`.
-fn reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
+fn lower_reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
     let (dims, axes) = (cx.arg_dims(0), to_sizes(&ReduceAttrs::of(&cx.attrs()).axes));
     let count: usize = axes.iter().map(|&a| dims[a]).product();
-    let mut runs = runs(&dims, &axes);
+    let mut runs = lower_reduce_runs(&dims, &axes);
     let gone = |runs: &[(usize, bool)]| runs.iter().rposition(|r| r.1);
     if gone(&runs).is_none() {
         // Every axis in the set has one element: the element is its own sum, mean, maximum and log-sum-exp.
@@ -57,7 +59,7 @@ fn reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
         let last = gone(&runs).is_none();
         let to = if last { Buf::Out(0) } else { cx.temp(cx.dtype(0).size(), split.outer * split.inner) };
         let count = if last { Some(count) } else { None };
-        one_run(cx, k, &Run { split, from, to, count, flops });
+        lower_one_reduce_run(cx, k, &Run { split, from, to, count, flops });
         (from, flops) = (to, 0);
     }
     Ok(())
@@ -78,9 +80,9 @@ struct Run {
 }
 
 /// Reduces one run, in two steps if it is long.
-fn one_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
+fn lower_one_reduce_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
     let Run { split: AxisSplit { outer, n, inner }, from, to, count, flops } = *run;
-    let plan = plan(outer, n, inner);
+    let plan = plan_reduce(outer, n, inner);
     let kernel = if count.is_some() { k.last } else { k.join };
     let divisor = count.unwrap_or(n);
     match (plan.partial, k.partial) {
@@ -100,87 +102,103 @@ fn one_run(cx: &mut LowerCx<'_>, k: &Kernels, run: &Run) {
 }
 
 /// The sums of the columns of a matrix of `rows` by `n`.
-pub fn columns(cx: &mut LowerCx<'_>, (rows, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
+pub fn lower_reduced_columns(
+    cx: &mut LowerCx<'_>,
+    (rows, n): (usize, usize),
+    (from, to): (Buf, Buf),
+) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
     let split = AxisSplit { outer: 1, n: rows, inner: n };
-    one_run(cx, &Kernels { join, partial, last: join }, &Run { split, from, to, count: Some(rows), flops: 0 });
+    lower_one_reduce_run(
+        cx,
+        &Kernels { join, partial, last: join },
+        &Run { split, from, to, count: Some(rows), flops: 0 },
+    );
     Ok(())
 }
 
 /// The sum of `blocks` such sums, of blocks of rows.
-pub fn join(cx: &mut LowerCx<'_>, (blocks, n): (usize, usize), (from, to): (Buf, Buf)) -> Result<(), String> {
+pub fn lower_reduced_blocks(
+    cx: &mut LowerCx<'_>,
+    (blocks, n): (usize, usize),
+    (from, to): (Buf, Buf),
+) -> Result<(), String> {
     let (kernel, p) = (by_float!(cx.dtype(0), reduce::sum)?, Reduce::new(1, blocks, n));
     cx.call(Call::new(kernel, p.to_words(), p.units()).reads(&[from]).writes(to, p.per_unit()));
     Ok(())
 }
 
 /// `reduce_sum`.
-pub fn sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn reduce_sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_num!(d, reduce::sum)?, Some(by_num!(d, reduce::sum_partial)?));
-    reduction(cx, &Kernels { join, partial, last: join })
+    lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_mean`.
-pub fn mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn reduce_mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
-    reduction(cx, &Kernels { join, partial, last: by_float!(d, reduce::mean)? })
+    lower_reduction(cx, &Kernels { join, partial, last: by_float!(d, reduce::reduce_mean_kernel)? })
 }
 
 /// `sum_squares`.
-pub fn sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let SumSquaresAttrs { mean } = SumSquaresAttrs::of(&cx.attrs());
+pub fn reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let SumSquaresAttrs { mean: reduce_mean } = SumSquaresAttrs::of(&cx.attrs());
     let (d, n, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.flops());
-    let join = if mean { by_float!(d, reduce::mean)? } else { by_float!(d, reduce::sum)? };
-    let one = if mean { by_float!(d, reduce::mean_squares)? } else { by_float!(d, reduce::sum_squares)? };
+    let join = if reduce_mean { by_float!(d, reduce::reduce_mean_kernel)? } else { by_float!(d, reduce::sum)? };
+    let one = if reduce_mean {
+        by_float!(d, reduce::reduce_mean_squares_kernel)?
+    } else {
+        by_float!(d, reduce::sum_squares)?
+    };
     let partial = by_float!(d, reduce::sum_squares_partial)?;
     // Partial sums are sums of squares already: they are joined without squaring.
-    let last = if plan(1, n, 1).partial.is_some() { join } else { one };
+    let last = if plan_reduce(1, n, 1).partial.is_some() { join } else { one };
     let split = AxisSplit { outer: 1, n, inner: 1 };
     let run = Run { split, from: Buf::Arg(0), to: Buf::Out(0), count: Some(n), flops };
-    one_run(cx, &Kernels { join, partial: Some(partial), last }, &run);
+    lower_one_reduce_run(cx, &Kernels { join, partial: Some(partial), last }, &run);
     Ok(())
 }
 
 /// `root_sum_squares`.
-pub fn root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn reduce_root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = Parts { tensors: cx.args() - 1, len: (1..cx.args()).map(|i| cx.arg_dims(i).numel()).sum() };
-    let kernel = by_float!(cx.dtype(0), length::root_sum_squares)?;
+    let kernel = by_float!(cx.dtype(0), root_sum_squares::root_sum_squares_kernel)?;
     let call = Call::new(kernel, p.to_words(), 1).flops(cx.flops()).cost_class(CostClass::RARE);
     cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), 1));
     Ok(())
 }
 
 /// `reduce_max`.
-pub fn max(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn reduce_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_num!(d, reduce::max)?, Some(by_num!(d, reduce::max_partial)?));
-    reduction(cx, &Kernels { join, partial, last: join })
+    lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_min`.
-pub fn min(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn reduce_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_num!(d, reduce::min)?, Some(by_num!(d, reduce::min_partial)?));
-    reduction(cx, &Kernels { join, partial, last: join })
+    lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_prod`.
-pub fn prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn reduce_prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (by_num!(d, reduce::prod)?, Some(by_num!(d, reduce::prod_partial)?));
-    reduction(cx, &Kernels { join, partial, last: join })
+    lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `logsumexp`. That of several runs is the log-sum-exp of theirs.
-pub fn logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let join = by_float!(cx.dtype(0), reduce::logsumexp)?;
-    reduction(cx, &Kernels { join, partial: None, last: join })
+pub fn reduce_logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let join = by_float!(cx.dtype(0), reduce::reduce_logsumexp_kernel)?;
+    lower_reduction(cx, &Kernels { join, partial: None, last: join })
 }
 
-fn arg(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
+fn lower_arg_reduction(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(ArgExtremeAttrs::of(&cx.attrs()).axis));
     let p = Reduce::new(outer, n, inner);
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::REDUCE);
@@ -190,21 +208,21 @@ fn arg(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
 
 /// `arg_max`.
 pub fn arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::arg_max)?;
-    arg(cx, kernel)
+    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::reduce_arg_max_kernel)?;
+    lower_arg_reduction(cx, kernel)
 }
 
 /// `arg_min`.
 pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::arg_min)?;
-    arg(cx, kernel)
+    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::reduce_arg_min_kernel)?;
+    lower_arg_reduction(cx, kernel)
 }
 
 /// A running sum or product: `kernel` scans along `axis`.
-pub fn running(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
+pub fn running_reduction(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
     let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&cx.attrs());
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(axis));
-    let p = Scan { outer, n, inner, exclusive, reverse };
+    let p = Cumulative { outer, n, inner, exclusive, reverse };
     let call = Call::new(kernel?, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())

@@ -1,76 +1,79 @@
 //! Reductions over sets of axes, arg-reductions, and running sums.
 
 pub mod attrs;
-pub mod length;
+pub mod euclidean_length;
 pub mod lower;
 pub mod var;
 
-use super::each_arg;
 use crate::ensure;
-use crate::kernels::scan;
-use crate::nodes::build::axes::{reduced_dims, to_size, to_sizes};
+use crate::kernels::cumulative;
+use crate::nodes::build::axes::dims_without_axes;
+use crate::nodes::build::axes::{check_axes, check_axis};
+use crate::nodes::build::sizes::{to_size, to_sizes};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::{Infer, check_axes, check_axis};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
+use crate::nodes::ops::common::cost::cost_per_operand;
 use crate::nodes::ops::common::lowering::by_num;
 use Domain::{Distinct, Positive, Real};
 use attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs, VarAttrs};
 
-const fn base(name: &'static str, doc: &'static str, lower: Lower, deriv: Deriv, cases: &'static [Case]) -> OpDef {
+const fn reduce_op(name: &'static str, doc: &'static str, lower: Lower, deriv: Deriv, cases: &'static [Case]) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(1),
         attrs: ReduceAttrs::FIELDS,
         flags: Flags::PURE,
-        infer: numbers,
+        infer: infer_reduced_numbers,
         deriv,
         decompose: None,
         lower,
-        cost: each_arg,
+        cost: cost_per_operand,
         cases,
     }
 }
 
 /// The result of a reduction by `a`.
-fn reduced(cx: &mut Infer<'_>, a: &ReduceAttrs) -> Result<(), String> {
+fn infer_reduced(cx: &mut Infer<'_>, a: &ReduceAttrs) -> Result<(), String> {
     let d = cx.dims(0);
     let axes = check_axes(&a.axes, d.len())?;
     ensure!(axes.is_sorted(), "axes must be in order");
     let dtype = cx.dtype(0);
-    cx.result(dtype, &reduced_dims(&d, &axes, a.keep))
+    cx.result(dtype, &dims_without_axes(&d, &axes, a.keep))
 }
 
-fn numbers(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_reduced_numbers(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     ensure!(d.is_float() || matches!(d, DType::I32 | DType::I64), "no reduction of {d}; cast it");
-    reduced(cx, &ReduceAttrs::of(&cx.attrs))
+    infer_reduced(cx, &ReduceAttrs::of(&cx.attrs))
 }
 
-fn reals(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_reduced_reals(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
-    reduced(cx, &ReduceAttrs::of(&cx.attrs))
+    infer_reduced(cx, &ReduceAttrs::of(&cx.attrs))
 }
 
-/// As [`numbers`]. Maximum and minimum of no element do not exist.
-fn nonempty(cx: &mut Infer<'_>) -> Result<(), String> {
+/// As [`infer_reduced_numbers`]. Maximum and minimum of no element do not exist.
+fn infer_reduced_nonempty(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dims(0);
     for a in check_axes(&ReduceAttrs::of(&cx.attrs).axes, d.len())? {
         ensure!(d[a] > 0, "axis {a} is empty and the reduction has no identity");
     }
-    numbers(cx)
+    infer_reduced_numbers(cx)
 }
 
 /// The reduction of a node: its operand and axes.
-struct Reduction<'g> {
+struct ReducedAxes<'g> {
     x: Var<'g>,
     attrs: ReduceAttrs,
 }
 
-impl<'g> Reduction<'g> {
-    fn of(s: &Site<'_, 'g>) -> Reduction<'g> {
-        Reduction { x: s.args[0], attrs: ReduceAttrs::of(&s.attrs) }
+impl<'g> ReducedAxes<'g> {
+    fn of(s: &Site<'_, 'g>) -> ReducedAxes<'g> {
+        ReducedAxes { x: s.args[0], attrs: ReduceAttrs::of(&s.attrs) }
     }
 
     /// The sizes of the reduced axes, multiplied.
@@ -82,7 +85,7 @@ impl<'g> Reduction<'g> {
     /// A value of the result's shape, repeated over the reduced axes.
     fn spread(&self, v: Var<'g>) -> Var<'g> {
         let d = self.x.dims();
-        v.reshape(reduced_dims(&d, &to_sizes(&self.attrs.axes), true)).broadcast(d)
+        v.reshape(dims_without_axes(&d, &to_sizes(&self.attrs.axes), true)).broadcast(d)
     }
 
     /// The sum of `v` as the node reduces: same axes, same `keep`.
@@ -91,14 +94,14 @@ impl<'g> Reduction<'g> {
     }
 }
 
-/// [`Reduction::spread`] of `v` over the axes of `s`.
-fn spread<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
-    Reduction::of(s).spread(v)
+/// [`ReducedAxes::spread`] of `v` over the axes of `s`.
+fn spread_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
+    ReducedAxes::of(s).spread(v)
 }
 
-/// [`Reduction::sum`] of `v` along the axes of `s`.
-fn sum_like<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
-    Reduction::of(s).sum(v)
+/// [`ReducedAxes::sum`] of `v` along the axes of `s`.
+fn sum_like_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
+    ReducedAxes::of(s).sum(v)
 }
 
 const SUMS: &[Case] = &[
@@ -124,11 +127,11 @@ pub const REDUCE_SUM: OpDef = OpDef {
         Case { args: "f[3,0]", attrs: "axes=[1] keep=false", domains: &[Real] },
         Case { args: "i32[6,5]", attrs: "axes=[0] keep=false", domains: &[Domain::Index(9)] },
     ],
-    ..base(
+    ..reduce_op(
         "reduce_sum",
         "y = Σ x over `axes`; empty sums are 0",
-        Lower::Kernel(lower::sum),
-        Deriv::Linear(|s, _, g| Some(spread(s, g))),
+        Lower::Kernel(lower::reduce_sum),
+        Deriv::Linear(|s, _, g| Some(spread_reduced(s, g))),
         SUMS,
     )
 };
@@ -154,10 +157,10 @@ pub const SUM_SQUARES: OpDef = OpDef {
         Case { args: "f[2,1,7]", attrs: "mean=true", domains: &[Real] },
         Case { args: "f[0,3]", attrs: "mean=false", domains: &[Real] },
     ],
-    ..base(
+    ..reduce_op(
         "sum_squares",
         "y = Σ x² over all elements, or their mean; an empty sum is 0",
-        Lower::Kernel(lower::sum_squares),
+        Lower::Kernel(lower::reduce_sum_squares),
         Deriv::ViaDecompose,
         &[],
     )
@@ -165,29 +168,29 @@ pub const SUM_SQUARES: OpDef = OpDef {
 
 /// The mean over axes.
 pub const REDUCE_MEAN: OpDef = OpDef {
-    infer: reals,
-    ..base(
+    infer: infer_reduced_reals,
+    ..reduce_op(
         "reduce_mean",
         "y = Σ x / n over `axes`; NaN for n = 0",
-        Lower::Kernel(lower::mean),
-        Deriv::Linear(|s, _, g| Some(spread(s, g) * (1.0 / Reduction::of(s).count() as f64))),
+        Lower::Kernel(lower::reduce_mean),
+        Deriv::Linear(|s, _, g| Some(spread_reduced(s, g) * (1.0 / ReducedAxes::of(s).count() as f64))),
         SUMS,
     )
 };
 
 /// The share of each element in its maximum or minimum. Ties share evenly, so shares sum to 1.
-fn shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn reduce_extreme_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let x = s.args[0];
-    let hit = x.equal(spread(s, s.outs[0])).cast(x.dtype());
-    hit / spread(s, sum_like(s, hit))
+    let hit = x.equal(spread_reduced(s, s.outs[0])).cast(x.dtype());
+    hit / spread_reduced(s, sum_like_reduced(s, hit))
 }
 
-fn extreme_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    vec![t[0].map(|t| sum_like(s, t * shares(s)))]
+fn reduce_extreme_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    vec![t[0].map(|t| sum_like_reduced(s, t * reduce_extreme_shares(s)))]
 }
 
-fn extreme_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
-    vec![ct[0].map(|g| spread(s, g) * shares(s))]
+fn reduce_extreme_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
+    vec![ct[0].map(|g| spread_reduced(s, g) * reduce_extreme_shares(s))]
 }
 
 const EXTREMES: &[Case] = &[
@@ -199,30 +202,30 @@ const EXTREMES: &[Case] = &[
 
 /// The largest element over axes.
 pub const REDUCE_MAX: OpDef = OpDef {
-    infer: nonempty,
-    ..base(
+    infer: infer_reduced_nonempty,
+    ..reduce_op(
         "reduce_max",
         "y = max x over `axes`, NaN if any is; ties share the gradient evenly",
-        Lower::Kernel(lower::max),
-        Deriv::Rules(extreme_jvp, extreme_vjp),
+        Lower::Kernel(lower::reduce_max),
+        Deriv::Rules(reduce_extreme_jvp, reduce_extreme_vjp),
         EXTREMES,
     )
 };
 
 /// The smallest element over axes.
 pub const REDUCE_MIN: OpDef = OpDef {
-    infer: nonempty,
-    ..base(
+    infer: infer_reduced_nonempty,
+    ..reduce_op(
         "reduce_min",
         "y = min x over `axes`, NaN if any is; ties share the gradient evenly",
-        Lower::Kernel(lower::min),
-        Deriv::Rules(extreme_jvp, extreme_vjp),
+        Lower::Kernel(lower::reduce_min),
+        Deriv::Rules(reduce_extreme_jvp, reduce_extreme_vjp),
         EXTREMES,
     )
 };
 
 /// Π_{j≠i} xⱼ by exclusive running products from both ends: no division, so zeros are no special case.
-fn others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn reduce_prod_of_others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let (x, axes) = (s.args[0], to_sizes(&ReduceAttrs::of(&s.attrs).axes));
     let d = x.dims();
     let kept: Vec<usize> = (0..d.len()).filter(|a| !axes.contains(a)).collect();
@@ -235,12 +238,12 @@ fn others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let mut left = one;
     let mut right = one;
     let mut step = 1;
-    let (mut before, mut after) = (shift(flat, 1, false), shift(flat, 1, true));
+    let (mut before, mut after) = (shift_running_product(flat, 1, false), shift_running_product(flat, 1, true));
     while step < n.max(1) {
         left = before;
         right = after;
-        before = before * shift(before, step, false);
-        after = after * shift(after, step, true);
+        before = before * shift_running_product(before, step, false);
+        after = after * shift_running_product(after, step, true);
         step *= 2;
     }
     if n > 1 {
@@ -254,7 +257,7 @@ fn others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
 }
 
 /// Elements of each row of `x` moved by `by` positions, with ones coming in.
-fn shift<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
+fn shift_running_product<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
     let d = x.dims();
     let (rows, n) = (d.first().copied().unwrap_or(0), d.get(1).copied().unwrap_or(0));
     let by = by.min(n);
@@ -263,13 +266,13 @@ fn shift<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
 }
 
 /// The product over axes.
-pub const REDUCE_PROD: OpDef = base(
+pub const REDUCE_PROD: OpDef = reduce_op(
     "reduce_prod",
     "y = Π x over `axes`; empty products are 1; x̄ᵢ = ȳ·Π_{j≠i} xⱼ, without division",
-    Lower::Kernel(lower::prod),
+    Lower::Kernel(lower::reduce_prod),
     Deriv::Rules(
-        |s, t| vec![t[0].map(|t| sum_like(s, t * others(s)))],
-        |s, ct, _| vec![ct[0].map(|g| spread(s, g) * others(s))],
+        |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * reduce_prod_of_others(s)))],
+        |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * reduce_prod_of_others(s))],
     ),
     &[
         Case { args: "f[3,4,5]", attrs: "axes=[1] keep=false", domains: &[Positive] },
@@ -283,16 +286,16 @@ pub const REDUCE_PROD: OpDef = base(
 pub const LOGSUMEXP: OpDef = OpDef {
     infer: |cx| {
         cx.float(0)?;
-        nonempty(cx)
+        infer_reduced_nonempty(cx)
     },
     cost: |cx| 3 * cx.args(),
-    ..base(
+    ..reduce_op(
         "logsumexp",
         "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y)",
-        Lower::Kernel(lower::logsumexp),
+        Lower::Kernel(lower::reduce_logsumexp),
         Deriv::Rules(
-            |s, t| vec![t[0].map(|t| sum_like(s, t * (s.args[0] - spread(s, s.outs[0])).exp()))],
-            |s, ct, _| vec![ct[0].map(|g| spread(s, g) * (s.args[0] - spread(s, s.outs[0])).exp())],
+            |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * (s.args[0] - spread_reduced(s, s.outs[0])).exp()))],
+            |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * (s.args[0] - spread_reduced(s, s.outs[0])).exp())],
         ),
         SUMS,
     )
@@ -305,17 +308,17 @@ pub const VAR: OpDef = OpDef {
         let a = VarAttrs::of(&cx.attrs);
         ensure!(a.correction >= 0, "correction {} is negative", a.correction);
         cx.float(0)?;
-        reduced(cx, &a.reduce())
+        infer_reduced(cx, &a.reduce_attrs())
     },
     decompose: Some(|s| {
         let (x, a) = (s.args[0], VarAttrs::of(&s.attrs));
         let mean = x.reduce(Op::REDUCE_MEAN, a.axes.as_slice(), false);
         let correction = a.correction as f64;
-        let over = Reduction { x, attrs: a.reduce() };
+        let over = ReducedAxes { x, attrs: a.reduce_attrs() };
         let d = x - over.spread(mean);
         vec![over.sum(d * d) * (1.0 / (over.count() as f64 - correction))]
     }),
-    ..base(
+    ..reduce_op(
         "var",
         "y = Σ (x − mean)² / (n − correction) over `axes`",
         Lower::Expand,
@@ -332,7 +335,7 @@ const ARG: &[Case] = &[
     Case { args: "f[40]", attrs: "axis=0 dtype=i64", domains: &[Distinct] },
 ];
 
-fn arg_infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_arg_reduction(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dims(0);
     let ArgExtremeAttrs { axis, dtype: to } = ArgExtremeAttrs::of(&cx.attrs);
     let axis = check_axis(axis, d.len())?;
@@ -340,15 +343,15 @@ fn arg_infer(cx: &mut Infer<'_>) -> Result<(), String> {
     ensure!(cx.dtype(0).is_float() || cx.dtype(0).is_index(), "no order of {}; cast it", cx.dtype(0));
     ensure!(to.is_index(), "positions are i32 or i64, not {to}");
     ensure!(to == DType::I64 || d[axis] <= i32::MAX as usize, "axis {axis} has more positions than i32");
-    cx.result(to, &reduced_dims(&d, &[axis], false))
+    cx.result(to, &dims_without_axes(&d, &[axis], false))
 }
 
 /// The position of the largest element along an axis.
 pub const ARG_MAX: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::STEP),
     attrs: ArgExtremeAttrs::FIELDS,
-    infer: arg_infer,
-    ..base(
+    infer: infer_arg_reduction,
+    ..reduce_op(
         "arg_max",
         "position of the first largest element along `axis`; NaN is largest",
         Lower::Kernel(lower::arg_max),
@@ -361,8 +364,8 @@ pub const ARG_MAX: OpDef = OpDef {
 pub const ARG_MIN: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::STEP),
     attrs: ArgExtremeAttrs::FIELDS,
-    infer: arg_infer,
-    ..base(
+    infer: infer_arg_reduction,
+    ..reduce_op(
         "arg_min",
         "position of the first smallest element along `axis`; NaN is smallest",
         Lower::Kernel(lower::arg_min),
@@ -371,7 +374,7 @@ pub const ARG_MIN: OpDef = OpDef {
     )
 };
 
-fn running(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_running_reduction(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     ensure!(d.is_float() || d.is_index(), "no running total of {d}; cast it");
     let rank = cx.dims(0).len();
@@ -382,11 +385,11 @@ fn running(cx: &mut Infer<'_>) -> Result<(), String> {
 /// The running sum along an axis.
 pub const CUMSUM: OpDef = OpDef {
     attrs: RunningAttrs::FIELDS,
-    infer: running,
-    ..base(
+    infer: infer_running_reduction,
+    ..reduce_op(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running(cx, by_num!(cx.dtype(0), scan::cumsum))),
+        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), cumulative::cumsum_kernel))),
         Deriv::Linear(|s, _, g| {
             let a = RunningAttrs::of(&s.attrs);
             Some(s.g.emit1(s.op, &[g], &RunningAttrs { reverse: !a.reverse, ..a }.list()))
@@ -401,7 +404,7 @@ pub const CUMSUM: OpDef = OpDef {
 };
 
 /// The running product in log₂ n rounds of products with a shifted copy: no division, so zeros are no special case.
-fn running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn expand_running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, a) = (s.args[0], RunningAttrs::of(&s.attrs));
     let axis = to_size(a.axis);
     let d = x.dims();
@@ -414,11 +417,11 @@ fn running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dims, n) = (there.dims(), d[axis]);
     let mut y = there.reshape([dims[..last].iter().product(), n]);
     if a.exclusive {
-        y = shift(y, 1, false);
+        y = shift_running_product(y, 1, false);
     }
     let mut step = 1;
     while step < n {
-        y = y * shift(y, step, false);
+        y = y * shift_running_product(y, step, false);
         step *= 2;
     }
     let back = y.reshape(dims).permute(&perm);
@@ -428,12 +431,12 @@ fn running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// The running product along an axis.
 pub const CUMPROD: OpDef = OpDef {
     attrs: RunningAttrs::FIELDS,
-    infer: running,
-    decompose: Some(running_product),
-    ..base(
+    infer: infer_running_reduction,
+    decompose: Some(expand_running_product),
+    ..reduce_op(
         "cumprod",
         "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running(cx, by_num!(cx.dtype(0), scan::cumprod))),
+        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), cumulative::cumprod_kernel))),
         Deriv::ViaDecompose,
         &[
             Case { args: "f[3,4]", attrs: "axis=1 exclusive=false reverse=false", domains: &[Real] },

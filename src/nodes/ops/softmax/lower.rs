@@ -4,13 +4,15 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::softmax;
 use crate::kernels::softmax::Softmax;
-use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::build::sizes::to_size;
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::softmax::SoftmaxAttrs;
 
 /// A call along the axis. If the axis is contiguous, the kernel may write over operand `over`.
-fn along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {
+fn lower_softmax_along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {
     let axis = to_size(SoftmaxAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), axis);
     let p = Softmax { outer, n, inner };
@@ -22,24 +24,24 @@ fn along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<()
 
 /// `softmax`.
 pub fn softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::softmax)?;
-    along(cx, kernel, Some(0))
+    let kernel = by_float!(cx.dtype(0), softmax::softmax_kernel)?;
+    lower_softmax_along(cx, kernel, Some(0))
 }
 
 /// `softmax_backward`.
 pub fn softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::softmax_backward)?;
-    along(cx, kernel, Some(1))
+    let kernel = by_float!(cx.dtype(0), softmax::softmax_backward_kernel)?;
+    lower_softmax_along(cx, kernel, Some(1))
 }
 
 /// `log_softmax`.
 pub fn log_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::log_softmax)?;
-    along(cx, kernel, None)
+    let kernel = by_float!(cx.dtype(0), softmax::log_softmax_kernel)?;
+    lower_softmax_along(cx, kernel, None)
 }
 
 /// `log_softmax_backward`.
 pub fn log_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::log_softmax_backward)?;
-    along(cx, kernel, None)
+    let kernel = by_float!(cx.dtype(0), softmax::log_softmax_backward_kernel)?;
+    lower_softmax_along(cx, kernel, None)
 }

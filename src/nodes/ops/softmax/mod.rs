@@ -3,12 +3,14 @@
 pub mod lower;
 pub mod var;
 
-use super::each;
+use crate::nodes::build::axes::check_axis;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::call::LowerFn;
-use crate::nodes::ir::infer::{Infer, check_axis};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef, Site};
-use crate::nodes::ir::typed::attrs;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::lower_cx::LowerFn;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
+use crate::nodes::ops::common::cost::cost_per_result;
 use Domain::{Real, Unit};
 
 attrs! {
@@ -19,7 +21,7 @@ attrs! {
     }
 }
 
-fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_softmax(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     for i in 1..cx.args.len() {
         cx.same(0, i)?;
@@ -29,18 +31,18 @@ fn infer(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_as(0)
 }
 
-const fn base(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
+const fn softmax_op(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
     OpDef {
         name,
         doc,
         arity: Arity::Exactly(arity),
         attrs: SoftmaxAttrs::FIELDS,
         flags: Flags::PURE,
-        infer,
+        infer: infer_softmax,
         deriv,
         decompose: None,
         lower: Lower::Kernel(lower),
-        cost: |cx| 4 * each(cx),
+        cost: |cx| 4 * cost_per_result(cx),
         cases: if arity == 1 { ONE } else { TWO },
     }
 }
@@ -57,47 +59,53 @@ const TWO: &[Case] = &[
 ];
 
 /// `op` of (y, t) along this node's axis.
-fn along<'g>(s: &Site<'_, 'g>, op: Op, y: Var<'g>, t: Var<'g>) -> Var<'g> {
+fn softmax_backward_along<'g>(s: &Site<'_, 'g>, op: Op, y: Var<'g>, t: Var<'g>) -> Var<'g> {
     s.g.emit1(op, &[y, t], &SoftmaxAttrs::of(&s.attrs).list())
 }
 
 /// Σ along this node's axis, broadcast to the shape of `x`.
-fn total<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
+fn softmax_axis_sum<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
     x.reduce(Op::REDUCE_SUM, SoftmaxAttrs::of(&s.attrs).axis, true).broadcast(x.dims())
 }
 
 /// Softmax along an axis.
-pub const SOFTMAX: OpDef = base(
+pub const SOFTMAX: OpDef = softmax_op(
     "softmax",
     "yᵢ = e^xᵢ / Σ e^xⱼ along `axis`; its Jacobian is symmetric, so ẏ and x̄ are the same y⊙(t − Σ y⊙t)",
     1,
     lower::softmax,
     Deriv::Rules(
-        |s, t| vec![t[0].map(|t| along(s, Op::SOFTMAX_BACKWARD, s.outs[0], t))],
-        |s, ct, _| vec![ct[0].map(|g| along(s, Op::SOFTMAX_BACKWARD, s.outs[0], g))],
+        |s, t| vec![t[0].map(|t| softmax_backward_along(s, Op::SOFTMAX_BACKWARD, s.outs[0], t))],
+        |s, ct, _| vec![ct[0].map(|g| softmax_backward_along(s, Op::SOFTMAX_BACKWARD, s.outs[0], g))],
     ),
 );
 
 /// The cotangent, and the tangent, of [`SOFTMAX`].
 pub const SOFTMAX_BACKWARD: OpDef = OpDef {
-    decompose: Some(|s| vec![s.args[0] * (s.args[1] - total(s, s.args[0] * s.args[1]))]),
-    ..base("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::ViaDecompose)
+    decompose: Some(|s| vec![s.args[0] * (s.args[1] - softmax_axis_sum(s, s.args[0] * s.args[1]))]),
+    ..softmax_op("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::ViaDecompose)
 };
 
 /// The logarithm of softmax along an axis.
-pub const LOG_SOFTMAX: OpDef = base(
+pub const LOG_SOFTMAX: OpDef = softmax_op(
     "log_softmax",
     "yᵢ = xᵢ − ln Σ e^xⱼ along `axis`; x̄ = g − e^y·Σ g; ẏ = ẋ − Σ e^y⊙ẋ",
     1,
     lower::log_softmax,
     Deriv::Rules(
-        |s, t| vec![t[0].map(|t| t - total(s, s.outs[0].exp() * t))],
-        |s, ct, _| vec![ct[0].map(|g| along(s, Op::LOG_SOFTMAX_BACKWARD, s.outs[0], g))],
+        |s, t| vec![t[0].map(|t| t - softmax_axis_sum(s, s.outs[0].exp() * t))],
+        |s, ct, _| vec![ct[0].map(|g| softmax_backward_along(s, Op::LOG_SOFTMAX_BACKWARD, s.outs[0], g))],
     ),
 );
 
 /// The cotangent of [`LOG_SOFTMAX`].
 pub const LOG_SOFTMAX_BACKWARD: OpDef = OpDef {
-    decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * total(s, s.args[1])]),
-    ..base("log_softmax_backward", "g − e^y·Σ g along `axis`", 2, lower::log_softmax_backward, Deriv::ViaDecompose)
+    decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * softmax_axis_sum(s, s.args[1])]),
+    ..softmax_op(
+        "log_softmax_backward",
+        "g − e^y·Σ g along `axis`",
+        2,
+        lower::log_softmax_backward,
+        Deriv::ViaDecompose,
+    )
 };

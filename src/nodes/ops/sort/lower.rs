@@ -1,10 +1,13 @@
 //! Kernel calls of sorts and running extremes.
 
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::sort;
-use crate::kernels::sort::{Running, Sort};
-use crate::nodes::build::axes::{AxisSplit, split_at_axis, to_size};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::kernels::cum_arg_max::CumArgMax;
+use crate::kernels::sort::Sort;
+use crate::kernels::{cum_arg_max, sort};
+use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::build::sizes::to_size;
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_num;
 use crate::nodes::ops::sort::{ArgSortAttrs, CumArgMaxAttrs};
 
@@ -14,7 +17,7 @@ pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let n = d.last().copied().unwrap_or(1);
     let ArgSortAttrs { descending } = ArgSortAttrs::of(&cx.attrs());
     let p = Sort { rows: d[..d.len().saturating_sub(1)].iter().product(), n, descending };
-    let kernel = by_num!(cx.dtype(0), sort::arg_sort)?;
+    let kernel = by_num!(cx.dtype(0), sort::arg_sort_kernel)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SORT);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
@@ -24,8 +27,8 @@ pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn cum_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(&cx.attrs());
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(axis));
-    let p = Running { outer, n, inner, smallest };
-    let kernel = by_num!(cx.dtype(0), sort::cum_arg_max)?;
+    let p = CumArgMax { outer, n, inner, smallest };
+    let kernel = by_num!(cx.dtype(0), cum_arg_max::cum_arg_max_kernel)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())

@@ -5,10 +5,10 @@ pub mod lower;
 pub mod var;
 
 use crate::ensure;
+use crate::nodes::build::axes::check_axis;
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::check_axis;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
-use crate::nodes::ir::typed::attrs;
 
 attrs! {
     /// Attributes of `arg_sort`.

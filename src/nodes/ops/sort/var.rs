@@ -9,7 +9,9 @@ impl<'g> Var<'g> {
     /// Positions (`i32`) of the elements along `axis` in sorted order. Equal elements keep their order; NaN are last.
     #[track_caller]
     pub fn arg_sort(self, axis: i64, descending: bool) -> Var<'g> {
-        self.with_axis_last("arg_sort", axis, |x| x.g.emit1(Op::ARG_SORT, &[x], &ArgSortAttrs { descending }.list()))
+        self.sort_with_axis_last("arg_sort", axis, |x| {
+            x.g.emit1(Op::ARG_SORT, &[x], &ArgSortAttrs { descending }.list())
+        })
     }
 
     /// The elements along `axis` in sorted order, and their positions (`i32`). Equal elements keep their order; NaN are
@@ -35,7 +37,7 @@ impl<'g> Var<'g> {
 
     /// `f` of this with `axis` moved last, moved back.
     #[track_caller]
-    fn with_axis_last(self, name: &str, axis: i64, f: impl FnOnce(Var<'g>) -> Var<'g>) -> Var<'g> {
+    fn sort_with_axis_last(self, name: &str, axis: i64, f: impl FnOnce(Var<'g>) -> Var<'g>) -> Var<'g> {
         // All nodes get the caller's location.
         self.g.with_caller(|| {
             if !self.is_some() {
@@ -63,17 +65,17 @@ impl<'g> Var<'g> {
     /// where the values were.
     #[track_caller]
     pub fn cummax(self, axis: i64) -> (Var<'g>, Var<'g>) {
-        self.running_extreme("cummax", axis, false)
+        self.running_sort_extreme("cummax", axis, false)
     }
 
     /// The smallest element so far along `axis`, and its position (i32); see [`Var::cummax`].
     #[track_caller]
     pub fn cummin(self, axis: i64) -> (Var<'g>, Var<'g>) {
-        self.running_extreme("cummin", axis, true)
+        self.running_sort_extreme("cummin", axis, true)
     }
 
     #[track_caller]
-    fn running_extreme(self, name: &str, axis: i64, smallest: bool) -> (Var<'g>, Var<'g>) {
+    fn running_sort_extreme(self, name: &str, axis: i64, smallest: bool) -> (Var<'g>, Var<'g>) {
         let rank = self.rank() as i64;
         let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
         if self.is_some() && !(0..rank).contains(&at) {

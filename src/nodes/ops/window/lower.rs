@@ -4,29 +4,30 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::pool::PoolGeom;
 use crate::kernels::unfold;
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::common::window::WindowAttrs;
-use crate::nodes::ops::pool::lower::pool_geom;
-use crate::nodes::ops::pool::plane;
+use crate::nodes::ops::common::window_geometry::WindowAttrs;
+use crate::nodes::ops::pool::lower::lower_pool_geom;
+use crate::nodes::ops::pool::pool_plane;
 use crate::nodes::ops::window::unfold::Col2imAttrs;
 
 /// `im2col`.
 pub fn im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(plane(&d)));
-    unfolded(cx, by_float!(cx.dtype(0), unfold::im2col)?, &g, true)
+    let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
+    lower_unfold(cx, by_float!(cx.dtype(0), unfold::im2col_kernel)?, &g, true)
 }
 
 /// `col2im`.
 pub fn col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(plane(&d)));
-    unfolded(cx, by_float!(cx.dtype(0), unfold::col2im)?, &g, false)
+    let g = lower_pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(pool_plane(&d)));
+    lower_unfold(cx, by_float!(cx.dtype(0), unfold::col2im_kernel)?, &g, false)
 }
 
-fn unfolded(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, columns: bool) -> Result<(), String> {
-    let units = unfold::units(g, columns);
+fn lower_unfold(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, columns: bool) -> Result<(), String> {
+    let units = unfold::unfold_units(g, columns);
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
     cx.call(call.reads_args(1).writes(Buf::Out(0), units.per_unit));
     Ok(())

@@ -3,14 +3,43 @@
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::axes::{to_i64s, to_sizes};
+use crate::nodes::build::sizes::{sizes_to_i64, to_sizes};
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
-use crate::nodes::ir::typed::attrs;
-use crate::nodes::ops::common::window::{WindowAttrs, array, check_array, sum};
-use crate::nodes::ops::pool::plane;
+use crate::nodes::ops::common::window_geometry::{WindowAttrs, check_window_array, sum_over_taps, window_array};
+use crate::nodes::ops::pool::pool_plane;
 use Domain::Real;
+
+/// Options of `Var::im2col` and `Var::col2im`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfold {
+    /// Height and width of a window.
+    pub kernel: [usize; 2],
+    /// Step between windows.
+    pub stride: [usize; 2],
+    /// Zeros around the image: top, bottom, left, right.
+    pub pad: [usize; 4],
+    /// Distance between the taps of a window.
+    pub dilation: [usize; 2],
+}
+
+impl Unfold {
+    /// Windows of `kernel` at every position.
+    pub fn new(kernel: [usize; 2]) -> Unfold {
+        Unfold { kernel, stride: [1, 1], pad: [0; 4], dilation: [1, 1] }
+    }
+
+    pub(super) fn window_attrs(&self) -> WindowAttrs {
+        WindowAttrs {
+            kernel: sizes_to_i64(&self.kernel),
+            stride: sizes_to_i64(&self.stride),
+            pad: sizes_to_i64(&self.pad),
+            dilation: sizes_to_i64(&self.dilation),
+        }
+    }
+}
 
 attrs! {
     /// Attributes of `col2im`. Those of `im2col` are [`WindowAttrs`].
@@ -38,11 +67,11 @@ impl Col2imAttrs {
     /// These windows over planes of size `in_hw`.
     pub fn new(in_hw: [usize; 2], windows: WindowAttrs) -> Col2imAttrs {
         let WindowAttrs { kernel, stride, pad, dilation } = windows;
-        Col2imAttrs { in_hw: to_i64s(&in_hw), kernel, stride, pad, dilation }
+        Col2imAttrs { in_hw: sizes_to_i64(&in_hw), kernel, stride, pad, dilation }
     }
 }
 
-const fn base(
+const fn unfold_op(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -66,7 +95,7 @@ const fn base(
 }
 
 /// Checks the windows over a plane: their number along each axis, and the elements of each.
-fn count(windows: &WindowAttrs, plane: [usize; 2]) -> Result<([usize; 2], usize), String> {
+fn count_unfold_windows(windows: &WindowAttrs, plane: [usize; 2]) -> Result<([usize; 2], usize), String> {
     windows.check::<2>()?;
     ensure!(!plane.contains(&0), "a plane of {plane:?} is empty");
     let win = windows.over(plane);
@@ -81,21 +110,21 @@ pub const IM2COL: OpDef = OpDef {
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,3] pad=[1,2,4,0] dilation=[1,3]", domains: &[Real] },
     ],
     lower: Lower::Kernel(lower::im2col),
-    ..base(
+    ..unfold_op(
         "im2col",
         "y[n, (c·kh + k)·kw + l, i·Wo + j] = x[n, c, i·s − p + k·d, …], 0 in the padding; torch's unfold",
         WindowAttrs::FIELDS,
         |cx| {
             let dtype = cx.float(0)?;
             let d = cx.rank(0, "x", 4)?;
-            let ([ho, wo], taps) = count(&WindowAttrs::of(&cx.attrs), [d[2], d[3]])?;
+            let ([ho, wo], taps) = count_unfold_windows(&WindowAttrs::of(&cx.attrs), [d[2], d[3]])?;
             let rows = d[1].checked_mul(taps).ok_or("the number of rows overflows")?;
             let columns = ho.checked_mul(wo).ok_or("the number of windows overflows")?;
             cx.result(dtype, &[d[0], rows, columns])
         },
         |s| {
             let x = s.args[0];
-            let [n, c, h, w] = array::<4>(&x.dims());
+            let [n, c, h, w] = window_array::<4>(&x.dims());
             let win = WindowAttrs::of(&s.attrs).over([h, w]);
             let Ok(count) = win.count() else { return Vec::new() };
             let (padded, columns) = (win.pad(x, 0.0), count[0] * count[1]);
@@ -104,7 +133,7 @@ pub const IM2COL: OpDef = OpDef {
             vec![first.concat(rest, 2).reshape([n, c * parts.len(), columns])]
         },
         Deriv::Linear(|s, _, g| {
-            let attrs = Col2imAttrs::new(plane(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
+            let attrs = Col2imAttrs::new(pool_plane(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
             Some(s.g.emit1(Op::COL2IM, &[g], &attrs.list()))
         }),
     )
@@ -125,7 +154,7 @@ pub const COL2IM: OpDef = OpDef {
         },
     ],
     lower: Lower::Kernel(lower::col2im),
-    ..base(
+    ..unfold_op(
         "col2im",
         "planes of in_hw with each column added at the elements that im2col reads: the transpose of im2col; torch's fold",
         Col2imAttrs::FIELDS,
@@ -133,24 +162,24 @@ pub const COL2IM: OpDef = OpDef {
             let dtype = cx.float(0)?;
             let d = cx.rank(0, "x", 3)?;
             let a = Col2imAttrs::of(&cx.attrs);
-            let hw = check_array::<2>("in_hw", &a.in_hw)?;
-            let ([ho, wo], taps) = count(&a.into(), hw)?;
+            let hw = check_window_array::<2>("in_hw", &a.in_hw)?;
+            let ([ho, wo], taps) = count_unfold_windows(&a.into(), hw)?;
             ensure!(d[1].is_multiple_of(taps), "x has {} rows; windows of {taps} elements do not divide them", d[1]);
             let columns = ho.checked_mul(wo).ok_or("the number of windows overflows")?;
             ensure!(d[2] == columns, "x has {} columns; {ho} · {wo} windows lie on {hw:?}", d[2]);
             cx.result(dtype, &[d[0], d[1] / taps, hw[0], hw[1]])
         },
         |s| {
-            let [n, rows, _] = array::<3>(&s.args[0].dims());
+            let [n, rows, _] = window_array::<3>(&s.args[0].dims());
             let a = Col2imAttrs::of(&s.attrs);
-            let in_hw = array(&to_sizes(&a.in_hw));
+            let in_hw = window_array(&to_sizes(&a.in_hw));
             let win = WindowAttrs::from(a).over(in_hw);
             let Ok([ho, wo]) = win.count() else { return Vec::new() };
             let taps = win.kernel[0] * win.kernel[1];
             let c = rows / taps.max(1);
             let parts = s.args[0].reshape([n, c, taps, ho * wo]);
             let part = |(i, t)| win.untap(parts.narrow(2, i, 1).reshape([n, c, ho, wo]), t);
-            sum(win.taps().enumerate().map(part)).map(|x| win.crop(x)).into_iter().collect()
+            sum_over_taps(win.taps().enumerate().map(part)).map(|x| win.crop(x)).into_iter().collect()
         },
         Deriv::Linear(|s, _, g| {
             let windows = WindowAttrs::from(Col2imAttrs::of(&s.attrs));

@@ -2,9 +2,9 @@
 
 use super::proven;
 use crate::error::Kind;
-use crate::sched::live::Intervals;
-use crate::sched::pack::compress::Problem;
-use crate::sched::pack::{Buffers, Options, check, greedy, instances, lines, pack};
+use crate::sched::intervals::Intervals;
+use crate::sched::pack::problem::Problem;
+use crate::sched::pack::{Buffers, Options, greedy, instances, lines, pack, proof};
 
 fn best(rows: &[(u64, u64, u64)]) -> u64 {
     let p = proven(&Buffers::from_rows(rows.iter().copied()), &Options::default());
@@ -34,7 +34,7 @@ fn nested_lives_are_stacked() {
 
 #[test]
 fn parts_do_not_see_each_other() {
-    let a = instances::perfect(60, 1 << 12, 1 << 12, 1);
+    let a = instances::perfect_instance(60, 1 << 12, 1 << 12, 1);
     let mut both = a.clone();
     for i in 0..a.len() {
         both.push(a.first[i] + 5000, a.end[i] + 5000, a.size[i]);
@@ -55,7 +55,7 @@ fn overflow_and_columns_of_unequal_length_are_errors() {
     let e = pack(&v, &Options::default()).unwrap_err();
     assert!(e.message.contains("2 ends"), "{e}");
     let wide = Intervals { first: vec![0, 0], end: vec![1, 1], lines: vec![u32::MAX, 1] };
-    let e = lines::pack(&wide).unwrap_err();
+    let e = lines::pack_lines(&wide).unwrap_err();
     assert!(e.kind == Kind::Plan && e.message.contains("4294967296 lines"), "{e}");
 }
 
@@ -70,7 +70,7 @@ fn a_capacity_is_a_bound_and_no_aim() {
 #[test]
 fn the_same_input_gives_the_same_packing() {
     for seed in 0..4 {
-        let v = instances::perfect(150, 300, 200, seed);
+        let v = instances::perfect_instance(150, 300, 200, seed);
         let options = Options { nodes: 20_000, ..Options::default() };
         assert_eq!(pack(&v, &options).unwrap(), pack(&v, &options).unwrap());
     }
@@ -81,24 +81,24 @@ fn the_same_input_gives_the_same_packing() {
 fn the_checker_finds_what_overlaps() {
     let v = Buffers::from_rows([(0, 4, 8), (2, 6, 8), (4, 8, 8)]);
     let fails = |at: [u64; 3], height, align, part: &str| {
-        let e = check::packing(&v, &at, height, align).unwrap_err();
+        let e = proof::prove_packing(&v, &at, height, align).unwrap_err();
         assert!(e.message.contains(part), "{e}");
     };
-    check::packing(&v, &[0, 8, 0], 16, 8).unwrap();
+    proof::prove_packing(&v, &[0, 8, 0], 16, 8).unwrap();
     fails([0, 7, 0], 16, 1, "at moment 2 buffer 1 at 7..15 overlaps buffer 0 at 0..8");
     fails([0, 8, 1], 16, 1, "overlaps buffer 1");
     fails([0, 9, 0], 16, 1, "above the height 16");
     fails([0, 12, 0], 24, 8, "buffer 1 lies at 12, which is no multiple of 8");
     fails([0, u64::MAX, 0], u64::MAX, 1, "above the height");
     fails([0, 8, 0], 16, 0, "no multiple of 0");
-    assert!(check::packing(&v, &[0, 8], 16, 8).unwrap_err().message.contains("2 offsets"));
+    assert!(proof::prove_packing(&v, &[0, 8], 16, 8).unwrap_err().message.contains("2 offsets"));
     let mut shifted = 0;
-    let w = instances::perfect(60, 1 << 10, 1 << 10, 5);
+    let w = instances::perfect_instance(60, 1 << 10, 1 << 10, 5);
     let p = proven(&w, &Options::default());
     for i in 0..w.len() {
         let mut at = p.at.clone();
         at[i] ^= 1;
-        shifted += usize::from(check::packing(&w, &at, p.height, 1).is_err());
+        shifted += usize::from(proof::prove_packing(&w, &at, p.height, 1).is_err());
     }
     assert_eq!(shifted, w.len(), "in a full packing nothing can move");
 }
@@ -106,11 +106,17 @@ fn the_checker_finds_what_overlaps() {
 #[test]
 fn the_other_packers_are_right_too() {
     for seed in 0..20 {
-        let v = instances::power_law(200, seed);
+        let v = instances::power_law_instance(200, seed);
         let bound = proven(&v, &Options::default()).max_live;
-        for packer in [greedy::no_reuse, greedy::first_fit, greedy::best_fit, greedy::best_fit_by_life, greedy::xla] {
+        for packer in [
+            greedy::greedy_no_reuse,
+            greedy::greedy_first_fit,
+            greedy::greedy_best_fit,
+            greedy::greedy_best_fit_by_life,
+            greedy::greedy_xla,
+        ] {
             let (at, height) = packer(&v);
-            check::packing(&v, &at, height, 1).unwrap();
+            proof::prove_packing(&v, &at, height, 1).unwrap();
             assert!(height >= bound);
         }
     }

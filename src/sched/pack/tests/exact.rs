@@ -3,11 +3,11 @@
 use super::{brute_force, filled, proven, random};
 use crate::arena::rng::SplitMix64;
 use crate::sched::pack::branching::Choice;
-use crate::sched::pack::compress::Problem;
 use crate::sched::pack::height::Height;
 use crate::sched::pack::instances;
+use crate::sched::pack::problem::Problem;
 use crate::sched::pack::search::{Outcome, search};
-use crate::sched::pack::state::State;
+use crate::sched::pack::search_state::SearchState;
 use crate::sched::pack::{Buffers, Options};
 
 const CHOICES: [Choice; 5] = [Choice::Rank, Choice::Lowest, Choice::Fewest, Choice::Weighted, Choice::Fit];
@@ -22,14 +22,14 @@ fn solve<H: Height>(v: &Buffers, cap: u64, choice: Choice, plain: bool, seed: u6
     let size: Vec<H> = order.iter().map(|&k| H::narrow(p.size[k])).collect();
     let sections = p.load.len() as u32;
     let weight = vec![1; sections as usize];
-    let mut state = State::new(of(&p.start), of(&p.end), size.clone(), sections, H::narrow(cap / p.unit), weight);
+    let mut state = SearchState::new(of(&p.start), of(&p.end), size.clone(), sections, H::narrow(cap / p.unit), weight);
     state.plain = plain;
     let mut nodes = 0;
     match search(&mut state, choice, 1_000_000, &mut nodes) {
         Outcome::Found(at) => {
             let mut by_id = vec![0; v.len()];
             order.iter().zip(&at).for_each(|(&k, a)| by_id[p.id[k] as usize] = a * p.unit);
-            crate::sched::pack::check::packing(v, &by_id, cap, 1).unwrap();
+            crate::sched::pack::proof::prove_packing(v, &by_id, cap, 1).unwrap();
             true
         }
         Outcome::Refuted => false,
@@ -100,7 +100,7 @@ fn inference_does_not_change_the_answer() {
 fn perfect_packings_are_found() {
     for (n, seeds) in [(20, 20), (60, 20), (120, 10), (200, 4)] {
         for seed in 0..seeds {
-            let v = instances::perfect(n, 1 << 16, 1 << 20, seed);
+            let v = instances::perfect_instance(n, 1 << 16, 1 << 20, seed);
             let p = proven(&v, &Options::default());
             assert_eq!((p.max_live, p.height), (1 << 20, 1 << 20), "n {n}, seed {seed}, {} nodes", p.nodes);
         }
@@ -111,7 +111,7 @@ fn perfect_packings_are_found() {
 #[test]
 fn heights_may_be_larger_than_u32() {
     for seed in 0..5 {
-        let v = instances::perfect(40, 1 << 16, (1 << 40) + 1, seed);
+        let v = instances::perfect_instance(40, 1 << 16, (1 << 40) + 1, seed);
         let p = proven(&v, &Options::default());
         assert_eq!(p.height, (1 << 40) + 1, "seed {seed}");
     }
@@ -119,7 +119,7 @@ fn heights_may_be_larger_than_u32() {
 
 #[test]
 fn a_small_budget_still_packs() {
-    let v = instances::perfect(200, 1 << 16, 1 << 20, 3);
+    let v = instances::perfect_instance(200, 1 << 16, 1 << 20, 3);
     for nodes in [0, 1, 50] {
         let p = proven(&v, &Options { nodes, ..Options::default() });
         assert!(p.nodes <= nodes, "{} of {nodes} nodes", p.nodes);

@@ -4,13 +4,13 @@ mod edges;
 mod exact;
 mod scale;
 
-use super::{Buffers, Options, Packing, check, pack};
+use super::{Buffers, Options, Packing, pack, proof};
 use crate::arena::rng::SplitMix64;
 
 /// Packs `v` and proves the result.
 pub fn proven(v: &Buffers, options: &Options) -> Packing {
     let p = pack(v, options).unwrap();
-    check::packing(v, &p.at, p.height, 1).unwrap();
+    proof::prove_packing(v, &p.at, p.height, 1).unwrap();
     let top = (0..v.len()).filter(|&i| v.takes(i)).map(|i| p.at[i] + v.size[i]).max();
     assert_eq!(p.height, top.unwrap_or(0), "the height is that of the highest buffer");
     assert!(p.max_live <= p.bound && p.bound <= p.height);

@@ -2,9 +2,9 @@
 
 use super::proven;
 use crate::arena::rng::SplitMix64;
-use crate::sched::pack::compress::Problem;
-use crate::sched::pack::index::Index;
 use crate::sched::pack::instances;
+use crate::sched::pack::problem::Problem;
+use crate::sched::pack::skyline_index::SkylineIndex;
 use crate::sched::pack::{Buffers, Options};
 use proptest::prelude::*;
 
@@ -56,7 +56,7 @@ fn the_index_finds_the_best_rank_inside() {
         let (start, end): (Vec<u32>, Vec<u32>) = rows.iter().copied().unzip();
         let mut order: Vec<u32> = (0..n as u32).collect();
         (1..n).rev().for_each(|k| order.swap(k, dice.below(k as u64 + 1) as usize));
-        let mut index = Index::new(&start, &end, &order);
+        let mut index = SkylineIndex::new(&start, &end, &order);
         let mut left = vec![true; n];
         for _ in 0..4 * n {
             let a = dice.below(u64::from(span)) as u32;
@@ -76,8 +76,12 @@ fn the_index_finds_the_best_rank_inside() {
 #[test]
 fn training_graphs_are_packed_without_search() {
     for n in [100, 1000, 10_000] {
-        let v =
-            [instances::training(n, 1), instances::training(n, 2), instances::unrolled(n), instances::power_law(n, 1)];
+        let v = [
+            instances::training_instance(n, 1),
+            instances::training_instance(n, 2),
+            instances::unrolled_instance(n),
+            instances::power_law_instance(n, 1),
+        ];
         for (kind, v) in v.iter().enumerate() {
             let p = proven(v, &Options { nodes: 0, ..Options::default() });
             assert_eq!(p.height, p.max_live, "kind {kind}, {n} buffers");

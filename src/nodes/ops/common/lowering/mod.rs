@@ -4,7 +4,7 @@
 //! threads where that changes no bit. Shape inference has checked everything that kernels rely on.
 
 /// Lowers `cx.node`: runs the `lower` of its op definition, or writes the one-step tile program of a pointwise op.
-pub fn lower_node(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn run_op_lowering(cx: &mut LowerCx<'_>) -> Result<(), String> {
     if cx.graph.outs_of(cx.node).all(|v| cx.graph.numel(v) == 0) {
         // Kernels may rely on results with at least one element.
         return Ok(());
@@ -24,12 +24,13 @@ mod tests;
 
 use crate::arena::tensor::LINE;
 use crate::kernels::cost_model::{self, CostClass};
-use crate::kernels::tile::{self, Access, Input, Program, Step, TileOp, scratch_len};
-use crate::nodes::ir::call::{Buf, Call, LowerCx};
+use crate::kernels::tile::{self, Access, Input, TileOp, TileProgram, TileStep, tile_plan_scratch_len};
+use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Lower;
 
-/// The kernel for a float type: `by_float!(dtype, norm::layer_norm)`.
+/// The kernel for a float type: `by_float!(dtype, norm::layer_norm_kernel)`.
 macro_rules! by_float {
     ($dtype:expr, $($f:ident)::+) => {
         match $dtype {
@@ -110,7 +111,7 @@ pub fn elem(dtype: DType) -> Result<DType, String> {
 
 /// The program of one pointwise node, and which operand each of its inputs is. An operand that is named twice is one
 /// input, so that it may still be overwritten.
-pub fn tile_program(cx: &LowerCx<'_>) -> Result<(Program, Vec<usize>), String> {
+pub fn tile_program(cx: &LowerCx<'_>) -> Result<(TileProgram, Vec<usize>), String> {
     let Lower::Tile(op, imm) = cx.graph.def_of(cx.node).lower else {
         return Err("not a pointwise op".to_string());
     };
@@ -125,32 +126,35 @@ pub fn tile_program(cx: &LowerCx<'_>) -> Result<(Program, Vec<usize>), String> {
     }
     let of = |i: usize| elem(cx.dtype(i));
     let step = match op {
-        TileOp::Cast => Step::cast(of(0)?, elem(cx.out(0).dtype)?, ids[0]),
+        TileOp::Cast => TileStep::cast(of(0)?, elem(cx.out(0).dtype)?, ids[0]),
         // The type of a selection is that of its values.
-        TileOp::Select => Step::new(op, of(1)?, &ids, [0.0; 2]),
-        _ => Step::new(op, of(0)?, &ids, imm(&cx.attrs())),
+        TileOp::Select => TileStep::new(op, of(1)?, &ids, [0.0; 2]),
+        _ => TileStep::new(op, of(0)?, &ids, imm(&cx.attrs())),
     };
     let inputs: Result<Vec<Input>, String> =
         operands.iter().map(|&i| Ok(Input { elem: of(i)?, access: Access::Full })).collect();
     let inputs = inputs?;
     let last = inputs.len() as u16;
-    let program = Program { inputs, steps: vec![step], outputs: vec![last], len: cx.out_dims(0).numel() };
+    let program = TileProgram { inputs, steps: vec![step], outputs: vec![last], len: cx.out_dims(0).numel() };
     program.check()?;
     Ok((program, operands))
 }
 
 /// The call of a program that reads `reads` and writes `outs`. An input that is read in order may be overwritten by
 /// a result of its element size.
-pub fn push_program(cx: &mut LowerCx<'_>, p: &Program, reads: &[Buf], outs: &[Buf], flops: u64) {
+pub fn push_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf], outs: &[Buf], flops: u64) {
     let mut pairs = Vec::new();
     for (i, input) in p.inputs.iter().enumerate().filter(|(_, input)| input.access == Access::Full) {
         let same = |o: &u16| p.elem(*o).map(DType::size) == Some(input.elem.size());
         pairs.extend((0..outs.len()).filter(|&j| same(&p.outputs[j])).map(|j| (i, j)));
     }
-    let ops = cost_model::steps(&p.steps, p.len);
-    let call = Call::new(tile::run, p.to_words(), tile::units(p.len)).flops(flops).cost_class(CostClass::TILE).ops(ops);
+    let ops = cost_model::steps_cost(&p.steps, p.len);
+    let call = Call::new(tile::tile_kernel, p.to_word_code(), tile::tile_units(p.len))
+        .flops(flops)
+        .cost_class(CostClass::TILE)
+        .ops(ops);
     let call = outs.iter().fold(call.reads(reads), |call, &o| call.writes(o, tile::UNIT));
-    let lines = scratch_len(p) / LINE;
+    let lines = tile_plan_scratch_len(p) / LINE;
     let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
     cx.call(call.inplace(&pairs));
 }

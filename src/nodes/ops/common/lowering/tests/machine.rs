@@ -5,11 +5,13 @@ use crate::arena::{Value, ids::Id};
 use crate::kernels::abi::Split;
 use crate::kernels::harness::{In, Out, Outcome, run};
 use crate::nodes::ir::builder::{Builder, Var};
-use crate::nodes::ir::call::{Buf, Call, LowerCx, View};
+use crate::nodes::ir::call::{Buf, Call, View};
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::opdef::{Lower, Op, Site};
+use crate::nodes::ir::lower_cx::LowerCx;
+use crate::nodes::ir::opdef::{Lower, Op};
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::constant::ConstantAttrs;
-use crate::nodes::ops::lower_node;
+use crate::nodes::ops::run_op_lowering;
 use crate::nodes::{Emit, Graph, GraphBuf};
 use std::collections::HashMap;
 
@@ -80,7 +82,7 @@ impl Node<'_> {
 /// The results of node `n`, or the element at fault.
 fn node(g: Graph<'_>, n: crate::arena::Node, values: &[Vec<u8>], used: &[bool]) -> Result<Vec<Vec<u8>>, usize> {
     let mut cx = LowerCx::new(g, n, used);
-    lower_node(&mut cx).unwrap_or_else(|e| panic!("{}: {e}", g.def_of(n).name));
+    run_op_lowering(&mut cx).unwrap_or_else(|e| panic!("{}: {e}", g.def_of(n).name));
     let (calls, views) = (cx.calls.clone(), cx.views.clone());
     let args = g.args_of(n).iter().map(|v| &values[v.at()][..]).collect();
     let outs = g.outs_of(n).map(|v| vec![0xA5; g.bytes(v)]).collect();

@@ -3,9 +3,9 @@
 use crate::arena::Node;
 use crate::arena::intern::Dims;
 use crate::nodes::Graph;
-use crate::nodes::build::axes::to_size;
-use crate::nodes::build::axes::to_sizes;
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::build::sizes::to_size;
+use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ops::constant::{FullAttrs, IotaAttrs};
 use crate::nodes::ops::index::attrs::GatherAttrs;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;

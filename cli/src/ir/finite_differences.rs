@@ -1,0 +1,172 @@
+//! Finite differences: reduces a graph in f64 to one number, and estimates its derivatives by evaluating it.
+//!
+//! Invariant: every evaluation starts from the same values of all leaves, states and random key included, except for
+//! the one element that is perturbed.
+
+use super::run_command::write_run_leaf;
+use arenagrad::error::Result;
+use arenagrad::graph::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
+use arenagrad::session::{Binding, Program, Role};
+use arenagrad::tools::arena::Value;
+use arenagrad::tools::arena::rng::{self, SplitMix64};
+use arenagrad::tools::ir::leaf::ParamAttrs;
+use arenagrad::tools::passes::copier::Copier;
+use arenagrad::tools::passes::rebuild::finish_rebuild;
+use arenagrad::tools::passes::signature::unused_signature_name;
+use std::collections::{HashMap, HashSet};
+
+/// Step widths, in the unit of the element. A wide step is exact where the function is smooth; a narrow step does not
+/// reach a nearby kink.
+const WIDTHS: [f64; 3] = [1e-3, 1e-4, 1e-5];
+
+/// The f64 graph `g` with one more output, and that output's name: the sum of all elements of all float outputs, each
+/// multiplied by a fixed weight. Without weights, the sum of a softmax would be constant. `None` if no output is a
+/// float.
+pub fn summed_for_differences(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
+    let name = unused_signature_name(g, "check.sum");
+    if !g.outputs().iter().any(|&v| g.ty(v).dtype == DType::F64) {
+        return Ok(None);
+    }
+    let buf = GraphBuf::make(|bump| {
+        let b = Builder::rewriting(Emit::like(&g));
+        let mut c = Copier::new(g, &b);
+        c.run(&mut |_| None);
+        c.signature();
+        let mut total: Option<Var<'_>> = None;
+        for (i, &v) in g.outputs().iter().enumerate().filter(|(_, v)| g.ty(**v).dtype == DType::F64) {
+            let y = c.map[v];
+            let weights: Vec<f64> = (0..y.numel()).map(|e| finite_uniform(i as u64 + 1, e) + 1.5).collect();
+            let part = (y * b.constant_f64(&weights, y.dims())).sum(..);
+            total = Some(total.map_or(part, |t| t + part));
+        }
+        if let Some(t) = total {
+            b.output(&name, t);
+        }
+        drop(c);
+        finish_rebuild(b, bump)
+    })?;
+    Ok(Some((buf, name)))
+}
+
+/// Number `i` of the stream `seed`: in (−1, 1), never 0.
+fn finite_uniform(seed: u64, i: usize) -> f64 {
+    2.0 * rng::unit(SplitMix64::nth(seed, i as u64)) - 1.0 + f64::EPSILON
+}
+
+/// An element of a leaf.
+#[derive(Clone, Copy)]
+pub struct Element {
+    /// Index of the leaf among a point's leaves.
+    pub leaf: usize,
+    /// Index of the element in the leaf.
+    pub index: usize,
+}
+
+/// The values of all leaves of a program.
+pub struct FinitePoint {
+    leaves: Vec<(Binding, Vec<u8>)>,
+    /// Leaves that a step changes.
+    changed: Vec<usize>,
+}
+
+impl FinitePoint {
+    /// A point for the initialised program `p`. Floats are in ±1, or in 0.1 to 1.1 if `positive`; params with a start
+    /// value keep it unless `positive`. Integer inputs are 0, a valid index of any axis. Booleans are mixed. Integer
+    /// states have their start values.
+    pub fn new(p: &Program, g: Graph<'_>, seed: u64, positive: bool) -> FinitePoint {
+        let value = |leaf: u64, i: usize| {
+            let x = finite_uniform(seed ^ (leaf << 32), i);
+            if positive { 0.6 + x / 2.0 } else { x }
+        };
+        let starts = finite_start_values(g);
+        let random = |b: &Binding| match b.role {
+            Role::Param => starts.get(b.name.as_str()).is_none_or(|i| matches!(i, Init::Zeros)),
+            _ => true,
+        };
+        let updated: HashSet<&str> = g.updates.iter().filter_map(|u| g.leaf(u.0)).map(|l| l.1).collect();
+        let leaves = p.bindings().iter().filter(|b| b.role != Role::Output).enumerate().map(|(leaf, b)| {
+            let mut bytes = p.bytes_of(b).to_vec();
+            let n = b.dims.numel();
+            match (b.dtype, b.role) {
+                (DType::F64, _) if positive || random(b) => {
+                    bytes = (0..n).flat_map(|i| value(leaf as u64 + 1, i).to_le_bytes()).collect();
+                }
+                (DType::Bool, _) => bytes = (0..n).map(|i| u8::from(finite_uniform(seed, i) > 0.0)).collect(),
+                (_, Role::Input) => bytes.fill(0),
+                _ => {}
+            }
+            (b.clone(), bytes)
+        });
+        let leaves: Vec<(Binding, Vec<u8>)> = leaves.collect();
+        let changed = (0..leaves.len()).filter(|&i| updated.contains(leaves[i].0.name.as_str())).collect();
+        FinitePoint { leaves, changed }
+    }
+
+    /// The float leaves, with their indices.
+    pub fn floats(&self) -> impl Iterator<Item = (usize, &Binding)> {
+        self.leaves.iter().enumerate().map(|(i, l)| (i, &l.0)).filter(|(_, b)| b.dtype == DType::F64)
+    }
+
+    /// Steps `p` from this point and reads `output`.
+    pub fn eval(&self, p: &mut Program, output: &str) -> Result<f64> {
+        (0..self.leaves.len()).try_for_each(|i| self.write(p, i))?;
+        self.step(p, output)
+    }
+
+    /// Writes one leaf.
+    fn write(&self, p: &mut Program, leaf: usize) -> Result<()> {
+        let (b, bytes) = &self.leaves[leaf];
+        write_run_leaf(p, b, bytes)
+    }
+
+    /// Steps `p` and reads `output`.
+    fn step(&self, p: &mut Program, output: &str) -> Result<f64> {
+        p.step()?;
+        Ok(p.values::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
+    }
+
+    /// As [`FinitePoint::eval`], with element `at` moved by `by`. `p` is at this point before and after, so only that
+    /// leaf and those that a step changes are written.
+    fn moved(&mut self, p: &mut Program, output: &str, at: Element, by: f64) -> Result<f64> {
+        let range = 8 * at.index..8 * at.index + 8;
+        let mut old = [0; 8];
+        old.copy_from_slice(&self.leaves[at.leaf].1[range.clone()]);
+        let x = f64::from_le_bytes(old);
+        self.leaves[at.leaf].1[range.clone()].copy_from_slice(&(x + by).to_le_bytes());
+        let written = self.write(p, at.leaf);
+        self.leaves[at.leaf].1[range].copy_from_slice(&old);
+        written?;
+        let y = self.step(p, output)?;
+        self.write(p, at.leaf)?;
+        self.restore(p)?;
+        Ok(y)
+    }
+
+    /// Writes the leaves that a step of `p` changes.
+    pub fn restore(&self, p: &mut Program) -> Result<()> {
+        self.changed.iter().try_for_each(|&i| self.write(p, i))
+    }
+
+    /// The derivative of `output` by element `at`, by differences of fourth order (error: h⁴ times the fifth
+    /// derivative). Of the widths, the one that agrees best with `claim` counts; a wrong claim agrees with none.
+    pub fn derivative(&mut self, p: &mut Program, output: &str, at: Element, claim: f64) -> Result<f64> {
+        let mut best = f64::NAN;
+        for h in WIDTHS {
+            let near = self.moved(p, output, at, h)? - self.moved(p, output, at, -h)?;
+            let far = self.moved(p, output, at, 2.0 * h)? - self.moved(p, output, at, -2.0 * h)?;
+            let d = (8.0 * near - far) / (12.0 * h);
+            if best.is_nan() || (d - claim).abs() < (best - claim).abs() {
+                best = d;
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// The start value of each param.
+fn finite_start_values(g: Graph<'_>) -> HashMap<&str, Init> {
+    use arenagrad::tools::arena::ids::Id;
+    let params = g.leaves().filter(|l| l.kind == LeafKind::Param);
+    let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).leaf_init();
+    params.map(|l| (l.name, start(l.value))).collect()
+}

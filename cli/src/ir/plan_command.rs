@@ -1,0 +1,102 @@
+//! The command `plan`: the memory plan of a graph's program.
+//!
+//! Invariant: the plan is that of the program which `run` and `train` would compile.
+
+use super::{ir_failure, load_ir};
+use crate::args::PlanArgs;
+use crate::fail::{Run, fail_bad_input};
+use crate::numbers::number_of_bytes;
+use crate::out::emit_out;
+use crate::report::memory_map;
+use crate::report::page::{Page, page_html};
+use arenagrad::Precision;
+use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
+use arenagrad::train::write_atomically;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Runs the command: prints the plan or the budgets, and draws the plan if `--svg` or `--html` is given.
+pub fn plan_command(a: &PlanArgs) -> Run {
+    let graph = load_ir(&a.file)?;
+    let file = a.file.display().to_string();
+    let free = Session::new().threads(a.threads).precision(a.precision);
+    let session = a.max_memory.map_or_else(|| free.clone(), |m| free.clone().memory_budget(number_of_bytes(m)));
+    let drawn = a.svg.is_some() || a.html.is_some();
+    let plan = match !a.budgets || drawn {
+        true => Some(session.plan(&graph).map_err(ir_failure(&a.file))?.in_file(&file)),
+        false => None,
+    };
+    if let Some(plan) = &plan {
+        draw_plan(a, &file, plan)?;
+    }
+    match (plan, a.json) {
+        _ if a.budgets => print_plan_budgets(&free.budgets(&graph).map_err(ir_failure(&a.file))?, a.json),
+        (Some(plan), true) => emit_out(serde_json::to_string(&plan_json(&plan)).map_err(fail_bad_input)?),
+        (Some(plan), false) => emit_out(plan),
+        (None, _) => Ok(()),
+    }
+}
+
+/// Writes the memory map and the page.
+fn draw_plan(a: &PlanArgs, file: &str, plan: &PlanReport) -> Run {
+    if let Some(path) = &a.svg {
+        write_atomically(path, memory_map::memory_map_svg(plan).as_bytes())?;
+    }
+    if let Some(path) = &a.html {
+        let (title, facts) = (format!("Memory plan of {file}"), plan.facts());
+        let page = Page { title: &title, facts: &facts, curve: None, plan };
+        write_atomically(path, page_html(&page).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Prints the arena sizes that recomputation can reach, and the operations that each repeats.
+fn print_plan_budgets(list: &[Budget], json: bool) -> Run {
+    if json {
+        let row =
+            |b: &Budget| json!({ "arena_bytes": b.arena_bytes, "recomputed": plan_recomputed_json(&b.recomputed) });
+        return emit_out(Value::from(list.iter().map(row).collect::<Vec<_>>()));
+    }
+    let mut s = format!("{:>15} {:>9} {:>15}  computed twice\n", "arena bytes", "nodes", "operations");
+    for b in list {
+        let r = &b.recomputed;
+        let _ = writeln!(s, "{:>15} {:>9} {:>15}  {}", b.arena_bytes, r.nodes, r.flops, r.what);
+    }
+    emit_out(s)
+}
+
+/// A recomputation as JSON.
+fn plan_recomputed_json(r: &Recomputed) -> Value {
+    json!({ "what": r.what, "nodes": r.nodes, "flops": r.flops })
+}
+
+/// The plan with all its buffers as JSON.
+fn plan_json(plan: &PlanReport) -> Value {
+    let (peak, live) = plan.peak();
+    let buffer = |b: &BufferReport| {
+        json!({
+            "name": b.name, "value": b.value.to_string(), "op": b.op, "kind": b.what(), "offset": b.offset, "size": b.size,
+            "first": b.first, "last": plan.last(b), "root": b.root, "place": b.origin(),
+        })
+    };
+    let phases: serde_json::Map<String, Value> =
+        plan.phases.iter().map(|(name, time)| (name.to_string(), json!(time.as_secs_f64() * 1e6))).collect();
+    json!({
+        "arena_bytes": plan.arena_bytes,
+        "max_live_bytes": plan.lower_bound_bytes,
+        "order_lower_bound_bytes": plan.order_bound_bytes,
+        "fragmentation": plan.fragmentation(),
+        "pinned_bytes": plan.pinned_bytes,
+        "instructions": plan.instructions,
+        "order": plan.order,
+        "flops": plan.flops,
+        "moved_bytes": plan.moved_bytes,
+        "threads": plan.threads,
+        "modelled_us": plan.modelled.as_secs_f64() * 1e6,
+        "recomputed": plan_recomputed_json(&plan.recomputed),
+        "products": Precision::ALL.iter().map(|&(p, name)| (name.to_string(), json!(plan.products[p as usize]))).collect::<serde_json::Map<_, _>>(),
+        "peak": { "instruction": peak, "bytes": live },
+        "phases_us": phases,
+        "buffers": plan.buffers.iter().map(buffer).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,86 @@
+//! The commands `print`, `opt` and `grad`: from a graph's text to a graph's text.
+//!
+//! Invariant: standard output holds one graph, or the report that replaces it, and nothing else. Traces go to standard
+//! error.
+
+use super::{fusion, ir_failure, load_ir};
+use crate::args::{GradArgs, OptArgs, PrintArgs};
+use crate::fail::{Run, fail_bad_input};
+use crate::out::{emit_out, note_out};
+use arenagrad::graph::Graph;
+use arenagrad::graph::{GradOptions, Missing, grad};
+use arenagrad::tools::ir::text::{PrintOptions, print_with};
+use arenagrad::tools::passes::fusion_notes::collect_fusion_notes;
+use arenagrad::tools::passes::pipeline::{self, Trace};
+use std::path::Path;
+
+/// Runs `print`.
+pub fn print_command(a: &PrintArgs) -> Run {
+    emit_out(printed_text(&a.file, load_ir(&a.file)?.view(), a.locations))
+}
+
+/// The text of a graph that came from `file`.
+fn printed_text(file: &Path, g: Graph<'_>, locations: bool) -> String {
+    print_with(g, PrintOptions { locations, file: Some(&file.display().to_string()) })
+}
+
+/// Runs `opt`.
+pub fn opt_command(a: &OptArgs) -> Run {
+    let graph = load_ir(&a.file)?;
+    let names = match a.passes.is_empty() {
+        true => pipeline::pipeline_passes(),
+        false => a.passes.iter().map(String::as_str).collect(),
+    };
+    let (done, traces) = pipeline::run_pipeline(&graph, &names, true).map_err(ir_failure(&a.file))?;
+    if a.trace {
+        print_opt_trace(&traces);
+    }
+    if a.report {
+        let fusions = collect_fusion_notes(traces.into_iter().map(|t| t.fusions));
+        return emit_out(if a.json { fusion::fusion_json(&fusions) } else { fusion::fusion_table(&fusions) });
+    }
+    emit_out(printed_text(&a.file, done.view(), a.locations))
+}
+
+/// Runs `grad`.
+pub fn grad_command(a: &GradArgs) -> Run {
+    let graph = load_ir(&a.file)?;
+    let g = graph.view();
+    let output = match &a.output {
+        Some(name) => name.clone(),
+        None => only_output_for_grad(&a.file, g.output_names.iter().map(|&s| g.str(s).to_string()).collect())?,
+    };
+    let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
+    let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
+    let done = grad(g, &output, &options).map_err(ir_failure(&a.file))?;
+    if a.trace {
+        note_out(format!("grad: {} -> {} nodes", g.nodes(), done.view().nodes()));
+        let (_, traces) = pipeline::run_pipeline(&done, &["simplify"], true).map_err(ir_failure(&a.file))?;
+        print_opt_trace(&traces);
+    }
+    emit_out(printed_text(&a.file, done.view(), a.locations))
+}
+
+/// The name of the only output, or an error that lists all of them.
+fn only_output_for_grad(path: &Path, names: Vec<String>) -> Run<String> {
+    match names.as_slice() {
+        [one] => Ok(one.clone()),
+        all => Err(fail_bad_input(format!(
+            "{}: there are {} outputs ({}); choose one with --output",
+            path.display(),
+            all.len(),
+            all.join(", ")
+        ))),
+    }
+}
+
+/// Prints a line for each pass on standard error: node counts, time, how often each rule applied.
+fn print_opt_trace(traces: &[Trace]) {
+    for t in traces {
+        let mut hits: Vec<_> = t.hits.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
+        hits.sort();
+        let hits = if hits.is_empty() { String::new() } else { format!("; {}", hits.join(", ")) };
+        let us = t.time.as_nanos() as f64 / 1e3;
+        note_out(format!("{}: {} -> {} nodes, {us:.0} us{hits}", t.pass, t.nodes.0, t.nodes.1));
+    }
+}

@@ -1,0 +1,129 @@
+//! The command `run`: evaluates a graph on `.npy` files.
+//!
+//! Invariant: before the graph runs, every input without a default has a value from a file, of exactly its type and
+//! shape. Outputs are written after all of them are computed.
+
+use super::{ir_failure, load_ir};
+use crate::args::RunArgs;
+use crate::fail::{Run, fail_bad_input};
+use crate::out::emit_out;
+use crate::run_dir::RunDir;
+use crate::{npy, tensors};
+use arenagrad::error::Result;
+use arenagrad::graph::DType;
+use arenagrad::session::{Program, Role, Session};
+use std::path::Path;
+
+/// Runs the command.
+pub fn run_command(a: &RunArgs) -> Run {
+    let graph = load_ir(&a.file)?;
+    let mut p = Session::new().threads(a.threads).compile(&graph).map_err(ir_failure(&a.file))?;
+    p.init(a.seed).map_err(ir_failure(&a.file))?;
+    if let Some(path) = &a.weights {
+        // A training checkpoint holds up to two moments beside each param.
+        tensors::load_param_tensors(&mut p, path, 4)?;
+    }
+    let mut given = Vec::new();
+    for pair in &a.inputs {
+        let Some((name, file)) = pair.split_once('=') else {
+            return Err(fail_bad_input(format!("--in {pair:?} is not NAME=FILE.npy")));
+        };
+        if given.contains(&name) {
+            return Err(fail_bad_input(format!("--in gives {name:?} twice")));
+        }
+        fill_run_leaf(&mut p, name, Path::new(file))?;
+        given.push(name);
+    }
+    let inputs = p.bindings().iter().filter(|b| b.role == Role::Input && b.default.is_none());
+    let missing: Vec<&str> = inputs.map(|b| b.name.as_str()).filter(|n| !given.contains(n)).collect();
+    if !missing.is_empty() {
+        return Err(fail_bad_input(format!("no value for {}; give --in {}=FILE.npy", missing.join(", "), missing[0])));
+    }
+    p.step().map_err(ir_failure(&a.file))?;
+    let dir = RunDir::new(&a.out);
+    dir.create()?;
+    let _lock = dir.lock()?;
+    for b in p.bindings().iter().filter(|b| b.role == Role::Output) {
+        let file = npy::encode_npy(b.dtype, &b.dims, p.bytes_of(b));
+        let file = file.ok_or_else(|| {
+            fail_bad_input(format!("output {:?} is {}, a dtype that .npy files cannot hold", b.name, b.dtype))
+        })?;
+        let name = format!("{}.npy", run_output_file(&b.name));
+        dir.replace(&name, &file)?;
+        emit_out(format!("{} {}{} {}", b.name, b.dtype, b.dims, dir.file(&name).display()))?;
+    }
+    Ok(())
+}
+
+/// The file name of an output. No name leaves the folder, and different outputs have different names. Characters that a
+/// file name should not have become their bytes: `%2F` for `/`.
+fn run_output_file(name: &str) -> String {
+    if name.is_empty() {
+        return "%".into();
+    }
+    let mut plain = String::with_capacity(name.len());
+    for (i, c) in name.chars().enumerate() {
+        let safe = c.is_alphanumeric() || "_-".contains(c) || (c == '.' && i > 0);
+        match safe {
+            true => plain.push(c),
+            false => c.encode_utf8(&mut [0; 4]).bytes().for_each(|b| plain.push_str(&format!("%{b:02X}"))),
+        }
+    }
+    plain
+}
+
+/// Reads the leaf `name` from a `.npy` file of exactly its type and shape.
+fn fill_run_leaf(p: &mut Program, name: &str, path: &Path) -> Run {
+    let leaf = p.bindings().iter().find(|b| b.role != Role::Output && b.name == name).cloned();
+    let Some(b) = leaf else {
+        let known = p.bindings().iter().filter(|b| b.role != Role::Output).map(|b| b.name.as_str());
+        return Err(fail_bad_input(format!(
+            "no leaf is called {name:?}; there are {}",
+            known.collect::<Vec<_>>().join(", ")
+        )));
+    };
+    let array = npy::read_npy(path, b.bytes as u64)?;
+    if array.dtype != b.dtype || *array.dims != *b.dims {
+        let text = format!(
+            "{}: {}{:?}, but {name:?} is {}{:?}",
+            path.display(),
+            array.dtype,
+            array.dims,
+            b.dtype,
+            &b.dims[..]
+        );
+        return Err(fail_bad_input(text));
+    }
+    Ok(write_run_leaf(p, &b, &array.bytes)?)
+}
+
+/// Writes all bytes of the leaf `b`.
+pub fn write_run_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Result<()> {
+    if b.role != Role::Input {
+        p.persistent_mut(&b.name)?.1.copy_from_slice(bytes);
+        return Ok(());
+    }
+    macro_rules! input {
+        ($($d:ident: $t:ty),*) => {
+            match b.dtype {
+                $(DType::$d => bytemuck::cast_slice_mut::<$t, u8>(p.values_mut::<$t>(&b.name)?).copy_from_slice(bytes),)*
+            }
+        };
+    }
+    input!(F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, U8: u8, I32: i32, I64: i64, U32: u32,
+           Bool: u8, C64: [f32; 2]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run_output_file;
+
+    #[test]
+    fn names_stay_in_their_folder() {
+        assert_eq!(
+            ["../x", ".hidden", "a/b", "a_b", "a%2Fb", "é\n", "", "grad.fc1.weight"].map(run_output_file),
+            ["%2E.%2Fx", "%2Ehidden", "a%2Fb", "a_b", "a%252Fb", "é%0A", "%", "grad.fc1.weight"]
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! Ranges of keys that a query sees, and the mask of keys.
+
+use super::shape::{CHUNK, Element};
+use std::ops::Range;
+
+/// The part of `seen` within the `n` keys from `j` on, relative to `j`.
+pub(super) fn keys_in_block(seen: &Range<usize>, j: usize, n: usize) -> Range<usize> {
+    let start = seen.start.saturating_sub(j).min(n);
+    start..seen.end.saturating_sub(j).min(n).max(start)
+}
+
+/// `seen` widened to whole chunks, at most `n` keys.
+pub(super) fn keys_in_chunks(seen: &Range<usize>, n: usize) -> Range<usize> {
+    if seen.is_empty() {
+        return seen.clone();
+    }
+    seen.start / CHUNK * CHUNK..seen.end.next_multiple_of(CHUNK).min(n)
+}
+
+/// `part`, relative to the start of `whole`.
+pub(super) fn keys_within(part: &Range<usize>, whole: &Range<usize>) -> Range<usize> {
+    part.start - whole.start..part.end - whole.start
+}
+
+/// The mask of keys.
+#[derive(Clone, Copy)]
+pub(super) enum KeyMask<'a, T> {
+    /// All keys are kept.
+    All,
+    /// Keys whose number is at least ½ are kept.
+    Float(&'a [T]),
+    /// Keys whose byte is not zero are kept.
+    Bytes(&'a [u8]),
+}
+
+impl<T: Element> KeyMask<'_, T> {
+    /// Writes 1 or 0 for each key from `at` on and returns them; returns an empty slice if all keys are kept.
+    pub(super) fn write<'t>(&self, at: usize, to: &'t mut [T]) -> &'t [T] {
+        let one = |keep: bool| if keep { T::ONE } else { T::ZERO };
+        match self {
+            KeyMask::All => return &[],
+            KeyMask::Float(x) => {
+                let half = T::from_f64(0.5);
+                to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x >= half));
+            }
+            KeyMask::Bytes(x) => to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x != 0)),
+        }
+        to
+    }
+}

@@ -1,0 +1,222 @@
+//! Operations on one row of a block of scores, between the products.
+//!
+//! Invariant: an optional slice is empty or as long as the row. Each function is a few loops over at most a block of
+//! keys, in the first-level cache. Used by the two kernels of the folder.
+
+use super::shape::{CHUNK, Element};
+use crate::kernels::pairwise::{Max, PairwiseReducer, Sum, pairwise_join_lanes, pairwise_lanes_apart};
+use crate::kernels::simd::Unmasked;
+use crate::kernels::vmath::{exp, log, tanh};
+use crate::simd;
+use std::ops::Range;
+
+// Loops instead of iterator methods: closures passed to those would be separate functions, without the instruction set
+// of their caller.
+
+/// `x = f(x)`, whole chunks first.
+#[inline(always)]
+fn each_score<T: Element>(x: &mut [T], f: impl Fn(T) -> T) {
+    let (chunks, rest) = x.as_chunks_mut::<CHUNK>();
+    for x in chunks {
+        for x in x {
+            *x = f(*x);
+        }
+    }
+    for x in rest {
+        *x = f(*x);
+    }
+}
+
+/// `x = f(x, y)`, whole chunks first; nothing where y is empty.
+#[inline(always)]
+fn each_score_pair<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
+    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks_mut::<CHUNK>(), y.as_chunks::<CHUNK>());
+    for (x, y) in xs.iter_mut().zip(ys) {
+        for (x, y) in x.iter_mut().zip(y) {
+            *x = f(*x, *y);
+        }
+    }
+    for (x, y) in x_rest.iter_mut().zip(y_rest) {
+        *x = f(*x, *y);
+    }
+}
+
+/// Joins all elements: by position in the chunk, then in a tree.
+#[inline(always)]
+fn join_scores<T: Element, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
+    let mut lanes = [f.start(); CHUNK];
+    let (chunks, rest) = x.as_chunks::<CHUNK>();
+    for chunk in chunks {
+        for (a, x) in lanes.iter_mut().zip(chunk) {
+            *a = f.join(*a, *x);
+        }
+    }
+    for (a, x) in lanes.iter_mut().zip(rest) {
+        *a = f.join(*a, *x);
+    }
+    pairwise_join_lanes(f, pairwise_lanes_apart(lanes))
+}
+
+/// `x·scale`, or `cap·tanh(x·scale / cap)`, in place.
+#[inline(always)]
+fn cap_scores<T: Element>(x: &mut [T], scale: T, cap: T) {
+    if cap > T::ZERO {
+        let inner = scale / cap;
+        each_score(x, |x| cap * tanh(x * inner));
+    } else {
+        each_score(x, |x| x * scale);
+    }
+}
+
+/// `x` where `keep` is 1, else `other`.
+#[inline(always)]
+fn keep_scores<T: Element>(x: &mut [T], keep: &[T], other: T) {
+    let whole = Unmasked::new();
+    each_score_pair(x, keep, |x, keep| whole.of(if keep > T::ZERO { x } else { other }));
+}
+
+/// Writes `other` outside `seen`, which begins in the first chunk and ends in the last.
+#[inline(always)]
+fn hide_scores<T: Element>(x: &mut [T], seen: &Range<usize>, other: T) {
+    // Masks come from a table: comparisons of indices would become branches.
+    if seen.start > 0 {
+        let first = CHUNK.min(x.len());
+        keep_scores(&mut x[..first], &T::EDGES[CHUNK - seen.start.min(CHUNK)..][..first], other);
+    }
+    if seen.end < x.len() {
+        let last = &mut x[seen.end / CHUNK * CHUNK..];
+        let (len, kept) = (last.len().min(CHUNK), seen.end % CHUNK);
+        keep_scores(&mut last[..len], &T::EDGES[2 * CHUNK - kept..][..len], other);
+    }
+}
+
+/// eˣ, but 0 for results below the normal range: one subnormal result can cost as much time as a whole row.
+#[inline(always)]
+fn score_weight<T: Element>(x: T, least: T) -> T {
+    let y = exp(if x < least { least } else { x });
+    if x < least { T::ZERO } else { y }
+}
+
+/// The least x for [`score_weight`].
+#[inline(always)]
+fn least_score<T: Element>() -> T {
+    T::from_f64(if size_of::<T>() == 4 { -87.0 } else { -708.0 })
+}
+
+simd! {
+    /// Replaces products by scores, −∞ where a key is not `seen`. Returns the largest.
+    pub fn products_to_scores[T: Element](x: &mut [T], seen: &Range<usize>, scale: T, cap: T, bias: &[T], keep: &[T]) -> T {
+        cap_scores(x, scale, cap);
+        each_score_pair(x, bias, |x, bias| x + bias);
+        keep_scores(x, keep, -T::INFINITY);
+        hide_scores(x, seen, -T::INFINITY);
+        join_scores(Max, x)
+    }
+}
+
+simd! {
+    /// `x = exp(x − top)`, 0 below the normal range. Returns (Σ x, exp(old − top)).
+    pub fn scores_to_weights[T: Element](x: &mut [T], top: T, old: T) -> (T, T) {
+        let least = least_score();
+        each_score(x, |x| score_weight(x - top, least));
+        (join_scores(Sum, x), score_weight(old - top, least))
+    }
+}
+
+simd! {
+    /// `x *= by`.
+    pub fn multiply_score_row[T: Element](x: &mut [T], by: T) {
+        each_score(x, |x| x * by);
+    }
+}
+
+simd! {
+    /// `to = x / by`.
+    pub fn divide_score_row[T: Element](x: &[T], by: T, to: &mut [T]) {
+        each_score_pair(to, x, |_, x| x / by);
+    }
+}
+
+simd! {
+    /// `sum = top + ln sum` for each row.
+    pub fn score_row_log_sums[T: Element](top: &[T], sum: &mut [T]) {
+        for (sum, top) in sum.iter_mut().zip(top) {
+            *sum = *top + log(*sum);
+        }
+    }
+}
+
+/// The scalars of one row for [`score_row_gradients`].
+#[derive(Clone, Copy)]
+pub struct Row<T> {
+    /// Factor of the products.
+    pub scale: T,
+    /// The softcap; 0 for none.
+    pub cap: T,
+    /// The log-sum-exp of the row.
+    pub lse: T,
+    /// Σ dy·y of the row, less the gradient of `lse`.
+    pub delta: T,
+}
+
+simd! {
+    /// Replaces products in `x` by probabilities p, and gradients of probabilities in `g` by gradients of products; 0
+    /// where a key is not `seen`. `by` is the bias and the mask of keys. `dbias` gets p·(g − delta), the gradient of
+    /// the exponent.
+    pub fn score_row_gradients[T: Element](
+        x: &mut [T],
+        g: &mut [T],
+        seen: &Range<usize>,
+        row: Row<T>,
+        by: (&[T], &[T]),
+        dbias: &mut [T]
+    ) {
+        let (bias, keep) = by;
+        cap_scores(x, row.scale, row.cap);
+        each_score(g, |g| g - row.delta);
+        each_score_pair(dbias, g, |_, g| g);
+        if row.cap > T::ZERO {
+            // d(c·tanh u)/d(c·u) = 1 − tanh² u.
+            each_score_pair(g, x, |g, x| {
+                let t = x / row.cap;
+                g * (T::ONE - t * t)
+            });
+        }
+        each_score_pair(x, bias, |x, bias| x + bias);
+        let least = least_score();
+        each_score(x, |x| score_weight(x - row.lse, least));
+        keep_scores(x, keep, T::ZERO);
+        keep_scores(g, keep, T::ZERO);
+        keep_scores(dbias, keep, T::ZERO);
+        hide_scores(x, seen, T::ZERO);
+        each_score_pair(g, x, |g, x| g * (x * row.scale));
+        hide_scores(g, seen, T::ZERO);
+        each_score_pair(dbias, x, |to, x| to * x);
+        hide_scores(dbias, seen, T::ZERO);
+    }
+}
+
+/// Rows that are summed side by side.
+pub const SIDE: usize = 16;
+
+simd! {
+    /// `sum[r] = fma(a[c][r], b[c][r], sum[r])` for ascending c.
+    pub fn score_row_chains[T: Element](a: &[[T; SIDE]], b: &[[T; SIDE]], sum: &mut [T; SIDE]) {
+        let mut sums = *sum;
+        for (a, b) in a.iter().zip(b) {
+            for ((s, a), b) in sums.iter_mut().zip(a).zip(b) {
+                *s = a.mul_add(*b, *s);
+            }
+        }
+        *sum = sums;
+    }
+}
+
+simd! {
+    /// `x *= by`; 0 where `by` is 0, even if x is not finite.
+    pub fn drop_score_row[T: Element](x: &mut [T], by: &[T]) {
+        for (x, by) in x.iter_mut().zip(by) {
+            *x = if *by > T::ZERO { *x * *by } else { T::ZERO };
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The plan of a blocked product: which operands are packed, and the sizes of the cache blocks.
+//!
+//! Invariant: the bits do not depend on the plan, because a sum over several blocks of k continues from C.
+
+use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
+use super::tuning::{
+    A_IN_L1, ALIASED_A, BLOCK_A, BLOCK_B, BLOCK_B_SHARED, BLOCK_C_ACT_GRAD, FAR_ROWS, KC, KC_LARGE_C, LARGE_C,
+    MICRO_PANELS, MIN_TILE_ROWS, PACK_A_COLS, PACK_A_PAGES_COLS, PACK_A_PAGES_STRIDE, PACK_B_ROWS, PAD, PREFETCH_B,
+    Tuning,
+};
+use crate::kernels::simd::Token;
+
+/// Which operands are packed, and the sizes of the blocks, in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockedPlan {
+    /// Whether A is packed.
+    pub pack_a: bool,
+    /// Whether B is packed.
+    pub pack_b: bool,
+    /// Whether B is packed micro-panel by micro-panel, each just before its only use.
+    pub by_panel: bool,
+    /// Whether each micro-panel is prefetched while the one before is used.
+    pub prefetch_b: bool,
+    /// Micro-panels of B are at most as wide as tiles of this many rows. Tiles of fewer rows may be wider, but scratch
+    /// has no room for wider micro-panels.
+    pub panel_rows: usize,
+    /// Rows of a block of A.
+    pub mc: usize,
+    /// Block size along k: terms added to a sum in one visit of C.
+    pub kc: usize,
+    /// Columns of a block of B.
+    pub nc: usize,
+}
+
+impl BlockedPlan {
+    /// The plan of a product, from its shape and the instruction set.
+    pub fn new<T>(g: &Gemm) -> BlockedPlan {
+        let (size, tuning) = (size_of::<T>(), Tuning::current());
+        let (bytes_b, b_stride) = (g.k * g.n * size, g.b.row * size);
+        let large_b = (bytes_b > tuning.b_in_l2 || b_stride >= FAR_ROWS) && !tuning.panel_in_l1.fits(g.k, b_stride);
+        let pack_b = g.b.col != 1 || (g.m >= PACK_B_ROWS && large_b);
+        let pack_a = blocked_plan_packs_a(g, size, tuning);
+        let depth = if g.m * g.n * size > LARGE_C { KC_LARGE_C } else { KC };
+        // Divisions only where blocks are cut: this runs in every call, and the smallest products take 20 ns.
+        let kc = if g.k <= depth { g.k.max(1) } else { g.k.div_ceil(g.k.div_ceil(depth)) };
+        let mc = if g.m * kc <= BLOCK_A / size { g.m } else { BLOCK_A / size / kc };
+        // The operand of an act-grad epilogue comes from memory. If all of B fits in a block, smaller blocks of C keep
+        // C in cache until then.
+        let c_row = g.n * size;
+        let by_matrix = g.act.is_act_grad() && g.k * c_row <= BLOCK_B && mc * c_row > 4 * BLOCK_C_ACT_GRAD;
+        let mc = if by_matrix { (BLOCK_C_ACT_GRAD / c_row).max(PACK_B_ROWS).min(mc) } else { mc };
+        let block = if mc < g.m { BLOCK_B_SHARED } else { BLOCK_B };
+        let nc =
+            if g.n * kc <= block / size { g.n } else { (block / kc / MICRO_PANELS).max(1) * (MICRO_PANELS / size) };
+        // Lines along k are read to their end for each micro-panel. Lines along n are left after a few cache lines,
+        // which hardware prefetchers handle badly.
+        let prefetch_b = bytes_b > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;
+        let by_panel = pack_b && (g.b.col != 1 || prefetch_b || bytes_b <= tuning.panel_b) && mc == g.m;
+        let panel_rows = if g.m >= PACK_B_ROWS { MIN_TILE_ROWS } else { 1 };
+        BlockedPlan {
+            pack_a,
+            pack_b,
+            by_panel,
+            prefetch_b: prefetch_b && by_panel,
+            panel_rows,
+            mc,
+            kc,
+            nc: nc.min(g.n),
+        }
+    }
+
+    /// Elements of scratch of each thread: whole cache lines, so that threads do not share lines.
+    pub fn scratch<T: GemmFloat>(&self) -> usize {
+        (self.scratch_b::<T>() + if self.pack_a { self.packed_a() } else { 0 }).next_multiple_of(PAD)
+    }
+
+    /// Elements of a packed block of A.
+    pub fn packed_a(&self) -> usize {
+        (self.mc + PAD) * (self.kc + PAD)
+    }
+
+    /// Whether sums of `k` terms are computed in one block of k.
+    pub fn whole(&self, k: usize) -> bool {
+        k <= self.kc
+    }
+
+    /// Elements of packed B.
+    pub fn scratch_b<T: GemmFloat>(&self) -> usize {
+        let cols = if self.by_panel { self.nc.min(T::shape(Token::current(), self.panel_rows).1) } else { self.nc };
+        if self.pack_b { (self.kc * cols).next_multiple_of(PAD) } else { 0 }
+    }
+}
+
+/// Whether A is packed.
+#[inline]
+fn blocked_plan_packs_a(g: &Gemm, size: usize, tuning: &Tuning) -> bool {
+    // A tile reads a few elements of each row of a transposed A: a cache line for them, and often a page.
+    let transposed = g.a.row == 1;
+    if g.a.col != 1 && !transposed {
+        return true;
+    }
+    let in_l1 = transposed && g.m * g.k * size <= A_IN_L1;
+    let aliased = (g.a.row.max(g.a.col) * size).is_multiple_of(ALIASED_A) && g.n >= PACK_A_COLS / 4;
+    let many_cols = if g.a.col == 1 { PACK_A_COLS } else { PACK_A_COLS / 2 };
+    let many_pages = transposed
+        && g.a.col * size >= PACK_A_PAGES_STRIDE
+        && g.k * g.a.col * size >= tuning.many_pages_a
+        && g.n >= PACK_A_PAGES_COLS;
+    g.m >= PACK_B_ROWS && !in_l1 && (g.n >= many_cols || aliased || many_pages)
+}

@@ -1,0 +1,83 @@
+//! How the units of an instruction divide C.
+//!
+//! Invariant: units follow from the descriptor alone.
+
+use super::gemm_desc::Gemm;
+use super::precision::Precision;
+use super::tuning::{DIVIDED_COLS, FAR_B, PACK_B_ROWS, UNIT_COLS, UNIT_ROWS, UNIT_ROWS_BF16, UNIT_WORK};
+use super::{column_sums, transposed};
+use crate::kernels::abi::Split;
+use crate::kernels::pairwise;
+use std::ops::Range;
+
+impl Gemm {
+    /// How units divide C, and their number.
+    ///
+    /// Units divide columns if the product is computed by its transpose, or if B is much larger than A and C and is
+    /// packed or out of cache. Each thread then reads and packs only its own part of B, but all of A. The price is that
+    /// the next instruction, which reads C by rows, reads what other threads wrote. Units of a batch are rows. A lone
+    /// row of C is always divided.
+    pub fn division(&self) -> (Split, usize) {
+        match self.unit_columns() {
+            Some(width) => (Split::Columns { row: self.n, width }, self.n.div_ceil(width)),
+            None => (Split::PerUnit(self.per_unit()), self.units()),
+        }
+    }
+
+    /// Columns of a unit, or `None` if units divide rows.
+    pub(super) fn unit_columns(&self) -> Option<usize> {
+        let (m, n, k) = (self.m, self.n, self.k);
+        let large = n >= DIVIDED_COLS && 2 * m * (k + n) <= k * n && (m >= PACK_B_ROWS || k * n >= FAR_B);
+        (transposed::transposed_fits(self) || (large && m > 1 && self.batch().is_empty()))
+            .then(|| unit_share(m * k, UNIT_COLS))
+    }
+
+    /// Elements of C that a unit owns where units divide rows: whole rows, or part of a lone row.
+    #[inline]
+    pub fn per_unit(&self) -> usize {
+        if self.m == 1 && self.batch().is_empty() {
+            return unit_share(self.k, 16 * UNIT_ROWS).min(self.n);
+        }
+        let step = match self.precision {
+            _ if self.sums => pairwise::ROWS,
+            Precision::F32 => UNIT_ROWS,
+            _ => UNIT_ROWS_BF16,
+        };
+        unit_share(self.n * self.k, step).min(self.batches() * self.m) * self.n
+    }
+
+    /// Number of units where they divide rows.
+    pub fn units(&self) -> usize {
+        self.len().div_ceil(self.per_unit().max(1))
+    }
+
+    /// The elements of C that `units` own where they divide rows.
+    pub(super) fn unit_elements(&self, units: &Range<usize>) -> Range<usize> {
+        let (per, len) = (self.per_unit(), self.len());
+        (units.start * per).min(len)..(units.end * per).min(len)
+    }
+
+    /// The number of rows of the sums of columns, `[rows, n]`, one for each block of rows of C; and how units divide
+    /// them.
+    pub fn sums(&self) -> (usize, Split) {
+        let blocks = |rows| column_sums::column_sums_blocks(rows, self.n);
+        match self.unit_columns() {
+            Some(width) => (blocks(self.m), Split::Columns { row: self.n, width }),
+            None => (blocks(self.m), Split::PerUnit(blocks(self.per_unit() / self.n) * self.n)),
+        }
+    }
+}
+
+/// The row of C of element `from`.
+#[inline]
+pub fn unit_row(from: usize, g: &Gemm) -> usize {
+    // It is mostly 0, and a division is slow beside the smallest products.
+    if from == 0 { 0 } else { from / g.n }
+}
+
+/// Rows or columns of a unit, each of `work` multiply-adds: a multiple of `step`, which is a power of two.
+#[inline]
+fn unit_share(work: usize, step: usize) -> usize {
+    // Shifts instead of divisions: this runs in every call, and the smallest products take 20 ns.
+    (((UNIT_WORK >> work.max(1).ilog2()) + step - 1) & !(step - 1)).max(step)
+}

@@ -1,0 +1,61 @@
+//! Outer products: column times row, k = 1. Each sum has one term, so register tiles would cost more than they save.
+//!
+//! Invariant: an element has the bits of fma(x, y, 0), as it would in a tile.
+
+use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
+use super::sgd_epilogue::SgdEpilogue;
+use super::tuning::OUTER_ELEMENTS;
+use crate::kernels::abi::MatrixMut;
+
+/// Whether C = A · B is an outer product of several rows whose second operand is contiguous.
+#[inline]
+pub fn outer_product_fits(g: &Gemm) -> bool {
+    g.k == 1 && !g.accumulate && g.m > 1 && (g.n == 1 || g.b.col == 1)
+}
+
+/// `row[j] = each(row[j], x · y[j])` for slices of one length, with the bits of fma(x, y, 0), which turns −0 into +0.
+#[inline(always)]
+fn outer_product_row<T: GemmFloat>(row: &mut [T], x: T, y: &[T], each: impl Fn(T, T) -> T) {
+    let ((wide, rest), (y_wide, y_rest)) = (row.as_chunks_mut::<OUTER_ELEMENTS>(), y.as_chunks::<OUTER_ELEMENTS>());
+    for (c, y) in wide.iter_mut().zip(y_wide) {
+        for (c, y) in c.iter_mut().zip(y) {
+            *c = each(*c, x * *y + T::ZERO);
+        }
+    }
+    for (c, y) in rest.iter_mut().zip(y_rest) {
+        *c = each(*c, x * *y + T::ZERO);
+    }
+}
+
+/// `c[i][j] = each(c[i][j], a[i] · b[j])` for whole rows of C. A lone column is computed as a row.
+#[inline(always)]
+fn outer_product_rows<T: GemmFloat>((a, a_row): (&[T], usize), b: &[T], c: &mut [T], each: impl Fn(T, T) -> T) {
+    if let ([x], 1) = (b, a_row) {
+        return outer_product_row(c, *x, &a[..c.len()], each);
+    }
+    // A loop, not `for_each`: its closure would be a call that is not compiled for the instruction set.
+    for (c, x) in c.chunks_exact_mut(b.len()).zip(a.iter().step_by(a_row.max(1))) {
+        outer_product_row(c, *x, b, &each);
+    }
+}
+
+/// Computes a block of a product that [`outer_product_fits`]. `a_row` is the stride between rows of A. `b` has the
+/// columns of C.
+pub fn outer_product_block<T: GemmFloat>(a: &[T], a_row: usize, b: &[T], c: &mut MatrixMut<'_, T>) {
+    if let Some(c) = c.flat() {
+        return outer_product(a, a_row, b, c, None);
+    }
+    (0..c.rows()).for_each(|i| outer_product(&a[i * a_row..], a_row, b, c.row(i), None));
+}
+
+crate::simd! {
+    /// Computes whole rows of a product that [`outer_product_fits`], or updates them by an SGD step whose gradient is
+    /// the product. `a_row` is the stride between rows of A. `b` has the columns of C.
+    pub fn outer_product[T: GemmFloat](a: &[T], a_row: usize, b: &[T], c: &mut [T], step: Option<SgdEpilogue<T>>) {
+        match step {
+            None => outer_product_rows((a, a_row), b, c, |_, product| product),
+            Some(step) => outer_product_rows((a, a_row), b, c, |c, product| step.apply(c, product)),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Fused weight updates: plain SGD steps in the epilogue of the product that is their gradient.
+//!
+//! Invariant: C = p − lr·(A · B + decay·p), with the bits of a product and a step after it.
+
+use super::blocked::{self, BlockedProduct};
+use super::blocked_plan::BlockedPlan;
+use super::epilogue::{GemmEpilogue, Kind};
+use super::gemm_desc::Gemm;
+use super::gemm_float::GemmFloat;
+use super::gemm_units::unit_row;
+use super::outer_product;
+use super::sgd_epilogue::SgdEpilogue;
+use crate::kernels::abi::{Args, Kernel, MatrixMut};
+use crate::kernels::simd::Token;
+
+/// The kernel of a product that [`Gemm::fuses_sgd`]: [`run_sgd_kernel`], or a faster one with the same operands, words
+/// and bits.
+pub fn sgd_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
+    if outer_product::outer_product_fits(g) { outer_sgd_kernel::<T> } else { run_sgd_kernel::<T> }
+}
+
+/// C = p − lr·(A · B + decay·p), for a product that [`Gemm::fuses_sgd`].
+///
+/// * Reads a, b, p `T[m, n]`, lr `T[]`.
+/// * Writes C `T[m, n]` (`Split::PerUnit(per_unit())`), which may be in place of read 2; then scratch
+///   (`Split::PerThread(sgd_scratch())`, may be left out if that is 0).
+/// * Words: [`Gemm::to_words`], then the bits of the decay, an `f64`.
+pub fn run_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
+    let g = Gemm::from_words(args.params());
+    let decay = T::from_f64(f64::from_bits(args.params().last().copied().unwrap_or(0)));
+    let (a, b, lr) = (args.read::<T>(0), args.read::<T>(1), args.read::<T>(3)[0]);
+    let whole = g.unit_elements(&args.units());
+    let c = args.write::<T>(0);
+    if c.is_empty() {
+        return;
+    }
+    if args.inplace(2).is_none() {
+        c.copy_from_slice(&args.read::<T>(2)[whole.clone()]);
+    }
+    let (step, a) = (SgdEpilogue { lr, decay }, &a[unit_row(whole.start, &g) * g.a.row..]);
+    if outer_product::outer_product_fits(&g) {
+        return outer_product::outer_product(a, g.a.row, &b[..g.n], c, Some(step));
+    }
+    let end = GemmEpilogue { bias: None, kind: Kind::Sgd(step) };
+    let p = BlockedProduct { a, b, c: MatrixMut::new(c, whole.len() / g.n, g.n), sums: None };
+    let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
+    blocked::blocked_product(Token::current(), &g, &BlockedPlan::new::<T>(&g), p, &end, scratch);
+}
+
+/// As [`run_sgd_kernel`], for the outer product of a column and a row. There is no batch, so less of the descriptor is
+/// read.
+fn outer_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
+    let words = args.params();
+    let g = Gemm::unbatched(words);
+    let decay = T::from_f64(f64::from_bits(words.last().copied().unwrap_or(0)));
+    let (a, b, lr) = (args.read::<T>(0), args.read::<T>(1), args.read::<T>(3)[0]);
+    let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));
+    if args.inplace(2).is_none() {
+        c.copy_from_slice(&args.read::<T>(2)[from..from + c.len()]);
+    }
+    outer_product::outer_product(
+        &a[unit_row(from, &g) * g.a.row..],
+        g.a.row,
+        &b[..g.n],
+        c,
+        Some(SgdEpilogue { lr, decay }),
+    );
+}

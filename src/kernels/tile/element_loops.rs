@@ -1,0 +1,295 @@
+//! The loops: one operation over slices, compiled for each instruction set.
+//!
+//! Invariant: element `i` of the result depends on element `i` of the operands alone.
+
+use crate::kernels::float::Float;
+use crate::simd;
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use std::ops::{BitAnd, BitXor};
+
+/// A unary operation. The value carries the immediates.
+pub(super) trait Map<T>: Copy {
+    fn at(self, x: T) -> T;
+}
+
+/// A binary operation.
+pub(super) trait Zip<T>: Copy {
+    type Out: Pod;
+    fn at(self, x: T, y: T) -> Self::Out;
+}
+
+simd! {
+    /// `dst` = op(a).
+    pub(super) fn map_elements[T: Pod, O: Map<T>](op: O, dst: &mut [T], a: &[T]) {
+        for (d, x) in dst.iter_mut().zip(a) {
+            *d = op.at(*x);
+        }
+    }
+}
+
+simd! {
+    /// `dst` = op(a, b).
+    pub(super) fn zip_elements[T: Pod, O: Zip<T>](op: O, dst: &mut [O::Out], a: &[T], b: &[T]) {
+        for ((d, x), y) in dst.iter_mut().zip(a).zip(b) {
+            *d = op.at(*x, *y);
+        }
+    }
+}
+
+/// Words that `select` picks by bit masks.
+trait Word: Pod + BitAnd<Output = Self> + BitXor<Output = Self> {
+    /// All bits set, or none.
+    fn mask(on: bool) -> Self;
+}
+
+macro_rules! words {
+    ($($t:ident)*) => {$(
+        impl Word for $t {
+            #[inline(always)]
+            fn mask(on: bool) -> $t { (on as $t).wrapping_neg() }
+        }
+    )*};
+}
+
+words! { u8 u16 u32 u64 }
+
+simd! {
+    fn choose_elements[W: Word](dst: &mut [W], cond: &[u8], b: &[W], c: &[W]) {
+        for (((d, k), x), y) in dst.iter_mut().zip(cond).zip(b).zip(c) {
+            *d = *y ^ (*x ^ *y) & W::mask(*k != 0);
+        }
+    }
+}
+
+/// `dst` = b if the byte of `cond` is not 0, else c. Uses bit masks: a selection between two loads would become a
+/// gather.
+pub(super) fn select_elements<T: Pod>(dst: &mut [T], cond: &[u8], b: &[T], c: &[T]) {
+    match size_of::<T>() {
+        8 => choose_elements::<u64>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+        4 => choose_elements::<u32>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+        2 => choose_elements::<u16>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+        _ => choose_elements::<u8>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+    }
+}
+
+/// `dst` = a / b, 0 if b is 0. Returns the first position with b = 0.
+pub(super) fn divide_elements<T: Int>(dst: &mut [T], a: &[T], b: &[T]) -> Option<usize> {
+    let mut bad = false;
+    for ((d, x), y) in dst.iter_mut().zip(a).zip(b) {
+        let (q, fails) = x.quotient(*y);
+        *d = q;
+        bad |= fails;
+    }
+    if bad { b.iter().position(|y| *y == T::default()) } else { None }
+}
+
+/// Arithmetic of floats and integers. Integers wrap.
+pub(super) trait Number: Pod + PartialOrd {
+    fn neg(self) -> Self;
+    fn abs(self) -> Self;
+    fn sign(self) -> Self;
+    fn add(self, y: Self) -> Self;
+    fn sub(self, y: Self) -> Self;
+    fn mul(self, y: Self) -> Self;
+    fn max(self, y: Self) -> Self;
+    fn min(self, y: Self) -> Self;
+    /// The sum of two immediates, clamped to the type's range.
+    fn imm(x: f64, y: f64) -> Self;
+}
+
+/// Integers.
+pub(super) trait Int: Number + Default + Eq {
+    /// The quotient (0 for a zero divisor), and whether the divisor is zero.
+    fn quotient(self, y: Self) -> (Self, bool);
+}
+
+macro_rules! number_float {
+    ($($t:ident)*) => {$(
+        impl Number for $t {
+            #[inline(always)]
+            fn neg(self) -> $t { -self }
+            #[inline(always)]
+            fn abs(self) -> $t { $t::abs(self) }
+            #[inline(always)]
+            fn sign(self) -> $t {
+                let low = if self < 0.0 { -1.0 } else { self };
+                if self > 0.0 { 1.0 } else { low }
+            }
+            #[inline(always)]
+            fn add(self, y: $t) -> $t { self + y }
+            #[inline(always)]
+            fn sub(self, y: $t) -> $t { self - y }
+            #[inline(always)]
+            fn mul(self, y: $t) -> $t { self * y }
+            #[inline(always)]
+            fn max(self, y: $t) -> $t {
+                // Of two zeros, the positive one.
+                let first = self > y || self.is_nan() || (self == y && y.is_sign_negative());
+                if first { self } else { y }
+            }
+            #[inline(always)]
+            fn min(self, y: $t) -> $t {
+                let first = self < y || self.is_nan() || (self == y && y.is_sign_positive());
+                if first { self } else { y }
+            }
+            #[inline(always)]
+            fn imm(x: f64, y: f64) -> $t { (x + y) as $t }
+        }
+    )*};
+}
+
+macro_rules! number_int {
+    ($($t:ident $abs:expr, $sign:expr;)*) => {$(
+        impl Number for $t {
+            #[inline(always)]
+            fn neg(self) -> $t { self.wrapping_neg() }
+            #[inline(always)]
+            fn abs(self) -> $t { $abs(self) }
+            #[inline(always)]
+            fn sign(self) -> $t { $sign(self) }
+            #[inline(always)]
+            fn add(self, y: $t) -> $t { self.wrapping_add(y) }
+            #[inline(always)]
+            fn sub(self, y: $t) -> $t { self.wrapping_sub(y) }
+            #[inline(always)]
+            fn mul(self, y: $t) -> $t { self.wrapping_mul(y) }
+            #[inline(always)]
+            fn max(self, y: $t) -> $t { if self > y { self } else { y } }
+            #[inline(always)]
+            fn min(self, y: $t) -> $t { if self < y { self } else { y } }
+            #[inline(always)]
+            fn imm(x: f64, y: f64) -> $t {
+                (x as i128).saturating_add(y as i128).clamp($t::MIN as i128, $t::MAX as i128) as $t
+            }
+        }
+
+        impl Int for $t {
+            #[inline(always)]
+            fn quotient(self, y: $t) -> ($t, bool) {
+                if y == 0 { (0, true) } else { (self.wrapping_div(y), false) }
+            }
+        }
+    )*};
+}
+
+number_float! { f32 f64 }
+number_int! {
+    i8 i8::wrapping_abs, i8::signum;
+    i32 i32::wrapping_abs, i32::signum;
+    i64 i64::wrapping_abs, i64::signum;
+    u8 |x| x, |x| (x > 0) as u8;
+    u32 |x| x, |x| (x > 0) as u32;
+}
+
+macro_rules! maps {
+    ($bound:ident: $($name:ident |$x:ident| $e:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        pub(super) struct $name;
+        impl<T: $bound> Map<T> for $name {
+            #[inline(always)]
+            fn at(self, $x: T) -> T { $e }
+        }
+    )*};
+}
+
+macro_rules! zips {
+    ($bound:ident -> $out:ty: $($name:ident |$x:ident, $y:ident| $e:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        pub(super) struct $name;
+        impl<T: $bound> Zip<T> for $name {
+            type Out = $out;
+            #[inline(always)]
+            fn at(self, $x: T, $y: T) -> $out { $e }
+        }
+    )*};
+}
+
+maps! { Number:
+    Neg |x| x.neg();
+    Abs |x| Number::abs(x);
+    Sign |x| x.sign();
+}
+
+maps! { Float:
+    Floor |x| x.floor();
+    Ceil |x| x.ceil();
+    Round |x| x.round_even();
+    // NaN fails the comparison and passes through.
+    Relu |x| if x <= T::ZERO { T::ZERO } else { x };
+}
+
+zips! { Number -> T:
+    Add |x, y| x.add(y);
+    Sub |x, y| x.sub(y);
+    Mul |x, y| x.mul(y);
+    Max |x, y| Number::max(x, y);
+    Min |x, y| Number::min(x, y);
+}
+
+zips! { Float -> T:
+    Div |x, y| x / y;
+    Gate |x, y| if x > T::ZERO { y } else { T::ZERO };
+    TanhGrad |x, y| y * (T::ONE - x * x);
+    SigmoidGrad |x, y| y * (x * (T::ONE - x));
+}
+
+zips! { Number -> u8:
+    Equal |x, y| (x == y) as u8;
+    Differ |x, y| (x != y) as u8;
+    Less |x, y| (x < y) as u8;
+    LessEqual |x, y| (x <= y) as u8;
+}
+
+/// a where a > 0, else slope · a.
+#[derive(Clone, Copy)]
+pub(super) struct LeakyRelu<T>(pub T);
+
+impl<T: Float> Map<T> for LeakyRelu<T> {
+    #[inline(always)]
+    fn at(self, x: T) -> T {
+        let low = self.0 * x;
+        if x > T::ZERO { x } else { low }
+    }
+}
+
+/// min(max(a, lo), hi); NaN stays.
+#[derive(Clone, Copy)]
+pub(super) struct Clamp<T>(pub T, pub T);
+
+impl<T: Number> Map<T> for Clamp<T> {
+    #[inline(always)]
+    fn at(self, x: T) -> T {
+        let x = if x < self.0 { self.0 } else { x };
+        if x > self.1 { self.1 } else { x }
+    }
+}
+
+macro_rules! truths {
+    ($($name:ident |$x:ident, $y:ident| $e:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        pub(super) struct $name;
+        impl Zip<u8> for $name {
+            type Out = u8;
+            #[inline(always)]
+            fn at(self, $x: u8, $y: u8) -> u8 { ($e) as u8 }
+        }
+    )*};
+}
+
+truths! {
+    And |x, y| (x != 0) & (y != 0);
+    Or |x, y| (x | y) != 0;
+    Xor |x, y| (x != 0) != (y != 0);
+    Same |x, y| (x != 0) == (y != 0);
+}
+
+/// Logical not.
+#[derive(Clone, Copy)]
+pub(super) struct Not;
+
+impl Map<u8> for Not {
+    #[inline(always)]
+    fn at(self, x: u8) -> u8 {
+        (x == 0) as u8
+    }
+}

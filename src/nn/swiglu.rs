@@ -1,0 +1,15 @@
+//! The gated feed-forward layer.
+
+use super::dense::dense_width;
+use super::linear_no_bias;
+use crate::nodes::{Builder, Var};
+
+/// Gated feed-forward layer `(silu(x·Gᵀ) · (x·Uᵀ))·Dᵀ` (Shazeer 2020, "GLU Variants Improve Transformer"), named as in
+/// Llama: params `name.gate_proj.weight` and `name.up_proj.weight` `[hidden, width]`, `name.down_proj.weight`
+/// `[width, hidden]`.
+#[track_caller]
+pub fn swiglu<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize) -> Var<'g> {
+    let gate = linear_no_bias(g, &format!("{name}.gate_proj"), x, hidden).silu();
+    let up = linear_no_bias(g, &format!("{name}.up_proj"), x, hidden);
+    linear_no_bias(g, &format!("{name}.down_proj"), gate * up, dense_width(x))
+}

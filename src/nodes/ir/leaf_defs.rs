@@ -1,0 +1,93 @@
+//! The op definitions of the leaves.
+
+use crate::arena::Shape;
+use crate::ensure;
+use crate::nodes::ir::attrs::Field;
+use crate::nodes::ir::dtype::{DType, Ty};
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::leaf::{ArgAttrs, InputAttrs, ParamAttrs, StateAttrs};
+use crate::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
+
+/// Infers the type that the attributes of a leaf state.
+pub(in crate::nodes) fn infer_leaf_type(cx: &mut Infer<'_>, dtype: DType, shape: Shape) -> Result<(), String> {
+    cx.out.push(Ty { dtype, shape });
+    Ok(())
+}
+
+/// An error unless `scale` is finite, not negative, and at most the largest number of `dtype`.
+fn check_leaf_scale(dtype: DType, scale: f64) -> Result<(), String> {
+    ensure!(scale >= 0.0 && scale.is_finite(), "scale is {scale}; it must be finite and not negative");
+    let most = match dtype {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    };
+    ensure!(scale <= most, "scale is {scale}; the largest {dtype} is {most:e}");
+    Ok(())
+}
+
+/// An op definition without operands and without a kernel.
+pub(in crate::nodes) const fn define_leaf(
+    name: &'static str,
+    doc: &'static str,
+    attrs: &'static [Field],
+    deriv: Deriv,
+    infer: fn(&mut Infer<'_>) -> Result<(), String>,
+) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::Exactly(0),
+        attrs,
+        flags: Flags::LEAF,
+        infer,
+        deriv,
+        decompose: None,
+        lower: Lower::Leaf,
+        cost: |_| 0,
+        cases: &[],
+    }
+}
+
+/// A value that the caller writes before each step.
+pub const INPUT: OpDef = define_leaf(
+    "input",
+    "a value that the caller writes before each step; until then all its elements are `default`, if there is one",
+    InputAttrs::FIELDS,
+    Deriv::Zero,
+    |cx| {
+        let InputAttrs { dtype, shape, default, .. } = InputAttrs::of(&cx.attrs);
+        if let Some(x) = default {
+            ensure!(dtype.can_hold(x), "{x} is no default of {dtype}");
+        }
+        infer_leaf_type(cx, dtype, shape)
+    },
+);
+
+/// A trained value.
+pub const PARAM: OpDef =
+    define_leaf("param", "a trained value, kept from step to step", ParamAttrs::FIELDS, Deriv::Zero, |cx| {
+        let ParamAttrs { dtype, shape, scale, .. } = ParamAttrs::of(&cx.attrs);
+        check_leaf_scale(dtype, scale)?;
+        infer_leaf_type(cx, dtype, shape)
+    });
+
+/// A value kept from step to step.
+pub const STATE: OpDef = define_leaf(
+    "state",
+    "a value kept from step to step; the moving average of param `averages`, if that is given",
+    StateAttrs::FIELDS,
+    Deriv::Zero,
+    |cx| {
+        let StateAttrs { dtype, shape, scale, .. } = StateAttrs::of(&cx.attrs);
+        check_leaf_scale(dtype, scale)?;
+        infer_leaf_type(cx, dtype, shape)
+    },
+);
+
+/// An argument of a region.
+pub const ARG: OpDef = define_leaf("arg", "argument `index` of a region", ArgAttrs::FIELDS, Deriv::Zero, |cx| {
+    let ArgAttrs { dtype, shape, .. } = ArgAttrs::of(&cx.attrs);
+    infer_leaf_type(cx, dtype, shape)
+});

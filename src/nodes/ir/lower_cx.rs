@@ -1,0 +1,110 @@
+//! What the `lower` function of an op definition reads of its node, and the calls that it writes.
+
+use super::attrs::Attrs;
+use super::call::{Buf, Call, Temp, View};
+use super::cost_cx::CostCx;
+use super::dtype::{DType, Ty};
+use super::graph::Graph;
+use super::op::Op;
+use crate::arena::intern::Dims;
+use crate::arena::{Node, ids::Id};
+use crate::kernels::abi::Split;
+use crate::kernels::gemm::Precision;
+
+/// Writes the calls of one node. The error is a message.
+pub type LowerFn = fn(&mut LowerCx<'_>) -> Result<(), String>;
+
+/// The context of the lowering of one node.
+pub struct LowerCx<'x> {
+    /// The graph.
+    pub graph: Graph<'x>,
+    /// The node.
+    pub node: Node,
+    /// For each result: true if it has a reader.
+    pub used: &'x [bool],
+    /// Number of threads. Results must have the same bits for any number.
+    pub threads: usize,
+    /// How products of `f32` are computed.
+    pub precision: Precision,
+    /// Calls, in order.
+    pub calls: Vec<Call>,
+    /// Temporaries.
+    pub temps: Vec<Temp>,
+    /// Results that are views: no kernel runs.
+    pub views: Vec<View>,
+}
+
+impl<'x> LowerCx<'x> {
+    /// A context for `node` and one thread, without calls.
+    pub fn new(graph: Graph<'x>, node: Node, used: &'x [bool]) -> LowerCx<'x> {
+        let (precision, calls, temps, views) = (Precision::F32, Vec::new(), Vec::new(), Vec::new());
+        LowerCx { graph, node, used, threads: 1, precision, calls, temps, views }
+    }
+
+    /// Attributes.
+    pub fn attrs(&self) -> Attrs<'x> {
+        self.graph.attrs(self.node)
+    }
+
+    /// The op.
+    pub fn op(&self) -> Op {
+        self.graph.op[self.node.at()]
+    }
+
+    /// Number of operands.
+    pub fn args(&self) -> usize {
+        self.graph.args_of(self.node).len()
+    }
+
+    /// Type of operand `i`.
+    pub fn arg(&self, i: usize) -> Ty {
+        self.graph.ty(self.graph.args_of(self.node)[i])
+    }
+
+    /// Type of result `i`.
+    pub fn out(&self, i: usize) -> Ty {
+        self.graph.ty(crate::arena::Value::new(self.graph.out(self.node).at() + i))
+    }
+
+    /// Dimensions of operand `i`.
+    pub fn arg_dims(&self, i: usize) -> Dims {
+        self.graph.shape_dims(self.arg(i).shape)
+    }
+
+    /// Dimensions of result `i`.
+    pub fn out_dims(&self, i: usize) -> Dims {
+        self.graph.shape_dims(self.out(i).shape)
+    }
+
+    /// Element type of operand `i`.
+    pub fn dtype(&self, i: usize) -> DType {
+        self.arg(i).dtype
+    }
+
+    /// Adds a temporary of `len` elements of `size` bytes, shared by the calls of this node.
+    pub fn temp(&mut self, size: usize, len: usize) -> Buf {
+        self.temps.push(Temp { size, len, per_thread: false });
+        Buf::Temp(self.temps.len() - 1)
+    }
+
+    /// Adds scratch of `len` elements of `size` bytes for each thread. Returns the operand and its split.
+    pub fn scratch(&mut self, size: usize, len: usize) -> (Buf, Split) {
+        self.temps.push(Temp { size, len, per_thread: true });
+        (Buf::Temp(self.temps.len() - 1), Split::PerThread(len))
+    }
+
+    /// Declares that result `out` is operand `arg` from element `offset` on.
+    pub fn view(&mut self, out: usize, arg: usize, offset: usize) {
+        self.views.push(View { out, arg, offset });
+    }
+
+    /// Adds a call.
+    pub fn call(&mut self, call: Call) {
+        self.calls.push(call);
+    }
+
+    /// Floating-point operations of the node, by the `cost` of its op definition.
+    pub fn flops(&self) -> u64 {
+        (self.graph.def_of(self.node).cost)(&CostCx { graph: self.graph, node: self.node })
+    }
+}

@@ -1,0 +1,132 @@
+//! Attributes and types in a text, read by the kind that the schema names.
+//!
+//! Invariant: [`Parser::parse_attr`] reads what [`print`](super::print()) writes, to the bit.
+
+use super::lexer::Tok;
+use super::parser::Parser;
+use super::strings::{brief_string, unescape_string};
+use crate::error::Result;
+use crate::nodes::ir::attrs::{Field, Kind, Owned};
+use crate::nodes::ir::dtype::DType;
+
+fn parse_attr_f64(word: &str) -> Option<f64> {
+    match word {
+        "inf" | "+inf" => return Some(f64::INFINITY),
+        "-inf" => return Some(f64::NEG_INFINITY),
+        "nan" => return Some(f64::NAN),
+        _ => {}
+    }
+    if let Some(hex) = word.strip_prefix("nan0x") {
+        let digits = hex.bytes().all(|c| c.is_ascii_hexdigit());
+        return u64::from_str_radix(hex, 16).ok().filter(|_| digits).map(f64::from_bits).filter(|x| x.is_nan());
+    }
+    // A number too large for an f64 is an error, not an infinity.
+    let digit = word.bytes().any(|c| c.is_ascii_digit());
+    word.parse().ok().filter(|x: &f64| digit && x.is_finite())
+}
+
+fn parse_attr_bytes(word: &str) -> Option<Vec<u8>> {
+    let hex = word.strip_prefix("0x")?.as_bytes();
+    let digit = |c: u8| char::from(c).to_digit(16).map(|d| d as u8);
+    let pair = |p: &[u8]| Some(digit(p[0])? << 4 | digit(p[1])?);
+    if hex.len().is_multiple_of(2) { hex.chunks_exact(2).map(pair).collect() } else { None }
+}
+
+/// A description of values of `kind`, for messages.
+pub(super) fn describe_attr_kind(kind: &Kind) -> String {
+    match kind {
+        Kind::Bool => "true or false".into(),
+        Kind::Int => "a 64-bit integer".into(),
+        Kind::F64 => "a 64-bit number".into(),
+        Kind::DType => format!("an element type ({})", DType::ALL.map(|d| d.name()).join(", ")),
+        Kind::Shape => "a shape like [2,3]".into(),
+        Kind::Ints => "a list of integers like [0,1]".into(),
+        Kind::Sym => "a string in quotes".into(),
+        Kind::Region => "a region like @body".into(),
+        Kind::Bytes => "bytes in hex like 0x0000803f".into(),
+        Kind::Choice(names) => format!("one of {}", names.join(", ")),
+    }
+}
+
+impl<'t> Parser<'t, '_> {
+    /// Parses the value of attribute `field` of `op`.
+    pub(super) fn parse_attr(&mut self, op: &str, field: &Field) -> Result<Owned> {
+        let start = self.tok;
+        let read = match field.kind {
+            Kind::Shape if self.is(b'[') => return self.parse_type_shape().map(Owned::Shape),
+            Kind::Ints if self.is(b'[') => return self.parse_attr_ints("an integer").map(Owned::Ints),
+            Kind::Sym => match start.tok {
+                Tok::Str(raw) => {
+                    let s = unescape_string(raw).map_err(|m| self.error(&start, m))?;
+                    Some(Owned::Sym(self.e.strings.intern(&s)))
+                }
+                _ => None,
+            },
+            Kind::Region => match start.tok {
+                Tok::Region(name) => return self.region_use(name).map(Owned::Region),
+                _ => None,
+            },
+            kind => match start.tok {
+                Tok::Word(word) => parse_attr_word(kind, word),
+                _ => None,
+            },
+        };
+        if start.first {
+            return Err(self.expected(&format!("the value of attribute {}", field.name)));
+        }
+        match read {
+            Some(owned) => {
+                self.advance();
+                Ok(owned)
+            }
+            None => {
+                let found = brief_string(self.lex.slice(&start)).into_owned();
+                let looks = describe_attr_kind(&field.kind);
+                Err(self.error(&start, format!("attribute {} of {op} takes {looks}, not {found}", field.name)))
+            }
+        }
+    }
+
+    /// Parses `[1,2,3]`.
+    pub(super) fn parse_attr_ints<T: std::str::FromStr>(&mut self, what: &str) -> Result<Vec<T>> {
+        self.expect(b'[', "[")?;
+        let mut list = Vec::new();
+        while !self.is(b']') {
+            let word = self.tok;
+            let item = match word.tok {
+                Tok::Word(w) => w.parse().ok(),
+                _ => return Err(self.expected(&format!("{what} or ]"))),
+            };
+            let found = self.lex.slice(&word);
+            list.push(item.ok_or_else(|| self.error(&word, format!("{} is not {what}", brief_string(found))))?);
+            self.advance();
+            if !self.comma() {
+                break;
+            }
+        }
+        self.expect(b']', ", or ]")?;
+        Ok(list)
+    }
+
+    pub(super) fn parse_lone_attrs(mut self, schema: &[Field]) -> Result<Vec<Owned>> {
+        self.lone = true;
+        let at = self.tok;
+        let attrs = self.parse_node_attrs("the op", schema)?;
+        match self.tok.tok {
+            Tok::End => self.complete_node_attrs("the op", schema, attrs, &at),
+            _ => Err(self.expected("an attribute")),
+        }
+    }
+}
+
+fn parse_attr_word(kind: Kind, word: &str) -> Option<Owned> {
+    Some(match kind {
+        Kind::Bool => Owned::Bool(word.parse().ok()?),
+        Kind::Int => Owned::Int(word.parse().ok()?),
+        Kind::F64 => Owned::F64(parse_attr_f64(word)?),
+        Kind::DType => Owned::DType(DType::parse(word)?),
+        Kind::Bytes => Owned::Bytes(parse_attr_bytes(word)?),
+        Kind::Choice(names) => Owned::Choice(names.iter().position(|n| *n == word)? as u32),
+        _ => return None,
+    })
+}

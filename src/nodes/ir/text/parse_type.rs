@@ -1,0 +1,48 @@
+//! Types in a text.
+
+use super::lexer::Tok;
+use super::parse_attr::describe_attr_kind;
+use super::parser::Parser;
+use super::strings::brief_string;
+use crate::arena::Shape;
+use crate::arena::intern::{Dims, MAX_RANK};
+use crate::error::Result;
+use crate::nodes::ir::attrs::{Field, Kind};
+use crate::nodes::ir::dtype::{DType, Ty};
+
+/// Positions of the fields `dtype` and `shape`, if there are both. The type of the first result gives them.
+pub(super) fn type_field_positions(fields: &[Field]) -> Option<(usize, usize)> {
+    let find = |name, kind| fields.iter().position(|f| f.name == name && f.kind == kind);
+    Some((find("dtype", Kind::DType)?, find("shape", Kind::Shape)?))
+}
+
+impl Parser<'_, '_> {
+    pub(super) fn parse_type_shape(&mut self) -> Result<Shape> {
+        let start = self.tok;
+        let dims: Vec<usize> = self.parse_attr_ints("a size")?;
+        if Dims::new(&dims).is_none() {
+            return Err(self.error(&start, format!("rank {} is above the largest rank, {MAX_RANK}", dims.len())));
+        }
+        self.e.shapes.intern(&dims).map_err(|m| self.error(&start, m))
+    }
+
+    /// Parses `f32[2,3]`.
+    pub(super) fn parse_type(&mut self) -> Result<Ty> {
+        let start = self.tok;
+        let Tok::Word(word) = start.tok else { return Err(self.expected("a type like f32[2,3]")) };
+        let dtype = DType::parse(word).ok_or_else(|| {
+            let known = describe_attr_kind(&Kind::DType);
+            self.error(&start, format!("{} is not {known}", brief_string(word)))
+        })?;
+        self.advance();
+        if !self.is(b'[') {
+            return Err(self.error(&start, format!("a type has dimensions: {word}[2,3], or {word}[] for a scalar")));
+        }
+        Ok(Ty { dtype, shape: self.parse_type_shape()? })
+    }
+
+    pub(super) fn parse_lone_type(mut self) -> Result<Ty> {
+        let ty = self.parse_type()?;
+        if self.tok.tok == Tok::End { Ok(ty) } else { Err(self.expected("the end of the type")) }
+    }
+}

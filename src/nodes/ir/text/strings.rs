@@ -1,0 +1,67 @@
+//! Strings in a text: quotes, escapes, and excerpts for messages.
+
+use super::lexer::is_lexer_name_byte;
+use std::borrow::Cow;
+
+/// A raw string with its escapes resolved, or an error message.
+pub(super) fn unescape_string(raw: &str) -> Result<Cow<'_, str>, String> {
+    if !raw.contains('\\') {
+        return Ok(Cow::Borrowed(raw));
+    }
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let mut chars = rest[at + 1..].chars();
+        match chars.next() {
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some(c @ ('\\' | '"')) => out.push(c),
+            Some('u') => {
+                let hex = chars.as_str().strip_prefix('{').and_then(|s| s.split_once('}'));
+                let digits = |h: &str| h.len() <= 6 && h.bytes().all(|c| c.is_ascii_hexdigit());
+                let code = hex.filter(|h| digits(h.0)).and_then(|h| u32::from_str_radix(h.0, 16).ok());
+                match (code.and_then(char::from_u32), hex) {
+                    (Some(c), Some((_, after))) => {
+                        out.push(c);
+                        chars = after.chars();
+                    }
+                    _ => return Err("\\u takes a character's number in hex: \\u{e9}".to_string()),
+                }
+            }
+            _ => return Err("an escape is one of \\\\ \\\" \\n \\t \\u{…}".to_string()),
+        }
+        rest = chars.as_str();
+    }
+    out.push_str(rest);
+    Ok(Cow::Owned(out))
+}
+
+/// `s` in quotes, with the escapes that [`unescape_string`] resolves.
+pub(super) fn quote_string(out: &mut String, s: &str) {
+    out.push('"');
+    for c in s.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// True if `s` needs no quotes after `%` or `@`.
+pub(super) fn is_plain_string(s: &str) -> bool {
+    let head = s.bytes().next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
+    head && s.bytes().all(is_lexer_name_byte)
+}
+
+/// `s`, cut to 60 characters for a message.
+pub(super) fn brief_string(s: &str) -> Cow<'_, str> {
+    match s.char_indices().nth(60) {
+        Some((at, _)) => Cow::Owned(format!("{}…", &s[..at])),
+        None => Cow::Borrowed(s),
+    }
+}

@@ -1,0 +1,67 @@
+//! What a [`Var`] tells of its value.
+
+use super::builder::Var;
+use super::dtype::{DType, Ty};
+use crate::arena::Value;
+use crate::arena::intern::Dims;
+
+impl<'g> Var<'g> {
+    /// Type.
+    pub fn ty(self) -> Ty {
+        self.g.with(|e| e.ty_in_region(self.v, self.scope).unwrap_or_else(|| e.ty(Value::NONE)))
+    }
+
+    /// Dimensions.
+    pub fn dims(self) -> Dims {
+        self.g.with(|e| match e.ty_in_region(self.v, self.scope) {
+            Some(ty) => e.shapes.dims(ty.shape),
+            None => Dims::default(),
+        })
+    }
+
+    /// Element type.
+    pub fn dtype(self) -> DType {
+        self.ty().dtype
+    }
+
+    /// Rank.
+    pub fn rank(self) -> usize {
+        self.dims().len()
+    }
+
+    /// Number of elements.
+    pub fn numel(self) -> usize {
+        self.dims().numel()
+    }
+
+    /// False for the value that an error leaves.
+    pub fn is_some(self) -> bool {
+        self.v != Value::NONE
+    }
+
+    /// The same value with a name for [`Builder::finish`](super::builder::Builder::finish). Handles of one value may
+    /// have different names. The text form shows the first name of a value.
+    #[must_use = "the name belongs to the handle that is returned"]
+    pub fn named(self, name: &str) -> Var<'g> {
+        if name.is_empty() {
+            return self;
+        }
+        let name = self.g.with(|e| {
+            let name = e.strings.intern(name);
+            e.set_name_in(self.v, self.scope, name);
+            name
+        });
+        Var { name, ..self }
+    }
+
+    /// True if both are handles of one value.
+    pub(crate) fn is_same_value(self, other: Var<'_>) -> bool {
+        std::ptr::eq(self.g, other.g) && (self.v, self.scope) == (other.v, other.scope)
+    }
+}
+
+impl std::fmt::Debug for Var<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}{}", self.v, self.dtype(), self.dims())
+    }
+}

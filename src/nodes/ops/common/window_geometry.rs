@@ -1,0 +1,314 @@
+//! Sliding windows over one to three axes: their number, the checks with their messages, torch's `ceil_mode`, and the
+//! decomposition of windows over planes into simple ops, one tap (position in the window) at a time. Shape inference
+//! and builder methods share it, so that both refuse the same windows.
+
+use crate::ensure;
+use crate::nodes::build::dilate::dilate;
+use crate::nodes::build::sizes::check_sizes;
+use crate::nodes::build::sizes::{sizes_to_i64, to_sizes};
+use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ir::builder::Var;
+
+attrs! {
+    /// The attributes of `im2col` and of pools of maxima and minima. Other ops over windows have more attributes, and
+    /// give these by conversion.
+    pub struct WindowAttrs {
+        /// Taps along each axis.
+        kernel: Vec<i64>,
+        /// Step between windows.
+        stride: Vec<i64>,
+        /// Padding before and after each axis, the first axis first.
+        pad: Vec<i64>,
+        /// Distance between taps.
+        dilation: Vec<i64>,
+    }
+}
+
+impl WindowAttrs {
+    /// Checks that the lists are those of windows over `N` axes.
+    pub fn check<const N: usize>(&self) -> Result<(), String> {
+        check_window_array::<N>("kernel", &self.kernel)?;
+        check_window_array::<N>("stride", &self.stride)?;
+        check_window_pad::<N>(&self.pad)?;
+        check_window_array::<N>("dilation", &self.dilation).map(|_| ())
+    }
+
+    /// The windows over axes of these sizes, [tight](WindowGeometry::tight).
+    pub fn over<const N: usize>(&self, size: [usize; N]) -> WindowGeometry<N> {
+        let kernel = window_array(&to_sizes(&self.kernel));
+        WindowGeometry::from_lists(size, kernel, &self.stride, &self.pad, &self.dilation).tight()
+    }
+}
+
+/// The windows over `N` axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowGeometry<const N: usize> {
+    /// Elements of each axis.
+    pub size: [usize; N],
+    /// Taps of a window.
+    pub kernel: [usize; N],
+    /// Step between windows.
+    pub stride: [usize; N],
+    /// Padding before and after each axis.
+    pub pad: [[usize; 2]; N],
+    /// Distance between taps.
+    pub dilation: [usize; N],
+}
+
+/// The name of axis `a` of the last `n` axes.
+pub fn window_axis_name(n: usize, a: usize) -> &'static str {
+    if n == 1 { "length" } else { ["depth", "height", "width"].get(3 + a - n).copied().unwrap_or("axis") }
+}
+
+/// The first `N` entries of a list that shape inference has seen.
+pub fn window_array<const N: usize>(list: &[usize]) -> [usize; N] {
+    std::array::from_fn(|i| list.get(i).copied().unwrap_or(0))
+}
+
+/// `[low, high, low, high, …]` as pairs.
+pub fn window_pairs<const N: usize>(list: &[usize]) -> [[usize; 2]; N] {
+    std::array::from_fn(|a| window_array(list.get(2 * a..).unwrap_or(&[])))
+}
+
+/// The list of attribute `name` as `N` non-negative sizes.
+pub fn check_window_array<const N: usize>(name: &str, list: &[i64]) -> Result<[usize; N], String> {
+    let list = check_sizes(name, list)?;
+    list.try_into().map_err(|l: Vec<usize>| format!("{name} has {} entries, not {N}", l.len()))
+}
+
+/// Checks that attribute `pad` holds padding before and after `N` axes.
+pub fn check_window_pad<const N: usize>(list: &[i64]) -> Result<(), String> {
+    let n = check_sizes("pad", list)?.len();
+    ensure!(n == 2 * N, "pad has {n} entries, not {}", 2 * N);
+    Ok(())
+}
+
+impl<const N: usize> WindowGeometry<N> {
+    /// Windows by lists of attributes that shape inference has seen.
+    pub fn from_lists(
+        size: [usize; N],
+        kernel: [usize; N],
+        stride: &[i64],
+        pad: &[i64],
+        dilation: &[i64],
+    ) -> WindowGeometry<N> {
+        let [stride, dilation] = [stride, dilation].map(|l| window_array(&to_sizes(l)));
+        WindowGeometry { size, kernel, stride, pad: window_pairs(&to_sizes(pad)), dilation }
+    }
+
+    /// The windows as attributes.
+    pub fn attrs(&self) -> WindowAttrs {
+        WindowAttrs {
+            kernel: sizes_to_i64(&self.kernel),
+            stride: sizes_to_i64(&self.stride),
+            pad: sizes_to_i64(self.pad.as_flattened()),
+            dilation: sizes_to_i64(&self.dilation),
+        }
+    }
+
+    /// The windows along `axes` as windows over a plane. The plane has one element along an axis that is `None`.
+    pub fn on_plane(&self, axes: [Option<usize>; 2]) -> WindowGeometry<2> {
+        let at = |list: &[usize; N]| axes.map(|a| a.map_or(1, |a| list[a]));
+        WindowGeometry {
+            size: at(&self.size),
+            kernel: at(&self.kernel),
+            stride: at(&self.stride),
+            pad: axes.map(|a| a.map_or([0, 0], |a| self.pad[a])),
+            dilation: at(&self.dilation),
+        }
+    }
+
+    /// Elements from the first to the last tap.
+    pub fn window(&self, a: usize) -> Result<usize, String> {
+        let (k, d, name) = (self.kernel[a], self.dilation[a], window_axis_name(N, a));
+        ensure!(k > 0, "the kernel has {name} 0; 1 is the least");
+        ensure!(self.stride[a] > 0, "stride 0 over a {name} of {}; 1 is the least", self.size[a]);
+        ensure!(d > 0, "dilation 0 of a kernel of {name} {k}; 1 is the least");
+        let window = (k - 1).checked_mul(d).and_then(|w| w.checked_add(1));
+        window.ok_or_else(|| format!("the {name} of a window overflows: kernel {k}, dilation {d}"))
+    }
+
+    /// Elements of axis `a` with its padding.
+    fn padded(&self, a: usize) -> Result<usize, String> {
+        let ([low, high], size) = (self.pad[a], self.size[a]);
+        // Kernels walk over padding too, and count in 32 bits.
+        let sum = size.checked_add(low).and_then(|x| x.checked_add(high)).filter(|&x| x <= i32::MAX as usize);
+        sum.ok_or_else(|| {
+            format!("the {} {size} with padding {low} and {high} is above {}", window_axis_name(N, a), i32::MAX)
+        })
+    }
+
+    /// The same windows with the least numbers that describe them: a stride that leads beyond the end of its axis ends
+    /// there, and a lone tap has distance 1. So the work of kernels and gradients is bounded by the axes.
+    pub fn tight(mut self) -> WindowGeometry<N> {
+        for a in 0..N {
+            if self.kernel[a] == 1 {
+                self.dilation[a] = self.dilation[a].min(1);
+            }
+            if let (Ok(window), Ok(padded)) = (self.window(a), self.padded(a)) {
+                self.stride[a] = self.stride[a].min(padded.saturating_sub(window) + 1);
+            }
+        }
+        self
+    }
+
+    /// Number of windows along each axis, or why there are none.
+    pub fn count(&self) -> Result<[usize; N], String> {
+        let mut out = [0; N];
+        for (a, n) in out.iter_mut().enumerate() {
+            let (window, padded) = (self.window(a)?, self.padded(a)?);
+            ensure!(
+                window <= padded,
+                "the window's {} {window} is above the padded input's {padded}",
+                window_axis_name(N, a)
+            );
+            *n = (padded - window) / self.stride[a] + 1;
+        }
+        Ok(out)
+    }
+
+    /// Checks that every window has a tap inside the input.
+    pub fn all_touch(&self) -> Result<(), String> {
+        let count = self.count()?;
+        for (a, &n) in count.iter().enumerate() {
+            let ([low, high], size, d) = (self.pad[a], self.size[a], self.dilation[a]);
+            if low == 0 && high == 0 {
+                continue;
+            }
+            // A window that overlaps at least `d` elements has a tap among them: its gaps are narrower.
+            ensure!(size >= d, "dilation {d} steps over the {} {size} of a padded input", window_axis_name(N, a));
+            let (first_end, last) = ((self.kernel[a] - 1) * d, (n - 1) * self.stride[a]);
+            ensure!(
+                first_end >= low && last < low + size,
+                "a window holds only padding: pad {:?}",
+                self.pad.as_flattened()
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks that padding is at most half of a window, as torch does for pools.
+    pub fn half_padded(&self) -> Result<(), String> {
+        for a in 0..N {
+            let window = self.window(a)?;
+            let most = self.pad[a][0].max(self.pad[a][1]);
+            let name = window_axis_name(N, a);
+            ensure!(most <= window / 2, "padding {most} is above half of the window's {name} {window}");
+        }
+        Ok(())
+    }
+
+    /// These windows in torch's `ceil_mode`: padding after the input grows so that the last window that starts
+    /// in the input, or in the padding before it, is whole.
+    pub fn ceiled(&self) -> Result<WindowGeometry<N>, String> {
+        let mut pad = self.pad;
+        for (a, pad) in pad.iter_mut().enumerate() {
+            let (window, padded, s) = (self.window(a)?, self.padded(a)?, self.stride[a]);
+            let name = window_axis_name(N, a);
+            // Division that rounds up, also where the window is the longer of the two.
+            let n = match padded.checked_sub(window) {
+                Some(room) => room.div_ceil(s) + 1,
+                None if window - padded < s => 1,
+                None => return Err(format!("the window's {name} {window} is above the padded input's {padded}")),
+            };
+            let starts_outside = (n - 1).saturating_mul(s) >= self.size[a].saturating_add(pad[0]);
+            let n = if starts_outside && n > 1 { n - 1 } else { n };
+            let end = (n - 1).checked_mul(s).and_then(|x| x.checked_add(window));
+            let end = end.ok_or_else(|| format!("the {name} of all windows overflows"))?;
+            pad[1] += end.saturating_sub(padded);
+        }
+        Ok(WindowGeometry { pad, ..*self })
+    }
+}
+
+impl WindowGeometry<2> {
+    /// The taps of a window, row by row.
+    pub fn taps(&self) -> impl Iterator<Item = [usize; 2]> + use<> {
+        let [kh, kw] = self.kernel;
+        (0..kh).flat_map(move |i| (0..kw).map(move |j| [i, j]))
+    }
+
+    /// `x[N, C, H, W]` with the padding filled by `value`.
+    pub fn pad<'g>(&self, x: Var<'g>, value: f64) -> Var<'g> {
+        let [[t, b], [l, r]] = self.pad;
+        if self.pad == [[0; 2]; 2] { x } else { x.pad(&[0, 0, t, l], &[0, 0, b, r], value) }
+    }
+
+    /// The elements under tap `tap` of every window of a padded plane: `[N, C, Ho, Wo]`.
+    pub fn tap<'g>(&self, padded: Var<'g>, tap: [usize; 2], count: [usize; 2]) -> Var<'g> {
+        let d = padded.dims();
+        let (n, c) = (d.first().copied().unwrap_or(0), d.get(1).copied().unwrap_or(0));
+        let start = [0, 1].map(|a| tap[a] * self.dilation[a]);
+        // Up to one past the last element taken, so that the slice never leaves the plane.
+        let limit = [0, 1].map(|a| start[a] + (count[a].max(1) - 1) * self.stride[a] + 1);
+        padded.slice(&[0, 0, start[0], start[1]], &[n, c, limit[0], limit[1]], &[1, 1, self.stride[0], self.stride[1]])
+    }
+
+    /// The transpose of [`WindowGeometry::tap`]: `y[N, C, Ho, Wo]` at its positions in a padded plane of zeros.
+    pub fn untap<'g>(&self, y: Var<'g>, tap: [usize; 2]) -> Var<'g> {
+        let spread = dilate(y, &[1, 1, self.stride[0], self.stride[1]]);
+        let d = spread.dims();
+        let padded = [0, 1].map(|a| self.size[a] + self.pad[a][0] + self.pad[a][1]);
+        let start = [0, 1].map(|a| tap[a] * self.dilation[a]);
+        let after = [0, 1].map(|a| padded[a].saturating_sub(start[a] + d.get(2 + a).copied().unwrap_or(0)));
+        spread.pad(&[0, 0, start[0], start[1]], &[0, 0, after[0], after[1]], 0.0)
+    }
+
+    /// A padded plane without its padding.
+    pub fn crop<'g>(&self, padded: Var<'g>) -> Var<'g> {
+        let [[t, _], [l, _]] = self.pad;
+        let [h, w] = self.size;
+        padded.narrow(2, t, h).narrow(3, l, w)
+    }
+}
+
+/// The sum of `terms`, in order. After an error no further terms are built.
+pub fn sum_over_taps<'g>(mut terms: impl Iterator<Item = Var<'g>>) -> Option<Var<'g>> {
+    let first = terms.next()?;
+    terms.try_fold(first, |a, b| if a.is_some() { Ok(a + b) } else { Err(a) }).map_or_else(Some, Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `pooling_output_shape` of torch, for one axis: 0 where torch refuses.
+    fn torch(size: i64, kernel: i64, stride: i64, pad: i64, dilation: i64, ceil: bool) -> i64 {
+        let more = if ceil { stride - 1 } else { 0 };
+        let out = (size + 2 * pad - dilation * (kernel - 1) - 1 + more).div_euclid(stride) + 1;
+        if ceil && (out - 1) * stride >= size + pad { out - 1 } else { out }
+    }
+
+    #[test]
+    fn counts_are_torchs() {
+        let mut seen = 0;
+        for code in 0..9 * 5 * 5 * 3 * 4 {
+            let (size, kernel, stride) = (code % 9 + 1, code / 9 % 5 + 1, code / 45 % 5 + 1);
+            let (dilation, pad) = (code / 225 % 3 + 1, code / 675);
+            let win = WindowGeometry {
+                size: [size],
+                kernel: [kernel],
+                stride: [stride],
+                pad: [[pad; 2]],
+                dilation: [dilation],
+            };
+            if win.half_padded().is_err() {
+                // The half rounds down.
+                assert!(2 * pad > (kernel - 1) * dilation + 1);
+                continue;
+            }
+            for ceil in [false, true] {
+                let [size, kernel, stride, pad, dilation] = [size, kernel, stride, pad, dilation].map(|v| v as i64);
+                let want = torch(size, kernel, stride, pad, dilation, ceil);
+                let whole = if ceil { win.ceiled() } else { Ok(win) };
+                let got = whole.as_ref().map_err(String::clone).and_then(WindowGeometry::count);
+                assert_eq!(got.map_or(0, |c| c[0] as i64), want.max(0), "{win:?} ceil {ceil}");
+                if let (Ok(whole), true) = (whole, want > 0 && size >= dilation) {
+                    assert_eq!(whole.all_touch(), Ok(()), "{win:?} ceil {ceil}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 1000, "{seen}");
+    }
+}

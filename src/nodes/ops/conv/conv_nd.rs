@@ -1,0 +1,214 @@
+//! Convolutions over one and three axes, and what they share with transposed ones. All decompose into `conv2d`. A 1-D
+//! convolution is a 2-D one of height 1. A 3-D convolution is a sum over the kernel's positions in depth; each term is
+//! one 2-D convolution, with the depths as part of the batch.
+
+use crate::ensure;
+use crate::nodes::ir::attrs::Field;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::cost_cx::CostCx;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::{Arity, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, sum_over_taps, window_array};
+use crate::nodes::ops::conv::attrs::ConvAttrs;
+use crate::nodes::ops::conv::convolution::Convolution;
+use crate::nodes::ops::conv::{check_conv_channels, check_conv_operands};
+use Domain::Real;
+
+pub(super) const fn conv_nd_op(
+    name: &'static str,
+    doc: &'static str,
+    attrs: &'static [Field],
+    infer: fn(&mut Infer<'_>) -> Result<(), String>,
+    expand: Expand,
+    cost: Cost,
+    deriv: Deriv,
+) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::Exactly(2),
+        attrs,
+        flags: Flags::PURE,
+        infer,
+        deriv,
+        decompose: Some(expand),
+        lower: Lower::Expand,
+        cost,
+        cases: &[],
+    }
+}
+
+/// Checks the depth of a kernel over three axes.
+pub(super) fn check_conv_nd_depth<const N: usize>(w: &[usize]) -> Result<(), String> {
+    ensure!(N < 3 || w[2] <= DEEPEST, "the kernel's depth {} is above {DEEPEST}: each is a convolution", w[2]);
+    Ok(())
+}
+
+/// Deepest kernel over three axes.
+const DEEPEST: usize = 1 << 10;
+
+/// The 2-D convolution that computes it: windows over the last axes of `images` images, from and to `c` channels.
+pub(super) fn conv_nd_beneath<const N: usize>(
+    images: usize,
+    c: [usize; 2],
+    groups: usize,
+    win: &WindowGeometry<N>,
+) -> Convolution {
+    Convolution { images, c_in: c[0], c_out: c[1], groups, windows: flat_conv_nd_windows(win).tight() }
+}
+
+/// The last two axes of the windows; a plane of height 1 where there is one.
+pub(super) fn flat_conv_nd_windows<const N: usize>(win: &WindowGeometry<N>) -> WindowGeometry<2> {
+    win.on_plane(if N == 1 { [None, Some(0)] } else { [Some(N - 2), Some(N - 1)] })
+}
+
+fn infer_conv_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
+    let a = ConvAttrs::of(&cx.attrs);
+    let [x, w] = check_conv_operands::<N>(cx, &a, ["x", "w"])?;
+    check_conv_nd_depth::<N>(&w)?;
+    check_conv_channels(&a, &x, &w)?;
+    let win = a.windows::<N>(window_array(&x[2..]), window_array(&w[2..]));
+    let count = win.count()?;
+    let images = if N == 3 { x[0].checked_mul(count[0]).ok_or("the number of planes overflows")? } else { x[0] };
+    conv_nd_beneath(images, [x[1], w[0]], a.groups(), &win).geom().validate()?;
+    let dtype = cx.dtype(0);
+    cx.result(dtype, &[&[x[0], w[0]], &count[..]].concat())
+}
+
+/// The windows of the kernel `w` over the axes of `x`.
+pub(super) fn conv_nd_windows<const N: usize>(a: &ConvAttrs, x: Var<'_>, w: Var<'_>) -> WindowGeometry<N> {
+    a.windows(window_array(&x.dims()[2..]), window_array(&w.dims()[2..]))
+}
+
+/// `conv2d` with these windows.
+fn conv_nd_plane<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i64) -> Var<'g> {
+    x.g.emit1(Op::CONV2D, &[x, w], &ConvAttrs::new(win, groups).list())
+}
+
+/// `[a, b, l]` as planes of height 1.
+pub(super) fn conv1d_as_plane<'g>(x: Var<'g>) -> Var<'g> {
+    let [a, b, l] = window_array::<3>(&x.dims());
+    x.reshape([a, b, 1, l])
+}
+
+fn expand_conv1d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (x, w) = (s.args[0], s.args[1]);
+    let a = ConvAttrs::of(&s.attrs);
+    let y = conv_nd_plane(
+        conv1d_as_plane(x),
+        conv1d_as_plane(w),
+        &flat_conv_nd_windows(&conv_nd_windows::<1>(&a, x, w)),
+        a.groups,
+    );
+    let [n, o, _, l] = window_array::<4>(&y.dims());
+    vec![y.reshape([n, o, l])]
+}
+
+/// `[N, C, D, H, W]` as `[D, N·C·H·W]`: the planes under one tap in depth are then contiguous.
+pub(super) fn conv_nd_depth_first<'g>(x: Var<'g>) -> Var<'g> {
+    let [n, c, d, h, w] = window_array::<5>(&x.dims());
+    x.transpose(&[2, 0, 1, 3, 4]).reshape([d, n * c * h * w])
+}
+
+/// The inverse of [`conv_nd_depth_first`].
+pub(super) fn conv_nd_depth_back<'g>(x: Var<'g>, [n, c, h, w]: [usize; 4]) -> Var<'g> {
+    let d = x.dims().first().copied().unwrap_or(0);
+    x.reshape([d, n, c, h * w]).transpose(&[1, 2, 0, 3]).reshape([n, c, d, h, w])
+}
+
+/// The weights of one tap in depth.
+pub(super) fn conv_nd_depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
+    let [a, b, d, kh, kw] = window_array::<5>(&w.dims());
+    w.transpose(&[2, 0, 1, 3, 4]).reshape([d, a * b * kh * kw]).narrow(0, k, 1).reshape([a, b, kh, kw])
+}
+
+fn expand_conv3d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (x, w) = (s.args[0], s.args[1]);
+    let [n, c, d, h, wd] = window_array::<5>(&x.dims());
+    let a = ConvAttrs::of(&s.attrs);
+    let win = conv_nd_windows::<3>(&a, x, w);
+    let Ok([depth, ho, wo]) = win.count() else { return Vec::new() };
+    let ([low, high], stride, plane) = (win.pad[0], win.stride[0], n * c * h * wd);
+    let padded = conv_nd_depth_first(x).pad(&[low, 0], &[high, 0], 0.0);
+    let start = |k: usize| k * win.dilation[0];
+    let end = |k: usize| start(k) + (depth - 1) * stride + 1;
+    // A tap that sees padding alone adds nothing.
+    let seen = |k: &usize| end(*k) > low && start(*k) < low + d;
+    let y = sum_over_taps((0..win.kernel[0]).filter(seen).map(|k| {
+        let part = padded.slice(&[start(k), 0], &[end(k), plane], &[stride, 1]);
+        conv_nd_plane(
+            part.reshape([depth * n, c, h, wd]),
+            conv_nd_depth_tap(w, k),
+            &flat_conv_nd_windows(&win),
+            a.groups,
+        )
+    }));
+    let o = w.dims()[0];
+    match y {
+        Some(y) => vec![conv_nd_depth_back(y.reshape([depth, n * o * ho * wo]), [n, o, ho, wo])],
+        None => vec![s.g.full(0.0, [n, o, depth, ho, wo], x.dtype())],
+    }
+}
+
+fn conv_nd_dims(cx: &CostCx<'_>, i: usize) -> Vec<usize> {
+    cx.graph.dims(cx.graph.args_of(cx.node)[i]).to_vec()
+}
+
+/// 2 operations for each product of one of `elements` elements and a weight.
+pub(super) fn conv_nd_products(cx: &CostCx<'_>, elements: u64) -> u64 {
+    let met = conv_nd_dims(cx, 1)[1..].iter().fold(2u64, |n, &d| n.saturating_mul(d as u64));
+    elements.saturating_mul(met)
+}
+
+/// An element of the result is multiplied by the weights of one output channel.
+fn conv_nd_cost(cx: &CostCx<'_>) -> u64 {
+    conv_nd_products(cx, cx.out())
+}
+
+/// The 1-D convolution, by way of the 2-D one.
+pub const CONV1D: OpDef = OpDef {
+    cases: &[
+        Case { args: "f[2,4,9] f[6,2,3]", attrs: "stride=[2] pad=[1,2] dilation=[2] groups=2", domains: &[Real] },
+        Case { args: "f[2,3,5] f[4,3,1]", attrs: "stride=[1] pad=[0,0] dilation=[1] groups=1", domains: &[Real] },
+    ],
+    ..conv_nd_op(
+        "conv1d",
+        "y[n, o, i] = Σ x[n, c, i·s − p + k·d]·w[o, c, k] (cross-correlation; x [N, C, L], w [O, C/groups, k])",
+        ConvAttrs::FIELDS,
+        infer_conv_nd::<1>,
+        expand_conv1d,
+        conv_nd_cost,
+        Deriv::ViaDecompose,
+    )
+};
+
+/// The 3-D convolution, as a sum of 2-D ones over the taps in depth.
+pub const CONV3D: OpDef = OpDef {
+    cases: &[
+        Case {
+            args: "f[2,2,3,4,3] f[3,2,2,3,2]",
+            attrs: "stride=[1,1,1] pad=[0,0,0,0,0,0] dilation=[1,1,1] groups=1",
+            domains: &[Real],
+        },
+        Case {
+            args: "f[2,4,5,4,5] f[2,2,2,2,3]",
+            attrs: "stride=[2,1,2] pad=[1,2,0,1,1,1] dilation=[2,1,1] groups=2",
+            domains: &[Real],
+        },
+        Case {
+            args: "f[1,2,1,3,3] f[2,1,3,2,2]",
+            attrs: "stride=[1,1,2] pad=[1,1,0,0,0,0] dilation=[1,1,1] groups=2",
+            domains: &[Real],
+        },
+    ],
+    ..conv_nd_op(
+        "conv3d",
+        "y[n, o, h, i, j] = Σ x[n, c, h·s − p + k·d, …]·w[o, c, k, …] (x [N, C, D, H, W], w [O, C/groups, kd, kh, kw])",
+        ConvAttrs::FIELDS,
+        infer_conv_nd::<3>,
+        expand_conv3d,
+        conv_nd_cost,
+        Deriv::ViaDecompose,
+    )
+};

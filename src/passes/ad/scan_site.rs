@@ -1,0 +1,200 @@
+//! Derivatives of loops: the derivative of a loop is a loop over the derivative of its body.
+//!
+//! *Forward*: a loop whose carries are the tangents of the carries. *Reverse*: a loop in the other direction, whose
+//! carries are the cotangents of the carries and the sums of the cotangents of the loop's constants. Neither runs the
+//! whole body again. The values of an iteration that it reads are residuals: results of the loop, stacked by
+//! [`mod@crate::passes::ad::residuals`]. Values that are cheap to compute from residuals are recomputed. Invariant:
+//! every carry is stacked before either walk starts. The loops themselves are written by [`super::backward`] and
+//! [`super::forward`].
+
+use super::activity::{active_from, active_towards};
+use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
+use crate::nodes::{Builder, Graph, Op, Ty, Var};
+
+/// From values of the source graph to values of the graph that is written.
+#[derive(Clone, Copy)]
+pub enum ScanSiteValues<'r, 'g> {
+    /// For the values of all regions.
+    Whole(&'r Side<Value, Var<'g>>),
+    /// For the values of one region.
+    Part(&'r Window<Value, Var<'g>>),
+}
+
+impl<'g> ScanSiteValues<'_, 'g> {
+    /// The value in place of `v`.
+    pub fn get(&self, v: Value) -> Var<'g> {
+        match self {
+            ScanSiteValues::Whole(m) => m[v],
+            ScanSiteValues::Part(m) => m[v],
+        }
+    }
+}
+
+/// A region of the source graph, and the builder that its derivative is written to.
+#[derive(Clone, Copy)]
+pub struct AdContext<'r, 'x, 'g> {
+    /// The source graph.
+    pub src: Graph<'x>,
+    /// The region.
+    pub region: Region,
+    /// The builder.
+    pub g: &'g Builder,
+    /// From the region's values to written values.
+    pub map: ScanSiteValues<'r, 'g>,
+    /// From the source's regions to written regions.
+    pub regions: &'r [Region],
+}
+
+/// A loop of the source graph.
+pub(super) struct ScanSite<'r, 'x, 'g> {
+    context: AdContext<'r, 'x, 'g>,
+    node: Node,
+    pub(super) scan: Scan,
+    /// Arguments of the body.
+    pub(super) args: Vec<Value>,
+    /// Yields of the body.
+    pub(super) yields: &'x [Value],
+}
+
+/// Operands of the loop that its derivative reads: pairs of a value of the body and the loop's operand or result.
+pub(super) struct Operands<'g> {
+    /// The loop's constants.
+    pub(super) consts: Vec<(Value, Var<'g>)>,
+    /// Stacked inputs, and stacked results.
+    pub(super) stacked: Vec<(Value, Var<'g>)>,
+}
+
+/// Operands of a loop that is written.
+pub(super) struct LoopOperands<'o, 'g> {
+    pub(super) carries: &'o [Var<'g>],
+    pub(super) consts: &'o [Var<'g>],
+    pub(super) stacked: &'o [Var<'g>],
+}
+
+impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
+    pub(super) fn new(context: AdContext<'r, 'x, 'g>, node: Node) -> Self {
+        let scan = Scan::of(&context.src.attrs(node));
+        let (args, yields) = (context.src.region_args(scan.body).collect(), context.src.region_yields(scan.body));
+        ScanSite { context, node, scan, args, yields }
+    }
+
+    fn is_float(&self, v: Value) -> bool {
+        self.context.src.dtype[v.at()].is_differentiable()
+    }
+
+    /// The operands and results that the derivative reads: all constants, stacked inputs and stacked results.
+    pub(super) fn operands(&self) -> Operands<'g> {
+        let (src, s) = (self.context.src, &self.scan);
+        let given = |i: usize| (self.args[i], self.context.map.get(src.args_of(self.node)[i]));
+        let consts = (s.carries..s.xs()).map(given).collect();
+        let mut stacked: Vec<_> = (s.xs()..self.args.len()).map(given).collect();
+        for (&y, out) in self.yields.iter().zip(src.outs_of(self.node)).skip(s.carries) {
+            let is_arg = self.args[s.carries..].contains(&y);
+            if !is_arg && stacked.iter().all(|x| x.0 != y) {
+                stacked.push((y, self.context.map.get(out)));
+            }
+        }
+        Operands { consts, stacked }
+    }
+
+    /// Writes the body into the open region again, except the values of `known`, which are given. Returns all values of
+    /// the body.
+    pub(super) fn recompute(&self, known: &[(Value, Var<'g>)]) -> Window<Value, Var<'g>> {
+        let (src, g) = (self.context.src, self.context.g);
+        let mut local = Window::filled(src.region_values(self.scan.body), g.var(Value::NONE));
+        for &(v, x) in known {
+            local[v] = x;
+        }
+        for n in src.region_nodes(self.scan.body).filter(|n| src.op[n.at()] != Op::ARG) {
+            if src.outs_of(n).all(|v| local[v].is_some()) {
+                continue;
+            }
+            g.with(|e| e.set_loc(src.loc[n.at()]));
+            let ops: Vec<Value> = src.args_of(n).iter().map(|&a| local[a].v).collect();
+            let outs = g.with(|e| e.copy(&src, n, &ops, self.context.regions));
+            for (v, new) in src.outs_of(n).zip(outs.iter()) {
+                if !local[v].is_some() {
+                    local[v] = g.var(new);
+                }
+            }
+        }
+        local
+    }
+
+    /// The types of one iteration's slices of `xs`: without the first axis.
+    fn slices(&self, xs: impl Iterator<Item = Var<'g>>) -> Vec<Ty> {
+        let one = |x: Var<'g>| {
+            let shape = self.context.g.shape(x.dims().get(1..).unwrap_or(&[]));
+            Ty { dtype: x.dtype(), shape: shape.unwrap_or(x.ty().shape) }
+        };
+        xs.map(one).collect()
+    }
+
+    /// Writes a loop over `operands`. `body` gets the arguments of the new body and returns its yields.
+    pub(super) fn emit(
+        &self,
+        name: &str,
+        reverse: bool,
+        operands: LoopOperands<'_, 'g>,
+        body: impl FnOnce(&[Var<'g>]) -> Result<Vec<Var<'g>>>,
+    ) -> Result<Vec<Var<'g>>> {
+        let (g, LoopOperands { carries, consts, stacked }) = (self.context.g, operands);
+        let mut tys: Vec<Ty> = carries.iter().chain(consts).map(|x| x.ty()).collect();
+        tys.extend(self.slices(stacked.iter().copied()));
+        g.with(|e| e.open_region(name));
+        let args: Vec<Var<'g>> = tys.iter().map(|&ty| g.var(g.with(|e| e.region_arg(ty)))).collect();
+        let yields = body(&args);
+        let ids: Vec<Value> = yields.iter().flatten().map(|y| y.v).collect();
+        let region = g.with(|e| e.close_region(&ids));
+        yields?;
+        g.with(|e| e.set_loc(self.context.src.loc[self.node.at()]));
+        let attrs = ScanAttrs {
+            body: region,
+            carries: carries.len() as i64,
+            consts: consts.len() as i64,
+            length: self.scan.length as i64,
+            reverse,
+        };
+        Ok(g.emit(Op::SCAN, &[carries, consts, stacked].concat(), &attrs.list()).into())
+    }
+
+    /// An error if a carry is neither stacked nor given.
+    pub(super) fn check(&self, local: &Window<Value, Var<'g>>) -> Result<()> {
+        let missing = self.args[..self.scan.carries].iter().any(|&a| !local[a].is_some());
+        match missing && self.context.g.error().is_none() {
+            true => Err(Error::new(Kind::Verify, "scan is not prepared").at(self.context.src.location(self.node))),
+            false => Ok(()),
+        }
+    }
+
+    /// For each operand, whether its tangent may be nonzero in some iteration. `has` says which operands start with a
+    /// tangent. A tangent reaches further carries through the yields.
+    pub(super) fn dependent(&self, has: &[bool]) -> Vec<bool> {
+        let mut has = has.to_vec();
+        loop {
+            let roots: Vec<Value> = self.args.iter().zip(&has).filter(|(_, h)| **h).map(|(&a, _)| a).collect();
+            let d = active_from(self.context.src, self.scan.body, &roots);
+            let new = (0..self.scan.carries).find(|&i| !has[i] && d[self.yields[i]]);
+            match new {
+                Some(i) => has[i] = true,
+                None => return has,
+            }
+        }
+    }
+
+    /// For each argument, whether a result with a cotangent depends on it. `has` says which results have one.
+    pub(super) fn reached(&self, has: &[bool]) -> Vec<bool> {
+        let mut has = has.to_vec();
+        loop {
+            let roots: Vec<Value> = self.yields.iter().zip(&has).filter(|(_, h)| **h).map(|(&y, _)| y).collect();
+            let r = active_towards(self.context.src, self.scan.body, &roots);
+            let reached = |i: usize| self.is_float(self.args[i]) && r[self.args[i]];
+            match (0..self.scan.carries).find(|&i| !has[i] && reached(i)) {
+                Some(i) => has[i] = true,
+                None => return (0..self.args.len()).map(|i| reached(i) || (i < self.scan.carries && has[i])).collect(),
+            }
+        }
+    }
+}

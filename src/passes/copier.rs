@@ -1,0 +1,158 @@
+//! Copies a graph into a builder: the common first half of rebuilding and of differentiating.
+
+use super::rebuild::{RebuildVisit, Rule, nodes_to_rebuild};
+use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};
+use crate::error::Kind;
+use crate::nodes::{Builder, Graph, Op, Var};
+
+/// Copies a graph into a builder: the common first half of rebuilding and of differentiating.
+pub struct Copier<'x, 'g> {
+    src: Graph<'x>,
+    g: &'g Builder,
+    live: Side<Node, bool>,
+    /// Value of the source → value of the builder.
+    pub map: Side<Value, Var<'g>>,
+    /// Region of the source → region of the builder.
+    pub regions: Vec<Region>,
+    /// Further values that regions yield, after their yields.
+    more: Option<Side<Region, Vec<Value>>>,
+    // Buffers for the operands of the current node, so that a node costs no allocation.
+    args: Vec<Var<'g>>,
+    ids: Vec<Value>,
+}
+
+impl<'x, 'g> Copier<'x, 'g> {
+    /// Copies `src` into `g`, a builder of `Emit::like``(src)`.
+    pub fn new(src: Graph<'x>, g: &'g Builder) -> Self {
+        let map = Side::filled(src.values(), g.var(Value::NONE));
+        let (live, regions) = (nodes_to_rebuild(src), vec![Region::NONE; src.regions()]);
+        Copier { src, g, live, map, regions, more: None, args: Vec::new(), ids: Vec::new() }
+    }
+
+    /// The same copier; region `r` also yields those values of `more[r]` that are copied. They become the last results
+    /// of the loops that run `r`.
+    pub fn yielding(self, more: Side<Region, Vec<Value>>) -> Self {
+        Copier { more: Some(more), ..self }
+    }
+
+    /// Copies all live nodes, through `rule`.
+    pub fn run(&mut self, rule: &mut Rule<'_>) {
+        let entry = self.src.entry();
+        for r in (0..self.src.regions()).map(Region::new) {
+            // A live node marks the regions it uses; an unused region has no live node but its arguments.
+            let used = r == entry || self.src.region_yields(r).iter().any(|v| self.live[self.src.def[v.at()]]);
+            if !used {
+                continue;
+            }
+            if r != entry {
+                let name = self.src.str(self.src.region_names[r.at()]);
+                self.g.with(|e| e.open_region(name));
+            }
+            for n in self.src.region_nodes(r) {
+                if self.live[n] || self.src.op[n.at()] == Op::ARG {
+                    self.node(n, rule);
+                }
+            }
+            if r != entry {
+                let yields: Vec<Value> = self.src.region_yields(r).iter().map(|&v| self.map[v].v).collect();
+                let more = self.more.iter().flat_map(|m| &m[r]).map(|&v| self.map[v]);
+                let yields: Vec<Value> = yields.into_iter().chain(more.filter(|v| v.is_some()).map(|v| v.v)).collect();
+                self.regions[r.at()] = self.g.with(|e| e.close_region(&yields));
+            }
+        }
+        self.g.with(|e| e.set_loc(u32::MAX));
+    }
+
+    /// Copies the leaf `v` alone. [`Copier::run`] does not copy a leaf again that `map` already has.
+    pub fn leaf(&mut self, v: Value) -> Var<'g> {
+        let n = self.src.def[v.at()];
+        self.g.with(|e| e.set_loc(self.src.loc[n.at()]));
+        self.copy(n, &[]);
+        self.g.with(|e| e.set_loc(u32::MAX));
+        self.map[v]
+    }
+
+    /// Applies `rule` to `n`, or copies it.
+    fn node(&mut self, n: Node, rule: &mut Rule<'_>) {
+        let (src, g) = (self.src, self.g);
+        if src.def_of(n).is_leaf() && self.map[src.out(n)].is_some() {
+            return;
+        }
+        let mut args = std::mem::take(&mut self.args);
+        args.clear();
+        args.extend(src.args_of(n).iter().map(|&a| self.map[a]));
+        g.with(|e| e.set_loc(src.loc[n.at()]));
+        let def = src.def_of(n);
+        let new = if def.is_leaf() {
+            None
+        } else {
+            rule(&RebuildVisit { src, node: n, def, args: &args, g, regions: &self.regions, map: &self.map })
+        };
+        match new {
+            Some(new) => {
+                let count = src.outs_of(n).len();
+                if new.len() != count && g.error().is_none() {
+                    g.fail(Kind::Verify, format!("a rule for {} gave {} results of {count}", def.name, new.len()));
+                }
+                for (v, new) in src.outs_of(n).zip(new) {
+                    self.bind(v, new);
+                }
+            }
+            None => self.copy(n, &args),
+        }
+        self.args = args;
+    }
+
+    /// Maps `v` to `new`, which must have the same type and takes over the name.
+    fn bind(&mut self, v: Value, new: Var<'g>) {
+        let (name, want, have) = (self.src.names[v.at()], self.src.ty(v), new.ty());
+        if new.is_some() && want != have {
+            let def = self.src.def_of(self.src.def[v.at()]).name;
+            let text = format!("{}{}", new.dtype(), new.dims());
+            self.g.fail(Kind::Verify, format!("a rule for {def} gave {text}, not {}", self.src.ty_text(v)));
+        }
+        if name != Sym::NONE && self.src.leaf(v).is_none() {
+            self.g.with(|e| {
+                let leaf = e.def(new.v).is_some_and(|d| d.op.is_named_leaf());
+                if !leaf {
+                    e.set_name(new.v, name);
+                }
+            });
+        }
+        self.map[v] = new;
+    }
+
+    /// Copies `n` with operands `args`.
+    fn copy(&mut self, n: Node, args: &[Var<'g>]) {
+        let src = self.src;
+        if let Some((_, name)) = src.leaf(src.out(n)) {
+            // `Emit::leaf` keeps names unique.
+            let owned: Vec<_> = src.attrs(n).iter().skip(1).map(|(_, a)| a).collect();
+            let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
+            let new = self.g.with(|e| e.leaf(src.op[n.at()], name, &attrs));
+            self.map[src.out(n)] = self.g.var(new);
+            return;
+        }
+        self.ids.clear();
+        self.ids.extend(args.iter().map(|a| a.v));
+        let outs = self.g.with(|e| e.copy(&src, n, &self.ids, &self.regions));
+        for (v, new) in src.outs_of(n).zip(outs.iter()) {
+            self.map[v] = self.g.var(new);
+        }
+    }
+
+    /// Copies the outputs and updates.
+    pub fn signature(&self) {
+        for (&v, &name) in self.src.outputs().iter().zip(self.src.output_names) {
+            self.g.output(self.src.str(name), self.map[v]);
+        }
+        self.updates();
+    }
+
+    /// Copies the updates.
+    pub fn updates(&self) {
+        for &(leaf, next) in self.src.updates {
+            self.g.update(self.map[leaf], self.map[next]);
+        }
+    }
+}

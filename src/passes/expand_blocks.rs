@@ -1,0 +1,41 @@
+//! Expansion of blocks: a block, which has no kernel, becomes fused or primitive ops.
+
+use super::fuse::unfuse;
+use crate::arena::{Node, ids::Id};
+use crate::error::Result;
+use crate::nodes::ir::opdef::Flags;
+use crate::nodes::{Graph, GraphBuf};
+use crate::passes::ad::prepare::{pick_to_prepare, prepare_while};
+use crate::passes::rebuild::rebuild_buf;
+
+/// Which ops replace blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FusionPolicy {
+    /// Fused ops, for programs that run without further transforms.
+    Direct,
+    /// Primitive ops, for derivatives and for patterns that fuse across blocks.
+    Fusable,
+}
+
+impl FusionPolicy {
+    /// The policy for derivatives.
+    pub fn for_autodiff() -> FusionPolicy {
+        FusionPolicy::Fusable
+    }
+}
+
+/// Replaces block ops by fused or by primitive ops, as `policy` says. With [`FusionPolicy::Fusable`], a graph that has
+/// blocks is unfused as a whole: see [`unfuse`].
+pub fn expand_blocks<'a>(g: impl Into<Graph<'a>>, policy: FusionPolicy) -> Result<GraphBuf> {
+    let g = g.into();
+    match (has_blocks_to_expand(g), policy) {
+        (false, _) => rebuild_buf(g, &mut |_| None),
+        (true, FusionPolicy::Direct) => prepare_while(g, |g| pick_to_prepare(g, |def| def.flags.has(Flags::BLOCK))),
+        (true, FusionPolicy::Fusable) => unfuse(g),
+    }
+}
+
+/// True if `g` has a block op.
+pub(in crate::passes) fn has_blocks_to_expand(g: Graph<'_>) -> bool {
+    (0..g.nodes()).map(Node::new).any(|n| g.def_of(n).flags.has(Flags::BLOCK))
+}

@@ -1,0 +1,274 @@
+//! Rules with an elementwise update: one sweep of the tile interpreter for each param, in place.
+//!
+//! The sweep is a `map` region. It is written here directly, because it has several yields (the param and its moments),
+//! and the fusion pass makes only regions of one yield. Factors that depend on the step alone are f64 scalars, computed
+//! once a step for all params (equal nodes merge), and rounded to the param's dtype at their use. Moments below the
+//! smallest normal number are flushed to zero. Otherwise the moments of params that get no gradient would decay to
+//! denormals, which are slow.
+//!
+//! Formulas follow torch's order of operations (`torch/optim/*.py`, `_single_tensor_*`).
+
+use super::rule::Rule;
+use crate::arena::Value;
+use crate::nodes::ops::optim::var::{AdamOptions, SgdOptions};
+use crate::nodes::ops::pointwise::attrs::MapAttrs;
+use crate::nodes::{Builder, DType, Init, Op, Ty, Var};
+
+/// A param that is updated.
+pub(super) struct UpdateTarget<'s, 'g> {
+    /// The builder.
+    pub b: &'g Builder,
+    /// Name of the param.
+    pub name: &'s str,
+    /// The param.
+    pub p: Var<'g>,
+    /// Its gradient.
+    pub g: Var<'g>,
+    /// Its learning rate, of the param's dtype.
+    pub lr: Var<'g>,
+    /// Its learning rate in f64.
+    pub lr64: Var<'g>,
+    /// The number of this step, from 1, an `i64`, if the rule reads it.
+    pub t: Var<'g>,
+    /// For NAdam: Π after this step, and μ of this and of the next step.
+    pub mu: Option<[Var<'g>; 3]>,
+}
+
+/// `x` with 0 instead of denormal numbers. NaN stays.
+pub(super) fn flush_update(x: Var<'_>) -> Var<'_> {
+    let least = if x.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
+    x.abs().less(least).select(x.full_like(0.0), x)
+}
+
+/// g + wd·p. With wd = 0 it is g, even if p is infinite.
+fn decayed_update<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
+    if decay == 0.0 { g } else { g + p * decay }
+}
+
+/// `from + weight·(to − from)`, computed from the nearer end, as torch's lerp.
+pub(super) fn lerp_update<'g>(from: Var<'g>, to: Var<'g>, weight: f64) -> Var<'g> {
+    let d = to - from;
+    if weight.abs() < 0.5 { from + d * weight } else { to - d * (1.0 - weight) }
+}
+
+/// β·v + (1 − β)·g².
+fn update_square_average<'g>(v: Var<'g>, g: Var<'g>, beta: f64) -> Var<'g> {
+    flush_update(v * beta + g * (1.0 - beta) * g)
+}
+
+/// 1 − βᵗ, in f64.
+fn update_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
+    let t = t.cast(DType::F64);
+    1.0 - t.full_like(beta).pow(t)
+}
+
+impl<'g> UpdateTarget<'_, 'g> {
+    /// A state of shape `dims`, zeros at first, called `opt.<kind>.<param>`.
+    pub fn state_of(&self, kind: &str, dims: &[usize]) -> Var<'g> {
+        self.b.state(&format!("opt.{kind}.{}", self.name), dims, self.p.dtype(), Init::Zeros)
+    }
+
+    /// A state of the param's type.
+    pub fn state(&self, kind: &str) -> Var<'g> {
+        self.state_of(kind, &self.p.dims())
+    }
+
+    /// The results of `f` on `tensors` and `scalars` in one sweep. Tensors have the param's type; scalars are rounded
+    /// to its dtype and repeated to its shape.
+    pub fn sweep(
+        &self,
+        tensors: &[Var<'g>],
+        scalars: &[Var<'g>],
+        f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Vec<Var<'g>>,
+    ) -> Vec<Var<'g>> {
+        let dims = self.p.dims();
+        let rounded = scalars.iter().map(|s| s.cast(self.p.dtype()));
+        let args: Vec<Var<'g>> = tensors.iter().copied().chain(rounded).collect();
+        let tys: Vec<Ty> = args.iter().map(|a| a.ty()).collect();
+        let routine = self.b.region("update", &tys, |args| {
+            let (tensors, scalars) = args.split_at(tensors.len());
+            let wide: Vec<Var<'g>> = scalars.iter().map(|s| s.broadcast(dims)).collect();
+            f(tensors, &wide)
+        });
+        self.b.emit(Op::MAP, &args, &MapAttrs { body: routine.region }.list()).into()
+    }
+
+    /// Updates the param and `states` in one sweep. `f` gets p, g, the states and the scalars, and returns the next p
+    /// and the next states.
+    fn step(
+        &self,
+        states: &[Var<'g>],
+        scalars: &[Var<'g>],
+        f: impl FnOnce(Var<'g>, Var<'g>, &[Var<'g>], &[Var<'g>]) -> Vec<Var<'g>>,
+    ) -> Var<'g> {
+        let tensors = [&[self.p, self.g], states].concat();
+        let new = self.sweep(&tensors, scalars, |t, s| f(t[0], t[1], &t[2..], s));
+        self.hold(&[&[self.p], states].concat(), &new)
+    }
+
+    /// Adds updates: after a step, the leaves `old` have the values `new`. Returns the first of `new`.
+    pub fn hold(&self, old: &[Var<'g>], new: &[Var<'g>]) -> Var<'g> {
+        for (&leaf, &next) in old.iter().zip(new) {
+            self.b.update(leaf, next);
+        }
+        new.first().copied().unwrap_or(self.b.var(Value::NONE))
+    }
+
+    /// Writes the update of the param and its states. Returns the next value of the param.
+    pub fn update(&self, rule: &Rule) -> Var<'g> {
+        match *rule {
+            Rule::Sgd { momentum, dampening, nesterov, weight_decay } => {
+                self.sgd(SgdOptions { momentum, dampening, nesterov, weight_decay })
+            }
+            Rule::Adam { betas, eps, weight_decay, decoupled } => {
+                self.adam(AdamOptions { betas: betas.into(), eps, weight_decay, decoupled })
+            }
+            Rule::RmsProp { momentum, centered, .. } => self.rmsprop(rule, momentum != 0.0, centered),
+            Rule::Adagrad { .. } => self.adagrad(rule),
+            Rule::Adadelta { rho, eps, weight_decay } => self.adadelta(rho, eps, weight_decay),
+            Rule::NAdam { .. } => self.nadam(rule),
+            Rule::Lion { betas, weight_decay } => self.lion(betas, weight_decay),
+            Rule::Lamb { betas, eps, weight_decay } => self.matrix_lamb(betas, eps, weight_decay),
+            Rule::Adafactor { .. } => self.matrix_adafactor(rule),
+            Rule::Muon { .. } => self.matrix_muon(rule),
+        }
+    }
+
+    fn sgd(&self, options: SgdOptions) -> Var<'g> {
+        if options.momentum == 0.0 {
+            return self.hold(&[self.p], &[self.p.sgd_step(self.g, self.lr, options.weight_decay)]);
+        }
+        let buf = self.state("momentum_buffer");
+        self.hold(&[self.p, buf], &self.p.sgd_momentum_step(self.g, buf, self.lr, self.t, options))
+    }
+
+    fn adam(&self, options: AdamOptions) -> Var<'g> {
+        let moments = [self.state("exp_avg"), self.state("exp_avg_sq")];
+        let new = self.p.adam_step(self.g, moments, self.lr, self.t, options);
+        self.hold(&[self.p, moments[0], moments[1]], &new)
+    }
+
+    fn rmsprop(&self, rule: &Rule, moves: bool, centered: bool) -> Var<'g> {
+        let &Rule::RmsProp { alpha, eps, momentum, weight_decay, .. } = rule else { return self.p };
+        let mut states = vec![self.state("square_avg")];
+        if centered {
+            states.push(self.state("grad_avg"));
+        }
+        if moves {
+            states.push(self.state("momentum_buffer"));
+        }
+        self.step(&states, &[-self.lr64], |p, g, s, k| {
+            let g = decayed_update(g, p, weight_decay);
+            let v = update_square_average(s[0], g, alpha);
+            let mut next = vec![v];
+            let mut spread = v;
+            if centered {
+                let mean = flush_update(lerp_update(s[1], g, 1.0 - alpha));
+                // Rounding, or a v that is flushed before ḡ, could make the difference negative and the param NaN.
+                spread = (v - mean * mean).maximum(0.0);
+                next.push(mean);
+            }
+            let d = spread.sqrt() + eps;
+            let p = match s.last().filter(|_| moves) {
+                Some(&buf) => {
+                    let buf = flush_update(buf * momentum + g / d);
+                    next.push(buf);
+                    p + k[0] * buf
+                }
+                None => p + k[0] * g / d,
+            };
+            next.insert(0, p);
+            next
+        })
+    }
+
+    fn adagrad(&self, rule: &Rule) -> Var<'g> {
+        let &Rule::Adagrad { lr_decay, initial_accumulator_value: start, eps, weight_decay } = rule else {
+            return self.p;
+        };
+        let mut scalars = vec![-self.lr64];
+        if lr_decay != 0.0 {
+            scalars[0] = scalars[0] / ((self.t.cast(DType::F64) - 1.0) * lr_decay + 1.0);
+        }
+        if start != 0.0 {
+            let (at, zero) = (self.lr64.full_like(start), self.lr64.full_like(0.0));
+            scalars.push(self.t.equal(1.0).select(at, zero));
+        }
+        self.step(&[self.state("sum")], &scalars, |p, g, s, k| {
+            let g = decayed_update(g, p, weight_decay);
+            let before = k.get(1).map_or(s[0], |&start| s[0] + start);
+            let sum = flush_update(before + g * g);
+            vec![p + k[0] * g / (sum.sqrt() + eps), sum]
+        })
+    }
+
+    fn adadelta(&self, rho: f64, eps: f64, weight_decay: f64) -> Var<'g> {
+        let states = [self.state("square_avg"), self.state("acc_delta")];
+        self.step(&states, &[-self.lr64], |p, g, s, k| {
+            let g = decayed_update(g, p, weight_decay);
+            let v = update_square_average(s[0], g, rho);
+            let delta = (s[1] + eps).sqrt() / (v + eps).sqrt() * g;
+            vec![p + k[0] * delta, v, update_square_average(s[1], delta, rho)]
+        })
+    }
+
+    fn nadam(&self, rule: &Rule) -> Var<'g> {
+        let &Rule::NAdam { betas, eps, weight_decay, decoupled, .. } = rule else { return self.p };
+        let Some([product, now, next]) = self.mu else { return self.p };
+        let lr = -self.lr64;
+        let scalars = [
+            lr * (1.0 - now) / (1.0 - product),
+            lr * next / (1.0 - product * next),
+            update_bias_correction(self.t, betas.1),
+            lr * weight_decay + 1.0,
+        ];
+        let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
+        self.step(&states, &scalars[..if decoupled { 4 } else { 3 }], |p, g, s, k| {
+            let g = if decoupled { g } else { decayed_update(g, p, weight_decay) };
+            let p = if decoupled { p * k[3] } else { p };
+            let m = flush_update(lerp_update(s[0], g, 1.0 - betas.0));
+            let v = update_square_average(s[1], g, betas.1);
+            let d = (v / k[2]).sqrt() + eps;
+            vec![p + k[0] * g / d + k[1] * m / d, m, v]
+        })
+    }
+
+    fn lion(&self, betas: (f64, f64), weight_decay: f64) -> Var<'g> {
+        let m = self.state("exp_avg");
+        self.step(&[m], &[self.lr64], |p, g, s, k| {
+            let way = (s[0] * betas.0 + g * (1.0 - betas.0)).sign();
+            vec![p - k[0] * decayed_update(way, p, weight_decay), flush_update(s[0] * betas.1 + g * (1.0 - betas.1))]
+        })
+    }
+
+    /// Updates the moments of LAMB. Returns the unscaled update m̂/(√v̂ + ε) + wd·p.
+    pub fn lamb_direction(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Option<Var<'g>> {
+        let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
+        let scalars = [update_bias_correction(self.t, betas.0), update_bias_correction(self.t, betas.1)];
+        let tensors = [self.p, self.g, states[0], states[1]];
+        let out = self.sweep(&tensors, &scalars, |t, k| {
+            let m = flush_update(lerp_update(t[2], t[1], 1.0 - betas.0));
+            let v = update_square_average(t[3], t[1], betas.1);
+            vec![decayed_update(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]
+        });
+        self.hold(&states, out.get(1..)?);
+        out.first().copied()
+    }
+}
+
+/// For all params of one NAdam: Π after this step, and μ of this and of the next step. Π is a state called `name`.
+pub(super) fn update_nadam_schedule<'g>(
+    b: &'g Builder,
+    name: &str,
+    t: Var<'g>,
+    beta1: f64,
+    decay: f64,
+) -> [Var<'g>; 3] {
+    let t = t.cast(DType::F64);
+    let mu = |t: Var<'g>| (1.0 - t.full_like(0.96).pow(t * decay) * 0.5) * beta1;
+    let product = b.state(name, [], DType::F64, Init::Ones);
+    let (now, next) = (mu(t), mu(t + 1.0));
+    let after = product * now;
+    b.update(product, after);
+    [after, now, next]
+}

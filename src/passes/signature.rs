@@ -1,0 +1,91 @@
+//! The signature of a graph: its leaves and outputs by name, and the errors about names that it does not have.
+
+use crate::arena::{Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::names;
+use crate::nodes::Graph;
+use hashbrown::{HashMap, HashSet};
+
+/// The leaf called `name`, or an error that lists the names. For many names use [`Signature`].
+pub fn signature_leaf(g: Graph<'_>, name: &str) -> Result<Value> {
+    g.find_leaf(name).map(|l| l.0).ok_or_else(|| no_signature_leaf(g, name))
+}
+
+/// The output called `name`, or an error that lists the names. For many names use [`Signature`].
+pub fn signature_output(g: Graph<'_>, name: &str) -> Result<Value> {
+    g.find_output(name).ok_or_else(|| no_signature_output(g, name))
+}
+
+fn no_signature_leaf(g: Graph<'_>, name: &str) -> Error {
+    let known: Vec<&str> = g.leaves().map(|l| l.name).collect();
+    Error::new(Kind::Name, format!("no leaf is called {name:?}{}", names::names_instead(name, known.iter().copied())))
+}
+
+fn no_signature_output(g: Graph<'_>, name: &str) -> Error {
+    let known = g.output_names.iter().map(|&s| g.str(s));
+    Error::new(Kind::Name, format!("no output is called {name:?}{}", names::names_instead(name, known)))
+}
+
+/// The leaves and outputs of a graph by name, found in one scan.
+pub struct Signature<'x> {
+    g: Graph<'x>,
+    leaves: HashMap<&'x str, Value>,
+    outputs: HashMap<&'x str, Value>,
+    /// Names that [`Signature::unused`] returned.
+    given: HashSet<String>,
+}
+
+impl<'x> Signature<'x> {
+    /// The signature of `g`.
+    pub fn new(g: Graph<'x>) -> Self {
+        let outputs = g.output_names.iter().map(|&s| g.str(s)).zip(g.outputs().iter().copied());
+        let leaves = g.leaves().map(|l| (l.name, l.value));
+        Signature { g, leaves: leaves.collect(), outputs: outputs.collect(), given: HashSet::new() }
+    }
+
+    /// As [`signature_leaf`].
+    pub fn leaf(&self, name: &str) -> Result<Value> {
+        self.leaves.get(name).copied().ok_or_else(|| no_signature_leaf(self.g, name))
+    }
+
+    /// As [`signature_output`].
+    pub fn output(&self, name: &str) -> Result<Value> {
+        self.outputs.get(name).copied().ok_or_else(|| no_signature_output(self.g, name))
+    }
+
+    /// A new name that no leaf and no output has: `name`, or `name.2`, `name.3` ….
+    pub fn unused(&mut self, name: &str) -> String {
+        let taken = |n: &str| self.leaves.contains_key(n) || self.outputs.contains_key(n) || self.given.contains(n);
+        let numbered = (2..).map(|i| format!("{name}.{i}"));
+        let free = std::iter::once(name.to_string()).chain(numbered).find(|n| !taken(n));
+        let free = free.unwrap_or_else(|| name.to_string());
+        self.given.insert(free.clone());
+        free
+    }
+}
+
+/// The output called `name` as a loss: a scalar of a dtype that carries a derivative. Else an error with its op and
+/// location.
+pub fn signature_loss(g: Graph<'_>, name: &str) -> Result<Value> {
+    let v = signature_output(g, name)?;
+    if g.dims(v).is_empty() && g.dtype[v.at()].is_differentiable() {
+        return Ok(v);
+    }
+    let (op, ty) = (g.def_of(g.def[v.at()]).name, g.ty_text(v));
+    let hint = if g.dims(v).is_empty() { "cast what it is made of" } else { "reduce it, as by its mean, or see vjp" };
+    Err(underivable_signature(
+        g,
+        v,
+        format!("the loss {name:?}, made by {op}, is {ty}, not a scalar f32[] or f64[]; {hint}"),
+    ))
+}
+
+/// An error of kind `Derivative` at the location of `v`.
+pub fn underivable_signature(g: Graph<'_>, v: Value, text: String) -> Error {
+    Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()]))
+}
+
+/// A name that no leaf and no output of `g` has: `name`, or `name.2`, `name.3` ….
+pub fn unused_signature_name(g: Graph<'_>, name: &str) -> String {
+    Signature::new(g).unused(name)
+}

@@ -1,0 +1,315 @@
+//! Code: columns of instructions over buffers that have no offsets yet.
+//!
+//! Invariants: the instructions of one node are contiguous (a *group*); a buffer is written by one group only, or is a
+//! leaf; an operand that is a view names its root buffer and a byte offset. [`lower`](super::lower) makes it,
+//! [`order`](super::order) permutes it, [`alias`](super::alias) appends copies, and every other file of `sched` reads
+//! it.
+
+pub use super::buf_kind::BufKind;
+use super::faults::FaultCheck;
+pub use super::operand::Operand;
+use super::planned_loop::PlannedLoop;
+use crate::arena::{Node, Value};
+use crate::kernels::abi::{Kernel, Split};
+use crate::kernels::bytes;
+use crate::kernels::cost_model::CostClass;
+use std::sync::Arc;
+
+/// A leaf's new value: after a step, buffer `leaf` holds the contents of `from`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The leaf's buffer.
+    pub leaf: u32,
+    /// The next value, of the leaf's size. Never a leaf itself.
+    pub from: Operand,
+}
+
+/// The modelled time of an instruction, in picoseconds: see [`crate::kernels::cost_model`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InstrTime {
+    /// All units on one thread, `fixed` included.
+    pub total: u64,
+    /// The part of a call that does not depend on the number of its units.
+    pub fixed: u64,
+}
+
+impl InstrTime {
+    /// The time of a call of class `class` that makes `ops` operations and moves `bytes` bytes.
+    pub fn of(class: CostClass, ops: u64, bytes: u64) -> InstrTime {
+        InstrTime { total: class.time(ops, bytes), fixed: class.fixed() }
+    }
+}
+
+/// One instruction, as [`Instructions::push`] reads it.
+pub struct Instr<'a> {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Its parameters.
+    pub params: &'a [u64],
+    /// Operands that it reads.
+    pub reads: &'a [Operand],
+    /// Operands that it writes.
+    pub writes: &'a [Operand],
+    /// `(read, write)` positions that the kernel allows to share bytes.
+    pub pairs: &'a [(u8, u8)],
+    /// Number of units.
+    pub units: usize,
+    /// The node that it computes a part of.
+    pub node: Node,
+    /// Floating-point operations.
+    pub flops: u64,
+    /// Modelled time.
+    pub time: InstrTime,
+    /// Bit `k` is set if each unit reads all of read `k`.
+    pub whole: u64,
+    /// True if it copies its read to its write, byte by byte.
+    pub copies: bool,
+    /// The loop that it runs instead of the kernel, as an index into [`Instructions::loops`]; else [`NO_LOOP`].
+    pub body: u32,
+    /// Index operands that it checks; a bad index stops the step.
+    pub checks: &'a [FaultCheck],
+}
+
+/// [`Instr::body`] of an instruction that runs its kernel.
+pub const NO_LOOP: u32 = u32::MAX;
+
+/// The entry of a read that shares no bytes with a write, in the `inplace` columns of [`Alias`](super::alias::Alias)
+/// and [`Plan`](super::checker::Plan).
+pub const OUT_OF_PLACE: u8 = u8::MAX;
+
+/// Instructions, groups, buffers, outputs and updates, as columns.
+#[derive(Clone, Debug, Default)]
+pub struct Instructions {
+    /// Kernel of each instruction.
+    pub kernel: Vec<Kernel>,
+    /// Units of each instruction.
+    pub units: Vec<usize>,
+    /// Node of each instruction.
+    pub node: Vec<Node>,
+    /// Floating-point operations of each instruction.
+    pub flops: Vec<u64>,
+    /// Modelled time of each instruction.
+    pub time: Vec<InstrTime>,
+    /// For each instruction, a bit for each read that every unit reads whole: see [`Instr::whole`].
+    pub whole: Vec<u64>,
+    /// True for instructions that are plain copies.
+    pub copies: Vec<bool>,
+    /// Parameters of instruction `i`: `params[params_at[i]..params_at[i + 1]]`.
+    pub params_at: Vec<u32>,
+    /// Reads of instruction `i`: `reads[reads_at[i]..reads_at[i + 1]]`.
+    pub reads_at: Vec<u32>,
+    /// Writes of instruction `i`: `writes[writes_at[i]..writes_at[i + 1]]`.
+    pub writes_at: Vec<u32>,
+    /// In-place pairs of instruction `i`: `pairs[pairs_at[i]..pairs_at[i + 1]]`.
+    pub pairs_at: Vec<u32>,
+    /// Checks of instruction `i`: `checks[checks_at[i]..checks_at[i + 1]]`.
+    pub checks_at: Vec<u32>,
+    /// Instructions of group `g`: `group_at[g]..group_at[g + 1]`.
+    pub group_at: Vec<u32>,
+    /// Parameter words.
+    pub params: Vec<u64>,
+    /// Reads.
+    pub reads: Vec<Operand>,
+    /// Writes.
+    pub writes: Vec<Operand>,
+    /// In-place pairs.
+    pub pairs: Vec<(u8, u8)>,
+    /// Checks of index operands.
+    pub checks: Vec<FaultCheck>,
+    /// Bytes of each buffer.
+    pub bytes: Vec<usize>,
+    /// Kind of each buffer.
+    pub kind: Vec<BufKind>,
+    /// The value whose bytes each buffer is; [`Value::NONE`] for scratch.
+    pub value: Vec<Value>,
+    /// The outputs, in the graph's order.
+    pub outputs: Vec<Operand>,
+    /// The updates, except those of a leaf by itself and those of empty leaves.
+    pub updates: Vec<Update>,
+    /// True for groups with effects, which keep their order among one another.
+    pub effect: Vec<bool>,
+    /// The loop that each instruction runs, or [`NO_LOOP`].
+    pub body: Vec<u32>,
+    /// The loops, each with its own plan.
+    pub loops: Vec<Arc<PlannedLoop>>,
+    /// True for the code of one iteration of a loop.
+    pub iterated: bool,
+}
+
+impl Instructions {
+    /// Empty columns.
+    pub fn new() -> Instructions {
+        let at = || vec![0];
+        Instructions {
+            params_at: at(),
+            reads_at: at(),
+            writes_at: at(),
+            pairs_at: at(),
+            checks_at: at(),
+            group_at: at(),
+            ..Instructions::default()
+        }
+    }
+
+    /// Number of instructions.
+    pub fn len(&self) -> usize {
+        self.kernel.len()
+    }
+
+    /// True if there is no instruction.
+    pub fn is_empty(&self) -> bool {
+        self.kernel.is_empty()
+    }
+
+    /// Number of groups.
+    pub fn groups(&self) -> usize {
+        self.group_at.len() - 1
+    }
+
+    /// Instructions of group `g`.
+    pub fn group(&self, g: usize) -> std::ops::Range<usize> {
+        self.group_at[g] as usize..self.group_at[g + 1] as usize
+    }
+
+    /// Positions of instruction `i`'s reads in `reads`.
+    pub fn read_range(&self, i: usize) -> std::ops::Range<usize> {
+        self.reads_at[i] as usize..self.reads_at[i + 1] as usize
+    }
+
+    /// Reads of instruction `i`.
+    pub fn reads_of(&self, i: usize) -> &[Operand] {
+        &self.reads[self.read_range(i)]
+    }
+
+    /// Writes of instruction `i`.
+    pub fn writes_of(&self, i: usize) -> &[Operand] {
+        &self.writes[self.writes_at[i] as usize..self.writes_at[i + 1] as usize]
+    }
+
+    /// In-place pairs of instruction `i`.
+    pub fn pairs_of(&self, i: usize) -> &[(u8, u8)] {
+        &self.pairs[self.pairs_at[i] as usize..self.pairs_at[i + 1] as usize]
+    }
+
+    /// Checks of instruction `i`.
+    pub fn checks_of(&self, i: usize) -> &[FaultCheck] {
+        &self.checks[self.checks_at[i] as usize..self.checks_at[i + 1] as usize]
+    }
+
+    /// Parameters of instruction `i`.
+    pub fn params_of(&self, i: usize) -> &[u64] {
+        &self.params[self.params_at[i] as usize..self.params_at[i + 1] as usize]
+    }
+
+    /// The loop that instruction `i` runs; `None` if it runs its kernel.
+    pub fn loop_of(&self, i: usize) -> Option<&PlannedLoop> {
+        self.loops.get(self.body[i] as usize).map(|l| &**l)
+    }
+
+    /// Adds a buffer of `bytes` bytes. Returns its number.
+    pub fn buffer(&mut self, bytes: usize, kind: BufKind, value: Value) -> u32 {
+        self.bytes.push(bytes);
+        self.kind.push(kind);
+        self.value.push(value);
+        (self.bytes.len() - 1) as u32
+    }
+
+    /// True if `o` is all of its buffer.
+    pub fn is_whole(&self, o: &Operand) -> bool {
+        o.off == 0 && o.bytes() == self.bytes[o.buf as usize]
+    }
+
+    /// Adds an instruction to the open group, which [`Instructions::close`] ends.
+    pub fn push(&mut self, i: &Instr<'_>) {
+        self.kernel.push(i.kernel);
+        self.units.push(i.units);
+        self.node.push(i.node);
+        self.flops.push(i.flops);
+        self.time.push(i.time);
+        self.whole.push(i.whole);
+        self.copies.push(i.copies);
+        self.body.push(i.body);
+        self.params.extend_from_slice(i.params);
+        self.reads.extend_from_slice(i.reads);
+        self.writes.extend_from_slice(i.writes);
+        self.pairs.extend_from_slice(i.pairs);
+        self.checks.extend_from_slice(i.checks);
+        self.checks_at.push(self.checks.len() as u32);
+        self.params_at.push(self.params.len() as u32);
+        self.reads_at.push(self.reads.len() as u32);
+        self.writes_at.push(self.writes.len() as u32);
+        self.pairs_at.push(self.pairs.len() as u32);
+    }
+
+    /// Ends the open group, unless it is empty. `effect` is true if the group has an effect.
+    pub fn close(&mut self, effect: bool) {
+        let (end, start) = (self.len() as u32, self.group_at[self.groups()]);
+        if end > start {
+            self.group_at.push(end);
+            self.effect.push(effect);
+        }
+    }
+
+    /// Adds a group that copies `from` to the start of buffer `to`; no group if `from` is empty.
+    pub fn copy(&mut self, from: Operand, to: u32, node: Node) {
+        let len = from.bytes();
+        if len == 0 {
+            return;
+        }
+        self.push(&Instr {
+            kernel: bytes::copy_bytes_kernel,
+            params: &[],
+            reads: &[Operand::of_bytes(from.buf, from.off, len, Split::Whole)],
+            writes: &[Operand::of_bytes(to, 0, len, Split::PerUnit(bytes::UNIT))],
+            pairs: &[],
+            units: len.div_ceil(bytes::UNIT),
+            node,
+            flops: 0,
+            time: InstrTime::of(CostClass::COPY, 0, 2 * len as u64),
+            whole: 0,
+            copies: true,
+            body: NO_LOOP,
+            checks: &[],
+        });
+        self.close(false);
+    }
+
+    /// The same code with its groups in the order `order`.
+    pub fn permuted(&self, order: &[u32]) -> Instructions {
+        let mut c = Instructions {
+            bytes: self.bytes.clone(),
+            kind: self.kind.clone(),
+            value: self.value.clone(),
+            outputs: self.outputs.clone(),
+            updates: self.updates.clone(),
+            loops: self.loops.clone(),
+            iterated: self.iterated,
+            ..Instructions::new()
+        };
+        c.kernel.reserve(self.len());
+        c.reads.reserve(self.reads.len());
+        c.writes.reserve(self.writes.len());
+        c.params.reserve(self.params.len());
+        for &g in order {
+            for i in self.group(g as usize) {
+                c.push(&Instr {
+                    kernel: self.kernel[i],
+                    params: self.params_of(i),
+                    reads: self.reads_of(i),
+                    writes: self.writes_of(i),
+                    pairs: self.pairs_of(i),
+                    units: self.units[i],
+                    node: self.node[i],
+                    flops: self.flops[i],
+                    time: self.time[i],
+                    whole: self.whole[i],
+                    copies: self.copies[i],
+                    body: self.body[i],
+                    checks: self.checks_of(i),
+                });
+            }
+            c.close(self.effect[g as usize]);
+        }
+        c
+    }
+}

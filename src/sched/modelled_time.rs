@@ -1,0 +1,217 @@
+//! The modelled time of a step: times of instructions by [`kernels::cost_model`](crate::kernels::cost_model), barriers,
+//! and bytes that threads fetch from each other's caches.
+//!
+//! Invariant: nothing here reads a clock, so equal plans get equal tapes. For [`share`](super::share), which chooses
+//! tapes by it, and for reports.
+
+use super::checker::Checked;
+use super::instructions::{InstrTime, Instructions};
+use super::tape::Tapes;
+use crate::kernels::abi::Split;
+
+/// Picoseconds of a barrier of two threads, and of each further thread.
+const BARRIER: (u64, u64) = (450_000, 60_000);
+/// Picoseconds for a byte in another core's cache: to fetch it, or to invalidate it there.
+const FETCH: u64 = 100;
+
+/// Picoseconds of a barrier of `threads` threads.
+pub fn modelled_barrier(threads: usize) -> u64 {
+    match threads {
+        0 | 1 => 0,
+        n => BARRIER.0 + BARRIER.1 * (n as u64 - 2),
+    }
+}
+
+/// Picoseconds of a step of `plan` by `tapes`: the time of the slowest thread between barriers, summed, and the
+/// barriers, with those at the start and the end of the step.
+pub fn modelled_step(plan: &Checked, tapes: &Tapes) -> u64 {
+    let ends = 2 * modelled_barrier(tapes.threads());
+    modelled_run(plan, tapes).saturating_add(ends)
+}
+
+/// As [`modelled_step`], without start and end: one iteration of a loop.
+pub fn modelled_run(plan: &Checked, tapes: &Tapes) -> u64 {
+    let (code, threads) = (&plan.code, tapes.threads());
+    let fetched = if threads > 1 { modelled_fetches(code, tapes) } else { vec![[0; 2]; code.len()] };
+    let each_barrier = modelled_barrier(threads);
+    let mut phases: Vec<u64> = Vec::new();
+    for t in 0..threads {
+        let (mut phase, mut busy) = (0, 0u64);
+        let mut close = |busy: &mut u64, phase: &mut usize| {
+            if phases.len() <= *phase {
+                phases.push(0);
+            }
+            phases[*phase] = phases[*phase].max(std::mem::take(busy));
+            *phase += 1;
+        };
+        for e in tapes.thread(t) {
+            if e.barrier {
+                close(&mut busy, &mut phase);
+                continue;
+            }
+            let i = e.instr as usize;
+            let inner = tapes.inner.get(code.body[i] as usize);
+            let own = match (inner, code.loop_of(i)) {
+                (Some(inner), Some(l)) => {
+                    let each = modelled_run(&l.plan, inner).saturating_add(modelled_barrier(inner.threads()));
+                    each.saturating_mul(l.length as u64)
+                }
+                _ => modelled_part(code, i, e.to - e.from),
+            };
+            busy = busy.saturating_add(own).saturating_add(fetched[i][usize::from(t > 0)]);
+        }
+        close(&mut busy, &mut phase);
+    }
+    let barriers = phases.len().saturating_sub(1) as u64;
+    phases.into_iter().fold(barriers.saturating_mul(each_barrier), u64::saturating_add)
+}
+
+/// Picoseconds of `units` units of instruction `i`.
+fn modelled_part(code: &Instructions, i: usize, units: usize) -> u64 {
+    let InstrTime { total, fixed } = code.time[i];
+    let each = (total - fixed) as f64 / code.units[i].max(1) as f64;
+    fixed + (each * units as f64) as u64
+}
+
+/// In which caches the bytes of a buffer are.
+#[derive(Clone, Copy, Default)]
+struct Home {
+    /// The number of threads that wrote it, a part each, thread 0 first; 0 if it was written before the step.
+    width: usize,
+    /// True if other threads have read it since, so that a writer must invalidate their copies.
+    spread: bool,
+    /// True if the parts are columns, which match no part of a reader.
+    across: bool,
+}
+
+/// For each instruction, picoseconds that its first thread, and each other thread, spends on bytes in other caches.
+/// Thread t is assumed to touch the t-th part of each operand unless units read all of it, so the same number of
+/// threads finds its own parts in its own caches.
+fn modelled_fetches(code: &Instructions, tapes: &Tapes) -> Vec<[u64; 2]> {
+    let mut width = vec![0usize; code.len()];
+    for t in 0..tapes.threads() {
+        tapes.thread(t).iter().filter(|e| !e.barrier).for_each(|e| width[e.instr as usize] = t + 1);
+    }
+    let mut home = vec![Home::default(); code.bytes.len()];
+    let mut all = vec![[0; 2]; code.len()];
+    // Two rounds: leaves start in the caches where the previous step left them.
+    for _ in 0..2 {
+        for i in 0..code.len() {
+            all[i] = modelled_fetch(code, i, width[i].max(1), &mut home).map(|bytes| bytes.saturating_mul(FETCH));
+        }
+        for u in &code.updates {
+            home[u.leaf as usize] = home[u.from.buf as usize];
+        }
+    }
+    all
+}
+
+/// Bytes that instruction `i` fetches or invalidates on `w` threads: the first thread, and each other thread.
+fn modelled_fetch(code: &Instructions, i: usize, w: usize, home: &mut [Home]) -> [u64; 2] {
+    let mut sum = [0u64; 2];
+    let mut add = |[first, others]: [u64; 2]| sum = [sum[0].saturating_add(first), sum[1].saturating_add(others)];
+    // An instruction whose time does not depend on its bytes does not read them.
+    let looks = code.time[i].total != code.time[i].fixed;
+    for (k, o) in code.reads_of(i).iter().enumerate().filter(|_| looks) {
+        let (bytes, h) = (o.bytes() as u64, &mut home[o.buf as usize]);
+        let (writers, readers) = (h.width.max(1) as u64, w as u64);
+        let whole = w > 1 && k < 64 && code.whole[i] >> k & 1 == 1;
+        match (h.width, whole) {
+            // All threads have copies.
+            _ if h.spread && whole => {}
+            // Written before the step: no thread has it.
+            (0, _) => {}
+            // Thread 0 has all of it; the others fetch all of it.
+            (1, true) => add([0, bytes]),
+            // Each thread has the part that it wrote and fetches the rest.
+            (_, true) => add([bytes - bytes / writers; 2]),
+            // Each thread reads the part that it wrote.
+            (n, false) if n == w && !h.across => {}
+            // Thread 0 has all of it; the others fetch their parts.
+            (1, false) => add([0, bytes / readers]),
+            // Thread 0 fetches the parts of the other writers.
+            (_, false) if w == 1 => add([bytes - bytes / writers, 0]),
+            // The parts of writers and readers differ: each thread fetches its part.
+            (_, false) => add([bytes / readers; 2]),
+        }
+        h.spread |= whole;
+    }
+    for o in code.writes_of(i).iter().filter(|o| !matches!(o.split, Split::PerThread(_))) {
+        let across = w > 1 && matches!(o.split, Split::Columns { .. });
+        home[o.buf as usize] = Home { width: w, spread: false, across };
+    }
+    for &(r, _) in code.pairs_of(i) {
+        // The operand of an in-place write may have copies in other caches.
+        let Some(o) = code.reads_of(i).get(usize::from(r)) else { continue };
+        if home[o.buf as usize].spread {
+            add([o.bytes() as u64 / w as u64; 2]);
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Builder, DType, GraphBuf};
+    use crate::sched::schedule;
+    use crate::sched::share::shared_tapes;
+
+    const THREADS: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
+
+    /// Two layers and the gradient-like product back, of width `n`.
+    fn layers(n: usize) -> GraphBuf {
+        let g = Builder::new("g");
+        let (x, w) = (g.input("x", [n, n], DType::F32), g.input("w", [n, n], DType::F32));
+        let y = x.matmul(w).tanh();
+        g.finish([(y.matmul(w) + x).named("y")]).unwrap()
+    }
+
+    /// The number of threads that is chosen, and picoseconds of a step.
+    fn chosen(graph: &GraphBuf, threads: usize) -> (usize, u64) {
+        let s = schedule(graph.view(), threads).unwrap();
+        let tapes = shared_tapes(&s.plan);
+        (tapes.threads(), modelled_step(&s.plan, &tapes))
+    }
+
+    #[test]
+    fn small_programs_get_one_thread_and_large_ones_all() {
+        assert!([2, 4, 64].map(|threads| chosen(&layers(8), threads).0) == [1; 3]);
+        assert!([2, 3, 8].map(|threads| chosen(&layers(512), threads).0) == [2, 3, 8]);
+        // In between, a few threads are best.
+        let (few, most) = (chosen(&layers(96), 64), chosen(&layers(1024), 64));
+        assert!(few.0 < most.0, "{few:?} {most:?}");
+    }
+
+    #[test]
+    fn more_threads_are_never_slower_and_more_work_never_faster() {
+        let sizes = [4, 16, 48, 96, 200, 400];
+        let times = sizes.map(|n| THREADS.map(|threads| chosen(&layers(n), threads).1));
+        for t in &times {
+            assert!(t.windows(2).all(|w| w[1] <= w[0]), "{t:?}");
+        }
+        for k in 0..THREADS.len() {
+            assert!(times.windows(2).all(|w| w[0][k] < w[1][k]), "{k}");
+        }
+        let (one, two) = (times[5][0], times[5][1]);
+        assert!(2 * two > one && 3 * two < 2 * one, "two threads of large products: {two} of {one}");
+    }
+
+    #[test]
+    fn bytes_are_fetched_from_where_they_were_written() {
+        let s = schedule(layers(64).view(), 2).unwrap();
+        let code = &s.plan.code;
+        let product = (0..code.len()).find(|&i| code.whole[i] != 0).unwrap();
+        let homes = |width, spread, across| vec![Home { width, spread, across }; code.bytes.len()];
+        let at = |width, spread| homes(width, spread, false);
+        let bytes = |mut home: Vec<Home>, w| modelled_fetch(code, product, w, &mut home);
+        let (x, none) = (64 * 64 * 4, [0; 2]);
+        // A is read by rows, B by all threads.
+        assert_eq!(bytes(at(2, false), 2), [x / 2; 2]);
+        assert_eq!(bytes(at(1, false), 2), [0, x / 2 + x]);
+        assert_eq!((bytes(at(0, false), 2), bytes(at(2, true), 2), bytes(at(1, false), 1)), (none, none, none));
+        assert_eq!(bytes(at(2, false), 1), [x, 0]);
+        // Columns are in the caches of their writers and rows are read: half of each is elsewhere, and counts as all.
+        assert_eq!(bytes(homes(2, false, true), 2), [x / 2 + x / 2; 2]);
+    }
+}

@@ -1,0 +1,127 @@
+//! Proof that a loop's body may run on the operands of its instruction. For the checker alone.
+//!
+//! The body was proved in an address space of its own, where externs are disjoint. That proof holds in the arena only
+//! if the operands are disjoint as well, unless both are only read, and if each operand has the contents that the body
+//! expects of its extern. The checker proves which operands of an instruction share bytes; this file proves that the
+//! body neither writes what the loop only reads, nor reads a result of the loop that has no contents yet.
+
+use super::{Extern, Outer, PlannedLoop, loop_timestamps};
+use crate::arena::tensor::LINE;
+use crate::kernels::abi::Split;
+use crate::sched::instructions::{BufKind, Instructions, OUT_OF_PLACE, Operand};
+
+type Proof = Result<(), String>;
+
+fn require_fit(ok: bool, broken: impl FnOnce() -> String) -> Proof {
+    if ok { Ok(()) } else { Err(broken()) }
+}
+
+/// The operands of a loop's instruction.
+struct FitTarget<'a> {
+    reads: &'a [Operand],
+    writes: &'a [Operand],
+    /// For each read, the write that shares its bytes, or [`OUT_OF_PLACE`].
+    inplace: &'a [u8],
+}
+
+impl FitTarget<'_> {
+    fn operand(&self, outer: Outer) -> Option<&Operand> {
+        match outer {
+            Outer::Read(r) => self.reads.get(r),
+            Outer::Write(w) => self.writes.get(w),
+        }
+    }
+
+    /// True if write `w` starts with the contents of a read.
+    fn starts(&self, w: usize) -> bool {
+        self.inplace.iter().any(|&with| with != OUT_OF_PLACE && usize::from(with) == w)
+    }
+}
+
+impl PlannedLoop {
+    /// Proves that the body's externs and workspace fit the operands of instruction `i` of `code`. `inplace` names, for
+    /// each read, the write that shares its bytes.
+    pub fn fits(&self, code: &Instructions, i: usize, inplace: &[u8]) -> Proof {
+        let outside = FitTarget { reads: code.reads_of(i), writes: code.writes_of(i), inplace };
+        // One thread runs all of it, or all threads do with barriers: no thread has a part of an operand.
+        let whole = |o: &Operand| o.split == Split::Whole;
+        let all = outside.reads.iter().chain(outside.writes).all(whole) && code.units[i] == 1 && !code.copies[i];
+        require_fit(all, || "threads divide the operands of a loop".into())?;
+        self.timestamps_fit()?;
+        self.externs_fit_space()?;
+        let mut written = vec![false; outside.writes.len()];
+        for e in &self.externs {
+            self.extern_fits(e, &outside)?;
+            if let Outer::Write(w) = e.outer {
+                let twice = std::mem::replace(&mut written[w], true);
+                require_fit(!twice, || format!("write {w} of the loop is two externs of the body"))?;
+            }
+        }
+        for &w in inplace.iter().filter(|&&w| w != OUT_OF_PLACE) {
+            let carried = written.get(usize::from(w)) == Some(&true);
+            require_fit(carried, || format!("write {w} of the loop takes over a read and is no extern of the body"))?;
+        }
+        let (last, before) = match written.split_last() {
+            Some((last, before)) => (*last, before),
+            None => (true, written.as_slice()),
+        };
+        require_fit(!before.contains(&false), || "the body does not know a write of the loop".into())?;
+        let scratch = outside.writes.last().filter(|_| !last).map_or(0, Operand::bytes);
+        require_fit(scratch >= self.workspace(), || {
+            format!("the body needs {} bytes of workspace and has {scratch}", self.workspace())
+        })
+    }
+
+    /// There is an iteration, and its timestamps are counted right.
+    fn timestamps_fit(&self) -> Proof {
+        let code = &self.plan.code;
+        let all = (0..code.len()).map(|i| loop_timestamps(code, i)).fold(1usize, usize::saturating_add);
+        let few = self.timestamps.checked_mul(self.length).is_some_and(|n| n <= isize::MAX as usize);
+        require_fit(self.length > 0, || "a loop of no iteration".into())?;
+        require_fit(few && self.timestamps == all, || "the timestamps of an iteration are not those of the body".into())
+    }
+
+    /// The externs are the pinned buffers of the body, each once, in front of the workspace.
+    fn externs_fit_space(&self) -> Proof {
+        let code = &self.plan.code;
+        let mut known = vec![false; code.bytes.len()];
+        for e in &self.externs {
+            let first = known.get_mut(e.buf as usize).is_some_and(|k| !std::mem::replace(k, true));
+            require_fit(first, || format!("extern b{} of the body does not fit its operand", e.buf))?;
+        }
+        let there = (0..known.len()).all(|b| known[b] == code.kind[b].is_pinned());
+        require_fit(there, || "the externs of the body are not what is there before it".into())?;
+        let end = self.externs.iter().map(|e| self.extern_range(e).end).max().unwrap_or(0);
+        let behind = self.base.is_multiple_of(LINE) && (end..=self.plan.bytes).contains(&self.base);
+        require_fit(behind, || "the workspace of the body does not begin behind its externs".into())
+    }
+
+    /// Extern `e` has the size of its operand and the contents that the body expects; the body does not write what the
+    /// loop reads.
+    fn extern_fits(&self, e: &Extern, outside: &FitTarget<'_>) -> Proof {
+        let (code, buf) = (&self.plan.code, e.buf as usize);
+        let Some(o) = outside.operand(e.outer) else {
+            return Err("an extern of the body is no operand of the loop".into());
+        };
+        let times = if e.sliced { self.length } else { 1 };
+        let fits = code.bytes[buf].checked_mul(times) == Some(o.bytes());
+        require_fit(fits, || format!("extern b{buf} of the body does not fit its operand"))?;
+        let updated = code.updates.iter().any(|u| u.leaf == e.buf);
+        match e.outer {
+            Outer::Read(r) => {
+                let reads = code.kind[buf] != BufKind::State && !updated;
+                require_fit(reads, || "the body writes what the loop reads".into())?;
+                // An in-place read is reached through its write, which is another extern, or none.
+                let apart = outside.inplace.get(r) == Some(&OUT_OF_PLACE);
+                require_fit(apart, || format!("read {r} of the loop is in place and an extern of the body"))
+            }
+            // A write without a read in place has no contents yet.
+            Outer::Write(w) if !outside.starts(w) && o.bytes() > 0 => {
+                require_fit(updated, || format!("the body does not make write {w} of the loop"))?;
+                let read = code.reads.iter().any(|r| r.buf == e.buf && r.bytes() > 0);
+                require_fit(!read, || format!("the body reads write {w} of the loop before it is written"))
+            }
+            Outer::Write(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Planned loops: the body as code for one iteration, and how its buffers map to the operands of the loop's
+//! instruction.
+//!
+//! The body is lowered, ordered, packed and proved once ([`lower`](super::lower)). The loop's operands are *externs* of
+//! the body: buffers that exist before the iteration. Carries and stacked results are states with updates. So the rules
+//! for updates decide whether the next value of a carry is made in place. The checker proves that at the end carries
+//! hold their next values, stacked results are written, and every other extern is unchanged. All other buffers form the
+//! workspace, one scratch buffer of the loop's instruction. In the body's address space externs come first and the
+//! workspace follows. Linking maps both to the arena; the offsets of slices of stacked operands advance with each
+//! iteration.
+
+mod fits;
+
+use super::checker::Checked;
+use super::faults::{FaultCheck, UNSEEN};
+use super::instructions::{Instructions, Operand};
+use crate::nodes::ir::call::Looks;
+use hashbrown::HashSet;
+use std::ops::Range;
+
+/// An operand of the loop's instruction, by position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outer {
+    /// A read.
+    Read(usize),
+    /// A write.
+    Write(usize),
+}
+
+/// A buffer of the body whose bytes are those of an operand of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extern {
+    /// The buffer of the body.
+    pub buf: u32,
+    /// The operand.
+    pub outer: Outer,
+    /// True if each iteration has its own slice of the operand; false if it has all of it.
+    pub sliced: bool,
+}
+
+/// A planned loop.
+#[derive(Clone, Debug)]
+pub struct PlannedLoop {
+    /// The plan of one iteration.
+    pub plan: Checked,
+    /// The pinned buffers of the body, each once.
+    pub externs: Vec<Extern>,
+    /// First byte of the workspace in the body's address space, behind the externs.
+    pub base: usize,
+    /// Number of iterations.
+    pub length: usize,
+    /// True if the last iteration runs first.
+    pub reverse: bool,
+    /// Timestamps of one iteration: one for each instruction, those of inner loops once for each time they run, and one
+    /// for the barrier.
+    pub timestamps: usize,
+}
+
+/// Timestamps of instruction `i`: 1, and for a loop those of all its iterations beside.
+pub fn loop_timestamps(code: &Instructions, i: usize) -> usize {
+    // Cannot overflow: lowering refuses loops that would.
+    code.loop_of(i).map_or(1, |l| 1 + l.length * l.timestamps)
+}
+
+impl PlannedLoop {
+    /// Bytes of the workspace.
+    pub fn workspace(&self) -> usize {
+        self.plan.bytes - self.base
+    }
+
+    /// The bytes of extern `e` in the body's address space.
+    pub fn extern_range(&self, e: &Extern) -> Range<usize> {
+        let at = self.plan.offset[e.buf as usize];
+        at..at + self.plan.code.bytes[e.buf as usize]
+    }
+
+    /// The checks of an instruction that runs this loop on `reads`: those of the body over all iterations. A check of a
+    /// whole slice becomes a check of the whole operand.
+    pub fn checks(&self, reads: &[Operand]) -> Vec<FaultCheck> {
+        let code = &self.plan.code;
+        let outer = |e: &Extern| match e.outer {
+            Outer::Read(k) => reads.get(k).map(|o| (o, e.sliced)),
+            Outer::Write(_) => None,
+        };
+        let mut seen = HashSet::new();
+        let mut all = Vec::new();
+        for c in &code.checks {
+            let operand = self.externs.iter().find(|e| e.buf == c.buf).and_then(outer);
+            let looks = Looks { early: false, ..c.looks };
+            let check = match operand {
+                Some((o, false)) => FaultCheck { buf: o.buf, off: o.off + c.off, bytes: c.bytes, looks },
+                Some((o, true)) if c.bytes == code.bytes[c.buf as usize] => {
+                    FaultCheck { buf: o.buf, off: o.off, bytes: o.bytes(), looks }
+                }
+                _ => FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks },
+            };
+            if seen.insert(check) {
+                all.push(check);
+            }
+        }
+        all
+    }
+}
