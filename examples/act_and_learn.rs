@@ -1,8 +1,8 @@
 //! Acting and learning with one set of params: a policy acts on one observation at a time, and learns from batches.
 //!
 //! A signal shows two numbers, and the right action is 1 where their product is positive, else 0. The reward is 1 or 0.
-//! The policy learns by REINFORCE (Williams 1992): `loss = −mean(advantage · log p(action))`. Both methods of the program
-//! read the same params, in place. Run it with `cargo run --release --example act_and_learn`.
+//! The policy learns by REINFORCE (Williams 1992): `loss = −mean(advantage · log p(action))`. Both methods of the
+//! program read the same params, in place. Run it with `cargo run --release --example act_and_learn`.
 
 use arenagrad::prelude::*;
 use arenagrad::session::Method;

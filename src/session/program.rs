@@ -152,8 +152,8 @@ impl Program {
         &self.methods[0].report
     }
 
-    /// All named tensors: of the first method its inputs, params and states in the graph's order, then its outputs; then
-    /// those that each further method adds.
+    /// All named tensors: of the first method its inputs, params and states in the graph's order, then its outputs;
+    /// then those that each further method adds.
     pub fn bindings(&self) -> &[Binding] {
         &self.bindings
     }

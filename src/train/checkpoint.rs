@@ -3,8 +3,8 @@
 //! Invariants of saving: the target is replaced as a whole or not at all ([`super::atomic`]), and equal tensors give
 //! equal bytes. Invariants of loading: the file is hostile until proven good (size, then header, then [`digest`], then
 //! each tensor against what is expected), and a failed load changes nothing. NaN and infinities are valid elements; a
-//! bool is 0 or 1. [`Weights`] reads large files tensor by tensor; [`Loaded`] holds a whole file. Files have `format=pt`
-//! and weights have torch's names, so `safetensors.torch.load_file` reads them.
+//! bool is 0 or 1. [`Weights`] reads large files tensor by tensor; [`Loaded`] holds a whole file. Files have
+//! `format=pt` and weights have torch's names, so `safetensors.torch.load_file` reads them.
 
 pub mod digest;
 mod header;

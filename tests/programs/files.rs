@@ -142,6 +142,24 @@ fn damaged_files_are_refused_and_change_nothing() {
 }
 
 #[test]
+fn a_file_that_becomes_shorter_while_it_is_read_leaves_nothing_to_step_with() {
+    let folder = Folder::new("shorter");
+    let (w, b) = small(6, 4);
+    let path = folder.at("w");
+    write(&path, &[floats("fc.weight", &[4, 6], &w), floats("fc.bias", &[4], &b)]);
+    let file = Weights::open(&path).unwrap();
+    let whole = std::fs::metadata(&path).unwrap().len();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(whole - 4).unwrap();
+    let mut p = linear(DType::F32, 6, 4);
+    p.values_mut::<f32>("x").unwrap().fill(1.0);
+    let e = message(p.load_weights(&file, Load::default()));
+    assert!(e.contains("stopped half-way") && e.contains("tensor \"fc.") && e.contains("shorter"), "{e}");
+    assert!(message(p.step()).contains("neither initialised nor loaded"));
+    p.init_rest(1).unwrap();
+    p.step().unwrap();
+}
+
+#[test]
 fn floats_are_converted_when_asked() {
     let folder = Folder::new("cast");
     let (w, b) = small(6, 4);

@@ -48,8 +48,8 @@ impl Weights {
     /// Opens the safetensors file `path`; or the shards that `path` lists, if its name ends with `.index.json`.
     ///
     /// Errors, which name the file: it cannot be read; it is no safetensors file, is truncated or too long; its digest
-    /// does not fit; a tensor has a dtype that is not supported; a name occurs twice; a shard is missing, lacks a tensor
-    /// that it should hold, holds one that it should not, or is named by more than a file name.
+    /// does not fit; a tensor has a dtype that is not supported; a name occurs twice; a shard is missing, lacks a
+    /// tensor that it should hold, holds one that it should not, or is named by more than a file name.
     pub fn open(path: impl AsRef<Path>) -> Result<Weights> {
         let path = path.as_ref();
         let mut w = Weights { files: Vec::new(), digest: Digest::Absent, tensors: Vec::new() };
