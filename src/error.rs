@@ -31,7 +31,7 @@ pub enum Kind {
     Io,
     /// The disk, or the user's share of it, is full.
     Full,
-    /// The loss of a training run is NaN or infinite.
+    /// The loss of a training run is NaN or infinite, or a value of a step that looks for NaN.
     Diverged,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A [`Builder`] records ops on values ([`Var`]); [`Builder::finish`] gives a [`GraphBuf`]. Wrong use of an op is an
 //! error of `finish` that names the op, its operands' shapes and the line. A function that takes a graph takes
-//! `&graph`, or a borrowed [`Graph`]. Transforms give a new graph: [`grad`], [`jvp`], [`vjp`], [`hvp`], [`jacobian`],
-//! [`nth_grad`].
+//! `&graph`, or a borrowed [`Graph`]. Transforms give a new graph: [`grad`], [`jvp`], [`vjp`], [`split_vjp`], [`hvp`],
+//! [`jacobian`], [`nth_grad`], [`directional_nth_grad`]. They are methods of [`GraphBuf`] too.
 //!
 //! ```
 //! use arenagrad::graph::{Builder, DType, GradOptions, grad};
@@ -18,8 +18,11 @@
 
 pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::nodes::{
-    Attention, Attr, Attrs, AxialRope2d, Builder, Conv, Conv2d, Conv3d, ConvTranspose, CrossEntropy, DType, Emit,
-    Graph, GraphBuf, Init, Interpolation, Layout, Leaf, LeafKind, Loop, Op, OpDef, PadMode, Pairing, Pool, Pool1d,
-    Pool2d, Pool3d, Reduction, Results, Rope, Routine, Scatter, Stage, Ty, Unfold, Var,
+    Attention, Attr, Attrs, AxialRope2d, Builder, Conv, Conv2d, Conv3d, ConvTranspose, CrossEntropy, CustomFn, DType,
+    Emit, Graph, GraphBuf, GridSample, Init, Interpolation, Layout, Leaf, LeafKind, Loop, Op, OpDef, Outside, PadMode,
+    Pairing, Pool, Pool1d, Pool2d, Pool3d, Reduction, Results, Rope, Routine, Sampling, Scatter, Stage, Ty, Unfold,
+    Var,
 };
-pub use crate::passes::{GradOptions, Missing, grad, hvp, jacobian, jvp, nth_grad, vjp};
+pub use crate::passes::{
+    GradOptions, Missing, SplitVjp, directional_nth_grad, grad, hvp, jacobian, jvp, keep, nth_grad, split_vjp, vjp,
+};

@@ -9,6 +9,11 @@
 //! * [`tools`]: passes, text form, planner, products: for those who measure, fuzz or extend the engine.
 //! * [`prelude`]: what most programs import.
 
+/// The programs of the cookbook, which run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/cookbook.md")]
+mod cookbook {}
+
 pub mod error;
 pub mod graph;
 pub mod nn;
@@ -19,6 +24,7 @@ pub mod train;
 
 // The engine: each module imports only those before it.
 pub(crate) mod arena;
+pub(crate) mod conform;
 pub(crate) mod kernels;
 mod location;
 pub(crate) mod names;
@@ -40,8 +46,3 @@ pub mod prelude {
     pub use crate::session::{Handle, Program, Session};
     pub use crate::train::{Batches, Schedule, Trainer};
 }
-
-/// The programs of the cookbook compile and run.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/cookbook.md")]
-struct Cookbook;

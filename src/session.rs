@@ -6,12 +6,18 @@
 
 mod bindings;
 mod budget;
+mod chrome;
 mod compiled_graph;
 mod elem;
+mod find_nan;
 mod fresh;
+mod gradcheck;
 mod handle;
 mod human;
+pub(crate) mod markup;
+mod memory_map;
 mod method;
+pub(crate) mod page;
 mod plan_report;
 mod precision;
 mod program;
@@ -19,11 +25,13 @@ mod runner;
 mod shared;
 mod start_values;
 mod threads;
+mod trace_table;
 mod tracer;
 
 pub use bindings::{Binding, Role};
 pub use budget::Budget;
 pub use elem::Elem;
+pub use gradcheck::{GradientCheck, GradientReport, LeafGradient, RulesAgreement, check_gradients};
 pub use handle::Handle;
 pub use human::human;
 pub use method::Method;
@@ -40,6 +48,7 @@ use crate::sched::exec::Exec;
 use crate::sched::tape::Tapes;
 use crate::sched::{modelled_time, schedule_with_red_zones, share};
 use compiled_graph::{CompiledGraph, compilable_graph};
+use find_nan::NanFinder;
 use program::{Part, ProgramOrigin};
 use runner::Runner;
 use std::time::{Duration, Instant};
@@ -54,6 +63,7 @@ pub struct Session {
     threads: usize,
     optimise: bool,
     poison: bool,
+    find_nan: bool,
     share: bool,
     budget: Option<usize>,
     precision: Precisions,
@@ -65,6 +75,7 @@ impl Default for Session {
             threads: 1,
             optimise: true,
             poison: false,
+            find_nan: false,
             share: false,
             budget: None,
             precision: Precisions::default(),
@@ -172,9 +183,10 @@ impl Session {
             }
             let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
             let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
+            let finder = self.find_nan.then(|| Box::new(NanFinder::new(&g, plan)));
             execs.push(exec);
             let (graph, scheduled) = (ready.graph, ready.scheduled);
-            parts.push(Part { name: name.to_string(), graph, scheduled, origins, tracer, report });
+            parts.push(Part { name: name.to_string(), graph, scheduled, origins, tracer, finder, report });
         }
         Program::new(parts, Runner::new(execs, self.poison)?)
     }
@@ -193,7 +205,7 @@ impl Session {
     fn compile_graph(&self, g: Graph<'_>) -> Result<CompiledGraph> {
         let start = Instant::now();
         let mut ready = match self.budget {
-            None => CompiledGraph::new(compilable_graph(g, self.optimise)?, self)?,
+            None => CompiledGraph::new(compilable_graph(g, self.runs_all_passes())?, self)?,
             Some(bytes) => budget::fit_budget(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))?,
         };
         self.with_red_zones(&mut ready)?;

@@ -10,13 +10,13 @@ pub mod arena {
 
 /// Loops over slices that instructions run: products, vector math, instruction sets.
 pub mod kernels {
-    pub use crate::kernels::{abi, gemm, simd, vmath};
+    pub use crate::kernels::{abi, cost_model, gemm, simd, vmath};
 }
 
 /// The graph: columns, op definitions, the text form, the verifier.
 pub mod ir {
     pub use crate::nodes::ir::{
-        attr_types, attrs, builder, call, dtype, emit, graph, infer, leaf, opdef, text, verify,
+        attr_types, attrs, builder, call, cost_cx, dtype, emit, graph, infer, leaf, lower_cx, opdef, site, text, verify,
     };
 }
 
@@ -47,7 +47,14 @@ pub mod sched {
     };
 }
 
-/// Random graphs and mutations, and checks of them.
+/// Markup that reports share, and the page of a plan with a section of one's own.
+pub mod report {
+    pub use crate::session::markup::{escape, ticks};
+    pub use crate::session::page::{Page, page_html};
+}
+
+/// Random graphs and mutations, and checks of them; conformance of op definitions.
 pub mod testing {
+    pub use crate::conform::{Conformance, conform, conformance, tensor};
     pub use crate::nodes::random_graphs::*;
 }

@@ -39,6 +39,58 @@ fn passes_and_gradients_print_graphs() {
     fails(2, &["grad", &g], &["2 outputs", "loss, h"]);
 }
 
+const SCALAR: &str = "\
+graph @s {
+  %a = input : f64[]
+  %0 = exp %a : f64[]
+  %1 = mul %0, %0 : f64[]
+  return f=%1
+}
+";
+
+#[test]
+fn each_derivative_has_a_command() {
+    let s = Scratch::new();
+    let (g, scalar) = (s.file("g.ir", GRAPH), s.file("s.ir", SCALAR));
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["jvp", &g], &["%tangent.w = input : f32[2,3]", "tangent.loss=", "tangent.h="]),
+        (&["jvp", &g, "--wrt", "x,w", "--output", "h"], &["%tangent.x = input", "tangent.h="]),
+        (&["vjp", &g], &["%cotangent.loss = input", "%cotangent.h = input : f32[4,2]", "grad.w="]),
+        (&["vjp", &g, "--output", "h", "--wrt", "%3,x"], &["grad.x=", "\"grad.%3\"="]),
+        (&["hvp", &g, "--output", "loss"], &["grad.w=", "tangent.grad.w=", "tangent.loss="]),
+        (&["jacobian", &g, "--output", "h"], &["jacobian.w=", "f32[4,2,2,3]"]),
+        (&["nth", &scalar, "--order", "3"], &["grad3.a="]),
+        (&["nth", &scalar, "--directions"], &["%dir_0 = input", "%dir_1 = input", "tangent2.f="]),
+    ];
+    for (args, parts) in cases {
+        let text = good(args);
+        for part in parts {
+            assert!(text.contains(part), "{args:?}: {part} is not in\n{text}");
+        }
+        // What is printed is a graph, which compiles.
+        good(&["opt", &s.file("again.ir", &text)]);
+    }
+    assert!(good(&["grad", &g, "--output", "loss", "--wrt", "h,w"]).contains("grad.h="));
+    assert!(good(&["opt", &g, "--passes", "prepare"]).contains("loss="));
+}
+
+#[test]
+fn derivatives_that_do_not_exist_are_one_line() {
+    let s = Scratch::new();
+    let (g, scalar) = (s.file("g.ir", GRAPH), s.file("s.ir", SCALAR));
+    fails(2, &["hvp", &g], &["g.ir", "2 outputs (loss, h)", "--output"]);
+    fails(2, &["hvp", &g, "--output", "h"], &["g.ir:5", "not a scalar"]);
+    fails(2, &["jvp", &g, "--wrt", "nix"], &["g.ir", "no leaf is called \"nix\""]);
+    fails(2, &["vjp", &g, "--wrt", "%9"], &["g.ir", "no value is %9"]);
+    fails(2, &["jacobian", &scalar, "--wrt", "b"], &["s.ir", "no leaf is called \"b\""]);
+    fails(2, &["nth", &g, "--output", "loss"], &["g.ir:3", "needs a scalar"]);
+    fails(2, &["nth", &scalar, "--order", "9"], &["order is 9; it goes from 0 to 8"]);
+    let two = SCALAR.replace("  %0", "  %b = input : f64[]\n  %0");
+    fails(2, &["jacobian", &s.file("two.ir", two)], &["2 leaves (a, b)", "--wrt"]);
+    let int = "graph @i {\n  %x = input : i32[4]\n  %y = add %x, %x : i32[4]\n  return y=%y\n}\n";
+    fails(2, &["jvp", &s.file("i.ir", int), "--wrt", "x"], &["no output is a float"]);
+}
+
 const BLOCKS: &str = "\
 graph @g {
   %x = input : f32[4,6]
@@ -143,6 +195,51 @@ fn plans_keep_a_budget_or_say_what_would_do() {
     let list = good(&["plan", &file, "--budgets"]);
     assert!(list.contains(&enough) && list.contains("nothing"), "{list}");
     fails(2, &["plan", &file, "--max-memory", "0"], &["budget of 0 bytes", "smallest that would do"]);
+}
+
+/// y = f(x) with f = sin; `VJP` and `JVP` are the factors of the rules.
+const RULED: &str = "\
+region @f(%x: f32[4]) {
+  %y = sin %x : f32[4]
+  yield %y
+}
+region @f.vjp(%x: f32[4], %y: f32[4], %d: f32[4]) {
+  %c = cos %x : f32[4]
+  %p = mul %c, %d : f32[4]
+  %k = full value=VJP : f32[4]
+  %r = mul %p, %k : f32[4]
+  yield %r
+}
+region @f.jvp(%x: f32[4], %y: f32[4], %d: f32[4]) {
+  %c = cos %x : f32[4]
+  %p = mul %c, %d : f32[4]
+  %k = full value=JVP : f32[4]
+  %r = mul %p, %k : f32[4]
+  yield %r
+}
+graph @g {
+  %x = input : f32[4]
+  %w = input : f32[4]
+  %y = custom_fn %x body=@f captures=0 vjp=@f.vjp jvp=@f.jvp : f32[4]
+  %z = mul %w, %w : f32[4]
+  return y=%y, z=%z
+}
+";
+
+#[test]
+fn checks_compare_the_rules_of_custom_functions() {
+    let s = Scratch::new();
+    let check = |vjp: &str, jvp: &str| {
+        let text = RULED.replace("VJP", vjp).replace("JVP", jvp);
+        good(&["check", &s.file(&format!("{vjp}{jvp}.ir"), &text)])
+    };
+    let right = check("1.0", "1.0");
+    assert!(right.contains("rules of custom_fn \"f\": <Jv,w> = ") && !right.contains("warning"), "{right}");
+    assert_eq!(right.matches(": ok").count(), 3, "{right}");
+    let on_purpose = check("3.0", "3.0");
+    assert!(on_purpose.contains("differs, as the rules of custom_fn \"f\" may"), "{on_purpose}");
+    assert_eq!(on_purpose.matches(": ok").count(), 2, "{on_purpose}");
+    assert!(check("1.0", "2.0").contains("warning: vjp and jvp disagree"));
 }
 
 #[test]

@@ -48,6 +48,17 @@ impl SplitMix64 {
     }
 }
 
+/// Fills `order` with a permutation of `0..order.len()`, a function of `seed`, `epoch` and the length: Fisher–Yates
+/// shuffling with the numbers of SplitMix64.
+pub fn permutation(seed: u64, epoch: u64, order: &mut [u32]) {
+    order.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
+    let start = mix(seed.wrapping_add(GOLDEN)) ^ mix(epoch.wrapping_mul(GOLDEN).wrapping_add(1));
+    let mut stream = SplitMix64(start);
+    for i in (1..order.len()).rev() {
+        order.swap(i, stream.below(i as u64 + 1) as usize);
+    }
+}
+
 /// Multipliers of a round.
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 /// Increments of the key from round to round.

@@ -92,7 +92,7 @@ impl LoopOffsets<'_> {
 
     /// Byte offset of `s` in the current iteration. The arithmetic wraps; [`Args`] checks bounds afterwards.
     #[inline]
-    fn offset(&self, s: &OperandRef) -> usize {
+    pub fn offset(&self, s: &OperandRef) -> usize {
         match s.moves {
             0 => s.off,
             m => self.strides[m as usize]

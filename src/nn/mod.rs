@@ -5,6 +5,7 @@
 
 mod attention;
 mod convs;
+mod ctc;
 mod dense;
 mod dropout;
 mod embedding;
@@ -22,11 +23,13 @@ pub use convs::{
     Conv1d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, causal_depthwise_conv1d, conv_transpose1d,
     conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv2d_no_bias, conv3d,
 };
+pub use ctc::{Ctc, ctc_loss};
 pub use dense::{Linear, Lora, linear, linear_no_bias, linear_with, lora_linear};
 pub use dropout::dropout;
 pub use embedding::{embedding, padded_embedding};
 pub use losses::{
-    cosine_embedding_loss, cosine_similarity, hinge_embedding_loss, huber_loss, kl_div, l1_loss, nll_loss,
+    PoissonNll, Triplet, cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss, huber_loss,
+    kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,
 };
 pub use norms::{
     BatchNorm, batch_norm, group_norm, instance_norm, layer_norm, layer_norm_no_bias, layer_norm2d, rms_norm,

@@ -95,9 +95,7 @@ pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm
         let state = |what: &str, init| g.state(&format!("{name}.{what}"), [c], x.dtype(), init);
         let (mean, var) = (state("running_mean", Init::Zeros), state("running_var", Init::Ones));
         if !options.training {
-            let column = |v: Var<'g>| v.reshape([&[c][..], &vec![1; x.rank().saturating_sub(2)]].concat());
-            let scale = (var + options.eps).rsqrt() * w;
-            return (x - column(mean)) * column(scale) + column(b);
+            return x.batch_norm_inference(w, b, [mean, var], 1, options.eps);
         }
         let [y, now_mean, now_var] = x.batch_norm(w, b, options.eps);
         let n = (x.numel() / c.max(1)) as f64;

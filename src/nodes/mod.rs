@@ -27,6 +27,7 @@ pub use ops::attention::Layout;
 pub use ops::attention::axial_rope::AxialRope2d;
 pub use ops::attention::rope::Pairing;
 pub use ops::attention::var::{Attention, Rope};
+pub use ops::control::custom_fn_builder::CustomFn;
 pub use ops::control::scan::Loop;
 pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};
 pub use ops::index::scatter::Scatter;
@@ -34,6 +35,7 @@ pub use ops::layout::pad_mode::PadMode;
 pub use ops::loss::var::{CrossEntropy, Reduction};
 pub use ops::optim::var::{AdamOptions, SgdOptions};
 pub use ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
+pub use ops::window::grid_sample::{GridSample, Outside, Sampling};
 pub use ops::window::interpolate::Interpolation;
 pub use ops::window::unfold::Unfold;
 

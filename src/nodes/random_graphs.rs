@@ -22,6 +22,7 @@ use crate::nodes::ops::constant::FullAttrs;
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::layout::attrs::ToShapeAttrs;
 use crate::nodes::ops::pointwise::attrs::CastAttrs;
+use crate::nodes::ops::table::OPS;
 
 /// A source of randomness: a number below the bound, which is at least 1.
 pub type Draw<'d> = dyn FnMut(u32) -> u32 + 'd;
@@ -51,6 +52,7 @@ const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
 /// Opens and closes the region that a case names in its attributes, for operands of types `tys`.
 pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let mut tys = tys.to_vec();
+    add_case_rules(e, case, &tys);
     let name = ["case_body", "case_step", "case_count"].into_iter().find(|n| case.attrs.contains(&format!("@{n}")));
     let Some(name) = name else { return };
     if let (true, Some(last)) = (name != "case_body", tys.last_mut()) {
@@ -89,6 +91,34 @@ pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     e.close_region(&yields);
 }
 
+/// Opens and closes the derivative rules of `@case_body` that a case names: for y = tanh(ab) + a.
+fn add_case_rules(e: &mut Emit, case: &Case, tys: &[Ty]) {
+    let &[ty, _] = tys else { return };
+    for (name, seeds) in [("case_vjp", 1), ("case_jvp", 2)] {
+        if !case.attrs.contains(&format!("@{name}")) {
+            continue;
+        }
+        e.open_region(name);
+        let x: Vec<Value> = (0..3 + seeds).map(|_| e.region_arg(ty)).collect();
+        let mut op = |op: Op, args: &[Value]| e.emit(op, args, &[]).at(0);
+        let bent = op(Op::SUB, &[x[2], x[0]]);
+        let square = op(Op::MUL, &[bent, bent]);
+        let yields = if seeds == 1 {
+            let part = op(Op::MUL, &[x[3], square]);
+            let ct = op(Op::SUB, &[x[3], part]);
+            let by_a = op(Op::MUL, &[ct, x[1]]);
+            vec![op(Op::ADD, &[by_a, x[3]]), op(Op::MUL, &[ct, x[0]])]
+        } else {
+            let (by_a, by_b) = (op(Op::MUL, &[x[3], x[1]]), op(Op::MUL, &[x[0], x[4]]));
+            let t = op(Op::ADD, &[by_a, by_b]);
+            let part = op(Op::MUL, &[t, square]);
+            let t = op(Op::SUB, &[t, part]);
+            vec![op(Op::ADD, &[t, x[3]])]
+        };
+        e.close_region(&yields);
+    }
+}
+
 struct RandomGraph<'d, 'f> {
     e: Emit,
     draw: &'f mut Draw<'d>,
@@ -99,7 +129,16 @@ struct RandomGraph<'d, 'f> {
 
 /// A graph of up to `nodes` drawn nodes and the leaves and regions that they need.
 pub fn random_graph(nodes: u32, draw: &mut Draw<'_>) -> Result<GraphBuf> {
-    let mut d = RandomGraph { e: Emit::new("drawn"), draw, regions: Vec::new(), leaves: Vec::new() };
+    random_graph_with(nodes, &[], draw)
+}
+
+/// As [`random_graph`], with custom ops beside the built-in ones.
+pub fn random_graph_with(nodes: u32, extra_ops: &[&'static OpDef], draw: &mut Draw<'_>) -> Result<GraphBuf> {
+    let mut e = Emit::new("drawn");
+    for def in extra_ops {
+        e.register(def);
+    }
+    let mut d = RandomGraph { e, draw, regions: Vec::new(), leaves: Vec::new() };
     for _ in 0..(d.draw)(3) {
         d.region();
     }
@@ -256,14 +295,14 @@ impl RandomGraph<'_, '_> {
     }
 }
 
-/// Properties of any graph: it verifies, and its text parses to it.
+/// Properties of any graph, with custom ops or without: it verifies, and its text parses to it.
 pub fn check_random_graph(g: &GraphBuf) {
     let broken = verify(g.view(), Stage::Block);
     // A text may hold what only a pass may write, and may use a region twice: reading is not verifying.
     let broken: Vec<String> = broken.iter().map(ToString::to_string).filter(|e| !is_random_pass_error(e)).collect();
     assert!(broken.is_empty(), "{broken:#?}\n{g:?}");
     let printed = print(g.view());
-    let again = text::parse(&printed);
+    let again = text::parse_with(&printed, &g.view().ops[OPS.len()..]);
     assert!(again.is_ok(), "{again:?}\n{printed}");
     if let Ok(again) = again {
         assert!(again == *g, "the text is of another graph:\n{printed}\n{again:?}");

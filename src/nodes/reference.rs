@@ -39,7 +39,7 @@ An entry says:
 const TITLES: &[(&str, &str)] = &[
     ("leaf", "Values from outside"),
     ("constant", "Constants, fills and counters"),
-    ("control", "Calls and loops"),
+    ("control", "Calls, custom functions and loops"),
     ("pointwise", "Element by element"),
     ("matmul", "Matrix products"),
     ("reduce", "Reductions and running totals"),
@@ -252,6 +252,7 @@ fn reference_derivative(def: &OpDef) -> String {
         Deriv::ViaDecompose => "that of its decomposition".to_string(),
         Deriv::Rules(..) => "rules for tangents and cotangents".to_string(),
         Deriv::Loop => "a loop of the derivative of its body".to_string(),
+        Deriv::OwnRules => "its own regions `vjp` and `jvp`, or that of its body".to_string(),
         Deriv::Error(why) => format!("none: {why}"),
     }
 }

@@ -35,6 +35,14 @@ impl<'x, 'g> Copier<'x, 'g> {
         Copier { more: Some(more), ..self }
     }
 
+    /// The same copier without the nodes that `out` picks, leaves included. The caller maps what others read of them.
+    pub fn without(mut self, out: impl Fn(Node) -> bool) -> Self {
+        for n in (0..self.src.nodes()).map(Node::new).filter(|&n| out(n)) {
+            self.live[n] = false;
+        }
+        self
+    }
+
     /// Copies all live nodes, through `rule`.
     pub fn run(&mut self, rule: &mut Rule<'_>) {
         let entry = self.src.entry();

@@ -1,4 +1,5 @@
-//! Inlining: the body of a region replaces each call of it.
+//! Inlining: the body of a region replaces each call of it. A custom function is a call too; the derivative rules of
+//! its own go.
 //!
 //! A body may call further regions several times: forty short regions describe 2⁴⁰ nodes. So the nodes are counted
 //! before any is written. Invariant: neither counting nor writing recurses, so calls may nest to any depth.
@@ -10,12 +11,34 @@ use crate::nodes::ir::attrs::Kind as Attr;
 use crate::nodes::ir::emit::MAX_NODES;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
+use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::{Graph, GraphBuf, Op, OpDef, Var};
 
-/// True if the node runs its region once: an op without a decomposition is then replaced by the region's body. The
-/// region is its only attribute, as in [`CallAttrs`].
+/// True if the node runs its region once: an op without a decomposition is then replaced by the region's body. Its
+/// attributes begin with those of [`CallAttrs`].
 pub(in crate::passes) fn is_inlined(def: &OpDef) -> bool {
     matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED)
+}
+
+/// True if node `n` is a call: of a region, or of a custom function.
+fn is_call(g: Graph<'_>, n: Node) -> bool {
+    matches!(g.def_of(n).lower, Lower::Control)
+}
+
+/// Calls to write out. Of calls inside a region that is written out, those that do not count stay calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// All calls.
+    All,
+    /// All but custom functions with derivative rules, which a derivative must see.
+    WithoutRules,
+}
+
+impl Calls {
+    /// True if node `n` is a call that counts.
+    pub fn has(self, g: Graph<'_>, n: Node) -> bool {
+        is_call(g, n) && (self == Calls::All || !has_custom_rules(g, n))
+    }
 }
 
 /// A region that is being written in place of a call: a frame of the explicit stack.
@@ -28,8 +51,9 @@ struct Frame<'g, N> {
     call: Node,
 }
 
-/// Writes region `r` of `v.src` on `args` in place of the node, with the calls in it inlined too. The region's yields.
-pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>]) -> Vec<Var<'g>> {
+/// Writes region `r` of `v.src` on `args` in place of the node, with those `calls` in it inlined too. The region's
+/// yields.
+pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>], calls: Calls) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let none = g.var(Value::NONE);
     let open = |region: Region, args: Vec<Var<'g>>, call: Node| {
@@ -54,7 +78,7 @@ pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>]) 
             continue;
         }
         let ops = src.args_of(n).iter().map(|&a| f.map[a].unwrap_or(none));
-        if src.op[n.at()] == Op::CALL {
+        if calls.has(src, n) {
             let (ops, callee) = (ops.collect(), CallAttrs::of(&src.attrs(n)).body);
             // After an error nothing more is written, so the walk stops.
             if g.error().is_none() {
@@ -75,7 +99,7 @@ pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>]) 
 fn inlined_sizes(g: Graph<'_>) -> Side<Region, u64> {
     let mut sizes = Side::<Region, u64>::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
-        let size = |n: Node| if g.op[n.at()] == Op::CALL { sizes[CallAttrs::of(&g.attrs(n)).body] } else { 1 };
+        let size = |n: Node| if is_call(g, n) { sizes[CallAttrs::of(&g.attrs(n)).body] } else { 1 };
         let own = g.region_nodes(r).filter(|&n| g.op[n.at()] != Op::ARG);
         sizes[r] = own.map(size).fold(0, u64::saturating_add);
     }
@@ -112,7 +136,7 @@ pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
         // A region that is too large alone says more than the call that reaches it.
         let large = |r: &Region| sizes[*r] > MAX_NODES as u64;
         let Some(r) = (0..=called.at()).map(Region::new).find(large) else { return refuse(n, called, sizes[called]) };
-        let size = |n: &Node| if g.op[n.at()] == Op::CALL { sizes[CallAttrs::of(&g.attrs(*n)).body] } else { 0 };
+        let size = |n: &Node| if is_call(g, *n) { sizes[CallAttrs::of(&g.attrs(*n)).body] } else { 0 };
         return refuse(g.region_nodes(r).rev().max_by_key(size).unwrap_or(n), r, sizes[r]);
     }
     Ok(())
@@ -120,11 +144,12 @@ pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
 
 /// The nodes of the entry, of bodies of loops and of fused regions. Nodes of regions that are only called are written
 /// where the calls are.
-fn kept_when_inlined(g: Graph<'_>) -> Side<Node, bool> {
+fn kept_when_inlined(g: Graph<'_>, calls: Calls) -> Side<Node, bool> {
     let mut run = Side::<Region, bool>::filled(g.regions(), false);
     run[g.entry()] = true;
-    for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] != Op::CALL) {
-        for (i, _) in g.def_of(n).attrs.iter().enumerate().filter(|(_, f)| f.kind == Attr::Region) {
+    for n in (0..g.nodes()).map(Node::new).filter(|&n| !calls.has(g, n)) {
+        for (i, _) in g.def_of(n).attrs.iter().enumerate().filter(|(i, f)| f.kind == Attr::Region && g.attrs(n).has(*i))
+        {
             run[g.attrs(n).region(i)] = true;
         }
     }
@@ -135,16 +160,16 @@ fn kept_when_inlined(g: Graph<'_>) -> Side<Node, bool> {
     kept
 }
 
-/// Replaces all calls by the bodies of their regions.
+/// Replaces `calls` by the bodies of their regions.
 ///
 /// # Errors
 /// A result of more than [`MAX_NODES`] nodes.
-pub fn inlined(g: Graph<'_>) -> Result<GraphBuf> {
-    let kept = kept_when_inlined(g);
-    fits_inlined(g, |n| kept[n] && g.op[n.at()] == Op::CALL)?;
+pub fn inlined(g: Graph<'_>, calls: Calls) -> Result<GraphBuf> {
+    let kept = kept_when_inlined(g, calls);
+    fits_inlined(g, |n| kept[n] && calls.has(g, n))?;
     let written = rebuild_buf(g, &mut |v| {
-        let call = v.op() == Op::CALL && kept[v.node];
-        call.then(|| inline_region(v, CallAttrs::of(&v.src.attrs(v.node)).body, v.args))
+        let call = calls.has(v.src, v.node) && kept[v.node];
+        call.then(|| inline_region(v, CallAttrs::of(&v.src.attrs(v.node)).body, v.args, calls))
     })?;
     // One more rebuild drops the regions without a caller.
     rebuild_buf(written.view(), &mut |_| None)

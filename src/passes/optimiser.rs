@@ -3,13 +3,15 @@
 //! This file has what a user says ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
 //! rules and their numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each
 //! param, `update_target` writes elementwise updates (one instruction per param, in place), `matrix` those that need
-//! the whole param, `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds
-//! one input, [`LR`]; all that it keeps is states, so a run resumed from params and states gives the same bits.
+//! the whole param, `projection` what follows an update, `grad_accumulation` sums gradients over micro-batches.
+//! Invariant: the optimiser adds one input, [`LR`]; all that it keeps is states, so a run resumed from params and
+//! states gives the same bits.
 
 mod builders;
 mod grad_accumulation;
 mod groups;
 mod matrix;
+mod projection;
 mod rule;
 mod update_target;
 
@@ -20,6 +22,7 @@ use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
+use crate::passes::ad::activity::Mode;
 use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad};
 use crate::passes::ad::prepare::prepare_for_autodiff;
 pub use builders::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lamb, Lion, Muon, NAdam, NAdamW, RmsProp, Sgd};
@@ -29,12 +32,15 @@ use std::panic::Location;
 use update_target::UpdateTarget;
 
 pub use groups::Group;
+pub use projection::Projection;
 pub use rule::{MuonScale, Rule};
 
 /// Name of the input that holds the learning rate.
 pub const LR: &str = "lr";
 /// Name of the state that counts steps.
 pub const STEP: &str = "opt.step";
+/// Name of the output that [`Optimiser::grad_norm`] adds.
+pub const GRAD_NORM: &str = "grad_norm";
 /// Prefix of the names of moving averages. The param's name follows.
 pub const EMA: &str = "ema.";
 
@@ -63,6 +69,10 @@ pub struct Optimiser<R = Rule> {
     pub ema: Option<f64>,
     /// See [`Optimiser::accumulate`].
     pub accumulate: usize,
+    /// See [`Optimiser::grad_norm`].
+    pub grad_norm: bool,
+    /// See [`Optimiser::project`].
+    pub projections: Vec<Projection>,
     of: PhantomData<R>,
 }
 
@@ -82,6 +92,8 @@ impl<R> From<&Optimiser<R>> for Optimiser {
             decay_from_rank: opt.decay_from_rank,
             ema: opt.ema,
             accumulate: opt.accumulate,
+            grad_norm: opt.grad_norm,
+            projections: opt.projections.clone(),
             ..Optimiser::of(opt.rule, opt.lr)
         }
     }
@@ -98,6 +110,8 @@ impl<R> Optimiser<R> {
             decay_from_rank: 0,
             ema: None,
             accumulate: 1,
+            grad_norm: false,
+            projections: Vec::new(),
             of: PhantomData,
         }
     }
@@ -152,6 +166,60 @@ impl<R> Optimiser<R> {
         self
     }
 
+    /// Makes the norm of all gradients together an output of the training graph, called
+    /// [`GRAD_NORM`]: √Σg² before clipping, of the first param's dtype, right even if the squares
+    /// overflow. With micro-batches it is the norm of their mean gradient. The default is false.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let w = g.param("w", [2], DType::F32, Init::Ones);
+    /// let graph = g.finish([(w * g.constant(&[3.0, 4.0], [2])).sum(..).named("loss")])?;
+    /// let step = train(&graph, "loss", optim::Sgd::new(0.1).grad_norm(true))?;
+    /// let mut p = Session::new().compile(&step)?;
+    /// p.init(0)?;
+    /// p.step()?;
+    /// assert_eq!(p.values::<f32>("grad_norm")?, [5.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn grad_norm(mut self, on: bool) -> Optimiser<R> {
+        self.grad_norm = on;
+        self
+    }
+
+    /// After each update, gives the params that match `pattern` the value `f(p)`, where `p` is what the rule gives: a
+    /// clamp to a box, a unit norm. It is part of the step, and in place where the ops allow it. Patterns are those of
+    /// [`Optimiser::group`]; several projections of a param apply in the order of the calls. Moving averages see
+    /// projected params. The start values of params are not projected.
+    ///
+    /// Errors of [`train`]: `f` gives another type than `p` has; the pattern matches no trained param.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let w = g.param("w", [2], DType::F32, Init::Zeros);
+    /// let graph = g.finish([(w * g.constant(&[-3.0, 5.0], [2])).sum(..).named("loss")])?;
+    /// let step = train(&graph, "loss", optim::Sgd::new(1.0).project("w", |w| w.clamp(-1.0, 1.0)))?;
+    /// let mut p = Session::new().compile(&step)?;
+    /// p.init(0)?;
+    /// p.step()?;
+    /// assert_eq!(p.values::<f32>("w")?, [1.0, -1.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn project(
+        mut self,
+        pattern: &str,
+        f: impl for<'g> Fn(Var<'g>) -> Var<'g> + Send + Sync + 'static,
+    ) -> Optimiser<R> {
+        self.projections.push(Projection::new(pattern, Location::caller(), f));
+        self
+    }
+
     /// Checks that each number is in its range. The error names the first one that is not.
     pub fn validate(&self) -> Result<()> {
         let bad = |what: &str, x: f64| Err(Error::new(Kind::Data, format!("{what} is {x}")));
@@ -179,7 +247,8 @@ impl<R> Optimiser<R> {
 /// gradients. The nodes that this function adds have the caller's line as their location.
 ///
 /// Errors: `loss` is no output, or no scalar; a param gets no gradient; a pattern of a group or of frozen params
-/// matches nothing; a number of the rule is out of range; Muon is to update a param that is no matrix.
+/// matches nothing; a number of the rule is out of range; Muon is to update a param that is no matrix; a projection
+/// changes a type.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -201,6 +270,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
     signature_loss(g, loss)?;
     let settings = groups::group_settings(g, opt, &names)?;
+    projection::check_projections(&opt.projections, &names)?;
     if opt.accumulate > 1 {
         let one = grad(g, loss, &options)?;
         return rebuilt_by_pass("train", |bump| {
@@ -211,7 +281,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
             finish_rebuild(b, bump)
         });
     }
-    let prepared = prepare_for_autodiff(g, &names, &[loss])?;
+    let prepared = prepare_for_autodiff(g, &names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
     rebuilt_by_pass("train", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
@@ -235,7 +305,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
 fn clip_in_optimiser(grads: &mut [Var<'_>], max: f64) {
     let Some(wide) = euclidean_length(grads) else { return };
     let dtype = grads.first().map_or(DType::F64, |g| g.dtype());
-    let norm = wide.cast(dtype).named("grad_norm");
+    let norm = wide.cast(dtype).named(GRAD_NORM);
     // A norm that overflows its dtype comes from finite gradients, unless it is infinite in f64 too.
     let beyond = (max / wide).cast(dtype);
     let scale = norm.less(f64::INFINITY).select((max / (norm + 1e-6)).minimum(1.0), beyond);
@@ -261,6 +331,9 @@ fn append_optimiser<'g>(
     params: &[Var<'g>],
     mut grads: Vec<Var<'g>>,
 ) {
+    if let Some(norm) = opt.grad_norm.then(|| euclidean_length(&grads)).flatten() {
+        b.output(GRAD_NORM, norm.cast(grads[0].dtype()).named(GRAD_NORM));
+    }
     if let Some(max) = opt.clip_norm {
         clip_in_optimiser(&mut grads, max);
     }
@@ -278,7 +351,8 @@ fn append_optimiser<'g>(
             scale => ((wide * scale).cast(p.dtype()), wide * scale),
         };
         let mu = schedules[settings.kind_of[i]];
-        let next = UpdateTarget { b, name, p, g, lr, lr64, t, mu }.update(&kind.rule);
+        let projections = &opt.projections;
+        let next = UpdateTarget { b, name, p, g, lr, lr64, t, mu, projections }.update(&kind.rule);
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, p.dims(), p.dtype());
             let later = update_target::flush_update(old * decay + next * (1.0 - decay));

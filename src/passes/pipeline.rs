@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ir::verify;
 use crate::nodes::ir::verify::Stage;
-use crate::nodes::{Graph, GraphBuf, Op, OpDef};
+use crate::nodes::{Graph, GraphBuf, OpDef};
 use crate::passes::ad::prepare;
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
 use std::time::{Duration, Instant};
@@ -37,8 +37,8 @@ pub const PIPELINE: &[Pass] = &[
         name: "inline",
         doc: "replace calls by their bodies",
         stage: None,
-        needed: |g| g.op.contains(&Op::CALL),
-        run: |g, _| inline::inlined(g),
+        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Control)),
+        run: |g, _| inline::inlined(g, inline::Calls::All),
     },
     // No derivative is taken after this point, so blocks become fused ops.
     Pass {
@@ -121,13 +121,22 @@ pub const MINIMAL: &[&str] = &["inline", "legalize", STRIP_CHECKPOINTS];
 const STRIP_CHECKPOINTS: &str = "strip_checkpoints";
 
 /// Passes outside the pipeline, for `opt --passes`.
-pub const EXTRA: &[Pass] = &[Pass {
-    name: "unfuse",
-    doc: "write fused ops and blocks in primitive ones",
-    stage: Some(Stage::Core),
-    needed: always_in_pipeline,
-    run: |g, _| fuse::unfuse(g),
-}];
+pub const EXTRA: &[Pass] = &[
+    Pass {
+        name: "unfuse",
+        doc: "write fused ops and blocks in primitive ones",
+        stage: Some(Stage::Core),
+        needed: always_in_pipeline,
+        run: |g, _| fuse::unfuse(g),
+    },
+    Pass {
+        name: "prepare",
+        doc: "write the ops between params (without params: float leaves) and outputs as derivatives need them",
+        stage: None,
+        needed: always_in_pipeline,
+        run: |g, _| prepare::prepare_for_all(g),
+    },
+];
 
 fn always_in_pipeline(_: Graph<'_>) -> bool {
     true

@@ -4,42 +4,34 @@
 //! of leaves and outputs and the shapes of all values stay. For checking tools: the promoted graph is another program.
 
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
-use crate::arena::{Side, ids::Id};
+use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::ad::prepare::prepare_one_region;
 
-/// `g` in f64, with calls and loops written out.
+/// `g` in f64, with calls and loops written out. Custom functions with derivative rules stay, rules included.
 pub fn promote_f64(g: Graph<'_>) -> Result<GraphBuf> {
     let flat = prepare_one_region(g)?;
     let g = flat.view();
     rebuilt_by_pass("promote_f64", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
-        let mut map = Side::filled(g.values(), b.var(crate::arena::Value::NONE));
-        for n in g.region_nodes(g.entry()) {
-            b.with(|e| e.set_loc(g.loc[n.at()]));
-            if g.op[n.at()] == Op::CONSTANT {
-                let ConstantAttrs { dtype, data, .. } = ConstantAttrs::of(&g.attrs(n));
-                let wide = if is_promoted_to_f64(dtype) { DType::F64 } else { dtype };
-                map[g.out(n)] = b.constant_bytes(&bytes_promoted_to_f64(&data, dtype), g.dims(g.out(n)), wide);
-                continue;
+        let mut map = Side::filled(g.values(), b.var(Value::NONE));
+        let mut regions = Vec::new();
+        for r in (0..g.regions()).map(Region::new) {
+            let entry = r == g.entry();
+            if !entry {
+                b.with(|e| e.open_region(g.str(g.region_names[r.at()])));
             }
-            let mut owned: Vec<Owned> = g.attrs(n).iter().map(|(_, a)| a).collect();
-            for a in &mut owned {
-                if matches!(a, Owned::DType(d) if is_promoted_to_f64(*d)) {
-                    *a = Owned::DType(DType::F64);
-                }
+            for n in g.region_nodes(r) {
+                b.with(|e| e.set_loc(g.loc[n.at()]));
+                let outs = promoted(g, &b, n, &map, &regions);
+                g.outs_of(n).zip(outs).for_each(|(v, new)| map[v] = new);
             }
-            let attrs: Vec<Attr<'_>> = owned.iter().map(Owned::borrow).collect();
-            let args: Vec<Var<'_>> = g.args_of(n).iter().map(|&a| map[a]).collect();
-            let outs = match g.leaf(g.out(n)) {
-                Some((_, name)) => vec![b.var(b.with(|e| e.leaf(g.op[n.at()], name, &attrs[1..])))],
-                None => b.emit(g.op[n.at()], &args, &attrs).into(),
-            };
-            for (v, new) in g.outs_of(n).zip(outs) {
-                map[v] = new;
+            if !entry {
+                let yields: Vec<Value> = g.region_yields(r).iter().map(|&y| map[y].v).collect();
+                regions.push(b.with(|e| e.close_region(&yields)));
             }
         }
         for (&v, &name) in g.outputs().iter().zip(g.output_names) {
@@ -51,6 +43,29 @@ pub fn promote_f64(g: Graph<'_>) -> Result<GraphBuf> {
         drop(map);
         finish_rebuild(b, bump)
     })
+}
+
+/// Writes node `n` in f64. Its results.
+fn promoted<'g>(g: Graph<'_>, b: &'g Builder, n: Node, map: &Side<Value, Var<'g>>, regions: &[Region]) -> Vec<Var<'g>> {
+    if g.op[n.at()] == Op::CONSTANT {
+        let ConstantAttrs { dtype, data, .. } = ConstantAttrs::of(&g.attrs(n));
+        let wide = if is_promoted_to_f64(dtype) { DType::F64 } else { dtype };
+        return vec![b.constant_bytes(&bytes_promoted_to_f64(&data, dtype), g.dims(g.out(n)), wide)];
+    }
+    let mut owned: Vec<Owned> = g.attrs(n).iter().map(|(_, a)| a).collect();
+    for a in &mut owned {
+        match a {
+            Owned::DType(d) if is_promoted_to_f64(*d) => *a = Owned::DType(DType::F64),
+            Owned::Region(r) => *a = Owned::Region(regions.get(r.at()).copied().unwrap_or(Region::NONE)),
+            _ => {}
+        }
+    }
+    let attrs: Vec<Attr<'_>> = owned.iter().map(Owned::borrow).collect();
+    let args: Vec<Var<'g>> = g.args_of(n).iter().map(|&a| map[a]).collect();
+    match g.leaf(g.out(n)) {
+        Some((_, name)) => vec![b.var(b.with(|e| e.leaf(g.op[n.at()], name, &attrs[1..])))],
+        None => b.emit(g.op[n.at()], &args, &attrs).into(),
+    }
 }
 
 /// True for the float dtypes that are promoted.

@@ -74,7 +74,7 @@ pub fn nodes_to_rebuild(g: Graph<'_>) -> Side<Node, bool> {
                 live[g.def[a.at()]] = true;
             }
             for (i, f) in def.attrs.iter().enumerate() {
-                if f.kind == crate::nodes::ir::attrs::Kind::Region {
+                if f.kind == crate::nodes::ir::attrs::Kind::Region && g.attrs(n).has(i) {
                     used[g.attrs(n).region(i)] = true;
                 }
             }

@@ -6,6 +6,7 @@
 use super::checker::Checked;
 use super::faults::FaultCommits;
 use super::link::{Linked, LoopCall, Segment, link, link_red_zones};
+use super::nonfinite::{NonfiniteFindings, NonfiniteObserver, WatchedCall};
 use super::observer::StepObserver;
 use super::races::race_free;
 use super::tape::Tapes;
@@ -110,6 +111,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
                 }
             } else {
                 self.state.at.store(time, Ordering::Relaxed);
+                self.observer.begins(segment, e.instr as usize, moves);
                 let (reads, writes) = (exec_slice(&segment.slots, c.reads), exec_slice(&segment.slots, c.writes));
                 let (params, units, fault) = (exec_slice(&segment.params, c.params), e.from..e.to, &self.state.fault);
                 // SAFETY: the checker proved that this instruction's operands lie in the arena and that writes overlap
@@ -231,6 +233,30 @@ impl Exec {
     /// Number of events that a recorded step of `thread` has.
     pub fn track_events(&self, thread: usize) -> usize {
         self.linked.track_events(thread)
+    }
+
+    /// As [`Exec::step`]; `found` tells which instruction made a NaN or an infinity. `calls` says what to scan, by
+    /// instruction.
+    pub fn step_watched(
+        &self,
+        arena: &mut TensorArena,
+        state: &ThreadState,
+        calls: &[WatchedCall],
+        found: &mut NonfiniteFindings,
+    ) -> Result<(), Stop> {
+        assert!(arena.len() >= self.bytes && self.threads() == 1 && calls.len() == self.linked.nodes.len());
+        let mut watching = NonfiniteObserver::new(arena, calls, found);
+        // SAFETY: as in `step_poisoned`; the observer reads the arena between instructions.
+        #[allow(unsafe_code)]
+        let step = || unsafe {
+            self.run(0, state, &mut watching);
+        };
+        catch_exec_stop(state, step).map_err(|at| self.located(at))
+    }
+
+    /// The iteration of the innermost loop around the instruction at timestamp `time`.
+    pub fn iteration(&self, time: usize) -> Option<usize> {
+        self.linked.instruction_at(time).1
     }
 
     /// As [`Exec::step`], with dead bytes filled with 0xff (NaN for floats): all unused bytes before the step and

@@ -19,6 +19,7 @@ pub mod intervals;
 pub mod link;
 pub mod lower;
 pub mod modelled_time;
+pub mod nonfinite;
 mod observer;
 mod operand;
 pub mod order;

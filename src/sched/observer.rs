@@ -1,10 +1,11 @@
 //! The callbacks of the executor while a thread walks its tape.
 //!
-//! Plain, poisoned, recorded and multi-threaded steps differ in their observers alone, and the walk is compiled once
-//! for each. Implemented in [`exec`](super::exec), [`team`](super::team) and [`track`](super::track).
+//! Plain, poisoned, watched, recorded and multi-threaded steps differ in their observers alone, and the walk is compiled
+//! once for each. Implemented in [`exec`](super::exec), [`team`](super::team), [`track`](super::track) and
+//! [`nonfinite`](super::nonfinite).
 
 use super::link::Segment;
-use crate::kernels::abi::ArenaPtr;
+use crate::kernels::abi::{ArenaPtr, LoopOffsets};
 use std::ops::Range;
 
 /// Observes the walk of one thread along its tape.
@@ -18,6 +19,9 @@ pub(super) trait StepObserver {
     fn goes_on(&mut self, time: usize) -> bool;
     /// Waits for the other threads at the barrier before `time`. False if the step has stopped.
     fn barrier(&mut self, time: usize) -> bool;
+    /// Instruction `i` of `segment`, which runs a kernel, is about to run at iteration `moves` of the loops around it.
+    #[inline(always)]
+    fn begins(&mut self, _segment: &Segment, _i: usize, _moves: &LoopOffsets<'_>) {}
     /// These bytes hold no value any more.
     fn dead(&mut self, bytes: &[Range<usize>]);
     /// Instruction `i` of `segment` is done.

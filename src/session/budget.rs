@@ -37,7 +37,7 @@ impl Session {
 
 /// Makes a program for each choice, cheapest first, until `see` has seen enough.
 fn each_budget(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGraph) -> ControlFlow<()>) -> Result<()> {
-    let (first, second) = match session.optimise {
+    let (first, second) = match session.runs_all_passes() {
         true => pipeline::pipeline_halves(),
         false => pipeline::minimal_pipeline_halves(),
     };

@@ -9,6 +9,8 @@ use crate::nodes::Init;
 
 /// See the file's head.
 pub struct Fresh {
+    /// Of each method: the bindings that its steps read.
+    read: Vec<Vec<u32>>,
     /// Of each binding: whether it was initialised, loaded or written.
     set: Vec<bool>,
     /// Of each method, of each binding: whether a step needs it set.
@@ -37,7 +39,7 @@ impl Fresh {
         });
         let needed: Vec<Vec<bool>> = needed.collect();
         let missing = needed.iter().map(|n| n.iter().filter(|n| **n).count()).collect();
-        Fresh { set: vec![false; bindings.len()], needed, missing }
+        Fresh { read: read.to_vec(), set: vec![false; bindings.len()], needed, missing }
     }
 
     /// Binding `i` was written.
@@ -58,6 +60,11 @@ impl Fresh {
                 *missing += usize::from(needed[i]);
             }
         }
+    }
+
+    /// Whether a step of `method` reads binding `i`.
+    pub fn is_read(&self, method: usize, i: usize) -> bool {
+        self.read[method].contains(&(i as u32))
     }
 
     /// Whether binding `i` was written.

@@ -2,6 +2,7 @@
 
 use super::bindings::{self, Binding, BindingIndex, Role};
 use super::elem::{self, Elem};
+use super::find_nan::NanFinder;
 use super::fresh::Fresh;
 use super::handle::Handle;
 use super::plan_report::PlanReport;
@@ -41,6 +42,7 @@ pub(super) struct MethodData {
     origins: Vec<ProgramOrigin>,
     pub report: PlanReport,
     pub tracer: Option<Tracer>,
+    pub finder: Option<Box<NanFinder>>,
 }
 
 /// The op and the source line that an instruction comes from, for error messages.
@@ -67,6 +69,7 @@ pub(super) struct Part {
     /// Of each instruction.
     pub origins: Vec<ProgramOrigin>,
     pub tracer: Option<Tracer>,
+    pub finder: Option<Box<NanFinder>>,
     pub report: PlanReport,
 }
 
@@ -91,7 +94,8 @@ impl Program {
         let method = |(p, named): (Part, Vec<u32>)| {
             let own = named.iter().copied().filter(|&i| !bindings[i as usize].is_persistent());
             let index = BindingIndex::new(&bindings, kept.iter().copied().chain(own).collect());
-            MethodData { name: p.name, index, named, origins: p.origins, report: p.report, tracer: p.tracer }
+            let (origins, finder) = (p.origins, p.finder);
+            MethodData { name: p.name, index, named, origins, report: p.report, tracer: p.tracer, finder }
         };
         let methods = parts.into_iter().zip(named).map(method).collect();
         let (id, fresh) = (PROGRAMS.fetch_add(1, Ordering::Relaxed), Fresh::new(&bindings, &read));
@@ -102,7 +106,8 @@ impl Program {
     /// [`Session::compile_all`](super::Session::compile_all).
     ///
     /// Errors: an input without a default was never written, or a param or state was neither initialised nor loaded
-    /// (the error names it); an index is out of range. A step that fails leaves params and states as they were, the
+    /// (the error names it); an index is out of range; an op makes a NaN, under
+    /// [`Session::find_nan`](super::Session::find_nan). A step that fails leaves params and states as they were, the
     /// random key and the step count among them. Only a kernel that panics may leave them half changed; the error says
     /// so.
     pub fn step(&mut self) -> Result<()> {
@@ -114,6 +119,11 @@ impl Program {
     pub(super) fn step_of(&mut self, at: usize) -> Result<()> {
         if !self.fresh.is_ready(at) {
             return Err(self.fresh.error(at, &self.bindings));
+        }
+        if let Some(mut finder) = self.methods[at].finder.take() {
+            let done = self.step_watched(at, &mut finder);
+            self.methods[at].finder = Some(finder);
+            return done;
         }
         self.runner.step(at, &mut self.arena).map_err(|stop| self.stopped(at, stop))
     }
@@ -201,6 +211,43 @@ impl Program {
         let there = self.methods.iter().find(|m| m.index.find(&self.bindings, name, &wanted).is_some());
         let there = there.map_or(String::new(), |m| format!("; method {:?} has one", m.name));
         Err(Error::new(Kind::Name, format!("there is no {what} {name:?}; {place} has {known}{near}{there}")))
+    }
+
+    /// Copies each output of `from` whose name is that of a state of this program into that state: hands the saved
+    /// values of a forward program to a backward one (see [`split_vjp`](crate::graph::split_vjp)).
+    ///
+    /// Errors: a state of this program has no output of its name in `from`, or one of another type.
+    pub fn take_saved(&mut self, from: &Program) -> Result<()> {
+        for i in 0..self.bindings.len() {
+            let b = &self.bindings[i];
+            if b.role != Role::State {
+                continue;
+            }
+            let o = &from.bindings[from.named(0, "output", &b.name, |role| role == Role::Output)?];
+            if (o.dtype, &o.dims[..]) != (b.dtype, &b.dims[..]) {
+                let text = format!("state {:?} is {}{}, the output {}{}", b.name, b.dtype, b.dims, o.dtype, o.dims);
+                return Err(Error::new(Kind::Data, text));
+            }
+            self.arena.bytes_mut()[b.range()].copy_from_slice(from.bytes_of(o));
+            self.fresh.put(i);
+        }
+        Ok(())
+    }
+
+    /// The dimensions of the tensor called `name`, whatever its role. Errors: there is none.
+    ///
+    /// ```
+    /// # use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let x = g.input("x", [2, 3], DType::F32);
+    /// let p = Session::new().compile(&g.finish([x.sum(1).named("y")])?)?;
+    /// assert_eq!((p.dims("x")?, p.dims("y")?), (&[2, 3][..], &[2][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn dims(&self, name: &str) -> Result<&[usize]> {
+        Ok(&self.bindings[self.named(0, "tensor", name, |_| true)?].dims)
     }
 
     /// Fills params and states with their start values and sets the random key to `seed`, step 0. The values of a leaf
@@ -316,6 +363,21 @@ impl Program {
         }
         elem::proven_elems(b, bytemuck::cast_slice(data))?;
         self.get_mut(h)?.copy_from_slice(data);
+        Ok(())
+    }
+
+    /// Writes all elements of the input, param or state called `name`, as bytes in the host's order: for tools that
+    /// read files. Errors: there is none, `bytes` has another length, or an element of a bool is neither 0 nor 1.
+    pub fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let i = self.named(0, "input, param or state", name, |role| role != Role::Output)?;
+        let b = &self.bindings[i];
+        if bytes.len() != b.bytes {
+            let (role, size, given) = (b.role.binding_name(), b.bytes, bytes.len());
+            return Err(Error::new(Kind::Data, format!("{role} {name:?} has {size} bytes; {given} are written")));
+        }
+        elem::proven_elems(b, bytes)?;
+        self.fresh.put(i);
+        self.arena.bytes_mut()[b.range()].copy_from_slice(bytes);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use super::tracer::Tracer;
 use crate::arena::tensor::TensorArena;
 use crate::error::Result;
 use crate::sched::exec::{Exec, Stop, ThreadState};
+use crate::sched::nonfinite::{NonfiniteFindings, WatchedCall};
 use crate::sched::team::Team;
 use std::time::Instant;
 
@@ -36,6 +37,31 @@ impl Runner {
             Runner::Solo(execs, state) => execs[method].step(arena, state),
             Runner::Poisoned(execs, state) => execs[method].step_poisoned(arena, state),
             Runner::Team(team) => team.step_of(method, arena),
+        }
+    }
+
+    /// Runs a step of method `method` and tells in `found` which instruction made a NaN or an infinity; `calls` says what
+    /// to scan. Only for programs on one thread.
+    pub fn step_watched(
+        &mut self,
+        method: usize,
+        arena: &mut TensorArena,
+        calls: &[WatchedCall],
+        found: &mut NonfiniteFindings,
+    ) -> Result<(), Stop> {
+        match self {
+            Runner::Solo(execs, state) | Runner::Poisoned(execs, state) => {
+                execs[method].step_watched(arena, state, calls, found)
+            }
+            Runner::Team(team) => team.step_of(method, arena),
+        }
+    }
+
+    /// The iteration of the innermost loop around the instruction of `method` at timestamp `time`.
+    pub fn iteration(&self, method: usize, time: usize) -> Option<usize> {
+        match self {
+            Runner::Solo(execs, _) | Runner::Poisoned(execs, _) => execs[method].iteration(time),
+            Runner::Team(_) => None,
         }
     }
 

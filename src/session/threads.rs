@@ -19,7 +19,7 @@ impl Session {
     /// Threads that programs are planned for.
     pub(super) fn planned_threads(&self) -> Result<usize> {
         match self.threads {
-            1..=MAX_THREADS if self.poison => Ok(1),
+            1..=MAX_THREADS if self.poison || self.find_nan => Ok(1),
             n @ 1..=MAX_THREADS => Ok(n),
             n => Err(Error::new(Kind::Plan, format!("threads is {n}; it goes from 1 to {MAX_THREADS}"))),
         }

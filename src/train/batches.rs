@@ -3,19 +3,8 @@
 //! Invariant: the order of an epoch is a function of seed, epoch and number of examples, so a checkpoint needs only
 //! epoch and position. Taking a batch allocates nothing.
 
-use crate::arena::rng::{GOLDEN, SplitMix64, mix};
+use crate::arena::rng::permutation;
 use crate::error::{Error, Kind, Result};
-
-/// Fills `order` with a permutation of `0..order.len()`, a function of `seed`, `epoch` and the length: Fisher–Yates
-/// shuffling with the numbers of SplitMix64.
-pub fn permutation(seed: u64, epoch: u64, order: &mut [u32]) {
-    order.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
-    let start = mix(seed.wrapping_add(GOLDEN)) ^ mix(epoch.wrapping_mul(GOLDEN).wrapping_add(1));
-    let mut stream = SplitMix64(start);
-    for i in (1..order.len()).rev() {
-        order.swap(i, stream.below(i as u64 + 1) as usize);
-    }
-}
 
 /// An endless stream of batches, epoch after epoch. Each epoch has its own order. Examples that do not fill a last
 /// batch are left out.

@@ -13,8 +13,9 @@ pub mod sampling;
 pub mod schedule;
 pub mod trainer;
 
+pub use crate::arena::rng::permutation;
 pub use atomic::write_atomically;
-pub use batches::{Batches, permutation};
+pub use batches::Batches;
 pub use checkpoint::{Digest, Entry, Load, LoadReport, Loaded, Tensor, Weights, merge, peft_name};
 pub use metrics::{Jsonl, Times};
 pub use sampling::{Sampler, Sampling};

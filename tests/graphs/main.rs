@@ -16,5 +16,6 @@ mod pitfalls;
 mod places;
 mod props;
 mod saved;
+mod transforms;
 mod words;
 mod wrong_loops;

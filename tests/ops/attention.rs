@@ -67,6 +67,44 @@ fn every_option_is_its_definition() {
     assert!(distance(&got, &want) < 1e-13);
 }
 
+/// Windows on both sides and places counted from the start, through whole blocks of the kernel, for more and for fewer
+/// queries than keys; a mask of bools.
+#[test]
+fn windows_places_and_masks_are_their_definitions() {
+    let mut draw = Draw(9);
+    for (queries, keys) in [(67, 150), (150, 67), (140, 140), (5, 1)] {
+        for (window, ahead, causal, top_left) in [
+            (Some(9), 40, false, true),
+            (Some(9), 40, false, false),
+            (Some(0), 3, false, true),
+            (Some(200), 200, false, false),
+            (Some(20), 0, true, true),
+            (None, 0, true, true),
+            (None, 0, false, true),
+        ] {
+            let g = Builder::new("a");
+            let q = input(&g, "q", &[1, 2, queries, 4]);
+            let [k, v] = ["k", "v"].map(|name| input(&g, name, &[1, 2, keys, 4]));
+            let seen = g.input("seen", [1, 1, queries, keys], DType::Bool);
+            let opt =
+                Attention { window, ahead, causal, top_left, bias: Some(seen), scale: 1.0, ..Attention::default() };
+            let f = g.finish([q.attention(k, v, opt).named("y")]).unwrap();
+            let dims = [[1, 2, queries, 4], [1, 2, keys, 4], [1, 2, keys, 4]];
+            let mut x: Vec<Tensor> = dims.iter().map(|d| draw.tensor(F64, d, Domain::Real)).collect();
+            x.push(draw.tensor(DType::Bool, &[1, 1, queries, keys], Domain::Bit));
+            let place = |i: usize| i as i64 + if top_left { 0 } else { keys as i64 - queries as i64 };
+            let banded = causal || window.is_some();
+            let want = naive([&x[0].data, &x[1].data, &x[2].data], [2, 2, queries, keys, 4], |_, i, j, dot| {
+                let after = j as i64 - place(i);
+                let near = after <= ahead as i64 && window.is_none_or(|w| after >= -(w as i64));
+                ((!banded || near) && x[3].data[i * keys + j] > 0.0).then_some(dot)
+            });
+            let got = run(&f, &x, PLAIN).remove(0).data;
+            assert!(distance(&got, &want) < 1e-13, "{queries} {keys} {window:?} {ahead} {causal} {top_left}");
+        }
+    }
+}
+
 /// y, lse, and the gradients of Σ y in q, k, v and the bias, f64.
 fn all(dims: [usize; 4], keys: usize, bias: &[f64], q: f64, opt: Attention<'static>) -> Vec<Vec<f64>> {
     let [b, h, s, w] = dims;
@@ -272,7 +310,7 @@ fn memory_grows_with_the_lengths_not_their_product() {
 fn bad_arguments_are_named_with_both_values() {
     let d = Attention::default();
     let bsd = Attention { layout: Layout::Bsd, ..d };
-    let cases: [([&[usize]; 3], Attention<'static>, &[&str]); 12] = [
+    let cases: [([&[usize]; 3], Attention<'static>, &[&str]); 14] = [
         ([&[1, 4, 10], &[1, 4, 10], &[1, 4, 10]], Attention { heads: 3, ..bsd }, &["3 heads", "last axis of q, 10"]),
         ([&[1, 4, 5, 2], &[1, 3, 5, 2], &[1, 3, 5, 2]], d, &["kv_heads = 3", "heads = 4"]),
         ([&[1, 4, 5, 2], &[1, 4, 5, 3], &[1, 4, 5, 2]], d, &["head widths 2 of q and 3 of k"]),
@@ -282,6 +320,8 @@ fn bad_arguments_are_named_with_both_values() {
         ([&[1, 4, 5, 2]; 3], Attention { softcap: -1.5, ..d }, &["softcap is -1.5"]),
         ([&[1, 4, 5, 2]; 3], Attention { scale: f64::NAN, ..d }, &["scale is NaN"]),
         ([&[1, 4, 5, 2]; 3], Attention { window: Some(usize::MAX), ..d }, &["window is -1"]),
+        ([&[1, 4, 5, 2]; 3], Attention { ahead: 2, ..d }, &["ahead is 2", "mask is none"]),
+        ([&[1, 4, 5, 2]; 3], Attention { ahead: 2, causal: true, ..d }, &["ahead is 2", "no later key"]),
         ([&[1, 4, 5, 0]; 3], d, &["head width of q is 0"]),
         ([&[1, 4, 5, 2]; 3], Attention { dropout: 1.5, ..d }, &["dropout is 1.5", "[0, 1]"]),
         ([&[1, 4, 5, 2]; 3], Attention { dropout: f64::NAN, ..d }, &["dropout is NaN", "[0, 1]"]),

@@ -3,7 +3,7 @@
 //! Invariant: a message about a text names its file, line and column.
 
 pub mod check_command;
-pub mod finite_differences;
+pub mod derive_commands;
 pub mod fusion;
 pub mod plan_command;
 pub mod print_opt_grad;

@@ -7,8 +7,6 @@ use crate::args::PlanArgs;
 use crate::fail::{Run, fail_bad_input};
 use crate::numbers::number_of_bytes;
 use crate::out::emit_out;
-use crate::report::memory_map;
-use crate::report::page::{Page, page_html};
 use arenagrad::Precision;
 use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
 use arenagrad::train::write_atomically;
@@ -40,12 +38,10 @@ pub fn plan_command(a: &PlanArgs) -> Run {
 /// Writes the memory map and the page.
 fn draw_plan(a: &PlanArgs, file: &str, plan: &PlanReport) -> Run {
     if let Some(path) = &a.svg {
-        write_atomically(path, memory_map::memory_map_svg(plan).as_bytes())?;
+        write_atomically(path, plan.svg().as_bytes())?;
     }
     if let Some(path) = &a.html {
-        let (title, facts) = (format!("Memory plan of {file}"), plan.facts());
-        let page = Page { title: &title, facts: &facts, curve: None, plan };
-        write_atomically(path, page_html(&page).as_bytes())?;
+        write_atomically(path, plan.html(&format!("Memory plan of {file}")).as_bytes())?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub fn print_command(a: &PrintArgs) -> Run {
 }
 
 /// The text of a graph that came from `file`.
-fn printed_text(file: &Path, g: Graph<'_>, locations: bool) -> String {
+pub fn printed_text(file: &Path, g: Graph<'_>, locations: bool) -> String {
     print_with(g, PrintOptions { locations, file: Some(&file.display().to_string()) })
 }
 
@@ -46,10 +46,7 @@ pub fn opt_command(a: &OptArgs) -> Run {
 pub fn grad_command(a: &GradArgs) -> Run {
     let graph = load_ir(&a.file)?;
     let g = graph.view();
-    let output = match &a.output {
-        Some(name) => name.clone(),
-        None => only_output_for_grad(&a.file, g.output_names.iter().map(|&s| g.str(s).to_string()).collect())?,
-    };
+    let output = only_output(&a.file, g, a.output.as_deref())?;
     let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
     let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
     let done = grad(g, &output, &options).map_err(ir_failure(&a.file))?;
@@ -61,10 +58,11 @@ pub fn grad_command(a: &GradArgs) -> Run {
     emit_out(printed_text(&a.file, done.view(), a.locations))
 }
 
-/// The name of the only output, or an error that lists all of them.
-fn only_output_for_grad(path: &Path, names: Vec<String>) -> Run<String> {
+/// `given`, or the name of the only output, or an error that lists all of them.
+pub fn only_output(path: &Path, g: Graph<'_>, given: Option<&str>) -> Run<String> {
+    let names: Vec<&str> = given.map_or_else(|| g.output_names.iter().map(|&s| g.str(s)).collect(), |name| vec![name]);
     match names.as_slice() {
-        [one] => Ok(one.clone()),
+        [one] => Ok(one.to_string()),
         all => Err(fail_bad_input(format!(
             "{}: there are {} outputs ({}); choose one with --output",
             path.display(),

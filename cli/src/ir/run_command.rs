@@ -9,8 +9,6 @@ use crate::fail::{Run, fail_bad_input};
 use crate::out::emit_out;
 use crate::run_dir::RunDir;
 use crate::{npy, tensors};
-use arenagrad::error::Result;
-use arenagrad::graph::DType;
 use arenagrad::session::{Program, Role, Session};
 use std::path::Path;
 
@@ -94,25 +92,7 @@ fn fill_run_leaf(p: &mut Program, name: &str, path: &Path) -> Run {
         );
         return Err(fail_bad_input(text));
     }
-    Ok(write_run_leaf(p, &b, &array.bytes)?)
-}
-
-/// Writes all bytes of the leaf `b`.
-pub fn write_run_leaf(p: &mut Program, b: &arenagrad::session::Binding, bytes: &[u8]) -> Result<()> {
-    if b.role != Role::Input {
-        p.persistent_mut(&b.name)?.1.copy_from_slice(bytes);
-        return Ok(());
-    }
-    macro_rules! input {
-        ($($d:ident: $t:ty),*) => {
-            match b.dtype {
-                $(DType::$d => bytemuck::cast_slice_mut::<$t, u8>(p.values_mut::<$t>(&b.name)?).copy_from_slice(bytes),)*
-            }
-        };
-    }
-    input!(F32: f32, F64: f64, F16: half::f16, BF16: half::bf16, I8: i8, U8: u8, I32: i32, I64: i64, U32: u32,
-           Bool: u8, C64: [f32; 2]);
-    Ok(())
+    Ok(p.write_bytes(&b.name, &array.bytes)?)
 }
 
 #[cfg(test)]

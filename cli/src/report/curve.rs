@@ -2,8 +2,8 @@
 //!
 //! Invariant: a loss that is not finite is left out of the line, not drawn as zero.
 
-use super::report_ticks;
 use crate::measure::{Evaluation, Measure};
+use arenagrad::tools::report::ticks;
 use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
@@ -82,7 +82,7 @@ pub fn curve_svg(curve: &Curve<'_>) -> String {
 
 /// Draws the lines and labels of losses up to `top` and the labels of `steps` steps.
 fn curve_grid(s: &mut String, top: f64, steps: f64, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) {
-    for t in report_ticks(top, 5) {
+    for t in ticks(top, 5) {
         let _ = write!(
             s,
             "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#e3e6ea\"/>\
@@ -94,7 +94,7 @@ fn curve_grid(s: &mut String, top: f64, steps: f64, x: &dyn Fn(f64) -> f64, y: &
             at = y(t / top)
         );
     }
-    for t in report_ticks(steps, 10) {
+    for t in ticks(steps, 10) {
         let _ = write!(
             s,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",

@@ -3,14 +3,11 @@
 //! Invariant: a file holds the events that the program recorded, in the format of chrome://tracing and
 //! ui.perfetto.dev, with one track for each thread.
 
-mod chrome;
 pub mod record;
-mod table;
 
 use crate::args::{BenchArgs, TraceArgs};
 use crate::bench::{self, Bench};
 use crate::fail::{Run, fail_bad_input};
-use crate::ir::run_command::write_run_leaf;
 use crate::ir::{ir_failure, load_ir};
 use crate::out::emit_out;
 use arenagrad::graph::{DType, GraphBuf};
@@ -68,7 +65,7 @@ fn fill_trace_inputs(p: &mut Program) -> Run {
         match b.dtype {
             DType::F32 => p.values_mut::<f32>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i) as f32),
             DType::F64 => p.values_mut::<f64>(&b.name)?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i)),
-            _ => write_run_leaf(p, b, &vec![0; b.bytes])?,
+            _ => p.write_bytes(&b.name, &vec![0; b.bytes])?,
         }
     }
     Ok(())

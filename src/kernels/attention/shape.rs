@@ -68,10 +68,15 @@ params! {
         pub seq_major: bool,
         /// Whether q, k and v are packed in rows of one operand.
         pub packed: bool,
-        /// Causal mask, aligned at the ends: the last key that query `i` sees is `i + keys − queries`.
+        /// Causal mask or sliding window. The place of query `i` among the keys is `i + keys − queries`: both end
+        /// together.
         pub causal: bool,
-        /// Sliding window: number of earlier keys that a causal query sees; `usize::MAX` for all.
+        /// Sliding window: number of keys before its place that a query sees; `usize::MAX` for all.
         pub window: usize,
+        /// Number of keys after its place that a query sees.
+        pub ahead: usize,
+        /// Whether the place of query `i` is `i`.
+        pub top_left: bool,
         /// Factor of the scores.
         pub scale: f64,
         /// Softcap: scores become `cap·tanh(score / cap)`; 0 for none.
@@ -180,8 +185,10 @@ impl AttentionShape {
         if !self.causal {
             return 0..self.keys;
         }
-        let end = (i + 1 + self.keys).saturating_sub(self.queries);
-        end.saturating_sub(1).saturating_sub(self.window)..end
+        // The place, and the number of queries more, since it may lie before the first key.
+        let place = i + if self.top_left { self.queries } else { self.keys };
+        let end = (place + 1).saturating_add(self.ahead).saturating_sub(self.queries).min(self.keys);
+        place.saturating_sub(self.queries.saturating_add(self.window)).min(end)..end
     }
 
     /// Rows of y in a unit of the forward kernel: rows of one head or, if `seq_major`, of all heads. If a number of

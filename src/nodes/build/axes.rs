@@ -109,6 +109,46 @@ impl<'g> Var<'g> {
         }
     }
 
+    /// `axis` of `self`, counted from the front. `None` without a value, and, with an error of `what`, if there is no
+    /// such axis.
+    #[track_caller]
+    pub(in crate::nodes) fn axis_at(self, what: &str, axis: i64) -> Option<usize> {
+        self.axes_at(what, axis).map(|axes| axes[0])
+    }
+
+    /// `axes` of `self`, counted from the front. `None` without a value, and, with an error of `what`, if there is no
+    /// such axis or one is named twice.
+    #[track_caller]
+    pub(in crate::nodes) fn axes_at(self, what: &str, axes: impl Axes) -> Option<Vec<usize>> {
+        if !self.is_some() {
+            return None;
+        }
+        let found = match axes.resolve(self.rank()) {
+            Ok(found) => found,
+            Err(bad) => {
+                self.g.fail(Kind::Shape, format!("{what}({self:?}): axis {bad} is outside rank {}", self.rank()));
+                return None;
+            }
+        };
+        let twice = found.iter().enumerate().find(|(i, a)| found[..*i].contains(a));
+        if let Some((_, axis)) = twice {
+            self.g.fail(Kind::Shape, format!("{what}({self:?}): axis {axis} is named twice"));
+            return None;
+        }
+        Some(found.iter().map(|&a| a as usize).collect())
+    }
+
+    /// The value that an error leaves.
+    pub(in crate::nodes) fn none(self) -> Var<'g> {
+        self.g.var(crate::arena::Value::NONE)
+    }
+
+    /// Records the error "what(this value): why". Returns a value that later nodes skip.
+    #[track_caller]
+    pub(in crate::nodes) fn refuse(self, what: &str, why: impl std::fmt::Display) -> Var<'g> {
+        self.g.fail(Kind::Shape, format!("{what}({self:?}): {why}"))
+    }
+
     /// Calls `f` with the resolved `axis`. An axis out of range is an error of `op`.
     #[track_caller]
     pub(in crate::nodes) fn on_axis(self, op: Op, axis: i64, f: impl FnOnce(i64) -> Var<'g>) -> Var<'g> {

@@ -27,11 +27,18 @@ pub trait Operand<'g> {
     /// This operand of `op` as a value. A number becomes a fill of `like`'s type. An error if the dtype cannot
     /// represent it, such as a fraction next to integers.
     fn var_like(self, like: Var<'g>, op: Op) -> Var<'g>;
+
+    /// The value, if this is no number.
+    fn as_var(&self) -> Option<Var<'g>>;
 }
 
 impl<'g> Operand<'g> for Var<'g> {
     fn var_like(self, _: Var<'g>, _: Op) -> Var<'g> {
         self
+    }
+
+    fn as_var(&self) -> Option<Var<'g>> {
+        Some(*self)
     }
 }
 
@@ -45,6 +52,10 @@ impl<'g> Operand<'g> for f64 {
             }
             None => like.full_like(self),
         }
+    }
+
+    fn as_var(&self) -> Option<Var<'g>> {
+        None
     }
 }
 

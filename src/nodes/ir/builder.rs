@@ -181,7 +181,7 @@ impl Builder {
         Var { g: self, v, scope, name: Sym::NONE }
     }
 
-    /// Adds a node of a custom op, defined by the user.
+    /// Adds a node of a custom op, defined by the user: see [`OpDef`]. Returns all its results, or none after an error.
     #[track_caller]
     pub fn custom(&self, def: &'static OpDef, args: &[Var<'_>], attrs: &[Attr<'_>]) -> Results<'_> {
         let op = self.with(|e| e.register(def));

@@ -40,6 +40,9 @@ pub enum Deriv {
     Rules(Jvp, Vjp),
     /// A loop: the derivative is a loop over the derivative of its region.
     Loop,
+    /// A custom function: its regions `vjp` and `jvp` are the rules. A missing one is the transpose of the other;
+    /// without both, the function is inlined before it is differentiated.
+    OwnRules,
     /// Not differentiable, with the reason.
     Error(&'static str),
 }
@@ -99,7 +102,76 @@ pub struct Case {
     pub domains: &'static [Domain],
 }
 
-/// An op definition.
+/// An op definition: all that the engine knows of an op. Every field is needed: an op without a derivative says so by
+/// [`Deriv::Error`].
+///
+/// An op of your own is a `static`, as a definition is known by its address; [`Builder::custom`] adds nodes of it,
+/// [`text::parse_with`](super::text::parse_with) reads it, and `tools::testing::conform` tests it. There is no registry.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// use arenagrad::tools::ir::attrs::{Attr, Field, Kind};
+/// use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+///
+/// static BUMP: OpDef = OpDef {
+///     name: "bump",
+///     doc: "y = exp(−sharpness·x²)",
+///     arity: Arity::Exactly(1),
+///     attrs: &[Field::new("sharpness", Kind::F64)],
+///     flags: Flags::PURE,
+///     infer: |cx| {
+///         cx.float(0)?;
+///         cx.same_as(0)
+///     },
+///     deriv: Deriv::Pointwise(|s, _| Some(s.outs[0] * s.args[0] * (-2.0 * s.attrs.f64(0)))),
+///     decompose: Some(|s| vec![(s.args[0] * s.args[0] * -s.attrs.f64(0)).exp()]),
+///     lower: Lower::Expand,
+///     cost: |cx| 3 * cx.out(),
+///     cases: &[Case { args: "f[3,4]", attrs: "sharpness=0.5", domains: &[Domain::Real] }],
+/// };
+///
+/// # fn main() -> Result<()> {
+/// let g = Builder::new("bumps");
+/// let x = g.input("x", [2], DType::F64);
+/// let y = g.custom(&BUMP, &[x], &[Attr::F64(0.5)])[0];
+/// let graph = g.finish([y.sum(..).named("loss")])?;
+/// let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["x"]))?)?;
+/// p.values_mut::<f64>("x")?.copy_from_slice(&[0.0, 1.0]);
+/// p.step()?;
+/// assert_eq!(p.values::<f64>("grad.x")?, [0.0, -(-0.5f64).exp()]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A definition that is made at run time, as for each of a list of functions, is leaked: it lives as long as the
+/// program, so make it once and not in each graph.
+///
+/// ```
+/// # use arenagrad::tools::{ir::opdef::OpDef, ops::pointwise::math::TANH};
+/// fn named(name: String) -> &'static OpDef {
+///     Box::leak(Box::new(OpDef { name: name.leak(), ..TANH }))
+/// }
+/// assert_eq!(named("tanh.2".to_string()).name, "tanh.2");
+/// ```
+///
+/// Without `deriv` a definition does not build:
+///
+/// ```compile_fail
+/// # use arenagrad::tools::ir::opdef::{Arity, Flags, Lower, OpDef};
+/// static BUMP: OpDef = OpDef {
+///     name: "bump",
+///     doc: "y = x",
+///     arity: Arity::Exactly(1),
+///     attrs: &[],
+///     flags: Flags::PURE,
+///     infer: |cx| cx.same_as(0),
+///     decompose: Some(|s| s.args.to_vec()),
+///     lower: Lower::Expand,
+///     cost: |_| 0,
+///     cases: &[],
+/// };
+/// ```
+#[derive(Clone, Copy)]
 pub struct OpDef {
     /// Name in the text form, unique.
     pub name: &'static str,
@@ -164,26 +236,38 @@ const fn equal_op_names(a: &str, b: &str) -> bool {
     true
 }
 
-/// Checks the op definitions at compile time: a definition that breaks an invariant does not build.
+/// What is wrong with a definition by itself, if anything.
+pub const fn definition_fault(def: &OpDef) -> Option<&'static str> {
+    let stops = def.flags.has(Flags::STEP) || def.flags.has(Flags::STOP);
+    if def.name.is_empty() || def.doc.is_empty() {
+        Some("an op needs a name and a doc line")
+    } else if !def.is_pure() && def.flags.has(Flags::MOVE) {
+        Some("an op that only moves elements is pure")
+    } else if stops && !matches!(def.deriv, Deriv::Zero) {
+        Some("an op that is a step function, or that stops gradients, has the derivative zero")
+    } else if def.flags.has(Flags::EXPENSIVE) && !def.is_pointwise() {
+        Some("only a point-wise op is marked expensive")
+    } else if def.decompose.is_none() && matches!(def.lower, Lower::Expand) {
+        Some("an op needs a kernel or a decomposition")
+    } else if def.decompose.is_none() && matches!(def.deriv, Deriv::ViaDecompose) {
+        Some("an op that is differentiated through its decomposition needs one")
+    } else {
+        None
+    }
+}
+
+/// Checks op definitions at compile time: a definition that breaks an invariant does not build. For definitions of
+/// your own: `const _: () = check_definitions(&[&MY_OP]);`
 #[allow(clippy::panic)] // A const panic is a compile error.
 pub const fn check_op_definitions(ops: &[&OpDef]) {
     assert!(ops.len() < u16::MAX as usize);
     let mut i = 0;
     while i < ops.len() {
         let r = ops[i];
-        assert!(!r.name.is_empty() && !r.doc.is_empty(), "an op needs a name and a doc line");
+        if let Some(why) = definition_fault(r) {
+            panic!("{}", why);
+        }
         assert!(r.is_leaf() || !r.cases.is_empty(), "an op needs conformance cases");
-        assert!(r.is_pure() || !r.flags.has(Flags::MOVE), "an op that only moves elements is pure");
-        assert!(
-            matches!(r.deriv, Deriv::Zero) || !(r.flags.has(Flags::STEP) || r.flags.has(Flags::STOP)),
-            "an op that is a step function, or that stops gradients, has the derivative zero"
-        );
-        assert!(r.is_pointwise() || !r.flags.has(Flags::EXPENSIVE), "only a point-wise op is marked expensive");
-        assert!(r.decompose.is_some() || !matches!(r.lower, Lower::Expand), "an op needs a kernel or a decomposition");
-        assert!(
-            r.decompose.is_some() || !matches!(r.deriv, Deriv::ViaDecompose),
-            "an op that is differentiated through its decomposition needs one"
-        );
         let mut j = 0;
         while j < i {
             assert!(!equal_op_names(ops[j].name, r.name), "two ops have one name");

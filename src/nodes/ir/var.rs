@@ -54,6 +54,30 @@ impl<'g> Var<'g> {
         Var { name, ..self }
     }
 
+    /// Makes this value an output called `name`, beside those of [`Builder::finish`](super::builder::Builder::finish).
+    /// Returns it under that name. Use it to look at a value inside a layer. In the body of a loop it is an error: yield
+    /// the value there.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("net");
+    /// let x = g.input("x", [2], DType::F32);
+    /// let h = x.exp().tap("h");
+    /// let mut p = Session::new().compile(&g.finish([(h * h).sum(..).named("loss")])?)?;
+    /// p.values_mut::<f32>("x")?.fill(0.0);
+    /// p.step()?;
+    /// assert_eq!(p.values::<f32>("h")?, [1.0, 1.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn tap(self, name: &str) -> Var<'g> {
+        let named = self.named(name);
+        self.g.output(name, named);
+        named
+    }
+
     /// True if both are handles of one value.
     pub(crate) fn is_same_value(self, other: Var<'_>) -> bool {
         std::ptr::eq(self.g, other.g) && (self.v, self.scope) == (other.v, other.scope)

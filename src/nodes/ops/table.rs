@@ -39,6 +39,7 @@ ops! {
     FULL = constant;
     IOTA = constant;
     CALL = control::call;
+    CUSTOM_FN = control::custom_fn;
 
     ADD = pointwise::arith;
     SUB = pointwise::arith;
@@ -188,6 +189,7 @@ ops! {
     RMS_NORM_BACKWARD = norm::rms_norm;
     GROUP_NORM = norm::channel_norms;
     BATCH_NORM = norm::channel_norms;
+    BATCH_NORM_INFERENCE = norm::batch_norm_inference;
 
     ATTENTION = attention;
     ATTENTION_BACKWARD = attention;

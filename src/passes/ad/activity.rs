@@ -1,11 +1,40 @@
 //! Activity analysis: a derivative passes through the values that depend on the chosen leaves and on which the chosen
 //! results depend, both along differentiable edges. One region at a time; a loop counts as one op.
 
+use super::inner_values::inner_value_or_leaf;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::nodes::ir::opdef::{Deriv, Lower};
+use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, OpDef};
 use crate::passes::signature::Signature;
+
+/// The direction of a derivative, which decides which rule of a custom function is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// From results to operands.
+    Reverse,
+    /// From operands to results.
+    Forward,
+}
+
+/// The modes in which a region is differentiated.
+#[derive(Clone, Copy, Default)]
+struct Modes {
+    reverse: bool,
+    forward: bool,
+}
+
+impl Modes {
+    fn add(&mut self, other: Modes) {
+        self.reverse |= other.reverse;
+        self.forward |= other.forward;
+    }
+
+    fn any(self) -> bool {
+        self.reverse || self.forward
+    }
+}
 
 /// True if a derivative can pass through the op. An op of [`Deriv::Error`] passes too: it becomes an error later, not a
 /// silent zero.
@@ -47,22 +76,45 @@ pub fn active_towards(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Valu
     d
 }
 
-/// The nodes on the paths from `wrt` to `results`, and all nodes of the bodies of loops among them.
-pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Side<Node, bool> {
+/// The nodes on the paths from `wrt` to `results`, and all nodes of the bodies of loops and of the rules among them that
+/// are differentiated.
+pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Side<Node, bool> {
     let signature = Signature::new(g);
-    let leaves: Vec<Value> = wrt.iter().filter_map(|n| signature.leaf(n).ok()).collect();
+    let leaves: Vec<Value> = wrt.iter().filter_map(|n| inner_value_or_leaf(&signature, n).ok()).collect();
     let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
     let (from, to) = (active_from(g, g.entry(), &leaves), active_towards(g, g.entry(), &outs));
     let mut active = Side::filled(g.nodes(), false);
-    let mut run = Side::<Region, bool>::filled(g.regions(), false);
+    let mut run = Side::<Region, Modes>::filled(g.regions(), Modes::default());
+    run[g.entry()] = Modes { reverse: mode == Mode::Reverse, forward: mode == Mode::Forward };
     for r in (0..g.regions()).rev().map(Region::new) {
+        let modes = run[r];
         for n in g.region_nodes(r) {
             let here = || g.args_of(n).iter().any(|&a| from[a]) && g.outs_of(n).any(|v| to[v]);
-            active[n] = if r == g.entry() { here() } else { run[r] };
-            if active[n] && matches!(g.def_of(n).lower, Lower::Loop) {
-                run[Scan::of(&g.attrs(n)).body] = true;
+            active[n] = if r == g.entry() { here() } else { modes.any() };
+            if !active[n] {
+                continue;
+            }
+            if matches!(g.def_of(n).lower, Lower::Loop) {
+                // Reverse mode also finds what the body must stack for forward mode.
+                run[Scan::of(&g.attrs(n)).body].add(Modes { reverse: true, ..modes });
+            }
+            if let Some(rule) = transposed_rule(g, n, modes) {
+                run[rule].reverse = true;
             }
         }
     }
     active
+}
+
+/// The rule of node `n` that is transposed because the rule for the mode is missing. A rule is transposed in reverse
+/// mode.
+fn transposed_rule(g: Graph<'_>, n: Node, modes: Modes) -> Option<Region> {
+    if !has_custom_rules(g, n) {
+        return None;
+    }
+    match CustomFnAttrs::of(&g.attrs(n)) {
+        CustomFnAttrs { vjp: None, jvp, .. } if modes.reverse => jvp,
+        CustomFnAttrs { jvp: None, vjp, .. } if modes.forward => vjp,
+        _ => None,
+    }
 }

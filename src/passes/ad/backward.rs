@@ -4,13 +4,15 @@
 //! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
 use super::activity::active_from;
+use super::custom_rules::{CustomSite, custom_fn_title};
 use super::join::join_cotangents;
 use super::scan_site::{AdContext, LoopOperands, ScanSite, ScanSiteValues};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::Var;
 use crate::nodes::ir::opdef::Deriv;
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::{Op, Var};
 
 /// A reverse walk over one region: the entry, or the body of a loop.
 pub struct Backward<'r, 'x, 'g> {
@@ -29,7 +31,10 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     /// Adds `ct` to the cotangent of `v`.
     pub fn add(&mut self, v: Value, ct: Var<'g>) {
         let sum = match self.cotangents[v] {
-            Some(old) => join_cotangents(old, ct).unwrap_or_else(|| old + ct),
+            // A rule of a custom function that gives an argument nothing yields zeros.
+            Some(old) if is_zero_cotangent(ct) => old,
+            Some(old) if !is_zero_cotangent(old) => join_cotangents(old, ct).unwrap_or_else(|| old + ct),
+            Some(_) => ct,
             None => ct,
         };
         self.cotangents[v] = Some(sum);
@@ -74,6 +79,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
             Deriv::Loop => backward_loop(self.context, n, &cts, &want)?,
+            Deriv::OwnRules => CustomSite::new(self.context, n)?.cotangents(&cts, &want)?,
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));
             }
@@ -84,10 +90,15 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
             }
         }
         match g.error() {
-            Some(e) => Err(e.context(format!("derivative of {}", def.name))),
+            Some(e) => Err(e.context(format!("derivative of {}", custom_fn_title(src, n)))),
             None => Ok(()),
         }
     }
+}
+
+/// True if `x` is a fill with 0.
+fn is_zero_cotangent(x: Var<'_>) -> bool {
+    x.g.with(|e| e.def(x.v).is_some_and(|d| d.op == Op::FULL && FullAttrs::of(&d.attrs).value.to_bits() == 0))
 }
 
 /// The cotangents of the operands of the loop `n`, given those of its results. `want` says which operands need one.

@@ -1,6 +1,8 @@
 //! Reverse mode: gradients and vector-Jacobian products of outputs of a graph.
 
+use super::activity::Mode;
 use super::backward::Backward;
+use super::inner_values::{copy_without_marks, inner_value_or_leaf, mark_inner_values};
 use super::prepare::prepare_for_autodiff;
 use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Value, ids::Id};
@@ -22,10 +24,12 @@ pub enum Missing {
     Zero,
 }
 
-/// The leaves to differentiate by.
+/// The leaves and inner values to differentiate by.
 #[derive(Clone, Debug, Default)]
 pub struct GradOptions {
-    /// Names of leaves. If empty: all params that are not frozen.
+    /// Names of leaves, or of inner values: the printed name of a value ([`Var::named`](crate::graph::Var::named)), the
+    /// name of an output, or `%5`, the number of a value in the text form. The name of a leaf comes first. If empty:
+    /// all params that are not frozen.
     pub wrt: Vec<String>,
     /// Params to leave out, by name or pattern. The first `*` of a pattern matches any characters.
     pub frozen: Vec<String>,
@@ -34,7 +38,7 @@ pub struct GradOptions {
 }
 
 impl GradOptions {
-    /// Options for these leaves.
+    /// Options for these leaves or inner values.
     pub fn wrt(names: &[&str]) -> GradOptions {
         GradOptions { wrt: names.iter().map(|s| s.to_string()).collect(), ..Default::default() }
     }
@@ -73,21 +77,41 @@ impl GradOptions {
 /// Adds to `g` the gradient of the scalar output `loss`: an output `grad.<leaf>`, of the leaf's type, for each leaf of
 /// `options`. Other outputs and updates stay as they are.
 ///
+/// An inner value gets the derivative of the loss by that value alone, as if it were a leaf. What it is computed from
+/// gets its own gradient, through the inner value too.
+///
 /// # Errors
-/// An unknown name; a loss that is not a scalar or carries no derivative; an op without a derivative on the way; a leaf
-/// without a gradient, if [`Missing::Error`].
+/// An unknown name; a name that several values have; a loss that is not a scalar or carries no derivative; an op
+/// without a derivative on the way; a leaf without a gradient, if [`Missing::Error`].
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// # fn main() -> Result<()> {
+/// let g = Builder::new("inner");
+/// let (x, w) = (g.input("x", [2], DType::F64), g.param("w", [2], DType::F64, Init::Ones));
+/// let h = (w * x).named("h");
+/// let graph = g.finish([(h * h).sum(..).named("loss")])?;
+/// let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["h", "w"]))?)?;
+/// p.init(0)?;
+/// p.values_mut::<f64>("x")?.copy_from_slice(&[3.0, 5.0]);
+/// p.step()?;
+/// assert_eq!(p.values::<f64>("grad.h")?, [6.0, 10.0]); // 2h
+/// assert_eq!(p.values::<f64>("grad.w")?, [18.0, 50.0]); // 2h·x
+/// # Ok(())
+/// # }
+/// ```
 pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
     let g = g.into();
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
     signature_loss(g, loss)?;
-    let prepared = prepare_for_autodiff(g, &names, &[loss])?;
+    let marked = mark_inner_values(g, &names)?;
+    let prepared = prepare_for_autodiff(marked.as_ref().map_or(g, GraphBuf::view), &names, &[loss], Mode::Reverse)?;
     let g = prepared.view();
     rebuilt_by_pass("grad", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
-        c.run(&mut |_| None);
-        c.signature();
+        copy_without_marks(g, &mut c, &b);
         let seed = c.map[signature_output(g, loss)?].full_like(1.0);
         let grads = ReverseGrad::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let mut signature = Signature::new(g);
@@ -100,16 +124,17 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
 }
 
 /// Adds to `g` the vector-Jacobian product of `outputs`: an input `cotangent.<output>` of the output's type for each of
-/// them, and an output `grad.<leaf>` for each of `wrt`. Errors as for [`grad`].
+/// them, and an output `grad.<leaf>` for each of `wrt`, which may name inner values as [`GradOptions::wrt`] does. With
+/// several losses, their cotangents are the weights of their sum. Errors as for [`grad`].
 pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let g = g.into();
-    let prepared = prepare_for_autodiff(g, wrt, outputs)?;
+    let marked = mark_inner_values(g, wrt)?;
+    let prepared = prepare_for_autodiff(marked.as_ref().map_or(g, GraphBuf::view), wrt, outputs, Mode::Reverse)?;
     let g = prepared.view();
     rebuilt_by_pass("vjp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
-        c.run(&mut |_| None);
-        c.signature();
+        copy_without_marks(g, &mut c, &b);
         let (mut seeds, mut signature) = (Vec::new(), Signature::new(g));
         for &o in outputs {
             let v = signature.output(o)?;
@@ -127,7 +152,7 @@ pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing:
     })
 }
 
-/// A reverse walk over the entry, from outputs to leaves.
+/// A reverse walk over the entry, from outputs to leaves or marked inner values.
 pub struct ReverseGrad<'r, 'x, 'g> {
     back: Backward<'r, 'x, 'g>,
     wrt: Vec<Value>,
@@ -138,7 +163,7 @@ impl<'r, 'x, 'g> ReverseGrad<'r, 'x, 'g> {
     /// A walk over `src`, which `copy` wrote to `g`, for the leaves `wrt`.
     pub fn new(src: Graph<'x>, g: &'g Builder, copy: &'r Copier<'x, 'g>, wrt: &'r [&'r str]) -> Result<Self> {
         let signature = Signature::new(src);
-        let leaves = wrt.iter().map(|n| signature.leaf(n)).collect::<Result<Vec<_>>>()?;
+        let leaves = wrt.iter().map(|n| inner_value_or_leaf(&signature, n)).collect::<Result<Vec<_>>>()?;
         for (&v, n) in leaves.iter().zip(wrt) {
             if !src.dtype[v.at()].is_differentiable() {
                 return Err(underivable_signature(src, v, format!("{n:?} is {}: no derivative", src.ty_text(v))));

@@ -1,5 +1,6 @@
 //! Jacobians: one reverse sweep for each element of an output.
 
+use super::activity::Mode;
 use super::grad::{Missing, ReverseGrad};
 use super::prepare::prepare_for_autodiff;
 use crate::arena::{Value, ids::Id};
@@ -19,7 +20,7 @@ pub const MAX_SWEEPS: usize = 4096;
 /// An output of more than [`MAX_SWEEPS`] elements.
 pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result<GraphBuf> {
     let g = g.into();
-    let prepared = prepare_for_autodiff(g, &[leaf], &[output])?;
+    let prepared = prepare_for_autodiff(g, &[leaf], &[output], Mode::Reverse)?;
     let g = prepared.view();
     let (out, by) = (signature_output(g, output)?, signature_leaf(g, leaf)?);
     let sweeps = g.numel(out);

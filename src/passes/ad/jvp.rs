@@ -1,6 +1,7 @@
 //! Forward mode: one walk over the graph computes the tangent of each value. An absent tangent is zero; zeros are made
 //! at outputs only.
 
+use super::activity::Mode;
 use super::forward::Forward;
 use super::prepare::prepare_for_autodiff;
 use super::scan_site::{AdContext, ScanSiteValues};
@@ -17,8 +18,13 @@ use crate::passes::signature::{Signature, underivable_signature};
 /// # Errors
 /// An unknown name; a leaf whose dtype carries no derivative; an op without a derivative on the way.
 pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
-    let g = g.into();
-    let prepared = prepare_for_autodiff(g, wrt, outputs)?;
+    let inputs: Vec<String> = wrt.iter().map(|name| format!("tangent.{name}")).collect();
+    jvp_with_inputs(g.into(), outputs, wrt, &inputs)
+}
+
+/// As [`jvp`], with the names `inputs` for the inputs of the tangents.
+pub(super) fn jvp_with_inputs(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inputs: &[String]) -> Result<GraphBuf> {
+    let prepared = prepare_for_autodiff(g, wrt, outputs, Mode::Forward)?;
     let g = prepared.view();
     rebuilt_by_pass("jvp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
@@ -30,12 +36,12 @@ pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Resul
         let context =
             AdContext { src: g, region: g.entry(), g: &b, map: ScanSiteValues::Whole(&c.map), regions: &c.regions };
         let mut forward = Forward::new(context, &results);
-        for &name in wrt {
+        for (&name, input) in wrt.iter().zip(inputs) {
             let v = signature.leaf(name)?;
             if !g.dtype[v.at()].is_differentiable() {
                 return Err(underivable_signature(g, v, format!("{name:?} is {}: no derivative", g.ty_text(v))));
             }
-            let t = b.input(&signature.unused(&format!("tangent.{name}")), g.dims(v), g.dtype[v.at()]);
+            let t = b.input(&signature.unused(input), g.dims(v), g.dtype[v.at()]);
             forward.set(v, t);
         }
         forward.walk()?;

@@ -2,12 +2,16 @@
 
 pub mod activity;
 pub mod backward;
+mod custom_rules;
 pub mod forward;
 pub mod grad;
 pub mod higher_derivatives;
+mod inner_values;
 pub mod jacobian;
 mod join;
 pub mod jvp;
+mod methods;
 pub mod prepare;
 pub mod residuals;
 pub mod scan_site;
+pub mod split_vjp;

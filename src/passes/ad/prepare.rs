@@ -3,17 +3,18 @@
 //! Invariant: each function keeps the meaning of the graph, the names of leaves, and the number, order and types of
 //! outputs.
 
-use super::activity::active_nodes;
-use crate::arena::{Node, Side, ids::Id};
+use super::activity::{Mode, active_nodes};
+use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
+use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, OpDef, Var};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, OpDef, Var};
 use crate::passes::ad::residuals::save_residuals;
 use crate::passes::copier::Copier;
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
-use crate::passes::inline::{fits_inlined, inline_region, inlined, is_inlined};
+use crate::passes::inline::{Calls, fits_inlined, inline_region, inlined, is_inlined};
 use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuild_buf};
 
 /// The most rounds of expansion of a chain of decompositions.
@@ -21,8 +22,9 @@ const ROUNDS: usize = 16;
 /// The most nodes that unrolling one loop may write.
 const MAX_UNROLLED: usize = 1 << 20;
 
-/// Writes the iterations of the loop `v` one after another. The results of the loop.
-fn prepare_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>) -> Vec<Var<'g>> {
+/// Writes the iterations of the loop `v` one after another, with those `calls` in it written out. The results of the
+/// loop.
+fn prepare_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: Calls) -> Vec<Var<'g>> {
     let s = Scan::of(&v.src.attrs(v.node));
     let nodes = s.length.saturating_mul(v.src.region_nodes(s.body).len());
     if nodes > MAX_UNROLLED {
@@ -45,7 +47,7 @@ fn prepare_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>) -> Vec<Var<'g>> {
         let mut args = carries;
         args.extend_from_slice(&v.args[s.carries..s.xs()]);
         args.extend(v.args[s.xs()..].iter().map(slice));
-        let yields = inline_region(v, s.body, &args);
+        let yields = inline_region(v, s.body, &args, calls);
         carries = yields[..s.carries].to_vec();
         for (stack, y) in slices.iter_mut().zip(&yields[s.carries..]) {
             stack.push(y.reshape([&[1], &y.dims()[..]].concat()));
@@ -65,8 +67,11 @@ fn prepare_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>) -> Vec<Var<'g>> {
 
 /// Replaces the nodes that `pick` picks by their decompositions or bodies, round by round, until none is left. A round
 /// removes one level of decompositions or loops; calls are inlined at any depth in one round.
+///
+/// Calls inside a body are written out with it if they are among `calls`.
 pub(in crate::passes) fn prepare_while(
     g: Graph<'_>,
+    calls: Calls,
     mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>,
 ) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
@@ -85,8 +90,8 @@ pub(in crate::passes) fn prepare_while(
             let region = || CallAttrs::of(&v.src.attrs(v.node)).body;
             match (picked[v.node], v.def.decompose) {
                 (true, Some(expand)) => Some(expand(&v.site(&[]))),
-                (true, None) if is_inlined(v.def) => Some(inline_region(v, region(), v.args)),
-                (true, None) if matches!(v.def.lower, Lower::Loop) => Some(prepare_by_unrolling(v)),
+                (true, None) if is_inlined(v.def) => Some(inline_region(v, region(), v.args, calls)),
+                (true, None) if matches!(v.def.lower, Lower::Loop) => Some(prepare_by_unrolling(v, calls)),
                 _ => None,
             }
         })?;
@@ -94,12 +99,12 @@ pub(in crate::passes) fn prepare_while(
     Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
 }
 
-/// As [`prepare_while`], after all calls are inlined at once. Round by round, nested regions would be written again in
-/// each round.
-fn prepare_all(g: Graph<'_>, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
-    match g.op.contains(&Op::CALL) {
-        true => prepare_while(inlined(g)?.view(), pick),
-        false => prepare_while(g, pick),
+/// As [`prepare_while`], after `calls` are inlined at once. Round by round, nested regions would be written again in each
+/// round.
+fn prepare_all(g: Graph<'_>, calls: Calls, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
+    match (0..g.nodes()).map(Node::new).any(|n| calls.has(g, n)) {
+        true => prepare_while(inlined(g, calls)?.view(), calls, pick),
+        false => prepare_while(g, calls, pick),
     }
 }
 
@@ -117,20 +122,33 @@ fn prepare_stats_used(g: Graph<'_>) -> Side<Node, bool> {
 }
 
 /// The form that differentiation needs. On the paths from `wrt` to `results`, ops with [`Deriv::ViaDecompose`] and ops
-/// whose statistics are read are decomposed, regions are inlined, and loops stack their residuals.
-pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
+/// whose statistics are read are decomposed, regions are inlined, and loops stack their residuals. Custom functions with
+/// rules stay; a rule that is transposed is prepared too.
+pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
-    let ready = prepare_while(written.as_ref().map_or(g, GraphBuf::view), |g| {
-        let (active, stats) = (active_nodes(g, wrt, results), prepare_stats_used(g));
+    let ready = prepare_while(written.as_ref().map_or(g, GraphBuf::view), Calls::WithoutRules, |g| {
+        let (active, stats) = (active_nodes(g, wrt, results, mode), prepare_stats_used(g));
         let mut pick = Side::filled(g.nodes(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);
             let through = matches!(def.deriv, Deriv::ViaDecompose) || (def.flags.has(Flags::STATS) && stats[n]);
-            pick[n] = is_inlined(def) || (through && def.decompose.is_some());
+            pick[n] = is_inlined(def) && !has_custom_rules(g, n) || (through && def.decompose.is_some());
         }
         pick
     })?;
-    save_residuals(ready.view(), wrt, results)
+    save_residuals(ready.view(), wrt, results, mode)
+}
+
+/// [`prepare_for_autodiff`] for all float outputs and all params; without params, for all float leaves.
+pub fn prepare_for_all(g: Graph<'_>) -> Result<GraphBuf> {
+    let float = |v: Value| g.dtype[v.at()].is_differentiable();
+    let leaves = |param: bool| {
+        let wanted = g.leaves().filter(move |l| float(l.value) && (!param || l.kind == LeafKind::Param));
+        wanted.map(|l| l.name).collect::<Vec<_>>()
+    };
+    let wrt = Some(leaves(true)).filter(|params| !params.is_empty()).unwrap_or_else(|| leaves(false));
+    let outputs = g.outputs().iter().zip(g.output_names).filter(|o| float(*o.0)).map(|o| g.str(*o.1));
+    prepare_for_autodiff(g, &wrt, &outputs.collect::<Vec<_>>(), Mode::Reverse)
 }
 
 /// The nodes of all regions whose op definition `pick` picks.
@@ -144,7 +162,7 @@ pub(in crate::passes) fn pick_to_prepare(g: Graph<'_>, pick: impl Fn(&OpDef) -> 
 
 /// The form that lowering needs: every op has a kernel.
 pub fn prepare_for_lowering(g: Graph<'_>) -> Result<GraphBuf> {
-    prepare_all(g, |g| pick_to_prepare(g, needs_preparing))
+    prepare_all(g, Calls::All, |g| pick_to_prepare(g, needs_preparing))
 }
 
 /// True if the op must be decomposed or inlined before lowering.
@@ -156,15 +174,18 @@ pub(in crate::passes) fn needs_preparing(def: &OpDef) -> bool {
 /// tests.
 pub fn prepare_decomposed<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
-    prepare_all(g, |g| {
+    prepare_all(g, Calls::All, |g| {
         pick_to_prepare(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop))
     })
 }
 
-/// Inlines calls and fused regions and unrolls loops: a graph of one region.
+/// Inlines calls and fused regions and unrolls loops. Custom functions with derivative rules stay.
 pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
-    let g = g.into();
-    prepare_all(g, |g| pick_to_prepare(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop)))
+    prepare_all(g.into(), Calls::WithoutRules, |g| {
+        let mut picked = pick_to_prepare(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop));
+        (0..g.nodes()).map(Node::new).filter(|&n| has_custom_rules(g, n)).for_each(|n| picked[n] = false);
+        picked
+    })
 }
 
 /// `g` with only the outputs that `keep` picks, and without the nodes that only the others need.
@@ -189,10 +210,10 @@ mod tests {
     use crate::nodes::ops::table::OPS;
 
     #[test]
-    fn ops_without_a_decomposition_that_are_inlined_have_a_region_alone() {
+    fn ops_without_a_decomposition_that_are_inlined_have_a_region_first() {
         let inlined: Vec<&OpDef> =
             OPS.iter().copied().filter(|def| def.decompose.is_none() && is_inlined(def)).collect();
-        assert_eq!(inlined.iter().map(|def| def.name).collect::<Vec<_>>(), ["call", "map"]);
-        assert!(inlined.iter().all(|def| def.attrs == CallAttrs::FIELDS));
+        assert_eq!(inlined.iter().map(|def| def.name).collect::<Vec<_>>(), ["call", "custom_fn", "map"]);
+        assert!(inlined.iter().all(|def| def.attrs.starts_with(CallAttrs::FIELDS)));
     }
 }

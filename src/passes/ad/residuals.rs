@@ -5,12 +5,13 @@
 //! Invariant: every carry is stacked, so that all other values can be recomputed. [`mod@crate::passes::scan_dce`] later
 //! drops the stacked results that nothing reads.
 
-use super::activity::active_nodes;
+use super::activity::{Mode, active_nodes};
 use super::backward::Backward;
 use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Flags, Lower};
+use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::copier::Copier;
@@ -18,24 +19,31 @@ use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 
 /// `g` with the residuals of its loops stacked, for the loops on the paths from `wrt` to `results`. Inner loops come
 /// first: the derivative of an outer loop reads what they stack.
-pub fn save_residuals(g: Graph<'_>, wrt: &[&str], results: &[&str]) -> Result<GraphBuf> {
+pub fn save_residuals(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let deepest = residual_depths(g).as_slice().iter().copied().max().unwrap_or(0);
     for depth in 1..=deepest {
-        buf = save_residuals_at(buf.view(), &active_nodes(buf.view(), wrt, results), depth)?;
+        buf = save_residuals_at(buf.view(), &active_nodes(buf.view(), wrt, results, mode), depth)?;
     }
     Ok(buf)
 }
 
-/// The depth of each region: for the body of a loop, 1 more than its deepest inner loop; else 0.
+/// The depth of each region: for the body of a loop, 1 more than its deepest inner loop; else 0. A loop in a rule of a
+/// custom function counts as one where the function stands.
 fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
     let mut inside = Side::<Region, usize>::filled(g.regions(), 0);
     let mut depth = Side::<Region, usize>::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
-        for n in g.region_nodes(r).filter(|&n| matches!(g.def_of(n).lower, Lower::Loop)) {
-            let body = Scan::of(&g.attrs(n)).body;
-            depth[body] = 1 + inside[body];
-            inside[r] = inside[r].max(depth[body]);
+        for n in g.region_nodes(r) {
+            if matches!(g.def_of(n).lower, Lower::Loop) {
+                let body = Scan::of(&g.attrs(n)).body;
+                depth[body] = 1 + inside[body];
+                inside[r] = inside[r].max(depth[body]);
+            } else if has_custom_rules(g, n) {
+                let CustomFnAttrs { vjp, jvp, .. } = CustomFnAttrs::of(&g.attrs(n));
+                let rules = [vjp, jvp].into_iter().flatten().map(|rule| inside[rule]).max();
+                inside[r] = inside[r].max(rules.unwrap_or(0));
+            }
         }
     }
     depth

@@ -47,6 +47,30 @@ pub struct AdContext<'r, 'x, 'g> {
     pub regions: &'r [Region],
 }
 
+/// Writes the context's region into the open region, except the values of `known`, which are given. Returns all values
+/// of the region.
+pub(super) fn write_region<'g>(context: AdContext<'_, '_, 'g>, known: &[(Value, Var<'g>)]) -> Window<Value, Var<'g>> {
+    let AdContext { src, region, g, .. } = context;
+    let mut local = Window::filled(src.region_values(region), g.var(Value::NONE));
+    for &(v, x) in known {
+        local[v] = x;
+    }
+    for n in src.region_nodes(region).filter(|n| src.op[n.at()] != Op::ARG) {
+        if src.outs_of(n).all(|v| local[v].is_some()) {
+            continue;
+        }
+        g.with(|e| e.set_loc(src.loc[n.at()]));
+        let ops: Vec<Value> = src.args_of(n).iter().map(|&a| local[a].v).collect();
+        let outs = g.with(|e| e.copy(&src, n, &ops, context.regions));
+        for (v, new) in src.outs_of(n).zip(outs.iter()) {
+            if !local[v].is_some() {
+                local[v] = g.var(new);
+            }
+        }
+    }
+    local
+}
+
 /// A loop of the source graph.
 pub(super) struct ScanSite<'r, 'x, 'g> {
     context: AdContext<'r, 'x, 'g>,
@@ -102,25 +126,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     /// Writes the body into the open region again, except the values of `known`, which are given. Returns all values of
     /// the body.
     pub(super) fn recompute(&self, known: &[(Value, Var<'g>)]) -> Window<Value, Var<'g>> {
-        let (src, g) = (self.context.src, self.context.g);
-        let mut local = Window::filled(src.region_values(self.scan.body), g.var(Value::NONE));
-        for &(v, x) in known {
-            local[v] = x;
-        }
-        for n in src.region_nodes(self.scan.body).filter(|n| src.op[n.at()] != Op::ARG) {
-            if src.outs_of(n).all(|v| local[v].is_some()) {
-                continue;
-            }
-            g.with(|e| e.set_loc(src.loc[n.at()]));
-            let ops: Vec<Value> = src.args_of(n).iter().map(|&a| local[a].v).collect();
-            let outs = g.with(|e| e.copy(&src, n, &ops, self.context.regions));
-            for (v, new) in src.outs_of(n).zip(outs.iter()) {
-                if !local[v].is_some() {
-                    local[v] = g.var(new);
-                }
-            }
-        }
-        local
+        write_region(AdContext { region: self.scan.body, ..self.context }, known)
     }
 
     /// The types of one iteration's slices of `xs`: without the first axis.

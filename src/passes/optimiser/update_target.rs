@@ -8,8 +8,10 @@
 //!
 //! Formulas follow torch's order of operations (`torch/optim/*.py`, `_single_tensor_*`).
 
+use super::projection::Projection;
 use super::rule::Rule;
 use crate::arena::Value;
+use crate::names;
 use crate::nodes::ops::optim::var::{AdamOptions, SgdOptions};
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Builder, DType, Init, Op, Ty, Var};
@@ -32,6 +34,8 @@ pub(super) struct UpdateTarget<'s, 'g> {
     pub t: Var<'g>,
     /// For NAdam: Π after this step, and μ of this and of the next step.
     pub mu: Option<[Var<'g>; 3]>,
+    /// The projections of the optimiser.
+    pub projections: &'s [Projection],
 }
 
 /// `x` with 0 instead of denormal numbers. NaN stays.
@@ -106,12 +110,22 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.hold(&[&[self.p], states].concat(), &new)
     }
 
-    /// Adds updates: after a step, the leaves `old` have the values `new`. Returns the first of `new`.
+    /// Adds updates: after a step, the leaves `old` have the values `new`, the param its projection. Returns the first
+    /// next value.
     pub fn hold(&self, old: &[Var<'g>], new: &[Var<'g>]) -> Var<'g> {
+        let mut first = None;
         for (&leaf, &next) in old.iter().zip(new) {
+            let next = if leaf.is_same_value(self.p) { self.projected(next) } else { next };
             self.b.update(leaf, next);
+            first.get_or_insert(next);
         }
-        new.first().copied().unwrap_or(self.b.var(Value::NONE))
+        first.unwrap_or(self.b.var(Value::NONE))
+    }
+
+    /// What the projections of this param make of `next`, one after another.
+    fn projected(&self, next: Var<'g>) -> Var<'g> {
+        let mine = self.projections.iter().filter(|p| names::matches_name(&p.pattern, self.name));
+        mine.fold(next, |next, p| p.of(self.b, self.name, next))
     }
 
     /// Writes the update of the param and its states. Returns the next value of the param.

@@ -23,7 +23,7 @@ pub(super) struct Body {
     pub(super) table: HashTable<u32>,
     /// Identifies the region among all that were opened.
     pub(super) scope: u32,
-    /// For the body of a loop: the values from outside that it uses.
+    /// For the body of a loop or of a custom function: the values from outside that it uses.
     pub(super) captures: Option<Captures>,
 }
 
@@ -54,7 +54,7 @@ impl Body {
     }
 }
 
-/// The captures of the body of a loop.
+/// The captures of the body of a loop or of a custom function.
 #[derive(Default)]
 pub(super) struct Captures {
     /// Pairs of a value of the enclosing region and its argument, in order of first use.
@@ -65,6 +65,8 @@ pub(super) struct Captures {
     pub(super) index: Option<Value>,
     /// The random key of the iteration.
     pub(super) key: Option<Value>,
+    /// True if the region runs once: its random key is that of the region around it.
+    pub(super) once: bool,
 }
 
 /// A closed body, and the operands that its loop must pass to it.

@@ -8,6 +8,11 @@ use crate::arena::Sym;
 use crate::error::Location;
 
 impl Emit {
+    /// The location of later nodes, for [`Emit::set_loc`].
+    pub fn loc_here(&self) -> u32 {
+        self.here
+    }
+
     /// Later nodes get location `loc`, an index as in `Graph::loc`; `u32::MAX` is none.
     pub fn set_loc(&mut self, loc: u32) {
         self.here = loc;

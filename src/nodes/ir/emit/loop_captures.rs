@@ -2,7 +2,8 @@
 //!
 //! A value is identified by its id and the *scope* of its region. A use in an inner body adds an argument to each body
 //! in between, once. Invariant: such an argument stands where it was first needed, until [`Emit::close_loop`] moves all
-//! arguments to the front, in the order of the loop's operands. Users call the builder's `scan`, which does this.
+//! arguments to the front, in the order of the loop's operands. Users call the builder's `scan` or `custom_fn`, which
+//! do this.
 
 use super::Emit;
 use super::body::{Body, Captures, Closed};
@@ -10,13 +11,75 @@ use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::leaf::ArgAttrs;
-use crate::nodes::ir::opdef::Op;
+use crate::nodes::ir::opdef::{Deriv, Op};
+
+/// A region that is set aside: it is neither open nor closed, and is completed later.
+pub struct Aside(Body);
 
 impl Emit {
     /// Opens the body of a loop: like a region, but it may use values from outside.
     pub fn open_loop(&mut self, name: &str) {
         self.open_region(name);
         self.body_mut().captures = Some(Captures::default());
+    }
+
+    /// Opens a region that runs once and may use values from outside.
+    pub fn open_capturing(&mut self, name: &str) {
+        self.open_region(name);
+        self.body_mut().captures = Some(Captures { once: true, ..Captures::default() });
+    }
+
+    /// Sets the open region aside, so that regions beside it can be written before it is closed.
+    pub fn set_aside(&mut self) -> Option<Aside> {
+        let region = if self.at_entry_region() { None } else { self.open.pop() };
+        self.aside += region.as_ref().map_or(0, |b| b.def.len());
+        region.map(Aside)
+    }
+
+    /// Opens again a region that was set aside while the same regions were open around it.
+    pub fn resume(&mut self, region: Aside) {
+        self.aside -= region.0.def.len();
+        self.open.push(region.0);
+    }
+
+    /// The values of the region around the open one that the open one captures, in order of first use.
+    pub fn captured(&self) -> Vec<Value> {
+        self.body().captures.iter().flat_map(|c| &c.pairs).map(|p| p.0).collect()
+    }
+
+    /// Makes the open region capture `outer`, values of the region around it, in this order. They include all that it
+    /// captures already.
+    pub fn capture_all(&mut self, outer: &[Value]) {
+        let level = self.open.len() - 1;
+        for &v in outer {
+            self.capture(level, v);
+        }
+        if let Some(captures) = &mut self.body_mut().captures {
+            captures.pairs.sort_by_key(|p| outer.iter().position(|&v| v == p.0));
+        }
+    }
+
+    /// True if a derivative may be asked for that passes through `v`, a value of the open region: it depends
+    /// differentiably on a leaf, or on an argument that is not captured from outside.
+    pub fn may_carry_gradient(&self, v: Value) -> bool {
+        let mut todo = vec![(self.open.len() - 1, v)];
+        let mut seen = hashbrown::HashSet::new();
+        while let Some((level, v)) = todo.pop() {
+            let b = &self.open[level];
+            let (Some(n), Some(ty)) = (b.def.get(v.at()).map(|n| n.at()), b.ty.get(v.at())) else { continue };
+            if !ty.dtype.is_differentiable() || !seen.insert((level, v)) {
+                continue;
+            }
+            let outer = b.captures.iter().flat_map(|c| &c.pairs).find(|p| p.1 == v);
+            match (b.op[n], outer) {
+                (Op::ARG, Some(&(outer, _))) => todo.push((level - 1, outer)),
+                (Op::ARG, None) => return true,
+                (op, _) if op.is_named_leaf() => return true,
+                (op, _) if matches!(self.ops[op.0 as usize].deriv, Deriv::Zero) => {}
+                _ => todo.extend(b.args_of(n).iter().map(|&a| (level, a))),
+            }
+        }
+        false
     }
 
     /// The value of the open region for value `v` of scope `scope`: `v` itself, or the argument that captures it.
@@ -77,6 +140,9 @@ impl Emit {
             return key;
         }
         let captured = self.capture(level, outer);
+        if self.open[level].captures.as_ref().is_some_and(|c| c.once) {
+            return captured;
+        }
         let Ok(shape) = self.shapes.intern(&[]) else { return Value::NONE };
         let (index, key) = self.at_region_level(level, |e| {
             let index = e.late_capture_arg(Ty { dtype: DType::U32, shape });

@@ -9,7 +9,7 @@ use super::attrs::{Attr, Attrs, attrs_are_inline};
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
 use super::infer::{Infer, Signature};
-use super::opdef::{Op, OpDef};
+use super::opdef::{Op, OpDef, definition_fault};
 use crate::arena::intern::{Dims, Shapes, Strings};
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
@@ -30,6 +30,7 @@ mod regions;
 use body::Body;
 pub use body::Closed;
 pub use limits::MAX_NODES;
+pub use loop_captures::Aside;
 pub use outs::Outs;
 
 /// A node as [`Emit::def`] shows it.
@@ -64,6 +65,8 @@ pub struct Emit {
     outputs_seen: hashbrown::HashMap<Sym, Value>,
     updates_seen: hashbrown::HashSet<Value>,
     scopes: u32,
+    /// Number of values in regions that are set aside.
+    aside: usize,
     /// Nodes and operands of all regions.
     count: limits::LimitCount,
     here: u32,
@@ -112,6 +115,7 @@ impl Emit {
             outputs_seen: Default::default(),
             updates_seen: Default::default(),
             scopes: 0,
+            aside: 0,
             count: limits::LimitCount::default(),
             here: u32::MAX,
             error: None,
@@ -125,11 +129,17 @@ impl Emit {
         e
     }
 
-    /// Adds a custom op to the op table.
+    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`definition_fault`], is an error.
     pub fn register(&mut self, def: &'static OpDef) -> Op {
         let found = self.ops.iter().position(|d| std::ptr::eq(*d, def));
+        if let (None, Some(why)) = (found, definition_fault(def)) {
+            self.fail(Error::new(Kind::Verify, format!("op {:?}: {why}", def.name)));
+        }
         if found.is_none() && self.ops.iter().any(|d| d.name == def.name) {
-            self.fail(Error::new(Kind::Name, format!("an op called {} exists already", def.name)));
+            self.fail(Error::new(
+                Kind::Name,
+                format!("an op called {} exists already; a custom op is a `static`", def.name),
+            ));
         }
         Op(found.unwrap_or_else(|| {
             self.ops.push(def);
@@ -175,9 +185,9 @@ impl Emit {
         self.body().op.len()
     }
 
-    /// Number of values in all regions so far.
+    /// Number of values in all regions so far, those set aside included.
     pub fn all_values(&self) -> usize {
-        self.done.iter().chain(&self.open).map(|b| b.def.len()).sum()
+        self.done.iter().chain(&self.open).map(|b| b.def.len()).sum::<usize>() + self.aside
     }
 
     /// Number of values in the open region.

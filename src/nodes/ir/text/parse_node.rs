@@ -94,6 +94,8 @@ impl<'t> Parser<'t, '_> {
         let Some(&op) = self.ops.get(word) else {
             let now = renamed_op(word).map(|n| format!("; it is called {n} now"));
             let near = now.unwrap_or_else(|| nearest_name(word, self.e.ops.iter().map(|d| d.name)));
+            let own = "; an op of your own is read by `parse_with`, given its definition";
+            let near = if near.is_empty() { own.to_string() } else { near };
             return Err(self.error(&t, format!("there is no op {}{near}", brief_string(word))));
         };
         self.advance();

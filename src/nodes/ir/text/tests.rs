@@ -124,7 +124,8 @@ fn custom_ops_are_parsed_if_their_definitions_are_given() {
     static DOUBLE: OpDef = OpDef { name: "double_it", ..crate::nodes::ops::pointwise::math::RELU };
     let text = "graph @g {\n  %x = input : f32[2]\n  %y = double_it %x : f32[2]\n  return y=%y\n}\n";
     assert_eq!(print(parse_with(text, &[&DOUBLE]).unwrap().view()), text);
-    assert_eq!(parse(text).unwrap_err().to_string(), "3:8: there is no op double_it");
+    let hint = "an op of your own is read by `parse_with`, given its definition";
+    assert_eq!(parse(text).unwrap_err().to_string(), format!("3:8: there is no op double_it; {hint}"));
 }
 
 #[test]

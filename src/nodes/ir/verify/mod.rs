@@ -328,7 +328,7 @@ impl<'a> Verifier<'a> {
 
     /// Checks V8 for the regions of one node, and counts their users.
     fn regions_used(&mut self, r: Region, n: Node, attrs: Attrs<'_>) {
-        for i in (0..attrs.fields.len()).filter(|&i| attrs.fields[i].kind == FieldKind::Region) {
+        for i in (0..attrs.fields.len()).filter(|&i| attrs.fields[i].kind == FieldKind::Region && attrs.has(i)) {
             let used = attrs.region(i);
             if used >= r {
                 self.say_at(8, n, format!("region {used} does not stand before its user, in region {r}"));

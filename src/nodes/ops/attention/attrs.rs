@@ -23,7 +23,7 @@ choice! {
         None = "none",
         /// No later key.
         Causal = "causal",
-        /// No later key, and only the `window` keys before the last visible one.
+        /// No later key, and only the `window` keys before the query's own.
         Window = "window",
     }
 }
@@ -56,6 +56,10 @@ macro_rules! attention_attrs {
                 mask: Mask,
                 /// Earlier keys that a query sees; 0 unless the mask is a window.
                 window: i64,
+                /// Later keys that a query sees; 0 unless the mask is a window.
+                ahead: i64,
+                /// Whether query i stands at key i. Otherwise both sequences end together.
+                top_left: bool,
                 /// The factor of the scores; 0 means 1/√width.
                 scale: f64,
                 /// The softcap; 0 for none.
@@ -90,14 +94,16 @@ attention_attrs! {
 impl AttentionAttrs {
     /// The attributes of the backward op.
     pub fn backward(&self, dlse: bool) -> AttentionBackwardAttrs {
-        let AttentionAttrs { layout, heads, kv_heads, mask, window, scale, softcap, padding, bias, dropout, stream } =
-            *self;
+        let AttentionAttrs { layout, heads, kv_heads, mask, window, ahead, top_left, scale, softcap, .. } = *self;
+        let AttentionAttrs { padding, bias, dropout, stream, .. } = *self;
         AttentionBackwardAttrs {
             layout,
             heads,
             kv_heads,
             mask,
             window,
+            ahead,
+            top_left,
             scale,
             softcap,
             padding,

@@ -28,10 +28,14 @@ pub struct Geometry {
     pub width: usize,
     /// Head width of v and y.
     pub value_width: usize,
-    /// Whether a query sees no later key.
+    /// Whether a query sees only keys around its own place.
     pub causal: bool,
-    /// Earlier keys that a causal query sees; the greatest number for all.
+    /// Earlier keys that such a query sees; the greatest number for all.
     pub window: usize,
+    /// Later keys that such a query sees.
+    pub ahead: usize,
+    /// Whether query i stands at key i, instead of at i + keys − queries.
+    pub top_left: bool,
     /// The factor of the scores.
     pub scale: f64,
     /// The softcap; 0 for none.
@@ -74,7 +78,7 @@ pub(super) fn geometry_count(name: &str, n: i64) -> Result<usize, String> {
 impl Geometry {
     /// The geometry of q, k and v of these dimensions.
     pub fn of<D: Deref<Target = [usize]>>([q, k, v]: &[D; 3], attrs: &AttentionAttrs) -> Result<Geometry, String> {
-        let AttentionAttrs { layout, mask, window, scale, softcap, .. } = *attrs;
+        let AttentionAttrs { layout, mask, window, ahead, top_left, scale, softcap, .. } = *attrs;
         let (heads, kv_heads) = (geometry_count("heads", attrs.heads)?, geometry_count("kv_heads", attrs.kv_heads)?);
         ensure!(heads.is_multiple_of(kv_heads), "kv_heads = {kv_heads} does not divide heads = {heads}");
         let [batch, _, queries, width] = geometry_axes("q", q, layout, heads)?;
@@ -85,6 +89,9 @@ impl Geometry {
         ensure!(keys == values, "lengths {keys} of k and {values} of v differ");
         ensure!(window >= 0, "window is {window}; it must not be negative");
         ensure!(mask == Mask::Window || window == 0, "window is {window}, but mask is {}", Mask::NAMES[mask as usize]);
+        ensure!(ahead >= 0, "ahead is {ahead}; it must not be negative");
+        ensure!(mask == Mask::Window || ahead == 0, "ahead is {ahead}, but mask is {}", Mask::NAMES[mask as usize]);
+        ensure!(mask != Mask::None || !top_left, "top_left places queries among keys, but mask is none");
         ensure!(scale.is_finite(), "scale is {scale}; it must be finite (0 stands for 1/√width)");
         ensure!(softcap >= 0.0 && softcap.is_finite(), "softcap is {softcap}; it must be 0 (none) or positive");
         Ok(Geometry {
@@ -98,6 +105,8 @@ impl Geometry {
             value_width,
             causal: mask != Mask::None,
             window: if mask == Mask::Window { window as usize } else { usize::MAX },
+            ahead: ahead as usize,
+            top_left,
             scale: if scale == 0.0 { 1.0 / (width as f64).sqrt() } else { scale },
             softcap,
         })
@@ -125,7 +134,7 @@ impl Geometry {
         match (self.causal, self.window) {
             (false, _) => all,
             (true, usize::MAX) => all / 2,
-            (true, w) => all.min(rows.saturating_mul(w as u64 + 1)),
+            (true, w) => all.min(rows.saturating_mul((w as u64).saturating_add(self.ahead as u64).saturating_add(1))),
         }
     }
 }
@@ -235,13 +244,14 @@ impl Geometry {
     pub(super) fn visible_band<'g>(&self, s: &Site<'_, 'g>) -> Var<'g> {
         let dims = [self.queries, self.keys];
         let position = |axis| s.g.iota(axis, dims, DType::I64);
-        // The distance of a key from the last one that the query sees.
-        let behind = position(0) - position(1) + (self.keys as f64 - self.queries as f64);
-        let seen = behind.greater_equal(0.0);
+        // The distance of a key before the query's own place.
+        let shift = if self.top_left { 0.0 } else { self.keys as f64 - self.queries as f64 };
+        let behind = position(0) - position(1) + shift;
+        let seen = behind.greater_equal(-(self.ahead.min(self.keys + self.queries) as f64));
         if self.window == usize::MAX {
             seen
         } else {
-            seen.logical_and(behind.less_equal(self.window.min(self.keys) as f64))
+            seen.logical_and(behind.less_equal(self.window.min(self.keys + self.queries) as f64))
         }
     }
 }

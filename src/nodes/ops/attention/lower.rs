@@ -57,6 +57,8 @@ fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) 
         packed,
         causal: g.causal,
         window: g.window,
+        ahead: g.ahead,
+        top_left: g.top_left,
         scale: g.scale,
         cap: g.softcap,
         padding: padding.is_some(),

@@ -2,6 +2,7 @@
 
 use crate::arena::Value;
 use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask, Pairing, RopeAttrs};
 
@@ -15,17 +16,24 @@ pub struct Attention<'g> {
     /// Number of heads of k and v. It divides `heads`: each is shared by `heads / kv_heads` neighbouring heads of q. 0
     /// takes it from the shape of k, or for [`Layout::Bsd`] from `heads`.
     pub kv_heads: usize,
-    /// Whether query i sees only keys up to i + keys − queries: both sequences end together.
+    /// Whether query i sees only keys up to i + keys − queries: both sequences end together. See `top_left`.
     pub causal: bool,
-    /// Sliding window: a query sees the last key that `causal` allows and this many keys before it. Implies `causal`.
+    /// Sliding window: a query sees the key at its own place (the last that `causal` allows), this many keys before it,
+    /// and `ahead` keys after it.
     pub window: Option<usize>,
+    /// Later keys that a query of a sliding window sees. With `causal` or without a window it must be 0.
+    pub ahead: usize,
+    /// Whether query i stands at key i, as torch's `is_causal` counts, instead of at i + keys − queries. Without
+    /// `causal` or a window it changes nothing.
+    pub top_left: bool,
     /// The factor of the scores; 0 means 1/√width.
     pub scale: f64,
     /// Scores s become softcap·tanh(s / softcap) before masks and bias; 0 for none.
     pub softcap: f64,
     /// Which keys are seen, `[batch, keys]`: those where a bool is true or a float is 0.5 or more.
     pub padding: Option<Var<'g>>,
-    /// A term of the scores, `[batch or 1, heads or 1, queries, keys]`.
+    /// A term of the scores, `[batch or 1, heads or 1, queries, keys]`. A bool is a mask, as in torch: true where a query
+    /// sees a key. It becomes a bias of 0 and −∞, in memory of its own.
     pub bias: Option<Var<'g>>,
     /// The probability p that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − p. The seed,
     /// the step, this call and the weight's position decide which weights are dropped; f32 and f64 drop the same ones.
@@ -68,6 +76,11 @@ impl<'g> Var<'g> {
         };
         let heads = of(opt.heads, self, 1);
         let kv_heads = of(opt.kv_heads, k, heads);
+        if opt.causal && opt.ahead > 0 {
+            let none =
+                self.refuse("attention", format!("causal attention sees no later key, and ahead is {}", opt.ahead));
+            return [none; 2];
+        }
         let mask = match opt.window {
             Some(_) => Mask::Window,
             None if opt.causal => Mask::Causal,
@@ -81,6 +94,8 @@ impl<'g> Var<'g> {
             kv_heads: kv_heads as i64,
             mask,
             window: opt.window.unwrap_or(0) as i64,
+            ahead: opt.ahead as i64,
+            top_left: opt.top_left && mask != Mask::None,
             scale: opt.scale,
             softcap: opt.softcap,
             padding: opt.padding.is_some(),
@@ -88,7 +103,11 @@ impl<'g> Var<'g> {
             dropout: opt.dropout,
             stream,
         };
-        let args = [Some(self), Some(k), Some(v), opt.padding, opt.bias, key];
+        let bias = opt.bias.map(|b| match b.dtype() {
+            DType::Bool => self.g.with_caller(|| b.select(self.g.full(0.0, [], self.dtype()), f64::NEG_INFINITY)),
+            _ => b,
+        });
+        let args = [Some(self), Some(k), Some(v), opt.padding, bias, key];
         let args: Vec<Var<'g>> = args.into_iter().flatten().collect();
         let all = self.g.emit(Op::ATTENTION, &args, &attrs.list());
         [all[0], all[1]]

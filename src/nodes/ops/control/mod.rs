@@ -1,4 +1,6 @@
-//! Loops and calls: ops that run a region.
+//! Loops, calls and custom functions: ops that run a region.
 
 pub mod call;
+pub mod custom_fn;
+pub mod custom_fn_builder;
 pub mod scan;

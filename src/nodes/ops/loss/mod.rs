@@ -2,6 +2,7 @@
 //! decompositions.
 
 pub mod attrs;
+mod cross_entropy_targets;
 pub mod lower;
 pub mod var;
 

@@ -5,7 +5,8 @@ use crate::error::Kind;
 use crate::nodes::ir::attr_types::choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, ReductionAttrs};
+use crate::nodes::ops::loss::attrs::ReductionAttrs;
+use crate::nodes::ops::loss::cross_entropy_targets;
 
 choice! {
     /// How the losses of the elements are reduced.
@@ -21,28 +22,52 @@ choice! {
     }
 }
 
+impl Reduction {
+    /// These losses, reduced.
+    #[track_caller]
+    pub fn of<'g>(self, each: Var<'g>) -> Var<'g> {
+        match self {
+            Reduction::None => each,
+            Reduction::Mean => each.mean(..),
+            Reduction::Sum => each.sum(..),
+        }
+    }
+}
+
+/// max(ln p, −100), whose derivative is 1/max(p, 1e-12).
+fn bce_bounded_log<'g>(p: Var<'g>) -> Var<'g> {
+    let least = 1e-12;
+    let tiny = p.less(least);
+    // The value is constant there; the term beside it has value 0 and the slope 1/least.
+    let edge = p.log().maximum(-100.0).stop_gradient() + (p - p.stop_gradient()) * (1.0 / least);
+    tiny.select(edge, tiny.select(1.0, p).log())
+}
+
 /// Options of [`Var::cross_entropy_with`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CrossEntropy {
-    /// Rows with this label have no loss.
+#[derive(Clone, Copy, Debug)]
+pub struct CrossEntropy<'g> {
+    /// Rows with this label have no loss. Probabilities have no label to ignore.
     pub ignore_index: i64,
     /// ε: the target is (1 − ε)·onehot + ε/classes.
     pub label_smoothing: f64,
-    /// How the losses of the rows are reduced. The mean is over the rows that count, and NaN if none does.
+    /// How the losses of the rows are reduced. The mean is over the rows that count, and NaN if none does. With
+    /// weights it is the sum divided by the sum of the rows' weights; with probabilities, by the number of rows.
     pub reduction: Reduction,
+    /// The factor of each class's part of the loss, `[classes]`, in the type of the logits.
+    pub weight: Option<Var<'g>>,
 }
 
-impl CrossEntropy {
+impl<'g> CrossEntropy<'g> {
     /// The loss of each row. If no label is ignored, the mean over all rows equals the default loss. Training on that
     /// mean is cheaper: all rows have the same weight, so one kernel computes the loss and its gradient.
-    pub fn per_row() -> CrossEntropy {
+    pub fn per_row() -> CrossEntropy<'g> {
         CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() }
     }
 }
 
-impl Default for CrossEntropy {
-    fn default() -> CrossEntropy {
-        CrossEntropy { ignore_index: -100, label_smoothing: 0.0, reduction: Reduction::Mean }
+impl<'g> Default for CrossEntropy<'g> {
+    fn default() -> CrossEntropy<'g> {
+        CrossEntropy { ignore_index: -100, label_smoothing: 0.0, reduction: Reduction::Mean, weight: None }
     }
 }
 
@@ -55,27 +80,45 @@ impl<'g> Var<'g> {
     }
 
     /// Cross entropy of logits `[.., classes]` and integer labels `[..]`, as `torch.nn.functional.cross_entropy` on
-    /// `[N, classes]`. The classes are always the last axis (torch has them second for rank above 2).
+    /// `[N, classes]`. The classes are always the last axis (torch has them second for rank above 2). Labels of a float
+    /// type are probabilities `[.., classes]`, as in torch: the loss is −Σ target·ln softmax(x); they get gradients,
+    /// too.
     #[track_caller]
-    pub fn cross_entropy_with(self, labels: Var<'g>, opt: CrossEntropy) -> Var<'g> {
-        if !self.g.owns("cross_entropy", &[labels]) || !self.is_some() || !labels.is_some() {
+    pub fn cross_entropy_with(self, labels: Var<'g>, opt: CrossEntropy<'g>) -> Var<'g> {
+        let weight = opt.weight.unwrap_or(labels);
+        if !self.g.owns("cross_entropy", &[labels, weight]) || [self, labels, weight].iter().any(|x| !x.is_some()) {
             return self.g.var(Value::NONE);
         }
-        let (d, rows) = (self.dims(), labels.dims());
-        if d.split_last().is_none_or(|(_, lead)| *lead != *rows) {
-            let text = format!("cross_entropy: labels of shape {rows} do not fit logits of shape {d}, classes last");
-            return self.g.fail(Kind::Shape, text);
-        }
-        let (n, classes) = (rows.numel(), d[d.len() - 1]);
-        let CrossEntropy { ignore_index, label_smoothing, reduction } = opt;
-        let attrs = CrossEntropyAttrs { ignore_index, label_smoothing };
-        let flat = labels.reshape([n]);
-        let loss = self.g.emit1(Op::SOFTMAX_CROSS_ENTROPY, &[self.reshape([n, classes]), flat], &attrs.list());
-        match reduction {
-            Reduction::None => loss.reshape(rows),
-            Reduction::Sum => loss.sum(..),
-            Reduction::Mean => loss.sum(..) / flat.not_equal(ignore_index as f64).cast(loss.dtype()).sum(..),
-        }
+        self.g.with_caller(|| {
+            let (d, rows) = (self.dims(), labels.dims());
+            let classes = d.last().copied().unwrap_or(0);
+            if let Some(w) = opt.weight.filter(|w| *w.dims() != [classes] || w.dtype() != self.dtype()) {
+                let why = format!("{}{} do not fit logits of {}{d}, classes last", w.dtype(), w.dims(), self.dtype());
+                return self.g.fail(Kind::Shape, format!("cross_entropy: weights of {why}"));
+            }
+            if labels.dtype().is_float() && rows == d {
+                return cross_entropy_targets::cross_entropy_of_probabilities(self, labels, opt);
+            }
+            if d.split_last().is_none_or(|(_, lead)| *lead != *rows) {
+                let text =
+                    format!("cross_entropy: labels of shape {rows} do not fit logits of shape {d}, classes last");
+                return self.g.fail(Kind::Shape, text);
+            }
+            let (x, flat) = (self.reshape([rows.numel(), classes]), labels.reshape([rows.numel()]));
+            let (loss, counts) = match opt.weight {
+                Some(w) => {
+                    let (loss, weights) = cross_entropy_targets::weighted_cross_entropy(x, flat, w, &opt);
+                    (loss, Some(weights))
+                }
+                None => (cross_entropy_targets::cross_entropy_of_labels(x, flat, &opt), None),
+            };
+            let ones = || flat.not_equal(opt.ignore_index as f64).cast(loss.dtype());
+            match opt.reduction {
+                Reduction::None => loss.reshape(rows),
+                Reduction::Sum => loss.sum(..),
+                Reduction::Mean => loss.sum(..) / counts.unwrap_or_else(ones).sum(..),
+            }
+        })
     }
 
     /// The mean of (a − b)² over all elements.
@@ -88,6 +131,24 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn mse_with(self, b: Var<'g>, reduction: Reduction) -> Var<'g> {
         self.g.emit1(Op::MSE_LOSS, &[self, b], &ReductionAttrs { reduction }.list())
+    }
+
+    /// The binary cross entropy −t·ln p − (1 − t)·ln(1 − p) of these probabilities p and targets t, both in \[0, 1\], of
+    /// one type and shape, reduced as `reduction` says; as `torch.nn.BCELoss`: logarithms are at least −100, and the
+    /// divisors of the gradient at least 1e-12. [`Var::bce_with_logits`] loses fewer digits.
+    #[track_caller]
+    pub fn bce(self, targets: Var<'g>, reduction: Reduction) -> Var<'g> {
+        if !self.g.owns("bce", &[targets]) || !self.is_some() || !targets.is_some() {
+            return self.g.var(Value::NONE);
+        }
+        if self.ty() != targets.ty() || !self.dtype().is_float() {
+            let (a, b) = (self.dtype(), targets.dtype());
+            let text = format!("bce: targets of {b}{} do not fit probabilities of {a}{}", targets.dims(), self.dims());
+            return self.g.fail(Kind::Shape, text);
+        }
+        self.g.with_caller(|| {
+            reduction.of(-(targets * bce_bounded_log(self) + (1.0 - targets) * bce_bounded_log(1.0 - self)))
+        })
     }
 
     /// The mean of the binary cross entropy between σ(this) and `targets`, which are in [0, 1].

@@ -2,6 +2,7 @@
 
 pub mod activation;
 pub mod attrs;
+pub mod einsum;
 pub mod epilogue;
 pub mod lora;
 pub mod lower;

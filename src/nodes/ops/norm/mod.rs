@@ -1,5 +1,6 @@
 //! Normalisations: by layer, by root mean square, by channels, and with a residual.
 
+pub mod batch_norm_inference;
 pub mod channel_norms;
 pub mod layer_norm;
 pub mod lower;

@@ -127,10 +127,15 @@ binary! {
 }
 
 impl<'g> Var<'g> {
-    /// `a` where this bool is true, `b` elsewhere. All three broadcast; `a` and `b` have one type, any but `c64`. The
-    /// side that is not chosen gets an exact 0 as its gradient.
+    /// `a` where this bool is true, `b` elsewhere, as `torch.where`. All three broadcast; `a` and `b` have one type, any
+    /// but `c64`. One of them may be a number, which takes the type of the other. The side that is not chosen gets an
+    /// exact 0 as its gradient.
     #[track_caller]
-    pub fn select(self, a: Var<'g>, b: Var<'g>) -> Var<'g> {
+    pub fn select(self, a: impl Operand<'g>, b: impl Operand<'g>) -> Var<'g> {
+        let Some(like) = a.as_var().or(b.as_var()) else {
+            return self.g.fail(Kind::Shape, "select: two numbers have no type; write one of them as a tensor");
+        };
+        let (a, b) = (a.var_like(like, Op::SELECT), b.var_like(like, Op::SELECT));
         if !self.g.owns("select", &[a, b]) {
             return self.g.var(Value::NONE);
         }

@@ -101,6 +101,20 @@ impl<'g> Var<'g> {
         }
     }
 
+    /// [`Var::max_pool2d`] with the position h·W + w in the plane of x `[N, C, H, W]` that each result came from, `i32`,
+    /// as torch's `return_indices`.
+    #[track_caller]
+    pub fn max_pool2d_with_indices(self, opt: Pool<2, 4>) -> [Var<'g>; 2] {
+        match self.pool_windows(&opt) {
+            _ if !self.is_some() => [self; 2],
+            Ok([_, win]) => {
+                let all = self.g.emit(Op::MAX_POOL2D, &[self], &win.attrs().list());
+                [all[0], all[1]]
+            }
+            Err(e) => [self.refused_pool(Op::MAX_POOL2D, &e); 2],
+        }
+    }
+
     /// The windows of a sum, which have no dilation.
     fn undilated_pool_windows<const N: usize, const P: usize>(
         self,

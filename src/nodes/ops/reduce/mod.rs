@@ -3,6 +3,7 @@
 pub mod attrs;
 pub mod euclidean_length;
 pub mod lower;
+pub mod norms_and_counts;
 pub mod var;
 
 use crate::ensure;
@@ -102,6 +103,12 @@ fn spread_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
 /// [`ReducedAxes::sum`] of `v` along the axes of `s`.
 fn sum_like_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
     ReducedAxes::of(s).sum(v)
+}
+
+/// e^(x − y) for y = ln Σ eˣ: the share of each element. Zeros where all elements are −∞.
+fn logsumexp_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+    let y = s.outs[0];
+    (s.args[0] - spread_reduced(s, y.greater(f64::NEG_INFINITY).select(y, 0.0))).exp()
 }
 
 const SUMS: &[Case] = &[
@@ -291,11 +298,11 @@ pub const LOGSUMEXP: OpDef = OpDef {
     cost: |cx| 3 * cx.args(),
     ..reduce_op(
         "logsumexp",
-        "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y)",
+        "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y), 0 where y = −∞",
         Lower::Kernel(lower::reduce_logsumexp),
         Deriv::Rules(
-            |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * (s.args[0] - spread_reduced(s, s.outs[0])).exp()))],
-            |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * (s.args[0] - spread_reduced(s, s.outs[0])).exp())],
+            |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * logsumexp_shares(s)))],
+            |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * logsumexp_shares(s))],
         ),
         SUMS,
     )

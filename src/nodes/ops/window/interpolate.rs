@@ -1,5 +1,5 @@
 //! Images of another size, as torch's `interpolate`. Each axis is resized alone, by copying the nearest element or by
-//! weighing two neighbours. The op is linear in the image.
+//! weighing neighbours. The op is linear in the image.
 
 use crate::ensure;
 use crate::nodes::build::sizes::check_sizes;
@@ -12,10 +12,15 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::positions::{numbers_by_position, take_positions};
 use crate::nodes::ops::common::window_geometry::window_axis_name;
 use Domain::Real;
-use Interpolation::{Linear, LinearAligned, Nearest};
+use Interpolation::{
+    Cubic, CubicAligned, CubicAntialias, Linear, LinearAligned, LinearAntialias, Nearest, NearestExact,
+};
 
 /// The longest axis: positions are i32.
 const LONGEST: usize = 1 << 28;
+
+/// The most weights of an axis that is resized by a product.
+pub(super) const MOST_WEIGHTS: usize = 1 << 28;
 
 choice! {
     /// How the elements of a resized axis of n follow from the old ones; torch's `mode` and `align_corners`.
@@ -30,6 +35,16 @@ choice! {
         Linear = "linear",
         /// Both neighbours of i·(n − 1)/(out − 1): corners stay where they are.
         LinearAligned = "linear_aligned",
+        /// Four neighbours of (i + ½)·n/out − ½, each clamped to the axis, by the cubic convolution with a = −¾
+        /// (bicubic on two axes).
+        Cubic = "cubic",
+        /// As [`Interpolation::Cubic`], around i·(n − 1)/(out − 1): corners stay where they are.
+        CubicAligned = "cubic_aligned",
+        /// The mean of the elements around (i + ½)·n/out by a triangle as wide as two new elements: torch's bilinear
+        /// mode with `antialias`.
+        LinearAntialias = "linear_antialias",
+        /// As [`Interpolation::LinearAntialias`], by the cubic convolution with a = −½, as wide as four new elements.
+        CubicAntialias = "cubic_antialias",
     }
 }
 
@@ -45,7 +60,8 @@ attrs! {
 
 fn infer_interpolate(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
-    let (d, size) = (cx.dims(0), check_sizes("size", &InterpolateAttrs::of(&cx.attrs).size)?);
+    let InterpolateAttrs { size, mode } = InterpolateAttrs::of(&cx.attrs);
+    let (d, size) = (cx.dims(0), check_sizes("size", &size)?);
     let n = size.len();
     ensure!((1..=3).contains(&n), "size has {n} entries; 1 to 3 are needed");
     ensure!(d.len() == n + 2, "x has shape {d}; rank {} is needed for size {size:?}", n + 2);
@@ -54,36 +70,121 @@ fn infer_interpolate(cx: &mut Infer<'_>) -> Result<(), String> {
         ensure!(to > 0, "size has {name} 0 for an input of {from}; 1 is the least");
         ensure!(from > 0, "the {name} of x is 0; size {to} needs elements");
         ensure!(from <= LONGEST && to <= LONGEST, "{name} {from} to {to} is above {LONGEST}");
+        let dense = matches!(mode, LinearAntialias | CubicAntialias) && from != to;
+        ensure!(!dense || from * to <= MOST_WEIGHTS, "{name} {from} to {to} has more than {MOST_WEIGHTS} weights");
     }
     cx.result(dtype, &[&d[..2], &size[..]].concat())
 }
 
-/// The left neighbours of each new element, and the weight of the right ones.
-fn interpolate_neighbours(n: usize, out: usize, align: bool) -> (Vec<usize>, Vec<f64>) {
+/// The position of each new element among n old ones.
+fn interpolate_positions(n: usize, out: usize, align: bool) -> impl Iterator<Item = f64> {
     let scale = match (align, out) {
         (true, 1) => 0.0,
         (true, _) => (n - 1) as f64 / (out - 1) as f64,
         _ => n as f64 / out as f64,
     };
-    let position = |i: usize| if align { i as f64 * scale } else { (scale * (i as f64 + 0.5) - 0.5).max(0.0) };
-    let left = |at: f64| (at as usize).min(n - 1);
-    (0..out).map(position).map(|at| (left(at), (at - left(at) as f64).clamp(0.0, 1.0))).unzip()
+    (0..out).map(move |i| if align { i as f64 * scale } else { scale * (i as f64 + 0.5) - 0.5 })
 }
 
-fn interpolate_linear<'g>(x: Var<'g>, axis: usize, out: usize, align: bool) -> Var<'g> {
-    let d = x.dims();
-    let n = d[axis];
-    let (left, right_weight) = interpolate_neighbours(n, out, align);
-    let right: Vec<usize> = left.iter().map(|&i| (i + 1).min(n - 1)).collect();
-    let left_weight: Vec<f64> = right_weight.iter().map(|w| 1.0 - w).collect();
-    let weights = |w: &[f64]| numbers_by_position(x.g, w, d.len() - axis, x.dtype());
-    take_positions(x, &left, axis) * weights(&left_weight) + take_positions(x, &right, axis) * weights(&right_weight)
+/// For each new element, an old one and its weight; several such lists make an axis.
+type Tap = (Vec<usize>, Vec<f64>);
+
+/// The left and the right neighbour.
+fn interpolate_linear_taps(n: usize, out: usize, align: bool) -> Vec<Tap> {
+    let at: Vec<f64> = interpolate_positions(n, out, align).map(|at| at.max(0.0)).collect();
+    let left: Vec<usize> = at.iter().map(|&at| (at as usize).min(n - 1)).collect();
+    let right = left.iter().map(|&i| (i + 1).min(n - 1)).collect();
+    let weight: Vec<f64> = at.iter().zip(&left).map(|(at, &left)| (at - left as f64).clamp(0.0, 1.0)).collect();
+    vec![(left, weight.iter().map(|w| 1.0 - w).collect()), (right, weight)]
+}
+
+/// The cubic convolution with parameter `a`. Source: Keys, "Cubic convolution interpolation for digital image
+/// processing".
+pub(super) fn cubic_convolution(x: f64, a: f64) -> f64 {
+    let x = x.abs();
+    match x {
+        _ if x <= 1.0 => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
+        _ if x < 2.0 => ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a,
+        _ => 0.0,
+    }
+}
+
+/// Four neighbours, clamped to the axis.
+fn interpolate_cubic_taps(n: usize, out: usize, align: bool) -> Vec<Tap> {
+    let at: Vec<f64> = interpolate_positions(n, out, align).collect();
+    let tap = |k: f64| {
+        let place = |at: &f64| (at.floor() + k).clamp(0.0, (n - 1) as f64) as usize;
+        (at.iter().map(place).collect(), at.iter().map(|at| cubic_convolution(at - at.floor() - k, -0.75)).collect())
+    };
+    [-1.0, 0.0, 1.0, 2.0].into_iter().map(tap).collect()
+}
+
+/// The weights of all old elements for each new one, `[out, n]`: those of a filter `reach` elements wide on both sides,
+/// stretched where the axis shrinks, with the sum 1.
+fn interpolate_antialias_weights(n: usize, out: usize, reach: f64, filter: impl Fn(f64) -> f64) -> Vec<f64> {
+    let scale = n as f64 / out as f64;
+    let stretch = scale.max(1.0);
+    let row = |i: usize| {
+        let center = scale * (i as f64 + 0.5);
+        let first = (center - reach * stretch + 0.5).max(0.0) as usize;
+        let end = ((center + reach * stretch + 0.5) as usize).min(n);
+        let weight = |j: usize| match (first..end).contains(&j) {
+            true => filter((j as f64 - center + 0.5) / stretch),
+            false => 0.0,
+        };
+        let all: Vec<f64> = (0..n).map(weight).collect();
+        let sum: f64 = all.iter().sum();
+        all.into_iter().map(move |w| w / sum)
+    };
+    (0..out).flat_map(row).collect()
+}
+
+/// The sum of the elements of each tap times their weights.
+fn interpolate_by_taps<'g>(x: Var<'g>, axis: usize, taps: &[Tap]) -> Var<'g> {
+    let rank = x.rank() - axis;
+    let part =
+        |(from, weights): &Tap| take_positions(x, from, axis) * numbers_by_position(x.g, weights, rank, x.dtype());
+    taps.iter().map(part).reduce(|a, b| a + b).unwrap_or(x)
+}
+
+/// The product of `weights` `[out, n]` with an axis.
+fn interpolate_by_product<'g>(x: Var<'g>, axis: usize, out: usize, weights: &[f64]) -> Var<'g> {
+    let mut d = x.dims().to_vec();
+    let (outer, n, inner) = (d[..axis].iter().product(), d[axis], d[axis + 1..].iter().product::<usize>());
+    d[axis] = out;
+    let matrix = numbers_by_position(x.g, weights, 1, x.dtype()).reshape([out, n]);
+    match inner {
+        1 => x.reshape([outer, n]).matmul_t(matrix, false, true).reshape(d),
+        _ => matrix.matmul(x.reshape([outer, n, inner])).reshape(d),
+    }
+}
+
+/// An axis with `out` elements.
+fn interpolate_axis<'g>(x: Var<'g>, axis: usize, out: usize, mode: Interpolation) -> Var<'g> {
+    let n = x.dims()[axis];
+    match mode {
+        Nearest => take_positions(x, &(0..out).map(|i| i * n / out).collect::<Vec<_>>(), axis),
+        NearestExact => take_positions(x, &(0..out).map(|i| (2 * i + 1) * n / (2 * out)).collect::<Vec<_>>(), axis),
+        Linear | LinearAligned => interpolate_by_taps(x, axis, &interpolate_linear_taps(n, out, mode == LinearAligned)),
+        Cubic | CubicAligned => interpolate_by_taps(x, axis, &interpolate_cubic_taps(n, out, mode == CubicAligned)),
+        LinearAntialias => interpolate_by_product(
+            x,
+            axis,
+            out,
+            &interpolate_antialias_weights(n, out, 1.0, |x| (1.0 - x.abs()).max(0.0)),
+        ),
+        CubicAntialias => interpolate_by_product(
+            x,
+            axis,
+            out,
+            &interpolate_antialias_weights(n, out, 2.0, |x| cubic_convolution(x, -0.5)),
+        ),
+    }
 }
 
 fn expand_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let InterpolateAttrs { size, mode } = InterpolateAttrs::of(&s.attrs);
     let (x, size) = (s.args[0], to_sizes(&size));
-    let weighs = matches!(mode, Linear | LinearAligned);
     let d = x.dims();
     // A result without elements: nothing to compute.
     if x.numel() == 0 {
@@ -96,11 +197,7 @@ fn expand_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         if n == out {
             continue;
         }
-        let from = |i: usize| if mode == Nearest { i * n / out } else { (2 * i + 1) * n / (2 * out) };
-        y = match weighs {
-            true => interpolate_linear(y, axis, out, mode == LinearAligned),
-            false => take_positions(y, &(0..out).map(from).collect::<Vec<_>>(), axis),
-        };
+        y = interpolate_axis(y, axis, out, mode);
     }
     vec![y]
 }
@@ -108,7 +205,7 @@ fn expand_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 /// Images resized: torch's `interpolate`.
 pub const INTERPOLATE: OpDef = OpDef {
     name: "interpolate",
-    doc: "x with the axes after the second resized to `size`: y[i] = x[⌊i·n/out⌋] (`nearest`), x[⌊(i + ½)·n/out⌋] (`nearest_exact`), or the weighted mean of two neighbours",
+    doc: "x with the axes after the second resized to `size`: y[i] = x[⌊i·n/out⌋] (`nearest`), x[⌊(i + ½)·n/out⌋] (`nearest_exact`), or the weighted mean of two (`linear`), four (`cubic`) or more (`antialias`) neighbours",
     arity: Arity::Exactly(1),
     attrs: InterpolateAttrs::FIELDS,
     flags: Flags::PURE,
@@ -125,5 +222,9 @@ pub const INTERPOLATE: OpDef = OpDef {
         Case { args: "f[1,2,3,5]", attrs: "size=[7,4] mode=linear_aligned", domains: &[Real] },
         Case { args: "f[1,2,5,4]", attrs: "size=[2,8] mode=linear", domains: &[Real] },
         Case { args: "f[1,1,2,3,2]", attrs: "size=[3,2,4] mode=linear", domains: &[Real] },
+        Case { args: "f[1,2,3,5]", attrs: "size=[7,4] mode=cubic", domains: &[Real] },
+        Case { args: "f[1,2,5,4]", attrs: "size=[2,7] mode=cubic_aligned", domains: &[Real] },
+        Case { args: "f[1,2,9,4]", attrs: "size=[4,6] mode=linear_antialias", domains: &[Real] },
+        Case { args: "f[2,2,11]", attrs: "size=[4] mode=cubic_antialias", domains: &[Real] },
     ],
 };

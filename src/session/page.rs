@@ -1,21 +1,21 @@
-//! `run.html` of `train`, and the page of `plan --html`.
+//! A plan as a page: figures, the memory map, the largest buffers. `train` adds its loss curve.
 //!
-//! Invariant: the page needs no script, no font and no other file or host.
+//! Invariant: the page needs no script, no font and no other file or host. Text that comes from a user is escaped.
 
-use super::curve::{self, Curve};
-use super::{escape_in_report, memory_map};
-use arenagrad::session::PlanReport;
-use arenagrad::session::human;
+use super::human::human;
+use super::markup::escape;
+use super::memory_map;
+use super::plan_report::PlanReport;
 use std::fmt::Write;
 
-/// The contents of the page.
+/// The contents of a page.
 pub struct Page<'a> {
     /// The heading.
     pub title: &'a str,
     /// Names and values of the summary.
     pub facts: &'a [(&'a str, String)],
-    /// The loss curve. Left out if it holds no loss.
-    pub curve: Option<Curve<'a>>,
+    /// The heading of a section before the memory map, and its markup, which is not escaped.
+    pub section: Option<(&'a str, String)>,
     /// The plan of the program.
     pub plan: &'a PlanReport,
 }
@@ -25,20 +25,44 @@ color:#1c2127;background:#fff}h1{font-size:1.5rem}h2{font-size:1.15rem;margin-to
 border:1px solid #e3e6ea}table{border-collapse:collapse}td,th{padding:.15rem .9rem .15rem 0;text-align:left}\
 td.n{text-align:right;font-variant-numeric:tabular-nums}p{max-width:46rem}rect:hover{fill-opacity:.75}";
 
+impl PlanReport {
+    /// The memory map as an SVG picture: instructions from left to right, arena offsets upwards, one rectangle for each
+    /// buffer, with its value, op and line as a title.
+    pub fn svg(&self) -> String {
+        memory_map::memory_map_svg(self)
+    }
+
+    /// A page with the figures, the memory map and the largest buffers. It needs no script and no other file.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let x = g.input("x", [4], DType::F32);
+    /// let plan = Session::new().plan(&g.finish([x.exp().named("y")])?)?;
+    /// assert!(plan.svg().starts_with("<svg") && plan.html("My net").contains("<h1>My net</h1>"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn html(&self, title: &str) -> String {
+        page_html(&Page { title, facts: &self.facts(), section: None, plan: self })
+    }
+}
+
 /// The page's text.
 pub fn page_html(p: &Page<'_>) -> String {
-    let title = escape_in_report(p.title);
+    let title = escape(p.title);
     let mut s = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head>\
          <body><h1>{title}</h1><table>"
     );
     for (name, value) in p.facts {
-        let _ = write!(s, "<tr><th>{}</th><td>{}</td></tr>", escape_in_report(name), escape_in_report(value));
+        let _ = write!(s, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
     }
     s.push_str("</table>");
-    if let Some(curve) = p.curve.filter(|c| !c.losses.is_empty()) {
-        let _ = write!(s, "<h2>Loss</h2>{}", curve::curve_svg(&curve));
+    if let Some((heading, markup)) = &p.section {
+        let _ = write!(s, "<h2>{}</h2>{markup}", escape(heading));
     }
     page_memory_section(&mut s, p.plan);
     s.push_str("</body></html>\n");
@@ -68,7 +92,7 @@ fn page_memory_section(s: &mut String, plan: &PlanReport) {
             b.offset,
             b.first,
             plan.last(b),
-            escape_in_report(&b.to_string())
+            escape(&b.to_string())
         );
     }
     s.push_str("</table>");

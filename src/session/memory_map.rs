@@ -3,9 +3,9 @@
 //! Invariant: a rectangle spans the buffer's bytes and its lifetime, from the first instruction that needs the bytes to
 //! the last. Values that share bytes by design (views, in-place results) are one rectangle, and its title names them.
 
-use super::{escape_in_report, report_ticks};
-use arenagrad::session::PlanReport;
-use arenagrad::session::human;
+use super::human::human;
+use super::markup::{escape, ticks};
+use super::plan_report::PlanReport;
 use std::fmt::Write;
 
 /// Kinds of buffers in the order of the legend, with their colours.
@@ -74,7 +74,7 @@ fn memory_map_rectangle(
         s,
         "<rect x=\"{left:.2}\" y=\"{top:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{colour}\"{border}>\
          <title>{}</title></rect>",
-        escape_in_report(&memory_map_title(plan, i, sharers))
+        escape(&memory_map_title(plan, i, sharers))
     );
     let fits = (w / 6.5) as usize;
     if h >= 13.0 && fits > b.name.chars().count() {
@@ -83,7 +83,7 @@ fn memory_map_rectangle(
             "<text x=\"{:.2}\" y=\"{:.2}\" fill=\"#fff\" pointer-events=\"none\">{}</text>",
             left + 4.0,
             (top + bottom) / 2.0 + 4.0,
-            escape_in_report(&b.name)
+            escape(&b.name)
         );
     }
 }
@@ -114,7 +114,7 @@ fn memory_map_axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y:
             human(b as u64)
         );
     }
-    for t in report_ticks(plan.instructions as f64, 10).into_iter().filter(|t| t.fract() == 0.0) {
+    for t in ticks(plan.instructions as f64, 10).into_iter().filter(|t| t.fract() == 0.0) {
         let _ = write!(
             s,
             "<text x=\"{:.2}\" y=\"{:.2}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",

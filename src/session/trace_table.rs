@@ -2,9 +2,9 @@
 //!
 //! Invariant: the times of all lines add up to the time of the step on all threads.
 
-use arenagrad::session::{Trace, WAIT};
+use super::tracer::{Trace, WAIT};
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt;
 
 /// The totals of one op.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -49,43 +49,37 @@ fn trace_table_sums(t: &Trace) -> (Vec<(&'static str, Sum)>, u64) {
     (list, waits)
 }
 
-/// The table as text. Rates are those of one thread.
-pub fn trace_table(t: &Trace) -> String {
-    let (ops, waits) = trace_table_sums(t);
-    let all = (t.nanos * t.threads.len() as u64).max(1);
-    let share = |ns: u64| 100.0 * ns as f64 / all as f64;
-    let mut s = format!("step {:.2} us, {} threads\n", t.nanos as f64 / 1e3, t.threads.len());
-    let _ = writeln!(
-        s,
-        "{:<32}{:>6}{:>12}{:>12}{:>8}{:>10}{:>9}",
-        "op", "runs", "us", "model us", "share", "GFLOP/s", "GB/s"
-    );
-    for (name, sum) in &ops {
-        let rate = |x: f64| if sum.ns > 0 { x / sum.ns as f64 } else { 0.0 };
-        let (us, model) = (sum.ns as f64 / 1e3, sum.modelled / 1e3);
-        let (flops, bytes) = (rate(sum.flops), rate(sum.bytes));
-        let _ = writeln!(
-            s,
-            "{name:<32}{:>6}{us:>12.2}{model:>12.2}{:>7.1}%{flops:>10.2}{bytes:>9.2}",
-            sum.runs,
-            share(sum.ns)
-        );
+/// The time of each op, longest first. Rates are those of one thread.
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ops, waits) = trace_table_sums(self);
+        let all = (self.nanos * self.threads.len() as u64).max(1);
+        let share = |ns: u64| 100.0 * ns as f64 / all as f64;
+        writeln!(f, "step {:.2} us, {} threads", self.nanos as f64 / 1e3, self.threads.len())?;
+        let (a, b) = ("model us", "share");
+        writeln!(f, "{:<32}{:>6}{:>12}{a:>12}{b:>8}{:>10}{:>9}", "op", "runs", "us", "GFLOP/s", "GB/s")?;
+        for (name, sum) in &ops {
+            let rate = |x: f64| if sum.ns > 0 { x / sum.ns as f64 } else { 0.0 };
+            let (us, model) = (sum.ns as f64 / 1e3, sum.modelled / 1e3);
+            let (runs, share, flops, bytes) = (sum.runs, share(sum.ns), rate(sum.flops), rate(sum.bytes));
+            writeln!(f, "{name:<32}{runs:>6}{us:>12.2}{model:>12.2}{share:>7.1}%{flops:>10.2}{bytes:>9.2}")?;
+        }
+        let ran: u64 = ops.iter().map(|o| o.1.ns).sum();
+        for (name, ns) in [("(waiting)", waits), ("(between instructions)", all.saturating_sub(ran + waits))] {
+            writeln!(f, "{name:<32}{:>6}{:>12.2}{:>12}{:>7.1}%", "", ns as f64 / 1e3, "", share(ns))?;
+        }
+        match self.dropped {
+            0 => Ok(()),
+            n => writeln!(f, "{n} events were too many to keep"),
+        }
     }
-    let ran: u64 = ops.iter().map(|o| o.1.ns).sum();
-    for (name, ns) in [("(waiting)", waits), ("(between instructions)", all.saturating_sub(ran + waits))] {
-        let _ = writeln!(s, "{name:<32}{:>6}{:>12.2}{:>12}{:>7.1}%", "", ns as f64 / 1e3, "", share(ns));
-    }
-    if t.dropped > 0 {
-        let _ = writeln!(s, "{} events were too many to keep", t.dropped);
-    }
-    s
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arenagrad::error::Location;
-    use arenagrad::session::{Call, Event};
+    use crate::error::Location;
+    use crate::session::{Call, Event};
 
     #[test]
     fn shared_instructions_count_once_and_their_time_twice() {
@@ -112,7 +106,7 @@ mod tests {
             Sum { runs: 1, ns: 10, flops: 10.0, bytes: 8.0, modelled: 2.0 },
         );
         assert_eq!((ops, waits), (vec![("matmul", matmul), ("add", add)], 10));
-        let text = trace_table(&t);
+        let text = t.to_string();
         assert!(text.contains("75.0%") && text.contains("(waiting)") && text.contains("8.3%"), "{text}");
     }
 }

@@ -3,17 +3,17 @@
 //! Invariant: every evaluation starts from the same values of all leaves, states and random key included, except for
 //! the one element that is perturbed.
 
-use super::run_command::write_run_leaf;
-use arenagrad::error::Result;
-use arenagrad::graph::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
-use arenagrad::session::{Binding, Program, Role};
-use arenagrad::tools::arena::Value;
-use arenagrad::tools::arena::rng::{self, SplitMix64};
-use arenagrad::tools::ir::leaf::ParamAttrs;
-use arenagrad::tools::passes::copier::Copier;
-use arenagrad::tools::passes::rebuild::finish_rebuild;
-use arenagrad::tools::passes::signature::unused_signature_name;
-use std::collections::{HashMap, HashSet};
+use crate::arena::rng::{self, SplitMix64};
+use crate::arena::{Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::names;
+use crate::nodes::ir::leaf::ParamAttrs;
+use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::finish_rebuild;
+use crate::passes::signature::unused_signature_name;
+use crate::session::{Binding, Program, Role};
+use hashbrown::{HashMap, HashSet};
 
 /// Step widths, in the unit of the element. A wide step is exact where the function is smooth; a narrow step does not
 /// reach a nearby kink.
@@ -78,7 +78,7 @@ impl FinitePoint {
             let x = finite_uniform(seed ^ (leaf << 32), i);
             if positive { 0.6 + x / 2.0 } else { x }
         };
-        let starts = finite_start_values(g);
+        let starts = finite_starts(g);
         let random = |b: &Binding| match b.role {
             Role::Param => starts.get(b.name.as_str()).is_none_or(|i| matches!(i, Init::Zeros)),
             _ => true,
@@ -102,6 +102,23 @@ impl FinitePoint {
         FinitePoint { leaves, changed }
     }
 
+    /// Gives leaves the values of `inputs`, by name.
+    pub fn set(&mut self, inputs: &[(&str, &[f64])]) -> Result<()> {
+        for &(name, data) in inputs {
+            let Some((b, bytes)) = self.leaves.iter_mut().find(|l| l.0.name == name) else {
+                let known = self.leaves.iter().map(|l| l.0.name.as_str());
+                let text = format!("no leaf is called {name:?}{}", names::names_instead(name, known));
+                return Err(Error::new(Kind::Name, text));
+            };
+            if data.len() != b.dims.numel() {
+                let text = format!("{name:?} is {}{}; {} elements are given", b.dtype, b.dims, data.len());
+                return Err(Error::new(Kind::Data, text));
+            }
+            *bytes = encoded_leaf(b.dtype, data).map_err(|e| Error::new(Kind::Data, format!("{name:?}: {e}")))?;
+        }
+        Ok(())
+    }
+
     /// The float leaves, with their indices.
     pub fn floats(&self) -> impl Iterator<Item = (usize, &Binding)> {
         self.leaves.iter().enumerate().map(|(i, l)| (i, &l.0)).filter(|(_, b)| b.dtype == DType::F64)
@@ -116,7 +133,7 @@ impl FinitePoint {
     /// Writes one leaf.
     fn write(&self, p: &mut Program, leaf: usize) -> Result<()> {
         let (b, bytes) = &self.leaves[leaf];
-        write_run_leaf(p, b, bytes)
+        p.write_bytes(&b.name, bytes)
     }
 
     /// Steps `p` and reads `output`.
@@ -125,8 +142,8 @@ impl FinitePoint {
         Ok(p.values::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
     }
 
-    /// As [`FinitePoint::eval`], with element `at` moved by `by`. `p` is at this point before and after, so only that
-    /// leaf and those that a step changes are written.
+    /// As [`FinitePoint::eval`], with element `at` moved by `by`. `p` is at this point before and after, so only that leaf
+    /// and those that a step changes are written.
     fn moved(&mut self, p: &mut Program, output: &str, at: Element, by: f64) -> Result<f64> {
         let range = 8 * at.index..8 * at.index + 8;
         let mut old = [0; 8];
@@ -164,9 +181,33 @@ impl FinitePoint {
 }
 
 /// The start value of each param.
-fn finite_start_values(g: Graph<'_>) -> HashMap<&str, Init> {
-    use arenagrad::tools::arena::ids::Id;
+fn finite_starts(g: Graph<'_>) -> HashMap<&str, Init> {
     let params = g.leaves().filter(|l| l.kind == LeafKind::Param);
     let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).leaf_init();
     params.map(|l| (l.name, start(l.value))).collect()
+}
+
+/// `data` as elements of a leaf of a graph in f64, or which number does not fit.
+fn encoded_leaf(dtype: DType, data: &[f64]) -> Result<Vec<u8>, String> {
+    let whole = |low: f64, high: f64| match data.iter().find(|x| x.fract() != 0.0 || !(low..=high).contains(*x)) {
+        Some(x) => Err(format!("{x} is no {dtype}")),
+        None => Ok(()),
+    };
+    macro_rules! integers {
+        ($($d:ident: $t:ty),*) => {
+            match dtype {
+                DType::F64 => Ok(data.iter().flat_map(|x| x.to_le_bytes()).collect()),
+                DType::Bool => {
+                    whole(0.0, 1.0)?;
+                    Ok(data.iter().map(|&x| x as u8).collect())
+                }
+                $(DType::$d => {
+                    whole(<$t>::MIN as f64, <$t>::MAX as f64)?;
+                    Ok(data.iter().flat_map(|&x| (x as $t).to_le_bytes()).collect())
+                })*
+                _ => Err(format!("values of {dtype} cannot be given")),
+            }
+        };
+    }
+    integers!(I8: i8, U8: u8, I32: i32, I64: i64, U32: u32)
 }

@@ -1,0 +1,108 @@
+//! The commands `jvp`, `vjp`, `hvp`, `jacobian` and `nth`: from a graph's text to the text of a graph with derivatives.
+//!
+//! Invariant: standard output holds one graph and nothing else.
+
+use super::print_opt_grad::{only_output, printed_text};
+use super::{ir_failure, load_ir};
+use crate::args::{HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs};
+use crate::fail::{Run, fail_bad_input};
+use crate::out::emit_out;
+use arenagrad::graph::{DType, GradOptions, Graph, Missing};
+use std::path::Path;
+
+/// Runs `jvp`.
+pub fn jvp_command(a: &JvpArgs) -> Run {
+    let graph = load_ir(&a.file)?;
+    let (wrt, outputs) =
+        (leaves_to_derive(&a.file, graph.view(), &a.wrt)?, floats_to_derive(&a.file, graph.view(), &a.outputs)?);
+    let done = graph.jvp(&derive_names(&outputs), &derive_names(&wrt)).map_err(ir_failure(&a.file))?;
+    emit_out(printed_text(&a.file, done.view(), a.locations))
+}
+
+/// Runs `vjp`.
+pub fn vjp_command(a: &VjpArgs) -> Run {
+    let graph = load_ir(&a.file)?;
+    let (wrt, outputs) =
+        (leaves_to_derive(&a.file, graph.view(), &a.wrt)?, floats_to_derive(&a.file, graph.view(), &a.outputs)?);
+    let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
+    let done = graph.vjp(&derive_names(&outputs), &derive_names(&wrt), missing).map_err(ir_failure(&a.file))?;
+    emit_out(printed_text(&a.file, done.view(), a.locations))
+}
+
+/// Runs `hvp`.
+pub fn hvp_command(a: &HvpArgs) -> Run {
+    let graph = load_ir(&a.file)?;
+    let (wrt, loss) =
+        (leaves_to_derive(&a.file, graph.view(), &a.wrt)?, only_output(&a.file, graph.view(), a.output.as_deref())?);
+    let done = graph.hvp(&loss, &derive_names(&wrt)).map_err(ir_failure(&a.file))?;
+    emit_out(printed_text(&a.file, done.view(), a.locations))
+}
+
+/// Runs `jacobian`.
+pub fn jacobian_command(a: &JacobianArgs) -> Run {
+    let graph = load_ir(&a.file)?;
+    let output = only_output(&a.file, graph.view(), a.output.as_deref())?;
+    let leaf = only_leaf_to_derive(&a.file, graph.view(), a.wrt.as_deref())?;
+    let done = graph.jacobian(&output, &leaf).map_err(ir_failure(&a.file))?;
+    emit_out(printed_text(&a.file, done.view(), a.locations))
+}
+
+/// Runs `nth`.
+pub fn nth_command(a: &NthArgs) -> Run {
+    let graph = load_ir(&a.file)?;
+    let output = only_output(&a.file, graph.view(), a.output.as_deref())?;
+    let leaf = only_leaf_to_derive(&a.file, graph.view(), a.wrt.as_deref())?;
+    let done = match a.directions {
+        true => graph.directional_nth_grad(&output, &leaf, a.order),
+        false => graph.nth_grad(&output, &leaf, a.order),
+    };
+    emit_out(printed_text(&a.file, done.map_err(ir_failure(&a.file))?.view(), a.locations))
+}
+
+fn derive_names(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+/// `given`, or all params that are not frozen.
+fn leaves_to_derive(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<String>> {
+    match given.is_empty() {
+        true => GradOptions::default().leaves(g).map_err(ir_failure(file)),
+        false => Ok(given.to_vec()),
+    }
+}
+
+fn is_derivable(d: DType) -> bool {
+    matches!(d, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
+}
+
+/// `given`, or all outputs that are floats.
+fn floats_to_derive(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<String>> {
+    if !given.is_empty() {
+        return Ok(given.to_vec());
+    }
+    let outputs = g.outputs().iter().zip(g.output_names).filter(|(v, _)| is_derivable(g.ty(**v).dtype));
+    let names: Vec<String> = outputs.map(|(_, &name)| g.str(name).to_string()).collect();
+    match names.is_empty() {
+        true => Err(fail_bad_input(format!("{}: no output is a float", file.display()))),
+        false => Ok(names),
+    }
+}
+
+/// `given`, or the only param that is not frozen, or, where there is no param, the only float leaf.
+fn only_leaf_to_derive(file: &Path, g: Graph<'_>, given: Option<&str>) -> Run<String> {
+    let floats = || g.leaves().filter(|l| is_derivable(g.ty(l.value).dtype)).map(|l| l.name.to_string()).collect();
+    let known: Vec<String> = match given {
+        Some(name) => return Ok(name.to_string()),
+        None => GradOptions::default().leaves(g).unwrap_or_else(|_| floats()),
+    };
+    match known.as_slice() {
+        [one] => Ok(one.clone()),
+        all => {
+            let (count, names) = (all.len(), all.join(", "));
+            Err(fail_bad_input(format!(
+                "{}: there are {count} leaves ({names}); choose one with --wrt",
+                file.display()
+            )))
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Facets about derivatives: against differences, forward against reverse mode, second order, and zeros.
+
+use super::facets::{Answer, Not, hold};
+use super::sample::{F64_ONLY, Sample};
+use super::tensor::{Draw, PLAIN, Tensor, distance, same_bits, try_run};
+use crate::arena::ids::Id;
+use crate::nodes::ir::opdef::{Deriv, Domain, Flags};
+use crate::nodes::{DType, GraphBuf};
+use crate::passes::{Missing, jvp, vjp};
+
+/// The most elements of an operand that are moved.
+const MOVED: usize = 24;
+
+fn refs(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+/// The inputs of a transformed graph: the case's operands, and draws for what the transform added.
+fn extended(g: &GraphBuf, operands: &[Tensor], draw: &mut Draw) -> Vec<Tensor> {
+    let v = g.view();
+    let extra = v.leaves().skip(operands.len());
+    let more: Vec<Tensor> = extra.map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Real)).collect();
+    [operands, &more].concat()
+}
+
+fn output(g: &GraphBuf, results: &[Tensor], name: &str) -> Result<Tensor, Not> {
+    let v = g.view();
+    let i = v.output_names.iter().position(|&s| v.str(s) == name);
+    i.and_then(|i| results.get(i).cloned()).ok_or_else(|| Not::Held(format!("there is no output {name}")))
+}
+
+/// Σ a·b; an infinite result (the log-sum-exp of nothing) is a constant, and counts for nothing.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).filter(|(x, _)| !x.is_infinite()).map(|(x, y)| x * y).sum()
+}
+
+/// At most [`MOVED`] elements of `n`, evenly spread.
+fn picked(n: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = if n <= MOVED { (0..n).collect() } else { (0..MOVED).map(|i| i * n / MOVED).collect() };
+    all.dedup();
+    all
+}
+
+pub(super) fn reverse_mode_agrees_with_differences(s: &Sample) -> Answer {
+    let (wrt, outs) = s.differentiable()?;
+    let g = vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero)?;
+    let inputs = extended(&g, &s.operands, &mut Draw(77));
+    let results = try_run(&g, &inputs, PLAIN)?;
+    let seeds = &inputs[s.operands.len()..];
+    // Σ ⟨y, seed⟩ at operands moved by h along element e of operand k.
+    let at = |k: usize, e: usize, h: f64| -> Result<f64, Not> {
+        let mut moved = s.operands.clone();
+        moved[k].data[e] += h;
+        let y = try_run(&s.graph, &moved, PLAIN)?;
+        let mut sum = 0.0;
+        for (o, c) in outs.iter().zip(seeds) {
+            sum += dot(&output(&s.graph, &y, o)?.data, &c.data);
+        }
+        Ok(sum)
+    };
+    let v = s.graph.view();
+    for (k, l) in v.leaves().enumerate().filter(|(_, l)| v.dtype[l.value.at()] == DType::F64) {
+        let name = l.name;
+        let got = output(&g, &results, &format!("grad.{name}"))?;
+        for e in picked(got.data.len()) {
+            let h = 1e-4;
+            // A fourth-order stencil, so that the step may be large against rounding.
+            let (near, far) = (at(k, e, h)? - at(k, e, -h)?, at(k, e, 2.0 * h)? - at(k, e, -2.0 * h)?);
+            let want = (8.0 * near - far) / (12.0 * h);
+            let d = (got.data[e] - want).abs() / want.abs().max(1.0);
+            hold(d <= 1e-6, || format!("d/d{name}[{e}] is {} but differences give {want}", got.data[e]))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn forward_and_reverse_mode_are_adjoint(s: &Sample) -> Answer {
+    let (wrt, outs) = s.differentiable()?;
+    let forward = jvp(s.graph.view(), &refs(&outs), &refs(&wrt))?;
+    let both = vjp(&forward, &refs(&outs), &refs(&wrt), Missing::Zero)?;
+    let inputs = extended(&both, &s.operands, &mut Draw(5));
+    let results = try_run(&both, &inputs, PLAIN)?;
+    let (tangents, cotangents) = inputs[s.operands.len()..].split_at(wrt.len());
+    let total = |prefix: &str, names: &[String], with: &[Tensor]| -> Result<f64, Not> {
+        let mut sum = 0.0;
+        for (name, t) in names.iter().zip(with) {
+            sum += dot(&output(&both, &results, &format!("{prefix}.{name}"))?.data, &t.data);
+        }
+        Ok(sum)
+    };
+    let (jv, vj) = (total("tangent", &outs, cotangents)?, total("grad", &wrt, tangents)?);
+    hold((jv - vj).abs() <= 1e-10 * jv.abs().max(1.0), || format!("<Jv,w> = {jv}, <v,JTw> = {vj}"))
+}
+
+pub(super) fn second_order_agrees_with_differences_of_the_gradient(s: &Sample) -> Answer {
+    let (wrt, outs) = s.differentiable()?;
+    let first = vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero)?;
+    let grads: Vec<String> = wrt.iter().map(|w| format!("grad.{w}")).collect();
+    let second = jvp(&first, &refs(&grads), &refs(&wrt))?;
+    let inputs = extended(&second, &s.operands, &mut Draw(13));
+    let results = try_run(&second, &inputs, PLAIN)?;
+    let (points, tangents) = inputs.split_at(inputs.len() - wrt.len());
+    let floats: Vec<usize> = (0..s.operands.len()).filter(|&k| s.operands[k].dtype == DType::F64).collect();
+    let h = 1e-5;
+    let moved = |h: f64| {
+        let mut at = points.to_vec();
+        for (&k, t) in floats.iter().zip(tangents) {
+            at[k].data.iter_mut().zip(&t.data).for_each(|(x, t)| *x += h * t);
+        }
+        try_run(&first, &at, PLAIN)
+    };
+    let (up, down, far_up, far_down) = (moved(h)?, moved(-h)?, moved(2.0 * h)?, moved(-2.0 * h)?);
+    for g in &grads {
+        let got = output(&second, &results, &format!("tangent.{g}"))?;
+        let of = |r: &[Tensor]| output(&first, r, g).map(|t| t.data);
+        // Five points: the error of three is that of a third derivative, which whole blocks have plenty of.
+        let (a, b, c, d) = (of(&up)?, of(&down)?, of(&far_up)?, of(&far_down)?);
+        let slope = |i: usize| (8.0 * (a[i] - b[i]) - (c[i] - d[i])) / (12.0 * h);
+        let want: Vec<f64> = (0..a.len()).map(slope).collect();
+        let off = distance(&got.data, &want);
+        hold(off <= 1e-6, || format!("{g} off by {off:e}\n{:?}\n{want:?}", got.data))?;
+    }
+    Ok(())
+}
+
+pub(super) fn zero_derivatives_are_zero_by_differences(s: &Sample) -> Answer {
+    let floats = s.operands.iter().any(|t| t.dtype == s.float);
+    match s.def.deriv {
+        Deriv::Zero if s.def.flags.has(Flags::STOP) => Err("stops".into()),
+        Deriv::Zero if !floats => Err("integers".into()),
+        Deriv::Zero if s.float == DType::F32 => Err(F64_ONLY.into()),
+        Deriv::Zero => check_zero(s),
+        _ => Err("not zero".into()),
+    }
+}
+
+/// Moves each float operand of a sample in f64, one element at a time. A function with the derivative zero gives the
+/// same numbers before and behind. A step function may jump in between, but not at every second element.
+fn check_zero(s: &Sample) -> Answer {
+    let at = |k: usize, e: usize, h: f64| {
+        let mut moved = s.operands.clone();
+        moved[k].data[e] += h;
+        try_run(&s.graph, &moved, PLAIN)
+    };
+    let (mut still, mut jumps) = (0, Vec::new());
+    for (k, t) in s.operands.iter().enumerate().filter(|(_, t)| t.dtype == DType::F64) {
+        for e in (0..t.data.len()).step_by(t.data.len().div_ceil(MOVED).max(1)) {
+            let h = 1e-6;
+            match at(k, e, -h)?.iter().zip(&at(k, e, h)?).all(|(a, b)| same_bits(a, b)) {
+                true => still += 1,
+                false => jumps.push(format!("operand {k} element {e}")),
+            }
+        }
+    }
+    let step = s.def.flags.has(Flags::STEP);
+    let marked = if step { "a step function" } else { "not marked as a step function" };
+    let why = || format!("the derivative is Zero, the op is {marked}, and results move with {jumps:?}");
+    hold(jumps.len() <= if step { still } else { 0 }, why)
+}

@@ -1,0 +1,171 @@
+//! Conformance of op definitions, built-in ones and the user's: for each definition × case × element type, the same
+//! questions, answered from the definition alone.
+//!
+//! Invariant: a question without an answer has a reason. A panic in a definition is a failed answer.
+
+mod derivatives;
+mod facets;
+mod sample;
+pub mod tensor;
+
+use crate::error::{Error, Kind, Result};
+use crate::nodes::OpDef;
+use crate::nodes::ir::opdef::definition_fault;
+use facets::{Answer, FACETS, Not};
+use rayon::prelude::*;
+use sample::{F64_ONLY, Sample};
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The most failed answers that an error quotes.
+const QUOTED: usize = 8;
+
+/// The answers to one facet of an op: how many samples hold, which fail, and why others were not asked.
+#[derive(Clone, Debug, Default)]
+struct Answers {
+    hold: usize,
+    failed: Vec<String>,
+    because: Option<&'static str>,
+}
+
+/// What [`conformance`] found. Its text form is a table of ops and facets.
+#[derive(Clone, Debug)]
+pub struct Conformance {
+    ops: Vec<(&'static OpDef, Vec<Answers>)>,
+    /// Faults of whole definitions, and cases without a graph.
+    broken: Vec<String>,
+}
+
+impl Conformance {
+    /// Number of answers that hold.
+    pub fn answers(&self) -> usize {
+        self.ops.iter().flat_map(|op| &op.1).map(|a| a.hold).sum()
+    }
+
+    /// Every failed answer: op, case, element type, facet, reason.
+    pub fn failed(&self) -> Vec<&str> {
+        let answers = self.ops.iter().flat_map(|op| &op.1).flat_map(|a| &a.failed);
+        self.broken.iter().chain(answers).map(String::as_str).collect()
+    }
+
+    /// True if some facet of some op was never answered, without a reason.
+    pub fn has_gaps(&self) -> bool {
+        self.ops.iter().any(|op| op.1.iter().any(|a| a.hold == 0 && a.failed.is_empty() && a.because.is_none()))
+    }
+}
+
+impl fmt::Display for Conformance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<34}", "op (cases)")?;
+        FACETS.iter().try_for_each(|facet| write!(f, "{:>13}", facet.0))?;
+        for (def, answers) in &self.ops {
+            write!(f, "\n{:<34}", format!("{} ({})", def.name, def.cases.len()))?;
+            for a in answers {
+                let cell = match (a.failed.is_empty(), a.hold) {
+                    (false, _) => "NO".to_string(),
+                    (true, 0) => format!("- {}", a.because.unwrap_or("?")),
+                    (true, _) => "yes".to_string(),
+                };
+                write!(f, "{cell:>13}")?;
+            }
+        }
+        write!(f, "\n{} ops, {} answers", self.ops.len(), self.answers())
+    }
+}
+
+/// Asks every facet of each of `defs`. Leaves are left out.
+pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
+    let defs: Vec<&'static OpDef> = defs.iter().copied().filter(|d| !d.is_leaf()).collect();
+    let found: Vec<(Vec<Answers>, Vec<String>)> =
+        defs.par_iter().enumerate().map(|(i, def)| conform_op(def, 1 + i as u64)).collect();
+    let (answers, broken): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    Conformance { ops: defs.into_iter().zip(answers).collect(), broken: broken.concat() }
+}
+
+/// Runs the conformance suite on op definitions of your own, in a test: text form, kernel against decomposition, f32
+/// against f64, threads, in-place forms, both modes of differentiation, second order, and refusals, on every case.
+///
+/// ```
+/// use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+/// use arenagrad::tools::testing::conform;
+///
+/// static CUBE: OpDef = OpDef {
+///     name: "cube",
+///     doc: "y = x³",
+///     arity: Arity::Exactly(1),
+///     attrs: &[],
+///     flags: Flags::PURE,
+///     infer: |cx| {
+///         cx.float(0)?;
+///         cx.same_as(0)
+///     },
+///     deriv: Deriv::Pointwise(|s, _| Some(s.args[0] * s.args[0] * 3.0)),
+///     decompose: Some(|s| vec![s.args[0] * s.args[0] * s.args[0]]),
+///     lower: Lower::Expand,
+///     cost: |cx| 2 * cx.out(),
+///     cases: &[Case { args: "f[2,3]", attrs: "", domains: &[Domain::Real] }],
+/// };
+///
+/// let report = conform(&[&CUBE]).unwrap();
+/// assert!(report.answers() > 10);
+/// static WRONG: OpDef = OpDef { name: "wrong", deriv: Deriv::Pointwise(|s, _| Some(s.args[0] * 3.0)), ..CUBE };
+/// assert!(conform(&[&WRONG]).unwrap_err().message.contains("wrong#0 f64 vjp: d/dx0[0] is"));
+/// ```
+///
+/// # Errors
+/// An answer that is wrong: the error names op, case, element type and facet. A definition that breaks a rule of
+/// [`check_definitions`](crate::tools::ir::opdef::check_definitions), or has no cases.
+pub fn conform(defs: &[&'static OpDef]) -> Result<Conformance> {
+    let report = conformance(defs);
+    let failed = report.failed();
+    if failed.is_empty() {
+        return Ok(report);
+    }
+    let more = match failed.len().saturating_sub(QUOTED) {
+        0 => String::new(),
+        n => format!("\n… and {n} more"),
+    };
+    let quoted = failed[..failed.len().min(QUOTED)].join("\n");
+    Err(Error::new(Kind::Verify, format!("conformance: {} answers are wrong:\n{quoted}{more}", failed.len())))
+}
+
+/// The answers of one definition, and its faults.
+fn conform_op(def: &'static OpDef, seed: u64) -> (Vec<Answers>, Vec<String>) {
+    let mut answers: Vec<Answers> = FACETS.iter().map(|_| Answers::default()).collect();
+    let mut broken: Vec<String> = definition_fault(def).map(|why| format!("{}: {why}", def.name)).into_iter().collect();
+    if def.cases.is_empty() {
+        broken.push(format!("{}: an op needs conformance cases", def.name));
+    }
+    let samples = catch_unwind(AssertUnwindSafe(|| Sample::all(def, seed)));
+    let samples = samples.unwrap_or_else(|panic| {
+        broken.push(format!("{}: panicked: {}", def.name, panic_text(&*panic)));
+        Vec::new()
+    });
+    for (name, sample) in samples {
+        match sample {
+            Ok(sample) => conform_sample(&sample, &mut answers),
+            Err(e) => broken.push(format!("{name}: {e}")),
+        }
+    }
+    (answers, broken)
+}
+
+fn conform_sample(s: &Sample, answers: &mut [Answers]) {
+    for ((name, facet), a) in FACETS.iter().zip(answers) {
+        let answer: Answer = catch_unwind(AssertUnwindSafe(|| facet(s)))
+            .unwrap_or_else(|panic| Err(Not::Held(format!("panicked: {}", panic_text(&*panic)))));
+        match answer {
+            Ok(()) => a.hold += 1,
+            Err(Not::Asked(why)) if a.because.is_none_or(|old| old == F64_ONLY) => a.because = Some(why),
+            Err(Not::Asked(_)) => {}
+            Err(Not::Held(why)) => a.failed.push(format!("{} {name}: {why}", s.name)),
+        }
+    }
+}
+
+/// What a panic said.
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}

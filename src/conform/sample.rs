@@ -1,0 +1,102 @@
+//! Samples: a conformance case of an op in one element type, as a graph with operands.
+
+use super::tensor::{Draw, Tensor};
+use crate::arena::Value;
+use crate::arena::ids::Id;
+use crate::error::Result;
+use crate::nodes::ir::attrs::Attr;
+use crate::nodes::ir::opdef::{Case, Deriv, Domain, Flags, Lower};
+use crate::nodes::ir::text;
+use crate::nodes::random_graphs::add_case_region;
+use crate::nodes::{Builder, DType, GraphBuf, OpDef, Var};
+
+/// One case of an op in one element type: its graph and its operands.
+pub(super) struct Sample {
+    /// Op, case and element type: `softmax#0 f64`.
+    pub(super) name: String,
+    pub(super) def: &'static OpDef,
+    pub(super) case: &'static Case,
+    pub(super) float: DType,
+    pub(super) graph: GraphBuf,
+    pub(super) operands: Vec<Tensor>,
+}
+
+/// The reason for a sample in f32: the same sample in f64 is asked.
+pub(super) const F64_ONLY: &str = "f64 only";
+
+impl Sample {
+    /// The samples of each case of `def`, or why its graph cannot be built. `seed` decides the operands.
+    pub(super) fn all(def: &'static OpDef, seed: u64) -> Vec<(String, Result<Sample>)> {
+        let mut all = Vec::new();
+        for (k, case) in def.cases.iter().enumerate() {
+            let floats: &[DType] = if case.args.contains("f[") { &[DType::F32, DType::F64] } else { &[DType::F64] };
+            for &float in floats {
+                let name = format!("{}#{k} {float}", def.name);
+                let sample = build_sample(def, case, float, false).map(|graph| {
+                    let operands = sample_operands(&graph, case, &mut Draw(seed * 1000 + k as u64));
+                    Sample { name: name.clone(), def, case, float, graph, operands }
+                });
+                all.push((name, sample));
+            }
+        }
+        all
+    }
+
+    /// Names of the float operands and results, or the reason why no derivative is asked for.
+    pub(super) fn differentiable(&self) -> Result<(Vec<String>, Vec<String>), &'static str> {
+        let v = self.graph.view();
+        let wrt: Vec<String> = v.leaves().filter(|l| self.is_asked(l.value)).map(|l| l.name.to_string()).collect();
+        let names = v.outputs().iter().zip(v.output_names);
+        let outs: Vec<String> = names.filter(|(o, _)| self.is_asked(**o)).map(|(_, &n)| v.str(n).to_string()).collect();
+        match self.def.deriv {
+            Deriv::Zero => Err("zero"),
+            Deriv::Error(_) if !self.is_written_out() => Err("refused"),
+            _ if wrt.is_empty() => Err("integers"),
+            _ if outs.is_empty() => Err("integers"),
+            _ if self.float == DType::F32 => Err(F64_ONLY),
+            _ => Ok((wrt, outs)),
+        }
+    }
+
+    /// Whether the op's body is written out before derivatives see it.
+    fn is_written_out(&self) -> bool {
+        matches!(self.def.lower, Lower::Control) || self.def.flags.has(Flags::FUSED)
+    }
+
+    /// Whether a value has the float type of the sample.
+    fn is_asked(&self, v: Value) -> bool {
+        self.graph.view().dtype[v.at()] == self.float
+    }
+}
+
+/// The graph of a case: inputs x0, x1 …, outputs y0, y1 …. With `behind`, each operand is first computed from an input
+/// (negated twice), so that it dies at the op and may be overwritten.
+pub(super) fn build_sample(def: &'static OpDef, case: &Case, float: DType, behind: bool) -> Result<GraphBuf> {
+    let g = Builder::new("case");
+    let types = g.with(|e| text::parse_types(case.args, float, e)).map_err(|e| e.context(def.name))?;
+    let x: Vec<Var<'_>> = types
+        .iter()
+        .enumerate()
+        .map(|(i, ty)| {
+            let dims = g.with(|e| e.shapes.dims(ty.shape));
+            let x = g.input(&format!("x{i}"), dims, ty.dtype);
+            match behind && ty.dtype.is_float() {
+                true => -(-x),
+                false => x,
+            }
+        })
+        .collect();
+    g.with(|e| add_case_region(e, case, &types));
+    let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).map_err(|e| e.context(def.name))?;
+    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
+    for (i, y) in g.custom(def, &x, &attrs).into_iter().enumerate() {
+        g.output(&format!("y{i}"), y);
+    }
+    g.finish([])
+}
+
+fn sample_operands(g: &GraphBuf, case: &Case, draw: &mut Draw) -> Vec<Tensor> {
+    let v = g.view();
+    let domain = |i: usize| case.domains.get(i).or(case.domains.last()).copied().unwrap_or(Domain::Real);
+    v.leaves().enumerate().map(|(i, l)| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), domain(i))).collect()
+}

@@ -1,0 +1,122 @@
+//! Batch normalisation by given statistics, along any axis of features. It is plain arithmetic, which fuses into one
+//! sweep.
+
+use super::check_norm_eps;
+use crate::nodes::build::axes::check_axis;
+use crate::nodes::build::sizes::to_size;
+use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use Domain::{Positive, Real};
+
+attrs! {
+    /// Attributes of [`BATCH_NORM_INFERENCE`].
+    pub struct BatchNormInferenceAttrs {
+        /// The axis of features, in 0..rank.
+        axis: i64,
+        /// The term added to the variance.
+        eps: f64,
+    }
+}
+
+/// Normalisation of each feature by given statistics.
+pub const BATCH_NORM_INFERENCE: OpDef = OpDef {
+    name: "batch_norm_inference",
+    doc: "y = γ(x − mean)/√(var + eps) + β with an element of γ, β, mean and var for each position along `axis`; \
+          dx = γ·dy/√(var + eps), dγ = Σ dy(x − mean)/√(var + eps), dβ = Σ dy; mean and var have their exact gradients, too",
+    arity: Arity::Exactly(5),
+    attrs: BatchNormInferenceAttrs::FIELDS,
+    flags: Flags::PURE,
+    infer: |cx| {
+        cx.float(0)?;
+        let (d, a) = (cx.dims(0), BatchNormInferenceAttrs::of(&cx.attrs));
+        let axis = check_axis(a.axis, d.len())?;
+        check_norm_eps(a.eps)?;
+        for (i, what) in ["gamma", "beta", "the mean", "the variance"].into_iter().enumerate() {
+            cx.same_dtype(0, i + 1)?;
+            cx.expect_dims(i + 1, what, &[d[axis]])?;
+        }
+        cx.same_as(0)
+    },
+    deriv: Deriv::ViaDecompose,
+    decompose: Some(|s| {
+        let BatchNormInferenceAttrs { axis, eps } = BatchNormInferenceAttrs::of(&s.attrs);
+        let x = s.args[0];
+        let mut column = vec![1; x.rank() - to_size(axis)];
+        column[0] = s.args[1].numel();
+        let along = |i: usize| s.args[i].reshape(&column);
+        let scale = (s.args[4] + eps).rsqrt() * s.args[1];
+        vec![(x - along(3)) * scale.reshape(&column) + along(2)]
+    }),
+    lower: Lower::Expand,
+    cost: |cx| 3 * cx.out(),
+    cases: &[
+        Case {
+            args: "f[3,2,4] f[2] f[2] f[2] f[2]",
+            attrs: "axis=1 eps=0.001",
+            domains: &[Real, Real, Real, Real, Positive],
+        },
+        Case { args: "f[5] f[5] f[5] f[5] f[5]", attrs: "axis=0 eps=0", domains: &[Real, Real, Real, Real, Positive] },
+        Case {
+            args: "f[70,33] f[33] f[33] f[33] f[33]",
+            attrs: "axis=1 eps=0.1",
+            domains: &[Real, Real, Real, Real, Positive],
+        },
+        Case {
+            args: "f[4,3,3] f[4] f[4] f[4] f[4]",
+            attrs: "axis=0 eps=0.00001",
+            domains: &[Real, Real, Real, Real, Positive],
+        },
+        Case {
+            args: "f[0,3] f[3] f[3] f[3] f[3]",
+            attrs: "axis=1 eps=0.1",
+            domains: &[Real, Real, Real, Real, Positive],
+        },
+    ],
+};
+
+impl<'g> Var<'g> {
+    /// Normalisation of each feature by given statistics: γ(x − mean)/√(var + eps) + β, as
+    /// `torch.nn.functional.batch_norm` outside of training. `gamma`, `beta` and the `statistics` (mean, variance) have
+    /// an element for each position along `axis`, which torch fixes at 1. All are `f32` or all `f64`, and all get
+    /// gradients.
+    #[track_caller]
+    pub fn batch_norm_inference(
+        self,
+        gamma: Var<'g>,
+        beta: Var<'g>,
+        statistics: [Var<'g>; 2],
+        axis: i64,
+        eps: f64,
+    ) -> Var<'g> {
+        self.on_axis(Op::BATCH_NORM_INFERENCE, axis, |axis| {
+            let args = [self, gamma, beta, statistics[0], statistics[1]];
+            self.g.emit1(Op::BATCH_NORM_INFERENCE, &args, &BatchNormInferenceAttrs { axis, eps }.list())
+        })
+    }
+
+    /// x / (k + alpha·m)^beta of x `[N, C, …]`, m being the sum of squares over `size` neighbouring channels (size / 2
+    /// before, the rest after; missing ones count as 0) divided by `size`, as `torch.nn.LocalResponseNorm`. torch's
+    /// defaults are alpha 1e-4, beta 0.75, k 1. Source: Krizhevsky et al., "ImageNet classification with deep
+    /// convolutional neural networks".
+    #[track_caller]
+    pub fn local_response_norm(self, size: usize, alpha: f64, beta: f64, k: f64) -> Var<'g> {
+        let d = self.dims();
+        if !self.is_some() {
+            return self;
+        }
+        if d.len() < 3 || size == 0 || !self.dtype().is_float() {
+            let why = format!("size {size}; floats [N, C, …] of rank 3 or more, and a size of 1 or more are needed");
+            return self.refuse("local_response_norm", why);
+        }
+        self.g.with_caller(|| {
+            let (mut low, mut high) = (vec![0; d.len()], vec![0; d.len()]);
+            // Channels beyond all others add nothing.
+            (low[1], high[1]) = ((size / 2).min(d[1]), ((size - 1) / 2).min(d[1]));
+            let squares = (self * self).pad(&low, &high, 0.0);
+            let near = (0..=low[1] + high[1]).map(|at| squares.narrow(1, at, d[1]));
+            let sum = near.reduce(|a, b| a + b).unwrap_or(self);
+            self / (sum * (alpha / size as f64) + k).pow(beta)
+        })
+    }
+}

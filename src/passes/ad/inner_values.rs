@@ -1,0 +1,131 @@
+//! Inner values to differentiate by: `wrt` of [`grad`](super::grad::grad) and [`vjp`](super::grad::vjp) may name a
+//! value of the entry that nodes compute.
+//!
+//! Before preparation, such a value goes behind an `optimization_barrier`, so that no pass merges it with an equal
+//! value. It also becomes an output under a reserved name, by which it is found after preparation. Invariant: the graph
+//! of a derivative has neither these barriers nor these outputs.
+
+use crate::arena::{Node, Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuilt_by_pass};
+use crate::passes::signature::{Signature, underivable_signature};
+
+/// What the names of marking outputs begin with. No leaf may have a control character in its name.
+const MARK: &str = "wrt\u{1}";
+
+fn inner_value_mark(name: &str) -> String {
+    format!("{MARK}{name}")
+}
+
+/// The leaf called `name`, or the inner value that [`mark_inner_values`] marked for `name`.
+pub(super) fn inner_value_or_leaf(signature: &Signature<'_>, name: &str) -> Result<Value> {
+    signature.leaf(name).or_else(|e| signature.output(&inner_value_mark(name)).map_err(|_| e))
+}
+
+/// The inner value that `name` stands for: `%` and a number of the text form, or the printed name of a value, or the
+/// name of an output. `None` for the name of a leaf, and for a name that nothing has.
+fn find_inner_value(g: Graph<'_>, name: &str) -> Result<Option<Value>> {
+    if g.find_leaf(name).is_some() {
+        return Ok(None);
+    }
+    let (bare, entry) = (name.strip_prefix('%').unwrap_or(name), g.region_values(g.entry()));
+    let bad = |text: String| Err(Error::new(Kind::Name, text));
+    if bare != name && !bare.is_empty() && bare.bytes().all(|c| c.is_ascii_digit()) {
+        let (number, count) = (bare.parse::<u32>().unwrap_or(u32::MAX), entry.len());
+        return match entry.start.checked_add(number).filter(|v| entry.contains(v)) {
+            Some(v) => inner_value_not_leaf(g, Value(v), name).map(Some),
+            None => bad(format!("no value is {name}: the graph has values %0 to %{}", count.max(1) - 1)),
+        };
+    }
+    let called = |v: &Value| g.names[v.at()].is_some() && g.str(g.names[v.at()]) == bare;
+    let mut all: Vec<Value> = entry.clone().map(Value).filter(called).chain(g.find_output(bare)).collect();
+    all.sort_unstable();
+    all.dedup();
+    match all[..] {
+        [] if (0..entry.start).map(Value).any(|v| called(&v)) => {
+            bad(format!("{name:?} is a value inside a loop or a call; differentiate by a value outside"))
+        }
+        [] => Ok(None),
+        [v] => inner_value_not_leaf(g, v, name).map(Some),
+        _ => {
+            let numbers: Vec<String> = all.iter().map(|v| format!("%{}", v.0 - entry.start)).collect();
+            bad(format!("{name:?} is ambiguous: it is the name of {}; say which", numbers.join(" and ")))
+        }
+    }
+}
+
+/// `v`, unless it is a leaf, which has a name of its own.
+fn inner_value_not_leaf(g: Graph<'_>, v: Value, name: &str) -> Result<Value> {
+    match g.leaf(v) {
+        Some((_, leaf)) => Err(Error::new(Kind::Name, format!("{name:?} is the leaf {leaf:?}; call it by that name"))),
+        None => Ok(v),
+    }
+}
+
+/// `g` with the inner values of `wrt` marked; `None` if `wrt` has only leaves.
+///
+/// # Errors
+/// A name that several values have, or that only a value inside a loop has; a value that no output depends on.
+pub(super) fn mark_inner_values(g: Graph<'_>, wrt: &[&str]) -> Result<Option<GraphBuf>> {
+    let mut found: Vec<(&str, Value)> = Vec::new();
+    for &name in wrt {
+        match find_inner_value(g, name)? {
+            Some(v) if found.iter().all(|f| f.0 != name) => found.push((name, v)),
+            _ => {}
+        }
+    }
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let marked = rebuilt_by_pass("wrt", |bump| {
+        let b = Builder::rewriting(Emit::like(&g));
+        let mut c = Copier::new(g, &b);
+        c.run(&mut |v| {
+            let inner = |out: &Value| found.iter().any(|f| f.1 == *out);
+            v.src.outs_of(v.node).any(|out| inner(&out)).then(|| inner_values_behind_barriers(v, &inner))
+        });
+        c.signature();
+        for &(name, v) in &found {
+            if !c.map[v].is_some() && b.error().is_none() {
+                return Err(underivable_signature(g, v, format!("no output depends on {name:?}")));
+            }
+            b.output(&inner_value_mark(name), c.map[v]);
+        }
+        drop(c);
+        finish_rebuild(b, bump)
+    })?;
+    Ok(Some(marked))
+}
+
+/// The results of a copy of the node, those that `inner` picks behind barriers.
+fn inner_values_behind_barriers<'g>(v: &RebuildVisit<'_, 'g>, inner: &dyn Fn(&Value) -> bool) -> Vec<Var<'g>> {
+    let args: Vec<Value> = v.args.iter().map(|a| a.v).collect();
+    let outs = v.g.with(|e| e.copy(&v.src, v.node, &args, v.regions));
+    let pairs = v.src.outs_of(v.node).zip(outs.iter());
+    pairs
+        .map(|(old, new)| match inner(&old) {
+            true => v.g.emit1(Op::OPTIMIZATION_BARRIER, &[v.g.var(new)], &[]),
+            false => v.g.var(new),
+        })
+        .collect()
+}
+
+/// The outputs that [`mark_inner_values`] added.
+fn marked_inner_values(g: Graph<'_>) -> impl Iterator<Item = Value> {
+    g.outputs().iter().zip(g.output_names).filter(move |(_, name)| g.str(**name).starts_with(MARK)).map(|(&v, _)| v)
+}
+
+/// Copies the nodes of `g`, its updates, and its outputs, all without what [`mark_inner_values`] added.
+pub(super) fn copy_without_marks(g: Graph<'_>, c: &mut Copier<'_, '_>, b: &Builder) {
+    let barriers: Vec<Node> = marked_inner_values(g).map(|v| g.def[v.at()]).collect();
+    c.run(&mut |v| {
+        let added = barriers.contains(&v.node) && v.op() == Op::OPTIMIZATION_BARRIER;
+        added.then(|| v.args.to_vec())
+    });
+    for (&v, &name) in g.outputs().iter().zip(g.output_names).filter(|(_, name)| !g.str(**name).starts_with(MARK)) {
+        b.output(g.str(name), c.map[v]);
+    }
+    c.updates();
+}

@@ -1,0 +1,242 @@
+//! Looking for NaN and infinities while a step runs: operands are scanned before a node's instructions, its results
+//! after them.
+//!
+//! A node *makes* a bad number if its operands have none of that sort: a NaN of operands without NaN, or an infinity of
+//! finite operands. The first such node in the order of execution is the culprit. Later nodes whose results are not
+//! finite are carriers. A step goes on after the culprit, so that the carriers are known. Invariant: watching changes
+//! no result.
+
+use super::link::Segment;
+use super::observer::StepObserver;
+use crate::arena::tensor::TensorArena;
+use crate::kernels::abi::{ArenaPtr, LoopOffsets};
+use std::ops::Range;
+
+/// A float type whose elements can be scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Float {
+    /// 16 bits, 5 of them for the exponent.
+    F16,
+    /// 16 bits, 8 of them for the exponent.
+    BF16,
+    /// 32 bits.
+    F32,
+    /// 64 bits.
+    F64,
+    /// Pairs of 32 bits; scanned by their moduli.
+    C64,
+}
+
+/// What is watched of one instruction.
+#[derive(Clone, Debug, Default)]
+pub struct WatchedCall {
+    /// Of each read: its type and the value's number, unless it is scratch, no float, or a result of the same node.
+    pub reads: Vec<Option<(Float, u32)>>,
+    /// Of each write: its type, if it is a result that is a float.
+    pub writes: Vec<Option<Float>>,
+    /// True for the first instruction of a node.
+    pub first: bool,
+    /// True for the last instruction of a node.
+    pub last: bool,
+    /// True if the node asks for an infinity itself, as a mask filled with −∞ does.
+    pub infinite: bool,
+}
+
+/// What the elements of a tensor are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Numbers {
+    /// Number of elements.
+    pub count: usize,
+    /// How many are NaN.
+    pub nan: usize,
+    /// How many are infinite.
+    pub infinite: usize,
+    /// The first element that is not finite.
+    pub first: Option<usize>,
+    /// The smallest finite element; +∞ if there is none.
+    pub low: f64,
+    /// The largest finite element; −∞ if there is none.
+    pub high: f64,
+}
+
+impl Default for Numbers {
+    fn default() -> Numbers {
+        Numbers { count: 0, nan: 0, infinite: 0, first: None, low: f64::INFINITY, high: f64::NEG_INFINITY }
+    }
+}
+
+impl Numbers {
+    /// What `bytes` hold. They need not be aligned.
+    pub fn of(bytes: &[u8], float: Float) -> Numbers {
+        let mut n = Numbers::default();
+        match float {
+            Float::F16 => bytes.as_chunks::<2>().0.iter().for_each(|b| n.add(half::f16::from_le_bytes(*b).to_f64())),
+            Float::BF16 => bytes.as_chunks::<2>().0.iter().for_each(|b| n.add(half::bf16::from_le_bytes(*b).to_f64())),
+            Float::F32 => bytes.as_chunks::<4>().0.iter().for_each(|b| n.add(f64::from(f32::from_le_bytes(*b)))),
+            Float::F64 => bytes.as_chunks::<8>().0.iter().for_each(|b| n.add(f64::from_le_bytes(*b))),
+            Float::C64 => bytes.as_chunks::<4>().0.as_chunks::<2>().0.iter().for_each(|pair| {
+                let [re, im] = pair.map(|b| f64::from(f32::from_le_bytes(b)));
+                n.add(if re.is_nan() || im.is_nan() { f64::NAN } else { re.hypot(im) });
+            }),
+        }
+        n
+    }
+
+    fn add(&mut self, x: f64) {
+        if x.is_finite() {
+            (self.low, self.high) = (self.low.min(x), self.high.max(x));
+        } else {
+            self.nan += usize::from(x.is_nan());
+            self.infinite += usize::from(x.is_infinite());
+            self.first.get_or_insert(self.count);
+        }
+        self.count += 1;
+    }
+
+    /// How many elements are not finite.
+    pub fn bad(&self) -> usize {
+        self.nan + self.infinite
+    }
+}
+
+/// The node that made the first bad numbers.
+#[derive(Clone, Debug)]
+pub struct Culprit {
+    /// Timestamp of the node's last instruction.
+    pub time: usize,
+    /// The instruction, counted over all segments, and which of its writes.
+    pub write: (usize, usize),
+    /// The result.
+    pub result: Numbers,
+    /// The operands: the value's number, and what it held before the node ran.
+    pub operands: Vec<(u32, Numbers)>,
+}
+
+/// What a watched step found. Its space is kept from step to step.
+#[derive(Debug, Default)]
+pub struct NonfiniteFindings {
+    /// The first node that made bad numbers.
+    pub culprit: Option<Culprit>,
+    /// Number of nodes that ran after it and have results that are not finite; each iteration of a loop counts.
+    pub carriers: usize,
+    operands: Vec<(u32, Numbers)>,
+    results: Vec<Written>,
+}
+
+/// A result of the current node.
+#[derive(Clone, Debug)]
+struct Written {
+    bytes: Range<usize>,
+    float: Float,
+    write: (usize, usize),
+}
+
+/// The observer of a watched step.
+pub(super) struct NonfiniteObserver<'a> {
+    arena: &'a mut TensorArena,
+    calls: &'a [WatchedCall],
+    found: &'a mut NonfiniteFindings,
+    time: usize,
+}
+
+impl<'a> NonfiniteObserver<'a> {
+    /// Watches a step in `arena`; `calls` are the instructions of all segments.
+    pub fn new(arena: &'a mut TensorArena, calls: &'a [WatchedCall], found: &'a mut NonfiniteFindings) -> Self {
+        (found.culprit, found.carriers) = (None, 0);
+        NonfiniteObserver { arena, calls, found, time: 0 }
+    }
+
+    /// Judges the results of the node whose last instruction is done.
+    fn judge(&mut self, infinite: bool) {
+        let found = &mut *self.found;
+        let nan_in = found.operands.iter().any(|o| o.1.nan > 0);
+        let bad_in = found.operands.iter().any(|o| o.1.bad() > 0);
+        let mut carries = false;
+        for r in &found.results {
+            let n = Numbers::of(&self.arena.bytes()[r.bytes.clone()], r.float);
+            if n.bad() == 0 {
+                continue;
+            }
+            let makes = (n.nan > 0 && !nan_in) || (n.infinite > 0 && !bad_in && !infinite);
+            if makes && found.culprit.is_none() {
+                let operands = found.operands.clone();
+                found.culprit = Some(Culprit { time: self.time, write: r.write, result: n, operands });
+                carries = false;
+                break;
+            }
+            carries = true;
+        }
+        found.carriers += usize::from(carries && found.culprit.is_some());
+    }
+}
+
+impl StepObserver for NonfiniteObserver<'_> {
+    fn arena(&mut self) -> ArenaPtr {
+        ArenaPtr::new(self.arena.bytes_mut())
+    }
+
+    fn goes_on(&mut self, time: usize) -> bool {
+        self.time = time;
+        true
+    }
+
+    fn barrier(&mut self, _: usize) -> bool {
+        true
+    }
+
+    fn dead(&mut self, _: &[Range<usize>]) {}
+
+    fn begins(&mut self, segment: &Segment, i: usize, moves: &LoopOffsets<'_>) {
+        let number = segment.first + i;
+        let (call, watched) = (&segment.calls[i], &self.calls[number]);
+        if watched.first {
+            self.found.operands.clear();
+            self.found.results.clear();
+        }
+        let range = |slot: u32| {
+            let s = &segment.slots[slot as usize];
+            let at = moves.offset(s);
+            at..at + s.len * s.size
+        };
+        for (slot, read) in (call.reads.0..call.reads.1).zip(&watched.reads) {
+            let Some((float, value)) = *read else { continue };
+            if self.found.operands.iter().all(|o| o.0 != value) {
+                self.found.operands.push((value, Numbers::of(&self.arena.bytes()[range(slot)], float)));
+            }
+        }
+        for (k, (slot, write)) in (call.writes.0..call.writes.1).zip(&watched.writes).enumerate() {
+            let Some(float) = *write else { continue };
+            let bytes = range(slot);
+            if self.found.results.iter().all(|r| r.bytes != bytes) {
+                self.found.results.push(Written { bytes, float, write: (number, k) });
+            }
+        }
+    }
+
+    fn done(&mut self, segment: &Segment, i: usize) {
+        // A loop's instruction is no node of its own here: its body has been watched.
+        let watched = &self.calls[segment.first + i];
+        if watched.last && segment.calls[i].loop_call == u32::MAX {
+            self.judge(watched.infinite);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_counted_in_each_type() {
+        let x = [1.5, f64::NAN, -2.0, f64::INFINITY, f64::NEG_INFINITY];
+        let f32s: Vec<u8> = x.iter().flat_map(|&x| (x as f32).to_le_bytes()).collect();
+        let f64s: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let f16s: Vec<u8> = x.iter().flat_map(|&x| half::f16::from_f64(x).to_le_bytes()).collect();
+        let bf16s: Vec<u8> = x.iter().flat_map(|&x| half::bf16::from_f64(x).to_le_bytes()).collect();
+        let want = Numbers { count: 5, nan: 1, infinite: 2, first: Some(1), low: -2.0, high: 1.5 };
+        for (bytes, float) in [(f32s, Float::F32), (f64s, Float::F64), (f16s, Float::F16), (bf16s, Float::BF16)] {
+            assert_eq!(Numbers::of(&bytes, float), want, "{float:?}");
+        }
+        assert_eq!(Numbers::of(&[], Float::F32).bad(), 0);
+    }
+}

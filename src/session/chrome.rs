@@ -1,0 +1,105 @@
+//! Chrome's trace format: complete events ("X") with times in microseconds, metadata events ("M") for thread names.
+//! chrome://tracing and ui.perfetto.dev read it.
+//!
+//! Invariant: the events of a thread are in the order in which they ran.
+
+use super::tracer::{Event, Trace, WAIT};
+use crate::error::Result;
+use std::fmt::Write as _;
+use std::io::Write;
+
+impl Trace {
+    /// Writes the step for chrome://tracing or ui.perfetto.dev, as JSON in one write for each event. `title` names the
+    /// process in the viewer. Errors: those of `out`.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let x = g.input("x", [4], DType::F32);
+    /// let mut p = Session::new().compile_traced(&g.finish([x.exp().named("y")])?)?;
+    /// p.values_mut::<f32>("x")?.fill(1.0);
+    /// let trace = p.step_traced()?;
+    /// let mut file = Vec::new();
+    /// trace.write_chrome(&mut file, "my step")?;
+    /// assert!(file.starts_with(b"{\"traceEvents\":["));
+    /// println!("{trace}"); // time by op
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_chrome(&self, mut out: impl Write, title: &str) -> Result<()> {
+        let process = quoted(&format!("arenagrad {title}"));
+        write!(
+            out,
+            "{{\"traceEvents\":[\n{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{{\"name\":{process}}}}}"
+        )?;
+        for (tid, thread) in self.threads.iter().enumerate() {
+            let head = "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1";
+            write!(out, ",\n{head},\"tid\":{tid},\"args\":{{\"name\":\"thread {tid}\"}}}}")?;
+            for e in thread {
+                out.write_all(self.event(tid, e).as_bytes())?;
+            }
+        }
+        let (us, dropped) = (micros(self.nanos), self.dropped);
+        write!(
+            out,
+            "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{{\"step_us\":{us},\"dropped_events\":{dropped}}}}}\n"
+        )?;
+        Ok(out.flush()?)
+    }
+
+    /// Event `e` of thread `tid`, after a comma.
+    fn event(&self, tid: usize, e: &Event) -> String {
+        let (from, long) = (micros(e.from), micros(e.to - e.from));
+        let head = |name: &str, kind: &str| {
+            format!(
+                ",\n{{\"name\":{},\"cat\":\"{kind}\",\"ph\":\"X\",\"ts\":{from},\"dur\":{long},\"pid\":1,\"tid\":{tid}",
+                quoted(name)
+            )
+        };
+        let Some(c) = self.calls.get(e.instr as usize).filter(|_| e.instr != WAIT) else {
+            return head("wait", "wait") + ",\"args\":{}}";
+        };
+        let mut s = head(c.op, "kernel");
+        let _ = write!(s, ",\"args\":{{\"instruction\":{},\"flops\":{},\"bytes\":{}", e.instr, c.flops, c.bytes);
+        let texts = [("node", Some(c.name.clone())), ("shapes", Some(c.types.clone())), ("place", c.location.origin())];
+        for (key, text) in texts {
+            if let Some(text) = text.filter(|t| !t.is_empty()) {
+                let _ = write!(s, ",\"{key}\":{}", quoted(&text));
+            }
+        }
+        s + "}}"
+    }
+}
+
+/// Nanoseconds as microseconds, exactly.
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+/// `text` as a JSON string.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => _ = write!(out, "\\u{:04x}", u32::from(c)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_and_times_are_json() {
+        assert_eq!(quoted("a\"b\\c\n\u{7f}é"), "\"a\\\"b\\\\c\\u000a\\u007fé\"");
+        assert_eq!([0, 7, 1_000, 12_345_678].map(micros), ["0.000", "0.007", "1.000", "12345.678"]);
+    }
+}

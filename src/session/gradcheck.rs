@@ -1,0 +1,223 @@
+//! Checking gradients: compares those of a graph with finite differences in f64.
+//!
+//! Invariant: the differences are those of the same graph in f64, and both programs start from the same values.
+
+mod finite;
+mod rules;
+
+use super::{Program, Session};
+use crate::arena::rng::permutation;
+use crate::error::{Error, Kind, Result};
+use crate::nodes::{DType, Graph, GraphBuf};
+use crate::passes::ad::prepare::prepare_outputs;
+use crate::passes::promote_f64::promote_f64;
+use crate::passes::{GradOptions, Missing, grad};
+use finite::{Element, FinitePoint, summed_for_differences};
+use hashbrown::HashMap;
+pub use rules::RulesAgreement;
+use rules::rules_on_the_way;
+use std::fmt;
+
+/// How gradients are compared with finite differences.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GradientCheck {
+    /// The largest relative error that is accepted; positive. The default is 1e-6.
+    pub tolerance: f64,
+    /// Seed of the values that are not given, and of the choice of elements. The default is 0.
+    pub seed: u64,
+    /// Number of elements of each leaf that are compared. The default is 16.
+    pub elements: usize,
+}
+
+impl Default for GradientCheck {
+    fn default() -> GradientCheck {
+        GradientCheck { tolerance: 1e-6, seed: 0, elements: 16 }
+    }
+}
+
+/// How well the gradient by one leaf agrees with finite differences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeafGradient {
+    /// The leaf.
+    pub name: String,
+    /// Number of its elements.
+    pub elements: usize,
+    /// How many of them were compared.
+    pub compared: usize,
+    /// The largest error of an element, relative to the gradient there or, if that is larger, to a hundredth of the
+    /// leaf's largest gradient. Infinite if an error is NaN.
+    pub worst: f64,
+    /// The element with that error.
+    pub element: usize,
+    /// True if the error is within the tolerance.
+    pub fine: bool,
+    /// The custom functions with rules that the gradient passes. It may differ on purpose if there are any.
+    pub rules: Vec<String>,
+}
+
+impl LeafGradient {
+    /// True if the gradient differs and no custom function's rule may be why.
+    pub fn wrong(&self) -> bool {
+        !self.fine && self.rules.is_empty()
+    }
+}
+
+/// The outcome of a [`GradientCheck`]. It prints as text, a line for each leaf.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct GradientReport {
+    /// The float leaves, in the graph's order.
+    pub leaves: Vec<LeafGradient>,
+    /// Why there is no gradient to compare; empty if there is one.
+    pub none: String,
+    /// Whether the rules of custom functions agree, if a function has two.
+    pub agreement: Option<RulesAgreement>,
+}
+
+impl fmt::Display for LeafGradient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LeafGradient { name, elements, compared, worst, element, fine, rules } = self;
+        write!(f, "gradient of {name}: {compared} of {elements} elements, relative error {worst:.1e}: ")?;
+        match (fine, rules.is_empty()) {
+            (true, _) => f.write_str("ok"),
+            (false, true) => write!(f, "WRONG at element {element}"),
+            (false, false) => write!(f, "differs, as the rules of custom_fn {} may", rules.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for GradientReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(agreement) = &self.agreement {
+            writeln!(f, "{agreement}")?;
+        }
+        match self.none.is_empty() {
+            true => self.leaves.iter().try_for_each(|l| writeln!(f, "{l}")),
+            false => writeln!(f, "gradients: none, {}", self.none),
+        }
+    }
+}
+
+/// Compares the gradients of `graph` by all its float leaves with finite differences, in f64. What is differentiated is
+/// the sum of all elements of all float outputs, each with a fixed weight. `inputs` are the elements of leaves by name,
+/// in row-major order. Other leaves have drawn values: floats in ±1, or in 0.1 to 1.1 if the outputs are not finite
+/// otherwise; params their start values; integers 0. See [`GradientCheck`] for other tolerances.
+///
+/// # Errors
+/// Of kind `Derivative`: a gradient differs and no rule of a custom function may be why (the error has all leaves), or there is none to compare. Of kind `Data`:
+/// there is no such leaf, or it has another number of elements. Of kind `Diverged`: the outputs are not finite at any
+/// point that was tried.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// use arenagrad::session::check_gradients;
+/// # fn main() -> Result<()> {
+/// let g = Builder::new("g");
+/// let x = g.input("x", [2, 3], DType::F32);
+/// let graph = g.finish([(x.sin() * x).named("y")])?;
+/// println!("{}", check_gradients(&graph, &[("x", &[0.1, 0.5, -1.0, 2.0, 3.0, -0.3])])?);
+/// # Ok(())
+/// # }
+/// ```
+pub fn check_gradients<'a>(graph: impl Into<Graph<'a>>, inputs: &[(&str, &[f64])]) -> Result<GradientReport> {
+    let report = GradientCheck::default().run(graph, inputs)?;
+    match report.none.is_empty() && !report.leaves.iter().any(|l| l.wrong()) {
+        true => Ok(report),
+        false => Err(Error::new(Kind::Derivative, report.to_string().trim_end().replace('\n', "; "))),
+    }
+}
+
+impl GradientCheck {
+    /// As [`check_gradients`], with these numbers; a gradient that differs is part of the report, no error.
+    pub fn run<'a>(&self, graph: impl Into<Graph<'a>>, inputs: &[(&str, &[f64])]) -> Result<GradientReport> {
+        if !(self.tolerance > 0.0 && self.tolerance.is_finite()) {
+            let text = format!("tolerance is {}; it must be positive and finite", self.tolerance);
+            return Err(Error::new(Kind::Data, text));
+        }
+        let wide = promote_f64(graph.into())?;
+        let agreement = self.compare_rules(&wide)?;
+        let report = match summed_for_differences(wide.view())? {
+            Some((sum, name)) => self.compare_all(&sum, &name, inputs)?,
+            None => GradientReport { none: "no output is a float".into(), ..GradientReport::default() },
+        };
+        Ok(GradientReport { agreement, ..report })
+    }
+
+    /// Compares the gradients of output `name` by all float leaves.
+    fn compare_all(&self, graph: &GraphBuf, name: &str, inputs: &[(&str, &[f64])]) -> Result<GradientReport> {
+        let g = graph.view();
+        let floats = g.leaves().filter(|l| g.ty(l.value).dtype == DType::F64 && g.numel(l.value) > 0);
+        let leaves: Vec<String> = floats.map(|l| l.name.to_string()).collect();
+        let none = |none: String| Ok(GradientReport { none, ..GradientReport::default() });
+        if leaves.is_empty() {
+            return none("no leaf is a float".into());
+        }
+        let options = GradOptions { wrt: leaves.clone(), missing: Missing::Zero, ..GradOptions::default() };
+        let grads = match grad(g, name, &options) {
+            Err(e) if e.kind == Kind::Derivative => return none(e.to_string()),
+            made => made?,
+        };
+        let mut p = self.finite_pair(graph, name, &grads, inputs)?;
+        p.point.eval(&mut p.grads, name)?;
+        let outputs = grads.view();
+        let names = outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s));
+        let indices: HashMap<String, usize> = p.point.floats().map(|(i, b)| (b.name.clone(), i)).collect();
+        // The differences start from the plain program at this point.
+        p.point.eval(&mut p.plain, name)?;
+        p.point.restore(&mut p.plain)?;
+        let mut report = GradientReport::default();
+        for (leaf, output) in leaves.iter().zip(names) {
+            let Some(&index) = indices.get(leaf) else { continue };
+            let claims = p.grads.values::<f64>(output)?.to_vec();
+            let found = self.compare_leaf(&mut p, name, index, &claims)?;
+            report.leaves.push(LeafGradient { name: leaf.clone(), rules: rules_on_the_way(g, leaf), ..found });
+        }
+        Ok(report)
+    }
+
+    /// Compiles both programs and finds a point where the output `name` is finite.
+    fn finite_pair(&self, graph: &GraphBuf, name: &str, grads: &GraphBuf, inputs: &[(&str, &[f64])]) -> Result<Pair> {
+        let plain = prepare_outputs(graph, |n| n == name)?;
+        let mut plain = Session::new().compile(&plain)?;
+        let grads = Session::new().compile(grads)?;
+        plain.init(self.seed)?;
+        for positive in [false, true] {
+            let mut point = FinitePoint::new(&plain, graph.view(), self.seed, positive);
+            point.set(inputs)?;
+            let sum = point.eval(&mut plain, name)?;
+            if sum.is_finite() {
+                return Ok(Pair { grads, plain, point, sum });
+            }
+        }
+        Err(Error::new(Kind::Diverged, "the outputs are not finite at the points tried"))
+    }
+
+    /// Compares elements of the gradient `claims` by leaf `leaf` with finite differences.
+    fn compare_leaf(&self, p: &mut Pair, name: &str, leaf: usize, claims: &[f64]) -> Result<LeafGradient> {
+        let mut order = vec![0; claims.len()];
+        permutation(self.seed, leaf as u64, &mut order);
+        let largest = claims.iter().fold(0.0f64, |m, c| m.max(c.abs()));
+        // Smaller gradients are lost in the rounding of the sum.
+        let floor = (largest / 100.0).max(p.sum.abs() * 1e-6).max(1e-9);
+        let (mut worst, mut element) = (0.0f64, 0);
+        let picked = &order[..self.elements.min(order.len())];
+        for &i in picked {
+            let claim = claims[i as usize];
+            let d = p.point.derivative(&mut p.plain, name, Element { leaf, index: i as usize }, claim)?;
+            let error = (d - claim).abs() / claim.abs().max(d.abs()).max(floor);
+            let error = if error.is_nan() { f64::INFINITY } else { error };
+            if error > worst {
+                (worst, element) = (error, i as usize);
+            }
+        }
+        let (compared, elements, fine) = (picked.len(), claims.len(), worst <= self.tolerance);
+        Ok(LeafGradient { name: String::new(), elements, compared, worst, element, fine, rules: Vec::new() })
+    }
+}
+
+/// The program of the gradients, that of the sum alone, and a point where the sum is finite.
+struct Pair {
+    grads: Program,
+    plain: Program,
+    point: FinitePoint,
+    sum: f64,
+}

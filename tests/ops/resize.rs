@@ -1,0 +1,217 @@
+//! Images of other sizes and at computed places, against loops that follow torch's documentation and sources, in f64.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use crate::common::slopes::derivatives_agree;
+use crate::common::{Draw, PLAIN, Tensor, distance, run};
+use arenagrad::graph::{Builder, DType, GraphBuf, GridSample, Interpolation, Outside, Pool2d, Sampling, Var};
+use arenagrad::tools::ir::opdef::Domain;
+
+const F64: DType = DType::F64;
+
+fn graph(inputs: &[Tensor], f: impl for<'g> FnOnce(&[Var<'g>]) -> Var<'g>) -> GraphBuf {
+    let g = Builder::new("image");
+    let xs: Vec<Var> = inputs.iter().enumerate().map(|(i, t)| g.input(&format!("x{i}"), &t.dims, t.dtype)).collect();
+    let y = f(&xs);
+    g.finish([y.named("y")]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The cubic convolution of Keys.
+fn keys(x: f64, a: f64) -> f64 {
+    let x = x.abs();
+    if x <= 1.0 {
+        (a + 2.0) * x.powi(3) - (a + 3.0) * x.powi(2) + 1.0
+    } else if x < 2.0 {
+        a * x.powi(3) - 5.0 * a * x.powi(2) + 8.0 * a * x - 4.0 * a
+    } else {
+        0.0
+    }
+}
+
+/// A row of `n` with `out` elements, by its definition.
+fn row(x: &[f64], out: usize, mode: Interpolation) -> Vec<f64> {
+    let n = x.len();
+    let scale = n as f64 / out as f64;
+    let clamped = |j: i64| x[j.clamp(0, n as i64 - 1) as usize];
+    let filtered = |i: usize, reach: f64, filter: &dyn Fn(f64) -> f64| {
+        let (center, stretch) = (scale * (i as f64 + 0.5), scale.max(1.0));
+        // All elements whose centres are within reach.
+        let weights: Vec<f64> = (0..n)
+            .map(|j| (j as f64 + 0.5 - center) / stretch)
+            .map(|at| if at.abs() < reach { filter(at) } else { 0.0 })
+            .collect();
+        let sum: f64 = weights.iter().sum();
+        weights.iter().zip(x).map(|(w, x)| w * x).sum::<f64>() / sum
+    };
+    let cubic = |at: f64| {
+        let left = at.floor();
+        (-1..=2).map(|k| clamped(left as i64 + k) * keys(at - left - k as f64, -0.75)).sum()
+    };
+    let one = |i: usize| match mode {
+        Interpolation::Cubic => cubic((i as f64 + 0.5) * scale - 0.5),
+        Interpolation::CubicAligned if out == 1 => cubic(0.0),
+        Interpolation::CubicAligned => cubic(i as f64 * (n - 1) as f64 / (out - 1) as f64),
+        Interpolation::LinearAntialias => filtered(i, 1.0, &|at| 1.0 - at.abs()),
+        Interpolation::CubicAntialias => filtered(i, 2.0, &|at| keys(at, -0.5)),
+        other => panic!("{other:?}"),
+    };
+    (0..out).map(one).collect()
+}
+
+#[test]
+fn cubic_and_antialiased_images_are_their_definitions() {
+    let mut draw = Draw(1);
+    use Interpolation::*;
+    for mode in [Cubic, CubicAligned, LinearAntialias, CubicAntialias] {
+        for (from, to) in [([5, 7], [9, 3]), ([4, 4], [1, 8]), ([11, 3], [2, 3]), ([1, 2], [3, 5])] {
+            let x = draw.tensor(F64, &[1, 2, from[0], from[1]], Domain::Real);
+            let f = graph(std::slice::from_ref(&x), |v| v[0].interpolate(&to, mode));
+            let got = run(&f, std::slice::from_ref(&x), PLAIN).remove(0);
+            let mut want = Vec::new();
+            for plane in x.data.chunks(from[0] * from[1]) {
+                let rows: Vec<Vec<f64>> = plane.chunks(from[1]).map(|r| row(r, to[1], mode)).collect();
+                let cols: Vec<Vec<f64>> =
+                    (0..to[1]).map(|c| row(&rows.iter().map(|r| r[c]).collect::<Vec<_>>(), to[0], mode)).collect();
+                want.extend((0..to[0]).flat_map(|r| cols.iter().map(move |c| c[r])));
+            }
+            assert!(distance(&got.data, &want) < 1e-14, "{mode:?} {from:?} {to:?}");
+        }
+    }
+}
+
+/// A coordinate moved into 0..=n − 1 as torch's `compute_coordinates` does.
+fn inside(at: f64, n: usize, opt: &GridSample) -> f64 {
+    let most = n as f64 - 1.0;
+    match opt.padding {
+        Outside::Zeros => at,
+        Outside::Border => at.clamp(0.0, most),
+        Outside::Reflection => {
+            let (low, high) = if opt.align_corners { (0.0, most) } else { (-0.5, most + 0.5) };
+            let mut at = at;
+            if low == high {
+                return 0.0;
+            }
+            while at < low || at > high {
+                at = if at < low { 2.0 * low - at } else { 2.0 * high - at };
+            }
+            at.clamp(0.0, most)
+        }
+    }
+}
+
+/// One value of a plane `[h, w]` at (x, y).
+fn sample(plane: &[f64], [h, w]: [usize; 2], [x, y]: [f64; 2], opt: &GridSample) -> f64 {
+    let pixel = |at: f64, n: usize| match opt.align_corners {
+        true => (at + 1.0) / 2.0 * (n as f64 - 1.0),
+        false => ((at + 1.0) * n as f64 - 1.0) / 2.0,
+    };
+    let value = |y: f64, x: f64| {
+        let there = y >= 0.0 && x >= 0.0 && y < h as f64 && x < w as f64;
+        if there { plane[y as usize * w + x as usize] } else { 0.0 }
+    };
+    let (x, y) = (pixel(x, w), pixel(y, h));
+    let taps = |at: f64, n: usize| -> Vec<(f64, f64)> {
+        match opt.mode {
+            Sampling::Nearest => vec![(inside(at, n, opt).round_ties_even(), 1.0)],
+            Sampling::Linear => {
+                let at = inside(at, n, opt);
+                (0..2).map(|k| at.floor() + f64::from(k)).map(|p| (p, 1.0 - (at - p).abs())).collect()
+            }
+            Sampling::Cubic => {
+                (-1..=2).map(|k| at.floor() + f64::from(k)).map(|p| (inside(p, n, opt), keys(at - p, -0.75))).collect()
+            }
+        }
+    };
+    let (xs, ys) = (taps(x, w), taps(y, h));
+    ys.iter().flat_map(|a| xs.iter().map(move |b| (a, b))).map(|(a, b)| value(a.0, b.0) * a.1 * b.1).sum()
+}
+
+#[test]
+fn images_at_computed_places_are_their_definitions() {
+    let mut draw = Draw(2);
+    for mode in [Sampling::Nearest, Sampling::Linear, Sampling::Cubic] {
+        for padding in [Outside::Zeros, Outside::Border, Outside::Reflection] {
+            for align_corners in [false, true] {
+                for [h, w] in [[4, 5], [1, 3]] {
+                    let opt = GridSample { mode, padding, align_corners };
+                    let x = draw.tensor(F64, &[2, 3, h, w], Domain::Real);
+                    let mut grid = draw.tensor(F64, &[2, 3, 4, 2], Domain::Real);
+                    // Far outside, too.
+                    grid.data[0] = 4.3;
+                    grid.data[3] = -5.2;
+                    let inputs = [x.clone(), grid.clone()];
+                    let f = graph(&inputs, |v| v[0].grid_sample(v[1], opt));
+                    let got = run(&f, &inputs, PLAIN).remove(0);
+                    assert_eq!(got.dims, [2, 3, 3, 4]);
+                    let mut want = Vec::new();
+                    for (k, plane) in x.data.chunks(h * w).enumerate() {
+                        let places = grid.data[k / 3 * 24..][..24].chunks(2);
+                        want.extend(places.map(|p| sample(plane, [h, w], [p[0], p[1]], &opt)));
+                    }
+                    assert!(distance(&got.data, &want) < 1e-13, "{opt:?} {h} × {w}\n{:?}\n{want:?}", got.data);
+                    derivatives_agree(&f, &inputs);
+                }
+            }
+        }
+    }
+    let inputs = [
+        draw.tensor(F64, &[1, 1, 2, 2], Domain::Real),
+        Tensor { dtype: F64, dims: vec![1, 1, 1, 2], data: vec![f64::NAN, 0.0] },
+    ];
+    assert_eq!(run(&graph(&inputs, |v| v[0].grid_sample(v[1], GridSample::default())), &inputs, PLAIN)[0].data, [0.0]);
+}
+
+#[test]
+fn maxima_tell_where_they_were() {
+    let x = Tensor { dtype: F64, dims: vec![1, 1, 2, 4], data: vec![1.0, 5.0, 2.0, 2.0, 5.0, 0.0, 3.0, 4.0] };
+    let g = Builder::new("max");
+    let [y, at] = g.input("x", [1, 1, 2, 4], F64).max_pool2d_with_indices(Pool2d::new([2, 2]));
+    let f = g.finish([y.named("y"), at.named("at")]).unwrap();
+    let outs = run(&f, &[x], PLAIN);
+    assert_eq!((&outs[0].data[..], &outs[1].data[..]), (&[5.0, 4.0][..], &[1.0, 7.0][..]));
+}
+
+/// x / (k + alpha/size·Σ x²)^beta over the channels c − size/2 … c + (size − 1)/2.
+#[test]
+fn responses_are_divided_by_their_neighbours() {
+    let x = Draw(3).tensor(F64, &[2, 5, 3], Domain::Real);
+    for size in [1, 2, 5, 40] {
+        let f = graph(std::slice::from_ref(&x), |v| v[0].local_response_norm(size, 0.3, 0.75, 2.0));
+        let at = |n: usize, c: usize, i: usize| x.data[(n * 5 + c) * 3 + i];
+        let one = |k: usize| {
+            let (n, c, i) = (k / 15, k / 3 % 5, k % 3);
+            let near = (0..5).filter(|&o| o + size / 2 >= c && o <= c + (size - 1) / 2);
+            at(n, c, i) / (2.0 + 0.3 / size as f64 * near.map(|o| at(n, o, i).powi(2)).sum::<f64>()).powf(0.75)
+        };
+        let want: Vec<f64> = (0..30).map(one).collect();
+        let got = run(&f, std::slice::from_ref(&x), PLAIN).remove(0).data;
+        assert!(distance(&got, &want) < 1e-14, "{size}");
+        derivatives_agree(&f, std::slice::from_ref(&x));
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    fn error(f: for<'g> fn(&'g Builder, Var<'g>) -> Var<'g>) -> String {
+        let g = Builder::new("bad");
+        f(&g, g.input("x", [2, 3, 4, 5], F64));
+        g.finish([]).unwrap_err().to_string()
+    }
+    for (e, parts) in [
+        (error(|g, x| x.grid_sample(g.input("p", [2, 4, 2], F64), GridSample::default())), ["grid_sample", "[2,4,2]"]),
+        (error(|g, x| x.grid_sample(g.input("p", [1, 4, 4, 2], F64), GridSample::default())), ["grid_sample", "one N"]),
+        (
+            error(|g, x| x.narrow(2, 0, 0).grid_sample(g.input("p", [2, 4, 4, 2], F64), GridSample::default())),
+            ["grid_sample", "0 × 5 pixels"],
+        ),
+        (error(|_, x| x.local_response_norm(0, 1.0, 1.0, 1.0)), ["local_response_norm", "size 0"]),
+        (error(|_, x| x.max_pool2d_with_indices(Pool2d::new([9, 1]))[0]), ["max_pool2d", "9"]),
+        (
+            error(|_, x| x.batch_norm_inference(x.sum([0, 2, 3]), x.sum([0, 2, 3]), [x.sum([0, 1, 2]); 2], 1, 0.0)),
+            ["batch_norm_inference", "the mean"],
+        ),
+        (error(|_, x| x.batch_norm_inference(x, x, [x; 2], 4, 0.0)), ["batch_norm_inference", "axis 4"]),
+    ] {
+        assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/resize.rs"), "{e} {parts:?}");
+    }
+}

@@ -1,0 +1,207 @@
+//! Steps that look for NaN: the op that makes one is named, and what carries it on is not.
+
+use arenagrad::error::{Error, Kind, Location};
+use arenagrad::graph::Loop;
+use arenagrad::prelude::*;
+
+const F32: DType = DType::F32;
+
+fn watched(graph: &GraphBuf) -> Program {
+    let mut p = Session::new().threads(4).find_nan(true).compile(graph).unwrap();
+    p.init(0).unwrap();
+    p
+}
+
+fn fill(p: &mut Program, name: &str, f: impl Fn(usize) -> f32) {
+    p.values_mut::<f32>(name).unwrap().iter_mut().enumerate().for_each(|(i, x)| *x = f(i));
+}
+
+/// The error has all of `parts`, is of the right kind, and names line `line` of this file.
+fn says(e: &Error, line: u32, parts: &[&str]) {
+    assert_eq!(e.kind, Kind::Diverged, "{e}");
+    assert_eq!(e.location, Location::Source(file!().to_string(), line), "{e}");
+    parts.iter().for_each(|part| assert!(e.message.contains(part), "{part:?} is not in {e}"));
+}
+
+#[test]
+fn the_seventh_layer_is_named_and_not_the_loss() {
+    let g = Builder::new("deep");
+    let mut x = g.input("x", [3, 4], F32);
+    let mut line = 0;
+    for layer in 0..10 {
+        x = nn::linear(&g, &format!("fc{layer}"), x, 4).tanh();
+        if layer == 6 {
+            line = line!() + 1;
+            x = (x - x).log().named("h7");
+        }
+    }
+    let graph = g.finish([x.sum(..).named("loss"), x.exp().named("y")]).unwrap();
+    let mut p = watched(&train(&graph, "loss", optim::Adam::new(0.1)).unwrap());
+    assert_eq!(p.threads(), 1);
+    fill(&mut p, "x", |i| i as f32 * 0.1);
+    let e = p.step().unwrap_err();
+    says(&e, line, &["log: 12 of 12 elements of its result \"h7\" f32[3,4] are not finite (0 NaN, 12 infinite)"]);
+    says(&e, line, &["the first is element 0", "its operands: f32[3,4] of sub at", "in [0.0, 0.0]", "later ops carry"]);
+    says(&e, line, &["outputs with such elements: \"loss\", \"y\"", "params and states are as before the step"]);
+}
+
+#[test]
+fn a_nan_is_counted_and_placed_among_good_elements() {
+    let g = Builder::new("roots");
+    let x = g.input("x", [2, 600], F32);
+    let y = x.sqrt();
+    let line = line!() - 1;
+    let graph = g.finish([(y * 0.0).amax(1).named("m"), x.sum(..).named("s")]).unwrap();
+    let mut p = watched(&graph);
+    fill(&mut p, "x", |i| if i == 701 || i == 900 { -4.0 } else { 9.0 });
+    let e = p.step().unwrap_err();
+    says(
+        &e,
+        line,
+        &["sqrt: 2 of 1200", "(2 NaN, 0 infinite), the first is element 701", "input \"x\" f32[2,600] in [-4.0, 9.0]"],
+    );
+    says(&e, line, &["outputs with such elements: \"m\";"]);
+    // Outputs of the failed step can be read.
+    assert_eq!(p.values::<f32>("s").unwrap(), [9.0 * 1198.0 - 8.0]);
+}
+
+#[test]
+fn the_mask_of_a_softmax_is_no_failure_but_a_row_without_a_key_is() {
+    let g = Builder::new("mask");
+    let (x, keep) = (g.input("x", [3, 4], F32), g.input("keep", [3, 4], F32));
+    let scores = keep.greater(0.5).select(x, x.full_like(f64::NEG_INFINITY));
+    let y = scores.softmax(-1);
+    let line = line!() - 1;
+    let graph = g.finish([y.named("y"), scores.named("scores")]).unwrap();
+    let mut p = watched(&graph);
+    fill(&mut p, "x", |i| i as f32);
+    fill(&mut p, "keep", |i| if i % 4 < 2 { 1.0 } else { 0.0 });
+    p.step().unwrap();
+    assert!(p.values::<f32>("scores").unwrap()[3].is_infinite() && p.values::<f32>("y").unwrap()[3] == 0.0);
+    fill(&mut p, "keep", |i| if i / 4 == 1 { 0.0 } else { 1.0 });
+    let e = p.step().unwrap_err();
+    says(
+        &e,
+        line,
+        &["softmax: 4 of 12", "(4 NaN, 0 infinite), the first is element 4", "in [0.0, 11.0] (0 NaN, 4 infinite)"],
+    );
+    says(&e, line, &["no later op carries them on", "outputs with such elements: \"y\", \"scores\";"]);
+}
+
+#[test]
+fn a_loop_tells_the_iteration() {
+    for reverse in [false, true] {
+        let g = Builder::new("loop");
+        let x = g.input("x", [8, 2], F32);
+        let how = Loop { reverse, ..Loop::default() };
+        let line = line!() + 1;
+        let (_, y) = g.scan_with(how, &[x.amax(0)], &[x], |c, x| (vec![c[0] * 0.5], vec![x[0].recip() + c[0]]));
+        let graph = g.finish([y[0].named("y")]).unwrap();
+        let mut p = watched(&graph);
+        fill(&mut p, "x", |i| if i == 11 { 0.0 } else { 2.0 });
+        let e = p.step().unwrap_err();
+        assert!(e.message.starts_with("recip: 1 of 2 elements"), "{e}");
+        says(&e, line, &["the first is element 1, in iteration 5 of its loop", "in [0.0, 2.0]", "output"]);
+        fill(&mut p, "x", |_| 2.0);
+        p.step().unwrap();
+    }
+}
+
+/// A net with a block, a norm, dropout and an optimiser.
+fn step() -> GraphBuf {
+    let g = Builder::new("net");
+    let (x, y) = (g.input("x", [6, 5], F32), g.input("y", [6, 2], F32));
+    let h = nn::layer_norm(&g, "norm", nn::linear(&g, "fc1", x, 7).gelu(), 1e-5).dropout(0.2);
+    let loss = nn::linear(&g, "fc2", h, 2).mse(y).log().named("loss");
+    train(&g.finish([loss]).unwrap(), "loss", optim::AdamW::new(1e-2).clip_norm(1.0).ema(0.9)).unwrap()
+}
+
+fn persistent(p: &Program) -> Vec<Vec<u8>> {
+    p.persistent().map(|(_, bytes)| bytes.to_vec()).collect()
+}
+
+#[test]
+fn a_failed_step_changes_nothing_and_good_steps_have_the_bits_of_plain_ones() {
+    let graph = step();
+    let (mut p, mut plain) = (watched(&graph), Session::new().compile(&graph).unwrap());
+    plain.init(0).unwrap();
+    let good = |p: &mut Program| {
+        fill(p, "x", |i| (i as f32 * 0.7).sin());
+        fill(p, "y", |i| (i as f32 * 1.3).cos());
+    };
+    for round in 0..3 {
+        good(&mut p);
+        good(&mut plain);
+        p.step().unwrap();
+        plain.step().unwrap();
+        assert_eq!(persistent(&p), persistent(&plain), "{round}");
+        let before = persistent(&p);
+        p.values_mut::<f32>("x").unwrap()[7] = 3e38;
+        p.values_mut::<f32>("y").unwrap()[1] = 3e38;
+        let e = p.step().unwrap_err();
+        assert!(e.kind == Kind::Diverged && matches!(e.location, Location::Source(..)), "{e}");
+        assert_eq!(persistent(&p), before, "{e}");
+    }
+}
+
+#[test]
+fn bad_leaves_are_named_before_any_op_runs() {
+    let graph = step();
+    let mut p = watched(&graph);
+    fill(&mut p, "x", |_| 1.0);
+    fill(&mut p, "y", |i| if i == 5 { f32::NAN } else { 2.0 });
+    let e = p.step().unwrap_err();
+    assert_eq!(e.kind, Kind::Diverged);
+    let want = "input \"y\" f32[6,2]: 1 of 12 elements are not finite before the step (1 NaN, 0 infinite), the first is element 5";
+    assert_eq!(e.message, want);
+    fill(&mut p, "y", |_| 2.0);
+    p.values_mut::<f32>("fc1.bias").unwrap()[2] = f32::INFINITY;
+    let e = p.step().unwrap_err();
+    assert!(e.message.starts_with("param \"fc1.bias\" f32[7]: 1 of 7"), "{e}");
+    // An input may be infinite: a mask is.
+    let g = Builder::new("mask");
+    let graph = g.finish([g.input("x", [2], F32).exp().named("y")]).unwrap();
+    let mut p = watched(&graph);
+    fill(&mut p, "x", |i| if i == 0 { f32::NEG_INFINITY } else { 0.0 });
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("y").unwrap(), [0.0, 1.0]);
+}
+
+#[test]
+fn halves_and_doubles_are_watched_and_a_bad_index_is_still_one() {
+    for dtype in [DType::F64, DType::F16, DType::BF16] {
+        let g = Builder::new("cast");
+        let graph = g.finish([(g.input("x", [3], F32) * 3e38).cast(dtype).cast(F32).named("y")]).unwrap();
+        let mut p = watched(&graph);
+        fill(&mut p, "x", |i| i as f32);
+        let e = p.step().unwrap_err();
+        assert!(e.message.starts_with("mul: 1 of 3"), "{e}");
+        fill(&mut p, "x", |i| i as f32 * 1e-2);
+        let e = p.step().map_err(|e| e.message);
+        assert_eq!(e.is_err(), dtype == DType::F16, "{dtype}: {e:?}");
+        assert!(e.is_ok() || e.as_ref().is_err_and(|e| e.starts_with("cast: 2 of 3") && e.contains("f16[3]")), "{e:?}");
+    }
+    let g = Builder::new("index");
+    let i = g.input("i", [2], DType::I32);
+    let graph = g.finish([g.input("x", [3], F32).gather(i, 0).named("y")]).unwrap();
+    let mut p = watched(&graph);
+    fill(&mut p, "x", |i| i as f32);
+    p.values_mut::<i32>("i").unwrap().copy_from_slice(&[0, 7]);
+    let e = p.step().unwrap_err();
+    assert!(e.kind == Kind::Data && e.message.contains("it must be in 0..3"), "{e}");
+    p.values_mut::<i32>("i").unwrap().copy_from_slice(&[0, 2]);
+    p.step().unwrap();
+}
+
+#[test]
+fn an_optimiser_that_divides_by_zero_is_named_with_the_ops_of_its_region() {
+    let g = Builder::new("rate");
+    let w = g.param("w", [4], F32, Init::Ones);
+    let graph = g.finish([(w * w).sum(..).named("loss")]).unwrap();
+    let line = line!() + 1;
+    let step = train(&graph, "loss", optim::Sgd::new(0.1).project("w", |w| w / (w - w))).unwrap();
+    let mut p = watched(&step);
+    let e = p.step().unwrap_err();
+    says(&e, line, &["div: 4 of 4", "(0 NaN, 4 infinite)"]);
+    assert_eq!(p.values::<f32>("w").unwrap(), [1.0; 4]);
+}
