@@ -40,8 +40,8 @@ impl Runner {
         }
     }
 
-    /// Runs a step of method `method` and tells in `found` which instruction made a NaN or an infinity; `calls` says what
-    /// to scan. Only for programs on one thread.
+    /// Runs a step of method `method` and tells in `found` which instruction made a NaN or an infinity; `calls` says
+    /// what to scan. Only for programs on one thread.
     pub fn step_watched(
         &mut self,
         method: usize,

@@ -50,6 +50,7 @@ fn methods_have_the_bits_of_separate_programs() {
         Session::new().threads(2).share(true),
         Session::new().threads(3).share(true),
         Session::new().poison(true),
+        Session::new().find_nan(true),
     ];
     for session in sessions {
         let mut all = three(&session);
