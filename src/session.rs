@@ -16,11 +16,13 @@ mod handle;
 mod human;
 pub(crate) mod markup;
 mod memory_map;
+mod method;
 pub(crate) mod page;
 mod plan_report;
 mod precision;
 mod program;
 mod runner;
+mod shared;
 mod start_values;
 mod threads;
 mod trace_table;
@@ -32,12 +34,13 @@ pub use elem::Elem;
 pub use gradcheck::{GradientCheck, GradientReport, LeafGradient, RulesAgreement, check_gradients};
 pub use handle::Handle;
 pub use human::human;
+pub use method::Method;
 pub use plan_report::{BufferReport, PlanReport, Recomputed};
 pub use program::Program;
 pub use threads::MAX_THREADS;
 pub use tracer::{Call, Event, Trace, WAIT};
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
 use crate::passes::product_precision::{self as products, Precisions};
 use crate::sched::checker::Checked;
@@ -46,10 +49,13 @@ use crate::sched::tape::Tapes;
 use crate::sched::{modelled_time, schedule_with_red_zones, share};
 use compiled_graph::{CompiledGraph, compilable_graph};
 use find_nan::NanFinder;
-use program::{Parts, ProgramOrigin};
+use program::{Part, ProgramOrigin};
 use runner::Runner;
 use std::time::{Duration, Instant};
 use tracer::Tracer;
+
+/// The name of the only method of a program that [`Session::compile`] makes.
+const METHOD: &str = "step";
 
 /// Choices for compiling programs.
 #[derive(Clone, Debug)]
@@ -116,47 +122,107 @@ impl Session {
     /// Errors: the graph is not valid; no plan fits the memory budget; a pattern of [`Session::precision_of`] matches
     /// no product; the arena cannot be allocated, or threads cannot be started.
     pub fn compile<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
-        self.program(graph.into(), false)
+        self.program(&[(METHOD, graph.into())], false)
+    }
+
+    /// Optimises and plans several graphs, the *methods* of one program, and gives them one arena. Params and states
+    /// are matched by name and live once, so what one method learns, the next sees, and nothing is copied. Inputs and
+    /// outputs are each method's own. Activations of different methods share bytes: the arena has room for the largest
+    /// method's, not for their sum. [`Program::step`] runs the first method, [`Program::run`] any.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// fn net(g: &Builder, rows: usize) -> Var<'_> {
+    ///     nn::linear(g, "fc", g.input("x", [rows, 2], DType::F32), 1)
+    /// }
+    /// let g = Builder::new("learn");
+    /// let y = g.input("y", [32, 1], DType::F32);
+    /// let learn = train(&g.finish([net(&g, 32).mse(y).named("loss")])?, "loss", optim::Sgd::new(0.1))?;
+    /// let g = Builder::new("act");
+    /// let act = g.finish([net(&g, 1).named("p")])?;
+    ///
+    /// let mut program = Session::new().compile_all(&[("learn", &learn), ("act", &act)])?;
+    /// program.init(0)?;
+    /// let act = program.method("act")?;
+    /// let (x, p) = (program.input_of::<f32>(act, "x")?, program.output_of::<f32>(act, "p")?);
+    /// program[x].copy_from_slice(&[1.0, 2.0]);
+    /// program.run(act)?; // with the params that `program.step()` trains
+    /// println!("{}", program[p][0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Errors: those of [`Session::compile`]; there is no graph; two methods have one name; a param or a state has
+    /// another kind, dtype, shape or other start values in one graph than in another, or is an input there.
+    pub fn compile_all<'a, G: Into<Graph<'a>> + Clone>(&self, graphs: &[(&str, G)]) -> Result<Program> {
+        let graphs: Vec<(&str, Graph<'a>)> = graphs.iter().map(|(name, g)| (*name, g.clone().into())).collect();
+        let mut names: Vec<&str> = graphs.iter().map(|g| g.0).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
+            return Err(Error::new(Kind::Name, format!("two methods are called {:?}", twice[0])));
+        }
+        match graphs.is_empty() {
+            true => Err(Error::new(Kind::Name, "a program has at least one method; no graph was given")),
+            false => self.program(&graphs, false),
+        }
+    }
+
+    fn program(&self, graphs: &[(&str, Graph<'_>)], traced: bool) -> Result<Program> {
+        let ready = match graphs {
+            [(_, g)] => vec![self.compile_graph(*g)?],
+            _ => shared::compile_shared(self, graphs)?,
+        };
+        let (mut execs, mut parts) = (Vec::new(), Vec::new());
+        for (mut ready, (name, _)) in ready.into_iter().zip(graphs) {
+            let report = self.report(&ready);
+            let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
+            let mut exec = Exec::new(plan, std::mem::take(&mut ready.tapes))?;
+            if self.poison {
+                exec = exec.with_red_zones(plan);
+            }
+            let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
+            let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
+            let finder = self.find_nan.then(|| Box::new(NanFinder::new(&g, plan)));
+            execs.push(exec);
+            let (graph, scheduled) = (ready.graph, ready.scheduled);
+            parts.push(Part { name: name.to_string(), graph, scheduled, origins, tracer, finder, report });
+        }
+        Program::new(parts, Runner::new(execs, self.poison)?)
     }
 
     /// As [`Session::compile`], but the program's steps can be recorded with [`Program::step_traced`]. The program
     /// takes more memory; steps that are not recorded take no longer.
     pub fn compile_traced<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
-        self.program(graph.into(), true)
-    }
-
-    fn program(&self, g: Graph<'_>, traced: bool) -> Result<Program> {
-        let (mut ready, report) = self.compile_graph(g)?;
-        let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
-        let mut exec = Exec::new(plan, std::mem::take(&mut ready.tapes))?;
-        if self.poison {
-            exec = exec.with_red_zones(plan);
-        }
-        let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
-        let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
-        let runner = Runner::new(exec, self.poison)?;
-        let watched = self.find_nan.then(|| ready.scheduled.plan.clone());
-        let mut p = Program::new(g, ready.scheduled, Parts { runner, origins, tracer, report })?;
-        p.finder = watched.map(|plan| Box::new(NanFinder::new(&g, &plan, &p.bindings)));
-        Ok(p)
+        self.program(&[(METHOD, graph.into())], true)
     }
 
     /// The plan of the program that [`Session::compile`] would make. Allocates no arena. Fails as `compile` does.
     pub fn plan<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<PlanReport> {
-        Ok(self.compile_graph(graph.into())?.1)
+        Ok(self.report(&self.compile_graph(graph.into())?))
     }
 
-    fn compile_graph(&self, g: Graph<'_>) -> Result<(CompiledGraph, PlanReport)> {
+    fn compile_graph(&self, g: Graph<'_>) -> Result<CompiledGraph> {
         let start = Instant::now();
         let mut ready = match self.budget {
             None => CompiledGraph::new(compilable_graph(g, self.runs_all_passes())?, self)?,
-            Some(bytes) => budget::fit_budget(g, self, bytes)?,
+            Some(bytes) => budget::fit_budget(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))?,
         };
+        self.with_red_zones(&mut ready)?;
+        ready.took = start.elapsed();
+        Ok(ready)
+    }
+
+    /// Plans `ready` again, with red zones, if this session checks them.
+    fn with_red_zones(&self, ready: &mut CompiledGraph) -> Result<()> {
         if self.poison {
             ready.scheduled = schedule_with_red_zones(ready.graph.view(), 1, &ready.precision)?;
             ready.tapes = self.tapes(&ready.scheduled.plan);
         }
-        let all = start.elapsed();
+        Ok(())
+    }
+
+    fn report(&self, ready: &CompiledGraph) -> PlanReport {
         let mut report = plan_report::report_plan(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();
         report.threads = ready.tapes.threads();
@@ -164,8 +230,8 @@ impl Session {
             Duration::from_nanos(modelled_time::modelled_step(&ready.scheduled.plan, &ready.tapes) / 1000);
         report.products = products::count_product_precisions(ready.graph.view(), &ready.precision);
         let planned = report.phases.iter().map(|p| p.1).sum();
-        report.phases.insert(0, ("passes", all.saturating_sub(planned)));
-        Ok((ready, report))
+        report.phases.insert(0, ("passes", ready.took.saturating_sub(planned)));
+        report
     }
 
     /// The tapes of a plan: for as many threads as are worth it, or for all.

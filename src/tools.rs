@@ -42,8 +42,9 @@ pub mod passes {
 /// The scheduler: order, lifetimes, packing, the plan and its checker, the executor.
 pub mod sched {
     pub use crate::sched::{
-        Scheduled, alias, checker, exec, faults, instructions, intervals, link, lower, modelled_time, offsets, order,
-        pack, planned_loop, planner, races, schedule, schedule_in, schedule_with_red_zones, share, tape, team, track,
+        Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, offsets,
+        order, pack, planned_loop, planner, races, schedule, schedule_in, schedule_with_red_zones, share, tape, team,
+        track,
     };
 }
 

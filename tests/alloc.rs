@@ -54,9 +54,42 @@ fn graph() -> GraphBuf {
     g.finish([]).unwrap()
 }
 
+/// Products of the params that [`graph`] trains, for another batch.
+fn smaller() -> GraphBuf {
+    let g = Builder::new("smaller");
+    let x = g.input("x", [3, 256], DType::F32);
+    let w = g.param("w", [256, 128], DType::F32, Init::Normal(0.1));
+    g.finish([x.matmul(w).tanh().named("h")]).unwrap()
+}
+
+/// Two methods that share a param allocate and copy nothing, whichever runs.
+fn methods_allocate_nothing() {
+    for threads in [1, 2] {
+        let (graph, smaller) = (graph(), smaller());
+        let mut p = Session::new().threads(threads).compile_all(&[("learn", &graph), ("act", &smaller)]).unwrap();
+        p.init(1).unwrap();
+        let (act, w) = (p.method("act").unwrap(), p.param::<f32>("w").unwrap());
+        let (x, h) = (p.input_of::<f32>(act, "x").unwrap(), p.output_of::<f32>(act, "h").unwrap());
+        p.values_mut::<f32>("x").unwrap().fill(0.5);
+        p[x].fill(0.25);
+        p.step().unwrap();
+        p.run(act).unwrap();
+        let (address, before) = (p[w].as_ptr(), ALLOCATIONS.load(Ordering::Relaxed));
+        let mut last = p[h][0];
+        for _ in 0..20 {
+            p.step().unwrap();
+            p.run(act).unwrap();
+            assert_ne!(std::mem::replace(&mut last, p[h][0]), p[h][0]);
+        }
+        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "{threads} threads");
+        assert_eq!(p[w].as_ptr(), address);
+    }
+}
+
 // One test, so that no other allocates meanwhile.
 #[test]
 fn steps_allocate_nothing() {
+    methods_allocate_nothing();
     let graph = graph();
     for threads in [1, 2] {
         let mut p = Session::new().threads(threads).compile(&graph).unwrap();

@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Reads a file of at most `limit` bytes. Checkpoints should hold a digest; weights of other programs need none.
 pub fn open_tensors(path: &Path, limit: u64) -> Run<Loaded> {
-    let file = Loaded::open(path, limit)?;
+    let file = Loaded::open_within(path, limit)?;
     if file.find(CURSOR).is_some() {
         warn_of_tensors_without_digest(path, file.digest());
     }

@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of lifetimes. An ordered map says which version of which buffer each byte holds. The walk proves:
 //!
-//! * operands lie inside the arena and are aligned;
+//! * operands lie inside the arena, outside the bytes of other plans, and are aligned;
 //! * every read finds all bytes of the version that earlier instructions wrote;
 //! * a write overlaps no other write, and no read unless the pair is declared in place on the identical extent;
 //! * units divide each write into disjoint parts (runs, or columns of whole rows) that cover it;
@@ -34,6 +34,8 @@ pub struct Plan {
     pub bytes: usize,
     /// Number of threads that per-thread scratch has parts for.
     pub threads: usize,
+    /// Bytes of the arena that belong to other plans, by rising start: see [`areas`](super::areas).
+    pub foreign: Vec<Range<usize>>,
 }
 
 impl Plan {
@@ -52,6 +54,13 @@ impl std::ops::Deref for Checked {
     type Target = Plan;
     fn deref(&self) -> &Plan {
         &self.0
+    }
+}
+
+impl Checked {
+    /// The plan, without its proof.
+    pub(super) fn into_plan(self) -> Plan {
+        self.0
     }
 }
 
@@ -152,6 +161,10 @@ fn check_that(ok: bool, broken: impl FnOnce() -> String) -> Proof {
 impl<'p> Checker<'p> {
     fn new(plan: &'p Plan) -> Proof<Checker<'p>> {
         let (code, n) = (&plan.code, plan.code.bytes.len());
+        let ordered = plan.foreign.windows(2).all(|w| w[0].end <= w[1].start);
+        check_that(ordered && plan.foreign.iter().all(|f| f.start <= f.end), || {
+            "foreign bytes are not in order".into()
+        })?;
         check_that(plan.offset.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
         let mut runs = vec![0; code.loops.len()];
         code.body.iter().map(|&b| b as usize).filter(|&b| b < code.loops.len()).for_each(|b| runs[b] += 1);
@@ -192,6 +205,9 @@ impl<'p> Checker<'p> {
         let (Some(start), Some(end)) = (start, end) else {
             return Err(format!("{} lies outside the arena", self.name(o.buf)));
         };
+        let met = self.plan.foreign.partition_point(|f| f.start < end).checked_sub(1);
+        let apart = start == end || met.is_none_or(|k| self.plan.foreign[k].end <= start);
+        check_that(apart, || format!("{} lies in the bytes of another plan", self.name(o.buf)))?;
         check_that(place % LINE == 0 && start % o.align() == 0, || format!("{} is not aligned", self.name(o.buf)))?;
         Ok(start..end)
     }

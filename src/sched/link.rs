@@ -312,7 +312,7 @@ fn link_inner_tapes(plan: &Checked, inner: Vec<Tapes>) -> Vec<Tapes> {
 }
 
 /// The bytes that die after each instruction, and those without a value before a step. Derived from uses of buffers,
-/// not from the planner's lifetimes.
+/// not from the planner's lifetimes. Foreign bytes never die.
 fn link_deaths(plan: &Checked) -> LinkedDeaths {
     let code = &plan.code;
     let n = code.bytes.len();
@@ -350,6 +350,7 @@ fn link_deaths(plan: &Checked) -> LinkedDeaths {
         deaths.at.push(deaths.ranges.len() as u32);
     }
     let mut leaves: Vec<_> = (0..n).filter(|&b| code.kind[b].is_pinned()).map(whole).collect();
+    leaves.extend(plan.foreign.iter().cloned());
     leaves.sort_by_key(|r| r.start);
     let mut at = 0;
     for r in leaves {

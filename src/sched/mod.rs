@@ -5,9 +5,11 @@
 //! proved ([`checker`]). [`share`] divides the plan among threads by [`modelled_time`] into [`tape`]s, and [`races`]
 //! proves the tapes.
 //! [`link`] resolves operands; [`exec`] and [`team`] run steps. [`faults`] says where a step may stop. The body of a
-//! loop ([`planned_loop`]) is planned once, as code for one iteration. Imports arena, kernels and nodes only.
+//! loop ([`planned_loop`]) is planned once, as code for one iteration. [`areas`] places the plans of several graphs in
+//! one arena. Imports arena, kernels and nodes only.
 
 pub mod alias;
+pub mod areas;
 mod buf_kind;
 pub mod checker;
 pub mod exec;
@@ -52,10 +54,12 @@ pub fn schedule_in(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Res
 /// As [`schedule_in`], with a red zone of one line behind each buffer of the graph that is not pinned:
 /// [`exec::Exec::with_red_zones`] checks them.
 pub fn schedule_with_red_zones(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
-    fn wider(v: &Intervals) -> Intervals {
-        Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
-    }
     schedule_packed(g, threads, precision, &|v| lines::pack_lines(&wider(v)))
+}
+
+/// `v`, with one line more for each buffer that is not empty.
+fn wider(v: &Intervals) -> Intervals {
+    Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
 }
 
 fn schedule_packed(g: Graph<'_>, threads: usize, precision: &[Precision], pack: &Packer) -> Result<Scheduled> {

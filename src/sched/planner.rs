@@ -65,7 +65,7 @@ pub(super) fn run_planner(
     let (offset, bytes) = offsets(&best.code, &best.alias, &best.live, pack)?;
     timer.lap("pack");
     let inplace = best.alias.inplace.clone();
-    let plan = check_plan(Plan { code: best.code, offset, inplace, bytes, threads })?;
+    let plan = check_plan(Plan { code: best.code, offset, inplace, bytes, threads, foreign: Vec::new() })?;
     timer.lap("check");
     Ok(Scheduled {
         plan,

@@ -1,4 +1,4 @@
-//! A fixed team of threads that runs the tapes of one program.
+//! A fixed team of threads that runs the tapes of one program, which may have several methods.
 //!
 //! The caller's thread is thread 0. The others spin for a while between steps, then park. While steps follow one
 //! another, nothing here allocates, locks or makes a system call. Exception: with more threads than cores, or other
@@ -71,7 +71,10 @@ impl TeamWorkerState {
 
 /// What all threads of a team share.
 struct TeamShared {
-    exec: Exec,
+    /// One for each method of the program.
+    execs: Vec<Exec>,
+    /// The method of the step under way.
+    method: AtomicUsize,
     /// The arena of the step under way.
     base: AtomicPtr<u8>,
     len: AtomicUsize,
@@ -132,6 +135,8 @@ struct TeamObserver<'a> {
     shared: &'a TeamShared,
     arena: ArenaPtr,
     thread: usize,
+    /// Threads that run the step.
+    threads: usize,
     barriers: usize,
 }
 
@@ -149,7 +154,7 @@ impl StepObserver for TeamObserver<'_> {
     #[inline(always)]
     fn barrier(&mut self, time: usize) -> bool {
         self.barriers += 1;
-        self.goes_on(time) && self.shared.barrier(self.thread, self.barriers, time)
+        self.goes_on(time) && self.shared.barrier(self.thread, self.barriers * self.threads, time)
     }
 
     #[inline(always)]
@@ -160,9 +165,14 @@ impl StepObserver for TeamObserver<'_> {
 }
 
 impl TeamShared {
+    /// The method of the step under way. Threads other than the caller's may ask once `epoch` has changed.
+    fn exec(&self) -> &Exec {
+        &self.execs[self.method.load(Ordering::Relaxed)]
+    }
+
     /// Runs thread `t`'s part of the step.
     fn run(&self, t: usize, arena: ArenaPtr) {
-        let mut observer = TeamObserver { shared: self, arena, thread: t, barriers: 0 };
+        let mut observer = TeamObserver { shared: self, arena, thread: t, threads: self.exec().threads(), barriers: 0 };
         let traced = self.traced.load(Ordering::Relaxed);
         match traced.then(|| self.states[t].swap(None)).flatten() {
             Some(mut track) => {
@@ -180,7 +190,7 @@ impl TeamShared {
         // thread runs its own part, in order, and waits for the others at each barrier.
         #[allow(unsafe_code)]
         unsafe {
-            self.exec.run(t, state, observer)
+            self.exec().run(t, state, observer)
         };
         if state.fault.get().is_some() {
             self.stop.fetch_min(state.at.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -197,11 +207,10 @@ impl TeamShared {
         }
     }
 
-    /// Thread `t` waits for all threads at its `k`-th barrier of the step, which is before `time`. False if the step
-    /// stopped before it.
-    fn barrier(&self, t: usize, k: usize, time: usize) -> bool {
+    /// Thread `t` waits at a barrier before `time`, until the threads have arrived at this step's barriers `all` times
+    /// in sum. False if the step stopped before it.
+    fn barrier(&self, t: usize, all: usize, time: usize) -> bool {
         self.arrived.fetch_add(1, Ordering::AcqRel);
-        let all = k * self.states.len();
         self.states[t].at_barrier.wait(self.spins, |_| {
             if self.arrived.load(Ordering::Acquire) >= all {
                 return Some(true);
@@ -225,7 +234,9 @@ impl TeamShared {
             if self.quit.load(Ordering::Relaxed) {
                 return;
             }
-            self.run_catching(t);
+            if t < self.exec().threads() {
+                self.run_catching(t);
+            }
             self.done.fetch_add(1, Ordering::Release);
         }
     }
@@ -280,15 +291,22 @@ struct Worker {
 }
 
 impl Team {
-    /// Starts the threads of `exec`'s tapes, except the caller's. They have started when this returns, because a
-    /// starting thread allocates, which no step may do. An error (kind `Io`) if a thread cannot be started.
+    /// A team for one method.
     pub fn new(exec: Exec) -> Result<Team> {
-        let threads = exec.threads();
+        Team::of(vec![exec])
+    }
+
+    /// A team for `execs`, the methods of one program: starts the threads of their tapes, except the caller's. They
+    /// have started when this returns, because a starting thread allocates, which no step may do. An error (kind `Io`)
+    /// if a thread cannot be started.
+    pub fn of(execs: Vec<Exec>) -> Result<Team> {
+        let threads = execs.iter().map(Exec::threads).max().unwrap_or(1);
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let spins = if threads <= cores { SPINS } else { 0 };
         let padded = || CachePadded::new(AtomicUsize::new(0));
         let shared = Arc::new(TeamShared {
-            exec,
+            execs,
+            method: AtomicUsize::new(0),
             base: AtomicPtr::new(std::ptr::null_mut()),
             len: AtomicUsize::new(0),
             epoch: padded(),
@@ -337,31 +355,46 @@ impl Team {
         }
     }
 
-    /// Runs one step. Panics if the arena is too small.
+    /// Runs one step of the first method. Panics if the arena is too small.
     pub fn step(&mut self, arena: &mut TensorArena) -> Result<(), Stop> {
+        self.step_of(0, arena)
+    }
+
+    /// Runs one step of method `method`; on the caller's thread alone if its tapes are for one thread. Panics if the
+    /// arena is too small, or if there is no such method.
+    pub fn step_of(&mut self, method: usize, arena: &mut TensorArena) -> Result<(), Stop> {
         let s = &*self.shared;
-        assert!(arena.len() >= s.exec.bytes());
+        let exec = &s.execs[method];
+        if exec.threads() == 1 {
+            return exec.step(arena, &s.states[0].state);
+        }
+        assert!(arena.len() >= exec.bytes());
         let (base, len) = ArenaPtr::new(arena.bytes_mut()).parts();
         // The other threads wait for `epoch`, which publishes these.
         s.base.store(base, Ordering::Relaxed);
         s.len.store(len, Ordering::Relaxed);
+        s.method.store(method, Ordering::Relaxed);
         s.arrived.store(0, Ordering::Relaxed);
         s.stop.store(GO, Ordering::Relaxed);
         s.done.store(0, Ordering::Relaxed);
         self.start();
         s.run_catching(0);
         self.wait(&s.states[0].at_barrier);
-        s.verdict().map_err(|at| s.exec.located(at))
+        s.verdict().map_err(|at| exec.located(at))
     }
 
-    /// As [`Team::step`]; records the step in `tracks`, one for each thread.
-    pub fn step_traced(&mut self, arena: &mut TensorArena, tracks: &mut [Track]) -> Result<(), Stop> {
+    /// As [`Team::step_of`]; records the step in `tracks`, one for each thread of the method.
+    pub fn step_traced(&mut self, method: usize, arena: &mut TensorArena, tracks: &mut [Track]) -> Result<(), Stop> {
+        let exec = &self.shared.execs[method];
+        if let (1, [track]) = (exec.threads(), &mut *tracks) {
+            return exec.step_traced(arena, &self.shared.states[0].state, track);
+        }
         // Between steps no other thread uses the tracks.
         for (state, track) in self.shared.states.iter().zip(&mut *tracks) {
             state.swap(Some(std::mem::replace(track, Track::new(0))));
         }
         self.shared.traced.store(true, Ordering::Relaxed);
-        let done = self.step(arena);
+        let done = self.step_of(method, arena);
         self.shared.traced.store(false, Ordering::Relaxed);
         for (state, track) in self.shared.states.iter().zip(tracks) {
             // The track of a thread whose kernel panicked is lost.

@@ -55,6 +55,11 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// Whether it is a param or a state.
+    pub(super) fn is_persistent(&self) -> bool {
+        matches!(self.role, Role::Param | Role::State)
+    }
+
     /// The bytes of the arena that it takes.
     pub(super) fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.bytes
@@ -104,13 +109,13 @@ pub(super) fn bindings_read(g: &Graph<'_>, s: &Scheduled) -> Vec<bool> {
     leaves.chain(g.outputs().iter().map(|_| false)).collect()
 }
 
-/// The indices of bindings, sorted by name. No two leaves share a name, and no two outputs do; a leaf and an output
-/// may.
+/// Indices of bindings of one method, sorted by name. No two leaves share a name, and no two outputs do; a leaf and an
+/// output may.
 pub(super) struct BindingIndex(Vec<u32>);
 
 impl BindingIndex {
-    pub fn new(bindings: &[Binding]) -> BindingIndex {
-        let mut order: Vec<u32> = (0..bindings.len() as u32).collect();
+    /// An index of the bindings at `order`.
+    pub fn new(bindings: &[Binding], mut order: Vec<u32>) -> BindingIndex {
         order.sort_by(|&a, &b| bindings[a as usize].name.cmp(&bindings[b as usize].name));
         BindingIndex(order)
     }

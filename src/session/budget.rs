@@ -55,17 +55,29 @@ fn each_budget(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGrap
     Ok(())
 }
 
-/// A program for `g` in an arena of at most `bytes` bytes.
-pub fn fit_budget(g: Graph<'_>, session: &Session, bytes: usize) -> Result<CompiledGraph> {
-    let (mut found, mut least) = (None, usize::MAX);
-    each_budget(g, session, |r| {
-        if r.scheduled.plan.bytes <= bytes {
+/// A program for `g` whose `size` is at most `bytes` bytes.
+pub fn fit_budget(
+    g: Graph<'_>,
+    session: &Session,
+    bytes: usize,
+    size: &dyn Fn(&CompiledGraph) -> Result<usize>,
+) -> Result<CompiledGraph> {
+    let (mut found, mut least, mut failed) = (None, usize::MAX, None);
+    each_budget(g, session, |r| match size(&r) {
+        Ok(size) if size <= bytes => {
             found = Some(r);
-            return ControlFlow::Break(());
+            ControlFlow::Break(())
         }
-        least = least.min(r.scheduled.plan.bytes);
-        ControlFlow::Continue(())
+        Ok(size) => {
+            least = least.min(size);
+            ControlFlow::Continue(())
+        }
+        Err(e) => {
+            failed = Some(e);
+            ControlFlow::Break(())
+        }
     })?;
+    failed.map_or(Ok(()), Err)?;
     found.ok_or_else(|| {
         let e = format!("the memory budget of {bytes} bytes is too small; the smallest that would do is {least} bytes");
         Error::new(Kind::Plan, e)

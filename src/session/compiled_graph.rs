@@ -6,6 +6,7 @@ use crate::kernels::gemm::Precision;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::pipeline;
 use crate::sched::{Scheduled, schedule_in, tape};
+use std::time::Duration;
 
 /// A graph that is scheduled and divided among threads.
 pub struct CompiledGraph {
@@ -15,6 +16,8 @@ pub struct CompiledGraph {
     pub recomputed: Recomputed,
     /// The product precision of each node; empty if the session chose none.
     pub precision: Vec<Precision>,
+    /// How long passes and planning took.
+    pub took: Duration,
 }
 
 impl CompiledGraph {
@@ -30,7 +33,14 @@ impl CompiledGraph {
             scheduled = schedule_in(graph.view(), threads, &precision)?;
             tapes = s.tapes(&scheduled.plan);
         }
-        Ok(CompiledGraph { graph, scheduled, tapes, recomputed: Recomputed::default(), precision })
+        Ok(CompiledGraph {
+            graph,
+            scheduled,
+            tapes,
+            recomputed: Recomputed::default(),
+            precision,
+            took: Duration::ZERO,
+        })
     }
 }
 

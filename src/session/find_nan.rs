@@ -85,14 +85,13 @@ fn scanned_float(d: DType) -> Option<Float> {
 
 impl NanFinder {
     /// For the program of `plan`, whose graph is `g`.
-    pub fn new(g: &Graph<'_>, plan: &Checked, bindings: &[Binding]) -> NanFinder {
-        let kept = bindings.iter().filter(|b| is_kept_leaf(b)).map(|b| b.bytes).sum();
+    pub fn new(g: &Graph<'_>, plan: &Checked) -> NanFinder {
         let mut f = NanFinder {
             calls: Vec::new(),
             labels: Vec::new(),
             values: (0..g.values()).map(|v| operand_label(g, Value::new(v))).collect(),
             found: NonfiniteFindings::default(),
-            before: vec![0; kept],
+            before: Vec::new(),
         };
         f.list(g, &plan.code);
         f
@@ -213,20 +212,19 @@ fn is_kept_leaf(b: &Binding) -> bool {
 }
 
 impl Program {
-    /// A step that looks for NaN, with `f`.
+    /// A step of `method` that looks for NaN, with `f`.
     #[cold]
-    pub(super) fn step_watched(&mut self, f: &mut NanFinder) -> Result<()> {
-        self.leaves_hold_numbers()?;
-        let mut at = 0;
+    pub(super) fn step_watched(&mut self, method: usize, f: &mut NanFinder) -> Result<()> {
+        self.leaves_hold_numbers(method)?;
+        f.before.clear();
         for b in self.bindings.iter().filter(|b| is_kept_leaf(b)) {
-            f.before[at..at + b.bytes].copy_from_slice(&self.arena.bytes()[b.range()]);
-            at += b.bytes;
+            f.before.extend_from_slice(&self.arena.bytes()[b.range()]);
         }
-        let done = self.runner.step_watched(&mut self.arena, &f.calls, &mut f.found);
+        let done = self.runner.step_watched(method, &mut self.arena, &f.calls, &mut f.found);
         let e = match (&f.found.culprit, done) {
-            (Some(c), done) => self.culprit(f, c, done.is_ok()),
+            (Some(c), done) => self.culprit(method, f, c, done.is_ok()),
             (None, Ok(())) => return Ok(()),
-            (None, Err(stop)) => self.stopped(crate::sched::exec::Stop { changed: false, ..stop }),
+            (None, Err(stop)) => self.stopped(method, crate::sched::exec::Stop { changed: false, ..stop }),
         };
         let mut at = 0;
         for b in self.bindings.iter().filter(|b| is_kept_leaf(b)) {
@@ -237,8 +235,9 @@ impl Program {
     }
 
     /// An error if a leaf that a step reads holds a NaN, or a param an infinity.
-    fn leaves_hold_numbers(&self) -> Result<()> {
-        for (i, b) in self.bindings.iter().enumerate().filter(|(i, b)| b.role != Role::Output && self.fresh.is_read(*i))
+    fn leaves_hold_numbers(&self, method: usize) -> Result<()> {
+        for (i, b) in
+            self.bindings.iter().enumerate().filter(|(i, b)| b.role != Role::Output && self.fresh.is_read(method, *i))
         {
             let Some(float) = scanned_float(b.dtype) else { continue };
             let n = Numbers::of(&self.arena.bytes()[b.range()], float);
@@ -262,8 +261,8 @@ impl Program {
         Ok(())
     }
 
-    /// The error that names `c`. `ran` is true if the step went on to its end.
-    fn culprit(&self, f: &NanFinder, c: &Culprit, ran: bool) -> Error {
+    /// The error of a step of `method` that names `c`. `ran` is true if the step went on to its end.
+    fn culprit(&self, method: usize, f: &NanFinder, c: &Culprit, ran: bool) -> Error {
         let (label, n) = (&f.labels[c.write.0], &c.result);
         let result = &label.writes[c.write.1];
         let mut text = format!(
@@ -275,7 +274,7 @@ impl Program {
             n.infinite,
             n.first.unwrap_or_default()
         );
-        if let Some(i) = self.runner.iteration(c.time) {
+        if let Some(i) = self.runner.iteration(method, c.time) {
             let _ = write!(text, ", in iteration {i} of its loop");
         }
         let operands: Vec<String> =
@@ -284,8 +283,9 @@ impl Program {
             true => text.push_str("; it has no float operand"),
             false => _ = write!(text, "; its operands: {}", operands.join(", ")),
         }
+        let own = self.methods[method].named.iter().map(|&i| &self.bindings[i as usize]);
         let reached: Vec<String> =
-            self.bindings.iter().filter(|b| ran && self.is_bad_output(b)).map(|b| format!("{:?}", b.name)).collect();
+            own.filter(|b| ran && self.is_bad_output(b)).map(|b| format!("{:?}", b.name)).collect();
         let _ = match f.found.carriers {
             0 => write!(text, "; no later op carries them on"),
             1 => text.write_str("; 1 later op carries them on"),

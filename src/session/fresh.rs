@@ -1,6 +1,6 @@
 //! Which leaves hold a value. A step that would read an unset leaf is refused.
 //!
-//! Invariant: `missing` counts the unset leaves that a step needs, so that a step looks at one number. Only
+//! Invariant: `missing` counts the unset leaves that a method needs, so that a step looks at one number. Only
 //! [`Program`](super::Program) uses it.
 
 use super::bindings::{Binding, Role};
@@ -9,18 +9,19 @@ use crate::nodes::Init;
 
 /// See the file's head.
 pub struct Fresh {
-    /// Of each binding: whether a step reads it.
-    read: Vec<bool>,
+    /// Of each method: the bindings that its steps read.
+    read: Vec<Vec<u32>>,
     /// Of each binding: whether it was initialised, loaded or written.
     set: Vec<bool>,
-    /// Of each binding: whether a step needs it set.
-    needed: Vec<bool>,
-    missing: usize,
+    /// Of each method, of each binding: whether a step needs it set.
+    needed: Vec<Vec<bool>>,
+    /// Of each method.
+    missing: Vec<usize>,
 }
 
 impl Fresh {
-    /// Nothing is set; `read` says of each binding whether a step reads it.
-    pub fn new(bindings: &[Binding], read: &[bool]) -> Fresh {
+    /// Nothing is set; `read` has, for each method, the bindings that its steps read.
+    pub fn new(bindings: &[Binding], read: &[Vec<u32>]) -> Fresh {
         let needs = |b: &Binding| match b.role {
             Role::Input => b.default.is_none(),
             Role::Param => true,
@@ -28,8 +29,16 @@ impl Fresh {
             Role::State => b.init != Some(Init::Zeros),
             Role::Output => false,
         };
-        let needed: Vec<bool> = bindings.iter().zip(read).map(|(b, &read)| read && b.bytes > 0 && needs(b)).collect();
-        let missing = needed.iter().filter(|n| **n).count();
+        let needed = read.iter().map(|read| {
+            let mut needed = vec![false; bindings.len()];
+            for &i in read {
+                let b = &bindings[i as usize];
+                needed[i as usize] = b.bytes > 0 && needs(b);
+            }
+            needed
+        });
+        let needed: Vec<Vec<bool>> = needed.collect();
+        let missing = needed.iter().map(|n| n.iter().filter(|n| **n).count()).collect();
         Fresh { read: read.to_vec(), set: vec![false; bindings.len()], needed, missing }
     }
 
@@ -38,13 +47,24 @@ impl Fresh {
     pub fn put(&mut self, i: usize) {
         if !self.set[i] {
             self.set[i] = true;
-            self.missing -= usize::from(self.needed[i]);
+            for (missing, needed) in self.missing.iter_mut().zip(&self.needed) {
+                *missing -= usize::from(needed[i]);
+            }
         }
     }
 
-    /// Whether a step reads binding `i`.
-    pub fn is_read(&self, i: usize) -> bool {
-        self.read[i]
+    /// Binding `i` holds nothing of use.
+    pub fn clear(&mut self, i: usize) {
+        if std::mem::take(&mut self.set[i]) {
+            for (missing, needed) in self.missing.iter_mut().zip(&self.needed) {
+                *missing += usize::from(needed[i]);
+            }
+        }
+    }
+
+    /// Whether a step of `method` reads binding `i`.
+    pub fn is_read(&self, method: usize, i: usize) -> bool {
+        self.read[method].contains(&(i as u32))
     }
 
     /// Whether binding `i` was written.
@@ -52,16 +72,16 @@ impl Fresh {
         self.set[i]
     }
 
-    /// Whether a step may run.
+    /// Whether a step of `method` may run.
     #[inline]
-    pub fn is_ready(&self) -> bool {
-        self.missing == 0
+    pub fn is_ready(&self, method: usize) -> bool {
+        self.missing[method] == 0
     }
 
-    /// Why a step may not run.
+    /// Why a step of `method` may not run.
     #[cold]
-    pub fn error(&self, bindings: &[Binding]) -> Error {
-        let open = (0..bindings.len()).filter(|&i| self.needed[i] && !self.set[i]).map(|i| &bindings[i]);
+    pub fn error(&self, method: usize, bindings: &[Binding]) -> Error {
+        let open = (0..bindings.len()).filter(|&i| self.needed[method][i] && !self.set[i]).map(|i| &bindings[i]);
         // What the caller writes anew each time is the likelier slip.
         let first = open.clone().min_by_key(|b| b.role != Role::Input);
         let Some(b) = first else { return Error::new(Kind::Data, "a value was never written") };

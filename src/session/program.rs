@@ -14,25 +14,35 @@ use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
 use crate::names;
 use crate::nodes::ops::constant::ConstantAttrs;
-use crate::nodes::{Graph, Op};
+use crate::nodes::{Graph, GraphBuf, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::Stop;
+use hashbrown::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A compiled program with its memory.
+/// A compiled program with its memory: one method, or several that share params and states.
 pub struct Program {
     /// Tells the handles of this program from those of others.
     pub(super) id: u64,
     pub(super) runner: Runner,
     pub(super) arena: TensorArena,
     pub(super) bindings: Vec<Binding>,
-    index: BindingIndex,
     pub(super) fresh: Fresh,
+    pub(super) methods: Vec<MethodData>,
+}
+
+/// A method of a program.
+pub(super) struct MethodData {
+    pub name: String,
+    /// Its inputs and outputs, and all params and states of the program.
+    pub index: BindingIndex,
+    /// Its inputs, params, states and outputs, as indices of bindings, in the graph's order.
+    pub named: Vec<u32>,
     /// Of each instruction.
     origins: Vec<ProgramOrigin>,
-    report: PlanReport,
-    pub(super) tracer: Option<Tracer>,
-    pub(super) finder: Option<Box<NanFinder>>,
+    pub report: PlanReport,
+    pub tracer: Option<Tracer>,
+    pub finder: Option<Box<NanFinder>>,
 }
 
 /// The op and the source line that an instruction comes from, for error messages.
@@ -51,46 +61,49 @@ impl ProgramOrigin {
     }
 }
 
-/// What a program is made of beside its graph and its plan.
-pub(super) struct Parts {
-    pub runner: Runner,
+/// What one method of a program is made of.
+pub(super) struct Part {
+    pub name: String,
+    pub graph: GraphBuf,
+    pub scheduled: Scheduled,
     /// Of each instruction.
     pub origins: Vec<ProgramOrigin>,
     pub tracer: Option<Tracer>,
+    pub finder: Option<Box<NanFinder>>,
     pub report: PlanReport,
 }
 
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 impl Program {
-    pub(super) fn new(g: Graph<'_>, s: Scheduled, parts: Parts) -> Result<Program> {
-        let mut arena = TensorArena::new(s.plan.bytes)
-            .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {} bytes", s.plan.bytes)))?;
-        for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == Op::CONSTANT) {
-            // Constants in bodies of loops have offsets, too; a constant that no instruction reads has none.
-            let Some(&at) = s.plan.offset.get(s.slices[g.out(n).at()].buf as usize) else { continue };
-            let bytes = ConstantAttrs::of(&g.attrs(n)).data;
-            arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
+    /// A program of `parts`, whose plans are for one arena.
+    pub(super) fn new(parts: Vec<Part>, runner: Runner) -> Result<Program> {
+        let bytes = parts.iter().map(|p| p.scheduled.plan.bytes).max().unwrap_or(0);
+        let mut arena = TensorArena::new(bytes)
+            .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {bytes} bytes")))?;
+        let table = Table::new(&parts);
+        for part in &parts {
+            write_constants(&mut arena, &part.graph.view(), &part.scheduled);
         }
-        let bindings = bindings::bindings(&g, &s);
-        for (b, x) in bindings.iter().filter_map(|b| Some((b, b.default?))) {
+        for (b, x) in table.bindings.iter().filter_map(|b| Some((b, b.default?))) {
             start_values::fill_constant_start(&mut arena.bytes_mut()[b.range()], b.dtype, x);
         }
-        Ok(Program {
-            id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
-            runner: parts.runner,
-            arena,
-            index: BindingIndex::new(&bindings),
-            fresh: Fresh::new(&bindings, &bindings::bindings_read(&g, &s)),
-            bindings,
-            origins: parts.origins,
-            report: parts.report,
-            tracer: parts.tracer,
-            finder: None,
-        })
+        let Table { bindings, named, read } = table;
+        let kept = (0..bindings.len() as u32).filter(|&i| bindings[i as usize].is_persistent());
+        let kept: Vec<u32> = kept.collect();
+        let method = |(p, named): (Part, Vec<u32>)| {
+            let own = named.iter().copied().filter(|&i| !bindings[i as usize].is_persistent());
+            let index = BindingIndex::new(&bindings, kept.iter().copied().chain(own).collect());
+            let (origins, finder) = (p.origins, p.finder);
+            MethodData { name: p.name, index, named, origins, report: p.report, tracer: p.tracer, finder }
+        };
+        let methods = parts.into_iter().zip(named).map(method).collect();
+        let (id, fresh) = (PROGRAMS.fetch_add(1, Ordering::Relaxed), Fresh::new(&bindings, &read));
+        Ok(Program { id, runner, arena, bindings, fresh, methods })
     }
 
-    /// Runs one step.
+    /// Runs one step of the first method, which is the only one unless the program comes from
+    /// [`Session::compile_all`](super::Session::compile_all).
     ///
     /// Errors: an input without a default was never written, or a param or state was neither initialised nor loaded
     /// (the error names it); an index is out of range; an op makes a NaN, under
@@ -98,68 +111,81 @@ impl Program {
     /// random key and the step count among them. Only a kernel that panics may leave them half changed; the error says
     /// so.
     pub fn step(&mut self) -> Result<()> {
-        if !self.fresh.is_ready() {
-            return Err(self.fresh.error(&self.bindings));
+        self.step_of(0)
+    }
+
+    /// Runs one step of the method at `at`.
+    #[inline]
+    pub(super) fn step_of(&mut self, at: usize) -> Result<()> {
+        if !self.fresh.is_ready(at) {
+            return Err(self.fresh.error(at, &self.bindings));
         }
-        if let Some(mut finder) = self.finder.take() {
-            let done = self.step_watched(&mut finder);
-            self.finder = Some(finder);
+        if let Some(mut finder) = self.methods[at].finder.take() {
+            let done = self.step_watched(at, &mut finder);
+            self.methods[at].finder = Some(finder);
             return done;
         }
-        self.runner.step(&mut self.arena).map_err(|stop| self.stopped(stop))
+        self.runner.step(at, &mut self.arena).map_err(|stop| self.stopped(at, stop))
     }
 
     /// Runs one step as [`Program::step`] does, with the same results, and tells what each thread did when. The program
     /// must come from [`Session::compile_traced`](super::Session::compile_traced).
     pub fn step_traced(&mut self) -> Result<Trace> {
-        if !self.fresh.is_ready() {
-            return Err(self.fresh.error(&self.bindings));
+        if !self.fresh.is_ready(0) {
+            return Err(self.fresh.error(0, &self.bindings));
         }
-        let Some(t) = &mut self.tracer else {
+        let Some(t) = &mut self.methods[0].tracer else {
             return Err(Error::new(
                 Kind::Data,
                 "the program was compiled without a trace; see Session::compile_traced",
             ));
         };
-        let done = self.runner.step_traced(&mut self.arena, t);
+        let done = self.runner.step_traced(0, &mut self.arena, t);
         let trace = t.trace();
-        done.map_err(|stop| self.stopped(stop))?;
+        done.map_err(|stop| self.stopped(0, stop))?;
         Ok(trace)
     }
 
-    /// Number of threads that run steps.
+    /// Number of threads that run steps of the first method.
     pub fn threads(&self) -> usize {
-        self.runner.threads()
+        self.methods[0].report.threads
     }
 
     #[cold]
-    pub(super) fn stopped(&self, stop: Stop) -> Error {
-        let origin = &self.origins[stop.instr];
+    pub(super) fn stopped(&self, at: usize, stop: Stop) -> Error {
+        let origin = &self.methods[at].origins[stop.instr];
         Error::new(Kind::Data, format!("{}: {stop}", origin.op)).at(origin.location.clone())
     }
 
-    /// The memory plan. It prints as text.
+    /// The memory plan of the first method. It prints as text.
     pub fn plan(&self) -> &PlanReport {
-        &self.report
+        &self.methods[0].report
     }
 
-    /// All named tensors: inputs, params and states in the graph's order, then outputs.
+    /// All named tensors: of the first method its inputs, params and states in the graph's order, then its outputs;
+    /// then those that each further method adds.
     pub fn bindings(&self) -> &[Binding] {
         &self.bindings
     }
 
-    /// Params and states with their bytes, in the graph's order: what a checkpoint holds.
+    /// Params and states of all methods with their bytes, in the graphs' order: what a checkpoint holds.
     pub fn persistent(&self) -> impl Iterator<Item = (&Binding, &[u8])> {
-        let kept = |b: &&Binding| matches!(b.role, Role::Param | Role::State);
-        self.bindings.iter().filter(kept).map(|b| (b, self.bytes_of(b)))
+        self.bindings.iter().filter(|b| b.is_persistent()).map(|b| (b, self.bytes_of(b)))
     }
 
     /// The binding of the param or state called `name`, and its bytes, writable.
     pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
-        let i = self.named("param or state", name, |role| matches!(role, Role::Param | Role::State))?;
+        let i = self.named(0, "param or state", name, |role| matches!(role, Role::Param | Role::State))?;
         self.fresh.put(i);
         let b = &self.bindings[i];
         Ok((b, &mut self.arena.bytes_mut()[b.range()]))
+    }
+
+    /// The param or state called `name` counts as unset: a step that reads it is refused.
+    pub(crate) fn forget(&mut self, name: &str) {
+        if let Ok(i) = self.named(0, "param or state", name, |role| matches!(role, Role::Param | Role::State)) {
+            self.fresh.clear(i);
+        }
     }
 
     /// The bytes of a binding of this program.
@@ -167,16 +193,24 @@ impl Program {
         self.arena.bytes().get(b.range()).unwrap_or_default()
     }
 
-    /// The index of the binding called `name` whose role is `wanted`; the error calls it a `what`.
-    pub(super) fn named(&self, what: &str, name: &str, wanted: impl Fn(Role) -> bool) -> Result<usize> {
-        if let Some(i) = self.index.find(&self.bindings, name, wanted) {
+    /// The index of the binding called `name` whose role is `wanted`, in the method at `at`; the error calls it a
+    /// `what`.
+    pub(super) fn named(&self, at: usize, what: &str, name: &str, wanted: impl Fn(Role) -> bool) -> Result<usize> {
+        let method = &self.methods[at];
+        if let Some(i) = method.index.find(&self.bindings, name, &wanted) {
             return Ok(i);
         }
-        let known: Vec<String> =
-            self.bindings.iter().map(|b| format!("{} {:?}", b.role.binding_name(), b.name)).collect();
+        let own = || method.named.iter().map(|&i| &self.bindings[i as usize]);
+        let known: Vec<String> = own().map(|b| format!("{} {:?}", b.role.binding_name(), b.name)).collect();
         let known = names::list_names(known.iter().map(String::as_str));
-        let near = names::nearest_name(name, self.bindings.iter().map(|b| b.name.as_str()));
-        Err(Error::new(Kind::Name, format!("there is no {what} {name:?}; the program has {known}{near}")))
+        let near = names::nearest_name(name, own().map(|b| b.name.as_str()));
+        let place = match self.methods.len() {
+            1 => "the program".to_string(),
+            _ => format!("method {:?}", method.name),
+        };
+        let there = self.methods.iter().find(|m| m.index.find(&self.bindings, name, &wanted).is_some());
+        let there = there.map_or(String::new(), |m| format!("; method {:?} has one", m.name));
+        Err(Error::new(Kind::Name, format!("there is no {what} {name:?}; {place} has {known}{near}{there}")))
     }
 
     /// Copies each output of `from` whose name is that of a state of this program into that state: hands the saved
@@ -189,7 +223,7 @@ impl Program {
             if b.role != Role::State {
                 continue;
             }
-            let o = &from.bindings[from.named("output", &b.name, |role| role == Role::Output)?];
+            let o = &from.bindings[from.named(0, "output", &b.name, |role| role == Role::Output)?];
             if (o.dtype, &o.dims[..]) != (b.dtype, &b.dims[..]) {
                 let text = format!("state {:?} is {}{}, the output {}{}", b.name, b.dtype, b.dims, o.dtype, o.dims);
                 return Err(Error::new(Kind::Data, text));
@@ -214,8 +248,8 @@ impl Program {
     /// # }
     /// ```
     pub fn dims(&self, name: &str) -> Result<&[usize]> {
-        let b = &self.bindings[self.named("tensor", name, |_| true)?];
-        let output = self.index.find(&self.bindings, name, |role| role == Role::Output).map(|i| &self.bindings[i]);
+        let b = &self.bindings[self.named(0, "tensor", name, |_| true)?];
+        let output = self.methods[0].index.find(&self.bindings, name, |role| role == Role::Output).map(|i| &self.bindings[i]);
         if let Some(o) = output.filter(|o| o.dims[..] != b.dims[..]) {
             let text = format!("a {} {name:?} is {}, an output of that name {}", b.role.binding_name(), b.dims, o.dims);
             return Err(Error::new(Kind::Name, text));
@@ -245,28 +279,29 @@ impl Program {
         Ok(())
     }
 
-    /// The input called `name`. Errors: there is none, or its elements are not of type `T`.
+    /// The input called `name` of the first method. Errors: there is none, or its elements are not of type `T`.
     pub fn input<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(Role::Input, name)
+        self.handle(0, Role::Input, name)
     }
 
     /// The param called `name`. Errors as for [`Program::input`].
     pub fn param<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(Role::Param, name)
+        self.handle(0, Role::Param, name)
     }
 
     /// The state called `name`. Errors as for [`Program::input`].
     pub fn state<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(Role::State, name)
+        self.handle(0, Role::State, name)
     }
 
-    /// The output called `name`. Errors as for [`Program::input`].
+    /// The output called `name` of the first method. Errors as for [`Program::input`].
     pub fn output<T: Elem>(&self, name: &str) -> Result<Handle<T>> {
-        self.handle(Role::Output, name)
+        self.handle(0, Role::Output, name)
     }
 
-    fn handle<T: Elem>(&self, role: Role, name: &str) -> Result<Handle<T>> {
-        let i = self.named(role.binding_name(), name, |r| r == role)?;
+    /// The tensor called `name` of the method at `at`.
+    pub(super) fn handle<T: Elem>(&self, at: usize, role: Role, name: &str) -> Result<Handle<T>> {
+        let i = self.named(at, role.binding_name(), name, |r| r == role)?;
         self.typed(i)
     }
 
@@ -341,7 +376,7 @@ impl Program {
     /// Writes all elements of the input, param or state called `name`, as bytes in the host's order: for tools that
     /// read files. Errors: there is none, `bytes` has another length, or an element of a bool is neither 0 nor 1.
     pub fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let i = self.named("input, param or state", name, |role| role != Role::Output)?;
+        let i = self.named(0, "input, param or state", name, |role| role != Role::Output)?;
         let b = &self.bindings[i];
         if bytes.len() != b.bytes {
             let (role, size, given) = (b.role.binding_name(), b.bytes, bytes.len());
@@ -357,9 +392,9 @@ impl Program {
     /// Errors: there is none, its elements are not of type `T`, or an input, param or state has the same name as an
     /// output.
     pub fn values<T: Elem>(&self, name: &str) -> Result<&[T]> {
-        let i = self.named("tensor", name, |_| true)?;
+        let i = self.named(0, "tensor", name, |_| true)?;
         let role = self.bindings[i].role;
-        if role != Role::Output && self.named("output", name, |r| r == Role::Output).is_ok() {
+        if role != Role::Output && self.named(0, "output", name, |r| r == Role::Output).is_ok() {
             let (role, a) = (role.binding_name(), if role == Role::Input { "an" } else { "a" });
             let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
             return Err(Error::new(Kind::Name, e));
@@ -370,8 +405,55 @@ impl Program {
     /// The elements of the input, param or state called `name`, writable: for set-up and tools, as it looks the name
     /// up. Errors: there is none, or its elements are not of type `T`.
     pub fn values_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
-        let i = self.named("input, param or state", name, |role| role != Role::Output)?;
+        let i = self.named(0, "input, param or state", name, |role| role != Role::Output)?;
         self.get_mut(self.typed(i)?)
+    }
+}
+
+/// Writes the constants of `g` to their places.
+fn write_constants(arena: &mut TensorArena, g: &Graph<'_>, s: &Scheduled) {
+    for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == Op::CONSTANT) {
+        // Constants in bodies of loops have offsets, too; a constant that no instruction reads has none.
+        let Some(&at) = s.plan.offset.get(s.slices[g.out(n).at()].buf as usize) else { continue };
+        let bytes = ConstantAttrs::of(&g.attrs(n)).data;
+        arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
+    }
+}
+
+/// The named tensors of all methods. A param or a state of several methods is there once.
+struct Table {
+    bindings: Vec<Binding>,
+    /// Of each method: its bindings.
+    named: Vec<Vec<u32>>,
+    /// Of each method: which bindings its steps read.
+    read: Vec<Vec<u32>>,
+}
+
+impl Table {
+    fn new(parts: &[Part]) -> Table {
+        let mut table = Table { bindings: Vec::new(), named: Vec::new(), read: Vec::new() };
+        let mut kept: HashMap<String, u32> = HashMap::new();
+        for p in parts {
+            let g = p.graph.view();
+            let (mut named, mut reads) = (Vec::new(), Vec::new());
+            for (b, read) in
+                bindings::bindings(&g, &p.scheduled).into_iter().zip(bindings::bindings_read(&g, &p.scheduled))
+            {
+                let next = table.bindings.len() as u32;
+                let i = match b.is_persistent() {
+                    true => *kept.entry(b.name.clone()).or_insert(next),
+                    false => next,
+                };
+                if i == next {
+                    table.bindings.push(b);
+                }
+                named.push(i);
+                reads.extend(read.then_some(i));
+            }
+            table.named.push(named);
+            table.read.push(reads);
+        }
+        table
     }
 }
 

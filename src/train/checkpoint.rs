@@ -3,10 +3,15 @@
 //! Invariants of saving: the target is replaced as a whole or not at all ([`super::atomic`]), and equal tensors give
 //! equal bytes. Invariants of loading: the file is hostile until proven good (size, then header, then [`digest`], then
 //! each tensor against what is expected), and a failed load changes nothing. NaN and infinities are valid elements; a
-//! bool is 0 or 1. Files have `format=pt` and weights have torch's names, so `safetensors.torch.load_file` reads them.
+//! bool is 0 or 1. [`Weights`] reads large files tensor by tensor; [`Loaded`] holds a whole file. Files have
+//! `format=pt` and weights have torch's names, so `safetensors.torch.load_file` reads them.
 
 pub mod digest;
 mod header;
+pub mod load;
+pub mod lora;
+pub mod tensor;
+pub mod weights;
 
 use super::atomic::write_atomically;
 use crate::error::{Error, Kind, Result};
@@ -14,11 +19,15 @@ use crate::nodes::DType;
 pub use digest::Digest;
 pub use header::HEADER_LIMIT;
 use header::bad_checkpoint;
+pub use load::{Load, LoadReport};
+pub use lora::{merge, peft_name};
 use safetensors::tensor::{Dtype, TensorView};
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
+pub use tensor::Tensor;
+pub use weights::{Stored, Weights};
 
 /// A named tensor, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,11 +101,11 @@ pub fn save(path: &Path, entries: &[Entry<'_>]) -> Result<()> {
 pub struct Loaded {
     bytes: Vec<u8>,
     digest: Digest,
-    index: Vec<Tensor>,
+    index: Vec<Held>,
 }
 
-/// A tensor of a file.
-struct Tensor {
+/// A tensor of a file in memory.
+struct Held {
     name: String,
     dtype: DType,
     dims: Vec<usize>,
@@ -105,8 +114,13 @@ struct Tensor {
 }
 
 impl Loaded {
-    /// Reads the file `path`. Fails if it is longer than `limit` bytes, or as [`Loaded::parse`] does.
-    pub fn open(path: &Path, limit: u64) -> Result<Loaded> {
+    /// Reads the file `path`. Fails as [`Loaded::parse`] does, or if there is no memory for it.
+    pub fn open(path: &Path) -> Result<Loaded> {
+        Loaded::open_within(path, u64::MAX)
+    }
+
+    /// As [`Loaded::open`]; also fails if the file is longer than `limit` bytes.
+    pub fn open_within(path: &Path, limit: u64) -> Result<Loaded> {
         let named = |e: Error| e.context(path.display());
         let io = |e: std::io::Error| named(e.into());
         let mut file = File::open(path).map_err(io)?;
@@ -115,9 +129,11 @@ impl Loaded {
             return Err(named(bad_checkpoint(format!("{len} bytes, where at most {limit} are expected"))));
         }
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(len as usize).map_err(|e| named(bad_checkpoint(e.to_string())))?;
+        bytes
+            .try_reserve_exact(usize::try_from(len).unwrap_or(usize::MAX))
+            .map_err(|e| named(bad_checkpoint(e.to_string())))?;
         // One byte more than the length: a file that grew meanwhile fails the layout check.
-        Read::by_ref(&mut file).take(len + 1).read_to_end(&mut bytes).map_err(io)?;
+        Read::by_ref(&mut file).take(len.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
         Loaded::parse(bytes).map_err(named)
     }
 
@@ -140,7 +156,7 @@ impl Loaded {
             let dtype = dtype.ok_or_else(|| bad_checkpoint(format!("{name:?} is {}: not supported", info.dtype)))?;
             let at = start + info.data_offsets.0..start + info.data_offsets.1;
             checked_entry(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
-            index.push(Tensor { name, dtype, dims: info.shape.clone(), at });
+            index.push(Held { name, dtype, dims: info.shape.clone(), at });
         }
         index.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Loaded { bytes, digest, index })
@@ -156,7 +172,7 @@ impl Loaded {
         self.index.iter().map(|t| self.entry(t))
     }
 
-    fn entry<'l>(&'l self, t: &'l Tensor) -> Entry<'l> {
+    fn entry<'l>(&'l self, t: &'l Held) -> Entry<'l> {
         Entry { name: &t.name, dtype: t.dtype, dims: &t.dims, bytes: &self.bytes[t.at.clone()] }
     }
 

@@ -208,7 +208,7 @@ impl Trainer {
     /// nothing.
     pub fn restore(&mut self, path: &Path) -> Result<Digest> {
         let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).sum();
-        let file = Loaded::open(path, data + HEADER_LIMIT)?;
+        let file = Loaded::open_within(path, data + HEADER_LIMIT)?;
         self.restore_from(&file).map_err(|e| e.context(path.display()))?;
         Ok(file.digest())
     }
@@ -284,7 +284,7 @@ pub fn averages(program: &Program) -> Vec<Entry<'_>> {
 /// [`Kind::Name`] or [`Kind::Shape`] if a param of `to` has no counterpart of its dtype and shape; then `to` is
 /// unchanged.
 pub fn copy_params(from: &Program, to: &mut Program) -> Result<()> {
-    copy_trained(&entries(from, |role| role == Role::Param), to)
+    set_params(&entries(from, |role| role == Role::Param), to)
 }
 
 /// As [`copy_params`], with the moving averages of the params. Frozen params have none and are copied themselves. Fails
@@ -296,11 +296,12 @@ pub fn copy_averages(from: &Program, to: &mut Program) -> Result<()> {
     }
     // Averages come first: the first entry of a name counts.
     source.extend(entries(from, |role| role == Role::Param));
-    copy_trained(&source, to)
+    set_params(&source, to)
 }
 
-/// Copies the first entry of each name into the params of `to`. A failure changes nothing.
-fn copy_trained(source: &[Entry<'_>], to: &mut Program) -> Result<()> {
+/// Copies the first entry of each name into the params of `to`, such as the [merged](super::merge) weights of another
+/// program. Entries that `to` has no param for are left out. Errors as for [`copy_params`].
+pub fn set_params(source: &[Entry<'_>], to: &mut Program) -> Result<()> {
     let mut by_name: Vec<&Entry<'_>> = source.iter().collect();
     // The sort is stable: the first entry of a name stays first.
     by_name.sort_by_key(|e| e.name);

@@ -27,7 +27,15 @@ type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Packing>;
 
 fn planned(o: &Ordered, threads: usize, pack: Pack<'_>) -> Checked {
     let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, pack).unwrap();
-    check_plan(Plan { code: o.code.clone(), offset, inplace: o.alias.inplace.clone(), bytes, threads }).unwrap()
+    check_plan(Plan {
+        code: o.code.clone(),
+        offset,
+        inplace: o.alias.inplace.clone(),
+        bytes,
+        threads,
+        foreign: Vec::new(),
+    })
+    .unwrap()
 }
 
 /// First bytes of a leaf: labels are classes, numbers are small.

@@ -46,7 +46,8 @@ fn subject(g: &GraphBuf) -> Subject {
     let lowered = lower::lower(prepared.view(), 1).unwrap();
     let o = order::best_order(&lowered.code).unwrap();
     let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
-    let right = Plan { code: o.code.clone(), offset, inplace: o.alias.inplace.clone(), bytes, threads: 1 };
+    let right =
+        Plan { code: o.code.clone(), offset, inplace: o.alias.inplace.clone(), bytes, threads: 1, foreign: Vec::new() };
     let apart = apart(&right);
     let want = outcome(&apart).unwrap();
     check_plan(right.clone()).unwrap();
@@ -258,7 +259,7 @@ fn the_checker_refuses_steps_that_tear() {
             code.checks_at = seeing.checks_at.clone();
             code.checks_at.extend(vec![seeing.checks.len() as u32; copies]);
             code.checks = seeing.checks;
-            let p = Plan { code, offset, inplace: o.alias.inplace, bytes, threads: 1 };
+            let p = Plan { code, offset, inplace: o.alias.inplace, bytes, threads: 1, foreign: Vec::new() };
             let (tears, refused) = (tears(&p), check_plan(p).is_err());
             assert_eq!(tears, refused, "graph {k}: a step that tears passes, or a whole one does not");
             (tried, torn) = (tried + 1, torn + usize::from(tears));
@@ -267,7 +268,8 @@ fn the_checker_refuses_steps_that_tear() {
         let same: Vec<u32> = (0..lowered.code.groups() as u32).collect();
         let o = order::score_order(&lowered.code, &same, "same").unwrap();
         let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
-        check_plan(Plan { code: o.code, offset, inplace: o.alias.inplace, bytes, threads: 1 }).unwrap();
+        check_plan(Plan { code: o.code, offset, inplace: o.alias.inplace, bytes, threads: 1, foreign: Vec::new() })
+            .unwrap();
     }
     println!("{torn} of {tried} plans tear a step, all refused");
     assert!(torn > tried / 20 && torn < tried, "{torn} of {tried}");

@@ -6,8 +6,11 @@ mod baseline;
 #[path = "../common/mod.rs"]
 mod common;
 mod contract;
+mod examples;
+mod files;
 mod find_nan;
 mod inspect;
+mod methods;
 mod networks;
 mod optimisers;
 mod plans;

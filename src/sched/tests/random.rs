@@ -112,7 +112,7 @@ pub fn planned(g: Graph<'_>, threads: usize, pack: fn(&Intervals) -> Result<Pack
     let ordered = order::best_order(&lowered.code).unwrap();
     let (offset, bytes) = offsets(&ordered.code, &ordered.alias, &ordered.live, pack).unwrap();
     let inplace = ordered.alias.inplace.clone();
-    let plan = Plan { code: ordered.code.clone(), offset, inplace, bytes, threads };
+    let plan = Plan { code: ordered.code.clone(), offset, inplace, bytes, threads, foreign: Vec::new() };
     Planned { lowered, ordered, plan }
 }
 

@@ -10,6 +10,7 @@
 
 use super::header::{HEADER_LIMIT, bad_checkpoint};
 use crate::error::Result;
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
 /// Whether a file holds a digest.
@@ -68,20 +69,57 @@ pub fn seal(file: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Compares a well-formed file with the digest in its metadata. Fails if the digest does not fit.
-pub fn check<'m>(file: &[u8], metadata: impl IntoIterator<Item = (&'m String, &'m String)>) -> Result<Digest> {
-    let ours = |(key, value): (&String, &String)| key == KEY || value.starts_with(VALUE);
-    if !metadata.into_iter().any(ours) {
+/// As [`check`], for a file whose length field and header are `head`, and whose other bytes `data` reads, in pieces.
+pub fn check_file<'m>(
+    head: &[u8],
+    data: &mut dyn Read,
+    metadata: impl IntoIterator<Item = (&'m String, &'m String)>,
+) -> Result<Digest> {
+    if !metadata.into_iter().any(is_digest_entry) {
         return Ok(Digest::Absent);
     }
-    let why = "it was damaged, or another program changed it and kept the digest";
+    if head.len() < AT + SIZE {
+        return Err(bad_checkpoint(format!("the header ends within its digest: {WHY}")));
+    }
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&head[..OWN.start]);
+    crc.update(&head[OWN.end..]);
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        match data.read(&mut piece) {
+            Ok(0) => break,
+            Ok(n) => crc.update(&piece[..n]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    let sum = crc.finalize();
+    match head[AT..AT + SIZE] == *digest_entry(sum).as_bytes() {
+        true => Ok(Digest::Fits),
+        false => Err(bad_checkpoint(format!("the digest does not fit the file, whose CRC-32 is {sum:08x}: {WHY}"))),
+    }
+}
+
+/// True for the digest's entry in the metadata.
+fn is_digest_entry((key, value): (&String, &String)) -> bool {
+    key == KEY || value.starts_with(VALUE)
+}
+
+/// What a digest that does not fit means.
+const WHY: &str = "it was damaged, or another program changed it and kept the digest";
+
+/// Compares a well-formed file with the digest in its metadata. Fails if the digest does not fit.
+pub fn check<'m>(file: &[u8], metadata: impl IntoIterator<Item = (&'m String, &'m String)>) -> Result<Digest> {
+    if !metadata.into_iter().any(is_digest_entry) {
+        return Ok(Digest::Absent);
+    }
     if file.len() < AT + SIZE {
-        return Err(bad_checkpoint(format!("the file ends within its digest: {why}")));
+        return Err(bad_checkpoint(format!("the file ends within its digest: {WHY}")));
     }
     let want = digest_entry(digest_sum(file));
     if &file[AT..AT + SIZE] != want.as_bytes() {
         return Err(bad_checkpoint(format!(
-            "the digest does not fit the file, whose CRC-32 is {:08x}: {why}",
+            "the digest does not fit the file, whose CRC-32 is {:08x}: {WHY}",
             digest_sum(file)
         )));
     }

@@ -82,7 +82,7 @@ fn edited(path: &Path, name: &str, change: impl Fn(&mut [i64])) {
     let mut t = trainer(8, 3);
     run(&mut t, 5);
     t.save(path).unwrap();
-    let file = Loaded::open(path, 1 << 20).unwrap();
+    let file = Loaded::open(path).unwrap();
     let mut numbers: Vec<i64> = bytemuck::pod_collect_to_vec(file.find(name).unwrap().bytes);
     change(&mut numbers);
     let new = |e: Entry<'_>| e.name == name;

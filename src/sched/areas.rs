@@ -1,0 +1,143 @@
+//! Areas: where the buffers of one graph lie in an arena that several graphs share.
+//!
+//! The arena has three areas: the *leaves*, which are the params and states of all graphs; for each graph its *own*
+//! inputs, constants and outputs, which no other graph touches; and one *workspace* for the activations of whichever
+//! graph runs. [`Areas`] divides the buffers of a plan; [`Areas::place`] gives them their offsets in the shared
+//! arena and has the plan proved again, with the bytes of the other graphs as [`foreign`](Plan::foreign) bytes.
+
+use super::alias::Alias;
+use super::buf_kind::BufKind;
+use super::checker::{Plan, check_plan};
+use super::instructions::Instructions;
+use super::intervals::Intervals;
+use super::pack::lines;
+use super::planner::Scheduled;
+use super::wider;
+use crate::arena::tensor::LINE;
+use crate::error::{Error, Kind, Result};
+use std::ops::Range;
+use std::time::Instant;
+
+/// A area of the arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Area {
+    /// Params and states.
+    Leaves,
+    /// Inputs, constants and outputs.
+    Own,
+    /// All else.
+    Workspace,
+}
+
+/// The buffers of a plan, divided among areas.
+pub struct Areas {
+    /// Of the root of each class.
+    area: Vec<Area>,
+    /// First line of each root in its area; not used for leaves.
+    at: Vec<u64>,
+    /// Lines of the graph's own area.
+    pub own: u64,
+    /// Lines of the workspace.
+    pub workspace: u64,
+}
+
+/// Where the areas of one graph lie in the shared arena, in lines.
+pub struct Frame<'a> {
+    /// First line of each param and state of the graph, by buffer.
+    pub leaves: &'a [(u32, u64)],
+    /// First line of the graph's own area.
+    pub own: u64,
+    /// First line of the workspace. All leaves and own areas lie before it.
+    pub workspace: u64,
+    /// Lines of the whole arena.
+    pub lines: u64,
+}
+
+impl Areas {
+    /// Divides the buffers of `s`. With `red_zones`, a line behind each buffer of the workspace stays free; a line
+    /// behind each output always does.
+    pub fn new(s: &Scheduled, red_zones: bool) -> Result<Areas> {
+        let code = &s.plan.code;
+        let area = buffer_areas(code, &s.alias);
+        let mut rest: Intervals = s.live.clone();
+        let (mut at, mut own) = (vec![0; area.len()], 0);
+        for b in (0..area.len()).filter(|&b| area[b] != Area::Workspace) {
+            let lines = u64::from(std::mem::take(&mut rest.lines[b]));
+            if area[b] == Area::Own {
+                at[b] = own;
+                own += lines + u64::from(!code.kind[b].is_pinned() && lines > 0);
+            }
+        }
+        let packed = if red_zones { lines::pack_lines(&wider(&rest)) } else { lines::pack_lines(&rest) }?;
+        for b in (0..area.len()).filter(|&b| area[b] == Area::Workspace) {
+            at[b] = packed.at[b];
+        }
+        Ok(Areas { area, at, own, workspace: packed.height })
+    }
+
+    /// The plan of `s` in a shared arena, proved anew. `s` must be what `self` was made from. Errors (kind `Plan`): the
+    /// arena is too large; the proof fails.
+    pub fn place(&self, s: Scheduled, frame: &Frame<'_>) -> Result<Scheduled> {
+        let start = Instant::now();
+        let Scheduled { plan, live, alias, slices, bound, order_bound, order, mut phases } = s;
+        let too_large = || {
+            let text = format!("{} lines of memory do not fit the arena's offsets", frame.lines);
+            Error::new(Kind::Plan, text)
+        };
+        if frame.lines > u64::from(u32::MAX) {
+            return Err(too_large());
+        }
+        let bytes = usize::try_from(frame.lines * LINE as u64).map_err(|_| too_large())?;
+        let mut at = self.at.clone();
+        for &(b, line) in frame.leaves {
+            at[b as usize] = line;
+        }
+        let offset = |b: usize| {
+            let root = alias.class[b] as usize;
+            let base = match self.area[root] {
+                Area::Leaves => 0,
+                Area::Own => frame.own,
+                Area::Workspace => frame.workspace,
+            };
+            (base + at[root]) as usize * LINE
+        };
+        let offset = (0..plan.code.bytes.len()).map(offset).collect();
+        let foreign = self.foreign(&live, frame);
+        let plan = check_plan(Plan { offset, bytes, foreign, ..plan.into_plan() })?;
+        phases.push(("areas", start.elapsed()));
+        Ok(Scheduled { plan, live, alias, slices, bound, order_bound, order, phases })
+    }
+
+    /// The bytes before the workspace that are neither in a leaf of the graph nor in its own area.
+    fn foreign(&self, live: &Intervals, frame: &Frame<'_>) -> Vec<Range<usize>> {
+        let leaf = |&(b, line): &(u32, u64)| line..line + u64::from(live.lines[b as usize]);
+        let mut mine: Vec<Range<u64>> = frame.leaves.iter().map(leaf).collect();
+        mine.push(frame.own..frame.own + self.own);
+        mine.sort_by_key(|r| (r.start, r.end));
+        let (mut foreign, mut at) = (Vec::new(), 0);
+        for r in mine.into_iter().chain(std::iter::once(frame.workspace..frame.workspace)) {
+            if at < r.start {
+                foreign.push(at as usize * LINE..r.start as usize * LINE);
+            }
+            at = at.max(r.end);
+        }
+        foreign
+    }
+}
+
+/// The area of each root.
+fn buffer_areas(code: &Instructions, alias: &Alias) -> Vec<Area> {
+    let of = |kind: &BufKind| match kind {
+        BufKind::Param | BufKind::State => Area::Leaves,
+        BufKind::Input | BufKind::Constant => Area::Own,
+        BufKind::Output | BufKind::Activation | BufKind::Scratch => Area::Workspace,
+    };
+    let mut area: Vec<Area> = code.kind.iter().map(of).collect();
+    for b in (0..area.len()).filter(|&b| code.kind[b] == BufKind::Output) {
+        let root = &mut area[alias.class[b] as usize];
+        if *root == Area::Workspace {
+            *root = Area::Own;
+        }
+    }
+    area
+}

@@ -1,0 +1,252 @@
+//! Programs and files: saving and loading all that a program keeps, and loading weights from other places.
+//!
+//! Invariant: names, dtypes, shapes and bools are checked before the first byte of the program changes. If a file
+//! cannot be read to its end after that, the leaves that were meant count as unset, so that no step uses half of them.
+
+use super::weights::{Stored, Weights};
+use super::{Digest, bad_checkpoint, save};
+use crate::error::{Error, Kind, Result};
+use crate::names;
+use crate::nodes::DType;
+use crate::session::{Binding, Program, Role};
+use crate::train::trainer::{CURSOR, entries};
+use hashbrown::HashMap;
+use std::path::Path;
+
+/// Bytes that are read at once where elements are converted or looked at.
+const PIECE: usize = 1 << 16;
+
+/// How [`Program::load_weights`] treats what does not fit.
+#[derive(Clone, Copy)]
+pub struct Load<'a> {
+    /// Whether a param without a tensor, a tensor without a param or state, or another shape is an error. If not, they
+    /// are listed in [`Loaded`](LoadReport). The default is true.
+    pub strict: bool,
+    /// Whether floats are converted to the leaf's type, rounded to nearest: `f16` and `bf16` to `f32`, say. The default
+    /// is false: another dtype is an error.
+    pub cast: bool,
+    /// The name of the leaf for each name in the file; `None` leaves the tensor out. By default names are equal.
+    pub rename: Option<&'a dyn Fn(&str) -> Option<String>>,
+}
+
+impl Default for Load<'_> {
+    fn default() -> Self {
+        Load { strict: true, cast: false, rename: None }
+    }
+}
+
+/// What [`Program::load_weights`] did. All names are the program's, except those in `unexpected`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadReport {
+    /// Params and states that have their values from the file.
+    pub loaded: Vec<String>,
+    /// Params that have no tensor in the file. They keep their values.
+    pub missing: Vec<String>,
+    /// States that have no tensor in the file, such as those of an optimiser. They keep their values.
+    pub kept: Vec<String>,
+    /// Tensors of the file that no param or state has the name of.
+    pub unexpected: Vec<String>,
+    /// Tensors that were loaded although their shape has other axes of length 1.
+    pub reshaped: Vec<String>,
+    /// Tensors whose elements were converted.
+    pub cast: Vec<String>,
+}
+
+/// A tensor for a leaf.
+struct Pair<'a> {
+    leaf: &'a Binding,
+    stored: &'a Stored,
+}
+
+impl Program {
+    /// Writes all params and states to the safetensors file `path`, as a whole or not at all, with a digest.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        save(path.as_ref(), &entries(self, |role| matches!(role, Role::Param | Role::State)))
+    }
+
+    /// As [`Program::save`], but only the params: what other programs and libraries read.
+    pub fn save_weights(&self, path: impl AsRef<Path>) -> Result<()> {
+        save(path.as_ref(), &entries(self, |role| role == Role::Param))
+    }
+
+    /// Reads back all params and states from a file that [`Program::save`] or a [`Trainer`](crate::train::Trainer)
+    /// wrote. Returns whether it holds a digest.
+    ///
+    /// Errors, which name the file and the tensor and leave the program unchanged: those of [`Weights::open`]; a param
+    /// or a state is missing or has another dtype or shape; the file has a tensor that this program does not have; an
+    /// element of a bool is neither 0 nor 1.
+    pub fn load(&mut self, path: impl AsRef<Path>) -> Result<Digest> {
+        let path = path.as_ref();
+        let file = Weights::open(path)?;
+        let other = |name: &str| (name != CURSOR).then(|| name.to_string());
+        let (pairs, report) = self.pairs(&file, &Load { rename: Some(&other), ..Load::default() })?;
+        if let Some(name) = report.kept.first() {
+            let text = format!("{}: there is no tensor for state {name:?}", path.display());
+            return Err(Error::new(Kind::Name, text));
+        }
+        let plan = load_plan(&pairs);
+        self.fill(&file, plan)?;
+        Ok(file.digest())
+    }
+
+    /// Reads params and states from opened weights, and says what fitted.
+    ///
+    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; a tensor's
+    /// shape differs in more than axes of length 1; its dtype differs and is no float; two tensors are for one leaf; an
+    /// element of a bool is neither 0 nor 1.
+    pub fn load_weights(&mut self, file: &Weights, how: Load<'_>) -> Result<LoadReport> {
+        let (pairs, report) = self.pairs(file, &how)?;
+        let plan = load_plan(&pairs);
+        self.fill(file, plan)?;
+        Ok(report)
+    }
+
+    /// The tensors of `file` for the leaves of this program, checked.
+    fn pairs<'a>(&'a self, file: &'a Weights, how: &Load<'_>) -> Result<(Vec<Pair<'a>>, LoadReport)> {
+        let leaves: Vec<&Binding> = self.persistent().map(|(b, _)| b).collect();
+        let by_name: HashMap<&str, usize> = leaves.iter().enumerate().map(|(i, b)| (b.name.as_str(), i)).collect();
+        let (mut found, mut report): (Vec<Option<&Stored>>, _) = (vec![None; leaves.len()], LoadReport::default());
+        for t in file.tensors() {
+            let Some(name) = how.rename.map_or_else(|| Some(t.name.clone()), |f| f(&t.name)) else { continue };
+            let Some(&i) = by_name.get(name.as_str()) else {
+                report.unexpected.push(t.name.clone());
+                continue;
+            };
+            if let Some(first) = found[i].replace(t) {
+                let e = format!("{:?} and {:?} are both for {name:?}", first.name, t.name);
+                return Err(Error::new(Kind::Name, e).context(file.path(t).display()));
+            }
+        }
+        let mut pairs = Vec::new();
+        for (&leaf, stored) in leaves.iter().zip(found) {
+            let Some(stored) = stored else {
+                let list = if leaf.role == Role::Param { &mut report.missing } else { &mut report.kept };
+                list.push(leaf.name.clone());
+                continue;
+            };
+            check_fit(leaf, stored, how, &mut report).map_err(|e| e.context(file.path(stored).display()))?;
+            check_bools(file, stored)?;
+            report.loaded.push(leaf.name.clone());
+            pairs.push(Pair { leaf, stored });
+        }
+        if how.strict {
+            check_complete(file, &report)?;
+        }
+        Ok((pairs, report))
+    }
+
+    /// Reads the tensors of `plan` into the leaves of those names.
+    fn fill(&mut self, file: &Weights, plan: Vec<(String, Stored)>) -> Result<()> {
+        let mut piece = Vec::new();
+        for (name, stored) in &plan {
+            let (leaf, bytes) = self.persistent_mut(name)?;
+            let done = match leaf.dtype == stored.dtype {
+                true => file.read(stored, 0, bytes),
+                false => read_cast(file, stored, leaf.dtype, bytes, &mut piece),
+            };
+            if let Err(e) = done {
+                plan.iter().for_each(|(name, _)| self.forget(name));
+                return Err(e.context("the load stopped half-way; load again or initialise"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names and tensors of `pairs`, without borrows of the program.
+fn load_plan(pairs: &[Pair<'_>]) -> Vec<(String, Stored)> {
+    pairs.iter().map(|p| (p.leaf.name.clone(), p.stored.clone())).collect()
+}
+
+/// Whether `stored` can be the value of `leaf`.
+fn check_fit(leaf: &Binding, stored: &Stored, how: &Load<'_>, report: &mut LoadReport) -> Result<()> {
+    let (dtype, dims) = (stored.dtype, &stored.dims[..]);
+    let differ = |why: &str| {
+        let here = format!("{}{}", leaf.dtype, leaf.dims);
+        let text = format!("{:?} is {dtype}{dims:?} in the file, not {here}{why}", stored.name);
+        Err(Error::new(Kind::Shape, text))
+    };
+    if dims != &leaf.dims[..] {
+        let long = |dims: &[usize]| dims.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
+        match (long(dims) == long(&leaf.dims), how.strict) {
+            (true, false) => report.reshaped.push(leaf.name.clone()),
+            (true, true) => return differ("; a load that is not strict would reshape it"),
+            (false, _) => return differ(""),
+        }
+    }
+    let float = |d: DType| matches!(d, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
+    if dtype != leaf.dtype {
+        match (float(dtype) && float(leaf.dtype), how.cast) {
+            (true, true) => report.cast.push(leaf.name.clone()),
+            (true, false) => return differ("; `cast` would convert it"),
+            (false, _) => return differ(""),
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what a strict load does not allow.
+fn check_complete(file: &Weights, report: &LoadReport) -> Result<()> {
+    let list = |names: &[String]| names::list_names(names.iter().map(String::as_str));
+    let at = file.tensors().first().map_or(String::new(), |t| format!("{}: ", file.path(t).display()));
+    let text = match (&report.missing[..], &report.unexpected[..]) {
+        ([], []) => return Ok(()),
+        (missing, []) => format!("{at}there are no tensors for the params {}", list(missing)),
+        ([], extra) => format!("{at}the program has no param or state for the tensors {}", list(extra)),
+        (missing, extra) => {
+            let (missing, extra) = (list(missing), list(extra));
+            format!("{at}there are no tensors for the params {missing}, and no params or states for {extra}")
+        }
+    };
+    Err(Error::new(Kind::Name, text))
+}
+
+/// Refuses a bool other than 0 and 1.
+fn check_bools(file: &Weights, t: &Stored) -> Result<()> {
+    let mut piece = vec![0; if t.dtype == DType::Bool { PIECE.min(t.bytes) } else { 0 }];
+    let mut at = 0;
+    while !piece.is_empty() && at < t.bytes {
+        let piece = &mut piece[..PIECE.min(t.bytes - at)];
+        file.read(t, at, piece)?;
+        if let Some(k) = t.dtype.misfit(piece) {
+            let text = format!("element {} of {:?} is {}; a bool is 0 or 1", at + k, t.name, piece[k]);
+            return Err(bad_checkpoint(text).context(file.path(t).display()));
+        }
+        at += piece.len();
+    }
+    Ok(())
+}
+
+/// Reads `t` in pieces and writes its floats to `into`, as elements of `dtype`.
+fn read_cast(file: &Weights, t: &Stored, dtype: DType, into: &mut [u8], piece: &mut Vec<u8>) -> Result<()> {
+    let (from, to) = (t.dtype.size(), dtype.size());
+    piece.resize(PIECE, 0);
+    for (k, out) in into.chunks_mut(PIECE / from * to).enumerate() {
+        let read = &mut piece[..out.len() / to * from];
+        file.read(t, k * PIECE, read)?;
+        for (out, x) in out.chunks_exact_mut(to).zip(read.chunks_exact(from)) {
+            write_float(dtype, out, read_float(t.dtype, x));
+        }
+    }
+    Ok(())
+}
+
+/// The little-endian float `x`. Every float of at most 64 bits is an `f64`.
+pub(super) fn read_float(dtype: DType, x: &[u8]) -> f64 {
+    match dtype {
+        DType::F16 => x.first_chunk().map_or(0.0, |b| half::f16::from_le_bytes(*b).to_f64()),
+        DType::BF16 => x.first_chunk().map_or(0.0, |b| half::bf16::from_le_bytes(*b).to_f64()),
+        DType::F32 => x.first_chunk().map_or(0.0, |b| f64::from(f32::from_le_bytes(*b))),
+        _ => x.first_chunk().map_or(0.0, |b| f64::from_le_bytes(*b)),
+    }
+}
+
+/// Writes `x` to `out`, rounded once to `dtype`.
+pub(super) fn write_float(dtype: DType, out: &mut [u8], x: f64) {
+    match dtype {
+        DType::F16 => out.copy_from_slice(&half::f16::from_f64(x).to_le_bytes()),
+        DType::BF16 => out.copy_from_slice(&half::bf16::from_f64(x).to_le_bytes()),
+        DType::F32 => out.copy_from_slice(&(x as f32).to_le_bytes()),
+        _ => out.copy_from_slice(&x.to_le_bytes()),
+    }
+}

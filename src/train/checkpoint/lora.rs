@@ -1,0 +1,102 @@
+//! Low-rank adaptations: names of other libraries, and merging into the weights.
+//!
+//! [`nn::lora_linear`](crate::nn::lora_linear) has loralib's names: `fc.weight`, `fc.lora_A`, `fc.lora_B`. PEFT calls
+//! them `base_model.model.fc.base_layer.weight`, `base_model.model.fc.lora_A.weight` and so on, with the same shapes.
+
+use super::load::{read_float, write_float};
+use super::{Tensor, bad_checkpoint};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::DType;
+use crate::session::{Binding, Program, Role};
+
+/// The name that [`nn::lora_linear`](crate::nn::lora_linear) gives what PEFT calls `name`: for
+/// [`Load::rename`](super::Load::rename). The name of the adapter, if there is one, must be `default`. Names of
+/// loralib, and all other names, stay.
+///
+/// ```
+/// use arenagrad::train::peft_name;
+/// assert_eq!(peft_name("base_model.model.fc.lora_A.weight").as_deref(), Some("fc.lora_A"));
+/// assert_eq!(peft_name("base_model.model.fc.base_layer.bias").as_deref(), Some("fc.bias"));
+/// assert_eq!(peft_name("fc.lora_B").as_deref(), Some("fc.lora_B"));
+/// ```
+pub fn peft_name(name: &str) -> Option<String> {
+    let name = name.strip_prefix("base_model.model.").unwrap_or(name);
+    for part in [".lora_A", ".lora_B"] {
+        for end in [".weight", ".default.weight"] {
+            if let Some(layer) = name.strip_suffix(end).and_then(|n| n.strip_suffix(part)) {
+                return Some(format!("{layer}{part}"));
+            }
+        }
+    }
+    Some(name.replace(".base_layer.", "."))
+}
+
+/// The params of `program` with its adaptations merged into the weights: `W + (alpha/r)·B·A` under the name of each
+/// weight that has `lora_A` and `lora_B`, and all other params as they are. The layers' plain versions have these names
+/// and shapes. Sums are made in f64 and rounded once, so the merged layer differs from the adapted one by rounding.
+///
+/// Errors: there is no adaptation; one of the two factors or the weight is missing; their shapes do not fit; they are
+/// not floats of one dtype; `alpha` is not finite.
+pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
+    let params: Vec<(&Binding, &[u8])> = program.persistent().filter(|(b, _)| b.role == Role::Param).collect();
+    let find = |name: String| {
+        let found = params.iter().find(|(b, _)| b.name == name).copied();
+        found.ok_or_else(|| Error::new(Kind::Name, format!("there is no param {name:?} to merge")))
+    };
+    if !alpha.is_finite() {
+        return Err(bad_checkpoint(format!("alpha is {alpha}; it must be finite")));
+    }
+    let (mut merged, mut count) = (Vec::new(), 0);
+    for &(b, bytes) in &params {
+        let factor = [".lora_A", ".lora_B"].iter().find_map(|end| b.name.strip_suffix(end));
+        if let Some(layer) = factor {
+            // Both factors and the weight must be there.
+            [".weight", ".lora_A", ".lora_B"].iter().try_for_each(|end| find(format!("{layer}{end}")).map(|_| ()))?;
+            continue;
+        }
+        let mut t = Tensor { name: b.name.clone(), dtype: b.dtype, dims: b.dims.to_vec(), bytes: bytes.to_vec() };
+        let layer = b.name.strip_suffix(".weight");
+        if let Some(layer) = layer.filter(|l| find(format!("{l}.lora_A")).is_ok()) {
+            add_adaptation(&mut t, find(format!("{layer}.lora_A"))?, find(format!("{layer}.lora_B"))?, alpha)?;
+            count += 1;
+        }
+        merged.push(t);
+    }
+    match count {
+        0 => Err(Error::new(Kind::Name, "the program has no params lora_A and lora_B to merge")),
+        _ => Ok(merged),
+    }
+}
+
+/// Adds `(alpha/r)·B·A` to `w`.
+fn add_adaptation(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), alpha: f64) -> Result<()> {
+    let floats = matches!(w.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
+    let ([outputs, inputs], [r, a1], [b0, b1]) = (&w.dims[..], &a.0.dims[..], &b.0.dims[..]) else {
+        return Err(bad_checkpoint(format!("{:?} and its adaptation are no matrices", w.name)));
+    };
+    let (outputs, inputs, r) = (*outputs, *inputs, *r);
+    let same = w.dtype == a.0.dtype && w.dtype == b.0.dtype;
+    if !floats || !same || (*a1, *b0, *b1) != (inputs, outputs, r) || r == 0 {
+        let text = format!(
+            "{:?} is {}[{outputs}, {inputs}]; its adaptation is {}{} and {}{}",
+            w.name, w.dtype, a.0.dtype, a.0.dims, b.0.dtype, b.0.dims
+        );
+        return Err(Error::new(Kind::Shape, text));
+    }
+    let (dtype, size, scale) = (w.dtype, w.dtype.size(), alpha / r as f64);
+    let all = |bytes: &[u8]| bytes.chunks_exact(size).map(|x| read_float(dtype, x)).collect::<Vec<f64>>();
+    let (a, b) = (all(a.1), all(b.1));
+    let mut row = vec![0.0; inputs];
+    for (i, out) in w.bytes.chunks_exact_mut((inputs * size).max(1)).enumerate() {
+        row.fill(0.0);
+        for k in 0..r {
+            let b = b[i * r + k];
+            row.iter_mut().zip(&a[k * inputs..]).for_each(|(sum, a)| *sum += b * a);
+        }
+        for (out, sum) in out.chunks_exact_mut(size).zip(&row) {
+            let x = read_float(dtype, out) + scale * sum;
+            write_float(dtype, out, x);
+        }
+    }
+    Ok(())
+}

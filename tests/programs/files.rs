@@ -1,0 +1,347 @@
+//! Programs and files: what is saved comes back, what does not fit is refused and changes nothing.
+
+use arenagrad::graph::{Builder, DType, GraphBuf, Init};
+use arenagrad::nn::{self, Lora};
+use arenagrad::optim::{self, train};
+use arenagrad::session::{Program, Session};
+use arenagrad::train::checkpoint::{encode, save};
+use arenagrad::train::{
+    Batches, Digest, Entry, Load, LoadReport, Schedule, Tensor, Trainer, Weights, merge, peft_name, set_params,
+};
+use std::path::{Path, PathBuf};
+
+/// A folder of one test; removed at the end if the test passes.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("arenagrad-files-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            std::fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+}
+
+fn step() -> GraphBuf {
+    let g = Builder::new("net");
+    let x = g.input("x", [8, 5], DType::F32);
+    let flags = g.state("flags", [3], DType::Bool, Init::Zeros);
+    g.output("seen", flags.cast(DType::F32));
+    let y = nn::linear(&g, "fc", x, 3).dropout(0.1);
+    let graph = g.finish([(y * y).mean(..).named("loss")]).unwrap();
+    train(&graph, "loss", optim::AdamW::new(1e-2)).unwrap()
+}
+
+/// One linear layer, `fc`, of leaves of `dtype`.
+fn linear(dtype: DType, inputs: usize, outputs: usize) -> Program {
+    let g = Builder::new("linear");
+    let y = nn::linear(&g, "fc", g.input("x", [4, inputs], dtype), outputs).named("y");
+    let mut p = Session::new().compile(&g.finish([y]).unwrap()).unwrap();
+    p.init(7).unwrap();
+    p
+}
+
+fn bytes(p: &Program) -> Vec<(String, Vec<u8>)> {
+    p.persistent().map(|(b, bytes)| (b.name.clone(), bytes.to_vec())).collect()
+}
+
+fn message<T>(r: arenagrad::Result<T>) -> String {
+    r.err().unwrap().to_string()
+}
+
+fn floats(name: &str, dims: &[usize], data: &[f32]) -> Tensor {
+    Tensor::new(name, DType::F32, dims, data).unwrap()
+}
+
+fn write(path: &Path, tensors: &[Tensor]) {
+    save(path, &tensors.iter().map(Tensor::entry).collect::<Vec<_>>()).unwrap();
+}
+
+/// Weights and bias of `fc`, as numbers that every float type holds.
+fn small(inputs: usize, outputs: usize) -> (Vec<f32>, Vec<f32>) {
+    let number = |i: usize| (i % 17) as f32 * 0.25 - 2.0;
+    ((0..inputs * outputs).map(number).collect(), (0..outputs).map(|i| number(i + 5)).collect())
+}
+
+#[test]
+fn what_is_saved_comes_back_to_the_bit() {
+    let folder = Folder::new("back");
+    let (mut a, mut b) = (Session::new().compile(&step()).unwrap(), Session::new().compile(&step()).unwrap());
+    a.init(1).unwrap();
+    b.init(2).unwrap();
+    let run = |p: &mut Program| {
+        p.values_mut::<f32>("x").unwrap().iter_mut().enumerate().for_each(|(i, x)| *x = i as f32 * 0.1);
+        p.step().unwrap();
+    };
+    run(&mut a);
+    assert_ne!(bytes(&a), bytes(&b));
+    a.save(folder.at("all")).unwrap();
+    assert_eq!(b.load(folder.at("all")).unwrap(), Digest::Fits);
+    assert_eq!(bytes(&a), bytes(&b));
+    run(&mut a);
+    run(&mut b);
+    assert_eq!(bytes(&a), bytes(&b));
+    // Weights alone are not all that a program keeps.
+    a.save_weights(folder.at("weights")).unwrap();
+    let e = message(b.load(folder.at("weights")));
+    assert!(e.contains("weights") && e.contains("no tensor for state"), "{e}");
+    // A trainer's checkpoint holds a cursor beside the program's own.
+    let batches = Batches::new(8, 8, 1).unwrap();
+    let t = Trainer::new(a, "loss", Schedule::Constant { lr: 0.1 }, batches, 1).unwrap();
+    t.save(&folder.at("checkpoint")).unwrap();
+    b.load(folder.at("checkpoint")).unwrap();
+    assert_eq!(bytes(t.program()), bytes(&b));
+}
+
+#[test]
+fn damaged_files_are_refused_and_change_nothing() {
+    let folder = Folder::new("damaged");
+    let path = folder.at("all");
+    let mut p = Session::new().compile(&step()).unwrap();
+    p.init(1).unwrap();
+    p.save(&path).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    p.init(2).unwrap();
+    let before = bytes(&p);
+    let mut refused = |file: &[u8], what: &str| {
+        std::fs::write(&path, file).unwrap();
+        let e = message(p.load(&path));
+        assert!(e.contains(&path.display().to_string()), "{what}: {e}");
+        assert_eq!(bytes(&p), before, "{what}");
+    };
+    for n in (0..whole.len()).step_by(7).chain([whole.len() - 1]) {
+        refused(&whole[..n], &format!("{n} bytes"));
+    }
+    for k in (0..whole.len()).step_by(5) {
+        let mut file = whole.clone();
+        file[k] ^= 1 << (k % 8);
+        refused(&file, &format!("bit of byte {k}"));
+    }
+    refused(&[&whole[..], &[0]].concat(), "one byte more");
+    // A bool of 2, in a file without a digest.
+    let header = r#"{"flags":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}"#;
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[1, 0, 2]].concat();
+    std::fs::write(&path, &file).unwrap();
+    let weights = Weights::open(&path).unwrap();
+    let e = message(p.load_weights(&weights, Load { strict: false, ..Load::default() }));
+    assert!(e.contains("element 2 of \"flags\" is 2; a bool is 0 or 1") && e.contains("all"), "{e}");
+    assert_eq!(bytes(&p), before);
+    let e = message(p.load(folder.at("none")));
+    assert!(e.contains("none"), "{e}");
+}
+
+#[test]
+fn a_file_that_becomes_shorter_while_it_is_read_leaves_nothing_to_step_with() {
+    let folder = Folder::new("shorter");
+    let (w, b) = small(6, 4);
+    let path = folder.at("w");
+    write(&path, &[floats("fc.weight", &[4, 6], &w), floats("fc.bias", &[4], &b)]);
+    let file = Weights::open(&path).unwrap();
+    let whole = std::fs::metadata(&path).unwrap().len();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(whole - 4).unwrap();
+    let mut p = linear(DType::F32, 6, 4);
+    p.values_mut::<f32>("x").unwrap().fill(1.0);
+    let e = message(p.load_weights(&file, Load::default()));
+    assert!(e.contains("stopped half-way") && e.contains("tensor \"fc.") && e.contains("shorter"), "{e}");
+    assert!(message(p.step()).contains("neither initialised nor loaded"));
+    p.init_rest(1).unwrap();
+    p.step().unwrap();
+}
+
+#[test]
+fn floats_are_converted_when_asked() {
+    let folder = Folder::new("cast");
+    let (w, b) = small(6, 4);
+    let exact = |x: &[f32]| x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+    let f16 = |x: &[f32]| x.iter().map(|&x| half::f16::from_f32(x)).collect::<Vec<_>>();
+    let bf16 = |x: &[f32]| x.iter().map(|&x| half::bf16::from_f32(x)).collect::<Vec<_>>();
+    let (ws, bs) = ([4, 6], [4]);
+    let files = [
+        (
+            DType::F16,
+            [Tensor::new("fc.weight", DType::F16, &ws, &f16(&w)), Tensor::new("fc.bias", DType::F16, &bs, &f16(&b))],
+        ),
+        (
+            DType::BF16,
+            [
+                Tensor::new("fc.weight", DType::BF16, &ws, &bf16(&w)),
+                Tensor::new("fc.bias", DType::BF16, &bs, &bf16(&b)),
+            ],
+        ),
+        (DType::F32, [Tensor::new("fc.weight", DType::F32, &ws, &w), Tensor::new("fc.bias", DType::F32, &bs, &b)]),
+        (
+            DType::F64,
+            [
+                Tensor::new("fc.weight", DType::F64, &ws, &exact(&w)),
+                Tensor::new("fc.bias", DType::F64, &bs, &exact(&b)),
+            ],
+        ),
+    ];
+    for (dtype, tensors) in files {
+        let path = folder.at(&dtype.to_string());
+        write(&path, &tensors.map(|t| t.unwrap()));
+        let file = Weights::open(&path).unwrap();
+        for leaf in [DType::F32, DType::F64] {
+            let mut p = linear(leaf, 6, 4);
+            if leaf != dtype {
+                let e = message(p.load_weights(&file, Load::default()));
+                assert!(e.contains("\"fc.") && e.contains(&format!("not {leaf}")), "{e}");
+            }
+            let report = p.load_weights(&file, Load { cast: true, ..Load::default() }).unwrap();
+            assert_eq!(report.cast.len(), if leaf == dtype { 0 } else { 2 });
+            match leaf {
+                DType::F32 => assert_eq!(p.values::<f32>("fc.weight").unwrap(), w),
+                _ => assert_eq!(p.values::<f64>("fc.weight").unwrap(), exact(&w)),
+            }
+        }
+    }
+    // More elements than one piece, and numbers that must be rounded.
+    let x: Vec<f64> = (0..70_000).map(|i| f64::from(i).sqrt() / 3.0).collect();
+    write(
+        &folder.at("long"),
+        &[
+            Tensor::new("fc.weight", DType::F64, &[70, 1000], &x).unwrap(),
+            Tensor::new("fc.bias", DType::F64, &[70], &x[..70]).unwrap(),
+        ],
+    );
+    let mut p = linear(DType::F32, 1000, 70);
+    p.load_weights(&Weights::open(folder.at("long")).unwrap(), Load { cast: true, ..Load::default() }).unwrap();
+    assert!(p.values::<f32>("fc.weight").unwrap().iter().zip(&x).all(|(a, b)| *a == *b as f32));
+    let ints = Tensor::new("fc.bias", DType::I32, &[70], &[1i32; 70]).unwrap();
+    write(&folder.at("ints"), &[ints]);
+    let how = Load { cast: true, strict: false, ..Load::default() };
+    let e = message(p.load_weights(&Weights::open(folder.at("ints")).unwrap(), how));
+    assert!(e.contains("\"fc.bias\" is i32[70] in the file, not f32[70]"), "{e}");
+}
+
+#[test]
+fn reports_name_what_did_not_fit() {
+    let folder = Folder::new("report");
+    let (w, b) = small(6, 4);
+    let path = folder.at("w");
+    write(&path, &[floats("fc.weight", &[4, 1, 6], &w), floats("fc.extra", &[4], &b)]);
+    let file = Weights::open(&path).unwrap();
+    let mut p = linear(DType::F32, 6, 4);
+    let before = bytes(&p);
+    assert!(message(p.load_weights(&file, Load::default())).contains("would reshape it"));
+    assert_eq!(bytes(&p), before);
+    let loose = Load { strict: false, ..Load::default() };
+    let names = |list: &[&str]| list.iter().map(|n| n.to_string()).collect::<Vec<_>>();
+    let want = LoadReport {
+        loaded: names(&["fc.weight"]),
+        missing: names(&["fc.bias"]),
+        unexpected: names(&["fc.extra"]),
+        reshaped: names(&["fc.weight"]),
+        ..LoadReport::default()
+    };
+    assert_eq!(p.load_weights(&file, loose).unwrap(), want);
+    assert_eq!(p.values::<f32>("fc.weight").unwrap(), w);
+    assert_eq!(bytes(&p)[1], before[1]);
+    // A transposed weight has the right number of elements; it is never loaded.
+    write(&path, &[floats("fc.weight", &[6, 4], &w)]);
+    let e = message(p.load_weights(&Weights::open(&path).unwrap(), loose));
+    assert!(e.contains("f32[6, 4] in the file, not f32[4,6]"), "{e}");
+    write(&path, &[floats("fc.weight", &[4, 6], &w), floats("fc.b", &[4], &b)]);
+    let e = message(p.load_weights(&Weights::open(&path).unwrap(), Load::default()));
+    assert!(e.contains("fc.bias") && e.contains("fc.b") && e.contains(&path.display().to_string()), "{e}");
+    let both = |_: &str| Some("fc.bias".to_string());
+    let e = message(p.load_weights(&Weights::open(&path).unwrap(), Load { rename: Some(&both), ..loose }));
+    assert!(e.contains("are both for \"fc.bias\""), "{e}");
+}
+
+#[test]
+fn shards_are_read_and_bad_lists_are_refused() {
+    let folder = Folder::new("shards");
+    let (w, b) = small(6, 4);
+    write(&folder.at("one.safetensors"), &[floats("fc.weight", &[4, 6], &w)]);
+    write(&folder.at("two.safetensors"), &[floats("fc.bias", &[4], &b)]);
+    let path = folder.at("model.safetensors.index.json");
+    let list = |weight: &str, bias: &str| {
+        let text = format!(r#"{{"metadata":{{}},"weight_map":{{"fc.weight":"{weight}","fc.bias":"{bias}"}}}}"#);
+        std::fs::write(&path, text).unwrap();
+        Weights::open(&path)
+    };
+    let mut p = linear(DType::F32, 6, 4);
+    p.load_weights(&list("one.safetensors", "two.safetensors").unwrap(), Load::default()).unwrap();
+    assert_eq!((p.values::<f32>("fc.weight").unwrap(), p.values::<f32>("fc.bias").unwrap()), (&w[..], &b[..]));
+
+    let refused = |r: arenagrad::Result<Weights>, parts: &[&str]| {
+        let e = message(r);
+        assert!(parts.iter().all(|part| e.contains(part)) && e.contains("index.json"), "{parts:?}: {e}");
+    };
+    refused(list("one.safetensors", "three.safetensors"), &["three.safetensors"]);
+    refused(list("one.safetensors", "one.safetensors"), &["does not hold", "fc.bias"]);
+    let outside = format!("../{}/two.safetensors", folder.0.file_name().unwrap().to_string_lossy());
+    for shard in [outside.as_str(), "/etc/passwd", "sub/two.safetensors", "..", ".", "", r"c:\\two", "a:b"] {
+        refused(list("one.safetensors", shard), &["fc.bias", "no plain file name"]);
+    }
+    let all = [floats("fc.weight", &[4, 6], &w), floats("fc.bias", &[4], &b)];
+    write(&folder.at("all.safetensors"), &all);
+    refused(list("all.safetensors", "two.safetensors"), &["holds an unlisted", "fc.bias"]);
+    let whole = std::fs::read(folder.at("two.safetensors")).unwrap();
+    std::fs::write(folder.at("two.safetensors"), &whole[..whole.len() - 1]).unwrap();
+    refused(list("one.safetensors", "two.safetensors"), &["two.safetensors", "bytes of tensors"]);
+    for text in ["", "[]", "{}", r#"{"weight_map":1}"#, r#"{"weight_map":{"a":1}}"#] {
+        std::fs::write(&path, text).unwrap();
+        refused(Weights::open(&path), &[]);
+    }
+}
+
+#[test]
+fn adaptations_load_by_the_names_of_peft_and_merge() {
+    let folder = Folder::new("lora");
+    let options = Lora { rank: 2, alpha: 3.0, dropout: 0.0, bias: true };
+    let g = Builder::new("adapted");
+    let y = nn::lora_linear(&g, "fc", g.input("x", [4, 6], DType::F32), 5, options).named("y");
+    let mut adapted = Session::new().compile(&g.finish([y]).unwrap()).unwrap();
+    let number = |n: usize, k: usize| (0..n).map(|i| ((i * 7 + k) % 11) as f32 / 11.0 - 0.4).collect::<Vec<_>>();
+    let base = "base_model.model.fc";
+    write(
+        &folder.at("adapter"),
+        &[
+            floats(&format!("{base}.base_layer.weight"), &[5, 6], &number(30, 1)),
+            floats(&format!("{base}.base_layer.bias"), &[5], &number(5, 2)),
+            floats(&format!("{base}.lora_A.weight"), &[2, 6], &number(12, 3)),
+            floats(&format!("{base}.lora_B.default.weight"), &[5, 2], &number(10, 4)),
+        ],
+    );
+    let file = Weights::open(folder.at("adapter")).unwrap();
+    let report = adapted.load_weights(&file, Load { rename: Some(&peft_name), ..Load::default() }).unwrap();
+    assert_eq!(report.loaded.len(), 4);
+    assert_eq!(adapted.values::<f32>("fc.lora_B").unwrap(), number(10, 4));
+
+    let mut plain = linear(DType::F32, 6, 5);
+    let merged = merge(&adapted, options.alpha).unwrap();
+    assert_eq!(merged.iter().map(|t| t.entry().name).collect::<Vec<_>>(), ["fc.weight", "fc.bias"]);
+    set_params(&merged.iter().map(Tensor::entry).collect::<Vec<_>>(), &mut plain).unwrap();
+    for p in [&mut adapted, &mut plain] {
+        p.values_mut::<f32>("x").unwrap().copy_from_slice(&number(24, 5));
+        p.step().unwrap();
+    }
+    let (a, b) = (adapted.values::<f32>("y").unwrap(), plain.values::<f32>("y").unwrap());
+    assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5), "{a:?} {b:?}");
+    assert!(message(merge(&plain, 1.0)).contains("no params lora_A and lora_B"));
+    assert!(message(merge(&adapted, f64::NAN)).contains("finite"));
+}
+
+#[test]
+fn tensors_that_own_their_bytes_are_checked() {
+    assert!(message(Tensor::new("t", DType::F32, &[2, 2], &[1.0f32; 3])).contains("f32[2, 2]; it gets 3"));
+    assert!(message(Tensor::new("t", DType::F64, &[1], &[1.0f32])).contains("of f32"));
+    assert!(message(Tensor::new("t", DType::Bool, &[1], &[2u8])).contains("a bool is 0 or 1"));
+    assert!(message(Tensor::new("t", DType::U8, &[usize::MAX, 2], &[2u8])).contains("it gets 1"));
+    let t = Tensor::new("t", DType::I64, &[], &[7i64]).unwrap();
+    assert_eq!(t.entry(), Entry { name: "t", dtype: DType::I64, dims: &[], bytes: &7i64.to_le_bytes() });
+    assert!(encode(&[t.entry(), t.entry()]).is_err());
+}
