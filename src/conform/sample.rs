@@ -33,7 +33,7 @@ impl Sample {
             for &float in floats {
                 let name = format!("{}#{k} {float}", def.name);
                 let sample = build_sample(def, case, float, false).map(|graph| {
-                    let operands = sample_operands(&graph, case, &mut Draw(seed * 1000 + k as u64));
+                    let operands = sample_operands(&graph, case, &mut Draw(seed.wrapping_add(k as u64)));
                     Sample { name: name.clone(), def, case, float, graph, operands }
                 });
                 all.push((name, sample));
