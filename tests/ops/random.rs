@@ -17,7 +17,8 @@ fn draws(f: impl for<'g> Fn(&'g Builder) -> Var<'g>) -> Vec<f64> {
     p.values::<f64>("y").unwrap().to_vec()
 }
 
-/// Mean and variance, each within 5 standard errors. `kurtosis` is the fourth central moment over the variance's square.
+/// Mean and variance, each within 5 standard errors. `kurtosis` is the fourth central moment over the variance's
+/// square.
 fn moments(name: &str, x: &[f64], mean: f64, variance: f64, kurtosis: f64) {
     let n = x.len() as f64;
     let m = x.iter().sum::<f64>() / n;

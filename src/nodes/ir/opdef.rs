@@ -110,7 +110,8 @@ pub struct Case {
 /// [`Deriv::Error`].
 ///
 /// An op of your own is a `static`, as a definition is known by its address; [`Builder::custom`] adds nodes of it,
-/// [`text::parse_with`](super::text::parse_with) reads it, and `tools::testing::conform` tests it. There is no registry.
+/// [`text::parse_with`](super::text::parse_with) reads it, and `tools::testing::conform` tests it. There is no
+/// registry.
 ///
 /// ```
 /// use arenagrad::prelude::*;

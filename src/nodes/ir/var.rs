@@ -55,8 +55,8 @@ impl<'g> Var<'g> {
     }
 
     /// Makes this value an output called `name`, beside those of [`Builder::finish`](super::builder::Builder::finish).
-    /// Returns it under that name. Use it to look at a value inside a layer. In the body of a loop it is an error: yield
-    /// the value there.
+    /// Returns it under that name. Use it to look at a value inside a layer. In the body of a loop it is an error:
+    /// yield the value there.
     ///
     /// ```
     /// use arenagrad::prelude::*;

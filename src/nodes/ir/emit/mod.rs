@@ -129,7 +129,8 @@ impl Emit {
         e
     }
 
-    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`definition_fault`], is an error.
+    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`definition_fault`], is an
+    /// error.
     pub fn register(&mut self, def: &'static OpDef) -> Op {
         let found = self.ops.iter().position(|d| std::ptr::eq(*d, def));
         if let (None, Some(why)) = (found, definition_fault(def)) {

@@ -1,8 +1,8 @@
 //! Random tensors as methods of [`Builder`]: formulas of uniform and normal draws.
 //!
-//! Each call draws from a stream of its own. The numbers follow from the seed, the step and the stream alone. Draws with
-//! parameters are functions of the parameters and of noise that does not depend on them, so they are differentiable in
-//! the parameters. Parameters are numbers or tensors that broadcast to `dims`.
+//! Each call draws from a stream of its own. The numbers follow from the seed, the step and the stream alone. Draws
+//! with parameters are functions of the parameters and of noise that does not depend on them, so they are
+//! differentiable in the parameters. Parameters are numbers or tensors that broadcast to `dims`.
 
 use crate::arena::Value;
 use crate::error::Kind;
@@ -63,8 +63,8 @@ impl Builder {
         self.draw(Op::RNG_NORMAL, dims.as_ref(), dtype)
     }
 
-    /// Bools that are true with probability `p`, to 2⁻⁵³: never for p = 0, always for p = 1. `p` outside of [0, 1] is an
-    /// error. [`Var::bernoulli`] takes a tensor of probabilities.
+    /// Bools that are true with probability `p`, to 2⁻⁵³: never for p = 0, always for p = 1. `p` outside of [0, 1] is
+    /// an error. [`Var::bernoulli`] takes a tensor of probabilities.
     #[track_caller]
     pub fn bernoulli(&self, dims: impl AsRef<[usize]>, p: f64) -> Var<'_> {
         if !(0.0..=1.0).contains(&p) {
@@ -156,8 +156,8 @@ impl Builder {
         (z * SQRT_2).clamp(lo, hi)
     }
 
-    /// The numbers 0 to n − 1 in random order, as `i32[n]`: the order of n draws of `f64`. A tie of two draws, which has
-    /// a probability of n²·2⁻⁵⁴, goes to the smaller number.
+    /// The numbers 0 to n − 1 in random order, as `i32[n]`: the order of n draws of `f64`. A tie of two draws, which
+    /// has a probability of n²·2⁻⁵⁴, goes to the smaller number.
     #[track_caller]
     pub fn permutation(&self, n: usize) -> Var<'_> {
         self.uniform([n], DType::F64).arg_sort(0, false)
