@@ -23,7 +23,7 @@
 //! | [`random_int_kernel`] | key: as below | `I[len]` | [`RandomInt`] |
 //! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
-use crate::arena::rng::philox;
+use crate::arena::philox::philox;
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::num::Index;

@@ -3,7 +3,7 @@
 use super::builder::Var;
 use super::dtype::{DType, Ty};
 use crate::arena::Value;
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 
 impl<'g> Var<'g> {
     /// Type.

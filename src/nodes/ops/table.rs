@@ -1,7 +1,8 @@
 //! The list of ops. A new op needs one line here, and its definition in a family of [`ops`](crate::nodes::ops).
 
 use super::*;
-use crate::arena::intern::{Shapes, Strings};
+use crate::arena::shapes::Shapes;
+use crate::arena::strings::Strings;
 use crate::nodes::ir::builder::Builder;
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::leaf_defs;

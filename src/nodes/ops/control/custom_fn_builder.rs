@@ -62,7 +62,7 @@ impl Builder {
     ///     .custom_fn("log1pexp", &[x], |x| vec![x[0].maximum(0.0) + (-x[0].abs()).exp().log1p()])
     ///     .jvp(|_, x, _, dx| vec![Some(x[0].sigmoid() * dx[0])])
     ///     .call()[0];
-    /// let graph = g.finish_custom_fn([y.sum(..).named("loss")])?;
+    /// let graph = g.finish([y.sum(..).named("loss")])?;
     /// let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["x"]))?)?;
     /// p.values_mut::<f64>("x")?.copy_from_slice(&[-1000.0, 0.0, 1000.0]);
     /// p.step()?;

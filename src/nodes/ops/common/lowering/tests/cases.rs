@@ -1,7 +1,7 @@
 //! Conformance cases as graphs with numbers.
 
 use super::machine::{Leaves, bytes};
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::kernels::harness::noise;
 use crate::nodes::Emit;
 use crate::nodes::ir::builder::{Builder, Var};
