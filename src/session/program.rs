@@ -249,7 +249,8 @@ impl Program {
     /// ```
     pub fn dims(&self, name: &str) -> Result<&[usize]> {
         let b = &self.bindings[self.named(0, "tensor", name, |_| true)?];
-        let output = self.methods[0].index.find(&self.bindings, name, |role| role == Role::Output).map(|i| &self.bindings[i]);
+        let output =
+            self.methods[0].index.find(&self.bindings, name, |role| role == Role::Output).map(|i| &self.bindings[i]);
         if let Some(o) = output.filter(|o| o.dims[..] != b.dims[..]) {
             let text = format!("a {} {name:?} is {}, an output of that name {}", b.role.binding_name(), b.dims, o.dims);
             return Err(Error::new(Kind::Name, text));

@@ -109,7 +109,7 @@ fn categories_have_their_frequencies() {
     let x = draws(|g| {
         let row = weights.map(|w| w.ln() + 2.0);
         let bytes: Vec<u8> = row.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
-        let logits = g.constant_bytes(&bytes, [1, 5], F32).broadcast(&[N / 5, 5]);
+        let logits = g.constant_bytes(&bytes, [1, 5], F32).broadcast([N / 5, 5]);
         logits.categorical(-1, DType::I32)
     });
     let n = x.len() as f64;

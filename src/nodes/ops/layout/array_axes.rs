@@ -125,10 +125,11 @@ impl<'g> Var<'g> {
         let Some(at) = self.axis_at("unflatten", axis) else { return self.none() };
         let (d, mut sizes) = (self.dims(), sizes.to_vec());
         let known = sizes.iter().filter(|&&s| s != usize::MAX).try_fold(1usize, |n, &s| n.checked_mul(s));
-        if let (Some(n), Some(hole)) = (known, sizes.iter().position(|&s| s == usize::MAX)) {
-            if n > 0 && d[at].is_multiple_of(n) {
-                sizes[hole] = d[at] / n;
-            }
+        if let (Some(n), Some(hole)) = (known, sizes.iter().position(|&s| s == usize::MAX))
+            && n > 0
+            && d[at].is_multiple_of(n)
+        {
+            sizes[hole] = d[at] / n;
         }
         if sizes.is_empty() || sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s)) != Some(d[at]) {
             let shown: Vec<i128> = sizes.iter().map(|&s| if s == usize::MAX { -1 } else { s as i128 }).collect();
