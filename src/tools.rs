@@ -5,7 +5,8 @@
 
 /// Ids, interned shapes and strings, tensor memory.
 pub mod arena {
-    pub use crate::arena::{Node, Region, Shape, Side, Sym, Value, Window, ids, intern, rng, tensor};
+    pub use crate::arena::{Node, Region, Shape, Side, Sym, Value, Window};
+    pub use crate::arena::{dims, ids, philox, pool, rng, shapes, strings, tensor};
 }
 
 /// Loops over slices that instructions run: products, vector math, instruction sets.

@@ -12,7 +12,7 @@ const GRAPH: &str = "graph @g {\n  %x = input : f32[2,3]\n  %y = tanh %x : f32[2
 fn missing_files_are_named() {
     let s = Scratch::new();
     let gone = s.path("gone.ir");
-    for command in ["print", "plan", "opt", "grad", "check"] {
+    for command in ["print", "plan", "opt", "grad", "jvp", "vjp", "hvp", "jacobian", "nth", "check"] {
         fails(2, &[command, &gone], &["gone.ir", "No such file"]);
     }
     fails(2, &["run", &gone, "--out", &s.path("o")], &["gone.ir"]);
@@ -27,7 +27,7 @@ fn missing_files_are_named() {
 fn texts_are_refused_with_file_line_and_column() {
     let s = Scratch::new();
     let bad = s.file("bad.ir", GRAPH.replace("tanh", "tahn"));
-    for command in ["print", "plan", "opt", "grad", "check"] {
+    for command in ["print", "plan", "opt", "grad", "jvp", "vjp", "hvp", "jacobian", "nth", "check"] {
         fails(2, &[command, &bad], &["bad.ir:3:", "tahn"]);
     }
     let shape = s.file("shape.ir", GRAPH.replace("%y = tanh %x : f32[2,3]", "%y = tanh %x : f32[3,2]"));

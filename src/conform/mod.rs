@@ -115,7 +115,7 @@ pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
 ///
 /// # Errors
 /// An answer that is wrong: the error names op, case, element type and facet. A definition that breaks a rule of
-/// [`check_definitions`](crate::tools::ir::opdef::check_definitions), or has no cases.
+/// [`check_op_definitions`](crate::tools::ir::opdef::check_op_definitions), or has no cases.
 pub fn conform(defs: &[&'static OpDef]) -> Result<Conformance> {
     let report = conformance(defs);
     let failed = report.failed();

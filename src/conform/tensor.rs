@@ -60,6 +60,8 @@ impl Draw {
                 if x.abs() < 0.1 { x + 0.1f64.copysign(x) } else { x }
             }
             Domain::Positive => 0.5 + 1.5 * self.unit(),
+            Domain::Beyond => 2.5 + 1.5 * self.unit(),
+            Domain::Chance => 0.05 + 0.9 * self.unit(),
             Domain::Unit => 0.9 * (2.0 * self.unit() - 1.0),
             Domain::Distinct => 0.05 * i as f64 - 1.0 + 0.01 * self.unit(),
             Domain::Index(n) => (self.bits() % n.max(1) as u64) as f64,

@@ -104,7 +104,10 @@ pub const fn step_cost(op: TileOp) -> u64 {
             1_000_000
         }
         Tanh => 2_200_000,
-        Pow => 4_000_000,
+        Asin | Acos | Sinh | Cosh | Asinh | Acosh | Atanh | Exp2 | Log2 | Log10 | Erfc | Atan2 | Hypot => 2_000_000,
+        Pow | Fmod | Remainder | FloorDivide => 4_000_000,
+        Erfinv | Erfcinv | Lgamma | Digamma => 12_000_000,
+        Polygamma => 40_000_000,
         _ => 15_000,
     }
 }

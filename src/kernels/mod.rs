@@ -24,6 +24,7 @@ pub mod gemm;
 #[cfg(test)]
 pub(crate) mod harness;
 pub mod index;
+pub mod int_matmul;
 pub mod key;
 pub mod norm;
 pub mod num;

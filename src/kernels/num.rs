@@ -5,7 +5,7 @@
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-/// `f32`, `f64`, `i32` or `i64`. The method names differ from those of [`vmath::Real`](crate::kernels::vmath::Real),
+/// `f32`, `f64` or an integer. The method names differ from those of [`vmath::Real`](crate::kernels::vmath::Real),
 /// because a [`Float`](crate::kernels::float::Float) has both traits.
 pub trait Scalar: Pod + Send + Sync + Debug + PartialOrd {
     /// 0, the identity of sums.
@@ -100,11 +100,16 @@ num!(float f32);
 num!(float f64);
 num!(int i32);
 num!(int i64);
+num!(int i8);
+num!(int u8);
+num!(int u32);
 
 /// An index or a label: `i32` or `i64`.
 pub trait Index: Pod + Send + Sync + Debug {
     /// Position `i` as an index.
     fn of(i: usize) -> Self;
+    /// The number, of which the lowest bits are kept.
+    fn of_i64(i: i64) -> Self;
     /// Widens to `i64`.
     fn to_i64(self) -> i64;
 
@@ -121,6 +126,10 @@ impl Index for i32 {
         i as i32
     }
     #[inline(always)]
+    fn of_i64(i: i64) -> i32 {
+        i as i32
+    }
+    #[inline(always)]
     fn to_i64(self) -> i64 {
         i64::from(self)
     }
@@ -130,6 +139,10 @@ impl Index for i64 {
     #[inline(always)]
     fn of(i: usize) -> i64 {
         i as i64
+    }
+    #[inline(always)]
+    fn of_i64(i: i64) -> i64 {
+        i
     }
     #[inline(always)]
     fn to_i64(self) -> i64 {

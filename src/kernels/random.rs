@@ -10,13 +10,23 @@
 //! 2⁻⁵³. Uniforms `2j` and `2j + 1`, called u and w, give the normals `r·cos θ, r·sin θ` with `r = √(−2·ln(1 − u))` and
 //! `θ = 2π·w` (Box and Muller).
 //!
+//! A whole number of `low..low + span` comes from 64 bits, those of a uniform `f64`: `low + (bits · span) >> 64`. A
+//! number is too likely, or not likely enough, by less than 2⁻⁶⁴ (Lemire, "Fast random integer generation in an
+//! interval", 2019, without the rejection).
+//!
+//! A whole number of `low..low + span` comes from 64 bits, those of a uniform `f64`: `low + (bits · span) >> 64`. A
+//! number is too likely, or not likely enough, by less than 2⁻⁶⁴ (Lemire, "Fast random integer generation in an
+//! interval", 2019, without the rejection).
+//!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
+//! | [`random_int_kernel`] | key: as below | `I[len]` | [`RandomInt`] |
 //! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
-use crate::arena::rng::philox;
+use crate::arena::philox::philox;
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
+use crate::kernels::num::Index;
 use crate::kernels::params::params;
 use crate::kernels::vmath::log;
 use crate::simd;
@@ -163,6 +173,51 @@ pub fn random_normal_kernel<T: RandomDraw>(args: &mut Args<'_>) {
     draw_random::<T>(args, random_normal);
 }
 
+params! {
+    /// Params of [`random_int_kernel`].
+    pub struct RandomInt {
+        /// Elements of the output.
+        pub len: usize,
+        /// Distinguishes the rng ops of a program.
+        pub stream: u64,
+        /// The least number, as the bits of an `i64`.
+        pub low: u64,
+        /// How many numbers there are; 0 means 2⁶⁴.
+        pub span: u64,
+    }
+}
+
+impl RandomInt {
+    /// Elements of the output in a unit.
+    pub fn per_unit(&self) -> usize {
+        UNIT
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.len.div_ceil(UNIT)
+    }
+}
+
+/// Whole numbers from `low` on, `span` of them, all equally likely.
+///
+/// Reads key: `u32[4]`; writes `I[len]`, [`RandomInt::per_unit`]; params [`RandomInt`].
+pub fn random_int_kernel<I: Index>(args: &mut Args<'_>) {
+    let p = RandomInt::from_words(args.params());
+    let mut key = [0; 4];
+    key.copy_from_slice(args.read::<u32>(0));
+    let first = args.units().start * UNIT / 2;
+    for (i, out) in args.write::<I>(0).chunks_mut(2 * LANES).enumerate() {
+        let words = random_blocks(key, p.stream, (first + i * LANES) as u64);
+        for (e, o) in out.iter_mut().enumerate() {
+            let w = 2 * (e % 2);
+            let bits = u64::from(words[w][e / 2]) << 32 | u64::from(words[w + 1][e / 2]);
+            let scaled = (u128::from(bits) * u128::from(p.span)) >> 64;
+            *o = I::of_i64(p.low.wrapping_add(scaled as u64) as i64);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +300,38 @@ mod tests {
             assert_eq!(call::<f64>(random_normal_kernel::<f64>, len, KEY, 1), long64[..len]);
         }
     }
+
+    #[test]
+    fn whole_numbers_keep_to_their_range() {
+        let draw = |len: usize, low: i64, span: u64| -> Vec<i64> {
+            let p = RandomInt { len, stream: 9, low: low as u64, span };
+            get(
+                &run(
+                    random_int_kernel::<i64>,
+                    &p.to_words(),
+                    &[In::of(&KEY)],
+                    &[Out::of::<i64>(len, p.per_unit())],
+                    p.units(),
+                ),
+                0,
+            )
+        };
+        let x = draw(9001, -3, 7);
+        assert!((-3..4).all(|k| x.contains(&k)) && x.iter().all(|x| (-3..4).contains(x)));
+        assert_eq!(x[..8999], draw(8999, -3, 7));
+        assert_eq!(draw(5, 40, 1), [40; 5]);
+        // One element at a time, from the words of its block.
+        for e in [0usize, 1, 2, 33, 4095, 4096, 8191] {
+            let c = [(e / 2) as u32, 9, KEY[2], KEY[3]];
+            let words = philox(c.map(|c| [c; LANES]), [KEY[0], KEY[1]]);
+            let w = 2 * (e % 2);
+            let bits = u64::from(words[w][0]) << 32 | u64::from(words[w + 1][0]);
+            assert_eq!(x[e], -3 + ((u128::from(bits) * 7) >> 64) as i64);
+        }
+        let wide = draw(4000, i64::MIN, u64::MAX);
+        assert!(wide.iter().any(|x| *x > i64::MAX / 2) && wide.iter().any(|x| *x < i64::MIN / 2));
+    }
+
     #[test]
     fn every_instruction_set_gives_the_same_bits() {
         use crate::kernels::simd::{Isa, detect, limit};

@@ -83,7 +83,7 @@ fn fold_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Op
     let fills = operands.iter().all(|o| o.is_fill);
     let len = if fills { 1 } else { dims.numel() };
     // Integer division by 0 is an error at run time, which folding must not drop.
-    if len == 0 || len > MAX_ELEMENTS || (op == TileOp::Div && !dtype.is_float()) {
+    if len == 0 || len > MAX_ELEMENTS || (op.divides() && !dtype.is_float()) {
         return None;
     }
     let from = elem(v.args.last()?.dtype()).ok()?;

@@ -48,6 +48,11 @@ impl<'x> Signature<'x> {
         self.leaves.get(name).copied().ok_or_else(|| no_signature_leaf(self.g, name))
     }
 
+    /// True if a leaf is called `name`.
+    pub fn has_leaf(&self, name: &str) -> bool {
+        self.leaves.contains_key(name)
+    }
+
     /// As [`signature_output`].
     pub fn output(&self, name: &str) -> Result<Value> {
         self.outputs.get(name).copied().ok_or_else(|| no_signature_output(self.g, name))

@@ -84,7 +84,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// Dimensions of the node's result.
-fn simplified_dims(v: &RebuildVisit<'_, '_>) -> crate::arena::intern::Dims {
+fn simplified_dims(v: &RebuildVisit<'_, '_>) -> crate::arena::dims::Dims {
     v.src.dims(v.src.out(v.node))
 }
 

@@ -1,7 +1,7 @@
 //! The callbacks of the executor while a thread walks its tape.
 //!
-//! Plain, poisoned, watched, recorded and multi-threaded steps differ in their observers alone, and the walk is compiled
-//! once for each. Implemented in [`exec`](super::exec), [`team`](super::team), [`track`](super::track) and
+//! Plain, poisoned, watched, recorded and multi-threaded steps differ in their observers alone, and the walk is
+//! compiled once for each. Implemented in [`exec`](super::exec), [`team`](super::team), [`track`](super::track) and
 //! [`nonfinite`](super::nonfinite).
 
 use super::link::Segment;

@@ -1,6 +1,6 @@
 //! The named tensors of a program: leaves and outputs, what they stand for, and where they lie.
 
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::arena::{Value, ids::Id};
 use crate::nodes::ir::leaf::{InputAttrs, ParamAttrs, StateAttrs};
 use crate::nodes::{DType, Graph, Init, Leaf, LeafKind};

@@ -103,9 +103,9 @@ impl fmt::Display for GradientReport {
 /// otherwise; params their start values; integers 0. See [`GradientCheck`] for other tolerances.
 ///
 /// # Errors
-/// Of kind `Derivative`: a gradient differs and no rule of a custom function may be why (the error has all leaves), or there is none to compare. Of kind `Data`:
-/// there is no such leaf, or it has another number of elements. Of kind `Diverged`: the outputs are not finite at any
-/// point that was tried.
+/// Of kind `Derivative`: a gradient differs and no rule of a custom function may be why (the error has all leaves), or
+/// there is none to compare. Of kind `Data`: there is no such leaf, or it has another number of elements. Of kind
+/// `Diverged`: the outputs are not finite at any point that was tried.
 ///
 /// ```
 /// use arenagrad::prelude::*;

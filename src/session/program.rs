@@ -234,7 +234,8 @@ impl Program {
         Ok(())
     }
 
-    /// The dimensions of the tensor called `name`, whatever its role. Errors: there is none.
+    /// The dimensions of the tensor called `name`, whatever its role. Errors: there is none, or an input, param or
+    /// state has the same name as an output of other dimensions.
     ///
     /// ```
     /// # use arenagrad::prelude::*;
@@ -247,7 +248,14 @@ impl Program {
     /// # }
     /// ```
     pub fn dims(&self, name: &str) -> Result<&[usize]> {
-        Ok(&self.bindings[self.named(0, "tensor", name, |_| true)?].dims)
+        let b = &self.bindings[self.named(0, "tensor", name, |_| true)?];
+        let output =
+            self.methods[0].index.find(&self.bindings, name, |role| role == Role::Output).map(|i| &self.bindings[i]);
+        if let Some(o) = output.filter(|o| o.dims[..] != b.dims[..]) {
+            let text = format!("a {} {name:?} is {}, an output of that name {}", b.role.binding_name(), b.dims, o.dims);
+            return Err(Error::new(Kind::Name, text));
+        }
+        Ok(&b.dims)
     }
 
     /// Fills params and states with their start values and sets the random key to `seed`, step 0. The values of a leaf

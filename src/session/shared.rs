@@ -6,7 +6,7 @@
 
 use super::compiled_graph::CompiledGraph;
 use super::{Session, budget};
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::arena::tensor::LINE;
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};

@@ -3,7 +3,8 @@
 //! A draw is a function of the seed, the leaf's name and the element's index, and of nothing else. So a new layer, or
 //! another order of the leaves, does not change the draws of the other leaves.
 
-use crate::arena::rng::{self, philox};
+use crate::arena::philox::philox;
+use crate::arena::rng;
 use crate::nodes::ops::random::var::RNG_STATE;
 use crate::nodes::{DType, Init};
 use rayon::prelude::*;

@@ -44,6 +44,12 @@ fn by_loops(operands: &[(Vec<char>, Tensor)], out: &[char], size: impl Fn(char) 
     Tensor { dtype: F64, dims, data: y }
 }
 
+/// The length of a letter: an axis of `...` is as long as its longest.
+fn longest(operands: &[(Vec<char>, Tensor)], letter: char) -> usize {
+    let found = operands.iter().flat_map(|(all, t)| all.iter().zip(&t.dims)).filter(|(k, _)| **k == letter);
+    found.map(|(_, &d)| d).max().unwrap_or(1)
+}
+
 /// One random equation: letters with sizes, operands with repeated letters and `...`, an output or none.
 fn random_equation(draw: &mut Draw) -> (String, Vec<(Vec<char>, Tensor)>, Vec<char>, Vec<usize>) {
     let mut below = |n: usize| (draw.bits() % n as u64) as usize;
@@ -89,12 +95,7 @@ fn random_equation(draw: &mut Draw) -> (String, Vec<(Vec<char>, Tensor)>, Vec<ch
     }
     let tensors = operands.into_iter().map(|(all, dims)| (all, draw.tensor(F64, &dims, Domain::Real)));
     let operands: Vec<(Vec<char>, Tensor)> = tensors.collect();
-    // An axis of `...` is as long as its longest.
-    let longest = |c: char| {
-        let found = operands.iter().flat_map(|(all, t)| all.iter().zip(&t.dims)).filter(|(k, _)| **k == c);
-        found.map(|(_, &d)| d).max().unwrap_or(1)
-    };
-    let sizes = ('a'..='g').map(longest).collect();
+    let sizes = ('a'..='g').map(|c| longest(&operands, c)).collect();
     (equation, operands, out, sizes)
 }
 

@@ -336,21 +336,32 @@ fn labels_and_lengths_out_of_range_are_faults() {
     }
 }
 
+/// The error of a graph of x `[3, 2, 4]`.
+fn error(f: for<'g> fn(&'g Builder, Var<'g>) -> Var<'g>) -> String {
+    let g = Builder::new("bad");
+    f(&g, g.input("x", [3, 2, 4], F64));
+    g.finish([]).unwrap_err().to_string()
+}
+
+fn ctc<'g>(g: &'g Builder, x: Var<'g>, n: usize, opt: Ctc) -> Var<'g> {
+    let i = |name: &str, dims: &[usize]| g.input(name, dims, I64);
+    nn::ctc_loss(x, i("t", &[n, 2]), i("l", &[2]), i("k", &[2]), opt)
+}
+
+fn labels<'g>(g: &'g Builder) -> Var<'g> {
+    g.input("y", [3, 2], I64)
+}
+
+/// Checks that each error names the parts and this file.
+fn named(errors: &[(String, [&str; 3])]) {
+    for (e, parts) in errors {
+        assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/losses.rs"), "{e} {parts:?}");
+    }
+}
+
 #[test]
-fn what_does_not_fit_is_named() {
-    fn error(f: for<'g> fn(&'g Builder, Var<'g>) -> Var<'g>) -> String {
-        let g = Builder::new("bad");
-        f(&g, g.input("x", [3, 2, 4], F64));
-        g.finish([]).unwrap_err().to_string()
-    }
-    fn ctc<'g>(g: &'g Builder, x: Var<'g>, n: usize, opt: Ctc) -> Var<'g> {
-        let i = |name: &str, dims: &[usize]| g.input(name, dims, I64);
-        nn::ctc_loss(x, i("t", &[n, 2]), i("l", &[2]), i("k", &[2]), opt)
-    }
-    fn labels<'g>(g: &'g Builder) -> Var<'g> {
-        g.input("y", [3, 2], I64)
-    }
-    for (e, parts) in [
+fn what_does_not_fit_a_loss_is_named() {
+    named(&[
         (error(|g, x| ctc(g, x.sum(0), 2, Ctc::default())), ["ctc_loss", "f64[2,4]", "[T, N, classes]"]),
         (error(|g, x| ctc(g, x, 2, Ctc { blank: 4, ..Ctc::default() })), ["ctc_loss", "class 4", "of 4"]),
         (error(|g, x| ctc(g, x, 3, Ctc::default())), ["ctc_loss", "targets are i64[3,2]", "N = 2"]),
@@ -367,6 +378,12 @@ fn what_does_not_fit_is_named() {
             error(|_, x| nn::poisson_nll_loss(x, x, PoissonNll { eps: -1.0, ..PoissonNll::default() })),
             ["poisson_nll_loss", "eps is -1", "negative"],
         ),
+    ]);
+}
+
+#[test]
+fn what_does_not_fit_a_cross_entropy_is_named() {
+    named(&[
         (error(|_, x| x.bce(x.sum(0), Reduction::Mean)), ["bce", "f64[2,4]", "f64[3,2,4]"]),
         (
             error(|g, x| {
@@ -391,7 +408,5 @@ fn what_does_not_fit_is_named() {
             ["cross_entropy", "label_smoothing is -0.5", "[0, 1]"],
         ),
         (error(|_, x| x.cross_entropy(x.cast(DType::F32))), ["cross_entropy", "targets are f32", "logits f64"]),
-    ] {
-        assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/losses.rs"), "{e} {parts:?}");
-    }
+    ]);
 }

@@ -16,6 +16,8 @@ mod layers;
 mod losses;
 mod norms;
 mod ordering;
+mod pointwise;
+mod random;
 mod resize;
 mod rope;
 mod saturated;

@@ -58,18 +58,23 @@ fn plain(text: &str) -> String {
     out
 }
 
+/// The files of builder methods.
+const METHODS: [&str; 5] =
+    ["var.rs", "builder.rs", "control/call.rs", "control/custom_fn_builder.rs", "control/scan.rs"];
+
 /// The builder method of each op that has one, by the op's name: the method called like the op, else one that a list
 /// of methods gives, else the first that names the op.
 fn methods() -> BTreeMap<String, String> {
     let (mut first, mut listed, mut same) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for (path, text) in sources(Path::new("src/nodes")) {
-        if !["var.rs", "builder.rs", "control/call.rs", "control/scan.rs"].iter().any(|file| path.ends_with(file)) {
+        if !METHODS.iter().any(|file| path.ends_with(file)) {
             continue;
         }
         let (mut owner, mut method, mut list) = ("Var", None::<String>, "");
         for line in text.lines() {
             if line.starts_with("impl") {
-                owner = if line.contains("Builder") { "Builder" } else { "Var" };
+                let known = ["Builder", "CustomFn"].into_iter().find(|owner| line.contains(owner));
+                owner = known.unwrap_or("Var");
                 method = None;
             }
             if let Some(name) = line.strip_suffix("! {") {
@@ -92,7 +97,8 @@ fn methods() -> BTreeMap<String, String> {
                 }
                 _ => {}
             }
-            let indent = line.strip_prefix("    ").filter(|l| !l.starts_with(' '));
+            // A custom function is called by its own `call`, which is not that of a region.
+            let indent = line.strip_prefix("    ").filter(|l| !l.starts_with(' ') && owner != "CustomFn");
             if let Some(declared) = indent.filter(|l| l.contains("fn ")) {
                 let public = declared.strip_prefix("pub fn ");
                 method = public.and_then(|l| l.split(['(', '<']).next()).map(|name| format!("{owner}::{name}"));

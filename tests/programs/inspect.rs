@@ -26,6 +26,7 @@ fn tapped_values_are_outputs_of_the_net_and_of_its_training_step() {
     let b = p.values::<f32>("fc1.bias").unwrap().to_vec();
     p.step().unwrap();
     assert_eq!(p.dims("h").unwrap(), [2, 4]);
+    assert!(p.dims("k").unwrap_err().message.contains("there is no tensor \"k\""));
     for (i, h) in p.values::<f32>("h").unwrap().iter().enumerate() {
         let z: f32 = (0..3).map(|k| x[i / 4 * 3 + k] * w[i % 4 * 3 + k]).sum::<f32>() + b[i % 4];
         assert!((h - z.tanh()).abs() < 1e-6, "{i}");

@@ -5,6 +5,7 @@
 
 use super::cast::cast_tile;
 use super::element_loops::*;
+use super::special::apply_special;
 use super::tile_op::TileOp as Op;
 use super::word_code::StepWordCode;
 use crate::arena::DType;
@@ -130,7 +131,7 @@ fn apply_float<T: Float + Number>(step: &StepWordCode, dst: &mut [u8], a: &[u8],
         Op::TanhGrad => zip_elements(TanhGrad, dst, a, b),
         Op::SigmoidGrad => zip_elements(SigmoidGrad, dst, a, b),
         Op::Clamp => map_elements(Clamp(T::from_f64(p), T::from_f64(q)), dst, a),
-        _ => unreachable!("{op:?} on floats"),
+        _ => apply_special(step, dst, a, b),
     }
 }
 
@@ -149,7 +150,16 @@ fn apply_int<T: Int>(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]) ->
         Op::Add => zip_elements(Add, dst, a, b),
         Op::Sub => zip_elements(Sub, dst, a, b),
         Op::Mul => zip_elements(Mul, dst, a, b),
-        Op::Div => return divide_elements(dst, a, b),
+        Op::Div => return divide_elements(dst, a, b, T::quotient),
+        Op::Fmod => return divide_elements(dst, a, b, T::rest),
+        Op::Remainder => return divide_elements(dst, a, b, T::modulus),
+        Op::FloorDivide => return divide_elements(dst, a, b, T::floor_quotient),
+        Op::BitNot => map_elements(BitNot, dst, a),
+        Op::BitAnd => zip_elements(BitAnd, dst, a, b),
+        Op::BitOr => zip_elements(BitOr, dst, a, b),
+        Op::BitXor => zip_elements(BitXor, dst, a, b),
+        Op::ShiftLeft => zip_elements(ShiftLeft, dst, a, b),
+        Op::ShiftRight => zip_elements(ShiftRight, dst, a, b),
         Op::Max => zip_elements(Max, dst, a, b),
         Op::Min => zip_elements(Min, dst, a, b),
         Op::Clamp => map_elements(Clamp(T::imm(p, 0.0), T::imm(q, 0.0)), dst, a),

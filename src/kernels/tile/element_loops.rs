@@ -5,7 +5,7 @@
 use crate::kernels::float::Float;
 use crate::simd;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
-use std::ops::{BitAnd, BitXor};
+use std::ops;
 
 /// A unary operation. The value carries the immediates.
 pub(super) trait Map<T>: Copy {
@@ -37,7 +37,7 @@ simd! {
 }
 
 /// Words that `select` picks by bit masks.
-trait Word: Pod + BitAnd<Output = Self> + BitXor<Output = Self> {
+trait Word: Pod + ops::BitAnd<Output = Self> + ops::BitXor<Output = Self> {
     /// All bits set, or none.
     fn mask(on: bool) -> Self;
 }
@@ -72,13 +72,13 @@ pub(super) fn select_elements<T: Pod>(dst: &mut [T], cond: &[u8], b: &[T], c: &[
     }
 }
 
-/// `dst` = a / b, 0 if b is 0. Returns the first position with b = 0.
-pub(super) fn divide_elements<T: Int>(dst: &mut [T], a: &[T], b: &[T]) -> Option<usize> {
+/// `dst` = by(a, b), 0 if b is 0. Returns the first position with b = 0.
+pub(super) fn divide_elements<T: Int>(dst: &mut [T], a: &[T], b: &[T], by: impl Fn(T, T) -> T) -> Option<usize> {
     let mut bad = false;
     for ((d, x), y) in dst.iter_mut().zip(a).zip(b) {
-        let (q, fails) = x.quotient(*y);
-        *d = q;
-        bad |= fails;
+        let zero = *y == T::default();
+        *d = if zero { T::default() } else { by(*x, *y) };
+        bad |= zero;
     }
     if bad { b.iter().position(|y| *y == T::default()) } else { None }
 }
@@ -97,10 +97,24 @@ pub(super) trait Number: Pod + PartialOrd {
     fn imm(x: f64, y: f64) -> Self;
 }
 
-/// Integers.
+/// Integers. A divisor is not 0.
 pub(super) trait Int: Number + Default + Eq {
-    /// The quotient (0 for a zero divisor), and whether the divisor is zero.
-    fn quotient(self, y: Self) -> (Self, bool);
+    /// The quotient, truncated; wraps.
+    fn quotient(self, y: Self) -> Self;
+    /// The rest of the truncated quotient: it has the sign of `self`.
+    fn rest(self, y: Self) -> Self;
+    /// The rest of the quotient rounded down: it has the sign of `y`.
+    fn modulus(self, y: Self) -> Self;
+    /// The quotient rounded down; wraps.
+    fn floor_quotient(self, y: Self) -> Self;
+    fn bit_not(self) -> Self;
+    fn bit_and(self, y: Self) -> Self;
+    fn bit_or(self, y: Self) -> Self;
+    fn bit_xor(self, y: Self) -> Self;
+    /// 0 if y is not in `0..bits`.
+    fn shift_left(self, y: Self) -> Self;
+    /// What repeated halving leads to if y is not in `0..bits`.
+    fn shift_right(self, y: Self) -> Self;
 }
 
 macro_rules! number_float {
@@ -165,8 +179,41 @@ macro_rules! number_int {
 
         impl Int for $t {
             #[inline(always)]
-            fn quotient(self, y: $t) -> ($t, bool) {
-                if y == 0 { (0, true) } else { (self.wrapping_div(y), false) }
+            fn quotient(self, y: $t) -> $t { self.wrapping_div(y) }
+            #[inline(always)]
+            fn rest(self, y: $t) -> $t { self.wrapping_rem(y) }
+            #[inline(always)]
+            #[allow(unused_comparisons)] // Of unsigned integers.
+            fn modulus(self, y: $t) -> $t {
+                let r = self.wrapping_rem(y);
+                if r != 0 && (r < 0) != (y < 0) { r.wrapping_add(y) } else { r }
+            }
+            #[inline(always)]
+            #[allow(unused_comparisons)] // Of unsigned integers.
+            fn floor_quotient(self, y: $t) -> $t {
+                let (q, r) = (self.wrapping_div(y), self.wrapping_rem(y));
+                if r != 0 && (r < 0) != (y < 0) { q.wrapping_sub(1) } else { q }
+            }
+            #[inline(always)]
+            fn bit_not(self) -> $t { !self }
+            #[inline(always)]
+            fn bit_and(self, y: $t) -> $t { self & y }
+            #[inline(always)]
+            fn bit_or(self, y: $t) -> $t { self | y }
+            #[inline(always)]
+            fn bit_xor(self, y: $t) -> $t { self ^ y }
+            #[inline(always)]
+            #[allow(unused_comparisons)] // Of unsigned integers.
+            fn shift_left(self, y: $t) -> $t {
+                let within = y >= 0 && y < $t::BITS as $t;
+                if within { self.wrapping_shl(y as u32) } else { 0 }
+            }
+            #[inline(always)]
+            #[allow(unused_comparisons)] // Of unsigned integers.
+            fn shift_right(self, y: $t) -> $t {
+                let within = y >= 0 && y < $t::BITS as $t;
+                let far = if self < 0 { !0 } else { 0 };
+                if within { self.wrapping_shr(y as u32) } else { far }
             }
         }
     )*};
@@ -224,6 +271,18 @@ zips! { Number -> T:
     Mul |x, y| x.mul(y);
     Max |x, y| Number::max(x, y);
     Min |x, y| Number::min(x, y);
+}
+
+maps! { Int:
+    BitNot |x| x.bit_not();
+}
+
+zips! { Int -> T:
+    BitAnd |x, y| x.bit_and(y);
+    BitOr |x, y| x.bit_or(y);
+    BitXor |x, y| x.bit_xor(y);
+    ShiftLeft |x, y| x.shift_left(y);
+    ShiftRight |x, y| x.shift_right(y);
 }
 
 zips! { Float -> T:

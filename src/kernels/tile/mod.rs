@@ -17,6 +17,7 @@ mod cast;
 mod element_loops;
 mod load;
 mod program;
+mod special;
 #[cfg(test)]
 mod tests;
 mod tile_kernel;

@@ -80,6 +80,42 @@ ops! {
     SiluGrad,
     /// log(1 + eᵃ).
     Softplus,
+    /// Rounds toward zero.
+    Trunc,
+    /// arcsin a.
+    Asin,
+    /// arccos a.
+    Acos,
+    /// sinh a.
+    Sinh,
+    /// cosh a.
+    Cosh,
+    /// arsinh a.
+    Asinh,
+    /// arcosh a.
+    Acosh,
+    /// artanh a.
+    Atanh,
+    /// 2ᵃ.
+    Exp2,
+    /// log₂ a.
+    Log2,
+    /// log₁₀ a.
+    Log10,
+    /// 1 − erf a.
+    Erfc,
+    /// The inverse of [`TileOp::Erf`].
+    Erfinv,
+    /// The inverse of [`TileOp::Erfc`].
+    Erfcinv,
+    /// log |Γ(a)|.
+    Lgamma,
+    /// The derivative of [`TileOp::Lgamma`].
+    Digamma,
+    /// The derivative of order `imm[0]` of [`TileOp::Digamma`].
+    Polygamma,
+    /// All bits inverted.
+    BitNot,
     /// Logical not.
     Not,
     /// a, byte for byte.
@@ -98,6 +134,30 @@ ops! {
     Min,
     /// aᵇ.
     Pow,
+    /// The angle of the point (b, a).
+    Atan2,
+    /// √(a² + b²).
+    Hypot,
+    /// |a| with the sign of b.
+    Copysign,
+    /// The next number after a towards b.
+    Nextafter,
+    /// a − trunc(a/b)·b. For integers, by zero gives 0 and a fault at the element.
+    Fmod,
+    /// a − ⌊a/b⌋·b. For integers, by zero gives 0 and a fault at the element.
+    Remainder,
+    /// ⌊a/b⌋. Integers wrap; by zero gives 0 and a fault at the element.
+    FloorDivide,
+    /// The bits of both.
+    BitAnd,
+    /// The bits of either.
+    BitOr,
+    /// The bits of one alone.
+    BitXor,
+    /// a · 2ᵇ without the bits that leave the type; 0 if b is not in `0..bits`.
+    ShiftLeft,
+    /// ⌊a / 2ᵇ⌋; if b is not in `0..bits`, 0, and −1 for a negative a.
+    ShiftRight,
     /// a = b, as a Bool.
     Eq,
     /// a ≠ b, as a Bool.
@@ -139,7 +199,8 @@ impl TileOp {
         match self {
             Fill => 0,
             Add | Sub | Mul | Div | Max | Min | Pow | Eq | Ne | Lt | Le | Gt | Ge | And | Or | Gate | TanhGrad
-            | SigmoidGrad => 2,
+            | SigmoidGrad | Atan2 | Hypot | Copysign | Nextafter | Fmod | Remainder | FloorDivide | BitAnd | BitOr
+            | BitXor | ShiftLeft | ShiftRight => 2,
             Select => 3,
             _ => 1,
         }
@@ -150,6 +211,13 @@ impl TileOp {
     pub const fn compares(self) -> bool {
         use TileOp::*;
         matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
+    }
+
+    /// Whether an integer divisor of 0 is a fault.
+    #[inline]
+    pub const fn divides(self) -> bool {
+        use TileOp::*;
+        matches!(self, Div | Fmod | Remainder | FloorDivide)
     }
 
     /// The element type of operand `k` of a step on `elem`.
@@ -166,9 +234,9 @@ pub fn tile_op_supports(op: TileOp, elem: DType) -> bool {
         Copy | Select | Cast | Fill => elem != DType::C64,
         Not | And | Or => elem == DType::Bool,
         Eq | Ne => elem.is_float() || elem.is_int() || elem == DType::Bool,
-        Neg | Abs | Sign | Add | Sub | Mul | Div | Max | Min | Lt | Le | Gt | Ge | Clamp => {
-            elem.is_float() || elem.is_int()
-        }
+        BitNot | BitAnd | BitOr | BitXor | ShiftLeft | ShiftRight => elem.is_int(),
+        Neg | Abs | Sign | Add | Sub | Mul | Div | Max | Min | Lt | Le | Gt | Ge | Clamp | Fmod | Remainder
+        | FloorDivide => elem.is_float() || elem.is_int(),
         _ => elem.is_float(),
     }
 }

@@ -73,6 +73,12 @@ macro_rules! bits {
             self.copysign(s)
         }
         #[inline(always)]
+        fn next_towards(self, y: $t) -> $t {
+            let next = if y > self { self.next_up() } else { self.next_down() };
+            let y = if y.is_nan() || self.is_nan() { $t::NAN } else { y };
+            if self == y || y.is_nan() { y } else { next }
+        }
+        #[inline(always)]
         fn floor(self) -> $t {
             $t::floor(self)
         }

@@ -111,6 +111,8 @@ pub trait Real:
     fn split(x: Self) -> (Self, Self, Self);
     /// The magnitude of `self` with the sign bit of `s`.
     fn with_sign(self, s: Self) -> Self;
+    /// The next number of this type towards `y`: C's `nextafter`.
+    fn next_towards(self, y: Self) -> Self;
     /// Rounds down.
     fn floor(self) -> Self;
     /// Rounds up.

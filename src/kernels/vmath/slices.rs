@@ -40,6 +40,60 @@ unary! {
     softplus_slice softplus "log(1 + eˣ)"
 }
 
+/// Slice forms of functions that compute in `f64`.
+macro_rules! widened {
+    ($($slice:ident $f:ident $what:literal)*) => {$(
+        simd! {
+            #[doc = concat!("`dst` = ", $what, ", element by element, computed in `f64`.")]
+            pub fn $slice[T: Real](dst: &mut [T], src: &[T]) {
+                for (d, s) in dst.iter_mut().zip(src) {
+                    *d = T::from_f64(super::$f(s.to_f64()));
+                }
+            }
+        }
+    )*};
+}
+
+widened! {
+    asin_slice asin "arcsin x"
+    acos_slice acos "arccos x"
+    sinh_slice sinh "sinh x"
+    cosh_slice cosh "cosh x"
+    asinh_slice asinh "arsinh x"
+    acosh_slice acosh "arcosh x"
+    atanh_slice atanh "artanh x"
+    exp2_slice exp2 "2ˣ"
+    log2_slice log2 "log₂ x"
+    log10_slice log10 "log₁₀ x"
+    erfc_slice erfc "1 − erf x"
+    erfinv_slice erfinv "the inverse of erf"
+    erfcinv_slice erfcinv "the inverse of erfc"
+    lgamma_slice lgamma "log |Γ(x)|"
+    digamma_slice digamma "ψ(x)"
+}
+
+/// Slice forms of functions of two numbers that compute in `f64`.
+macro_rules! widened_pairs {
+    ($($slice:ident $f:ident $what:literal)*) => {$(
+        simd! {
+            #[doc = concat!("`dst` = ", $what, ", element by element, computed in `f64`.")]
+            pub fn $slice[T: Real](dst: &mut [T], x: &[T], y: &[T]) {
+                for ((d, x), y) in dst.iter_mut().zip(x).zip(y) {
+                    *d = T::from_f64(super::$f(x.to_f64(), y.to_f64()));
+                }
+            }
+        }
+    )*};
+}
+
+widened_pairs! {
+    atan2_slice atan2 "the angle of (y, x)"
+    hypot_slice hypot "√(x² + y²)"
+    fmod_slice fmod "x − trunc(x/y)·y"
+    remainder_slice remainder "x − ⌊x/y⌋·y"
+    floor_divide_slice floor_divide "⌊x/y⌋"
+}
+
 macro_rules! trig {
     ($($slice:ident $near:ident $far:ident $what:literal)*) => {$(
         #[doc = concat!("`dst` = ", $what, ", element by element.")]
@@ -92,6 +146,15 @@ simd! {
     pub fn pow_slice[T: Real](dst: &mut [T], x: &[T], y: &[T]) {
         for ((d, x), y) in dst.iter_mut().zip(x).zip(y) {
             *d = super::pow(*x, *y);
+        }
+    }
+}
+
+simd! {
+    /// `dst` = ψ⁽ⁿ⁾(x), element by element, computed in `f64`.
+    pub fn polygamma_slice[T: Real](dst: &mut [T], src: &[T], n: usize) {
+        for (d, s) in dst.iter_mut().zip(src) {
+            *d = T::from_f64(super::polygamma(n, s.to_f64()));
         }
     }
 }

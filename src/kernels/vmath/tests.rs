@@ -1,6 +1,7 @@
 //! Sweeps against wider arithmetic, tables computed with 300 bits, special values, and equality of the instruction
 //! sets.
 
+mod points;
 mod wide;
 
 use super::*;
@@ -340,7 +341,7 @@ fn pow_is_c_pow() {
 }
 
 fn same_bits<T: Real>(x: &[T]) {
-    let slices: [fn(&mut [T], &[T]); 21] = [
+    let slices: [fn(&mut [T], &[T]); 36] = [
         exp_slice,
         expm1_slice,
         log_slice,
@@ -362,6 +363,21 @@ fn same_bits<T: Real>(x: &[T]) {
         silu_slice,
         silu_grad_slice,
         softplus_slice,
+        asin_slice,
+        acos_slice,
+        sinh_slice,
+        cosh_slice,
+        asinh_slice,
+        acosh_slice,
+        atanh_slice,
+        exp2_slice,
+        log2_slice,
+        log10_slice,
+        erfc_slice,
+        erfinv_slice,
+        erfcinv_slice,
+        lgamma_slice,
+        digamma_slice,
     ];
     let (mut want, mut got) = (x.to_vec(), x.to_vec());
     let equal = |a: &[T], b: &[T]| {

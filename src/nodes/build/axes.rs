@@ -1,6 +1,6 @@
 //! Axes as callers write them, checks of axes, and shape arithmetic on axes.
 
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::ensure;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;

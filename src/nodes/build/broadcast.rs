@@ -1,6 +1,6 @@
 //! NumPy broadcasting: implicit in builder methods, explicit in the graph.
 
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;

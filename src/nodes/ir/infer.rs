@@ -2,7 +2,8 @@
 
 use super::attrs::Attrs;
 use super::dtype::{DType, Ty};
-use crate::arena::intern::{Dims, Shapes};
+use crate::arena::dims::Dims;
+use crate::arena::shapes::Shapes;
 use crate::arena::{Region, ids::Id};
 
 /// The types of a region's arguments and yields.

@@ -6,7 +6,7 @@ use super::cost_cx::CostCx;
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
 use super::op::Op;
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::arena::{Node, ids::Id};
 use crate::kernels::abi::Split;
 use crate::kernels::gemm::Precision;

@@ -74,6 +74,10 @@ pub enum Domain {
     Real,
     /// In [0.5, 2].
     Positive,
+    /// In [2.5, 4].
+    Beyond,
+    /// In [0.05, 0.95].
+    Chance,
     /// In the open interval (−0.9, 0.9).
     Unit,
     /// Distinct reals at least 0.04 apart, so that sorts and maxima have no ties.
@@ -106,7 +110,8 @@ pub struct Case {
 /// [`Deriv::Error`].
 ///
 /// An op of your own is a `static`, as a definition is known by its address; [`Builder::custom`] adds nodes of it,
-/// [`text::parse_with`](super::text::parse_with) reads it, and `tools::testing::conform` tests it. There is no registry.
+/// [`text::parse_with`](super::text::parse_with) reads it, and `tools::testing::conform` tests it. There is no
+/// registry.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -257,7 +262,7 @@ pub const fn definition_fault(def: &OpDef) -> Option<&'static str> {
 }
 
 /// Checks op definitions at compile time: a definition that breaks an invariant does not build. For definitions of
-/// your own: `const _: () = check_definitions(&[&MY_OP]);`
+/// your own: `const _: () = check_op_definitions(&[&MY_OP]);`
 #[allow(clippy::panic)] // A const panic is a compile error.
 pub const fn check_op_definitions(ops: &[&OpDef]) {
     assert!(ops.len() < u16::MAX as usize);

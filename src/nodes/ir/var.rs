@@ -3,7 +3,7 @@
 use super::builder::Var;
 use super::dtype::{DType, Ty};
 use crate::arena::Value;
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 
 impl<'g> Var<'g> {
     /// Type.
@@ -55,8 +55,8 @@ impl<'g> Var<'g> {
     }
 
     /// Makes this value an output called `name`, beside those of [`Builder::finish`](super::builder::Builder::finish).
-    /// Returns it under that name. Use it to look at a value inside a layer. In the body of a loop it is an error: yield
-    /// the value there.
+    /// Returns it under that name. Use it to look at a value inside a layer. In the body of a loop it is an error:
+    /// yield the value there.
     ///
     /// ```
     /// use arenagrad::prelude::*;

@@ -1,7 +1,8 @@
 //! The list of ops. A new op needs one line here, and its definition in a family of [`ops`](crate::nodes::ops).
 
 use super::*;
-use crate::arena::intern::{Shapes, Strings};
+use crate::arena::shapes::Shapes;
+use crate::arena::strings::Strings;
 use crate::nodes::ir::builder::Builder;
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::leaf_defs;
@@ -82,6 +83,46 @@ ops! {
     SILU_GRAD = pointwise::math;
     SOFTPLUS = pointwise::math;
 
+    ASIN = pointwise::special;
+    ACOS = pointwise::special;
+    SINH = pointwise::special;
+    COSH = pointwise::special;
+    ASINH = pointwise::special;
+    ACOSH = pointwise::special;
+    ATANH = pointwise::special;
+    EXP2 = pointwise::special;
+    LOG2 = pointwise::special;
+    LOG10 = pointwise::special;
+    ERFC = pointwise::special;
+    ERFINV = pointwise::special;
+    ERFCINV = pointwise::special;
+    LGAMMA = pointwise::special;
+    DIGAMMA = pointwise::special;
+    POLYGAMMA = pointwise::special;
+    TRUNC = pointwise::special;
+    ISNAN = pointwise::special;
+    ISINF = pointwise::special;
+    ISFINITE = pointwise::special;
+
+    ATAN2 = pointwise::pairs;
+    HYPOT = pointwise::pairs;
+    COPYSIGN = pointwise::pairs;
+    NEXTAFTER = pointwise::pairs;
+    FMOD = pointwise::pairs;
+    REMAINDER = pointwise::pairs;
+    FLOOR_DIVIDE = pointwise::pairs;
+    FMAX = pointwise::pairs;
+    FMIN = pointwise::pairs;
+    LOGADDEXP = pointwise::pairs;
+    XLOGY = pointwise::pairs;
+
+    BITWISE_NOT = pointwise::bits;
+    BITWISE_AND = pointwise::bits;
+    BITWISE_OR = pointwise::bits;
+    BITWISE_XOR = pointwise::bits;
+    BITWISE_LEFT_SHIFT = pointwise::bits;
+    BITWISE_RIGHT_SHIFT = pointwise::bits;
+
     EQ = pointwise::compare;
     NE = pointwise::compare;
     LT = pointwise::compare;
@@ -96,6 +137,7 @@ ops! {
 
     MATMUL = matmul;
     DOT_GENERAL = matmul;
+    INT_MATMUL = matmul::integers;
 
     REDUCE_SUM = reduce;
     SUM_SQUARES = reduce;
@@ -133,6 +175,7 @@ ops! {
 
     RNG_UNIFORM = random;
     RNG_NORMAL = random;
+    RNG_INT = random;
     RNG_NEXT = random;
     RNG_FOLD = random;
     DROPOUT = random;

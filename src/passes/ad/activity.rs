@@ -76,8 +76,8 @@ pub fn active_towards(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Valu
     d
 }
 
-/// The nodes on the paths from `wrt` to `results`, and all nodes of the bodies of loops and of the rules among them that
-/// are differentiated.
+/// The nodes on the paths from `wrt` to `results`, and all nodes of the bodies of loops and of the rules among them
+/// that are differentiated.
 pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Side<Node, bool> {
     let signature = Signature::new(g);
     let leaves: Vec<Value> = wrt.iter().filter_map(|n| inner_value_or_leaf(&signature, n).ok()).collect();

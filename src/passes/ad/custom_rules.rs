@@ -1,7 +1,7 @@
 //! Derivatives of custom functions: the rule's region is written in place of the derivative.
 //!
-//! If the rule for the mode is missing, the other one is transposed. A rule is linear in its last arguments (tangents or
-//! cotangents), so its adjoint by them is found by a reverse walk over its region, written at zeros. Invariant:
+//! If the rule for the mode is missing, the other one is transposed. A rule is linear in its last arguments (tangents
+//! or cotangents), so its adjoint by them is found by a reverse walk over its region, written at zeros. Invariant:
 //! [`super::activity`] marks the rules that are transposed, so they are prepared.
 
 use super::backward::Backward;

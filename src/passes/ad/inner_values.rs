@@ -24,12 +24,9 @@ pub(super) fn inner_value_or_leaf(signature: &Signature<'_>, name: &str) -> Resu
     signature.leaf(name).or_else(|e| signature.output(&inner_value_mark(name)).map_err(|_| e))
 }
 
-/// The inner value that `name` stands for: `%` and a number of the text form, or the printed name of a value, or the
-/// name of an output. `None` for the name of a leaf, and for a name that nothing has.
+/// The inner value that `name`, which no leaf has, stands for: `%` and a number of the text form, or the printed name
+/// of a value, or the name of an output. `None` for a name that nothing has.
 fn find_inner_value(g: Graph<'_>, name: &str) -> Result<Option<Value>> {
-    if g.find_leaf(name).is_some() {
-        return Ok(None);
-    }
     let (bare, entry) = (name.strip_prefix('%').unwrap_or(name), g.region_values(g.entry()));
     let bad = |text: String| Err(Error::new(Kind::Name, text));
     if bare != name && !bare.is_empty() && bare.bytes().all(|c| c.is_ascii_digit()) {
@@ -70,7 +67,8 @@ fn inner_value_not_leaf(g: Graph<'_>, v: Value, name: &str) -> Result<Value> {
 /// A name that several values have, or that only a value inside a loop has; a value that no output depends on.
 pub(super) fn mark_inner_values(g: Graph<'_>, wrt: &[&str]) -> Result<Option<GraphBuf>> {
     let mut found: Vec<(&str, Value)> = Vec::new();
-    for &name in wrt {
+    let signature = Signature::new(g);
+    for &name in wrt.iter().filter(|name| !signature.has_leaf(name)) {
         match find_inner_value(g, name)? {
             Some(v) if found.iter().all(|f| f.0 != name) => found.push((name, v)),
             _ => {}

@@ -99,8 +99,8 @@ pub(in crate::passes) fn prepare_while(
     Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
 }
 
-/// As [`prepare_while`], after `calls` are inlined at once. Round by round, nested regions would be written again in each
-/// round.
+/// As [`prepare_while`], after `calls` are inlined at once. Round by round, nested regions would be written again in
+/// each round.
 fn prepare_all(g: Graph<'_>, calls: Calls, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     match (0..g.nodes()).map(Node::new).any(|n| calls.has(g, n)) {
         true => prepare_while(inlined(g, calls)?.view(), calls, pick),
@@ -122,8 +122,8 @@ fn prepare_stats_used(g: Graph<'_>) -> Side<Node, bool> {
 }
 
 /// The form that differentiation needs. On the paths from `wrt` to `results`, ops with [`Deriv::ViaDecompose`] and ops
-/// whose statistics are read are decomposed, regions are inlined, and loops stack their residuals. Custom functions with
-/// rules stay; a rule that is transposed is prepared too.
+/// whose statistics are read are decomposed, regions are inlined, and loops stack their residuals. Custom functions
+/// with rules stay; a rule that is transposed is prepared too.
 pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
     let ready = prepare_while(written.as_ref().map_or(g, GraphBuf::view), Calls::WithoutRules, |g| {

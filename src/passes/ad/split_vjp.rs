@@ -78,7 +78,7 @@ impl<'x> VjpHalves<'x> {
     fn new(g: Graph<'x>, before: Graph<'_>) -> VjpHalves<'x> {
         let known = Signature::new(before);
         let (mut back, mut free) = (Side::filled(g.nodes(), false), Side::filled(g.nodes(), false));
-        for l in g.leaves().filter(|l| known.leaf(l.name).is_err()) {
+        for l in g.leaves().filter(|l| !known.has_leaf(l.name)) {
             back[g.def[l.value.at()]] = true;
         }
         for n in g.region_nodes(g.entry()) {

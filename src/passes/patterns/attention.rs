@@ -6,7 +6,7 @@
 
 use super::facts::PatternFacts;
 use super::matches::{Found, Match};
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::arena::{Node, Value};
 use crate::nodes::build::sizes::to_size;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;

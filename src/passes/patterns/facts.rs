@@ -1,6 +1,6 @@
 //! The facts of a graph that rules ask for: readers, definitions and fills.
 
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ops::constant::FullAttrs;

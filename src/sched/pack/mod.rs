@@ -24,7 +24,7 @@
 //! let packing = pack::pack(&buffers, &Options::default())?;
 //! assert_eq!((packing.height, packing.max_live), (12, 12));
 //! assert!(packing.solved && packing.optimal());
-//! pack::check::packing(&buffers, &packing.at, packing.height, 1)?;
+//! pack::proof::prove_packing(&buffers, &packing.at, packing.height, 1)?;
 //!
 //! let tight = pack::pack(&buffers, &Options { capacity: Some(11), ..Options::default() })?;
 //! assert!(!tight.solved, "12 are alive at moments 1 and 3");

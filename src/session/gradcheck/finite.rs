@@ -142,8 +142,8 @@ impl FinitePoint {
         Ok(p.values::<f64>(output)?.first().copied().unwrap_or(f64::NAN))
     }
 
-    /// As [`FinitePoint::eval`], with element `at` moved by `by`. `p` is at this point before and after, so only that leaf
-    /// and those that a step changes are written.
+    /// As [`FinitePoint::eval`], with element `at` moved by `by`. `p` is at this point before and after, so only that
+    /// leaf and those that a step changes are written.
     fn moved(&mut self, p: &mut Program, output: &str, at: Element, by: f64) -> Result<f64> {
         let range = 8 * at.index..8 * at.index + 8;
         let mut old = [0; 8];

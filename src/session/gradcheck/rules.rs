@@ -1,5 +1,5 @@
-//! Custom functions in a check of gradients: whether a function's two rules agree, and whose gradients a rule may change
-//! on purpose.
+//! Custom functions in a check of gradients: whether a function's two rules agree, and whose gradients a rule may
+//! change on purpose.
 
 use super::GradientCheck;
 use super::finite::FinitePoint;

@@ -1,6 +1,7 @@
 //! Each operation on each type against a plain scalar form.
 
 use super::*;
+use crate::kernels::vmath;
 use bytemuck::Pod;
 use half::{bf16, f16};
 
@@ -47,7 +48,7 @@ fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
         Atan => x.atan(),
         Tanh => x.tanh(),
         Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        Erf => crate::kernels::vmath::erf(x),
+        Erf => vmath::erf(x),
         Floor => x.floor(),
         Ceil => x.ceil(),
         Round => x.round_ties_even(),
@@ -72,10 +73,10 @@ fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
                 imm[0] * x.exp_m1()
             }
         }
-        Gelu => 0.5 * x * (1.0 + crate::kernels::vmath::erf(x / 2f64.sqrt())),
+        Gelu => 0.5 * x * (1.0 + vmath::erf(x / 2f64.sqrt())),
         GeluGrad => {
             let (x, half) = (x.clamp(-40.0, 40.0), std::f64::consts::FRAC_1_SQRT_2);
-            0.5 * (1.0 + crate::kernels::vmath::erf(x * half)) + x * (-0.5 * x * x).exp() * 0.3989422804014327
+            0.5 * (1.0 + vmath::erf(x * half)) + x * (-0.5 * x * x).exp() * 0.3989422804014327
         }
         GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
         GeluTanhGrad => {
@@ -93,6 +94,23 @@ fn unary_reference(op: TileOp, x: f64, imm: [f64; 2]) -> f64 {
             sigma(x) * (1.0 + x * sigma(-x))
         }
         Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        Trunc => x.trunc(),
+        Asin => x.asin(),
+        Acos => x.acos(),
+        Sinh => x.sinh(),
+        Cosh => x.cosh(),
+        Asinh => x.asinh(),
+        Acosh => x.acosh(),
+        Atanh => x.atanh(),
+        Exp2 => x.exp2(),
+        Log2 => x.log2(),
+        Log10 => x.log10(),
+        Erfc => vmath::erfc(x),
+        Erfinv => vmath::erfinv(x),
+        Erfcinv => vmath::erfcinv(x),
+        Lgamma => vmath::lgamma(x),
+        Digamma => vmath::digamma(x),
+        Polygamma => vmath::polygamma(imm[0] as usize, x),
         Clamp => {
             if x.is_nan() {
                 x
@@ -226,6 +244,22 @@ fn comparisons() {
     }
 }
 
+/// x·2ᵇ or ⌊x/2ᵇ⌋; all bits leave if b is not in `0..bits`.
+fn shifted(x: i128, b: i128, bits: u32, left: bool) -> i128 {
+    let within = (0..i128::from(bits)).contains(&b);
+    match (left, within) {
+        (true, true) => x << b,
+        (true, false) => 0,
+        (false, true) => x >> b,
+        (false, false) => x >> 127,
+    }
+}
+
+fn floor_quotient(a: i128, b: i128) -> i128 {
+    let q = a / b;
+    if a % b != 0 && (a < 0) != (b < 0) { q - 1 } else { q }
+}
+
 macro_rules! integers {
     ($($test:ident $t:ident $elem:ident)*) => {$(
         #[test]
@@ -235,10 +269,13 @@ macro_rules! integers {
             let mut a: Vec<$t> = (0..600).map(|_| rng.next() as $t).collect();
             let mut b: Vec<$t> = (0..600).map(|_| rng.next() as $t | 1).collect();
             a[..6].copy_from_slice(&[$t::MIN, $t::MIN, $t::MAX, 0, 1, $t::MIN]);
+            // Shifts within and beyond the type, too.
+            (6..80).for_each(|i| b[i] = (i as $t) % 70 | 1);
             b[..6].copy_from_slice(&[(0 as $t).wrapping_sub(1), 1, 2, 3, $t::MAX, $t::MAX]);
             let imm = [-3.0, 77.0];
             let bufs = [Buffer::of(&a), Buffer::of(&b)];
-            for op in [Neg, Abs, Sign, Add, Sub, Mul, Div, Max, Min, Clamp] {
+            let moved = [BitNot, BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight, Fmod, Remainder, FloorDivide];
+            for op in [Neg, Abs, Sign, Add, Sub, Mul, Div, Max, Min, Clamp].into_iter().chain(moved) {
                 let got = one(op, DType::$elem, DType::$elem, imm, &bufs[..op.arity()]);
                 for ((g, &x), &y) in got.values::<$t>().iter().zip(&a).zip(&b) {
                     let wide = x as i128;
@@ -252,6 +289,15 @@ macro_rules! integers {
                         Div => (wide / y as i128) as $t,
                         Max => x.max(y),
                         Min => x.min(y),
+                        BitNot => !x,
+                        BitAnd => x & y,
+                        BitOr => x | y,
+                        BitXor => x ^ y,
+                        ShiftLeft => shifted(wide, y as i128, <$t>::BITS, true) as $t,
+                        ShiftRight => shifted(wide, y as i128, <$t>::BITS, false) as $t,
+                        Fmod => (wide % y as i128) as $t,
+                        Remainder => (((wide % y as i128) + y as i128) % y as i128) as $t,
+                        FloorDivide => floor_quotient(wide, y as i128) as $t,
                         _ => wide.clamp((-3).max($t::MIN as i128), 77) as $t,
                     };
                     assert_eq!(*g, want, "{op:?}({x}, {y})");

@@ -10,7 +10,9 @@ use super::dtype::{DType, Ty};
 use super::graph::Graph;
 use super::infer::{Infer, Signature};
 use super::opdef::{Op, OpDef, definition_fault};
-use crate::arena::intern::{Dims, Shapes, Strings};
+use crate::arena::dims::Dims;
+use crate::arena::shapes::Shapes;
+use crate::arena::strings::Strings;
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
 use hashbrown::DefaultHashBuilder;
@@ -129,7 +131,8 @@ impl Emit {
         e
     }
 
-    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`definition_fault`], is an error.
+    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`definition_fault`], is an
+    /// error.
     pub fn register(&mut self, def: &'static OpDef) -> Op {
         let found = self.ops.iter().position(|d| std::ptr::eq(*d, def));
         if let (None, Some(why)) = (found, definition_fault(def)) {

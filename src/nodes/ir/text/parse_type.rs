@@ -5,7 +5,7 @@ use super::parse_attr::describe_attr_kind;
 use super::parser::Parser;
 use super::strings::brief_string;
 use crate::arena::Shape;
-use crate::arena::intern::{Dims, MAX_RANK};
+use crate::arena::dims::{Dims, MAX_RANK};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::dtype::{DType, Ty};

@@ -28,7 +28,7 @@ use super::infer::{Infer, Signature};
 use super::leaf::ArgAttrs;
 use super::opdef::{Flags, Op, OpDef};
 use super::text::Printer;
-use crate::arena::intern::Shapes;
+use crate::arena::shapes::Shapes;
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
 use std::cell::OnceCell;

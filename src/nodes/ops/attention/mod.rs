@@ -29,7 +29,7 @@ pub use geometry::{Geometry, Optional, geometry_optional_operands};
 pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
 use scores::Scores;
 
-fn attention_dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::intern::Dims; 3] {
+fn attention_dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::dims::Dims; 3] {
     [0, 1, 2].map(|i| cx.dims(first + i))
 }
 

@@ -6,7 +6,7 @@
 use super::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
 use super::geometry::{Geometry, check_geometry_optionals, geometry_count};
 use super::{attention_flops_of, lower};
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;

@@ -32,8 +32,8 @@ pub struct Attention<'g> {
     pub softcap: f64,
     /// Which keys are seen, `[batch, keys]`: those where a bool is true or a float is 0.5 or more.
     pub padding: Option<Var<'g>>,
-    /// A term of the scores, `[batch or 1, heads or 1, queries, keys]`. A bool is a mask, as in torch: true where a query
-    /// sees a key. It becomes a bias of 0 and −∞, in memory of its own.
+    /// A term of the scores, `[batch or 1, heads or 1, queries, keys]`. A bool is a mask, as in torch: true where a
+    /// query sees a key. It becomes a bias of 0 and −∞, in memory of its own.
     pub bias: Option<Var<'g>>,
     /// The probability p that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − p. The seed,
     /// the step, this call and the weight's position decide which weights are dropped; f32 and f64 drop the same ones.

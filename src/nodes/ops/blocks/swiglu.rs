@@ -2,7 +2,7 @@
 //!
 //! The kernel is a tile program with two strided reads of the operand: neither half is copied out first.
 
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::ensure;
 use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::builder::Var;

@@ -49,8 +49,8 @@ impl Builder {
     /// With one rule, the other mode uses its transpose, so both modes agree. Without a rule, `f` itself is
     /// differentiated. Second derivatives differentiate the rule's own ops.
     ///
-    /// `f` and the rules may use values from outside. If there is a rule, a float value from outside that `f` uses is an
-    /// error, because it would get no gradient: pass it as an argument, or use its `stop_gradient`.
+    /// `f` and the rules may use values from outside. If there is a rule, a float value from outside that `f` uses is
+    /// an error, because it would get no gradient: pass it as an argument, or use its `stop_gradient`.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -62,7 +62,7 @@ impl Builder {
     ///     .custom_fn("log1pexp", &[x], |x| vec![x[0].maximum(0.0) + (-x[0].abs()).exp().log1p()])
     ///     .jvp(|_, x, _, dx| vec![Some(x[0].sigmoid() * dx[0])])
     ///     .call()[0];
-    /// let graph = g.finish_custom_fn([y.sum(..).named("loss")])?;
+    /// let graph = g.finish([y.sum(..).named("loss")])?;
     /// let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["x"]))?)?;
     /// p.values_mut::<f64>("x")?.copy_from_slice(&[-1000.0, 0.0, 1000.0]);
     /// p.step()?;
@@ -83,8 +83,8 @@ impl Builder {
 impl<'g, 'f> CustomFn<'g, 'f> {
     /// The rule of reverse mode. It gets the arguments, the results, and a cotangent of each result; it returns a
     /// cotangent of each argument, of the argument's type. `None` is zero. An argument that is not a float takes
-    /// `None`; the cotangent of a result that is not a float is zeros without a meaning. A result that nothing reads has
-    /// the cotangent zero.
+    /// `None`; the cotangent of a result that is not a float is zeros without a meaning. A result that nothing reads
+    /// has the cotangent zero.
     pub fn vjp(
         self,
         rule: impl FnOnce(&'g Builder, &[Var<'g>], &[Var<'g>], &[Var<'g>]) -> Vec<Option<Var<'g>>> + 'f,

@@ -7,7 +7,7 @@ pub mod lower;
 pub mod pad_mode;
 pub mod var;
 
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::ensure;
 use crate::nodes::build::axes::{check_axes, check_axis};
 use crate::nodes::build::dilate::dilate;

@@ -133,8 +133,8 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::MSE_LOSS, &[self, b], &ReductionAttrs { reduction }.list())
     }
 
-    /// The binary cross entropy −t·ln p − (1 − t)·ln(1 − p) of these probabilities p and targets t, both in \[0, 1\], of
-    /// one type and shape, reduced as `reduction` says; as `torch.nn.BCELoss`: logarithms are at least −100, and the
+    /// The binary cross entropy −t·ln p − (1 − t)·ln(1 − p) of these probabilities p and targets t, both in \[0, 1\],
+    /// of one type and shape, reduced as `reduction` says; as `torch.nn.BCELoss`: logarithms are at least −100, and the
     /// divisors of the gradient at least 1e-12. [`Var::bce_with_logits`] loses fewer digits.
     #[track_caller]
     pub fn bce(self, targets: Var<'g>, reduction: Reduction) -> Var<'g> {

@@ -231,9 +231,9 @@ impl Builder {
     /// in alphabetical order (A–Z before a–z). A letter that an operand repeats takes its diagonal. `...` stands for
     /// any number of axes, which broadcast; lengths of letters do not. Spaces count for nothing.
     ///
-    /// Operands are of one type, `f32`, `f64`, `i32` or `i64`. Several operands are multiplied pair by pair, by a greedy
-    /// path: the pair whose product is smallest next to its factors first. Each pair of floats with a common letter to
-    /// sum over is one `dot_general`. Errors name the letter, the operands and both lengths.
+    /// Operands are of one type, `f32`, `f64`, `i32` or `i64`. Several operands are multiplied pair by pair, by a
+    /// greedy path: the pair whose product is smallest next to its factors first. Each pair of floats with a common
+    /// letter to sum over is one `dot_general`. Errors name the letter, the operands and both lengths.
     ///
     /// ```
     /// use arenagrad::prelude::*;

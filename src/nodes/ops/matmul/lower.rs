@@ -1,6 +1,6 @@
 //! Kernel calls of matrix products.
 
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::kernels::abi::Split;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm;

@@ -4,6 +4,7 @@ pub mod activation;
 pub mod attrs;
 pub mod einsum;
 pub mod epilogue;
+pub mod integers;
 pub mod lora;
 pub mod lower;
 pub mod var;
@@ -96,7 +97,8 @@ fn dot_general_free_axes(rank: usize, batch: &[usize], contract: &[usize]) -> Ve
 }
 
 fn infer_dot_general(cx: &mut Infer<'_>) -> Result<(), String> {
-    let dtype = cx.float(0)?;
+    let d = cx.dtype(0);
+    let dtype = if d.is_float() { d } else { integers::int_matmul_dtype(d)? };
     cx.same_dtype(0, 1)?;
     let (a, b) = (cx.dims(0), cx.dims(1));
     let axes = DotGeneralAttrs::of(&cx.attrs);

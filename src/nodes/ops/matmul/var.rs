@@ -7,7 +7,8 @@ use crate::nodes::ops::matmul::attrs::{DotGeneralAttrs, MatmulAttrs};
 
 impl<'g> Var<'g> {
     /// The matrix product of the last two axes: `[.., m, k]` by `[.., k, n]` gives `[.., m, n]`; leading axes
-    /// broadcast. Both operands have rank 2 or more and one type, `f32` or `f64`.
+    /// broadcast. Both operands have rank 2 or more and one type: `f32` or `f64`, `i32`, `i64`, or `i8` or `u8`, whose
+    /// product is `i32`. Sums of integers wrap.
     #[track_caller]
     pub fn matmul(self, b: Var<'g>) -> Var<'g> {
         self.matmul_t(b, false, false)
@@ -17,12 +18,15 @@ impl<'g> Var<'g> {
     /// made.
     #[track_caller]
     pub fn matmul_t(self, b: Var<'g>, ta: bool, tb: bool) -> Var<'g> {
+        if self.is_some() && b.is_some() && std::ptr::eq(self.g, b.g) && self.dtype().is_int() {
+            return self.int_matmul(b, ta, tb);
+        }
         self.g.emit1(Op::MATMUL, &[self, b], &MatmulAttrs { ta, tb }.list())
     }
 
     /// XLA's `DotGeneral`. `batch` and `contract` name axes of this and of `b`, in pairs of equal sizes; negative ones
     /// count from the end. The result has the batch axes, then the free axes of this, then the free axes of `b`;
-    /// contracted axes are summed. Both operands are `f32` or `f64`.
+    /// contracted axes are summed. The types are those of [`Var::matmul`].
     #[track_caller]
     pub fn dot_general(self, b: Var<'g>, batch: [&[i64]; 2], contract: [&[i64]; 2]) -> Var<'g> {
         let axes = |x: Var<'g>, list: &[i64]| list.iter().map(|&a| axis_from_front(a, x.rank())).collect();

@@ -1,6 +1,6 @@
 //! Kernel calls of norms.
 
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::norm::residual_norm::ResidualNorm;

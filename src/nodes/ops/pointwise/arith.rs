@@ -12,7 +12,7 @@ use crate::nodes::ops::pointwise::no_pointwise_immediates;
 use Domain::{Distinct, Positive, Real};
 
 /// Result of the operands' type; numbers only.
-fn infer_arith(cx: &mut Infer<'_>) -> Result<(), String> {
+pub(super) fn infer_arith(cx: &mut Infer<'_>) -> Result<(), String> {
     for i in 0..cx.args.len() {
         let d = cx.dtype(i);
         ensure!(d.is_float() || d.is_int(), "no arithmetic in {d}; cast to f32 or f64");
@@ -22,7 +22,7 @@ fn infer_arith(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// As [`infer_arith`], for `f32` and `f64`.
-fn infer_arith_float(cx: &mut Infer<'_>) -> Result<(), String> {
+pub(super) fn infer_arith_float(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     infer_arith(cx)
 }

@@ -32,6 +32,14 @@ attrs! {
 }
 
 attrs! {
+    /// Attributes of `polygamma`.
+    pub struct PolygammaAttrs {
+        /// How often the digamma function is differentiated.
+        order: i64,
+    }
+}
+
+attrs! {
     /// Attributes of `cast`.
     pub struct CastAttrs {
         /// The type of the result.

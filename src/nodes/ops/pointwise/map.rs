@@ -5,8 +5,8 @@
 //! operand with stride 0 along repeated axes. So no other kind of region is needed for an operand that the slices of a
 //! batch share, or for a resize that repeats elements.
 
+use crate::arena::dims::Dims;
 use crate::arena::ids::Id;
-use crate::arena::intern::Dims;
 use crate::arena::{DType, Region, Value, Window};
 use crate::ensure;
 use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};

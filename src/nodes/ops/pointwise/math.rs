@@ -10,24 +10,30 @@ use crate::nodes::ops::pointwise::attrs::{EluAttrs, LeakyReluAttrs};
 use crate::nodes::ops::pointwise::no_pointwise_immediates;
 use Domain::{Positive, Real, Unit};
 
-fn infer_math(cx: &mut Infer<'_>) -> Result<(), String> {
+pub(super) fn infer_math(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     cx.same_as(0)
 }
 
-const REALS: &[Case] = &[
+pub(super) const REALS: &[Case] = &[
     Case { args: "f[3,5]", attrs: "", domains: &[Real] },
     Case { args: "f[]", attrs: "", domains: &[Real] },
     Case { args: "f[1100]", attrs: "", domains: &[Real] },
 ];
-const POSITIVES: &[Case] = &[
+pub(super) const POSITIVES: &[Case] = &[
     Case { args: "f[3,5]", attrs: "", domains: &[Positive] },
     Case { args: "f[1100]", attrs: "", domains: &[Positive] },
 ];
-const UNITS: &[Case] =
+pub(super) const UNITS: &[Case] =
     &[Case { args: "f[3,5]", attrs: "", domains: &[Unit] }, Case { args: "f[1100]", attrs: "", domains: &[Unit] }];
 
-const fn math_op(name: &'static str, doc: &'static str, op: TileOp, cases: &'static [Case], deriv: Deriv) -> OpDef {
+pub(super) const fn math_op(
+    name: &'static str,
+    doc: &'static str,
+    op: TileOp,
+    cases: &'static [Case],
+    deriv: Deriv,
+) -> OpDef {
     OpDef {
         name,
         doc,
@@ -43,11 +49,11 @@ const fn math_op(name: &'static str, doc: &'static str, op: TileOp, cases: &'sta
     }
 }
 
-fn math_x<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+pub(super) fn math_x<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     s.args[0]
 }
 
-fn math_y<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+pub(super) fn math_y<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     s.outs[0]
 }
 

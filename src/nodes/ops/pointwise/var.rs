@@ -10,7 +10,7 @@ use crate::nodes::build::broadcast::{Operand, broadcast_dims};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs, EluAttrs, LeakyReluAttrs};
+use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs, EluAttrs, LeakyReluAttrs, PolygammaAttrs};
 
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
@@ -65,6 +65,44 @@ unary! {
     ceil => CEIL;
     /// The nearest integer, halves to the even one, of `f32` or `f64`. The derivative is 0.
     round => ROUND;
+    /// x rounded toward 0, of `f32` or `f64`. The derivative is 0.
+    trunc => TRUNC;
+    /// arcsin x in radians, from −π/2 to π/2; NaN outside [−1, 1].
+    asin => ASIN;
+    /// arccos x in radians, from 0 to π; NaN outside [−1, 1].
+    acos => ACOS;
+    /// sinh x.
+    sinh => SINH;
+    /// cosh x.
+    cosh => COSH;
+    /// arsinh x = ln(x + √(x² + 1)), accurate near 0.
+    asinh => ASINH;
+    /// arcosh x = ln(x + √(x² − 1)): NaN below 1.
+    acosh => ACOSH;
+    /// artanh x = ½ ln((1 + x)/(1 − x)): ±∞ at ±1, NaN beyond.
+    atanh => ATANH;
+    /// 2ˣ; exact for integers.
+    exp2 => EXP2;
+    /// log₂ x: NaN below 0, −∞ at 0; exact for powers of 2.
+    log2 => LOG2;
+    /// log₁₀ x: NaN below 0, −∞ at 0.
+    log10 => LOG10;
+    /// 1 − erf x, accurate for large x.
+    erfc => ERFC;
+    /// The inverse of [`Var::erf`]: ±∞ at ±1, NaN beyond.
+    erfinv => ERFINV;
+    /// The inverse of [`Var::erfc`]: ∞ at 0, −∞ at 2, NaN beyond.
+    erfcinv => ERFCINV;
+    /// ln |Γ(x)|: ∞ at 0, −1, −2 …. Γ(n + 1) = n!.
+    lgamma => LGAMMA;
+    /// ψ(x), the derivative of [`Var::lgamma`]: ∓∞ at ±0, NaN at −1, −2 ….
+    digamma => DIGAMMA;
+    /// Whether x is NaN, as a bool.
+    isnan => ISNAN;
+    /// Whether x is ∞ or −∞, as a bool.
+    isinf => ISINF;
+    /// Whether x is neither infinite nor NaN, as a bool.
+    isfinite => ISFINITE;
     /// max(x, 0). The derivative at 0 is 0.
     relu => RELU;
     /// x·Φ(x) with the error function: Φ(x) = ½(1 + erf(x/√2)). Source: Hendrycks and Gimpel, "Gaussian error linear
@@ -108,6 +146,38 @@ binary! {
     /// aᵇ, as C's `pow`, of `f32` or `f64`. The derivative by a is 0 where b = 0. The derivative by b is 0 where a = 0
     /// and b ≥ 0, and NaN for a < 0.
     pow => POW;
+    /// The angle of the point (b, a) in radians, in (−π, π], with C's signs: (±0, b) gives ±0 for b ≥ +0 and ±π for
+    /// b ≤ −0. Both derivatives are 0 at (0, 0). The operands broadcast.
+    atan2 => ATAN2;
+    /// √(a² + b²) without overflow in between. Both derivatives are 0 at (0, 0). The operands broadcast.
+    hypot => HYPOT;
+    /// |a| with the sign of b. The derivative by a is ±1, and 0 at a = 0; that by b is 0. The operands broadcast.
+    copysign => COPYSIGN;
+    /// The next number of the type after a towards b. It has no derivative. The operands broadcast.
+    nextafter => NEXTAFTER;
+    /// a − trunc(a/b)·b, exact, with the sign of a: C's `fmod`, and `%` of Rust's integers. The derivative by b is
+    /// −trunc(a/b). Division of an integer by 0 is an error of the step. The operands broadcast.
+    fmod => FMOD;
+    /// a − ⌊a/b⌋·b, with the sign of b: Python's `%`. The derivative by b is −⌊a/b⌋. Division of an integer by 0 is an
+    /// error of the step. The operands broadcast.
+    remainder => REMAINDER;
+    /// ⌊a/b⌋, of floats and integers: Python's `//`. The derivative is 0. Division of an integer by 0 is an error of
+    /// the step. The operands broadcast.
+    floor_divide => FLOOR_DIVIDE;
+    /// The larger of a and b; the other one if one is NaN. A tie shares the gradient evenly. The operands broadcast.
+    fmax => FMAX;
+    /// The smaller of a and b; the other one if one is NaN. A tie shares the gradient evenly. The operands broadcast.
+    fmin => FMIN;
+    /// ln(eᵃ + eᵇ) without overflow. Two −∞ give −∞, with derivatives of 0. The operands broadcast.
+    logaddexp => LOGADDEXP;
+    /// a·ln b, and 0 where a = 0 unless b is NaN. The operands broadcast.
+    xlogy => XLOGY;
+    /// a·2ᵇ of integers, without the bits that leave the type; 0 if b is negative or not below the type's number of
+    /// bits. The operands broadcast.
+    bitwise_left_shift => BITWISE_LEFT_SHIFT;
+    /// ⌊a/2ᵇ⌋ of integers. If b is negative or not below the type's number of bits, 0, and −1 for a negative a. The
+    /// operands broadcast.
+    bitwise_right_shift => BITWISE_RIGHT_SHIFT;
     /// Whether a = b, as a bool. The operands broadcast.
     equal => EQ;
     /// Whether a ≠ b, as a bool. The operands broadcast.
@@ -127,9 +197,9 @@ binary! {
 }
 
 impl<'g> Var<'g> {
-    /// `a` where this bool is true, `b` elsewhere, as `torch.where`. All three broadcast; `a` and `b` have one type, any
-    /// but `c64`. One of them may be a number, which takes the type of the other. The side that is not chosen gets an
-    /// exact 0 as its gradient.
+    /// `a` where this bool is true, `b` elsewhere, as `torch.where`. All three broadcast; `a` and `b` have one type,
+    /// any but `c64`. One of them may be a number, which takes the type of the other. The side that is not chosen gets
+    /// an exact 0 as its gradient.
     #[track_caller]
     pub fn select(self, a: impl Operand<'g>, b: impl Operand<'g>) -> Var<'g> {
         let Some(like) = a.as_var().or(b.as_var()) else {
@@ -152,6 +222,44 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn clamp(self, lo: f64, hi: f64) -> Var<'g> {
         self.g.emit1(Op::CLAMP, &[self], &ClampAttrs { lo, hi }.list())
+    }
+
+    /// ψ⁽ⁿ⁾(x) with n = `order` from 1 to 30: the n-th derivative of [`Var::digamma`], of `f32` or `f64`.
+    #[track_caller]
+    pub fn polygamma(self, order: i64) -> Var<'g> {
+        self.g.emit1(Op::POLYGAMMA, &[self], &PolygammaAttrs { order }.list())
+    }
+
+    /// `integers` of integers, `bools` of bools.
+    #[track_caller]
+    fn bits(self, b: impl Operand<'g>, integers: Op, bools: Op) -> Var<'g> {
+        let op = if self.is_some() && self.dtype() == DType::Bool { bools } else { integers };
+        self.pair(op, b.var_like(self, op))
+    }
+
+    /// The bits that both a and b have; of bools, whether both hold. The operands broadcast.
+    #[track_caller]
+    pub fn bitwise_and(self, b: impl Operand<'g>) -> Var<'g> {
+        self.bits(b, Op::BITWISE_AND, Op::AND)
+    }
+
+    /// The bits that a or b has; of bools, whether one holds. The operands broadcast.
+    #[track_caller]
+    pub fn bitwise_or(self, b: impl Operand<'g>) -> Var<'g> {
+        self.bits(b, Op::BITWISE_OR, Op::OR)
+    }
+
+    /// The bits that one of a and b has; of bools, whether one alone holds. The operands broadcast.
+    #[track_caller]
+    pub fn bitwise_xor(self, b: impl Operand<'g>) -> Var<'g> {
+        self.bits(b, Op::BITWISE_XOR, Op::NE)
+    }
+
+    /// All bits of an integer inverted; of a bool, its negation.
+    #[track_caller]
+    pub fn bitwise_not(self) -> Var<'g> {
+        let bools = self.is_some() && self.dtype() == DType::Bool;
+        self.g.emit1(if bools { Op::NOT } else { Op::BITWISE_NOT }, &[self], &[])
     }
 
     /// x where x > 0, slope·x elsewhere. The derivative at 0 is the slope.

@@ -101,8 +101,8 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// [`Var::max_pool2d`] with the position h·W + w in the plane of x `[N, C, H, W]` that each result came from, `i32`,
-    /// as torch's `return_indices`.
+    /// [`Var::max_pool2d`] with the position h·W + w in the plane of x `[N, C, H, W]` that each result came from,
+    /// `i32`, as torch's `return_indices`.
     #[track_caller]
     pub fn max_pool2d_with_indices(self, opt: Pool<2, 4>) -> [Var<'g>; 2] {
         match self.pool_windows(&opt) {

@@ -3,12 +3,13 @@
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::key::step_key_kernel;
-use crate::kernels::random::Random;
+use crate::kernels::random::{Random, RandomInt};
 use crate::kernels::{key, random};
 use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::random::DrawAttrs;
+use crate::nodes::ops::random::{DrawAttrs, RandomIntAttrs};
 
 fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let p = Random { len: cx.out_dims(0).numel(), stream: DrawAttrs::of(&cx.attrs()).stream as u64 };
@@ -27,6 +28,18 @@ pub fn rng_uniform(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = by_float!(cx.out(0).dtype, random::random_normal_kernel)?;
     lower_random_draw(cx, kernel)
+}
+
+/// `rng_int`.
+pub fn rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let RandomIntAttrs { stream, low, high, dtype, .. } = RandomIntAttrs::of(&cx.attrs());
+    let span = (high as u64).wrapping_sub(low as u64);
+    let p = RandomInt { len: cx.out_dims(0).numel(), stream: stream as u64, low: low as u64, span };
+    let kernel: Kernel =
+        if dtype == DType::I32 { random::random_int_kernel::<i32> } else { random::random_int_kernel::<i64> };
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RANDOM);
+    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
 }
 
 /// `rng_next`.

@@ -2,6 +2,7 @@
 //! recomputed and split over threads without changing a bit. Source: Salmon et al., "Parallel random numbers: as easy
 //! as 1, 2, 3" (Philox4x32-10).
 
+mod distributions;
 pub mod lower;
 pub mod var;
 
@@ -19,6 +20,22 @@ attrs! {
     pub struct DrawAttrs {
         /// Tells the numbers of one draw from those of another under the same key.
         stream: i64,
+        /// The element type.
+        dtype: DType,
+        /// The shape.
+        shape: Shape,
+    }
+}
+
+attrs! {
+    /// Attributes of a draw of whole numbers.
+    pub struct RandomIntAttrs {
+        /// Tells the numbers of one draw from those of another under the same key.
+        stream: i64,
+        /// The least number.
+        low: i64,
+        /// The largest number plus 1.
+        high: i64,
         /// The element type.
         dtype: DType,
         /// The shape.
@@ -90,6 +107,33 @@ pub const RNG_NORMAL: OpDef = random_op(
     DRAWS,
     Deriv::Zero,
 );
+
+/// Draws of whole numbers.
+pub const RNG_INT: OpDef = OpDef {
+    attrs: RandomIntAttrs::FIELDS,
+    infer: |cx| {
+        check_random_key(cx, 0)?;
+        let RandomIntAttrs { low, high, dtype, shape, .. } = RandomIntAttrs::of(&cx.attrs);
+        ensure!(dtype.is_index(), "no draws of {dtype}; i32 or i64 is needed");
+        ensure!(low < high, "no whole number is in {low}..{high}");
+        let (least, largest) =
+            if dtype == DType::I32 { (i32::MIN.into(), i32::MAX.into()) } else { (i64::MIN, i64::MAX) };
+        ensure!(low >= least && high - 1 <= largest, "{low}..{high} leaves the range of {dtype}");
+        cx.out.push(Ty { dtype, shape });
+        Ok(())
+    },
+    ..random_op(
+        "rng_int",
+        "whole numbers from low to high − 1, equally likely to 2⁻⁶⁴, of stream `stream` under the key",
+        Lower::Kernel(lower::rng_int),
+        &[
+            Case { args: "u32[4]", attrs: "stream=7 low=-3 high=9 dtype=i32 shape=[3,5]", domains: &[Bits] },
+            Case { args: "u32[4]", attrs: "stream=7 low=0 high=5000000000 dtype=i64 shape=[9000]", domains: &[Bits] },
+            Case { args: "u32[4]", attrs: "stream=0 low=4 high=5 dtype=i32 shape=[]", domains: &[Bits] },
+        ],
+        Deriv::Zero,
+    )
+};
 
 /// The random key of the next step.
 pub const RNG_NEXT: OpDef = OpDef {

@@ -10,6 +10,7 @@ use crate::kernels::{reduce, root_sum_squares};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::build::sizes::{to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{by_float, by_num, by_num_index};
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs};
@@ -171,17 +172,29 @@ pub fn reduce_root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// The kernel for a type with an order; a bool is a byte of 0 or 1.
+macro_rules! by_order {
+    ($dtype:expr, $($f:ident)::+) => {
+        match $dtype {
+            DType::I8 => Ok($($f)::+::<i8> as Kernel),
+            DType::U8 | DType::Bool => Ok($($f)::+::<u8> as Kernel),
+            DType::U32 => Ok($($f)::+::<u32> as Kernel),
+            d => by_num!(d, $($f)::+),
+        }
+    };
+}
+
 /// `reduce_max`.
 pub fn reduce_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
-    let (join, partial) = (by_num!(d, reduce::max)?, Some(by_num!(d, reduce::max_partial)?));
+    let (join, partial) = (by_order!(d, reduce::max)?, Some(by_order!(d, reduce::max_partial)?));
     lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_min`.
 pub fn reduce_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
-    let (join, partial) = (by_num!(d, reduce::min)?, Some(by_num!(d, reduce::min_partial)?));
+    let (join, partial) = (by_order!(d, reduce::min)?, Some(by_order!(d, reduce::min_partial)?));
     lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 

@@ -48,7 +48,10 @@ fn infer_reduced(cx: &mut Infer<'_>, a: &ReduceAttrs) -> Result<(), String> {
 
 fn infer_reduced_numbers(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
-    ensure!(d.is_float() || matches!(d, DType::I32 | DType::I64), "no reduction of {d}; cast it");
+    ensure!(
+        d.is_float() || matches!(d, DType::I32 | DType::I64),
+        "no reduction of {d}; cast it, or name the type of the result (sum_as)"
+    );
     infer_reduced(cx, &ReduceAttrs::of(&cx.attrs))
 }
 
@@ -57,13 +60,15 @@ fn infer_reduced_reals(cx: &mut Infer<'_>) -> Result<(), String> {
     infer_reduced(cx, &ReduceAttrs::of(&cx.attrs))
 }
 
-/// As [`infer_reduced_numbers`]. Maximum and minimum of no element do not exist.
+/// Every type with an order. Maximum and minimum of no element do not exist.
 fn infer_reduced_nonempty(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dims(0);
     for a in check_axes(&ReduceAttrs::of(&cx.attrs).axes, d.len())? {
         ensure!(d[a] > 0, "axis {a} is empty and the reduction has no identity");
     }
-    infer_reduced_numbers(cx)
+    let d = cx.dtype(0);
+    ensure!(d.is_float() || d.is_int() || d == DType::Bool, "no reduction of {d}; cast it");
+    infer_reduced(cx, &ReduceAttrs::of(&cx.attrs))
 }
 
 /// The reduction of a node: its operand and axes.
@@ -205,6 +210,9 @@ const EXTREMES: &[Case] = &[
     Case { args: "f[3,4,5]", attrs: "axes=[0,2] keep=true", domains: &[Distinct] },
     Case { args: "f[40]", attrs: "axes=[0] keep=false", domains: &[Distinct] },
     Case { args: "i64[6,5]", attrs: "axes=[0] keep=false", domains: &[Domain::Index(9)] },
+    Case { args: "u8[6,5]", attrs: "axes=[1] keep=false", domains: &[Domain::Index(256)] },
+    Case { args: "u32[9001]", attrs: "axes=[0] keep=false", domains: &[Domain::Bits] },
+    Case { args: "bool[3,4,5]", attrs: "axes=[0,2] keep=false", domains: &[Domain::Bit] },
 ];
 
 /// The largest element over axes.

@@ -19,15 +19,16 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// The sum over `axes`, which disappear. An empty sum is 0. The type is `f32`, `f64`, `i32` or `i64`.
+    /// The sum over `axes`, which disappear. An empty sum is 0. The type is `f32`, `f64`, `i32` or `i64`;
+    /// [`Var::sum_as`] takes others.
     sum => REDUCE_SUM;
     /// The mean over `axes`, which disappear, of `f32` or `f64`. The mean of no element is NaN.
     mean => REDUCE_MEAN;
-    /// The maximum over `axes`, which disappear; NaN if any element is. An empty axis is an error. Ties share the
-    /// gradient evenly.
+    /// The maximum over `axes`, which disappear, of floats, integers or bools; NaN if any element is. An empty axis is
+    /// an error. Ties share the gradient evenly.
     amax => REDUCE_MAX;
-    /// The minimum over `axes`, which disappear; NaN if any element is. An empty axis is an error. Ties share the
-    /// gradient evenly.
+    /// The minimum over `axes`, which disappear, of floats, integers or bools; NaN if any element is. An empty axis is
+    /// an error. Ties share the gradient evenly.
     amin => REDUCE_MIN;
     /// The product over `axes`, which disappear. An empty product is 1. The gradient divides by nothing, so elements
     /// may be 0.
@@ -51,6 +52,13 @@ impl<'g> Var<'g> {
             }
             None => self.g.var(crate::arena::Value::NONE),
         }
+    }
+
+    /// The sum over `axes`, which disappear, computed in `dtype`: of `i8`, `u8`, `u32` or bools as `i32` or `i64`, or
+    /// of floats in a wider type. The elements are cast first; sums of integers wrap.
+    #[track_caller]
+    pub fn sum_as(self, axes: impl Axes, dtype: DType) -> Var<'g> {
+        if self.is_some() { self.cast(dtype).sum(axes) } else { self }
     }
 
     /// The variance over `axes` with the divisor n − `correction`: 0 gives the biased variance, 1 that of `torch.var`.

@@ -1,7 +1,7 @@
 //! Conformance cases as graphs with numbers.
 
 use super::machine::{Leaves, bytes};
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::kernels::harness::noise;
 use crate::nodes::Emit;
 use crate::nodes::ir::builder::{Builder, Var};
@@ -28,6 +28,8 @@ pub fn draw(domain: Domain, n: usize, seed: u64) -> Vec<f64> {
     let one = |(i, u): (usize, &f64)| match domain {
         Domain::Real => u.signum() * (0.1 + 1.4 * u.abs()),
         Domain::Positive => 1.25 + 0.75 * u,
+        Domain::Beyond => 3.25 + 0.75 * u,
+        Domain::Chance => 0.5 + 0.45 * u,
         Domain::Unit => 0.9 * u,
         Domain::Distinct => ((i * 7919 + seed as usize) % n.max(1)) as f64 * 0.06 - n as f64 * 0.03 + 0.013,
         Domain::Index(k) => below(*u, k),

@@ -1,7 +1,7 @@
 //! Naive loops over indices: the reference for ops that move, index and sum elements.
 
 use crate::arena::Node;
-use crate::arena::intern::Dims;
+use crate::arena::dims::Dims;
 use crate::nodes::Graph;
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::build::sizes::to_size;

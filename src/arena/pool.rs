@@ -1,0 +1,31 @@
+//! A frozen pool of runs of items, as an interner leaves it in a bump arena.
+
+/// A frozen pool of runs: run `i` is `items[at[i]..at[i + 1]]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Pool<'a, T> {
+    pub(super) at: &'a [u32],
+    pub(super) items: &'a [T],
+}
+
+impl<'a, T> Pool<'a, T> {
+    /// Run `i`.
+    #[inline]
+    pub fn run(&self, i: usize) -> &'a [T] {
+        &self.items[self.at[i] as usize..self.at[i + 1] as usize]
+    }
+
+    /// Number of runs.
+    pub fn len(&self) -> usize {
+        self.at.len() - 1
+    }
+
+    /// Whether there is no run.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the pool.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.at) + size_of_val(self.items)
+    }
+}

@@ -1,0 +1,35 @@
+//! Inverse trigonometric functions, as arc tangents of well-conditioned quotients.
+//!
+//! All compute in `f64`. An `f32` is widened first, so its result has one rounding of its own.
+
+use super::real::Real;
+use super::trig::atan;
+use std::f64::consts::PI;
+
+/// π − [`PI`].
+const PI_LOW: f64 = 1.224_646_799_147_353_2e-16;
+
+/// atan(x / √((1 − x)(1 + x))); NaN outside [−1, 1].
+#[inline(always)]
+pub fn asin(x: f64) -> f64 {
+    // For |x| > 1 the root is NaN. The factors have no cancellation: 1 − x is exact where it is small.
+    atan(x / ((1.0 - x) * (1.0 + x)).sqrt())
+}
+
+/// 2 atan(√((1 − x) / (1 + x))); NaN outside [−1, 1].
+#[inline(always)]
+pub fn acos(x: f64) -> f64 {
+    2.0 * atan(((1.0 - x) / (1.0 + x)).sqrt())
+}
+
+/// The angle of the point (x, y), with C's signs of zeros and infinities: y = ±0 gives ±0 for x ≥ +0, ±π for x ≤ −0.
+#[inline(always)]
+pub fn atan2(y: f64, x: f64) -> f64 {
+    let (b, a) = (y.abs(), x.abs());
+    // 0/0 and ∞/∞ have the angles of the axis and of the diagonal.
+    let q = if a == b { 1.0 } else { b / a };
+    let q = if b == 0.0 && a == 0.0 { 0.0 } else { q };
+    let t = atan(q);
+    let t = if x.is_sign_negative() { (PI - t) + PI_LOW } else { t };
+    if x.is_nan() || y.is_nan() { f64::NAN } else { t.with_sign(y) }
+}

@@ -1,0 +1,47 @@
+//! Functions of two numbers: length, remainders, neighbours.
+//!
+//! Those of `f64` serve `f32` too: an `f32` is widened first. A remainder of two `f32` is exact in `f64`.
+
+/// √(x² + y²) without overflow or underflow in between; ∞ if either is infinite, even beside NaN.
+#[inline(always)]
+pub fn hypot(x: f64, y: f64) -> f64 {
+    let (a, b) = (x.abs(), y.abs());
+    // NaN fails the comparison and reaches both the sum and the result.
+    let (high, low) = if a > b { (a, b) } else { (b, a) };
+    const UP: f64 = f64::from_bits((1023 + 600) << 52);
+    const DOWN: f64 = f64::from_bits((1023 - 600) << 52);
+    let small = if high < 1e-120 { (UP, DOWN) } else { (1.0, 1.0) };
+    let (by, back) = if high > 1e150 { (DOWN, UP) } else { small };
+    let (h, l) = (high * by, low * by);
+    let y = l.mul_add(l, h * h).sqrt() * back;
+    if a == f64::INFINITY || b == f64::INFINITY { f64::INFINITY } else { y }
+}
+
+/// a − trunc(a/b)·b with the sign of a, exact: C's `fmod`. NaN for b = 0 and for an infinite a.
+#[inline(always)]
+pub fn fmod(a: f64, b: f64) -> f64 {
+    a % b
+}
+
+/// a − ⌊a/b⌋·b with the sign of b. It rounds, so a tiny negative a may give b itself.
+#[inline(always)]
+pub fn remainder(a: f64, b: f64) -> f64 {
+    let r = a % b;
+    let r = if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r };
+    if r == 0.0 { r.abs().copysign(b) } else { r }
+}
+
+/// ⌊a/b⌋ of the exact quotient, as Python's `//`: the division of a less its remainder. a/0 as the division gives it.
+#[inline(always)]
+pub fn floor_divide(a: f64, b: f64) -> f64 {
+    if b == 0.0 {
+        return a / b;
+    }
+    let r = a % b;
+    let q = (a - r) / b;
+    let q = if r != 0.0 && (r < 0.0) != (b < 0.0) { q - 1.0 } else { q };
+    // The division may have rounded to just below an integer.
+    let whole = q.floor();
+    let whole = if q - whole > 0.5 { whole + 1.0 } else { whole };
+    if q == 0.0 { (0.0f64).copysign(a / b) } else { whole }
+}

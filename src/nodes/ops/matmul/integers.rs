@@ -1,0 +1,92 @@
+//! Products of integer matrices.
+
+use super::{matmul_dims, matmul_flops};
+use crate::ensure;
+use crate::kernels::abi::Kernel;
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::int_matmul::{IntMatmul, int_matmul_kernel};
+use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::lower_cx::LowerCx;
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ops::matmul::attrs::MatmulAttrs;
+use Domain::Index;
+
+/// The type of a product of matrices of `dtype`: sums of `i8` and `u8` are `i32`.
+pub fn int_matmul_dtype(dtype: DType) -> Result<DType, String> {
+    match dtype {
+        DType::I8 | DType::U8 | DType::I32 => Ok(DType::I32),
+        DType::I64 => Ok(DType::I64),
+        d => Err(format!("no product of {d}; f32, f64, i8, u8, i32 or i64 is needed")),
+    }
+}
+
+fn infer_int_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = int_matmul_dtype(cx.dtype(0))?;
+    cx.same_dtype(0, 1)?;
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs);
+    let (a, b) = (cx.dims(0), cx.dims(1));
+    let dims = matmul_dims(&a, &b, ta, tb)?;
+    ensure!(a.len() == 3 && b.len() == 3 && a[0] == b[0], "both operands need rank 3 and equal first axes");
+    cx.result(dtype, &dims)
+}
+
+fn lower_int_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (a, y) = (cx.arg_dims(0), cx.out_dims(0));
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs());
+    let p = IntMatmul { batch: y[0], m: y[1], n: y[2], k: a[if ta { 1 } else { 2 }], ta, tb };
+    let kernel: Kernel = match cx.dtype(0) {
+        DType::I8 => int_matmul_kernel::<i8>,
+        DType::U8 => int_matmul_kernel::<u8>,
+        DType::I32 => int_matmul_kernel::<i32>,
+        _ => int_matmul_kernel::<i64>,
+    };
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::PRODUCT_F64);
+    cx.call(call.reads_args(2).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}
+
+/// Products of integer matrices.
+pub const INT_MATMUL: OpDef = OpDef {
+    name: "int_matmul",
+    doc: "y[s, i, j] = Σₖ a[s, i, k]·b[s, k, j], with either operand's last two axes exchanged first; i8 and u8 give i32; sums wrap",
+    arity: Arity::Exactly(2),
+    attrs: MatmulAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::HEAVY),
+    infer: infer_int_matmul,
+    deriv: Deriv::Zero,
+    decompose: None,
+    lower: Lower::Kernel(lower_int_matmul),
+    cost: matmul_flops,
+    cases: &[
+        Case { args: "u8[2,3,4] u8[2,4,5]", attrs: "ta=false tb=false", domains: &[Index(256)] },
+        Case { args: "i32[2,4,3] i32[2,4,5]", attrs: "ta=true tb=false", domains: &[Index(99)] },
+        Case { args: "i64[1,3,4] i64[1,5,4]", attrs: "ta=false tb=true", domains: &[Index(99)] },
+        Case { args: "i32[1,90,30] i32[1,30,40]", attrs: "ta=false tb=false", domains: &[Index(99)] },
+        Case { args: "i32[1,3,0] i32[1,0,4]", attrs: "ta=false tb=false", domains: &[Index(99)] },
+    ],
+};
+
+impl<'g> Var<'g> {
+    /// [`Var::matmul_t`] of integers: the batch axes become one.
+    #[track_caller]
+    pub(super) fn int_matmul(self, b: Var<'g>, ta: bool, tb: bool) -> Var<'g> {
+        let attrs = MatmulAttrs { ta, tb };
+        let (da, db) = (self.dims(), b.dims());
+        let fits = self.dtype() == b.dtype() && matmul_dims(&da, &db, ta, tb).is_ok();
+        let (ra, rb) = (da.len().saturating_sub(2), db.len().saturating_sub(2));
+        let batch = if fits { broadcast_dims(&da[..ra], &db[..rb]) } else { None };
+        // Operands that do not fit go to the op, whose check says why.
+        let Some(batch) = batch else { return self.g.emit1(Op::INT_MATMUL, &[self, b], &attrs.list()) };
+        let count: usize = batch.iter().product();
+        let flat = |x: Var<'g>, last: &[usize]| {
+            x.broadcast([&batch[..], last].concat()).reshape([&[count][..], last].concat())
+        };
+        let y = self.g.emit1(Op::INT_MATMUL, &[flat(self, &da[ra..]), flat(b, &db[rb..])], &attrs.list());
+        let last = y.dims();
+        if y.is_some() { y.reshape([&batch[..], &last[1..]].concat()) } else { y }
+    }
+}

@@ -1,0 +1,193 @@
+//! Random tensors: moments, bounds, frequencies, derivatives in parameters, and the same bits however they are run.
+
+use arenagrad::graph::{Builder, DType, GradOptions, Init, Var, grad};
+use arenagrad::session::Session;
+
+const F32: DType = DType::F32;
+const F64: DType = DType::F64;
+const N: usize = 1_000_000;
+
+/// `N` numbers of one draw, as `f64`.
+fn draws(f: impl for<'g> Fn(&'g Builder) -> Var<'g>) -> Vec<f64> {
+    let g = Builder::new("draws");
+    g.output("y", f(&g).cast(F64));
+    let mut p = Session::new().compile(&g.finish([]).unwrap()).unwrap();
+    p.init(5).unwrap();
+    p.step().unwrap();
+    p.values::<f64>("y").unwrap().to_vec()
+}
+
+/// Mean and variance, each within 5 standard errors. `kurtosis` is the fourth central moment over the variance's
+/// square.
+fn moments(name: &str, x: &[f64], mean: f64, variance: f64, kurtosis: f64) {
+    let n = x.len() as f64;
+    let m = x.iter().sum::<f64>() / n;
+    let v = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+    assert!((m - mean).abs() <= 5.0 * (variance / n).sqrt(), "{name}: mean {m}, not {mean}");
+    let error = variance * ((kurtosis - 1.0).max(1e-12) / n).sqrt();
+    assert!((v - variance).abs() <= 5.0 * error + 1e-9, "{name}: variance {v}, not {variance}");
+}
+
+#[test]
+fn moments_are_those_of_the_distributions() {
+    for t in [F32, F64] {
+        moments("uniform", &draws(|g| g.uniform([N], t)), 0.5, 1.0 / 12.0, 1.8);
+        moments("uniform_between", &draws(|g| g.uniform_between([N], t, -1.0, 3.0)), 1.0, 16.0 / 12.0, 1.8);
+        moments("normal", &draws(|g| g.normal([N], t)), 0.0, 1.0, 3.0);
+        moments("exponential", &draws(|g| g.exponential([N], t, 2.0)), 0.5, 0.25, 9.0);
+        let (gamma, pi) = (0.577_215_664_901_532_9, std::f64::consts::PI);
+        let variance = 9.0 * pi * pi / 6.0;
+        moments("gumbel", &draws(|g| g.gumbel([N], t, 1.0, 3.0)), 1.0 + 3.0 * gamma, variance, 5.4);
+        moments("laplace", &draws(|g| g.laplace([N], t, -1.0, 0.5)), -1.0, 0.5, 6.0);
+    }
+    moments("bernoulli", &draws(|g| g.bernoulli([N], 0.3)), 0.3, 0.21, 0.37 / 0.21);
+    moments("randint", &draws(|g| g.randint([N], DType::I32, -3, 5)), 0.5, 63.0 / 12.0, 1.8);
+}
+
+#[test]
+fn cauchy_has_its_quartiles() {
+    let mut x = draws(|g| g.cauchy([N], F32, 2.0, 3.0));
+    assert!(x.iter().all(|x| x.is_finite()));
+    x.sort_by(f64::total_cmp);
+    // The standard error of a quantile is √(p(1 − p)/n) over the density.
+    for (p, want) in [(0.25, -1.0), (0.5, 2.0), (0.75, 5.0)] {
+        let z: f64 = (want - 2.0) / 3.0;
+        let density = 1.0 / (std::f64::consts::PI * 3.0 * (1.0 + z * z));
+        let error = (p * (1.0 - p) / N as f64).sqrt() / density;
+        let got = x[(p * N as f64) as usize];
+        assert!((got - want).abs() <= 5.0 * error, "quantile {p} is {got}, not {want}");
+    }
+}
+
+#[test]
+fn truncated_normals_stay_inside_and_have_their_means() {
+    // (φ(lo) − φ(hi)) / (Φ(hi) − Φ(lo)), with 20 digits; and 1 + (lo·φ(lo) − hi·φ(hi)) / (…) − mean².
+    for (lo, hi, mean, deviation) in [
+        (-1.0, 2.0, 0.229_637_179_091, 0.720_946),
+        (5.0, 6.0, 5.183_147_090_477, 0.171_617),
+        (-f64::INFINITY, -3.0, -3.283_098_654_930, 0.265_630),
+    ] {
+        for t in [F32, F64] {
+            let x = draws(|g| g.truncated_normal([N], t, lo, hi));
+            assert!(x.iter().all(|x| *x >= lo && *x <= hi), "outside {lo}..{hi}");
+            let m = x.iter().sum::<f64>() / N as f64;
+            let off = 5.0 * deviation / (N as f64).sqrt();
+            assert!((m - mean).abs() <= off, "{lo}..{hi}: mean {m}, not {mean} to {off}");
+        }
+    }
+}
+
+#[test]
+fn bounds_and_certain_outcomes() {
+    let x = draws(|g| g.randint([N], DType::I64, 10, 13));
+    assert!([10.0, 11.0, 12.0].iter().all(|k| x.contains(k)) && x.iter().all(|x| (10.0..13.0).contains(x)));
+    assert!(draws(|g| g.bernoulli([N], 0.0)).iter().all(|x| *x == 0.0));
+    assert!(draws(|g| g.bernoulli([N], 1.0)).iter().all(|x| *x == 1.0));
+    let p = draws(|g| g.full(0.25, [N], F32).bernoulli());
+    moments("a tensor of probabilities", &p, 0.25, 0.1875, 7.0 / 3.0);
+    let mut order = draws(|g| g.permutation(1000));
+    assert_ne!(order[..4], [0.0, 1.0, 2.0, 3.0]);
+    order.sort_by(f64::total_cmp);
+    assert!(order.iter().enumerate().all(|(i, x)| *x == i as f64));
+    let why = |f: &dyn Fn(&Builder)| {
+        let g = Builder::new("bad");
+        f(&g);
+        g.finish([]).err().unwrap().to_string()
+    };
+    let randint = |low: i64, high: i64| why(&move |g| _ = g.randint([2], DType::I32, low, high));
+    assert!(randint(3, 3).contains("no whole number is in 3..3"));
+    assert!(randint(0, 1 << 40).contains("leaves the range of i32"));
+    assert!(why(&|g| _ = g.bernoulli([2], 1.5)).contains("p is 1.5"));
+    assert!(why(&|g| _ = g.truncated_normal([2], F32, 1.0, 1.0)).contains("lo 1 is not below hi 1"));
+    assert!(why(&|g| _ = g.uniform([2], DType::I32)).contains("no draws of i32"));
+}
+
+/// χ² of 3 degrees of freedom is above 30 with a probability of 1.4e-6.
+#[test]
+fn categories_have_their_frequencies() {
+    let weights = [0.1f64, 0.2, 0.0, 0.3, 0.4];
+    let x = draws(|g| {
+        let row = weights.map(|w| w.ln() + 2.0);
+        let bytes: Vec<u8> = row.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
+        let logits = g.constant_bytes(&bytes, [1, 5], F32).broadcast(&[N / 5, 5]);
+        logits.categorical(-1, DType::I32)
+    });
+    let n = x.len() as f64;
+    let chi: f64 = (0..5)
+        .map(|k| {
+            let (seen, expected) = (x.iter().filter(|x| **x == f64::from(k)).count() as f64, weights[k as usize] * n);
+            assert!(expected > 0.0 || seen == 0.0, "category {k} has probability 0");
+            if expected > 0.0 { (seen - expected).powi(2) / expected } else { 0.0 }
+        })
+        .sum();
+    assert!(chi < 30.0, "{chi}");
+}
+
+/// The derivative of the mean by a parameter, with the noise held fixed.
+#[test]
+fn draws_are_differentiable_in_their_parameters() {
+    let g = Builder::new("g");
+    let (loc, scale) = (g.param("loc", [], F64, Init::Zeros), g.param("scale", [], F64, Init::Ones));
+    let all = [
+        g.gumbel([500], F64, loc, scale),
+        g.laplace([500], F64, loc, scale),
+        g.cauchy([500], F64, loc, scale),
+        g.uniform_between([500], F64, loc, scale),
+        g.exponential([500], F64, scale),
+    ];
+    let sums = all.map(|x| x.sum(..));
+    let loss = sums.into_iter().reduce(|a, b| a + b).unwrap().named("loss");
+    let graph = g.finish([loss]).unwrap();
+    let back = grad(&graph, "loss", &GradOptions::wrt(&["loc", "scale"])).unwrap();
+    let mut p = Session::new().compile(&back).unwrap();
+    p.init(3).unwrap();
+    let (loc, scale) = (p.param::<f64>("loc").unwrap(), p.param::<f64>("scale").unwrap());
+    let mut at = |l: f64, s: f64| {
+        // The same noise each time: the same seed, the first step.
+        p.init(3).unwrap();
+        p.write(loc, &[l]).unwrap();
+        p.write(scale, &[s]).unwrap();
+        p.step().unwrap();
+        ["loss", "grad.loc", "grad.scale"].map(|name| p.values::<f64>(name).unwrap()[0])
+    };
+    let [_, by_loc, by_scale] = at(0.3, 1.7);
+    let slope = |up: f64, down: f64| (up - down) / 2e-5;
+    let want = slope(at(0.3 + 1e-5, 1.7)[0], at(0.3 - 1e-5, 1.7)[0]);
+    assert!((by_loc - want).abs() <= 1e-6 * want.abs().max(1.0), "by loc {by_loc}, not {want}");
+    let want = slope(at(0.3, 1.7 + 1e-5)[0], at(0.3, 1.7 - 1e-5)[0]);
+    assert!((by_scale - want).abs() <= 1e-6 * want.abs().max(1.0), "by scale {by_scale}, not {want}");
+}
+
+#[test]
+fn each_draw_has_its_own_stream_and_the_same_bits_for_any_threads() {
+    let g = Builder::new("g");
+    let (a, b) = (g.uniform([9000], F32), g.uniform([9000], F32));
+    g.output("difference", a - b);
+    g.output("whole", g.randint([9000], DType::I32, 0, 1000));
+    g.output("gumbel", g.gumbel([9000], F32, 0.0, 1.0));
+    g.output("truncated", g.truncated_normal([9000], F32, -1.0, 2.0));
+    g.output("order", g.permutation(3000));
+    let graph = g.finish([]).unwrap();
+    let steps = |threads: usize| {
+        let mut p = Session::new().threads(threads).share(true).compile(&graph).unwrap();
+        p.init(11).unwrap();
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            p.step().unwrap();
+            for name in ["difference", "gumbel", "truncated"] {
+                all.extend(p.values::<f32>(name).unwrap().iter().map(|x| x.to_bits()));
+            }
+            for name in ["whole", "order"] {
+                all.extend(p.values::<i32>(name).unwrap().iter().map(|x| *x as u32));
+            }
+        }
+        all
+    };
+    let one = steps(1);
+    for threads in [2, 3, 16] {
+        assert!(steps(threads) == one, "{threads} threads");
+    }
+    let len = one.len() / 3;
+    assert!(one[..len] != one[len..2 * len], "each step draws anew");
+    assert!(one[..9000].iter().filter(|x| f32::from_bits(**x) == 0.0).count() < 10, "two draws differ");
+}
