@@ -162,7 +162,7 @@ fn a_definition_may_be_made_at_run_time() {
     let y = ops.iter().fold(x, |x, op| g.custom(op, &[x], &[Attr::F64(0.5)])[0]);
     let graph = g.finish([y.named("y")]).unwrap();
     let x = Draw(1).tensor(F64, &[2, 4], arenagrad::tools::ir::opdef::Domain::Real);
-    assert_eq!(try_run(&graph, &[x.clone()], PLAIN).unwrap()[0].data, leaky(&leaky(&x.data)));
+    assert_eq!(try_run(&graph, std::slice::from_ref(&x), PLAIN).unwrap()[0].data, leaky(&leaky(&x.data)));
     let printed = text::print(graph.view());
     assert_eq!(text::parse_with(&printed, &ops).unwrap(), graph);
     // Two definitions of one name are an error.
