@@ -109,7 +109,8 @@ pub struct Case {
 /// An op definition: all that the engine knows of an op. Every field is needed: an op without a derivative says so by
 /// [`Deriv::Error`].
 ///
-/// An op of your own is a `static`, as a definition is known by its address; [`Builder::custom`] adds nodes of it,
+/// An op of your own is a `static`, as a definition is known by its address;
+/// [`Builder::custom`](crate::graph::Builder::custom) adds nodes of it,
 /// [`text::parse_with`](super::text::parse_with) reads it, and `tools::testing::conform` tests it. There is no
 /// registry.
 ///

@@ -274,7 +274,8 @@ pub static PANICS: OpDef = def("t_panics", |cx| {
 });
 
 /// An op without a kernel.
-pub static EXPAND: OpDef = OpDef { lower: Lower::Expand, ..def("t_expand", |_| Ok(())) };
+pub static EXPAND: OpDef =
+    OpDef { lower: Lower::Expand, decompose: Some(|s| s.args.to_vec()), ..def("t_expand", |_| Ok(())) };
 
 /// The results of a node on plain vectors; `None` for ops that are not defined here.
 pub fn eval(g: &Graph<'_>, n: Node, arg: impl Fn(usize) -> Vec<f32>) -> Option<Vec<Vec<f32>>> {

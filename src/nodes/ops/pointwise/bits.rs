@@ -33,7 +33,14 @@ const SHIFTS: &[Case] = &[
     Case { args: "i64[] i64[]", attrs: "", domains: &[Index(9), Count(3)] },
 ];
 
-const fn bits_op(name: &'static str, doc: &'static str, arity: usize, op: TileOp, cases: &'static [Case]) -> OpDef {
+const fn bits_op(
+    name: &'static str,
+    doc: &'static str,
+    arity: usize,
+    op: TileOp,
+    cases: &'static [Case],
+    deriv: Deriv,
+) -> OpDef {
     OpDef {
         name,
         doc,
@@ -41,7 +48,7 @@ const fn bits_op(name: &'static str, doc: &'static str, arity: usize, op: TileOp
         attrs: &[],
         flags: Flags::PURE,
         infer: infer_bits,
-        deriv: Deriv::Zero,
+        deriv,
         decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,
@@ -50,24 +57,25 @@ const fn bits_op(name: &'static str, doc: &'static str, arity: usize, op: TileOp
 }
 
 /// All bits inverted.
-pub const BITWISE_NOT: OpDef = bits_op("bitwise_not", "y = ¬a, bit by bit: −1 − a", 1, TileOp::BitNot, ONE);
+pub const BITWISE_NOT: OpDef =
+    bits_op("bitwise_not", "y = ¬a, bit by bit: −1 − a", 1, TileOp::BitNot, ONE, Deriv::Zero);
 /// The bits that both integers have.
 pub const BITWISE_AND: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
     deriv: Deriv::Zero,
-    ..bits_op("bitwise_and", "y = a ∧ b, bit by bit", 2, TileOp::BitAnd, TWO)
+    ..bits_op("bitwise_and", "y = a ∧ b, bit by bit", 2, TileOp::BitAnd, TWO, Deriv::Zero)
 };
 /// The bits that either integer has.
 pub const BITWISE_OR: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
     deriv: Deriv::Zero,
-    ..bits_op("bitwise_or", "y = a ∨ b, bit by bit", 2, TileOp::BitOr, TWO)
+    ..bits_op("bitwise_or", "y = a ∨ b, bit by bit", 2, TileOp::BitOr, TWO, Deriv::Zero)
 };
 /// The bits that one integer alone has.
 pub const BITWISE_XOR: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
     deriv: Deriv::Zero,
-    ..bits_op("bitwise_xor", "y = a ⊕ b, bit by bit", 2, TileOp::BitXor, TWO)
+    ..bits_op("bitwise_xor", "y = a ⊕ b, bit by bit", 2, TileOp::BitXor, TWO, Deriv::Zero)
 };
 /// Bits moved towards the highest.
 pub const BITWISE_LEFT_SHIFT: OpDef = bits_op(
@@ -76,6 +84,7 @@ pub const BITWISE_LEFT_SHIFT: OpDef = bits_op(
     2,
     TileOp::ShiftLeft,
     SHIFTS,
+    Deriv::Zero,
 );
 /// Bits moved towards the lowest.
 pub const BITWISE_RIGHT_SHIFT: OpDef = bits_op(
@@ -84,4 +93,5 @@ pub const BITWISE_RIGHT_SHIFT: OpDef = bits_op(
     2,
     TileOp::ShiftRight,
     SHIFTS,
+    Deriv::Zero,
 );

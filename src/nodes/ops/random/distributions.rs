@@ -30,7 +30,7 @@ impl Builder {
     /// use arenagrad::prelude::*;
     ///
     /// let g = Builder::new("noise");
-    /// g.uniform([2, 3], DType::F32).named("u");
+    /// g.uniform([2, 3], DType::F32).tap("u");
     /// let mut p = Session::new().compile(&g.finish([])?)?;
     /// p.init(7)?; // the seed
     /// p.step()?;
