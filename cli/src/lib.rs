@@ -1,0 +1,79 @@
+//! The program `arenagrad`: reads the command line, runs a command, and turns a failure into one line and an exit code.
+//! It is a library with one function, so that it compiles while the engine's code is generated.
+//!
+//! Invariant: exit code 0 is success; 1 is a claim that does not hold, output that cannot be written or memory that ran
+//! out; 2 is bad input. No input ends in a backtrace.
+
+mod alloc;
+mod args;
+mod bench;
+mod config;
+mod data;
+mod fail;
+mod ir;
+mod measure;
+mod model;
+mod npy;
+mod numbers;
+mod out;
+mod pack_command;
+mod report;
+mod run_dir;
+mod sample;
+mod sys;
+mod tensors;
+mod trace;
+mod train;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+/// Runs the command that the process was started with.
+pub fn run_arenagrad() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return exit_code(args::refused_args(&e)),
+    };
+    // A panic is a bug of this program. It is reported in one line, without a backtrace.
+    std::panic::set_hook(Box::new(|_| {}));
+    exit_code(catch_unwind(AssertUnwindSafe(|| run_command(&cli))).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("unknown");
+        Err(fail::fail_expectation(format!("internal error: {text}")))
+    }))
+}
+
+/// The exit code of a result. Prints a failure as one line.
+fn exit_code(done: fail::Run) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fail) => {
+            out::note_out(format!("arenagrad: {}", fail.message.trim_end().replace('\n', "; ")));
+            ExitCode::from(fail.code)
+        }
+    }
+}
+
+/// Runs the command that the user chose.
+fn run_command(cli: &Cli) -> fail::Run {
+    match &cli.command {
+        Command::Train(a) => train::train_command(a),
+        Command::Sample(a) => sample::sample_command(a),
+        Command::Plan(a) => ir::plan_command::plan_command(a),
+        Command::Print(a) => ir::print_opt_grad::print_command(a),
+        Command::Opt(a) => ir::print_opt_grad::opt_command(a),
+        Command::Grad(a) => ir::print_opt_grad::grad_command(a),
+        Command::Jvp(a) => ir::derive_commands::jvp_command(a),
+        Command::Vjp(a) => ir::derive_commands::vjp_command(a),
+        Command::Hvp(a) => ir::derive_commands::hvp_command(a),
+        Command::Jacobian(a) => ir::derive_commands::jacobian_command(a),
+        Command::Nth(a) => ir::derive_commands::nth_command(a),
+        Command::Run(a) => ir::run_command::run_command(a),
+        Command::Check(a) => ir::check_command::check_command(a),
+        Command::Pack(a) => pack_command::pack_command(a),
+        Command::Bench(a) => bench::bench_command(a),
+        Command::Trace(a) => trace::trace_command(a),
+    }
+}
