@@ -1,5 +1,5 @@
 //! Compile times: building, rebuilding, simplifying and differentiating a graph, and a whole program from graph to
-//! arena; and the bytes of a node.
+//! arena; a new size of a net; and the bytes of a node.
 
 use arenagrad::graph::GradOptions;
 use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf};
@@ -72,9 +72,33 @@ fn compile(c: &mut Criterion) {
     group.finish();
 }
 
+/// A new size of the training step of an MLP 784-128-10, from the recipe to a program; and a size whose plan is kept.
+fn sizes(c: &mut Criterion) {
+    let net = |kept: usize| {
+        Session::new().plans_kept(kept).compile_sized("mlp", |g| {
+            let batch = g.symbol("batch");
+            let (x, y) = (g.input("x", [batch, 784], DType::F32), g.input("y", [batch], DType::I32));
+            let h = nn::linear(g, "fc1", x, 128).relu();
+            let loss = nn::linear(g, "fc2", h, 10).cross_entropy_with(y, CrossEntropy::per_row()).mean(..);
+            train(&g.finish([loss.named("loss")])?, "loss", optim::Sgd::new(0.1))
+        })
+    };
+    let mut group = c.benchmark_group("sizes");
+    for (name, kept) in [("new", 1), ("kept", 64)] {
+        let (mut net, mut batch) = (net(kept), 0);
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                batch = batch % 64 + 1;
+                black_box(net.at(&[("batch", batch)]).is_ok())
+            });
+        });
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20);
-    targets = compile, programs
+    targets = compile, programs, sizes
 }
 criterion_main!(benches);

@@ -1,5 +1,5 @@
 //! The update of one param of a million elements, by rule. SGD and Adam have kernels; the other element-wise rules run
-//! in the tile interpreter; LAMB, Adafactor and Muon are reductions and products.
+//! in the tile interpreter; LAMB, Adafactor and Muon are reductions and products; L-BFGS is loops.
 
 use arenagrad::graph::{Builder, DType, Init};
 use arenagrad::optim::{Optimiser, Rule, train};
@@ -34,9 +34,12 @@ fn updates(c: &mut Criterion) {
         Rule::RMSPROP,
         Rule::ADADELTA,
         Rule::NADAM,
+        Rule::ADAMAX,
+        Rule::RADAM,
         Rule::LAMB,
         Rule::ADAFACTOR,
         Rule::MUON,
+        Rule::Lbfgs { history_size: 10, weight_decay: 0.0 },
     ];
     let mut group = c.benchmark_group("update of 1000x1000");
     group.throughput(Throughput::Elements((SIDE * SIDE) as u64));

@@ -40,38 +40,56 @@ impl Random {
     }
 }
 
-/// Acts once. Returns the signal, the action and its reward.
-fn act(p: &mut Program, act: Method, random: &mut Random) -> Result<([f32; 2], usize, f32)> {
-    let signal = [random.next() * 2.0 - 1.0, random.next() * 2.0 - 1.0];
-    let (x, chance) = (p.input_of::<f32>(act, "signal")?, p.output_of::<f32>(act, "p")?);
-    p[x].copy_from_slice(&signal);
-    p.run(act)?;
-    let action = usize::from(random.next() < p[chance][1]);
-    let right = usize::from(signal[0] * signal[1] > 0.0);
-    Ok((signal, action, if action == right { 1.0 } else { 0.0 }))
+/// What acting reads and writes: found once by name, then used for each act.
+struct Actor {
+    method: Method,
+    signal: Handle<f32>,
+    chances: Handle<f32>,
+}
+
+impl Actor {
+    fn find(p: &Program) -> Result<Actor> {
+        let method = p.method("act")?;
+        Ok(Actor { method, signal: p.input_of(method, "signal")?, chances: p.output_of(method, "p")? })
+    }
+
+    /// Acts once.
+    fn act(&self, p: &mut Program, random: &mut Random) -> Result<Move> {
+        let signal = [random.next() * 2.0 - 1.0, random.next() * 2.0 - 1.0];
+        p[self.signal].copy_from_slice(&signal);
+        p.run(self.method)?;
+        let action = usize::from(random.next() < p[self.chances][1]);
+        let right = usize::from(signal[0] * signal[1] > 0.0);
+        Ok(Move { signal, action, reward: if action == right { 1.0 } else { 0.0 } })
+    }
+}
+
+/// One act and what came of it.
+#[derive(Clone, Copy, Default)]
+struct Move {
+    signal: [f32; 2],
+    action: usize,
+    reward: f32,
 }
 
 /// Plays and learns for some rounds. Returns the mean reward of each.
 pub fn play(rounds: usize) -> Result<Vec<f32>> {
     let mut p = program()?;
     p.init(0)?;
-    let (method, mut random) = (p.method("act")?, Random(1));
+    let (actor, mut random) = (Actor::find(&p)?, Random(1));
     let (signals, advantages) = (p.input::<f32>("signal")?, p.input::<f32>("advantage")?);
-    let mut means = Vec::new();
+    let (mut moves, mut means) = ([Move::default(); ROUND], Vec::new());
     for _ in 0..rounds {
-        let (mut signal, mut taken, mut rewards) = ([0.0; 2 * ROUND], [0; ROUND], [0.0; ROUND]);
-        for k in 0..ROUND {
-            let (s, action, reward) = act(&mut p, method, &mut random)?;
-            signal[2 * k..2 * k + 2].copy_from_slice(&s);
-            (taken[k], rewards[k]) = (action, reward);
+        for m in &mut moves {
+            *m = actor.act(&mut p, &mut random)?;
         }
-        let mean = rewards.iter().sum::<f32>() / ROUND as f32;
-        p[signals].copy_from_slice(&signal);
+        let mean = moves.iter().map(|m| m.reward).sum::<f32>() / ROUND as f32;
         p[advantages].fill(0.0);
-        for k in 0..ROUND {
-            p[advantages][2 * k + taken[k]] = rewards[k] - mean;
+        for (k, m) in moves.iter().enumerate() {
+            p[signals][2 * k..2 * k + 2].copy_from_slice(&m.signal);
+            p[advantages][2 * k + m.action] = m.reward - mean;
         }
-        p.step()?; // the first method, `learn`; the next `run(act)` sees its params
+        p.step()?; // the first method, `learn`; the next act sees its params
         means.push(mean);
     }
     Ok(means)

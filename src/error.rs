@@ -4,8 +4,8 @@ pub use crate::location::Location;
 use std::fmt;
 use std::io::ErrorKind;
 
-/// The class of an error. The program `arenagrad` exits with code 1 for [`Kind::Diverged`] and [`Kind::Full`], and
-/// with 2 for the others.
+/// The class of an error. The program `arenagrad` exits with code 1 for [`Kind::Diverged`], [`Kind::Full`] and
+/// [`Kind::Memory`], and with 2 for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -31,6 +31,8 @@ pub enum Kind {
     Io,
     /// The disk, or the user's share of it, is full.
     Full,
+    /// The system has no memory for the arena.
+    Memory,
     /// The loss of a training run is NaN or infinite, or a value of a step that looks for NaN.
     Diverged,
 }

@@ -22,7 +22,7 @@ pub mod session;
 pub mod tools;
 pub mod train;
 
-// The engine: each module imports only those before it.
+// The engine, by name; docs/architecture.md has the order of imports.
 pub(crate) mod arena;
 pub(crate) mod conform;
 pub(crate) mod kernels;

@@ -32,7 +32,10 @@ pub fn names_instead<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Cl
         Some((start, end)) => nearest_name_part(start, end, names.clone()),
         None => nearest_name(wanted, names.clone()),
     };
-    format!("; there are {}{near}", list_names(names))
+    match names.clone().next() {
+        None => "; there are none".to_string(),
+        Some(_) => format!("; there are {}{near}", list_names(names)),
+    }
 }
 
 /// The most edits between a name and its misspelling `word`.

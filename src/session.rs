@@ -4,16 +4,19 @@
 //! owns one arena and runs steps in it. A [`Handle`] is found by name once; with it, reading and writing a tensor takes
 //! no look-up. A step allocates nothing.
 
+mod binding_table;
 mod bindings;
 mod budget;
 mod chrome;
 mod compiled_graph;
+mod divided;
 mod elem;
 mod find_nan;
 mod fresh;
 mod gradcheck;
 mod handle;
 mod human;
+mod leaf_table;
 pub(crate) mod markup;
 mod memory_map;
 mod method;
@@ -23,6 +26,8 @@ mod precision;
 mod program;
 mod runner;
 mod shared;
+mod sized_program;
+mod start_shapes;
 mod start_values;
 mod threads;
 mod trace_table;
@@ -30,6 +35,7 @@ mod tracer;
 
 pub use bindings::{Binding, Role};
 pub use budget::Budget;
+use budget::Fit;
 pub use elem::Elem;
 pub use gradcheck::{GradientCheck, GradientReport, LeafGradient, RulesAgreement, check_gradients};
 pub use handle::Handle;
@@ -37,9 +43,11 @@ pub use human::human;
 pub use method::Method;
 pub use plan_report::{BufferReport, PlanReport, Recomputed};
 pub use program::Program;
+pub use sized_program::SizedProgram;
 pub use threads::MAX_THREADS;
 pub use tracer::{Call, Event, Trace, WAIT};
 
+use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
 use crate::passes::product_precision::{self as products, Precisions};
@@ -57,7 +65,27 @@ use tracer::Tracer;
 /// The name of the only method of a program that [`Session::compile`] makes.
 const METHOD: &str = "step";
 
-/// Choices for compiling programs.
+/// Choices for compiling programs. None of them changes what a program computes, except the precision of products.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// # fn main() -> Result<()> {
+/// let g = Builder::new("net");
+/// let h = nn::linear(&g, "fc1", g.input("x", [256, 8], DType::F32), 64).gelu();
+/// let h = nn::linear(&g, "fc2", h, 64).gelu();
+/// let loss = nn::linear(&g, "fc3", h, 1).mean(..).named("loss");
+/// let step = train(&g.finish([loss])?, "loss", optim::Sgd::new(0.1))?;
+///
+/// let free = Session::new().plan(&step)?.arena_bytes;
+/// let tight = Session::new().threads(2).memory_budget(free * 9 / 10);
+/// let program = tight.compile(&step)?; // computes some values twice, to the same bits
+/// assert!(program.plan().arena_bytes <= free * 9 / 10);
+///
+/// // A budget that nothing meets is an error, which names the smallest one that can be met.
+/// assert!(Session::new().memory_budget(1000).compile(&step).is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Session {
     threads: usize,
@@ -67,6 +95,7 @@ pub struct Session {
     share: bool,
     budget: Option<usize>,
     precision: Precisions,
+    plans_kept: usize,
 }
 
 impl Default for Session {
@@ -79,8 +108,14 @@ impl Default for Session {
             share: false,
             budget: None,
             precision: Precisions::default(),
+            plans_kept: sized_program::PLANS_KEPT,
         }
     }
+}
+
+/// An arena of `bytes` bytes.
+fn new_arena(bytes: usize) -> Result<TensorArena> {
+    TensorArena::new(bytes).ok_or_else(|| Error::new(Kind::Memory, format!("no memory for an arena of {bytes} bytes")))
 }
 
 impl Session {
@@ -173,27 +208,43 @@ impl Session {
             [(_, g)] => vec![self.compile_graph(*g)?],
             _ => shared::compile_shared(self, graphs)?,
         };
+        let mut ready = ready;
         let (mut execs, mut parts) = (Vec::new(), Vec::new());
-        for (mut ready, (name, _)) in ready.into_iter().zip(graphs) {
-            let report = self.report(&ready);
-            let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
-            let mut exec = Exec::new(plan, std::mem::take(&mut ready.tapes))?;
-            if self.poison {
-                exec = exec.with_red_zones(plan);
-            }
-            let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
-            let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
-            let finder = self.find_nan.then(|| Box::new(NanFinder::new(&g, plan)));
+        for (ready, (name, _)) in ready.iter_mut().zip(graphs) {
+            let (exec, part) = self.part(name, ready, traced)?;
             execs.push(exec);
-            let (graph, scheduled) = (ready.graph, ready.scheduled);
-            parts.push(Part { name: name.to_string(), graph, scheduled, origins, tracer, finder, report });
+            parts.push(part);
         }
-        Program::new(parts, Runner::new(execs, self.poison)?)
+        let runner = Runner::new(execs, self.poison)?;
+        let bytes = parts.iter().map(|p| p.ready.scheduled.plan.bytes).max().unwrap_or(0);
+        Ok(Program::new(parts, runner, new_arena(bytes)?))
+    }
+
+    /// What runs `ready`, and the part of a program that it is.
+    fn part<'r>(&self, name: &str, ready: &'r mut CompiledGraph, traced: bool) -> Result<(Exec, Part<'r>)> {
+        let (report, exec) = (self.report(ready), self.exec(ready)?);
+        let (g, plan) = (ready.graph.view(), &ready.scheduled.plan);
+        let origins = exec.nodes().iter().map(|&n| ProgramOrigin::of(&g, n)).collect();
+        let tracer = traced.then(|| Tracer::new(&g, plan, &exec));
+        let finder = self.find_nan.then(|| Box::new(NanFinder::new(&g, plan)));
+        Ok((exec, Part { name: name.to_string(), ready, origins, tracer, finder, report }))
+    }
+
+    /// What runs `ready`. Takes its tapes.
+    fn exec(&self, ready: &mut CompiledGraph) -> Result<Exec> {
+        let plan = &ready.scheduled.plan;
+        let exec = Exec::new(plan, std::mem::take(&mut ready.tapes))?;
+        Ok(if self.poison { exec.with_red_zones(plan) } else { exec })
     }
 
     /// As [`Session::compile`], but the program's steps can be recorded with [`Program::step_traced`]. The program
-    /// takes more memory; steps that are not recorded take no longer.
+    /// takes more memory; steps that are not recorded take no longer. Errors are those of `compile`, and
+    /// [`Session::find_nan`], which records nothing.
     pub fn compile_traced<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Program> {
+        if self.find_nan {
+            let text = "a program that looks for NaN records no steps: choose find_nan or compile_traced";
+            return Err(Error::new(Kind::Plan, text));
+        }
         self.program(&[(METHOD, graph.into())], true)
     }
 
@@ -206,14 +257,17 @@ impl Session {
         let start = Instant::now();
         let mut ready = match self.budget {
             None => CompiledGraph::new(compilable_graph(g, self.runs_all_passes())?, self)?,
-            Some(bytes) => budget::fit_budget(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))?,
+            Some(bytes) => match budget::fit_budget(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))? {
+                Fit::Fits(ready) => ready,
+                Fit::Needs(least) => return Err(budget::budget_too_small(bytes, least)),
+            },
         };
         self.with_red_zones(&mut ready)?;
         ready.took = start.elapsed();
         Ok(ready)
     }
 
-    /// Plans `ready` again, with red zones, if this session checks them.
+    /// Plans `ready` again, with red zones, if its steps are poisoned.
     fn with_red_zones(&self, ready: &mut CompiledGraph) -> Result<()> {
         if self.poison {
             ready.scheduled = schedule_with_red_zones(ready.graph.view(), 1, &ready.precision)?;

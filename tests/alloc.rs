@@ -86,10 +86,46 @@ fn methods_allocate_nothing() {
     }
 }
 
+/// Going from one size to another whose plan is kept allocates and copies nothing.
+fn kept_sizes_allocate_nothing() {
+    for threads in [1, 2] {
+        let mut net = Session::new().threads(threads).compile_sized("net", |g| {
+            let x = g.input("x", [g.symbol("rows"), 256], DType::F32);
+            let w = g.param("w", [256, 128], DType::F32, Init::Normal(0.1));
+            let h = x.matmul(w).tanh();
+            g.update(w, w - x.transpose(&[1, 0]).matmul(h) * 1e-3);
+            g.finish([(h * h).mean(..).named("loss")])
+        });
+        let sizes = [64, 3, 200, 64, 3];
+        let mut step = |rows: usize| {
+            let p = net.at(&[("rows", rows)]).unwrap();
+            p.init_rest(1).unwrap();
+            p.values_mut::<f32>("x").unwrap().fill(0.25);
+            p.step().unwrap();
+            (p.values::<f32>("w").unwrap().as_ptr(), p.values::<f32>("loss").unwrap()[0])
+        };
+        // Each size is planned, and placed again where the arena has grown meanwhile.
+        for rows in sizes {
+            step(rows);
+        }
+        let address = step(200).0;
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for _ in 0..5 {
+            for rows in sizes {
+                let (w, loss) = step(rows);
+                assert!(w == address && loss.is_finite());
+            }
+        }
+        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "{threads} threads");
+        assert_eq!(net.plans_made(), 3);
+    }
+}
+
 // One test, so that no other allocates meanwhile.
 #[test]
 fn steps_allocate_nothing() {
     methods_allocate_nothing();
+    kept_sizes_allocate_nothing();
     let graph = graph();
     for threads in [1, 2] {
         let mut p = Session::new().threads(threads).compile(&graph).unwrap();

@@ -138,14 +138,14 @@ fn the_suite_passes_the_op_and_finds_what_is_wrong() {
 fn random_graphs_hold_the_op() {
     let mut draw = seeded_draws(11);
     let mut seen = 0;
-    for seed in 0..300 {
+    for i in 0..300 {
         let g = random_graph_with(40, &[&LEAKY_SUM], &mut draw).unwrap();
         check_random_graph(&g);
         let v = g.view();
         let holds = v.op.iter().filter(|op| v.ops[op.0 as usize].name == "leaky_sum").count();
         seen += holds;
         if holds > 0 {
-            pipeline::run_whole_pipeline(&g).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{g:?}"));
+            pipeline::run_whole_pipeline(&g).unwrap_or_else(|e| panic!("graph {i}: {e}\n{g:?}"));
         }
     }
     assert!(seen > 10, "{seen}");

@@ -110,7 +110,7 @@ fn functions_are_short() {
 /// A module may import only those before it.
 #[test]
 fn modules_import_downwards_only() {
-    let modules = ["arena", "kernels", "nodes", "passes", "sched", "session", "nn", "train"];
+    let modules = ["arena", "kernels", "nodes", "passes", "sched", "session", "nn", "train", "conform"];
     for (name, text) in sources("src").into_iter().filter(|(n, _)| !is_test(n)) {
         let module = name.trim_start_matches("src/").split(['/', '.']).next().unwrap_or_default().to_string();
         let Some(mine) = modules.iter().position(|m| *m == module) else { continue };
@@ -142,6 +142,7 @@ fn the_graph_does_not_import_its_ops() {
 /// (tiles, dot products and transposes; AMX, AVX512-BF16), executor, team.
 const UNSAFE: &[&str] = &[
     "src/kernels/abi.rs",
+    "src/kernels/abi/matrix_mut.rs",
     "src/kernels/gemm/bf16/amx.rs",
     "src/kernels/gemm/bf16/avx512_bf16.rs",
     "src/kernels/gemm/bf16/tile.rs",
@@ -198,6 +199,49 @@ fn rows_are_documented() {
 fn the_library_has_few_dependencies() {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let section = manifest.split("[dependencies]").nth(1).and_then(|s| s.split("\n[").next()).unwrap_or_default();
-    let direct = section.lines().filter(|l| l.contains('=')).count();
+    // Optional ones are built only by those who ask for their feature.
+    let lines = section.lines().filter(|l| l.contains('=') && !l.starts_with('#'));
+    let (optional, direct): (Vec<&str>, Vec<&str>) = lines.partition(|l| l.contains("optional = true"));
+    assert!(optional.len() <= 1, "{optional:?}");
+    let direct = direct.len();
     assert!((1..=10).contains(&direct), "{direct} direct dependencies");
+}
+
+/// The names under `[head]` of a manifest.
+fn names_under(manifest: &str, head: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(manifest)).unwrap();
+    let section = text.split(head).nth(1).and_then(|s| s.split("\n[").next()).unwrap_or_default().to_string();
+    let lines = section.lines().filter(|l| l.contains('=') && !l.starts_with('#'));
+    lines.filter_map(|l| Some(l.split(['=', '.']).next()?.trim().to_string())).collect()
+}
+
+#[test]
+fn every_dependency_has_a_reason() {
+    let page = std::fs::read_to_string(root().join("docs/dependencies.md")).unwrap();
+    let part =
+        |head: &str| page.split(head).nth(1).and_then(|s| s.split("\n## ").next()).unwrap_or_default().to_string();
+    for (manifest, sections, head) in [
+        ("Cargo.toml", &["\n[dependencies]"][..], "## Library"),
+        ("cli/Cargo.toml", &["\n[dependencies]"], "## Program"),
+        ("Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
+        ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
+        ("fuzz/Cargo.toml", &["\n[dependencies]"], "## Tests"),
+    ] {
+        let listed = part(head);
+        for name in
+            sections.iter().flat_map(|s| names_under(manifest, s)).filter(|n| n != "arenagrad" || head == "## Program")
+        {
+            assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
+        }
+        let known: Vec<String> = ["Cargo.toml", "cli/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"]
+            .iter()
+            .flat_map(|m| ["\n[dependencies]", "\n[dev-dependencies]"].map(|s| names_under(m, s)))
+            .flatten()
+            .collect();
+        let rows = listed.lines().filter(|l| l.starts_with("| `"));
+        for name in rows.flat_map(|l| l.split('|').nth(1).unwrap_or_default().split(',')) {
+            let name = name.trim().trim_matches('`');
+            assert!(known.iter().any(|k| k == name), "{name} is no dependency");
+        }
+    }
 }

@@ -2,6 +2,12 @@
 //!
 //! Invariant: this module only parses. What an option does is up to its command.
 
+mod derive_args;
+mod size_args;
+
+pub use derive_args::{HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs};
+pub use size_args::SizeArgs;
+
 use crate::fail::{Run, fail_bad_input};
 use crate::out;
 use arenagrad::Precision;
@@ -32,11 +38,6 @@ pub fn threads_arg(text: &str) -> Result<usize, String> {
         Some(n) => Ok(n),
         None => Err(format!("threads is {text}; it goes from 1 to {MAX_THREADS}")),
     }
-}
-
-/// Parses the order of a derivative. Graphs grow with the power of the order.
-fn order(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| (0..=8).contains(n)).ok_or_else(|| format!("order is {text}; it goes from 0 to 8"))
 }
 
 /// Handles what clap returns instead of a command line: prints help and version as they are, and turns an error into
@@ -98,7 +99,7 @@ pub enum Command {
 #[derive(Args, Debug, Default)]
 pub struct TrainArgs {
     /// `digits` (a convnet on the built-in 8x8 handwritten digits), `chargpt` (nanoGPT's configuration for CPUs on a
-    /// built-in text), or a TOML file, which options override.
+    /// built-in text), or a TOML file (its keys are listed in docs/config.md), which options override.
     pub target: String,
     /// Number of steps of the whole run [default: digits 1000, chargpt 2000].
     #[arg(long, value_name = "N")]
@@ -116,10 +117,10 @@ pub struct TrainArgs {
     /// --resume, the folder of the checkpoint].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Continue from a checkpoint: a file, or the folder of a run.
+    /// Continue from a checkpoint: a file, or the folder of a run [default: a new run].
     #[arg(long, value_name = "PATH")]
     pub resume: Option<PathBuf>,
-    /// Data to train on instead of the built-in data: for images, a folder of IDX files under MNIST's names, gzipped or
+    /// Data to train on [default: the built-in data]: for images, a folder of IDX files under MNIST's names, gzipped or
     /// not; for chargpt, a text file.
     #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
@@ -134,7 +135,8 @@ pub struct TrainArgs {
     /// terms) or bf16 [default: f32]. Without AMX, bf16x3 and bf16x2 run as f32. Weights and optimiser stay f32.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION")]
     pub precision: Option<Precision>,
-    /// Record the tenth step (the last, if there are fewer) into this file, for chrome://tracing or ui.perfetto.dev.
+    /// Record the tenth step (the last, if there are fewer) into this file, for chrome://tracing or ui.perfetto.dev
+    /// [default: no record].
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Print no progress.
@@ -187,10 +189,13 @@ pub struct SampleArgs {
 pub struct PlanArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Draw the memory map into this file.
+    /// Sizes of the text's symbols.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
+    /// Draw the memory map into this file [default: no map].
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Write a page with the summary, the memory map and the largest buffers.
+    /// Write a page with the summary, the memory map and the largest buffers into this file [default: no page].
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print the plan with all its buffers as JSON; with --budgets, the budgets.
@@ -216,6 +221,9 @@ pub struct PlanArgs {
 pub struct PrintArgs {
     /// The graph's text.
     pub file: PathBuf,
+    /// Sizes of the text's symbols.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
     /// Print the source location of each node: loc("net.rs":12), or the line of the text.
     #[arg(long)]
     pub locations: bool,
@@ -226,6 +234,9 @@ pub struct PrintArgs {
 pub struct OptArgs {
     /// The graph's text.
     pub file: PathBuf,
+    /// Sizes of the text's symbols.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
     /// Passes to run, in order, separated by commas [default: the passes that compiling runs].
     #[arg(long, value_name = "PASS", value_delimiter = ',')]
     pub passes: Vec<String>,
@@ -248,6 +259,9 @@ pub struct OptArgs {
 pub struct GradArgs {
     /// The graph's text.
     pub file: PathBuf,
+    /// Sizes of the text's symbols.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
     /// Leaves with respect to which to differentiate, separated by commas [default: all params that are not frozen]. An
     /// inner value is given by its name, or by its number in what `print` prints, as %5.
     #[arg(long, value_name = "LEAF", value_delimiter = ',')]
@@ -266,108 +280,19 @@ pub struct GradArgs {
     pub locations: bool,
 }
 
-/// Options of `jvp`.
-#[derive(Args, Debug)]
-pub struct JvpArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Leaves that have tangents, separated by commas [default: all params that are not frozen].
-    #[arg(long, value_name = "LEAF", value_delimiter = ',')]
-    pub wrt: Vec<String>,
-    /// Outputs to differentiate, separated by commas [default: all outputs that are floats].
-    #[arg(long = "output", value_name = "NAME", value_delimiter = ',')]
-    pub outputs: Vec<String>,
-    /// Print the source location of each node.
-    #[arg(long)]
-    pub locations: bool,
-}
-
-/// Options of `vjp`.
-#[derive(Args, Debug)]
-pub struct VjpArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Leaves with respect to which to differentiate, separated by commas [default: all params that are not frozen]. An
-    /// inner value is given by its name, or by its number in what `print` prints, as %5.
-    #[arg(long, value_name = "LEAF", value_delimiter = ',')]
-    pub wrt: Vec<String>,
-    /// Outputs to differentiate, separated by commas [default: all outputs that are floats].
-    #[arg(long = "output", value_name = "NAME", value_delimiter = ',')]
-    pub outputs: Vec<String>,
-    /// Give zeros, instead of an error, for leaves that get no gradient.
-    #[arg(long)]
-    pub zero_missing: bool,
-    /// Print the source location of each node.
-    #[arg(long)]
-    pub locations: bool,
-}
-
-/// Options of `hvp`.
-#[derive(Args, Debug)]
-pub struct HvpArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// Leaves with respect to which to differentiate, separated by commas [default: all params that are not frozen].
-    #[arg(long, value_name = "LEAF", value_delimiter = ',')]
-    pub wrt: Vec<String>,
-    /// The scalar output to differentiate [default: the only output].
-    #[arg(long, value_name = "NAME")]
-    pub output: Option<String>,
-    /// Print the source location of each node.
-    #[arg(long)]
-    pub locations: bool,
-}
-
-/// Options of `jacobian`.
-#[derive(Args, Debug)]
-pub struct JacobianArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// The leaf with respect to which to differentiate [default: the only param that is not frozen; in a graph without
-    /// params, the only float leaf].
-    #[arg(long, value_name = "LEAF")]
-    pub wrt: Option<String>,
-    /// The output to differentiate, of at most 4096 elements [default: the only output].
-    #[arg(long, value_name = "NAME")]
-    pub output: Option<String>,
-    /// Print the source location of each node.
-    #[arg(long)]
-    pub locations: bool,
-}
-
-/// Options of `nth`.
-#[derive(Args, Debug)]
-pub struct NthArgs {
-    /// The graph's text.
-    pub file: PathBuf,
-    /// The leaf with respect to which to differentiate, a scalar unless --directions is given [default: the only param
-    /// that is not frozen; in a graph without params, the only float leaf].
-    #[arg(long, value_name = "LEAF")]
-    pub wrt: Option<String>,
-    /// The output to differentiate [default: the only output].
-    #[arg(long, value_name = "NAME")]
-    pub output: Option<String>,
-    /// The order of the derivative, from 0 to 8.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = order)]
-    pub order: usize,
-    /// Differentiate along N directions, which are inputs, instead of N times by a scalar.
-    #[arg(long)]
-    pub directions: bool,
-    /// Print the source location of each node.
-    #[arg(long)]
-    pub locations: bool,
-}
-
 /// Options of `run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
     /// The graph's text.
     pub file: PathBuf,
-    /// Values of inputs, params and states, each as NAME=FILE.npy. They override --weights. Inputs with a default may
-    /// be left out.
+    /// Sizes of the text's symbols.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
+    /// Values of inputs, params and states, each as NAME=FILE.npy [default: none]. They override --weights. Inputs with
+    /// a default may be left out.
     #[arg(long = "in", value_name = "NAME=FILE", num_args = 1..)]
     pub inputs: Vec<String>,
-    /// Safetensors file with the values of all params.
+    /// Safetensors file with the values of all params [default: start values from the seed].
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
     /// Folder for the outputs, one NAME.npy each. Characters that no file name should have are written as bytes: %2F
@@ -387,6 +312,9 @@ pub struct RunArgs {
 pub struct CheckArgs {
     /// The graph's text.
     pub file: PathBuf,
+    /// Sizes of the text's symbols.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
     /// Largest relative error of a gradient that is accepted.
     #[arg(long, value_name = "X", default_value_t = 1e-6)]
     pub tolerance: f64,
@@ -406,13 +334,14 @@ pub struct PackArgs {
     pub file: Option<PathBuf>,
     /// Pack about N synthetic buffers instead of a file: training:N:SEED (a training step of a chain of layers),
     /// unrolled:N (a recurrent cell unrolled over time), power:N:SEED (lifetimes and sizes from power laws) or
-    /// perfect:N:SEED (the best packing has no gaps, and height 1048576).
+    /// perfect:N:SEED (the best packing has no gaps, and height 1048576) [default: the file].
     #[arg(long, value_name = "KIND:N:SEED")]
     pub make: Option<String>,
     /// Accept any packing of at most this height, in the unit of the sizes [default: look for the lowest].
     #[arg(long, value_name = "HEIGHT")]
     pub capacity: Option<u64>,
-    /// Write the CSV with an added column offset to this file, even if the packing exceeds the capacity.
+    /// Write the CSV with an added column offset to this file, even if the packing exceeds the capacity [default: no
+    /// file].
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Largest number of search nodes of branch and bound [default: 1000000].
@@ -428,6 +357,9 @@ pub struct PackArgs {
 pub struct TraceArgs {
     /// A workload of `bench` (w1, w2, w3, w4, w6), or a file with a graph's text.
     pub target: String,
+    /// Sizes of the text's symbols.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
     /// The file to write, for chrome://tracing or ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
@@ -448,7 +380,8 @@ pub struct TraceArgs {
 pub struct BenchArgs {
     /// Workloads to time, separated by commas: w1 (MLP 784-128-10, batch 32, SGD), w2 (MLP 4-32-32-2 tanh, batch 1,
     /// SGD), w3 (MLP 1024-4096-4096-1024, batch 256, Adam), w4 (LeNet, batch 64, SGD with momentum), w6 (character GPT,
-    /// 4 layers, 12 x 64 tokens, AdamW).
+    /// 4 layers, 12 x 64 tokens, AdamW), act (a policy MLP 4-64-64-2 acts on one observation, in a program of its own
+    /// and in one that also learns; at least 20,000 acts of each).
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "w1,w2")]
     pub workloads: Vec<String>,
     /// Number of threads.
@@ -465,11 +398,14 @@ pub struct BenchArgs {
     /// synthetic data].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// After the timed steps, record one more into this file, for chrome://tracing or ui.perfetto.dev. --workloads must
-    /// name a single workload.
+    /// After the timed steps, record one more into this file, for chrome://tracing or ui.perfetto.dev [default: no
+    /// record]. --workloads must name a single workload.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Print one JSON object for each workload.
     #[arg(long)]
     pub json: bool,
 }
+
+#[cfg(test)]
+mod tests;

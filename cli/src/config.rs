@@ -4,13 +4,20 @@
 
 mod bounds;
 mod byte_size;
+mod fault;
+mod kind_key;
+mod number_list;
 mod optimiser;
+mod positions;
 mod schedule;
 mod task;
 mod words;
 
+#[cfg(test)]
+mod page;
+
 use crate::args::{self, TrainArgs};
-use crate::fail::{Fail, Run, fail_bad_input, fail_io};
+use crate::fail::{Run, fail_bad_input, fail_io};
 use crate::numbers::number_of_bytes;
 use crate::run_dir::{CONFIG, RunDir, checkpoint_in_run_dir};
 use crate::sys;
@@ -18,9 +25,11 @@ use arenagrad::Precision;
 use arenagrad::optim::Optimiser;
 use arenagrad::session::MAX_THREADS;
 use arenagrad::train::Schedule;
-use bounds::{SIZE_LIMIT, STEP_LIMIT, within_bounds};
+use bounds::{SIZE_LIMIT, STEP_LIMIT, named_fault, within_bounds};
 use bytesize::ByteSize;
+use fault::{KeyRun, given_keys, key_fault, table_fault};
 use optimiser::OptimiserTable;
+use positions::KeyPositions;
 use schedule::ScheduleTable;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -33,7 +42,7 @@ const LIMIT: u64 = 1 << 20;
 
 /// The TOML file. Absent keys are `None`, so that a resumed run can tell them from given ones.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "the keys of a run")]
 struct ConfigFile {
     task: TaskKind,
     data: Option<String>,
@@ -43,7 +52,7 @@ struct ConfigFile {
     threads: Option<usize>,
     out: Option<PathBuf>,
     checkpoint_every: Option<u64>,
-    #[serde(deserialize_with = "byte_size::read_byte_size")]
+    #[serde(deserialize_with = "byte_size::read_byte_size", serialize_with = "byte_size::write_byte_size")]
     max_memory: Option<ByteSize>,
     precision: Option<String>,
     model: Option<Model>,
@@ -134,27 +143,27 @@ impl Config {
         let source = kept.or_else(|| is_file.then(|| target.to_path_buf()));
         let beside = resumed.as_deref().and_then(Path::parent);
         let Some(path) = source else {
-            return build_config(preset.unwrap_or_default(), args, Path::new(""), beside);
+            return Ok(build_config(preset.unwrap_or_default(), args, Path::new(""), beside)?);
         };
-        let file = parse_config(&path, &sys::sys_read_text(&path, LIMIT)?)?;
+        let text = sys::sys_read_text(&path, LIMIT)?;
+        let file = parse_config(&path, &text)?;
         if let Some(other) = preset.filter(|p| p.task != file.task) {
             let text = format!("{} is of task {}, not {}", path.display(), file.task.name(), other.task.name());
             return Err(fail_bad_input(text));
         }
-        let named = |f: Fail| fail_bad_input(format!("{}: {}", path.display(), f.message));
-        build_config(file, args, path.parent().unwrap_or(Path::new("")), beside).map_err(named)
+        build_config(file, args, path.parent().unwrap_or(Path::new("")), beside).map_err(|f| f.in_file(&path, &text))
     }
 
     /// The task of the run in `dir`.
     pub fn task_of(dir: &RunDir) -> Run<Task> {
         let path = dir.file(CONFIG);
-        let file = parse_config(&path, &sys::sys_read_text(&path, LIMIT)?)?;
-        let named = |f: Fail| fail_bad_input(format!("{}: {}", path.display(), f.message));
-        Task::new(file.task, file.model.as_ref(), file.gpt.as_ref()).map_err(named)
+        let text = sys::sys_read_text(&path, LIMIT)?;
+        let file = parse_config(&path, &text)?;
+        Task::new(file.task, file.model.as_ref(), file.gpt.as_ref()).map_err(|f| f.in_file(&path, &text))
     }
 }
 
-/// Parses a TOML file. An error names file, line and column.
+/// Parses a TOML file. An error names file, line and column, and the key where there is one.
 fn parse_config(path: &Path, text: &str) -> Run<ConfigFile> {
     toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start).min(text.len());
@@ -162,19 +171,28 @@ fn parse_config(path: &Path, text: &str) -> Run<ConfigFile> {
         let line = before.matches('\n').count() + 1;
         let col = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
         let what = words::plain_words(e.message());
-        fail_bad_input(format!("{}:{line}:{col}: {what}", path.display()))
+        let keys = KeyPositions::new(text);
+        // The message names an unknown key itself.
+        let table = |key: &'_ str| key.rfind('.').map(|dot| key[..dot].to_string());
+        let key = match what.starts_with("unknown key") {
+            true => keys.key_at(at).and_then(table),
+            false => keys.key_at(at).map(str::to_string),
+        };
+        let key = key.map_or(String::new(), |key| format!("{key}: "));
+        fail_bad_input(format!("{}:{line}:{col}: {key}{what}", path.display()))
     })
 }
 
 /// Overrides `file` by the command line and checks all numbers. Paths in the file are relative to `base`. A resumed run
 /// writes to `resumed`, the folder of its checkpoint, unless `--out` names another.
-fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Option<&Path>) -> Run<Config> {
+fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Option<&Path>) -> KeyRun<Config> {
     let defaults = ConfigDefaults::of(file.task);
     file.data = config_data(&file, args, base)?;
     let own = args.out.clone().or_else(|| resumed.map(Path::to_path_buf));
     let out = own.or_else(|| file.out.take().map(|o| base.join(o))).unwrap_or_else(|| defaults.out.into());
     file.out = None;
-    let steps = within_bounds("steps", args.steps.or(file.steps).unwrap_or(defaults.steps), 1, STEP_LIMIT)?;
+    let name = if args.steps.is_some() { "--steps" } else { "steps" };
+    let steps = within_bounds(name, args.steps.or(file.steps).unwrap_or(defaults.steps), 1, STEP_LIMIT)?;
     file.steps = Some(steps);
     file.seed = args.seed.or(file.seed);
     file.checkpoint_every = args.checkpoint_every.or(file.checkpoint_every);
@@ -182,7 +200,8 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
     file.precision = args.precision.map(|p| p.name().to_string()).or(file.precision);
     let precision = config_precision(file.precision.as_deref())?;
     // TOML's integers are i64.
-    within_bounds("seed", file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
+    let name = if args.seed.is_some() { "--seed" } else { "seed" };
+    within_bounds(name, file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
     let task = Task::new(file.task, file.model.as_ref(), file.gpt.as_ref())?;
     let table = file.optimiser.get_or_insert_with(|| match file.task {
         TaskKind::Images => OptimiserTable::default(),
@@ -190,21 +209,26 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
     });
     table.lr = args.lr.or(table.lr);
     within_bounds("optimiser.accumulate", table.accumulate.unwrap_or(1), 1, SIZE_LIMIT)?;
-    let optimiser = table.build(within_bounds("lr", table.lr.unwrap_or(defaults.lr), 0.0, 1e6)?)?;
+    let name = if args.lr.is_some() { "--lr" } else { "optimiser.lr" };
+    let optimiser = table.build(within_bounds(name, table.lr.unwrap_or(defaults.lr), 0.0, 1e6)?)?;
     // A default schedule is not written to `run.toml`: a resumed run with another rate or length computes its own.
     let schedule = match (&file.schedule, file.task) {
-        (Some(table), _) => table.build(optimiser.lr, steps)?,
-        (None, TaskKind::Images) => ScheduleTable::default().build(optimiser.lr, steps)?,
-        (None, TaskKind::CharGpt) => ScheduleTable::nano_gpt(optimiser.lr, steps).build(optimiser.lr, steps)?,
+        (Some(table), _) => table.build("schedule", optimiser.lr, steps)?,
+        (None, TaskKind::Images) => ScheduleTable::default().build("schedule", optimiser.lr, steps)?,
+        (None, TaskKind::CharGpt) => {
+            ScheduleTable::nano_gpt(optimiser.lr, steps).build("schedule", optimiser.lr, steps)?
+        }
     };
-    schedule.validate()?;
+    let given = file.schedule.as_ref().map_or(Vec::new(), given_keys);
+    schedule.validate().map_err(|e| table_fault("schedule", &given, &e))?;
     let threads = args.threads.or(file.threads).unwrap_or_else(|| sys::sys_cores().min(MAX_THREADS));
+    let name = if args.threads.is_some() { "--threads" } else { "threads" };
     Ok(Config {
         data: absolute_config_data(&mut file)?,
         steps,
         batch: within_bounds("batch", file.batch.unwrap_or(defaults.batch), 1, SIZE_LIMIT)?,
         seed: file.seed.unwrap_or(0),
-        threads: args::threads_arg(&threads.to_string()).map_err(fail_bad_input)?,
+        threads: args::threads_arg(&threads.to_string()).map_err(|text| named_fault(name, text))?,
         out: RunDir::new(out),
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
         max_memory: file.max_memory.map(number_of_bytes),
@@ -218,24 +242,26 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
 }
 
 /// The path of the data, or `None` for the built-in data of the task.
-fn config_data(file: &ConfigFile, args: &TrainArgs, base: &Path) -> Run<Option<String>> {
+fn config_data(file: &ConfigFile, args: &TrainArgs, base: &Path) -> KeyRun<Option<String>> {
     let (task, built_in) = (file.task, ConfigDefaults::of(file.task).data);
     match (&args.data, file.data.as_deref()) {
         (Some(path), _) => Ok(Some(path.display().to_string())),
         (None, None) => Ok(None),
         (None, Some(name)) if name == built_in => Ok(None),
         (None, Some(name @ ("digits" | "alice"))) => {
-            Err(fail_bad_input(format!("data is {name:?}; the built-in data of task {} is {built_in:?}", task.name())))
+            let text = format!("data is {name:?}; the built-in data of task {} is {built_in:?}", task.name());
+            Err(key_fault("data", text))
         }
         (None, Some(path)) => Ok(Some(base.join(path).display().to_string())),
     }
 }
 
 /// The precision called `name`, or the default.
-fn config_precision(name: Option<&str>) -> Run<Precision> {
+fn config_precision(name: Option<&str>) -> KeyRun<Precision> {
     let Some(name) = name else { return Ok(Precision::default()) };
     let known = || Precision::ALL.map(|p| p.1).join(", ");
-    Precision::named(name).ok_or_else(|| fail_bad_input(format!("precision is {name:?}; it may be {}", known())))
+    let fault = || key_fault("precision", format!("precision is {name:?}; it may be {}", known()));
+    Precision::named(name).ok_or_else(fault)
 }
 
 /// Makes the path of the data absolute, because a resumed run may start in another folder.
@@ -247,74 +273,4 @@ fn absolute_config_data(file: &mut ConfigFile) -> Run<Option<PathBuf>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use arenagrad::optim::{Group, MuonScale, Rule};
-
-    fn from(text: &str) -> Run<Config> {
-        let args = TrainArgs { lr: Some(0.5), ..TrainArgs::default() };
-        build_config(parse_config(Path::new("a.toml"), text)?, &args, Path::new("/base"), None)
-    }
-
-    #[test]
-    fn flags_win_over_the_file_and_folders_are_relative_to_it() {
-        let c = from(
-            "steps = 7\nprecision = \"bf16\"\ndata = \"idx\"\n[optimiser]\nkind = \"sgd\"\nlr = 0.1\n[schedule]\nkind = \"constant\"",
-        );
-        let c = c.unwrap();
-        assert_eq!((c.steps, c.data, c.precision), (7, Some("/base/idx".into()), Precision::Bf16));
-        assert_eq!(c.schedule, Schedule::Constant { lr: 0.5 });
-        assert_eq!(c.optimiser, arenagrad::optim::Sgd::new(0.5).into());
-    }
-
-    #[test]
-    fn an_optimiser_is_what_its_table_says() {
-        let table = "[optimiser]\nkind = \"muon\"\nns_steps = 3\nadjust_lr = \"match_rms_adamw\"\nema = 0.99\n\
-                     accumulate = 4\ndecay_from_rank = 2\n[[optimiser.group]]\npattern = \"conv*\"\nlr_scale = 0.5\n\
-                     rule = { kind = \"nadamw\", eps = 1e-6 }\n[[optimiser.group]]\npattern = \"*\"\nweight_decay = 0.0";
-        let c = from(table).unwrap();
-        let nadamw =
-            Rule::NAdam { betas: (0.9, 0.999), eps: 1e-6, momentum_decay: 4e-3, weight_decay: 1e-2, decoupled: true };
-        let conv = Group { lr_scale: 0.5, weight_decay: None, rule: Some(nadamw) };
-        let all = Group { weight_decay: Some(0.0), ..Group::default() };
-        let muon = Rule::Muon {
-            momentum: 0.95,
-            nesterov: true,
-            ns_coefficients: (3.4445, -4.7750, 2.0315),
-            ns_steps: 3,
-            eps: 1e-7,
-            weight_decay: 0.1,
-            scale: MuonScale::MatchRmsAdamw,
-        };
-        let want = Optimiser::new(muon, 0.5).ema(0.99).accumulate(4).decay_from_rank(2);
-        assert_eq!(c.optimiser, want.group("conv*", conv).group("*", all));
-        // What is written for resuming says the same.
-        assert_eq!(from(&c.text).unwrap().optimiser, c.optimiser);
-        for kind in ["sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "nadam", "nadamw", "lion", "lamb"] {
-            let c = from(&format!("[optimiser]\nkind = \"{kind}\"")).unwrap();
-            assert_eq!(c.optimiser.rule().name(), kind);
-        }
-    }
-
-    #[test]
-    fn mistakes_are_named_with_their_line() {
-        let line = |text: &str| from(text).unwrap_err().message;
-        assert!(line("steps = 7\nstep = 8").starts_with("a.toml:2:1: unknown field `step`"), "{}", line("step = 8"));
-        assert!(line("[model]\nhiden = 8").starts_with("a.toml:2:1: unknown field `hiden`"));
-        assert!(line("steps = \"many\"").starts_with("a.toml:1:9: invalid type"));
-        assert!(line("[schedule]\nkind = \"cosin\"").starts_with("a.toml:2:8: unknown variant"));
-        assert!(line("steps = = 7").starts_with("a.toml:1:9: "));
-        assert!(line("[optimiser]\nkind = \"sgd\"\nbetas = [0.9, 0.9]").contains("betas means nothing to sgd"));
-        assert!(line("[optimiser]\nkind = \"rmsprop\"\nrho = 0.9").contains("optimiser.rho means nothing to rmsprop"));
-        assert!(line("[optimiser]\nkind = \"adafactor\"\nd = 0.5").contains("adafactor: d is 0.5"));
-        assert!(line("[optimiser]\nkind = \"muon\"\nns_steps = 100").contains("ns_steps is 100"));
-        assert!(line("[optimiser]\naccumulate = 0").contains("accumulate is 0"));
-        assert!(line("[optimiser]\nema = 1.0").contains("moving average is 1"));
-        assert!(line("[[optimiser.group]]\nlr_scale = 0.1").contains("pattern is missing"));
-        let nested = "[[optimiser.group]]\npattern = \"fc*\"\nrule = { kind = \"sgd\", lr = 0.1 }";
-        assert!(line(nested).contains("rule.lr belongs to the optimiser"), "{}", line(nested));
-        assert!(line("[model]\ndropout = nan").contains("dropout is NaN"));
-        assert!(line("batch = 0").contains("batch is 0"));
-        assert!(line("precision = \"f16\"").contains("it may be f32, bf16x3, bf16x2, bf16"));
-    }
-}
+mod tests;

@@ -30,18 +30,23 @@ pub fn fail_expectation(message: impl Display) -> Fail {
 
 impl From<Error> for Fail {
     fn from(e: Error) -> Fail {
-        match e.kind {
-            Kind::Diverged | Kind::Full => fail_expectation(e),
-            _ => fail_bad_input(e),
-        }
+        fail_of_kind(e.kind, e)
+    }
+}
+
+/// A failure with the exit code of `kind`.
+fn fail_of_kind(kind: Kind, message: impl Display) -> Fail {
+    match kind {
+        Kind::Diverged | Kind::Full | Kind::Memory => fail_expectation(message),
+        _ => fail_bad_input(message),
     }
 }
 
 /// The failure `file:line:col: message` of an error in the text of `file`.
 pub fn fail_in_text(file: &Path, e: &Error) -> Fail {
     match e.location {
-        Location::Text(line, col) => fail_bad_input(format!("{}:{line}:{col}: {}", file.display(), e.message)),
-        _ => fail_bad_input(format!("{}: {e}", file.display())),
+        Location::Text(line, col) => fail_of_kind(e.kind, format!("{}:{line}:{col}: {}", file.display(), e.message)),
+        _ => fail_of_kind(e.kind, format!("{}: {e}", file.display())),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The program `arenagrad`: reads the command line, runs a command, and turns a failure into one line and an exit code.
 //! It is a library with one function, so that it compiles while the engine's code is generated.
 //!
-//! Invariant: exit code 0 is success; 1 is a claim that does not hold, output that cannot be written or memory that ran
-//! out; 2 is bad input. No input ends in a backtrace.
+//! Invariant: exit code 0 is success; 1 is a claim that does not hold, a full disk or standard output that is closed,
+//! or memory that ran out; 2 is bad input, or a file that cannot be read or written. No input ends in a backtrace.
 
 mod alloc;
 mod args;
@@ -13,7 +13,6 @@ mod fail;
 mod ir;
 mod measure;
 mod model;
-mod npy;
 mod numbers;
 mod out;
 mod pack_command;

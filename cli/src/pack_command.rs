@@ -6,15 +6,15 @@
 //! Invariant: a packing is proven before it is shown.
 
 use crate::args::PackArgs;
-use crate::fail::{Fail, Run, fail_bad_input, fail_expectation, fail_io};
+use crate::fail::{Fail, Run, fail_bad_input, fail_expectation};
 use crate::out::emit_out;
+use crate::sys::sys_read_file;
 use arenagrad::tools::sched::pack::{self, Buffers, Options, Packing, instances};
 use arenagrad::train::write_atomically;
 use csv::{ReaderBuilder, StringRecord};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
@@ -23,6 +23,9 @@ const COLUMNS: [&str; 4] = ["id", "lower", "upper", "size"];
 
 /// Columns of the format for features that this packer lacks, each with the value that asks for nothing.
 const UNSUPPORTED: [(&str, &str); 3] = [("alignment", "1"), ("gaps", ""), ("hint", "")];
+
+/// Largest file, in bytes.
+const LIMIT: u64 = 4 << 30;
 
 /// Largest number of rows: buffers are counted in 32 bits.
 const ROWS: usize = u32::MAX as usize;
@@ -143,7 +146,8 @@ struct Unsupported {
 
 /// Reads a file row by row. Errors name the line. No allocation takes its size from a number in the file.
 fn read_pack_table(path: &Path, capacity: Option<u64>) -> Run<Table> {
-    let mut csv = ReaderBuilder::new().flexible(true).from_reader(File::open(path).map_err(fail_io(path))?);
+    let bytes = sys_read_file(path, LIMIT)?;
+    let mut csv = ReaderBuilder::new().flexible(true).from_reader(&bytes[..]);
     let header = csv.headers().map_err(|e| fail_bad_input(format!("{}: {e}", path.display())))?.clone();
     let at = |line: u64, what: &dyn Display| fail_bad_input(format!("{}:{line}: {what}", path.display()));
     if header.is_empty() {

@@ -84,7 +84,7 @@ pub fn sample_command(a: &SampleArgs) -> Run {
     let settings = Sampling { temperature: a.temperature, top_k: a.top_k, top_p: a.top_p };
     let mut g = SampleGenerator::new(&network, vocabulary, settings, a.threads)?;
     let weights = a.weights.clone().unwrap_or_else(|| dir.file(WEIGHTS));
-    tensors::load_param_tensors(g.program(), &weights, 2)?;
+    tensors::load_param_tensors(g.program(), &weights)?;
     let mut out = Out::new();
     for i in (0..a.samples).take_while(|_| !out::out_reader_is_gone()) {
         let mut text = a.prompt.clone();

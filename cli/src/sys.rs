@@ -1,6 +1,6 @@
 //! The operating system: memory of this process, cores, reading files.
 //!
-//! Invariant: a value that the system does not report is `None`, never a guess.
+//! Invariant: a value that the system does not report is `None`, never a guess; for the number of cores it is 1.
 
 use crate::fail::{Run, fail_bad_input, fail_io};
 use std::io::Read;
@@ -37,6 +37,13 @@ fn sys_memory_status(name: &str) -> Option<u64> {
 /// Cores that this process may use; 1 if unknown.
 pub fn sys_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+/// The processor's name.
+pub fn sys_cpu() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_string()).filter(|name| !name.is_empty())
 }
 
 /// Reads a file. Fails if it is longer than `limit` bytes.

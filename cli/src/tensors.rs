@@ -6,9 +6,9 @@
 use crate::fail::Run;
 use crate::out::warn_out;
 use arenagrad::session::{Program, Role};
-use arenagrad::train::checkpoint::HEADER_LIMIT;
 use arenagrad::train::trainer::CURSOR;
-use arenagrad::train::{Digest, Loaded};
+use arenagrad::train::{Digest, Load, Loaded, Weights};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Reads a file of at most `limit` bytes. Checkpoints should hold a digest; weights of other programs need none.
@@ -27,14 +27,16 @@ pub fn warn_of_tensors_without_digest(path: &Path, digest: Digest) {
     }
 }
 
-/// Gives all params of `p` the values that a file of at most `times` their size holds.
-pub fn load_param_tensors(p: &mut Program, path: &Path, times: u64) -> Run {
-    let params: Vec<_> = p.bindings().iter().filter(|b| b.role == Role::Param).cloned().collect();
-    let bytes: u64 = params.iter().map(|b| b.bytes as u64).sum();
-    let file = open_tensors(path, times * bytes + HEADER_LIMIT)?;
-    for b in &params {
-        let tensor = file.expect(&b.name, b.dtype, &b.dims).map_err(|e| e.context(path.display()))?;
-        p.persistent_mut(&b.name)?.1.copy_from_slice(tensor.bytes);
+/// Gives all params of `p` the values that the file holds. Its other tensors are left out: a checkpoint holds the
+/// states of the optimiser too.
+pub fn load_param_tensors(p: &mut Program, path: &Path) -> Run {
+    let file = Weights::open(path)?;
+    if file.find(CURSOR).is_some() {
+        warn_of_tensors_without_digest(path, file.digest());
     }
+    let params = p.bindings().iter().filter(|b| b.role == Role::Param);
+    let params: HashSet<String> = params.map(|b| b.name.clone()).collect();
+    let of_a_param = |name: &str| params.contains(name).then(|| name.to_string());
+    p.load_weights(&file, Load { rename: Some(&of_a_param), ..Load::default() })?;
     Ok(())
 }

@@ -45,7 +45,7 @@ fn arguments_are_refused_by_name() {
     fails(2, &["opt", &g, "--passes", "simplify,magic"], &["magic", "simplify"]);
     fails(2, &["grad", &g, "--wrt", "x"], &["scalar", "f32[2,3]"]);
     let sum = s.file("sum.ir", GRAPH.replace("return y=%y", "%z = reduce_sum %y axes=[0,1] keep=false\n  return z=%z"));
-    fails(2, &["grad", &sum, "--wrt", "w"], &["no leaf is called \"w\"", "x"]);
+    fails(2, &["grad", &sum, "--wrt", "w"], &["no leaf or value is called \"w\"", "x"]);
     fails(2, &["grad", &g, "--wrt", "x", "--output", "loss"], &["no output is called \"loss\"", "y"]);
     fails(2, &["bench", "--workloads", "w9"], &["w9", "w1"]);
     fails(2, &["check", &g, "--tolerance", "nan"], &["tolerance"]);

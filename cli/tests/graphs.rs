@@ -251,16 +251,22 @@ fn checks_agree_with_finite_differences() {
     assert!(good(&["check", &s.file("i.ir", int)]).contains("gradients: none"));
 }
 
+/// A `.npy` file of f32.
+fn npy(dims: &[usize], data: &[f32]) -> Vec<u8> {
+    let mut npy = b"\x93NUMPY\x01\x00".to_vec();
+    let dims: String = dims.iter().map(|d| format!("{d},")).collect();
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({dims}), }}\n");
+    npy.extend((header.len() as u16).to_le_bytes());
+    npy.extend(header.as_bytes());
+    data.iter().for_each(|x| npy.extend(x.to_le_bytes()));
+    npy
+}
+
 #[test]
 fn graphs_are_evaluated_on_npy_files() {
     let s = Scratch::new();
     let text = "graph @g {\n  %x = input : f32[2]\n  %y = add %x, %x : f32[2]\n  return y=%y\n}\n";
-    let mut npy = b"\x93NUMPY\x01\x00".to_vec();
-    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n";
-    npy.extend((header.len() as u16).to_le_bytes());
-    npy.extend(header.as_bytes());
-    [1.5f32, -2.0].iter().for_each(|x| npy.extend(x.to_le_bytes()));
-    let x = format!("x={}", s.file("x.npy", npy));
+    let x = format!("x={}", s.file("x.npy", npy(&[2], &[1.5, -2.0])));
     good(&["run", &s.file("g.ir", text), "--in", &x, "--out", &s.path("out")]);
     let y = std::fs::read(s.path("out/y.npy")).unwrap();
     assert_eq!(y[y.len() - 8..], [3.0f32, -4.0].map(f32::to_le_bytes).concat());
@@ -275,4 +281,77 @@ fn benches_report_their_figures() {
         assert_eq!(row["allocs_per_step"].as_f64(), Some(0.0));
         assert_eq!(row["first_losses"].as_array().map(Vec::len), Some(5));
     }
+}
+
+const SIZED: &str = "\
+graph @sized {
+  %x = input : f32[batch,3]
+  %w = param init=uniform scale=0.5 frozen=false : f32[2,3]
+  %0 = matmul %x, %w ta=false tb=true : f32[batch,2]
+  %1 = reshape %0 shape=[2*batch] : f32[2*batch]
+  %2 = reduce_sum %1 axes=[0] keep=false : f32[]
+  return loss=%2
+}
+";
+
+#[test]
+fn every_command_binds_symbols() {
+    let s = Scratch::new();
+    let g = s.file("g.ir", SIZED);
+    for batch in [1, 7] {
+        let size = format!("batch={batch}");
+        let text = good(&["print", &g, "--size", &size]);
+        assert!(text.contains(&format!("reshape %2 shape=[{}] : f32[{}]", 2 * batch, 2 * batch)), "{text}");
+        for command in ["plan", "opt", "grad", "jvp", "vjp", "hvp", "jacobian", "check"] {
+            good(&[command, &g, "--size", &size]);
+        }
+        let trace = s.path("trace.json");
+        good(&["trace", &g, "--size", &size, "--out", &trace]);
+        let data: Vec<f32> = (0..3 * batch).map(|i| i as f32).collect();
+        let x = s.file("x.npy", npy(&[batch, 3], &data));
+        let out = s.path("out");
+        let said = good(&["run", &g, "--size", &size, "--in", &format!("x={x}"), "--out", &out]);
+        assert!(said.starts_with("loss f32[]"), "{said}");
+    }
+    let nth = s.file(
+        "nth.ir",
+        "graph @n {\n  %x = input : f64[n]\n  %y = reduce_sum %x axes=[0] keep=false\n  return y=%y\n}\n",
+    );
+    good(&["nth", &nth, "--size", "n=2", "--directions"]);
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_refused() {
+    let s = Scratch::new();
+    let g = s.file("g.ir", SIZED);
+    for command in ["print", "plan", "opt", "grad", "jvp", "vjp", "hvp", "jacobian", "nth", "check"] {
+        fails(2, &[command, &g], &["g.ir:2:20", "batch is not a size", "--size batch=N"]);
+    }
+    fails(2, &["print", &g, "--size", "bacth=3"], &["g.ir:2:20", "bound are bacth", "did you mean bacth?"]);
+    fails(2, &["print", &g, "--size", "batch=3", "--size", "len=3"], &["g.ir", "\"len\"", "it has batch"]);
+    fails(2, &["print", &g, "--size", "batch=3", "--size", "batch=4"], &["--size", "bound twice, to 3 and to 4"]);
+    fails(2, &["print", &g, "--size", "batch=99999999999"], &["--size", "the largest size is 4294967295"]);
+    for bad in ["batch", "batch=", "batch=-1", "batch=x", "=3", "batch=1.5"] {
+        fails(2, &["print", &g, "--size", bad], &[bad, "is not SYMBOL=N"]);
+    }
+    fails(2, &["trace", "w1", "--size", "batch=3", "--out", &s.path("t.json")], &["--size is for graphs"]);
+}
+
+#[test]
+fn acting_beside_learning_copies_nothing() {
+    let row: serde_json::Value =
+        serde_json::from_str(&good(&["bench", "--workloads", "act", "--seconds", "0", "--json"])).unwrap();
+    let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"));
+    assert!(number("acts") >= 20_000.0);
+    assert_eq!((number("copied_bytes"), number("allocs_per_act")), (0.0, 0.0), "{row}");
+    // 4·64 + 64, 64·64 + 64 and 64·2 + 2 numbers; a buffer may end in padding.
+    assert!(number("param_bytes") >= 4.0 * 4610.0, "{row}");
+    assert!(number("alone_us_p50") <= number("alone_us_p99") && number("shared_us_p50") <= number("shared_us_p99"));
+    assert!((number("ratio_p50") - number("shared_us_p50") / number("alone_us_p50")).abs() < 1e-9);
+    let text = good(&["bench", "--workloads", "act", "--seconds", "0"]);
+    assert!(text.starts_with("act  threads 1") && text.contains("copied 0 of 1"), "{text}");
+    fails(2, &["bench", "--workloads", "act", "--trace", "t.json"], &["--trace", "act"]);
+    let no_data = ["--data d: the workload act reads no data"];
+    fails(2, &["bench", "--workloads", "act", "--data", "d"], &no_data);
+    fails(2, &["bench", "--workloads", "acts"], &["acts", "w1", "act (act of an MLP"]);
 }

@@ -235,6 +235,22 @@ fn no_memory_is_one_line() {
 }
 
 #[test]
+fn an_arena_that_the_system_refuses_is_a_lack_of_memory() {
+    let s = Scratch::new();
+    let g = s.file(
+        "large.ir",
+        "graph @g {\n  %x = input : f32[2147483648]\n  %1 = exp %x : f32[2147483648]\n  return y=%1\n}\n",
+    );
+    let mut c = std::process::Command::new("bash");
+    let shell = "ulimit -v 4000000; exec \"$0\" \"$@\"";
+    let out =
+        c.args(["-c", shell, env!("CARGO_BIN_EXE_arenagrad"), "run", &g, "--out", &s.path("o")]).output().unwrap();
+    let errors = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("no memory for an arena of 17179871232 bytes"), "{errors}");
+}
+
+#[test]
 fn a_wrong_command_line_is_one_line() {
     let s = Scratch::new();
     let g = s.file("g.ir", GRAPH);

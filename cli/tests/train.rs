@@ -45,7 +45,16 @@ fn a_short_run_writes_its_files() {
     assert_eq!(losses.len(), 20);
     assert!(losses[19] < losses[0], "{losses:?}");
     let html = std::fs::read_to_string(format!("{out}/run.html")).unwrap();
-    assert!(html.matches("<svg").count() == 2 && html.contains("conv1.weight (param)") && html.contains("convnet.rs:"));
+    assert!(html.matches("<svg").count() == 5 && html.contains("conv1.weight (param)") && html.contains("convnet.rs:"));
+    for part in
+        ["Accuracy", "Learning rate", "Time of a step", "<th>processor</th>", "weight_decay = 0.05", ">finished<"]
+    {
+        assert!(html.contains(part), "{part}");
+    }
+    // Rectangles of the memory map are labelled with op and place.
+    let labels: Vec<&str> =
+        html.split("pointer-events=\"none\">").skip(1).filter_map(|l| l.split('<').next()).collect();
+    assert!(labels.iter().any(|l| l.contains("convnet.rs:")), "{labels:?}");
     assert!(!html.contains("<script") && !html.contains("NaN"));
     let weights = arenagrad::train::Loaded::open(Path::new(&format!("{out}/weights.safetensors"))).unwrap();
     let names: Vec<&str> = weights.entries().map(|e| e.name).collect();
@@ -178,4 +187,33 @@ fn groups_micro_batches_and_averages_resume_bit_for_bit() {
     let text = text.replace("conv*", "convolution*");
     let wrong = s.file("wrong.toml", &text);
     common::fails(2, &["train", &wrong, "--out", &whole], &["convolution*", "matches no trained param"]);
+}
+
+/// The page is there while a run goes on, and tells how it ended.
+#[cfg(unix)]
+#[test]
+fn the_page_tells_the_state_of_a_run() {
+    let s = Scratch::new();
+    let out = s.path("o");
+    let page = || std::fs::read_to_string(format!("{out}/run.html")).unwrap_or_default();
+    let args = ["train", "digits", "--steps", "1000000", "--checkpoint-every", "5", "--out", &out, "--quiet"];
+    let mut child = program(&args).stderr(std::process::Stdio::null()).spawn().unwrap();
+    while page().is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended without a page");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let text = page();
+    assert!(text.contains("<td>running</td>") && text.ends_with("</html>\n") && text.contains("Time of a step"));
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(page().contains("<td>interrupted</td>"));
+    // Steps so large that the params overflow.
+    let config = s.file(
+        "large.toml",
+        "steps = 100\nbatch = 8\n[model]\nchannels = [4]\nhidden = 8\n[optimiser]\nkind = \"sgd\"\nlr = 1e6\nweight_decay = 1.0\n\
+         [schedule]\nkind = \"constant\"\n",
+    );
+    common::fails(1, &["train", &config, "--out", &out, "--quiet", "--threads", "1"], &["the loss of step"]);
+    assert!(page().contains("<td>failed: the loss of step"), "{}", page());
 }

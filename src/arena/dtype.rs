@@ -27,30 +27,36 @@ pub enum DType {
     U32,
     /// One byte: 0 is false, 1 is true. Kernels read any other value as true and never write one.
     Bool,
+    /// Signed 16-bit integer: for storage and casts.
+    I16,
+    /// Unsigned 16-bit integer: for storage and casts.
+    U16,
+    /// Unsigned 64-bit integer: for storage and casts.
+    U64,
     /// Complex: two `f32`, real and imaginary part. For storage.
     C64,
 }
 
 impl DType {
     /// All element types.
-    pub const ALL: [DType; 11] = {
+    pub const ALL: [DType; 14] = {
         use DType::*;
-        [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, C64]
+        [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, I16, U16, U64, C64]
     };
 
     /// The types that tile programs take: all but `c64`. `DType::REAL[d as usize] == d`.
-    pub const REAL: [DType; 10] = {
+    pub const REAL: [DType; 13] = {
         use DType::*;
-        [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool]
+        [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, I16, U16, U64]
     };
 
     /// Bytes of one element.
     #[inline]
     pub const fn size(self) -> usize {
         match self {
-            DType::F64 | DType::I64 | DType::C64 => 8,
+            DType::F64 | DType::I64 | DType::U64 | DType::C64 => 8,
             DType::F32 | DType::I32 | DType::U32 => 4,
-            DType::F16 | DType::BF16 => 2,
+            DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
             DType::I8 | DType::U8 | DType::Bool => 1,
         }
     }
@@ -73,6 +79,9 @@ impl DType {
             DType::I64 => "i64",
             DType::U32 => "u32",
             DType::Bool => "bool",
+            DType::I16 => "i16",
+            DType::U16 => "u16",
+            DType::U64 => "u64",
             DType::C64 => "c64",
         }
     }
@@ -92,7 +101,12 @@ impl DType {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64)
     }
 
-    /// True for an integer dtype.
+    /// True for `f16`, `bf16`, `f32` and `f64`.
+    pub const fn is_real_float(self) -> bool {
+        matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
+    }
+
+    /// True for the integer dtypes in which kernels compute. `i16`, `u16` and `u64` are for storage and casts.
     pub const fn is_int(self) -> bool {
         matches!(self, DType::I8 | DType::U8 | DType::I32 | DType::I64 | DType::U32)
     }
@@ -108,6 +122,9 @@ impl DType {
             DType::I32 => within(i32::MIN.into(), 31f64.exp2()),
             DType::U32 => within(0, 32f64.exp2()),
             DType::I64 => within(i64::MIN, 63f64.exp2()),
+            DType::I16 => within(i16::MIN.into(), 32768.0),
+            DType::U16 => within(0, 65536.0),
+            DType::U64 => within(0, 64f64.exp2()),
             DType::Bool => within(0, 2.0),
         }
     }

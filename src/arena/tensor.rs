@@ -31,6 +31,13 @@ enum Memory {
     Pages(MmapMut),
 }
 
+/// An arena without a byte.
+impl Default for TensorArena {
+    fn default() -> TensorArena {
+        TensorArena { memory: Memory::Lines(Box::default()), len: 0 }
+    }
+}
+
 impl TensorArena {
     /// A zeroed arena of at least `bytes` bytes, or `None` where the system refuses.
     pub fn new(bytes: usize) -> Option<TensorArena> {
@@ -96,6 +103,7 @@ mod tests {
             a.bytes_mut().fill(7);
             assert!(a.bytes().iter().all(|&b| b == 7));
         }
+        assert!(TensorArena::default().is_empty() && TensorArena::default().bytes().is_empty());
     }
 
     #[test]

@@ -11,6 +11,9 @@
 //! Operands in brackets exist if [`LayerNorm::affine`]. The partial dγ and dβ are scratch with one row for each block
 //! of rows. Two [`reduce::sum`](super::reduce::sum) with params [`LayerNorm::combine`] turn them into dγ and dβ.
 
+pub mod batch_norm;
+mod channel_grad;
+pub mod group_norm;
 pub mod residual_norm;
 pub mod rms_norm;
 

@@ -72,8 +72,6 @@ params! {
     }
 }
 
-impl Adam {}
-
 /// Flushes a subnormal number to 0; NaN stays.
 #[inline(always)]
 fn flush_optim_moment<T: Float>(x: T) -> T {

@@ -120,7 +120,7 @@ fold_from!(SquaresFrom, false, |x, c| (x - c) * (x - c));
 fold_from!(ExpFrom, true, |x, c| vmath::exp(x - c));
 
 /// Where a row of `n > block` elements is split: at a power of two of blocks.
-fn pairwise_split(n: usize, block: usize) -> usize {
+pub fn pairwise_split(n: usize, block: usize) -> usize {
     n.div_ceil(block).next_power_of_two() / 2 * block
 }
 

@@ -14,10 +14,6 @@
 //! number is too likely, or not likely enough, by less than 2⁻⁶⁴ (Lemire, "Fast random integer generation in an
 //! interval", 2019, without the rejection).
 //!
-//! A whole number of `low..low + span` comes from 64 bits, those of a uniform `f64`: `low + (bits · span) >> 64`. A
-//! number is too likely, or not likely enough, by less than 2⁻⁶⁴ (Lemire, "Fast random integer generation in an
-//! interval", 2019, without the rejection).
-//!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`random_int_kernel`] | key: as below | `I[len]` | [`RandomInt`] |
@@ -182,7 +178,7 @@ params! {
         pub stream: u64,
         /// The least number, as the bits of an `i64`.
         pub low: u64,
-        /// How many numbers there are; 0 means 2⁶⁴.
+        /// How many numbers there are.
         pub span: u64,
     }
 }

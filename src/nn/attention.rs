@@ -1,8 +1,10 @@
 //! Attention layers, with torch's and nanoGPT's names.
 
 use super::dense::{Linear, dense_project, dense_width, linear_with};
+use super::dropout::dropout_now;
 use super::init;
 use crate::error::Kind;
+use crate::nodes::build::setters::setters;
 use crate::nodes::{Attention, Builder, Init, Layout, Pairing, Rope, Var};
 
 /// Options of [`causal_self_attention`].
@@ -14,7 +16,7 @@ pub struct CausalSelfAttention {
     pub qkv: Linear,
     /// The linear layer that mixes the heads.
     pub proj: Linear,
-    /// Dropout probability of the attention probabilities; use 0 outside training.
+    /// Dropout probability of the attention probabilities while training ([`Builder::training`]).
     pub dropout: f64,
 }
 
@@ -25,12 +27,15 @@ impl CausalSelfAttention {
     }
 }
 
+setters! {
+    [] CausalSelfAttention { heads: usize, qkv: Linear, proj: Linear, dropout: f64 }
+}
+
 /// Causal self-attention of `x` `[batch, sequence, width]`, named as in nanoGPT: one linear layer `name.c_attn`
 /// computes queries, keys and values of all heads, and `name.c_proj` mixes the heads.
 #[track_caller]
 pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
-    // All nodes have the caller's line as their location.
-    g.with_caller(|| {
+    g.layer_scope(name, || {
         let width = dense_width(x);
         if x.is_some() && (options.heads == 0 || !width.is_multiple_of(options.heads)) {
             let text = format!("causal_self_attention({x:?}): {} heads of a width of {width}", options.heads);
@@ -38,7 +43,7 @@ pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options
         }
         let all = linear_with(g, &format!("{name}.c_attn"), x, width.saturating_mul(3), options.qkv);
         let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
-        let (heads, dropout) = (options.heads, options.dropout);
+        let (heads, dropout) = (options.heads, dropout_now(g, options.dropout));
         let attend = Attention { layout: Layout::Bsd, heads, causal: true, dropout, ..Attention::default() };
         linear_with(g, &format!("{name}.c_proj"), q.attention(k, v, attend), width, options.proj)
     })
@@ -65,7 +70,7 @@ pub struct MultiHead<'g> {
     /// Rotary embedding of queries and keys: tables of cosines and sines ([`Builder::rope_tables`]), and which elements
     /// form pairs.
     pub rope: Option<([Var<'g>; 2], Pairing)>,
-    /// Dropout probability of the attention probabilities; use 0 outside training.
+    /// Dropout probability of the attention probabilities while training ([`Builder::training`]).
     pub dropout: f64,
 }
 
@@ -86,6 +91,26 @@ impl<'g> MultiHead<'g> {
     }
 }
 
+setters! {
+    ['g] MultiHead<'g> {
+        heads: usize,
+        kv_heads: usize,
+        bias: bool,
+        causal: bool,
+        window: usize => Some(window),
+        padding: Var<'g> => Some(padding),
+        mask: Var<'g> => Some(mask),
+        dropout: f64,
+    }
+}
+
+impl<'g> MultiHead<'g> {
+    /// These options with this `rope`; see the field.
+    pub fn rope(self, tables: [Var<'g>; 2], pairing: Pairing) -> MultiHead<'g> {
+        MultiHead { rope: Some((tables, pairing)), ..self }
+    }
+}
+
 /// Attention of `query` `[batch, queries, width]` over `key` and `value` `[batch, keys, width]`, as
 /// `torch.nn.MultiheadAttention` with `batch_first`: params `name.in_proj_weight` `[3·width, width]` (fewer rows with
 /// fewer `kv_heads`; Glorot uniform), `name.in_proj_bias` (zeros), `name.out_proj.weight` and `name.out_proj.bias`
@@ -97,8 +122,7 @@ pub fn multi_head_attention<'g>(
     [query, key, value]: [Var<'g>; 3],
     options: MultiHead<'g>,
 ) -> Var<'g> {
-    // All nodes have the caller's line as their location.
-    g.with_caller(|| {
+    g.layer_scope(name, || {
         let (width, heads) = (dense_width(query), options.heads);
         let kv = if options.kv_heads == 0 { heads } else { options.kv_heads };
         if query.is_some() && (heads == 0 || !width.is_multiple_of(heads) || !heads.is_multiple_of(kv)) {
@@ -137,7 +161,7 @@ pub fn multi_head_attention<'g>(
             window: options.window,
             padding: options.padding,
             bias: options.mask,
-            dropout: options.dropout,
+            dropout: dropout_now(g, options.dropout),
             ..Attention::default()
         };
         let out =

@@ -1,6 +1,8 @@
 //! Connectionist temporal classification: the loss of label sequences that are shorter than their inputs.
 
+use super::lengths::checked_lengths;
 use crate::error::Kind;
+use crate::nodes::build::setters::setters;
 use crate::nodes::{DType, Reduction, Var};
 
 /// Options of [`ctc_loss`], with torch's defaults.
@@ -12,6 +14,10 @@ pub struct Ctc {
     pub reduction: Reduction,
     /// Whether the loss of a sequence that has no alignment is 0, with gradient 0, instead of ∞.
     pub zero_infinity: bool,
+}
+
+setters! {
+    [] Ctc { blank: usize, reduction: Reduction, zero_infinity: bool }
 }
 
 /// −ln of the sum of the probabilities of all alignments of each target sequence, as `torch.nn.CTCLoss`. `log_probs`
@@ -76,11 +82,6 @@ fn check_ctc<'g>(x: Var<'g>, targets: Var<'g>, lengths: [Var<'g>; 2], opt: &Ctc)
     Ok(())
 }
 
-/// Lengths, each of which is at most `most` when it is read.
-fn checked_ctc_lengths<'g>(lengths: Var<'g>, most: usize) -> Var<'g> {
-    lengths.g.iota(0, [most + 1], DType::I64).gather(lengths, 0)
-}
-
 /// The labels with a blank before, between and after them, `[N, 2S + 1]`, and whether a path may come to each place
 /// from two places before: to a label that differs from the one before it.
 fn ctc_labels_with_blanks<'g>(targets: Var<'g>, lengths: Var<'g>, blank: usize) -> [Var<'g>; 2] {
@@ -105,8 +106,7 @@ fn ctc_forward<'g>(x: Var<'g>, targets: Var<'g>, [input_lengths, target_lengths]
     }
     let (g, d, dtype) = (x.g, x.dims(), x.dtype());
     let (steps, n, places) = (d[0], d[1], 2 * targets.dims()[1] + 1);
-    let (used, lengths) =
-        (checked_ctc_lengths(input_lengths, steps), checked_ctc_lengths(target_lengths, targets.dims()[1]));
+    let (used, lengths) = (checked_lengths(input_lengths, steps), checked_lengths(target_lengths, targets.dims()[1]));
     let [labels, jumps] = ctc_labels_with_blanks(targets, lengths, opt.blank);
     let minus_infinity = |width: usize| g.full(f64::NEG_INFINITY, [n, width], dtype);
     // Before the first step all paths are at the first place, so that they may begin there or at the first label.

@@ -3,6 +3,7 @@
 use super::dropout::dropout;
 use super::init::init_by_fan_in;
 use crate::error::Kind;
+use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, Init, Var};
 
 /// Options of [`linear_with`].
@@ -21,6 +22,10 @@ impl Default for Linear {
     fn default() -> Linear {
         Linear { bias: true, weight_init: None, bias_init: None }
     }
+}
+
+setters! {
+    [] Linear { bias: bool, weight_init: Init => Some(weight_init), bias_init: Init => Some(bias_init) }
 }
 
 impl Linear {
@@ -46,8 +51,7 @@ pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize
 /// [`linear`] with options.
 #[track_caller]
 pub fn linear_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Linear) -> Var<'g> {
-    // All nodes have the caller's line as their location.
-    g.with_caller(|| {
+    g.layer_scope(name, || {
         let inputs = dense_width(x);
         let weight = options.weight_init.unwrap_or(init_by_fan_in(inputs));
         let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), weight);
@@ -83,10 +87,21 @@ pub struct Lora {
     pub rank: usize,
     /// The adaptation is scaled by alpha / r.
     pub alpha: f64,
-    /// Probability that an input of the adaptation is dropped; use 0 outside training.
+    /// Probability that an input of the adaptation is dropped while training ([`Builder::training`]).
     pub dropout: f64,
     /// Adds a frozen param `name.bias`.
     pub bias: bool,
+}
+
+impl Lora {
+    /// Rank `rank` and scale `alpha`, without dropout, with a bias.
+    pub fn new(rank: usize, alpha: f64) -> Lora {
+        Lora { rank, alpha, dropout: 0.0, bias: true }
+    }
+}
+
+setters! {
+    [] Lora { rank: usize, alpha: f64, dropout: f64, bias: bool }
 }
 
 /// A linear layer with a low-rank adaptation (Hu et al. 2021, "LoRA"): `y = x·Wᵀ + b + (alpha/r)·(drop(x)·Aᵀ)·Bᵀ`,
@@ -94,8 +109,7 @@ pub struct Lora {
 /// `name.bias`, `name.lora_A` `[r, inputs]` (uniform in ±1/√inputs) and `name.lora_B` `[outputs, r]` (zeros).
 #[track_caller]
 pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Lora) -> Var<'g> {
-    // All nodes have the caller's line as their location.
-    g.with_caller(|| {
+    g.layer_scope(name, || {
         let (inputs, r) = (dense_width(x), options.rank);
         if x.is_some() && (r == 0 || r > inputs.min(outputs)) {
             let text = format!("lora_linear({x:?}): rank {r}; it goes from 1 to {}", inputs.min(outputs));

@@ -1,11 +1,53 @@
 //! Embeddings: rows of a table.
 
+use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, DType, Init, Var};
 
-/// Rows of a table: param `name.weight` `[rows, width]`, standard normal. `indices` are i32 or i64.
+/// Options of [`embedding_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Embedding {
+    /// The dtype of the table and the result.
+    pub dtype: DType,
+    /// A row that gets no gradient, so that it keeps its start value (in torch that is 0).
+    pub padding: Option<usize>,
+    /// Start values of the table; `None` is torch's default, standard normal.
+    pub weight_init: Option<Init>,
+}
+
+impl Default for Embedding {
+    /// torch's defaults: `f32`, standard normal, no padding.
+    fn default() -> Embedding {
+        Embedding { dtype: DType::F32, padding: None, weight_init: None }
+    }
+}
+
+setters! {
+    [] Embedding { dtype: DType, padding: usize => Some(padding), weight_init: Init => Some(weight_init) }
+}
+
+/// Rows of a table: param `name.weight` `[rows, width]`, standard normal, of `dtype`. `indices` are i32 or i64.
 #[track_caller]
 pub fn embedding<'g>(g: &'g Builder, name: &str, indices: Var<'g>, rows: usize, width: usize, dtype: DType) -> Var<'g> {
-    g.param(&format!("{name}.weight"), [rows, width], dtype, Init::Normal(1.0)).gather(indices, 0)
+    embedding_with(g, name, indices, [rows, width], Embedding::default().dtype(dtype))
+}
+
+/// [`embedding`] with options.
+#[track_caller]
+pub fn embedding_with<'g>(
+    g: &'g Builder,
+    name: &str,
+    indices: Var<'g>,
+    [rows, width]: [usize; 2],
+    o: Embedding,
+) -> Var<'g> {
+    g.layer_scope(name, || {
+        let init = o.weight_init.unwrap_or(Init::Normal(1.0));
+        let table = g.param(&format!("{name}.weight"), [rows, width], o.dtype, init);
+        match o.padding {
+            Some(row) => table.embedding(indices, Some(row)),
+            None => table.gather(indices, 0),
+        }
+    })
 }
 
 /// [`embedding`] whose row `padding` gets no gradient, so that it keeps its start value (in torch that is 0).
@@ -18,5 +60,5 @@ pub fn padded_embedding<'g>(
     dtype: DType,
     padding: usize,
 ) -> Var<'g> {
-    g.param(&format!("{name}.weight"), [rows, width], dtype, Init::Normal(1.0)).embedding(indices, Some(padding))
+    embedding_with(g, name, indices, [rows, width], Embedding::default().dtype(dtype).padding(padding))
 }

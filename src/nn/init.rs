@@ -41,6 +41,57 @@ pub fn kaiming_normal(dims: &[usize], gain: f64) -> Init {
     Init::Normal(init_spread(gain, init_fans(dims)[0]))
 }
 
+/// As [`kaiming_uniform`], by the number of outputs: torch's `mode="fan_out"`.
+pub fn kaiming_uniform_fan_out(dims: &[usize], gain: f64) -> Init {
+    Init::Uniform(init_spread(gain * 3f64.sqrt(), init_fans(dims)[1]))
+}
+
+/// As [`kaiming_normal`], by the number of outputs: torch's `mode="fan_out"`.
+pub fn kaiming_normal_fan_out(dims: &[usize], gain: f64) -> Init {
+    Init::Normal(init_spread(gain, init_fans(dims)[1]))
+}
+
+/// The gain for a leaky ReLU of this slope, √(2 / (1 + slope²)); 0 is ReLU's, √2.
+pub fn leaky_relu_gain(slope: f64) -> f64 {
+    (2.0 / (1.0 + slope * slope)).sqrt()
+}
+
+/// Uniform from `low` to `high`.
+pub fn uniform(low: f64, high: f64) -> Init {
+    Init::Between { low, high }
+}
+
+/// Normal with this mean and standard deviation.
+pub fn normal(mean: f64, deviation: f64) -> Init {
+    Init::Around { mean, deviation }
+}
+
+/// Normal with this mean and standard deviation, from `low` to `high` alone; torch's defaults are 0, 1, −2, 2. `low` is
+/// at most 37 deviations above the mean, and `high` at most 37 below it.
+pub fn trunc_normal(mean: f64, deviation: f64, low: f64, high: f64) -> Init {
+    Init::TruncNormal { mean, deviation, low, high }
+}
+
+/// All elements are `x`.
+pub fn constant(x: f64) -> Init {
+    Init::Constant(x)
+}
+
+/// `gain` times a matrix with orthonormal rows or columns.
+pub fn orthogonal(gain: f64) -> Init {
+    Init::Orthogonal(gain)
+}
+
+/// The identity matrix.
+pub fn eye() -> Init {
+    Init::Eye
+}
+
+/// The identity of a convolution with `groups` groups of outputs.
+pub fn dirac(groups: usize) -> Init {
+    Init::Dirac { groups }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

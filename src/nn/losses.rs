@@ -2,6 +2,7 @@
 //! its derivative into another. Cross entropy, squared error and binary cross entropy are ops, not here.
 
 use crate::error::Kind;
+use crate::nodes::build::setters::setters;
 use crate::nodes::{Reduction, Var};
 
 /// |a − b|, as `torch.nn.L1Loss`.
@@ -19,6 +20,9 @@ pub fn huber_loss<'g>(a: Var<'g>, b: Var<'g>, delta: f64, reduction: Reduction) 
     }
     let far = d.abs();
     let square = d * d * 0.5;
+    if delta == f64::INFINITY {
+        return reduction.of(square);
+    }
     let line = (far - 0.5 * delta) * delta;
     reduction.of(far.less_equal(delta).select(square, line))
 }
@@ -127,6 +131,10 @@ impl Default for PoissonNll {
     }
 }
 
+setters! {
+    [] PoissonNll { log_input: bool, full: bool, eps: f64, reduction: Reduction }
+}
+
 /// eˣ − t·x for logarithms x of rates, x − t·ln(x + eps) for rates, as `torch.nn.PoissonNLLLoss`.
 #[track_caller]
 pub fn poisson_nll_loss<'g>(x: Var<'g>, target: Var<'g>, opt: PoissonNll) -> Var<'g> {
@@ -167,6 +175,10 @@ impl Default for Triplet {
     fn default() -> Triplet {
         Triplet { margin: 1.0, p: 2.0, eps: 1e-6, swap: false, reduction: Reduction::Mean }
     }
+}
+
+setters! {
+    [] Triplet { margin: f64, p: f64, eps: f64, swap: bool, reduction: Reduction }
 }
 
 /// max(0, ‖a − p + eps‖ − ‖a − n + eps‖ + margin) for rows along the last axis of an anchor, a positive and a negative,

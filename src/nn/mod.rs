@@ -4,29 +4,36 @@
 //! `torch.nn.Linear` and `torch.nn.Conv2d` do. A layer only adds nodes to the graph; there are no layer objects.
 
 mod attention;
+mod conv_options;
 mod convs;
 mod ctc;
 mod dense;
 mod dropout;
 mod embedding;
 pub mod init;
+mod lengths;
 mod losses;
 mod norms;
 mod pools;
 mod recurrent;
+mod recurrent_layers;
 mod sequential;
 mod swiglu;
 mod transformer;
 
+pub use crate::nodes::{Conv2d, Conv3d};
 pub use attention::{CausalSelfAttention, MultiHead, causal_self_attention, multi_head_attention};
+pub use conv_options::{Conv1d, ConvLayer, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvTransposeLayer};
 pub use convs::{
-    Conv1d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, causal_depthwise_conv1d, conv_transpose1d,
-    conv_transpose2d, conv_transpose3d, conv1d, conv2d, conv2d_no_bias, conv3d,
+    causal_depthwise_conv1d, conv_transpose1d, conv_transpose1d_with, conv_transpose2d, conv_transpose2d_with,
+    conv_transpose3d, conv_transpose3d_with, conv1d, conv1d_with, conv2d, conv2d_no_bias, conv2d_with, conv3d,
+    conv3d_with,
 };
 pub use ctc::{Ctc, ctc_loss};
 pub use dense::{Linear, Lora, linear, linear_no_bias, linear_with, lora_linear};
 pub use dropout::dropout;
-pub use embedding::{embedding, padded_embedding};
+pub use embedding::{Embedding, embedding, embedding_with, padded_embedding};
+pub use lengths::sequence_mask;
 pub use losses::{
     PoissonNll, Triplet, cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss, huber_loss,
     kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,
@@ -36,6 +43,7 @@ pub use norms::{
 };
 pub use pools::*;
 pub use recurrent::{gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell};
+pub use recurrent_layers::{LstmRun, Nonlinearity, Recurrent, RecurrentRun, gru_with, lstm_with, rnn_with};
 pub use sequential::Sequential;
 pub use swiglu::swiglu;
 pub use transformer::{FeedForward, Gpt, Norm, TransformerBlock, gpt, transformer_block};

@@ -1,6 +1,7 @@
 //! Normalising layers. Params are called as torch calls them: `weight` starts at one, `bias` at zero.
 
 use crate::error::Kind;
+use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, DType, Init, Var};
 
 fn norm_layer_weight<'g>(g: &'g Builder, name: &str, x: Var<'g>, n: usize) -> Var<'g> {
@@ -22,29 +23,37 @@ fn norm_layer_channels(x: Var<'_>) -> usize {
 /// Layer normalisation over the last axis: params `name.weight` and `name.bias`.
 #[track_caller]
 pub fn layer_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
-    let [w, b] = norm_layer_affine(g, name, x, norm_layer_width(x));
-    x.layer_norm(w, b, eps)
+    g.layer_scope(name, || {
+        let [w, b] = norm_layer_affine(g, name, x, norm_layer_width(x));
+        x.layer_norm(w, b, eps)
+    })
 }
 
 /// [`layer_norm`] without the param `name.bias`.
 #[track_caller]
 pub fn layer_norm_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
-    let n = norm_layer_width(x);
-    x.layer_norm(norm_layer_weight(g, name, x, n), g.full(0.0, [n], x.dtype()), eps)
+    g.layer_scope(name, || {
+        let n = norm_layer_width(x);
+        x.layer_norm(norm_layer_weight(g, name, x, n), g.full(0.0, [n], x.dtype()), eps)
+    })
 }
 
 /// Root-mean-square normalisation over the last axis: param `name.weight`.
 #[track_caller]
 pub fn rms_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
-    let n = norm_layer_width(x);
-    x.rms_norm(norm_layer_weight(g, name, x, n), g.full(0.0, [n], x.dtype()), eps)
+    g.layer_scope(name, || {
+        let n = norm_layer_width(x);
+        x.rms_norm(norm_layer_weight(g, name, x, n), g.full(0.0, [n], x.dtype()), eps)
+    })
 }
 
 /// Group normalisation of `x` `[N, C, …]`: params `name.weight` and `name.bias`, `[C]`.
 #[track_caller]
 pub fn group_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, groups: usize, eps: f64) -> Var<'g> {
-    let [w, b] = norm_layer_affine(g, name, x, norm_layer_channels(x));
-    x.group_norm(groups, w, b, eps)
+    g.layer_scope(name, || {
+        let [w, b] = norm_layer_affine(g, name, x, norm_layer_channels(x));
+        x.group_norm(groups, w, b, eps)
+    })
 }
 
 /// Normalisation of each channel of each sample of `x` `[N, C, …]`, without params, as torch's default.
@@ -58,10 +67,12 @@ pub fn instance_norm<'g>(g: &'g Builder, x: Var<'g>, eps: f64) -> Var<'g> {
 /// `[C]`.
 #[track_caller]
 pub fn layer_norm2d<'g>(g: &'g Builder, name: &str, x: Var<'g>, eps: f64) -> Var<'g> {
-    if x.is_some() && x.rank() != 4 {
-        return g.fail(Kind::Shape, format!("layer_norm2d({x:?}): rank 4 is needed"));
-    }
-    layer_norm(g, name, x.transpose(&[0, 2, 3, 1]), eps).transpose(&[0, 3, 1, 2])
+    g.layer_scope(name, || {
+        if x.is_some() && x.rank() != 4 {
+            return g.fail(Kind::Shape, format!("layer_norm2d({x:?}): rank 4 is needed"));
+        }
+        layer_norm(g, name, x.transpose(&[0, 2, 3, 1]), eps).transpose(&[0, 3, 1, 2])
+    })
 }
 
 /// Options of [`batch_norm`].
@@ -71,8 +82,8 @@ pub struct BatchNorm {
     pub eps: f64,
     /// The weight of a batch in the running statistics, as torch counts it.
     pub momentum: f64,
-    /// If true, normalises by the batch's own statistics and updates the running ones. If false, normalises by the
-    /// running ones.
+    /// If true, normalises by the batch's own statistics and updates the running ones, unless the builder builds for
+    /// evaluation ([`Builder::training`]). If false, normalises by the running ones.
     pub training: bool,
 }
 
@@ -83,19 +94,24 @@ impl Default for BatchNorm {
     }
 }
 
+setters! {
+    [] BatchNorm { eps: f64, momentum: f64, training: bool }
+}
+
 /// Batch normalisation of `x` `[N, C, …]` as `torch.nn.BatchNorm1d` to `3d`: params `name.weight`, `name.bias`, states
 /// `name.running_mean`, `name.running_var` (unbiased) and `name.num_batches_tracked`. Training and inference programs
-/// share them by name.
+/// share them by name. Of two calls of one layer in a graph ([`Builder::reuse`]), the second continues the running
+/// statistics of the first, as in torch.
 #[track_caller]
 pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm) -> Var<'g> {
-    // All nodes have the caller's line as their location.
-    g.with_caller(|| {
+    g.layer_scope(name, || {
         let (c, m) = (norm_layer_channels(x), options.momentum);
         let [w, b] = norm_layer_affine(g, name, x, c);
         let state = |what: &str, init| g.state(&format!("{name}.{what}"), [c], x.dtype(), init);
         let (mean, var) = (state("running_mean", Init::Zeros), state("running_var", Init::Ones));
-        if !options.training {
-            return x.batch_norm_inference(w, b, [mean, var], 1, options.eps);
+        if !options.training || !g.is_training() {
+            // An earlier call in this graph may have updated them.
+            return x.batch_norm_inference(w, b, [mean, var].map(|v| g.updated(v)), 1, options.eps);
         }
         let [y, now_mean, now_var] = x.batch_norm(w, b, options.eps);
         let n = (x.numel() / c.max(1)) as f64;
@@ -103,10 +119,10 @@ pub fn batch_norm<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: BatchNorm
             return g.fail(Kind::Shape, format!("batch_norm({x:?}): a channel of one value has no variance"));
         }
         let unbiased = now_var * (n / (n - 1.0));
-        g.update(mean, (mean * (1.0 - m) + now_mean * m).stop_gradient());
-        g.update(var, (var * (1.0 - m) + unbiased * m).stop_gradient());
+        g.update_with(mean, |mean| (mean * (1.0 - m) + now_mean * m).stop_gradient());
+        g.update_with(var, |var| (var * (1.0 - m) + unbiased * m).stop_gradient());
         let count = g.state(&format!("{name}.num_batches_tracked"), [], DType::I64, Init::Zeros);
-        g.update(count, count + count.full_like(1.0));
+        g.update_with(count, |count| count + count.full_like(1.0));
         y
     })
 }

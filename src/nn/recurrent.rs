@@ -1,47 +1,81 @@
-//! Recurrent layers with torch's parameter names, layouts, gate orders and start values. Each layer is one scan.
+//! Recurrent cells, and layers of one direction, with torch's parameter names, layouts, gate orders and start values.
+//! Each layer is one scan.
 //!
 //! The products with the input do not depend on the state, so one product before the loop computes them for all steps.
 
 use super::dense::dense_width;
 use super::init::init_by_fan_in;
 use crate::nodes::{Builder, DType, Var};
+use std::panic::Location;
 
-/// The params of a layer of `gates` gates of `hidden` units on `inputs` inputs: weights and biases of input and state.
-/// `suffix` is `_l0` for a layer, as in torch, and empty for a cell.
+/// The params of one direction of a layer: of the input and of the state.
+#[derive(Clone, Copy)]
+pub(super) struct RecurrentParams<'g> {
+    pub of_x: RecurrentMap<'g>,
+    pub of_h: RecurrentMap<'g>,
+}
+
+/// A weight, and maybe a bias.
+#[derive(Clone, Copy)]
+pub(super) struct RecurrentMap<'g> {
+    pub w: Var<'g>,
+    pub b: Option<Var<'g>>,
+}
+
+impl<'g> RecurrentMap<'g> {
+    /// `x·wᵀ + b` for rows x.
+    #[track_caller]
+    pub fn apply(self, x: Var<'g>) -> Var<'g> {
+        let y = x.matmul_t(self.w, false, true);
+        self.b.map_or(y, |b| y + b)
+    }
+}
+
+/// The sizes of a layer, and whether it has biases.
+#[derive(Clone, Copy)]
+pub(super) struct RecurrentSizes {
+    pub gates: usize,
+    pub inputs: usize,
+    pub hidden: usize,
+    pub bias: bool,
+}
+
+/// The params of a layer: weights and biases of input and state. `suffix` is `_l0` for a layer, as in torch, and empty
+/// for a cell.
 #[track_caller]
-fn recurrent_params<'g>(
+pub(super) fn recurrent_params<'g>(
     g: &'g Builder,
     name: &str,
     suffix: &str,
     dtype: DType,
-    gates: usize,
-    [inputs, hidden]: [usize; 2],
-) -> [Var<'g>; 4] {
-    let init = init_by_fan_in(hidden);
-    let rows = gates.saturating_mul(hidden);
-    [
-        g.param(&format!("{name}.weight_ih{suffix}"), [rows, inputs], dtype, init),
-        g.param(&format!("{name}.weight_hh{suffix}"), [rows, hidden], dtype, init),
-        g.param(&format!("{name}.bias_ih{suffix}"), [rows], dtype, init),
-        g.param(&format!("{name}.bias_hh{suffix}"), [rows], dtype, init),
-    ]
+    sizes: RecurrentSizes,
+) -> RecurrentParams<'g> {
+    let init = init_by_fan_in(sizes.hidden);
+    let rows = sizes.gates.saturating_mul(sizes.hidden);
+    let weight = |of: &str, width| g.param(&format!("{name}.weight_{of}{suffix}"), [rows, width], dtype, init);
+    let bias = |of: &str| sizes.bias.then(|| g.param(&format!("{name}.bias_{of}{suffix}"), [rows], dtype, init));
+    let weights = [weight("ih", sizes.inputs), weight("hh", sizes.hidden)];
+    let biases = [bias("ih"), bias("hh")];
+    let map = |i: usize| RecurrentMap { w: weights[i], b: biases[i] };
+    RecurrentParams { of_x: map(0), of_h: map(1) }
 }
 
 /// The params of a layer. Their names end in `_l0`, as those of torch's first layer.
 #[track_caller]
-fn recurrent_layer<'g>(g: &'g Builder, name: &str, x: Var<'g>, gates: usize, hidden: usize) -> [Var<'g>; 4] {
-    recurrent_params(g, name, "_l0", x.dtype(), gates, [dense_width(x), hidden])
+fn recurrent_layer<'g>(g: &'g Builder, name: &str, x: Var<'g>, gates: usize, hidden: usize) -> RecurrentParams<'g> {
+    let sizes = RecurrentSizes { gates, inputs: dense_width(x), hidden, bias: true };
+    recurrent_params(g, name, "_l0", x.dtype(), sizes)
 }
 
 /// `x·Wᵀ + b` for all steps: `x` is `[steps, batch, inputs]`.
 #[track_caller]
-fn recurrent_project<'g>(x: Var<'g>, w: Var<'g>, b: Var<'g>) -> Var<'g> {
+pub(super) fn recurrent_project<'g>(x: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
     let d = x.dims();
     let [steps, batch, inputs] = d[..] else {
         return x.g.fail(crate::error::Kind::Shape, format!("a recurrent layer takes [steps, batch, inputs], not {d}"));
     };
-    let rows = b.numel();
-    (x.reshape([steps * batch, inputs]).matmul_t(w, false, true) + b).reshape([steps, batch, rows])
+    let rows = map.w.dims().first().copied().unwrap_or(0);
+    map.apply(x.reshape([steps * batch, inputs])).reshape([steps, batch, rows])
 }
 
 /// Gate `i` of `n` along the last axis of `x` `[batch, n·hidden]`.
@@ -53,9 +87,9 @@ fn recurrent_gate<'g>(x: Var<'g>, i: usize, hidden: usize) -> Var<'g> {
 
 /// A GRU's next state, from `x·W_ihᵀ + b_ih` and the previous state.
 #[track_caller]
-fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, wh: Var<'g>, bh: Var<'g>) -> Var<'g> {
+pub(super) fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
     let hidden = dense_width(h);
-    let of_h = h.matmul_t(wh, false, true) + bh;
+    let of_h = map.apply(h);
     let both = |i: usize| (recurrent_gate(of_x, i, hidden) + recurrent_gate(of_h, i, hidden)).sigmoid();
     let (r, z) = (both(0), both(1));
     let n = (recurrent_gate(of_x, 2, hidden) + r * recurrent_gate(of_h, 2, hidden)).tanh();
@@ -64,9 +98,9 @@ fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, wh: Var<'g>, bh: Var<'g>) -> Var<'g> 
 
 /// An LSTM's next state and cell, from `x·W_ihᵀ + b_ih` and the previous state and cell.
 #[track_caller]
-fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, wh: Var<'g>, bh: Var<'g>) -> [Var<'g>; 2] {
+pub(super) fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, map: RecurrentMap<'g>) -> [Var<'g>; 2] {
     let hidden = dense_width(h);
-    let all = of_x + (h.matmul_t(wh, false, true) + bh);
+    let all = of_x + map.apply(h);
     let part = |i: usize| recurrent_gate(all, i, hidden);
     let c = part(1).sigmoid() * c + part(0).sigmoid() * part(2).tanh();
     [part(3).sigmoid() * c.tanh(), c]
@@ -74,7 +108,7 @@ fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, wh: Var<'g>, bh: Var<'g>
 
 /// One step of [`rnn`], as `torch.nn.RNNCell`: a function from `x` `[batch, inputs]` and the state `[batch, hidden]` to
 /// the next state. Its calls share the params `name.weight_ih`, `name.weight_hh`, `name.bias_ih` and `name.bias_hh`, so
-/// calling it several times unrolls a network.
+/// calling it several times unrolls a network. All its nodes have the line of the call of `rnn_cell`.
 #[track_caller]
 pub fn rnn_cell<'g>(
     g: &'g Builder,
@@ -82,8 +116,10 @@ pub fn rnn_cell<'g>(
     [inputs, hidden]: [usize; 2],
     dtype: DType,
 ) -> impl Fn(Var<'g>, Var<'g>) -> Var<'g> + use<'g> {
-    let [wi, wh, bi, bh] = recurrent_params(g, name, "", dtype, 1, [inputs, hidden]);
-    move |x, h| (x.matmul_t(wi, false, true) + bi + (h.matmul_t(wh, false, true) + bh)).tanh()
+    let sizes = RecurrentSizes { gates: 1, inputs, hidden, bias: true };
+    let p = g.layer_scope(name, || recurrent_params(g, name, "", dtype, sizes));
+    let (at, name) = (Location::caller(), name.to_string());
+    move |x, h| g.layer_at(at, &name, || (p.of_x.apply(x) + p.of_h.apply(h)).tanh())
 }
 
 /// One step of [`gru`], as `torch.nn.GRUCell`; see [`rnn_cell`].
@@ -94,8 +130,10 @@ pub fn gru_cell<'g>(
     [inputs, hidden]: [usize; 2],
     dtype: DType,
 ) -> impl Fn(Var<'g>, Var<'g>) -> Var<'g> + use<'g> {
-    let [wi, wh, bi, bh] = recurrent_params(g, name, "", dtype, 3, [inputs, hidden]);
-    move |x, h| gru_step(x.matmul_t(wi, false, true) + bi, h, wh, bh)
+    let sizes = RecurrentSizes { gates: 3, inputs, hidden, bias: true };
+    let p = g.layer_scope(name, || recurrent_params(g, name, "", dtype, sizes));
+    let (at, name) = (Location::caller(), name.to_string());
+    move |x, h| g.layer_at(at, &name, || gru_step(p.of_x.apply(x), h, p.of_h))
 }
 
 /// One step of [`lstm`], as `torch.nn.LSTMCell`, from state and cell to the next state and cell; see [`rnn_cell`].
@@ -106,20 +144,22 @@ pub fn lstm_cell<'g>(
     [inputs, hidden]: [usize; 2],
     dtype: DType,
 ) -> impl Fn(Var<'g>, Var<'g>, Var<'g>) -> [Var<'g>; 2] + use<'g> {
-    let [wi, wh, bi, bh] = recurrent_params(g, name, "", dtype, 4, [inputs, hidden]);
-    move |x, h, c| lstm_step(x.matmul_t(wi, false, true) + bi, h, c, wh, bh)
+    let sizes = RecurrentSizes { gates: 4, inputs, hidden, bias: true };
+    let p = g.layer_scope(name, || recurrent_params(g, name, "", dtype, sizes));
+    let (at, name) = (Location::caller(), name.to_string());
+    move |x, h, c| g.layer_at(at, &name, || lstm_step(p.of_x.apply(x), h, c, p.of_h))
 }
 
 /// Elman network over `x` `[steps, batch, inputs]` from state `h0` `[batch, hidden]`:
 /// `h ← tanh(x·W_ihᵀ + b_ih + h·W_hhᵀ + b_hh)`. Returns the states of all steps and the last.
+/// [`rnn_with`](super::rnn_with) has layers, directions and lengths.
 #[track_caller]
 pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
-    // All nodes have the caller's line as their location.
-    g.with_caller(|| {
+    g.layer_scope(name, || {
         let hidden = dense_width(h0);
-        let [wi, wh, bi, bh] = recurrent_layer(g, name, x, 1, hidden);
-        let (h, y) = g.scan(&[h0], &[recurrent_project(x, wi, bi)], |h, x| {
-            let h = (h[0].matmul_t(wh, false, true) + bh + x[0]).tanh();
+        let p = recurrent_layer(g, name, x, 1, hidden);
+        let (h, y) = g.scan(&[h0], &[recurrent_project(x, p.of_x)], |h, x| {
+            let h = (p.of_h.apply(h[0]) + x[0]).tanh();
             (vec![h], vec![h])
         });
         (y[0], h[0])
@@ -131,12 +171,11 @@ pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 /// `h ← (1 − z)·n + z·h`. Returns the states of all steps and the last.
 #[track_caller]
 pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
-    // All nodes have the caller's line as their location.
-    g.with_caller(|| {
+    g.layer_scope(name, || {
         let hidden = dense_width(h0);
-        let [wi, wh, bi, bh] = recurrent_layer(g, name, x, 3, hidden);
-        let (h, y) = g.scan(&[h0], &[recurrent_project(x, wi, bi)], |h, x| {
-            let h = gru_step(x[0], h[0], wh, bh);
+        let p = recurrent_layer(g, name, x, 3, hidden);
+        let (h, y) = g.scan(&[h0], &[recurrent_project(x, p.of_x)], |h, x| {
+            let h = gru_step(x[0], h[0], p.of_h);
             (vec![h], vec![h])
         });
         (y[0], h[0])
@@ -148,12 +187,11 @@ pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 /// Returns the states of all steps, the last state and the last cell.
 #[track_caller]
 pub fn lstm<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>, c0: Var<'g>) -> (Var<'g>, Var<'g>, Var<'g>) {
-    // All nodes have the caller's line as their location.
-    g.with_caller(|| {
+    g.layer_scope(name, || {
         let hidden = dense_width(h0);
-        let [wi, wh, bi, bh] = recurrent_layer(g, name, x, 4, hidden);
-        let (last, y) = g.scan(&[h0, c0], &[recurrent_project(x, wi, bi)], |s, x| {
-            let [h, c] = lstm_step(x[0], s[0], s[1], wh, bh);
+        let p = recurrent_layer(g, name, x, 4, hidden);
+        let (last, y) = g.scan(&[h0, c0], &[recurrent_project(x, p.of_x)], |s, x| {
+            let [h, c] = lstm_step(x[0], s[0], s[1], p.of_h);
             (vec![h, c], vec![h])
         });
         (y[0], last[0], last[1])

@@ -34,7 +34,8 @@ impl<'g> Sequential<'g> {
     #[track_caller]
     pub fn then(mut self, layer: impl FnOnce(&'g Builder, &str, Var<'g>) -> Var<'g>) -> Sequential<'g> {
         let dot = if self.name.is_empty() { "" } else { "." };
-        self.x = layer(self.g, &format!("{}{dot}{}", self.name, self.next), self.x);
+        let name = format!("{}{dot}{}", self.name, self.next);
+        self.x = self.g.layer(&name, || layer(self.g, &name, self.x));
         self.next += 1;
         self
     }

@@ -9,7 +9,9 @@ use crate::nodes::{Builder, Var};
 /// `[width, hidden]`.
 #[track_caller]
 pub fn swiglu<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize) -> Var<'g> {
-    let gate = linear_no_bias(g, &format!("{name}.gate_proj"), x, hidden).silu();
-    let up = linear_no_bias(g, &format!("{name}.up_proj"), x, hidden);
-    linear_no_bias(g, &format!("{name}.down_proj"), gate * up, dense_width(x))
+    g.layer_scope(name, || {
+        let gate = linear_no_bias(g, &format!("{name}.gate_proj"), x, hidden).silu();
+        let up = linear_no_bias(g, &format!("{name}.up_proj"), x, hidden);
+        linear_no_bias(g, &format!("{name}.down_proj"), gate * up, dense_width(x))
+    })
 }

@@ -6,6 +6,7 @@ use super::dropout::dropout;
 use super::norms::{layer_norm, layer_norm_no_bias, rms_norm};
 use super::swiglu::swiglu;
 use crate::error::Kind;
+use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, DType, Init, Var};
 
 /// The feed-forward part of a [`transformer_block`].
@@ -43,7 +44,7 @@ pub struct TransformerBlock<'g> {
     pub norm: Norm,
     /// Norms before attention and feed-forward part (`true`, as GPT-2 and Llama), or after each residual sum (as BERT).
     pub norm_first: bool,
-    /// Dropout probability of each residual branch and of the hidden layer; attention has its own.
+    /// Dropout probability of each residual branch and of the hidden layer while training; attention has its own.
     pub dropout: f64,
     /// Term added to the norms' variance.
     pub eps: f64,
@@ -64,13 +65,24 @@ impl<'g> TransformerBlock<'g> {
     }
 }
 
+setters! {
+    ['g] TransformerBlock<'g> {
+        attention: MultiHead<'g>,
+        hidden: usize,
+        feed_forward: FeedForward,
+        norm: Norm,
+        norm_first: bool,
+        dropout: f64,
+        eps: f64,
+    }
+}
+
 /// Self-attention and a feed-forward part over `x` `[batch, sequence, width]`, each with a residual connection, as
 /// `torch.nn.TransformerEncoderLayer` with `batch_first`. Params: `name.self_attn.*` (see [`multi_head_attention`]),
 /// `name.linear1.*`, `name.linear2.*`, `name.norm1.*` and `name.norm2.*`.
 #[track_caller]
 pub fn transformer_block<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: TransformerBlock<'g>) -> Var<'g> {
-    // All nodes have the caller's line as their location.
-    g.with_caller(|| {
+    g.layer_scope(name, || {
         let norm = |i: usize, x| match o.norm {
             Norm::Layer => layer_norm(g, &format!("{name}.norm{i}"), x, o.eps),
             Norm::Rms => rms_norm(g, &format!("{name}.norm{i}"), x, o.eps),
@@ -112,10 +124,24 @@ pub struct Gpt {
     pub width: usize,
     /// Adds biases to linear layers and norms.
     pub bias: bool,
-    /// Dropout probability of embeddings, attention probabilities and residual branches; use 0 outside training.
+    /// Dropout probability of embeddings, attention probabilities and residual branches while training
+    /// ([`Builder::training`]).
     pub dropout: f64,
     /// Computes GELU by its tanh approximation, as GPT-2; if `false`, exactly, as nanoGPT.
     pub gelu_tanh: bool,
+}
+
+setters! {
+    [] Gpt {
+        vocabulary: usize,
+        context: usize,
+        layers: usize,
+        heads: usize,
+        width: usize,
+        bias: bool,
+        dropout: f64,
+        gelu_tanh: bool,
+    }
 }
 
 /// Logits `[batch, sequence, vocabulary]` of `tokens` `[batch, sequence]` (i32 or i64), in `dtype`. Names, shapes and
@@ -141,7 +167,7 @@ pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g>
         let table = |name, rows| g.param(name, [rows, o.width], dtype, Init::Normal(0.02));
         let wte = table("transformer.wte.weight", o.vocabulary);
         let places = table("transformer.wpe.weight", o.context).narrow(0, 0, length);
-        let mut x = dropout(wte.gather(tokens, 0) + places, o.dropout);
+        let mut x = dropout(g.layer("transformer.wte", || wte.gather(tokens, 0)) + places, o.dropout);
         for i in 0..o.layers {
             let name = format!("transformer.h.{i}");
             let h = norm(&format!("{name}.ln_1"), x);

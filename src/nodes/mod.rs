@@ -14,14 +14,16 @@ pub mod random_graphs;
 #[doc(hidden)]
 pub mod reference;
 
+pub use build::setters::PerAxis;
 pub use ir::attrs::{Attr, Attrs};
 pub use ir::builder::{Builder, Routine, Var};
 pub use ir::dtype::{DType, Ty};
 pub use ir::emit::Emit;
 pub use ir::graph::{Graph, GraphBuf, Leaf, LeafKind};
-pub use ir::leaf::Init;
+pub use ir::leaf::{Init, StartValues};
 pub use ir::opdef::{Op, OpDef};
 pub use ir::results::Results;
+pub use ir::symbols::Sizes;
 pub use ir::verify::Stage;
 pub use ops::attention::Layout;
 pub use ops::attention::axial_rope::AxialRope2d;

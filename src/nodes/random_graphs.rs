@@ -13,6 +13,7 @@ use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::graph::GraphBuf;
+use crate::nodes::ir::init::LeafInit;
 use crate::nodes::ir::leaf::{InitKind, InputAttrs, ParamAttrs, StateAttrs};
 use crate::nodes::ir::opdef::{Case, Flags, Op, OpDef};
 use crate::nodes::ir::text;
@@ -184,6 +185,16 @@ impl RandomGraph<'_, '_> {
         }
     }
 
+    /// Start values of `count` elements: plain ones, a number, or a number for each element.
+    fn start(&mut self, dtype: DType, count: usize) -> LeafInit {
+        let held: Vec<f64> = NUMBERS.iter().copied().filter(|&x| dtype.can_hold(x)).collect();
+        match (self.draw)(6) {
+            4 => LeafInit::new(InitKind::Constant, 0.0, Some(vec![self.pick(&held)])),
+            5 => LeafInit::new(InitKind::Values, 0.0, Some((0..count).map(|_| self.pick(&held)).collect())),
+            kind => LeafInit::new(InitKind::from_index(kind), self.pick(SCALES), None),
+        }
+    }
+
     /// A value of type `ty`: one that is there, or a new leaf (outside the entry: a constant).
     fn value(&mut self, ty: Ty, entry: bool) -> Value {
         let fit: Vec<Value> = (0..self.e.values() as u32).map(Value).filter(|&v| self.e.ty(v) == ty).collect();
@@ -195,7 +206,8 @@ impl RandomGraph<'_, '_> {
         if !entry || kind == 3 && ty.dtype != DType::C64 {
             return self.full(ty.dtype, &dims);
         }
-        let (init, scale) = (InitKind::from_index((self.draw)(4)), self.pick(SCALES));
+        let begin = self.start(ty.dtype, dims.numel());
+        let (init, scale, start) = (begin.kind, begin.scale, begin.start_attr());
         let called = format!("{}{}", self.pick(&["x", "fc1.weight", "odd name ", "7", "é"]), self.leaves.len());
         let (name, Ty { dtype, shape }) = (self.e.strings.intern(&called), ty);
         let v = match kind {
@@ -205,11 +217,11 @@ impl RandomGraph<'_, '_> {
                 self.e.leaf(Op::INPUT, &called, &attrs.list()[1..])
             }
             1 => {
-                let attrs = ParamAttrs { name, dtype, shape, init, scale, frozen: false };
+                let attrs = ParamAttrs { name, dtype, shape, init, scale, frozen: false, start };
                 self.e.leaf(Op::PARAM, &called, &attrs.list()[1..])
             }
             _ => {
-                let attrs = StateAttrs { name, dtype, shape, init, scale, averages: None };
+                let attrs = StateAttrs { name, dtype, shape, init, scale, averages: None, start };
                 self.e.leaf(Op::STATE, &called, &attrs.list()[1..])
             }
         };

@@ -233,6 +233,7 @@ fn reference_attribute(f: &Field) -> String {
         Kind::DType => "element type".to_string(),
         Kind::Shape => "shape".to_string(),
         Kind::Ints => "integers".to_string(),
+        Kind::Floats => "numbers".to_string(),
         Kind::Sym => "name".to_string(),
         Kind::Region => "region".to_string(),
         Kind::Bytes => "bytes".to_string(),

@@ -7,7 +7,7 @@ use crate::names;
 use crate::nodes::{Graph, GraphBuf};
 
 /// `g` with one more output for each named value that a pattern matches, under the value's name
-/// ([`Var::named`](crate::graph::Var::named)). A pattern is a name, or one where a `*` is any run of characters
+/// ([`Var::named`](crate::graph::Var::named)). A pattern is a name; its first `*` is any run of characters
 /// (`layers.*`). Values that are outputs under their name already stay as they are. Leaves are no such values: programs
 /// read them by name anyway. To make one value an output while building, see [`Var::tap`](crate::graph::Var::tap).
 ///

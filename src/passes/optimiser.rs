@@ -1,18 +1,23 @@
 //! The optimiser: appends gradients, clipping and updates to the graph of a loss, which makes one training step.
 //!
 //! This file has what a user says ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
-//! rules and their numbers, `builders` the types that users name ([`AdamW`] …), `groups` finds the settings of each
-//! param, `update_target` writes elementwise updates (one instruction per param, in place), `matrix` those that need
-//! the whole param, `projection` what follows an update, `grad_accumulation` sums gradients over micro-batches.
+//! rules and their numbers, `rule_ranges` the range of each number, `builders` the types that users name ([`AdamW`] …),
+//! `groups` finds the settings of each param, `update_target` and `adam_family` write elementwise updates (one
+//! instruction per param, in place), `matrix` those that need the whole param, `lbfgs` that of all params together,
+//! `projection` what follows an update, `grad_accumulation` sums gradients over micro-batches.
 //! Invariant: the optimiser adds one input, [`LR`]; all that it keeps is states, so a run resumed from params and
 //! states gives the same bits.
 
+mod adam_family;
 mod builders;
+mod clip;
 mod grad_accumulation;
 mod groups;
+mod lbfgs;
 mod matrix;
 mod projection;
 mod rule;
+mod rule_ranges;
 mod update_target;
 
 use super::copier::Copier;
@@ -20,12 +25,13 @@ use super::rebuild::{finish_rebuild, rebuilt_by_pass};
 use super::signature::{Signature, signature_loss, signature_output};
 use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::activity::Mode;
 use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad};
 use crate::passes::ad::prepare::prepare_for_autodiff;
-pub use builders::{Adadelta, Adafactor, Adagrad, Adam, AdamW, Lamb, Lion, Muon, NAdam, NAdamW, RmsProp, Sgd};
+pub use builders::{
+    Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, Lamb, Lbfgs, Lion, Muon, NAdam, NAdamW, RAdam, RmsProp, Sgd,
+};
 use groups::Settings;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -49,16 +55,42 @@ pub const EMA: &str = "ema.";
 /// `R = Rule` stands for a rule that is chosen at run time.
 ///
 /// ```
-/// use arenagrad::optim::{AdamW, Optimiser};
-/// let opt: Optimiser = AdamW::new(3e-4).betas((0.9, 0.95)).weight_decay(0.1).clip_norm(1.0).into();
+/// use arenagrad::optim::{AdamW, Sgd};
+/// use arenagrad::prelude::*;
+/// # fn main() -> Result<()> {
+/// let g = Builder::new("net");
+/// let h = nn::linear(&g, "fc1", g.input("x", [8, 4], DType::F32), 16).relu();
+/// let loss = nn::linear(&g, "fc2", h, 1).mse(g.input("y", [8, 1], DType::F32)).named("loss");
+/// let graph = g.finish([loss])?;
+///
+/// let adamw = AdamW::new(3e-4).betas((0.9, 0.95)).weight_decay(0.1).clip_norm(1.0).freeze("fc1.*");
+/// let by_name = |name: &str| -> Optimiser {
+///     match name {
+///         "sgd" => Sgd::new(0.1).momentum(0.9).into(),
+///         _ => adamw.clone().into(),
+///     }
+/// };
+/// for (name, states) in [("sgd", 5), ("adamw", 5)] {
+///     let step = train(&graph, "loss", by_name(name))?;
+///     let kept = step.view().leaves().filter(|l| l.name.starts_with("opt.")).count();
+///     assert_eq!(kept, states); // momenta of four params, or both moments of the two that are not frozen; the step
+/// }
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimiser<R = Rule> {
     rule: Rule,
     /// The learning rate: the default of the input [`LR`].
     pub lr: f64,
+    /// See [`Optimiser::clip_value`].
+    pub clip_value: Option<f64>,
     /// See [`Optimiser::clip_norm`].
     pub clip_norm: Option<f64>,
+    /// See [`Optimiser::norm_type`].
+    pub norm_type: f64,
+    /// See [`Optimiser::clip_each`].
+    pub clip_each: bool,
     /// See [`Optimiser::freeze`].
     pub frozen: Vec<String>,
     /// See [`Optimiser::group`].
@@ -88,7 +120,10 @@ impl<R> From<&Optimiser<R>> for Optimiser {
         Optimiser {
             frozen: opt.frozen.clone(),
             groups: opt.groups.clone(),
+            clip_value: opt.clip_value,
             clip_norm: opt.clip_norm,
+            norm_type: opt.norm_type,
+            clip_each: opt.clip_each,
             decay_from_rank: opt.decay_from_rank,
             ema: opt.ema,
             accumulate: opt.accumulate,
@@ -104,7 +139,10 @@ impl<R> Optimiser<R> {
         Optimiser {
             rule,
             lr,
+            clip_value: None,
             clip_norm: None,
+            norm_type: 2.0,
+            clip_each: false,
             frozen: Vec::new(),
             groups: Vec::new(),
             decay_from_rank: 0,
@@ -121,6 +159,13 @@ impl<R> Optimiser<R> {
         self.rule
     }
 
+    /// Clamps each element of each gradient to −`most` … `most`, as `torch.nn.utils.clip_grad_value_`, before norms are
+    /// clipped. `most` is finite and above 0.
+    pub fn clip_value(mut self, most: f64) -> Optimiser<R> {
+        self.clip_value = Some(most);
+        self
+    }
+
     /// Scales all gradients by min(1, `max` / (‖g‖ + 1e-6)), where ‖g‖ is the norm of all gradients together, as
     /// `torch.nn.utils.clip_grad_norm_`. `max` is finite and above 0.
     pub fn clip_norm(mut self, max: f64) -> Optimiser<R> {
@@ -128,14 +173,43 @@ impl<R> Optimiser<R> {
         self
     }
 
-    /// Leaves the params that match `pattern` as they are: a name, or one where a `*` is any run of characters
+    /// The order p of the norm that [`Optimiser::clip_norm`] clips, as torch's `norm_type`: (Σ|g|ᵖ)^(1/p), or the
+    /// largest |g| for `f64::INFINITY`. p is above 0. The default is 2.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let w = g.param("w", [2], DType::F32, Init::Zeros);
+    /// let graph = g.finish([(w * g.constant(&[3.0, -4.0], [2])).sum(..).named("loss")])?;
+    /// let step = train(&graph, "loss", optim::Sgd::new(1.0).clip_norm(1.0).norm_type(f64::INFINITY))?;
+    /// let mut p = Session::new().compile(&step)?;
+    /// p.init(0)?;
+    /// p.step()?;
+    /// assert!((p.values::<f32>("w")?[0] + 0.75).abs() < 1e-5 && (p.values::<f32>("w")?[1] - 1.0).abs() < 1e-5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn norm_type(mut self, p: f64) -> Optimiser<R> {
+        self.norm_type = p;
+        self
+    }
+
+    /// Makes [`Optimiser::clip_norm`] clip the gradient of each param by its own norm, as a call of torch's
+    /// `clip_grad_norm_` for each param. The default is false.
+    pub fn clip_each(mut self, on: bool) -> Optimiser<R> {
+        self.clip_each = on;
+        self
+    }
+
+    /// Leaves the params that match `pattern` as they are: a name, whose first `*` is any run of characters
     /// (`fc1.*`). They get no gradient. A pattern that matches no param is an error of [`train`].
     pub fn freeze(mut self, pattern: &str) -> Optimiser<R> {
         self.frozen.push(pattern.to_string());
         self
     }
 
-    /// Gives the params that match `pattern` other settings. A pattern is a name, or one where a `*` is any run of
+    /// Gives the params that match `pattern` other settings. A pattern is a name; its first `*` is any run of
     /// characters (`fc1.*`, `*.bias`). A param belongs to the first group that matches it. A group without a param is
     /// an error of [`train`].
     pub fn group(mut self, pattern: &str, group: Group) -> Optimiser<R> {
@@ -166,9 +240,9 @@ impl<R> Optimiser<R> {
         self
     }
 
-    /// Makes the norm of all gradients together an output of the training graph, called
-    /// [`GRAD_NORM`]: √Σg² before clipping, of the first param's dtype, right even if the squares
-    /// overflow. With micro-batches it is the norm of their mean gradient. The default is false.
+    /// Makes the Euclidean norm of all gradients together, before clipping, an output of the training graph, called
+    /// [`GRAD_NORM`]: √Σg², whatever [`Optimiser::norm_type`] is. It has the first param's dtype and is right even if
+    /// the squares overflow. With micro-batches it is the norm of their mean gradient. The default is false.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -194,7 +268,8 @@ impl<R> Optimiser<R> {
     /// [`Optimiser::group`]; several projections of a param apply in the order of the calls. Moving averages see
     /// projected params. The start values of params are not projected.
     ///
-    /// Errors of [`train`]: `f` gives another type than `p` has; the pattern matches no trained param.
+    /// Errors of [`train`]: `f` gives another type than `p` has; the pattern matches no trained param; the rule of a
+    /// param is [`Lbfgs`], whose history would not see the projection.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -222,7 +297,7 @@ impl<R> Optimiser<R> {
 
     /// Checks that each number is in its range. The error names the first one that is not.
     pub fn validate(&self) -> Result<()> {
-        let bad = |what: &str, x: f64| Err(Error::new(Kind::Data, format!("{what} is {x}")));
+        let bad = |what: &str, x: f64, must: &str| Err(Error::new(Kind::Data, format!("{what} is {x}; {must}")));
         self.rule.validate()?;
         for (pattern, group) in &self.groups {
             let named = |e: Error| e.context(format!("group {pattern:?}"));
@@ -232,10 +307,10 @@ impl<R> Optimiser<R> {
             let text = format!("accumulate is {}; it goes to {}", self.accumulate, grad_accumulation::MAX);
             return Err(Error::new(Kind::Data, text));
         }
-        match (self.clip_norm, self.ema) {
-            (Some(c), _) if !c.is_finite() || c <= 0.0 => bad("clip_norm", c),
-            (_, Some(d)) if !(0.0..1.0).contains(&d) => bad("the decay of the moving average", d),
-            _ if !self.lr.is_finite() || self.lr < 0.0 => bad("lr", self.lr),
+        clip::check_clipping(&self.into())?;
+        match self.ema {
+            Some(d) if !(0.0..1.0).contains(&d) => bad("ema", d, "it is a decay, in [0, 1)"),
+            _ if !self.lr.is_finite() || self.lr < 0.0 => bad("lr", self.lr, "it must be finite and not negative"),
             _ => Ok(()),
         }
     }
@@ -248,7 +323,7 @@ impl<R> Optimiser<R> {
 ///
 /// Errors: `loss` is no output, or no scalar; a param gets no gradient; a pattern of a group or of frozen params
 /// matches nothing; a number of the rule is out of range; Muon is to update a param that is no matrix; a projection
-/// changes a type.
+/// changes a type, or is for a param of L-BFGS; a leaf of `g` is called `lr` or `opt.…`.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -264,6 +339,7 @@ impl<R> Optimiser<R> {
 pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>) -> Result<GraphBuf> {
     let (g, opt) = (g.into(), &opt.into());
     opt.validate()?;
+    groups::check_leaf_names(g)?;
     let caller = Location::caller();
     let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };
     let leaves = options.leaves(g)?;
@@ -300,20 +376,6 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     })
 }
 
-/// Scales all gradients by min(1, max / (‖g‖ + 1e-6)), as `torch.nn.utils.clip_grad_norm_`. The result is right even if
-/// the squares overflow or underflow.
-fn clip_in_optimiser(grads: &mut [Var<'_>], max: f64) {
-    let Some(wide) = euclidean_length(grads) else { return };
-    let dtype = grads.first().map_or(DType::F64, |g| g.dtype());
-    let norm = wide.cast(dtype).named(GRAD_NORM);
-    // A norm that overflows its dtype comes from finite gradients, unless it is infinite in f64 too.
-    let beyond = (max / wide).cast(dtype);
-    let scale = norm.less(f64::INFINITY).select((max / (norm + 1e-6)).minimum(1.0), beyond);
-    for g in grads.iter_mut() {
-        *g = *g * scale;
-    }
-}
-
 /// The step counter after this step, 1-based.
 fn optimiser_step_count(b: &Builder) -> Var<'_> {
     let t = b.state(STEP, [], DType::I64, Init::Zeros);
@@ -331,17 +393,18 @@ fn append_optimiser<'g>(
     params: &[Var<'g>],
     mut grads: Vec<Var<'g>>,
 ) {
-    if let Some(norm) = opt.grad_norm.then(|| euclidean_length(&grads)).flatten() {
-        b.output(GRAD_NORM, norm.cast(grads[0].dtype()).named(GRAD_NORM));
+    let norm = opt.grad_norm.then(|| clip::gradient_norm(&grads, 2.0)).flatten();
+    let norm = norm.map(|norm| norm.cast(grads[0].dtype()).named(GRAD_NORM));
+    if let Some(norm) = norm {
+        b.output(GRAD_NORM, norm);
     }
-    if let Some(max) = opt.clip_norm {
-        clip_in_optimiser(&mut grads, max);
-    }
+    clip::clip_in_optimiser(opt, &mut grads, norm);
     let dtype = params.first().map_or(DType::F32, |p| p.dtype());
     let lr = b.input_or(LR, [], dtype, opt.lr);
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
     let t = if counts { optimiser_step_count(b) } else { b.var(Value::NONE) };
     let schedules = optimiser_schedules(b, settings, t);
+    let moves = lbfgs::lbfgs_moves(b, settings, params, &grads, || lbfgs::LbfgsStep { lr: lr.cast(DType::F64), t });
     for (i, ((name, &p), g)) in names.iter().zip(params).zip(grads).enumerate() {
         let kind = &settings.kinds[settings.kind_of[i]];
         let wide = lr.cast(DType::F64);
@@ -352,7 +415,8 @@ fn append_optimiser<'g>(
         };
         let mu = schedules[settings.kind_of[i]];
         let projections = &opt.projections;
-        let next = UpdateTarget { b, name, p, g, lr, lr64, t, mu, projections }.update(&kind.rule);
+        let lbfgs = moves[i];
+        let next = UpdateTarget { b, name, p, g, lr, lr64, t, mu, lbfgs, projections }.update(&kind.rule);
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, p.dims(), p.dtype());
             let later = update_target::flush_update(old * decay + next * (1.0 - decay));
@@ -376,7 +440,7 @@ fn optimiser_schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> V
                 0 => "opt.mu_product".to_string(),
                 n => format!("opt.mu_product.{}", n + 1),
             };
-            known.push((key, update_target::update_nadam_schedule(b, &name, t, key.0, key.1)));
+            known.push((key, adam_family::update_nadam_schedule(b, &name, t, key.0, key.1)));
         }
         all.push(known.iter().find(|k| k.0 == key).map(|k| k.1));
     }

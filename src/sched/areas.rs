@@ -18,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 use std::ops::Range;
 use std::time::Instant;
 
-/// A area of the arena.
+/// An area of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Area {
     /// Params and states.
@@ -104,6 +104,7 @@ impl Areas {
         let offset = (0..plan.code.bytes.len()).map(offset).collect();
         let foreign = self.foreign(&live, frame);
         let plan = check_plan(Plan { offset, bytes, foreign, ..plan.into_plan() })?;
+        phases.retain(|p| p.0 != "areas");
         phases.push(("areas", start.elapsed()));
         Ok(Scheduled { plan, live, alias, slices, bound, order_bound, order, phases })
     }

@@ -119,8 +119,16 @@ pub struct NonfiniteFindings {
     pub culprit: Option<Culprit>,
     /// Number of nodes that ran after it and have results that are not finite; each iteration of a loop counts.
     pub carriers: usize,
-    operands: Vec<(u32, Numbers)>,
+    operands: Vec<Read>,
     results: Vec<Written>,
+}
+
+/// An operand of the current node: the value's number, its bytes, and what they held before the node ran.
+#[derive(Clone, Debug)]
+struct Read {
+    value: u32,
+    bytes: Range<usize>,
+    held: Numbers,
 }
 
 /// A result of the current node.
@@ -149,8 +157,8 @@ impl<'a> NonfiniteObserver<'a> {
     /// Judges the results of the node whose last instruction is done.
     fn judge(&mut self, infinite: bool) {
         let found = &mut *self.found;
-        let nan_in = found.operands.iter().any(|o| o.1.nan > 0);
-        let bad_in = found.operands.iter().any(|o| o.1.bad() > 0);
+        let nan_in = found.operands.iter().any(|o| o.held.nan > 0);
+        let bad_in = found.operands.iter().any(|o| o.held.bad() > 0);
         let mut carries = false;
         for r in &found.results {
             let n = Numbers::of(&self.arena.bytes()[r.bytes.clone()], r.float);
@@ -159,7 +167,7 @@ impl<'a> NonfiniteObserver<'a> {
             }
             let makes = (n.nan > 0 && !nan_in) || (n.infinite > 0 && !bad_in && !infinite);
             if makes && found.culprit.is_none() {
-                let operands = found.operands.clone();
+                let operands = found.operands.iter().map(|o| (o.value, o.held)).collect();
                 found.culprit = Some(Culprit { time: self.time, write: r.write, result: n, operands });
                 carries = false;
                 break;
@@ -200,8 +208,11 @@ impl StepObserver for NonfiniteObserver<'_> {
         };
         for (slot, read) in (call.reads.0..call.reads.1).zip(&watched.reads) {
             let Some((float, value)) = *read else { continue };
-            if self.found.operands.iter().all(|o| o.0 != value) {
-                self.found.operands.push((value, Numbers::of(&self.arena.bytes()[range(slot)], float)));
+            let bytes = range(slot);
+            // Two windows of one buffer are two operands.
+            if self.found.operands.iter().all(|o| (o.value, &o.bytes) != (value, &bytes)) {
+                let held = Numbers::of(&self.arena.bytes()[bytes.clone()], float);
+                self.found.operands.push(Read { value, bytes, held });
             }
         }
         for (k, (slot, write)) in (call.writes.0..call.writes.1).zip(&watched.writes).enumerate() {

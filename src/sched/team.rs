@@ -1,4 +1,4 @@
-//! A fixed team of threads that runs the tapes of one program, which may have several methods.
+//! A fixed team of threads that runs tapes: those of whichever program is lent to it for a step.
 //!
 //! The caller's thread is thread 0. The others spin for a while between steps, then park. While steps follow one
 //! another, nothing here allocates, locks or makes a system call. Exception: with more threads than cores, or other
@@ -71,10 +71,8 @@ impl TeamWorkerState {
 
 /// What all threads of a team share.
 struct TeamShared {
-    /// One for each method of the program.
-    execs: Vec<Exec>,
-    /// The method of the step under way.
-    method: AtomicUsize,
+    /// The program of the step under way.
+    exec: AtomicPtr<Exec>,
     /// The arena of the step under way.
     base: AtomicPtr<u8>,
     len: AtomicUsize,
@@ -165,32 +163,40 @@ impl StepObserver for TeamObserver<'_> {
 }
 
 impl TeamShared {
-    /// The method of the step under way. Threads other than the caller's may ask once `epoch` has changed.
-    fn exec(&self) -> &Exec {
-        &self.execs[self.method.load(Ordering::Relaxed)]
+    /// The program of the step under way.
+    ///
+    /// # Safety
+    /// A step is under way: this thread has seen its `epoch`, or is the caller's, and has not finished its part.
+    #[allow(unsafe_code)]
+    unsafe fn exec(&self) -> &Exec {
+        // SAFETY: `Team::step` stores a borrowed program before the step and returns when all threads have finished.
+        unsafe { &*self.exec.load(Ordering::Relaxed) }
     }
 
     /// Runs thread `t`'s part of the step.
     fn run(&self, t: usize, arena: ArenaPtr) {
-        let mut observer = TeamObserver { shared: self, arena, thread: t, threads: self.exec().threads(), barriers: 0 };
+        // SAFETY: only threads that take part in a step call this, before they count themselves as done.
+        #[allow(unsafe_code)]
+        let exec = unsafe { self.exec() };
+        let mut observer = TeamObserver { shared: self, arena, thread: t, threads: exec.threads(), barriers: 0 };
         let traced = self.traced.load(Ordering::Relaxed);
         match traced.then(|| self.states[t].swap(None)).flatten() {
             Some(mut track) => {
-                self.walk(t, &mut TrackObserver::new(observer, &mut track));
+                self.walk(exec, t, &mut TrackObserver::new(observer, &mut track));
                 self.states[t].swap(Some(track));
             }
-            None => self.walk(t, &mut observer),
+            None => self.walk(exec, t, &mut observer),
         }
     }
 
     /// Runs thread `t`'s part with its [`TeamObserver`] of this step, or with an observer that wraps it.
-    fn walk<W: StepObserver>(&self, t: usize, observer: &mut W) {
+    fn walk<W: StepObserver>(&self, exec: &Exec, t: usize, observer: &mut W) {
         let state = &self.states[t].state;
         // SAFETY: the arena of `observer` is the one that `Team::step` borrows until every thread has finished; each
         // thread runs its own part, in order, and waits for the others at each barrier.
         #[allow(unsafe_code)]
         unsafe {
-            self.exec().run(t, state, observer)
+            exec.run(t, state, observer)
         };
         if state.fault.get().is_some() {
             self.stop.fetch_min(state.at.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -234,7 +240,10 @@ impl TeamShared {
             if self.quit.load(Ordering::Relaxed) {
                 return;
             }
-            if t < self.exec().threads() {
+            // SAFETY: this thread has seen the step's epoch and counts itself as done below.
+            #[allow(unsafe_code)]
+            let threads = unsafe { self.exec() }.threads();
+            if t < threads {
                 self.run_catching(t);
             }
             self.done.fetch_add(1, Ordering::Release);
@@ -276,7 +285,7 @@ impl TeamShared {
     }
 }
 
-/// The threads of one program.
+/// Threads that run the steps of one program after another.
 pub struct Team {
     shared: Arc<TeamShared>,
     /// The threads other than the caller's.
@@ -291,22 +300,15 @@ struct Worker {
 }
 
 impl Team {
-    /// A team for one method.
-    pub fn new(exec: Exec) -> Result<Team> {
-        Team::of(vec![exec])
-    }
-
-    /// A team for `execs`, the methods of one program: starts the threads of their tapes, except the caller's. They
-    /// have started when this returns, because a starting thread allocates, which no step may do. An error (kind `Io`)
-    /// if a thread cannot be started.
-    pub fn of(execs: Vec<Exec>) -> Result<Team> {
-        let threads = execs.iter().map(Exec::threads).max().unwrap_or(1);
+    /// Starts `threads` threads, the caller's counted. They have started when this returns, because a starting thread
+    /// allocates, which no step may do. An error (kind `Io`) if a thread cannot be started.
+    pub fn new(threads: usize) -> Result<Team> {
+        let threads = threads.max(1);
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let spins = if threads <= cores { SPINS } else { 0 };
         let padded = || CachePadded::new(AtomicUsize::new(0));
         let shared = Arc::new(TeamShared {
-            execs,
-            method: AtomicUsize::new(0),
+            exec: AtomicPtr::new(std::ptr::null_mut()),
             base: AtomicPtr::new(std::ptr::null_mut()),
             len: AtomicUsize::new(0),
             epoch: padded(),
@@ -355,25 +357,19 @@ impl Team {
         }
     }
 
-    /// Runs one step of the first method. Panics if the arena is too small.
-    pub fn step(&mut self, arena: &mut TensorArena) -> Result<(), Stop> {
-        self.step_of(0, arena)
-    }
-
-    /// Runs one step of method `method`; on the caller's thread alone if its tapes are for one thread. Panics if the
-    /// arena is too small, or if there is no such method.
-    pub fn step_of(&mut self, method: usize, arena: &mut TensorArena) -> Result<(), Stop> {
+    /// Runs one step of `exec`; on the caller's thread alone if its tapes are for one thread. Panics if the arena is
+    /// too small, or if the tapes are for more threads than the team has.
+    pub fn step(&mut self, exec: &Exec, arena: &mut TensorArena) -> Result<(), Stop> {
         let s = &*self.shared;
-        let exec = &s.execs[method];
         if exec.threads() == 1 {
             return exec.step(arena, &s.states[0].state);
         }
-        assert!(arena.len() >= exec.bytes());
+        assert!(arena.len() >= exec.bytes() && exec.threads() <= self.threads());
         let (base, len) = ArenaPtr::new(arena.bytes_mut()).parts();
         // The other threads wait for `epoch`, which publishes these.
         s.base.store(base, Ordering::Relaxed);
         s.len.store(len, Ordering::Relaxed);
-        s.method.store(method, Ordering::Relaxed);
+        s.exec.store(std::ptr::from_ref(exec).cast_mut(), Ordering::Relaxed);
         s.arrived.store(0, Ordering::Relaxed);
         s.stop.store(GO, Ordering::Relaxed);
         s.done.store(0, Ordering::Relaxed);
@@ -383,9 +379,8 @@ impl Team {
         s.verdict().map_err(|at| exec.located(at))
     }
 
-    /// As [`Team::step_of`]; records the step in `tracks`, one for each thread of the method.
-    pub fn step_traced(&mut self, method: usize, arena: &mut TensorArena, tracks: &mut [Track]) -> Result<(), Stop> {
-        let exec = &self.shared.execs[method];
+    /// As [`Team::step`]; records the step in `tracks`, one for each thread of the tapes.
+    pub fn step_traced(&mut self, exec: &Exec, arena: &mut TensorArena, tracks: &mut [Track]) -> Result<(), Stop> {
         if let (1, [track]) = (exec.threads(), &mut *tracks) {
             return exec.step_traced(arena, &self.shared.states[0].state, track);
         }
@@ -394,7 +389,7 @@ impl Team {
             state.swap(Some(std::mem::replace(track, Track::new(0))));
         }
         self.shared.traced.store(true, Ordering::Relaxed);
-        let done = self.step_of(method, arena);
+        let done = self.step(exec, arena);
         self.shared.traced.store(false, Ordering::Relaxed);
         for (state, track) in self.shared.states.iter().zip(tracks) {
             // The track of a thread whose kernel panicked is lost.
@@ -405,6 +400,12 @@ impl Team {
         done
     }
 }
+
+const _: fn() = || {
+    // Threads share a program by its address, which the compiler does not check.
+    fn exec_is_shared<T: Sync>() {}
+    exec_is_shared::<Exec>();
+};
 
 impl Drop for Team {
     fn drop(&mut self) {

@@ -2,8 +2,8 @@
 
 use crate::arena::dims::Dims;
 use crate::arena::{Value, ids::Id};
-use crate::nodes::ir::leaf::{InputAttrs, ParamAttrs, StateAttrs};
-use crate::nodes::{DType, Graph, Init, Leaf, LeafKind};
+use crate::nodes::ir::leaf::{InputAttrs, LeafInit, ParamAttrs, StateAttrs};
+use crate::nodes::{DType, Graph, Leaf, LeafKind};
 use crate::sched::Scheduled;
 use crate::sched::instructions::Operand;
 use std::ops::Range;
@@ -51,7 +51,7 @@ pub struct Binding {
     pub default: Option<f64>,
     /// For a state that is a moving average: the name of its param.
     pub averages: Option<String>,
-    pub(super) init: Option<Init>,
+    pub(super) init: Option<LeafInit>,
 }
 
 impl Binding {

@@ -55,13 +55,25 @@ fn each_budget(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGrap
     Ok(())
 }
 
+/// A program within a budget, or the smallest budget that would do.
+pub enum Fit<T> {
+    Fits(T),
+    Needs(usize),
+}
+
+/// The error that names the smallest budget.
+pub fn budget_too_small(bytes: usize, least: usize) -> Error {
+    let text = format!("the memory budget of {bytes} bytes is too small; the smallest that would do is {least} bytes");
+    Error::new(Kind::Plan, text)
+}
+
 /// A program for `g` whose `size` is at most `bytes` bytes.
 pub fn fit_budget(
     g: Graph<'_>,
     session: &Session,
     bytes: usize,
     size: &dyn Fn(&CompiledGraph) -> Result<usize>,
-) -> Result<CompiledGraph> {
+) -> Result<Fit<CompiledGraph>> {
     let (mut found, mut least, mut failed) = (None, usize::MAX, None);
     each_budget(g, session, |r| match size(&r) {
         Ok(size) if size <= bytes => {
@@ -78,8 +90,5 @@ pub fn fit_budget(
         }
     })?;
     failed.map_or(Ok(()), Err)?;
-    found.ok_or_else(|| {
-        let e = format!("the memory budget of {bytes} bytes is too small; the smallest that would do is {least} bytes");
-        Error::new(Kind::Plan, e)
-    })
+    Ok(found.map_or(Fit::Needs(least), Fit::Fits))
 }

@@ -207,17 +207,13 @@ fn held_numbers(n: &Numbers) -> String {
     }
 }
 
-fn is_kept_leaf(b: &Binding) -> bool {
-    matches!(b.role, Role::Param | Role::State)
-}
-
 impl Program {
     /// A step of `method` that looks for NaN, with `f`.
     #[cold]
     pub(super) fn step_watched(&mut self, method: usize, f: &mut NanFinder) -> Result<()> {
         self.leaves_hold_numbers(method)?;
         f.before.clear();
-        for b in self.bindings.iter().filter(|b| is_kept_leaf(b)) {
+        for b in self.bindings.iter().filter(|b| b.is_persistent()) {
             f.before.extend_from_slice(&self.arena.bytes()[b.range()]);
         }
         let done = self.runner.step_watched(method, &mut self.arena, &f.calls, &mut f.found);
@@ -227,7 +223,7 @@ impl Program {
             (None, Err(stop)) => self.stopped(method, crate::sched::exec::Stop { changed: false, ..stop }),
         };
         let mut at = 0;
-        for b in self.bindings.iter().filter(|b| is_kept_leaf(b)) {
+        for b in self.bindings.iter().filter(|b| b.is_persistent()) {
             self.arena.bytes_mut()[b.range()].copy_from_slice(&f.before[at..at + b.bytes]);
             at += b.bytes;
         }
@@ -236,13 +232,12 @@ impl Program {
 
     /// An error if a leaf that a step reads holds a NaN, or a param an infinity.
     fn leaves_hold_numbers(&self, method: usize) -> Result<()> {
-        for (i, b) in
-            self.bindings.iter().enumerate().filter(|(i, b)| b.role != Role::Output && self.fresh.is_read(method, *i))
-        {
+        let read = |(i, b): &(usize, &Binding)| b.role != Role::Output && self.fresh.is_read(method, *i);
+        for (_, b) in self.bindings.iter().enumerate().filter(read) {
             let Some(float) = scanned_float(b.dtype) else { continue };
             let n = Numbers::of(&self.arena.bytes()[b.range()], float);
             if n.nan > 0 || (n.infinite > 0 && b.role == Role::Param) {
-                let first = n.first.unwrap_or(i);
+                let first = n.first.unwrap_or_default();
                 let text = format!(
                     "{} {:?} {}{}: {} of {} elements are not finite before the step ({} NaN, {} infinite), the first \
                      is element {first}",

@@ -5,7 +5,7 @@
 
 use super::bindings::{Binding, Role};
 use crate::error::{Error, Kind};
-use crate::nodes::Init;
+use crate::nodes::ir::leaf::InitKind;
 
 /// See the file's head.
 pub struct Fresh {
@@ -26,7 +26,7 @@ impl Fresh {
             Role::Input => b.default.is_none(),
             Role::Param => true,
             // Zeros are there from the beginning, and a state's own start value is meant.
-            Role::State => b.init != Some(Init::Zeros),
+            Role::State => b.init.as_ref().is_none_or(|init| init.kind != InitKind::Zeros),
             Role::Output => false,
         };
         let needed = read.iter().map(|read| {

@@ -133,6 +133,9 @@ impl GradientCheck {
             let text = format!("tolerance is {}; it must be positive and finite", self.tolerance);
             return Err(Error::new(Kind::Data, text));
         }
+        if self.elements == 0 {
+            return Err(Error::new(Kind::Data, "elements is 0; a check compares at least one element of each leaf"));
+        }
         let wide = promote_f64(graph.into())?;
         let agreement = self.compare_rules(&wide)?;
         let report = match summed_for_differences(wide.view())? {

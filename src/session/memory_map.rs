@@ -1,7 +1,8 @@
 //! The memory map: instructions from left to right, arena offsets upwards, one rectangle for each buffer.
 //!
 //! Invariant: a rectangle spans the buffer's bytes and its lifetime, from the first instruction that needs the bytes to
-//! the last. Values that share bytes by design (views, in-place results) are one rectangle, and its title names them.
+//! the last. Values that share bytes by design (views, in-place results) are one rectangle, and its title names them. A
+//! rectangle with room is labelled with value, op and place.
 
 use super::human::human;
 use super::markup::{escape, ticks};
@@ -77,13 +78,15 @@ fn memory_map_rectangle(
         escape(&memory_map_title(plan, i, sharers))
     );
     let fits = (w / 6.5) as usize;
-    if h >= 13.0 && fits > b.name.chars().count() {
+    if h >= 13.0
+        && let Some(label) = b.labels().iter().find(|l| l.chars().count() < fits)
+    {
         let _ = write!(
             s,
             "<text x=\"{:.2}\" y=\"{:.2}\" fill=\"#fff\" pointer-events=\"none\">{}</text>",
             left + 4.0,
             (top + bottom) / 2.0 + 4.0,
-            escape(&b.name)
+            escape(label)
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A plan as a page: figures, the memory map, the largest buffers. `train` adds its loss curve.
+//! A plan as a page: figures, the memory map, the largest buffers. `train` adds its charts.
 //!
 //! Invariant: the page needs no script, no font and no other file or host. Text that comes from a user is escaped.
 
@@ -14,8 +14,8 @@ pub struct Page<'a> {
     pub title: &'a str,
     /// Names and values of the summary.
     pub facts: &'a [(&'a str, String)],
-    /// The heading of a section before the memory map, and its markup, which is not escaped.
-    pub section: Option<(&'a str, String)>,
+    /// The headings of sections before the memory map, and their markup, which is not escaped.
+    pub sections: &'a [(&'a str, String)],
     /// The plan of the program.
     pub plan: &'a PlanReport,
 }
@@ -23,7 +23,7 @@ pub struct Page<'a> {
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2rem auto;padding:0 1rem;\
 color:#1c2127;background:#fff}h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}svg{width:100%;height:auto;\
 border:1px solid #e3e6ea}table{border-collapse:collapse}td,th{padding:.15rem .9rem .15rem 0;text-align:left}\
-td.n{text-align:right;font-variant-numeric:tabular-nums}p{max-width:46rem}rect:hover{fill-opacity:.75}";
+td.n{text-align:right;font-variant-numeric:tabular-nums}pre{white-space:pre-wrap}p{max-width:46rem}rect:hover{fill-opacity:.75}";
 
 impl PlanReport {
     /// The memory map as an SVG picture: instructions from left to right, arena offsets upwards, one rectangle for each
@@ -45,7 +45,7 @@ impl PlanReport {
     /// # }
     /// ```
     pub fn html(&self, title: &str) -> String {
-        page_html(&Page { title, facts: &self.facts(), section: None, plan: self })
+        page_html(&Page { title, facts: &self.facts(), sections: &[], plan: self })
     }
 }
 
@@ -61,7 +61,7 @@ pub fn page_html(p: &Page<'_>) -> String {
         let _ = write!(s, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
     }
     s.push_str("</table>");
-    if let Some((heading, markup)) = &p.section {
+    for (heading, markup) in p.sections {
         let _ = write!(s, "<h2>{}</h2>{markup}", escape(heading));
     }
     page_memory_section(&mut s, p.plan);

@@ -196,6 +196,20 @@ impl BufferReport {
         if self.gradient { "gradient" } else { self.kind.name() }
     }
 
+    /// Names for a picture, the longest first: its value if that has a name, op, file and line; then fewer of these.
+    pub fn labels(&self) -> Vec<String> {
+        let named = !self.value.is_some() || self.name != self.value.to_string();
+        let op = if self.op.is_empty() { self.what() } else { self.op };
+        let what = if named { &self.name } else { op };
+        // The folder is in the title of the rectangle.
+        let place = self.origin().map(|at| at.rsplit(['/', '\\']).next().unwrap_or_default().to_string());
+        let with_op = |at: &String| (named && op != what).then(|| format!("{what}, {op} {at}"));
+        let mut labels: Vec<String> = place.iter().filter_map(with_op).collect();
+        labels.extend(place.iter().map(|at| format!("{what} {at}")));
+        labels.push(what.to_string());
+        labels
+    }
+
     /// The source line of its node: `src/main.rs:12`, or `line 12:3` of a text.
     pub fn origin(&self) -> Option<String> {
         self.location.origin()

@@ -4,7 +4,8 @@ use super::Session;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::{Precision, bf16_engine};
 use crate::kernels::simd::isa_choice;
-use crate::nodes::Graph;
+use crate::names;
+use crate::nodes::{Graph, LeafKind};
 use crate::passes::product_precision::{Precisions, product_precisions};
 
 impl Session {
@@ -18,12 +19,23 @@ impl Session {
     }
 
     /// As [`Session::precision`], but only for the products that read a param whose name matches `pattern`, forward and
-    /// backward, and for the product that computes its gradient. `*` matches any run of characters. The first pattern
-    /// that matches decides. [`Session::compile`] fails if the pattern matches no param, or none that a product reads.
+    /// backward, and for the product that computes its gradient. The first `*` of a pattern matches any characters. The
+    /// first pattern that matches decides. [`Session::compile`] fails if the pattern matches no param, or none that a
+    /// product reads. Under [`Session::compile_all`], it must match a param of one of the graphs.
     pub fn precision_of(mut self, pattern: &str, p: Precision) -> Session {
         self.precision.groups.push((pattern.to_string(), p));
         self
     }
+}
+
+/// The choice for `g`, one of `all`: without the patterns that match params of other graphs only.
+pub fn precisions_of_method(g: Graph<'_>, all: &[(&str, Graph<'_>)], choice: &Precisions) -> Precisions {
+    let matches = |g: Graph<'_>, pattern: &str| {
+        g.leaves().any(|l| l.kind == LeafKind::Param && names::matches_name(pattern, l.name))
+    };
+    let mut of = choice.clone();
+    of.groups.retain(|(p, _)| matches(g, p) || !all.iter().any(|(_, other)| matches(*other, p)));
+    of
 }
 
 /// The precision of each node of `g`; empty if all are the default.

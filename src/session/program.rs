@@ -1,6 +1,8 @@
 //! Programs: one arena, its named tensors, and steps.
 
+use super::binding_table::BindingTable;
 use super::bindings::{self, Binding, BindingIndex, Role};
+use super::compiled_graph::CompiledGraph;
 use super::elem::{self, Elem};
 use super::find_nan::NanFinder;
 use super::fresh::Fresh;
@@ -14,13 +16,37 @@ use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
 use crate::names;
 use crate::nodes::ops::constant::ConstantAttrs;
-use crate::nodes::{Graph, GraphBuf, Op};
+use crate::nodes::{Graph, Op};
 use crate::sched::Scheduled;
-use crate::sched::exec::Stop;
-use hashbrown::HashMap;
+use crate::sched::exec::{Exec, Stop};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A compiled program with its memory: one method, or several that share params and states.
+///
+/// Handles ([`Program::input`], [`Program::output`]) are found once by name; `program[handle]` is a slice of the arena.
+/// [`Program::values`] and [`Program::values_mut`] find a tensor by name each time, for set-up and tests.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// # fn main() -> Result<()> {
+/// // Learns a mean: the loss is least where w is the mean of all x.
+/// let g = Builder::new("mean");
+/// let (x, w) = (g.input("x", [4], DType::F32), g.param("w", [], DType::F32, Init::Zeros));
+/// let loss = (x - w).square().mean(..).named("loss");
+/// let step = train(&g.finish([loss])?, "loss", optim::Sgd::new(0.25))?;
+/// let mut p = Session::new().compile(&step)?;
+/// assert!(p.step().is_err()); // "w" was neither initialised nor loaded, "x" never written
+/// p.init(0)?;
+/// let (x, loss) = (p.input::<f32>("x")?, p.output::<f32>("loss")?);
+/// for _ in 0..50 {
+///     p[x].copy_from_slice(&[1.0, 2.0, 3.0, 6.0]);
+///     p.step()?;
+/// }
+/// assert_eq!(p.values::<f32>("w")?, [3.0]);
+/// assert_eq!(p[loss][0], 3.5); // the variance
+/// # Ok(())
+/// # }
+/// ```
 pub struct Program {
     /// Tells the handles of this program from those of others.
     pub(super) id: u64,
@@ -29,6 +55,8 @@ pub struct Program {
     pub(super) bindings: Vec<Binding>,
     pub(super) fresh: Fresh,
     pub(super) methods: Vec<MethodData>,
+    /// Whether the last step that failed may have changed params.
+    half_done: bool,
 }
 
 /// A method of a program.
@@ -62,10 +90,9 @@ impl ProgramOrigin {
 }
 
 /// What one method of a program is made of.
-pub(super) struct Part {
+pub(super) struct Part<'r> {
     pub name: String,
-    pub graph: GraphBuf,
-    pub scheduled: Scheduled,
+    pub ready: &'r CompiledGraph,
     /// Of each instruction.
     pub origins: Vec<ProgramOrigin>,
     pub tracer: Option<Tracer>,
@@ -76,22 +103,19 @@ pub(super) struct Part {
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 impl Program {
-    /// A program of `parts`, whose plans are for one arena.
-    pub(super) fn new(parts: Vec<Part>, runner: Runner) -> Result<Program> {
-        let bytes = parts.iter().map(|p| p.scheduled.plan.bytes).max().unwrap_or(0);
-        let mut arena = TensorArena::new(bytes)
-            .ok_or_else(|| Error::new(Kind::Plan, format!("no memory for an arena of {bytes} bytes")))?;
-        let table = Table::new(&parts);
+    /// A program of `parts`, whose plans are for `arena`. Writes constants and the defaults of inputs into it.
+    pub(super) fn new(parts: Vec<Part<'_>>, runner: Runner, mut arena: TensorArena) -> Program {
+        let table = BindingTable::new(&parts);
         for part in &parts {
-            write_constants(&mut arena, &part.graph.view(), &part.scheduled);
+            write_constants(&mut arena, &part.ready.graph.view(), &part.ready.scheduled);
         }
         for (b, x) in table.bindings.iter().filter_map(|b| Some((b, b.default?))) {
             start_values::fill_constant_start(&mut arena.bytes_mut()[b.range()], b.dtype, x);
         }
-        let Table { bindings, named, read } = table;
+        let BindingTable { bindings, named, read } = table;
         let kept = (0..bindings.len() as u32).filter(|&i| bindings[i as usize].is_persistent());
         let kept: Vec<u32> = kept.collect();
-        let method = |(p, named): (Part, Vec<u32>)| {
+        let method = |(p, named): (Part<'_>, Vec<u32>)| {
             let own = named.iter().copied().filter(|&i| !bindings[i as usize].is_persistent());
             let index = BindingIndex::new(&bindings, kept.iter().copied().chain(own).collect());
             let (origins, finder) = (p.origins, p.finder);
@@ -99,7 +123,18 @@ impl Program {
         };
         let methods = parts.into_iter().zip(named).map(method).collect();
         let (id, fresh) = (PROGRAMS.fetch_add(1, Ordering::Relaxed), Fresh::new(&bindings, &read));
-        Ok(Program { id, runner, arena, bindings, fresh, methods })
+        Program { id, runner, arena, bindings, fresh, methods, half_done: false }
+    }
+
+    /// The plan of the only method has other places: `ready` is what the program was made of, placed anew.
+    pub(super) fn moved(&mut self, ready: &CompiledGraph, exec: Exec, report: PlanReport) {
+        self.runner.replace_exec(exec);
+        for (b, moved) in self.bindings.iter_mut().zip(bindings::bindings(&ready.graph.view(), &ready.scheduled)) {
+            b.offset = moved.offset;
+        }
+        if let Some(method) = self.methods.first_mut() {
+            method.report = report;
+        }
     }
 
     /// Runs one step of the first method, which is the only one unless the program comes from
@@ -151,8 +186,14 @@ impl Program {
         self.methods[0].report.threads
     }
 
+    /// Whether the last step that failed may have changed params or states in part.
+    pub(crate) fn is_half_done(&self) -> bool {
+        self.half_done
+    }
+
     #[cold]
-    pub(super) fn stopped(&self, at: usize, stop: Stop) -> Error {
+    pub(super) fn stopped(&mut self, at: usize, stop: Stop) -> Error {
+        self.half_done = stop.changed;
         let origin = &self.methods[at].origins[stop.instr];
         Error::new(Kind::Data, format!("{}: {stop}", origin.op)).at(origin.location.clone())
     }
@@ -181,10 +222,13 @@ impl Program {
         Ok((b, &mut self.arena.bytes_mut()[b.range()]))
     }
 
-    /// The param or state called `name` counts as unset: a step that reads it is refused.
+    /// The param or state called `name` counts as unset: a step that reads it is refused, or finds zeros where a state
+    /// starts at zero.
     pub(crate) fn forget(&mut self, name: &str) {
         if let Ok(i) = self.named(0, "param or state", name, |role| matches!(role, Role::Param | Role::State)) {
             self.fresh.clear(i);
+            let range = self.bindings[i].range();
+            self.arena.bytes_mut()[range].fill(0);
         }
     }
 
@@ -252,7 +296,7 @@ impl Program {
         let output =
             self.methods[0].index.find(&self.bindings, name, |role| role == Role::Output).map(|i| &self.bindings[i]);
         if let Some(o) = output.filter(|o| o.dims[..] != b.dims[..]) {
-            let text = format!("a {} {name:?} is {}, an output of that name {}", b.role.binding_name(), b.dims, o.dims);
+            let text = format!("{} {name:?} is {}, an output of that name {}", b.role.binding_name(), b.dims, o.dims);
             return Err(Error::new(Kind::Name, text));
         }
         Ok(&b.dims)
@@ -271,9 +315,15 @@ impl Program {
 
     fn start(&mut self, seed: u64, wanted: impl Fn(bool) -> bool) -> Result<()> {
         for (i, b) in self.bindings.iter().enumerate() {
-            if let Some(init) = b.init.filter(|_| wanted(self.fresh.is_set(i))) {
-                start_values::fill_start_values(&mut self.arena.bytes_mut()[b.range()], b.dtype, init, seed, &b.name)
-                    .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.binding_name(), b.name)))?;
+            if let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) {
+                start_values::fill_start_values(
+                    &mut self.arena.bytes_mut()[b.range()],
+                    (b.dtype, &b.dims),
+                    init,
+                    seed,
+                    &b.name,
+                )
+                .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.binding_name(), b.name)))?;
                 self.fresh.put(i);
             }
         }
@@ -395,7 +445,8 @@ impl Program {
     pub fn values<T: Elem>(&self, name: &str) -> Result<&[T]> {
         let i = self.named(0, "tensor", name, |_| true)?;
         let role = self.bindings[i].role;
-        if role != Role::Output && self.named(0, "output", name, |r| r == Role::Output).is_ok() {
+        let output = || self.methods[0].index.find(&self.bindings, name, |r| r == Role::Output);
+        if role != Role::Output && output().is_some() {
             let (role, a) = (role.binding_name(), if role == Role::Input { "an" } else { "a" });
             let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
             return Err(Error::new(Kind::Name, e));
@@ -418,43 +469,6 @@ fn write_constants(arena: &mut TensorArena, g: &Graph<'_>, s: &Scheduled) {
         let Some(&at) = s.plan.offset.get(s.slices[g.out(n).at()].buf as usize) else { continue };
         let bytes = ConstantAttrs::of(&g.attrs(n)).data;
         arena.bytes_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
-    }
-}
-
-/// The named tensors of all methods. A param or a state of several methods is there once.
-struct Table {
-    bindings: Vec<Binding>,
-    /// Of each method: its bindings.
-    named: Vec<Vec<u32>>,
-    /// Of each method: which bindings its steps read.
-    read: Vec<Vec<u32>>,
-}
-
-impl Table {
-    fn new(parts: &[Part]) -> Table {
-        let mut table = Table { bindings: Vec::new(), named: Vec::new(), read: Vec::new() };
-        let mut kept: HashMap<String, u32> = HashMap::new();
-        for p in parts {
-            let g = p.graph.view();
-            let (mut named, mut reads) = (Vec::new(), Vec::new());
-            for (b, read) in
-                bindings::bindings(&g, &p.scheduled).into_iter().zip(bindings::bindings_read(&g, &p.scheduled))
-            {
-                let next = table.bindings.len() as u32;
-                let i = match b.is_persistent() {
-                    true => *kept.entry(b.name.clone()).or_insert(next),
-                    false => next,
-                };
-                if i == next {
-                    table.bindings.push(b);
-                }
-                named.push(i);
-                reads.extend(read.then_some(i));
-            }
-            table.named.push(named);
-            table.read.push(reads);
-        }
-        table
     }
 }
 

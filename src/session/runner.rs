@@ -11,32 +11,74 @@ use crate::sched::team::Team;
 use std::time::Instant;
 
 /// What runs the methods of a program; see the file's head.
-pub enum Runner {
-    /// One thread.
-    Solo(Vec<Exec>, ThreadState),
-    /// One thread that fills dead bytes.
-    Poisoned(Vec<Exec>, ThreadState),
-    /// Several threads.
+pub struct Runner {
+    /// Of each method.
+    execs: Vec<Exec>,
+    threads: Threads,
+}
+
+/// Where steps run.
+enum Threads {
+    /// On the caller's thread.
+    Solo(ThreadState),
+    /// On the caller's thread, which fills dead bytes and checks red zones.
+    Poisoned(ThreadState),
+    /// On several threads.
     Team(Team),
 }
 
 impl Runner {
     /// What runs `execs`. If `poisoned`, it is one thread that fills dead bytes and checks red zones.
     pub fn new(execs: Vec<Exec>, poisoned: bool) -> Result<Runner> {
-        let alone = execs.iter().all(|e| e.threads() == 1);
-        Ok(match (poisoned, alone) {
-            (true, _) => Runner::Poisoned(execs, ThreadState::default()),
-            (false, true) => Runner::Solo(execs, ThreadState::default()),
-            (false, false) => Runner::Team(Team::of(execs)?),
-        })
+        let mut runner = Runner::on_this_thread(execs, poisoned);
+        let most = runner.threads();
+        if !poisoned && most > 1 {
+            runner.threads = Threads::Team(Team::new(most)?);
+        }
+        Ok(runner)
+    }
+
+    /// What runs `execs` on the caller's thread, until [`Runner::lend_team`].
+    pub fn on_this_thread(execs: Vec<Exec>, poisoned: bool) -> Runner {
+        let state = ThreadState::default();
+        Runner { execs, threads: if poisoned { Threads::Poisoned(state) } else { Threads::Solo(state) } }
+    }
+
+    /// Most threads that a method has tapes for.
+    pub fn threads(&self) -> usize {
+        self.execs.iter().map(Exec::threads).max().unwrap_or(1)
+    }
+
+    /// Steps run on `team`, which has as many threads as the tapes need.
+    pub fn lend_team(&mut self, team: Team) {
+        if matches!(self.threads, Threads::Solo(_)) {
+            self.threads = Threads::Team(team);
+        }
+    }
+
+    /// The team, if there is one. Steps run on the caller's thread until the next [`Runner::lend_team`].
+    pub fn take_team(&mut self) -> Option<Team> {
+        match std::mem::replace(&mut self.threads, Threads::Solo(ThreadState::default())) {
+            Threads::Team(team) => Some(team),
+            other => {
+                self.threads = other;
+                None
+            }
+        }
+    }
+
+    /// Replaces what runs the only method.
+    pub fn replace_exec(&mut self, exec: Exec) {
+        self.execs = vec![exec];
     }
 
     /// Runs a step of method `method`.
     pub fn step(&mut self, method: usize, arena: &mut TensorArena) -> Result<(), Stop> {
-        match self {
-            Runner::Solo(execs, state) => execs[method].step(arena, state),
-            Runner::Poisoned(execs, state) => execs[method].step_poisoned(arena, state),
-            Runner::Team(team) => team.step_of(method, arena),
+        let exec = &self.execs[method];
+        match &mut self.threads {
+            Threads::Solo(state) => exec.step(arena, state),
+            Threads::Poisoned(state) => exec.step_poisoned(arena, state),
+            Threads::Team(team) => team.step(exec, arena),
         }
     }
 
@@ -49,29 +91,26 @@ impl Runner {
         calls: &[WatchedCall],
         found: &mut NonfiniteFindings,
     ) -> Result<(), Stop> {
-        match self {
-            Runner::Solo(execs, state) | Runner::Poisoned(execs, state) => {
-                execs[method].step_watched(arena, state, calls, found)
-            }
-            Runner::Team(team) => team.step_of(method, arena),
+        let exec = &self.execs[method];
+        match &mut self.threads {
+            Threads::Solo(state) | Threads::Poisoned(state) => exec.step_watched(arena, state, calls, found),
+            Threads::Team(team) => team.step(exec, arena),
         }
     }
 
     /// The iteration of the innermost loop around the instruction of `method` at timestamp `time`.
     pub fn iteration(&self, method: usize, time: usize) -> Option<usize> {
-        match self {
-            Runner::Solo(execs, _) | Runner::Poisoned(execs, _) => execs[method].iteration(time),
-            Runner::Team(_) => None,
-        }
+        self.execs[method].iteration(time)
     }
 
     /// Runs a step of method `method` and writes down in `t` what happens.
     pub fn step_traced(&mut self, method: usize, arena: &mut TensorArena, t: &mut Tracer) -> Result<(), Stop> {
         let start = Instant::now();
         t.tracks.iter_mut().for_each(|track| track.begin(start));
-        let done = match (&mut *self, &mut t.tracks[..]) {
-            (Runner::Solo(execs, state), [track, ..]) => execs[method].step_traced(arena, state, track),
-            (Runner::Team(team), tracks) => team.step_traced(method, arena, tracks),
+        let exec = &self.execs[method];
+        let done = match (&mut self.threads, &mut t.tracks[..]) {
+            (Threads::Solo(state), [track, ..]) => exec.step_traced(arena, state, track),
+            (Threads::Team(team), tracks) => team.step_traced(exec, arena, tracks),
             // What poisons looks at all bytes around each instruction: its times would mean nothing.
             _ => self.step(method, arena),
         };

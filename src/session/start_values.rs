@@ -3,34 +3,66 @@
 //! A draw is a function of the seed, the leaf's name and the element's index, and of nothing else. So a new layer, or
 //! another order of the leaves, does not change the draws of the other leaves.
 
+use super::start_shapes::{TruncatedNormal, dirac_start, orthogonal_start};
 use crate::arena::philox::philox;
 use crate::arena::rng;
+use crate::nodes::DType;
+use crate::nodes::ir::leaf::{InitKind, LeafInit};
 use crate::nodes::ops::random::var::RNG_STATE;
-use crate::nodes::{DType, Init};
 use rayon::prelude::*;
 
-/// Fills the bytes of leaf `name`, or says why that cannot be.
-pub fn fill_start_values(bytes: &mut [u8], dtype: DType, init: Init, seed: u64, name: &str) -> Result<(), String> {
+/// Fills the bytes of leaf `name`, of this dtype and these dims, or says why that cannot be.
+pub fn fill_start_values(
+    bytes: &mut [u8],
+    (dtype, dims): (DType, &[usize]),
+    init: &LeafInit,
+    seed: u64,
+    name: &str,
+) -> Result<(), String> {
     if name == RNG_STATE && dtype == DType::U32 && bytes.len() == 16 {
         bytes.copy_from_slice(bytemuck::cast_slice(&[seed as u32, (seed >> 32) as u32, 0, 0]));
         return Ok(());
     }
-    let stream = start_value_stream(name);
-    let draw = |i: usize| match init {
-        Init::Zeros => 0.0,
-        Init::Ones => 1.0,
-        Init::Uniform(bound) => bound * (2.0 * uniform_start_value(seed, stream, i as u64).0 - 1.0),
-        Init::Normal(sigma) => {
-            let (u, v) = uniform_start_value(seed, stream, i as u64);
-            // Box–Muller; 1 − u is above 0.
-            sigma * (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-        }
-    };
-    let random = matches!(init, Init::Uniform(_) | Init::Normal(_));
-    if random && (!dtype.is_differentiable() || dtype == DType::C64) {
+    if init.is_random() && (!dtype.is_differentiable() || dtype == DType::C64) {
         return Err(format!("no random start values of {dtype}"));
     }
-    draw_start_values(bytes, dtype, draw);
+    let (stream, start, scale) = (start_value_stream(name), &init.start[..], init.scale);
+    let uniform = |i: usize| uniform_start_value(seed, stream, i as u64);
+    let normal = |i: usize| {
+        let (u, v) = uniform(i);
+        // Box–Muller; 1 − u is above 0.
+        (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+    };
+    let number = |i: usize| start.get(i).copied().unwrap_or(0.0);
+    match init.kind {
+        InitKind::Zeros => draw_start_values(bytes, dtype, |_| 0.0),
+        InitKind::Ones => draw_start_values(bytes, dtype, |_| 1.0),
+        InitKind::Uniform => draw_start_values(bytes, dtype, |i| scale * (2.0 * uniform(i).0 - 1.0)),
+        InitKind::Normal => draw_start_values(bytes, dtype, |i| scale * normal(i)),
+        InitKind::Constant => draw_start_values(bytes, dtype, |_| number(0)),
+        InitKind::Between => {
+            // The products of both ends cannot overflow, as their difference may.
+            draw_start_values(bytes, dtype, |i| {
+                let u = uniform(i).0;
+                number(0) * (1.0 - u) + number(1) * u
+            });
+        }
+        InitKind::Around => draw_start_values(bytes, dtype, |i| number(0) + scale * normal(i)),
+        InitKind::TruncNormal => {
+            let cut = TruncatedNormal::new(number(0), scale, number(1), number(2));
+            draw_start_values(bytes, dtype, |i| cut.at(uniform(i).0));
+        }
+        InitKind::Orthogonal => {
+            let q = orthogonal_start(dims, scale, normal);
+            draw_start_values(bytes, dtype, |i| q.at(i));
+        }
+        InitKind::Eye => {
+            let columns = dims.get(1).copied().unwrap_or(0).max(1);
+            draw_start_values(bytes, dtype, |i| f64::from(u8::from(i / columns == i % columns)));
+        }
+        InitKind::Dirac => draw_start_values(bytes, dtype, |i| dirac_start(dims, number(0) as usize, i)),
+        InitKind::Values => draw_start_values(bytes, dtype, number),
+    }
     Ok(())
 }
 
@@ -49,6 +81,9 @@ fn draw_start_values(bytes: &mut [u8], dtype: DType, draw: impl Fn(usize) -> f64
         DType::U8 | DType::Bool => each_start_value(bytes, |i| draw(i) as u8),
         DType::I32 => each_start_value(bytes, |i| draw(i) as i32),
         DType::U32 => each_start_value(bytes, |i| draw(i) as u32),
+        DType::I16 => each_start_value(bytes, |i| draw(i) as i16),
+        DType::U16 => each_start_value(bytes, |i| draw(i) as u16),
+        DType::U64 => each_start_value(bytes, |i| draw(i) as u64),
         DType::I64 => each_start_value(bytes, |i| draw(i) as i64),
         DType::C64 => each_start_value(bytes, |i| [draw(i) as f32, 0.0]),
     }
@@ -59,9 +94,14 @@ const PARALLEL: usize = 1 << 20;
 
 fn each_start_value<T: bytemuck::Pod + Send>(bytes: &mut [u8], f: impl Fn(usize) -> T + Sync) {
     let items = bytemuck::cast_slice_mut::<u8, T>(bytes);
-    match items.len() > PARALLEL {
-        true => items.par_iter_mut().with_min_len(PARALLEL / 16).enumerate().for_each(|(i, x)| *x = f(i)),
-        false => items.iter_mut().enumerate().for_each(|(i, x)| *x = f(i)),
+    if items.len() <= PARALLEL {
+        items.iter_mut().enumerate().for_each(|(i, x)| *x = f(i));
+        return;
+    }
+    items.par_iter_mut().with_min_len(PARALLEL / 16).enumerate().for_each(|(i, x)| *x = f(i));
+    // Wait until all workers have started: one that starts late would allocate during the first steps.
+    if rayon::current_thread_index().is_none() {
+        rayon::broadcast(|_| ());
     }
 }
 
@@ -81,11 +121,19 @@ fn uniform_start_value(seed: u64, stream: u64, i: u64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::Init;
 
     #[test]
     fn normal_draws_have_their_moments() {
         let mut x = vec![0f32; 10_000];
-        fill_start_values(bytemuck::cast_slice_mut(&mut x), DType::F32, Init::Normal(2.0), 7, "w").unwrap();
+        fill_start_values(
+            bytemuck::cast_slice_mut(&mut x),
+            (DType::F32, &[10_000]),
+            &Init::Normal(2.0).attrs(&[]),
+            7,
+            "w",
+        )
+        .unwrap();
         let mean = x.iter().sum::<f32>() / 1e4;
         let var = x.iter().map(|v| v * v).sum::<f32>() / 1e4;
         assert!(mean.abs() < 0.1 && (var - 4.0).abs() < 0.3, "{mean} {var}");

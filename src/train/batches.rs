@@ -6,14 +6,43 @@
 use crate::arena::rng::permutation;
 use crate::error::{Error, Kind, Result};
 
+/// What becomes of the last examples of an epoch if they do not fill a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Partial {
+    /// They are left out.
+    #[default]
+    Drop,
+    /// The first examples of the epoch fill up the batch. They should not count a second time: a
+    /// [`Trainer`](super::Trainer) writes 1 for each real example and 0 for each that fills up into the input
+    /// [`MASK`](super::trainer::MASK), and the loss multiplies by it.
+    Pad,
+    /// They are a smaller batch, which a [`Trainer`](super::Trainer) gives to a method of that size; see
+    /// [`Trainer::method_of`](super::Trainer::method_of).
+    Short,
+}
+
 /// An endless stream of batches, epoch after epoch. Each epoch has its own order. Examples that do not fill a last
-/// batch are left out.
+/// batch are left out, unless [`Batches::partial`] says otherwise.
+///
+/// ```
+/// use arenagrad::train::{Batches, Partial};
+/// # fn main() -> arenagrad::error::Result<()> {
+/// let mut b = Batches::new(10, 4, 0)?.partial(Partial::Short);
+/// let sizes = [0; 4].map(|_| b.advance().len());
+/// assert_eq!((sizes, b.cursor()), ([4, 4, 2, 4], (1, 4)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Batches {
     seed: u64,
     batch: usize,
+    partial: Partial,
     epoch: u64,
+    /// Examples of the epoch that were taken.
     at: usize,
+    examples: usize,
+    /// The epoch's examples; with [`Partial::Pad`], those that fill up its last batch follow.
     order: Vec<u32>,
 }
 
@@ -24,20 +53,64 @@ impl Batches {
             let text = format!("a batch of {batch} cannot be taken out of {examples} examples");
             return Err(Error::new(Kind::Data, text));
         }
-        let mut b = Batches { seed, batch, epoch: 0, at: 0, order: vec![0; examples] };
-        permutation(seed, 0, &mut b.order);
+        let (partial, order) = (Partial::default(), vec![0; examples]);
+        let mut b = Batches { seed, batch, partial, epoch: 0, at: 0, examples, order };
+        b.shuffle();
         Ok(b)
+    }
+
+    /// The same batches from the first epoch on, with another choice for the last examples of an epoch.
+    pub fn partial(mut self, how: Partial) -> Batches {
+        self.partial = how;
+        let filling = if how == Partial::Pad { self.examples.div_ceil(self.batch) * self.batch } else { self.examples };
+        self.order = vec![0; filling];
+        (self.epoch, self.at) = (0, 0);
+        self.shuffle();
+        self
+    }
+
+    /// The choice for the last examples of an epoch.
+    pub fn partial_choice(&self) -> Partial {
+        self.partial
+    }
+
+    /// Writes the order of the present epoch.
+    fn shuffle(&mut self) {
+        let (order, filling) = self.order.split_at_mut(self.examples);
+        permutation(self.seed, self.epoch, order);
+        // There is at least a batch of examples, and less than a batch is missing.
+        filling.iter_mut().zip(order).for_each(|(f, o)| *f = *o);
+    }
+
+    /// Number of batches of an epoch.
+    fn per_epoch(&self) -> usize {
+        match self.partial {
+            Partial::Drop => self.examples / self.batch,
+            Partial::Pad | Partial::Short => self.examples.div_ceil(self.batch),
+        }
+    }
+
+    /// True if the batch taken last was the last one of its epoch.
+    pub fn at_epoch_end(&self) -> bool {
+        self.at > 0 && self.at.div_ceil(self.batch) == self.per_epoch()
     }
 
     /// Takes the next batch: the indices of its examples.
     pub fn advance(&mut self) -> &[u32] {
-        if self.at + self.batch > self.order.len() {
+        if self.at_epoch_end() {
             self.epoch += 1;
             self.at = 0;
-            permutation(self.seed, self.epoch, &mut self.order);
+            self.shuffle();
         }
-        self.at += self.batch;
-        &self.order[self.at - self.batch..self.at]
+        self.at = (self.at + self.batch).min(self.examples);
+        self.taken()
+    }
+
+    /// The indices of the batch taken last; none before the first.
+    pub fn taken(&self) -> &[u32] {
+        let from = self.at - self.real();
+        let to = if self.partial == Partial::Pad && self.at > 0 { from + self.batch } else { self.at };
+        &self.order[from..to]
     }
 
     /// The position of the stream: the epoch, and the number of its examples taken.
@@ -45,21 +118,41 @@ impl Batches {
         (self.epoch, self.at as u64)
     }
 
-    /// The number of batches before a cursor (epoch, examples taken), in all epochs.
-    pub fn before(&self, (epoch, at): (u64, u64)) -> u64 {
-        let per_epoch = self.order.len() / self.batch;
-        epoch.saturating_mul(per_epoch as u64).saturating_add(at / self.batch as u64)
+    /// Number of examples of the batch taken last, without those that fill it up; 0 before the first.
+    pub fn real(&self) -> usize {
+        match self.at % self.batch {
+            0 => self.batch.min(self.at),
+            rest => rest,
+        }
     }
 
-    /// Continues from a cursor. Fails with [`Kind::Data`] unless `at` is a multiple of the batch within the epoch.
-    pub fn seek(&mut self, epoch: u64, at: u64) -> Result<()> {
-        if at > self.order.len() as u64 || !at.is_multiple_of(self.batch as u64) {
-            let (n, batch) = (self.order.len(), self.batch);
-            let text = format!("position {at} is not a multiple of the batch {batch} within {n} examples");
-            return Err(Error::new(Kind::Data, text));
+    /// The number of batches before a cursor (epoch, examples taken), in all epochs.
+    pub fn before(&self, (epoch, at): (u64, u64)) -> u64 {
+        epoch.saturating_mul(self.per_epoch() as u64).saturating_add(at.div_ceil(self.batch as u64))
+    }
+
+    /// Fails with [`Kind::Data`] unless an epoch comes to this number of examples taken.
+    pub(super) fn check_cursor(&self, at: u64) -> Result<()> {
+        let (n, batch) = (self.examples as u64, self.batch as u64);
+        let ends = at == n && self.partial != Partial::Drop;
+        match at <= n && (ends || at.is_multiple_of(batch)) {
+            true => Ok(()),
+            false => {
+                let text = format!("position {at} is not a multiple of the batch {batch} within {n} examples");
+                Err(Error::new(Kind::Data, text))
+            }
         }
+    }
+
+    /// Continues from a cursor. Fails with [`Kind::Data`] unless `at` is a multiple of the batch within the epoch, or
+    /// its end where its last batch is partial.
+    pub fn seek(&mut self, epoch: u64, at: u64) -> Result<()> {
+        self.check_cursor(at)?;
+        let moved = epoch != self.epoch;
         (self.epoch, self.at) = (epoch, at as usize);
-        permutation(self.seed, epoch, &mut self.order);
+        if moved {
+            self.shuffle();
+        }
         Ok(())
     }
 
@@ -112,6 +205,43 @@ mod tests {
         }
     }
 
+    /// The last batch of an epoch holds what the others leave, and examples of the epoch where it is filled up.
+    #[test]
+    fn partial_batches_hold_each_example_once() {
+        for (how, sizes) in [(Partial::Pad, [4, 4, 4]), (Partial::Short, [4, 4, 3])] {
+            let mut b = Batches::new(11, 4, 9).unwrap().partial(how);
+            let mut straight = Vec::new();
+            for epoch in 0..3 {
+                let mut seen: Vec<u32> = Vec::new();
+                for (k, size) in sizes.into_iter().enumerate() {
+                    let batch = b.advance().to_vec();
+                    assert_eq!((batch.len(), b.real(), b.at_epoch_end()), (size, [4, 4, 3][k], k == 2));
+                    assert_eq!(b.before(b.cursor()), 3 * epoch + k as u64 + 1);
+                    seen.extend(&batch[..b.real()]);
+                    straight.push((b.cursor(), batch));
+                }
+                let first = seen[0];
+                assert!(how == Partial::Short || straight.last().unwrap().1[3] == first);
+                seen.sort_unstable();
+                assert_eq!(seen, (0..11).collect::<Vec<_>>());
+            }
+            for k in 1..straight.len() {
+                let mut resumed = Batches::new(11, 4, 9).unwrap().partial(how);
+                let (epoch, at) = straight[k - 1].0;
+                resumed.seek(epoch, at).unwrap();
+                assert_eq!(resumed.advance(), straight[k].1);
+            }
+            assert!(b.seek(0, 12).is_err() && b.seek(0, 10).is_err() && b.seek(0, 11).is_ok());
+        }
+        // Where the batch divides the examples, nothing is partial.
+        let mut b = Batches::new(8, 4, 9).unwrap().partial(Partial::Pad);
+        let mut plain = Batches::new(8, 4, 9).unwrap();
+        for _ in 0..5 {
+            assert_eq!(b.advance(), plain.advance());
+            assert_eq!(b.real(), 4);
+        }
+    }
+
     #[test]
     fn orders_are_fixed_for_good() {
         let mut order = [0; 8];
@@ -137,7 +267,8 @@ mod tests {
     #[test]
     fn bad_cursors_and_batches_are_refused() {
         let mut b = Batches::new(10, 4, 0).unwrap();
-        assert!(b.seek(0, 12).is_err() && b.seek(0, 3).is_err() && b.seek(u64::MAX, 8).is_ok());
+        assert!(b.seek(0, 12).is_err() && b.seek(0, 3).is_err() && b.seek(0, 10).is_err());
+        assert!(b.seek(u64::MAX, 8).is_ok());
         assert!(Batches::new(3, 4, 0).is_err() && Batches::new(3, 0, 0).is_err());
     }
 }

@@ -1,23 +1,34 @@
-//! Training with a step program: schedules, batches, checkpoints, metrics, sampling, and the [`Trainer`] that combines
-//! them.
+//! Training with a step program: rates, batches, streams, checkpoints, metrics, sampling, data files, and the
+//! [`Trainer`] that combines them.
 //!
-//! Invariant: everything that a run's bits depend on is a function of seed and step: the learning rate ([`schedule`]),
-//! the order of examples ([`batches`]), the state ([`checkpoint`]). So a resumed run equals one that never stopped.
-//! Only programs import this module.
+//! Invariant: everything that a run's bits depend on is a function of seed and step ([`schedule`], [`batches`]), or in
+//! the checkpoint ([`checkpoint`], [`Rate`], [`Trainer::kept`]). So a resumed run equals one that never stopped. Only
+//! programs import this module.
 
 pub mod atomic;
 pub mod batches;
 pub mod checkpoint;
+pub mod data;
+mod early_stopping;
+mod fit;
 pub mod metrics;
+mod plateau;
+mod rate;
 pub mod sampling;
 pub mod schedule;
+mod source;
 pub mod trainer;
 
 pub use crate::arena::rng::permutation;
 pub use atomic::write_atomically;
-pub use batches::Batches;
+pub use batches::{Batches, Partial};
 pub use checkpoint::{Digest, Entry, Load, LoadReport, Loaded, Tensor, Weights, merge, peft_name};
+pub use early_stopping::{Best, EarlyStopping};
+pub use fit::{Callback, Ended, Evaluate, Event, Every, Fit, Fitted};
 pub use metrics::{Jsonl, Times};
+pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
+pub use rate::{Rate, RateInput};
 pub use sampling::{Sampler, Sampling};
 pub use schedule::Schedule;
-pub use trainer::{Progress, Trainer, averages, copy_averages, copy_params, set_params};
+pub use source::{Source, Stream, StreamPosition, Supply, stream};
+pub use trainer::{NonFinite, Progress, Trainer, averages, copy_averages, copy_params, set_params};

@@ -1,53 +1,30 @@
 //! The trainer: one training step with its learning rate and batch, and the checkpoint of all state.
 //!
 //! Invariant: [`Trainer::restore`] brings back the state that [`Trainer::save`] wrote, bit for bit, so a resumed run
-//! equals one that never stopped. A step allocates nothing, except in the caller's `fill`.
+//! equals one that never stopped. A step allocates nothing, except in the caller's `fill` or source.
 
-use super::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded};
-use super::{Batches, Schedule};
+mod copies;
+mod kept;
+mod state;
+mod step_io;
+pub(super) mod streamed;
+
+use super::checkpoint::Entry;
+use super::plateau::PlateauState;
+use super::rate::{Rate, RateInput};
+use super::source::StreamPosition;
+use super::{Batches, Partial};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::DType;
-use crate::passes::optimiser::{LR, STEP};
-use crate::session::{Handle, Program, Role, Trace};
-use std::path::Path;
+use crate::session::{Method, Program, Role, Trace};
+pub use copies::{averages, copy_averages, copy_params, entries, set_params};
+pub use kept::KEPT_LIMIT;
+use kept::Kept;
+pub(super) use state::is_trainer_tensor;
+pub use state::{CURSOR, MAX_STEPS};
 use std::time::Instant;
-
-/// Name of the checkpoint's tensor of counters, `i64[6]`: version, step, epoch, position, seed, batch.
-pub const CURSOR: &str = "train.cursor";
-/// Version of the cursor.
-const VERSION: u64 = 1;
-/// Largest number of steps of a run: 2⁵³, up to which an f64 is exact. Rates are computed in f64.
-pub const MAX_STEPS: u64 = 1 << 53;
-
-/// The counters of a checkpoint: the elements of [`CURSOR`], in order.
-#[derive(Clone, Copy)]
-struct TrainerCursor {
-    version: u64,
-    /// Steps done.
-    step: u64,
-    epoch: u64,
-    /// Examples of the epoch that were taken.
-    position: u64,
-    seed: u64,
-    batch: u64,
-}
-
-impl TrainerCursor {
-    fn to_words(self) -> [u64; 6] {
-        [self.version, self.step, self.epoch, self.position, self.seed, self.batch]
-    }
-
-    fn from_words([version, step, epoch, position, seed, batch]: [u64; 6]) -> TrainerCursor {
-        TrainerCursor { version, step, epoch, position, seed, batch }
-    }
-}
-
-/// A scalar input or output, f32 or f64.
-#[derive(Clone, Copy)]
-enum Scalar {
-    F32(Handle<f32>),
-    F64(Handle<f64>),
-}
+pub use step_io::MASK;
+use step_io::{Mask, StepIo};
+use streamed::StreamFeed;
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,6 +33,8 @@ pub struct Progress {
     pub step: u64,
     /// Epoch of the batch, counted from 0.
     pub epoch: u64,
+    /// Examples of the batch, without those that fill it up.
+    pub examples: usize,
     /// The loss before the step's update.
     pub loss: f64,
     /// The step's learning rate.
@@ -64,15 +43,69 @@ pub struct Progress {
     pub ns: u64,
 }
 
-/// A step program with its schedule, its batches and its counters.
+/// What becomes of a step whose loss is not finite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NonFinite {
+    /// An error of kind [`Kind::Diverged`].
+    #[default]
+    Error,
+    /// Training goes on; [`Progress::loss`] tells.
+    GoOn,
+}
+
+/// Where batches come from.
+enum Feed {
+    /// An order of examples that the caller has.
+    Shuffled(Batches),
+    /// A stream.
+    Stream(StreamFeed),
+}
+
+/// A step program with its learning rate, its batches and its counters.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// # fn main() -> Result<()> {
+/// // 64 examples of y = 2·x, in batches of 8.
+/// let x: Vec<f32> = (0..64).map(|i| i as f32 / 32.0 - 1.0).collect();
+/// let g = Builder::new("line");
+/// let (input, target) = (g.input("x", [8, 1], DType::F32), g.input("y", [8, 1], DType::F32));
+/// let loss = nn::linear(&g, "fc", input, 1).mse(target).named("loss");
+/// let program = Session::new().compile(&train(&g.finish([loss])?, "loss", optim::Adam::new(0.1))?)?;
+///
+/// let batches = Batches::new(64, 8, 7)?; // number of examples, of a batch, seed
+/// let mut t = Trainer::new(program, "loss", Schedule::cosine(0.1, 0, 400), batches, 7)?;
+/// let mut fill = |p: &mut Program, batch: &[u32]| -> Result<()> {
+///     let at = |k: f32| batch.iter().map(|&i| k * x[i as usize]).collect::<Vec<_>>();
+///     p.values_mut::<f32>("x")?.copy_from_slice(&at(1.0));
+///     p.values_mut::<f32>("y")?.copy_from_slice(&at(2.0));
+///     Ok(())
+/// };
+/// let mut last = t.step(&mut fill)?;
+/// while last.step < 400 {
+///     last = t.step(&mut fill)?;
+/// }
+/// assert!(last.loss < 1e-4 && last.epoch == 49, "{last:?}");
+/// assert!((t.program().values::<f32>("fc.weight")?[0] - 2.0).abs() < 0.01);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Trainer {
     program: Program,
-    schedule: Schedule,
-    batches: Batches,
+    rate: Rate,
+    plateau: PlateauState,
+    feed: Feed,
     seed: u64,
     step: u64,
-    lr: Scalar,
-    loss: Scalar,
+    /// The loss of the last step.
+    last_loss: f64,
+    /// The last report.
+    metric: f64,
+    /// The program's training methods: the first is for full batches.
+    steps: Vec<StepIo>,
+    loss: String,
+    non_finite: NonFinite,
+    kept: Vec<Kept>,
     tracing: bool,
     trace: Option<Trace>,
 }
@@ -80,77 +113,157 @@ pub struct Trainer {
 impl Trainer {
     /// A trainer of a step program that [`train`](crate::passes::optimiser::train) made. `loss` is the name of the
     /// scalar output that is reported. Params and states without a value are initialised from `seed`; those that were
-    /// loaded, initialised or written keep theirs. Fails if the schedule is invalid, or if the program has no input
-    /// `lr` or no such output.
-    pub fn new(program: Program, loss: &str, schedule: Schedule, batches: Batches, seed: u64) -> Result<Trainer> {
-        schedule.validate()?;
-        let lr = match program.input::<f32>(LR) {
-            Ok(slot) => Scalar::F32(slot),
-            Err(_) => Scalar::F64(program.input::<f64>(LR)?),
+    /// loaded, initialised or written keep theirs. Of a program with several methods, the first one trains.
+    ///
+    /// `rate` is a [`Schedule`](super::Schedule), a [`ReduceLrOnPlateau`](super::ReduceLrOnPlateau), a function of the
+    /// step, or a [`Rate`].
+    ///
+    /// Fails if the rate is invalid, if the program has no input `lr` or no such output, or if batches are to be
+    /// filled up ([`Partial::Pad`]) and the program has no input [`MASK`] with an element for each example.
+    pub fn new(program: Program, loss: &str, rate: impl Into<Rate>, batches: Batches, seed: u64) -> Result<Trainer> {
+        Trainer::with_feed(program, loss, rate.into(), Feed::Shuffled(batches), seed)
+    }
+
+    /// As [`Trainer::new`], for batches that come from a stream ([`Trainer::step_from`]) or from the caller, one by one
+    /// ([`Trainer::step`], whose `fill` then gets no indices).
+    pub fn streaming(program: Program, loss: &str, rate: impl Into<Rate>, seed: u64) -> Result<Trainer> {
+        Trainer::with_feed(program, loss, rate.into(), Feed::Stream(StreamFeed::default()), seed)
+    }
+
+    fn with_feed(program: Program, loss: &str, rate: Rate, feed: Feed, seed: u64) -> Result<Trainer> {
+        rate.validate()?;
+        if let Some((b, _)) = program.persistent().find(|(b, _)| is_trainer_tensor(&b.name)) {
+            let text = format!("{:?} is the name of a tensor that checkpoints keep for the trainer", b.name);
+            return Err(Error::new(Kind::Name, text));
+        }
+        let first = program.methods().next().unwrap_or_default();
+        let first = program.method(first)?;
+        let batch = if let Feed::Shuffled(b) = &feed { b.batch() } else { 0 };
+        let mut io = StepIo::new(&program, first, loss, batch)?;
+        if matches!(&feed, Feed::Shuffled(b) if b.partial_choice() == Partial::Pad) {
+            io.mask = Some(Mask::new(&program, first, batch)?);
+        }
+        let nothing = PlateauState { lr: 0.0, best: 0.0, bad: 0, cooldown: 0 };
+        let mut t = Trainer {
+            plateau: rate.plateau().map_or(nothing, |p| p.start()),
+            steps: vec![io],
+            loss: loss.to_string(),
+            program,
+            rate,
+            feed,
+            seed,
+            step: 0,
+            last_loss: f64::NAN,
+            metric: f64::NAN,
+            non_finite: NonFinite::default(),
+            kept: Vec::new(),
+            tracing: false,
+            trace: None,
         };
-        let loss = match program.output::<f32>(loss) {
-            Ok(slot) => Scalar::F32(slot),
-            Err(_) => Scalar::F64(program.output::<f64>(loss)?),
-        };
-        let mut t = Trainer { program, schedule, batches, seed, step: 0, lr, loss, tracing: false, trace: None };
         t.program.init_rest(seed)?;
         Ok(t)
     }
 
+    /// Batches of `examples` examples are for `method`, whose program shares the params: the last batches of epochs,
+    /// with [`Partial::Short`]. `fill` gets as many indices and writes into the inputs of that method.
+    ///
+    /// Errors: the method is of another program, has no input `lr` or no output of the loss's name, or is given for a
+    /// size that another one is for.
+    pub fn method_of(mut self, examples: usize, method: Method) -> Result<Trainer> {
+        if self.steps.iter().any(|io| io.examples == examples) {
+            return Err(Error::new(Kind::Name, format!("there is a method for batches of {examples} examples")));
+        }
+        self.steps.push(StepIo::new(&self.program, method, &self.loss, examples)?);
+        Ok(self)
+    }
+
+    /// What becomes of a step whose loss is not finite: by default an error.
+    pub fn on_non_finite(mut self, choice: NonFinite) -> Trainer {
+        self.non_finite = choice;
+        self
+    }
+
     /// Runs one step. `fill` writes the examples whose indices it gets into the program's inputs.
     ///
-    /// A step that fails in `fill` or in the program leaves the trainer unchanged: the next step sees the same
-    /// examples. A loss that is not finite is an error of kind [`Kind::Diverged`]. That step is done and has updated
-    /// the params, so training can only go on from a checkpoint or from new start values.
+    /// A step that fails in the rate, in `fill` or in the program leaves the trainer unchanged: the next step sees the
+    /// same examples. A loss that is not finite is an error of kind [`Kind::Diverged`], unless
+    /// [`Trainer::on_non_finite`] says otherwise. That step is done and has updated the params, so training can only go
+    /// on from a checkpoint or from new start values.
     pub fn step(&mut self, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<Progress> {
-        let (epoch, at) = self.batches.cursor();
-        let lr = self.schedule.lr(self.step);
-        let ns = match self.run(lr, fill) {
-            Ok(ns) => ns,
-            Err(e) => {
-                self.batches.seek(epoch, at)?;
-                return Err(e);
+        let lr = self.next_lr()?;
+        match &mut self.feed {
+            Feed::Stream(_) => self.step_alone(lr, fill),
+            Feed::Shuffled(b) => {
+                let before = b.cursor();
+                b.advance();
+                let done = self.step_shuffled(lr, fill);
+                if let (Err(_), Feed::Shuffled(b)) = (&done, &mut self.feed) {
+                    b.seek(before.0, before.1)?;
+                }
+                let (at, examples, ns) = done?;
+                self.done(at, examples, lr, ns)
             }
-        };
-        self.step += 1;
-        let loss = match self.loss {
-            Scalar::F32(slot) => self.program.get(slot)?.first().map_or(f64::NAN, |&x| f64::from(x)),
-            Scalar::F64(slot) => self.program.get(slot)?.first().copied().unwrap_or(f64::NAN),
-        };
-        match loss.is_finite() {
-            true => Ok(Progress { step: self.step, epoch: self.batches.cursor().0, loss, lr, ns }),
-            false => Err(self.diverged(loss, lr)),
         }
     }
 
-    /// Fills in the rate and the next batch, steps the program, and returns the time of that step in nanoseconds.
-    fn run(&mut self, lr: f64, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<u64> {
-        match self.lr {
-            Scalar::F32(slot) => self.program.write(slot, &[lr as f32])?,
-            Scalar::F64(slot) => self.program.write(slot, &[lr])?,
+    /// Runs the step of the batch taken last. Returns the number of its method in `steps`, its examples and its time.
+    fn step_shuffled(
+        &mut self,
+        lr: f64,
+        fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>,
+    ) -> Result<(usize, usize, u64)> {
+        let Feed::Shuffled(batches) = &self.feed else { return Err(wrong_feed("a stream", "step_from")) };
+        let (size, real) = (batches.taken().len(), batches.real());
+        let at = self.steps.iter().position(|io| io.examples == size).ok_or_else(|| {
+            let text = format!("no method is for a batch of {size} examples; see Trainer::method_of");
+            Error::new(Kind::Data, text)
+        })?;
+        let io = self.steps[at];
+        io.lr.write(&mut self.program, lr)?;
+        if let Some(mask) = io.mask {
+            mask.write(&mut self.program, real)?;
         }
-        fill(&mut self.program, self.batches.advance())?;
+        fill(&mut self.program, batches.taken())?;
+        Ok((at, real, self.run(at)?))
+    }
+
+    /// Steps the program and returns the time of that step in nanoseconds.
+    fn run(&mut self, at: usize) -> Result<u64> {
         let start = Instant::now();
         match std::mem::take(&mut self.tracing) {
             true => self.trace = Some(self.program.step_traced()?),
-            false => self.program.step()?,
+            false => self.program.run(self.steps[at].method)?,
         }
         Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// Counts a step and reports it.
+    fn done(&mut self, at: usize, examples: usize, lr: f64, ns: u64) -> Result<Progress> {
+        self.step += 1;
+        let loss = self.steps[at].loss.read(&self.program)?;
+        self.last_loss = loss;
+        match loss.is_finite() || self.non_finite == NonFinite::GoOn {
+            true => Ok(Progress { step: self.step, epoch: self.epoch(), examples, loss, lr, ns }),
+            false => Err(self.diverged(at, lr)),
+        }
+    }
+
     /// The error of a step whose loss is not finite.
     #[cold]
-    fn diverged(&self, loss: f64, lr: f64) -> Error {
-        let name = match self.loss {
-            Scalar::F32(slot) => self.program.name_of(slot),
-            Scalar::F64(slot) => self.program.name_of(slot),
-        };
-        let (name, step) = (name.unwrap_or("loss"), self.step);
+    fn diverged(&self, at: usize, lr: f64) -> Error {
+        let (name, step, loss) = (self.steps[at].loss.name(&self.program), self.step, self.last_loss);
         let text = format!(
             "the loss of step {step} is {loss} (output {name:?}, rate {lr}); a lower rate, clipped gradients or a look \
-             at the batch may help, from an earlier checkpoint or new start values"
+             at the batch may help, from an earlier checkpoint or new start values; Session::find_nan names the op that \
+             makes the first NaN"
         );
         Error::new(Kind::Diverged, text)
+    }
+
+    /// The rate of the next step.
+    fn next_lr(&self) -> Result<f64> {
+        let m = RateInput { step: self.step, epoch: self.epoch(), loss: self.last_loss, metric: self.metric };
+        self.rate.lr(&m, &self.plateau)
     }
 
     /// Records the next step, see [`Program::step_traced`].
@@ -168,9 +281,46 @@ impl Trainer {
         self.step
     }
 
+    /// The epoch of the batch taken last, counted from 0; of a stream whose epoch has ended, the next one.
+    pub fn epoch(&self) -> u64 {
+        match &self.feed {
+            Feed::Shuffled(b) => b.cursor().0,
+            Feed::Stream(s) => s.at.epoch,
+        }
+    }
+
+    /// Number of epochs whose last batch was taken. A stream's epoch ends when the stream says so.
+    pub fn epochs_done(&self) -> u64 {
+        match &self.feed {
+            Feed::Shuffled(b) => b.cursor().0 + u64::from(b.at_epoch_end()),
+            Feed::Stream(s) => s.at.epoch,
+        }
+    }
+
     /// Number of batches taken. A step that fails takes none.
     pub fn batches_taken(&self) -> u64 {
-        self.batches.before(self.batches.cursor())
+        match &self.feed {
+            Feed::Shuffled(b) => b.before(b.cursor()),
+            Feed::Stream(s) => s.taken,
+        }
+    }
+
+    /// Whether batches come one by one, not from shuffled examples.
+    pub(super) fn is_streaming(&self) -> bool {
+        matches!(self.feed, Feed::Stream(_))
+    }
+
+    /// Where the stream is; at its start without a stream.
+    pub(super) fn stream_position(&self) -> StreamPosition {
+        match &self.feed {
+            Feed::Shuffled(_) => StreamPosition::default(),
+            Feed::Stream(s) => s.at,
+        }
+    }
+
+    /// What becomes of a step whose loss is not finite.
+    pub fn non_finite_choice(&self) -> NonFinite {
+        self.non_finite
     }
 
     /// The program.
@@ -187,139 +337,12 @@ impl Trainer {
     pub fn weights(&self) -> Vec<Entry<'_>> {
         entries(&self.program, |role| role == Role::Param)
     }
-
-    /// The present counters.
-    fn cursor(&self) -> TrainerCursor {
-        let (epoch, position) = self.batches.cursor();
-        let (seed, batch) = (self.seed, self.batches.batch() as u64);
-        TrainerCursor { version: VERSION, step: self.step, epoch, position, seed, batch }
-    }
-
-    /// Writes params, states and the cursor to `path`, as a whole or not at all.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let cursor = self.cursor().to_words();
-        let mut all = entries(&self.program, |role| matches!(role, Role::Param | Role::State));
-        all.push(Entry { name: CURSOR, dtype: DType::I64, dims: &[6], bytes: bytemuck::cast_slice(&cursor) });
-        checkpoint::save(path, &all)
-    }
-
-    /// Continues from a checkpoint of the same graph, seed and batch, and returns whether the file holds a digest.
-    /// Fails if the file is damaged, belongs to another run, or has counters that no run reaches. A failure changes
-    /// nothing.
-    pub fn restore(&mut self, path: &Path) -> Result<Digest> {
-        let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).sum();
-        let file = Loaded::open_within(path, data + HEADER_LIMIT)?;
-        self.restore_from(&file).map_err(|e| e.context(path.display()))?;
-        Ok(file.digest())
-    }
-
-    fn restore_from(&mut self, file: &Loaded) -> Result<()> {
-        let words: [u64; 6] = bytemuck::pod_read_unaligned(file.expect(CURSOR, DType::I64, &[6])?.bytes);
-        let (read, own) = (TrainerCursor::from_words(words), self.cursor());
-        let same = |what: &str, theirs: u64, ours: u64| {
-            let text = || format!("the checkpoint has {what} {theirs}, this run has {ours}");
-            if theirs == ours { Ok(()) } else { Err(Error::new(Kind::Data, text())) }
-        };
-        same("version", read.version, own.version)?;
-        same("seed", read.seed, own.seed)?;
-        same("batch", read.batch, own.batch)?;
-        let TrainerCursor { step, epoch, position, .. } = read;
-        // Each step takes one batch, so no run has taken fewer batches than steps.
-        let taken = self.batches.before((epoch, position));
-        if step > taken || taken > MAX_STEPS {
-            let text = format!(
-                "the checkpoint has step {step} at epoch {epoch}, position {position}, before which are {taken} batches of \
-                 this data; there is one a step, and {MAX_STEPS} at most"
-            );
-            return Err(Error::new(Kind::Data, text));
-        }
-        for (b, _) in self.program.persistent() {
-            let e = file.expect(&b.name, b.dtype, &b.dims)?;
-            if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
-                check_trainer_steps(bytemuck::pod_read_unaligned(e.bytes))?;
-            }
-        }
-        let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
-        known.sort_unstable();
-        if let Some(extra) = file.entries().find(|e| e.name != CURSOR && known.binary_search(&e.name).is_err()) {
-            return Err(Error::new(
-                Kind::Name,
-                format!("the checkpoint has {:?}, which this run does not have", extra.name),
-            ));
-        }
-        self.batches.seek(epoch, position)?;
-        self.step = step;
-        for e in file.entries().filter(|e| e.name != CURSOR) {
-            self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
-        }
-        Ok(())
-    }
 }
 
-/// Fails if the optimiser's count of steps is one that no run reaches.
-fn check_trainer_steps(steps: i64) -> Result<()> {
-    match u64::try_from(steps) {
-        Ok(n) if n <= MAX_STEPS => Ok(()),
-        _ => Err(Error::new(Kind::Data, format!("{STEP} is {steps}; it goes from 0 to {MAX_STEPS}"))),
-    }
-}
-
-/// The params and states of `program` whose role is `wanted`, as entries of a file.
-pub fn entries(program: &Program, wanted: impl Fn(Role) -> bool) -> Vec<Entry<'_>> {
-    let kept = program.persistent().filter(|(b, _)| wanted(b.role));
-    kept.map(|(b, bytes)| Entry { name: &b.name, dtype: b.dtype, dims: &b.dims, bytes }).collect()
-}
-
-/// The moving averages of a program's params, under the params' names, as entries of a weights file. Empty if the
-/// [optimiser](crate::passes::optimiser::Optimiser::ema) keeps none.
-pub fn averages(program: &Program) -> Vec<Entry<'_>> {
-    let mut found = Vec::new();
-    for (b, bytes) in program.persistent() {
-        found.extend(b.averages.as_deref().map(|name| Entry { name, dtype: b.dtype, dims: &b.dims, bytes }));
-    }
-    found
-}
-
-/// Copies the params of `from` into the params of the same names of `to`, an inference program for instance. Fails with
-/// [`Kind::Name`] or [`Kind::Shape`] if a param of `to` has no counterpart of its dtype and shape; then `to` is
-/// unchanged.
-pub fn copy_params(from: &Program, to: &mut Program) -> Result<()> {
-    set_params(&entries(from, |role| role == Role::Param), to)
-}
-
-/// As [`copy_params`], with the moving averages of the params. Frozen params have none and are copied themselves. Fails
-/// with [`Kind::Name`] if the program keeps no averages.
-pub fn copy_averages(from: &Program, to: &mut Program) -> Result<()> {
-    let mut source = averages(from);
-    if source.is_empty() {
-        return Err(Error::new(Kind::Name, "the program keeps no moving averages; see Optimiser::ema"));
-    }
-    // Averages come first: the first entry of a name counts.
-    source.extend(entries(from, |role| role == Role::Param));
-    set_params(&source, to)
-}
-
-/// Copies the first entry of each name into the params of `to`, such as the [merged](super::merge) weights of another
-/// program. Entries that `to` has no param for are left out. Errors as for [`copy_params`].
-pub fn set_params(source: &[Entry<'_>], to: &mut Program) -> Result<()> {
-    let mut by_name: Vec<&Entry<'_>> = source.iter().collect();
-    // The sort is stable: the first entry of a name stays first.
-    by_name.sort_by_key(|e| e.name);
-    let mut found = Vec::new();
-    for p in entries(to, |role| role == Role::Param) {
-        let first = by_name.partition_point(|e| e.name < p.name);
-        let e = by_name.get(first).filter(|e| e.name == p.name);
-        let e = e.ok_or_else(|| Error::new(Kind::Name, format!("there are no values for param {:?}", p.name)))?;
-        if p.dtype != e.dtype || p.dims != e.dims {
-            let text = format!("param {:?} is {}{:?}, its values are {}{:?}", p.name, p.dtype, p.dims, e.dtype, e.dims);
-            return Err(Error::new(Kind::Shape, text));
-        }
-        found.push(*e);
-    }
-    for e in found {
-        to.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
-    }
-    Ok(())
+/// The error of a step that takes its batch from elsewhere.
+#[cold]
+fn wrong_feed(what: &str, method: &str) -> Error {
+    Error::new(Kind::Data, format!("this trainer takes {what}; call Trainer::{method}"))
 }
 
 #[cfg(test)]

@@ -69,8 +69,8 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
     let exec = Exec::new(plan, tapes).unwrap();
     let lane = ThreadState::default();
     if plan.threads > 1 {
-        let mut team = Team::new(exec).unwrap();
-        (0..3).for_each(|_| team.step(&mut arena).unwrap());
+        let mut team = Team::new(exec.threads()).unwrap();
+        (0..3).for_each(|_| team.step(&exec, &mut arena).unwrap());
     } else {
         for _ in 0..3 {
             if poisoned { exec.step_poisoned(&mut arena, &lane) } else { exec.step(&mut arena, &lane) }.unwrap();

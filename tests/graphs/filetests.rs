@@ -9,8 +9,8 @@
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 use arenagrad::error::{Error, Location};
-use arenagrad::graph::GraphBuf;
-use arenagrad::tools::ir::text::{parse_all, print};
+use arenagrad::graph::{GraphBuf, Sizes};
+use arenagrad::tools::ir::text::{parse_all, parse_all_with_sizes, print};
 use arenagrad::tools::ir::verify::{Stage, verify};
 use arenagrad::tools::passes::fusion_notes::collect_fusion_notes;
 use arenagrad::tools::passes::pipeline::{self, Trace};
@@ -29,6 +29,7 @@ type Command = fn(text: &str, argument: &str) -> Found;
 
 const COMMANDS: &[(&str, Command)] = &[
     ("print", test_print),
+    ("sizes", test_sizes),
     ("verify", test_verify),
     ("error", test_error),
     ("opt", test_opt),
@@ -37,6 +38,19 @@ const COMMANDS: &[(&str, Command)] = &[
 
 fn test_print(text: &str, _: &str) -> Found {
     match parse_all(text, &[]) {
+        Ok(g) => Found::Text(print(g.view())),
+        Err(errors) => Found::Errors(errors),
+    }
+}
+
+/// The printed text; the argument binds symbols: `; test sizes=batch=7,len=3`.
+fn test_sizes(text: &str, argument: &str) -> Found {
+    let bound: Vec<(&str, usize)> = argument
+        .split(',')
+        .filter_map(|b| b.split_once('='))
+        .map(|(name, size)| (name, size.parse().unwrap()))
+        .collect();
+    match parse_all_with_sizes(text, &[], &Sizes::new(&bound).unwrap()) {
         Ok(g) => Found::Text(print(g.view())),
         Err(errors) => Found::Errors(errors),
     }

@@ -143,6 +143,22 @@ fn a_layer_norm_keeps_its_operand_and_two_numbers_a_row() {
     assert_eq!(total(&kept), 8 * N + 2 * 4 * 64, "{kept:?}");
 }
 
+/// Norms of channels keep their operand and two numbers for each row or channel.
+#[test]
+fn norms_of_channels_keep_their_operand_and_statistics() {
+    let kept = |norm: for<'g> fn(&'g Builder, Var<'g>) -> Var<'g>| {
+        let g = Builder::new("norm");
+        let x = g.input("x", [64, 32], F32);
+        let w = |name: &str| g.param(name, [32, 32], F32, Init::Normal(0.1));
+        let y = norm(&g, x.matmul(w("a")).reshape([16, 8, 16])).reshape([64, 32]);
+        g.output("loss", y.matmul(w("b")).sum(..));
+        let kept = saved(&crate::common::zoo::step(g.finish([]).unwrap()));
+        total(&kept)
+    };
+    assert_eq!(kept(|g, x| nn::group_norm(g, "n", x, 4, 1e-5)), 8 * N + 2 * 4 * 16 * 4);
+    assert_eq!(kept(|g, x| nn::batch_norm(g, "n", x, nn::BatchNorm::default())), 8 * N + 2 * 4 * 8);
+}
+
 /// A batch norm from plain ops keeps its centred operand: the normalised one is computed again where it is read. Behind
 /// it the activation is kept for the next product.
 #[test]

@@ -112,6 +112,9 @@ fn diagonals_and_windows_move_elements() {
             moves(&shape, &[2, len], |x| x.diagonal(offset, 0, -1), |at| Some(vec![r0 + at[1], at[0], c0 + at[1]]));
         }
     }
+    for offset in [i64::MIN, i64::MAX] {
+        moves(&[3, 2, 5], &[2, 0], |x| x.diagonal(offset, 0, -1), |_| None);
+    }
     for offset in -3..=3i64 {
         let (r0, c0, side) = ((-offset).max(0) as usize, offset.max(0) as usize, 4 + offset.unsigned_abs() as usize);
         let source = |at: &[usize]| {
@@ -341,11 +344,22 @@ fn what_does_not_fit_is_named() {
         (refused(|_, x| x.movedim(&[0, -2], &[0, 1])), ["movedim", "axis 0", "twice"]),
         (refused(|_, x| x.diagonal(0, 1, -1)), ["diagonal", "axis 1", "twice"]),
         (refused(|_, x| x.diag_embed(i64::MIN, 0, 1)), ["diag_embed", "-9223372036854775808", "too large"]),
-        (refused(|_, x| x.diag_embed(0, 0, 3)), ["movedim", "axis 3", "rank 3"]),
+        (refused(|_, x| x.diag_embed(0, 0, 3)), ["diag_embed", "axis 3", "rank 3"]),
+        (refused(|_, x| x.diag_embed(0, 1, -2)), ["diag_embed", "axis 1", "twice"]),
+        (refused(|_, x| x.chunk(usize::MAX, 9)[0]), ["chunk", "axis 9", "rank 2"]),
+        (refused(|_, x| x.narrow(0, 0, 0).chunk(usize::MAX, 0)[0]), ["chunk", "parts", "empty axis"]),
         (refused(|_, x| x.outer(x)), ["outer", "[3,4]", "two vectors"]),
         (refused(|_, x| x.sliding_window(0, 4, 1)), ["sliding_window", "windows of 4", "1..=3"]),
         (refused(|_, x| x.sliding_window(0, 1, 0)), ["sliding_window", "0 apart", "step above 0"]),
         (refused(|_, x| x.pixel_shuffle(2)), ["pixel_shuffle", "rank 3", "needed"]),
+        (
+            refused(|g, _| g.full(0.0, [1, 4, 0, 0], DType::F32).pixel_unshuffle(1 << 33)),
+            ["pixel_unshuffle", "r = 8589934592", "too many"],
+        ),
+        (
+            refused(|g, _| g.full(0.0, [0, 1 << 40, 1], DType::F32).pixel_shuffle(1 << 31)),
+            ["pixel_shuffle", "r = 2147483648", "too large"],
+        ),
         (refused(|_, x| x.unsqueeze(0).pixel_shuffle(0)), ["pixel_shuffle", "r = 0", "1 channels"]),
         (refused(|_, x| x.unsqueeze(0).pixel_unshuffle(2)), ["pixel_unshuffle", "r = 2", "3 and 4"]),
         (refused(|g, x| g.meshgrid(&[x])[0]), ["meshgrid", "operand 0", "[3,4]"]),

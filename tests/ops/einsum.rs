@@ -144,6 +144,10 @@ fn integers_and_empty_axes() {
     let ints = |dims: &[usize], data: &[f64]| Tensor { dtype: DType::I64, dims: dims.to_vec(), data: data.to_vec() };
     let inputs = [ints(&[2, 2], &[1.0, 2.0, 3.0, 4.0]), ints(&[2], &[5.0, -1.0])];
     assert_eq!(run(&graph("ij,j->i", &inputs), &inputs, PLAIN)[0].data, [3.0, 11.0]);
+    // A product of matrices, not a tensor of 10⁹ elements that is summed.
+    let large = Tensor { dtype: DType::I64, dims: vec![1000, 1000], data: vec![1.0; 1_000_000] };
+    let f = graph("ij,jk->ik", &[large.clone(), large]);
+    assert_eq!((count(&f, Op::DOT_GENERAL), count(&f, Op::REDUCE_SUM)), (1, 0), "{f:?}");
     let none = |dims: &[usize]| Tensor { dtype: F64, dims: dims.to_vec(), data: vec![] };
     let inputs = [none(&[2, 0]), none(&[0, 3])];
     assert_eq!(run(&graph("ij,jk", &inputs), &inputs, PLAIN)[0].data, [0.0; 6]);

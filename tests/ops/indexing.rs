@@ -148,6 +148,27 @@ fn counts_and_padded_tables() {
 }
 
 #[test]
+fn clamped_indices_are_known_to_be_good_only_if_the_range_is() {
+    let outcome = |lo: f64, hi: f64, at: f64| {
+        let g = Builder::new("clamped");
+        let (x, i) = (g.input("x", [3], F64), g.input("i", [1], I64));
+        // As an op of its own, and inside a fused region.
+        let alone = x.gather(i.clamp(lo, hi), 0);
+        let fused = x.gather((i * 2.0 - i + 1.0 - 1.0).clamp(lo, hi), 0);
+        let graph = g.finish([alone.named("alone"), fused.named("fused")]).unwrap();
+        let given = [floats(&[3], &[5.0, 6.0, 7.0]), index(&[1], &[at])];
+        try_run(&graph, &given, PLAIN).map(|outs| outs.iter().map(|t| t.data[0]).collect::<Vec<f64>>())
+    };
+    for (at, want) in [(-9.0, 5.0), (0.0, 5.0), (1.0, 6.0), (2.0, 7.0), (9.0, 7.0)] {
+        assert_eq!(outcome(0.0, 2.0, at).unwrap(), [want, want], "{at}");
+    }
+    assert_eq!(outcome(1.0, 1.0, 0.0).unwrap(), [6.0, 6.0]);
+    assert!(outcome(-1.0, 2.0, -5.0).unwrap_err().to_string().contains("is -1; it must be in 0..3"));
+    assert!(outcome(0.0, 3.0, 5.0).unwrap_err().to_string().contains("is 3; it must be in 0..3"));
+    assert!(outcome(0.0, f64::INFINITY, 5.0).unwrap_err().to_string().contains("is 5; it must be in 0..3"));
+}
+
+#[test]
 fn every_bad_index_is_named_when_the_step_runs() {
     let fail = |f: for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>, dims: &[usize], at: &[f64]| {
         let g = Builder::new("bad");
@@ -241,11 +262,14 @@ fn what_does_not_fit_is_named() {
         (error(|_, x| x.cummax(-3).0), ["cummax", "axis -3", "rank 2"]),
         (error(|_, x| x.greater(0.0).cummin(0).1), ["cum_arg_max", "no order of bool", "cast"]),
         (error(|_, x| x.histogram(0, 0.0, 1.0)), ["histogram", "bins is 0", "1..="]),
-        (error(|_, x| x.histogram(usize::MAX, 0.0, 1.0)), ["histogram", "bins is -1", "1..="]),
+        (error(|_, x| x.histogram(usize::MAX, 0.0, 1.0)), ["histogram", "bins is 9223372036854775807", "1..="]),
         (error(|_, x| x.histogram(5, 2.0, 1.0)), ["histogram", "2 to 1", "none"]),
         (error(|_, x| x.histogram(5, f64::NAN, 1.0)), ["histogram", "NaN to 1", "none"]),
+        (error(|_, x| x.cast(DType::F32).histogram(5, -3e38, 3e38)), ["histogram", "-3", "none of f32"]),
+        (error(|_, x| x.cast(DType::F32).histogram(5, 1.0, 1.0 + 1e-9)), ["histogram", "1 to 1.0", "none of f32"]),
+        (error(|g, _| g.iota(0, [3_000_000_000], DType::I32)), ["iota", "2999999999", "i32"]),
         (error(|_, x| x.bin_count(4)), ["scatter_add", "indices are f64", "i64 is needed"]),
-        (error(|g, _| at(g, &[3]).bin_count(usize::MAX)), ["scatter_add", "size -1", "negative"]),
+        (error(|g, _| at(g, &[3]).bin_count(usize::MAX)), ["scatter_add", "9223372036854775807", "i64"]),
         (error(|g, _| at(g, &[3]).bin_count(1 << 62)), ["scatter_add", "4611686018427387904", "i64"]),
     ] {
         assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/indexing.rs"), "{e}");

@@ -77,6 +77,15 @@ fn smooth_l1_is_a_parabola_and_lines() {
 }
 
 #[test]
+fn huber_without_a_bend_is_a_parabola() {
+    let inputs = [floats(&[3], &[1.0, -2.0, 0.0]), floats(&[3], &[0.5, 7.0, 0.0])];
+    let each: Vec<f64> = pairs(&inputs[0], &inputs[1], |a, b| 0.5 * (a - b) * (a - b));
+    loss_is(&inputs, &each, |v, r| nn::huber_loss(v[0], v[1], f64::INFINITY, r));
+    let slopes = gradient(&inputs, |v| nn::huber_loss(v[0], v[1], f64::INFINITY, Reduction::None));
+    assert_eq!(slopes, [0.5, -9.0, 0.0]);
+}
+
+#[test]
 fn gaussian_and_poisson_likelihoods() {
     let mut draw = Draw(2);
     let [x, t] = [0; 2].map(|_| draw.tensor(F64, &[3, 4], Domain::Real));

@@ -99,6 +99,12 @@ fn bounds_and_certain_outcomes() {
     assert!(randint(0, 1 << 40).contains("leaves the range of i32"));
     assert!(why(&|g| _ = g.bernoulli([2], 1.5)).contains("p is 1.5"));
     assert!(why(&|g| _ = g.truncated_normal([2], F32, 1.0, 1.0)).contains("lo 1 is not below hi 1"));
+    for (t, lo, hi) in [(F32, 15.0, f64::INFINITY), (F32, -30.0, -15.0), (F64, 38.0, 39.0), (F32, 5.0, 5.0 + 1e-40)] {
+        let e = why(&move |g| _ = g.truncated_normal([2], t, lo, hi));
+        assert!(e.contains("too little probability") || e.contains("not below"), "{lo} {hi}: {e}");
+    }
+    let far = draws(|g| g.truncated_normal([N], F32, 10.0, f64::INFINITY));
+    assert!((far.iter().sum::<f64>() / N as f64 - 10.098_093).abs() < 1e-3);
     assert!(why(&|g| _ = g.uniform([2], DType::I32)).contains("no draws of i32"));
 }
 

@@ -4,7 +4,10 @@
 
 use crate::common::slopes::derivatives_agree;
 use crate::common::{Draw, PLAIN, Tensor, distance, run};
-use arenagrad::graph::{Builder, DType, GraphBuf, GridSample, Interpolation, Outside, Pool2d, Sampling, Var};
+use arenagrad::graph::{
+    Builder, DType, GradOptions, GraphBuf, GridSample, Interpolation, Missing, Outside, Pool1d, Pool2d, Pool3d,
+    Sampling, Var, grad,
+};
 use arenagrad::tools::ir::opdef::Domain;
 
 const F64: DType = DType::F64;
@@ -178,6 +181,27 @@ fn images_at_computed_places_are_their_definitions() {
 }
 
 #[test]
+fn places_that_are_no_numbers_have_no_gradient() {
+    let places = [f64::NAN, 0.2, f64::INFINITY, 0.3, 0.1, f64::NEG_INFINITY, 0.25, -0.25];
+    for mode in [Sampling::Nearest, Sampling::Linear, Sampling::Cubic] {
+        for padding in [Outside::Zeros, Outside::Border] {
+            let inputs = [
+                Tensor { dtype: F64, dims: vec![1, 1, 2, 3], data: vec![1.0, -2.0, 3.0, 5.0, 0.5, 2.5] },
+                Tensor { dtype: F64, dims: vec![1, 1, 4, 2], data: places.to_vec() },
+            ];
+            let f = graph(&inputs, |v| {
+                v[0].grid_sample(v[1], GridSample { mode, padding, ..GridSample::default() }).sum(..)
+            });
+            let back =
+                grad(&f, "y", &GradOptions { missing: Missing::Zero, ..GradOptions::wrt(&["x0", "x1"]) }).unwrap();
+            let all = run(&back, &inputs, PLAIN);
+            assert!(all.iter().all(|t| t.data.iter().all(|x| x.is_finite())), "{mode:?} {padding:?} {all:?}");
+            assert_eq!(all[2].data[..2], [0.0, 0.0], "{mode:?} {padding:?}");
+        }
+    }
+}
+
+#[test]
 fn maxima_tell_where_they_were() {
     let x = Tensor { dtype: F64, dims: vec![1, 1, 2, 4], data: vec![1.0, 5.0, 2.0, 2.0, 5.0, 0.0, 3.0, 4.0] };
     let g = Builder::new("max");
@@ -185,6 +209,72 @@ fn maxima_tell_where_they_were() {
     let f = g.finish([y.named("y"), at.named("at")]).unwrap();
     let outs = run(&f, &[x], PLAIN);
     assert_eq!((&outs[0].data[..], &outs[1].data[..]), (&[5.0, 4.0][..], &[1.0, 7.0][..]));
+}
+
+/// The first largest element of each window that lies in x, by loops: values and positions.
+fn maxima(x: &Tensor, kernel: [usize; 3], stride: [usize; 3], pad: [usize; 3]) -> [Vec<f64>; 2] {
+    let size = [x.dims[2], x.dims[3], x.dims[4]];
+    let count = [0, 1, 2].map(|a| (size[a] + 2 * pad[a] - kernel[a]) / stride[a] + 1);
+    let mut found = [Vec::new(), Vec::new()];
+    for volume in x.data.chunks(size.iter().product()) {
+        for o in 0..count.iter().product::<usize>() {
+            let o = [o / (count[1] * count[2]), o / count[2] % count[1], o % count[2]];
+            let mut best: Option<(f64, usize)> = None;
+            for t in 0..kernel.iter().product::<usize>() {
+                let t = [t / (kernel[1] * kernel[2]), t / kernel[2] % kernel[1], t % kernel[2]];
+                let at = [0, 1, 2].map(|a| (o[a] * stride[a] + t[a]).wrapping_sub(pad[a]));
+                if (0..3).any(|a| at[a] >= size[a]) {
+                    continue;
+                }
+                let place = (at[0] * size[1] + at[1]) * size[2] + at[2];
+                if best.is_none_or(|b| volume[place] > b.0) {
+                    best = Some((volume[place], place));
+                }
+            }
+            let (value, place) = best.unwrap();
+            found[0].push(value);
+            found[1].push(place as f64);
+        }
+    }
+    found
+}
+
+#[test]
+fn maxima_of_volumes_and_rows_tell_where_they_were() {
+    let mut draw = Draw(5);
+    for (size, kernel, stride, pad) in [
+        ([4, 5, 6], [2, 3, 2], [2, 2, 1], [1, 1, 0]),
+        ([3, 2, 2], [3, 2, 1], [1, 1, 1], [0, 0, 0]),
+        ([5, 4, 3], [2, 2, 2], [2, 2, 2], [1, 1, 1]),
+    ] {
+        let mut x = draw.tensor(F64, &[&[2, 3], &size[..]].concat(), Domain::Real);
+        // With equal elements, the first wins.
+        x.data.iter_mut().for_each(|v| *v = (*v * 3.0).round());
+        let opt = Pool3d::new(kernel).stride(stride).padding(pad);
+        let g = Builder::new("max");
+        let [y, at] = g.input("x0", &x.dims, F64).max_pool3d_with_indices(opt);
+        let f = g.finish([y.named("y"), at.named("at")]).unwrap();
+        let outs = run(&f, std::slice::from_ref(&x), PLAIN);
+        assert_eq!([&outs[0].data, &outs[1].data], maxima(&x, kernel, stride, pad).each_ref(), "{size:?}");
+        assert_eq!(outs[0].data, run(&graph(&[x.clone()], |v| v[0].max_pool3d(opt)), &[x.clone()], PLAIN)[0].data);
+        let (back, plain) =
+            (graph(&[x.clone()], |v| v[0].max_pool3d_with_indices(opt)[0].sum(..)), GradOptions::wrt(&["x0"]));
+        let slopes = run(&grad(&back, "y", &plain).unwrap(), &[x.clone()], PLAIN).remove(1).data;
+        let mut want = vec![0.0; x.data.len()];
+        let (per, volume) = (outs[1].data.len() / 6, size.iter().product::<usize>());
+        for (i, at) in outs[1].data.iter().enumerate() {
+            want[i / per * volume + *at as usize] += 1.0;
+        }
+        assert_eq!(slopes, want);
+    }
+    let x = draw.tensor(F64, &[2, 2, 9], Domain::Real);
+    let g = Builder::new("max");
+    let [y, at] = g.input("x0", &x.dims, F64).max_pool1d_with_indices(Pool1d::new(3).stride(2).padding(1));
+    let f = g.finish([y.named("y"), at.named("at")]).unwrap();
+    let outs = run(&f, std::slice::from_ref(&x), PLAIN);
+    let volume = Tensor { dims: vec![2, 2, 1, 1, 9], ..x };
+    assert_eq!([&outs[0].data, &outs[1].data], maxima(&volume, [1, 1, 3], [1, 1, 2], [0, 0, 1]).each_ref());
+    assert_eq!(outs[0].dims, [2, 2, 5]);
 }
 
 /// x / (k + alpha/size·Σ x²)^beta over the channels c − size/2 … c + (size − 1)/2.
@@ -222,6 +312,22 @@ fn what_does_not_fit_is_named() {
         ),
         (error(|_, x| x.local_response_norm(0, 1.0, 1.0, 1.0)), ["local_response_norm", "size 0"]),
         (error(|_, x| x.max_pool2d_with_indices(Pool2d::new([9, 1]))[0]), ["max_pool2d", "9"]),
+        (error(|_, x| x.max_pool1d_with_indices(Pool1d::new(1))[0]), ["max_pool1d", "rank 3"]),
+        (error(|_, x| x.unsqueeze(0).max_pool3d_with_indices(Pool3d::new([1, 9, 1]))[1]), ["max_pool3d", "9"]),
+        (
+            error(|g, _| {
+                let x = g.input("row", [1, 1, 2], F64);
+                x.max_pool1d_with_indices(Pool1d::new(2).dilation(3).padding(1))[0]
+            }),
+            ["max_pool1d(", "dilation 3 steps over the length 2 of a padded input"],
+        ),
+        (
+            error(|g, _| {
+                let x = g.input("volume", [1, 1, 2, 9, 9], F64);
+                x.max_pool3d_with_indices(Pool3d::new([2, 1, 1]).dilation([3, 1, 1]).padding([1, 0, 0]))[1]
+            }),
+            ["max_pool3d(", "dilation 3 steps over the depth 2 of a padded input"],
+        ),
         (
             error(|_, x| x.batch_norm_inference(x.sum([0, 2, 3]), x.sum([0, 2, 3]), [x.sum([0, 1, 2]); 2], 1, 0.0)),
             ["batch_norm_inference", "the mean"],

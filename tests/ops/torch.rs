@@ -113,6 +113,42 @@ fn whole() -> Vec<(&'static str, Optimiser)> {
     ]
 }
 
+/// Adam's relatives, and L-BFGS.
+fn relatives() -> Vec<(&'static str, Optimiser)> {
+    use optim::{Adam, AdamW, Adamax, Lbfgs, RAdam};
+    let radam = RAdam::new(LR);
+    vec![
+        ("amsgrad", Adam::new(LR).amsgrad(true).into()),
+        ("amsgrad_all", Adam::new(LR).betas((0.8, 0.3)).eps(1e-6).weight_decay(0.1).amsgrad(true).into()),
+        ("adamw_amsgrad", AdamW::new(LR).betas((0.7, 0.5)).weight_decay(0.3).amsgrad(true).into()),
+        ("adamax", Adamax::new(LR).into()),
+        ("adamax_all", Adamax::new(LR).betas((0.4, 0.6)).eps(1e-3).weight_decay(0.1).into()),
+        ("radam", radam.clone().into()),
+        ("radam_all", radam.clone().betas((0.8, 0.95)).eps(1e-3).weight_decay(0.1).into()),
+        ("radam_decoupled", radam.clone().betas((0.3, 0.8)).weight_decay(0.3).decoupled_weight_decay(true).into()),
+        // ρ never exceeds 5, so the rate never adapts.
+        ("radam_plain", radam.betas((0.9, 0.6)).into()),
+        ("lbfgs", Lbfgs::new(LR).into()),
+        ("lbfgs_short", Lbfgs::new(LR).history_size(2).weight_decay(0.1).into()),
+    ]
+}
+
+/// Clipped gradients.
+fn clipped() -> Vec<(&'static str, Optimiser)> {
+    let sgd = optim::Sgd::new(LR);
+    let most = sgd.clone().clip_norm(0.3).norm_type(f64::INFINITY);
+    vec![
+        ("clip_value", sgd.clone().clip_value(0.4).into()),
+        ("clip_one", sgd.clone().clip_norm(3.0).norm_type(1.0).into()),
+        ("clip_two_each", sgd.clone().momentum(0.9).clip_norm(0.5).clip_each(true).into()),
+        ("clip_three", optim::Adam::new(LR).clip_norm(0.5).norm_type(3.0).into()),
+        ("clip_half", sgd.clone().clip_norm(20.0).norm_type(0.5).into()),
+        ("clip_most", most.clone().into()),
+        ("clip_most_each", most.clip_each(true).into()),
+        ("clip_both", sgd.clip_value(0.4).clip_norm(0.7).norm_type(4.0).into()),
+    ]
+}
+
 /// Params with settings of their own, and averages of params.
 fn surroundings() -> Vec<(&'static str, Optimiser)> {
     let slow = Group { lr_scale: 0.5, weight_decay: Some(0.0), ..Group::default() };
@@ -133,11 +169,13 @@ const LOOSER: &[(&str, f64, f64)] = &[
     ("muon_bf16", 8e-3, 8e-3),
     // v − ḡ² cancels: what its halves lost by rounding weighs more under the root.
     ("rmsprop_all", 3e-7, 1e-15),
+    // Dot products are summed in another order, and a step divides one by another.
+    ("lbfgs_short", 1e-5, 1e-15),
 ];
 
 /// The optimisers of `tests/torch/optimisers.py`, by the names that it uses.
 fn variants() -> Vec<(&'static str, Optimiser)> {
-    [first_rules(), element_wise(), whole(), surroundings()].concat()
+    [first_rules(), element_wise(), whole(), relatives(), clipped(), surroundings()].concat()
 }
 
 /// The shapes of a variant's params.

@@ -2,6 +2,28 @@
 
 #[path = "../../examples/act_and_learn.rs"]
 mod act_and_learn;
+#[path = "../../examples/fsrs/main.rs"]
+mod fsrs;
+#[path = "../../examples/own_loop.rs"]
+mod own_loop;
+#[path = "../../examples/sizes.rs"]
+mod sizes;
+
+/// A run that ends at a step of a checkpoint, or behind it, resumes to the losses of one that never stopped.
+#[test]
+fn a_loop_of_ones_own_resumes_to_the_same_bits() {
+    let path = |name: &str| std::env::temp_dir().join(format!("arenagrad-loop-{}-{name}", std::process::id()));
+    let (straight, stopped) = (path("straight"), path("stopped"));
+    let (losses, best) = own_loop::run(&straight, 240).unwrap();
+    let (first, _) = own_loop::run(&stopped, 70).unwrap();
+    assert_eq!(first, losses[..70]);
+    // The checkpoint is that of step 60.
+    let (rest, same) = own_loop::run(&stopped, 240).unwrap();
+    assert_eq!((rest, same), (losses[60..].to_vec(), best));
+    assert_eq!(std::fs::read(&straight).unwrap(), std::fs::read(&stopped).unwrap());
+    assert!(best > 0.6 && losses[239] < losses[0], "{best} {}", losses[239]);
+    [straight, stopped].iter().for_each(|p| std::fs::remove_file(p).unwrap());
+}
 
 #[test]
 fn a_policy_that_acts_and_learns_gets_better() {
@@ -9,4 +31,70 @@ fn a_policy_that_acts_and_learns_gets_better() {
     let mean = |rounds: &[f32]| rounds.iter().sum::<f32>() / rounds.len() as f32;
     let (first, last) = (mean(&means[..20]), mean(&means[280..]));
     assert!(first < 0.65 && last > 0.85, "{first} {last}");
+}
+
+#[test]
+fn buckets_and_short_batches_train_one_net() {
+    let (means, plans) = sizes::learn(60).unwrap();
+    // Three lengths, each with full batches and a short last one.
+    assert_eq!(plans, 6);
+    assert!(means[59] < 0.2 * means[0], "{} {}", means[0], means[59]);
+}
+
+/// The loss that a fit adds up over its batches, by the plain walk over each card in f64.
+fn summed_loss(weights: &[f64; 21], cards: &[&fsrs::cards::Card]) -> f64 {
+    use fsrs::memory::{Memory, chance};
+    let mut sum = 0.0;
+    for (card, recency) in cards.iter().zip(fsrs::recency(cards)) {
+        let mut memory = Memory::first(weights, card.reviews[0].rating);
+        for (review, weight) in card.reviews.iter().zip(recency).skip(1) {
+            let r = chance(weights, review.days, memory.stability);
+            let shown = if review.rating > 1 { r } else { 1.0 - r };
+            if review.days > 0.0 {
+                sum -= f64::from(weight) * shown.ln();
+            }
+            memory = memory.next(weights, review.days, review.rating);
+        }
+    }
+    sum
+}
+
+#[test]
+fn a_fit_of_fsrs_measures_its_loss_right_and_lowers_it() {
+    use fsrs::{How, fit, memory::DEFAULTS, memory::log_loss};
+    let cards = fsrs::cards::cards(600, 3);
+    let lengths: Vec<usize> = cards.iter().map(|c| c.reviews.len()).collect();
+    assert!(lengths.iter().max() == Some(&64) && lengths.iter().min() < Some(&6), "{lengths:?}");
+    let how = How { batches: 4, ..How::default() };
+
+    // A rate of 0 leaves the weights where they start, so an epoch adds up the loss of the start.
+    let still = fit(&cards, &How { lr: 0.0, epochs: 1, ..how }).unwrap();
+    let start = fsrs::start::start(&cards);
+    assert_eq!(still.weights.map(|w| w as f32), start.weights.map(|w| w as f32));
+    let (loss, exact) = (f64::from(still.losses[0]), summed_loss(&start.weights, &start.cards));
+    assert!((loss / exact - 1.0).abs() < 1e-5, "{loss} {exact}");
+
+    // The fit comes near the weights that drew the cards, and is the same each time.
+    let fitted = fit(&cards, &How { epochs: 12, ..how }).unwrap();
+    let [before, after, best] = [&DEFAULTS, &fitted.weights, &fsrs::cards::TRUE].map(|w| log_loss(w, &cards));
+    assert!(after < before - 0.001 && after < best + 0.001, "{before} {after} {best}");
+    assert_eq!(fitted.losses, fit(&cards, &How { epochs: 12, ..how }).unwrap().losses);
+}
+
+#[test]
+fn the_readme_lists_each_example() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let list = readme.split_once("## Examples").unwrap().1.split_once("\n## ").unwrap().0;
+    let mut rows: Vec<&str> =
+        list.lines().filter_map(|l| l.strip_prefix("| [")?.split_once("](")).map(|r| r.0).collect();
+    let mut names: Vec<String> = std::fs::read_dir(root.join("examples"))
+        .unwrap()
+        .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    rows.sort_unstable();
+    names.sort_unstable();
+    assert_eq!(rows, names);
+    let links = list.lines().filter_map(|l| l.strip_prefix("| [")?.split_once("](")?.1.split_once(')')).map(|l| l.0);
+    links.for_each(|link| assert!(root.join(link).is_file(), "{link} is no file"));
 }

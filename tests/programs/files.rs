@@ -143,7 +143,7 @@ fn damaged_files_are_refused_and_change_nothing() {
 
 #[test]
 fn a_file_that_becomes_shorter_while_it_is_read_leaves_nothing_to_step_with() {
-    let folder = Folder::new("shorter");
+    let folder = Folder::new("cut");
     let (w, b) = small(6, 4);
     let path = folder.at("w");
     write(&path, &[floats("fc.weight", &[4, 6], &w), floats("fc.bias", &[4], &b)]);

@@ -194,6 +194,28 @@ fn halves_and_doubles_are_watched_and_a_bad_index_is_still_one() {
 }
 
 #[test]
+fn two_windows_of_one_tensor_are_two_operands() {
+    let g = Builder::new("windows");
+    let x = g.input("x", [2, 3], F32);
+    let row = |i: usize| x.narrow(0, i, 1);
+    let graph = g.finish([(row(0) + row(1)).named("sum"), (row(0) / row(1)).named("ratio")]).unwrap();
+    let mut p = watched(&graph);
+    fill(&mut p, "x", |i| if i < 3 { 1.0 } else { f32::NEG_INFINITY });
+    p.step().unwrap();
+    fill(&mut p, "x", |i| if i < 3 { 1.0 } else { 0.0 });
+    let e = p.step().unwrap_err().message;
+    assert!(e.starts_with("div: 3 of 3") && e.contains("in [1.0, 1.0]") && e.contains("in [0.0, 0.0]"), "{e}");
+}
+
+#[test]
+fn a_program_looks_for_nan_or_records_steps() {
+    let g = Builder::new("both");
+    let graph = g.finish([g.input("x", [2], F32).exp().named("y")]).unwrap();
+    let e = Session::new().find_nan(true).compile_traced(&graph).err().unwrap();
+    assert!(e.kind == Kind::Plan && e.message.contains("choose find_nan or compile_traced"), "{e}");
+}
+
+#[test]
 fn an_optimiser_that_divides_by_zero_is_named_with_the_ops_of_its_region() {
     let g = Builder::new("rate");
     let w = g.param("w", [4], F32, Init::Ones);

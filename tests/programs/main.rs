@@ -3,18 +3,25 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod baseline;
+mod clipping;
 #[path = "../common/mod.rs"]
 mod common;
 mod contract;
 mod examples;
 mod files;
 mod find_nan;
+mod fit;
 mod inspect;
+mod lbfgs;
 mod methods;
 mod networks;
 mod optimisers;
 mod plans;
 mod precision;
 mod projections;
+mod schedules;
+mod sizes;
+mod sizes_bad;
 mod steps;
 mod trace;
+mod trainer;

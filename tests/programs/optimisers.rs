@@ -9,12 +9,16 @@ use arenagrad::session::{Program, Session};
 use arenagrad::tools::ir::text;
 use arenagrad::train::{averages, copy_averages};
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 11] = [
     Rule::RMSPROP,
     Rule::ADAGRAD,
     Rule::ADADELTA,
     Rule::NADAM,
     Rule::LION,
+    Rule::ADAMAX,
+    Rule::RADAM,
+    Rule::Adam { betas: (0.8, 0.9), eps: 1e-8, weight_decay: 0.1, decoupled: true, amsgrad: true },
+    Rule::RAdam { betas: (0.8, 0.9), eps: 1e-8, weight_decay: 0.1, decoupled_weight_decay: true },
     Rule::RmsProp { alpha: 0.5, eps: 1e-3, momentum: 0.9, centered: true, weight_decay: 0.1 },
     Rule::Adagrad { lr_decay: 0.1, initial_accumulator_value: 0.1, eps: 1e-3, weight_decay: 0.1 },
 ];
@@ -263,8 +267,25 @@ fn numbers_that_no_formula_takes_are_named() {
     says(Rule::RMSPROP.with_weight_decay(f64::NAN), "rmsprop: weight_decay is NaN");
     says(Rule::Lion { betas: (0.9, -0.1), weight_decay: 0.0 }, "lion: beta2 is -0.1");
     says(Rule::Adafactor { beta2_decay: 0.5, eps: (None, 1e-3), d: 1.0, weight_decay: 0.0 }, "beta2_decay is 0.5");
+    says(Rule::Adamax { betas: (1.0, 0.9), eps: 1e-8, weight_decay: 0.0 }, "adamax: beta1 is 1; it must lie in [0, 1)");
+    says(Rule::Adamax { betas: (0.9, 0.9), eps: -1.0, weight_decay: 0.0 }, "adamax: eps is -1");
+    says(Rule::RADAM.with_weight_decay(-1.0), "radam: weight_decay is -1");
+    says(Rule::Lbfgs { history_size: 0, weight_decay: 0.0 }, "lbfgs: history_size is 0; it goes from 1 to 10000");
+    says(Rule::Lbfgs { history_size: 20_000, weight_decay: 0.0 }, "history_size is 20000");
+    let clips = |o: Optimiser<optim::Sgd>, text: &str| {
+        let e = train(given(1).view(), "loss", o).unwrap_err().to_string();
+        assert!(e.contains(text), "{e}");
+    };
+    let sgd = || optim::Sgd::new(0.1);
+    clips(sgd().clip_value(0.0), "clip_value is 0; it must be finite and above 0");
+    clips(sgd().clip_value(f64::NAN), "clip_value is NaN");
+    clips(sgd().clip_norm(-1.0), "clip_norm is -1");
+    clips(sgd().clip_norm(1.0).norm_type(0.0), "norm_type is 0; it must be above 0, or infinite");
+    clips(sgd().clip_norm(1.0).norm_type(f64::NEG_INFINITY), "norm_type is -inf");
+    clips(sgd().norm_type(1.0), "norm_type is given without clip_norm");
+    clips(sgd().clip_value(1.0).clip_each(true), "clip_each is given without clip_norm");
     let e = train(given(1).view(), "loss", optim::Sgd::new(0.1).ema(1.0)).unwrap_err().to_string();
-    assert!(e.contains("moving average is 1"), "{e}");
+    assert!(e.contains("ema is 1; it is a decay, in [0, 1)"), "{e}");
     let g = Builder::new("closed");
     let w = g.param("w", [2], DType::F32, Init::Ones);
     let graph = g.finish([(w * w).sum(..).named("loss")]).unwrap();
@@ -307,7 +328,8 @@ fn muon_treats_rows_and_columns_alike() {
 /// Scalars, single elements and empty tensors, with and without passes, and through the text form.
 #[test]
 fn every_rule_takes_every_shape() {
-    let all = RULES.into_iter().chain([Rule::LAMB, Rule::ADAFACTOR, Rule::ADAMW]);
+    let lbfgs = Rule::Lbfgs { history_size: 2, weight_decay: 0.1 };
+    let all = RULES.into_iter().chain([Rule::LAMB, Rule::ADAFACTOR, Rule::ADAMW, lbfgs]);
     for rule in all {
         for dims in [&[][..], &[1], &[0], &[2, 0], &[1, 1], &[3, 2, 2]] {
             let g = Builder::new("shapes");

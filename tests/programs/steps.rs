@@ -25,7 +25,7 @@ fn mlp(dtype: DType, [batch, sizes @ ..]: [usize; 4]) -> GraphBuf {
 /// All rules that have a kernel, with the op that each becomes.
 fn rules() -> [(Rule, &'static str); 8] {
     let sgd = |momentum, dampening, nesterov, weight_decay| Rule::Sgd { momentum, dampening, nesterov, weight_decay };
-    let adam = |betas, eps, weight_decay, decoupled| Rule::Adam { betas, eps, weight_decay, decoupled };
+    let adam = |betas, eps, weight_decay, decoupled| Rule::Adam { betas, eps, weight_decay, decoupled, amsgrad: false };
     [
         (sgd(0.0, 0.0, false, 0.0), "matmul_sgd"),
         (sgd(0.0, 0.0, false, 0.1), "matmul_sgd"),

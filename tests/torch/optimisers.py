@@ -1,6 +1,7 @@
 """Prints what torch's optimisers make of given gradients: the fixture that `tests/ops/torch.rs` compares ours with.
 
-    python tests/torch/optimisers.py        writes tests/torch/optimisers.safetensors (torch, numpy, safetensors)
+    python tests/torch/optimisers.py            writes tests/torch/optimisers.safetensors (torch, numpy, safetensors)
+    python tests/torch/optimisers.py NAME ...   writes these variants only, and keeps the others of the file
 
 Two parameters, eight steps, gradients of changing size (exact zeros among them, for the moments' corners). Lion and
 LAMB, which torch lacks, are written below as their papers have them. torch.optim.Muon rounds its matrix to bfloat16;
@@ -8,10 +9,11 @@ LAMB, which torch lacks, are written below as their papers have them. torch.opti
 """
 
 import pathlib
+import sys
 
 import torch
 import torch.optim._muon as muon_module
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 STEPS = 8
 SHAPES = {"a": (23,), "b": (5, 3)}
@@ -103,6 +105,21 @@ class Averaged:
         return list(self.average.module)
 
 
+class Lbfgs:
+    """torch.optim.LBFGS, one iteration a step, without the tolerances that end its inner loop."""
+
+    def __init__(self, params, lr, decay=0.0, **options):
+        self.params, self.decay = list(params), decay
+        self.opt = torch.optim.LBFGS(
+            self.params, lr=lr, max_iter=1, tolerance_grad=-1.0, tolerance_change=0.0, **options
+        )
+
+    def step(self):
+        for p in self.params:
+            p.grad.add_(p.detach(), alpha=self.decay)
+        self.opt.step(lambda: torch.zeros(()))
+
+
 def groups(make, first, second, **options):
     """`make` with a group for each parameter."""
 
@@ -112,6 +129,27 @@ def groups(make, first, second, **options):
         return make(each, lr=lr, foreach=False, **options)
 
     return build
+
+
+def clipped_values(most, after=None):
+    """`clip_grad_value_`, then `after`."""
+
+    def clip(params):
+        torch.nn.utils.clip_grad_value_(params, most, foreach=False)
+        if after is not None:
+            after(params)
+
+    return clip
+
+
+def clipped_norms(most, norm_type, each=False):
+    """`clip_grad_norm_` of all params together, or of each."""
+
+    def clip(params):
+        for some in [[p] for p in params] if each else [params]:
+            torch.nn.utils.clip_grad_norm_(some, most, norm_type, foreach=False)
+
+    return clip
 
 
 O = torch.optim
@@ -163,6 +201,33 @@ VARIANTS = {
     "groups": (groups(O.AdamW, {"lr": 0.5, "weight_decay": 0.0}, {}, weight_decay=0.1), {}, None),
     "groups_nadam": (groups(O.NAdam, {"betas": (0.8, 0.9)}, {"lr": 2.0, "weight_decay": 0.1}), {}, None),
     "ema": (Averaged, {}, None),
+    "amsgrad": (O.Adam, {"amsgrad": True}, None),
+    "amsgrad_all": (
+        O.Adam,
+        {"betas": (0.8, 0.3), "eps": 1e-6, "weight_decay": 0.1, "amsgrad": True},
+        None,
+    ),
+    "adamw_amsgrad": (O.AdamW, {"betas": (0.7, 0.5), "weight_decay": 0.3, "amsgrad": True}, None),
+    "adamax": (O.Adamax, {}, None),
+    "adamax_all": (O.Adamax, {"betas": (0.4, 0.6), "eps": 1e-3, "weight_decay": 0.1}, None),
+    "radam": (O.RAdam, {}, None),
+    "radam_all": (O.RAdam, {"betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.1}, None),
+    "radam_decoupled": (
+        O.RAdam,
+        {"betas": (0.3, 0.8), "weight_decay": 0.3, "decoupled_weight_decay": True},
+        None,
+    ),
+    "radam_plain": (O.RAdam, {"betas": (0.9, 0.6)}, None),
+    "lbfgs": (Lbfgs, {}, None),
+    "lbfgs_short": (Lbfgs, {"history_size": 2, "decay": 0.1}, None),
+    "clip_value": (O.SGD, {}, clipped_values(0.4)),
+    "clip_one": (O.SGD, {}, clipped_norms(3.0, 1.0)),
+    "clip_two_each": (O.SGD, {"momentum": 0.9}, clipped_norms(0.5, 2.0, each=True)),
+    "clip_three": (O.Adam, {}, clipped_norms(0.5, 3.0)),
+    "clip_half": (O.SGD, {}, clipped_norms(20.0, 0.5)),
+    "clip_most": (O.SGD, {}, clipped_norms(0.3, float("inf"))),
+    "clip_most_each": (O.SGD, {}, clipped_norms(0.3, float("inf"), each=True)),
+    "clip_both": (O.SGD, {}, clipped_values(0.4, clipped_norms(0.7, 4.0))),
 }
 
 
@@ -181,7 +246,9 @@ def path_of(make, options, clip, dtype, start, grads):
     for step in range(STEPS):
         for k, p in params.items():
             p.grad = grads[k][step].to(dtype, copy=True)
-        if clip is not None:
+        if callable(clip):
+            clip(list(params.values()))
+        elif clip is not None:
             torch.nn.utils.clip_grad_norm_(params.values(), clip, foreach=False)
         opt.step()
         shown = dict(zip(params, opt.shown())) if hasattr(opt, "shown") else params
@@ -198,13 +265,19 @@ def main():
     for k in grads:
         grads[k] *= torch.tensor([1.0, 0.1, 3.0, 0.0, 1e-3, 1.0, 10.0, 0.5]).reshape(-1, *[1] * len(SHAPES[k]))
     out = {f"start.{k}": v for k, v in start.items()} | {f"grad.{k}": v for k, v in grads.items()}
-    for name, (make, options, clip) in VARIANTS.items():
+    path, chosen = pathlib.Path(__file__).with_suffix(".safetensors"), sys.argv[1:] or list(VARIANTS)
+    if sys.argv[1:]:
+        kept = load_file(path)
+        assert all(torch.equal(kept[k], v) for k, v in out.items()), "the random numbers are others"
+        out = kept
+    for name in chosen:
+        make, options, clip = VARIANTS[name]
         for dtype, tag in ((torch.float32, "f32"), (torch.float64, "f64")):
             shape = SHAPED.get(name, SHAPES["b"])
             first, given = start | {"b": start["b"].reshape(shape)}, grads | {"b": grads["b"].reshape(STEPS, *shape)}
             for k, p in path_of(make, options, clip, dtype, first, given).items():
                 out[f"{name}.{tag}.{k}"] = p
-    save_file(out, pathlib.Path(__file__).with_suffix(".safetensors"))
+    save_file(out, path)
 
 
 if __name__ == "__main__":

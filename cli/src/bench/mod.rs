@@ -1,7 +1,8 @@
-//! The command `bench`: whole training steps of small networks, timed one by one.
+//! The command `bench`: whole training steps of small networks, timed one by one, and acts of a policy (`act`).
 //!
 //! Invariant: a timed step is all that a user waits for: the batch is copied in, the step runs, the loss is read.
 
+mod act;
 mod limits;
 mod workloads;
 
@@ -16,6 +17,7 @@ use arenagrad::optim::LR;
 use arenagrad::session::{Elem, Handle, Program, Session, Trace};
 use arenagrad::train::{Loaded, Times};
 use serde::Serialize;
+use std::cell::LazyCell;
 use std::time::{Duration, Instant};
 pub use workloads::Workload;
 use workloads::{WORKLOADS, WorkloadPool};
@@ -39,15 +41,32 @@ pub fn bench_command(a: &BenchArgs) -> Run {
     }
     let mut all = Vec::new();
     for name in &a.workloads {
-        all.push(workload_named(name)?);
+        all.push(if name == act::ACT { None } else { Some(workload_named(name)?) });
     }
-    // The limits are those of the cores: more threads than cores do not raise them.
+    if let (Some(file), [None]) = (&a.trace, &all[..]) {
+        return Err(fail_bad_input(format!(
+            "--trace {} records whole steps; the workload act has none",
+            file.display()
+        )));
+    }
+    if let (Some(dir), false) = (&a.data, all.iter().any(Option::is_some)) {
+        return Err(fail_bad_input(format!("--data {}: the workload act reads no data", dir.display())));
+    }
+    // The limits are those of the cores: more threads than cores do not raise them. Acts are not compared with them.
     let cores = a.threads.min(sys::sys_cores());
-    let peak = limits::flops_limit(cores);
+    let peak = LazyCell::new(|| limits::flops_limit(cores));
     for w in all {
-        let metrics = time_bench(w, a, cores, peak)?;
-        emit_out(if a.json { serde_json::to_string(&metrics).map_err(fail_bad_input)? } else { metrics.text() })?;
-        if let Some(file) = &a.trace {
+        emit_out(match w {
+            Some(w) => {
+                let metrics = time_bench(w, a, cores, *peak)?;
+                if a.json { bench_json(&metrics)? } else { metrics.text() }
+            }
+            None => {
+                let metrics = act::time_acts(a)?;
+                if a.json { bench_json(&metrics)? } else { metrics.text() }
+            }
+        })?;
+        if let (Some(file), Some(w)) = (&a.trace, w) {
             let table = record::write_trace_record(file, w.name, &Bench::new(w, a, true)?.record()?)?;
             // With --json, standard output holds nothing but JSON.
             if a.json { out::note_out(table) } else { emit_out(table)? }
@@ -59,9 +78,17 @@ pub fn bench_command(a: &BenchArgs) -> Run {
     Ok(())
 }
 
+/// The results of a workload as a line of JSON.
+fn bench_json(metrics: &impl Serialize) -> Run<String> {
+    serde_json::to_string(metrics).map_err(fail_bad_input)
+}
+
 /// The workload called `name`.
 pub fn workload_named(name: &str) -> Run<&'static Workload> {
-    let known = || WORKLOADS.iter().map(|w| format!("{} ({})", w.name, w.doc)).collect::<Vec<_>>().join(", ");
+    let known = || {
+        let steps = WORKLOADS.iter().map(|w| format!("{} ({})", w.name, w.doc)).collect::<Vec<_>>().join(", ");
+        format!("{steps}, and for bench act ({})", act::ACT_DOC)
+    };
     let found = WORKLOADS.iter().find(|w| w.name == name);
     found.ok_or_else(|| fail_bad_input(format!("no workload is called {name:?}; there are {}", known())))
 }

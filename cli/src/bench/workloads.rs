@@ -72,7 +72,7 @@ pub const WORKLOADS: [Workload; 5] = [
                 .mean(..)
         },
         optimiser: || {
-            let rule = Rule::Adam { betas: (0.9, 0.95), eps: 1e-8, weight_decay: 0.1, decoupled: true };
+            let rule = Rule::Adam { betas: (0.9, 0.95), eps: 1e-8, weight_decay: 0.1, decoupled: true, amsgrad: false };
             Optimiser::new(rule, 1e-3).decay_from_rank(2).clip_norm(1.0)
         },
         alias: workload_short_name,

@@ -1,8 +1,8 @@
 //! Bounds of numbers in a configuration.
 //!
-//! Invariant: a message names the key, the value and the bounds.
+//! Invariant: a message names the key or the option, the value and the bounds.
 
-use crate::fail::{Run, fail_bad_input};
+use super::fault::{KeyFault, KeyRun, key_fault, option_fault};
 use std::fmt::Display;
 
 /// Largest number of steps.
@@ -10,11 +10,15 @@ pub const STEP_LIMIT: u64 = 1 << 32;
 /// Largest batch, number of channels, width or context. A larger number is a mistake.
 pub const SIZE_LIMIT: usize = 1 << 16;
 
-/// `x`, or an error that names `key` unless `low <= x <= high`.
-pub fn within_bounds<T: PartialOrd + Display + Copy>(key: &str, x: T, low: T, high: T) -> Run<T> {
+/// `x`, or a fault of `key` unless `low <= x <= high`. A name that begins with `--` is that of an option.
+pub fn within_bounds<T: PartialOrd + Display + Copy>(key: &str, x: T, low: T, high: T) -> KeyRun<T> {
     if x >= low && x <= high {
-        Ok(x)
-    } else {
-        Err(fail_bad_input(format!("{key} is {x}; it goes from {low} to {high}")))
+        return Ok(x);
     }
+    Err(named_fault(key, format!("{key} is {x}; it goes from {low} to {high}")))
+}
+
+/// A fault of `name`, which is an option if it begins with `--`, else a key.
+pub fn named_fault(name: &str, message: impl Display) -> KeyFault {
+    if name.starts_with("--") { option_fault(message) } else { key_fault(name, message) }
 }

@@ -2,17 +2,22 @@
 //!
 //! Invariant: a key that the kind does not read is an error, and so is a number outside its formula's domain.
 
-use crate::fail::{Run, fail_bad_input};
+use super::fault::{KeyRun, given_keys, key_fault, table_fault};
+use super::kind_key::{KindKey, kind_key, kind_key_by, refuse_other_keys};
+use super::number_list::{read_pair, read_triple};
 use arenagrad::optim::{Group, MuonScale, Optimiser, Rule};
 use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "lowercase")]
-enum OptimiserKind {
+pub(super) enum OptimiserKind {
     Sgd,
     Adam,
     #[default]
     AdamW,
+    Adamax,
+    RAdam,
+    Lbfgs,
     RmsProp,
     Adagrad,
     Adadelta,
@@ -34,7 +39,7 @@ enum AdjustLr {
 
 /// The table as it stands in the file.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of an optimiser")]
 pub struct OptimiserTable {
     kind: OptimiserKind,
     pub(super) lr: Option<f64>,
@@ -42,8 +47,12 @@ pub struct OptimiserTable {
     momentum: Option<f64>,
     dampening: Option<f64>,
     nesterov: Option<bool>,
+    #[serde(deserialize_with = "read_pair")]
     betas: Option<(f64, f64)>,
     eps: Option<f64>,
+    amsgrad: Option<bool>,
+    decoupled_weight_decay: Option<bool>,
+    history_size: Option<usize>,
     alpha: Option<f64>,
     centered: Option<bool>,
     lr_decay: Option<f64>,
@@ -55,9 +64,13 @@ pub struct OptimiserTable {
     eps2: Option<f64>,
     d: Option<f64>,
     ns_steps: Option<u32>,
+    #[serde(deserialize_with = "read_triple")]
     ns_coefficients: Option<(f64, f64, f64)>,
     adjust_lr: Option<AdjustLr>,
+    clip_value: Option<f64>,
     clip_norm: Option<f64>,
+    norm_type: Option<f64>,
+    clip_each: Option<bool>,
     ema: Option<f64>,
     pub(super) accumulate: Option<usize>,
     decay_from_rank: Option<usize>,
@@ -67,32 +80,90 @@ pub struct OptimiserTable {
 
 /// A group: the settings of the params whose names match a pattern.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
-#[serde(deny_unknown_fields, default)]
-struct GroupTable {
+#[serde(deny_unknown_fields, default, expecting = "a table of a group")]
+pub(super) struct GroupTable {
     pattern: String,
     lr_scale: Option<f64>,
     weight_decay: Option<f64>,
     rule: Option<Box<OptimiserTable>>,
 }
 
+/// The keys of the whole optimiser, which a group's rule must not have.
+pub(super) const WHOLE: [&str; 9] =
+    ["lr", "clip_value", "clip_norm", "norm_type", "clip_each", "ema", "accumulate", "decay_from_rank", "group"];
+
+const EPS: KindKey = kind_key("eps", "1e-8");
+const BETAS: KindKey = kind_key("betas", "[0.9, 0.999]");
+const AMSGRAD: KindKey = kind_key("amsgrad", "false");
+const MOMENTUM_DECAY: KindKey = kind_key("momentum_decay", "0.004");
+const PLAIN: KindKey = kind_key("weight_decay", "0.0");
+const DECAYS: KindKey = kind_key("weight_decay", "0.01");
+const DECAYS_MORE: KindKey = kind_key("weight_decay", "0.1");
+const NO_MOMENTUM: KindKey = kind_key("momentum", "0.0");
+
 impl OptimiserKind {
-    /// The kind's name in a file, and the keys that it reads besides `weight_decay`.
-    fn reads(self) -> (&'static str, &'static [&'static str]) {
+    /// The kind's name in a file, and the keys of hyper-parameters that it reads.
+    pub(super) fn reads(self) -> (&'static str, &'static [KindKey]) {
         match self {
-            OptimiserKind::Sgd => ("sgd", &["momentum", "dampening", "nesterov"]),
-            OptimiserKind::Adam => ("adam", &["betas", "eps"]),
-            OptimiserKind::AdamW => ("adamw", &["betas", "eps"]),
-            OptimiserKind::RmsProp => ("rmsprop", &["alpha", "eps", "momentum", "centered"]),
-            OptimiserKind::Adagrad => ("adagrad", &["lr_decay", "initial_accumulator_value", "eps"]),
-            OptimiserKind::Adadelta => ("adadelta", &["rho", "eps"]),
-            OptimiserKind::NAdam => ("nadam", &["betas", "eps", "momentum_decay"]),
-            OptimiserKind::NAdamW => ("nadamw", &["betas", "eps", "momentum_decay"]),
-            OptimiserKind::Lion => ("lion", &["betas"]),
-            OptimiserKind::Lamb => ("lamb", &["betas", "eps"]),
-            OptimiserKind::Adafactor => ("adafactor", &["beta2_decay", "eps1", "eps2", "d"]),
-            OptimiserKind::Muon => {
-                ("muon", &["momentum", "nesterov", "ns_steps", "ns_coefficients", "eps", "adjust_lr"])
+            OptimiserKind::Sgd => (
+                "sgd",
+                &[NO_MOMENTUM, const { kind_key("dampening", "0.0") }, const { kind_key("nesterov", "false") }, PLAIN],
+            ),
+            OptimiserKind::Adam => ("adam", &[BETAS, EPS, AMSGRAD, PLAIN]),
+            OptimiserKind::AdamW => ("adamw", &[BETAS, EPS, AMSGRAD, DECAYS]),
+            OptimiserKind::Adamax => ("adamax", &[BETAS, EPS, PLAIN]),
+            OptimiserKind::RAdam => {
+                ("radam", &[BETAS, EPS, const { kind_key("decoupled_weight_decay", "false") }, PLAIN])
             }
+            OptimiserKind::Lbfgs => ("lbfgs", &[const { kind_key("history_size", "100") }, PLAIN]),
+            OptimiserKind::RmsProp => (
+                "rmsprop",
+                &[
+                    const { kind_key("alpha", "0.99") },
+                    EPS,
+                    NO_MOMENTUM,
+                    const { kind_key("centered", "false") },
+                    PLAIN,
+                ],
+            ),
+            OptimiserKind::Adagrad => (
+                "adagrad",
+                &[
+                    const { kind_key("lr_decay", "0.0") },
+                    const { kind_key("initial_accumulator_value", "0.0") },
+                    const { kind_key("eps", "1e-10") },
+                    PLAIN,
+                ],
+            ),
+            OptimiserKind::Adadelta => {
+                ("adadelta", &[const { kind_key("rho", "0.9") }, const { kind_key("eps", "1e-6") }, PLAIN])
+            }
+            OptimiserKind::NAdam => ("nadam", &[BETAS, EPS, MOMENTUM_DECAY, PLAIN]),
+            OptimiserKind::NAdamW => ("nadamw", &[BETAS, EPS, MOMENTUM_DECAY, DECAYS]),
+            OptimiserKind::Lion => ("lion", &[const { kind_key("betas", "[0.9, 0.99]") }, PLAIN]),
+            OptimiserKind::Lamb => ("lamb", &[BETAS, const { kind_key("eps", "1e-6") }, DECAYS]),
+            OptimiserKind::Adafactor => (
+                "adafactor",
+                &[
+                    const { kind_key("beta2_decay", "-0.8") },
+                    const { kind_key_by("eps1", "the spacing of the param's type at 1") },
+                    const { kind_key("eps2", "0.001") },
+                    const { kind_key("d", "1.0") },
+                    PLAIN,
+                ],
+            ),
+            OptimiserKind::Muon => (
+                "muon",
+                &[
+                    const { kind_key("momentum", "0.95") },
+                    const { kind_key("nesterov", "true") },
+                    const { kind_key("ns_steps", "5") },
+                    const { kind_key("ns_coefficients", "[3.4445, -4.775, 2.0315]") },
+                    const { kind_key("eps", "1e-7") },
+                    const { kind_key("adjust_lr", "\"original\"") },
+                    DECAYS_MORE,
+                ],
+            ),
         }
     }
 }
@@ -114,54 +185,14 @@ impl OptimiserTable {
         }
     }
 
-    /// The keys of hyper-parameters, and whether each is given.
-    fn given(&self) -> [(&'static str, bool); 18] {
-        [
-            ("momentum", self.momentum.is_some()),
-            ("dampening", self.dampening.is_some()),
-            ("nesterov", self.nesterov.is_some()),
-            ("betas", self.betas.is_some()),
-            ("eps", self.eps.is_some()),
-            ("alpha", self.alpha.is_some()),
-            ("centered", self.centered.is_some()),
-            ("lr_decay", self.lr_decay.is_some()),
-            ("initial_accumulator_value", self.initial_accumulator_value.is_some()),
-            ("rho", self.rho.is_some()),
-            ("momentum_decay", self.momentum_decay.is_some()),
-            ("beta2_decay", self.beta2_decay.is_some()),
-            ("eps1", self.eps1.is_some()),
-            ("eps2", self.eps2.is_some()),
-            ("d", self.d.is_some()),
-            ("ns_steps", self.ns_steps.is_some()),
-            ("ns_coefficients", self.ns_coefficients.is_some()),
-            ("adjust_lr", self.adjust_lr.is_some()),
-        ]
-    }
-
-    /// The keys that a group's rule must not have, and whether each is given.
-    fn of_whole_optimiser(&self) -> [(&'static str, bool); 6] {
-        [
-            ("lr", self.lr.is_some()),
-            ("clip_norm", self.clip_norm.is_some()),
-            ("ema", self.ema.is_some()),
-            ("accumulate", self.accumulate.is_some()),
-            ("decay_from_rank", self.decay_from_rank.is_some()),
-            ("group", !self.group.is_empty()),
-        ]
-    }
-
-    /// The rule, with torch's defaults for absent keys.
-    fn rule(&self) -> Run<Rule> {
+    /// The rule, with torch's defaults for absent keys. `at` is the path of this table.
+    fn rule(&self, at: &str) -> KeyRun<Rule> {
         let (kind, reads) = self.kind.reads();
-        if let Some((key, _)) = self.given().iter().find(|(key, given)| *given && !reads.contains(key)) {
-            return Err(fail_bad_input(format!(
-                "optimiser.{key} means nothing to {kind}; it reads {}",
-                reads.join(", ")
-            )));
-        }
+        let given = given_keys(self);
+        refuse_other_keys(at, kind, &given, &[&["kind"], &WHOLE[..]].concat(), reads)?;
         let rule = self.filled(self.default_rule());
         let rule = self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d));
-        rule.validate().map_err(|e| fail_bad_input(format!("optimiser: {}", e.message)))?;
+        rule.validate().map_err(|e| table_fault(at, &given, &e))?;
         Ok(rule)
     }
 
@@ -171,6 +202,9 @@ impl OptimiserTable {
             OptimiserKind::Sgd => Rule::SGD,
             OptimiserKind::Adam => Rule::ADAM,
             OptimiserKind::AdamW => Rule::ADAMW,
+            OptimiserKind::Adamax => Rule::ADAMAX,
+            OptimiserKind::RAdam => Rule::RADAM,
+            OptimiserKind::Lbfgs => Rule::LBFGS,
             OptimiserKind::RmsProp => Rule::RMSPROP,
             OptimiserKind::Adagrad => Rule::ADAGRAD,
             OptimiserKind::Adadelta => Rule::ADADELTA,
@@ -194,10 +228,21 @@ impl OptimiserTable {
                 put(dampening, self.dampening);
                 put(nesterov, self.nesterov);
             }
-            Rule::Adam { betas, eps, .. } | Rule::Lamb { betas, eps, .. } => {
+            Rule::Adam { betas, eps, amsgrad, .. } => {
+                put(betas, self.betas);
+                put(eps, self.eps);
+                put(amsgrad, self.amsgrad);
+            }
+            Rule::Adamax { betas, eps, .. } | Rule::Lamb { betas, eps, .. } => {
                 put(betas, self.betas);
                 put(eps, self.eps);
             }
+            Rule::RAdam { betas, eps, decoupled_weight_decay, .. } => {
+                put(betas, self.betas);
+                put(eps, self.eps);
+                put(decoupled_weight_decay, self.decoupled_weight_decay);
+            }
+            Rule::Lbfgs { history_size, .. } => put(history_size, self.history_size),
             Rule::RmsProp { alpha, eps, momentum, centered, .. } => {
                 put(alpha, self.alpha);
                 put(eps, self.eps);
@@ -237,16 +282,27 @@ impl OptimiserTable {
     }
 
     /// The optimiser with learning rate `lr`.
-    pub fn build(&self, lr: f64) -> Run<Optimiser> {
-        let mut o = Optimiser::new(self.rule()?, lr);
+    pub fn build(&self, lr: f64) -> KeyRun<Optimiser> {
+        let at = "optimiser";
+        let mut o = Optimiser::new(self.rule(at)?, lr);
+        let of_norm = [("norm_type", self.norm_type.is_some()), ("clip_each", self.clip_each.is_some())];
+        if let (None, Some((key, _))) = (self.clip_norm, of_norm.into_iter().find(|(_, given)| *given)) {
+            let path = format!("{at}.{key}");
+            return Err(key_fault(&path, format!("{path}: {key} is given without clip_norm")));
+        }
+        o.clip_value = self.clip_value;
         o.clip_norm = self.clip_norm;
+        o.norm_type = self.norm_type.unwrap_or(2.0);
+        o.clip_each = self.clip_each.unwrap_or(false);
         o.ema = self.ema;
         o.accumulate = self.accumulate.unwrap_or(1);
         o.decay_from_rank = self.decay_from_rank.unwrap_or(0);
-        for g in &self.group {
-            o = o.group(&g.pattern, g.build()?);
+        o.validate().map_err(|e| table_fault(at, &given_keys(self), &e))?;
+        for (i, g) in self.group.iter().enumerate() {
+            let at = format!("{at}.group[{i}]");
+            o = o.group(&g.pattern, g.build(&at)?);
+            o.validate().map_err(|e| table_fault(&at, &given_keys(g), &e))?;
         }
-        o.validate().map_err(|e| fail_bad_input(format!("optimiser: {}", e.message)))?;
         Ok(o)
     }
 }
@@ -262,19 +318,18 @@ impl AdjustLr {
 }
 
 impl GroupTable {
-    /// The group, checked.
-    fn build(&self) -> Run<Group> {
+    /// The group, checked. `at` is the path of this table.
+    fn build(&self, at: &str) -> KeyRun<Group> {
         if self.pattern.is_empty() {
-            return Err(fail_bad_input("optimiser.group: the pattern is missing"));
+            return Err(key_fault(at, format!("{at}.pattern is missing; it is a name in quotes, where * is any text")));
         }
         let rule = self.rule.as_deref();
-        if let Some((key, _)) = rule.and_then(|r| r.of_whole_optimiser().into_iter().find(|(_, given)| *given)) {
-            return Err(fail_bad_input(format!(
-                "optimiser.group {:?}: rule.{key} belongs to the optimiser, not to a group",
-                self.pattern
-            )));
+        if let Some(key) = rule.and_then(|r| given_keys(r).into_iter().find(|key| WHOLE.contains(&key.as_str()))) {
+            let path = format!("{at}.rule.{key}");
+            let text = format!("{path} belongs to the optimiser, not to a group");
+            return Err(key_fault(path, text));
         }
-        let rule = rule.map(OptimiserTable::rule).transpose()?;
+        let rule = rule.map(|r| r.rule(&format!("{at}.rule"))).transpose()?;
         Ok(Group { lr_scale: self.lr_scale.unwrap_or(1.0), weight_decay: self.weight_decay, rule })
     }
 }

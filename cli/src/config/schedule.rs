@@ -3,52 +3,91 @@
 //! Invariant: a key that the kind does not read is an error.
 
 use super::bounds::within_bounds;
-use crate::fail::{Run, fail_bad_input};
+use super::fault::{KeyRun, given_keys, key_fault};
+use super::kind_key::{KindKey, kind_key, kind_key_by, kind_key_needed, refuse_other_keys};
 use arenagrad::train::Schedule;
 use serde::{Deserialize, Serialize};
 
+/// torch's first fraction of a warm-up.
+const START_FACTOR: f64 = 1.0 / 3.0;
+
+/// The kinds, in the order of the page.
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
 #[serde(rename_all = "kebab-case")]
-enum ScheduleKind {
+pub(super) enum ScheduleKind {
     Constant,
     Step,
+    MultiStep,
+    Linear,
+    Polynomial,
+    InverseSqrt,
     Cosine,
+    CosineRestarts,
     #[default]
     OneCycle,
+    Chained,
+    Sequential,
 }
 
 impl ScheduleKind {
-    /// The kind's name in a file.
-    fn name(self) -> &'static str {
+    /// The kind's name in a file, and the keys that it reads.
+    pub(super) fn reads(self) -> (&'static str, &'static [KindKey]) {
+        const GAMMA: KindKey = kind_key("gamma", "0.1");
+        const START: KindKey = kind_key("start_factor", "0.3333333333333333");
+        const WARMUP: KindKey = kind_key("warmup", "0");
+        const MIN_LR: KindKey = kind_key("min_lr", "0.0");
+        const TOTAL: KindKey = kind_key_by("total_iters", "the length of the schedule");
         match self {
-            ScheduleKind::Constant => "constant",
-            ScheduleKind::Step => "step",
-            ScheduleKind::Cosine => "cosine",
-            ScheduleKind::OneCycle => "one-cycle",
+            ScheduleKind::Constant => ("constant", &[]),
+            ScheduleKind::Step => ("step", &[const { kind_key_needed("step_size") }, GAMMA]),
+            ScheduleKind::MultiStep => ("multi-step", &[const { kind_key_needed("milestones") }, GAMMA]),
+            ScheduleKind::Linear => ("linear", &[START, const { kind_key("end_factor", "1.0") }, TOTAL]),
+            ScheduleKind::Polynomial => ("polynomial", &[TOTAL, const { kind_key("power", "1.0") }]),
+            ScheduleKind::InverseSqrt => (
+                "inverse-sqrt",
+                &[WARMUP, START, const { kind_key_by("timescale", "`warmup`; 10000 without a warm-up") }],
+            ),
+            ScheduleKind::Cosine => ("cosine", &[WARMUP, START, MIN_LR]),
+            ScheduleKind::CosineRestarts => {
+                ("cosine-restarts", &[const { kind_key_needed("t_0") }, const { kind_key("t_mult", "1") }, MIN_LR])
+            }
+            ScheduleKind::OneCycle => (
+                "one-cycle",
+                &[
+                    const { kind_key("pct_start", "0.3") },
+                    const { kind_key("div_factor", "25.0") },
+                    const { kind_key("final_div_factor", "10000.0") },
+                ],
+            ),
+            ScheduleKind::Chained => ("chained", &[const { kind_key_needed("part") }]),
+            ScheduleKind::Sequential => {
+                ("sequential", &[const { kind_key_needed("part") }, const { kind_key_needed("milestones") }])
+            }
         }
     }
 }
 
-/// The keys that one kind reads, and whether any of them is given.
-struct Keys {
-    kind: ScheduleKind,
-    names: &'static str,
-    given: bool,
-}
-
 /// The table as it stands in the file.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table of a schedule")]
 pub struct ScheduleTable {
     kind: ScheduleKind,
     step_size: Option<u64>,
     gamma: Option<f64>,
+    milestones: Option<Vec<u64>>,
     warmup: Option<u64>,
     start_factor: Option<f64>,
+    end_factor: Option<f64>,
+    total_iters: Option<u64>,
+    power: Option<f64>,
+    timescale: Option<u64>,
     min_lr: Option<f64>,
+    t_0: Option<u64>,
+    t_mult: Option<u64>,
     pct_start: Option<f64>,
     div_factor: Option<f64>,
     final_div_factor: Option<f64>,
+    part: Option<Vec<ScheduleTable>>,
 }
 
 impl ScheduleTable {
@@ -65,22 +104,47 @@ impl ScheduleTable {
         }
     }
 
-    /// The schedule of `total` steps whose base or peak rate is `lr`.
-    pub fn build(&self, lr: f64, total: u64) -> Run<Schedule> {
+    /// The schedule of `total` steps whose base or peak rate is `lr`. `at` is the path of this table.
+    pub fn build(&self, at: &str, lr: f64, total: u64) -> KeyRun<Schedule> {
         let t = self;
-        self.refuse_keys_of_other_kinds()?;
+        let (name, reads) = t.kind.reads();
+        refuse_other_keys(at, name, &given_keys(t), &["kind"], reads)?;
+        let needed = |key: &str, x: Option<u64>| {
+            x.ok_or_else(|| key_fault(at, format!("{at}.{key} is missing; {name} needs a number of steps")))
+        };
+        let start_factor = t.start_factor.unwrap_or(START_FACTOR);
+        let warmup = || within_bounds(&format!("{at}.warmup"), t.warmup.unwrap_or(0), 0, total);
         Ok(match t.kind {
             ScheduleKind::Constant => Schedule::Constant { lr },
             ScheduleKind::Step => {
-                let step_size = t.step_size.ok_or_else(|| fail_bad_input("schedule.step_size is missing"))?;
-                Schedule::Step { lr, step_size, gamma: t.gamma.unwrap_or(0.1) }
+                Schedule::Step { lr, step_size: needed("step_size", t.step_size)?, gamma: t.gamma.unwrap_or(0.1) }
+            }
+            ScheduleKind::MultiStep => {
+                Schedule::MultiStep { lr, milestones: self.milestones(at)?, gamma: t.gamma.unwrap_or(0.1) }
+            }
+            ScheduleKind::Linear => Schedule::Linear {
+                lr,
+                start_factor,
+                end_factor: t.end_factor.unwrap_or(1.0),
+                total_iters: t.total_iters.unwrap_or(total),
+            },
+            ScheduleKind::Polynomial => {
+                Schedule::Polynomial { lr, total_iters: t.total_iters.unwrap_or(total), power: t.power.unwrap_or(1.0) }
+            }
+            ScheduleKind::InverseSqrt => {
+                let warmup = warmup()?;
+                let timescale = t.timescale.unwrap_or(if warmup == 0 { 10_000 } else { warmup });
+                Schedule::InverseSqrt { lr, warmup, start_factor, timescale }
             }
             ScheduleKind::Cosine => {
-                let warmup = within_bounds("schedule.warmup", t.warmup.unwrap_or(0), 0, total)?;
-                let min_lr = t.min_lr.unwrap_or(0.0);
-                let start_factor = t.start_factor.unwrap_or(1.0 / 3.0);
-                Schedule::Cosine { lr, warmup, start_factor, total, min_lr }
+                Schedule::Cosine { lr, warmup: warmup()?, start_factor, total, min_lr: t.min_lr.unwrap_or(0.0) }
             }
+            ScheduleKind::CosineRestarts => Schedule::CosineRestarts {
+                lr,
+                t_0: needed("t_0", t.t_0)?,
+                t_mult: t.t_mult.unwrap_or(1),
+                min_lr: t.min_lr.unwrap_or(0.0),
+            },
             ScheduleKind::OneCycle => Schedule::OneCycle {
                 max_lr: lr,
                 total,
@@ -88,27 +152,48 @@ impl ScheduleTable {
                 div_factor: t.div_factor.unwrap_or(25.0),
                 final_div_factor: t.final_div_factor.unwrap_or(1e4),
             },
+            ScheduleKind::Chained => Schedule::Chained(self.factors(at, lr, total)?),
+            ScheduleKind::Sequential => {
+                let milestones = self.milestones(at)?;
+                Schedule::Sequential { schedules: self.in_turn(at, lr, total, &milestones)?, milestones }
+            }
         })
     }
 
-    /// Fails if a key is given that only another kind reads.
-    fn refuse_keys_of_other_kinds(&self) -> Run {
-        let t = self;
-        let step = t.step_size.is_some() || t.gamma.is_some();
-        let cosine = t.warmup.is_some() || t.min_lr.is_some() || t.start_factor.is_some();
-        let one_cycle = t.pct_start.is_some() || t.div_factor.is_some() || t.final_div_factor.is_some();
-        let families = [
-            Keys { kind: ScheduleKind::Step, names: "schedule.step_size or .gamma", given: step },
-            Keys { kind: ScheduleKind::Cosine, names: "schedule.warmup or .min_lr or .start_factor", given: cosine },
-            Keys {
-                kind: ScheduleKind::OneCycle,
-                names: "schedule.pct_start or .div_factor or .final_div_factor",
-                given: one_cycle,
-            },
-        ];
-        match families.iter().find(|keys| keys.given && keys.kind != t.kind) {
-            Some(keys) => Err(fail_bad_input(format!("{} means nothing to {}", keys.names, t.kind.name()))),
-            None => Ok(()),
+    fn milestones(&self, at: &str) -> KeyRun<Vec<u64>> {
+        let missing = || key_fault(at, format!("{at}.milestones is missing; it is a list of numbers of steps"));
+        self.milestones.clone().ok_or_else(missing)
+    }
+
+    /// The tables of the parts, with their paths.
+    fn parts(&self, at: &str) -> KeyRun<Vec<(String, &ScheduleTable)>> {
+        let Some(parts) = &self.part else {
+            return Err(key_fault(at, format!("{at}.part is missing; it is a list of schedules")));
+        };
+        if parts.is_empty() {
+            let path = format!("{at}.part");
+            return Err(key_fault(&path, format!("{path} is empty; it is a list of one schedule or more")));
         }
+        Ok(parts.iter().enumerate().map(|(i, part)| (format!("{at}.part[{i}]"), part)).collect())
+    }
+
+    /// The parts of a product: the first has the rate, the others are factors.
+    fn factors(&self, at: &str, lr: f64, total: u64) -> KeyRun<Vec<Schedule>> {
+        let rates = std::iter::once(lr).chain(std::iter::repeat(1.0));
+        self.parts(at)?.into_iter().zip(rates).map(|((path, part), lr)| part.build(&path, lr, total)).collect()
+    }
+
+    /// The parts of a sequence. Each is as long as its milestones are apart.
+    fn in_turn(&self, at: &str, lr: f64, total: u64, milestones: &[u64]) -> KeyRun<Vec<Schedule>> {
+        let parts = self.parts(at)?;
+        if milestones.len() + 1 != parts.len() {
+            let (path, n) = (format!("{at}.milestones"), parts.len());
+            let text = format!("{path} has {} numbers; {n} parts need {}", milestones.len(), n - 1);
+            return Err(key_fault(path, text));
+        }
+        let starts = std::iter::once(0).chain(milestones.iter().copied());
+        let ends = milestones.iter().copied().chain([total]);
+        let lengths = starts.zip(ends).map(|(start, end)| end.saturating_sub(start).max(1));
+        parts.into_iter().zip(lengths).map(|((path, part), length)| part.build(&path, lr, length)).collect()
     }
 }

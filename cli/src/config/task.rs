@@ -3,7 +3,7 @@
 //! Invariant of [`Task`]: every number is within its bounds.
 
 use super::bounds::{SIZE_LIMIT, within_bounds};
-use crate::fail::{Run, fail_bad_input};
+use super::fault::{KeyRun, key_fault};
 use serde::{Deserialize, Serialize};
 
 /// The task's name in a file.
@@ -38,7 +38,7 @@ pub enum Task {
 
 /// The convnet: convolutions, one pooling, two linear layers. The table `[model]`.
 #[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "the table [model]")]
 pub struct Model {
     /// Channels after each 3×3 convolution.
     pub channels: Vec<usize>,
@@ -56,7 +56,7 @@ impl Default for Model {
 
 /// The character model. The table `[gpt]`; its defaults are nanoGPT's configuration for CPUs.
 #[derive(Deserialize, Serialize, Debug, Clone, PartialEq)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "the table [gpt]")]
 pub struct Network {
     /// Number of blocks.
     pub layers: usize,
@@ -80,32 +80,37 @@ impl Default for Network {
 
 impl Task {
     /// The task of this kind, checked. Fails if the other kind's table is given.
-    pub fn new(kind: TaskKind, model: Option<&Model>, gpt: Option<&Network>) -> Run<Task> {
+    pub fn new(kind: TaskKind, model: Option<&Model>, gpt: Option<&Network>) -> KeyRun<Task> {
         match (kind, model, gpt) {
             (TaskKind::Images, model, None) => Task::checked_images(model.cloned().unwrap_or_default()),
             (TaskKind::CharGpt, None, gpt) => Task::checked_chargpt(gpt.cloned().unwrap_or_default()),
-            (TaskKind::Images, ..) => Err(fail_bad_input("[gpt] means nothing to task images")),
-            (TaskKind::CharGpt, ..) => Err(fail_bad_input("[model] means nothing to task chargpt")),
+            (TaskKind::Images, ..) => Err(key_fault("gpt", "[gpt] means nothing to task images")),
+            (TaskKind::CharGpt, ..) => Err(key_fault("model", "[model] means nothing to task chargpt")),
         }
     }
 
-    fn checked_images(m: Model) -> Run<Task> {
-        within_bounds("model.channels: the number of convolutions", m.channels.len(), 1, 8)?;
-        for &c in m.channels.iter().chain([&m.hidden]) {
-            within_bounds("model: a layer's width", c, 1, SIZE_LIMIT)?;
+    fn checked_images(m: Model) -> KeyRun<Task> {
+        let n = m.channels.len();
+        if !(1..=8).contains(&n) {
+            return Err(key_fault("model.channels", format!("model.channels has {n} numbers; it has from 1 to 8")));
         }
+        for &c in &m.channels {
+            within_bounds("model.channels", c, 1, SIZE_LIMIT)?;
+        }
+        within_bounds("model.hidden", m.hidden, 1, SIZE_LIMIT)?;
         within_bounds("model.dropout", m.dropout, 0.0, 0.99)?;
         Ok(Task::Images(m))
     }
 
-    fn checked_chargpt(n: Network) -> Run<Task> {
+    fn checked_chargpt(n: Network) -> KeyRun<Task> {
         within_bounds("gpt.layers", n.layers, 1, 256)?;
         within_bounds("gpt.width", n.width, 1, SIZE_LIMIT)?;
         within_bounds("gpt.heads", n.heads, 1, n.width)?;
         within_bounds("gpt.context", n.context, 1, SIZE_LIMIT)?;
         within_bounds("gpt.dropout", n.dropout, 0.0, 0.99)?;
         if !n.width.is_multiple_of(n.heads) {
-            return Err(fail_bad_input(format!("gpt.heads is {}; it must divide gpt.width, {}", n.heads, n.width)));
+            let text = format!("gpt.heads is {}; it must divide gpt.width, {}", n.heads, n.width);
+            return Err(key_fault("gpt.heads", text));
         }
         Ok(Task::CharGpt(n))
     }

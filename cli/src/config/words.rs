@@ -3,8 +3,14 @@
 //! Invariant: no message names a Rust type.
 
 /// Phrases of the parser, and the phrases that replace them.
-const WORDS: [(&str, &str); 13] = [
+const WORDS: [(&str, &str); 17] = [
     ("expected usize", "expected a whole number from 0"),
+    ("invalid type: sequence", "invalid type: list"),
+    ("invalid type: map", "invalid type: table"),
+    ("unknown field `$__toml_private_datetime`, expected one of", "invalid type: date, expected a table of"),
+    ("unknown field", "unknown key"),
+    ("unknown variant", "unknown name"),
+    ("expected u32", "expected a whole number from 0"),
     ("expected u64", "expected a whole number from 0"),
     ("expected i64", "expected a whole number"),
     ("expected f64", "expected a number"),
@@ -12,8 +18,6 @@ const WORDS: [(&str, &str); 13] = [
     ("expected path string", "expected a path in quotes"),
     ("expected a string", "expected a text in quotes"),
     ("wanted string or table", "expected a name in quotes"),
-    ("expected a tuple of size 2", "expected a list of 2 numbers"),
-    ("expected a tuple of size 3", "expected a list of 3 numbers"),
     ("expected a sequence", "expected a list"),
     ("expected struct", "expected the table"),
     (" as i128", ""),

@@ -5,6 +5,7 @@
 
 use super::{LabelledImages, LabelledSplit};
 use crate::fail::{Run, fail_bad_input};
+use arenagrad::train::data::CsvRows;
 use arenagrad::train::permutation;
 use std::io::Read;
 
@@ -13,8 +14,8 @@ const BYTES: &[u8] = include_bytes!("../../../data/digits.csv.gz");
 /// Height and width of an image.
 const SIDE: usize = 8;
 /// The largest value of a pixel in the file.
-const WHITE: u8 = 16;
-const CLASSES: u8 = 10;
+const WHITE: f64 = 16.0;
+const CLASSES: i32 = 10;
 
 /// The training set and the test set.
 pub fn load_digits() -> Run<LabelledSplit> {
@@ -30,17 +31,21 @@ fn parse_digits(gz: &[u8]) -> Run<LabelledImages> {
         .read_to_end(&mut text)
         .map_err(|e| fail_bad_input(format!("{FILE}: {e}")))?;
     let mut images = LabelledImages { size: [SIDE, SIDE], ..LabelledImages::default() };
-    let mut rows = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_slice());
-    for (line, row) in (1..).zip(rows.deserialize::<Vec<u8>>()) {
-        let row = row.map_err(|e| fail_bad_input(format!("{FILE}:{line}: {e}")))?;
+    let (mut rows, mut row) = (CsvRows::new(FILE, text.as_slice(), false)?, Vec::new());
+    while rows.read_row(&mut row)? {
+        let whole = |x: &f64| x.fract() == 0.0;
         match row.split_last() {
             Some((&label, pixels))
-                if pixels.len() == SIDE * SIDE && label < CLASSES && pixels.iter().all(|&p| p <= WHITE) =>
+                if pixels.len() == SIDE * SIDE
+                    && (0.0..CLASSES as f64).contains(&label)
+                    && pixels.iter().all(|p| (0.0..=WHITE).contains(p))
+                    && row.iter().all(whole) =>
             {
-                images.labels.push(i32::from(label));
-                images.pixels.extend(pixels.iter().map(|&p| f32::from(p) / f32::from(WHITE)));
+                images.labels.push(label as i32);
+                // The elements are small whole numbers: exact in f32.
+                images.pixels.extend(pixels.iter().map(|&p| p as f32 / WHITE as f32));
             }
-            _ => return Err(fail_bad_input(format!("{FILE}:{line}: not 64 pixels from 0 to 16 and a digit"))),
+            _ => return Err(fail_bad_input(format!("{FILE}:{}: not 64 pixels from 0 to 16 and a digit", rows.line()))),
         }
     }
     Ok(images)
@@ -49,7 +54,7 @@ fn parse_digits(gz: &[u8]) -> Run<LabelledImages> {
 /// Splits the images as the head of this file says.
 fn split_digits(all: &LabelledImages) -> Run<LabelledSplit> {
     let mut tested = vec![false; all.len()];
-    for class in 0..i32::from(CLASSES) {
+    for class in 0..CLASSES {
         let members: Vec<usize> = (0..all.len()).filter(|&i| all.labels[i] == class).collect();
         let mut order = vec![0; members.len()];
         permutation(0, class as u64, &mut order);

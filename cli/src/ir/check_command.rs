@@ -14,7 +14,7 @@ pub fn check_command(a: &CheckArgs) -> Run {
     if !(a.tolerance > 0.0 && a.tolerance.is_finite()) {
         return Err(fail_bad_input(format!("--tolerance is {}; it must be positive and finite", a.tolerance)));
     }
-    let graph = load_ir(&a.file)?;
+    let graph = load_ir(&a.file, &a.sizes)?;
     emit_out(format!("verified: {} nodes, {} values", graph.view().nodes(), graph.view().values()))?;
     let program = Session::new().compile(&graph).map_err(ir_failure(&a.file))?;
     let plan = program.plan();

@@ -7,12 +7,12 @@ use super::{ir_failure, load_ir};
 use crate::args::{HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs};
 use crate::fail::{Run, fail_bad_input};
 use crate::out::emit_out;
-use arenagrad::graph::{DType, GradOptions, Graph, Missing};
+use arenagrad::graph::{GradOptions, Graph, Missing};
 use std::path::Path;
 
 /// Runs `jvp`.
 pub fn jvp_command(a: &JvpArgs) -> Run {
-    let graph = load_ir(&a.file)?;
+    let graph = load_ir(&a.file, &a.sizes)?;
     let (wrt, outputs) =
         (leaves_to_derive(&a.file, graph.view(), &a.wrt)?, floats_to_derive(&a.file, graph.view(), &a.outputs)?);
     let done = graph.jvp(&derive_names(&outputs), &derive_names(&wrt)).map_err(ir_failure(&a.file))?;
@@ -21,7 +21,7 @@ pub fn jvp_command(a: &JvpArgs) -> Run {
 
 /// Runs `vjp`.
 pub fn vjp_command(a: &VjpArgs) -> Run {
-    let graph = load_ir(&a.file)?;
+    let graph = load_ir(&a.file, &a.sizes)?;
     let (wrt, outputs) =
         (leaves_to_derive(&a.file, graph.view(), &a.wrt)?, floats_to_derive(&a.file, graph.view(), &a.outputs)?);
     let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
@@ -31,7 +31,7 @@ pub fn vjp_command(a: &VjpArgs) -> Run {
 
 /// Runs `hvp`.
 pub fn hvp_command(a: &HvpArgs) -> Run {
-    let graph = load_ir(&a.file)?;
+    let graph = load_ir(&a.file, &a.sizes)?;
     let (wrt, loss) =
         (leaves_to_derive(&a.file, graph.view(), &a.wrt)?, only_output(&a.file, graph.view(), a.output.as_deref())?);
     let done = graph.hvp(&loss, &derive_names(&wrt)).map_err(ir_failure(&a.file))?;
@@ -40,7 +40,7 @@ pub fn hvp_command(a: &HvpArgs) -> Run {
 
 /// Runs `jacobian`.
 pub fn jacobian_command(a: &JacobianArgs) -> Run {
-    let graph = load_ir(&a.file)?;
+    let graph = load_ir(&a.file, &a.sizes)?;
     let output = only_output(&a.file, graph.view(), a.output.as_deref())?;
     let leaf = only_leaf_to_derive(&a.file, graph.view(), a.wrt.as_deref())?;
     let done = graph.jacobian(&output, &leaf).map_err(ir_failure(&a.file))?;
@@ -49,7 +49,7 @@ pub fn jacobian_command(a: &JacobianArgs) -> Run {
 
 /// Runs `nth`.
 pub fn nth_command(a: &NthArgs) -> Run {
-    let graph = load_ir(&a.file)?;
+    let graph = load_ir(&a.file, &a.sizes)?;
     let output = only_output(&a.file, graph.view(), a.output.as_deref())?;
     let leaf = only_leaf_to_derive(&a.file, graph.view(), a.wrt.as_deref())?;
     let done = match a.directions {
@@ -71,16 +71,12 @@ fn leaves_to_derive(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<Stri
     }
 }
 
-fn is_derivable(d: DType) -> bool {
-    matches!(d, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
-}
-
 /// `given`, or all outputs that are floats.
 fn floats_to_derive(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<String>> {
     if !given.is_empty() {
         return Ok(given.to_vec());
     }
-    let outputs = g.outputs().iter().zip(g.output_names).filter(|(v, _)| is_derivable(g.ty(**v).dtype));
+    let outputs = g.outputs().iter().zip(g.output_names).filter(|(v, _)| g.ty(**v).dtype.is_real_float());
     let names: Vec<String> = outputs.map(|(_, &name)| g.str(name).to_string()).collect();
     match names.is_empty() {
         true => Err(fail_bad_input(format!("{}: no output is a float", file.display()))),
@@ -90,7 +86,7 @@ fn floats_to_derive(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<Stri
 
 /// `given`, or the only param that is not frozen, or, where there is no param, the only float leaf.
 fn only_leaf_to_derive(file: &Path, g: Graph<'_>, given: Option<&str>) -> Run<String> {
-    let floats = || g.leaves().filter(|l| is_derivable(g.ty(l.value).dtype)).map(|l| l.name.to_string()).collect();
+    let floats = || g.leaves().filter(|l| g.ty(l.value).dtype.is_real_float()).map(|l| l.name.to_string()).collect();
     let known: Vec<String> = match given {
         Some(name) => return Ok(name.to_string()),
         None => GradOptions::default().leaves(g).unwrap_or_else(|_| floats()),

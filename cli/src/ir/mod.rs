@@ -9,10 +9,11 @@ pub mod plan_command;
 pub mod print_opt_grad;
 pub mod run_command;
 
-use crate::fail::{Fail, Run, fail_in_text};
+use crate::args::SizeArgs;
+use crate::fail::{Fail, Run, fail_bad_input, fail_in_text};
 use crate::sys;
 use arenagrad::error::Error;
-use arenagrad::graph::GraphBuf;
+use arenagrad::graph::{GraphBuf, Sizes};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ir::verify::{Stage, verify};
 use std::path::Path;
@@ -20,10 +21,12 @@ use std::path::Path;
 /// Largest text, in bytes. The parser refuses a longer one anyway.
 const LIMIT: u64 = 64 << 20;
 
-/// Reads and verifies a graph.
-pub fn load_ir(path: &Path) -> Run<GraphBuf> {
+/// Reads and verifies a graph whose symbols have these sizes.
+pub fn load_ir(path: &Path, sizes: &SizeArgs) -> Run<GraphBuf> {
     let text = sys::sys_read_text(path, LIMIT)?;
-    let graph = text::parse(&text).map_err(|e| fail_in_text(path, &e))?;
+    let bound: Vec<(&str, usize)> = sizes.bound.iter().map(|b| (b.symbol.as_str(), b.size)).collect();
+    let sizes = Sizes::new(&bound).map_err(|e| fail_bad_input(format!("--size: {e}")))?;
+    let graph = text::parse_with_sizes(&text, &[], &sizes).map_err(|e| fail_in_text(path, &e))?;
     match verify(graph.view(), Stage::Block).first() {
         Some(e) => Err(fail_in_text(path, e)),
         None => Ok(graph),

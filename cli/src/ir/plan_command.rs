@@ -15,7 +15,7 @@ use std::fmt::Write;
 
 /// Runs the command: prints the plan or the budgets, and draws the plan if `--svg` or `--html` is given.
 pub fn plan_command(a: &PlanArgs) -> Run {
-    let graph = load_ir(&a.file)?;
+    let graph = load_ir(&a.file, &a.sizes)?;
     let file = a.file.display().to_string();
     let free = Session::new().threads(a.threads).precision(a.precision);
     let session = a.max_memory.map_or_else(|| free.clone(), |m| free.clone().memory_budget(number_of_bytes(m)));

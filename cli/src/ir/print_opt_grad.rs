@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Runs `print`.
 pub fn print_command(a: &PrintArgs) -> Run {
-    emit_out(printed_text(&a.file, load_ir(&a.file)?.view(), a.locations))
+    emit_out(printed_text(&a.file, load_ir(&a.file, &a.sizes)?.view(), a.locations))
 }
 
 /// The text of a graph that came from `file`.
@@ -26,7 +26,7 @@ pub fn printed_text(file: &Path, g: Graph<'_>, locations: bool) -> String {
 
 /// Runs `opt`.
 pub fn opt_command(a: &OptArgs) -> Run {
-    let graph = load_ir(&a.file)?;
+    let graph = load_ir(&a.file, &a.sizes)?;
     let names = match a.passes.is_empty() {
         true => pipeline::pipeline_passes(),
         false => a.passes.iter().map(String::as_str).collect(),
@@ -44,7 +44,7 @@ pub fn opt_command(a: &OptArgs) -> Run {
 
 /// Runs `grad`.
 pub fn grad_command(a: &GradArgs) -> Run {
-    let graph = load_ir(&a.file)?;
+    let graph = load_ir(&a.file, &a.sizes)?;
     let g = graph.view();
     let output = only_output(&a.file, g, a.output.as_deref())?;
     let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };

@@ -8,18 +8,18 @@ use crate::args::RunArgs;
 use crate::fail::{Run, fail_bad_input};
 use crate::out::emit_out;
 use crate::run_dir::RunDir;
-use crate::{npy, tensors};
+use crate::tensors;
 use arenagrad::session::{Program, Role, Session};
+use arenagrad::train::data::{encode_npy, read_npy_within};
 use std::path::Path;
 
 /// Runs the command.
 pub fn run_command(a: &RunArgs) -> Run {
-    let graph = load_ir(&a.file)?;
+    let graph = load_ir(&a.file, &a.sizes)?;
     let mut p = Session::new().threads(a.threads).compile(&graph).map_err(ir_failure(&a.file))?;
     p.init(a.seed).map_err(ir_failure(&a.file))?;
     if let Some(path) = &a.weights {
-        // A training checkpoint holds up to two moments beside each param.
-        tensors::load_param_tensors(&mut p, path, 4)?;
+        tensors::load_param_tensors(&mut p, path)?;
     }
     let mut given = Vec::new();
     for pair in &a.inputs {
@@ -42,10 +42,8 @@ pub fn run_command(a: &RunArgs) -> Run {
     dir.create()?;
     let _lock = dir.lock()?;
     for b in p.bindings().iter().filter(|b| b.role == Role::Output) {
-        let file = npy::encode_npy(b.dtype, &b.dims, p.bytes_of(b));
-        let file = file.ok_or_else(|| {
-            fail_bad_input(format!("output {:?} is {}, a dtype that .npy files cannot hold", b.name, b.dtype))
-        })?;
+        let file = encode_npy(b.dtype, &b.dims, p.bytes_of(b));
+        let file = file.map_err(|e| fail_bad_input(format!("output {:?}: {e}", b.name)))?;
         let name = format!("{}.npy", run_output_file(&b.name));
         dir.replace(&name, &file)?;
         emit_out(format!("{} {}{} {}", b.name, b.dtype, b.dims, dir.file(&name).display()))?;
@@ -80,7 +78,8 @@ fn fill_run_leaf(p: &mut Program, name: &str, path: &Path) -> Run {
             known.collect::<Vec<_>>().join(", ")
         )));
     };
-    let array = npy::read_npy(path, b.bytes as u64)?;
+    // A file that is a little too long gets the error that names both shapes.
+    let array = read_npy_within(path, b.bytes as u64 + (1 << 16))?;
     if array.dtype != b.dtype || *array.dims != *b.dims {
         let text = format!(
             "{}: {}{:?}, but {name:?} is {}{:?}",

@@ -17,6 +17,9 @@ use std::path::Path;
 /// Runs the command: records a step of a workload of `bench`, or of a graph in a file.
 pub fn trace_command(a: &TraceArgs) -> Run {
     let recorded = match bench::workload_named(&a.target) {
+        Ok(_) if !a.sizes.bound.is_empty() => {
+            return Err(fail_bad_input(format!("--size is for graphs; {} is a workload", a.target)));
+        }
         Ok(w) => {
             let b =
                 BenchArgs { threads: a.threads, precision: a.precision, data: a.data.clone(), ..BenchArgs::default() };
@@ -35,7 +38,7 @@ pub fn trace_command(a: &TraceArgs) -> Run {
                 )));
             }
             let session = Session::new().threads(a.threads).precision(a.precision);
-            let mut t = trace_of_graph(&load_ir(path)?, &session, path)?;
+            let mut t = trace_of_graph(&load_ir(path, &a.sizes)?, &session, path)?;
             let placed = |c: &Call| Call { location: c.location.clone().in_file(&a.target), ..c.clone() };
             t.calls = t.calls.iter().map(placed).collect();
             t

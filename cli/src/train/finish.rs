@@ -3,17 +3,15 @@
 //! Invariant: the summary is written last, so it describes the files beside it.
 
 use super::history::History;
+use super::page::{replace_page, run_facts};
 use super::steps::Measured;
-use super::train_task::{Sizes, TrainTask};
+use super::train_task::TrainTask;
 use crate::config::Config;
 use crate::fail::{Run, fail_bad_input};
-use crate::measure::{Evaluation, Measure};
+use crate::measure::Evaluation;
 use crate::out::emit_out;
-use crate::report::curve::{self, Curve};
-use crate::run_dir::{AVERAGES, REPORT, SUMMARY, WEIGHTS};
+use crate::run_dir::{AVERAGES, SUMMARY, WEIGHTS};
 use crate::sys;
-use arenagrad::session::human;
-use arenagrad::tools::report::{Page, page_html};
 use arenagrad::train::averages;
 use arenagrad::train::checkpoint::encode;
 use serde::Serialize;
@@ -39,7 +37,7 @@ struct Summary {
 }
 
 /// Evaluates the params, writes all files and prints the summary.
-pub fn finish_run(c: &Config, task: &mut dyn TrainTask, history: &History, m: &Measured, json: bool) -> Run {
+pub fn finish_run(c: &Config, task: &mut dyn TrainTask, history: &mut History, m: &Measured, json: bool) -> Run {
     let (measure, value) = (task.measure(), task.evaluate(true)?);
     let weights = encode(&task.trainer().weights())?;
     c.out.replace(WEIGHTS, &weights)?;
@@ -63,15 +61,18 @@ pub fn finish_run(c: &Config, task: &mut dyn TrainTask, history: &History, m: &M
         seed: c.seed,
         weights_sha256: Sha256::digest(&weights).iter().map(|b| format!("{b:02x}")).collect(),
     };
-    let facts = finished_run_facts(&summary, (measure, value), task.sizes(), m);
-    let mut evaluations = history.evaluations.clone();
-    evaluations.push(Evaluation { step: c.steps, value });
-    let built_in = if measure == Measure::Accuracy { "digits" } else { "alice" };
-    let title = format!("arenagrad: {}", c.data.as_ref().map_or(built_in.into(), |d| d.display().to_string()));
-    let curve = Curve { before: history.before, losses: &history.losses, measure, evaluations: &evaluations };
-    let section = (!curve.losses.is_empty()).then(|| ("Loss", curve::curve_svg(&curve)));
-    let page = Page { title: &title, facts: &facts, section, plan: &plan };
-    c.out.replace(REPORT, page_html(&page).as_bytes())?;
+    let mut facts = vec![
+        (measure.label(), format!("{} of {}", measure.text(value), task.sizes().evaluated)),
+        (
+            "steps",
+            format!("{} ({} here, in {:.2} s), {}", c.steps, m.steps, m.wall.as_secs_f64(), task.sizes().trained),
+        ),
+    ];
+    facts.extend(run_facts(c, task, m));
+    facts.push(("weights sha256", summary.weights_sha256.clone()));
+    history.evaluations.push(Evaluation { step: c.steps, value });
+    let state = [("state", "finished".to_string())];
+    replace_page(c, task, history, &[&state, &facts[..]].concat())?;
     let text = serde_json::to_string_pretty(&summary).map_err(fail_bad_input)?;
     c.out.replace(SUMMARY, format!("{text}\n").as_bytes())?;
     if json {
@@ -83,33 +84,4 @@ pub fn finish_run(c: &Config, task: &mut dyn TrainTask, history: &History, m: &M
         lines.push_str(&format!("\n{sample}\n"));
     }
     emit_out(lines)
-}
-
-/// The lines of the printed summary and of the report: name, value.
-fn finished_run_facts(
-    s: &Summary,
-    (measure, value): (Measure, f64),
-    sizes: Sizes,
-    m: &Measured,
-) -> Vec<(&'static str, String)> {
-    let bound = s.arena_lower_bound_bytes.max(1);
-    vec![
-        (measure.label(), format!("{} of {}", measure.text(value), sizes.evaluated)),
-        ("steps", format!("{} ({} here, in {:.2} s), {}", s.steps, m.steps, m.wall.as_secs_f64(), sizes.trained)),
-        ("step time", format!("p50 {:.0} us, p99 {:.0} us", s.step_us_p50, s.step_us_p99)),
-        (
-            "arena",
-            format!(
-                "{} planned, lower bound {} (ratio {:.3})",
-                human(s.arena_bytes),
-                human(s.arena_lower_bound_bytes),
-                s.arena_bytes as f64 / bound as f64
-            ),
-        ),
-        ("peak RSS", s.peak_rss_bytes.map_or("unknown".into(), human)),
-        ("allocations per step", s.allocs_per_step.to_string()),
-        ("precision", s.precision.clone()),
-        ("threads, seed", format!("{}, {}", s.threads, s.seed)),
-        ("weights sha256", s.weights_sha256.clone()),
-    ]
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariants: the file holds one line for each step and one for each evaluation, in order, each step once, also after
 //! a resume. Each line is one write, so a killed process loses none. Old lines are only replaced together with the
-//! whole file. Recording a step allocates nothing.
+//! whole file. Recording one of the first 2²⁰ steps allocates nothing.
 
 use crate::fail::{Run, fail_io};
 use crate::measure::{Evaluation, Measure};
@@ -12,17 +12,19 @@ use arenagrad::train::{Jsonl, Progress};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-/// Largest `metrics.jsonl` that is read, in bytes.
+/// Largest `metrics.jsonl` of a short run that is read, in bytes.
 const LIMIT: u64 = 1 << 30;
+/// Most bytes for each step of a long run.
+const LINE_LIMIT: u64 = 256;
 /// Most steps whose losses have memory set aside before the first step.
 const RESERVED: u64 = 1 << 20;
 
-/// The losses and evaluations of a run, and the file that they are appended to.
+/// The steps and evaluations of a run, and the file that they are appended to.
 pub struct History {
-    /// Steps before the first whose loss is known.
+    /// Steps before the first that is known.
     pub before: u64,
-    /// Loss of each step after those.
-    pub losses: Vec<f64>,
+    /// The steps after those.
+    pub steps: StepColumns,
     /// All evaluations, by step.
     pub evaluations: Vec<Evaluation>,
     measure: Measure,
@@ -30,30 +32,57 @@ pub struct History {
     out: Jsonl<File>,
 }
 
+/// What is known of each step. NaN stands for what is not a number or unknown.
+#[derive(Default)]
+pub struct StepColumns {
+    /// Training loss.
+    pub losses: Vec<f64>,
+    /// Learning rate.
+    pub rates: Vec<f64>,
+    /// Nanoseconds of the program.
+    pub ns: Vec<f64>,
+}
+
+impl StepColumns {
+    fn reserved(steps: u64) -> StepColumns {
+        let [losses, rates, ns] = [(); 3].map(|_| Vec::with_capacity(steps.min(RESERVED) as usize));
+        StepColumns { losses, rates, ns }
+    }
+
+    fn push(&mut self, loss: f64, rate: f64, ns: f64) {
+        self.losses.push(loss);
+        self.rates.push(rate);
+        self.ns.push(ns);
+    }
+
+    fn clear(&mut self) {
+        [&mut self.losses, &mut self.rates, &mut self.ns].into_iter().for_each(Vec::clear);
+    }
+}
+
 impl History {
     /// Starts the file in `dir` with the lines that `old` holds for the first `done` of `steps` steps.
     pub fn open(dir: &RunDir, measure: Measure, old: Option<&Path>, done: u64, steps: u64) -> Run<History> {
         let path = dir.file(METRICS);
-        let mut kept =
-            KeptHistory { losses: Vec::with_capacity(steps.min(RESERVED) as usize), ..KeptHistory::default() };
+        let mut kept = KeptHistory { steps: StepColumns::reserved(steps), ..KeptHistory::default() };
         if let Some(old) = old.filter(|o| done > 0 && o.is_file()) {
-            kept.add(&sys::sys_read_text(old, LIMIT)?, measure, done);
+            kept.add(&sys::sys_read_text(old, LIMIT.max(steps.saturating_mul(LINE_LIMIT)))?, measure, done);
         }
-        let known = kept.losses.len() as u64;
+        let known = kept.steps.losses.len() as u64;
         let before = if known == done { 0 } else { done };
         if before > 0 {
-            kept.losses.clear();
+            kept.steps.clear();
             out::warn_out(format!("{}: lines of {} of {done} steps are missing", path.display(), done - known));
         }
         dir.replace(METRICS, kept.text.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&path).map_err(fail_io(&path))?;
-        let (losses, evaluations) = (kept.losses, kept.evaluations);
-        Ok(History { before, losses, evaluations, measure, path, out: Jsonl::new(file) })
+        let (steps, evaluations) = (kept.steps, kept.evaluations);
+        Ok(History { before, steps, evaluations, measure, path, out: Jsonl::new(file) })
     }
 
     /// Records a step.
     pub fn step(&mut self, p: &Progress) -> Run {
-        self.losses.push(p.loss);
+        self.steps.push(p.loss, p.lr, p.ns as f64);
         let whole = [("step", p.step), ("epoch", p.epoch), ("ns", p.ns)];
         self.out.write(&whole, &[("train/loss", p.loss), ("lr", p.lr)]).map_err(fail_io(&self.path))
     }
@@ -73,7 +102,7 @@ impl History {
 /// The lines of an older file that are kept.
 #[derive(Default)]
 struct KeptHistory {
-    losses: Vec<f64>,
+    steps: StepColumns,
     evaluations: Vec<Evaluation>,
     text: String,
 }
@@ -90,7 +119,8 @@ impl KeptHistory {
                 self.evaluations.push(Evaluation { step, value });
             } else if step > last {
                 last = step;
-                self.losses.push(value["train/loss"].as_f64().unwrap_or(f64::NAN));
+                let [loss, rate, ns] = ["train/loss", "lr", "ns"].map(|k| value[k].as_f64().unwrap_or(f64::NAN));
+                self.steps.push(loss, rate, ns);
             } else {
                 continue;
             }
@@ -115,7 +145,7 @@ mod tests {
         let text = "{\"step\":1,\"train/loss\":2.0}\n{\"step\":1,\"test/accuracy\":0.5}\n{\"step\":2,\"train/loss\":1.0}\n\
                     {\"step\":3,\"train/loss\":0.5}\n{\"step\":4,\"trai";
         let k = kept(text, 2);
-        assert_eq!((k.losses, k.evaluations), (vec![2.0, 1.0], vec![Evaluation { step: 1, value: 0.5 }]));
+        assert_eq!((k.steps.losses, k.evaluations), (vec![2.0, 1.0], vec![Evaluation { step: 1, value: 0.5 }]));
         assert_eq!(k.text.lines().count(), 3);
     }
 
@@ -124,7 +154,7 @@ mod tests {
         let line = |step: u64| format!("{{\"step\":{step},\"train/loss\":{step}.5}}\n");
         let text = [1, 2, 4, 2, 5, 6].map(line).concat();
         let k = kept(&text, 5);
-        assert_eq!((k.losses, k.text), (vec![1.5, 2.5, 4.5, 5.5], [1, 2, 4, 5].map(line).concat()));
+        assert_eq!((k.steps.losses, k.text), (vec![1.5, 2.5, 4.5, 5.5], [1, 2, 4, 5].map(line).concat()));
     }
 
     /// The memory for losses does not follow a number of the checkpoint.
@@ -133,7 +163,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("arenagrad-history-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let h = History::open(&RunDir::new(&dir), Measure::Loss, None, 1 << 40, 1 << 41).unwrap();
-        assert_eq!((h.before, h.losses.len(), h.losses.capacity() as u64), (1 << 40, 0, RESERVED));
+        assert_eq!((h.before, h.steps.losses.len(), h.steps.losses.capacity() as u64), (1 << 40, 0, RESERVED));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

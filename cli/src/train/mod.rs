@@ -6,6 +6,7 @@
 mod finish;
 mod history;
 mod image_task;
+mod page;
 mod resume;
 mod show;
 mod steps;
@@ -23,6 +24,7 @@ use show::Show;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use steps::Measured;
 use text_task::TextTask;
 use train_task::TrainTask;
 
@@ -45,13 +47,19 @@ pub fn train_command(a: &TrainArgs) -> Run {
     let mut history =
         History::open(&config.out, task.measure(), old.as_deref(), task.trainer().steps_done(), config.steps)?;
     let mut show = Show::new(a.quiet, task.measure(), config.steps, task.trainer().steps_done());
-    let measured = steps::run_steps(&config, task.as_mut(), &mut history, &mut show, &stop)?;
+    let mut measured = Measured::new();
+    if let Err(e) = steps::run_steps(&config, task.as_mut(), &mut history, &mut show, &stop, &mut measured) {
+        // The run's failure is reported. The page is a help: where it cannot be written, the old one stays.
+        let _ = page::write_page(&config, task.as_ref(), &history, &measured, &format!("failed: {}", e.message));
+        return Err(e);
+    }
     if let Some(table) = measured.trace.as_ref().filter(|_| !a.quiet) {
         out::note_out(table);
     }
     steps::checkpoint_between_steps(&config, task.as_ref(), &mut history)?;
     let done = task.trainer().steps_done();
     if done < config.steps {
+        page::write_page(&config, task.as_ref(), &history, &measured, "interrupted")?;
         return Err(fail_expectation(format!(
             "stopped after step {done} of {}; continue with: arenagrad train {} --resume {}",
             config.steps,
@@ -59,7 +67,7 @@ pub fn train_command(a: &TrainArgs) -> Run {
             config.out.path().display()
         )));
     }
-    finish::finish_run(&config, task.as_mut(), &history, &measured, a.json)
+    finish::finish_run(&config, task.as_mut(), &mut history, &measured, a.json)
 }
 
 /// The task that a configuration asks for.

@@ -1,13 +1,15 @@
-//! The loop over the steps: step, metrics, evaluation, checkpoint.
+//! The loop over the steps: step, metrics, evaluation, page, checkpoint.
 //!
 //! Invariant: times and counts of allocations cover the steps alone, not what happens between them.
 
 use super::history::History;
+use super::page::{self, PageTimer};
 use super::show::Show;
 use super::train_task::TrainTask;
 use crate::alloc;
 use crate::config::Config;
 use crate::fail::Run;
+use crate::out::warn_out;
 use crate::run_dir::CHECKPOINT;
 use crate::trace::record;
 use arenagrad::train::Times;
@@ -35,16 +37,23 @@ pub struct Measured {
     pub wall: Duration,
 }
 
-/// Runs steps until all are done or `stop` is set.
+impl Measured {
+    /// Nothing measured yet.
+    pub fn new() -> Measured {
+        Measured { times: Times::new(TIMES), allocs: 0, steps: 0, wall: Duration::ZERO, trace: None }
+    }
+}
+
+/// Runs steps until all are done or `stop` is set, and adds to `m` what it measures.
 pub fn run_steps(
     c: &Config,
     task: &mut dyn TrainTask,
     history: &mut History,
     show: &mut Show,
     stop: &AtomicBool,
-) -> Run<Measured> {
-    let mut m = Measured { times: Times::new(TIMES), allocs: 0, steps: 0, wall: Duration::ZERO, trace: None };
-    let start = Instant::now();
+    m: &mut Measured,
+) -> Run {
+    let (start, mut timer) = (Instant::now(), PageTimer::new());
     let part = c.steps.div_ceil(PARTS);
     let traced = c.steps.min(task.trainer().steps_done() + TRACED);
     while task.trainer().steps_done() < c.steps && !stop.load(Ordering::Relaxed) {
@@ -71,13 +80,21 @@ pub fn run_steps(
             history.evaluated(progress.step, value)?;
             show.evaluated(&progress, value);
         }
-        if c.checkpoint_every > 0 && progress.step % c.checkpoint_every == 0 && progress.step < c.steps {
+        let saves = c.checkpoint_every > 0 && progress.step % c.checkpoint_every == 0;
+        if saves && progress.step < c.steps {
             checkpoint_between_steps(c, task, history)?;
+        }
+        // A page that cannot be written ends no run.
+        if progress.step < c.steps
+            && (progress.step % part == 0 || timer.is_due())
+            && let Err(e) = page::write_page(c, task, history, m, "running")
+        {
+            warn_out(e.message);
         }
     }
     show.end();
     m.wall = start.elapsed();
-    Ok(m)
+    Ok(())
 }
 
 /// Writes the checkpoint. The metrics up to it are synced first, so that a resumed run finds all of them.

@@ -65,5 +65,5 @@ pub fn task_trainer(c: &Config, graph: &GraphBuf, loss: &str, examples: usize) -
         Some(_) => session.compile_traced(&step)?,
         None => session.compile(&step)?,
     };
-    Ok(Trainer::new(program, loss, c.schedule, batches, c.seed)?)
+    Ok(Trainer::new(program, loss, c.schedule.clone(), batches, c.seed)?)
 }

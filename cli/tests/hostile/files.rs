@@ -201,6 +201,11 @@ fn configurations(s: &mut Set) {
         "[optimiser]\nlr = inf",
         "[optimiser]\nkind = \"muon\"\nns_steps = 9999999",
         "[schedule]\nkind = \"step\"\nstep_size = 0",
+        "[optimiser]\nkind = \"lbfgs\"\nhistory_size = 10000",
+        "[optimiser]\nclip_norm = 1e-300\nnorm_type = 1e300",
+        "[schedule]\nkind = \"cosine-restarts\"\nt_0 = 1\nt_mult = 9223372036854775807",
+        "[schedule]\nkind = \"sequential\"\nmilestones = [9223372036854775807]\npart = [{}, {}]",
+        "[schedule]\nkind = \"chained\"\npart = [{ kind = \"chained\", part = [{ kind = \"chained\", part = [{}] }] }]",
         "data = \"/dev/zero\"",
         "out = \"/dev/null/x\"",
         "a.a.a.a.a.a = 1\n[a.a]\n[a]",
@@ -220,7 +225,8 @@ fn configurations(s: &mut Set) {
     s.file("deep.toml", format!("x = {}1{}", "[".repeat(100_000), "]".repeat(100_000)));
     s.file("bytes.toml", b"steps = \xff".to_vec());
     s.file("long.toml", "steps = 1\n".repeat(200_000));
-    for name in ["deep", "bytes", "long"] {
+    s.file("parts.toml", format!("schedule = {}{}", "{ kind = \"chained\", part = [".repeat(60), "] }".repeat(60)));
+    for name in ["deep", "bytes", "long", "parts"] {
         s.run(&format!("train DIR/{name}.toml --out DIR/out"));
     }
 }

@@ -170,9 +170,10 @@ fn one(op: Op, case: &Case) -> Option<GraphBuf> {
     let mut args = Vec::new();
     for (i, ty) in tys.iter().enumerate() {
         let name = format!("x{i}");
-        let (init, scale) = if ty.dtype.is_differentiable() { Init::Normal(0.5) } else { Init::Zeros }.attrs();
-        let (dtype, shape) = (ty.dtype, ty.shape);
-        let attrs = StateAttrs { name: e.strings.intern(&name), dtype, shape, init, scale, averages: None };
+        let init = if ty.dtype.is_differentiable() { Init::Normal(0.5) } else { Init::Zeros }.attrs(&[]);
+        let (name_id, dtype, shape) = (e.strings.intern(&name), ty.dtype, ty.shape);
+        let (kind, scale, start) = (init.kind, init.scale, init.start_attr());
+        let attrs = StateAttrs { name: name_id, dtype, shape, init: kind, scale, averages: None, start };
         args.push(e.leaf(Op::STATE, &name, &attrs.list()[1..]));
     }
     let attrs = parse_attrs(OPS[op.0 as usize].attrs, case.attrs, &mut e).ok()?;

@@ -14,7 +14,7 @@
 //! scores twice. All give the same bits.
 
 use super::dropout::DropoutBuffer;
-use super::inputs::AttentionInputs;
+use super::inputs::{AttentionInputs, BiasBuffer};
 use super::keys::{keys_in_block, keys_in_chunks, keys_within};
 use super::score_rows::{self, Row, SIDE};
 use super::shape::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, ShapeRows, cut_shape_scratch};
@@ -295,7 +295,8 @@ fn attention_backward_block<T: Element>(
         1 => attention_backward_products((dy, p.y(b, h).step), (keys.v, 0), p.value_width, g),
         _ => gemm(&dp, dy, keys.v, None, g, 0..dp.units(), product),
     }
-    let (scale, cap, mut dropped) = (T::from_f64(p.scale), T::from_f64(p.cap), DropoutBuffer::new());
+    let (scale, cap) = (T::from_f64(p.scale), T::from_f64(p.cap));
+    let (mut dropped, mut masked) = (DropoutBuffer::new(), BiasBuffer::new());
     for (r, (s, g)) in s.chunks_exact_mut(n).zip(g.chunks_exact_mut(n)).enumerate() {
         let (i, lse) = (i + r, saved.lse[(b * p.heads + h) * p.queries + i + r]);
         let seen = keys_in_block(&p.visible(i), keys.j, n);
@@ -311,7 +312,7 @@ fn attention_backward_block<T: Element>(
         let at = job.row(group, i) * p.keys;
         let dbias = if to.dbias.is_empty() { &mut [] } else { &mut to.dbias[at + span.start..at + span.end] };
         let query = Query { b, h, i };
-        let bias = x.bias(p, query, &span);
+        let bias = x.bias(p, query, &span, &mut masked);
         let keep = if keys.keep.is_empty() { keys.keep } else { &keys.keep[wide.clone()] };
         let (s, g) = (&mut s[wide.clone()], &mut g[wide]);
         let kept = x.drop.map(|d| d.factors(p.probability(query, span.start), span.len(), &mut dropped));

@@ -3,7 +3,7 @@
 //! Invariant: see `mod.rs`. A unit is some rows of y. Each head in it is computed separately, in runs of rows.
 
 use super::dropout::DropoutBuffer;
-use super::inputs::AttentionInputs;
+use super::inputs::{AttentionInputs, BiasBuffer};
 use super::keys::{keys_in_block, keys_in_chunks, keys_within};
 use super::score_rows;
 use super::shape::{AttentionShape, BLOCK_KEYS, Element, Query, cut_shape_scratch};
@@ -66,7 +66,7 @@ fn attention_forward_run<T: Element>(
     let (k, v) = (p.k(run.b, kv), p.v(run.b, kv));
     let span = p.visible(from).start..p.visible(from + m - 1).end;
     let first = span.start / BLOCK_KEYS * BLOCK_KEYS;
-    let mut dropped = DropoutBuffer::new();
+    let (mut dropped, mut masked) = (DropoutBuffer::new(), BiasBuffer::new());
     for j in (first..span.end).step_by(BLOCK_KEYS) {
         let n = p.keys_before(j, span.end);
         let [score, value] = p.forward_products(m, n);
@@ -77,7 +77,7 @@ fn attention_forward_run<T: Element>(
             let seen = keys_in_block(&p.visible(from + r), j, n);
             let wide = keys_in_chunks(&seen, n);
             let query = Query { b: run.b, h: run.h, i: from + r };
-            let bias = x.bias(p, query, &(j + wide.start..j + wide.end));
+            let bias = x.bias(p, query, &(j + wide.start..j + wide.end), &mut masked);
             let keep = if keep.is_empty() { keep } else { &keep[wide.clone()] };
             let shrink = attention_forward_weights(p, row, (&seen, wide), bias, keep, (&mut top[r], &mut sum[r]));
             if let Some(drop) = x.drop {

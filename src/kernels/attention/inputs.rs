@@ -2,9 +2,29 @@
 
 use super::dropout::Dropout;
 use super::keys::KeyMask;
-use super::shape::{AttentionShape, Element, Query};
+use super::shape::{AttentionShape, BLOCK_KEYS, Element, Query};
 use crate::kernels::abi::Args;
 use std::ops::Range;
+
+/// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.
+#[derive(Clone, Copy)]
+pub(super) enum Bias<'a, T> {
+    /// Nothing.
+    None,
+    /// A number for each score.
+    Numbers(&'a [T]),
+    /// 0 where a byte is not zero, −∞ elsewhere.
+    Mask(&'a [u8]),
+}
+
+/// Room for the numbers that stand for a row of a mask.
+pub(super) struct BiasBuffer<T>([T; BLOCK_KEYS]);
+
+impl<T: Element> BiasBuffer<T> {
+    pub fn new() -> BiasBuffer<T> {
+        BiasBuffer([T::ZERO; BLOCK_KEYS])
+    }
+}
 
 /// The reads of both kernels.
 #[derive(Clone, Copy)]
@@ -13,8 +33,7 @@ pub(super) struct AttentionInputs<'a, T> {
     pub k: &'a [T],
     pub v: &'a [T],
     pub keep: KeyMask<'a, T>,
-    /// Empty if there is none.
-    pub bias: &'a [T],
+    pub bias: Bias<'a, T>,
     /// Dropout, if any.
     pub drop: Option<Dropout<T>>,
 }
@@ -28,18 +47,34 @@ impl<'a, T: Element> AttentionInputs<'a, T> {
             (true, false) => KeyMask::Float(args.read::<T>(rest)),
             (true, true) => KeyMask::Bytes(args.read::<u8>(rest)),
         };
-        let bias = if p.bias { args.read::<T>(rest + usize::from(p.padding)) } else { &[] };
-        let drop = Dropout::read(p, args, rest + usize::from(p.padding) + usize::from(p.bias));
+        let at = rest + usize::from(p.padding);
+        let bias = match (p.bias, p.bias_bytes) {
+            (false, _) => Bias::None,
+            (true, false) => Bias::Numbers(args.read::<T>(at)),
+            (true, true) => Bias::Mask(args.read::<u8>(at)),
+        };
+        let drop = Dropout::read(p, args, at + usize::from(p.bias));
         let [q, k, v] = [0, 1, 2].map(|i| args.read::<T>(first + i));
         AttentionInputs { q, k, v, keep, bias, drop }
     }
 
-    /// The bias of query `q` for the keys in `span`; empty if there is no bias.
-    pub fn bias(&self, p: &AttentionShape, q: Query, span: &Range<usize>) -> &'a [T] {
-        if self.bias.is_empty() {
-            return &[];
-        }
+    /// The bias of query `q` for the keys in `span`, at most [`BLOCK_KEYS`]; empty if there is no bias.
+    pub fn bias<'t>(&self, p: &AttentionShape, q: Query, span: &Range<usize>, to: &'t mut BiasBuffer<T>) -> &'t [T]
+    where
+        'a: 't,
+    {
         let row = q.b * p.bias_batch + q.h * p.bias_head + q.i * p.keys;
-        &self.bias[row + span.start..row + span.end]
+        let span = row + span.start..row + span.end;
+        match self.bias {
+            Bias::None => &[],
+            Bias::Numbers(x) => &x[span],
+            Bias::Mask(x) => {
+                let to = &mut to.0[..span.len()];
+                for (to, seen) in to.iter_mut().zip(&x[span]) {
+                    *to = if *seen != 0 { T::ZERO } else { -T::INFINITY };
+                }
+                to
+            }
+        }
     }
 }

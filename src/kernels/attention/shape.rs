@@ -87,6 +87,8 @@ params! {
         pub bytes: bool,
         /// Whether there is a bias.
         pub bias: bool,
+        /// Whether the bias is a mask of bytes instead of floats.
+        pub bias_bytes: bool,
         /// Stride of the bias from sequence to sequence, in elements; 0 broadcasts.
         pub bias_batch: usize,
         /// Stride of the bias from head to head, in elements; 0 broadcasts.

@@ -10,7 +10,7 @@
 //! the folder only.
 
 use super::geom::ConvGeom;
-use super::outer::BLOCK;
+use super::outer_sweep::BLOCK;
 
 /// Elements behind a strip that a tile may read and discard.
 pub(super) const SLACK: usize = 128;

@@ -13,7 +13,7 @@ mod correlate;
 mod geom;
 mod images;
 mod micro;
-mod outer;
+mod outer_sweep;
 mod strip;
 #[cfg(test)]
 mod tests;

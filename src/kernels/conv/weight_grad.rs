@@ -11,7 +11,7 @@
 use super::conv_plan::{ConvPlan, LANES, SLACK, conv_plan_weight_blocks};
 use super::geom::ConvGeom;
 use super::micro::{Rows, TAPS, micro_all_finite, micro_dots, micro_dots_rows, micro_fold, micro_lanes};
-use super::outer::{BLOCK, Field, outer_channels_innermost, outer_run_of, outer_sums};
+use super::outer_sweep::{BLOCK, Field, outer_channels_innermost, outer_run_of, outer_sums};
 use super::strip::{clear_strip, copy_strip_rows, load_strip, strip_len};
 use crate::kernels::float::Float;
 use crate::kernels::gemm::GemmFloat;

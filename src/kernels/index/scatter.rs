@@ -168,40 +168,6 @@ scatters! {
     min(Scalar) = Min;
 }
 
-simd! {
-    /// Adds each row of `updates` to the row of `out` with its index, if that lies in `rows`, the rows that `out`
-    /// holds.
-    fn scatter_add_rows[T: Scalar, I: Index](updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]) {
-        for (x, i) in updates.chunks_exact(inner).zip(idx) {
-            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
-            if at < rows.len() {
-                for (o, x) in out[at * inner..][..inner].iter_mut().zip(x) {
-                    *o = o.plus(*x);
-                }
-            }
-        }
-    }
-}
-
-/// Adds each element of `updates` to its own column of the row of `out` with its index.
-fn scatter_add_elements<T: Scalar, I: Index>(
-    updates: &[T],
-    idx: &[I],
-    inner: usize,
-    rows: Range<usize>,
-    out: &mut [T],
-) {
-    for (x, idx) in updates.chunks_exact(inner).zip(idx.chunks_exact(inner)) {
-        for (column, (x, i)) in x.iter().zip(idx).enumerate() {
-            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
-            if at < rows.len() {
-                let o = &mut out[at * inner + column];
-                *o = o.plus(*x);
-            }
-        }
-    }
-}
-
 /// Runs a scatter: fills `out` with zeros, then calls `add(outer row, rows, out)` for each outer row of this call, or a
 /// part of one.
 fn scatter_onto_zeros<T: Scalar>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
@@ -232,7 +198,7 @@ pub fn scatter_add_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
     }
     let size = p.k * p.inner;
     scatter_onto_zeros(args, &p, |o, rows, out| {
-        scatter_add_rows(&updates[o * size..][..size], idx, p.inner, rows, out)
+        scatter_join_rows(Add, &updates[o * size..][..size], idx, p.inner, rows, out)
     });
 }
 
@@ -248,7 +214,7 @@ pub fn scatter_along_axis_add_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
     }
     let size = p.k * p.inner;
     scatter_onto_zeros(args, &p, |o, rows, out| {
-        scatter_add_elements(&updates[o * size..][..size], &idx[o * size..][..size], p.inner, rows, out);
+        scatter_join_elements(Add, &updates[o * size..][..size], &idx[o * size..][..size], p.inner, rows, out);
     });
 }
 

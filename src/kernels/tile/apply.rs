@@ -39,7 +39,9 @@ pub(super) fn apply_step(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]
         (_, DType::I64) => return apply_int::<i64>(step, dst, a, b),
         (_, DType::U32) => return apply_int::<u32>(step, dst, a, b),
         (_, DType::Bool) => apply_truth(step.op, dst, a, b),
-        (op, DType::F16 | DType::BF16 | DType::C64) => unreachable!("{op:?} on {:?}", step.elem),
+        (op, DType::F16 | DType::BF16 | DType::I16 | DType::U16 | DType::U64 | DType::C64) => {
+            unreachable!("{op:?} on {:?}", step.elem)
+        }
     }
     None
 }
@@ -56,6 +58,11 @@ pub(super) fn apply_fill(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
         DType::I32 => cast_slice_mut(dst).fill(i32::imm(x, y)),
         DType::I64 => cast_slice_mut(dst).fill(i64::imm(x, y)),
         DType::U32 => cast_slice_mut(dst).fill(u32::imm(x, y)),
+        DType::I16 => cast_slice_mut(dst).fill((x as i64).saturating_add(y as i64).clamp(-32768, 32767) as i16),
+        DType::U16 => cast_slice_mut(dst).fill((x as i64).saturating_add(y as i64).clamp(0, 65535) as u16),
+        DType::U64 => {
+            cast_slice_mut(dst).fill((x as i128).saturating_add(y as i128).clamp(0, i128::from(u64::MAX)) as u64)
+        }
         DType::Bool => dst.fill((x + y != 0.0) as u8),
         DType::C64 => unreachable!("a constant of c64"),
     }

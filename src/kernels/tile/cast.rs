@@ -2,7 +2,8 @@
 //!
 //! * Float to integer truncates toward zero and saturates; NaN gives 0. Integer to integer saturates.
 //! * A conversion to a narrower float rounds to nearest, half to even. Between a half float and a type other than `f32`
-//!   the value goes through `f64`, which represents every other type exactly except large `i64` (rounded twice).
+//!   the value goes through `f64`, which represents every other type exactly except large `i64` and `u64` (rounded
+//!   twice).
 //! * A conversion to Bool is x ≠ 0 (true for NaN). One from Bool gives 0 or 1.
 //!
 //! Invariant: the bits do not depend on the instruction set. The hardware and software paths of the `half` crate agree.
@@ -63,20 +64,32 @@ macro_rules! float_to_int {
 
 macro_rules! int_to_int {
     ($($s:ident: $($d:ident)*;)*) => {$($(
-        // Every integer type fits `i64`, so the comparison is exact.
+        // Every integer type but `u64` fits `i64`, so the comparison is exact.
         pair!($s => $d: x (x as i64).clamp($d::MIN as i64, $d::MAX as i64) as $d);
     )*)*};
 }
 
-from_number! { f32 f64 i8 u8 i32 i64 u32 }
-float_to_int! { f32: i8 u8 i32 i64 u32; f64: i8 u8 i32 i64 u32; }
-int_to_int! {
-    i8: i8 u8 i32 i64 u32;
-    u8: i8 u8 i32 i64 u32;
-    i32: i8 u8 i32 i64 u32;
-    i64: i8 u8 i32 i64 u32;
-    u32: i8 u8 i32 i64 u32;
+macro_rules! with_u64 {
+    ($($s:ident)*) => {$(
+        // The upper end of each signed type fits `u64`, and so does that of each unsigned one.
+        pair!(u64 => $s: x x.min($s::MAX as u64) as $s);
+        pair!($s => u64: x x.max(0) as u64);
+    )*};
 }
+
+from_number! { f32 f64 i8 u8 i16 u16 i32 i64 u32 u64 }
+float_to_int! { f32: i8 u8 i16 u16 i32 i64 u32 u64; f64: i8 u8 i16 u16 i32 i64 u32 u64; }
+int_to_int! {
+    i8: i8 u8 i16 u16 i32 i64 u32;
+    u8: i8 u8 i16 u16 i32 i64 u32;
+    i16: i8 u8 i16 u16 i32 i64 u32;
+    u16: i8 u8 i16 u16 i32 i64 u32;
+    i32: i8 u8 i16 u16 i32 i64 u32;
+    i64: i8 u8 i16 u16 i32 i64 u32;
+    u32: i8 u8 i16 u16 i32 i64 u32;
+}
+with_u64! { i8 u8 i16 u16 i32 i64 u32 }
+pair!(u64 => u64: x x);
 pair!(f16 => f16: x x);
 pair!(bf16 => bf16: x x);
 pair!(f16 => bf16: x bf16::from_f32(x.to_f32()));
@@ -89,7 +102,8 @@ pair!(Truth => Truth: x Truth((x.0 != 0) as u8));
 
 fn cast_from<S>(to: DType, dst: &mut [u8], src: &[u8])
 where
-    S: To<f32> + To<f64> + To<f16> + To<bf16> + To<i8> + To<u8> + To<i32> + To<i64> + To<u32> + To<Truth>,
+    S: To<f32> + To<f64> + To<f16> + To<bf16> + To<Truth>,
+    S: To<i8> + To<u8> + To<i16> + To<u16> + To<i32> + To<i64> + To<u32> + To<u64>,
 {
     let src = cast_slice::<u8, S>(src);
     match to {
@@ -102,6 +116,9 @@ where
         DType::I32 => cast_elements::<S, i32>(cast_slice_mut(dst), src),
         DType::I64 => cast_elements::<S, i64>(cast_slice_mut(dst), src),
         DType::U32 => cast_elements::<S, u32>(cast_slice_mut(dst), src),
+        DType::I16 => cast_elements::<S, i16>(cast_slice_mut(dst), src),
+        DType::U16 => cast_elements::<S, u16>(cast_slice_mut(dst), src),
+        DType::U64 => cast_elements::<S, u64>(cast_slice_mut(dst), src),
         DType::Bool => cast_elements::<S, Truth>(cast_slice_mut(dst), src),
         DType::C64 => unreachable!("a cast to c64"),
     }
@@ -126,6 +143,9 @@ pub(super) fn cast_tile(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
         (DType::I32, _) => cast_from::<i32>(to, dst, src),
         (DType::I64, _) => cast_from::<i64>(to, dst, src),
         (DType::U32, _) => cast_from::<u32>(to, dst, src),
+        (DType::I16, _) => cast_from::<i16>(to, dst, src),
+        (DType::U16, _) => cast_from::<u16>(to, dst, src),
+        (DType::U64, _) => cast_from::<u64>(to, dst, src),
         (DType::Bool, _) => cast_from::<Truth>(to, dst, src),
         (DType::C64, _) => unreachable!("a cast from c64"),
     }

@@ -25,7 +25,7 @@ pub(super) fn load_tile<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'
     match access {
         AccessCode::Scalar => dst.fill(src[0]),
         AccessCode::Suffix(n) => load_suffix(dst, &src[..n], at % n),
-        AccessCode::Prefix(n) => load_prefix(dst, src, at, n),
+        AccessCode::Prefix(n) => load_tile_prefix(dst, src, at, n),
         AccessCode::Strided { base, walk } => load_strided(dst, src, LoadOdometer::new(base, walk, at)),
         AccessCode::Full | AccessCode::Unused => {}
     }
@@ -47,7 +47,7 @@ fn load_suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
 }
 
 /// Repeats each element of `src` `n` times.
-fn load_prefix<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
+fn load_tile_prefix<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
     let (row, within) = (at / n, at % n);
     let (head, body) = dst.split_at_mut(dst.len().min(n - within));
     head.fill(src[row]);

@@ -4,13 +4,13 @@
 //! relative accuracy down to underflow. The constant b makes the polynomial `mills` nearly constant, so its error
 //! contributes little.
 
-use super::exp::{ExpPower, exp_power};
+use super::exp::{ExpWithRest, exp_with_rest};
 use super::real::Real;
 
 /// Φ(−a) and e^(−a²/2) for a ≥ 0. h + low is a²/2 to twice the precision.
 #[inline(always)]
-pub(super) fn erf_upper<T: Real>(a: T, h: T, low: T) -> (ExpPower<T>, ExpPower<T>) {
-    let e = exp_power(-h, low);
+pub(super) fn erf_upper<T: Real>(a: T, h: T, low: T) -> (ExpWithRest<T>, ExpWithRest<T>) {
+    let e = exp_with_rest(-h, low);
     // 1 / (a + b) and 1 / (a + c) with one division. `lack` is the relative error of the former.
     let (b, c) = (T::MILLS_B, T::MILLS_C);
     let (d, far) = (a + b, a + c);
@@ -26,7 +26,7 @@ pub(super) fn erf_upper<T: Real>(a: T, h: T, low: T) -> (ExpPower<T>, ExpPower<T
     let p_rest = g.mul_add(e.rest, g_rest.mul_add(e.head, g.mul_add(e.head, -p)));
     let head = p * w;
     let rest = w.mul_add(p.mul_add(lack, p_rest), p.mul_add(w, -head));
-    (ExpPower { head, rest, lifted: e.lifted }, e)
+    (ExpWithRest { head, rest, lifted: e.lifted }, e)
 }
 
 /// The error function.

@@ -42,7 +42,7 @@ pub(super) fn exp_below<T: Real>(x: T) -> T {
 
 /// `(head + rest) · lifted` · 2^−[`Real::LIFT`], with 1.5 times the precision of the type.
 #[derive(Clone, Copy)]
-pub(super) struct ExpPower<T> {
+pub(super) struct ExpWithRest<T> {
     pub(super) head: T,
     /// At most one or two ulp of `head`.
     pub(super) rest: T,
@@ -53,7 +53,7 @@ pub(super) struct ExpPower<T> {
 /// e^(x − low) for x ≤ 0 and |low| below an ulp of x. The argument is not clamped: x may be below the range of `exp` as
 /// far as `LIFT` allows.
 #[inline(always)]
-pub(super) fn exp_power<T: Real>(x: T, low: T) -> ExpPower<T> {
+pub(super) fn exp_with_rest<T: Real>(x: T, low: T) -> ExpWithRest<T> {
     let t = x.mul_add(T::LOG2E, T::ROUND);
     let n = t - T::ROUND;
     // Exact: both are multiples of the last bit of ln 2 or of a finer one, and the difference is below ½.
@@ -63,7 +63,7 @@ pub(super) fn exp_power<T: Real>(x: T, low: T) -> ExpPower<T> {
     let one = T::ONE + r;
     let head = one + tail;
     let rest = ((T::ONE - one) + r) + ((one - head) + tail);
-    ExpPower { head, rest: (-less).mul_add(head, rest), lifted: T::pow2(t + T::LIFT.0) }
+    ExpWithRest { head, rest: (-less).mul_add(head, rest), lifted: T::pow2(t + T::LIFT.0) }
 }
 
 /// eˣ − 1.

@@ -23,9 +23,10 @@
 //!
 //! (`sin`, `cos` and `tan` of an f64 beyond 2^19 are std's. `elu` is its factor times `expm1`, rounded once more.)
 //!
-//! The functions of [`arc`], [`bases`], [`erfc`](mod@erfc), [`gamma`], [`hyperbolic`] and [`pairs`] compute in `f64`
-//! for both types. For `f32` their error is about ½ ulp; for `f64` it is a few ulp, and below 1e-13 relative.
-//! Without FMA instructions (CPUs before AVX2) `mul_add` is a library call, exact but slow.
+//! The functions of [`arc`], [`bases`], [`erfc`](mod@erfc), [`gamma`], [`hyperbolic`], [`hypot`](mod@hypot) and
+//! [`remainder`](mod@remainder) compute in `f64` for both types. For `f32` their error is about ½ ulp; for `f64` it is
+//! a few ulp, and below 1e-13 relative. Without FMA instructions (CPUs before AVX2) `mul_add` is a library
+//! call, exact but slow.
 
 mod arc;
 mod bases;
@@ -36,10 +37,11 @@ mod floats;
 mod gamma;
 mod gelu;
 mod hyperbolic;
+mod hypot;
 mod log;
-mod pairs;
 mod pow;
 mod real;
+mod remainder;
 mod sigmoid;
 mod slices;
 mod tanh;
@@ -55,10 +57,11 @@ pub use exp::{elu, exp, expm1, softplus};
 pub use gamma::{MAX_ORDER, digamma, lgamma, polygamma};
 pub use gelu::{gelu, gelu_both, gelu_grad, gelu_tanh, gelu_tanh_both, gelu_tanh_grad};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
+pub use hypot::hypot;
 pub use log::{log, log1p};
-pub use pairs::{floor_divide, fmod, hypot, remainder};
 pub use pow::pow;
 pub use real::Real;
+pub use remainder::{floor_divide, fmod, remainder};
 pub use sigmoid::{sigmoid, silu, silu_both, silu_grad};
 pub use slices::*;
 pub use tanh::tanh;

@@ -4,7 +4,7 @@
 //! that computes both. A small sigmoid has a power of two as a factor, which is multiplied last. So a subnormal result
 //! is rounded once, too.
 
-use super::exp::{exp_below, exp_power};
+use super::exp::{exp_below, exp_with_rest};
 use super::real::Real;
 
 /// The result of [`sigmoid_weighted`].
@@ -20,7 +20,7 @@ pub(super) struct WeightedSigmoid<T> {
 #[inline(always)]
 pub(super) fn sigmoid_weighted<T: Real>(by: T, x: T, low: T) -> WeightedSigmoid<T> {
     let below = x < T::ZERO;
-    let e = exp_power(-x.abs(), if below { -low } else { low });
+    let e = exp_with_rest(-x.abs(), if below { -low } else { low });
     // 1 + e as an exact sum.
     let two = e.lifted * T::LIFT.1;
     let full = e.head * two;

@@ -56,6 +56,7 @@ attr_types! {
     Sym: Sym, sym, |x| *x;
     Region: Region, region, |x| *x;
     Vec<i64>: Ints, ints, |x| x;
+    Vec<f64>: Floats, floats, |x| x;
     Vec<u8>: Bytes, bytes, |x| x;
 }
 

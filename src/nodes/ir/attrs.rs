@@ -21,6 +21,8 @@ pub enum Kind {
     Shape,
     /// A list of signed integers; 1 word and 2 for each.
     Ints,
+    /// A list of doubles; 1 word and 2 for each.
+    Floats,
     /// A string; 1 word.
     Sym,
     /// A region; 1 word.
@@ -79,6 +81,8 @@ pub enum Attr<'s> {
     Shape(Shape),
     /// For [`Kind::Ints`].
     Ints(&'s [i64]),
+    /// For [`Kind::Floats`].
+    Floats(&'s [f64]),
     /// For [`Kind::Sym`]: interned already.
     Sym(Sym),
     /// For [`Kind::Region`].
@@ -112,6 +116,10 @@ impl Attr<'_> {
                 words.push(list.len() as u32);
                 list.iter().for_each(|&i| two(words, i as u64));
             }
+            (Attr::Floats(list), Kind::Floats) => {
+                words.push(u32::try_from(list.len()).map_err(|_| "a list is limited to 2³² numbers")?);
+                list.iter().for_each(|x| two(words, x.to_bits()));
+            }
             (Attr::Sym(s), Kind::Sym) => words.push(s.0),
             (Attr::Region(r), Kind::Region) => words.push(r.0),
             (Attr::Bytes(b), Kind::Bytes) => {
@@ -143,7 +151,7 @@ impl<'x> Attrs<'x> {
         }
         match field.kind {
             Kind::Int | Kind::F64 => 2,
-            Kind::Ints => 1 + 2 * self.words[at] as usize,
+            Kind::Ints | Kind::Floats => 1 + 2 * self.words[at] as usize,
             Kind::Bytes => 1 + (self.words[at] as usize).div_ceil(4),
             _ => 1,
         }
@@ -230,6 +238,12 @@ impl<'x> Attrs<'x> {
         self.ints(i).into_iter().map(|x| x.max(0) as usize).collect()
     }
 
+    /// Field `i`, a [`Kind::Floats`].
+    pub fn floats(&self, i: usize) -> Vec<f64> {
+        // The same words hold integers and doubles.
+        self.ints(i).into_iter().map(|bits| f64::from_bits(bits as u64)).collect()
+    }
+
     /// Field `i`, a [`Kind::Bytes`].
     pub fn bytes(&self, i: usize) -> Vec<u8> {
         let at = self.start(i);
@@ -258,6 +272,7 @@ impl<'x> Attrs<'x> {
             Kind::DType => Owned::DType(self.dtype(i)),
             Kind::Shape => Owned::Shape(self.shape(i)),
             Kind::Ints => Owned::Ints(self.ints(i)),
+            Kind::Floats => Owned::Floats(self.floats(i)),
             Kind::Sym => Owned::Sym(self.sym(i)),
             Kind::Region => Owned::Region(self.region(i)),
             Kind::Bytes => Owned::Bytes(self.bytes(i)),
@@ -287,7 +302,7 @@ impl<'x> Attrs<'x> {
                 Kind::Sym => (word as usize) < strings,
                 Kind::Region => (word as usize) < regions,
                 Kind::Choice(names) => (word as usize) < names.len(),
-                Kind::Int | Kind::F64 | Kind::Ints | Kind::Bytes => true,
+                Kind::Int | Kind::F64 | Kind::Ints | Kind::Floats | Kind::Bytes => true,
             };
             if !ok {
                 return Err(format!("attribute {} is out of range: {word}", f.name));
@@ -316,6 +331,8 @@ pub enum Owned {
     Shape(Shape),
     /// As [`Attr::Ints`].
     Ints(Vec<i64>),
+    /// As [`Attr::Floats`].
+    Floats(Vec<f64>),
     /// As [`Attr::Sym`].
     Sym(Sym),
     /// As [`Attr::Region`].
@@ -338,6 +355,7 @@ impl Owned {
             Owned::DType(d) => Attr::DType(*d),
             Owned::Shape(s) => Attr::Shape(*s),
             Owned::Ints(v) => Attr::Ints(v),
+            Owned::Floats(v) => Attr::Floats(v),
             Owned::Sym(s) => Attr::Sym(*s),
             Owned::Region(r) => Attr::Region(*r),
             Owned::Bytes(b) => Attr::Bytes(b),

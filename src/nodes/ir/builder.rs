@@ -11,22 +11,72 @@ use super::attrs::Attr;
 use super::dtype::DType;
 use super::emit::Emit;
 use super::graph::GraphBuf;
-use super::leaf::{Init, InputAttrs, ParamAttrs, StateAttrs};
+use super::leaf::{Init, InputAttrs, LeafInit, ParamAttrs, StateAttrs};
 use super::opdef::{Op, OpDef};
 use super::results::Results;
+use super::symbols::{AskedSizes, Sizes};
 use crate::arena::{Region, Shape, Sym, Value};
 use crate::error::{Error, Kind, Location, Result};
 use std::cell::{Cell, RefCell};
 use std::panic;
+use std::sync::Arc;
 
-/// Writes one graph.
+/// Writes one graph: leaves ([`Builder::input`], [`Builder::param`], [`Builder::state`]), ops as methods of [`Var`],
+/// and [`Builder::finish`] with the outputs. Wrong use of an op is an error of `finish`, which names the op, the shapes
+/// and your line; nothing panics while you build.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// # fn main() -> Result<()> {
+/// let g = Builder::new("line");
+/// let x = g.input("x", [4], DType::F32);
+/// let (slope, shift) = (g.param("slope", [], DType::F32, Init::Ones), g.param("shift", [], DType::F32, Init::Zeros));
+/// let graph = g.finish([(x * slope + shift).named("y")])?;
+/// let mut p = Session::new().compile(&graph)?;
+/// p.init(0)?;
+/// p.values_mut::<f32>("slope")?[0] = 3.0;
+/// p.values_mut::<f32>("x")?.copy_from_slice(&[0.0, 1.0, 2.0, 3.0]);
+/// p.step()?;
+/// assert_eq!(p.values::<f32>("y")?, [0.0, 3.0, 6.0, 9.0]);
+///
+/// let g = Builder::new("wrong");
+/// let (a, b) = (g.input("a", [2, 3], DType::F32), g.input("b", [2, 3], DType::F32));
+/// let error = g.finish([a.matmul(b)]).unwrap_err().to_string();
+/// assert!(error.contains("matmul(f32[2,3], f32[2,3])"), "{error}");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Builder {
     emit: RefCell<Emit>,
     /// True if nodes get the caller's file and line. Passes set the location of the original node instead.
     track: Cell<bool>,
+    /// Whether layers are built for training.
+    pub(super) training: Cell<bool>,
+    /// The lists of [`Builder::start_values`].
+    pub(super) starts: RefCell<Vec<Arc<[f64]>>>,
+    /// The sizes that [`Builder::symbol`] gives.
+    symbols: AskedSizes,
 }
 
-/// A value of a graph that is being built.
+/// A value of a graph that is being built: a handle, which is copied freely. Its methods and operators add nodes; what
+/// they compute is known when a program runs. Shape and dtype are known at once.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// # fn main() -> Result<()> {
+/// let g = Builder::new("distance");
+/// let (a, b) = (g.input("a", [3, 2], DType::F64), g.input("b", [2], DType::F64));
+/// let d = a - b; // broadcasts as in NumPy
+/// let distance = (d * d).sum([1]).sqrt();
+/// assert_eq!((distance.dims().to_vec(), distance.dtype()), (vec![3], DType::F64));
+/// let mut p = Session::new().compile(&g.finish([distance.named("distance")])?)?;
+/// p.values_mut::<f64>("a")?.copy_from_slice(&[3.0, 4.0, 0.0, 0.0, 6.0, 8.0]);
+/// p.values_mut::<f64>("b")?.fill(0.0);
+/// p.step()?;
+/// assert_eq!(p.values::<f64>("distance")?, [5.0, 0.0, 10.0]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Var<'g> {
     /// The graph's builder.
@@ -50,12 +100,29 @@ pub struct Routine<'g> {
 impl Builder {
     /// A builder that continues `emit`. Nodes get the caller's file and line.
     pub(in crate::nodes) fn tracking(emit: Emit) -> Builder {
-        Builder { emit: RefCell::new(emit), track: Cell::new(true) }
+        Builder::tracking_sizes(emit, Sizes::default())
+    }
+
+    /// As [`Builder::tracking`], with the sizes of symbols.
+    pub(in crate::nodes) fn tracking_sizes(emit: Emit, sizes: Sizes) -> Builder {
+        Builder {
+            emit: RefCell::new(emit),
+            track: Cell::new(true),
+            training: Cell::new(true),
+            starts: RefCell::default(),
+            symbols: AskedSizes::new(sizes),
+        }
     }
 
     /// A builder that continues `emit`, for passes. Nodes get the location that the pass sets.
     pub fn rewriting(emit: Emit) -> Builder {
-        Builder { emit: RefCell::new(emit), track: Cell::new(false) }
+        Builder {
+            emit: RefCell::new(emit),
+            track: Cell::new(false),
+            training: Cell::new(true),
+            starts: RefCell::default(),
+            symbols: AskedSizes::default(),
+        }
     }
 
     /// The columns.
@@ -123,7 +190,14 @@ impl Builder {
     /// closures.
     #[track_caller]
     pub fn with_caller<R>(&self, f: impl FnOnce() -> R) -> R {
-        self.record_location();
+        self.with_location(panic::Location::caller(), f)
+    }
+
+    /// Calls `f`. All its nodes get the line `at`, unless a scope around this one or a pass sets locations.
+    pub(super) fn with_location<R>(&self, at: &panic::Location<'_>, f: impl FnOnce() -> R) -> R {
+        if self.track.get() {
+            self.come_from(at);
+        }
         let track = self.track.replace(false);
         let result = f();
         self.track.set(track);
@@ -188,6 +262,48 @@ impl Builder {
         self.emit(op, args, attrs)
     }
 
+    /// The size that this graph is built for under the name `name`, as `SizedProgram::at` or [`Builder::with_sizes`]
+    /// binds it. It is a plain number: `2 * batch + 1`, loops and branches work. A name that is not bound is an error
+    /// of the graph, which [`Builder::finish`] returns; the size is then 1.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::with_sizes("net", &[("batch", 7)]);
+    /// let batch = g.symbol("batch");
+    /// let x = g.input("x", [batch, 6], DType::F32);
+    /// let y = x.reshape([2 * batch, 3]);
+    /// assert_eq!(y.dims()[..], [14, 3]);
+    /// g.symbol("len");
+    /// let e = g.finish([y]).unwrap_err().to_string();
+    /// assert!(e.contains("symbol \"len\" has no size; bound are batch"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn symbol(&self, name: &str) -> usize {
+        match self.symbols.ask(name) {
+            Ok(size) => size,
+            Err(e) => {
+                self.record_location();
+                self.with(|emit| emit.fail(e));
+                1
+            }
+        }
+    }
+
+    /// The sizes of all symbols, for functions that take them as a whole, such as the parser of texts. They count as
+    /// asked for.
+    pub fn sizes(&self) -> &Sizes {
+        self.symbols.sizes().names().for_each(|name| drop(self.symbols.ask(name)));
+        self.symbols.sizes()
+    }
+
+    /// The symbols, and which were asked for.
+    pub(crate) fn asked_sizes(&self) -> &AskedSizes {
+        &self.symbols
+    }
+
     /// Interns a shape. An impossible shape is an error of the graph.
     #[track_caller]
     pub fn shape(&self, dims: &[usize]) -> Option<Shape> {
@@ -221,15 +337,19 @@ impl Builder {
     #[track_caller]
     fn any_param(&self, name: &str, dims: &[usize], dtype: DType, init: Init, frozen: bool) -> Var<'_> {
         let Some(shape) = self.shape(dims) else { return self.var(Value::NONE) };
-        let (init, scale) = init.attrs();
-        self.leaf(Op::PARAM, name, &ParamAttrs { name: self.sym(name), dtype, shape, init, scale, frozen }.list())
+        let Some(init) = self.leaf_init(name, init) else { return self.var(Value::NONE) };
+        let (name_id, start, LeafInit { kind, scale, .. }) = (self.sym(name), init.start_attr(), init);
+        let attrs = ParamAttrs { name: name_id, dtype, shape, init: kind, scale, frozen, start };
+        self.leaf(Op::PARAM, name, &attrs.list())
     }
 
     #[track_caller]
     fn any_state(&self, name: &str, dims: &[usize], dtype: DType, init: Init, averages: Option<Sym>) -> Var<'_> {
         let Some(shape) = self.shape(dims) else { return self.var(Value::NONE) };
-        let (init, scale) = init.attrs();
-        self.leaf(Op::STATE, name, &StateAttrs { name: self.sym(name), dtype, shape, init, scale, averages }.list())
+        let Some(init) = self.leaf_init(name, init) else { return self.var(Value::NONE) };
+        let (name_id, start, LeafInit { kind, scale, .. }) = (self.sym(name), init.start_attr(), init);
+        let attrs = StateAttrs { name: name_id, dtype, shape, init: kind, scale, averages, start };
+        self.leaf(Op::STATE, name, &attrs.list())
     }
 
     /// An input: a value that the caller writes before a step.

@@ -309,6 +309,7 @@ fn graphs_share_attrs(a: &Graph<'_>, b: &Graph<'_>, n: Node) -> bool {
         (Owned::Shape(x), Owned::Shape(y)) => a.shape_dims(x) == b.shape_dims(y),
         (Owned::Sym(x), Owned::Sym(y)) => a.str(x) == b.str(y),
         (Owned::F64(x), Owned::F64(y)) => x.to_bits() == y.to_bits(),
+        (Owned::Floats(x), Owned::Floats(y)) => x.iter().map(|x| x.to_bits()).eq(y.iter().map(|y| y.to_bits())),
         (x, y) => x == y,
     })
 }

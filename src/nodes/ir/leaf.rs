@@ -2,9 +2,11 @@
 //! that [`Emit`](super::emit::Emit), the verifier and the text form need no op table.
 
 use crate::arena::{Shape, Sym};
-use crate::nodes::ir::attr_types::{attrs, choice};
+use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::op::Op;
+
+pub use crate::nodes::ir::init::{Init, InitKind, LeafInit, StartValues};
 
 impl Op {
     /// A value that the caller writes before a step.
@@ -19,55 +21,6 @@ impl Op {
     /// True for a leaf of the entry. Its first attribute is its name.
     pub fn is_named_leaf(self) -> bool {
         matches!(self, Op::INPUT | Op::PARAM | Op::STATE)
-    }
-}
-
-choice! {
-    /// The distribution of a leaf's start values. The attribute `scale` is its width. See [`Init`].
-    pub enum InitKind {
-        /// All 0.
-        Zeros = "zeros",
-        /// All 1.
-        Ones = "ones",
-        /// Uniform in ±scale.
-        Uniform = "uniform",
-        /// Normal with mean 0; the scale is the standard deviation.
-        Normal = "normal",
-    }
-}
-
-/// Start values of a param or a state.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Init {
-    /// All 0.
-    Zeros,
-    /// All 1.
-    Ones,
-    /// Uniform in ±bound.
-    Uniform(f64),
-    /// Normal with mean 0 and this standard deviation.
-    Normal(f64),
-}
-
-impl Init {
-    /// The attributes `init` and `scale` of a leaf.
-    pub fn attrs(self) -> (InitKind, f64) {
-        match self {
-            Init::Zeros => (InitKind::Zeros, 0.0),
-            Init::Ones => (InitKind::Ones, 0.0),
-            Init::Uniform(bound) => (InitKind::Uniform, bound),
-            Init::Normal(deviation) => (InitKind::Normal, deviation),
-        }
-    }
-
-    /// From the attributes `init` and `scale` of a leaf.
-    pub fn from_attrs(init: InitKind, scale: f64) -> Init {
-        match init {
-            InitKind::Zeros => Init::Zeros,
-            InitKind::Ones => Init::Ones,
-            InitKind::Uniform => Init::Uniform(scale),
-            InitKind::Normal => Init::Normal(scale),
-        }
     }
 }
 
@@ -102,12 +55,14 @@ attrs! {
         dtype: DType,
         /// Its shape.
         shape: Shape,
-        /// The distribution of its start values.
+        /// The rule of its start values.
         init: InitKind,
         /// The scale of `init`.
         scale: f64,
         /// True if the param is not trained.
         frozen: bool,
+        /// The other numbers of `init`, or the elements.
+        start: Option<Vec<f64>>,
     }
 }
 
@@ -120,12 +75,14 @@ attrs! {
         dtype: DType,
         /// Its shape.
         shape: Shape,
-        /// The distribution of its start values.
+        /// The rule of its start values.
         init: InitKind,
         /// The scale of `init`.
         scale: f64,
         /// The param of which this state is the moving average.
         averages: Option<Sym>,
+        /// The other numbers of `init`, or the elements.
+        start: Option<Vec<f64>>,
     }
 }
 
@@ -143,15 +100,15 @@ attrs! {
 
 impl ParamAttrs {
     /// The start values.
-    pub fn leaf_init(&self) -> Init {
-        Init::from_attrs(self.init, self.scale)
+    pub fn leaf_init(&self) -> LeafInit {
+        LeafInit::new(self.init, self.scale, self.start.clone())
     }
 }
 
 impl StateAttrs {
     /// The start values.
-    pub fn leaf_init(&self) -> Init {
-        Init::from_attrs(self.init, self.scale)
+    pub fn leaf_init(&self) -> LeafInit {
+        LeafInit::new(self.init, self.scale, self.start.clone())
     }
 }
 

@@ -68,8 +68,10 @@ pub const INPUT: OpDef = define_leaf(
 /// A trained value.
 pub const PARAM: OpDef =
     define_leaf("param", "a trained value, kept from step to step", ParamAttrs::FIELDS, Deriv::Zero, |cx| {
-        let ParamAttrs { dtype, shape, scale, .. } = ParamAttrs::of(&cx.attrs);
+        let attrs = ParamAttrs::of(&cx.attrs);
+        let ParamAttrs { dtype, shape, scale, .. } = attrs;
         check_leaf_scale(dtype, scale)?;
+        attrs.leaf_init().check(dtype, &cx.shapes.dims(shape))?;
         infer_leaf_type(cx, dtype, shape)
     });
 
@@ -80,8 +82,10 @@ pub const STATE: OpDef = define_leaf(
     StateAttrs::FIELDS,
     Deriv::Zero,
     |cx| {
-        let StateAttrs { dtype, shape, scale, .. } = StateAttrs::of(&cx.attrs);
+        let attrs = StateAttrs::of(&cx.attrs);
+        let StateAttrs { dtype, shape, scale, .. } = attrs;
         check_leaf_scale(dtype, scale)?;
+        attrs.leaf_init().check(dtype, &cx.shapes.dims(shape))?;
         infer_leaf_type(cx, dtype, shape)
     },
 );

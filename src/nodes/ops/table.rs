@@ -7,6 +7,7 @@ use crate::nodes::ir::builder::Builder;
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::leaf_defs;
 use crate::nodes::ir::opdef::{Op, OpDef, check_op_definitions};
+use crate::nodes::ir::symbols::Sizes;
 
 macro_rules! ops {
     (leaves { $($leaf:ident)* } $($id:ident = $family:ident $(:: $file:ident)*;)*) => {
@@ -230,8 +231,10 @@ ops! {
     LAYER_NORM_BACKWARD = norm::layer_norm;
     RMS_NORM = norm::rms_norm;
     RMS_NORM_BACKWARD = norm::rms_norm;
-    GROUP_NORM = norm::channel_norms;
-    BATCH_NORM = norm::channel_norms;
+    GROUP_NORM = norm::group_norm;
+    GROUP_NORM_BACKWARD = norm::group_norm;
+    BATCH_NORM = norm::batch_norm;
+    BATCH_NORM_BACKWARD = norm::batch_norm;
     BATCH_NORM_INFERENCE = norm::batch_norm_inference;
 
     ATTENTION = attention;
@@ -283,5 +286,23 @@ impl Builder {
     /// A builder of a graph called `name`.
     pub fn new(name: &str) -> Builder {
         Builder::tracking(Emit::new(name))
+    }
+
+    /// A builder of a graph called `name`, whose [symbols](Builder::symbol) have these sizes. Two sizes for one symbol,
+    /// and a size above [`MAX_SIZE`](crate::tools::ir::symbols::MAX_SIZE), are an error of the graph.
+    pub fn with_sizes(name: &str, sizes: &[(&str, usize)]) -> Builder {
+        match Sizes::new(sizes) {
+            Ok(sizes) => Builder::tracking_sizes(Emit::new(name), sizes),
+            Err(e) => {
+                let g = Builder::new(name);
+                g.with(|emit| emit.fail(e));
+                g
+            }
+        }
+    }
+
+    /// As [`Builder::with_sizes`], for sizes that are known to be sound.
+    pub(crate) fn at_sizes(name: &str, sizes: Sizes) -> Builder {
+        Builder::tracking_sizes(Emit::new(name), sizes)
     }
 }

@@ -28,8 +28,8 @@ pub enum Missing {
 #[derive(Clone, Debug, Default)]
 pub struct GradOptions {
     /// Names of leaves, or of inner values: the printed name of a value ([`Var::named`](crate::graph::Var::named)), the
-    /// name of an output, or `%5`, the number of a value in the text form. The name of a leaf comes first. If empty:
-    /// all params that are not frozen.
+    /// name of an output, or `%5`, the number of a value in the printed text form (a text that was parsed may have
+    /// called it otherwise). The name of a leaf comes first. If empty: all params that are not frozen.
     pub wrt: Vec<String>,
     /// Params to leave out, by name or pattern. The first `*` of a pattern matches any characters.
     pub frozen: Vec<String>,
@@ -142,6 +142,9 @@ pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing:
                 return Err(underivable_signature(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
             }
             seeds.push((o, b.input(&signature.unused(&format!("cotangent.{o}")), g.dims(v), g.dtype[v.at()])));
+        }
+        if let Some(e) = b.error() {
+            return Err(e);
         }
         let grads = ReverseGrad::new(g, &b, &c, wrt)?.run(&seeds, missing)?;
         for (name, dv) in wrt.iter().zip(grads) {

@@ -10,7 +10,8 @@ use crate::passes::signature::{signature_leaf, signature_output, underivable_sig
 
 /// Adds to `g` the gradient of the scalar output `loss` and its Hessian-vector product: inputs `tangent.<leaf>`,
 /// outputs `grad.<leaf>` and `tangent.grad.<leaf>`, all of the leaf's type. The output `tangent.<loss>` is the
-/// derivative of the loss along the tangents, ⟨grad, v⟩. Computed forward over reverse.
+/// derivative of the loss along the tangents, ⟨grad, v⟩. An empty `wrt` stands for all params that are not frozen.
+/// Computed forward over reverse.
 ///
 /// ```
 /// use arenagrad::graph::hvp;
@@ -30,11 +31,13 @@ use crate::passes::signature::{signature_leaf, signature_output, underivable_sig
 /// ```
 pub fn hvp<'a>(g: impl Into<Graph<'a>>, loss: &str, wrt: &[&str]) -> Result<GraphBuf> {
     let g = g.into();
-    let first = grad(g, loss, &GradOptions { missing: Missing::Zero, ..GradOptions::wrt(wrt) })?;
+    let leaves = GradOptions::wrt(wrt).leaves(g)?;
+    let wrt: Vec<&str> = leaves.iter().map(String::as_str).collect();
+    let first = grad(g, loss, &GradOptions { missing: Missing::Zero, ..GradOptions::wrt(&wrt) })?;
     let before = g.output_names.len();
     let v = first.view();
     let grads = v.output_names[before..].iter().map(|&s| v.str(s));
-    jvp(v, &[loss].into_iter().chain(grads).collect::<Vec<_>>(), wrt)
+    jvp(v, &[loss].into_iter().chain(grads).collect::<Vec<_>>(), &wrt)
 }
 
 /// Adds to `g` the `n`-th derivative of the scalar output `output` by the scalar leaf `leaf`, as output

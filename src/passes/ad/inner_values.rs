@@ -7,6 +7,7 @@
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
+use crate::names;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuilt_by_pass};
@@ -53,6 +54,15 @@ fn find_inner_value(g: Graph<'_>, name: &str) -> Result<Option<Value>> {
     }
 }
 
+fn no_leaf_or_value(g: Graph<'_>, name: &str) -> Error {
+    let named = g.region_values(g.entry()).map(|v| g.names[v as usize]).filter(|s| s.is_some());
+    let mut known: Vec<&str> = named.chain(g.output_names.iter().copied()).map(|s| g.str(s)).collect();
+    known.sort_unstable();
+    known.dedup();
+    let instead = names::names_instead(name, known.iter().copied());
+    Error::new(Kind::Name, format!("no leaf or value is called {name:?}{instead}"))
+}
+
 /// `v`, unless it is a leaf, which has a name of its own.
 fn inner_value_not_leaf(g: Graph<'_>, v: Value, name: &str) -> Result<Value> {
     match g.leaf(v) {
@@ -64,14 +74,19 @@ fn inner_value_not_leaf(g: Graph<'_>, v: Value, name: &str) -> Result<Value> {
 /// `g` with the inner values of `wrt` marked; `None` if `wrt` has only leaves.
 ///
 /// # Errors
-/// A name that several values have, or that only a value inside a loop has; a value that no output depends on.
+/// A name that nothing has, that several values have, or that only a value inside a loop has; a value that no output
+/// depends on.
 pub(super) fn mark_inner_values(g: Graph<'_>, wrt: &[&str]) -> Result<Option<GraphBuf>> {
+    if let Some(name) = g.output_names.iter().map(|&s| g.str(s)).find(|n| n.starts_with(MARK)) {
+        return Err(Error::new(Kind::Name, format!("an output cannot be called {name:?}: the prefix is reserved")));
+    }
     let mut found: Vec<(&str, Value)> = Vec::new();
     let signature = Signature::new(g);
     for &name in wrt.iter().filter(|name| !signature.has_leaf(name)) {
         match find_inner_value(g, name)? {
             Some(v) if found.iter().all(|f| f.0 != name) => found.push((name, v)),
-            _ => {}
+            Some(_) => {}
+            None => return Err(no_leaf_or_value(g, name)),
         }
     }
     if found.is_empty() {

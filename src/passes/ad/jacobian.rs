@@ -17,12 +17,15 @@ pub const MAX_SWEEPS: usize = 4096;
 /// followed by the leaf's. There is one reverse sweep for each element of the output.
 ///
 /// # Errors
-/// An output of more than [`MAX_SWEEPS`] elements.
+/// An output of more than [`MAX_SWEEPS`] elements, or of integers or bools.
 pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result<GraphBuf> {
     let g = g.into();
     let prepared = prepare_for_autodiff(g, &[leaf], &[output], Mode::Reverse)?;
     let g = prepared.view();
     let (out, by) = (signature_output(g, output)?, signature_leaf(g, leaf)?);
+    if !g.dtype[out.at()].is_differentiable() {
+        return Err(underivable_signature(g, out, format!("output {output:?} is {}: no derivative", g.ty_text(out))));
+    }
     let sweeps = g.numel(out);
     if sweeps > MAX_SWEEPS {
         let text = format!("the Jacobian of {output:?} takes {sweeps} sweeps, more than {MAX_SWEEPS}; use jvp or vjp");

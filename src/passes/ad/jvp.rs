@@ -16,7 +16,7 @@ use crate::passes::signature::{Signature, underivable_signature};
 /// output `tangent.<output>` for each of `outputs`, of the output's type.
 ///
 /// # Errors
-/// An unknown name; a leaf whose dtype carries no derivative; an op without a derivative on the way.
+/// An unknown name; a leaf or an output whose dtype carries no derivative; an op without a derivative on the way.
 pub fn jvp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str]) -> Result<GraphBuf> {
     let inputs: Vec<String> = wrt.iter().map(|name| format!("tangent.{name}")).collect();
     jvp_with_inputs(g.into(), outputs, wrt, &inputs)
@@ -33,6 +33,11 @@ pub(super) fn jvp_with_inputs(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inpu
         c.signature();
         let mut signature = Signature::new(g);
         let results = outputs.iter().map(|o| signature.output(o)).collect::<Result<Vec<_>>>()?;
+        for (o, &v) in outputs.iter().zip(&results) {
+            if !g.dtype[v.at()].is_differentiable() {
+                return Err(underivable_signature(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
+            }
+        }
         let context =
             AdContext { src: g, region: g.entry(), g: &b, map: ScanSiteValues::Whole(&c.map), regions: &c.regions };
         let mut forward = Forward::new(context, &results);
@@ -42,7 +47,8 @@ pub(super) fn jvp_with_inputs(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inpu
                 return Err(underivable_signature(g, v, format!("{name:?} is {}: no derivative", g.ty_text(v))));
             }
             let t = b.input(&signature.unused(input), g.dims(v), g.dtype[v.at()]);
-            forward.set(v, t);
+            // A leaf that is named twice has the sum of its tangents.
+            forward.set(v, forward.tangent(v).map_or(t, |earlier| earlier + t));
         }
         forward.walk()?;
         b.with(|e| e.set_loc(u32::MAX));

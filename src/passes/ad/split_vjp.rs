@@ -6,6 +6,7 @@
 use super::grad::{Missing, vjp};
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::Result;
+use crate::nodes::ir::emit::is_leaf_name;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Init};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
@@ -93,9 +94,10 @@ impl<'x> VjpHalves<'x> {
         for &v in read.chain(&g.outputs()[outputs..]) {
             let n = g.def[v.at()];
             if !back[n] && !free[n] && !std::mem::replace(&mut seen[v], true) {
-                let name = match g.names[v.at()].is_some() {
-                    true => format!("saved.{}", g.str(g.names[v.at()])),
-                    false => format!("saved.{}", saved.len()),
+                let named = Some(g.names[v.at()]).filter(|s| s.is_some()).map(|s| g.str(s));
+                let name = match named.filter(|s| is_leaf_name(s)) {
+                    Some(s) => format!("saved.{s}"),
+                    None => format!("saved.{}", saved.len()),
                 };
                 saved.push((names.unused(&name), v));
             }

@@ -65,6 +65,8 @@ optimisers! {
         eps: f64,
         /// L2 penalty, added to the gradient. Default 0.
         weight_decay: f64,
+        /// Divides by the root of the largest second moment so far. Default false.
+        amsgrad: bool,
     }
     /// AdamW, as `torch.optim.AdamW`: Adam whose weight decay shrinks the param; see [`Rule::Adam`].
     AdamW: Adam = ADAMW {
@@ -73,6 +75,41 @@ optimisers! {
         /// Term added to the denominator. Default 1e-8.
         eps: f64,
         /// Weight decay: the param shrinks by lr times this in each step. Default 1e-2.
+        weight_decay: f64,
+        /// Divides by the root of the largest second moment so far. Default false.
+        amsgrad: bool,
+    }
+    /// Adamax, as `torch.optim.Adamax`; the formula is that of [`Rule::Adamax`]. torch's rate is 2e-3.
+    Adamax: Adamax = ADAMAX {
+        /// Decays of the first moment and of the largest gradient, each in [0, 1). Default (0.9, 0.999).
+        betas: (f64, f64),
+        /// Term added to the size of each gradient. Default 1e-8.
+        eps: f64,
+        /// L2 penalty, added to the gradient. Default 0.
+        weight_decay: f64,
+    }
+    /// Rectified Adam, as `torch.optim.RAdam`; the formula is that of [`Rule::RAdam`].
+    RAdam: RAdam = RADAM {
+        /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
+        betas: (f64, f64),
+        /// Term added to the denominator. Default 1e-8.
+        eps: f64,
+        /// L2 penalty, added to the gradient; if decoupled, the param shrinks by lr times this. Default 0.
+        weight_decay: f64,
+        /// Whether the weight decay shrinks the param instead of joining the gradient. Default false.
+        decoupled_weight_decay: bool,
+    }
+    /// L-BFGS with a fixed rate, as `torch.optim.LBFGS` without line search, one iteration a step; the formula is that
+    /// of [`Rule::Lbfgs`]. torch's rate is 1.
+    ///
+    /// It suits problems whose batch is the same in every step. There is no line search yet (torch's `line_search_fn`),
+    /// so a loss that is far from quadratic needs a lower rate. torch's tolerances end its inner loop of `max_iter`
+    /// iterations; here every iteration is a step, and the caller decides when to stop. The history takes
+    /// `2·history_size` times the memory of the params. All params of L-BFGS share one history and one rate.
+    Lbfgs: Lbfgs = LBFGS {
+        /// Number of past steps that shape the update, from 1 to 10000. Default 100.
+        history_size: usize,
+        /// L2 penalty, added to the gradient. Default 0.
         weight_decay: f64,
     }
     /// RMSprop, as `torch.optim.RMSprop`; the formula is that of [`Rule::RmsProp`].

@@ -2,8 +2,9 @@
 //!
 //! Params with equal settings share the values that depend on the settings alone (rates, the schedule of NAdam).
 
-use super::Optimiser;
 use super::rule::Rule;
+use super::{LR, Optimiser};
+use crate::arena::ids::Id;
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
@@ -36,7 +37,10 @@ impl Group {
     /// An error if a number is out of its range.
     pub(super) fn validate(&self, rule: Rule) -> Result<()> {
         if !self.lr_scale.is_finite() || self.lr_scale < 0.0 {
-            return Err(Error::new(Kind::Data, format!("lr_scale is {}", self.lr_scale)));
+            return Err(Error::new(
+                Kind::Data,
+                format!("lr_scale is {}; it must be finite and not negative", self.lr_scale),
+            ));
         }
         self.rule(rule).validate()
     }
@@ -100,9 +104,45 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
         };
         return Err(Error::new(Kind::Name, text));
     }
+    check_lbfgs_settings(&s, opt, params)?;
     if flat.is_empty() {
         return Ok(s);
     }
     let text = format!("muon updates matrices only: put these into groups of another rule: {}", flat.join(", "));
     Err(Error::new(Kind::Shape, text))
+}
+
+/// An error if a leaf of `g` has a name that a training step adds.
+pub(super) fn check_leaf_names(g: Graph<'_>) -> Result<()> {
+    let Some(leaf) = g.leaves().find(|l| l.name == LR || l.name.starts_with("opt.")) else { return Ok(()) };
+    let text = format!(
+        "the graph has a leaf called {:?}, a name that a training step adds: rename it, or train the graph of the loss",
+        leaf.name
+    );
+    Err(Error::new(Kind::Name, text).at(g.location(g.def[leaf.value.at()])))
+}
+
+/// An error unless all params of L-BFGS have one history and one rate, and no projection.
+fn check_lbfgs_settings(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
+    let mut history = None;
+    for kind in &s.kinds {
+        let Rule::Lbfgs { history_size, .. } = kind.rule else { continue };
+        let first = *history.get_or_insert(history_size);
+        if first != history_size {
+            let text =
+                format!("lbfgs: groups have history_size {first} and {history_size}; all params share one history");
+            return Err(Error::new(Kind::Data, text));
+        }
+        if kind.lr_scale != 1.0 {
+            let text = format!("lbfgs: a group has lr_scale {}; all params of lbfgs share one rate", kind.lr_scale);
+            return Err(Error::new(Kind::Data, text));
+        }
+    }
+    let is_lbfgs = |&(i, _): &(usize, &&str)| matches!(s.kinds[s.kind_of[i]].rule, Rule::Lbfgs { .. });
+    let projected = |name: &str| opt.projections.iter().any(|p| names::matches_name(&p.pattern, name));
+    if let Some((_, name)) = params.iter().enumerate().filter(is_lbfgs).find(|(_, name)| projected(name)) {
+        let text = format!("lbfgs: param {name:?} has a projection, which its history would not see");
+        return Err(Error::new(Kind::Data, text));
+    }
+    Ok(())
 }

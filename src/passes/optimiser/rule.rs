@@ -1,9 +1,6 @@
-//! Update rules: their numbers, with torch's names and defaults, and what each number may be.
+//! Update rules: their numbers, with torch's names and defaults.
 //!
-//! Invariant: if [`Rule::validate`] accepts a rule, and params and gradients are finite, its update never fails.
-//! `update_target` and `matrix` write the formulas.
-
-use crate::error::{Error, Kind, Result};
+//! `rule_ranges` says what each number may be; `update_target`, `adam_family`, `matrix` and `lbfgs` write the formulas.
 
 /// How Muon's rate depends on the sides A and B of the matrix, as torch's `adjust_lr_fn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +27,7 @@ impl MuonScale {
 }
 
 /// An update rule, with torch's names, formulas and defaults. All rules give torch's numbers, except [`Rule::Lion`] and
-/// [`Rule::Lamb`], which torch does not have.
+/// [`Rule::Lamb`], which torch does not have. [`Rule::Lbfgs`] gives those of one iteration of torch's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// `g += wd·p; buf = μ·buf + (1 − damp)·g (g at the first step); p −= lr·(buf, or g + μ·buf with nesterov)`.
@@ -44,7 +41,8 @@ pub enum Rule {
         /// wd.
         weight_decay: f64,
     },
-    /// `m += (1 − β₁)(g − m); v = β₂v + (1 − β₂)g²; p −= lr/(1 − β₁ᵗ)·m / (√v/√(1 − β₂ᵗ) + ε)`.
+    /// `m += (1 − β₁)(g − m); v = β₂v + (1 − β₂)g²; p −= lr/(1 − β₁ᵗ)·m / (√v/√(1 − β₂ᵗ) + ε)`. With amsgrad it is the
+    /// largest v so far that stands under the root.
     Adam {
         /// β₁ and β₂.
         betas: (f64, f64),
@@ -54,6 +52,41 @@ pub enum Rule {
         weight_decay: f64,
         /// AdamW: `p *= 1 − lr·wd` before the update, instead of `g += wd·p`.
         decoupled: bool,
+        /// Divide by the root of the largest second moment so far (Reddi et al., arXiv:1904.09237).
+        amsgrad: bool,
+    },
+    /// `g += wd·p; m += (1 − β₁)(g − m); u = max(β₂u, |g| + ε); p −= lr/(1 − β₁ᵗ)·m/u` (Kingma and Ba, arXiv:1412.6980,
+    /// section 7.1), as `torch.optim.Adamax`.
+    Adamax {
+        /// β₁ and β₂.
+        betas: (f64, f64),
+        /// ε.
+        eps: f64,
+        /// wd.
+        weight_decay: f64,
+    },
+    /// Adam whose rate follows the variance of its moments (Liu et al., arXiv:1908.03265), as `torch.optim.RAdam`.
+    /// With `ρ∞ = 2/(1 − β₂) − 1` and `ρ = ρ∞ − 2tβ₂ᵗ/(1 − β₂ᵗ)`, `p −= lr·m/(1 − β₁ᵗ)·r·√(1 − β₂ᵗ)/(√v + ε)` where
+    /// `r = √((ρ − 4)(ρ − 2)ρ∞ / ((ρ∞ − 4)(ρ∞ − 2)ρ))`. While ρ is at most 5, `p −= lr·m/(1 − β₁ᵗ)`.
+    RAdam {
+        /// β₁ and β₂.
+        betas: (f64, f64),
+        /// ε.
+        eps: f64,
+        /// wd.
+        weight_decay: f64,
+        /// `p *= 1 − lr·wd` before the update, instead of `g += wd·p`.
+        decoupled_weight_decay: bool,
+    },
+    /// L-BFGS with a fixed rate, as `torch.optim.LBFGS` without line search, one iteration a step:
+    /// `g += wd·p; y = g − g₋₁; s = p − p₋₁`; the pair (y, s) joins the history if `y·s > 1e-10`, and the oldest pair
+    /// leaves a full one; then `p −= t·H·g`, where H is the two-loop recursion over the history from `y·s/(y·y)·I`
+    /// (the newest pair's), and t is lr, in the first step `lr·min(1, 1/Σ|g|)`. All params of L-BFGS are one vector.
+    Lbfgs {
+        /// Number of pairs (y, s) that are kept: twice as many times the memory of the params.
+        history_size: usize,
+        /// wd.
+        weight_decay: f64,
     },
     /// `g += wd·p; v = αv + (1 − α)g²; d = √v + ε (centered: √(v − ḡ²) + ε, ḡ += (1 − α)(g − ḡ)); p −= lr·g/d, with
     /// momentum buf = μ·buf + g/d; p −= lr·buf`.
@@ -111,7 +144,8 @@ pub enum Rule {
         weight_decay: f64,
     },
     /// Adam's moments, bias-corrected; `u = m̂/(√v̂ + ε) + wd·p; p −= lr·‖p‖/‖u‖·u` (You et al., arXiv:1904.00962,
-    /// algorithm 2, with φ(z) = z). The factor is 1 where either norm is 0.
+    /// algorithm 2, with φ(z) = z). The factor is 1 where ‖p‖ is 0, or ‖u‖ is so
+    /// small that its squares underflow.
     Lamb {
         /// β₁ and β₂.
         betas: (f64, f64),
@@ -155,54 +189,22 @@ pub enum Rule {
     },
 }
 
-/// The range of a number.
-#[derive(Clone, Copy)]
-enum RuleRange {
-    /// In [0, 1).
-    Fraction,
-    /// Finite and not below 0.
-    Size,
-    /// Finite and not below 1.
-    AtLeastOne,
-    /// Finite and not above 0.
-    NotPositive,
-    /// Finite.
-    Any,
-}
-
-impl RuleRange {
-    fn allows(self, x: f64) -> bool {
-        x.is_finite()
-            && match self {
-                RuleRange::Fraction => (0.0..1.0).contains(&x),
-                RuleRange::Size => x >= 0.0,
-                RuleRange::AtLeastOne => x >= 1.0,
-                RuleRange::NotPositive => x <= 0.0,
-                RuleRange::Any => true,
-            }
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            RuleRange::Fraction => "it must lie in [0, 1)",
-            RuleRange::Size => "it must be finite and not negative",
-            RuleRange::AtLeastOne => "it must be finite and not below 1",
-            RuleRange::NotPositive => "it must be finite and not above 0",
-            RuleRange::Any => "it must be finite",
-        }
-    }
-}
-
-/// The most rounds of a Newton–Schulz iteration, as in torch.
-const MAX_NS_STEPS: u32 = 99;
-
 impl Rule {
     /// Gradient descent without momentum.
     pub const SGD: Rule = Rule::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 };
     /// Adam with β = (0.9, 0.999), ε = 1e-8.
-    pub const ADAM: Rule = Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0, decoupled: false };
+    pub const ADAM: Rule =
+        Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0, decoupled: false, amsgrad: false };
     /// AdamW with β = (0.9, 0.999), ε = 1e-8, weight decay 1e-2.
-    pub const ADAMW: Rule = Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 1e-2, decoupled: true };
+    pub const ADAMW: Rule =
+        Rule::Adam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 1e-2, decoupled: true, amsgrad: false };
+    /// Adamax with β = (0.9, 0.999), ε = 1e-8.
+    pub const ADAMAX: Rule = Rule::Adamax { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0 };
+    /// RAdam with β = (0.9, 0.999), ε = 1e-8.
+    pub const RADAM: Rule =
+        Rule::RAdam { betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0, decoupled_weight_decay: false };
+    /// L-BFGS with a history of 100.
+    pub const LBFGS: Rule = Rule::Lbfgs { history_size: 100, weight_decay: 0.0 };
     /// RMSprop with α = 0.99, ε = 1e-8, no momentum, not centered.
     pub const RMSPROP: Rule =
         Rule::RmsProp { alpha: 0.99, eps: 1e-8, momentum: 0.0, centered: false, weight_decay: 0.0 };
@@ -240,6 +242,9 @@ impl Rule {
             Rule::Sgd { .. } => "sgd",
             Rule::Adam { decoupled: false, .. } => "adam",
             Rule::Adam { .. } => "adamw",
+            Rule::Adamax { .. } => "adamax",
+            Rule::RAdam { .. } => "radam",
+            Rule::Lbfgs { .. } => "lbfgs",
             Rule::RmsProp { .. } => "rmsprop",
             Rule::Adagrad { .. } => "adagrad",
             Rule::Adadelta { .. } => "adadelta",
@@ -268,6 +273,9 @@ impl Rule {
         match self {
             Rule::Sgd { weight_decay, .. }
             | Rule::Adam { weight_decay, .. }
+            | Rule::Adamax { weight_decay, .. }
+            | Rule::RAdam { weight_decay, .. }
+            | Rule::Lbfgs { weight_decay, .. }
             | Rule::RmsProp { weight_decay, .. }
             | Rule::Adagrad { weight_decay, .. }
             | Rule::Adadelta { weight_decay, .. }
@@ -287,71 +295,8 @@ impl Rule {
                 *lr_decay != 0.0 || *initial_accumulator_value != 0.0
             }
             Rule::RmsProp { .. } | Rule::Adadelta { .. } | Rule::Lion { .. } | Rule::Muon { .. } => false,
-            Rule::Adam { .. } | Rule::NAdam { .. } | Rule::Lamb { .. } | Rule::Adafactor { .. } => true,
-        }
-    }
-
-    /// The rule's numbers without the weight decay, and their ranges.
-    fn numbers(&self) -> Vec<(&'static str, f64, RuleRange)> {
-        let moments =
-            |betas: (f64, f64)| [("beta1", betas.0, RuleRange::Fraction), ("beta2", betas.1, RuleRange::Fraction)];
-        match *self {
-            Rule::Sgd { momentum, dampening, .. } => {
-                vec![("momentum", momentum, RuleRange::Size), ("dampening", dampening, RuleRange::Any)]
-            }
-            Rule::Adam { betas, eps, .. } | Rule::Lamb { betas, eps, .. } => {
-                [&moments(betas)[..], &[("eps", eps, RuleRange::Size)]].concat()
-            }
-            Rule::Lion { betas, .. } => moments(betas).to_vec(),
-            Rule::RmsProp { alpha, eps, momentum, .. } => {
-                vec![
-                    ("alpha", alpha, RuleRange::Fraction),
-                    ("eps", eps, RuleRange::Size),
-                    ("momentum", momentum, RuleRange::Size),
-                ]
-            }
-            Rule::Adagrad { lr_decay, initial_accumulator_value, eps, .. } => vec![
-                ("lr_decay", lr_decay, RuleRange::Size),
-                ("initial_accumulator_value", initial_accumulator_value, RuleRange::Size),
-                ("eps", eps, RuleRange::Size),
-            ],
-            Rule::Adadelta { rho, eps, .. } => vec![("rho", rho, RuleRange::Fraction), ("eps", eps, RuleRange::Size)],
-            Rule::NAdam { betas, eps, momentum_decay, .. } => [
-                &moments(betas)[..],
-                &[("eps", eps, RuleRange::Size), ("momentum_decay", momentum_decay, RuleRange::Size)],
-            ]
-            .concat(),
-            Rule::Adafactor { beta2_decay, eps, d, .. } => vec![
-                ("beta2_decay", beta2_decay, RuleRange::NotPositive),
-                ("eps1", eps.0.unwrap_or(0.0), RuleRange::Size),
-                ("eps2", eps.1, RuleRange::Size),
-                ("d", d, RuleRange::AtLeastOne),
-            ],
-            Rule::Muon { momentum, ns_coefficients: (a, b, c), eps, .. } => vec![
-                ("momentum", momentum, RuleRange::Fraction),
-                ("ns_coefficients: a", a, RuleRange::Any),
-                ("ns_coefficients: b", b, RuleRange::Any),
-                ("ns_coefficients: c", c, RuleRange::Any),
-                ("eps", eps, RuleRange::Size),
-            ],
-        }
-    }
-
-    /// An error that names the first number out of its range.
-    pub fn validate(&self) -> Result<()> {
-        let decay = [("weight_decay", self.weight_decay(), RuleRange::Size)];
-        if let Some((what, x, may)) = self.numbers().into_iter().chain(decay).find(|(_, x, may)| !may.allows(*x)) {
-            return Err(Error::new(Kind::Data, format!("{}: {what} is {x}; {}", self.name(), may.text())));
-        }
-        match *self {
-            Rule::Sgd { momentum, dampening, nesterov: true, .. } if momentum <= 0.0 || dampening != 0.0 => {
-                Err(Error::new(Kind::Data, "nesterov needs a momentum and no dampening"))
-            }
-            Rule::Muon { ns_steps, .. } if ns_steps > MAX_NS_STEPS => {
-                let text = format!("muon: ns_steps is {ns_steps}; it goes to {MAX_NS_STEPS}");
-                Err(Error::new(Kind::Data, text))
-            }
-            _ => Ok(()),
+            Rule::Adam { .. } | Rule::Adamax { .. } | Rule::RAdam { .. } | Rule::NAdam { .. } => true,
+            Rule::Lamb { .. } | Rule::Adafactor { .. } | Rule::Lbfgs { .. } => true,
         }
     }
 }

@@ -34,6 +34,8 @@ pub(super) struct UpdateTarget<'s, 'g> {
     pub t: Var<'g>,
     /// For NAdam: Π after this step, and μ of this and of the next step.
     pub mu: Option<[Var<'g>; 3]>,
+    /// For L-BFGS: what is added to the param, of its type.
+    pub lbfgs: Option<Var<'g>>,
     /// The projections of the optimiser.
     pub projections: &'s [Projection],
 }
@@ -45,7 +47,7 @@ pub(super) fn flush_update(x: Var<'_>) -> Var<'_> {
 }
 
 /// g + wd·p. With wd = 0 it is g, even if p is infinite.
-fn decayed_update<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
+pub(super) fn decayed_update<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
 }
 
@@ -56,12 +58,12 @@ pub(super) fn lerp_update<'g>(from: Var<'g>, to: Var<'g>, weight: f64) -> Var<'g
 }
 
 /// β·v + (1 − β)·g².
-fn update_square_average<'g>(v: Var<'g>, g: Var<'g>, beta: f64) -> Var<'g> {
+pub(super) fn update_square_average<'g>(v: Var<'g>, g: Var<'g>, beta: f64) -> Var<'g> {
     flush_update(v * beta + g * (1.0 - beta) * g)
 }
 
 /// 1 − βᵗ, in f64.
-fn update_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
+pub(super) fn update_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
     let t = t.cast(DType::F64);
     1.0 - t.full_like(beta).pow(t)
 }
@@ -99,7 +101,7 @@ impl<'g> UpdateTarget<'_, 'g> {
 
     /// Updates the param and `states` in one sweep. `f` gets p, g, the states and the scalars, and returns the next p
     /// and the next states.
-    fn step(
+    pub fn step(
         &self,
         states: &[Var<'g>],
         scalars: &[Var<'g>],
@@ -134,9 +136,13 @@ impl<'g> UpdateTarget<'_, 'g> {
             Rule::Sgd { momentum, dampening, nesterov, weight_decay } => {
                 self.sgd(SgdOptions { momentum, dampening, nesterov, weight_decay })
             }
-            Rule::Adam { betas, eps, weight_decay, decoupled } => {
+            Rule::Adam { betas, eps, weight_decay, decoupled, amsgrad: false } => {
                 self.adam(AdamOptions { betas: betas.into(), eps, weight_decay, decoupled })
             }
+            Rule::Adam { .. } => self.amsgrad(rule),
+            Rule::Adamax { betas, eps, weight_decay } => self.adamax(betas, eps, weight_decay),
+            Rule::RAdam { .. } => self.radam(rule),
+            Rule::Lbfgs { .. } => self.moved_by_lbfgs(),
             Rule::RmsProp { momentum, centered, .. } => self.rmsprop(rule, momentum != 0.0, centered),
             Rule::Adagrad { .. } => self.adagrad(rule),
             Rule::Adadelta { rho, eps, weight_decay } => self.adadelta(rho, eps, weight_decay),
@@ -226,27 +232,6 @@ impl<'g> UpdateTarget<'_, 'g> {
         })
     }
 
-    fn nadam(&self, rule: &Rule) -> Var<'g> {
-        let &Rule::NAdam { betas, eps, weight_decay, decoupled, .. } = rule else { return self.p };
-        let Some([product, now, next]) = self.mu else { return self.p };
-        let lr = -self.lr64;
-        let scalars = [
-            lr * (1.0 - now) / (1.0 - product),
-            lr * next / (1.0 - product * next),
-            update_bias_correction(self.t, betas.1),
-            lr * weight_decay + 1.0,
-        ];
-        let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
-        self.step(&states, &scalars[..if decoupled { 4 } else { 3 }], |p, g, s, k| {
-            let g = if decoupled { g } else { decayed_update(g, p, weight_decay) };
-            let p = if decoupled { p * k[3] } else { p };
-            let m = flush_update(lerp_update(s[0], g, 1.0 - betas.0));
-            let v = update_square_average(s[1], g, betas.1);
-            let d = (v / k[2]).sqrt() + eps;
-            vec![p + k[0] * g / d + k[1] * m / d, m, v]
-        })
-    }
-
     fn lion(&self, betas: (f64, f64), weight_decay: f64) -> Var<'g> {
         let m = self.state("exp_avg");
         self.step(&[m], &[self.lr64], |p, g, s, k| {
@@ -268,21 +253,4 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.hold(&states, out.get(1..)?);
         out.first().copied()
     }
-}
-
-/// For all params of one NAdam: Π after this step, and μ of this and of the next step. Π is a state called `name`.
-pub(super) fn update_nadam_schedule<'g>(
-    b: &'g Builder,
-    name: &str,
-    t: Var<'g>,
-    beta1: f64,
-    decay: f64,
-) -> [Var<'g>; 3] {
-    let t = t.cast(DType::F64);
-    let mu = |t: Var<'g>| (1.0 - t.full_like(0.96).pow(t * decay) * 0.5) * beta1;
-    let product = b.state(name, [], DType::F64, Init::Ones);
-    let (now, next) = (mu(t), mu(t + 1.0));
-    let after = product * now;
-    b.update(product, after);
-    [after, now, next]
 }

@@ -49,22 +49,32 @@ pub const CANDIDATES: &[(&str, Rule)] = &[
     ("depth", Rule::Depth),
 ];
 
+/// Code of fewer instructions is ordered by the caller's thread: the others would take longer to wake.
+const PARALLEL: usize = 128;
+
 /// The order of `code` with the fewest live lines at its peak, over the candidates and local search.
 pub fn best_order(code: &Instructions) -> Result<Ordered> {
-    let deps = Deps::new(code);
-    let mut orders: Vec<(&'static str, Vec<u32>)> =
-        CANDIDATES.par_iter().map(|&(name, rule)| (name, list::list_schedule(code, &deps, rule))).collect();
+    let (deps, parallel) = (Deps::new(code), code.len() >= PARALLEL);
+    let list = |&(name, rule): &(&'static str, Rule)| (name, list::list_schedule(code, &deps, rule));
+    let mut orders: Vec<(&'static str, Vec<u32>)> = match parallel {
+        true => CANDIDATES.par_iter().map(list).collect(),
+        false => CANDIDATES.iter().map(list).collect(),
+    };
     for i in (1..orders.len()).rev() {
         if orders[..i].iter().any(|o| o.1 == orders[i].1) {
             orders.remove(i);
         }
     }
     // Scored without permuting the columns; only the best is written out.
-    let scored: Result<Vec<u64>> = orders.par_iter().map(|(_, order)| order_peak(code, order)).collect();
+    let peak = |(_, order): &(&'static str, Vec<u32>)| order_peak(code, order);
+    let scored: Result<Vec<u64>> = match parallel {
+        true => orders.par_iter().map(peak).collect(),
+        false => orders.iter().map(peak).collect(),
+    };
     let scored = scored?;
     // Wait until all workers have started: one that starts late would allocate during the first steps. Not on a worker
     // itself: there all have started, and waiting would run other jobs on this stack.
-    if rayon::current_thread_index().is_none() {
+    if parallel && rayon::current_thread_index().is_none() {
         rayon::broadcast(|_| ());
     }
     // The first of equals.

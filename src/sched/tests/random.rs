@@ -146,8 +146,8 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
         How::Solo => (0..steps).for_each(|_| exec.step(&mut arena, &state).unwrap()),
         How::Poisoned => (0..steps).for_each(|_| exec.step_poisoned(&mut arena, &state).unwrap()),
         How::Team => {
-            let mut team = Team::new(exec).unwrap();
-            (0..steps).for_each(|_| team.step(&mut arena).unwrap());
+            let mut team = Team::new(exec.threads()).unwrap();
+            (0..steps).for_each(|_| team.step(&exec, &mut arena).unwrap());
         }
     }
     let floats = |r: std::ops::Range<usize>| bytemuck::pod_collect_to_vec::<u8, f32>(&arena.bytes()[r]);

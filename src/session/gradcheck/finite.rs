@@ -7,8 +7,8 @@ use crate::arena::rng::{self, SplitMix64};
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
-use crate::nodes::ir::leaf::ParamAttrs;
-use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, LeafKind, Var};
+use crate::nodes::ir::leaf::{InitKind, LeafInit, ParamAttrs};
+use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, LeafKind, Var};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::finish_rebuild;
 use crate::passes::signature::unused_signature_name;
@@ -80,7 +80,7 @@ impl FinitePoint {
         };
         let starts = finite_starts(g);
         let random = |b: &Binding| match b.role {
-            Role::Param => starts.get(b.name.as_str()).is_none_or(|i| matches!(i, Init::Zeros)),
+            Role::Param => starts.get(b.name.as_str()).is_none_or(|i| i.kind == InitKind::Zeros),
             _ => true,
         };
         let updated: HashSet<&str> = g.updates.iter().filter_map(|u| g.leaf(u.0)).map(|l| l.1).collect();
@@ -181,7 +181,7 @@ impl FinitePoint {
 }
 
 /// The start value of each param.
-fn finite_starts(g: Graph<'_>) -> HashMap<&str, Init> {
+fn finite_starts(g: Graph<'_>) -> HashMap<&str, LeafInit> {
     let params = g.leaves().filter(|l| l.kind == LeafKind::Param);
     let start = |v: Value| ParamAttrs::of(&g.attrs(g.def[v.at()])).leaf_init();
     params.map(|l| (l.name, start(l.value))).collect()

@@ -79,7 +79,7 @@ pub fn check_file<'m>(
         return Ok(Digest::Absent);
     }
     if head.len() < AT + SIZE {
-        return Err(bad_checkpoint(format!("the header ends within its digest: {WHY}")));
+        return Err(bad_checkpoint(format!("the file ends within its digest: {WHY}")));
     }
     let mut crc = crc32fast::Hasher::new();
     crc.update(&head[..OWN.start]);
@@ -110,18 +110,6 @@ const WHY: &str = "it was damaged, or another program changed it and kept the di
 
 /// Compares a well-formed file with the digest in its metadata. Fails if the digest does not fit.
 pub fn check<'m>(file: &[u8], metadata: impl IntoIterator<Item = (&'m String, &'m String)>) -> Result<Digest> {
-    if !metadata.into_iter().any(is_digest_entry) {
-        return Ok(Digest::Absent);
-    }
-    if file.len() < AT + SIZE {
-        return Err(bad_checkpoint(format!("the file ends within its digest: {WHY}")));
-    }
-    let want = digest_entry(digest_sum(file));
-    if &file[AT..AT + SIZE] != want.as_bytes() {
-        return Err(bad_checkpoint(format!(
-            "the digest does not fit the file, whose CRC-32 is {:08x}: {WHY}",
-            digest_sum(file)
-        )));
-    }
-    Ok(Digest::Fits)
+    let (head, mut data) = file.split_at(file.len().min(AT + SIZE));
+    check_file(head, &mut data, metadata)
 }

@@ -1,6 +1,7 @@
-//! The size limit of a file's header, and the constructor of errors about checkpoints.
+//! The header of a file: its size limit, repeated names, and the constructor of errors about checkpoints.
 
 use crate::error::{Error, Kind};
+use std::ops::Range;
 
 /// Largest header of a file, in bytes.
 pub const HEADER_LIMIT: u64 = 16 << 20;
@@ -8,4 +9,32 @@ pub const HEADER_LIMIT: u64 = 16 << 20;
 /// An error of kind [`Kind::Data`].
 pub(super) fn bad_checkpoint(message: impl Into<String>) -> Error {
     Error::new(Kind::Data, message)
+}
+
+/// A key that the valid JSON object `header` repeats, if any. The parser keeps the last of equal keys and drops the
+/// others without notice. Keys are compared as they are spelled. That suffices: of two spellings of one name the
+/// parser drops one, and the layout check refuses a file whose remaining tensors leave bytes uncovered.
+pub(super) fn repeated_checkpoint_key(header: &[u8]) -> Option<String> {
+    let (mut depth, mut at, mut keys) = (0, 0, Vec::new());
+    let mut last: Range<usize> = 0..0;
+    while let Some(&c) = header.get(at) {
+        match c {
+            b'"' => {
+                let start = at + 1;
+                at = start;
+                while header.get(at).is_some_and(|&c| c != b'"') {
+                    at += 1 + usize::from(header[at] == b'\\');
+                }
+                last = start..at.min(header.len());
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            b':' if depth == 1 => keys.push(&header[last.clone()]),
+            _ => {}
+        }
+        at += 1;
+    }
+    keys.sort_unstable();
+    let twice = keys.windows(2).find(|w| w[0] == w[1])?;
+    Some(String::from_utf8_lossy(twice[0]).into_owned())
 }

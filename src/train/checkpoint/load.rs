@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::DType;
 use crate::session::{Binding, Program, Role};
-use crate::train::trainer::{CURSOR, entries};
+use crate::train::trainer::{entries, is_trainer_tensor};
 use hashbrown::HashMap;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ const PIECE: usize = 1 << 16;
 #[derive(Clone, Copy)]
 pub struct Load<'a> {
     /// Whether a param without a tensor, a tensor without a param or state, or another shape is an error. If not, they
-    /// are listed in [`Loaded`](LoadReport). The default is true.
+    /// are listed in the [`LoadReport`]. The default is true.
     pub strict: bool,
     /// Whether floats are converted to the leaf's type, rounded to nearest: `f16` and `bf16` to `f32`, say. The default
     /// is false: another dtype is an error.
@@ -78,7 +78,8 @@ impl Program {
     pub fn load(&mut self, path: impl AsRef<Path>) -> Result<Digest> {
         let path = path.as_ref();
         let file = Weights::open(path)?;
-        let other = |name: &str| (name != CURSOR).then(|| name.to_string());
+        let own = |name: &str| self.persistent().any(|(b, _)| b.name == name);
+        let other = |name: &str| (!is_trainer_tensor(name) || own(name)).then(|| name.to_string());
         let (pairs, report) = self.pairs(&file, &Load { rename: Some(&other), ..Load::default() })?;
         if let Some(name) = report.kept.first() {
             let text = format!("{}: there is no tensor for state {name:?}", path.display());
@@ -174,9 +175,8 @@ fn check_fit(leaf: &Binding, stored: &Stored, how: &Load<'_>, report: &mut LoadR
             (false, _) => return differ(""),
         }
     }
-    let float = |d: DType| matches!(d, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
     if dtype != leaf.dtype {
-        match (float(dtype) && float(leaf.dtype), how.cast) {
+        match (dtype.is_real_float() && leaf.dtype.is_real_float(), how.cast) {
             (true, true) => report.cast.push(leaf.name.clone()),
             (true, false) => return differ("; `cast` would convert it"),
             (false, _) => return differ(""),

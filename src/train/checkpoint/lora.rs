@@ -6,7 +6,6 @@
 use super::load::{read_float, write_float};
 use super::{Tensor, bad_checkpoint};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::DType;
 use crate::session::{Binding, Program, Role};
 
 /// The name that [`nn::lora_linear`](crate::nn::lora_linear) gives what PEFT calls `name`: for
@@ -70,7 +69,7 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
 
 /// Adds `(alpha/r)·B·A` to `w`.
 fn add_adaptation(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), alpha: f64) -> Result<()> {
-    let floats = matches!(w.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
+    let floats = w.dtype.is_real_float();
     let ([outputs, inputs], [r, a1], [b0, b1]) = (&w.dims[..], &a.0.dims[..], &b.0.dims[..]) else {
         return Err(bad_checkpoint(format!("{:?} and its adaptation are no matrices", w.name)));
     };

@@ -1,5 +1,6 @@
 //! Checkpoints: round trips, and malformed files.
 
+use super::header::repeated_checkpoint_key;
 use super::*;
 use std::path::PathBuf;
 
@@ -77,7 +78,7 @@ fn lying_headers_are_refused() {
     refused(with_header(r#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}}"#, 8), "safetensors");
     refused(with_header(r#"{"w":{"dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,4]}}"#, 4), "safe");
     refused(with_header(r#"{"w":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}}"#, 4), "safetensors");
-    refused(with_header(r#"{"w":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}}"#, 4), "not supported");
+    refused(with_header(r#"{"w":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}}"#, 4), "not supported");
     refused(u64::MAX.to_le_bytes().to_vec(), "safetensors");
     refused(with_header(&"[".repeat(100_000), 0), "safetensors");
 }

@@ -4,16 +4,17 @@
 //! they are asked for, from their place in the file into the place where they are wanted. Invariants: every tensor lies
 //! in its file as a whole; no name occurs twice; a shard is a file in the index's folder. Errors name file and tensor.
 
+use super::DTYPES;
 use super::digest::{self, Digest};
-use super::header::{HEADER_LIMIT, bad_checkpoint};
-use super::{DTYPES, repeated_checkpoint_key};
+use super::header::{HEADER_LIMIT, bad_checkpoint, repeated_checkpoint_key};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use safetensors::tensor::Metadata;
 use serde_json::Value;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The suffix of files that list shards.
 const INDEX: &str = ".index.json";
@@ -22,7 +23,8 @@ const INDEX_LIMIT: u64 = 64 << 20;
 
 /// Opened weights; see the file's head.
 pub struct Weights {
-    files: Vec<(PathBuf, File)>,
+    /// The lock holds the position from seek to read.
+    files: Vec<(PathBuf, Mutex<File>)>,
     digest: Digest,
     /// Sorted by name.
     tensors: Vec<Stored>,
@@ -89,13 +91,20 @@ impl Weights {
     /// Reads the bytes of `t` from byte `from` on, until `into` is full. Errors, which name file and tensor: the file
     /// cannot be read or has become shorter.
     pub fn read(&self, t: &Stored, from: usize, into: &mut [u8]) -> Result<()> {
-        let (path, mut file) = (&self.files[t.file].0, &self.files[t.file].1);
+        let (path, file) = &self.files[t.file];
         if from.checked_add(into.len()).is_none_or(|end| end > t.bytes) {
             let text = format!("{} bytes from byte {from} of {:?}, which has {}", into.len(), t.name, t.bytes);
             return Err(bad_checkpoint(text));
         }
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let read = file.seek(SeekFrom::Start(t.at + from as u64)).and_then(|_| file.read_exact(into));
-        read.map_err(|e| Error::from(e).context(format!("{}: tensor {:?}", path.display(), t.name)))
+        read.map_err(|e| {
+            let e = match e.kind() {
+                ErrorKind::UnexpectedEof => bad_checkpoint("the file has become shorter"),
+                _ => Error::from(e),
+            };
+            e.context(format!("{}: tensor {:?}", path.display(), t.name))
+        })
     }
 
     /// Adds the tensors of the file `path`.
@@ -140,7 +149,7 @@ impl Weights {
             let (dims, at, bytes) = (info.shape.clone(), head.len() as u64 + at as u64, end - at);
             self.tensors.push(Stored { name, dtype, dims, bytes, file: self.files.len(), at });
         }
-        self.files.push((path.to_path_buf(), file));
+        self.files.push((path.to_path_buf(), Mutex::new(file)));
         Ok(digest)
     }
 

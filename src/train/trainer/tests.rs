@@ -2,10 +2,13 @@
 
 use super::*;
 use crate::nn;
-use crate::nodes::Builder;
+use crate::nodes::{Builder, DType};
 use crate::optim::{self, train};
+use crate::passes::optimiser::STEP;
 use crate::session::Session;
-use std::path::PathBuf;
+use crate::train::Schedule;
+use crate::train::checkpoint::{self, Digest, Loaded};
+use std::path::{Path, PathBuf};
 
 const BATCH: usize = 4;
 

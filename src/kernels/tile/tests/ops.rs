@@ -345,6 +345,9 @@ fn constants() {
     assert_eq!(fill(DType::BF16, [1.5, 0.0]).values::<bf16>(), [bf16::from_f32(1.5); 5]);
     assert_eq!(fill(DType::I64, [9.223372036854776e18, -2.0]).values::<i64>(), [i64::MAX - 1; 5]);
     assert_eq!(fill(DType::I8, [-1000.0, 0.0]).values::<i8>(), [-128i8; 5]);
+    assert_eq!(fill(DType::I16, [-1e6, 0.0]).values::<i16>(), [i16::MIN; 5]);
+    assert_eq!(fill(DType::U16, [-3.0, 5.0]).values::<u16>(), [2u16; 5]);
+    assert_eq!(fill(DType::U64, [18446744073709551615.0, -2.0]).values::<u64>(), [u64::MAX - 1; 5]);
     assert_eq!(fill(DType::Bool, [2.0, 0.0]).values::<u8>(), [1u8; 5]);
 }
 
@@ -364,6 +367,9 @@ fn encoded(elem: DType, values: &[f64]) -> (Buffer, Vec<f64>) {
         DType::I32 => number!(i32),
         DType::I64 => number!(i64),
         DType::U32 => number!(u32),
+        DType::I16 => number!(i16),
+        DType::U16 => number!(u16),
+        DType::U64 => number!(u64),
         DType::F16 => {
             let v: Vec<f16> = values.iter().map(|x| f16::from_f64(*x)).collect();
             (Buffer::of(&v), v.iter().map(|x| x.to_f64()).collect())
@@ -382,7 +388,8 @@ fn encoded(elem: DType, values: &[f64]) -> (Buffer, Vec<f64>) {
 
 #[test]
 fn casts() {
-    // Every value is exact in f64, so the reference is one rounding from f64, and saturating for integers.
+    // Every value but the largest i64 and u64 is exact in f64. So the reference is one rounding from f64, saturating
+    // for integers. Only a cast of the largest i64 to u64 tells it from 2⁶³.
     let mut values = specials(400);
     values.extend([3e9, -3e9, 65504.0, 65520.0, 1e-8, 255.5, -128.5, 300.0, 2048.5, 1.0 + 2f64.powi(-11)]);
     for from in DType::REAL {
@@ -393,7 +400,8 @@ fn casts() {
             for (i, w) in wide.iter().enumerate() {
                 let size = to.size();
                 let (g, e) = (&got.bytes()[i * size..][..size], &want.bytes()[i * size..][..size]);
-                assert!(g == e || w.is_nan(), "{from:?} {} to {to:?}: {g:?}, not {e:?}", exact[i]);
+                let rounded = (from, to) == (DType::I64, DType::U64) && exact[i] == 63f64.exp2();
+                assert!(g == e || w.is_nan() || rounded, "{from:?} {} to {to:?}: {g:?}, not {e:?}", exact[i]);
             }
         }
     }
@@ -402,6 +410,16 @@ fn casts() {
         one(TileOp::Cast, DType::I64, DType::U32, [0.0; 2], std::slice::from_ref(&wide)).values::<u32>(),
         [u32::MAX, 0, 0, u32::MAX]
     );
+    assert_eq!(
+        one(TileOp::Cast, DType::I64, DType::U64, [0.0; 2], std::slice::from_ref(&wide)).values::<u64>(),
+        [i64::MAX as u64, 0, 0, 4_294_967_296]
+    );
+    let large = Buffer::of(&[u64::MAX, 1 << 63, 65_536, 0]);
+    assert_eq!(
+        one(TileOp::Cast, DType::U64, DType::I64, [0.0; 2], std::slice::from_ref(&large)).values::<i64>(),
+        [i64::MAX, i64::MAX, 65_536, 0]
+    );
+    assert_eq!(one(TileOp::Cast, DType::U64, DType::U16, [0.0; 2], &[large]).values::<u16>(), [65535, 65535, 65535, 0]);
     assert_eq!(one(TileOp::Cast, DType::I64, DType::I8, [0.0; 2], &[wide]).values::<i8>(), [127, -128, -1, 127]);
 }
 

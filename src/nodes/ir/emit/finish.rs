@@ -23,7 +23,7 @@ impl Emit {
         let types = old.done.pop().map_or(Vec::new(), |entry| entry.ty);
         (self.ended, self.scopes) = (true, old.scopes);
         (self.ops, self.shapes, self.strings) = (old.ops, old.shapes, old.strings);
-        self.body_mut().ty = types;
+        self.current_mut().ty = types;
         Ok(graph)
     }
 

@@ -34,7 +34,7 @@ impl Emit {
     /// Nodes of the open region from number `first` on get this location.
     pub fn relocate(&mut self, first: usize, location: Location<Sym>) {
         let id = self.loc_id(location);
-        self.body_mut().loc.iter_mut().skip(first).for_each(|at| *at = id);
+        self.current_mut().loc.iter_mut().skip(first).for_each(|at| *at = id);
     }
 
     /// The location of the nodes being emitted.

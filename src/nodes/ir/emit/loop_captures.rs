@@ -20,13 +20,13 @@ impl Emit {
     /// Opens the body of a loop: like a region, but it may use values from outside.
     pub fn open_loop(&mut self, name: &str) {
         self.open_region(name);
-        self.body_mut().captures = Some(Captures::default());
+        self.current_mut().captures = Some(Captures::default());
     }
 
     /// Opens a region that runs once and may use values from outside.
     pub fn open_capturing(&mut self, name: &str) {
         self.open_region(name);
-        self.body_mut().captures = Some(Captures { once: true, ..Captures::default() });
+        self.current_mut().captures = Some(Captures { once: true, ..Captures::default() });
     }
 
     /// Sets the open region aside, so that regions beside it can be written before it is closed.
@@ -44,7 +44,7 @@ impl Emit {
 
     /// The values of the region around the open one that the open one captures, in order of first use.
     pub fn captured(&self) -> Vec<Value> {
-        self.body().captures.iter().flat_map(|c| &c.pairs).map(|p| p.0).collect()
+        self.current().captures.iter().flat_map(|c| &c.pairs).map(|p| p.0).collect()
     }
 
     /// Makes the open region capture `outer`, values of the region around it, in this order. They include all that it
@@ -54,7 +54,7 @@ impl Emit {
         for &v in outer {
             self.capture(level, v);
         }
-        if let Some(captures) = &mut self.body_mut().captures {
+        if let Some(captures) = &mut self.current_mut().captures {
             captures.pairs.sort_by_key(|p| outer.iter().position(|&v| v == p.0));
         }
     }
@@ -82,13 +82,19 @@ impl Emit {
         false
     }
 
+    /// The value of the entry that `v`, a value of the open region, is or captures.
+    pub(super) fn value_in_entry(&self, v: Value) -> Option<Value> {
+        let mut inner = self.open.iter().skip(1).rev();
+        inner.try_fold(v, |v, b| b.captures.as_ref()?.pairs.iter().find(|p| p.1 == v).map(|p| p.0))
+    }
+
     /// The value of the open region for value `v` of scope `scope`: `v` itself, or the argument that captures it.
     pub fn import_captured(&mut self, v: Value, scope: u32) -> Value {
         if v == Value::NONE {
             return v;
         }
         if self.region_scope() == scope {
-            let known = v.at() < self.body().ty.len();
+            let known = v.at() < self.current().ty.len();
             return if known { v } else { self.capture_unknown(v) };
         }
         let Some(from) = self.open.iter().position(|b| b.scope == scope) else {
@@ -157,11 +163,11 @@ impl Emit {
     /// Closes the body of a loop whose first arguments are `carries` carries and then `xs` slices of stacked inputs.
     pub fn close_loop(&mut self, carries: usize, xs: usize, yields: &[Value]) -> Closed {
         let none = Closed { region: Region::NONE, captures: Vec::new(), indexed: false };
-        let Some(captures) = self.body_mut().captures.take().filter(|_| self.open.len() > 1) else {
+        let Some(captures) = self.current_mut().captures.take().filter(|_| self.open.len() > 1) else {
             self.fail(Error::new(Kind::Verify, "the body of a loop is closed that was not opened"));
             return none;
         };
-        let body = self.body();
+        let body = self.current();
         let node = |v: &Value| body.def.get(v.at()).map(|n| n.at());
         let caught = captures.pairs.iter().filter_map(|p| node(&p.1));
         let mut order: Vec<usize> = (0..carries).chain(caught).chain(carries..carries + xs).collect();
@@ -180,7 +186,7 @@ impl Emit {
 
     /// Moves the arguments `args` of the open region to its front, in this order. The new id of each value.
     fn hoist_captures(&mut self, args: &[usize]) -> Vec<Value> {
-        let old = std::mem::replace(self.body_mut(), Body::new());
+        let old = std::mem::replace(self.current_mut(), Body::new());
         let mut first = vec![false; old.op.len()];
         args.iter().for_each(|&n| first[n] = true);
         let rest = (0..old.op.len()).filter(|&n| !first[n]);
@@ -205,7 +211,7 @@ impl Emit {
             }
             b.outs_at.push(b.def.len() as u32);
         }
-        *self.body_mut() = b;
+        *self.current_mut() = b;
         map
     }
 }

@@ -31,6 +31,7 @@ mod regions;
 
 use body::Body;
 pub use body::Closed;
+pub use leaves::is_leaf_name;
 pub use limits::MAX_NODES;
 pub use loop_captures::Aside;
 pub use outs::Outs;
@@ -73,6 +74,10 @@ pub struct Emit {
     count: limits::LimitCount,
     here: u32,
     error: Option<Error>,
+    /// The layers that are being built, from the outermost.
+    layers: Vec<Sym>,
+    /// Whether a leaf whose name is taken is the leaf that has the name.
+    shares_leaves: bool,
     /// True after [`Emit::finish_shared`]: nothing more can be written.
     ended: bool,
     hasher: DefaultHashBuilder,
@@ -89,7 +94,7 @@ impl Emit {
             Emit::with_tables(g.ops.to_vec(), strings, Shapes::seeded(g.shapes), g.locs.to_vec(), g.str(g.name));
         e.extra.reserve(g.extra.len());
         // Most passes copy most nodes.
-        e.body_mut().reserve(g.region_nodes(g.entry()).len(), g.region_values(g.entry()).len(), g.args.len());
+        e.current_mut().reserve(g.region_nodes(g.entry()).len(), g.region_values(g.entry()).len(), g.args.len());
         e
     }
 
@@ -121,6 +126,8 @@ impl Emit {
             count: limits::LimitCount::default(),
             here: u32::MAX,
             error: None,
+            layers: Vec::new(),
+            shares_leaves: false,
             ended: false,
             hasher: Default::default(),
             words: Vec::new(),
@@ -150,12 +157,12 @@ impl Emit {
         }) as u16)
     }
 
-    fn body(&self) -> &Body {
+    fn current(&self) -> &Body {
         // There is always an open region: `new` opens the entry, and `finish` consumes `self`.
         &self.open[self.open.len() - 1]
     }
 
-    fn body_mut(&mut self) -> &mut Body {
+    fn current_mut(&mut self) -> &mut Body {
         let last = self.open.len() - 1;
         &mut self.open[last]
     }
@@ -163,7 +170,7 @@ impl Emit {
     /// Type of `v`; a scalar `f32` for [`Value::NONE`].
     #[inline]
     pub fn ty(&self, v: Value) -> Ty {
-        self.body().ty.get(v.at()).copied().unwrap_or(Ty { dtype: DType::F32, shape: Shape(0) })
+        self.current().ty.get(v.at()).copied().unwrap_or(Ty { dtype: DType::F32, shape: Shape(0) })
     }
 
     /// Dimensions of `v`; `[]` for [`Value::NONE`].
@@ -178,14 +185,14 @@ impl Emit {
 
     /// The node that defines `v` in the open region.
     pub fn def(&self, v: Value) -> Option<Definition<'_>> {
-        let b = self.body();
+        let b = self.current();
         let n = b.def.get(v.at())?.at();
         Some(Definition { op: b.op[n], args: b.args_of(n), attrs: self.attrs_in(b, n) })
     }
 
     /// Number of nodes in the open region.
     pub fn nodes(&self) -> usize {
-        self.body().op.len()
+        self.current().op.len()
     }
 
     /// Number of values in all regions so far, those set aside included.
@@ -195,7 +202,7 @@ impl Emit {
 
     /// Number of values in the open region.
     pub fn values(&self) -> usize {
-        self.body().def.len()
+        self.current().def.len()
     }
 
     fn attrs_in<'x>(&'x self, b: &'x Body, n: usize) -> Attrs<'x> {
@@ -224,6 +231,8 @@ impl Emit {
     pub fn fail(&mut self, e: Error) {
         if self.error.is_none() {
             let location = self.location();
+            let layer = self.layers.last().map(|&name| self.strings.str(name));
+            let e = layer.map_or(e.clone(), |name| e.context(format!("layer {name:?}")));
             self.error = Some(e.at(location));
         }
     }
@@ -243,22 +252,23 @@ impl Emit {
         let def = self.ops[op.0 as usize];
         let mut words = std::mem::take(&mut self.words);
         words.clear();
-        let least = def.attrs.iter().filter(|f| !f.optional).count();
-        let mut bad = (attrs.len() < least || attrs.len() > def.attrs.len())
-            .then(|| format!("{} attributes where {} are asked for", attrs.len(), def.attrs.len()));
-        // Optional fields come last; those that are not named are absent.
-        let given = attrs.iter().chain(std::iter::repeat(&Attr::Absent));
-        for (a, f) in given.zip(def.attrs) {
-            if let Err(e) = self.knows(a).and_then(|()| a.encode(f, &mut words)) {
-                bad.get_or_insert(e);
-            }
-        }
-        let outs = match bad {
-            Some(e) => self.refuse(Kind::Shape, op, args, e),
-            None => self.emit_words(op, args, &words, None),
+        let outs = match self.encode_attrs(def, attrs, &mut words) {
+            Err(e) => self.refuse(Kind::Shape, op, args, e),
+            Ok(()) => self.emit_words(op, args, &words, None),
         };
         self.words = words;
         outs
+    }
+
+    /// Appends the words of the attributes of an op. An error says which is the first that does not fit.
+    fn encode_attrs(&self, def: &OpDef, attrs: &[Attr<'_>], words: &mut Vec<u32>) -> Result<(), String> {
+        let least = def.attrs.iter().filter(|f| !f.optional).count();
+        if attrs.len() < least || attrs.len() > def.attrs.len() {
+            return Err(format!("{} attributes where {} are asked for", attrs.len(), def.attrs.len()));
+        }
+        // Optional fields come last; those that are not named are absent.
+        let given = attrs.iter().chain(std::iter::repeat(&Attr::Absent));
+        given.zip(def.attrs).try_for_each(|(a, f)| self.knows(a).and_then(|()| a.encode(f, words)))
     }
 
     /// Whether the ids in `attr` exist here.
@@ -327,7 +337,7 @@ impl Emit {
         }
         let hash = if def.is_pure() { self.hash(op, args, words) } else { 0 };
         if def.is_pure() {
-            let b = self.body();
+            let b = self.current();
             let same = |&n: &u32| {
                 let n = n as usize;
                 b.op[n] == op && b.args_of(n) == args && self.attrs_in(b, n).words == words
@@ -375,7 +385,7 @@ impl Emit {
             }
         };
         let here = self.here;
-        let b = self.body_mut();
+        let b = self.current_mut();
         let n = b.op.len();
         b.op.push(op);
         b.attr.push(attr);
@@ -391,12 +401,12 @@ impl Emit {
         let outs = b.outs(n);
         if def.is_pure() {
             // The table moves out during the insertion, because rehashing reads the columns.
-            let mut table = std::mem::take(&mut self.body_mut().table);
+            let mut table = std::mem::take(&mut self.current_mut().table);
             table.insert_unique(hash, n as u32, |&n| {
-                let b = self.body();
+                let b = self.current();
                 self.hash(b.op[n as usize], b.args_of(n as usize), self.attrs_in(b, n as usize).words)
             });
-            self.body_mut().table = table;
+            self.current_mut().table = table;
         }
         outs
     }

@@ -21,7 +21,7 @@ impl Emit {
 
     /// The debug name of `v`, or [`Sym::NONE`].
     pub fn name_of(&self, v: Value) -> Sym {
-        self.body().names.get(v.at()).copied().unwrap_or(Sym::NONE)
+        self.current().names.get(v.at()).copied().unwrap_or(Sym::NONE)
     }
 
     /// Sets the name of the graph.

@@ -24,7 +24,7 @@ impl Emit {
     /// Adds the next argument of the open region.
     pub fn region_arg(&mut self, ty: Ty) -> Value {
         // Arguments are the first nodes of a region.
-        let i = self.body().op.partition_point(|&op| op == Op::ARG);
+        let i = self.current().op.partition_point(|&op| op == Op::ARG);
         self.emit(Op::ARG, &[], &ArgAttrs { index: i as i64, dtype: ty.dtype, shape: ty.shape }.list()).at(0)
     }
 
@@ -52,7 +52,7 @@ impl Emit {
 
     /// The scope of the open region.
     pub fn region_scope(&self) -> u32 {
-        self.body().scope
+        self.current().scope
     }
 
     /// Type of value `v` of scope `scope`, whose region must be open.

@@ -31,7 +31,7 @@ pub(super) enum Tok<'t> {
     Region(Name<'t>),
     /// A string with its escapes, without its quotes.
     Str(&'t str),
-    /// One of `( ) { } [ ] , = :`.
+    /// One of `( ) { } [ ] , = : *`.
     Punct(u8),
     /// `<-`.
     Arrow,
@@ -96,6 +96,11 @@ impl<'t> Lexer<'t> {
         self.text.get(token.start..token.end).unwrap_or_default()
     }
 
+    /// The text from the start of `first` to the end of `last`.
+    pub(super) fn between(&self, first: &Token<'t>, last: &Token<'t>) -> &'t str {
+        self.text.get(first.start..last.end).unwrap_or_default()
+    }
+
     /// Column of byte `at` on the line that starts at `line_start`, in characters from 1.
     pub(super) fn column(&self, line_start: usize, at: usize) -> u32 {
         let from = match self.counted.get() {
@@ -146,7 +151,7 @@ impl<'t> Lexer<'t> {
                 self.at += 2;
                 Tok::Arrow
             }
-            Some(c @ (b'(' | b')' | b'{' | b'}' | b'[' | b']' | b',' | b'=' | b':')) => {
+            Some(c @ (b'(' | b')' | b'{' | b'}' | b'[' | b']' | b',' | b'=' | b':' | b'*')) => {
                 self.at += 1;
                 Tok::Punct(c)
             }
@@ -162,7 +167,9 @@ impl<'t> Lexer<'t> {
     fn word(&mut self, first: u8) -> &'t str {
         let start = self.at;
         // Inside a word, a sign is allowed in an exponent only.
-        let number = !(first.is_ascii_alphabetic() || first == b'_');
+        let letter = |c: u8| c.is_ascii_alphabetic() || c == b'_';
+        let signed = matches!(first, b'-' | b'+') && self.peek(1).is_some_and(letter);
+        let number = !(letter(first) || signed);
         let mut last = first;
         self.at += 1;
         while let Some(c) = self.peek(0) {

@@ -41,6 +41,7 @@ pub(super) fn describe_attr_kind(kind: &Kind) -> String {
         Kind::DType => format!("an element type ({})", DType::ALL.map(|d| d.name()).join(", ")),
         Kind::Shape => "a shape like [2,3]".into(),
         Kind::Ints => "a list of integers like [0,1]".into(),
+        Kind::Floats => "a list of numbers like [0.5,1.0]".into(),
         Kind::Sym => "a string in quotes".into(),
         Kind::Region => "a region like @body".into(),
         Kind::Bytes => "bytes in hex like 0x0000803f".into(),
@@ -55,6 +56,14 @@ impl<'t> Parser<'t, '_> {
         let read = match field.kind {
             Kind::Shape if self.is(b'[') => return self.parse_type_shape().map(Owned::Shape),
             Kind::Ints if self.is(b'[') => return self.parse_attr_ints("an integer").map(Owned::Ints),
+            Kind::Int if matches!(start.tok, Tok::Word(_)) && !start.first => {
+                let looks = describe_attr_kind(&field.kind);
+                let wrong = |found: &str| format!("attribute {} of {op} takes {looks}, not {found}", field.name);
+                return self.parse_size(&wrong).map(Owned::Int);
+            }
+            Kind::Floats if self.is(b'[') => {
+                return self.parse_attr_list("a number", Self::parse_attr_number).map(Owned::Floats);
+            }
             Kind::Sym => match start.tok {
                 Tok::Str(raw) => {
                     let s = unescape_string(raw).map_err(|m| self.error(&start, m))?;
@@ -87,19 +96,32 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// Parses `[1,2,3]`.
-    pub(super) fn parse_attr_ints<T: std::str::FromStr>(&mut self, what: &str) -> Result<Vec<T>> {
+    /// Parses an item of a list of numbers.
+    fn parse_attr_number(&mut self) -> Result<f64> {
+        let word = self.tok;
+        let found = self.lex.slice(&word);
+        let number = parse_attr_f64(found);
+        self.advance();
+        number.ok_or_else(|| self.error(&word, format!("{} is not a number", brief_string(found))))
+    }
+
+    /// Parses `[1,2*batch,3]`.
+    pub(super) fn parse_attr_ints<T>(&mut self, what: &str) -> Result<Vec<T>>
+    where
+        T: std::str::FromStr + TryFrom<i64>,
+    {
+        self.parse_attr_list(what, |p| p.parse_size(&|found| format!("{found} is not {what}")))
+    }
+
+    /// Parses a list in brackets, whose items, each of which begins with a word, `read` reads.
+    fn parse_attr_list<T>(&mut self, what: &str, read: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         self.expect(b'[', "[")?;
         let mut list = Vec::new();
         while !self.is(b']') {
-            let word = self.tok;
-            let item = match word.tok {
-                Tok::Word(w) => w.parse().ok(),
-                _ => return Err(self.expected(&format!("{what} or ]"))),
-            };
-            let found = self.lex.slice(&word);
-            list.push(item.ok_or_else(|| self.error(&word, format!("{} is not {what}", brief_string(found))))?);
-            self.advance();
+            if !matches!(self.tok.tok, Tok::Word(_)) {
+                return Err(self.expected(&format!("{what} or ]")));
+            }
+            list.push(read(self)?);
             if !self.comma() {
                 break;
             }
@@ -122,7 +144,6 @@ impl<'t> Parser<'t, '_> {
 fn parse_attr_word(kind: Kind, word: &str) -> Option<Owned> {
     Some(match kind {
         Kind::Bool => Owned::Bool(word.parse().ok()?),
-        Kind::Int => Owned::Int(word.parse().ok()?),
         Kind::F64 => Owned::F64(parse_attr_f64(word)?),
         Kind::DType => Owned::DType(DType::parse(word)?),
         Kind::Bytes => Owned::Bytes(parse_attr_bytes(word)?),

@@ -9,8 +9,10 @@ use super::lexer::{Lexer, Name, Tok, Token};
 use super::strings::{brief_string, unescape_string};
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Location, Result};
+use crate::names::list_names;
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ir::symbols::AskedSizes;
 use hashbrown::HashMap;
 
 /// Errors after which the parser stops.
@@ -43,6 +45,8 @@ pub(super) struct Parser<'t, 'e> {
     pub(super) regions: HashMap<Label, Region>,
     /// True if only attributes are parsed. Regions are then the closed regions of `e`, by name.
     pub(super) lone: bool,
+    /// The sizes of symbols.
+    pub(super) sizes: AskedSizes,
     pub(super) errors: Vec<Error>,
 }
 
@@ -52,7 +56,8 @@ impl<'t, 'e> Parser<'t, 'e> {
         let tok = lex.next();
         let ops = e.ops.iter().enumerate().map(|(i, d)| (d.name, Op(i as u16))).collect();
         let (values, regions) = (HashMap::new(), HashMap::new());
-        Parser { lex, tok, before: tok, e, ops, values, regions, lone: false, errors: Vec::new() }
+        let sizes = AskedSizes::default();
+        Parser { lex, tok, before: tok, e, ops, values, regions, lone: false, sizes, errors: Vec::new() }
     }
 
     /// Parses the whole text into the writer.
@@ -83,6 +88,15 @@ impl<'t, 'e> Parser<'t, 'e> {
         }
         if !graph && self.errors.is_empty() {
             self.keep(self.error(&self.tok, "the text has no graph"));
+        }
+        if let Some(name) = self.sizes.unused().filter(|_| self.errors.is_empty()) {
+            let used = self.sizes.used();
+            let known = match used.is_empty() {
+                true => "it has none".to_string(),
+                false => format!("it has {}", list_names(used)),
+            };
+            let text = format!("a size is bound for {name:?}, but the text has no such symbol; {known}");
+            self.keep(Error::new(Kind::Name, text));
         }
         if self.errors.is_empty() { Ok(()) } else { Err(self.errors) }
     }

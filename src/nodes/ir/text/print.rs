@@ -298,6 +298,13 @@ fn print_attr(out: &mut String, p: &Printer<'_>, kind: &Kind, a: &Owned) {
             }
             out.write_str(if print_list.is_empty() { "[]" } else { "]" })
         }
+        Owned::Floats(list) => {
+            for (i, x) in list.iter().enumerate() {
+                out.push(if i == 0 { '[' } else { ',' });
+                let _ = print_f64(out, *x);
+            }
+            out.write_str(if list.is_empty() { "[]" } else { "]" })
+        }
         Owned::Sym(s) => {
             quote_string(out, p.g.str(*s));
             Ok(())

@@ -181,7 +181,8 @@ pub(super) fn check_geometry_optionals(
         cx.expect_dims(i, "the padding mask", &[g.batch, g.keys])?;
     }
     if let Some(i) = bias {
-        cx.same_dtype(0, i)?;
+        let d = cx.dtype(i);
+        ensure!(d == DType::Bool || d == cx.dtype(0), "the bias is {d}; bool or {} is needed", cx.dtype(0));
         let (d, full) = (cx.rank(i, "the bias", 4)?, [g.batch, g.heads, g.queries, g.keys]);
         let fits = (0..4).all(|a| d[a] == full[a] || (a < 2 && d[a] == 1));
         let full = Infer::show_dims(&full);
@@ -234,7 +235,7 @@ impl Geometry {
         x.reshape([self.batch, self.heads, self.queries])
     }
 
-    /// A bias, or its gradient, in groups.
+    /// A bias, a mask or a tangent of a bias, in groups.
     pub(super) fn grouped_bias<'g>(&self, bias: Var<'g>) -> Var<'g> {
         let full = bias.broadcast([self.batch, self.heads, self.queries, self.keys]);
         full.reshape([self.batch, self.kv_heads, self.group(), self.queries, self.keys])

@@ -64,6 +64,7 @@ fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) 
         padding: padding.is_some(),
         bytes: padding.is_some_and(|i| cx.dtype(i) == DType::Bool),
         bias: bias.is_some(),
+        bias_bytes: bias.is_some_and(|i| cx.dtype(i) == DType::Bool),
         bias_batch: strides[0],
         bias_head: strides[1],
         dlse,

@@ -103,7 +103,7 @@ fn attention_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) ->
     grads
 }
 
-fn expand_attention_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_attention_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let AttentionBackwardAttrs { dlse, bias, .. } = AttentionBackwardAttrs::of(&s.attrs);
     let Some(scores) = Scores::new(s, 1, 6 + usize::from(dlse)) else { return Vec::new() };
     let all = scores.backward(s.args[0], s.args[4], s.args[5], dlse.then(|| s.args[6]));
@@ -167,6 +167,17 @@ pub const ATTENTION: OpDef = OpDef {
             attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 padding=true bias=true dropout=0 stream=0",
             domains: &[Real, Real, Real, Bit, Real],
         },
+        // A mask of bools for each query, of several blocks of keys.
+        Case {
+            args: "f[1,70,6] f[1,137,3] f[1,137,3] bool[1,1,70,137]",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 padding=false bias=true dropout=0 stream=0",
+            domains: &[Real, Real, Real, Bit],
+        },
+        Case {
+            args: "f[2,2,3,4] f[2,2,5,4] f[2,2,5,4] bool[2,5] bool[1,2,3,5] u32[4]",
+            attrs: "layout=bhsd heads=2 kv_heads=2 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=true bias=true dropout=0.3 stream=4",
+            domains: &[Real, Real, Real, Bit, Bit, Bits],
+        },
         // One key a sequence, hidden in some.
         Case {
             args: "f[9,2,6] f[9,1,6] f[9,1,6] bool[9,1]",
@@ -206,7 +217,7 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
     flags: Flags::PURE,
     infer: infer_attention_backward,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_attention_backward),
+    decompose: Some(decompose_attention_backward),
     lower: Lower::Kernel(lower::attention_backward),
     cost: |cx| attention_flops(cx, 1, 3, 2),
     cases: &[
@@ -240,6 +251,11 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
             args: "f[3,2,3,4] f[3,2,3,4] f[3,1,6,4] f[3,1,6,4] f[3,2,3,4] f[3,2,3] f[3,2,3] bool[3,6] f[1,2,3,6]",
             attrs: "layout=bhsd heads=2 kv_heads=1 mask=causal window=0 ahead=0 top_left=false scale=0 softcap=2 padding=true bias=true dropout=0 stream=0 dlse=true",
             domains: &[Real, Unit, Unit, Real, Real, Positive, Real, Bit, Unit],
+        },
+        Case {
+            args: "f[1,70,6] f[1,70,6] f[1,137,3] f[1,137,3] f[1,70,6] f[1,2,70] bool[1,1,70,137]",
+            attrs: "layout=bsd heads=2 kv_heads=1 mask=none window=0 ahead=0 top_left=false scale=0 softcap=0 padding=false bias=true dropout=0 stream=0 dlse=false",
+            domains: &[Unit, Unit, Unit, Unit, Unit, Positive, Bit],
         },
         Case {
             args: "f[2,5,4,5] f[2,5,4,3] f[2,4,2,3] f[2,4,2,5] f[2,5,4,5] f[2,4,5] bool[2,4] f[2,4,5,4] u32[4]",

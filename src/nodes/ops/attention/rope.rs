@@ -171,7 +171,7 @@ fn rope_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<
     vec![x, cos, sin]
 }
 
-fn expand_rope<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_rope<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Some(geo) = rope_geometry(s) else { return Vec::new() };
     let (x, rotated) = (geo.split_heads(s.args[0], geo.width), geo.rotate(s.args[0], s.args[1], s.args[2]));
     let rest = geo.width - 2 * geo.pairs;
@@ -195,7 +195,7 @@ pub const ROPE: OpDef = OpDef {
         cx.same_as(0)
     },
     deriv: Deriv::Rules(rope_jvp, rope_vjp),
-    decompose: Some(expand_rope),
+    decompose: Some(decompose_rope),
     lower: Lower::Kernel(lower::rope),
     cost: |cx| 3 * cx.out(),
     cases: &[

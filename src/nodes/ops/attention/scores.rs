@@ -45,8 +45,16 @@ impl<'g> Scores<'g> {
         let raw = q.matmul_t(k, false, true) * geo.scale;
         let bent = (geo.softcap > 0.0).then(|| (raw * (1.0 / geo.softcap)).tanh());
         let x = bent.map_or(raw, |t| t * geo.softcap);
-        let x = bias.map_or(x, |i| x + geo.grouped_bias(s.args[i]));
+        let bias = bias.map(|i| geo.grouped_bias(s.args[i]));
+        let (mask, bias) = bias.map_or((None, None), |b| match b.dtype() {
+            DType::Bool => (Some(b), None),
+            _ => (None, Some(b)),
+        });
+        let x = bias.map_or(x, |bias| x + bias);
         let mut seen = x.not_equal(f64::NEG_INFINITY);
+        if let Some(mask) = mask {
+            seen = seen.logical_and(mask);
+        }
         if geo.causal {
             seen = seen.logical_and(geo.visible_band(s));
         }

@@ -1,8 +1,9 @@
 //! Attention and rotary position embedding as methods of [`Var`].
 
 use crate::arena::Value;
+use crate::nodes::build::setters::setters;
+use crate::nodes::build::sizes::size_to_i64;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask, Pairing, RopeAttrs};
 
@@ -33,11 +34,28 @@ pub struct Attention<'g> {
     /// Which keys are seen, `[batch, keys]`: those where a bool is true or a float is 0.5 or more.
     pub padding: Option<Var<'g>>,
     /// A term of the scores, `[batch or 1, heads or 1, queries, keys]`. A bool is a mask, as in torch: true where a
-    /// query sees a key. It becomes a bias of 0 and −∞, in memory of its own.
+    /// query sees a key. It is read as it is, a byte for each score.
     pub bias: Option<Var<'g>>,
     /// The probability p that a weight is dropped, as torch's `dropout_p`; the others are divided by 1 − p. The seed,
     /// the step, this call and the weight's position decide which weights are dropped; f32 and f64 drop the same ones.
     pub dropout: f64,
+}
+
+setters! {
+    ['g] Attention<'g> {
+        layout: Layout,
+        heads: usize,
+        kv_heads: usize,
+        causal: bool,
+        window: usize => Some(window),
+        ahead: usize,
+        top_left: bool,
+        scale: f64,
+        softcap: f64,
+        padding: Var<'g> => Some(padding),
+        bias: Var<'g> => Some(bias),
+        dropout: f64,
+    }
 }
 
 /// Options of [`Var::rope`].
@@ -51,6 +69,10 @@ pub struct Rope {
     pub pairing: Pairing,
     /// Whether the angles are negated.
     pub inverse: bool,
+}
+
+setters! {
+    [] Rope { layout: Layout, heads: usize, pairing: Pairing, inverse: bool }
 }
 
 impl<'g> Var<'g> {
@@ -93,8 +115,8 @@ impl<'g> Var<'g> {
             heads: heads as i64,
             kv_heads: kv_heads as i64,
             mask,
-            window: opt.window.unwrap_or(0) as i64,
-            ahead: opt.ahead as i64,
+            window: size_to_i64(opt.window.unwrap_or(0)),
+            ahead: size_to_i64(opt.ahead),
             top_left: opt.top_left && mask != Mask::None,
             scale: opt.scale,
             softcap: opt.softcap,
@@ -103,11 +125,7 @@ impl<'g> Var<'g> {
             dropout: opt.dropout,
             stream,
         };
-        let bias = opt.bias.map(|b| match b.dtype() {
-            DType::Bool => self.g.with_caller(|| b.select(self.g.full(0.0, [], self.dtype()), f64::NEG_INFINITY)),
-            _ => b,
-        });
-        let args = [Some(self), Some(k), Some(v), opt.padding, bias, key];
+        let args = [Some(self), Some(k), Some(v), opt.padding, opt.bias, key];
         let args: Vec<Var<'g>> = args.into_iter().flatten().collect();
         let all = self.g.emit(Op::ATTENTION, &args, &attrs.list());
         [all[0], all[1]]

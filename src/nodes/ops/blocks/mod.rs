@@ -43,7 +43,7 @@ fn block_product_flops(cx: &CostCx<'_>) -> u64 {
     let args = cx.graph.args_of(cx.node);
     let width = cx.graph.dims(args[0]).last().copied().unwrap_or(1).max(1) as u64;
     let weights = args.iter().filter(|&&a| cx.graph.dims(a).len() == 2).map(|&a| cx.graph.numel(a) as u64);
-    2 * (cx.arg(0) / width).saturating_mul(weights.sum())
+    (cx.arg(0) / width).saturating_mul(2).saturating_mul(weights.fold(0, u64::saturating_add))
 }
 
 /// Checks that all operands have one float type and that x, operand 0, has rank `rank` or more, and gives the
@@ -165,7 +165,7 @@ fn infer_causal_conv_block(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The left pad and x joined along time, convolved with one filter for each channel. Time is the last axis meanwhile.
-fn expand_causal_conv_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_causal_conv_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w, before) = (s.args[0], s.args[1], s.args[2]);
     let (d, taps) = (x.dims(), w.dims()[3]);
     let long = before.concat(&[x], 1).transpose(&[0, 2, 1]).reshape([d[0], d[2], 1, d[1] + taps - 1]);
@@ -184,5 +184,5 @@ pub const DEPTHWISE_CONV1D_CAUSAL: OpDef = OpDef {
         Case { args: "f[2,5,3] f[3,1,1,4] f[2,3,3]", attrs: "", domains: &[Real] },
         Case { args: "f[1,2,4] f[4,1,1,1] f[1,0,4]", attrs: "", domains: &[Real] },
     ],
-    ..block_op(Deriv::ViaDecompose, expand_causal_conv_block)
+    ..block_op(Deriv::ViaDecompose, decompose_causal_conv_block)
 };

@@ -37,7 +37,7 @@ fn infer_swiglu(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(to, &d)
 }
 
-fn expand_swiglu<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_swiglu<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let n = swiglu_half(&x.dims());
     let SwigluAttrs { gate_first, to } = SwigluAttrs::of(&s.attrs);
@@ -79,7 +79,7 @@ pub const SWIGLU: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED),
     infer: infer_swiglu,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_swiglu),
+    decompose: Some(decompose_swiglu),
     lower: Lower::Kernel(lower_swiglu),
     cost: |cx| 6 * cx.out(),
     cases: &[

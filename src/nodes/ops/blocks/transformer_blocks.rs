@@ -97,7 +97,7 @@ fn infer_attention_block(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(cx.dtype(0), &[d[0], d[1], out])
 }
 
-fn expand_attention_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_attention_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let attrs = AttentionBlockAttrs::of(&s.attrs);
     let (heads, causal) = (to_size(attrs.heads), attrs.causal);
     let Some(parts) = AttentionBlockParts::of(s.args, &attrs) else { return Vec::new() };
@@ -134,7 +134,7 @@ pub const ATTENTION_BLOCK: OpDef = OpDef {
             domains: &[Real, Unit, Unit, Bit, Real, Real, Unit],
         },
     ],
-    ..block_op(Deriv::ViaDecompose, expand_attention_block)
+    ..block_op(Deriv::ViaDecompose, decompose_attention_block)
 };
 
 /// The operands of BERT's layer by name; the biases and βs are `None` in the short form.
@@ -201,7 +201,7 @@ fn transformer_add_norm<'g>(x: Var<'g>, res: Var<'g>, (gamma, beta): (Var<'g>, O
     x.g.emit1(Op::RESIDUAL_LAYER_NORM, &[x, res, gamma, beta], &NormAttrs { eps }.list())
 }
 
-fn expand_transformer_layer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_transformer_layer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let TransformerLayerAttrs { heads: transformer_heads, act, eps1, eps2, bias } = TransformerLayerAttrs::of(&s.attrs);
     let Some(l) = TransformerLayerParts::of(s.args, bias) else { return Vec::new() };
@@ -233,7 +233,7 @@ pub const TRANSFORMER_LAYER: OpDef = OpDef {
             domains: &[Real, Unit, Unit, Positive, Unit, Unit, Positive, Bit],
         },
     ],
-    ..block_op(Deriv::ViaDecompose, expand_transformer_layer)
+    ..block_op(Deriv::ViaDecompose, decompose_transformer_layer)
 };
 
 fn infer_llama_decoder(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -262,7 +262,7 @@ fn infer_llama_decoder(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_as(0)
 }
 
-fn expand_llama_decoder<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_llama_decoder<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, attrs) = (s.args[0], LlamaDecoderBlockAttrs::of(&s.attrs));
     let (heads, kv_heads) = (to_size(attrs.heads), to_size(attrs.kv_heads));
     let norm = NormAttrs { eps: attrs.eps };
@@ -306,5 +306,5 @@ pub const LLAMA_DECODER_BLOCK: OpDef = OpDef {
             domains: &[Real, Positive, Unit, Unit, Unit, Unit, Unit, Positive, Unit, Unit, Unit, Unit, Unit, Unit, Bit],
         },
     ],
-    ..block_op(Deriv::ViaDecompose, expand_llama_decoder)
+    ..block_op(Deriv::ViaDecompose, decompose_llama_decoder)
 };

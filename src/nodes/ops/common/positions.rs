@@ -9,10 +9,10 @@ pub fn take_positions<'g>(x: Var<'g>, from: &[usize], axis: usize) -> Var<'g> {
     x.gather(x.g.constant_bytes(&bytes, [from.len()], DType::I32), axis as i64)
 }
 
-/// One number for each position along an axis that `after` − 1 axes follow.
-pub fn numbers_by_position<'g>(g: &'g Builder, values: &[f64], after: usize, dtype: DType) -> Var<'g> {
-    let mut dims = vec![1; after];
-    dims[..1].copy_from_slice(&[values.len()]);
+/// One number for each position along an axis, as a tensor of `rank` axes, the first of which is that axis.
+pub fn numbers_by_position<'g>(g: &'g Builder, values: &[f64], rank: usize, dtype: DType) -> Var<'g> {
+    let mut dims = vec![1; rank.max(1)];
+    dims[0] = values.len();
     match dtype {
         DType::F32 => g.constant(&values.iter().map(|&v| v as f32).collect::<Vec<_>>(), dims),
         _ => g.constant_f64(values, dims),

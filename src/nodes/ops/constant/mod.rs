@@ -118,7 +118,9 @@ pub const IOTA: OpDef = OpDef {
     ..define_leaf("iota", "0, 1, 2 … along `axis`", IotaAttrs::FIELDS, Deriv::Zero, |cx| {
         let IotaAttrs { axis, dtype: d, shape } = IotaAttrs::of(&cx.attrs);
         ensure!(!matches!(d, DType::I8 | DType::U8) && (d.is_float() || d.is_int()), "no iota of {d}; cast it");
-        check_axis(axis, cx.shapes.dims(shape).len())?;
+        let at = check_axis(axis, cx.shapes.dims(shape).len())?;
+        let last = cx.shapes.dims(shape)[at].saturating_sub(1);
+        ensure!(d.is_float() || d.holds(last as f64), "{last} is no element of {d}");
         infer_leaf_type(cx, d, shape)
     })
 };

@@ -3,8 +3,8 @@
 //! Operands are the arguments, then `captures` values from outside; every region takes them all, in this order. `vjp`
 //! and `jvp` also take the results. `vjp` then takes a cotangent of each float result, and yields one of each float
 //! argument. `jvp` takes a tangent of each float argument, and yields one of each float result. Invariant: a rule gives
-//! captured values neither tangents nor cotangents; derivatives refuse a function whose body depends on one that needs
-//! them.
+//! captured values neither tangents nor cotangents. If the body reads a captured value that needs
+//! one, there is no derivative.
 
 use crate::arena::Region;
 use crate::ensure;

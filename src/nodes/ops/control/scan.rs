@@ -11,6 +11,7 @@ use crate::arena::Value;
 use crate::arena::ids::Id;
 use crate::ensure;
 use crate::error::{Error, Kind};
+use crate::nodes::build::setters::setters;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::{Builder, Var};
@@ -175,6 +176,10 @@ pub struct Loop {
     /// Whether it runs from the last slice to the first; results are stacked in the inputs' order either way.
     pub reverse: bool,
 }
+setters! {
+    [] Loop { length: usize => Some(length), reverse: bool }
+}
+
 /// Final carries and stacked results.
 pub type Scanned<'g> = (Vec<Var<'g>>, Vec<Var<'g>>);
 
@@ -182,6 +187,29 @@ impl Builder {
     /// A loop over the leading axis of `xs`. Each iteration computes `(carries, y) = f(carries, x)` with one slice `x`
     /// of each of `xs`; the result is the final carries and the stacked `y`. A carry keeps its type. `f` runs once,
     /// while the graph is built, and may use any value from outside. After an error, the number of results is the same.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// // A balance with interest: s' = rate·s + x, and the balance after each year.
+    /// let g = Builder::new("balance");
+    /// let (x, rate) = (g.input("x", [3], DType::F64), g.input("rate", [], DType::F64));
+    /// let start = g.full(0.0, [], DType::F64);
+    /// let (last, years) = g.scan(&[start], &[x], |s, x| {
+    ///     let s = s[0] * rate + x[0];
+    ///     (vec![s], vec![s])
+    /// });
+    /// let graph = g.finish([last[0].named("last"), years[0].named("years")])?;
+    /// let graph = graph.grad("last", &GradOptions::wrt(&["rate"]))?;
+    /// let mut p = Session::new().compile(&graph)?;
+    /// p.values_mut::<f64>("x")?.copy_from_slice(&[100.0, 100.0, 100.0]);
+    /// p.values_mut::<f64>("rate")?[0] = 1.5;
+    /// p.step()?;
+    /// assert_eq!(p.values::<f64>("years")?, [100.0, 250.0, 475.0]);
+    /// assert_eq!(p.values::<f64>("grad.rate")?, [400.0]); // 100·(1 + 2·rate)
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn scan<'g>(
         &'g self,

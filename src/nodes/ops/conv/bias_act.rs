@@ -18,7 +18,7 @@ fn infer_conv_bias_act(cx: &mut Infer<'_>) -> Result<(), String> {
     infer_conv2d(cx, &a)
 }
 
-fn expand_conv_bias_act<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_conv_bias_act<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = ConvBiasActAttrs::of(&s.attrs);
     let act = a.act;
     let y = s.g.emit1(Op::CONV2D, &s.args[..2], &ConvAttrs::from(a).list());
@@ -35,7 +35,7 @@ pub const CONV2D_BIAS_ACT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::HEAVY),
     infer: infer_conv_bias_act,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_conv_bias_act),
+    decompose: Some(decompose_conv_bias_act),
     lower: Lower::Kernel(lower::conv2d),
     cost: conv2d_flops,
     cases: &[

@@ -73,7 +73,7 @@ pub(super) fn conv2d_flops(cx: &CostCx<'_>) -> u64 {
     let d = |i: usize| cx.graph.dims(cx.graph.args_of(cx.node)[i]);
     let c = Convolution::of_node(cx.graph.op[cx.node.at()], &d(0), &d(1), &cx.graph.attrs(cx.node));
     let g = c.geom();
-    2 * (g.y_len() * g.taps()) as u64
+    (g.y_len() as u64).saturating_mul(2).saturating_mul(g.taps() as u64)
 }
 
 /// Channels of `x` apart by group: `[N, C, h, w]` as `[N, G, C/G, h·w]`.
@@ -89,7 +89,7 @@ fn conv2d_tap_weights<'g>(w: Var<'g>, tap: [usize; 2], groups: usize) -> Var<'g>
     w.narrow(2, tap[0], 1).narrow(3, tap[1], 1).reshape([1, groups, o / groups.max(1), c])
 }
 
-fn expand_conv2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_conv2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { images, c_out, groups, windows, .. } = Convolution::of_site(s);
     let Ok(count) = windows.count() else { return Vec::new() };
     let padded = windows.pad(s.args[0], 0.0);
@@ -100,7 +100,7 @@ fn expand_conv2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     y.map(|y| y.reshape([images, c_out, count[0], count[1]])).into_iter().collect()
 }
 
-fn expand_conv2d_input_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_conv2d_input_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { images, c_in, groups, windows, .. } = Convolution::of_site(s);
     let Ok([ho, wo]) = windows.count() else { return Vec::new() };
     let dy = split_conv2d_groups(s.args[0], groups);
@@ -111,7 +111,7 @@ fn expand_conv2d_input_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     dx.map(|dx| windows.crop(dx)).into_iter().collect()
 }
 
-fn expand_conv2d_weight_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_conv2d_weight_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { c_in, c_out, groups, windows, .. } = Convolution::of_site(s);
     let Ok(count) = windows.count() else { return Vec::new() };
     let padded = windows.pad(s.args[0], 0.0);
@@ -134,7 +134,7 @@ pub const CONV2D: OpDef = OpDef {
         let a = ConvAttrs::of(&cx.attrs);
         infer_conv2d(cx, &a)
     },
-    decompose: Some(expand_conv2d),
+    decompose: Some(decompose_conv2d),
     cost: conv2d_flops,
     cases: &[
         Case {
@@ -177,7 +177,7 @@ pub const CONV2D: OpDef = OpDef {
 /// The adjoint of [`CONV2D`] in its input.
 pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
     infer: infer_conv2d_input_grad,
-    decompose: Some(expand_conv2d_input_grad),
+    decompose: Some(decompose_conv2d_input_grad),
     cost: conv2d_flops,
     cases: &[
         Case {
@@ -214,7 +214,7 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
 /// The adjoint of [`CONV2D`] in its weights.
 pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
     infer: infer_conv2d_weight_grad,
-    decompose: Some(expand_conv2d_weight_grad),
+    decompose: Some(decompose_conv2d_weight_grad),
     cost: conv2d_flops,
     cases: &[
         Case {

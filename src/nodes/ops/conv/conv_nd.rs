@@ -92,7 +92,7 @@ pub(super) fn conv1d_as_plane<'g>(x: Var<'g>) -> Var<'g> {
     x.reshape([a, b, 1, l])
 }
 
-fn expand_conv1d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_conv1d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let a = ConvAttrs::of(&s.attrs);
     let y = conv_nd_plane(
@@ -123,7 +123,7 @@ pub(super) fn conv_nd_depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
     w.transpose(&[2, 0, 1, 3, 4]).reshape([d, a * b * kh * kw]).narrow(0, k, 1).reshape([a, b, kh, kw])
 }
 
-fn expand_conv3d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_conv3d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let [n, c, d, h, wd] = window_array::<5>(&x.dims());
     let a = ConvAttrs::of(&s.attrs);
@@ -177,7 +177,7 @@ pub const CONV1D: OpDef = OpDef {
         "y[n, o, i] = Σ x[n, c, i·s − p + k·d]·w[o, c, k] (cross-correlation; x [N, C, L], w [O, C/groups, k])",
         ConvAttrs::FIELDS,
         infer_conv_nd::<1>,
-        expand_conv1d,
+        decompose_conv1d,
         conv_nd_cost,
         Deriv::ViaDecompose,
     )
@@ -207,7 +207,7 @@ pub const CONV3D: OpDef = OpDef {
         "y[n, o, h, i, j] = Σ x[n, c, h·s − p + k·d, …]·w[o, c, k, …] (x [N, C, D, H, W], w [O, C/groups, kd, kh, kw])",
         ConvAttrs::FIELDS,
         infer_conv_nd::<3>,
-        expand_conv3d,
+        decompose_conv3d,
         conv_nd_cost,
         Deriv::ViaDecompose,
     )

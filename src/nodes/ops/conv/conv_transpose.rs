@@ -83,7 +83,7 @@ fn conv_transpose2d_over<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, gr
     x.g.emit1(Op::CONV2D_INPUT_GRAD, &[x, w], &ConvAttrs::new(win, groups).input_grad(win.size).list())
 }
 
-fn expand_conv_transpose<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_conv_transpose<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let transpose = ConvTransposeAttrs::of(&s.attrs);
     let output_pad = window_array(&to_sizes(&transpose.output_pad));
@@ -169,7 +169,7 @@ pub const CONV_TRANSPOSE1D: OpDef = OpDef {
         "the transpose of conv1d in x, its length (L − 1)·s − p − q + d·(k − 1) + output_pad + 1; w [C, O/groups, k]",
         ConvTransposeAttrs::FIELDS,
         infer_conv_transpose::<1>,
-        expand_conv_transpose::<1>,
+        decompose_conv_transpose::<1>,
         conv_transpose_cost,
         Deriv::ViaDecompose,
     )
@@ -194,7 +194,7 @@ pub const CONV_TRANSPOSE2D: OpDef = OpDef {
         "the transpose of conv2d in x, with output_pad rows and columns more at the end; w [C, O/groups, kh, kw]",
         ConvTransposeAttrs::FIELDS,
         infer_conv_transpose::<2>,
-        expand_conv_transpose::<2>,
+        decompose_conv_transpose::<2>,
         conv_transpose_cost,
         Deriv::ViaDecompose,
     )
@@ -219,7 +219,7 @@ pub const CONV_TRANSPOSE3D: OpDef = OpDef {
         "the transpose of conv3d in x, with output_pad planes, rows and columns more at the end; w [C, O/groups, kd, kh, kw]",
         ConvTransposeAttrs::FIELDS,
         infer_conv_transpose::<3>,
-        expand_conv_transpose::<3>,
+        decompose_conv_transpose::<3>,
         conv_transpose_cost,
         Deriv::ViaDecompose,
     )

@@ -1,5 +1,6 @@
 //! Convolutions as methods of [`Var`]. Options have torch's names.
 
+use crate::nodes::build::setters::{PerAxis, both_sides, setters};
 use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
@@ -29,6 +30,22 @@ impl<const N: usize, const P: usize> Default for Conv<N, P> {
     }
 }
 
+setters! {
+    [const N: usize, const P: usize] Conv<N, P> {
+        stride: impl PerAxis<N> => stride.per_axis(),
+        pad: [usize; P],
+        dilation: impl PerAxis<N> => dilation.per_axis(),
+        groups: usize,
+    }
+}
+
+impl<const N: usize, const P: usize> Conv<N, P> {
+    /// These options with the same `pad` on both sides of each axis: torch's `padding`.
+    pub fn padding(self, padding: impl PerAxis<N>) -> Self {
+        Conv { pad: both_sides(padding), ..self }
+    }
+}
+
 /// Options of a transposed convolution over `N` axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvTranspose<const N: usize> {
@@ -47,6 +64,28 @@ pub struct ConvTranspose<const N: usize> {
 impl<const N: usize> Default for ConvTranspose<N> {
     fn default() -> Self {
         ConvTranspose { stride: [1; N], pad: [0; N], output_pad: [0; N], dilation: [1; N], groups: 1 }
+    }
+}
+
+setters! {
+    [const N: usize] ConvTranspose<N> {
+        stride: impl PerAxis<N> => stride.per_axis(),
+        pad: impl PerAxis<N> => pad.per_axis(),
+        output_pad: impl PerAxis<N> => output_pad.per_axis(),
+        dilation: impl PerAxis<N> => dilation.per_axis(),
+        groups: usize,
+    }
+}
+
+impl<const N: usize> ConvTranspose<N> {
+    /// The same as [`ConvTranspose::pad`]: torch's `padding`.
+    pub fn padding(self, padding: impl PerAxis<N>) -> Self {
+        self.pad(padding)
+    }
+
+    /// The same as [`ConvTranspose::output_pad`]: torch's `output_padding`.
+    pub fn output_padding(self, padding: impl PerAxis<N>) -> Self {
+        self.output_pad(padding)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::ops::constant::FullAttrs;
 use crate::nodes::ops::constant::IotaAttrs;
 use crate::nodes::ops::index::attrs::RavelIndexAttrs;
+use crate::nodes::ops::pointwise::attrs::{ClampAttrs, MapAttrs};
 use crate::nodes::ops::reduce::attrs::ArgExtremeAttrs;
 use crate::nodes::ops::sort::CumArgMaxAttrs;
 use crate::nodes::{DType, Graph};
@@ -38,9 +39,17 @@ fn index_bound_within(g: &Graph<'_>, v: Value, depth: usize) -> Option<u64> {
         }
         Op::FULL => {
             let x = FullAttrs::of(&attrs).value;
-            (x >= 0.0 && x < 2f64.powi(53)).then_some(x as u64 + 1)
+            (x >= 0.0 && x < 2f64.powi(53)).then(|| x as u64 + 1)
         }
         Op::CONSTANT => constant_index_bound(&ConstantAttrs::of(&attrs).data, g.dtype[v.at()]),
+        Op::CLAMP => {
+            let ClampAttrs { lo, hi } = ClampAttrs::of(&attrs);
+            (lo >= 0.0 && hi < 2f64.powi(53)).then(|| hi as u64 + 1)
+        }
+        Op::MAP => {
+            let yields = g.region_yields(MapAttrs::of(&attrs).body);
+            through(*yields.get(g.outs_of(n).position(|out| out == v)?)?)
+        }
         Op::RESHAPE
         | Op::TRANSPOSE
         | Op::BROADCAST

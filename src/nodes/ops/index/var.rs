@@ -4,7 +4,7 @@
 use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::build::axes::axis_from_front;
-use crate::nodes::build::sizes::sizes_to_i64;
+use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -122,7 +122,7 @@ impl<'g> Var<'g> {
     /// The number of elements in each of `bins` equal parts of `min..=max`, `[bins]`, in the type of this, as
     /// `torch.histc`. If `min` and `max` are equal, the least and the largest element take their place. Elements
     /// outside are not counted. The derivative is 0. A range that is not finite, or whose `min` is above `max`, is an
-    /// error.
+    /// error; so is one whose ends or width are not distinct finite numbers of this type.
     #[track_caller]
     pub fn histogram(self, bins: usize, min: f64, max: f64) -> Var<'g> {
         // All nodes get the caller's location.
@@ -130,8 +130,12 @@ impl<'g> Var<'g> {
             if !self.is_some() {
                 return self;
             }
-            if min.partial_cmp(&max).is_none_or(std::cmp::Ordering::is_gt) || !(max - min).is_finite() {
-                return self.g.fail(Kind::Shape, format!("histogram({self:?}): the range {min} to {max} is none"));
+            let held = |x: f64| if self.dtype() == DType::F32 { f64::from(x as f32) } else { x };
+            let lost = min < max && held(min) == held(max);
+            let ordered = min.partial_cmp(&max).is_some_and(std::cmp::Ordering::is_le);
+            if !ordered || lost || !held(held(max) - held(min)).is_finite() {
+                let text = format!("histogram({self:?}): the range {min} to {max} is none of {}", self.dtype());
+                return self.g.fail(Kind::Shape, text);
             }
             let flat = self.reshape([self.numel()]);
             let full = |x| self.g.full(x, [], self.dtype());
@@ -141,7 +145,7 @@ impl<'g> Var<'g> {
                 (false, 0) => (full(0.0), full(1.0)),
                 (false, _) => (flat.amin(0), flat.amax(0)),
             };
-            let bins = i64::try_from(bins).unwrap_or(-1);
+            let bins = size_to_i64(bins);
             self.g.emit1(Op::HISTOGRAM, &[flat, low, high], &HistogramAttrs { bins }.list())
         })
     }
@@ -181,7 +185,7 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn scatter_add(self, indices: Var<'g>, axis: i64, size: usize) -> Var<'g> {
         let rank = (self.rank() + 1).saturating_sub(indices.rank());
-        let attrs = ScatterAddAttrs { axis: axis_from_front(axis, rank), size: size as i64 };
+        let attrs = ScatterAddAttrs { axis: axis_from_front(axis, rank), size: size_to_i64(size) };
         self.g.emit1(Op::SCATTER_ADD, &[self, indices], &attrs.list())
     }
 
@@ -189,6 +193,6 @@ impl<'g> Var<'g> {
     /// zeros.
     #[track_caller]
     pub fn one_hot(self, depth: usize, dtype: DType) -> Var<'g> {
-        self.g.emit1(Op::ONE_HOT, &[self], &OneHotAttrs { depth: depth as i64, dtype }.list())
+        self.g.emit1(Op::ONE_HOT, &[self], &OneHotAttrs { depth: size_to_i64(depth), dtype }.list())
     }
 }

@@ -5,6 +5,9 @@ use crate::nodes::build::axes::Axes;
 use crate::nodes::build::sizes::size_to_i64;
 use crate::nodes::ir::builder::Var;
 
+/// The most parts of an empty axis, and the most that an error leaves.
+const MOST_PARTS: usize = 1 << 16;
+
 impl<'g> Var<'g> {
     /// This and `rest`, side by side along a new axis, as `torch.stack`. All have one type and one shape. `axis` is the
     /// position of the new axis in the result; a negative one counts from the end of the result.
@@ -50,12 +53,16 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn chunk(self, parts: usize, axis: i64) -> Vec<Var<'g>> {
         self.g.with_caller(|| {
-            let Some(at) = self.axis_at("chunk", axis) else { return vec![self.none(); parts] };
+            let Some(at) = self.axis_at("chunk", axis) else { return vec![self.none(); parts.min(MOST_PARTS)] };
             if parts == 0 {
                 self.refuse("chunk", "the number of parts is 0; it must be at least 1");
                 return Vec::new();
             }
             let n = self.dims()[at];
+            if n == 0 && parts > MOST_PARTS {
+                self.refuse("chunk", format!("{parts} parts of an empty axis; at most {MOST_PARTS} are allowed"));
+                return vec![self.none(); MOST_PARTS];
+            }
             let size = n.div_ceil(parts);
             let sizes: Vec<usize> = match size {
                 0 => vec![0; parts],

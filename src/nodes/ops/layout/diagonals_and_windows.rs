@@ -1,6 +1,7 @@
 //! Diagonals, windows, grids and pixels as methods, with torch's names and defaults. None of them is an op.
 
 use crate::error::Kind;
+use crate::nodes::build::axes::Axes;
 use crate::nodes::build::sizes::size_to_i64;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
@@ -32,11 +33,10 @@ impl<'g> Var<'g> {
             let x = if perm.is_sorted() { self } else { self.permute(&perm) };
             let flat = x.reshape([lead.iter().product(), rows * cols]);
             let len = diagonal_len(rows, cols, offset);
-            let first = if offset >= 0 { offset as usize } else { offset.unsigned_abs() as usize * cols };
-            let (start, limit) = match len {
-                0 => (0, 0),
-                _ => (first, first + (len - 1) * (cols + 1) + 1),
-            };
+            // An offset far outside of the plane has no first element.
+            let first = |beyond: usize| if offset >= 0 { beyond } else { beyond * cols };
+            let start = if len == 0 { 0 } else { first(offset.unsigned_abs() as usize) };
+            let limit = if len == 0 { 0 } else { start + (len - 1) * (cols + 1) + 1 };
             let picked = flat.slice(&[0, start], &[flat.dims()[0], limit], &[1, cols + 1]);
             lead.push(len);
             picked.reshape(lead)
@@ -48,6 +48,12 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn diag_embed(self, offset: i64, axis1: i64, axis2: i64) -> Var<'g> {
         let Some(last) = self.axis_at("diag_embed", -1) else { return self.none() };
+        let rank = self.rank() + 1;
+        match [axis1, axis2].resolve(rank) {
+            Err(bad) => return self.refuse("diag_embed", format!("axis {bad} is outside rank {rank} of the result")),
+            Ok(at) if at[0] == at[1] => return self.refuse("diag_embed", format!("axis {} is named twice", at[0])),
+            Ok(_) => {}
+        }
         self.g.with_caller(|| {
             let (d, beyond) = (self.dims(), usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX));
             let side = d[last].saturating_add(beyond);
@@ -99,8 +105,9 @@ impl<'g> Var<'g> {
         }
         let count = (n - size) / step + 1;
         if count.checked_mul(size).is_none_or(|taps| taps > MOST_TAPS) || n > MOST_TAPS {
-            return self
-                .refuse("sliding_window", format!("{count} windows of {size} have more than {MOST_TAPS} elements"));
+            let why =
+                format!("{count} windows of {size} along an axis of {n}; at most {MOST_TAPS} elements are allowed");
+            return self.refuse("sliding_window", why);
         }
         self.g.with_caller(|| {
             let taps = (0..count).flat_map(|w| (0..size).map(move |k| (w * step + k) as i32));
@@ -125,6 +132,9 @@ impl<'g> Var<'g> {
         if r == 0 || !r.checked_mul(r).is_some_and(|area| c.is_multiple_of(area)) {
             return self.refuse("pixel_shuffle", format!("r = {r}: its square must divide the {c} channels"));
         }
+        if h.checked_mul(r).is_none() || w.checked_mul(r).is_none() {
+            return self.refuse("pixel_shuffle", format!("r = {r}: the image is too large"));
+        }
         self.g.with_caller(|| {
             let (n, c) = (lead.iter().product(), c / (r * r));
             let blocks = self.reshape([n, c, r, r, h, w]).permute(&[0, 1, 4, 2, 5, 3]);
@@ -144,6 +154,9 @@ impl<'g> Var<'g> {
         };
         if r == 0 || !h.is_multiple_of(r) || !w.is_multiple_of(r) {
             return self.refuse("pixel_unshuffle", format!("r = {r} does not divide the last axes, {h} and {w}"));
+        }
+        if r.checked_mul(r).is_none_or(|area| c.checked_mul(area).is_none()) {
+            return self.refuse("pixel_unshuffle", format!("r = {r}: the channels are too many"));
         }
         self.g.with_caller(|| {
             let (n, h, w) = (lead.iter().product(), h / r, w / r);

@@ -58,7 +58,7 @@ fn loss_row_counts<'g>(s: &Site<'_, 'g>) -> Var<'g> {
 }
 
 /// (1 − ε)(lse − x[label]) + ε(lse − mean x), 0 in ignored rows; and lse.
-fn expand_cross_entropy<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_cross_entropy<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, labels, smooth) = (s.args[0], s.args[1], CrossEntropyAttrs::of(&s.attrs).label_smoothing);
     let lse = x.logsumexp(1);
     let counted = loss_row_counts(s);
@@ -94,7 +94,7 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
         cx.result(dtype, &[n])?;
         cx.result(dtype, &[n])
     },
-    decompose: Some(expand_cross_entropy),
+    decompose: Some(decompose_cross_entropy),
     cases: &[
         Case { args: "f[4,5] i32[4]", attrs: "ignore_index=-100 label_smoothing=0", domains: &[Real, Index(5)] },
         Case { args: "f[7,3] i64[7]", attrs: "ignore_index=1 label_smoothing=0.1", domains: &[Real, Index(3)] },
@@ -119,7 +119,7 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
 };
 
 /// (e^(x − lse) − target)·dloss, 0 in ignored rows.
-fn expand_cross_entropy_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_cross_entropy_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, labels, lse, dloss) = (s.args[0], s.args[1], s.args[2], s.args[3]);
     let (smooth, classes) = (CrossEntropyAttrs::of(&s.attrs).label_smoothing, x.dims().get(1).copied().unwrap_or(1));
     let hot = labels.one_hot(classes, x.dtype());
@@ -139,7 +139,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
         }
         cx.same_as(0)
     },
-    decompose: Some(expand_cross_entropy_backward),
+    decompose: Some(decompose_cross_entropy_backward),
     cases: &[
         Case {
             args: "f[4,5] i32[4] f[4] f[4]",

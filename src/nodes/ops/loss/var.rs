@@ -2,6 +2,7 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
+use crate::nodes::build::setters::setters;
 use crate::nodes::ir::attr_types::choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
@@ -55,6 +56,15 @@ pub struct CrossEntropy<'g> {
     pub reduction: Reduction,
     /// The factor of each class's part of the loss, `[classes]`, in the type of the logits.
     pub weight: Option<Var<'g>>,
+}
+
+setters! {
+    ['g] CrossEntropy<'g> {
+        ignore_index: i64,
+        label_smoothing: f64,
+        reduction: Reduction,
+        weight: Var<'g> => Some(weight),
+    }
 }
 
 impl<'g> CrossEntropy<'g> {

@@ -123,8 +123,9 @@ impl<'g> Term<'g> {
         let (batch, gone): (Vec<Label>, Vec<Label>) = shared.into_iter().partition(|&l| kept(l));
         let free_b = b.labels.iter().copied().filter(|&l| !self.has(l));
         let labels: Vec<Label> = batch.iter().copied().chain(free).chain(free_b).collect();
-        if gone.is_empty() || !self.x.dtype().is_float() {
-            // A product without a sum is no matrix product, and integers have none.
+        let dtype = self.x.dtype();
+        if gone.is_empty() || !(dtype.is_float() || dtype.is_index()) {
+            // A product without a sum is no matrix product.
             let all = [&labels[..], &gone].concat();
             return Term { x: self.arranged(&all) * b.arranged(&all), labels: all }.summed(kept);
         }
@@ -232,7 +233,7 @@ impl Builder {
     /// any number of axes, which broadcast; lengths of letters do not. Spaces count for nothing.
     ///
     /// Operands are of one type, `f32`, `f64`, `i32` or `i64`. Several operands are multiplied pair by pair, by a
-    /// greedy path: the pair whose product is smallest next to its factors first. Each pair of floats with a common
+    /// greedy path: the pair whose product is smallest next to its factors first. Each pair with a common
     /// letter to sum over is one `dot_general`. Errors name the letter, the operands and both lengths.
     ///
     /// ```

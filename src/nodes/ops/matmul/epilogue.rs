@@ -22,7 +22,7 @@ fn infer_bias_act_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &dims)
 }
 
-fn expand_bias_act_epilogue<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_bias_act_epilogue<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = MatmulBiasActAttrs::of(&s.attrs);
     vec![a.act.apply(s.args[0].matmul_t(s.args[1], a.ta, a.tb) + s.args[2])]
 }
@@ -36,7 +36,7 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
     infer: infer_bias_act_epilogue,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_bias_act_epilogue),
+    decompose: Some(decompose_bias_act_epilogue),
     lower: Lower::Kernel(lower::matmul_bias_act),
     cost: matmul_flops,
     cases: &[
@@ -62,7 +62,7 @@ fn infer_dact_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &dims[dims.len() - 1..])
 }
 
-fn expand_dact_epilogue<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_dact_epilogue<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = MatmulDactAttrs::of(&s.attrs);
     let (y, r) = (s.args[0].matmul_t(s.args[1], a.ta, a.tb), s.args[2]);
     let y = match a.by {
@@ -84,7 +84,7 @@ pub const MATMUL_DACT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
     infer: infer_dact_epilogue,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_dact_epilogue),
+    decompose: Some(decompose_dact_epilogue),
     lower: Lower::Kernel(lower::matmul_dact),
     cost: matmul_flops,
     cases: &[

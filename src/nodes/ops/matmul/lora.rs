@@ -34,7 +34,7 @@ fn infer_lora_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn expand_lora_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_lora_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let LoraMatmulAttrs { scale, transposed } = LoraMatmulAttrs::of(&s.attrs);
     let times = |x: Var<'g>, i: usize| x.matmul_t(s.args[i], false, transposed);
     let low = times(s.args[0], 2);
@@ -52,7 +52,7 @@ pub const LORA_MATMUL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
     infer: infer_lora_matmul,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_lora_matmul),
+    decompose: Some(decompose_lora_matmul),
     lower: Lower::Kernel(lower::lora_matmul),
     cost: |cx| {
         let d = |i: usize| cx.graph.dims(cx.graph.args_of(cx.node)[i]);

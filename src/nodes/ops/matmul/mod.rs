@@ -63,7 +63,7 @@ pub fn matmul_flops(cx: &CostCx<'_>) -> u64 {
     let a = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
     let MatmulAttrs { ta, .. } = MatmulAttrs::of(&cx.graph.attrs(cx.node));
     let k = a.len().checked_sub(if ta { 2 } else { 1 }).map_or(0, |i| a[i]);
-    2 * k as u64 * cx.out()
+    cx.out().saturating_mul(2).saturating_mul(k as u64)
 }
 
 /// The matrix product.
@@ -121,7 +121,7 @@ fn infer_dot_general(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// Transposes and reshapes both sides to `[batch, free, contracted]` and multiplies.
-fn expand_dot_general<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_dot_general<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let side = |x: Var<'g>, batch: &[usize], contract: &[usize]| {
         let d = x.dims();
         let free = dot_general_free_axes(d.len(), batch, contract);
@@ -147,7 +147,7 @@ pub const DOT_GENERAL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::HEAVY),
     infer: infer_dot_general,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_dot_general),
+    decompose: Some(decompose_dot_general),
     lower: Lower::Expand,
     cost: |cx| 2 * cx.out(),
     cases: &[

@@ -12,7 +12,7 @@ fn layer_norm_mean<'g>(x: Var<'g>) -> Var<'g> {
     repeat_norm_rows(x.mean(-1), x)
 }
 
-fn expand_layer_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_layer_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, gamma, beta) = (s.args[0], s.args[1], s.args[2]);
     let mean = x.mean(-1);
     let d = x - repeat_norm_rows(mean, x);
@@ -61,7 +61,7 @@ pub const LAYER_NORM: OpDef = OpDef {
         cx.result(dtype, &d[..d.len() - 1])
     },
     deriv: Deriv::Rules(layer_norm_jvp, layer_norm_vjp),
-    decompose: Some(expand_layer_norm),
+    decompose: Some(decompose_layer_norm),
     lower: Lower::Kernel(lower::layer_norm),
     cost: |cx| 8 * cx.arg(0),
     cases: &[
@@ -74,7 +74,7 @@ pub const LAYER_NORM: OpDef = OpDef {
 };
 
 /// dx = r(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
-fn expand_layer_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_layer_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma, rstd) = (s.args[0], s.args[1], s.args[2], s.args[4]);
     let hat = layer_norm_unit(x, s.args[3], rstd);
     let g = dy * gamma;
@@ -101,7 +101,7 @@ pub const LAYER_NORM_BACKWARD: OpDef = OpDef {
         cx.same_as(2)
     },
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_layer_norm_backward),
+    decompose: Some(decompose_layer_norm_backward),
     lower: Lower::Kernel(lower::layer_norm_backward),
     cost: |cx| 12 * cx.arg(0),
     cases: &[

@@ -1,10 +1,13 @@
 //! Kernel calls of norms.
 
 use crate::arena::dims::Dims;
-use crate::kernels::abi::Kernel;
+use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::cost_model::CostClass;
+use crate::kernels::norm::batch_norm::BatchNormGrad;
+use crate::kernels::norm::group_norm::GroupNormGrad;
 use crate::kernels::norm::residual_norm::ResidualNorm;
-use crate::kernels::norm::{LayerNorm, residual_norm, rms_norm};
+use crate::kernels::norm::{LayerNorm, batch_norm, group_norm, residual_norm, rms_norm};
+use crate::kernels::reduce::Reduce;
 use crate::kernels::{norm, reduce};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
@@ -50,9 +53,8 @@ pub fn residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// The sum, if it is read, then y and its statistics. The first of them may overwrite x or res.
 fn lower_residual_norm(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
-    let LayerNorm { rows: lower_norm_rows, n, eps, .. } =
-        lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
-    let p = ResidualNorm { rows: lower_norm_rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
+    let LayerNorm { rows, n, eps, .. } = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
+    let p = ResidualNorm { rows, n, eps, bias: cx.args() == 5, keep: cx.used[1] };
     let norm = p.norm();
     let call = Call::new(kernel, p.to_words(), norm.units())
         .flops(cx.flops())
@@ -87,10 +89,54 @@ fn lower_norm_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) ->
         let call = call.reads(&reads).writes(Buf::Out(0), p.per_block());
         cx.call(call.writes(partials[0], p.n).writes(partials[1], p.n));
     }
-    let sum = p.combine();
+    lower_norm_combine(cx, partials, p.combine())
+}
+
+/// dγ and dβ, those that are read: the sums of their partials.
+fn lower_norm_combine(cx: &mut LowerCx<'_>, partials: [Buf; 2], sum: Reduce) -> Result<(), String> {
+    let dtype = cx.dtype(0);
     for (i, partial) in partials.into_iter().enumerate().filter(|(i, _)| cx.used[i + 1]) {
         let call = Call::new(by_float!(dtype, reduce::sum)?, sum.to_words(), sum.units());
         cx.call(call.reads(&[partial]).writes(Buf::Out(i + 1), sum.per_unit()));
     }
+    Ok(())
+}
+
+/// The operands of the kernels of group and batch norm, which want gamma last.
+const GAMMA_LAST: [Buf; 5] = [Buf::Arg(0), Buf::Arg(1), Buf::Arg(3), Buf::Arg(4), Buf::Arg(2)];
+
+/// dγ and dβ of an x without elements: zeros, as sums over no rows.
+fn lower_empty_norm_backward(cx: &mut LowerCx<'_>, channels: usize) -> Result<(), String> {
+    lower_norm_combine(cx, [Buf::Arg(0); 2], Reduce::new(1, 0, channels))
+}
+
+/// `group_norm_backward`: dx with partial dγ and dβ, then their sums.
+pub fn group_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (d, groups, dtype) = (cx.arg_dims(1), cx.arg_dims(3)[1], cx.dtype(0));
+    if d.contains(&0) {
+        return lower_empty_norm_backward(cx, d[1]);
+    }
+    let p = GroupNormGrad { samples: d[0], groups, channels: d[1] / groups, area: d[2..].iter().product() };
+    let partials = [0, 1].map(|_| cx.temp(dtype.size(), p.partials() * d[1]));
+    let kernel = by_float!(dtype, group_norm::group_norm_backward_kernel)?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM);
+    let call = call.reads(&GAMMA_LAST).writes(Buf::Out(0), p.per_unit());
+    let call = call.writes(partials[0], p.partials_per_unit()).writes(partials[1], p.partials_per_unit());
+    cx.call(if p.area > 1 { call.inplace(&[(0, 0)]) } else { call });
+    lower_norm_combine(cx, partials, p.combine())
+}
+
+/// `batch_norm_backward`: one call, divided by columns of channels.
+pub fn batch_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.arg_dims(1);
+    if d.contains(&0) {
+        return lower_empty_norm_backward(cx, d[1]);
+    }
+    let p = BatchNormGrad { samples: d[0], channels: d[1], area: d[2..].iter().product() };
+    let kernel = by_float!(cx.dtype(0), batch_norm::batch_norm_backward_kernel)?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM);
+    let call = call.reads(&GAMMA_LAST).divided(Buf::Out(0), Split::Columns { row: p.row(), width: p.columns() });
+    let call = call.writes(Buf::Out(1), p.per_unit()).writes(Buf::Out(2), p.per_unit());
+    cx.call(call.inplace(&[(0, 0)]));
     Ok(())
 }

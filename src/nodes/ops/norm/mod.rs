@@ -1,7 +1,8 @@
 //! Normalisations: by layer, by root mean square, by channels, and with a residual.
 
+pub mod batch_norm;
 pub mod batch_norm_inference;
-pub mod channel_norms;
+pub mod group_norm;
 pub mod layer_norm;
 pub mod lower;
 pub mod residual_norm;
@@ -12,6 +13,7 @@ use crate::ensure;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::opdef::Domain;
 
 attrs! {
     /// Attributes of a norm, with or without a residual.
@@ -45,4 +47,50 @@ pub(super) fn repeat_norm_rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
         *last = 1;
     }
     stat.reshape(d).broadcast(x.dims())
+}
+
+/// The domains of (dy, x, γ, mean, rstd).
+const STATISTICS: &[Domain] = &[Domain::Real, Domain::Real, Domain::Real, Domain::Real, Domain::Positive];
+
+/// Checks x of rank 2 or more at operand `i`, and γ of an element for each channel: the number of channels.
+fn check_channels_of(cx: &Infer<'_>, i: usize, gamma: usize) -> Result<usize, String> {
+    cx.float(0)?;
+    (1..cx.args.len()).try_for_each(|k| cx.same_dtype(0, k))?;
+    let d = cx.dims(i);
+    ensure!(d.len() >= 2, "x is {d}; it needs a batch axis and a channel axis");
+    cx.expect_dims(gamma, "gamma", &[d[1]])?;
+    Ok(d[1])
+}
+
+/// Checks (x, γ, β) of a norm of channels: the number of channels.
+fn check_norm_channels(cx: &Infer<'_>) -> Result<usize, String> {
+    let c = check_channels_of(cx, 0, 1)?;
+    cx.expect_dims(2, "beta", &[c])?;
+    Ok(c)
+}
+
+/// Checks (dy, x, γ) of the backward op of a norm of channels: the number of channels.
+fn check_norm_backward(cx: &Infer<'_>) -> Result<usize, String> {
+    let c = check_channels_of(cx, 1, 2)?;
+    cx.same(0, 1)?;
+    Ok(c)
+}
+
+/// A value for each channel, shaped to broadcast over x.
+fn norm_per_channel<'g>(v: Var<'g>, x: Var<'g>) -> Var<'g> {
+    let mut d = vec![1; x.rank() - 1];
+    d[0] = v.numel();
+    v.reshape(d)
+}
+
+/// The sum over all axes but the channels.
+fn sum_to_channels(x: Var<'_>) -> Var<'_> {
+    let axes: Vec<i64> = (0..x.rank() as i64).filter(|&a| a != 1).collect();
+    x.sum(&axes[..])
+}
+
+/// The cotangents of (x, γ, β): `all` from a backward op, and `more` for x from the statistics.
+fn add_cotangents<'g>(all: Option<&[Var<'g>]>, more: [Option<Var<'g>>; 2]) -> Vec<Option<Var<'g>>> {
+    let of = |i: usize| all.and_then(|all| all.get(i).copied());
+    vec![[of(0), more[0], more[1]].into_iter().flatten().reduce(|a, b| a + b), of(1), of(2)]
 }

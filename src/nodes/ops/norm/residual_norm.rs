@@ -28,7 +28,7 @@ fn infer_residual_norm(cx: &mut Infer<'_>, stats: usize) -> Result<(), String> {
 }
 
 /// The sum, then the norm of it.
-fn expand_residual_norm<'g>(s: &Site<'_, 'g>, norm: Op) -> Vec<Var<'g>> {
+fn decompose_residual_norm<'g>(s: &Site<'_, 'g>, norm: Op) -> Vec<Var<'g>> {
     let (x, res, gamma) = (s.args[0], s.args[1], s.args.len() - 2);
     let x = if gamma == 3 { x + s.args[2] } else { x };
     let sum = x + res;
@@ -57,7 +57,7 @@ pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| infer_residual_norm(cx, 2),
     deriv: Deriv::ViaDecompose,
-    decompose: Some(|s| expand_residual_norm(s, Op::LAYER_NORM)),
+    decompose: Some(|s| decompose_residual_norm(s, Op::LAYER_NORM)),
     lower: Lower::Kernel(lower::residual_layer_norm),
     cost: |cx| 9 * cx.arg(0),
     cases: CASES,
@@ -69,7 +69,7 @@ pub const RESIDUAL_RMS_NORM: OpDef = OpDef {
     doc: "y = rms_norm of s = (x + bias) + res, from (x, res[, bias], γ, β); also s and rstd",
     infer: |cx| infer_residual_norm(cx, 1),
     deriv: Deriv::ViaDecompose,
-    decompose: Some(|s| expand_residual_norm(s, Op::RMS_NORM)),
+    decompose: Some(|s| decompose_residual_norm(s, Op::RMS_NORM)),
     lower: Lower::Kernel(lower::residual_rms_norm),
     cost: |cx| 7 * cx.arg(0),
     ..RESIDUAL_LAYER_NORM

@@ -7,7 +7,7 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size, repeat_norm_rows};
 use Domain::{Positive, Real};
 
-fn expand_rms_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_rms_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, gamma, beta) = (s.args[0], s.args[1], s.args[2]);
     let rstd = ((x * x).mean(-1) + NormAttrs::of(&s.attrs).eps).rsqrt();
     vec![x * repeat_norm_rows(rstd, x) * gamma + beta, rstd]
@@ -43,7 +43,7 @@ pub const RMS_NORM: OpDef = OpDef {
         cx.result(dtype, &d[..d.len() - 1])
     },
     deriv: Deriv::Rules(rms_norm_jvp, rms_norm_vjp),
-    decompose: Some(expand_rms_norm),
+    decompose: Some(decompose_rms_norm),
     lower: Lower::Kernel(lower::rms_norm),
     cost: |cx| 6 * cx.arg(0),
     cases: &[
@@ -56,7 +56,7 @@ pub const RMS_NORM: OpDef = OpDef {
 };
 
 /// dx = r(γdy − x·r²·mean(x⊙γdy)), dγ = Σ dy⊙x·r, dβ = Σ dy.
-fn expand_rms_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_rms_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma, r) = (s.args[0], s.args[1], s.args[2], repeat_norm_rows(s.args[3], s.args[1]));
     let (g, n) = (dy * gamma, gamma.dims());
     let dx = (g - x * r * r * repeat_norm_rows((x * g).mean(-1), x)) * r;
@@ -80,7 +80,7 @@ pub const RMS_NORM_BACKWARD: OpDef = OpDef {
         cx.same_as(2)
     },
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_rms_norm_backward),
+    decompose: Some(decompose_rms_norm_backward),
     lower: Lower::Kernel(lower::rms_norm_backward),
     cost: |cx| 10 * cx.arg(0),
     cases: &[

@@ -6,7 +6,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::norm::NormAttrs;
 use crate::nodes::ops::norm::batch_norm_inference::BatchNormInferenceAttrs;
-use crate::nodes::ops::norm::channel_norms::GroupNormAttrs;
+use crate::nodes::ops::norm::group_norm::GroupNormAttrs;
 
 impl<'g> Var<'g> {
     /// Layer normalisation, as `torch.nn.LayerNorm`: γ(x − mean)/√(var + eps) + β with the biased variance, over the

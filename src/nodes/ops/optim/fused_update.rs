@@ -77,7 +77,7 @@ fn check_fused_update_operands(cx: &mut Infer<'_>, tensors: usize, counts: bool)
 }
 
 /// The product, then step `op` with attributes `attrs` by it.
-fn expand_fused_update<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
+fn decompose_fused_update<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
     let gradient = s.args[0].matmul_t(s.args[1], ta, tb);
     s.g.emit(op, &[&[s.args[2], gradient], &s.args[3..]].concat(), attrs).into()
@@ -86,7 +86,7 @@ fn expand_fused_update<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> Vec<
 /// [`SGD`](super::SGD) by a gradient that is a product.
 pub const MATMUL_SGD: OpDef = OpDef {
     infer: |cx| check_fused_update_operands(cx, 1, false),
-    decompose: Some(|s| expand_fused_update(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step_attrs().list())),
+    decompose: Some(|s| decompose_fused_update(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step_attrs().list())),
     cases: &[
         Case { args: "f[6,5] f[6,7] f[5,7] f[]", attrs: "ta=true tb=false weight_decay=0", domains: PLAIN },
         Case { args: "f[9,50] f[9,140] f[50,140] f[]", attrs: "ta=true tb=false weight_decay=0.1", domains: PLAIN },
@@ -113,7 +113,7 @@ pub const MATMUL_SGD_MOMENTUM: OpDef = OpDef {
         check_fused_update_operands(cx, 2, true)
     },
     decompose: Some(|s| {
-        expand_fused_update(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step_attrs().list())
+        decompose_fused_update(s, Op::SGD_MOMENTUM, &MatmulSgdMomentumAttrs::of(&s.attrs).step_attrs().list())
     }),
     cost: |cx| matmul_flops(cx) + 6 * cx.out(),
     cases: &[
@@ -148,7 +148,7 @@ pub const MATMUL_ADAM: OpDef = OpDef {
         MatmulAdamAttrs::of(&cx.attrs).step_attrs().check()?;
         check_fused_update_operands(cx, 3, true)
     },
-    decompose: Some(|s| expand_fused_update(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step_attrs().list())),
+    decompose: Some(|s| decompose_fused_update(s, Op::ADAM, &MatmulAdamAttrs::of(&s.attrs).step_attrs().list())),
     cost: |cx| matmul_flops(cx) + 14 * cx.out(),
     cases: &[
         Case {

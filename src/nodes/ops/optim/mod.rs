@@ -150,7 +150,7 @@ pub const SGD: OpDef = OpDef {
     )
 };
 
-fn expand_sgd_momentum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_sgd_momentum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = SgdMomentumAttrs::of(&s.attrs);
     optim_step_each_param(s, (3, 2), |tensors, k| {
         let (p, lr, t) = (tensors[0], k[0], k[1]);
@@ -168,7 +168,7 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
         SgdMomentumAttrs::of(&cx.attrs).check()?;
         check_optim_step_tensors(cx, 3, true)
     },
-    decompose: Some(expand_sgd_momentum),
+    decompose: Some(decompose_sgd_momentum),
     cost: |cx| 6 * optim_step_elements(cx, 3, 2),
     cases: &[
         Case {
@@ -203,7 +203,7 @@ fn optim_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
     1.0 - t.full_like(beta).pow(t)
 }
 
-fn expand_adam<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_adam<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let AdamAttrs { beta1, beta2, eps, weight_decay: decay, decoupled } = AdamAttrs::of(&s.attrs);
     optim_step_each_param(s, (4, 2), |tensors, k| {
         let (p, m, v, lr, t) = (tensors[0], tensors[2], tensors[3], k[0], k[1]);
@@ -223,7 +223,7 @@ pub const ADAM: OpDef = OpDef {
         AdamAttrs::of(&cx.attrs).check()?;
         check_optim_step_tensors(cx, 4, true)
     },
-    decompose: Some(expand_adam),
+    decompose: Some(decompose_adam),
     cost: |cx| 14 * optim_step_elements(cx, 4, 2),
     cases: &[
         Case {

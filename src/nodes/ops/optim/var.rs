@@ -1,5 +1,6 @@
 //! Optimiser steps as methods of [`Var`], with torch's options and defaults.
 
+use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::optim::attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
@@ -34,6 +35,14 @@ impl Default for AdamOptions {
     fn default() -> AdamOptions {
         AdamOptions { betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0, decoupled: false }
     }
+}
+
+setters! {
+    [] SgdOptions { momentum: f64, dampening: f64, nesterov: bool, weight_decay: f64 }
+}
+
+setters! {
+    [] AdamOptions { betas: [f64; 2], eps: f64, weight_decay: f64, decoupled: bool }
 }
 
 impl<'g> Var<'g> {

@@ -203,7 +203,7 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn select(self, a: impl Operand<'g>, b: impl Operand<'g>) -> Var<'g> {
         let Some(like) = a.as_var().or(b.as_var()) else {
-            return self.g.fail(Kind::Shape, "select: two numbers have no type; write one of them as a tensor");
+            return self.g.fail(Kind::Shape, "select: two numbers have no type; select_as takes it");
         };
         let (a, b) = (a.var_like(like, Op::SELECT), b.var_like(like, Op::SELECT));
         if !self.g.owns("select", &[a, b]) {

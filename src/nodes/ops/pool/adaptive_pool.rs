@@ -75,8 +75,8 @@ fn even_adaptive_windows(n: usize, out: usize, filler: impl Fn(usize) -> usize) 
     let kernel = bounds.iter().map(|[a, b]| b - a).max().unwrap_or(1);
     let count = bounds.iter().map(|[a, b]| (b - a) as f64).collect();
     let place = |&[a, b]: &[usize; 2]| (a..a + kernel).map(move |i| (i, b)).collect::<Vec<_>>();
-    let from = bounds.iter().flat_map(place).map(|(i, b)| if i < b { i } else { filler(b) }).collect();
-    Even { kernel, from: (!n.is_multiple_of(out)).then_some(from), count }
+    let from = || bounds.iter().flat_map(place).map(|(i, b)| if i < b { i } else { filler(b) }).collect();
+    Even { kernel, from: (!n.is_multiple_of(out)).then(from), count }
 }
 
 /// A pool along one axis, whose windows do not overlap. The axes after it form one row of a plane.
@@ -104,7 +104,7 @@ fn empty_adaptive_pool<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 /// The last axis first: of equal elements, the first in row-major order wins.
-fn expand_adaptive_max<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_adaptive_max<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let mut x = s.args[0];
     if x.numel() == 0 {
         return empty_adaptive_pool(s);
@@ -122,7 +122,7 @@ fn expand_adaptive_max<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 /// The last axis last: before it, whole rows are added.
-fn expand_adaptive_avg<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_adaptive_avg<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (mut x, out) = (s.args[0], adaptive_output_size(s));
     let rank = 2 + out.len();
     if x.numel() == 0 {
@@ -169,7 +169,7 @@ pub const ADAPTIVE_MAX_POOL1D: OpDef = OpDef {
         "adaptive_max_pool1d",
         "y[.., i] = the largest of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
         infer_adaptive_pool::<1>,
-        expand_adaptive_max,
+        decompose_adaptive_max,
         Deriv::ViaDecompose,
     )
 };
@@ -185,7 +185,7 @@ pub const ADAPTIVE_MAX_POOL2D: OpDef = OpDef {
         "adaptive_max_pool2d",
         "y[.., i, j] = the largest of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way",
         infer_adaptive_pool::<2>,
-        expand_adaptive_max,
+        decompose_adaptive_max,
         Deriv::ViaDecompose,
     )
 };
@@ -197,7 +197,7 @@ pub const ADAPTIVE_MAX_POOL3D: OpDef = OpDef {
         "adaptive_max_pool3d",
         "y[.., h, i, j] = the largest of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way",
         infer_adaptive_pool::<3>,
-        expand_adaptive_max,
+        decompose_adaptive_max,
         Deriv::ViaDecompose,
     )
 };
@@ -213,7 +213,7 @@ pub const ADAPTIVE_AVG_POOL1D: OpDef = OpDef {
         "adaptive_avg_pool1d",
         "y[.., i] = the mean of x[.., ⌊i·L/out⌋ .. ⌈(i + 1)·L/out⌉]",
         infer_adaptive_pool::<1>,
-        expand_adaptive_avg,
+        decompose_adaptive_avg,
         Deriv::ViaDecompose,
     )
 };
@@ -229,7 +229,7 @@ pub const ADAPTIVE_AVG_POOL2D: OpDef = OpDef {
         "adaptive_avg_pool2d",
         "y[.., i, j] = the mean of rows ⌊i·H/out⌋ .. ⌈(i + 1)·H/out⌉, and columns in the same way",
         infer_adaptive_pool::<2>,
-        expand_adaptive_avg,
+        decompose_adaptive_avg,
         Deriv::ViaDecompose,
     )
 };
@@ -241,7 +241,7 @@ pub const ADAPTIVE_AVG_POOL3D: OpDef = OpDef {
         "adaptive_avg_pool3d",
         "y[.., h, i, j] = the mean of planes ⌊h·D/out⌋ .. ⌈(h + 1)·D/out⌉, and rows and columns in the same way",
         infer_adaptive_pool::<3>,
-        expand_adaptive_avg,
+        decompose_adaptive_avg,
         Deriv::ViaDecompose,
     )
 };

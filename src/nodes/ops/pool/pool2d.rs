@@ -57,7 +57,7 @@ fn infer_max_pool2d(cx: &mut Infer<'_>) -> Result<(), String> {
 
 /// Running maximum over the taps, with its position in the plane: NaN wins, then the first of equals; a position in
 /// the padding (−1) loses to every other.
-fn expand_max_pool2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_max_pool2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let d = x.dims();
     let win = WindowAttrs::of(&s.attrs).over(pool_plane(&d));
@@ -81,7 +81,7 @@ fn spread_pool2d<'g>(s: &Site<'_, 'g>, up: Var<'g>, index: Var<'g>, hw: [usize; 
 /// The largest element of each 2-D window, and its position.
 pub const MAX_POOL2D: OpDef = OpDef {
     infer: infer_max_pool2d,
-    decompose: Some(expand_max_pool2d),
+    decompose: Some(decompose_max_pool2d),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
         Case {

@@ -118,19 +118,19 @@ fn pool_nd_by_planes<'g, const N: usize>(x: Var<'g>, kind: Plane, windows: &Wind
     }
 }
 
-fn expand_max_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_max_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![pool_nd_by_planes::<N>(s.args[0], Plane::Max, &WindowAttrs::of(&s.attrs))]
 }
 
-fn expand_min_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_min_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![-pool_nd_by_planes::<N>(-s.args[0], Plane::Max, &WindowAttrs::of(&s.attrs))]
 }
 
-fn expand_sum_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_sum_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![pool_nd_by_planes::<N>(s.args[0], Plane::Sum, &SumPoolAttrs::of(&s.attrs).windows())]
 }
 
-fn expand_avg_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_avg_pool_nd<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = AvgPoolAttrs::of(&s.attrs);
     // The divisor of a window is a product over its axes, so that means of means are means.
     vec![pool_nd_by_planes::<N>(s.args[0], Plane::Avg { count_pad: a.count_include_pad }, &a.windows())]
@@ -147,7 +147,7 @@ pub const MAX_POOL1D: OpDef = OpDef {
         "y = the largest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         infer_extreme_pool_nd::<1>,
-        expand_max_pool_nd::<1>,
+        decompose_max_pool_nd::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -171,7 +171,7 @@ pub const MAX_POOL3D: OpDef = OpDef {
         "y = the largest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         infer_extreme_pool_nd::<3>,
-        expand_max_pool_nd::<3>,
+        decompose_max_pool_nd::<3>,
         Deriv::ViaDecompose,
     )
 };
@@ -187,7 +187,7 @@ pub const MIN_POOL1D: OpDef = OpDef {
         "y = the smallest of each window of x [N, C, L] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         infer_extreme_pool_nd::<1>,
-        expand_min_pool_nd::<1>,
+        decompose_min_pool_nd::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -211,7 +211,7 @@ pub const MIN_POOL2D: OpDef = OpDef {
         "y = the smallest of each window of x [N, C, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         infer_extreme_pool_nd::<2>,
-        expand_min_pool_nd::<2>,
+        decompose_min_pool_nd::<2>,
         Deriv::ViaDecompose,
     )
 };
@@ -228,7 +228,7 @@ pub const MIN_POOL3D: OpDef = OpDef {
         "y = the smallest of each window of x [N, C, D, H, W] (the first of equals; NaN if there is one; padding never wins)",
         WindowAttrs::FIELDS,
         infer_extreme_pool_nd::<3>,
-        expand_min_pool_nd::<3>,
+        decompose_min_pool_nd::<3>,
         Deriv::ViaDecompose,
     )
 };
@@ -241,7 +241,7 @@ pub const SUM_POOL1D: OpDef = OpDef {
         "y = Σ x over each window of x [N, C, L]",
         SumPoolAttrs::FIELDS,
         infer_sum_pool_nd::<1>,
-        expand_sum_pool_nd::<1>,
+        decompose_sum_pool_nd::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -319,7 +319,7 @@ pub const SUM_POOL3D: OpDef = OpDef {
         "y = Σ x over each window of x [N, C, D, H, W]",
         SumPoolAttrs::FIELDS,
         infer_sum_pool_nd::<3>,
-        expand_sum_pool_nd::<3>,
+        decompose_sum_pool_nd::<3>,
         Deriv::ViaDecompose,
     )
 };
@@ -335,7 +335,7 @@ pub const AVG_POOL1D: OpDef = OpDef {
         "y = Σ x / n over each window of x [N, C, L]; n counts the padding only if count_include_pad",
         AvgPoolAttrs::FIELDS,
         infer_avg_pool_nd::<1>,
-        expand_avg_pool_nd::<1>,
+        decompose_avg_pool_nd::<1>,
         Deriv::ViaDecompose,
     )
 };
@@ -359,7 +359,7 @@ pub const AVG_POOL3D: OpDef = OpDef {
         "y = Σ x / n over each window of x [N, C, D, H, W]; n counts the padding only if count_include_pad",
         AvgPoolAttrs::FIELDS,
         infer_avg_pool_nd::<3>,
-        expand_avg_pool_nd::<3>,
+        decompose_avg_pool_nd::<3>,
         Deriv::ViaDecompose,
     )
 };

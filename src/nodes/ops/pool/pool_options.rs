@@ -1,5 +1,6 @@
 //! Options of pools, with torch's names.
 
+use crate::nodes::build::setters::{PerAxis, both_sides, setters};
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_array, window_pairs};
 
 /// Options of a pool over `N` axes, with `P` = 2·`N` sides to pad.
@@ -28,9 +29,21 @@ pub type Pool2d = Pool<2, 4>;
 /// Options of 3-D pools.
 pub type Pool3d = Pool<3, 6>;
 
+setters! {
+    [const N: usize, const P: usize] Pool<N, P> {
+        stride: impl PerAxis<N> => stride.per_axis(),
+        pad: [usize; P],
+        dilation: impl PerAxis<N> => dilation.per_axis(),
+        count_include_pad: bool,
+        ceil_mode: bool,
+        divisor_override: usize => Some(divisor_override),
+    }
+}
+
 impl<const N: usize, const P: usize> Pool<N, P> {
     /// Windows of size `kernel`, with a stride of `kernel` (they do not overlap) and no padding.
-    pub fn new(kernel: [usize; N]) -> Self {
+    pub fn new(kernel: impl PerAxis<N>) -> Self {
+        let kernel = kernel.per_axis();
         Pool {
             kernel,
             stride: kernel,
@@ -42,16 +55,9 @@ impl<const N: usize, const P: usize> Pool<N, P> {
         }
     }
 
-    /// These windows, `stride` apart.
-    pub fn stride(self, stride: [usize; N]) -> Self {
-        Pool { stride, ..self }
-    }
-
     /// These windows with the same padding on both sides of each axis.
-    pub fn padding(self, padding: [usize; N]) -> Self {
-        let mut pad = [0; P];
-        pad.iter_mut().enumerate().for_each(|(i, p)| *p = padding.get(i / 2).copied().unwrap_or(0));
-        Pool { pad, ..self }
+    pub fn padding(self, padding: impl PerAxis<N>) -> Self {
+        Pool { pad: both_sides(padding), ..self }
     }
 
     /// The windows over axes of these sizes.

@@ -72,7 +72,10 @@ by_axes! {
 
 impl<'g> Var<'g> {
     /// The windows of a pool on this: without `ceil_mode`, and with it if it is set.
-    fn pool_windows<const N: usize, const P: usize>(self, opt: &Pool<N, P>) -> Result<[WindowGeometry<N>; 2], String> {
+    pub(super) fn pool_windows<const N: usize, const P: usize>(
+        self,
+        opt: &Pool<N, P>,
+    ) -> Result<[WindowGeometry<N>; 2], String> {
         let d = self.dims();
         if d.len() != N + 2 {
             return Err(format!("x has shape {d}; rank {} is needed", N + 2));
@@ -87,7 +90,7 @@ impl<'g> Var<'g> {
     }
 
     #[track_caller]
-    fn refused_pool(self, op: Op, why: &str) -> Var<'g> {
+    pub(super) fn refused_pool(self, op: Op, why: &str) -> Var<'g> {
         self.g.fail(Kind::Shape, format!("{}({self:?}): {why}", self.g.op_name(op)))
     }
 
@@ -98,20 +101,6 @@ impl<'g> Var<'g> {
             _ if !self.is_some() => self,
             Ok([_, win]) => self.g.emit1(op, &[self], &win.attrs().list()),
             Err(e) => self.refused_pool(op, &e),
-        }
-    }
-
-    /// [`Var::max_pool2d`] with the position h·W + w in the plane of x `[N, C, H, W]` that each result came from,
-    /// `i32`, as torch's `return_indices`.
-    #[track_caller]
-    pub fn max_pool2d_with_indices(self, opt: Pool<2, 4>) -> [Var<'g>; 2] {
-        match self.pool_windows(&opt) {
-            _ if !self.is_some() => [self; 2],
-            Ok([_, win]) => {
-                let all = self.g.emit(Op::MAX_POOL2D, &[self], &win.attrs().list());
-                [all[0], all[1]]
-            }
-            Err(e) => [self.refused_pool(Op::MAX_POOL2D, &e); 2],
         }
     }
 

@@ -4,8 +4,7 @@ use crate::arena::Value;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::emit::Emit;
-use crate::nodes::ir::leaf::Init;
-use crate::nodes::ir::leaf::StateAttrs;
+use crate::nodes::ir::leaf::{InitKind, StateAttrs};
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::random::DropoutAttrs;
 
@@ -30,9 +29,9 @@ impl Emit {
             return v;
         }
         let Ok(shape) = self.shapes.intern(&[4]) else { return Value::NONE };
-        let (init, scale) = Init::Zeros.attrs();
+        let init = InitKind::Zeros;
         let name = self.strings.intern(RNG_STATE);
-        let attrs = StateAttrs { name, dtype: DType::U32, shape, init, scale, averages: None };
+        let attrs = StateAttrs { name, dtype: DType::U32, shape, init, scale: 0.0, averages: None, start: None };
         let key = self.leaf(Op::STATE, RNG_STATE, &attrs.list()[1..]);
         let next = self.emit(Op::RNG_NEXT, &[key], &[]).at(0);
         self.update(key, next);

@@ -146,14 +146,10 @@ pub fn reduce_mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `sum_squares`.
 pub fn reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let SumSquaresAttrs { mean: reduce_mean } = SumSquaresAttrs::of(&cx.attrs());
+    let SumSquaresAttrs { mean } = SumSquaresAttrs::of(&cx.attrs());
     let (d, n, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.flops());
-    let join = if reduce_mean { by_float!(d, reduce::reduce_mean_kernel)? } else { by_float!(d, reduce::sum)? };
-    let one = if reduce_mean {
-        by_float!(d, reduce::reduce_mean_squares_kernel)?
-    } else {
-        by_float!(d, reduce::sum_squares)?
-    };
+    let join = if mean { by_float!(d, reduce::reduce_mean_kernel)? } else { by_float!(d, reduce::sum)? };
+    let one = if mean { by_float!(d, reduce::reduce_mean_squares_kernel)? } else { by_float!(d, reduce::sum_squares)? };
     let partial = by_float!(d, reduce::sum_squares_partial)?;
     // Partial sums are sums of squares already: they are joined without squaring.
     let last = if plan_reduce(1, n, 1).partial.is_some() { join } else { one };

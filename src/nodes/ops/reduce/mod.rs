@@ -419,7 +419,7 @@ pub const CUMSUM: OpDef = OpDef {
 };
 
 /// The running product in log₂ n rounds of products with a shifted copy: no division, so zeros are no special case.
-fn expand_running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, a) = (s.args[0], RunningAttrs::of(&s.attrs));
     let axis = to_size(a.axis);
     let d = x.dims();
@@ -447,7 +447,7 @@ fn expand_running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 pub const CUMPROD: OpDef = OpDef {
     attrs: RunningAttrs::FIELDS,
     infer: infer_running_reduction,
-    decompose: Some(expand_running_product),
+    decompose: Some(decompose_running_product),
     ..reduce_op(
         "cumprod",
         "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",

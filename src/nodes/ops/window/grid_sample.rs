@@ -1,6 +1,7 @@
 //! Images read at places that are computed, as a method of [`Var`]: gathers of the pixels around each place.
 
 use super::interpolate::MOST_WEIGHTS;
+use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 
@@ -37,6 +38,10 @@ pub struct GridSample {
     pub padding: Outside,
     /// Whether −1 and 1 are the centres of the pixels at the edge, instead of the edge itself.
     pub align_corners: bool,
+}
+
+setters! {
+    [] GridSample { mode: Sampling, padding: Outside, align_corners: bool }
 }
 
 /// One axis of the image.
@@ -92,6 +97,9 @@ impl GridAxis {
     }
 }
 
+/// Places beyond are outside of any image; what is added to them is lost in rounding.
+const FAR: f64 = 1e9;
+
 /// The parameter of the cubic convolution.
 const A: f64 = -0.75;
 
@@ -124,11 +132,15 @@ impl<'g> Var<'g> {
             return self.refuse("grid_sample", why);
         }
         if h == 0 || w == 0 || h.checked_mul(w).is_none_or(|area| area > MOST_WEIGHTS) {
-            return self.refuse("grid_sample", format!("a plane has {h} × {w} pixels"));
+            return self
+                .refuse("grid_sample", format!("a plane has {h} × {w} pixels; 1 to {MOST_WEIGHTS} are allowed"));
         }
         self.g.with_caller(|| {
             let places = n * rows * cols;
             let [x, y] = [0, 1].map(|i| grid.narrow(3, i, 1).reshape([places]));
+            // NaN and ∞ would turn the gradient 0 of a pixel that does not count into NaN.
+            let real = x.equal(x).logical_and(y.equal(y));
+            let [x, y] = [x, y].map(|v| v.equal(v).select(v, 0.0).clamp(-FAR, FAR));
             let [across, down] = [(w, x), (h, y)].map(|(size, at)| {
                 let side = GridAxis { size, opt };
                 side.taps(side.pixels(at))
@@ -141,7 +153,7 @@ impl<'g> Var<'g> {
                 for &(col, col_weight) in &across {
                     let within =
                         |at: Var<'g>, n: usize| at.greater_equal(0.0).logical_and(at.less_equal(n as f64 - 1.0));
-                    let there = within(row, h).logical_and(within(col, w));
+                    let there = within(row, h).logical_and(within(col, w)).logical_and(real);
                     let whole = |at: Var<'g>| there.select(at, 0.0).stop_gradient().cast(DType::I64);
                     let picked = pixels.gather(plane + whole(row) * w as f64 + whole(col), 0);
                     let part = picked * there.select(row_weight * col_weight, 0.0).reshape([places, 1]);

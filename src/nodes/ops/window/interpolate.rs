@@ -182,7 +182,7 @@ fn interpolate_axis<'g>(x: Var<'g>, axis: usize, out: usize, mode: Interpolation
     }
 }
 
-fn expand_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let InterpolateAttrs { size, mode } = InterpolateAttrs::of(&s.attrs);
     let (x, size) = (s.args[0], to_sizes(&size));
     let d = x.dims();
@@ -211,7 +211,7 @@ pub const INTERPOLATE: OpDef = OpDef {
     flags: Flags::PURE,
     infer: infer_interpolate,
     deriv: Deriv::ViaDecompose,
-    decompose: Some(expand_interpolate),
+    decompose: Some(decompose_interpolate),
     lower: Lower::Expand,
     cost: |cx| 6 * cx.out(),
     cases: &[

@@ -3,6 +3,7 @@
 
 use super::lower;
 use crate::ensure;
+use crate::nodes::build::setters::{PerAxis, both_sides, setters};
 use crate::nodes::build::sizes::{sizes_to_i64, to_sizes};
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::attrs::Field;
@@ -25,10 +26,23 @@ pub struct Unfold {
     pub dilation: [usize; 2],
 }
 
+setters! {
+    [] Unfold {
+        stride: impl PerAxis<2> => stride.per_axis(),
+        pad: [usize; 4],
+        dilation: impl PerAxis<2> => dilation.per_axis(),
+    }
+}
+
 impl Unfold {
     /// Windows of `kernel` at every position.
-    pub fn new(kernel: [usize; 2]) -> Unfold {
-        Unfold { kernel, stride: [1, 1], pad: [0; 4], dilation: [1, 1] }
+    pub fn new(kernel: impl PerAxis<2>) -> Unfold {
+        Unfold { kernel: kernel.per_axis(), stride: [1, 1], pad: [0; 4], dilation: [1, 1] }
+    }
+
+    /// These windows with the same `pad` on both sides of each axis: torch's `padding`.
+    pub fn padding(self, padding: impl PerAxis<2>) -> Unfold {
+        Unfold { pad: both_sides(padding), ..self }
     }
 
     pub(super) fn window_attrs(&self) -> WindowAttrs {

@@ -180,6 +180,9 @@ pub fn bits(value: f64, dtype: DType) -> u64 {
         DType::I32 => value as i32 as u64,
         DType::I64 => value as i64 as u64,
         DType::U32 => u64::from(value as u32),
+        DType::I16 => value as i16 as u64,
+        DType::U16 => u64::from(value as u16),
+        DType::U64 => value as u64,
         DType::Bool => u64::from(value != 0.0),
     }
 }

@@ -109,6 +109,13 @@ pub const MORE: &[(&str, Case)] = &[
     ("matmul_dact", case("f[3,0] f[0,5] f[3,5]", "ta=false tb=false by=relu", &[Domain::Real])),
     ("layer_norm_backward", case("f[0,4] f[0,4] f[4] f[0] f[0]", "", &[Domain::Real])),
     ("layer_norm_backward", case("f[700,9] f[700,9] f[9] f[700] f[700]", "", &[Domain::Unit])),
+    // Units of whole samples; units of columns.
+    ("group_norm_backward", case("f[70,6,9] f[70,6,9] f[6] f[70,3] f[70,3]", "", &[Domain::Unit])),
+    ("group_norm_backward", case("f[300,6] f[300,6] f[6] f[300,3] f[300,3]", "", &[Domain::Unit])),
+    ("group_norm_backward", case("f[1,5,1,1] f[1,5,1,1] f[5] f[1,5] f[1,5]", "", &[Domain::Unit])),
+    ("batch_norm_backward", case("f[70,301] f[70,301] f[301] f[301] f[301]", "", &[Domain::Unit])),
+    ("batch_norm_backward", case("f[33,3,67] f[33,3,67] f[3] f[3] f[3]", "", &[Domain::Unit])),
+    ("batch_norm_backward", case("f[2,3,0] f[2,3,0] f[3] f[3] f[3]", "", &[Domain::Real])),
     (
         "conv2d_weight_grad",
         case(

@@ -4,9 +4,10 @@
 //! recursion and with a size limit reads it; general parsers of Python literals recurse and have no limit. No
 //! allocation takes its size from a number in the file. Errors name the byte.
 
-use crate::fail::{Run, fail_bad_input};
-use crate::sys;
-use arenagrad::graph::DType;
+use super::{Array, bad_data, read_bounded, regular_length};
+use crate::error::Result;
+use crate::nodes::DType;
+use crate::train::write_atomically;
 use std::path::Path;
 
 /// Largest header, in bytes.
@@ -16,19 +17,8 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// Largest number of dimensions.
 const RANK_LIMIT: usize = 8;
 
-/// A tensor from a file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Array {
-    /// Element type.
-    pub dtype: DType,
-    /// Dimensions.
-    pub dims: Vec<usize>,
-    /// Elements, little-endian and row-major.
-    pub bytes: Vec<u8>,
-}
-
 /// NumPy's names of the dtypes.
-const NAMES: [(&str, DType); 10] = [
+const NAMES: [(&str, DType); 13] = [
     ("<f4", DType::F32),
     ("<f8", DType::F64),
     ("<f2", DType::F16),
@@ -37,21 +27,66 @@ const NAMES: [(&str, DType); 10] = [
     ("<i4", DType::I32),
     ("<i8", DType::I64),
     ("<u4", DType::U32),
+    ("<i2", DType::I16),
+    ("<u2", DType::U16),
+    ("<u8", DType::U64),
     ("|b1", DType::Bool),
     ("<c8", DType::C64),
 ];
 
-/// Reads a file of at most `limit` bytes of elements.
-pub fn read_npy(path: &Path, limit: u64) -> Run<Array> {
-    let bytes = sys::sys_read_file(path, limit.saturating_add(HEADER_LIMIT as u64))?;
-    parse_npy(&bytes).map_err(|(at, what)| fail_bad_input(format!("{}: byte {at}: {what}", path.display())))
+/// Reads the file `path`, whose length bounds the memory that it takes.
+///
+/// Errors, of kind [`Kind::Data`](crate::error::Kind::Data), name the file and the byte: it is no `.npy` file, its
+/// dtype is a record, an object, big-endian or unknown here, a dimension is no valid size, the elements are more or
+/// fewer than the shape has, a bool is neither 0 nor 1. A pipe or a device has no length; read it with
+/// [`read_npy_within`].
+pub fn read_npy(path: impl AsRef<Path>) -> Result<Array> {
+    let path = path.as_ref();
+    read_npy_within(path, regular_length(path)?)
+}
+
+/// As [`read_npy`], but the file may be a pipe; fails if it holds more than `limit` bytes of elements.
+pub fn read_npy_within(path: impl AsRef<Path>, limit: u64) -> Result<Array> {
+    let path = path.as_ref();
+    let bytes = read_bounded(path, limit.saturating_add(HEADER_LIMIT as u64))?;
+    let array = parse_npy(&bytes).map_err(|e| e.context(path.display()))?;
+    match array.bytes.len() as u64 > limit {
+        true => Err(bad_data(format!(
+            "{}: {} bytes of elements, where at most {limit} are expected",
+            path.display(),
+            array.bytes.len()
+        ))),
+        false => Ok(array),
+    }
+}
+
+/// Writes `array` to the file `path`, as a whole or not at all. Errors: those of [`encode_npy`]; the file cannot be
+/// written.
+pub fn write_npy(path: impl AsRef<Path>, array: &Array) -> Result<()> {
+    let path = path.as_ref();
+    let bytes = encode_npy(array.dtype, &array.dims, &array.bytes).map_err(|e| e.context(path.display()))?;
+    write_atomically(path, &bytes)
 }
 
 /// A result, or an error at a byte of the file.
-type Parsed<T> = Result<T, (usize, String)>;
+type Parsed<T> = std::result::Result<T, (usize, String)>;
+
+/// The array in `bytes`, a whole file. Errors as for [`read_npy`].
+///
+/// ```
+/// use arenagrad::train::data::{encode_npy, parse_npy};
+/// # fn main() -> arenagrad::error::Result<()> {
+/// let file = encode_npy(arenagrad::graph::DType::F32, &[2], bytemuck::cast_slice(&[1.0f32, 2.0]))?;
+/// assert_eq!(parse_npy(&file)?.values::<f32>()?, [1.0, 2.0]);
+/// # Ok(())
+/// # }
+/// ```
+pub fn parse_npy(bytes: &[u8]) -> Result<Array> {
+    parse_npy_at(bytes).map_err(|(at, what)| bad_data(format!("byte {at}: {what}")))
+}
 
 /// Parses a whole file.
-fn parse_npy(bytes: &[u8]) -> Parsed<Array> {
+fn parse_npy_at(bytes: &[u8]) -> Parsed<Array> {
     if !bytes.starts_with(MAGIC) {
         return Err((0, "not an npy file (wrong magic)".into()));
     }
@@ -238,9 +273,15 @@ impl<'a> NpyScan<'a> {
     }
 }
 
-/// The bytes of a file of version 1.0. `None` if NumPy has no such dtype.
-pub fn encode_npy(dtype: DType, dims: &[usize], bytes: &[u8]) -> Option<Vec<u8>> {
-    let name = NAMES.iter().find(|(_, d)| *d == dtype)?.0;
+/// The bytes of a file of version 1.0 with these elements, little-endian and row-major. Errors: NumPy has no such
+/// dtype; the bytes are more or fewer than the shape has; there are more than 8 dimensions.
+pub fn encode_npy(dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<Vec<u8>> {
+    let name = NAMES.iter().find(|(_, d)| *d == dtype).map(|n| n.0);
+    let name = name.ok_or_else(|| bad_data(format!("{dtype} is a dtype that .npy files cannot hold")))?;
+    let want = dims.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
+    if want != Some(bytes.len()) || dims.len() > RANK_LIMIT {
+        return Err(bad_data(format!("{} bytes are no elements of {dtype}{dims:?}", bytes.len())));
+    }
     let shape: String = dims.iter().map(|d| format!("{d}, ")).collect();
     let mut header = format!("{{'descr': '{name}', 'fortran_order': False, 'shape': ({}), }}", shape.trim_end());
     // NumPy aligns the elements at 64 bytes and ends the header with a newline.
@@ -249,10 +290,11 @@ pub fn encode_npy(dtype: DType, dims: &[usize], bytes: &[u8]) -> Option<Vec<u8>>
     header.push('\n');
     let mut out = MAGIC.to_vec();
     out.extend([1, 0]);
+    // At most eight dimensions of twenty digits fit in 16 bits.
     out.extend((header.len() as u16).to_le_bytes());
     out.extend(header.as_bytes());
     out.extend(bytes);
-    Some(out)
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -278,7 +320,9 @@ mod tests {
                 assert_eq!(parse_npy(&whole).unwrap(), Array { dtype, dims: dims.clone(), bytes });
             }
         }
-        assert!(encode_npy(DType::BF16, &[], &[0, 0]).is_none());
+        for (dtype, dims, bytes) in [(DType::BF16, vec![], 2), (DType::F32, vec![2], 4), (DType::U8, vec![1; 9], 1)] {
+            assert!(encode_npy(dtype, &dims, &vec![0; bytes]).is_err(), "{dtype}{dims:?}");
+        }
     }
 
     #[test]
@@ -307,9 +351,32 @@ mod tests {
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x", "follows".into()),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "takes 12 bytes".into()),
         ] {
-            let (at, e) = parse_npy(&file(header, &[0; 8])).unwrap_err();
+            let (at, e) = parse_npy_at(&file(header, &[0; 8])).unwrap_err();
             assert!(e.contains(&part) && at <= good.len() + 40, "{at}: {e}");
         }
-        assert_eq!(parse_npy(b"PK\x03\x04....").unwrap_err().0, 0);
+        let e = parse_npy(b"PK\x03\x04....").unwrap_err();
+        assert_eq!((e.kind, e.to_string()), (crate::error::Kind::Data, "byte 0: not an npy file (wrong magic)".into()));
+    }
+
+    #[test]
+    fn files_are_read_within_their_own_length() {
+        let path = std::env::temp_dir().join(format!("arenagrad-npy-{}.npy", std::process::id()));
+        let array = Array { dtype: DType::I32, dims: vec![2, 1], bytes: vec![1, 0, 0, 0, 255, 255, 255, 255] };
+        write_npy(&path, &array).unwrap();
+        assert_eq!(read_npy(&path).unwrap().values::<i32>().unwrap(), [1, -1]);
+        assert!(read_npy(&path).unwrap().values::<f32>().unwrap_err().to_string().contains("i32[2, 1]"));
+        assert!(read_npy_within(&path, 8).is_ok());
+        // A header that announces more than the file holds takes no memory for it.
+        std::fs::write(&path, file("{'descr': '|u1', 'fortran_order': False, 'shape': (1099511627776,)}", &[]))
+            .unwrap();
+        assert!(read_npy(&path).unwrap_err().to_string().contains("takes 1099511627776 bytes"));
+        std::fs::write(&path, vec![0; HEADER_LIMIT + 9]).unwrap();
+        assert!(read_npy_within(&path, 8).unwrap_err().to_string().contains("more than 65544 bytes"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(read_npy(&path).unwrap_err().to_string().contains("arenagrad-npy"));
+        if cfg!(unix) {
+            let e = read_npy("/dev/zero").unwrap_err().to_string();
+            assert!(e.contains("/dev/zero") && e.contains("no regular file"), "{e}");
+        }
     }
 }

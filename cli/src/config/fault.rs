@@ -1,0 +1,84 @@
+//! Faults of a configuration: what is wrong, and with which key or option.
+//!
+//! Invariant: a message says what was expected, in terms of the file format.
+
+use super::positions::KeyPositions;
+use crate::fail::{Fail, fail_bad_input};
+use arenagrad::error::Error;
+use serde::Serialize;
+use std::fmt::Display;
+use std::path::Path;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq)]
+enum Origin {
+    /// A key, as `optimiser.group[0].lr_scale`.
+    Key(String),
+    /// An option of the command line.
+    CommandLine,
+    /// Neither: a path that cannot be read, for instance.
+    Other,
+}
+
+/// Why a configuration is refused.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyFault {
+    origin: Origin,
+    fail: Fail,
+}
+
+/// The result of reading a part of a configuration.
+pub type KeyRun<T = ()> = Result<T, KeyFault>;
+
+/// A fault of the value at `key`. The message names the key.
+pub fn key_fault(key: impl Display, message: impl Display) -> KeyFault {
+    KeyFault { origin: Origin::Key(key.to_string()), fail: fail_bad_input(message) }
+}
+
+/// A fault of an option of the command line.
+pub fn option_fault(message: impl Display) -> KeyFault {
+    KeyFault { origin: Origin::CommandLine, fail: fail_bad_input(message) }
+}
+
+/// The fault `e` of the table `at`, of which `given` are the keys: of the first key that the error names, or of the
+/// table.
+pub fn table_fault(at: &str, given: &[String], e: &Error) -> KeyFault {
+    let names = |key: &&String| {
+        [" is ", " are ", ": "].iter().any(|after| e.message.contains(&format!("{key}{after}")))
+            // The library counts the elements of pairs: beta1 and beta2 are those of `betas`.
+            || *key == "betas" && e.message.contains("beta")
+    };
+    let key = given.iter().find(names);
+    let path = key.map_or(at.to_string(), |key| format!("{at}.{key}"));
+    let message = e.message.strip_prefix("schedule: ").unwrap_or(&e.message);
+    key_fault(&path, format!("{path}: {message}"))
+}
+
+/// The keys of `table` that have a value.
+pub fn given_keys(table: &impl Serialize) -> Vec<String> {
+    toml::Table::try_from(table).map_or(Vec::new(), |t| t.keys().cloned().collect())
+}
+
+impl From<Fail> for KeyFault {
+    fn from(fail: Fail) -> KeyFault {
+        KeyFault { origin: Origin::Other, fail }
+    }
+}
+
+impl From<KeyFault> for Fail {
+    fn from(fault: KeyFault) -> Fail {
+        fault.fail
+    }
+}
+
+impl KeyFault {
+    /// The failure of a run whose configuration is the `text` of `file`. It names file and line.
+    pub fn in_file(self, file: &Path, text: &str) -> Fail {
+        let place = match &self.origin {
+            Origin::CommandLine => return self.fail,
+            Origin::Other => String::new(),
+            Origin::Key(key) => KeyPositions::new(text).line(key).map_or(String::new(), |line| format!(":{line}")),
+        };
+        Fail { message: format!("{}{place}: {}", file.display(), self.fail.message), ..self.fail }
+    }
+}

@@ -1,0 +1,21 @@
+//! Lists of a given length. The parser of TOML would take a longer list and drop the rest.
+
+use serde::de::{Deserialize, Deserializer, Error};
+
+/// Reads a list of N numbers.
+fn read_numbers<'de, const N: usize, D: Deserializer<'de>>(from: D) -> Result<[f64; N], D::Error> {
+    let all = Vec::<f64>::deserialize(from)?;
+    let wrong =
+        |all: Vec<f64>| D::Error::custom(format!("a list of {} numbers, expected a list of {N} numbers", all.len()));
+    all.try_into().map_err(wrong)
+}
+
+/// Reads a list of 2 numbers.
+pub fn read_pair<'de, D: Deserializer<'de>>(from: D) -> Result<Option<(f64, f64)>, D::Error> {
+    read_numbers(from).map(|[a, b]| Some((a, b)))
+}
+
+/// Reads a list of 3 numbers.
+pub fn read_triple<'de, D: Deserializer<'de>>(from: D) -> Result<Option<(f64, f64, f64)>, D::Error> {
+    read_numbers(from).map(|[a, b, c]| Some((a, b, c)))
+}

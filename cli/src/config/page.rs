@@ -1,0 +1,404 @@
+//! The reference page of configurations, `docs/config.md`, and the tests that hold it to the parser.
+//!
+//! `ARENAGRAD_WRITE_DOCS=1 cargo test -p arenagrad-cli config::page` writes the page.
+
+mod rows;
+
+use super::kind_key::{KeyDefault, KindKey};
+use super::optimiser::{GroupTable, OptimiserKind, OptimiserTable, WHOLE};
+use super::schedule::{ScheduleKind, ScheduleTable};
+use super::task::{Model, Network};
+use super::{Config, ConfigFile, build_config, parse_config};
+use crate::args::TrainArgs;
+use crate::fail::Run;
+use rows::{KEYS, KeyRow, RowDefault};
+use serde::de::value::Error;
+use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
+use std::fmt::Write;
+use std::path::Path;
+
+const OPTIMISERS: [OptimiserKind; 15] = [
+    OptimiserKind::Sgd,
+    OptimiserKind::Adam,
+    OptimiserKind::AdamW,
+    OptimiserKind::Adamax,
+    OptimiserKind::RAdam,
+    OptimiserKind::RmsProp,
+    OptimiserKind::Adagrad,
+    OptimiserKind::Adadelta,
+    OptimiserKind::NAdam,
+    OptimiserKind::NAdamW,
+    OptimiserKind::Lion,
+    OptimiserKind::Lamb,
+    OptimiserKind::Adafactor,
+    OptimiserKind::Muon,
+    OptimiserKind::Lbfgs,
+];
+
+const SCHEDULES: [ScheduleKind; 11] = [
+    ScheduleKind::Constant,
+    ScheduleKind::Step,
+    ScheduleKind::MultiStep,
+    ScheduleKind::Linear,
+    ScheduleKind::Polynomial,
+    ScheduleKind::InverseSqrt,
+    ScheduleKind::Cosine,
+    ScheduleKind::CosineRestarts,
+    ScheduleKind::OneCycle,
+    ScheduleKind::Chained,
+    ScheduleKind::Sequential,
+];
+
+/// A kind of optimiser or schedule: its name, its keys, and the keys that it needs, as TOML.
+struct KindText {
+    name: &'static str,
+    reads: &'static [KindKey],
+    needed: &'static str,
+}
+
+fn optimiser_kinds() -> Vec<KindText> {
+    OPTIMISERS.iter().map(|k| k.reads()).map(|(name, reads)| KindText { name, reads, needed: "" }).collect()
+}
+
+fn schedule_kinds() -> Vec<KindText> {
+    let needed = |name| match name {
+        "step" => "step_size = 5\n",
+        "multi-step" => "milestones = [3, 9]\n",
+        "cosine-restarts" => "t_0 = 5\n",
+        "chained" => "part = [{ kind = \"constant\" }, { kind = \"linear\" }]\n",
+        "sequential" => "milestones = [7]\npart = [{ kind = \"linear\" }, { kind = \"cosine\" }]\n",
+        _ => "",
+    };
+    SCHEDULES.iter().map(|k| k.reads()).map(|(name, reads)| KindText { name, reads, needed: needed(name) }).collect()
+}
+
+/// The kinds of `table`.
+fn kinds_of(table: &str) -> Vec<KindText> {
+    if table == "optimiser" { optimiser_kinds() } else { schedule_kinds() }
+}
+
+// The page.
+
+fn default_text(default: KeyDefault) -> String {
+    match default {
+        KeyDefault::Value(value) => format!("`{value}`"),
+        KeyDefault::Text(text) => text.to_string(),
+        KeyDefault::Required => "required".to_string(),
+    }
+}
+
+fn row_text(row: &KeyRow) -> String {
+    let default = match row.default {
+        RowDefault::Value(value) => format!("`{value}`"),
+        RowDefault::ByTask { images, chargpt } => format!("`{images}`; task chargpt: `{chargpt}`"),
+        RowDefault::Text(text) => text.to_string(),
+        RowDefault::Required => "required".to_string(),
+        RowDefault::ByKind => "by kind".to_string(),
+    };
+    let unit = if row.unit.is_empty() { "–" } else { row.unit };
+    format!("| `{}` | {} | {unit} | {default} | {} |\n", row.key, row.ty, row.meaning)
+}
+
+fn kinds_text(table: &str) -> String {
+    let mut page = String::from("\n| `kind` | keys that it reads, with their defaults |\n|---|---|\n");
+    for kind in kinds_of(table) {
+        let keys: Vec<String> =
+            kind.reads.iter().map(|k| format!("`{}`: {}", k.name, default_text(k.default))).collect();
+        let keys = if keys.is_empty() { "–".to_string() } else { keys.join("; ") };
+        writeln!(page, "| `{}` | {keys} |", kind.name).unwrap();
+    }
+    page
+}
+
+fn page() -> String {
+    let mut page = String::from(rows::HEAD);
+    for (table, text) in rows::SECTIONS {
+        page.push_str(text);
+        page.push_str("\n| key | type | unit | default | meaning |\n|---|---|---|---|---|\n");
+        KEYS.iter().filter(|row| row.table == table).for_each(|row| page.push_str(&row_text(row)));
+        if matches!(table, "optimiser" | "schedule") {
+            page.push_str(&kinds_text(table));
+        }
+    }
+    page.push_str(rows::TAIL);
+    page
+}
+
+#[test]
+fn the_page_is_up_to_date() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/config.md");
+    if std::env::var_os("ARENAGRAD_WRITE_DOCS").is_some() {
+        std::fs::write(&file, page()).unwrap();
+    }
+    let now = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        now == page(),
+        "docs/config.md is out of date: ARENAGRAD_WRITE_DOCS=1 cargo test -p arenagrad-cli config::page"
+    );
+}
+
+// The page's rows are the parser's keys.
+
+/// Records the keys that a table takes.
+struct Keys<'a>(&'a mut Vec<&'static str>);
+
+impl<'de> Deserializer<'de> for Keys<'_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        Err(Error::custom("no table"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Error> {
+        self.0.extend(fields);
+        Err(Error::custom("recorded"))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The keys that the parser of `T` takes.
+fn keys_of<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
+    let mut keys = Vec::new();
+    assert!(T::deserialize(Keys(&mut keys)).is_err_and(|e| e.to_string() == "recorded"));
+    keys
+}
+
+#[test]
+fn every_key_of_the_parser_has_a_row_and_every_row_a_key() {
+    let tables = [
+        ("", keys_of::<ConfigFile>()),
+        ("model", keys_of::<Model>()),
+        ("gpt", keys_of::<Network>()),
+        ("optimiser", keys_of::<OptimiserTable>()),
+        ("optimiser.group", keys_of::<GroupTable>()),
+        ("schedule", keys_of::<ScheduleTable>()),
+    ];
+    let known: Vec<&str> = rows::SECTIONS.iter().map(|s| s.0).collect();
+    assert_eq!(tables.each_ref().map(|t| t.0).to_vec(), known);
+    for (table, mut keys) in tables {
+        let mut rows: Vec<&str> = KEYS.iter().filter(|r| r.table == table).map(|r| r.key).collect();
+        keys.sort_unstable();
+        rows.sort_unstable();
+        assert_eq!(rows, keys, "[{table}]: rows of the page, and keys of the parser");
+    }
+    assert!(KEYS.iter().all(|r| known.contains(&r.table) && !r.meaning.is_empty() && !r.ty.is_empty()));
+    // Each hyper-parameter is read by some kind, and each kind reads rows only.
+    for table in ["optimiser", "schedule"] {
+        let (kinds, rows) = (kinds_of(table), || KEYS.iter().filter(|r| r.table == table));
+        for kind in &kinds {
+            for k in kind.reads {
+                assert!(
+                    rows().any(|r| r.key == k.name && r.default == RowDefault::ByKind),
+                    "{}: {}",
+                    kind.name,
+                    k.name
+                );
+            }
+        }
+        for row in rows().filter(|r| r.default == RowDefault::ByKind) {
+            assert!(kinds.iter().any(|kind| kind.reads.iter().any(|k| k.name == row.key)), "{}", row.key);
+        }
+    }
+    assert!(WHOLE.iter().all(|key| KEYS.iter().any(|r| r.table == "optimiser" && r.key == *key)));
+    // The kinds above are all that the parser takes.
+    for (table, key) in [("optimiser", "`lbfgs`"), ("schedule", "`sequential`")] {
+        let e = read(&format!("[{table}]\nkind = \"none\"")).unwrap_err().message;
+        let listed = e.matches('`').count() / 2 - 1;
+        assert!(e.contains(key) && listed == kinds_of(table).len(), "{e}");
+        assert!(kinds_of(table).iter().all(|k| e.contains(&format!("`{}`", k.name))), "{e}");
+    }
+}
+
+// Examples and defaults, read by the parser.
+
+fn read(text: &str) -> Run<Config> {
+    let file = parse_config(Path::new("a.toml"), text)?;
+    build_config(file, &TrainArgs::default(), Path::new(""), None).map_err(|f| f.in_file(Path::new("a.toml"), text))
+}
+
+/// All of a configuration but its text.
+fn meaning(text: &str) -> String {
+    let c = read(text).unwrap_or_else(|e| panic!("{text}\n{}", e.message));
+    format!("{:?}", Config { text: String::new(), ..c })
+}
+
+/// The text before the key of a row: the table, and other keys that the key needs.
+fn context(row: &KeyRow, task: &str) -> String {
+    let head = format!("task = \"{task}\"\n");
+    let by_kind = || {
+        let kinds = kinds_of(row.table);
+        let changes = |k: &KindKey| k.name == row.key && k.default != KeyDefault::Value(row.example);
+        let kind = kinds.into_iter().find(|k| k.reads.iter().any(changes)).unwrap();
+        let needed: Vec<&str> = kind.needed.lines().filter(|l| !l.starts_with(&format!("{} =", row.key))).collect();
+        format!("{head}[{}]\nkind = \"{}\"\n{}\n", row.table, kind.name, needed.join("\n"))
+    };
+    match (row.table, row.key) {
+        ("", "task") => String::new(),
+        ("", _) => head,
+        ("gpt", _) => "task = \"chargpt\"\n[gpt]\n".to_string(),
+        ("optimiser.group", "pattern") => format!("{head}[[optimiser.group]]\n"),
+        ("optimiser.group", _) => format!("{head}[[optimiser.group]]\npattern = \"*\"\n"),
+        ("optimiser", "norm_type" | "clip_each") => format!("{head}[optimiser]\nclip_norm = 1.0\n"),
+        _ if row.default == RowDefault::ByKind => by_kind(),
+        (table, _) => format!("{head}[{table}]\n"),
+    }
+}
+
+#[test]
+fn examples_are_accepted_and_change_the_run() {
+    for row in KEYS {
+        let context = context(row, if row.key == "gpt" { "chargpt" } else { "images" });
+        let with = meaning(&format!("{context}{} = {}\n", row.key, row.example));
+        if matches!(row.default, RowDefault::Required) || row.table == "schedule" && row.default == RowDefault::ByKind {
+            continue;
+        }
+        assert!(with != meaning(&context), "[{}] {} = {} changes nothing", row.table, row.key, row.example);
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_parser() {
+    let same = |context: &str, key: &str, value: &str| {
+        let with = format!("{context}{key} = {value}\n");
+        assert_eq!(meaning(&with), meaning(context), "{with}");
+    };
+    for row in KEYS {
+        match row.default {
+            RowDefault::Value(value) => same(&context(row, "images"), row.key, value),
+            RowDefault::ByTask { images, chargpt } => {
+                same(&context(row, "images"), row.key, images);
+                same(&context(row, "chargpt"), row.key, chargpt);
+            }
+            RowDefault::Required => {
+                let context = context(row, "images");
+                let e = read(&context).unwrap_err().message;
+                assert!(e.starts_with("a.toml:") && e.contains(&format!("{} is missing", row.key)), "{context}{e}");
+            }
+            RowDefault::Text(_) | RowDefault::ByKind => {}
+        }
+    }
+    for table in ["optimiser", "schedule"] {
+        for kind in kinds_of(table) {
+            let context = format!("[{table}]\nkind = \"{}\"\n{}", kind.name, kind.needed);
+            for k in kind.reads {
+                match k.default {
+                    KeyDefault::Value(value) => same(&context, k.name, value),
+                    KeyDefault::Text(_) => {}
+                    KeyDefault::Required => {
+                        let given = |l: &&str| !l.starts_with(&format!("{} =", k.name));
+                        let without: Vec<&str> = context.lines().filter(given).collect();
+                        let e = read(&without.join("\n")).unwrap_err().message;
+                        let want = format!("a.toml:1: schedule.{} is missing", k.name);
+                        assert!(e.starts_with(&want), "{e}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The example of the page, and its error messages.
+#[test]
+fn the_page_says_what_the_parser_does() {
+    let example = rows::TAIL.split("```").nth(1).unwrap().strip_prefix("toml\n").unwrap();
+    read(example).unwrap_or_else(|e| panic!("{}", e.message));
+    let texts = [
+        "[optimiser]\nkind = \"rmsprop\"\n\nrho = 0.9",
+        "steps = 9\n\n\n[optimiser]\nkind = \"sgd\"\nema = 0.5\nlr = \"x\"",
+    ];
+    for text in texts {
+        let e = read(text).unwrap_err().message.replace("a.toml", "run.toml");
+        assert!(rows::HEAD.contains(&format!("\n{e}\n")), "{e}");
+    }
+}
+
+// What is refused.
+
+/// Words of Rust that no message has.
+const RUST: [&str; 18] = [
+    "usize",
+    "u64",
+    "u32",
+    "i64",
+    "i128",
+    "f64",
+    "struct",
+    "enum",
+    "tuple",
+    "Table",
+    "variant",
+    "field",
+    "Option",
+    "Visitor",
+    "ConfigFile",
+    "Network",
+    "Kind",
+    "sequence",
+];
+
+#[test]
+fn a_wrong_value_is_named_with_file_line_and_key_in_plain_words() {
+    let values = [
+        "true",
+        "\"x\"",
+        "-1",
+        "1.5",
+        "nan",
+        "[]",
+        "[1]",
+        "[\"x\"]",
+        "[[1]]",
+        "[{}]",
+        "{}",
+        "{ x = 1 }",
+        "1979-05-27",
+        "99999999999999999999",
+        "1e400",
+        "[1, 2, 3, 4]",
+        "[{ x = 1 }]",
+        "[{ kind = 3 }]",
+        "{ kind = \"x\" }",
+    ];
+    for row in KEYS {
+        let context = context(row, if row.key == "gpt" { "chargpt" } else { "images" });
+        let mut refused = 0;
+        for value in values {
+            let text = format!("{context}{} = {value}\n", row.key);
+            let Err(e) = read(&text) else { continue };
+            refused += 1;
+            let last = text.lines().count();
+            let place = format!("a.toml:{last}:");
+            assert!(e.message.starts_with(&place), "{text}{}", e.message);
+            assert!(e.message.contains(row.key), "{text}{}", e.message);
+            let words: Vec<&str> = e.message.split(|c: char| !c.is_alphanumeric()).collect();
+            assert!(!RUST.iter().any(|r| words.contains(r)), "{text}{}", e.message);
+        }
+        assert!(refused >= 5, "[{}] {}: {refused} values are refused", row.table, row.key);
+    }
+}
+
+#[test]
+fn a_key_that_no_kind_reads_is_named_with_its_line() {
+    for table in ["optimiser", "schedule"] {
+        for kind in kinds_of(table) {
+            let others = KEYS.iter().filter(|r| r.table == table && r.default == RowDefault::ByKind);
+            for row in others.filter(|r| !kind.reads.iter().any(|k| k.name == r.key)) {
+                let text =
+                    format!("[{table}]\nkind = \"{}\"\n{}{} = {}\n", kind.name, kind.needed, row.key, row.example);
+                let e = read(&text).unwrap_err().message;
+                let want =
+                    format!("a.toml:{}: {table}.{} means nothing to {}", text.lines().count(), row.key, kind.name);
+                assert!(e.starts_with(&want), "{text}{e}");
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Recurrent networks of several layers and both directions, over sequences of several lengths, as torch has them.
+//!
+//! Each direction of each layer is one scan. Where a sequence has ended, its state stays as it is and its output is 0:
+//! so the last state is that of the sequence's end, and the reverse direction begins there.
+
+use super::dropout::dropout;
+use super::lengths::sequence_mask;
+use super::recurrent::{RecurrentSizes, gru_step, lstm_step, recurrent_params, recurrent_project};
+use crate::arena::Value;
+use crate::error::Kind;
+use crate::nodes::build::setters::setters;
+use crate::nodes::{Builder, DType, Loop, Var};
+
+/// The activation of [`rnn_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nonlinearity {
+    /// The hyperbolic tangent.
+    #[default]
+    Tanh,
+    /// max(0, x).
+    Relu,
+}
+
+/// Options of [`rnn_with`], [`gru_with`] and [`lstm_with`], with torch's defaults.
+#[derive(Clone, Copy, Debug)]
+pub struct Recurrent<'g> {
+    /// Number of layers. Each reads the outputs of the one before.
+    pub layers: usize,
+    /// Whether each layer also runs from the end to the start; its outputs are those of both directions, one after the
+    /// other along the last axis.
+    pub bidirectional: bool,
+    /// Adds the params `bias_ih` and `bias_hh`.
+    pub bias: bool,
+    /// Whether x and the outputs are `[batch, steps, …]`, instead of `[steps, batch, …]`.
+    pub batch_first: bool,
+    /// Dropout probability of the outputs of each layer but the last, while training ([`Builder::training`]).
+    pub dropout: f64,
+    /// The first states, `[layers·directions, batch, hidden]`; zeros without them.
+    pub h0: Option<Var<'g>>,
+    /// The first cells of an LSTM, of the shape of `h0`; zeros without them.
+    pub c0: Option<Var<'g>>,
+    /// The number of steps of each sequence, `[batch]`, `i32` or `i64`. What is behind a sequence's end is not read,
+    /// its outputs are 0, its last state is that of its last step, and its reverse direction begins there: torch's
+    /// packed sequences, in any order. A length of 0 gives the first state; one above the number of steps is an error
+    /// of the step.
+    pub lengths: Option<Var<'g>>,
+    /// The activation of [`rnn_with`].
+    pub nonlinearity: Nonlinearity,
+}
+
+impl Default for Recurrent<'_> {
+    fn default() -> Self {
+        Recurrent {
+            layers: 1,
+            bidirectional: false,
+            bias: true,
+            batch_first: false,
+            dropout: 0.0,
+            h0: None,
+            c0: None,
+            lengths: None,
+            nonlinearity: Nonlinearity::Tanh,
+        }
+    }
+}
+
+setters! {
+    ['g] Recurrent<'g> {
+        layers: usize,
+        bidirectional: bool,
+        bias: bool,
+        batch_first: bool,
+        dropout: f64,
+        h0: Var<'g> => Some(h0),
+        c0: Var<'g> => Some(c0),
+        lengths: Var<'g> => Some(lengths),
+        nonlinearity: Nonlinearity,
+    }
+}
+
+/// What [`rnn_with`] and [`gru_with`] give.
+#[derive(Clone, Copy, Debug)]
+pub struct RecurrentRun<'g> {
+    /// The states of the last layer at all steps, `[steps, batch, directions·hidden]`.
+    pub output: Var<'g>,
+    /// The last state of each layer and direction, `[layers·directions, batch, hidden]`.
+    pub h_n: Var<'g>,
+}
+
+/// What [`lstm_with`] gives.
+#[derive(Clone, Copy, Debug)]
+pub struct LstmRun<'g> {
+    /// As in [`RecurrentRun`].
+    pub output: Var<'g>,
+    /// As in [`RecurrentRun`].
+    pub h_n: Var<'g>,
+    /// The last cell of each layer and direction, `[layers·directions, batch, hidden]`.
+    pub c_n: Var<'g>,
+}
+
+/// The kind of a recurrent network.
+#[derive(Clone, Copy, PartialEq)]
+enum RecurrentKind {
+    Rnn(Nonlinearity),
+    Gru,
+    Lstm,
+}
+
+impl RecurrentKind {
+    fn gates(self) -> usize {
+        match self {
+            RecurrentKind::Rnn(_) => 1,
+            RecurrentKind::Gru => 3,
+            RecurrentKind::Lstm => 4,
+        }
+    }
+
+    fn function(self) -> &'static str {
+        match self {
+            RecurrentKind::Rnn(_) => "rnn_with",
+            RecurrentKind::Gru => "gru_with",
+            RecurrentKind::Lstm => "lstm_with",
+        }
+    }
+}
+
+/// Elman network of one or more layers, as `torch.nn.RNN`: see [`rnn`](super::rnn) for the formula. `x` is `[steps,
+/// batch, inputs]`. Params of layer k: `name.weight_ih_lk`, `name.weight_hh_lk`, `name.bias_ih_lk`, `name.bias_hh_lk`,
+/// and those with `_reverse` behind.
+///
+/// ```
+/// use arenagrad::prelude::*;
+///
+/// let g = Builder::new("tagger");
+/// let x = g.input("x", [8, 20, 16], DType::F32); // 8 sequences of up to 20 steps
+/// let lengths = g.input("lengths", [8], DType::I32);
+/// let o = nn::Recurrent::default().layers(2).bidirectional(true).batch_first(true).dropout(0.1).lengths(lengths);
+/// let run = nn::lstm_with(&g, "lstm", x, 32, o);
+/// assert_eq!(*run.output.dims(), [8, 20, 64]);
+/// assert_eq!(*run.h_n.dims(), [4, 8, 32]);
+/// ```
+#[track_caller]
+pub fn rnn_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> RecurrentRun<'g> {
+    let LstmRun { output, h_n, .. } = recurrent_layers(g, name, x, hidden, RecurrentKind::Rnn(o.nonlinearity), o);
+    RecurrentRun { output, h_n }
+}
+
+/// Gated recurrent units of one or more layers, as `torch.nn.GRU`: see [`gru`](super::gru) for the formula and
+/// [`rnn_with`] for shapes and names.
+#[track_caller]
+pub fn gru_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> RecurrentRun<'g> {
+    let LstmRun { output, h_n, .. } = recurrent_layers(g, name, x, hidden, RecurrentKind::Gru, o);
+    RecurrentRun { output, h_n }
+}
+
+/// Long short-term memory of one or more layers, as `torch.nn.LSTM`: see [`lstm`](super::lstm) for the formula and
+/// [`rnn_with`] for shapes and names.
+#[track_caller]
+pub fn lstm_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> LstmRun<'g> {
+    recurrent_layers(g, name, x, hidden, RecurrentKind::Lstm, o)
+}
+
+/// Why the operands do not fit, if they do not.
+fn check_recurrent(x: Var<'_>, hidden: usize, kind: RecurrentKind, o: &Recurrent<'_>) -> Result<(), String> {
+    let d = x.dims();
+    if d.len() != 3 || !x.dtype().is_float() {
+        let order = if o.batch_first { "[batch, steps, inputs]" } else { "[steps, batch, inputs]" };
+        return Err(format!("x is {}{d}; floats {order} are needed", x.dtype()));
+    }
+    if o.layers == 0 {
+        return Err("0 layers; 1 is the least".into());
+    }
+    if kind != RecurrentKind::Lstm && o.c0.is_some() {
+        return Err("c0 is given; only an LSTM has cells".into());
+    }
+    let batch = if o.batch_first { d[0] } else { d[1] };
+    let want = [o.layers.saturating_mul(1 + usize::from(o.bidirectional)), batch, hidden];
+    for (what, first) in [("h0", o.h0), ("c0", o.c0)] {
+        if let Some(v) = first.filter(|v| v.is_some() && (v.dtype() != x.dtype() || v.dims()[..] != want)) {
+            return Err(format!("{what} is {}{}; {}{want:?} is needed", v.dtype(), v.dims(), x.dtype()));
+        }
+    }
+    match o.lengths.filter(|l| l.is_some()) {
+        Some(l) if l.dims()[..] != [batch] || !matches!(l.dtype(), DType::I32 | DType::I64) => {
+            Err(format!("lengths are {}{}; i32 or i64 [{batch}] is needed", l.dtype(), l.dims()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[track_caller]
+fn recurrent_layers<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    hidden: usize,
+    kind: RecurrentKind,
+    o: Recurrent<'g>,
+) -> LstmRun<'g> {
+    g.layer_scope(name, || {
+        let none = g.var(Value::NONE);
+        let none = LstmRun { output: none, h_n: none, c_n: none };
+        let given: Vec<Var<'g>> = [Some(x), o.h0, o.c0, o.lengths].into_iter().flatten().collect();
+        if !g.owns(kind.function(), &given) || given.iter().any(|v| !v.is_some()) {
+            return none;
+        }
+        if let Err(why) = check_recurrent(x, hidden, kind, &o) {
+            g.fail(Kind::Shape, format!("{}: {why}", kind.function()));
+            return none;
+        }
+        let x = if o.batch_first { x.transpose(&[1, 0, 2]) } else { x };
+        let live = o.lengths.map(|l| sequence_mask(l, x.dims()[0]).transpose(&[1, 0]).unsqueeze(2));
+        // What is behind a sequence's end has no part in any product, not even as 0·NaN.
+        let mut x = live.map_or(x, |live| live.select(x, 0.0));
+        let (mut states, mut cells) = (Vec::new(), Vec::new());
+        for layer in 0..o.layers {
+            let mut outputs = Vec::new();
+            for reverse in [false, true].into_iter().take(1 + usize::from(o.bidirectional)) {
+                let direction = RecurrentDirection { layer, reverse, hidden, kind, live, at: states.len() };
+                let run = direction.run(g, name, x, &o);
+                outputs.push(run.output);
+                states.push(run.h_n);
+                cells.push(run.c_n);
+            }
+            // After an error, such as one layer too many, no further layers are built.
+            if g.error().is_some() {
+                return none;
+            }
+            x = outputs[0].concat(&outputs[1..], -1);
+            if layer + 1 < o.layers {
+                x = dropout(x, o.dropout);
+            }
+        }
+        let output = if o.batch_first { x.transpose(&[1, 0, 2]) } else { x };
+        let stacked = |all: &[Var<'g>]| all[0].stack(&all[1..], 0);
+        let c_n = if kind == RecurrentKind::Lstm { stacked(&cells) } else { output };
+        LstmRun { output, h_n: stacked(&states), c_n }
+    })
+}
+
+/// One direction of one layer.
+struct RecurrentDirection<'g> {
+    layer: usize,
+    reverse: bool,
+    hidden: usize,
+    kind: RecurrentKind,
+    /// Where sequences have not ended, `[steps, batch, 1]`.
+    live: Option<Var<'g>>,
+    /// Its place among the directions of all layers.
+    at: usize,
+}
+
+impl<'g> RecurrentDirection<'g> {
+    /// Runs over `x` `[steps, batch, inputs]`. `h_n` and `c_n` are `[batch, hidden]`.
+    fn run(&self, g: &'g Builder, name: &str, x: Var<'g>, o: &Recurrent<'g>) -> LstmRun<'g> {
+        let suffix = format!("_l{}{}", self.layer, if self.reverse { "_reverse" } else { "" });
+        let d = x.dims();
+        let sizes = RecurrentSizes {
+            gates: self.kind.gates(),
+            inputs: d.last().copied().unwrap_or(0),
+            hidden: self.hidden,
+            bias: o.bias,
+        };
+        let p = recurrent_params(g, name, &suffix, x.dtype(), sizes);
+        let first = |given: Option<Var<'g>>| match given {
+            Some(all) => all.narrow(0, self.at, 1).squeeze(0),
+            None => g.full(0.0, [d.get(1).copied().unwrap_or(0), self.hidden], x.dtype()),
+        };
+        let lstm = self.kind == RecurrentKind::Lstm;
+        let mut starts = vec![first(o.h0)];
+        starts.extend(lstm.then(|| first(o.c0)));
+        let mut xs = vec![recurrent_project(x, p.of_x)];
+        xs.extend(self.live);
+        let (last, y) = g.scan_with(Loop::default().reverse(self.reverse), &starts, &xs, |s, now| {
+            let next = match self.kind {
+                RecurrentKind::Rnn(Nonlinearity::Tanh) => vec![(p.of_h.apply(s[0]) + now[0]).tanh()],
+                RecurrentKind::Rnn(Nonlinearity::Relu) => vec![(p.of_h.apply(s[0]) + now[0]).relu()],
+                RecurrentKind::Gru => vec![gru_step(now[0], s[0], p.of_h)],
+                RecurrentKind::Lstm => lstm_step(now[0], s[0], s[1], p.of_h).to_vec(),
+            };
+            let Some(&live) = now.get(1) else { return (next.clone(), vec![next[0]]) };
+            let kept = next.iter().zip(s).map(|(&next, &before)| live.select(next, before)).collect();
+            (kept, vec![live.select(next[0], 0.0)])
+        });
+        LstmRun { output: y[0], h_n: last[0], c_n: last.get(1).copied().unwrap_or(last[0]) }
+    }
+}

@@ -1,0 +1,133 @@
+//! Adam's relatives: AMSGrad, Adamax, RAdam and NAdam. Each update is one sweep for each param, in place.
+//!
+//! Formulas follow torch's order of operations (`torch/optim/*.py`, `_single_tensor_*`).
+
+use super::rule::Rule;
+use super::update_target::{
+    UpdateTarget, decayed_update, flush_update, lerp_update, update_bias_correction, update_square_average,
+};
+use crate::nodes::{Builder, DType, Init, Var};
+
+impl<'g> UpdateTarget<'_, 'g> {
+    /// Adam or AdamW with amsgrad.
+    pub fn amsgrad(&self, rule: &Rule) -> Var<'g> {
+        let &Rule::Adam { betas, eps, weight_decay, decoupled, .. } = rule else { return self.p };
+        let scalars = [
+            -self.lr64 / update_bias_correction(self.t, betas.0),
+            update_bias_correction(self.t, betas.1).sqrt(),
+            -self.lr64 * weight_decay + 1.0,
+        ];
+        let states = [self.state("exp_avg"), self.state("exp_avg_sq"), self.state("max_exp_avg_sq")];
+        self.step(&states, &scalars[..if decoupled { 3 } else { 2 }], |p, g, s, k| {
+            let g = if decoupled { g } else { decayed_update(g, p, weight_decay) };
+            let p = if decoupled { p * k[2] } else { p };
+            let m = flush_update(lerp_update(s[0], g, 1.0 - betas.0));
+            let v = update_square_average(s[1], g, betas.1);
+            let most = s[2].maximum(v);
+            vec![p + k[0] * m / (most.sqrt() / k[1] + eps), m, v, most]
+        })
+    }
+
+    /// See the rule.
+    pub fn adamax(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Var<'g> {
+        let size = -self.lr64 / update_bias_correction(self.t, betas.0);
+        self.step(&[self.state("exp_avg"), self.state("exp_inf")], &[size], |p, g, s, k| {
+            let g = decayed_update(g, p, weight_decay);
+            let m = flush_update(lerp_update(s[0], g, 1.0 - betas.0));
+            let most = flush_update((s[1] * betas.1).maximum(g.abs() + eps));
+            vec![p + k[0] * m / most, m, most]
+        })
+    }
+
+    /// See the rule.
+    pub fn radam(&self, rule: &Rule) -> Var<'g> {
+        let &Rule::RAdam { betas, eps, weight_decay, decoupled_weight_decay: decoupled } = rule else {
+            return self.p;
+        };
+        let rectifier = RectifiedRate::new(self.t, betas.1);
+        let scalars = [
+            update_bias_correction(self.t, betas.0),
+            self.lr64,
+            rectifier.root,
+            rectifier.factor,
+            rectifier.adapts,
+            -self.lr64 * weight_decay + 1.0,
+        ];
+        let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
+        self.step(&states, &scalars[..if decoupled { 6 } else { 5 }], |p, g, s, k| {
+            let g = if decoupled { g } else { decayed_update(g, p, weight_decay) };
+            let p = if decoupled { p * k[5] } else { p };
+            let m = flush_update(lerp_update(s[0], g, 1.0 - betas.0));
+            let v = update_square_average(s[1], g, betas.1);
+            let plain = m / k[0] * k[1];
+            let adapted = plain * (k[2] / (v.sqrt() + eps)) * k[3];
+            vec![p - k[4].greater(0.0).select(adapted, plain), m, v]
+        })
+    }
+
+    /// See the rule.
+    pub fn nadam(&self, rule: &Rule) -> Var<'g> {
+        let &Rule::NAdam { betas, eps, weight_decay, decoupled, .. } = rule else { return self.p };
+        let Some([product, now, next]) = self.mu else { return self.p };
+        let lr = -self.lr64;
+        let scalars = [
+            lr * (1.0 - now) / (1.0 - product),
+            lr * next / (1.0 - product * next),
+            update_bias_correction(self.t, betas.1),
+            lr * weight_decay + 1.0,
+        ];
+        let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
+        self.step(&states, &scalars[..if decoupled { 4 } else { 3 }], |p, g, s, k| {
+            let g = if decoupled { g } else { decayed_update(g, p, weight_decay) };
+            let p = if decoupled { p * k[3] } else { p };
+            let m = flush_update(lerp_update(s[0], g, 1.0 - betas.0));
+            let v = update_square_average(s[1], g, betas.1);
+            let d = (v / k[2]).sqrt() + eps;
+            vec![p + k[0] * g / d + k[1] * m / d, m, v]
+        })
+    }
+}
+
+/// The factors of RAdam that depend on the step alone, in f64.
+struct RectifiedRate<'g> {
+    /// √(1 − β₂ᵗ).
+    root: Var<'g>,
+    /// r; see [`Rule::RAdam`].
+    factor: Var<'g>,
+    /// 1 if ρ is above 5, else 0.
+    adapts: Var<'g>,
+}
+
+impl<'g> RectifiedRate<'g> {
+    fn new(t: Var<'g>, beta2: f64) -> RectifiedRate<'g> {
+        let correction = update_bias_correction(t, beta2);
+        let t = t.cast(DType::F64);
+        let most = 2.0 / (1.0 - beta2) - 1.0;
+        let now = most - t * 2.0 * t.full_like(beta2).pow(t) / correction;
+        let limit = (most - 4.0) * (most - 2.0);
+        // ρ goes from 1 to ρ∞. If ρ∞ is at most 5, the rate never adapts, and the factor is not read.
+        let factor = match most > 5.0 {
+            true => ((now - 4.0) * (now - 2.0) * most / (now * limit)).maximum(0.0).sqrt(),
+            false => t.full_like(1.0),
+        };
+        let (one, zero) = (t.full_like(1.0), t.full_like(0.0));
+        RectifiedRate { root: correction.sqrt(), factor, adapts: now.greater(5.0).select(one, zero) }
+    }
+}
+
+/// For all params of one NAdam: Π after this step, and μ of this and of the next step. Π is a state called `name`.
+pub(super) fn update_nadam_schedule<'g>(
+    b: &'g Builder,
+    name: &str,
+    t: Var<'g>,
+    beta1: f64,
+    decay: f64,
+) -> [Var<'g>; 3] {
+    let t = t.cast(DType::F64);
+    let mu = |t: Var<'g>| (1.0 - t.full_like(0.96).pow(t * decay) * 0.5) * beta1;
+    let product = b.state(name, [], DType::F64, Init::Ones);
+    let (now, next) = (mu(t), mu(t + 1.0));
+    let after = product * now;
+    b.update(product, after);
+    [after, now, next]
+}

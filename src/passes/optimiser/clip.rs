@@ -1,0 +1,89 @@
+//! Clipping of gradients, as torch's `clip_grad_value_` and `clip_grad_norm_`.
+//!
+//! Invariant: a norm is right wherever it is a finite number of f64, even if powers of gradients overflow or underflow.
+
+use super::Optimiser;
+use crate::error::{Error, Kind, Result};
+use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
+use crate::nodes::{DType, Var};
+
+/// The name of a norm by which gradients are clipped.
+const CLIP_NORM: &str = "clip_norm";
+
+/// Clips `grads` as `opt` says: first each value, then norms. `shown` is the norm that is an output.
+pub(super) fn clip_in_optimiser<'g>(opt: &Optimiser, grads: &mut [Var<'g>], shown: Option<Var<'g>>) {
+    if let Some(most) = opt.clip_value {
+        grads.iter_mut().for_each(|g| *g = g.clamp(-most, most));
+    }
+    let Some(max) = opt.clip_norm else { return };
+    match opt.clip_each {
+        true => grads.chunks_mut(1).for_each(|g| clip_norm_of(g, opt.norm_type, max, shown)),
+        false => clip_norm_of(grads, opt.norm_type, max, shown),
+    }
+}
+
+/// Scales all of `grads` by min(1, max / (‖g‖ + 1e-6)), where ‖g‖ is their norm together.
+fn clip_norm_of<'g>(grads: &mut [Var<'g>], norm_type: f64, max: f64, shown: Option<Var<'g>>) {
+    let Some(wide) = gradient_norm(grads, norm_type) else { return };
+    // The dtype of all gradients, or f64 if they differ.
+    let dtype = one_dtype(grads).unwrap_or(DType::F64);
+    let norm = wide.cast(dtype);
+    // An equal node is the same value: the norm may be the output.
+    let norm = if shown.is_some_and(|s| s.v == norm.v) { norm } else { norm.named(CLIP_NORM) };
+    // A norm that overflows its dtype comes from finite gradients, unless it is infinite in f64 too.
+    let beyond = (max / wide).cast(dtype);
+    let scale = norm.less(f64::INFINITY).select((max / (norm + 1e-6)).minimum(1.0), beyond);
+    for g in grads.iter_mut() {
+        *g = *g * scale.cast(g.dtype());
+    }
+}
+
+/// The dtype of all of `xs`, if they have one.
+fn one_dtype(xs: &[Var<'_>]) -> Option<DType> {
+    let first = xs.first()?.dtype();
+    xs.iter().all(|x| x.dtype() == first).then_some(first)
+}
+
+/// (Σ|g|ᵖ)^(1/p) over all elements of `grads`, or their largest size for p = ∞, in f64.
+pub(super) fn gradient_norm<'g>(grads: &[Var<'g>], p: f64) -> Option<Var<'g>> {
+    let same = one_dtype(grads).is_some();
+    if p == 2.0 && same {
+        return euclidean_length(grads);
+    }
+    let filled = || grads.iter().filter(|g| g.numel() > 0);
+    let wide = |x: Var<'g>| x.cast(DType::F64);
+    let Some(most) = filled().map(|g| wide(g.abs().amax(..))).reduce(Var::maximum) else {
+        return grads.first().map(|g| wide(g.sum(..)));
+    };
+    if p == f64::INFINITY {
+        return Some(most);
+    }
+    // Terms are at most 1, so no power overflows. A largest size of 0, ∞ or NaN is no scale.
+    let usable = most.greater(0.0).logical_and(most.less(f64::INFINITY));
+    let unit = usable.select(most, most.full_like(1.0));
+    let term = |g: &Var<'g>| {
+        // A unit of another dtype may be 0 or infinite in that of `g`.
+        let size = if same { g.abs() / unit.cast(g.dtype()) } else { wide(g.abs()) / unit };
+        wide(if p == 1.0 { size } else { size.pow(p) }.sum(..))
+    };
+    let sum = filled().map(term).reduce(|total, s| total + s)?;
+    Some(unit * if p == 1.0 { sum } else { sum.pow(1.0 / p) })
+}
+
+/// Checks the numbers of clipping. The error names the first one that is out of its range.
+pub(super) fn check_clipping(opt: &Optimiser) -> Result<()> {
+    let bad = |text: String| Err(Error::new(Kind::Data, text));
+    let limits = [("clip_value", opt.clip_value), ("clip_norm", opt.clip_norm)];
+    if let Some((what, Some(x))) = limits.into_iter().find(|(_, x)| x.is_some_and(|x| !x.is_finite() || x <= 0.0)) {
+        return bad(format!("{what} is {x}; it must be finite and above 0"));
+    }
+    let p = opt.norm_type;
+    if p.is_nan() || p <= 0.0 {
+        return bad(format!("norm_type is {p}; it must be above 0, or infinite"));
+    }
+    if opt.clip_norm.is_none() && (p != 2.0 || opt.clip_each) {
+        let what = if opt.clip_each { "clip_each" } else { "norm_type" };
+        return bad(format!("{what} is given without clip_norm"));
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! A compiled graph whose buffers are divided into areas, for an arena that other graphs use too.
+//!
+//! `compile_all` and sized programs place their graphs by it.
+
+use super::Session;
+use super::budget::{self, Fit};
+use super::compiled_graph::CompiledGraph;
+use crate::arena::tensor::LINE;
+use crate::error::Result;
+use crate::nodes::Graph;
+use crate::sched::areas::{Areas, Frame};
+use std::time::Instant;
+
+/// See the file's head.
+pub struct Divided {
+    pub ready: CompiledGraph,
+    pub areas: Areas,
+}
+
+impl Divided {
+    /// Divides `ready` into areas.
+    pub fn new(ready: CompiledGraph, session: &Session) -> Result<Divided> {
+        let areas = Areas::new(&ready.scheduled, session.poison)?;
+        Ok(Divided { ready, areas })
+    }
+
+    /// Bytes of an arena that holds it beside `others` lines of params, states and other graphs' own areas.
+    pub fn bytes_beside(&self, others: u64) -> usize {
+        bytes_of(&self.areas, others)
+    }
+
+    /// `g` in at most `bytes` bytes, beside `others` lines: some of its values are computed twice.
+    pub fn within(g: Graph<'_>, session: &Session, bytes: usize, others: u64) -> Result<Fit<Divided>> {
+        let start = Instant::now();
+        let size = |r: &CompiledGraph| Ok(bytes_of(&Areas::new(&r.scheduled, session.poison)?, others));
+        let mut ready = match budget::fit_budget(g, session, bytes, &size)? {
+            Fit::Fits(ready) => ready,
+            Fit::Needs(least) => return Ok(Fit::Needs(least)),
+        };
+        session.with_red_zones(&mut ready)?;
+        ready.took = start.elapsed();
+        Ok(Fit::Fits(Divided::new(ready, session)?))
+    }
+
+    /// Gives it its places, and has the plan proved there.
+    pub fn place(self, frame: &Frame<'_>, session: &Session) -> Result<Divided> {
+        let Divided { ready, areas } = self;
+        let scheduled = areas.place(ready.scheduled, frame)?;
+        let tapes = session.tapes(&scheduled.plan);
+        Ok(Divided { ready: CompiledGraph { tapes, scheduled, ..ready }, areas })
+    }
+}
+
+fn bytes_of(areas: &Areas, others: u64) -> usize {
+    (others + areas.own + areas.workspace) as usize * LINE
+}

@@ -1,0 +1,243 @@
+//! Tables of numbers from CSV files (RFC 4180), row by row or as a whole. The crate `csv` splits the text into fields.
+//!
+//! Invariant: a row takes no more memory than [`ROW_LIMIT`] bytes of text do, so an input need not fit in memory and
+//! may be endless. Errors name the input, the line and the column.
+
+use super::{bad_data, regular_length};
+use crate::error::{Error, Result};
+use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, Chain, ErrorKind, Read};
+use std::path::Path;
+
+/// Most bytes of text between two rows.
+pub const ROW_LIMIT: u64 = 1 << 24;
+
+/// A table of numbers in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Names of the columns, from the first line; empty if the file has no names.
+    pub names: Vec<String>,
+    /// Number of columns.
+    pub columns: usize,
+    /// Elements, `[rows, columns]`, row-major.
+    pub values: Vec<f64>,
+}
+
+impl Table {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.values.len().checked_div(self.columns).unwrap_or(0)
+    }
+
+    /// Row `i`; `None` if there are fewer rows.
+    pub fn row(&self, i: usize) -> Option<&[f64]> {
+        self.values.get(i.checked_mul(self.columns)?..)?.get(..self.columns).filter(|_| i < self.rows())
+    }
+}
+
+/// Reads the file `path`, whose first line names the columns if `header`.
+///
+/// Errors, of kind [`Kind::Data`](crate::error::Kind::Data), name the file, the line and the column: a field is no
+/// number, a row has more or fewer fields than the first, a row is longer than 16 MiB. `nan` and `inf` are numbers; an
+/// empty field is none. A pipe or a device has no length; read it with [`CsvRows`].
+pub fn read_csv(path: impl AsRef<Path>, header: bool) -> Result<Table> {
+    let path = path.as_ref();
+    regular_length(path)?;
+    let file = File::open(path).map_err(|e| Error::from(e).context(path.display()))?;
+    let mut rows = CsvRows::new(path.display(), file, header)?;
+    let (mut values, mut row) = (Vec::new(), Vec::new());
+    while rows.read_row(&mut row)? {
+        values.extend_from_slice(&row);
+    }
+    Ok(Table { names: std::mem::take(&mut rows.names), columns: rows.columns, values })
+}
+
+/// The rows of an input that need not fit in memory and may be endless.
+///
+/// ```
+/// use arenagrad::train::data::CsvRows;
+/// # fn main() -> arenagrad::error::Result<()> {
+/// let mut rows = CsvRows::new("prices", &b"open,close\n1.5,2\n3,-1e2\n"[..], true)?;
+/// assert_eq!(rows.names(), ["open", "close"]);
+/// let mut row = Vec::new();
+/// assert!(rows.read_row(&mut row)? && row == [1.5, 2.0]);
+/// assert!(rows.read_row(&mut row)? && row == [3.0, -100.0]);
+/// assert!(!rows.read_row(&mut row)?);
+/// # Ok(())
+/// # }
+/// ```
+pub struct CsvRows<R> {
+    name: String,
+    reader: Reader<RowBounded<Chain<R, &'static [u8]>>>,
+    record: ByteRecord,
+    names: Vec<String>,
+    /// Fields of a row; 0 before the first.
+    columns: usize,
+}
+
+impl<R: Read> CsvRows<R> {
+    /// Rows of `input`, which errors call `name`; its first line names the columns if `header`. Errors: that line is
+    /// empty, no UTF-8, or cannot be read.
+    pub fn new(name: impl Display, input: R, header: bool) -> Result<CsvRows<R>> {
+        // A line ends with a line feed, the last one too; so the reader's line is that after the record.
+        let input = RowBounded { input: input.chain(&b"\n"[..]), left: ROW_LIMIT };
+        // Rows of other lengths are reported here, with their columns.
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .terminator(Terminator::Any(b'\n'))
+            .from_reader(input);
+        let mut rows = CsvRows { name: name.to_string(), reader, record: ByteRecord::new(), names: vec![], columns: 0 };
+        if header {
+            if !rows.advance()? {
+                return Err(rows.error("the file is empty; its first line should name the columns"));
+            }
+            let names = rows.record.iter().map(|f| std::str::from_utf8(f.trim_ascii()).map(str::to_string));
+            rows.names = names.collect::<Result<_, _>>().map_err(|_| rows.error("a name is not UTF-8"))?;
+        }
+        Ok(rows)
+    }
+
+    /// The names of the columns; empty without a header.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Number of columns; 0 before the first row or header is read.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Line of the last row that was read, counted from 1: its last one, if fields with line ends make it several.
+    pub fn line(&self) -> u64 {
+        self.reader.position().line().saturating_sub(1).max(1)
+    }
+
+    /// An error at the present line of this input.
+    fn error(&self, what: impl Display) -> Error {
+        bad_data(format!("{}:{}: {what}", self.name, self.line()))
+    }
+
+    /// Reads the next record; false at the end. Blank lines are no records.
+    fn advance(&mut self) -> Result<bool> {
+        self.reader.get_mut().left = ROW_LIMIT;
+        let more = loop {
+            match self.reader.read_byte_record(&mut self.record) {
+                // The reader skips empty lines, but not those that end with CR LF.
+                Ok(true) if self.record.len() == 1 && &self.record[0] == b"\r" => {}
+                Ok(more) => break more,
+                Err(e) => return Err(self.error(e)),
+            }
+        };
+        let n = self.record.len();
+        if more && self.columns == 0 {
+            self.columns = n;
+        }
+        match !more || n == self.columns {
+            true => Ok(more),
+            false => Err(self.error(format!("{n} fields, where the first row has {}", self.columns))),
+        }
+    }
+
+    /// Reads the next row into `row`, whose old content goes; false at the end. Allocates nothing once `row` has room.
+    /// Errors as for [`read_csv`].
+    pub fn read_row(&mut self, row: &mut Vec<f64>) -> Result<bool> {
+        row.clear();
+        if !self.advance()? {
+            return Ok(false);
+        }
+        for (i, field) in self.record.iter().enumerate() {
+            let number = std::str::from_utf8(field.trim_ascii()).ok().and_then(|t| t.parse().ok());
+            let Some(x) = number else {
+                let name = self.names.get(i).map_or(String::new(), |n| format!(" ({n:?})"));
+                // A field may be as long as a row.
+                let field = field.trim_ascii();
+                let shown = String::from_utf8_lossy(&field[..field.len().min(40)]);
+                return Err(self.error(format!("column {}{name}: {shown:?} is no number", i + 1)));
+            };
+            row.push(x);
+        }
+        Ok(true)
+    }
+}
+
+/// An input that gives at most `left` bytes more.
+struct RowBounded<R> {
+    input: R,
+    left: u64,
+}
+
+impl<R: Read> Read for RowBounded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n = self.input.read(into)?;
+        let over = || io::Error::new(ErrorKind::InvalidData, format!("a row of more than {ROW_LIMIT} bytes"));
+        self.left = self.left.checked_sub(n as u64).ok_or_else(over)?;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &[u8], header: bool) -> Result<Vec<Vec<f64>>> {
+        let (mut rows, mut all, mut row) = (CsvRows::new("t.csv", text, header)?, Vec::new(), Vec::new());
+        while rows.read_row(&mut row)? {
+            all.push(row.clone());
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn numbers_come_back() {
+        assert_eq!(all(b"1,2\r\n\"3\", -4e-2 \n\n", false).unwrap(), [[1.0, 2.0], [3.0, -0.04]]);
+        assert_eq!(all(b"a,b\n", true).unwrap().len(), 0);
+        assert!(all(b"nan,inf\n", false).unwrap()[0][0].is_nan());
+        let path = std::env::temp_dir().join(format!("arenagrad-csv-{}.csv", std::process::id()));
+        std::fs::write(&path, "a, b\n1,2\n3,4\n").unwrap();
+        let t = read_csv(&path, true).unwrap();
+        assert_eq!((t.names.join("|"), t.rows(), t.row(1), t.row(2)), ("a|b".into(), 2, Some(&[3.0, 4.0][..]), None));
+        std::fs::remove_file(path).unwrap();
+        assert!(read_csv("/dev/zero", false).unwrap_err().to_string().contains("no regular file"));
+    }
+
+    #[test]
+    fn bad_rows_are_refused_at_their_line() {
+        for (text, header, part) in [
+            (&b"1,2\n3\n"[..], false, "t.csv:2: 1 fields, where the first row has 2"),
+            (b"a,b\n1,2\n1,2,3\n", true, "t.csv:3: 3 fields"),
+            (b"a,b\n1,x\n", true, "t.csv:2: column 2 (\"b\"): \"x\" is no number"),
+            (b"1,2\r\n1,x\r\n", false, "t.csv:2: column 2: \"x\" is no number"),
+            (b"1,2\n\n\n1,x", false, "t.csv:4: column 2: \"x\" is no number"),
+            (b"1\r\n\r\n\r\nx\r\n", false, "t.csv:4: column 1"),
+            (b"1,\n", false, "t.csv:1: column 2: \"\" is no number"),
+            (b"1,\xff\n", false, "is no number"),
+            (b"", true, "t.csv:1: the file is empty"),
+            (b"\xff\n", true, "t.csv:1: a name is not UTF-8"),
+        ] {
+            let e = all(text, header).unwrap_err();
+            assert!(e.to_string().contains(part) && e.kind == crate::error::Kind::Data, "{e}");
+        }
+    }
+
+    /// An endless row ends with an error, an endless table goes on.
+    #[test]
+    fn endless_inputs_take_bounded_memory() {
+        let e = CsvRows::new("zeros", io::repeat(b'0'), false).unwrap().read_row(&mut Vec::new()).unwrap_err();
+        assert!(e.to_string().contains("a row of more than 16777216 bytes"), "{e}");
+        struct Lines;
+        impl Read for Lines {
+            fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+                into[..4].copy_from_slice(b"1,2\n");
+                Ok(4)
+            }
+        }
+        let (mut rows, mut row) = (CsvRows::new("lines", Lines, false).unwrap(), Vec::new());
+        for _ in 0..100_000 {
+            assert!(rows.read_row(&mut row).unwrap());
+        }
+        assert_eq!(rows.line(), 100_000);
+    }
+}

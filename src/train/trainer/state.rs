@@ -1,0 +1,283 @@
+//! The checkpoint of a trainer: what it holds beside the program's params and states, and how it is read back.
+//!
+//! Invariant: everything of a file is checked before anything of the trainer changes.
+
+use super::kept::{KEPT_LIMIT, Kept};
+use super::{Feed, Trainer, entries};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::DType;
+use crate::passes::optimiser::STEP;
+use crate::session::Role;
+use crate::train::Partial;
+use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded};
+use crate::train::plateau::PlateauState;
+use crate::train::source::StreamPosition;
+use std::path::Path;
+
+/// Name of the checkpoint's tensor of counters, `i64[6]`: version, step, epoch, position, seed, batch. Of a stream the
+/// position counts batches, and the batch is 0.
+pub const CURSOR: &str = "train.cursor";
+/// Number of batches that were taken of a stream, `i64[1]`.
+const STREAM: &str = "train.stream";
+/// What becomes of partial batches, `i64[1]`: 1 for padded ones, 2 for short ones. Absent if they are dropped.
+const PARTIAL: &str = "train.partial";
+/// What the rate depends on, `f64[2]`: last loss, last metric; with a plateau `f64[6]`: also its rate, the best metric,
+/// the bad reports and those left of the cooldown. Absent if the rate depends on the step alone.
+const RATE: &str = "train.rate";
+/// Begins the name of numbers of [`Trainer::kept`].
+const KEPT: &str = "train.kept.";
+/// Version of the cursor.
+const VERSION: u64 = 1;
+/// Largest number of steps of a run: 2⁵³, up to which an f64 is exact. Rates are computed in f64.
+pub const MAX_STEPS: u64 = 1 << 53;
+
+/// Whether a checkpoint's tensor of this name is the trainer's, not the program's.
+pub(in crate::train) fn is_trainer_tensor(name: &str) -> bool {
+    [CURSOR, STREAM, PARTIAL, RATE].contains(&name) || name.starts_with(KEPT)
+}
+
+/// The counters of a checkpoint: the elements of [`CURSOR`], in order.
+#[derive(Clone, Copy)]
+struct TrainerCursor {
+    version: u64,
+    /// Steps done.
+    step: u64,
+    epoch: u64,
+    /// Examples of the epoch that were taken, or batches of a stream's epoch.
+    position: u64,
+    seed: u64,
+    batch: u64,
+}
+
+impl TrainerCursor {
+    fn to_words(self) -> [u64; 6] {
+        [self.version, self.step, self.epoch, self.position, self.seed, self.batch]
+    }
+
+    fn from_words([version, step, epoch, position, seed, batch]: [u64; 6]) -> TrainerCursor {
+        TrainerCursor { version, step, epoch, position, seed, batch }
+    }
+}
+
+/// What the rate of a checkpoint depends on.
+struct RateState {
+    loss: f64,
+    metric: f64,
+    plateau: PlateauState,
+}
+
+impl RateState {
+    fn to_words(&self) -> [f64; 6] {
+        let p = &self.plateau;
+        // The counts are exact: a run has fewer reports than an f64 has integers.
+        [self.loss, self.metric, p.lr, p.best, p.bad as f64, p.cooldown as f64]
+    }
+
+    fn from_words([loss, metric, lr, best, bad, cooldown]: [f64; 6]) -> Result<RateState> {
+        let count = |x: f64| x >= 0.0 && x.fract() == 0.0 && x <= MAX_STEPS as f64;
+        if !(lr.is_finite() && lr >= 0.0 && !best.is_nan() && count(bad) && count(cooldown)) {
+            let text = format!("{RATE} has rate {lr}, best metric {best}, {bad} bad reports, cooldown {cooldown}");
+            return Err(Error::new(Kind::Data, text));
+        }
+        let plateau = PlateauState { lr, best, bad: bad as u64, cooldown: cooldown as u64 };
+        Ok(RateState { loss, metric, plateau })
+    }
+}
+
+/// The number of a choice in [`PARTIAL`].
+fn partial_code(p: Partial) -> u64 {
+    match p {
+        Partial::Drop => 0,
+        Partial::Pad => 1,
+        Partial::Short => 2,
+    }
+}
+
+/// What a file says of the trainer, checked.
+struct Restored {
+    cursor: TrainerCursor,
+    taken: u64,
+    rate: Option<RateState>,
+    kept: Vec<Kept>,
+}
+
+impl Trainer {
+    /// The present counters.
+    fn cursor(&self) -> TrainerCursor {
+        let (epoch, position, batch) = match &self.feed {
+            Feed::Shuffled(b) => (b.cursor().0, b.cursor().1, b.batch() as u64),
+            Feed::Stream(s) => (s.at.epoch, s.at.batch, 0),
+        };
+        TrainerCursor { version: VERSION, step: self.step, epoch, position, seed: self.seed, batch }
+    }
+
+    /// The present choice for partial batches, as a number.
+    fn partial(&self) -> u64 {
+        match &self.feed {
+            Feed::Shuffled(b) => partial_code(b.partial_choice()),
+            Feed::Stream(_) => 0,
+        }
+    }
+
+    /// Number of elements of [`RATE`].
+    fn rate_words(&self) -> usize {
+        if self.rate.plateau().is_some() { 6 } else { 2 }
+    }
+
+    /// Writes params, states and what the trainer counts and keeps to `path`, as a whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let (cursor, partial, taken) = (self.cursor().to_words(), [self.partial()], [self.batches_taken()]);
+        let rate = RateState { loss: self.last_loss, metric: self.metric, plateau: self.plateau }.to_words();
+        let rate_words = [self.rate_words()];
+        let names: Vec<String> = self.kept.iter().map(|k| format!("{KEPT}{}", k.name)).collect();
+        let sizes: Vec<[usize; 1]> = self.kept.iter().map(|k| [k.numbers.len()]).collect();
+        let mut all = entries(&self.program, |role| matches!(role, Role::Param | Role::State));
+        let mut put = |name, dtype, dims, bytes| all.push(Entry { name, dtype, dims, bytes });
+        put(CURSOR, DType::I64, &[6], bytemuck::cast_slice(&cursor));
+        if partial != [0] {
+            put(PARTIAL, DType::I64, &[1], bytemuck::cast_slice(&partial));
+        }
+        if matches!(self.feed, Feed::Stream(_)) {
+            put(STREAM, DType::I64, &[1], bytemuck::cast_slice(&taken));
+        }
+        if self.rate.has_state() {
+            put(RATE, DType::F64, &rate_words, bytemuck::cast_slice(&rate[..rate_words[0]]));
+        }
+        for ((name, dims), k) in names.iter().zip(&sizes).zip(&self.kept) {
+            put(name, DType::F64, dims, bytemuck::cast_slice(&k.numbers));
+        }
+        checkpoint::save(path, &all)
+    }
+
+    /// Continues from a checkpoint of the same graph, seed and batch, and returns whether the file holds a digest.
+    /// Fails if the file is damaged, belongs to another run, or has counters that no run reaches. A failure changes
+    /// nothing.
+    pub fn restore(&mut self, path: &Path) -> Result<Digest> {
+        let data: u64 = self.program.persistent().map(|(_, bytes)| bytes.len() as u64).sum();
+        let file = Loaded::open_within(path, data + HEADER_LIMIT + 8 * KEPT_LIMIT as u64)?;
+        self.restore_from(&file).map_err(|e| e.context(path.display()))?;
+        Ok(file.digest())
+    }
+
+    fn restore_from(&mut self, file: &Loaded) -> Result<()> {
+        let Restored { cursor, taken, rate, kept } = self.check_trainer_tensors(file)?;
+        self.check_program_tensors(file)?;
+        match &mut self.feed {
+            Feed::Shuffled(b) => b.seek(cursor.epoch, cursor.position)?,
+            Feed::Stream(s) => {
+                (s.at, s.taken) = (StreamPosition { epoch: cursor.epoch, batch: cursor.position }, taken);
+                s.there = false;
+            }
+        }
+        (self.step, self.kept) = (cursor.step, kept);
+        if let Some(r) = rate {
+            (self.last_loss, self.metric, self.plateau) = (r.loss, r.metric, r.plateau);
+        }
+        for e in file.entries().filter(|e| !is_trainer_tensor(e.name)) {
+            self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
+        }
+        Ok(())
+    }
+
+    /// Reads and checks what the file says of the trainer.
+    fn check_trainer_tensors(&self, file: &Loaded) -> Result<Restored> {
+        let words: [u64; 6] = bytemuck::pod_read_unaligned(file.expect(CURSOR, DType::I64, &[6])?.bytes);
+        let (read, own) = (TrainerCursor::from_words(words), self.cursor());
+        let same = |what: &str, theirs: u64, ours: u64| {
+            let text = || format!("the checkpoint has {what} {theirs}, this run has {ours}");
+            if theirs == ours { Ok(()) } else { Err(Error::new(Kind::Data, text())) }
+        };
+        same("version", read.version, own.version)?;
+        same("seed", read.seed, own.seed)?;
+        if (read.batch == 0) != (own.batch == 0) {
+            let kind = |batch| if batch == 0 { "a stream" } else { "shuffled batches" };
+            let text = format!("the checkpoint is of {}, this run is of {}", kind(read.batch), kind(own.batch));
+            return Err(Error::new(Kind::Data, text));
+        }
+        same("batch", read.batch, own.batch)?;
+        let partial = match file.find(PARTIAL) {
+            Some(_) => bytemuck::pod_read_unaligned(file.expect(PARTIAL, DType::I64, &[1])?.bytes),
+            None => 0,
+        };
+        same("kind of partial batches", partial, self.partial())?;
+        let taken = match &self.feed {
+            Feed::Shuffled(b) => b.before((read.epoch, read.position)),
+            Feed::Stream(_) => bytemuck::pod_read_unaligned(file.expect(STREAM, DType::I64, &[1])?.bytes),
+        };
+        let TrainerCursor { step, epoch, position, .. } = read;
+        let beyond = matches!(self.feed, Feed::Stream(_)) && (position > taken || epoch > MAX_STEPS);
+        // Each step takes one batch, so no run has taken fewer batches than steps.
+        if step > taken || taken > MAX_STEPS || beyond {
+            let text = format!(
+                "the checkpoint has step {step} at epoch {epoch}, position {position}, before which are {taken} batches of \
+                 this data; there is one a step, and {MAX_STEPS} at most"
+            );
+            return Err(Error::new(Kind::Data, text));
+        }
+        if let Feed::Shuffled(b) = &self.feed {
+            b.check_cursor(position)?;
+        }
+        let rate = match self.rate.has_state() {
+            true => {
+                let read = file.expect(RATE, DType::F64, &[self.rate_words()])?.bytes;
+                let now = RateState { loss: self.last_loss, metric: self.metric, plateau: self.plateau };
+                let mut words = now.to_words();
+                words[..self.rate_words()].copy_from_slice(&bytemuck::pod_collect_to_vec::<u8, f64>(read));
+                Some(RateState::from_words(words)?)
+            }
+            false => None,
+        };
+        let stray = |name: &str| match name {
+            STREAM => !matches!(self.feed, Feed::Stream(_)),
+            RATE => !self.rate.has_state(),
+            _ => false,
+        };
+        if let Some(e) = file.entries().find(|e| stray(e.name)) {
+            return Err(unknown_tensor(e.name));
+        }
+        Ok(Restored { cursor: read, taken, rate, kept: kept_tensors(file)? })
+    }
+
+    /// Checks that the file has the params and states of the program and nothing else.
+    fn check_program_tensors(&self, file: &Loaded) -> Result<()> {
+        for (b, _) in self.program.persistent() {
+            let e = file.expect(&b.name, b.dtype, &b.dims)?;
+            if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
+                check_trainer_steps(bytemuck::pod_read_unaligned(e.bytes))?;
+            }
+        }
+        let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
+        known.sort_unstable();
+        let mut entries = file.entries();
+        match entries.find(|e| !is_trainer_tensor(e.name) && known.binary_search(&e.name).is_err()) {
+            Some(extra) => Err(unknown_tensor(extra.name)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn unknown_tensor(name: &str) -> Error {
+    Error::new(Kind::Name, format!("the checkpoint has {name:?}, which this run does not have"))
+}
+
+/// The numbers of [`Trainer::kept`] in a file.
+fn kept_tensors(file: &Loaded) -> Result<Vec<Kept>> {
+    let mut kept = Vec::new();
+    for e in file.entries() {
+        let Some(name) = e.name.strip_prefix(KEPT) else { continue };
+        if e.dtype != DType::F64 || e.dims.len() != 1 {
+            let text = format!("{:?} is {}{:?} in the file; kept numbers are f64[n]", e.name, e.dtype, e.dims);
+            return Err(Error::new(Kind::Shape, text));
+        }
+        kept.push(Kept { name: name.to_string(), numbers: bytemuck::pod_collect_to_vec(e.bytes) });
+    }
+    Ok(kept)
+}
+
+/// Fails if the optimiser's count of steps is one that no run reaches.
+fn check_trainer_steps(steps: i64) -> Result<()> {
+    match u64::try_from(steps) {
+        Ok(n) if n <= MAX_STEPS => Ok(()),
+        _ => Err(Error::new(Kind::Data, format!("{STEP} is {steps}; it goes from 0 to {MAX_STEPS}"))),
+    }
+}

@@ -1,0 +1,112 @@
+//! Steps on batches of a stream.
+//!
+//! Invariant: the position counts the batches whose steps are done. After a step that failed, the source seeks back to
+//! it.
+
+use super::{Feed, Progress, Trainer, wrong_feed};
+use crate::error::{Error, Kind, Result};
+use crate::session::Program;
+use crate::train::source::{Source, StreamPosition, Supply};
+
+/// What [`Trainer::pull`] came to.
+pub enum Pulled {
+    Step(Progress),
+    EndOfEpoch,
+    End,
+}
+
+/// Where a stream is.
+pub struct StreamFeed {
+    pub at: StreamPosition,
+    /// Batches taken in all epochs.
+    pub taken: u64,
+    /// Whether the source is known to be at `at`.
+    pub there: bool,
+}
+
+impl Default for StreamFeed {
+    fn default() -> StreamFeed {
+        StreamFeed { at: StreamPosition::default(), taken: 0, there: true }
+    }
+}
+
+impl Trainer {
+    /// Runs one step on the next batch of `source`; `None` at the end of the stream.
+    ///
+    /// Errors are those of [`Trainer::step`]; those of the source name the batch and its epoch, both counted from 0. A
+    /// step that fails, unless for its loss, leaves the trainer unchanged: the source seeks back to the same batch
+    /// before the next step. A trainer of shuffled batches takes none from a stream.
+    pub fn step_from(&mut self, source: &mut dyn Source) -> Result<Option<Progress>> {
+        let (mut ended, start) = (false, self.stream_position());
+        loop {
+            match self.pull(source)? {
+                Pulled::Step(p) => return Ok(Some(p)),
+                Pulled::End => return Ok(None),
+                Pulled::EndOfEpoch if ended => return Err(self.empty_epoch(start)),
+                Pulled::EndOfEpoch => ended = true,
+            }
+        }
+    }
+
+    /// As [`Trainer::step_from`], but returns at the end of an epoch, too.
+    pub(in crate::train) fn pull(&mut self, source: &mut dyn Source) -> Result<Pulled> {
+        let lr = self.next_lr()?;
+        let Feed::Stream(s) = &mut self.feed else { return Err(wrong_feed("shuffled batches", "step")) };
+        let at = s.at;
+        let named = |e: Error| e.context(format!("batch {} of epoch {}", at.batch, at.epoch));
+        // Until the step is done, the source is where a failed step leaves it.
+        if !std::mem::take(&mut s.there) {
+            source.seek(at).map_err(named)?;
+        }
+        let examples = match source.next(&mut self.program).map_err(named)? {
+            Supply::Batch(examples) => examples,
+            Supply::End => {
+                s.there = true;
+                return Ok(Pulled::End);
+            }
+            Supply::EndOfEpoch => {
+                (s.at, s.there) = (StreamPosition { epoch: at.epoch + 1, batch: 0 }, true);
+                return Ok(Pulled::EndOfEpoch);
+            }
+        };
+        // The first method is for batches of any size.
+        let method = self.steps.iter().skip(1).position(|io| io.examples == examples).map_or(0, |i| i + 1);
+        self.steps[method].lr.write(&mut self.program, lr)?;
+        let ns = self.run(method).map_err(named)?;
+        self.took(true);
+        self.done(method, examples, lr, ns).map(Pulled::Step)
+    }
+
+    /// Runs one step on a batch that `fill` writes, without indices.
+    pub(super) fn step_alone(
+        &mut self,
+        lr: f64,
+        fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>,
+    ) -> Result<Progress> {
+        self.steps[0].lr.write(&mut self.program, lr)?;
+        fill(&mut self.program, &[])?;
+        let ns = self.run(0)?;
+        // The caller took the batch, not a source.
+        self.took(false);
+        self.done(0, 0, lr, ns)
+    }
+
+    /// Counts a batch of the stream.
+    fn took(&mut self, by_source: bool) {
+        if let Feed::Stream(s) = &mut self.feed {
+            s.at.batch += 1;
+            s.taken += 1;
+            s.there = by_source;
+        }
+    }
+
+    /// The error of a stream that would never give a batch. The stream is at `start` again, where it was before.
+    #[cold]
+    pub(in crate::train) fn empty_epoch(&mut self, start: StreamPosition) -> Error {
+        let epoch = self.epoch().saturating_sub(1);
+        if let Feed::Stream(s) = &mut self.feed {
+            (s.at, s.there) = (start, false);
+        }
+        Error::new(Kind::Data, format!("the source gives no batch in epoch {epoch}"))
+    }
+}
