@@ -60,3 +60,10 @@ pub mod testing {
     pub use crate::conform::{Conformance, conform, conformance, tensor};
     pub use crate::nodes::random_graphs::*;
 }
+
+/// The fuzzing kit: an oracle that shares no numbers with the engine, and checks of the engine against it.
+#[cfg(feature = "testing")]
+pub mod fuzz {
+    #[allow(unused_imports)]
+    pub use crate::fuzz::*;
+}

@@ -110,7 +110,7 @@ fn functions_are_short() {
 /// A module may import only those before it.
 #[test]
 fn modules_import_downwards_only() {
-    let modules = ["arena", "kernels", "nodes", "passes", "sched", "session", "nn", "train", "conform"];
+    let modules = ["arena", "kernels", "nodes", "passes", "sched", "session", "nn", "train", "conform", "fuzz"];
     for (name, text) in sources("src").into_iter().filter(|(n, _)| !is_test(n)) {
         let module = name.trim_start_matches("src/").split(['/', '.']).next().unwrap_or_default().to_string();
         let Some(mine) = modules.iter().position(|m| *m == module) else { continue };
@@ -202,7 +202,7 @@ fn the_library_has_few_dependencies() {
     // Optional ones are built only by those who ask for their feature.
     let lines = section.lines().filter(|l| l.contains('=') && !l.starts_with('#'));
     let (optional, direct): (Vec<&str>, Vec<&str>) = lines.partition(|l| l.contains("optional = true"));
-    assert!(optional.len() <= 1, "{optional:?}");
+    assert!(optional.len() <= 2, "{optional:?}");
     let direct = direct.len();
     assert!((1..=10).contains(&direct), "{direct} direct dependencies");
 }
