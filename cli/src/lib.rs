@@ -1,5 +1,6 @@
 //! The program `arenagrad`: reads the command line, runs a command, and turns a failure into one line and an exit code.
-//! It is a library with one function, so that it compiles while the engine's code is generated.
+//! It is a library, so that it compiles while the engine's code is generated, and so that fuzz targets reach the parser
+//! of configurations.
 //!
 //! Invariant: exit code 0 is success; 1 is a claim that does not hold, a full disk or standard output that is closed,
 //! or memory that ran out; 2 is bad input, or a file that cannot be read or written. No input ends in a backtrace.
@@ -23,6 +24,9 @@ mod sys;
 mod tensors;
 mod trace;
 mod train;
+
+pub use alloc::CountingAllocator;
+pub use config::check_config_text;
 
 use args::{Cli, Command};
 use clap::Parser;

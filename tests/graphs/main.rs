@@ -17,5 +17,4 @@ mod places;
 mod props;
 mod saved;
 mod transforms;
-mod words;
 mod wrong_loops;
