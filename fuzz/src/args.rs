@@ -45,6 +45,13 @@ pub struct Options {
     pub json: bool,
 }
 
+impl Options {
+    /// So many inputs, however long they take.
+    pub fn runs(runs: u64) -> Options {
+        Options { runs, time: Duration::MAX, ..Options::default() }
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         let time = Duration::from_secs(10);

@@ -26,4 +26,5 @@ mod supervisor;
 pub mod targets;
 mod watch;
 
+pub use args::Options;
 pub use supervisor::run_fuzz;

@@ -1,6 +1,6 @@
 //! Memory budgets: a budget changes no bit, is kept, or is refused with the smallest that would do.
 
-use super::{GRAPHS, Target, script_of, scripts};
+use super::{GRAPHS, Target, scripts};
 use crate::engine::{Outcome, assert_same, drawn_graph, outcome, run_steps};
 use crate::script::Script;
 use arenagrad::error::Kind;
@@ -34,7 +34,7 @@ fn step_of(script: &mut Script<'_>) -> GraphBuf {
 
 /// Runs the target.
 pub fn run(data: &[u8]) {
-    let mut script = script_of(data);
+    let mut script = Script::new(data);
     let (seed, part, optimise) = (script.seed(), script.below(120), script.byte() % 4 != 0);
     let g = step_of(&mut script);
     let free = Session::new().optimise(optimise);

@@ -1,7 +1,8 @@
 //! Drawn graphs are sound, their text is them, and all passes leave them sound.
 
-use super::{GRAPHS, Target, script_of, scripts};
+use super::{GRAPHS, Target, scripts};
 use crate::engine::drawn_graph;
+use crate::script::Script;
 use arenagrad::tools::passes::pipeline::{pipeline_passes, run_pipeline};
 use arenagrad::tools::testing::check_random_graph;
 
@@ -17,7 +18,7 @@ pub const TARGET: Target = Target {
 
 /// Runs the target.
 pub fn run(data: &[u8]) {
-    let g = drawn_graph(&mut script_of(data), 12);
+    let g = drawn_graph(&mut Script::new(data), 12);
     check_random_graph(&g);
     if let Err(e) = run_pipeline(&g, &pipeline_passes(), true) {
         panic!("{e}\n{g:?}");

@@ -13,8 +13,6 @@ mod session;
 mod text;
 mod threads;
 
-use crate::script::Script;
-
 /// A fuzz target.
 #[derive(Clone, Copy)]
 pub struct Target {
@@ -95,7 +93,9 @@ fn file_tests() -> Vec<Vec<u8>> {
     all
 }
 
-/// A script, and the graph that its first decisions draw.
-fn script_of(data: &[u8]) -> Script<'_> {
-    Script::new(data)
+
+/// Runs the target called `name`, for other harnesses. Panics on a finding, and if there is no such target.
+pub fn run_named(name: &str, data: &[u8]) {
+    let target = TARGETS.iter().find(|t| t.name == name).unwrap_or_else(|| panic!("there is no target {name:?}"));
+    (target.run)(data);
 }

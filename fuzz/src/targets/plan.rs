@@ -1,8 +1,9 @@
 //! Plans: the checker accepts what the planner makes, which computes what the plan without reuse computes; and it
 //! refuses every wrong plan that computes something else.
 
-use super::{GRAPHS, Target, script_of, scripts};
+use super::{GRAPHS, Target, scripts};
 use crate::engine::drawn_graph;
+use crate::script::Script;
 use arenagrad::error::Result;
 use arenagrad::tools::fuzz::{PlannedGraph, WRONG_PLANS, simulate_plan};
 use arenagrad::tools::passes::pipeline::{MINIMAL, pipeline_passes, run_pipeline};
@@ -34,7 +35,7 @@ fn planned(g: &GraphBuf, rule: usize) -> Result<PlannedGraph> {
 
 /// Runs the target.
 pub fn run(data: &[u8]) {
-    let mut script = script_of(data);
+    let mut script = Script::new(data);
     let (rule, tries) = (script.below(2 * CANDIDATES.len() as u32) as usize, script.below(4));
     let passes = if script.byte() % 4 == 0 { MINIMAL.to_vec() } else { pipeline_passes() };
     let g = drawn_graph(&mut script, 10);

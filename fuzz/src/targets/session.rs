@@ -1,6 +1,6 @@
 //! A program used in any order: never a panic, and after any failure params and states are what they were.
 
-use super::{GRAPHS, Target, script_of, scripts};
+use super::{GRAPHS, Target, scripts};
 use crate::engine::{drawn_graph, fill_leaves};
 use crate::script::Script;
 use arenagrad::error::{Error, Result};
@@ -68,7 +68,7 @@ impl Drop for Desk {
 
 /// Runs the target.
 pub fn run(data: &[u8]) {
-    let mut script = script_of(data);
+    let mut script = Script::new(data);
     let graph = if script.byte() % 4 == 0 { drawn_graph(&mut script, 3) } else { small() };
     let session = Session::new().poison(script.byte() % 8 == 0).find_nan(script.byte() % 8 == 0);
     let compile = || session.compile(&graph).unwrap_or_else(|e| panic!("{e}\n{graph:?}"));

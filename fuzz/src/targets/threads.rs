@@ -1,7 +1,8 @@
 //! One thread, several threads, poisoned dead bytes and red zones: the same bits.
 
-use super::{GRAPHS, Target, script_of, scripts};
+use super::{GRAPHS, Target, scripts};
 use crate::engine::{assert_same, drawn_graph, outcome};
+use crate::script::Script;
 use arenagrad::session::Session;
 
 pub const TARGET: Target = Target {
@@ -16,7 +17,7 @@ pub const TARGET: Target = Target {
 
 /// Runs the target.
 pub fn run(data: &[u8]) {
-    let mut script = script_of(data);
+    let mut script = Script::new(data);
     let (seed, how) = (script.seed(), script.byte());
     let g = drawn_graph(&mut script, 8);
     let session = Session::new().optimise(how & 1 == 0);

@@ -7,7 +7,7 @@ mod pointwise;
 mod shapes;
 mod windows;
 
-use super::{GRAPHS, Target, script_of, scripts};
+use super::{GRAPHS, Target, scripts};
 use crate::engine::{assert_same, outcome};
 use crate::script::Script;
 use arenagrad::error::{Kind, Location};
@@ -35,7 +35,7 @@ const SMALL: (usize, usize) = (1 << 18, 300);
 /// Runs the target.
 pub fn run(data: &[u8]) {
     let (mut g, other) = (Builder::new("built"), Builder::new("other"));
-    let mut c = Calls::new(&g, &other, script_of(data));
+    let mut c = Calls::new(&g, &other, Script::new(data));
     let tables = [pointwise::CALLS, shapes::CALLS, windows::CALLS, layers::CALLS, calls::CALLS];
     let mut first = None;
     for _ in 0..CALLS {
