@@ -102,7 +102,7 @@ impl Array {
     }
 
     /// Whole number `i`, if it is known.
-    pub(super) fn whole(&self, i: usize) -> Option<i128> {
+    pub fn whole(&self, i: usize) -> Option<i128> {
         match &self.numbers {
             Numbers::Whole(x) if self.bound[i] == 0.0 => Some(x[i]),
             _ => None,
@@ -137,22 +137,6 @@ impl Array {
     /// The same elements in another shape.
     pub(super) fn reshaped(&self, dims: &[usize]) -> Array {
         Array { dims: dims.to_vec(), ..self.clone() }
-    }
-
-    /// All elements of some arrays of one type, one array after another.
-    pub(super) fn joined(dims: &[usize], parts: &[&Array]) -> Option<Array> {
-        let (first, rest) = parts.split_first()?;
-        let mut all = (*first).clone();
-        for part in rest {
-            match (&mut all.numbers, &part.numbers) {
-                (Numbers::Real(x), Numbers::Real(y)) => x.extend_from_slice(y),
-                (Numbers::Whole(x), Numbers::Whole(y)) => x.extend_from_slice(y),
-                _ => return None,
-            }
-            all.bound.extend_from_slice(&part.bound);
-        }
-        all.dims = dims.to_vec();
-        Some(all)
     }
 
     /// Copies element `i` of `from`, which has the same type, to place `to`.

@@ -1,6 +1,7 @@
 //! Ops on each pair of elements of two float tensors, comparisons, and selection.
 
 use super::array::Array;
+use super::element_bytes::nearest_real;
 use super::rounding::{Rounding, spread};
 use crate::nodes::{DType, Op};
 
@@ -70,10 +71,26 @@ fn is_fragile(op: Op, a: (f64, f64), b: (f64, f64)) -> bool {
     }
 }
 
+/// Whether `y` is the result of an op without rounding.
+fn is_exact(op: Op, a: f64, b: f64, y: f64) -> bool {
+    let sum = |a: f64, b: f64| {
+        // What a sum loses (Knuth).
+        let c = y - a;
+        (a - (y - c)) + (b - c) == 0.0
+    };
+    match op {
+        Op::ADD => sum(a, b),
+        Op::SUB => sum(a, -b),
+        Op::MUL => libm::fma(a, b, -y) == 0.0,
+        Op::DIV => libm::fma(y, b, -a) == 0.0,
+        _ => false,
+    }
+}
+
 /// The result of an op on each pair of elements of two float tensors, if it is one that this file has.
 pub(super) fn map_binary_fn(op: Op, a: &Array, b: &Array) -> Option<Array> {
     let (f, ulps) = binary_fn(op, a.dtype)?;
-    let r = Rounding::of(a.dtype);
+    let (r, dtype) = (Rounding::of(a.dtype), a.dtype);
     let ulps = ulps[usize::from(a.dtype == DType::F64)];
     let one = |(a, b): ((f64, f64), (f64, f64))| {
         let y = f(a.0, b.0);
@@ -86,7 +103,11 @@ pub(super) fn map_binary_fn(op: Op, a: &Array, b: &Array) -> Option<Array> {
             Op::NEXTAFTER => a.1 + r.ulps(a.0, 3.0),
             _ => spread(y, &corners(a, b).map(|(a, b)| f(a, b))),
         };
-        let exact = ulps == 0.0 || (matches!(op, Op::ADD | Op::SUB) && a.1 + b.1 == 0.0 && y == 0.0);
+        if y.is_infinite() && a.0.is_finite() && b.0.is_finite() {
+            // An overflow, which another order of operations may not have.
+            return (y, f64::INFINITY);
+        }
+        let exact = ulps == 0.0 || (a.1 + b.1 == 0.0 && is_exact(op, a.0, b.0, y) && nearest_real(dtype, y) == y);
         r.settled(y, moved + if exact { 0.0 } else { r.ulps(y, ulps) })
     };
     Some(Array::reals(a.dtype, &a.dims, a.each_real().zip(b.each_real()).map(one)))
@@ -106,7 +127,12 @@ pub(super) fn compare(op: Op, a: &Array, b: &Array) -> Option<Array> {
         })
     };
     holds(None)?;
+    // A number is as large as itself, whatever it is.
+    let same = std::ptr::eq(a, b);
     let one = |i: usize| {
+        if same && (!a.is_real() || (a.bound[i] < f64::INFINITY && !a.number(i).is_nan())) {
+            return holds(Some(std::cmp::Ordering::Equal)).map(i128::from);
+        }
         if !a.is_real() {
             return holds(a.whole(i)?.partial_cmp(&b.whole(i)?)).map(i128::from);
         }
@@ -128,10 +154,11 @@ pub(super) fn select(c: &Array, a: &Array, b: &Array) -> Array {
             Some(_) => {}
             None if a.is_real() => {
                 let ((x, bx), (z, bz)) = (a.real(i), b.real(i));
-                let apart = bx.max((x - z).abs() + bz);
+                let apart = (x - z).abs();
+                let apart = if apart.is_nan() { f64::INFINITY } else { bx.max(apart + bz) };
                 // Equal infinities, and NaN on both sides, are the same whatever the choice is.
                 let same = bx.max(bz) == 0.0 && (x == z || (x.is_nan() && z.is_nan()));
-                y.bound[i] = if same { 0.0 } else if apart.is_nan() { f64::INFINITY } else { apart };
+                y.bound[i] = if same { 0.0 } else { apart };
             }
             None if a.whole(i).is_some() && a.whole(i) == b.whole(i) => {}
             None => y.bound[i] = f64::INFINITY,

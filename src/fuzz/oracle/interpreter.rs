@@ -11,12 +11,14 @@ use super::order_ops::{arg_extreme, running_extreme, sorted_positions};
 use super::product_ops::matrix_product;
 use super::random_ops::draw_random;
 use super::reduce_ops::{cumsum, reduce_axes, softmax};
+use super::rounding::Rounding;
 use super::stop::Stop;
 use super::unary_fns::map_unary_fn;
 use super::whole_ops::{cast, map_whole};
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ir::leaf::ArgAttrs;
+use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::pointwise::attrs::CastAttrs;
 use crate::nodes::{Attrs, Builder, Emit, Graph, GraphBuf, Op, Var};
@@ -211,8 +213,29 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         let v = graph.view();
         let all = Interpreter::new(v, self.account).region(v.entry(), args, v.outputs());
         self.account.leave();
-        all
+        match self.g.def_of(n).lower {
+            Lower::Kernel(_) => Ok(as_own_kernel(all?, args, v)),
+            _ => all,
+        }
     }
+}
+
+/// Results of a decomposition, for an op whose kernel may go another way. Where the decomposition rounds nothing (a sum
+/// of one term), the kernel may round; and where an operand is infinite, the decomposition may multiply it by a weight
+/// of 0, and the kernel may leave out the term: such a NaN is unknown.
+fn as_own_kernel(all: Vec<Rc<Array>>, args: &[Rc<Array>], decomposition: Graph<'_>) -> Vec<Rc<Array>> {
+    let finite = args.iter().all(|a| a.each_real().all(|x| x.0.is_finite()));
+    let sums = |op: &Op| matches!(*op, Op::ADD | Op::SUB | Op::MUL | Op::DIV | Op::MATMUL | Op::REDUCE_SUM);
+    let rounds = decomposition.op.iter().any(sums);
+    let one = |y: &Array| {
+        let r = Rounding::of(y.dtype);
+        let loose = |(x, b): (f64, f64)| match x.is_nan() {
+            true => (x, if finite { b } else { f64::INFINITY }),
+            false => r.settled(x, if rounds { b + r.ulps(x, 2.0) } else { b }),
+        };
+        Array::reals(y.dtype, &y.dims, y.each_real().map(loose))
+    };
+    all.into_iter().map(|y| if y.is_real() { Rc::new(one(&y)) } else { y }).collect()
 }
 
 /// The number of products of a matrix product, if `op` is one.

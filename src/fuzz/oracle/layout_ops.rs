@@ -37,9 +37,7 @@ pub(super) fn make_constant(op: Op, attrs: &Attrs<'_>, dtype: DType, dims: &[usi
 /// The result of an op that moves elements, of shape `to`.
 pub(super) fn move_elements(op: Op, attrs: &Attrs<'_>, args: &[&Array], to: &[usize]) -> Option<Array> {
     let x = *args.first()?;
-    let pick = |from: &dyn Fn(&[usize]) -> usize| {
-        x.pick(to, (0..count(to)).map(|i| from(&unravel(i, to)[..to.len()])))
-    };
+    let pick = |from: &dyn Fn(&[usize]) -> usize| x.pick(to, (0..count(to)).map(|i| from(&unravel(i, to)[..to.len()])));
     let rank = x.dims.len();
     Some(match op {
         Op::RESHAPE | Op::CHECKPOINT | Op::OPTIMIZATION_BARRIER | Op::STOP_GRADIENT => x.reshaped(to),
@@ -114,7 +112,6 @@ pub(super) fn slice_of(x: &Array, i: usize) -> Array {
 /// An array of this type and shape of zeros.
 pub(super) fn zeros(dtype: DType, dims: &[usize]) -> Array {
     let n = count(dims);
-    let numbers =
-        if dtype.is_real_float() { Numbers::Real(vec![0.0; n]) } else { Numbers::Whole(vec![0; n]) };
+    let numbers = if dtype.is_real_float() { Numbers::Real(vec![0.0; n]) } else { Numbers::Whole(vec![0; n]) };
     Array { dtype, dims: dims.to_vec(), numbers, bound: vec![0.0; n] }
 }

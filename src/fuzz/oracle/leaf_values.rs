@@ -71,7 +71,8 @@ impl LeafValues {
     /// The values of the leaves of `graph`, in order.
     pub(super) fn arrays(&self, graph: Graph<'_>) -> Result<Vec<Rc<Array>>, Stop> {
         let one = |leaf: crate::nodes::Leaf<'_>| {
-            let array = self.find(leaf.name).ok_or_else(|| Stop::broken(format!("leaf {:?} has no value", leaf.name)))?;
+            let array =
+                self.find(leaf.name).ok_or_else(|| Stop::broken(format!("leaf {:?} has no value", leaf.name)))?;
             let fits = array.dtype == graph.dtype[leaf.value.at()] && array.dims[..] == graph.dims(leaf.value)[..];
             let (want, dims) = (graph.ty_text(leaf.value), &array.dims);
             let why = || format!("leaf {:?} is {want}, and its value is {}{dims:?}", leaf.name, array.dtype);

@@ -1,7 +1,8 @@
 //! Products of matrices, of floats and of integers.
 
 use super::array::{Array, Numbers, count, ravel, unravel};
-use super::rounding::Rounding;
+use super::element_bytes::nearest_real;
+use super::rounding::{Rounding, Term};
 use super::whole_ops::wrap;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::{Attrs, DType};
@@ -45,15 +46,17 @@ pub(super) fn matrix_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
     if let (Numbers::Real(x), Numbers::Real(y)) = (&a.numbers, &b.numbers) {
         let r = Rounding::of(dtype);
         let one = |e: usize| {
-            let (mut sum, mut absolute, mut bounds) = (0.0, 0.0, 0.0);
-            for (p, q) in factors(e) {
+            let (mut known, mut more) = (true, 0.0);
+            let terms = factors(e).map(|(p, q)| {
                 let (x, y, bx, by) = (x[p], y[q], a.bound[p], b.bound[q]);
-                sum += x * y;
-                absolute += (x * y).abs();
-                bounds += times(x.abs(), by) + times(y.abs(), bx) + times(bx, by);
-            }
-            let over = absolute + bounds > r.most && sum.is_finite();
-            r.settled(sum, if over { f64::INFINITY } else { r.sum(k + 1, absolute, bounds) })
+                // An overflow of one product, which the sum does not see.
+                known &= !(x * y).is_infinite() || !(x.is_finite() && y.is_finite());
+                let exact = libm::fma(x, y, -(x * y)) == 0.0 && nearest_real(dtype, x * y) == x * y;
+                more += if exact { 0.0 } else { r.ulps(x * y, 0.5) };
+                Term { x: x * y, bound: times(x.abs(), by) + times(y.abs(), bx) + times(bx, by) }
+            });
+            let (sum, bound) = r.sum(terms);
+            r.settled(sum, if known { bound + more } else { f64::INFINITY })
         };
         return Array::reals(dtype, to, (0..count(to)).map(one));
     }
@@ -69,5 +72,11 @@ pub(super) fn matrix_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
 
 /// A part of a bound: nothing if one factor is exactly 0, but all if the other is not known.
 fn times(x: f64, bound: f64) -> f64 {
-    if bound == 0.0 { 0.0 } else if bound == f64::INFINITY { bound } else { x * bound }
+    if bound == 0.0 {
+        0.0
+    } else if bound == f64::INFINITY {
+        bound
+    } else {
+        x * bound
+    }
 }

@@ -4,7 +4,7 @@
 
 use super::array::{Array, around, count, ravel, unravel};
 use super::layout_ops::zeros;
-use super::rounding::Rounding;
+use super::rounding::{Rounding, Term};
 use super::whole_ops::wrap;
 use crate::nodes::build::sizes::to_sizes;
 use crate::nodes::ops::reduce::attrs::{ReduceAttrs, RunningAttrs};
@@ -25,20 +25,9 @@ fn rows_over(dims: &[usize], axes: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// The sum of some floats with its bound.
-pub(super) fn sum_reals(r: Rounding, all: impl Iterator<Item = (f64, f64)> + Clone) -> (f64, f64) {
-    let (mut y, mut absolute, mut bounds, mut n) = (0.0, 0.0, 0.0, 0);
-    for (x, b) in all {
-        y += x;
-        absolute += x.abs();
-        bounds += b;
-        n += 1;
-    }
-    if n < 2 {
-        return r.settled(y, bounds);
-    }
-    // Where all are finite, a partial sum may overflow although the sum does not.
-    let bound = if absolute + bounds > r.most && y.is_finite() { f64::INFINITY } else { r.sum(n, absolute, bounds) };
-    r.settled(y, if bounds == f64::INFINITY { bounds } else { bound })
+pub(super) fn sum_reals(r: Rounding, all: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
+    let (y, bound) = r.sum(all.map(|(x, bound)| Term { x, bound }));
+    r.settled(y, bound)
 }
 
 /// The largest (or with `sign` −1 the smallest) of some floats.
@@ -121,9 +110,7 @@ pub(super) fn reduce_axes(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) ->
     }
     let rows = rows_over(&x.dims, &to_sizes(&ReduceAttrs::of(attrs).axes));
     if !x.is_real() {
-        let one = |row: &Vec<usize>| {
-            reduce_wholes(op, x.dtype, &row.iter().map(|&i| x.whole(i)).collect::<Vec<_>>())
-        };
+        let one = |row: &Vec<usize>| reduce_wholes(op, x.dtype, &row.iter().map(|&i| x.whole(i)).collect::<Vec<_>>());
         return Some(Array::wholes(x.dtype, to, rows.iter().map(one)));
     }
     let r = Rounding::of(x.dtype);

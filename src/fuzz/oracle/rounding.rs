@@ -28,16 +28,34 @@ impl Rounding {
         }
     }
 
-    /// What `ulps` units in the last place of `y` add to its bound. An ulp of y is at most 2·unit·|y|.
+    /// What `ulps` units in the last place of `y` add to its bound. An ulp of y is at most 2·unit·|y|; NaN and
+    /// infinities are not rounded.
     pub(super) fn ulps(self, y: f64, ulps: f64) -> f64 {
-        (2.0 * self.unit * ulps + OWN) * y.abs() + self.least
+        if y.is_finite() { (2.0 * self.unit * ulps + OWN) * y.abs() + self.least } else { 0.0 }
     }
 
-    /// The bound of a sum of `n` terms in any order, whose absolute values and bounds have these sums.
-    pub(super) fn sum(self, n: usize, absolute: f64, bounds: f64) -> f64 {
-        let n = n as f64;
+    /// The sum of some terms in any order, and its bound.
+    pub(super) fn sum(self, terms: impl Iterator<Item = Term>) -> (f64, f64) {
+        let (mut y, mut absolute, mut bounds, mut n) = (0.0, 0.0, 0.0, 0.0);
+        let (mut finite, mut whole) = (true, true);
+        for Term { x, bound } in terms {
+            y += x;
+            absolute += x.abs();
+            bounds += bound;
+            n += 1.0;
+            finite &= x.is_finite();
+            whole &= x == x.trunc();
+        }
+        if bounds == f64::INFINITY || (finite && absolute + bounds > self.most) {
+            // A term is unknown, or a partial sum may overflow.
+            return (y, f64::INFINITY);
+        }
+        // The sum of one term, and a sum of whole numbers that the type holds, is exact.
+        if !y.is_finite() || (bounds == 0.0 && (n < 2.0 || (whole && absolute * self.unit <= 1.0))) {
+            return (y, 0.0);
+        }
         let grown = n * self.unit / (1.0 - (n * self.unit).min(0.5));
-        bounds + (grown + n * f64::EPSILON) * (absolute + bounds) + self.least
+        (y, bounds + (grown + n * f64::EPSILON) * (absolute + bounds) + self.least)
     }
 
     /// `y` and its bound. The bound is infinite if it is no number, or if the engine's number may overflow.
@@ -50,6 +68,12 @@ impl Rounding {
             false => (y, if bound == f64::INFINITY { bound } else { 0.0 }),
         }
     }
+}
+
+/// A term of a sum.
+pub(super) struct Term {
+    pub(super) x: f64,
+    pub(super) bound: f64,
 }
 
 /// How far the numbers at the ends of an interval are from the one inside; ∞ if one of them alone is not finite.
@@ -71,9 +95,8 @@ mod tests {
         let r = Rounding::of(DType::F32);
         let x: Vec<f32> = (0..1000).map(|i| (i as f32 * 0.37).sin()).collect();
         let exact: f64 = x.iter().map(|&x| f64::from(x)).sum();
-        let absolute: f64 = x.iter().map(|&x| f64::from(x).abs()).sum();
         let off = (f64::from(x.iter().sum::<f32>()) - exact).abs();
-        let bound = r.sum(x.len(), absolute, 0.0);
+        let bound = r.sum(x.iter().map(|&x| Term { x: x.into(), bound: 0.0 })).1;
         assert!(off <= bound && bound < 0.1, "{off:e} against {bound:e}");
     }
 

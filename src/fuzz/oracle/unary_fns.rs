@@ -54,7 +54,18 @@ fn unary_fn<'f>(op: Op, attrs: &Attrs<'_>, dtype: DType) -> Option<Unary<'f>> {
         Op::CLAMP => {
             let ClampAttrs { lo, hi } = ClampAttrs::of(attrs);
             let (lo, hi) = (nearest_real(dtype, lo), nearest_real(dtype, hi));
-            Unary::new(move |x| if x < lo { lo } else if x > hi { hi } else { x }, EXACT)
+            Unary::new(
+                move |x| {
+                    if x < lo {
+                        lo
+                    } else if x > hi {
+                        hi
+                    } else {
+                        x
+                    }
+                },
+                EXACT,
+            )
         }
         Op::LEAKY_RELU => {
             let slope = nearest_real(dtype, LeakyReluAttrs::of(attrs).slope);
@@ -105,7 +116,9 @@ fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<Unary<'f>> {
         Op::ERFC => Unary::wide(libm::erfc),
         Op::ERFINV => Unary::wide(special::erfinv),
         Op::ERFCINV => Unary::wide(special::erfcinv).with_roots(2.0),
-        Op::LGAMMA => Unary::wide(|x| if x == f64::NEG_INFINITY { f64::INFINITY } else { libm::lgamma(x) }).with_roots(8.0),
+        Op::LGAMMA => {
+            Unary::wide(|x| if x == f64::NEG_INFINITY { f64::INFINITY } else { libm::lgamma(x) }).with_roots(8.0)
+        }
         Op::DIGAMMA => Unary::wide(special::digamma).with_roots(8.0),
         Op::POLYGAMMA => {
             let order = PolygammaAttrs::of(attrs).order as i32;
@@ -126,6 +139,12 @@ fn is_fragile(op: Op, x: f64, b: f64) -> bool {
     }
 }
 
+/// Whether a finite number has an infinite result because it is large, not because of a pole.
+fn overflows(op: Op, x: f64, y: f64) -> bool {
+    let grows = matches!(op, Op::EXP | Op::EXPM1 | Op::EXP2 | Op::SINH | Op::COSH | Op::ELU | Op::LEAKY_RELU);
+    grows && x.is_finite() && y.is_infinite()
+}
+
 /// The result of an op on each element of a float tensor, if it is one that this file has.
 pub(super) fn map_unary_fn(op: Op, attrs: &Attrs<'_>, x: &Array) -> Option<Array> {
     let f = unary_fn(op, attrs, x.dtype)?;
@@ -134,7 +153,7 @@ pub(super) fn map_unary_fn(op: Op, attrs: &Attrs<'_>, x: &Array) -> Option<Array
     let exact = ulps == EXACT;
     let one = |(x, b): (f64, f64)| {
         let y = (f.at)(x);
-        if b == f64::INFINITY || is_fragile(op, x, b) {
+        if b == f64::INFINITY || is_fragile(op, x, b) || overflows(op, x, y) {
             return (y, f64::INFINITY);
         }
         let moved = match b > 0.0 {

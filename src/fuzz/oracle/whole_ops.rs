@@ -46,8 +46,20 @@ fn binary_whole(op: Op, dtype: DType, a: i128, b: i128) -> Option<i128> {
         Op::OR | Op::BITWISE_OR => a | b,
         Op::BITWISE_XOR => a ^ b,
         // A product, because a negative number has no bits to shift out of an i128.
-        Op::BITWISE_LEFT_SHIFT => if shifts { wrap(dtype, a.wrapping_mul(1 << b)) } else { 0 },
-        Op::BITWISE_RIGHT_SHIFT => if shifts { a >> b } else { -i128::from(a < 0) },
+        Op::BITWISE_LEFT_SHIFT => {
+            if shifts {
+                wrap(dtype, a.wrapping_mul(1 << b))
+            } else {
+                0
+            }
+        }
+        Op::BITWISE_RIGHT_SHIFT => {
+            if shifts {
+                a >> b
+            } else {
+                -i128::from(a < 0)
+            }
+        }
         _ => return None,
     })
 }
@@ -59,7 +71,12 @@ fn floor_quotient(a: i128, b: i128) -> i128 {
 
 /// The result of an op on each element of one or two tensors of whole numbers, if it is one that this file has. A
 /// division by 0 stops.
-pub(super) fn map_whole(op: Op, attrs: &Attrs<'_>, args: &[&Array], may_fault: &mut bool) -> Result<Option<Array>, Stop> {
+pub(super) fn map_whole(
+    op: Op,
+    attrs: &Attrs<'_>,
+    args: &[&Array],
+    may_fault: &mut bool,
+) -> Result<Option<Array>, Stop> {
     let Some(&a) = args.first() else { return Ok(None) };
     let dtype = a.dtype;
     if let &[_, b] = args {
@@ -72,7 +89,12 @@ pub(super) fn map_whole(op: Op, attrs: &Attrs<'_>, args: &[&Array], may_fault: &
                 return Err(Stop::fault("division of an integer by 0"));
             }
         }
-        let one = |(a, b): (Option<i128>, Option<i128>)| binary_whole(op, dtype, a?, b?).map(|y| wrap(dtype, y));
+        let one = |(a, b): (Option<i128>, Option<i128>)| match (op, a, b) {
+            // One side decides, whatever the other is.
+            (Op::AND, Some(0), _) | (Op::AND, _, Some(0)) => Some(0),
+            (Op::OR, Some(1), _) | (Op::OR, _, Some(1)) => Some(1),
+            _ => binary_whole(op, dtype, a?, b?).map(|y| wrap(dtype, y)),
+        };
         return Ok(Some(Array::wholes(dtype, &a.dims, a.each_whole().zip(b.each_whole()).map(one))));
     }
     let one: Box<dyn Fn(i128) -> i128> = match op {
@@ -126,7 +148,8 @@ fn real_to_whole(x: &Array, to: DType) -> Array {
     };
     let one = |(v, b): (f64, f64)| {
         let y = whole(v);
-        let sure = b == 0.0 || (b < f64::INFINITY && whole(v - b) == y && whole(v + b) == y && (to != DType::Bool || v.abs() > b));
+        let sure = b == 0.0
+            || (b < f64::INFINITY && whole(v - b) == y && whole(v + b) == y && (to != DType::Bool || v.abs() > b));
         sure.then_some(y)
     };
     Array::wholes(to, &x.dims, x.each_real().map(one))
