@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::nodes::ir::graph::GraphBuf;
-use crate::nodes::random_graphs::seeded_draws;
+use crate::fuzz::seeded_draws;
 use crate::nodes::{Builder, DType, Init};
 
 /// A graph with an input, a param, two calls of one region, an update and an output.
