@@ -136,7 +136,12 @@ mod tests {
         let of = |list: &str| GraphOptions::default().ops(list).map(|o| o.weights.iter().sum::<u32>());
         assert_eq!(of("tanh,add=3").unwrap(), 4);
         assert_eq!(of("*=2, scan=0").unwrap() as usize, 2 * (OPS.len() - 1));
-        for (list, why) in [("tanhh", "did you mean tanh?"), ("add=x", "is no number"), ("", "leaves no op"), ("input", "no op is called")] {
+        for (list, why) in [
+            ("tanhh", "did you mean tanh?"),
+            ("add=x", "is no number"),
+            ("", "leaves no op"),
+            ("input", "no op is called"),
+        ] {
             let e = of(list).unwrap_err();
             assert!(e.message.contains(why), "{e}");
         }

@@ -117,7 +117,9 @@ fn change_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
         (Owned::Bool(b), _) => Owned::Bool(!b),
         (Owned::Int(x), _) => Owned::Int(near(x, draw)),
         (Owned::F64(x), _) => Owned::F64(pick(NUMBERS, draw).filter(|y| *y != x).unwrap_or(x * 2.0)),
-        (Owned::Choice(c), Kind::Choice(names)) => Owned::Choice((c + 1 + draw(names.len() as u32)) % names.len() as u32),
+        (Owned::Choice(c), Kind::Choice(names)) => {
+            Owned::Choice((c + 1 + draw(names.len() as u32)) % names.len() as u32)
+        }
         (Owned::Ints(mut list), _) => {
             let at = pick_below(list.len(), draw)?;
             match draw(2) {

@@ -340,7 +340,9 @@ impl Writing<'_, '_> {
         let mut new = outs.iter();
         let yields = regions_of(src, n).next().map(|r| d.yields_of(r));
         let kept = |i: usize| yields.is_none_or(|y| y.get(i).is_none_or(Option::is_some));
-        Ok((0..src.outs_of(n).len()).map(|i| if kept(i) { new.next().unwrap_or(Value::NONE) } else { Value::NONE }).collect())
+        Ok((0..src.outs_of(n).len())
+            .map(|i| if kept(i) { new.next().unwrap_or(Value::NONE) } else { Value::NONE })
+            .collect())
     }
 
     /// Writes the body `r` of node `n` once in its place: that of a loop for its first iteration.

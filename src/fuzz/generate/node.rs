@@ -96,7 +96,8 @@ impl Drawing<'_, '_> {
     /// The plan with the type of a recent value in the place of an operand's, if shape inference takes it.
     fn at_sizes_at_hand(&mut self, def: &'static OpDef, case: &Case, plan: &Plan) -> Option<Plan> {
         // Indices are drawn for the sizes of the case.
-        let indexed = (0..plan.tys.len()).any(|i| matches!(domain_of(case, i), Some(Domain::Index(_) | Domain::Count(_))));
+        let indexed =
+            (0..plan.tys.len()).any(|i| matches!(domain_of(case, i), Some(Domain::Index(_) | Domain::Count(_))));
         let floats = plan.tys.iter().all(|ty| ty.dtype.is_float());
         if plan.tys.is_empty() || indexed && !def.is_pointwise() || !floats && !def.is_pointwise() {
             return None;

@@ -14,6 +14,7 @@ use crate::nodes::ir::text::print;
 use crate::nodes::{Graph, GraphBuf};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub use graph_size::GraphSize;
@@ -21,16 +22,18 @@ use steps::Step;
 
 /// Limits of a reduction.
 #[derive(Clone, Copy, Debug)]
-pub struct ReduceOptions {
+pub struct ReduceOptions<'s> {
     /// The most graphs that are checked.
     pub max_checks: usize,
     /// The longest time, if there is a limit. With one, the result depends on the clock.
     pub max_time: Option<Duration>,
+    /// A flag that ends the search once it is true.
+    pub stop: Option<&'s AtomicBool>,
 }
 
-impl Default for ReduceOptions {
+impl Default for ReduceOptions<'_> {
     fn default() -> Self {
-        ReduceOptions { max_checks: 20_000, max_time: None }
+        ReduceOptions { max_checks: 20_000, max_time: None, stop: None }
     }
 }
 
@@ -66,7 +69,7 @@ pub struct Reduced {
 pub fn reduce(
     graph: &GraphBuf,
     still_fails: &mut dyn FnMut(&GraphBuf) -> bool,
-    options: &ReduceOptions,
+    options: &ReduceOptions<'_>,
 ) -> GraphBuf {
     reduce_counting(graph, still_fails, options).graph
 }
@@ -75,13 +78,13 @@ pub fn reduce(
 pub fn reduce_counting(
     graph: &GraphBuf,
     still_fails: &mut dyn FnMut(&GraphBuf) -> bool,
-    options: &ReduceOptions,
+    options: &ReduceOptions<'_>,
 ) -> Reduced {
     let best = graph.clone();
     let end = options.max_time.and_then(|t| Instant::now().checked_add(t));
     let size = GraphSize::of(best.view());
     let (left, refused) = (options.max_checks, HashSet::new());
-    let mut r = Reducer { best, size, still_fails, left, checks: 0, end, refused, sweep: true };
+    let mut r = Reducer { best, size, still_fails, left, checks: 0, end, stop: options.stop, refused, sweep: true };
     r.begin();
     let mut again = true;
     while again && !r.is_over() {
@@ -103,6 +106,7 @@ struct Reducer<'f> {
     left: usize,
     checks: usize,
     end: Option<Instant>,
+    stop: Option<&'f AtomicBool>,
     /// Hashes of the texts of graphs that do not fail.
     refused: HashSet<u64>,
     /// Whether each step also drops what nothing reads.
@@ -111,7 +115,8 @@ struct Reducer<'f> {
 
 impl Reducer<'_> {
     fn is_over(&self) -> bool {
-        self.left == 0 || self.end.is_some_and(|end| Instant::now() >= end)
+        let stopped = self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        self.left == 0 || stopped || self.end.is_some_and(|end| Instant::now() >= end)
     }
 
     /// Takes `graph` if it is smaller and still fails.
