@@ -11,6 +11,7 @@ mod bench;
 mod config;
 mod data;
 mod fail;
+mod fuzz;
 mod ir;
 mod measure;
 mod model;
@@ -20,6 +21,7 @@ mod pack_command;
 mod report;
 mod run_dir;
 mod sample;
+mod stop_flag;
 mod sys;
 mod tensors;
 mod trace;
@@ -75,6 +77,8 @@ fn run_command(cli: &Cli) -> fail::Run {
         Command::Nth(a) => ir::derive_commands::nth_command(a),
         Command::Run(a) => ir::run_command::run_command(a),
         Command::Check(a) => ir::check_command::check_command(a),
+        Command::Generate(a) => fuzz::generate_command::generate_command(a),
+        Command::Reduce(a) => fuzz::reduce_command::reduce_command(a),
         Command::Pack(a) => pack_command::pack_command(a),
         Command::Bench(a) => bench::bench_command(a),
         Command::Trace(a) => trace::trace_command(a),

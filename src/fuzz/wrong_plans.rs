@@ -3,7 +3,7 @@
 use super::planned_graph::PlannedGraph;
 use super::simulate_plan::is_free_buffer;
 use crate::arena::tensor::LINE;
-use crate::nodes::random_graphs::Draw;
+use super::draws::Draw;
 use crate::sched::checker::Plan;
 use crate::sched::intervals::Intervals;
 use crate::sched::offsets;
