@@ -170,7 +170,8 @@ impl Config {
 /// The text is no configuration.
 pub fn check_config_text(text: &str) -> Result<String, String> {
     let path = Path::new("run.toml");
-    let built = |file| build_config(file, &TrainArgs::default(), Path::new(""), None).map_err(|f| f.in_file(path, text));
+    let built =
+        |file| build_config(file, &TrainArgs::default(), Path::new(""), None).map_err(|f| f.in_file(path, text));
     parse_config(path, text).and_then(built).map(|config| config.text).map_err(|fail| fail.message)
 }
 

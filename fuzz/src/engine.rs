@@ -5,12 +5,22 @@ use arenagrad::error::{Error, Kind};
 use arenagrad::graph::{DType, GraphBuf};
 use arenagrad::session::{Binding, Program, Role, Session};
 use arenagrad::tools::arena::rng::SplitMix64;
-use arenagrad::tools::testing::random_graph;
+use arenagrad::tools::fuzz::{GraphOptions, draw_graph, random_graph};
 
-/// The graph that the next decisions draw, of up to `nodes` drawn nodes and the leaves that they need.
+/// The graph that the next decisions draw, of up to `nodes` drawn nodes and what they need.
 pub fn drawn_graph(script: &mut Script<'_>, nodes: u32) -> GraphBuf {
-    let g = random_graph(nodes, &mut script.draws());
-    g.unwrap_or_else(|e| panic!("a drawn graph is valid: {e}"))
+    match script.below(4) {
+        // Operands of the shapes of conformance cases, seldom connected.
+        0 => random_graph(nodes, &mut script.draws()).unwrap_or_else(|e| panic!("a drawn graph is valid: {e}")),
+        _ => drawn_graph_with(script, nodes, |options| options),
+    }
+}
+
+/// As [`drawn_graph`], with options that `f` changes.
+pub fn drawn_graph_with(script: &mut Script<'_>, nodes: u32, f: impl FnOnce(GraphOptions) -> GraphOptions) -> GraphBuf {
+    let options = GraphOptions::default().nodes(nodes).largest_axis(64).largest_value(1 << 9);
+    let options = f(options.depth(1 + script.below(8)).regions(script.below(4) == 0));
+    draw_graph(&options, &mut script.draws()).unwrap_or_else(|e| panic!("a drawn graph is valid: {e}"))
 }
 
 /// A reader's error: it says what is wrong and, after `place`, where.

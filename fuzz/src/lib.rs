@@ -1,7 +1,8 @@
 //! Fuzz targets of arenagrad, and the program that runs them. `docs/fuzzing.md` tells how to use it.
 //!
 //! * [`targets`]: one file for each target; `targets/mod.rs` holds their table.
-//! * [`script`]: an input read as a list of decisions. [`engine`]: what targets ask of the engine.
+//! * [`script`]: an input read as a list of decisions. [`engine`], [`meaning`]: what targets ask of the engine
+//!   and of the oracle.
 //! * [`runner`]: the loop that mutates, runs and keeps inputs; [`mutate`], [`corpus`], [`shrink`], [`finding`] and
 //!   [`watch`] are its parts.
 //! * [`coverage`] and [`memory`]: edges that an input reaches, bytes that it takes. Only these two hold unsafe code.
@@ -15,7 +16,9 @@ mod args;
 pub mod corpus;
 pub mod coverage;
 pub mod engine;
+mod files;
 pub mod finding;
+pub mod meaning;
 pub mod memory;
 pub mod mutate;
 mod report;

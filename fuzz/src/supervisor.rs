@@ -88,7 +88,8 @@ fn parent(target: &Target, o: &Options, args: &[String]) -> Result<ExitCode, Str
     println!("{}: the process ended with {status}", target.name);
     println!("  cargo run -p arenagrad-fuzz --release -- {} {}", target.name, path.display());
     let edges = left.edges as usize;
-    let report = Report { runs: left.runs + 1, time: start.elapsed(), edges, findings: 1, kinds: 1, ..Report::default() };
+    let report =
+        Report { runs: left.runs + 1, time: start.elapsed(), edges, findings: 1, kinds: 1, ..Report::default() };
     println!("{}", report.line(target.name, o));
     Ok(ExitCode::from(1))
 }

@@ -55,9 +55,7 @@ pub fn plan_apart(right: &Plan) -> Plan {
         }
     }
     let updates = p.code.updates.clone();
-    let shared = |u: &Update| {
-        right.offset[u.leaf as usize] == right.offset[u.from.buf as usize]
-    };
+    let shared = |u: &Update| right.offset[u.leaf as usize] == right.offset[u.from.buf as usize];
     for u in updates.iter().filter(|u| shared(u)) {
         p.code.copy(u.from, u.leaf, p.code.node[0]);
     }

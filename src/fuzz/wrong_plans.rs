@@ -1,9 +1,9 @@
 //! Wrong plans, in every way that planners were wrong.
 
+use super::draws::Draw;
 use super::planned_graph::PlannedGraph;
 use super::simulate_plan::is_free_buffer;
 use crate::arena::tensor::LINE;
-use super::draws::Draw;
 use crate::sched::checker::Plan;
 use crate::sched::intervals::Intervals;
 use crate::sched::offsets;

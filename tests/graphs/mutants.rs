@@ -11,8 +11,8 @@ use arenagrad::tools::passes::pipeline::run_whole_pipeline;
 use arenagrad::tools::sched::checker::{Plan, check_plan};
 use arenagrad::tools::sched::faults::UNSEEN;
 use arenagrad::tools::sched::instructions::{BufKind, Instructions, Operand};
-use arenagrad::tools::sched::order::deps::Deps;
 use arenagrad::tools::sched::order;
+use arenagrad::tools::sched::order::deps::Deps;
 use arenagrad::tools::sched::{lower, offsets, pack::lines};
 use arenagrad::tools::testing::seeded_draws;
 

@@ -56,7 +56,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
     };
     let mut files: Vec<Vec<Entry<'_>>> = dtypes.iter().map(|&d| vec![entry("w", d, &[2, 3])]).collect();
     files.push(vec![]);
-    files.push(vec![entry("fc.weight", DType::F32, &[2, 3]), entry("fc.bias", DType::F32, &[2]), entry("s", DType::Bool, &[])]);
+    files.push(vec![
+        entry("fc.weight", DType::F32, &[2, 3]),
+        entry("fc.bias", DType::F32, &[2]),
+        entry("s", DType::Bool, &[]),
+    ]);
     files.push(vec![entry("empty", DType::F32, &[0, 4]), entry("odd \"name\"\n", DType::I8, &[1, 1, 1, 1])]);
     let mut all = Vec::new();
     for file in files.iter().filter_map(|f| encode(f).ok()) {
@@ -77,7 +81,33 @@ pub fn seeds() -> Vec<Vec<u8>> {
 
 /// Words of headers.
 pub const WORDS: &[&str] = &[
-    "{", "}", "[", "]", ",", ":", "\"", "\"__metadata__\"", "\"dtype\"", "\"shape\"", "\"data_offsets\"", "\"F32\"", "\"BOOL\"",
-    "\"F8_E4M3\"", "\"BF16\"", "[0,0]", "[0,24]", "[2,3]", "\"format\":\"pt\"", "\"digest\"", "null", "true", "1e3", "-1",
-    "\\u0000", "\\ud800", "18446744073709551615", "\"w\"", "\"fc.bias\"",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "\"__metadata__\"",
+    "\"dtype\"",
+    "\"shape\"",
+    "\"data_offsets\"",
+    "\"F32\"",
+    "\"BOOL\"",
+    "\"F8_E4M3\"",
+    "\"BF16\"",
+    "[0,0]",
+    "[0,24]",
+    "[2,3]",
+    "\"format\":\"pt\"",
+    "\"digest\"",
+    "null",
+    "true",
+    "1e3",
+    "-1",
+    "\\u0000",
+    "\\ud800",
+    "18446744073709551615",
+    "\"w\"",
+    "\"fc.bias\"",
 ];

@@ -34,7 +34,8 @@ pub fn run(data: &[u8]) {
                 let mut again = Vec::new();
                 let read = CsvRows::new("again", text.as_bytes(), false).and_then(|mut r| r.read_row(&mut again));
                 assert_eq!(read.as_ref(), Ok(&true), "{text}");
-                let bits = |row: &[f64]| row.iter().map(|x| if x.is_nan() { 1 } else { x.to_bits() }).collect::<Vec<_>>();
+                let bits =
+                    |row: &[f64]| row.iter().map(|x| if x.is_nan() { 1 } else { x.to_bits() }).collect::<Vec<_>>();
                 assert_eq!(bits(&row), bits(&again), "{text}");
             }
             Err(e) => return reader_error(&e, "file:"),
@@ -45,10 +46,19 @@ pub fn run(data: &[u8]) {
 
 fn seeds() -> Vec<Vec<u8>> {
     let texts = [
-        "0", "01,2\n3,4\n", "1a,b\n1,2\n", "0\"1\",\" 2 \"\r\n-3e4,.5\r\n", "1\"a\nb\",c\n1,nan\n\ninf,-inf\n", "01;2\n",
-        "01,2\n3\n", "1\n", "0\"", "01e999,-0.0,1e-400\n",
+        "0",
+        "01,2\n3,4\n",
+        "1a,b\n1,2\n",
+        "0\"1\",\" 2 \"\r\n-3e4,.5\r\n",
+        "1\"a\nb\",c\n1,nan\n\ninf,-inf\n",
+        "01;2\n",
+        "01,2\n3\n",
+        "1\n",
+        "0\"",
+        "01e999,-0.0,1e-400\n",
     ];
     texts.iter().map(|t| t.as_bytes().to_vec()).collect()
 }
 
-const WORDS: &[&str] = &[",", "\n", "\r\n", "\"", "\"\"", "1.5", "nan", "-inf", "infinity", " ", "\t", ";", "\u{feff}", "e", "."];
+const WORDS: &[&str] =
+    &[",", "\n", "\r\n", "\"", "\"\"", "1.5", "nan", "-inf", "infinity", " ", "\t", ";", "\u{feff}", "e", "."];

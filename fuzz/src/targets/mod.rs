@@ -5,13 +5,18 @@ mod build;
 mod checkpoint;
 mod config;
 mod csv;
+mod derive;
 mod graphs;
 mod idx;
+mod kernels;
 mod npy;
+mod passes;
+mod pipeline;
 mod plan;
 mod session;
 mod text;
 mod threads;
+mod weights;
 
 /// A fuzz target.
 #[derive(Clone, Copy)]
@@ -58,11 +63,17 @@ pub const TARGETS: &[Target] = &[
     text::TARGET,
     graphs::TARGET,
     build::TARGET,
+    pipeline::TARGET,
+    passes::ALONE,
+    passes::ORDERS,
+    derive::TARGET,
+    kernels::TARGET,
     plan::TARGET,
     budgets::TARGET,
     threads::TARGET,
     session::TARGET,
     checkpoint::TARGET,
+    weights::TARGET,
     npy::TARGET,
     idx::TARGET,
     csv::TARGET,
@@ -79,7 +90,8 @@ fn scripts() -> Vec<Vec<u8>> {
 /// The texts under `tests/filetests` and the errors that they expect, as inputs.
 fn file_tests() -> Vec<Vec<u8>> {
     fn walk(dir: &std::path::Path, into: &mut Vec<Vec<u8>>) {
-        let mut paths: Vec<_> = std::fs::read_dir(dir).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect();
+        let mut paths: Vec<_> =
+            std::fs::read_dir(dir).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect();
         paths.sort();
         for path in paths {
             match path.is_dir() {
@@ -92,7 +104,6 @@ fn file_tests() -> Vec<Vec<u8>> {
     walk(&crate::runner::package_dir().join("../tests/filetests"), &mut all);
     all
 }
-
 
 /// Runs the target called `name`, for other harnesses. Panics on a finding, and if there is no such target.
 pub fn run_named(name: &str, data: &[u8]) {

@@ -28,17 +28,20 @@ pub fn run(data: &[u8]) {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let dtypes = [DType::F32, DType::F64, DType::F16, DType::I8, DType::U8, DType::I64, DType::U16, DType::Bool, DType::C64];
+    let dtypes =
+        [DType::F32, DType::F64, DType::F16, DType::I8, DType::U8, DType::I64, DType::U16, DType::Bool, DType::C64];
     let shapes: [&[usize]; 4] = [&[], &[3], &[2, 3], &[2, 0, 1]];
     let file = |dtype: DType, dims: &[usize]| {
         let n = dims.iter().product::<usize>() * dtype.size();
         let bytes: Vec<u8> = (0..n).map(|i| (i % 2) as u8).collect();
         encode_npy(dtype, dims, &bytes).ok()
     };
-    let mut all: Vec<Vec<u8>> =
-        dtypes.iter().flat_map(|&d| shapes.iter().filter_map(move |s| file(d, s))).collect();
+    let mut all: Vec<Vec<u8>> = dtypes.iter().flat_map(|&d| shapes.iter().filter_map(move |s| file(d, s))).collect();
     // Column-major, and a header of version 2.
-    for (head, version) in [("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", 1), ("{'shape':(2,),'descr':'|u1','fortran_order':False}\n", 2)] {
+    for (head, version) in [
+        ("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", 1),
+        ("{'shape':(2,),'descr':'|u1','fortran_order':False}\n", 2),
+    ] {
         let len = head.len() as u32;
         let mut file = b"\x93NUMPY".to_vec();
         file.extend([version, 0]);
@@ -51,6 +54,28 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 const WORDS: &[&str] = &[
-    "'descr': ", "'fortran_order': ", "'shape': ", "'<f4'", "'|b1'", "'<c8'", "'>f4'", "'|O'", "True", "False", "(", ")",
-    ",", "{", "}", "[('a', '<f4')]", "()", "(1,)", "(2, 3)", "18446744073709551615", "\n", " ", "\"", "\\",
+    "'descr': ",
+    "'fortran_order': ",
+    "'shape': ",
+    "'<f4'",
+    "'|b1'",
+    "'<c8'",
+    "'>f4'",
+    "'|O'",
+    "True",
+    "False",
+    "(",
+    ")",
+    ",",
+    "{",
+    "}",
+    "[('a', '<f4')]",
+    "()",
+    "(1,)",
+    "(2, 3)",
+    "18446744073709551615",
+    "\n",
+    " ",
+    "\"",
+    "\\",
 ];

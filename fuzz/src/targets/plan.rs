@@ -5,6 +5,7 @@ use super::{GRAPHS, Target, scripts};
 use crate::engine::drawn_graph;
 use crate::script::Script;
 use arenagrad::error::Result;
+use arenagrad::graph::GraphBuf;
 use arenagrad::tools::fuzz::{PlannedGraph, WRONG_PLANS, simulate_plan};
 use arenagrad::tools::passes::pipeline::{MINIMAL, pipeline_passes, run_pipeline};
 use arenagrad::tools::sched::checker::check_plan;
@@ -12,7 +13,6 @@ use arenagrad::tools::sched::lower::lower;
 use arenagrad::tools::sched::order::deps::Deps;
 use arenagrad::tools::sched::order::list::list_schedule;
 use arenagrad::tools::sched::order::{self, CANDIDATES};
-use arenagrad::graph::GraphBuf;
 
 pub const TARGET: Target = Target {
     name: "plan",

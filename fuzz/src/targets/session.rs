@@ -2,6 +2,7 @@
 
 use super::{GRAPHS, Target, scripts};
 use crate::engine::{drawn_graph, fill_leaves};
+use crate::files::file_path;
 use crate::script::Script;
 use arenagrad::error::{Error, Result};
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
@@ -50,11 +51,7 @@ struct Desk {
 impl Desk {
     /// A file of this process and thread, which is removed with the desk.
     fn path(&mut self) -> PathBuf {
-        let name = || format!("arenagrad-fuzz-{}-{:?}", std::process::id(), std::thread::current().id());
-        // Files in memory, where there are such: a save waits for the disk.
-        let memory = PathBuf::from("/dev/shm");
-        let dir = if memory.is_dir() { memory } else { std::env::temp_dir() };
-        self.path.get_or_insert_with(|| dir.join(name())).clone()
+        self.path.get_or_insert_with(|| file_path("session.safetensors")).clone()
     }
 }
 
@@ -87,7 +84,10 @@ pub fn run(data: &[u8]) {
                 let to = script.below(programs.len() as u32) as usize;
                 let before = kept(&programs[to]);
                 let done = copy_params(&from, &mut programs[to]);
-                assert!(done.is_ok() || kept(&programs[to]) == before, "a copy that failed changed something: {done:?}");
+                assert!(
+                    done.is_ok() || kept(&programs[to]) == before,
+                    "a copy that failed changed something: {done:?}"
+                );
                 programs.push(from);
             }
             call => {

@@ -42,7 +42,11 @@ pub const CALLS: &[Call] = &[
     |c| {
         let (name, x, n, k) = (c.name(), c.var().sum(..).broadcast([2, 4, 6]), c.size(), c.any_size());
         let o = nn::Conv1d { groups: c.size(), ..Default::default() };
-        let y = if c.script.flag() { nn::conv1d(c.g, &name, x, n, k, o) } else { nn::causal_depthwise_conv1d(c.g, &name, x, k) };
+        let y = if c.script.flag() {
+            nn::conv1d(c.g, &name, x, n, k, o)
+        } else {
+            nn::causal_depthwise_conv1d(c.g, &name, x, k)
+        };
         c.put(y);
     },
     |c| {
@@ -158,7 +162,8 @@ pub const CALLS: &[Call] = &[
     },
     |c| {
         let (name, x, n) = (c.name(), c.var(), c.size());
-        let net = nn::Sequential::new(c.g, &name, x).then(|g, name, x| nn::linear(g, name, x, n)).then(|_, _, x| x.relu());
+        let net =
+            nn::Sequential::new(c.g, &name, x).then(|g, name, x| nn::linear(g, name, x, n)).then(|_, _, x| x.relu());
         c.put(net.output());
     },
 ];

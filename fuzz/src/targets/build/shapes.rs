@@ -231,7 +231,8 @@ pub const CALLS: &[Call] = &[
     |c| {
         let all = [c.var(), c.var()];
         let n = c.script.below(3) as usize;
-        let equations = ["ij,jk->ik", "ij->ji", "ii->i", "...i,...i->...", "ij,ij->", "i,j->ij", "", "->", "i,,j", "ij,k"];
+        let equations =
+            ["ij,jk->ik", "ij->ji", "ii->i", "...i,...i->...", "ij,ij->", "i,j->ij", "", "->", "i,,j", "ij,k"];
         let equation = c.script.pick(&equations);
         c.put(c.g.einsum(equation, &all[..n]));
     },
@@ -271,7 +272,8 @@ pub const CALLS: &[Call] = &[
         let (v, update) = (c.var(), c.var());
         let sizes = c.sizes_for(v);
         let starts: Vec<Var<'_>> = (0..v.rank().min(4)).map(|_| c.var()).collect();
-        let y = if c.script.flag() { v.dynamic_slice(&starts, &sizes) } else { v.dynamic_update_slice(update, &starts) };
+        let y =
+            if c.script.flag() { v.dynamic_slice(&starts, &sizes) } else { v.dynamic_update_slice(update, &starts) };
         c.put(y);
     },
     |c| {

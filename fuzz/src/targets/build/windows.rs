@@ -107,7 +107,8 @@ pub const CALLS: &[Call] = &[
     },
     |c| {
         let x = image(c);
-        let both = if c.script.flag() { x.max_pool2d_with_indices(pool(c)) } else { x.max_pool1d_with_indices(pool(c)) };
+        let both =
+            if c.script.flag() { x.max_pool2d_with_indices(pool(c)) } else { x.max_pool1d_with_indices(pool(c)) };
         c.put_all(both);
     },
     |c| {
