@@ -1,7 +1,7 @@
 //! The table of targets. A new target is a file here and a row below.
 
 mod budgets;
-mod build;
+mod builder;
 mod checkpoint;
 mod config;
 mod csv;
@@ -62,7 +62,7 @@ const READERS: MemoryLimit = MemoryLimit { base: 1 << 20, each: 512 };
 pub const TARGETS: &[Target] = &[
     text::TARGET,
     graphs::TARGET,
-    build::TARGET,
+    builder::TARGET,
     pipeline::TARGET,
     passes::ALONE,
     passes::ORDERS,
