@@ -25,6 +25,8 @@ pub mod train;
 // The engine, by name; docs/architecture.md has the order of imports.
 pub(crate) mod arena;
 pub(crate) mod conform;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 pub(crate) mod kernels;
 mod location;
 pub(crate) mod names;

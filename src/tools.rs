@@ -58,5 +58,17 @@ pub mod report {
 /// Random graphs and mutations, and checks of them; conformance of op definitions.
 pub mod testing {
     pub use crate::conform::{Conformance, conform, conformance, tensor};
-    pub use crate::nodes::random_graphs::*;
+    #[cfg(feature = "testing")]
+    pub use crate::fuzz::{
+        Draw, check_random_graph, check_random_text, mutate_text, random_graph, random_graph_with, scripted_draws,
+        seeded_draws,
+    };
+    pub use crate::nodes::case_regions::add_case_region;
+}
+
+/// The fuzzing kit: an oracle that shares no numbers with the engine, and checks of the engine against it.
+#[cfg(feature = "testing")]
+pub mod fuzz {
+    #[allow(unused_imports)]
+    pub use crate::fuzz::*;
 }

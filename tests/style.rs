@@ -29,7 +29,8 @@ fn sources(dir: &str) -> Vec<(String, String)> {
 }
 
 fn everything() -> Vec<(String, String)> {
-    ["src", "cli", "tests", "benches", "examples", "fuzz/fuzz_targets"].into_iter().flat_map(sources).collect()
+    let fuzz = ["fuzz/src", "fuzz/tests", "fuzz/libfuzzer/fuzz_targets"];
+    ["src", "cli", "tests", "benches", "examples"].into_iter().chain(fuzz).flat_map(sources).collect()
 }
 
 fn is_test(name: &str) -> bool {
@@ -110,7 +111,7 @@ fn functions_are_short() {
 /// A module may import only those before it.
 #[test]
 fn modules_import_downwards_only() {
-    let modules = ["arena", "kernels", "nodes", "passes", "sched", "session", "nn", "train", "conform"];
+    let modules = ["arena", "kernels", "nodes", "passes", "sched", "session", "nn", "train", "conform", "fuzz"];
     for (name, text) in sources("src").into_iter().filter(|(n, _)| !is_test(n)) {
         let module = name.trim_start_matches("src/").split(['/', '.']).next().unwrap_or_default().to_string();
         let Some(mine) = modules.iter().position(|m| *m == module) else { continue };
@@ -132,7 +133,7 @@ fn the_graph_does_not_import_its_ops() {
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         for line in code.lines().map(str::trim_start).filter(|l| !tests && !l.starts_with("//")) {
             let up =
-                ["crate::nodes::ops", "crate::nodes::random_graphs", "super::ops"].iter().find(|p| line.contains(**p));
+                ["crate::nodes::ops", "crate::nodes::case_regions", "super::ops"].iter().find(|p| line.contains(**p));
             assert!(up.is_none(), "{name} imports upwards: {line}");
         }
     }
@@ -175,6 +176,16 @@ fn unsafe_code_is_rare_and_reasoned() {
     assert!(total <= 80, "{total} lines of unsafe code");
 }
 
+/// Fuzz targets are safe code; the counters and the allocator of their runner are not.
+#[test]
+fn only_the_runner_of_fuzz_targets_is_unsafe() {
+    for (name, text) in sources("fuzz/src") {
+        let holds = text.lines().any(|l| l.contains("unsafe ") && !l.trim_start().starts_with("//"));
+        let may = ["fuzz/src/coverage.rs", "fuzz/src/memory.rs"].contains(&name.as_str());
+        assert!(!holds || may && text.contains("SAFETY"), "{name} holds unsafe code");
+    }
+}
+
 #[test]
 fn library_code_cannot_give_up() {
     for (name, text) in sources("src").into_iter().filter(|(n, _)| !is_test(n)) {
@@ -202,7 +213,7 @@ fn the_library_has_few_dependencies() {
     // Optional ones are built only by those who ask for their feature.
     let lines = section.lines().filter(|l| l.contains('=') && !l.starts_with('#'));
     let (optional, direct): (Vec<&str>, Vec<&str>) = lines.partition(|l| l.contains("optional = true"));
-    assert!(optional.len() <= 1, "{optional:?}");
+    assert!(optional.len() <= 2, "{optional:?}");
     let direct = direct.len();
     assert!((1..=10).contains(&direct), "{direct} direct dependencies");
 }
@@ -226,14 +237,15 @@ fn every_dependency_has_a_reason() {
         ("Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
         ("benches/Cargo.toml", &["\n[dev-dependencies]"], "## Tests"),
         ("fuzz/Cargo.toml", &["\n[dependencies]"], "## Tests"),
+        ("fuzz/libfuzzer/Cargo.toml", &["\n[dependencies]"], "## Tests"),
     ] {
         let listed = part(head);
         for name in
-            sections.iter().flat_map(|s| names_under(manifest, s)).filter(|n| n != "arenagrad" || head == "## Program")
+            sections.iter().flat_map(|s| names_under(manifest, s)).filter(|n| !n.starts_with("arenagrad") || head == "## Program")
         {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }
-        let known: Vec<String> = ["Cargo.toml", "cli/Cargo.toml", "benches/Cargo.toml", "fuzz/Cargo.toml"]
+        let known: Vec<String> = ["Cargo.toml", "cli/Cargo.toml", "benches/Cargo.toml", "fuzz/libfuzzer/Cargo.toml"]
             .iter()
             .flat_map(|m| ["\n[dependencies]", "\n[dev-dependencies]"].map(|s| names_under(m, s)))
             .flatten()

@@ -10,13 +10,10 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts calls and passes them on to the system's allocator.
-struct Counting;
+/// Counts calls and passes them on to the system's allocator. The program's `main.rs` names it.
+pub struct CountingAllocator;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
-
-#[global_allocator]
-static GLOBAL: Counting = Counting;
 
 /// The number of allocations and reallocations so far.
 pub fn alloc_calls() -> u64 {
@@ -54,7 +51,7 @@ fn refused_alloc(size: usize) -> ! {
 
 // SAFETY: each method passes its arguments on to the system's allocator, whose contract is the same.
 #[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_alloc();
         // SAFETY: the caller keeps the contract of `GlobalAlloc`.

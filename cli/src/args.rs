@@ -3,9 +3,11 @@
 //! Invariant: this module only parses. What an option does is up to its command.
 
 mod derive_args;
+mod fuzz_args;
 mod size_args;
 
 pub use derive_args::{HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs};
+pub use fuzz_args::{GenerateArgs, ReduceArgs};
 pub use size_args::SizeArgs;
 
 use crate::fail::{Run, fail_bad_input};
@@ -87,6 +89,10 @@ pub enum Command {
     Run(RunArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
     Check(CheckArgs),
+    /// Draw random graphs, for fuzzing.
+    Generate(GenerateArgs),
+    /// Make a graph smaller for as long as a check of yours finds it interesting.
+    Reduce(ReduceArgs),
     /// Place buffers of known lifetime and size in as little memory as possible.
     Pack(PackArgs),
     /// Time whole training steps of a few networks.

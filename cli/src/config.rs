@@ -163,6 +163,18 @@ impl Config {
     }
 }
 
+/// Reads `text` as the TOML file `run.toml` of a run without options. Gives the text that the run would keep for
+/// resuming, or the line that the program would print.
+///
+/// # Errors
+/// The text is no configuration.
+pub fn check_config_text(text: &str) -> Result<String, String> {
+    let path = Path::new("run.toml");
+    let built =
+        |file| build_config(file, &TrainArgs::default(), Path::new(""), None).map_err(|f| f.in_file(path, text));
+    parse_config(path, text).and_then(built).map(|config| config.text).map_err(|fail| fail.message)
+}
+
 /// Parses a TOML file. An error names file, line and column, and the key where there is one.
 fn parse_config(path: &Path, text: &str) -> Run<ConfigFile> {
     toml::from_str(text).map_err(|e| {

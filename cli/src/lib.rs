@@ -1,5 +1,6 @@
 //! The program `arenagrad`: reads the command line, runs a command, and turns a failure into one line and an exit code.
-//! It is a library with one function, so that it compiles while the engine's code is generated.
+//! It is a library, so that it compiles while the engine's code is generated, and so that fuzz targets reach the parser
+//! of configurations.
 //!
 //! Invariant: exit code 0 is success; 1 is a claim that does not hold, a full disk or standard output that is closed,
 //! or memory that ran out; 2 is bad input, or a file that cannot be read or written. No input ends in a backtrace.
@@ -10,6 +11,7 @@ mod bench;
 mod config;
 mod data;
 mod fail;
+mod fuzz;
 mod ir;
 mod measure;
 mod model;
@@ -19,10 +21,14 @@ mod pack_command;
 mod report;
 mod run_dir;
 mod sample;
+mod stop_flag;
 mod sys;
 mod tensors;
 mod trace;
 mod train;
+
+pub use alloc::CountingAllocator;
+pub use config::check_config_text;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -71,6 +77,8 @@ fn run_command(cli: &Cli) -> fail::Run {
         Command::Nth(a) => ir::derive_commands::nth_command(a),
         Command::Run(a) => ir::run_command::run_command(a),
         Command::Check(a) => ir::check_command::check_command(a),
+        Command::Generate(a) => fuzz::generate_command::generate_command(a),
+        Command::Reduce(a) => fuzz::reduce_command::reduce_command(a),
         Command::Pack(a) => pack_command::pack_command(a),
         Command::Bench(a) => bench::bench_command(a),
         Command::Trace(a) => trace::trace_command(a),

@@ -1,5 +1,7 @@
 //! A frozen pool of runs of items, as an interner leaves it in a bump arena.
 
+use bumpalo::Bump;
+
 /// A frozen pool of runs: run `i` is `items[at[i]..at[i + 1]]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool<'a, T> {
@@ -12,6 +14,14 @@ impl<'a, T> Pool<'a, T> {
     #[inline]
     pub fn run(&self, i: usize) -> &'a [T] {
         &self.items[self.at[i] as usize..self.at[i + 1] as usize]
+    }
+
+    /// A copy in `bump`, with the same ids.
+    pub fn copied_to<'b>(&self, bump: &'b Bump) -> Pool<'b, T>
+    where
+        T: Copy,
+    {
+        Pool { at: bump.alloc_slice_copy(self.at), items: bump.alloc_slice_copy(self.items) }
     }
 
     /// Number of runs.

@@ -6,9 +6,9 @@ use super::derivatives;
 use super::sample::{Sample, build_sample};
 use super::tensor::{How, PLAIN, Tensor, distance, same_bits, try_run};
 use crate::error::Error;
+use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::text;
-use crate::nodes::random_graphs::add_case_region;
 use crate::nodes::{Builder, DType, GraphBuf, Var};
 use crate::passes::ad::prepare;
 

@@ -4,10 +4,10 @@ use super::tensor::{Draw, Tensor};
 use crate::arena::Value;
 use crate::arena::ids::Id;
 use crate::error::Result;
+use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::opdef::{Case, Deriv, Domain, Flags, Lower};
 use crate::nodes::ir::text;
-use crate::nodes::random_graphs::add_case_region;
 use crate::nodes::{Builder, DType, GraphBuf, OpDef, Var};
 
 /// One case of an op in one element type: its graph and its operands.

@@ -7,10 +7,10 @@
 //! A module imports only the modules before it.
 
 pub mod build;
+#[doc(hidden)]
+pub mod case_regions;
 pub mod ir;
 pub mod ops;
-#[doc(hidden)]
-pub mod random_graphs;
 #[doc(hidden)]
 pub mod reference;
 

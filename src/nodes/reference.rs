@@ -5,13 +5,13 @@
 //! that shape inference and lowering accept, the number of results, and the cost class of the kernel calls.
 
 use crate::kernels::cost_model::CostClass;
+use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::{Attr, Field, Kind, Owned};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Case, Deriv, Flags, Lower};
 use crate::nodes::ir::text::{parse_attrs, parse_types};
 use crate::nodes::ops::run_op_lowering;
 use crate::nodes::ops::table::{FAMILIES, OPS};
-use crate::nodes::random_graphs::add_case_region;
 use crate::nodes::{Builder, DType, Op, OpDef, Var};
 use std::fmt::Write;
 

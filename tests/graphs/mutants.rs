@@ -1,28 +1,20 @@
 //! Wrong plans of the model zoo, in every way that planners were wrong. Which of them are harmful is decided by running
-//! them byte by byte (see `common/words.rs`); the checker must refuse every one of those.
+//! them byte by byte (`simulate_plan`); the checker must refuse every one of those.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::Draw;
-use crate::words::{is_free, outcome};
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
-use arenagrad::tools::arena::tensor::LINE;
+use arenagrad::tools::fuzz::{PlannedGraph, WRONG_PLANS, simulate_plan};
 use arenagrad::tools::ops::index::scatter::Scatter;
 use arenagrad::tools::passes::pipeline::run_whole_pipeline;
 use arenagrad::tools::sched::checker::{Plan, check_plan};
 use arenagrad::tools::sched::faults::UNSEEN;
 use arenagrad::tools::sched::instructions::{BufKind, Instructions, Operand};
-use arenagrad::tools::sched::intervals::Intervals;
+use arenagrad::tools::sched::order;
 use arenagrad::tools::sched::order::deps::Deps;
-use arenagrad::tools::sched::order::{self, Ordered};
 use arenagrad::tools::sched::{lower, offsets, pack::lines};
-
-/// A program with its order and its plan, and what it computes where no two buffers share a byte.
-struct Subject {
-    o: Ordered,
-    right: Plan,
-    want: Vec<u64>,
-}
+use arenagrad::tools::testing::seeded_draws;
 
 /// States that swap and shift, params that others follow, outputs that are leaves: what needs copies.
 fn leaves() -> GraphBuf {
@@ -41,155 +33,11 @@ fn leaves() -> GraphBuf {
     g.finish([]).unwrap()
 }
 
-fn subject(g: &GraphBuf) -> Subject {
-    let prepared = run_whole_pipeline(g).unwrap();
-    let lowered = lower::lower(prepared.view(), 1).unwrap();
-    let o = order::best_order(&lowered.code).unwrap();
-    let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
-    let right =
-        Plan { code: o.code.clone(), offset, inplace: o.alias.inplace.clone(), bytes, threads: 1, foreign: Vec::new() };
-    let apart = apart(&right);
-    let want = outcome(&apart).unwrap();
-    check_plan(right.clone()).unwrap();
-    assert_eq!(outcome(&right).unwrap(), want, "the plan computes what the plan without reuse computes");
-    Subject { o, right, want }
-}
-
-/// The plan without reuse: nothing is in place but what the code itself asks for, and copies bring next values home.
-fn apart(right: &Plan) -> Plan {
-    let mut p = right.clone();
-    let mut end = 0;
-    for b in 0..p.offset.len() {
-        p.offset[b] = end;
-        end += p.code.bytes[b].div_ceil(LINE) * LINE;
-    }
-    for i in 0..p.code.len() {
-        for (k, r) in p.code.read_range(i).enumerate() {
-            let w = p.inplace[r];
-            if w != u8::MAX && p.code.writes_of(i)[usize::from(w)].buf != p.code.reads_of(i)[k].buf {
-                p.inplace[r] = u8::MAX;
-            }
-        }
-    }
-    let updates = p.code.updates.clone();
-    let groups = p.code.groups();
-    let shared = |u: &arenagrad::tools::sched::instructions::Update| {
-        right.offset[u.leaf as usize] == right.offset[u.from.buf as usize]
-    };
-    for u in updates.iter().filter(|u| shared(u)) {
-        p.code.copy(u.from, u.leaf, p.code.node[0]);
-    }
-    p.inplace.resize(p.code.reads.len(), u8::MAX);
-    assert!(p.code.groups() >= groups);
-    p.bytes = end;
-    p
-}
-
-const KINDS: [&str; 10] = [
-    "offset + 64",
-    "two offsets swapped",
-    "end − 1, replanned",
-    "start + 1, replanned",
-    "late reader forgotten, replanned",
-    "size − 64, replanned",
-    "in-place flag dropped",
-    "copy dropped",
-    "in place where not declared",
-    "in place on a value that lives on",
-];
-
-impl Subject {
-    fn replanned(&self, live: &Intervals) -> Option<Plan> {
-        let (offset, bytes) = offsets(&self.right.code, &self.o.alias, live, lines::pack_lines).ok()?;
-        Some(Plan { offset, bytes, ..self.right.clone() })
-    }
-
-    /// Moves everything that shares the place of class `root`.
-    fn moved(&self, p: &mut Plan, root: usize, to: usize) {
-        let class = &self.o.alias.class;
-        (0..class.len()).filter(|&b| class[b] as usize == root).for_each(|b| p.offset[b] = to);
-    }
-
-    /// A plan that is wrong in way `kind`; none if that way is not open.
-    fn mutant(&self, kind: usize, d: &mut Draw) -> Option<Plan> {
-        let (mut p, mut live) = (self.right.clone(), self.o.live.clone());
-        let below = |d: &mut Draw, n: usize| (n > 0).then(|| (d.bits() % n as u64) as usize);
-        let roots: Vec<usize> = (0..live.len())
-            .filter(|&b| live.lines[b] > 0 && is_free(&p, b) && self.o.alias.class[b] as usize == b)
-            .collect();
-        let b = roots[below(d, roots.len())?];
-        match kind {
-            0 => self.moved(&mut p, b, self.right.offset[b] + LINE),
-            1 => {
-                let c = roots[below(d, roots.len())?];
-                self.moved(&mut p, b, self.right.offset[c]);
-                self.moved(&mut p, c, self.right.offset[b]);
-            }
-            2 => live.end[b] = live.end[b].checked_sub(1)?,
-            3 => live.first[b] += 1,
-            4 => live.end[b] = self.last_but_one(b)? + 1,
-            5 => live.lines[b] -= 1,
-            6 => {
-                let pairs: Vec<usize> = (0..p.inplace.len()).filter(|&r| p.inplace[r] != u8::MAX).collect();
-                p.inplace[pairs[below(d, pairs.len())?]] = u8::MAX;
-            }
-            7 => return self.without_copy(d),
-            _ => return self.in_place(kind == 8, d),
-        }
-        if (2..6).contains(&kind) {
-            p = self.replanned(&live)?;
-        }
-        (p.offset != self.right.offset || p.inplace != self.right.inplace).then_some(p)
-    }
-
-    /// The instruction before the last that reads class `root`.
-    fn last_but_one(&self, root: usize) -> Option<u32> {
-        let code = &self.right.code;
-        let inside = |b: u32| self.o.alias.class[b as usize] as usize == root;
-        let uses = |&i: &usize| code.reads_of(i).iter().chain(code.writes_of(i)).any(|o| inside(o.buf));
-        let all: Vec<usize> = (0..code.len()).filter(uses).collect();
-        (all.len() > 1).then(|| all[all.len() - 2] as u32)
-    }
-
-    fn without_copy(&self, d: &mut Draw) -> Option<Plan> {
-        let code = &self.right.code;
-        let copies: Vec<u32> =
-            (0..code.groups() as u32).filter(|&g| code.copies[code.group(g as usize).start]).collect();
-        if copies.is_empty() {
-            return None;
-        }
-        let drop = copies[(d.bits() % copies.len() as u64) as usize];
-        let rest: Vec<u32> = (0..code.groups() as u32).filter(|&g| g != drop).collect();
-        let flags = |g: &u32| code.group(*g as usize).flat_map(|i| code.read_range(i)).map(|r| self.right.inplace[r]);
-        let inplace = rest.iter().flat_map(flags).collect();
-        Some(Plan { code: code.permuted(&rest), inplace, ..self.right.clone() })
-    }
-
-    /// Some result on some operand of one size: of a pair that no kernel declared, or of one that is declared and of
-    /// no use here.
-    fn in_place(&self, undeclared: bool, d: &mut Draw) -> Option<Plan> {
-        let (code, mut p) = (&self.right.code, self.right.clone());
-        let mut open = Vec::new();
-        for i in 0..code.len() {
-            for (r, read) in code.reads_of(i).iter().enumerate() {
-                for (w, write) in code.writes_of(i).iter().enumerate() {
-                    let declared = code.pairs_of(i).contains(&(r as u8, w as u8));
-                    let apart = self.right.offset[read.buf as usize] != self.right.offset[write.buf as usize];
-                    if declared != undeclared && apart && read.bytes() == write.bytes() && read.bytes() > 0 {
-                        open.push((code.read_range(i).start + r, w as u8, read.buf, write.buf));
-                    }
-                }
-            }
-        }
-        if open.is_empty() {
-            return None;
-        }
-        let (r, w, from, to) = open[(d.bits() % open.len() as u64) as usize];
-        p.inplace[r] = w;
-        let root = self.o.alias.class[to as usize] as usize;
-        self.moved(&mut p, root, self.right.offset[from as usize]);
-        Some(p)
-    }
+fn subject(g: &GraphBuf) -> PlannedGraph {
+    let s = PlannedGraph::new(run_whole_pipeline(g).unwrap().view()).unwrap();
+    check_plan(s.right.clone()).unwrap();
+    assert_eq!(simulate_plan(&s.right).unwrap(), s.want, "the plan computes what the plan without reuse computes");
+    s
 }
 
 /// What a step that stops at any of its checks would leave of the leaves, told without the checker: whether some check
@@ -309,20 +157,20 @@ fn the_checker_refuses_every_harmful_plan() {
     let tries = if cfg!(debug_assertions) { 12 } else { 150 };
     let mut graphs: Vec<GraphBuf> = crate::common::zoo::ZOO.iter().map(|m| (m.small)()).collect();
     graphs.push(leaves());
-    let mut counts = [Count::default(); KINDS.len()];
+    let mut counts = [Count::default(); WRONG_PLANS.len()];
     for (k, g) in graphs.iter().enumerate() {
         let s = subject(g);
         for (kind, count) in counts.iter_mut().enumerate() {
-            let mut d = Draw((k * 100 + kind) as u64);
+            let mut d = seeded_draws((k * 100 + kind) as u64);
             for _ in 0..tries {
-                let Some(p) = s.mutant(kind, &mut d) else { continue };
-                let harmful = outcome(&p).is_none_or(|o| o != s.want);
+                let Some(p) = s.wrong_plan(kind, &mut d) else { continue };
+                let harmful = simulate_plan(&p).is_none_or(|o| o != s.want);
                 let refused = check_plan(p).is_err();
                 count.tried += 1;
                 count.harmful += usize::from(harmful);
                 count.killed += usize::from(harmful && refused);
                 count.harmless_refused += usize::from(!harmful && refused);
-                assert!(refused || !harmful, "graph {k}: a harmful plan passes: {}", KINDS[kind]);
+                assert!(refused || !harmful, "graph {k}: a harmful plan passes: {}", WRONG_PLANS[kind]);
             }
         }
     }
@@ -330,7 +178,7 @@ fn the_checker_refuses_every_harmful_plan() {
         "{:<36} {:>7} {:>8} {:>7} {:>7} {:>17}",
         "wrong plan", "tried", "harmful", "killed", "missed", "harmless, refused"
     );
-    for (name, c) in KINDS.iter().zip(&counts) {
+    for (name, c) in WRONG_PLANS.iter().zip(&counts) {
         let missed = c.harmful - c.killed;
         println!("{name:<36} {:>7} {:>8} {:>7} {missed:>7} {:>17}", c.tried, c.harmful, c.killed, c.harmless_refused);
         assert!(c.harmful > 0, "no mutant of kind {name:?} does harm: it tests nothing");

@@ -15,15 +15,13 @@ mod train_task;
 
 use crate::args::TrainArgs;
 use crate::config::{Config, Task as Chosen};
-use crate::fail::{Run, fail_bad_input, fail_expectation};
+use crate::fail::{Run, fail_expectation};
 use crate::out;
 use crate::run_dir::{CONFIG, METRICS};
+use crate::stop_flag::stop_flag;
 use history::History;
 use image_task::ImageTask;
 use show::Show;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use steps::Measured;
 use text_task::TextTask;
 use train_task::TrainTask;
@@ -31,7 +29,7 @@ use train_task::TrainTask;
 /// Runs the command.
 pub fn train_command(a: &TrainArgs) -> Run {
     let config = Config::new(a)?;
-    let stop = train_stop_flag()?;
+    let stop = stop_flag()?;
     let mut task = open_train_task(&config)?;
     // The lock comes before the checkpoint is read: a run that goes on meanwhile would replace it. A folder that does
     // not exist yet holds no checkpoint.
@@ -76,16 +74,4 @@ fn open_train_task(c: &Config) -> Run<Box<dyn TrainTask>> {
         Chosen::Images(model) => Box::new(ImageTask::open(c, model)?),
         Chosen::CharGpt(network) => Box::new(TextTask::open(c, network)?),
     })
-}
-
-/// A flag that SIGINT and SIGTERM set. A second signal ends the process at once.
-fn train_stop_flag() -> Run<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The conditional exit is registered first: it reads the flag before this signal sets it.
-        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .map_err(|e| fail_bad_input(format!("signal handler: {e}")))?;
-    }
-    Ok(stop)
 }

@@ -271,6 +271,34 @@ impl<'a> Graph<'a> {
         }
     }
 
+    /// A copy of all columns in `bump`, with the same ids.
+    pub fn copied_to<'b>(&self, bump: &'b Bump) -> Graph<'b> {
+        Graph {
+            name: self.name,
+            ops: bump.alloc_slice_copy(self.ops),
+            op: bump.alloc_slice_copy(self.op),
+            args_at: bump.alloc_slice_copy(self.args_at),
+            outs_at: bump.alloc_slice_copy(self.outs_at),
+            attr: bump.alloc_slice_copy(self.attr),
+            loc: bump.alloc_slice_copy(self.loc),
+            args: bump.alloc_slice_copy(self.args),
+            extra: bump.alloc_slice_copy(self.extra),
+            def: bump.alloc_slice_copy(self.def),
+            dtype: bump.alloc_slice_copy(self.dtype),
+            shape: bump.alloc_slice_copy(self.shape),
+            names: bump.alloc_slice_copy(self.names),
+            nodes_at: bump.alloc_slice_copy(self.nodes_at),
+            yields_at: bump.alloc_slice_copy(self.yields_at),
+            yields: bump.alloc_slice_copy(self.yields),
+            region_names: bump.alloc_slice_copy(self.region_names),
+            output_names: bump.alloc_slice_copy(self.output_names),
+            updates: bump.alloc_slice_copy(self.updates),
+            shapes: self.shapes.copied_to(bump),
+            strings: self.strings.copied_to(bump),
+            locs: bump.alloc_slice_copy(self.locs),
+        }
+    }
+
     /// Bytes of all columns and pools.
     pub fn column_bytes(&self) -> usize {
         let node = size_of_val(self.op) + size_of_val(self.args_at) + size_of_val(self.outs_at);
@@ -344,6 +372,15 @@ impl GraphBuf {
 // SAFETY: nothing reads `_bump` through `&self`. Allocation needs a `&Bump`, which is never handed out.
 #[allow(unsafe_code)]
 unsafe impl Sync for GraphBuf {}
+
+impl Clone for GraphBuf {
+    fn clone(&self) -> GraphBuf {
+        match GraphBuf::make(|bump| Ok::<_, std::convert::Infallible>(self.view().copied_to(bump))) {
+            Ok(copy) => copy,
+            Err(never) => match never {},
+        }
+    }
+}
 
 impl PartialEq for GraphBuf {
     fn eq(&self, o: &GraphBuf) -> bool {

@@ -4,8 +4,8 @@
 use super::*;
 use crate::arena::Value;
 use crate::error::Location;
+use crate::fuzz::{check_random_graph, check_random_text};
 use crate::nodes::ops::table::OPS;
-use crate::nodes::random_graphs::{check_random_graph, check_random_text};
 use crate::nodes::{Builder, Op};
 
 const MLP: &str = "\

@@ -1,8 +1,8 @@
 //! Each test breaks one invariant in columns that are otherwise sound. The verifier must name it.
 
 use super::*;
+use crate::fuzz::seeded_draws;
 use crate::nodes::ir::graph::GraphBuf;
-use crate::nodes::random_graphs::seeded_draws;
 use crate::nodes::{Builder, DType, Init};
 
 /// A graph with an input, a param, two calls of one region, an update and an output.

@@ -3,11 +3,11 @@
 //! if, but for collisions of 64-bit hashes, no byte that matters was clobbered. This knows nothing of lifetimes or
 //! labels, and shares no line with the checker.
 
-use arenagrad::tools::arena::ids::Id;
-use arenagrad::tools::kernels::abi::Split;
-use arenagrad::tools::sched::checker::Plan;
-use arenagrad::tools::sched::instructions::{BufKind, Operand};
-use std::collections::HashSet;
+use crate::arena::ids::Id;
+use crate::kernels::abi::Split;
+use crate::sched::checker::Plan;
+use crate::sched::instructions::{BufKind, Operand};
+use hashbrown::HashSet;
 use std::ops::Range;
 
 const POISON: u64 = 0xDEAD_BEEF_0BAD_F00D;
@@ -28,7 +28,7 @@ fn whole(p: &Plan, b: usize) -> Option<Range<usize>> {
 }
 
 /// A hash for each output and each leaf after one step; none if the plan reaches outside its arena.
-pub fn outcome(p: &Plan) -> Option<Vec<u64>> {
+pub fn simulate_plan(p: &Plan) -> Option<Vec<u64>> {
     let code = &p.code;
     let mut mem = vec![POISON; p.bytes];
     for b in (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned()) {
@@ -38,7 +38,7 @@ pub fn outcome(p: &Plan) -> Option<Vec<u64>> {
     }
     let mut written = HashSet::new();
     for i in 0..code.len() {
-        step(p, i, &mut mem, &mut written)?;
+        simulate_instruction(p, i, &mut mem, &mut written)?;
     }
     let mut out = Vec::new();
     let digest = |r: Range<usize>| mem[r].iter().fold(7, |h, &x| mix(h, x));
@@ -51,7 +51,7 @@ pub fn outcome(p: &Plan) -> Option<Vec<u64>> {
     Some(out)
 }
 
-fn step(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashSet<u32>) -> Option<()> {
+fn simulate_instruction(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashSet<u32>) -> Option<()> {
     let code = &p.code;
     let (reads, writes) = (code.reads_of(i), code.writes_of(i));
     let with = |r: usize| p.inplace[code.read_range(i).start + r];
@@ -95,6 +95,6 @@ fn step(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashSet<u32>) -> Opti
 }
 
 /// Whether buffer `b` is one that a plan is free to place.
-pub fn is_free(p: &Plan, b: usize) -> bool {
+pub fn is_free_buffer(p: &Plan, b: usize) -> bool {
     p.code.bytes[b] > 0 && matches!(p.code.kind[b], BufKind::Activation | BufKind::Output | BufKind::Scratch)
 }

@@ -1,0 +1,89 @@
+//! The command `reduce`: the smallest graph that a check still finds interesting.
+//!
+//! Invariants: the file given with `--out` always holds a whole graph that the check found interesting. After an
+//! interrupt, it is the smallest so far.
+
+use super::check_process::{Answer, CheckProcess};
+use crate::args::ReduceArgs;
+use crate::fail::{Fail, Run, fail_bad_input};
+use crate::ir::load_ir;
+use crate::out::{emit_out, note_out};
+use crate::stop_flag::stop_flag;
+use arenagrad::graph::GraphBuf;
+use arenagrad::tools::fuzz::{GraphSize, ReduceOptions, reduce_counting};
+use arenagrad::tools::ir::text::print;
+use arenagrad::train::write_atomically;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Runs `reduce`.
+pub fn reduce_command(a: &ReduceArgs) -> Run {
+    let graph = load_ir(&a.file, &a.sizes)?;
+    let stop = stop_flag()?;
+    let check = CheckProcess::new(&a.check, Duration::from_secs_f64(a.timeout), stop.clone())?;
+    match check.run(&print(graph.view()))? {
+        Answer::Interesting => {}
+        Answer::Stopped => return Err(fail_bad_input("interrupted before the first check ended")),
+        Answer::Not(why) => {
+            let file = a.file.display();
+            let want = "it must exit with 0 while the failure is there, and with another code when it is not";
+            return Err(fail_bad_input(format!("{file}: not interesting: the check {why}; {want}")));
+        }
+    }
+    note_size(a, 0, &graph);
+    keep_best(a, &graph)?;
+    let mut asked = 0;
+    let mut failed: Option<Fail> = None;
+    let mut still_fails = |g: &GraphBuf| {
+        if failed.is_some() {
+            return false;
+        }
+        asked += 1;
+        match check.run(&print(g.view())).and_then(|answer| answered(a, asked, g, answer)) {
+            Ok(interesting) => interesting,
+            Err(e) => {
+                failed = Some(e);
+                // The rest of the search is skipped.
+                stop.store(true, Ordering::Relaxed);
+                false
+            }
+        }
+    };
+    let options = ReduceOptions { max_checks: a.max_checks, stop: Some(&stop), ..ReduceOptions::default() };
+    let done = reduce_counting(&graph, &mut still_fails, &options);
+    if let Some(e) = failed {
+        return Err(e);
+    }
+    if !a.quiet {
+        let end = match (done.is_minimal, stop.load(Ordering::Relaxed)) {
+            (true, _) => "no single step makes it smaller",
+            (false, true) => "interrupted: this is the smallest so far",
+            (false, false) => "--max-checks ended the search",
+        };
+        note_out(format!("{} checks: {}; {end}", done.checks, GraphSize::of(done.graph.view())));
+    }
+    if a.out.is_none() { emit_out(print(done.graph.view())) } else { Ok(()) }
+}
+
+/// Whether check number `asked` of `g` found it interesting. A graph that is becomes the best.
+fn answered(a: &ReduceArgs, asked: usize, g: &GraphBuf, answer: Answer) -> Run<bool> {
+    if answer != Answer::Interesting {
+        return Ok(false);
+    }
+    note_size(a, asked, g);
+    keep_best(a, g)?;
+    Ok(true)
+}
+
+fn note_size(a: &ReduceArgs, asked: usize, g: &GraphBuf) {
+    if !a.quiet {
+        note_out(format!("check {asked}: {}", GraphSize::of(g.view())));
+    }
+}
+
+fn keep_best(a: &ReduceArgs, g: &GraphBuf) -> Run {
+    match &a.out {
+        Some(path) => Ok(write_atomically(path, print(g.view()).as_bytes())?),
+        None => Ok(()),
+    }
+}

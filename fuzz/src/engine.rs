@@ -1,0 +1,135 @@
+//! What targets ask of the engine: a drawn graph, bytes for its leaves, a few steps, and the bytes that they leave.
+
+use crate::script::Script;
+use arenagrad::error::{Error, Kind};
+use arenagrad::graph::{DType, GraphBuf};
+use arenagrad::session::{Binding, Program, Role, Session};
+use arenagrad::tools::arena::rng::SplitMix64;
+use arenagrad::tools::fuzz::{GraphOptions, draw_graph, random_graph};
+
+/// The graph that the next decisions draw, of up to `nodes` drawn nodes and what they need.
+pub fn drawn_graph(script: &mut Script<'_>, nodes: u32) -> GraphBuf {
+    match script.below(4) {
+        // Operands of the shapes of conformance cases, seldom connected.
+        0 => random_graph(nodes, &mut script.draws()).unwrap_or_else(|e| panic!("a drawn graph is valid: {e}")),
+        _ => drawn_graph_with(script, nodes, |options| options),
+    }
+}
+
+/// As [`drawn_graph`], with options that `f` changes.
+pub fn drawn_graph_with(script: &mut Script<'_>, nodes: u32, f: impl FnOnce(GraphOptions) -> GraphOptions) -> GraphBuf {
+    let options = GraphOptions::default().nodes(nodes).largest_axis(64).largest_value(1 << 9);
+    let options = f(options.depth(1 + script.below(8)).regions(script.below(4) == 0));
+    draw_graph(&options, &mut script.draws()).unwrap_or_else(|e| panic!("a drawn graph is valid: {e}"))
+}
+
+/// A reader's error: it says what is wrong and, after `place`, where.
+pub fn reader_error(e: &Error, place: &str) {
+    assert!(e.kind == Kind::Data, "{e:?}");
+    let at = e.message.strip_prefix(place).unwrap_or_else(|| panic!("the error has no place: {e:?}"));
+    assert!(at.starts_with(|c: char| c.is_ascii_digit()), "{e:?}");
+    assert!(e.message.len() < 4096, "{} bytes of message", e.message.len());
+}
+
+/// Bytes for a tensor: small reals, small indices, mostly 0 and 1.
+fn leaf_bytes(b: &Binding, rng: &mut SplitMix64) -> Vec<u8> {
+    let n = b.dims.numel();
+    let mut real = || ((rng.bits() >> 40) as f64 / (1 << 24) as f64) * 3.0 - 1.5;
+    match b.dtype {
+        DType::F32 => (0..n).flat_map(|_| (real() as f32).to_le_bytes()).collect(),
+        DType::C64 => (0..2 * n).flat_map(|_| (real() as f32).to_le_bytes()).collect(),
+        DType::F64 => (0..n).flat_map(|_| real().to_le_bytes()).collect(),
+        // The upper half of a single is a bfloat16; as a half it is a number near 1.
+        DType::BF16 => (0..n).flat_map(|_| [0, (real() as f32).to_le_bytes()[3]]).collect(),
+        DType::F16 => (0..n).flat_map(|_| [rng.bits() as u8, 0x38 | (rng.bits() as u8 & 0x83)]).collect(),
+        _ => {
+            let mut bytes = vec![0; b.bytes];
+            let size = b.bytes / n.max(1);
+            let most = if b.dtype == DType::Bool { 2 } else { 3 };
+            bytes.chunks_mut(size.max(1)).for_each(|e| e[0] = (rng.bits() % most) as u8);
+            bytes
+        }
+    }
+}
+
+/// Fills all inputs, params and states of `p` with bytes that follow from `seed` and the leaf's place.
+pub fn fill_leaves(p: &mut Program, seed: u64) {
+    let leaves: Vec<Binding> = p.bindings().iter().filter(|b| b.role != Role::Output).cloned().collect();
+    for (i, b) in leaves.iter().enumerate() {
+        let bytes = leaf_bytes(b, &mut SplitMix64(seed ^ (i as u64) << 32));
+        // The states of the random key hold what they hold.
+        if let Err(e) = p.write_bytes(&b.name, &bytes) {
+            panic!("{:?}: {e}", b.name);
+        }
+    }
+}
+
+/// The bytes of all outputs, params and states.
+pub fn left_bytes(p: &Program) -> Vec<(String, Vec<u8>)> {
+    let kept = p.bindings().iter().filter(|b| b.role != Role::Input);
+    kept.map(|b| (b.name.clone(), canonical(b.dtype, p.bytes_of(b)))).collect()
+}
+
+/// Bytes in which every NaN is the same.
+pub fn canonical(dtype: DType, bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    match dtype {
+        DType::F32 | DType::C64 => bytes
+            .as_chunks_mut::<4>()
+            .0
+            .iter_mut()
+            .filter(|b| f32::from_le_bytes(**b).is_nan())
+            .for_each(|b| *b = f32::NAN.to_le_bytes()),
+        DType::F64 => bytes
+            .as_chunks_mut::<8>()
+            .0
+            .iter_mut()
+            .filter(|b| f64::from_le_bytes(**b).is_nan())
+            .for_each(|b| *b = f64::NAN.to_le_bytes()),
+        DType::F16 | DType::BF16 => {
+            let (exponent, fraction) = if dtype == DType::F16 { (0x7C00, 0x03FF) } else { (0x7F80, 0x007F) };
+            let nan = |x: u16| x & exponent == exponent && x & fraction != 0;
+            bytes
+                .as_chunks_mut::<2>()
+                .0
+                .iter_mut()
+                .filter(|b| nan(u16::from_le_bytes(**b)))
+                .for_each(|b| *b = 0x7FFFu16.to_le_bytes());
+        }
+        _ => {}
+    }
+    bytes
+}
+
+/// What `steps` steps of `g` leave: the bytes of outputs, params and states, or the error of the first step that fails.
+pub type Outcome = Result<Vec<(String, Vec<u8>)>, Error>;
+
+/// Compiles `g` and runs it. A graph that does not compile is a finding.
+pub fn outcome(g: &GraphBuf, session: &Session, seed: u64, steps: usize) -> Outcome {
+    let mut p = session.compile(g).unwrap_or_else(|e| panic!("a valid graph compiles: {e}\n{g:?}"));
+    run_steps(&mut p, seed, steps)
+}
+
+/// Fills the leaves of `p` and runs it.
+pub fn run_steps(p: &mut Program, seed: u64, steps: usize) -> Outcome {
+    fill_leaves(p, seed);
+    for _ in 0..steps {
+        p.step()?;
+    }
+    Ok(left_bytes(p))
+}
+
+/// Two outcomes of one graph are the same, to the bit.
+pub fn assert_same(what: &str, a: &Outcome, b: &Outcome, g: &GraphBuf) {
+    match (a, b) {
+        (Ok(a), Ok(b)) => {
+            for ((name, a), (other, b)) in a.iter().zip(b) {
+                assert!(name == other && a == b, "{what}: {name:?} differs\n{a:02x?}\n{b:02x?}\n{g:?}");
+            }
+            assert_eq!(a.len(), b.len(), "{what}");
+        }
+        // An index may be out of range; then it is so every way.
+        (Err(a), Err(b)) => assert!(a.kind == Kind::Data && b.kind == Kind::Data, "{what}: {a:?} and {b:?}\n{g:?}"),
+        (a, b) => panic!("{what}: {:?} against {:?}\n{g:?}", a.as_ref().err(), b.as_ref().err()),
+    }
+}

@@ -1,0 +1,10 @@
+//! Files of targets that read and write them.
+
+use std::path::PathBuf;
+
+/// A path for this process and thread, in memory where there are such files: a save waits for the disk.
+pub fn file_path(name: &str) -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    let dir = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    dir.join(format!("arenagrad-fuzz-{}-{:?}-{name}", std::process::id(), std::thread::current().id()))
+}

@@ -1,0 +1,64 @@
+//! Any bytes are a table of numbers, or an error that names the line.
+
+use super::{READERS, Target};
+use crate::engine::reader_error;
+use arenagrad::train::data::CsvRows;
+
+pub const TARGET: Target = Target {
+    name: "csv",
+    about: "any bytes are a table of numbers with rows of one length, or an error that names the line",
+    run,
+    seeds,
+    words: WORDS,
+    max_len: 1024,
+    memory: READERS,
+};
+
+/// Runs the target. The first byte chooses whether there is a line of names.
+pub fn run(data: &[u8]) {
+    let (header, file) = data.split_first().map_or((false, data), |(n, file)| (n % 2 == 1, file));
+    let mut rows = match CsvRows::new("file", file, header) {
+        Ok(rows) => rows,
+        Err(e) => return reader_error(&e, "file:"),
+    };
+    let (mut row, mut line, mut columns) = (Vec::new(), 0, rows.columns());
+    loop {
+        match rows.read_row(&mut row) {
+            Ok(false) => break,
+            Ok(true) => {
+                assert!(columns == 0 || row.len() == columns, "rows have one length");
+                assert!(rows.line() > line, "lines rise");
+                (line, columns) = (rows.line(), rows.columns());
+                // The shortest decimal of a number is read as that number.
+                let text = row.iter().map(|x| format!("{x:?}")).collect::<Vec<_>>().join(",");
+                let mut again = Vec::new();
+                let read = CsvRows::new("again", text.as_bytes(), false).and_then(|mut r| r.read_row(&mut again));
+                assert_eq!(read.as_ref(), Ok(&true), "{text}");
+                let bits =
+                    |row: &[f64]| row.iter().map(|x| if x.is_nan() { 1 } else { x.to_bits() }).collect::<Vec<_>>();
+                assert_eq!(bits(&row), bits(&again), "{text}");
+            }
+            Err(e) => return reader_error(&e, "file:"),
+        }
+    }
+    assert!(!header || rows.names().len() == rows.columns());
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let texts = [
+        "0",
+        "01,2\n3,4\n",
+        "1a,b\n1,2\n",
+        "0\"1\",\" 2 \"\r\n-3e4,.5\r\n",
+        "1\"a\nb\",c\n1,nan\n\ninf,-inf\n",
+        "01;2\n",
+        "01,2\n3\n",
+        "1\n",
+        "0\"",
+        "01e999,-0.0,1e-400\n",
+    ];
+    texts.iter().map(|t| t.as_bytes().to_vec()).collect()
+}
+
+const WORDS: &[&str] =
+    &[",", "\n", "\r\n", "\"", "\"\"", "1.5", "nan", "-inf", "infinity", " ", "\t", ";", "\u{feff}", "e", "."];

@@ -1,0 +1,47 @@
+//! The whole way from graph to values: what the engine computes is what the oracle computes, within rounding.
+
+use super::{GRAPHS, Target, scripts};
+use crate::engine::drawn_graph;
+use crate::script::Script;
+use arenagrad::graph::GraphBuf;
+use arenagrad::tools::fuzz::{RunOptions, check_run, mutate_graph};
+
+pub const TARGET: Target = Target {
+    name: "pipeline",
+    about: "all passes, the plan and the kernels compute what the oracle computes, within its rounding bounds",
+    run,
+    seeds: scripts,
+    words: &[],
+    max_len: 384,
+    memory: GRAPHS,
+};
+
+/// One way to run a graph; threads seldom, as starting them takes longer than a small graph.
+pub fn any_way(script: &mut Script<'_>) -> RunOptions {
+    let plain = RunOptions::default();
+    match script.byte() % 32 {
+        0 => RunOptions { threads: 3, share: true, ..plain },
+        1..4 => RunOptions { poison: true, ..plain },
+        4..8 => RunOptions { least_memory: true, ..plain },
+        8..14 => RunOptions { optimise: false, ..plain },
+        _ => plain,
+    }
+}
+
+/// The engine agrees with the oracle, or this panics.
+pub fn assert_agrees(g: &GraphBuf, seed: u64, how: &RunOptions) {
+    if let Err(found) = check_run(g, seed, how) {
+        panic!("{}: {}\n{found}", found.check, found.what);
+    }
+}
+
+/// Runs the target.
+pub fn run(data: &[u8]) {
+    let mut script = Script::new(data);
+    let (seed, how, changes) = (script.seed(), any_way(&mut script), script.below(4));
+    let mut g = drawn_graph(&mut script, 8);
+    for _ in 2..changes {
+        g = mutate_graph(&g, &mut script.draws()).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
+    }
+    assert_agrees(&g, seed, &how);
+}

@@ -1,0 +1,57 @@
+//! Every target on its seeds and on mutants from a fixed seed; and the runner on targets that are wrong.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use arenagrad_fuzz::Options;
+use arenagrad_fuzz::corpus::read_corpus;
+use arenagrad_fuzz::finding::{keep_panics, run_input};
+use arenagrad_fuzz::runner::{crash_dir, fuzz_target};
+use arenagrad_fuzz::targets::{MemoryLimit, TARGETS, Target};
+
+/// Inputs of each target. Code without optimisation is slow.
+const RUNS: u64 = if cfg!(debug_assertions) { 150 } else { 2000 };
+
+const PLANTED: Target = Target {
+    name: "planted",
+    about: "a target that is wrong",
+    run: |data| assert!(!data.windows(3).any(|w| w == b"bug"), "found"),
+    seeds: || vec![b"some text".to_vec(), b"and more of it".to_vec()],
+    words: &["ug", "b"],
+    max_len: 64,
+    memory: MemoryLimit { base: 1 << 20, each: 0 },
+};
+
+/// Findings are kept for the whole process, so this is one test.
+#[test]
+fn targets_find_nothing_and_the_runner_finds_what_is_planted() {
+    the_runner_finds_what_is_planted();
+    for t in TARGETS {
+        let seeds = (t.seeds)();
+        assert!(!seeds.is_empty() && seeds == (t.seeds)(), "{}: the seeds are the same each time", t.name);
+        let report = fuzz_target(t, &Options { runs: RUNS + seeds.len() as u64, ..Options::runs(RUNS) }).unwrap();
+        assert_eq!((report.findings, report.runs), (0, RUNS + seeds.len() as u64), "{}: see the lines above", t.name);
+        println!("{}: {} runs", t.name, report.runs);
+    }
+}
+
+fn the_runner_finds_what_is_planted() {
+    let _ = std::fs::remove_dir_all(crash_dir("planted"));
+    let found = fuzz_target(&PLANTED, &Options::runs(20_000)).unwrap();
+    assert!(found.findings > 0 && found.kinds == 1, "{found:?}");
+    let files = read_corpus(&crash_dir("planted"));
+    assert!(files.iter().any(|(path, data)| path.extension().is_some_and(|e| e == "small") && data == b"bug"));
+    std::fs::remove_dir_all(crash_dir("planted")).unwrap();
+
+    // The same seed, the same inputs.
+    let again = fuzz_target(&PLANTED, &Options::runs(20_000)).unwrap();
+    assert_eq!((again.findings, again.runs), (found.findings, found.runs));
+    std::fs::remove_dir_all(crash_dir("planted")).unwrap();
+
+    keep_panics();
+    let large = Target { run: |_| drop(std::hint::black_box(vec![1u8; 4 << 20])), ..PLANTED };
+    assert!(run_input(&large, b"").unwrap().message.contains("bytes in use"));
+    // A panic that another thread kept to itself.
+    let quiet = Target { run: |_| drop(std::thread::spawn(|| panic!("quiet")).join()), ..PLANTED };
+    assert_eq!(run_input(&quiet, b"").unwrap().message, "quiet");
+    assert!(run_input(&PLANTED, b"no such word").is_none());
+}

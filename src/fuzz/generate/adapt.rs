@@ -1,0 +1,117 @@
+//! Operands: values of the graph, made to fit by casts, broadcasts, slices, reshapes and clamps.
+
+use super::Drawing;
+use crate::arena::{DType, Value};
+use crate::nodes::ir::dtype::Ty;
+use crate::nodes::ir::opdef::{Domain, Op};
+use crate::nodes::ops::layout::attrs::{SliceAttrs, ToShapeAttrs};
+use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs};
+
+/// The bounds of a clamp into `domain`, where operands from elsewhere are better limited.
+fn bounds_of(domain: Domain) -> Option<(f64, f64)> {
+    match domain {
+        Domain::Real | Domain::Distinct | Domain::Bit | Domain::Bits => None,
+        Domain::Positive => Some((0.5, 2.0)),
+        Domain::Beyond => Some((2.5, 4.0)),
+        Domain::Chance => Some((0.05, 0.95)),
+        Domain::Unit => Some((-0.875, 0.875)),
+        Domain::Index(n) => Some((0.0, n.saturating_sub(1) as f64)),
+        Domain::Count(n) => Some((1.0, n.max(1) as f64)),
+    }
+}
+
+impl Drawing<'_, '_> {
+    /// A value of type `ty` for an operand of `domain`: one of the graph where one can be made to fit, else a new one.
+    pub(super) fn operand(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
+        let connect = (self.draw)(16) < self.options.connected;
+        let known = if connect { self.fitting(ty, domain) } else { None };
+        known.or_else(|| self.fresh(ty, domain))
+    }
+
+    /// A recent value that is of type `ty`, or that becomes one.
+    fn fitting(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
+        let found = self.nearest(ty)?;
+        // Keys of random numbers and masks of bits are no numbers.
+        if domain == Some(Domain::Bits) && self.e.ty(found) != ty {
+            return None;
+        }
+        let cast = self.to_dtype(found, ty.dtype)?;
+        let shaped = self.to_shape(cast, ty)?;
+        match domain.and_then(bounds_of) {
+            // Now and then a value outside of its domain: results may be NaN, indices must stay in range.
+            Some(_) if ty.dtype.is_float() && self.chance(1, 8) => Some(shaped),
+            Some((lo, hi)) if self.may(Op::CLAMP) => self.emit_one(Op::CLAMP, &[shaped], &ClampAttrs { lo, hi }.list()),
+            Some(_) => None,
+            None => Some(shaped),
+        }
+    }
+
+    /// The best of a few recent values for an operand of type `ty`.
+    fn nearest(&mut self, ty: Ty) -> Option<Value> {
+        let mut best: Option<(u32, Value)> = None;
+        for _ in 0..6 {
+            let v = self.recent()?;
+            let has = self.e.ty(v);
+            let leaf = self.e.def(v).is_some_and(|d| d.op.is_named_leaf());
+            let fits = u32::from(has.dtype == ty.dtype) * 4 + u32::from(has.shape == ty.shape) * 2 + u32::from(!leaf);
+            if best.is_none_or(|b| fits > b.0) {
+                best = Some((fits, v));
+            }
+        }
+        best.map(|b| b.1)
+    }
+
+    fn to_dtype(&mut self, v: Value, to: DType) -> Option<Value> {
+        match self.e.dtype(v) == to {
+            true => Some(v),
+            false if to != DType::C64 && self.may(Op::CAST) => self.emit_one(Op::CAST, &[v], &CastAttrs { to }.list()),
+            false => None,
+        }
+    }
+
+    /// `v` in the shape of `ty`: broadcast if it can be, else its first elements, repeated if there are too few.
+    pub(super) fn to_shape(&mut self, v: Value, ty: Ty) -> Option<Value> {
+        let (from, to) = (self.e.dims(v), self.e.shapes.dims(ty.shape));
+        if from == to {
+            return Some(v);
+        }
+        let fits = from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(a, b)| a == b || *a == 1);
+        if fits {
+            return self.reshaped(Op::BROADCAST, v, &to);
+        }
+        let inside = from.len() == to.len() && from.iter().zip(to.iter()).all(|(a, b)| a >= b);
+        if inside {
+            return self.first_elements(v, &to);
+        }
+        let (have, want) = (from.numel(), to.numel());
+        if have == 0 {
+            return None;
+        }
+        let flat = if from.len() == 1 { v } else { self.reshaped(Op::RESHAPE, v, &[have])? };
+        let copies = want.div_ceil(have);
+        let long = match copies {
+            0 | 1 => flat,
+            _ => {
+                let rows = self.reshaped(Op::BROADCAST, flat, &[copies, have])?;
+                self.reshaped(Op::RESHAPE, rows, &[copies * have])?
+            }
+        };
+        let cut = if have * copies.max(1) == want { long } else { self.first_elements(long, &[want])? };
+        if to.len() == 1 { Some(cut) } else { self.reshaped(Op::RESHAPE, cut, &to) }
+    }
+
+    fn reshaped(&mut self, op: Op, v: Value, to: &[usize]) -> Option<Value> {
+        let shape = self.e.shapes.intern(to).ok()?;
+        if !self.may(op) || !self.fits(Ty { dtype: self.e.dtype(v), shape }) {
+            return None;
+        }
+        self.emit_one(op, &[v], &ToShapeAttrs { shape }.list())
+    }
+
+    fn first_elements(&mut self, v: Value, to: &[usize]) -> Option<Value> {
+        let limits: Vec<i64> = to.iter().map(|&n| n as i64).collect();
+        let (starts, steps) = (vec![0; to.len()], vec![1; to.len()]);
+        let attrs = SliceAttrs { starts, limits, steps };
+        if self.may(Op::SLICE) { self.emit_one(Op::SLICE, &[v], &attrs.list()) } else { None }
+    }
+}

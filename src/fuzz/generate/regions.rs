@@ -1,0 +1,118 @@
+//! Loops, calls and custom functions with drawn bodies.
+
+use super::Drawing;
+use crate::arena::{Region, Value};
+use crate::nodes::ir::dtype::Ty;
+use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::control::call::CallAttrs;
+use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
+use crate::nodes::ops::control::scan::ScanAttrs;
+
+/// The most regions inside one another.
+const MAX_LEVEL: u32 = 3;
+
+impl Drawing<'_, '_> {
+    /// A node of `op`, which runs a region, with a drawn body.
+    pub(super) fn node_with_region(&mut self, op: Op) -> Vec<Value> {
+        if self.level >= MAX_LEVEL || self.region_nodes == 0 {
+            return Vec::new();
+        }
+        match op {
+            Op::SCAN => self.scan(),
+            Op::CALL if !self.regions.is_empty() && self.chance(1, 2) => self.call_again(),
+            Op::CALL | Op::CUSTOM_FN => self.call(op),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Up to `most` recent values, and at least one where there is any.
+    fn some(&mut self, most: u32) -> Vec<Value> {
+        (0..=(self.draw)(most)).filter_map(|_| self.recent()).collect()
+    }
+
+    /// Opens a region of these arguments and draws nodes into it.
+    fn open_body(&mut self, tys: &[Ty]) {
+        let name = self.pick(&["body", "twice", "odd body", "", "1"]);
+        self.e.open_region(name);
+        self.level += 1;
+        for &ty in tys {
+            let v = self.e.region_arg(ty);
+            self.name(v);
+        }
+        for _ in 0..=(self.draw)(6) {
+            if self.region_nodes > 0 {
+                self.region_nodes -= 1;
+                self.node();
+            }
+        }
+    }
+
+    fn close_body(&mut self, yields: &[Value]) -> Region {
+        self.level -= 1;
+        self.e.close_region(yields)
+    }
+
+    /// A call or a custom function of a new region.
+    fn call(&mut self, op: Op) -> Vec<Value> {
+        let args = self.some(3);
+        let tys: Vec<Ty> = args.iter().map(|&v| self.e.ty(v)).collect();
+        self.open_body(&tys);
+        let yields = self.some(2);
+        let body = self.close_body(&yields);
+        if yields.is_empty() {
+            return Vec::new();
+        }
+        if op == Op::CALL {
+            self.regions.push((body, tys));
+            return self.emit(op, &args, &CallAttrs { body }.list());
+        }
+        let captures = i64::from((self.draw)(args.len() as u32 + 1));
+        self.emit(op, &args, &CustomFnAttrs { body, captures, vjp: None, jvp: None }.list())
+    }
+
+    /// A call of a region that there is already.
+    fn call_again(&mut self) -> Vec<Value> {
+        let i = (self.draw)(self.regions.len() as u32) as usize;
+        let (body, tys) = self.regions[i].clone();
+        let args: Vec<Value> = tys.into_iter().map_while(|ty| self.operand(ty, None)).collect();
+        self.emit(Op::CALL, &args, &CallAttrs { body }.list())
+    }
+
+    /// A loop: carries and constants of any type, stacked inputs where values have as many rows as there are
+    /// iterations.
+    fn scan(&mut self) -> Vec<Value> {
+        let mut args = self.some(2);
+        let carries = args.len();
+        let consts = (self.draw)(3) as usize;
+        args.extend((0..consts).filter_map(|_| self.recent()));
+        let mut stacked: Vec<Value> = self.some(3);
+        stacked.retain(|&v| matches!(self.e.dims(v).first(), Some(1..=64)));
+        let length = match stacked.first() {
+            Some(&v) => self.e.dims(v)[0],
+            None => (self.draw)(5) as usize,
+        };
+        stacked.retain(|&v| self.e.dims(v)[0] == length);
+        let mut tys: Vec<Ty> = args.iter().map(|&v| self.e.ty(v)).collect();
+        for &v in &stacked {
+            let (dtype, dims) = (self.e.dtype(v), self.e.dims(v));
+            let Ok(shape) = self.e.shapes.intern(&dims[1..]) else { return Vec::new() };
+            tys.push(Ty { dtype, shape });
+        }
+        self.open_body(&tys);
+        let mut yields: Vec<Value> = Vec::new();
+        for (i, &ty) in tys.iter().enumerate().take(carries) {
+            yields.push(self.operand(ty, None).unwrap_or(Value(i as u32)));
+        }
+        let rows = (0..(self.draw)(3)).filter_map(|_| self.recent()).collect::<Vec<_>>();
+        let room = self.options.largest_value / length.max(1);
+        yields.extend(rows.into_iter().filter(|&v| self.e.dims(v).numel() <= room && self.e.dims(v).len() < 8));
+        let consts = (args.len() - carries) as i64;
+        let body = self.close_body(&yields);
+        if yields.is_empty() {
+            return Vec::new();
+        }
+        args.extend(stacked);
+        let (carries, length, reverse) = (carries as i64, length as i64, self.chance(1, 3));
+        self.emit(Op::SCAN, &args, &ScanAttrs { body, carries, consts, length, reverse }.list())
+    }
+}

@@ -1,0 +1,213 @@
+//! The reducer: a failing graph in, a small one that still fails out (delta debugging; Zeller and Hildebrandt, 2002).
+//!
+//! Large steps come first: outputs and nodes go in chunks that halve. Then single steps run until none helps. A step is
+//! taken if the graph that it makes is smaller ([`GraphSize`]) and still fails. Invariant: at the end, unless a limit
+//! was met, no single step makes the graph smaller and keeps the failure. The same graph and the same answers give the
+//! same result.
+
+mod graph_size;
+mod steps;
+
+use super::draft::Draft;
+use crate::arena::Value;
+use crate::nodes::ir::text::print;
+use crate::nodes::{Graph, GraphBuf};
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub use graph_size::GraphSize;
+use steps::Step;
+
+/// Limits of a reduction.
+#[derive(Clone, Copy, Debug)]
+pub struct ReduceOptions<'s> {
+    /// The most graphs that are checked.
+    pub max_checks: usize,
+    /// The longest time, if there is a limit. With one, the result depends on the clock.
+    pub max_time: Option<Duration>,
+    /// A flag that ends the search once it is true.
+    pub stop: Option<&'s AtomicBool>,
+}
+
+impl Default for ReduceOptions<'_> {
+    fn default() -> Self {
+        ReduceOptions { max_checks: 20_000, max_time: None, stop: None }
+    }
+}
+
+/// What a reduction ends with.
+#[derive(Debug)]
+pub struct Reduced {
+    /// The smallest failing graph that was found.
+    pub graph: GraphBuf,
+    /// Graphs that were checked.
+    pub checks: usize,
+    /// Whether no single step makes the graph smaller; false if a limit ended the search.
+    pub is_minimal: bool,
+}
+
+/// A small graph for which `still_fails` is true, as it is for `graph`.
+///
+/// The graph must fail: otherwise the result is `graph`, or any graph on the way. `still_fails` is asked about graphs
+/// that verify and no others. A graph that it answers with true is smaller than the last such graph, so a caller that
+/// wants the best graph at any time keeps the last one.
+///
+/// ```
+/// use arenagrad::tools::fuzz::{GraphOptions, ReduceOptions, draw_graph, reduce, seeded_draws};
+/// # fn main() -> arenagrad::Result<()> {
+/// let options = GraphOptions::default().nodes(30).ops("*,tanh=20")?;
+/// let graph = draw_graph(&options, &mut seeded_draws(3))?;
+/// let has_tanh = |g: &arenagrad::graph::GraphBuf| arenagrad::tools::ir::text::print(g.view()).contains("= tanh ");
+/// assert!(has_tanh(&graph));
+/// let small = reduce(&graph, &mut |g| has_tanh(g), &ReduceOptions::default());
+/// assert_eq!(small.view().nodes(), 2); // an input and its tanh
+/// # Ok(())
+/// # }
+/// ```
+pub fn reduce(
+    graph: &GraphBuf,
+    still_fails: &mut dyn FnMut(&GraphBuf) -> bool,
+    options: &ReduceOptions<'_>,
+) -> GraphBuf {
+    reduce_counting(graph, still_fails, options).graph
+}
+
+/// As [`reduce`], with the number of checks.
+pub fn reduce_counting(
+    graph: &GraphBuf,
+    still_fails: &mut dyn FnMut(&GraphBuf) -> bool,
+    options: &ReduceOptions<'_>,
+) -> Reduced {
+    let best = graph.clone();
+    let end = options.max_time.and_then(|t| Instant::now().checked_add(t));
+    let size = GraphSize::of(best.view());
+    let (left, refused) = (options.max_checks, HashSet::new());
+    let mut r = Reducer { best, size, still_fails, left, checks: 0, end, stop: options.stop, refused, sweep: true };
+    r.begin();
+    let mut again = true;
+    while again && !r.is_over() {
+        again = r.chunks(|g| g.outputs().len(), Step::DropOutputs);
+        again |= r.chunks(|g| g.updates.len(), Step::DropUpdates);
+        again |= r.chunks(|g| g.values(), Step::CutValues);
+        for list in steps::ALL {
+            again |= r.each(list);
+        }
+    }
+    let is_minimal = !r.is_over();
+    Reduced { graph: r.best, checks: r.checks, is_minimal }
+}
+
+struct Reducer<'f> {
+    best: GraphBuf,
+    size: GraphSize,
+    still_fails: &'f mut dyn FnMut(&GraphBuf) -> bool,
+    left: usize,
+    checks: usize,
+    end: Option<Instant>,
+    stop: Option<&'f AtomicBool>,
+    /// Hashes of the texts of graphs that do not fail.
+    refused: HashSet<u64>,
+    /// Whether each step also drops what nothing reads.
+    sweep: bool,
+}
+
+impl Reducer<'_> {
+    fn is_over(&self) -> bool {
+        let stopped = self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        self.left == 0 || stopped || self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Takes `graph` if it is smaller and still fails.
+    fn offer(&mut self, graph: GraphBuf) -> bool {
+        GraphSize::of(graph.view()) < self.size && self.take_if_it_fails(graph)
+    }
+
+    fn take_if_it_fails(&mut self, graph: GraphBuf) -> bool {
+        let mut hasher = DefaultHasher::new();
+        print(graph.view()).hash(&mut hasher);
+        let hash = hasher.finish();
+        if self.is_over() || self.refused.contains(&hash) {
+            return false;
+        }
+        self.left -= 1;
+        self.checks += 1;
+        let fails = (self.still_fails)(&graph);
+        match fails {
+            true => (self.size, self.best) = (GraphSize::of(graph.view()), graph),
+            false => drop(self.refused.insert(hash)),
+        }
+        fails
+    }
+
+    /// Drops what nothing reads. If the failure is there, unread values become outputs, so that steps see what is
+    /// needed; if that hides the failure, steps drop nothing but what they name.
+    fn begin(&mut self) {
+        let write = |sweep: bool, outputs: Vec<Value>, g: Graph<'_>| {
+            let mut draft = Draft::of(g, sweep);
+            draft.outputs = outputs;
+            draft.write().ok()
+        };
+        let swept = write(true, Vec::new(), self.best.view());
+        if swept.is_none_or(|g| g == self.best || self.take_if_it_fails(g)) {
+            return;
+        }
+        let shown = write(true, unread_values(self.best.view()), self.best.view());
+        self.sweep = shown.is_some_and(|g| self.take_if_it_fails(g));
+    }
+
+    fn attempt(&mut self, step: &Step) -> bool {
+        let mut draft = Draft::of(self.best.view(), self.sweep);
+        let graph = step.apply(&mut draft).then(|| draft.write());
+        match graph {
+            Some(Ok(graph)) => self.offer(graph),
+            _ => false,
+        }
+    }
+
+    /// Tries `step` on chunks of `count` things: all, halves, quarters, down to two.
+    fn chunks(&mut self, count: fn(&Graph<'_>) -> usize, step: fn(usize, usize) -> Step) -> bool {
+        let mut any = false;
+        let mut chunk = count(&self.best.view());
+        while chunk >= 2 && !self.is_over() {
+            let mut at = 0;
+            while at < count(&self.best.view()) {
+                match self.attempt(&step(at, at + chunk)) {
+                    true => any = true,
+                    false => at += chunk,
+                }
+            }
+            chunk = chunk.div_ceil(2).min(chunk - 1);
+        }
+        any
+    }
+
+    /// Tries each single step of a list. A step that is taken gives a new list, which goes on where the old one was.
+    fn each(&mut self, list: &fn(Graph<'_>) -> Vec<Step>) -> bool {
+        let (mut any, mut i) = (false, 0);
+        let mut steps = list(self.best.view());
+        while i < steps.len() && !self.is_over() {
+            match self.attempt(&steps[i]) {
+                true => {
+                    any = true;
+                    steps = list(self.best.view());
+                }
+                false => i += 1,
+            }
+        }
+        any
+    }
+}
+
+/// Values of the entry that nothing reads.
+fn unread_values(g: Graph<'_>) -> Vec<Value> {
+    let mut read = vec![false; g.values()];
+    g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1)).for_each(|v| read[v.0 as usize] = true);
+    g.region_values(g.entry()).map(Value).filter(|v| !read[v.0 as usize] && g.leaf(*v).is_none()).collect()
+}
+
+/// Values `from..to`, as far as there are so many.
+fn values_between(g: Graph<'_>, from: usize, to: usize) -> impl Iterator<Item = Value> {
+    (from as u32..to.min(g.values()) as u32).map(Value)
+}

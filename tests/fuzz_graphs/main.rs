@@ -1,0 +1,7 @@
+//! Drawn graphs, their mutants, and what the reducer leaves of them.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod generate;
+mod mutate;
+mod reduce;
