@@ -1,16 +1,24 @@
 //! The fuzzing kit: graphs to run, an oracle that says what they compute, and checks of the engine against it.
 
+mod check_run;
 mod draft;
 mod draws;
+mod engine_run;
+mod finding;
 mod generate;
 mod graph_options;
 mod mutate;
+mod oracle;
 mod reduce;
 mod texts;
 
+pub use check_run::{agree_with_oracle, check_run};
 pub use draws::{Draw, scripted_draws, seeded_draws};
+pub use engine_run::{EngineStep, RunOptions, run_engine};
+pub use finding::{Agreement, Difference, Finding, compare_arrays};
 pub use generate::{draw_graph, random_graph, random_graph_with};
 pub use graph_options::GraphOptions;
 pub use mutate::mutate_graph;
+pub use oracle::{Array, LeafValue, LeafValues, Named, Reference, Stop, array_of_bytes, bytes_of_array, interpret};
 pub use reduce::{GraphSize, ReduceOptions, Reduced, reduce, reduce_counting};
 pub use texts::{check_random_graph, check_random_text, mutate_text};

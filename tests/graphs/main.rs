@@ -11,6 +11,7 @@ mod edges;
 mod filetests;
 mod fusion;
 mod mutants;
+mod oracle;
 mod overlaps;
 mod pitfalls;
 mod places;

@@ -1,0 +1,167 @@
+//! What a check found: where two results differ by more than rounding explains.
+
+use super::oracle::Array;
+use crate::nodes::ir::text::print;
+use crate::nodes::{DType, Graph};
+use std::fmt;
+
+/// Two elements that differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The output, or the param or state after the step.
+    pub name: String,
+    /// The position of the element, in row-major order.
+    pub element: usize,
+    /// The element on the left; in a check of a run, the engine's.
+    pub left: f64,
+    /// The element on the right; in a check of a run, the oracle's.
+    pub right: f64,
+    /// The most that rounding explains.
+    pub bound: f64,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The check, with its options.
+    pub check: String,
+    /// What is wrong, in one sentence.
+    pub what: String,
+    /// The elements that differ, if that is it.
+    pub difference: Option<Difference>,
+    /// The seed of the leaves.
+    pub seed: u64,
+    /// The text of the graph.
+    pub graph: String,
+}
+
+impl Finding {
+    pub(super) fn new(check: impl Into<String>, what: impl Into<String>, seed: u64, graph: Graph<'_>) -> Finding {
+        Finding { check: check.into(), what: what.into(), difference: None, seed, graph: print(graph) }
+    }
+
+    pub(super) fn differs(check: impl Into<String>, d: Difference, seed: u64, graph: Graph<'_>) -> Finding {
+        let what = d.to_string();
+        Finding { difference: Some(d), ..Finding::new(check, what, seed, graph) }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { name, element, left, right, bound } = self;
+        write!(f, "element {element} of {name:?} is {left:e} against {right:e}, and rounding explains {bound:e}")
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} with seed {}: {}\n{}", self.check, self.seed, self.what, self.graph)
+    }
+}
+
+impl std::error::Error for Finding {}
+
+/// How many elements two results agree in, and how close they come to their bounds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Agreement {
+    /// Elements that were compared.
+    pub compared: usize,
+    /// Elements that rounding leaves open: they are not compared.
+    pub unknown: usize,
+    /// Bounds relative to their elements, one for each float that was compared and is not 0.
+    pub relative: Vec<f64>,
+}
+
+impl Agreement {
+    /// Adds the counts of another comparison.
+    pub fn join(&mut self, other: Agreement) {
+        self.compared += other.compared;
+        self.unknown += other.unknown;
+        self.relative.extend(other.relative);
+    }
+
+    /// The median of the relative bounds; 0 without any.
+    pub fn median(&self) -> f64 {
+        let mut all = self.relative.clone();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied().unwrap_or(0.0)
+    }
+}
+
+/// The largest number of a float type, up to which an infinity may stand for a finite number.
+fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
+/// Whether two numbers are equal within `bound`: NaN is NaN, an infinity is itself, and an infinity may stand for a
+/// number that the type cannot hold.
+fn agree(dtype: DType, left: f64, right: f64, bound: f64) -> bool {
+    if left.is_nan() || right.is_nan() {
+        return left.is_nan() && right.is_nan();
+    }
+    let over = |inf: f64, x: f64| inf.is_infinite() && x.abs() + bound > largest(dtype) && x * inf > 0.0;
+    left == right || (left - right).abs() <= bound || over(left, right) || over(right, left)
+}
+
+/// Compares two arrays of one type. An element whose bound is infinite on either side is not compared.
+///
+/// # Errors
+/// The first difference.
+pub fn compare_arrays(name: &str, left: &Array, right: &Array) -> Result<Agreement, Difference> {
+    let mut seen = Agreement::default();
+    for i in 0..left.len().max(right.len()) {
+        let bound = match (left.bounds().get(i), right.bounds().get(i)) {
+            (Some(a), Some(b)) => a + b,
+            _ => return Err(different(name, i, f64::NAN, f64::NAN, 0.0)),
+        };
+        if bound == f64::INFINITY {
+            seen.unknown += 1;
+            continue;
+        }
+        seen.compared += 1;
+        let (a, b) = (left.number(i), right.number(i));
+        let same = match (left.whole(i), right.whole(i)) {
+            (Some(a), Some(b)) => a == b,
+            _ => agree(left.dtype(), a, b, bound),
+        };
+        if !same {
+            return Err(different(name, i, a, b, bound));
+        }
+        if left.dtype().is_real_float() && b != 0.0 && b.is_finite() {
+            seen.relative.push(bound / b.abs());
+        }
+    }
+    Ok(seen)
+}
+
+fn different(name: &str, element: usize, left: f64, right: f64, bound: f64) -> Difference {
+    Difference { name: name.to_string(), element, left, right, bound }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equality_of_numbers_that_are_not_finite_is_plain() {
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        for (a, b, bound, same) in [
+            (nan, nan, 0.0, true),
+            (nan, 1.0, 5.0, false),
+            (inf, inf, 0.0, true),
+            (inf, -inf, 9.0, false),
+            (inf, 3.4e38, 1e37, true),
+            (-inf, 3.4e38, 1e37, false),
+            (inf, 1e38, 1e37, false),
+            (1.0, 1.5, 0.5, true),
+            (1.0, 1.5, 0.4, false),
+        ] {
+            assert_eq!(agree(DType::F32, a, b, bound), same, "{a} {b} {bound}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Elements as the bytes of a program's tensors, and back.
+
+use super::array::{Array, Numbers};
+use crate::nodes::DType;
+use half::{bf16, f16};
+
+/// The array of these bytes, all exact. Bytes beyond the last whole element are left out.
+pub fn array_of_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Array {
+    let bits = bytes.chunks_exact(dtype.size()).map(|b| b.iter().rev().fold(0u64, |w, &x| w << 8 | u64::from(x)));
+    match dtype.is_real_float() {
+        true => Array::reals(dtype, dims, bits.map(|b| (real_of_bits(dtype, b), 0.0))),
+        false => Array::wholes(dtype, dims, bits.map(|b| Some(whole_of_bits(dtype, b)))),
+    }
+}
+
+fn real_of_bits(dtype: DType, bits: u64) -> f64 {
+    match dtype {
+        DType::F16 => f16::from_bits(bits as u16).to_f64(),
+        DType::BF16 => bf16::from_bits(bits as u16).to_f64(),
+        DType::F32 => f64::from(f32::from_bits(bits as u32)),
+        _ => f64::from_bits(bits),
+    }
+}
+
+fn whole_of_bits(dtype: DType, bits: u64) -> i128 {
+    match dtype {
+        DType::I8 => i128::from(bits as u8 as i8),
+        DType::I16 => i128::from(bits as u16 as i16),
+        DType::I32 => i128::from(bits as u32 as i32),
+        DType::I64 => i128::from(bits as i64),
+        _ => i128::from(bits),
+    }
+}
+
+/// The bytes of an array, each float rounded to its type.
+pub fn bytes_of_array(a: &Array) -> Vec<u8> {
+    let size = a.dtype.size();
+    let bits = |i: usize| match &a.numbers {
+        Numbers::Real(x) => bits_of_real(a.dtype, x[i]),
+        Numbers::Whole(x) => x[i] as u64,
+    };
+    (0..a.len()).flat_map(|i| bits(i).to_le_bytes().into_iter().take(size)).collect()
+}
+
+fn bits_of_real(dtype: DType, x: f64) -> u64 {
+    match dtype {
+        DType::F16 => u64::from(f16::from_f64(x).to_bits()),
+        DType::BF16 => u64::from(bf16::from_f64(x).to_bits()),
+        DType::F32 => u64::from((x as f32).to_bits()),
+        _ => x.to_bits(),
+    }
+}
+
+/// `x` as the nearest number of a float type.
+pub(super) fn nearest_real(dtype: DType, x: f64) -> f64 {
+    real_of_bits(dtype, bits_of_real(dtype, x))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_each_type_come_back() {
+        for dtype in DType::ALL {
+            // Patterns whose exponents are small in each float type; the bytes of a bool are 0 and 1.
+            let bytes: Vec<u8> = (0..16).map(|i| if dtype == DType::Bool { i % 2 } else { 17 * (i % 4) }).collect();
+            let a = array_of_bytes(dtype, &[16 / dtype.size()], &bytes);
+            assert_eq!(bytes_of_array(&a), bytes, "{dtype}");
+            assert!(a.bounds().iter().all(|&b| b == 0.0));
+        }
+    }
+}

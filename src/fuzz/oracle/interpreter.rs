@@ -1,0 +1,283 @@
+//! Walks the nodes of a graph in order. An op that the oracle has no loop for is replaced by its decomposition, which
+//! is interpreted in turn.
+//!
+//! Invariant: no pass, plan or kernel of the engine takes part; the builder alone writes decompositions.
+
+use super::array::{Array, count};
+use super::binary_fns::{compare, map_binary_fn, select};
+use super::index_ops::index_elements;
+use super::layout_ops::{make_constant, move_elements};
+use super::order_ops::{arg_extreme, running_extreme, sorted_positions};
+use super::product_ops::matrix_product;
+use super::random_ops::draw_random;
+use super::reduce_ops::{cumsum, reduce_axes, softmax};
+use super::rounding::Rounding;
+use super::stop::Stop;
+use super::unary_fns::map_unary_fn;
+use super::whole_ops::{cast, map_whole};
+use crate::arena::{Node, Region, Value, ids::Id};
+use crate::nodes::ir::attrs::{Attr, Owned};
+use crate::nodes::ir::leaf::ArgAttrs;
+use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ir::site::Site;
+use crate::nodes::ops::pointwise::attrs::CastAttrs;
+use crate::nodes::{Attrs, Builder, Emit, Graph, GraphBuf, Op, Var};
+use std::rc::Rc;
+
+/// The most work of one interpretation, in elements that are read or written.
+const MOST_WORK: u64 = 1 << 32;
+/// The most elements at a time.
+const MOST_ELEMENTS: u64 = 1 << 27;
+/// The deepest nest of calls, loops and decompositions.
+const DEEPEST: usize = 64;
+
+/// What all interpreters of one interpretation share.
+pub(super) struct Account {
+    /// Work done so far.
+    work: u64,
+    /// Elements of all values that are still read.
+    held: u64,
+    depth: usize,
+    /// Whether the step may fail, as an index or a divisor is unknown.
+    pub(super) may_fault: bool,
+}
+
+impl Account {
+    pub(super) fn new() -> Account {
+        Account { work: 0, held: 0, depth: 0, may_fault: false }
+    }
+
+    fn hold(&mut self, elements: u64) -> Result<(), Stop> {
+        self.held = self.held.saturating_add(elements);
+        if self.held > MOST_ELEMENTS { Err(Stop::TooLarge) } else { Ok(()) }
+    }
+
+    pub(super) fn spend(&mut self, work: u64) -> Result<(), Stop> {
+        self.work = self.work.saturating_add(work);
+        if self.work > MOST_WORK { Err(Stop::TooLarge) } else { Ok(()) }
+    }
+
+    pub(super) fn enter(&mut self) -> Result<(), Stop> {
+        self.depth += 1;
+        if self.depth > DEEPEST { Err(Stop::TooLarge) } else { Ok(()) }
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+}
+
+/// Interprets one graph.
+pub(super) struct Interpreter<'g, 'a> {
+    pub(super) g: Graph<'g>,
+    /// The decomposition of each node that has been met.
+    expansions: Vec<Option<Rc<GraphBuf>>>,
+    pub(super) account: &'a mut Account,
+}
+
+/// Values of a region's nodes by their position in it.
+type Values = Vec<Option<Rc<Array>>>;
+
+impl<'g, 'a> Interpreter<'g, 'a> {
+    pub(super) fn new(g: Graph<'g>, account: &'a mut Account) -> Interpreter<'g, 'a> {
+        Interpreter { g, expansions: vec![None; g.nodes()], account }
+    }
+
+    /// The values `wanted` of region `r`, whose arguments (of the entry: leaves) have these values, in order.
+    pub(super) fn region(&mut self, r: Region, given: &[Rc<Array>], wanted: &[Value]) -> Result<Vec<Rc<Array>>, Stop> {
+        let (first, held) = (self.g.region_values(r).start as usize, self.account.held);
+        let mut values: Values = vec![None; self.g.region_values(r).len()];
+        let (mut readers, mut leaves) = (self.readers(r, wanted), 0);
+        for n in self.g.region_nodes(r) {
+            let op = self.g.op[n.at()];
+            if op.is_named_leaf() || op == Op::ARG {
+                let at = if op == Op::ARG { ArgAttrs::of(&self.g.attrs(n)).index as usize } else { leaves };
+                leaves += 1;
+                values[self.g.out(n).at() - first] = given.get(at).cloned();
+                continue;
+            }
+            let pure = self.g.def_of(n).is_pure() || self.g.def_of(n).is_leaf();
+            if pure && self.g.outs_of(n).all(|v| readers[v.at() - first] == 0) {
+                continue;
+            }
+            let operands = self.g.args_of(n);
+            let args = operands.iter().map(|a| value_at(&values, *a, first)).collect::<Result<Vec<_>, _>>()?;
+            let outs = self.node(n, &args).map_err(|stop| stop.located(self.g, n))?;
+            for (v, y) in self.g.outs_of(n).zip(outs) {
+                values[v.at() - first] = Some(y);
+            }
+            for a in operands {
+                readers[a.at() - first] -= 1;
+                let last = readers[a.at() - first] == 0;
+                if let Some(x) = if last { values[a.at() - first].take() } else { None } {
+                    self.account.held = self.account.held.saturating_sub(x.len() as u64).max(held);
+                }
+            }
+        }
+        self.account.held = held;
+        wanted.iter().map(|&v| value_at(&values, v, first)).collect()
+    }
+
+    /// How often each value of region `r`, by position, is read on the way to the values `wanted`.
+    fn readers(&self, r: Region, wanted: &[Value]) -> Vec<u32> {
+        let first = self.g.region_values(r).start as usize;
+        let mut readers = vec![0; self.g.region_values(r).len()];
+        wanted.iter().for_each(|v| readers[v.at() - first] += 1);
+        for n in self.g.region_nodes(r).rev() {
+            let def = self.g.def_of(n);
+            if !(def.is_pure() || def.is_leaf()) || self.g.outs_of(n).any(|v| readers[v.at() - first] > 0) {
+                self.g.args_of(n).iter().for_each(|a| readers[a.at() - first] += 1);
+            }
+        }
+        readers
+    }
+
+    /// The results of a node.
+    fn node(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Vec<Rc<Array>>, Stop> {
+        let outs: u64 = self.g.outs_of(n).map(|v| self.g.numel(v) as u64).sum();
+        let read: u64 = args.iter().map(|a| a.len() as u64).sum();
+        self.account.spend(outs + read + 16)?;
+        self.account.hold(outs)?;
+        if let Some(all) = self.run_region_op(n, args)? {
+            return Ok(all);
+        }
+        match self.primitive(n, args)? {
+            Some(y) => Ok(vec![Rc::new(y)]),
+            None => self.expanded(n, args),
+        }
+    }
+
+    /// The result of an op that the oracle has a loop for.
+    fn primitive(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Array>, Stop> {
+        let (g, v, op, attrs) = (self.g, self.g.out(n), self.g.op[n.at()], self.g.attrs(n));
+        let (dtype, dims) = (g.dtype[v.at()], g.dims(v).to_vec());
+        let all: Vec<&Array> = args.iter().map(Rc::as_ref).collect();
+        if let Some(y) = make_constant(op, &attrs, dtype, &dims) {
+            return Ok(Some(y));
+        }
+        if let Some(y) = draw_random(op, &attrs, &all, dtype, &dims) {
+            return Ok(Some(y));
+        }
+        if let Some(y) = move_elements(op, &attrs, &all, &dims) {
+            return Ok(Some(y));
+        }
+        if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
+            return Ok(Some(y));
+        }
+        if let Some(work) = product_work(op, &all, &dims) {
+            self.account.spend(work)?;
+            return Ok(Some(matrix_product(&attrs, all[0], all[1], dtype, &dims)));
+        }
+        self.elementwise(op, &attrs, &all, &dims)
+    }
+
+    fn elementwise(&mut self, op: Op, attrs: &Attrs<'_>, all: &[&Array], to: &[usize]) -> Result<Option<Array>, Stop> {
+        let y = match (op, all) {
+            (Op::CAST, &[x]) => Some(cast(x, CastAttrs::of(attrs).to)),
+            (Op::SELECT, &[c, a, b]) => Some(select(c, a, b)),
+            (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(arg_extreme(op, attrs, x, to)),
+            (Op::ARG_SORT | Op::CUM_ARG_MAX | Op::CUMSUM, &[x]) => {
+                // Every element is compared with every other of its row, or added to it.
+                let longest = x.dims.iter().copied().max().unwrap_or(0) as u64;
+                self.account.spend(longest.saturating_mul(longest).saturating_mul(x.len() as u64 / longest.max(1)))?;
+                Some(match op {
+                    Op::ARG_SORT => sorted_positions(attrs, x),
+                    Op::CUM_ARG_MAX => running_extreme(attrs, x),
+                    _ => cumsum(attrs, x),
+                })
+            }
+            (Op::SOFTMAX | Op::LOG_SOFTMAX, &[x]) => Some(softmax(op, attrs, x)),
+            (_, &[x]) => match reduce_axes(op, attrs, x, to) {
+                Some(y) => Some(y),
+                None if x.is_real() => map_unary_fn(op, attrs, x),
+                None => map_whole(op, attrs, all, &mut self.account.may_fault)?,
+            },
+            (_, &[a, b]) => match compare(op, a, b) {
+                Some(y) => Some(y),
+                None if a.is_real() && b.is_real() => map_binary_fn(op, a, b),
+                None if a.is_real() || b.is_real() => None,
+                None => map_whole(op, attrs, all, &mut self.account.may_fault)?,
+            },
+            _ => None,
+        };
+        Ok(y)
+    }
+
+    /// The results of a node by its decomposition.
+    fn expanded(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Vec<Rc<Array>>, Stop> {
+        let graph = match &self.expansions[n.at()] {
+            Some(graph) => graph.clone(),
+            None => self.expansions[n.at()].insert(Rc::new(expansion(self.g, n)?)).clone(),
+        };
+        self.account.enter()?;
+        let v = graph.view();
+        let all = Interpreter::new(v, self.account).region(v.entry(), args, v.outputs());
+        self.account.leave();
+        match self.g.def_of(n).lower {
+            Lower::Kernel(_) => Ok(as_own_kernel(all?, args, v)),
+            _ => all,
+        }
+    }
+}
+
+/// Results of a decomposition, for an op whose kernel may go another way. Where the decomposition rounds nothing (a sum
+/// of one term), the kernel may round; and where an operand is infinite, the decomposition may multiply it by a weight
+/// of 0, and the kernel may leave out the term: such a NaN is unknown.
+fn as_own_kernel(all: Vec<Rc<Array>>, args: &[Rc<Array>], decomposition: Graph<'_>) -> Vec<Rc<Array>> {
+    let finite = args.iter().all(|a| a.each_real().all(|x| x.0.is_finite()));
+    let sums = |op: &Op| matches!(*op, Op::ADD | Op::SUB | Op::MUL | Op::DIV | Op::MATMUL | Op::REDUCE_SUM);
+    let rounds = decomposition.op.iter().any(sums);
+    let one = |y: &Array| {
+        let r = Rounding::of(y.dtype);
+        let loose = |(x, b): (f64, f64)| match x.is_nan() {
+            true => (x, if finite { b } else { f64::INFINITY }),
+            false => r.settled(x, if rounds { b + r.ulps(x, 2.0) } else { b }),
+        };
+        Array::reals(y.dtype, &y.dims, y.each_real().map(loose))
+    };
+    all.into_iter().map(|y| if y.is_real() { Rc::new(one(&y)) } else { y }).collect()
+}
+
+/// The number of products of a matrix product, if `op` is one.
+fn product_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
+    let &[a, _] = args else { return None };
+    let rank = a.dims.len();
+    let inner = matches!(op, Op::MATMUL | Op::INT_MATMUL).then(|| a.dims[rank - 2].max(a.dims[rank - 1]))?;
+    Some((count(to) as u64).saturating_mul(inner as u64))
+}
+
+fn value_at(values: &Values, v: Value, first: usize) -> Result<Rc<Array>, Stop> {
+    let found = v.at().checked_sub(first).and_then(|i| values.get(i)?.clone());
+    found.ok_or_else(|| Stop::broken(format!("{v} has no value")))
+}
+
+/// The decomposition of node `n` as a graph: inputs are its operands, outputs its results.
+fn expansion(g: Graph<'_>, n: Node) -> Result<GraphBuf, Stop> {
+    let def = g.def_of(n);
+    let Some(decompose) = def.decompose else { return Err(Stop::Unsupported(def.name)) };
+    let b = Builder::rewriting(Emit::new(def.name));
+    let inputs = g.args_of(n).iter().enumerate();
+    let args: Vec<Var<'_>> = inputs.map(|(i, &a)| b.input(&format!("x{i}"), g.dims(a), g.dtype[a.at()])).collect();
+    let op = b.with(|e| e.register(def));
+    let mut words = Vec::new();
+    for (field, attr) in g.attrs(n).iter() {
+        let attr = match attr {
+            Owned::Shape(s) => Owned::Shape(b.shape(&g.shape_dims(s)).unwrap_or(s)),
+            Owned::Sym(s) => Owned::Sym(b.sym(g.str(s))),
+            // A region of another graph cannot be named here.
+            Owned::Region(_) => return Err(Stop::Unsupported(def.name)),
+            other => other,
+        };
+        let attr: Attr<'_> = attr.borrow();
+        attr.encode(field, &mut words).map_err(|e| Stop::broken(format!("{}: {e}", def.name)))?;
+    }
+    let attrs = Attrs { fields: def.attrs, words: &words };
+    let outs = decompose(&Site { g: &b, op, attrs, args: &args, outs: &[] });
+    outs.iter().enumerate().for_each(|(i, &y)| b.output(&format!("y{i}"), y));
+    let graph = b.finish([])?;
+    let count = g.outs_of(n).len();
+    match outs.len() == count {
+        true => Ok(graph),
+        false => Err(Stop::broken(format!("{}: {} results of {count}", def.name, outs.len()))),
+    }
+}

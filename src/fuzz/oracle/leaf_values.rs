@@ -1,0 +1,140 @@
+//! Values for the leaves of a graph: a function of the seed, the leaf's name, its type and its readers.
+
+use super::array::{Array, count};
+use super::element_bytes::nearest_real;
+use super::leaf_domains::{Range, leaf_ranges};
+use super::stop::Stop;
+use super::whole_ops::whole_range;
+use crate::arena::ids::Id;
+use crate::arena::rng::SplitMix64;
+use crate::nodes::{DType, Graph};
+use std::rc::Rc;
+
+/// Numbers nearer to 0 than this are left out where functions may have kinks.
+const OFF_ZERO: f64 = 0.1;
+
+/// The value of a leaf.
+#[derive(Clone, Debug)]
+pub struct LeafValue {
+    /// The leaf's name.
+    pub name: String,
+    /// Its elements, all exact.
+    pub array: Rc<Array>,
+}
+
+/// The values of all leaves of a graph.
+#[derive(Clone, Debug, Default)]
+pub struct LeafValues {
+    /// One value for each leaf, in order.
+    pub leaves: Vec<LeafValue>,
+}
+
+/// A leaf to draw: its name, its type, and what its readers ask for.
+struct Asked {
+    name: String,
+    dtype: DType,
+    dims: Vec<usize>,
+    range: Option<Range>,
+}
+
+impl LeafValues {
+    /// Values for the leaves of `graph`, in the domains that its readers can use: indices are in range, arguments of
+    /// logarithms are positive.
+    pub fn draw(graph: Graph<'_>, seed: u64) -> LeafValues {
+        LeafValues::draw_for(&[graph], seed)
+    }
+
+    /// Values for the leaves of several graphs, which all readers can use. Leaves of one name have one value, of the
+    /// type that the first graph gives it.
+    pub fn draw_for(graphs: &[Graph<'_>], seed: u64) -> LeafValues {
+        let mut all: Vec<Asked> = Vec::new();
+        for &g in graphs {
+            for (leaf, range) in g.leaves().zip(leaf_ranges(g)) {
+                match all.iter_mut().find(|a| a.name == leaf.name) {
+                    Some(a) => a.range = a.range.zip(range).map(|(a, b)| a.and(b)).or(a.range).or(range),
+                    None => {
+                        let (dtype, dims) = (g.dtype[leaf.value.at()], g.dims(leaf.value).to_vec());
+                        all.push(Asked { name: leaf.name.to_string(), dtype, dims, range });
+                    }
+                }
+            }
+        }
+        let drawn = all.into_iter().map(|a| LeafValue { array: Rc::new(draw_array(&a, seed)), name: a.name });
+        LeafValues { leaves: drawn.collect() }
+    }
+
+    /// The value of the leaf called `name`.
+    pub fn find(&self, name: &str) -> Option<&Rc<Array>> {
+        self.leaves.iter().find(|l| l.name == name).map(|l| &l.array)
+    }
+
+    /// The values of the leaves of `graph`, in order.
+    pub(super) fn arrays(&self, graph: Graph<'_>) -> Result<Vec<Rc<Array>>, Stop> {
+        let one = |leaf: crate::nodes::Leaf<'_>| {
+            let array =
+                self.find(leaf.name).ok_or_else(|| Stop::broken(format!("leaf {:?} has no value", leaf.name)))?;
+            let fits = array.dtype == graph.dtype[leaf.value.at()] && array.dims[..] == graph.dims(leaf.value)[..];
+            let (want, dims) = (graph.ty_text(leaf.value), &array.dims);
+            let why = || format!("leaf {:?} is {want}, and its value is {}{dims:?}", leaf.name, array.dtype);
+            if fits { Ok(array.clone()) } else { Err(Stop::broken(why())) }
+        };
+        graph.leaves().map(one).collect()
+    }
+}
+
+/// The seed of a leaf's draws (FNV-1a of its name): other leaves do not change it.
+fn leaf_stream(seed: u64, name: &str) -> SplitMix64 {
+    let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3));
+    SplitMix64(hash ^ crate::arena::rng::mix(seed))
+}
+
+fn draw_array(a: &Asked, seed: u64) -> Array {
+    let mut stream = leaf_stream(seed, &a.name);
+    let n = count(&a.dims);
+    if a.dtype == DType::C64 {
+        let mut part = || u64::from(((crate::arena::rng::unit(stream.bits()) * 3.0 - 1.5) as f32).to_bits());
+        let all: Vec<_> = (0..n).map(|_| Some(i128::from(part() << 32 | part()))).collect();
+        return Array::wholes(a.dtype, &a.dims, all.into_iter());
+    }
+    let range = a.range.unwrap_or_else(|| free_range(a.dtype, seed));
+    if !a.dtype.is_real_float() {
+        let (least, most) = whole_range(a.dtype);
+        let (low, high) = ((range.low as i128).max(least), (range.high as i128).min(most));
+        let span = (high - low + 1).max(1) as u64;
+        let all: Vec<_> = (0..n).map(|_| Some(low + i128::from(stream.below(span)))).collect();
+        return Array::wholes(a.dtype, &a.dims, all.into_iter());
+    }
+    let places = draw_places(n, range.distinct, &mut stream);
+    let one = |place: f64| {
+        let x = range.low + (range.high - range.low) * place;
+        let moved = if x < 0.0 { -OFF_ZERO } else { OFF_ZERO };
+        let x = if range.off_zero && x.abs() < OFF_ZERO { moved.clamp(range.low, range.high) } else { x };
+        (nearest_real(a.dtype, x), 0.0)
+    };
+    Array::reals(a.dtype, &a.dims, places.into_iter().map(one))
+}
+
+/// Numbers that no reader restricts.
+fn free_range(dtype: DType, seed: u64) -> Range {
+    let range = |low, high| Range { low, high, off_zero: dtype.is_real_float(), distinct: false };
+    match dtype {
+        DType::Bool => range(0.0, 1.0),
+        _ if dtype.is_real_float() => range(-1.5, 1.5),
+        // Numbers that may become indices by arithmetic, or negative ones.
+        _ if seed.is_multiple_of(2) => range(0.0, 3.0),
+        _ => range(-6.0, 9.0),
+    }
+}
+
+/// Places in [0, 1): independent ones, or one in each of `n` equal parts, in any order.
+fn draw_places(n: usize, distinct: bool, stream: &mut SplitMix64) -> Vec<f64> {
+    let mut unit = || crate::arena::rng::unit(stream.bits());
+    if !distinct {
+        return (0..n).map(|_| unit()).collect();
+    }
+    let mut places: Vec<f64> = (0..n).map(|i| (i as f64 + 0.25 + 0.5 * unit()) / n as f64).collect();
+    for i in (1..n).rev() {
+        places.swap(i, stream.below(i as u64 + 1) as usize);
+    }
+    places
+}

@@ -1,0 +1,31 @@
+//! The oracle: what a graph computes, by slow and obvious loops in `f64`, with a bound of the engine's rounding for
+//! each element.
+//!
+//! Invariant: no number comes from the engine's passes, plans, kernels or vector math. An op with a decomposition is
+//! interpreted by it, unless it has a loop here.
+
+mod array;
+mod binary_fns;
+mod element_bytes;
+mod index_ops;
+mod interpreter;
+mod layout_ops;
+mod leaf_domains;
+mod leaf_values;
+mod order_ops;
+mod product_ops;
+mod random_ops;
+mod reduce_ops;
+mod reference;
+mod region_ops;
+mod rounding;
+mod special_fns;
+mod stop;
+mod unary_fns;
+mod whole_ops;
+
+pub use array::Array;
+pub use element_bytes::{array_of_bytes, bytes_of_array};
+pub use leaf_values::{LeafValue, LeafValues};
+pub use reference::{Named, Reference, interpret};
+pub use stop::Stop;

@@ -1,0 +1,82 @@
+//! Products of matrices, of floats and of integers.
+
+use super::array::{Array, Numbers, count, ravel, unravel};
+use super::element_bytes::nearest_real;
+use super::rounding::{Rounding, Term};
+use super::whole_ops::wrap;
+use crate::nodes::ops::matmul::attrs::MatmulAttrs;
+use crate::nodes::{Attrs, DType};
+
+/// Where the elements of one operand are that belong to an element of the result.
+struct Side<'a> {
+    x: &'a Array,
+    transposed: bool,
+}
+
+impl Side<'_> {
+    /// The position of row `i`, column `j` in the matrix that belongs to the batch at `at`.
+    fn position(&self, at: &[usize], i: usize, j: usize) -> usize {
+        let d = &self.x.dims;
+        let rank = d.len() - 2;
+        let lead = at.len() - rank;
+        let mut place: Vec<usize> = (0..rank).map(|k| if d[k] == 1 { 0 } else { at[lead + k] }).collect();
+        place.extend(if self.transposed { [j, i] } else { [i, j] });
+        ravel(&place, d)
+    }
+}
+
+/// `matmul` or `int_matmul` of type `dtype` and shape `to`.
+pub(super) fn matrix_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DType, to: &[usize]) -> Array {
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(attrs);
+    let rank = a.dims.len();
+    let k = if ta { a.dims[rank - 2] } else { a.dims[rank - 1] };
+    let (left, right) = (Side { x: a, transposed: ta }, Side { x: b, transposed: tb });
+    let lead = to.len() - 2;
+    let factors = |e: usize| {
+        let at = unravel(e, to);
+        let (batch, i, j) = (&at[..lead], at[lead], at[lead + 1]);
+        // The positions of consecutive elements differ by a fixed step.
+        let (p, q) = (left.position(batch, i, 0), right.position(batch, 0, j));
+        let (ps, qs) = (
+            if k > 1 { left.position(batch, i, 1) - p } else { 0 },
+            if k > 1 { right.position(batch, 1, j) - q } else { 0 },
+        );
+        (0..k).map(move |s| (p + s * ps, q + s * qs))
+    };
+    if let (Numbers::Real(x), Numbers::Real(y)) = (&a.numbers, &b.numbers) {
+        let r = Rounding::of(dtype);
+        let one = |e: usize| {
+            let (mut known, mut more) = (true, 0.0);
+            let terms = factors(e).map(|(p, q)| {
+                let (x, y, bx, by) = (x[p], y[q], a.bound[p], b.bound[q]);
+                // An overflow of one product, which the sum does not see.
+                known &= !(x * y).is_infinite() || !(x.is_finite() && y.is_finite());
+                let exact = libm::fma(x, y, -(x * y)) == 0.0 && nearest_real(dtype, x * y) == x * y;
+                more += if exact { 0.0 } else { r.ulps(x * y, 0.5) };
+                Term { x: x * y, bound: times(x.abs(), by) + times(y.abs(), bx) + times(bx, by) }
+            });
+            let (sum, bound) = r.sum(terms);
+            r.settled(sum, if known { bound + more } else { f64::INFINITY })
+        };
+        return Array::reals(dtype, to, (0..count(to)).map(one));
+    }
+    let one = |e: usize| {
+        let mut sum: i128 = 0;
+        for (p, q) in factors(e) {
+            sum = wrap(dtype, sum + a.whole(p)? * b.whole(q)?);
+        }
+        Some(sum)
+    };
+    Array::wholes(dtype, to, (0..count(to)).map(one))
+}
+
+/// A part of a bound: nothing if one factor is exactly 0, but all if the other is not known.
+fn times(x: f64, bound: f64) -> f64 {
+    if bound == 0.0 {
+        0.0
+    } else if bound == f64::INFINITY {
+        bound
+    } else {
+        x * bound
+    }
+}

@@ -1,0 +1,214 @@
+//! Special functions by slow, plain formulas: error functions inverted by bisection and Newton's method, the gamma
+//! family by recurrence and Stirling's series, activations by their definitions.
+//!
+//! Sources: Abramowitz and Stegun, "Handbook of mathematical functions", 6.3.5 and 6.3.18 (digamma), 6.4.6 and 6.4.11
+//! (polygamma), 7.1.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+/// Bernoulli numbers B₂, B₄ …
+const BERNOULLI: [f64; 10] = [
+    1.0 / 6.0,
+    -1.0 / 30.0,
+    1.0 / 42.0,
+    -1.0 / 30.0,
+    5.0 / 66.0,
+    -691.0 / 2730.0,
+    7.0 / 6.0,
+    -3617.0 / 510.0,
+    43867.0 / 798.0,
+    -174611.0 / 330.0,
+];
+/// From here on, asymptotic series are exact in `f64`, for orders up to 30.
+const FAR: f64 = 40.0;
+/// Most steps of a recurrence.
+const STEPS: f64 = 1e5;
+
+/// Whether the gamma function has a pole at `x`.
+fn is_pole(x: f64) -> bool {
+    x <= 0.0 && x == x.floor()
+}
+
+/// ψ(x); NaN at the poles but ±0, and where the recurrence would be too long.
+pub(super) fn digamma(x: f64) -> f64 {
+    match x {
+        _ if x == 0.0 => -1.0 / x,
+        _ if is_pole(x) || x < -STEPS => f64::NAN,
+        _ if x == f64::INFINITY => x,
+        _ => {
+            let (mut z, mut sum) = (x, 0.0);
+            while z < FAR {
+                sum += 1.0 / z;
+                z += 1.0;
+            }
+            let tail = BERNOULLI.iter().zip(1..).map(|(b, k)| b / (2.0 * f64::from(k)) * z.powi(-2 * k)).sum::<f64>();
+            libm::log(z) - 0.5 / z - tail - sum
+        }
+    }
+}
+
+/// ψ⁽ⁿ⁾(x) for n ≥ 1; NaN at the poles, and where the recurrence would be too long.
+pub(super) fn polygamma(order: i32, x: f64) -> f64 {
+    if is_pole(x) || !(x >= -STEPS) {
+        return f64::NAN;
+    }
+    if x == f64::INFINITY {
+        return 0.0;
+    }
+    // (−1)ⁿ⁺¹·n!·ζ(n + 1, x), the zeta function by its first terms and an Euler–Maclaurin sum.
+    let s = order + 1;
+    let (mut z, mut sum) = (x, 0.0);
+    while z < FAR {
+        sum += z.powi(-s);
+        z += 1.0;
+    }
+    sum += z.powi(-order) / f64::from(order) + 0.5 * z.powi(-s);
+    let (mut rising, mut factorial) = (1.0, 1.0);
+    for (b, k) in BERNOULLI.iter().zip(1i32..) {
+        // s(s + 1)…(s + 2k − 2) / (2k)!
+        let (first, last) = (s + 2 * k - 3, s + 2 * k - 2);
+        rising *= if k == 1 { f64::from(s) } else { f64::from(first) * f64::from(last) };
+        factorial *= f64::from((2 * k - 1) * 2 * k);
+        sum += b * rising / factorial * z.powi(-(s + 2 * k - 1));
+    }
+    let all: f64 = (1..=order).map(f64::from).product();
+    if order % 2 == 0 { -all * sum } else { all * sum }
+}
+
+/// The y in [`low`, `high`] where the rising function `f` is 0: by bisection, then Newton's method with slope `df`.
+fn root(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64, df: impl Fn(f64) -> f64) -> f64 {
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if f(middle) < 0.0 { low = middle } else { high = middle }
+    }
+    let mut y = 0.5 * (low + high);
+    for _ in 0..3 {
+        let step = f(y) / df(y);
+        y -= if step.is_finite() { step } else { 0.0 };
+    }
+    y
+}
+
+fn erf_slope(y: f64) -> f64 {
+    FRAC_2_SQRT_PI * libm::exp(-y * y)
+}
+
+/// The y with erf y = x.
+pub(super) fn erfinv(x: f64) -> f64 {
+    match x.abs() {
+        a if a > 1.0 || a.is_nan() => f64::NAN,
+        1.0 => x * f64::INFINITY,
+        // erf y = 2y/√π as far as `f64` tells.
+        a if a < 1e-9 => x / FRAC_2_SQRT_PI,
+        // Near 1 the distance to 1 tells more, which erfc keeps.
+        a if a > 0.5 => root(0.0, 30.0, |y| (1.0 - a) - libm::erfc(y), erf_slope).copysign(x),
+        a => root(0.0, 1.0, |y| libm::erf(y) - a, erf_slope).copysign(x),
+    }
+}
+
+/// The y with 1 − erf y = x.
+pub(super) fn erfcinv(x: f64) -> f64 {
+    match x {
+        0.0 => f64::INFINITY,
+        2.0 => f64::NEG_INFINITY,
+        _ if !(0.0..=2.0).contains(&x) => f64::NAN,
+        _ if x > 0.5 => erfinv(1.0 - x),
+        // By logarithms: the slope of erfc vanishes with it.
+        _ => root(0.0, 27.5, |y| libm::log(x) - libm::log(libm::erfc(y)), |y| erf_slope(y) / libm::erfc(y)),
+    }
+}
+
+/// 1/(1 + e⁻ˣ).
+pub(super) fn sigmoid(x: f64) -> f64 {
+    if x >= 0.0 { 1.0 / (1.0 + libm::exp(-x)) } else { libm::exp(x) / (1.0 + libm::exp(x)) }
+}
+
+/// ln(1 + eˣ).
+pub(super) fn softplus(x: f64) -> f64 {
+    if x.is_nan() { x } else { x.max(0.0) + libm::log1p(libm::exp(-x.abs())) }
+}
+
+/// Φ(x).
+fn normal_share(x: f64) -> f64 {
+    0.5 * libm::erfc(-x * FRAC_1_SQRT_2)
+}
+
+/// x·Φ(x).
+pub(super) fn gelu(x: f64) -> f64 {
+    x * normal_share(x)
+}
+
+/// Φ(x) + x·φ(x).
+pub(super) fn gelu_grad(x: f64) -> f64 {
+    normal_share(x) + x * libm::exp(-0.5 * x * x) * 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2
+}
+
+/// √(8/π), the factor of v in `gelu_tanh`, and its derivatives.
+const GELU: f64 = FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
+
+/// x·σ(v), v = √(8/π)(x + 0.044715x³).
+pub(super) fn gelu_tanh(x: f64) -> f64 {
+    x * sigmoid(GELU * (x + 0.044715 * x * x * x))
+}
+
+/// The derivative of [`gelu_tanh`].
+pub(super) fn gelu_tanh_grad(x: f64) -> f64 {
+    let s = sigmoid(GELU * (x + 0.044715 * x * x * x));
+    let other = sigmoid(-GELU * (x + 0.044715 * x * x * x));
+    s + x * s * other * GELU * (1.0 + 3.0 * 0.044715 * x * x)
+}
+
+/// x·σ(x).
+pub(super) fn silu(x: f64) -> f64 {
+    x * sigmoid(x)
+}
+
+/// σ(1 + x(1 − σ)).
+pub(super) fn silu_grad(x: f64) -> f64 {
+    sigmoid(x) * (1.0 + x * sigmoid(-x))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() <= 1e-14 * b.abs().max(1e-3), "{a:e} is not {b:e}");
+    }
+
+    #[test]
+    fn the_gamma_family_has_known_values() {
+        let gamma = 0.577_215_664_901_532_9;
+        close(digamma(1.0), -gamma);
+        close(digamma(0.5), -gamma - 2.0 * std::f64::consts::LN_2);
+        close(digamma(-0.5), 2.0 - gamma - 2.0 * std::f64::consts::LN_2);
+        let pi = std::f64::consts::PI;
+        close(polygamma(1, 1.0), pi * pi / 6.0);
+        close(polygamma(1, 0.5), pi * pi / 2.0);
+        close(polygamma(2, 1.0), -2.0 * 1.202_056_903_159_594_3);
+        close(polygamma(3, 1.0), pi.powi(4) / 15.0);
+    }
+
+    #[test]
+    fn inverses_of_the_error_functions_go_back() {
+        for x in [-0.999, -0.5, -1e-3, 1e-12, 0.3, 0.7, 0.999_999] {
+            close(libm::erf(erfinv(x)), x);
+        }
+        for x in [1e-300, 1e-10, 0.2, 0.5, 1.0 - 1e-3, 1.7] {
+            close(libm::erfc(erfcinv(x)) / x, 1.0);
+        }
+        assert_eq!((erfinv(-1.0), erfcinv(0.0)), (f64::NEG_INFINITY, f64::INFINITY));
+    }
+
+    #[test]
+    fn derivatives_of_activations_are_slopes() {
+        let pairs: [(fn(f64) -> f64, fn(f64) -> f64); 3] =
+            [(gelu, gelu_grad), (gelu_tanh, gelu_tanh_grad), (silu, silu_grad)];
+        for (f, df) in pairs {
+            for x in [-2.0, -0.3, 0.7, 1.9] {
+                let slope = (f(x + 1e-5) - f(x - 1e-5)) / 2e-5;
+                assert!((df(x) - slope).abs() < 1e-9);
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Ops on each element of one float tensor: a table of functions and of the engine's documented errors.
+//!
+//! The bound of a result is how far the function moves within the operand's bound, and the error of one evaluation.
+
+use super::array::Array;
+use super::element_bytes::nearest_real;
+use super::rounding::{Rounding, spread};
+use super::special_fns as special;
+use crate::nodes::ops::pointwise::attrs::{ClampAttrs, EluAttrs, LeakyReluAttrs, PolygammaAttrs};
+use crate::nodes::{Attrs, DType, Op};
+
+/// A function with the errors of its evaluation.
+struct Unary<'f> {
+    at: Box<dyn Fn(f64) -> f64 + 'f>,
+    /// Error of an f32 and of an f64 result in units in its last place.
+    ulps: [f64; 2],
+    /// Error in units in the last place of 1, for functions with roots.
+    of_one: f64,
+}
+
+impl<'f> Unary<'f> {
+    fn new(at: impl Fn(f64) -> f64 + 'f, ulps: f64) -> Unary<'f> {
+        Unary { at: Box::new(at), ulps: [ulps; 2], of_one: 0.0 }
+    }
+
+    /// A function that the engine computes in `f64` for both types.
+    fn wide(at: impl Fn(f64) -> f64 + 'f) -> Unary<'f> {
+        Unary { ulps: [1.0, 500.0], ..Unary::new(at, 1.0) }
+    }
+
+    fn with_roots(self, of_one: f64) -> Unary<'f> {
+        Unary { of_one, ..self }
+    }
+}
+
+/// No rounding at all.
+const EXACT: f64 = 0.0;
+/// Correctly rounded.
+const HALF: f64 = 0.5;
+/// Within 2 ulp, and a little for the oracle's own function.
+const FEW: f64 = 4.0;
+
+/// The function of an op, if it is one of one float.
+fn unary_fn<'f>(op: Op, attrs: &Attrs<'_>, dtype: DType) -> Option<Unary<'f>> {
+    Some(match op {
+        Op::NEG => Unary::new(|x| -x, EXACT),
+        Op::ABS => Unary::new(f64::abs, EXACT),
+        Op::SIGN => Unary::new(|x| if x == 0.0 || x.is_nan() { x } else { x.signum() }, EXACT),
+        Op::FLOOR => Unary::new(f64::floor, EXACT),
+        Op::CEIL => Unary::new(f64::ceil, EXACT),
+        Op::ROUND => Unary::new(f64::round_ties_even, EXACT),
+        Op::TRUNC => Unary::new(f64::trunc, EXACT),
+        Op::RELU => Unary::new(|x| if x <= 0.0 { 0.0 } else { x }, EXACT),
+        Op::CLAMP => {
+            let ClampAttrs { lo, hi } = ClampAttrs::of(attrs);
+            let (lo, hi) = (nearest_real(dtype, lo), nearest_real(dtype, hi));
+            Unary::new(
+                move |x| {
+                    if x < lo {
+                        lo
+                    } else if x > hi {
+                        hi
+                    } else {
+                        x
+                    }
+                },
+                EXACT,
+            )
+        }
+        Op::LEAKY_RELU => {
+            let slope = nearest_real(dtype, LeakyReluAttrs::of(attrs).slope);
+            Unary::new(move |x| if x > 0.0 { x } else { slope * x }, HALF)
+        }
+        Op::ELU => {
+            let alpha = nearest_real(dtype, EluAttrs::of(attrs).alpha);
+            Unary::new(move |x| if x > 0.0 { x } else { alpha * libm::expm1(x) }, FEW)
+        }
+        Op::SQRT => Unary::new(f64::sqrt, HALF),
+        Op::RECIP => Unary::new(|x| 1.0 / x, HALF),
+        Op::RSQRT => Unary::new(|x| 1.0 / x.sqrt(), FEW),
+        _ => return transcendental_fn(op, attrs),
+    })
+}
+
+fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<Unary<'f>> {
+    let few = |at: fn(f64) -> f64| Unary::new(at, FEW);
+    Some(match op {
+        Op::EXP => few(libm::exp),
+        Op::EXPM1 => few(libm::expm1),
+        Op::LOG => few(libm::log),
+        Op::LOG1P => few(libm::log1p),
+        Op::SIN => few(libm::sin),
+        Op::COS => few(libm::cos),
+        Op::TAN => few(libm::tan),
+        Op::ATAN => few(libm::atan),
+        Op::TANH => few(libm::tanh),
+        Op::SIGMOID => few(special::sigmoid),
+        Op::ERF => few(libm::erf),
+        Op::GELU => few(special::gelu),
+        Op::GELU_TANH => few(special::gelu_tanh),
+        Op::SILU => few(special::silu),
+        Op::SOFTPLUS => few(special::softplus),
+        Op::GELU_GRAD => few(special::gelu_grad).with_roots(FEW),
+        Op::GELU_TANH_GRAD => few(special::gelu_tanh_grad).with_roots(FEW),
+        Op::SILU_GRAD => few(special::silu_grad).with_roots(FEW),
+        Op::ASIN => Unary::wide(libm::asin),
+        Op::ACOS => Unary::wide(libm::acos),
+        Op::SINH => Unary::wide(libm::sinh),
+        Op::COSH => Unary::wide(libm::cosh),
+        Op::ASINH => Unary::wide(libm::asinh),
+        Op::ACOSH => Unary::wide(libm::acosh),
+        Op::ATANH => Unary::wide(libm::atanh),
+        Op::EXP2 => Unary::wide(libm::exp2),
+        Op::LOG2 => Unary::wide(libm::log2),
+        Op::LOG10 => Unary::wide(libm::log10),
+        Op::ERFC => Unary::wide(libm::erfc),
+        Op::ERFINV => Unary::wide(special::erfinv),
+        Op::ERFCINV => Unary::wide(special::erfcinv).with_roots(2.0),
+        Op::LGAMMA => {
+            Unary::wide(|x| if x == f64::NEG_INFINITY { f64::INFINITY } else { libm::lgamma(x) }).with_roots(8.0)
+        }
+        Op::DIGAMMA => Unary::wide(special::digamma).with_roots(8.0),
+        Op::POLYGAMMA => {
+            let order = PolygammaAttrs::of(attrs).order as i32;
+            Unary::wide(move |x| special::polygamma(order, x)).with_roots(8.0)
+        }
+        _ => return None,
+    })
+}
+
+/// Whether the sign of a zero decides the result, or a pole is near: the bound does not tell then.
+fn is_fragile(op: Op, x: f64, b: f64) -> bool {
+    match op {
+        Op::RECIP | Op::RSQRT => x.abs() <= b,
+        Op::DIGAMMA | Op::POLYGAMMA | Op::LGAMMA => x - b <= 0.0 && ((x - b).ceil() <= x + b || x < -1e4),
+        // Within a period there is at most one pole, which the order of the ends shows.
+        Op::TAN => b > 0.0 && (b > 1.0 || libm::tan(x - b) > libm::tan(x) || libm::tan(x) > libm::tan(x + b)),
+        _ => false,
+    }
+}
+
+/// Whether a finite number has an infinite result because it is large, not because of a pole.
+fn overflows(op: Op, x: f64, y: f64) -> bool {
+    let grows = matches!(op, Op::EXP | Op::EXPM1 | Op::EXP2 | Op::SINH | Op::COSH | Op::ELU | Op::LEAKY_RELU);
+    grows && x.is_finite() && y.is_infinite()
+}
+
+/// The result of an op on each element of a float tensor, if it is one that this file has.
+pub(super) fn map_unary_fn(op: Op, attrs: &Attrs<'_>, x: &Array) -> Option<Array> {
+    let f = unary_fn(op, attrs, x.dtype)?;
+    let r = Rounding::of(x.dtype);
+    let ulps = f.ulps[usize::from(x.dtype == DType::F64)];
+    let exact = ulps == EXACT;
+    let one = |(x, b): (f64, f64)| {
+        let y = (f.at)(x);
+        if b == f64::INFINITY || is_fragile(op, x, b) || overflows(op, x, y) {
+            return (y, f64::INFINITY);
+        }
+        let moved = match b > 0.0 {
+            false => 0.0,
+            true if matches!(op, Op::SIN | Op::COS) => b.min(2.0),
+            true => spread(y, &[(f.at)(x - b), (f.at)(x + b)]),
+        };
+        let own = if exact { 0.0 } else { r.ulps(y, ulps) + 2.0 * r.unit * f.of_one };
+        r.settled(y, moved + own)
+    };
+    Some(Array::reals(x.dtype, &x.dims, x.each_real().map(one)))
+}

@@ -1,0 +1,97 @@
+//! The engine against the oracle: every conformance case of every op, and random graphs.
+
+use arenagrad::graph::{Builder, DType, GraphBuf, Var};
+use arenagrad::tools::fuzz::{Agreement, LeafValues, RunOptions, Stop, agree_with_oracle, interpret};
+use arenagrad::tools::ir::attrs::Attr;
+use arenagrad::tools::ir::opdef::{Case, OpDef};
+use arenagrad::tools::ir::text;
+use arenagrad::tools::ops::table::OPS;
+use arenagrad::tools::testing::{add_case_region, random_graph, seeded_draws};
+
+/// The graph of a conformance case: inputs x0, x1 …, outputs y0, y1 ….
+fn case_graph(def: &'static OpDef, case: &Case, float: DType) -> GraphBuf {
+    let g = Builder::new("case");
+    let types = g.with(|e| text::parse_types(case.args, float, e)).unwrap();
+    let input = |(i, ty): (usize, &arenagrad::tools::ir::dtype::Ty)| {
+        let dims = g.with(|e| e.shapes.dims(ty.shape));
+        g.input(&format!("x{i}"), dims, ty.dtype)
+    };
+    let x: Vec<Var<'_>> = types.iter().enumerate().map(input).collect();
+    g.with(|e| add_case_region(e, case, &types));
+    let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap();
+    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
+    for (i, y) in g.custom(def, &x, &attrs).into_iter().enumerate() {
+        g.output(&format!("y{i}"), y);
+    }
+    g.finish([]).unwrap_or_else(|e| panic!("{} {case:?}: {e}", def.name))
+}
+
+/// All conformance cases of an op, as graphs, in both float types.
+fn case_graphs(def: &'static OpDef) -> impl Iterator<Item = (DType, GraphBuf)> {
+    def.cases.iter().flat_map(move |case| {
+        let floats: &[DType] = if case.args.contains("f[") { &[DType::F32, DType::F64] } else { &[DType::F32] };
+        floats.iter().map(move |&float| (float, case_graph(def, case, float)))
+    })
+}
+
+/// Ops that the oracle does not know.
+const UNSUPPORTED: &[&str] = &[];
+
+#[test]
+fn the_oracle_knows_all_ops() {
+    let unknown = |def: &&&'static OpDef| {
+        case_graphs(def).any(|(_, g)| {
+            let reference = interpret(g.view(), &LeafValues::draw(g.view(), 0));
+            assert!(!matches!(reference, Err(Stop::Broken(_) | Stop::TooLarge)), "{}: {reference:?}", def.name);
+            matches!(reference, Err(Stop::Unsupported(_)))
+        })
+    };
+    let names: Vec<&str> = OPS.iter().filter(unknown).map(|d| d.name).collect();
+    assert_eq!(names, UNSUPPORTED);
+}
+
+/// Bounds are tight enough to mean something, and few elements are left open.
+fn assert_tight(all: &Agreement, median: f64, open: f64) {
+    let unknown = all.unknown as f64 / (all.compared + all.unknown) as f64;
+    assert!(all.compared > 10_000 && all.median() < median, "{} compared, {:e}", all.compared, all.median());
+    assert!(unknown < open, "{unknown} of {} are unknown", all.compared);
+}
+
+#[test]
+fn every_case_of_every_op_is_what_the_oracle_says() {
+    let (mut single, mut double) = (Agreement::default(), Agreement::default());
+    let mut findings = Vec::new();
+    for def in OPS {
+        for (float, graph) in case_graphs(def) {
+            match agree_with_oracle(graph.view(), 1, &[RunOptions::default()]) {
+                Ok(seen) => {
+                    if float == DType::F32 {
+                        single.join(seen)
+                    } else {
+                        double.join(seen)
+                    }
+                }
+                Err(e) => findings.push(e.to_string()),
+            }
+        }
+    }
+    assert!(findings.is_empty(), "{} findings\n{}", findings.len(), findings.join("\n"));
+    assert_tight(&single, 1e-5, 0.01);
+    assert_tight(&double, 1e-13, 0.01);
+}
+
+#[test]
+fn random_graphs_run_as_the_oracle_says() {
+    let mut draw = seeded_draws(11);
+    let mut all = Agreement::default();
+    let mut findings = Vec::new();
+    for seed in 0..400 {
+        let graph = random_graph(24, &mut draw).unwrap();
+        match agree_with_oracle(graph.view(), seed, &[RunOptions::all()[seed as usize % RunOptions::all().len()]]) {
+            Ok(seen) => all.join(seen),
+            Err(e) => findings.push(e.to_string()),
+        }
+    }
+    assert!(findings.is_empty(), "{} findings\n{}", findings.len(), findings.join("\n"));
+    assert_tight(&all, 1e-4, 0.5);
+}
