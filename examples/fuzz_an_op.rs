@@ -5,9 +5,7 @@
 //! Run it with `cargo run --release --example fuzz_an_op`; it prints the graph.
 
 use arenagrad::prelude::*;
-use arenagrad::tools::fuzz::{
-    GraphOptions, ReduceOptions, RunOptions, check_run, draw_graph, reduce, seeded_draws,
-};
+use arenagrad::tools::fuzz::{GraphOptions, ReduceOptions, RunOptions, check_run, draw_graph, reduce, seeded_draws};
 use arenagrad::tools::ir::call::{Buf, Call};
 use arenagrad::tools::ir::lower_cx::LowerCx;
 use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};

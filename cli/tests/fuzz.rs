@@ -29,7 +29,8 @@ fn drawn_graphs_are_graphs_of_what_was_asked_for() {
     good(&["generate", "--seed", "4", "--nodes", "12", "--count", "3", "--out", &dir]);
     let read = |seed: u64| std::fs::read_to_string(format!("{dir}/drawn-{seed}.ir")).unwrap();
     assert!(read(5) == one && read(4) != one && read(6) != one);
-    let few = good(&["generate", "--nodes", "30", "--ops", "add,mul=2", "--dtypes", "f64", "--depth", "1", "--regions"]);
+    let few =
+        good(&["generate", "--nodes", "30", "--ops", "add,mul=2", "--dtypes", "f64", "--depth", "1", "--regions"]);
     assert!(few.contains("= mul ") && !few.contains("f32") && !few.contains("reshape"), "{few}");
     fails(2, &["generate", "--ops", "tanhh"], &["--ops", "did you mean tanh?"]);
     fails(2, &["generate", "--count", "2"], &["--out"]);
