@@ -36,8 +36,8 @@ impl Drawing<'_, '_> {
         if domain == Some(Domain::Bits) && self.e.ty(found) != ty {
             return None;
         }
-        let cast = self.to_dtype(found, ty.dtype)?;
-        let shaped = self.to_shape(cast, ty)?;
+        let cast = self.cast_to(found, ty.dtype)?;
+        let shaped = self.shaped_as(cast, ty)?;
         match domain.and_then(bounds_of) {
             // Outside of the domain of a function, results are NaN. Indices must stay in range, and variances positive.
             Some(_) if loose && ty.dtype.is_float() && self.chance(1, 8) => Some(shaped),
@@ -62,7 +62,7 @@ impl Drawing<'_, '_> {
         best.map(|b| b.1)
     }
 
-    fn to_dtype(&mut self, v: Value, to: DType) -> Option<Value> {
+    fn cast_to(&mut self, v: Value, to: DType) -> Option<Value> {
         match self.e.dtype(v) == to {
             true => Some(v),
             false if to != DType::C64 && self.may(Op::CAST) => self.emit_one(Op::CAST, &[v], &CastAttrs { to }.list()),
@@ -71,7 +71,7 @@ impl Drawing<'_, '_> {
     }
 
     /// `v` in the shape of `ty`: broadcast if it can be, else its first elements, repeated if there are too few.
-    pub(super) fn to_shape(&mut self, v: Value, ty: Ty) -> Option<Value> {
+    pub(super) fn shaped_as(&mut self, v: Value, ty: Ty) -> Option<Value> {
         let (from, to) = (self.e.dims(v), self.e.shapes.dims(ty.shape));
         if from == to {
             return Some(v);
