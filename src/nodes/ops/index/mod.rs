@@ -1,7 +1,6 @@
 //! Ops with integer indices. Every index is checked when the step runs. The error names the position of the bad index.
 
 pub mod attrs;
-pub mod dynamic_slice;
 pub mod index_bounds;
 pub mod lower;
 pub mod scatter;

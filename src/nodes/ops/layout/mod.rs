@@ -1,6 +1,5 @@
 //! Ops that move elements. Each is linear, and its transpose is made of the others.
 
-pub mod array_axes;
 pub mod attrs;
 pub mod diagonals_and_windows;
 pub mod lower;

@@ -11,7 +11,6 @@ pub mod map;
 pub mod math;
 pub mod pairs;
 mod peephole;
-pub mod select;
 pub mod special;
 pub mod var;
 

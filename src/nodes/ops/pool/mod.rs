@@ -3,7 +3,6 @@
 pub mod adaptive_pool;
 pub mod attrs;
 pub mod lower;
-pub mod max_pool_indices;
 pub mod pool2d;
 pub mod pool_nd;
 pub mod pool_options;

@@ -2,7 +2,6 @@
 //! recomputed and split over threads without changing a bit. Source: Salmon et al., "Parallel random numbers: as easy
 //! as 1, 2, 3" (Philox4x32-10).
 
-mod distributions;
 pub mod lower;
 pub mod var;
 

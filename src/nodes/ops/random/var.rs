@@ -1,12 +1,20 @@
-//! Random numbers as methods of [`Var`] and [`Builder`].
+//! Random tensors as methods of [`Builder`] and [`Var`].
+//!
+//! Each call draws from a stream of its own. The numbers follow from the seed, the step and the stream alone. Draws
+//! with parameters are functions of the parameters and of noise that does not depend on them, so they are
+//! differentiable in the parameters. Parameters are numbers or tensors that broadcast to `dims`.
 
 use crate::arena::Value;
+use crate::error::Kind;
+use crate::kernels::vmath;
+use crate::nodes::build::broadcast::Operand;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::leaf::{InitKind, StateAttrs};
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::random::DropoutAttrs;
+use crate::nodes::ops::random::{DrawAttrs, DropoutAttrs, RandomIntAttrs};
+use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
 impl<'g> Var<'g> {
     /// Zeroes each element with probability `p` and scales the others by 1/(1 − p), of `f32` or `f64`. The mask follows
@@ -15,6 +23,25 @@ impl<'g> Var<'g> {
     pub fn dropout(self, p: f64) -> Var<'g> {
         let (key, stream) = (self.g.rng(), self.g.fresh_stream());
         self.g.emit1(Op::DROPOUT, &[self, key], &DropoutAttrs { p, stream }.list())
+    }
+
+    /// Bools that are true with the probability that each element is, of `f32` or `f64`: never for 0, always for 1. A
+    /// number below 0 counts as 0, one above 1 as 1, NaN as 0.
+    #[track_caller]
+    pub fn bernoulli(self) -> Var<'g> {
+        self.g.uniform(self.dims(), DType::F64).less(self.cast(DType::F64))
+    }
+
+    /// One position along `axis` at random, where this tensor holds the logarithms of the probabilities, up to a
+    /// constant for each row, as `dtype`: `i32` or `i64`. The axis disappears. It is the position of the maximum of
+    /// logits and Gumbel noise; one of probability 0 (−∞) is never drawn beside another.
+    #[track_caller]
+    pub fn categorical(self, axis: i64, dtype: DType) -> Var<'g> {
+        if !self.is_some() {
+            return self;
+        }
+        let noise = self.g.gumbel(self.dims(), self.dtype(), 0.0, 1.0);
+        (self + noise).arg_max(axis, dtype)
     }
 }
 
@@ -56,5 +83,165 @@ impl Builder {
     /// A number that tells the draws of one random op from those of others: different for each call in this graph.
     pub fn fresh_stream(&self) -> i64 {
         self.with(|e| e.all_values()) as i64
+    }
+
+    #[track_caller]
+    fn draw(&self, op: Op, dims: &[usize], dtype: DType) -> Var<'_> {
+        let (key, stream) = (self.rng(), self.fresh_stream());
+        match self.shape(dims) {
+            Some(shape) => self.emit1(op, &[key], &DrawAttrs { stream, dtype, shape }.list()),
+            None => self.var(Value::NONE),
+        }
+    }
+
+    /// Uniform numbers in [0, 1), multiples of 2⁻²⁴ (`f32`) or 2⁻⁵³ (`f64`).
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    ///
+    /// let g = Builder::new("noise");
+    /// g.uniform([2, 3], DType::F32).tap("u");
+    /// let mut p = Session::new().compile(&g.finish([])?)?;
+    /// p.init(7)?; // the seed
+    /// p.step()?;
+    /// assert!(p.values::<f32>("u")?.iter().all(|u| (0.0..1.0).contains(u)));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[track_caller]
+    pub fn uniform(&self, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        self.draw(Op::RNG_UNIFORM, dims.as_ref(), dtype)
+    }
+
+    /// Uniform numbers between `lo` and `hi`: lo + (hi − lo)·u with u in [0, 1). Rounding may give `hi` itself.
+    #[track_caller]
+    pub fn uniform_between<'g>(
+        &'g self,
+        dims: impl AsRef<[usize]>,
+        dtype: DType,
+        lo: impl Operand<'g>,
+        hi: impl Operand<'g>,
+    ) -> Var<'g> {
+        let u = self.uniform(dims, dtype);
+        let (lo, hi) = (lo.var_like(u, Op::ADD), hi.var_like(u, Op::ADD));
+        lo + (hi - lo) * u
+    }
+
+    /// Numbers from the standard normal distribution. mean + deviation·z has another mean and deviation, and is
+    /// differentiable in both.
+    #[track_caller]
+    pub fn normal(&self, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
+        self.draw(Op::RNG_NORMAL, dims.as_ref(), dtype)
+    }
+
+    /// Bools that are true with probability `p`, to 2⁻⁵³: never for p = 0, always for p = 1. `p` outside of [0, 1] is
+    /// an error. [`Var::bernoulli`] takes a tensor of probabilities.
+    #[track_caller]
+    pub fn bernoulli(&self, dims: impl AsRef<[usize]>, p: f64) -> Var<'_> {
+        if !(0.0..=1.0).contains(&p) {
+            return self.fail(Kind::Shape, format!("bernoulli: p is {p}; it must lie in [0, 1]"));
+        }
+        self.uniform(dims, DType::F64).less(p)
+    }
+
+    /// Whole numbers from `low` to `high` − 1, all equally likely (to 2⁻⁶⁴), as `dtype`: `i32` or `i64`.
+    #[track_caller]
+    pub fn randint(&self, dims: impl AsRef<[usize]>, dtype: DType, low: i64, high: i64) -> Var<'_> {
+        let (key, stream) = (self.rng(), self.fresh_stream());
+        match self.shape(dims.as_ref()) {
+            Some(shape) => self.emit1(Op::RNG_INT, &[key], &RandomIntAttrs { stream, low, high, dtype, shape }.list()),
+            None => self.var(Value::NONE),
+        }
+    }
+
+    /// Uniform numbers in (0, 1): a draw of 0 becomes half of the smallest other draw.
+    #[track_caller]
+    fn inside(&self, dims: &[usize], dtype: DType) -> Var<'_> {
+        let bits = if dtype == DType::F32 { 24 } else { 53 };
+        self.draw(Op::RNG_UNIFORM, dims, dtype).maximum(0.5f64.powi(bits + 1))
+    }
+
+    /// Numbers from the exponential distribution of this rate: −ln(1 − u) / rate.
+    #[track_caller]
+    pub fn exponential<'g>(&'g self, dims: impl AsRef<[usize]>, dtype: DType, rate: impl Operand<'g>) -> Var<'g> {
+        let e = -(-self.uniform(dims, dtype)).log1p();
+        e / rate.var_like(e, Op::DIV)
+    }
+
+    /// Numbers from the Gumbel distribution: loc − scale·ln(−ln u) with u in (0, 1).
+    #[track_caller]
+    pub fn gumbel<'g>(
+        &'g self,
+        dims: impl AsRef<[usize]>,
+        dtype: DType,
+        loc: impl Operand<'g>,
+        scale: impl Operand<'g>,
+    ) -> Var<'g> {
+        // 1 − u has the distribution of u, and the logarithm of it is accurate where u is small.
+        let z = -(-(-self.inside(dims.as_ref(), dtype)).log1p()).log();
+        loc.var_like(z, Op::ADD) + scale.var_like(z, Op::MUL) * z
+    }
+
+    /// Numbers from the Laplace distribution: loc − scale·sign(v)·ln(1 − 2|v|) with v in (−½, ½).
+    #[track_caller]
+    pub fn laplace<'g>(
+        &'g self,
+        dims: impl AsRef<[usize]>,
+        dtype: DType,
+        loc: impl Operand<'g>,
+        scale: impl Operand<'g>,
+    ) -> Var<'g> {
+        let v = self.inside(dims.as_ref(), dtype) - 0.5;
+        let z = (v.abs() * -2.0).log1p() * -v.sign();
+        loc.var_like(z, Op::ADD) + scale.var_like(z, Op::MUL) * z
+    }
+
+    /// Numbers from the Cauchy distribution: loc + scale·tan(πv) with v in (−½, ½).
+    #[track_caller]
+    pub fn cauchy<'g>(
+        &'g self,
+        dims: impl AsRef<[usize]>,
+        dtype: DType,
+        loc: impl Operand<'g>,
+        scale: impl Operand<'g>,
+    ) -> Var<'g> {
+        let z = ((self.inside(dims.as_ref(), dtype) - 0.5) * PI).tan();
+        loc.var_like(z, Op::ADD) + scale.var_like(z, Op::MUL) * z
+    }
+
+    /// Numbers from the standard normal distribution, between `lo` and `hi` alone. Either may be infinite; `lo` must be
+    /// below `hi`. It inverts the distribution function, on the side where that keeps its digits. Bounds whose
+    /// probability is below the range of `dtype` are an error: from about 12 on in `f32`, from 37 on in `f64`.
+    #[track_caller]
+    pub fn truncated_normal(&self, dims: impl AsRef<[usize]>, dtype: DType, lo: f64, hi: f64) -> Var<'_> {
+        if lo.is_nan() || hi.is_nan() || lo >= hi {
+            return self.fail(Kind::Shape, format!("truncated_normal: lo {lo} is not below hi {hi}"));
+        }
+        let tail = |x: f64| vmath::erfc(x * FRAC_1_SQRT_2);
+        let (from, to) = match (lo > 0.0, hi < 0.0) {
+            (true, _) => (tail(hi), tail(lo)),
+            (_, true) => (tail(-lo), tail(-hi)),
+            _ => (vmath::erf(lo * FRAC_1_SQRT_2), vmath::erf(hi * FRAC_1_SQRT_2)),
+        };
+        // The draws keep all their bits between the two, and above the subnormal numbers.
+        let (least, bits) =
+            if dtype == DType::F32 { (f64::from(f32::MIN_POSITIVE), 25) } else { (f64::MIN_POSITIVE, 54) };
+        if to - from < least * 2f64.powi(bits) {
+            let text = format!("truncated_normal: {lo} to {hi} has too little probability for {dtype}");
+            return self.fail(Kind::Shape, text);
+        }
+        let between = self.inside(dims.as_ref(), dtype) * (to - from) + from;
+        let z = match (lo > 0.0, hi < 0.0) {
+            (true, _) => between.erfcinv(),
+            (_, true) => -between.erfcinv(),
+            _ => between.erfinv(),
+        };
+        (z * SQRT_2).clamp(lo, hi)
+    }
+
+    /// The numbers 0 to n − 1 in random order, as `i32[n]`: the order of n draws of `f64`. A tie of two draws, which
+    /// has a probability of n²·2⁻⁵⁴, goes to the smaller number.
+    #[track_caller]
+    pub fn permutation(&self, n: usize) -> Var<'_> {
+        self.uniform([n], DType::F64).arg_sort(0, false)
     }
 }

@@ -3,7 +3,6 @@
 pub mod attrs;
 pub mod euclidean_length;
 pub mod lower;
-pub mod norms_and_counts;
 pub mod var;
 
 use crate::ensure;

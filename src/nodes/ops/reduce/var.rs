@@ -1,6 +1,8 @@
-//! Reductions and running totals as methods of [`Var`], with torch's names. Negative axes count from the end.
+//! Reductions, norms, counts and running totals as methods of [`Var`], with torch's names. Negative axes count from
+//! the end.
 
 use crate::nodes::build::axes::Axes;
+use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -108,4 +110,103 @@ impl<'g> Var<'g> {
             self.g.emit1(Op::CUMPROD, &[self], &RunningAttrs { axis, exclusive, reverse }.list())
         })
     }
+
+    /// Whether any element along `axes`, which disappear, is not 0 (NaN is not), as a bool. Of no element: false.
+    #[track_caller]
+    pub fn any(self, axes: impl Axes) -> Var<'g> {
+        self.g.with_caller(|| self.count_hits("any", axes, true).map_or(self.none(), |n| n.not_equal(0.0)))
+    }
+
+    /// Whether all elements along `axes`, which disappear, are not 0 (NaN is not), as a bool. Of no element: true.
+    #[track_caller]
+    pub fn all(self, axes: impl Axes) -> Var<'g> {
+        self.g.with_caller(|| self.count_hits("all", axes, false).map_or(self.none(), |n| n.equal(0.0)))
+    }
+
+    /// The number of elements along `axes`, which disappear, that are not 0 (NaN is not), as `i64`.
+    #[track_caller]
+    pub fn count_nonzero(self, axes: impl Axes) -> Var<'g> {
+        self.g.with_caller(|| self.count_hits("count_nonzero", axes, true).unwrap_or(self.none()))
+    }
+
+    /// How many elements along `axes` are not 0, or are 0.
+    #[track_caller]
+    fn count_hits(self, what: &str, axes: impl Axes, nonzero: bool) -> Option<Var<'g>> {
+        let axes = self.axes_at(what, axes)?;
+        let hits = match (self.dtype(), nonzero) {
+            (DType::Bool, true) => self,
+            (DType::Bool, false) => self.logical_not(),
+            (_, true) => self.not_equal(0.0),
+            (_, false) => self.equal(0.0),
+        };
+        Some(hits.cast(DType::I64).sum(sizes_to_i64(&axes).as_slice()))
+    }
+
+    /// The standard deviation over `axes` with the divisor n − `correction`: 1 gives that of `torch.std`. With `keep`,
+    /// the axes stay with size 1. Of one element with correction 1 it is NaN. Where it is 0, its derivative is 0.
+    #[track_caller]
+    pub fn std(self, axes: impl Axes, correction: i64, keep: bool) -> Var<'g> {
+        self.g.with_caller(|| root_with_zero_slope(self.var(axes, correction, keep)))
+    }
+
+    /// The p-norm (Σ|x|ᵖ)^(1/p) over `axes`, which disappear, as `torch.linalg.vector_norm`: p = ∞ gives the largest
+    /// |x|, −∞ the smallest, 0 the number of elements that are not 0. Of `f32` or `f64`; squares are not scaled, so
+    /// they may overflow. The derivative is 0 where the norm or the element is 0. Tied extremes share it evenly.
+    #[track_caller]
+    pub fn norm(self, p: f64, axes: impl Axes) -> Var<'g> {
+        let Some(axes) = self.axes_at("norm", axes) else { return self.none() };
+        if p.is_nan() || !self.dtype().is_float() {
+            return self.refuse("norm", format!("no norm of order {p} of {}; f32 or f64 is needed", self.dtype()));
+        }
+        let axes = sizes_to_i64(&axes);
+        let over = axes.as_slice();
+        self.g.with_caller(|| match p {
+            f64::INFINITY => self.abs().amax(over),
+            f64::NEG_INFINITY => self.abs().amin(over),
+            0.0 => self.not_equal(0.0).cast(self.dtype()).sum(over),
+            1.0 => self.abs().sum(over),
+            2.0 => root_with_zero_slope((self * self).sum(over)),
+            _ => self.power_norm(p, over),
+        })
+    }
+
+    /// [`Var::norm`] of any other order.
+    #[track_caller]
+    fn power_norm(self, p: f64, axes: &[i64]) -> Var<'g> {
+        // 0ᵖ has no finite derivative for p < 1, so no power of a zero is taken.
+        let zero = self.equal(0.0);
+        let each = zero.select(if p > 0.0 { 0.0 } else { f64::INFINITY }, zero.select(1.0, self.abs()).pow(p));
+        let sum = each.sum(axes);
+        let edge = sum.equal(0.0).logical_or(sum.equal(f64::INFINITY));
+        let limit = sum.equal(if p > 0.0 { 0.0 } else { f64::INFINITY }).select(0.0, sum.full_like(f64::INFINITY));
+        edge.select(limit, edge.select(1.0, sum).pow(1.0 / p))
+    }
+
+    /// ln Σ eˣ of the elements so far along `axis`, each included, as `torch.logcumsumexp`: a loop of ln(eᵃ + eᵇ),
+    /// without overflow. The gradient of a run of −∞ is 0.
+    #[track_caller]
+    pub fn logcumsumexp(self, axis: i64) -> Var<'g> {
+        let Some(at) = self.axis_at("logcumsumexp", axis) else { return self.none() };
+        if !self.dtype().is_float() {
+            return self.refuse("logcumsumexp", format!("no exponential of {}; f32 or f64 is needed", self.dtype()));
+        }
+        if self.numel() == 0 {
+            return self;
+        }
+        self.g.with_caller(|| {
+            let rows = self.movedim(&[size_to_i64(at)], &[0]);
+            let start = self.g.full(f64::NEG_INFINITY, &rows.dims()[1..], self.dtype());
+            let (_, sums) = self.g.scan(&[start], &[rows], |sum, x| {
+                let next = sum[0].stack(&[x[0]], 0).reduce(Op::LOGSUMEXP, 0, false);
+                (vec![next], vec![next])
+            });
+            sums[0].movedim(&[0], &[size_to_i64(at)])
+        })
+    }
+}
+
+/// √x with the derivative 0 at x = 0.
+fn root_with_zero_slope<'g>(x: Var<'g>) -> Var<'g> {
+    let zero = x.equal(0.0);
+    zero.select(0.0, zero.select(1.0, x).sqrt())
 }
