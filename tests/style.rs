@@ -240,8 +240,10 @@ fn every_dependency_has_a_reason() {
         ("fuzz/libfuzzer/Cargo.toml", &["\n[dependencies]"], "## Tests"),
     ] {
         let listed = part(head);
-        for name in
-            sections.iter().flat_map(|s| names_under(manifest, s)).filter(|n| !n.starts_with("arenagrad") || head == "## Program")
+        for name in sections
+            .iter()
+            .flat_map(|s| names_under(manifest, s))
+            .filter(|n| !n.starts_with("arenagrad") || head == "## Program")
         {
             assert!(listed.contains(&format!("`{name}`")), "{manifest}: {name} is missing under {head}");
         }

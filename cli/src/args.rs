@@ -89,6 +89,8 @@ pub enum Command {
     Run(RunArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
     Check(CheckArgs),
+    /// Run two graphs on the same drawn leaves and compare their outputs, within the rounding that an oracle allows.
+    Compare(CompareArgs),
     /// Draw random graphs, for fuzzing.
     Generate(GenerateArgs),
     /// Make a graph smaller for as long as a check of yours finds it interesting.
@@ -330,6 +332,30 @@ pub struct CheckArgs {
     /// Number of elements of each leaf that are compared.
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub elements: usize,
+}
+
+/// Options of `compare`.
+#[derive(Args, Debug)]
+pub struct CompareArgs {
+    /// The text of a graph.
+    pub first: PathBuf,
+    /// The text of a graph with the same leaves, outputs and updates.
+    pub second: PathBuf,
+    /// Sizes of the texts' symbols.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
+    /// Seed of the leaves' values.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Number of seeds to compare with: SEED, SEED + 1 ...
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub seeds: u64,
+    /// Number of threads.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
+    pub threads: usize,
+    /// Print one JSON object for each seed.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of `pack`.

@@ -77,6 +77,7 @@ fn run_command(cli: &Cli) -> fail::Run {
         Command::Nth(a) => ir::derive_commands::nth_command(a),
         Command::Run(a) => ir::run_command::run_command(a),
         Command::Check(a) => ir::check_command::check_command(a),
+        Command::Compare(a) => ir::compare_command::compare_command(a),
         Command::Generate(a) => fuzz::generate_command::generate_command(a),
         Command::Reduce(a) => fuzz::reduce_command::reduce_command(a),
         Command::Pack(a) => pack_command::pack_command(a),

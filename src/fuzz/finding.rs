@@ -108,39 +108,55 @@ fn agree(dtype: DType, left: f64, right: f64, bound: f64) -> bool {
     left == right || (left - right).abs() <= bound || over(left, right) || over(right, left)
 }
 
+/// What a comparison of two elements says.
+pub(super) enum Verdict {
+    /// Rounding leaves them open.
+    Unknown,
+    /// They are equal within this bound.
+    Equal(f64),
+    /// They differ by more than this bound.
+    Different(f64),
+}
+
+/// Compares element `i` of two arrays of one type. The bound is that of both sides together.
+pub(super) fn compare_elements(left: &Array, right: &Array, i: usize) -> Verdict {
+    let bound = match (left.bounds().get(i), right.bounds().get(i)) {
+        (Some(a), Some(b)) => a + b,
+        _ => return Verdict::Different(0.0),
+    };
+    if bound == f64::INFINITY {
+        return Verdict::Unknown;
+    }
+    let same = match (left.whole(i), right.whole(i)) {
+        (Some(a), Some(b)) => a == b,
+        _ => agree(left.dtype(), left.number(i), right.number(i), bound),
+    };
+    if same { Verdict::Equal(bound) } else { Verdict::Different(bound) }
+}
+
 /// Compares two arrays of one type. An element whose bound is infinite on either side is not compared.
 ///
 /// # Errors
 /// The first difference.
 pub fn compare_arrays(name: &str, left: &Array, right: &Array) -> Result<Agreement, Difference> {
     let mut seen = Agreement::default();
-    for i in 0..left.len().max(right.len()) {
-        let bound = match (left.bounds().get(i), right.bounds().get(i)) {
-            (Some(a), Some(b)) => a + b,
-            _ => return Err(different(name, i, f64::NAN, f64::NAN, 0.0)),
-        };
-        if bound == f64::INFINITY {
-            seen.unknown += 1;
-            continue;
-        }
-        seen.compared += 1;
-        let (a, b) = (left.number(i), right.number(i));
-        let same = match (left.whole(i), right.whole(i)) {
-            (Some(a), Some(b)) => a == b,
-            _ => agree(left.dtype(), a, b, bound),
-        };
-        if !same {
-            return Err(different(name, i, a, b, bound));
-        }
-        if left.dtype().is_real_float() && b != 0.0 && b.is_finite() {
-            seen.relative.push(bound / b.abs());
+    for element in 0..left.len().max(right.len()) {
+        match compare_elements(left, right, element) {
+            Verdict::Unknown => seen.unknown += 1,
+            Verdict::Equal(bound) => {
+                seen.compared += 1;
+                let size = right.number(element).abs();
+                if left.dtype().is_real_float() && size > 0.0 && size.is_finite() {
+                    seen.relative.push(bound / size);
+                }
+            }
+            Verdict::Different(bound) => {
+                let at = |x: &Array| if element < x.len() { x.number(element) } else { f64::NAN };
+                return Err(Difference { name: name.to_string(), element, left: at(left), right: at(right), bound });
+            }
         }
     }
     Ok(seen)
-}
-
-fn different(name: &str, element: usize, left: f64, right: f64, bound: f64) -> Difference {
-    Difference { name: name.to_string(), element, left, right, bound }
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The fuzzing kit: graphs to run, an oracle that says what they compute, and checks of the engine against it.
 
+mod check_pass;
 mod check_run;
+mod check_transform;
+mod compare_graphs;
 mod draft;
 mod draws;
 mod engine_run;
@@ -15,7 +18,12 @@ mod simulate_plan;
 mod texts;
 mod wrong_plans;
 
+pub use check_pass::check_pass;
 pub use check_run::{agree_with_oracle, check_run};
+pub use check_transform::check_transform;
+pub use compare_graphs::{
+    Comparison, Mismatch, OutputComparison, compare_graphs, compare_graphs_with, signature_mismatches,
+};
 pub use draws::{Draw, scripted_draws, seeded_draws};
 pub use engine_run::{EngineStep, RunOptions, run_engine};
 pub use finding::{Agreement, Difference, Finding, compare_arrays};

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod examples;
 mod generate;
 mod mutate;
 mod reduce;

@@ -1,11 +1,14 @@
 //! The engine against the oracle: every conformance case of every op, and random graphs.
 
 use arenagrad::graph::{Builder, DType, GraphBuf, Var};
-use arenagrad::tools::fuzz::{Agreement, LeafValues, RunOptions, Stop, agree_with_oracle, interpret};
+use arenagrad::tools::fuzz::{
+    Agreement, LeafValues, RunOptions, Stop, agree_with_oracle, check_pass, check_transform, compare_graphs, interpret,
+};
 use arenagrad::tools::ir::attrs::Attr;
 use arenagrad::tools::ir::opdef::{Case, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::table::OPS;
+use arenagrad::tools::passes::pipeline;
 use arenagrad::tools::testing::{add_case_region, random_graph, seeded_draws};
 
 /// The graph of a conformance case: inputs x0, x1 …, outputs y0, y1 ….
@@ -94,4 +97,53 @@ fn random_graphs_run_as_the_oracle_says() {
     }
     assert!(findings.is_empty(), "{} findings\n{}", findings.len(), findings.join("\n"));
     assert_tight(&all, 1e-4, 0.5);
+}
+
+#[test]
+fn passes_keep_what_random_graphs_compute() {
+    let mut draw = seeded_draws(12);
+    let all = pipeline::pipeline_passes();
+    for seed in 0..60 {
+        let graph = random_graph(16, &mut draw).unwrap();
+        let passes = &all[..=draw(all.len() as u32) as usize];
+        let pass = |g: &GraphBuf| Ok(pipeline::run_pipeline(g, passes, true)?.0);
+        check_pass(&pass, &graph, seed).unwrap_or_else(|e| panic!("{passes:?}: {e}"));
+    }
+}
+
+#[test]
+fn derivatives_of_every_op_are_adjoint_and_agree_with_differences() {
+    let mut all = Agreement::default();
+    let mut findings = Vec::new();
+    for def in OPS {
+        for case in def.cases.iter().filter(|c| c.args.contains("f[")).take(2) {
+            match check_transform(&case_graph(def, case, DType::F64), 3, 1) {
+                Ok(seen) => all.join(seen),
+                Err(e) => findings.push(e.to_string()),
+            }
+        }
+    }
+    assert!(findings.is_empty(), "{} findings\n{}", findings.len(), findings.join("\n"));
+    assert!(all.compared > 5000 && all.unknown < all.compared / 4, "{} and {}", all.compared, all.unknown);
+}
+
+/// A graph with outputs `a` and `b` of the given functions.
+fn wrong(f: impl for<'g> Fn(Var<'g>) -> Var<'g>) -> GraphBuf {
+    let g = Builder::new("g");
+    let x = g.input("x", [3, 4], DType::F32);
+    g.finish([f(x).named("y")]).unwrap()
+}
+
+#[test]
+fn wrong_passes_and_other_graphs_are_found() {
+    let right = wrong(|x| x.exp());
+    let other = |_: &GraphBuf| Ok(wrong(|x| x.exp() * 1.00001));
+    let finding = check_pass(&other, &right, 5).unwrap_err();
+    assert!(finding.difference.is_some() && finding.graph.contains("exp"), "{finding}");
+    let transposed = |_: &GraphBuf| Ok(wrong(|x| x.exp().t()));
+    assert!(check_pass(&transposed, &right, 5).unwrap_err().what.contains("output \"y\" is f32[3,4]"));
+    // Equal in numbers, not in bits.
+    let near = compare_graphs(&right, &wrong(|x| (x * 0.5).exp() * (x * 0.5).exp()), 5).unwrap();
+    assert!(near.agrees() && near.outputs[0].worst.is_some(), "{near:?}");
+    assert!(!compare_graphs(&right, &wrong(|x| x.exp() + 1e-3), 5).unwrap().agrees());
 }

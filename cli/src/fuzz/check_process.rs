@@ -3,7 +3,6 @@
 //! Invariant: no process of a check outlives it; a check is a process group of its own, which is killed at its end.
 
 use crate::fail::{Run, fail_bad_input, fail_io};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -51,7 +50,9 @@ impl CheckProcess {
         }
         std::fs::write(&self.file, text).map_err(fail_io(&self.file))?;
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(&self.line).process_group(0);
+        shell.arg("-c").arg(&self.line);
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut shell, 0);
         shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = shell.spawn().map_err(|e| fail_bad_input(format!("sh: {e}")))?;
         let answer = self.wait(&mut child);

@@ -3,6 +3,7 @@
 //! Invariant: a message about a text names its file, line and column.
 
 pub mod check_command;
+pub mod compare_command;
 pub mod derive_commands;
 pub mod fusion;
 pub mod plan_command;

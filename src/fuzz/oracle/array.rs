@@ -3,6 +3,7 @@
 //! Invariant: numbers and bounds are columns of equal length. A float is an `f64` whatever its dtype is; any other
 //! element (a bool, the bits of a `c64`) is a whole number, which is exact (bound 0) or unknown (bound ∞).
 
+use super::rounding::Rounding;
 use crate::arena::dims::MAX_RANK;
 use crate::nodes::DType;
 
@@ -94,6 +95,24 @@ impl Array {
     /// The bound of each element: 0 if the engine's element is this one exactly, ∞ if it may be any.
     pub fn bounds(&self) -> &[f64] {
         &self.bound
+    }
+
+    /// These elements with the bounds of `other`, which has the same shape.
+    pub(in crate::fuzz) fn bounded_as(&self, other: &Array) -> Array {
+        Array { bound: other.bound.clone(), ..self.clone() }
+    }
+
+    /// These floats plus `by` times those of `direction`, all exact.
+    pub(in crate::fuzz) fn moved_along(&self, direction: &Array, by: f64) -> Array {
+        let one = |i: usize| (self.number(i) + by * direction.number(i), 0.0);
+        Array::reals(self.dtype, &self.dims, (0..self.len()).map(one))
+    }
+
+    /// These elements, each float with a bound of `units` units in its last place.
+    pub(in crate::fuzz) fn bounded_by_units(&self, units: f64) -> Array {
+        let r = Rounding::of(self.dtype);
+        let bound = |i: usize| if self.is_real() { r.ulps(self.number(i), units) } else { 0.0 };
+        Array { bound: (0..self.len()).map(bound).collect(), ..self.clone() }
     }
 
     /// Float `i` with its bound.

@@ -144,26 +144,22 @@ impl Reducer<'_> {
     /// Drops what nothing reads. If the failure is there, unread values become outputs, so that steps see what is
     /// needed; if that hides the failure, steps drop nothing but what they name.
     fn begin(&mut self) {
-        let write = |sweep: bool, outputs: Vec<Value>, g: Graph<'_>| {
-            let mut draft = Draft::of(g, sweep);
-            draft.outputs = outputs;
-            draft.write().ok()
-        };
-        let swept = write(true, Vec::new(), self.best.view());
-        if swept.is_none_or(|g| g == self.best || self.take_if_it_fails(g)) {
-            return;
+        let graph = swept(self.best.clone());
+        if graph != self.best && !self.take_if_it_fails(graph) {
+            self.sweep = with_unread_shown(self.best.view()).is_some_and(|g| self.take_if_it_fails(g));
         }
-        let shown = write(true, unread_values(self.best.view()), self.best.view());
-        self.sweep = shown.is_some_and(|g| self.take_if_it_fails(g));
     }
 
     fn attempt(&mut self, step: &Step) -> bool {
         let mut draft = Draft::of(self.best.view(), self.sweep);
-        let graph = step.apply(&mut draft).then(|| draft.write());
-        match graph {
-            Some(Ok(graph)) => self.offer(graph),
-            _ => false,
+        let graph = if step.apply(&mut draft) { draft.write().ok() } else { None };
+        let Some(graph) = graph else { return false };
+        if !self.sweep {
+            return self.offer(graph);
         }
+        // A region that is written in the place of a call leaves results that nothing reads: they go, or are shown.
+        let shown = matches!(step, Step::Inline(_)).then(|| with_unread_shown(graph.view())).flatten();
+        self.offer(swept(graph)) || shown.is_some_and(|graph| self.offer(graph))
     }
 
     /// Tries `step` on chunks of `count` things: all, halves, quarters, down to two.
@@ -197,6 +193,23 @@ impl Reducer<'_> {
             }
         }
         any
+    }
+}
+
+/// `g` with the values of the entry as outputs that nothing reads, and without what is still not needed.
+fn with_unread_shown(g: Graph<'_>) -> Option<GraphBuf> {
+    let mut draft = Draft::of(g, true);
+    draft.outputs = unread_values(g);
+    draft.write().ok()
+}
+
+/// `graph` without what nothing reads.
+fn swept(mut graph: GraphBuf) -> GraphBuf {
+    loop {
+        match Draft::of(graph.view(), true).write() {
+            Ok(less) if less.view().nodes() < graph.view().nodes() => graph = less,
+            _ => return graph,
+        }
     }
 }
 

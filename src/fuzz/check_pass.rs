@@ -1,0 +1,71 @@
+//! A pass: the graph that it writes computes what the graph that it reads computes.
+
+use super::check_run::agree_on_leaves;
+use super::compare_graphs::{compare_graphs_with, signature_mismatches};
+use super::engine_run::RunOptions;
+use super::finding::{Finding, compare_arrays};
+use super::oracle::{LeafValues, Reference, interpret};
+use crate::error::Result as PassResult;
+use crate::nodes::{Graph, GraphBuf};
+
+/// Runs `pass` on `graph` and compares both graphs on leaves drawn from `seed`: the oracle on both, where it has
+/// references; then the engine on both, without further passes.
+///
+/// # Errors
+/// A [`Finding`]: the pass fails or changes the signature, or a result differs by more than rounding explains.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// use arenagrad::tools::{fuzz::check_pass, passes::pipeline};
+///
+/// let g = Builder::new("g");
+/// let x = g.input("x", [3], DType::F32);
+/// let graph = g.finish([(x * 1.0 + 0.0).exp().named("y")])?;
+/// let simplify = |g: &GraphBuf| Ok(pipeline::run_pipeline(g, &["simplify"], true)?.0);
+/// check_pass(&simplify, &graph, 1).unwrap();
+/// let wrong = |_: &GraphBuf| {
+///     let g = Builder::new("g");
+///     let x = g.input("x", [3], DType::F32);
+///     g.finish([(x * 1.0 + 0.1).exp().named("y")])
+/// };
+/// assert!(check_pass(&wrong, &graph, 1).is_err());
+/// # Ok::<(), Error>(())
+/// ```
+pub fn check_pass(
+    pass: &dyn Fn(&GraphBuf) -> PassResult<GraphBuf>,
+    graph: &GraphBuf,
+    seed: u64,
+) -> Result<(), Finding> {
+    let before = graph.view();
+    let finding = |what: String| Finding::new("pass", what, seed, before);
+    let after = pass(graph).map_err(|e| finding(format!("the pass fails: {e}")))?;
+    let after = after.view();
+    if let Some(m) = signature_mismatches(before, after).first() {
+        return Err(finding(m.describe(["the graph", "what the pass wrote"])));
+    }
+    let leaves = LeafValues::draw_for(&[before, after], seed);
+    if let (Ok(a), Ok(b)) = (interpret(before, &leaves), interpret(after, &leaves)) {
+        compare_references(&a, &b, seed, before)?;
+    }
+    let plain = RunOptions { optimise: false, ..RunOptions::default() };
+    agree_on_leaves(before, &leaves, seed, &[plain])?;
+    agree_on_leaves(after, &leaves, seed, &[plain])?;
+    let both = compare_graphs_with(before, after, seed, plain).map_err(|e| finding(e.to_string()))?;
+    match both.outputs.into_iter().find(|o| o.different > 0).and_then(|o| o.worst) {
+        Some(d) => Err(Finding::differs("pass, by the engine", d, seed, before)),
+        None => Ok(()),
+    }
+}
+
+/// Compares the references of a graph before and after a pass: by name, as a pass may reorder outputs.
+fn compare_references(a: &Reference, b: &Reference, seed: u64, graph: Graph<'_>) -> Result<(), Finding> {
+    for (left, right) in [(&a.outputs, &b.outputs), (&a.updates, &b.updates)] {
+        for x in left {
+            if let Some(y) = right.iter().find(|y| y.name == x.name) {
+                let differs = |d| Finding::differs("pass, by the oracle", d, seed, graph);
+                compare_arrays(&x.name, &x.array, &y.array).map_err(differs)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! Derivatives: forward and reverse mode are adjoint, and forward mode agrees with differences.
+//!
+//! Both are checked in f64. Invariant: a derivative that does not exist is no finding, and neither is an element near a
+//! kink or a jump.
+
+use super::engine_run::{RunOptions, run_engine};
+use super::finding::{Agreement, Difference, Finding};
+use super::oracle::{Array, LeafValue, LeafValues, Named, interpret};
+use crate::arena::{Node, ids::Id};
+use crate::error::{Error, Kind};
+use crate::nodes::ir::opdef::Flags;
+use crate::nodes::ops::control::custom_fn::has_custom_rules;
+use crate::nodes::{Graph, GraphBuf};
+use crate::passes::promote_f64::promote_f64;
+use crate::passes::{Missing, jvp, vjp};
+use std::rc::Rc;
+
+/// The wider of two steps of differences.
+const STEP: f64 = 1e-4;
+/// What a difference may be off, relative to the derivative or to 1.
+const SLACK: f64 = 1e-6;
+
+/// The float leaves and outputs of a graph, by name, and how many leaves and outputs it has.
+struct Floats {
+    leaves: Vec<String>,
+    outputs: Vec<String>,
+    counts: (usize, usize),
+}
+
+impl Floats {
+    fn of(g: Graph<'_>) -> Floats {
+        let leaves = g.leaves().filter(|l| g.dtype[l.value.at()].is_real_float()).map(|l| l.name.to_string());
+        let outputs = g.outputs().iter().zip(g.output_names).filter(|(v, _)| g.dtype[v.at()].is_real_float());
+        let outputs = outputs.map(|(_, &name)| g.str(name).to_string());
+        let counts = (g.leaves().count(), g.outputs().len());
+        Floats { leaves: leaves.collect(), outputs: outputs.collect(), counts }
+    }
+
+    fn names(list: &[String]) -> Vec<&str> {
+        list.iter().map(String::as_str).collect()
+    }
+}
+
+/// Checks the derivatives of all float outputs of `graph` by all float leaves, in f64, at leaves drawn from `seed`:
+/// ⟨Jv, w⟩ = ⟨v, Jᵀw⟩ by the engine, within the oracle's bound; and Jv against differences of the oracle. With `order` 2
+/// the same of the graph with its vector-Jacobian product, whose derivatives are those of gradients.
+///
+/// # Errors
+/// A [`Finding`]: a derivative is wrong, or the derivative of a graph that has one fails.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// use arenagrad::tools::fuzz::check_transform;
+///
+/// let g = Builder::new("g");
+/// let (x, w) = (g.input("x", [3, 2], DType::F32), g.param("w", [2, 4], DType::F32, Init::Zeros));
+/// let graph = g.finish([x.matmul(w).tanh().named("y")])?;
+/// assert!(check_transform(&graph, 1, 1).unwrap().compared > 12);
+/// assert!(check_transform(&graph, 1, 2).is_ok());
+/// # Ok::<(), Error>(())
+/// ```
+pub fn check_transform(graph: &GraphBuf, seed: u64, order: usize) -> Result<Agreement, Finding> {
+    let fails = |e: Error| Finding::new("derivative", format!("the derivative fails: {e}"), seed, graph.view());
+    let mut wide = promote_f64(graph.view()).map_err(fails)?;
+    for _ in 1..order {
+        let floats = Floats::of(wide.view());
+        let (outputs, wrt) = (Floats::names(&floats.outputs), Floats::names(&floats.leaves));
+        match vjp(wide.view(), &outputs, &wrt, Missing::Zero) {
+            Ok(next) => wide = next,
+            Err(e) if e.kind == Kind::Derivative => return Ok(Agreement::default()),
+            Err(e) => return Err(fails(e)),
+        }
+    }
+    let floats = Floats::of(wide.view());
+    if floats.leaves.is_empty() || floats.outputs.is_empty() {
+        return Ok(Agreement::default());
+    }
+    match both_modes(wide.view(), &floats) {
+        Ok(both) => check_point(wide.view(), both.view(), &floats, seed),
+        Err(e) if e.kind == Kind::Derivative => Ok(Agreement::default()),
+        Err(e) => Err(fails(e)),
+    }
+}
+
+/// `g` with tangents of its outputs, and with gradients of its leaves.
+fn both_modes(g: Graph<'_>, floats: &Floats) -> Result<GraphBuf, Error> {
+    let (outputs, wrt) = (Floats::names(&floats.outputs), Floats::names(&floats.leaves));
+    vjp(jvp(g, &outputs, &wrt)?.view(), &outputs, &wrt, Missing::Zero)
+}
+
+/// Both checks at one point. `both` is `g` with both modes.
+fn check_point(g: Graph<'_>, both: Graph<'_>, floats: &Floats, seed: u64) -> Result<Agreement, Finding> {
+    let leaves = LeafValues::draw(both, seed);
+    let open = Agreement { unknown: 1, ..Agreement::default() };
+    let (step, reference) = match (run_engine(both, &leaves, RunOptions::default()), interpret(both, &leaves)) {
+        (Ok(step), Ok(reference)) => (step, reference),
+        (Err(e), Ok(r)) if !(r.may_fault && e.kind == Kind::Data) => {
+            return Err(Finding::new("derivative", format!("the engine fails: {e}"), seed, both));
+        }
+        _ => return Ok(open),
+    };
+    let bounded = |(x, r): (&Named, &Named)| x.array.bounded_as(&r.array);
+    let results: Vec<Array> = step.outputs.iter().zip(&reference.outputs).map(bounded).collect();
+    let (tangents, grads) = results[floats.counts.1..].split_at(floats.outputs.len());
+    let seeds: Vec<&Rc<Array>> = leaves.leaves[floats.counts.0..].iter().map(|l| &l.array).collect();
+    let (directions, cotangents) = seeds.split_at(floats.leaves.len());
+    let mut seen =
+        adjoint(tangents, cotangents, grads, directions).map_err(|d| Finding::differs("adjoint", d, seed, both))?;
+    seen.join(
+        check_differences(g, &leaves, floats, directions, tangents)
+            .map_err(|d| Finding::differs("differences", d, seed, g))?,
+    );
+    Ok(seen)
+}
+
+/// Σ x·s over pairs of arrays, and its bound.
+fn dot(x: &[Array], seeds: &[&Rc<Array>]) -> (f64, f64) {
+    let (mut sum, mut absolute, mut bounds) = (0.0, 0.0, 0.0);
+    for (x, s) in x.iter().zip(seeds) {
+        for i in 0..x.len() {
+            let (value, bound) = (x.number(i) * s.number(i), x.bounds()[i] * s.number(i).abs());
+            sum += value;
+            absolute += value.abs();
+            bounds += bound;
+        }
+    }
+    (sum, bounds + absolute * 1e-12)
+}
+
+/// ⟨Jv, w⟩ against ⟨v, Jᵀw⟩.
+fn adjoint(
+    tangents: &[Array],
+    cotangents: &[&Rc<Array>],
+    grads: &[Array],
+    directions: &[&Rc<Array>],
+) -> Result<Agreement, Difference> {
+    let ((left, a), (right, b)) = (dot(tangents, cotangents), dot(grads, directions));
+    let bound = a + b;
+    if !(left.is_finite() && right.is_finite() && bound.is_finite()) {
+        return Ok(Agreement { unknown: 1, ..Agreement::default() });
+    }
+    match (left - right).abs() <= bound {
+        true => Ok(Agreement { compared: 1, ..Agreement::default() }),
+        false => Err(Difference { name: "<Jv,w> against <v,JTw>".into(), element: 0, left, right, bound }),
+    }
+}
+
+/// Whether the derivative is that of the function: no rule of a user's, no gradient that is stopped.
+fn is_plain(g: Graph<'_>) -> bool {
+    (0..g.nodes()).map(Node::new).all(|n| !g.def_of(n).flags.has(Flags::STOP) && !has_custom_rules(g, n))
+}
+
+/// The float outputs of `g` with the float leaves moved along the directions.
+fn moved(
+    g: Graph<'_>,
+    leaves: &LeafValues,
+    floats: &Floats,
+    directions: &[&Rc<Array>],
+    by: f64,
+) -> Option<Vec<Rc<Array>>> {
+    let shift = |l: &LeafValue| {
+        let array = match floats.leaves.iter().position(|name| *name == l.name) {
+            Some(k) => Rc::new(l.array.moved_along(directions[k], by)),
+            None => l.array.clone(),
+        };
+        LeafValue { name: l.name.clone(), array }
+    };
+    let there = LeafValues { leaves: leaves.leaves.iter().map(shift).collect() };
+    let all = interpret(g, &there).ok()?.outputs;
+    Some(all.into_iter().map(|o| o.array).filter(|a| a.dtype().is_real_float()).collect())
+}
+
+/// Tangents against differences of the oracle.
+fn check_differences(
+    g: Graph<'_>,
+    leaves: &LeafValues,
+    floats: &Floats,
+    directions: &[&Rc<Array>],
+    tangents: &[Array],
+) -> Result<Agreement, Difference> {
+    let mut seen = Agreement::default();
+    let steps = [-STEP, -STEP / 2.0, 0.0, STEP / 2.0, STEP];
+    let points =
+        if is_plain(g) { steps.map(|by| moved(g, leaves, floats, directions, by)) } else { Default::default() };
+    let [Some(a), Some(b), Some(c), Some(d), Some(e)] = points else {
+        seen.unknown += 1;
+        return Ok(seen);
+    };
+    for (k, t) in tangents.iter().enumerate() {
+        for i in 0..t.len() {
+            let at = [&a, &b, &c, &d, &e].map(|p| (p[k].number(i), p[k].bounds()[i]));
+            match slope(at) {
+                Some((want, bound)) if t.bounds()[i].is_finite() => {
+                    let (left, bound) = (t.number(i), bound + t.bounds()[i]);
+                    seen.compared += 1;
+                    let name = || format!("tangent.{}", floats.outputs[k]);
+                    // NaN is never within a bound.
+                    if !((left - want).abs() <= bound) {
+                        return Err(Difference { name: name(), element: i, left, right: want, bound });
+                    }
+                }
+                _ => seen.unknown += 1,
+            }
+        }
+    }
+    Ok(seen)
+}
+
+/// The slope in the middle of five points and what it may be off; `None` near a kink or a jump.
+fn slope([a, b, c, d, e]: [(f64, f64); 5]) -> Option<(f64, f64)> {
+    let noise = 8.0 * [a, b, c, d, e].iter().map(|x| x.1).fold(0.0, f64::max) / STEP;
+    let (wide, near) = ((e.0 - a.0) / (2.0 * STEP), (d.0 - b.0) / STEP);
+    let bend = |low: (f64, f64), high: (f64, f64), h: f64| ((high.0 - c.0) / h - (c.0 - low.0) / h).abs();
+    let (far_bend, near_bend) = (bend(a, e, STEP), bend(b, d, STEP / 2.0));
+    let slack = SLACK * near.abs().max(1.0);
+    // The difference of both sides shrinks with the step where the function is smooth.
+    let smooth = near_bend <= 0.7 * far_bend + noise + slack && far_bend <= 0.1 * near.abs().max(1.0);
+    let want = near + (near - wide) / 3.0;
+    (smooth && want.is_finite() && noise.is_finite()).then(|| (want, 4.0 * (near - wide).abs() + noise + slack))
+}
