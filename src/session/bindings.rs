@@ -121,7 +121,7 @@ impl BindingIndex {
     }
 
     /// The binding called `name` whose role is `wanted`.
-    pub fn find(&self, bindings: &[Binding], name: &str, wanted: impl Fn(Role) -> bool) -> Option<usize> {
+    pub fn find(&self, bindings: &[Binding], name: &str, wanted: &dyn Fn(Role) -> bool) -> Option<usize> {
         let of = |&i: &u32| &bindings[i as usize];
         let first = self.0.partition_point(|i| of(i).name.as_str() < name);
         let called = self.0[first..].iter().take_while(|i| of(i).name == name);

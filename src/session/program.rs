@@ -216,7 +216,7 @@ impl Program {
 
     /// The binding of the param or state called `name`, and its bytes, writable.
     pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
-        let i = self.named(0, "param or state", name, |role| matches!(role, Role::Param | Role::State))?;
+        let i = self.named(0, "param or state", name, &|role| matches!(role, Role::Param | Role::State))?;
         self.fresh.put(i);
         let b = &self.bindings[i];
         Ok((b, &mut self.arena.bytes_mut()[b.range()]))
@@ -225,7 +225,7 @@ impl Program {
     /// The param or state called `name` counts as unset: a step that reads it is refused, or finds zeros where a state
     /// starts at zero.
     pub(crate) fn forget(&mut self, name: &str) {
-        if let Ok(i) = self.named(0, "param or state", name, |role| matches!(role, Role::Param | Role::State)) {
+        if let Ok(i) = self.named(0, "param or state", name, &|role| matches!(role, Role::Param | Role::State)) {
             self.fresh.clear(i);
             let range = self.bindings[i].range();
             self.arena.bytes_mut()[range].fill(0);
@@ -239,9 +239,9 @@ impl Program {
 
     /// The index of the binding called `name` whose role is `wanted`, in the method at `at`; the error calls it a
     /// `what`.
-    pub(super) fn named(&self, at: usize, what: &str, name: &str, wanted: impl Fn(Role) -> bool) -> Result<usize> {
+    pub(super) fn named(&self, at: usize, what: &str, name: &str, wanted: &dyn Fn(Role) -> bool) -> Result<usize> {
         let method = &self.methods[at];
-        if let Some(i) = method.index.find(&self.bindings, name, &wanted) {
+        if let Some(i) = method.index.find(&self.bindings, name, wanted) {
             return Ok(i);
         }
         let own = || method.named.iter().map(|&i| &self.bindings[i as usize]);
@@ -252,7 +252,7 @@ impl Program {
             1 => "the program".to_string(),
             _ => format!("method {:?}", method.name),
         };
-        let there = self.methods.iter().find(|m| m.index.find(&self.bindings, name, &wanted).is_some());
+        let there = self.methods.iter().find(|m| m.index.find(&self.bindings, name, wanted).is_some());
         let there = there.map_or(String::new(), |m| format!("; method {:?} has one", m.name));
         Err(Error::new(Kind::Name, format!("there is no {what} {name:?}; {place} has {known}{near}{there}")))
     }
@@ -267,7 +267,7 @@ impl Program {
             if b.role != Role::State {
                 continue;
             }
-            let o = &from.bindings[from.named(0, "output", &b.name, |role| role == Role::Output)?];
+            let o = &from.bindings[from.named(0, "output", &b.name, &|role| role == Role::Output)?];
             if (o.dtype, &o.dims[..]) != (b.dtype, &b.dims[..]) {
                 let text = format!("state {:?} is {}{}, the output {}{}", b.name, b.dtype, b.dims, o.dtype, o.dims);
                 return Err(Error::new(Kind::Data, text));
@@ -292,9 +292,9 @@ impl Program {
     /// # }
     /// ```
     pub fn dims(&self, name: &str) -> Result<&[usize]> {
-        let b = &self.bindings[self.named(0, "tensor", name, |_| true)?];
+        let b = &self.bindings[self.named(0, "tensor", name, &|_| true)?];
         let output =
-            self.methods[0].index.find(&self.bindings, name, |role| role == Role::Output).map(|i| &self.bindings[i]);
+            self.methods[0].index.find(&self.bindings, name, &|role| role == Role::Output).map(|i| &self.bindings[i]);
         if let Some(o) = output.filter(|o| o.dims[..] != b.dims[..]) {
             let text = format!("{} {name:?} is {}, an output of that name {}", b.role.binding_name(), b.dims, o.dims);
             return Err(Error::new(Kind::Name, text));
@@ -352,7 +352,7 @@ impl Program {
 
     /// The tensor called `name` of the method at `at`.
     pub(super) fn handle<T: Elem>(&self, at: usize, role: Role, name: &str) -> Result<Handle<T>> {
-        let i = self.named(at, role.binding_name(), name, |r| r == role)?;
+        let i = self.named(at, role.binding_name(), name, &|r| r == role)?;
         self.typed(i)
     }
 
@@ -427,7 +427,7 @@ impl Program {
     /// Writes all elements of the input, param or state called `name`, as bytes in the host's order: for tools that
     /// read files. Errors: there is none, `bytes` has another length, or an element of a bool is neither 0 nor 1.
     pub fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let i = self.named(0, "input, param or state", name, |role| role != Role::Output)?;
+        let i = self.named(0, "input, param or state", name, &|role| role != Role::Output)?;
         let b = &self.bindings[i];
         if bytes.len() != b.bytes {
             let (role, size, given) = (b.role.binding_name(), b.bytes, bytes.len());
@@ -443,9 +443,9 @@ impl Program {
     /// Errors: there is none, its elements are not of type `T`, or an input, param or state has the same name as an
     /// output.
     pub fn values<T: Elem>(&self, name: &str) -> Result<&[T]> {
-        let i = self.named(0, "tensor", name, |_| true)?;
+        let i = self.named(0, "tensor", name, &|_| true)?;
         let role = self.bindings[i].role;
-        let output = || self.methods[0].index.find(&self.bindings, name, |r| r == Role::Output);
+        let output = || self.methods[0].index.find(&self.bindings, name, &|r| r == Role::Output);
         if role != Role::Output && output().is_some() {
             let (role, a) = (role.binding_name(), if role == Role::Input { "an" } else { "a" });
             let e = format!("{a} {role} and an output are called {name:?}: ask for {role}(..) or output(..)");
@@ -457,7 +457,7 @@ impl Program {
     /// The elements of the input, param or state called `name`, writable: for set-up and tools, as it looks the name
     /// up. Errors: there is none, or its elements are not of type `T`.
     pub fn values_mut<T: Elem>(&mut self, name: &str) -> Result<&mut [T]> {
-        let i = self.named(0, "input, param or state", name, |role| role != Role::Output)?;
+        let i = self.named(0, "input, param or state", name, &|role| role != Role::Output)?;
         self.get_mut(self.typed(i)?)
     }
 }

@@ -9,6 +9,7 @@ use crate::arena::rng;
 use crate::nodes::DType;
 use crate::nodes::ir::leaf::{InitKind, LeafInit};
 use crate::nodes::ops::random::var::RNG_STATE;
+use crate::sched::order::wait_for_workers;
 use rayon::prelude::*;
 
 /// Fills the bytes of leaf `name`, of this dtype and these dims, or says why that cannot be.
@@ -35,74 +36,87 @@ pub fn fill_start_values(
     };
     let number = |i: usize| start.get(i).copied().unwrap_or(0.0);
     match init.kind {
-        InitKind::Zeros => draw_start_values(bytes, dtype, |_| 0.0),
-        InitKind::Ones => draw_start_values(bytes, dtype, |_| 1.0),
-        InitKind::Uniform => draw_start_values(bytes, dtype, |i| scale * (2.0 * uniform(i).0 - 1.0)),
-        InitKind::Normal => draw_start_values(bytes, dtype, |i| scale * normal(i)),
-        InitKind::Constant => draw_start_values(bytes, dtype, |_| number(0)),
+        InitKind::Zeros => bytes.fill(0),
+        InitKind::Ones => draw_start_values(bytes, dtype, &|_| 1.0),
+        InitKind::Uniform => draw_start_values(bytes, dtype, &|i| scale * (2.0 * uniform(i).0 - 1.0)),
+        InitKind::Normal => draw_start_values(bytes, dtype, &|i| scale * normal(i)),
+        InitKind::Constant => draw_start_values(bytes, dtype, &|_| number(0)),
         InitKind::Between => {
             // The products of both ends cannot overflow, as their difference may.
-            draw_start_values(bytes, dtype, |i| {
+            draw_start_values(bytes, dtype, &|i| {
                 let u = uniform(i).0;
                 number(0) * (1.0 - u) + number(1) * u
             });
         }
-        InitKind::Around => draw_start_values(bytes, dtype, |i| number(0) + scale * normal(i)),
+        InitKind::Around => draw_start_values(bytes, dtype, &|i| number(0) + scale * normal(i)),
         InitKind::TruncNormal => {
             let cut = TruncatedNormal::new(number(0), scale, number(1), number(2));
-            draw_start_values(bytes, dtype, |i| cut.at(uniform(i).0));
+            draw_start_values(bytes, dtype, &|i| cut.at(uniform(i).0));
         }
         InitKind::Orthogonal => {
             let q = orthogonal_start(dims, scale, normal);
-            draw_start_values(bytes, dtype, |i| q.at(i));
+            draw_start_values(bytes, dtype, &|i| q.at(i));
         }
         InitKind::Eye => {
             let columns = dims.get(1).copied().unwrap_or(0).max(1);
-            draw_start_values(bytes, dtype, |i| f64::from(u8::from(i / columns == i % columns)));
+            draw_start_values(bytes, dtype, &|i| f64::from(u8::from(i / columns == i % columns)));
         }
-        InitKind::Dirac => draw_start_values(bytes, dtype, |i| dirac_start(dims, number(0) as usize, i)),
-        InitKind::Values => draw_start_values(bytes, dtype, number),
+        InitKind::Dirac => draw_start_values(bytes, dtype, &|i| dirac_start(dims, number(0) as usize, i)),
+        InitKind::Values => draw_start_values(bytes, dtype, &number),
     }
     Ok(())
 }
 
 /// Fills `bytes` with `x`, rounded to the type.
 pub fn fill_constant_start(bytes: &mut [u8], dtype: DType, x: f64) {
-    draw_start_values(bytes, dtype, |_| x);
-}
-
-fn draw_start_values(bytes: &mut [u8], dtype: DType, draw: impl Fn(usize) -> f64 + Sync) {
-    match dtype {
-        DType::F32 => each_start_value(bytes, |i| draw(i) as f32),
-        DType::F64 => each_start_value(bytes, draw),
-        DType::F16 => each_start_value(bytes, |i| half::f16::from_f64(draw(i))),
-        DType::BF16 => each_start_value(bytes, |i| half::bf16::from_f64(draw(i))),
-        DType::I8 => each_start_value(bytes, |i| draw(i) as i8),
-        DType::U8 | DType::Bool => each_start_value(bytes, |i| draw(i) as u8),
-        DType::I32 => each_start_value(bytes, |i| draw(i) as i32),
-        DType::U32 => each_start_value(bytes, |i| draw(i) as u32),
-        DType::I16 => each_start_value(bytes, |i| draw(i) as i16),
-        DType::U16 => each_start_value(bytes, |i| draw(i) as u16),
-        DType::U64 => each_start_value(bytes, |i| draw(i) as u64),
-        DType::I64 => each_start_value(bytes, |i| draw(i) as i64),
-        DType::C64 => each_start_value(bytes, |i| [draw(i) as f32, 0.0]),
-    }
+    draw_start_values(bytes, dtype, &|_| x);
 }
 
 /// Leaves above this many elements are drawn by all cores; below it, waking them would take longer.
 const PARALLEL: usize = 1 << 20;
 
-fn each_start_value<T: bytemuck::Pod + Send>(bytes: &mut [u8], f: impl Fn(usize) -> T + Sync) {
-    let items = bytemuck::cast_slice_mut::<u8, T>(bytes);
-    if items.len() <= PARALLEL {
-        items.iter_mut().enumerate().for_each(|(i, x)| *x = f(i));
+/// Elements that a core draws at a time.
+const PIECE: usize = PARALLEL / 16;
+
+/// Writes `draw(i)`, rounded to the type, to each element `i`.
+fn draw_start_values(bytes: &mut [u8], dtype: DType, draw: &(dyn Fn(usize) -> f64 + Sync)) {
+    let size = dtype.size();
+    if bytes.len() <= PARALLEL * size {
+        draw_start_piece(bytes, dtype, 0, draw);
         return;
     }
-    items.par_iter_mut().with_min_len(PARALLEL / 16).enumerate().for_each(|(i, x)| *x = f(i));
-    // Wait until all workers have started: one that starts late would allocate during the first steps.
-    if rayon::current_thread_index().is_none() {
-        rayon::broadcast(|_| ());
+    let pieces = bytes.par_chunks_mut(PIECE * size).enumerate();
+    pieces.for_each(|(i, piece)| draw_start_piece(piece, dtype, i * PIECE, draw));
+    wait_for_workers();
+}
+
+/// As [`draw_start_values`], for a piece of the leaf that begins at element `from`.
+fn draw_start_piece(bytes: &mut [u8], dtype: DType, from: usize, draw: &dyn Fn(usize) -> f64) {
+    match dtype {
+        DType::F32 => each_start_value(bytes, from, draw, |x| x as f32),
+        DType::F64 => each_start_value(bytes, from, draw, |x| x),
+        DType::F16 => each_start_value(bytes, from, draw, half::f16::from_f64),
+        DType::BF16 => each_start_value(bytes, from, draw, half::bf16::from_f64),
+        DType::I8 => each_start_value(bytes, from, draw, |x| x as i8),
+        DType::U8 | DType::Bool => each_start_value(bytes, from, draw, |x| x as u8),
+        DType::I32 => each_start_value(bytes, from, draw, |x| x as i32),
+        DType::U32 => each_start_value(bytes, from, draw, |x| x as u32),
+        DType::I16 => each_start_value(bytes, from, draw, |x| x as i16),
+        DType::U16 => each_start_value(bytes, from, draw, |x| x as u16),
+        DType::U64 => each_start_value(bytes, from, draw, |x| x as u64),
+        DType::I64 => each_start_value(bytes, from, draw, |x| x as i64),
+        DType::C64 => each_start_value(bytes, from, draw, |x| [x as f32, 0.0]),
     }
+}
+
+fn each_start_value<T: bytemuck::Pod>(
+    bytes: &mut [u8],
+    from: usize,
+    draw: &dyn Fn(usize) -> f64,
+    round: impl Fn(f64) -> T,
+) {
+    let items = bytemuck::cast_slice_mut::<u8, T>(bytes);
+    items.iter_mut().zip(from..).for_each(|(x, i)| *x = round(draw(i)));
 }
 
 /// FNV-1a.

@@ -52,6 +52,14 @@ pub const CANDIDATES: &[(&str, Rule)] = &[
 /// Code of fewer instructions is ordered by the caller's thread: the others would take longer to wake.
 const PARALLEL: usize = 128;
 
+/// Waits until all workers of the pool have started: one that starts late would allocate during the first steps. Called
+/// from a worker, it returns at once: all have started, and waiting would run other jobs on this stack.
+pub fn wait_for_workers() {
+    if rayon::current_thread_index().is_none() {
+        rayon::broadcast(|_| ());
+    }
+}
+
 /// The order of `code` with the fewest live lines at its peak, over the candidates and local search.
 pub fn best_order(code: &Instructions) -> Result<Ordered> {
     let (deps, parallel) = (Deps::new(code), code.len() >= PARALLEL);
@@ -72,10 +80,8 @@ pub fn best_order(code: &Instructions) -> Result<Ordered> {
         false => orders.iter().map(peak).collect(),
     };
     let scored = scored?;
-    // Wait until all workers have started: one that starts late would allocate during the first steps. Not on a worker
-    // itself: there all have started, and waiting would run other jobs on this stack.
-    if parallel && rayon::current_thread_index().is_none() {
-        rayon::broadcast(|_| ());
+    if parallel {
+        wait_for_workers();
     }
     // The first of equals.
     let (name, order) = match (0..orders.len()).min_by_key(|&i| scored[i]) {
