@@ -22,24 +22,25 @@ fn bounds_of(domain: Domain) -> Option<(f64, f64)> {
 
 impl Drawing<'_, '_> {
     /// A value of type `ty` for an operand of `domain`: one of the graph where one can be made to fit, else a new one.
-    pub(super) fn operand(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
+    /// `loose` allows floats outside of the domain, now and then.
+    pub(super) fn operand(&mut self, ty: Ty, domain: Option<Domain>, loose: bool) -> Option<Value> {
         let connect = (self.draw)(16) < self.options.connected;
-        let known = if connect { self.fitting(ty, domain) } else { None };
+        let known = if connect { self.fitting(ty, domain, loose) } else { None };
         known.or_else(|| self.fresh(ty, domain))
     }
 
     /// A recent value that is of type `ty`, or that becomes one.
-    fn fitting(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
+    fn fitting(&mut self, ty: Ty, domain: Option<Domain>, loose: bool) -> Option<Value> {
         let found = self.nearest(ty)?;
         // Keys of random numbers and masks of bits are no numbers.
         if domain == Some(Domain::Bits) && self.e.ty(found) != ty {
             return None;
         }
-        let cast = self.to_dtype(found, ty.dtype)?;
-        let shaped = self.to_shape(cast, ty)?;
+        let cast = self.cast_to(found, ty.dtype)?;
+        let shaped = self.shaped_as(cast, ty)?;
         match domain.and_then(bounds_of) {
-            // Now and then a value outside of its domain: results may be NaN, indices must stay in range.
-            Some(_) if ty.dtype.is_float() && self.chance(1, 8) => Some(shaped),
+            // Outside of the domain of a function, results are NaN. Indices must stay in range, and variances positive.
+            Some(_) if loose && ty.dtype.is_float() && self.chance(1, 8) => Some(shaped),
             Some((lo, hi)) if self.may(Op::CLAMP) => self.emit_one(Op::CLAMP, &[shaped], &ClampAttrs { lo, hi }.list()),
             Some(_) => None,
             None => Some(shaped),
@@ -61,7 +62,7 @@ impl Drawing<'_, '_> {
         best.map(|b| b.1)
     }
 
-    fn to_dtype(&mut self, v: Value, to: DType) -> Option<Value> {
+    fn cast_to(&mut self, v: Value, to: DType) -> Option<Value> {
         match self.e.dtype(v) == to {
             true => Some(v),
             false if to != DType::C64 && self.may(Op::CAST) => self.emit_one(Op::CAST, &[v], &CastAttrs { to }.list()),
@@ -70,7 +71,7 @@ impl Drawing<'_, '_> {
     }
 
     /// `v` in the shape of `ty`: broadcast if it can be, else its first elements, repeated if there are too few.
-    pub(super) fn to_shape(&mut self, v: Value, ty: Ty) -> Option<Value> {
+    pub(super) fn shaped_as(&mut self, v: Value, ty: Ty) -> Option<Value> {
         let (from, to) = (self.e.dims(v), self.e.shapes.dims(ty.shape));
         if from == to {
             return Some(v);

@@ -66,7 +66,7 @@ impl Drawing<'_, '_> {
         };
         let mut args = Vec::new();
         for (i, &ty) in plan.tys.iter().enumerate() {
-            let Some(v) = self.operand(ty, domain_of(case, i)) else { return Vec::new() };
+            let Some(v) = self.operand(ty, domain_of(case, i), def.is_pointwise()) else { return Vec::new() };
             args.push(v);
         }
         let attrs: Vec<Attr<'_>> = plan.attrs.iter().map(Owned::borrow).collect();

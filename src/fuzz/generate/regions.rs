@@ -74,7 +74,7 @@ impl Drawing<'_, '_> {
     fn call_again(&mut self) -> Vec<Value> {
         let i = (self.draw)(self.regions.len() as u32) as usize;
         let (body, tys) = self.regions[i].clone();
-        let args: Vec<Value> = tys.into_iter().map_while(|ty| self.operand(ty, None)).collect();
+        let args: Vec<Value> = tys.into_iter().map_while(|ty| self.operand(ty, None, false)).collect();
         self.emit(Op::CALL, &args, &CallAttrs { body }.list())
     }
 
@@ -101,7 +101,7 @@ impl Drawing<'_, '_> {
         self.open_body(&tys);
         let mut yields: Vec<Value> = Vec::new();
         for (i, &ty) in tys.iter().enumerate().take(carries) {
-            yields.push(self.operand(ty, None).unwrap_or(Value(i as u32)));
+            yields.push(self.operand(ty, None, false).unwrap_or(Value(i as u32)));
         }
         let rows = (0..(self.draw)(3)).filter_map(|_| self.recent()).collect::<Vec<_>>();
         let room = self.options.largest_value / length.max(1);

@@ -59,7 +59,7 @@ fn details_of(g: Graph<'_>, n: Node) -> usize {
 pub(super) fn attr_details(a: &Owned) -> usize {
     let number = |x: f64| match x {
         x if x.to_bits() == 0 => 0,
-        x if x == 1.0 => 1,
+        1.0 => 1,
         x if x.fract() == 0.0 && x.abs() < 1e6 => 2,
         _ => 3,
     };

@@ -220,7 +220,7 @@ fn unread_values(g: Graph<'_>) -> Vec<Value> {
     g.region_values(g.entry()).map(Value).filter(|v| !read[v.0 as usize] && g.leaf(*v).is_none()).collect()
 }
 
-/// Values `from..to`, as far as there are so many.
+/// Those of the values `from..to` that there are.
 fn values_between(g: Graph<'_>, from: usize, to: usize) -> impl Iterator<Item = Value> {
     (from as u32..to.min(g.values()) as u32).map(Value)
 }

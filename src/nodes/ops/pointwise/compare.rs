@@ -41,6 +41,12 @@ fn infer_compare(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(DType::Bool, &dims)
 }
 
+/// As [`infer_compare`], for ops that ask which of two elements is larger.
+fn infer_compare_order(cx: &mut Infer<'_>) -> Result<(), String> {
+    ensure!(cx.dtype(0) != DType::Bool, "bools have no order; cast to i32");
+    infer_compare(cx)
+}
+
 fn infer_compare_logic(cx: &mut Infer<'_>) -> Result<(), String> {
     for i in 0..cx.args.len() {
         ensure!(cx.dtype(i) == DType::Bool, "operand {i} is {}; bool is needed", cx.dtype(i));
@@ -65,13 +71,29 @@ pub const EQ: OpDef =
 pub const NE: OpDef =
     OpDef { flags: STEP.and(Flags::COMMUTES), ..compare_op("ne", "y = (a ≠ b)", 2, TileOp::Ne, PAIRS, Deriv::Zero) };
 /// Whether an element is below another.
-pub const LT: OpDef = OpDef { flags: STEP, ..compare_op("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS, Deriv::Zero) };
+pub const LT: OpDef = OpDef {
+    flags: STEP,
+    infer: infer_compare_order,
+    ..compare_op("lt", "y = (a < b)", 2, TileOp::Lt, PAIRS, Deriv::Zero)
+};
 /// Whether an element is at most another.
-pub const LE: OpDef = OpDef { flags: STEP, ..compare_op("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS, Deriv::Zero) };
+pub const LE: OpDef = OpDef {
+    flags: STEP,
+    infer: infer_compare_order,
+    ..compare_op("le", "y = (a ≤ b)", 2, TileOp::Le, PAIRS, Deriv::Zero)
+};
 /// Whether an element is above another.
-pub const GT: OpDef = OpDef { flags: STEP, ..compare_op("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS, Deriv::Zero) };
+pub const GT: OpDef = OpDef {
+    flags: STEP,
+    infer: infer_compare_order,
+    ..compare_op("gt", "y = (a > b)", 2, TileOp::Gt, PAIRS, Deriv::Zero)
+};
 /// Whether an element is at least another.
-pub const GE: OpDef = OpDef { flags: STEP, ..compare_op("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS, Deriv::Zero) };
+pub const GE: OpDef = OpDef {
+    flags: STEP,
+    infer: infer_compare_order,
+    ..compare_op("ge", "y = (a ≥ b)", 2, TileOp::Ge, PAIRS, Deriv::Zero)
+};
 
 /// Logical and of two bools.
 pub const AND: OpDef = OpDef {
