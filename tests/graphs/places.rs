@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use arenagrad::error::Location;
 use arenagrad::prelude::*;
 use arenagrad::tools::ir::text::{PrintOptions, parse, print, print_with};
 
@@ -77,4 +78,16 @@ fn a_text_without_places_has_its_own_lines() {
     // A text that says nothing of a node says nothing of its place either, unless its file is known.
     let some = print_with(g.view(), PrintOptions { file: None, ..options });
     assert!(some.contains("a b.rs") && some.matches("loc(").count() == 1, "{some}");
+}
+
+/// Methods that check a number before they write nodes name the line of their caller.
+#[test]
+fn refused_numbers_have_the_callers_line() {
+    let bad: [fn(Var<'_>) -> Var<'_>; 3] = [|x| x.celu(0.0), |x| x.softshrink(-1.0), |x| x.hardshrink(f64::NAN)];
+    for call in bad {
+        let g = Builder::new("bad");
+        let y = call(g.input("x", [2, 3], DType::F32));
+        let e = g.finish([y]).unwrap_err();
+        assert!(matches!(&e.location, Location::Source(file, _) if file == file!()), "{e:?}");
+    }
 }

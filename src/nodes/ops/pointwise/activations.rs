@@ -14,6 +14,7 @@ const SELU: (f64, f64) = (1.050_700_987_355_480_5, 1.673_263_242_354_377_2);
 
 impl<'g> Var<'g> {
     /// An error of `name` unless `x` is finite and `holds`.
+    #[track_caller]
     fn needs(self, name: &str, what: &str, x: f64, holds: bool) -> Option<Var<'g>> {
         if x.is_finite() && holds {
             return None;
