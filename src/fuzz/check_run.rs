@@ -22,7 +22,7 @@ pub fn agree_with_oracle(graph: Graph<'_>, seed: u64, ways: &[RunOptions]) -> Re
 }
 
 /// As [`agree_with_oracle`], on these values of the leaves, which were drawn from `seed`.
-pub(super) fn agree_on_leaves(
+pub fn agree_on_leaves(
     graph: Graph<'_>,
     leaves: &LeafValues,
     seed: u64,

@@ -19,7 +19,7 @@ mod texts;
 mod wrong_plans;
 
 pub use check_pass::check_pass;
-pub use check_run::{agree_with_oracle, check_run};
+pub use check_run::{agree_on_leaves, agree_with_oracle, check_run};
 pub use check_transform::check_transform;
 pub use compare_graphs::{
     Comparison, Mismatch, OutputComparison, compare_graphs, compare_graphs_with, signature_mismatches,

@@ -2,12 +2,13 @@
 
 use arenagrad::graph::{Builder, DType, GraphBuf, Var};
 use arenagrad::tools::fuzz::{
-    Agreement, LeafValues, RunOptions, Stop, agree_with_oracle, check_pass, check_transform, compare_graphs, interpret,
+    Agreement, LeafValues, RunOptions, Stop, agree_on_leaves, agree_with_oracle, check_pass, check_transform,
+    compare_graphs, interpret,
 };
 use arenagrad::tools::ir::attrs::Attr;
 use arenagrad::tools::ir::opdef::{Case, OpDef};
 use arenagrad::tools::ir::text;
-use arenagrad::tools::ops::table::OPS;
+use arenagrad::tools::ops::table::{FAMILIES, OPS};
 use arenagrad::tools::passes::pipeline;
 use arenagrad::tools::testing::{add_case_region, random_graph, seeded_draws};
 
@@ -81,6 +82,26 @@ fn every_case_of_every_op_is_what_the_oracle_says() {
     assert!(findings.is_empty(), "{} findings\n{}", findings.len(), findings.join("\n"));
     assert_tight(&single, 1e-5, 0.01);
     assert_tight(&double, 1e-13, 0.01);
+}
+
+/// Zeros of either sign, NaN, infinities and the least numbers, in each element-wise op and each op that moves or
+/// orders elements.
+#[test]
+fn odd_numbers_are_what_the_oracle_says() {
+    let families = ["pointwise", "layout", "sort", "index", "constant"];
+    let mut all = Agreement::default();
+    let mut findings = Vec::new();
+    for (def, _) in OPS.iter().zip(FAMILIES).filter(|(_, family)| families.contains(family)) {
+        for (_, graph) in case_graphs(def) {
+            let leaves = LeafValues::draw(graph.view(), 2).with_odd_numbers(2, 3);
+            match agree_on_leaves(graph.view(), &leaves, 2, &RunOptions::all()[..2]) {
+                Ok(seen) => all.join(seen),
+                Err(e) => findings.push(e.to_string()),
+            }
+        }
+    }
+    assert!(findings.is_empty(), "{} findings\n{}", findings.len(), findings.join("\n"));
+    assert!(all.compared > 100_000 && all.unknown < all.compared / 10, "{} and {}", all.compared, all.unknown);
 }
 
 #[test]

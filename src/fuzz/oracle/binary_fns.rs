@@ -11,11 +11,11 @@ fn remainder(a: f64, b: f64) -> f64 {
     if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
 }
 
-/// ⌊a/b⌋ of the exact quotient.
+/// ⌊a/b⌋ of the exact quotient; NaN for an infinite a, as in Python.
 fn floor_divide(a: f64, b: f64) -> f64 {
     let r = libm::fmod(a, b);
-    if b == 0.0 || r.is_nan() {
-        return (a / b).floor();
+    if b == 0.0 {
+        return a / b;
     }
     let q = libm::round((a - r) / b);
     if r != 0.0 && (r < 0.0) != (b < 0.0) { q - 1.0 } else { q }

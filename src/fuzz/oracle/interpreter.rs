@@ -10,7 +10,7 @@ use super::layout_ops::{make_constant, move_elements};
 use super::order_ops::{arg_extreme, running_extreme, sorted_positions};
 use super::product_ops::matrix_product;
 use super::random_ops::draw_random;
-use super::reduce_ops::{cumsum, reduce_axes, softmax};
+use super::reduce_ops::{cumsum, reduce_axes, root_sum_squares, softmax};
 use super::rounding::Rounding;
 use super::stop::Stop;
 use super::unary_fns::map_unary_fn;
@@ -186,6 +186,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
                     _ => cumsum(attrs, x),
                 })
             }
+            (Op::ROOT_SUM_SQUARES, all) => root_sum_squares(all),
             (Op::SOFTMAX | Op::LOG_SOFTMAX, &[x]) => Some(softmax(op, attrs, x)),
             (_, &[x]) => match reduce_axes(op, attrs, x, to) {
                 Some(y) => Some(y),
@@ -222,16 +223,16 @@ impl<'g, 'a> Interpreter<'g, 'a> {
 
 /// Results of a decomposition, for an op whose kernel may go another way. Where the decomposition rounds nothing (a sum
 /// of one term), the kernel may round; and where an operand is infinite, the decomposition may multiply it by a weight
-/// of 0, and the kernel may leave out the term: such a NaN is unknown.
+/// of 0, and the kernel may leave out the term. So NaN and infinities are unknown then.
 fn as_own_kernel(all: Vec<Rc<Array>>, args: &[Rc<Array>], decomposition: Graph<'_>) -> Vec<Rc<Array>> {
     let finite = args.iter().all(|a| a.each_real().all(|x| x.0.is_finite()));
     let sums = |op: &Op| matches!(*op, Op::ADD | Op::SUB | Op::MUL | Op::DIV | Op::MATMUL | Op::REDUCE_SUM);
     let rounds = decomposition.op.iter().any(sums);
     let one = |y: &Array| {
         let r = Rounding::of(y.dtype);
-        let loose = |(x, b): (f64, f64)| match x.is_nan() {
-            true => (x, if finite { b } else { f64::INFINITY }),
-            false => r.settled(x, if rounds { b + r.ulps(x, 2.0) } else { b }),
+        let loose = |(x, b): (f64, f64)| match x.is_finite() {
+            false => (x, if finite { b } else { f64::INFINITY }),
+            true => r.settled(x, if rounds { b + r.ulps(x, 2.0) } else { b }),
         };
         Array::reals(y.dtype, &y.dims, y.each_real().map(loose))
     };

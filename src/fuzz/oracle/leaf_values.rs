@@ -3,6 +3,7 @@
 use super::array::{Array, count};
 use super::element_bytes::nearest_real;
 use super::leaf_domains::{Range, leaf_ranges};
+use super::rounding::Rounding;
 use super::stop::Stop;
 use super::whole_ops::whole_range;
 use crate::arena::ids::Id;
@@ -61,6 +62,23 @@ impl LeafValues {
         }
         let drawn = all.into_iter().map(|a| LeafValue { array: Rc::new(draw_array(&a, seed)), name: a.name });
         LeafValues { leaves: drawn.collect() }
+    }
+
+    /// These values, in which about one float of `every` is an odd number: 0 of either sign, NaN, an infinity, the
+    /// least normal number or the least number of the type.
+    pub fn with_odd_numbers(mut self, seed: u64, every: u64) -> LeafValues {
+        for leaf in self.leaves.iter_mut().filter(|l| l.array.is_real()) {
+            let mut stream = leaf_stream(!seed, &leaf.name);
+            let dtype = leaf.array.dtype;
+            let Rounding { unit, least, .. } = Rounding::of(dtype);
+            let odd = [0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, least, 2.0 * least * unit];
+            let one = |(x, b): (f64, f64)| match stream.below(every.max(1)) {
+                0 => (nearest_real(dtype, odd[stream.below(odd.len() as u64) as usize]), 0.0),
+                _ => (x, b),
+            };
+            leaf.array = Rc::new(Array::reals(dtype, &leaf.array.dims, leaf.array.each_real().map(one)));
+        }
+        self
     }
 
     /// The value of the leaf called `name`.

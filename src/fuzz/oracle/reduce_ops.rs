@@ -118,6 +118,31 @@ pub(super) fn reduce_axes(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) ->
     Some(Array::reals(x.dtype, to, rows.iter().filter_map(one)))
 }
 
+/// `root_sum_squares`: √s, or √Σx² where s overflowed or underflowed. Where s is near the ends of its type's range it is
+/// either, and unknown if they differ.
+pub(super) fn root_sum_squares(args: &[&Array]) -> Option<Array> {
+    let (s, parts) = args.split_first()?;
+    let r = Rounding::of(s.dtype);
+    let (x, b) = s.real(0);
+    let given = (x.sqrt(), if x > 2.0 * b { b / x.sqrt() + r.ulps(x.sqrt(), 1.0) } else { x.abs().sqrt() + b.sqrt() });
+    let squares =
+        parts.iter().flat_map(|p| p.each_real()).map(|(x, b)| Term { x: x * x, bound: (2.0 * x.abs() + b) * b });
+    let (sum, bound) = Rounding::of(DType::F64).sum(squares);
+    let own = (sum.sqrt(), if sum > 0.0 { bound / sum.sqrt() + r.ulps(sum.sqrt(), 4.0) } else { bound.sqrt() });
+    let count: usize = parts.iter().map(|p| p.len()).sum();
+    let enough = r.least / r.unit * (count as f64 + 1.0) * 4.0;
+    let one = match x {
+        _ if b == f64::INFINITY => (given.0, b),
+        _ if x.is_nan() || (x > enough && x < r.most / 2.0) => given,
+        _ if x <= enough / 16.0 || x == f64::INFINITY => own,
+        _ => (own.0, f64::INFINITY),
+    };
+    // The squares of large f64 overflow here, and not in the engine, which scales them.
+    let open = one.0.is_infinite() && parts.iter().all(|p| p.each_real().all(|x| x.0.is_finite()));
+    let one = if open { (one.0, f64::INFINITY) } else { one };
+    Some(Array::reals(DType::F64, &[], std::iter::once(Rounding::of(DType::F64).settled(one.0, one.1))))
+}
+
 /// The positions of the elements of each row along `axis`, from the first to the last.
 pub(super) fn rows_along(dims: &[usize], axis: usize) -> impl Iterator<Item = Vec<usize>> + use<> {
     let [before, n, after] = around(dims, axis);

@@ -113,9 +113,27 @@ pub(super) fn erfcinv(x: f64) -> f64 {
         2.0 => f64::NEG_INFINITY,
         _ if !(0.0..=2.0).contains(&x) => f64::NAN,
         _ if x > 0.5 => erfinv(1.0 - x),
-        // By logarithms: the slope of erfc vanishes with it.
-        _ => root(0.0, 27.5, |y| libm::log(x) - libm::log(libm::erfc(y)), |y| erf_slope(y) / libm::erfc(y)),
+        // By logarithms: the slope of erfc vanishes with it, and is about 2y·erfc(y) in the tail.
+        _ => root(
+            0.0,
+            30.0,
+            |y| libm::log(x) - log_erfc(y),
+            |y| if y > 10.0 { 2.0 * y } else { erf_slope(y) / libm::erfc(y) },
+        ),
     }
+}
+
+/// ln erfc y, in the tail by the asymptotic series 7.1.23, as erfc itself underflows.
+fn log_erfc(y: f64) -> f64 {
+    if y < 10.0 {
+        return libm::log(libm::erfc(y));
+    }
+    let (mut term, mut sum) = (1.0, 0.0);
+    for m in 1..12 {
+        sum += term;
+        term *= -(2.0 * f64::from(m) - 1.0) / (2.0 * y * y);
+    }
+    -y * y - libm::log(y / (0.5 * FRAC_2_SQRT_PI)) + libm::log(sum)
 }
 
 /// 1/(1 + e⁻ˣ).
@@ -138,8 +156,17 @@ pub(super) fn gelu(x: f64) -> f64 {
     x * normal_share(x)
 }
 
+/// The limits of the derivatives of activations at ±∞, where their formulas are ∞·0.
+fn unless_infinite(x: f64, slope: impl Fn(f64) -> f64) -> f64 {
+    if x.is_infinite() { f64::from(x > 0.0) } else { slope(x) }
+}
+
 /// Φ(x) + x·φ(x).
 pub(super) fn gelu_grad(x: f64) -> f64 {
+    unless_infinite(x, gelu_slope)
+}
+
+fn gelu_slope(x: f64) -> f64 {
     normal_share(x) + x * libm::exp(-0.5 * x * x) * 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2
 }
 
@@ -153,6 +180,10 @@ pub(super) fn gelu_tanh(x: f64) -> f64 {
 
 /// The derivative of [`gelu_tanh`].
 pub(super) fn gelu_tanh_grad(x: f64) -> f64 {
+    unless_infinite(x, gelu_tanh_slope)
+}
+
+fn gelu_tanh_slope(x: f64) -> f64 {
     let s = sigmoid(GELU * (x + 0.044715 * x * x * x));
     let other = sigmoid(-GELU * (x + 0.044715 * x * x * x));
     s + x * s * other * GELU * (1.0 + 3.0 * 0.044715 * x * x)
@@ -165,7 +196,7 @@ pub(super) fn silu(x: f64) -> f64 {
 
 /// σ(1 + x(1 − σ)).
 pub(super) fn silu_grad(x: f64) -> f64 {
-    sigmoid(x) * (1.0 + x * sigmoid(-x))
+    unless_infinite(x, |x| sigmoid(x) * (1.0 + x * sigmoid(-x)))
 }
 
 #[cfg(test)]
@@ -197,6 +228,8 @@ mod tests {
         for x in [1e-300, 1e-10, 0.2, 0.5, 1.0 - 1e-3, 1.7] {
             close(libm::erfc(erfcinv(x)) / x, 1.0);
         }
+        // A number of 40-digit arithmetic.
+        close(erfcinv(f64::from_bits(1)) / 27.213_293_210_812_95, 1.0);
         assert_eq!((erfinv(-1.0), erfcinv(0.0)), (f64::NEG_INFINITY, f64::INFINITY));
     }
 

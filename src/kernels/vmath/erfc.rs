@@ -14,19 +14,19 @@ const HIGH: f64 = 27.5;
 /// ½√π.
 const HALF_ROOT_PI: f64 = 1.0 / FRAC_2_SQRT_PI;
 
-/// (erfc a, erfc a · e^(a²)) for a ≥ 0.
+/// (erfc a · 2^[`Real::LIFT`], erfc a · e^(a²)) for a ≥ 0. The first is normal where erfc a is not.
 #[inline(always)]
 fn above(a: f64) -> (f64, f64) {
     let a = if a > HIGH { HIGH } else { a };
     let h = a * a;
     let (tail, e) = erf_upper(a * SQRT_2, h, a.mul_add(a, -h));
-    (2.0 * tail.head * tail.lifted * f64::LIFT.1, 2.0 * tail.head / e.head)
+    (2.0 * tail.head * tail.lifted, 2.0 * tail.head / e.head)
 }
 
 /// 1 − erf x, accurate in the upper tail.
 #[inline(always)]
 pub fn erfc(x: f64) -> f64 {
-    let tail = above(x.abs()).0;
+    let tail = above(x.abs()).0 * f64::LIFT.1;
     if x > 0.5 { tail } else { 1.0 - erf(x) }
 }
 
@@ -46,8 +46,8 @@ fn giles(w: f64) -> f64 {
 #[inline(always)]
 fn halley(y: f64, a: f64, q: f64) -> f64 {
     let near = (erf(y) - a) * exp(y * y) * HALF_ROOT_PI;
-    let (tail, scaled) = above(y);
-    let far = -(1.0 - q / tail) * scaled * HALF_ROOT_PI;
+    let (lifted, scaled) = above(y);
+    let far = -(1.0 - q / f64::LIFT.1 / lifted) * scaled * HALF_ROOT_PI;
     let n = if a < 0.5 { near } else { far };
     y - n / n.mul_add(y, 1.0)
 }

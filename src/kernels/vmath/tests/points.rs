@@ -96,6 +96,15 @@ fn is(got: f64, want: f64, what: &str) {
     assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{what}: {got}, not {want}");
 }
 
+/// Of subnormal numbers, too. Values of 40-digit arithmetic.
+#[test]
+fn the_inverse_of_erfc_is_accurate_down_to_the_least_number() {
+    for (x, want) in [(f64::from_bits(1), 27.213_293_210_812_95), (f64::MIN_POSITIVE, 26.543_258_454_250_975)] {
+        let got = value("erfcinv", &[x]);
+        assert!((got - want).abs() <= 1e-13 * want, "erfcinv({x:e}) is {got}, not {want}");
+    }
+}
+
 #[test]
 fn zeros_infinities_and_poles() {
     let nan = f64::NAN;
