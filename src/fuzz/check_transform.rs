@@ -200,8 +200,8 @@ fn check_differences(
                     let (left, bound) = (t.number(i), bound + t.bounds()[i]);
                     seen.compared += 1;
                     let name = || format!("tangent.{}", floats.outputs[k]);
-                    // NaN is never within a bound.
-                    if !((left - want).abs() <= bound) {
+                    let near = (left - want).abs() <= bound;
+                    if !near {
                         return Err(Difference { name: name(), element: i, left, right: want, bound });
                     }
                 }

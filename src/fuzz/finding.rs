@@ -28,7 +28,7 @@ pub struct Finding {
     /// What is wrong, in one sentence.
     pub what: String,
     /// The elements that differ, if that is it.
-    pub difference: Option<Difference>,
+    pub difference: Option<Box<Difference>>,
     /// The seed of the leaves.
     pub seed: u64,
     /// The text of the graph.
@@ -42,7 +42,7 @@ impl Finding {
 
     pub(super) fn differs(check: impl Into<String>, d: Difference, seed: u64, graph: Graph<'_>) -> Finding {
         let what = d.to_string();
-        Finding { difference: Some(d), ..Finding::new(check, what, seed, graph) }
+        Finding { difference: Some(Box::new(d)), ..Finding::new(check, what, seed, graph) }
     }
 }
 

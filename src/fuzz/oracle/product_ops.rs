@@ -50,7 +50,7 @@ pub(super) fn matrix_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
             let terms = factors(e).map(|(p, q)| {
                 let (x, y, bx, by) = (x[p], y[q], a.bound[p], b.bound[q]);
                 // An overflow of one product, which the sum does not see.
-                known &= !(x * y).is_infinite() || !(x.is_finite() && y.is_finite());
+                known &= !((x * y).is_infinite() && x.is_finite() && y.is_finite());
                 let exact = libm::fma(x, y, -(x * y)) == 0.0 && nearest_real(dtype, x * y) == x * y;
                 more += if exact { 0.0 } else { r.ulps(x * y, 0.5) };
                 Term { x: x * y, bound: times(x.abs(), by) + times(y.abs(), bx) + times(bx, by) }

@@ -49,7 +49,7 @@ pub(super) fn digamma(x: f64) -> f64 {
 
 /// ψ⁽ⁿ⁾(x) for n ≥ 1; NaN at the poles, and where the recurrence would be too long.
 pub(super) fn polygamma(order: i32, x: f64) -> f64 {
-    if is_pole(x) || !(x >= -STEPS) {
+    if is_pole(x) || x.is_nan() || x < -STEPS {
         return f64::NAN;
     }
     if x == f64::INFINITY {
