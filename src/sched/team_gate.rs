@@ -1,7 +1,7 @@
 //! How the threads of a team meet: the start of a step, its barriers, its end, sleep between steps, and the stop of a
 //! step after a fault or a panic.
 //!
-//! Invariants, which `src/sched/tests/team_model` checks in every order of the threads: what the caller wrote before a
+//! Invariants, which `src/sched/tests/team_model` checks under a model checker: what the caller wrote before a
 //! step is seen in it; what a thread wrote before a barrier is seen behind it; what it wrote in a step is seen after it;
 //! no wake-up is lost; a step that stops ends on all threads; threads that are told to quit end.
 //!

@@ -1,7 +1,7 @@
 //! Where the [gate](super::team_gate) of a team takes atomics, parking and yields from.
 //!
 //! The standard library and crossbeam; in tests that are compiled with `--cfg loom`, the model checker
-//! (`src/sched/tests/team_model`), which runs the gate's code in every order.
+//! (`src/sched/tests/team_model`), which runs the gate's code in many orders.
 
 #[cfg(not(all(loom, test)))]
 pub(super) use crossbeam::sync::{Parker, Unparker};
