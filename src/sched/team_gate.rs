@@ -103,8 +103,8 @@ impl TeamGate {
 
     /// The main loop of thread `t`, not the caller's: runs `part` in each step, until the team quits.
     pub fn work(&self, t: usize, parker: &Parker, mut part: impl FnMut()) {
-        // Started: `started` waits for this as for the end of a step.
-        self.done.fetch_add(1, Ordering::Release);
+        // Started: `started` waits for this as for the end of a step. There is nothing to publish yet.
+        self.done.fetch_add(1, Ordering::Relaxed);
         let mut seen = 0;
         loop {
             seen = self.waits[t].between_steps.wait(self.spins, |yields| {
@@ -179,7 +179,8 @@ impl TeamGate {
     /// Thread `t` waits at a barrier before `time`, until the threads have arrived at this step's barriers `all` times
     /// in sum. False if the step stopped before it.
     pub fn barrier(&self, t: usize, all: usize, time: usize) -> bool {
-        self.arrived.fetch_add(1, Ordering::AcqRel);
+        // Each arrival continues the release of those before it, so a load that sees the last one acquires all.
+        self.arrived.fetch_add(1, Ordering::Release);
         self.waits[t].at_barrier.wait(self.spins, |_| {
             if self.arrived.load(Ordering::Acquire) >= all {
                 return Some(true);
