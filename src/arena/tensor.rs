@@ -110,6 +110,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri ends at an allocation that the machine does not have")]
     fn what_no_system_has_is_refused() {
         assert!(TensorArena::new(usize::MAX).is_none());
         assert!(TensorArena::new(isize::MAX as usize).is_none());
