@@ -4,10 +4,9 @@
 //! their steps. An allocation that the system refuses ends the program with one line and exit code 1. Arenas may be of
 //! any size; they are mapped, not allocated, so their refusal is an ordinary error.
 
+use crate::sys::sys_unlocked_stderr;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts calls and passes them on to the system's allocator. The program's `main.rs` names it.
@@ -41,10 +40,9 @@ fn refused_alloc(size: usize) -> ! {
     // The buffer is long enough for any number.
     let _ = writeln!(rest, "arenagrad: there is no memory for {size} bytes more");
     let left = rest.len();
-    // Bypasses the lock of standard error, which this thread may hold. If standard error is closed, the message is
-    // lost.
-    if let Ok(fd) = std::io::stderr().as_fd().try_clone_to_owned() {
-        let _ = File::from(fd).write_all(&line[..line.len() - left]);
+    // This thread may hold the lock of standard error. If standard error is closed, the message is lost.
+    if let Some(mut unlocked) = sys_unlocked_stderr() {
+        let _ = unlocked.write_all(&line[..line.len() - left]);
     }
     std::process::exit(1)
 }

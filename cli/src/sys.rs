@@ -1,8 +1,9 @@
-//! The operating system: memory of this process, cores, reading files.
+//! The operating system: memory of this process, cores, standard error, reading files.
 //!
 //! Invariant: a value that the system does not report is `None`, never a guess; for the number of cores it is 1.
 
 use crate::fail::{Run, fail_bad_input, fail_io};
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -46,9 +47,18 @@ pub fn sys_cpu() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_string()).filter(|name| !name.is_empty())
 }
 
+/// Standard error without the lock of [`std::io::stderr`]. Allocates nothing.
+pub fn sys_unlocked_stderr() -> Option<File> {
+    #[cfg(unix)]
+    let own = std::os::fd::AsFd::as_fd(&std::io::stderr()).try_clone_to_owned();
+    #[cfg(windows)]
+    let own = std::os::windows::io::AsHandle::as_handle(&std::io::stderr()).try_clone_to_owned();
+    own.ok().map(File::from)
+}
+
 /// Reads a file. Fails if it is longer than `limit` bytes.
 pub fn sys_read_file(path: &Path, limit: u64) -> Run<Vec<u8>> {
-    let file = std::fs::File::open(path).map_err(fail_io(path))?;
+    let file = File::open(path).map_err(fail_io(path))?;
     let mut bytes = Vec::new();
     // Counted while reading: a pipe has no length to ask for.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(fail_io(path))?;

@@ -124,22 +124,29 @@ fn a_killed_run_continues_bit_for_bit() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_writes_the_checkpoint_first() {
+fn ctrl_c_and_sigterm_write_the_checkpoint_first() {
     let s = Scratch::new();
     let straight = s.path("straight");
     good(&["train", "digits", "--steps", "200", "--out", &straight, "--threads", "1", "--quiet"]);
-    let out = s.path("stopped");
+    for signal in ["-INT", "-TERM"] {
+        stopped_by(signal, &s.path(signal), &straight);
+    }
+}
+
+/// A run in the folder `out` gets `signal`, stops with a checkpoint, and resumes to the weights of the run in `straight`.
+#[cfg(unix)]
+fn stopped_by(signal: &str, out: &str, straight: &str) {
     let args =
-        ["train", "digits", "--steps", "200", "--out", &out, "--threads", "1", "--checkpoint-every", "0", "--quiet"];
+        ["train", "digits", "--steps", "200", "--out", out, "--threads", "1", "--checkpoint-every", "0", "--quiet"];
     let mut child = program(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     // The metrics file exists once steps run.
-    while !Path::new(&out).join("metrics.jsonl").exists() {
+    while !Path::new(out).join("metrics.jsonl").exists() {
         assert!(start.elapsed() < Duration::from_secs(300));
         std::thread::sleep(Duration::from_millis(2));
     }
     let pid = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
     let done = child.wait().unwrap();
     if done.code() == Some(0) {
         return; // The run ended before the signal.
@@ -148,9 +155,9 @@ fn ctrl_c_writes_the_checkpoint_first() {
     let mut text = String::new();
     std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut text).unwrap();
     assert!(text.contains("stopped after step") && text.lines().count() == 1, "{text}");
-    assert!(Path::new(&out).join("checkpoint.safetensors").exists());
-    good(&["train", "digits", "--resume", &out, "--quiet", "--threads", "1"]);
-    assert_eq!(sha(&out), sha(&straight));
+    assert!(Path::new(out).join("checkpoint.safetensors").exists());
+    good(&["train", "digits", "--resume", out, "--quiet", "--threads", "1"]);
+    assert_eq!(sha(out), sha(straight));
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub mod races;
 pub mod share;
 pub mod tape;
 pub mod team;
+mod team_gate;
+mod team_sync;
 pub mod track;
 
 pub use planner::{Scheduled, offsets};

@@ -2,65 +2,34 @@
 //!
 //! The caller's thread is thread 0. The others spin for a while between steps, then park. While steps follow one
 //! another, nothing here allocates, locks or makes a system call. Exception: with more threads than cores, or other
-//! programs on the cores, waiting threads yield.
-//!
-//! A thread that finds a fault publishes the timestamp of its instruction. The team keeps the least one. Every thread
-//! runs its instructions up to that timestamp and none behind it, so all threads agree on the instruction that stopped
-//! the step, and none waits at a barrier that another will not reach.
+//! programs on the cores, waiting threads yield. The threads meet at a [gate](super::team_gate).
 
 use super::exec::{Exec, Stop, ThreadState};
 use super::link::Segment;
 use super::observer::StepObserver;
+use super::team_gate::{GO, SPINS, TeamGate};
+use super::team_sync::{Parker, Unparker};
 use super::track::{Track, TrackObserver};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::ArenaPtr;
-use crossbeam::sync::{Parker, Unparker};
 use crossbeam::utils::CachePadded;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// [`TeamShared::stop`] while no thread has found a fault.
-const GO: usize = usize::MAX;
-/// Most spins before a waiting thread yields: one to two hundred microseconds.
-const SPINS: u32 = 4_000;
-/// Fewest spins before a waiting thread yields, once yields have been long: about twenty microseconds, so that the
-/// threads it waits for get a core.
-const FEW: u32 = 512;
-/// A yield longer than this means that another thread ran on our core.
-const LONG: Duration = Duration::from_micros(20);
-/// Yields before a thread that waits for a step parks.
-const YIELDS: u32 = 500;
 
 /// What the team shares about one thread.
 struct TeamWorkerState {
     state: ThreadState,
     panicked: AtomicBool,
-    asleep: AtomicBool,
-    /// For waits at barriers.
-    at_barrier: TeamBackoff,
-    /// For waits for the next step.
-    between_steps: TeamBackoff,
     /// Where a recorded step is written.
     track: Mutex<Option<Track>>,
 }
 
 impl TeamWorkerState {
-    /// The state of a thread that spins at most `spins` times.
-    fn new(spins: u32) -> TeamWorkerState {
-        let backoff = || TeamBackoff(AtomicU32::new(spins));
-        TeamWorkerState {
-            state: ThreadState::default(),
-            panicked: AtomicBool::new(false),
-            asleep: AtomicBool::new(false),
-            at_barrier: backoff(),
-            between_steps: backoff(),
-            track: Mutex::new(None),
-        }
+    fn new() -> TeamWorkerState {
+        TeamWorkerState { state: ThreadState::default(), panicked: AtomicBool::new(false), track: Mutex::new(None) }
     }
 
     /// Replaces the track. Returns the old one.
@@ -76,56 +45,10 @@ struct TeamShared {
     /// The arena of the step under way.
     base: AtomicPtr<u8>,
     len: AtomicUsize,
-    /// Counts steps; a change starts one.
-    epoch: CachePadded<AtomicUsize>,
-    /// Arrivals at barriers in this step.
-    arrived: CachePadded<AtomicUsize>,
-    /// The least timestamp of an instruction at fault in this step.
-    stop: CachePadded<AtomicUsize>,
-    /// Threads other than the caller's that have finished this step.
-    done: CachePadded<AtomicUsize>,
-    quit: AtomicBool,
+    gate: TeamGate,
     /// True if the step under way is recorded.
     traced: AtomicBool,
     states: Vec<CachePadded<TeamWorkerState>>,
-    /// Most spins before a yield.
-    spins: u32,
-}
-
-/// How often a thread spins before it yields.
-///
-/// A long yield means that another thread ran on this core, perhaps one that this thread waits for, so the thread spins
-/// half as often from then on. Waits that end while spinning, and short yields, raise the number again. So two teams on
-/// the same cores alternate, and a single team makes no system calls.
-struct TeamBackoff(AtomicU32);
-
-impl TeamBackoff {
-    /// Calls `look` until it returns a value. `look` gets the number of yields of this wait. `most` limits the spins.
-    #[inline]
-    fn wait<T>(&self, most: u32, mut look: impl FnMut(u32) -> Option<T>) -> T {
-        let spins = self.0.load(Ordering::Relaxed);
-        for _ in 0..=spins {
-            if let Some(seen) = look(0) {
-                if spins < most {
-                    self.0.store((spins + spins / 8 + 1).min(most), Ordering::Relaxed);
-                }
-                return seen;
-            }
-            std::hint::spin_loop();
-        }
-        let mut yields = 0u32;
-        loop {
-            yields = yields.saturating_add(1);
-            let start = Instant::now();
-            std::thread::yield_now();
-            let (long, spins) = (start.elapsed() > LONG, self.0.load(Ordering::Relaxed));
-            let next = if long { (spins / 2).max(FEW) } else { spins.saturating_mul(2) };
-            self.0.store(next.min(most), Ordering::Relaxed);
-            if let Some(seen) = look(yields) {
-                return seen;
-            }
-        }
-    }
 }
 
 /// One thread's step within a team.
@@ -146,13 +69,13 @@ impl StepObserver for TeamObserver<'_> {
 
     #[inline(always)]
     fn goes_on(&mut self, time: usize) -> bool {
-        self.shared.stop.load(Ordering::Relaxed) >= time
+        self.shared.gate.goes_on(time)
     }
 
     #[inline(always)]
     fn barrier(&mut self, time: usize) -> bool {
         self.barriers += 1;
-        self.goes_on(time) && self.shared.barrier(self.thread, self.barriers * self.threads, time)
+        self.goes_on(time) && self.shared.gate.barrier(self.thread, self.barriers * self.threads, time)
     }
 
     #[inline(always)]
@@ -166,7 +89,7 @@ impl TeamShared {
     /// The program of the step under way.
     ///
     /// # Safety
-    /// A step is under way: this thread has seen its `epoch`, or is the caller's, and has not finished its part.
+    /// A step is under way: this thread has seen its start, or is the caller's, and has not finished its part.
     #[allow(unsafe_code)]
     unsafe fn exec(&self) -> &Exec {
         // SAFETY: `Team::step` stores a borrowed program before the step and returns when all threads have finished.
@@ -199,72 +122,34 @@ impl TeamShared {
             exec.run(t, state, observer)
         };
         if state.fault.get().is_some() {
-            self.stop.fetch_min(state.at.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.gate.stop(state.at.load(Ordering::Relaxed));
         }
     }
 
     /// As [`TeamShared::run`]; a panic becomes a stop of the step.
     fn run_catching(&self, t: usize) {
         let arena = ArenaPtr::from_parts(self.base.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
-        if catch_unwind(AssertUnwindSafe(|| self.run(t, arena))).is_err() {
-            let worker = &self.states[t];
+        let worker = &self.states[t];
+        if self.gate.catch(|| worker.state.at.load(Ordering::Relaxed), || self.run(t, arena)) {
             worker.panicked.store(true, Ordering::Relaxed);
-            self.stop.fetch_min(worker.state.at.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-    }
-
-    /// Thread `t` waits at a barrier before `time`, until the threads have arrived at this step's barriers `all` times
-    /// in sum. False if the step stopped before it.
-    fn barrier(&self, t: usize, all: usize, time: usize) -> bool {
-        self.arrived.fetch_add(1, Ordering::AcqRel);
-        self.states[t].at_barrier.wait(self.spins, |_| {
-            if self.arrived.load(Ordering::Acquire) >= all {
-                return Some(true);
-            }
-            (self.stop.load(Ordering::Relaxed) < time).then_some(false)
-        })
     }
 
     /// The main loop of thread `t`, not the caller's.
     fn work(&self, t: usize, parker: &Parker) {
-        // Started: `Team::new` waits for this as for the end of a step.
-        self.done.fetch_add(1, Ordering::Release);
-        let mut seen = 0;
-        loop {
-            seen = self.states[t].between_steps.wait(self.spins, |yields| {
-                if yields > YIELDS {
-                    self.sleep(t, seen, parker);
-                }
-                Some(self.epoch.load(Ordering::Acquire)).filter(|now| *now != seen)
-            });
-            if self.quit.load(Ordering::Relaxed) {
-                return;
-            }
-            // SAFETY: this thread has seen the step's epoch and counts itself as done below.
+        self.gate.work(t, parker, || {
+            // SAFETY: the gate calls this once this thread has seen the step's epoch, and counts it as done afterwards.
             #[allow(unsafe_code)]
             let threads = unsafe { self.exec() }.threads();
             if t < threads {
                 self.run_catching(t);
             }
-            self.done.fetch_add(1, Ordering::Release);
-        }
-    }
-
-    /// Parks until a step starts. This thread sets `asleep` and then reads `epoch`; the caller sets `epoch` and then
-    /// reads `asleep`. All are sequentially consistent, so at least one of the two sees the other's write.
-    #[cold]
-    fn sleep(&self, t: usize, seen: usize, parker: &Parker) {
-        let worker = &self.states[t];
-        worker.asleep.store(true, Ordering::SeqCst);
-        if self.epoch.load(Ordering::SeqCst) == seen {
-            parker.park();
-        }
-        worker.asleep.store(false, Ordering::SeqCst);
+        });
     }
 
     /// The result of the step. Clears faults and panics.
     fn verdict(&self) -> Result<(), Stop> {
-        let stop = self.stop.load(Ordering::Relaxed);
+        let stop = self.gate.stopped();
         if stop == GO {
             return Ok(());
         }
@@ -306,19 +191,13 @@ impl Team {
         let threads = threads.max(1);
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let spins = if threads <= cores { SPINS } else { 0 };
-        let padded = || CachePadded::new(AtomicUsize::new(0));
         let shared = Arc::new(TeamShared {
             exec: AtomicPtr::new(std::ptr::null_mut()),
             base: AtomicPtr::new(std::ptr::null_mut()),
             len: AtomicUsize::new(0),
-            epoch: padded(),
-            arrived: padded(),
-            stop: CachePadded::new(AtomicUsize::new(GO)),
-            done: padded(),
-            quit: AtomicBool::new(false),
+            gate: TeamGate::new(threads, spins),
             traced: AtomicBool::new(false),
-            states: (0..threads).map(|_| CachePadded::new(TeamWorkerState::new(spins))).collect(),
-            spins,
+            states: (0..threads).map(|_| CachePadded::new(TeamWorkerState::new())).collect(),
         });
         let mut team = Team { shared, workers: Vec::new() };
         for t in 1..threads {
@@ -331,15 +210,8 @@ impl Team {
                 .map_err(|e| Error::new(Kind::Io, format!("thread {t} of {threads} cannot be started: {e}")))?;
             team.workers.push(Worker { unparker, handle: Some(spawned) });
         }
-        // A backoff of its own: a slow start says nothing about waits in steps.
-        team.wait(&TeamBackoff(AtomicU32::new(spins)));
+        team.shared.gate.started(team.workers.len());
         Ok(team)
-    }
-
-    /// Waits until the other threads have finished.
-    fn wait(&self, backoff: &TeamBackoff) {
-        let s = &*self.shared;
-        backoff.wait(s.spins, |_| (s.done.load(Ordering::Acquire) >= self.workers.len()).then_some(()));
     }
 
     /// Number of threads, with the caller's.
@@ -347,14 +219,8 @@ impl Team {
         self.shared.states.len()
     }
 
-    /// Starts a step on the other threads.
-    fn start(&self) {
-        self.shared.epoch.fetch_add(1, Ordering::SeqCst);
-        for (state, worker) in self.shared.states.iter().skip(1).zip(&self.workers) {
-            if state.asleep.load(Ordering::SeqCst) {
-                worker.unparker.unpark();
-            }
-        }
+    fn unparkers(&self) -> impl Iterator<Item = &Unparker> {
+        self.workers.iter().map(|worker| &worker.unparker)
     }
 
     /// Runs one step of `exec`; on the caller's thread alone if its tapes are for one thread. Panics if the arena is
@@ -366,16 +232,13 @@ impl Team {
         }
         assert!(arena.len() >= exec.bytes() && exec.threads() <= self.threads());
         let (base, len) = ArenaPtr::new(arena.bytes_mut()).parts();
-        // The other threads wait for `epoch`, which publishes these.
+        // The other threads wait for the start of the step, which publishes these.
         s.base.store(base, Ordering::Relaxed);
         s.len.store(len, Ordering::Relaxed);
         s.exec.store(std::ptr::from_ref(exec).cast_mut(), Ordering::Relaxed);
-        s.arrived.store(0, Ordering::Relaxed);
-        s.stop.store(GO, Ordering::Relaxed);
-        s.done.store(0, Ordering::Relaxed);
-        self.start();
+        s.gate.start(self.unparkers());
         s.run_catching(0);
-        self.wait(&s.states[0].at_barrier);
+        s.gate.finish(self.workers.len());
         s.verdict().map_err(|at| exec.located(at))
     }
 
@@ -409,10 +272,8 @@ const _: fn() = || {
 
 impl Drop for Team {
     fn drop(&mut self) {
-        self.shared.quit.store(true, Ordering::Relaxed);
-        self.start();
+        self.shared.gate.quit(self.unparkers());
         for worker in &mut self.workers {
-            worker.unparker.unpark();
             if let Some(handle) = worker.handle.take() {
                 // A worker catches panics of kernels; it has nothing else to report.
                 let _ = handle.join();

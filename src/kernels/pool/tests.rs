@@ -3,7 +3,7 @@
 use super::*;
 use crate::arena::tensor::TensorArena;
 use crate::kernels::abi::{ArenaPtr, Fault, Kernel, OperandRef, Split};
-use crate::kernels::harness::{hashed, hashes};
+use crate::kernels::harness::{OnlyOperands, hashed, hashes};
 use crate::kernels::window_sizes::Units;
 
 /// The taps of output `y` of one plane, in order: positions in the input plane.
@@ -211,11 +211,13 @@ fn run(
         arena.bytes_mut()[s.off..][..r.len()].copy_from_slice(r);
     }
     let (frame, fault) = (ArenaPtr::new(arena.bytes_mut()), Fault::default());
+    let only = OnlyOperands::new(frame, slots.iter().chain(&outs));
     for i in 0..cuts {
         let range = units.count * i / cuts..units.count * (i + 1) / cuts;
         // SAFETY: the operands are disjoint parts of the arena, which is not touched until the calls are over.
         kernel(&mut unsafe { Args::new(frame, &slots, &outs, params, range, 0, &fault) });
     }
+    drop(only);
     let bytes = outs.iter().flat_map(|s| arena.bytes()[s.off..][..s.len * 4].to_vec()).collect();
     (bytes, fault.get().map(|bad| bad.element))
 }

@@ -6,6 +6,8 @@ pub mod ops;
 mod orders;
 mod random;
 mod team;
+#[cfg(loom)]
+pub mod team_model;
 mod wrong;
 
 use super::{checker, exec, schedule, schedule_with_red_zones, share};

@@ -1,0 +1,218 @@
+//! How the threads of a team meet: the start of a step, its barriers, its end, sleep between steps, and the stop of a
+//! step after a fault or a panic.
+//!
+//! Invariants, which `src/sched/tests/team_model` checks under a model checker: what the caller wrote before a
+//! step is seen in it; what a thread wrote before a barrier is seen behind it; what it wrote in a step is seen after it;
+//! no wake-up is lost; a step that stops ends on all threads; threads that are told to quit end.
+//!
+//! A thread that finds a fault publishes the timestamp of its instruction. The gate keeps the least one. Every thread
+//! runs its instructions up to that timestamp and none behind it, so all threads agree on the instruction that stopped
+//! the step, and none waits at a barrier that another will not reach.
+
+use super::team_sync::{AtomicBool, AtomicUsize, Parker, Unparker, YIELDS, fence, spin_loop, yield_now};
+use crossbeam::utils::CachePadded;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// [`TeamGate::stopped`] while no thread has found a fault.
+pub(super) const GO: usize = usize::MAX;
+/// Most spins before a waiting thread yields: one to two hundred microseconds.
+pub(super) const SPINS: u32 = 4_000;
+/// Fewest spins before a waiting thread yields, once yields have been long: about twenty microseconds, so that the
+/// threads it waits for get a core.
+const FEW: u32 = 512;
+/// A yield longer than this means that another thread ran on our core.
+const LONG: Duration = Duration::from_micros(20);
+
+/// What the threads of a team meet at.
+pub(super) struct TeamGate {
+    /// Counts steps; a change starts one. Only the caller's thread writes it.
+    epoch: CachePadded<AtomicUsize>,
+    /// Arrivals at barriers in this step.
+    arrived: CachePadded<AtomicUsize>,
+    /// The least timestamp of an instruction at fault in this step.
+    stop: CachePadded<AtomicUsize>,
+    /// Threads other than the caller's that have finished this step.
+    done: CachePadded<AtomicUsize>,
+    quit: AtomicBool,
+    waits: Vec<CachePadded<TeamWaits>>,
+    /// Most spins before a yield.
+    spins: u32,
+}
+
+/// The waits of one thread.
+struct TeamWaits {
+    asleep: AtomicBool,
+    at_barrier: TeamBackoff,
+    between_steps: TeamBackoff,
+}
+
+/// How often a thread spins before it yields.
+///
+/// A long yield means that another thread ran on this core, perhaps one that this thread waits for, so the thread spins
+/// half as often from then on. Waits that end while spinning, and short yields, raise the number again. So two teams on
+/// the same cores alternate, and a single team makes no system calls.
+struct TeamBackoff(AtomicU32);
+
+impl TeamBackoff {
+    /// Calls `look` until it returns a value. `look` gets the number of yields of this wait. `most` limits the spins.
+    #[inline]
+    fn wait<T>(&self, most: u32, mut look: impl FnMut(u32) -> Option<T>) -> T {
+        let spins = self.0.load(Ordering::Relaxed);
+        for _ in 0..=spins {
+            if let Some(seen) = look(0) {
+                if spins < most {
+                    self.0.store((spins + spins / 8 + 1).min(most), Ordering::Relaxed);
+                }
+                return seen;
+            }
+            spin_loop();
+        }
+        let mut yields = 0u32;
+        loop {
+            yields = yields.saturating_add(1);
+            let start = Instant::now();
+            yield_now();
+            let (long, spins) = (start.elapsed() > LONG, self.0.load(Ordering::Relaxed));
+            let next = if long { (spins / 2).max(FEW) } else { spins.saturating_mul(2) };
+            self.0.store(next.min(most), Ordering::Relaxed);
+            if let Some(seen) = look(yields) {
+                return seen;
+            }
+        }
+    }
+}
+
+impl TeamGate {
+    /// A gate for `threads` threads, the caller's counted, which spin at most `spins` times before they yield.
+    pub fn new(threads: usize, spins: u32) -> TeamGate {
+        let padded = |n| CachePadded::new(AtomicUsize::new(n));
+        let backoff = || TeamBackoff(AtomicU32::new(spins));
+        let waits = || TeamWaits { asleep: AtomicBool::new(false), at_barrier: backoff(), between_steps: backoff() };
+        TeamGate {
+            epoch: padded(0),
+            arrived: padded(0),
+            stop: padded(GO),
+            done: padded(0),
+            quit: AtomicBool::new(false),
+            waits: (0..threads).map(|_| CachePadded::new(waits())).collect(),
+            spins,
+        }
+    }
+
+    /// The main loop of thread `t`, not the caller's: runs `part` in each step, until the team quits.
+    pub fn work(&self, t: usize, parker: &Parker, mut part: impl FnMut()) {
+        // Started: `started` waits for this as for the end of a step. There is nothing to publish yet.
+        self.done.fetch_add(1, Ordering::Relaxed);
+        let mut seen = 0;
+        loop {
+            seen = self.waits[t].between_steps.wait(self.spins, |yields| {
+                if yields > YIELDS {
+                    self.sleep(t, seen, parker);
+                }
+                Some(self.epoch.load(Ordering::Acquire)).filter(|now| *now != seen)
+            });
+            if self.quit.load(Ordering::Relaxed) {
+                return;
+            }
+            part();
+            self.done.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Parks until a step starts. This thread sets `asleep` and then reads `epoch`; the caller sets `epoch` and then
+    /// reads `asleep`. A sequentially consistent fence stands between the two in both threads, so at least one of them
+    /// sees the other's write.
+    #[cold]
+    fn sleep(&self, t: usize, seen: usize, parker: &Parker) {
+        let asleep = &self.waits[t].asleep;
+        asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if self.epoch.load(Ordering::Relaxed) == seen {
+            parker.park();
+        }
+        asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Starts a step on the other threads, whose `unparkers` are in order. What this thread wrote before is theirs to
+    /// read.
+    pub fn start<'a>(&self, unparkers: impl Iterator<Item = &'a Unparker>) {
+        self.arrived.store(0, Ordering::Relaxed);
+        self.stop.store(GO, Ordering::Relaxed);
+        self.done.store(0, Ordering::Relaxed);
+        self.wake(unparkers);
+    }
+
+    /// Ends the main loops of the other threads.
+    pub fn quit<'a>(&self, unparkers: impl Iterator<Item = &'a Unparker>) {
+        self.quit.store(true, Ordering::Relaxed);
+        self.wake(unparkers);
+    }
+
+    fn wake<'a>(&self, unparkers: impl Iterator<Item = &'a Unparker>) {
+        let next = self.epoch.load(Ordering::Relaxed).wrapping_add(1);
+        self.epoch.store(next, Ordering::Release);
+        fence(Ordering::SeqCst);
+        for (waits, unparker) in self.waits.iter().skip(1).zip(unparkers) {
+            if waits.asleep.load(Ordering::Relaxed) {
+                unparker.unpark();
+            }
+        }
+    }
+
+    /// Waits until `others` threads have started their main loops.
+    pub fn started(&self, others: usize) {
+        // A backoff of its own: a slow start says nothing about waits in steps.
+        self.all_done(others, &TeamBackoff(AtomicU32::new(self.spins)));
+    }
+
+    /// Waits until the `others` have finished the step. What they wrote in it is the caller's to read.
+    pub fn finish(&self, others: usize) {
+        self.all_done(others, &self.waits[0].at_barrier);
+    }
+
+    fn all_done(&self, others: usize, backoff: &TeamBackoff) {
+        backoff.wait(self.spins, |_| (self.done.load(Ordering::Acquire) >= others).then_some(()));
+    }
+
+    /// Thread `t` waits at a barrier before `time`, until the threads have arrived at this step's barriers `all` times
+    /// in sum. False if the step stopped before it.
+    pub fn barrier(&self, t: usize, all: usize, time: usize) -> bool {
+        // Each arrival continues the release of those before it, so a load that sees the last one acquires all.
+        self.arrived.fetch_add(1, Ordering::Release);
+        self.waits[t].at_barrier.wait(self.spins, |_| {
+            if self.arrived.load(Ordering::Acquire) >= all {
+                return Some(true);
+            }
+            (!self.goes_on(time)).then_some(false)
+        })
+    }
+
+    /// True if the instruction at `time` may run; false if the step has stopped before it.
+    #[inline(always)]
+    pub fn goes_on(&self, time: usize) -> bool {
+        self.stopped() >= time
+    }
+
+    /// The least timestamp at which a thread stopped the step; [`GO`] if none did.
+    #[inline(always)]
+    pub fn stopped(&self) -> usize {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Stops the step behind the instruction at `time`.
+    pub fn stop(&self, time: usize) {
+        self.stop.fetch_min(time, Ordering::Relaxed);
+    }
+
+    /// Runs a thread's `part` of a step. If it panics, the step stops at the instruction that `at` tells. True if it
+    /// panicked.
+    pub fn catch(&self, at: impl FnOnce() -> usize, part: impl FnOnce()) -> bool {
+        let panicked = catch_unwind(AssertUnwindSafe(part)).is_err();
+        if panicked {
+            self.stop(at());
+        }
+        panicked
+    }
+}

@@ -1,0 +1,21 @@
+//! Where the [gate](super::team_gate) of a team takes atomics, parking and yields from.
+//!
+//! The standard library and crossbeam; in tests that are compiled with `--cfg loom`, the model checker
+//! (`src/sched/tests/team_model`), which runs the gate's code in many orders.
+
+#[cfg(not(all(loom, test)))]
+pub(super) use crossbeam::sync::{Parker, Unparker};
+#[cfg(not(all(loom, test)))]
+pub(super) use std::hint::spin_loop;
+#[cfg(not(all(loom, test)))]
+pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
+#[cfg(not(all(loom, test)))]
+pub(super) use std::thread::yield_now;
+
+#[cfg(all(loom, test))]
+pub(super) use super::tests::team_model::sync::{
+    AtomicBool, AtomicUsize, Parker, Unparker, fence, spin_loop, yield_now,
+};
+
+/// Yields before a thread that waits for a step parks.
+pub(super) const YIELDS: u32 = if cfg!(loom) { 0 } else { 500 };
