@@ -144,6 +144,12 @@ macro_rules! by_dtype {
     };
 }
 
+/// True if there are numbers to test `dtype` with.
+pub(super) fn is_tested(dtype: DType) -> bool {
+    let all = [DType::F32, DType::F64, DType::I32, DType::I64, DType::U32, DType::U8, DType::Bool, DType::I8];
+    all.contains(&dtype)
+}
+
 fn write(p: &mut Program, name: &str, t: &Tensor) -> Result<()> {
     by_dtype!(t.dtype, T => {
         let to = p.values_mut::<T>(name)?;
