@@ -16,7 +16,7 @@ use crate::location::Location;
 use crate::nodes::DType;
 
 /// The most elements of all operands of a sample whose variants are tried.
-const TRIED: usize = 300;
+const TRIED: usize = 120;
 
 /// The most elements of a value of a variant that is run.
 const RUN: usize = 4096;
