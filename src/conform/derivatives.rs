@@ -88,7 +88,9 @@ pub(super) fn forward_and_reverse_mode_are_adjoint(s: &Sample) -> Answer {
     let total = |prefix: &str, names: &[String], with: &[Tensor]| -> Result<f64, Not> {
         let mut sum = 0.0;
         for (name, t) in names.iter().zip(with) {
-            sum += dot(&output(&both, &results, &format!("{prefix}.{name}"))?.data, &t.data);
+            let y = output(&both, &results, &format!("{prefix}.{name}"))?;
+            hold(y.dims == t.dims, || format!("{prefix}.{name} has dimensions {:?}, not {:?}", y.dims, t.dims))?;
+            sum += dot(&y.data, &t.data);
         }
         Ok(sum)
     };
