@@ -29,6 +29,8 @@ pub(crate) mod conform;
 pub(crate) mod fuzz;
 pub(crate) mod kernels;
 mod location;
+#[cfg(test)]
+mod message_texts;
 pub(crate) mod names;
 pub(crate) mod nodes;
 pub(crate) mod passes;

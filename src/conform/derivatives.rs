@@ -2,7 +2,7 @@
 
 use super::facets::{Answer, Not, hold};
 use super::sample::{F64_ONLY, Sample};
-use super::tensor::{Draw, PLAIN, Tensor, distance, same_bits, try_run};
+use super::tensor::{Compiled, Draw, PLAIN, Tensor, distance, same_bits, try_run};
 use crate::arena::ids::Id;
 use crate::nodes::ir::opdef::{Deriv, Domain, Flags};
 use crate::nodes::{DType, GraphBuf};
@@ -48,10 +48,11 @@ pub(super) fn reverse_mode_agrees_with_differences(s: &Sample) -> Answer {
     let results = try_run(&g, &inputs, PLAIN)?;
     let seeds = &inputs[s.operands.len()..];
     // Σ ⟨y, seed⟩ at operands moved by h along element e of operand k.
-    let at = |k: usize, e: usize, h: f64| -> Result<f64, Not> {
+    let mut primal = Compiled::new(&s.graph, PLAIN)?;
+    let mut at = |k: usize, e: usize, h: f64| -> Result<f64, Not> {
         let mut moved = s.operands.clone();
         moved[k].data[e] += h;
-        let y = try_run(&s.graph, &moved, PLAIN)?;
+        let y = primal.run(&moved)?;
         let mut sum = 0.0;
         for (o, c) in outs.iter().zip(seeds) {
             sum += dot(&output(&s.graph, &y, o)?.data, &c.data);
@@ -63,7 +64,7 @@ pub(super) fn reverse_mode_agrees_with_differences(s: &Sample) -> Answer {
         let name = l.name;
         let got = output(&g, &results, &format!("grad.{name}"))?;
         for e in picked(got.data.len()) {
-            let agrees = |h: f64| {
+            let mut agrees = |h: f64| {
                 // A fourth-order stencil, so that the step may be large against rounding.
                 let (near, far) = (at(k, e, h)? - at(k, e, -h)?, at(k, e, 2.0 * h)? - at(k, e, -2.0 * h)?);
                 let want = (8.0 * near - far) / (12.0 * h);
@@ -87,7 +88,9 @@ pub(super) fn forward_and_reverse_mode_are_adjoint(s: &Sample) -> Answer {
     let total = |prefix: &str, names: &[String], with: &[Tensor]| -> Result<f64, Not> {
         let mut sum = 0.0;
         for (name, t) in names.iter().zip(with) {
-            sum += dot(&output(&both, &results, &format!("{prefix}.{name}"))?.data, &t.data);
+            let y = output(&both, &results, &format!("{prefix}.{name}"))?;
+            hold(y.dims == t.dims, || format!("{prefix}.{name} has dimensions {:?}, not {:?}", y.dims, t.dims))?;
+            sum += dot(&y.data, &t.data);
         }
         Ok(sum)
     };
@@ -105,12 +108,13 @@ pub(super) fn second_order_agrees_with_differences_of_the_gradient(s: &Sample) -
     let (points, tangents) = inputs.split_at(inputs.len() - wrt.len());
     let floats: Vec<usize> = (0..s.operands.len()).filter(|&k| s.operands[k].dtype == DType::F64).collect();
     let h = 1e-5;
-    let moved = |h: f64| {
+    let mut gradient = Compiled::new(&first, PLAIN)?;
+    let mut moved = |h: f64| {
         let mut at = points.to_vec();
         for (&k, t) in floats.iter().zip(tangents) {
             at[k].data.iter_mut().zip(&t.data).for_each(|(x, t)| *x += h * t);
         }
-        try_run(&first, &at, PLAIN)
+        gradient.run(&at)
     };
     let (up, down, far_up, far_down) = (moved(h)?, moved(-h)?, moved(2.0 * h)?, moved(-2.0 * h)?);
     for g in &grads {
@@ -140,10 +144,11 @@ pub(super) fn zero_derivatives_are_zero_by_differences(s: &Sample) -> Answer {
 /// Moves each float operand of a sample in f64, one element at a time. A function with the derivative zero gives the
 /// same numbers before and behind. A step function may jump in between, but not at every second element.
 fn check_zero(s: &Sample) -> Answer {
-    let at = |k: usize, e: usize, h: f64| {
+    let mut program = Compiled::new(&s.graph, PLAIN)?;
+    let mut at = |k: usize, e: usize, h: f64| {
         let mut moved = s.operands.clone();
         moved[k].data[e] += h;
-        try_run(&s.graph, &moved, PLAIN)
+        program.run(&moved)
     };
     let (mut still, mut jumps) = (0, Vec::new());
     for (k, t) in s.operands.iter().enumerate().filter(|(_, t)| t.dtype == DType::F64) {

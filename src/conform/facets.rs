@@ -3,13 +3,12 @@
 //! Invariant: a facet reads the definition alone, so it holds for any op.
 
 use super::derivatives;
+use super::refusals;
 use super::sample::{Sample, build_sample};
 use super::tensor::{How, PLAIN, Tensor, distance, same_bits, try_run};
 use crate::error::Error;
-use crate::nodes::case_regions::add_case_region;
-use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::text;
-use crate::nodes::{Builder, DType, GraphBuf, Var};
+use crate::nodes::{DType, GraphBuf};
 use crate::passes::ad::prepare;
 
 /// Why a facet does not hold.
@@ -55,7 +54,7 @@ pub(super) const FACETS: [(&str, Facet); 10] = [
     ("jvp", derivatives::forward_and_reverse_mode_are_adjoint),
     ("2nd order", derivatives::second_order_agrees_with_differences_of_the_gradient),
     ("zero", derivatives::zero_derivatives_are_zero_by_differences),
-    ("refusals", bad_operands_are_refused_by_name),
+    (refusals::VARIANTS, refusals::variants_are_refused_or_right),
 ];
 
 /// `Ok` if `holds`, else a wrong answer.
@@ -73,7 +72,7 @@ fn tolerance(t: &Tensor) -> f64 {
     if t.dtype == DType::F32 { 2e-5 } else { 1e-12 }
 }
 
-fn kernel_agrees_with_decomposition(s: &Sample) -> Answer {
+pub(super) fn kernel_agrees_with_decomposition(s: &Sample) -> Answer {
     if s.def.decompose.is_none() {
         return Err("simplest".into());
     }
@@ -87,7 +86,7 @@ fn kernel_agrees_with_decomposition(s: &Sample) -> Answer {
 }
 
 fn f32_agrees_with_f64(s: &Sample) -> Answer {
-    if !s.case.args.contains("f[") {
+    if !s.given.args.contains("f[") {
         return Err("one type".into());
     }
     if s.def.name.starts_with("rng") || s.def.name == "dropout" {
@@ -99,7 +98,7 @@ fn f32_agrees_with_f64(s: &Sample) -> Answer {
     // The same numbers: those of f32.
     let y = try_run(&s.graph, &s.operands, PLAIN)?;
     let wide = |t: &Tensor| Tensor { dtype: if t.dtype == DType::F32 { DType::F64 } else { t.dtype }, ..t.clone() };
-    let twin = build_sample(s.def, s.case, DType::F64, false)?;
+    let twin = build_sample(s.def, &s.given, DType::F64, false)?;
     let z = try_run(&twin, &s.operands.iter().map(wide).collect::<Vec<_>>(), PLAIN)?;
     y.iter().zip(&z).filter(|(y, _)| y.dtype.is_float()).try_for_each(|(y, z)| {
         let d = distance(&y.data, &z.data);
@@ -121,59 +120,8 @@ fn threads_and_poison_change_no_bit(s: &Sample) -> Answer {
 fn in_place_changes_no_bit(s: &Sample) -> Answer {
     let raw = How { optimise: false, ..PLAIN };
     let ready = |behind| -> crate::Result<GraphBuf> {
-        prepare::prepare_for_lowering(build_sample(s.def, s.case, s.float, behind)?.view())
+        prepare::prepare_for_lowering(build_sample(s.def, &s.given, s.float, behind)?.view())
     };
     let (a, b) = (try_run(&ready(false)?, &s.operands, raw)?, try_run(&ready(true)?, &s.operands, raw)?);
     hold(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), || "other bits in place".into())
-}
-
-/// A fault of the operands.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Change {
-    Fewer,
-    More,
-    C64,
-    Rank,
-}
-
-fn bad_operands_are_refused_by_name(s: &Sample) -> Answer {
-    [Change::Fewer, Change::More, Change::C64, Change::Rank].into_iter().try_for_each(|change| refuses(s, change))
-}
-
-/// Many ops take any rank, and ops that move elements take any type. No op takes another number of operands.
-fn refuses(s: &Sample, change: Change) -> Answer {
-    let (def, case) = (s.def, s.case);
-    let g = Builder::new("bad");
-    let types = g.with(|e| text::parse_types(case.args, s.float, e))?;
-    if types.is_empty() && change != Change::More {
-        return Ok(());
-    }
-    let mut x: Vec<Var<'_>> = Vec::new();
-    for (k, ty) in types.iter().enumerate() {
-        let mut dims = g.with(|e| e.shapes.dims(ty.shape)).to_vec();
-        let mut dtype = ty.dtype;
-        match change {
-            Change::C64 if k == 0 => dtype = DType::C64,
-            Change::Rank if k == 0 => dims.extend([3, 1, 2, 1, 1, 1, 1][..8 - dims.len().max(1)].iter()),
-            _ => {}
-        }
-        x.push(g.input(&format!("x{k}"), dims, dtype));
-    }
-    g.with(|e| add_case_region(e, case, &types));
-    match change {
-        Change::Fewer => drop(x.pop()),
-        Change::More => (0..20).for_each(|k| x.push(g.input(&format!("more{k}"), [2, 5, 1], DType::Bool))),
-        _ => {}
-    }
-    let number = matches!(change, Change::Fewer | Change::More);
-    if number && def.arity.allows(x.len()) {
-        return Ok(());
-    }
-    let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e))?;
-    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
-    g.custom(def, &x, &attrs);
-    match g.error() {
-        Some(e) => hold(e.message.contains(def.name), || format!("{change:?} operands: the error names no op: {e}")),
-        None => hold(!number, || format!("{change:?} operands are accepted")),
-    }
 }

@@ -5,15 +5,17 @@
 
 mod derivatives;
 mod facets;
+mod refusals;
 mod sample;
 pub mod tensor;
+mod variants;
 
 use crate::error::{Error, Kind, Result};
 use crate::nodes::OpDef;
 use crate::nodes::ir::opdef::definition_fault;
 use facets::{Answer, FACETS, Not};
 use rayon::prelude::*;
-use sample::{F64_ONLY, Sample};
+use sample::{F64_ONLY, Sample, Tally};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,6 +35,8 @@ struct Answers {
 #[derive(Clone, Debug)]
 pub struct Conformance {
     ops: Vec<(&'static OpDef, Vec<Answers>)>,
+    /// For each op, how many variants of its cases were accepted and refused.
+    tallies: Vec<Tally>,
     /// Faults of whole definitions, and cases without a graph.
     broken: Vec<String>,
 }
@@ -49,6 +53,12 @@ impl Conformance {
         self.broken.iter().chain(answers).map(String::as_str).collect()
     }
 
+    /// The ops that refuse no variant of their cases: neither types of operands nor values of attributes.
+    pub fn refuse_nothing(&self) -> Vec<&'static str> {
+        let ops = self.ops.iter().zip(&self.tallies);
+        ops.filter(|(_, t)| t.refused == 0).map(|(op, _)| op.0.name).collect()
+    }
+
     /// True if some facet of some op was never answered, without a reason.
     pub fn has_gaps(&self) -> bool {
         self.ops.iter().any(|op| op.1.iter().any(|a| a.hold == 0 && a.failed.is_empty() && a.because.is_none()))
@@ -59,7 +69,8 @@ impl fmt::Display for Conformance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<34}", "op (cases)")?;
         FACETS.iter().try_for_each(|facet| write!(f, "{:>13}", facet.0))?;
-        for (def, answers) in &self.ops {
+        write!(f, "{:>13}{:>13}", "accepted", "refused")?;
+        for ((def, answers), tally) in self.ops.iter().zip(&self.tallies) {
             write!(f, "\n{:<34}", format!("{} ({})", def.name, def.cases.len()))?;
             for a in answers {
                 let cell = match (a.failed.is_empty(), a.hold) {
@@ -69,6 +80,7 @@ impl fmt::Display for Conformance {
                 };
                 write!(f, "{cell:>13}")?;
             }
+            write!(f, "{:>13}{:>13}", tally.accepted, tally.refused)?;
         }
         write!(f, "\n{} ops, {} answers", self.ops.len(), self.answers())
     }
@@ -77,14 +89,19 @@ impl fmt::Display for Conformance {
 /// Asks every facet of each of `defs`. Leaves are left out.
 pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
     let defs: Vec<&'static OpDef> = defs.iter().copied().filter(|d| !d.is_leaf()).collect();
-    let found: Vec<(Vec<Answers>, Vec<String>)> =
-        defs.par_iter().map(|def| conform_op(def, name_seed(def.name))).collect();
-    let (answers, broken): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-    Conformance { ops: defs.into_iter().zip(answers).collect(), broken: broken.concat() }
+    let found: Vec<OpAnswers> = defs.par_iter().map(|def| conform_op(def, name_seed(def.name))).collect();
+    let mut all = Conformance { ops: Vec::new(), tallies: Vec::new(), broken: Vec::new() };
+    for (def, mut found) in defs.into_iter().zip(found) {
+        all.ops.push((def, found.answers));
+        all.tallies.push(found.tally);
+        all.broken.append(&mut found.broken);
+    }
+    all
 }
 
 /// Runs the conformance suite on op definitions of your own, in a test: text form, kernel against decomposition, f32
-/// against f64, threads, in-place forms, both modes of differentiation, second order, and refusals, on every case.
+/// against f64, threads, in-place forms, both modes of differentiation and second order, on every case and with other
+/// values of each attribute. Wrong operands and attributes are refused, or compute what the decomposition computes.
 ///
 /// ```
 /// use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
@@ -135,8 +152,17 @@ fn name_seed(name: &str) -> u64 {
     name.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3))
 }
 
+/// What was found of one definition.
+struct OpAnswers {
+    answers: Vec<Answers>,
+    tally: Tally,
+    /// Faults of the whole definition, and cases without a graph.
+    broken: Vec<String>,
+}
+
 /// The answers of one definition, and its faults.
-fn conform_op(def: &'static OpDef, seed: u64) -> (Vec<Answers>, Vec<String>) {
+fn conform_op(def: &'static OpDef, seed: u64) -> OpAnswers {
+    let mut tally = Tally::default();
     let mut answers: Vec<Answers> = FACETS.iter().map(|_| Answers::default()).collect();
     let mut broken: Vec<String> = definition_fault(def).map(|why| format!("{}: {why}", def.name)).into_iter().collect();
     if def.cases.is_empty() {
@@ -149,11 +175,15 @@ fn conform_op(def: &'static OpDef, seed: u64) -> (Vec<Answers>, Vec<String>) {
     });
     for (name, sample) in samples {
         match sample {
-            Ok(sample) => conform_sample(&sample, &mut answers),
+            Ok(sample) => {
+                conform_sample(&sample, &mut answers);
+                tally.accepted += sample.tally.get().accepted;
+                tally.refused += sample.tally.get().refused;
+            }
             Err(e) => broken.push(format!("{name}: {e}")),
         }
     }
-    (answers, broken)
+    OpAnswers { answers, tally, broken }
 }
 
 fn conform_sample(s: &Sample, answers: &mut [Answers]) {

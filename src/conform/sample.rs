@@ -9,16 +9,41 @@ use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::opdef::{Case, Deriv, Domain, Flags, Lower};
 use crate::nodes::ir::text;
 use crate::nodes::{Builder, DType, GraphBuf, OpDef, Var};
+use std::cell::Cell;
 
-/// One case of an op in one element type: its graph and its operands.
+/// Operands and attributes of a node, in the text form of a [`Case`]: those of a case, or a variant of them.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub(super) args: String,
+    pub(super) attrs: String,
+    /// The case. A region that the attributes name is made for its operands.
+    pub(super) case: &'static Case,
+}
+
+impl Given {
+    pub(super) fn of(case: &'static Case) -> Given {
+        Given { args: case.args.to_string(), attrs: case.attrs.to_string(), case }
+    }
+}
+
+/// One case of an op in one element type, or a variant of one: its graph and its operands.
 pub(super) struct Sample {
     /// Op, case and element type: `softmax#0 f64`.
     pub(super) name: String,
     pub(super) def: &'static OpDef,
-    pub(super) case: &'static Case,
+    pub(super) given: Given,
     pub(super) float: DType,
     pub(super) graph: GraphBuf,
     pub(super) operands: Vec<Tensor>,
+    /// Variants that were accepted, and that were refused.
+    pub(super) tally: Cell<Tally>,
+}
+
+/// How many variants of cases shape inference accepted and refused. Other numbers of operands do not count.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) accepted: usize,
+    pub(super) refused: usize,
 }
 
 /// The reason for a sample in f32: the same sample in f64 is asked.
@@ -32,14 +57,25 @@ impl Sample {
             let floats: &[DType] = if case.args.contains("f[") { &[DType::F32, DType::F64] } else { &[DType::F64] };
             for &float in floats {
                 let name = format!("{}#{k} {float}", def.name);
-                let sample = build_sample(def, case, float, false).map(|graph| {
-                    let operands = sample_operands(&graph, case, &mut Draw(seed.wrapping_add(k as u64)));
-                    Sample { name: name.clone(), def, case, float, graph, operands }
-                });
+                let draw = &mut Draw(seed.wrapping_add(k as u64));
+                let sample = Sample::build(name.clone(), def, Given::of(case), float, draw);
                 all.push((name, sample));
             }
         }
         all
+    }
+
+    /// A sample of `given`, with operands from `draw`.
+    pub(super) fn build(
+        name: String,
+        def: &'static OpDef,
+        given: Given,
+        float: DType,
+        draw: &mut Draw,
+    ) -> Result<Sample> {
+        let graph = build_sample(def, &given, float, false)?;
+        let operands = sample_operands(&graph, given.case, draw);
+        Ok(Sample { name, def, given, float, graph, operands, tally: Cell::default() })
     }
 
     /// Names of the float operands and results, or the reason why no derivative is asked for.
@@ -69,11 +105,12 @@ impl Sample {
     }
 }
 
-/// The graph of a case: inputs x0, x1 …, outputs y0, y1 …. With `behind`, each operand is first computed from an input
+/// The graph of one node: inputs x0, x1 …, outputs y0, y1 …. With `behind`, each operand is first computed from an input
 /// (negated twice), so that it dies at the op and may be overwritten.
-pub(super) fn build_sample(def: &'static OpDef, case: &Case, float: DType, behind: bool) -> Result<GraphBuf> {
+pub(super) fn build_sample(def: &'static OpDef, given: &Given, float: DType, behind: bool) -> Result<GraphBuf> {
     let g = Builder::new("case");
-    let types = g.with(|e| text::parse_types(case.args, float, e)).map_err(|e| e.context(def.name))?;
+    let parse = |args: &str| g.with(|e| text::parse_types(args, float, e)).map_err(|e| e.context(def.name));
+    let (types, of_case) = (parse(&given.args)?, parse(given.case.args)?);
     let x: Vec<Var<'_>> = types
         .iter()
         .enumerate()
@@ -86,8 +123,8 @@ pub(super) fn build_sample(def: &'static OpDef, case: &Case, float: DType, behin
             }
         })
         .collect();
-    g.with(|e| add_case_region(e, case, &types));
-    let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).map_err(|e| e.context(def.name))?;
+    g.with(|e| add_case_region(e, given.case, &of_case));
+    let owned = g.with(|e| text::parse_attrs(def.attrs, &given.attrs, e)).map_err(|e| e.context(def.name))?;
     let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
     for (i, y) in g.custom(def, &x, &attrs).into_iter().enumerate() {
         g.output(&format!("y{i}"), y);

@@ -88,24 +88,40 @@ pub struct How {
 /// One thread, through all passes.
 pub const PLAIN: How = How { threads: 1, optimise: true, poison: false, share: false };
 
+/// A compiled graph, to run on several inputs.
+pub(super) struct Compiled<'g> {
+    graph: &'g GraphBuf,
+    program: Program,
+}
+
+impl Compiled<'_> {
+    pub(super) fn new(graph: &GraphBuf, how: How) -> Result<Compiled<'_>> {
+        let session = Session::new().threads(how.threads).optimise(how.optimise).poison(how.poison).share(how.share);
+        Ok(Compiled { graph, program: session.compile(graph)? })
+    }
+
+    /// The outputs on `inputs`, in the order of the leaves.
+    pub(super) fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        let (v, p) = (self.graph.view(), &mut self.program);
+        for (l, t) in v.leaves().zip(inputs) {
+            write(p, l.name, t)?;
+        }
+        p.step()?;
+        let outs = v.outputs().iter().zip(v.output_names);
+        let tensor = |(&o, &name): (&Value, &Sym)| {
+            let data = read(p, v.str(name), v.dtype[o.at()])?;
+            Ok(Tensor { dtype: v.dtype[o.at()], dims: v.dims(o).to_vec(), data })
+        };
+        outs.map(tensor).collect()
+    }
+}
+
 /// Runs `g` once on its inputs, in the order of the leaves; the outputs in order.
 ///
 /// # Errors
 /// Those of compiling and of the step; a tensor of another length than its leaf, or of a dtype without numbers here.
 pub fn try_run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Result<Vec<Tensor>> {
-    let v = g.view();
-    let session = Session::new().threads(how.threads).optimise(how.optimise).poison(how.poison).share(how.share);
-    let mut p = session.compile(g)?;
-    for (l, t) in v.leaves().zip(inputs) {
-        write(&mut p, l.name, t)?;
-    }
-    p.step()?;
-    let outs = v.outputs().iter().zip(v.output_names);
-    let tensor = |(&o, &name): (&Value, &Sym)| {
-        let data = read(&p, v.str(name), v.dtype[o.at()])?;
-        Ok(Tensor { dtype: v.dtype[o.at()], dims: v.dims(o).to_vec(), data })
-    };
-    outs.map(tensor).collect()
+    Compiled::new(g, how)?.run(inputs)
 }
 
 macro_rules! by_dtype {
@@ -142,6 +158,12 @@ macro_rules! by_dtype {
             other => Err(Error::new(Kind::Data, format!("there are no numbers to test {other} with"))),
         }
     };
+}
+
+/// True if there are numbers to test `dtype` with.
+pub(super) fn is_tested(dtype: DType) -> bool {
+    let all = [DType::F32, DType::F64, DType::I32, DType::I64, DType::U32, DType::U8, DType::Bool, DType::I8];
+    all.contains(&dtype)
 }
 
 fn write(p: &mut Program, name: &str, t: &Tensor) -> Result<()> {

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use arenagrad::graph::{Builder, DType, OpDef};
-use arenagrad::tools::ir::opdef::{Deriv, Flags};
+use arenagrad::tools::ir::attrs::{Field, Kind};
+use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower};
 use arenagrad::tools::ops::pointwise::arith::FLOOR;
 use arenagrad::tools::ops::pointwise::math::SIN;
 use arenagrad::tools::ops::table::OPS;
@@ -17,6 +18,60 @@ fn every_op_passes_every_facet() {
     assert!(report.failed().is_empty(), "{:#?}", report.failed());
     // A cell without an answer has a reason.
     assert!(!report.has_gaps(), "{report}");
+    // These take and give any tensor. All others refuse some types of operands or some values of attributes.
+    let mut takers = report.refuse_nothing();
+    takers.sort_unstable();
+    assert_eq!(takers, ["checkpoint", "optimization_barrier", "stop_gradient"]);
+}
+
+/// Shape rules and attributes that are too lax, or not what the derivative reads.
+#[test]
+fn lax_rules_are_refused() {
+    // A sum over an axis and the next: the last axis has no next one, and the decomposition says so.
+    static LAX: OpDef = OpDef {
+        name: "pair_sum",
+        doc: "yᵢ = xᵢ + xᵢ₊₁ along the axis",
+        arity: Arity::Exactly(1),
+        attrs: &[Field::new("axis", Kind::Int)],
+        flags: Flags::PURE,
+        infer: |cx| {
+            let (mut dims, axis) = (cx.dims(0).to_vec(), cx.attrs.size(0));
+            if let Some(n) = dims.get_mut(axis) {
+                *n = n.saturating_sub(1);
+            }
+            cx.result(cx.dtype(0), &dims)
+        },
+        deriv: Deriv::ViaDecompose,
+        decompose: Some(|s| {
+            let (x, axis) = (s.args[0], s.attrs.int(0) as i32);
+            let n = x.dims().get(s.attrs.size(0)).map_or(0, |n| n.saturating_sub(1));
+            vec![x.narrow(axis, 0, n) + x.narrow(axis, 1, n)]
+        }),
+        lower: Lower::Expand,
+        cost: |cx| cx.out(),
+        cases: &[Case { args: "f[3,4]", attrs: "axis=1", domains: &[Domain::Real] }],
+    };
+    // A derivative that is right for the attribute of the case alone.
+    static BENT: OpDef = OpDef {
+        name: "bent",
+        doc: "y = slope·x²",
+        arity: Arity::Exactly(1),
+        attrs: &[Field::new("slope", Kind::F64)],
+        flags: Flags::PURE,
+        infer: |cx| {
+            cx.float(0)?;
+            cx.same_as(0)
+        },
+        deriv: Deriv::Pointwise(|s, _| Some(s.args[0] * 2.6)),
+        decompose: Some(|s| vec![s.args[0] * s.args[0] * s.attrs.f64(0)]),
+        lower: Lower::Expand,
+        cost: |cx| 2 * cx.out(),
+        cases: &[Case { args: "f[3]", attrs: "slope=1.3", domains: &[Domain::Real] }],
+    };
+    let e = conform(&[&LAX]).unwrap_err().message;
+    assert!(e.contains("pair_sum#0 f64 variants: "), "{e}");
+    let e = conform(&[&BENT]).unwrap_err().message;
+    assert!(e.contains("conformance: 1 answers") && e.contains("bent#0 f64 variants: (f[3]) slope="), "{e}");
 }
 
 #[test]

@@ -4,11 +4,13 @@ mod bugs;
 mod loops;
 pub mod ops;
 mod orders;
+mod promises;
 mod random;
 mod team;
 #[cfg(loom)]
 pub mod team_model;
 mod wrong;
+mod wrong_tapes;
 
 use super::{checker, exec, schedule, schedule_with_red_zones, share};
 use crate::nodes::{Builder, DType, Init};

@@ -146,3 +146,47 @@ fn sizes_are_limited() {
     assert!(Loaded::open(&missing).is_err());
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+#[test]
+fn headers_are_limited_on_both_sides() {
+    let over = format!("a header of {} bytes; at most {HEADER_LIMIT} are allowed", HEADER_LIMIT + 8);
+    let header = format!("{{{}}}", " ".repeat(HEADER_LIMIT as usize + 6));
+    refused(with_header(&header, 0), &over);
+    let long = "w".repeat(HEADER_LIMIT as usize);
+    let e = encode(&[Entry { name: &long, dtype: DType::U8, dims: &[1], bytes: &[0] }]).unwrap_err().to_string();
+    assert!(e.contains("at most 16777216 are allowed"), "{e}");
+
+    let dir = scratch("header");
+    let path = dir.join("w.safetensors");
+    let weights = |length: u64| {
+        std::fs::write(&path, length.to_le_bytes()).unwrap();
+        Weights::open(&path).err().unwrap().to_string()
+    };
+    let e = weights(HEADER_LIMIT + 8);
+    assert!(e.contains(&over) && e.contains("w.safetensors"), "{e}");
+    let e = weights(HEADER_LIMIT);
+    assert!(e.contains("not a safetensors file: a header of 16777216 bytes in a file of 8"), "{e}");
+    std::fs::write(&path, [0; 7]).unwrap();
+    let e = Weights::open(&path).err().unwrap().to_string();
+    assert!(e.contains("not a safetensors file: 7 bytes"), "{e}");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// What [`Loaded`] refuses, [`Weights`] refuses by the name of the file.
+#[test]
+fn broken_headers_are_refused_by_weights() {
+    let dir = scratch("broken");
+    let path = dir.join("w.safetensors");
+    let refused = |bytes: Vec<u8>, part: &str| {
+        std::fs::write(&path, bytes).unwrap();
+        let e = Weights::open(&path).err().unwrap().to_string();
+        assert!(e.contains(part) && e.contains("w.safetensors"), "{e:?} should mention {part:?}");
+    };
+    let w = r#"{"dtype":"U8","shape":[1],"data_offsets":[0,1]}"#;
+    refused(with_header("[]", 0), "not a safetensors file: invalid");
+    refused(with_header(&format!(r#"{{"w":{w},"w":{w}}}"#), 1), "the header lists \"w\" twice");
+    refused(with_header(&format!(r#"{{"w":{w}}}"#), 2), "the header tells of 1 bytes of tensors; the file has 2");
+    let odd = r#"{"w":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}}"#;
+    refused(with_header(odd, 4), "tensor \"w\" is F8_E4M3: not supported");
+    std::fs::remove_dir_all(&dir).unwrap();
+}

@@ -75,6 +75,12 @@ fn checkpoints_of_other_runs_are_refused_and_change_nothing() {
     refused(trainer(8, 4), "seed 4, this run has 3");
     refused(trainer(9, 3), "\"fc1.weight\" is f32[9, 3] in the file, not f32[8, 3]");
     let t = trainer(8, 3);
+    t.save(&path).unwrap();
+    let file = Loaded::open(&path).unwrap();
+    let other = Entry { name: "other.weight", dtype: DType::U8, dims: &[1], bytes: &[7] };
+    checkpoint::save(&path, &file.entries().chain([other]).collect::<Vec<_>>()).unwrap();
+    let e = trainer(8, 3).restore(&path).unwrap_err().to_string();
+    assert!(e.contains("the checkpoint has \"other.weight\", which this run does not have"), "{e}");
     checkpoint::save(&path, &t.weights()).unwrap();
     assert!(trainer(8, 3).restore(&path).unwrap_err().to_string().contains(CURSOR));
     std::fs::remove_file(path).unwrap();
@@ -113,6 +119,8 @@ fn numbers_that_no_run_comes_to_are_refused() {
     refused(CURSOR, &|c| c[2] -= 1, "step 5 at epoch 1, position 4, before which are 3 batches");
     refused(CURSOR, &|c| c[3] = 12, "position 12");
     refused(CURSOR, &|c| c[3] = -4, "position");
+    refused(CURSOR, &|c| c[0] += 1, "the checkpoint has version ");
+    refused(CURSOR, &|c| c[5] += 1, "the checkpoint has batch ");
     refused(STEP, &|s| s[0] = -1, "opt.step is -1; it goes from 0");
     refused(STEP, &|s| s[0] |= 1 << 60, "opt.step");
     edited(&path, STEP, |_| {});

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::fuzz::seeded_draws;
+use crate::message_texts::unseen_messages;
+use crate::nodes::ir::attrs::{Attr, Field};
 use crate::nodes::ir::graph::GraphBuf;
 use crate::nodes::{Builder, DType, Init};
 
@@ -113,10 +115,10 @@ fn a_sound_graph_breaks_no_invariant() {
 
 #[test]
 fn v1_ids_are_in_range() {
-    broken("V1: op 9999 is not in the table", |c| c.op[3] = Op(9999));
-    broken("V1: operand 0 is value %4000", |c| c.args[0] = Value(4000));
-    broken("V1: result", |c| c.def[2] = Node(0));
-    broken("V1: update 0, %4000", |c| c.updates[0].0 = Value(4000));
+    broken("V1: op 9999 is not in the table of ", |c| c.op[3] = Op(9999));
+    broken("V1: operand 0 is value %4000, and there are ", |c| c.args[0] = Value(4000));
+    broken("V1: result %2 is said to be defined by ", |c| c.def[2] = Node(0));
+    broken(", names what is no value of the entry", |c| c.updates[0].0 = Value(4000));
 }
 
 #[test]
@@ -126,7 +128,7 @@ fn v2_references_point_backwards_inside_the_region() {
         c.args[c.args_at[n] as usize] = Value(c.outs_at[n]);
     });
     // Value %0 is the region's argument, which the entry must not read.
-    broken("V2: operand 0 is value %0", |c| {
+    broken("V2: operand 0 is value %0, which does not stand before it in its region", |c| {
         let n = c.find(Op::MATMUL);
         c.args[c.args_at[n] as usize] = Value(0);
     });
@@ -134,12 +136,12 @@ fn v2_references_point_backwards_inside_the_region() {
 
 #[test]
 fn v3_offsets_are_monotone_and_columns_fit() {
-    broken("V3: offsets args_at", |c| c.args_at.swap(2, 5));
+    broken("V3: offsets args_at do not rise from 0 to ", |c| c.args_at.swap(2, 5));
     broken("V3: offsets outs_at", |c| c.outs_at[0] = 1);
     broken("V3: offsets nodes_at", |c| c.nodes_at[1] = 77);
-    broken("V3: column dtype", |c| c.dtype.truncate(1));
+    broken("V3: column dtype has 1 entries, not ", |c| c.dtype.truncate(1));
     broken("V3: column outs_at", |c| c.outs_at.clear());
-    broken("V3: there is no entry", |c| c.nodes_at.clear());
+    broken("V3: there is no entry region", |c| c.nodes_at.clear());
 }
 
 #[test]
@@ -174,6 +176,11 @@ fn v6_types_are_those_of_inference() {
         let n = c.find(Op::MATMUL);
         c.dtype[c.outs_at[n] as usize] = DType::I32;
     });
+    broken("V6: it has 2 results, and 1 by inference", |c| {
+        let n = c.find(Op::MATMUL);
+        c.def[c.outs_at[n + 1] as usize] = Node(n as u32);
+        c.outs_at[n + 1] += 1;
+    });
     broken("V6: inner dimensions 2 and 3 differ", |c| {
         let n = c.find(Op::MATMUL);
         c.extra[c.attr[n] as usize + 1] = 1;
@@ -182,11 +189,15 @@ fn v6_types_are_those_of_inference() {
 
 #[test]
 fn v7_signatures() {
-    broken("V7: yield 0 of region @r0", |c| c.yields[0] = Value(5));
+    broken("V7: yield 0 of region @r0 is %5, which is no value of it", |c| c.yields[0] = Value(5));
     broken("V7: the entry has no arguments", |c| {
         let n = c.find(Op::INPUT);
         c.op[n] = Op::ARG;
     });
+    broken("V7: an argument stands after other nodes", |c| {
+        (c.op[0], c.op[1]) = (Op::RELU, Op::ARG);
+    });
+    broken("V7: a leaf stands outside the entry", |c| c.op[1] = Op::INPUT);
     broken("V7: this is argument 0", |c| c.extra[c.attr[0] as usize + 1] = 3);
     broken("V7: 1 outputs have 0 names", |c| c.output_names.clear());
     broken("V7: two leaves are called \"x\"", |c| {
@@ -196,8 +207,18 @@ fn v7_signatures() {
 }
 
 #[test]
+fn v7_outputs_have_names_of_their_own() {
+    let g = Builder::new("two");
+    let x = g.input("x", [2], DType::F32);
+    let g = g.finish([x.relu().named("a"), x.tanh().named("b")]).unwrap();
+    let mut c = Columns::of(g.view());
+    c.output_names[1] = c.output_names[0];
+    assert_eq!(c.verify(g.view(), Stage::Block), ["V7: two outputs are called \"a\""]);
+}
+
+#[test]
 fn v8_regions_have_their_users() {
-    broken("V8: region @r1 does not stand before its user", |c| {
+    broken("V8: region @r1 does not stand before its user, in region ", |c| {
         let n = c.find(Op::CALL);
         c.attr[n] = 1;
     });
@@ -207,6 +228,14 @@ fn v8_regions_have_their_users() {
     let g = g.finish([x]).unwrap();
     assert_eq!(verify(g.view(), Stage::Block), [], "a graph of stage Block may have unused regions");
     assert_eq!(verify(g.view(), Stage::Core)[0].to_string(), "V8: region @r0 has no user");
+    let g = Builder::new("shared");
+    let x = g.input("x", [2], DType::F32);
+    let body = g.region("body", &[x.ty()], |a| vec![a[0]]);
+    let fused = |x| g.custom(&FUSED_BODY, &[x], &[Attr::Region(body.region)])[0];
+    let g = g.finish([fused(fused(x))]).unwrap();
+    let found = verify(g.view(), Stage::Block);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].to_string(), "V8: region @r0 has 2 users; only calls and loops share a region");
 }
 
 /// The op definition of `relu` with another name and other flags.
@@ -215,19 +244,22 @@ const fn flagged(name: &'static str, flags: Flags) -> OpDef {
 }
 
 static FUSED: OpDef = flagged("fused_op", Flags::PURE.and(Flags::FUSED));
+static FUSED_BODY: OpDef = OpDef { attrs: &[Field::new("body", FieldKind::Region)], ..FUSED };
 static BLOCK: OpDef = flagged("block_op", Flags::PURE.and(Flags::BLOCK));
 static EFFECT: OpDef = flagged("effect_op", Flags::EFFECT);
 
 #[test]
 fn v9_ops_belong_to_the_stage() {
-    for (def, fails) in [(&FUSED, [false, true, false]), (&BLOCK, [false, true, true])] {
+    let fused = " is a fused op: it may stand in stages Block and Fused, and this is ";
+    let block = " is a block op: it may stand in stage Block, and this is ";
+    for (def, text, fails) in [(&FUSED, fused, [false, true, false]), (&BLOCK, block, [false, true, true])] {
         let g = Builder::new("stage");
         let x = g.input("x", [2], DType::F32);
         let g = g.finish(g.custom(def, &[x], &[])).unwrap();
         for (stage, fails) in [Stage::Block, Stage::Core, Stage::Fused].into_iter().zip(fails) {
             let errors = verify(g.view(), stage);
             assert_eq!(errors.len(), fails as usize, "{def:?} in {stage:?}: {errors:?}");
-            let named = |e: &Error| e.message.contains(def.name) && e.message.contains(&format!("this is {stage:?}"));
+            let named = |e: &Error| e.message.contains(&format!("{}{text}{stage:?}", def.name));
             assert!(errors.iter().all(|e| e.kind == Kind::Stage && e.message.starts_with("V9: ") && named(e)));
         }
     }
@@ -242,7 +274,7 @@ fn v10_effects_stand_in_the_entry() {
     let g = g.finish(y).unwrap();
     let errors = verify(g.view(), Stage::Block);
     assert_eq!(errors.len(), 1, "{errors:?}");
-    assert!(errors[0].message.starts_with("V10: an effect must stand in the entry"), "{errors:?}");
+    assert!(errors[0].message.starts_with("V10: an effect must stand in the entry, and is not pure"), "{errors:?}");
 }
 
 #[test]
@@ -258,8 +290,16 @@ fn v12_interned_ids_exist() {
     broken("V12: name $900 of result %2 does not exist", |c| c.names[2] = Sym(900));
     broken("V12: output name $900 does not exist", |c| c.output_names[0] = Sym(900));
     broken("V12: the name of region @r0 does not exist", |c| c.region_names[0] = Sym(900));
+    let found = verify(Graph { name: Sym(900), ..sound().view() }, Stage::Block);
+    assert!(found.iter().any(|e| e.message == "V12: the name of the graph does not exist"), "{found:?}");
     broken("V12: place 900 does not exist", |c| c.loc[2] = 900);
     broken("V12: the file of place 0 does not exist", |c| c.locs[0] = Location::Source(Sym(900), 1));
+}
+
+#[test]
+fn every_message_has_a_test() {
+    let tests = include_str!("tests.rs").replace('\\', "");
+    assert_eq!(unseen_messages(include_str!("mod.rs"), &tests), [""; 0]);
 }
 
 #[test]
@@ -272,7 +312,7 @@ fn every_error_is_collected_and_names_its_node() {
     let found = c.verify(g.view(), Stage::Block);
     assert!(found.len() >= 2 && found[0].contains("%2 = matmul %x, %w ta=false tb=false : f64[2,3]"), "{found:#?}");
     let e = check(Graph { dtype: &c.dtype, updates: &c.updates, ..g.view() }, Stage::Block).unwrap_err();
-    assert!(e.message.contains(&format!("(and {} more)", found.len() - 1)), "{e}");
+    assert!(e.message.contains(&format!(" (and {} more)", found.len() - 1)), "{e}");
 }
 
 fn put<T>(column: &mut [T], i: usize, item: T) {

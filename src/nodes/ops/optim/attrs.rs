@@ -117,16 +117,30 @@ impl MatmulAdamAttrs {
 impl SgdMomentumAttrs {
     /// Checks the ranges of these numbers.
     pub fn check(&self) -> Result<(), String> {
-        let &SgdMomentumAttrs { momentum, dampening, nesterov, .. } = self;
+        let &SgdMomentumAttrs { momentum, dampening, nesterov, weight_decay } = self;
+        check_weight_decay(weight_decay)?;
         ensure!(momentum > 0.0, "momentum is {momentum}; without momentum there is sgd");
         ensure!(!nesterov || dampening == 0.0, "nesterov needs a dampening of 0, not {dampening}");
         Ok(())
     }
 }
 
+impl SgdAttrs {
+    /// Checks the range of this number.
+    pub fn check(&self) -> Result<(), String> {
+        check_weight_decay(self.weight_decay)
+    }
+}
+
+fn check_weight_decay(decay: f64) -> Result<(), String> {
+    ensure!(decay.is_finite(), "weight_decay is {decay}; it must be finite");
+    Ok(())
+}
+
 impl AdamAttrs {
     /// Checks the ranges of these numbers.
     pub fn check(&self) -> Result<(), String> {
+        check_weight_decay(self.weight_decay)?;
         for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             ensure!((0.0..1.0).contains(&beta), "{name} is {beta}; it must lie in [0, 1)");
         }

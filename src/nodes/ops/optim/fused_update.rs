@@ -85,7 +85,10 @@ fn decompose_fused_update<'g>(s: &Site<'_, 'g>, op: Op, attrs: &[Attr<'_>]) -> V
 
 /// [`SGD`](super::SGD) by a gradient that is a product.
 pub const MATMUL_SGD: OpDef = OpDef {
-    infer: |cx| check_fused_update_operands(cx, 1, false),
+    infer: |cx| {
+        MatmulSgdAttrs::of(&cx.attrs).step_attrs().check()?;
+        check_fused_update_operands(cx, 1, false)
+    },
     decompose: Some(|s| decompose_fused_update(s, Op::SGD, &MatmulSgdAttrs::of(&s.attrs).step_attrs().list())),
     cases: &[
         Case { args: "f[6,5] f[6,7] f[5,7] f[]", attrs: "ta=true tb=false weight_decay=0", domains: PLAIN },

@@ -126,7 +126,10 @@ fn decayed_optim_gradient<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
 
 /// A step of stochastic gradient descent without momentum.
 pub const SGD: OpDef = OpDef {
-    infer: |cx| check_optim_step_tensors(cx, 2, false),
+    infer: |cx| {
+        SgdAttrs::of(&cx.attrs).check()?;
+        check_optim_step_tensors(cx, 2, false)
+    },
     decompose: Some(|s| {
         let SgdAttrs { weight_decay } = SgdAttrs::of(&s.attrs);
         optim_step_each_param(s, (2, 1), |t, k| vec![t[0] - k[0] * decayed_optim_gradient(t[1], t[0], weight_decay)])

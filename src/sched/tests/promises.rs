@@ -1,0 +1,286 @@
+//! For each promise of the checker, a plan that breaks only this one, and the words by which it is refused.
+
+use super::ops::{ADD, COLUMNS, FRESH, PICK, REVERSE, TWO, node, one};
+use super::random::planned;
+use crate::arena::ids::Id;
+use crate::arena::tensor::LINE;
+use crate::arena::{Node, Value};
+use crate::kernels::abi::Split;
+use crate::message_texts::unseen_messages;
+use crate::nodes::{Builder, DType, Init};
+use crate::sched::checker::{Plan, check_plan};
+use crate::sched::instructions::{BufKind, OUT_OF_PLACE, Operand};
+use crate::sched::pack::lines;
+use crate::sched::schedule;
+
+/// A sound plan for two threads, and the op and node of each instruction.
+#[derive(Clone)]
+struct Subject {
+    ops: Vec<(&'static str, Node)>,
+    plan: Plan,
+}
+
+impl Subject {
+    fn new() -> Subject {
+        let g = Builder::new("g");
+        let x = g.input("x", [64], DType::F32);
+        let at = g.input("at", [64], DType::I32);
+        let w = g.param("w", [64], DType::F32, Init::Ones);
+        let c = g.constant(&[1.0; 64], [64]);
+        let early = one(&g, &FRESH, &[x]);
+        let picked = one(&g, &PICK, &[early, at]);
+        let two = node(&g, &TWO, &[one(&g, &REVERSE, &[picked])]);
+        let both = one(&g, &ADD, &[two[0], two[0]]);
+        g.update(w, one(&g, &ADD, &[w, one(&g, &ADD, &[both, early])]));
+        g.output("y", one(&g, &COLUMNS, &[one(&g, &FRESH, &[two[1]])]));
+        g.output("z", one(&g, &FRESH, &[c]));
+        let graph = g.finish([]).unwrap();
+        let plan = planned(graph.view(), 2, lines::pack_lines).plan;
+        let ops = plan.code.node.iter().map(|&n| (graph.view().def_of(n).name, n)).collect();
+        Subject { ops, plan }
+    }
+
+    /// The instruction of the `k`-th node of op `name`.
+    fn find(&self, name: &str, k: usize) -> usize {
+        let mut all: Vec<usize> = (0..self.ops.len()).filter(|&i| self.ops[i].0 == name).collect();
+        all.sort_by_key(|&i| self.ops[i].1.at());
+        all[k]
+    }
+
+    fn read(&mut self, i: usize, k: usize) -> &mut Operand {
+        let at = self.plan.code.reads_at[i] as usize + k;
+        &mut self.plan.code.reads[at]
+    }
+
+    fn write(&mut self, i: usize, k: usize) -> &mut Operand {
+        let at = self.plan.code.writes_at[i] as usize + k;
+        &mut self.plan.code.writes[at]
+    }
+
+    /// The buffer that instruction `i` writes first.
+    fn made(&self, i: usize) -> usize {
+        self.plan.code.writes_of(i)[0].buf as usize
+    }
+
+    /// Moves buffer `b` behind all others.
+    fn apart(&mut self, b: usize) {
+        self.plan.offset[b] = self.plan.bytes.next_multiple_of(LINE);
+        self.plan.bytes = self.plan.offset[b] + self.plan.code.bytes[b];
+    }
+
+    /// A buffer behind all others that nothing uses.
+    fn unused(&mut self, bytes: usize) -> u32 {
+        let b = self.plan.code.buffer(bytes, BufKind::Scratch, Value(0));
+        self.plan.offset.push(0);
+        self.apart(b as usize);
+        b
+    }
+
+    fn leaf(&self, kind: BufKind) -> usize {
+        self.plan.code.kind.iter().position(|&k| k == kind).unwrap()
+    }
+
+    /// Lets instruction `i` work in place nowhere, and moves its first result behind all other buffers.
+    fn part(&mut self, i: usize) -> usize {
+        (0..self.plan.code.reads_of(i).len()).for_each(|r| self.set_in_place(i, r, OUT_OF_PLACE));
+        self.apart(self.made(i));
+        self.made(i)
+    }
+
+    fn set_in_place(&mut self, i: usize, read: usize, write: u8) {
+        let at = self.plan.code.reads_at[i] as usize + read;
+        self.plan.inplace[at] = write;
+    }
+
+    fn refused(self) -> Option<String> {
+        check_plan(self.plan).err().map(|e| e.to_string())
+    }
+}
+
+type Wrong = fn(&mut Subject);
+
+/// What is wrong with where buffers lie, and the refusal.
+const PLACES: &[(&str, Wrong)] = &[
+    ("foreign bytes are not in order", |s| {
+        let end = s.plan.bytes;
+        s.plan.foreign = vec![end + LINE..end + 2 * LINE, end..end + LINE];
+    }),
+    ("foreign bytes are not in order", |s| s.plan.foreign = [s.plan.bytes + LINE..s.plan.bytes].to_vec()),
+    ("columns do not fit", |s| s.plan.offset.truncate(3)),
+    ("columns do not fit", |s| s.plan.inplace.truncate(3)),
+    ("overlaps another leaf or constant", |s| {
+        let (x, w) = (s.leaf(BufKind::Input), s.leaf(BufKind::Param));
+        s.plan.offset[w] = s.plan.offset[x];
+    }),
+    ("lies outside the arena", |s| {
+        let b = s.made(s.find("t_fresh", 0));
+        s.plan.offset[b] = s.plan.bytes;
+    }),
+    ("lies outside the arena", |s| {
+        let b = s.made(s.find("t_fresh", 0));
+        s.plan.offset[b] = usize::MAX / LINE * LINE;
+    }),
+    ("lies in the bytes of another plan", |s| {
+        let b = s.made(s.find("t_fresh", 0));
+        s.apart(b);
+        let end = s.plan.bytes;
+        s.plan.foreign = [end - 1..end].to_vec();
+    }),
+    ("is not aligned", |s| {
+        let b = s.made(s.find("t_fresh", 0));
+        s.plan.bytes += LINE;
+        s.apart(b);
+        s.plan.offset[b] -= 4;
+    }),
+];
+
+/// What is wrong with an operand, and the refusal.
+const OPERANDS: &[(&str, Wrong)] = &[
+    ("an operand that does not exist", |s| s.read(s.find("t_fresh", 0), 0).buf = 9999),
+    ("an operand that does not exist", |s| {
+        let o = s.read(s.find("t_fresh", 0), 0);
+        (o.len, o.size) = (usize::MAX / 2, 4);
+    }),
+    ("an operand reaches beyond input", |s| s.read(s.find("t_fresh", 0), 0).off += 4),
+    ("an operand reaches beyond", |s| s.write(s.find("t_fresh", 0), 0).len += 1),
+    ("more than 64 writes", |s| {
+        let i = s.find("t_fresh", 0);
+        for _ in 0..64 {
+            let buf = s.unused(4);
+            let at = s.plan.code.writes_at[i] as usize;
+            s.plan.code.writes.insert(at, Operand::of_bytes(buf, 0, 4, Split::PerUnit(1)));
+            s.plan.code.writes_at[i + 1..].iter_mut().for_each(|at| *at += 1);
+        }
+    }),
+    ("is read before it is written", |s| {
+        let buf = s.unused(256);
+        s.read(s.find("t_fresh", 0), 0).buf = buf;
+    }),
+    ("is written in part", |s| s.write(s.find("t_fresh", 0), 0).len -= 4),
+    (" is written", |s| {
+        let b = s.made(s.find("t_fresh", 0));
+        s.apart(b);
+        s.plan.code.kind[b] = BufKind::Input;
+    }),
+    ("16 units write one operand whole", |s| s.write(s.find("t_fresh", 0), 0).split = Split::Whole),
+    ("15 units of 4 leave a rest", |s| {
+        let i = s.find("t_fresh", 0);
+        s.plan.code.units[i] -= 1;
+    }),
+    ("5 units of 3 columns of 16 leave a rest", |s| {
+        let i = s.find("t_columns", 0);
+        s.plan.code.units[i] -= 1;
+    }),
+    ("6 units of 3 columns of 15 leave a rest", |s| {
+        s.write(s.find("t_columns", 0), 0).split = Split::Columns { row: 15, width: 3 };
+    }),
+    ("threads leave a rest", |s| s.plan.threads = 3),
+    ("threads leave a rest", |s| s.write(s.find("t_fresh", 0), 0).split = Split::PerThread(32)),
+];
+
+/// What is wrong with the bytes that instructions share, and the refusal.
+const SHARED: &[(&str, Wrong)] = &[
+    ("was overwritten", |s| {
+        // The first value is read once more after the reversal.
+        s.part(s.find("t_two", 0));
+        let (early, reversed) = (s.made(s.find("t_fresh", 0)), s.made(s.find("t_reverse", 0)));
+        s.plan.offset[reversed] = s.plan.offset[early];
+    }),
+    ("was overwritten", |s| {
+        // The bytes of the reversal belong to the result of `t_two` when another instruction writes to it again.
+        let last = s.find("t_columns", 0);
+        s.part(last);
+        let (reversed, two) = (s.made(s.find("t_reverse", 0)), s.made(s.find("t_two", 0)));
+        s.apart(reversed);
+        s.plan.offset[two] = s.plan.offset[reversed];
+        s.set_in_place(s.find("t_two", 0), 0, 0);
+        s.write(last, 0).buf = reversed as u32;
+    }),
+    ("two writes meet in", |s| {
+        let i = s.find("t_two", 0);
+        let a = s.part(i);
+        let b = s.plan.code.writes_of(i)[1].buf as usize;
+        s.plan.offset[b] = s.plan.offset[a];
+    }),
+    ("it may stop a step after leaves changed, which instruction", |s| {
+        let b = s.made(s.find("t_fresh", 0));
+        s.apart(b);
+        s.plan.code.kind[b] = BufKind::State;
+    }),
+    ("it may stop a step and changes a leaf", |s| {
+        let b = s.made(s.find("t_pick", 0));
+        s.apart(b);
+        s.plan.code.kind[b] = BufKind::State;
+    }),
+    ("read 0 is in place, which the kernel cannot do", |s| {
+        let i = s.find("t_reverse", 0);
+        let (from, to) = (s.made(s.find("t_pick", 0)), s.made(i));
+        s.plan.offset[to] = s.plan.offset[from];
+        s.set_in_place(i, 0, 0);
+    }),
+    ("read 0 is in place on another extent", |s| {
+        let i = s.find("t_two", 0);
+        s.set_in_place(i, 0, 0);
+        s.apart(s.made(i));
+    }),
+    ("read 0 is in place and read twice", |s| {
+        let i = s.find("t_add", 0);
+        let (from, to) = (s.plan.code.reads_of(i)[0].buf as usize, s.made(i));
+        s.plan.offset[to] = s.plan.offset[from];
+        s.set_in_place(i, 0, 0);
+    }),
+    ("write 0 overlaps read 0", |s| {
+        let i = s.find("t_reverse", 0);
+        let (from, to) = (s.made(s.find("t_pick", 0)), s.made(i));
+        s.plan.offset[to] = s.plan.offset[from];
+    }),
+];
+
+/// What is wrong at the end of a step, and the refusal.
+const ENDS: &[(&str, Wrong)] = &[
+    ("is not there at the end", |s| {
+        let buf = s.unused(64);
+        s.plan.code.outputs.push(Operand::of_bytes(buf, 0, 64, Split::Whole));
+    }),
+    ("is not there at the end", |s| {
+        let [y, z] = [s.find("t_columns", 0), s.find("t_fresh", 2)].map(|i| s.part(i));
+        s.plan.offset[y] = s.plan.offset[z];
+    }),
+    ("a next value of what is not kept", |s| s.plan.code.updates[0].leaf = s.leaf(BufKind::Input) as u32),
+    ("does not hold its next value", |s| s.plan.code.updates[0].from.buf = s.made(s.find("t_fresh", 2)) as u32),
+    ("was overwritten", |s| {
+        // The input is read by the first instruction alone.
+        let (y, x) = (s.part(s.find("t_columns", 0)), s.leaf(BufKind::Input));
+        s.plan.offset[y] = s.plan.offset[x];
+    }),
+];
+
+/// Two instructions that run one loop, whose body has places for one.
+fn twins() -> String {
+    let g = Builder::new("twins");
+    let (a, x) = (g.input("a", [16], DType::F32), g.input("x", [4, 16], DType::F32));
+    let add = |from| g.scan(&[from], &[x], |h, x| (vec![h[0] + x[0]], vec![])).0[0];
+    let (first, second) = (add(a), add(a.exp()));
+    let mut plan: Plan = (*schedule(g.finish([first, second]).unwrap().view(), 1).unwrap().plan).clone();
+    let loops: Vec<usize> = (0..plan.code.len()).filter(|&i| plan.code.loop_of(i).is_some()).collect();
+    plan.code.body[loops[1]] = plan.code.body[loops[0]];
+    check_plan(plan).unwrap_err().to_string()
+}
+
+#[test]
+fn every_refusal_of_the_checker_has_a_plan_that_breaks_one_promise() {
+    let right = Subject::new();
+    check_plan(right.plan.clone()).unwrap();
+    let mut seen = vec![twins()];
+    let mut failed = Vec::new();
+    for (k, (why, wrong)) in [PLACES, OPERANDS, SHARED, ENDS].concat().into_iter().enumerate() {
+        let mut s = right.clone();
+        wrong(&mut s);
+        match s.refused() {
+            Some(e) if e.contains(why) => seen.push(e),
+            other => failed.push(format!("{k}, {why}: {other:?}")),
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert_eq!(unseen_messages(include_str!("../checker.rs"), &seen.join("\n")), [""; 0]);
+}
