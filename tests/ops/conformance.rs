@@ -43,7 +43,7 @@ fn lax_rules_are_refused() {
         },
         deriv: Deriv::ViaDecompose,
         decompose: Some(|s| {
-            let (x, axis) = (s.args[0], s.attrs.int(0) as i32);
+            let (x, axis) = (s.args[0], s.attrs.int(0));
             let n = x.dims().get(s.attrs.size(0)).map_or(0, |n| n.saturating_sub(1));
             vec![x.narrow(axis, 0, n) + x.narrow(axis, 1, n)]
         }),
