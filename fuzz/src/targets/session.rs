@@ -66,8 +66,8 @@ impl Drop for Desk {
 /// Runs the target.
 pub fn run(data: &[u8]) {
     let mut script = Script::new(data);
-    let graph = if script.byte() % 4 == 0 { drawn_graph(&mut script, 3) } else { small() };
-    let session = Session::new().poison(script.byte() % 8 == 0).find_nan(script.byte() % 8 == 0);
+    let graph = if script.below(4) == 0 { drawn_graph(&mut script, 3) } else { small() };
+    let session = Session::new().poison(script.below(8) == 0).find_nan(script.below(8) == 0);
     let compile = || session.compile(&graph).unwrap_or_else(|e| panic!("{e}\n{graph:?}"));
     let mut programs = vec![compile()];
     let mut desk = Desk::default();
