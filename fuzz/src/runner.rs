@@ -92,7 +92,8 @@ impl Run<'_> {
         for (path, data) in self.options.corpus.iter().flat_map(|dir| read_corpus(dir)) {
             match self.try_input(&data)? || blind {
                 true => self.corpus.push(data),
-                false if self.options.prune => std::fs::remove_file(path)?,
+                // Another process may have done so.
+                false if self.options.prune => drop(std::fs::remove_file(path)),
                 false => {}
             }
         }

@@ -35,7 +35,7 @@ fn step_of(script: &mut Script<'_>) -> GraphBuf {
 /// Runs the target.
 pub fn run(data: &[u8]) {
     let mut script = Script::new(data);
-    let (seed, part, optimise) = (script.seed(), script.below(120), script.byte() % 4 != 0);
+    let (seed, part, optimise) = (script.seed(), script.below(120), script.below(4) > 0);
     let g = step_of(&mut script);
     let free = Session::new().optimise(optimise);
     let plan = free.plan(&g).unwrap_or_else(|e| panic!("a valid graph has a plan: {e}\n{g:?}"));

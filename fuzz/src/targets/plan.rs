@@ -37,7 +37,7 @@ fn planned(g: &GraphBuf, rule: usize) -> Result<PlannedGraph> {
 pub fn run(data: &[u8]) {
     let mut script = Script::new(data);
     let (rule, tries) = (script.below(2 * CANDIDATES.len() as u32) as usize, script.below(4));
-    let passes = if script.byte() % 4 == 0 { MINIMAL.to_vec() } else { pipeline_passes() };
+    let passes = if script.below(4) == 0 { MINIMAL.to_vec() } else { pipeline_passes() };
     let g = drawn_graph(&mut script, 10);
     let prepared = run_pipeline(&g, &passes, false).unwrap_or_else(|e| panic!("{e}\n{g:?}")).0;
     let plan = planned(&prepared, rule).unwrap_or_else(|e| panic!("a valid graph has a plan: {e}\n{prepared:?}"));

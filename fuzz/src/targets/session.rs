@@ -6,7 +6,7 @@ use crate::files::file_path;
 use crate::script::Script;
 use arenagrad::error::{Error, Result};
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
-use arenagrad::session::{Handle, Program, Role, Session};
+use arenagrad::session::{Handle, Program, Session};
 use arenagrad::train::{Entry, Loaded, checkpoint, copy_params};
 use std::path::PathBuf;
 
@@ -66,8 +66,8 @@ impl Drop for Desk {
 /// Runs the target.
 pub fn run(data: &[u8]) {
     let mut script = Script::new(data);
-    let graph = if script.byte() % 4 == 0 { drawn_graph(&mut script, 3) } else { small() };
-    let session = Session::new().poison(script.byte() % 8 == 0).find_nan(script.byte() % 8 == 0);
+    let graph = if script.below(4) == 0 { drawn_graph(&mut script, 3) } else { small() };
+    let session = Session::new().poison(script.below(8) == 0).find_nan(script.below(8) == 0);
     let compile = || session.compile(&graph).unwrap_or_else(|e| panic!("{e}\n{graph:?}"));
     let mut programs = vec![compile()];
     let mut desk = Desk::default();
@@ -181,6 +181,5 @@ fn load(p: &mut Program, script: &mut Script<'_>, desk: &mut Desk) -> Result<()>
     for (name, bytes) in found {
         assert_eq!(loaded.find(&name).map(|e| e.bytes), Some(&bytes[..]), "{name:?} is what the file holds");
     }
-    assert!(p.bindings().iter().any(|b| b.role != Role::Input));
     Ok(())
 }

@@ -232,7 +232,7 @@ pub const CALLS: &[Call] = &[
         });
         let args = if c.script.flag() { vec![a, b] } else { vec![b] };
         let results = c.g.call(routine, &args);
-        if results.len() > 0 {
+        if !results.is_empty() {
             c.put(results[0]);
         }
     },
