@@ -133,7 +133,7 @@ fn ctrl_c_and_sigterm_write_the_checkpoint_first() {
     }
 }
 
-/// A run in the folder `out` gets `signal`, stops with a checkpoint, and resumes to the weights of the run in `straight`.
+/// A run in the folder `out` gets `signal`, stops with a checkpoint, and resumes to the weights of `straight`.
 #[cfg(unix)]
 fn stopped_by(signal: &str, out: &str, straight: &str) {
     let args =

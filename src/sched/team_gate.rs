@@ -1,9 +1,9 @@
 //! How the threads of a team meet: the start of a step, its barriers, its end, sleep between steps, and the stop of a
 //! step after a fault or a panic.
 //!
-//! Invariants, which `src/sched/tests/team_model` checks under a model checker: what the caller wrote before a
-//! step is seen in it; what a thread wrote before a barrier is seen behind it; what it wrote in a step is seen after it;
-//! no wake-up is lost; a step that stops ends on all threads; threads that are told to quit end.
+//! Invariants, which `src/sched/tests/team_model` checks under a model checker: what the caller wrote before a step is
+//! seen in it; what a thread wrote before a barrier is seen behind it; what it wrote in a step is seen after it; no
+//! wake-up is lost; a step that stops ends on all threads; threads that are told to quit end.
 //!
 //! A thread that finds a fault publishes the timestamp of its instruction. The gate keeps the least one. Every thread
 //! runs its instructions up to that timestamp and none behind it, so all threads agree on the instruction that stopped

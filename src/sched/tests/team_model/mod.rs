@@ -1,5 +1,6 @@
 //! The gate of a team (`src/sched/team_gate.rs`) under the model checker loom, which runs it in all orders of its
-//! threads up to a number of preemptions, and with every value that a load may see. `tools/sanitize model` runs this; ordinary tests do not.
+//! threads up to a number of preemptions, and with every value that a load may see. `tools/sanitize model` runs this;
+//! ordinary tests do not.
 //!
 //! Checked properties:
 //!
@@ -14,8 +15,9 @@
 //! sleeps for ever is a deadlock, which loom reports.
 //!
 //! Two threads run in all orders with at most three preemptions. A switch where a thread waits is no preemption. Three
-//! threads start and quit with one; their steps take too long (`three_threads`). Without a limit, waits that yield have too many orders. `each_planted_bug_is_found` weakens every
-//! ordering of the gate, one after another, and removes its fences, wake-ups and barriers.
+//! threads start and quit with one; their steps take too long (`three_threads`). Without a limit, waits that yield have
+//! too many orders. `each_planted_bug_is_found` weakens every ordering of the gate, one after another, and removes its
+//! fences, wake-ups and barriers.
 
 pub mod sync;
 
