@@ -14,6 +14,7 @@ use crate::arena::Value;
 use crate::error::{Error, Kind};
 use crate::location::Location;
 use crate::nodes::DType;
+use crate::nodes::ir::opdef::Lower;
 
 /// The most elements of all operands of a sample whose variants are tried.
 const TRIED: usize = 120;
@@ -62,7 +63,7 @@ fn judge(s: &Sample, v: &Variant, asked: &mut [usize], draw: &mut Draw) -> Answe
     };
     let number = v.given.args.split_whitespace().count();
     hold(s.def.arity.allows(number), || format!("{number} operands are accepted"))?;
-    if !has_numbers(&variant) {
+    if !has_numbers(&variant) || runs_long(&variant) {
         return Ok(());
     }
     if let Err(e) = try_run(&variant.graph, &variant.operands, How { poison: true, ..PLAIN }) {
@@ -103,6 +104,12 @@ fn has_numbers(s: &Sample) -> bool {
     let v = s.graph.view();
     let few = (0..v.dtype.len()).all(|k| v.dims(Value(k as u32)).numel() <= RUN);
     few && v.dtype.iter().all(|&dtype| is_tested(dtype))
+}
+
+/// Whether a loop runs more often than a test waits for.
+fn runs_long(s: &Sample) -> bool {
+    let numbers = s.given.attrs.split(['=', ' ', ',', '[', ']']).filter_map(|word| word.parse::<i64>().ok());
+    matches!(s.def.lower, Lower::Loop) && numbers.max().is_some_and(|n| n > RUN as i64)
 }
 
 /// An answer, or none to a question that does not apply.
