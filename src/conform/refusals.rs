@@ -1,8 +1,8 @@
 //! The facet about variants of a case: shape inference refuses each, or the op computes what its definition says.
 //!
 //! An accepted variant is judged by the definition alone: its decomposition, where it has one, has the same types and
-//! numbers; forward and reverse mode are adjoint, which needs cotangents of the operands' own types. Where an attribute has
-//! another value of the usual size, every other facet is asked.
+//! numbers; forward and reverse mode are adjoint, which needs cotangents of the operands' own types. Where an attribute
+//! has another value of the usual size, every other facet is asked.
 
 use super::derivatives::forward_and_reverse_mode_are_adjoint;
 use super::facets::{Answer, FACETS, Not, hold, kernel_agrees_with_decomposition};
@@ -17,7 +17,7 @@ use crate::nodes::DType;
 use crate::nodes::ir::opdef::Lower;
 
 /// The most elements of all operands of a sample whose variants are tried.
-const TRIED: usize = 120;
+const TRIED: usize = 600;
 
 /// The most elements of a value of a variant that is run.
 const RUN: usize = 4096;
