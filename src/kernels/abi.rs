@@ -4,159 +4,21 @@
 //! the arena. A write overlaps no read, except an in-place read, which is reached through the write only. The threads
 //! that share an instruction get disjoint ranges of its units.
 
+use crate::kernels::fault::{Bad, Fault};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 mod matrix_mut;
+mod operand_ref;
 #[cfg(test)]
 mod tests;
 
 pub use matrix_mut::MatrixMut;
+pub use operand_ref::{DEPTH, LoopOffsets, OperandRef, Split, Strides};
 
 /// The entry point of a kernel.
 pub type Kernel = fn(&mut Args<'_>);
-
-/// How the units of an instruction divide an operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Split {
-    /// Every call gets the whole operand. This is the split of reads, and of writes if the instruction has one unit.
-    Whole,
-    /// Unit `u` owns elements `u * n .. (u + 1) * n`, clipped at the operand's end.
-    PerUnit(usize),
-    /// The operand is a matrix with rows of `row` elements. Unit `u` owns columns `u * width .. (u + 1) * width` of
-    /// every row, clipped at the row's end. The kernel gets them as a [`MatrixMut`].
-    Columns {
-        /// Elements of a row.
-        row: usize,
-        /// Columns of a unit.
-        width: usize,
-    },
-    /// Scratch: thread `t` owns elements `t * n .. (t + 1) * n`.
-    PerThread(usize),
-}
-
-impl Split {
-    /// The row length and the columns of a unit, if units divide columns.
-    #[inline]
-    fn columns(self) -> Option<(usize, usize)> {
-        match self {
-            Split::Columns { row, width } => Some((row, width)),
-            Split::Whole | Split::PerUnit(_) | Split::PerThread(_) => None,
-        }
-    }
-}
-
-/// One operand, resolved to a byte range of the arena.
-#[derive(Clone, Copy, Debug)]
-pub struct OperandRef {
-    /// Byte offset from the start of the arena; a multiple of the element size.
-    pub off: usize,
-    /// Number of elements.
-    pub len: usize,
-    /// Bytes of one element. A kernel that asks for elements of another size panics, so it cannot reach bytes beyond
-    /// the operand.
-    pub size: usize,
-    /// The part that one call may touch.
-    pub split: Split,
-    /// For a read: the index of the write that shares its bytes. Such a read is reached through that write only.
-    pub inplace: Option<u8>,
-    /// Index into [`LoopOffsets::strides`] for an operand whose offset changes with the iterations of enclosing loops;
-    /// 0 if the offset is fixed.
-    pub moves: u32,
-}
-
-impl OperandRef {
-    /// An operand at a fixed offset, not in place.
-    pub fn new(off: usize, len: usize, size: usize, split: Split) -> OperandRef {
-        OperandRef { off, len, size, split, inplace: None, moves: 0 }
-    }
-}
-
-/// Maximal nesting depth of loops.
-pub const DEPTH: usize = 6;
-
-/// Bytes that an operand advances per iteration of each enclosing loop, outermost first.
-pub type Strides = [usize; DEPTH];
-
-/// The current iteration of the loops around an instruction, and the strides of operands that depend on it.
-#[derive(Clone, Copy)]
-pub struct LoopOffsets<'a> {
-    /// Strides of the moving operands. Entry 0 is for operands that do not move.
-    pub strides: &'a [Strides],
-    /// Current iteration of each loop, outermost first.
-    pub at: [usize; DEPTH],
-}
-
-impl LoopOffsets<'_> {
-    /// For an instruction outside all loops.
-    pub const NONE: LoopOffsets<'static> = LoopOffsets { strides: &[], at: [0; DEPTH] };
-
-    /// Byte offset of `s` in the current iteration. The arithmetic wraps; [`Args`] checks bounds afterwards.
-    #[inline]
-    pub fn offset(&self, s: &OperandRef) -> usize {
-        match s.moves {
-            0 => s.off,
-            m => self.strides[m as usize]
-                .iter()
-                .zip(&self.at)
-                .fold(s.off, |off, (stride, i)| off.wrapping_add(stride.wrapping_mul(*i))),
-        }
-    }
-}
-
-/// A bad value that a kernel found in an index operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bad {
-    /// Its position in the index operand.
-    pub element: usize,
-    /// The value and its exclusive upper bound, if the kernel reported them.
-    pub value: Option<(i64, usize)>,
-}
-
-/// The lowest bad element that the kernels of one thread found, such as an index out of range. Only that thread writes
-/// it; others read it after the step.
-#[derive(Default)]
-pub struct Fault {
-    /// Element plus 1; 0 means no fault.
-    code: AtomicU64,
-    /// Bits of the value.
-    value: AtomicU64,
-    /// Bound plus 1; 0 means that the kernel reported no value.
-    bound: AtomicU64,
-}
-
-impl Fault {
-    /// Records `bad` unless a lower element is recorded already. So the report does not depend on timing.
-    pub fn record(&self, bad: Bad) {
-        let (old, code) = (self.code.load(Ordering::Relaxed), (bad.element as u64).saturating_add(1));
-        if old != 0 && old <= code {
-            return;
-        }
-        let (value, bound) = bad.value.map_or((0, 0), |(v, n)| (v as u64, (n as u64).saturating_add(1)));
-        self.code.store(code, Ordering::Relaxed);
-        self.value.store(value, Ordering::Relaxed);
-        self.bound.store(bound, Ordering::Relaxed);
-    }
-
-    /// The recorded fault.
-    #[inline]
-    pub fn get(&self) -> Option<Bad> {
-        let code = self.code.load(Ordering::Relaxed);
-        if code == 0 {
-            return None;
-        }
-        let bound = self.bound.load(Ordering::Relaxed).checked_sub(1);
-        let value = bound.map(|n| (self.value.load(Ordering::Relaxed) as i64, n as usize));
-        Some(Bad { element: (code - 1) as usize, value })
-    }
-
-    /// Clears the record.
-    pub fn clear(&self) {
-        self.code.store(0, Ordering::Relaxed);
-    }
-}
 
 /// The arena as the executor sees it during a step: a pointer and a length.
 #[derive(Clone, Copy)]

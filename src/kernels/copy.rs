@@ -37,14 +37,14 @@ const TILE: usize = 16;
 type Tile<T> = [[T; TILE_ROWS]; TILE];
 
 /// An element as an uninterpreted word.
-pub trait Bits: Pod + Send + Sync {
+pub trait CopyBits: Pod + Send + Sync {
     /// The low bits of a parameter word.
     fn from_word(word: u64) -> Self;
 }
 
 macro_rules! bits {
     ($($t:ident)*) => {$(
-        impl Bits for $t {
+        impl CopyBits for $t {
             #[inline(always)]
             fn from_word(word: u64) -> $t {
                 word as $t

@@ -7,7 +7,7 @@
 //! | [`cum_arg_max_kernel`] | x: `T[outer, n, inner]` | positions: `i32[outer, n, inner]` | [`CumArgMax`] |
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Scalar;
+use crate::kernels::num::Num;
 use crate::kernels::params::params;
 
 /// Approximate number of elements in a unit.
@@ -44,7 +44,7 @@ impl CumArgMax {
 ///
 /// Reads x: `T[outer, n, inner]`; writes positions: `i32[outer, n, inner]`, [`CumArgMax::per_unit`]; params
 /// [`CumArgMax`].
-pub fn cum_arg_max_kernel<T: Scalar>(args: &mut Args<'_>) {
+pub fn cum_arg_max_kernel<T: Num>(args: &mut Args<'_>) {
     let p = CumArgMax::from_words(args.params());
     let (lo, row) = (args.units().start * p.per_unit(), p.n * p.inner);
     let (x, out) = (args.read::<T>(0), args.write::<i32>(0));

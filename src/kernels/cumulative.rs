@@ -7,7 +7,7 @@
 //! | [`cumsum_kernel`], [`cumprod_kernel`] | x: `T[outer, n, inner]` | the same | [`Cumulative`] |
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Scalar;
+use crate::kernels::num::Num;
 use crate::kernels::pairwise::{PairwiseReducer, Prod, Sum};
 use crate::kernels::params::params;
 use crate::simd;
@@ -48,13 +48,13 @@ impl Cumulative {
 
 /// One element: writes the result and updates the accumulator.
 #[inline(always)]
-fn cumulate_element<T: Scalar, F: PairwiseReducer<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
+fn cumulate_element<T: Num, F: PairwiseReducer<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
     let next = f.join(*acc, x.widen());
     *o = T::narrow(if exclusive { *acc } else { next });
     *acc = next;
 }
 
-fn cumulate_line<'a, T: Scalar, F: PairwiseReducer<T::Wide>>(
+fn cumulate_line<'a, T: Num, F: PairwiseReducer<T::Wide>>(
     f: F,
     exclusive: bool,
     pairs: impl Iterator<Item = (&'a T, &'a mut T)>,
@@ -66,7 +66,7 @@ fn cumulate_line<'a, T: Scalar, F: PairwiseReducer<T::Wide>>(
 }
 
 simd! {
-    fn cumulate_tile_row[T: Scalar, F: PairwiseReducer<T::Wide>](f: F, exclusive: bool, acc: &mut [T::Wide], x: &[T], out: &mut [T]) {
+    fn cumulate_tile_row[T: Num, F: PairwiseReducer<T::Wide>](f: F, exclusive: bool, acc: &mut [T::Wide], x: &[T], out: &mut [T]) {
         for ((acc, x), o) in acc.iter_mut().zip(x).zip(out) {
             cumulate_element(f, exclusive, acc, *x, o);
         }
@@ -74,7 +74,7 @@ simd! {
 }
 
 /// Scans one outer row: `n` rows of `inner` elements.
-pub fn cumulate_row<T: Scalar, F: PairwiseReducer<T::Wide>>(f: F, p: &Cumulative, x: &[T], out: &mut [T]) {
+pub fn cumulate_row<T: Num, F: PairwiseReducer<T::Wide>>(f: F, p: &Cumulative, x: &[T], out: &mut [T]) {
     if p.inner == 1 {
         let pairs = x.iter().zip(out);
         return if p.reverse {
@@ -94,7 +94,7 @@ pub fn cumulate_row<T: Scalar, F: PairwiseReducer<T::Wide>>(f: F, p: &Cumulative
     }
 }
 
-fn run_cumulative<T: Scalar, F: PairwiseReducer<T::Wide>>(args: &mut Args<'_>, f: F) {
+fn run_cumulative<T: Num, F: PairwiseReducer<T::Wide>>(args: &mut Args<'_>, f: F) {
     let p = Cumulative::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
@@ -107,14 +107,14 @@ fn run_cumulative<T: Scalar, F: PairwiseReducer<T::Wide>>(args: &mut Args<'_>, f
 /// `out[i] = Σ x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Cumulative::per_unit`]; params [`Cumulative`].
-pub fn cumsum_kernel<T: Scalar>(args: &mut Args<'_>) {
+pub fn cumsum_kernel<T: Num>(args: &mut Args<'_>) {
     run_cumulative::<T, _>(args, Sum);
 }
 
 /// `out[i] = Π x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Cumulative::per_unit`]; params [`Cumulative`].
-pub fn cumprod_kernel<T: Scalar>(args: &mut Args<'_>) {
+pub fn cumprod_kernel<T: Num>(args: &mut Args<'_>) {
     run_cumulative::<T, _>(args, Prod);
 }
 
@@ -124,7 +124,7 @@ mod tests {
     use crate::kernels::abi::Kernel;
     use crate::kernels::harness::{In, Out, close, get, noise, run};
 
-    fn call<T: Scalar>(k: Kernel, p: &Cumulative, x: &[T]) -> Vec<T> {
+    fn call<T: Num>(k: Kernel, p: &Cumulative, x: &[T]) -> Vec<T> {
         assert_eq!(Cumulative::from_words(&p.to_words()), *p);
         get(&run(k, &p.to_words(), &[In::of(x)], &[Out::of::<T>(x.len(), p.per_unit())], p.units()), 0)
     }

@@ -5,7 +5,8 @@
 //! among them.
 
 use crate::arena::tensor::{LINE, TensorArena};
-use crate::kernels::abi::{ArenaPtr, Args, Fault, Kernel, OperandRef, Split};
+use crate::kernels::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
+use crate::kernels::fault::Fault;
 use crate::kernels::float::Float;
 use bytemuck::Pod;
 use std::ops::Range;
@@ -48,26 +49,27 @@ pub fn get<T: Pod>(outcome: &Outcome, j: usize) -> Vec<T> {
     bytemuck::pod_collect_to_vec(&outcome.as_ref().unwrap()[j])
 }
 
-fn line(bytes: usize) -> usize {
+fn harness_line(bytes: usize) -> usize {
     // An empty operand gets a line, too.
     bytes.max(1).next_multiple_of(LINE)
 }
 
 /// The bytes of a written operand. Scratch counts as empty: its contents depend on the last range.
-fn written(arena: &TensorArena, slot: &OperandRef, out: &Out) -> Vec<u8> {
+fn harness_written(arena: &TensorArena, slot: &OperandRef, out: &Out) -> Vec<u8> {
     let len = if matches!(out.2, Split::PerThread(_)) { 0 } else { out.0 * out.1 };
     arena.bytes()[slot.off..slot.off + len].to_vec()
 }
 
 #[allow(unsafe_code)]
-fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize, ranges: usize) -> Outcome {
-    let size: usize = reads.iter().map(|r| line(r.bytes.len())).chain(writes.iter().map(|w| line(w.0 * w.1))).sum();
+fn harness_once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize, ranges: usize) -> Outcome {
+    let size: usize =
+        reads.iter().map(|r| harness_line(r.bytes.len())).chain(writes.iter().map(|w| harness_line(w.0 * w.1))).sum();
     let mut arena = TensorArena::new(size).unwrap();
     arena.bytes_mut().fill(0xA5);
     let mut at = 0;
     let mut take = |bytes: usize| {
         let off = at;
-        at += line(bytes);
+        at += harness_line(bytes);
         off
     };
     let slots: Vec<OperandRef> = writes.iter().map(|w| OperandRef::new(take(w.0 * w.1), w.0, w.1, w.2)).collect();
@@ -101,7 +103,7 @@ fn once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usi
     drop(only);
     match fault.get() {
         Some(bad) => Err(bad.element),
-        None => Ok(slots.iter().zip(writes).map(|(s, w)| written(&arena, s, w)).collect()),
+        None => Ok(slots.iter().zip(writes).map(|(s, w)| harness_written(&arena, s, w)).collect()),
     }
 }
 
@@ -157,9 +159,9 @@ pub fn run(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: 
         };
         assert!(per * units >= all, "{units} units of {per} do not cover {all}");
     }
-    let whole = once(kernel, params, reads, writes, units, 1);
+    let whole = harness_once(kernel, params, reads, writes, units, 1);
     for ranges in [2, 3, 7] {
-        assert_eq!(once(kernel, params, reads, writes, units, ranges), whole, "{ranges} ranges");
+        assert_eq!(harness_once(kernel, params, reads, writes, units, ranges), whole, "{ranges} ranges");
     }
     whole
 }
@@ -215,5 +217,5 @@ fn asan_sees_an_overrun_between_operands() {
         let behind = unsafe { std::hint::black_box(x.as_ptr()).add(x.len()).read_volatile() };
         args.write::<u8>(0)[0] = behind;
     };
-    let _ = once(reach, &[], &[In::of(&[1u8; 13])], &[Out::of::<u8>(1, 1)], 1, 1);
+    let _ = harness_once(reach, &[], &[In::of(&[1u8; 13])], &[Out::of::<u8>(1, 1)], 1, 1);
 }

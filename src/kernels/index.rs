@@ -15,13 +15,59 @@ pub mod ravel;
 pub mod scatter;
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Index;
 use crate::kernels::params::params;
 use bytemuck::Pod;
+use std::fmt::Debug;
 use std::ops::Range;
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
+
+/// An index or a label: `i32` or `i64`.
+pub trait Index: Pod + Send + Sync + Debug {
+    /// Position `i` as an index.
+    fn of(i: usize) -> Self;
+    /// The number, of which the lowest bits are kept.
+    fn of_i64(i: i64) -> Self;
+    /// Widens to `i64`.
+    fn to_i64(self) -> i64;
+
+    /// The position, if it lies in `0..n`.
+    #[inline(always)]
+    fn within(self, n: usize) -> Option<usize> {
+        usize::try_from(self.to_i64()).ok().filter(|i| *i < n)
+    }
+}
+
+impl Index for i32 {
+    #[inline(always)]
+    fn of(i: usize) -> i32 {
+        i as i32
+    }
+    #[inline(always)]
+    fn of_i64(i: i64) -> i32 {
+        i as i32
+    }
+    #[inline(always)]
+    fn to_i64(self) -> i64 {
+        i64::from(self)
+    }
+}
+
+impl Index for i64 {
+    #[inline(always)]
+    fn of(i: usize) -> i64 {
+        i as i64
+    }
+    #[inline(always)]
+    fn of_i64(i: i64) -> i64 {
+        i
+    }
+    #[inline(always)]
+    fn to_i64(self) -> i64 {
+        self
+    }
+}
 
 params! {
     /// Params of the kernels of this file: views `[outer, n, inner]` (table) and `[outer, k, inner]` (values).

@@ -74,7 +74,7 @@ factors! { i8 i32  u8 i32  i32 i32  i64 i64 }
 
 simd! {
     /// y += a · b for a row b.
-    fn add_scaled_row[T: IntFactor](y: &mut [T::Sum], a: T, b: &[T]) {
+    fn int_matmul_add_row[T: IntFactor](y: &mut [T::Sum], a: T, b: &[T]) {
         for (y, b) in y.iter_mut().zip(b) {
             *y = T::multiply_add(*y, a, *b);
         }
@@ -98,7 +98,7 @@ pub fn int_matmul_kernel<T: IntFactor>(args: &mut Args<'_>) {
             if p.tb {
                 y.iter_mut().enumerate().for_each(|(j, y)| *y = T::multiply_add(*y, factor, b[j * p.k + t]));
             } else {
-                add_scaled_row::<T>(y, factor, &b[t * p.n..][..p.n]);
+                int_matmul_add_row::<T>(y, factor, &b[t * p.n..][..p.n]);
             }
         }
     }

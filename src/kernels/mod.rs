@@ -19,6 +19,7 @@ pub mod copy;
 pub mod cost_model;
 pub mod cum_arg_max;
 pub mod cumulative;
+pub mod fault;
 pub mod float;
 pub mod gemm;
 #[cfg(test)]

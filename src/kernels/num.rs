@@ -1,4 +1,4 @@
-//! Number types of reductions, scans and scatters, and types of indices.
+//! Number types of reductions, scans and scatters.
 //!
 //! Invariant: integer arithmetic wraps; the greater or lesser of NaN and a number is NaN.
 
@@ -7,7 +7,7 @@ use std::fmt::Debug;
 
 /// `f32`, `f64` or an integer. The method names differ from those of [`vmath::Real`](crate::kernels::vmath::Real),
 /// because a [`Float`](crate::kernels::float::Float) has both traits.
-pub trait Scalar: Pod + Send + Sync + Debug + PartialOrd {
+pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
     /// 0, the identity of sums.
     const EMPTY_SUM: Self;
     /// 1, the identity of products.
@@ -17,7 +17,7 @@ pub trait Scalar: Pod + Send + Sync + Debug + PartialOrd {
     /// The greatest value (+∞ for floats), the identity of minima.
     const EMPTY_MIN: Self;
     /// The type that running sums accumulate in: `f64` for floats.
-    type Wide: Scalar;
+    type Wide: Num;
 
     /// The sum; integers wrap.
     fn plus(self, b: Self) -> Self;
@@ -38,7 +38,7 @@ pub trait Scalar: Pod + Send + Sync + Debug + PartialOrd {
 
 macro_rules! num {
     ($t:ident, $wide:ident, $zero:expr, $one:expr, $low:expr, $high:expr, $plus:expr, $times:expr, $nan:expr, $or:expr) => {
-        impl Scalar for $t {
+        impl Num for $t {
             const EMPTY_SUM: $t = $zero;
             const EMPTY_PROD: $t = $one;
             const EMPTY_MAX: $t = $low;
@@ -104,52 +104,6 @@ num!(int i8);
 num!(int u8);
 num!(int u32);
 
-/// An index or a label: `i32` or `i64`.
-pub trait Index: Pod + Send + Sync + Debug {
-    /// Position `i` as an index.
-    fn of(i: usize) -> Self;
-    /// The number, of which the lowest bits are kept.
-    fn of_i64(i: i64) -> Self;
-    /// Widens to `i64`.
-    fn to_i64(self) -> i64;
-
-    /// The position, if it lies in `0..n`.
-    #[inline(always)]
-    fn within(self, n: usize) -> Option<usize> {
-        usize::try_from(self.to_i64()).ok().filter(|i| *i < n)
-    }
-}
-
-impl Index for i32 {
-    #[inline(always)]
-    fn of(i: usize) -> i32 {
-        i as i32
-    }
-    #[inline(always)]
-    fn of_i64(i: i64) -> i32 {
-        i as i32
-    }
-    #[inline(always)]
-    fn to_i64(self) -> i64 {
-        i64::from(self)
-    }
-}
-
-impl Index for i64 {
-    #[inline(always)]
-    fn of(i: usize) -> i64 {
-        i as i64
-    }
-    #[inline(always)]
-    fn of_i64(i: i64) -> i64 {
-        i
-    }
-    #[inline(always)]
-    fn to_i64(self) -> i64 {
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,7 +113,7 @@ mod tests {
     fn nan_wins_and_of_equals_the_first() {
         let bits = |x: f32| x.to_bits();
         for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN), (f32::NAN, f32::NAN), (f32::INFINITY, f32::NAN)] {
-            assert!(a.greater(b).is_nan() && a.lesser(b).is_nan() && Scalar::unordered(a.greater(b)));
+            assert!(a.greater(b).is_nan() && a.lesser(b).is_nan() && Num::unordered(a.greater(b)));
         }
         for (a, b) in [(0.0, -0.0), (-0.0, 0.0f32)] {
             assert_eq!((bits(a.greater(b)), bits(a.lesser(b))), (bits(a), bits(a)));

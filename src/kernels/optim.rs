@@ -74,19 +74,19 @@ params! {
 
 /// Flushes a subnormal number to 0; NaN stays.
 #[inline(always)]
-fn flush_optim_moment<T: Float>(x: T) -> T {
+fn optim_kernel_flush_moment<T: Float>(x: T) -> T {
     if x.abs() < T::MIN_POSITIVE { T::ZERO } else { x }
 }
 
 /// The gradient with its L2 penalty. Without decay the parameter is not read: 0·∞ would be NaN.
 #[inline(always)]
-fn optim_decayed_grad<T: Float>(g: T, p: T, decay: T) -> T {
+fn optim_kernel_decayed_grad<T: Float>(g: T, p: T, decay: T) -> T {
     if decay == T::ZERO { g } else { g + p * decay }
 }
 
 /// The constants of a step of SGD, rounded to the parameter's type.
 #[derive(Clone, Copy)]
-struct OptimSgdStep<T> {
+struct OptimKernelSgdStep<T> {
     lr: T,
     scale: T,
     momentum: T,
@@ -95,10 +95,10 @@ struct OptimSgdStep<T> {
 }
 
 simd! {
-    fn optim_sgd_plain['g, T: Float, G: Iterator<Item = &'g [T]>](s: OptimSgdStep<T>, g: G, n: usize, p: &mut [T]) {
+    fn optim_kernel_sgd_plain['g, T: Float, G: Iterator<Item = &'g [T]>](s: OptimKernelSgdStep<T>, g: G, n: usize, p: &mut [T]) {
         for (g, p) in g.zip(p.chunks_mut(n)) {
             for (p, g) in p.iter_mut().zip(g) {
-                let g = optim_decayed_grad(*g * s.scale, *p, s.decay);
+                let g = optim_kernel_decayed_grad(*g * s.scale, *p, s.decay);
                 *p -= s.lr * g;
             }
         }
@@ -106,13 +106,13 @@ simd! {
 }
 
 simd! {
-    fn optim_sgd_momentum['g, T: Float, G: Iterator<Item = &'g [T]>](
-        s: OptimSgdStep<T>, first: bool, nesterov: bool, g: G, n: usize, p: &mut [T], buf: &mut [T],
+    fn optim_kernel_sgd_momentum['g, T: Float, G: Iterator<Item = &'g [T]>](
+        s: OptimKernelSgdStep<T>, first: bool, nesterov: bool, g: G, n: usize, p: &mut [T], buf: &mut [T],
     ) {
         for ((g, p), buf) in g.zip(p.chunks_mut(n)).zip(buf.chunks_mut(n)) {
             for ((p, g), buf) in p.iter_mut().zip(g).zip(buf) {
-                let g = optim_decayed_grad(*g * s.scale, *p, s.decay);
-                *buf = flush_optim_moment(if first { g } else { *buf * s.momentum + g * s.keep });
+                let g = optim_kernel_decayed_grad(*g * s.scale, *p, s.decay);
+                *buf = optim_kernel_flush_moment(if first { g } else { *buf * s.momentum + g * s.keep });
                 *p -= s.lr * if nesterov { g + *buf * s.momentum } else { *buf };
             }
         }
@@ -121,7 +121,7 @@ simd! {
 
 /// The constants of a step of Adam, rounded to the parameter's type.
 #[derive(Clone, Copy)]
-struct OptimAdamStep<T> {
+struct OptimKernelAdamStep<T> {
     scale: T,
     /// L2 penalty in the gradient; 0 if decoupled.
     decay: T,
@@ -137,13 +137,13 @@ struct OptimAdamStep<T> {
     eps: T,
 }
 
-impl<T: Float> OptimAdamStep<T> {
+impl<T: Float> OptimKernelAdamStep<T> {
     /// The constants of step `t`, computed in `f64` as torch does.
-    fn new(a: &Adam, lr: T, t: i64, scale: T) -> OptimAdamStep<T> {
+    fn new(a: &Adam, lr: T, t: i64, scale: T) -> OptimKernelAdamStep<T> {
         let f = T::from_f64;
         let t = t as f64;
         let (correction1, correction2) = (1.0 - a.beta1.powf(t), 1.0 - a.beta2.powf(t));
-        OptimAdamStep {
+        OptimKernelAdamStep {
             scale,
             decay: f(if a.decoupled { 0.0 } else { a.weight_decay }),
             shrink: f(if a.decoupled { 1.0 - lr.to_f64() * a.weight_decay } else { 1.0 }),
@@ -158,17 +158,17 @@ impl<T: Float> OptimAdamStep<T> {
 }
 
 simd! {
-    fn optim_adam['g, T: Float, G: Iterator<Item = &'g [T]>](
-        s: OptimAdamStep<T>, g: G, n: usize, p: &mut [T], m: &mut [T], v: &mut [T],
+    fn optim_kernel_adam['g, T: Float, G: Iterator<Item = &'g [T]>](
+        s: OptimKernelAdamStep<T>, g: G, n: usize, p: &mut [T], m: &mut [T], v: &mut [T],
     ) {
         // torch's lerp interpolates from the nearer end.
         let near = s.one_less_beta1.to_f64() < 0.5;
         for (((g, p), m), v) in g.zip(p.chunks_mut(n)).zip(m.chunks_mut(n)).zip(v.chunks_mut(n)) {
             for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
-                let g = optim_decayed_grad(*g * s.scale, *p, s.decay);
+                let g = optim_kernel_decayed_grad(*g * s.scale, *p, s.decay);
                 let to_g = g - *m;
-                *m = flush_optim_moment(if near { *m + to_g * s.one_less_beta1 } else { g - to_g * s.beta1 });
-                *v = flush_optim_moment(*v * s.beta2 + s.one_less_beta2 * g * g);
+                *m = optim_kernel_flush_moment(if near { *m + to_g * s.one_less_beta1 } else { g - to_g * s.beta1 });
+                *v = optim_kernel_flush_moment(*v * s.beta2 + s.one_less_beta2 * g * g);
                 *p = *p * s.shrink + s.minus_step * *m / (v.sqrt() + s.eps);
             }
         }
@@ -180,63 +180,70 @@ const ADAM_TENSORS: usize = 3;
 
 /// A step with its constants.
 #[derive(Clone, Copy)]
-enum OptimStep<T> {
-    Sgd(OptimSgdStep<T>),
-    Momentum { step: OptimSgdStep<T>, first: bool, nesterov: bool },
-    Adam(OptimAdamStep<T>),
+enum OptimKernelStep<T> {
+    Sgd(OptimKernelSgdStep<T>),
+    Momentum { step: OptimKernelSgdStep<T>, first: bool, nesterov: bool },
+    Adam(OptimKernelAdamStep<T>),
 }
 
-impl<T: Float> OptimStep<T> {
+impl<T: Float> OptimKernelStep<T> {
     /// The step of `a`; its scalars are the operands from `at` on.
-    fn sgd(a: &Sgd, args: &Args<'_>, at: usize) -> OptimStep<T> {
+    fn sgd(a: &Sgd, args: &Args<'_>, at: usize) -> OptimKernelStep<T> {
         let momentum = a.momentum != 0.0;
-        let step = OptimSgdStep {
-            lr: optim_scalar(args, at),
-            scale: if a.scaled { optim_scalar(args, at + 1 + usize::from(momentum)) } else { T::ONE },
+        let step = OptimKernelSgdStep {
+            lr: optim_kernel_scalar(args, at),
+            scale: if a.scaled { optim_kernel_scalar(args, at + 1 + usize::from(momentum)) } else { T::ONE },
             momentum: T::from_f64(a.momentum),
             keep: T::from_f64(1.0 - a.dampening),
             decay: T::from_f64(a.weight_decay),
         };
         if !momentum {
-            return OptimStep::Sgd(step);
+            return OptimKernelStep::Sgd(step);
         }
-        OptimStep::Momentum { step, first: optim_scalar::<i64>(args, at + 1) == 1, nesterov: a.nesterov }
+        OptimKernelStep::Momentum { step, first: optim_kernel_scalar::<i64>(args, at + 1) == 1, nesterov: a.nesterov }
     }
 
     /// The step of `a`; its scalars are the operands from `at` on.
-    fn adam(a: &Adam, args: &Args<'_>, at: usize) -> OptimStep<T> {
-        let scale = if a.scaled { optim_scalar(args, at + 2) } else { T::ONE };
-        OptimStep::Adam(OptimAdamStep::new(a, optim_scalar(args, at), optim_scalar(args, at + 1), scale))
+    fn adam(a: &Adam, args: &Args<'_>, at: usize) -> OptimKernelStep<T> {
+        let scale = if a.scaled { optim_kernel_scalar(args, at + 2) } else { T::ONE };
+        OptimKernelStep::Adam(OptimKernelAdamStep::new(
+            a,
+            optim_kernel_scalar(args, at),
+            optim_kernel_scalar(args, at + 1),
+            scale,
+        ))
     }
 
     /// Applies the step with gradient rows `g`. p, m and v have rows `n` apart; those that the rule does not use are
     /// empty.
     fn apply<'g>(&self, g: impl Iterator<Item = &'g [T]>, n: usize, [p, m, v]: [&mut [T]; 3]) {
         match *self {
-            OptimStep::Sgd(step) => optim_sgd_plain(step, g, n, p),
-            OptimStep::Momentum { step, first, nesterov } => optim_sgd_momentum(step, first, nesterov, g, n, p, m),
-            OptimStep::Adam(step) => optim_adam(step, g, n, p, m, v),
+            OptimKernelStep::Sgd(step) => optim_kernel_sgd_plain(step, g, n, p),
+            OptimKernelStep::Momentum { step, first, nesterov } => {
+                optim_kernel_sgd_momentum(step, first, nesterov, g, n, p, m)
+            }
+            OptimKernelStep::Adam(step) => optim_kernel_adam(step, g, n, p, m, v),
         }
     }
 }
 
 /// The scalar operand `i`.
-fn optim_scalar<T: bytemuck::Pod>(args: &Args<'_>, i: usize) -> T {
+fn optim_kernel_scalar<T: bytemuck::Pod>(args: &Args<'_>, i: usize) -> T {
     args.read::<T>(i)[0]
 }
 
 /// A parameter and its states: this call's part of the writes, and the whole reads that are not in place.
-struct OptimTensors<'a, T> {
+struct OptimKernelTensors<'a, T> {
     to: [&'a mut [T]; 3],
     from: [Option<&'a [T]>; 3],
     /// First element of this call's part.
     lo: usize,
 }
 
-impl<'a, T: Float> OptimTensors<'a, T> {
+impl<'a, T: Float> OptimKernelTensors<'a, T> {
     /// The tensors of read operands `reads` and write operands from `write` on.
-    fn new(args: &mut Args<'a>, reads: &[usize], write: usize, lo: usize) -> OptimTensors<'a, T> {
-        let mut all = OptimTensors { to: [&mut [], &mut [], &mut []], from: [None; 3], lo };
+    fn new(args: &mut Args<'a>, reads: &[usize], write: usize, lo: usize) -> OptimKernelTensors<'a, T> {
+        let mut all = OptimKernelTensors { to: [&mut [], &mut [], &mut []], from: [None; 3], lo };
         for ((&read, write), (to, from)) in reads.iter().zip(write..).zip(all.to.iter_mut().zip(&mut all.from)) {
             *to = args.write::<T>(write);
             match args.inplace(read) {
@@ -253,7 +260,7 @@ impl<'a, T: Float> OptimTensors<'a, T> {
     }
 
     /// Applies `step` with `g`, the gradient of a block.
-    fn step<'g>(&mut self, step: &OptimStep<T>, b: OptimBlock, g: impl Iterator<Item = &'g [T]>) {
+    fn step<'g>(&mut self, step: &OptimKernelStep<T>, b: OptimKernelBlock, g: impl Iterator<Item = &'g [T]>) {
         let ([p, m, v], from) = (self.to.each_mut(), self.from.map(|from| from.map(|from| &from[self.lo..])));
         step.apply(g, b.step, [b.of(p, from[0]), b.of(m, from[1]), b.of(v, from[2])]);
     }
@@ -261,14 +268,14 @@ impl<'a, T: Float> OptimTensors<'a, T> {
 
 /// A block of this call's part: rows of `cols` elements, `step` apart, starting at `at`.
 #[derive(Clone, Copy)]
-struct OptimBlock {
+struct OptimKernelBlock {
     at: usize,
     rows: usize,
     cols: usize,
     step: usize,
 }
 
-impl OptimBlock {
+impl OptimKernelBlock {
     /// The block of a tensor with its values before the step. Empty for a state that the rule does not use.
     fn of<'s, T: Float>(self, to: &'s mut [T], from: Option<&[T]>) -> &'s mut [T] {
         if to.is_empty() {
@@ -286,15 +293,15 @@ impl OptimBlock {
 }
 
 /// Applies `step` to each parameter of a call. Its operands are p, the gradient and the states: `tensors + 1` in all.
-fn optim_update<T: Float>(args: &mut Args<'_>, step: &OptimStep<T>, tensors: usize) {
+fn optim_kernel_update<T: Float>(args: &mut Args<'_>, step: &OptimKernelStep<T>, tensors: usize) {
     let lo = args.units().start * UNIT;
     for i in 0..args.writes() / tensors {
         let read = i * (tensors + 1);
         let g = args.read::<T>(read + 1);
-        let mut x = OptimTensors::new(args, &[read, read + 2, read + 3][..tensors], i * tensors, lo);
+        let mut x = OptimKernelTensors::new(args, &[read, read + 2, read + 3][..tensors], i * tensors, lo);
         for at in (0..x.len()).step_by(UNIT) {
             let cols = UNIT.min(x.len() - at);
-            x.step(step, OptimBlock { at, rows: 1, cols, step: cols }, std::iter::once(&g[lo + at..][..cols]));
+            x.step(step, OptimKernelBlock { at, rows: 1, cols, step: cols }, std::iter::once(&g[lo + at..][..cols]));
         }
     }
 }
@@ -307,8 +314,8 @@ fn optim_update<T: Float>(args: &mut Args<'_>, step: &OptimStep<T>, tensors: usi
 pub fn sgd_update_kernel<T: Float>(args: &mut Args<'_>) {
     let a = Sgd::from_words(args.params());
     let params = args.writes() / a.tensors();
-    let step = OptimStep::sgd(&a, args, params * (a.tensors() + 1));
-    optim_update::<T>(args, &step, a.tensors());
+    let step = OptimKernelStep::sgd(&a, args, params * (a.tensors() + 1));
+    optim_kernel_update::<T>(args, &step, a.tensors());
 }
 
 /// One step of Adam or AdamW: `g = scale·g (+ weight_decay·p)`, `m += (1 − β₁)(g − m)`, `v = β₂·v + (1 − β₂)·g²`,
@@ -319,8 +326,8 @@ pub fn sgd_update_kernel<T: Float>(args: &mut Args<'_>) {
 pub fn adam_update_kernel<T: Float>(args: &mut Args<'_>) {
     let a = Adam::from_words(args.params());
     let params = args.writes() / ADAM_TENSORS;
-    let step = OptimStep::adam(&a, args, params * (ADAM_TENSORS + 1));
-    optim_update::<T>(args, &step, ADAM_TENSORS);
+    let step = OptimKernelStep::adam(&a, args, params * (ADAM_TENSORS + 1));
+    optim_kernel_update::<T>(args, &step, ADAM_TENSORS);
 }
 
 #[cfg(test)]

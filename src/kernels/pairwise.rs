@@ -8,7 +8,7 @@
 //! reductions, and by kernels that reduce columns while they compute them.
 
 use crate::kernels::float::Float;
-use crate::kernels::num::Scalar;
+use crate::kernels::num::Num;
 use crate::kernels::vmath;
 use crate::simd;
 
@@ -62,10 +62,10 @@ macro_rules! fold {
     };
 }
 
-fold!(/** Σ x. */ Sum, Scalar, EMPTY_SUM, plus, |x| x);
-fold!(/** Π x. */ Prod, Scalar, EMPTY_PROD, times, |x| x);
-fold!(/** The greatest x; NaN wins. */ Max, Scalar, EMPTY_MAX, greater, |x| x);
-fold!(/** The least x; NaN wins. */ Min, Scalar, EMPTY_MIN, lesser, |x| x);
+fold!(/** Σ x. */ Sum, Num, EMPTY_SUM, plus, |x| x);
+fold!(/** Π x. */ Prod, Num, EMPTY_PROD, times, |x| x);
+fold!(/** The greatest x; NaN wins. */ Max, Num, EMPTY_MAX, greater, |x| x);
+fold!(/** The least x; NaN wins. */ Min, Num, EMPTY_MIN, lesser, |x| x);
 fold!(/** Σ x². */ Squares, Float, EMPTY_SUM, plus, |x| x * x);
 
 /// Σ (x − c)².
@@ -133,10 +133,7 @@ pub fn pairwise_lanes_apart<T, const N: usize>(lanes: [T; N]) -> [T; N] {
 
 /// Joins lane i with lane i + HALF. The halves are separate arrays, which stay in registers.
 #[inline(always)]
-fn pairwise_halves<T: Scalar, F: PairwiseReducer<T>, const N: usize, const HALF: usize>(
-    f: F,
-    lanes: [T; N],
-) -> [T; HALF] {
+fn pairwise_halves<T: Num, F: PairwiseReducer<T>, const N: usize, const HALF: usize>(f: F, lanes: [T; N]) -> [T; HALF] {
     let mut half = [f.start(); HALF];
     for i in 0..HALF {
         half[i] = f.join(lanes[i], lanes[HALF + i]);
@@ -146,7 +143,7 @@ fn pairwise_halves<T: Scalar, F: PairwiseReducer<T>, const N: usize, const HALF:
 
 /// Joins sixteen lanes in a tree. For use inside `simd!` loops.
 #[inline(always)]
-pub fn pairwise_join_lanes<T: Scalar, F: PairwiseReducer<T>>(f: F, lanes: [T; 16]) -> T {
+pub fn pairwise_join_lanes<T: Num, F: PairwiseReducer<T>>(f: F, lanes: [T; 16]) -> T {
     let eight: [T; 8] = pairwise_halves(f, lanes);
     let four: [T; 4] = pairwise_halves(f, eight);
     let two: [T; 2] = pairwise_halves(f, four);
@@ -155,13 +152,13 @@ pub fn pairwise_join_lanes<T: Scalar, F: PairwiseReducer<T>>(f: F, lanes: [T; 16
 
 /// Joins all accumulators in a tree.
 #[inline(always)]
-fn pairwise_join_accumulators<T: Scalar, F: PairwiseReducer<T>>(f: F, lanes: &mut [T; LANES]) -> T {
+fn pairwise_join_accumulators<T: Num, F: PairwiseReducer<T>>(f: F, lanes: &mut [T; LANES]) -> T {
     pairwise_join_lanes(f, pairwise_halves(f, pairwise_lanes_apart(*lanes)))
 }
 
 /// Reduces at most [`BLOCK`] elements. For use inside `simd!` loops.
 #[inline(always)]
-pub fn pairwise_block<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
+pub fn pairwise_block<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
     if x.len() < LANES && F::COSTLY {
         let mut all = [T::EMPTY_SUM; LANES];
         all.iter_mut().zip(x).for_each(|(to, x)| *to = *x);
@@ -185,13 +182,13 @@ pub fn pairwise_block<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
 }
 
 simd! {
-    fn pairwise_one_block[T: Scalar, F: PairwiseReducer<T>](f: F, x: &[T]) -> T {
+    fn pairwise_one_block[T: Num, F: PairwiseReducer<T>](f: F, x: &[T]) -> T {
         pairwise_block(f, x)
     }
 }
 
 simd! {
-    fn pairwise_short_rows[T: Scalar, F: PairwiseReducer<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
+    fn pairwise_short_rows[T: Num, F: PairwiseReducer<T>](f: F, x: &[T], n: usize, out: &mut [T]) {
         for (o, row) in out.iter_mut().zip(x.chunks_exact(n)) {
             *o = pairwise_block(f, row);
         }
@@ -199,7 +196,7 @@ simd! {
 }
 
 /// Reduces a contiguous row of any length.
-pub fn pairwise_row<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
+pub fn pairwise_row<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
     if x.len() <= BLOCK {
         return pairwise_one_block(f, x);
     }
@@ -208,7 +205,7 @@ pub fn pairwise_row<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
 }
 
 /// Reduces each row of `n` elements into one element of `out`.
-pub fn pairwise_rows<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
+pub fn pairwise_rows<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, out: &mut [T]) {
     if n == 0 {
         out.fill(f.start());
     } else if n <= BLOCK {
@@ -252,7 +249,7 @@ pub fn pairwise_dot<T: Float>(x: &[T], y: &[T]) -> T {
 
 /// Joins a row to `out`. For use inside `simd!` loops.
 #[inline(always)]
-pub fn pairwise_add_row<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], out: &mut [T]) {
+pub fn pairwise_add_row<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], out: &mut [T]) {
     for (o, x) in out.iter_mut().zip(x) {
         *o = f.join(*o, f.map(*x));
     }
@@ -261,7 +258,7 @@ pub fn pairwise_add_row<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], out: &m
 /// Joins a group of rows to `out`, with a quarter of the memory traffic of [`pairwise_add_row`]. For use inside `simd!`
 /// loops.
 #[inline(always)]
-pub fn pairwise_add_group<T: Scalar, F: PairwiseReducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
+pub fn pairwise_add_group<T: Num, F: PairwiseReducer<T>>(f: F, [a, b, c, d]: [&[T]; GROUP], out: &mut [T]) {
     for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
         let (ab, cd) = (f.join(f.map(*a), f.map(*b)), f.join(f.map(*c), f.map(*d)));
         *o = f.join(*o, f.join(ab, cd));
@@ -269,7 +266,7 @@ pub fn pairwise_add_group<T: Scalar, F: PairwiseReducer<T>>(f: F, [a, b, c, d]: 
 }
 
 simd! {
-    fn pairwise_column_block[T: Scalar, F: PairwiseReducer<T>](f: F, x: &[T], stride: usize, out: &mut [T]) {
+    fn pairwise_column_block[T: Num, F: PairwiseReducer<T>](f: F, x: &[T], stride: usize, out: &mut [T]) {
         let w = out.len();
         out.fill(f.start());
         for group in x.chunks(GROUP * stride) {
@@ -284,7 +281,7 @@ simd! {
 
 /// Reduces `n` rows, `stride` elements apart, column by column: `out[c] = ⊕ x[r * stride + c]`. `out` has at most
 /// [`TILE`] columns; `x` starts at the first of them.
-pub fn pairwise_columns<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
+pub fn pairwise_columns<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, stride: usize, out: &mut [T]) {
     if n <= ROWS {
         // The last row ends with its last column: the slice may end there.
         let end = if n == 0 { 0 } else { (n - 1) * stride + out.len() };
@@ -307,7 +304,7 @@ pub fn pairwise_columns<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], n: usiz
 
 simd! {
     /// Joins the results of blocks as if they were rows of a block.
-    fn pairwise_join_columns[T: Scalar, F: PairwiseReducer<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
+    fn pairwise_join_columns[T: Num, F: PairwiseReducer<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
         let (f, w) = (Parts(f), out.len());
         match parts {
             [a, b, c, d] => pairwise_add_group(f, [&a[..w], &b[..w], &c[..w], &d[..w]], out),
@@ -317,7 +314,7 @@ simd! {
 }
 
 simd! {
-    fn pairwise_narrow_block[T: Scalar, F: PairwiseReducer<T>](f: F, x: &[T], out: &mut [T]) {
+    fn pairwise_narrow_block[T: Num, F: PairwiseReducer<T>](f: F, x: &[T], out: &mut [T]) {
         if x.len() < 4 * NARROW {
             // Too short for accumulators to pay off.
             out.fill(f.start());
@@ -353,7 +350,7 @@ simd! {
 }
 
 /// Reduces contiguous rows of `out.len()` elements, at most [`NARROW`], column by column.
-pub fn pairwise_narrow_rows<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], out: &mut [T]) {
+pub fn pairwise_narrow_rows<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], out: &mut [T]) {
     let inner = out.len();
     let most = ACCUMULATIONS * (NARROW / inner);
     if x.len() <= most * inner {

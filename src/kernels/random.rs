@@ -22,7 +22,7 @@
 use crate::arena::philox::philox;
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
-use crate::kernels::num::Index;
+use crate::kernels::index::Index;
 use crate::kernels::params::params;
 use crate::kernels::vmath::log;
 use crate::simd;
@@ -59,7 +59,7 @@ impl Random {
 
 /// The words of a batch whose first block is `block`.
 #[inline(always)]
-fn random_blocks(key: [u32; 4], stream: u64, block: u64) -> Words {
+fn random_kernel_blocks(key: [u32; 4], stream: u64, block: u64) -> Words {
     let b: [u64; LANES] = std::array::from_fn(|i| block + i as u64);
     let c = [b.map(|b| b as u32), [stream as u32; LANES], [key[2]; LANES], b.map(|b| key[3] ^ (b >> 32) as u32)];
     philox(c, [key[0], key[1] ^ (stream >> 32) as u32])
@@ -103,7 +103,7 @@ simd! {
     pub fn random_uniform[T: RandomDraw](key: [u32; 4], stream: u64, block: u64, out: &mut [T]) {
         let batch = LANES * T::PER_BLOCK;
         for (i, out) in out.chunks_mut(batch).enumerate() {
-            let words = random_blocks(key, stream, block + (i * LANES) as u64);
+            let words = random_kernel_blocks(key, stream, block + (i * LANES) as u64);
             if out.len() == batch {
                 T::uniforms(&words, out);
             } else {
@@ -204,7 +204,7 @@ pub fn random_int_kernel<I: Index>(args: &mut Args<'_>) {
     key.copy_from_slice(args.read::<u32>(0));
     let first = args.units().start * UNIT / 2;
     for (i, out) in args.write::<I>(0).chunks_mut(2 * LANES).enumerate() {
-        let words = random_blocks(key, p.stream, (first + i * LANES) as u64);
+        let words = random_kernel_blocks(key, p.stream, (first + i * LANES) as u64);
         for (e, o) in out.iter_mut().enumerate() {
             let w = 2 * (e % 2);
             let bits = u64::from(words[w][e / 2]) << 32 | u64::from(words[w + 1][e / 2]);

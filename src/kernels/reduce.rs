@@ -15,11 +15,11 @@
 
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
-use crate::kernels::num::{Index, Scalar};
 use crate::kernels::pairwise::{self, PairwiseReducer};
 use crate::kernels::params::params;
 use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath;
+use crate::kernels::{index::Index, num::Num};
 use crate::simd;
 
 /// Approximate number of elements that a unit reads.
@@ -142,7 +142,7 @@ fn reduce_pieces<T>(inner: usize, lo: usize, out: &mut [T], mut f: impl FnMut(us
 }
 
 /// Reduces a view `[outer, n, inner]` into elements `lo..` of the output `[outer, inner]`.
-fn reduce_into<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
+fn reduce_into<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, inner: usize, lo: usize, out: &mut [T]) {
     match inner {
         0 => {}
         1 => pairwise::pairwise_rows(f, &x[lo * n..(lo + out.len()) * n], n, out),
@@ -160,11 +160,11 @@ fn reduce_into<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, inner:
 }
 
 /// Reduces rows of `inner` elements column by column, in the same order as one instruction.
-pub fn reduce_columns<T: Scalar, F: PairwiseReducer<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
+pub fn reduce_columns<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], inner: usize, out: &mut [T]) {
     reduce_into(f, x, x.len() / inner.max(1), inner, 0, out);
 }
 
-fn run_reduce<T: Scalar, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
+fn run_reduce<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let out = args.write::<T>(0);
@@ -174,7 +174,7 @@ fn run_reduce<T: Scalar, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finis
     }
 }
 
-fn run_partial_reduce<T: Scalar, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F) {
+fn run_partial_reduce<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F) {
     let p = PartialReduce::from_words(args.params());
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     for (u, out) in args.units().zip(out.chunks_exact_mut(p.inner)) {
@@ -206,13 +206,13 @@ macro_rules! entries {
 
 entries! {
     /// Σ x; 0 where `n` is 0. Integers wrap.
-    sum, sum_partial, Scalar, pairwise::Sum;
+    sum, sum_partial, Num, pairwise::Sum;
     /// Π x; 1 where `n` is 0. Integers wrap.
-    prod, prod_partial, Scalar, pairwise::Prod;
+    prod, prod_partial, Num, pairwise::Prod;
     /// The greatest x; NaN if any is NaN.
-    max, max_partial, Scalar, pairwise::Max;
+    max, max_partial, Num, pairwise::Max;
     /// The least x; NaN if any is NaN.
-    min, min_partial, Scalar, pairwise::Min;
+    min, min_partial, Num, pairwise::Min;
     /// Σ x². In two steps: [`sum_squares_partial`], then [`sum`].
     sum_squares, sum_squares_partial, Float, pairwise::Squares;
 }
@@ -299,17 +299,17 @@ simd! {
 /// The comparison of an arg reduction.
 trait Best<T>: PairwiseReducer<T> {}
 
-impl<T: Scalar> Best<T> for pairwise::Max {}
-impl<T: Scalar> Best<T> for pairwise::Min {}
+impl<T: Num> Best<T> for pairwise::Max {}
+impl<T: Num> Best<T> for pairwise::Min {}
 
 simd! {
-    fn reduce_any_is[T: Scalar](x: &[T], best: T) -> bool {
+    fn reduce_any_is[T: Num](x: &[T], best: T) -> bool {
         x.iter().fold(false, |any, v| any | (*v == best) | v.unordered())
     }
 }
 
 /// First position in `x` of `best` or of a NaN; 0 if there is neither.
-fn reduce_first_of<T: Scalar>(x: &[T], best: T) -> usize {
+fn reduce_first_of<T: Num>(x: &[T], best: T) -> usize {
     // The search tests whole chunks: without an early exit the loop vectorises.
     let chunk = x.chunks(256).position(|c| reduce_any_is(c, best)).unwrap_or(0) * 256;
     let found = x.iter().skip(chunk).position(|v| *v == best || v.unordered());
@@ -317,7 +317,7 @@ fn reduce_first_of<T: Scalar>(x: &[T], best: T) -> usize {
 }
 
 simd! {
-    fn reduce_arg_columns[T: Scalar, I: Index, F: PairwiseReducer<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
+    fn reduce_arg_columns[T: Num, I: Index, F: PairwiseReducer<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
         let (w, whole) = (out.len(), Unmasked::new());
         for (r, x) in x.chunks(stride).filter(|x| x.len() >= w).enumerate() {
             let row = I::of(r);
@@ -332,7 +332,7 @@ simd! {
     }
 }
 
-fn run_arg_reduce<T: Scalar, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
+fn run_arg_reduce<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<I>(0));
@@ -359,14 +359,14 @@ fn run_arg_reduce<T: Scalar, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
 /// Position of the greatest x: the first of equal elements, the first NaN if any; 0 if `n` is 0.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
-pub fn reduce_arg_max_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
+pub fn reduce_arg_max_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     run_arg_reduce::<T, I, _>(args, pairwise::Max);
 }
 
 /// Position of the least x: the first of equal elements, the first NaN if any; 0 if `n` is 0.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
-pub fn reduce_arg_min_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
+pub fn reduce_arg_min_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     run_arg_reduce::<T, I, _>(args, pairwise::Min);
 }
 

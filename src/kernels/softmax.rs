@@ -22,7 +22,7 @@ use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::pairwise::{self, TILE};
 use crate::kernels::params::params;
-use crate::kernels::vmath::{exp, log_over};
+use crate::kernels::vmath::{exp, log_in_place_slice};
 use crate::simd;
 
 /// Approximate number of elements in a unit.
@@ -208,7 +208,7 @@ pub fn log_softmax_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
     if inner == 1 {
         let m = pairwise::pairwise_row(pairwise::Max, x);
         let mut l = [pairwise::pairwise_row(pairwise::ExpFrom(m), x)];
-        log_over(&mut l);
+        log_in_place_slice(&mut l);
         return softmax_subtract_both(x, m, l[0], y);
     }
     let (mut max, mut sum) = ([T::ZERO; TILE], [T::ZERO; TILE]);
@@ -217,7 +217,7 @@ pub fn log_softmax_row<T: Float>(x: &[T], n: usize, inner: usize, y: &mut [T]) {
         pairwise::pairwise_columns(pairwise::Max, x, n, inner, max);
         softmax_exp_tile(x, inner, max, y);
         pairwise::pairwise_columns(pairwise::Sum, y, n, inner, sum);
-        log_over(sum);
+        log_in_place_slice(sum);
         softmax_subtract_both_tile(x, inner, max, sum, y);
     });
 }

@@ -7,7 +7,7 @@
 //! | [`arg_sort_kernel`] | x: `T[rows, n]` | positions: `i32[rows, n]` | [`Sort`] |
 
 use crate::kernels::abi::Args;
-use crate::kernels::num::Scalar;
+use crate::kernels::num::Num;
 use crate::kernels::params::params;
 use std::cmp::Ordering;
 
@@ -41,7 +41,7 @@ impl Sort {
 
 /// The order of positions `a` and `b`; `Less` comes first. Position breaks ties, so an unstable sort gives the stable
 /// order.
-fn sort_order<T: Scalar>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
+fn sort_order<T: Num>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
     let (u, v) = (x[a as usize], x[b as usize]);
     let by_value = match (u.unordered(), v.unordered()) {
         (false, false) if descending => v.partial_cmp(&u),
@@ -54,7 +54,7 @@ fn sort_order<T: Scalar>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering 
 /// For each row, the positions of its elements in sorted order.
 ///
 /// Reads x: `T[rows, n]`; writes positions: `i32[rows, n]`, [`Sort::per_unit`]; params [`Sort`].
-pub fn arg_sort_kernel<T: Scalar>(args: &mut Args<'_>) {
+pub fn arg_sort_kernel<T: Num>(args: &mut Args<'_>) {
     let p = Sort::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<i32>(0));

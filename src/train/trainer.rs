@@ -23,7 +23,7 @@ pub(super) use state::is_trainer_tensor;
 pub use state::{CURSOR, MAX_STEPS};
 use std::time::Instant;
 pub use step_io::MASK;
-use step_io::{Mask, StepIo};
+use step_io::{StepIo, StepMask};
 use streamed::StreamFeed;
 
 /// The result of a step.
@@ -141,7 +141,7 @@ impl Trainer {
         let batch = if let Feed::Shuffled(b) = &feed { b.batch() } else { 0 };
         let mut io = StepIo::new(&program, first, loss, batch)?;
         if matches!(&feed, Feed::Shuffled(b) if b.partial_choice() == Partial::Pad) {
-            io.mask = Some(Mask::new(&program, first, batch)?);
+            io.mask = Some(StepMask::new(&program, first, batch)?);
         }
         let nothing = PlateauState { lr: 0.0, best: 0.0, bad: 0, cooldown: 0 };
         let mut t = Trainer {

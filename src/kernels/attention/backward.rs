@@ -13,11 +13,13 @@
 //! once. [`attention_backward_keys_kernel`] and [`attention_backward_queries_kernel`] have many units and compute
 //! scores twice. All give the same bits.
 
+use super::attention_shape::{
+    AttentionShape, AttentionShapeRows, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, cut_attention_shape_scratch,
+};
 use super::dropout::DropoutBuffer;
-use super::inputs::{AttentionInputs, BiasBuffer};
+use super::inputs::{AttentionBiasBuffer, AttentionInputs};
 use super::keys::{keys_in_block, keys_in_chunks, keys_within};
 use super::score_rows::{self, Row, SIDE};
-use super::shape::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES, Element, Query, ShapeRows, cut_shape_scratch};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::{self, gemm};
 use std::ops::Range;
@@ -104,7 +106,7 @@ pub fn attention_backward_kernel<T: Element>(args: &mut Args<'_>) {
     let rows = p.group() * p.queries;
     let [dq, dk, dv, scratch] = [0, 1, 2, 3].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 4 { args.write::<T>(4) } else { &mut [] };
-    let mut scratch = cut_shape_scratch(scratch, p.backward_pieces());
+    let mut scratch = cut_attention_shape_scratch(scratch, p.backward_pieces());
     for (u, unit) in units.enumerate() {
         let mut grads = Grads {
             dq: attention_backward_part(dq, u, rows * p.width),
@@ -129,7 +131,7 @@ pub fn attention_backward_keys_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
     let (units, (inputs, saved)) = (args.units(), attention_backward_operands::<T>(&p, args));
     let [dk, dv, scratch] = [0, 1, 2].map(|i| args.write::<T>(i));
-    let mut scratch = cut_shape_scratch(scratch, p.backward_pieces());
+    let mut scratch = cut_attention_shape_scratch(scratch, p.backward_pieces());
     let each = p.keys.div_ceil(BLOCK_KEYS);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * BLOCK_KEYS);
@@ -152,7 +154,7 @@ pub fn attention_backward_queries_kernel<T: Element>(args: &mut Args<'_>) {
     let (units, (inputs, saved)) = (args.units(), attention_backward_operands::<T>(&p, args));
     let [dq, scratch] = [0, 1].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 2 { args.write::<T>(2) } else { &mut [] };
-    let mut scratch = cut_shape_scratch(scratch, p.backward_pieces());
+    let mut scratch = cut_attention_shape_scratch(scratch, p.backward_pieces());
     let each = p.queries.div_ceil(CHUNK_QUERIES);
     for (u, unit) in units.enumerate() {
         let (head, from) = (unit / each, unit % each * CHUNK_QUERIES);
@@ -250,7 +252,7 @@ fn attention_backward_products<T: Element>(
 /// `to[c][r]` = element c of row `j + r`.
 fn attention_backward_transpose<T: Element>(
     from: &[T],
-    rows: ShapeRows,
+    rows: AttentionShapeRows,
     j: usize,
     n: usize,
     width: usize,
@@ -296,7 +298,7 @@ fn attention_backward_block<T: Element>(
         _ => gemm(&dp, dy, keys.v, None, g, 0..dp.units(), product),
     }
     let (scale, cap) = (T::from_f64(p.scale), T::from_f64(p.cap));
-    let (mut dropped, mut masked) = (DropoutBuffer::new(), BiasBuffer::new());
+    let (mut dropped, mut masked) = (DropoutBuffer::new(), AttentionBiasBuffer::new());
     for (r, (s, g)) in s.chunks_exact_mut(n).zip(g.chunks_exact_mut(n)).enumerate() {
         let (i, lse) = (i + r, saved.lse[(b * p.heads + h) * p.queries + i + r]);
         let seen = keys_in_block(&p.visible(i), keys.j, n);

@@ -4,7 +4,7 @@
 //! Invariant: the random numbers are those of [`random_uniform_kernel`](crate::kernels::random::random_uniform_kernel)
 //! for an `f32` tensor `[batch, heads, queries, keys]`, whatever the type of the probabilities and the blocks.
 
-use super::shape::{AttentionShape, BLOCK_KEYS, Element};
+use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element};
 use crate::kernels::abi::Args;
 use crate::kernels::random::{RandomDraw, random_uniform};
 use crate::simd;

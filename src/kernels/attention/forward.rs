@@ -2,11 +2,11 @@
 //!
 //! Invariant: see `mod.rs`. A unit is some rows of y. Each head in it is computed separately, in runs of rows.
 
+use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element, Query, cut_attention_shape_scratch};
 use super::dropout::DropoutBuffer;
-use super::inputs::{AttentionInputs, BiasBuffer};
+use super::inputs::{AttentionBiasBuffer, AttentionInputs};
 use super::keys::{keys_in_block, keys_in_chunks, keys_within};
 use super::score_rows;
-use super::shape::{AttentionShape, BLOCK_KEYS, Element, Query, cut_shape_scratch};
 use crate::kernels::abi::Args;
 use crate::kernels::gemm::gemm;
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub fn attention_forward_kernel<T: Element>(args: &mut Args<'_>) {
     let (y, lse, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     let (per, heads) = (p.rows_per_unit(), p.heads_per_row());
     let (first, all) = (units.start * per, p.outer() * p.queries);
-    let ([scores, acc, top, sum, keep], product) = cut_shape_scratch(scratch, p.forward_pieces());
+    let ([scores, acc, top, sum, keep], product) = cut_attention_shape_scratch(scratch, p.forward_pieces());
     let mut scratch = [scores, acc, top, sum, keep, product];
     let most = p.block_queries();
     for unit in units {
@@ -66,7 +66,7 @@ fn attention_forward_run<T: Element>(
     let (k, v) = (p.k(run.b, kv), p.v(run.b, kv));
     let span = p.visible(from).start..p.visible(from + m - 1).end;
     let first = span.start / BLOCK_KEYS * BLOCK_KEYS;
-    let (mut dropped, mut masked) = (DropoutBuffer::new(), BiasBuffer::new());
+    let (mut dropped, mut masked) = (DropoutBuffer::new(), AttentionBiasBuffer::new());
     for j in (first..span.end).step_by(BLOCK_KEYS) {
         let n = p.keys_before(j, span.end);
         let [score, value] = p.forward_products(m, n);

@@ -1,8 +1,8 @@
 //! The operands that the forward kernel and the backward kernels read.
 
+use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element, Query};
 use super::dropout::Dropout;
 use super::keys::KeyMask;
-use super::shape::{AttentionShape, BLOCK_KEYS, Element, Query};
 use crate::kernels::abi::Args;
 use std::ops::Range;
 
@@ -18,11 +18,11 @@ pub(super) enum Bias<'a, T> {
 }
 
 /// Room for the numbers that stand for a row of a mask.
-pub(super) struct BiasBuffer<T>([T; BLOCK_KEYS]);
+pub(super) struct AttentionBiasBuffer<T>([T; BLOCK_KEYS]);
 
-impl<T: Element> BiasBuffer<T> {
-    pub fn new() -> BiasBuffer<T> {
-        BiasBuffer([T::ZERO; BLOCK_KEYS])
+impl<T: Element> AttentionBiasBuffer<T> {
+    pub fn new() -> AttentionBiasBuffer<T> {
+        AttentionBiasBuffer([T::ZERO; BLOCK_KEYS])
     }
 }
 
@@ -59,7 +59,13 @@ impl<'a, T: Element> AttentionInputs<'a, T> {
     }
 
     /// The bias of query `q` for the keys in `span`, at most [`BLOCK_KEYS`]; empty if there is no bias.
-    pub fn bias<'t>(&self, p: &AttentionShape, q: Query, span: &Range<usize>, to: &'t mut BiasBuffer<T>) -> &'t [T]
+    pub fn bias<'t>(
+        &self,
+        p: &AttentionShape,
+        q: Query,
+        span: &Range<usize>,
+        to: &'t mut AttentionBiasBuffer<T>,
+    ) -> &'t [T]
     where
         'a: 't,
     {

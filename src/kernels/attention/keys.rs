@@ -1,6 +1,6 @@
 //! Ranges of keys that a query sees, and the mask of keys.
 
-use super::shape::{CHUNK, Element};
+use super::attention_shape::{CHUNK, Element};
 use std::ops::Range;
 
 /// The part of `seen` within the `n` keys from `j` on, relative to `j`.

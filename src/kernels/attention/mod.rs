@@ -8,6 +8,7 @@
 //! the order of every sum. A masked key is skipped, not multiplied by zero. A query that sees no key gets zeros and a
 //! log-sum-exp of −∞. Used by the lowering of the attention ops.
 
+mod attention_shape;
 mod backward;
 mod dropout;
 mod forward;
@@ -15,9 +16,8 @@ mod inputs;
 mod keys;
 mod pack_gradients;
 mod score_rows;
-mod shape;
 
+pub use attention_shape::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};
 pub use backward::{attention_backward_kernel, attention_backward_keys_kernel, attention_backward_queries_kernel};
 pub use forward::attention_forward_kernel;
 pub use pack_gradients::pack_gradients_kernel;
-pub use shape::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};

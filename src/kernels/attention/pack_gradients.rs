@@ -2,7 +2,7 @@
 //!
 //! Invariant: elements only move. Used by the lowering of the backward op of packed operands.
 
-use super::shape::{AttentionShape, Element};
+use super::attention_shape::{AttentionShape, Element};
 use crate::kernels::abi::Args;
 
 /// Rows in a unit.

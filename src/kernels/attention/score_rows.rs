@@ -3,7 +3,7 @@
 //! Invariant: an optional slice is empty or as long as the row. Each function is a few loops over at most a block of
 //! keys, in the first-level cache. Used by the two kernels of the folder.
 
-use super::shape::{CHUNK, Element};
+use super::attention_shape::{CHUNK, Element};
 use crate::kernels::pairwise::{Max, PairwiseReducer, Sum, pairwise_join_lanes, pairwise_lanes_apart};
 use crate::kernels::simd::Unmasked;
 use crate::kernels::vmath::{exp, log, tanh};
@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// `x = f(x)`, whole chunks first.
 #[inline(always)]
-fn each_score<T: Element>(x: &mut [T], f: impl Fn(T) -> T) {
+fn each_in_score_row<T: Element>(x: &mut [T], f: impl Fn(T) -> T) {
     let (chunks, rest) = x.as_chunks_mut::<CHUNK>();
     for x in chunks {
         for x in x {
@@ -29,7 +29,7 @@ fn each_score<T: Element>(x: &mut [T], f: impl Fn(T) -> T) {
 
 /// `x = f(x, y)`, whole chunks first; nothing where y is empty.
 #[inline(always)]
-fn each_score_pair<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
+fn each_pair_in_score_rows<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
     let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks_mut::<CHUNK>(), y.as_chunks::<CHUNK>());
     for (x, y) in xs.iter_mut().zip(ys) {
         for (x, y) in x.iter_mut().zip(y) {
@@ -43,7 +43,7 @@ fn each_score_pair<T: Element>(x: &mut [T], y: &[T], f: impl Fn(T, T) -> T) {
 
 /// Joins all elements: by position in the chunk, then in a tree.
 #[inline(always)]
-fn join_scores<T: Element, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
+fn join_score_row<T: Element, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
     let mut lanes = [f.start(); CHUNK];
     let (chunks, rest) = x.as_chunks::<CHUNK>();
     for chunk in chunks {
@@ -59,81 +59,81 @@ fn join_scores<T: Element, F: PairwiseReducer<T>>(f: F, x: &[T]) -> T {
 
 /// `x·scale`, or `cap·tanh(x·scale / cap)`, in place.
 #[inline(always)]
-fn cap_scores<T: Element>(x: &mut [T], scale: T, cap: T) {
+fn cap_score_row<T: Element>(x: &mut [T], scale: T, cap: T) {
     if cap > T::ZERO {
         let inner = scale / cap;
-        each_score(x, |x| cap * tanh(x * inner));
+        each_in_score_row(x, |x| cap * tanh(x * inner));
     } else {
-        each_score(x, |x| x * scale);
+        each_in_score_row(x, |x| x * scale);
     }
 }
 
 /// `x` where `keep` is 1, else `other`.
 #[inline(always)]
-fn keep_scores<T: Element>(x: &mut [T], keep: &[T], other: T) {
+fn keep_in_score_row<T: Element>(x: &mut [T], keep: &[T], other: T) {
     let whole = Unmasked::new();
-    each_score_pair(x, keep, |x, keep| whole.of(if keep > T::ZERO { x } else { other }));
+    each_pair_in_score_rows(x, keep, |x, keep| whole.of(if keep > T::ZERO { x } else { other }));
 }
 
 /// Writes `other` outside `seen`, which begins in the first chunk and ends in the last.
 #[inline(always)]
-fn hide_scores<T: Element>(x: &mut [T], seen: &Range<usize>, other: T) {
+fn hide_in_score_row<T: Element>(x: &mut [T], seen: &Range<usize>, other: T) {
     // Masks come from a table: comparisons of indices would become branches.
     if seen.start > 0 {
         let first = CHUNK.min(x.len());
-        keep_scores(&mut x[..first], &T::EDGES[CHUNK - seen.start.min(CHUNK)..][..first], other);
+        keep_in_score_row(&mut x[..first], &T::EDGES[CHUNK - seen.start.min(CHUNK)..][..first], other);
     }
     if seen.end < x.len() {
         let last = &mut x[seen.end / CHUNK * CHUNK..];
         let (len, kept) = (last.len().min(CHUNK), seen.end % CHUNK);
-        keep_scores(&mut last[..len], &T::EDGES[2 * CHUNK - kept..][..len], other);
+        keep_in_score_row(&mut last[..len], &T::EDGES[2 * CHUNK - kept..][..len], other);
     }
 }
 
 /// eˣ, but 0 for results below the normal range: one subnormal result can cost as much time as a whole row.
 #[inline(always)]
-fn score_weight<T: Element>(x: T, least: T) -> T {
+fn score_row_weight<T: Element>(x: T, least: T) -> T {
     let y = exp(if x < least { least } else { x });
     if x < least { T::ZERO } else { y }
 }
 
-/// The least x for [`score_weight`].
+/// The least x for [`score_row_weight`].
 #[inline(always)]
-fn least_score<T: Element>() -> T {
+fn score_row_least<T: Element>() -> T {
     T::from_f64(if size_of::<T>() == 4 { -87.0 } else { -708.0 })
 }
 
 simd! {
     /// Replaces products by scores, −∞ where a key is not `seen`. Returns the largest.
     pub fn products_to_scores[T: Element](x: &mut [T], seen: &Range<usize>, scale: T, cap: T, bias: &[T], keep: &[T]) -> T {
-        cap_scores(x, scale, cap);
-        each_score_pair(x, bias, |x, bias| x + bias);
-        keep_scores(x, keep, -T::INFINITY);
-        hide_scores(x, seen, -T::INFINITY);
-        join_scores(Max, x)
+        cap_score_row(x, scale, cap);
+        each_pair_in_score_rows(x, bias, |x, bias| x + bias);
+        keep_in_score_row(x, keep, -T::INFINITY);
+        hide_in_score_row(x, seen, -T::INFINITY);
+        join_score_row(Max, x)
     }
 }
 
 simd! {
     /// `x = exp(x − top)`, 0 below the normal range. Returns (Σ x, exp(old − top)).
     pub fn scores_to_weights[T: Element](x: &mut [T], top: T, old: T) -> (T, T) {
-        let least = least_score();
-        each_score(x, |x| score_weight(x - top, least));
-        (join_scores(Sum, x), score_weight(old - top, least))
+        let least = score_row_least();
+        each_in_score_row(x, |x| score_row_weight(x - top, least));
+        (join_score_row(Sum, x), score_row_weight(old - top, least))
     }
 }
 
 simd! {
     /// `x *= by`.
     pub fn multiply_score_row[T: Element](x: &mut [T], by: T) {
-        each_score(x, |x| x * by);
+        each_in_score_row(x, |x| x * by);
     }
 }
 
 simd! {
     /// `to = x / by`.
     pub fn divide_score_row[T: Element](x: &[T], by: T, to: &mut [T]) {
-        each_score_pair(to, x, |_, x| x / by);
+        each_pair_in_score_rows(to, x, |_, x| x / by);
     }
 }
 
@@ -172,27 +172,27 @@ simd! {
         dbias: &mut [T]
     ) {
         let (bias, keep) = by;
-        cap_scores(x, row.scale, row.cap);
-        each_score(g, |g| g - row.delta);
-        each_score_pair(dbias, g, |_, g| g);
+        cap_score_row(x, row.scale, row.cap);
+        each_in_score_row(g, |g| g - row.delta);
+        each_pair_in_score_rows(dbias, g, |_, g| g);
         if row.cap > T::ZERO {
             // d(c·tanh u)/d(c·u) = 1 − tanh² u.
-            each_score_pair(g, x, |g, x| {
+            each_pair_in_score_rows(g, x, |g, x| {
                 let t = x / row.cap;
                 g * (T::ONE - t * t)
             });
         }
-        each_score_pair(x, bias, |x, bias| x + bias);
-        let least = least_score();
-        each_score(x, |x| score_weight(x - row.lse, least));
-        keep_scores(x, keep, T::ZERO);
-        keep_scores(g, keep, T::ZERO);
-        keep_scores(dbias, keep, T::ZERO);
-        hide_scores(x, seen, T::ZERO);
-        each_score_pair(g, x, |g, x| g * (x * row.scale));
-        hide_scores(g, seen, T::ZERO);
-        each_score_pair(dbias, x, |to, x| to * x);
-        hide_scores(dbias, seen, T::ZERO);
+        each_pair_in_score_rows(x, bias, |x, bias| x + bias);
+        let least = score_row_least();
+        each_in_score_row(x, |x| score_row_weight(x - row.lse, least));
+        keep_in_score_row(x, keep, T::ZERO);
+        keep_in_score_row(g, keep, T::ZERO);
+        keep_in_score_row(dbias, keep, T::ZERO);
+        hide_in_score_row(x, seen, T::ZERO);
+        each_pair_in_score_rows(g, x, |g, x| g * (x * row.scale));
+        hide_in_score_row(g, seen, T::ZERO);
+        each_pair_in_score_rows(dbias, x, |to, x| to * x);
+        hide_in_score_row(dbias, seen, T::ZERO);
     }
 }
 

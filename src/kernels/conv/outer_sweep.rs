@@ -24,7 +24,7 @@ pub(super) struct Field {
 }
 
 /// Adjacent taps of x that are summed together: the largest of a few widths that divides a kernel's row.
-pub(super) fn outer_run_of(kw: usize) -> usize {
+pub(super) fn outer_sweep_run_of(kw: usize) -> usize {
     [5, 3, 2].into_iter().find(|r| kw.is_multiple_of(*r)).unwrap_or(1)
 }
 
@@ -33,7 +33,7 @@ struct Tile<const R: usize, const K: usize, const V: usize, const L: usize>;
 
 /// One position: `K` pixels of each run, each times the values of the channels.
 #[inline(always)]
-fn outer_at<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
+fn outer_sweep_at<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
     rows: [&[T]; R],
     q: usize,
     dy: &[T; BLOCK],
@@ -53,7 +53,7 @@ fn outer_at<T: Float, const R: usize, const K: usize, const V: usize, const L: u
 
 /// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end.
 #[inline(always)]
-fn outer_sums_of<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
+fn outer_sweep_sums_of<T: Float, const R: usize, const K: usize, const V: usize, const L: usize>(
     x: &[T],
     offs: [usize; R],
     dy: &[T],
@@ -71,7 +71,7 @@ fn outer_sums_of<T: Float, const R: usize, const K: usize, const V: usize, const
             }
             let (now, rest) = dy.split_at(f.cols);
             for (q, d) in now.iter().enumerate() {
-                acc = outer_at(rows, q, d, acc);
+                acc = outer_sweep_at(rows, q, d, acc);
             }
             dy = rest;
         }
@@ -90,7 +90,7 @@ fn outer_sweep<T: Float, const R: usize, const K: usize, const V: usize, const L
     ld: usize,
 ) {
     let mut out = [[[[T::ZERO; L]; V]; K]; R];
-    outer_sums_of::<T, R, K, V, L>(x, offs, dy, f, &mut out);
+    outer_sweep_sums_of::<T, R, K, V, L>(x, offs, dy, f, &mut out);
     // Runs after the last one repeat it and are discarded.
     for (sums, out) in sums.chunks_mut(ld).zip(out.as_flattened()) {
         for (s, a) in sums.iter_mut().zip(out.as_flattened()) {
@@ -117,7 +117,15 @@ simd! { narrow
 
 /// [`outer_sweep`] for runs of `k` taps at strip offsets `offs`, with [`BLOCK`] channels of dy for each position.
 /// `sums` has `ld` channels for each tap.
-pub(super) fn outer_sums<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f: Field, sums: &mut [T], ld: usize) {
+pub(super) fn outer_sweep_sums<T: Float>(
+    k: usize,
+    x: &[T],
+    offs: &[u32],
+    dy: &[T],
+    f: Field,
+    sums: &mut [T],
+    ld: usize,
+) {
     let (mut offs, mut sums) = (offs, sums);
     macro_rules! go {
         ($sweep:ident, $r:literal, $k:literal, $v:literal, $l:literal) => {{
@@ -160,7 +168,7 @@ pub(super) fn outer_sums<T: Float>(k: usize, x: &[T], offs: &[u32], dy: &[T], f:
 simd! {
     /// Transposes rows of positions, one for each channel, to rows of [`BLOCK`] channels; missing channels become
     /// zeros.
-    fn outer_few_channels_innermost[T: Float](from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
+    fn outer_sweep_few_channels_innermost[T: Float](from: &[T], plane: usize, len: usize, channels: usize, to: &mut [T]) {
         for c in 0..BLOCK {
             if c < channels {
                 let from = &from[c * plane..][..len];
@@ -175,7 +183,7 @@ simd! {
 }
 
 /// Transposes `channels` planes of `len` positions, `plane` elements apart, to rows of [`BLOCK`] channels.
-pub(super) fn outer_channels_innermost<T: GemmFloat>(
+pub(super) fn outer_sweep_channels_innermost<T: GemmFloat>(
     from: &[T],
     plane: usize,
     len: usize,
@@ -186,6 +194,6 @@ pub(super) fn outer_channels_innermost<T: GemmFloat>(
     if channels >= BLOCK {
         transpose(from, plane, to, BLOCK, len, BLOCK);
     } else {
-        outer_few_channels_innermost(from, plane, len, channels, to);
+        outer_sweep_few_channels_innermost(from, plane, len, channels, to);
     }
 }

@@ -1,8 +1,13 @@
 //! Convolutions against seven naive loops, their adjoint identities, and the independence of bits from unit ranges.
 
+use super::conv_plan::ConvPlan;
 use super::*;
+use crate::kernels::float::Float;
+use crate::kernels::gemm::{Act, GemmFloat};
 use crate::kernels::harness::{hashed, hashes};
 use crate::kernels::simd::{Isa, detect, limit};
+use crate::kernels::window_sizes::Units;
+use std::ops::Range;
 
 fn geom(n: usize, c: [usize; 2], hw: [usize; 2], k: [usize; 2]) -> ConvGeom {
     let one = ConvGeom { stride: [1, 1], dilation: [1, 1], groups: 1, ..ConvGeom::default() };

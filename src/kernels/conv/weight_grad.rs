@@ -11,7 +11,7 @@
 use super::conv_plan::{ConvPlan, LANES, SLACK, conv_plan_weight_blocks};
 use super::geom::ConvGeom;
 use super::micro::{Rows, TAPS, micro_all_finite, micro_dots, micro_dots_rows, micro_fold, micro_lanes};
-use super::outer_sweep::{BLOCK, Field, outer_channels_innermost, outer_run_of, outer_sums};
+use super::outer_sweep::{BLOCK, Field, outer_sweep_channels_innermost, outer_sweep_run_of, outer_sweep_sums};
 use super::strip::{clear_strip, copy_strip_rows, load_strip, strip_len};
 use crate::kernels::float::Float;
 use crate::kernels::gemm::GemmFloat;
@@ -96,7 +96,7 @@ pub(super) fn weight_grad_parts<T: GemmFloat>(
     clear_strip(scratch.strip);
     clear_strip(scratch.cols);
     // With channels in the lanes, offsets are those of runs of taps.
-    let run = if c.outer { outer_run_of(g.kw) } else { 1 };
+    let run = if c.outer { outer_sweep_run_of(g.kw) } else { 1 };
     let mut k = 0;
     c.each_tap([0, 0], |_, _, off| {
         if k % run == 0 {
@@ -203,19 +203,19 @@ fn weight_grad_across<T: GemmFloat>(
     channels: usize,
     scratch: &mut Scratch<'_, T>,
 ) {
-    let ([h, w], all, ld, run) = (c.grid, c.groups * c.dst_c, weight_grad_sums_len(g, c)[1], outer_run_of(g.kw));
+    let ([h, w], all, ld, run) = (c.grid, c.groups * c.dst_c, weight_grad_sums_len(g, c)[1], outer_sweep_run_of(g.kw));
     let rows = c.band.min(h - p.row);
     let f = Field { images: p.images.len(), rows, cols: w, x: [c.pitch, c.planes_len()] };
     for m0 in (0..channels).step_by(BLOCK) {
         let some = BLOCK.min(channels - m0);
         for (image, to) in p.images.clone().zip(scratch.dy.chunks_exact_mut(rows * w * BLOCK)) {
             let from = &dy[((image * all + p.lo + m0) * h + p.row) * w..];
-            outer_channels_innermost(from, h * w, rows * w, some, to);
+            outer_sweep_channels_innermost(from, h * w, rows * w, some, to);
         }
         let sums = &mut scratch.sums[..taps * ld];
         let offs = &scratch.offs[..taps / run];
         // The sums of a block start at its first channel; only that block's sums are updated for each tap.
-        outer_sums(run, scratch.strip, offs, scratch.dy, f, &mut sums[m0..], ld);
+        outer_sweep_sums(run, scratch.strip, offs, scratch.dy, f, &mut sums[m0..], ld);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Fills: tensors whose elements are all one number. Used by the lowering of `full`.
 
-use super::{Bits, UNIT};
+use super::{CopyBits, UNIT};
 use crate::kernels::abi::Args;
 use crate::kernels::params::params;
 
@@ -29,7 +29,7 @@ impl Fill {
 /// Fills the output with one value.
 ///
 /// Reads nothing; writes `T[len]`, [`Fill::per_unit`]; params [`Fill`].
-pub fn fill_kernel<T: Bits>(args: &mut Args<'_>) {
+pub fn fill_kernel<T: CopyBits>(args: &mut Args<'_>) {
     let value = T::from_word(Fill::from_words(args.params()).value);
     args.write::<T>(0).fill(value);
 }

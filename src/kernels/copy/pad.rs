@@ -3,7 +3,7 @@
 //! Invariant: only padded axes are stored; the others are merged into their neighbours. Used by the lowering of `pad`
 //! and of the adjoint of `slice`.
 
-use super::{Bits, MAX_RANK, UNIT};
+use super::{CopyBits, MAX_RANK, UNIT};
 use crate::kernels::abi::Args;
 
 /// One axis of a [`Pad`], in elements: before the source, of the source, and of the output.
@@ -90,7 +90,7 @@ impl Pad {
 }
 
 /// Columns `from..` of a row of the output: padding, source, padding.
-fn pad_axis_row<T: Bits>(axis: &PadAxis, x: &[T], value: T, from: usize, out: &mut [T]) {
+fn pad_axis_row<T: CopyBits>(axis: &PadAxis, x: &[T], value: T, from: usize, out: &mut [T]) {
     let (start, end) = (axis.low.max(from) - from, (axis.low + axis.src).max(from) - from);
     let (start, end) = (start.min(out.len()), end.min(out.len()));
     let (before, rest) = out.split_at_mut(start);
@@ -105,7 +105,7 @@ fn pad_axis_row<T: Bits>(axis: &PadAxis, x: &[T], value: T, from: usize, out: &m
 /// Padding with a constant.
 ///
 /// Reads x: `T[src]`; writes `T[low + src + high]`, [`Pad::per_unit`]; params [`Pad`].
-pub fn pad_kernel<T: Bits>(args: &mut Args<'_>) {
+pub fn pad_kernel<T: CopyBits>(args: &mut Args<'_>) {
     let p = Pad::from_words(args.params());
     let (x, value) = (args.read::<T>(0), T::from_word(p.value));
     let mut at = args.units().start * UNIT;

@@ -14,7 +14,7 @@ fn indices(e: usize, dims: &[usize]) -> Vec<usize> {
     dense(dims).iter().zip(dims).map(|(s, d)| e / *s as usize % d).collect()
 }
 
-fn check<T: Bits + PartialEq + std::fmt::Debug>(dims: &[usize], strides: &[i64], base: usize, len: usize) {
+fn check<T: CopyBits + PartialEq + std::fmt::Debug>(dims: &[usize], strides: &[i64], base: usize, len: usize) {
     let x: Vec<T> = (0..len).map(|i| T::from_word(i as u64 * 7 + 1)).collect();
     let p = StridedCopy::new(dims, strides, base).unwrap();
     assert_eq!(StridedCopy::from_words(&p.to_words()), p);
@@ -31,7 +31,7 @@ fn check<T: Bits + PartialEq + std::fmt::Debug>(dims: &[usize], strides: &[i64],
 }
 
 /// A permutation of the axes of a dense source.
-fn check_permuted<T: Bits + PartialEq + std::fmt::Debug>(src: &[usize], perm: &[usize]) {
+fn check_permuted<T: CopyBits + PartialEq + std::fmt::Debug>(src: &[usize], perm: &[usize]) {
     let strides = dense(src);
     let (dims, strides): (Vec<_>, Vec<_>) = perm.iter().map(|p| (src[*p], strides[*p])).unzip();
     check::<T>(&dims, &strides, 0, src.iter().product());

@@ -10,7 +10,7 @@ use super::column_sums;
 use super::epilogue::GemmEpilogue;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::operands::Tile;
+use super::operands::TileOperands;
 use super::pack_block::{Block, pack_block};
 use super::prefetch::PrefetchQueue;
 use super::sgd_epilogue::SgdEpilogue;
@@ -285,7 +285,7 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
                     BlockedRows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
                     BlockedRows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
                 };
-                let t = Tile {
+                let t = TileOperands {
                     a: a.data,
                     a_row: a.row,
                     a_col: a.col,

@@ -3,7 +3,7 @@
 //! Invariant: a [`Token`] becomes a type in this file only.
 
 use super::gemm_float::GemmFloat;
-use super::operands::{Dots, Tile};
+use super::operands::{Dots, TileOperands};
 use super::tile_shapes::{self, TileShapes};
 use super::transpose;
 use crate::kernels::simd::{Simd, Token};
@@ -19,7 +19,7 @@ macro_rules! gemm_float {
                 with_token!(token, s => tile_shapes::tile_width::<_, $t>(s, rows, cols))
             }
             #[inline]
-            fn tile(token: Token, t: Tile<'_, $t>) {
+            fn tile(token: Token, t: TileOperands<'_, $t>) {
                 with_token!(token, s => s.tile(t));
             }
             #[inline]

@@ -3,7 +3,7 @@
 //! `dispatch` implements the trait. The trait has a file of its own because the innermost loops name it, and its
 //! implementation calls them.
 
-use super::operands::{Dots, Tile};
+use super::operands::{Dots, TileOperands};
 use crate::kernels::float::Float;
 use crate::kernels::simd::Token;
 
@@ -17,7 +17,7 @@ pub trait GemmFloat: Float {
     fn width(token: Token, rows: usize, cols: usize) -> usize;
     /// Computes one tile. Its size must be one that `shape` and `width` gave.
     #[doc(hidden)]
-    fn tile(token: Token, t: Tile<'_, Self>);
+    fn tile(token: Token, t: TileOperands<'_, Self>);
     /// Computes the dot products of rows of two matrices.
     #[doc(hidden)]
     fn dots(token: Token, d: Dots<'_, Self>);

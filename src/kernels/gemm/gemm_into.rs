@@ -14,7 +14,7 @@ use super::blocked::{
 use super::blocked_plan::BlockedPlan;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::gemm_units::unit_row;
+use super::gemm_units::gemm_unit_row;
 use super::prefetch::PrefetchQueue;
 use super::sink::{RecastSink, TileSink};
 use super::tuning::{MICRO_PANELS, PAD, SINK_BLOCK_A, SINK_BLOCK_B, SINK_ROWS};
@@ -115,7 +115,7 @@ pub fn gemm_into<T: GemmFloat>(
     if own.is_empty() {
         return;
     }
-    let (a, rows) = (&a[unit_row(own.start, g) * g.a.row..], own.len() / g.n);
+    let (a, rows) = (&a[gemm_unit_row(own.start, g) * g.a.row..], own.len() / g.n);
     if let Algorithm::Bf16(plan) = Algorithm::of::<T>(g) {
         let (a, b, scratch) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(scratch));
         let mut to = bf16::IntoSink { to: &mut RecastSink::new(to), size: (rows, g.n) };

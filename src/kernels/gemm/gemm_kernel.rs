@@ -8,7 +8,7 @@ use super::blocked::{self, BlockedProduct};
 use super::epilogue::{ActGradEpilogue, GemmEpilogue, Kind};
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::gemm_units::unit_row;
+use super::gemm_units::gemm_unit_row;
 use super::gemv::{self, Gemv};
 use super::operands::{Dots, Operands};
 use super::{column_sums, outer_product, transposed};
@@ -35,7 +35,7 @@ pub struct Target<'c, T> {
 
 /// The kernel of a product: [`run`], or a faster one with the same operands, words and bits.
 pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
-    if gemv::is_gemv(g).is_some() { run_gemm_row::<T> } else { run::<T> }
+    if gemv::is_gemv(g).is_some() { gemm_kernel_row::<T> } else { run::<T> }
 }
 
 /// The kernel of every product.
@@ -73,7 +73,7 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
 }
 
 /// As [`run`], for a product that [`gemv::is_gemv`] names.
-fn run_gemm_row<T: GemmFloat>(args: &mut Args<'_>) {
+fn gemm_kernel_row<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::unbatched(args.params());
     let Some(gemv) = Gemv::new(&g) else { return run::<T>(args) };
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
@@ -112,7 +112,7 @@ pub fn gemm_kernel_rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -
     match (g.m, g.batch().is_empty()) {
         (1, true) => (Corner { row: 0, col: own.start }, MatrixMut::new(c, 1, own.len())),
         (m, true) if own.len() == m * g.n => (Corner { row: 0, col: 0 }, MatrixMut::new(c, m, g.n)),
-        _ => (Corner { row: unit_row(own.start, g), col: 0 }, MatrixMut::new(c, own.len() / g.n.max(1), g.n)),
+        _ => (Corner { row: gemm_unit_row(own.start, g), col: 0 }, MatrixMut::new(c, own.len() / g.n.max(1), g.n)),
     }
 }
 
@@ -146,7 +146,7 @@ pub fn gemm_kernel_block_by<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let Target { c, mut sums } = to;
-    each_gemm_matrix(g, at, c, |from, mut c| {
+    gemm_kernel_each_matrix(g, at, c, |from, mut c| {
         let end = gemm_kernel_epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
         // With k = 0, operands are empty.
         let (a, b) = (o.a.get(from.a..).unwrap_or_default(), o.b.get(from.b..).unwrap_or_default());
@@ -194,7 +194,7 @@ pub fn gemm_kernel_block_of_bf16(
     c: MatrixMut<'_, f32>,
     scratch: &mut [f32],
 ) {
-    each_gemm_matrix(g, at, c, |from, c| {
+    gemm_kernel_each_matrix(g, at, c, |from, c| {
         let end = gemm_kernel_epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
         let (operands, size) = ((&o.a[from.a..], &o.b[from.b..]), (c.rows(), c.cols()));
         bf16::bf16_product(engine, g, plan, operands, size, &mut bf16::IntoMatrix { c, end: &end }, scratch);
@@ -234,7 +234,12 @@ struct Origin {
 }
 
 /// Divides the block of C that begins at `at` among the matrices of the batch and calls `each` with each part.
-fn each_gemm_matrix<T>(g: &Gemm, at: Corner, mut c: MatrixMut<'_, T>, mut each: impl FnMut(Origin, MatrixMut<'_, T>)) {
+fn gemm_kernel_each_matrix<T>(
+    g: &Gemm,
+    at: Corner,
+    mut c: MatrixMut<'_, T>,
+    mut each: impl FnMut(Origin, MatrixMut<'_, T>),
+) {
     let mut done = 0;
     while done < c.rows() && c.cols() > 0 {
         let row = at.row + done;

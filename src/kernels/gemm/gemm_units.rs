@@ -29,21 +29,21 @@ impl Gemm {
         let (m, n, k) = (self.m, self.n, self.k);
         let large = n >= DIVIDED_COLS && 2 * m * (k + n) <= k * n && (m >= PACK_B_ROWS || k * n >= FAR_B);
         (transposed::transposed_fits(self) || (large && m > 1 && self.batch().is_empty()))
-            .then(|| unit_share(m * k, UNIT_COLS))
+            .then(|| gemm_unit_share(m * k, UNIT_COLS))
     }
 
     /// Elements of C that a unit owns where units divide rows: whole rows, or part of a lone row.
     #[inline]
     pub fn per_unit(&self) -> usize {
         if self.m == 1 && self.batch().is_empty() {
-            return unit_share(self.k, 16 * UNIT_ROWS).min(self.n);
+            return gemm_unit_share(self.k, 16 * UNIT_ROWS).min(self.n);
         }
         let step = match self.precision {
             _ if self.sums => pairwise::ROWS,
             Precision::F32 => UNIT_ROWS,
             _ => UNIT_ROWS_BF16,
         };
-        unit_share(self.n * self.k, step).min(self.batches() * self.m) * self.n
+        gemm_unit_share(self.n * self.k, step).min(self.batches() * self.m) * self.n
     }
 
     /// Number of units where they divide rows.
@@ -70,14 +70,14 @@ impl Gemm {
 
 /// The row of C of element `from`.
 #[inline]
-pub fn unit_row(from: usize, g: &Gemm) -> usize {
+pub fn gemm_unit_row(from: usize, g: &Gemm) -> usize {
     // It is mostly 0, and a division is slow beside the smallest products.
     if from == 0 { 0 } else { from / g.n }
 }
 
 /// Rows or columns of a unit, each of `work` multiply-adds: a multiple of `step`, which is a power of two.
 #[inline]
-fn unit_share(work: usize, step: usize) -> usize {
+fn gemm_unit_share(work: usize, step: usize) -> usize {
     // Shifts instead of divisions: this runs in every call, and the smallest products take 20 ns.
     (((UNIT_WORK >> work.max(1).ilog2()) + step - 1) & !(step - 1)).max(step)
 }

@@ -11,7 +11,7 @@ use super::act_fn::{act_fn, act_grad_fn};
 use super::epilogue::epilogue_add_row;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::operands::{Dots, Operands, Tile};
+use super::operands::{Dots, Operands, TileOperands};
 use super::outer_product;
 use super::pack_block::{Block, pack_block};
 use crate::kernels::abi::MatrixMut;
@@ -87,7 +87,7 @@ impl Gemv {
         let mut j = 0;
         while j < out.len() {
             let cols = T::width(token, 1, out.len() - j);
-            let t = Tile {
+            let t = TileOperands {
                 a: x,
                 a_row: 0,
                 a_col: self.x_step,

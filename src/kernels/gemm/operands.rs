@@ -19,7 +19,7 @@ pub struct Operands<'a, T> {
 }
 
 /// One register tile of C and the operands that it is computed from.
-pub struct Tile<'a, T> {
+pub struct TileOperands<'a, T> {
     /// A, from the tile's first row.
     pub a: &'a [T],
     /// Stride between rows of A.
@@ -44,7 +44,7 @@ pub struct Tile<'a, T> {
     pub step: Option<SgdEpilogue<T>>,
 }
 
-impl<T> Tile<'_, T> {
+impl<T> TileOperands<'_, T> {
     /// Whether every element of A and B that the tile reads is inside the slices.
     #[inline(always)]
     pub fn fits(&self) -> bool {

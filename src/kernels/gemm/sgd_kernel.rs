@@ -7,7 +7,7 @@ use super::blocked_plan::BlockedPlan;
 use super::epilogue::{GemmEpilogue, Kind};
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::gemm_units::unit_row;
+use super::gemm_units::gemm_unit_row;
 use super::outer_product;
 use super::sgd_epilogue::SgdEpilogue;
 use crate::kernels::abi::{Args, Kernel, MatrixMut};
@@ -37,7 +37,7 @@ pub fn run_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     if args.inplace(2).is_none() {
         c.copy_from_slice(&args.read::<T>(2)[whole.clone()]);
     }
-    let (step, a) = (SgdEpilogue { lr, decay }, &a[unit_row(whole.start, &g) * g.a.row..]);
+    let (step, a) = (SgdEpilogue { lr, decay }, &a[gemm_unit_row(whole.start, &g) * g.a.row..]);
     if outer_product::outer_product_fits(&g) {
         return outer_product::outer_product(a, g.a.row, &b[..g.n], c, Some(step));
     }
@@ -59,7 +59,7 @@ fn outer_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
         c.copy_from_slice(&args.read::<T>(2)[from..from + c.len()]);
     }
     outer_product::outer_product(
-        &a[unit_row(from, &g) * g.a.row..],
+        &a[gemm_unit_row(from, &g) * g.a.row..],
         g.a.row,
         &b[..g.n],
         c,

@@ -9,7 +9,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::gemm_float::GemmFloat;
-use super::operands::Tile;
+use super::operands::TileOperands;
 use super::sgd_epilogue::SgdEpilogue;
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::simd::{Op, Vectors};
@@ -19,11 +19,15 @@ const MOST_ELEMENTS: usize = 24 * 16;
 
 /// The SGD step of a partial tile: `compute` makes the sums, and C is updated row by row.
 #[inline(never)]
-pub fn part_step<T: GemmFloat>(mut t: Tile<'_, T>, step: SgdEpilogue<T>, compute: impl FnOnce(Tile<'_, T>)) {
+pub fn part_step<T: GemmFloat>(
+    mut t: TileOperands<'_, T>,
+    step: SgdEpilogue<T>,
+    compute: impl FnOnce(TileOperands<'_, T>),
+) {
     let (rows, cols) = (t.c.rows(), t.c.cols());
     let mut sums = [T::ZERO; MOST_ELEMENTS];
     let to = MatrixMut::new(&mut sums, rows, cols);
-    compute(Tile { c: to, add: false, prefetch_c: false, prefetch: t.prefetch, step: None, ..t });
+    compute(TileOperands { c: to, add: false, prefetch_c: false, prefetch: t.prefetch, step: None, ..t });
     for (i, sums) in sums.chunks_exact(cols).take(rows).enumerate() {
         for (param, gradient) in t.c.row(i).iter_mut().zip(sums) {
             *param = step.apply(*param, *gradient);
@@ -72,7 +76,10 @@ macro_rules! put {
 }
 
 /// The kernel of tiles of `MR` rows and `NV` vectors. With `PART`, the last vector is partial.
-pub struct TileKernel<'t, 'a, S, T, const MR: usize, const NV: usize, const PART: bool>(pub S, pub &'t mut Tile<'a, T>);
+pub struct TileKernel<'t, 'a, S, T, const MR: usize, const NV: usize, const PART: bool>(
+    pub S,
+    pub &'t mut TileOperands<'a, T>,
+);
 
 impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: bool> Op
     for TileKernel<'_, '_, S, T, MR, NV, PART>

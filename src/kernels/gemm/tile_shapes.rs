@@ -3,7 +3,7 @@
 //! Invariants: one table, in `tuning`, both names the sizes and makes a kernel for each. A taller tile is never wider;
 //! scratch for B relies on it.
 
-use super::operands::{Dots, Tile};
+use super::operands::{Dots, TileOperands};
 use super::tuning::{DotsShape, LINE, Tuning, tile_tables};
 use super::{dots, tile};
 #[cfg(all(target_arch = "aarch64", not(miri)))]
@@ -19,7 +19,7 @@ pub trait TileShapes<T: Copy>: Vectors<T> {
     /// The widths of tiles of `rows` rows, in vectors, least first.
     fn widths(rows: usize) -> &'static [usize];
     /// Computes a tile of one of those sizes. Its last vector may be partial.
-    fn tile(self, t: Tile<'_, T>);
+    fn tile(self, t: TileOperands<'_, T>);
     /// Computes dot products.
     fn dots(self, d: Dots<'_, T>);
 }
@@ -41,7 +41,7 @@ macro_rules! kernels {
                 }
             }
 
-            fn tile(self, mut t: Tile<'_, $t>) {
+            fn tile(self, mut t: TileOperands<'_, $t>) {
                 let (lanes, rows, cols) = (<Self as Vectors<$t>>::LANES, t.c.rows(), t.c.cols());
                 let (vectors, part) = (cols.div_ceil(lanes), cols % lanes != 0);
                 if part && let Some(step) = t.step.take() {

@@ -4,7 +4,7 @@
 
 use super::report_bad_index;
 use crate::kernels::abi::Args;
-use crate::kernels::num::Index;
+use crate::kernels::index::Index;
 use crate::kernels::params::params;
 
 params! {

@@ -6,8 +6,8 @@
 
 use super::{Indexed, first_bad_index, report_bad_index};
 use crate::kernels::abi::Args;
-use crate::kernels::num::{Index, Scalar};
 use crate::kernels::params::params;
+use crate::kernels::{index::Index, num::Num};
 use crate::simd;
 use bytemuck::Pod;
 use std::ops::Range;
@@ -66,10 +66,10 @@ macro_rules! joins {
 
 joins! {
     Set: T, Pod, |_, new| new;
-    Add: T, Scalar, |old: T, new| old.plus(new);
-    Mul: T, Scalar, |old: T, new| old.times(new);
-    Max: T, Scalar, |old: T, new| old.greater(new);
-    Min: T, Scalar, |old: T, new| old.lesser(new);
+    Add: T, Num, |old: T, new| old.plus(new);
+    Mul: T, Num, |old: T, new| old.times(new);
+    Max: T, Num, |old: T, new| old.greater(new);
+    Min: T, Num, |old: T, new| old.lesser(new);
 }
 
 simd! {
@@ -109,7 +109,7 @@ fn scatter_join_elements<T: Pod, I: Index, J: ScatterJoin<T>>(
     }
 }
 
-fn run_scatter<T: Pod, I: Index, J: ScatterJoin<T>>(args: &mut Args<'_>, join: J) {
+fn run_scatter_kernel<T: Pod, I: Index, J: ScatterJoin<T>>(args: &mut Args<'_>, join: J) {
     let p = Scatter::from_words(args.params());
     let view = p.view();
     let (updates, idx) = (args.read::<T>(1), args.read::<I>(2));
@@ -150,7 +150,7 @@ macro_rules! scatters {
         /// `I[outer, k, inner]`; writes `T[outer, n, inner]`, [`Scatter::per_unit`], in place of base or not; params
         /// [`Scatter`].
         pub fn $name<T: $bound, I: Index>(args: &mut Args<'_>) {
-            run_scatter::<T, I, _>(args, $join);
+            run_scatter_kernel::<T, I, _>(args, $join);
         })*
     };
 }
@@ -159,18 +159,22 @@ scatters! {
     /// Each update replaces the element; the last one wins.
     set(Pod) = Set;
     /// Updates are added.
-    add(Scalar) = Add;
+    add(Num) = Add;
     /// Updates are multiplied.
-    mul(Scalar) = Mul;
+    mul(Num) = Mul;
     /// The maximum of element and updates; NaN if any is NaN.
-    max(Scalar) = Max;
+    max(Num) = Max;
     /// The minimum of element and updates; NaN if any is NaN.
-    min(Scalar) = Min;
+    min(Num) = Min;
 }
 
 /// Runs a scatter: fills `out` with zeros, then calls `add(outer row, rows, out)` for each outer row of this call, or a
 /// part of one.
-fn scatter_onto_zeros<T: Scalar>(args: &mut Args<'_>, p: &Indexed, mut add: impl FnMut(usize, Range<usize>, &mut [T])) {
+fn scatter_kernel_onto_zeros<T: Num>(
+    args: &mut Args<'_>,
+    p: &Indexed,
+    mut add: impl FnMut(usize, Range<usize>, &mut [T]),
+) {
     let first = args.units().start * p.scatter_rows();
     let out = args.write::<T>(0);
     out.fill(T::EMPTY_SUM);
@@ -190,14 +194,14 @@ fn scatter_onto_zeros<T: Scalar>(args: &mut Args<'_>, p: &Indexed, mut add: impl
 ///
 /// Reads updates: `T[outer, k, inner]`, idx: `I[k]`; writes `T[outer, n, inner]`, [`Indexed::per_unit_scatter`] (and
 /// [`Indexed::units_scatter`] units); params [`Indexed`].
-pub fn scatter_add_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
+pub fn scatter_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
     if let Some(bad) = first_bad_index(idx, p.n) {
         return report_bad_index(args, idx, bad, p.n);
     }
     let size = p.k * p.inner;
-    scatter_onto_zeros(args, &p, |o, rows, out| {
+    scatter_kernel_onto_zeros(args, &p, |o, rows, out| {
         scatter_join_rows(Add, &updates[o * size..][..size], idx, p.inner, rows, out)
     });
 }
@@ -206,14 +210,14 @@ pub fn scatter_add_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
 ///
 /// Reads updates: `T[outer, k, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, n, inner]`,
 /// [`Indexed::per_unit_scatter`] (and [`Indexed::units_scatter`] units); params [`Indexed`].
-pub fn scatter_along_axis_add_kernel<T: Scalar, I: Index>(args: &mut Args<'_>) {
+pub fn scatter_along_axis_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
     if let Some(bad) = first_bad_index(idx, p.n) {
         return report_bad_index(args, idx, bad, p.n);
     }
     let size = p.k * p.inner;
-    scatter_onto_zeros(args, &p, |o, rows, out| {
+    scatter_kernel_onto_zeros(args, &p, |o, rows, out| {
         scatter_join_elements(Add, &updates[o * size..][..size], &idx[o * size..][..size], p.inner, rows, out);
     });
 }

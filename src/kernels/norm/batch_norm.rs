@@ -69,7 +69,7 @@ impl BatchNormGrad {
 }
 
 /// Columns of dy, x and dx: those of one channel, or of a unit.
-struct Columns<'a, T> {
+struct BatchNormColumns<'a, T> {
     /// If absent, dx holds it.
     dy: Option<&'a [T]>,
     x: &'a [T],
@@ -80,7 +80,7 @@ struct Columns<'a, T> {
     dx: MatrixMut<'a, T>,
 }
 
-impl<T: Float> Columns<'_, T> {
+impl<T: Float> BatchNormColumns<'_, T> {
     fn dy(&self, sample: usize) -> &[T] {
         match self.dy {
             Some(dy) => &dy[sample * self.row..][self.of.clone()],
@@ -105,7 +105,7 @@ fn batch_norm_split(samples: &Range<usize>, block: usize) -> usize {
 }
 
 /// The sums of one channel over some samples.
-fn batch_norm_sums<T: Float>(c: &Columns<'_, T>, mean: T, samples: Range<usize>) -> ChannelSums<T> {
+fn batch_norm_sums<T: Float>(c: &BatchNormColumns<'_, T>, mean: T, samples: Range<usize>) -> ChannelSums<T> {
     if samples.len() == 1 {
         return channel_sums(c.dy(samples.start), c.x(samples.start), mean);
     }
@@ -135,7 +135,12 @@ simd! {
 }
 
 /// The sums of the columns over some samples.
-fn batch_norm_column_sums<T: Float>(c: &Columns<'_, T>, mean: &[T], samples: Range<usize>, sums: &mut ColumnSums<T>) {
+fn batch_norm_column_sums<T: Float>(
+    c: &BatchNormColumns<'_, T>,
+    mean: &[T],
+    samples: Range<usize>,
+    sums: &mut ColumnSums<T>,
+) {
     if samples.len() <= ROWS {
         (sums.dy, sums.dot) = ([T::ZERO; TILE], [T::ZERO; TILE]);
         samples.for_each(|n| add_batch_norm_columns(c.dy(n), c.x(n), mean, sums));
@@ -186,7 +191,7 @@ impl<T: Float> Channels<'_, T> {
 }
 
 /// Channels of a small area, all at once.
-fn batch_norm_narrow_grad<T: Float>(p: &BatchNormGrad, mut c: Columns<'_, T>, mut channels: Channels<'_, T>) {
+fn batch_norm_narrow_grad<T: Float>(p: &BatchNormGrad, mut c: BatchNormColumns<'_, T>, mut channels: Channels<'_, T>) {
     let (width, n) = (c.of.len(), T::from_f64((p.samples * p.area) as f64));
     let [mut mean, mut shift, mut slope, mut scale] = [[T::ZERO; TILE]; 4];
     for (to, m) in mean.chunks_exact_mut(p.area).zip(channels.mean) {
@@ -215,7 +220,12 @@ fn batch_norm_narrow_grad<T: Float>(p: &BatchNormGrad, mut c: Columns<'_, T>, mu
 }
 
 /// One channel of a large area.
-fn batch_norm_wide_grad<T: Float>(p: &BatchNormGrad, mut c: Columns<'_, T>, channels: &mut Channels<'_, T>, i: usize) {
+fn batch_norm_wide_grad<T: Float>(
+    p: &BatchNormGrad,
+    mut c: BatchNormColumns<'_, T>,
+    channels: &mut Channels<'_, T>,
+    i: usize,
+) {
     let sums = batch_norm_sums(&c, channels.mean[i], 0..p.samples);
     let grad = channels.finish(i, sums, T::from_f64((p.samples * p.area) as f64));
     for sample in (0..p.samples).rev() {
@@ -243,15 +253,20 @@ pub fn batch_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         let mut channels = Channels { mean, rstd, gamma, dgamma, dbeta };
         if p.area < AREA {
             let own = p.columns_of(from - first..from - first + count);
-            let columns =
-                Columns { dy, x, row: p.row(), of: p.columns_of(from..from + count), dx: dx.part(all.clone(), own) };
+            let columns = BatchNormColumns {
+                dy,
+                x,
+                row: p.row(),
+                of: p.columns_of(from..from + count),
+                dx: dx.part(all.clone(), own),
+            };
             batch_norm_narrow_grad(&p, columns, channels);
             continue;
         }
         for i in 0..count {
             let own = p.columns_of(from - first + i..from - first + i + 1);
             let of = p.columns_of(from + i..from + i + 1);
-            let columns = Columns { dy, x, row: p.row(), of, dx: dx.part(all.clone(), own) };
+            let columns = BatchNormColumns { dy, x, row: p.row(), of, dx: dx.part(all.clone(), own) };
             batch_norm_wide_grad(&p, columns, &mut channels, i);
         }
     }

@@ -4,7 +4,7 @@
 //! Invariant: the bits are those of the product followed by the step. While one tile is computed, the parameter and
 //! states of the next tile are prefetched, so that memory traffic overlaps with arithmetic.
 
-use super::{ADAM_TENSORS, Adam, OptimBlock, OptimStep, OptimTensors, Sgd};
+use super::{ADAM_TENSORS, Adam, OptimKernelBlock, OptimKernelStep, OptimKernelTensors, Sgd};
 use crate::kernels::abi::{Args, MatrixMut};
 use crate::kernels::float::Float;
 use crate::kernels::gemm::{Gemm, GemmFloat, PrefetchQueue, TileSink, gemm_into};
@@ -15,8 +15,8 @@ const FAR: usize = 512 << 10;
 
 /// A parameter that is updated by the tiles of its gradient.
 struct Param<'a, T> {
-    tensors: OptimTensors<'a, T>,
-    step: OptimStep<T>,
+    tensors: OptimKernelTensors<'a, T>,
+    step: OptimKernelStep<T>,
     /// Columns of the parameter.
     n: usize,
     far: bool,
@@ -27,7 +27,7 @@ impl<T: Float> TileSink<T> for Param<'_, T> {
         if !self.far {
             return;
         }
-        let OptimTensors { to, from, lo } = &self.tensors;
+        let OptimKernelTensors { to, from, lo } = &self.tensors;
         // The tensors that the step reads.
         let all = to.iter().zip(from).map(|(to, from)| from.map_or(&to[..], |from| &from[*lo..]));
         let all = all.filter(|x| !x.is_empty()).map(|x| &x[rows.start * self.n + cols.start..]);
@@ -35,15 +35,15 @@ impl<T: Float> TileSink<T> for Param<'_, T> {
     }
 
     fn consume(&mut self, row: usize, col: usize, g: MatrixMut<'_, T>) {
-        let block = OptimBlock { at: row * self.n + col, rows: g.rows(), cols: g.cols(), step: self.n };
+        let block = OptimKernelBlock { at: row * self.n + col, rows: g.rows(), cols: g.cols(), step: self.n };
         self.tensors.step(&self.step, block, g.each());
     }
 }
 
 /// Applies `step` with the gradient `g`, the product of operands 0 and 1, to the `tensors` operands after them.
-fn fused_update_by_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: OptimStep<T>, tensors: usize) {
+fn fused_update_by_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: OptimKernelStep<T>, tensors: usize) {
     let (a, b, units) = (args.read::<T>(0), args.read::<T>(1), args.units());
-    let x = OptimTensors::new(args, &[2, 3, 4][..tensors], 0, units.start * g.per_unit());
+    let x = OptimKernelTensors::new(args, &[2, 3, 4][..tensors], 0, units.start * g.per_unit());
     let far = x.len() * tensors * size_of::<T>() > FAR;
     let scratch = args.write::<T>(tensors);
     gemm_into(g, (a, b), units, scratch, &mut Param { tensors: x, step, n: g.n, far });
@@ -58,7 +58,7 @@ fn fused_update_by_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: Op
 pub fn fused_sgd_update_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
     let a = Sgd::from_words(words);
-    let step = OptimStep::sgd(&a, args, 2 + a.tensors());
+    let step = OptimKernelStep::sgd(&a, args, 2 + a.tensors());
     fused_update_by_product::<T>(args, &g, step, a.tensors());
 }
 
@@ -71,6 +71,6 @@ pub fn fused_sgd_update_kernel<T: GemmFloat>(args: &mut Args<'_>) {
 pub fn fused_adam_update_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let (g, words) = Gemm::and_words(args.params());
     let a = Adam::from_words(words);
-    let step = OptimStep::adam(&a, args, 2 + ADAM_TENSORS);
+    let step = OptimKernelStep::adam(&a, args, 2 + ADAM_TENSORS);
     fused_update_by_product::<T>(args, &g, step, ADAM_TENSORS);
 }

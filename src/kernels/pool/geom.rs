@@ -1,5 +1,6 @@
 //! The geometry of a pool: sizes, attributes, units, and the elements that a window covers.
 
+use crate::kernels::abi::Args;
 use crate::kernels::window_sizes::{Units, window_count};
 use std::ops::Range;
 
@@ -153,4 +154,13 @@ impl PoolGeom {
     pub(super) fn quarter(by: PoolDivisor) -> f64 {
         if by == PoolDivisor::One { 1.0 } else { 0.25 }
     }
+}
+
+/// The geometry of a call, and its ranges of elements of x and of y.
+pub fn pool_geom_of_call(args: &Args<'_>) -> (PoolGeom, Range<usize>, Range<usize>) {
+    let g = PoolGeom::from_words(args.params());
+    let (all, units) = (g.n * g.c, args.units());
+    let (lo, hi) = ((units.start * g.planes()).min(all), (units.end * g.planes()).min(all));
+    let (image, area) = (g.h * g.w, g.out_h() * g.out_w());
+    (g, lo * image..hi * image, lo * area..hi * area)
 }

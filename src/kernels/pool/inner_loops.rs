@@ -4,13 +4,13 @@ use crate::kernels::float::Float;
 
 /// Whether `v` replaces `best`: it is larger, or the first NaN. No short-circuit operators, so that loops vectorise.
 #[inline(always)]
-pub(super) fn inner_loop_beats<T: Float>(v: T, best: T) -> bool {
+pub(super) fn pool_inner_loop_beats<T: Float>(v: T, best: T) -> bool {
     (v > best) | (v.is_nan() & !best.is_nan())
 }
 
 /// Calls `f(y[i], x[i * s])`. The common strides 1 and 2 have their own loops.
 #[inline(always)]
-pub(super) fn inner_loop_each<T: Float>(y: &mut [T], x: &[T], s: usize, mut f: impl FnMut(&mut T, T)) {
+pub(super) fn pool_inner_loop_each<T: Float>(y: &mut [T], x: &[T], s: usize, mut f: impl FnMut(&mut T, T)) {
     match s {
         1 => y.iter_mut().zip(x).for_each(|(y, x)| f(y, *x)),
         2 => {
@@ -23,9 +23,9 @@ pub(super) fn inner_loop_each<T: Float>(y: &mut [T], x: &[T], s: usize, mut f: i
     }
 }
 
-/// [`inner_loop_each`] with a second output and the element's number.
+/// [`pool_inner_loop_each`] with a second output and the element's number.
 #[inline(always)]
-pub(super) fn inner_loop_each_indexed<T: Float>(
+pub(super) fn pool_inner_loop_each_indexed<T: Float>(
     y: &mut [T],
     idx: &mut [i32],
     x: &[T],

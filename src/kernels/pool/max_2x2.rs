@@ -3,7 +3,7 @@
 //!
 //! Invariant: the bits are those of the general loops in `max`.
 
-use super::inner_loops::inner_loop_beats;
+use super::inner_loops::pool_inner_loop_beats;
 use crate::kernels::float::Float;
 use crate::simd;
 
@@ -13,17 +13,17 @@ struct By<const L: usize>;
 /// The largest element of a window.
 #[inline(always)]
 fn max_2x2_top<T: Float>([a, b]: [T; 2], [c, d]: [T; 2]) -> T {
-    let ab = if inner_loop_beats(b, a) { b } else { a };
-    let abc = if inner_loop_beats(c, ab) { c } else { ab };
-    if inner_loop_beats(d, abc) { d } else { abc }
+    let ab = if pool_inner_loop_beats(b, a) { b } else { a };
+    let abc = if pool_inner_loop_beats(c, ab) { c } else { ab };
+    if pool_inner_loop_beats(d, abc) { d } else { abc }
 }
 
 /// [`max_2x2_top`] and its position in a plane of width `w`, for a window at position `at`.
 #[inline(always)]
 fn max_2x2_top_at<T: Float>([a, b]: [T; 2], [c, d]: [T; 2], at: i32, w: i32) -> (T, i32) {
-    let (ab, i) = if inner_loop_beats(b, a) { (b, at + 1) } else { (a, at) };
-    let (abc, i) = if inner_loop_beats(c, ab) { (c, at + w) } else { (ab, i) };
-    if inner_loop_beats(d, abc) { (d, at + w + 1) } else { (abc, i) }
+    let (ab, i) = if pool_inner_loop_beats(b, a) { (b, at + 1) } else { (a, at) };
+    let (abc, i) = if pool_inner_loop_beats(c, ab) { (c, at + w) } else { (ab, i) };
+    if pool_inner_loop_beats(d, abc) { (d, at + w + 1) } else { (abc, i) }
 }
 
 /// Some windows of a row, their results and positions. `at` is the position of the first window.

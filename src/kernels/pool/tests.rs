@@ -1,8 +1,13 @@
 //! Pools against naive loops, adjoint identities, NaN, and entry points with several ranges of units.
 
+use super::avg_pool::{avg_pool2d, avg_pool2d_backward};
+use super::geom::PoolDivisor;
+use super::max_pool::{max_pool2d, max_pool2d_backward, max_pool2d_gather};
 use super::*;
 use crate::arena::tensor::TensorArena;
-use crate::kernels::abi::{ArenaPtr, Fault, Kernel, OperandRef, Split};
+use crate::kernels::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
+use crate::kernels::fault::Fault;
+use crate::kernels::float::Float;
 use crate::kernels::harness::{OnlyOperands, hashed, hashes};
 use crate::kernels::window_sizes::Units;
 

@@ -6,7 +6,7 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::harness::{In, Out, close, get, noise, noise32, run};
 
 /// Runs a reduction as its plan says.
-fn planned<T: Scalar>(one: Kernel, partial: Kernel, last: Kernel, x: &[T], shape: [usize; 3]) -> Vec<T> {
+fn planned<T: Num>(one: Kernel, partial: Kernel, last: Kernel, x: &[T], shape: [usize; 3]) -> Vec<T> {
     let p = plan_reduce(shape[0], shape[1], shape[2]);
     let reduce = |k: Kernel, x: &[T]| {
         let out = [Out::of::<T>(p.last.out_len(), p.last.per_unit())];
@@ -115,7 +115,7 @@ fn long_sums_keep_their_digits() {
     }
 }
 
-fn arg_of<T: Scalar, I: Index>(k: Kernel, x: &[T], [outer, n, inner]: [usize; 3]) -> Vec<I> {
+fn arg_of<T: Num, I: Index>(k: Kernel, x: &[T], [outer, n, inner]: [usize; 3]) -> Vec<I> {
     let p = Reduce::new(outer, n, inner);
     get(&run(k, &p.to_words(), &[In::of(x)], &[Out::of::<I>(p.out_len(), p.per_unit())], p.units()), 0)
 }

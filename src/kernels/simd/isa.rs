@@ -42,7 +42,7 @@ pub fn isa() -> Isa {
         _ => choose_isa(),
     };
     #[cfg(test)]
-    let chosen = at_most(chosen.min(LIMIT.get()));
+    let chosen = isa_at_most(chosen.min(LIMIT.get()));
     chosen
 }
 
@@ -66,7 +66,7 @@ fn choose_isa() -> Isa {
 pub fn isa_choice() -> Result<Isa, String> {
     let Some(name) = std::env::var_os("ARENAGRAD_ISA") else { return Ok(detect()) };
     let why = match NAMES.iter().find(|n| name == n.0) {
-        Some(n) if at_most(n.1) == n.1 => return Ok(n.1),
+        Some(n) if isa_at_most(n.1) == n.1 => return Ok(n.1),
         Some(_) => format!("this CPU lacks it; its best is {:?}", detect().name()),
         None => format!("it may be {}", NAMES.map(|n| n.0).join(", ")),
     };
@@ -74,7 +74,7 @@ pub fn isa_choice() -> Result<Isa, String> {
 }
 
 /// The best instruction set of this CPU that is at most `isa`.
-pub fn at_most(isa: Isa) -> Isa {
+pub fn isa_at_most(isa: Isa) -> Isa {
     match (detect(), isa) {
         // No CPU has both NEON and AVX.
         (Isa::Avx2 | Isa::Avx512, Isa::Neon) => Isa::Portable,

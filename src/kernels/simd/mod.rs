@@ -11,8 +11,8 @@
 //! | `neon` | AArch64 |
 //! | `portable` | plain Rust, on every target |
 //!
-//! `isa` has the choice, `vector` the traits, `token` the token that is chosen at run time, `transpose_x86` what both
-//! x86-64 files share.
+//! `isa` has the choice, `vector` the traits, `token` the token that is chosen at run time, `transpose_x86` and `hsum_x86`
+//! what both x86-64 files share.
 //!
 //! Invariant: all instruction sets give the same bits. `mul_add` is one instruction where there is one. Elsewhere (an
 //! x86-64 without FMA, WebAssembly) it is a correctly rounded library call or arithmetic in `f64`, which are slow.
@@ -20,6 +20,8 @@
 //! The environment variable `ARENAGRAD_ISA` asks for a lesser instruction set: `portable`, `neon`, `avx2` or `avx512`.
 //! Sessions refuse one that the CPU lacks ([`isa_choice`]).
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod hsum_x86;
 mod isa;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod neon;
@@ -36,7 +38,7 @@ mod x86_v4;
 
 #[cfg(test)]
 pub use isa::limit;
-pub use isa::{Isa, at_most, detect, isa, isa_choice};
+pub use isa::{Isa, detect, isa, isa_at_most, isa_choice};
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub use neon::Neon;
 pub use portable::Portable;

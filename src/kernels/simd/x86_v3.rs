@@ -2,6 +2,7 @@
 //!
 //! Invariant: a [`V3`] exists only where [`detect`](super::detect) saw the instructions.
 
+use super::hsum_x86 as hsum;
 use super::transpose_x86::{self as transpose, here};
 use super::vector::{Op, Simd, Vectors};
 use std::arch::x86_64::*;
@@ -101,7 +102,7 @@ macro_rules! vectors {
             }
             #[inline(always)]
             fn hsum<const J: usize>(self, r: [$v; J]) -> [$t; J] {
-                transpose::transpose_x86_resized(here!(transpose::$hsum(transpose::transpose_x86_resized(r))))
+                transpose::transpose_x86_resized(here!(hsum::$hsum(transpose::transpose_x86_resized(r))))
             }
         }
     };

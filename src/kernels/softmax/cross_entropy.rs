@@ -7,10 +7,10 @@
 use super::UNIT;
 use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
-use crate::kernels::num::Index;
+use crate::kernels::index::Index;
 use crate::kernels::pairwise;
 use crate::kernels::params::params;
-use crate::kernels::vmath::{exp, log_over};
+use crate::kernels::vmath::{exp, log_in_place_slice};
 use crate::simd;
 
 /// Rows of fewer classes are transposed. Such a row is summed in order, from its first element on.
@@ -126,7 +126,7 @@ fn cross_entropy_losses<T: Float>(
             *l = pairwise::pairwise_row(pairwise::ExpFrom(*m), row);
         }
     }
-    log_over(loss);
+    log_in_place_slice(loss);
     for (((loss, lse), row), label) in loss.iter_mut().zip(lse).zip(x.chunks_exact(n)).zip(targets) {
         (*loss, *lse) = cross_entropy_row(row, *lse, *loss, label, p.smoothing);
     }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::kernels::abi::Kernel;
 use crate::kernels::harness::{In, Out, Outcome, close, get, noise, noise32, run};
-use crate::kernels::num::Index;
+use crate::kernels::index::Index;
 
 const SHAPES: [[usize; 3]; 11] = [
     [0, 3, 1],

@@ -70,7 +70,7 @@ pub(super) fn apply_fill(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
 
 /// The elements of a tile. A missing operand is empty and need not be aligned.
 #[inline]
-fn apply_view<T: Pod>(bytes: &[u8]) -> &[T] {
+fn tile_apply_view<T: Pod>(bytes: &[u8]) -> &[T] {
     if bytes.is_empty() { &[] } else { cast_slice(bytes) }
 }
 
@@ -78,7 +78,7 @@ fn apply_choose<T: Pod>(dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) {
     select_elements::<T>(cast_slice_mut(dst), a, cast_slice(b), cast_slice(c));
 }
 
-fn apply_compare<T: Number>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
+fn apply_compare<T: ElementNumber>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
     match op {
         Op::Eq => zip_elements(Equal, dst, a, b),
         Op::Ne => zip_elements(Differ, dst, a, b),
@@ -89,9 +89,9 @@ fn apply_compare<T: Number>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
     }
 }
 
-fn apply_float<T: Float + Number>(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
+fn apply_float<T: Float + ElementNumber>(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
     let (op, [p, q]) = (step.op, step.imm);
-    let (a, b) = (apply_view::<T>(a), apply_view::<T>(b));
+    let (a, b) = (tile_apply_view::<T>(a), tile_apply_view::<T>(b));
     if op.compares() {
         return apply_compare(op, dst, a, b);
     }
@@ -142,9 +142,9 @@ fn apply_float<T: Float + Number>(step: &StepWordCode, dst: &mut [u8], a: &[u8],
     }
 }
 
-fn apply_int<T: Int>(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
+fn apply_int<T: ElementInt>(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
     let (op, [p, q]) = (step.op, step.imm);
-    let (a, b) = (apply_view::<T>(a), apply_view::<T>(b));
+    let (a, b) = (tile_apply_view::<T>(a), tile_apply_view::<T>(b));
     if op.compares() {
         apply_compare(op, dst, a, b);
         return None;

@@ -8,19 +8,19 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use std::ops;
 
 /// A unary operation. The value carries the immediates.
-pub(super) trait Map<T>: Copy {
+pub(super) trait ElementMap<T>: Copy {
     fn at(self, x: T) -> T;
 }
 
 /// A binary operation.
-pub(super) trait Zip<T>: Copy {
+pub(super) trait ElementZip<T>: Copy {
     type Out: Pod;
     fn at(self, x: T, y: T) -> Self::Out;
 }
 
 simd! {
     /// `dst` = op(a).
-    pub(super) fn map_elements[T: Pod, O: Map<T>](op: O, dst: &mut [T], a: &[T]) {
+    pub(super) fn map_elements[T: Pod, O: ElementMap<T>](op: O, dst: &mut [T], a: &[T]) {
         for (d, x) in dst.iter_mut().zip(a) {
             *d = op.at(*x);
         }
@@ -29,7 +29,7 @@ simd! {
 
 simd! {
     /// `dst` = op(a, b).
-    pub(super) fn zip_elements[T: Pod, O: Zip<T>](op: O, dst: &mut [O::Out], a: &[T], b: &[T]) {
+    pub(super) fn zip_elements[T: Pod, O: ElementZip<T>](op: O, dst: &mut [O::Out], a: &[T], b: &[T]) {
         for ((d, x), y) in dst.iter_mut().zip(a).zip(b) {
             *d = op.at(*x, *y);
         }
@@ -37,14 +37,14 @@ simd! {
 }
 
 /// Words that `select` picks by bit masks.
-trait Word: Pod + ops::BitAnd<Output = Self> + ops::BitXor<Output = Self> {
+trait ElementWord: Pod + ops::BitAnd<Output = Self> + ops::BitXor<Output = Self> {
     /// All bits set, or none.
     fn mask(on: bool) -> Self;
 }
 
 macro_rules! words {
     ($($t:ident)*) => {$(
-        impl Word for $t {
+        impl ElementWord for $t {
             #[inline(always)]
             fn mask(on: bool) -> $t { (on as $t).wrapping_neg() }
         }
@@ -54,7 +54,7 @@ macro_rules! words {
 words! { u8 u16 u32 u64 }
 
 simd! {
-    fn choose_elements[W: Word](dst: &mut [W], cond: &[u8], b: &[W], c: &[W]) {
+    fn choose_elements[W: ElementWord](dst: &mut [W], cond: &[u8], b: &[W], c: &[W]) {
         for (((d, k), x), y) in dst.iter_mut().zip(cond).zip(b).zip(c) {
             *d = *y ^ (*x ^ *y) & W::mask(*k != 0);
         }
@@ -73,7 +73,7 @@ pub(super) fn select_elements<T: Pod>(dst: &mut [T], cond: &[u8], b: &[T], c: &[
 }
 
 /// `dst` = by(a, b), 0 if b is 0. Returns the first position with b = 0.
-pub(super) fn divide_elements<T: Int>(dst: &mut [T], a: &[T], b: &[T], by: impl Fn(T, T) -> T) -> Option<usize> {
+pub(super) fn divide_elements<T: ElementInt>(dst: &mut [T], a: &[T], b: &[T], by: impl Fn(T, T) -> T) -> Option<usize> {
     let mut bad = false;
     for ((d, x), y) in dst.iter_mut().zip(a).zip(b) {
         let zero = *y == T::default();
@@ -84,7 +84,7 @@ pub(super) fn divide_elements<T: Int>(dst: &mut [T], a: &[T], b: &[T], by: impl 
 }
 
 /// Arithmetic of floats and integers. Integers wrap.
-pub(super) trait Number: Pod + PartialOrd {
+pub(super) trait ElementNumber: Pod + PartialOrd {
     fn neg(self) -> Self;
     fn abs(self) -> Self;
     fn sign(self) -> Self;
@@ -98,7 +98,7 @@ pub(super) trait Number: Pod + PartialOrd {
 }
 
 /// Integers. A divisor is not 0.
-pub(super) trait Int: Number + Default + Eq {
+pub(super) trait ElementInt: ElementNumber + Default + Eq {
     /// The quotient, truncated; wraps.
     fn quotient(self, y: Self) -> Self;
     /// The rest of the truncated quotient: it has the sign of `self`.
@@ -119,7 +119,7 @@ pub(super) trait Int: Number + Default + Eq {
 
 macro_rules! number_float {
     ($($t:ident)*) => {$(
-        impl Number for $t {
+        impl ElementNumber for $t {
             #[inline(always)]
             fn neg(self) -> $t { -self }
             #[inline(always)]
@@ -154,7 +154,7 @@ macro_rules! number_float {
 
 macro_rules! number_int {
     ($($t:ident $abs:expr, $sign:expr;)*) => {$(
-        impl Number for $t {
+        impl ElementNumber for $t {
             #[inline(always)]
             fn neg(self) -> $t { self.wrapping_neg() }
             #[inline(always)]
@@ -177,7 +177,7 @@ macro_rules! number_int {
             }
         }
 
-        impl Int for $t {
+        impl ElementInt for $t {
             #[inline(always)]
             fn quotient(self, y: $t) -> $t { self.wrapping_div(y) }
             #[inline(always)]
@@ -232,7 +232,7 @@ macro_rules! maps {
     ($bound:ident: $($name:ident |$x:ident| $e:expr;)*) => {$(
         #[derive(Clone, Copy)]
         pub(super) struct $name;
-        impl<T: $bound> Map<T> for $name {
+        impl<T: $bound> ElementMap<T> for $name {
             #[inline(always)]
             fn at(self, $x: T) -> T { $e }
         }
@@ -243,7 +243,7 @@ macro_rules! zips {
     ($bound:ident -> $out:ty: $($name:ident |$x:ident, $y:ident| $e:expr;)*) => {$(
         #[derive(Clone, Copy)]
         pub(super) struct $name;
-        impl<T: $bound> Zip<T> for $name {
+        impl<T: $bound> ElementZip<T> for $name {
             type Out = $out;
             #[inline(always)]
             fn at(self, $x: T, $y: T) -> $out { $e }
@@ -251,9 +251,9 @@ macro_rules! zips {
     )*};
 }
 
-maps! { Number:
+maps! { ElementNumber:
     Neg |x| x.neg();
-    Abs |x| Number::abs(x);
+    Abs |x| ElementNumber::abs(x);
     Sign |x| x.sign();
 }
 
@@ -265,19 +265,19 @@ maps! { Float:
     Relu |x| if x <= T::ZERO { T::ZERO } else { x };
 }
 
-zips! { Number -> T:
+zips! { ElementNumber -> T:
     Add |x, y| x.add(y);
     Sub |x, y| x.sub(y);
     Mul |x, y| x.mul(y);
-    Max |x, y| Number::max(x, y);
-    Min |x, y| Number::min(x, y);
+    Max |x, y| ElementNumber::max(x, y);
+    Min |x, y| ElementNumber::min(x, y);
 }
 
-maps! { Int:
+maps! { ElementInt:
     BitNot |x| x.bit_not();
 }
 
-zips! { Int -> T:
+zips! { ElementInt -> T:
     BitAnd |x, y| x.bit_and(y);
     BitOr |x, y| x.bit_or(y);
     BitXor |x, y| x.bit_xor(y);
@@ -292,7 +292,7 @@ zips! { Float -> T:
     SigmoidGrad |x, y| y * (x * (T::ONE - x));
 }
 
-zips! { Number -> u8:
+zips! { ElementNumber -> u8:
     Equal |x, y| (x == y) as u8;
     Differ |x, y| (x != y) as u8;
     Less |x, y| (x < y) as u8;
@@ -303,7 +303,7 @@ zips! { Number -> u8:
 #[derive(Clone, Copy)]
 pub(super) struct LeakyRelu<T>(pub T);
 
-impl<T: Float> Map<T> for LeakyRelu<T> {
+impl<T: Float> ElementMap<T> for LeakyRelu<T> {
     #[inline(always)]
     fn at(self, x: T) -> T {
         let low = self.0 * x;
@@ -315,7 +315,7 @@ impl<T: Float> Map<T> for LeakyRelu<T> {
 #[derive(Clone, Copy)]
 pub(super) struct Clamp<T>(pub T, pub T);
 
-impl<T: Number> Map<T> for Clamp<T> {
+impl<T: ElementNumber> ElementMap<T> for Clamp<T> {
     #[inline(always)]
     fn at(self, x: T) -> T {
         let x = if x < self.0 { self.0 } else { x };
@@ -327,7 +327,7 @@ macro_rules! truths {
     ($($name:ident |$x:ident, $y:ident| $e:expr;)*) => {$(
         #[derive(Clone, Copy)]
         pub(super) struct $name;
-        impl Zip<u8> for $name {
+        impl ElementZip<u8> for $name {
             type Out = u8;
             #[inline(always)]
             fn at(self, $x: u8, $y: u8) -> u8 { ($e) as u8 }
@@ -346,7 +346,7 @@ truths! {
 #[derive(Clone, Copy)]
 pub(super) struct Not;
 
-impl Map<u8> for Not {
+impl ElementMap<u8> for Not {
     #[inline(always)]
     fn at(self, x: u8) -> u8 {
         (x == 0) as u8

@@ -24,7 +24,7 @@ pub(super) fn load_tile<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'
     let (dst, src) = (cast_slice_mut::<u8, T>(dst), cast_slice::<u8, T>(src));
     match access {
         AccessCode::Scalar => dst.fill(src[0]),
-        AccessCode::Suffix(n) => load_suffix(dst, &src[..n], at % n),
+        AccessCode::Suffix(n) => tile_load_suffix(dst, &src[..n], at % n),
         AccessCode::Prefix(n) => load_tile_prefix(dst, src, at, n),
         AccessCode::Strided { base, walk } => load_strided(dst, src, LoadOdometer::new(base, walk, at)),
         AccessCode::Full | AccessCode::Unused => {}
@@ -32,7 +32,7 @@ pub(super) fn load_tile<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'
 }
 
 /// Repeats `src` from its element `phase` on.
-fn load_suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
+fn tile_load_suffix<T: Pod>(dst: &mut [T], src: &[T], phase: usize) {
     // One period, rotated by `phase`, then doubled: a short period does not cause many short copies.
     let n = src.len().min(dst.len());
     let head = n.min(src.len() - phase);

@@ -16,7 +16,7 @@ pub const MAX_STEPS: usize = 256;
 pub const MAX_DIMS: usize = 8;
 
 /// Merges adjacent dimensions with contiguous strides and drops those of size 1: `(dim, stride)`, outermost first.
-pub(super) fn merged_program_dims(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
+pub(super) fn merged_tile_program_dims(dims: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
     let mut out: Vec<(usize, isize)> = Vec::new();
     for (&dim, &stride) in dims.iter().zip(strides).filter(|(d, _)| **d != 1) {
         match out.last_mut() {
@@ -141,7 +141,7 @@ impl TileProgram {
                 if dims.len() != strides.len() || dims.iter().product::<usize>() != self.len {
                     return Err("a strided view that does not fit the program's length");
                 }
-                if merged_program_dims(dims, strides).len() > MAX_DIMS {
+                if merged_tile_program_dims(dims, strides).len() > MAX_DIMS {
                     return Err("a strided view of too many dimensions");
                 }
                 Ok(())

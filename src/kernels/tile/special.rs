@@ -1,6 +1,6 @@
 //! Loops of the functions that compute in `f64` for both float types, and of those that look at bits.
 
-use super::element_loops::{Map, Zip, map_elements, zip_elements};
+use super::element_loops::{ElementMap, ElementZip, map_elements, zip_elements};
 use super::tile_op::TileOp as Op;
 use super::word_code::StepWordCode;
 use crate::kernels::float::Float;
@@ -10,7 +10,7 @@ use crate::kernels::vmath;
 #[derive(Clone, Copy)]
 struct Trunc;
 
-impl<T: Float> Map<T> for Trunc {
+impl<T: Float> ElementMap<T> for Trunc {
     #[inline(always)]
     fn at(self, x: T) -> T {
         x.abs().floor().with_sign(x)
@@ -21,7 +21,7 @@ impl<T: Float> Map<T> for Trunc {
 #[derive(Clone, Copy)]
 struct Copysign;
 
-impl<T: Float> Zip<T> for Copysign {
+impl<T: Float> ElementZip<T> for Copysign {
     type Out = T;
     #[inline(always)]
     fn at(self, x: T, y: T) -> T {
@@ -33,7 +33,7 @@ impl<T: Float> Zip<T> for Copysign {
 #[derive(Clone, Copy)]
 struct Nextafter;
 
-impl<T: Float> Zip<T> for Nextafter {
+impl<T: Float> ElementZip<T> for Nextafter {
     type Out = T;
     #[inline(always)]
     fn at(self, x: T, y: T) -> T {

@@ -5,7 +5,7 @@
 //! reused. Every other slot is free after the last use of its value.
 
 use super::TILE;
-use super::program::{Access, TileProgram, TileStep, merged_program_dims};
+use super::program::{Access, TileProgram, TileStep, merged_tile_program_dims};
 use super::tile_op::TileOp;
 use crate::arena::DType;
 use crate::arena::tensor::LINE;
@@ -48,7 +48,7 @@ fn plan_tile_access(access: &Access, len: usize) -> Kind {
         Access::Prefix(n) if *n >= len => Kind::Scalar,
         Access::Prefix(n) => Kind::Prefix(*n),
         Access::Strided { dims, strides, base } => {
-            let walk = merged_program_dims(dims, strides);
+            let walk = merged_tile_program_dims(dims, strides);
             match walk.as_slice() {
                 [] if *base == 0 => Kind::Scalar,
                 [(_, 0)] if *base == 0 => Kind::Scalar,

@@ -1,13 +1,29 @@
 //! Inverse trigonometric functions, as arc tangents of well-conditioned quotients.
 //!
-//! All compute in `f64`. An `f32` is widened first, so its result has one rounding of its own.
+//! All but [`atan`] compute in `f64`. An `f32` is widened first, so its result has one rounding of its own.
 
 use super::real::Real;
-use super::trig::atan;
 use std::f64::consts::PI;
 
 /// π − [`PI`].
 const PI_LOW: f64 = 1.224_646_799_147_353_2e-16;
+
+/// The arc tangent.
+#[inline(always)]
+pub fn atan<T: Real>(x: T) -> T {
+    let a = x.abs();
+    let far = a > T::ONE;
+    let inverse = T::ONE / a;
+    let t = if far { inverse } else { a };
+    let z = t * t;
+    let (tz, q) = (t * z, T::atan_tail(z));
+    let p = tz.mul_add(q, t);
+    // π/2 − t as a sum, minus the rest, so that the rounding of p does not count.
+    let d = T::PI_2.0 - t;
+    let d = d + (-tz).mul_add(q, ((T::PI_2.0 - d) - t) + T::PI_2.1);
+    let y = if far { d } else { p };
+    y.with_sign(x)
+}
 
 /// atan(x / √((1 − x)(1 + x))); NaN outside [−1, 1].
 #[inline(always)]

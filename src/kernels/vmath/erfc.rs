@@ -1,22 +1,14 @@
-//! The complementary error function, and the inverses of both error functions.
-//!
-//! The inverses start from Giles' polynomials ("Approximating the erfinv function", GPU Computing Gems, 2010) or, far
-//! out, from erfc y ≈ e^(−y²) / (y√π), and take two steps of Halley's method. All compute in `f64`.
+//! The complementary error function, in `f64`.
 
 use super::erf::{erf, erf_upper};
-use super::exp::exp;
-use super::log::log;
-use super::real::{Real, poly};
-use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
+use super::real::Real;
+use std::f64::consts::SQRT_2;
 
 /// Above this erfc is 0.
 const HIGH: f64 = 27.5;
-/// ½√π.
-const HALF_ROOT_PI: f64 = 1.0 / FRAC_2_SQRT_PI;
-
 /// (erfc a · 2^[`Real::LIFT`], erfc a · e^(a²)) for a ≥ 0. The first is normal where erfc a is not.
 #[inline(always)]
-fn above(a: f64) -> (f64, f64) {
+pub(super) fn erfc_above(a: f64) -> (f64, f64) {
     let a = if a > HIGH { HIGH } else { a };
     let h = a * a;
     let (tail, e) = erf_upper(a * SQRT_2, h, a.mul_add(a, -h));
@@ -26,55 +18,6 @@ fn above(a: f64) -> (f64, f64) {
 /// 1 − erf x, accurate in the upper tail.
 #[inline(always)]
 pub fn erfc(x: f64) -> f64 {
-    let tail = above(x.abs()).0 * f64::LIFT.1;
+    let tail = erfc_above(x.abs()).0 * f64::LIFT.1;
     if x > 0.5 { tail } else { 1.0 - erf(x) }
-}
-
-/// Giles' polynomials for |y| / a, with w = −log((1 − a)(1 + a)) below 16.
-#[inline(always)]
-fn giles(w: f64) -> f64 {
-    let u = w - 2.5;
-    let near = poly!(u; 1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06,
-        -3.5233877e-06, 3.43273939e-07, 2.81022636e-08f64);
-    let u = w.sqrt() - 3.0;
-    let far = poly!(u; 2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844,
-        0.00134934322, 0.000100950558, -0.000200214257f64);
-    if w < 5.0 { near } else { far }
-}
-
-/// A step of Halley's method for erf y = a, which is erfc y = q. The smaller side counts.
-#[inline(always)]
-fn halley(y: f64, a: f64, q: f64) -> f64 {
-    let near = (erf(y) - a) * exp(y * y) * HALF_ROOT_PI;
-    let (lifted, scaled) = above(y);
-    let far = -(1.0 - q / f64::LIFT.1 / lifted) * scaled * HALF_ROOT_PI;
-    let n = if a < 0.5 { near } else { far };
-    y - n / n.mul_add(y, 1.0)
-}
-
-/// The y ≥ 0 with erf y = a and erfc y = q, where a + q = 1.
-#[inline(always)]
-fn invert(a: f64, q: f64) -> f64 {
-    let w = -log(q * (1.0 + a));
-    let l = -log(q * (2.0 * HALF_ROOT_PI));
-    let start = if w < 16.0 { a * giles(w) } else { (l - 0.5 * log(l)).sqrt() };
-    let y = halley(halley(start, a, q), a, q);
-    let y = if q == 0.0 { f64::INFINITY } else { y };
-    if q < 0.0 { f64::NAN } else { y }
-}
-
-/// The inverse of [`erf`]: ±∞ at ±1, NaN beyond.
-#[inline(always)]
-pub fn erfinv(x: f64) -> f64 {
-    let a = x.abs();
-    // The slope at 0 is exact enough where squares vanish; a step would lose bits of a subnormal number.
-    let y = if a < 1e-150 { a * HALF_ROOT_PI } else { invert(a, 1.0 - a) };
-    y.with_sign(x)
-}
-
-/// The inverse of [`erfc`]: ∞ at 0, −∞ at 2, NaN beyond.
-#[inline(always)]
-pub fn erfcinv(q: f64) -> f64 {
-    let p = 2.0 - q;
-    if q > 1.0 { -invert(q - 1.0, p) } else { invert(1.0 - q, q) }
 }

@@ -97,3 +97,16 @@ pub fn elu<T: Real>(x: T, alpha: T) -> T {
     let low = alpha * expm1(x);
     if x > T::ZERO { x } else { low }
 }
+
+/// 2ˣ, in `f64`. Powers of two are exact.
+#[inline(always)]
+pub fn exp2(x: f64) -> f64 {
+    // Comparisons are written so that NaN passes through. Beyond this range the result is 0 or ∞.
+    let x = if x < -1080.0 { -1080.0 } else { x };
+    let x = if x > 1025.0 { 1025.0 } else { x };
+    let n = (x + f64::ROUND) - f64::ROUND;
+    // 2ⁿ in two factors, so that the largest and the subnormal results are rounded once.
+    let half = n.mul_add(0.5, f64::ROUND);
+    let rest = (n - (half - f64::ROUND)) + f64::ROUND;
+    exp((x - n) * f64::LN2_HI) * f64::pow2(half) * f64::pow2(rest)
+}

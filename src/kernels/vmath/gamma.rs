@@ -130,21 +130,21 @@ pub const MAX_ORDER: usize = 30;
 
 /// c₀ + c₁z + c₂z² + ….
 #[inline(always)]
-fn series(z: f64, c: &[f64]) -> f64 {
+fn gamma_series(z: f64, c: &[f64]) -> f64 {
     c.iter().rev().fold(0.0, |sum: f64, c| sum.mul_add(z, *c))
 }
 
 /// log Γ(2 + z), |z| ≤ ½.
 #[inline(always)]
-fn about_2(z: f64) -> f64 {
-    z * series(z, &ABOUT_2)
+fn lgamma_about_2(z: f64) -> f64 {
+    z * gamma_series(z, &ABOUT_2)
 }
 
 /// log Γ(x) for x ≥ ½.
 #[inline(always)]
 fn lgamma_positive(x: f64) -> f64 {
     if x < 1.5 {
-        return about_2(x - 1.0) - log1p(x - 1.0);
+        return lgamma_about_2(x - 1.0) - log1p(x - 1.0);
     }
     if x < 10.0 {
         // Γ(x) = (x − 1)(x − 2) … Γ(t); the differences are exact.
@@ -153,10 +153,10 @@ fn lgamma_positive(x: f64) -> f64 {
             t -= 1.0;
             product *= t;
         }
-        return about_2(t - 2.0) + log(product);
+        return lgamma_about_2(t - 2.0) + log(product);
     }
     let w = 1.0 / x;
-    let rest = w * series(w * w, &STIRLING) + HALF_LOG_TAU_LESS;
+    let rest = w * gamma_series(w * w, &STIRLING) + HALF_LOG_TAU_LESS;
     (x - 0.5).mul_add(log(x) - 1.0, rest)
 }
 
@@ -171,7 +171,7 @@ pub fn lgamma(x: f64) -> f64 {
         return f64::INFINITY;
     }
     if a < 0.5 {
-        return (about_2(x) - log1p(x)) - log(a);
+        return (lgamma_about_2(x) - log1p(x)) - log(a);
     }
     if x > 0.0 {
         return lgamma_positive(x);
@@ -186,7 +186,7 @@ pub fn lgamma(x: f64) -> f64 {
 fn digamma_positive(x: f64) -> f64 {
     if x > 1.2 && x < 1.75 {
         let d = (x - ROOT.0) - ROOT.1;
-        return d * series(d, &ABOUT_ROOT);
+        return d * gamma_series(d, &ABOUT_ROOT);
     }
     let (mut x, mut sum) = (x, 0.0);
     while x < 10.0 {
@@ -194,7 +194,7 @@ fn digamma_positive(x: f64) -> f64 {
         x += 1.0;
     }
     let w = 1.0 / x;
-    (log(x) - (w * w).mul_add(series(w * w, &BERNOULLI), 0.5 * w)) - sum
+    (log(x) - (w * w).mul_add(gamma_series(w * w, &BERNOULLI), 0.5 * w)) - sum
 }
 
 /// ψ(x), the derivative of [`lgamma`]: ∓∞ at ±0, NaN at −1, −2 … and at −∞.
@@ -214,7 +214,7 @@ pub fn digamma(x: f64) -> f64 {
 
 /// xⁿ.
 #[inline(always)]
-fn power(x: f64, n: usize) -> f64 {
+fn gamma_power(x: f64, n: usize) -> f64 {
     (0..n).fold(1.0, |p, _| p * x)
 }
 
@@ -224,7 +224,7 @@ fn polygamma_positive(n: usize, x: f64) -> f64 {
     let before: f64 = (1..n).fold(1.0, |f, k| f * k as f64);
     let (mut x, mut sum) = (x, 0.0);
     while x < 20.0 + n as f64 {
-        sum += 1.0 / power(x, n + 1);
+        sum += 1.0 / gamma_power(x, n + 1);
         x += 1.0;
     }
     let order = n as f64;
@@ -234,7 +234,7 @@ fn polygamma_positive(n: usize, x: f64) -> f64 {
         rising *= at * w * (at + 1.0) * w;
         tail += b * rising;
     }
-    before * (order * sum + tail * power(w, n))
+    before * (order * sum + tail * gamma_power(w, n))
 }
 
 /// πⁿ⁺¹ times the n-th derivative of the cotangent, at a cotangent of c. Pₖ₊₁ = −(1 + c²)·Pₖ' with P₀ = c.
@@ -251,7 +251,7 @@ fn cotangent_derivative(n: usize, c: f64) -> f64 {
         }
         p = next;
     }
-    series(c, &p[..n + 2]) * power(PI, n + 1)
+    gamma_series(c, &p[..n + 2]) * gamma_power(PI, n + 1)
 }
 
 /// ψ⁽ⁿ⁾(x), the derivative of order `n` (1 to [`MAX_ORDER`]) of [`digamma`]. At 0, −1, −2 … it is ∞ for an odd order;

@@ -1,8 +1,16 @@
-//! Logarithms.
+//! Logarithms. Those of the bases 2 and 10 compute in `f64`, and are exact for powers of two in the base 2.
 //!
 //! x = 2ᵏm with √½ ≤ m < √2; with f = m − 1 and s = f / (2 + f), log m = f − f²/2 + s(f²/2 + s²p(s²)).
 
 use super::real::Real;
+use std::f64::consts::{LOG2_E, LOG10_2, LOG10_E};
+
+/// log₂ e − [`LOG2_E`].
+const LOG2_E_LOW: f64 = 2.035_527_374_093_103_3e-17;
+/// log₁₀ e − [`LOG10_E`].
+const LOG10_E_LOW: f64 = 1.098_319_650_216_765e-17;
+/// log₁₀ 2 − [`LOG10_2`].
+const LOG10_2_LOW: f64 = -2.803_728_127_785_170_4e-18;
 
 /// k·ln 2 + log(1 + f).
 #[inline(always)]
@@ -37,4 +45,34 @@ pub fn log1p<T: Real>(x: T) -> T {
     let y = if x == T::ZERO || x == T::INFINITY { x } else { y };
     let y = if x == -T::ONE { -T::INFINITY } else { y };
     if x >= -T::ONE { y } else { T::NAN }
+}
+
+/// log of the mantissa of x, and the exponent; [`log`] has the special cases.
+#[inline(always)]
+fn log_parts(x: f64) -> (f64, f64) {
+    let (m, k, _) = f64::split(x);
+    (log(m), k)
+}
+
+/// `y`, but what [`log`] gives at 0, at ∞, below 0 and for NaN.
+#[inline(always)]
+fn log_or_limit(x: f64, y: f64) -> f64 {
+    let y = if x == f64::INFINITY { x } else { y };
+    let y = if x == 0.0 { -f64::INFINITY } else { y };
+    if x >= 0.0 { y } else { f64::NAN }
+}
+
+/// The logarithm of base 2: −∞ at ±0, NaN below.
+#[inline(always)]
+pub fn log2(x: f64) -> f64 {
+    let (l, k) = log_parts(x);
+    log_or_limit(x, l.mul_add(LOG2_E, l.mul_add(LOG2_E_LOW, k)))
+}
+
+/// The logarithm of base 10: −∞ at ±0, NaN below.
+#[inline(always)]
+pub fn log10(x: f64) -> f64 {
+    let (l, k) = log_parts(x);
+    let low = k.mul_add(LOG10_2_LOW, l * LOG10_E_LOW);
+    log_or_limit(x, k.mul_add(LOG10_2, l.mul_add(LOG10_E, low)))
 }

@@ -23,15 +23,15 @@
 //!
 //! (`sin`, `cos` and `tan` of an f64 beyond 2^19 are std's. `elu` is its factor times `expm1`, rounded once more.)
 //!
-//! The functions of [`arc`], [`bases`], [`erfc`](mod@erfc), [`gamma`], [`hyperbolic`], [`hypot`](mod@hypot) and
-//! [`remainder`](mod@remainder) compute in `f64` for both types. For `f32` their error is about ½ ulp; for `f64` it is
+//! The functions of [`arc`] except `atan`, of [`erfc`](mod@erfc), [`erfinv`](mod@erfinv), [`gamma`], [`hyperbolic`], [`hypot`](mod@hypot) and
+//! [`remainder`](mod@remainder), and those of the bases 2 and 10, compute in `f64` for both types. For `f32` their error is about ½ ulp; for `f64` it is
 //! a few ulp, and below 1e-13 relative. Without FMA instructions (CPUs before AVX2) `mul_add` is a library
 //! call, exact but slow.
 
 mod arc;
-mod bases;
 mod erf;
 mod erfc;
+mod erfinv;
 mod exp;
 mod floats;
 mod gamma;
@@ -49,23 +49,23 @@ mod tanh;
 mod tests;
 mod trig;
 
-pub use arc::{acos, asin, atan2};
-pub use bases::{exp2, log2, log10};
+pub use arc::{acos, asin, atan, atan2};
 pub use erf::erf;
-pub use erfc::{erfc, erfcinv, erfinv};
-pub use exp::{elu, exp, expm1, softplus};
+pub use erfc::erfc;
+pub use erfinv::{erfcinv, erfinv};
+pub use exp::{elu, exp, exp2, expm1, softplus};
 pub use gamma::{MAX_ORDER, digamma, lgamma, polygamma};
 pub use gelu::{gelu, gelu_both, gelu_grad, gelu_tanh, gelu_tanh_both, gelu_tanh_grad};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
 pub use hypot::hypot;
-pub use log::{log, log1p};
+pub use log::{log, log1p, log2, log10};
 pub use pow::pow;
 pub use real::Real;
 pub use remainder::{floor_divide, fmod, remainder};
 pub use sigmoid::{sigmoid, silu, silu_both, silu_grad};
 pub use slices::*;
 pub use tanh::tanh;
-pub use trig::{atan, cos, sin, tan};
+pub use trig::{cos, sin, tan};
 
 /// √x, correctly rounded.
 #[inline(always)]

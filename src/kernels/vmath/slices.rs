@@ -125,7 +125,7 @@ trig! {
 
 simd! {
     /// `x` = log x, elementwise, in place.
-    pub fn log_over[T: Real](x: &mut [T]) {
+    pub fn log_in_place_slice[T: Real](x: &mut [T]) {
         for x in x {
             *x = super::log(*x);
         }

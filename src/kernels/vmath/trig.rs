@@ -144,20 +144,3 @@ pub fn cos<T: Real>(x: T) -> T {
 pub fn tan<T: Real>(x: T) -> T {
     T::tan(x)
 }
-
-/// The arc tangent.
-#[inline(always)]
-pub fn atan<T: Real>(x: T) -> T {
-    let a = x.abs();
-    let far = a > T::ONE;
-    let inverse = T::ONE / a;
-    let t = if far { inverse } else { a };
-    let z = t * t;
-    let (tz, q) = (t * z, T::atan_tail(z));
-    let p = tz.mul_add(q, t);
-    // π/2 − t as a sum, minus the rest, so that the rounding of p does not count.
-    let d = T::PI_2.0 - t;
-    let d = d + (-tz).mul_add(q, ((T::PI_2.0 - d) - t) + T::PI_2.1);
-    let y = if far { d } else { p };
-    y.with_sign(x)
-}

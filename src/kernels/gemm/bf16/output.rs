@@ -32,7 +32,7 @@ impl Output for IntoMatrix<'_, '_> {
 
     fn tile(&mut self, tile: &mut [f32], rows: Range<usize>, cols: Range<usize>) {
         let bias = self.end.bias.map_or(&[][..], |bias| &bias[cols.clone()]);
-        store_output_tile(tile, &mut self.c.part(rows, cols), bias);
+        store_bf16_output_tile(tile, &mut self.c.part(rows, cols), bias);
     }
 
     fn block(&mut self, rows: Range<usize>, cols: Range<usize>) {
@@ -73,7 +73,7 @@ impl<K: TileSink<f32>> Output for IntoSink<'_, K> {
 
 /// Copies a row of a tile. A copy of constant length is a few moves, any other one a call.
 #[inline(always)]
-pub fn copy_output_row(from: &[f32], to: &mut [f32]) {
+pub fn copy_bf16_output_row(from: &[f32], to: &mut [f32]) {
     match (from.first_chunk::<SIDE>(), to.first_chunk_mut::<SIDE>()) {
         (Some(from), Some(to)) => *to = *from,
         _ => to.copy_from_slice(from),
@@ -82,7 +82,7 @@ pub fn copy_output_row(from: &[f32], to: &mut [f32]) {
 
 crate::simd! {
     /// Copies a tile of sums to a tile of C and adds the bias, unless that is empty.
-    fn store_output_tile(tile: &[f32], c: &mut MatrixMut<'_, f32>, bias: &[f32]) {
+    fn store_bf16_output_tile(tile: &[f32], c: &mut MatrixMut<'_, f32>, bias: &[f32]) {
         let lines = tile.as_chunks::<SIDE>().0.iter().take(c.rows()).enumerate();
         if let (SIDE, Some(bias)) = (c.cols(), bias.first_chunk::<SIDE>()) {
             for (i, sums) in lines {
@@ -94,7 +94,7 @@ crate::simd! {
         }
         for (i, sums) in lines {
             let c = c.row(i);
-            copy_output_row(&sums[..c.len()], c);
+            copy_bf16_output_row(&sums[..c.len()], c);
             c.iter_mut().zip(bias).for_each(|(c, bias)| *c += *bias);
         }
     }

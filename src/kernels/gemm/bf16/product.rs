@@ -5,11 +5,11 @@
 
 use super::engine::Bf16Engine;
 use super::operands::Tile;
-use super::output::{Output, copy_output_row};
+use super::output::{Output, copy_bf16_output_row};
 use super::pack::pack_bf16;
 use super::packed::{DEPTH, LINE, LINES, PACKED, PackedSource, PackedTile, SIDE, Side};
 use super::plan::Bf16Plan;
-use super::tile::TileMachine;
+use super::tile::Bf16TileMachine;
 use crate::kernels::abi::MatrixMut;
 use crate::kernels::gemm::gemm_desc::Gemm;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub fn bf16_product(
     to: &mut impl Output,
     scratch: &mut [f32],
 ) {
-    let machine = TileMachine::new(engine);
+    let machine = Bf16TileMachine::new(engine);
     // Rows of a packed tile are whole cache lines if the first packed tile begins at one.
     let from = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
     let (sums, packed) = scratch[from..].split_at_mut(plan.sums);
@@ -141,7 +141,7 @@ impl Bf16ProductBlock {
     /// If sums start from 0 as well, all tiles share the memory of one.
     fn tiles(
         &self,
-        machine: &TileMachine,
+        machine: &Bf16TileMachine,
         plan: &Bf16Plan,
         (a, b): (&[PackedTile], &[PackedTile]),
         (sums, add): (&mut [f32], bool),
@@ -176,7 +176,7 @@ impl Bf16ProductBlock {
         for i in 0..c.rows() {
             let line = i / SIDE * across * SIDE * SIDE + i % SIDE * SIDE;
             for (sum, c) in sums[line..].chunks_mut(SIDE * SIDE).zip(c.row(i).chunks(SIDE)) {
-                copy_output_row(c, &mut sum[..c.len()]);
+                copy_bf16_output_row(c, &mut sum[..c.len()]);
             }
         }
     }

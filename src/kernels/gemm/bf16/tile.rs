@@ -15,19 +15,19 @@ use super::packed::{DEPTH, PackedTile};
 use super::terms;
 
 /// The state of an engine on a thread.
-pub struct TileMachine {
+pub struct Bf16TileMachine {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     engine: Bf16Engine,
     #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
     tiles: Option<amx::AmxTiles>,
 }
 
-impl TileMachine {
+impl Bf16TileMachine {
     /// Configures the engine on this thread.
-    pub fn new(engine: Bf16Engine) -> TileMachine {
+    pub fn new(engine: Bf16Engine) -> Bf16TileMachine {
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = engine;
-        TileMachine {
+        Bf16TileMachine {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             engine,
             // SAFETY: `Bf16Engine::Amx` is chosen only where `amx::amx_granted` said yes.

@@ -1,8 +1,9 @@
 //! Max pools, their adjoint, and their tangent (a gather by the saved indices), on planes.
 
-use super::geom::PoolGeom;
-use super::inner_loops::{inner_loop_beats, inner_loop_each, inner_loop_each_indexed};
+use super::geom::{PoolGeom, pool_geom_of_call};
+use super::inner_loops::{pool_inner_loop_beats, pool_inner_loop_each, pool_inner_loop_each_indexed};
 use super::{max_2x2, wide_windows};
+use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::kernels::simd::Unmasked;
 use crate::simd;
@@ -17,7 +18,7 @@ simd! {
                 let x = &x[row * g.w..][..g.w];
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
-                    inner_loop_each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y = whole.of(if inner_loop_beats(v, *y) { v } else { *y }));
+                    pool_inner_loop_each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y = whole.of(if pool_inner_loop_beats(v, *y) { v } else { *y }));
                 }
             }
         }
@@ -36,9 +37,9 @@ simd! {
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
                     let (first, step) = ((row * g.w + at) as i32, s as i32);
-                    inner_loop_each_indexed(&mut y[cols.clone()], &mut idx[cols], &x[at..], s, |y, i, v, n| {
+                    pool_inner_loop_each_indexed(&mut y[cols.clone()], &mut idx[cols], &x[at..], s, |y, i, v, n| {
                         // The first element wins even if it is −∞.
-                        let wins = inner_loop_beats(v, *y) | (*i < 0);
+                        let wins = pool_inner_loop_beats(v, *y) | (*i < 0);
                         *y = whole.of(if wins { v } else { *y });
                         *i = whole.of(if wins { first + n * step } else { *i });
                     });
@@ -102,4 +103,39 @@ pub fn max_pool2d_gather<T: Float>(g: &PoolGeom, x: &[T], idx: &[i32], y: &mut [
         }
     }
     bad
+}
+
+/// Entry point of [`max_pool2d`].
+///
+/// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]` and, optionally, idx: `i32[n, c, ho, wo]`, both
+/// `PerUnit(y_units.per_unit)`; params [`PoolGeom`]; [`PoolGeom::y_units`].
+pub fn max_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
+    let (g, x, _) = pool_geom_of_call(args);
+    let y = args.write::<T>(0);
+    let idx = if args.writes() > 1 { args.write::<i32>(1) } else { &mut [] };
+    max_pool2d(&g, &args.read::<T>(0)[x], y, idx);
+}
+
+/// Entry point of [`max_pool2d_backward`].
+///
+/// Reads dy: `T[n, c, ho, wo]`, idx: `i32[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`;
+/// params [`PoolGeom`]; [`PoolGeom::x_units`]. Fault: the element of an idx that is out of range.
+pub fn max_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
+    let (g, _, y) = pool_geom_of_call(args);
+    let dx = args.write::<T>(0);
+    if let Some(bad) = max_pool2d_backward(&g, &args.read(0)[y.clone()], &args.read(1)[y.clone()], dx) {
+        args.fault(y.start + bad);
+    }
+}
+
+/// Entry point of [`max_pool2d_gather`].
+///
+/// Reads x: `T[n, c, h, w]`, idx: `i32[n, c, ho, wo]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params
+/// [`PoolGeom`]; [`PoolGeom::y_units`]. Fault: the element of an idx that is out of range.
+pub fn max_pool2d_gather_kernel<T: Float>(args: &mut Args<'_>) {
+    let (g, x, y) = pool_geom_of_call(args);
+    let out = args.write::<T>(0);
+    if let Some(bad) = max_pool2d_gather(&g, &args.read(0)[x], &args.read(1)[y.clone()], out) {
+        args.fault(y.start + bad);
+    }
 }

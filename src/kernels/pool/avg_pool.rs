@@ -1,8 +1,9 @@
 //! Average pools and their adjoint, on planes.
 
-use super::geom::{PoolDivisor, PoolGeom};
-use super::inner_loops::inner_loop_each;
+use super::geom::{PoolDivisor, PoolGeom, pool_geom_of_call};
+use super::inner_loops::pool_inner_loop_each;
 use super::wide_windows;
+use crate::kernels::abi::Args;
 use crate::kernels::float::Float;
 use crate::simd;
 
@@ -16,7 +17,7 @@ simd! {
                 let x = &x[row * g.w..][..g.w];
                 for j in 0..g.kw {
                     let (cols, at) = g.cols(j, wo);
-                    inner_loop_each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y += v);
+                    pool_inner_loop_each(&mut y[cols], &x[at..], g.stride[1], |y, v| *y += v);
                 }
             }
             if by == PoolDivisor::One {
@@ -105,4 +106,26 @@ pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx
             _ => avg_pool_backward_plane(g, by, dy, dx),
         }
     }
+}
+
+/// Entry point of [`avg_pool2d`].
+///
+/// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params [`PoolGeom`], then the
+/// flags ([`COUNT_PAD`], [`SUM`]); [`PoolGeom::y_units`].
+pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
+    let (g, x, _) = pool_geom_of_call(args);
+    let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
+    let y = args.write::<T>(0);
+    avg_pool2d(&g, by, &args.read(0)[x], y);
+}
+
+/// Entry point of [`avg_pool2d_backward`].
+///
+/// Reads dy: `T[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`; params [`PoolGeom`], then the
+/// flags ([`COUNT_PAD`], [`SUM`]); [`PoolGeom::x_units`].
+pub fn avg_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
+    let (g, _, y) = pool_geom_of_call(args);
+    let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
+    let dx = args.write::<T>(0);
+    avg_pool2d_backward(&g, by, &args.read(0)[y], dx);
 }

@@ -112,12 +112,12 @@ pub(super) struct Query {
 
 /// The rows of one head in a tensor: offset of the first, and stride.
 #[derive(Clone, Copy)]
-pub(super) struct ShapeRows {
+pub(super) struct AttentionShapeRows {
     pub(super) at: usize,
     pub(super) step: usize,
 }
 
-impl ShapeRows {
+impl AttentionShapeRows {
     /// Offset of row `i`.
     pub(super) fn row(self, i: usize) -> usize {
         self.at + i * self.step
@@ -125,11 +125,11 @@ impl ShapeRows {
 }
 
 impl AttentionShape {
-    pub(super) fn rows(&self, b: usize, h: usize, heads: usize, len: usize, width: usize) -> ShapeRows {
+    pub(super) fn rows(&self, b: usize, h: usize, heads: usize, len: usize, width: usize) -> AttentionShapeRows {
         if self.seq_major {
-            return ShapeRows { at: (b * len * heads + h) * width, step: heads * width };
+            return AttentionShapeRows { at: (b * len * heads + h) * width, step: heads * width };
         }
-        ShapeRows { at: (b * heads + h) * len * width, step: width }
+        AttentionShapeRows { at: (b * heads + h) * len * width, step: width }
     }
 
     /// Elements of a row of packed q, k and v.
@@ -138,13 +138,13 @@ impl AttentionShape {
     }
 
     /// Rows of a head at column `column` of packed q, k and v.
-    pub(super) fn packed_rows(&self, b: usize, column: usize) -> ShapeRows {
+    pub(super) fn packed_rows(&self, b: usize, column: usize) -> AttentionShapeRows {
         let step = self.packed_row();
-        ShapeRows { at: b * self.queries * step + column, step }
+        AttentionShapeRows { at: b * self.queries * step + column, step }
     }
 
     /// Rows of q.
-    pub(super) fn q(&self, b: usize, h: usize) -> ShapeRows {
+    pub(super) fn q(&self, b: usize, h: usize) -> AttentionShapeRows {
         if self.packed {
             return self.packed_rows(b, h * self.width);
         }
@@ -152,12 +152,12 @@ impl AttentionShape {
     }
 
     /// Rows of y and its gradient.
-    pub(super) fn y(&self, b: usize, h: usize) -> ShapeRows {
+    pub(super) fn y(&self, b: usize, h: usize) -> AttentionShapeRows {
         self.rows(b, h, self.heads, self.queries, self.value_width)
     }
 
     /// Rows of k of head `kv`.
-    pub(super) fn k(&self, b: usize, kv: usize) -> ShapeRows {
+    pub(super) fn k(&self, b: usize, kv: usize) -> AttentionShapeRows {
         if self.packed {
             return self.packed_rows(b, (self.heads + kv) * self.width);
         }
@@ -165,7 +165,7 @@ impl AttentionShape {
     }
 
     /// Rows of v of head `kv`.
-    pub(super) fn v(&self, b: usize, kv: usize) -> ShapeRows {
+    pub(super) fn v(&self, b: usize, kv: usize) -> AttentionShapeRows {
         if self.packed {
             return self.packed_rows(b, (self.heads + self.kv_heads) * self.width + kv * self.value_width);
         }
@@ -262,8 +262,10 @@ impl AttentionShape {
     /// The products of `m` queries with `n` keys in the forward kernel: scores, values.
     pub(super) fn forward_products(&self, m: usize, n: usize) -> [Gemm; 2] {
         let (q, k, v) = (self.q(0, 0).step, self.k(0, 0).step, self.v(0, 0).step);
-        let scores = Gemm::new(m, n, self.width).with_strides(shape_row_strides(q), Strides { row: 1, col: k });
-        let values = Gemm::new(m, self.value_width, n).with_strides(shape_row_strides(n), shape_row_strides(v));
+        let scores =
+            Gemm::new(m, n, self.width).with_strides(attention_shape_row_strides(q), Strides { row: 1, col: k });
+        let values = Gemm::new(m, self.value_width, n)
+            .with_strides(attention_shape_row_strides(n), attention_shape_row_strides(v));
         [scores, Gemm { accumulate: true, ..values }]
     }
 
@@ -272,12 +274,12 @@ impl AttentionShape {
     pub(super) fn backward_products(&self, m: usize, n: usize, lines: usize) -> [Gemm; 5] {
         let (q, k, y) = (self.q(0, 0).step, self.k(0, 0).step, self.y(0, 0).step);
         let (w, vw, across) = (self.width, self.value_width, Strides { row: 1, col: n });
-        let dv = Gemm::new(n, vw, m).with_strides(across, shape_row_strides(y));
-        let dq = Gemm::new(m, w, n).with_strides(shape_row_strides(n), shape_row_strides(k));
-        let dk = Gemm::new(n, w, m).with_strides(across, shape_row_strides(q));
+        let dv = Gemm::new(n, vw, m).with_strides(across, attention_shape_row_strides(y));
+        let dq = Gemm::new(m, w, n).with_strides(attention_shape_row_strides(n), attention_shape_row_strides(k));
+        let dk = Gemm::new(n, w, m).with_strides(across, attention_shape_row_strides(q));
         [
-            Gemm::new(m, n, w).with_strides(shape_row_strides(q), shape_row_strides(lines)),
-            Gemm::new(m, n, vw).with_strides(shape_row_strides(y), shape_row_strides(lines)),
+            Gemm::new(m, n, w).with_strides(attention_shape_row_strides(q), attention_shape_row_strides(lines)),
+            Gemm::new(m, n, vw).with_strides(attention_shape_row_strides(y), attention_shape_row_strides(lines)),
             Gemm { accumulate: true, ..dv },
             Gemm { accumulate: true, ..dq },
             Gemm { accumulate: true, ..dk },
@@ -328,12 +330,12 @@ impl AttentionShape {
 }
 
 /// Rows with stride `step`.
-pub(super) fn shape_row_strides(step: usize) -> Strides {
+pub(super) fn attention_shape_row_strides(step: usize) -> Strides {
     Strides { row: step, col: 1 }
 }
 
 /// Splits scratch into pieces and the rest.
-pub(super) fn cut_shape_scratch<T, const N: usize>(
+pub(super) fn cut_attention_shape_scratch<T, const N: usize>(
     mut scratch: &mut [T],
     pieces: [usize; N],
 ) -> ([&mut [T]; N], &mut [T]) {
