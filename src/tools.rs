@@ -17,8 +17,8 @@ pub mod kernels {
 /// The graph: columns, op definitions, the text form, the verifier.
 pub mod ir {
     pub use crate::nodes::ir::{
-        attr_types, attrs, builder, call, cost_cx, dtype, emit, graph, infer, leaf, lower_cx, opdef, site, symbols,
-        text, verify,
+        attr_types, attrs, builder, call, cost_cx, dtype, emit, graph, infer, leaf, lower_cx, opdef, site, sizes, text,
+        verify,
     };
 }
 

@@ -1,6 +1,6 @@
 //! The interner: equal runs of items have equal ids, so comparing them compares integers.
 
-use super::pool::Pool;
+use super::pool::RunPool;
 use bumpalo::Bump;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
@@ -46,12 +46,12 @@ impl<T: Copy + Eq + std::hash::Hash> InternedRuns<T> {
     }
 
     /// Copies the runs into `bump`.
-    pub fn freeze<'b>(&self, bump: &'b Bump) -> Pool<'b, T> {
-        Pool { at: bump.alloc_slice_copy(&self.at), items: bump.alloc_slice_copy(&self.items) }
+    pub fn freeze<'b>(&self, bump: &'b Bump) -> RunPool<'b, T> {
+        RunPool { at: bump.alloc_slice_copy(&self.at), items: bump.alloc_slice_copy(&self.items) }
     }
 
     /// Starts from a frozen pool, with the same ids.
-    pub fn seeded(pool: Pool<'_, T>) -> Self {
+    pub fn seeded(pool: RunPool<'_, T>) -> Self {
         let (at, items, hasher) = (pool.at.to_vec(), pool.items.to_vec(), hashbrown::DefaultHashBuilder::default());
         let mut table = HashTable::with_capacity(pool.len());
         // The runs of a pool are distinct, so no lookup is needed.

@@ -4,12 +4,12 @@ use bumpalo::Bump;
 
 /// A frozen pool of runs: run `i` is `items[at[i]..at[i + 1]]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Pool<'a, T> {
+pub struct RunPool<'a, T> {
     pub(super) at: &'a [u32],
     pub(super) items: &'a [T],
 }
 
-impl<'a, T> Pool<'a, T> {
+impl<'a, T> RunPool<'a, T> {
     /// Run `i`.
     #[inline]
     pub fn run(&self, i: usize) -> &'a [T] {
@@ -17,11 +17,11 @@ impl<'a, T> Pool<'a, T> {
     }
 
     /// A copy in `bump`, with the same ids.
-    pub fn copied_to<'b>(&self, bump: &'b Bump) -> Pool<'b, T>
+    pub fn copied_to<'b>(&self, bump: &'b Bump) -> RunPool<'b, T>
     where
         T: Copy,
     {
-        Pool { at: bump.alloc_slice_copy(self.at), items: bump.alloc_slice_copy(self.items) }
+        RunPool { at: bump.alloc_slice_copy(self.at), items: bump.alloc_slice_copy(self.items) }
     }
 
     /// Number of runs.

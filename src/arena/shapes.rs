@@ -6,7 +6,7 @@
 use super::dims::{Dims, MAX_RANK};
 use super::ids::{Id, Shape};
 use super::intern::InternedRuns;
-use super::pool::Pool;
+use super::pool::RunPool;
 use bumpalo::Bump;
 
 /// The shapes of a graph under construction.
@@ -20,7 +20,7 @@ impl Default for Shapes {
 
 impl Shapes {
     /// Starts from the shapes of a frozen graph, with the same ids.
-    pub fn seeded(pool: Pool<'_, usize>) -> Self {
+    pub fn seeded(pool: RunPool<'_, usize>) -> Self {
         Shapes(InternedRuns::seeded(pool))
     }
 
@@ -56,7 +56,7 @@ impl Shapes {
     }
 
     /// Copies the pool into `bump`.
-    pub fn freeze<'b>(&self, bump: &'b Bump) -> Pool<'b, usize> {
+    pub fn freeze<'b>(&self, bump: &'b Bump) -> RunPool<'b, usize> {
         self.0.freeze(bump)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::ids::{Id, Sym};
 use super::intern::InternedRuns;
-use super::pool::Pool;
+use super::pool::RunPool;
 use bumpalo::Bump;
 
 /// The strings of a graph under construction.
@@ -16,7 +16,7 @@ impl Default for Strings {
 
 impl Strings {
     /// Starts from the strings of a frozen graph, with the same ids.
-    pub fn seeded(pool: Pool<'_, u8>) -> Self {
+    pub fn seeded(pool: RunPool<'_, u8>) -> Self {
         Strings(InternedRuns::seeded(pool))
     }
 
@@ -41,7 +41,7 @@ impl Strings {
     }
 
     /// Copies the pool into `bump`.
-    pub fn freeze<'b>(&self, bump: &'b Bump) -> Pool<'b, u8> {
+    pub fn freeze<'b>(&self, bump: &'b Bump) -> RunPool<'b, u8> {
         self.0.freeze(bump)
     }
 }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::ad::prepare::{pick_to_prepare, prepare_while};
-use crate::passes::inline::Calls;
+use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::rebuild_buf;
 
 /// Which ops replace blocks.
@@ -32,7 +32,7 @@ pub fn expand_blocks<'a>(g: impl Into<Graph<'a>>, policy: FusionPolicy) -> Resul
     match (has_blocks_to_expand(g), policy) {
         (false, _) => rebuild_buf(g, &mut |_| None),
         (true, FusionPolicy::Direct) => {
-            prepare_while(g, Calls::All, |g| pick_to_prepare(g, |def| def.flags.has(Flags::BLOCK)))
+            prepare_while(g, InlineCalls::All, |g| pick_to_prepare(g, |def| def.flags.has(Flags::BLOCK)))
         }
         (true, FusionPolicy::Fusable) => unfuse(g),
     }

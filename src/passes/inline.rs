@@ -27,17 +27,17 @@ fn is_call(g: Graph<'_>, n: Node) -> bool {
 
 /// Calls to write out. Of calls inside a region that is written out, those that do not count stay calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Calls {
+pub enum InlineCalls {
     /// All calls.
     All,
     /// All but custom functions with derivative rules, which a derivative must see.
     WithoutRules,
 }
 
-impl Calls {
+impl InlineCalls {
     /// True if node `n` is a call that counts.
     pub fn has(self, g: Graph<'_>, n: Node) -> bool {
-        is_call(g, n) && (self == Calls::All || !has_custom_rules(g, n))
+        is_call(g, n) && (self == InlineCalls::All || !has_custom_rules(g, n))
     }
 }
 
@@ -53,7 +53,7 @@ struct Frame<'g, N> {
 
 /// Writes region `r` of `v.src` on `args` in place of the node, with those `calls` in it inlined too. The region's
 /// yields.
-pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>], calls: Calls) -> Vec<Var<'g>> {
+pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>], calls: InlineCalls) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let none = g.var(Value::NONE);
     let open = |region: Region, args: Vec<Var<'g>>, call: Node| {
@@ -144,7 +144,7 @@ pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
 
 /// The nodes of the entry, of bodies of loops and of fused regions. Nodes of regions that are only called are written
 /// where the calls are.
-fn kept_when_inlined(g: Graph<'_>, calls: Calls) -> Side<Node, bool> {
+fn kept_when_inlined(g: Graph<'_>, calls: InlineCalls) -> Side<Node, bool> {
     let mut run = Side::<Region, bool>::filled(g.regions(), false);
     run[g.entry()] = true;
     for n in (0..g.nodes()).map(Node::new).filter(|&n| !calls.has(g, n)) {
@@ -164,7 +164,7 @@ fn kept_when_inlined(g: Graph<'_>, calls: Calls) -> Side<Node, bool> {
 ///
 /// # Errors
 /// A result of more than [`MAX_NODES`] nodes.
-pub fn inlined(g: Graph<'_>, calls: Calls) -> Result<GraphBuf> {
+pub fn inlined(g: Graph<'_>, calls: InlineCalls) -> Result<GraphBuf> {
     let kept = kept_when_inlined(g, calls);
     fits_inlined(g, |n| kept[n] && calls.has(g, n))?;
     let written = rebuild_buf(g, &mut |v| {

@@ -9,12 +9,12 @@
 //! states gives the same bits.
 
 mod adam_family;
-mod builders;
 mod clip;
 mod grad_accumulation;
 mod groups;
 mod lbfgs;
 mod matrix;
+mod named_optimisers;
 mod projection;
 mod rule;
 mod rule_ranges;
@@ -29,10 +29,10 @@ use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::activity::Mode;
 use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad};
 use crate::passes::ad::prepare::prepare_for_autodiff;
-pub use builders::{
+use groups::Settings;
+pub use named_optimisers::{
     Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, Lamb, Lbfgs, Lion, Muon, NAdam, NAdamW, RAdam, RmsProp, Sgd,
 };
-use groups::Settings;
 use std::marker::PhantomData;
 use std::panic::Location;
 use update_target::UpdateTarget;

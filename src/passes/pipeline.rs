@@ -38,7 +38,7 @@ pub const PIPELINE: &[Pass] = &[
         doc: "replace calls by their bodies",
         stage: None,
         needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Control)),
-        run: |g, _| inline::inlined(g, inline::Calls::All),
+        run: |g, _| inline::inlined(g, inline::InlineCalls::All),
     },
     // No derivative is taken after this point, so blocks become fused ops.
     Pass {

@@ -6,7 +6,7 @@
 use super::rebuild::{RebuildVisit, rebuild};
 use crate::arena::Value;
 use crate::error::Result;
-use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::constant::FullAttrs;
 use crate::nodes::ops::layout::attrs::{FlipAttrs, SliceAttrs, TransposeAttrs};

@@ -12,7 +12,7 @@ use super::instructions::Instructions;
 use super::intervals::Intervals;
 use super::pack::lines;
 use super::planner::Scheduled;
-use super::wider;
+use super::schedule::wider;
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use std::ops::Range;

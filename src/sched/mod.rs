@@ -27,6 +27,7 @@ pub mod pack;
 pub mod planned_loop;
 pub mod planner;
 pub mod races;
+mod schedule;
 pub mod share;
 pub mod tape;
 pub mod team;
@@ -35,41 +36,7 @@ mod team_sync;
 pub mod track;
 
 pub use planner::{Scheduled, offsets};
-
-use crate::error::Result;
-use crate::kernels::gemm::Precision;
-use crate::nodes::Graph;
-use intervals::Intervals;
-use pack::lines;
-use planner::{Packer, PlannerTimer};
-
-/// Schedules the entry region of `g` for at most `threads` threads, with products of the default precision.
-pub fn schedule(g: Graph<'_>, threads: usize) -> Result<Scheduled> {
-    schedule_in(g, threads, &[])
-}
-
-/// As [`schedule`], with `precision[n]` for the products of node `n`, or the default if the column is empty.
-pub fn schedule_in(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
-    schedule_packed(g, threads, precision, &lines::pack_lines)
-}
-
-/// As [`schedule_in`], with a red zone of one line behind each buffer of the graph that is not pinned:
-/// [`exec::Exec::with_red_zones`] checks them.
-pub fn schedule_with_red_zones(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
-    schedule_packed(g, threads, precision, &|v| lines::pack_lines(&wider(v)))
-}
-
-/// `v`, with one line more for each buffer that is not empty.
-fn wider(v: &Intervals) -> Intervals {
-    Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
-}
-
-fn schedule_packed(g: Graph<'_>, threads: usize, precision: &[Precision], pack: &Packer) -> Result<Scheduled> {
-    let mut timer = PlannerTimer::new();
-    let lowered = lower::lower_with_precision(g, threads.max(1), precision)?;
-    timer.lap("lower");
-    planner::run_planner(lowered, threads.max(1), pack, timer)
-}
+pub use schedule::{schedule, schedule_in, schedule_with_red_zones};
 
 #[cfg(test)]
 pub(crate) mod tests;

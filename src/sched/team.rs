@@ -266,8 +266,8 @@ impl Team {
 
 const _: fn() = || {
     // Threads share a program by its address, which the compiler does not check.
-    fn exec_is_shared<T: Sync>() {}
-    exec_is_shared::<Exec>();
+    fn team_shares_exec<T: Sync>() {}
+    team_shares_exec::<Exec>();
 };
 
 impl Drop for Team {

@@ -28,7 +28,7 @@ impl Trace {
     /// # }
     /// ```
     pub fn write_chrome(&self, mut out: impl Write, title: &str) -> Result<()> {
-        let process = quoted(&format!("arenagrad {title}"));
+        let process = chrome_quoted(&format!("arenagrad {title}"));
         write!(
             out,
             "{{\"traceEvents\":[\n{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{{\"name\":{process}}}}}"
@@ -54,7 +54,7 @@ impl Trace {
         let head = |name: &str, kind: &str| {
             format!(
                 ",\n{{\"name\":{},\"cat\":\"{kind}\",\"ph\":\"X\",\"ts\":{from},\"dur\":{long},\"pid\":1,\"tid\":{tid}",
-                quoted(name)
+                chrome_quoted(name)
             )
         };
         let Some(c) = self.calls.get(e.instr as usize).filter(|_| e.instr != WAIT) else {
@@ -65,7 +65,7 @@ impl Trace {
         let texts = [("node", Some(c.name.clone())), ("shapes", Some(c.types.clone())), ("place", c.location.origin())];
         for (key, text) in texts {
             if let Some(text) = text.filter(|t| !t.is_empty()) {
-                let _ = write!(s, ",\"{key}\":{}", quoted(&text));
+                let _ = write!(s, ",\"{key}\":{}", chrome_quoted(&text));
             }
         }
         s + "}}"
@@ -78,7 +78,7 @@ fn micros(ns: u64) -> String {
 }
 
 /// `text` as a JSON string.
-fn quoted(text: &str) -> String {
+fn chrome_quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn strings_and_times_are_json() {
-        assert_eq!(quoted("a\"b\\c\n\u{7f}é"), "\"a\\\"b\\\\c\\u000a\\u007fé\"");
+        assert_eq!(chrome_quoted("a\"b\\c\n\u{7f}é"), "\"a\\\"b\\\\c\\u000a\\u007fé\"");
         assert_eq!([0, 7, 1_000, 12_345_678].map(micros), ["0.000", "0.007", "1.000", "12345.678"]);
     }
 }

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 
 /// What a leaf is, apart from its name.
 #[derive(Clone, PartialEq)]
-struct LeafFacts {
+struct LeafTableEntry {
     kind: LeafKind,
     dtype: DType,
     dims: Dims,
@@ -22,8 +22,8 @@ struct LeafFacts {
     averages: Option<String>,
 }
 
-impl LeafFacts {
-    fn of(g: &Graph<'_>, leaf: &Leaf<'_>) -> LeafFacts {
+impl LeafTableEntry {
+    fn of(g: &Graph<'_>, leaf: &Leaf<'_>) -> LeafTableEntry {
         let v = leaf.value;
         let attrs = g.attrs(g.def[v.at()]);
         let (init, averages) = match leaf.kind {
@@ -34,11 +34,11 @@ impl LeafFacts {
                 (Some(state.leaf_init()), state.averages.map(|param| g.str(param).to_string()))
             }
         };
-        LeafFacts { kind: leaf.kind, dtype: g.dtype[v.at()], dims: g.dims(v), init, averages }
+        LeafTableEntry { kind: leaf.kind, dtype: g.dtype[v.at()], dims: g.dims(v), init, averages }
     }
 
     /// True if both can be one leaf. Inputs are each graph's own, so they need not be equal.
-    fn matches(&self, other: &LeafFacts) -> bool {
+    fn matches(&self, other: &LeafTableEntry) -> bool {
         self == other || (self.kind, other.kind) == (LeafKind::Input, LeafKind::Input)
     }
 
@@ -58,7 +58,7 @@ impl LeafFacts {
 /// A leaf of the table.
 #[derive(Clone)]
 struct KnownLeaf {
-    facts: LeafFacts,
+    facts: LeafTableEntry,
     /// The graph that it comes from first, in words.
     graph: String,
     location: Location,
@@ -110,7 +110,7 @@ impl LeafTable {
     }
 
     fn add_leaf(&mut self, graph: &str, g: &Graph<'_>, leaf: &Leaf<'_>) -> Result<()> {
-        let (name, facts) = (leaf.name, LeafFacts::of(g, leaf));
+        let (name, facts) = (leaf.name, LeafTableEntry::of(g, leaf));
         let location = g.location(g.def[leaf.value.at()]);
         match self.known.get(name) {
             Some(known) if !known.facts.matches(&facts) => {
@@ -134,7 +134,7 @@ impl LeafTable {
 
     /// True if [`LeafTable::add`] of `g` would change nothing.
     pub fn has_all(&self, g: &Graph<'_>) -> bool {
-        g.leaves().all(|l| self.known.get(l.name).is_some_and(|known| known.facts.matches(&LeafFacts::of(g, &l))))
+        g.leaves().all(|l| self.known.get(l.name).is_some_and(|known| known.facts.matches(&LeafTableEntry::of(g, &l))))
     }
 
     /// Buffer and first line of each param and state of `r`.

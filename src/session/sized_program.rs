@@ -19,7 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::{Builder, Graph, GraphBuf, Sizes};
 use crate::sched::team::Team;
-use kept_plan::{KeptPlan, line_bytes};
+use kept_plan::{KeptPlan, kept_plan_line_bytes};
 use layout::{Layout, PlanLines};
 use std::fmt;
 
@@ -218,7 +218,7 @@ impl SizedProgram {
             self.leaves = leaves;
         }
         self.move_plans(larger, placed.layout, &staying, &placed.own);
-        self.arena.bytes_mut()[line_bytes(&own)].fill(0);
+        self.arena.bytes_mut()[kept_plan_line_bytes(&own)].fill(0);
         let runner = Runner::on_this_thread(vec![exec], self.session.poison);
         let program = Program::new(vec![part], runner, std::mem::take(&mut self.arena));
         let mut plan = KeptPlan::new(sizes, program, divided, own, &self.leaves);
@@ -294,10 +294,10 @@ impl SizedProgram {
         });
         if let Some(mut arena) = larger {
             let (old, new) = (self.arena.bytes(), arena.bytes_mut());
-            let leaves = line_bytes(&(0..self.layout.leaves));
+            let leaves = kept_plan_line_bytes(&(0..self.layout.leaves));
             new[leaves.clone()].copy_from_slice(&old[leaves]);
             for (plan, own) in self.plans.iter().zip(own) {
-                new[line_bytes(own)].copy_from_slice(&old[plan.own_bytes()]);
+                new[kept_plan_line_bytes(own)].copy_from_slice(&old[plan.own_bytes()]);
             }
             self.arena = arena;
         }

@@ -271,12 +271,12 @@ impl<'a> Fit<'a> {
                     fitted.last = Some(p);
                     let step = self.call(Event::Step(&p), t)?;
                     let (flow, due) = self.epoch(t, p.epoch, Due::Both(p.step, p.epoch + 1))?;
-                    (first_break(step, flow), due)
+                    (first_fit_break(step, flow), due)
                 }
                 Taken::EndOfEpoch(epoch) => self.epoch(t, epoch, Due::Epoch(epoch + 1))?,
             };
             fitted.metric = due.metric.or(fitted.metric);
-            if let ControlFlow::Break(reason) = first_break(flow, due.flow) {
+            if let ControlFlow::Break(reason) = first_fit_break(flow, due.flow) {
                 fitted.ended = Ended::Callback(reason);
                 break;
             }
@@ -306,11 +306,11 @@ impl<'a> Fit<'a> {
             let better = self.stopping.map_or(Ok(false), |s| s.count(t, metric))?;
             after.flow = self.call(Event::Evaluation(metric), t)?;
             if let Some(path) = self.best.as_deref().filter(|_| better) {
-                save_finite(t, path)?;
+                save_finite_fit(t, path)?;
             }
         }
         if self.checkpoint.as_ref().is_some_and(|c| due.has(c.1)) {
-            after.flow = first_break(after.flow, self.save(t)?);
+            after.flow = first_fit_break(after.flow, self.save(t)?);
         }
         Ok(after)
     }
@@ -319,7 +319,7 @@ impl<'a> Fit<'a> {
     fn save(&mut self, t: &mut Trainer) -> Result<ControlFlow<String>> {
         let Some((path, _)) = &self.checkpoint else { return Ok(ControlFlow::Continue(())) };
         let path = path.clone();
-        save_finite(t, &path)?;
+        save_finite_fit(t, &path)?;
         (self.saved, self.wrote) = (Saved::Current, true);
         self.call(Event::Checkpoint(&path), t)
     }
@@ -347,7 +347,7 @@ impl<'a> Fit<'a> {
             _ if bad => return e,
             Saved::Current => format!("{shown} holds the run before this step"),
             // The step left the trainer as it was.
-            Saved::Behind => match save_finite(t, path) {
+            Saved::Behind => match save_finite_fit(t, path) {
                 Ok(()) => format!("{shown} holds the run before this step"),
                 Err(other) => format!("no checkpoint could be written: {other}"),
             },
@@ -380,12 +380,12 @@ struct After {
     metric: Option<f64>,
 }
 
-fn first_break(a: ControlFlow<String>, b: ControlFlow<String>) -> ControlFlow<String> {
+fn first_fit_break(a: ControlFlow<String>, b: ControlFlow<String>) -> ControlFlow<String> {
     if a.is_break() { a } else { b }
 }
 
 /// Writes a checkpoint, unless a param is not finite and the trainer takes that for an error.
-fn save_finite(t: &Trainer, path: &Path) -> Result<()> {
+fn save_finite_fit(t: &Trainer, path: &Path) -> Result<()> {
     if t.non_finite_choice() == NonFinite::Error
         && let Some(name) = t.weights().iter().find(|e| !e.is_finite()).map(|e| e.name)
     {

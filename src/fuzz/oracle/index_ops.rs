@@ -5,7 +5,7 @@ use super::layout_ops::zeros;
 use super::reduce_ops::{extreme, product, reduce_wholes, sum_reals};
 use super::rounding::Rounding;
 use super::stop::Stop;
-use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ops::index::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 use crate::nodes::ops::index::scatter::Scatter;
 use crate::nodes::{Attrs, DType, Op};

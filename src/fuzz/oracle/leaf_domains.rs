@@ -4,7 +4,7 @@
 //! What reads a copy of the leaf (a slice, a shape, an operand of a call) reads the leaf.
 
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Domain;
 use crate::nodes::ops::index::attrs::{GatherAttrs, OneHotAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};

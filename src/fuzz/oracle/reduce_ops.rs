@@ -6,7 +6,7 @@ use super::array::{Array, around, count, ravel, unravel};
 use super::layout_ops::zeros;
 use super::rounding::{Rounding, Term};
 use super::whole_ops::wrap;
-use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ops::reduce::attrs::{ReduceAttrs, RunningAttrs};
 use crate::nodes::ops::softmax::SoftmaxAttrs;
 use crate::nodes::{Attrs, DType, Op};

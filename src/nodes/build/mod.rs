@@ -6,4 +6,4 @@ pub mod broadcast;
 pub mod dilate;
 pub mod regions;
 pub mod setters;
-pub mod sizes;
+pub mod size_attrs;

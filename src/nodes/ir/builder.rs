@@ -14,11 +14,10 @@ use super::graph::GraphBuf;
 use super::leaf::{Init, InputAttrs, LeafInit, ParamAttrs, StateAttrs};
 use super::opdef::{Op, OpDef};
 use super::results::Results;
-use super::symbols::{AskedSizes, Sizes};
+use super::sizes::{AskedSizes, Sizes};
 use crate::arena::{Region, Shape, Sym, Value};
-use crate::error::{Error, Kind, Location, Result};
+use crate::error::{Error, Kind, Result};
 use std::cell::{Cell, RefCell};
-use std::panic;
 use std::sync::Arc;
 
 /// Writes one graph: leaves ([`Builder::input`], [`Builder::param`], [`Builder::state`]), ops as methods of [`Var`],
@@ -49,7 +48,7 @@ use std::sync::Arc;
 pub struct Builder {
     emit: RefCell<Emit>,
     /// True if nodes get the caller's file and line. Passes set the location of the original node instead.
-    track: Cell<bool>,
+    pub(super) track: Cell<bool>,
     /// Whether layers are built for training.
     pub(super) training: Cell<bool>,
     /// The lists of [`Builder::start_values`].
@@ -168,40 +167,6 @@ impl Builder {
     /// The name of `op` in the text form.
     pub(in crate::nodes) fn op_name(&self, op: Op) -> &'static str {
         self.with(|e| e.ops.get(op.0 as usize).map_or("an op", |d| d.name))
-    }
-
-    /// Later nodes get the caller's line, unless a pass sets locations.
-    #[track_caller]
-    pub(in crate::nodes) fn record_location(&self) {
-        if self.track.get() {
-            self.come_from(panic::Location::caller());
-        }
-    }
-
-    /// Sets `at` as the source location of later nodes. A pass calls it with the location of its own caller.
-    pub fn come_from(&self, at: &panic::Location<'_>) {
-        self.with(|e| {
-            let file = e.strings.intern(at.file());
-            e.set_location(Location::Source(file, at.line()));
-        });
-    }
-
-    /// Calls `f`. All its nodes get the line of the caller of this method, because `track_caller` does not reach into
-    /// closures.
-    #[track_caller]
-    pub fn with_caller<R>(&self, f: impl FnOnce() -> R) -> R {
-        self.with_location(panic::Location::caller(), f)
-    }
-
-    /// Calls `f`. All its nodes get the line `at`, unless a scope around this one or a pass sets locations.
-    pub(super) fn with_location<R>(&self, at: &panic::Location<'_>, f: impl FnOnce() -> R) -> R {
-        if self.track.get() {
-            self.come_from(at);
-        }
-        let track = self.track.replace(false);
-        let result = f();
-        self.track.set(track);
-        result
     }
 
     /// Records an error. Returns a value that later nodes skip.
@@ -404,6 +369,39 @@ impl Builder {
         self.record_location();
         let (leaf, next) = (self.local(leaf), self.local(next));
         self.with(|e| e.update(leaf, next));
+    }
+
+    /// Adds an update that continues the earlier ones of this step: `f` makes the next value of `leaf` of the value
+    /// that `leaf` has after them (its own, if there are none). So a layer that is applied twice updates its states
+    /// twice, in the order of the calls.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    ///
+    /// let g = Builder::new("count");
+    /// let n = g.state("n", [], DType::I64, Init::Zeros);
+    /// (0..2).for_each(|_| g.update_with(n, |n| n + 1.0));
+    /// let mut p = Session::new().compile(&g.finish([])?)?;
+    /// p.init(0)?;
+    /// p.step()?;
+    /// assert_eq!(p.values::<i64>("n")?, [2]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[track_caller]
+    pub fn update_with<'g>(&'g self, leaf: Var<'g>, f: impl FnOnce(Var<'g>) -> Var<'g>) {
+        let next = f(self.updated(leaf));
+        self.record_location();
+        let (leaf, next) = (self.local(leaf), self.local(next));
+        self.with(|e| e.update_again(leaf, next));
+    }
+
+    /// The value that `leaf` has after the updates so far; `leaf` itself, if it has none.
+    #[track_caller]
+    pub fn updated<'g>(&'g self, leaf: Var<'g>) -> Var<'g> {
+        self.record_location();
+        let here = self.local(leaf);
+        let next = self.with(|e| e.next_value_of(here));
+        self.var(next.unwrap_or(here))
     }
 
     /// The finished graph, with `outputs` after the outputs of [`Builder::output`]. An output has its handle's name

@@ -1,6 +1,7 @@
-//! Scopes of the builder: whose layer a node is of, which leaves are shared, and what the graph is built for.
+//! Scopes of the builder: whose layer and line a node is of, which leaves are shared, and what the graph is built for.
 
-use super::builder::{Builder, Var};
+use super::builder::Builder;
+use crate::error::Location;
 use std::panic;
 
 impl Builder {
@@ -20,6 +21,40 @@ impl Builder {
         self.with(|e| e.enter_layer(name));
         let result = f();
         self.with(|e| e.leave_layer());
+        result
+    }
+
+    /// Later nodes get the caller's line, unless a pass sets locations.
+    #[track_caller]
+    pub(in crate::nodes) fn record_location(&self) {
+        if self.track.get() {
+            self.come_from(panic::Location::caller());
+        }
+    }
+
+    /// Sets `at` as the source location of later nodes. A pass calls it with the location of its own caller.
+    pub fn come_from(&self, at: &panic::Location<'_>) {
+        self.with(|e| {
+            let file = e.strings.intern(at.file());
+            e.set_location(Location::Source(file, at.line()));
+        });
+    }
+
+    /// Calls `f`. All its nodes get the line of the caller of this method, because `track_caller` does not reach into
+    /// closures.
+    #[track_caller]
+    pub fn with_caller<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.with_location(panic::Location::caller(), f)
+    }
+
+    /// Calls `f`. All its nodes get the line `at`, unless a scope around this one or a pass sets locations.
+    pub(super) fn with_location<R>(&self, at: &panic::Location<'_>, f: impl FnOnce() -> R) -> R {
+        if self.track.get() {
+            self.come_from(at);
+        }
+        let track = self.track.replace(false);
+        let result = f();
+        self.track.set(track);
         result
     }
 
@@ -90,38 +125,5 @@ impl Builder {
     /// What [`Builder::training`] said last.
     pub fn is_training(&self) -> bool {
         self.training.get()
-    }
-
-    /// Adds an update that continues the earlier ones of this step: `f` makes the next value of `leaf` of the value
-    /// that `leaf` has after them (its own, if there are none). So a layer that is applied twice updates its states
-    /// twice, in the order of the calls.
-    ///
-    /// ```
-    /// use arenagrad::prelude::*;
-    ///
-    /// let g = Builder::new("count");
-    /// let n = g.state("n", [], DType::I64, Init::Zeros);
-    /// (0..2).for_each(|_| g.update_with(n, |n| n + 1.0));
-    /// let mut p = Session::new().compile(&g.finish([])?)?;
-    /// p.init(0)?;
-    /// p.step()?;
-    /// assert_eq!(p.values::<i64>("n")?, [2]);
-    /// # Ok::<(), Error>(())
-    /// ```
-    #[track_caller]
-    pub fn update_with<'g>(&'g self, leaf: Var<'g>, f: impl FnOnce(Var<'g>) -> Var<'g>) {
-        let next = f(self.updated(leaf));
-        self.record_location();
-        let (leaf, next) = (self.local(leaf), self.local(next));
-        self.with(|e| e.update_again(leaf, next));
-    }
-
-    /// The value that `leaf` has after the updates so far; `leaf` itself, if it has none.
-    #[track_caller]
-    pub fn updated<'g>(&'g self, leaf: Var<'g>) -> Var<'g> {
-        self.record_location();
-        let here = self.local(leaf);
-        let next = self.with(|e| e.next_value_of(here));
-        self.var(next.unwrap_or(here))
     }
 }

@@ -9,7 +9,7 @@ use super::dtype::{DType, Ty};
 use super::leaf::NameAttrs;
 use super::opdef::{Op, OpDef};
 use crate::arena::dims::Dims;
-use crate::arena::pool::Pool;
+use crate::arena::pool::RunPool;
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
 use crate::error::Location;
 use bumpalo::Bump;
@@ -80,9 +80,9 @@ pub struct Graph<'a> {
     /// Pairs `(leaf, next)`: after a step, the leaf (a param or a state) has the value `next`.
     pub updates: &'a [(Value, Value)],
     /// Interned shapes.
-    pub shapes: Pool<'a, usize>,
+    pub shapes: RunPool<'a, usize>,
     /// Interned strings.
-    pub strings: Pool<'a, u8>,
+    pub strings: RunPool<'a, u8>,
     /// Distinct source locations of nodes.
     pub locs: &'a [Location<Sym>],
 }

@@ -1,10 +1,14 @@
-//! Leaves: values that come from outside the graph, with their attributes and start values. Their op ids are fixed, so
-//! that [`Emit`](super::emit::Emit), the verifier and the text form need no op table.
+//! Leaves: values that come from outside the graph, with their attributes, start values and op definitions. Their op
+//! ids are fixed, so that [`Emit`](super::emit::Emit), the verifier and the text form need no op table.
 
 use crate::arena::{Shape, Sym};
+use crate::ensure;
 use crate::nodes::ir::attr_types::attrs;
-use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::attrs::Field;
+use crate::nodes::ir::dtype::{DType, Ty};
+use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::op::Op;
+use crate::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
 
 pub use crate::nodes::ir::init::{Init, InitKind, LeafInit, StartValues};
 
@@ -111,6 +115,94 @@ impl StateAttrs {
         LeafInit::new(self.init, self.scale, self.start.clone())
     }
 }
+
+/// Infers the type that the attributes of a leaf state.
+pub(in crate::nodes) fn infer_leaf_type(cx: &mut Infer<'_>, dtype: DType, shape: Shape) -> Result<(), String> {
+    cx.out.push(Ty { dtype, shape });
+    Ok(())
+}
+
+/// An error unless `scale` is finite, not negative, and at most the largest number of `dtype`.
+fn check_leaf_scale(dtype: DType, scale: f64) -> Result<(), String> {
+    ensure!(scale >= 0.0 && scale.is_finite(), "scale is {scale}; it must be finite and not negative");
+    let most = match dtype {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    };
+    ensure!(scale <= most, "scale is {scale}; the largest {dtype} is {most:e}");
+    Ok(())
+}
+
+/// An op definition without operands and without a kernel.
+pub(in crate::nodes) const fn define_leaf(
+    name: &'static str,
+    doc: &'static str,
+    attrs: &'static [Field],
+    deriv: Deriv,
+    infer: fn(&mut Infer<'_>) -> Result<(), String>,
+) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::Exactly(0),
+        attrs,
+        flags: Flags::LEAF,
+        infer,
+        deriv,
+        decompose: None,
+        lower: Lower::Leaf,
+        cost: |_| 0,
+        cases: &[],
+    }
+}
+
+/// A value that the caller writes before each step.
+pub const INPUT: OpDef = define_leaf(
+    "input",
+    "a value that the caller writes before each step; until then all its elements are `default`, if there is one",
+    InputAttrs::FIELDS,
+    Deriv::Zero,
+    |cx| {
+        let InputAttrs { dtype, shape, default, .. } = InputAttrs::of(&cx.attrs);
+        if let Some(x) = default {
+            ensure!(dtype.can_hold(x), "{x} is no default of {dtype}");
+        }
+        infer_leaf_type(cx, dtype, shape)
+    },
+);
+
+/// A trained value.
+pub const PARAM: OpDef =
+    define_leaf("param", "a trained value, kept from step to step", ParamAttrs::FIELDS, Deriv::Zero, |cx| {
+        let attrs = ParamAttrs::of(&cx.attrs);
+        let ParamAttrs { dtype, shape, scale, .. } = attrs;
+        check_leaf_scale(dtype, scale)?;
+        attrs.leaf_init().check(dtype, &cx.shapes.dims(shape))?;
+        infer_leaf_type(cx, dtype, shape)
+    });
+
+/// A value kept from step to step.
+pub const STATE: OpDef = define_leaf(
+    "state",
+    "a value kept from step to step; the moving average of param `averages`, if that is given",
+    StateAttrs::FIELDS,
+    Deriv::Zero,
+    |cx| {
+        let attrs = StateAttrs::of(&cx.attrs);
+        let StateAttrs { dtype, shape, scale, .. } = attrs;
+        check_leaf_scale(dtype, scale)?;
+        attrs.leaf_init().check(dtype, &cx.shapes.dims(shape))?;
+        infer_leaf_type(cx, dtype, shape)
+    },
+);
+
+/// An argument of a region.
+pub const ARG: OpDef = define_leaf("arg", "argument `index` of a region", ArgAttrs::FIELDS, Deriv::Zero, |cx| {
+    let ArgAttrs { dtype, shape, .. } = ArgAttrs::of(&cx.attrs);
+    infer_leaf_type(cx, dtype, shape)
+});
 
 #[cfg(test)]
 mod tests {

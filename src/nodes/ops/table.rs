@@ -5,9 +5,9 @@ use crate::arena::shapes::Shapes;
 use crate::arena::strings::Strings;
 use crate::nodes::ir::builder::Builder;
 use crate::nodes::ir::emit::Emit;
-use crate::nodes::ir::leaf_defs;
+use crate::nodes::ir::leaf;
 use crate::nodes::ir::opdef::{Op, OpDef, check_op_definitions};
-use crate::nodes::ir::symbols::Sizes;
+use crate::nodes::ir::sizes::Sizes;
 
 macro_rules! ops {
     (leaves { $($leaf:ident)* } $($id:ident = $family:ident $(:: $file:ident)*;)*) => {
@@ -20,7 +20,7 @@ macro_rules! ops {
             $(pub const $id: Op = Op(Index::$id as u16);)*
         }
 
-        const DEFINITIONS: &[&OpDef] = &[$(&leaf_defs::$leaf,)* $(&$family $(:: $file)* ::$id),*];
+        const DEFINITIONS: &[&OpDef] = &[$(&leaf::$leaf,)* $(&$family $(:: $file)* ::$id),*];
         const _: () = {
             check_op_definitions(DEFINITIONS);
             $(assert!(Op::$leaf.0 == Index::$leaf as u16);)*
@@ -289,7 +289,7 @@ impl Builder {
     }
 
     /// A builder of a graph called `name`, whose [symbols](Builder::symbol) have these sizes. Two sizes for one symbol,
-    /// and a size above [`MAX_SIZE`](crate::tools::ir::symbols::MAX_SIZE), are an error of the graph.
+    /// and a size above [`MAX_SIZE`](crate::tools::ir::sizes::MAX_SIZE), are an error of the graph.
     pub fn with_sizes(name: &str, sizes: &[(&str, usize)]) -> Builder {
         match Sizes::new(sizes) {
             Ok(sizes) => Builder::tracking_sizes(Emit::new(name), sizes),

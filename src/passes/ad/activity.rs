@@ -20,13 +20,13 @@ pub enum Mode {
 
 /// The modes in which a region is differentiated.
 #[derive(Clone, Copy, Default)]
-struct Modes {
+struct ActivityModes {
     reverse: bool,
     forward: bool,
 }
 
-impl Modes {
-    fn add(&mut self, other: Modes) {
+impl ActivityModes {
+    fn add(&mut self, other: ActivityModes) {
         self.reverse |= other.reverse;
         self.forward |= other.forward;
     }
@@ -84,8 +84,8 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
     let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
     let (from, to) = (active_from(g, g.entry(), &leaves), active_towards(g, g.entry(), &outs));
     let mut active = Side::filled(g.nodes(), false);
-    let mut run = Side::<Region, Modes>::filled(g.regions(), Modes::default());
-    run[g.entry()] = Modes { reverse: mode == Mode::Reverse, forward: mode == Mode::Forward };
+    let mut run = Side::<Region, ActivityModes>::filled(g.regions(), ActivityModes::default());
+    run[g.entry()] = ActivityModes { reverse: mode == Mode::Reverse, forward: mode == Mode::Forward };
     for r in (0..g.regions()).rev().map(Region::new) {
         let modes = run[r];
         for n in g.region_nodes(r) {
@@ -96,9 +96,9 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
             }
             if matches!(g.def_of(n).lower, Lower::Loop) {
                 // Reverse mode also finds what the body must stack for forward mode.
-                run[Scan::of(&g.attrs(n)).body].add(Modes { reverse: true, ..modes });
+                run[Scan::of(&g.attrs(n)).body].add(ActivityModes { reverse: true, ..modes });
             }
-            if let Some(rule) = transposed_rule(g, n, modes) {
+            if let Some(rule) = activity_transposed_rule(g, n, modes) {
                 run[rule].reverse = true;
             }
         }
@@ -108,7 +108,7 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
 
 /// The rule of node `n` that is transposed because the rule for the mode is missing. A rule is transposed in reverse
 /// mode.
-fn transposed_rule(g: Graph<'_>, n: Node, modes: Modes) -> Option<Region> {
+fn activity_transposed_rule(g: Graph<'_>, n: Node, modes: ActivityModes) -> Option<Region> {
     if !has_custom_rules(g, n) {
         return None;
     }

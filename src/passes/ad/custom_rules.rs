@@ -5,7 +5,7 @@
 //! [`super::activity`] marks the rules that are transposed, so they are prepared.
 
 use super::backward::Backward;
-use super::scan_site::{AdContext, ScanSiteValues, write_region};
+use super::scan_site::{AdContext, ScanSiteValues, write_scan_site_region};
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Deriv;
@@ -13,7 +13,7 @@ use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
 use crate::nodes::{Graph, Var};
 
 /// A custom function of the source graph.
-pub(super) struct CustomSite<'r, 'x, 'g> {
+pub(super) struct CustomRulesSite<'r, 'x, 'g> {
     context: AdContext<'r, 'x, 'g>,
     node: Node,
     attrs: CustomFnAttrs,
@@ -32,14 +32,14 @@ enum Rule {
     Transposed(Region),
 }
 
-impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
+impl<'r, 'x, 'g> CustomRulesSite<'r, 'x, 'g> {
     /// # Errors
     /// A function without rules, which preparation has not inlined.
     pub(super) fn new(context: AdContext<'r, 'x, 'g>, node: Node) -> Result<Self> {
         let src = context.src;
         let attrs = CustomFnAttrs::of(&src.attrs(node));
         if !attrs.has_rules() {
-            let text = format!("{} is not prepared", custom_fn_title(src, node));
+            let text = format!("{} is not prepared", custom_rules_title(src, node));
             return Err(Error::new(Kind::Verify, text).at(src.location(node)));
         }
         let float = |v: Value| src.dtype[v.at()].is_differentiable();
@@ -48,7 +48,7 @@ impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
         let by = (0..own).filter(|&i| float(operands[i])).collect();
         let of = src.outs_of(node).enumerate().filter(|(_, v)| float(*v)).map(|o| o.0).collect();
         let primals = operands.iter().copied().chain(src.outs_of(node)).map(|v| context.map.get(v)).collect();
-        Ok(CustomSite { context, node, attrs, primals, by, of })
+        Ok(CustomRulesSite { context, node, attrs, primals, by, of })
     }
 
     /// The cotangents of the operands, given those of the results. `want` says which operands need one.
@@ -97,7 +97,7 @@ impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
         let seeds = seeds.iter().zip(&args[self.primals.len()..]).map(|(s, v)| s.unwrap_or_else(|| zero(v)));
         let values: Vec<Var<'g>> = self.primals.iter().copied().chain(seeds).collect();
         let known: Vec<(Value, Var<'g>)> = args.iter().copied().zip(values).collect();
-        let local = write_region(AdContext { region: r, ..self.context }, &known);
+        let local = write_scan_site_region(AdContext { region: r, ..self.context }, &known);
         src.region_yields(r).iter().map(|&y| Some(local[y])).collect()
     }
 
@@ -110,12 +110,12 @@ impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
         let known: Vec<(Value, Var<'g>)> =
             primals.iter().copied().zip(self.primals.iter().copied()).chain(linear.iter().map(zero)).collect();
         let context = AdContext { region: r, ..self.context };
-        let local = write_region(context, &known);
+        let local = write_scan_site_region(context, &known);
         let mut back = Backward::new(AdContext { map: ScanSiteValues::Part(&local), ..context }, linear);
         for (&y, seed) in src.region_yields(r).iter().zip(seeds) {
             seed.iter().for_each(|&s| back.add(y, s));
         }
-        let name = custom_fn_title(src, self.node);
+        let name = custom_rules_title(src, self.node);
         back.walk().map_err(|e| e.context(format!("{name}, the transpose of its rule")))?;
         Ok(linear.iter().map(|&v| back.cotangent(v)).collect())
     }
@@ -133,7 +133,7 @@ impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
         let operand = src.args_of(self.node)[i];
         let text = format!(
             "{} captures operand {i}, {}, which would get no gradient: pass it as an argument or stop its gradient",
-            custom_fn_title(src, self.node),
+            custom_rules_title(src, self.node),
             src.ty_text(operand)
         );
         Err(Error::new(Kind::Derivative, text).at(src.location(self.node)))
@@ -141,7 +141,7 @@ impl<'r, 'x, 'g> CustomSite<'r, 'x, 'g> {
 }
 
 /// The op of node `n` for messages; for a custom function, with its name.
-pub(super) fn custom_fn_title(src: Graph<'_>, n: Node) -> String {
+pub(super) fn custom_rules_title(src: Graph<'_>, n: Node) -> String {
     let def = src.def_of(n);
     match def.deriv {
         Deriv::OwnRules => {

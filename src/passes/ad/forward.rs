@@ -4,7 +4,7 @@
 //! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
 use super::activity::active_towards;
-use super::custom_rules::{CustomSite, custom_fn_title};
+use super::custom_rules::{CustomRulesSite, custom_rules_title};
 use super::scan_site::{AdContext, LoopOperands, ScanSite, ScanSiteValues};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -85,7 +85,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
             Deriv::Loop => forward_loop(self.context, n, &ts)?,
-            Deriv::OwnRules => CustomSite::new(self.context, n)?.tangents(&ts)?,
+            Deriv::OwnRules => CustomRulesSite::new(self.context, n)?.tangents(&ts)?,
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));
             }
@@ -94,7 +94,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
             self.tangents[v] = t.filter(|_| src.dtype[v.at()].is_differentiable());
         }
         match g.error() {
-            Some(e) => Err(e.context(format!("tangent of {}", custom_fn_title(src, n)))),
+            Some(e) => Err(e.context(format!("tangent of {}", custom_rules_title(src, n)))),
             None => Ok(()),
         }
     }

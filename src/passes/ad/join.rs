@@ -3,7 +3,7 @@
 //! The cotangent of a slice is padded with zeros to the shape of the sliced value. If two such cotangents are adjacent
 //! and do not overlap (queries, keys and values of one product), an addition would write and read tensors of zeros.
 
-use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, PadAttrs};
 use crate::nodes::{Op, Var};

@@ -14,7 +14,7 @@ use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, OpDef, Var};
 use crate::passes::ad::residuals::save_residuals;
 use crate::passes::copier::Copier;
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
-use crate::passes::inline::{Calls, fits_inlined, inline_region, inlined, is_inlined};
+use crate::passes::inline::{InlineCalls, fits_inlined, inline_region, inlined, is_inlined};
 use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuild_buf};
 
 /// The most rounds of expansion of a chain of decompositions.
@@ -24,7 +24,7 @@ const MAX_UNROLLED: usize = 1 << 20;
 
 /// Writes the iterations of the loop `v` one after another, with those `calls` in it written out. The results of the
 /// loop.
-fn prepare_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: Calls) -> Vec<Var<'g>> {
+fn prepare_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Vec<Var<'g>> {
     let s = Scan::of(&v.src.attrs(v.node));
     let nodes = s.length.saturating_mul(v.src.region_nodes(s.body).len());
     if nodes > MAX_UNROLLED {
@@ -71,7 +71,7 @@ fn prepare_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: Calls) -> Vec<Var<'
 /// Calls inside a body are written out with it if they are among `calls`.
 pub(in crate::passes) fn prepare_while(
     g: Graph<'_>,
-    calls: Calls,
+    calls: InlineCalls,
     mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>,
 ) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
@@ -101,7 +101,7 @@ pub(in crate::passes) fn prepare_while(
 
 /// As [`prepare_while`], after `calls` are inlined at once. Round by round, nested regions would be written again in
 /// each round.
-fn prepare_all(g: Graph<'_>, calls: Calls, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
+fn prepare_all(g: Graph<'_>, calls: InlineCalls, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     match (0..g.nodes()).map(Node::new).any(|n| calls.has(g, n)) {
         true => prepare_while(inlined(g, calls)?.view(), calls, pick),
         false => prepare_while(g, calls, pick),
@@ -126,7 +126,7 @@ fn prepare_stats_used(g: Graph<'_>) -> Side<Node, bool> {
 /// with rules stay; a rule that is transposed is prepared too.
 pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
-    let ready = prepare_while(written.as_ref().map_or(g, GraphBuf::view), Calls::WithoutRules, |g| {
+    let ready = prepare_while(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
         let (active, stats) = (active_nodes(g, wrt, results, mode), prepare_stats_used(g));
         let mut pick = Side::filled(g.nodes(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
@@ -162,7 +162,7 @@ pub(in crate::passes) fn pick_to_prepare(g: Graph<'_>, pick: impl Fn(&OpDef) -> 
 
 /// The form that lowering needs: every op has a kernel.
 pub fn prepare_for_lowering(g: Graph<'_>) -> Result<GraphBuf> {
-    prepare_all(g, Calls::All, |g| pick_to_prepare(g, needs_preparing))
+    prepare_all(g, InlineCalls::All, |g| pick_to_prepare(g, needs_preparing))
 }
 
 /// True if the op must be decomposed or inlined before lowering.
@@ -174,14 +174,14 @@ pub(in crate::passes) fn needs_preparing(def: &OpDef) -> bool {
 /// tests.
 pub fn prepare_decomposed<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
-    prepare_all(g, Calls::All, |g| {
+    prepare_all(g, InlineCalls::All, |g| {
         pick_to_prepare(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop))
     })
 }
 
 /// Inlines calls and fused regions and unrolls loops. Custom functions with derivative rules stay.
 pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
-    prepare_all(g.into(), Calls::WithoutRules, |g| {
+    prepare_all(g.into(), InlineCalls::WithoutRules, |g| {
         let mut picked = pick_to_prepare(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop));
         (0..g.nodes()).map(Node::new).filter(|&n| has_custom_rules(g, n)).for_each(|n| picked[n] = false);
         picked

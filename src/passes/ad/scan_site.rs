@@ -49,7 +49,10 @@ pub struct AdContext<'r, 'x, 'g> {
 
 /// Writes the context's region into the open region, except the values of `known`, which are given. Returns all values
 /// of the region.
-pub(super) fn write_region<'g>(context: AdContext<'_, '_, 'g>, known: &[(Value, Var<'g>)]) -> Window<Value, Var<'g>> {
+pub(super) fn write_scan_site_region<'g>(
+    context: AdContext<'_, '_, 'g>,
+    known: &[(Value, Var<'g>)],
+) -> Window<Value, Var<'g>> {
     let AdContext { src, region, g, .. } = context;
     let mut local = Window::filled(src.region_values(region), g.var(Value::NONE));
     for &(v, x) in known {
@@ -126,7 +129,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     /// Writes the body into the open region again, except the values of `known`, which are given. Returns all values of
     /// the body.
     pub(super) fn recompute(&self, known: &[(Value, Var<'g>)]) -> Window<Value, Var<'g>> {
-        write_region(AdContext { region: self.scan.body, ..self.context }, known)
+        write_scan_site_region(AdContext { region: self.scan.body, ..self.context }, known)
     }
 
     /// The types of one iteration's slices of `xs`: without the first axis.

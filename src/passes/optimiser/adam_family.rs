@@ -4,7 +4,8 @@
 
 use super::rule::Rule;
 use super::update_target::{
-    UpdateTarget, decayed_update, flush_update, lerp_update, update_bias_correction, update_square_average,
+    UpdateTarget, flush_update, update_bias_correction, update_target_decay, update_target_lerp,
+    update_target_square_average,
 };
 use crate::nodes::{Builder, DType, Init, Var};
 
@@ -19,10 +20,10 @@ impl<'g> UpdateTarget<'_, 'g> {
         ];
         let states = [self.state("exp_avg"), self.state("exp_avg_sq"), self.state("max_exp_avg_sq")];
         self.step(&states, &scalars[..if decoupled { 3 } else { 2 }], |p, g, s, k| {
-            let g = if decoupled { g } else { decayed_update(g, p, weight_decay) };
+            let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[2] } else { p };
-            let m = flush_update(lerp_update(s[0], g, 1.0 - betas.0));
-            let v = update_square_average(s[1], g, betas.1);
+            let m = flush_update(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let v = update_target_square_average(s[1], g, betas.1);
             let most = s[2].maximum(v);
             vec![p + k[0] * m / (most.sqrt() / k[1] + eps), m, v, most]
         })
@@ -32,8 +33,8 @@ impl<'g> UpdateTarget<'_, 'g> {
     pub fn adamax(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Var<'g> {
         let size = -self.lr64 / update_bias_correction(self.t, betas.0);
         self.step(&[self.state("exp_avg"), self.state("exp_inf")], &[size], |p, g, s, k| {
-            let g = decayed_update(g, p, weight_decay);
-            let m = flush_update(lerp_update(s[0], g, 1.0 - betas.0));
+            let g = update_target_decay(g, p, weight_decay);
+            let m = flush_update(update_target_lerp(s[0], g, 1.0 - betas.0));
             let most = flush_update((s[1] * betas.1).maximum(g.abs() + eps));
             vec![p + k[0] * m / most, m, most]
         })
@@ -55,10 +56,10 @@ impl<'g> UpdateTarget<'_, 'g> {
         ];
         let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
         self.step(&states, &scalars[..if decoupled { 6 } else { 5 }], |p, g, s, k| {
-            let g = if decoupled { g } else { decayed_update(g, p, weight_decay) };
+            let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[5] } else { p };
-            let m = flush_update(lerp_update(s[0], g, 1.0 - betas.0));
-            let v = update_square_average(s[1], g, betas.1);
+            let m = flush_update(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let v = update_target_square_average(s[1], g, betas.1);
             let plain = m / k[0] * k[1];
             let adapted = plain * (k[2] / (v.sqrt() + eps)) * k[3];
             vec![p - k[4].greater(0.0).select(adapted, plain), m, v]
@@ -78,10 +79,10 @@ impl<'g> UpdateTarget<'_, 'g> {
         ];
         let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
         self.step(&states, &scalars[..if decoupled { 4 } else { 3 }], |p, g, s, k| {
-            let g = if decoupled { g } else { decayed_update(g, p, weight_decay) };
+            let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[3] } else { p };
-            let m = flush_update(lerp_update(s[0], g, 1.0 - betas.0));
-            let v = update_square_average(s[1], g, betas.1);
+            let m = flush_update(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let v = update_target_square_average(s[1], g, betas.1);
             let d = (v / k[2]).sqrt() + eps;
             vec![p + k[0] * g / d + k[1] * m / d, m, v]
         })

@@ -26,7 +26,7 @@ pub(super) fn clip_in_optimiser<'g>(opt: &Optimiser, grads: &mut [Var<'g>], show
 fn clip_norm_of<'g>(grads: &mut [Var<'g>], norm_type: f64, max: f64, shown: Option<Var<'g>>) {
     let Some(wide) = gradient_norm(grads, norm_type) else { return };
     // The dtype of all gradients, or f64 if they differ.
-    let dtype = one_dtype(grads).unwrap_or(DType::F64);
+    let dtype = clipped_dtype(grads).unwrap_or(DType::F64);
     let norm = wide.cast(dtype);
     // An equal node is the same value: the norm may be the output.
     let norm = if shown.is_some_and(|s| s.v == norm.v) { norm } else { norm.named(CLIP_NORM) };
@@ -39,14 +39,14 @@ fn clip_norm_of<'g>(grads: &mut [Var<'g>], norm_type: f64, max: f64, shown: Opti
 }
 
 /// The dtype of all of `xs`, if they have one.
-fn one_dtype(xs: &[Var<'_>]) -> Option<DType> {
+fn clipped_dtype(xs: &[Var<'_>]) -> Option<DType> {
     let first = xs.first()?.dtype();
     xs.iter().all(|x| x.dtype() == first).then_some(first)
 }
 
 /// (Σ|g|ᵖ)^(1/p) over all elements of `grads`, or their largest size for p = ∞, in f64.
 pub(super) fn gradient_norm<'g>(grads: &[Var<'g>], p: f64) -> Option<Var<'g>> {
-    let same = one_dtype(grads).is_some();
+    let same = clipped_dtype(grads).is_some();
     if p == 2.0 && same {
         return euclidean_length(grads);
     }

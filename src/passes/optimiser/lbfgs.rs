@@ -8,7 +8,7 @@
 
 use super::groups::Settings;
 use super::rule::Rule;
-use super::update_target::{UpdateTarget, decayed_update};
+use super::update_target::{UpdateTarget, update_target_decay};
 use crate::nodes::ops::control::scan::Loop;
 use crate::nodes::ops::index::scatter::Scatter;
 use crate::nodes::{Builder, DType, Init, Var};
@@ -57,7 +57,7 @@ pub(super) fn lbfgs_moves<'g>(
     let dtype = if same { params[mine[0]].dtype() } else { DType::F64 };
     let flat: Vec<Var<'g>> = mine
         .iter()
-        .map(|&i| decayed_update(grads[i], params[i], rule_of(i).weight_decay()).cast(dtype))
+        .map(|&i| update_target_decay(grads[i], params[i], rule_of(i).weight_decay()).cast(dtype))
         .map(|g| g.reshape([g.numel()]))
         .collect();
     let moved = lbfgs_move(b, flat[0].concat(&flat[1..], 0), history_size, step());
@@ -99,13 +99,13 @@ fn lbfgs_dot<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
 }
 
 /// Row `at`, an `i64[1]`, of a history.
-fn history_row<'g>(history: Var<'g>, at: Var<'g>) -> Var<'g> {
+fn lbfgs_history_row<'g>(history: Var<'g>, at: Var<'g>) -> Var<'g> {
     let row = history.gather(at, 0);
     row.reshape([row.numel()])
 }
 
 /// `at` as numbers of rows of a history of `rows`, which are in range already.
-fn row_index(at: Var<'_>, rows: usize) -> Var<'_> {
+fn lbfgs_row_index(at: Var<'_>, rows: usize) -> Var<'_> {
     at.clamp(0.0, rows.saturating_sub(1) as f64)
 }
 
@@ -117,9 +117,9 @@ impl<'g> History<'g> {
         let kept = curvature.greater(LEAST_CURVATURE).logical_and(square.greater(0.0));
         let one = curvature.full_like(1.0);
         let (curvature, square) = (kept.select(curvature, one), kept.select(square, one));
-        let at = row_index(self.head, self.rows).reshape([1]);
+        let at = lbfgs_row_index(self.head, self.rows).reshape([1]);
         let write = |history: Var<'g>, row: Var<'g>| {
-            let now = kept.broadcast(row.dims()).select(row, history_row(history, at));
+            let now = kept.broadcast(row.dims()).select(row, lbfgs_history_row(history, at));
             let dims = [&[1], &history.dims()[1..]].concat();
             let next = history.scatter_slices(at, now.reshape(dims), 0, Scatter::Set);
             b.update(history, next);
@@ -142,18 +142,18 @@ impl<'g> History<'g> {
     fn direction(&self, b: &'g Builder, g: Var<'g>) -> Var<'g> {
         // Rows from the oldest to the newest: the oldest is the one that the next pair takes.
         let order = self.head.broadcast([self.rows]) + b.iota(0, [self.rows], DType::I64);
-        let order = row_index(order.remainder(order.full_like(self.rows as f64)), self.rows);
+        let order = lbfgs_row_index(order.remainder(order.full_like(self.rows as f64)), self.rows);
         let ro = self.ro.gather(order, 0);
         let back = Loop { reverse: true, ..Loop::default() };
         let (q, alphas) = b.scan_with(back, &[-g], &[order, ro], |q, x| {
-            let (q, at, ro) = (q[0], row_index(x[0], self.rows).reshape([1]), x[1]);
-            let alpha = (history_row(self.steps, at) * q).sum(..) * ro;
-            (vec![q - history_row(self.dirs, at) * alpha], vec![alpha])
+            let (q, at, ro) = (q[0], lbfgs_row_index(x[0], self.rows).reshape([1]), x[1]);
+            let alpha = (lbfgs_history_row(self.steps, at) * q).sum(..) * ro;
+            (vec![q - lbfgs_history_row(self.dirs, at) * alpha], vec![alpha])
         });
         let (r, _) = b.scan(&[q[0] * self.scale], &[order, ro, alphas[0]], |r, x| {
-            let (r, at, ro, alpha) = (r[0], row_index(x[0], self.rows).reshape([1]), x[1], x[2]);
-            let beta = (history_row(self.dirs, at) * r).sum(..) * ro;
-            (vec![r + history_row(self.steps, at) * (alpha - beta)], Vec::new())
+            let (r, at, ro, alpha) = (r[0], lbfgs_row_index(x[0], self.rows).reshape([1]), x[1], x[2]);
+            let beta = (lbfgs_history_row(self.dirs, at) * r).sum(..) * ro;
+            (vec![r + lbfgs_history_row(self.steps, at) * (alpha - beta)], Vec::new())
         });
         r[0]
     }

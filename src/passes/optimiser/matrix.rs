@@ -6,16 +6,16 @@
 use super::rule::Rule;
 use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{DType, Op, Var};
-use crate::passes::optimiser::update_target::{UpdateTarget, flush_update, lerp_update};
+use crate::passes::optimiser::update_target::{UpdateTarget, flush_update, update_target_lerp};
 
 /// √Σx² in f64. If the sum is in range of x's dtype, it is rounded to that dtype.
-fn matrix_norm(x: Var<'_>) -> Var<'_> {
+fn matrix_rule_norm(x: Var<'_>) -> Var<'_> {
     euclidean_length(&[x]).unwrap_or(x)
 }
 
 /// √(Σx²/n) in f64, where n is the number of elements.
-fn matrix_root_mean_square(x: Var<'_>) -> Var<'_> {
-    matrix_norm(x) / (x.numel().max(1) as f64).sqrt()
+fn matrix_rule_root_mean_square(x: Var<'_>) -> Var<'_> {
+    matrix_rule_norm(x) / (x.numel().max(1) as f64).sqrt()
 }
 
 impl<'g> UpdateTarget<'_, 'g> {
@@ -27,7 +27,7 @@ impl<'g> UpdateTarget<'_, 'g> {
     /// See the rule.
     pub fn matrix_lamb(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Var<'g> {
         let Some(u) = self.lamb_direction(betas, eps, weight_decay) else { return self.p };
-        let (long, far) = (matrix_norm(self.p), matrix_norm(u));
+        let (long, far) = (matrix_rule_norm(self.p), matrix_rule_norm(u));
         // If the squares of the update underflow, the param is idle, and the update is no direction to scale up.
         let least = if u.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) }.sqrt();
         let both = long.greater(0.0).logical_and(far.greater(least));
@@ -42,7 +42,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         let (eps1, eps2) = (eps.0.unwrap_or(spacing), eps.1);
         let t = self.t.cast(DType::F64);
         let fresh = self.matrix_rounded(t.pow(beta2_decay));
-        let rate = self.lr64.minimum(1.0 / t.sqrt()) * matrix_root_mean_square(self.p).maximum(eps2);
+        let rate = self.lr64.minimum(1.0 / t.sqrt()) * matrix_rule_root_mean_square(self.p).maximum(eps2);
         let p = match weight_decay {
             0.0 => self.p,
             decay => self.p * self.matrix_rounded(1.0 - self.lr64 * decay),
@@ -62,7 +62,7 @@ impl<'g> UpdateTarget<'_, 'g> {
             average("variance", square)
         };
         let u = variance.maximum(eps1 * eps1).rsqrt() * self.g;
-        let size = rate / (matrix_root_mean_square(u) / d).maximum(1.0);
+        let size = rate / (matrix_rule_root_mean_square(u) / d).maximum(1.0);
         self.hold(&[self.p], &[p - self.matrix_rounded(size) * u])
     }
 
@@ -73,10 +73,10 @@ impl<'g> UpdateTarget<'_, 'g> {
         };
         let &[rows, columns] = &self.p.dims()[..] else { return self.p };
         let old = self.state("momentum_buffer");
-        let buf = flush_update(lerp_update(old, self.g, 1.0 - momentum));
+        let buf = flush_update(update_target_lerp(old, self.g, 1.0 - momentum));
         self.b.update(old, buf);
-        let u = if nesterov { lerp_update(self.g, buf, momentum) } else { buf };
-        let x = orthogonal_matrix(u, ns_coefficients, ns_steps, eps);
+        let u = if nesterov { update_target_lerp(self.g, buf, momentum) } else { buf };
+        let x = matrix_rule_orthogonal(u, ns_coefficients, ns_steps, eps);
         let keep = self.matrix_rounded(1.0 - self.lr64 * weight_decay);
         let size = self.matrix_rounded(self.lr64 * scale.factor(rows, columns));
         self.hold(&[self.p], &[self.p * keep - size * x])
@@ -85,11 +85,11 @@ impl<'g> UpdateTarget<'_, 'g> {
 
 /// A matrix with the singular vectors of `u` and singular values near 1, by the quintic Newton–Schulz iteration
 /// (kellerjordan.github.io/posts/muon). The products are square in the shorter side.
-fn orthogonal_matrix<'g>(u: Var<'g>, (a, b, c): (f64, f64, f64), steps: u32, eps: f64) -> Var<'g> {
+fn matrix_rule_orthogonal<'g>(u: Var<'g>, (a, b, c): (f64, f64, f64), steps: u32, eps: f64) -> Var<'g> {
     let d = u.dims();
     let tall = d[0] > d[1];
     let mut x = if tall { u.t() } else { u };
-    x = x / matrix_norm(x).cast(x.dtype()).maximum(eps);
+    x = x / matrix_rule_norm(x).cast(x.dtype()).maximum(eps);
     for _ in 0..steps {
         let gram = x.matmul_t(x, false, true);
         let poly = gram * b + gram.matmul(gram) * c;

@@ -47,18 +47,18 @@ pub(super) fn flush_update(x: Var<'_>) -> Var<'_> {
 }
 
 /// g + wd·p. With wd = 0 it is g, even if p is infinite.
-pub(super) fn decayed_update<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
+pub(super) fn update_target_decay<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
 }
 
 /// `from + weight·(to − from)`, computed from the nearer end, as torch's lerp.
-pub(super) fn lerp_update<'g>(from: Var<'g>, to: Var<'g>, weight: f64) -> Var<'g> {
+pub(super) fn update_target_lerp<'g>(from: Var<'g>, to: Var<'g>, weight: f64) -> Var<'g> {
     let d = to - from;
     if weight.abs() < 0.5 { from + d * weight } else { to - d * (1.0 - weight) }
 }
 
 /// β·v + (1 − β)·g².
-pub(super) fn update_square_average<'g>(v: Var<'g>, g: Var<'g>, beta: f64) -> Var<'g> {
+pub(super) fn update_target_square_average<'g>(v: Var<'g>, g: Var<'g>, beta: f64) -> Var<'g> {
     flush_update(v * beta + g * (1.0 - beta) * g)
 }
 
@@ -178,12 +178,12 @@ impl<'g> UpdateTarget<'_, 'g> {
             states.push(self.state("momentum_buffer"));
         }
         self.step(&states, &[-self.lr64], |p, g, s, k| {
-            let g = decayed_update(g, p, weight_decay);
-            let v = update_square_average(s[0], g, alpha);
+            let g = update_target_decay(g, p, weight_decay);
+            let v = update_target_square_average(s[0], g, alpha);
             let mut next = vec![v];
             let mut spread = v;
             if centered {
-                let mean = flush_update(lerp_update(s[1], g, 1.0 - alpha));
+                let mean = flush_update(update_target_lerp(s[1], g, 1.0 - alpha));
                 // Rounding, or a v that is flushed before ḡ, could make the difference negative and the param NaN.
                 spread = (v - mean * mean).maximum(0.0);
                 next.push(mean);
@@ -215,7 +215,7 @@ impl<'g> UpdateTarget<'_, 'g> {
             scalars.push(self.t.equal(1.0).select(at, zero));
         }
         self.step(&[self.state("sum")], &scalars, |p, g, s, k| {
-            let g = decayed_update(g, p, weight_decay);
+            let g = update_target_decay(g, p, weight_decay);
             let before = k.get(1).map_or(s[0], |&start| s[0] + start);
             let sum = flush_update(before + g * g);
             vec![p + k[0] * g / (sum.sqrt() + eps), sum]
@@ -225,10 +225,10 @@ impl<'g> UpdateTarget<'_, 'g> {
     fn adadelta(&self, rho: f64, eps: f64, weight_decay: f64) -> Var<'g> {
         let states = [self.state("square_avg"), self.state("acc_delta")];
         self.step(&states, &[-self.lr64], |p, g, s, k| {
-            let g = decayed_update(g, p, weight_decay);
-            let v = update_square_average(s[0], g, rho);
+            let g = update_target_decay(g, p, weight_decay);
+            let v = update_target_square_average(s[0], g, rho);
             let delta = (s[1] + eps).sqrt() / (v + eps).sqrt() * g;
-            vec![p + k[0] * delta, v, update_square_average(s[1], delta, rho)]
+            vec![p + k[0] * delta, v, update_target_square_average(s[1], delta, rho)]
         })
     }
 
@@ -236,7 +236,10 @@ impl<'g> UpdateTarget<'_, 'g> {
         let m = self.state("exp_avg");
         self.step(&[m], &[self.lr64], |p, g, s, k| {
             let way = (s[0] * betas.0 + g * (1.0 - betas.0)).sign();
-            vec![p - k[0] * decayed_update(way, p, weight_decay), flush_update(s[0] * betas.1 + g * (1.0 - betas.1))]
+            vec![
+                p - k[0] * update_target_decay(way, p, weight_decay),
+                flush_update(s[0] * betas.1 + g * (1.0 - betas.1)),
+            ]
         })
     }
 
@@ -246,9 +249,9 @@ impl<'g> UpdateTarget<'_, 'g> {
         let scalars = [update_bias_correction(self.t, betas.0), update_bias_correction(self.t, betas.1)];
         let tensors = [self.p, self.g, states[0], states[1]];
         let out = self.sweep(&tensors, &scalars, |t, k| {
-            let m = flush_update(lerp_update(t[2], t[1], 1.0 - betas.0));
-            let v = update_square_average(t[3], t[1], betas.1);
-            vec![decayed_update(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]
+            let m = flush_update(update_target_lerp(t[2], t[1], 1.0 - betas.0));
+            let v = update_target_square_average(t[3], t[1], betas.1);
+            vec![update_target_decay(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]
         });
         self.hold(&states, out.get(1..)?);
         out.first().copied()

@@ -8,7 +8,7 @@ use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::dims::Dims;
 use crate::arena::{Node, Value};
-use crate::nodes::build::sizes::to_size;
+use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::softmax::SoftmaxAttrs;
 use crate::nodes::{Attention, Op, Var};

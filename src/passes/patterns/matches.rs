@@ -1,5 +1,6 @@
 //! The answer of a rule: the values that it replaces, and how to write the replacement.
 
+use super::facts::PatternFacts;
 use crate::arena::{Node, Value};
 use crate::nodes::{Builder, Var};
 
@@ -39,6 +40,11 @@ impl Match {
     ) -> Match {
         Match::new(args, vec![(root, 0)], inner, move |g, a| vec![make(g, a)])
     }
+}
+
+/// The first node that a match replaces.
+pub(super) fn first_matched_node(f: &PatternFacts<'_>, m: &Match) -> Node {
+    m.gives.iter().map(|g| f.node(g.0)).min().unwrap_or(Node::NONE)
 }
 
 /// The answer of a rule for a root.

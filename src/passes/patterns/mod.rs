@@ -26,7 +26,7 @@ mod unpool;
 mod updates;
 
 use self::facts::PatternFacts;
-use self::matches::{Found, Match};
+use self::matches::{Found, Match, first_matched_node};
 use super::copier::Copier;
 use super::fuse::fused_regions;
 use super::fusion_notes::{Fusion, Notes, Outcome};
@@ -141,15 +141,10 @@ fn pattern_value_name(g: Graph<'_>, v: Value) -> String {
     if name.is_some() { format!("%{}", g.str(name)) } else { format!("%{v}") }
 }
 
-/// The first node that a match replaces.
-fn first_pattern_node(f: &PatternFacts<'_>, m: &Match) -> Node {
-    m.gives.iter().map(|g| f.node(g.0)).min().unwrap_or(Node::NONE)
-}
-
 /// An operand that is computed after the first replaced node and cannot move up. A node of the entry without operands
 /// can.
 fn late_pattern_operand(f: &PatternFacts<'_>, m: &Match, r: Region) -> Option<Value> {
-    let first = first_pattern_node(f, m);
+    let first = first_matched_node(f, m);
     let movable = |n: Node| r == f.g.entry() && f.args(n).is_empty();
     m.args.iter().copied().find(|&a| f.node(a) >= first && !movable(f.node(a)))
 }
@@ -158,7 +153,7 @@ fn late_pattern_operand(f: &PatternFacts<'_>, m: &Match, r: Region) -> Option<Va
 /// their order, and fills.
 fn hoist_pattern_operands(f: &PatternFacts<'_>, found: &[Match], c: &mut Copier<'_, '_>) {
     let missing = |m: &Match| {
-        let begin = first_pattern_node(f, m);
+        let begin = first_matched_node(f, m);
         m.args.iter().copied().filter(move |&a| f.node(a) >= begin).collect::<Vec<_>>()
     };
     let wanted: Vec<Value> = found.iter().flat_map(missing).collect();

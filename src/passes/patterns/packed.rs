@@ -4,7 +4,7 @@ use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
 use crate::nodes::ops::attention::packed::packed_widths;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, SliceAttrs};

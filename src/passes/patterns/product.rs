@@ -3,7 +3,7 @@
 use super::facts::{Linear, PatternFacts};
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};

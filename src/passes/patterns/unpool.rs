@@ -4,7 +4,7 @@ use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::build::sizes::sizes_to_i64;
+use crate::nodes::build::size_attrs::sizes_to_i64;
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
 use crate::nodes::ops::pool::pool_plane;
 

@@ -42,7 +42,7 @@ pub fn choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
     let mut list = vec![Choice { name: "nothing".into(), flops: 0, nodes: 0, kept: Side::filled(g.values(), true) }];
     let mut add = |name: String, recomputable: &dyn Fn(Node, Value) -> bool| {
         let kept = cut::least_cut(g, f, recomputable);
-        let twice = repeated(g, f, &kept);
+        let twice = remat_repeated(g, f, &kept);
         let nodes = twice.iter().filter(|&&t| t).count();
         let flops = g.region_nodes(g.entry()).filter(|n| twice[n.at()]).map(|n| f.flops[n]).sum();
         if !list.iter().any(|c| c.kept.iter().eq(kept.iter())) {
@@ -59,7 +59,7 @@ pub fn choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
 }
 
 /// The forward nodes that run twice: backward nodes need their values, and the values are not kept.
-fn repeated(g: Graph<'_>, f: &RematFacts, kept: &Side<Value, bool>) -> Vec<bool> {
+fn remat_repeated(g: Graph<'_>, f: &RematFacts, kept: &Side<Value, bool>) -> Vec<bool> {
     let mut twice = vec![false; g.nodes()];
     let gone = |v: Value| f.is_forward(g.def[v.at()]) && !f.free[v] && !kept[v];
     for n in g.region_nodes(g.entry()).rev() {
@@ -75,7 +75,7 @@ fn repeated(g: Graph<'_>, f: &RematFacts, kept: &Side<Value, bool>) -> Vec<bool>
 
 /// `g` with the values that `choice` does not keep computed again before their backward readers.
 pub fn apply(g: Graph<'_>, f: &RematFacts, choice: &Choice) -> Result<GraphBuf> {
-    let mut copies = Copies {
+    let mut copies = RematCopies {
         f,
         kept: &choice.kept,
         made: vec![false; g.nodes()],
@@ -91,7 +91,7 @@ pub fn strip_checkpoints(g: Graph<'_>) -> Result<GraphBuf> {
 }
 
 /// The copies made so far.
-struct Copies<'r> {
+struct RematCopies<'r> {
     f: &'r RematFacts,
     kept: &'r Side<Value, bool>,
     /// Nodes that have a copy.
@@ -102,7 +102,7 @@ struct Copies<'r> {
     barrier: Vec<Option<Value>>,
 }
 
-impl Copies<'_> {
+impl RematCopies<'_> {
     /// True if the backward half must compute `v` again.
     fn gone(&self, g: &Graph<'_>, v: Value) -> bool {
         self.f.is_forward(g.def[v.at()]) && !self.f.free[v] && !self.kept[v]

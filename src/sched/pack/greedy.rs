@@ -20,17 +20,17 @@ pub fn greedy_no_reuse(v: &Buffers) -> Placed {
 
 /// Larger buffers first, each in the lowest gap that holds it (TVM's and TFLite's greedy by size).
 pub fn greedy_first_fit(v: &Buffers) -> Placed {
-    greedy(v, &greedy_order(v, |i| [v.size[i], v.end[i] - v.first[i]]), false)
+    greedy(v, &greedy_pack_order(v, |i| [v.size[i], v.end[i] - v.first[i]]), false)
 }
 
 /// Larger buffers first, each in the smallest gap that holds it (XLA's spatial best fit).
 pub fn greedy_best_fit(v: &Buffers) -> Placed {
-    greedy(v, &greedy_order(v, |i| [v.size[i], v.end[i] - v.first[i]]), true)
+    greedy(v, &greedy_pack_order(v, |i| [v.size[i], v.end[i] - v.first[i]]), true)
 }
 
 /// Longer lifetimes first, each in the smallest gap that holds it (XLA's temporal best fit).
 pub fn greedy_best_fit_by_life(v: &Buffers) -> Placed {
-    greedy(v, &greedy_order(v, |i| [v.end[i] - v.first[i], v.size[i]]), true)
+    greedy(v, &greedy_pack_order(v, |i| [v.end[i] - v.first[i], v.size[i]]), true)
 }
 
 /// The better of [`greedy_best_fit`] and [`greedy_best_fit_by_life`], as XLA chooses.
@@ -40,7 +40,7 @@ pub fn greedy_xla(v: &Buffers) -> Placed {
 }
 
 /// The buffers that are not empty, largest key first, ties by index.
-fn greedy_order(v: &Buffers, key: impl Fn(usize) -> [u64; 2]) -> Vec<usize> {
+fn greedy_pack_order(v: &Buffers, key: impl Fn(usize) -> [u64; 2]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..v.len()).filter(|&i| v.takes(i)).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(key(i)), i));
     order

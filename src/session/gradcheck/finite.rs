@@ -114,7 +114,7 @@ impl FinitePoint {
                 let text = format!("{name:?} is {}{}; {} elements are given", b.dtype, b.dims, data.len());
                 return Err(Error::new(Kind::Data, text));
             }
-            *bytes = encoded_leaf(b.dtype, data).map_err(|e| Error::new(Kind::Data, format!("{name:?}: {e}")))?;
+            *bytes = finite_leaf_bytes(b.dtype, data).map_err(|e| Error::new(Kind::Data, format!("{name:?}: {e}")))?;
         }
         Ok(())
     }
@@ -188,7 +188,7 @@ fn finite_starts(g: Graph<'_>) -> HashMap<&str, LeafInit> {
 }
 
 /// `data` as elements of a leaf of a graph in f64, or which number does not fit.
-fn encoded_leaf(dtype: DType, data: &[f64]) -> Result<Vec<u8>, String> {
+fn finite_leaf_bytes(dtype: DType, data: &[f64]) -> Result<Vec<u8>, String> {
     let whole = |low: f64, high: f64| match data.iter().find(|x| x.fract() != 0.0 || !(low..=high).contains(*x)) {
         Some(x) => Err(format!("{x} is no {dtype}")),
         None => Ok(()),

@@ -85,7 +85,7 @@ impl Program {
             let text = format!("{}: there is no tensor for state {name:?}", path.display());
             return Err(Error::new(Kind::Name, text));
         }
-        let plan = load_plan(&pairs);
+        let plan = checkpoint_load_plan(&pairs);
         self.fill(&file, plan)?;
         Ok(file.digest())
     }
@@ -97,7 +97,7 @@ impl Program {
     /// element of a bool is neither 0 nor 1.
     pub fn load_weights(&mut self, file: &Weights, how: Load<'_>) -> Result<LoadReport> {
         let (pairs, report) = self.pairs(file, &how)?;
-        let plan = load_plan(&pairs);
+        let plan = checkpoint_load_plan(&pairs);
         self.fill(file, plan)?;
         Ok(report)
     }
@@ -125,13 +125,13 @@ impl Program {
                 list.push(leaf.name.clone());
                 continue;
             };
-            check_fit(leaf, stored, how, &mut report).map_err(|e| e.context(file.path(stored).display()))?;
-            check_bools(file, stored)?;
+            check_load_fits(leaf, stored, how, &mut report).map_err(|e| e.context(file.path(stored).display()))?;
+            check_loaded_bools(file, stored)?;
             report.loaded.push(leaf.name.clone());
             pairs.push(Pair { leaf, stored });
         }
         if how.strict {
-            check_complete(file, &report)?;
+            check_load_is_complete(file, &report)?;
         }
         Ok((pairs, report))
     }
@@ -143,7 +143,7 @@ impl Program {
             let (leaf, bytes) = self.persistent_mut(name)?;
             let done = match leaf.dtype == stored.dtype {
                 true => file.read(stored, 0, bytes),
-                false => read_cast(file, stored, leaf.dtype, bytes, &mut piece),
+                false => load_cast(file, stored, leaf.dtype, bytes, &mut piece),
             };
             if let Err(e) = done {
                 plan.iter().for_each(|(name, _)| self.forget(name));
@@ -155,12 +155,12 @@ impl Program {
 }
 
 /// Names and tensors of `pairs`, without borrows of the program.
-fn load_plan(pairs: &[Pair<'_>]) -> Vec<(String, Stored)> {
+fn checkpoint_load_plan(pairs: &[Pair<'_>]) -> Vec<(String, Stored)> {
     pairs.iter().map(|p| (p.leaf.name.clone(), p.stored.clone())).collect()
 }
 
 /// Whether `stored` can be the value of `leaf`.
-fn check_fit(leaf: &Binding, stored: &Stored, how: &Load<'_>, report: &mut LoadReport) -> Result<()> {
+fn check_load_fits(leaf: &Binding, stored: &Stored, how: &Load<'_>, report: &mut LoadReport) -> Result<()> {
     let (dtype, dims) = (stored.dtype, &stored.dims[..]);
     let differ = |why: &str| {
         let here = format!("{}{}", leaf.dtype, leaf.dims);
@@ -186,7 +186,7 @@ fn check_fit(leaf: &Binding, stored: &Stored, how: &Load<'_>, report: &mut LoadR
 }
 
 /// Refuses what a strict load does not allow.
-fn check_complete(file: &Weights, report: &LoadReport) -> Result<()> {
+fn check_load_is_complete(file: &Weights, report: &LoadReport) -> Result<()> {
     let list = |names: &[String]| names::list_names(names.iter().map(String::as_str));
     let at = file.tensors().first().map_or(String::new(), |t| format!("{}: ", file.path(t).display()));
     let text = match (&report.missing[..], &report.unexpected[..]) {
@@ -202,7 +202,7 @@ fn check_complete(file: &Weights, report: &LoadReport) -> Result<()> {
 }
 
 /// Refuses a bool other than 0 and 1.
-fn check_bools(file: &Weights, t: &Stored) -> Result<()> {
+fn check_loaded_bools(file: &Weights, t: &Stored) -> Result<()> {
     let mut piece = vec![0; if t.dtype == DType::Bool { PIECE.min(t.bytes) } else { 0 }];
     let mut at = 0;
     while !piece.is_empty() && at < t.bytes {
@@ -218,21 +218,21 @@ fn check_bools(file: &Weights, t: &Stored) -> Result<()> {
 }
 
 /// Reads `t` in pieces and writes its floats to `into`, as elements of `dtype`.
-fn read_cast(file: &Weights, t: &Stored, dtype: DType, into: &mut [u8], piece: &mut Vec<u8>) -> Result<()> {
+fn load_cast(file: &Weights, t: &Stored, dtype: DType, into: &mut [u8], piece: &mut Vec<u8>) -> Result<()> {
     let (from, to) = (t.dtype.size(), dtype.size());
     piece.resize(PIECE, 0);
     for (k, out) in into.chunks_mut(PIECE / from * to).enumerate() {
         let read = &mut piece[..out.len() / to * from];
         file.read(t, k * PIECE, read)?;
         for (out, x) in out.chunks_exact_mut(to).zip(read.chunks_exact(from)) {
-            write_float(dtype, out, read_float(t.dtype, x));
+            checkpoint_store_float(dtype, out, checkpoint_load_float(t.dtype, x));
         }
     }
     Ok(())
 }
 
 /// The little-endian float `x`. Every float of at most 64 bits is an `f64`.
-pub(super) fn read_float(dtype: DType, x: &[u8]) -> f64 {
+pub(super) fn checkpoint_load_float(dtype: DType, x: &[u8]) -> f64 {
     match dtype {
         DType::F16 => x.first_chunk().map_or(0.0, |b| half::f16::from_le_bytes(*b).to_f64()),
         DType::BF16 => x.first_chunk().map_or(0.0, |b| half::bf16::from_le_bytes(*b).to_f64()),
@@ -242,7 +242,7 @@ pub(super) fn read_float(dtype: DType, x: &[u8]) -> f64 {
 }
 
 /// Writes `x` to `out`, rounded once to `dtype`.
-pub(super) fn write_float(dtype: DType, out: &mut [u8], x: f64) {
+pub(super) fn checkpoint_store_float(dtype: DType, out: &mut [u8], x: f64) {
     match dtype {
         DType::F16 => out.copy_from_slice(&half::f16::from_f64(x).to_le_bytes()),
         DType::BF16 => out.copy_from_slice(&half::bf16::from_f64(x).to_le_bytes()),

@@ -3,7 +3,7 @@
 //! [`nn::lora_linear`](crate::nn::lora_linear) has loralib's names: `fc.weight`, `fc.lora_A`, `fc.lora_B`. PEFT calls
 //! them `base_model.model.fc.base_layer.weight`, `base_model.model.fc.lora_A.weight` and so on, with the same shapes.
 
-use super::load::{read_float, write_float};
+use super::load::{checkpoint_load_float, checkpoint_store_float};
 use super::{Tensor, bad_checkpoint};
 use crate::error::{Error, Kind, Result};
 use crate::session::{Binding, Program, Role};
@@ -83,7 +83,7 @@ fn add_adaptation(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), al
         return Err(Error::new(Kind::Shape, text));
     }
     let (dtype, size, scale) = (w.dtype, w.dtype.size(), alpha / r as f64);
-    let all = |bytes: &[u8]| bytes.chunks_exact(size).map(|x| read_float(dtype, x)).collect::<Vec<f64>>();
+    let all = |bytes: &[u8]| bytes.chunks_exact(size).map(|x| checkpoint_load_float(dtype, x)).collect::<Vec<f64>>();
     let (a, b) = (all(a.1), all(b.1));
     let mut row = vec![0.0; inputs];
     for (i, out) in w.bytes.chunks_exact_mut((inputs * size).max(1)).enumerate() {
@@ -93,8 +93,8 @@ fn add_adaptation(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), al
             row.iter_mut().zip(&a[k * inputs..]).for_each(|(sum, a)| *sum += b * a);
         }
         for (out, sum) in out.chunks_exact_mut(size).zip(&row) {
-            let x = read_float(dtype, out) + scale * sum;
-            write_float(dtype, out, x);
+            let x = checkpoint_load_float(dtype, out) + scale * sum;
+            checkpoint_store_float(dtype, out, x);
         }
     }
     Ok(())

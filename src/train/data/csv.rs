@@ -3,7 +3,7 @@
 //! Invariant: a row takes no more memory than [`ROW_LIMIT`] bytes of text do, so an input need not fit in memory and
 //! may be endless. Errors name the input, the line and the column.
 
-use super::{bad_data, regular_length};
+use super::{bad_data, regular_data_length};
 use crate::error::{Error, Result};
 use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
 use std::fmt::Display;
@@ -44,7 +44,7 @@ impl Table {
 /// empty field is none. A pipe or a device has no length; read it with [`CsvRows`].
 pub fn read_csv(path: impl AsRef<Path>, header: bool) -> Result<Table> {
     let path = path.as_ref();
-    regular_length(path)?;
+    regular_data_length(path)?;
     let file = File::open(path).map_err(|e| Error::from(e).context(path.display()))?;
     let mut rows = CsvRows::new(path.display(), file, header)?;
     let (mut values, mut row) = (Vec::new(), Vec::new());

@@ -51,7 +51,7 @@ fn bad_data(message: impl Into<String>) -> Error {
 }
 
 /// The length of the regular file `path`, in bytes.
-fn regular_length(path: &Path) -> Result<u64> {
+fn regular_data_length(path: &Path) -> Result<u64> {
     let found = std::fs::metadata(path).map_err(|e| Error::from(e).context(path.display()))?;
     match found.is_file() {
         true => Ok(found.len()),

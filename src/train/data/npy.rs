@@ -4,7 +4,7 @@
 //! recursion and with a size limit reads it; general parsers of Python literals recurse and have no limit. No
 //! allocation takes its size from a number in the file. Errors name the byte.
 
-use super::{Array, bad_data, read_bounded, regular_length};
+use super::{Array, bad_data, read_bounded, regular_data_length};
 use crate::error::Result;
 use crate::nodes::DType;
 use crate::train::write_atomically;
@@ -42,7 +42,7 @@ const NAMES: [(&str, DType); 13] = [
 /// [`read_npy_within`].
 pub fn read_npy(path: impl AsRef<Path>) -> Result<Array> {
     let path = path.as_ref();
-    read_npy_within(path, regular_length(path)?)
+    read_npy_within(path, regular_data_length(path)?)
 }
 
 /// As [`read_npy`], but the file may be a pipe; fails if it holds more than `limit` bytes of elements.

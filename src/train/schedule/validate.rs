@@ -15,26 +15,26 @@ struct Number {
 }
 
 /// A rate, a factor or an exponent.
-fn sized(name: &'static str, value: f64) -> Number {
+fn schedule_size(name: &'static str, value: f64) -> Number {
     Number { name, value, fits: value.is_finite() && value >= 0.0, must: "it must be finite and not negative" }
 }
 
 /// A fraction.
-fn fraction(name: &'static str, value: f64) -> Number {
+fn schedule_fraction(name: &'static str, value: f64) -> Number {
     Number { name, value, fits: (0.0..=1.0).contains(&value), must: "it must lie in [0, 1]" }
 }
 
 /// A number to divide by.
-fn divisor(name: &'static str, value: f64) -> Number {
+fn schedule_divisor(name: &'static str, value: f64) -> Number {
     Number { name, value, fits: value.is_finite() && value > 0.0, must: "it must be finite and above 0" }
 }
 
 /// A number of steps that is not 0.
-fn length(name: &'static str, value: u64) -> Number {
+fn schedule_length(name: &'static str, value: u64) -> Number {
     Number { name, value: value as f64, fits: value > 0, must: "it must be 1 or more" }
 }
 
-fn refuse(text: String) -> Result<()> {
+fn refuse_schedule(text: String) -> Result<()> {
     Err(Error::new(Kind::Data, format!("schedule: {text}")))
 }
 
@@ -48,23 +48,23 @@ impl Schedule {
 
     fn validate_at(&self, depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
-            return refuse(format!("schedules in schedules go {MAX_DEPTH} levels deep"));
+            return refuse_schedule(format!("schedules in schedules go {MAX_DEPTH} levels deep"));
         }
         if let Some(bad) = self.numbers().into_iter().find(|n| !n.fits) {
-            return refuse(format!("{} is {}; {}", bad.name, bad.value, bad.must));
+            return refuse_schedule(format!("{} is {}; {}", bad.name, bad.value, bad.must));
         }
         match self {
             Schedule::MultiStep { milestones, .. } if !milestones.is_sorted() => {
-                refuse(format!("milestones are {milestones:?}; they must be in order"))
+                refuse_schedule(format!("milestones are {milestones:?}; they must be in order"))
             }
             Schedule::Chained(schedules) => validate_parts(schedules, depth),
             Schedule::Sequential { schedules, milestones } => {
                 if milestones.len() + 1 != schedules.len() {
                     let (m, s) = (milestones.len(), schedules.len());
-                    return refuse(format!("{s} schedules need {} milestones, not {m}", s.saturating_sub(1)));
+                    return refuse_schedule(format!("{s} schedules need {} milestones, not {m}", s.saturating_sub(1)));
                 }
                 if !milestones.is_sorted_by(|a, b| a < b) || milestones.first() == Some(&0) {
-                    return refuse(format!("milestones are {milestones:?}; they must rise from 1 or more"));
+                    return refuse_schedule(format!("milestones are {milestones:?}; they must rise from 1 or more"));
                 }
                 validate_parts(schedules, depth)
             }
@@ -75,35 +75,52 @@ impl Schedule {
     /// The numbers of this schedule, without those of schedules in it.
     fn numbers(&self) -> Vec<Number> {
         match *self {
-            Schedule::Constant { lr } => vec![sized("lr", lr)],
+            Schedule::Constant { lr } => vec![schedule_size("lr", lr)],
             Schedule::Step { lr, step_size, gamma } => {
-                vec![sized("lr", lr), length("step_size", step_size), sized("gamma", gamma)]
+                vec![schedule_size("lr", lr), schedule_length("step_size", step_size), schedule_size("gamma", gamma)]
             }
-            Schedule::MultiStep { lr, gamma, .. } => vec![sized("lr", lr), sized("gamma", gamma)],
+            Schedule::MultiStep { lr, gamma, .. } => vec![schedule_size("lr", lr), schedule_size("gamma", gamma)],
             Schedule::Linear { lr, start_factor, end_factor, total_iters } => vec![
-                sized("lr", lr),
-                fraction("start_factor", start_factor),
-                fraction("end_factor", end_factor),
-                length("total_iters", total_iters),
+                schedule_size("lr", lr),
+                schedule_fraction("start_factor", start_factor),
+                schedule_fraction("end_factor", end_factor),
+                schedule_length("total_iters", total_iters),
             ],
             Schedule::Polynomial { lr, total_iters, power } => {
-                vec![sized("lr", lr), length("total_iters", total_iters), sized("power", power)]
+                vec![
+                    schedule_size("lr", lr),
+                    schedule_length("total_iters", total_iters),
+                    schedule_size("power", power),
+                ]
             }
             Schedule::InverseSqrt { lr, start_factor, timescale, .. } => {
-                vec![sized("lr", lr), fraction("start_factor", start_factor), length("timescale", timescale)]
+                vec![
+                    schedule_size("lr", lr),
+                    schedule_fraction("start_factor", start_factor),
+                    schedule_length("timescale", timescale),
+                ]
             }
             Schedule::Cosine { lr, start_factor, min_lr, .. } => {
-                vec![sized("lr", lr), fraction("start_factor", start_factor), sized("min_lr", min_lr)]
+                vec![
+                    schedule_size("lr", lr),
+                    schedule_fraction("start_factor", start_factor),
+                    schedule_size("min_lr", min_lr),
+                ]
             }
             Schedule::CosineRestarts { lr, t_0, t_mult, min_lr } => {
-                vec![sized("lr", lr), length("t_0", t_0), length("t_mult", t_mult), sized("min_lr", min_lr)]
+                vec![
+                    schedule_size("lr", lr),
+                    schedule_length("t_0", t_0),
+                    schedule_length("t_mult", t_mult),
+                    schedule_size("min_lr", min_lr),
+                ]
             }
             Schedule::OneCycle { max_lr, total, pct_start, div_factor, final_div_factor } => vec![
-                sized("max_lr", max_lr),
-                length("total", total),
-                fraction("pct_start", pct_start),
-                divisor("div_factor", div_factor),
-                divisor("final_div_factor", final_div_factor),
+                schedule_size("max_lr", max_lr),
+                schedule_length("total", total),
+                schedule_fraction("pct_start", pct_start),
+                schedule_divisor("div_factor", div_factor),
+                schedule_divisor("final_div_factor", final_div_factor),
             ],
             Schedule::Chained(_) | Schedule::Sequential { .. } => Vec::new(),
         }
@@ -113,7 +130,7 @@ impl Schedule {
 /// Checks the schedules of a schedule.
 fn validate_parts(schedules: &[Schedule], depth: usize) -> Result<()> {
     if schedules.is_empty() {
-        return refuse("it has no schedules".into());
+        return refuse_schedule("it has no schedules".into());
     }
     let named = |(i, s): (usize, &Schedule)| s.validate_at(depth + 1).map_err(|e| e.context(format!("part {i}")));
     schedules.iter().enumerate().try_for_each(named)

@@ -23,7 +23,6 @@ mod finish;
 mod leaves;
 mod limits;
 mod locations;
-mod loop_captures;
 mod names;
 mod outputs;
 mod outs;
@@ -33,8 +32,8 @@ use body::Body;
 pub use body::Closed;
 pub use leaves::is_leaf_name;
 pub use limits::MAX_NODES;
-pub use loop_captures::Aside;
 pub use outs::Outs;
+pub use regions::Aside;
 
 /// A node as [`Emit::def`] shows it.
 pub struct Definition<'e> {

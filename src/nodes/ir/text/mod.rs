@@ -48,7 +48,7 @@ use super::dtype::{DType, Ty};
 use super::emit::Emit;
 use super::graph::GraphBuf;
 use super::opdef::OpDef;
-use super::symbols::{AskedSizes, Sizes};
+use super::sizes::{AskedSizes, Sizes};
 use crate::error::{Error, Kind, Result};
 
 pub use parser::MAX_ERRORS;

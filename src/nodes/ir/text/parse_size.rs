@@ -11,7 +11,7 @@ use crate::error::Result;
 use std::str::FromStr;
 
 /// True if `word` is the name of a symbol.
-fn is_symbol(word: &str) -> bool {
+fn is_size_symbol(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
 }
 
@@ -78,7 +78,7 @@ impl<'t> Parser<'t, '_> {
 
     /// The value of an integer or a symbol.
     fn size_factor(&self, t: &Token<'t>, word: &str, wrong: &dyn Fn(&str) -> String) -> Result<i64> {
-        if !is_symbol(word) {
+        if !is_size_symbol(word) {
             return word.parse().map_err(|_| self.error(t, wrong(&brief_string(word))));
         }
         let size = self.sizes.ask(word).map_err(|e| {

@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Location, Result};
 use crate::names::list_names;
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ir::symbols::AskedSizes;
+use crate::nodes::ir::sizes::AskedSizes;
 use hashbrown::HashMap;
 
 /// Errors after which the parser stops.

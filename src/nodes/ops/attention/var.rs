@@ -2,7 +2,7 @@
 
 use crate::arena::Value;
 use crate::nodes::build::setters::setters;
-use crate::nodes::build::sizes::size_to_i64;
+use crate::nodes::build::size_attrs::size_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask, Pairing, RopeAttrs};

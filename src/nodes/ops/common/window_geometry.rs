@@ -4,8 +4,8 @@
 
 use crate::ensure;
 use crate::nodes::build::dilate::dilate;
-use crate::nodes::build::sizes::check_sizes;
-use crate::nodes::build::sizes::{sizes_to_i64, to_sizes};
+use crate::nodes::build::size_attrs::check_sizes;
+use crate::nodes::build::size_attrs::{sizes_to_i64, to_sizes};
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
 
@@ -66,7 +66,7 @@ pub fn window_array<const N: usize>(list: &[usize]) -> [usize; N] {
 }
 
 /// `[low, high, low, high, …]` as pairs.
-pub fn window_pairs<const N: usize>(list: &[usize]) -> [[usize; 2]; N] {
+pub fn window_geometry_pairs<const N: usize>(list: &[usize]) -> [[usize; 2]; N] {
     std::array::from_fn(|a| window_array(list.get(2 * a..).unwrap_or(&[])))
 }
 
@@ -93,7 +93,7 @@ impl<const N: usize> WindowGeometry<N> {
         dilation: &[i64],
     ) -> WindowGeometry<N> {
         let [stride, dilation] = [stride, dilation].map(|l| window_array(&to_sizes(l)));
-        WindowGeometry { size, kernel, stride, pad: window_pairs(&to_sizes(pad)), dilation }
+        WindowGeometry { size, kernel, stride, pad: window_geometry_pairs(&to_sizes(pad)), dilation }
     }
 
     /// The windows as attributes.

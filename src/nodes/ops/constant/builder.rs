@@ -1,6 +1,7 @@
 //! Constants as methods of [`Builder`], and of [`Var`] for its type and shape.
 
 use crate::arena::Value;
+use crate::error::Kind;
 use crate::nodes::build::axes::axis_from_front;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::{Builder, Var};
@@ -54,6 +55,29 @@ impl Builder {
             Some(shape) => self.emit1(Op::IOTA, &[], &IotaAttrs { axis, dtype, shape }.list()),
             None => self.var(Value::NONE),
         }
+    }
+
+    /// Each of these vectors repeated over the grid that they span, as `torch.meshgrid` with `indexing="ij"`: vector i
+    /// runs along axis i, and all results have shape `[n₀, n₁, …]`.
+    #[track_caller]
+    pub fn meshgrid<'g>(&'g self, xs: &[Var<'g>]) -> Vec<Var<'g>> {
+        self.with_caller(|| {
+            let none = vec![self.var(Value::NONE); xs.len()];
+            if !self.owns("meshgrid", xs) || xs.iter().any(|x| !x.is_some()) {
+                return none;
+            }
+            if let Some((i, x)) = xs.iter().enumerate().find(|(_, x)| x.rank() != 1) {
+                self.fail(Kind::Shape, format!("meshgrid: operand {i} has shape {}; vectors are needed", x.dims()));
+                return none;
+            }
+            let grid: Vec<usize> = xs.iter().map(|x| x.numel()).collect();
+            let along = |(i, x): (usize, &Var<'g>)| {
+                let mut d = vec![1; grid.len()];
+                d[i] = grid[i];
+                x.reshape(d).broadcast(&grid)
+            };
+            xs.iter().enumerate().map(along).collect()
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::leaf_defs::{define_leaf, infer_leaf_type};
+use crate::nodes::ir::leaf::{define_leaf, infer_leaf_type};
 use crate::nodes::ir::opdef::{Case, Deriv, Flags, Lower, OpDef};
 
 attrs! {

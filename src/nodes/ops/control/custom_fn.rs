@@ -2,15 +2,19 @@
 //!
 //! Operands are the arguments, then `captures` values from outside; every region takes them all, in this order. `vjp`
 //! and `jvp` also take the results. `vjp` then takes a cotangent of each float result, and yields one of each float
-//! argument. `jvp` takes a tangent of each float argument, and yields one of each float result. Invariant: a rule gives
-//! captured values neither tangents nor cotangents. If the body reads a captured value that needs
-//! one, there is no derivative.
+//! argument. `jvp` takes a tangent of each float argument, and yields one of each float result. Invariants: a rule gives
+//! captured values neither tangents nor cotangents. If the body reads a captured value that needs one, there is no
+//! derivative. Each closure of a [`CustomFn`] runs once, in [`CustomFn::call`]. The regions of the function and of its
+//! rules are set aside until all are written, because each takes what any of them captures.
 
-use crate::arena::Region;
+use crate::arena::{Region, Value};
 use crate::ensure;
+use crate::error::{Error, Kind};
 use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ir::builder::{Builder, Var};
+use crate::nodes::ir::emit::Aside;
 use crate::nodes::ir::infer::{Infer, Signature};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
 use crate::nodes::{Graph, Ty};
 
@@ -92,4 +96,265 @@ fn custom_fn_fits(cx: &Infer<'_>, what: &str, verb: &str, have: &[Ty], want: &[T
         ensure!(have == want, "{what} {verb} {} as value {i}, and {} is needed", show(have), show(want));
     }
     Ok(())
+}
+
+/// The function itself: results from arguments.
+type Function<'g, 'f> = Box<dyn FnOnce(&[Var<'g>]) -> Vec<Var<'g>> + 'f>;
+
+/// A rule: from arguments, results, and cotangents or tangents.
+type Rule<'g, 'f> = Box<dyn FnOnce(&'g Builder, &[Var<'g>], &[Var<'g>], &[Var<'g>]) -> Vec<Option<Var<'g>>> + 'f>;
+
+/// A function with derivative rules of its own, before it is called. [`Builder::custom_fn`] makes it.
+#[must_use = "nothing is computed until `call`"]
+pub struct CustomFn<'g, 'f> {
+    g: &'g Builder,
+    name: String,
+    args: Vec<Var<'g>>,
+    body: Function<'g, 'f>,
+    vjp: Option<Rule<'g, 'f>>,
+    jvp: Option<Rule<'g, 'f>>,
+}
+
+/// A region that is written and set aside.
+struct CustomFnRegion {
+    region: Option<Aside>,
+    /// Number of its first arguments, which are those of the function.
+    args: usize,
+    /// Number of its other arguments.
+    more: usize,
+    yields: Vec<Value>,
+    /// Types of the yields.
+    tys: Vec<Ty>,
+    /// What it captures.
+    captured: Vec<Value>,
+}
+
+impl Builder {
+    /// A function `f` of `args` whose derivative you give: [`CustomFn::vjp`] for reverse mode, [`CustomFn::jvp`] for
+    /// forward mode, [`CustomFn::call`] to use it. `name` appears in the text form and in errors.
+    ///
+    /// With one rule, the other mode uses its transpose, so both modes agree. Without a rule, `f` itself is
+    /// differentiated. Second derivatives differentiate the rule's own ops.
+    ///
+    /// `f` and the rules may use values from outside. If there is a rule, a float value from outside that `f` uses is
+    /// an error, because it would get no gradient: pass it as an argument, or use its `stop_gradient`.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// // log(1 + eˣ) without overflow, and its derivative as one op.
+    /// let g = Builder::new("softplus");
+    /// let x = g.input("x", [3], DType::F64);
+    /// let y = g
+    ///     .custom_fn("log1pexp", &[x], |x| vec![x[0].maximum(0.0) + (-x[0].abs()).exp().log1p()])
+    ///     .jvp(|_, x, _, dx| vec![Some(x[0].sigmoid() * dx[0])])
+    ///     .call()[0];
+    /// let graph = g.finish([y.sum(..).named("loss")])?;
+    /// let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["x"]))?)?;
+    /// p.values_mut::<f64>("x")?.copy_from_slice(&[-1000.0, 0.0, 1000.0]);
+    /// p.step()?;
+    /// assert_eq!(p.values::<f64>("grad.x")?, [0.0, 0.5, 1.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn custom_fn<'g, 'f>(
+        &'g self,
+        name: &str,
+        args: &[Var<'g>],
+        f: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>> + 'f,
+    ) -> CustomFn<'g, 'f> {
+        CustomFn { g: self, name: name.to_string(), args: args.to_vec(), body: Box::new(f), vjp: None, jvp: None }
+    }
+}
+
+impl<'g, 'f> CustomFn<'g, 'f> {
+    /// The rule of reverse mode. It gets the arguments, the results, and a cotangent of each result; it returns a
+    /// cotangent of each argument, of the argument's type. `None` is zero. An argument that is not a float takes
+    /// `None`; the cotangent of a result that is not a float is zeros without a meaning. A result that nothing reads
+    /// has the cotangent zero.
+    pub fn vjp(
+        self,
+        rule: impl FnOnce(&'g Builder, &[Var<'g>], &[Var<'g>], &[Var<'g>]) -> Vec<Option<Var<'g>>> + 'f,
+    ) -> Self {
+        CustomFn { vjp: Some(Box::new(rule)), ..self }
+    }
+
+    /// The rule of forward mode, as [`CustomFn::vjp`]: it gets a tangent of each argument, and returns one of each
+    /// result. It must be linear in the tangents.
+    pub fn jvp(
+        self,
+        rule: impl FnOnce(&'g Builder, &[Var<'g>], &[Var<'g>], &[Var<'g>]) -> Vec<Option<Var<'g>>> + 'f,
+    ) -> Self {
+        CustomFn { jvp: Some(Box::new(rule)), ..self }
+    }
+
+    /// The results. After an error, their number is the same.
+    ///
+    /// # Errors
+    /// They are those of [`Builder::finish`], and name the function: a captured float, a rule that returns another
+    /// number of values or another type, an error of an op inside.
+    #[track_caller]
+    pub fn call(self) -> Vec<Var<'g>> {
+        let CustomFn { g, name, args, body, vjp, jvp } = self;
+        g.record_location();
+        g.owns("custom_fn", &args);
+        // The closures run even after an error: the number of results follows from them.
+        let operands: Vec<Value> = args.iter().map(|x| g.local(*x)).collect();
+        let tys: Vec<Ty> = args.iter().map(|x| custom_fn_type_here(g, *x)).collect();
+        let title = format!("custom_fn {name:?}");
+        let body = in_custom_fn(g, &title, || write_custom_fn(g, &name, &tys, &[], |x| body(x)));
+        let outs = body.tys.clone();
+        let rule = |suffix: &str, seeds: &[Ty], f: Rule<'g, 'f>| {
+            in_custom_fn(g, &format!("{title}, rule {suffix}"), || {
+                write_custom_fn(
+                    g,
+                    &format!("{name}.{suffix}"),
+                    &tys,
+                    &[&outs, &custom_fn_float_types(seeds)[..]].concat(),
+                    |all| {
+                        let (x, rest) = all.split_at(tys.len());
+                        let (y, seeds) = rest.split_at(outs.len());
+                        let (by, of) = if suffix == VJP { (y, x) } else { (x, y) };
+                        custom_fn_rule_yields(g, suffix, f(g, x, y, &custom_fn_seeds(by, seeds)), of)
+                    },
+                )
+            })
+        };
+        let vjp = vjp.map(|f| rule(VJP, &outs, f));
+        let jvp = jvp.map(|f| rule(JVP, &tys, f));
+        g.record_location();
+        let found = in_custom_fn(g, &title, || finish_custom_fn(g, operands, body, vjp, jvp));
+        if found.len() == outs.len() { found } else { vec![g.var(Value::NONE); outs.len()] }
+    }
+}
+
+const VJP: &str = "vjp";
+const JVP: &str = "jvp";
+
+/// The type of `x` in the tables of `g`, of which `x` may be no value.
+fn custom_fn_type_here(g: &Builder, x: Var<'_>) -> Ty {
+    let ty = x.ty();
+    match std::ptr::eq(g, x.g) {
+        true => ty,
+        false => g.shape(&x.dims()).map_or(g.var(Value::NONE).ty(), |shape| Ty { shape, ..ty }),
+    }
+}
+
+/// The types that carry derivatives.
+fn custom_fn_float_types(tys: &[Ty]) -> Vec<Ty> {
+    tys.iter().filter(|ty| ty.dtype.is_differentiable()).copied().collect()
+}
+
+/// One of `seeds` for each float of `values`, and zeros for each other value.
+fn custom_fn_seeds<'g>(values: &[Var<'g>], seeds: &[Var<'g>]) -> Vec<Var<'g>> {
+    let mut seeds = seeds.iter().copied();
+    let one = |x: &Var<'g>| match x.dtype().is_differentiable() {
+        true => seeds.next().unwrap_or(*x),
+        false => x.full_like(0.0),
+    };
+    values.iter().map(one).collect()
+}
+
+/// Calls `f`. An error that it records says `what`.
+fn in_custom_fn<R>(g: &Builder, what: &str, f: impl FnOnce() -> R) -> R {
+    let before = g.error().is_some();
+    let result = f();
+    g.with(|e| {
+        if let Some(error) = (!before).then(|| e.take_error()).flatten() {
+            e.fail(error.context(what));
+        }
+    });
+    result
+}
+
+/// Writes a region called `name` with arguments `args` and `more`, and sets it aside.
+fn write_custom_fn<'g>(
+    g: &'g Builder,
+    name: &str,
+    args: &[Ty],
+    more: &[Ty],
+    f: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>>,
+) -> CustomFnRegion {
+    g.with(|e| e.open_capturing(name));
+    let vars: Vec<Var<'g>> = args.iter().chain(more).map(|&ty| g.var(g.with(|e| e.region_arg(ty)))).collect();
+    let yields: Vec<Value> = f(&vars).into_iter().map(|y| g.local(y)).collect();
+    g.with(|e| {
+        let (tys, captured) = (yields.iter().map(|&y| e.ty(y)).collect(), e.captured());
+        CustomFnRegion { region: e.set_aside(), args: args.len(), more: more.len(), yields, tys, captured }
+    })
+}
+
+/// What a rule yields, from what it `gave`: one value for each float of `of`, whose types they must have.
+fn custom_fn_rule_yields<'g>(g: &'g Builder, rule: &str, gave: Vec<Option<Var<'g>>>, of: &[Var<'g>]) -> Vec<Var<'g>> {
+    let (what, which) = if rule == VJP { ("cotangents", "argument") } else { ("tangents", "result") };
+    let fail = |kind: Kind, text: String| g.with(|e| e.fail(Error::new(kind, text)));
+    if gave.len() != of.len() {
+        fail(Kind::Arity, format!("it gives {} {what}, and there are {} {which}s", gave.len(), of.len()));
+    }
+    let mut yields = Vec::new();
+    for (i, (given, x)) in gave.into_iter().zip(of).enumerate() {
+        let show = |x: Var<'_>| format!("{}{}", x.dtype(), x.dims());
+        match given {
+            _ if x.dtype().is_differentiable() => {
+                let y = given.unwrap_or_else(|| x.full_like(0.0));
+                if y.is_some() && y.ty() != x.ty() {
+                    fail(Kind::Shape, format!("{which} {i} is {}, and its {what} are {}", show(*x), show(y)));
+                }
+                yields.push(y);
+            }
+            Some(_) => fail(Kind::Shape, format!("{which} {i} is {}: it has no {what}; give None", show(*x))),
+            None => {}
+        }
+    }
+    yields
+}
+
+/// Closes the regions and adds the node. Its results.
+fn finish_custom_fn<'g>(
+    g: &'g Builder,
+    mut operands: Vec<Value>,
+    body: CustomFnRegion,
+    vjp: Option<CustomFnRegion>,
+    jvp: Option<CustomFnRegion>,
+) -> Vec<Var<'g>> {
+    if vjp.is_some() || jvp.is_some() {
+        refuse_custom_fn_captures(g, &body.captured);
+    }
+    let mut captured: Vec<Value> = Vec::new();
+    for &v in [Some(&body), vjp.as_ref(), jvp.as_ref()].into_iter().flatten().flat_map(|w| &w.captured) {
+        if !captured.contains(&v) {
+            captured.push(v);
+        }
+    }
+    let attrs = CustomFnAttrs {
+        body: close_custom_fn(g, body, &captured),
+        captures: captured.len() as i64,
+        vjp: vjp.map(|w| close_custom_fn(g, w, &captured)),
+        jvp: jvp.map(|w| close_custom_fn(g, w, &captured)),
+    };
+    operands.extend(captured);
+    let outs = g.with(|e| e.emit(Op::CUSTOM_FN, &operands, &attrs.list()));
+    outs.iter().map(|v| g.var(v)).collect()
+}
+
+/// Closes a region that was set aside; it takes all of `captured`.
+fn close_custom_fn(g: &Builder, written: CustomFnRegion, captured: &[Value]) -> Region {
+    let CustomFnRegion { region: Some(region), args, more, yields, .. } = written else { return Region::NONE };
+    g.with(|e| {
+        e.resume(region);
+        e.capture_all(captured);
+        e.close_loop(args, more, &yields).region
+    })
+}
+
+/// An error if the function reads a float from outside that may carry a gradient: its rules give it none.
+fn refuse_custom_fn_captures(g: &Builder, captured: &[Value]) {
+    g.with(|e| {
+        let Some(&v) = captured.iter().find(|&&v| e.may_carry_gradient(v)) else { return };
+        let name = e.strings.str(e.name_of(v)).to_string();
+        let (dtype, dims) = (e.dtype(v), e.dims(v));
+        let why = "would get no gradient: pass it as an argument or stop its gradient";
+        let name = if name.is_empty() { "a value".to_string() } else { format!("{name:?}") };
+        e.fail(Error::new(Kind::Derivative, format!("it uses {name} from outside, which is {dtype}{dims} and {why}")));
+    });
 }

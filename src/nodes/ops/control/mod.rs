@@ -2,5 +2,4 @@
 
 pub mod call;
 pub mod custom_fn;
-pub mod custom_fn_builder;
 pub mod scan;

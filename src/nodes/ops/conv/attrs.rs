@@ -1,7 +1,7 @@
 //! Attributes of convolutions, and their windows.
 
 use crate::ensure;
-use crate::nodes::build::sizes::{sizes_to_i64, to_size};
+use crate::nodes::build::size_attrs::{sizes_to_i64, to_size};
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_array, check_window_pad};
 use crate::nodes::ops::matmul::activation::Activation;

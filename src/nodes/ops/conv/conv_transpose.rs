@@ -3,7 +3,7 @@
 
 use crate::ensure;
 use crate::nodes::build::dilate::dilate;
-use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;

@@ -1,7 +1,7 @@
 //! A 2-D convolution: its sizes, shared by its three ops.
 
 use crate::kernels::conv::ConvGeom;
-use crate::nodes::build::sizes::{size_to_i64, to_sizes};
+use crate::nodes::build::size_attrs::{size_to_i64, to_sizes};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;

@@ -1,7 +1,7 @@
 //! Convolutions as methods of [`Var`]. Options have torch's names.
 
 use crate::nodes::build::setters::{PerAxis, both_sides, setters};
-use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
+use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};

@@ -3,7 +3,7 @@
 
 use crate::arena::Value;
 use crate::arena::ids::Id;
-use crate::nodes::build::sizes::{to_size, to_sizes};
+use crate::nodes::build::size_attrs::{to_size, to_sizes};
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::ops::constant::FullAttrs;

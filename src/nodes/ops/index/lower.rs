@@ -7,7 +7,7 @@ use crate::kernels::index::ravel::Ravel;
 use crate::kernels::index::scatter::Scatter;
 use crate::kernels::index::{Indexed, ravel, scatter};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::build::sizes::{to_size, to_sizes};
+use crate::nodes::build::size_attrs::{to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call, Looks};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;

@@ -8,7 +8,7 @@ pub mod var;
 
 use crate::ensure;
 use crate::nodes::build::axes::check_axis;
-use crate::nodes::build::sizes::to_size;
+use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;

@@ -6,8 +6,8 @@
 use super::lower;
 use crate::ensure;
 use crate::nodes::build::axes::check_axis;
-use crate::nodes::build::sizes::check_sizes;
-use crate::nodes::build::sizes::to_size;
+use crate::nodes::build::size_attrs::check_sizes;
+use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::attr_types::{Choice, choice};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;

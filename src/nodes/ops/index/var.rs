@@ -4,7 +4,7 @@
 use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::build::axes::axis_from_front;
-use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
+use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;

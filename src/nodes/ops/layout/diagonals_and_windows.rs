@@ -1,9 +1,8 @@
-//! Diagonals, windows, grids and pixels as methods, with torch's names and defaults. None of them is an op.
+//! Diagonals and windows as methods, with torch's names and defaults. None of them is an op.
 
-use crate::error::Kind;
 use crate::nodes::build::axes::Axes;
-use crate::nodes::build::sizes::size_to_i64;
-use crate::nodes::ir::builder::{Builder, Var};
+use crate::nodes::build::size_attrs::size_to_i64;
+use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 
 /// The most elements of all windows along an axis: positions are i32.
@@ -80,18 +79,6 @@ impl<'g> Var<'g> {
         self.g.with_caller(|| self.diagonal(offset, axis1, axis2).sum(-1))
     }
 
-    /// aᵢ·bⱼ of two vectors, `[n, m]`, as `torch.outer`.
-    #[track_caller]
-    pub fn outer(self, b: Var<'g>) -> Var<'g> {
-        if !self.g.owns("outer", &[b]) || !self.is_some() || !b.is_some() {
-            return self.none();
-        }
-        if self.rank() != 1 || b.rank() != 1 {
-            return self.refuse("outer", format!("shapes {} and {}; two vectors are needed", self.dims(), b.dims()));
-        }
-        self.g.with_caller(|| self.reshape([self.numel(), 1]) * b.reshape([1, b.numel()]))
-    }
-
     /// All windows of `size` elements along `axis`, `step` apart, as `torch.Tensor.unfold`: `axis` counts the windows,
     /// and a new last axis has the elements of each. Elements after the last whole window are left out.
     #[track_caller]
@@ -115,78 +102,6 @@ impl<'g> Var<'g> {
             let at = size_to_i64(at);
             let windows = self.gather(self.g.constant_bytes(&bytes, [count, size], DType::I32), at);
             windows.movedim(&[at + 1], &[-1])
-        })
-    }
-
-    /// `[.., C·r², H, W]` as `[.., C, H·r, W·r]`: channel c·r² + i·r + j becomes the pixels (i, j) of each r × r block,
-    /// as `torch.nn.PixelShuffle`. Source: Shi et al., "Real-time single image and video super-resolution".
-    #[track_caller]
-    pub fn pixel_shuffle(self, r: usize) -> Var<'g> {
-        let d = self.dims();
-        if !self.is_some() {
-            return self;
-        }
-        let &[ref lead @ .., c, h, w] = &d[..] else {
-            return self.refuse("pixel_shuffle", "rank 3 or more is needed");
-        };
-        if r == 0 || !r.checked_mul(r).is_some_and(|area| c.is_multiple_of(area)) {
-            return self.refuse("pixel_shuffle", format!("r = {r}: its square must divide the {c} channels"));
-        }
-        if h.checked_mul(r).is_none() || w.checked_mul(r).is_none() {
-            return self.refuse("pixel_shuffle", format!("r = {r}: the image is too large"));
-        }
-        self.g.with_caller(|| {
-            let (n, c) = (lead.iter().product(), c / (r * r));
-            let blocks = self.reshape([n, c, r, r, h, w]).permute(&[0, 1, 4, 2, 5, 3]);
-            blocks.reshape([lead, &[c, h * r, w * r]].concat())
-        })
-    }
-
-    /// `[.., C, H·r, W·r]` as `[.., C·r², H, W]`: the inverse of [`Var::pixel_shuffle`], as `torch.nn.PixelUnshuffle`.
-    #[track_caller]
-    pub fn pixel_unshuffle(self, r: usize) -> Var<'g> {
-        let d = self.dims();
-        if !self.is_some() {
-            return self;
-        }
-        let &[ref lead @ .., c, h, w] = &d[..] else {
-            return self.refuse("pixel_unshuffle", "rank 3 or more is needed");
-        };
-        if r == 0 || !h.is_multiple_of(r) || !w.is_multiple_of(r) {
-            return self.refuse("pixel_unshuffle", format!("r = {r} does not divide the last axes, {h} and {w}"));
-        }
-        if r.checked_mul(r).is_none_or(|area| c.checked_mul(area).is_none()) {
-            return self.refuse("pixel_unshuffle", format!("r = {r}: the channels are too many"));
-        }
-        self.g.with_caller(|| {
-            let (n, h, w) = (lead.iter().product(), h / r, w / r);
-            let blocks = self.reshape([n, c, h, r, w, r]).permute(&[0, 1, 3, 5, 2, 4]);
-            blocks.reshape([lead, &[c * r * r, h, w]].concat())
-        })
-    }
-}
-
-impl Builder {
-    /// Each of these vectors repeated over the grid that they span, as `torch.meshgrid` with `indexing="ij"`: vector i
-    /// runs along axis i, and all results have shape `[n₀, n₁, …]`.
-    #[track_caller]
-    pub fn meshgrid<'g>(&'g self, xs: &[Var<'g>]) -> Vec<Var<'g>> {
-        self.with_caller(|| {
-            let none = vec![self.var(crate::arena::Value::NONE); xs.len()];
-            if !self.owns("meshgrid", xs) || xs.iter().any(|x| !x.is_some()) {
-                return none;
-            }
-            if let Some((i, x)) = xs.iter().enumerate().find(|(_, x)| x.rank() != 1) {
-                self.fail(Kind::Shape, format!("meshgrid: operand {i} has shape {}; vectors are needed", x.dims()));
-                return none;
-            }
-            let grid: Vec<usize> = xs.iter().map(|x| x.numel()).collect();
-            let along = |(i, x): (usize, &Var<'g>)| {
-                let mut d = vec![1; grid.len()];
-                d[i] = grid[i];
-                x.reshape(d).broadcast(&grid)
-            };
-            xs.iter().enumerate().map(along).collect()
         })
     }
 }

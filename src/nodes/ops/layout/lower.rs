@@ -4,7 +4,7 @@
 use crate::kernels::copy;
 use crate::kernels::copy::{Concat, Pad, StridedCopy};
 use crate::nodes::build::axes::split_at_axis;
-use crate::nodes::build::sizes::{to_size, to_sizes};
+use crate::nodes::build::size_attrs::{to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{bits, by_size};

@@ -3,7 +3,7 @@
 use crate::error::Kind;
 use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis};
 use crate::nodes::build::broadcast::broadcast_dims;
-use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
+use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;

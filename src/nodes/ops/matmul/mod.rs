@@ -12,7 +12,7 @@ pub mod var;
 use crate::ensure;
 use crate::nodes::build::axes::check_axes;
 use crate::nodes::build::broadcast::broadcast_dims;
-use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;

@@ -35,4 +35,16 @@ impl<'g> Var<'g> {
         let axes = DotGeneralAttrs { batch_a, batch_b, contract_a, contract_b };
         self.g.emit1(Op::DOT_GENERAL, &[self, b], &axes.list())
     }
+
+    /// aᵢ·bⱼ of two vectors, `[n, m]`, as `torch.outer`.
+    #[track_caller]
+    pub fn outer(self, b: Var<'g>) -> Var<'g> {
+        if !self.g.owns("outer", &[b]) || !self.is_some() || !b.is_some() {
+            return self.none();
+        }
+        if self.rank() != 1 || b.rank() != 1 {
+            return self.refuse("outer", format!("shapes {} and {}; two vectors are needed", self.dims(), b.dims()));
+        }
+        self.g.with_caller(|| self.reshape([self.numel(), 1]) * b.reshape([1, b.numel()]))
+    }
 }

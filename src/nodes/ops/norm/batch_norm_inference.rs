@@ -3,7 +3,7 @@
 
 use super::check_norm_eps;
 use crate::nodes::build::axes::check_axis;
-use crate::nodes::build::sizes::to_size;
+use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use Domain::{Positive, Real};

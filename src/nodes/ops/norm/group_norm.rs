@@ -38,7 +38,7 @@ fn decompose_group_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 /// A statistic `[N, groups]`, repeated over x.
-fn repeat_group<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
+fn repeat_group_norm_group<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
     let (d, s) = (x.dims(), stat.dims());
     let size = d[1..].iter().product::<usize>() / s[1];
     stat.reshape([s[0], s[1], 1]).broadcast([s[0], s[1], size]).reshape(d)
@@ -52,7 +52,7 @@ fn mean_of_groups<'g>(x: Var<'g>, like: Var<'g>) -> Var<'g> {
 
 /// x̂ = (x − mean)·rstd.
 fn group_norm_unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
-    (x - repeat_group(mean, x)) * repeat_group(rstd, x)
+    (x - repeat_group_norm_group(mean, x)) * repeat_group_norm_group(rstd, x)
 }
 
 /// ẏ = γ·r·(ẋ − mean ẋ − x̂·mean(x̂⊙ẋ)) + γ̇·x̂ + β̇; the mean has mean ẋ, and rstd has −r²·mean(x̂⊙ẋ).
@@ -61,7 +61,9 @@ fn group_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var
     let hat = group_norm_unit(x, mean, rstd);
     let means = t[0].map(|t| [mean_of_groups(t, mean), mean_of_groups(hat * t, mean)]);
     let from_x = t[0].zip(means).map(|(t, [a, b])| {
-        (t - repeat_group(a, x) - hat * repeat_group(b, x)) * repeat_group(rstd, x) * norm_per_channel(gamma, x)
+        (t - repeat_group_norm_group(a, x) - hat * repeat_group_norm_group(b, x))
+            * repeat_group_norm_group(rstd, x)
+            * norm_per_channel(gamma, x)
     });
     let from_gamma = t[1].map(|t| hat * norm_per_channel(t, x));
     let from_beta = t[2].map(|t| norm_per_channel(t, x).broadcast(x.dims()));
@@ -73,8 +75,9 @@ fn group_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var
 fn group_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let (x, gamma, mean, rstd) = (s.args[0], s.args[1], s.outs[1], s.outs[2]);
     let n = x.numel() as f64 / mean.numel().max(1) as f64;
-    let from_mean = ct[1].map(|ct| repeat_group(ct / n, x));
-    let from_rstd = ct[2].map(|ct| -(repeat_group(ct * rstd * rstd / n, x) * group_norm_unit(x, mean, rstd)));
+    let from_mean = ct[1].map(|ct| repeat_group_norm_group(ct / n, x));
+    let from_rstd =
+        ct[2].map(|ct| -(repeat_group_norm_group(ct * rstd * rstd / n, x) * group_norm_unit(x, mean, rstd)));
     let all = ct[0].map(|dy| s.g.emit(Op::GROUP_NORM_BACKWARD, &[dy, x, gamma, mean, rstd], &[]));
     add_cotangents(all.as_deref(), [from_mean, from_rstd])
 }
@@ -113,8 +116,8 @@ fn decompose_group_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma, mean, rstd) = (s.args[0], s.args[1], s.args[2], s.args[3], s.args[4]);
     let hat = group_norm_unit(x, mean, rstd);
     let g = dy * norm_per_channel(gamma, x);
-    let over = |v: Var<'g>| repeat_group(mean_of_groups(v, mean), x);
-    let dx = (g - over(g) - hat * over(hat * g)) * repeat_group(rstd, x);
+    let over = |v: Var<'g>| repeat_group_norm_group(mean_of_groups(v, mean), x);
+    let dx = (g - over(g) - hat * over(hat * g)) * repeat_group_norm_group(rstd, x);
     vec![dx, sum_to_channels(dy * hat), sum_to_channels(dy)]
 }
 

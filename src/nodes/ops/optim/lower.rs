@@ -21,7 +21,7 @@ use crate::nodes::ops::optim::fused_update::step_of_fused_update;
 use crate::nodes::ops::optim::optim_step_layout;
 
 /// A rule, as its kernels take it.
-struct LoweredStep {
+struct LoweredOptimStep {
     /// The step.
     op: Op,
     /// Its numbers.
@@ -30,12 +30,12 @@ struct LoweredStep {
     tensors: usize,
 }
 
-impl LoweredStep {
+impl LoweredOptimStep {
     /// The rule of step `op`, which the node takes alone or in a product. Its largest param has `len` elements.
-    fn new(cx: &LowerCx<'_>, op: Op, len: usize, scaled: bool) -> Result<LoweredStep, String> {
+    fn new(cx: &LowerCx<'_>, op: Op, len: usize, scaled: bool) -> Result<LoweredOptimStep, String> {
         let (tensors, _) = optim_step_layout(op).ok_or("not a step")?;
         let words = lower_optim_words(cx.op(), &cx.attrs(), len, scaled).ok_or("not a step")?;
-        Ok(LoweredStep { op, words, tensors })
+        Ok(LoweredOptimStep { op, words, tensors })
     }
 
     /// The kernel of steps by gradients in memory, and that of a fused weight update.
@@ -53,7 +53,7 @@ impl LoweredStep {
 /// operands of each param, then the scalars. The call updates all operands of a param but the second, its gradient.
 fn lower_optim_call(
     cx: &mut LowerCx<'_>,
-    rule: LoweredStep,
+    rule: LoweredOptimStep,
     (params, len): (usize, usize),
     flops: u64,
     reads: &[Buf],
@@ -76,7 +76,7 @@ pub fn optim_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (params, scaled) = ((args - scalars) / tensors, !(args - scalars).is_multiple_of(tensors));
     let len = (0..params).map(|i| cx.arg_dims(tensors * i).numel()).max().unwrap_or(0);
     let reads: Vec<Buf> = (0..args).map(Buf::Arg).collect();
-    let rule = LoweredStep::new(cx, op, len, scaled)?;
+    let rule = LoweredOptimStep::new(cx, op, len, scaled)?;
     lower_optim_call(cx, rule, (params, len), cx.flops(), &reads)
 }
 
@@ -87,7 +87,7 @@ pub fn fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..lower_matmul_product(cx)? });
     let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;
     let scaled = cx.args() > 1 + tensors + scalars;
-    let rule = LoweredStep::new(cx, op, g.len(), scaled)?;
+    let rule = LoweredOptimStep::new(cx, op, g.len(), scaled)?;
     let (fuses, feeds) = match dtype {
         DType::F32 => (g.fuses_sgd::<f32>(), g.feeds_sink::<f32>()),
         _ => (g.fuses_sgd::<f64>(), g.feeds_sink::<f64>()),

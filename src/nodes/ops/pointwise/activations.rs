@@ -3,11 +3,9 @@
 //! Values and derivatives at kinks are torch's. All take `f32` and `f64`. Fusion computes each in one sweep.
 
 use crate::error::Kind;
-use crate::nodes::build::broadcast::Operand;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
-use std::f64::consts::PI;
+use crate::nodes::ops::pointwise::attrs::{EluAttrs, LeakyReluAttrs};
 
 /// The slope and the bound of [`Var::selu`]. Source: Klambauer et al., "Self-normalizing neural networks".
 const SELU: (f64, f64) = (1.050_700_987_355_480_5, 1.673_263_242_354_377_2);
@@ -22,33 +20,22 @@ impl<'g> Var<'g> {
         Some(self.g.fail(Kind::Shape, format!("{name}({}{}): {what} is {x}", self.dtype(), self.dims())))
     }
 
-    /// x², of any type with arithmetic.
-    #[track_caller]
-    pub fn square(self) -> Var<'g> {
-        self * self
-    }
-
-    /// sin(πx) / (πx), and 1 at 0. The first derivative at 0 is 0; those of a higher order are exact elsewhere alone.
-    #[track_caller]
-    pub fn sinc(self) -> Var<'g> {
-        let z = self * PI;
-        let zero = z.equal(0.0);
-        let one = z.full_like(1.0);
-        // The quotient sees 1 where it is not taken, so that no 0/0 reaches a derivative.
-        let safe = zero.select(one, z);
-        zero.select(one, safe.sin() / safe)
-    }
-
-    /// ln(x / (1 − x)), the inverse of [`Var::sigmoid`]: ∓∞ at 0 and 1, NaN outside of [0, 1].
-    #[track_caller]
-    pub fn logit(self) -> Var<'g> {
-        self.log() - (-self).log1p()
-    }
-
     /// ln σ(x), without overflow.
     #[track_caller]
     pub fn logsigmoid(self) -> Var<'g> {
         -(-self).softplus()
+    }
+
+    /// x where x > 0, slope·x elsewhere. The derivative at 0 is the slope.
+    #[track_caller]
+    pub fn leaky_relu(self, slope: f64) -> Var<'g> {
+        self.g.emit1(Op::LEAKY_RELU, &[self], &LeakyReluAttrs { slope }.list())
+    }
+
+    /// x where x > 0, alpha·(eˣ − 1) elsewhere.
+    #[track_caller]
+    pub fn elu(self, alpha: f64) -> Var<'g> {
+        self.g.emit1(Op::ELU, &[self], &EluAttrs { alpha }.list())
     }
 
     /// x·tanh(softplus x). Source: Misra, "Mish: a self regularized non-monotonic activation function".
@@ -144,34 +131,5 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn threshold(self, at: f64, value: f64) -> Var<'g> {
         self.less_equal(at).select(self.full_like(value), self)
-    }
-
-    /// `nan` in place of NaN, `high` of ∞, `low` of −∞. Without `high` and `low`, the largest and the least number of
-    /// the type. The derivative is 0 where an element is replaced.
-    #[track_caller]
-    pub fn nan_to_num(self, nan: f64, high: Option<f64>, low: Option<f64>) -> Var<'g> {
-        let largest = if self.is_some() && self.dtype() == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
-        let put = |x: Var<'g>, at: Var<'g>, value: f64| at.select(x.full_like(value), x);
-        let x = put(self, self.isnan(), nan);
-        let x = put(x, x.equal(f64::INFINITY), high.unwrap_or(largest));
-        put(x, x.equal(f64::NEG_INFINITY), low.unwrap_or(-largest))
-    }
-
-    /// x + weight·(end − x), exact at weights of 0 and 1. The operands broadcast.
-    #[track_caller]
-    pub fn lerp(self, end: Var<'g>, weight: impl Operand<'g>) -> Var<'g> {
-        let weight = weight.var_like(self, Op::MUL);
-        let way = end - self;
-        let (from_start, from_end) = (self + weight * way, end - (1.0 - weight) * way);
-        weight.less(0.5).select(from_start, from_end)
-    }
-
-    /// `value` where `mask` is true, x elsewhere. Where it is true, the derivative is 0. The two broadcast.
-    #[track_caller]
-    pub fn masked_fill(self, mask: Var<'g>, value: f64) -> Var<'g> {
-        match self.is_some() {
-            true => mask.select(value.var_like(self, Op::SELECT), self),
-            false => self,
-        }
     }
 }

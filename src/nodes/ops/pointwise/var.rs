@@ -10,7 +10,8 @@ use crate::nodes::build::broadcast::{Operand, broadcast_dims};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs, EluAttrs, LeakyReluAttrs, PolygammaAttrs};
+use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs, PolygammaAttrs};
+use std::f64::consts::PI;
 
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
@@ -262,16 +263,56 @@ impl<'g> Var<'g> {
         self.g.emit1(if bools { Op::NOT } else { Op::BITWISE_NOT }, &[self], &[])
     }
 
-    /// x where x > 0, slope·x elsewhere. The derivative at 0 is the slope.
+    /// x², of any type with arithmetic.
     #[track_caller]
-    pub fn leaky_relu(self, slope: f64) -> Var<'g> {
-        self.g.emit1(Op::LEAKY_RELU, &[self], &LeakyReluAttrs { slope }.list())
+    pub fn square(self) -> Var<'g> {
+        self * self
     }
 
-    /// x where x > 0, alpha·(eˣ − 1) elsewhere.
+    /// sin(πx) / (πx), and 1 at 0. The first derivative at 0 is 0; those of a higher order are exact elsewhere alone.
     #[track_caller]
-    pub fn elu(self, alpha: f64) -> Var<'g> {
-        self.g.emit1(Op::ELU, &[self], &EluAttrs { alpha }.list())
+    pub fn sinc(self) -> Var<'g> {
+        let z = self * PI;
+        let zero = z.equal(0.0);
+        let one = z.full_like(1.0);
+        // The quotient sees 1 where it is not taken, so that no 0/0 reaches a derivative.
+        let safe = zero.select(one, z);
+        zero.select(one, safe.sin() / safe)
+    }
+
+    /// ln(x / (1 − x)), the inverse of [`Var::sigmoid`]: ∓∞ at 0 and 1, NaN outside of [0, 1].
+    #[track_caller]
+    pub fn logit(self) -> Var<'g> {
+        self.log() - (-self).log1p()
+    }
+
+    /// `nan` in place of NaN, `high` of ∞, `low` of −∞. Without `high` and `low`, the largest and the least number of
+    /// the type. The derivative is 0 where an element is replaced.
+    #[track_caller]
+    pub fn nan_to_num(self, nan: f64, high: Option<f64>, low: Option<f64>) -> Var<'g> {
+        let largest = if self.is_some() && self.dtype() == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        let put = |x: Var<'g>, at: Var<'g>, value: f64| at.select(x.full_like(value), x);
+        let x = put(self, self.isnan(), nan);
+        let x = put(x, x.equal(f64::INFINITY), high.unwrap_or(largest));
+        put(x, x.equal(f64::NEG_INFINITY), low.unwrap_or(-largest))
+    }
+
+    /// x + weight·(end − x), exact at weights of 0 and 1. The operands broadcast.
+    #[track_caller]
+    pub fn lerp(self, end: Var<'g>, weight: impl Operand<'g>) -> Var<'g> {
+        let weight = weight.var_like(self, Op::MUL);
+        let way = end - self;
+        let (from_start, from_end) = (self + weight * way, end - (1.0 - weight) * way);
+        weight.less(0.5).select(from_start, from_end)
+    }
+
+    /// `value` where `mask` is true, x elsewhere. Where it is true, the derivative is 0. The two broadcast.
+    #[track_caller]
+    pub fn masked_fill(self, mask: Var<'g>, value: f64) -> Var<'g> {
+        match self.is_some() {
+            true => mask.select(value.var_like(self, Op::SELECT), self),
+            false => self,
+        }
     }
 
     /// The same numbers in type `to`. Floats become integers by truncation and saturation, and bools by x ≠ 0. `c64`

@@ -1,7 +1,7 @@
 //! Options of pools, with torch's names.
 
 use crate::nodes::build::setters::{PerAxis, both_sides, setters};
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_array, window_pairs};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_array, window_geometry_pairs};
 
 /// Options of a pool over `N` axes, with `P` = 2·`N` sides to pad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,6 @@ impl<const N: usize, const P: usize> Pool<N, P> {
     /// The windows over axes of these sizes.
     pub(super) fn over(&self, size: &[usize]) -> WindowGeometry<N> {
         let Pool { kernel, stride, pad, dilation, .. } = *self;
-        WindowGeometry { size: window_array(size), kernel, stride, pad: window_pairs(&pad), dilation }
+        WindowGeometry { size: window_array(size), kernel, stride, pad: window_geometry_pairs(&pad), dilation }
     }
 }

@@ -5,7 +5,7 @@
 //! row-major order wins.
 
 use crate::error::Kind;
-use crate::nodes::build::sizes::sizes_to_i64;
+use crate::nodes::build::size_attrs::sizes_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::positions::numbers_by_position;

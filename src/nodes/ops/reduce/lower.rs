@@ -8,7 +8,7 @@ use crate::kernels::reduce::{Reduce, plan_reduce};
 use crate::kernels::root_sum_squares::Parts;
 use crate::kernels::{reduce, root_sum_squares};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::build::sizes::{to_size, to_sizes};
+use crate::nodes::build::size_attrs::{to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;

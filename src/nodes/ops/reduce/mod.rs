@@ -9,7 +9,7 @@ use crate::ensure;
 use crate::kernels::cumulative;
 use crate::nodes::build::axes::dims_without_axes;
 use crate::nodes::build::axes::{check_axes, check_axis};
-use crate::nodes::build::sizes::{to_size, to_sizes};
+use crate::nodes::build::size_attrs::{to_size, to_sizes};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;

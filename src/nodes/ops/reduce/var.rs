@@ -2,7 +2,7 @@
 //! the end.
 
 use crate::nodes::build::axes::Axes;
-use crate::nodes::build::sizes::{size_to_i64, sizes_to_i64};
+use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;

@@ -5,7 +5,7 @@ use crate::kernels::cum_arg_max::CumArgMax;
 use crate::kernels::sort::Sort;
 use crate::kernels::{cum_arg_max, sort};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::build::sizes::to_size;
+use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_num;

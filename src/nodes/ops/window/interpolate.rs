@@ -2,8 +2,8 @@
 //! weighing neighbours. The op is linear in the image.
 
 use crate::ensure;
-use crate::nodes::build::sizes::check_sizes;
-use crate::nodes::build::sizes::to_sizes;
+use crate::nodes::build::size_attrs::check_sizes;
+use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;

@@ -111,7 +111,7 @@ pub fn elem(dtype: DType) -> Result<DType, String> {
 
 /// The program of one pointwise node, and which operand each of its inputs is. An operand that is named twice is one
 /// input, so that it may still be overwritten.
-pub fn tile_program(cx: &LowerCx<'_>) -> Result<(TileProgram, Vec<usize>), String> {
+pub fn lowering_tile_program(cx: &LowerCx<'_>) -> Result<(TileProgram, Vec<usize>), String> {
     let Lower::Tile(op, imm) = cx.graph.def_of(cx.node).lower else {
         return Err("not a pointwise op".to_string());
     };
@@ -161,7 +161,7 @@ pub fn push_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf], outs: 
 
 /// Lowers a pointwise node to a tile program of one step.
 pub fn tile_call(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (program, operands) = tile_program(cx)?;
+    let (program, operands) = lowering_tile_program(cx)?;
     let reads: Vec<Buf> = operands.iter().map(|&i| Buf::Arg(i)).collect();
     push_program(cx, &program, &reads, &[Buf::Out(0)], cx.flops());
     Ok(())

@@ -1,0 +1,37 @@
+//! A graph to a proven plan: lowering, then all phases of the planner.
+
+use super::intervals::Intervals;
+use super::pack::lines;
+use super::planner::{Packer, PlannerTimer, Scheduled};
+use super::{lower, planner};
+use crate::error::Result;
+use crate::kernels::gemm::Precision;
+use crate::nodes::Graph;
+
+/// Schedules the entry region of `g` for at most `threads` threads, with products of the default precision.
+pub fn schedule(g: Graph<'_>, threads: usize) -> Result<Scheduled> {
+    schedule_in(g, threads, &[])
+}
+
+/// As [`schedule`], with `precision[n]` for the products of node `n`, or the default if the column is empty.
+pub fn schedule_in(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
+    schedule_packed(g, threads, precision, &lines::pack_lines)
+}
+
+/// As [`schedule_in`], with a red zone of one line behind each buffer of the graph that is not pinned:
+/// [`Exec::with_red_zones`](super::exec::Exec::with_red_zones) checks them.
+pub fn schedule_with_red_zones(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
+    schedule_packed(g, threads, precision, &|v| lines::pack_lines(&wider(v)))
+}
+
+/// `v`, with one line more for each buffer that is not empty.
+pub(super) fn wider(v: &Intervals) -> Intervals {
+    Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
+}
+
+fn schedule_packed(g: Graph<'_>, threads: usize, precision: &[Precision], pack: &Packer) -> Result<Scheduled> {
+    let mut timer = PlannerTimer::new();
+    let lowered = lower::lower_with_precision(g, threads.max(1), precision)?;
+    timer.lap("lower");
+    planner::run_planner(lowered, threads.max(1), pack, timer)
+}
