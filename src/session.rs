@@ -4,32 +4,26 @@
 //! owns one arena and runs steps in it. A [`Handle`] is found by name once; with it, reading and writing a tensor takes
 //! no look-up. A step allocates nothing.
 
-mod binding_table;
 mod bindings;
 mod budget;
-mod chrome;
+mod chrome_trace;
 mod compiled_graph;
 mod divided;
 mod elem;
-mod find_nan;
 mod fresh;
 mod gradcheck;
 mod handle;
+pub(crate) mod html_page;
 mod human;
 mod leaf_table;
 pub(crate) mod markup;
 mod memory_map;
-mod method;
-pub(crate) mod page;
 mod plan_report;
-mod precision;
 mod program;
 mod runner;
 mod shared;
 mod sized_program;
-mod start_shapes;
 mod start_values;
-mod threads;
 mod trace_table;
 mod tracer;
 
@@ -40,13 +34,13 @@ pub use elem::Elem;
 pub use gradcheck::{GradientCheck, GradientReport, LeafGradient, RulesAgreement, check_gradients};
 pub use handle::Handle;
 pub use human::human;
-pub use method::Method;
 pub use plan_report::{BufferReport, PlanReport, Recomputed};
 pub use program::Program;
+pub use program::method::Method;
 pub use sized_program::SizedProgram;
-pub use threads::MAX_THREADS;
 pub use tracer::{Call, Event, Trace, WAIT};
 
+use crate::Precision;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
@@ -56,11 +50,14 @@ use crate::sched::exec::Exec;
 use crate::sched::tape::Tapes;
 use crate::sched::{modelled_time, schedule_with_red_zones, share};
 use compiled_graph::{CompiledGraph, compilable_graph};
-use find_nan::NanFinder;
+use program::find_nan::NanFinder;
 use program::{Part, ProgramOrigin};
 use runner::Runner;
 use std::time::{Duration, Instant};
 use tracer::Tracer;
+
+/// Most threads of one program.
+pub const MAX_THREADS: usize = 1024;
 
 /// The name of the only method of a program that [`Session::compile`] makes.
 const METHOD: &str = "step";
@@ -124,9 +121,61 @@ impl Session {
         Session::default()
     }
 
+    /// Runs steps on at most `n` threads, from 1 to [`MAX_THREADS`]; another number is an error when a program is
+    /// compiled. Results do not depend on it.
+    pub fn threads(mut self, n: usize) -> Session {
+        self.threads = n;
+        self
+    }
+
     /// Runs all passes (the default), or, with `false`, only those that give every op a kernel.
     pub fn optimise(mut self, on: bool) -> Session {
         self.optimise = on;
+        self
+    }
+
+    /// Chooses how matrix products of `f32` are computed: `matmul`, `dot_general`, `matmul_bias_act`, `matmul_dact` and
+    /// `lora_matmul`, forward and in gradients. The default is [`Precision::F32`]. Params, optimisers and all other ops
+    /// stay `f32`. A product also stays `f32` where this CPU would compute it more slowly in `p` ([`Precision::here`]).
+    /// Results depend on the CPU's bf16 instructions ([`bf16_engine`]), not on the number of threads.
+    pub fn precision(mut self, p: Precision) -> Session {
+        self.precision.base = p;
+        self
+    }
+
+    /// As [`Session::precision`], but only for the products that read a param whose name matches `pattern`, forward and
+    /// backward, and for the product that computes its gradient. The first `*` of a pattern matches any characters. The
+    /// first pattern that matches decides. [`Session::compile`] fails if the pattern matches no param, or none that a
+    /// product reads. Under [`Session::compile_all`], it must match a param of one of the graphs.
+    pub fn precision_of(mut self, pattern: &str, p: Precision) -> Session {
+        self.precision.groups.push((pattern.to_string(), p));
+        self
+    }
+
+    /// Looks for NaN and infinities while stepping (the default is not to). A step fails at the first op that makes
+    /// one: a NaN of operands without NaN, or an infinity of finite operands. The error names the op and its line, how
+    /// many elements are not finite, and the range of each operand; it also tells how many later ops merely carry the
+    /// numbers on, and which outputs they reach. A leaf that holds a NaN, or a param that holds an infinity, fails the
+    /// step before any op runs. Infinities that an op asks for itself, as a mask of −∞ does, are no failure.
+    ///
+    /// A failed step leaves params and states as they were; outputs can be read. For debugging, not for speed: it runs
+    /// on one thread, without fusion, so that each op stands alone, and keeps a copy of params and states.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let x = g.input("x", [2], DType::F32);
+    /// let loss = (x - 1.0).log().sum(..).named("loss");
+    /// let mut p = Session::new().find_nan(true).compile(&g.finish([loss])?)?;
+    /// p.values_mut::<f32>("x")?.copy_from_slice(&[3.0, 0.5]);
+    /// let e = p.step().unwrap_err().to_string();
+    /// assert!(e.starts_with("log: 1 of 2 elements of its result f32[2] are not finite (1 NaN, 0 infinite)"), "{e}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn find_nan(mut self, on: bool) -> Session {
+        self.find_nan = on;
         self
     }
 
@@ -200,6 +249,21 @@ impl Session {
         match graphs.is_empty() {
             true => Err(Error::new(Kind::Name, "a program has at least one method; no graph was given")),
             false => self.program(&graphs, false),
+        }
+    }
+
+    /// Whether programs go through all passes. Those that look for NaN do not: after fusion, an error could not name
+    /// the op that the user wrote.
+    fn runs_all_passes(&self) -> bool {
+        self.optimise && !self.find_nan
+    }
+
+    /// Threads that programs are planned for.
+    fn planned_threads(&self) -> Result<usize> {
+        match self.threads {
+            1..=MAX_THREADS if self.poison || self.find_nan => Ok(1),
+            n @ 1..=MAX_THREADS => Ok(n),
+            n => Err(Error::new(Kind::Plan, format!("threads is {n}; it goes from 1 to {MAX_THREADS}"))),
         }
     }
 
@@ -291,5 +355,25 @@ impl Session {
     /// The tapes of a plan: for as many threads as are worth it, or for all.
     fn tapes(&self, plan: &Checked) -> Tapes {
         if self.share { share::shared_tapes_above(plan, 0) } else { share::shared_tapes(plan) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Builder, DType};
+
+    #[test]
+    fn other_numbers_of_threads_are_refused() {
+        let g = Builder::new("g");
+        let y = g.input("x", [4], DType::F32).tanh().named("y");
+        let g = g.finish([y]).unwrap();
+        for n in [0, MAX_THREADS + 1, usize::MAX] {
+            let e = Session::new().threads(n).plan(&g).unwrap_err();
+            assert!(e.message.contains(&format!("threads is {n}")), "{e}");
+            assert!(Session::new().threads(n).compile(&g).is_err());
+            assert!(Session::new().threads(n).budgets(&g).is_err());
+        }
+        assert_eq!(Session::new().threads(MAX_THREADS).compile(&g).unwrap().threads(), 1);
     }
 }

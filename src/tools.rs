@@ -51,8 +51,8 @@ pub mod sched {
 
 /// Markup that reports share, and the page of a plan with a section of one's own.
 pub mod report {
+    pub use crate::session::html_page::{Page, page_html};
     pub use crate::session::markup::{escape, ticks};
-    pub use crate::session::page::{Page, page_html};
 }
 
 /// Random graphs and mutations, and checks of them; conformance of op definitions.

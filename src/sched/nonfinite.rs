@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// A float type whose elements can be scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Float {
+pub enum ScannedFloat {
     /// 16 bits, 5 of them for the exponent.
     F16,
     /// 16 bits, 8 of them for the exponent.
@@ -31,9 +31,9 @@ pub enum Float {
 #[derive(Clone, Debug, Default)]
 pub struct WatchedCall {
     /// Of each read: its type and the value's number, unless it is scratch, no float, or a result of the same node.
-    pub reads: Vec<Option<(Float, u32)>>,
+    pub reads: Vec<Option<(ScannedFloat, u32)>>,
     /// Of each write: its type, if it is a result that is a float.
-    pub writes: Vec<Option<Float>>,
+    pub writes: Vec<Option<ScannedFloat>>,
     /// True for the first instruction of a node.
     pub first: bool,
     /// True for the last instruction of a node.
@@ -44,7 +44,7 @@ pub struct WatchedCall {
 
 /// What the elements of a tensor are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Numbers {
+pub struct NonfiniteCounts {
     /// Number of elements.
     pub count: usize,
     /// How many are NaN.
@@ -59,22 +59,26 @@ pub struct Numbers {
     pub high: f64,
 }
 
-impl Default for Numbers {
-    fn default() -> Numbers {
-        Numbers { count: 0, nan: 0, infinite: 0, first: None, low: f64::INFINITY, high: f64::NEG_INFINITY }
+impl Default for NonfiniteCounts {
+    fn default() -> NonfiniteCounts {
+        NonfiniteCounts { count: 0, nan: 0, infinite: 0, first: None, low: f64::INFINITY, high: f64::NEG_INFINITY }
     }
 }
 
-impl Numbers {
+impl NonfiniteCounts {
     /// What `bytes` hold. They need not be aligned.
-    pub fn of(bytes: &[u8], float: Float) -> Numbers {
-        let mut n = Numbers::default();
+    pub fn of(bytes: &[u8], float: ScannedFloat) -> NonfiniteCounts {
+        let mut n = NonfiniteCounts::default();
         match float {
-            Float::F16 => bytes.as_chunks::<2>().0.iter().for_each(|b| n.add(half::f16::from_le_bytes(*b).to_f64())),
-            Float::BF16 => bytes.as_chunks::<2>().0.iter().for_each(|b| n.add(half::bf16::from_le_bytes(*b).to_f64())),
-            Float::F32 => bytes.as_chunks::<4>().0.iter().for_each(|b| n.add(f64::from(f32::from_le_bytes(*b)))),
-            Float::F64 => bytes.as_chunks::<8>().0.iter().for_each(|b| n.add(f64::from_le_bytes(*b))),
-            Float::C64 => bytes.as_chunks::<4>().0.as_chunks::<2>().0.iter().for_each(|pair| {
+            ScannedFloat::F16 => {
+                bytes.as_chunks::<2>().0.iter().for_each(|b| n.add(half::f16::from_le_bytes(*b).to_f64()))
+            }
+            ScannedFloat::BF16 => {
+                bytes.as_chunks::<2>().0.iter().for_each(|b| n.add(half::bf16::from_le_bytes(*b).to_f64()))
+            }
+            ScannedFloat::F32 => bytes.as_chunks::<4>().0.iter().for_each(|b| n.add(f64::from(f32::from_le_bytes(*b)))),
+            ScannedFloat::F64 => bytes.as_chunks::<8>().0.iter().for_each(|b| n.add(f64::from_le_bytes(*b))),
+            ScannedFloat::C64 => bytes.as_chunks::<4>().0.as_chunks::<2>().0.iter().for_each(|pair| {
                 let [re, im] = pair.map(|b| f64::from(f32::from_le_bytes(b)));
                 n.add(if re.is_nan() || im.is_nan() { f64::NAN } else { re.hypot(im) });
             }),
@@ -107,9 +111,9 @@ pub struct Culprit {
     /// The instruction, counted over all segments, and which of its writes.
     pub write: (usize, usize),
     /// The result.
-    pub result: Numbers,
+    pub result: NonfiniteCounts,
     /// The operands: the value's number, and what it held before the node ran.
-    pub operands: Vec<(u32, Numbers)>,
+    pub operands: Vec<(u32, NonfiniteCounts)>,
 }
 
 /// What a watched step found. Its space is kept from step to step.
@@ -128,14 +132,14 @@ pub struct NonfiniteFindings {
 struct Read {
     value: u32,
     bytes: Range<usize>,
-    held: Numbers,
+    held: NonfiniteCounts,
 }
 
 /// A result of the current node.
 #[derive(Clone, Debug)]
 struct Written {
     bytes: Range<usize>,
-    float: Float,
+    float: ScannedFloat,
     write: (usize, usize),
 }
 
@@ -161,7 +165,7 @@ impl<'a> NonfiniteObserver<'a> {
         let bad_in = found.operands.iter().any(|o| o.held.bad() > 0);
         let mut carries = false;
         for r in &found.results {
-            let n = Numbers::of(&self.arena.bytes()[r.bytes.clone()], r.float);
+            let n = NonfiniteCounts::of(&self.arena.bytes()[r.bytes.clone()], r.float);
             if n.bad() == 0 {
                 continue;
             }
@@ -211,7 +215,7 @@ impl StepObserver for NonfiniteObserver<'_> {
             let bytes = range(slot);
             // Two windows of one buffer are two operands.
             if self.found.operands.iter().all(|o| (o.value, &o.bytes) != (value, &bytes)) {
-                let held = Numbers::of(&self.arena.bytes()[bytes.clone()], float);
+                let held = NonfiniteCounts::of(&self.arena.bytes()[bytes.clone()], float);
                 self.found.operands.push(Read { value, bytes, held });
             }
         }
@@ -244,10 +248,15 @@ mod tests {
         let f64s: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
         let f16s: Vec<u8> = x.iter().flat_map(|&x| half::f16::from_f64(x).to_le_bytes()).collect();
         let bf16s: Vec<u8> = x.iter().flat_map(|&x| half::bf16::from_f64(x).to_le_bytes()).collect();
-        let want = Numbers { count: 5, nan: 1, infinite: 2, first: Some(1), low: -2.0, high: 1.5 };
-        for (bytes, float) in [(f32s, Float::F32), (f64s, Float::F64), (f16s, Float::F16), (bf16s, Float::BF16)] {
-            assert_eq!(Numbers::of(&bytes, float), want, "{float:?}");
+        let want = NonfiniteCounts { count: 5, nan: 1, infinite: 2, first: Some(1), low: -2.0, high: 1.5 };
+        for (bytes, float) in [
+            (f32s, ScannedFloat::F32),
+            (f64s, ScannedFloat::F64),
+            (f16s, ScannedFloat::F16),
+            (bf16s, ScannedFloat::BF16),
+        ] {
+            assert_eq!(NonfiniteCounts::of(&bytes, float), want, "{float:?}");
         }
-        assert_eq!(Numbers::of(&[], Float::F32).bad(), 0);
+        assert_eq!(NonfiniteCounts::of(&[], ScannedFloat::F32).bad(), 0);
     }
 }

@@ -1,10 +1,12 @@
 //! What a program is made of: a graph with kernels for all ops, its plan, and its tapes.
 
-use super::{Recomputed, Session, precision};
-use crate::error::Result;
-use crate::kernels::gemm::Precision;
+use super::{Recomputed, Session};
+use crate::error::{Error, Kind, Result};
+use crate::kernels::gemm::{Precision, bf16_engine};
+use crate::kernels::simd::isa_choice;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::pipeline;
+use crate::passes::product_precision::{Precisions, product_precisions};
 use crate::sched::{Scheduled, schedule_in, tape};
 use std::time::Duration;
 
@@ -23,8 +25,7 @@ pub struct CompiledGraph {
 impl CompiledGraph {
     /// Schedules `graph`, whose ops must all have kernels. Uses the number of threads with the least modelled time.
     pub fn new(graph: GraphBuf, s: &Session) -> Result<CompiledGraph> {
-        let (mut threads, precision) =
-            (s.planned_threads()?, precision::session_precisions(graph.view(), &s.precision)?);
+        let (mut threads, precision) = (s.planned_threads()?, session_precisions(graph.view(), &s.precision)?);
         let mut scheduled = schedule_in(graph.view(), threads, &precision)?;
         let mut tapes = s.tapes(&scheduled.plan);
         while tapes.threads() < threads {
@@ -50,4 +51,14 @@ pub fn compilable_graph(g: Graph<'_>, optimise: bool) -> Result<GraphBuf> {
         return pipeline::run_whole_pipeline(g);
     }
     Ok(pipeline::run_pipeline(g, pipeline::MINIMAL, false)?.0)
+}
+
+/// The precision of each node of `g`; empty if all are the default.
+fn session_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
+    isa_choice().map_err(|why| Error::new(Kind::Plan, why))?;
+    if *choice == Precisions::default() {
+        return Ok(Vec::new());
+    }
+    bf16_engine().map_err(|why| Error::new(Kind::Plan, why))?;
+    Ok(product_precisions(g, choice)?.into_iter().map(Precision::here).collect())
 }

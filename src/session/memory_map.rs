@@ -28,8 +28,16 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 44.0;
 const RIGHT: f64 = 12.0;
 
+impl PlanReport {
+    /// The memory map as an SVG picture: instructions from left to right, arena offsets upwards, one rectangle for each
+    /// buffer, with its value, op and line as a title.
+    pub fn svg(&self) -> String {
+        memory_map_svg(self)
+    }
+}
+
 /// The memory map as an SVG element.
-pub fn memory_map_svg(plan: &PlanReport) -> String {
+pub(super) fn memory_map_svg(plan: &PlanReport) -> String {
     let steps = plan.instructions.max(1) as f64;
     let bytes = plan.arena_bytes.max(1) as f64;
     let x = |t: f64| LEFT + t / steps * (WIDTH - LEFT - RIGHT);

@@ -1,10 +1,11 @@
 //! Programs: one arena, its named tensors, and steps.
 
-use super::binding_table::BindingTable;
-use super::bindings::{self, Binding, BindingIndex, Role};
+pub(super) mod find_nan;
+pub(super) mod method;
+
+use super::bindings::{self, Binding, BindingIndex, BindingTable, Role};
 use super::compiled_graph::CompiledGraph;
 use super::elem::{self, Elem};
-use super::find_nan::NanFinder;
 use super::fresh::Fresh;
 use super::handle::Handle;
 use super::plan_report::PlanReport;
@@ -19,6 +20,7 @@ use crate::nodes::ops::constant::ConstantAttrs;
 use crate::nodes::{Graph, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::{Exec, Stop};
+use find_nan::NanFinder;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A compiled program with its memory: one method, or several that share params and states.

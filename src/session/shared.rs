@@ -9,10 +9,11 @@ use super::budget::{self, Fit};
 use super::compiled_graph::CompiledGraph;
 use super::divided::Divided;
 use super::leaf_table::LeafTable;
-use super::precision::precisions_of_method;
 use crate::arena::tensor::LINE;
 use crate::error::Result;
-use crate::nodes::Graph;
+use crate::names;
+use crate::nodes::{Graph, LeafKind};
+use crate::passes::product_precision::Precisions;
 use crate::sched::areas::Frame;
 
 /// Readies `graphs` for one arena.
@@ -61,4 +62,14 @@ pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result
         Some(most) => Err(budget::budget_too_small(most, bytes)),
         None => Ok(placed),
     }
+}
+
+/// The choice for `g`, one of `all`: without the patterns that match params of other graphs only.
+fn precisions_of_method(g: Graph<'_>, all: &[(&str, Graph<'_>)], choice: &Precisions) -> Precisions {
+    let matches = |g: Graph<'_>, pattern: &str| {
+        g.leaves().any(|l| l.kind == LeafKind::Param && names::matches_name(pattern, l.name))
+    };
+    let mut of = choice.clone();
+    of.groups.retain(|(p, _)| matches(g, p) || !all.iter().any(|(_, other)| matches(*other, p)));
+    of
 }

@@ -5,7 +5,7 @@
 
 mod copies;
 mod kept;
-mod state;
+mod save_restore;
 mod step_io;
 pub(super) mod streamed;
 
@@ -19,8 +19,8 @@ use crate::session::{Method, Program, Role, Trace};
 pub use copies::{averages, copy_averages, copy_params, entries, set_params};
 pub use kept::KEPT_LIMIT;
 use kept::Kept;
-pub(super) use state::is_trainer_tensor;
-pub use state::{CURSOR, MAX_STEPS};
+pub(super) use save_restore::is_trainer_tensor;
+pub use save_restore::{CURSOR, MAX_STEPS};
 use std::time::Instant;
 pub use step_io::MASK;
 use step_io::{StepIo, StepMask};
@@ -192,7 +192,7 @@ impl Trainer {
     pub fn step(&mut self, fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>) -> Result<Progress> {
         let lr = self.next_lr()?;
         match &mut self.feed {
-            Feed::Stream(_) => self.step_alone(lr, fill),
+            Feed::Stream(_) => self.step_streamed_alone(lr, fill),
             Feed::Shuffled(b) => {
                 let before = b.cursor();
                 b.advance();
@@ -212,7 +212,7 @@ impl Trainer {
         lr: f64,
         fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>,
     ) -> Result<(usize, usize, u64)> {
-        let Feed::Shuffled(batches) = &self.feed else { return Err(wrong_feed("a stream", "step_from")) };
+        let Feed::Shuffled(batches) = &self.feed else { return Err(wrong_trainer_feed("a stream", "step_from")) };
         let (size, real) = (batches.taken().len(), batches.real());
         let at = self.steps.iter().position(|io| io.examples == size).ok_or_else(|| {
             let text = format!("no method is for a batch of {size} examples; see Trainer::method_of");
@@ -305,9 +305,13 @@ impl Trainer {
         }
     }
 
-    /// Whether batches come one by one, not from shuffled examples.
-    pub(super) fn is_streaming(&self) -> bool {
-        matches!(self.feed, Feed::Stream(_))
+    /// Reports a metric: of an evaluation, say. [`ReduceLrOnPlateau`](crate::train::ReduceLrOnPlateau) counts reports,
+    /// and functions of the metrics see the last one. The checkpoint holds what follows from them.
+    pub fn report(&mut self, metric: f64) {
+        self.metric = metric;
+        if let Some(p) = self.rate.plateau() {
+            self.plateau = p.after(self.plateau, metric);
+        }
     }
 
     /// Where the stream is; at its start without a stream.
@@ -341,7 +345,7 @@ impl Trainer {
 
 /// The error of a step that takes its batch from elsewhere.
 #[cold]
-fn wrong_feed(what: &str, method: &str) -> Error {
+fn wrong_trainer_feed(what: &str, method: &str) -> Error {
     Error::new(Kind::Data, format!("this trainer takes {what}; call Trainer::{method}"))
 }
 

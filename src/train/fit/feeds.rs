@@ -34,10 +34,10 @@ impl Feed<'_> {
             }
             Feed::Source(source) => {
                 let before = t.stream_position();
-                match t.pull(*source)? {
+                match t.pull_streamed(*source)? {
                     Pulled::Step(p) => Ok(Taken::Step(p)),
                     Pulled::End => Ok(Taken::End),
-                    Pulled::EndOfEpoch if before.batch == 0 => Err(t.empty_epoch(before)),
+                    Pulled::EndOfEpoch if before.batch == 0 => Err(t.empty_streamed_epoch(before)),
                     Pulled::EndOfEpoch => Ok(Taken::EndOfEpoch(t.epoch() - 1)),
                 }
             }

@@ -1,12 +1,15 @@
-//! What is reported to a trainer, and the numbers that it keeps for others.
-//!
-//! Invariant: what follows from them is in the checkpoint.
+//! The numbers that a trainer keeps for others. Invariant: they are in the checkpoint.
 
 use super::Trainer;
 use crate::error::{Error, Kind, Result};
+use crate::nodes::DType;
+use crate::train::checkpoint::Loaded;
 
 /// Most numbers that [`Trainer::kept`] keeps in all.
 pub const KEPT_LIMIT: usize = 1 << 16;
+
+/// Begins the name of numbers of [`Trainer::kept`].
+pub const KEPT: &str = "train.kept.";
 
 /// Numbers that a callback or the caller's loop keeps in the checkpoint.
 pub struct Kept {
@@ -15,15 +18,6 @@ pub struct Kept {
 }
 
 impl Trainer {
-    /// Reports a metric: of an evaluation, say. [`ReduceLrOnPlateau`](crate::train::ReduceLrOnPlateau) counts reports,
-    /// and functions of the metrics see the last one. The checkpoint holds what follows from them.
-    pub fn report(&mut self, metric: f64) {
-        self.metric = metric;
-        if let Some(p) = self.rate.plateau() {
-            self.plateau = p.after(self.plateau, metric);
-        }
-    }
-
     /// Numbers that the checkpoint keeps under `name`, for callbacks and for loops of your own: `start` until they are
     /// written, what a restored checkpoint holds after that.
     ///
@@ -60,4 +54,18 @@ impl Trainer {
             }
         }
     }
+}
+
+/// The numbers of [`Trainer::kept`] in a file.
+pub fn kept_numbers_of(file: &Loaded) -> Result<Vec<Kept>> {
+    let mut kept = Vec::new();
+    for e in file.entries() {
+        let Some(name) = e.name.strip_prefix(KEPT) else { continue };
+        if e.dtype != DType::F64 || e.dims.len() != 1 {
+            let text = format!("{:?} is {}{:?} in the file; kept numbers are f64[n]", e.name, e.dtype, e.dims);
+            return Err(Error::new(Kind::Shape, text));
+        }
+        kept.push(Kept { name: name.to_string(), numbers: bytemuck::pod_collect_to_vec(e.bytes) });
+    }
+    Ok(kept)
 }

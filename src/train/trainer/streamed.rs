@@ -3,12 +3,12 @@
 //! Invariant: the position counts the batches whose steps are done. After a step that failed, the source seeks back to
 //! it.
 
-use super::{Feed, Progress, Trainer, wrong_feed};
+use super::{Feed, Progress, Trainer, wrong_trainer_feed};
 use crate::error::{Error, Kind, Result};
 use crate::session::Program;
 use crate::train::source::{Source, StreamPosition, Supply};
 
-/// What [`Trainer::pull`] came to.
+/// What [`Trainer::pull_streamed`] came to.
 pub enum Pulled {
     Step(Progress),
     EndOfEpoch,
@@ -31,6 +31,11 @@ impl Default for StreamFeed {
 }
 
 impl Trainer {
+    /// Whether batches come one by one, not from shuffled examples.
+    pub(in crate::train) fn is_streaming(&self) -> bool {
+        matches!(self.feed, Feed::Stream(_))
+    }
+
     /// Runs one step on the next batch of `source`; `None` at the end of the stream.
     ///
     /// Errors are those of [`Trainer::step`]; those of the source name the batch and its epoch, both counted from 0. A
@@ -39,19 +44,19 @@ impl Trainer {
     pub fn step_from(&mut self, source: &mut dyn Source) -> Result<Option<Progress>> {
         let (mut ended, start) = (false, self.stream_position());
         loop {
-            match self.pull(source)? {
+            match self.pull_streamed(source)? {
                 Pulled::Step(p) => return Ok(Some(p)),
                 Pulled::End => return Ok(None),
-                Pulled::EndOfEpoch if ended => return Err(self.empty_epoch(start)),
+                Pulled::EndOfEpoch if ended => return Err(self.empty_streamed_epoch(start)),
                 Pulled::EndOfEpoch => ended = true,
             }
         }
     }
 
     /// As [`Trainer::step_from`], but returns at the end of an epoch, too.
-    pub(in crate::train) fn pull(&mut self, source: &mut dyn Source) -> Result<Pulled> {
+    pub(in crate::train) fn pull_streamed(&mut self, source: &mut dyn Source) -> Result<Pulled> {
         let lr = self.next_lr()?;
-        let Feed::Stream(s) = &mut self.feed else { return Err(wrong_feed("shuffled batches", "step")) };
+        let Feed::Stream(s) = &mut self.feed else { return Err(wrong_trainer_feed("shuffled batches", "step")) };
         let at = s.at;
         let named = |e: Error| e.context(format!("batch {} of epoch {}", at.batch, at.epoch));
         // Until the step is done, the source is where a failed step leaves it.
@@ -73,12 +78,12 @@ impl Trainer {
         let method = self.steps.iter().skip(1).position(|io| io.examples == examples).map_or(0, |i| i + 1);
         self.steps[method].lr.write(&mut self.program, lr)?;
         let ns = self.run(method).map_err(named)?;
-        self.took(true);
+        self.took_streamed(true);
         self.done(method, examples, lr, ns).map(Pulled::Step)
     }
 
     /// Runs one step on a batch that `fill` writes, without indices.
-    pub(super) fn step_alone(
+    pub(super) fn step_streamed_alone(
         &mut self,
         lr: f64,
         fill: &mut dyn FnMut(&mut Program, &[u32]) -> Result<()>,
@@ -87,12 +92,12 @@ impl Trainer {
         fill(&mut self.program, &[])?;
         let ns = self.run(0)?;
         // The caller took the batch, not a source.
-        self.took(false);
+        self.took_streamed(false);
         self.done(0, 0, lr, ns)
     }
 
     /// Counts a batch of the stream.
-    fn took(&mut self, by_source: bool) {
+    fn took_streamed(&mut self, by_source: bool) {
         if let Feed::Stream(s) = &mut self.feed {
             s.at.batch += 1;
             s.taken += 1;
@@ -102,7 +107,7 @@ impl Trainer {
 
     /// The error of a stream that would never give a batch. The stream is at `start` again, where it was before.
     #[cold]
-    pub(in crate::train) fn empty_epoch(&mut self, start: StreamPosition) -> Error {
+    pub(in crate::train) fn empty_streamed_epoch(&mut self, start: StreamPosition) -> Error {
         let epoch = self.epoch().saturating_sub(1);
         if let Feed::Stream(s) = &mut self.feed {
             (s.at, s.there) = (start, false);

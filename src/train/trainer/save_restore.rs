@@ -2,7 +2,7 @@
 //!
 //! Invariant: everything of a file is checked before anything of the trainer changes.
 
-use super::kept::{KEPT_LIMIT, Kept};
+use super::kept::{KEPT, KEPT_LIMIT, Kept, kept_numbers_of};
 use super::{Feed, Trainer, entries};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
@@ -24,8 +24,6 @@ const PARTIAL: &str = "train.partial";
 /// What the rate depends on, `f64[2]`: last loss, last metric; with a plateau `f64[6]`: also its rate, the best metric,
 /// the bad reports and those left of the cooldown. Absent if the rate depends on the step alone.
 const RATE: &str = "train.rate";
-/// Begins the name of numbers of [`Trainer::kept`].
-const KEPT: &str = "train.kept.";
 /// Version of the cursor.
 const VERSION: u64 = 1;
 /// Largest number of steps of a run: 2⁵³, up to which an f64 is exact. Rates are computed in f64.
@@ -38,7 +36,7 @@ pub(in crate::train) fn is_trainer_tensor(name: &str) -> bool {
 
 /// The counters of a checkpoint: the elements of [`CURSOR`], in order.
 #[derive(Clone, Copy)]
-struct TrainerCursor {
+struct SavedCursor {
     version: u64,
     /// Steps done.
     step: u64,
@@ -49,38 +47,38 @@ struct TrainerCursor {
     batch: u64,
 }
 
-impl TrainerCursor {
+impl SavedCursor {
     fn to_words(self) -> [u64; 6] {
         [self.version, self.step, self.epoch, self.position, self.seed, self.batch]
     }
 
-    fn from_words([version, step, epoch, position, seed, batch]: [u64; 6]) -> TrainerCursor {
-        TrainerCursor { version, step, epoch, position, seed, batch }
+    fn from_words([version, step, epoch, position, seed, batch]: [u64; 6]) -> SavedCursor {
+        SavedCursor { version, step, epoch, position, seed, batch }
     }
 }
 
 /// What the rate of a checkpoint depends on.
-struct RateState {
+struct SavedRate {
     loss: f64,
     metric: f64,
     plateau: PlateauState,
 }
 
-impl RateState {
+impl SavedRate {
     fn to_words(&self) -> [f64; 6] {
         let p = &self.plateau;
         // The counts are exact: a run has fewer reports than an f64 has integers.
         [self.loss, self.metric, p.lr, p.best, p.bad as f64, p.cooldown as f64]
     }
 
-    fn from_words([loss, metric, lr, best, bad, cooldown]: [f64; 6]) -> Result<RateState> {
+    fn from_words([loss, metric, lr, best, bad, cooldown]: [f64; 6]) -> Result<SavedRate> {
         let count = |x: f64| x >= 0.0 && x.fract() == 0.0 && x <= MAX_STEPS as f64;
         if !(lr.is_finite() && lr >= 0.0 && !best.is_nan() && count(bad) && count(cooldown)) {
             let text = format!("{RATE} has rate {lr}, best metric {best}, {bad} bad reports, cooldown {cooldown}");
             return Err(Error::new(Kind::Data, text));
         }
         let plateau = PlateauState { lr, best, bad: bad as u64, cooldown: cooldown as u64 };
-        Ok(RateState { loss, metric, plateau })
+        Ok(SavedRate { loss, metric, plateau })
     }
 }
 
@@ -94,25 +92,25 @@ fn partial_code(p: Partial) -> u64 {
 }
 
 /// What a file says of the trainer, checked.
-struct Restored {
-    cursor: TrainerCursor,
+struct RestoredTrainer {
+    cursor: SavedCursor,
     taken: u64,
-    rate: Option<RateState>,
+    rate: Option<SavedRate>,
     kept: Vec<Kept>,
 }
 
 impl Trainer {
     /// The present counters.
-    fn cursor(&self) -> TrainerCursor {
+    fn saved_cursor(&self) -> SavedCursor {
         let (epoch, position, batch) = match &self.feed {
             Feed::Shuffled(b) => (b.cursor().0, b.cursor().1, b.batch() as u64),
             Feed::Stream(s) => (s.at.epoch, s.at.batch, 0),
         };
-        TrainerCursor { version: VERSION, step: self.step, epoch, position, seed: self.seed, batch }
+        SavedCursor { version: VERSION, step: self.step, epoch, position, seed: self.seed, batch }
     }
 
     /// The present choice for partial batches, as a number.
-    fn partial(&self) -> u64 {
+    fn saved_partial(&self) -> u64 {
         match &self.feed {
             Feed::Shuffled(b) => partial_code(b.partial_choice()),
             Feed::Stream(_) => 0,
@@ -120,15 +118,15 @@ impl Trainer {
     }
 
     /// Number of elements of [`RATE`].
-    fn rate_words(&self) -> usize {
+    fn saved_rate_words(&self) -> usize {
         if self.rate.plateau().is_some() { 6 } else { 2 }
     }
 
     /// Writes params, states and what the trainer counts and keeps to `path`, as a whole or not at all.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let (cursor, partial, taken) = (self.cursor().to_words(), [self.partial()], [self.batches_taken()]);
-        let rate = RateState { loss: self.last_loss, metric: self.metric, plateau: self.plateau }.to_words();
-        let rate_words = [self.rate_words()];
+        let (cursor, partial, taken) = (self.saved_cursor().to_words(), [self.saved_partial()], [self.batches_taken()]);
+        let rate = SavedRate { loss: self.last_loss, metric: self.metric, plateau: self.plateau }.to_words();
+        let rate_words = [self.saved_rate_words()];
         let names: Vec<String> = self.kept.iter().map(|k| format!("{KEPT}{}", k.name)).collect();
         let sizes: Vec<[usize; 1]> = self.kept.iter().map(|k| [k.numbers.len()]).collect();
         let mut all = entries(&self.program, |role| matches!(role, Role::Param | Role::State));
@@ -160,7 +158,7 @@ impl Trainer {
     }
 
     fn restore_from(&mut self, file: &Loaded) -> Result<()> {
-        let Restored { cursor, taken, rate, kept } = self.check_trainer_tensors(file)?;
+        let RestoredTrainer { cursor, taken, rate, kept } = self.check_trainer_tensors(file)?;
         self.check_program_tensors(file)?;
         match &mut self.feed {
             Feed::Shuffled(b) => b.seek(cursor.epoch, cursor.position)?,
@@ -180,9 +178,9 @@ impl Trainer {
     }
 
     /// Reads and checks what the file says of the trainer.
-    fn check_trainer_tensors(&self, file: &Loaded) -> Result<Restored> {
+    fn check_trainer_tensors(&self, file: &Loaded) -> Result<RestoredTrainer> {
         let words: [u64; 6] = bytemuck::pod_read_unaligned(file.expect(CURSOR, DType::I64, &[6])?.bytes);
-        let (read, own) = (TrainerCursor::from_words(words), self.cursor());
+        let (read, own) = (SavedCursor::from_words(words), self.saved_cursor());
         let same = |what: &str, theirs: u64, ours: u64| {
             let text = || format!("the checkpoint has {what} {theirs}, this run has {ours}");
             if theirs == ours { Ok(()) } else { Err(Error::new(Kind::Data, text())) }
@@ -199,12 +197,12 @@ impl Trainer {
             Some(_) => bytemuck::pod_read_unaligned(file.expect(PARTIAL, DType::I64, &[1])?.bytes),
             None => 0,
         };
-        same("kind of partial batches", partial, self.partial())?;
+        same("kind of partial batches", partial, self.saved_partial())?;
         let taken = match &self.feed {
             Feed::Shuffled(b) => b.before((read.epoch, read.position)),
             Feed::Stream(_) => bytemuck::pod_read_unaligned(file.expect(STREAM, DType::I64, &[1])?.bytes),
         };
-        let TrainerCursor { step, epoch, position, .. } = read;
+        let SavedCursor { step, epoch, position, .. } = read;
         let beyond = matches!(self.feed, Feed::Stream(_)) && (position > taken || epoch > MAX_STEPS);
         // Each step takes one batch, so no run has taken fewer batches than steps.
         if step > taken || taken > MAX_STEPS || beyond {
@@ -219,11 +217,11 @@ impl Trainer {
         }
         let rate = match self.rate.has_state() {
             true => {
-                let read = file.expect(RATE, DType::F64, &[self.rate_words()])?.bytes;
-                let now = RateState { loss: self.last_loss, metric: self.metric, plateau: self.plateau };
+                let read = file.expect(RATE, DType::F64, &[self.saved_rate_words()])?.bytes;
+                let now = SavedRate { loss: self.last_loss, metric: self.metric, plateau: self.plateau };
                 let mut words = now.to_words();
-                words[..self.rate_words()].copy_from_slice(&bytemuck::pod_collect_to_vec::<u8, f64>(read));
-                Some(RateState::from_words(words)?)
+                words[..self.saved_rate_words()].copy_from_slice(&bytemuck::pod_collect_to_vec::<u8, f64>(read));
+                Some(SavedRate::from_words(words)?)
             }
             false => None,
         };
@@ -235,7 +233,7 @@ impl Trainer {
         if let Some(e) = file.entries().find(|e| stray(e.name)) {
             return Err(unknown_tensor(e.name));
         }
-        Ok(Restored { cursor: read, taken, rate, kept: kept_tensors(file)? })
+        Ok(RestoredTrainer { cursor: read, taken, rate, kept: kept_numbers_of(file)? })
     }
 
     /// Checks that the file has the params and states of the program and nothing else.
@@ -243,7 +241,7 @@ impl Trainer {
         for (b, _) in self.program.persistent() {
             let e = file.expect(&b.name, b.dtype, &b.dims)?;
             if b.name == STEP && b.dtype == DType::I64 && b.bytes == 8 {
-                check_trainer_steps(bytemuck::pod_read_unaligned(e.bytes))?;
+                check_saved_steps(bytemuck::pod_read_unaligned(e.bytes))?;
             }
         }
         let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
@@ -260,22 +258,8 @@ fn unknown_tensor(name: &str) -> Error {
     Error::new(Kind::Name, format!("the checkpoint has {name:?}, which this run does not have"))
 }
 
-/// The numbers of [`Trainer::kept`] in a file.
-fn kept_tensors(file: &Loaded) -> Result<Vec<Kept>> {
-    let mut kept = Vec::new();
-    for e in file.entries() {
-        let Some(name) = e.name.strip_prefix(KEPT) else { continue };
-        if e.dtype != DType::F64 || e.dims.len() != 1 {
-            let text = format!("{:?} is {}{:?} in the file; kept numbers are f64[n]", e.name, e.dtype, e.dims);
-            return Err(Error::new(Kind::Shape, text));
-        }
-        kept.push(Kept { name: name.to_string(), numbers: bytemuck::pod_collect_to_vec(e.bytes) });
-    }
-    Ok(kept)
-}
-
 /// Fails if the optimiser's count of steps is one that no run reaches.
-fn check_trainer_steps(steps: i64) -> Result<()> {
+fn check_saved_steps(steps: i64) -> Result<()> {
     match u64::try_from(steps) {
         Ok(n) if n <= MAX_STEPS => Ok(()),
         _ => Err(Error::new(Kind::Data, format!("{STEP} is {steps}; it goes from 0 to {MAX_STEPS}"))),

@@ -1,10 +1,9 @@
-//! Steps that look for NaN and infinities: see [`Session::find_nan`].
+//! Steps that look for NaN and infinities: see [`Session::find_nan`](crate::session::Session::find_nan).
 //!
 //! Invariant: the labels are those of the graph that runs, in which every op that has a kernel stands alone. So an
 //! error names the op that the user wrote, and its line.
 
-use super::bindings::{Binding, Role};
-use super::{Program, Session};
+use super::Program;
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
 use crate::nodes::ir::attrs::Owned;
@@ -12,7 +11,8 @@ use crate::nodes::ir::opdef::Lower;
 use crate::nodes::{DType, Graph, LeafKind};
 use crate::sched::checker::Checked;
 use crate::sched::instructions::{Instructions, Operand};
-use crate::sched::nonfinite::{Culprit, Float, NonfiniteFindings, Numbers, WatchedCall};
+use crate::sched::nonfinite::{Culprit, NonfiniteCounts, NonfiniteFindings, ScannedFloat, WatchedCall};
+use crate::session::bindings::{Binding, Role};
 use std::fmt::Write;
 
 /// Most ops of a region that an error lists.
@@ -37,48 +37,13 @@ struct Label {
     location: Location,
 }
 
-impl Session {
-    /// Looks for NaN and infinities while stepping (the default is not to). A step fails at the first op that makes
-    /// one: a NaN of operands without NaN, or an infinity of finite operands. The error names the op and its line, how
-    /// many elements are not finite, and the range of each operand; it also tells how many later ops merely carry the
-    /// numbers on, and which outputs they reach. A leaf that holds a NaN, or a param that holds an infinity, fails the
-    /// step before any op runs. Infinities that an op asks for itself, as a mask of −∞ does, are no failure.
-    ///
-    /// A failed step leaves params and states as they were; outputs can be read. For debugging, not for speed: it runs
-    /// on one thread, without fusion, so that each op stands alone, and keeps a copy of params and states.
-    ///
-    /// ```
-    /// use arenagrad::prelude::*;
-    /// # fn main() -> Result<()> {
-    /// let g = Builder::new("g");
-    /// let x = g.input("x", [2], DType::F32);
-    /// let loss = (x - 1.0).log().sum(..).named("loss");
-    /// let mut p = Session::new().find_nan(true).compile(&g.finish([loss])?)?;
-    /// p.values_mut::<f32>("x")?.copy_from_slice(&[3.0, 0.5]);
-    /// let e = p.step().unwrap_err().to_string();
-    /// assert!(e.starts_with("log: 1 of 2 elements of its result f32[2] are not finite (1 NaN, 0 infinite)"), "{e}");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn find_nan(mut self, on: bool) -> Session {
-        self.find_nan = on;
-        self
-    }
-
-    /// Whether programs go through all passes. Those that look for NaN do not: after fusion, an error could not name
-    /// the op that the user wrote.
-    pub(super) fn runs_all_passes(&self) -> bool {
-        self.optimise && !self.find_nan
-    }
-}
-
-fn find_nan_float(d: DType) -> Option<Float> {
+fn find_nan_float(d: DType) -> Option<ScannedFloat> {
     match d {
-        DType::F16 => Some(Float::F16),
-        DType::BF16 => Some(Float::BF16),
-        DType::F32 => Some(Float::F32),
-        DType::F64 => Some(Float::F64),
-        DType::C64 => Some(Float::C64),
+        DType::F16 => Some(ScannedFloat::F16),
+        DType::BF16 => Some(ScannedFloat::BF16),
+        DType::F32 => Some(ScannedFloat::F32),
+        DType::F64 => Some(ScannedFloat::F64),
+        DType::C64 => Some(ScannedFloat::C64),
         _ => None,
     }
 }
@@ -197,7 +162,7 @@ fn find_nan_operand_label(g: &Graph<'_>, v: Value) -> String {
 }
 
 /// What an operand held.
-fn find_nan_range(n: &Numbers) -> String {
+fn find_nan_range(n: &NonfiniteCounts) -> String {
     let range = match (n.count, n.bad() == n.count) {
         (0, _) => return "without elements".to_string(),
         (_, true) => "without a finite element".to_string(),
@@ -237,7 +202,7 @@ impl Program {
         let read = |(i, b): &(usize, &Binding)| b.role != Role::Output && self.fresh.is_read(method, *i);
         for (_, b) in self.bindings.iter().enumerate().filter(read) {
             let Some(float) = find_nan_float(b.dtype) else { continue };
-            let n = Numbers::of(&self.arena.bytes()[b.range()], float);
+            let n = NonfiniteCounts::of(&self.arena.bytes()[b.range()], float);
             if n.nan > 0 || (n.infinite > 0 && b.role == Role::Param) {
                 let first = n.first.unwrap_or_default();
                 let text = format!(
@@ -296,7 +261,7 @@ impl Program {
     }
 
     fn find_nan_in_output(&self, b: &Binding) -> bool {
-        let bad = |float| Numbers::of(&self.arena.bytes()[b.range()], float).bad() > 0;
+        let bad = |float| NonfiniteCounts::of(&self.arena.bytes()[b.range()], float).bad() > 0;
         b.role == Role::Output && find_nan_float(b.dtype).is_some_and(bad)
     }
 }

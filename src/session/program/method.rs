@@ -3,13 +3,13 @@
 //! Invariant: a method's number is below the number of methods of the program whose id it holds. All methods run in one
 //! arena behind one `&mut Program`, so no two of them can run at once, and none while a slice of a tensor is borrowed.
 
-use super::elem::Elem;
-use super::program::Program;
-use super::{Binding, Handle, PlanReport, Role};
+use super::Program;
 use crate::error::{Error, Kind, Result};
 use crate::names;
+use crate::session::elem::Elem;
+use crate::session::{Binding, Handle, PlanReport, Role};
 
-/// A method of one program; see [`Session::compile_all`](super::Session::compile_all).
+/// A method of one program; see [`Session::compile_all`](crate::session::Session::compile_all).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method {
     program: u64,

@@ -26,12 +26,6 @@ border:1px solid #e3e6ea}table{border-collapse:collapse}td,th{padding:.15rem .9r
 td.n{text-align:right;font-variant-numeric:tabular-nums}pre{white-space:pre-wrap}p{max-width:46rem}rect:hover{fill-opacity:.75}";
 
 impl PlanReport {
-    /// The memory map as an SVG picture: instructions from left to right, arena offsets upwards, one rectangle for each
-    /// buffer, with its value, op and line as a title.
-    pub fn svg(&self) -> String {
-        memory_map::memory_map_svg(self)
-    }
-
     /// A page with the figures, the memory map and the largest buffers. It needs no script and no other file.
     ///
     /// ```
