@@ -105,7 +105,7 @@ fn wrong_use_names_op_and_line() {
 #[test]
 fn the_suite_passes_the_op_and_finds_what_is_wrong() {
     let report = conform(&[&LEAKY_SUM]).unwrap();
-    assert!(report.answers() >= 60 && !report.has_gaps(), "{report}");
+    assert!(report.answers() >= 50 && !report.has_gaps(), "{report}");
     let faults = |def: &'static OpDef| conform(&[def]).unwrap_err().message;
     // The cotangent of a sum that forgets the decay.
     static VJP: OpDef = OpDef { name: "wrong_vjp", deriv: Deriv::Linear(|_, _, ct| Some(ct)), ..LEAKY_SUM };

@@ -105,8 +105,8 @@ impl Sample {
     }
 }
 
-/// The graph of one node: inputs x0, x1 …, outputs y0, y1 …. With `behind`, each operand is first computed from an input
-/// (negated twice), so that it dies at the op and may be overwritten.
+/// The graph of one node: inputs x0, x1 …, outputs y0, y1 …. With `behind`, each operand is first computed from an
+/// input (negated twice), so that it dies at the op and may be overwritten.
 pub(super) fn build_sample(def: &'static OpDef, given: &Given, float: DType, behind: bool) -> Result<GraphBuf> {
     let g = Builder::new("case");
     let parse = |args: &str| g.with(|e| text::parse_types(args, float, e)).map_err(|e| e.context(def.name));

@@ -1,6 +1,6 @@
 //! Variants of a conformance case: the same op on other operands or with other attributes, most of them wrong.
 //!
-//! Invariant: a variant differs from its case in one thing. Variants are texts, made from the case and the schema alone.
+//! Invariant: a variant differs from its case in one thing. Variants are texts, made from the case and the schema.
 
 use super::sample::{Given, Sample};
 use super::tensor::Draw;

@@ -61,7 +61,8 @@ fn regions_go_or_shrink() {
     let sine = |g: &GraphBuf| (0..g.view().nodes()).any(|n| g.view().def_of(Node::new(n)).name == "sin");
     for g in failing(&options, 33, 6, &|g| fails(g) && sine(g)) {
         let small = reduced(&g, &sine);
-        assert!(small.view().nodes() == 2 && small.view().regions() == 1, "{small:?}");
+        // The sine of an input, or of the argument of a region that nothing runs.
+        assert!(small.view().nodes() <= 2 && small.view().regions() <= 2, "{small:?}");
     }
 }
 

@@ -118,8 +118,8 @@ pub(super) fn reduce_axes(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) ->
     Some(Array::reals(x.dtype, to, rows.iter().filter_map(one)))
 }
 
-/// `root_sum_squares`: √s, or √Σx² where s overflowed or underflowed. Where s is near the ends of its type's range it is
-/// either, and unknown if they differ.
+/// `root_sum_squares`: √s, or √Σx² where s overflowed or underflowed. Where s is near the ends of its type's range it
+/// is either, and unknown if they differ.
 pub(super) fn root_sum_squares(args: &[&Array]) -> Option<Array> {
     let (s, parts) = args.split_first()?;
     let r = Rounding::of(s.dtype);

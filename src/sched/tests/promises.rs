@@ -105,7 +105,9 @@ const PLACES: &[(&str, Wrong)] = &[
         let end = s.plan.bytes;
         s.plan.foreign = vec![end + LINE..end + 2 * LINE, end..end + LINE];
     }),
-    ("foreign bytes are not in order", |s| s.plan.foreign = [s.plan.bytes + LINE..s.plan.bytes].to_vec()),
+    ("foreign bytes are not in order", |s| {
+        s.plan.foreign = std::iter::once(s.plan.bytes + LINE..s.plan.bytes).collect()
+    }),
     ("columns do not fit", |s| s.plan.offset.truncate(3)),
     ("columns do not fit", |s| s.plan.inplace.truncate(3)),
     ("overlaps another leaf or constant", |s| {
@@ -124,7 +126,7 @@ const PLACES: &[(&str, Wrong)] = &[
         let b = s.made(s.find("t_fresh", 0));
         s.apart(b);
         let end = s.plan.bytes;
-        s.plan.foreign = [end - 1..end].to_vec();
+        s.plan.foreign = std::iter::once(end - 1..end).collect();
     }),
     ("is not aligned", |s| {
         let b = s.made(s.find("t_fresh", 0));

@@ -1,4 +1,4 @@
-//! A model of a disk: a call fails or ends the process at a chosen place, and a loss of power keeps only what was synced.
+//! A model of a disk: a call fails or ends the process at a chosen place, and a loss of power keeps what was synced.
 
 use super::disk::Disk;
 use std::cell::RefCell;
