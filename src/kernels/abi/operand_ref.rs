@@ -75,7 +75,8 @@ impl LoopOffsets<'_> {
     /// For an instruction outside all loops.
     pub const NONE: LoopOffsets<'static> = LoopOffsets { strides: &[], at: [0; DEPTH] };
 
-    /// Byte offset of `s` in the current iteration. The arithmetic wraps; [`Args`](super::Args) checks bounds afterwards.
+    /// Byte offset of `s` in the current iteration. The arithmetic wraps; [`Args`](super::Args) checks bounds
+    /// afterwards.
     #[inline]
     pub fn offset(&self, s: &OperandRef) -> usize {
         match s.moves {
