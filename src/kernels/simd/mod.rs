@@ -11,8 +11,8 @@
 //! | `neon` | AArch64 |
 //! | `portable` | plain Rust, on every target |
 //!
-//! `isa` has the choice, `vector` the traits, `token` the token that is chosen at run time, `transpose_x86` and `hsum_x86`
-//! what both x86-64 files share.
+//! `isa` has the choice, `vector` the traits, `token` the token that is chosen at run time, `transpose_x86` and
+//! `hsum_x86` what both x86-64 files share.
 //!
 //! Invariant: all instruction sets give the same bits. `mul_add` is one instruction where there is one. Elsewhere (an
 //! x86-64 without FMA, WebAssembly) it is a correctly rounded library call or arithmetic in `f64`, which are slow.
