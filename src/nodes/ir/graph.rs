@@ -13,6 +13,7 @@ use crate::arena::pool::RunPool;
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
 use crate::error::Location;
 use bumpalo::Bump;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The role of a leaf of the entry region.
@@ -344,7 +345,9 @@ fn graphs_share_attrs(a: &Graph<'_>, b: &Graph<'_>, n: Node) -> bool {
 
 /// A graph with the bump arena of its columns. Builders and passes return it.
 pub struct GraphBuf {
-    graph: Graph<'static>,
+    /// Always a graph. `MaybeUninit`, because a function that takes a plain reference by value promises that it is valid
+    /// until the function returns, and a function that takes a `GraphBuf` may drop it.
+    graph: MaybeUninit<Graph<'static>>,
     // Dropped after `graph`, which is `Copy` and needs no drop. Never handed out, so nothing can allocate through a
     // shared reference.
     _bump: Bump,
@@ -359,13 +362,17 @@ impl GraphBuf {
         // the borrow of `self` again.
         #[allow(unsafe_code)]
         let graph = unsafe { std::mem::transmute::<Graph<'_>, Graph<'static>>(graph) };
-        Ok(GraphBuf { graph, _bump: bump })
+        Ok(GraphBuf { graph: MaybeUninit::new(graph), _bump: bump })
     }
 
     /// The columns.
     #[inline]
     pub fn view(&self) -> Graph<'_> {
-        self.graph
+        // SAFETY: `make` wrote it. Its columns live as long as `self`.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.graph.assume_init()
+        }
     }
 }
 
@@ -399,3 +406,20 @@ const _: fn() = || {
     graph_is_send_sync::<Graph<'static>>();
     graph_is_send_sync::<GraphBuf>();
 };
+
+#[cfg(test)]
+mod tests {
+    use super::GraphBuf;
+    use crate::nodes::{Builder, DType};
+
+    /// Miri sees whether a function that drops its argument has promised that the columns outlive it.
+    #[test]
+    fn a_function_may_drop_the_graph_that_it_takes() {
+        let g = Builder::new("g");
+        let x = g.input("x", [2], DType::F32);
+        let graph = g.finish([(x + x).named("y")]).unwrap();
+        let nodes = |g: GraphBuf| g.view().nodes();
+        assert_eq!(nodes(graph.clone()), graph.view().nodes());
+        drop(graph);
+    }
+}
