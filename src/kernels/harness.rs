@@ -149,6 +149,11 @@ fn asan_region(arena: ArenaPtr, bytes: Range<usize>, open: bool) {
 #[cfg(not(asan))]
 fn asan_region(_: ArenaPtr, _: Range<usize>, _: bool) {}
 
+/// `few` under Miri, which takes a thousand times as long as the CPU; `all` otherwise.
+pub fn unless_miri<T>(all: T, few: T) -> T {
+    if cfg!(miri) { few } else { all }
+}
+
 /// Runs `kernel` over its units in 1, 2, 3 and 7 ranges, asserts that the bits agree, and returns them.
 pub fn run(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize) -> Outcome {
     for w in writes {

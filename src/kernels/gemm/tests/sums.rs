@@ -43,6 +43,7 @@ fn sums<T: GemmFloat>(g: Gemm) -> bool {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too large for an interpreter")]
 fn sums_have_the_bits_of_a_reduction() {
     // Several blocks of A and B, ranges that end inside a group of rows, one unit of narrow rows, several blocks of
     // rows.
