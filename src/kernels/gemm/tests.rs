@@ -266,7 +266,7 @@ fn epilogues_and_accumulation() {
 #[test]
 fn batches_and_broadcasts() {
     let all = vec![(3, 4, 5), (1, 40, 8), (40, 1, 8), (70, 20, 30), (1, 1, 9), (20, 1, 1), (40, 1, 1), (20, 5, 1)];
-    for (m, n, k) in unless_miri(all, vec![(3, 4, 5), (1, 20, 8), (20, 5, 1)]) {
+    for (m, n, k) in unless_miri(all, vec![(3, 4, 5)]) {
         let (a, b) = (m * k, k * n);
         for dims in [
             vec![Batch { size: 3, a, b }],

@@ -96,6 +96,8 @@ macro_rules! simd {
         $(#[$doc])*
         #[inline]
         $vis fn $name<$($g)*>($($arg: $ty),*) $(-> $ret)? {
+            // A `wide` function runs where vectors have 64 bytes.
+            #[cfg_attr(any(miri, not(target_arch = "x86_64")), allow(dead_code))]
             #[inline(always)]
             fn body<$($g)*>($($arg: $ty),*) $(-> $ret)? $body
             $crate::simd!(@v4 $which [$($g)*] ($($arg: $ty),*) [$($ret)?]);
@@ -129,7 +131,10 @@ macro_rules! simd {
             }
         }
     };
-    (@other wide ($($arg:ident),*)) => { unreachable!("this CPU has no vectors of 64 bytes") };
+    (@other wide ($($arg:ident),*)) => {{
+        let _ = ($($arg,)*);
+        unreachable!("this CPU has no vectors of 64 bytes")
+    }};
     (@other $which:ident ($($arg:ident),*)) => { body($($arg),*) };
 }
 

@@ -345,8 +345,8 @@ fn graphs_share_attrs(a: &Graph<'_>, b: &Graph<'_>, n: Node) -> bool {
 
 /// A graph with the bump arena of its columns. Builders and passes return it.
 pub struct GraphBuf {
-    /// Always a graph. `MaybeUninit`, because a function that takes a plain reference by value promises that it is valid
-    /// until the function returns, and a function that takes a `GraphBuf` may drop it.
+    /// Always a graph. A function that takes plain references promises that they are valid until it returns, and a
+    /// function that takes a `GraphBuf` may drop it. `MaybeUninit` takes that promise back.
     graph: MaybeUninit<Graph<'static>>,
     // Dropped after `graph`, which is `Copy` and needs no drop. Never handed out, so nothing can allocate through a
     // shared reference.

@@ -142,7 +142,7 @@ fn bound(precision: Precision) -> f64 {
 const PRECISIONS: [Precision; 3] = [Precision::Bf16, Precision::Bf16x2, Precision::Bf16x3];
 
 fn check(g: Gemm) {
-    for precision in PRECISIONS {
+    for precision in unless_miri(PRECISIONS.to_vec(), vec![PRECISIONS[g.k % 3]]) {
         Case::new(Gemm { precision, ..g }).check();
     }
 }
