@@ -6,7 +6,7 @@ use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::opdef::{Case, Op};
-use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::layout::attrs::ToShapeAttrs;
 use crate::nodes::ops::pointwise::attrs::CastAttrs;
 

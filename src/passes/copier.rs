@@ -94,7 +94,8 @@ impl<'x, 'g> Copier<'x, 'g> {
         let new = if def.is_leaf() {
             None
         } else {
-            rule(&RebuildVisit { src, node: n, def, args: &args, g, regions: &self.regions, map: &self.map })
+            let (regions, map, live) = (&self.regions[..], &self.map, &self.live);
+            rule(&RebuildVisit { src, node: n, def, args: &args, g, regions, map, live })
         };
         match new {
             Some(new) => {

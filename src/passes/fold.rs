@@ -7,7 +7,7 @@ use crate::kernels::tile::{self, Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::common::lowering::elem;
-use crate::nodes::ops::constant::{ConstantAttrs, FullAttrs};
+use crate::nodes::ops::constant::attrs::{ConstantAttrs, FullAttrs};
 use crate::nodes::{DType, Graph, Op, Var};
 use bumpalo::Bump;
 

@@ -51,8 +51,8 @@ struct Frame<'g, N> {
     call: Node,
 }
 
-/// Writes region `r` of `v.src` on `args` in place of the node, with those `calls` in it inlined too. The region's
-/// yields.
+/// Writes region `r` of `v.src` on `args` in place of the node, with those `calls` in it inlined too, without the nodes
+/// that nothing reads. The region's yields.
 pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>], calls: InlineCalls) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let none = g.var(Value::NONE);
@@ -75,6 +75,9 @@ pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>], 
         };
         if src.op[n.at()] == Op::ARG {
             f.map[src.out(n)] = f.args.next();
+            continue;
+        }
+        if !v.live[n] {
             continue;
         }
         let ops = src.args_of(n).iter().map(|&a| f.map[a].unwrap_or(none));

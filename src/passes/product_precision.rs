@@ -10,8 +10,8 @@ use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::Precision;
 use crate::names;
 use crate::nodes::ir::opdef::Flags;
-use crate::nodes::ops::optim::fused_update::step_of_fused_update;
-use crate::nodes::ops::optim::optim_step_layout;
+use crate::nodes::ops::optim::steps::optim_step_layout;
+use crate::nodes::ops::optim::steps::step_of_fused_update;
 use crate::nodes::{DType, Graph, LeafKind, Op};
 
 /// The precision of the products of a program.

@@ -7,7 +7,7 @@ use super::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Attr, Owned};
-use crate::nodes::ops::constant::ConstantAttrs;
+use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::ad::prepare::prepare_one_region;
 

@@ -28,6 +28,8 @@ pub struct RebuildVisit<'x, 'g> {
     pub regions: &'x [Region],
     /// Value of the source → value of the new graph, for the values before this node.
     pub map: &'x Side<Value, Var<'g>>,
+    /// The nodes of the source that are copied. The new graph has the regions of these alone.
+    pub live: &'x Side<Node, bool>,
 }
 
 impl<'x, 'g> RebuildVisit<'x, 'g> {

@@ -8,7 +8,7 @@ use crate::arena::Value;
 use crate::error::Result;
 use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::emit::Definition;
-use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::layout::attrs::{FlipAttrs, SliceAttrs, TransposeAttrs};
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;

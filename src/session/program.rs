@@ -16,7 +16,7 @@ use crate::arena::tensor::TensorArena;
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
 use crate::names;
-use crate::nodes::ops::constant::ConstantAttrs;
+use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Graph, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::{Exec, Stop};
@@ -316,18 +316,20 @@ impl Program {
     }
 
     fn start(&mut self, seed: u64, wanted: impl Fn(bool) -> bool) -> Result<()> {
-        for (i, b) in self.bindings.iter().enumerate() {
-            if let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) {
-                start_values::fill_start_values(
-                    &mut self.arena.bytes_mut()[b.range()],
-                    (b.dtype, &b.dims),
-                    init,
-                    seed,
-                    &b.name,
-                )
+        let wanted: Vec<bool> = (0..self.bindings.len()).map(|i| wanted(self.fresh.is_set(i))).collect();
+        let leaves = || self.bindings.iter().enumerate().filter(|(i, _)| wanted[*i]);
+        for (_, b) in leaves() {
+            let checked =
+                b.init.as_ref().map(|init| start_values::check_start_values((b.dtype, &b.dims), init, &b.name));
+            checked
+                .transpose()
                 .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.binding_name(), b.name)))?;
-                self.fresh.put(i);
-            }
+        }
+        for (i, b) in leaves() {
+            let Some(init) = &b.init else { continue };
+            let bytes = &mut self.arena.bytes_mut()[b.range()];
+            start_values::fill_start_values(bytes, (b.dtype, &b.dims), init, seed, &b.name);
+            self.fresh.put(i);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 use crate::arena::philox::philox;
 use crate::arena::rng;
+use crate::ensure;
 use crate::kernels::vmath;
 use crate::nodes::DType;
 use crate::nodes::ir::leaf::{InitKind, LeafInit};
@@ -13,20 +14,23 @@ use crate::sched::order::wait_for_workers;
 use rayon::prelude::*;
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
-/// Fills the bytes of leaf `name`, of this dtype and these dims, or says why that cannot be.
-pub fn fill_start_values(
-    bytes: &mut [u8],
-    (dtype, dims): (DType, &[usize]),
-    init: &LeafInit,
-    seed: u64,
-    name: &str,
-) -> Result<(), String> {
-    if name == RNG_STATE && dtype == DType::U32 && bytes.len() == 16 {
+/// True for the state that holds the key of random ops: it starts with the seed.
+fn is_rng_state(name: &str, dtype: DType, dims: &[usize]) -> bool {
+    name == RNG_STATE && dtype == DType::U32 && dims == [4]
+}
+
+/// An error if start values of leaf `name` are drawn, and no numbers of its dtype can be.
+pub fn check_start_values((dtype, dims): (DType, &[usize]), init: &LeafInit, name: &str) -> Result<(), String> {
+    let float = dtype.is_differentiable() && dtype != DType::C64;
+    ensure!(float || !init.is_random() || is_rng_state(name, dtype, dims), "no random start values of {dtype}");
+    Ok(())
+}
+
+/// Fills the bytes of leaf `name`, of this dtype and these dims, which [`check_start_values`] passed.
+pub fn fill_start_values(bytes: &mut [u8], (dtype, dims): (DType, &[usize]), init: &LeafInit, seed: u64, name: &str) {
+    if is_rng_state(name, dtype, dims) {
         bytes.copy_from_slice(bytemuck::cast_slice(&[seed as u32, (seed >> 32) as u32, 0, 0]));
-        return Ok(());
-    }
-    if init.is_random() && (!dtype.is_differentiable() || dtype == DType::C64) {
-        return Err(format!("no random start values of {dtype}"));
+        return;
     }
     let (stream, start, scale) = (start_value_stream(name), &init.start[..], init.scale);
     let uniform = |i: usize| uniform_start_value(seed, stream, i as u64);
@@ -65,7 +69,6 @@ pub fn fill_start_values(
         InitKind::Dirac => draw_start_values(bytes, dtype, &|i| dirac_start(dims, number(0) as usize, i)),
         InitKind::Values => draw_start_values(bytes, dtype, &number),
     }
-    Ok(())
 }
 
 /// Fills `bytes` with `x`, rounded to the type.
@@ -258,8 +261,7 @@ mod tests {
             &Init::Normal(2.0).attrs(&[]),
             7,
             "w",
-        )
-        .unwrap();
+        );
         let mean = x.iter().sum::<f32>() / 1e4;
         let var = x.iter().map(|v| v * v).sum::<f32>() / 1e4;
         assert!(mean.abs() < 0.1 && (var - 4.0).abs() < 0.3, "{mean} {var}");

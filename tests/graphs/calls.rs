@@ -10,6 +10,7 @@ use arenagrad::tools::ir::emit::MAX_NODES;
 use arenagrad::tools::ir::text;
 use arenagrad::tools::passes::ad::prepare::{prepare_decomposed, prepare_for_lowering, prepare_one_region};
 use arenagrad::tools::passes::pipeline;
+use arenagrad::tools::passes::promote_f64::promote_f64;
 use std::fmt::Write;
 
 const FIRST: &str = "region @r0(%x: f32[4], %y: f32[4]) {\n  %z = mul %x, %y : f32[4]\n  yield %z\n}\n";
@@ -117,6 +118,18 @@ fn loops_nest_to_a_limit() {
     p.step().unwrap();
     // x times w to the power of 2⁵, at 1: the derivative is that power.
     assert_eq!(p.values::<f32>("grad.w").unwrap(), [32.0; 4]);
+}
+
+/// A loop that nothing reads is left out with its region where a call is written out.
+#[test]
+fn a_called_region_may_hold_a_loop_that_nothing_reads() {
+    let dead = "  %unread = scan %x, %y body=@r0 carries=1 consts=1 length=3 reverse=false : f32[4]\n";
+    let g = text::parse(&nested(1, &format!("{dead}  %out = sin %x : f32[4]\n"))).unwrap();
+    for form in [prepare_one_region(&g), prepare_decomposed(&g), prepare_for_lowering(g.view()), promote_f64(g.view())]
+    {
+        assert!((0..form.unwrap().view().nodes()).len() < 8);
+    }
+    gradient(&g).unwrap();
 }
 
 #[test]

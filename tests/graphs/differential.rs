@@ -9,7 +9,7 @@ use arenagrad::graph::{DType, Graph, Op};
 use arenagrad::tools::arena::Value;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::arena::tensor::TensorArena;
-use arenagrad::tools::ops::constant::ConstantAttrs;
+use arenagrad::tools::ops::constant::attrs::ConstantAttrs;
 use arenagrad::tools::passes::pipeline::{self, run_whole_pipeline};
 use arenagrad::tools::passes::remat;
 use arenagrad::tools::sched::checker::{Checked, Plan, check_plan};

@@ -6,7 +6,7 @@
 use crate::common::Draw;
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::tools::fuzz::{PlannedGraph, WRONG_PLANS, simulate_plan};
-use arenagrad::tools::ops::index::scatter::Scatter;
+use arenagrad::tools::ops::index::attrs::Scatter;
 use arenagrad::tools::passes::pipeline::run_whole_pipeline;
 use arenagrad::tools::sched::checker::{Plan, check_plan};
 use arenagrad::tools::sched::faults::UNSEEN;

@@ -59,7 +59,8 @@ fn plain(text: &str) -> String {
 }
 
 /// The files of builder methods.
-const METHODS: [&str; 5] = ["var.rs", "builder.rs", "control/call.rs", "control/custom_fn.rs", "control/scan.rs"];
+const METHODS: [&str; 6] =
+    ["var.rs", "builder.rs", "control/call.rs", "control/custom_fn.rs", "control/scan.rs", "pointwise/activations.rs"];
 
 /// The builder method of each op that has one, by the op's name: the method called like the op, else one that a list
 /// of methods gives, else the first that names the op.

@@ -29,6 +29,21 @@ fn started(dims: &[usize], dtype: DType, of: impl Fn(&Builder) -> Init) -> Progr
     p
 }
 
+/// Whether random start values fit a type of whole numbers is asked before the first leaf is filled.
+#[test]
+fn start_values_that_fail_change_nothing() {
+    let leaf = |name, init, dtype| format!("  %{name} = param init={init} scale=1.0 frozen=false : {dtype}[2]\n");
+    let lines = leaf("a", "normal", "f32") + &leaf("b", "uniform", "u32");
+    let graph = parse(&format!("graph @g {{\n{lines}  return y=%a, z=%b\n}}\n")).unwrap();
+    let mut p = Session::new().compile(&graph).unwrap();
+    let e = p.init(0).unwrap_err();
+    assert!(e.message.contains("param \"b\": no random start values of u32"), "{e}");
+    assert_eq!(p.values::<f32>("a").unwrap(), [0.0; 2]);
+    p.values_mut::<u32>("b").unwrap().copy_from_slice(&[1, 2]);
+    p.init_rest(0).unwrap();
+    assert!(p.values::<f32>("a").unwrap().iter().all(|x| *x != 0.0));
+}
+
 #[test]
 fn lists_and_constants_are_cast_to_the_dtype() {
     let list = [0.1, -2.5, 1e-3, 4.0];

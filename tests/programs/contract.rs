@@ -9,7 +9,7 @@ use arenagrad::nn;
 use arenagrad::optim::{self, LR, Optimiser, Rule, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::ir::text;
-use arenagrad::tools::ops::index::scatter::Scatter;
+use arenagrad::tools::ops::index::attrs::Scatter;
 use arenagrad::train::{Batches, Schedule, Trainer, averages, copy_params};
 
 const F32: DType = DType::F32;

@@ -6,9 +6,8 @@
 use super::{LOGITS, LOSS};
 use crate::config::Model;
 use arenagrad::error::Result;
-use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Pool2d, Var};
+use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
 use arenagrad::nn;
-use arenagrad::tools::ops::loss::var::CrossEntropy;
 
 /// Name of the input of images, `[batch, 1, height, width]`.
 pub const IMAGES: &str = "images";

@@ -6,7 +6,7 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::leaf::InputAttrs;
-use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::layout::attrs::{SliceAttrs, ToShapeAttrs};

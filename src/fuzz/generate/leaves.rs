@@ -7,7 +7,7 @@ use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::init::LeafInit;
 use crate::nodes::ir::leaf::{InitKind, InputAttrs, ParamAttrs, StateAttrs};
 use crate::nodes::ir::opdef::{Domain, Op};
-use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::constant::attrs::FullAttrs;
 
 /// Numbers that lose something in a careless text form.
 const NUMBERS: &[f64] =

@@ -6,8 +6,8 @@ use super::reduce_ops::{extreme, product, reduce_wholes, sum_reals};
 use super::rounding::Rounding;
 use super::stop::Stop;
 use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::ops::index::attrs::Scatter;
 use crate::nodes::ops::index::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
-use crate::nodes::ops::index::scatter::Scatter;
 use crate::nodes::{Attrs, DType, Op};
 
 /// The result of an op with indices, of shape `to`, if it is one. An unknown index sets `may_fault`.

@@ -4,7 +4,7 @@ use super::array::{Array, Numbers, count, ravel, unravel};
 use super::element_bytes::{array_of_bytes, nearest_real};
 use super::whole_ops::wrap;
 use crate::nodes::build::size_attrs::to_sizes;
-use crate::nodes::ops::constant::{ConstantAttrs, FullAttrs, IotaAttrs};
+use crate::nodes::ops::constant::attrs::{ConstantAttrs, FullAttrs, IotaAttrs};
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, TransposeAttrs};
 use crate::nodes::{Attrs, DType, Op};
 

@@ -6,7 +6,7 @@ use super::array::Array;
 use super::layout_ops::zeros;
 use super::reduce_ops::rows_along;
 use crate::nodes::ops::reduce::attrs::ArgExtremeAttrs;
-use crate::nodes::ops::sort::{ArgSortAttrs, CumArgMaxAttrs};
+use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 use crate::nodes::{Attrs, DType, Op};
 use std::cmp::Ordering;
 

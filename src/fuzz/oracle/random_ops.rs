@@ -4,7 +4,7 @@
 use super::array::{Array, count};
 use super::layout_ops::zeros;
 use super::rounding::Rounding;
-use crate::nodes::ops::random::{DrawAttrs, RandomIntAttrs};
+use crate::nodes::ops::random::attrs::{DrawAttrs, RandomIntAttrs};
 use crate::nodes::{Attrs, DType, Op};
 use std::f64::consts::TAU;
 

@@ -8,7 +8,7 @@ use super::rounding::{Rounding, Term};
 use super::whole_ops::wrap;
 use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ops::reduce::attrs::{ReduceAttrs, RunningAttrs};
-use crate::nodes::ops::softmax::SoftmaxAttrs;
+use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 use crate::nodes::{Attrs, DType, Op};
 
 /// The positions of the elements of each row that is reduced over `axes`, rows in the order of the results.

@@ -23,10 +23,10 @@
 //!
 //! (`sin`, `cos` and `tan` of an f64 beyond 2^19 are std's. `elu` is its factor times `expm1`, rounded once more.)
 //!
-//! The functions of [`arc`] except `atan`, of [`erfc`](mod@erfc), [`erfinv`](mod@erfinv), [`gamma`], [`hyperbolic`], [`hypot`](mod@hypot) and
-//! [`remainder`](mod@remainder), and those of the bases 2 and 10, compute in `f64` for both types. For `f32` their error is about ½ ulp; for `f64` it is
-//! a few ulp, and below 1e-13 relative. Without FMA instructions (CPUs before AVX2) `mul_add` is a library
-//! call, exact but slow.
+//! The functions of [`arc`] except `atan`, of `erfc`, [`erfinv`](mod@erfinv), [`gamma`], [`hyperbolic`],
+//! [`hypot`](mod@hypot) and [`remainder`](mod@remainder), and those of the bases 2 and 10, compute in `f64` for both
+//! types. For `f32` their error is about ½ ulp; for `f64` it is a few ulp, and below 1e-13 relative. Without FMA
+//! instructions (CPUs before AVX2) `mul_add` is a library call, exact but slow.
 
 mod arc;
 mod erf;

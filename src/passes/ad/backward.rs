@@ -11,7 +11,7 @@ use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Deriv;
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::{Op, Var};
 
 /// A reverse walk over one region: the entry, or the body of a loop.

@@ -10,7 +10,7 @@ use super::groups::Settings;
 use super::rule::Rule;
 use super::update_target::{UpdateTarget, update_target_decay};
 use crate::nodes::ops::control::scan::Loop;
-use crate::nodes::ops::index::scatter::Scatter;
+use crate::nodes::ops::index::attrs::Scatter;
 use crate::nodes::{Builder, DType, Init, Var};
 
 /// The least y·s of a pair that is kept, as in torch.

@@ -4,8 +4,8 @@ use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::ops::pointwise::act_with_grad::Curve;
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
+use crate::nodes::ops::pointwise::attrs::Curve;
 
 /// True if `op` is the derivative of an activation.
 pub fn is_act_grad(op: Op) -> bool {

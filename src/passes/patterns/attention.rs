@@ -10,7 +10,7 @@ use crate::arena::dims::Dims;
 use crate::arena::{Node, Value};
 use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
-use crate::nodes::ops::softmax::SoftmaxAttrs;
+use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 use crate::nodes::{Attention, Op, Var};
 
 /// The ops between q·kᵀ and the softmax.

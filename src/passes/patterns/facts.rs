@@ -3,7 +3,7 @@
 use crate::arena::dims::Dims;
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::nodes::ir::attrs::Attrs;
-use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};
 use crate::nodes::{Graph, Op};

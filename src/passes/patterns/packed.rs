@@ -6,7 +6,7 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
-use crate::nodes::ops::attention::packed::packed_widths;
+use crate::nodes::ops::attention::packed_parts::packed_widths;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, SliceAttrs};
 
 /// The packed value that q, k and v (`qkv`) are slices of, in the layout that the attributes of node `n` give.

@@ -6,7 +6,7 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
-use crate::nodes::ops::pointwise::act_with_grad::Curve;
+use crate::nodes::ops::pointwise::attrs::Curve;
 use crate::nodes::ops::pointwise::attrs::{ActWithGradAttrs, CastAttrs};
 use crate::nodes::{DType, Op};
 

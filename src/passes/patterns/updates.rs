@@ -5,7 +5,7 @@ use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::ir::attrs::Owned;
-use crate::nodes::ops::optim::{fused_update, optim_step_layout};
+use crate::nodes::ops::optim::steps::{fused_update_of_step, optim_step_layout};
 use crate::nodes::{Op, Var};
 
 /// The most elements of a small param. Its step costs more for the call than for the work.
@@ -50,8 +50,7 @@ fn match_update(
 /// A step of one param whose gradient is a product: a fused weight update. The gradient never leaves the cache.
 pub fn match_update_behind_product(f: &PatternFacts<'_>, root: Node) -> Found {
     let (op, args) = (f.g.op[root.at()], f.args(root));
-    let (Some((tensors, scalars)), Some(behind)) = (optim_step_layout(op), fused_update::fused_update_of_step(op))
-    else {
+    let (Some((tensors, scalars)), Some(behind)) = (optim_step_layout(op), fused_update_of_step(op)) else {
         return Found::No;
     };
     let Some(product) = f.is(args[1], Op::MATMUL).filter(|_| args.len() <= tensors + scalars + 1) else {

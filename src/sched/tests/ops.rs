@@ -6,7 +6,7 @@ use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
-use crate::nodes::ops::constant::ConstantAttrs;
+use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Builder, Graph, Op, Var};
 
 /// Elements of a unit: small, so that small tensors have several.

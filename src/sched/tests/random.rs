@@ -6,7 +6,7 @@ use crate::arena::tensor::{LINE, TensorArena};
 use crate::arena::{Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::Split;
-use crate::nodes::ops::constant::ConstantAttrs;
+use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Builder, DType, Graph, GraphBuf, Init, Op, Var};
 use crate::sched::checker::{Checked, Plan, check_plan};
 use crate::sched::exec::{Exec, ThreadState};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every call advances, so the lexer ends on any text. Nothing is copied and nothing recurses.
 
-use super::strings::brief_string;
+use super::strings::{brief_string, is_name_byte};
 use std::cell::Cell;
 use std::fmt;
 
@@ -74,10 +74,6 @@ pub(super) struct Lexer<'t> {
     line_start: usize,
     /// The last column that was counted, so that many columns of one long line are counted in linear time.
     counted: Cell<Counted>,
-}
-
-pub(super) fn is_lexer_name_byte(c: u8) -> bool {
-    c.is_ascii_alphanumeric() || c == b'_' || c == b'.'
 }
 
 impl<'t> Lexer<'t> {
@@ -155,7 +151,7 @@ impl<'t> Lexer<'t> {
                 self.at += 1;
                 Tok::Punct(c)
             }
-            Some(c) if is_lexer_name_byte(c) || c == b'-' || c == b'+' => Tok::Word(self.word(c)),
+            Some(c) if is_name_byte(c) || c == b'-' || c == b'+' => Tok::Word(self.word(c)),
             Some(_) => {
                 self.at += self.text.get(start..).and_then(|s| s.chars().next()).map_or(1, char::len_utf8);
                 Tok::Bad("this character has no meaning here")
@@ -173,7 +169,7 @@ impl<'t> Lexer<'t> {
         let mut last = first;
         self.at += 1;
         while let Some(c) = self.peek(0) {
-            if !(is_lexer_name_byte(c) || number && matches!(c, b'-' | b'+') && matches!(last, b'e' | b'E')) {
+            if !(is_name_byte(c) || number && matches!(c, b'-' | b'+') && matches!(last, b'e' | b'E')) {
                 break;
             }
             last = c;
@@ -186,7 +182,7 @@ impl<'t> Lexer<'t> {
         self.at += 1;
         match self.peek(0) {
             Some(b'"') => self.string().map(Name::Quoted),
-            Some(c) if is_lexer_name_byte(c) => {
+            Some(c) if is_name_byte(c) => {
                 let word = self.word(b'_');
                 if c.is_ascii_digit() {
                     return word.parse().map(Name::Number).map_err(|_| "this is neither a name nor a number below 2³²");

@@ -1,6 +1,5 @@
 //! Strings in a text: quotes, escapes, and excerpts for messages.
 
-use super::lexer::is_lexer_name_byte;
 use std::borrow::Cow;
 
 /// A raw string with its escapes resolved, or an error message.
@@ -55,7 +54,7 @@ pub(super) fn quote_string(out: &mut String, s: &str) {
 /// True if `s` needs no quotes after `%` or `@`.
 pub(super) fn is_plain_string(s: &str) -> bool {
     let head = s.bytes().next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
-    head && s.bytes().all(is_lexer_name_byte)
+    head && s.bytes().all(is_name_byte)
 }
 
 /// `s`, cut to 60 characters for a message.
@@ -64,4 +63,8 @@ pub(super) fn brief_string(s: &str) -> Cow<'_, str> {
         Some((at, _)) => Cow::Owned(format!("{}…", &s[..at])),
         None => Cow::Borrowed(s),
     }
+}
+
+pub(super) fn is_name_byte(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || c == b'_' || c == b'.'
 }

@@ -11,9 +11,10 @@ use crate::kernels::{attention, copy};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
-use crate::nodes::ops::attention::packed::packed_parts;
-use crate::nodes::ops::attention::{Geometry, Optional, geometry_optional_operands, rope};
+use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout, Pairing};
+use crate::nodes::ops::attention::packed_parts::packed_parts;
+use crate::nodes::ops::attention::rope_geometry::RopeGeometry;
+use crate::nodes::ops::attention::{Geometry, Optional, geometry_optional_operands};
 use crate::nodes::ops::common::lowering::{by_float, by_size};
 
 /// How q, k and v are read, and where optional operands begin.
@@ -178,7 +179,7 @@ fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), St
 
 /// `rope`.
 pub fn rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let geo = rope::RopeGeometry::of(&cx.arg_dims(0), &cx.arg_dims(1), &cx.arg_dims(2), &cx.attrs())?;
+    let geo = RopeGeometry::of(&cx.arg_dims(0), &cx.arg_dims(1), &cx.arg_dims(2), &cx.attrs())?;
     let p = Rope {
         rows: geo.batch * geo.heads * geo.seq,
         width: geo.width,
@@ -186,7 +187,7 @@ pub fn rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
         inner: if geo.layout == Layout::Bhsd { 1 } else { geo.heads },
         seq: geo.seq,
         per_sequence: if geo.own { geo.heads * geo.seq } else { 0 },
-        neighbours: geo.pairing == rope::Pairing::Neighbours,
+        neighbours: geo.pairing == Pairing::Neighbours,
         inverse: geo.inverse,
     };
     if p.pairs == 0 {

@@ -13,6 +13,8 @@ pub mod rope_tables;
 pub mod var;
 
 pub mod packed;
+pub mod packed_parts;
+pub mod rope_geometry;
 mod scores;
 
 use crate::ensure;

@@ -3,10 +3,10 @@
 //!
 //! Invariant: [`super::Geometry`] checks the parts. The layout is `bsd`, and q and k have one length.
 
-use super::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
-use super::geometry::{Geometry, check_geometry_optionals, geometry_count};
+use super::attrs::{AttentionAttrs, AttentionBackwardAttrs};
+use super::geometry::{Geometry, check_geometry_optionals};
+use super::packed_parts::{packed_parts, packed_widths};
 use super::{attention_flops_of, lower};
-use crate::arena::dims::Dims;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
@@ -14,24 +14,6 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Bit, Bits, Positive, Real, Unit};
-
-/// The sizes along the last axis of q, k and v in packed rows of `d`.
-pub fn packed_widths(d: &[usize], attrs: &AttentionAttrs) -> Result<[usize; 3], String> {
-    ensure!(attrs.layout == Layout::Bsd, "packed q, k and v have layout bsd alone");
-    let &[_, _, all] = d else { return Err(format!("packed q, k and v have rank 3, not {}", d.len())) };
-    let (heads, kv_heads) = (geometry_count("heads", attrs.heads)?, geometry_count("kv_heads", attrs.kv_heads)?);
-    let parts = kv_heads.checked_mul(2).and_then(|kv| kv.checked_add(heads)).ok_or("too many heads")?;
-    ensure!(all.is_multiple_of(parts), "heads of q, k and v, {parts} together, do not divide a row of {all}");
-    let width = all / parts;
-    Ok([heads * width, kv_heads * width, kv_heads * width])
-}
-
-/// The shapes of q, k and v.
-pub fn packed_parts(d: &Dims, attrs: &AttentionAttrs) -> Result<[Dims; 3], String> {
-    let shape = |w| Dims::new(&[d[0], d[1], w]).ok_or("too many axes");
-    let [q, k, v] = packed_widths(d, attrs)?;
-    Ok([shape(q)?, shape(k)?, shape(v)?])
-}
 
 fn packed_geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<Geometry, String> {
     Geometry::of(&packed_parts(&cx.dims(i), attrs)?, attrs)

@@ -10,7 +10,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::random::DrawAttrs;
+use crate::nodes::ops::random::attrs::DrawAttrs;
 
 /// The scores of a node, with the parts of their derivative.
 pub struct Scores<'g> {

@@ -7,7 +7,7 @@ use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::constant::{ConstantType, FullAttrs, IotaAttrs};
+use crate::nodes::ops::constant::attrs::{ConstantType, FullAttrs, IotaAttrs};
 
 impl Builder {
     /// A tensor of shape `dims` filled with `value`, which must be an element of `dtype`: a fraction is no `i32`. Any

@@ -8,7 +8,7 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{bits, by_size};
-use crate::nodes::ops::constant::{FullAttrs, IotaAttrs};
+use crate::nodes::ops::constant::attrs::{FullAttrs, IotaAttrs};
 
 /// `full`.
 pub fn full(cx: &mut LowerCx<'_>) -> Result<(), String> {

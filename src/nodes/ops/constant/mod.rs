@@ -1,70 +1,16 @@
 //! Constants: stored elements, fills, and counters.
 
+pub mod attrs;
 pub mod builder;
 pub mod lower;
 
-use crate::arena::Shape;
 use crate::ensure;
 use crate::nodes::build::axes::check_axis;
-use crate::nodes::ir::attr_types::attrs;
-use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::leaf::{define_leaf, infer_leaf_type};
 use crate::nodes::ir::opdef::{Case, Deriv, Flags, Lower, OpDef};
-
-attrs! {
-    /// Attributes of a constant.
-    pub struct ConstantAttrs {
-        /// The element type.
-        dtype: DType,
-        /// The shape.
-        shape: Shape,
-        /// Little-endian bytes in row-major order.
-        data: Vec<u8>,
-    }
-}
-
-attrs! {
-    /// The first attributes of a constant: its type, without a copy of its data.
-    pub struct ConstantType {
-        /// The element type.
-        dtype: DType,
-        /// The shape.
-        shape: Shape,
-    }
-}
-
-attrs! {
-    /// Attributes of a fill.
-    pub struct FullAttrs {
-        /// The value of every element.
-        value: f64,
-        /// The element type.
-        dtype: DType,
-        /// The shape.
-        shape: Shape,
-    }
-}
-
-attrs! {
-    /// Attributes of a counter.
-    pub struct IotaAttrs {
-        /// The axis to count along.
-        axis: i64,
-        /// The element type.
-        dtype: DType,
-        /// The shape.
-        shape: Shape,
-    }
-}
-
-impl ConstantAttrs {
-    /// The number of bytes of data, without a copy of them: the word after those of the type.
-    fn data_len(attrs: &Attrs<'_>) -> usize {
-        attrs.words.get(ConstantType::FIELDS.len()).map_or(0, |&n| n as usize)
-    }
-}
+use crate::nodes::ops::constant::attrs::{ConstantAttrs, ConstantType, FullAttrs, IotaAttrs};
 
 fn infer_constant(cx: &mut Infer<'_>) -> Result<(), String> {
     let ConstantType { dtype, shape } = ConstantType::of(&cx.attrs);

@@ -2,10 +2,13 @@
 //!
 //! Operands are the arguments, then `captures` values from outside; every region takes them all, in this order. `vjp`
 //! and `jvp` also take the results. `vjp` then takes a cotangent of each float result, and yields one of each float
-//! argument. `jvp` takes a tangent of each float argument, and yields one of each float result. Invariants: a rule gives
-//! captured values neither tangents nor cotangents. If the body reads a captured value that needs one, there is no
-//! derivative. Each closure of a [`CustomFn`] runs once, in [`CustomFn::call`]. The regions of the function and of its
-//! rules are set aside until all are written, because each takes what any of them captures.
+//! argument. `jvp` takes a tangent of each float argument, and yields one of each float result.
+//!
+//! Each closure of a [`CustomFn`] runs once, in [`CustomFn::call`]. The regions of the function and of its rules are
+//! set aside until all are written, because each takes what any of them captures.
+//!
+//! Invariant: a rule gives captured values neither tangents nor cotangents. If the body reads a captured value that
+//! needs one, there is no derivative.
 
 use crate::arena::{Region, Value};
 use crate::ensure;

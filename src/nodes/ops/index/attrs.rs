@@ -1,7 +1,6 @@
 //! Attributes of ops with integer indices.
 
-use super::scatter::Scatter;
-use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::dtype::DType;
 
 attrs! {
@@ -19,6 +18,22 @@ attrs! {
         axis: i64,
         /// Its length in the result.
         size: i64,
+    }
+}
+
+choice! {
+    /// How updates are combined with the element at their index.
+    pub enum Scatter {
+        /// They replace it; of several, the last.
+        Set = "set",
+        /// They are added to it.
+        Add = "add",
+        /// It is multiplied by them. First derivatives hold everywhere, second ones where no update is exactly 0.
+        Mul = "mul",
+        /// The largest of all stays; NaN if any is.
+        Max = "max",
+        /// The smallest of all stays; NaN if any is.
+        Min = "min",
     }
 }
 

@@ -5,13 +5,13 @@ use crate::arena::Value;
 use crate::arena::ids::Id;
 use crate::nodes::build::size_attrs::{to_size, to_sizes};
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::constant::ConstantAttrs;
-use crate::nodes::ops::constant::FullAttrs;
-use crate::nodes::ops::constant::IotaAttrs;
+use crate::nodes::ops::constant::attrs::ConstantAttrs;
+use crate::nodes::ops::constant::attrs::FullAttrs;
+use crate::nodes::ops::constant::attrs::IotaAttrs;
 use crate::nodes::ops::index::attrs::RavelIndexAttrs;
 use crate::nodes::ops::pointwise::attrs::{ClampAttrs, MapAttrs};
 use crate::nodes::ops::reduce::attrs::ArgExtremeAttrs;
-use crate::nodes::ops::sort::CumArgMaxAttrs;
+use crate::nodes::ops::sort::attrs::CumArgMaxAttrs;
 use crate::nodes::{DType, Graph};
 
 /// The most moves between an index and the op that computes it.

@@ -12,8 +12,8 @@ use crate::nodes::ir::call::{Buf, Call, Looks};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::{by_num_index, by_size_index};
+use crate::nodes::ops::index::attrs::Scatter as Mode;
 use crate::nodes::ops::index::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
-use crate::nodes::ops::index::scatter::Scatter as Mode;
 
 /// `scatter`: in place of its first operand, where that dies.
 pub fn scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {

@@ -8,30 +8,14 @@ use crate::ensure;
 use crate::nodes::build::axes::check_axis;
 use crate::nodes::build::size_attrs::check_sizes;
 use crate::nodes::build::size_attrs::to_size;
-use crate::nodes::ir::attr_types::{Choice, choice};
+use crate::nodes::ir::attr_types::Choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::index::attrs::{RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
+use crate::nodes::ops::index::attrs::{RavelIndexAttrs, Scatter, ScatterAddAttrs, ScatterAttrs};
 use Domain::{Distinct, Index, Real};
-
-choice! {
-    /// How updates are combined with the element at their index.
-    pub enum Scatter {
-        /// They replace it; of several, the last.
-        Set = "set",
-        /// They are added to it.
-        Add = "add",
-        /// It is multiplied by them. First derivatives hold everywhere, second ones where no update is exactly 0.
-        Mul = "mul",
-        /// The largest of all stays; NaN if any is.
-        Max = "max",
-        /// The smallest of all stays; NaN if any is.
-        Min = "min",
-    }
-}
 
 fn infer_scatter(cx: &mut Infer<'_>) -> Result<(), String> {
     let (base, updates, index) = (cx.dims(0), cx.dims(1), cx.dims(2));

@@ -8,10 +8,10 @@ use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::index::attrs::Scatter;
 use crate::nodes::ops::index::attrs::{
     GatherAttrs, HistogramAttrs, OneHotAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs,
 };
-use crate::nodes::ops::index::scatter::Scatter;
 
 impl<'g> Var<'g> {
     /// This tensor with `updates[.., i, ..]` written at `indices[.., i, ..]` along `axis`: the counterpart of

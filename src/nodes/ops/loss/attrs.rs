@@ -1,7 +1,33 @@
 //! Attributes of losses.
 
-use super::var::Reduction;
-use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ir::attr_types::{attrs, choice};
+use crate::nodes::ir::builder::Var;
+
+choice! {
+    /// How the losses of the elements are reduced.
+    #[derive(Default)]
+    pub enum Reduction {
+        /// Not at all.
+        None = "none",
+        /// Their mean.
+        #[default]
+        Mean = "mean",
+        /// Their sum.
+        Sum = "sum",
+    }
+}
+
+impl Reduction {
+    /// These losses, reduced.
+    #[track_caller]
+    pub fn of<'g>(self, each: Var<'g>) -> Var<'g> {
+        match self {
+            Reduction::None => each,
+            Reduction::Mean => each.mean(..),
+            Reduction::Sum => each.sum(..),
+        }
+    }
+}
 
 attrs! {
     /// Attributes of a cross entropy and of its backward op.

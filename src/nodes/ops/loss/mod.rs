@@ -2,7 +2,7 @@
 //! decompositions.
 
 pub mod attrs;
-mod cross_entropy_targets;
+pub mod cross_entropy;
 pub mod lower;
 pub mod var;
 
@@ -14,8 +14,7 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDe
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_operand;
 use Domain::{Index, Real, Unit};
-use attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, ReductionAttrs, SquaredErrorAttrs};
-use var::Reduction;
+use attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, Reduction, ReductionAttrs, SquaredErrorAttrs};
 
 const fn loss_op(name: &'static str, doc: &'static str, arity: usize, attrs: &'static [Field], deriv: Deriv) -> OpDef {
     OpDef {

@@ -2,38 +2,10 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
-use crate::nodes::ir::attr_types::choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::loss::attrs::ReductionAttrs;
-use crate::nodes::ops::loss::cross_entropy_targets;
-
-choice! {
-    /// How the losses of the elements are reduced.
-    #[derive(Default)]
-    pub enum Reduction {
-        /// Not at all.
-        None = "none",
-        /// Their mean.
-        #[default]
-        Mean = "mean",
-        /// Their sum.
-        Sum = "sum",
-    }
-}
-
-impl Reduction {
-    /// These losses, reduced.
-    #[track_caller]
-    pub fn of<'g>(self, each: Var<'g>) -> Var<'g> {
-        match self {
-            Reduction::None => each,
-            Reduction::Mean => each.mean(..),
-            Reduction::Sum => each.sum(..),
-        }
-    }
-}
+use crate::nodes::ops::loss::attrs::{Reduction, ReductionAttrs};
+use crate::nodes::ops::loss::cross_entropy::{self, CrossEntropy};
 
 /// max(ln p, −100), whose derivative is 1/max(p, 1e-12).
 fn bce_bounded_log<'g>(p: Var<'g>) -> Var<'g> {
@@ -42,43 +14,6 @@ fn bce_bounded_log<'g>(p: Var<'g>) -> Var<'g> {
     // The value is constant there; the term beside it has value 0 and the slope 1/least.
     let edge = p.log().maximum(-100.0).stop_gradient() + (p - p.stop_gradient()) * (1.0 / least);
     tiny.select(edge, tiny.select(1.0, p).log())
-}
-
-/// Options of [`Var::cross_entropy_with`].
-#[derive(Clone, Copy, Debug)]
-pub struct CrossEntropy<'g> {
-    /// Rows with this label have no loss. Probabilities have no label to ignore.
-    pub ignore_index: i64,
-    /// ε: the target is (1 − ε)·onehot + ε/classes.
-    pub label_smoothing: f64,
-    /// How the losses of the rows are reduced. The mean is over the rows that count, and NaN if none does. With
-    /// weights it is the sum divided by the sum of the rows' weights; with probabilities, by the number of rows.
-    pub reduction: Reduction,
-    /// The factor of each class's part of the loss, `[classes]`, in the type of the logits.
-    pub weight: Option<Var<'g>>,
-}
-
-setters! {
-    ['g] CrossEntropy<'g> {
-        ignore_index: i64,
-        label_smoothing: f64,
-        reduction: Reduction,
-        weight: Var<'g> => Some(weight),
-    }
-}
-
-impl<'g> CrossEntropy<'g> {
-    /// The loss of each row. If no label is ignored, the mean over all rows equals the default loss. Training on that
-    /// mean is cheaper: all rows have the same weight, so one kernel computes the loss and its gradient.
-    pub fn per_row() -> CrossEntropy<'g> {
-        CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() }
-    }
-}
-
-impl<'g> Default for CrossEntropy<'g> {
-    fn default() -> CrossEntropy<'g> {
-        CrossEntropy { ignore_index: -100, label_smoothing: 0.0, reduction: Reduction::Mean, weight: None }
-    }
 }
 
 impl<'g> Var<'g> {
@@ -107,7 +42,7 @@ impl<'g> Var<'g> {
                 return self.g.fail(Kind::Shape, format!("cross_entropy: weights of {why}"));
             }
             if labels.dtype().is_float() && rows == d {
-                return cross_entropy_targets::cross_entropy_of_probabilities(self, labels, opt);
+                return cross_entropy::cross_entropy_of_probabilities(self, labels, opt);
             }
             if d.split_last().is_none_or(|(_, lead)| *lead != *rows) {
                 let text =
@@ -117,10 +52,10 @@ impl<'g> Var<'g> {
             let (x, flat) = (self.reshape([rows.numel(), classes]), labels.reshape([rows.numel()]));
             let (loss, counts) = match opt.weight {
                 Some(w) => {
-                    let (loss, weights) = cross_entropy_targets::weighted_cross_entropy(x, flat, w, &opt);
+                    let (loss, weights) = cross_entropy::weighted_cross_entropy(x, flat, w, &opt);
                     (loss, Some(weights))
                 }
-                None => (cross_entropy_targets::cross_entropy_of_labels(x, flat, &opt), None),
+                None => (cross_entropy::cross_entropy_of_labels(x, flat, &opt), None),
             };
             let ones = || flat.not_equal(opt.ignore_index as f64).cast(loss.dtype());
             match opt.reduction {

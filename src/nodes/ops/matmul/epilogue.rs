@@ -9,7 +9,7 @@ use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::activation::ActGrad;
 use crate::nodes::ops::matmul::attrs::{MatmulBiasActAttrs, MatmulDactAttrs};
-use crate::nodes::ops::matmul::{matmul_flops, matmul_operand_dims};
+use crate::nodes::ops::matmul::matmul_dims::{matmul_flops, matmul_operand_dims};
 use Domain::Real;
 
 fn infer_bias_act_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {

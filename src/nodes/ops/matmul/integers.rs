@@ -1,6 +1,6 @@
 //! Products of integer matrices.
 
-use super::{matmul_dims, matmul_flops};
+use super::matmul_dims::{matmul_dims, matmul_flops};
 use crate::ensure;
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;

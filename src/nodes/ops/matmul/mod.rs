@@ -7,36 +7,19 @@ pub mod epilogue;
 pub mod integers;
 pub mod lora;
 pub mod lower;
+pub mod matmul_dims;
 pub mod var;
 
 use crate::ensure;
 use crate::nodes::build::axes::check_axes;
-use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::Real;
 use attrs::{DotGeneralAttrs, MatmulAttrs};
-
-/// Result dimensions of a product with transpose flags, or the reason why there is none.
-fn matmul_dims(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Result<Vec<usize>, String> {
-    ensure!(a.len() >= 2 && b.len() >= 2, "both operands need rank 2 or more");
-    let (ra, rb) = (a.len() - 2, b.len() - 2);
-    let (m, k) = if ta { (a[ra + 1], a[ra]) } else { (a[ra], a[ra + 1]) };
-    let (l, n) = if tb { (b[rb + 1], b[rb]) } else { (b[rb], b[rb + 1]) };
-    ensure!(k == l, "inner dimensions {k} and {l} differ");
-    let batch = broadcast_dims(&a[..ra], &b[..rb]).ok_or("batch dimensions do not broadcast")?;
-    Ok([&batch[..], &[m, n]].concat())
-}
-
-/// Result dimensions of the product of the first two operands.
-pub fn matmul_operand_dims(cx: &Infer<'_>) -> Result<Vec<usize>, String> {
-    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs);
-    matmul_dims(&cx.dims(0), &cx.dims(1), ta, tb)
-}
+use matmul_dims::{matmul_flops, matmul_operand_dims};
 
 fn infer_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
@@ -56,14 +39,6 @@ fn transpose_matmul<'g>(s: &Site<'_, 'g>, i: usize, g: Var<'g>) -> Option<Var<'g
         (_, _, true) => g.matmul_t(a, true, ta),
     };
     Some(full.unbroadcast(&s.args[i].dims()))
-}
-
-/// 2·m·n·k over the batch.
-pub fn matmul_flops(cx: &CostCx<'_>) -> u64 {
-    let a = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
-    let MatmulAttrs { ta, .. } = MatmulAttrs::of(&cx.graph.attrs(cx.node));
-    let k = a.len().checked_sub(if ta { 2 } else { 1 }).map_or(0, |i| a[i]);
-    cx.out().saturating_mul(2).saturating_mul(k as u64)
 }
 
 /// The matrix product.

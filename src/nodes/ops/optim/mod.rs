@@ -7,6 +7,7 @@
 pub mod attrs;
 pub mod fused_update;
 pub mod lower;
+pub mod steps;
 pub mod var;
 
 use crate::ensure;
@@ -15,7 +16,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Count, Positive, Real};
 use attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
@@ -39,16 +40,6 @@ const fn optim_step_op(
         lower: Lower::Expand,
         cost: |cx| 4 * optim_step_elements(cx, 2, 1),
         cases: &[],
-    }
-}
-
-/// The number of operands of each param and of scalars after them; `None` where `op` is no step.
-pub fn optim_step_layout(op: Op) -> Option<(usize, usize)> {
-    match op {
-        Op::SGD => Some((2, 1)),
-        Op::SGD_MOMENTUM => Some((3, 2)),
-        Op::ADAM => Some((4, 2)),
-        _ => None,
     }
 }
 

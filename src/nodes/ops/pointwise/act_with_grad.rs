@@ -2,46 +2,10 @@
 //! derivative overwrites the operand, and the backward half multiplies once.
 
 use super::lower;
-use crate::nodes::ir::attr_types::choice;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 use Domain::Real;
-
-choice! {
-    /// An activation that [`ACT_WITH_GRAD`] computes.
-    pub enum Curve {
-        /// With the error function.
-        Gelu = "gelu",
-        /// With the hyperbolic tangent.
-        GeluTanh = "gelu_tanh",
-        /// x·σ(x).
-        Silu = "silu",
-    }
-}
-
-impl Curve {
-    /// All of them.
-    pub const ALL: [Curve; 3] = [Curve::Gelu, Curve::GeluTanh, Curve::Silu];
-
-    /// The op of the activation.
-    pub fn act_op(self) -> Op {
-        match self {
-            Curve::Gelu => Op::GELU,
-            Curve::GeluTanh => Op::GELU_TANH,
-            Curve::Silu => Op::SILU,
-        }
-    }
-
-    /// The op of its derivative.
-    pub fn act_grad_op(self) -> Op {
-        match self {
-            Curve::Gelu => Op::GELU_GRAD,
-            Curve::GeluTanh => Op::GELU_TANH_GRAD,
-            Curve::Silu => Op::SILU_GRAD,
-        }
-    }
-}
 
 /// An activation and its derivative.
 pub const ACT_WITH_GRAD: OpDef = OpDef {

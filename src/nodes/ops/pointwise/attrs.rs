@@ -1,9 +1,9 @@
 //! Attributes of ops that work element by element.
 
-use super::act_with_grad::Curve;
 use crate::arena::Region;
-use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::opdef::Op;
 
 attrs! {
     /// Attributes of `clamp`: the bounds. An infinite one does not bound.
@@ -44,6 +44,41 @@ attrs! {
     pub struct CastAttrs {
         /// The type of the result.
         to: DType,
+    }
+}
+
+choice! {
+    /// An activation that `act_with_grad` computes.
+    pub enum Curve {
+        /// With the error function.
+        Gelu = "gelu",
+        /// With the hyperbolic tangent.
+        GeluTanh = "gelu_tanh",
+        /// x·σ(x).
+        Silu = "silu",
+    }
+}
+
+impl Curve {
+    /// All of them.
+    pub const ALL: [Curve; 3] = [Curve::Gelu, Curve::GeluTanh, Curve::Silu];
+
+    /// The op of the activation.
+    pub fn act_op(self) -> Op {
+        match self {
+            Curve::Gelu => Op::GELU,
+            Curve::GeluTanh => Op::GELU_TANH,
+            Curve::Silu => Op::SILU,
+        }
+    }
+
+    /// The op of its derivative.
+    pub fn act_grad_op(self) -> Op {
+        match self {
+            Curve::Gelu => Op::GELU_GRAD,
+            Curve::GeluTanh => Op::GELU_TANH_GRAD,
+            Curve::Silu => Op::SILU_GRAD,
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::pointwise::act_with_grad::Curve;
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
+use crate::nodes::ops::pointwise::attrs::Curve;
 
 /// `act_with_grad`.
 pub fn act_with_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {

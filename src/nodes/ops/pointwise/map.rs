@@ -17,9 +17,10 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
 use crate::nodes::ops::common::lowering::{elem, push_program};
-use crate::nodes::ops::constant::FullAttrs;
+use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::ops::pointwise::peephole::peephole_steps;
+use crate::nodes::ops::pointwise::slot::Slot;
 
 /// How a kernel reads a tensor of shape `from` as its broadcast to `to`.
 pub fn map_broadcast_access(from: &Dims, to: &Dims) -> Access {
@@ -51,13 +52,6 @@ pub fn map_broadcast_access(from: &Dims, to: &Dims) -> Access {
 pub struct MapProgram {
     pub(in crate::nodes) program: TileProgram,
     reads: Vec<usize>,
-}
-
-/// A value inside a tile program. Operand codes count inputs first, then steps.
-#[derive(Clone, Copy, PartialEq)]
-pub(in crate::nodes) enum Slot {
-    Input(usize),
-    TileStep(usize),
 }
 
 impl MapProgram {

@@ -11,6 +11,7 @@ pub mod map;
 pub mod math;
 pub mod pairs;
 mod peephole;
+mod slot;
 pub mod special;
 pub mod var;
 

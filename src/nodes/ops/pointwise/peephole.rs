@@ -2,7 +2,7 @@
 //! Most of the groups that it replaces come from derivatives.
 
 use crate::kernels::tile::{TileOp, TileStep, tile_op_supports};
-use crate::nodes::ops::pointwise::map::Slot;
+use crate::nodes::ops::pointwise::slot::Slot;
 
 /// A step and the sources of its operands.
 type Sourced = (TileStep, Vec<Slot>);

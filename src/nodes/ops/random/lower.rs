@@ -9,7 +9,7 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::random::{DrawAttrs, RandomIntAttrs};
+use crate::nodes::ops::random::attrs::{DrawAttrs, RandomIntAttrs};
 
 fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let p = Random { len: cx.out_dims(0).numel(), stream: DrawAttrs::of(&cx.attrs()).stream as u64 };

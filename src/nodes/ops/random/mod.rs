@@ -2,55 +2,17 @@
 //! recomputed and split over threads without changing a bit. Source: Salmon et al., "Parallel random numbers: as easy
 //! as 1, 2, 3" (Philox4x32-10).
 
+pub mod attrs;
 pub mod lower;
 pub mod var;
 
-use crate::arena::Shape;
 use crate::ensure;
-use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::{cost_free, cost_per_result};
+use crate::nodes::ops::random::attrs::{DrawAttrs, DropoutAttrs, RandomIntAttrs};
 use Domain::{Bits, Real};
-
-attrs! {
-    /// Attributes of a draw.
-    pub struct DrawAttrs {
-        /// Tells the numbers of one draw from those of another under the same key.
-        stream: i64,
-        /// The element type.
-        dtype: DType,
-        /// The shape.
-        shape: Shape,
-    }
-}
-
-attrs! {
-    /// Attributes of a draw of whole numbers.
-    pub struct RandomIntAttrs {
-        /// Tells the numbers of one draw from those of another under the same key.
-        stream: i64,
-        /// The least number.
-        low: i64,
-        /// The largest number plus 1.
-        high: i64,
-        /// The element type.
-        dtype: DType,
-        /// The shape.
-        shape: Shape,
-    }
-}
-
-attrs! {
-    /// Attributes of dropout.
-    pub struct DropoutAttrs {
-        /// The probability that an element is dropped.
-        p: f64,
-        /// The stream of the draws.
-        stream: i64,
-    }
-}
 
 /// Checks that operand `i` is a random key.
 pub(super) fn check_random_key(cx: &Infer<'_>, i: usize) -> Result<(), String> {

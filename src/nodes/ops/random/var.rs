@@ -13,7 +13,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::leaf::{InitKind, StateAttrs};
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::random::{DrawAttrs, DropoutAttrs, RandomIntAttrs};
+use crate::nodes::ops::random::attrs::{DrawAttrs, DropoutAttrs, RandomIntAttrs};
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
 impl<'g> Var<'g> {

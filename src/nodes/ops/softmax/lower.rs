@@ -9,7 +9,7 @@ use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_float;
-use crate::nodes::ops::softmax::SoftmaxAttrs;
+use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 
 /// A call along the axis. If the axis is contiguous, the kernel may write over operand `over`.
 fn lower_softmax_along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>) -> Result<(), String> {

@@ -1,25 +1,18 @@
 //! Softmax and its logarithm, each with a backward op of one sweep.
 
+pub mod attrs;
 pub mod lower;
 pub mod var;
 
 use crate::nodes::build::axes::check_axis;
-use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerFn;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_result;
+use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 use Domain::{Real, Unit};
-
-attrs! {
-    /// Attributes of softmaxes and of their backward ops.
-    pub struct SoftmaxAttrs {
-        /// The axis, in 0..rank.
-        axis: i64,
-    }
-}
 
 fn infer_softmax(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;

@@ -2,7 +2,7 @@
 
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::softmax::SoftmaxAttrs;
+use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 
 impl<'g> Var<'g> {
     /// Softmax along `axis`: eˣ / Σ eˣ, without overflow, of `f32` or `f64`.

@@ -9,7 +9,7 @@ use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::lowering::by_num;
-use crate::nodes::ops::sort::{ArgSortAttrs, CumArgMaxAttrs};
+use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 
 /// `arg_sort` along the last axis.
 pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {

@@ -1,32 +1,15 @@
 //! Positions of elements in sorted order, and of running extremes. `take_along_axis` gives the values, and its
 //! derivative moves gradients back to where the values came from.
 
+pub mod attrs;
 pub mod lower;
 pub mod var;
 
 use crate::ensure;
 use crate::nodes::build::axes::check_axis;
-use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
-
-attrs! {
-    /// Attributes of `arg_sort`.
-    pub struct ArgSortAttrs {
-        /// Whether the largest element is first.
-        descending: bool,
-    }
-}
-
-attrs! {
-    /// Attributes of `cum_arg_max`.
-    pub struct CumArgMaxAttrs {
-        /// The axis.
-        axis: i64,
-        /// Whether the smallest element is sought.
-        smallest: bool,
-    }
-}
+use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 
 const POSITIONS: usize = i32::MAX as usize;
 

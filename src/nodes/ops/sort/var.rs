@@ -3,7 +3,7 @@
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::sort::{ArgSortAttrs, CumArgMaxAttrs};
+use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 
 impl<'g> Var<'g> {
     /// Positions (`i32`) of the elements along `axis` in sorted order. Equal elements keep their order; NaN are last.

@@ -10,7 +10,7 @@ use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::common::window_geometry::WindowAttrs;
 use crate::nodes::ops::pool::lower::lower_pool_geom;
 use crate::nodes::ops::pool::pool_plane;
-use crate::nodes::ops::window::unfold::Col2imAttrs;
+use crate::nodes::ops::window::attrs::Col2imAttrs;
 
 /// `im2col`.
 pub fn im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {

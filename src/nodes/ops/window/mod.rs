@@ -1,5 +1,6 @@
 //! Unfold and fold (im2col and col2im), and interpolation of images.
 
+pub mod attrs;
 pub mod grid_sample;
 pub mod interpolate;
 pub mod lower;

@@ -5,12 +5,12 @@ use super::lower;
 use crate::ensure;
 use crate::nodes::build::setters::{PerAxis, both_sides, setters};
 use crate::nodes::build::size_attrs::{sizes_to_i64, to_sizes};
-use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::window_geometry::{WindowAttrs, check_window_array, sum_over_taps, window_array};
 use crate::nodes::ops::pool::pool_plane;
+use crate::nodes::ops::window::attrs::Col2imAttrs;
 use Domain::Real;
 
 /// Options of `Var::im2col` and `Var::col2im`.
@@ -52,36 +52,6 @@ impl Unfold {
             pad: sizes_to_i64(&self.pad),
             dilation: sizes_to_i64(&self.dilation),
         }
-    }
-}
-
-attrs! {
-    /// Attributes of `col2im`. Those of `im2col` are [`WindowAttrs`].
-    pub struct Col2imAttrs {
-        /// Height and width of the planes.
-        in_hw: Vec<i64>,
-        /// As in [`WindowAttrs`].
-        kernel: Vec<i64>,
-        /// As in [`WindowAttrs`].
-        stride: Vec<i64>,
-        /// As in [`WindowAttrs`].
-        pad: Vec<i64>,
-        /// As in [`WindowAttrs`].
-        dilation: Vec<i64>,
-    }
-}
-
-impl From<Col2imAttrs> for WindowAttrs {
-    fn from(a: Col2imAttrs) -> WindowAttrs {
-        WindowAttrs { kernel: a.kernel, stride: a.stride, pad: a.pad, dilation: a.dilation }
-    }
-}
-
-impl Col2imAttrs {
-    /// These windows over planes of size `in_hw`.
-    pub fn new(in_hw: [usize; 2], windows: WindowAttrs) -> Col2imAttrs {
-        let WindowAttrs { kernel, stride, pad, dilation } = windows;
-        Col2imAttrs { in_hw: sizes_to_i64(&in_hw), kernel, stride, pad, dilation }
     }
 }
 

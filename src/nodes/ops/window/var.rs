@@ -3,8 +3,9 @@
 use crate::nodes::build::size_attrs::sizes_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::window::attrs::Col2imAttrs;
 use crate::nodes::ops::window::interpolate::{InterpolateAttrs, Interpolation};
-use crate::nodes::ops::window::unfold::{Col2imAttrs, Unfold};
+use crate::nodes::ops::window::unfold::Unfold;
 
 impl<'g> Var<'g> {
     /// The windows of x `[N, C, H, W]` as columns `[N, C·kh·kw, windows]`, as `torch.nn.functional.unfold`: row

@@ -10,7 +10,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Lower, Op};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::constant::ConstantAttrs;
+use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::ops::run_op_lowering;
 use crate::nodes::{Emit, Graph, GraphBuf};
 use std::collections::HashMap;

@@ -133,7 +133,7 @@ fn the_key_counts_in_64_bits() {
 
 #[test]
 fn losses_are_those_of_torch() {
-    use crate::nodes::ops::loss::var::Reduction;
+    use crate::nodes::ops::loss::attrs::Reduction;
     let run = |labels: [f64; 3], opt: CrossEntropy| {
         let g = Builder::new("loss");
         let x = g.input("x", [3, 1, 3], DType::F64);

@@ -6,7 +6,7 @@ use crate::nodes::Graph;
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::build::size_attrs::to_sizes;
-use crate::nodes::ops::constant::{FullAttrs, IotaAttrs};
+use crate::nodes::ops::constant::attrs::{FullAttrs, IotaAttrs};
 use crate::nodes::ops::index::attrs::GatherAttrs;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use crate::nodes::ops::layout::attrs::ConcatAttrs;

@@ -1,0 +1,32 @@
+//! Shapes and costs of matrix products.
+
+use crate::ensure;
+use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::ir::cost_cx::CostCx;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ops::matmul::attrs::MatmulAttrs;
+
+/// Result dimensions of a product with transpose flags, or the reason why there is none.
+pub fn matmul_dims(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Result<Vec<usize>, String> {
+    ensure!(a.len() >= 2 && b.len() >= 2, "both operands need rank 2 or more");
+    let (ra, rb) = (a.len() - 2, b.len() - 2);
+    let (m, k) = if ta { (a[ra + 1], a[ra]) } else { (a[ra], a[ra + 1]) };
+    let (l, n) = if tb { (b[rb + 1], b[rb]) } else { (b[rb], b[rb + 1]) };
+    ensure!(k == l, "inner dimensions {k} and {l} differ");
+    let batch = broadcast_dims(&a[..ra], &b[..rb]).ok_or("batch dimensions do not broadcast")?;
+    Ok([&batch[..], &[m, n]].concat())
+}
+
+/// Result dimensions of the product of the first two operands.
+pub fn matmul_operand_dims(cx: &Infer<'_>) -> Result<Vec<usize>, String> {
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs);
+    matmul_dims(&cx.dims(0), &cx.dims(1), ta, tb)
+}
+
+/// 2·m·n·k over the batch.
+pub fn matmul_flops(cx: &CostCx<'_>) -> u64 {
+    let a = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
+    let MatmulAttrs { ta, .. } = MatmulAttrs::of(&cx.graph.attrs(cx.node));
+    let k = a.len().checked_sub(if ta { 2 } else { 1 }).map_or(0, |i| a[i]);
+    cx.out().saturating_mul(2).saturating_mul(k as u64)
+}
