@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const F32: DType = DType::F32;
 /// Elements of a tensor: units for seven threads.
-const N: usize = if cfg!(miri) { 40 } else { 1000 };
+const N: usize = if cfg!(miri) { 112 } else { 1000 };
 
 fn work(
     last: impl for<'g> Fn(&'g Builder, crate::nodes::Var<'g>, crate::nodes::Var<'g>) -> crate::nodes::Var<'g>,
