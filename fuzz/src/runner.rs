@@ -31,6 +31,17 @@ pub fn crash_dir(target: &str) -> PathBuf {
     package_dir().join("crashes").join(target)
 }
 
+/// What an input did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tried {
+    /// It reached something new.
+    New,
+    /// It reached nothing new.
+    Known,
+    /// It showed a finding.
+    Finding,
+}
+
 /// A run of one target.
 struct Run<'a> {
     target: &'a Target,
@@ -69,7 +80,7 @@ pub fn fuzz_target(target: &Target, options: &Options) -> std::io::Result<Report
                 m.mutated(&run.corpus[base], &run.corpus[other])
             }
         };
-        if run.try_input(&data)? {
+        if run.try_input(&data)? == Tried::New {
             if let Some(dir) = &options.corpus {
                 write_input(dir, &data, "")?;
             }
@@ -85,47 +96,55 @@ impl Run<'_> {
     fn load(&mut self) -> std::io::Result<()> {
         let blind = counters() == 0;
         for seed in (self.target.seeds)() {
-            if self.try_input(&seed)? || blind {
+            if self.try_input(&seed)? == Tried::New || blind {
                 self.corpus.push(seed);
             }
         }
         for (path, data) in self.options.corpus.iter().flat_map(|dir| read_corpus(dir)) {
-            match self.try_input(&data)? || blind {
-                true => self.corpus.push(data),
-                // Another process may have done so.
-                false if self.options.prune => drop(std::fs::remove_file(path)),
-                false => {}
+            match self.try_input(&data)? {
+                Tried::Known if !blind && self.options.prune => {
+                    // Another process may have done so.
+                    let _ = std::fs::remove_file(path);
+                }
+                Tried::Known if !blind => {}
+                Tried::New | Tried::Known => self.corpus.push(data),
+                Tried::Finding => {}
             }
         }
         Ok(())
     }
 
-    /// Runs an input; whether it reached something new.
-    fn try_input(&mut self, data: &[u8]) -> std::io::Result<bool> {
-        self.watch.begin(data, self.report.runs, self.coverage.edges() as u64);
+    /// Runs an input.
+    fn try_input(&mut self, data: &[u8]) -> std::io::Result<Tried> {
         self.coverage.clear();
-        let found = run_input(self.target, data);
+        let found = self.watched(data);
         let new = self.coverage.take() > 0;
-        self.watch.end();
         self.report.runs += 1;
-        if let Some(found) = found {
-            self.report.findings += 1;
-            if self.kinds.insert(found.key()) {
-                keep_finding(self.target, data, &found)?;
-            }
-            return Ok(false);
+        let Some(found) = found else { return Ok(if new { Tried::New } else { Tried::Known }) };
+        self.report.findings += 1;
+        if self.kinds.insert(found.key()) {
+            self.keep_finding(data, &found)?;
         }
-        Ok(new)
+        Ok(Tried::Finding)
     }
-}
 
-/// Writes the input of a finding, and a smaller one that shows it too, and tells where they are.
-fn keep_finding(target: &Target, data: &[u8], found: &Finding) -> std::io::Result<()> {
-    let path = write_input(&crash_dir(target.name), data, "")?;
-    let small = shrink_input(target, data, &found.key(), SHRINK);
-    let small = write_input(&crash_dir(target.name), &small, ".small")?;
-    println!("{}: {} ({})", target.name, found.message, found.place);
-    println!("  {} and, made smaller, {}", path.display(), small.display());
-    println!("  cargo run -p arenagrad-fuzz --release -- {} {}", target.name, small.display());
-    Ok(())
+    /// Runs an input under the watch: if it hangs, the process ends and leaves it behind.
+    fn watched(&self, data: &[u8]) -> Option<Finding> {
+        self.watch.begin(data, self.report.runs, self.coverage.edges() as u64);
+        let found = run_input(self.target, data);
+        self.watch.end();
+        found
+    }
+
+    /// Writes the input of a finding, and a smaller one that shows it too, and tells where they are.
+    fn keep_finding(&self, data: &[u8], found: &Finding) -> std::io::Result<()> {
+        let (name, key) = (self.target.name, found.key());
+        let path = write_input(&crash_dir(name), data, "")?;
+        let small = shrink_input(data, SHRINK, |t| self.watched(t).is_some_and(|f| f.key() == key));
+        let small = write_input(&crash_dir(name), &small, ".small")?;
+        println!("{name}: {} ({})", found.message, found.place);
+        println!("  {} and, made smaller, {}", path.display(), small.display());
+        println!("  cargo run -p arenagrad-fuzz --release -- {name} {}", small.display());
+        Ok(())
+    }
 }

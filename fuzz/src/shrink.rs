@@ -1,13 +1,11 @@
 //! Makes an input smaller while it still shows the same finding.
 
-use crate::finding::run_input;
-use crate::targets::Target;
 use std::time::{Duration, Instant};
 
-/// A smaller input with the key `key`: pieces are cut out, then bytes become zero. Stops after `limit`.
-pub fn shrink_input(target: &Target, data: &[u8], key: &str, limit: Duration) -> Vec<u8> {
+/// A smaller input that `shows` what `data` shows: pieces are cut out, then bytes become zero. Stops after `limit`.
+pub fn shrink_input(data: &[u8], limit: Duration, shows: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let start = Instant::now();
-    let still = |t: &[u8]| start.elapsed() < limit && run_input(target, t).is_some_and(|f| f.key() == key);
+    let still = |t: &[u8]| start.elapsed() < limit && shows(t);
     let mut best = data.to_vec();
     loop {
         let before = best.clone();

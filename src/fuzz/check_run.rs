@@ -7,21 +7,26 @@ use crate::error::Kind;
 use crate::nodes::{Graph, GraphBuf};
 
 /// Runs one step of `graph` by the engine, on leaves drawn from `seed`, and compares it with the oracle: outputs, and
-/// params and states after the step. A graph without a reference is run all the same.
+/// params and states after the step. A graph without a reference is run all the same. Returns how many elements agree.
 ///
 /// # Errors
 /// A [`Finding`]: an element differs by more than rounding explains; the engine fails and the oracle does not, or the
 /// other way round.
-pub fn check_run(graph: &GraphBuf, seed: u64, how: &RunOptions) -> Result<(), Finding> {
-    agree_with_oracle(graph.view(), seed, &[*how]).map(drop)
+pub fn check_run(graph: &GraphBuf, seed: u64, how: &RunOptions) -> Result<Agreement, Finding> {
+    agree_with_oracle(graph.view(), seed, &[*how])
 }
 
-/// As [`check_run`], for several ways to run one graph; how many elements agree.
+/// Runs the graph in several ways, as [`check_run`] does. Returns how many elements agree.
 pub fn agree_with_oracle(graph: Graph<'_>, seed: u64, ways: &[RunOptions]) -> Result<Agreement, Finding> {
-    agree_on_leaves(graph, &LeafValues::draw(graph, seed), seed, ways)
+    match LeafValues::draw(graph, seed) {
+        Ok(leaves) => agree_on_leaves(graph, &leaves, seed, ways),
+        // More elements than the oracle may hold.
+        Err(_) => Ok(Agreement { without_reference: ways.len(), ..Agreement::default() }),
+    }
 }
 
-/// As [`agree_with_oracle`], on these values of the leaves, which were drawn from `seed`.
+/// Runs the graph in several ways on these values of the leaves, which were drawn from `seed`. Returns how many elements
+/// agree.
 pub fn agree_on_leaves(
     graph: Graph<'_>,
     leaves: &LeafValues,
@@ -45,7 +50,10 @@ pub fn agree_on_leaves(
             (Err(Stop::Fault(why)), Err(e)) => return finding(format!("the step faults ({why}), but: {e}")),
             (Err(Stop::Fault(why)), Ok(_)) => return finding(format!("the engine passes over a fault: {why}")),
             (Err(Stop::Broken(why)), Ok(_)) => return finding(format!("the engine runs a broken graph: {why}")),
-            (Err(Stop::Broken(_) | Stop::Unsupported(_) | Stop::TooLarge), _) => {}
+            (Err(Stop::Unsupported(_)), Err(e)) if e.kind != Kind::Data => {
+                return finding(format!("the engine fails: {e}"));
+            }
+            (Err(Stop::Broken(_) | Stop::Unsupported(_) | Stop::TooLarge), _) => all.without_reference += 1,
         }
     }
     Ok(all)

@@ -3,7 +3,7 @@
 //! Invariant: the engine runs both graphs. The oracle says how far rounding may put them apart: as far as both of their
 //! bounds together.
 
-use super::engine_run::{RunOptions, run_engine};
+use super::engine_run::{EngineStep, RunOptions, run_engine};
 use super::finding::{Difference, Verdict, compare_elements};
 use super::oracle::{Array, LeafValues, Named, Reference, interpret};
 use crate::arena::{Value, ids::Id};
@@ -110,15 +110,15 @@ pub fn compare_graphs(a: &GraphBuf, b: &GraphBuf, seed: u64) -> Result<Compariso
     compare_graphs_with(a.view(), b.view(), seed, RunOptions::default())
 }
 
-/// As [`compare_graphs`], run this way.
+/// Compares two graphs as [`compare_graphs`] does, and runs them this way.
 pub fn compare_graphs_with(a: Graph<'_>, b: Graph<'_>, seed: u64, how: RunOptions) -> Result<Comparison> {
     if let Some(m) = signature_mismatches(a, b).first() {
         return Err(Error::new(Kind::Shape, m.describe(["the first graph", "the second graph"])));
     }
-    let leaves = LeafValues::draw_for(&[a, b], seed);
+    let leaves = LeafValues::draw_for(&[a, b], seed)?;
     let mut comparison = Comparison { outputs: Vec::new(), fault: None, no_reference: None };
     let steps = match (run_engine(a, &leaves, how), run_engine(b, &leaves, how)) {
-        (Ok(x), Ok(y)) => [[x.outputs, x.updates].concat(), [y.outputs, y.updates].concat()],
+        (Ok(x), Ok(y)) => [x, y],
         (Err(x), Err(y)) if x.kind == Kind::Data && y.kind == Kind::Data => {
             comparison.fault = Some(x.to_string());
             return Ok(comparison);
@@ -129,19 +129,29 @@ pub fn compare_graphs_with(a: Graph<'_>, b: Graph<'_>, seed: u64, how: RunOption
     let references = [interpret(a, &leaves), interpret(b, &leaves)];
     let why = references.iter().find_map(|r| r.as_ref().err());
     comparison.no_reference = why.map(ToString::to_string);
-    let [left, right] = [0, 1].map(|i| bounded(&steps[i], references[i].as_ref().ok().filter(|_| why.is_none())));
-    for x in &left {
-        let y = right.iter().find(|y| y.name == x.name);
-        comparison.outputs.extend(y.map(|y| compare_output(&x.name, &x.array, &y.array)));
+    // An output and an updated leaf may have one name, so each list is compared by itself.
+    for (of_step, of_reference) in [OUTPUTS, UPDATES] {
+        let [left, right] = [0, 1].map(|i| {
+            let reference = references[i].as_ref().ok().filter(|_| why.is_none());
+            bounded(of_step(&steps[i]), reference.map(of_reference))
+        });
+        for x in &left {
+            let y = right.iter().find(|y| y.name == x.name);
+            comparison.outputs.extend(y.map(|y| compare_output(&x.name, &x.array, &y.array)));
+        }
     }
     Ok(comparison)
 }
 
-/// What a step left, with the bounds of its reference.
-fn bounded(step: &[Named], reference: Option<&Reference>) -> Vec<Named> {
-    let known: Vec<&Named> = reference.iter().flat_map(|r| r.outputs.iter().chain(&r.updates)).collect();
+/// The tensors of one kind, of a step and of a reference.
+type Lists = (fn(&EngineStep) -> &[Named], fn(&Reference) -> &[Named]);
+const OUTPUTS: Lists = (|s| &s.outputs, |r| &r.outputs);
+const UPDATES: Lists = (|s| &s.updates, |r| &r.updates);
+
+/// Tensors that a step left, with the bounds of their references.
+fn bounded(step: &[Named], references: Option<&[Named]>) -> Vec<Named> {
     let one = |(i, x): (usize, &Named)| {
-        let array = match known.get(i) {
+        let array = match references.and_then(|known| known.get(i)) {
             Some(r) => x.array.bounded_as(&r.array),
             None => x.array.bounded_by_units(UNITS),
         };

@@ -68,6 +68,8 @@ pub struct Agreement {
     pub compared: usize,
     /// Elements that rounding leaves open: they are not compared.
     pub unknown: usize,
+    /// Runs without a reference: none of their elements is compared.
+    pub without_reference: usize,
     /// Bounds relative to their elements, one for each float that was compared and is not 0.
     pub relative: Vec<f64>,
 }
@@ -77,6 +79,7 @@ impl Agreement {
     pub fn join(&mut self, other: Agreement) {
         self.compared += other.compared;
         self.unknown += other.unknown;
+        self.without_reference += other.without_reference;
         self.relative.extend(other.relative);
     }
 

@@ -45,7 +45,7 @@ const UNSUPPORTED: &[&str] = &[];
 fn the_oracle_knows_all_ops() {
     let unknown = |def: &&&'static OpDef| {
         case_graphs(def).any(|(_, g)| {
-            let reference = interpret(g.view(), &LeafValues::draw(g.view(), 0));
+            let reference = interpret(g.view(), &LeafValues::draw(g.view(), 0).unwrap());
             assert!(!matches!(reference, Err(Stop::Broken(_) | Stop::TooLarge)), "{}: {reference:?}", def.name);
             matches!(reference, Err(Stop::Unsupported(_)))
         })
@@ -93,7 +93,7 @@ fn odd_numbers_are_what_the_oracle_says() {
     let mut findings = Vec::new();
     for (def, _) in OPS.iter().zip(FAMILIES).filter(|(_, family)| families.contains(family)) {
         for (_, graph) in case_graphs(def) {
-            let leaves = LeafValues::draw(graph.view(), 2).with_odd_numbers(2, 3);
+            let leaves = LeafValues::draw(graph.view(), 2).unwrap().with_odd_numbers(2, 3);
             match agree_on_leaves(graph.view(), &leaves, 2, &RunOptions::all()[..2]) {
                 Ok(seen) => all.join(seen),
                 Err(e) => findings.push(e.to_string()),

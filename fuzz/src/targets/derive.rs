@@ -82,8 +82,8 @@ fn symmetric(g: &GraphBuf, seed: u64) {
         Err(e) => return assert!(matches!(e.kind, Kind::Derivative | Kind::Name), "{e:?}\n{wide:?}"),
     };
     let tangents: Vec<String> = wrt.iter().map(|name| format!("tangent.{name}")).collect();
-    let at = LeafValues::draw(h.view(), seed);
-    let with = LeafValues::draw(h.view(), seed + 0x1_0000);
+    let draw = |seed| LeafValues::draw(h.view(), seed);
+    let (Ok(at), Ok(with)) = (draw(seed), draw(seed + 0x1_0000)) else { return };
     let mut other = at.clone();
     for leaf in other.leaves.iter_mut().filter(|leaf| tangents.contains(&leaf.name)) {
         leaf.array = with.find(&leaf.name).unwrap_or(&leaf.array).clone();

@@ -6,7 +6,6 @@ use crate::meaning::assert_same_meaning;
 use crate::script::Script;
 use arenagrad::error::Kind;
 use arenagrad::graph::GraphBuf;
-use arenagrad::tools::passes::ad::prepare;
 use arenagrad::tools::passes::pipeline::{EXTRA, PIPELINE, run_pipeline};
 
 /// One pass.
@@ -53,7 +52,7 @@ fn run_alone(data: &[u8]) {
     let (pass, seed) = (any_pass(&mut script), script.seed());
     let g = drawn_graph(&mut script, 8);
     // Most passes find their work after calls and blocks are gone.
-    let g = if script.flag() { prepare::prepare_for_lowering(g.view()).unwrap_or(g) } else { g };
+    let g = if script.flag() { after(&g, &["prepare"]).unwrap_or(g) } else { g };
     let Some(after) = after(&g, &[pass]) else { return };
     assert_same_meaning(pass, &g, &after, seed);
 }

@@ -59,7 +59,8 @@ fn corners(a: (f64, f64), b: (f64, f64)) -> [(f64, f64); 4] {
 
 /// Whether the sign of a zero decides the result, or a jump is within the bounds.
 fn is_fragile(op: Op, a: (f64, f64), b: (f64, f64)) -> bool {
-    let near_zero = |x: (f64, f64)| x.0.abs() <= x.1;
+    // An exact zero has a sign, which decides.
+    let near_zero = |x: (f64, f64)| x.1 > 0.0 && x.0.abs() <= x.1;
     match op {
         Op::DIV => near_zero(b),
         Op::COPYSIGN => near_zero(b),
@@ -103,7 +104,8 @@ pub(super) fn map_binary_fn(op: Op, a: &Array, b: &Array) -> Option<Array> {
             Op::NEXTAFTER => a.1 + r.ulps(a.0, 3.0),
             _ => spread(y, &corners(a, b).map(|(a, b)| f(a, b))),
         };
-        if y.is_infinite() && a.0.is_finite() && b.0.is_finite() {
+        let pole = matches!(op, Op::DIV | Op::POW) && (b.0 == 0.0 || a.0 == 0.0);
+        if y.is_infinite() && a.0.is_finite() && b.0.is_finite() && !pole {
             // An overflow, which another order of operations may not have.
             return (y, f64::INFINITY);
         }

@@ -7,10 +7,11 @@ use super::array::{Array, count};
 use super::binary_fns::{compare, map_binary_fn, select};
 use super::index_ops::index_elements;
 use super::layout_ops::{make_constant, move_elements};
-use super::order_ops::{arg_extreme, running_extreme, sorted_positions};
+use super::order_ops::{arg_extreme, row_len, running_extreme, sorted_positions};
 use super::product_ops::matrix_product;
 use super::random_ops::draw_random;
 use super::reduce_ops::{cumsum, reduce_axes, root_sum_squares, softmax};
+use super::region_ops::Results;
 use super::rounding::Rounding;
 use super::stop::Stop;
 use super::unary_fns::map_unary_fn;
@@ -26,8 +27,8 @@ use std::rc::Rc;
 
 /// The most work of one interpretation, in elements that are read or written.
 const MOST_WORK: u64 = 1 << 32;
-/// The most elements at a time.
-const MOST_ELEMENTS: u64 = 1 << 27;
+/// The most elements at a time: half a gibibyte of numbers and their bounds.
+pub(super) const MOST_ELEMENTS: u64 = 1 << 25;
 /// The deepest nest of calls, loops and decompositions.
 const DEEPEST: usize = 64;
 
@@ -47,7 +48,7 @@ impl Account {
         Account { work: 0, held: 0, depth: 0, may_fault: false }
     }
 
-    fn hold(&mut self, elements: u64) -> Result<(), Stop> {
+    pub(super) fn hold(&mut self, elements: u64) -> Result<(), Stop> {
         self.held = self.held.saturating_add(elements);
         if self.held > MOST_ELEMENTS { Err(Stop::TooLarge) } else { Ok(()) }
     }
@@ -102,9 +103,10 @@ impl<'g, 'a> Interpreter<'g, 'a> {
             }
             let operands = self.g.args_of(n);
             let args = operands.iter().map(|a| value_at(&values, *a, first)).collect::<Result<Vec<_>, _>>()?;
-            let outs = self.node(n, &args).map_err(|stop| stop.located(self.g, n))?;
+            let read: Vec<bool> = self.g.outs_of(n).map(|v| readers[v.at() - first] > 0).collect();
+            let outs = self.node(n, &args, &read).map_err(|stop| stop.located(self.g, n))?;
             for (v, y) in self.g.outs_of(n).zip(outs) {
-                values[v.at() - first] = Some(y);
+                values[v.at() - first] = y;
             }
             for a in operands {
                 readers[a.at() - first] -= 1;
@@ -132,18 +134,18 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         readers
     }
 
-    /// The results of a node.
-    fn node(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Vec<Rc<Array>>, Stop> {
+    /// The results of a node: those that are `read`, and perhaps others.
+    fn node(&mut self, n: Node, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
         let outs: u64 = self.g.outs_of(n).map(|v| self.g.numel(v) as u64).sum();
-        let read: u64 = args.iter().map(|a| a.len() as u64).sum();
-        self.account.spend(outs + read + 16)?;
+        let operands: u64 = args.iter().map(|a| a.len() as u64).sum();
+        self.account.spend(outs + operands + 16)?;
         self.account.hold(outs)?;
-        if let Some(all) = self.run_region_op(n, args)? {
+        if let Some(all) = self.run_region_op(n, args, read)? {
             return Ok(all);
         }
         match self.primitive(n, args)? {
-            Some(y) => Ok(vec![Rc::new(y)]),
-            None => self.expanded(n, args),
+            Some(y) => Ok(vec![Some(Rc::new(y))]),
+            None => Ok(self.expanded(n, args)?.into_iter().map(Some).collect()),
         }
     }
 
@@ -178,8 +180,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
             (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(arg_extreme(op, attrs, x, to)),
             (Op::ARG_SORT | Op::CUM_ARG_MAX | Op::CUMSUM, &[x]) => {
                 // Every element is compared with every other of its row, or added to it.
-                let longest = x.dims.iter().copied().max().unwrap_or(0) as u64;
-                self.account.spend(longest.saturating_mul(longest).saturating_mul(x.len() as u64 / longest.max(1)))?;
+                self.account.spend((row_len(op, attrs, x) as u64).saturating_mul(x.len() as u64))?;
                 Some(match op {
                     Op::ARG_SORT => sorted_positions(attrs, x),
                     Op::CUM_ARG_MAX => running_extreme(attrs, x),

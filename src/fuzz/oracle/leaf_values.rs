@@ -2,6 +2,7 @@
 
 use super::array::{Array, count};
 use super::element_bytes::nearest_real;
+use super::interpreter::MOST_ELEMENTS;
 use super::leaf_domains::{Range, leaf_ranges};
 use super::rounding::Rounding;
 use super::stop::Stop;
@@ -41,13 +42,19 @@ struct Asked {
 impl LeafValues {
     /// Values for the leaves of `graph`, in the domains that its readers can use: indices are in range, arguments of
     /// logarithms are positive.
-    pub fn draw(graph: Graph<'_>, seed: u64) -> LeafValues {
+    ///
+    /// # Errors
+    /// [`Stop::TooLarge`]: the leaves have more than 2²⁵ elements.
+    pub fn draw(graph: Graph<'_>, seed: u64) -> Result<LeafValues, Stop> {
         LeafValues::draw_for(&[graph], seed)
     }
 
     /// Values for the leaves of several graphs, which all readers can use. Leaves of one name have one value, of the
     /// type that the first graph gives it.
-    pub fn draw_for(graphs: &[Graph<'_>], seed: u64) -> LeafValues {
+    ///
+    /// # Errors
+    /// Those of [`LeafValues::draw`].
+    pub fn draw_for(graphs: &[Graph<'_>], seed: u64) -> Result<LeafValues, Stop> {
         let mut all: Vec<Asked> = Vec::new();
         for &g in graphs {
             for (leaf, range) in g.leaves().zip(leaf_ranges(g)) {
@@ -60,8 +67,12 @@ impl LeafValues {
                 }
             }
         }
+        let elements = all.iter().map(|a| count(&a.dims) as u64).fold(0, u64::saturating_add);
+        if elements > MOST_ELEMENTS {
+            return Err(Stop::TooLarge);
+        }
         let drawn = all.into_iter().map(|a| LeafValue { array: Rc::new(draw_array(&a, seed)), name: a.name });
-        LeafValues { leaves: drawn.collect() }
+        Ok(LeafValues { leaves: drawn.collect() })
     }
 
     /// These values, in which about one float of `every` is an odd number: 0 of either sign, NaN, an infinity, the

@@ -5,10 +5,20 @@
 use super::array::Array;
 use super::layout_ops::zeros;
 use super::reduce_ops::rows_along;
-use crate::nodes::ops::reduce::attrs::ArgExtremeAttrs;
+use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, RunningAttrs};
 use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 use crate::nodes::{Attrs, DType, Op};
 use std::cmp::Ordering;
+
+/// The length of the rows of `x` in which an op orders elements, or adds them up.
+pub(super) fn row_len(op: Op, attrs: &Attrs<'_>, x: &Array) -> usize {
+    let axis = match op {
+        Op::CUMSUM => RunningAttrs::of(attrs).axis,
+        Op::CUM_ARG_MAX => CumArgMaxAttrs::of(attrs).axis,
+        _ => x.dims.len() as i64 - 1,
+    };
+    usize::try_from(axis).ok().and_then(|axis| x.dims.get(axis)).copied().unwrap_or(1)
+}
 
 /// An element with its bound; whole numbers are compared exactly.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use super::array::{Array, count};
 use super::interpreter::Interpreter;
 use super::layout_ops::{slice_of, zeros};
 use super::stop::Stop;
-use crate::arena::{Node, Region, ids::Id};
+use crate::arena::{Node, Region, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
@@ -12,29 +12,42 @@ use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use std::rc::Rc;
 
+/// The results of a node that are read.
+pub(super) type Results = Vec<Option<Rc<Array>>>;
+
 impl Interpreter<'_, '_> {
-    /// The results of node `n`, if it runs a region.
-    pub(super) fn run_region_op(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Vec<Rc<Array>>>, Stop> {
+    /// The results of node `n`, if it runs a region. Results that are not `read` are none: the engine does not compute
+    /// them, so they cannot fault.
+    pub(super) fn run_region_op(
+        &mut self,
+        n: Node,
+        args: &[Rc<Array>],
+        read: &[bool],
+    ) -> Result<Option<Results>, Stop> {
         let attrs = self.g.attrs(n);
         let body = match self.g.op[n.at()] {
             Op::CALL => CallAttrs::of(&attrs).body,
             Op::CUSTOM_FN => CustomFnAttrs::of(&attrs).body,
             Op::MAP => MapAttrs::of(&attrs).body,
-            Op::SCAN => return self.run_loop(n, &Scan::of(&attrs), args).map(Some),
+            Op::SCAN => return self.run_loop(n, &Scan::of(&attrs), args, read).map(Some),
             _ => return Ok(None),
         };
-        self.body(body, args).map(Some)
+        self.body(body, args, read).map(Some)
     }
 
-    /// The yields of a region.
-    fn body(&mut self, r: Region, args: &[Rc<Array>]) -> Result<Vec<Rc<Array>>, Stop> {
+    /// The yields of a region that are read.
+    fn body(&mut self, r: Region, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
         self.account.enter()?;
-        let all = self.region(r, args, self.g.region_yields(r));
+        let wanted: Vec<Value> = self.g.region_yields(r).iter().zip(read).filter(|y| *y.1).map(|y| *y.0).collect();
+        let all = self.region(r, args, &wanted);
         self.account.leave();
-        all
+        let mut all = all?.into_iter();
+        Ok(read.iter().map(|&read| if read { all.next() } else { None }).collect())
     }
 
-    fn run_loop(&mut self, n: Node, s: &Scan, args: &[Rc<Array>]) -> Result<Vec<Rc<Array>>, Stop> {
+    /// The results of a loop. All carries are computed: one may decide the next of another.
+    fn run_loop(&mut self, n: Node, s: &Scan, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
+        let read: Vec<bool> = read.iter().enumerate().map(|(i, &read)| read || i < s.carries).collect();
         let (mut carries, fixed, stacked) = (args[..s.carries].to_vec(), &args[s.carries..s.xs()], &args[s.xs()..]);
         let outs = self.g.outs_of(n).skip(s.carries);
         let mut ys: Vec<Array> = outs.map(|v| zeros(self.g.dtype[v.at()], &self.g.dims(v))).collect();
@@ -43,13 +56,15 @@ impl Interpreter<'_, '_> {
             let i = if s.reverse { s.length - 1 - turn } else { turn };
             let slices = stacked.iter().map(|x| Rc::new(slice_of(x, i)));
             let given: Vec<Rc<Array>> = carries.iter().chain(fixed).cloned().chain(slices).collect();
-            let mut yields = self.body(s.body, &given)?;
+            let mut yields = self.body(s.body, &given, &read)?;
             for (y, slice) in ys.iter_mut().zip(yields.drain(s.carries..)) {
+                let Some(slice) = slice else { continue };
                 let size = count(slice.dims());
                 (0..size).for_each(|k| y.put(i * size + k, &slice, k));
             }
-            carries = yields;
+            carries = yields.into_iter().flatten().collect();
         }
-        Ok(carries.into_iter().chain(ys.into_iter().map(Rc::new)).collect())
+        let stacks = ys.into_iter().map(Rc::new).zip(&read[s.carries..]).map(|(y, &read)| read.then_some(y));
+        Ok(carries.into_iter().map(Some).chain(stacks).collect())
     }
 }

@@ -21,7 +21,7 @@ impl Rounding {
     /// That of a dtype; that of `f64` for a type that is no float.
     pub(super) fn of(dtype: DType) -> Rounding {
         match dtype {
-            DType::F16 => Rounding { unit: 2f64.powi(-11), least: 2f64.powi(-24), most: 65504.0 },
+            DType::F16 => Rounding { unit: 2f64.powi(-11), least: 2f64.powi(-14), most: 65504.0 },
             DType::BF16 => Rounding { unit: 2f64.powi(-8), least: 2f64.powi(-126), most: half::bf16::MAX.to_f64() },
             DType::F32 => Rounding { unit: 2f64.powi(-24), least: 2f64.powi(-126), most: f64::from(f32::MAX) },
             _ => Rounding { unit: 2f64.powi(-53), least: f64::MIN_POSITIVE, most: f64::MAX },

@@ -131,7 +131,7 @@ fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<Unary<'f>> {
 /// Whether the sign of a zero decides the result, or a pole is near: the bound does not tell then.
 fn is_fragile(op: Op, x: f64, b: f64) -> bool {
     match op {
-        Op::RECIP | Op::RSQRT => x.abs() <= b,
+        Op::RECIP | Op::RSQRT => b > 0.0 && x.abs() <= b,
         Op::DIGAMMA | Op::POLYGAMMA | Op::LGAMMA => x - b <= 0.0 && ((x - b).ceil() <= x + b || x < -1e4),
         // Within a period there is at most one pole, which the order of the ends shows.
         Op::TAN => b > 0.0 && (b > 1.0 || libm::tan(x - b) > libm::tan(x) || libm::tan(x) > libm::tan(x + b)),

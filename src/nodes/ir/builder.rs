@@ -159,6 +159,10 @@ impl Builder {
     pub(crate) fn owns(&self, what: &str, xs: &[Var<'_>]) -> bool {
         if !self.has(xs) {
             self.record_location();
+            // Inside a layer of the other builder, the line at fault is that of the layer's caller.
+            if let Some(other) = xs.iter().map(|x| x.g).find(|g| !g.track.get()).filter(|_| self.track.get()) {
+                self.come_from_line_of(other);
+            }
             self.with(|e| e.fail(foreign_builder_error(what)));
         }
         self.has(xs)

@@ -40,6 +40,16 @@ impl Builder {
         });
     }
 
+    /// Later nodes get the line that those of `other` have now.
+    pub(super) fn come_from_line_of(&self, other: &Builder) {
+        if let Location::Source(file, line) = other.with(|e| e.location()) {
+            self.with(|e| {
+                let file = e.strings.intern(&file);
+                e.set_location(Location::Source(file, line));
+            });
+        }
+    }
+
     /// Calls `f`. All its nodes get the line of the caller of this method, because `track_caller` does not reach into
     /// closures.
     #[track_caller]
