@@ -87,13 +87,13 @@ fn every_case_of_every_op_is_what_the_oracle_says() {
 /// Zeros of either sign, NaN, infinities and the least numbers, in each element-wise op and each op that moves or
 /// orders elements.
 #[test]
-fn odd_numbers_are_what_the_oracle_says() {
+fn special_values_are_what_the_oracle_says() {
     let families = ["pointwise", "layout", "sort", "index", "constant"];
     let mut all = Agreement::default();
     let mut findings = Vec::new();
     for (def, _) in OPS.iter().zip(FAMILIES).filter(|(_, family)| families.contains(family)) {
         for (_, graph) in case_graphs(def) {
-            let leaves = LeafValues::draw(graph.view(), 2).unwrap().with_odd_numbers(2, 3);
+            let leaves = LeafValues::draw(graph.view(), 2).unwrap().with_special_values(2, 3);
             match agree_on_leaves(graph.view(), &leaves, 2, &RunOptions::all()[..2]) {
                 Ok(seen) => all.join(seen),
                 Err(e) => findings.push(e.to_string()),
