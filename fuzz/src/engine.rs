@@ -163,3 +163,28 @@ pub fn assert_same(what: &str, a: &Outcome, b: &Outcome, g: &GraphBuf) {
         (a, b) => panic!("{what}: {:?} against {:?}\n{g:?}", a.as_ref().err(), b.as_ref().err()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bfloat16_has_a_mantissa() {
+        assert_eq!(u16::from_le_bytes(half_of_single(1.25)), 0x3FA0);
+        assert_eq!(u16::from_le_bytes(half_of_single(-1.5)), 0xBFC0);
+    }
+
+    #[test]
+    fn most_drawn_graphs_have_an_output_to_sum_up() {
+        let summed = (0..40u64).filter(|&seed| {
+            let mut rng = SplitMix64(seed);
+            let bytes: Vec<u8> = (0..256).map(|_| rng.bits() as u8).collect();
+            let g = drawn_graph(&mut Script::new(&bytes), 8);
+            let Some((with, name)) = with_loss(&g) else { return false };
+            let v = with.view();
+            assert!(v.find_output(&name).is_some_and(|y| v.dims(y).is_empty()), "{with:?}");
+            true
+        });
+        assert!(summed.count() > 20);
+    }
+}
