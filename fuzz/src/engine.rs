@@ -26,8 +26,8 @@ pub fn drawn_graph_with(script: &mut Script<'_>, nodes: u32, f: impl FnOnce(Grap
     draw_graph(&options, &mut script.draws()).unwrap_or_else(|e| panic!("a drawn graph is valid: {e}"))
 }
 
-/// `g` with one more output, the sum of its first output of F32 or F64, and the name of that output; none if there is no
-/// such output.
+/// `g` with one more output, the sum of its first output of F32 or F64, and the name of that output; none if there is
+/// no such output.
 pub fn with_loss(g: &GraphBuf) -> Option<(GraphBuf, String)> {
     let v = g.view();
     let summed = v.outputs().iter().copied().find(|&y| matches!(v.ty(y).dtype, DType::F32 | DType::F64))?;

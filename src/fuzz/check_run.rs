@@ -26,8 +26,8 @@ pub fn agree_with_oracle(graph: Graph<'_>, seed: u64, ways: &[RunOptions]) -> Re
     }
 }
 
-/// Runs the graph in several ways on these values of the leaves, which were drawn from `seed`. Returns how many elements
-/// agree.
+/// Runs the graph in several ways on these values of the leaves, which were drawn from `seed`. Returns how many
+/// elements agree.
 pub fn agree_on_leaves(
     graph: Graph<'_>,
     leaves: &LeafValues,

@@ -65,8 +65,8 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
     if a.out.is_none() { emit_out(print(done.graph.view())) } else { Ok(()) }
 }
 
-/// Whether check number `asked` of `g` found it interesting. A graph that is, and is not larger than `best`, becomes the
-/// best.
+/// Whether check number `asked` of `g` found it interesting. A graph that is, and is not larger than `best`, becomes
+/// the best.
 fn answered(a: &ReduceArgs, asked: usize, g: &GraphBuf, answer: Answer, best: &mut GraphSize) -> Run<bool> {
     if answer != Answer::Interesting {
         return Ok(false);
