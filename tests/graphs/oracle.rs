@@ -272,3 +272,11 @@ fn the_engine_may_not_fail_where_there_is_no_reference() {
     let found = check_run(&graph, 1, &RunOptions::default()).unwrap_err();
     assert!(found.what.contains("the engine fails") && found.what.contains("cannot be lowered"), "{found}");
 }
+
+/// The tail of a Gaussian multiplies the rounding of its argument.
+#[test]
+fn tails_of_gelu_are_what_the_oracle_says() {
+    let g = parsed("graph @g {\n  %x = full value=-9.0 : f64[1]\n  %y = gelu %x : f64[1]\n  return y=%y\n}\n");
+    let seen = check_run(&g, 1, &RunOptions { optimise: false, ..RunOptions::default() }).unwrap();
+    assert_eq!((seen.compared, seen.unknown), (1, 0));
+}

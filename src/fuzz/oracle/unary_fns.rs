@@ -144,6 +144,16 @@ fn is_fragile(op: Op, x: f64, b: f64) -> bool {
     }
 }
 
+/// Where an activation that falls and rises is smallest; NaN for other ops.
+fn lowest(op: Op) -> f64 {
+    match op {
+        Op::GELU => -0.7517916,
+        Op::GELU_TANH => -0.7524614,
+        Op::SILU => -1.2784645,
+        _ => f64::NAN,
+    }
+}
+
 /// Whether a finite number has an infinite result because it is large, not because of a pole.
 fn overflows(op: Op, x: f64, y: f64) -> bool {
     let grows = matches!(op, Op::EXP | Op::EXPM1 | Op::EXP2 | Op::SINH | Op::COSH | Op::ELU | Op::LEAKY_RELU);
@@ -164,6 +174,9 @@ pub(super) fn map_unary_fn(op: Op, attrs: &Attrs<'_>, x: &Array) -> Option<Array
         let moved = match b > 0.0 {
             false => 0.0,
             true if matches!(op, Op::SIN | Op::COS) => b.min(2.0),
+            // Their slopes are below 1, and they rise and fall between −0.2 and 1.2.
+            true if matches!(op, Op::GELU_GRAD | Op::GELU_TANH_GRAD | Op::SILU_GRAD) => b.min(1.4),
+            true if (lowest(op) - x).abs() <= b => spread(y, &[(f.at)(x - b), (f.at)(lowest(op)), (f.at)(x + b)]),
             true => spread(y, &[(f.at)(x - b), (f.at)(x + b)]),
         };
         let own = if exact { 0.0 } else { r.ulps(y, ulps) + 2.0 * r.unit * f.of_one };
