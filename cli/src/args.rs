@@ -89,7 +89,8 @@ pub enum Command {
     Run(RunArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
     Check(CheckArgs),
-    /// Run two graphs on the same drawn leaves and compare their outputs, within the rounding that an oracle allows.
+    /// Run two graphs on the same drawn leaves and compare their outputs, within the rounding that an oracle allows;
+    /// exit code 2 if nothing could be compared.
     Compare(CompareArgs),
     /// Draw random graphs, for fuzzing.
     Generate(GenerateArgs),

@@ -46,6 +46,24 @@ fn graphs_that_differ_end_with_exit_code_1() {
 }
 
 #[test]
+fn an_output_may_have_the_name_of_a_leaf_that_changes() {
+    let s = Scratch::new();
+    let g = s.file("g.ir", GRAPH.replace("loss=%2, h=%1", "w=%2"));
+    assert!(good(&["compare", &g, &g]).matches("equal    \"w\"").count() == 2);
+}
+
+#[test]
+fn nothing_that_was_compared_is_not_equal() {
+    let s = Scratch::new();
+    let text = "graph @g {\n  %x = input : i32[2]\n  %z = full value=0 : i32[2]\n  \
+                %y = div %x, %z : i32[2]\n  return y=%y\n}\n";
+    let g = s.file("g.ir", text);
+    fails(2, &["compare", &g, &g, "--seeds", "2"], &["no element was compared"]);
+    let large = s.file("large.ir", "graph @g {\n  %x = input : f32[100000000000]\n  return x=%x\n}\n");
+    fails(2, &["compare", &large, &large], &["more work than the oracle may do"]);
+}
+
+#[test]
 fn graphs_of_other_signatures_are_refused_with_both_types_and_places() {
     let s = Scratch::new();
     let g = s.file("g.ir", GRAPH);

@@ -2,10 +2,13 @@
 
 use crate::script::Script;
 use arenagrad::error::{Error, Kind};
-use arenagrad::graph::{DType, GraphBuf};
+use arenagrad::graph::{Builder, DType, GraphBuf};
 use arenagrad::session::{Binding, Program, Role, Session};
 use arenagrad::tools::arena::rng::SplitMix64;
 use arenagrad::tools::fuzz::{GraphOptions, draw_graph, random_graph};
+use arenagrad::tools::ir::emit::Emit;
+use arenagrad::tools::passes::copier::Copier;
+use arenagrad::tools::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
 
 /// The graph that the next decisions draw, of up to `nodes` drawn nodes and what they need.
 pub fn drawn_graph(script: &mut Script<'_>, nodes: u32) -> GraphBuf {
@@ -21,6 +24,26 @@ pub fn drawn_graph_with(script: &mut Script<'_>, nodes: u32, f: impl FnOnce(Grap
     let options = GraphOptions::default().nodes(nodes).largest_axis(64).largest_value(1 << 9);
     let options = f(options.depth(1 + script.below(8)).regions(script.below(4) == 0));
     draw_graph(&options, &mut script.draws()).unwrap_or_else(|e| panic!("a drawn graph is valid: {e}"))
+}
+
+/// `g` with one more output, the sum of its first output of F32 or F64, and the name of that output; none if there is
+/// no such output.
+pub fn with_loss(g: &GraphBuf) -> Option<(GraphBuf, String)> {
+    let v = g.view();
+    let summed = v.outputs().iter().copied().find(|&y| matches!(v.ty(y).dtype, DType::F32 | DType::F64))?;
+    let is_taken = |name: &str| v.find_output(name).is_some() || v.leaves().any(|l| l.name == name);
+    let name = (0..).map(|i| format!("loss{i}")).find(|name| !is_taken(name))?;
+    let made = rebuilt_by_pass("loss", |bump| {
+        let b = Builder::rewriting(Emit::like(&v));
+        let mut c = Copier::new(v, &b);
+        c.run(&mut |_| None);
+        c.signature();
+        let y = c.map[summed];
+        b.output(&name, if y.dims().is_empty() { y } else { y.sum(..) });
+        drop(c);
+        finish_rebuild(b, bump)
+    });
+    Some((made.unwrap_or_else(|e| panic!("a sum of an output: {e}\n{g:?}")), name))
 }
 
 /// A reader's error: it says what is wrong and, after `place`, where.
@@ -138,5 +161,30 @@ pub fn assert_same(what: &str, a: &Outcome, b: &Outcome, g: &GraphBuf) {
         // An index may be out of range; then it is so every way.
         (Err(a), Err(b)) => assert!(a.kind == Kind::Data && b.kind == Kind::Data, "{what}: {a:?} and {b:?}\n{g:?}"),
         (a, b) => panic!("{what}: {:?} against {:?}\n{g:?}", a.as_ref().err(), b.as_ref().err()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bfloat16_has_a_mantissa() {
+        assert_eq!(u16::from_le_bytes(half_of_single(1.25)), 0x3FA0);
+        assert_eq!(u16::from_le_bytes(half_of_single(-1.5)), 0xBFC0);
+    }
+
+    #[test]
+    fn most_drawn_graphs_have_an_output_to_sum_up() {
+        let summed = (0..40u64).filter(|&seed| {
+            let mut rng = SplitMix64(seed);
+            let bytes: Vec<u8> = (0..256).map(|_| rng.bits() as u8).collect();
+            let g = drawn_graph(&mut Script::new(&bytes), 8);
+            let Some((with, name)) = with_loss(&g) else { return false };
+            let v = with.view();
+            assert!(v.find_output(&name).is_some_and(|y| v.dims(y).is_empty()), "{with:?}");
+            true
+        });
+        assert!(summed.count() > 20);
     }
 }

@@ -1,6 +1,6 @@
 //! What a check found: where two results differ by more than rounding explains.
 
-use super::oracle::Array;
+use super::oracle::{Array, largest_number};
 use crate::nodes::ir::text::print;
 use crate::nodes::{DType, Graph};
 use std::fmt;
@@ -91,23 +91,13 @@ impl Agreement {
     }
 }
 
-/// The largest number of a float type, up to which an infinity may stand for a finite number.
-fn largest(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => half::f16::MAX.to_f64(),
-        DType::BF16 => half::bf16::MAX.to_f64(),
-        DType::F32 => f64::from(f32::MAX),
-        _ => f64::MAX,
-    }
-}
-
 /// Whether two numbers are equal within `bound`: NaN is NaN, an infinity is itself, and an infinity may stand for a
 /// number that the type cannot hold.
 fn agree(dtype: DType, left: f64, right: f64, bound: f64) -> bool {
     if left.is_nan() || right.is_nan() {
         return left.is_nan() && right.is_nan();
     }
-    let over = |inf: f64, x: f64| inf.is_infinite() && x.abs() + bound > largest(dtype) && x * inf > 0.0;
+    let over = |inf: f64, x: f64| inf.is_infinite() && x.abs() + bound > largest_number(dtype) && x * inf > 0.0;
     left == right || (left - right).abs() <= bound || over(left, right) || over(right, left)
 }
 

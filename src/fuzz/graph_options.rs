@@ -25,7 +25,7 @@ pub struct GraphOptions {
     pub nodes: u32,
     /// Operands are taken from this many values before the node: 1 draws chains, large numbers draw bushy graphs.
     pub depth: u32,
-    /// Out of 16 operands, how many are values of the graph where one can be made to fit; the others are new leaves.
+    /// The chance, in 16ths, that an operand is a value of the graph. Other operands are new leaves.
     pub connected: u32,
     /// Whether loops, calls and custom functions are drawn.
     pub regions: bool,
@@ -37,8 +37,10 @@ pub struct GraphOptions {
     pub dtypes: Vec<DType>,
     /// Ops beside the built-in ones.
     extra: Vec<&'static OpDef>,
-    /// The weight of each op: of the op table, then of `extra`.
+    /// The weight of each op: of the op table, then of `extra`. An op beyond the end has the weight `others`.
     weights: Vec<u32>,
+    /// The weight of an op that no list has named.
+    others: u32,
 }
 
 impl Default for GraphOptions {
@@ -52,7 +54,8 @@ impl Default for GraphOptions {
             largest_value: 1 << 16,
             dtypes: DType::ALL.to_vec(),
             extra: Vec::new(),
-            weights: vec![1; OPS.len()],
+            weights: Vec::new(),
+            others: 1,
         }
     }
 }
@@ -70,10 +73,10 @@ setters! {
 }
 
 impl GraphOptions {
-    /// These options with custom ops beside the built-in ones, each of weight 1.
+    /// These options with custom ops beside the built-in ones. Each has weight 1, or that of `*` in the list of
+    /// [`Self::ops`] if that was given before; 0 if the list has no `*`.
     pub fn extra_ops(mut self, ops: &[&'static OpDef]) -> Self {
         self.extra.extend_from_slice(ops);
-        self.weights.extend(ops.iter().map(|_| 1));
         self
     }
 
@@ -86,7 +89,7 @@ impl GraphOptions {
     /// # Errors
     /// An unknown name, with a near one; a weight that is no number; a list without an op.
     pub fn ops(mut self, list: &str) -> Result<Self> {
-        let mut weights: Vec<Option<u32>> = vec![None; self.weights.len()];
+        let mut weights: Vec<Option<u32>> = vec![None; self.table().count()];
         let mut others = 0;
         for entry in list.split([',', ' ']).filter(|e| !e.is_empty()) {
             let (name, weight) = entry.split_once('=').unwrap_or((entry, "1"));
@@ -105,6 +108,7 @@ impl GraphOptions {
             weights[at] = Some(weight);
         }
         self.weights = weights.into_iter().map(|w| w.unwrap_or(others)).collect();
+        self.others = others;
         if self.table().zip(&self.weights).all(|(def, &w)| w == 0 || def.cases.is_empty()) {
             return Err(Error::new(Kind::Name, format!("the list {list:?} leaves no op to draw")));
         }
@@ -123,7 +127,7 @@ impl GraphOptions {
 
     /// The weight of an op that may be drawn.
     pub(super) fn weight(&self, op: usize) -> u32 {
-        self.weights.get(op).copied().unwrap_or(0)
+        self.weights.get(op).copied().unwrap_or(self.others)
     }
 }
 

@@ -2,11 +2,11 @@
 
 use arenagrad::graph::{Builder, DType, GraphBuf, Var};
 use arenagrad::tools::fuzz::{
-    Agreement, LeafValues, RunOptions, Stop, agree_on_leaves, agree_with_oracle, check_pass, check_transform,
-    compare_graphs, interpret,
+    Agreement, LeafValues, RunOptions, Stop, agree_on_leaves, agree_with_oracle, check_pass, check_run,
+    check_transform, compare_graphs, interpret,
 };
 use arenagrad::tools::ir::attrs::Attr;
-use arenagrad::tools::ir::opdef::{Case, OpDef};
+use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Flags, Lower, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::table::{FAMILIES, OPS};
 use arenagrad::tools::passes::pipeline;
@@ -87,13 +87,13 @@ fn every_case_of_every_op_is_what_the_oracle_says() {
 /// Zeros of either sign, NaN, infinities and the least numbers, in each element-wise op and each op that moves or
 /// orders elements.
 #[test]
-fn odd_numbers_are_what_the_oracle_says() {
+fn special_values_are_what_the_oracle_says() {
     let families = ["pointwise", "layout", "sort", "index", "constant"];
     let mut all = Agreement::default();
     let mut findings = Vec::new();
     for (def, _) in OPS.iter().zip(FAMILIES).filter(|(_, family)| families.contains(family)) {
         for (_, graph) in case_graphs(def) {
-            let leaves = LeafValues::draw(graph.view(), 2).unwrap().with_odd_numbers(2, 3);
+            let leaves = LeafValues::draw(graph.view(), 2).unwrap().with_special_values(2, 3);
             match agree_on_leaves(graph.view(), &leaves, 2, &RunOptions::all()[..2]) {
                 Ok(seen) => all.join(seen),
                 Err(e) => findings.push(e.to_string()),
@@ -167,4 +167,116 @@ fn wrong_passes_and_other_graphs_are_found() {
     let near = compare_graphs(&right, &wrong(|x| (x * 0.5).exp() * (x * 0.5).exp()), 5).unwrap();
     assert!(near.agrees() && near.outputs[0].worst.is_some(), "{near:?}");
     assert!(!compare_graphs(&right, &wrong(|x| x.exp() + 1e-3), 5).unwrap().agrees());
+}
+
+/// A graph text.
+fn parsed(text: &str) -> GraphBuf {
+    text::parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+#[test]
+fn what_nothing_reads_does_not_fault() {
+    let g = parsed(
+        "region @r(%a : i32[2]) {
+  %zero = full value=0 : i32[2]
+  %q = div %a, %zero : i32[2]
+  yield %q, %a
+}
+graph @g {
+  %x = input : i32[2]
+  %u, %y = call %x body=@r : i32[2], i32[2]
+  return y=%y
+}
+",
+    );
+    let seen = check_run(&g, 1, &RunOptions::default()).unwrap();
+    assert_eq!((seen.compared, seen.unknown, seen.without_reference), (2, 0, 0));
+}
+
+#[test]
+fn leaves_without_bound_are_refused() {
+    let g =
+        parsed("graph @g {\n  %x = input : f32[100000000000]\n  %y = neg %x : f32[100000000000]\n  return y=%y\n}\n");
+    assert_eq!(LeafValues::draw(g.view(), 1).unwrap_err(), Stop::TooLarge);
+    assert_eq!(check_run(&g, 1, &RunOptions::default()).unwrap().without_reference, 1);
+    assert!(compare_graphs(&g, &g, 1).is_err());
+}
+
+/// Outputs may have the names of leaves, which change too.
+#[test]
+fn outputs_are_compared_with_outputs() {
+    let text = "graph @g {
+  %w = param init=uniform scale=0.5 frozen=false : f32[3]
+  %x = input : f32[2]
+  %y = neg %x : f32[2]
+  %z = exp %w : f32[3]
+  update %w <- %z
+  return w=%y
+}
+";
+    let (a, b) = (parsed(text), parsed(&text.replace("exp %w", "tanh %w")));
+    assert!(compare_graphs(&a, &a, 3).unwrap().agrees());
+    let found = compare_graphs(&a, &b, 3).unwrap();
+    let different: Vec<usize> = found.outputs.iter().map(|o| o.different).collect();
+    assert_eq!(different, [0, 3]);
+}
+
+/// The results of exact zeros are exact, with the sign of the zero.
+#[test]
+fn zeros_are_compared() {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let rows = [
+        ("div %one, %zero", inf),
+        ("div %one, %neg", -inf),
+        ("div %zero, %zero", nan),
+        ("recip %neg", -inf),
+        ("rsqrt %zero", inf),
+        ("copysign %one, %neg", -1.0),
+        ("fmod %one, %zero", nan),
+    ];
+    let fill = |name: &str, value: &str| format!("  %{name} = full value={value} : f32[1]\n");
+    let mut lines = [fill("one", "1.0"), fill("zero", "0.0"), fill("neg", "-0.0")].concat();
+    rows.iter().enumerate().for_each(|(i, (op, _))| lines += &format!("  %y{i} = {op} : f32[1]\n"));
+    let outputs: Vec<String> = (0..rows.len()).map(|i| format!("y{i}=%y{i}")).collect();
+    let g = parsed(&format!("graph @g {{\n{lines}  return {}\n}}\n", outputs.join(", ")));
+    let seen = check_run(&g, 1, &RunOptions { optimise: false, ..RunOptions::default() }).unwrap();
+    assert_eq!((seen.compared, seen.unknown), (rows.len(), 0));
+    let reference = interpret(g.view(), &LeafValues::draw(g.view(), 1).unwrap()).unwrap();
+    for (y, (op, want)) in reference.outputs.iter().zip(rows) {
+        let found = y.array.number(0);
+        assert!(found == want || (found.is_nan() && want.is_nan()), "{op} is {found}, not {want}");
+    }
+}
+
+/// An op that has no decomposition, and whose kernel cannot be lowered.
+static BROKEN: OpDef = OpDef {
+    name: "broken",
+    doc: "an op that does not compile",
+    arity: Arity::Exactly(1),
+    attrs: &[],
+    flags: Flags::PURE,
+    infer: |cx| cx.same_as(0),
+    deriv: Deriv::Zero,
+    decompose: None,
+    lower: Lower::Kernel(|_| Err("this op cannot be lowered".to_string())),
+    cost: |cx| cx.out(),
+    cases: &[],
+};
+
+#[test]
+fn the_engine_may_not_fail_where_there_is_no_reference() {
+    let g = Builder::new("g");
+    let x = g.input("x", [2], DType::F32);
+    let y = g.custom(&BROKEN, &[x], &[])[0];
+    let graph = g.finish([y.named("y")]).unwrap();
+    let found = check_run(&graph, 1, &RunOptions::default()).unwrap_err();
+    assert!(found.what.contains("the engine fails") && found.what.contains("cannot be lowered"), "{found}");
+}
+
+/// The tail of a Gaussian multiplies the rounding of its argument.
+#[test]
+fn tails_of_gelu_are_what_the_oracle_says() {
+    let g = parsed("graph @g {\n  %x = full value=-9.0 : f64[1]\n  %y = gelu %x : f64[1]\n  return y=%y\n}\n");
+    let seen = check_run(&g, 1, &RunOptions { optimise: false, ..RunOptions::default() }).unwrap();
+    assert_eq!((seen.compared, seen.unknown), (1, 0));
 }

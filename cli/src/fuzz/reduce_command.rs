@@ -32,14 +32,14 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
     }
     note_size(a, 0, &graph);
     keep_best(a, &graph)?;
-    let mut asked = 0;
+    let (mut asked, mut best) = (0, GraphSize::of(graph.view()));
     let mut failed: Option<Fail> = None;
     let mut still_fails = |g: &GraphBuf| {
         if failed.is_some() {
             return false;
         }
         asked += 1;
-        match check.run(&print(g.view())).and_then(|answer| answered(a, asked, g, answer)) {
+        match check.run(&print(g.view())).and_then(|answer| answered(a, asked, g, answer, &mut best)) {
             Ok(interesting) => interesting,
             Err(e) => {
                 failed = Some(e);
@@ -65,13 +65,18 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
     if a.out.is_none() { emit_out(print(done.graph.view())) } else { Ok(()) }
 }
 
-/// Whether check number `asked` of `g` found it interesting. A graph that is becomes the best.
-fn answered(a: &ReduceArgs, asked: usize, g: &GraphBuf, answer: Answer) -> Run<bool> {
+/// Whether check number `asked` of `g` found it interesting. A graph that is, and is not larger than `best`, becomes
+/// the best.
+fn answered(a: &ReduceArgs, asked: usize, g: &GraphBuf, answer: Answer, best: &mut GraphSize) -> Run<bool> {
     if answer != Answer::Interesting {
         return Ok(false);
     }
     note_size(a, asked, g);
-    keep_best(a, g)?;
+    let size = GraphSize::of(g.view());
+    if size <= *best {
+        *best = size;
+        keep_best(a, g)?;
+    }
     Ok(true)
 }
 

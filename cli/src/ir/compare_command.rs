@@ -1,6 +1,7 @@
 //! The command `compare`: runs two graphs on the same draws and tells how far their outputs are apart.
 //!
-//! Invariant: exit code 0 says that no element of any draw differs by more than rounding explains.
+//! Invariant: exit code 0 says that no element of any draw differs by more than rounding explains, and that some
+//! element was compared, or that there is none.
 
 use super::{ir_failure, load_ir};
 use crate::args::CompareArgs;
@@ -23,16 +24,22 @@ pub fn compare_command(a: &CompareArgs) -> Run {
         return Err(fail_bad_input("--seeds is 0; it must be at least 1"));
     }
     let how = RunOptions { threads: a.threads, ..RunOptions::default() };
-    let mut different = 0;
+    let (mut different, mut compared, mut open) = (0, 0, 0);
     for seed in (0..a.seeds).map(|k| a.seed.wrapping_add(k)) {
         let found = compare_graphs_with(left.view(), right.view(), seed, how).map_err(ir_failure(&a.second))?;
         different += found.outputs.iter().filter(|o| o.different > 0).count();
+        compared += found.outputs.iter().map(|o| o.elements - o.unknown).sum::<usize>();
+        open += found.outputs.iter().map(|o| o.unknown).sum::<usize>() + usize::from(found.fault.is_some());
         match a.json {
             true => emit_out(comparison_json(seed, &found))?,
             false => emit_out(comparison_table(seed, &found))?,
         }
     }
     match different {
+        0 if compared == 0 && open > 0 => {
+            let why = "no element was compared: both steps fail, or rounding leaves all elements open";
+            Err(fail_bad_input(format!("{} and {}: {why}; try other seeds", names[0], names[1])))
+        }
         0 => Ok(()),
         n => Err(fail_expectation(format!("{} and {}: {n} outputs differ", names[0], names[1]))),
     }

@@ -1,10 +1,10 @@
 //! Memory budgets: a budget changes no bit, is kept, or is refused with the smallest that would do.
 
 use super::{GRAPHS, Target, scripts};
-use crate::engine::{Outcome, assert_same, drawn_graph, outcome, run_steps};
+use crate::engine::{Outcome, assert_same, drawn_graph, outcome, run_steps, with_loss};
 use crate::script::Script;
 use arenagrad::error::Kind;
-use arenagrad::graph::{DType, GraphBuf};
+use arenagrad::graph::GraphBuf;
 use arenagrad::optim::{self, train};
 use arenagrad::session::Session;
 
@@ -18,18 +18,19 @@ pub const TARGET: Target = Target {
     memory: GRAPHS,
 };
 
-/// A training step of the graph that the script draws, if it has a loss that can be trained; or the graph itself.
+/// A training step of the graph that the script draws, if the sum of an output can be trained; or the graph itself.
 fn step_of(script: &mut Script<'_>) -> GraphBuf {
     let wanted = script.flag();
     let g = drawn_graph(script, 8);
-    let v = g.view();
-    let loss = v.outputs().iter().zip(v.output_names).find(|(o, _)| {
-        let ty = v.ty(**o);
-        v.dims(**o).is_empty() && matches!(ty.dtype, DType::F32 | DType::F64)
-    });
-    let name = loss.map(|(_, name)| v.str(*name).to_string());
-    let trained = name.filter(|_| wanted).and_then(|name| train(&g, &name, optim::Sgd::new(0.1)).ok());
-    trained.unwrap_or(g)
+    let Some((with_loss, name)) = with_loss(&g).filter(|_| wanted) else { return g };
+    match train(&with_loss, &name, optim::Sgd::new(0.1)) {
+        Ok(step) => step,
+        // A loss without a param, without a derivative, or with a param that has an update.
+        Err(e) => {
+            assert!(!matches!(e.kind, Kind::Verify | Kind::Plan), "{e:?}\n{with_loss:?}");
+            g
+        }
+    }
 }
 
 /// Runs the target.

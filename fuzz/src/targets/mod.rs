@@ -55,7 +55,7 @@ impl MemoryLimit {
 
 /// What a graph, its plans and its programs may take.
 const GRAPHS: MemoryLimit = MemoryLimit { base: 256 << 20, each: 0 };
-/// What a reader may take: as much as its file, a few times over.
+/// What a reader may take: 512 times its file, and a mebibyte.
 const READERS: MemoryLimit = MemoryLimit { base: 1 << 20, each: 512 };
 
 /// All targets.

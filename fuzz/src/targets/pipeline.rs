@@ -6,7 +6,7 @@ use crate::script::Script;
 use arenagrad::graph::GraphBuf;
 use arenagrad::tools::arena::Node;
 use arenagrad::tools::arena::ids::Id;
-use arenagrad::tools::fuzz::{RunOptions, check_run, mutate_graph};
+use arenagrad::tools::fuzz::{Finding, RunOptions, check_run, mutate_graph};
 
 pub const TARGET: Target = Target {
     name: "pipeline",
@@ -47,18 +47,22 @@ fn op_behind(g: &GraphBuf, name: &str) -> &'static str {
     value.map_or("nothing", |value| v.def_of(v.def[value.at()]).name)
 }
 
+/// The first line of a message. Findings whose first lines agree count as one defect: it names the op that makes what
+/// differs, not the numbers.
+fn first_line(g: &GraphBuf, found: &Finding) -> String {
+    match &found.difference {
+        Some(d) => format!("{} differs", op_behind(g, &d.name)),
+        None => found.what.clone(),
+    }
+}
+
 /// The engine agrees with the oracle, or this panics.
 pub fn assert_agrees(g: &GraphBuf, seed: u64, how: &RunOptions) {
     if has_tight_bounds(g) {
         return;
     }
     if let Err(found) = check_run(g, seed, how) {
-        // Findings whose first lines agree count as one defect: it names the op at fault, not the numbers.
-        let first = match &found.difference {
-            Some(d) => format!("{} differs", op_behind(g, &d.name)),
-            None => found.what.clone(),
-        };
-        panic!("{first}\n{found}");
+        panic!("{}\n{found}", first_line(g, &found));
     }
 }
 

@@ -81,7 +81,7 @@ pub fn random_graph(nodes: u32, draw: &mut Draw<'_>) -> Result<GraphBuf> {
     random_graph_with(nodes, &[], draw)
 }
 
-/// As [`random_graph`], with custom ops beside the built-in ones.
+/// A graph of up to `nodes` drawn nodes, of the built-in ops and these custom ops.
 pub fn random_graph_with(nodes: u32, extra_ops: &[&'static OpDef], draw: &mut Draw<'_>) -> Result<GraphBuf> {
     draw_graph(&GraphOptions::default().nodes(nodes).extra_ops(extra_ops), draw)
 }

@@ -129,7 +129,7 @@ pub(super) fn compare(op: Op, a: &Array, b: &Array) -> Option<Array> {
         })
     };
     holds(None)?;
-    // A number is as large as itself, whatever it is.
+    // A number equals itself, unless it is NaN.
     let same = std::ptr::eq(a, b);
     let one = |i: usize| {
         if same && (!a.is_real() || (a.bound[i] < f64::INFINITY && !a.number(i).is_nan())) {

@@ -75,16 +75,16 @@ impl LeafValues {
         Ok(LeafValues { leaves: drawn.collect() })
     }
 
-    /// These values, in which about one float of `every` is an odd number: 0 of either sign, NaN, an infinity, the
+    /// These values, in which about one float of `every` is a special value: 0 of either sign, NaN, an infinity, the
     /// least normal number or the least number of the type.
-    pub fn with_odd_numbers(mut self, seed: u64, every: u64) -> LeafValues {
+    pub fn with_special_values(mut self, seed: u64, every: u64) -> LeafValues {
         for leaf in self.leaves.iter_mut().filter(|l| l.array.is_real()) {
             let mut stream = leaf_stream(!seed, &leaf.name);
             let dtype = leaf.array.dtype;
             let Rounding { unit, least, .. } = Rounding::of(dtype);
-            let odd = [0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, least, 2.0 * least * unit];
+            let special = [0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, least, 2.0 * least * unit];
             let one = |(x, b): (f64, f64)| match stream.below(every.max(1)) {
-                0 => (nearest_real(dtype, odd[stream.below(odd.len() as u64) as usize]), 0.0),
+                0 => (nearest_real(dtype, special[stream.below(special.len() as u64) as usize]), 0.0),
                 _ => (x, b),
             };
             leaf.array = Rc::new(Array::reals(dtype, &leaf.array.dims, leaf.array.each_real().map(one)));

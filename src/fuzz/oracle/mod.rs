@@ -28,4 +28,5 @@ pub use array::Array;
 pub use element_bytes::{array_of_bytes, bytes_of_array};
 pub use leaf_values::{LeafValue, LeafValues};
 pub use reference::{Named, Reference, interpret};
+pub(super) use rounding::largest_number;
 pub use stop::Stop;

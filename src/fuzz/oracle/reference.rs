@@ -49,6 +49,7 @@ pub struct Reference {
 pub fn interpret(graph: Graph<'_>, leaves: &LeafValues) -> Result<Reference, Stop> {
     let given = leaves.arrays(graph)?;
     let mut account = Account::new();
+    account.hold(given.iter().map(|x| x.len() as u64).sum())?;
     let next = graph.updates.iter().map(|u| u.1);
     let wanted: Vec<Value> = graph.outputs().iter().copied().chain(next).collect();
     let mut all = Interpreter::new(graph, &mut account).region(graph.entry(), &given, &wanted)?.into_iter();

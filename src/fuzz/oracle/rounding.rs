@@ -70,6 +70,11 @@ impl Rounding {
     }
 }
 
+/// The largest number of a float type, up to which an infinity may stand for a finite number.
+pub(in crate::fuzz) fn largest_number(dtype: DType) -> f64 {
+    Rounding::of(dtype).most
+}
+
 /// A term of a sum.
 pub(super) struct Term {
     pub(super) x: f64,

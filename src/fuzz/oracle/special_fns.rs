@@ -146,9 +146,13 @@ pub(super) fn softplus(x: f64) -> f64 {
     if x.is_nan() { x } else { x.max(0.0) + libm::log1p(libm::exp(-x.abs())) }
 }
 
-/// Φ(x).
+/// Φ(x). The tail multiplies what rounding of x/√2 loses, so that is added to the first order.
 fn normal_share(x: f64) -> f64 {
-    0.5 * libm::erfc(-x * FRAC_1_SQRT_2)
+    let t = -x * FRAC_1_SQRT_2;
+    // 1/√2 less its nearest f64.
+    let lost = libm::fma(-x, FRAC_1_SQRT_2, -t) + x * 4.833646656726457e-17;
+    let share = 0.5 * (libm::erfc(t) - FRAC_2_SQRT_PI * libm::exp(-t * t) * lost);
+    if share.is_nan() { 0.5 * libm::erfc(t) } else { share }
 }
 
 /// x·Φ(x).

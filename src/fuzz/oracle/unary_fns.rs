@@ -23,6 +23,11 @@ impl<'f> Unary<'f> {
         Unary { at: Box::new(at), ulps: [ulps; 2], of_one: 0.0 }
     }
 
+    /// A function that the engine computes within 2 ulp.
+    fn few(at: impl Fn(f64) -> f64 + 'f) -> Unary<'f> {
+        Unary { ulps: FEW, ..Unary::new(at, 2.0) }
+    }
+
     /// A function that the engine computes in `f64` for both types.
     fn wide(at: impl Fn(f64) -> f64 + 'f) -> Unary<'f> {
         Unary { ulps: [1.0, 500.0], ..Unary::new(at, 1.0) }
@@ -37,8 +42,8 @@ impl<'f> Unary<'f> {
 const EXACT: f64 = 0.0;
 /// Correctly rounded.
 const HALF: f64 = 0.5;
-/// Within 2 ulp, and a little for the oracle's own function.
-const FEW: f64 = 4.0;
+/// Within 2 ulp; of an f64 result a little more, for the oracle's own function.
+const FEW: [f64; 2] = [2.0, 4.0];
 
 /// The function of an op, if it is one of one float.
 fn unary_fn<'f>(op: Op, attrs: &Attrs<'_>, dtype: DType) -> Option<Unary<'f>> {
@@ -73,17 +78,17 @@ fn unary_fn<'f>(op: Op, attrs: &Attrs<'_>, dtype: DType) -> Option<Unary<'f>> {
         }
         Op::ELU => {
             let alpha = nearest_real(dtype, EluAttrs::of(attrs).alpha);
-            Unary::new(move |x| if x > 0.0 { x } else { alpha * libm::expm1(x) }, FEW)
+            Unary::few(move |x| if x > 0.0 { x } else { alpha * libm::expm1(x) })
         }
         Op::SQRT => Unary::new(f64::sqrt, HALF),
         Op::RECIP => Unary::new(|x| 1.0 / x, HALF),
-        Op::RSQRT => Unary::new(|x| 1.0 / x.sqrt(), FEW),
+        Op::RSQRT => Unary::few(|x| 1.0 / x.sqrt()),
         _ => return transcendental_fn(op, attrs),
     })
 }
 
 fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<Unary<'f>> {
-    let few = |at: fn(f64) -> f64| Unary::new(at, FEW);
+    let few = |at: fn(f64) -> f64| Unary::few(at);
     Some(match op {
         Op::EXP => few(libm::exp),
         Op::EXPM1 => few(libm::expm1),
@@ -100,9 +105,9 @@ fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<Unary<'f>> {
         Op::GELU_TANH => few(special::gelu_tanh),
         Op::SILU => few(special::silu),
         Op::SOFTPLUS => few(special::softplus),
-        Op::GELU_GRAD => few(special::gelu_grad).with_roots(FEW),
-        Op::GELU_TANH_GRAD => few(special::gelu_tanh_grad).with_roots(FEW),
-        Op::SILU_GRAD => few(special::silu_grad).with_roots(FEW),
+        Op::GELU_GRAD => few(special::gelu_grad).with_roots(FEW[1]),
+        Op::GELU_TANH_GRAD => few(special::gelu_tanh_grad).with_roots(FEW[1]),
+        Op::SILU_GRAD => few(special::silu_grad).with_roots(FEW[1]),
         Op::ASIN => Unary::wide(libm::asin),
         Op::ACOS => Unary::wide(libm::acos),
         Op::SINH => Unary::wide(libm::sinh),
@@ -139,6 +144,16 @@ fn is_fragile(op: Op, x: f64, b: f64) -> bool {
     }
 }
 
+/// Where an activation that falls and rises is smallest; NaN for other ops.
+fn lowest(op: Op) -> f64 {
+    match op {
+        Op::GELU => -0.7517916,
+        Op::GELU_TANH => -0.7524614,
+        Op::SILU => -1.2784645,
+        _ => f64::NAN,
+    }
+}
+
 /// Whether a finite number has an infinite result because it is large, not because of a pole.
 fn overflows(op: Op, x: f64, y: f64) -> bool {
     let grows = matches!(op, Op::EXP | Op::EXPM1 | Op::EXP2 | Op::SINH | Op::COSH | Op::ELU | Op::LEAKY_RELU);
@@ -159,6 +174,9 @@ pub(super) fn map_unary_fn(op: Op, attrs: &Attrs<'_>, x: &Array) -> Option<Array
         let moved = match b > 0.0 {
             false => 0.0,
             true if matches!(op, Op::SIN | Op::COS) => b.min(2.0),
+            // Their slopes are below 1, and they rise and fall between −0.2 and 1.2.
+            true if matches!(op, Op::GELU_GRAD | Op::GELU_TANH_GRAD | Op::SILU_GRAD) => b.min(1.4),
+            true if (lowest(op) - x).abs() <= b => spread(y, &[(f.at)(x - b), (f.at)(lowest(op)), (f.at)(x + b)]),
             true => spread(y, &[(f.at)(x - b), (f.at)(x + b)]),
         };
         let own = if exact { 0.0 } else { r.ulps(y, ulps) + 2.0 * r.unit * f.of_one };

@@ -51,8 +51,9 @@ pub struct Reduced {
 /// A small graph for which `still_fails` is true, as it is for `graph`.
 ///
 /// The graph must fail: otherwise the result is `graph`, or any graph on the way. `still_fails` is asked about graphs
-/// that verify and no others. A graph that it answers with true is smaller than the last such graph, so a caller that
-/// wants the best graph at any time keeps the last one.
+/// that verify and no others. A graph that it answers with true is smaller than the last such graph, but for one that
+/// may come first: it shows what nothing reads as outputs. A caller that wants the best graph at any time keeps the
+/// smallest by [`GraphSize`]. The result is never larger than `graph`.
 ///
 /// ```
 /// use arenagrad::tools::fuzz::{GraphOptions, ReduceOptions, draw_graph, reduce, seeded_draws};
@@ -74,7 +75,7 @@ pub fn reduce(
     reduce_counting(graph, still_fails, options).graph
 }
 
-/// As [`reduce`], with the number of checks.
+/// Reduces `graph` as [`reduce`] does. Returns also the number of checks, and whether the end was reached.
 pub fn reduce_counting(
     graph: &GraphBuf,
     still_fails: &mut dyn FnMut(&GraphBuf) -> bool,
@@ -96,6 +97,9 @@ pub fn reduce_counting(
         }
     }
     let is_minimal = !r.is_over();
+    if GraphSize::of(graph.view()) < r.size {
+        r.best = graph.clone();
+    }
     Reduced { graph: r.best, checks: r.checks, is_minimal }
 }
 
@@ -145,7 +149,7 @@ impl Reducer<'_> {
     /// needed; if that hides the failure, steps drop nothing but what they name.
     fn begin(&mut self) {
         let graph = swept(self.best.clone());
-        if graph != self.best && !self.take_if_it_fails(graph) {
+        if graph != self.best && !self.offer(graph) {
             self.sweep = with_unread_shown(self.best.view()).is_some_and(|g| self.take_if_it_fails(g));
         }
     }
@@ -218,9 +222,4 @@ fn unread_values(g: Graph<'_>) -> Vec<Value> {
     let mut read = vec![false; g.values()];
     g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1)).for_each(|v| read[v.0 as usize] = true);
     g.region_values(g.entry()).map(Value).filter(|v| !read[v.0 as usize] && g.leaf(*v).is_none()).collect()
-}
-
-/// Those of the values `from..to` that there are.
-fn values_between(g: Graph<'_>, from: usize, to: usize) -> impl Iterator<Item = Value> {
-    (from as u32..to.min(g.values()) as u32).map(Value)
 }

@@ -1,6 +1,5 @@
 //! The steps of a reduction: changes of a draft that may make a graph smaller.
 
-use super::values_between;
 use crate::arena::{DType, Node, Region, Value, ids::Id};
 use crate::fuzz::draft::{Draft, Resize, Stand, region_of, regions_of};
 use crate::nodes::ir::attrs::{Kind, Owned};
@@ -247,4 +246,9 @@ fn plainer_attrs(a: &Owned) -> Vec<Owned> {
         Owned::Bytes(bytes) => vec![Owned::Bytes(vec![0; bytes.len()])],
         _ => Vec::new(),
     }
+}
+
+/// Those of the values `from..to` that there are.
+fn values_between(g: Graph<'_>, from: usize, to: usize) -> impl Iterator<Item = Value> {
+    (from as u32..to.min(g.values()) as u32).map(Value)
 }
