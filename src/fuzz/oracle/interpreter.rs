@@ -213,12 +213,19 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         };
         self.account.enter()?;
         let v = graph.view();
-        let all = Interpreter::new(v, self.account).region(v.entry(), args, v.outputs());
+        let mut run = |args: &[Rc<Array>]| Interpreter::new(v, self.account).region(v.entry(), args, v.outputs());
+        let all = run(args);
+        let terms = window_terms(self.g.op[n.at()], &self.g.attrs(n)).map(|terms| {
+            let sizes: Vec<_> = args.iter().map(|a| Rc::new(magnitude(a))).collect();
+            (terms, run(&sizes))
+        });
         self.account.leave();
-        match self.g.def_of(n).lower {
-            Lower::Kernel(_) => Ok(as_own_kernel(all?, args, v)),
-            _ => all,
-        }
+        let all = match self.g.def_of(n).lower {
+            Lower::Kernel(_) => as_own_kernel(all?, args, v),
+            _ => all?,
+        };
+        let Some((terms, sizes)) = terms else { return Ok(all) };
+        Ok(all.iter().zip(&sizes?).map(|(y, m)| Rc::new(any_order(y, m, terms))).collect())
     }
 }
 
@@ -238,6 +245,30 @@ fn as_own_kernel(all: Vec<Rc<Array>>, args: &[Rc<Array>], decomposition: Graph<'
         Array::reals(y.dtype, &y.dims, y.each_real().map(loose))
     };
     all.into_iter().map(|y| if y.is_real() { Rc::new(one(&y)) } else { y }).collect()
+}
+
+/// How many elements a window of a pool of sums or means has, if `op` is one or the transpose of one.
+fn window_terms(op: Op, attrs: &Attrs<'_>) -> Option<f64> {
+    let pools = [Op::SUM_POOL2D, Op::SUM_POOL2D_BACKWARD, Op::AVG_POOL2D, Op::AVG_POOL2D_BACKWARD];
+    let kernel = pools.contains(&op).then(|| attrs.iter().find(|(field, _)| field.name == "kernel"))??;
+    let Owned::Ints(kernel) = kernel.1 else { return None };
+    Some(kernel.iter().map(|&k| k as f64).product())
+}
+
+/// The largest absolute values that the elements of `x` may have.
+fn magnitude(x: &Array) -> Array {
+    Array::reals(x.dtype, &x.dims, x.each_real().map(|(x, bound)| (x.abs() + bound, 0.0)))
+}
+
+/// `y`, sums of this many terms that are added in any order and scaled by a rounded reciprocal: the error is at most
+/// (terms + 4)·u·Σ|term|. `sizes` holds Σ|term|.
+fn any_order(y: &Array, sizes: &Array, terms: f64) -> Array {
+    let r = Rounding::of(y.dtype);
+    let loose = |((x, bound), (size, _)): ((f64, f64), (f64, f64))| match x.is_finite() {
+        true => r.settled(x, if size.is_finite() { bound + r.ulps(size, terms / 2.0 + 2.0) } else { f64::INFINITY }),
+        false => (x, bound),
+    };
+    Array::reals(y.dtype, &y.dims, y.each_real().zip(sizes.each_real()).map(loose))
 }
 
 /// The number of products of a matrix product, if `op` is one.

@@ -77,8 +77,9 @@ setters! {
 
 impl<'g> Var<'g> {
     /// Scaled dot-product attention with this as the queries: softmax(scale·q·kᵀ + bias)·v for each head. [`Layout`]
-    /// says the shapes; all of q, k and v are `f32` or all `f64`. A query that sees no key gets zeros. Memory grows
-    /// with the sum of the lengths, not with their product. Source: Dao et al., "FlashAttention".
+    /// says the shapes; all of q, k and v are `f32` or all `f64`. A query that sees no key gets zeros. The values of
+    /// masked keys must be finite: their weight is 0, and 0·∞ is NaN. Memory grows with the sum of the
+    /// lengths, not with their product. Source: Dao et al., "FlashAttention".
     #[track_caller]
     pub fn attention(self, k: Var<'g>, v: Var<'g>, opt: Attention<'g>) -> Var<'g> {
         self.attention_with_lse(k, v, opt)[0]
