@@ -50,6 +50,12 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     for (l, inner) in code.loops.iter().zip(&tapes.inner) {
         race_free(&l.plan, inner)?;
     }
+    for i in 0..code.len() {
+        let mixed = code.body_range(i).any(|b| tapes.inner.get(b).is_some_and(|t| t.threads() != threads));
+        if tapes.team_runs(code.body_range(i)) && mixed {
+            return Err(format!("the branches of instruction {i} are for different numbers of threads"));
+        }
+    }
     let mut together = vec![0; code.len()];
     let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
     let commits = FaultCommits::new(plan);
@@ -75,7 +81,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
             }
             last = Some(e.instr);
             let i = e.instr as usize;
-            if tapes.inner.get(code.body[i] as usize).is_some_and(|inner| inner.threads() > 1) {
+            if tapes.team_runs(code.body_range(i)) {
                 if previous.is_none_or(|p| !p.barrier || p.instr != e.instr) {
                     return Err(format!("thread {t} enters loop {i} without a barrier"));
                 }
@@ -85,7 +91,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
                 phase += 1;
                 continue;
             }
-            if code.loop_of(i).is_some() && t != 0 {
+            if code.has_body(i) && t != 0 {
                 return Err(format!("thread {t} runs loop {i}, whose tape is for thread 0"));
             }
             runs[i].push((e.from, e.to));

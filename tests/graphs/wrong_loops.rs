@@ -45,12 +45,12 @@ impl Subject {
     fn new() -> Subject {
         let s = schedule(graph().view(), 1).unwrap();
         let plan: Plan = (*s.plan).clone();
-        let at = (0..plan.code.len()).find(|&i| plan.code.loop_of(i).is_some()).unwrap();
+        let at = (0..plan.code.len()).find(|&i| plan.code.has_body(i)).unwrap();
         Subject { plan, at }
     }
 
     fn body(&self) -> &PlannedLoop {
-        self.plan.code.loop_of(self.at).unwrap()
+        &self.plan.code.bodies_of(self.at)[0]
     }
 
     fn with_body(&mut self, f: impl FnOnce(&mut PlannedLoop)) {
@@ -303,7 +303,7 @@ fn a_loop_that_two_instructions_run_is_refused() {
     let (first, second) = (add(a), add(a.exp()));
     let mut plan: Plan = (*schedule(g.finish([first, second]).unwrap().view(), 1).unwrap().plan).clone();
     check_plan(plan.clone()).unwrap();
-    let loops: Vec<usize> = (0..plan.code.len()).filter(|&i| plan.code.loop_of(i).is_some()).collect();
+    let loops: Vec<usize> = (0..plan.code.len()).filter(|&i| plan.code.has_body(i)).collect();
     plan.code.body[loops[1]] = plan.code.body[loops[0]];
     assert!(check_plan(plan).unwrap_err().to_string().contains("two instructions run one loop"));
 }

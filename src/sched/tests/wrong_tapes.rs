@@ -93,7 +93,7 @@ fn every_refusal_of_tapes_has_tapes_that_break_one_promise() {
     let s = schedule(looping().view(), 2).unwrap();
     let right = shared_tapes_above(&s.plan, 0);
     assert_eq!((right.threads(), right.inner[0].threads()), (2, 2));
-    let at = |e: &Entry| s.plan.code.loop_of(e.instr as usize).is_some();
+    let at = |e: &Entry| s.plan.code.has_body(e.instr as usize);
     let open = |t: &mut Vec<Vec<Entry>>| t.iter_mut().for_each(|t| t.retain(|e| !(e.barrier && at(e))));
     seen.push(refused(&s.plan, &right, "without a barrier", open));
     seen.push(refused(&s.plan, &right, "are not run once each", |t| t[1].retain(|e| e.barrier || !at(e))));
