@@ -2,13 +2,13 @@
 
 pub use super::arity::Arity;
 use super::attrs::{Attrs, Field, Kind as FieldKind};
-use super::graph::Graph;
-use crate::arena::{Node, Region};
 use super::builder::Var;
 pub use super::flags::Flags;
+use super::graph::Graph;
 use super::infer::Infer;
 pub use super::op::Op;
 use super::site::Site;
+use crate::arena::{Node, Region};
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::lower_cx::LowerFn;
 

@@ -8,7 +8,7 @@ use super::scan_site::{AdContext, ScanSiteValues, write_scan_site_region};
 use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ops::control::cond::IfAttrs;
-use crate::nodes::{Op, Var};
+use crate::nodes::{Op, Ty, Var};
 use crate::passes::ad::activity::active_from;
 
 /// A choice of the source graph.
@@ -43,10 +43,11 @@ impl<'r, 'x, 'g> ChoiceSite<'r, 'x, 'g> {
         let AdContext { src, g, map, .. } = self.context;
         let mut operands: Vec<Var<'g>> = src.args_of(self.node).iter().map(|&a| map.get(a)).collect();
         operands.extend(seeds);
+        let tys: Vec<Ty> = operands[1..].iter().map(|x| x.ty()).collect();
         let mut written = [Region::NONE; 2];
         for (new, &region) in written.iter_mut().zip(&self.branches) {
             g.with(|e| e.open_region(name));
-            let args: Vec<Var<'g>> = operands[1..].iter().map(|x| g.var(g.with(|e| e.region_arg(x.ty())))).collect();
+            let args: Vec<Var<'g>> = tys.iter().map(|&ty| g.var(g.with(|e| e.region_arg(ty)))).collect();
             let known: Vec<(Value, Var<'g>)> = src.region_args(region).zip(args.iter().copied()).collect();
             let local = write_scan_site_region(AdContext { region, ..self.context }, &known);
             let yields = f(BranchParts { region, local: &local, seeds: &args[known.len()..] });

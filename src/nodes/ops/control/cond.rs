@@ -103,7 +103,7 @@ impl Builder {
     /// // The square root where there is one.
     /// let g = Builder::new("root");
     /// let x = g.input("x", [], DType::F64);
-    /// let y = g.cond(x.gt(0.0), || vec![x.sqrt()], || vec![x * 0.0]);
+    /// let y = g.cond(x.greater(0.0), || vec![x.sqrt()], || vec![x * 0.0]);
     /// let graph = g.finish([y[0].named("y")])?.grad("y", &GradOptions::wrt(&["x"]))?;
     /// let mut p = Session::new().compile(&graph)?;
     /// p.values_mut::<f64>("x")?[0] = -1.0;
@@ -125,7 +125,8 @@ impl Builder {
         self.record_location();
         let count = then.yields.len();
         if count != otherwise.yields.len() {
-            let text = format!("if: branch then yields {count} values, and branch otherwise {}", otherwise.yields.len());
+            let text =
+                format!("if: branch then yields {count} values, and branch otherwise {}", otherwise.yields.len());
             self.with(|e| e.fail(Error::new(Kind::Shape, text)));
         }
         let mut captured = then.captured.clone();
