@@ -161,8 +161,8 @@ impl OrderBoundBlock<'_> {
         set
     }
 
-    /// The largest sum, over the instructions of group `g` at position `k`, of live lines that [`OrderBoundBlock::through`]
-    /// does not count.
+    /// The largest sum, over the instructions of group `g` at position `k`, of live lines that
+    /// [`OrderBoundBlock::through`] does not count.
     fn own(&self, g: usize, k: usize) -> u64 {
         let range = self.code.group(g);
         let mut most = 0;
