@@ -132,7 +132,7 @@ pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
 ///
 /// # Errors
 /// An answer that is wrong: the error names op, case, element type and facet. A definition that breaks a rule of
-/// [`check_op_definitions`](crate::tools::ir::opdef::check_op_definitions), or has no cases.
+/// [`check_opdefs`](crate::tools::ir::opdef::check_opdefs), or has no cases.
 pub fn conform(defs: &[&'static OpDef]) -> Result<Conformance> {
     let report = conformance(defs);
     let failed = report.failed();

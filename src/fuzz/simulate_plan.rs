@@ -17,14 +17,14 @@ fn mix(h: u64, x: u64) -> u64 {
     h ^ (h >> 29)
 }
 
-fn extent(p: &Plan, o: &Operand) -> Option<Range<usize>> {
+fn simulated_extent(p: &Plan, o: &Operand) -> Option<Range<usize>> {
     let start = p.offset[o.buf as usize].checked_add(o.off)?;
     let end = start.checked_add(o.bytes())?;
     (end <= p.bytes).then_some(start..end)
 }
 
 fn whole(p: &Plan, b: usize) -> Option<Range<usize>> {
-    extent(p, &Operand::of_bytes(b as u32, 0, p.code.bytes[b], Split::Whole))
+    simulated_extent(p, &Operand::of_bytes(b as u32, 0, p.code.bytes[b], Split::Whole))
 }
 
 /// A hash for each output and each leaf after one step; none if the plan reaches outside its arena.
@@ -43,7 +43,7 @@ pub fn simulate_plan(p: &Plan) -> Option<Vec<u64>> {
     let mut out = Vec::new();
     let digest = |r: Range<usize>| mem[r].iter().fold(7, |h, &x| mix(h, x));
     for o in &code.outputs {
-        out.push(digest(extent(p, o)?));
+        out.push(digest(simulated_extent(p, o)?));
     }
     for b in (0..code.bytes.len()).filter(|&b| code.kind[b].is_leaf()) {
         out.push(digest(whole(p, b)?));
@@ -61,11 +61,11 @@ fn simulate_instruction(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashS
     let adds = |w: &Operand| written.contains(&w.buf) && !matches!(w.split, Split::PerThread(_));
     for (w, o) in writes.iter().enumerate() {
         if !(0..reads.len()).any(|r| knows(r, w)) && !adds(o) {
-            mem[extent(p, o)?].fill(POISON);
+            mem[simulated_extent(p, o)?].fill(POISON);
         }
     }
     if code.copies[i] {
-        mem.copy_within(extent(p, &reads[0])?, extent(p, &writes[0])?.start);
+        mem.copy_within(simulated_extent(p, &reads[0])?, simulated_extent(p, &writes[0])?.start);
         written.insert(writes[0].buf);
         return Some(());
     }
@@ -76,17 +76,17 @@ fn simulate_instruction(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashS
         // In place, the kernel finds the operand where it writes.
         let from = if with(r) == u8::MAX { o } else { writes.get(usize::from(with(r)))? };
         let honest = with(r) == u8::MAX || knows(r, usize::from(with(r)));
-        let at = extent(p, from)?;
+        let at = simulated_extent(p, from)?;
         let at = at.start..at.end.min(at.start + o.bytes());
         h = mem[at].iter().fold(if honest { h } else { POISON }, |h, &x| mix(h, x));
     }
     for o in writes.iter().filter(|o| adds(o)) {
-        h = mem[extent(p, o)?].iter().fold(h, |h, &x| mix(h, x));
+        h = mem[simulated_extent(p, o)?].iter().fold(h, |h, &x| mix(h, x));
     }
     for (w, o) in writes.iter().enumerate() {
         // Scratch of a thread has no defined contents after the instruction.
         let seed = if matches!(o.split, Split::PerThread(_)) { POISON } else { mix(h, w as u64) };
-        for (k, m) in mem[extent(p, o)?].iter_mut().enumerate() {
+        for (k, m) in mem[simulated_extent(p, o)?].iter_mut().enumerate() {
             *m = mix(seed, k as u64);
         }
         written.insert(o.buf);

@@ -4,6 +4,7 @@ use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
+use crate::nodes::ir::emit::is_leaf_name;
 use hashbrown::{HashMap, HashSet};
 
 /// The leaf called `name`, or an error that lists the names. For many names use [`Signature`].
@@ -67,6 +68,12 @@ impl<'x> Signature<'x> {
         self.given.insert(free.clone());
         free
     }
+}
+
+/// `name` with `_` for each character that the name of a leaf cannot have.
+pub fn leaf_signature_name(name: &str) -> String {
+    let fits = |c: char| is_leaf_name(c.encode_utf8(&mut [0; 4]));
+    name.chars().map(|c| if fits(c) { c } else { '_' }).collect()
 }
 
 /// The output called `name` as a loss: a scalar of a dtype that carries a derivative. Else an error with its op and

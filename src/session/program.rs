@@ -316,17 +316,14 @@ impl Program {
     }
 
     fn start(&mut self, seed: u64, wanted: impl Fn(bool) -> bool) -> Result<()> {
-        let wanted: Vec<bool> = (0..self.bindings.len()).map(|i| wanted(self.fresh.is_set(i))).collect();
-        let leaves = || self.bindings.iter().enumerate().filter(|(i, _)| wanted[*i]);
-        for (_, b) in leaves() {
-            let checked =
-                b.init.as_ref().map(|init| start_values::check_start_values((b.dtype, &b.dims), init, &b.name));
-            checked
-                .transpose()
+        // All are checked before the first is filled.
+        for (i, b) in self.bindings.iter().enumerate() {
+            let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) else { continue };
+            start_values::check_start_values((b.dtype, &b.dims), init, &b.name)
                 .map_err(|e| Error::new(Kind::Data, format!("{} {:?}: {e}", b.role.binding_name(), b.name)))?;
         }
-        for (i, b) in leaves() {
-            let Some(init) = &b.init else { continue };
+        for (i, b) in self.bindings.iter().enumerate() {
+            let Some(init) = b.init.as_ref().filter(|_| wanted(self.fresh.is_set(i))) else { continue };
             let bytes = &mut self.arena.bytes_mut()[b.range()];
             start_values::fill_start_values(bytes, (b.dtype, &b.dims), init, seed, &b.name);
             self.fresh.put(i);

@@ -93,18 +93,6 @@ fn a_value_of_another_builder_is_an_error_of_every_op() {
     }
 }
 
-/// In a layer, the first operand of an op may be the other builder's, which knows nothing of the layer's caller.
-#[test]
-fn a_value_of_another_builder_in_a_layer_is_found_on_the_callers_line() {
-    let (g, other) = (Builder::new("g"), Builder::new("other"));
-    let (x, t) = (g.input("x", [2, 3], F32), other.input("t", [2, 3], F32));
-    nn::poisson_nll_loss(x, t, nn::PoissonNll::default());
-    is_here(&other.error().unwrap());
-    let other = Builder::new("other");
-    nn::linear(&g, "fc", other.input("x", [2, 3], F32), 4);
-    is_here(&other.error().or(g.error()).unwrap());
-}
-
 #[test]
 fn keys_of_another_builder_are_no_queries() {
     // Both builders number their values alike: the number alone does not tell whose a value is.

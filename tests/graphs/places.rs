@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::error::Location;
+use arenagrad::error::{Error, Location};
 use arenagrad::prelude::*;
 use arenagrad::tools::ir::text::{PrintOptions, parse, print, print_with};
 
@@ -90,4 +90,20 @@ fn refused_numbers_have_the_callers_line() {
         let e = g.finish([y]).unwrap_err();
         assert!(matches!(&e.location, Location::Source(file, _) if file == file!()), "{e:?}");
     }
+}
+
+fn is_here(e: Option<Error>) -> bool {
+    e.is_some_and(|e| matches!(e.location, Location::Source(file, line) if file == file!() && line > 0))
+}
+
+/// In a layer, the first operand of an op may be the other builder's, which knows nothing of the layer's caller.
+#[test]
+fn a_value_of_another_builder_in_a_layer_is_found_on_the_callers_line() {
+    let (g, other) = (Builder::new("g"), Builder::new("other"));
+    let (x, t) = (g.input("x", [2, 3], DType::F32), other.input("t", [2, 3], DType::F32));
+    nn::poisson_nll_loss(x, t, nn::PoissonNll::default());
+    assert!(is_here(other.error()));
+    let other = Builder::new("other");
+    nn::linear(&g, "fc", other.input("x", [2, 3], DType::F32), 4);
+    assert!(is_here(other.error().or(g.error())));
 }

@@ -111,6 +111,18 @@ fn a_value_that_preparation_decomposes_keeps_its_name() {
     assert!(distance(&of(&whole), &of(&rest)) < 1e-12);
 }
 
+/// An output may have any name, a leaf may not.
+#[test]
+fn cotangents_of_outputs_with_odd_names_have_names_of_leaves() {
+    let g = Builder::new("g");
+    let x = g.input("x", [2], F64);
+    let outputs = ["a\"b", "a\\b", "a_b"];
+    let graph = g.finish([x.sin().named(outputs[0]), x.cos().named(outputs[1]), x.exp().named(outputs[2])]).unwrap();
+    let v = vjp(&graph, &outputs, &["x"], Missing::Error).unwrap();
+    let leaves: Vec<&str> = v.view().leaves().map(|l| l.name).collect();
+    assert_eq!(leaves, ["x", "cotangent.a_b", "cotangent.a_b.2", "cotangent.a_b.3"]);
+}
+
 #[test]
 fn inner_values_work_in_vjp_and_across_loops() {
     let g = Builder::new("loop");

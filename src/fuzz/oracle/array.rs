@@ -46,7 +46,7 @@ pub(super) fn ravel(at: &[usize], dims: &[usize]) -> usize {
 }
 
 /// Elements before, along and after an axis: a tensor as `[before, along, after]`.
-pub(super) fn around(dims: &[usize], axis: usize) -> [usize; 3] {
+pub(super) fn array_around(dims: &[usize], axis: usize) -> [usize; 3] {
     [count(&dims[..axis]), dims[axis], count(&dims[axis + 1..])]
 }
 
@@ -186,6 +186,6 @@ mod tests {
             assert_eq!(ravel(&unravel(i, &dims)[..3], &dims), i);
         }
         assert_eq!(unravel(17, &dims)[..3], [1, 1, 1]);
-        assert_eq!(around(&dims, 1), [2, 3, 4]);
+        assert_eq!(array_around(&dims, 1), [2, 3, 4]);
     }
 }

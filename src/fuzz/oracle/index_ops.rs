@@ -1,6 +1,6 @@
 //! Ops with indices. An index out of range stops; an unknown one makes all results unknown that it may reach.
 
-use super::array::{Array, around, count};
+use super::array::{Array, array_around, count};
 use super::layout_ops::zeros;
 use super::reduce_ops::{extreme, product, reduce_wholes, sum_reals};
 use super::rounding::Rounding;
@@ -66,7 +66,7 @@ fn place(i: usize, [_, along, after]: [usize; 3], own: bool) -> (usize, usize, u
 }
 
 fn take(x: &Array, axis: usize, index: &[Option<usize>], to: &[usize], own: bool) -> Array {
-    let [_, n, after] = around(&x.dims, axis);
+    let [_, n, after] = array_around(&x.dims, axis);
     let along = if own { to[axis] } else { index.len() };
     let mut y = zeros(x.dtype, to);
     for i in 0..y.len() {
@@ -83,7 +83,7 @@ fn scatter(base: &Array, updates: &Array, axis: usize, index: &[Option<usize>], 
     if index.iter().any(Option::is_none) {
         return base.clone().unknown();
     }
-    let [_, n, after] = around(&base.dims, axis);
+    let [_, n, after] = array_around(&base.dims, axis);
     let along = if own { updates.dims[axis] } else { index.len() };
     // The updates of each element, in order.
     let mut of: Vec<Vec<usize>> = vec![Vec::new(); count(&base.dims)];

@@ -4,7 +4,7 @@
 
 use super::array::Array;
 use super::layout_ops::zeros;
-use super::reduce_ops::rows_along;
+use super::reduce_ops::reduced_rows_along;
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, RunningAttrs};
 use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 use crate::nodes::{Attrs, DType, Op};
@@ -22,19 +22,19 @@ pub(super) fn row_len(op: Op, attrs: &Attrs<'_>, x: &Array) -> usize {
 
 /// An element with its bound; whole numbers are compared exactly.
 #[derive(Clone, Copy)]
-struct Item {
+struct OrderedItem {
     real: f64,
     whole: i128,
     bound: f64,
 }
 
-fn item(x: &Array, i: usize) -> Item {
-    Item { real: x.number(i), whole: x.whole(i).unwrap_or(0), bound: x.bounds()[i] }
+fn item(x: &Array, i: usize) -> OrderedItem {
+    OrderedItem { real: x.number(i), whole: x.whole(i).unwrap_or(0), bound: x.bounds()[i] }
 }
 
-impl Item {
+impl OrderedItem {
     /// The order of two elements, NaN above all.
-    fn order(self, other: Item, real: bool) -> Ordering {
+    fn order(self, other: OrderedItem, real: bool) -> Ordering {
         match real {
             false => self.whole.cmp(&other.whole),
             true => {
@@ -45,7 +45,7 @@ impl Item {
     }
 
     /// Whether the order of two elements follows from their bounds.
-    fn is_apart(self, other: Item) -> bool {
+    fn is_apart(self, other: OrderedItem) -> bool {
         let bounds = self.bound + other.bound;
         let far = || (self.real - other.real).abs() > bounds || self.real.is_nan() != other.real.is_nan();
         bounds == 0.0 || (bounds < f64::INFINITY && far())
@@ -53,7 +53,7 @@ impl Item {
 }
 
 /// The position of the extreme of a row: the first, or with `last` the last of equals, and of NaN.
-fn position(row: &[Item], real: bool, smallest: bool, last: bool) -> Option<usize> {
+fn position(row: &[OrderedItem], real: bool, smallest: bool, last: bool) -> Option<usize> {
     let mut best = 0;
     for k in 1..row.len() {
         let o = row[k].order(row[best], real);
@@ -72,18 +72,18 @@ fn position(row: &[Item], real: bool, smallest: bool, last: bool) -> Option<usiz
 pub(super) fn arg_extreme(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Array {
     let ArgExtremeAttrs { axis, dtype } = ArgExtremeAttrs::of(attrs);
     let one = |row: Vec<usize>| {
-        let row: Vec<Item> = row.iter().map(|&i| item(x, i)).collect();
+        let row: Vec<OrderedItem> = row.iter().map(|&i| item(x, i)).collect();
         position(&row, x.is_real(), op == Op::ARG_MIN, false).map(|k| k as i128)
     };
-    Array::wholes(dtype, to, rows_along(&x.dims, axis as usize).map(one))
+    Array::wholes(dtype, to, reduced_rows_along(&x.dims, axis as usize).map(one))
 }
 
 /// `cum_arg_max`.
 pub(super) fn running_extreme(attrs: &Attrs<'_>, x: &Array) -> Array {
     let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(attrs);
     let mut y = zeros(DType::I32, &x.dims);
-    for row in rows_along(&x.dims, axis as usize) {
-        let items: Vec<Item> = row.iter().map(|&i| item(x, i)).collect();
+    for row in reduced_rows_along(&x.dims, axis as usize) {
+        let items: Vec<OrderedItem> = row.iter().map(|&i| item(x, i)).collect();
         let at = (0..row.len()).map(|k| position(&items[..=k], x.is_real(), smallest, true).map(|k| k as i128));
         let at = Array::wholes(DType::I32, &[row.len()], at);
         (0..row.len()).for_each(|k| y.put(row[k], &at, k));
@@ -96,8 +96,8 @@ pub(super) fn sorted_positions(attrs: &Attrs<'_>, x: &Array) -> Array {
     let descending = ArgSortAttrs::of(attrs).descending;
     let real = x.is_real();
     let mut y = zeros(DType::I32, &x.dims);
-    for row in rows_along(&x.dims, x.dims.len() - 1) {
-        let items: Vec<Item> = row.iter().map(|&i| item(x, i)).collect();
+    for row in reduced_rows_along(&x.dims, x.dims.len() - 1) {
+        let items: Vec<OrderedItem> = row.iter().map(|&i| item(x, i)).collect();
         let mut order: Vec<usize> = (0..row.len()).collect();
         order.sort_by(|&a, &b| {
             let (a, b) = (items[a], items[b]);

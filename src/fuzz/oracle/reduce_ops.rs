@@ -2,7 +2,7 @@
 //!
 //! An op here reads rows: the elements that one result (or one row of results) is made of.
 
-use super::array::{Array, around, count, ravel, unravel};
+use super::array::{Array, array_around, count, ravel, unravel};
 use super::layout_ops::zeros;
 use super::rounding::{Rounding, Term};
 use super::whole_ops::wrap;
@@ -12,7 +12,7 @@ use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 use crate::nodes::{Attrs, DType, Op};
 
 /// The positions of the elements of each row that is reduced over `axes`, rows in the order of the results.
-fn rows_over(dims: &[usize], axes: &[usize]) -> Vec<Vec<usize>> {
+fn reduced_rows_over(dims: &[usize], axes: &[usize]) -> Vec<Vec<usize>> {
     let kept: Vec<usize> = (0..dims.len()).filter(|a| !axes.contains(a)).collect();
     let kept_dims: Vec<usize> = kept.iter().map(|&a| dims[a]).collect();
     let mut rows = vec![Vec::new(); count(&kept_dims)];
@@ -108,7 +108,7 @@ pub(super) fn reduce_axes(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) ->
     ) {
         return None;
     }
-    let rows = rows_over(&x.dims, &to_sizes(&ReduceAttrs::of(attrs).axes));
+    let rows = reduced_rows_over(&x.dims, &to_sizes(&ReduceAttrs::of(attrs).axes));
     if !x.is_real() {
         let one = |row: &Vec<usize>| reduce_wholes(op, x.dtype, &row.iter().map(|&i| x.whole(i)).collect::<Vec<_>>());
         return Some(Array::wholes(x.dtype, to, rows.iter().map(one)));
@@ -144,8 +144,8 @@ pub(super) fn root_sum_squares(args: &[&Array]) -> Option<Array> {
 }
 
 /// The positions of the elements of each row along `axis`, from the first to the last.
-pub(super) fn rows_along(dims: &[usize], axis: usize) -> impl Iterator<Item = Vec<usize>> + use<> {
-    let [before, n, after] = around(dims, axis);
+pub(super) fn reduced_rows_along(dims: &[usize], axis: usize) -> impl Iterator<Item = Vec<usize>> + use<> {
+    let [before, n, after] = array_around(dims, axis);
     (0..before * after).map(move |i| (0..n).map(|k| (i / after * n + k) * after + i % after).collect())
 }
 
@@ -154,7 +154,7 @@ pub(super) fn cumsum(attrs: &Attrs<'_>, x: &Array) -> Array {
     let a = RunningAttrs::of(attrs);
     let r = Rounding::of(x.dtype);
     let mut y = zeros(x.dtype, &x.dims);
-    for mut row in rows_along(&x.dims, a.axis as usize) {
+    for mut row in reduced_rows_along(&x.dims, a.axis as usize) {
         if a.reverse {
             row.reverse();
         }
@@ -177,7 +177,7 @@ pub(super) fn cumsum(attrs: &Attrs<'_>, x: &Array) -> Array {
 pub(super) fn softmax(op: Op, attrs: &Attrs<'_>, x: &Array) -> Array {
     let r = Rounding::of(x.dtype);
     let mut y = zeros(x.dtype, &x.dims);
-    for row in rows_along(&x.dims, SoftmaxAttrs::of(attrs).axis as usize) {
+    for row in reduced_rows_along(&x.dims, SoftmaxAttrs::of(attrs).axis as usize) {
         let all: Vec<(f64, f64)> = row.iter().map(|&i| x.real(i)).collect();
         let m = all.iter().map(|x| x.0).fold(f64::NEG_INFINITY, f64::max);
         let widest = all.iter().map(|x| x.1).fold(0.0, f64::max);

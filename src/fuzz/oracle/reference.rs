@@ -40,7 +40,7 @@ pub struct Reference {
 /// let g = Builder::new("net");
 /// let x = g.input("x", [2, 3], DType::F32);
 /// let graph = g.finish([x.exp().sum(..).named("y")])?;
-/// let reference = interpret(graph.view(), &LeafValues::draw(graph.view(), 7))?;
+/// let reference = interpret(graph.view(), &LeafValues::draw(graph.view(), 7)?)?;
 /// let y = &reference.outputs[0].array;
 /// assert!(y.number(0) > 0.0 && y.bounds()[0] < 1e-4);
 /// # Ok(())

@@ -10,7 +10,7 @@ use crate::nodes::ops::pointwise::attrs::{ClampAttrs, EluAttrs, LeakyReluAttrs, 
 use crate::nodes::{Attrs, DType, Op};
 
 /// A function with the errors of its evaluation.
-struct Unary<'f> {
+struct UnaryFn<'f> {
     at: Box<dyn Fn(f64) -> f64 + 'f>,
     /// Error of an f32 and of an f64 result in units in its last place.
     ulps: [f64; 2],
@@ -18,23 +18,23 @@ struct Unary<'f> {
     of_one: f64,
 }
 
-impl<'f> Unary<'f> {
-    fn new(at: impl Fn(f64) -> f64 + 'f, ulps: f64) -> Unary<'f> {
-        Unary { at: Box::new(at), ulps: [ulps; 2], of_one: 0.0 }
+impl<'f> UnaryFn<'f> {
+    fn new(at: impl Fn(f64) -> f64 + 'f, ulps: f64) -> UnaryFn<'f> {
+        UnaryFn { at: Box::new(at), ulps: [ulps; 2], of_one: 0.0 }
     }
 
     /// A function that the engine computes within 2 ulp.
-    fn few(at: impl Fn(f64) -> f64 + 'f) -> Unary<'f> {
-        Unary { ulps: FEW, ..Unary::new(at, 2.0) }
+    fn few(at: impl Fn(f64) -> f64 + 'f) -> UnaryFn<'f> {
+        UnaryFn { ulps: FEW, ..UnaryFn::new(at, 2.0) }
     }
 
     /// A function that the engine computes in `f64` for both types.
-    fn wide(at: impl Fn(f64) -> f64 + 'f) -> Unary<'f> {
-        Unary { ulps: [1.0, 500.0], ..Unary::new(at, 1.0) }
+    fn wide(at: impl Fn(f64) -> f64 + 'f) -> UnaryFn<'f> {
+        UnaryFn { ulps: [1.0, 500.0], ..UnaryFn::new(at, 1.0) }
     }
 
-    fn with_roots(self, of_one: f64) -> Unary<'f> {
-        Unary { of_one, ..self }
+    fn with_roots(self, of_one: f64) -> UnaryFn<'f> {
+        UnaryFn { of_one, ..self }
     }
 }
 
@@ -46,20 +46,20 @@ const HALF: f64 = 0.5;
 const FEW: [f64; 2] = [2.0, 4.0];
 
 /// The function of an op, if it is one of one float.
-fn unary_fn<'f>(op: Op, attrs: &Attrs<'_>, dtype: DType) -> Option<Unary<'f>> {
+fn unary_fn<'f>(op: Op, attrs: &Attrs<'_>, dtype: DType) -> Option<UnaryFn<'f>> {
     Some(match op {
-        Op::NEG => Unary::new(|x| -x, EXACT),
-        Op::ABS => Unary::new(f64::abs, EXACT),
-        Op::SIGN => Unary::new(|x| if x == 0.0 || x.is_nan() { x } else { x.signum() }, EXACT),
-        Op::FLOOR => Unary::new(f64::floor, EXACT),
-        Op::CEIL => Unary::new(f64::ceil, EXACT),
-        Op::ROUND => Unary::new(f64::round_ties_even, EXACT),
-        Op::TRUNC => Unary::new(f64::trunc, EXACT),
-        Op::RELU => Unary::new(|x| if x <= 0.0 { 0.0 } else { x }, EXACT),
+        Op::NEG => UnaryFn::new(|x| -x, EXACT),
+        Op::ABS => UnaryFn::new(f64::abs, EXACT),
+        Op::SIGN => UnaryFn::new(|x| if x == 0.0 || x.is_nan() { x } else { x.signum() }, EXACT),
+        Op::FLOOR => UnaryFn::new(f64::floor, EXACT),
+        Op::CEIL => UnaryFn::new(f64::ceil, EXACT),
+        Op::ROUND => UnaryFn::new(f64::round_ties_even, EXACT),
+        Op::TRUNC => UnaryFn::new(f64::trunc, EXACT),
+        Op::RELU => UnaryFn::new(|x| if x <= 0.0 { 0.0 } else { x }, EXACT),
         Op::CLAMP => {
             let ClampAttrs { lo, hi } = ClampAttrs::of(attrs);
             let (lo, hi) = (nearest_real(dtype, lo), nearest_real(dtype, hi));
-            Unary::new(
+            UnaryFn::new(
                 move |x| {
                     if x < lo {
                         lo
@@ -74,21 +74,21 @@ fn unary_fn<'f>(op: Op, attrs: &Attrs<'_>, dtype: DType) -> Option<Unary<'f>> {
         }
         Op::LEAKY_RELU => {
             let slope = nearest_real(dtype, LeakyReluAttrs::of(attrs).slope);
-            Unary::new(move |x| if x > 0.0 { x } else { slope * x }, HALF)
+            UnaryFn::new(move |x| if x > 0.0 { x } else { slope * x }, HALF)
         }
         Op::ELU => {
             let alpha = nearest_real(dtype, EluAttrs::of(attrs).alpha);
-            Unary::few(move |x| if x > 0.0 { x } else { alpha * libm::expm1(x) })
+            UnaryFn::few(move |x| if x > 0.0 { x } else { alpha * libm::expm1(x) })
         }
-        Op::SQRT => Unary::new(f64::sqrt, HALF),
-        Op::RECIP => Unary::new(|x| 1.0 / x, HALF),
-        Op::RSQRT => Unary::few(|x| 1.0 / x.sqrt()),
+        Op::SQRT => UnaryFn::new(f64::sqrt, HALF),
+        Op::RECIP => UnaryFn::new(|x| 1.0 / x, HALF),
+        Op::RSQRT => UnaryFn::few(|x| 1.0 / x.sqrt()),
         _ => return transcendental_fn(op, attrs),
     })
 }
 
-fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<Unary<'f>> {
-    let few = |at: fn(f64) -> f64| Unary::few(at);
+fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<UnaryFn<'f>> {
+    let few = |at: fn(f64) -> f64| UnaryFn::few(at);
     Some(match op {
         Op::EXP => few(libm::exp),
         Op::EXPM1 => few(libm::expm1),
@@ -108,26 +108,26 @@ fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<Unary<'f>> {
         Op::GELU_GRAD => few(special::gelu_grad).with_roots(FEW[1]),
         Op::GELU_TANH_GRAD => few(special::gelu_tanh_grad).with_roots(FEW[1]),
         Op::SILU_GRAD => few(special::silu_grad).with_roots(FEW[1]),
-        Op::ASIN => Unary::wide(libm::asin),
-        Op::ACOS => Unary::wide(libm::acos),
-        Op::SINH => Unary::wide(libm::sinh),
-        Op::COSH => Unary::wide(libm::cosh),
-        Op::ASINH => Unary::wide(libm::asinh),
-        Op::ACOSH => Unary::wide(libm::acosh),
-        Op::ATANH => Unary::wide(libm::atanh),
-        Op::EXP2 => Unary::wide(libm::exp2),
-        Op::LOG2 => Unary::wide(libm::log2),
-        Op::LOG10 => Unary::wide(libm::log10),
-        Op::ERFC => Unary::wide(libm::erfc),
-        Op::ERFINV => Unary::wide(special::erfinv),
-        Op::ERFCINV => Unary::wide(special::erfcinv).with_roots(2.0),
+        Op::ASIN => UnaryFn::wide(libm::asin),
+        Op::ACOS => UnaryFn::wide(libm::acos),
+        Op::SINH => UnaryFn::wide(libm::sinh),
+        Op::COSH => UnaryFn::wide(libm::cosh),
+        Op::ASINH => UnaryFn::wide(libm::asinh),
+        Op::ACOSH => UnaryFn::wide(libm::acosh),
+        Op::ATANH => UnaryFn::wide(libm::atanh),
+        Op::EXP2 => UnaryFn::wide(libm::exp2),
+        Op::LOG2 => UnaryFn::wide(libm::log2),
+        Op::LOG10 => UnaryFn::wide(libm::log10),
+        Op::ERFC => UnaryFn::wide(libm::erfc),
+        Op::ERFINV => UnaryFn::wide(special::erfinv),
+        Op::ERFCINV => UnaryFn::wide(special::erfcinv).with_roots(2.0),
         Op::LGAMMA => {
-            Unary::wide(|x| if x == f64::NEG_INFINITY { f64::INFINITY } else { libm::lgamma(x) }).with_roots(8.0)
+            UnaryFn::wide(|x| if x == f64::NEG_INFINITY { f64::INFINITY } else { libm::lgamma(x) }).with_roots(8.0)
         }
-        Op::DIGAMMA => Unary::wide(special::digamma).with_roots(8.0),
+        Op::DIGAMMA => UnaryFn::wide(special::digamma).with_roots(8.0),
         Op::POLYGAMMA => {
             let order = PolygammaAttrs::of(attrs).order as i32;
-            Unary::wide(move |x| special::polygamma(order, x)).with_roots(8.0)
+            UnaryFn::wide(move |x| special::polygamma(order, x)).with_roots(8.0)
         }
         _ => return None,
     })

@@ -8,7 +8,7 @@ pub enum Split {
     /// Unit `u` owns elements `u * n .. (u + 1) * n`, clipped at the operand's end.
     PerUnit(usize),
     /// The operand is a matrix with rows of `row` elements. Unit `u` owns columns `u * width .. (u + 1) * width` of
-    /// every row, clipped at the row's end. The kernel gets them as a [`MatrixMut`].
+    /// every row, clipped at the row's end. The kernel gets them as a [`MatrixMut`](super::MatrixMut).
     Columns {
         /// Elements of a row.
         row: usize,

@@ -54,7 +54,7 @@ macro_rules! words {
 words! { u8 u16 u32 u64 }
 
 simd! {
-    fn choose_elements[W: ElementWord](dst: &mut [W], cond: &[u8], b: &[W], c: &[W]) {
+    fn choose_element_loops[W: ElementWord](dst: &mut [W], cond: &[u8], b: &[W], c: &[W]) {
         for (((d, k), x), y) in dst.iter_mut().zip(cond).zip(b).zip(c) {
             *d = *y ^ (*x ^ *y) & W::mask(*k != 0);
         }
@@ -65,10 +65,10 @@ simd! {
 /// gather.
 pub(super) fn select_elements<T: Pod>(dst: &mut [T], cond: &[u8], b: &[T], c: &[T]) {
     match size_of::<T>() {
-        8 => choose_elements::<u64>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
-        4 => choose_elements::<u32>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
-        2 => choose_elements::<u16>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
-        _ => choose_elements::<u8>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+        8 => choose_element_loops::<u64>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+        4 => choose_element_loops::<u32>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+        2 => choose_element_loops::<u16>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
+        _ => choose_element_loops::<u8>(cast_slice_mut(dst), cond, cast_slice(b), cast_slice(c)),
     }
 }
 

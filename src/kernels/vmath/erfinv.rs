@@ -55,7 +55,7 @@ pub fn erfinv(x: f64) -> f64 {
     y.with_sign(x)
 }
 
-/// The inverse of [`erfc`]: ∞ at 0, −∞ at 2, NaN beyond.
+/// The inverse of [`erfc`](super::erfc::erfc): ∞ at 0, −∞ at 2, NaN beyond.
 #[inline(always)]
 pub fn erfcinv(q: f64) -> f64 {
     let p = 2.0 - q;

@@ -277,9 +277,9 @@ pub const fn definition_fault(def: &OpDef) -> Option<&'static str> {
 }
 
 /// Checks op definitions at compile time: a definition that breaks an invariant does not build. For definitions of
-/// your own: `const _: () = check_op_definitions(&[&MY_OP]);`
+/// your own: `const _: () = check_opdefs(&[&MY_OP]);`
 #[allow(clippy::panic)] // A const panic is a compile error.
-pub const fn check_op_definitions(ops: &[&OpDef]) {
+pub const fn check_opdefs(ops: &[&OpDef]) {
     assert!(ops.len() < u16::MAX as usize);
     let mut i = 0;
     while i < ops.len() {

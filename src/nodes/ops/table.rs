@@ -6,7 +6,7 @@ use crate::arena::strings::Strings;
 use crate::nodes::ir::builder::Builder;
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::leaf;
-use crate::nodes::ir::opdef::{Op, OpDef, check_op_definitions};
+use crate::nodes::ir::opdef::{Op, OpDef, check_opdefs};
 use crate::nodes::ir::sizes::Sizes;
 
 macro_rules! ops {
@@ -22,7 +22,7 @@ macro_rules! ops {
 
         const DEFINITIONS: &[&OpDef] = &[$(&leaf::$leaf,)* $(&$family $(:: $file)* ::$id),*];
         const _: () = {
-            check_op_definitions(DEFINITIONS);
+            check_opdefs(DEFINITIONS);
             $(assert!(Op::$leaf.0 == Index::$leaf as u16);)*
         };
 

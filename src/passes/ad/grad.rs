@@ -12,7 +12,9 @@ use crate::nodes::ir::leaf::ParamAttrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, Var};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
-use crate::passes::signature::{Signature, signature_loss, signature_output, underivable_signature};
+use crate::passes::signature::{
+    Signature, leaf_signature_name, signature_loss, signature_output, underivable_signature,
+};
 
 /// The treatment of a leaf that gets no gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -124,8 +126,9 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
 }
 
 /// Adds to `g` the vector-Jacobian product of `outputs`: an input `cotangent.<output>` of the output's type for each of
-/// them, and an output `grad.<leaf>` for each of `wrt`, which may name inner values as [`GradOptions::wrt`] does. With
-/// several losses, their cotangents are the weights of their sum. Errors as for [`grad`].
+/// them, and an output `grad.<leaf>` for each of `wrt`, which may name inner values as [`GradOptions::wrt`] does. In the
+/// name of the input, `_` stands for characters that the name of a leaf cannot have: quotes, backslashes and control
+/// ones. With several losses, their cotangents are the weights of their sum. Errors as for [`grad`].
 pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let g = g.into();
     let marked = mark_inner_values(g, wrt)?;
@@ -141,7 +144,8 @@ pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing:
             if !g.dtype[v.at()].is_differentiable() {
                 return Err(underivable_signature(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
             }
-            seeds.push((o, b.input(&signature.unused(&format!("cotangent.{o}")), g.dims(v), g.dtype[v.at()])));
+            let name = signature.unused(&leaf_signature_name(&format!("cotangent.{o}")));
+            seeds.push((o, b.input(&name, g.dims(v), g.dtype[v.at()])));
         }
         if let Some(e) = b.error() {
             return Err(e);

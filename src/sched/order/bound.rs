@@ -47,8 +47,14 @@ pub fn order_bound(code: &Instructions, d: &Deps, alive: &[u64]) -> Result<u64> 
     let mut best = total(&|k| k.is_pinned() || k == BufKind::Output);
     let mut groups: Vec<u32> = (0..n as u32).collect();
     groups.sort_by_key(|&g| (std::cmp::Reverse(alive[g as usize]), g));
-    let mut b =
-        BoundBlock { code, d, size, anc: vec![[0; WORDS]; n], desc: vec![[0; WORDS]; n], position: vec![u32::MAX; n] };
+    let mut b = OrderBoundBlock {
+        code,
+        d,
+        size,
+        anc: vec![[0; WORDS]; n],
+        desc: vec![[0; WORDS]; n],
+        position: vec![u32::MAX; n],
+    };
     let cost = 2 * WORDS * d.after.items.len() + 16 * code.bytes.len() + 1;
     for (i, block) in groups.chunks(BLOCK).enumerate() {
         if alive[block[0] as usize] <= best || i * cost > BUDGET {
@@ -60,7 +66,7 @@ pub fn order_bound(code: &Instructions, d: &Deps, alive: &[u64]) -> Result<u64> 
 }
 
 /// The visit of one block of groups.
-struct BoundBlock<'a> {
+struct OrderBoundBlock<'a> {
     code: &'a Instructions,
     d: &'a Deps,
     /// Lines of each buffer.
@@ -81,7 +87,7 @@ struct Span {
     last: usize,
 }
 
-impl BoundBlock<'_> {
+impl OrderBoundBlock<'_> {
     /// The largest bound of one of `groups`, without pinned buffers.
     fn run(&mut self, groups: &[u32]) -> u64 {
         groups.iter().enumerate().for_each(|(k, &g)| self.position[g as usize] = k as u32);
@@ -155,8 +161,8 @@ impl BoundBlock<'_> {
         set
     }
 
-    /// The largest sum, over the instructions of group `g` at position `k`, of live lines that [`BoundBlock::through`]
-    /// does not count.
+    /// The largest sum, over the instructions of group `g` at position `k`, of live lines that
+    /// [`OrderBoundBlock::through`] does not count.
     fn own(&self, g: usize, k: usize) -> u64 {
         let range = self.code.group(g);
         let mut most = 0;

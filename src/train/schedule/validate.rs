@@ -15,7 +15,7 @@ struct Number {
 }
 
 /// A rate, a factor or an exponent.
-fn schedule_size(name: &'static str, value: f64) -> Number {
+fn validate_schedule_size(name: &'static str, value: f64) -> Number {
     Number { name, value, fits: value.is_finite() && value >= 0.0, must: "it must be finite and not negative" }
 }
 
@@ -30,7 +30,7 @@ fn schedule_divisor(name: &'static str, value: f64) -> Number {
 }
 
 /// A number of steps that is not 0.
-fn schedule_length(name: &'static str, value: u64) -> Number {
+fn validate_schedule_length(name: &'static str, value: u64) -> Number {
     Number { name, value: value as f64, fits: value > 0, must: "it must be 1 or more" }
 }
 
@@ -75,49 +75,55 @@ impl Schedule {
     /// The numbers of this schedule, without those of schedules in it.
     fn numbers(&self) -> Vec<Number> {
         match *self {
-            Schedule::Constant { lr } => vec![schedule_size("lr", lr)],
+            Schedule::Constant { lr } => vec![validate_schedule_size("lr", lr)],
             Schedule::Step { lr, step_size, gamma } => {
-                vec![schedule_size("lr", lr), schedule_length("step_size", step_size), schedule_size("gamma", gamma)]
+                vec![
+                    validate_schedule_size("lr", lr),
+                    validate_schedule_length("step_size", step_size),
+                    validate_schedule_size("gamma", gamma),
+                ]
             }
-            Schedule::MultiStep { lr, gamma, .. } => vec![schedule_size("lr", lr), schedule_size("gamma", gamma)],
+            Schedule::MultiStep { lr, gamma, .. } => {
+                vec![validate_schedule_size("lr", lr), validate_schedule_size("gamma", gamma)]
+            }
             Schedule::Linear { lr, start_factor, end_factor, total_iters } => vec![
-                schedule_size("lr", lr),
+                validate_schedule_size("lr", lr),
                 schedule_fraction("start_factor", start_factor),
                 schedule_fraction("end_factor", end_factor),
-                schedule_length("total_iters", total_iters),
+                validate_schedule_length("total_iters", total_iters),
             ],
             Schedule::Polynomial { lr, total_iters, power } => {
                 vec![
-                    schedule_size("lr", lr),
-                    schedule_length("total_iters", total_iters),
-                    schedule_size("power", power),
+                    validate_schedule_size("lr", lr),
+                    validate_schedule_length("total_iters", total_iters),
+                    validate_schedule_size("power", power),
                 ]
             }
             Schedule::InverseSqrt { lr, start_factor, timescale, .. } => {
                 vec![
-                    schedule_size("lr", lr),
+                    validate_schedule_size("lr", lr),
                     schedule_fraction("start_factor", start_factor),
-                    schedule_length("timescale", timescale),
+                    validate_schedule_length("timescale", timescale),
                 ]
             }
             Schedule::Cosine { lr, start_factor, min_lr, .. } => {
                 vec![
-                    schedule_size("lr", lr),
+                    validate_schedule_size("lr", lr),
                     schedule_fraction("start_factor", start_factor),
-                    schedule_size("min_lr", min_lr),
+                    validate_schedule_size("min_lr", min_lr),
                 ]
             }
             Schedule::CosineRestarts { lr, t_0, t_mult, min_lr } => {
                 vec![
-                    schedule_size("lr", lr),
-                    schedule_length("t_0", t_0),
-                    schedule_length("t_mult", t_mult),
-                    schedule_size("min_lr", min_lr),
+                    validate_schedule_size("lr", lr),
+                    validate_schedule_length("t_0", t_0),
+                    validate_schedule_length("t_mult", t_mult),
+                    validate_schedule_size("min_lr", min_lr),
                 ]
             }
             Schedule::OneCycle { max_lr, total, pct_start, div_factor, final_div_factor } => vec![
-                schedule_size("max_lr", max_lr),
-                schedule_length("total", total),
+                validate_schedule_size("max_lr", max_lr),
+                validate_schedule_length("total", total),
                 schedule_fraction("pct_start", pct_start),
                 schedule_divisor("div_factor", div_factor),
                 schedule_divisor("final_div_factor", final_div_factor),
