@@ -23,14 +23,14 @@ pub fn fold_constants<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
 }
 
 /// The bytes of a constant operand.
-struct Known {
+pub(super) struct Known {
     /// All elements of a constant, or one element of a fill.
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     is_fill: bool,
 }
 
 /// The bytes of `x`, if it is a constant or a fill.
-fn fold_operand(x: Var<'_>) -> Option<Known> {
+pub(super) fn fold_operand(x: Var<'_>) -> Option<Known> {
     x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::FULL, attrs, .. } => {
             let full = FullAttrs::of(&attrs);

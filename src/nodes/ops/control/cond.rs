@@ -17,6 +17,7 @@ use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::emit::Aside;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use std::panic;
 
 attrs! {
     /// Attributes of a choice.
@@ -85,6 +86,9 @@ fn if_cost(cx: &CostCx<'_>) -> u64 {
     [then, otherwise].into_iter().filter(|r| r.at() < cx.graph.regions()).map(cost).max().unwrap_or(0)
 }
 
+/// A branch of [`Builder::switch`].
+pub type SwitchBranch<'f, 'g> = Box<dyn FnOnce() -> Vec<Var<'g>> + 'f>;
+
 /// A branch that is set aside until both are written.
 struct Branch {
     region: Option<Aside>,
@@ -123,11 +127,74 @@ impl Builder {
         let pred = self.local(pred);
         let (then, otherwise) = (self.branch("then", then), self.branch("otherwise", otherwise));
         self.record_location();
+        self.close_choice(pred, then, otherwise)
+    }
+
+    /// The results of branch number `index`, of which only that one runs. `index` is `i32[]` or `i64[]`; a number that
+    /// is no branch stops the step with an error. Otherwise as [`Builder::cond`], of which ⌈log₂ n⌉ are in one another.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("mode");
+    /// let (mode, x) = (g.input("mode", [], DType::I32), g.input("x", [], DType::F64));
+    /// let y = g.switch(mode, vec![Box::new(|| vec![x.sin()]), Box::new(|| vec![x.cos()]), Box::new(|| vec![x])]);
+    /// let mut p = Session::new().compile(&g.finish([y[0].named("y")])?)?;
+    /// (p.values_mut::<i32>("mode")?[0], p.values_mut::<f64>("x")?[0]) = (2, 0.5);
+    /// p.step()?;
+    /// assert_eq!(p.values::<f64>("y")?, [0.5]);
+    /// p.values_mut::<i32>("mode")?[0] = 3;
+    /// assert!(p.step().unwrap_err().to_string().contains("is 3; it must be in 0..3"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn switch<'g>(&'g self, index: Var<'g>, mut branches: Vec<SwitchBranch<'_, 'g>>) -> Vec<Var<'g>> {
+        let at = panic::Location::caller();
+        let checked = self.with_location(at, || {
+            let dims = index.dims();
+            if !matches!(index.dtype(), DType::I32 | DType::I64) || !dims.is_empty() {
+                let is = format!("{}{dims}", index.dtype());
+                self.fail(
+                    Kind::Shape,
+                    format!("switch: the index is {is}; it must be i32[] or i64[]: cast it, or reshape it to []"),
+                );
+            }
+            // The gather checks the index.
+            self.iota(0, [branches.len()], DType::I32).gather(index, 0)
+        });
+        if branches.is_empty() {
+            self.fail(Kind::Shape, "switch: there is no branch");
+        }
+        self.switch_from(at, checked, 0, &mut branches)
+    }
+
+    /// A switch over `branches`, the first of which has number `first`, in line `at`.
+    fn switch_from<'g>(
+        &'g self,
+        at: &'static panic::Location<'static>,
+        index: Var<'g>,
+        first: usize,
+        branches: &mut Vec<SwitchBranch<'_, 'g>>,
+    ) -> Vec<Var<'g>> {
+        if branches.len() < 2 {
+            return branches.pop().map_or_else(Vec::new, |f| f());
+        }
+        let mut upper = branches.split_off(branches.len().div_ceil(2));
+        let middle = first + branches.len();
+        let below = self.with_location(at, || index.less(middle as f64)).v;
+        let then = self.branch("then", || self.switch_from(at, index, first, branches));
+        let otherwise = self.branch("otherwise", || self.switch_from(at, index, middle, &mut upper));
+        self.with_location(at, || self.close_choice(below, then, otherwise))
+    }
+
+    /// The choice of two branches that are set aside.
+    fn close_choice<'g>(&'g self, pred: Value, then: Branch, otherwise: Branch) -> Vec<Var<'g>> {
         let count = then.yields.len();
         if count != otherwise.yields.len() {
-            let text =
-                format!("if: branch then yields {count} values, and branch otherwise {}", otherwise.yields.len());
-            self.with(|e| e.fail(Error::new(Kind::Shape, text)));
+            let other = otherwise.yields.len();
+            let why = format!("if: branch then yields {count} values, and branch otherwise {other}");
+            self.with(|e| e.fail(Error::new(Kind::Shape, why)));
         }
         let mut captured = then.captured.clone();
         captured.extend(otherwise.captured.iter().filter(|v| !then.captured.contains(v)));
