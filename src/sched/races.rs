@@ -6,7 +6,7 @@
 
 use super::checker::{Checked, Plan};
 use super::faults::FaultCommits;
-use super::instructions::{OUT_OF_PLACE, Operand};
+use super::instructions::{Instructions, OUT_OF_PLACE, Operand};
 use super::tape::{Entry, Tapes};
 use crate::kernels::abi::Split;
 use std::collections::BTreeMap;
@@ -30,6 +30,18 @@ struct Run {
     thread: usize,
 }
 
+/// All threads run both branches of a choice, or one thread runs either.
+fn branches_have_one_team(code: &Instructions, tapes: &Tapes) -> Result<(), String> {
+    let mixed = |i: &usize| {
+        let one = code.body_range(*i).any(|b| tapes.inner.get(b).is_some_and(|t| t.threads() != tapes.threads()));
+        tapes.team_runs(code.body_range(*i)) && one
+    };
+    match (0..code.len()).find(mixed) {
+        Some(i) => Err(format!("the branches of instruction {i} are for different numbers of threads")),
+        None => Ok(()),
+    }
+}
+
 /// Proves that `tapes` run every unit of every instruction once, and that no two threads touch a byte between two
 /// barriers unless both read it. The error names the thread, the instruction or the byte.
 ///
@@ -50,12 +62,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     for (l, inner) in code.loops.iter().zip(&tapes.inner) {
         race_free(&l.plan, inner)?;
     }
-    for i in 0..code.len() {
-        let mixed = code.body_range(i).any(|b| tapes.inner.get(b).is_some_and(|t| t.threads() != threads));
-        if tapes.team_runs(code.body_range(i)) && mixed {
-            return Err(format!("the branches of instruction {i} are for different numbers of threads"));
-        }
-    }
+    branches_have_one_team(code, tapes)?;
     let mut together = vec![0; code.len()];
     let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
     let commits = FaultCommits::new(plan);

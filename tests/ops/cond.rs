@@ -147,7 +147,7 @@ fn a_param_of_one_branch_has_a_gradient_or_zeros() {
     }
 }
 
-/// Dropout in a branch has one mask, forwards and backwards, whether the branch is run or written in place of the choice.
+/// Dropout in a branch has one mask, forwards and backwards, whether the branch runs or replaces the choice.
 #[test]
 fn random_ops_in_a_branch_draw_the_same_always() {
     let g = Builder::new("drop");
