@@ -177,7 +177,7 @@ impl Linked {
             loop_calls_of[i] = (from, self.loop_calls.len() as u32);
         }
         let mut time = 0;
-        for i in 0..code.len() {
+        for (i, &loop_calls) in loop_calls_of.iter().enumerate() {
             let start = self.segments[index].slots.len() as u32;
             for (o, &w) in code.reads_of(i).iter().zip(&plan.inplace[code.read_range(i)]) {
                 let slot = self.slot(plan, o, map)?;
@@ -189,7 +189,6 @@ impl Linked {
                 self.segments[index].slots.push(slot);
             }
             let end = self.segments[index].slots.len() as u32;
-            let loop_calls = loop_calls_of[i];
             let params = (code.params_at[i], code.params_at[i + 1]);
             let call =
                 Call { kernel: code.kernel[i], reads: (start, mid), writes: (mid, end), params, loop_calls, time };
