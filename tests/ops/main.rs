@@ -31,5 +31,6 @@ mod sources;
 mod start_values;
 mod strides;
 mod torch;
+mod while_loop;
 mod windows;
 mod windows_bad;

@@ -123,11 +123,7 @@ impl Builder {
         then: impl FnOnce() -> Vec<Var<'g>>,
         otherwise: impl FnOnce() -> Vec<Var<'g>>,
     ) -> Vec<Var<'g>> {
-        self.record_location();
-        let pred = self.local(pred);
-        let (then, otherwise) = (self.branch("then", then), self.branch("otherwise", otherwise));
-        self.record_location();
-        self.close_choice(pred, then, otherwise)
+        self.choose(panic::Location::caller(), pred, then, otherwise)
     }
 
     /// The results of branch number `index`, of which only that one runs. `index` is `i32[]` or `i64[]`; a number that
@@ -182,10 +178,23 @@ impl Builder {
         }
         let mut upper = branches.split_off(branches.len().div_ceil(2));
         let middle = first + branches.len();
-        let below = self.with_location(at, || index.less(middle as f64)).v;
-        let then = self.branch("then", || self.switch_from(at, index, first, branches));
-        let otherwise = self.branch("otherwise", || self.switch_from(at, index, middle, &mut upper));
-        self.with_location(at, || self.close_choice(below, then, otherwise))
+        let below = self.with_location(at, || index.less(middle as f64));
+        let (then, otherwise) =
+            (|| self.switch_from(at, index, first, branches), || self.switch_from(at, index, middle, &mut upper));
+        self.choose(at, below, then, otherwise)
+    }
+
+    /// As [`Builder::cond`], in line `at`.
+    pub(super) fn choose<'g>(
+        &'g self,
+        at: &'static panic::Location<'static>,
+        pred: Var<'g>,
+        then: impl FnOnce() -> Vec<Var<'g>>,
+        otherwise: impl FnOnce() -> Vec<Var<'g>>,
+    ) -> Vec<Var<'g>> {
+        let pred = self.with_location(at, || self.local(pred));
+        let (then, otherwise) = (self.branch("then", then), self.branch("otherwise", otherwise));
+        self.with_location(at, || self.close_choice(pred, then, otherwise))
     }
 
     /// The choice of two branches that are set aside.

@@ -1,6 +1,7 @@
-//! Loops, calls and custom functions: ops that run a region.
+//! Loops, choices, calls and custom functions: ops that run a region.
 
 pub mod call;
 pub mod cond;
 pub mod custom_fn;
 pub mod scan;
+pub mod while_loop;
