@@ -7,6 +7,7 @@ use std::time::Duration;
 pub const USAGE: &str = "\
 arenagrad-fuzz list                 the targets
 arenagrad-fuzz seeds [DIR]          write all seed inputs to DIR/TARGET (fuzz/corpus)
+arenagrad-fuzz agree FILE...        check graphs in the text form against the oracle: the check for `arenagrad reduce`
 arenagrad-fuzz TARGET FILE...       run a target on inputs
 arenagrad-fuzz TARGET [OPTIONS]     run a target on random inputs
   --seconds N    stop after N seconds (10)
@@ -15,6 +16,7 @@ arenagrad-fuzz TARGET [OPTIONS]     run a target on random inputs
   --corpus DIR   start from the inputs in DIR too, and write there what reaches new code
   --prune        delete inputs in DIR that reach nothing new
   --max-len L    the most bytes of an input
+  --findings N   stop after N different findings (20)
   --json         print the result as one line of JSON";
 
 /// What to do.
@@ -22,6 +24,7 @@ arenagrad-fuzz TARGET [OPTIONS]     run a target on random inputs
 pub enum Job {
     List,
     Seeds(PathBuf),
+    Agree(Vec<PathBuf>),
     Replay(String, Vec<PathBuf>),
     Fuzz(String, Options),
 }
@@ -41,6 +44,8 @@ pub struct Options {
     pub prune: bool,
     /// The most bytes of an input; by default the target's.
     pub max_len: Option<usize>,
+    /// Different findings after which a run stops.
+    pub findings: usize,
     /// Whether the result is a line of JSON.
     pub json: bool,
 }
@@ -55,7 +60,7 @@ impl Options {
 impl Default for Options {
     fn default() -> Options {
         let time = Duration::from_secs(10);
-        Options { time, runs: u64::MAX, seed: 1, corpus: None, prune: false, max_len: None, json: false }
+        Options { time, runs: u64::MAX, seed: 1, corpus: None, prune: false, max_len: None, findings: 20, json: false }
     }
 }
 
@@ -65,6 +70,7 @@ pub fn parse_args(args: &[String]) -> Result<Job, String> {
     match (first.as_str(), rest) {
         ("list", []) => return Ok(Job::List),
         ("seeds", []) => return Ok(Job::Seeds(crate::runner::package_dir().join("corpus"))),
+        ("agree", files @ [_, ..]) => return Ok(Job::Agree(files.iter().map(PathBuf::from).collect())),
         ("seeds", [dir]) => return Ok(Job::Seeds(dir.into())),
         (flag, _) if flag.starts_with('-') => return Err(USAGE.to_string()),
         _ => {}
@@ -81,6 +87,7 @@ pub fn parse_args(args: &[String]) -> Result<Job, String> {
             "--seed" => o.seed = number(flag, value()?)?,
             "--corpus" => o.corpus = Some(value()?.into()),
             "--max-len" => o.max_len = Some(number(flag, value()?)? as usize),
+            "--findings" => o.findings = number(flag, value()?)?.max(1) as usize,
             "--prune" => o.prune = true,
             "--json" => o.json = true,
             _ => return Err(format!("unknown option {flag}\n{USAGE}")),
@@ -110,6 +117,7 @@ mod tests {
     fn jobs_are_read_from_words() {
         let job = |line: &str| parse_args(&line.split(' ').map(str::to_string).collect::<Vec<_>>());
         assert_eq!(job("list"), Ok(Job::List));
+        assert_eq!(job("agree a"), Ok(Job::Agree(vec!["a".into()])));
         assert_eq!(job("text a b"), Ok(Job::Replay("text".into(), vec!["a".into(), "b".into()])));
         let Ok(Job::Fuzz(name, o)) = job("npy --runs 5 --seed 7 --json --corpus d --max-len 9") else { panic!() };
         assert_eq!((name.as_str(), o.runs, o.seed, o.json, o.time), ("npy", 5, 7, true, Duration::MAX));

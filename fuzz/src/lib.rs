@@ -5,6 +5,7 @@
 //!   and of the oracle.
 //! * [`runner`]: the loop that mutates, runs and keeps inputs; [`mutate`], [`corpus`], [`shrink`], [`finding`] and
 //!   [`watch`] are its parts.
+//! * [`agree`]: the same checks for a graph in the text form.
 //! * [`coverage`] and [`memory`]: edges that an input reaches, bytes that it takes. Only these two hold unsafe code.
 //!
 //! Invariant: a target is a function of its input. It panics on a finding and keeps nothing from run to run.
@@ -12,6 +13,7 @@
 // A target says what it found by a panic.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+pub mod agree;
 mod args;
 pub mod corpus;
 pub mod coverage;

@@ -18,8 +18,6 @@ use std::time::{Duration, Instant};
 
 /// How long an input with a finding is made smaller.
 const SHRINK: Duration = Duration::from_secs(5);
-/// Different findings after which a run stops.
-const ENOUGH: usize = 20;
 
 /// The folder of this package.
 pub fn package_dir() -> &'static Path {
@@ -69,7 +67,7 @@ pub fn fuzz_target(target: &Target, options: &Options) -> std::io::Result<Report
         words: target.words,
         max_len: options.max_len.unwrap_or(target.max_len),
     };
-    while run.report.runs < options.runs && start.elapsed() < options.time && run.kinds.len() < ENOUGH {
+    while run.report.runs < options.runs && start.elapsed() < options.time && run.kinds.len() < options.findings {
         let data = match run.corpus.len() {
             0 => m.mutated(&[], &[]),
             n => {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: exit code 0 means no finding, 1 a finding, 2 bad arguments or a file that cannot be read or written.
 
+use crate::agree::disagreement;
 use crate::args::{Job, Options, parse_args};
 use crate::corpus::{write_input, write_seeds};
 use crate::finding::{keep_panics, run_input};
@@ -22,6 +23,7 @@ pub fn run_fuzz() -> ExitCode {
     let done = parse_args(&args).and_then(|job| match job {
         Job::List => Ok(list()),
         Job::Seeds(dir) => seeds(&dir),
+        Job::Agree(files) => agree(&files),
         Job::Replay(name, files) => replay(find(&name)?, &files),
         Job::Fuzz(name, o) if std::env::var_os(CHILD).is_some() => child(find(&name)?, &o),
         Job::Fuzz(name, o) => parent(find(&name)?, &o, &args),
@@ -47,6 +49,17 @@ fn seeds(dir: &std::path::Path) -> Result<ExitCode, String> {
     let (n, bytes) = write_seeds(dir, TARGETS).map_err(|e| format!("{}: {e}", dir.display()))?;
     println!("{n} inputs of {bytes} bytes in {}", dir.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Checks graphs and prints what is wrong with them.
+fn agree(files: &[PathBuf]) -> Result<ExitCode, String> {
+    let mut all_well = true;
+    for path in files {
+        let found = disagreement(path)?;
+        println!("{}: {}", path.display(), found.as_deref().unwrap_or("no finding"));
+        all_well &= found.is_none();
+    }
+    Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// Runs a target on files and prints what it finds.

@@ -27,7 +27,7 @@ pub struct GraphOptions {
     pub depth: u32,
     /// The chance, in 16ths, that an operand is a value of the graph. Other operands are new leaves.
     pub connected: u32,
-    /// Whether loops, calls and custom functions are drawn.
+    /// Whether loops, choices, calls and custom functions are drawn.
     pub regions: bool,
     /// The largest axis of a value.
     pub largest_axis: usize,

@@ -14,6 +14,7 @@ use crate::nodes::ops::pointwise::attrs::CastAttrs;
 pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let mut tys = tys.to_vec();
     add_case_rules(e, case, &tys);
+    add_case_branches(e, case, &tys);
     let name = ["case_body", "case_step", "case_count"].into_iter().find(|n| case.attrs.contains(&format!("@{n}")));
     let Some(name) = name else { return };
     if let (true, Some(last)) = (name != "case_body", tys.last_mut()) {
@@ -50,6 +51,26 @@ pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
         }
     };
     e.close_region(&yields);
+}
+
+/// Opens and closes the branches that a case names: ab + sin(a), and a².
+fn add_case_branches(e: &mut Emit, case: &Case, tys: &[Ty]) {
+    let &[_, a, b] = tys else { return };
+    for name in ["case_then", "case_else"] {
+        if !case.attrs.contains(&format!("@{name}")) {
+            continue;
+        }
+        e.open_region(name);
+        let x: Vec<Value> = [a, b].map(|ty| e.region_arg(ty)).to_vec();
+        let mut op = |op: Op, args: &[Value]| e.emit(op, args, &[]).at(0);
+        let y = if name == "case_then" {
+            let (product, bent) = (op(Op::MUL, &[x[0], x[1]]), op(Op::SIN, &[x[0]]));
+            op(Op::ADD, &[product, bent])
+        } else {
+            op(Op::MUL, &[x[0], x[0]])
+        };
+        e.close_region(&[y]);
+    }
 }
 
 /// Opens and closes the derivative rules of `@case_body` that a case names: for y = tanh(ab) + a.

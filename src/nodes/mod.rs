@@ -29,6 +29,7 @@ pub use ops::attention::Layout;
 pub use ops::attention::axial_rope::AxialRope2d;
 pub use ops::attention::rope::Pairing;
 pub use ops::attention::var::{Attention, Rope};
+pub use ops::control::cond::SwitchBranch;
 pub use ops::control::custom_fn::CustomFn;
 pub use ops::control::scan::Loop;
 pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};

@@ -253,6 +253,7 @@ fn reference_derivative(def: &OpDef) -> String {
         Deriv::ViaDecompose => "that of its decomposition".to_string(),
         Deriv::Rules(..) => "rules for tangents and cotangents".to_string(),
         Deriv::Loop => "a loop of the derivative of its body".to_string(),
+        Deriv::Choice => "a choice of the derivatives of its branches".to_string(),
         Deriv::OwnRules => "its own regions `vjp` and `jvp`, or that of its body".to_string(),
         Deriv::Error(why) => format!("none: {why}"),
     }
@@ -265,6 +266,7 @@ fn reference_runs_as(def: &OpDef, family: &str, sample: Option<&ReferenceSample>
         Lower::Tile(..) => format!("a tile step{also}"),
         Lower::Expand => "its decomposition".to_string(),
         Lower::Control => "its body, which is inlined".to_string(),
+        Lower::Choice => "one instruction, whose branches are planned apart".to_string(),
         Lower::Loop => "one instruction, whose body is planned once".to_string(),
         Lower::Kernel(_) => {
             let classes = sample.and_then(|s| s.classes(s.case.args, DType::F32)).unwrap_or_default();

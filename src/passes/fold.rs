@@ -23,14 +23,14 @@ pub fn fold_constants<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<Graph<'b>> {
 }
 
 /// The bytes of a constant operand.
-struct Known {
+pub(super) struct Known {
     /// All elements of a constant, or one element of a fill.
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     is_fill: bool,
 }
 
 /// The bytes of `x`, if it is a constant or a fill.
-fn fold_operand(x: Var<'_>) -> Option<Known> {
+pub(super) fn fold_operand(x: Var<'_>) -> Option<Known> {
     x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::FULL, attrs, .. } => {
             let full = FullAttrs::of(&attrs);
@@ -71,8 +71,9 @@ fn exact_fold(bytes: &[u8], dtype: DType) -> Option<f64> {
     let mut out = [0u8; 8];
     tile::tile_kernel_eval(&program, &[bytes], &mut [&mut out]).ok()?;
     let x = f64::from_le_bytes(out);
-    // A round trip that changes a bit (a large integer, a NaN's payload) is not exact.
-    (folded_bytes(x, dtype)? == bytes).then_some(x)
+    // A round trip that changes a bit (a large integer, a NaN's payload) is not exact. 2⁶³ saturates to the largest
+    // `i64`, which an `f64` does not hold.
+    (dtype.holds(x) && folded_bytes(x, dtype)? == bytes).then_some(x)
 }
 
 /// The result of a pointwise op on constants: a fill if all operands are fills.

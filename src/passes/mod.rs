@@ -3,10 +3,12 @@
 //! * [`rebuild`] is the loop that most passes share: it drops dead nodes, merges equal ones and applies a rule.
 //! * [`ad`] holds derivatives; [`ad::prepare`] brings a graph into the form that derivatives or lowering need.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
+//! * [`scan_dce`] and [`choice_dce`] drop what nothing reads of loops and choices; [`known_branch`] drops choices.
 //! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
 pub mod ad;
+pub mod choice_dce;
 pub mod copier;
 pub mod expand_blocks;
 pub mod fold;
@@ -14,6 +16,7 @@ pub mod fuse;
 pub mod fusion_notes;
 pub mod inline;
 pub mod keep;
+pub mod known_branch;
 pub mod optimiser;
 pub mod patterns;
 pub mod pipeline;
@@ -24,6 +27,7 @@ pub mod remat;
 pub mod scan_dce;
 pub mod signature;
 pub mod simplify;
+mod trimmed_region;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};
 pub use ad::higher_derivatives::{directional_nth_grad, hvp, nth_grad};

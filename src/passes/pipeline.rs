@@ -2,7 +2,7 @@
 
 use super::fusion_notes::{self, Fusion, Notes};
 use super::simplify::Hits;
-use super::{fold, fuse, inline, patterns, rebuild, remat, scan_dce, simplify};
+use super::{choice_dce, fold, fuse, inline, known_branch, patterns, rebuild, remat, scan_dce, simplify};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
@@ -59,9 +59,9 @@ pub const PIPELINE: &[Pass] = &[
     // Before passes that search for patterns: derivatives leave many values without a reader.
     Pass {
         name: "trim",
-        doc: "drop results of loops that have no reader",
+        doc: "drop results of loops and choices that have no reader",
         stage: None,
-        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Loop)),
+        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Loop | Lower::Choice)),
         run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_trim),
     },
     // Folds transposes into products, cancels moves and drops neutral operands, so that constants and patterns show.
@@ -79,6 +79,14 @@ pub const PIPELINE: &[Pass] = &[
         stage: None,
         needed: always_in_pipeline,
         run: |g, _| GraphBuf::make(|b| fold::fold_constants(g, b)),
+    },
+    // After folding, which may make a predicate a constant.
+    Pass {
+        name: "branches",
+        doc: "replace choices by the branch that is known to run",
+        stage: None,
+        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Choice)),
+        run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_branches),
     },
     // Rematerialisation runs just before this pass and needs the boundaries of blocks; later passes do not.
     Pass {
@@ -154,7 +162,15 @@ fn pipeline_simplify(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
 }
 
 fn pipeline_trim(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
-    GraphBuf::make(|b| scan_dce::scan_dce(g, b, hits))
+    let buf = GraphBuf::make(|b| scan_dce::scan_dce(g, b, hits))?;
+    match pipeline_graph_has(buf.view(), |def| matches!(def.lower, Lower::Choice)) {
+        true => GraphBuf::make(|b| choice_dce::choice_dce(buf.view(), b, hits)),
+        false => Ok(buf),
+    }
+}
+
+fn pipeline_branches(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+    GraphBuf::make(|b| known_branch::known_branches(g, b, hits))
 }
 
 /// Runs rounds until one changes nothing, at most [`ROUNDS`].

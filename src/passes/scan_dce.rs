@@ -6,11 +6,12 @@
 
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
+use super::trimmed_region::{live_in_region, trimmed_region};
 use crate::arena::{Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
-use crate::nodes::{Graph, Op, Ty, Var};
+use crate::nodes::{Graph, Op, Var};
 use bumpalo::Bump;
 
 /// Drops the unused parts of the loops of `g`. Counts the loops that change in `hits`.
@@ -45,15 +46,9 @@ struct ScanDce {
 
 impl ScanDce {
     fn new(g: Graph<'_>, scan: Scan, mut outs: Vec<bool>) -> ScanDce {
-        let (yields, args) = (g.region_yields(scan.body), g.region_args(scan.body).collect::<Vec<_>>());
+        let args: Vec<Value> = g.region_args(scan.body).collect();
         loop {
-            let mut live = Window::filled(g.region_values(scan.body), false);
-            yields.iter().zip(&outs).filter(|(_, kept)| **kept).for_each(|(&y, _)| live[y] = true);
-            for n in g.region_nodes(scan.body).rev() {
-                if g.outs_of(n).any(|v| live[v]) {
-                    g.args_of(n).iter().for_each(|&a| live[a] = true);
-                }
-            }
+            let live = live_in_region(g, scan.body, &outs);
             match (0..scan.carries).find(|&i| live[args[i]] && !outs[i]) {
                 Some(i) => outs[i] = true,
                 None => {
@@ -69,28 +64,12 @@ impl ScanDce {
     fn emit<'g>(&self, v: &RebuildVisit<'_, 'g>) -> Vec<Var<'g>> {
         let (src, g, s) = (v.src, v.g, &self.scan);
         let none = g.var(Value::NONE);
-        let kept: Vec<Value> = src.region_args(s.body).zip(&self.args).filter(|a| *a.1).map(|a| a.0).collect();
-        let tys: Vec<Ty> = kept.iter().map(|&a| src.ty(a)).collect();
-        let body = g.region(src.str(src.region_names[s.body.at()]), &tys, |args| {
-            let mut map = Window::filled(src.region_values(s.body), Value::NONE);
-            kept.iter().zip(args).for_each(|(&a, x)| map[a] = x.v);
-            for n in src.region_nodes(s.body) {
-                if src.op[n.at()] == Op::ARG || !src.outs_of(n).any(|v| self.live[v]) {
-                    continue;
-                }
-                g.with(|e| e.set_loc(src.loc[n.at()]));
-                let ops: Vec<Value> = src.args_of(n).iter().map(|&a| map[a]).collect();
-                let outs = g.with(|e| e.copy(&src, n, &ops, v.regions));
-                src.outs_of(n).zip(outs.iter()).for_each(|(o, new)| map[o] = new);
-            }
-            let yields = src.region_yields(s.body).iter().zip(&self.outs).filter(|y| *y.1);
-            yields.map(|(&y, _)| g.var(map[y])).collect()
-        });
+        let body = trimmed_region(v, s.body, &self.args, &self.outs, &self.live);
         g.with(|e| e.set_loc(src.loc[v.node.at()]));
         let args: Vec<Var<'g>> = v.args.iter().zip(&self.args).filter(|a| *a.1).map(|a| *a.0).collect();
         let count = |r: std::ops::Range<usize>| self.args[r].iter().filter(|k| **k).count() as i64;
         let attrs = ScanAttrs {
-            body: body.region,
+            body,
             carries: count(0..s.carries),
             consts: count(s.carries..s.xs()),
             length: s.length as i64,

@@ -14,7 +14,7 @@
 //! [`Checked`] can be made here only: the executor's unsafe code rests on it. The walk runs in release builds too.
 
 use super::faults::{FaultCheck, FaultLeaves};
-use super::instructions::{BufKind, Instructions, OUT_OF_PLACE, Operand};
+use super::instructions::{BufKind, Instructions, NO_LOOP, OUT_OF_PLACE, Operand};
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::Split;
@@ -167,7 +167,13 @@ impl<'p> Checker<'p> {
         })?;
         check_that(plan.offset.len() == n && plan.inplace.len() == code.reads.len(), || "columns do not fit".into())?;
         let mut runs = vec![0; code.loops.len()];
-        code.body.iter().map(|&b| b as usize).filter(|&b| b < code.loops.len()).for_each(|b| runs[b] += 1);
+        for (i, &b) in code.body.iter().enumerate().filter(|(_, b)| **b != NO_LOOP) {
+            let bodies = code.bodies_of(i);
+            let whens: Vec<Option<bool>> = bodies.iter().map(|l| l.when).collect();
+            let shape = matches!(whens[..], [None] | [Some(true), Some(false)]);
+            check_that(shape && b.0 < b.1, || format!("instruction {i} runs neither a loop nor two branches"))?;
+            code.body_range(i).for_each(|b| runs[b] += 1);
+        }
         check_that(runs.iter().all(|&n| n <= 1), || "two instructions run one loop".into())?;
         let mut w = Checker {
             plan,
@@ -223,10 +229,10 @@ impl<'p> Checker<'p> {
         let code = &self.plan.code;
         let reads = code.reads_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
         let writes = code.writes_of(i).iter().map(|o| self.extent(o)).collect::<Proof<Vec<_>>>()?;
-        match code.loop_of(i) {
-            Some(l) => l.fits(code, i, &self.plan.inplace[code.read_range(i)])?,
-            None => check_that(writes.len() <= 64, || "more than 64 writes".into())?,
+        for l in code.bodies_of(i) {
+            l.fits(code, i, &self.plan.inplace[code.read_range(i)])?;
         }
+        check_that(code.has_body(i) || writes.len() <= 64, || "more than 64 writes".into())?;
         for (o, r) in code.reads_of(i).iter().zip(&reads) {
             let label = (o.buf, self.version[o.buf as usize]);
             let known = label.1 > 0 || code.kind[o.buf as usize].is_pinned() || r.is_empty();
@@ -269,12 +275,12 @@ impl<'p> Checker<'p> {
         }
         let own = writes.iter().any(|w| self.leaves.overlap(w));
         let inner: Vec<FaultCheck>;
-        let checks = match code.loop_of(i) {
-            Some(l) => {
-                inner = l.checks(code.reads_of(i));
+        let checks = match code.has_body(i) {
+            true => {
+                inner = code.bodies_of(i).iter().flat_map(|l| l.checks(code.reads_of(i))).collect();
                 &inner[..]
             }
-            None => code.checks_of(i),
+            false => code.checks_of(i),
         };
         for c in checks {
             let read = |o: &Operand| (o.buf, o.off, o.bytes()) == (c.buf, c.off, c.bytes);

@@ -14,7 +14,7 @@ use super::track::{Track, TrackObserver};
 use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::abi::{ArenaPtr, Args, LoopOffsets};
+use crate::kernels::abi::{ArenaPtr, Args, LoopOffsets, OperandRef};
 use crate::kernels::fault::{Bad, Fault};
 use std::fmt;
 use std::ops::Range;
@@ -105,15 +105,21 @@ impl<W: StepObserver> ExecWalk<'_, W> {
             if !self.observer.goes_on(time) {
                 return false;
             }
-            if let Some(loop_call) = exec.linked.loop_calls.get(c.loop_call as usize) {
-                // SAFETY: as for this function.
-                if !unsafe { self.loop_call(loop_call, moves, time + 1) } {
-                    return false;
+            let (reads, writes) = (exec_slice(&segment.slots, c.reads), exec_slice(&segment.slots, c.writes));
+            let bodies = exec.linked.calls_of(c);
+            if !bodies.is_empty() {
+                let mut start = time + 1;
+                for body in bodies {
+                    // SAFETY: as for this function. The predicate is read 0 of the instruction, which no branch
+                    // writes; a barrier in front of the instruction keeps those who write it apart.
+                    if !unsafe { self.body(body, reads, moves, start) } {
+                        return false;
+                    }
+                    start += body.length * body.timestamps;
                 }
             } else {
                 self.state.at.store(time, Ordering::Relaxed);
                 self.observer.begins(segment, e.instr as usize, moves);
-                let (reads, writes) = (exec_slice(&segment.slots, c.reads), exec_slice(&segment.slots, c.writes));
                 let (params, units, fault) = (exec_slice(&segment.params, c.params), e.from..e.to, &self.state.fault);
                 // SAFETY: the checker proved that this instruction's operands lie in the arena and that writes overlap
                 // no reads; tapes give threads disjoint units, and barriers keep other instructions' accesses apart.
@@ -129,6 +135,24 @@ impl<W: StepObserver> ExecWalk<'_, W> {
             self.observer.done(segment, e.instr as usize);
         }
         true
+    }
+
+    /// Runs a loop, or a branch if its predicate, the first of `reads`, says so. False if the step stopped.
+    ///
+    /// # Safety
+    /// As for [`Exec::run`].
+    #[allow(unsafe_code)]
+    unsafe fn body(&mut self, body: &LoopCall, reads: &[OperandRef], moves: &LoopOffsets<'_>, clock: usize) -> bool {
+        if let Some(when) = body.when {
+            let (fault, arena) = (&self.state.fault, self.observer.arena());
+            // SAFETY: as for this function: the operand lies in the arena, and no thread writes it now.
+            let args = unsafe { Args::new(arena, &reads[..1], &[], &[], 0..1, self.thread, fault) };
+            if (args.moved(moves).read::<u8>(0)[0] != 0) != when {
+                return true;
+            }
+        }
+        // SAFETY: as for this function.
+        unsafe { self.loop_call(body, moves, clock) }
     }
 
     /// Runs all iterations of a loop, the first from timestamp `clock` on. False if the step stopped.

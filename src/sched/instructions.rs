@@ -64,14 +64,15 @@ pub struct Instr<'a> {
     pub whole: u64,
     /// True if it copies its read to its write, byte by byte.
     pub copies: bool,
-    /// The loop that it runs instead of the kernel, as an index into [`Instructions::loops`]; else [`NO_LOOP`].
-    pub body: u32,
+    /// The bodies that it runs instead of the kernel, as a range of [`Instructions::loops`]: one for a loop, two for a
+    /// choice of branches; [`NO_LOOP`] for none.
+    pub body: (u32, u32),
     /// Index operands that it checks; a bad index stops the step.
     pub checks: &'a [FaultCheck],
 }
 
 /// [`Instr::body`] of an instruction that runs its kernel.
-pub const NO_LOOP: u32 = u32::MAX;
+pub const NO_LOOP: (u32, u32) = (u32::MAX, u32::MAX);
 
 /// The entry of a read that shares no bytes with a write, in the `inplace` columns of [`Alias`](super::alias::Alias)
 /// and [`Plan`](super::checker::Plan).
@@ -128,9 +129,9 @@ pub struct Instructions {
     pub updates: Vec<Update>,
     /// True for groups with effects, which keep their order among one another.
     pub effect: Vec<bool>,
-    /// The loop that each instruction runs, or [`NO_LOOP`].
-    pub body: Vec<u32>,
-    /// The loops, each with its own plan.
+    /// The bodies that each instruction runs, or [`NO_LOOP`].
+    pub body: Vec<(u32, u32)>,
+    /// The bodies of loops and branches, each with its own plan.
     pub loops: Vec<Arc<PlannedLoop>>,
     /// True for the code of one iteration of a loop.
     pub iterated: bool,
@@ -201,9 +202,19 @@ impl Instructions {
         &self.params[self.params_at[i] as usize..self.params_at[i + 1] as usize]
     }
 
-    /// The loop that instruction `i` runs; `None` if it runs its kernel.
-    pub fn loop_of(&self, i: usize) -> Option<&PlannedLoop> {
-        self.loops.get(self.body[i] as usize).map(|l| &**l)
+    /// The bodies that instruction `i` runs: one of a loop, two of a choice; none if it runs its kernel.
+    pub fn bodies_of(&self, i: usize) -> &[Arc<PlannedLoop>] {
+        self.loops.get(self.body_range(i)).unwrap_or(&[])
+    }
+
+    /// Positions of the bodies of instruction `i` in `loops`.
+    pub fn body_range(&self, i: usize) -> std::ops::Range<usize> {
+        self.body[i].0 as usize..self.body[i].1 as usize
+    }
+
+    /// True if instruction `i` runs bodies instead of its kernel.
+    pub fn has_body(&self, i: usize) -> bool {
+        !self.bodies_of(i).is_empty()
     }
 
     /// Adds a buffer of `bytes` bytes. Returns its number.

@@ -24,10 +24,17 @@ pub(super) struct Call {
     pub reads: (u32, u32),
     pub writes: (u32, u32),
     pub params: (u32, u32),
-    /// The loop that it runs instead of the kernel, or `u32::MAX`.
-    pub loop_call: u32,
+    /// The loop or the branches that it runs instead of the kernel, as a range of [`Linked::loop_calls`]; else empty.
+    pub loop_calls: (u32, u32),
     /// Its timestamp, from the start of the segment.
     pub time: usize,
+}
+
+impl Call {
+    /// True if it runs its kernel, not a loop or a branch.
+    pub fn runs_kernel(&self) -> bool {
+        self.loop_calls.0 == self.loop_calls.1
+    }
 }
 
 /// The linked code of the graph, or of one iteration of a loop.
@@ -50,6 +57,8 @@ pub(super) struct LoopCall {
     pub segment: u32,
     pub length: usize,
     pub reverse: bool,
+    /// For a branch: the predicate with which it runs.
+    pub when: Option<bool>,
     /// True if all threads run it.
     pub team: bool,
     /// Number of loops around it.
@@ -154,12 +163,21 @@ impl Linked {
         let (calls, slots) = (Vec::with_capacity(code.len()), Vec::with_capacity(code.reads.len() + code.writes.len()));
         let params = code.params.clone();
         self.segments.push(Segment { calls, slots, params, tapes, deaths, red_zones: Vec::new(), first });
-        let mut loop_call_of = vec![u32::MAX; code.loops.len()];
-        for (i, inner) in (0..code.len()).filter(|&i| code.loop_of(i).is_some()).zip(link_inner_tapes(plan, inner)) {
-            loop_call_of[code.body[i] as usize] = self.loop_call(plan, i, inner, map, depth)?;
+        let mut inner: Vec<Option<Tapes>> = inner.into_iter().map(Some).collect();
+        let mut loop_calls_of = vec![(0, 0); code.len()];
+        for i in (0..code.len()).filter(|&i| code.has_body(i)) {
+            let mut calls = Vec::new();
+            for b in code.body_range(i) {
+                let tapes = inner.get_mut(b).and_then(Option::take).ok_or("a body without tapes")?;
+                calls.push(self.loop_call(plan, i, b, tapes, map, depth)?);
+            }
+            // Inner loops come between them, so the calls of one instruction are put side by side.
+            let from = self.loop_calls.len() as u32;
+            self.loop_calls.extend(calls);
+            loop_calls_of[i] = (from, self.loop_calls.len() as u32);
         }
         let mut time = 0;
-        for i in 0..code.len() {
+        for (i, &loop_calls) in loop_calls_of.iter().enumerate() {
             let start = self.segments[index].slots.len() as u32;
             for (o, &w) in code.reads_of(i).iter().zip(&plan.inplace[code.read_range(i)]) {
                 let slot = self.slot(plan, o, map)?;
@@ -171,10 +189,9 @@ impl Linked {
                 self.segments[index].slots.push(slot);
             }
             let end = self.segments[index].slots.len() as u32;
-            let loop_call = loop_call_of.get(code.body[i] as usize).copied().unwrap_or(u32::MAX);
             let params = (code.params_at[i], code.params_at[i + 1]);
             let call =
-                Call { kernel: code.kernel[i], reads: (start, mid), writes: (mid, end), params, loop_call, time };
+                Call { kernel: code.kernel[i], reads: (start, mid), writes: (mid, end), params, loop_calls, time };
             self.segments[index].calls.push(call);
             time = time.saturating_add(loop_timestamps(code, i));
         }
@@ -196,17 +213,18 @@ impl Linked {
         Ok(OperandRef { moves: moves as u32, ..OperandRef::new(p.off, o.len, o.size, o.split) })
     }
 
-    /// Links the loop that instruction `i` of `plan` runs. Returns its index in `loop_calls`.
+    /// Links body `b`, which instruction `i` of `plan` runs.
     fn loop_call(
         &mut self,
         plan: &Checked,
         i: usize,
+        b: usize,
         tapes: Tapes,
         map: &LinkMap,
         depth: usize,
-    ) -> Result<u32, String> {
+    ) -> Result<LoopCall, String> {
         let code = &plan.code;
-        let l: &PlannedLoop = code.loop_of(i).ok_or("a loop without a body")?;
+        let l: &PlannedLoop = &code.loops[b];
         if depth == DEPTH {
             return Err(format!("loops stand more than {DEPTH} deep in one another"));
         }
@@ -239,15 +257,13 @@ impl Linked {
         deaths.before = std::iter::once(at..at + l.workspace()).collect();
         let team = tapes.threads() > 1;
         let segment = self.segment(&l.plan, tapes, &inside, depth + 1, deaths)?;
-        self.loop_calls.push(LoopCall {
-            segment,
-            length: l.length,
-            reverse: l.reverse,
-            team,
-            depth,
-            timestamps: l.timestamps,
-        });
-        Ok(self.loop_calls.len() as u32 - 1)
+        let (length, reverse, when, timestamps) = (l.length, l.reverse, l.when, l.timestamps);
+        Ok(LoopCall { segment, length, reverse, when, team, depth, timestamps })
+    }
+
+    /// The loop or the branches that `call` runs; none if it runs its kernel.
+    pub fn calls_of(&self, call: &Call) -> &[LoopCall] {
+        &self.loop_calls[call.loop_calls.0 as usize..call.loop_calls.1 as usize]
     }
 
     /// The instruction that runs at timestamp `time`, counted over all segments, and the iteration of the innermost
@@ -259,15 +275,23 @@ impl Linked {
             let i = l.calls.partition_point(|c| clock + c.time <= time).saturating_sub(1);
             let Some(call) = l.calls.get(i) else { return (l.first, iteration) };
             let since = time - (clock + call.time).min(time);
-            match self.loop_calls.get(call.loop_call as usize) {
-                Some(loop_call) if since > 0 => {
-                    let n = (since - 1) / loop_call.timestamps;
-                    clock += call.time + 1 + n * loop_call.timestamps;
-                    iteration = Some(if loop_call.reverse { loop_call.length.saturating_sub(1 + n) } else { n });
-                    segment = loop_call.segment as usize;
-                }
-                _ => return (l.first + i, iteration),
+            if since == 0 {
+                return (l.first + i, iteration);
             }
+            let mut start = clock + call.time + 1;
+            let Some(loop_call) = self.calls_of(call).iter().find(|c| {
+                let here = time < start + c.length * c.timestamps;
+                start += if here { 0 } else { c.length * c.timestamps };
+                here
+            }) else {
+                return (l.first + i, iteration);
+            };
+            let n = (time - start) / loop_call.timestamps;
+            clock = start + n * loop_call.timestamps;
+            if loop_call.when.is_none() {
+                iteration = Some(if loop_call.reverse { loop_call.length.saturating_sub(1 + n) } else { n });
+            }
+            segment = loop_call.segment as usize;
         }
     }
 
@@ -278,13 +302,11 @@ impl Linked {
 
     fn segment_track_events(&self, segment: usize, thread: usize) -> usize {
         let l: &Segment = &self.segments[segment];
-        let of = |instr: u32| match self.loop_calls.get(l.calls[instr as usize].loop_call as usize) {
-            Some(t) => {
-                let each = self.segment_track_events(t.segment as usize, thread).saturating_add(usize::from(t.team));
-                each.saturating_mul(t.length)
-            }
-            None => 1,
+        let body = |t: &LoopCall| {
+            let each = self.segment_track_events(t.segment as usize, thread).saturating_add(usize::from(t.team));
+            each.saturating_mul(t.length)
         };
+        let of = |instr: u32| self.calls_of(&l.calls[instr as usize]).iter().map(body).max().unwrap_or(1);
         let each = l.tapes.thread(thread).iter().map(|e| if e.barrier { 1 } else { of(e.instr) });
         each.fold(0, usize::saturating_add)
     }
@@ -302,13 +324,6 @@ pub(super) fn link_red_zones(plan: &Checked) -> Vec<Vec<Range<usize>>> {
     let floor = pinned.max().unwrap_or(0);
     let own = |o: &&Operand| code.bytes[o.buf as usize] > 0 && plan.offset[o.buf as usize] >= floor;
     (0..code.len()).map(|i| code.writes_of(i).iter().filter(own).map(zone).collect()).collect()
-}
-
-/// The tapes `inner` of the loops of `plan`, in the order of the instructions that run them.
-fn link_inner_tapes(plan: &Checked, inner: Vec<Tapes>) -> Vec<Tapes> {
-    let mut inner: Vec<Option<Tapes>> = inner.into_iter().map(Some).collect();
-    let body = plan.code.body.iter();
-    body.filter_map(|&b| inner.get_mut(b as usize).and_then(Option::take)).collect()
 }
 
 /// The bytes that die after each instruction, and those without a value before a step. Derived from uses of buffers,

@@ -50,14 +50,13 @@ pub fn modelled_run(plan: &Checked, tapes: &Tapes) -> u64 {
                 continue;
             }
             let i = e.instr as usize;
-            let inner = tapes.inner.get(code.body[i] as usize);
-            let own = match (inner, code.loop_of(i)) {
-                (Some(inner), Some(l)) => {
-                    let each = modelled_run(&l.plan, inner).saturating_add(modelled_barrier(inner.threads()));
-                    each.saturating_mul(l.length as u64)
-                }
-                _ => modelled_part(code, i, e.to - e.from),
-            };
+            let inner = tapes.inner.get(code.body_range(i)).unwrap_or(&[]);
+            let bodies = inner.iter().zip(code.bodies_of(i)).map(|(inner, l)| {
+                let each = modelled_run(&l.plan, inner).saturating_add(modelled_barrier(inner.threads()));
+                each.saturating_mul(l.length as u64)
+            });
+            // One branch of a choice runs: the longer one counts.
+            let own = bodies.max().unwrap_or_else(|| modelled_part(code, i, e.to - e.from));
             busy = busy.saturating_add(own).saturating_add(fetched[i][usize::from(t > 0)]);
         }
         close(&mut busy, &mut phase);

@@ -231,7 +231,7 @@ impl StepObserver for NonfiniteObserver<'_> {
     fn done(&mut self, segment: &Segment, i: usize) {
         // A loop's instruction is no node of its own here: its body has been watched.
         let watched = &self.calls[segment.first + i];
-        if watched.last && segment.calls[i].loop_call == u32::MAX {
+        if watched.last && segment.calls[i].runs_kernel() {
             self.judge(watched.infinite);
         }
     }

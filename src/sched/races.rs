@@ -6,7 +6,7 @@
 
 use super::checker::{Checked, Plan};
 use super::faults::FaultCommits;
-use super::instructions::{OUT_OF_PLACE, Operand};
+use super::instructions::{Instructions, OUT_OF_PLACE, Operand};
 use super::tape::{Entry, Tapes};
 use crate::kernels::abi::Split;
 use std::collections::BTreeMap;
@@ -30,6 +30,18 @@ struct Run {
     thread: usize,
 }
 
+/// All threads run both branches of a choice, or one thread runs either.
+fn branches_have_one_team(code: &Instructions, tapes: &Tapes) -> Result<(), String> {
+    let mixed = |i: &usize| {
+        let one = code.body_range(*i).any(|b| tapes.inner.get(b).is_some_and(|t| t.threads() != tapes.threads()));
+        tapes.team_runs(code.body_range(*i)) && one
+    };
+    match (0..code.len()).find(mixed) {
+        Some(i) => Err(format!("the branches of instruction {i} are for different numbers of threads")),
+        None => Ok(()),
+    }
+}
+
 /// Proves that `tapes` run every unit of every instruction once, and that no two threads touch a byte between two
 /// barriers unless both read it. The error names the thread, the instruction or the byte.
 ///
@@ -50,6 +62,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     for (l, inner) in code.loops.iter().zip(&tapes.inner) {
         race_free(&l.plan, inner)?;
     }
+    branches_have_one_team(code, tapes)?;
     let mut together = vec![0; code.len()];
     let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
     let commits = FaultCommits::new(plan);
@@ -75,7 +88,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
             }
             last = Some(e.instr);
             let i = e.instr as usize;
-            if tapes.inner.get(code.body[i] as usize).is_some_and(|inner| inner.threads() > 1) {
+            if tapes.team_runs(code.body_range(i)) {
                 if previous.is_none_or(|p| !p.barrier || p.instr != e.instr) {
                     return Err(format!("thread {t} enters loop {i} without a barrier"));
                 }
@@ -85,7 +98,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
                 phase += 1;
                 continue;
             }
-            if code.loop_of(i).is_some() && t != 0 {
+            if code.has_body(i) && t != 0 {
                 return Err(format!("thread {t} runs loop {i}, whose tape is for thread 0"));
             }
             runs[i].push((e.from, e.to));

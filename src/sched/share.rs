@@ -106,14 +106,24 @@ fn share_loop(l: &PlannedLoop, threads: usize, sharing: Sharing) -> Tapes {
 /// The tapes of `plan` for `threads` threads, at most as many as it was planned for.
 fn share_tapes_by(plan: &Checked, threads: usize, sharing: Sharing) -> Tapes {
     let code = &plan.code;
-    let inner: Vec<Tapes> = code.loops.iter().map(|l| share_loop(l, threads, sharing)).collect();
+    let mut inner: Vec<Tapes> = code.loops.iter().map(|l| share_loop(l, threads, sharing)).collect();
+    for i in 0..code.len() {
+        // All threads run both branches of a choice, or one thread does.
+        let bodies = code.body_range(i);
+        if inner.get(bodies.clone()).is_some_and(|t| t.iter().any(|t| t.threads() > 1)) {
+            for b in bodies.filter(|&b| inner[b].threads() != threads).collect::<Vec<_>>() {
+                inner[b] = share_tapes_by(&code.loops[b].plan, threads, sharing);
+            }
+        }
+    }
+    let inner = inner;
     let mut by_thread: Vec<Vec<Entry>> = vec![Vec::new(); threads];
     let commits = if threads > 1 { FaultCommits::new(plan) } else { FaultCommits::default() };
     let mut open = ShareWindow::default();
     for i in 0..code.len() {
         let (instr, width) = (i as u32, sharing.width(code, i, threads));
         let team = width > 1;
-        if inner.get(code.body[i] as usize).is_some_and(|t| t.threads() > 1) {
+        if inner.get(code.body_range(i)).is_some_and(|t| t.iter().any(|t| t.threads() > 1)) {
             // All threads run the loop, with a barrier before it and after each iteration.
             for tape in &mut by_thread {
                 tape.push(Entry { instr, barrier: true, from: 0, to: 0 });

@@ -22,12 +22,17 @@ pub struct Tapes {
     pub(super) at: Vec<u32>,
     /// Entries, by thread.
     pub(super) entries: Vec<Entry>,
-    /// The tapes of one iteration of each loop: for all threads, with a barrier after each iteration, or for one
-    /// thread.
+    /// The tapes of one iteration of each loop and of each branch: for all threads, with a barrier after each
+    /// iteration, or for one thread.
     pub(super) inner: Vec<Tapes>,
 }
 
 impl Tapes {
+    /// True if all threads run the bodies `bodies`, which are those of one instruction.
+    pub(super) fn team_runs(&self, bodies: std::ops::Range<usize>) -> bool {
+        self.inner.get(bodies).is_some_and(|t| t.iter().any(|t| t.threads() > 1))
+    }
+
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.at.len() - 1

@@ -111,7 +111,7 @@ impl<W: StepObserver> StepObserver for TrackObserver<'_, W> {
 
     fn done(&mut self, segment: &Segment, i: usize) {
         // A loop has the events of its body.
-        if segment.calls[i].loop_call == u32::MAX {
+        if segment.calls[i].runs_kernel() {
             self.track.push((segment.first + i) as u32, self.since);
         }
         self.inner.done(segment, i);

@@ -83,7 +83,7 @@ impl Tracer {
 /// Appends the instructions of `code`, then those of its loops, in the order in which linking numbers them.
 fn tracer_calls(g: &Graph<'_>, next: &[Sym], code: &Instructions, calls: &mut Vec<Call>) {
     calls.extend((0..code.len()).map(|i| tracer_call(g, next, code, i)));
-    for l in (0..code.len()).filter_map(|i| code.loop_of(i)) {
+    for l in (0..code.len()).flat_map(|i| code.bodies_of(i)) {
         tracer_calls(g, next, &l.plan.code, calls);
     }
 }

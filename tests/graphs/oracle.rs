@@ -2,11 +2,11 @@
 
 use arenagrad::graph::{Builder, DType, GraphBuf, Var};
 use arenagrad::tools::fuzz::{
-    Agreement, LeafValues, RunOptions, Stop, agree_on_leaves, agree_with_oracle, check_pass, check_run,
-    check_transform, compare_graphs, interpret,
+    Agreement, GraphOptions, LeafValues, RunOptions, Stop, agree_on_leaves, agree_with_oracle, check_pass, check_run,
+    check_transform, compare_graphs, draw_graph, interpret,
 };
 use arenagrad::tools::ir::attrs::Attr;
-use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Flags, Lower, OpDef};
+use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Flags, Lower, Op, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::table::{FAMILIES, OPS};
 use arenagrad::tools::passes::pipeline;
@@ -118,6 +118,23 @@ fn random_graphs_run_as_the_oracle_says() {
     }
     assert!(findings.is_empty(), "{} findings\n{}", findings.len(), findings.join("\n"));
     assert_tight(&all, 1e-4, 0.5);
+}
+
+/// Graphs of choices and loops in one another: the engine and its passes against the oracle, and derivatives.
+#[test]
+fn random_choices_run_as_the_oracle_says() {
+    let options = GraphOptions::default().nodes(12).ops("if=40,scan=10,gt=4,tanh=4,mul=4,softmax=2").unwrap();
+    let (mut draw, mut choices) = (seeded_draws(21), 0);
+    let mut findings = Vec::new();
+    for seed in 0..160 {
+        let graph = draw_graph(&options, &mut draw).unwrap();
+        choices += graph.view().op.iter().filter(|op| **op == Op::IF).count();
+        let how = RunOptions::all()[seed as usize % RunOptions::all().len()];
+        findings.extend(agree_with_oracle(graph.view(), seed, &[how]).err().map(|e| e.to_string()));
+        findings.extend(check_transform(&graph, seed, 1).err().map(|e| e.to_string()));
+    }
+    assert!(findings.is_empty(), "{} findings\n{}", findings.len(), findings.join("\n"));
+    assert!(choices > 400, "{choices}");
 }
 
 #[test]

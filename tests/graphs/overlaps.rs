@@ -38,7 +38,7 @@ fn run(p: &Plan, place: &Place<'_>, known: &mut [bool]) -> Option<()> {
         let reads: Vec<_> = p.code.reads_of(i).iter().map(at).collect::<Option<_>>()?;
         let writes: Vec<_> = p.code.writes_of(i).iter().map(at).collect::<Option<_>>()?;
         let inplace = &p.inplace[p.code.read_range(i)];
-        if let Some(l) = p.code.loop_of(i) {
+        for l in p.code.bodies_of(i) {
             let over = |w: usize| inplace.iter().any(|&with| usize::from(with) == w);
             (0..writes.len()).filter(|&w| !over(w)).for_each(|w| known[writes[w].clone()].fill(false));
             (0..l.length).try_for_each(|n| iteration(l, n, (&reads, &writes), known))?;

@@ -4,7 +4,7 @@
 
 use crate::common::Draw;
 use crate::overlaps::sound;
-use arenagrad::graph::{Builder, DType, GraphBuf};
+use arenagrad::graph::{Builder, DType, GraphBuf, Var};
 use arenagrad::tools::arena::tensor::LINE;
 use arenagrad::tools::kernels::abi::Split;
 use arenagrad::tools::sched::checker::{Plan, check_plan};
@@ -43,18 +43,27 @@ struct Subject {
 
 impl Subject {
     fn new() -> Subject {
-        let s = schedule(graph().view(), 1).unwrap();
+        Subject::of(&graph())
+    }
+
+    fn of(g: &GraphBuf) -> Subject {
+        let s = schedule(g.view(), 1).unwrap();
         let plan: Plan = (*s.plan).clone();
-        let at = (0..plan.code.len()).find(|&i| plan.code.loop_of(i).is_some()).unwrap();
+        let at = (0..plan.code.len()).find(|&i| plan.code.has_body(i)).unwrap();
         Subject { plan, at }
     }
 
     fn body(&self) -> &PlannedLoop {
-        self.plan.code.loop_of(self.at).unwrap()
+        &self.plan.code.bodies_of(self.at)[0]
     }
 
     fn with_body(&mut self, f: impl FnOnce(&mut PlannedLoop)) {
-        let index = self.plan.code.body[self.at] as usize;
+        self.with_body_at(0, f);
+    }
+
+    /// Changes body `k` of the instruction.
+    fn with_body_at(&mut self, k: usize, f: impl FnOnce(&mut PlannedLoop)) {
+        let index = self.plan.code.body_range(self.at).start + k;
         let mut l: PlannedLoop = (*self.plan.code.loops[index]).clone();
         f(&mut l);
         self.plan.code.loops[index] = Arc::new(l);
@@ -294,6 +303,63 @@ fn loops_whose_operands_meet_are_refused() {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
+/// The running sum.
+fn running(x: Var<'_>) -> Var<'_> {
+    x.cumsum(0, false, false)
+}
+
+/// Two branches that read one value and one each, write two results, and need a workspace.
+fn choice() -> GraphBuf {
+    let g = Builder::new("choice");
+    let [a, b, c] = ["a", "b", "c"].map(|name| g.input(name, [16], DType::F32).exp());
+    let on = g.input("on", [], DType::Bool);
+    let y = g.cond(
+        on,
+        || vec![(running(a * b) + a).cumsum(0, false, true), running(b)],
+        || vec![running(a), (running(c) * a).cumsum(0, false, true)],
+    );
+    g.finish([y[0], y[1], a, b, c]).unwrap()
+}
+
+/// Each way for operands of a choice to meet, and for its bodies to be other than two branches.
+#[test]
+fn choices_whose_operands_meet_are_refused() {
+    let right = Subject::of(&choice());
+    assert_eq!((right.refused(), sound(&right.plan)), (None, true));
+    assert_eq!((right.reads(), right.writes()), (4, 3));
+    for (w, r) in (0..3).flat_map(|w| (0..4).map(move |r| (w, r))) {
+        let mut s = right.clone();
+        s.over(w, r);
+        let e = s.refused().unwrap_or_else(|| panic!("write {w} over read {r} passes"));
+        assert!(e.contains("overlaps read"), "{w} over {r}: {e}");
+        // In place, too: a branch may read a captured value after it has written a result.
+        s.pair(r, w);
+        assert!(s.refused().is_some(), "write {w} over read {r} passes in place");
+    }
+    let branches: [(&str, Wrong, &str); 6] = [
+        ("two branches run", |s| s.with_body_at(1, |l| l.when = Some(true)), "neither a loop nor two branches"),
+        (
+            "the branches are exchanged",
+            |s| (0..2).for_each(|k| s.with_body_at(k, |l| l.when = Some(k == 1))),
+            "neither a loop nor two branches",
+        ),
+        (
+            "both branches always run",
+            |s| (0..2).for_each(|k| s.with_body_at(k, |l| l.when = None)),
+            "neither a loop nor two branches",
+        ),
+        ("a branch runs twice", |s| s.with_body_at(1, |l| l.length = 2), ""),
+        ("one branch is missing", |s| s.plan.code.body[s.at].1 -= 1, "neither a loop nor two branches"),
+        ("the predicate is a captured value", |s| *s.read_mut(0) = *s.read_mut(1), "a branch without a predicate"),
+    ];
+    for (name, wrong, why) in branches {
+        let mut s = right.clone();
+        wrong(&mut s);
+        let e = s.refused().unwrap_or_else(|| panic!("{name}: passes"));
+        assert!(e.contains(why), "{name}: {e}");
+    }
+}
+
 /// Two loops that run one body: each would need places of its own.
 #[test]
 fn a_loop_that_two_instructions_run_is_refused() {
@@ -303,7 +369,7 @@ fn a_loop_that_two_instructions_run_is_refused() {
     let (first, second) = (add(a), add(a.exp()));
     let mut plan: Plan = (*schedule(g.finish([first, second]).unwrap().view(), 1).unwrap().plan).clone();
     check_plan(plan.clone()).unwrap();
-    let loops: Vec<usize> = (0..plan.code.len()).filter(|&i| plan.code.loop_of(i).is_some()).collect();
+    let loops: Vec<usize> = (0..plan.code.len()).filter(|&i| plan.code.has_body(i)).collect();
     plan.code.body[loops[1]] = plan.code.body[loops[0]];
     assert!(check_plan(plan).unwrap_err().to_string().contains("two instructions run one loop"));
 }

@@ -194,3 +194,13 @@ fn arithmetic_is_refused() {
         refused(dtype, |x| x.g.full(1.0, [9], DType::F32).gather(x, 0), &["gather", name]);
     }
 }
+
+/// A cast saturates to the largest `i64`, which no `full` holds.
+#[test]
+fn a_constant_that_no_fill_holds_is_computed_at_run_time() {
+    let g = Builder::new("saturated");
+    let y = g.full(f64::INFINITY, [2], DType::F64).cast(DType::I64);
+    let mut p = Session::new().compile(&g.finish([y.named("y")]).unwrap()).unwrap();
+    p.step().unwrap();
+    assert_eq!(p.values::<i64>("y").unwrap(), [i64::MAX; 2]);
+}

@@ -7,6 +7,7 @@ mod attention;
 mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod cond;
 mod conformance;
 mod custom_fn;
 mod custom_fn_bad;

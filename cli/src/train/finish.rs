@@ -3,8 +3,8 @@
 //! Invariant: the summary is written last, so it describes the files beside it.
 
 use super::history::History;
+use super::measured::Measured;
 use super::page::{replace_page, run_facts};
-use super::steps::Measured;
 use super::train_task::TrainTask;
 use crate::config::Config;
 use crate::fail::{Run, fail_bad_input};

@@ -6,6 +6,7 @@
 mod finish;
 mod history;
 mod image_task;
+mod measured;
 mod page;
 mod resume;
 mod show;
@@ -21,8 +22,8 @@ use crate::run_dir::{CONFIG, METRICS};
 use crate::stop_flag::stop_flag;
 use history::History;
 use image_task::ImageTask;
+use measured::Measured;
 use show::Show;
-use steps::Measured;
 use text_task::TextTask;
 use train_task::TrainTask;
 

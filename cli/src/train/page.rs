@@ -3,7 +3,7 @@
 //! Invariant: the page is replaced as a whole, between steps. It tells the state of the run when it was written.
 
 use super::history::History;
-use super::steps::Measured;
+use super::measured::Measured;
 use super::train_task::TrainTask;
 use crate::config::Config;
 use crate::fail::Run;

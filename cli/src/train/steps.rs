@@ -3,6 +3,7 @@
 //! Invariant: times and counts of allocations cover the steps alone, not what happens between them.
 
 use super::history::History;
+use super::measured::Measured;
 use super::page::{self, PageTimer};
 use super::show::Show;
 use super::train_task::TrainTask;
@@ -12,37 +13,13 @@ use crate::fail::Run;
 use crate::out::warn_out;
 use crate::run_dir::CHECKPOINT;
 use crate::trace::record;
-use arenagrad::train::Times;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Step times that are kept for the percentiles.
-const TIMES: usize = 1 << 16;
 /// The run is evaluated, and a line printed, after each of this many equal parts.
 const PARTS: u64 = 10;
 /// The step of this process that `--trace` records, if the run has as many.
 const TRACED: u64 = 10;
-
-/// What was measured over the steps of this process.
-pub struct Measured {
-    /// Nanoseconds of each step.
-    pub times: Times,
-    /// Calls of the allocator within steps.
-    pub allocs: u64,
-    /// Number of steps, without the recorded one.
-    pub steps: u64,
-    /// The table of the recorded step, which counts in no other field.
-    pub trace: Option<String>,
-    /// Time of the loop, with evaluations and checkpoints.
-    pub wall: Duration,
-}
-
-impl Measured {
-    /// Nothing measured yet.
-    pub fn new() -> Measured {
-        Measured { times: Times::new(TIMES), allocs: 0, steps: 0, wall: Duration::ZERO, trace: None }
-    }
-}
 
 /// Runs steps until all are done or `stop` is set, and adds to `m` what it measures.
 pub fn run_steps(

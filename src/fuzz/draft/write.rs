@@ -1,6 +1,6 @@
 //! [`Draft::write`]: the columns as a graph.
 
-use super::{Draft, Resize, Stand, regions_of};
+use super::{Draft, Resize, Stand, bodies_of, regions_of};
 use crate::arena::{DType, Node, Region, Shape, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::{Attr, Owned};
@@ -186,7 +186,7 @@ impl Writing<'_, '_> {
         let (d, src) = (self.d, self.d.src);
         self.e.set_loc(src.loc[n.at()]);
         if self.is_live(n) {
-            let outs = match regions_of(src, n).next().filter(|r| d.inlined[r.at()]) {
+            let outs = match bodies_of(src, n).find(|r| d.inlined[r.at()]) {
                 Some(r) => self.splice(n, r)?,
                 None => self.emit(n)?,
             };
@@ -345,7 +345,8 @@ impl Writing<'_, '_> {
             .collect())
     }
 
-    /// Writes the body `r` of node `n` once in its place: that of a loop for its first iteration.
+    /// Writes the body `r` of node `n` once in its place: that of a loop for its first iteration, and one branch of a
+    /// choice.
     fn splice(&mut self, n: Node, r: Region) -> Result<Vec<Value>> {
         let (d, src) = (self.d, self.d.src);
         let scan = (src.op[n.at()] == Op::SCAN).then(|| Scan::of(&src.attrs(n)));
@@ -353,7 +354,8 @@ impl Writing<'_, '_> {
             return Err(unfit("a loop without an iteration has no first one"));
         }
         let args: Vec<Value> = src.region_args(r).collect();
-        for (i, (&arg, &v)) in args.iter().zip(d.args_of(n)).enumerate() {
+        let predicates = usize::from(src.op[n.at()] == Op::IF);
+        for (i, (&arg, &v)) in args.iter().zip(&d.args_of(n)[predicates..]).enumerate() {
             let v = self.value(v)?;
             self.map[arg] = match scan {
                 Some(s) if i >= s.xs() => self.first_row(v)?,

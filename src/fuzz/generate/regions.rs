@@ -1,10 +1,11 @@
-//! Loops, calls and custom functions with drawn bodies.
+//! Loops, choices, calls and custom functions with drawn bodies.
 
 use super::Drawing;
 use crate::arena::{Region, Value};
-use crate::nodes::ir::dtype::Ty;
+use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::control::call::CallAttrs;
+use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
 use crate::nodes::ops::control::scan::ScanAttrs;
 
@@ -19,6 +20,7 @@ impl Drawing<'_, '_> {
         }
         match op {
             Op::SCAN => self.scan(),
+            Op::IF => self.choice(),
             Op::CALL if !self.regions.is_empty() && self.chance(1, 2) => self.call_again(),
             Op::CALL | Op::CUSTOM_FN => self.call(op),
             _ => Vec::new(),
@@ -76,6 +78,26 @@ impl Drawing<'_, '_> {
         let (body, tys) = self.regions[i].clone();
         let args: Vec<Value> = tys.into_iter().map_while(|ty| self.operand(ty, None, false)).collect();
         self.emit(Op::CALL, &args, &CallAttrs { body }.list())
+    }
+
+    /// A choice: two branches of the same captured values, whose yields have the types of those of the first.
+    fn choice(&mut self) -> Vec<Value> {
+        let Ok(shape) = self.e.shapes.intern(&[]) else { return Vec::new() };
+        let Some(predicate) = self.operand(Ty { dtype: DType::Bool, shape }, None, false) else { return Vec::new() };
+        let captured = self.some(3);
+        let tys: Vec<Ty> = captured.iter().map(|&v| self.e.ty(v)).collect();
+        self.open_body(&tys);
+        let yields = self.some(2);
+        let types: Vec<Ty> = yields.iter().map(|&y| self.e.ty(y)).collect();
+        let then = self.close_body(&yields);
+        self.open_body(&tys);
+        let yields: Vec<Value> = types.iter().map_while(|&ty| self.operand(ty, None, false)).collect();
+        let otherwise = self.close_body(&yields);
+        if yields.is_empty() || yields.len() < types.len() {
+            return Vec::new();
+        }
+        let args = [&[predicate], &captured[..]].concat();
+        self.emit(Op::IF, &args, &IfAttrs { then, otherwise }.list())
     }
 
     /// A loop: carries and constants of any type, stacked inputs where values have as many rows as there are

@@ -7,6 +7,7 @@ use super::stop::Stop;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::ops::control::call::CallAttrs;
+use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
@@ -29,6 +30,11 @@ impl Interpreter<'_, '_> {
             Op::CALL => CallAttrs::of(&attrs).body,
             Op::CUSTOM_FN => CustomFnAttrs::of(&attrs).body,
             Op::MAP => MapAttrs::of(&attrs).body,
+            Op::IF => {
+                let IfAttrs { then, otherwise } = IfAttrs::of(&attrs);
+                let body = if args[0].number(0) != 0.0 { then } else { otherwise };
+                return self.body(body, &args[1..], read).map(Some);
+            }
             Op::SCAN => return self.run_loop(n, &Scan::of(&attrs), args, read).map(Some),
             _ => return Ok(None),
         };

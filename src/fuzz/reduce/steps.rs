@@ -1,7 +1,7 @@
 //! The steps of a reduction: changes of a draft that may make a graph smaller.
 
 use crate::arena::{DType, Node, Region, Value, ids::Id};
-use crate::fuzz::draft::{Draft, Resize, Stand, region_of, regions_of};
+use crate::fuzz::draft::{Draft, Resize, Stand, bodies_of, region_of};
 use crate::nodes::ir::attrs::{Kind, Owned};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op};
@@ -110,7 +110,7 @@ impl Step {
 
 /// The nodes that run region `r`.
 fn runs_of(g: Graph<'_>, r: Region) -> impl Iterator<Item = Node> {
-    (0..g.nodes()).map(Node::new).filter(move |&n| regions_of(g, n).next() == Some(r))
+    (0..g.nodes()).map(Node::new).filter(move |&n| bodies_of(g, n).any(|body| body == r))
 }
 
 /// Outputs and updates one by one, and outputs of what their nodes read.
@@ -157,23 +157,25 @@ fn region_steps(g: Graph<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     for r in (0..g.regions() - 1).rev().map(Region::new) {
         let runs: Vec<Node> = runs_of(g, r).collect();
-        if runs.iter().all(|&n| matches!(g.op[n.at()], Op::CALL | Op::SCAN | Op::CUSTOM_FN)) {
+        if runs.iter().all(|&n| matches!(g.op[n.at()], Op::CALL | Op::SCAN | Op::IF | Op::CUSTOM_FN)) {
             steps.push(Step::Inline(r));
         }
-        let scans = || runs.iter().filter(|&&n| g.op[n.at()] == Op::SCAN);
-        let carries = scans().map(|&n| Scan::of(&g.attrs(n)).carries).max().unwrap_or(0);
-        let first = g.yields_at[r.at()] as usize;
-        for (i, v) in g.region_args(r).enumerate().collect::<Vec<_>>().into_iter().rev() {
-            steps.push(Step::DropArg(v, (i < carries).then_some(first + i)));
-        }
         let yields = g.region_yields(r);
+        let first = g.yields_at[r.at()] as usize;
         for (i, &v) in yields.iter().enumerate().rev() {
-            if i >= carries {
-                steps.push(Step::DropYield(first + i));
-            }
             let same = g.args_of(g.def[v.at()]).iter().filter(|&&a| g.ty(a) == g.ty(v));
             steps.extend(same.map(|&a| Step::Bypass(first + i, a)));
         }
+        // The other branch has the same arguments and yields.
+        if runs.iter().any(|&n| g.op[n.at()] == Op::IF) {
+            continue;
+        }
+        let scans = || runs.iter().filter(|&&n| g.op[n.at()] == Op::SCAN);
+        let carries = scans().map(|&n| Scan::of(&g.attrs(n)).carries).max().unwrap_or(0);
+        for (i, v) in g.region_args(r).enumerate().collect::<Vec<_>>().into_iter().rev() {
+            steps.push(Step::DropArg(v, (i < carries).then_some(first + i)));
+        }
+        steps.extend((carries..yields.len()).rev().map(|i| Step::DropYield(first + i)));
     }
     for n in (0..g.nodes()).map(Node::new) {
         // A derivative rule of a custom function is optional.

@@ -58,7 +58,7 @@ impl Builder {
     }
 
     /// Calls `f`. All its nodes get the line `at`, unless a scope around this one or a pass sets locations.
-    pub(super) fn with_location<R>(&self, at: &panic::Location<'_>, f: impl FnOnce() -> R) -> R {
+    pub(in crate::nodes) fn with_location<R>(&self, at: &panic::Location<'_>, f: impl FnOnce() -> R) -> R {
         if self.track.get() {
             self.come_from(at);
         }

@@ -1,12 +1,14 @@
 //! Op definitions. One constant ([`OpDef`]) defines an op; all other code knows an op by its definition alone.
 
 pub use super::arity::Arity;
-use super::attrs::{Attrs, Field};
+use super::attrs::{Attrs, Field, Kind as FieldKind};
 use super::builder::Var;
 pub use super::flags::Flags;
+use super::graph::Graph;
 use super::infer::Infer;
 pub use super::op::Op;
 use super::site::Site;
+use crate::arena::{Node, Region};
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::lower_cx::LowerFn;
 
@@ -40,6 +42,8 @@ pub enum Deriv {
     Rules(Jvp, Vjp),
     /// A loop: the derivative is a loop over the derivative of its region.
     Loop,
+    /// A choice of two regions: the derivative is a choice of the derivatives of the regions.
+    Choice,
     /// A custom function: its regions `vjp` and `jvp` are the rules. A missing one is the transpose of the other;
     /// without both, the function is inlined before it is differentiated.
     OwnRules,
@@ -62,6 +66,8 @@ pub enum Lower {
     Control,
     /// Runs a region in a loop: one instruction, whose body is planned once.
     Loop,
+    /// Runs one of two regions: one instruction, whose bodies are planned apart.
+    Choice,
 }
 
 /// Number of floating-point operations of a node. The bytes that it moves follow from the types.
@@ -240,6 +246,14 @@ const fn equal_op_names(a: &str, b: &str) -> bool {
         i += 1;
     }
     true
+}
+
+/// The regions of node `n` that are planned as bodies of one instruction: those of a loop or of a choice.
+pub fn planned_regions(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> + '_ {
+    let def = g.def_of(n);
+    let planned = matches!(def.lower, Lower::Loop | Lower::Choice);
+    let region = move |(i, f): (usize, &Field)| (planned && f.kind == FieldKind::Region).then(|| g.attrs(n).region(i));
+    def.attrs.iter().enumerate().filter_map(region)
 }
 
 /// What is wrong with a definition by itself, if anything.

@@ -247,6 +247,7 @@ ops! {
     ROOT_SUM_SQUARES = reduce::euclidean_length;
 
     SCAN = control::scan;
+    IF = control::cond;
 
     MAP = pointwise::map;
     MATMUL_BIAS_ACT = matmul::epilogue;

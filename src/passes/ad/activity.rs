@@ -3,9 +3,8 @@
 
 use super::inner_values::inner_value_or_leaf;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
-use crate::nodes::ir::opdef::{Deriv, Lower};
+use crate::nodes::ir::opdef::{Deriv, Lower, planned_regions};
 use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
-use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, OpDef};
 use crate::passes::signature::Signature;
 
@@ -94,9 +93,10 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
             if !active[n] {
                 continue;
             }
-            if matches!(g.def_of(n).lower, Lower::Loop) {
-                // Reverse mode also finds what the body must stack for forward mode.
-                run[Scan::of(&g.attrs(n)).body].add(ActivityModes { reverse: true, ..modes });
+            for body in planned_regions(g, n) {
+                // Reverse mode also finds what the body of a loop must stack for forward mode.
+                let stacks = matches!(g.def_of(n).lower, Lower::Loop);
+                run[body].add(ActivityModes { reverse: modes.reverse || stacks, ..modes });
             }
             if let Some(rule) = activity_transposed_rule(g, n, modes) {
                 run[rule].reverse = true;

@@ -4,6 +4,7 @@
 //! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
 use super::activity::active_from;
+use super::choice::backward_choice;
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
 use super::join::join_cotangents;
 use super::scan_site::{AdContext, LoopOperands, ScanSite, ScanSiteValues};
@@ -79,6 +80,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
             Deriv::Loop => backward_loop(self.context, n, &cts, &want)?,
+            Deriv::Choice => backward_choice(self.context, n, &cts, &want)?,
             Deriv::OwnRules => CustomRulesSite::new(self.context, n)?.cotangents(&cts, &want)?,
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));

@@ -4,6 +4,7 @@
 //! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
 use super::activity::active_towards;
+use super::choice::forward_choice;
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
 use super::scan_site::{AdContext, LoopOperands, ScanSite, ScanSiteValues};
 use crate::arena::{Node, Value, Window, ids::Id};
@@ -85,6 +86,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
             Deriv::Loop => forward_loop(self.context, n, &ts)?,
+            Deriv::Choice => forward_choice(self.context, n, &ts)?,
             Deriv::OwnRules => CustomRulesSite::new(self.context, n)?.tangents(&ts)?,
             Deriv::Error(why) => {
                 return Err(Error::new(Kind::Derivative, format!("{}: {why}", def.name)).at(src.location(n)));

@@ -125,10 +125,10 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
     })
 }
 
-/// Adds to `g` the vector-Jacobian product of `outputs`: an input `cotangent.<output>` of the output's type for each of
-/// them, and an output `grad.<leaf>` for each of `wrt`, which may name inner values as [`GradOptions::wrt`] does. In the
-/// name of the input, `_` stands for characters that the name of a leaf cannot have: quotes, backslashes and control
-/// ones. With several losses, their cotangents are the weights of their sum. Errors as for [`grad`].
+/// Adds to `g` the vector-Jacobian product of `outputs`: an input `cotangent.<output>` of the output's type for each,
+/// and an output `grad.<leaf>` for each of `wrt`, which may name inner values as [`GradOptions::wrt`] does. In the name
+/// of the input, `_` stands for characters that the name of a leaf cannot have: quotes, backslashes and control ones.
+/// With several losses, their cotangents are the weights of their sum. Errors as for [`grad`].
 pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing: Missing) -> Result<GraphBuf> {
     let g = g.into();
     let marked = mark_inner_values(g, wrt)?;

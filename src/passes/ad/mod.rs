@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod backward;
+mod choice;
 mod custom_rules;
 pub mod forward;
 pub mod grad;

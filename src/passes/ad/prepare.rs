@@ -8,6 +8,7 @@ use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
+use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, OpDef, Var};
@@ -65,6 +66,15 @@ fn prepare_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Vec
     carries.into_iter().chain(stacked).collect()
 }
 
+/// Writes both branches of the choice `v`, and a `select` for each result. It keeps values, and not derivatives: the
+/// branch that does not run may be NaN.
+fn prepare_both_branches<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Vec<Var<'g>> {
+    let IfAttrs { then, otherwise } = IfAttrs::of(&v.src.attrs(v.node));
+    let [then, otherwise] = [then, otherwise].map(|r| inline_region(v, r, &v.args[1..], calls));
+    let pred = v.args[0];
+    then.into_iter().zip(otherwise).map(|(a, b)| pred.broadcast(&a.dims()[..]).select(a, b)).collect()
+}
+
 /// Replaces the nodes that `pick` picks by their decompositions or bodies, round by round, until none is left. A round
 /// removes one level of decompositions or loops; calls are inlined at any depth in one round.
 ///
@@ -91,6 +101,7 @@ pub(in crate::passes) fn prepare_while(
             match (picked[v.node], v.def.decompose) {
                 (true, Some(expand)) => Some(expand(&v.site(&[]))),
                 (true, None) if is_inlined(v.def) => Some(inline_region(v, region(), v.args, calls)),
+                (true, None) if matches!(v.def.lower, Lower::Choice) => Some(prepare_both_branches(v, calls)),
                 (true, None) if matches!(v.def.lower, Lower::Loop) => Some(prepare_by_unrolling(v, calls)),
                 _ => None,
             }
@@ -175,14 +186,16 @@ pub(in crate::passes) fn needs_preparing(def: &OpDef) -> bool {
 pub fn prepare_decomposed<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
     prepare_all(g, InlineCalls::All, |g| {
-        pick_to_prepare(g, |def| def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop))
+        pick_to_prepare(g, |def| {
+            def.decompose.is_some() || is_inlined(def) || matches!(def.lower, Lower::Loop | Lower::Choice)
+        })
     })
 }
 
 /// Inlines calls and fused regions and unrolls loops. Custom functions with derivative rules stay.
 pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     prepare_all(g.into(), InlineCalls::WithoutRules, |g| {
-        let mut picked = pick_to_prepare(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop));
+        let mut picked = pick_to_prepare(g, |def| is_inlined(def) || matches!(def.lower, Lower::Loop | Lower::Choice));
         (0..g.nodes()).map(Node::new).filter(|&n| has_custom_rules(g, n)).for_each(|n| picked[n] = false);
         picked
     })

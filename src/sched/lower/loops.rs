@@ -1,16 +1,17 @@
-//! Lowering of loops: the body is lowered and planned once, for one iteration; the loop becomes one instruction.
+//! Lowering of loops and choices: each body is lowered and planned once, and the node becomes one instruction.
 
 use super::{BufferSlice, Lowered, Lowerer, lowering_error};
 use crate::arena::tensor::LINE;
-use crate::arena::{Node, Value, ids::Id};
+use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::Split;
 use crate::kernels::bytes;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Precision;
+use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op};
-use crate::sched::instructions::{BufKind, Instr, InstrTime, NO_LOOP, Operand};
+use crate::sched::instructions::{BufKind, Instr, InstrTime, Instructions, NO_LOOP, Operand};
 use crate::sched::pack::lines;
 use crate::sched::planned_loop::{Extern, Outer, PlannedLoop, loop_timestamps};
 use crate::sched::planner::{PlannerTimer, run_planner};
@@ -19,35 +20,64 @@ use std::sync::Arc;
 /// Most carries of a loop: in-place pairs are numbered in a byte.
 const MAX_CARRIES: usize = 250;
 
-/// Lowers and plans the body of loop `s`. Also returns the constants that the body reads: they become reads of the
-/// loop's instruction behind its own.
-fn lower_loop_body(
+/// How a body reads and writes the operands of its instruction.
+struct BodyShape {
+    region: Region,
+    /// Number of carries: the first arguments and yields, which are one operand each.
+    carries: usize,
+    /// The first argument that has a slice of its operand.
+    xs: usize,
+    /// The read that is the first argument.
+    first_read: usize,
+    /// The first read behind the arguments, for constants.
+    constants: usize,
+    length: usize,
+    reverse: bool,
+    when: Option<bool>,
+}
+
+impl BodyShape {
+    fn of_loop(g: Graph<'_>, s: &Scan) -> BodyShape {
+        let (region, constants) = (s.body, g.region_args(s.body).count());
+        let (carries, xs, length, reverse) = (s.carries, s.xs(), s.length, s.reverse);
+        BodyShape { region, carries, xs, first_read: 0, constants, length, reverse, when: None }
+    }
+
+    /// The branch that runs if the predicate, read 0, is `when`.
+    fn of_branch(g: Graph<'_>, region: Region, when: bool, constants: usize) -> BodyShape {
+        let (xs, when) = (g.region_args(region).count(), Some(when));
+        BodyShape { region, carries: 0, xs, first_read: 1, constants, length: 1, reverse: false, when }
+    }
+}
+
+/// Lowers and plans a body. Also returns the constants that it reads: they become reads of the instruction.
+fn lower_body(
     g: Graph<'_>,
-    s: &Scan,
+    s: &BodyShape,
     threads: usize,
     precision: &[Precision],
 ) -> Result<(PlannedLoop, Vec<Value>)> {
-    let mut l = Lowerer::new(g, s.body, threads, precision);
+    let mut l = Lowerer::new(g, s.region, threads, precision);
     l.code.iterated = true;
     let mut externs = Vec::new();
-    for (i, v) in g.region_args(s.body).enumerate() {
+    for (i, v) in g.region_args(s.region).enumerate() {
         let (kind, outer) = match i < s.carries {
             true => (BufKind::State, Outer::Write(i)),
-            false => (BufKind::Input, Outer::Read(i)),
+            false => (BufKind::Input, Outer::Read(s.first_read + i)),
         };
         let buf = l.code.buffer(g.bytes(v), kind, v);
         l.slices[v.at()] = BufferSlice { buf, off: 0 };
-        externs.push(Extern { buf, outer, sliced: i >= s.xs() });
+        externs.push(Extern { buf, outer, sliced: i >= s.xs });
     }
-    for n in g.region_nodes(s.body).filter(|n| g.op[n.at()] != Op::ARG) {
+    for n in g.region_nodes(s.region).filter(|n| g.op[n.at()] != Op::ARG) {
         l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
-    for (i, &y) in g.region_yields(s.body).iter().enumerate() {
+    for (i, &y) in g.region_yields(s.region).iter().enumerate() {
         let leaf = match i < s.carries {
             true => externs[i].buf,
             false => {
                 let buf = l.code.buffer(g.bytes(y), BufKind::State, y);
-                externs.push(Extern { buf, outer: Outer::Write(i), sliced: true });
+                externs.push(Extern { buf, outer: Outer::Write(i), sliced: s.when.is_none() });
                 buf
             }
         };
@@ -55,7 +85,7 @@ fn lower_loop_body(
     }
     let mut constants = Vec::new();
     for b in (0..l.code.bytes.len()).filter(|&b| l.code.kind[b] == BufKind::Constant) {
-        let outer = Outer::Read(g.region_args(s.body).count() + constants.len());
+        let outer = Outer::Read(s.constants + constants.len());
         externs.push(Extern { buf: b as u32, outer, sliced: false });
         constants.push(l.code.value[b]);
     }
@@ -63,8 +93,8 @@ fn lower_loop_body(
     let plan = run_planner(lowered, threads, &lines::pack_lines, PlannerTimer::new())?.plan;
     let base: usize = externs.iter().map(|e| plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
     let timestamps = (0..plan.code.len()).map(|i| loop_timestamps(&plan.code, i)).fold(1usize, usize::saturating_add);
-    let (length, reverse) = (s.length, s.reverse);
-    Ok((PlannedLoop { plan, externs, base, length, reverse, timestamps }, constants))
+    let (length, reverse, when) = (s.length, s.reverse, s.when);
+    Ok((PlannedLoop { plan, externs, base, length, reverse, when, timestamps }, constants))
 }
 
 impl Lowerer<'_> {
@@ -105,7 +135,7 @@ impl Lowerer<'_> {
     /// Adds the instruction that runs all iterations. `results` are the loop's results, carries first.
     fn loop_instruction(&mut self, n: Node, s: &Scan, results: Vec<Operand>) -> Result<()> {
         let g = self.g;
-        let (body, constants) = lower_loop_body(g, s, self.threads, self.precision)?;
+        let (body, constants) = lower_body(g, &BodyShape::of_loop(g, s), self.threads, self.precision)?;
         // Twice the timestamps: sums of them must not overflow either.
         if body.timestamps.checked_mul(s.length).and_then(|t| t.checked_mul(2)).is_none_or(|t| t > isize::MAX as usize)
         {
@@ -116,39 +146,84 @@ impl Lowerer<'_> {
         }
         let mut reads = results[..s.carries].to_vec();
         reads.extend(g.args_of(n)[s.carries..].iter().map(|&v| self.whole(v)));
-        for v in constants {
+        self.read_constants(&constants, &mut reads);
+        let pairs: Vec<(u8, u8)> = (0..s.carries as u8).map(|i| (i, i)).collect();
+        self.run_bodies(n, vec![body], &reads, results, &pairs);
+        Ok(())
+    }
+
+    /// Lowers the choice `n`: one instruction with two bodies, whose workspace is that of the larger one.
+    pub(super) fn lower_choice(&mut self, n: Node) -> Result<()> {
+        let g = self.g;
+        let attrs = IfAttrs::of(&g.attrs(n));
+        let mut reads: Vec<Operand> = g.args_of(n).iter().map(|&v| self.whole(v)).collect();
+        let mut bodies = Vec::new();
+        for (region, when) in [(attrs.then, true), (attrs.otherwise, false)] {
+            let shape = BodyShape::of_branch(g, region, when, reads.len());
+            let (body, constants) = lower_body(g, &shape, self.threads, self.precision)?;
+            self.read_constants(&constants, &mut reads);
+            bodies.push(body);
+        }
+        let whole = |slice: BufferSlice, v: Value| Operand::of_bytes(slice.buf, slice.off, g.bytes(v), Split::Whole);
+        let results: Vec<Operand> = g.outs_of(n).map(|v| whole(self.result(v), v)).collect();
+        let all = bodies.iter().map(|b| b.timestamps).fold(0usize, usize::saturating_add);
+        if all > isize::MAX as usize / 2 {
+            return Err(lowering_error("if: its branches have too many instructions"));
+        }
+        self.run_bodies(n, bodies, &reads, results, &[]);
+        self.code.close(false);
+        Ok(())
+    }
+
+    /// Appends the constants that a body reads to the reads of its instruction.
+    fn read_constants(&mut self, constants: &[Value], reads: &mut Vec<Operand>) {
+        let g = self.g;
+        for &v in constants {
             if self.slices[v.at()] == BufferSlice::NONE {
                 self.slices[v.at()] = BufferSlice { buf: self.code.buffer(g.bytes(v), BufKind::Constant, v), off: 0 };
             }
             reads.push(self.whole(v));
         }
-        let mut writes = results;
-        if body.workspace() > 0 {
-            let buf = self.code.buffer(body.workspace(), BufKind::Scratch, Value::NONE);
-            writes.push(Operand::of_bytes(buf, 0, body.workspace(), Split::Whole));
+    }
+
+    /// Adds the instruction of node `n` that runs `bodies`.
+    fn run_bodies(
+        &mut self,
+        n: Node,
+        bodies: Vec<PlannedLoop>,
+        reads: &[Operand],
+        mut writes: Vec<Operand>,
+        pairs: &[(u8, u8)],
+    ) {
+        let workspace = bodies.iter().map(PlannedLoop::workspace).max().unwrap_or(0);
+        if workspace > 0 {
+            let buf = self.code.buffer(workspace, BufKind::Scratch, Value::NONE);
+            writes.push(Operand::of_bytes(buf, 0, workspace, Split::Whole));
         }
-        let pairs: Vec<(u8, u8)> = (0..s.carries as u8).map(|i| (i, i)).collect();
-        let code = &body.plan.code;
-        let flops = code.flops.iter().fold(0u64, |sum, f| sum.saturating_add(*f)).saturating_mul(s.length as u64);
-        let time = code.time.iter().fold(0u64, |sum, t| sum.saturating_add(t.total)).saturating_mul(s.length as u64);
-        let checks = body.checks(&reads);
-        self.code.loops.push(Arc::new(body));
+        let most = |of: fn(&Instructions) -> u64| {
+            let each = bodies.iter().map(|b| of(&b.plan.code).saturating_mul(b.length as u64));
+            each.max().unwrap_or(0)
+        };
+        let flops = most(|code| code.flops.iter().fold(0u64, |sum, f| sum.saturating_add(*f)));
+        let time = most(|code| code.time.iter().fold(0u64, |sum, t| sum.saturating_add(t.total)));
+        let checks: Vec<_> = bodies.iter().flat_map(|b| b.checks(reads)).collect();
+        let first = self.code.loops.len() as u32;
+        self.code.loops.extend(bodies.into_iter().map(Arc::new));
         self.code.push(&Instr {
             kernel: loop_kernel_stub,
             params: &[],
-            reads: &reads,
+            reads,
             writes: &writes,
-            pairs: &pairs,
+            pairs,
             units: 1,
             node: n,
             flops,
             time: InstrTime { total: time, fixed: 0 },
             whole: 0,
             copies: false,
-            body: self.code.loops.len() as u32 - 1,
+            body: (first, self.code.loops.len() as u32),
             checks: &checks,
         });
-        Ok(())
     }
 }
 

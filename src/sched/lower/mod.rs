@@ -14,8 +14,8 @@ use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::gemm::Precision;
 use crate::nodes::ir::call::{Buf, Call, Temp, View};
 use crate::nodes::ir::lower_cx::LowerCx;
+use crate::nodes::ir::opdef::planned_regions;
 use crate::nodes::ir::opdef::{Flags, Lower};
-use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::index::index_bounds::index_bound;
 use crate::nodes::ops::run_op_lowering;
 use crate::nodes::{Graph, LeafKind, Op};
@@ -66,10 +66,13 @@ pub fn lower_with_precision<'g>(g: Graph<'g>, threads: usize, precision: &'g [Pr
 fn check_lowering_depth(g: Graph<'_>) -> Result<()> {
     let mut inside = vec![0; g.regions()];
     for r in (0..g.regions()).map(Region::new) {
-        for n in g.region_nodes(r).filter(|&n| matches!(g.def_of(n).lower, Lower::Loop)) {
-            inside[r.at()] = inside[r.at()].max(1 + inside[Scan::of(&g.attrs(n)).body.at()]);
+        for n in g.region_nodes(r) {
+            let def = g.def_of(n);
+            for body in planned_regions(g, n) {
+                inside[r.at()] = inside[r.at()].max(1 + inside[body.at()]);
+            }
             if inside[r.at()] > DEPTH {
-                let why = format!("scan: loops stand more than {DEPTH} deep in one another");
+                let why = format!("{}: loops and branches stand more than {DEPTH} deep in one another", def.name);
                 return Err(lowering_error(why).at(g.location(n)));
             }
         }
@@ -141,6 +144,7 @@ impl<'g> Lowerer<'g> {
         }
         match def.lower {
             Lower::Loop => return self.lower_loop(n),
+            Lower::Choice => return self.lower_choice(n),
             // Block ops, calls and ops that only decompose belong to earlier stages.
             Lower::Expand | Lower::Control => {
                 let what = if def.flags.has(Flags::BLOCK) { "is a block" } else { "has no kernel" };

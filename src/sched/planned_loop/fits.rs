@@ -48,6 +48,7 @@ impl PlannedLoop {
         let all = outside.reads.iter().chain(outside.writes).all(whole) && code.units[i] == 1 && !code.copies[i];
         require_fit(all, || "threads divide the operands of a loop".into())?;
         self.timestamps_fit()?;
+        self.predicate_fits(&outside)?;
         self.externs_fit_space()?;
         let mut written = vec![false; outside.writes.len()];
         for e in &self.externs {
@@ -70,6 +71,14 @@ impl PlannedLoop {
         require_fit(scratch >= self.workspace(), || {
             format!("the body needs {} bytes of workspace and has {scratch}", self.workspace())
         })
+    }
+
+    /// A branch runs once, and read 0 is its predicate: one byte that no write takes over.
+    fn predicate_fits(&self, outside: &FitTarget<'_>) -> Proof {
+        let Some(_) = self.when else { return Ok(()) };
+        let one = outside.reads.first().is_some_and(|o| o.bytes() == 1 && o.size == 1);
+        let apart = outside.inplace.first() == Some(&OUT_OF_PLACE);
+        require_fit(one && apart && self.length == 1, || "a branch without a predicate of its own".into())
     }
 
     /// There is an iteration, and its timestamps are counted right.

@@ -51,15 +51,18 @@ pub struct PlannedLoop {
     pub length: usize,
     /// True if the last iteration runs first.
     pub reverse: bool,
+    /// For a branch: the predicate with which it runs. The predicate is read 0 of the instruction.
+    pub when: Option<bool>,
     /// Timestamps of one iteration: one for each instruction, those of inner loops once for each time they run, and one
     /// for the barrier.
     pub timestamps: usize,
 }
 
-/// Timestamps of instruction `i`: 1, and for a loop those of all its iterations beside.
+/// Timestamps of instruction `i`: 1, and for a loop those of all its iterations beside. Each branch of a choice has
+/// timestamps of its own, so that a timestamp tells which branch ran.
 pub fn loop_timestamps(code: &Instructions, i: usize) -> usize {
     // Cannot overflow: lowering refuses loops that would.
-    code.loop_of(i).map_or(1, |l| 1 + l.length * l.timestamps)
+    1 + code.bodies_of(i).iter().map(|l| l.length * l.timestamps).sum::<usize>()
 }
 
 impl PlannedLoop {
@@ -88,6 +91,8 @@ impl PlannedLoop {
             let operand = self.externs.iter().find(|e| e.buf == c.buf).and_then(outer);
             let looks = Looks { early: false, ..c.looks };
             let check = match operand {
+                // What a branch checks is unknown to what follows: the branch may not run.
+                _ if self.when.is_some() => FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks },
                 Some((o, false)) => FaultCheck { buf: o.buf, off: o.off + c.off, bytes: c.bytes, looks },
                 Some((o, true)) if c.bytes == code.bytes[c.buf as usize] => {
                     FaultCheck { buf: o.buf, off: o.off, bytes: o.bytes(), looks }

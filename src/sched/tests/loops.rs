@@ -42,7 +42,7 @@ fn a_loop_whose_operands_are_not_its_body_s_is_refused() {
     };
     refused(|_, l| l.base -= LINE, "does not begin behind its externs");
     let smaller = |p: &mut Plan, _: &mut PlannedLoop| {
-        let i = (0..p.code.len()).find(|&i| p.code.loop_of(i).is_some()).unwrap();
+        let i = (0..p.code.len()).find(|&i| p.code.has_body(i)).unwrap();
         let o = &mut p.code.writes[p.code.writes_at[i + 1] as usize - 1];
         o.len -= LINE;
         p.code.bytes[o.buf as usize] -= LINE;
@@ -103,7 +103,7 @@ fn threads_meet_around_iterations() {
         t.at = (0..=3).map(|n| counts[..n].iter().sum()).collect();
         t
     };
-    let e = race_free(&s.plan, &without(&right, &|e| e.barrier && s.plan.code.loop_of(e.instr as usize).is_some()));
+    let e = race_free(&s.plan, &without(&right, &|e| e.barrier && s.plan.code.has_body(e.instr as usize)));
     assert!(e.unwrap_err().contains("without a barrier"));
     let inner = without(&right.inner[0], &|e| e.barrier);
     let e = race_free(&s.plan, &Tapes { inner: vec![inner], ..right.clone() });

@@ -264,7 +264,7 @@ fn twins() -> String {
     let add = |from| g.scan(&[from], &[x], |h, x| (vec![h[0] + x[0]], vec![])).0[0];
     let (first, second) = (add(a), add(a.exp()));
     let mut plan: Plan = (*schedule(g.finish([first, second]).unwrap().view(), 1).unwrap().plan).clone();
-    let loops: Vec<usize> = (0..plan.code.len()).filter(|&i| plan.code.loop_of(i).is_some()).collect();
+    let loops: Vec<usize> = (0..plan.code.len()).filter(|&i| plan.code.has_body(i)).collect();
     plan.code.body[loops[1]] = plan.code.body[loops[0]];
     check_plan(plan).unwrap_err().to_string()
 }

@@ -30,6 +30,15 @@ fn looping() -> GraphBuf {
     g.finish([h[0], w]).unwrap()
 }
 
+/// A choice that all threads run.
+fn choosing() -> GraphBuf {
+    let g = Builder::new("choice");
+    let [x, w] = ["x", "w"].map(|name| g.input(name, [128, 128], DType::F32));
+    let on = g.input("on", [], DType::Bool);
+    let y = g.cond(on, || vec![x.matmul(w)], || vec![w.matmul(x)]);
+    g.finish([y[0]]).unwrap()
+}
+
 /// The tapes with these entries.
 fn tapes(threads: &[Vec<Entry>], inner: Vec<Tapes>) -> Tapes {
     let ends = threads.iter().scan(0, |at, t| {
@@ -93,7 +102,7 @@ fn every_refusal_of_tapes_has_tapes_that_break_one_promise() {
     let s = schedule(looping().view(), 2).unwrap();
     let right = shared_tapes_above(&s.plan, 0);
     assert_eq!((right.threads(), right.inner[0].threads()), (2, 2));
-    let at = |e: &Entry| s.plan.code.loop_of(e.instr as usize).is_some();
+    let at = |e: &Entry| s.plan.code.has_body(e.instr as usize);
     let open = |t: &mut Vec<Vec<Entry>>| t.iter_mut().for_each(|t| t.retain(|e| !(e.barrier && at(e))));
     seen.push(refused(&s.plan, &right, "without a barrier", open));
     seen.push(refused(&s.plan, &right, "are not run once each", |t| t[1].retain(|e| e.barrier || !at(e))));
@@ -104,6 +113,14 @@ fn every_refusal_of_tapes_has_tapes_that_break_one_promise() {
     seen.push(e);
     let e = race_free(&s.plan, &Tapes { inner: Vec::new(), ..right }).unwrap_err();
     assert!(e.contains("the tapes are of other loops"), "{e}");
+    seen.push(e);
+    let s = schedule(choosing().view(), 2).unwrap();
+    let (right, single) = (shared_tapes_above(&s.plan, 0), shared_tapes_above(&s.plan, u64::MAX));
+    assert_eq!(right.inner.iter().map(Tapes::threads).collect::<Vec<_>>(), [2, 2]);
+    race_free(&s.plan, &right).unwrap();
+    let inner = vec![right.inner[0].clone(), single.inner[1].clone()];
+    let e = race_free(&s.plan, &Tapes { inner, ..right }).unwrap_err();
+    assert!(e.contains("are for different numbers of threads"), "{e}");
     seen.push(e);
     let unseen = unseen_messages(include_str!("../races.rs"), &seen.join("\n"));
     assert_eq!(unseen, [""; 0]);

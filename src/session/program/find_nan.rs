@@ -67,7 +67,7 @@ impl NanFinder {
         for i in 0..code.len() {
             let n = code.node[i];
             let alone = |j: Option<usize>| j.and_then(|j| code.node.get(j)) != Some(&n);
-            self.calls.push(match n.is_some() && !matches!(g.def_of(n).lower, Lower::Loop) {
+            self.calls.push(match n.is_some() && !matches!(g.def_of(n).lower, Lower::Loop | Lower::Choice) {
                 true => WatchedCall {
                     first: alone(i.checked_sub(1)),
                     last: alone(Some(i + 1)),
@@ -86,7 +86,7 @@ impl NanFinder {
                 location: if n.is_some() { g.location(n) } else { Location::Nowhere },
             });
         }
-        for l in (0..code.len()).filter_map(|i| code.loop_of(i)) {
+        for l in (0..code.len()).flat_map(|i| code.bodies_of(i)) {
             self.list(g, &l.plan.code);
         }
     }

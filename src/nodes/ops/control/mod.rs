@@ -1,5 +1,6 @@
 //! Loops, calls and custom functions: ops that run a region.
 
 pub mod call;
+pub mod cond;
 pub mod custom_fn;
 pub mod scan;

@@ -14,6 +14,7 @@ pub fn run_op_lowering(cx: &mut LowerCx<'_>) -> Result<(), String> {
         Lower::Tile(..) => tile_call(cx),
         Lower::Leaf => Err("a leaf computes nothing".to_string()),
         Lower::Expand => Err("the op has no kernel; a pass replaces it by its decomposition first".to_string()),
+        Lower::Choice => Err("a choice is lowered with its branches, not alone".to_string()),
         Lower::Loop => Err("a loop is lowered with its body, not alone".to_string()),
         Lower::Control => Err("the op runs a region; a pass inlines it first".to_string()),
     }

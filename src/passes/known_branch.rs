@@ -1,0 +1,58 @@
+//! Choices whose branch is known when the graph is compiled: those with a constant predicate, and those whose branches
+//! are equal. The branch replaces the choice.
+
+use super::fold::fold_operand;
+use super::inline::{InlineCalls, inline_region};
+use super::rebuild::rebuild;
+use super::simplify::Hits;
+use crate::arena::{Region, Value, ids::Id};
+use crate::error::Result;
+use crate::nodes::Graph;
+use crate::nodes::ir::attrs::Owned;
+use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ops::control::cond::IfAttrs;
+use bumpalo::Bump;
+
+/// Replaces the choices of `g` whose branch is known. Counts them in `hits`.
+pub fn known_branches<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
+    rebuild(g, bump, &mut |v| {
+        if !matches!(v.def.lower, Lower::Choice) {
+            return None;
+        }
+        let IfAttrs { then, otherwise } = IfAttrs::of(&g.attrs(v.node));
+        let predicate = fold_operand(v.args[0]).and_then(|known| known.bytes.first().copied());
+        let (branch, name) = match predicate {
+            Some(0) => (otherwise, "choice-known"),
+            Some(_) => (then, "choice-known"),
+            None if equal_branches(g, then, otherwise) => (then, "choice-equal"),
+            None => return None,
+        };
+        *hits.entry(name).or_default() += 1;
+        Some(inline_region(v, branch, &v.args[1..], InlineCalls::All))
+    })
+}
+
+/// True if regions `a` and `b` compute the same from their arguments by the same nodes. Regions with regions of their
+/// own count as different, unless they share them.
+fn equal_branches(g: Graph<'_>, a: Region, b: Region) -> bool {
+    let (first, second) = (g.region_values(a).start, g.region_values(b).start);
+    let same = |x: Value, y: Value| x.0 - first == y.0 - second;
+    let all = |xs: &[Value], ys: &[Value]| xs.len() == ys.len() && xs.iter().zip(ys).all(|(&x, &y)| same(x, y));
+    let nodes = || g.region_nodes(a).zip(g.region_nodes(b));
+    g.region_nodes(a).len() == g.region_nodes(b).len()
+        && all(g.region_yields(a), g.region_yields(b))
+        && nodes().all(|(m, n)| {
+            let attrs = || g.attrs(m).iter().zip(g.attrs(n).iter()).all(|(x, y)| equal_attrs(&x.1, &y.1));
+            g.op[m.at()] == g.op[n.at()] && all(g.args_of(m), g.args_of(n)) && attrs()
+        })
+}
+
+/// True if two attributes of one field are the same, bit by bit: 0 is not −0.
+fn equal_attrs(a: &Owned, b: &Owned) -> bool {
+    let bits = |xs: &[f64]| xs.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    match (a, b) {
+        (Owned::F64(a), Owned::F64(b)) => a.to_bits() == b.to_bits(),
+        (Owned::Floats(a), Owned::Floats(b)) => bits(a) == bits(b),
+        (a, b) => a == b,
+    }
+}
