@@ -29,7 +29,7 @@ impl LoopSubject {
         });
         let graph = g.finish([h[0], h[1], y[0], w]).unwrap();
         let plan = schedule(graph.view(), 2).unwrap().plan;
-        let at = (0..plan.code.len()).find(|&i| plan.code.loop_of(i).is_some()).unwrap();
+        let at = (0..plan.code.len()).find(|&i| plan.code.has_body(i)).unwrap();
         let inplace = plan.inplace[plan.code.read_range(at)].to_vec();
         let l: PlannedLoop = (*plan.code.loops[0]).clone();
         LoopSubject { code: plan.code.clone(), at, inplace, l }
@@ -68,6 +68,7 @@ type WrongLoop = fn(&mut LoopSubject);
 const WRONG_LOOPS: &[(&str, WrongLoop)] = &[
     ("threads divide the operands", |s| s.code.units[s.at] = 2),
     ("threads divide the operands", |s| s.code.copies[s.at] = true),
+    ("a branch without a predicate", |s| s.l.when = Some(true)),
     ("a loop of no iteration", |s| s.l.length = 0),
     ("are not those of the body", |s| s.l.timestamps += 1),
     ("are not those of the body", |s| s.l.length = usize::MAX),
