@@ -1,6 +1,7 @@
 //! Tests of whole schedules: programs against plain evaluation, and wrong plans against the checker.
 
 mod bugs;
+mod loop_promises;
 mod loops;
 pub mod ops;
 mod orders;
