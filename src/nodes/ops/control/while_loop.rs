@@ -18,8 +18,8 @@ impl Builder {
     /// result is the final carries and the number of iterations, `i64[]`. A carry keeps its type. A loop that would go
     /// on after `bound` iterations stops the step with an error: `bound` is not in `0..bound`.
     ///
-    /// `body` runs once, while the graph is built, and `go_on` twice. Both may use any value from outside. Gradients are
-    /// those of the iterations that ran. Memory and, for gradients, the kept carries are those of `bound` iterations; an
+    /// `body` runs once, while the graph is built, and `go_on` twice. Both may use any value from outside. Gradients
+    /// are those of the iterations that ran. The carries that gradients keep take the memory of `bound` iterations. An
     /// iteration that does not run costs a copy of the carries.
     ///
     /// ```
@@ -41,7 +41,7 @@ impl Builder {
     /// p.step()?;
     /// assert!((p.values::<f64>("root")?[0] - 2.0).abs() < 1e-12);
     /// assert!((p.values::<f64>("grad.a")?[0] - 0.25).abs() < 1e-9);
-    /// assert_eq!(p.values::<i64>("steps")?, [6]);
+    /// assert_eq!(p.values::<i64>("steps")?, [5]);
     /// # Ok(())
     /// # }
     /// ```
@@ -78,8 +78,8 @@ impl Builder {
         (last, self.with_location(at, || -ended - 1.0))
     }
 
-    /// Runs `carries = body(i, carries)` for i from 0 to `n − 1`; `i` is `i64[]`. `n`, `i32[]` or `i64[]`, is known when
-    /// the step runs; a number outside `0..=bound` stops the step with an error. The result is the final carries.
+    /// Runs `carries = body(i, carries)` for i from 0 to `n − 1`; `i` is `i64[]`. `n`, `i32[]` or `i64[]`, is known
+    /// when the step runs; a number outside `0..=bound` stops the step with an error. The result is the final carries.
     /// Otherwise as [`Builder::while_loop`].
     ///
     /// ```
