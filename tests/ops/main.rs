@@ -12,6 +12,7 @@ mod conformance;
 mod custom_fn;
 mod custom_fn_bad;
 mod einsum;
+mod in_regions;
 mod indexing;
 mod integer_storage;
 mod layer_options;

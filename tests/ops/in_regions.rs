@@ -1,0 +1,145 @@
+//! Every op in a branch, in a loop of a length known at run time and in a scan, against the op alone: values, and
+//! derivatives in both modes and of second order. `cargo test --release --test ops in_regions -- --nocapture`
+//! prints the table.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use arenagrad::error::Kind;
+use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Missing, Var};
+use arenagrad::tools::fuzz::{LeafValues, RunOptions, run_engine};
+use arenagrad::tools::ir::attrs::Attr;
+use arenagrad::tools::ir::opdef::{Case, Flags, OpDef};
+use arenagrad::tools::ir::text;
+use arenagrad::tools::ops::table::OPS;
+use arenagrad::tools::testing::add_case_region;
+use std::collections::BTreeMap;
+
+/// Where an op stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    Alone,
+    Cond,
+    While,
+    Scan,
+}
+
+const PLACES: [Place; 3] = [Place::Cond, Place::While, Place::Scan];
+const MODES: [&str; 4] = ["value", "vjp", "jvp", "hvp"];
+
+/// A conformance case in f64 at `place`: inputs x0, x1 …, outputs y0, y1 … of the types `outs`. The predicate is
+/// true, which no pass knows.
+fn graph(def: &'static OpDef, case: &Case, place: Place, outs: &[(Vec<usize>, DType)]) -> Result<GraphBuf, String> {
+    let g = Builder::new("case");
+    let types = g.with(|e| text::parse_types(case.args, DType::F64, e)).unwrap();
+    let dims = |i: usize| g.with(|e| e.shapes.dims(types[i].shape));
+    let x: Vec<Var<'_>> = (0..types.len()).map(|i| g.input(&format!("x{i}"), dims(i), types[i].dtype)).collect();
+    let any = g.input("any", [], DType::Bool);
+    let on = any.bitwise_or(any.bitwise_not());
+    g.with(|e| add_case_region(e, case, &types));
+    let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap();
+    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
+    let op = || g.custom(def, &x, &attrs).into_iter().collect::<Vec<Var<'_>>>();
+    let zeros = || outs.iter().map(|(dims, dtype)| g.full(0.0, dims, *dtype)).collect::<Vec<Var<'_>>>();
+    let y = match place {
+        Place::Alone => op(),
+        Place::Cond => g.cond(on, op, zeros),
+        Place::While => g.fori(on.cast(DType::I64), 2, &zeros(), |_, _| op()),
+        Place::Scan => g.scan_with(Loop::default().length(1), &zeros(), &[], |_, _| (op(), Vec::new())).0,
+    };
+    y.iter().enumerate().for_each(|(i, &y)| g.output(&format!("y{i}"), y));
+    g.output("ran", on);
+    g.finish([]).map_err(|e| e.to_string())
+}
+
+/// The graph of a mode; `Ok(None)` if there is no such derivative.
+fn in_mode(g: &GraphBuf, mode: &str) -> Result<Option<GraphBuf>, String> {
+    let v = g.view();
+    let float = |dtype: DType| dtype == DType::F64;
+    let names = v.leaves().filter(|l| float(v.ty(l.value).dtype)).map(|l| l.name.to_string());
+    let wrt: Vec<String> = names.collect();
+    let outputs = v.outputs().iter().zip(v.output_names).filter(|y| float(v.ty(*y.0).dtype));
+    let ys: Vec<String> = outputs.map(|y| v.str(*y.1).to_string()).collect();
+    let (wrt, ys): (Vec<&str>, Vec<&str>) =
+        (wrt.iter().map(String::as_str).collect(), ys.iter().map(String::as_str).collect());
+    if mode == "value" || wrt.is_empty() || ys.is_empty() {
+        return Ok((mode == "value").then(|| g.clone()));
+    }
+    let grads: Vec<String> = wrt.iter().map(|x| format!("grad.{x}")).collect();
+    let grads: Vec<&str> = grads.iter().map(String::as_str).collect();
+    let made = match mode {
+        "vjp" => g.vjp(&ys, &wrt, Missing::Zero),
+        "jvp" => g.jvp(&ys, &wrt),
+        _ => g.vjp(&ys, &wrt, Missing::Zero).and_then(|h| h.jvp(&grads, &wrt)),
+    };
+    match made {
+        Ok(g) => Ok(Some(g)),
+        Err(e) if e.kind == Kind::Derivative => Ok(None),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Whether both graphs compute the same.
+fn compare(alone: &GraphBuf, inside: &GraphBuf) -> Result<(), String> {
+    let leaves = LeafValues::draw_for(&[alone.view(), inside.view()], 1).map_err(|e| format!("{e:?}"))?;
+    let step = |g: &GraphBuf| run_engine(g.view(), &leaves, RunOptions::default()).map_err(|e| e.to_string());
+    let (want, have) = match (step(alone), step(inside)) {
+        (Ok(want), Ok(have)) => (want, have),
+        // An index out of range stops both.
+        (Err(_), Err(_)) => return Ok(()),
+        (Err(e), _) => return Err(format!("alone: {e}")),
+        (_, Err(e)) => return Err(e),
+    };
+    for (a, b) in want.outputs.iter().zip(&have.outputs) {
+        let near = |i: usize| {
+            let (x, y) = (a.array.number(i), b.array.number(i));
+            x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-11 * x.abs().max(1.0)
+        };
+        if let Some(i) = (0..a.array.len()).find(|&i| !near(i)) {
+            return Err(format!("{}[{i}] is {} and not {}", a.name, b.array.number(i), a.array.number(i)));
+        }
+    }
+    Ok(())
+}
+
+/// One cell of the table.
+fn cell(def: &'static OpDef, case: &Case, place: Place, mode: &str) -> Result<&'static str, String> {
+    let alone = graph(def, case, Place::Alone, &[])?;
+    let v = alone.view();
+    let types = v.outputs().iter().map(|&y| (v.dims(y).to_vec(), v.ty(y).dtype));
+    let outs: Vec<(Vec<usize>, DType)> = types.take(v.outputs().len() - 1).collect();
+    // Nothing fills these types, so they are no carries that start with zeros.
+    if outs.iter().any(|y| matches!(y.1, DType::I16 | DType::U16 | DType::U64 | DType::C64)) {
+        return Ok("type");
+    }
+    let inside = graph(def, case, place, &outs)?;
+    match (in_mode(&alone, mode)?, in_mode(&inside, mode)?) {
+        (None, _) => Ok("none"),
+        (Some(_), None) => Err("has no derivative here".to_string()),
+        (Some(a), Some(b)) => compare(&a, &b).map(|()| "same"),
+    }
+}
+
+#[test]
+fn every_op_is_the_same_in_every_region() {
+    let skipped = |def: &OpDef| def.flags.has(Flags::LEAF) || def.flags.has(Flags::EFFECT) || def.cases.is_empty();
+    let (mut wrong, mut counts) = (Vec::new(), BTreeMap::<&str, usize>::new());
+    for def in OPS.iter().filter(|def| !skipped(def)) {
+        let mut row = String::new();
+        for (place, mode) in PLACES.iter().flat_map(|p| MODES.iter().map(move |m| (*p, *m))) {
+            match cell(def, &def.cases[0], place, mode) {
+                Ok(is) => {
+                    *counts.entry(is).or_default() += 1;
+                    row += &format!(" {is:5}");
+                }
+                Err(e) => {
+                    row += " WRONG";
+                    wrong.push(format!("{} in {place:?}, {mode}: {e}", def.name));
+                }
+            }
+        }
+        println!("{:28}{row}", def.name);
+    }
+    println!("{counts:?}");
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+    assert!(counts["same"] > 2000, "{counts:?}");
+}
