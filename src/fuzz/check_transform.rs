@@ -228,11 +228,31 @@ fn check_differences(
 fn transform_slope([a, b, c, d, e]: [(f64, f64); 5]) -> Option<(f64, f64)> {
     let noise = 8.0 * [a, b, c, d, e].iter().map(|x| x.1).fold(0.0, f64::max) / STEP;
     let (wide, near) = ((e.0 - a.0) / (2.0 * STEP), (d.0 - b.0) / STEP);
-    let bend = |low: (f64, f64), high: (f64, f64), h: f64| ((high.0 - c.0) / h - (c.0 - low.0) / h).abs();
+    let bend = |low: (f64, f64), high: (f64, f64), h: f64| (high.0 - c.0) / h - (c.0 - low.0) / h;
     let (far_bend, near_bend) = (bend(a, e, STEP), bend(b, d, STEP / 2.0));
     let slack = SLACK * near.abs().max(1.0);
-    // The difference of both sides shrinks with the step where the function is smooth.
-    let smooth = near_bend <= 0.7 * far_bend + noise + slack && far_bend <= 0.1 * near.abs().max(1.0);
+    // The difference of the slopes on both sides is proportional to the step where the function is smooth. A kink in
+    // the middle adds the same to both.
+    let kink = 2.0 * near_bend - far_bend;
+    let smooth = near_bend.abs() <= 0.7 * far_bend.abs() + noise + slack
+        && kink.abs() <= 4.0 * noise + slack
+        && far_bend.abs() <= 0.1 * near.abs().max(1.0);
     let want = near + (near - wide) / 3.0;
     (smooth && want.is_finite() && noise.is_finite()).then(|| (want, 4.0 * (near - wide).abs() + noise + slack))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kink may bend against the curve, so that the curve hides it.
+    #[test]
+    fn kinks_have_no_slope() {
+        let points = |f: &dyn Fn(f64) -> f64| [-STEP, -STEP / 2.0, 0.0, STEP / 2.0, STEP].map(|x| (f(x), 1e-14));
+        let (slope, bound) = transform_slope(points(&|x| 0.5 - 0.92 * x - 1.5 * x * x + 40.0 * x.powi(3))).unwrap();
+        assert!((slope + 0.92).abs() <= bound && bound < 1e-5, "{slope} {bound}");
+        for kink in [1.0, 1e-3, 4e-5, -4e-5] {
+            assert_eq!(transform_slope(points(&|x| 0.5 - 0.92 * x - 1.5 * x * x + kink * x.abs())), None, "{kink}");
+        }
+    }
 }

@@ -1,17 +1,18 @@
 //! Choices whose branch is known when the graph is compiled: those with a constant predicate, and those whose branches
-//! are equal. The branch replaces the choice.
+//! are equal. The branch replaces the choice, unless the predicate may stop the step.
 
 use super::fold::fold_operand;
 use super::inline::{InlineCalls, inline_region};
 use super::rebuild::rebuild;
 use super::simplify::Hits;
-use crate::arena::{Region, Value, ids::Id};
+use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
-use crate::nodes::Graph;
 use crate::nodes::ir::attrs::Owned;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::cond::IfAttrs;
+use crate::nodes::{Graph, Op};
 use bumpalo::Bump;
+use hashbrown::HashSet;
 
 /// Replaces the choices of `g` whose branch is known. Counts them in `hits`.
 pub fn known_branches<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
@@ -24,12 +25,30 @@ pub fn known_branches<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Resu
         let (branch, name) = match predicate {
             Some(0) => (otherwise, "choice-known"),
             Some(_) => (then, "choice-known"),
-            None if equal_branches(g, then, otherwise) => (then, "choice-equal"),
+            None if cannot_fault(g, v.node) && equal_branches(g, then, otherwise) => (then, "choice-equal"),
             None => return None,
         };
         *hits.entry(name).or_default() += 1;
         Some(inline_region(v, branch, &v.args[1..], InlineCalls::All))
     })
+}
+
+/// True if the predicate of the choice `n` is a leaf, an argument, or point-wise in such values. Others may stop the
+/// step, as the number of a switch does; then the predicate must be computed although both branches are equal.
+fn cannot_fault(g: Graph<'_>, n: Node) -> bool {
+    let mut todo = vec![g.args_of(n)[0]];
+    let mut seen = HashSet::new();
+    while let Some(v) = todo.pop() {
+        let n = g.def[v.at()];
+        if !seen.insert(n) || g.def_of(n).is_leaf() || g.op[n.at()] == Op::ARG {
+            continue;
+        }
+        match g.def_of(n).lower {
+            Lower::Tile(op, _) if !op.divides() => todo.extend(g.args_of(n)),
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// True if regions `a` and `b` compute the same from their arguments by the same nodes. Regions with regions of their

@@ -110,6 +110,16 @@ fn a_wrong_predicate_or_branch_is_refused() {
         g.cond(x.sum(..).greater(0.0), || vec![x], || vec![x.sum(..)]);
     });
     assert!(e.contains("yield 0 is f64[2] in branch then, and f64[] in branch otherwise"), "{e}");
+    let e = refused(&|g| {
+        let (x, on) = (g.input("x", [2], DType::F64), g.input("on", [1], DType::Bool));
+        g.cond(on, || vec![x], || vec![x]);
+    });
+    assert!(e.contains("the predicate is bool[1]; it must be bool[]: reshape it to []"), "{e}");
+    let e = refused(&|g| {
+        let (x, on) = (g.input("x", [2], DType::F64), g.input("on", [], DType::Bool));
+        g.cond(on, || vec![x, x], || vec![x]);
+    });
+    assert!(e.contains("branch then yields 2 values, and branch otherwise 1") && e.contains("cond.rs"), "{e}");
 }
 
 /// The peak of a plan is that of the larger branch, not of both.
@@ -227,6 +237,42 @@ fn a_switch_runs_the_branch_of_its_number() {
         let e = p.step().unwrap_err().to_string();
         assert!(e.contains(&format!("is {i}; it must be in 0..5")) && e.contains("cond.rs"), "{e}");
     }
+}
+
+/// The index is checked if there is but one branch, and if all branches are equal.
+#[test]
+fn a_switch_always_checks_its_number() {
+    for branches in [1, 2, 3] {
+        let g = Builder::new("same");
+        let (mode, x) = (g.input("mode", [], DType::I32), g.input("x", [2], DType::F64));
+        let one = || Box::new(|| vec![x + 1.0]) as SwitchBranch<'_, '_>;
+        let y = g.switch(mode, (0..branches).map(|_| one()).collect());
+        let g = g.finish([y[0].named("y")]).unwrap();
+        for optimise in [true, false] {
+            let mut p = Session::new().optimise(optimise).compile(&g).unwrap();
+            p.values_mut::<f64>("x").unwrap().fill(2.0);
+            p.values_mut::<i32>("mode").unwrap()[0] = branches - 1;
+            p.step().unwrap();
+            assert_eq!(p.values::<f64>("y").unwrap(), [3.0; 2]);
+            p.values_mut::<i32>("mode").unwrap()[0] = branches;
+            let e = p.step().unwrap_err().to_string();
+            assert!(e.contains(&format!("is {branches}; it must be in 0..{branches}")), "{e}");
+        }
+    }
+}
+
+/// The predicate depends on the carry of the loop around the choice.
+#[test]
+fn a_predicate_may_depend_on_a_carry() {
+    let g = Builder::new("carry");
+    let (c, w) = (g.input("c", [], DType::F64), g.input("w", [], DType::F64));
+    let (last, _) = g.scan_with(Loop::default().length(6), &[c], &[], |c, _| {
+        (g.cond(c[0].greater(1.0), || vec![c[0] * 0.25], || vec![c[0] * w]), vec![])
+    });
+    let g = g.finish([last[0].named("y")]).unwrap().grad("y", &GradOptions::wrt(&["c", "w"])).unwrap();
+    // 0.5, 1.5, 0.375, 1.125, 0.28125, 0.84375, 2.53125
+    let have = numbers(&g, &[("c", 0.5), ("w", 3.0)], &["y", "grad.c", "grad.w"]);
+    assert_eq!(have, [2.53125, 5.0625, 3.375]);
 }
 
 #[test]

@@ -169,6 +169,8 @@ fn a_wrong_condition_bound_or_carry_is_refused() {
     assert!(e.contains("the condition is f32[]"), "{e}");
     let e = refused(&|g, x| drop(g.while_loop(&[x], 0, |c| c[0].sum(..).less(0.0), |c| c.to_vec())));
     assert!(e.contains("while_loop: the bound is 0"), "{e}");
+    let e = refused(&|g, x| drop(g.while_loop(&[x], usize::MAX, |c| c[0].sum(..).less(0.0), |c| c.to_vec())));
+    assert!(e.contains("does not fit"), "{e}");
     let e = refused(&|g, x| drop(g.while_loop(&[x], 3, |c| c[0].sum(..).less(0.0), |c| vec![c[0].sum(..)])));
     assert!(e.contains("carry 0 enters the body as f32[2] and leaves it as f32[]"), "{e}");
     let e = refused(&|g, x| drop(g.while_loop(&[x], 3, |_| x.sum(..).less(0.0), |_| vec![])));

@@ -7,6 +7,7 @@
 
 use crate::arena::Region;
 use crate::arena::Value;
+use crate::arena::dims::Dims;
 use crate::arena::ids::Id;
 use crate::ensure;
 use crate::error::{Error, Kind};
@@ -17,6 +18,7 @@ use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::emit::Aside;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use std::cell::RefCell;
 use std::panic;
 
 attrs! {
@@ -162,7 +164,30 @@ impl Builder {
         if branches.is_empty() {
             self.fail(Kind::Shape, "switch: there is no branch");
         }
+        if branches.len() == 1 {
+            return self.only_branch(at, checked, branches.remove(0));
+        }
         self.switch_from(at, checked, 0, &mut branches)
+    }
+
+    /// The switch of one branch. It is a choice, so that the index is checked.
+    fn only_branch<'g>(
+        &'g self,
+        at: &'static panic::Location<'static>,
+        index: Var<'g>,
+        branch: SwitchBranch<'_, 'g>,
+    ) -> Vec<Var<'g>> {
+        let types = RefCell::new(Vec::new());
+        let then = || {
+            let y = branch();
+            types.borrow_mut().extend(y.iter().map(|y| (y.dims(), y.dtype())));
+            y
+        };
+        let zeros = || {
+            let zero = |(dims, dtype): &(Dims, DType)| self.with_location(at, || self.full(0.0, &dims[..], *dtype));
+            types.borrow().iter().map(zero).collect()
+        };
+        self.choose(at, self.with_location(at, || index.less(1.0)), then, zeros)
     }
 
     /// A switch over `branches`, the first of which has number `first`, in line `at`.

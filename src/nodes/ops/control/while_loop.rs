@@ -61,7 +61,7 @@ impl Builder {
         // The number of iterations so far, n; −n − 1 once the loop has ended.
         let start = self.with_location(at, || first.select_as(0.0, -1.0, DType::I64));
         let all: Vec<Var<'g>> = std::iter::once(start).chain(carries.iter().copied()).collect();
-        let iterations = self.with_location(at, || self.iota(0, [bound + 1], DType::I64));
+        let iterations = self.with_location(at, || self.iota(0, [bound.saturating_add(1)], DType::I64));
         let (mut last, _) = self.scan_with(Loop::default(), &all, &[iterations], |c, i| {
             let runs = self.with_location(at, || c[0].greater_equal(0.0));
             let iteration = || {
@@ -109,7 +109,7 @@ impl Builder {
             self.fail(Kind::Shape, format!("fori: the number of iterations is {is}; it must be i32[] or i64[]"));
         }
         // The gather checks the number.
-        let n = self.with_location(at, || self.iota(0, [bound + 1], DType::I64).gather(n, 0));
+        let n = self.with_location(at, || self.iota(0, [bound.saturating_add(1)], DType::I64).gather(n, 0));
         let iterations = self.with_location(at, || self.iota(0, [bound], DType::I64));
         let (last, _) = self.scan_with(Loop::default(), carries, &[iterations], |c, i| {
             let runs = self.with_location(at, || i[0].less(n));
