@@ -17,7 +17,7 @@ pub mod kernels {
 /// The graph: columns, op definitions, the text form, the verifier.
 pub mod ir {
     pub use crate::nodes::ir::{
-        attr_types, attrs, builder, call, cost_cx, dtype, emit, graph, infer, leaf, lower_cx, opdef, site, sizes, text,
+        attr_types, attrs, batch, builder, call, cost_cx, dtype, emit, graph, infer, leaf, lower_cx, opdef, site, sizes, text,
         verify,
     };
 }
@@ -36,7 +36,7 @@ pub mod passes {
     pub use crate::passes::{
         Fusion, FusionPolicy, GradOptions, Missing, Outcome, ad, copier, expand_blocks, fold, fuse, fusion_notes, grad,
         hvp, inline, jacobian, jvp, nth_grad, patterns, pipeline, product_precision, promote_f64, rebuild, remat,
-        report_pipeline, scan_dce, signature, simplify, unfuse, vjp,
+        report_pipeline, scan_dce, signature, simplify, unfuse, vjp, vmap,
     };
 }
 

@@ -28,6 +28,7 @@ pub mod scan_dce;
 pub mod signature;
 pub mod simplify;
 mod trimmed_region;
+pub mod vmap;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};
 pub use ad::higher_derivatives::{directional_nth_grad, hvp, nth_grad};
@@ -39,3 +40,4 @@ pub use fuse::unfuse;
 pub use fusion_notes::{Fusion, Outcome};
 pub use keep::keep;
 pub use pipeline::report_pipeline;
+pub use vmap::{Randomness, Vmap, vmap};

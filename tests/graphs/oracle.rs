@@ -6,7 +6,7 @@ use arenagrad::tools::fuzz::{
     check_transform, compare_graphs, draw_graph, interpret,
 };
 use arenagrad::tools::ir::attrs::Attr;
-use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Flags, Lower, Op, OpDef};
+use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Flags, Lower, Op, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::table::{FAMILIES, OPS};
 use arenagrad::tools::passes::pipeline;
@@ -274,6 +274,7 @@ static BROKEN: OpDef = OpDef {
     flags: Flags::PURE,
     infer: |cx| cx.same_as(0),
     deriv: Deriv::Zero,
+    batch: Batch::Members,
     decompose: None,
     lower: Lower::Kernel(|_| Err("this op cannot be lowered".to_string())),
     cost: |cx| cx.out(),

@@ -18,7 +18,7 @@ use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 
 attrs! {
     /// Attributes of a scan. [`Scan`] has them as `usize`.
@@ -74,6 +74,7 @@ pub const SCAN: OpDef = OpDef {
     flags: Flags::PURE,
     infer: infer_scan,
     deriv: Deriv::Loop,
+    batch: Batch::Regions,
     decompose: None,
     lower: Lower::Loop,
     cost: scan_cost,

@@ -11,7 +11,7 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use Domain::Index;
 
@@ -58,6 +58,7 @@ pub const INT_MATMUL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::HEAVY),
     infer: infer_int_matmul,
     deriv: Deriv::Zero,
+    batch: Batch::Rule(|s| s.merged()),
     decompose: None,
     lower: Lower::Kernel(lower_int_matmul),
     cost: matmul_flops,

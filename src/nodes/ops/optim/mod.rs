@@ -16,7 +16,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Count, Positive, Real};
 use attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
@@ -36,6 +36,7 @@ const fn optim_step_op(
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
         deriv,
+        batch: Batch::ViaDecompose,
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| 4 * optim_step_elements(cx, 2, 1),
