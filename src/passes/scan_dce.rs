@@ -74,6 +74,7 @@ impl ScanDce {
             consts: count(s.carries..s.xs()),
             length: s.length as i64,
             reverse: s.reverse,
+            at_once: s.at_once.then_some(true),
         };
         let mut outs = g.emit(Op::SCAN, &args, &attrs.list()).into_iter();
         self.outs.iter().map(|kept| if *kept { outs.next().unwrap_or(none) } else { none }).collect()

@@ -16,6 +16,7 @@ use crate::passes::ad::residuals::save_residuals;
 use crate::passes::copier::Copier;
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
 use crate::passes::inline::{InlineCalls, fits_inlined, inline_region, inlined, is_inlined};
+use crate::passes::vmap::{has_loops_at_once, write_loops_at_once};
 use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuild_buf};
 
 /// The most rounds of expansion of a chain of decompositions.
@@ -136,6 +137,8 @@ fn prepare_stats_used(g: Graph<'_>) -> Side<Node, bool> {
 /// whose statistics are read are decomposed, regions are inlined, and loops stack their residuals. Custom functions
 /// with rules stay; a rule that is transposed is prepared too.
 pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
+    let batched = has_loops_at_once(g).then(|| write_loops_at_once(g)).transpose()?;
+    let g = batched.as_ref().map_or(g, GraphBuf::view);
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
     let ready = prepare_while(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
         let (active, stats) = (active_nodes(g, wrt, results, mode), prepare_stats_used(g));

@@ -165,6 +165,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
             consts: consts.len() as i64,
             length: self.scan.length as i64,
             reverse,
+            at_once: None,
         };
         Ok(g.emit(Op::SCAN, &[carries, consts, stacked].concat(), &attrs.list()).into())
     }

@@ -28,10 +28,14 @@ pub(super) fn write_leaf<'g>(context: BatchContext<'_, '_, 'g>, v: Value, axis: 
             }
         }
     }
-    Ok(g.var(g.with(|e| {
+    let leaf = g.var(g.with(|e| {
         e.set_loc(src.loc[n.at()]);
         e.leaf(src.op[n.at()], name, &attrs)
-    })))
+    }));
+    match g.error() {
+        Some(e) => Err(e.context(format!("vmap of leaf {name:?}"))),
+        None => Ok(leaf),
+    }
 }
 
 /// The listed start values of leaf `v`, repeated for each member; `None` without a list.

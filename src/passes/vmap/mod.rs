@@ -5,6 +5,7 @@
 //! over members of ops without a rule. Invariant: inside the new graph the batch's axis is the first one of each
 //! batched value; leaves and outputs have it where the caller asks for it.
 
+mod at_once;
 mod batched_leaf;
 mod batched_loop;
 mod batched_region;
@@ -21,6 +22,7 @@ use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_ex
 use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 use crate::passes::signature::Signature;
+pub use at_once::{has_loops_at_once, write_loops_at_once};
 use batched_region::{BatchContext, Member, batched_values, regions_that_draw, write_region, write_region_copies};
 
 /// What the members of a batch draw where one example draws random numbers.

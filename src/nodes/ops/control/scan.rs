@@ -33,6 +33,8 @@ attrs! {
         length: i64,
         /// Whether it runs from the last iteration to the first.
         reverse: bool,
+        /// Whether all iterations may run at once, as members of a batch. There are no carries then.
+        at_once: Option<bool>,
     }
 }
 
@@ -49,14 +51,16 @@ pub struct Scan {
     pub length: usize,
     /// Whether it runs from the last iteration to the first.
     pub reverse: bool,
+    /// Whether all iterations may run at once, as members of a batch. There are no carries then.
+    pub at_once: bool,
 }
 
 impl Scan {
     /// From the attributes of a scan.
     pub fn of(attrs: &Attrs<'_>) -> Scan {
-        let ScanAttrs { body, carries, consts, length, reverse } = ScanAttrs::of(attrs);
+        let ScanAttrs { body, carries, consts, length, reverse, at_once } = ScanAttrs::of(attrs);
         let [carries, consts, length] = [carries, consts, length].map(|n| n.max(0) as usize);
-        Scan { body, carries, consts, length, reverse }
+        Scan { body, carries, consts, length, reverse, at_once: at_once == Some(true) }
     }
 
     /// Position of the first stacked input among the operands.
@@ -100,6 +104,11 @@ pub const SCAN: OpDef = OpDef {
             attrs: "body=@case_count carries=2 consts=1 length=5 reverse=false",
             domains: &[Domain::Real, Domain::Index(3), Domain::Real],
         },
+        Case {
+            args: "f[3] f[3] f[4,3]",
+            attrs: "body=@case_step carries=0 consts=2 length=4 reverse=false at_once=true",
+            domains: REAL,
+        },
     ],
 };
 
@@ -120,6 +129,7 @@ fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
     ensure!(sig.args.len() == n, "{n} operands, and the body has {} arguments", sig.args.len());
     let before = carries.checked_add(consts).filter(|&k| k <= n);
     let before = before.ok_or_else(|| format!("{carries} carries and {consts} consts, and there are {n} operands"))?;
+    ensure!(carries == 0 || attrs.at_once != Some(true), "{carries} carries: the iterations cannot run at once");
     ensure!(sig.yields.len() >= carries, "{carries} carries, and the body yields {} values", sig.yields.len());
     ensure!(!sig.yields.is_empty(), "the body yields nothing");
     for i in 0..before {
@@ -176,9 +186,11 @@ pub struct Loop {
     pub length: Option<usize>,
     /// Whether it runs from the last slice to the first; results are stacked in the inputs' order either way.
     pub reverse: bool,
+    /// Whether all iterations may run at once: see [`Builder::vmap`]. There are no carries then.
+    pub at_once: bool,
 }
 setters! {
-    [] Loop { length: usize => Some(length), reverse: bool }
+    [] Loop { length: usize => Some(length), reverse: bool, at_once: bool }
 }
 
 /// Final carries and stacked results.
@@ -268,6 +280,7 @@ impl Builder {
             consts: body.captures.len() as i64,
             length: i64::try_from(length).unwrap_or(-1),
             reverse: how.reverse,
+            at_once: how.at_once.then_some(true),
         };
         let failed = self.error().is_some();
         let outs = self.with(|e| e.emit(Op::SCAN, &args, &attrs.list()));
