@@ -10,6 +10,7 @@
 pub mod ad;
 pub mod choice_dce;
 pub mod copier;
+pub mod decompose;
 pub mod expand_blocks;
 pub mod fold;
 pub mod fuse;

@@ -153,6 +153,40 @@ fn a_batch_of_batches_is_a_table_of_all_pairs() {
 }
 
 #[test]
+fn a_jacobian_is_one_sweep_of_a_batch() {
+    let sizes = |rows: usize, columns: usize| {
+        let g = Builder::new("map");
+        let (a, x) = (g.input("a", [rows, columns], F64), g.input("x", [columns, 1], F64));
+        let y = a.matmul(x).tanh().reshape([rows]);
+        (g.finish([y.named("y")]).unwrap().jacobian("y", "x").unwrap(), rows, columns)
+    };
+    let mut nodes = Vec::new();
+    // More results than arguments, and fewer.
+    for (graph, rows, columns) in [sizes(1000, 200), sizes(20, 30), sizes(2, 3), sizes(1, 1), sizes(0, 3), sizes(3, 0)] {
+        let (a, x) = (draws(rows * columns, 1), draws(columns, 2));
+        let leaves = Values::from([("a".into(), a.clone()), ("x".into(), x.clone())]);
+        let have = step(&graph, Session::new(), &leaves);
+        let slope = |i: usize| 1.0 - have["y"][i] * have["y"][i];
+        let want: Vec<f64> = (0..rows * columns).map(|k| a[k] * slope(k / columns)).collect();
+        assert_near(&have["jacobian.x"], &want, "jacobian.x");
+        nodes.push((rows > columns, graph.view().nodes()));
+    }
+    assert!(nodes[0].1 == nodes[5].1 && nodes[1].1 == nodes[2].1, "{nodes:?}");
+    // The Hessian of a program that draws: the same draws in all sweeps.
+    let g = Builder::new("drops");
+    let x = g.input("x", [6], F64);
+    let loss = (nn::dropout(x, 0.5) * x * x).sum(..);
+    let graph = g.finish([loss.named("loss")]).unwrap().grad("loss", &GradOptions::wrt(&["x"])).unwrap();
+    let hessian = step(&graph.jacobian("grad.x", "x").unwrap(), Session::new(), &Values::from([("x".into(), draws(6, 1))]));
+    let (h, first) = (&hessian["jacobian.x"], &hessian["grad.x"]);
+    for (i, j) in (0..6).flat_map(|i| (0..6).map(move |j| (i, j))) {
+        // The loss is 2x³ or 0 in each element: the second derivative is twice the first over x.
+        let want = if i == j { 2.0 * first[i] / draws(6, 1)[i] } else { 0.0 };
+        assert_near(&[h[i * 6 + j]], &[want], "hessian");
+    }
+}
+
+#[test]
 fn members_draw_what_the_caller_says() {
     let g = Builder::new("noise");
     let x = g.input("x", [64], F64);
@@ -311,7 +345,7 @@ fn wrong_use_is_an_error() {
         assert!(e.contains(want) && e.contains("tests/graphs/vmap.rs"), "{e}");
     };
     built(&|g| g.vmap(&[], |x| x.to_vec()), "vmap: the number of members is that of the slices of the operands");
-    built(&|g| g.vmap(&[g.input("x", [], F64)], |x| x.to_vec()), "scalar");
+    built(&|g| g.vmap(&[g.input("x", [], F64)], |x| x.to_vec()), "vmap: operand 0 is a scalar");
     built(
         &|g| g.vmap(&[g.input("x", [2], F64), g.input("y", [3], F64)], |x| vec![x[0] + x[1]]),
         "stacked input 1 has 3 slices, and the loop 2 iterations",

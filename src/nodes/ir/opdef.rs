@@ -225,7 +225,8 @@ impl OpDef {
         self.flags.has(Flags::LEAF)
     }
 
-    /// True if the op's region replaces it before lowering.
+    /// True if a node runs its region once. An op without a decomposition is then replaced by the region's body; its
+    /// attributes begin with those of a call.
     pub const fn is_inlined(&self) -> bool {
         matches!(self.lower, Lower::Control) || self.flags.has(Flags::FUSED)
     }

@@ -9,7 +9,7 @@ use crate::nodes::ir::attrs::Kind as FieldKind;
 use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
-use crate::passes::ad::prepare::prepare_while;
+use crate::passes::decompose::decompose_while;
 use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
 
@@ -51,7 +51,7 @@ pub fn write_loops_at_once(g: Graph<'_>) -> Result<GraphBuf> {
 
 /// The form that batching needs, in the regions that loops at once run.
 fn prepare_bodies(g: Graph<'_>) -> Result<GraphBuf> {
-    prepare_while(g, InlineCalls::WithoutRules, |g| {
+    decompose_while(g, InlineCalls::WithoutRules, |g| {
         let mut inside = Side::<Region, bool>::filled(g.regions(), false);
         let mut pick = Side::filled(g.nodes(), false);
         // A region comes before those that run it.

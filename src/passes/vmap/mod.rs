@@ -17,7 +17,7 @@ use crate::nodes::ir::opdef::Batch;
 use crate::nodes::ops::common::batching::swap_axis_runs;
 use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
-use crate::passes::ad::prepare::prepare_while;
+use crate::passes::decompose::decompose_while;
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
 use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
@@ -175,7 +175,7 @@ fn mapped_outputs(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
 /// called `names` stay as they are; else all random ops must show.
 fn prepare_for_vmap(g: Graph<'_>, names: &[&str], randomness: Randomness) -> Result<GraphBuf> {
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
-    prepare_while(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
+    decompose_while(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
         let roots = g.leaves().filter(|l| names.contains(&l.name)).map(|l| l.value).collect::<Vec<_>>();
         let batched = batched_values(g, g.entry(), &roots, &Side::filled(g.regions(), false));
         let mut pick = Side::filled(g.nodes(), false);

@@ -35,6 +35,9 @@ impl Builder {
         if xs.is_empty() {
             self.fail(Kind::Shape, "vmap: the number of members is that of the slices of the operands; there is none");
         }
+        if let Some(i) = xs.iter().position(|x| x.is_some() && x.rank() == 0) {
+            self.fail(Kind::Shape, format!("vmap: operand {i} is a scalar; the batch's axis is its first one"));
+        }
         let how = Loop::default().at_once(true);
         let how = if xs.is_empty() { how.length(0) } else { how };
         self.scan_with(how, &[], xs, |_, x| (Vec::new(), f(x))).1
