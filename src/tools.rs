@@ -17,8 +17,8 @@ pub mod kernels {
 /// The graph: columns, op definitions, the text form, the verifier.
 pub mod ir {
     pub use crate::nodes::ir::{
-        attr_types, attrs, batch, builder, call, cost_cx, dtype, emit, graph, infer, leaf, lower_cx, opdef, site, sizes, text,
-        verify,
+        attr_types, attrs, batch, builder, call, cost_cx, dtype, emit, graph, infer, leaf, lower_cx, opdef, site,
+        sizes, text, verify,
     };
 }
 

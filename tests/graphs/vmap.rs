@@ -25,7 +25,8 @@ fn step(g: &GraphBuf, session: Session, leaves: &Values) -> Values {
     leaves.iter().for_each(|(name, x)| p.values_mut::<f64>(name).unwrap().copy_from_slice(x));
     p.step().unwrap();
     let v = g.view();
-    let names = v.output_names.iter().map(|&n| v.str(n)).filter(|n| v.dtype[v.find_output(n).unwrap().0 as usize] == F64);
+    let names =
+        v.output_names.iter().map(|&n| v.str(n)).filter(|n| v.dtype[v.find_output(n).unwrap().0 as usize] == F64);
     names.map(|name| (name.to_string(), p.values::<f64>(name).unwrap().to_vec())).collect()
 }
 
@@ -108,7 +109,8 @@ fn an_ensemble_trains_as_its_members_alone() {
     let first = ensemble.values::<f64>("first.weight").unwrap().to_vec();
     // The members start apart.
     assert_ne!(first[..15], first[15..30]);
-    let starts: Values = own.iter().filter_map(|&n| Some((n.into(), ensemble.values::<f64>(n).ok()?.to_vec()))).collect();
+    let starts: Values =
+        own.iter().filter_map(|&n| Some((n.into(), ensemble.values::<f64>(n).ok()?.to_vec()))).collect();
     let mut losses = Vec::new();
     for _ in 0..4 {
         ensemble.values_mut::<f64>("x").unwrap().copy_from_slice(&x);
@@ -162,7 +164,8 @@ fn a_jacobian_is_one_sweep_of_a_batch() {
     };
     let mut nodes = Vec::new();
     // More results than arguments, and fewer.
-    for (graph, rows, columns) in [sizes(1000, 200), sizes(20, 30), sizes(2, 3), sizes(1, 1), sizes(0, 3), sizes(3, 0)] {
+    for (graph, rows, columns) in [sizes(1000, 200), sizes(20, 30), sizes(2, 3), sizes(1, 1), sizes(0, 3), sizes(3, 0)]
+    {
         let (a, x) = (draws(rows * columns, 1), draws(columns, 2));
         let leaves = Values::from([("a".into(), a.clone()), ("x".into(), x.clone())]);
         let have = step(&graph, Session::new(), &leaves);
@@ -177,7 +180,8 @@ fn a_jacobian_is_one_sweep_of_a_batch() {
     let x = g.input("x", [6], F64);
     let loss = (nn::dropout(x, 0.5) * x * x).sum(..);
     let graph = g.finish([loss.named("loss")]).unwrap().grad("loss", &GradOptions::wrt(&["x"])).unwrap();
-    let hessian = step(&graph.jacobian("grad.x", "x").unwrap(), Session::new(), &Values::from([("x".into(), draws(6, 1))]));
+    let hessian =
+        step(&graph.jacobian("grad.x", "x").unwrap(), Session::new(), &Values::from([("x".into(), draws(6, 1))]));
     let (h, first) = (&hessian["jacobian.x"], &hessian["grad.x"]);
     for (i, j) in (0..6).flat_map(|i| (0..6).map(move |j| (i, j))) {
         // The loss is 2x³ or 0 in each element: the second derivative is twice the first over x.
@@ -202,7 +206,7 @@ fn members_draw_what_the_caller_says() {
     let different = rows(Randomness::Different);
     assert!(different[..64] != different[64..128] && different[64..128] != different[128..]);
     let e = graph.vmap(&Vmap::new(3).leaf("x", 0)).unwrap_err().to_string();
-    assert!(e.contains("rng_uniform draws random numbers; choose Randomness::Same or Different"), "{e}");
+    assert!(e.contains("rng_uniform draws random numbers; say whether members draw the same or different ones"), "{e}");
     assert!(e.contains("tests/graphs/vmap.rs"), "{e}");
     // A closure draws in each iteration anew.
     let g = Builder::new("noise");
@@ -227,14 +231,19 @@ fn all_at_once() -> GraphBuf {
                 let (s, x) = (m[0], m[1]);
                 let zero = g.full(0.0, [], F64);
                 // Each member goes on for a number of iterations of its own.
-                let (carries, _) = g.while_loop(&[s, zero], 3, |c| (c[1] * 0.5).less(x.abs()), |c| {
-                    let bent = g.custom_fn("bend", &[c[0], w], |a| vec![(a[0] * a[1]).tanh()]);
-                    let bent = bent.vjp(|_, a, y, ct| {
-                        let slope = (1.0 - y[0] * y[0]) * ct[0];
-                        vec![Some(slope * a[1]), Some(slope * a[0])]
-                    });
-                    vec![bent.call()[0] + x, c[1] + 1.0]
-                });
+                let (carries, _) = g.while_loop(
+                    &[s, zero],
+                    3,
+                    |c| (c[1] * 0.5).less(x.abs()),
+                    |c| {
+                        let bent = g.custom_fn("bend", &[c[0], w], |a| vec![(a[0] * a[1]).tanh()]);
+                        let bent = bent.vjp(|_, a, y, ct| {
+                            let slope = (1.0 - y[0] * y[0]) * ct[0];
+                            vec![Some(slope * a[1]), Some(slope * a[0])]
+                        });
+                        vec![bent.call()[0] + x, c[1] + 1.0]
+                    },
+                );
                 vec![carries[0]]
             })
         };
@@ -250,7 +259,9 @@ fn all_at_once() -> GraphBuf {
 fn every_kind_of_region_in_one_program() {
     let graph = all_at_once();
     let mut leaves = Values::from([("w".to_string(), vec![0.7]), ("x".to_string(), draws(12, 4))]);
-    for l in graph.view().leaves().filter(|l| !leaves.contains_key(l.name)).map(|l| l.name.to_string()).collect::<Vec<_>>() {
+    for l in
+        graph.view().leaves().filter(|l| !leaves.contains_key(l.name)).map(|l| l.name.to_string()).collect::<Vec<_>>()
+    {
         leaves.insert(l, vec![1.0]);
     }
     let plain = step(&graph, Session::new(), &leaves);

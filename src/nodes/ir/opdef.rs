@@ -1,8 +1,8 @@
 //! Op definitions. One constant ([`OpDef`]) defines an op; all other code knows an op by its definition alone.
 
 pub use super::arity::Arity;
-pub use super::batch::{Batch, BatchRule, BatchSite};
 use super::attrs::{Attrs, Field, Kind as FieldKind};
+pub use super::batch::{Batch, BatchRule, BatchSite};
 use super::builder::Var;
 pub use super::flags::Flags;
 use super::graph::Graph;
@@ -282,7 +282,10 @@ pub const fn definition_fault(def: &OpDef) -> Option<&'static str> {
         Some("an op needs a kernel or a decomposition")
     } else if def.decompose.is_none() && matches!(def.deriv, Deriv::ViaDecompose) {
         Some("an op that is differentiated through its decomposition needs one")
-    } else if matches!(def.batch, Batch::ViaDecompose | Batch::RuleIf(..)) && def.decompose.is_none() && !def.is_inlined() {
+    } else if matches!(def.batch, Batch::ViaDecompose | Batch::RuleIf(..))
+        && def.decompose.is_none()
+        && !def.is_inlined()
+    {
         Some("an op that is batched through its decomposition needs one")
     } else {
         None

@@ -38,7 +38,8 @@ pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result
     };
     let map = Vmap::new(directions).leaf(direction, 0).output(result, 0).randomness(Randomness::Same);
     let all = vmap(v, &map).map_err(|e| e.context(format!("the Jacobian of {output:?} by {leaf:?}")))?;
-    let (direction, name) = (signature_leaf(all.view(), direction)?, Signature::new(g).unused(&format!("jacobian.{leaf}")));
+    let (direction, name) =
+        (signature_leaf(all.view(), direction)?, Signature::new(g).unused(&format!("jacobian.{leaf}")));
     let dims = [&g.dims(out)[..], &g.dims(by)[..]].concat();
     close_jacobian(all.view(), direction, result, |rows| {
         // Forward, the rows are those of the transpose.

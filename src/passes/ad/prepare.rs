@@ -14,8 +14,8 @@ use crate::passes::copier::Copier;
 use crate::passes::decompose::{decompose_while, pick_to_decompose};
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
 use crate::passes::inline::{InlineCalls, inlined};
-use crate::passes::vmap::{has_loops_at_once, write_loops_at_once};
 use crate::passes::rebuild::finish_rebuild;
+use crate::passes::vmap::{has_loops_at_once, write_loops_at_once};
 
 /// As [`decompose_while`], after `calls` are inlined at once. Round by round, nested regions would be written again in
 /// each round.
@@ -95,7 +95,8 @@ pub fn prepare_decomposed<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
 /// Inlines calls and fused regions and unrolls loops. Custom functions with derivative rules stay.
 pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     prepare_all(g.into(), InlineCalls::WithoutRules, |g| {
-        let mut picked = pick_to_decompose(g, |def| def.is_inlined() || matches!(def.lower, Lower::Loop | Lower::Choice));
+        let mut picked =
+            pick_to_decompose(g, |def| def.is_inlined() || matches!(def.lower, Lower::Loop | Lower::Choice));
         (0..g.nodes()).map(Node::new).filter(|&n| has_custom_rules(g, n)).for_each(|n| picked[n] = false);
         picked
     })

@@ -101,7 +101,8 @@ pub(super) fn batched_choice<'g>(
     let IfAttrs { then, otherwise } = IfAttrs::of(&src.attrs(n));
     let branches = [then, otherwise];
     if args[0].batched {
-        let text = "vmap: the predicate differs between members, and a branch draws random numbers; choose Randomness::Same";
+        let text =
+            "vmap: the predicate differs between members, and a branch draws random numbers; choose Randomness::Same";
         return match branches.iter().any(|&r| draws[r]) {
             true => Err(Error::new(Kind::Verify, text).at(src.location(n))),
             false => Ok(None),

@@ -146,11 +146,7 @@ pub(super) fn write_region<'g>(
 }
 
 /// The results of node `n`, of whose operands one is batched or which draws.
-fn batched_node<'g>(
-    context: BatchContext<'_, '_, 'g>,
-    n: Node,
-    args: &[Member<'g>],
-) -> Result<Vec<Member<'g>>> {
+fn batched_node<'g>(context: BatchContext<'_, '_, 'g>, n: Node, args: &[Member<'g>]) -> Result<Vec<Member<'g>>> {
     let BatchContext { src, g, size, .. } = context;
     let def = src.def_of(n);
     let all = |outs: Vec<Var<'g>>| outs.into_iter().map(|var| Member { var, batched: true }).collect();

@@ -198,7 +198,8 @@ fn refuse_draws(g: Graph<'_>, randomness: Randomness) -> Result<()> {
     let Some(n) = (0..g.nodes()).map(Node::new).find(draws).filter(|_| randomness == Randomness::Error) else {
         return Ok(());
     };
-    let text = format!("vmap: {} draws random numbers; choose Randomness::Same or Different", g.def_of(n).name);
+    let name = g.def_of(n).name;
+    let text = format!("vmap: {name} draws random numbers; say whether members draw the same or different ones");
     Err(Error::new(Kind::Verify, text).at(g.location(n)))
 }
 
