@@ -134,7 +134,8 @@ impl Drawing<'_, '_> {
             return Vec::new();
         }
         args.extend(stacked);
+        let keep_every = self.chance(1, 2).then(|| 1 + i64::from((self.draw)(length as u32 + 1)));
         let (carries, length, reverse) = (carries as i64, length as i64, self.chance(1, 3));
-        self.emit(Op::SCAN, &args, &ScanAttrs { body, carries, consts, length, reverse }.list())
+        self.emit(Op::SCAN, &args, &ScanAttrs { body, carries, consts, length, reverse, keep_every }.list())
     }
 }

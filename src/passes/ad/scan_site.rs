@@ -10,7 +10,7 @@
 use super::activity::{active_from, active_towards};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Graph, Op, Ty, Var};
 
 /// From values of the source graph to values of the graph that is written.
@@ -111,7 +111,8 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         self.context.src.dtype[v.at()].is_differentiable()
     }
 
-    /// The operands and results that the derivative reads: all constants, stacked inputs and stacked results.
+    /// The operands and results that the derivative reads: all constants, stacked inputs and stacked results; of the
+    /// results only the carries, if the loop keeps only these.
     pub(super) fn operands(&self) -> Operands<'g> {
         let (src, s) = (self.context.src, &self.scan);
         let given = |i: usize| (self.args[i], self.context.map.get(src.args_of(self.node)[i]));
@@ -119,7 +120,8 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let mut stacked: Vec<_> = (s.xs()..self.args.len()).map(given).collect();
         for (&y, out) in self.yields.iter().zip(src.outs_of(self.node)).skip(s.carries) {
             let is_arg = self.args[s.carries..].contains(&y);
-            if !is_arg && stacked.iter().all(|x| x.0 != y) {
+            let kept = !s.keeps_carries_only() || self.args[..s.carries].contains(&y);
+            if kept && !is_arg && stacked.iter().all(|x| x.0 != y) {
                 stacked.push((y, self.context.map.get(out)));
             }
         }
@@ -130,6 +132,14 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     /// the body.
     pub(super) fn recompute(&self, known: &[(Value, Var<'g>)]) -> Window<Value, Var<'g>> {
         write_scan_site_region(AdContext { region: self.scan.body, ..self.context }, known)
+    }
+
+    /// The body, with `local` in place of its values.
+    pub(super) fn inner<'l>(&self, local: &'l Window<Value, Var<'g>>) -> AdContext<'l, 'x, 'g>
+    where
+        'r: 'l,
+    {
+        AdContext { region: self.scan.body, map: ScanSiteValues::Part(local), ..self.context }
     }
 
     /// The types of one iteration's slices of `xs`: without the first axis.
@@ -159,13 +169,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let region = g.with(|e| e.close_region(&ids));
         yields?;
         g.with(|e| e.set_loc(self.context.src.loc[self.node.at()]));
-        let attrs = ScanAttrs {
-            body: region,
-            carries: carries.len() as i64,
-            consts: consts.len() as i64,
-            length: self.scan.length as i64,
-            reverse,
-        };
+        let attrs = Scan { reverse, ..self.scan }.over(region, carries.len(), consts.len());
         Ok(g.emit(Op::SCAN, &[carries, consts, stacked].concat(), &attrs.list()).into())
     }
 
