@@ -11,6 +11,7 @@ use super::activity::{active_from, active_towards};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::control::scan::Scan;
+use crate::nodes::ir::opdef::Lower;
 use crate::nodes::{Builder, Graph, Op, Ty, Var};
 
 /// From values of the source graph to values of the graph that is written.
@@ -83,6 +84,13 @@ pub(super) struct ScanSite<'r, 'x, 'g> {
     pub(super) args: Vec<Value>,
     /// Yields of the body.
     pub(super) yields: &'x [Value],
+}
+
+/// A body, and its values in place of the arguments and yields of a loop.
+struct ScanPaths {
+    body: Region,
+    args: Vec<Value>,
+    yields: Vec<Value>,
 }
 
 /// Operands of the loop that its derivative reads: pairs of a value of the body and the loop's operand or result.
@@ -182,14 +190,39 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         }
     }
 
+    /// The paths through one iteration. If the body is another loop with the same operands and carries, as that of a
+    /// loop in stretches is, they are those of the other loop's body: activity would take that loop for one op.
+    fn paths(&self) -> ScanPaths {
+        let src = self.context.src;
+        let own = || ScanPaths { body: self.scan.body, args: self.args.clone(), yields: self.yields.to_vec() };
+        let mut nodes = src.region_nodes(self.scan.body).filter(|n| src.op[n.at()] != Op::ARG);
+        let (Some(n), None) = (nodes.next(), nodes.next()) else { return own() };
+        if !matches!(src.def_of(n).lower, Lower::Loop) || src.args_of(n) != self.args {
+            return own();
+        }
+        let (inner, k) = (ScanSite::new(self.context, n), self.scan.carries);
+        let outs: Vec<Value> = src.outs_of(n).collect();
+        if inner.scan.carries != k || outs[..k] != self.yields[..k] {
+            return own();
+        }
+        let inner = inner.paths();
+        let place = |y: &Value| match outs.iter().position(|o| o == y) {
+            Some(j) => Some(inner.yields[j]),
+            None => self.args.iter().position(|a| a == y).map(|i| inner.args[i]),
+        };
+        let yields: Option<Vec<Value>> = self.yields.iter().map(place).collect();
+        yields.map_or_else(own, |yields| ScanPaths { yields, ..inner })
+    }
+
     /// For each operand, whether its tangent may be nonzero in some iteration. `has` says which operands start with a
     /// tangent. A tangent reaches further carries through the yields.
     pub(super) fn dependent(&self, has: &[bool]) -> Vec<bool> {
         let mut has = has.to_vec();
+        let ScanPaths { body, args, yields } = self.paths();
         loop {
-            let roots: Vec<Value> = self.args.iter().zip(&has).filter(|(_, h)| **h).map(|(&a, _)| a).collect();
-            let d = active_from(self.context.src, self.scan.body, &roots);
-            let new = (0..self.scan.carries).find(|&i| !has[i] && d[self.yields[i]]);
+            let roots: Vec<Value> = args.iter().zip(&has).filter(|(_, h)| **h).map(|(&a, _)| a).collect();
+            let d = active_from(self.context.src, body, &roots);
+            let new = (0..self.scan.carries).find(|&i| !has[i] && d[yields[i]]);
             match new {
                 Some(i) => has[i] = true,
                 None => return has,
@@ -200,10 +233,11 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     /// For each argument, whether a result with a cotangent depends on it. `has` says which results have one.
     pub(super) fn reached(&self, has: &[bool]) -> Vec<bool> {
         let mut has = has.to_vec();
+        let ScanPaths { body, args, yields } = self.paths();
         loop {
-            let roots: Vec<Value> = self.yields.iter().zip(&has).filter(|(_, h)| **h).map(|(&y, _)| y).collect();
-            let r = active_towards(self.context.src, self.scan.body, &roots);
-            let reached = |i: usize| self.is_float(self.args[i]) && r[self.args[i]];
+            let roots: Vec<Value> = yields.iter().zip(&has).filter(|(_, h)| **h).map(|(&y, _)| y).collect();
+            let r = active_towards(self.context.src, body, &roots);
+            let reached = |i: usize| self.is_float(args[i]) && r[args[i]];
             match (0..self.scan.carries).find(|&i| !has[i] && reached(i)) {
                 Some(i) => has[i] = true,
                 None => return (0..self.args.len()).map(|i| reached(i) || (i < self.scan.carries && has[i])).collect(),
