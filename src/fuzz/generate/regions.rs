@@ -134,8 +134,10 @@ impl Drawing<'_, '_> {
             return Vec::new();
         }
         args.extend(stacked);
+        let keep_every = self.chance(1, 2).then(|| 1 + i64::from((self.draw)(length as u32 + 1)));
         let (carries, length, reverse) = (carries as i64, length as i64, self.chance(1, 3));
         let at_once = (carries == 0 && self.chance(1, 2)).then_some(true);
-        self.emit(Op::SCAN, &args, &ScanAttrs { body, carries, consts, length, reverse, at_once }.list())
+        let attrs = ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once };
+        self.emit(Op::SCAN, &args, &attrs.list())
     }
 }

@@ -16,3 +16,4 @@ pub mod prepare;
 pub mod residuals;
 pub mod scan_site;
 pub mod split_vjp;
+mod stretches;

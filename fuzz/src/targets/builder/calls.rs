@@ -211,7 +211,9 @@ pub const CALLS: &[Call] = &[
     },
     |c| {
         let (start, x) = (c.var(), c.var());
-        let how = Loop { length: c.script.flag().then(|| c.size()), reverse: c.script.flag() };
+        let length = c.script.flag().then(|| c.size());
+        let (reverse, keep_every) = (c.script.flag(), c.script.flag().then(|| c.size()));
+        let how = Loop { length, reverse, keep_every };
         let kind = c.script.below(4);
         let (last, stacked) = c.g.scan_with(how, &[start], &[x], |s, x| match kind {
             0 => (vec![s[0] + x[0]], vec![s[0]]),
