@@ -55,18 +55,14 @@ pub mod report {
     pub use crate::session::markup::{escape, ticks};
 }
 
-/// Random graphs and mutations, and checks of them; conformance of op definitions.
+/// Conformance of op definitions.
 pub mod testing {
     pub use crate::conform::{Conformance, conform, conformance, tensor};
-    #[cfg(feature = "testing")]
-    pub use crate::fuzz::{
-        Draw, check_random_graph, check_random_text, mutate_text, random_graph, random_graph_with, scripted_draws,
-        seeded_draws,
-    };
     pub use crate::nodes::case_regions::add_case_region;
 }
 
-/// The fuzzing kit: an oracle that shares no numbers with the engine, and checks of the engine against it.
+/// The fuzzing kit: random graphs and mutations, an oracle that shares no numbers with the engine, and checks of the
+/// engine against it.
 #[cfg(feature = "testing")]
 pub mod fuzz {
     #[allow(unused_imports)]

@@ -9,12 +9,13 @@ mod custom_op;
 mod straight_through;
 
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, OpDef, grad, hvp};
+use arenagrad::tools::fuzz::{check_random_graph, random_graph_with, seeded_draws};
 use arenagrad::tools::ir::attrs::Attr;
 use arenagrad::tools::ir::opdef::{Deriv, Flags};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::passes::pipeline;
+use arenagrad::tools::testing::conform;
 use arenagrad::tools::testing::tensor::{Draw, PLAIN, Tensor, try_run};
-use arenagrad::tools::testing::{check_random_graph, conform, random_graph_with, seeded_draws};
 use custom_op::{LEAKY_SUM, leaky_sum};
 
 const F64: DType = DType::F64;

@@ -7,7 +7,7 @@
  *               KILL: the process ends before the call; TORN: after it, and after half of a write
  *   FAULT_LOG   a file for the names of the calls, one a line
  *
- * Counted are open, read, write, fsync, fdatasync, ftruncate, fchmod, rename, mkdir and unlink. */
+ * Counted are open, flock, read, write, fsync, fdatasync, ftruncate, fchmod, rename, mkdir and unlink. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +26,8 @@
 #define FILES 4096
 
 static atomic_int calls;
-static char ours[FILES];
+/* The path of each open file of the folder; empty for other files. */
+static char paths[FILES][512];
 
 static int inside(const char *path) {
     const char *dir = getenv("FAULT_DIR");
@@ -33,7 +35,7 @@ static int inside(const char *path) {
     return n > 0 && strncmp(path, dir, n) == 0 && (path[n] == 0 || path[n] == '/');
 }
 
-static int own(int fd) { return fd >= 0 && fd < FILES && ours[fd]; }
+static int own(int fd) { return fd >= 0 && fd < FILES && paths[fd][0]; }
 
 static int is(const char *how) {
     const char *chosen = getenv("FAULT_HOW");
@@ -70,7 +72,7 @@ static int opened(int (*real)(const char *, int, ...), const char *path, int fla
     int at = inside(path) ? hit("open", path, 0) : 0;
     if (at < 0) return -1;
     int fd = real(path, flags, mode);
-    if (fd >= 0 && fd < FILES) ours[fd] = (char)inside(path);
+    if (fd >= 0 && fd < FILES) snprintf(paths[fd], sizeof paths[fd], "%s", inside(path) ? path : "");
     if (at == 1) die();
     return fd;
 }
@@ -87,13 +89,13 @@ OPEN(open)
 OPEN(open64)
 
 int close(int fd) {
-    if (fd >= 0 && fd < FILES) ours[fd] = 0;
+    if (fd >= 0 && fd < FILES) paths[fd][0] = 0;
     return REAL(close)(fd);
 }
 
 ssize_t write(int fd, const void *bytes, size_t size) {
     if (!own(fd)) return REAL(write)(fd, bytes, size);
-    int at = hit("write", "", 1);
+    int at = hit("write", paths[fd], 1);
     if (at < 0) return -1;
     if (at == 0) return REAL(write)(fd, bytes, size);
     ssize_t done = size > 1 ? REAL(write)(fd, bytes, size / 2) : 0;
@@ -112,12 +114,13 @@ ssize_t write(int fd, const void *bytes, size_t size) {
         if (at == 1) die();                             \
         return done;                                    \
     }
-CALL(read, ssize_t, (int fd, void *bytes, size_t size), (fd, bytes, size), own(fd), "")
-CALL(fsync, int, (int fd), (fd), own(fd), "")
-CALL(fdatasync, int, (int fd), (fd), own(fd), "")
-CALL(ftruncate, int, (int fd, off_t size), (fd, size), own(fd), "")
-CALL(ftruncate64, int, (int fd, off64_t size), (fd, size), own(fd), "")
-CALL(fchmod, int, (int fd, mode_t mode), (fd, mode), own(fd), "")
+CALL(read, ssize_t, (int fd, void *bytes, size_t size), (fd, bytes, size), own(fd), paths[fd])
+CALL(flock, int, (int fd, int how), (fd, how), own(fd), paths[fd])
+CALL(fsync, int, (int fd), (fd), own(fd), paths[fd])
+CALL(fdatasync, int, (int fd), (fd), own(fd), paths[fd])
+CALL(ftruncate, int, (int fd, off_t size), (fd, size), own(fd), paths[fd])
+CALL(ftruncate64, int, (int fd, off64_t size), (fd, size), own(fd), paths[fd])
+CALL(fchmod, int, (int fd, mode_t mode), (fd, mode), own(fd), paths[fd])
 CALL(rename, int, (const char *from, const char *to), (from, to), inside(to), to)
 CALL(mkdir, int, (const char *path, mode_t mode), (path, mode), inside(path), path)
 CALL(unlink, int, (const char *path), (path), inside(path), path)

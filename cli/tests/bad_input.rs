@@ -121,6 +121,37 @@ fn idx_files_are_refused_with_their_byte() {
     class[10] = 255;
     s.file("data/train-labels-idx1-ubyte", class);
     train(&["byte 10", "label 255"]);
+    class = vec![0, 0, 0x0d, 1];
+    class.extend(8u32.to_be_bytes());
+    class.extend([0; 32]);
+    s.file("data/train-labels-idx1-ubyte", class);
+    train(&["byte 2", "labels must be bytes (element type 08)"]);
+    s.file("data/train-labels-idx1-ubyte", [0, 0, 0x0c, 1, 0, 0, 0, 0]);
+    train(&["byte 0", "[00, 00, 08, 01] is expected"]);
+}
+
+#[test]
+fn idx_folders_are_refused_as_a_whole() {
+    let s = Scratch::new();
+    let dir = idx(&s, "data", 8);
+    let out = s.path("o");
+    let train = |parts: &[&str]| fails(2, &["train", "digits", "--data", &dir, "--steps", "1", "--out", &out], parts);
+    let mut wide = images(4);
+    (wide[11], wide[15]) = (7, 9);
+    s.file("data/t10k-images-idx3-ubyte", wide);
+    train(&["training images are 9x7, test images 7x9"]);
+    s.file("data/t10k-images-idx3-ubyte", images(0));
+    s.file("data/t10k-labels-idx1-ubyte", labels(0));
+    train(&["the training set, the test set or an image is empty"]);
+    // A packed file tells its length only at its end.
+    std::fs::remove_file(s.path("data/t10k-images-idx3-ubyte")).unwrap();
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gz, &[&[0, 0, 8, 3][..], &[0, 1, 0, 0].repeat(3)].concat()).unwrap();
+    let packed = gz.finish().unwrap();
+    s.file("data/t10k-images-idx3-ubyte.gz", &packed);
+    train(&["t10k-images-idx3-ubyte.gz", "byte 4", "more than 4294967296 bytes of elements"]);
+    s.file("data/t10k-images-idx3-ubyte.gz", &packed[..packed.len() - 9]);
+    train(&["t10k-images-idx3-ubyte.gz"]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod common;
 use arenagrad::train::checkpoint::Digest;
 use arenagrad::train::{Loaded, trainer::CURSOR};
 use common::{Scratch, program, run};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -189,13 +190,37 @@ impl Shop {
     }
 }
 
+/// Of each call: the files that it was hit on, and for each kind how many faults were survived and injected.
+#[derive(Default)]
+struct Survived(BTreeMap<String, (BTreeSet<String>, [[usize; 2]; KINDS.len()])>);
+
+impl Survived {
+    fn add(&mut self, call: &str, kind: usize, survived: bool) {
+        let (name, path) = call.split_once(' ').unwrap();
+        let (files, cells) = self.0.entry(name.replace("64", "")).or_default();
+        files.insert(path.trim_start_matches("DIR/").replace("DIR", "the folder"));
+        cells[kind] = [cells[kind][0] + usize::from(survived), cells[kind][1] + 1];
+    }
+
+    /// A table in Markdown: calls by kinds, how many faults were survived of how many.
+    fn print(&self) {
+        println!("| call | {} | on |", KINDS.join(" | "));
+        println!("|---|{}---|", "---|".repeat(KINDS.len()));
+        for (call, (files, cells)) in &self.0 {
+            let cells = cells.map(|[survived, hit]| format!("{survived}/{hit}"));
+            let files: Vec<&str> = files.iter().map(String::as_str).collect();
+            println!("| `{call}` | {} | {} |", cells.join(" | "), files.join(", "));
+        }
+    }
+}
+
 /// `FAULTS=n` hits every n-th call, and some chosen ones; `tools/fault-io` sets 1.
 #[test]
 fn no_fault_loses_what_was_there() {
     let every: usize = std::env::var("FAULTS").map_or(41, |n| n.parse().unwrap());
     let shop = Shop::new();
     let scenes = [Scene { name: "new run", folder: None }, Scene { name: "resumed run", folder: Some(shop.killed()) }];
-    let mut wrong = 0;
+    let (mut wrong, mut survived) = (0, Survived::default());
     for scene in &scenes {
         let calls = shop.calls(scene);
         assert!(calls.len() > 40, "{calls:?}");
@@ -205,7 +230,9 @@ fn no_fault_loses_what_was_there() {
             let hit: Vec<usize> =
                 (1..=calls.len()).filter(|&at| (at + 8 * k).is_multiple_of(every) || chosen(at)).collect();
             for &at in &hit {
-                if let Err(what) = shop.fault(scene, &calls, at, how) {
+                let found = shop.fault(scene, &calls, at, how);
+                survived.add(&calls[at - 1], k, found.is_ok());
+                if let Err(what) = found {
                     wrong += 1;
                     println!("{}, {how} at call {at}, {}: {what}", scene.name, calls[at - 1]);
                 }
@@ -213,5 +240,6 @@ fn no_fault_loses_what_was_there() {
             println!("{}: {how} at {} of {} calls", scene.name, hit.len(), calls.len());
         }
     }
+    survived.print();
     assert_eq!(wrong, 0, "see above");
 }

@@ -1,12 +1,13 @@
 //! A pass: the graph that it writes computes what the graph that it reads computes.
 
 use super::check_run::agree_on_leaves;
+use super::compare_arrays::{Agreement, compare_references};
 use super::compare_graphs::{compare_graphs_with, signature_mismatches};
 use super::engine_run::RunOptions;
-use super::finding::{Agreement, Finding, compare_arrays};
-use super::oracle::{LeafValues, Reference, interpret};
+use super::finding::Finding;
+use super::oracle::{LeafValues, interpret};
 use crate::error::Result as PassResult;
-use crate::nodes::{Graph, GraphBuf};
+use crate::nodes::GraphBuf;
 
 /// Runs `pass` on `graph` and compares both graphs on leaves drawn from `seed`: the oracle on both, where it has
 /// references; then the engine on both, without further passes.
@@ -48,7 +49,7 @@ pub fn check_pass(
         return Ok(Agreement { without_reference: 1, ..Agreement::default() });
     };
     if let (Ok(a), Ok(b)) = (interpret(before, &leaves), interpret(after, &leaves)) {
-        compare_references(&a, &b, seed, before)?;
+        compare_references(&a, &b).map_err(|d| Finding::differs("pass, by the oracle", d, seed, before))?;
     }
     let plain = RunOptions { optimise: false, ..RunOptions::default() };
     let mut seen = agree_on_leaves(before, &leaves, seed, &[plain])?;
@@ -58,17 +59,4 @@ pub fn check_pass(
         Some(d) => Err(Finding::differs("pass, by the engine", d, seed, before)),
         None => Ok(seen),
     }
-}
-
-/// Compares the references of a graph before and after a pass: by name, as a pass may reorder outputs.
-fn compare_references(a: &Reference, b: &Reference, seed: u64, graph: Graph<'_>) -> Result<(), Finding> {
-    for (left, right) in [(&a.outputs, &b.outputs), (&a.updates, &b.updates)] {
-        for x in left {
-            if let Some(y) = right.iter().find(|y| y.name == x.name) {
-                let differs = |d| Finding::differs("pass, by the oracle", d, seed, graph);
-                compare_arrays(&x.name, &x.array, &y.array).map_err(differs)?;
-            }
-        }
-    }
-    Ok(())
 }

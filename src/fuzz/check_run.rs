@@ -1,7 +1,8 @@
 //! The engine against the oracle.
 
+use super::compare_arrays::{Agreement, compare_arrays};
 use super::engine_run::{EngineStep, RunOptions, run_engine};
-use super::finding::{Agreement, Difference, Finding, compare_arrays};
+use super::finding::{Difference, Finding};
 use super::oracle::{LeafValues, Reference, Stop, interpret};
 use crate::error::Kind;
 use crate::nodes::{Graph, GraphBuf};

@@ -3,8 +3,10 @@
 //! Both are checked in f64. Invariant: a derivative that does not exist is no finding, and neither is an element near a
 //! kink or a jump.
 
+use super::compare_arrays::{Agreement, compare_arrays};
 use super::engine_run::{RunOptions, run_engine};
-use super::finding::{Agreement, Difference, Finding, compare_arrays};
+use super::finding::{Difference, Finding};
+use super::inner_product::InnerProduct;
 use super::oracle::{Array, LeafValue, LeafValues, Named, Stop, interpret};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind};
@@ -131,20 +133,6 @@ fn check_point(g: Graph<'_>, both: Graph<'_>, floats: &Floats, seed: u64) -> Res
     Ok(seen)
 }
 
-/// Σ x·s over pairs of arrays, and its bound.
-fn transform_dot(x: &[Array], seeds: &[&Rc<Array>]) -> (f64, f64) {
-    let (mut sum, mut absolute, mut bounds) = (0.0, 0.0, 0.0);
-    for (x, s) in x.iter().zip(seeds) {
-        for i in 0..x.len() {
-            let (value, bound) = (x.number(i) * s.number(i), x.bounds()[i] * s.number(i).abs());
-            sum += value;
-            absolute += value.abs();
-            bounds += bound;
-        }
-    }
-    (sum, bounds + absolute * 1e-12)
-}
-
 /// ⟨Jv, w⟩ against ⟨v, Jᵀw⟩.
 fn adjoint(
     tangents: &[Array],
@@ -152,14 +140,16 @@ fn adjoint(
     grads: &[Array],
     directions: &[&Rc<Array>],
 ) -> Result<Agreement, Difference> {
-    let ((left, a), (right, b)) = (transform_dot(tangents, cotangents), transform_dot(grads, directions));
-    let bound = a + b;
-    if !(left.is_finite() && right.is_finite() && bound.is_finite()) {
-        return Ok(Agreement { unknown: 1, ..Agreement::default() });
-    }
-    match (left - right).abs() <= bound {
-        true => Ok(Agreement { compared: 1, ..Agreement::default() }),
-        false => Err(Difference { name: "<Jv,w> against <v,JTw>".into(), element: 0, left, right, bound }),
+    let (mut jv, mut jtw) = (InnerProduct::default(), InnerProduct::default());
+    tangents.iter().zip(cotangents).for_each(|(x, w)| jv.add(x, w));
+    grads.iter().zip(directions).for_each(|(x, v)| jtw.add(x, v));
+    let (left, right) = (jv.value, jtw.value);
+    match jv.slack(jtw) {
+        None => Ok(Agreement { unknown: 1, ..Agreement::default() }),
+        Some(bound) if jv.differs(jtw) => {
+            Err(Difference { name: "<Jv,w> against <v,JTw>".into(), element: 0, left, right, bound })
+        }
+        Some(_) => Ok(Agreement { compared: 1, ..Agreement::default() }),
     }
 }
 

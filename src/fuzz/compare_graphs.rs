@@ -3,8 +3,9 @@
 //! Invariant: the engine runs both graphs. The oracle says how far rounding may put them apart: as far as both of their
 //! bounds together.
 
+use super::compare_arrays::{Verdict, compare_elements};
 use super::engine_run::{EngineStep, RunOptions, run_engine};
-use super::finding::{Difference, Verdict, compare_elements};
+use super::finding::Difference;
 use super::oracle::{Array, LeafValues, Named, Reference, interpret};
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};

@@ -5,6 +5,8 @@
 //! there is none. Invariant: what it makes is valid, because [`Emit`] infers every node again.
 
 mod write;
+mod write_attrs;
+mod write_regions;
 
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::nodes::ir::attrs::{Kind, Owned};

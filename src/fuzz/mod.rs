@@ -1,8 +1,10 @@
 //! The fuzzing kit: graphs to run, an oracle that says what they compute, and checks of the engine against it.
 
 mod check_pass;
+mod check_random;
 mod check_run;
 mod check_transform;
+mod compare_arrays;
 mod compare_graphs;
 mod draft;
 mod draws;
@@ -10,29 +12,33 @@ mod engine_run;
 mod finding;
 mod generate;
 mod graph_options;
+mod inner_product;
 mod mutate;
+mod mutate_text;
 mod oracle;
 mod planned_graph;
 mod reduce;
 mod simulate_plan;
-mod texts;
 mod wrong_plans;
 
 pub use check_pass::check_pass;
+pub use check_random::{check_random_graph, check_random_text};
 pub use check_run::{agree_on_leaves, agree_with_oracle, check_run};
 pub use check_transform::check_transform;
+pub use compare_arrays::{Agreement, compare_arrays, compare_references};
 pub use compare_graphs::{
     Comparison, Mismatch, OutputComparison, compare_graphs, compare_graphs_with, signature_mismatches,
 };
 pub use draws::{Draw, scripted_draws, seeded_draws};
 pub use engine_run::{EngineStep, RunOptions, run_engine};
-pub use finding::{Agreement, Difference, Finding, compare_arrays};
+pub use finding::{Difference, Finding};
 pub use generate::{draw_graph, random_graph, random_graph_with};
 pub use graph_options::GraphOptions;
+pub use inner_product::InnerProduct;
 pub use mutate::mutate_graph;
+pub use mutate_text::mutate_text;
 pub use oracle::{Array, LeafValue, LeafValues, Named, Reference, Stop, array_of_bytes, bytes_of_array, interpret};
 pub use planned_graph::{PlannedGraph, plan_apart};
 pub use reduce::{GraphSize, ReduceOptions, Reduced, reduce, reduce_counting};
 pub use simulate_plan::{is_free_buffer, simulate_plan};
-pub use texts::{check_random_graph, check_random_text, mutate_text};
 pub use wrong_plans::WRONG_PLANS;

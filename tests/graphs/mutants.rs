@@ -5,6 +5,7 @@
 
 use crate::common::Draw;
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
+use arenagrad::tools::fuzz::seeded_draws;
 use arenagrad::tools::fuzz::{PlannedGraph, WRONG_PLANS, simulate_plan};
 use arenagrad::tools::ops::index::attrs::Scatter;
 use arenagrad::tools::passes::pipeline::run_whole_pipeline;
@@ -14,7 +15,6 @@ use arenagrad::tools::sched::instructions::{BufKind, Instructions, Operand};
 use arenagrad::tools::sched::order;
 use arenagrad::tools::sched::order::deps::Deps;
 use arenagrad::tools::sched::{lower, offsets, pack::lines};
-use arenagrad::tools::testing::seeded_draws;
 
 /// States that swap and shift, params that others follow, outputs that are leaves: what needs copies.
 fn leaves() -> GraphBuf {

@@ -5,12 +5,13 @@ use arenagrad::tools::fuzz::{
     Agreement, GraphOptions, LeafValues, RunOptions, Stop, agree_on_leaves, agree_with_oracle, check_pass, check_run,
     check_transform, compare_graphs, draw_graph, interpret,
 };
+use arenagrad::tools::fuzz::{random_graph, seeded_draws};
 use arenagrad::tools::ir::attrs::Attr;
 use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Flags, Lower, Op, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::table::{FAMILIES, OPS};
 use arenagrad::tools::passes::pipeline;
-use arenagrad::tools::testing::{add_case_region, random_graph, seeded_draws};
+use arenagrad::tools::testing::add_case_region;
 
 /// The graph of a conformance case: inputs x0, x1 …, outputs y0, y1 ….
 fn case_graph(def: &'static OpDef, case: &Case, float: DType) -> GraphBuf {

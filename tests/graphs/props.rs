@@ -1,12 +1,12 @@
-//! What holds of any graph and of any text, drawn at random: the bodies are in `arenagrad::tools::testing`, which the
+//! What holds of any graph and of any text, drawn at random: the bodies are in `arenagrad::tools::fuzz`, which the
 //! fuzz targets call too.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::tools::passes::pipeline;
-use arenagrad::tools::testing::{
+use arenagrad::tools::fuzz::{
     check_random_graph, check_random_text, mutate_text, random_graph, scripted_draws, seeded_draws,
 };
+use arenagrad::tools::passes::pipeline;
 use proptest::prelude::*;
 use std::path::Path;
 

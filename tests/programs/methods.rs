@@ -191,7 +191,11 @@ fn a_budget_bounds_the_arena_of_all_methods() {
     let least: usize = least.split("would do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!(least <= free);
     let mut p = Session::new().memory_budget(least).compile_all(&graphs).unwrap();
-    assert!(p.plan().arena_bytes <= least);
+    assert_eq!(p.plan().arena_bytes, least);
+    for short in [1, 64] {
+        let e = Session::new().memory_budget(least - short).compile_all(&graphs).err().unwrap().message;
+        assert!(e.contains(&format!("of {} bytes is too small", least - short)) && e.contains(&format!("is {least} ")));
+    }
     let mut q = Session::new().compile_all(&graphs).unwrap();
     for p in [&mut p, &mut q] {
         p.init(2).unwrap();

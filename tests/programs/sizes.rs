@@ -133,6 +133,24 @@ fn a_budget_bounds_the_arena_and_drops_plans_first() {
     assert!(most > 16 && kept > 1 && all.plans_made() > kept as u64, "{most} {kept} {all:?}");
 }
 
+/// A budget of the least size is met, and one that is short by a line or by a byte is refused with that size.
+#[test]
+fn a_budget_of_a_size_is_kept_to_the_line() {
+    let why = |budget: usize| {
+        sized(&Session::new().memory_budget(budget)).at(&[("batch", 16)]).map(|_| ()).err().map(|e| e.message)
+    };
+    let told = why(1).unwrap();
+    let least: usize = told.split("would do is ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let mut all = sized(&Session::new().memory_budget(least));
+    assert_eq!(all.at(&[("batch", 16)]).unwrap().plan().arena_bytes, least);
+    assert_eq!(all.arena_bytes(), least);
+    for short in [1, 64] {
+        let told = why(least - short).unwrap();
+        let want = format!("budget of {} bytes is too small; the smallest that would do is {least} ", least - short);
+        assert!(told.contains(&want), "{told}");
+    }
+}
+
 #[test]
 fn a_short_last_batch_needs_one_more_plan() {
     let mut all = sized(&Session::new());

@@ -84,6 +84,20 @@ mod tests {
     fn short_texts_are_refused() {
         assert!(split_corpus("", 4).unwrap_err().contains("a window takes 5"));
         assert!(split_corpus(&"ab".repeat(20), 4).is_err() && split_corpus(&"ab".repeat(25), 4).is_ok());
+        let e = split_corpus(&"ab".repeat(20), 4).unwrap_err();
+        assert_eq!(e, "36 characters to train on and 4 to validate on; a window takes 5");
+    }
+
+    #[test]
+    fn files_of_too_many_characters_are_no_texts() {
+        let most = vocabulary::LIMIT as u32;
+        let all = |n: u32| (0..).filter_map(char::from_u32).take(n as usize).collect::<String>();
+        assert_eq!(split_corpus(&all(most), 4).unwrap().vocabulary.len(), vocabulary::LIMIT);
+        let e = split_corpus(&all(most + 1), 4).unwrap_err();
+        assert_eq!(e, "65537 different characters; at most 65536 are a text");
+        let json = |text: &str| Vocabulary::from_json(&serde_json::to_string(text).unwrap());
+        assert!(json(&all(most)).is_ok() && json(&all(most + 1)).unwrap_err().contains("not a sorted alphabet"));
+        assert!(json("aa").is_err() && Vocabulary::from_json("{}").is_err());
     }
 
     #[test]

@@ -92,5 +92,16 @@ mod tests {
     fn damage_is_found() {
         assert!(parse_digits(&BYTES[..1000]).is_err());
         assert!(parse_digits(b"no gzip").is_err());
+        let packed = |text: String| {
+            let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut gz, text.as_bytes()).unwrap();
+            parse_digits(&gz.finish().unwrap())
+        };
+        let black = "0,".repeat(63);
+        assert_eq!(packed(format!("{black}16,9\n")).unwrap().labels, [9]);
+        for end in ["17,9", "-1,9", "0.5,9", "0,10", "0,-1", "0,1.5", "0,nan", "9"] {
+            let e = packed(format!("{black}0,0\n")).and(packed(format!("{black}{end}\n"))).unwrap_err();
+            assert!(format!("{e:?}").contains("digits.csv.gz:1: not 64 pixels from 0 to 16 and a digit"), "{e:?}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::{drawn_graph_with, with_loss};
 use crate::script::Script;
 use arenagrad::error::Kind;
 use arenagrad::graph::{DType, Graph, GraphBuf, hvp};
-use arenagrad::tools::fuzz::{Array, LeafValues, Reference, check_transform, interpret};
+use arenagrad::tools::fuzz::{Array, InnerProduct, LeafValues, Reference, check_transform, interpret};
 use arenagrad::tools::passes::promote_f64::promote_f64;
 
 pub const TARGET: Target = Target {
@@ -33,30 +33,6 @@ pub fn run(data: &[u8]) {
                 panic!("{}: {what}\n{found}", found.check);
             }
         }
-    }
-}
-
-/// A number and the most that it may be off.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    value: f64,
-    bound: f64,
-}
-
-impl Sum {
-    /// Adds the inner product of `a` and `b`, which is exact.
-    fn add(&mut self, a: &Array, b: &Array) {
-        for (i, bound) in a.bounds().iter().enumerate() {
-            let (x, y) = (a.number(i), b.number(i));
-            self.value += x * y;
-            self.bound += y.abs() * bound + 1e-12 * (x * y).abs();
-        }
-    }
-
-    /// Whether two sums differ by more than their bounds. A sum that is not finite or not known says nothing.
-    fn apart(self, other: Sum) -> bool {
-        let (bound, gap) = (self.bound + other.bound, (self.value - other.value).abs());
-        bound.is_finite() && gap.is_finite() && gap > bound
     }
 }
 
@@ -89,7 +65,7 @@ fn symmetric(g: &GraphBuf, seed: u64) {
         leaf.array = with.find(&leaf.name).unwrap_or(&leaf.array).clone();
     }
     let (Ok(a), Ok(b)) = (interpret(h.view(), &at), interpret(h.view(), &other)) else { return };
-    let (mut left, mut right) = (Sum::default(), Sum::default());
+    let (mut left, mut right) = (InnerProduct::default(), InnerProduct::default());
     for (name, tangent) in wrt.iter().zip(&tangents) {
         let product = format!("tangent.grad.{name}");
         // A name that was taken is another one in the graph of derivatives.
@@ -101,5 +77,5 @@ fn symmetric(g: &GraphBuf, seed: u64) {
     // Rules that users give need not be those of a function.
     let own = (0..wide.view().nodes())
         .any(|n| wide.view().def_of(arenagrad::tools::arena::Node(n as u32)).name == "custom_fn");
-    assert!(own || !left.apart(right), "⟨Hv, w⟩ is {left:?}, ⟨v, Hw⟩ is {right:?}, seed {seed}\n{wide:?}");
+    assert!(own || !left.differs(right), "⟨Hv, w⟩ is {left:?}, ⟨v, Hw⟩ is {right:?}, seed {seed}\n{wide:?}");
 }

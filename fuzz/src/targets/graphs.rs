@@ -3,8 +3,8 @@
 use super::{GRAPHS, Target, scripts};
 use crate::engine::drawn_graph;
 use crate::script::Script;
+use arenagrad::tools::fuzz::check_random_graph;
 use arenagrad::tools::passes::pipeline::{pipeline_passes, run_pipeline};
-use arenagrad::tools::testing::check_random_graph;
 
 pub const TARGET: Target = Target {
     name: "graphs",

@@ -1,7 +1,7 @@
 //! Any text is a graph that verifies and prints back to itself, or has errors with places.
 
 use super::{MemoryLimit, Target, file_tests};
-use arenagrad::tools::testing::check_random_text;
+use arenagrad::tools::fuzz::check_random_text;
 
 pub const TARGET: Target = Target {
     name: "text",

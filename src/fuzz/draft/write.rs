@@ -1,50 +1,30 @@
 //! [`Draft::write`]: the columns as a graph.
 
-use super::{Draft, Resize, Stand, bodies_of, regions_of};
+use super::{Draft, Stand, bodies_of, regions_of};
 use crate::arena::{DType, Node, Region, Shape, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::leaf::InputAttrs;
 use crate::nodes::ops::constant::attrs::FullAttrs;
-use crate::nodes::ops::control::call::CallAttrs;
-use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::ops::layout::attrs::{SliceAttrs, ToShapeAttrs};
 use crate::nodes::{Emit, GraphBuf, Op};
 
 /// A graph that is being written from a draft.
-struct Writing<'d, 'g> {
-    d: &'d Draft<'g>,
-    e: Emit,
+pub(super) struct Writing<'d, 'g> {
+    pub(super) d: &'d Draft<'g>,
+    pub(super) e: Emit,
     /// Source value → value of the region that is written.
-    map: Side<Value, Value>,
-    regions: Vec<Region>,
+    pub(super) map: Side<Value, Value>,
+    pub(super) regions: Vec<Region>,
     /// Values that something reads.
-    wanted: Side<Value, bool>,
+    pub(super) wanted: Side<Value, bool>,
     /// Regions that something runs.
     used: Vec<bool>,
     /// New names of leaves so far.
     names: usize,
 }
 
-/// Attribute `name` of a node whose operand loses its first axis, or its last: axes move down, and lists with an entry
-/// for each axis lose one.
-fn without_axis(name: &str, attr: &mut Owned, first: bool) {
-    let down = i64::from(first);
-    match (name, attr) {
-        ("axis", Owned::Int(axis)) => *axis -= down,
-        ("axes", Owned::Ints(axes)) => axes.iter_mut().for_each(|axis| *axis -= down),
-        ("starts" | "limits" | "steps" | "low" | "high" | "perm", Owned::Ints(list)) if !list.is_empty() => {
-            list.remove(if first { 0 } else { list.len() - 1 });
-            if name == "perm" {
-                list.iter_mut().for_each(|axis| *axis -= down);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn unfit(text: impl Into<String>) -> Error {
+pub(super) fn unfit(text: impl Into<String>) -> Error {
     Error::new(Kind::Verify, text)
 }
 
@@ -107,7 +87,7 @@ impl Writing<'_, '_> {
         }
     }
 
-    fn is_live(&self, n: Node) -> bool {
+    pub(super) fn is_live(&self, n: Node) -> bool {
         let (d, src) = (self.d, self.d.src);
         let wanted = |v: Value| self.wanted[v] && d.stand[v.at()] == Stand::Itself;
         let kept = !d.sweep || !src.def_of(n).is_pure() && !src.def_of(n).is_leaf();
@@ -142,16 +122,16 @@ impl Writing<'_, '_> {
         self.checked()
     }
 
-    fn kept_yields(&self, r: Region) -> Result<Vec<Value>> {
+    pub(super) fn kept_yields(&self, r: Region) -> Result<Vec<Value>> {
         self.d.yields_of(r).iter().flatten().map(|&v| self.value(v)).collect()
     }
 
-    fn checked(&mut self) -> Result<()> {
+    pub(super) fn checked(&mut self) -> Result<()> {
         self.e.take_error().map_or(Ok(()), Err)
     }
 
     /// The value that is read where the source reads `v`.
-    fn value(&self, v: Value) -> Result<Value> {
+    pub(super) fn value(&self, v: Value) -> Result<Value> {
         let new = self.map[self.d.read(v).0];
         if new.is_some() { Ok(new) } else { Err(unfit(format!("{v} is read, and it is left out"))) }
     }
@@ -161,11 +141,11 @@ impl Writing<'_, '_> {
         Ok(Ty { dtype: self.dtype(ty.dtype), shape: self.shape(ty.shape)? })
     }
 
-    fn dtype(&self, dtype: DType) -> DType {
+    pub(super) fn dtype(&self, dtype: DType) -> DType {
         self.d.dtype.filter(|d| d.0 == dtype).map_or(dtype, |d| d.1)
     }
 
-    fn shape(&mut self, s: Shape) -> Result<Shape> {
+    pub(super) fn shape(&mut self, s: Shape) -> Result<Shape> {
         let Some(resize) = self.d.resize else { return Ok(s) };
         let dims = resize.dims(&self.e.shapes.dims(s));
         self.e.shapes.intern(&dims).map_err(unfit)
@@ -182,7 +162,7 @@ impl Writing<'_, '_> {
     }
 
     /// Writes node `n` of the source, which is no argument.
-    fn node(&mut self, n: Node) -> Result<()> {
+    pub(super) fn node(&mut self, n: Node) -> Result<()> {
         let (d, src) = (self.d, self.d.src);
         self.e.set_loc(src.loc[n.at()]);
         if self.is_live(n) {
@@ -205,7 +185,7 @@ impl Writing<'_, '_> {
     }
 
     /// Writes what stands for `v`, if something reads it.
-    fn stand(&mut self, v: Value) -> Result<()> {
+    pub(super) fn stand(&mut self, v: Value) -> Result<()> {
         if !self.wanted[v] {
             return Ok(());
         }
@@ -241,77 +221,6 @@ impl Writing<'_, '_> {
         }
     }
 
-    /// The attributes of `n` in the new graph.
-    fn attrs(&mut self, n: Node) -> Result<Vec<Owned>> {
-        let mut attrs = self.d.attrs_of(n);
-        self.count_operands(n, &mut attrs);
-        let fields = self.d.src.def_of(n).attrs;
-        for (a, f) in attrs.iter_mut().zip(fields) {
-            if let Some(first) = self.loses_axis(n) {
-                without_axis(f.name, a, first);
-            }
-            match a {
-                Owned::Region(r) => *r = self.regions.get(r.at()).copied().unwrap_or(Region::NONE),
-                Owned::Shape(s) => *s = self.shape(*s)?,
-                Owned::DType(t) => *t = self.dtype(*t),
-                Owned::Int(i) => *i = self.int(*i),
-                Owned::Ints(list) => list.iter_mut().for_each(|i| *i = self.int(*i)),
-                _ => {}
-            }
-        }
-        Ok(attrs)
-    }
-
-    /// Whether the first operand of `n` loses its first axis, or its last.
-    fn loses_axis(&self, n: Node) -> Option<bool> {
-        let src = self.d.src;
-        let dims = src.args_of(n).first().map(|&v| src.dims(v))?;
-        match self.d.resize? {
-            Resize::DropFirst(size) if dims.first() == Some(&size) => Some(true),
-            Resize::DropLast(size) if dims.last() == Some(&size) => Some(false),
-            _ => None,
-        }
-    }
-
-    fn int(&self, i: i64) -> i64 {
-        match (self.d.resize, usize::try_from(i)) {
-            (Some(r @ (Resize::Exactly(from, _) | Resize::Multiples(from, _))), Ok(n)) if n >= from => r.size(n) as i64,
-            _ => i,
-        }
-    }
-
-    /// Lowers the numbers of carries, constants and captures by the operands that go.
-    fn count_operands(&self, n: Node, attrs: &mut [Owned]) {
-        let src = self.d.src;
-        let gone = |range: std::ops::Range<usize>| range.filter(|&i| !self.keeps_operand(n, i)).count() as i64;
-        let operands = src.args_of(n).len();
-        let mut less = |name: &str, range| {
-            let at = src.def_of(n).attrs.iter().position(|f| f.name == name);
-            if let Some(Owned::Int(count)) = at.and_then(|at| attrs.get_mut(at)) {
-                *count -= gone(range);
-            }
-        };
-        match src.op[n.at()] {
-            Op::SCAN => {
-                let scan = Scan::of(&src.attrs(n));
-                less("carries", 0..scan.carries);
-                less("consts", scan.carries..scan.xs());
-            }
-            Op::CUSTOM_FN => {
-                let captures = src.attrs(n).int(1).max(0) as usize;
-                less("captures", operands.saturating_sub(captures)..operands);
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether the region of `n` still takes operand `i`.
-    fn keeps_operand(&self, n: Node, i: usize) -> bool {
-        let src = self.d.src;
-        let arg = regions_of(src, n).next().and_then(|r| src.region_args(r).nth(i));
-        arg.is_none_or(|arg| !self.d.dropped_args[arg.at()])
-    }
-
     /// Writes `n` as one node, and its copies. The new value of each result; `NONE` for one that goes.
     fn emit(&mut self, n: Node) -> Result<Vec<Value>> {
         let (d, src) = (self.d, self.d.src);
@@ -343,82 +252,6 @@ impl Writing<'_, '_> {
         Ok((0..src.outs_of(n).len())
             .map(|i| if kept(i) { new.next().unwrap_or(Value::NONE) } else { Value::NONE })
             .collect())
-    }
-
-    /// Writes the body `r` of node `n` once in its place: that of a loop for its first iteration, and one branch of a
-    /// choice.
-    fn splice(&mut self, n: Node, r: Region) -> Result<Vec<Value>> {
-        let (d, src) = (self.d, self.d.src);
-        let scan = (src.op[n.at()] == Op::SCAN).then(|| Scan::of(&src.attrs(n)));
-        if scan.is_some_and(|s| s.length == 0) {
-            return Err(unfit("a loop without an iteration has no first one"));
-        }
-        let args: Vec<Value> = src.region_args(r).collect();
-        let predicates = usize::from(src.op[n.at()] == Op::IF);
-        for (i, (&arg, &v)) in args.iter().zip(&d.args_of(n)[predicates..]).enumerate() {
-            let v = self.value(v)?;
-            self.map[arg] = match scan {
-                Some(s) if i >= s.xs() => self.first_row(v)?,
-                _ => v,
-            };
-        }
-        args.iter().try_for_each(|&arg| self.stand(arg))?;
-        for inner in src.region_nodes(r).skip(args.len()) {
-            self.node(inner)?;
-        }
-        let yields = self.kept_yields(r)?.into_iter().enumerate();
-        let outs = yields.map(|(i, v)| match scan {
-            Some(s) if i >= s.carries => self.repeated(v, s.length),
-            _ => Ok(v),
-        });
-        outs.collect()
-    }
-
-    /// The first slice of `v` along its leading axis.
-    fn first_row(&mut self, v: Value) -> Result<Value> {
-        let dims = self.e.dims(v);
-        let limits: Vec<i64> = dims.iter().enumerate().map(|(i, &n)| if i == 0 { 1 } else { n as i64 }).collect();
-        let attrs = SliceAttrs { starts: vec![0; dims.len()], limits, steps: vec![1; dims.len()] };
-        let row = self.e.emit(Op::SLICE, &[v], &attrs.list()).at(0);
-        self.reshaped(Op::RESHAPE, row, dims.get(1..).unwrap_or(&[]))
-    }
-
-    /// `v`, `length` times along a new leading axis.
-    fn repeated(&mut self, v: Value, length: usize) -> Result<Value> {
-        let dims = [&[length], &self.e.dims(v)[..]].concat();
-        self.reshaped(Op::BROADCAST, v, &dims)
-    }
-
-    fn reshaped(&mut self, op: Op, v: Value, dims: &[usize]) -> Result<Value> {
-        let shape = self.e.shapes.intern(dims).map_err(unfit)?;
-        Ok(self.e.emit(op, &[v], &ToShapeAttrs { shape }.list()).at(0))
-    }
-
-    /// Writes the nodes of `range` into a region, and calls it.
-    fn outline(&mut self, range: std::ops::Range<usize>) -> Result<()> {
-        let (d, src) = (self.d, self.d.src);
-        let nodes = || range.clone().map(Node::new).filter(|&n| self.is_live(n));
-        let inside = |v: Value| range.contains(&src.def[v.at()].at());
-        let mut outer: Vec<Value> = nodes().flat_map(|n| d.args_of(n)).map(|&v| d.read(v).0).collect();
-        outer.retain(|&v| !inside(v));
-        outer.sort_unstable();
-        outer.dedup();
-        let operands = outer.iter().map(|&v| self.value(v)).collect::<Result<Vec<Value>>>()?;
-        let results: Vec<Value> = nodes().flat_map(|n| src.outs_of(n)).filter(|&v| self.wanted[v]).collect();
-        let tys: Vec<Ty> = operands.iter().map(|&v| self.e.ty(v)).collect();
-        self.e.open_region("outlined");
-        for (&v, ty) in outer.iter().zip(tys) {
-            self.map[v] = self.e.region_arg(ty);
-        }
-        for n in range.clone().map(Node::new) {
-            self.node(n)?;
-        }
-        let yields = results.iter().map(|&v| self.value(v)).collect::<Result<Vec<Value>>>()?;
-        let body = self.e.close_region(&yields);
-        outer.iter().zip(&operands).for_each(|(&v, &new)| self.map[v] = new);
-        let outs = self.e.emit(Op::CALL, &operands, &CallAttrs { body }.list());
-        results.iter().zip(outs.iter()).for_each(|(&v, new)| self.map[v] = new);
-        self.checked()
     }
 
     /// Outputs and updates.

@@ -1,6 +1,7 @@
 //! Budgets end to end: bytes, bits and repeated operations of nets that are mostly activations.
 
 use super::*;
+use crate::arena::tensor::LINE;
 use crate::nodes::{Builder, CrossEntropy, DType, Init};
 use crate::optim::{self, train};
 use crate::passes::pipeline;
@@ -61,8 +62,28 @@ fn budgets_are_kept_and_change_no_bit() {
         }
         assert_eq!(last, (full, 0));
         assert!(want.iter().all(|x| x.is_finite()) && want[0] != want[2], "{want:?}");
-        let e = Session::new().memory_budget(least - 1).compile(&g).err().unwrap().to_string();
-        assert!(e.contains(&least.to_string()), "{e}");
+        for short in [1, LINE] {
+            let e = Session::new().memory_budget(least - short).compile(&g).err().unwrap().to_string();
+            let told =
+                format!("budget of {} bytes is too small; the smallest that would do is {least} ", least - short);
+            assert!(e.contains(&told), "{e}");
+        }
+    }
+}
+
+/// A budget of exactly a size gives that size, and one that is short by a line or by a byte the next smaller one.
+#[test]
+fn budgets_are_kept_to_the_line() {
+    let g = deep(8, false);
+    let sizes: Vec<usize> = Session::new().budgets(&g).unwrap().iter().map(|b| b.arena_bytes).collect();
+    assert!(sizes.len() > 3 && sizes.iter().all(|s| s % LINE == 0), "{sizes:?}");
+    let made = |budget: usize| Session::new().memory_budget(budget).plan(&g).unwrap().arena_bytes;
+    for (k, &size) in sizes.iter().enumerate() {
+        assert_eq!([made(size), made(size + 1), made(size + LINE - 1)], [size; 3]);
+        for short in [1, LINE] {
+            let Some(&next) = sizes[k..].iter().find(|&&s| s <= size - short) else { continue };
+            assert_eq!(made(size - short), next, "{short} bytes less than {size}");
+        }
     }
 }
 

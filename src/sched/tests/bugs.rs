@@ -1,12 +1,14 @@
 //! Bugs of other memory planners, each with a test that this planner does not have it. Numbers are issues of the
 //! projects named.
 
-use super::ops::{self, ADD, FRESH, SCALE, SUM, TAIL, TWO, one};
+use super::ops::{self, ADD, FRESH, REVERSE, SCALE, SUM, TAIL, TWO, one};
 use super::random::{How, Planned, bits, expected, outcome, planned};
 use crate::arena::tensor::LINE;
 use crate::nodes::{Builder, DType, GraphBuf, Init};
+use crate::sched::alias::decide_aliases;
 use crate::sched::checker::check_plan;
 use crate::sched::instructions::{BufKind, OUT_OF_PLACE};
+use crate::sched::lower::lower;
 use crate::sched::pack::lines;
 
 const F32: DType = DType::F32;
@@ -99,6 +101,58 @@ fn a_reader_that_needs_both_values_costs_a_copy() {
     let buf = g.finish([]).unwrap();
     assert_eq!(copies(&buf), 1);
     holds(&buf);
+}
+
+/// Where and whether the update of a leaf is made in the leaf, for each order of the instructions: exactly where no
+/// other instruction reads the old value afterwards, and its maker may work in place.
+#[test]
+fn no_order_updates_a_leaf_that_is_still_read() {
+    for (maker, in_place) in [(&ADD, true), (&REVERSE, false)] {
+        let g = Builder::new("g");
+        let (x, w) = (g.input("x", [N], F32), g.param("w", [N], F32, Init::Ones));
+        let next = if in_place { one(&g, maker, &[w, x]) } else { one(&g, maker, &[w]) };
+        g.update(w, next);
+        g.output("y", one(&g, &FRESH, &[w]));
+        g.output("z", one(&g, &SCALE, &[w]));
+        let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
+        let (leaf, from) = (code.updates[0].leaf, code.updates[0].from.buf);
+        let mut orders = 0;
+        for_each_order(code.len(), &mut |seq| {
+            let (alias, copies) = decide_aliases(&code, seq);
+            let made = seq.iter().position(|&i| code.writes_of(i as usize).iter().any(|o| o.buf == from)).unwrap();
+            let late = seq[made + 1..].iter().any(|&i| code.reads_of(i as usize).iter().any(|o| o.buf == leaf));
+            let shares = alias.class[from as usize] == leaf;
+            assert_eq!((shares, copies.len()), (in_place && !late, usize::from(!shares)), "{seq:?}");
+            orders += 1;
+        });
+        assert_eq!(orders, 6);
+    }
+}
+
+/// A maker that reads its leaf twice, once as the operand whose bytes it may take over, does not take them over.
+#[test]
+fn a_leaf_that_its_update_reads_twice_is_copied() {
+    let g = Builder::new("g");
+    let w = g.param("w", [N], F32, Init::Ones);
+    g.update(w, one(&g, &ADD, &[w, w]));
+    let buf = g.finish([]).unwrap();
+    assert_eq!(copies(&buf), 1);
+    holds(&buf);
+}
+
+/// Calls `f` with each order of `n` instructions.
+fn for_each_order(n: usize, f: &mut impl FnMut(&[u32])) {
+    fn rest(order: &mut Vec<u32>, from: usize, f: &mut impl FnMut(&[u32])) {
+        if from == order.len() {
+            return f(order);
+        }
+        for k in from..order.len() {
+            order.swap(from, k);
+            rest(order, from + 1, f);
+            order.swap(from, k);
+        }
+    }
+    rest(&mut (0..n as u32).collect(), 0, f);
 }
 
 /// An output without a reader keeps its bytes to the end (onnxruntime 21019).

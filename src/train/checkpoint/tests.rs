@@ -62,6 +62,17 @@ fn equal_names_are_refused_on_both_sides() {
     refused(with_header(&format!(r#"{{"w":{info},"w":{info}}}"#), 1), "\"w\" twice");
 }
 
+/// A name may be spelled in several ways. The two tensors share their bytes, so the layout shows nothing.
+#[test]
+fn equal_names_are_found_behind_escapes() {
+    for (plain, other) in [("w", r"\u0077"), ("a/w", r"a\/w"), ("é", r"\u00e9"), ("\u{1f600}", r"\ud83d\uDE00")] {
+        let info = |dims: &str| format!(r#"{{"dtype":"U8","shape":[{dims}],"data_offsets":[0,2]}}"#);
+        let header = format!(r#"{{"{plain}":{},"{other}":{}}}"#, info("2"), info("1,2"));
+        refused(with_header(&header, 2), &format!("the header lists {plain:?} twice"));
+    }
+    assert_eq!(repeated_checkpoint_key(br#"{"\u0077":1,"\\u0077":1,"w\"":1,"\"w":1}"#), None);
+}
+
 #[test]
 fn every_truncation_is_refused() {
     let whole = sample();

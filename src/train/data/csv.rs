@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, Chain, ErrorKind, Read};
+use std::io::{self, Chain, ErrorKind, Read, Seek};
 use std::path::Path;
 
 /// Most bytes of text between two rows.
@@ -40,16 +40,22 @@ impl Table {
 /// Reads the file `path`, whose first line names the columns if `header`.
 ///
 /// Errors, of kind [`Kind::Data`](crate::error::Kind::Data), name the file, the line and the column: a field is no
-/// number, a row has more or fewer fields than the first, a row is longer than 16 MiB. `nan` and `inf` are numbers; an
-/// empty field is none. A pipe or a device has no length; read it with [`CsvRows`].
+/// number, a row has more or fewer fields than the first, a row is longer than 16 MiB, the file's length changes while
+/// it is read. `nan` and `inf` are numbers; an empty field is none. A pipe or a device has no length; read it with
+/// [`CsvRows`].
 pub fn read_csv(path: impl AsRef<Path>, header: bool) -> Result<Table> {
     let path = path.as_ref();
-    regular_data_length(path)?;
-    let file = File::open(path).map_err(|e| Error::from(e).context(path.display()))?;
-    let mut rows = CsvRows::new(path.display(), file, header)?;
+    let length = regular_data_length(path)?;
+    let named = |e: io::Error| Error::from(e).context(path.display());
+    let mut rows = CsvRows::new(path.display(), File::open(path).map_err(named)?, header)?;
     let (mut values, mut row) = (Vec::new(), Vec::new());
     while rows.read_row(&mut row)? {
         values.extend_from_slice(&row);
+    }
+    // A table has no end of its own: it may end where another program cut it.
+    let read = rows.reader.get_mut().input.get_mut().0.stream_position().map_err(named)?;
+    if read != length {
+        return Err(rows.error(format!("the file had {length} bytes; {read} were read: it changes")));
     }
     Ok(Table { names: std::mem::take(&mut rows.names), columns: rows.columns, values })
 }
@@ -128,7 +134,8 @@ impl<R: Read> CsvRows<R> {
                 // The reader skips empty lines, but not those that end with CR LF.
                 Ok(true) if self.record.len() == 1 && &self.record[0] == b"\r" => {}
                 Ok(more) => break more,
-                Err(e) => return Err(self.error(e)),
+                // The row did not end, so the reader is still in its line.
+                Err(e) => return Err(bad_data(format!("{}:{}: {e}", self.name, self.reader.position().line()))),
             }
         };
         let n = self.record.len();

@@ -14,7 +14,7 @@ use arenagrad::error::{Kind, Location};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
 use arenagrad::optim::{self, Optimiser, train};
 use arenagrad::session::Session;
-use arenagrad::tools::testing::check_random_graph;
+use arenagrad::tools::fuzz::check_random_graph;
 use calls::Calls;
 
 pub const TARGET: Target = Target {

@@ -68,3 +68,44 @@ pub(super) fn brief_string(s: &str) -> Cow<'_, str> {
 pub(super) fn is_name_byte(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_' || c == b'.'
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_resolved_or_refused() {
+        let long = r"\u{10ffff}\u{0}\u{0000e9}\n\t\\".to_string() + "\\\"";
+        assert_eq!(unescape_string(&long).unwrap(), "\u{10ffff}\0é\n\t\\\"");
+        let number = r"\u takes a character's number in hex";
+        let one = r"an escape is one of \\";
+        for (bad, part) in [
+            (r"a\u{00000e9}b", number),
+            (r"\u{110000}", number),
+            (r"\u{d800}", number),
+            (r"\u{}", number),
+            (r"\u{+e9}", number),
+            (r"\u{e9", number),
+            (r"\ue9", number),
+            (r"\u", number),
+            (r"\x41", one),
+            (r"a\", one),
+            ("\\\u{e9}", one),
+        ] {
+            assert!(unescape_string(bad).unwrap_err().starts_with(part), "{bad}");
+        }
+        let hex = format!(r"\u{{{}}}", "0".repeat(1 << 20));
+        assert!(unescape_string(&hex).unwrap_err().starts_with(number));
+    }
+
+    #[test]
+    fn what_is_quoted_comes_back() {
+        for s in ["", "a", "\"\\\n\t", "\u{1}\u{7f}\u{9f}é\u{10ffff}"] {
+            let mut quoted = String::new();
+            quote_string(&mut quoted, s);
+            assert_eq!(unescape_string(&quoted[1..quoted.len() - 1]).unwrap(), s);
+        }
+        assert_eq!(brief_string(&"é".repeat(60)), "é".repeat(60));
+        assert_eq!(brief_string(&"é".repeat(61)), format!("{}…", "é".repeat(60)));
+    }
+}
