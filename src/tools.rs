@@ -72,3 +72,9 @@ pub mod fuzz {
     #[allow(unused_imports)]
     pub use crate::fuzz::*;
 }
+
+/// Compiles a safe function for each instruction set and dispatches at run time: [`kernels::simd!`].
+#[macro_export]
+macro_rules! simd {
+    ($($function:tt)*) => { $crate::tools::kernels::simd! { $($function)* } };
+}

@@ -12,7 +12,7 @@
 //! | [`iota_kernel`] | | `T[outer, n, inner]` | [`Iota`] |
 //! | [`fill_kernel`] | | `T[len]` | [`Fill`] |
 
-use crate::kernels::abi::Args;
+use crate::abi::Args;
 use bytemuck::Pod;
 
 mod concat;

@@ -6,10 +6,10 @@
 //! |---|---|---|---|
 //! | [`cumsum_kernel`], [`cumprod_kernel`] | x: `T[outer, n, inner]` | the same | [`Cumulative`] |
 
-use crate::kernels::abi::Args;
-use crate::kernels::num::Num;
-use crate::kernels::pairwise::{PairwiseReducer, Prod, Sum};
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::num::Num;
+use crate::pairwise::{PairwiseReducer, Prod, Sum};
+use crate::params::params;
 use crate::simd;
 
 /// Columns that are scanned side by side.
@@ -121,8 +121,8 @@ pub fn cumprod_kernel<T: Num>(args: &mut Args<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::abi::Kernel;
-    use crate::kernels::harness::{In, Out, close, get, noise, run};
+    use crate::abi::Kernel;
+    use crate::harness::{In, Out, close, get, noise, run};
 
     fn call<T: Num>(k: Kernel, p: &Cumulative, x: &[T]) -> Vec<T> {
         assert_eq!(Cumulative::from_words(&p.to_words()), *p);

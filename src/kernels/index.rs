@@ -14,8 +14,8 @@
 pub mod ravel;
 pub mod scatter;
 
-use crate::kernels::abi::Args;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::params::params;
 use bytemuck::Pod;
 use std::fmt::Debug;
 use std::ops::Range;

@@ -17,11 +17,11 @@ pub mod group_norm;
 pub mod residual_norm;
 pub mod rms_norm;
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pairwise;
-use crate::kernels::params::params;
-use crate::kernels::reduce::Reduce;
+use crate::abi::Args;
+use crate::float::Float;
+use crate::pairwise;
+use crate::params::params;
+use crate::reduce::Reduce;
 use crate::simd;
 
 /// Approximate number of elements in a unit of the forward kernel.

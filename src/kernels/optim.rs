@@ -19,9 +19,9 @@ mod fused_update;
 
 pub use fused_update::{fused_adam_update_kernel, fused_sgd_update_kernel};
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::float::Float;
+use crate::params::params;
 use crate::simd;
 
 /// Elements in a unit.

@@ -13,14 +13,14 @@
 //! [`plan_reduce`] decides whether a reduction is one instruction or two: `…_partial` into scratch of
 //! [`PartialReduce::out_len`] elements, then the reduction itself (for a sum of squares: [`sum`]) over the scratch.
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pairwise::{self, PairwiseReducer};
-use crate::kernels::params::params;
-use crate::kernels::simd::Unmasked;
-use crate::kernels::vmath;
-use crate::kernels::{index::Index, num::Num};
+use crate::abi::Args;
+use crate::float::Float;
+use crate::pairwise::{self, PairwiseReducer};
+use crate::params::params;
 use crate::simd;
+use crate::simd::Unmasked;
+use crate::vmath;
+use crate::{index::Index, num::Num};
 
 /// Approximate number of elements that a unit reads.
 const UNIT: usize = 4096;

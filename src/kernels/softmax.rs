@@ -18,12 +18,12 @@ pub use cross_entropy::{
     CrossEntropy, cross_entropy_backward_kernel, cross_entropy_gradient_kernel, cross_entropy_kernel,
 };
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pairwise::{self, TILE};
-use crate::kernels::params::params;
-use crate::kernels::vmath::{exp, log_in_place_slice};
+use crate::abi::Args;
+use crate::float::Float;
+use crate::pairwise::{self, TILE};
+use crate::params::params;
 use crate::simd;
+use crate::vmath::{exp, log_in_place_slice};
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 4096;

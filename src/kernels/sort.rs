@@ -6,9 +6,9 @@
 //! |---|---|---|---|
 //! | [`arg_sort_kernel`] | x: `T[rows, n]` | positions: `i32[rows, n]` | [`Sort`] |
 
-use crate::kernels::abi::Args;
-use crate::kernels::num::Num;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::num::Num;
+use crate::params::params;
 use std::cmp::Ordering;
 
 /// Approximate number of elements in a unit.
@@ -67,7 +67,7 @@ pub fn arg_sort_kernel<T: Num>(args: &mut Args<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, get, run};
 
     #[test]
     fn rows_sort_as_a_stable_sort_does() {

@@ -5,11 +5,11 @@
 //!
 //! Invariant: a plane is computed alone, in a fixed order. Used by the lowering of `im2col` and `col2im`.
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pool::PoolGeom;
-use crate::kernels::window_sizes::Units;
+use crate::abi::Args;
+use crate::float::Float;
+use crate::pool::PoolGeom;
 use crate::simd;
+use crate::window_sizes::Units;
 
 simd! {
     /// im2col of one plane.

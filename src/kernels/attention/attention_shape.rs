@@ -1,7 +1,7 @@
 //! The params of attention, and everything that follows from them: rows of operands, blocks, units, products, scratch.
 
-use crate::kernels::gemm::{Gemm, GemmFloat, Strides};
-use crate::kernels::params::params;
+use crate::gemm::{Gemm, GemmFloat, Strides};
+use crate::params::params;
 use std::ops::Range;
 
 /// Maximal number of queries in a block.

@@ -20,8 +20,8 @@ use super::dropout::DropoutBuffer;
 use super::inputs::{AttentionBiasBuffer, AttentionInputs};
 use super::keys::{keys_in_block, keys_in_chunks, keys_within};
 use super::score_rows::{self, Row, SIDE};
-use crate::kernels::abi::Args;
-use crate::kernels::gemm::{self, gemm};
+use crate::abi::Args;
+use crate::gemm::{self, gemm};
 use std::ops::Range;
 
 /// Terms of the row sums that are transposed together.

@@ -7,8 +7,8 @@ use super::dropout::DropoutBuffer;
 use super::inputs::{AttentionBiasBuffer, AttentionInputs};
 use super::keys::{keys_in_block, keys_in_chunks, keys_within};
 use super::score_rows;
-use crate::kernels::abi::Args;
-use crate::kernels::gemm::gemm;
+use crate::abi::Args;
+use crate::gemm::gemm;
 use std::ops::Range;
 
 /// A run of rows of one head, and its first row in this call's part of the results, counted in rows of one head.

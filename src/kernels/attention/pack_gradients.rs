@@ -3,7 +3,7 @@
 //! Invariant: elements only move. Used by the lowering of the backward op of packed operands.
 
 use super::attention_shape::{AttentionShape, Element};
-use crate::kernels::abi::Args;
+use crate::abi::Args;
 
 /// Rows in a unit.
 const ROWS: usize = 16;

@@ -5,10 +5,10 @@ use super::correlate::{self, Product, correlate};
 use super::geom::ConvGeom;
 use super::micro::MicroEpilogue;
 use super::weight_grad;
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::gemm::{Act, GemmFloat, act_fn};
-use crate::kernels::window_sizes::Units;
+use crate::abi::Args;
+use crate::float::Float;
+use crate::gemm::{Act, GemmFloat, act_fn};
+use crate::window_sizes::Units;
 use std::ops::Range;
 
 /// Units of [`conv2d`]: images, or blocks of output channels if there are few images.

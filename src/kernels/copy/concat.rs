@@ -1,7 +1,7 @@
 //! Concatenation along an axis. Used by the lowering of `concat`.
 
 use super::UNIT;
-use crate::kernels::abi::Args;
+use crate::abi::Args;
 use bytemuck::Pod;
 
 /// Params of [`concat_kernel`]. Only the widths become words.

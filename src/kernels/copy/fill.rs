@@ -1,8 +1,8 @@
 //! Fills: tensors whose elements are all one number. Used by the lowering of `full`.
 
 use super::{CopyBits, UNIT};
-use crate::kernels::abi::Args;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::params::params;
 
 params! {
     /// Params of [`fill_kernel`].

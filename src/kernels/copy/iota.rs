@@ -1,8 +1,8 @@
 //! The index along an axis. Used by the lowering of `iota`.
 
 use super::UNIT;
-use crate::kernels::abi::Args;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::params::params;
 use bytemuck::Pod;
 
 /// A number type of [`iota_kernel`].

@@ -4,7 +4,7 @@
 //! and of the adjoint of `slice`.
 
 use super::{CopyBits, MAX_RANK, UNIT};
-use crate::kernels::abi::Args;
+use crate::abi::Args;
 
 /// One axis of a [`Pad`], in elements: before the source, of the source, and of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -12,8 +12,8 @@ use super::gemm_units::gemm_unit_row;
 use super::gemv::{self, Gemv};
 use super::operands::{Dots, Operands};
 use super::{column_sums, outer_product, transposed};
-use crate::kernels::abi::{Args, Kernel, MatrixMut};
-use crate::kernels::simd::Token;
+use crate::abi::{Args, Kernel, MatrixMut};
+use crate::simd::Token;
 use std::ops::Range;
 
 /// The first element of a block of C.

@@ -10,8 +10,8 @@ use super::gemm_float::GemmFloat;
 use super::gemm_units::gemm_unit_row;
 use super::outer_product;
 use super::sgd_epilogue::SgdEpilogue;
-use crate::kernels::abi::{Args, Kernel, MatrixMut};
-use crate::kernels::simd::Token;
+use crate::abi::{Args, Kernel, MatrixMut};
+use crate::simd::Token;
 
 /// The kernel of a product that [`Gemm::fuses_sgd`]: [`run_sgd_kernel`], or a faster one with the same operands, words
 /// and bits.

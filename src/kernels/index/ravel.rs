@@ -3,9 +3,9 @@
 //! Invariant: each coordinate is checked against the size of its axis.
 
 use super::report_bad_index;
-use crate::kernels::abi::Args;
-use crate::kernels::index::Index;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::index::Index;
+use crate::params::params;
 
 params! {
     /// Params of [`ravel_kernel`]. The sizes of the axes follow as further words.
@@ -56,7 +56,7 @@ pub fn ravel_kernel<I: Index>(args: &mut Args<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, get, run};
 
     #[test]
     fn coordinates_become_one_number_each_checked() {

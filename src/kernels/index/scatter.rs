@@ -5,10 +5,10 @@
 //! applied in the order of the indices, whatever the units.
 
 use super::{Indexed, first_bad_index, report_bad_index};
-use crate::kernels::abi::Args;
-use crate::kernels::params::params;
-use crate::kernels::{index::Index, num::Num};
+use crate::abi::Args;
+use crate::params::params;
 use crate::simd;
+use crate::{index::Index, num::Num};
 use bytemuck::Pod;
 use std::ops::Range;
 
@@ -225,8 +225,8 @@ pub fn scatter_along_axis_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::abi::Kernel;
-    use crate::kernels::harness::{In, Out, Outcome, get, noise, run};
+    use crate::abi::Kernel;
+    use crate::harness::{In, Out, Outcome, get, noise, run};
 
     fn call<T: Pod, I: Index>(k: Kernel, p: &Scatter, base: &[T], updates: &[T], idx: &[I], over: bool) -> Outcome {
         assert_eq!(Scatter::from_words(&p.to_words()), *p);

@@ -12,10 +12,10 @@
 //! [`rms_norm_kernel`](super::rms_norm::rms_norm_kernel). A sum that is not written is rounded, too.
 
 use super::{LayerNorm, layer_norm_affine_row, layer_norm_moments};
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::norm::rms_norm::rms_of_row;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::float::Float;
+use crate::norm::rms_norm::rms_of_row;
+use crate::params::params;
 use crate::simd;
 
 params! {

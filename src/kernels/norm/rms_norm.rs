@@ -8,9 +8,9 @@
 //! Invariant: units and partial sums are those of [`layer_norm_kernel`](super::layer_norm_kernel) with γ and β.
 
 use super::{LayerNorm, layer_norm_affine_grad, layer_norm_affine_row, project_layer_norm_grad};
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pairwise;
+use crate::abi::Args;
+use crate::float::Float;
+use crate::pairwise;
 
 /// r = 1/√(mean(x²) + ε) of a row.
 pub fn rms_of_row<T: Float>(x: &[T], eps: T) -> T {

@@ -5,9 +5,9 @@
 //! states of the next tile are prefetched, so that memory traffic overlaps with arithmetic.
 
 use super::{ADAM_TENSORS, Adam, OptimKernelBlock, OptimKernelStep, OptimKernelTensors, Sgd};
-use crate::kernels::abi::{Args, MatrixMut};
-use crate::kernels::float::Float;
-use crate::kernels::gemm::{Gemm, GemmFloat, PrefetchQueue, TileSink, gemm_into};
+use crate::abi::{Args, MatrixMut};
+use crate::float::Float;
+use crate::gemm::{Gemm, GemmFloat, PrefetchQueue, TileSink, gemm_into};
 use std::ops::Range;
 
 /// Prefetch if a parameter and its states have more bytes than this: smaller ones stay in L2 from step to step.

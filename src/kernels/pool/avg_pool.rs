@@ -3,8 +3,8 @@
 use super::geom::{PoolDivisor, PoolGeom, pool_geom_of_call};
 use super::inner_loops::pool_inner_loop_each;
 use super::wide_windows;
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
+use crate::abi::Args;
+use crate::float::Float;
 use crate::simd;
 
 simd! {

@@ -3,10 +3,10 @@
 use super::geom::{PoolGeom, pool_geom_of_call};
 use super::inner_loops::{pool_inner_loop_beats, pool_inner_loop_each, pool_inner_loop_each_indexed};
 use super::{max_2x2, wide_windows};
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::simd::Unmasked;
+use crate::abi::Args;
+use crate::float::Float;
 use crate::simd;
+use crate::simd::Unmasked;
 
 simd! {
     /// Max pool of one plane, without indices.

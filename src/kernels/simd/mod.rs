@@ -111,7 +111,7 @@ macro_rules! simd {
         {
             #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
             fn v4<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
-            if $crate::tools::kernels::simd::isa() == $crate::tools::kernels::simd::Isa::Avx512 {
+            if $crate::simd::isa() == $crate::simd::Isa::Avx512 {
                 // SAFETY: `isa` is never better than what `detect` saw on this CPU.
                 #[allow(unsafe_code)]
                 return unsafe { v4($($arg),*) };
@@ -124,7 +124,7 @@ macro_rules! simd {
         {
             #[target_feature(enable = "avx2,fma")]
             fn v3<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
-            if $crate::tools::kernels::simd::isa() == $crate::tools::kernels::simd::Isa::Avx2 {
+            if $crate::simd::isa() == $crate::simd::Isa::Avx2 {
                 // SAFETY: `isa` is never better than what `detect` saw on this CPU.
                 #[allow(unsafe_code)]
                 return unsafe { v3($($arg),*) };

@@ -5,13 +5,13 @@
 //! one loop over many rows. Invariant: both forms give the same bits.
 
 use super::UNIT;
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::index::Index;
-use crate::kernels::pairwise;
-use crate::kernels::params::params;
-use crate::kernels::vmath::{exp, log_in_place_slice};
+use crate::abi::Args;
+use crate::float::Float;
+use crate::index::Index;
+use crate::pairwise;
+use crate::params::params;
 use crate::simd;
+use crate::vmath::{exp, log_in_place_slice};
 
 /// Rows of fewer classes are transposed. Such a row is summed in order, from its first element on.
 const FEW: usize = 32;

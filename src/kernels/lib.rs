@@ -22,8 +22,8 @@ pub mod cumulative;
 pub mod fault;
 pub mod float;
 pub mod gemm;
-#[cfg(test)]
-pub(crate) mod harness;
+#[cfg(any(test, feature = "harness"))]
+pub mod harness;
 pub mod index;
 pub mod int_matmul;
 pub mod key;
