@@ -9,6 +9,7 @@
 //! Invariant: y and grad have the bits of the slice forms in [`vmath`]. Used by the lowering of `act_with_grad`.
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::params::params;
 use crate::simd;
@@ -70,6 +71,10 @@ curves! {
     GeluTanh gelu_tanh_both gelu_tanh "½x(1 + tanh u)";
     Silu silu_both silu "x·sigmoid(x)";
 }
+
+by_dtype!(gelu_for = gelu::<floats>);
+by_dtype!(gelu_tanh_for = gelu_tanh::<floats>);
+by_dtype!(silu_for = silu::<floats>);
 
 simd! {
     fn act_with_grad_apart[T: Float, C: ActWithGradCurve<T>](curve: C, x: &[T], y: &mut [T], grad: &mut [T]) {

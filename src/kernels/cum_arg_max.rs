@@ -7,6 +7,7 @@
 //! | [`cum_arg_max_kernel`] | x: `T[outer, n, inner]` | positions: `i32[outer, n, inner]` | [`CumArgMax`] |
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::num::Num;
 use crate::params::params;
 
@@ -62,6 +63,8 @@ pub fn cum_arg_max_kernel<T: Num>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(cum_arg_max_kernel_for = cum_arg_max_kernel::<numbers>);
 
 #[cfg(test)]
 mod tests {

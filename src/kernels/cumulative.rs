@@ -7,6 +7,7 @@
 //! | [`cumsum_kernel`], [`cumprod_kernel`] | x: `T[outer, n, inner]` | the same | [`Cumulative`] |
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::num::Num;
 use crate::pairwise::{PairwiseReducer, Prod, Sum};
 use crate::params::params;
@@ -111,12 +112,16 @@ pub fn cumsum_kernel<T: Num>(args: &mut Args<'_>) {
     run_cumulative::<T, _>(args, Sum);
 }
 
+by_dtype!(cumsum_kernel_for = cumsum_kernel::<numbers>);
+
 /// `out[i] = Π x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Cumulative::per_unit`]; params [`Cumulative`].
 pub fn cumprod_kernel<T: Num>(args: &mut Args<'_>) {
     run_cumulative::<T, _>(args, Prod);
 }
+
+by_dtype!(cumprod_kernel_for = cumprod_kernel::<numbers>);
 
 #[cfg(test)]
 mod tests {

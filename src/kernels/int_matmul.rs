@@ -8,6 +8,7 @@
 //! wrap have the same bits in every order, so nothing depends on the division of the work.
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::params::params;
 use crate::simd;
 use bytemuck::Pod;
@@ -103,6 +104,8 @@ pub fn int_matmul_kernel<T: IntFactor>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(int_matmul_kernel_for = int_matmul_kernel::<I8 i8, U8 u8, I32 i32, I64 i64>);
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,7 @@
 pub mod abi;
 pub mod act_with_grad;
 pub mod attention;
+mod by_dtype;
 pub mod bytes;
 pub mod conv;
 pub mod copy;

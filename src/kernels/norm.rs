@@ -18,6 +18,7 @@ pub mod residual_norm;
 pub mod rms_norm;
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::pairwise;
 use crate::params::params;
@@ -124,6 +125,8 @@ pub fn layer_norm_kernel<T: Float>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(layer_norm_kernel_for = layer_norm_kernel::<floats>);
+
 simd! {
     /// `dx = dy·γ`; adds this row's terms to dγ and dβ.
     fn layer_norm_affine_grad[T: Float](
@@ -194,6 +197,8 @@ pub fn layer_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(layer_norm_backward_kernel_for = layer_norm_backward_kernel::<floats>);
 
 #[cfg(test)]
 mod tests;

@@ -17,9 +17,12 @@
 
 mod fused_update;
 
-pub use fused_update::{fused_adam_update_kernel, fused_sgd_update_kernel};
+pub use fused_update::{
+    fused_adam_update_kernel, fused_adam_update_kernel_for, fused_sgd_update_kernel, fused_sgd_update_kernel_for,
+};
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::params::params;
 use crate::simd;
@@ -318,6 +321,8 @@ pub fn sgd_update_kernel<T: Float>(args: &mut Args<'_>) {
     optim_kernel_update::<T>(args, &step, a.tensors());
 }
 
+by_dtype!(sgd_update_kernel_for = sgd_update_kernel::<floats>);
+
 /// One step of Adam or AdamW: `g = scale·g (+ weight_decay·p)`, `m += (1 − β₁)(g − m)`, `v = β₂·v + (1 − β₂)·g²`,
 /// `p = p·(1 − lr·weight_decay) − lr·r/(1 − β₁ᵗ)·m / (√v + ε·r)` with `r = √(1 − β₂ᵗ)`.
 ///
@@ -329,6 +334,8 @@ pub fn adam_update_kernel<T: Float>(args: &mut Args<'_>) {
     let step = OptimKernelStep::adam(&a, args, params * (ADAM_TENSORS + 1));
     optim_kernel_update::<T>(args, &step, ADAM_TENSORS);
 }
+
+by_dtype!(adam_update_kernel_for = adam_update_kernel::<floats>);
 
 #[cfg(test)]
 mod tests;

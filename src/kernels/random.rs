@@ -20,6 +20,7 @@
 //! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::index::Index;
 use crate::params::params;
@@ -162,12 +163,16 @@ pub fn random_uniform_kernel<T: RandomDraw>(args: &mut Args<'_>) {
     draw_random::<T>(args, |key, stream, block, out| random_uniform(key, stream, block, out));
 }
 
+by_dtype!(random_uniform_kernel_for = random_uniform_kernel::<floats>);
+
 /// Normal numbers of mean 0 and variance 1.
 ///
 /// Reads key: `u32[4]`; writes `T[len]`, [`Random::per_unit`]; params [`Random`].
 pub fn random_normal_kernel<T: RandomDraw>(args: &mut Args<'_>) {
     draw_random::<T>(args, random_normal);
 }
+
+by_dtype!(random_normal_kernel_for = random_normal_kernel::<floats>);
 
 params! {
     /// Params of [`random_int_kernel`].
@@ -213,6 +218,8 @@ pub fn random_int_kernel<I: Index>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(random_int_kernel_for = random_int_kernel::<I32 i32, I64 i64>);
 
 #[cfg(test)]
 mod tests {

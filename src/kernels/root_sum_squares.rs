@@ -8,6 +8,7 @@
 //! tensors are not read.
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::params::params;
 
@@ -37,6 +38,8 @@ pub fn root_sum_squares_kernel<T: Float>(args: &mut Args<'_>) {
     };
     args.write::<f64>(0).fill(root);
 }
+
+by_dtype!(root_sum_squares_kernel_for = root_sum_squares_kernel::<floats>);
 
 /// The norm of the elements divided by the largest magnitude, times that magnitude.
 #[cold]

@@ -11,6 +11,7 @@
 //! | [`rope_kernel`] | x: `T[rows, width]`, cos, sin: `T[table rows, pairs]` | `T[rows, width]` | [`Rope`] |
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::params::params;
 use crate::simd;
@@ -110,6 +111,8 @@ pub fn rope_kernel<T: Float>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(rope_kernel_for = rope_kernel::<floats>);
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@
 //! | [`arg_sort_kernel`] | x: `T[rows, n]` | positions: `i32[rows, n]` | [`Sort`] |
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::num::Num;
 use crate::params::params;
 use std::cmp::Ordering;
@@ -63,6 +64,8 @@ pub fn arg_sort_kernel<T: Num>(args: &mut Args<'_>) {
         out.sort_unstable_by(|&a, &b| sort_order(x, p.descending, a, b));
     }
 }
+
+by_dtype!(arg_sort_kernel_for = arg_sort_kernel::<numbers>);
 
 #[cfg(test)]
 mod tests {

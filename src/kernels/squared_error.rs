@@ -9,6 +9,7 @@
 //! `squared_error_gradient`.
 
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::pairwise;
 use crate::params::params;
@@ -100,6 +101,8 @@ pub fn squared_error_kernel<T: Float>(args: &mut Args<'_>) {
         scale_squared_error_grad(T::from_f64(p.weight), d);
     }
 }
+
+by_dtype!(squared_error_kernel_for = squared_error_kernel::<floats>);
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 
 use super::report_bad_index;
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::index::Index;
 use crate::params::params;
 
@@ -52,6 +53,8 @@ pub fn ravel_kernel<I: Index>(args: &mut Args<'_>) {
         *o = at;
     }
 }
+
+by_dtype!(ravel_kernel_for = ravel_kernel::<I32 i32, I64 i64>);
 
 #[cfg(test)]
 mod tests {

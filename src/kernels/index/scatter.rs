@@ -6,6 +6,7 @@
 
 use super::{Indexed, first_bad_index, report_bad_index};
 use crate::abi::Args;
+use crate::by_dtype::{by_dtype, by_size};
 use crate::params::params;
 use crate::simd;
 use crate::{index::Index, num::Num};
@@ -168,6 +169,12 @@ scatters! {
     min(Num) = Min;
 }
 
+by_size!(set_for = set::<index>);
+by_dtype!(add_for = add::<numbers, index>);
+by_dtype!(mul_for = mul::<numbers, index>);
+by_dtype!(max_for = max::<numbers, index>);
+by_dtype!(min_for = min::<numbers, index>);
+
 /// Runs a scatter: fills `out` with zeros, then calls `add(outer row, rows, out)` for each outer row of this call, or a
 /// part of one.
 fn scatter_kernel_onto_zeros<T: Num>(
@@ -206,6 +213,8 @@ pub fn scatter_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     });
 }
 
+by_dtype!(scatter_add_kernel_for = scatter_add_kernel::<numbers, index>);
+
 /// The adjoint of [`take_along_axis_kernel`]: zeros, then `out[o, idx[o, j, i], i] += updates[o, j, i]` for j = 0, 1, …
 ///
 /// Reads updates: `T[outer, k, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, n, inner]`,
@@ -221,6 +230,8 @@ pub fn scatter_along_axis_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
         scatter_join_elements(Add, &updates[o * size..][..size], &idx[o * size..][..size], p.inner, rows, out);
     });
 }
+
+by_dtype!(scatter_along_axis_add_kernel_for = scatter_along_axis_add_kernel::<numbers, index>);
 
 #[cfg(test)]
 mod tests {

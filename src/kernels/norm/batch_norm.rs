@@ -13,6 +13,7 @@
 
 use super::channel_grad::{ChannelGrad, ChannelSums, channel_sums, write_channel_grad};
 use crate::abi::{Args, MatrixMut};
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::pairwise::{ROWS, TILE};
 use crate::params::params;
@@ -271,6 +272,8 @@ pub fn batch_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(batch_norm_backward_kernel_for = batch_norm_backward_kernel::<floats>);
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@
 use super::channel_grad::{ChannelGrad, LANES, channel_sums, write_channel_grad};
 use super::{finish_layer_norm_grad, layer_norm_affine_grad};
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::pairwise::{self, pairwise_join_lanes};
 use crate::params::params;
@@ -176,6 +177,8 @@ pub fn group_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(group_norm_backward_kernel_for = group_norm_backward_kernel::<floats>);
 
 #[cfg(test)]
 mod tests;

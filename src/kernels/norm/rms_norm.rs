@@ -9,6 +9,7 @@
 
 use super::{LayerNorm, layer_norm_affine_grad, layer_norm_affine_row, project_layer_norm_grad};
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::pairwise;
 
@@ -34,6 +35,8 @@ pub fn rms_norm_kernel<T: Float>(args: &mut Args<'_>) {
         layer_norm_affine_row(x, T::ZERO, *rstd, affine, y);
     }
 }
+
+by_dtype!(rms_norm_kernel_for = rms_norm_kernel::<floats>);
 
 /// The adjoint of [`rms_norm_kernel`] in one sweep: dx = r(γdy − x·r²·mean(x⊙γdy)), and for each block of rows Σ dy·x·r
 /// and Σ dy.
@@ -63,3 +66,5 @@ pub fn rms_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(rms_norm_backward_kernel_for = rms_norm_backward_kernel::<floats>);

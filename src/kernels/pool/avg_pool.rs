@@ -4,6 +4,7 @@ use super::geom::{PoolDivisor, PoolGeom, pool_geom_of_call};
 use super::inner_loops::pool_inner_loop_each;
 use super::wide_windows;
 use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::simd;
 
@@ -119,6 +120,8 @@ pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
     avg_pool2d(&g, by, &args.read(0)[x], y);
 }
 
+by_dtype!(avg_pool2d_kernel_for = avg_pool2d_kernel::<floats>);
+
 /// Entry point of [`avg_pool2d_backward`].
 ///
 /// Reads dy: `T[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`; params [`PoolGeom`], then the
@@ -129,3 +132,5 @@ pub fn avg_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let dx = args.write::<T>(0);
     avg_pool2d_backward(&g, by, &args.read(0)[y], dx);
 }
+
+by_dtype!(avg_pool2d_backward_kernel_for = avg_pool2d_backward_kernel::<floats>);
