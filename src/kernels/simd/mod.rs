@@ -1,8 +1,8 @@
 //! Instruction sets: their choice, and vectors.
 //!
-//! There are two ways to compile code for each instruction set. [`simd!`](crate::simd) compiles a safe function, plain
-//! Rust over slices, and calls the version for the best instruction set of the CPU. Kernels made of vectors are generic
-//! over a zero-sized token of an instruction set ([`Simd`], [`Vectors`]) and run inside [`Simd::vectorize`].
+//! There are two ways to compile code for each instruction set. [`simd!`](macro@crate::simd) compiles a safe function,
+//! plain Rust over slices, and calls the version for the best instruction set of the CPU. Kernels made of vectors are
+//! generic over a zero-sized token of an instruction set ([`Simd`], [`Vectors`]) and run inside [`Simd::vectorize`].
 //!
 //! | file | instruction set |
 //! |---|---|
