@@ -4,6 +4,8 @@
 //! (`tools/sanitize asan`), an access to any byte that is no operand's ends the test, the bytes between two operands
 //! among them.
 
+#![allow(clippy::unwrap_used, reason = "what it meets ends a test")]
+
 use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
 use crate::fault::Fault;
 use crate::float::Float;

@@ -28,6 +28,7 @@ pub mod harness;
 pub mod index;
 pub mod int_matmul;
 pub mod key;
+pub mod limits;
 pub mod norm;
 pub mod num;
 pub mod optim;
