@@ -27,7 +27,7 @@ params! {
         pub n: usize,
         /// Product of the axes after it.
         pub inner: usize,
-        /// Exclusive scan: element i does not include x[i].
+        /// Exclusive scan: element i does not include `x[i]`.
         pub exclusive: bool,
         /// Scan from the end.
         pub reverse: bool,

@@ -1,7 +1,7 @@
 //! Kernels: safe functions over slices that compute units of an instruction.
 //!
 //! * [`abi`] defines how the executor calls a kernel. Arena bytes become slices there and nowhere else.
-//! * [`simd`] selects the instruction set.
+//! * [`mod@simd`] selects the instruction set.
 //!
 //! Invariants of every kernel:
 //! * A kernel computes *units* (rows, tiles, blocks): contiguous parts of its outputs. The algorithm, the block sizes

@@ -313,7 +313,7 @@ fn optim_kernel_update<T: Float>(args: &mut Args<'_>, step: &OptimKernelStep<T>,
 /// later; `p −= lr·buf`, with Nesterov `p −= lr·(g + momentum·buf)`, without momentum `p −= lr·g`.
 ///
 /// Reads p, g: `T[n]`, \[buf: `T[n]`\] of each parameter, then lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p:
-/// `T[n]`, \[buf: `T[n]`\] of each, [`Sgd::per_unit`], in place of their reads or not; params [`Sgd`].
+/// `T[n]`, \[buf: `T[n]`\] of each, [`UNIT`] elements a unit, in place of their reads or not; params [`Sgd`].
 pub fn sgd_update_kernel<T: Float>(args: &mut Args<'_>) {
     let a = Sgd::from_words(args.params());
     let params = args.writes() / a.tensors();
@@ -327,7 +327,7 @@ by_dtype!(sgd_update_kernel_for = sgd_update_kernel::<floats>);
 /// `p = p·(1 − lr·weight_decay) − lr·r/(1 − β₁ᵗ)·m / (√v + ε·r)` with `r = √(1 − β₂ᵗ)`.
 ///
 /// Reads p, g, m, v: `T[n]` of each parameter, then lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v: `T[n]` of
-/// each, [`Adam::per_unit`], in place of their reads or not; params [`Adam`].
+/// each, [`UNIT`] elements a unit, in place of their reads or not; params [`Adam`].
 pub fn adam_update_kernel<T: Float>(args: &mut Args<'_>) {
     let a = Adam::from_words(args.params());
     let params = args.writes() / ADAM_TENSORS;

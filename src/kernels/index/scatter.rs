@@ -197,7 +197,8 @@ fn scatter_kernel_onto_zeros<T: Num>(
     }
 }
 
-/// The adjoint of [`gather_kernel`]: zeros, then `out[o, idx[j], i] += updates[o, j, i]` for j = 0, 1, …
+/// The adjoint of [`gather_kernel`](super::gather_kernel): zeros, then `out[o, idx[j], i] += updates[o, j, i]` for
+/// j = 0, 1, …
 ///
 /// Reads updates: `T[outer, k, inner]`, idx: `I[k]`; writes `T[outer, n, inner]`, [`Indexed::per_unit_scatter`] (and
 /// [`Indexed::units_scatter`] units); params [`Indexed`].
@@ -215,7 +216,8 @@ pub fn scatter_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
 
 by_dtype!(scatter_add_kernel_for = scatter_add_kernel::<numbers, index>);
 
-/// The adjoint of [`take_along_axis_kernel`]: zeros, then `out[o, idx[o, j, i], i] += updates[o, j, i]` for j = 0, 1, …
+/// The adjoint of [`take_along_axis_kernel`](super::take_along_axis_kernel): zeros, then
+/// `out[o, idx[o, j, i], i] += updates[o, j, i]` for j = 0, 1, …
 ///
 /// Reads updates: `T[outer, k, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, n, inner]`,
 /// [`Indexed::per_unit_scatter`] (and [`Indexed::units_scatter`] units); params [`Indexed`].

@@ -112,7 +112,7 @@ pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx
 /// Entry point of [`avg_pool2d`].
 ///
 /// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params [`PoolGeom`], then the
-/// flags ([`COUNT_PAD`], [`SUM`]); [`PoolGeom::y_units`].
+/// flags ([`COUNT_PAD`](super::COUNT_PAD), [`SUM`](super::SUM)); [`PoolGeom::y_units`].
 pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, x, _) = pool_geom_of_call(args);
     let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
@@ -125,7 +125,7 @@ by_dtype!(avg_pool2d_kernel_for = avg_pool2d_kernel::<floats>);
 /// Entry point of [`avg_pool2d_backward`].
 ///
 /// Reads dy: `T[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`; params [`PoolGeom`], then the
-/// flags ([`COUNT_PAD`], [`SUM`]); [`PoolGeom::x_units`].
+/// flags ([`COUNT_PAD`](super::COUNT_PAD), [`SUM`](super::SUM)); [`PoolGeom::x_units`].
 pub fn avg_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, _, y) = pool_geom_of_call(args);
     let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
