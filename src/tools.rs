@@ -11,7 +11,7 @@ pub mod arena {
 
 /// Loops over slices that instructions run: products, vector math, instruction sets.
 pub mod kernels {
-    pub use crate::kernels::{abi, cost_model, gemm, simd, vmath};
+    pub use crate::kernels::{abi, cost_model, gemm, limits, simd, vmath};
 }
 
 /// The graph: columns, op definitions, the text form, the verifier.
@@ -67,4 +67,10 @@ pub mod testing {
 pub mod fuzz {
     #[allow(unused_imports)]
     pub use crate::fuzz::*;
+}
+
+/// Compiles a safe function for each instruction set and dispatches at run time: [`kernels::simd!`].
+#[macro_export]
+macro_rules! simd {
+    ($($function:tt)*) => { $crate::tools::kernels::simd! { $($function)* } };
 }

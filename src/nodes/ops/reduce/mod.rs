@@ -17,7 +17,6 @@ use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flag
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::batching::behind_batch;
 use crate::nodes::ops::common::cost::cost_per_operand;
-use crate::nodes::ops::common::lowering::by_num;
 use Domain::{Distinct, Positive, Real};
 use attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs, VarAttrs};
 
@@ -428,7 +427,7 @@ pub const CUMSUM: OpDef = OpDef {
     ..reduce_op(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), cumulative::cumsum_kernel))),
+        Lower::Kernel(|cx| lower::running_reduction(cx, cumulative::cumsum_kernel_for(cx.dtype(0)))),
         Deriv::Linear(|s, _, g| {
             let a = RunningAttrs::of(&s.attrs);
             Some(s.g.emit1(s.op, &[g], &RunningAttrs { reverse: !a.reverse, ..a }.list()))
@@ -476,7 +475,7 @@ pub const CUMPROD: OpDef = OpDef {
     ..reduce_op(
         "cumprod",
         "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), cumulative::cumprod_kernel))),
+        Lower::Kernel(|cx| lower::running_reduction(cx, cumulative::cumprod_kernel_for(cx.dtype(0)))),
         Deriv::ViaDecompose,
         &[
             Case { args: "f[3,4]", attrs: "axis=1 exclusive=false reverse=false", domains: &[Real] },
