@@ -1,7 +1,7 @@
 //! Batches of whole networks: an ensemble in one program against a program for each member, and the gradients of single
 //! examples in one step against one step for each.
 
-use arenagrad::graph::{CrossEntropy, GradOptions, GraphBuf};
+use arenagrad::graph::{CrossEntropy, Vmap};
 use arenagrad::optim::Sgd;
 use arenagrad::prelude::*;
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -46,7 +46,7 @@ pub mod prelude {
     pub use crate::Precision;
     pub use crate::error::{Error, Result};
     pub use crate::graph::{Attention, Builder, Conv2d, CrossEntropy, DType, GraphBuf, Init, Loop, Pool2d, Var};
-    pub use crate::graph::{GradOptions, Randomness, Vmap, grad};
+    pub use crate::graph::{GradOptions, grad};
     pub use crate::nn;
     pub use crate::optim::{self, Optimiser, train};
     pub use crate::session::{Handle, Program, Session};

@@ -1,7 +1,7 @@
 //! Graphs for a batch: gradients of single examples, ensembles, batches in batches, loops and choices in them, random
 //! numbers, and wrong use. The conformance suite batches every op.
 
-use arenagrad::graph::{Missing, vmap};
+use arenagrad::graph::{Missing, Randomness, Vmap, vmap};
 use arenagrad::nn::CausalSelfAttention;
 use arenagrad::optim::Rule;
 use arenagrad::prelude::*;

@@ -37,10 +37,8 @@ impl<'g> Stretches<'_, '_, 'g> {
     fn write(&self, each: usize) -> Vec<Var<'g>> {
         let (s, args) = (&self.scan, self.v.args);
         let whole = s.length / each * each;
-        let mut parts = vec![0..whole];
-        if whole < s.length {
-            parts.push(whole..s.length);
-        }
+        let rest = (whole < s.length).then_some(whole..s.length);
+        let parts: Vec<_> = std::iter::once(0..whole).chain(rest).collect();
         let xs: Vec<Var<'g>> = args[s.xs()..].iter().map(|&x| self.sliced(x, parts.len())).collect();
         let order: Vec<usize> = if s.reverse { (0..parts.len()).rev().collect() } else { (0..parts.len()).collect() };
         let mut carries = args[..s.carries].to_vec();

@@ -96,6 +96,7 @@ struct MappedAt {
 /// members, as do choices whose predicate differs between members.
 ///
 /// ```
+/// use arenagrad::graph::Vmap;
 /// use arenagrad::prelude::*;
 /// # fn main() -> Result<()> {
 /// let g = Builder::new("one example");

@@ -5,9 +5,9 @@ use crate::error::Kind;
 use crate::nodes::ir::builder::{Builder, Var};
 
 impl Builder {
-    /// `f` of each member of a batch: `xs` have the batch's axis in front, and `f` takes one slice of each, without that
-    /// axis. The results have it in front too. Values that `f` uses from outside are the same for all members. `f` runs
-    /// once, while the graph is built.
+    /// `f` of each member of a batch: `xs` have the batch's axis in front, and `f` takes one slice of each, without
+    /// that axis. The results have it in front too. Values that `f` uses from outside are the same for all members.
+    /// `f` runs once, while the graph is built.
     ///
     /// It computes what a [`scan`](Builder::scan) without carries computes, on all members at once where there are
     /// kernels for that. So it takes the memory of all members together. Each member draws random numbers of its own;

@@ -33,8 +33,8 @@ attrs! {
         length: i64,
         /// Whether it runs from the last iteration to the first.
         reverse: bool,
-        /// Derivatives keep the carries before every so many iterations, and compute what lies between again. Absent:
-        /// they keep what they read of all iterations.
+        /// Derivatives keep the carries before every `keep_every`-th iteration, and compute what lies between again.
+        /// Absent: they keep what they read of all iterations.
         keep_every: Option<i64>,
         /// Whether all iterations may run at once, as members of a batch. There are no carries then.
         at_once: Option<bool>,
@@ -54,7 +54,7 @@ pub struct Scan {
     pub length: usize,
     /// Whether it runs from the last iteration to the first.
     pub reverse: bool,
-    /// Derivatives keep the carries before every so many iterations; `None`: what they read of all iterations.
+    /// Derivatives keep the carries before every `keep_every`-th iteration; `None`: what they read of all iterations.
     pub keep_every: Option<usize>,
     /// Whether all iterations may run at once, as members of a batch. There are no carries then.
     pub at_once: bool,

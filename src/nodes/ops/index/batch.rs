@@ -14,7 +14,7 @@ use crate::nodes::ops::common::batching::swap_axis_runs;
 fn batch_positions<'g>(ids: Var<'g>, size: usize, n: usize) -> Var<'g> {
     let dims = ids.dims();
     let ids = ids.cast(DType::I64);
-    let members = ids.g.iota(0, &dims, DType::I64);
+    let members = ids.g.iota(0, dims, DType::I64);
     let attrs = RavelIndexAttrs { sizes: vec![size_to_i64(size), size_to_i64(n)] };
     ids.g.emit1(Op::RAVEL_INDEX, &[members.stack(&[ids], -1)], &attrs.list())
 }
