@@ -107,6 +107,7 @@ struct MappedAt {
 /// // The gradient of each of three examples.
 /// let all = one.vmap(&Vmap::new(3).leaf("x", 0))?;
 /// let mut p = Session::new().compile(&all)?;
+/// p.init(0)?;
 /// p.values_mut::<f64>("x")?.copy_from_slice(&[1.0, 0.0, 0.0, 2.0, 1.0, 1.0]);
 /// p.step()?;
 /// assert_eq!(p.values::<f64>("grad.w")?, [2.0, 0.0, 0.0, 8.0, 4.0, 4.0]);

@@ -49,8 +49,8 @@ pub(super) fn repeat_norm_rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
     stat.reshape(d).broadcast(x.dims())
 }
 
-/// The batch rule of a normalisation of rows, from (x, γ, β). If members have γ or β of their own, the op takes 1 and 0,
-/// and theirs are applied to its result.
+/// The batch rule of a normalisation of rows, from (x, γ, β). If members have γ or β of their own, the op takes 1 and
+/// 0, and theirs are applied to its result.
 fn batch_norm_rows<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let (x, gamma, beta) = (s.arg(0), s.site.args[1], s.site.args[2]);
     if !s.batched[1] && !s.batched[2] {
