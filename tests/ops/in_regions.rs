@@ -1,6 +1,6 @@
 //! Every op in a branch, in a loop of a length known at run time, in a scan and in a batch, against the op alone:
-//! values, and derivatives in both modes and of second order. `cargo test --release --test ops in_regions -- --nocapture`
-//! prints the table.
+//! values, and derivatives in both modes and of second order.
+//! `cargo test --release --test ops in_regions -- --nocapture` prints the table.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
