@@ -2,9 +2,11 @@
 //! and the words by which it is refused.
 
 use crate::arena::tensor::LINE;
+use crate::kernels::abi::Split;
 use crate::message_texts::unseen_messages;
 use crate::nodes::{Builder, DType};
-use crate::sched::instructions::{Instructions, OUT_OF_PLACE};
+use crate::sched::checker::Checked;
+use crate::sched::instructions::{Instructions, OUT_OF_PLACE, Operand};
 use crate::sched::planned_loop::{Extern, Outer, PlannedLoop};
 use crate::sched::schedule;
 
@@ -125,4 +127,19 @@ fn every_refusal_of_a_loop_has_a_loop_that_breaks_one_promise() {
     }
     assert!(failed.is_empty(), "{failed:#?}");
     assert_eq!(unseen_messages(include_str!("../planned_loop/fits.rs"), &seen.join("\n")), [""; 0]);
+}
+
+/// A read of no bytes is no read of what the loop has not written yet; a read of one element is.
+#[test]
+fn an_empty_read_of_a_stacked_result_is_no_read() {
+    for (len, refused) in [(0, None), (1, Some("the body reads write 2 of the loop before it is written"))] {
+        let mut s = LoopSubject::new();
+        let stacked = s.l.externs[s.extern_of(Outer::Write(2))].buf;
+        let mut body = (*s.l.plan).clone();
+        let read = Operand { len, ..Operand::of_bytes(stacked, 0, 1, Split::Whole) };
+        body.code.reads.push(read);
+        *body.code.reads_at.last_mut().unwrap() += 1;
+        s.l.plan = Checked::unproven(body);
+        assert_eq!(s.refused().as_deref(), refused);
+    }
 }
