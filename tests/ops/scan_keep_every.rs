@@ -6,8 +6,8 @@ use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Missing};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::ids::Id;
-use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::ir::graph::Leaf;
+use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::GradOptions;
 
 /// A loop of this length and direction.
@@ -48,8 +48,7 @@ fn inputs(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
 /// The gradients of the loss by all float inputs.
 fn gradients(g: &GraphBuf) -> GraphBuf {
     let v = g.view();
-    let names: Vec<&str> =
-        v.leaves().filter(|l| v.dtype[l.value.at()].is_differentiable()).map(|l| l.name).collect();
+    let names: Vec<&str> = v.leaves().filter(|l| v.dtype[l.value.at()].is_differentiable()).map(|l| l.name).collect();
     arenagrad::graph::grad(v, "loss", &GradOptions::wrt(&names)).unwrap()
 }
 
@@ -68,15 +67,12 @@ fn assert_same(a: &GraphBuf, b: &GraphBuf, what: &str) {
 
 #[test]
 fn gradients_have_the_bits_of_a_loop_that_keeps_all() {
-    for length in [0, 1, 2, 7, 16] {
-        for reverse in [false, true] {
-            for dtype in [DType::F32, DType::F64] {
-                let all = gradients(&recurrent(dtype, how(length, reverse, None)));
-                for n in 1..=length + 1 {
-                    let some = gradients(&recurrent(dtype, how(length, reverse, Some(n))));
-                    assert_same(&all, &some, &format!("{dtype}, length {length}, reverse {reverse}, every {n}"));
-                }
-            }
+    for (length, reverse) in [0, 1, 2, 7, 16].into_iter().flat_map(|n| [(n, false), (n, true)]) {
+        let dtype = if reverse { DType::F64 } else { DType::F32 };
+        let all = gradients(&recurrent(dtype, how(length, reverse, None)));
+        for n in 1..=length + 1 {
+            let some = gradients(&recurrent(dtype, how(length, reverse, Some(n))));
+            assert_same(&all, &some, &format!("{dtype}, length {length}, reverse {reverse}, every {n}"));
         }
     }
 }
@@ -152,9 +148,7 @@ fn second_derivatives_keep_few_carries_too() {
     let net = |keep_every| {
         let g = Builder::new("net");
         let (w, h0) = (g.input("w", [32, 32], DType::F32), g.input("h0", [32, 32], DType::F32));
-        let (h, _) = g.scan_with(how(256, false, keep_every), &[h0], &[], |h, _| {
-            (vec![h[0].matmul(w).tanh()], vec![])
-        });
+        let (h, _) = g.scan_with(how(256, false, keep_every), &[h0], &[], |h, _| (vec![h[0].matmul(w).tanh()], vec![]));
         arenagrad::graph::hvp(&g.finish([h[0].sum(..).named("loss")]).unwrap(), "loss", &["w"]).unwrap()
     };
     let (all, some) = (bytes(&net(None)), bytes(&net(Some(16))));

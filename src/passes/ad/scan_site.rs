@@ -10,8 +10,8 @@
 use super::activity::{active_from, active_towards};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Graph, Op, Ty, Var};
 
 /// From values of the source graph to values of the graph that is written.

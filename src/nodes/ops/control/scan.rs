@@ -217,7 +217,7 @@ pub struct Loop {
     /// again, keeps what it reads of these, and goes on to the next stretch. So a gradient takes the memory of
     /// `length / n` sets of carries and of `n` iterations, and the time of one more run of the loop. With `n` near the
     /// square root of the length, memory is least. Values and gradients have the same bits for every `n`. An `n` that
-    /// divides the length is best: stacked inputs and results of other lengths are copied.
+    /// divides the length is best: else stacked results and gradients by stacked inputs are copied once more.
     pub keep_every: Option<usize>,
 }
 setters! {
