@@ -33,8 +33,8 @@ attrs! {
         length: i64,
         /// Whether it runs from the last iteration to the first.
         reverse: bool,
-        /// Derivatives keep the carries before every so many iterations, and compute what lies between again. Absent:
-        /// they keep what they read of all iterations.
+        /// Derivatives keep the carries before every iteration of which the number, in running order, is a multiple
+        /// of this one, and compute what lies between again. Absent: they keep what they read of all iterations.
         keep_every: Option<i64>,
     }
 }
@@ -52,7 +52,7 @@ pub struct Scan {
     pub length: usize,
     /// Whether it runs from the last iteration to the first.
     pub reverse: bool,
-    /// Derivatives keep the carries before every so many iterations; `None`: what they read of all iterations.
+    /// Number of iterations between two carries that derivatives keep; `None`: they keep what they read of all.
     pub keep_every: Option<usize>,
 }
 
