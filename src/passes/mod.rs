@@ -4,6 +4,7 @@
 //! * [`ad`] holds derivatives; [`ad::prepare`] brings a graph into the form that derivatives or lowering need.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`scan_dce`] and [`choice_dce`] drop what nothing reads of loops and choices; [`known_branch`] drops choices.
+//! * `stretches` writes a loop as a loop over stretches of iterations.
 //! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
@@ -28,6 +29,7 @@ pub mod remat;
 pub mod scan_dce;
 pub mod signature;
 pub mod simplify;
+mod stretches;
 mod trimmed_region;
 pub mod vmap;
 

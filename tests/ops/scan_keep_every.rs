@@ -67,15 +67,12 @@ fn assert_same(a: &GraphBuf, b: &GraphBuf, what: &str) {
 
 #[test]
 fn gradients_have_the_bits_of_a_loop_that_keeps_all() {
-    for length in [0, 1, 2, 7, 16] {
-        for reverse in [false, true] {
-            for dtype in [DType::F32, DType::F64] {
-                let all = gradients(&recurrent(dtype, how(length, reverse, None)));
-                for n in 1..=length + 1 {
-                    let some = gradients(&recurrent(dtype, how(length, reverse, Some(n))));
-                    assert_same(&all, &some, &format!("{dtype}, length {length}, reverse {reverse}, every {n}"));
-                }
-            }
+    for (length, reverse) in [0, 1, 2, 7, 16].into_iter().flat_map(|n| [(n, false), (n, true)]) {
+        let dtype = if reverse { DType::F64 } else { DType::F32 };
+        let all = gradients(&recurrent(dtype, how(length, reverse, None)));
+        for n in 1..=length + 1 {
+            let some = gradients(&recurrent(dtype, how(length, reverse, Some(n))));
+            assert_same(&all, &some, &format!("{dtype}, length {length}, reverse {reverse}, every {n}"));
         }
     }
 }

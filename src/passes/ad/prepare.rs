@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
 use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, OpDef};
+use crate::passes::ad::keep_every::write_keep_every;
 use crate::passes::ad::residuals::save_residuals;
-use crate::passes::ad::stretches::split_into_stretches;
 use crate::passes::copier::Copier;
 use crate::passes::decompose::{decompose_while, pick_to_decompose};
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
@@ -57,7 +57,7 @@ pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: 
         }
         pick
     })?;
-    let split = split_into_stretches(ready.view(), &active_nodes(ready.view(), wrt, results, mode))?;
+    let split = write_keep_every(ready.view(), &active_nodes(ready.view(), wrt, results, mode))?;
     save_residuals(split.view(), wrt, results, mode)
 }
 

@@ -12,6 +12,7 @@
 mod blocks;
 mod cut;
 mod facts;
+mod loops;
 #[cfg(test)]
 mod tests;
 
@@ -36,8 +37,59 @@ pub struct Choice {
     pub kept: Side<Value, bool>,
 }
 
-/// The choices worth trying on `g`, those with fewest repeated operations first; the first repeats none. The list
-/// depends on the graph alone, so a larger budget never picks a choice that repeats more.
+/// A graph some loops of which run in stretches.
+pub struct RematGraph {
+    /// The graph.
+    pub graph: GraphBuf,
+    /// Its facts.
+    pub facts: RematFacts,
+    /// Number of groups of loops in stretches, and of all groups.
+    groups: (usize, usize),
+    /// Floating-point operations of the loops that run twice.
+    flops: u64,
+}
+
+/// The shares of the groups of loops that run in stretches, in quarters.
+const LOOP_SHARES: [usize; 5] = [0, 1, 2, 3, 4];
+
+/// `g`, and `g` with some of its loops in stretches: those first that save most bytes for each repeated operation.
+/// `tidy` is applied to each graph that is written.
+pub fn graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Result<Vec<RematGraph>> {
+    let facts = remat_facts(g.view());
+    let groups = loops::loop_groups(g.view(), &facts);
+    let mut shares: Vec<usize> = LOOP_SHARES.iter().map(|q| (groups.len() * q).div_ceil(4)).collect();
+    shares.dedup();
+    let mut list = Vec::new();
+    for &count in shares.iter().skip(1) {
+        let graph = tidy(loops::apply_loops(g.view(), &facts, &groups[..count])?.view())?;
+        let flops = groups[..count].iter().map(|group| group.flops).sum();
+        list.push(RematGraph { facts: remat_facts(graph.view()), graph, groups: (count, groups.len()), flops });
+    }
+    list.insert(0, RematGraph { graph: g, facts, groups: (0, groups.len()), flops: 0 });
+    Ok(list)
+}
+
+/// The choices worth trying on each of `graphs`, with the graph's place in the list: those with fewest repeated
+/// operations first; the first repeats none. The list depends on the graphs alone, so a larger budget never picks a
+/// choice that repeats more.
+pub fn choices_of_graphs(graphs: &[RematGraph]) -> Vec<(usize, Choice)> {
+    let mut list = Vec::new();
+    for (i, RematGraph { graph, facts, groups, flops }) in graphs.iter().enumerate() {
+        for mut choice in choices(graph.view(), facts) {
+            if groups.0 > 0 {
+                let more = if choice.nodes > 0 { format!(", {}", choice.name) } else { String::new() };
+                choice.name = format!("{} of {} loops{more}", groups.0, groups.1);
+            }
+            choice.flops = choice.flops.saturating_add(*flops);
+            choice.nodes += groups.0;
+            list.push((i, choice));
+        }
+    }
+    list.sort_by_key(|c| c.1.flops);
+    list
+}
+
+/// The choices worth trying on `g`, those with fewest repeated operations first; the first repeats none.
 pub fn choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
     let mut list = vec![Choice { name: "nothing".into(), flops: 0, nodes: 0, kept: Side::filled(g.values(), true) }];
     let mut add = |name: String, recomputable: &dyn Fn(Node, Value) -> bool| {

@@ -33,8 +33,8 @@ attrs! {
         length: i64,
         /// Whether it runs from the last iteration to the first.
         reverse: bool,
-        /// Derivatives keep the carries before every `keep_every`-th iteration, and compute what lies between again.
-        /// Absent: they keep what they read of all iterations.
+        /// Derivatives keep the carries before every iteration of which the number, in running order, is a multiple
+        /// of this one, and compute what lies between again. Absent: they keep what they read of all iterations.
         keep_every: Option<i64>,
         /// Whether all iterations may run at once, as members of a batch. There are no carries then.
         at_once: Option<bool>,
@@ -54,7 +54,7 @@ pub struct Scan {
     pub length: usize,
     /// Whether it runs from the last iteration to the first.
     pub reverse: bool,
-    /// Derivatives keep the carries before every `keep_every`-th iteration; `None`: what they read of all iterations.
+    /// Number of iterations between two carries that derivatives keep; `None`: they keep what they read of all.
     pub keep_every: Option<usize>,
     /// Whether all iterations may run at once, as members of a batch. There are no carries then.
     pub at_once: bool,
@@ -229,7 +229,7 @@ pub struct Loop {
     /// again, keeps what it reads of these, and goes on to the next stretch. So a gradient takes the memory of
     /// `length / n` sets of carries and of `n` iterations, and the time of one more run of the loop. With `n` near the
     /// square root of the length, memory is least. Values and gradients have the same bits for every `n`. An `n` that
-    /// divides the length is best: stacked inputs and results of other lengths are copied.
+    /// divides the length is best: else stacked results and gradients by stacked inputs are copied once more.
     pub keep_every: Option<usize>,
     /// Whether all iterations may run at once: see [`Builder::vmap`]. There are no carries then.
     pub at_once: bool,
