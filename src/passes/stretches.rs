@@ -1,12 +1,14 @@
 //! Writes a loop in stretches: a loop over stretches of iterations, whose body runs the iterations of one stretch.
 //!
-//! A last stretch that is shorter is an outer loop of its own, of one iteration. Invariant: iterations keep their order
+//! A last stretch that is shorter is an outer loop of its own, of one iteration. Iterations at one end may run in one
+//! plain loop, without stretches. Invariant: iterations keep their order
 //! and their slices, so random numbers and results keep their bits. Two passes write such loops: derivatives of loops
 //! that keep few carries ([`super::ad`]) and rematerialisation ([`super::remat`]).
 
 use crate::arena::Value;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Op, Ty, Var};
+use std::ops::Range;
 
 /// A loop to write in stretches.
 pub struct Stretches<'g> {
@@ -18,27 +20,32 @@ pub struct Stretches<'g> {
     pub scan: Scan,
     /// Number of iterations of a stretch.
     pub each: usize,
+    /// The iterations, at either end, that run without stretches.
+    pub plain: Range<usize>,
     /// Initial carries.
     pub carries: Vec<Var<'g>>,
     /// Constants of the loop.
     pub consts: Vec<Var<'g>>,
     /// Stacked inputs with a slice for each iteration.
     pub xs: Vec<Var<'g>>,
-    /// Stacked inputs with a slice for each stretch, first those of whole stretches, then those of the shorter one.
+    /// By part of the loop: further operands of the part, stacked by stretch. The parts are those of
+    /// [`StretchResults::rows`].
     pub rows: Vec<Vec<Var<'g>>>,
 }
 
-/// The arguments of the body that runs one stretch.
+/// The arguments of the body that runs one stretch, or the plain part.
 pub struct StretchArgs<'a, 'g> {
     /// Number of iterations.
     pub length: usize,
+    /// Whether it runs the plain part, and not a stretch.
+    pub plain: bool,
     /// The carries.
     pub carries: &'a [Var<'g>],
     /// Constants of the loop.
     pub consts: &'a [Var<'g>],
     /// Slices of the stacked inputs, stacked by iteration.
     pub xs: &'a [Var<'g>],
-    /// One slice of the stacked inputs of the stretches.
+    /// One slice of the part's further operands; the operands themselves in the plain part.
     pub row: &'a [Var<'g>],
 }
 
@@ -48,7 +55,7 @@ pub struct StretchResults<'g> {
     pub carries: Vec<Var<'g>>,
     /// Stacked results with a slice for each iteration.
     pub ys: Vec<Var<'g>>,
-    /// Stacked results with a slice for each stretch, as [`Stretches::rows`].
+    /// By part of the loop: the results of its stretches, stacked, or those of the plain part.
     pub rows: Vec<Vec<Var<'g>>>,
 }
 
@@ -58,11 +65,11 @@ pub struct StretchYields<'g> {
     pub carries: Vec<Var<'g>>,
     /// Results that are stacked by iteration.
     pub ys: Vec<Var<'g>>,
-    /// Results of the stretch.
+    /// Results of the stretch, or of the plain part.
     pub row: Vec<Var<'g>>,
 }
 
-/// Iterations that one outer loop runs, all in stretches of the same length.
+/// Iterations that one outer loop runs, all in stretches of the same length; 0: without stretches.
 struct StretchPart {
     start: usize,
     len: usize,
@@ -95,11 +102,14 @@ impl<'g> Stretches<'g> {
         StretchResults { carries, ys: first.iter().enumerate().map(joined).collect(), rows }
     }
 
-    /// The whole stretches, and the shorter one.
+    /// The whole stretches, the shorter one, and the plain part before or behind them.
     fn parts(&self) -> Vec<StretchPart> {
         let (length, each) = (self.scan.length, self.each.max(1));
-        let whole = length / each * each;
-        let parts = [StretchPart { start: 0, len: whole, each }, StretchPart::rest(whole, length)];
+        let front = self.plain.start == 0 && !self.plain.is_empty();
+        let (from, to) = if front { (self.plain.end, length) } else { (0, length - self.plain.len()) };
+        let whole = from + (to - from) / each * each;
+        let one = |start: usize, end: usize, each: usize| StretchPart { start, len: end - start, each };
+        let parts = [one(0, from, 0), one(from, whole, each), one(whole, to, to - whole), one(to, length, 0)];
         parts.into_iter().filter(|p| p.len > 0).collect()
     }
 
@@ -111,13 +121,18 @@ impl<'g> Stretches<'g> {
         rows: &[Var<'g>],
         body: &mut impl FnMut(StretchArgs<'_, 'g>) -> StretchYields<'g>,
     ) -> StretchYields<'g> {
-        let (g, count) = (self.g, part.len / part.each);
-        let stack = |x: &Var<'g>| {
-            let dims = x.dims();
-            let x = if part.len == self.scan.length { *x } else { x.narrow(0, part.start, part.len) };
-            x.reshape([&[count, part.each], dims.get(1..).unwrap_or(&[])].concat())
+        let g = self.g;
+        let of_part = |x: &Var<'g>| match part.len == self.scan.length {
+            true => *x,
+            false => x.narrow(0, part.start, part.len),
         };
-        let stacked: Vec<Var<'g>> = self.xs.iter().map(stack).chain(rows.iter().copied()).collect();
+        let xs: Vec<Var<'g>> = self.xs.iter().map(of_part).collect();
+        let Some(count) = part.len.checked_div(part.each) else {
+            let (consts, length) = (&self.consts[..], part.len);
+            return body(StretchArgs { length, plain: true, carries, consts, xs: &xs, row: rows });
+        };
+        let stack = |x: &Var<'g>| x.reshape([&[count, part.each], x.dims().get(1..).unwrap_or(&[])].concat());
+        let stacked: Vec<Var<'g>> = xs.iter().map(stack).chain(rows.iter().copied()).collect();
         let slice = |x: &Var<'g>| {
             let ty = x.ty();
             g.shape(x.dims().get(1..).unwrap_or(&[])).map_or(ty, |shape| Ty { shape, ..ty })
@@ -129,7 +144,7 @@ impl<'g> Stretches<'g> {
         let (inner, rest) = args.split_at(carries.len());
         let (consts, rest) = rest.split_at(self.consts.len());
         let (xs, row) = rest.split_at(self.xs.len());
-        let yields = body(StretchArgs { length: part.each, carries: inner, consts, xs, row });
+        let yields = body(StretchArgs { length: part.each, plain: false, carries: inner, consts, xs, row });
         let all = yields.carries.iter().chain(&yields.ys).chain(&yields.row);
         let ids: Vec<Value> = all.map(|y| y.v).collect();
         let region = g.with(|e| e.close_region(&ids));
@@ -142,12 +157,5 @@ impl<'g> Stretches<'g> {
         let (carries, ys, row) = (next(carries.len()), next(yields.ys.len()), next(yields.row.len()));
         let flat = |y: Var<'g>| y.reshape([&[part.len], y.dims().get(2..).unwrap_or(&[])].concat());
         StretchYields { carries, ys: ys.into_iter().map(flat).collect(), row }
-    }
-}
-
-impl StretchPart {
-    /// The iterations from `start` on, as one stretch.
-    fn rest(start: usize, length: usize) -> StretchPart {
-        StretchPart { start, len: length - start, each: length - start }
     }
 }

@@ -39,6 +39,7 @@ fn keep_every<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan, each: usize) -> Vec<Var
         loc: v.src.loc[v.node.at()],
         scan: *scan,
         each,
+        plain: 0..0,
         carries: carries.to_vec(),
         consts: consts.to_vec(),
         xs: xs.iter().map(sliced).collect(),

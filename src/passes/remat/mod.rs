@@ -43,29 +43,38 @@ pub struct RematGraph {
     pub graph: GraphBuf,
     /// Its facts.
     pub facts: RematFacts,
-    /// Number of groups of loops in stretches, and of all groups.
-    groups: (usize, usize),
+    /// Which loops run in stretches, in words; empty: none.
+    name: String,
+    /// Number of loops that run in stretches, at least in part.
+    loops: usize,
     /// Floating-point operations of the loops that run twice.
     flops: u64,
 }
 
-/// The shares of the groups of loops that run in stretches, in quarters.
-const LOOP_SHARES: [usize; 5] = [0, 1, 2, 3, 4];
-
-/// `g`, and `g` with some of its loops in stretches: those first that save most bytes for each repeated operation.
+/// `g`, and `g` with shares of its loops in stretches: those first that save most bytes for each repeated operation.
 /// `tidy` is applied to each graph that is written.
 pub fn graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Result<Vec<RematGraph>> {
     let facts = remat_facts(g.view());
-    let groups = loops::loop_groups(g.view(), &facts);
-    let mut shares: Vec<usize> = LOOP_SHARES.iter().map(|q| (groups.len() * q).div_ceil(4)).collect();
-    shares.dedup();
+    let mut groups = loops::loop_groups(g.view(), &facts);
+    let count = groups.len();
     let mut list = Vec::new();
-    for &count in shares.iter().skip(1) {
-        let graph = tidy(loops::apply_loops(g.view(), &facts, &groups[..count])?.view())?;
-        let flops = groups[..count].iter().map(|group| group.flops).sum();
-        list.push(RematGraph { facts: remat_facts(graph.view()), graph, groups: (count, groups.len()), flops });
+    for share in 1..=loops::LOOP_PARTS {
+        let mut left = share * count;
+        for group in &mut groups {
+            group.stretched = left.min(loops::LOOP_PARTS);
+            left -= group.stretched;
+        }
+        if groups.iter().all(|group| group.stretched == 0) {
+            break;
+        }
+        let graph = tidy(loops::apply_loops(g.view(), &facts, &groups)?.view())?;
+        let flops = groups.iter().map(loops::LoopGroup::flops).sum();
+        let name =
+            format!("{} % of {count} loop{}", 100 * share / loops::LOOP_PARTS, if count == 1 { "" } else { "s" });
+        let loops = groups.iter().filter(|group| group.stretched > 0).count();
+        list.push(RematGraph { facts: remat_facts(graph.view()), graph, name, loops, flops });
     }
-    list.insert(0, RematGraph { graph: g, facts, groups: (0, groups.len()), flops: 0 });
+    list.insert(0, RematGraph { graph: g, facts, name: String::new(), loops: 0, flops: 0 });
     Ok(list)
 }
 
@@ -74,14 +83,14 @@ pub fn graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Resu
 /// choice that repeats more.
 pub fn choices_of_graphs(graphs: &[RematGraph]) -> Vec<(usize, Choice)> {
     let mut list = Vec::new();
-    for (i, RematGraph { graph, facts, groups, flops }) in graphs.iter().enumerate() {
-        for mut choice in choices(graph.view(), facts) {
-            if groups.0 > 0 {
+    for (i, g) in graphs.iter().enumerate() {
+        for mut choice in choices(g.graph.view(), &g.facts) {
+            if g.loops > 0 {
                 let more = if choice.nodes > 0 { format!(", {}", choice.name) } else { String::new() };
-                choice.name = format!("{} of {} loops{more}", groups.0, groups.1);
+                choice.name = format!("{}{more}", g.name);
             }
-            choice.flops = choice.flops.saturating_add(*flops);
-            choice.nodes += groups.0;
+            choice.flops = choice.flops.saturating_add(g.flops);
+            choice.nodes += g.loops;
             list.push((i, choice));
         }
     }

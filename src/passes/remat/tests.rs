@@ -152,9 +152,10 @@ fn loops_run_in_stretches_under_a_budget_and_change_no_bit() {
         let g = recurrent(steps, layers);
         let want = recurrent_steps(&mut Session::new().compile(&g).unwrap());
         let list = Session::new().budgets(&g).unwrap();
+        assert!(list.len() > 3, "{list:?}");
         assert!(list.windows(2).all(|w| w[1].arena_bytes < w[0].arena_bytes), "{list:?}");
         let (all, least) = (list[0].arena_bytes, list[list.len() - 1].arena_bytes);
-        assert!(list[list.len() - 1].recomputed.what.contains("loops"), "{list:?}");
+        assert!(list[list.len() - 1].recomputed.what.contains("loop"), "{list:?}");
         assert!(2 * least < all || steps < 10, "{list:?}");
         for budget in &list {
             let mut p = Session::new().memory_budget(budget.arena_bytes).compile(&g).unwrap();
