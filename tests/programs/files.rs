@@ -296,6 +296,10 @@ fn shards_are_read_and_bad_lists_are_refused() {
         std::fs::write(&path, text).unwrap();
         refused(Weights::open(&path), &[]);
     }
+    std::fs::File::create(&path).unwrap().set_len((64 << 20) + 1).unwrap();
+    refused(Weights::open(&path), &["a list of shards of more than 67108864 bytes"]);
+    std::fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
+    refused(Weights::open(&path), &["expected value at line 1 column 1"]);
 }
 
 #[test]

@@ -71,6 +71,10 @@ fn links_devices_and_permissions_stay() {
     assert_eq!(fs::read(&path).unwrap(), b"new");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let circle = dir.join("circle");
+    symlink("circle", &circle).unwrap();
+    assert!(write_atomically(&circle, b"x").unwrap_err().to_string().contains("circle"));
+    assert!(fs::symlink_metadata(&circle).unwrap().is_symlink(), "what cannot be looked at is not replaced");
     write_atomically(Path::new("/dev/null"), b"x").unwrap();
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     fs::remove_dir_all(&dir).unwrap();
