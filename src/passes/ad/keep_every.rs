@@ -28,7 +28,7 @@ pub(super) fn write_keep_every(g: Graph<'_>, active: &Side<Node, bool>) -> Resul
 fn keep_every<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan, each: usize) -> Vec<Var<'g>> {
     let (g, k) = (v.g, scan.carries);
     // The barrier has the cotangents of two slices joined before others are added.
-    let sliced = |x: &Var<'g>| match scan.length % each > 0 && x.dtype().is_differentiable() {
+    let sliced = |x: &Var<'g>| match !scan.length.is_multiple_of(each) && x.dtype().is_differentiable() {
         true => g.emit1(Op::OPTIMIZATION_BARRIER, &[*x], &[]),
         false => *x,
     };

@@ -126,7 +126,7 @@ impl LoopGroup {
     fn bytes(&self, each: usize) -> u64 {
         let count = self.iterations();
         let starts = (count.div_ceil(each) as u64).saturating_mul(self.carried);
-        let copied = if self.length % each == 0 && count == self.length { 0 } else { self.copied };
+        let copied = if self.length.is_multiple_of(each) && count == self.length { 0 } else { self.copied };
         starts.saturating_add(self.stacked.saturating_mul(each as u64)).saturating_add(copied)
     }
 
