@@ -5,9 +5,10 @@
 //! and their slices, so random numbers and results keep their bits. Two passes write such loops: derivatives of loops
 //! that keep few carries ([`super::ad`]) and rematerialisation ([`super::remat`]).
 
-use crate::arena::Value;
+use crate::arena::{Node, Region, Side, Value, ids::Id};
+use crate::nodes::ir::opdef::planned_regions;
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Builder, Op, Ty, Var};
+use crate::nodes::{Builder, Graph, Op, Ty, Var};
 use std::ops::Range;
 
 /// A loop to write in stretches.
@@ -158,4 +159,30 @@ impl<'g> Stretches<'g> {
         let flat = |y: Var<'g>| y.reshape([&[part.len], y.dims().get(2..).unwrap_or(&[])].concat());
         StretchYields { carries, ys: ys.into_iter().map(flat).collect(), row }
     }
+}
+
+/// For each region, the number of loops and branches that stand in one another inside it. `weight` is that of a node.
+pub fn levels_inside(g: Graph<'_>, weight: impl Fn(Node) -> usize) -> Side<Region, usize> {
+    let mut inside = Side::filled(g.regions(), 0);
+    for r in (0..g.regions()).map(Region::new) {
+        for n in g.region_nodes(r) {
+            let deepest = planned_regions(g, n).map(|body| weight(n) + inside[body]).max().unwrap_or(0);
+            inside[r] = inside[r].max(deepest);
+        }
+    }
+    inside
+}
+
+/// For each region, the number of loops and branches that it stands in. `weight` is that of a node.
+pub fn levels_above(g: Graph<'_>, weight: impl Fn(Node) -> usize) -> Side<Region, usize> {
+    let mut above = Side::filled(g.regions(), 0);
+    // A region has a larger number than those that its nodes run.
+    for r in (0..g.regions()).rev().map(Region::new) {
+        for n in g.region_nodes(r) {
+            for body in planned_regions(g, n) {
+                above[body] = above[body].max(above[r] + weight(n));
+            }
+        }
+    }
+    above
 }

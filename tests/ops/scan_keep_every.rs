@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
-use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Missing};
+use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Missing, Var};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::graph::Leaf;
@@ -252,4 +252,27 @@ fn a_count_below_one_is_refused() {
     g.scan_with(how(4, false, Some(0)), &[h], &[], |h, _| (vec![h[0] * 2.0], vec![]));
     let e = g.finish([]).unwrap_err().to_string();
     assert!(e.contains("keep_every is 0; it must be at least 1"), "{e}");
+}
+
+#[test]
+fn deep_loops_keep_the_carries_of_each_iteration() {
+    fn nest<'g>(g: &'g Builder, h: Var<'g>, w: Var<'g>, depth: usize, keep_every: Option<usize>) -> Var<'g> {
+        match depth {
+            0 => (h * w).sin(),
+            _ => {
+                let body = |h: &[Var<'g>], _: &[Var<'g>]| (vec![nest(g, h[0], w, depth - 1, keep_every)], vec![]);
+                g.scan_with(how(3, depth % 2 == 0, keep_every), &[h], &[], body).0[0]
+            }
+        }
+    }
+    let net = |depth, keep_every| {
+        let g = Builder::new("deep");
+        let (h, w) = (g.input("h", [2], DType::F64), g.input("w", [2], DType::F64));
+        gradients(&g.finish([nest(&g, h, w, depth, keep_every).sum(..).named("loss")]).unwrap())
+    };
+    for depth in [3, 4, 5] {
+        assert_same(&net(depth, None), &net(depth, Some(2)), &format!("{depth} deep"));
+    }
+    // Nor does a budget make loops too deep.
+    assert_eq!(Session::new().budgets(&net(6, None)).unwrap()[0].recomputed.flops, 0);
 }

@@ -9,11 +9,12 @@
 use super::facts::RematFacts;
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::Result;
+use crate::kernels::abi::DEPTH;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
-use crate::passes::stretches::{StretchArgs, StretchResults, StretchYields, Stretches};
+use crate::passes::stretches::{StretchArgs, StretchResults, StretchYields, Stretches, levels_inside};
 use std::ops::Range;
 
 /// The most lengths of stretches that are compared.
@@ -69,7 +70,8 @@ fn stacks_of_loops(g: Graph<'_>, f: &RematFacts) -> Side<Value, bool> {
 
 /// The groups of loops that stretches make smaller, those first that save most for each repeated operation.
 pub fn loop_groups(g: Graph<'_>, f: &RematFacts) -> Vec<LoopGroup> {
-    let stacks = stacks_of_loops(g, f);
+    let (stacks, inside) = (stacks_of_loops(g, f), levels_inside(g, |_| 1));
+    let fits = |n: &Node| loop_of(g, *n).is_some_and(|s| inside[s.body] + 2 <= DEPTH);
     let mut groups: Vec<LoopGroup> = Vec::new();
     for n in g.region_nodes(g.entry()).filter(|&n| !f.is_forward(n) && loop_of(g, n).is_some()) {
         let mut forward: Vec<Node> = g.args_of(n).iter().filter(|&&a| stacks[a]).map(|a| g.def[a.at()]).collect();
@@ -92,7 +94,7 @@ pub fn loop_groups(g: Graph<'_>, f: &RematFacts) -> Vec<LoopGroup> {
         groups.push(LoopGroup { forward, backward, length, carried, stacked, copied, flops, stretched: LOOP_PARTS });
     }
     groups.iter_mut().for_each(|group| group.measure(g, f, &stacks));
-    groups.retain(|group| group.saved() > 0);
+    groups.retain(|group| group.saved() > 0 && group.forward.iter().chain(&group.backward).all(fits));
     groups.sort_by_key(|group| (u128::from(group.flops) << 32) / u128::from(group.saved()));
     groups
 }
