@@ -261,7 +261,7 @@ fn deep_loops_keep_the_carries_of_each_iteration() {
             0 => (h * w).sin(),
             _ => {
                 let body = |h: &[Var<'g>], _: &[Var<'g>]| (vec![nest(g, h[0], w, depth - 1, keep_every)], vec![]);
-                g.scan_with(how(3, depth % 2 == 0, keep_every), &[h], &[], body).0[0]
+                g.scan_with(how(3, depth.is_multiple_of(2), keep_every), &[h], &[], body).0[0]
             }
         }
     }
