@@ -41,7 +41,17 @@ fn picked(n: usize) -> Vec<usize> {
     all
 }
 
+/// Asks a question of a sample, and of its first result alone.
+fn with_and_without_statistics(s: &Sample, check: fn(&Sample) -> Answer) -> Answer {
+    check(s)?;
+    s.without_statistics().map_or(Ok(()), |first| check(&first?))
+}
+
 pub(super) fn reverse_mode_agrees_with_differences(s: &Sample) -> Answer {
+    with_and_without_statistics(s, check_reverse_mode)
+}
+
+fn check_reverse_mode(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
     let g = vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero)?;
     let inputs = extended(&g, &s.operands, &mut Draw(77));
@@ -79,6 +89,10 @@ pub(super) fn reverse_mode_agrees_with_differences(s: &Sample) -> Answer {
 }
 
 pub(super) fn forward_and_reverse_mode_are_adjoint(s: &Sample) -> Answer {
+    with_and_without_statistics(s, check_adjoint)
+}
+
+fn check_adjoint(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
     let forward = jvp(s.graph.view(), &refs(&outs), &refs(&wrt))?;
     let both = vjp(&forward, &refs(&outs), &refs(&wrt), Missing::Zero)?;
@@ -99,6 +113,10 @@ pub(super) fn forward_and_reverse_mode_are_adjoint(s: &Sample) -> Answer {
 }
 
 pub(super) fn second_order_agrees_with_differences_of_the_gradient(s: &Sample) -> Answer {
+    with_and_without_statistics(s, check_second_order)
+}
+
+fn check_second_order(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
     let first = vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero)?;
     let grads: Vec<String> = wrt.iter().map(|w| format!("grad.{w}")).collect();

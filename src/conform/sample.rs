@@ -78,6 +78,16 @@ impl Sample {
         Ok(Sample { name, def, given, float, graph, operands, tally: Cell::default() })
     }
 
+    /// This sample with its first result alone, if the others are statistics. An op whose statistics are read is
+    /// decomposed before it is differentiated; so only this one asks for its own derivative rules.
+    pub(super) fn without_statistics(&self) -> Option<Result<Sample>> {
+        self.def.flags.has(Flags::STATS).then(|| {
+            let graph = build_sample_results(self.def, &self.given, self.float, false, 1)?;
+            let (name, given) = (format!("{}, first result", self.name), self.given.clone());
+            Ok(Sample { name, given, graph, operands: self.operands.clone(), tally: Cell::default(), ..*self })
+        })
+    }
+
     /// Names of the float operands and results, or the reason why no derivative is asked for.
     pub(super) fn differentiable(&self) -> Result<(Vec<String>, Vec<String>), &'static str> {
         let v = self.graph.view();
@@ -108,6 +118,17 @@ impl Sample {
 /// The graph of one node: inputs x0, x1 …, outputs y0, y1 …. With `behind`, each operand is first computed from an
 /// input (negated twice), so that it dies at the op and may be overwritten.
 pub(super) fn build_sample(def: &'static OpDef, given: &Given, float: DType, behind: bool) -> Result<GraphBuf> {
+    build_sample_results(def, given, float, behind, usize::MAX)
+}
+
+/// The same with the first `results` results as outputs.
+fn build_sample_results(
+    def: &'static OpDef,
+    given: &Given,
+    float: DType,
+    behind: bool,
+    results: usize,
+) -> Result<GraphBuf> {
     let g = Builder::new("case");
     let parse = |args: &str| g.with(|e| text::parse_types(args, float, e)).map_err(|e| e.context(def.name));
     let (types, of_case) = (parse(&given.args)?, parse(given.case.args)?);
@@ -126,7 +147,7 @@ pub(super) fn build_sample(def: &'static OpDef, given: &Given, float: DType, beh
     g.with(|e| add_case_region(e, given.case, &of_case));
     let owned = g.with(|e| text::parse_attrs(def.attrs, &given.attrs, e)).map_err(|e| e.context(def.name))?;
     let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
-    for (i, y) in g.custom(def, &x, &attrs).into_iter().enumerate() {
+    for (i, y) in g.custom(def, &x, &attrs).into_iter().enumerate().take(results) {
         g.output(&format!("y{i}"), y);
     }
     g.finish([])
