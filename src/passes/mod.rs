@@ -9,6 +9,7 @@
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
 pub mod ad;
+pub mod batch;
 pub mod choice_dce;
 pub mod copier;
 pub mod decompose;
@@ -31,16 +32,15 @@ pub mod signature;
 pub mod simplify;
 mod stretches;
 mod trimmed_region;
-pub mod vmap;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};
 pub use ad::higher_derivatives::{directional_nth_grad, hvp, nth_grad};
 pub use ad::jacobian::jacobian;
 pub use ad::jvp::jvp;
 pub use ad::split_vjp::{SplitVjp, split_vjp};
+pub use batch::{Randomness, Vmap, vmap};
 pub use expand_blocks::{FusionPolicy, expand_blocks};
 pub use fuse::unfuse;
 pub use fusion_notes::{Fusion, Outcome};
 pub use keep::keep;
 pub use pipeline::report_pipeline;
-pub use vmap::{Randomness, Vmap, vmap};

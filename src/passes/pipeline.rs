@@ -2,7 +2,7 @@
 
 use super::fusion_notes::{self, Fusion, Notes};
 use super::simplify::Hits;
-use super::{choice_dce, fold, fuse, inline, known_branch, patterns, rebuild, remat, scan_dce, simplify, vmap};
+use super::{batch, choice_dce, fold, fuse, inline, known_branch, patterns, rebuild, remat, scan_dce, simplify};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
@@ -45,8 +45,8 @@ pub const PIPELINE: &[Pass] = &[
         name: "vmap",
         doc: "write loops whose iterations may run at once for all of them",
         stage: None,
-        needed: vmap::has_loops_at_once,
-        run: |g, _| vmap::write_loops_at_once(g),
+        needed: batch::has_loops_at_once,
+        run: |g, _| batch::write_loops_at_once(g),
     },
     // No derivative is taken after this point, so blocks become fused ops.
     Pass {

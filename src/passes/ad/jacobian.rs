@@ -6,10 +6,10 @@ use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ops::common::batching::swap_axis_runs;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Var};
+use crate::passes::batch::{Randomness, Vmap, vmap};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::passes::signature::{Signature, signature_leaf, signature_output};
-use crate::passes::vmap::{Randomness, Vmap, vmap};
 
 /// Adds to `g` the Jacobian of `output` by `leaf`, as output `jacobian.<leaf>`. Its shape is the output's dimensions
 /// followed by the leaf's.

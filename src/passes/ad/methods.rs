@@ -7,8 +7,8 @@ use super::jvp::jvp;
 use super::split_vjp::{SplitVjp, split_vjp};
 use crate::error::Result;
 use crate::nodes::GraphBuf;
+use crate::passes::batch::{Vmap, vmap};
 use crate::passes::keep::keep;
-use crate::passes::vmap::{Vmap, vmap};
 
 /// Transforms; each is the function of the same name in [`graph`](crate::graph).
 ///

@@ -11,12 +11,12 @@ use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, OpDef};
 use crate::passes::ad::keep_every::write_keep_every;
 use crate::passes::ad::residuals::save_residuals;
+use crate::passes::batch::{has_loops_at_once, write_loops_at_once};
 use crate::passes::copier::Copier;
 use crate::passes::decompose::{decompose_while, pick_to_decompose};
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
 use crate::passes::inline::{InlineCalls, inlined};
 use crate::passes::rebuild::finish_rebuild;
-use crate::passes::vmap::{has_loops_at_once, write_loops_at_once};
 
 /// As [`decompose_while`], after `calls` are inlined at once. Round by round, nested regions would be written again in
 /// each round.
