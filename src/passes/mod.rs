@@ -2,6 +2,7 @@
 //!
 //! * [`rebuild`] is the loop that most passes share: it drops dead nodes, merges equal ones and applies a rule.
 //! * [`ad`] holds derivatives; [`ad::prepare`] brings a graph into the form that derivatives or lowering need.
+//! * [`batch`] makes a graph one for a batch (`vmap`).
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`scan_dce`] and [`choice_dce`] drop what nothing reads of loops and choices; [`known_branch`] drops choices.
 //! * `stretches` writes a loop as a loop over stretches of iterations.
