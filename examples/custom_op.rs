@@ -7,7 +7,7 @@ use arenagrad::prelude::*;
 use arenagrad::tools::ir::attrs::{Attr, Field, Kind};
 use arenagrad::tools::ir::call::{Buf, Call};
 use arenagrad::tools::ir::lower_cx::LowerCx;
-use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use arenagrad::tools::kernels::abi::Args;
 
 /// y₀ = x₀, yᵢ = decay·yᵢ₋₁ + xᵢ.
@@ -30,6 +30,7 @@ pub static LEAKY_SUM: OpDef = OpDef {
     },
     // Linear: forward mode is the op itself, and the transpose is the op on the reversed rows.
     deriv: Deriv::Linear(|s, _, ct| s.rebuild_with(&[ct.flip(-1)]).first().map(|y| y.flip(-1))),
+    batch: Batch::Members,
     decompose: None,
     lower: Lower::Kernel(lower),
     cost: |cx| 2 * cx.out(),

@@ -8,7 +8,7 @@ use arenagrad::prelude::*;
 use arenagrad::tools::fuzz::{GraphOptions, ReduceOptions, RunOptions, check_run, draw_graph, reduce, seeded_draws};
 use arenagrad::tools::ir::call::{Buf, Call};
 use arenagrad::tools::ir::lower_cx::LowerCx;
-use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use arenagrad::tools::ir::text::print;
 use arenagrad::tools::kernels::abi::Args;
 
@@ -24,6 +24,7 @@ const DEFINITION: OpDef = OpDef {
         other => Err(format!("x is {other}; f32 is needed")),
     },
     deriv: Deriv::ViaDecompose,
+    batch: Batch::Members,
     decompose: Some(|s| vec![s.args[0] / (s.args[0].abs() + 1.0)]),
     lower: Lower::Kernel(|cx| lower(cx, softsign)),
     cost: |cx| 3 * cx.out(),

@@ -3,7 +3,7 @@
 //! A [`Builder`] records ops on values ([`Var`]); [`Builder::finish`] gives a [`GraphBuf`]. Wrong use of an op is an
 //! error of `finish` that names the op, its operands' shapes and the line. A function that takes a graph takes
 //! `&graph`, or a borrowed [`Graph`]. Transforms give a new graph: [`grad`], [`jvp`], [`vjp`], [`split_vjp`], [`hvp`],
-//! [`jacobian`], [`nth_grad`], [`directional_nth_grad`]. They are methods of [`GraphBuf`] too.
+//! [`jacobian`], [`nth_grad`], [`directional_nth_grad`], [`vmap`]. They are methods of [`GraphBuf`] too.
 //!
 //! ```
 //! use arenagrad::graph::{Builder, DType, GradOptions, grad};
@@ -24,5 +24,6 @@ pub use crate::nodes::{
     StartValues, SwitchBranch, Ty, Unfold, Var,
 };
 pub use crate::passes::{
-    GradOptions, Missing, SplitVjp, directional_nth_grad, grad, hvp, jacobian, jvp, keep, nth_grad, split_vjp, vjp,
+    GradOptions, Missing, Randomness, SplitVjp, Vmap, directional_nth_grad, grad, hvp, jacobian, jvp, keep, nth_grad,
+    split_vjp, vjp, vmap,
 };

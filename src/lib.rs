@@ -23,11 +23,9 @@ pub mod tools;
 pub mod train;
 
 // The engine, by name; docs/architecture.md has the order of imports.
-pub(crate) mod arena;
 pub(crate) mod conform;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzz;
-pub(crate) mod kernels;
 mod location;
 #[cfg(test)]
 mod message_texts;
@@ -36,7 +34,11 @@ pub(crate) mod nodes;
 pub(crate) mod passes;
 pub(crate) mod sched;
 
+// Crates of their own, in `src/arena` and `src/kernels`.
+pub(crate) use {arenagrad_arena as arena, arenagrad_kernels as kernels};
+
 pub use error::{Error, Result};
+#[doc(inline)]
 pub use kernels::gemm::Precision;
 
 /// What most programs import.

@@ -11,14 +11,14 @@ pub mod arena {
 
 /// Loops over slices that instructions run: products, vector math, instruction sets.
 pub mod kernels {
-    pub use crate::kernels::{abi, cost_model, gemm, simd, vmath};
+    pub use crate::kernels::{abi, cost_model, gemm, limits, simd, vmath};
 }
 
 /// The graph: columns, op definitions, the text form, the verifier.
 pub mod ir {
     pub use crate::nodes::ir::{
-        attr_types, attrs, builder, call, cost_cx, dtype, emit, graph, infer, leaf, lower_cx, opdef, site, sizes, text,
-        verify,
+        attr_types, attrs, batch, builder, call, cost_cx, dtype, emit, graph, infer, leaf, lower_cx, opdef, site,
+        sizes, text, verify,
     };
 }
 
@@ -36,7 +36,7 @@ pub mod passes {
     pub use crate::passes::{
         Fusion, FusionPolicy, GradOptions, Missing, Outcome, ad, copier, expand_blocks, fold, fuse, fusion_notes, grad,
         hvp, inline, jacobian, jvp, nth_grad, patterns, pipeline, product_precision, promote_f64, rebuild, remat,
-        report_pipeline, scan_dce, signature, simplify, unfuse, vjp,
+        report_pipeline, scan_dce, signature, simplify, unfuse, vjp, vmap,
     };
 }
 
@@ -67,4 +67,10 @@ pub mod testing {
 pub mod fuzz {
     #[allow(unused_imports)]
     pub use crate::fuzz::*;
+}
+
+/// Compiles a safe function for each instruction set and dispatches at run time: [`kernels::simd!`].
+#[macro_export]
+macro_rules! simd {
+    ($($function:tt)*) => { $crate::tools::kernels::simd! { $($function)* } };
 }

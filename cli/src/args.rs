@@ -6,7 +6,7 @@ mod derive_args;
 mod fuzz_args;
 mod size_args;
 
-pub use derive_args::{HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs};
+pub use derive_args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 pub use fuzz_args::{GenerateArgs, ReduceArgs};
 pub use size_args::SizeArgs;
 
@@ -85,6 +85,8 @@ pub enum Command {
     /// Print a graph with an n-th derivative: output gradN.LEAF; with --directions, inputs dir_0, dir_1 ... and output
     /// tangentN.OUTPUT.
     Nth(NthArgs),
+    /// Print a graph for a batch: leaves and outputs with one more axis, for all members at once.
+    Vmap(VmapArgs),
     /// Evaluate a graph on .npy files.
     Run(RunArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.

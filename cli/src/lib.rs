@@ -74,6 +74,7 @@ fn run_command(cli: &Cli) -> fail::Run {
         Command::Vjp(a) => ir::derive_commands::vjp_command(a),
         Command::Hvp(a) => ir::derive_commands::hvp_command(a),
         Command::Jacobian(a) => ir::derive_commands::jacobian_command(a),
+        Command::Vmap(a) => ir::derive_commands::vmap_command(a),
         Command::Nth(a) => ir::derive_commands::nth_command(a),
         Command::Run(a) => ir::run_command::run_command(a),
         Command::Check(a) => ir::check_command::check_command(a),

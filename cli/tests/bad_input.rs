@@ -15,6 +15,7 @@ fn missing_files_are_named() {
     for command in ["print", "plan", "opt", "grad", "jvp", "vjp", "hvp", "jacobian", "nth", "check"] {
         fails(2, &[command, &gone], &["gone.ir", "No such file"]);
     }
+    fails(2, &["vmap", &gone, "--members", "2", "--leaf", "x"], &["gone.ir", "No such file"]);
     fails(2, &["run", &gone, "--out", &s.path("o")], &["gone.ir"]);
     fails(2, &["train", &s.path("gone.toml")], &["gone.toml"]);
     fails(2, &["train", "digits", "--data", &s.path("gone")], &["gone", "train-images"]);

@@ -52,13 +52,18 @@ graph @s {
 fn each_derivative_has_a_command() {
     let s = Scratch::new();
     let (g, scalar) = (s.file("g.ir", GRAPH), s.file("s.ir", SCALAR));
-    let cases: [(&[&str], &[&str]); 8] = [
+    let cases: [(&[&str], &[&str]); 10] = [
         (&["jvp", &g], &["%tangent.w = input : f32[2,3]", "tangent.loss=", "tangent.h="]),
         (&["jvp", &g, "--wrt", "x,w", "--output", "h"], &["%tangent.x = input", "tangent.h="]),
         (&["vjp", &g], &["%cotangent.loss = input", "%cotangent.h = input : f32[4,2]", "grad.w="]),
         (&["vjp", &g, "--output", "h", "--wrt", "%3,x"], &["grad.x=", "\"grad.%3\"="]),
         (&["hvp", &g, "--output", "loss"], &["grad.w=", "tangent.grad.w=", "tangent.loss="]),
         (&["jacobian", &g, "--output", "h"], &["jacobian.w=", "f32[4,2,2,3]"]),
+        (&["vmap", &g, "--members", "5", "--leaf", "x"], &["%x = input : f32[5,", "f32[5]", "loss=", "h="]),
+        (
+            &["vmap", &g, "--members", "5", "--leaf", "x@-1,w", "--output", "h@1"],
+            &["input : f32[4,3,5]", "f32[5,2,3]", "f32[4,5,2]"],
+        ),
         (&["nth", &scalar, "--order", "3"], &["grad3.a="]),
         (&["nth", &scalar, "--directions"], &["%dir_0 = input", "%dir_1 = input", "tangent2.f="]),
     ];
@@ -84,6 +89,12 @@ fn derivatives_that_do_not_exist_are_one_line() {
     fails(2, &["vjp", &g, "--wrt", "%9"], &["g.ir", "no value is %9"]);
     fails(2, &["jacobian", &scalar, "--wrt", "b"], &["s.ir", "no leaf is called \"b\""]);
     fails(2, &["nth", &g, "--output", "loss"], &["g.ir:3", "needs a scalar"]);
+    let vmap = |more: &[&str], want: &[&str]| fails(2, &[&["vmap", &g, "--members", "2"], more].concat(), want);
+    vmap(&["--leaf", "nix"], &["g.ir", "no leaf is called \"nix\""]);
+    vmap(&["--leaf", "x@7"], &["g.ir", "axis 7 of leaf \"x\""]);
+    vmap(&["--leaf", "x@y"], &["\"y\" is no axis"]);
+    vmap(&[], &["--leaf"]);
+    fails(2, &["vmap", &g, "--leaf", "x"], &["--members"]);
     fails(2, &["nth", &scalar, "--order", "9"], &["order is 9; it goes from 0 to 8"]);
     let two = SCALAR.replace("  %0", "  %b = input : f64[]\n  %0");
     fails(2, &["jacobian", &s.file("two.ir", two)], &["2 leaves (a, b)", "--wrt"]);

@@ -1,6 +1,6 @@
 //! Element types (dtypes), and the type of a value.
 
-use crate::arena::Shape;
+use crate::Shape;
 use std::fmt;
 
 /// Element type of a value.
@@ -142,7 +142,7 @@ impl DType {
     }
 
     /// Why `x` cannot be combined with tensors of this type, with the type to cast to; `None` if it can.
-    pub(crate) fn refuses(self, x: f64) -> Option<String> {
+    pub fn refuses(self, x: f64) -> Option<String> {
         let to = if DType::I64.holds(x) { "I64" } else { "F32" };
         (!self.holds(x)).then(|| format!("{x} is no element of {self}; cast the tensor first: .cast(DType::{to})"))
     }

@@ -11,7 +11,7 @@ use crate::passes::{Missing, jvp, vjp};
 /// The most elements of an operand that are moved.
 const MOVED: usize = 24;
 
-fn refs(names: &[String]) -> Vec<&str> {
+pub(super) fn refs(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 

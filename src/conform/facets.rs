@@ -2,6 +2,7 @@
 //!
 //! Invariant: a facet reads the definition alone, so it holds for any op.
 
+use super::batches;
 use super::derivatives;
 use super::refusals;
 use super::sample::{Sample, build_sample};
@@ -44,7 +45,7 @@ pub(super) type Answer = Result<(), Not>;
 pub(super) type Facet = fn(&Sample) -> Answer;
 
 /// The facets of each op.
-pub(super) const FACETS: [(&str, Facet); 10] = [
+pub(super) const FACETS: [(&str, Facet); 11] = [
     ("text", text_round_trips),
     ("kernel", kernel_agrees_with_decomposition),
     ("f32=f64", f32_agrees_with_f64),
@@ -54,6 +55,7 @@ pub(super) const FACETS: [(&str, Facet); 10] = [
     ("jvp", derivatives::forward_and_reverse_mode_are_adjoint),
     ("2nd order", derivatives::second_order_agrees_with_differences_of_the_gradient),
     ("zero", derivatives::zero_derivatives_are_zero_by_differences),
+    ("vmap", batches::batches_agree_with_single_members),
     (refusals::VARIANTS, refusals::variants_are_refused_or_right),
 ];
 
@@ -68,7 +70,7 @@ fn text_round_trips(s: &Sample) -> Answer {
     hold(parsed == s.graph, || format!("the text is of another graph:\n{printed}"))
 }
 
-fn tolerance(t: &Tensor) -> f64 {
+pub(super) fn tolerance(t: &Tensor) -> f64 {
     if t.dtype == DType::F32 { 2e-5 } else { 1e-12 }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Invariant: a question without an answer has a reason. A panic in a definition is a failed answer.
 
+mod batches;
 mod derivatives;
 mod facets;
 mod refusals;
@@ -104,7 +105,7 @@ pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
 /// values of each attribute. Wrong operands and attributes are refused, or compute what the decomposition computes.
 ///
 /// ```
-/// use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+/// use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 /// use arenagrad::tools::testing::conform;
 ///
 /// static CUBE: OpDef = OpDef {
@@ -118,6 +119,7 @@ pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
 ///         cx.same_as(0)
 ///     },
 ///     deriv: Deriv::Pointwise(|s, _| Some(s.args[0] * s.args[0] * 3.0)),
+///     batch: Batch::Leading,
 ///     decompose: Some(|s| vec![s.args[0] * s.args[0] * s.args[0]]),
 ///     lower: Lower::Expand,
 ///     cost: |cx| 2 * cx.out(),

@@ -153,7 +153,7 @@ fn build_sample_results(
     g.finish([])
 }
 
-fn sample_operands(g: &GraphBuf, case: &Case, draw: &mut Draw) -> Vec<Tensor> {
+pub(super) fn sample_operands(g: &GraphBuf, case: &Case, draw: &mut Draw) -> Vec<Tensor> {
     let v = g.view();
     let domain = |i: usize| case.domains.get(i).or(case.domains.last()).copied().unwrap_or(Domain::Real);
     v.leaves().enumerate().map(|(i, l)| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), domain(i))).collect()

@@ -4,7 +4,7 @@
 //! the arena. A write overlaps no read, except an in-place read, which is reached through the write only. The threads
 //! that share an instruction get disjoint ranges of its units.
 
-use crate::kernels::fault::{Bad, Fault};
+use crate::fault::{Bad, Fault};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::ops::Range;

@@ -8,11 +8,12 @@
 //!
 //! Invariant: y and grad have the bits of the slice forms in [`vmath`]. Used by the lowering of `act_with_grad`.
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::params::params;
-use crate::kernels::vmath;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::params::params;
 use crate::simd;
+use crate::vmath;
 
 /// Elements in a unit.
 pub const UNIT: usize = 4096;
@@ -71,6 +72,10 @@ curves! {
     Silu silu_both silu "x·sigmoid(x)";
 }
 
+by_dtype!(gelu_for = gelu::<floats>);
+by_dtype!(gelu_tanh_for = gelu_tanh::<floats>);
+by_dtype!(silu_for = silu::<floats>);
+
 simd! {
     fn act_with_grad_apart[T: Float, C: ActWithGradCurve<T>](curve: C, x: &[T], y: &mut [T], grad: &mut [T]) {
         for ((y, s), x) in y.iter_mut().zip(grad).zip(x) {
@@ -110,8 +115,8 @@ fn sweep_act_with_grad<T: Float, C: ActWithGradCurve<T>>(curve: C, args: &mut Ar
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::abi::Kernel;
-    use crate::kernels::harness::{In, Out, get, noise32, run};
+    use crate::abi::Kernel;
+    use crate::harness::{In, Out, get, noise32, run};
 
     type Slices = fn(&mut [f32], &[f32]);
 

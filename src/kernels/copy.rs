@@ -12,17 +12,18 @@
 //! | [`iota_kernel`] | | `T[outer, n, inner]` | [`Iota`] |
 //! | [`fill_kernel`] | | `T[len]` | [`Fill`] |
 
-use crate::kernels::abi::Args;
+use crate::abi::Args;
+use crate::by_dtype::by_size;
 use bytemuck::Pod;
 
 mod concat;
 mod fill;
 mod iota;
 mod pad;
-pub use concat::{Concat, concat_kernel};
-pub use fill::{Fill, fill_kernel};
-pub use iota::{Iota, iota_kernel};
-pub use pad::{Pad, pad_kernel};
+pub use concat::{Concat, concat_kernel, concat_kernel_for};
+pub use fill::{Fill, fill_kernel, fill_kernel_for};
+pub use iota::{Iota, iota_kernel, iota_kernel_for};
+pub use pad::{Pad, pad_kernel, pad_kernel_for};
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
@@ -295,6 +296,8 @@ pub fn strided_copy_kernel<T: Pod>(args: &mut Args<'_>) {
     let lo = args.units().start * p.per_unit();
     copy_strided_into(&p, args.read::<T>(0), lo, args.write::<T>(0));
 }
+
+by_size!(strided_copy_kernel_for = strided_copy_kernel);
 
 #[cfg(test)]
 mod tests;

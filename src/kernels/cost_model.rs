@@ -6,7 +6,7 @@
 //! docs/performance.md tells how to measure the table again.
 
 use super::tile::{TileOp, TileStep};
-use crate::kernels::gemm::{Precision, bf16_engine};
+use crate::gemm::{Precision, bf16_engine};
 
 /// The cost of one kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,10 @@
 //! |---|---|---|---|
 //! | [`cum_arg_max_kernel`] | x: `T[outer, n, inner]` | positions: `i32[outer, n, inner]` | [`CumArgMax`] |
 
-use crate::kernels::abi::Args;
-use crate::kernels::num::Num;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::num::Num;
+use crate::params::params;
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 1024;
@@ -63,10 +64,12 @@ pub fn cum_arg_max_kernel<T: Num>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(cum_arg_max_kernel_for = cum_arg_max_kernel::<numbers>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, get, run};
 
     #[test]
     fn the_largest_so_far_is_the_last_of_equals_and_of_nan() {

@@ -6,10 +6,11 @@
 //! |---|---|---|---|
 //! | [`cumsum_kernel`], [`cumprod_kernel`] | x: `T[outer, n, inner]` | the same | [`Cumulative`] |
 
-use crate::kernels::abi::Args;
-use crate::kernels::num::Num;
-use crate::kernels::pairwise::{PairwiseReducer, Prod, Sum};
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::num::Num;
+use crate::pairwise::{PairwiseReducer, Prod, Sum};
+use crate::params::params;
 use crate::simd;
 
 /// Columns that are scanned side by side.
@@ -26,7 +27,7 @@ params! {
         pub n: usize,
         /// Product of the axes after it.
         pub inner: usize,
-        /// Exclusive scan: element i does not include x[i].
+        /// Exclusive scan: element i does not include `x[i]`.
         pub exclusive: bool,
         /// Scan from the end.
         pub reverse: bool,
@@ -111,6 +112,8 @@ pub fn cumsum_kernel<T: Num>(args: &mut Args<'_>) {
     run_cumulative::<T, _>(args, Sum);
 }
 
+by_dtype!(cumsum_kernel_for = cumsum_kernel::<numbers>);
+
 /// `out[i] = Π x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Cumulative::per_unit`]; params [`Cumulative`].
@@ -118,11 +121,13 @@ pub fn cumprod_kernel<T: Num>(args: &mut Args<'_>) {
     run_cumulative::<T, _>(args, Prod);
 }
 
+by_dtype!(cumprod_kernel_for = cumprod_kernel::<numbers>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::abi::Kernel;
-    use crate::kernels::harness::{In, Out, close, get, noise, run};
+    use crate::abi::Kernel;
+    use crate::harness::{In, Out, close, get, noise, run};
 
     fn call<T: Num>(k: Kernel, p: &Cumulative, x: &[T]) -> Vec<T> {
         assert_eq!(Cumulative::from_words(&p.to_words()), *p);

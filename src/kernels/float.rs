@@ -1,7 +1,7 @@
 //! The floating-point types that kernels compute in, behind one trait.
 
-use crate::kernels::num::Num;
-use crate::kernels::vmath;
+use crate::num::Num;
+use crate::vmath;
 
 /// `f32` or `f64`: arithmetic and elementary functions, and the reductions of [`Num`].
 pub trait Float: vmath::Real + Num {}

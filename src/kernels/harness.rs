@@ -4,10 +4,12 @@
 //! (`tools/sanitize asan`), an access to any byte that is no operand's ends the test, the bytes between two operands
 //! among them.
 
-use crate::arena::tensor::{LINE, TensorArena};
-use crate::kernels::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
-use crate::kernels::fault::Fault;
-use crate::kernels::float::Float;
+#![allow(clippy::unwrap_used, reason = "what it meets ends a test")]
+
+use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
+use crate::fault::Fault;
+use crate::float::Float;
+use arenagrad_arena::tensor::{LINE, TensorArena};
 use bytemuck::Pod;
 use std::ops::Range;
 

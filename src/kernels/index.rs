@@ -14,8 +14,9 @@
 pub mod ravel;
 pub mod scatter;
 
-use crate::kernels::abi::Args;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_size;
+use crate::params::params;
 use bytemuck::Pod;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -184,6 +185,8 @@ pub fn gather_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
     }
 }
 
+by_size!(gather_kernel_for = gather_kernel::<index>);
+
 /// Elements of `x` by index along one axis: `out[o, j, i] = x[o, idx[o, j, i], i]`.
 ///
 /// Reads x: `T[outer, n, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, k, inner]`, [`Indexed::per_unit`];
@@ -216,6 +219,8 @@ pub fn take_along_axis_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
         (rest, idx) = (after, later);
     }
 }
+
+by_size!(take_along_axis_kernel_for = take_along_axis_kernel::<index>);
 
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,9 @@
 //! With `ta`, a is `[batch, k, m]`; with `tb`, b is `[batch, n, k]`. Used by the lowering of `int_matmul`. Sums that
 //! wrap have the same bits in every order, so nothing depends on the division of the work.
 
-use crate::kernels::abi::Args;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::params::params;
 use crate::simd;
 use bytemuck::Pod;
 
@@ -104,10 +105,12 @@ pub fn int_matmul_kernel<T: IntFactor>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(int_matmul_kernel_for = int_matmul_kernel::<I8 i8, U8 u8, I32 i32, I64 i64>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, get, run};
 
     #[test]
     fn products_are_those_of_i128_and_wrap() {

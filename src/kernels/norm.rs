@@ -17,11 +17,12 @@ pub mod group_norm;
 pub mod residual_norm;
 pub mod rms_norm;
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pairwise;
-use crate::kernels::params::params;
-use crate::kernels::reduce::Reduce;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::pairwise;
+use crate::params::params;
+use crate::reduce::Reduce;
 use crate::simd;
 
 /// Approximate number of elements in a unit of the forward kernel.
@@ -124,6 +125,8 @@ pub fn layer_norm_kernel<T: Float>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(layer_norm_kernel_for = layer_norm_kernel::<floats>);
+
 simd! {
     /// `dx = dy·γ`; adds this row's terms to dγ and dβ.
     fn layer_norm_affine_grad[T: Float](
@@ -194,6 +197,8 @@ pub fn layer_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(layer_norm_backward_kernel_for = layer_norm_backward_kernel::<floats>);
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,8 @@
 use bytemuck::Pod;
 use std::fmt::Debug;
 
-/// `f32`, `f64` or an integer. The method names differ from those of [`vmath::Real`](crate::kernels::vmath::Real),
-/// because a [`Float`](crate::kernels::float::Float) has both traits.
+/// `f32`, `f64` or an integer. The method names differ from those of [`vmath::Real`](crate::vmath::Real),
+/// because a [`Float`](crate::float::Float) has both traits.
 pub trait Num: Pod + Send + Sync + Debug + PartialOrd {
     /// 0, the identity of sums.
     const EMPTY_SUM: Self;
@@ -107,7 +107,7 @@ num!(int u32);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::vmath::Real;
+    use crate::vmath::Real;
 
     #[test]
     fn nan_wins_and_of_equals_the_first() {

@@ -17,11 +17,14 @@
 
 mod fused_update;
 
-pub use fused_update::{fused_adam_update_kernel, fused_sgd_update_kernel};
+pub use fused_update::{
+    fused_adam_update_kernel, fused_adam_update_kernel_for, fused_sgd_update_kernel, fused_sgd_update_kernel_for,
+};
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::params::params;
 use crate::simd;
 
 /// Elements in a unit.
@@ -310,7 +313,7 @@ fn optim_kernel_update<T: Float>(args: &mut Args<'_>, step: &OptimKernelStep<T>,
 /// later; `p −= lr·buf`, with Nesterov `p −= lr·(g + momentum·buf)`, without momentum `p −= lr·g`.
 ///
 /// Reads p, g: `T[n]`, \[buf: `T[n]`\] of each parameter, then lr: `T[]`, \[t: `i64[]`\], \[scale: `T[]`\]; writes p:
-/// `T[n]`, \[buf: `T[n]`\] of each, [`Sgd::per_unit`], in place of their reads or not; params [`Sgd`].
+/// `T[n]`, \[buf: `T[n]`\] of each, [`UNIT`] elements a unit, in place of their reads or not; params [`Sgd`].
 pub fn sgd_update_kernel<T: Float>(args: &mut Args<'_>) {
     let a = Sgd::from_words(args.params());
     let params = args.writes() / a.tensors();
@@ -318,17 +321,21 @@ pub fn sgd_update_kernel<T: Float>(args: &mut Args<'_>) {
     optim_kernel_update::<T>(args, &step, a.tensors());
 }
 
+by_dtype!(sgd_update_kernel_for = sgd_update_kernel::<floats>);
+
 /// One step of Adam or AdamW: `g = scale·g (+ weight_decay·p)`, `m += (1 − β₁)(g − m)`, `v = β₂·v + (1 − β₂)·g²`,
 /// `p = p·(1 − lr·weight_decay) − lr·r/(1 − β₁ᵗ)·m / (√v + ε·r)` with `r = √(1 − β₂ᵗ)`.
 ///
 /// Reads p, g, m, v: `T[n]` of each parameter, then lr: `T[]`, t: `i64[]`, \[scale: `T[]`\]; writes p, m, v: `T[n]` of
-/// each, [`Adam::per_unit`], in place of their reads or not; params [`Adam`].
+/// each, [`UNIT`] elements a unit, in place of their reads or not; params [`Adam`].
 pub fn adam_update_kernel<T: Float>(args: &mut Args<'_>) {
     let a = Adam::from_words(args.params());
     let params = args.writes() / ADAM_TENSORS;
     let step = OptimKernelStep::adam(&a, args, params * (ADAM_TENSORS + 1));
     optim_kernel_update::<T>(args, &step, ADAM_TENSORS);
 }
+
+by_dtype!(adam_update_kernel_for = adam_update_kernel::<floats>);
 
 #[cfg(test)]
 mod tests;

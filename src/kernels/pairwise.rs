@@ -7,10 +7,10 @@
 //! these rows are reduced in the same way. So the error of a sum grows with the logarithm of its length. Used by the
 //! reductions, and by kernels that reduce columns while they compute them.
 
-use crate::kernels::float::Float;
-use crate::kernels::num::Num;
-use crate::kernels::vmath;
+use crate::float::Float;
+use crate::num::Num;
 use crate::simd;
+use crate::vmath;
 
 /// Accumulators of a contiguous row.
 const LANES: usize = 32;

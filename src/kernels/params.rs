@@ -41,14 +41,14 @@ macro_rules! params {
         impl $name {
             /// The parameter words of the instruction.
             pub fn to_words(self) -> Vec<u64> {
-                vec![$($crate::kernels::params::ParamWord::to_word(self.$field)),*]
+                vec![$($crate::params::ParamWord::to_word(self.$field)),*]
             }
 
             /// Reads the words back.
             #[allow(dead_code, reason = "some kernels read no parameters")]
             pub fn from_words(words: &[u64]) -> $name {
                 let mut words = words.iter().copied();
-                $(let $field = $crate::kernels::params::ParamWord::from_word(words.next().unwrap_or_default());)*
+                $(let $field = $crate::params::ParamWord::from_word(words.next().unwrap_or_default());)*
                 $name { $($field),* }
             }
         }

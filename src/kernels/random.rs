@@ -19,13 +19,14 @@
 //! | [`random_int_kernel`] | key: as below | `I[len]` | [`RandomInt`] |
 //! | [`random_uniform_kernel`], [`random_normal_kernel`] | key: `u32[4]` = seed low, seed high, step low, step high | `T[len]` | [`Random`] |
 
-use crate::arena::philox::philox;
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::index::Index;
-use crate::kernels::params::params;
-use crate::kernels::vmath::log;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::index::Index;
+use crate::params::params;
 use crate::simd;
+use crate::vmath::log;
+use arenagrad_arena::philox::philox;
 
 /// Elements in a unit; a multiple of the elements of a batch.
 const UNIT: usize = 4096;
@@ -162,12 +163,16 @@ pub fn random_uniform_kernel<T: RandomDraw>(args: &mut Args<'_>) {
     draw_random::<T>(args, |key, stream, block, out| random_uniform(key, stream, block, out));
 }
 
+by_dtype!(random_uniform_kernel_for = random_uniform_kernel::<floats>);
+
 /// Normal numbers of mean 0 and variance 1.
 ///
 /// Reads key: `u32[4]`; writes `T[len]`, [`Random::per_unit`]; params [`Random`].
 pub fn random_normal_kernel<T: RandomDraw>(args: &mut Args<'_>) {
     draw_random::<T>(args, random_normal);
 }
+
+by_dtype!(random_normal_kernel_for = random_normal_kernel::<floats>);
 
 params! {
     /// Params of [`random_int_kernel`].
@@ -214,11 +219,13 @@ pub fn random_int_kernel<I: Index>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(random_int_kernel_for = random_int_kernel::<I32 i32, I64 i64>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::abi::Kernel;
-    use crate::kernels::harness::{In, Out, close, get, run};
+    use crate::abi::Kernel;
+    use crate::harness::{In, Out, close, get, run};
 
     const KEY: [u32; 4] = [1, 2, 3, 4];
 
@@ -330,7 +337,7 @@ mod tests {
 
     #[test]
     fn every_instruction_set_gives_the_same_bits() {
-        use crate::kernels::simd::{Isa, detect, limit};
+        use crate::simd::{Isa, detect, limit};
         let draws = || {
             let (mut x, mut y) = (vec![0f32; 5001], vec![0f64; 5001]);
             random_normal(KEY, 1, 0, &mut x);

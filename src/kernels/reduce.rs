@@ -13,14 +13,15 @@
 //! [`plan_reduce`] decides whether a reduction is one instruction or two: `…_partial` into scratch of
 //! [`PartialReduce::out_len`] elements, then the reduction itself (for a sum of squares: [`sum`]) over the scratch.
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pairwise::{self, PairwiseReducer};
-use crate::kernels::params::params;
-use crate::kernels::simd::Unmasked;
-use crate::kernels::vmath;
-use crate::kernels::{index::Index, num::Num};
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::pairwise::{self, PairwiseReducer};
+use crate::params::params;
 use crate::simd;
+use crate::simd::Unmasked;
+use crate::vmath;
+use crate::{index::Index, num::Num};
 
 /// Approximate number of elements that a unit reads.
 const UNIT: usize = 4096;
@@ -217,6 +218,17 @@ entries! {
     sum_squares, sum_squares_partial, Float, pairwise::Squares;
 }
 
+by_dtype!(sum_for = sum::<numbers>);
+by_dtype!(sum_partial_for = sum_partial::<numbers>);
+by_dtype!(prod_for = prod::<numbers>);
+by_dtype!(prod_partial_for = prod_partial::<numbers>);
+by_dtype!(max_for = max::<ordered>);
+by_dtype!(max_partial_for = max_partial::<ordered>);
+by_dtype!(min_for = min::<ordered>);
+by_dtype!(min_partial_for = min_partial::<ordered>);
+by_dtype!(sum_squares_for = sum_squares::<floats>);
+by_dtype!(sum_squares_partial_for = sum_squares_partial::<floats>);
+
 /// Σ x / divisor; NaN where the divisor is 0. In two steps: [`sum_partial`], then this.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
@@ -224,12 +236,16 @@ pub fn reduce_mean_kernel<T: Float>(args: &mut Args<'_>) {
     run_reduce::<T, _>(args, pairwise::Sum, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
+by_dtype!(reduce_mean_kernel_for = reduce_mean_kernel::<floats>);
+
 /// Σ x² / divisor; NaN where the divisor is 0. In two steps: [`sum_squares_partial`], then [`reduce_mean_kernel`].
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
 pub fn reduce_mean_squares_kernel<T: Float>(args: &mut Args<'_>) {
     run_reduce::<T, _>(args, pairwise::Squares, |x, p| x / T::from_f64(p.divisor as f64));
 }
+
+by_dtype!(reduce_mean_squares_kernel_for = reduce_mean_squares_kernel::<floats>);
 
 /// log Σ eˣ, shifted by the maximum. −∞ for a row that is empty or all −∞; +∞ for a row with +∞; NaN for a row with
 /// NaN.
@@ -255,6 +271,8 @@ pub fn reduce_logsumexp_kernel<T: Float>(args: &mut Args<'_>) {
         reduce_shifted_logs(max, out);
     });
 }
+
+by_dtype!(reduce_logsumexp_kernel_for = reduce_logsumexp_kernel::<floats>);
 
 simd! {
     /// `s` = m + log s; m itself if it is infinite or NaN.
@@ -363,12 +381,16 @@ pub fn reduce_arg_max_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     run_arg_reduce::<T, I, _>(args, pairwise::Max);
 }
 
+by_dtype!(reduce_arg_max_kernel_for = reduce_arg_max_kernel::<numbers, index>);
+
 /// Position of the least x: the first of equal elements, the first NaN if any; 0 if `n` is 0.
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
 pub fn reduce_arg_min_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     run_arg_reduce::<T, I, _>(args, pairwise::Min);
 }
+
+by_dtype!(reduce_arg_min_kernel_for = reduce_arg_min_kernel::<numbers, index>);
 
 #[cfg(test)]
 mod tests;

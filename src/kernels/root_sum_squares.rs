@@ -7,9 +7,10 @@
 //! Invariant: if the given sum neither overflowed nor underflowed, the result is its root rounded to `T`, and the
 //! tensors are not read.
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::params::params;
 
 params! {
     /// Params of [`root_sum_squares_kernel`].
@@ -38,6 +39,8 @@ pub fn root_sum_squares_kernel<T: Float>(args: &mut Args<'_>) {
     args.write::<f64>(0).fill(root);
 }
 
+by_dtype!(root_sum_squares_kernel_for = root_sum_squares_kernel::<floats>);
+
 /// The norm of the elements divided by the largest magnitude, times that magnitude.
 #[cold]
 fn scaled_root_sum_squares<T: Float>(args: &Args<'_>, tensors: usize) -> f64 {
@@ -57,7 +60,7 @@ fn scaled_root_sum_squares<T: Float>(args: &Args<'_>, tensors: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, get, run};
 
     fn of<T: Float>(sum: T, parts: &[Vec<T>]) -> f64 {
         let p = Parts { tensors: parts.len(), len: parts.iter().map(Vec::len).sum() };

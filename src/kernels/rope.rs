@@ -10,9 +10,10 @@
 //! |---|---|---|---|
 //! | [`rope_kernel`] | x: `T[rows, width]`, cos, sin: `T[table rows, pairs]` | `T[rows, width]` | [`Rope`] |
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::params::params;
 use crate::simd;
 
 /// Approximate number of elements in a unit.
@@ -111,10 +112,12 @@ pub fn rope_kernel<T: Float>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(rope_kernel_for = rope_kernel::<floats>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::harness::{In, Out, close, get, noise, run};
+    use crate::harness::{In, Out, close, get, noise, run};
 
     /// The definition, for rows (b, s, h) or (b, h, s).
     fn naive(p: &Rope, heads_first: bool, heads: usize, x: &[f64], cos: &[f64], sin: &[f64]) -> Vec<f64> {

@@ -15,15 +15,17 @@
 mod cross_entropy;
 
 pub use cross_entropy::{
-    CrossEntropy, cross_entropy_backward_kernel, cross_entropy_gradient_kernel, cross_entropy_kernel,
+    CrossEntropy, cross_entropy_backward_kernel, cross_entropy_backward_kernel_for, cross_entropy_gradient_kernel,
+    cross_entropy_gradient_kernel_for, cross_entropy_kernel, cross_entropy_kernel_for,
 };
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pairwise::{self, TILE};
-use crate::kernels::params::params;
-use crate::kernels::vmath::{exp, log_in_place_slice};
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::pairwise::{self, TILE};
+use crate::params::params;
 use crate::simd;
+use crate::vmath::{exp, log_in_place_slice};
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
@@ -271,6 +273,8 @@ pub fn softmax_kernel<T: Float>(args: &mut Args<'_>) {
     softmax_outer_rows(args, |p, at, y| softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
 
+by_dtype!(softmax_kernel_for = softmax_kernel::<floats>);
+
 /// Log-softmax: x − log Σ exp(x) along the axis.
 ///
 /// Reads x: `T[outer, n, inner]`; writes y: the same, [`Softmax::per_unit`]; params [`Softmax`].
@@ -278,6 +282,8 @@ pub fn log_softmax_kernel<T: Float>(args: &mut Args<'_>) {
     let x = args.read::<T>(0);
     softmax_outer_rows(args, |p, at, y| log_softmax_row(&x[at..at + y.len()], p.n, p.inner, y));
 }
+
+by_dtype!(log_softmax_kernel_for = log_softmax_kernel::<floats>);
 
 /// The adjoint of [`softmax_kernel`]: y ⊙ (g − Σ y·g), where y is its result.
 ///
@@ -298,6 +304,8 @@ pub fn softmax_backward_kernel<T: Float>(args: &mut Args<'_>) {
     });
 }
 
+by_dtype!(softmax_backward_kernel_for = softmax_backward_kernel::<floats>);
+
 /// The adjoint of [`log_softmax_kernel`]: g − exp(y)·Σ g, where y is its result.
 ///
 /// Reads y, g: `T[outer, n, inner]`; writes dx: the same, [`Softmax::per_unit`]; params [`Softmax`].
@@ -307,6 +315,8 @@ pub fn log_softmax_backward_kernel<T: Float>(args: &mut Args<'_>) {
         log_softmax_backward_row(&y[at..at + dx.len()], &g[at..at + dx.len()], p.n, p.inner, dx);
     });
 }
+
+by_dtype!(log_softmax_backward_kernel_for = log_softmax_backward_kernel::<floats>);
 
 #[cfg(test)]
 mod tests;

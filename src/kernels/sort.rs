@@ -6,9 +6,10 @@
 //! |---|---|---|---|
 //! | [`arg_sort_kernel`] | x: `T[rows, n]` | positions: `i32[rows, n]` | [`Sort`] |
 
-use crate::kernels::abi::Args;
-use crate::kernels::num::Num;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::num::Num;
+use crate::params::params;
 use std::cmp::Ordering;
 
 /// Approximate number of elements in a unit.
@@ -64,10 +65,12 @@ pub fn arg_sort_kernel<T: Num>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(arg_sort_kernel_for = arg_sort_kernel::<numbers>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, get, run};
 
     #[test]
     fn rows_sort_as_a_stable_sort_does() {

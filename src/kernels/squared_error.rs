@@ -8,10 +8,11 @@
 //! the gradient has those of w·d + w·d, where w is [`SquaredError::weight`]. Used by the lowering of
 //! `squared_error_gradient`.
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pairwise;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::pairwise;
+use crate::params::params;
 use crate::simd;
 
 params! {
@@ -101,10 +102,12 @@ pub fn squared_error_kernel<T: Float>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(squared_error_kernel_for = squared_error_kernel::<floats>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::harness::{In, Out, get, noise32, run};
+    use crate::harness::{In, Out, get, noise32, run};
 
     #[test]
     fn bits_are_those_of_separate_sweeps() {

@@ -5,11 +5,12 @@
 //!
 //! Invariant: a plane is computed alone, in a fixed order. Used by the lowering of `im2col` and `col2im`.
 
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pool::PoolGeom;
-use crate::kernels::window_sizes::Units;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::pool::PoolGeom;
 use crate::simd;
+use crate::window_sizes::Units;
 
 simd! {
     /// im2col of one plane.
@@ -81,6 +82,8 @@ pub fn im2col_kernel<T: Float>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(im2col_kernel_for = im2col_kernel::<floats>);
+
 /// col2im, the adjoint of [`im2col_kernel`].
 ///
 /// Reads columns: `T[n, c·kh·kw, ho·wo]`; writes x: `T[n, c, h, w]`, `PerUnit(units.per_unit)`; params [`PoolGeom`];
@@ -94,3 +97,5 @@ pub fn col2im_kernel<T: Float>(args: &mut Args<'_>) {
         col2im_plane(&g, y, x);
     }
 }
+
+by_dtype!(col2im_kernel_for = col2im_kernel::<floats>);

@@ -8,7 +8,7 @@ use crate::kernels::cost_model::CostClass;
 use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::{Attr, Field, Kind, Owned};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ir::opdef::{Case, Deriv, Flags, Lower};
+use crate::nodes::ir::opdef::{Batch, Case, Deriv, Flags, Lower};
 use crate::nodes::ir::text::{parse_attrs, parse_types};
 use crate::nodes::ops::run_op_lowering;
 use crate::nodes::ops::table::{FAMILIES, OPS};
@@ -29,6 +29,7 @@ An entry says:
   The types are tried on one conformance case; a mask that may be a bool or a float counts with its neighbours there.
 * **Attributes**: names and types, as the text form writes them. A node has all of them but optional ones.
 * **Derivative**: a *rule* in the definition, *zero*, or that of its *decomposition* into simpler ops.
+* **Batch**: how `vmap` runs it for all members of a batch.
 * **Runs as**: kernel calls with their cost class, one step of a *tile* program (which fusion joins with its neighbours),
   a *view* of the operand's bytes, or the *decomposition*.
 * **Flags**: see [add an op](add-an-op.md#fields-of-opdef).
@@ -112,6 +113,7 @@ fn reference_entry(op: Op, def: &'static OpDef, family: &str, notes: Notes) -> S
         line("Attributes", def.attrs.iter().map(reference_attribute).collect::<Vec<_>>().join(", "));
     }
     line("Derivative", reference_derivative(def));
+    line("Batch", reference_batch(def).to_string());
     line("Runs as", reference_runs_as(def, family, sample.as_ref()));
     let flags: Vec<&str> = Flags::ALL.iter().filter(|f| def.flags.has(f.1)).map(|f| f.0).collect();
     if !flags.is_empty() {
@@ -256,6 +258,19 @@ fn reference_derivative(def: &OpDef) -> String {
         Deriv::Choice => "a choice of the derivatives of its branches".to_string(),
         Deriv::OwnRules => "its own regions `vjp` and `jvp`, or that of its body".to_string(),
         Deriv::Error(why) => format!("none: {why}"),
+    }
+}
+
+fn reference_batch(def: &OpDef) -> &'static str {
+    match def.batch {
+        Batch::Leading => "one more leading axis",
+        Batch::Rule(_) => "a rule",
+        Batch::RuleIf(..) => "a rule, or that of its decomposition",
+        Batch::ViaDecompose if def.decompose.is_some() => "that of its decomposition",
+        Batch::ViaDecompose => "that of its body",
+        Batch::Draws(_) => "the same draws for all members, or other ones for each",
+        Batch::Regions => "its regions are batched",
+        Batch::Members => "one member after another, in a loop",
     }
 }
 

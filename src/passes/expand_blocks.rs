@@ -5,7 +5,7 @@ use crate::arena::{Node, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::{Graph, GraphBuf};
-use crate::passes::ad::prepare::{pick_to_prepare, prepare_while};
+use crate::passes::decompose::{decompose_while, pick_to_decompose};
 use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::rebuild_buf;
 
@@ -32,7 +32,7 @@ pub fn expand_blocks<'a>(g: impl Into<Graph<'a>>, policy: FusionPolicy) -> Resul
     match (has_blocks_to_expand(g), policy) {
         (false, _) => rebuild_buf(g, &mut |_| None),
         (true, FusionPolicy::Direct) => {
-            prepare_while(g, InlineCalls::All, |g| pick_to_prepare(g, |def| def.flags.has(Flags::BLOCK)))
+            decompose_while(g, InlineCalls::All, |g| pick_to_decompose(g, |def| def.flags.has(Flags::BLOCK)))
         }
         (true, FusionPolicy::Fusable) => unfuse(g),
     }

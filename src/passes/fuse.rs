@@ -15,7 +15,7 @@ use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Graph, GraphBuf, Op, Ty, Var};
-use crate::passes::ad::prepare::{pick_to_prepare, prepare_while};
+use crate::passes::decompose::{decompose_while, pick_to_decompose};
 use crate::passes::inline::InlineCalls;
 use bumpalo::Bump;
 
@@ -225,7 +225,7 @@ fn fused_operand(v: &RebuildVisit<'_, '_>, a: Value, local: &mut Vec<(Value, Val
 /// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
 pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     let g = g.into();
-    prepare_while(g, InlineCalls::All, |g| {
-        pick_to_prepare(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED))
+    decompose_while(g, InlineCalls::All, |g| {
+        pick_to_decompose(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED))
     })
 }

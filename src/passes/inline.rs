@@ -9,16 +9,10 @@ use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::Kind as Attr;
 use crate::nodes::ir::emit::MAX_NODES;
-use crate::nodes::ir::opdef::{Flags, Lower};
+use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::custom_fn::has_custom_rules;
-use crate::nodes::{Graph, GraphBuf, Op, OpDef, Var};
-
-/// True if the node runs its region once: an op without a decomposition is then replaced by the region's body. Its
-/// attributes begin with those of [`CallAttrs`].
-pub(in crate::passes) fn is_inlined(def: &OpDef) -> bool {
-    matches!(def.lower, Lower::Control) || def.flags.has(Flags::FUSED)
-}
+use crate::nodes::{Graph, GraphBuf, Op, Var};
 
 /// True if node `n` is a call: of a region, or of a custom function.
 fn is_call(g: Graph<'_>, n: Node) -> bool {
@@ -127,7 +121,7 @@ pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
     let mut total = 0u64;
     for n in (0..g.nodes()).map(Node::new).filter(|&n| live[n]) {
         let region = g.def_of(n).attrs.iter().position(|f| f.kind == Attr::Region);
-        let Some(i) = region.filter(|_| picked(n) && is_inlined(g.def_of(n))) else {
+        let Some(i) = region.filter(|_| picked(n) && g.def_of(n).is_inlined()) else {
             total = total.saturating_add(1);
             continue;
         };

@@ -2,14 +2,18 @@
 //!
 //! * [`rebuild`] is the loop that most passes share: it drops dead nodes, merges equal ones and applies a rule.
 //! * [`ad`] holds derivatives; [`ad::prepare`] brings a graph into the form that derivatives or lowering need.
+//! * [`batch`] makes a graph one for a batch (`vmap`).
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`scan_dce`] and [`choice_dce`] drop what nothing reads of loops and choices; [`known_branch`] drops choices.
+//! * `stretches` writes a loop as a loop over stretches of iterations.
 //! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
 pub mod ad;
+pub mod batch;
 pub mod choice_dce;
 pub mod copier;
+pub mod decompose;
 pub mod expand_blocks;
 pub mod fold;
 pub mod fuse;
@@ -27,6 +31,7 @@ pub mod remat;
 pub mod scan_dce;
 pub mod signature;
 pub mod simplify;
+mod stretches;
 mod trimmed_region;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};
@@ -34,6 +39,7 @@ pub use ad::higher_derivatives::{directional_nth_grad, hvp, nth_grad};
 pub use ad::jacobian::jacobian;
 pub use ad::jvp::jvp;
 pub use ad::split_vjp::{SplitVjp, split_vjp};
+pub use batch::{Randomness, Vmap, vmap};
 pub use expand_blocks::{FusionPolicy, expand_blocks};
 pub use fuse::unfuse;
 pub use fusion_notes::{Fusion, Outcome};

@@ -2,7 +2,7 @@
 
 use super::fusion_notes::{self, Fusion, Notes};
 use super::simplify::Hits;
-use super::{choice_dce, fold, fuse, inline, known_branch, patterns, rebuild, remat, scan_dce, simplify};
+use super::{batch, choice_dce, fold, fuse, inline, known_branch, patterns, rebuild, remat, scan_dce, simplify};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
@@ -39,6 +39,14 @@ pub const PIPELINE: &[Pass] = &[
         stage: None,
         needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Control)),
         run: |g, _| inline::inlined(g, inline::InlineCalls::All),
+    },
+    // Before passes that make fused ops, which have no batch rules.
+    Pass {
+        name: "vmap",
+        doc: "write loops whose iterations may run at once for all of them",
+        stage: None,
+        needed: batch::has_loops_at_once,
+        run: |g, _| batch::write_loops_at_once(g),
     },
     // No derivative is taken after this point, so blocks become fused ops.
     Pass {

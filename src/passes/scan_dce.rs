@@ -10,7 +10,7 @@ use super::trimmed_region::{live_in_region, trimmed_region};
 use crate::arena::{Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::Lower;
-use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op, Var};
 use bumpalo::Bump;
 
@@ -67,14 +67,8 @@ impl ScanDce {
         let body = trimmed_region(v, s.body, &self.args, &self.outs, &self.live);
         g.with(|e| e.set_loc(src.loc[v.node.at()]));
         let args: Vec<Var<'g>> = v.args.iter().zip(&self.args).filter(|a| *a.1).map(|a| *a.0).collect();
-        let count = |r: std::ops::Range<usize>| self.args[r].iter().filter(|k| **k).count() as i64;
-        let attrs = ScanAttrs {
-            body,
-            carries: count(0..s.carries),
-            consts: count(s.carries..s.xs()),
-            length: s.length as i64,
-            reverse: s.reverse,
-        };
+        let count = |r: std::ops::Range<usize>| self.args[r].iter().filter(|k| **k).count();
+        let attrs = s.over(body, count(0..s.carries), count(s.carries..s.xs()));
         let mut outs = g.emit(Op::SCAN, &args, &attrs.list()).into_iter();
         self.outs.iter().map(|kept| if *kept { outs.next().unwrap_or(none) } else { none }).collect()
     }

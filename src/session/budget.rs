@@ -42,9 +42,10 @@ fn each_budget(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGrap
         false => pipeline::minimal_pipeline_halves(),
     };
     let simple = pipeline::run_pipeline(g, &first, false)?.0;
-    let facts = remat::remat_facts(simple.view());
-    for choice in remat::choices(simple.view(), &facts) {
-        let again = remat::apply(simple.view(), &facts, &choice)?;
+    // What nothing reads of a loop in stretches goes.
+    let graphs = remat::graphs(simple, |g| Ok(pipeline::run_pipeline(g, &["trim"], false)?.0))?;
+    for (i, choice) in remat::choices_of_graphs(&graphs) {
+        let again = remat::apply(graphs[i].graph.view(), &graphs[i].facts, &choice)?;
         let graph = pipeline::run_pipeline(again.view(), &second, false)?.0;
         let mut ready = CompiledGraph::new(graph, session)?;
         ready.recomputed = Recomputed { what: choice.name, nodes: choice.nodes, flops: choice.flops };

@@ -13,7 +13,7 @@ use arenagrad::nn;
 use arenagrad::optim::{self, LR, train};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::{Node, Value};
-use arenagrad::tools::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
+use arenagrad::tools::ir::opdef::{Arity, Batch, Deriv, Flags, Lower, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::layout::attrs::ToShapeAttrs;
 use arenagrad::tools::passes::pipeline;
@@ -331,6 +331,7 @@ const TWICE: OpDef = OpDef {
         cx.same_as(0)
     },
     deriv: Deriv::Zero,
+    batch: Batch::Members,
     decompose: Some(|s| vec![s.args[0]; 2]),
     lower: Lower::Expand,
     cost: |_| 0,

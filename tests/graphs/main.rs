@@ -18,4 +18,5 @@ mod places;
 mod props;
 mod saved;
 mod transforms;
+mod vmap;
 mod wrong_loops;

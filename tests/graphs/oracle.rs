@@ -7,7 +7,7 @@ use arenagrad::tools::fuzz::{
 };
 use arenagrad::tools::fuzz::{random_graph, seeded_draws};
 use arenagrad::tools::ir::attrs::Attr;
-use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Flags, Lower, Op, OpDef};
+use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Flags, Lower, Op, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::table::{FAMILIES, OPS};
 use arenagrad::tools::passes::pipeline;
@@ -275,6 +275,7 @@ static BROKEN: OpDef = OpDef {
     flags: Flags::PURE,
     infer: |cx| cx.same_as(0),
     deriv: Deriv::Zero,
+    batch: Batch::Members,
     decompose: None,
     lower: Lower::Kernel(|_| Err("this op cannot be lowered".to_string())),
     cost: |cx| cx.out(),

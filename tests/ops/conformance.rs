@@ -5,7 +5,7 @@
 
 use arenagrad::graph::{Builder, DType, OpDef};
 use arenagrad::tools::ir::attrs::{Field, Kind};
-use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower};
+use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower};
 use arenagrad::tools::ops::pointwise::arith::FLOOR;
 use arenagrad::tools::ops::pointwise::math::SIN;
 use arenagrad::tools::ops::table::OPS;
@@ -50,6 +50,7 @@ fn lax_rules_are_refused() {
             cx.result(cx.dtype(0), &dims)
         },
         deriv: Deriv::ViaDecompose,
+        batch: Batch::ViaDecompose,
         decompose: Some(|s| {
             let (x, axis) = (s.args[0], s.attrs.int(0));
             let n = x.dims().get(s.attrs.size(0)).map_or(0, |n| n.saturating_sub(1));
@@ -71,6 +72,7 @@ fn lax_rules_are_refused() {
             cx.same_as(0)
         },
         deriv: Deriv::Pointwise(|s, _| Some(s.args[0] * 2.6)),
+        batch: Batch::Leading,
         decompose: Some(|s| vec![s.args[0] * s.args[0] * s.attrs.f64(0)]),
         lower: Lower::Expand,
         cost: |cx| 2 * cx.out(),

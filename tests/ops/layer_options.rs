@@ -46,7 +46,8 @@ fn other_options_have_methods_too() {
     assert_eq!(Lora::new(2, 3.0).dropout(0.1).bias(false), lora);
     let grid = GridSample { padding: Outside::Border, align_corners: true, ..GridSample::default() };
     assert_eq!(GridSample::default().padding(Outside::Border).align_corners(true), grid);
-    assert_eq!(Loop::default().length(3).reverse(true), Loop { length: Some(3), reverse: true });
+    let how = Loop { length: Some(3), reverse: true, keep_every: Some(2), at_once: false };
+    assert_eq!(Loop::default().length(3).reverse(true).keep_every(2), how);
     let loss = CrossEntropy::default().reduction(Reduction::Sum).label_smoothing(0.1);
     assert_eq!((loss.reduction, loss.label_smoothing, loss.ignore_index), (Reduction::Sum, 0.1, -100));
     let attend = Attention::default().causal(true).window(4).heads(2);

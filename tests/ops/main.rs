@@ -28,6 +28,7 @@ mod resize;
 mod rope;
 mod saturated;
 mod scan;
+mod scan_keep_every;
 mod sources;
 mod start_values;
 mod strides;

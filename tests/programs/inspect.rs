@@ -4,7 +4,7 @@ use arenagrad::error::{Kind, Location};
 use arenagrad::graph::{Op, OpDef};
 use arenagrad::prelude::*;
 use arenagrad::session::{GradientCheck, check_gradients};
-use arenagrad::tools::ir::opdef::{Arity, Deriv, Flags, Lower};
+use arenagrad::tools::ir::opdef::{Arity, Batch, Deriv, Flags, Lower};
 use arenagrad::tools::ir::text;
 
 const F32: DType = DType::F32;
@@ -183,6 +183,7 @@ static WRONG: OpDef = OpDef {
     flags: Flags::PURE,
     infer: |cx| cx.same_as(0),
     deriv: Deriv::Pointwise(|s, _| Some(s.args[0].full_like(2.0))),
+    batch: Batch::Leading,
     decompose: Some(|s| vec![s.args[0] * 3.0]),
     lower: Lower::Expand,
     cost: |_| 1,

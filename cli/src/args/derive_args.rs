@@ -1,4 +1,4 @@
-//! Options of the commands that print derivatives.
+//! Options of the commands that print derivatives and graphs for a batch.
 //!
 //! Invariant: this module only parses.
 
@@ -84,7 +84,7 @@ pub struct JacobianArgs {
     /// params, the only float leaf].
     #[arg(long, value_name = "LEAF")]
     pub wrt: Option<String>,
-    /// The output to differentiate, of at most 4096 elements [default: the only output].
+    /// The output to differentiate [default: the only output].
     #[arg(long, value_name = "NAME")]
     pub output: Option<String>,
     /// Print the source location of each node.
@@ -113,6 +113,55 @@ pub struct NthArgs {
     /// Differentiate along N directions, which are inputs, instead of N times by a scalar.
     #[arg(long)]
     pub directions: bool,
+    /// Print the source location of each node.
+    #[arg(long)]
+    pub locations: bool,
+}
+
+/// A leaf or an output, and the position of the batch's axis in its shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mapped {
+    pub name: String,
+    pub axis: i64,
+}
+
+/// Parses `NAME` or `NAME@AXIS`.
+fn mapped(text: &str) -> Result<Mapped, String> {
+    let whole = || Mapped { name: text.to_string(), axis: 0 };
+    let Some((name, axis)) = text.rsplit_once('@') else { return Ok(whole()) };
+    let axis = axis.parse().map_err(|_| format!("{text:?} is not NAME or NAME@AXIS: {axis:?} is no axis"))?;
+    Ok(Mapped { name: name.to_string(), axis })
+}
+
+/// What members of a batch draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Draws {
+    /// All the same numbers.
+    Same,
+    /// Each numbers of its own.
+    Different,
+}
+
+/// Options of `vmap`.
+#[derive(Args, Debug)]
+pub struct VmapArgs {
+    /// The graph's text.
+    pub file: PathBuf,
+    /// Sizes of the text's symbols.
+    #[command(flatten)]
+    pub sizes: SizeArgs,
+    /// The number of members.
+    #[arg(long, value_name = "N")]
+    pub members: usize,
+    /// Leaves that differ between members, separated by commas: NAME, or NAME@AXIS for another axis than the first.
+    #[arg(long = "leaf", value_name = "LEAF[@AXIS]", value_delimiter = ',', value_parser = mapped, required = true)]
+    pub leaves: Vec<Mapped>,
+    /// The axis of outputs, separated by commas [default: the first axis of each output that differs between members].
+    #[arg(long = "output", value_name = "NAME[@AXIS]", value_delimiter = ',', value_parser = mapped)]
+    pub outputs: Vec<Mapped>,
+    /// What members draw [default: a random op is an error].
+    #[arg(long, value_enum)]
+    pub draws: Option<Draws>,
     /// Print the source location of each node.
     #[arg(long)]
     pub locations: bool,

@@ -1,13 +1,14 @@
-//! The commands `jvp`, `vjp`, `hvp`, `jacobian` and `nth`: from a graph's text to the text of a graph with derivatives.
+//! The commands `jvp`, `vjp`, `hvp`, `jacobian`, `nth` and `vmap`: from a graph's text to the text of a graph with
+//! derivatives, or for a batch.
 //!
 //! Invariant: standard output holds one graph and nothing else.
 
 use super::print_opt_grad::{only_output, printed_text};
 use super::{ir_failure, load_ir};
-use crate::args::{HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs};
+use crate::args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 use crate::fail::{Run, fail_bad_input};
 use crate::out::emit_out;
-use arenagrad::graph::{GradOptions, Graph, Missing};
+use arenagrad::graph::{GradOptions, Graph, Missing, Randomness, Vmap};
 use std::path::Path;
 
 /// Runs `jvp`.
@@ -57,6 +58,21 @@ pub fn nth_command(a: &NthArgs) -> Run {
         false => graph.nth_grad(&output, &leaf, a.order),
     };
     emit_out(printed_text(&a.file, done.map_err(ir_failure(&a.file))?.view(), a.locations))
+}
+
+/// Runs `vmap`.
+pub fn vmap_command(a: &VmapArgs) -> Run {
+    let graph = load_ir(&a.file, &a.sizes)?;
+    let draws = match a.draws {
+        None => Randomness::Error,
+        Some(Draws::Same) => Randomness::Same,
+        Some(Draws::Different) => Randomness::Different,
+    };
+    let map = Vmap::new(a.members).randomness(draws);
+    let map = a.leaves.iter().fold(map, |map, l| map.leaf(&l.name, l.axis));
+    let map = a.outputs.iter().fold(map, |map, o| map.output(&o.name, o.axis));
+    let done = graph.vmap(&map).map_err(ir_failure(&a.file))?;
+    emit_out(printed_text(&a.file, done.view(), a.locations))
 }
 
 fn derive_names(names: &[String]) -> Vec<&str> {

@@ -103,7 +103,7 @@ impl Drawing<'_, '_> {
     /// A loop: carries and constants of any type, stacked inputs where values have as many rows as there are
     /// iterations.
     fn scan(&mut self) -> Vec<Value> {
-        let mut args = self.some(2);
+        let mut args = if self.chance(1, 4) { Vec::new() } else { self.some(2) };
         let carries = args.len();
         let consts = (self.draw)(3) as usize;
         args.extend((0..consts).filter_map(|_| self.recent()));
@@ -134,7 +134,10 @@ impl Drawing<'_, '_> {
             return Vec::new();
         }
         args.extend(stacked);
+        let keep_every = self.chance(1, 2).then(|| 1 + i64::from((self.draw)(length as u32 + 1)));
         let (carries, length, reverse) = (carries as i64, length as i64, self.chance(1, 3));
-        self.emit(Op::SCAN, &args, &ScanAttrs { body, carries, consts, length, reverse }.list())
+        let at_once = (carries == 0 && self.chance(1, 2)).then_some(true);
+        let attrs = ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once };
+        self.emit(Op::SCAN, &args, &attrs.list())
     }
 }

@@ -1,6 +1,6 @@
 //! The steps of a reduction: changes of a draft that may make a graph smaller.
 
-use crate::arena::{DType, Node, Region, Value, ids::Id};
+use crate::arena::{DType, Node, Region, Side, Value, ids::Id};
 use crate::fuzz::draft::{Draft, Resize, Stand, bodies_of, region_of};
 use crate::nodes::ir::attrs::{Kind, Owned};
 use crate::nodes::ops::control::scan::Scan;
@@ -130,6 +130,8 @@ fn drop_steps(g: Graph<'_>) -> Vec<Step> {
 /// For each value, from the last: an operand of its node, the first value of its type, a new input, a fill.
 fn replace_steps(g: Graph<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
+    let mut read = Side::<Value, bool>::filled(g.values(), false);
+    g.args.iter().chain(g.yields).for_each(|&v| read[v] = true);
     for v in (0..g.values()).rev().map(Value::new) {
         let n = g.def[v.at()];
         let r = region_of(g, n);
@@ -144,8 +146,11 @@ fn replace_steps(g: Graph<'_>) -> Vec<Step> {
         if r == g.entry() && !plain {
             steps.push(Step::Replace(v, Stand::Input));
         }
-        if !plain || leaf {
+        // Where nothing reads the value, its node goes.
+        if !plain || leaf || !read[v] {
             steps.push(Step::Replace(v, Stand::Full(0.0)));
+        }
+        if !plain || leaf {
             steps.push(Step::Replace(v, Stand::Full(1.0)));
         }
     }

@@ -1,7 +1,7 @@
 //! Tests of operands: the part that a call gets, and the bounds of panels.
 
 use super::*;
-use crate::arena::tensor::TensorArena;
+use arenagrad_arena::tensor::TensorArena;
 
 #[test]
 #[allow(unsafe_code)]

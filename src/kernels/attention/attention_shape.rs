@@ -1,7 +1,8 @@
 //! The params of attention, and everything that follows from them: rows of operands, blocks, units, products, scratch.
 
-use crate::kernels::gemm::{Gemm, GemmFloat, Strides};
-use crate::kernels::params::params;
+use crate::gemm::{Gemm, GemmFloat, Strides};
+use crate::params::params;
+use arenagrad_arena::dtype::DType;
 use std::ops::Range;
 
 /// Maximal number of queries in a block.
@@ -326,6 +327,16 @@ impl AttentionShape {
         let sizes = rows.into_iter().flat_map(|m| counts().map(move |(n, lines)| self.backward_products(m, n, lines)));
         let product = sizes.flatten().map(|g| g.scratch_len::<T>()).max().unwrap_or(0);
         self.backward_pieces().iter().sum::<usize>() + product.next_multiple_of(PAD)
+    }
+
+    /// [`AttentionShape::forward_scratch`] in f32, or else in f64.
+    pub fn forward_scratch_for(&self, dtype: DType) -> usize {
+        if dtype == DType::F32 { self.forward_scratch::<f32>() } else { self.forward_scratch::<f64>() }
+    }
+
+    /// [`AttentionShape::backward_scratch`] in f32, or else in f64.
+    pub fn backward_scratch_for(&self, dtype: DType) -> usize {
+        if dtype == DType::F32 { self.backward_scratch::<f32>() } else { self.backward_scratch::<f64>() }
     }
 }
 

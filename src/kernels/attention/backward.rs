@@ -20,8 +20,9 @@ use super::dropout::DropoutBuffer;
 use super::inputs::{AttentionBiasBuffer, AttentionInputs};
 use super::keys::{keys_in_block, keys_in_chunks, keys_within};
 use super::score_rows::{self, Row, SIDE};
-use crate::kernels::abi::Args;
-use crate::kernels::gemm::{self, gemm};
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::gemm::{self, gemm};
 use std::ops::Range;
 
 /// Terms of the row sums that are transposed together.
@@ -125,6 +126,8 @@ pub fn attention_backward_kernel<T: Element>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(attention_backward_kernel_for = attention_backward_kernel::<floats>);
+
 /// The gradients by k and v only, with the bits of [`attention_backward_kernel`]. Writes dk, dv and scratch; a unit is
 /// [`BLOCK_KEYS`] keys of one head.
 pub fn attention_backward_keys_kernel<T: Element>(args: &mut Args<'_>) {
@@ -146,6 +149,8 @@ pub fn attention_backward_keys_kernel<T: Element>(args: &mut Args<'_>) {
         sweep_attention_backward(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
     }
 }
+
+by_dtype!(attention_backward_keys_kernel_for = attention_backward_keys_kernel::<floats>);
 
 /// The gradients by q and the bias only, with the bits of [`attention_backward_kernel`]. Writes dq, scratch and,
 /// optionally, dbias; a unit is [`CHUNK_QUERIES`] queries of one head.
@@ -170,6 +175,8 @@ pub fn attention_backward_queries_kernel<T: Element>(args: &mut Args<'_>) {
         sweep_attention_backward(&p, &inputs, &saved, &job, &mut grads, &mut scratch);
     }
 }
+
+by_dtype!(attention_backward_queries_kernel_for = attention_backward_queries_kernel::<floats>);
 
 /// Computes all gradients of one unit.
 fn sweep_attention_backward<T: Element>(

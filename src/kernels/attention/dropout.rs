@@ -1,12 +1,12 @@
 //! Dropout of attention probabilities. The factor of a probability is a function of the key and of its index alone, so
 //! the backward kernel recomputes it instead of reading it.
 //!
-//! Invariant: the random numbers are those of [`random_uniform_kernel`](crate::kernels::random::random_uniform_kernel)
+//! Invariant: the random numbers are those of [`random_uniform_kernel`](crate::random::random_uniform_kernel)
 //! for an `f32` tensor `[batch, heads, queries, keys]`, whatever the type of the probabilities and the blocks.
 
 use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element};
-use crate::kernels::abi::Args;
-use crate::kernels::random::{RandomDraw, random_uniform};
+use crate::abi::Args;
+use crate::random::{RandomDraw, random_uniform};
 use crate::simd;
 
 /// Buffer for the dropout factors of one row of a block.

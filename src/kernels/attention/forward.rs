@@ -7,8 +7,9 @@ use super::dropout::DropoutBuffer;
 use super::inputs::{AttentionBiasBuffer, AttentionInputs};
 use super::keys::{keys_in_block, keys_in_chunks, keys_within};
 use super::score_rows;
-use crate::kernels::abi::Args;
-use crate::kernels::gemm::gemm;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::gemm::gemm;
 use std::ops::Range;
 
 /// A run of rows of one head, and its first row in this call's part of the results, counted in rows of one head.
@@ -49,6 +50,8 @@ pub fn attention_forward_kernel<T: Element>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(attention_forward_kernel_for = attention_forward_kernel::<floats>);
 
 /// Computes Σ weight·v (scratch piece 1), the largest scores (piece 2) and the sums of weights (piece 3).
 fn attention_forward_run<T: Element>(

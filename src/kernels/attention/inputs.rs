@@ -3,7 +3,7 @@
 use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element, Query};
 use super::dropout::Dropout;
 use super::keys::KeyMask;
-use crate::kernels::abi::Args;
+use crate::abi::Args;
 use std::ops::Range;
 
 /// What is added to the scores, `[batch or 1, heads or 1, queries, keys]`.

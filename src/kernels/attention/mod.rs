@@ -18,6 +18,9 @@ mod pack_gradients;
 mod score_rows;
 
 pub use attention_shape::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};
-pub use backward::{attention_backward_kernel, attention_backward_keys_kernel, attention_backward_queries_kernel};
-pub use forward::attention_forward_kernel;
-pub use pack_gradients::pack_gradients_kernel;
+pub use backward::{
+    attention_backward_kernel, attention_backward_kernel_for, attention_backward_keys_kernel,
+    attention_backward_keys_kernel_for, attention_backward_queries_kernel, attention_backward_queries_kernel_for,
+};
+pub use forward::{attention_forward_kernel, attention_forward_kernel_for};
+pub use pack_gradients::{pack_gradients_kernel, pack_gradients_kernel_for};

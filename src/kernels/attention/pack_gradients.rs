@@ -3,7 +3,8 @@
 //! Invariant: elements only move. Used by the lowering of the backward op of packed operands.
 
 use super::attention_shape::{AttentionShape, Element};
-use crate::kernels::abi::Args;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
 
 /// Rows in a unit.
 const ROWS: usize = 16;
@@ -43,3 +44,5 @@ pub fn pack_gradients_kernel<T: Element>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(pack_gradients_kernel_for = pack_gradients_kernel::<floats>);

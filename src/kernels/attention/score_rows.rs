@@ -4,10 +4,10 @@
 //! keys, in the first-level cache. Used by the two kernels of the folder.
 
 use super::attention_shape::{CHUNK, Element};
-use crate::kernels::pairwise::{Max, PairwiseReducer, Sum, pairwise_join_lanes, pairwise_lanes_apart};
-use crate::kernels::simd::Unmasked;
-use crate::kernels::vmath::{exp, log, tanh};
+use crate::pairwise::{Max, PairwiseReducer, Sum, pairwise_join_lanes, pairwise_lanes_apart};
 use crate::simd;
+use crate::simd::Unmasked;
+use crate::vmath::{exp, log, tanh};
 use std::ops::Range;
 
 // Loops instead of iterator methods: closures passed to those would be separate functions, without the instruction set

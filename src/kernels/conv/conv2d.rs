@@ -5,10 +5,11 @@ use super::correlate::{self, Product, correlate};
 use super::geom::ConvGeom;
 use super::micro::MicroEpilogue;
 use super::weight_grad;
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::gemm::{Act, GemmFloat, act_fn};
-use crate::kernels::window_sizes::Units;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::gemm::{Act, GemmFloat, act_fn};
+use crate::window_sizes::Units;
 use std::ops::Range;
 
 /// Units of [`conv2d`]: images, or blocks of output channels if there are few images.
@@ -115,6 +116,8 @@ pub fn conv2d_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     conv2d(&g, args.read(0), args.read(1), bias, act, args.units(), y, scratch);
 }
 
+by_dtype!(conv2d_kernel_for = conv2d_kernel::<floats>);
+
 /// Entry point of [`conv2d_backward_input`].
 ///
 /// Reads dy, weight; writes dx, `PerUnit(conv2d_backward_input_units.per_unit)`, and scratch,
@@ -124,6 +127,8 @@ pub fn conv2d_backward_input_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let (dx, scratch) = (args.write::<T>(0), args.write::<T>(1));
     conv2d_backward_input(&g, args.read(0), args.read(1), args.units(), dx, scratch);
 }
+
+by_dtype!(conv2d_backward_input_kernel_for = conv2d_backward_input_kernel::<floats>);
 
 /// Entry point of [`conv2d_backward_weight`].
 ///
@@ -136,6 +141,8 @@ pub fn conv2d_backward_weight_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     conv2d_backward_weight(&g, args.read(0), args.read(1), args.units(), parts, scratch);
 }
 
+by_dtype!(conv2d_backward_weight_kernel_for = conv2d_backward_weight_kernel::<floats>);
+
 /// Entry point of [`conv2d_weight_combine`].
 ///
 /// Reads the parts; writes dw, `PerUnit(COMBINE_UNIT)`; params [`ConvGeom`]; `w_len.div_ceil(COMBINE_UNIT)` units.
@@ -144,3 +151,5 @@ pub fn conv2d_weight_combine_kernel<T: Float>(args: &mut Args<'_>) {
     let dw = args.write::<T>(0);
     conv2d_weight_combine(args.read(0), g.w_len(), args.units().start * COMBINE_UNIT, dw);
 }
+
+by_dtype!(conv2d_weight_combine_kernel_for = conv2d_weight_combine_kernel::<floats>);

@@ -9,8 +9,8 @@ use super::conv_plan::{ConvPlan, IMAGES, SLACK};
 use super::images;
 use super::micro::{MicroEpilogue, Span, micro_block_rows, micro_panel};
 use super::strip::{clear_strip, copy_strip_rows, load_strip, spread_strip_rows, strip_len};
-use crate::kernels::float::Float;
-use crate::kernels::gemm::GemmFloat;
+use crate::float::Float;
+use crate::gemm::GemmFloat;
 use std::ops::Range;
 
 /// The read operands.

@@ -7,10 +7,10 @@
 use super::conv_plan::{ConvPlan, IMAGES};
 use super::micro::{MicroEpilogue, micro_terms, micro_vector};
 use super::strip::clear_strip;
-use crate::kernels::float::Float;
-use crate::kernels::gemm::{GemmFloat, transpose};
-use crate::kernels::simd::Token;
+use crate::float::Float;
+use crate::gemm::{GemmFloat, transpose};
 use crate::simd;
+use crate::simd::Token;
 use std::ops::Range;
 
 /// Elements of the staging buffer: a block of output channels, or the source before it moves to the strip.

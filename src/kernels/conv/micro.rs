@@ -5,9 +5,9 @@
 //! of lane chains that are added in a fixed tree ([`micro_dots`]). Tile sizes differ between instruction sets and do
 //! not affect the bits. Used by the files of the folder only.
 
-use crate::kernels::float::Float;
-use crate::kernels::simd::Token;
+use crate::float::Float;
 use crate::simd;
+use crate::simd::Token;
 
 /// The epilogue of a product, applied while results are in cache: bias, then activation.
 #[derive(Clone, Copy)]

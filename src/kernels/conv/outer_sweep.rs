@@ -5,10 +5,10 @@
 //! taps that are computed at once does not affect the bits. Used by `weight_grad` only.
 
 use super::micro::{micro_fma, micro_vector};
-use crate::kernels::float::Float;
-use crate::kernels::gemm::{GemmFloat, transpose};
-use crate::kernels::simd::Token;
+use crate::float::Float;
+use crate::gemm::{GemmFloat, transpose};
 use crate::simd;
+use crate::simd::Token;
 
 /// Output channels of a block.
 pub(super) const BLOCK: usize = 16;

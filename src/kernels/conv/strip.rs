@@ -4,7 +4,7 @@
 //! So a strip is reloaded for the next image without clearing. Used by the files of the folder only.
 
 use super::conv_plan::{ConvPlan, SLACK};
-use crate::kernels::float::Float;
+use crate::float::Float;
 use crate::simd;
 
 /// Elements of a strip for `images` images, with slack for tiles that read past its end.

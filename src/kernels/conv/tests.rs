@@ -2,11 +2,11 @@
 
 use super::conv_plan::ConvPlan;
 use super::*;
-use crate::kernels::float::Float;
-use crate::kernels::gemm::{Act, GemmFloat};
-use crate::kernels::harness::{hashed, hashes};
-use crate::kernels::simd::{Isa, detect, limit};
-use crate::kernels::window_sizes::Units;
+use crate::float::Float;
+use crate::gemm::{Act, GemmFloat};
+use crate::harness::{hashed, hashes};
+use crate::simd::{Isa, detect, limit};
+use crate::window_sizes::Units;
 use std::ops::Range;
 
 fn geom(n: usize, c: [usize; 2], hw: [usize; 2], k: [usize; 2]) -> ConvGeom {

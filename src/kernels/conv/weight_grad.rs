@@ -13,8 +13,8 @@ use super::geom::ConvGeom;
 use super::micro::{Rows, TAPS, micro_all_finite, micro_dots, micro_dots_rows, micro_fold, micro_lanes};
 use super::outer_sweep::{BLOCK, Field, outer_sweep_channels_innermost, outer_sweep_run_of, outer_sweep_sums};
 use super::strip::{clear_strip, copy_strip_rows, load_strip, strip_len};
-use crate::kernels::float::Float;
-use crate::kernels::gemm::GemmFloat;
+use crate::float::Float;
+use crate::gemm::GemmFloat;
 use crate::simd;
 use std::ops::Range;
 

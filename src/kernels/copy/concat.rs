@@ -1,7 +1,8 @@
 //! Concatenation along an axis. Used by the lowering of `concat`.
 
 use super::UNIT;
-use crate::kernels::abi::Args;
+use crate::abi::Args;
+use crate::by_dtype::by_size;
 use bytemuck::Pod;
 
 /// Params of [`concat_kernel`]. Only the widths become words.
@@ -57,3 +58,5 @@ pub fn concat_kernel<T: Pod>(args: &mut Args<'_>) {
         column += width;
     }
 }
+
+by_size!(concat_kernel_for = concat_kernel);

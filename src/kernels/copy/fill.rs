@@ -1,8 +1,9 @@
 //! Fills: tensors whose elements are all one number. Used by the lowering of `full`.
 
 use super::{CopyBits, UNIT};
-use crate::kernels::abi::Args;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_size;
+use crate::params::params;
 
 params! {
     /// Params of [`fill_kernel`].
@@ -33,3 +34,5 @@ pub fn fill_kernel<T: CopyBits>(args: &mut Args<'_>) {
     let value = T::from_word(Fill::from_words(args.params()).value);
     args.write::<T>(0).fill(value);
 }
+
+by_size!(fill_kernel_for = fill_kernel);

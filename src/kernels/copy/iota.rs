@@ -1,8 +1,9 @@
 //! The index along an axis. Used by the lowering of `iota`.
 
 use super::UNIT;
-use crate::kernels::abi::Args;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::params::params;
 use bytemuck::Pod;
 
 /// A number type of [`iota_kernel`].
@@ -71,3 +72,5 @@ pub fn iota_kernel<T: IotaCount>(args: &mut Args<'_>) {
         rest = after;
     }
 }
+
+by_dtype!(iota_kernel_for = iota_kernel::<F32 f32, F64 f64, I32 i32, I64 i64, U32 u32>);

@@ -4,7 +4,8 @@
 //! and of the adjoint of `slice`.
 
 use super::{CopyBits, MAX_RANK, UNIT};
-use crate::kernels::abi::Args;
+use crate::abi::Args;
+use crate::by_dtype::by_size;
 
 /// One axis of a [`Pad`], in elements: before the source, of the source, and of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -122,3 +123,5 @@ pub fn pad_kernel<T: CopyBits>(args: &mut Args<'_>) {
         rest = after;
     }
 }
+
+by_size!(pad_kernel_for = pad_kernel);

@@ -2,7 +2,7 @@
 //! unit ranges (see `harness`).
 
 use super::*;
-use crate::kernels::harness::{In, Out, get, run};
+use crate::harness::{In, Out, get, run};
 
 /// Row-major strides.
 fn dense(dims: &[usize]) -> Vec<i64> {
@@ -141,7 +141,7 @@ fn iotas_and_fills() {
         let p = Iota { outer, n, inner };
         let len = outer * n * inner;
         let want: Vec<usize> = (0..len).map(|e| e / inner % n).collect();
-        let of = |out: Out, k: crate::kernels::abi::Kernel| run(k, &p.to_words(), &[], &[out], p.units());
+        let of = |out: Out, k: crate::abi::Kernel| run(k, &p.to_words(), &[], &[out], p.units());
         let got = get::<f32>(&of(Out::of::<f32>(len, p.per_unit()), iota_kernel::<f32>), 0);
         assert!(got.iter().zip(&want).all(|(a, b)| *a == *b as f32));
         let got = get::<i64>(&of(Out::of::<i64>(len, p.per_unit()), iota_kernel::<i64>), 0);

@@ -2,8 +2,8 @@
 
 use super::act::Act;
 use super::gemm_float::GemmFloat;
-use crate::kernels::simd::Unmasked;
-use crate::kernels::vmath;
+use crate::simd::Unmasked;
+use crate::vmath;
 
 /// The function that applies an activation to a slice. `None` for [`Act::None`] and act-grad epilogues.
 pub fn act_fn<T: GemmFloat>(act: Act) -> Option<fn(&mut [T])> {

@@ -15,8 +15,8 @@ use super::pack_block::{Block, pack_block};
 use super::prefetch::PrefetchQueue;
 use super::sgd_epilogue::SgdEpilogue;
 use super::tuning::{PACK_ROWS, PAD, PREFETCH_C_TERMS};
-use crate::kernels::abi::MatrixMut;
-use crate::kernels::simd::Token;
+use crate::abi::MatrixMut;
+use crate::simd::Token;
 use std::ops::Range;
 
 /// A block of one product of a batch.

@@ -9,7 +9,7 @@ use super::tuning::{
     MICRO_PANELS, MIN_TILE_ROWS, PACK_A_COLS, PACK_A_PAGES_COLS, PACK_A_PAGES_STRIDE, PACK_B_ROWS, PAD, PREFETCH_B,
     Tuning,
 };
-use crate::kernels::simd::Token;
+use crate::simd::Token;
 
 /// Which operands are packed, and the sizes of the blocks, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Sums of the columns of C while they are in cache: the gradient of a bias.
 //!
-//! There is a row of sums for each block of rows. If there are several, [`reduce::sum`](crate::kernels::reduce::sum)
+//! There is a row of sums for each block of rows. If there are several, [`reduce::sum`](crate::reduce::sum)
 //! adds them. Invariant: the result has the bits of a reduction of C along its rows.
 
 use super::gemm_float::GemmFloat;
-use crate::kernels::abi::MatrixMut;
-use crate::kernels::pairwise::{self, Sum};
-use crate::kernels::reduce;
+use crate::abi::MatrixMut;
+use crate::pairwise::{self, Sum};
+use crate::reduce;
 use std::ops::Range;
 
 /// Whether sums of `n` columns of `m` rows can have those bits. `alone`: one unit has all of C.

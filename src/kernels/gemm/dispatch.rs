@@ -6,7 +6,7 @@ use super::gemm_float::GemmFloat;
 use super::operands::{Dots, TileOperands};
 use super::tile_shapes::{self, TileShapes};
 use super::transpose;
-use crate::kernels::simd::{Simd, Token};
+use crate::simd::{Simd, Token};
 use crate::with_token;
 
 macro_rules! gemm_float {

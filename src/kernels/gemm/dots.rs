@@ -11,7 +11,7 @@
 use super::gemm_float::GemmFloat;
 use super::operands::Dots;
 use super::tuning::{LINE, PREFETCH_DOTS};
-use crate::kernels::simd::{Op, Vectors};
+use crate::simd::{Op, Vectors};
 
 /// Bytes of the dot products whose lanes are summed together.
 pub const SUM_BYTES: usize = 32;

@@ -4,7 +4,7 @@
 
 use super::gemm_float::GemmFloat;
 use super::sgd_epilogue::SgdEpilogue;
-use crate::kernels::abi::MatrixMut;
+use crate::abi::MatrixMut;
 
 crate::simd! {
     /// Adds a bias to a row of C.

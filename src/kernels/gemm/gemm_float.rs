@@ -4,8 +4,8 @@
 //! implementation calls them.
 
 use super::operands::{Dots, TileOperands};
-use crate::kernels::float::Float;
-use crate::kernels::simd::Token;
+use crate::float::Float;
+use crate::simd::Token;
 
 /// Element types that matrix products are compiled for.
 pub trait GemmFloat: Float {

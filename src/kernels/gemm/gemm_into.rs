@@ -18,8 +18,8 @@ use super::gemm_units::gemm_unit_row;
 use super::prefetch::PrefetchQueue;
 use super::sink::{RecastSink, TileSink};
 use super::tuning::{MICRO_PANELS, PAD, SINK_BLOCK_A, SINK_BLOCK_B, SINK_ROWS};
-use crate::kernels::abi::MatrixMut;
-use crate::kernels::simd::Token;
+use crate::abi::MatrixMut;
+use crate::simd::Token;
 use std::ops::Range;
 
 /// The observer that passes the tiles of one block of scratch to the sink.

@@ -12,8 +12,10 @@ use super::gemm_units::gemm_unit_row;
 use super::gemv::{self, Gemv};
 use super::operands::{Dots, Operands};
 use super::{column_sums, outer_product, transposed};
-use crate::kernels::abi::{Args, Kernel, MatrixMut};
-use crate::kernels::simd::Token;
+use crate::abi::{Args, Kernel, MatrixMut};
+use crate::by_dtype::no_kernel;
+use crate::simd::Token;
+use arenagrad_arena::dtype::DType;
 use std::ops::Range;
 
 /// The first element of a block of C.
@@ -36,6 +38,16 @@ pub struct Target<'c, T> {
 /// The kernel of a product: [`run`], or a faster one with the same operands, words and bits.
 pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
     if gemv::is_gemv(g).is_some() { gemm_kernel_row::<T> } else { run::<T> }
+}
+
+/// [`kernel`] for an element type.
+#[inline(never)]
+pub fn kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
+    match dtype {
+        DType::F32 => Ok(kernel::<f32>(g)),
+        DType::F64 => Ok(kernel::<f64>(g)),
+        d => no_kernel(d),
+    }
 }
 
 /// The kernel of every product.

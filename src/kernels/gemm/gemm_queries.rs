@@ -1,6 +1,8 @@
 //! What op lowerings ask about a product: its scratch and its fused forms.
 //!
 //! Invariant: each answer follows from the descriptor and [`Algorithm::of`].
+//!
+//! A query is generic over the element type. Its form with `_for` takes the type as a value.
 
 use super::act::Act;
 use super::algorithm::Algorithm;
@@ -11,6 +13,7 @@ use super::gemm_float::GemmFloat;
 use super::gemm_into::GemmIntoPlan;
 use super::precision::Precision;
 use super::tuning::SUM_UNITS;
+use arenagrad_arena::dtype::DType;
 
 impl Gemm {
     /// Elements of scratch of each thread.
@@ -77,4 +80,26 @@ impl Gemm {
         let enough = if before > 2 { before.min(SUM_UNITS) } else { 1 };
         (column_sums::column_sums_fit(self.m, self.n, units == 1) && units >= enough).then_some(g)
     }
+}
+
+macro_rules! queries_for {
+    ($($name:ident = $query:ident -> $answer:ty;)*) => {
+        impl Gemm {
+            $(#[doc = concat!("[`", stringify!($query), "`](Gemm::", stringify!($query), ") in f32, or else in f64.")]
+            #[inline(never)]
+            pub fn $name(&self, dtype: DType) -> $answer {
+                if dtype == DType::F32 { self.$query::<f32>() } else { self.$query::<f64>() }
+            })*
+        }
+    };
+}
+
+queries_for! {
+    scratch_len_for = scratch_len -> usize;
+    runs_in_for = runs_in -> Precision;
+    feeds_sink_for = feeds_sink -> bool;
+    sgd_scratch_for = sgd_scratch -> usize;
+    sink_scratch_for = sink_scratch -> usize;
+    fuses_sgd_for = fuses_sgd -> bool;
+    with_sums_for = with_sums -> Option<Gemm>;
 }

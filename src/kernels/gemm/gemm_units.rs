@@ -6,8 +6,8 @@ use super::gemm_desc::Gemm;
 use super::precision::Precision;
 use super::tuning::{DIVIDED_COLS, FAR_B, PACK_B_ROWS, UNIT_COLS, UNIT_ROWS, UNIT_ROWS_BF16, UNIT_WORK};
 use super::{column_sums, transposed};
-use crate::kernels::abi::Split;
-use crate::kernels::pairwise;
+use crate::abi::Split;
+use crate::pairwise;
 use std::ops::Range;
 
 impl Gemm {

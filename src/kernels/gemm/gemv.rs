@@ -14,8 +14,8 @@ use super::gemm_float::GemmFloat;
 use super::operands::{Dots, Operands, TileOperands};
 use super::outer_product;
 use super::pack_block::{Block, pack_block};
-use crate::kernels::abi::MatrixMut;
-use crate::kernels::simd::Token;
+use crate::abi::MatrixMut;
+use crate::simd::Token;
 
 /// How to compute y = x · M for a vector x `[k]` and a matrix M `[k, n]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use super::prefetch::PrefetchQueue;
 use super::sgd_epilogue::SgdEpilogue;
-use crate::kernels::abi::MatrixMut;
+use crate::abi::MatrixMut;
 
 /// The operands that a product reads.
 #[derive(Clone, Copy)]

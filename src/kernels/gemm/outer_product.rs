@@ -6,7 +6,7 @@ use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
 use super::sgd_epilogue::SgdEpilogue;
 use super::tuning::OUTER_ELEMENTS;
-use crate::kernels::abi::MatrixMut;
+use crate::abi::MatrixMut;
 
 /// Whether C = A · B is an outer product of several rows whose second operand is contiguous.
 #[inline]

@@ -4,7 +4,7 @@
 //! last vector.
 
 use super::gemm_float::GemmFloat;
-use crate::kernels::simd::Token;
+use crate::simd::Token;
 
 /// A strided block to copy: `outer` lines of `inner` elements.
 #[derive(Clone, Copy)]

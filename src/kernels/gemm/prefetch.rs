@@ -7,7 +7,7 @@
 //! Invariant: a prefetch has no effect that a program can see, so addresses need no check.
 
 use super::tuning::LINE;
-use crate::kernels::simd::prefetch_l2;
+use crate::simd::prefetch_l2;
 
 /// Most blocks that are prefetched together: a param and its two moments.
 const BLOCKS: usize = 3;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: operations and their order are those of the SGD kernel.
 
-use crate::kernels::float::Float;
+use crate::float::Float;
 
 /// A step of plain SGD.
 #[derive(Clone, Copy)]

@@ -10,13 +10,25 @@ use super::gemm_float::GemmFloat;
 use super::gemm_units::gemm_unit_row;
 use super::outer_product;
 use super::sgd_epilogue::SgdEpilogue;
-use crate::kernels::abi::{Args, Kernel, MatrixMut};
-use crate::kernels::simd::Token;
+use crate::abi::{Args, Kernel, MatrixMut};
+use crate::by_dtype::no_kernel;
+use crate::simd::Token;
+use arenagrad_arena::dtype::DType;
 
 /// The kernel of a product that [`Gemm::fuses_sgd`]: [`run_sgd_kernel`], or a faster one with the same operands, words
 /// and bits.
 pub fn sgd_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
     if outer_product::outer_product_fits(g) { outer_sgd_kernel::<T> } else { run_sgd_kernel::<T> }
+}
+
+/// [`sgd_kernel`] for an element type.
+#[inline(never)]
+pub fn sgd_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
+    match dtype {
+        DType::F32 => Ok(sgd_kernel::<f32>(g)),
+        DType::F64 => Ok(sgd_kernel::<f64>(g)),
+        d => no_kernel(d),
+    }
 }
 
 /// C = p − lr·(A · B + decay·p), for a product that [`Gemm::fuses_sgd`].

@@ -2,7 +2,7 @@
 
 use super::gemm_float::GemmFloat;
 use super::prefetch::PrefetchQueue;
-use crate::kernels::abi::MatrixMut;
+use crate::abi::MatrixMut;
 use std::marker::PhantomData;
 use std::ops::Range;
 

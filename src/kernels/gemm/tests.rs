@@ -8,10 +8,10 @@ use super::operands::Operands;
 use super::sgd_epilogue::SgdEpilogue;
 use super::sgd_kernel::run_sgd_kernel;
 use super::*;
-use crate::kernels::abi::{ArenaPtr, Args, MatrixMut, OperandRef, Split};
-use crate::kernels::fault::Fault;
-use crate::kernels::harness::{self, In, Out, unless_miri};
-use crate::kernels::simd::{Isa, Token};
+use crate::abi::{ArenaPtr, Args, MatrixMut, OperandRef, Split};
+use crate::fault::Fault;
+use crate::harness::{self, In, Out, unless_miri};
+use crate::simd::{Isa, Token};
 use std::ops::Range;
 
 mod sinks;

@@ -11,8 +11,8 @@
 use super::gemm_float::GemmFloat;
 use super::operands::TileOperands;
 use super::sgd_epilogue::SgdEpilogue;
-use crate::kernels::abi::MatrixMut;
-use crate::kernels::simd::{Op, Vectors};
+use crate::abi::MatrixMut;
+use crate::simd::{Op, Vectors};
 
 /// Elements of the largest tile: 24 vectors of 64 bytes.
 const MOST_ELEMENTS: usize = 24 * 16;

@@ -7,10 +7,10 @@ use super::operands::{Dots, TileOperands};
 use super::tuning::{DotsShape, LINE, Tuning, tile_tables};
 use super::{dots, tile};
 #[cfg(all(target_arch = "aarch64", not(miri)))]
-use crate::kernels::simd::Neon;
-use crate::kernels::simd::{Isa, Portable, Simd, Vectors};
+use crate::simd::Neon;
+use crate::simd::{Isa, Portable, Simd, Vectors};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::kernels::simd::{V3, V4};
+use crate::simd::{V3, V4};
 
 /// The kernels of an instruction set for elements of one type.
 pub trait TileShapes<T: Copy>: Vectors<T> {
@@ -88,7 +88,7 @@ pub fn tile_width<S: TileShapes<T>, T: Copy>(_: S, rows: usize, cols: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::simd::Token;
+    use crate::simd::Token;
     use crate::with_token;
 
     fn narrower<S: TileShapes<T>, T: Copy>(_: S) {

@@ -3,7 +3,7 @@
 //! Invariant: it only moves elements. Bounds are checked once for each call.
 
 use super::gemm_float::GemmFloat;
-use crate::kernels::simd::{Op, Simd, Token, Vectors};
+use crate::simd::{Op, Simd, Token, Vectors};
 
 /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.
 pub struct TransposeKernel<'a, S, T> {

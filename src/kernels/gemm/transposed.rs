@@ -12,8 +12,8 @@ use super::epilogue::GemmEpilogue;
 use super::gemm_desc::{Gemm, Strides};
 use super::gemm_float::GemmFloat;
 use super::tuning::{TRANSPOSED_BLOCK, TRANSPOSED_LANES, TRANSPOSED_ROWS, TRANSPOSED_SQUARE};
-use crate::kernels::abi::MatrixMut;
-use crate::kernels::simd::Token;
+use crate::abi::MatrixMut;
+use crate::simd::Token;
 
 /// Whether a product is computed by its transpose.
 #[inline]

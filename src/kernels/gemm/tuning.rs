@@ -6,7 +6,7 @@
 //! Invariant: constants that decide the order of a sum or the units of an instruction (the sections "Units" and
 //! "Algorithms") are plain ones. So bits and units do not depend on the instruction set.
 
-use crate::kernels::simd::{Isa, isa};
+use crate::simd::{Isa, isa};
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;

@@ -3,9 +3,10 @@
 //! Invariant: each coordinate is checked against the size of its axis.
 
 use super::report_bad_index;
-use crate::kernels::abi::Args;
-use crate::kernels::index::Index;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::index::Index;
+use crate::params::params;
 
 params! {
     /// Params of [`ravel_kernel`]. The sizes of the axes follow as further words.
@@ -53,10 +54,12 @@ pub fn ravel_kernel<I: Index>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(ravel_kernel_for = ravel_kernel::<I32 i32, I64 i64>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, get, run};
 
     #[test]
     fn coordinates_become_one_number_each_checked() {

@@ -5,10 +5,11 @@
 //! applied in the order of the indices, whatever the units.
 
 use super::{Indexed, first_bad_index, report_bad_index};
-use crate::kernels::abi::Args;
-use crate::kernels::params::params;
-use crate::kernels::{index::Index, num::Num};
+use crate::abi::Args;
+use crate::by_dtype::{by_dtype, by_size};
+use crate::params::params;
 use crate::simd;
+use crate::{index::Index, num::Num};
 use bytemuck::Pod;
 use std::ops::Range;
 
@@ -168,6 +169,12 @@ scatters! {
     min(Num) = Min;
 }
 
+by_size!(set_for = set::<index>);
+by_dtype!(add_for = add::<numbers, index>);
+by_dtype!(mul_for = mul::<numbers, index>);
+by_dtype!(max_for = max::<numbers, index>);
+by_dtype!(min_for = min::<numbers, index>);
+
 /// Runs a scatter: fills `out` with zeros, then calls `add(outer row, rows, out)` for each outer row of this call, or a
 /// part of one.
 fn scatter_kernel_onto_zeros<T: Num>(
@@ -190,7 +197,8 @@ fn scatter_kernel_onto_zeros<T: Num>(
     }
 }
 
-/// The adjoint of [`gather_kernel`]: zeros, then `out[o, idx[j], i] += updates[o, j, i]` for j = 0, 1, …
+/// The adjoint of [`gather_kernel`](super::gather_kernel): zeros, then `out[o, idx[j], i] += updates[o, j, i]` for
+/// j = 0, 1, …
 ///
 /// Reads updates: `T[outer, k, inner]`, idx: `I[k]`; writes `T[outer, n, inner]`, [`Indexed::per_unit_scatter`] (and
 /// [`Indexed::units_scatter`] units); params [`Indexed`].
@@ -206,7 +214,10 @@ pub fn scatter_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     });
 }
 
-/// The adjoint of [`take_along_axis_kernel`]: zeros, then `out[o, idx[o, j, i], i] += updates[o, j, i]` for j = 0, 1, …
+by_dtype!(scatter_add_kernel_for = scatter_add_kernel::<numbers, index>);
+
+/// The adjoint of [`take_along_axis_kernel`](super::take_along_axis_kernel): zeros, then
+/// `out[o, idx[o, j, i], i] += updates[o, j, i]` for j = 0, 1, …
 ///
 /// Reads updates: `T[outer, k, inner]`, idx: `I[outer, k, inner]`; writes `T[outer, n, inner]`,
 /// [`Indexed::per_unit_scatter`] (and [`Indexed::units_scatter`] units); params [`Indexed`].
@@ -222,11 +233,13 @@ pub fn scatter_along_axis_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     });
 }
 
+by_dtype!(scatter_along_axis_add_kernel_for = scatter_along_axis_add_kernel::<numbers, index>);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::abi::Kernel;
-    use crate::kernels::harness::{In, Out, Outcome, get, noise, run};
+    use crate::abi::Kernel;
+    use crate::harness::{In, Out, Outcome, get, noise, run};
 
     fn call<T: Pod, I: Index>(k: Kernel, p: &Scatter, base: &[T], updates: &[T], idx: &[I], over: bool) -> Outcome {
         assert_eq!(Scatter::from_words(&p.to_words()), *p);

@@ -3,8 +3,8 @@
 
 use super::scatter::{scatter_add_kernel, scatter_along_axis_add_kernel};
 use super::*;
-use crate::kernels::abi::Kernel;
-use crate::kernels::harness::{In, Out, Outcome, get, noise, run};
+use crate::abi::Kernel;
+use crate::harness::{In, Out, Outcome, get, noise, run};
 
 /// outer, n, k, inner.
 const SHAPES: [[usize; 4]; 14] = [

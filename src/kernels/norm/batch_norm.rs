@@ -12,10 +12,11 @@
 //! added column by column first, so that vectors run along the columns. Nothing is kept between units.
 
 use super::channel_grad::{ChannelGrad, ChannelSums, channel_sums, write_channel_grad};
-use crate::kernels::abi::{Args, MatrixMut};
-use crate::kernels::float::Float;
-use crate::kernels::pairwise::{ROWS, TILE};
-use crate::kernels::params::params;
+use crate::abi::{Args, MatrixMut};
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::pairwise::{ROWS, TILE};
+use crate::params::params;
 use crate::simd;
 use std::ops::Range;
 
@@ -271,6 +272,8 @@ pub fn batch_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(batch_norm_backward_kernel_for = batch_norm_backward_kernel::<floats>);
 
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@
 //! Invariant: a sum has sixteen accumulators for each block of 1024 elements, joined in a tree; blocks are joined
 //! pairwise. So its bits depend on the length alone.
 
-use crate::kernels::float::Float;
-use crate::kernels::pairwise::{self, BLOCK};
+use crate::float::Float;
+use crate::pairwise::{self, BLOCK};
 use crate::simd;
 
 /// Accumulators of each of the two sums.

@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | [`group_norm_backward_kernel`] | dy, x: `T[rows, channels, area]`, mean, rstd: `T[rows]`, γ: `T[groups, channels]` | dx: `T[rows, channels, area]`, partial dγ, dβ: `T[partials, groups, channels]` | [`GroupNormGrad`] |
 //!
-//! Two [`reduce::sum`](crate::kernels::reduce::sum) with params [`GroupNormGrad::combine`] turn the partial dγ and dβ
+//! Two [`reduce::sum`](crate::reduce::sum) with params [`GroupNormGrad::combine`] turn the partial dγ and dβ
 //! into dγ and dβ.
 //!
 //! Invariant: a unit is some rows, which it reads twice: for the sums over each channel, then for dx. If there are
@@ -17,11 +17,12 @@
 
 use super::channel_grad::{ChannelGrad, LANES, channel_sums, write_channel_grad};
 use super::{finish_layer_norm_grad, layer_norm_affine_grad};
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pairwise::{self, pairwise_join_lanes};
-use crate::kernels::params::params;
-use crate::kernels::reduce::Reduce;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::pairwise::{self, pairwise_join_lanes};
+use crate::params::params;
+use crate::reduce::Reduce;
 
 /// Approximate number of elements in a unit.
 const UNIT: usize = 4096;
@@ -176,6 +177,8 @@ pub fn group_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(group_norm_backward_kernel_for = group_norm_backward_kernel::<floats>);
 
 #[cfg(test)]
 mod tests;

@@ -12,10 +12,11 @@
 //! [`rms_norm_kernel`](super::rms_norm::rms_norm_kernel). A sum that is not written is rounded, too.
 
 use super::{LayerNorm, layer_norm_affine_row, layer_norm_moments};
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::norm::rms_norm::rms_of_row;
-use crate::kernels::params::params;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::norm::rms_norm::rms_of_row;
+use crate::params::params;
 use crate::simd;
 
 params! {
@@ -166,6 +167,8 @@ pub fn residual_layer_norm_kernel<T: Float>(args: &mut Args<'_>) {
     });
 }
 
+by_dtype!(residual_layer_norm_kernel_for = residual_layer_norm_kernel::<floats>);
+
 /// y = γ·s·r + β with s = (x + bias) + res and r = 1/√(mean(s²) + ε).
 ///
 /// Reads x, res: `T[rows, n]`, \[bias: `T[n]`\], γ, β: `T[n]`; writes \[s: `T[rows, n]`\], y: `T[rows, n]`,
@@ -178,3 +181,5 @@ pub fn residual_rms_norm_kernel<T: Float>(args: &mut Args<'_>) {
         (T::ZERO, rstds[i])
     });
 }
+
+by_dtype!(residual_rms_norm_kernel_for = residual_rms_norm_kernel::<floats>);

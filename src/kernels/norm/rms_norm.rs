@@ -8,9 +8,10 @@
 //! Invariant: units and partial sums are those of [`layer_norm_kernel`](super::layer_norm_kernel) with γ and β.
 
 use super::{LayerNorm, layer_norm_affine_grad, layer_norm_affine_row, project_layer_norm_grad};
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::pairwise;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::pairwise;
 
 /// r = 1/√(mean(x²) + ε) of a row.
 pub fn rms_of_row<T: Float>(x: &[T], eps: T) -> T {
@@ -34,6 +35,8 @@ pub fn rms_norm_kernel<T: Float>(args: &mut Args<'_>) {
         layer_norm_affine_row(x, T::ZERO, *rstd, affine, y);
     }
 }
+
+by_dtype!(rms_norm_kernel_for = rms_norm_kernel::<floats>);
 
 /// The adjoint of [`rms_norm_kernel`] in one sweep: dx = r(γdy − x·r²·mean(x⊙γdy)), and for each block of rows Σ dy·x·r
 /// and Σ dy.
@@ -63,3 +66,5 @@ pub fn rms_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         }
     }
 }
+
+by_dtype!(rms_norm_backward_kernel_for = rms_norm_backward_kernel::<floats>);

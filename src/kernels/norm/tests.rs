@@ -2,8 +2,8 @@
 //! unit ranges (see `harness`).
 
 use super::*;
-use crate::kernels::harness::{In, Out, close, get, noise, run};
-use crate::kernels::reduce;
+use crate::harness::{In, Out, close, get, noise, run};
+use crate::reduce;
 
 /// y, mean, rstd.
 fn forward<T: Float>(p: &LayerNorm, x: &[T], gamma: &[T], beta: &[T]) -> [Vec<T>; 3] {

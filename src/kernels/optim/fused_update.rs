@@ -5,9 +5,10 @@
 //! states of the next tile are prefetched, so that memory traffic overlaps with arithmetic.
 
 use super::{ADAM_TENSORS, Adam, OptimKernelBlock, OptimKernelStep, OptimKernelTensors, Sgd};
-use crate::kernels::abi::{Args, MatrixMut};
-use crate::kernels::float::Float;
-use crate::kernels::gemm::{Gemm, GemmFloat, PrefetchQueue, TileSink, gemm_into};
+use crate::abi::{Args, MatrixMut};
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::gemm::{Gemm, GemmFloat, PrefetchQueue, TileSink, gemm_into};
 use std::ops::Range;
 
 /// Prefetch if a parameter and its states have more bytes than this: smaller ones stay in L2 from step to step.
@@ -62,6 +63,8 @@ pub fn fused_sgd_update_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     fused_update_by_product::<T>(args, &g, step, a.tensors());
 }
 
+by_dtype!(fused_sgd_update_kernel_for = fused_sgd_update_kernel::<floats>);
+
 /// One step of Adam or AdamW, as in [`adam_update_kernel`](super::adam_update_kernel), with the gradient A · B.
 /// Requires [`Gemm::feeds_sink`].
 ///
@@ -74,3 +77,5 @@ pub fn fused_adam_update_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let step = OptimKernelStep::adam(&a, args, 2 + ADAM_TENSORS);
     fused_update_by_product::<T>(args, &g, step, ADAM_TENSORS);
 }
+
+by_dtype!(fused_adam_update_kernel_for = fused_adam_update_kernel::<floats>);

@@ -2,9 +2,9 @@
 //! unit ranges (see `harness`).
 
 use super::*;
-use crate::kernels::abi::{Kernel, Split};
-use crate::kernels::gemm::{Gemm, gemm};
-use crate::kernels::harness::{In, Out, close, get, noise, noise32, run};
+use crate::abi::{Kernel, Split};
+use crate::gemm::{Gemm, gemm};
+use crate::harness::{In, Out, close, get, noise, noise32, run};
 
 const LENGTHS: [usize; 5] = [0, 1, 1000, 1024, 5000];
 

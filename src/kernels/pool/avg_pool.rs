@@ -3,8 +3,9 @@
 use super::geom::{PoolDivisor, PoolGeom, pool_geom_of_call};
 use super::inner_loops::pool_inner_loop_each;
 use super::wide_windows;
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
 use crate::simd;
 
 simd! {
@@ -111,7 +112,7 @@ pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx
 /// Entry point of [`avg_pool2d`].
 ///
 /// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params [`PoolGeom`], then the
-/// flags ([`COUNT_PAD`], [`SUM`]); [`PoolGeom::y_units`].
+/// flags ([`COUNT_PAD`](super::COUNT_PAD), [`SUM`](super::SUM)); [`PoolGeom::y_units`].
 pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, x, _) = pool_geom_of_call(args);
     let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
@@ -119,13 +120,17 @@ pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
     avg_pool2d(&g, by, &args.read(0)[x], y);
 }
 
+by_dtype!(avg_pool2d_kernel_for = avg_pool2d_kernel::<floats>);
+
 /// Entry point of [`avg_pool2d_backward`].
 ///
 /// Reads dy: `T[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`; params [`PoolGeom`], then the
-/// flags ([`COUNT_PAD`], [`SUM`]); [`PoolGeom::x_units`].
+/// flags ([`COUNT_PAD`](super::COUNT_PAD), [`SUM`](super::SUM)); [`PoolGeom::x_units`].
 pub fn avg_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, _, y) = pool_geom_of_call(args);
     let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
     let dx = args.write::<T>(0);
     avg_pool2d_backward(&g, by, &args.read(0)[y], dx);
 }
+
+by_dtype!(avg_pool2d_backward_kernel_for = avg_pool2d_backward_kernel::<floats>);

@@ -1,7 +1,7 @@
 //! The geometry of a pool: sizes, attributes, units, and the elements that a window covers.
 
-use crate::kernels::abi::Args;
-use crate::kernels::window_sizes::{Units, window_count};
+use crate::abi::Args;
+use crate::window_sizes::{Units, window_count};
 use std::ops::Range;
 
 /// Flag of average pools: padding counts in the divisor.
@@ -117,13 +117,13 @@ impl PoolGeom {
 
     /// The input row of tap `i` of output row `o`; `None` for padding.
     #[inline(always)]
-    pub(in crate::kernels) fn row(&self, o: usize, i: usize) -> Option<usize> {
+    pub(crate) fn row(&self, o: usize, i: usize) -> Option<usize> {
         (o * self.stride[0] + i * self.dilation[0]).checked_sub(self.pad[0]).filter(|r| *r < self.h)
     }
 
     /// The output columns whose tap `j` lies in the image, and the input column of the first of them.
     #[inline(always)]
-    pub(in crate::kernels) fn cols(&self, j: usize, wo: usize) -> (Range<usize>, usize) {
+    pub(crate) fn cols(&self, j: usize, wo: usize) -> (Range<usize>, usize) {
         let (at, s) = (j * self.dilation[1], self.stride[1]);
         let lo = self.pad[2].saturating_sub(at).div_ceil(s);
         let hi = (self.w + self.pad[2]).saturating_sub(at).div_ceil(s).min(wo);

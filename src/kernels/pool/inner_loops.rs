@@ -1,6 +1,6 @@
 //! Inner loops that several pools share.
 
-use crate::kernels::float::Float;
+use crate::float::Float;
 
 /// Whether `v` replaces `best`: it is larger, or the first NaN. No short-circuit operators, so that loops vectorise.
 #[inline(always)]

@@ -4,7 +4,7 @@
 //! Invariant: the bits are those of the general loops in `max`.
 
 use super::inner_loops::pool_inner_loop_beats;
-use crate::kernels::float::Float;
+use crate::float::Float;
 use crate::simd;
 
 /// Pieces of `L` windows.

@@ -3,10 +3,11 @@
 use super::geom::{PoolGeom, pool_geom_of_call};
 use super::inner_loops::{pool_inner_loop_beats, pool_inner_loop_each, pool_inner_loop_each_indexed};
 use super::{max_2x2, wide_windows};
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::simd::Unmasked;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
 use crate::simd;
+use crate::simd::Unmasked;
 
 simd! {
     /// Max pool of one plane, without indices.
@@ -116,6 +117,8 @@ pub fn max_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
     max_pool2d(&g, &args.read::<T>(0)[x], y, idx);
 }
 
+by_dtype!(max_pool2d_kernel_for = max_pool2d_kernel::<floats>);
+
 /// Entry point of [`max_pool2d_backward`].
 ///
 /// Reads dy: `T[n, c, ho, wo]`, idx: `i32[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`;
@@ -128,6 +131,8 @@ pub fn max_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(max_pool2d_backward_kernel_for = max_pool2d_backward_kernel::<floats>);
+
 /// Entry point of [`max_pool2d_gather`].
 ///
 /// Reads x: `T[n, c, h, w]`, idx: `i32[n, c, ho, wo]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params
@@ -139,3 +144,5 @@ pub fn max_pool2d_gather_kernel<T: Float>(args: &mut Args<'_>) {
         args.fault(y.start + bad);
     }
 }
+
+by_dtype!(max_pool2d_gather_kernel_for = max_pool2d_gather_kernel::<floats>);

@@ -4,12 +4,12 @@ use super::avg_pool::{avg_pool2d, avg_pool2d_backward};
 use super::geom::PoolDivisor;
 use super::max_pool::{max_pool2d, max_pool2d_backward, max_pool2d_gather};
 use super::*;
-use crate::arena::tensor::TensorArena;
-use crate::kernels::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
-use crate::kernels::fault::Fault;
-use crate::kernels::float::Float;
-use crate::kernels::harness::{OnlyOperands, hashed, hashes};
-use crate::kernels::window_sizes::Units;
+use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
+use crate::fault::Fault;
+use crate::float::Float;
+use crate::harness::{OnlyOperands, hashed, hashes};
+use crate::window_sizes::Units;
+use arenagrad_arena::tensor::TensorArena;
 
 /// The taps of output `y` of one plane, in order: positions in the input plane.
 fn taps(g: &PoolGeom, y: usize) -> Vec<usize> {

@@ -3,7 +3,7 @@
 //! have another order.
 
 use super::geom::{PoolDivisor, PoolGeom};
-use crate::kernels::float::Float;
+use crate::float::Float;
 use crate::simd;
 use std::ops::Range;
 

@@ -2,8 +2,8 @@
 //! unit ranges (see `harness`).
 
 use super::*;
-use crate::kernels::abi::Kernel;
-use crate::kernels::harness::{In, Out, close, get, noise, noise32, run};
+use crate::abi::Kernel;
+use crate::harness::{In, Out, close, get, noise, noise32, run};
 
 /// Runs a reduction as its plan says.
 fn planned<T: Num>(one: Kernel, partial: Kernel, last: Kernel, x: &[T], shape: [usize; 3]) -> Vec<T> {
@@ -181,7 +181,7 @@ fn params_survive_words() {
 
 #[test]
 fn every_instruction_set_gives_the_same_bits() {
-    use crate::kernels::simd::{Isa, detect, limit};
+    use crate::simd::{Isa, detect, limit};
     let (x, y) = (noise32(30_000, 1), noise32(30_000, 2));
     let all = || {
         let (mut columns, mut narrow) = ([0f32; 100], [0f32; 3]);

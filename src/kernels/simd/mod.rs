@@ -1,8 +1,8 @@
 //! Instruction sets: their choice, and vectors.
 //!
-//! There are two ways to compile code for each instruction set. [`simd!`](crate::simd) compiles a safe function, plain
-//! Rust over slices, and calls the version for the best instruction set of the CPU. Kernels made of vectors are generic
-//! over a zero-sized token of an instruction set ([`Simd`], [`Vectors`]) and run inside [`Simd::vectorize`].
+//! There are two ways to compile code for each instruction set. [`simd!`](macro@crate::simd) compiles a safe function,
+//! plain Rust over slices, and calls the version for the best instruction set of the CPU. Kernels made of vectors are
+//! generic over a zero-sized token of an instruction set ([`Simd`], [`Vectors`]) and run inside [`Simd::vectorize`].
 //!
 //! | file | instruction set |
 //! |---|---|
@@ -111,7 +111,7 @@ macro_rules! simd {
         {
             #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
             fn v4<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
-            if $crate::tools::kernels::simd::isa() == $crate::tools::kernels::simd::Isa::Avx512 {
+            if $crate::simd::isa() == $crate::simd::Isa::Avx512 {
                 // SAFETY: `isa` is never better than what `detect` saw on this CPU.
                 #[allow(unsafe_code)]
                 return unsafe { v4($($arg),*) };
@@ -124,7 +124,7 @@ macro_rules! simd {
         {
             #[target_feature(enable = "avx2,fma")]
             fn v3<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
-            if $crate::tools::kernels::simd::isa() == $crate::tools::kernels::simd::Isa::Avx2 {
+            if $crate::simd::isa() == $crate::simd::Isa::Avx2 {
                 // SAFETY: `isa` is never better than what `detect` saw on this CPU.
                 #[allow(unsafe_code)]
                 return unsafe { v3($($arg),*) };

@@ -225,7 +225,7 @@ mod tests {
             state ^= state << 17;
             state
         };
-        for kind in 0..crate::kernels::harness::unless_miri(400_000, 400) {
+        for kind in 0..crate::harness::unless_miri(400_000, 400) {
             let all: [(f32, f32, f32); 4] = std::array::from_fn(|_| operands(kind, next(), next()));
             let lanes = portable_fused_lanes(all.map(|t| t.0), all.map(|t| t.1), all.map(|t| t.2));
             for ((x, y, z), lane) in all.into_iter().zip(lanes) {

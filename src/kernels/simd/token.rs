@@ -79,12 +79,12 @@ macro_rules! with_token {
     ($token:expr, $s:ident => $body:expr) => {
         match $token {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            $crate::kernels::simd::Token::V4($s) => $body,
+            $crate::simd::Token::V4($s) => $body,
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            $crate::kernels::simd::Token::V3($s) => $body,
+            $crate::simd::Token::V3($s) => $body,
             #[cfg(all(target_arch = "aarch64", not(miri)))]
-            $crate::kernels::simd::Token::Neon($s) => $body,
-            $crate::kernels::simd::Token::Portable($s) => $body,
+            $crate::simd::Token::Neon($s) => $body,
+            $crate::simd::Token::Portable($s) => $body,
         }
     };
 }

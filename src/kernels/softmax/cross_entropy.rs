@@ -5,13 +5,14 @@
 //! one loop over many rows. Invariant: both forms give the same bits.
 
 use super::UNIT;
-use crate::kernels::abi::Args;
-use crate::kernels::float::Float;
-use crate::kernels::index::Index;
-use crate::kernels::pairwise;
-use crate::kernels::params::params;
-use crate::kernels::vmath::{exp, log_in_place_slice};
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::index::Index;
+use crate::pairwise;
+use crate::params::params;
 use crate::simd;
+use crate::vmath::{exp, log_in_place_slice};
 
 /// Rows of fewer classes are transposed. Such a row is summed in order, from its first element on.
 const FEW: usize = 32;
@@ -149,6 +150,8 @@ pub fn cross_entropy_kernel<T: Float, I: Index>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(cross_entropy_kernel_for = cross_entropy_kernel::<floats, index>);
+
 simd! {
     /// `dx = d·(exp(x − lse) − uniform)`.
     fn cross_entropy_row_grad[T: Float](x: &[T], lse: T, uniform: T, d: T, dx: &mut [T]) {
@@ -259,6 +262,8 @@ pub fn cross_entropy_backward_kernel<T: Float, I: Index>(args: &mut Args<'_>) {
     }
 }
 
+by_dtype!(cross_entropy_backward_kernel_for = cross_entropy_backward_kernel::<floats, index>);
+
 /// [`cross_entropy_kernel`] and [`cross_entropy_backward_kernel`] in one call, with one dloss for all rows. The bits
 /// are those of the two calls.
 ///
@@ -283,3 +288,5 @@ pub fn cross_entropy_gradient_kernel<T: Float, I: Index>(args: &mut Args<'_>) {
     }
     cross_entropy_gradients(&p, x, lo, (lse, CrossEntropyWeights::All(weight)), second, out);
 }
+
+by_dtype!(cross_entropy_gradient_kernel_for = cross_entropy_gradient_kernel::<floats, index>);

@@ -2,9 +2,9 @@
 //! 7 unit ranges (see `harness`).
 
 use super::*;
-use crate::kernels::abi::Kernel;
-use crate::kernels::harness::{In, Out, Outcome, close, get, noise, noise32, run};
-use crate::kernels::index::Index;
+use crate::abi::Kernel;
+use crate::harness::{In, Out, Outcome, close, get, noise, noise32, run};
+use crate::index::Index;
 
 const SHAPES: [[usize; 3]; 11] = [
     [0, 3, 1],
@@ -166,11 +166,7 @@ fn the_gradient_comes_with_the_loss() {
         // A single row, computed by a loop along it, has the same bits as among others.
         let row = &x[..classes];
         let max = pairwise::pairwise_row(pairwise::Max, row);
-        assert_eq!(
-            lse[0],
-            max + crate::kernels::vmath::log(pairwise::pairwise_row(pairwise::ExpFrom(max), row)),
-            "{classes}"
-        );
+        assert_eq!(lse[0], max + crate::vmath::log(pairwise::pairwise_row(pairwise::ExpFrom(max), row)), "{classes}");
     }
 }
 
@@ -224,7 +220,7 @@ fn in_place_is_out_of_place() {
 
 #[test]
 fn every_instruction_set_gives_the_same_bits() {
-    use crate::kernels::simd::{Isa, detect, limit};
+    use crate::simd::{Isa, detect, limit};
     let x = noise32(1500, 5);
     let labels: Vec<i32> = (0..150).map(|i| i * 7 % 10).collect();
     let p = CrossEntropy { rows: 150, classes: 10, ignore_index: 3, smoothing: 0.1 };

@@ -8,9 +8,9 @@ use super::element_loops::*;
 use super::special::apply_special;
 use super::tile_op::TileOp as Op;
 use super::word_code::StepWordCode;
-use crate::arena::DType;
-use crate::kernels::float::Float;
-use crate::kernels::vmath;
+use crate::float::Float;
+use crate::vmath;
+use arenagrad_arena::DType;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 

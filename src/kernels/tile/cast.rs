@@ -8,8 +8,8 @@
 //!
 //! Invariant: the bits do not depend on the instruction set. The hardware and software paths of the `half` crate agree.
 
-use crate::arena::DType;
 use crate::simd;
+use arenagrad_arena::DType;
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};

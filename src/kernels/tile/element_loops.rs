@@ -2,7 +2,7 @@
 //!
 //! Invariant: element `i` of the result depends on element `i` of the operands alone.
 
-use crate::kernels::float::Float;
+use crate::float::Float;
 use crate::simd;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use std::ops;

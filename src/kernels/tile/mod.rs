@@ -5,7 +5,7 @@
 //! program of one step. Each step rounds separately, so a fused program has the bits of the separate ops.
 //!
 //! Operands of the kernel: reads are the program's inputs in order. Writes are its outputs in order, each
-//! `PerUnit(UNIT)`, then, if [`tile_plan_scratch_len`] is not 0, scratch of [`Line`](crate::arena::tensor::Line)s,
+//! `PerUnit(UNIT)`, then, if [`tile_plan_scratch_len`] is not 0, scratch of [`Line`](arenagrad_arena::tensor::Line)s,
 //! `PerThread(tile_plan_scratch_len / LINE)`. An output may be in place of an input with access `Full` and the same
 //! element size. Parameters are [`TileProgram::to_word_code`]; the number of units is [`tile_units`].
 //!

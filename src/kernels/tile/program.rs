@@ -4,7 +4,7 @@
 //! agree, and [`tile_op_supports`] allows every step. `tile_plan` compiles a checked program to words.
 
 use super::tile_op::{TileOp, tile_op_supports};
-use crate::arena::DType;
+use arenagrad_arena::DType;
 
 /// Maximal number of inputs.
 pub const MAX_INPUTS: usize = 16;

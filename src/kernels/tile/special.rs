@@ -3,8 +3,8 @@
 use super::element_loops::{ElementMap, ElementZip, map_elements, zip_elements};
 use super::tile_op::TileOp as Op;
 use super::word_code::StepWordCode;
-use crate::kernels::float::Float;
-use crate::kernels::vmath;
+use crate::float::Float;
+use crate::vmath;
 
 /// Rounds toward zero.
 #[derive(Clone, Copy)]

@@ -4,11 +4,11 @@
 use super::tile_kernel::{TileKernelOperands, execute_tile_kernel, tile_kernel as tile_run};
 use super::word_code::WordCode;
 use super::*;
-use crate::arena::DType;
-use crate::arena::tensor::{LINE, Line};
-use crate::kernels::abi::Split;
-use crate::kernels::harness::{self, In, Out};
-use crate::kernels::simd::{self, Isa};
+use crate::abi::Split;
+use crate::harness::{self, In, Out};
+use crate::simd::{self, Isa};
+use arenagrad_arena::DType;
+use arenagrad_arena::tensor::{LINE, Line};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
 mod access;
@@ -155,7 +155,7 @@ fn ranges_and_lengths_change_no_bit() {
         for e in (0..short).step_by(37) {
             let x: Vec<&[f32]> = inputs.iter().map(|b| b.values::<f32>()).collect();
             let hidden = x[0][e] * x[1][0] + x[2][e % 24];
-            let y = crate::kernels::vmath::gelu(hidden) * x[3][e / 24] - x[4][len - 1 - e];
+            let y = crate::vmath::gelu(hidden) * x[3][e / 24] - x[4][len - 1 - e];
             let y = if y > 0.25 { y } else { 0.25 };
             assert_eq!(y.to_bits(), want[0].values::<f32>()[e].to_bits());
         }

@@ -8,9 +8,9 @@ use super::program::{MAX_INPUTS, MAX_OUTPUTS, TileProgram};
 use super::tile_plan::Storage;
 use super::word_code::{AccessCode, InputCode, StepWordCode, WordCode};
 use super::{TILE, UNIT, tile_plan_scratch_len};
-use crate::arena::DType;
-use crate::arena::tensor::{LINE, Line};
-use crate::kernels::abi::Args;
+use crate::abi::Args;
+use arenagrad_arena::DType;
+use arenagrad_arena::tensor::{LINE, Line};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
 /// The operands of a call as bytes.

@@ -3,7 +3,7 @@
 //! Invariant: `TileOp::ALL[op as usize] == op`. [`tile_op_supports`] alone decides which element types an operation
 //! has; `apply` has an arm for each.
 
-use crate::arena::DType;
+use arenagrad_arena::DType;
 
 macro_rules! ops {
     ($($(#[$doc:meta])* $name:ident,)*) => {

@@ -7,8 +7,8 @@
 use super::TILE;
 use super::program::{Access, TileProgram, TileStep, merged_tile_program_dims};
 use super::tile_op::TileOp;
-use crate::arena::DType;
-use crate::arena::tensor::LINE;
+use arenagrad_arena::DType;
+use arenagrad_arena::tensor::LINE;
 
 /// How an input is read, with trivial cases reduced.
 #[derive(Clone, Debug, PartialEq, Eq)]

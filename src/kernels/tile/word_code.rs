@@ -7,7 +7,7 @@
 use super::program::TileProgram;
 use super::tile_op::TileOp;
 use super::tile_plan::{Kind, PlannedInput, PlannedStep, Storage, TilePlan};
-use crate::arena::DType;
+use arenagrad_arena::DType;
 
 /// A parameter word.
 pub(super) type Word = u64;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every step is a correctly rounded IEEE operation (`mul_add` where a product and a sum share a rounding),
 //! so the instruction set cannot change a bit. Other kernels use the trait as part of
-//! [`Float`](crate::kernels::float::Float); the functions of `vmath` use all of it.
+//! [`Float`](crate::float::Float); the functions of `vmath` use all of it.
 
 use bytemuck::Pod;
 use std::fmt::Debug;
@@ -52,7 +52,7 @@ pub trait Real:
     /// Whether this is NaN.
     fn is_nan(self) -> bool;
     /// max(x, 0): −0 becomes +0, NaN stays. The last operation is an addition, because a selection might be stored
-    /// under a mask (see [`Unmasked`](crate::kernels::simd::Unmasked)).
+    /// under a mask (see [`Unmasked`](crate::simd::Unmasked)).
     #[inline(always)]
     fn positive(self) -> Self {
         (if Self::ZERO > self { Self::ZERO } else { self }) + Self::ZERO

@@ -5,7 +5,7 @@ mod points;
 mod wide;
 
 use super::*;
-use crate::kernels::simd::{self, Isa};
+use crate::simd::{self, Isa};
 use wide::Wide;
 
 /// |got − want| in ulp of an `f32`.

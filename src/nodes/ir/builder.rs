@@ -15,6 +15,7 @@ use super::leaf::{Init, InputAttrs, LeafInit, ParamAttrs, StateAttrs};
 use super::opdef::{Op, OpDef};
 use super::results::Results;
 use super::sizes::{AskedSizes, Sizes};
+use crate::arena::dims::Dims;
 use crate::arena::{Region, Shape, Sym, Value};
 use crate::error::{Error, Kind, Result};
 use std::cell::{Cell, RefCell};
@@ -278,6 +279,11 @@ impl Builder {
     pub fn shape(&self, dims: &[usize]) -> Option<Shape> {
         self.record_location();
         self.with(|e| e.shapes.intern(dims).map_err(|m| e.fail(Error::new(Kind::Shape, m))).ok())
+    }
+
+    /// The dimensions of an interned shape.
+    pub fn shape_dims(&self, shape: Shape) -> Dims {
+        self.with(|e| e.shapes.dims(shape))
     }
 
     /// Interns a string.

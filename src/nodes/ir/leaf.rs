@@ -8,7 +8,7 @@ use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::op::Op;
-use crate::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Deriv, Flags, Lower, OpDef};
 
 pub use crate::nodes::ir::init::{Init, InitKind, LeafInit, StartValues};
 
@@ -151,6 +151,7 @@ pub(in crate::nodes) const fn define_leaf(
         flags: Flags::LEAF,
         infer,
         deriv,
+        batch: Batch::Leading,
         decompose: None,
         lower: Lower::Leaf,
         cost: |_| 0,

@@ -6,6 +6,7 @@
 pub mod arity;
 pub mod attr_types;
 pub mod attrs;
+pub mod batch;
 pub mod builder;
 mod builder_scopes;
 mod builder_start_values;

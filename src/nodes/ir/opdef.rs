@@ -2,6 +2,7 @@
 
 pub use super::arity::Arity;
 use super::attrs::{Attrs, Field, Kind as FieldKind};
+pub use super::batch::{Batch, BatchRule, BatchSite};
 use super::builder::Var;
 pub use super::flags::Flags;
 use super::graph::Graph;
@@ -123,7 +124,7 @@ pub struct Case {
 /// ```
 /// use arenagrad::prelude::*;
 /// use arenagrad::tools::ir::attrs::{Attr, Field, Kind};
-/// use arenagrad::tools::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+/// use arenagrad::tools::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 ///
 /// static BUMP: OpDef = OpDef {
 ///     name: "bump",
@@ -136,6 +137,7 @@ pub struct Case {
 ///         cx.same_as(0)
 ///     },
 ///     deriv: Deriv::Pointwise(|s, _| Some(s.outs[0] * s.args[0] * (-2.0 * s.attrs.f64(0)))),
+///     batch: Batch::Leading,
 ///     decompose: Some(|s| vec![(s.args[0] * s.args[0] * -s.attrs.f64(0)).exp()]),
 ///     lower: Lower::Expand,
 ///     cost: |cx| 3 * cx.out(),
@@ -169,7 +171,7 @@ pub struct Case {
 /// Without `deriv` a definition does not build:
 ///
 /// ```compile_fail
-/// # use arenagrad::tools::ir::opdef::{Arity, Flags, Lower, OpDef};
+/// # use arenagrad::tools::ir::opdef::{Arity, Batch, Flags, Lower, OpDef};
 /// static BUMP: OpDef = OpDef {
 ///     name: "bump",
 ///     doc: "y = x",
@@ -177,6 +179,7 @@ pub struct Case {
 ///     attrs: &[],
 ///     flags: Flags::PURE,
 ///     infer: |cx| cx.same_as(0),
+///     batch: Batch::Leading,
 ///     decompose: Some(|s| s.args.to_vec()),
 ///     lower: Lower::Expand,
 ///     cost: |_| 0,
@@ -199,6 +202,8 @@ pub struct OpDef {
     pub infer: fn(&mut Infer<'_>) -> Result<(), String>,
     /// The derivative.
     pub deriv: Deriv,
+    /// How it runs on a batch.
+    pub batch: Batch,
     /// The op in simpler ops.
     pub decompose: Option<Expand>,
     /// How the op becomes instructions.
@@ -218,6 +223,12 @@ impl OpDef {
     /// True for a leaf.
     pub const fn is_leaf(&self) -> bool {
         self.flags.has(Flags::LEAF)
+    }
+
+    /// True if a node runs its region once. An op without a decomposition is then replaced by the region's body; its
+    /// attributes begin with those of a call.
+    pub const fn is_inlined(&self) -> bool {
+        matches!(self.lower, Lower::Control) || self.flags.has(Flags::FUSED)
     }
 
     /// True if the op is one step of the tile interpreter, element by element.
@@ -271,6 +282,11 @@ pub const fn definition_fault(def: &OpDef) -> Option<&'static str> {
         Some("an op needs a kernel or a decomposition")
     } else if def.decompose.is_none() && matches!(def.deriv, Deriv::ViaDecompose) {
         Some("an op that is differentiated through its decomposition needs one")
+    } else if matches!(def.batch, Batch::ViaDecompose | Batch::RuleIf(..))
+        && def.decompose.is_none()
+        && !def.is_inlined()
+    {
+        Some("an op that is batched through its decomposition needs one")
     } else {
         None
     }

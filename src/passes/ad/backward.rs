@@ -7,7 +7,7 @@ use super::activity::active_from;
 use super::choice::backward_choice;
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
 use super::join::join_cotangents;
-use super::scan_site::{AdContext, LoopOperands, ScanSite, ScanSiteValues};
+use super::scan_site::{AdContext, LoopOperands, ScanSite};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Deriv;
@@ -20,13 +20,16 @@ pub struct Backward<'r, 'x, 'g> {
     pub(super) context: AdContext<'r, 'x, 'g>,
     needs: Window<Value, bool>,
     cotangents: Window<Value, Option<Var<'g>>>,
+    /// Of arguments of a loop's body: the sum of the cotangents of the iterations before this one.
+    sums: Window<Value, Option<Var<'g>>>,
 }
 
 impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     /// A walk that computes the cotangents of `roots`, values of the region, and of the values on the way.
     pub fn new(context: AdContext<'r, 'x, 'g>, roots: &[Value]) -> Self {
-        let cotangents = Window::filled(context.src.region_values(context.region), None);
-        Backward { context, needs: active_from(context.src, context.region, roots), cotangents }
+        let none = || Window::filled(context.src.region_values(context.region), None);
+        let needs = active_from(context.src, context.region, roots);
+        Backward { context, needs, cotangents: none(), sums: none() }
     }
 
     /// Adds `ct` to the cotangent of `v`.
@@ -44,6 +47,14 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     /// The cotangent of `v`; `None` is zero.
     pub fn cotangent(&self, v: Value) -> Option<Var<'g>> {
         self.cotangents[v]
+    }
+
+    /// Takes the cotangent of `v` so far, with the sum of the iterations before this one. A loop goes on adding to it.
+    fn take_so_far(&mut self, v: Value) -> Option<Var<'g>> {
+        match (self.sums[v].take(), self.cotangents[v].take()) {
+            (Some(sum), Some(ct)) => Some(sum + ct),
+            (sum, ct) => sum.or(ct),
+        }
     }
 
     /// Computes the cotangents of all operands, the last node first. Nodes without a cotangent are skipped.
@@ -79,7 +90,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
             Deriv::ViaDecompose => {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
-            Deriv::Loop => backward_loop(self.context, n, &cts, &want)?,
+            Deriv::Loop => self.backward_loop(n, &cts, &want)?,
             Deriv::Choice => backward_choice(self.context, n, &cts, &want)?,
             Deriv::OwnRules => CustomRulesSite::new(self.context, n)?.cotangents(&cts, &want)?,
             Deriv::Error(why) => {
@@ -103,60 +114,85 @@ fn is_zero_cotangent(x: Var<'_>) -> bool {
     x.g.with(|e| e.def(x.v).is_some_and(|d| d.op == Op::FULL && FullAttrs::of(&d.attrs).value.to_bits() == 0))
 }
 
-/// The cotangents of the operands of the loop `n`, given those of its results. `want` says which operands need one.
-fn backward_loop<'g>(
-    context: AdContext<'_, '_, 'g>,
-    n: Node,
-    cts: &[Option<Var<'g>>],
-    want: &[bool],
-) -> Result<Vec<Option<Var<'g>>>> {
-    let l = ScanSite::new(context, n);
-    let (k, xs) = (l.scan.carries, l.scan.xs());
-    let has: Vec<bool> = cts.iter().map(Option::is_some).collect();
-    let (reached, dependent) = (l.reached(&has), l.dependent(want));
-    // Cotangents of carries are carried, those of constants are summed, those of stacked inputs are stacked.
-    let active: Vec<usize> =
-        (0..l.args.len()).filter(|&i| reached[i] && if i < k { dependent[i] } else { want[i] }).collect();
-    let mut grads = vec![None; l.args.len()];
-    if active.is_empty() {
-        return Ok(grads);
+impl<'g> Backward<'_, '_, 'g> {
+    /// The cotangents of the operands of the loop `n`, given those of its results. `want` says which operands need one.
+    ///
+    /// The sum of a constant's cotangents begins with what the walk has so far, so a constant of several loops, one
+    /// after another or one in another, has one sum.
+    fn backward_loop(&mut self, n: Node, cts: &[Option<Var<'g>>], want: &[bool]) -> Result<Vec<Option<Var<'g>>>> {
+        let context = self.context;
+        let l = ScanSite::new(context, n);
+        let (k, xs) = (l.scan.carries, l.scan.xs());
+        let has: Vec<bool> = cts.iter().map(Option::is_some).collect();
+        let (reached, dependent) = (l.reached(&has), l.dependent(want));
+        // Cotangents of carries are carried, those of constants are summed, those of stacked inputs are stacked.
+        let active: Vec<usize> =
+            (0..l.args.len()).filter(|&i| reached[i] && if i < k { dependent[i] } else { want[i] }).collect();
+        let mut grads = vec![None; l.args.len()];
+        if active.is_empty() {
+            return Ok(grads);
+        }
+        let (sums, slices): (Vec<usize>, Vec<usize>) = active.iter().partition(|&&i| i < xs);
+        let outs: Vec<Value> = context.src.outs_of(n).collect();
+        let starts: Vec<Var<'g>> = sums
+            .iter()
+            .map(|&i| {
+                let (operand, start) = match i < k {
+                    true => (outs[i], cts[i]),
+                    false => (context.src.args_of(n)[i], self.take_so_far(context.src.args_of(n)[i])),
+                };
+                start.unwrap_or_else(|| context.map.get(operand).full_like(0.0))
+            })
+            .collect();
+        let results = l.backward(&BackwardParts { cts, sums: &sums, slices: &slices }, &starts)?;
+        for (&i, d) in sums.iter().chain(&slices).zip(results) {
+            grads[i] = Some(d).filter(|_| want[i]);
+        }
+        Ok(grads)
     }
-    let (sums, slices): (Vec<usize>, Vec<usize>) = active.iter().partition(|&&i| i < xs);
-    let outs: Vec<Value> = context.src.outs_of(n).collect();
-    let zero = |i: usize| match i < k {
-        true => cts[i].unwrap_or_else(|| context.map.get(outs[i]).full_like(0.0)),
-        false => context.map.get(context.src.args_of(n)[i]).full_like(0.0),
-    };
-    let starts: Vec<Var<'g>> = sums.iter().map(|&i| zero(i)).collect();
-    let o = l.operands();
-    let consts: Vec<Var<'g>> = o.consts.iter().map(|c| c.1).collect();
-    let seeds: Vec<(Value, Var<'g>)> = (k..outs.len()).filter_map(|j| cts[j].map(|ct| (l.yields[j], ct))).collect();
-    let stacked: Vec<Var<'g>> = o.stacked.iter().chain(&seeds).map(|x| x.1).collect();
-    let operands = LoopOperands { carries: &starts, consts: &consts, stacked: &stacked };
-    let results = l.emit("scan.vjp", !l.scan.reverse, operands, |args| {
-        let (sum_args, rest) = args.split_at(sums.len());
-        let names = o.consts.iter().chain(&o.stacked).map(|x| x.0);
-        let known: Vec<(Value, Var<'g>)> = names.zip(rest.iter().copied()).collect();
-        let local = l.recompute(&known);
-        l.check(&local)?;
-        let inner = AdContext { region: l.scan.body, map: ScanSiteValues::Part(&local), ..context };
-        let roots: Vec<Value> = active.iter().map(|&i| l.args[i]).collect();
-        let mut back = Backward::new(inner, &roots);
-        sums.iter().zip(sum_args).filter(|(i, _)| **i < k).for_each(|(&i, &ct)| back.add(l.yields[i], ct));
-        seeds.iter().zip(&rest[known.len()..]).for_each(|(s, &ct)| back.add(s.0, ct));
-        back.walk()?;
-        let ct = |i: usize| back.cotangent(l.args[i]);
-        let sum = |(&i, &sum): (&usize, &Var<'g>)| match ct(i) {
-            Some(ct) if i < k => ct,
-            None if i < k => sum.full_like(0.0),
-            Some(ct) => sum + ct,
-            None => sum,
-        };
-        let slice = |&i: &usize| ct(i).unwrap_or_else(|| local[l.args[i]].full_like(0.0));
-        Ok(sums.iter().zip(sum_args).map(sum).chain(slices.iter().map(slice)).collect())
-    })?;
-    for (&i, d) in sums.iter().chain(&slices).zip(results) {
-        grads[i] = Some(d).filter(|_| want[i]);
+}
+
+/// What the adjoint of a loop computes.
+struct BackwardParts<'p, 'g> {
+    /// Cotangents of the results.
+    cts: &'p [Option<Var<'g>>],
+    /// The carries and constants whose cotangents are carried.
+    sums: &'p [usize],
+    /// The stacked inputs whose cotangents are stacked.
+    slices: &'p [usize],
+}
+
+impl<'g> ScanSite<'_, '_, 'g> {
+    /// Writes the adjoint of the loop. Its results: the cotangents of `sums`, which begin at `starts`, and of `slices`.
+    fn backward(&self, parts: &BackwardParts<'_, 'g>, starts: &[Var<'g>]) -> Result<Vec<Var<'g>>> {
+        let (k, o) = (self.scan.carries, self.operands());
+        let BackwardParts { cts, sums, slices } = *parts;
+        let consts: Vec<Var<'g>> = o.consts.iter().map(|c| c.1).collect();
+        let seeds: Vec<(Value, Var<'g>)> =
+            (k..cts.len()).filter_map(|j| cts[j].map(|ct| (self.yields[j], ct))).collect();
+        let stacked: Vec<Var<'g>> = o.stacked.iter().chain(&seeds).map(|x| x.1).collect();
+        let operands = LoopOperands { carries: starts, consts: &consts, stacked: &stacked };
+        self.emit("scan.vjp", !self.scan.reverse, operands, |args| {
+            let (sum_args, rest) = args.split_at(sums.len());
+            let names = o.consts.iter().chain(&o.stacked).map(|x| x.0);
+            let known: Vec<(Value, Var<'g>)> = names.zip(rest.iter().copied()).collect();
+            let local = self.recompute(&known);
+            self.check(&local)?;
+            let roots: Vec<Value> = sums.iter().chain(slices).map(|&i| self.args[i]).collect();
+            let mut back = Backward::new(self.inner(&local), &roots);
+            for (&i, &sum) in sums.iter().zip(sum_args) {
+                match i < k {
+                    true => back.add(self.yields[i], sum),
+                    false => back.sums[self.args[i]] = Some(sum),
+                }
+            }
+            seeds.iter().zip(&rest[known.len()..]).for_each(|(s, &ct)| back.add(s.0, ct));
+            back.walk()?;
+            let one = |&i: &usize| {
+                let arg = self.args[i];
+                back.take_so_far(arg).unwrap_or_else(|| local[arg].full_like(0.0))
+            };
+            Ok(sums.iter().chain(slices).map(one).collect())
+        })
     }
-    Ok(grads)
 }

@@ -6,7 +6,7 @@
 use super::activity::active_towards;
 use super::choice::forward_choice;
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
-use super::scan_site::{AdContext, LoopOperands, ScanSite, ScanSiteValues};
+use super::scan_site::{AdContext, LoopOperands, ScanSite};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Var;
@@ -141,8 +141,7 @@ fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g
         };
         let local = l.recompute(&pick(false));
         l.check(&local)?;
-        let inner = AdContext { region: l.scan.body, map: ScanSiteValues::Part(&local), ..context };
-        let mut forward = Forward::new(inner, l.yields);
+        let mut forward = Forward::new(l.inner(&local), l.yields);
         pick(true).into_iter().for_each(|(v, t)| forward.set(v, t));
         forward.walk()?;
         let carried = |&i: &usize| {

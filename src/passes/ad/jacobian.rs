@@ -1,64 +1,81 @@
-//! Jacobians: one reverse sweep for each element of an output.
+//! Jacobians: one sweep for a batch of directions, one for each element of the output or of the leaf.
 
-use super::activity::Mode;
-use super::grad::{Missing, ReverseGrad};
-use super::prepare::prepare_for_autodiff;
+use super::grad::{Missing, vjp};
+use super::jvp::jvp;
 use crate::arena::{Value, ids::Id};
-use crate::error::Result;
-use crate::nodes::{Builder, Emit, Graph, GraphBuf};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::ops::common::batching::swap_axis_runs;
+use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Var};
+use crate::passes::batch::{Randomness, Vmap, vmap};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
-use crate::passes::signature::{signature_leaf, signature_output, underivable_signature, unused_signature_name};
-
-/// The most reverse sweeps of one Jacobian.
-pub const MAX_SWEEPS: usize = 4096;
+use crate::passes::signature::{Signature, signature_leaf, signature_output};
 
 /// Adds to `g` the Jacobian of `output` by `leaf`, as output `jacobian.<leaf>`. Its shape is the output's dimensions
-/// followed by the leaf's. There is one reverse sweep for each element of the output.
+/// followed by the leaf's.
+///
+/// All directions are one batch: there is one reverse sweep for all elements of the output, or, if the leaf has fewer,
+/// one forward sweep for all elements of the leaf. So the graph does not grow with the Jacobian; its memory does.
 ///
 /// # Errors
-/// An output of more than [`MAX_SWEEPS`] elements, or of integers or bools.
+/// An unknown name; an output or a leaf of integers or bools; a Jacobian or a value of its sweep that is too large for
+/// memory.
 pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result<GraphBuf> {
     let g = g.into();
-    let prepared = prepare_for_autodiff(g, &[leaf], &[output], Mode::Reverse)?;
-    let g = prepared.view();
     let (out, by) = (signature_output(g, output)?, signature_leaf(g, leaf)?);
-    if !g.dtype[out.at()].is_differentiable() {
-        return Err(underivable_signature(g, out, format!("output {output:?} is {}: no derivative", g.ty_text(out))));
-    }
-    let sweeps = g.numel(out);
-    if sweeps > MAX_SWEEPS {
-        let text = format!("the Jacobian of {output:?} takes {sweeps} sweeps, more than {MAX_SWEEPS}; use jvp or vjp");
-        return Err(underivable_signature(g, out, text));
-    }
-    rebuilt_by_pass("jacobian", |bump| {
-        let b = Builder::rewriting(Emit::like(&g));
-        let mut c = Copier::new(g, &b);
-        c.run(&mut |_| None);
-        c.signature();
-        let (od, ld) = (g.dims(out), g.dims(by));
-        let row = [&[1], &ld[..]].concat();
-        let mut rows = Vec::new();
-        for i in 0..sweeps {
-            let seed = jacobian_seed(&b, g, out, i);
-            let names = [leaf];
-            let ds = ReverseGrad::new(g, &b, &c, &names)?.run(&[(output, seed)], Missing::Zero)?;
-            rows.extend(ds.into_iter().map(|d| d.reshape(&row)));
-        }
-        let all = match rows.split_first() {
-            Some((first, [])) => *first,
-            Some((first, rest)) => first.concat(rest, 0),
-            None => b.full(0.0, [&[0], &ld[..]].concat(), g.dtype[by.at()]),
-        };
-        b.output(&unused_signature_name(g, &format!("jacobian.{leaf}")), all.reshape([&od[..], &ld[..]].concat()));
-        drop(c);
-        finish_rebuild(b, bump)
+    let forward = g.numel(by) < g.numel(out);
+    let (sweep, directions) = match forward {
+        true => (jvp(g, &[output], &[leaf])?, g.numel(by)),
+        false => (vjp(g, &[output], &[leaf], Missing::Zero)?, g.numel(out)),
+    };
+    let v = sweep.view();
+    // The sweep has one more input, the direction, and one more output, after those of `g`.
+    let signature = Signature::new(g);
+    let direction = v.leaves().find(|l| !signature.has_leaf(l.name)).map(|l| l.name);
+    let result = v.output_names.get(g.outputs().len()).map(|&name| v.str(name));
+    let (Some(direction), Some(result)) = (direction, result) else {
+        return Err(Error::new(Kind::Derivative, format!("the derivative of {output:?} by {leaf:?} has no direction")));
+    };
+    let map = Vmap::new(directions).leaf(direction, 0).output(result, 0).randomness(Randomness::Same);
+    let all = vmap(v, &map).map_err(|e| e.context(format!("the Jacobian of {output:?} by {leaf:?}")))?;
+    let (direction, name) =
+        (signature_leaf(all.view(), direction)?, Signature::new(g).unused(&format!("jacobian.{leaf}")));
+    let dims = [&g.dims(out)[..], &g.dims(by)[..]].concat();
+    close_jacobian(all.view(), direction, result, |rows| {
+        // Forward, the rows are those of the transpose.
+        let rows = if forward { swap_axis_runs(rows, 0, 1, rows.rank().saturating_sub(1)) } else { rows };
+        (name.clone(), rows.reshape(&dims))
     })
 }
 
-/// A value of `v`'s type that is 1 at element `i` and 0 elsewhere.
-fn jacobian_seed<'g>(b: &'g Builder, g: Graph<'_>, v: Value, i: usize) -> crate::nodes::Var<'g> {
-    let (n, dtype) = (g.numel(v), g.dtype[v.at()]);
-    let part = |n: usize, x: f64| b.full(x, [n], dtype);
-    part(i, 0.0).concat(&[part(1, 1.0), part(n - i - 1, 0.0)], 0).reshape(g.dims(v))
+/// `g` with the identity in place of the leaf `direction`, and with what `close` makes of the output `result` in its
+/// place.
+fn close_jacobian(
+    g: Graph<'_>,
+    direction: Value,
+    result: &str,
+    close: impl for<'g> Fn(Var<'g>) -> (String, Var<'g>),
+) -> Result<GraphBuf> {
+    rebuilt_by_pass("jacobian", |bump| {
+        let b = Builder::rewriting(Emit::like(&g));
+        let leaf = g.def[direction.at()];
+        let mut c = Copier::new(g, &b).without(|n| n == leaf);
+        let dims = g.dims(direction);
+        let n = dims.first().copied().unwrap_or(0);
+        let (row, column) = (b.iota(0, [n, n], DType::I64), b.iota(1, [n, n], DType::I64));
+        c.map[direction] = row.equal(column).cast(g.dtype[direction.at()]).reshape(dims);
+        c.run(&mut |_| None);
+        for (&v, &name) in g.outputs().iter().zip(g.output_names) {
+            match g.str(name) {
+                name if name == result => {
+                    let (name, all) = close(c.map[v]);
+                    b.output(&name, all);
+                }
+                name => b.output(name, c.map[v]),
+            }
+        }
+        c.updates();
+        drop(c);
+        finish_rebuild(b, bump)
+    })
 }

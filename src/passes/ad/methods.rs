@@ -7,6 +7,7 @@ use super::jvp::jvp;
 use super::split_vjp::{SplitVjp, split_vjp};
 use crate::error::Result;
 use crate::nodes::GraphBuf;
+use crate::passes::batch::{Vmap, vmap};
 use crate::passes::keep::keep;
 
 /// Transforms; each is the function of the same name in [`graph`](crate::graph).
@@ -56,6 +57,11 @@ impl GraphBuf {
     /// See [`nth_grad`].
     pub fn nth_grad(&self, output: &str, leaf: &str, n: usize) -> Result<GraphBuf> {
         nth_grad(self, output, leaf, n)
+    }
+
+    /// See [`vmap`].
+    pub fn vmap(&self, map: &Vmap<'_>) -> Result<GraphBuf> {
+        vmap(self, map)
     }
 
     /// See [`keep`].

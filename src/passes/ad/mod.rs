@@ -11,6 +11,7 @@ mod inner_values;
 pub mod jacobian;
 mod join;
 pub mod jvp;
+mod keep_every;
 mod methods;
 pub mod prepare;
 pub mod residuals;

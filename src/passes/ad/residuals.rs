@@ -55,14 +55,21 @@ fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
 fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<GraphBuf> {
     let depths = residual_depths(g);
     let mut more = Side::<Region, Vec<Value>>::filled(g.regions(), Vec::new());
+    // The bodies of which `more` has what the derivative reads, and not the carries alone.
+    let mut read = Side::<Region, bool>::filled(g.regions(), false);
     let scratch = Builder::rewriting(Emit::like(&g));
     let mut copy = Copier::new(g, &scratch);
     copy.run(&mut |_| None);
     for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n] && matches!(g.def_of(n).lower, Lower::Loop)) {
         let s = Scan::of(&g.attrs(n));
-        if depths[s.body] == depth && more[s.body].is_empty() {
-            let read = residual_reads(g, s.body, &scratch, &copy.regions);
-            more[s.body] = kept_residuals(g, &s, &read);
+        if depths[s.body] != depth {
+            continue;
+        }
+        if s.keeps_carries_only() && more[s.body].is_empty() {
+            more[s.body] = kept_residuals(g, &s, &Window::filled(g.region_values(s.body), false));
+        } else if !s.keeps_carries_only() && !read[s.body] {
+            read[s.body] = true;
+            more[s.body] = kept_residuals(g, &s, &residual_reads(g, s.body, &scratch, &copy.regions));
         }
     }
     rebuilt_by_pass("save", |bump| {

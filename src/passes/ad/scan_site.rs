@@ -10,7 +10,8 @@
 use super::activity::{active_from, active_towards};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
+use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Graph, Op, Ty, Var};
 
 /// From values of the source graph to values of the graph that is written.
@@ -85,6 +86,13 @@ pub(super) struct ScanSite<'r, 'x, 'g> {
     pub(super) yields: &'x [Value],
 }
 
+/// A body, and its values in place of the arguments and yields of a loop.
+struct ScanPaths {
+    body: Region,
+    args: Vec<Value>,
+    yields: Vec<Value>,
+}
+
 /// Operands of the loop that its derivative reads: pairs of a value of the body and the loop's operand or result.
 pub(super) struct Operands<'g> {
     /// The loop's constants.
@@ -111,7 +119,8 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         self.context.src.dtype[v.at()].is_differentiable()
     }
 
-    /// The operands and results that the derivative reads: all constants, stacked inputs and stacked results.
+    /// The operands and results that the derivative reads: all constants, stacked inputs and stacked results; of the
+    /// results only the carries, if the loop keeps only these.
     pub(super) fn operands(&self) -> Operands<'g> {
         let (src, s) = (self.context.src, &self.scan);
         let given = |i: usize| (self.args[i], self.context.map.get(src.args_of(self.node)[i]));
@@ -119,7 +128,8 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let mut stacked: Vec<_> = (s.xs()..self.args.len()).map(given).collect();
         for (&y, out) in self.yields.iter().zip(src.outs_of(self.node)).skip(s.carries) {
             let is_arg = self.args[s.carries..].contains(&y);
-            if !is_arg && stacked.iter().all(|x| x.0 != y) {
+            let kept = !s.keeps_carries_only() || self.args[..s.carries].contains(&y);
+            if kept && !is_arg && stacked.iter().all(|x| x.0 != y) {
                 stacked.push((y, self.context.map.get(out)));
             }
         }
@@ -130,6 +140,14 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     /// the body.
     pub(super) fn recompute(&self, known: &[(Value, Var<'g>)]) -> Window<Value, Var<'g>> {
         write_scan_site_region(AdContext { region: self.scan.body, ..self.context }, known)
+    }
+
+    /// The body, with `local` in place of its values.
+    pub(super) fn inner<'l>(&self, local: &'l Window<Value, Var<'g>>) -> AdContext<'l, 'x, 'g>
+    where
+        'r: 'l,
+    {
+        AdContext { region: self.scan.body, map: ScanSiteValues::Part(local), ..self.context }
     }
 
     /// The types of one iteration's slices of `xs`: without the first axis.
@@ -159,13 +177,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let region = g.with(|e| e.close_region(&ids));
         yields?;
         g.with(|e| e.set_loc(self.context.src.loc[self.node.at()]));
-        let attrs = ScanAttrs {
-            body: region,
-            carries: carries.len() as i64,
-            consts: consts.len() as i64,
-            length: self.scan.length as i64,
-            reverse,
-        };
+        let attrs = Scan { reverse, at_once: false, ..self.scan }.over(region, carries.len(), consts.len());
         Ok(g.emit(Op::SCAN, &[carries, consts, stacked].concat(), &attrs.list()).into())
     }
 
@@ -178,14 +190,39 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         }
     }
 
+    /// The paths through one iteration. If the body is another loop with the same operands and carries, as that of a
+    /// loop in stretches is, they are those of the other loop's body: activity would take that loop for one op.
+    fn paths(&self) -> ScanPaths {
+        let src = self.context.src;
+        let own = || ScanPaths { body: self.scan.body, args: self.args.clone(), yields: self.yields.to_vec() };
+        let mut nodes = src.region_nodes(self.scan.body).filter(|n| src.op[n.at()] != Op::ARG);
+        let (Some(n), None) = (nodes.next(), nodes.next()) else { return own() };
+        if !matches!(src.def_of(n).lower, Lower::Loop) || src.args_of(n) != self.args {
+            return own();
+        }
+        let (inner, k) = (ScanSite::new(self.context, n), self.scan.carries);
+        let outs: Vec<Value> = src.outs_of(n).collect();
+        if inner.scan.carries != k || outs[..k] != self.yields[..k] {
+            return own();
+        }
+        let inner = inner.paths();
+        let place = |y: &Value| match outs.iter().position(|o| o == y) {
+            Some(j) => Some(inner.yields[j]),
+            None => self.args.iter().position(|a| a == y).map(|i| inner.args[i]),
+        };
+        let yields: Option<Vec<Value>> = self.yields.iter().map(place).collect();
+        yields.map_or_else(own, |yields| ScanPaths { yields, ..inner })
+    }
+
     /// For each operand, whether its tangent may be nonzero in some iteration. `has` says which operands start with a
     /// tangent. A tangent reaches further carries through the yields.
     pub(super) fn dependent(&self, has: &[bool]) -> Vec<bool> {
         let mut has = has.to_vec();
+        let ScanPaths { body, args, yields } = self.paths();
         loop {
-            let roots: Vec<Value> = self.args.iter().zip(&has).filter(|(_, h)| **h).map(|(&a, _)| a).collect();
-            let d = active_from(self.context.src, self.scan.body, &roots);
-            let new = (0..self.scan.carries).find(|&i| !has[i] && d[self.yields[i]]);
+            let roots: Vec<Value> = args.iter().zip(&has).filter(|(_, h)| **h).map(|(&a, _)| a).collect();
+            let d = active_from(self.context.src, body, &roots);
+            let new = (0..self.scan.carries).find(|&i| !has[i] && d[yields[i]]);
             match new {
                 Some(i) => has[i] = true,
                 None => return has,
@@ -196,10 +233,11 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
     /// For each argument, whether a result with a cotangent depends on it. `has` says which results have one.
     pub(super) fn reached(&self, has: &[bool]) -> Vec<bool> {
         let mut has = has.to_vec();
+        let ScanPaths { body, args, yields } = self.paths();
         loop {
-            let roots: Vec<Value> = self.yields.iter().zip(&has).filter(|(_, h)| **h).map(|(&y, _)| y).collect();
-            let r = active_towards(self.context.src, self.scan.body, &roots);
-            let reached = |i: usize| self.is_float(self.args[i]) && r[self.args[i]];
+            let roots: Vec<Value> = yields.iter().zip(&has).filter(|(_, h)| **h).map(|(&y, _)| y).collect();
+            let r = active_towards(self.context.src, body, &roots);
+            let reached = |i: usize| self.is_float(args[i]) && r[args[i]];
             match (0..self.scan.carries).find(|&i| !has[i] && reached(i)) {
                 Some(i) => has[i] = true,
                 None => return (0..self.args.len()).map(|i| reached(i) || (i < self.scan.carries && has[i])).collect(),

@@ -12,6 +12,7 @@
 mod blocks;
 mod cut;
 mod facts;
+mod loops;
 #[cfg(test)]
 mod tests;
 
@@ -36,8 +37,68 @@ pub struct Choice {
     pub kept: Side<Value, bool>,
 }
 
-/// The choices worth trying on `g`, those with fewest repeated operations first; the first repeats none. The list
-/// depends on the graph alone, so a larger budget never picks a choice that repeats more.
+/// A graph some loops of which run in stretches.
+pub struct RematGraph {
+    /// The graph.
+    pub graph: GraphBuf,
+    /// Its facts.
+    pub facts: RematFacts,
+    /// Which loops run in stretches, in words; empty: none.
+    name: String,
+    /// Number of loops that run in stretches, at least in part.
+    loops: usize,
+    /// Floating-point operations of the loops that run twice.
+    flops: u64,
+}
+
+/// `g`, and `g` with shares of its loops in stretches: those first that save most bytes for each repeated operation.
+/// `tidy` is applied to each graph that is written.
+pub fn graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Result<Vec<RematGraph>> {
+    let facts = remat_facts(g.view());
+    let mut groups = loops::loop_groups(g.view(), &facts);
+    let count = groups.len();
+    let mut list = Vec::new();
+    for share in 1..=loops::LOOP_PARTS {
+        let mut left = share * count;
+        for group in &mut groups {
+            group.stretched = left.min(loops::LOOP_PARTS);
+            left -= group.stretched;
+        }
+        if groups.iter().all(|group| group.stretched == 0) {
+            break;
+        }
+        let graph = tidy(loops::apply_loops(g.view(), &facts, &groups)?.view())?;
+        let flops = groups.iter().map(loops::LoopGroup::flops).sum();
+        let name =
+            format!("{} % of {count} loop{}", 100 * share / loops::LOOP_PARTS, if count == 1 { "" } else { "s" });
+        let loops = groups.iter().filter(|group| group.stretched > 0).count();
+        list.push(RematGraph { facts: remat_facts(graph.view()), graph, name, loops, flops });
+    }
+    list.insert(0, RematGraph { graph: g, facts, name: String::new(), loops: 0, flops: 0 });
+    Ok(list)
+}
+
+/// The choices worth trying on each of `graphs`, with the graph's place in the list: those with fewest repeated
+/// operations first; the first repeats none. The list depends on the graphs alone, so a larger budget never picks a
+/// choice that repeats more.
+pub fn choices_of_graphs(graphs: &[RematGraph]) -> Vec<(usize, Choice)> {
+    let mut list = Vec::new();
+    for (i, g) in graphs.iter().enumerate() {
+        for mut choice in choices(g.graph.view(), &g.facts) {
+            if g.loops > 0 {
+                let more = if choice.nodes > 0 { format!(", {}", choice.name) } else { String::new() };
+                choice.name = format!("{}{more}", g.name);
+            }
+            choice.flops = choice.flops.saturating_add(g.flops);
+            choice.nodes += g.loops;
+            list.push((i, choice));
+        }
+    }
+    list.sort_by_key(|c| c.1.flops);
+    list
+}
+
+/// The choices worth trying on `g`, those with fewest repeated operations first; the first repeats none.
 pub fn choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
     let mut list = vec![Choice { name: "nothing".into(), flops: 0, nodes: 0, kept: Side::filled(g.values(), true) }];
     let mut add = |name: String, recomputable: &dyn Fn(Node, Value) -> bool| {

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::arena::tensor::LINE;
-use crate::nodes::{Builder, CrossEntropy, DType, Init};
+use crate::nn;
+use crate::nodes::{Builder, CrossEntropy, DType, Init, Loop};
 use crate::optim::{self, train};
 use crate::passes::pipeline;
 use crate::session::Session;
@@ -106,6 +107,62 @@ fn choices_run_what_they_do_not_keep_once_more() {
             "{}",
             c.name
         );
+    }
+}
+
+/// A gated layer over `steps` steps, and a second one that runs the other way over its results.
+fn recurrent(steps: usize, layers: usize) -> GraphBuf {
+    let g = Builder::new("gru");
+    let x = g.input("x", [steps, 4, 16], DType::F32);
+    let mut y = x;
+    for i in 0..layers {
+        let (start, reverse) = (g.full(0.0, [4, 16], DType::F32), i % 2 == 1);
+        let (_, ys) = g.scan_with(Loop { reverse, ..Loop::default() }, &[start], &[y], |h, x| {
+            let both = |name: &str, h| {
+                let name = format!("{i}.{name}");
+                nn::linear(&g, &format!("{name}.x"), x[0], 16) + nn::linear(&g, &format!("{name}.h"), h, 16)
+            };
+            let (r, z) = (both("r", h[0]).sigmoid(), both("z", h[0]).sigmoid());
+            let new = both("n", r * h[0]).tanh().dropout(0.1);
+            let h = z * h[0] + (new - z * new);
+            (vec![h], vec![h])
+        });
+        y = ys[0];
+    }
+    let f = g.finish([(y * y).mean(..).named("loss")]).unwrap();
+    train(&f, "loss", optim::Sgd::new(0.1)).unwrap()
+}
+
+fn recurrent_steps(p: &mut crate::session::Program) -> Vec<f32> {
+    p.init(3).unwrap();
+    p.values_mut::<f32>("lr").unwrap()[0] = 0.1;
+    let x = p.values_mut::<f32>("x").unwrap();
+    x.iter_mut().enumerate().for_each(|(i, x)| *x = ((i * 37 % 101) as f32 - 50.0) / 40.0);
+    (0..3)
+        .flat_map(|_| {
+            p.step().unwrap();
+            [p.values::<f32>("loss").unwrap()[0], p.values::<f32>("0.n.h.weight").unwrap()[5]]
+        })
+        .collect()
+}
+
+#[test]
+fn loops_run_in_stretches_under_a_budget_and_change_no_bit() {
+    for (steps, layers) in [(256, 1), (250, 2), (7, 3)] {
+        let g = recurrent(steps, layers);
+        let want = recurrent_steps(&mut Session::new().compile(&g).unwrap());
+        let list = Session::new().budgets(&g).unwrap();
+        assert!(list.len() > 3, "{list:?}");
+        assert!(list.windows(2).all(|w| w[1].arena_bytes < w[0].arena_bytes), "{list:?}");
+        let (all, least) = (list[0].arena_bytes, list[list.len() - 1].arena_bytes);
+        assert!(list[list.len() - 1].recomputed.what.contains("loop"), "{list:?}");
+        assert!(2 * least < all || steps < 10, "{list:?}");
+        for budget in &list {
+            let mut p = Session::new().memory_budget(budget.arena_bytes).compile(&g).unwrap();
+            assert_eq!(p.plan().arena_bytes, budget.arena_bytes);
+            assert_eq!(recurrent_steps(&mut p), want, "{budget:?}");
+        }
+        assert!(want.iter().all(|x| x.is_finite()) && want[0] != want[2], "{want:?}");
     }
 }
 

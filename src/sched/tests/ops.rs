@@ -5,7 +5,7 @@ use crate::kernels::abi::{Args, Kernel, Split};
 use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ir::opdef::{Arity, Deriv, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Deriv, Flags, Lower, OpDef};
 use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Builder, Graph, Op, Var};
 
@@ -24,6 +24,7 @@ const fn def(name: &'static str, lower: fn(&mut LowerCx<'_>) -> Result<(), Strin
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
         deriv: Deriv::Zero,
+        batch: Batch::Members,
         decompose: None,
         lower: Lower::Kernel(lower),
         cost: |_| 0,

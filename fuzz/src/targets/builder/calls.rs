@@ -211,7 +211,9 @@ pub const CALLS: &[Call] = &[
     },
     |c| {
         let (start, x) = (c.var(), c.var());
-        let how = Loop { length: c.script.flag().then(|| c.size()), reverse: c.script.flag() };
+        let length = c.script.flag().then(|| c.size());
+        let (reverse, keep_every) = (c.script.flag(), c.script.flag().then(|| c.size()));
+        let how = Loop { length, reverse, keep_every, at_once: c.script.below(8) == 0 };
         let kind = c.script.below(4);
         let (last, stacked) = c.g.scan_with(how, &[start], &[x], |s, x| match kind {
             0 => (vec![s[0] + x[0]], vec![s[0]]),
@@ -221,6 +223,18 @@ pub const CALLS: &[Call] = &[
         });
         c.put_all(last);
         c.put_all(stacked);
+    },
+    |c| {
+        let (a, b, outer) = (c.var(), c.var(), c.var());
+        let kind = c.script.below(4);
+        let args = if c.script.flag() { vec![a, b] } else { vec![a] };
+        let all = c.g.vmap(&args, |x| match kind {
+            0 => vec![x[0].tanh()],
+            1 => vec![x[0] * outer, outer],
+            2 => vec![x[0].softmax(-1)],
+            _ => vec![],
+        });
+        c.put_all(all);
     },
     |c| {
         let (a, b) = (c.var(), c.var());

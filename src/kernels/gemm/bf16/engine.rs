@@ -2,7 +2,7 @@
 //!
 //! Invariant: the CPU and the system are asked once. The engine is the same for all threads and products.
 
-use crate::kernels::simd::{self, Isa};
+use crate::simd::{self, Isa};
 use std::sync::OnceLock;
 
 /// The instructions that compute products of bf16 numbers.

@@ -1,10 +1,10 @@
 //! The destination of the sums of a bf16 engine: C or a sink.
 
 use super::packed::SIDE;
-use crate::kernels::abi::MatrixMut;
-use crate::kernels::gemm::epilogue::GemmEpilogue;
-use crate::kernels::gemm::prefetch::PrefetchQueue;
-use crate::kernels::gemm::sink::TileSink;
+use crate::abi::MatrixMut;
+use crate::gemm::epilogue::GemmEpilogue;
+use crate::gemm::prefetch::PrefetchQueue;
+use crate::gemm::sink::TileSink;
 use std::ops::Range;
 
 /// The destination of complete sums. Rows and columns count from the first ones that are computed.

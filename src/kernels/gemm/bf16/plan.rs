@@ -2,9 +2,9 @@
 
 use super::engine::Bf16Engine;
 use super::packed::{DEPTH, LINE, LINES, PACKED, SIDE};
-use crate::kernels::gemm::gemm_desc::Gemm;
-use crate::kernels::gemm::precision::Precision;
-use crate::kernels::gemm::tuning::{
+use crate::gemm::gemm_desc::Gemm;
+use crate::gemm::precision::Precision;
+use crate::gemm::tuning::{
     BF16_KC, BF16_LEAST, BF16_PARTIAL_ROWS, BF16_WORDS_A, BF16_WORDS_A_IN_L2, BF16_WORDS_B, BF16X2_LEAST,
     BF16X2_LEAST_STRIDED, BF16X3_LEAST, LeastShape,
 };

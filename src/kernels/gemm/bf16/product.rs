@@ -10,8 +10,8 @@ use super::pack::pack_bf16;
 use super::packed::{DEPTH, LINE, LINES, PACKED, PackedSource, PackedTile, SIDE, Side};
 use super::plan::Bf16Plan;
 use super::tile::Bf16TileMachine;
-use crate::kernels::abi::MatrixMut;
-use crate::kernels::gemm::gemm_desc::Gemm;
+use crate::abi::MatrixMut;
+use crate::gemm::gemm_desc::Gemm;
 use std::ops::Range;
 
 /// Computes a block of `all` rows and `n` columns of one product of a batch. `a` begins at its first row, `b` at its

@@ -7,9 +7,9 @@ use super::super::{Act, Batch, Gemm, Precision, Strides, gemm};
 use super::pack::pack_bf16;
 use super::packed::{DEPTH, LINES, PACKED, PackedSource, Side};
 use super::{Bf16Engine, Bf16Plan, terms};
-use crate::kernels::abi::MatrixMut;
-use crate::kernels::harness::unless_miri;
-use crate::kernels::simd::{Isa, limit};
+use crate::abi::MatrixMut;
+use crate::harness::unless_miri;
+use crate::simd::{Isa, limit};
 
 const ENGINES: [Bf16Engine; 3] = [Bf16Engine::Portable, Bf16Engine::Avx512, Bf16Engine::Amx];
 

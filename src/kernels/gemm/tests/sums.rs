@@ -1,7 +1,7 @@
 //! Tests of sums of columns beside products: their bits, and which products have them.
 
 use super::*;
-use crate::kernels::reduce;
+use crate::reduce;
 
 /// The sums of the columns of an m × n matrix by `reduce`.
 fn reduced<T: GemmFloat>((m, n): (usize, usize), c: &[T]) -> Vec<T> {

@@ -2,8 +2,8 @@
 //! in 1, 2, 3 and 7 unit ranges (see `harness`).
 
 use super::*;
-use crate::kernels::abi::Split;
-use crate::kernels::harness::{In, Out, close, get, hashes, run};
+use crate::abi::Split;
+use crate::harness::{In, Out, close, get, hashes, run};
 
 /// dy, x, mean, rstd, γ.
 type Operands<T> = [Vec<T>; 5];

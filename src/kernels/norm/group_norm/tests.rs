@@ -2,8 +2,8 @@
 //! in 1, 2, 3 and 7 unit ranges (see `harness`).
 
 use super::*;
-use crate::kernels::harness::{In, Out, close, get, hashes, run};
-use crate::kernels::reduce;
+use crate::harness::{In, Out, close, get, hashes, run};
+use crate::reduce;
 
 /// dy, x, mean, rstd, γ.
 type Operands<T> = [Vec<T>; 5];

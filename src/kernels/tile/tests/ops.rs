@@ -1,7 +1,7 @@
 //! Each operation on each type against a plain scalar form.
 
 use super::*;
-use crate::kernels::vmath;
+use crate::vmath;
 use bytemuck::Pod;
 use half::{bf16, f16};
 

@@ -6,8 +6,8 @@
 use crate::kernels::attention::{AttentionShape, BLOCK_KEYS, CHUNK_QUERIES};
 use crate::kernels::copy::StridedCopy;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::rope::{Rope, rope_kernel as rotate};
-use crate::kernels::{attention, copy};
+use crate::kernels::rope::Rope;
+use crate::kernels::{attention, copy, rope};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
@@ -15,7 +15,6 @@ use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs
 use crate::nodes::ops::attention::packed_parts::packed_parts;
 use crate::nodes::ops::attention::rope_geometry::RopeGeometry;
 use crate::nodes::ops::attention::{Geometry, Optional, geometry_optional_operands};
-use crate::nodes::ops::common::lowering::{by_float, by_size};
 
 /// How q, k and v are read, and where optional operands begin.
 #[derive(Clone, Copy)]
@@ -78,7 +77,7 @@ fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) 
 fn lower_attention_exchanged(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [usize; 4]) -> Result<(), String> {
     let [_, s, h, w] = dims.map(|d| d as i64);
     let p = StridedCopy::new(&dims, &[h * s * w, w, s * w, 1], 0).ok_or("too many axes")?;
-    let call = Call::new(by_size!(cx.out(to).dtype, copy::strided_copy_kernel), p.to_words(), p.units());
+    let call = Call::new(copy::strided_copy_kernel_for(cx.out(to).dtype), p.to_words(), p.units());
     cx.call(call.reads(&[from]).writes(Buf::Out(to), p.per_unit()));
     Ok(())
 }
@@ -95,10 +94,9 @@ pub fn attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 fn lower_attention_forward(cx: &mut LowerCx<'_>, reads: &AttentionReads) -> Result<(), String> {
     let (p, dtype) = (lower_attention_params(cx, reads, false)?, cx.dtype(0));
-    let kernel = by_float!(dtype, attention::attention_forward_kernel)?;
+    let kernel = attention::attention_forward_kernel_for(dtype)?;
     let lse = if p.seq_major { cx.temp(dtype.size(), p.batch * p.heads * p.queries) } else { Buf::Out(1) };
-    let per_thread = if dtype == DType::F32 { p.forward_scratch::<f32>() } else { p.forward_scratch::<f64>() };
-    let scratch = cx.scratch(dtype.size(), per_thread);
+    let scratch = cx.scratch(dtype.size(), p.forward_scratch_for(dtype));
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::ATTENTION);
     let call = call.reads(&reads.bufs(cx.args()));
     let call = call.writes(Buf::Out(0), p.per_unit()).writes(lse, p.stats_per_unit());
@@ -139,7 +137,7 @@ fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), St
         true => cx.temp(dtype.size(), p.batch * lens[i]),
         false => Buf::Out(i),
     });
-    let per_thread = if dtype == DType::F32 { p.backward_scratch::<f32>() } else { p.backward_scratch::<f64>() };
+    let per_thread = p.backward_scratch_for(dtype);
     let scratch = cx.scratch(dtype.size(), per_thread);
     let bias = cx.used.len() > 3 && cx.used[3];
     let bufs = reads.bufs(cx.args());
@@ -151,22 +149,20 @@ fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), St
     let mut calls = Vec::new();
     if let Some([keys, queries]) = lower_attention_fine_units(&p, cx.threads) {
         // Four and three products. Scores are made twice, and count once.
-        let call = reading(by_float!(dtype, attention::attention_backward_keys_kernel)?, keys, cx.flops() / 7 * 4);
+        let call = reading(attention::attention_backward_keys_kernel_for(dtype)?, keys, cx.flops() / 7 * 4);
         let call = (1..3).fold(call, |call, i| call.writes(grads[i], BLOCK_KEYS * widths[i]));
         calls.push(call.scratch(scratch));
-        let call =
-            reading(by_float!(dtype, attention::attention_backward_queries_kernel)?, queries, cx.flops() / 7 * 3);
+        let call = reading(attention::attention_backward_queries_kernel_for(dtype)?, queries, cx.flops() / 7 * 3);
         let call = call.writes(grads[0], CHUNK_QUERIES * widths[0]).scratch(cx.scratch(dtype.size(), per_thread));
         calls.push(with_bias(call, CHUNK_QUERIES));
     } else {
-        let call = reading(by_float!(dtype, attention::attention_backward_kernel)?, p.backward_units(), cx.flops());
+        let call = reading(attention::attention_backward_kernel_for(dtype)?, p.backward_units(), cx.flops());
         let call = (0..3).fold(call, |call, i| call.writes(grads[i], lens[i] / p.kv_heads));
         calls.push(with_bias(call.scratch(scratch), p.group() * p.queries));
     }
     calls.into_iter().for_each(|call| cx.call(call));
     if p.packed {
-        let call =
-            Call::new(by_float!(dtype, attention::pack_gradients_kernel)?, p.to_words(), p.pack_gradients_units());
+        let call = Call::new(attention::pack_gradients_kernel_for(dtype)?, p.to_words(), p.pack_gradients_units());
         cx.call(call.reads(&grads).writes(Buf::Out(0), p.pack_gradients_per_unit()));
         return Ok(());
     }
@@ -194,7 +190,7 @@ pub fn rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
         cx.view(0, 0, 0);
         return Ok(());
     }
-    let call = Call::new(by_float!(cx.dtype(0), rotate)?, p.to_words(), p.units()).flops(cx.flops());
+    let call = Call::new(rope::rope_kernel_for(cx.dtype(0))?, p.to_words(), p.units()).flops(cx.flops());
     cx.call(call.reads_args(3).writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
     Ok(())
 }

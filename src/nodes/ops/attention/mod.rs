@@ -21,7 +21,7 @@ use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Bit, Bits, Positive, Real, Unit};
 pub use attrs::Layout;
@@ -112,6 +112,15 @@ fn decompose_attention_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     all[..if bias { 4 } else { 3 }].to_vec()
 }
 
+/// Members are further sequences where all operands have an axis for those: masks, biases and keys need none.
+const BATCH_ATTENTION: Batch = Batch::RuleIf(
+    |attrs| {
+        let AttentionAttrs { padding, bias, dropout, .. } = AttentionAttrs::of(attrs);
+        !padding && !bias && dropout == 0.0
+    },
+    |s| s.merged(),
+);
+
 /// Scaled dot-product attention, with the log-sum-exp of the scores.
 pub const ATTENTION: OpDef = OpDef {
     name: "attention",
@@ -122,6 +131,7 @@ pub const ATTENTION: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::HEAVY),
     infer: infer_attention,
     deriv: Deriv::Rules(attention_jvp, attention_vjp),
+    batch: BATCH_ATTENTION,
     decompose: Some(|s| Scores::new(s, 0, 3).map_or_else(Vec::new, |x| x.forward())),
     lower: Lower::Kernel(lower::attention),
     cost: |cx| attention_flops(cx, 0, 1, 1),
@@ -219,6 +229,7 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
     flags: Flags::PURE,
     infer: infer_attention_backward,
     deriv: Deriv::ViaDecompose,
+    batch: BATCH_ATTENTION,
     decompose: Some(decompose_attention_backward),
     lower: Lower::Kernel(lower::attention_backward),
     cost: |cx| attention_flops(cx, 1, 3, 2),

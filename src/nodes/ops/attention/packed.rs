@@ -11,7 +11,7 @@ use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Bit, Bits, Positive, Real, Unit};
 
@@ -52,6 +52,7 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
         cx.result(dtype, &[g.batch, g.heads, g.queries])
     },
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(|s| {
         let args = [&unpack_qkv(s, 0), &s.args[1..]].concat();
         s.g.emit(Op::ATTENTION, &args, &AttentionAttrs::of(&s.attrs).list()).into()
@@ -102,6 +103,7 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
         cx.same_as(1)
     },
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(|s| {
         let args = [&s.args[..1], &unpack_qkv(s, 1), &s.args[2..]].concat();
         let attrs = AttentionBackwardAttrs::of(&s.attrs);

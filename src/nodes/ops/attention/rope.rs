@@ -5,7 +5,7 @@
 
 use super::lower;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 pub use crate::nodes::ops::attention::attrs::Pairing;
 use crate::nodes::ops::attention::attrs::RopeAttrs;
@@ -74,6 +74,7 @@ pub const ROPE: OpDef = OpDef {
         cx.same_as(0)
     },
     deriv: Deriv::Rules(rope_jvp, rope_vjp),
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_rope),
     lower: Lower::Kernel(lower::rope),
     cost: |cx| 3 * cx.out(),

@@ -14,7 +14,7 @@ use crate::nodes::Conv2d;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
@@ -31,6 +31,7 @@ pub(super) const fn block_op(deriv: Deriv, expand: Expand) -> OpDef {
         flags: Flags::PURE.and(Flags::BLOCK),
         infer: |_| Ok(()),
         deriv,
+        batch: Batch::ViaDecompose,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: block_product_flops,

@@ -8,7 +8,7 @@ use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::common::lowering::elem;
@@ -79,6 +79,7 @@ pub const SWIGLU: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED),
     infer: infer_swiglu,
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_swiglu),
     lower: Lower::Kernel(lower_swiglu),
     cost: |cx| 6 * cx.out(),

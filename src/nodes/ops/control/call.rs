@@ -4,7 +4,7 @@ use crate::arena::Region;
 use crate::ensure;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::{Builder, Routine, Var, foreign_builder_error};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::results::Results;
 use crate::nodes::ops::common::cost::cost_free;
 
@@ -31,6 +31,7 @@ pub const CALL: OpDef = OpDef {
         Ok(())
     },
     deriv: Deriv::Error("calls are inlined before differentiation"),
+    batch: Batch::ViaDecompose,
     decompose: None,
     lower: Lower::Control,
     cost: cost_free,

@@ -17,7 +17,7 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::emit::Aside;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use std::cell::RefCell;
 use std::panic;
 
@@ -40,6 +40,7 @@ pub const IF: OpDef = OpDef {
     flags: Flags::PURE,
     infer: infer_if,
     deriv: Deriv::Choice,
+    batch: Batch::Regions,
     decompose: None,
     lower: Lower::Choice,
     cost: if_cost,

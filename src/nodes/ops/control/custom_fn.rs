@@ -17,7 +17,7 @@ use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::emit::Aside;
 use crate::nodes::ir::infer::{Infer, Signature};
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
 use crate::nodes::{Graph, Ty};
 
@@ -56,6 +56,7 @@ pub const CUSTOM_FN: OpDef = OpDef {
     flags: Flags::PURE,
     infer: infer_custom_fn,
     deriv: Deriv::OwnRules,
+    batch: Batch::Regions,
     decompose: None,
     lower: Lower::Control,
     cost: cost_free,

@@ -18,7 +18,7 @@ use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 
 attrs! {
     /// Attributes of a scan. [`Scan`] has them as `usize`.
@@ -33,6 +33,11 @@ attrs! {
         length: i64,
         /// Whether it runs from the last iteration to the first.
         reverse: bool,
+        /// Derivatives keep the carries before every iteration of which the number, in running order, is a multiple
+        /// of this one, and compute what lies between again. Absent: they keep what they read of all iterations.
+        keep_every: Option<i64>,
+        /// Whether all iterations may run at once, as members of a batch. There are no carries then.
+        at_once: Option<bool>,
     }
 }
 
@@ -49,14 +54,37 @@ pub struct Scan {
     pub length: usize,
     /// Whether it runs from the last iteration to the first.
     pub reverse: bool,
+    /// Number of iterations between two carries that derivatives keep; `None`: they keep what they read of all.
+    pub keep_every: Option<usize>,
+    /// Whether all iterations may run at once, as members of a batch. There are no carries then.
+    pub at_once: bool,
 }
 
 impl Scan {
     /// From the attributes of a scan.
     pub fn of(attrs: &Attrs<'_>) -> Scan {
-        let ScanAttrs { body, carries, consts, length, reverse } = ScanAttrs::of(attrs);
+        let ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once } = ScanAttrs::of(attrs);
         let [carries, consts, length] = [carries, consts, length].map(|n| n.max(0) as usize);
-        Scan { body, carries, consts, length, reverse }
+        let keep_every = keep_every.map(|n| n.max(1) as usize);
+        Scan { body, carries, consts, length, reverse, keep_every, at_once: at_once == Some(true) }
+    }
+
+    /// The attributes of this loop over another body, with other numbers of carries and constants.
+    pub fn over(&self, body: Region, carries: usize, consts: usize) -> ScanAttrs {
+        let keep_every = self.keep_every.map(|n| n as i64);
+        let (carries, consts, length) = (carries as i64, consts as i64, self.length as i64);
+        let at_once = self.at_once.then_some(true);
+        ScanAttrs { body, carries, consts, length, reverse: self.reverse, keep_every, at_once }
+    }
+
+    /// The number of iterations between two kept carries. `None`: derivatives keep what they read of all iterations.
+    pub fn stretch(&self) -> Option<usize> {
+        self.keep_every.map(|n| n.min(self.length))
+    }
+
+    /// True if derivatives keep only the carries of each iteration.
+    pub fn keeps_carries_only(&self) -> bool {
+        self.stretch().is_some_and(|n| n <= 1)
     }
 
     /// Position of the first stacked input among the operands.
@@ -74,6 +102,7 @@ pub const SCAN: OpDef = OpDef {
     flags: Flags::PURE,
     infer: infer_scan,
     deriv: Deriv::Loop,
+    batch: Batch::Regions,
     decompose: None,
     lower: Lower::Loop,
     cost: scan_cost,
@@ -99,6 +128,21 @@ pub const SCAN: OpDef = OpDef {
             attrs: "body=@case_count carries=2 consts=1 length=5 reverse=false",
             domains: &[Domain::Real, Domain::Index(3), Domain::Real],
         },
+        Case {
+            args: "f[3] f[3] f[4,3]",
+            attrs: "body=@case_step carries=0 consts=2 length=4 reverse=false at_once=true",
+            domains: REAL,
+        },
+        Case {
+            args: "f[3] i32[] f[2,2] f[5,3]",
+            attrs: "body=@case_count carries=2 consts=1 length=5 reverse=false keep_every=2",
+            domains: &[Domain::Real, Domain::Index(3), Domain::Real],
+        },
+        Case {
+            args: "f[3] f[3] f[4,3]",
+            attrs: "body=@case_step carries=1 consts=1 length=4 reverse=true keep_every=1",
+            domains: REAL,
+        },
     ],
 };
 
@@ -113,12 +157,16 @@ fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
     let attrs = ScanAttrs::of(&cx.attrs);
     let (carries, consts) = (scan_count("carries", attrs.carries)?, scan_count("consts", attrs.consts)?);
     let length = scan_count("length", attrs.length)?;
+    if let Some(n) = attrs.keep_every.filter(|&n| n < 1) {
+        return Err(format!("keep_every is {n}; it must be at least 1"));
+    }
     let sig = cx.signature(attrs.body)?;
     let show = |cx: &Infer<'_>, ty: Ty| format!("{}{}", ty.dtype, cx.shapes.dims(ty.shape));
     let n = cx.args.len();
     ensure!(sig.args.len() == n, "{n} operands, and the body has {} arguments", sig.args.len());
     let before = carries.checked_add(consts).filter(|&k| k <= n);
     let before = before.ok_or_else(|| format!("{carries} carries and {consts} consts, and there are {n} operands"))?;
+    ensure!(carries == 0 || attrs.at_once != Some(true), "{carries} carries: the iterations cannot run at once");
     ensure!(sig.yields.len() >= carries, "{carries} carries, and the body yields {} values", sig.yields.len());
     ensure!(!sig.yields.is_empty(), "the body yields nothing");
     for i in 0..before {
@@ -175,9 +223,21 @@ pub struct Loop {
     pub length: Option<usize>,
     /// Whether it runs from the last slice to the first; results are stacked in the inputs' order either way.
     pub reverse: bool,
+    /// What derivatives keep of the iterations. `None`: all that they read, so memory grows with the length.
+    ///
+    /// `Some(n)`: the carries before every `n`-th iteration. A derivative then runs the `n` iterations of one stretch
+    /// again, keeps what it reads of these, and goes on to the next stretch. So a gradient takes the memory of
+    /// `length / n` sets of carries and of `n` iterations, and the time of one more run of the loop. With `n` near the
+    /// square root of the length, memory is least. Values and gradients have the same bits for every `n`. An `n` that
+    /// divides the length is best: else stacked results and gradients by stacked inputs are copied once more.
+    pub keep_every: Option<usize>,
+    /// Whether all iterations may run at once: see [`Builder::vmap`]. There are no carries then.
+    pub at_once: bool,
 }
 setters! {
-    [] Loop { length: usize => Some(length), reverse: bool }
+    [] Loop {
+        length: usize => Some(length), reverse: bool, keep_every: usize => Some(keep_every), at_once: bool
+    }
 }
 
 /// Final carries and stacked results.
@@ -267,6 +327,8 @@ impl Builder {
             consts: body.captures.len() as i64,
             length: i64::try_from(length).unwrap_or(-1),
             reverse: how.reverse,
+            keep_every: how.keep_every.map(|n| i64::try_from(n).unwrap_or(i64::MAX)),
+            at_once: how.at_once.then_some(true),
         };
         let failed = self.error().is_some();
         let outs = self.with(|e| e.emit(Op::SCAN, &args, &attrs.list()));

@@ -4,7 +4,7 @@ use super::lower;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvBiasActAttrs};
 use crate::nodes::ops::conv::conv2d::{conv2d_flops, infer_conv2d};
@@ -35,6 +35,7 @@ pub const CONV2D_BIAS_ACT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::HEAVY),
     infer: infer_conv_bias_act,
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_conv_bias_act),
     lower: Lower::Kernel(lower::conv2d),
     cost: conv2d_flops,

@@ -10,7 +10,7 @@ use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{check_window_array, sum_over_taps, window_array};
 use Domain::Real;
@@ -24,6 +24,7 @@ const fn conv2d_op(name: &'static str, doc: &'static str, attrs: &'static [Field
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
         deriv,
+        batch: Batch::Members,
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| cx.out(),
@@ -134,6 +135,7 @@ pub const CONV2D: OpDef = OpDef {
         let a = ConvAttrs::of(&cx.attrs);
         infer_conv2d(cx, &a)
     },
+    batch: Batch::Rule(super::batch::batch_conv2d),
     decompose: Some(decompose_conv2d),
     cost: conv2d_flops,
     cases: &[
@@ -177,6 +179,7 @@ pub const CONV2D: OpDef = OpDef {
 /// The adjoint of [`CONV2D`] in its input.
 pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
     infer: infer_conv2d_input_grad,
+    batch: Batch::Rule(super::batch::batch_conv2d_input_grad),
     decompose: Some(decompose_conv2d_input_grad),
     cost: conv2d_flops,
     cases: &[
@@ -214,6 +217,7 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
 /// The adjoint of [`CONV2D`] in its weights.
 pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
     infer: infer_conv2d_weight_grad,
+    batch: Batch::Rule(super::batch::batch_conv2d_weight_grad),
     decompose: Some(decompose_conv2d_weight_grad),
     cost: conv2d_flops,
     cases: &[

@@ -7,7 +7,7 @@ use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, sum_over_taps, window_array};
 use crate::nodes::ops::conv::attrs::ConvAttrs;
@@ -32,6 +32,7 @@ pub(super) const fn conv_nd_op(
         flags: Flags::PURE,
         infer,
         deriv,
+        batch: Batch::ViaDecompose,
         decompose: Some(expand),
         lower: Lower::Expand,
         cost,

@@ -9,7 +9,6 @@ use crate::kernels::gemm::Act;
 use crate::kernels::window_sizes::Units;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::conv::attrs::ConvBiasActAttrs;
 use crate::nodes::ops::conv::convolution::Convolution;
 
@@ -30,7 +29,7 @@ pub fn conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = lower_conv_geom(cx);
     let act = if cx.args() > 2 { ConvBiasActAttrs::of(&cx.attrs()).act.kernel() } else { Act::None };
     let words = [&g.to_words()[..], &[act as u64]].concat();
-    let kernel = by_float!(cx.dtype(0), conv::conv2d_kernel)?;
+    let kernel = conv::conv2d_kernel_for(cx.dtype(0))?;
     lower_conv_call(cx, kernel, &words, conv::conv2d_units(&g), conv::conv2d_scratch(&g), Buf::Out(0));
     Ok(())
 }
@@ -38,7 +37,7 @@ pub fn conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `conv2d_input_grad`.
 pub fn conv2d_input_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = lower_conv_geom(cx);
-    let kernel = by_float!(cx.dtype(0), conv::conv2d_backward_input_kernel)?;
+    let kernel = conv::conv2d_backward_input_kernel_for(cx.dtype(0))?;
     let (units, scratch) = (conv::conv2d_backward_input_units(&g), conv::conv2d_backward_input_scratch(&g));
     lower_conv_call(cx, kernel, &g.to_words(), units, scratch, Buf::Out(0));
     Ok(())
@@ -49,11 +48,11 @@ pub fn conv2d_weight_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (g, dtype) = (lower_conv_geom(cx), cx.dtype(0));
     let parts = conv::conv2d_weight_parts(&g);
     let to = if parts == 1 { Buf::Out(0) } else { cx.temp(dtype.size(), parts * g.w_len()) };
-    let kernel = by_float!(dtype, conv::conv2d_backward_weight_kernel)?;
+    let kernel = conv::conv2d_backward_weight_kernel_for(dtype)?;
     let (units, scratch) = (conv::conv2d_backward_weight_units(&g), conv::conv2d_backward_weight_scratch(&g));
     lower_conv_call(cx, kernel, &g.to_words(), units, scratch, to);
     if parts != 1 {
-        let kernel = by_float!(dtype, conv::conv2d_weight_combine_kernel)?;
+        let kernel = conv::conv2d_weight_combine_kernel_for(dtype)?;
         let call = Call::new(kernel, g.to_words(), g.w_len().div_ceil(conv::COMBINE_UNIT));
         cx.call(call.reads(&[to]).writes(Buf::Out(0), conv::COMBINE_UNIT));
     }

@@ -1,6 +1,7 @@
 //! Convolutions: over planes with their adjoints, over one and three axes, transposed, and with an epilogue.
 
 pub mod attrs;
+mod batch;
 pub mod bias_act;
 pub mod conv2d;
 pub mod conv_nd;

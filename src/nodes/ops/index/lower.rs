@@ -9,9 +9,7 @@ use crate::kernels::index::{Indexed, ravel, scatter};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::build::size_attrs::{to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call, Looks};
-use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::{by_num_index, by_size_index};
 use crate::nodes::ops::index::attrs::Scatter as Mode;
 use crate::nodes::ops::index::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 
@@ -24,11 +22,11 @@ pub fn scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let k = if own { cx.arg_dims(2)[axis] } else { cx.arg_dims(2).numel() };
     let p = Scatter { outer, n, k, inner, own };
     let kernel: Kernel = match mode {
-        Mode::Set => by_size_index!(dtype, index, scatter::set),
-        Mode::Add => by_num_index!(dtype, index, scatter::add)?,
-        Mode::Mul => by_num_index!(dtype, index, scatter::mul)?,
-        Mode::Max => by_num_index!(dtype, index, scatter::max)?,
-        Mode::Min => by_num_index!(dtype, index, scatter::min)?,
+        Mode::Set => scatter::set_for(dtype, index),
+        Mode::Add => scatter::add_for(dtype, index)?,
+        Mode::Mul => scatter::mul_for(dtype, index)?,
+        Mode::Max => scatter::max_for(dtype, index)?,
+        Mode::Min => scatter::min_for(dtype, index)?,
     };
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::INDEX).reads_args(3);
     cx.call(call.looks(2, n).early().writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
@@ -40,9 +38,8 @@ pub fn ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let sizes = to_sizes(&RavelIndexAttrs::of(&cx.attrs()).sizes);
     let p = Ravel { len: cx.out_dims(0).numel(), axes: sizes.len() };
     let words: Vec<u64> = p.to_words().into_iter().chain(sizes.iter().map(|&n| n as u64)).collect();
-    let kernel: Kernel =
-        if cx.dtype(0) == DType::I32 { ravel::ravel_kernel::<i32> } else { ravel::ravel_kernel::<i64> };
-    let call = Call::new(kernel, words, p.units()).flops(cx.flops()).cost_class(CostClass::INDEX).looks(0, 0);
+    let call = Call::new(ravel::ravel_kernel_for(cx.dtype(0))?, words, p.units());
+    let call = call.flops(cx.flops()).cost_class(CostClass::INDEX).looks(0, 0);
     // Each axis has its own bound.
     let looks = call.looks.map(|l| Looks { below: None, ..l });
     cx.call(Call { looks, ..call }.reads_args(1).writes(Buf::Out(0), p.per_unit()));
@@ -65,7 +62,7 @@ fn lower_scatter_with(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Resul
 pub fn gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(GatherAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
-    lower_gather_with(cx, by_size_index!(cx.dtype(0), cx.dtype(1), index::gather_kernel), p)
+    lower_gather_with(cx, index::gather_kernel_for(cx.dtype(0), cx.dtype(1)), p)
 }
 
 /// `take_along_axis`.
@@ -73,14 +70,14 @@ pub fn take_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let axis = to_size(GatherAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
-    lower_gather_with(cx, by_size_index!(cx.dtype(0), cx.dtype(1), index::take_along_axis_kernel), p)
+    lower_gather_with(cx, index::take_along_axis_kernel_for(cx.dtype(0), cx.dtype(1)), p)
 }
 
 /// `scatter_add`.
 pub fn scatter_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), to_size(ScatterAddAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
-    lower_scatter_with(cx, by_num_index!(cx.dtype(0), cx.dtype(1), scatter::scatter_add_kernel)?, p)
+    lower_scatter_with(cx, scatter::scatter_add_kernel_for(cx.dtype(0), cx.dtype(1))?, p)
 }
 
 /// `scatter_along_axis`.
@@ -88,5 +85,5 @@ pub fn scatter_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let axis = to_size(ScatterAddAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
-    lower_scatter_with(cx, by_num_index!(cx.dtype(0), cx.dtype(1), scatter::scatter_along_axis_add_kernel)?, p)
+    lower_scatter_with(cx, scatter::scatter_along_axis_add_kernel_for(cx.dtype(0), cx.dtype(1))?, p)
 }

@@ -1,6 +1,7 @@
 //! Ops with integer indices. Every index is checked when the step runs. The error names the position of the bad index.
 
 pub mod attrs;
+mod batch;
 pub mod index_bounds;
 pub mod lower;
 pub mod scatter;
@@ -12,7 +13,7 @@ use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
 use Domain::{Index, Real};
 use attrs::{GatherAttrs, HistogramAttrs, OneHotAttrs, ScatterAddAttrs};
@@ -26,6 +27,7 @@ const fn index_op(name: &'static str, doc: &'static str, attrs: &'static [Field]
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
         deriv,
+        batch: Batch::Members,
         decompose: None,
         lower,
         cost: cost_free,
@@ -53,6 +55,7 @@ pub const GATHER: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &[&t[..axis], &i[..], &t[axis + 1..]].concat())
     },
+    batch: Batch::Rule(batch::batch_gather),
     cases: &[
         Case { args: "f[5,3] i32[4]", attrs: "axis=0", domains: &[Real, Index(5)] },
         Case { args: "f[2,5,3] i64[2,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
@@ -84,6 +87,7 @@ pub const SCATTER_ADD: OpDef = OpDef {
         cx.result(dtype, &[&u[..axis], &[n], &u[axis + i.len()..]].concat())
     },
     cost: crate::nodes::ops::common::cost::cost_per_operand,
+    batch: Batch::Rule(batch::batch_scatter_add),
     cases: &[
         Case { args: "f[4,3] i32[4]", attrs: "axis=0 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[2,2,2,3] i64[2,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
@@ -109,6 +113,7 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &i)
     },
+    batch: Batch::Rule(batch::batch_take_along_axis),
     cases: &[
         Case { args: "f[4,5] i32[4,2]", attrs: "axis=1", domains: &[Real, Index(5)] },
         Case { args: "f[4,5,2] i64[3,5,2]", attrs: "axis=0", domains: &[Real, Index(4)] },
@@ -140,6 +145,7 @@ pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
         cx.result(dtype, &d)
     },
     cost: crate::nodes::ops::common::cost::cost_per_operand,
+    batch: Batch::Rule(batch::batch_scatter_along_axis),
     cases: &[
         Case { args: "f[4,2] i32[4,2]", attrs: "axis=1 size=5", domains: &[Real, Index(5)] },
         Case { args: "f[3,5,2] i64[3,5,2]", attrs: "axis=0 size=4", domains: &[Real, Index(4)] },
@@ -165,6 +171,7 @@ pub const ONE_HOT: OpDef = OpDef {
         d.push(depth);
         cx.result(to, &d)
     },
+    batch: Batch::Leading,
     decompose: Some(|s| {
         let (i, a) = (s.args[0], OneHotAttrs::of(&s.attrs));
         let mut d = i.dims().to_vec();
@@ -205,6 +212,7 @@ pub const HISTOGRAM: OpDef = OpDef {
         ensure!((1..=MOST_BINS).contains(&bins), "bins is {bins}; it must be in 1..={MOST_BINS}");
         cx.result(dtype, &[bins as usize])
     },
+    batch: Batch::ViaDecompose,
     decompose: Some(|s| {
         let (x, bins) = (s.args[0], to_size(HistogramAttrs::of(&s.attrs).bins));
         // A range without width is widened by 1 on both sides, as torch does.

@@ -12,7 +12,7 @@ use crate::nodes::ir::attr_types::Choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::index::attrs::{RavelIndexAttrs, Scatter, ScatterAddAttrs, ScatterAttrs};
 use Domain::{Distinct, Index, Real};
@@ -172,6 +172,7 @@ pub const SCATTER: OpDef = OpDef {
     flags: Flags::PURE,
     infer: infer_scatter,
     deriv: Deriv::Rules(scatter_jvp, scatter_vjp),
+    batch: Batch::Rule(super::batch::batch_scatter),
     decompose: None,
     lower: Lower::Kernel(lower::scatter),
     cost: |cx| cx.arg(1),
@@ -230,6 +231,7 @@ pub const RAVEL_INDEX: OpDef = OpDef {
         cx.result(DType::I64, lead)
     },
     deriv: Deriv::Zero,
+    batch: Batch::Leading,
     decompose: None,
     lower: Lower::Kernel(lower::ravel_index),
     cost: |cx| 2 * cx.arg(0),

@@ -7,7 +7,7 @@ use crate::nodes::build::axes::split_at_axis;
 use crate::nodes::build::size_attrs::{to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::{bits, by_size};
+use crate::nodes::ops::common::lowering::bits;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, TransposeAttrs};
 
 /// Result 0 is the elements of operand 0 from `base` on, `strides` apart, in shape `dims`. If they are one run of
@@ -24,7 +24,7 @@ fn lower_layout_copy(cx: &mut LowerCx<'_>, dims: &[usize], strides: &[i64], base
         return Ok(());
     }
     let p = StridedCopy::new(dims, strides, base).ok_or("too many axes")?;
-    let call = Call::new(by_size!(cx.dtype(0), copy::strided_copy_kernel), p.to_words(), p.units());
+    let call = Call::new(copy::strided_copy_kernel_for(cx.dtype(0)), p.to_words(), p.units());
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
@@ -81,7 +81,7 @@ pub fn concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let outer = split_at_axis(&cx.arg_dims(0), axis).outer;
     let width = |i: usize| cx.arg_dims(i)[axis..].iter().product();
     let p = Concat { outer, widths: (0..cx.args()).map(width).collect() };
-    let call = Call::new(by_size!(cx.dtype(0), copy::concat_kernel), p.to_words(), p.units());
+    let call = Call::new(copy::concat_kernel_for(cx.dtype(0)), p.to_words(), p.units());
     cx.call(call.reads_args(p.widths.len()).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }
@@ -95,7 +95,7 @@ pub fn pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
     let (low, high) = (to_sizes(&a.low), to_sizes(&a.high));
     let p = Pad::new(&from, &low, &high, bits(a.value, dtype)).ok_or("too many axes")?;
-    let call = Call::new(by_size!(dtype, copy::pad_kernel), p.to_words(), p.units());
+    let call = Call::new(copy::pad_kernel_for(dtype), p.to_words(), p.units());
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }

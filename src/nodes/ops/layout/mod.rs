@@ -1,6 +1,7 @@
 //! Ops that move elements. Each is linear, and its transpose is made of the others.
 
 pub mod attrs;
+mod batch;
 pub mod diagonals_and_windows;
 pub mod lower;
 pub mod pad_mode;
@@ -17,7 +18,7 @@ use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerFn;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
 use Domain::Real;
 use attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
@@ -37,6 +38,7 @@ const fn layout_op(
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
         deriv,
+        batch: Batch::Leading,
         decompose: None,
         lower: Lower::Kernel(lower),
         cost: cost_free,
@@ -53,6 +55,7 @@ pub const RESHAPE: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
+    batch: Batch::Rule(batch::batch_reshape),
     cases: &[
         Case { args: "f[3,4]", attrs: "shape=[2,6]", domains: &[Real] },
         Case { args: "f[1]", attrs: "shape=[]", domains: &[Real] },
@@ -111,6 +114,7 @@ pub const TRANSPOSE: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
+    batch: Batch::Rule(batch::batch_transpose),
     cases: &[
         Case { args: "f[3,4]", attrs: "perm=[1,0]", domains: &[Real] },
         Case { args: "f[2,3,4]", attrs: "perm=[2,0,1]", domains: &[Real] },
@@ -145,6 +149,7 @@ pub const BROADCAST: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
+    batch: Batch::Rule(batch::batch_broadcast),
     cases: &[
         Case { args: "f[4]", attrs: "shape=[3,4]", domains: &[Real] },
         Case { args: "f[3,1]", attrs: "shape=[2,3,4]", domains: &[Real] },
@@ -187,6 +192,7 @@ pub const SLICE: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
+    batch: Batch::Rule(batch::batch_slice),
     cases: &[
         Case { args: "f[5,6]", attrs: "starts=[1,0] limits=[4,6] steps=[1,1]", domains: &[Real] },
         Case { args: "f[5,6]", attrs: "starts=[0,1] limits=[5,6] steps=[2,3]", domains: &[Real] },
@@ -227,6 +233,7 @@ pub const CONCAT: OpDef = OpDef {
         }
         cx.result(dtype, &to)
     },
+    batch: Batch::Rule(batch::batch_concat),
     cases: &[
         Case { args: "f[2,3] f[4,3]", attrs: "axis=0", domains: &[Real] },
         Case { args: "f[2,3] f[2,1] f[2,2]", attrs: "axis=1", domains: &[Real] },
@@ -260,6 +267,7 @@ pub const PAD: OpDef = OpDef {
         let dtype = cx.dtype(0);
         cx.result(dtype, &to)
     },
+    batch: Batch::Rule(batch::batch_pad),
     cases: &[
         Case { args: "f[3,4]", attrs: "low=[1,0] high=[0,2] value=0", domains: &[Real] },
         Case { args: "f[5]", attrs: "low=[2] high=[1] value=-1.5", domains: &[Real] },
@@ -292,6 +300,7 @@ pub const FLIP: OpDef = OpDef {
         check_axes(&FlipAttrs::of(&cx.attrs).axes, rank)?;
         cx.same_as(0)
     },
+    batch: Batch::Rule(batch::batch_flip),
     cases: &[
         Case { args: "f[3,4]", attrs: "axes=[1]", domains: &[Real] },
         Case { args: "f[3,4,2]", attrs: "axes=[0,2]", domains: &[Real] },

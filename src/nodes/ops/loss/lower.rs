@@ -7,7 +7,6 @@ use crate::kernels::squared_error::SquaredError;
 use crate::kernels::{reduce, softmax, squared_error};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::{by_float, by_num_index};
 use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, SquaredErrorAttrs};
 
 fn cross_entropy_params(cx: &LowerCx<'_>) -> CrossEntropy {
@@ -18,7 +17,7 @@ fn cross_entropy_params(cx: &LowerCx<'_>) -> CrossEntropy {
 /// `softmax_cross_entropy`.
 pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = cross_entropy_params(cx);
-    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_kernel)?;
+    let kernel = softmax::cross_entropy_kernel_for(cx.dtype(0), cx.dtype(1))?;
     let call =
         Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::CROSS_ENTROPY).reads_args(2);
     let call = call.looks(1, p.classes).or(p.ignore_index);
@@ -29,7 +28,7 @@ pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `softmax_cross_entropy_backward`.
 pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = cross_entropy_params(cx);
-    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_backward_kernel)?;
+    let kernel = softmax::cross_entropy_backward_kernel_for(cx.dtype(0), cx.dtype(1))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SOFTMAX);
     let call = call.looks(1, p.classes).or(p.ignore_index);
     cx.call(call.reads_args(4).writes(Buf::Out(0), p.per_unit_logits()).inplace(&[(0, 0)]));
@@ -39,7 +38,7 @@ pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `cross_entropy_gradient`.
 pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = cross_entropy_params(cx);
-    let kernel = by_num_index!(float cx.dtype(0), cx.dtype(1), softmax::cross_entropy_gradient_kernel)?;
+    let kernel = softmax::cross_entropy_gradient_kernel_for(cx.dtype(0), cx.dtype(1))?;
     let mut words = p.to_words();
     words.push(CrossEntropyGradientAttrs::of(&cx.attrs()).weight.to_bits());
     let call = Call::new(kernel, words, p.units()).flops(cx.flops()).cost_class(CostClass::CROSS_ENTROPY).reads_args(2);
@@ -55,7 +54,7 @@ pub fn squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let SquaredErrorAttrs { mean, weight } = SquaredErrorAttrs::of(&cx.attrs());
     let plan = reduce::plan_reduce(1, len, 1);
     let divisor = if mean { len } else { 0 };
-    let kernel = by_float!(dtype, squared_error::squared_error_kernel)?;
+    let kernel = squared_error::squared_error_kernel_for(dtype)?;
     let call = |p: SquaredError, sums: Buf, flops: u64| {
         let call = Call::new(kernel, p.to_words(), p.units()).flops(flops).cost_class(CostClass::REDUCE).reads_args(2);
         call.writes(sums, 1).writes(Buf::Out(1), p.chunk).inplace(&[(0, 1), (1, 1)])
@@ -67,7 +66,7 @@ pub fn squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let sums = cx.temp(dtype.size(), partial.out_len());
     cx.call(call(SquaredError { len, chunk: partial.chunk, divisor: 0, weight }, sums, cx.flops()));
     let last = Reduce { divisor: len, ..plan.last };
-    let join = if mean { by_float!(dtype, reduce::reduce_mean_kernel)? } else { by_float!(dtype, reduce::sum)? };
+    let join = if mean { reduce::reduce_mean_kernel_for(dtype)? } else { reduce::sum_for(dtype)? };
     let call = Call::new(join, last.to_words(), last.units()).cost_class(CostClass::REDUCE).reads(&[sums]);
     cx.call(call.writes(Buf::Out(0), last.per_unit()));
     Ok(())

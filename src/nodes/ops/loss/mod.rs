@@ -10,7 +10,7 @@ use crate::ensure;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_operand;
 use Domain::{Index, Real, Unit};
@@ -25,6 +25,7 @@ const fn loss_op(name: &'static str, doc: &'static str, arity: usize, attrs: &'s
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
         deriv,
+        batch: Batch::ViaDecompose,
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| 5 * cx.arg(0),
@@ -93,6 +94,7 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
         cx.result(dtype, &[n])?;
         cx.result(dtype, &[n])
     },
+    batch: Batch::Rule(|s| s.merged()),
     decompose: Some(decompose_cross_entropy),
     cases: &[
         Case { args: "f[4,5] i32[4]", attrs: "ignore_index=-100 label_smoothing=0", domains: &[Real, Index(5)] },
@@ -138,6 +140,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
         }
         cx.same_as(0)
     },
+    batch: Batch::Rule(|s| s.merged()),
     decompose: Some(decompose_cross_entropy_backward),
     cases: &[
         Case {

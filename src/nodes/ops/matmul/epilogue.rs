@@ -5,7 +5,7 @@ use super::lower;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::activation::ActGrad;
 use crate::nodes::ops::matmul::attrs::{MatmulBiasActAttrs, MatmulDactAttrs};
@@ -36,6 +36,7 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
     infer: infer_bias_act_epilogue,
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_bias_act_epilogue),
     lower: Lower::Kernel(lower::matmul_bias_act),
     cost: matmul_flops,
@@ -84,6 +85,7 @@ pub const MATMUL_DACT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
     infer: infer_dact_epilogue,
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_dact_epilogue),
     lower: Lower::Kernel(lower::matmul_dact),
     cost: matmul_flops,

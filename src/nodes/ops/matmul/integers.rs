@@ -2,16 +2,15 @@
 
 use super::matmul_dims::{matmul_dims, matmul_flops};
 use crate::ensure;
-use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::int_matmul::{IntMatmul, int_matmul_kernel};
+use crate::kernels::int_matmul::{IntMatmul, int_matmul_kernel_for};
 use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use Domain::Index;
 
@@ -38,12 +37,7 @@ fn lower_int_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (a, y) = (cx.arg_dims(0), cx.out_dims(0));
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs());
     let p = IntMatmul { batch: y[0], m: y[1], n: y[2], k: a[if ta { 1 } else { 2 }], ta, tb };
-    let kernel: Kernel = match cx.dtype(0) {
-        DType::I8 => int_matmul_kernel::<i8>,
-        DType::U8 => int_matmul_kernel::<u8>,
-        DType::I32 => int_matmul_kernel::<i32>,
-        _ => int_matmul_kernel::<i64>,
-    };
+    let kernel = int_matmul_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::PRODUCT_F64);
     cx.call(call.reads_args(2).writes(Buf::Out(0), p.per_unit()));
     Ok(())
@@ -58,6 +52,7 @@ pub const INT_MATMUL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::HEAVY),
     infer: infer_int_matmul,
     deriv: Deriv::Zero,
+    batch: Batch::Rule(|s| s.merged()),
     decompose: None,
     lower: Lower::Kernel(lower_int_matmul),
     cost: matmul_flops,

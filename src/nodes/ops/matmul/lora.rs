@@ -4,7 +4,7 @@ use super::lower;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::attrs::LoraMatmulAttrs;
 use Domain::Real;
@@ -52,6 +52,7 @@ pub const LORA_MATMUL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
     infer: infer_lora_matmul,
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_lora_matmul),
     lower: Lower::Kernel(lower::lora_matmul),
     cost: |cx| {

@@ -4,7 +4,7 @@ use crate::arena::dims::Dims;
 use crate::kernels::abi::Split;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm;
-use crate::kernels::gemm::{Batch, Gemm, GemmFloat, Strides};
+use crate::kernels::gemm::{Batch, Gemm, Strides};
 use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
@@ -60,8 +60,7 @@ pub fn matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
     if !cx.used[1] {
         return lower_plain_matmul(cx, g);
     }
-    let summed = if dtype == DType::F32 { g.with_sums::<f32>() } else { g.with_sums::<f64>() };
-    let Some(g) = summed else {
+    let Some(g) = g.with_sums_for(dtype) else {
         if !g.is_empty() {
             lower_plain_matmul(cx, g)?;
         }
@@ -93,18 +92,10 @@ fn lower_matmul_call_and_sums(
     flops: u64,
 ) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
-    let scratch = match dtype {
-        DType::F32 => lower_matmul_scratch::<f32>(&g),
-        _ => lower_matmul_scratch::<f64>(&g),
-    };
+    let scratch = g.scratch_len_for(dtype);
     let (split, units) = g.division();
     let whole = if let Split::Columns { .. } = split { lower_matmul_whole_columns(&g) } else { lower_matmul_whole(&g) };
-    let kernel = match dtype {
-        DType::F32 => gemm::kernel::<f32>(&g),
-        DType::F64 => gemm::kernel::<f64>(&g),
-        d => return Err(format!("no kernel for {d}")),
-    };
-    let call = Call::new(kernel, g.to_words(), units)
+    let call = Call::new(gemm::kernel_for(dtype, &g)?, g.to_words(), units)
         .flops(flops)
         .reads(reads)
         .cost_class(lower_matmul_cost_class(dtype, &g))
@@ -161,9 +152,5 @@ fn lower_matmul_whole_columns(g: &Gemm) -> u64 {
 
 /// The cost class of a product.
 pub fn lower_matmul_cost_class(dtype: DType, g: &Gemm) -> CostClass {
-    if dtype == DType::F32 { CostClass::product(g.runs_in::<f32>()) } else { CostClass::PRODUCT_F64 }
-}
-
-fn lower_matmul_scratch<T: GemmFloat>(g: &Gemm) -> usize {
-    g.scratch_len::<T>()
+    if dtype == DType::F32 { CostClass::product(g.runs_in_for(dtype)) } else { CostClass::PRODUCT_F64 }
 }

@@ -15,7 +15,7 @@ use crate::nodes::build::axes::check_axes;
 use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::Real;
 use attrs::{DotGeneralAttrs, MatmulAttrs};
@@ -26,6 +26,12 @@ fn infer_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_dtype(0, 1)?;
     let dims = matmul_operand_dims(cx)?;
     cx.result(dtype, &dims)
+}
+
+/// The product with the batch's axis before all axes that the operands broadcast.
+fn batch_matmul<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let rank = s.rank(0).max(s.rank(1));
+    Some(s.site.rebuild_with(&[s.aligned(0, rank), s.aligned(1, rank)]))
 }
 
 /// ā and b̄ are products again, in the layout that needs no transposed copy; broadcast batch axes are summed.
@@ -50,6 +56,7 @@ pub const MATMUL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::PRODUCT),
     infer: infer_matmul,
     deriv: Deriv::Multilinear(transpose_matmul),
+    batch: Batch::Rule(batch_matmul),
     decompose: None,
     lower: Lower::Kernel(lower::matmul),
     cost: matmul_flops,
@@ -122,6 +129,7 @@ pub const DOT_GENERAL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::HEAVY),
     infer: infer_dot_general,
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_dot_general),
     lower: Lower::Expand,
     cost: |cx| 2 * cx.out(),

@@ -6,7 +6,7 @@
 use super::lower;
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{
     NormAttrs, STATISTICS, add_cotangents, check_norm_backward, check_norm_channels, check_norm_eps, norm_per_channel,
@@ -87,6 +87,7 @@ pub const BATCH_NORM: OpDef = OpDef {
         cx.result(dtype, &[c])
     },
     deriv: Deriv::Rules(batch_norm_jvp, batch_norm_vjp),
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_batch_norm),
     lower: Lower::Expand,
     cost: |cx| 10 * cx.arg(0),
@@ -122,6 +123,7 @@ pub const BATCH_NORM_BACKWARD: OpDef = OpDef {
         cx.same_as(2)
     },
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_batch_norm_backward),
     lower: Lower::Kernel(lower::batch_norm_backward),
     cost: |cx| 12 * cx.arg(0),

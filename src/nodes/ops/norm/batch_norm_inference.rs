@@ -5,7 +5,7 @@ use super::check_norm_eps;
 use crate::nodes::build::axes::check_axis;
 use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::attr_types::attrs;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use Domain::{Positive, Real};
 
 attrs! {
@@ -38,6 +38,7 @@ pub const BATCH_NORM_INFERENCE: OpDef = OpDef {
         cx.same_as(0)
     },
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(|s| {
         let BatchNormInferenceAttrs { axis, eps } = BatchNormInferenceAttrs::of(&s.attrs);
         let x = s.args[0];

@@ -6,7 +6,7 @@ use super::lower;
 use crate::ensure;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{
     NormAttrs, STATISTICS, add_cotangents, check_norm_backward, check_norm_channels, check_norm_eps, norm_per_channel,
@@ -100,6 +100,7 @@ pub const GROUP_NORM: OpDef = OpDef {
         cx.result(dtype, &[d[0], groups as usize])
     },
     deriv: Deriv::Rules(group_norm_jvp, group_norm_vjp),
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_group_norm),
     lower: Lower::Expand,
     cost: |cx| 10 * cx.arg(0),
@@ -140,6 +141,7 @@ pub const GROUP_NORM_BACKWARD: OpDef = OpDef {
         cx.same_as(2)
     },
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_group_norm_backward),
     lower: Lower::Kernel(lower::group_norm_backward),
     cost: |cx| 12 * cx.arg(0),

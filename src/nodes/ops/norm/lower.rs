@@ -11,7 +11,6 @@ use crate::kernels::reduce::Reduce;
 use crate::kernels::{norm, reduce};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::norm::NormAttrs;
 
 /// The view of x as rows.
@@ -23,7 +22,7 @@ fn lower_norm_rows(d: &Dims, eps: f64) -> LayerNorm {
 /// `layer_norm`.
 pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
-    let kernel = by_float!(cx.dtype(0), norm::layer_norm_kernel)?;
+    let kernel = norm::layer_norm_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     let call = call.writes(Buf::Out(0), p.per_unit());
     cx.call(call.writes(Buf::Out(1), p.rows_per_unit()).writes(Buf::Out(2), p.rows_per_unit()));
@@ -33,7 +32,7 @@ pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `rms_norm`.
 pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
-    let kernel = by_float!(cx.dtype(0), rms_norm::rms_norm_kernel)?;
+    let kernel = rms_norm::rms_norm_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     cx.call(call.writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.rows_per_unit()));
     Ok(())
@@ -41,13 +40,13 @@ pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `residual_layer_norm`.
 pub fn residual_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), residual_norm::residual_layer_norm_kernel)?;
+    let kernel = residual_norm::residual_layer_norm_kernel_for(cx.dtype(0))?;
     lower_residual_norm(cx, kernel)
 }
 
 /// `residual_rms_norm`.
 pub fn residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), residual_norm::residual_rms_norm_kernel)?;
+    let kernel = residual_norm::residual_rms_norm_kernel_for(cx.dtype(0))?;
     lower_residual_norm(cx, kernel)
 }
 
@@ -68,13 +67,13 @@ fn lower_residual_norm(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), Strin
 
 /// `layer_norm_backward`. The kernel wants gamma last.
 pub fn layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), norm::layer_norm_backward_kernel)?;
+    let kernel = norm::layer_norm_backward_kernel_for(cx.dtype(0))?;
     lower_norm_backward(cx, kernel, &[0, 1, 3, 4, 2])
 }
 
 /// `rms_norm_backward`. The kernel wants gamma last.
 pub fn rms_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), rms_norm::rms_norm_backward_kernel)?;
+    let kernel = rms_norm::rms_norm_backward_kernel_for(cx.dtype(0))?;
     lower_norm_backward(cx, kernel, &[0, 1, 3, 2])
 }
 
@@ -96,7 +95,7 @@ fn lower_norm_backward(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[usize]) ->
 fn lower_norm_combine(cx: &mut LowerCx<'_>, partials: [Buf; 2], sum: Reduce) -> Result<(), String> {
     let dtype = cx.dtype(0);
     for (i, partial) in partials.into_iter().enumerate().filter(|(i, _)| cx.used[i + 1]) {
-        let call = Call::new(by_float!(dtype, reduce::sum)?, sum.to_words(), sum.units());
+        let call = Call::new(reduce::sum_for(dtype)?, sum.to_words(), sum.units());
         cx.call(call.reads(&[partial]).writes(Buf::Out(i + 1), sum.per_unit()));
     }
     Ok(())
@@ -118,7 +117,7 @@ pub fn group_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
     let p = GroupNormGrad { samples: d[0], groups, channels: d[1] / groups, area: d[2..].iter().product() };
     let partials = [0, 1].map(|_| cx.temp(dtype.size(), p.partials() * d[1]));
-    let kernel = by_float!(dtype, group_norm::group_norm_backward_kernel)?;
+    let kernel = group_norm::group_norm_backward_kernel_for(dtype)?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM);
     let call = call.reads(&GAMMA_LAST).writes(Buf::Out(0), p.per_unit());
     let call = call.writes(partials[0], p.partials_per_unit()).writes(partials[1], p.partials_per_unit());
@@ -133,7 +132,7 @@ pub fn batch_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
         return lower_empty_norm_backward(cx, d[1]);
     }
     let p = BatchNormGrad { samples: d[0], channels: d[1], area: d[2..].iter().product() };
-    let kernel = by_float!(cx.dtype(0), batch_norm::batch_norm_backward_kernel)?;
+    let kernel = batch_norm::batch_norm_backward_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM);
     let call = call.reads(&GAMMA_LAST).divided(Buf::Out(0), Split::Columns { row: p.row(), width: p.columns() });
     let call = call.writes(Buf::Out(1), p.per_unit()).writes(Buf::Out(2), p.per_unit());

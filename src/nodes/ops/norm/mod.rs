@@ -13,7 +13,7 @@ use crate::ensure;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::Domain;
+use crate::nodes::ir::opdef::{BatchSite, Domain};
 
 attrs! {
     /// Attributes of a norm, with or without a residual.
@@ -47,6 +47,22 @@ pub(super) fn repeat_norm_rows<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
         *last = 1;
     }
     stat.reshape(d).broadcast(x.dims())
+}
+
+/// The batch rule of a normalisation of rows, from (x, γ, β). If members have γ or β of their own, the op takes 1 and
+/// 0, and theirs are applied to its result.
+fn batch_norm_rows<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let (x, gamma, beta) = (s.arg(0), s.site.args[1], s.site.args[2]);
+    if !s.batched[1] && !s.batched[2] {
+        return Some(s.site.rebuild_with(&[x, gamma, beta]));
+    }
+    let width = gamma.dims().last().copied().unwrap_or(0);
+    let [one, zero] = [1.0, 0.0].map(|v| x.g.full(v, [width], x.dtype()));
+    let mut outs = s.site.rebuild_with(&[x, one, zero]);
+    if let Some(y) = outs.first_mut() {
+        *y = *y * s.aligned(1, s.rank(0)) + s.aligned(2, s.rank(0));
+    }
+    Some(outs)
 }
 
 /// The domains of (dy, x, γ, mean, rstd).

@@ -5,7 +5,7 @@
 use super::lower;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size};
 use Domain::Real;
@@ -57,6 +57,7 @@ pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::FUSED),
     infer: |cx| infer_residual_norm(cx, 2),
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(|s| decompose_residual_norm(s, Op::LAYER_NORM)),
     lower: Lower::Kernel(lower::residual_layer_norm),
     cost: |cx| 9 * cx.arg(0),

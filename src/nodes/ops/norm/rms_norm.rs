@@ -2,9 +2,9 @@
 
 use super::lower;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size, repeat_norm_rows};
+use crate::nodes::ops::norm::{NormAttrs, batch_norm_rows, check_norm_eps, check_normalised_size, repeat_norm_rows};
 use Domain::{Positive, Real};
 
 fn decompose_rms_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
@@ -43,6 +43,7 @@ pub const RMS_NORM: OpDef = OpDef {
         cx.result(dtype, &d[..d.len() - 1])
     },
     deriv: Deriv::Rules(rms_norm_jvp, rms_norm_vjp),
+    batch: Batch::Rule(batch_norm_rows),
     decompose: Some(decompose_rms_norm),
     lower: Lower::Kernel(lower::rms_norm),
     cost: |cx| 6 * cx.arg(0),
@@ -80,6 +81,7 @@ pub const RMS_NORM_BACKWARD: OpDef = OpDef {
         cx.same_as(2)
     },
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(decompose_rms_norm_backward),
     lower: Lower::Kernel(lower::rms_norm_backward),
     cost: |cx| 10 * cx.arg(0),

@@ -10,7 +10,7 @@ use crate::ensure;
 use crate::nodes::ir::attrs::{Attr, Field};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::matmul::matmul_dims::{matmul_flops, matmul_operand_dims};
@@ -33,6 +33,7 @@ const fn fused_update_op(
         flags: Flags::PURE.and(Flags::FUSED),
         infer: |cx| cx.same_as(2),
         deriv,
+        batch: Batch::ViaDecompose,
         decompose: None,
         lower: Lower::Kernel(lower::fused_update),
         cost: |cx| matmul_flops(cx) + 4 * cx.out(),

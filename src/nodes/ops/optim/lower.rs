@@ -10,7 +10,6 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::matmul::lower::{
     lower_matmul_call, lower_matmul_cost_class, lower_matmul_product, lower_matmul_whole,
 };
@@ -41,10 +40,8 @@ impl LoweredOptimStep {
     /// The kernel of steps by gradients in memory, and that of a fused weight update.
     fn kernels(&self, dtype: DType) -> Result<[Kernel; 2], String> {
         Ok(match self.op {
-            Op::ADAM => {
-                [by_float!(dtype, optim::adam_update_kernel)?, by_float!(dtype, optim::fused_adam_update_kernel)?]
-            }
-            _ => [by_float!(dtype, optim::sgd_update_kernel)?, by_float!(dtype, optim::fused_sgd_update_kernel)?],
+            Op::ADAM => [optim::adam_update_kernel_for(dtype)?, optim::fused_adam_update_kernel_for(dtype)?],
+            _ => [optim::sgd_update_kernel_for(dtype)?, optim::fused_sgd_update_kernel_for(dtype)?],
         })
     }
 }
@@ -88,24 +85,21 @@ pub fn fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;
     let scaled = cx.args() > 1 + tensors + scalars;
     let rule = LoweredOptimStep::new(cx, op, g.len(), scaled)?;
-    let (fuses, feeds) = match dtype {
-        DType::F32 => (g.fuses_sgd::<f32>(), g.feeds_sink::<f32>()),
-        _ => (g.fuses_sgd::<f64>(), g.feeds_sink::<f64>()),
-    };
     let mut words = g.to_words();
-    if fuses && op == Op::SGD && !scaled {
+    if g.fuses_sgd_for(dtype) && op == Op::SGD && !scaled {
         words.push(MatmulSgdAttrs::of(&cx.attrs()).weight_decay.to_bits());
-        let (kernel, scratch) = match dtype {
-            DType::F32 => (gemm::sgd_kernel::<f32>(&g), g.sgd_scratch::<f32>()),
-            _ => (gemm::sgd_kernel::<f64>(&g), g.sgd_scratch::<f64>()),
-        };
-        return lower_fused_update_call(cx, &g, (kernel, words), 1, scratch);
+        return lower_fused_update_call(cx, &g, (gemm::sgd_kernel_for(dtype, &g)?, words), 1, g.sgd_scratch_for(dtype));
     }
     // Blocks need all of k. Where k is longer than a side, each thread would need more memory than the gradient.
-    if feeds && g.k <= g.m.min(g.n) {
-        let scratch = if dtype == DType::F32 { g.sink_scratch::<f32>() } else { g.sink_scratch::<f64>() };
+    if g.feeds_sink_for(dtype) && g.k <= g.m.min(g.n) {
         words.extend(&rule.words);
-        return lower_fused_update_call(cx, &g, (rule.kernels(dtype)?[1], words), tensors - 1, scratch);
+        return lower_fused_update_call(
+            cx,
+            &g,
+            (rule.kernels(dtype)?[1], words),
+            tensors - 1,
+            g.sink_scratch_for(dtype),
+        );
     }
     let (gradient, flops) = (cx.temp(dtype.size(), g.len()), 2 * (g.len() * g.k) as u64);
     lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], gradient, flops)?;

@@ -16,8 +16,9 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::optim::steps::optim_step_layout;
 use Domain::{Count, Positive, Real};
 use attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
 
@@ -36,11 +37,22 @@ const fn optim_step_op(
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
         deriv,
+        batch: Batch::Rule(batch_optim_step),
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| 4 * optim_step_elements(cx, 2, 1),
         cases: &[],
     }
+}
+
+/// A step of the params of all members, which are larger params. Members with rates of their own are left to a loop.
+fn batch_optim_step<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let (tensors, scalars) = optim_step_layout(s.site.op)?;
+    let args = s.batched.len();
+    let of_params = (args - scalars) / tensors * tensors;
+    let arg = |i: usize| if i < of_params { s.arg(i) } else { s.site.args[i] };
+    let shared = !s.batched[of_params..].contains(&true);
+    shared.then(|| s.site.rebuild_with(&(0..args).map(arg).collect::<Vec<_>>()))
 }
 
 /// Results that one call can write.

@@ -3,7 +3,7 @@
 
 use super::lower;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 use Domain::Real;
 
@@ -20,6 +20,7 @@ pub const ACT_WITH_GRAD: OpDef = OpDef {
         cx.same_as(0)
     },
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(|s| {
         let curve = ActWithGradAttrs::of(&s.attrs).act;
         let one = |op| -> Var<'_> { s.g.emit1(op, s.args, &[]) };

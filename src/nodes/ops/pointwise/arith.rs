@@ -4,7 +4,7 @@ use crate::ensure;
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_result;
 use crate::nodes::ops::pointwise::attrs::ClampAttrs;
@@ -36,6 +36,7 @@ const fn arith_op(name: &'static str, doc: &'static str, arity: usize, op: TileO
         flags: Flags::PURE,
         infer: infer_arith,
         deriv,
+        batch: Batch::Leading,
         decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,

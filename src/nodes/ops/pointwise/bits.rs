@@ -3,7 +3,7 @@
 use crate::ensure;
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ops::common::cost::cost_per_result;
 use crate::nodes::ops::pointwise::no_pointwise_immediates;
 use Domain::{Count, Index};
@@ -49,6 +49,7 @@ const fn bits_op(
         flags: Flags::PURE,
         infer: infer_bits,
         deriv,
+        batch: Batch::Leading,
         decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,

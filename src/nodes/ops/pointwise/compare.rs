@@ -4,7 +4,7 @@ use crate::ensure;
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ops::common::cost::{cost_free, cost_per_result};
 use crate::nodes::ops::pointwise::attrs::CastAttrs;
 use crate::nodes::ops::pointwise::no_pointwise_immediates;
@@ -26,6 +26,7 @@ const fn compare_op(
         flags: Flags::PURE,
         infer: infer_compare,
         deriv,
+        batch: Batch::Leading,
         decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,

@@ -5,7 +5,6 @@ use crate::kernels::act_with_grad::ActWithGrad;
 use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
 use crate::nodes::ops::pointwise::attrs::Curve;
 
@@ -13,9 +12,9 @@ use crate::nodes::ops::pointwise::attrs::Curve;
 pub fn act_with_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = ActWithGrad { len: cx.arg_dims(0).numel() };
     let kernel = match ActWithGradAttrs::of(&cx.attrs()).act {
-        Curve::Gelu => by_float!(cx.dtype(0), act_with_grad::gelu)?,
-        Curve::GeluTanh => by_float!(cx.dtype(0), act_with_grad::gelu_tanh)?,
-        Curve::Silu => by_float!(cx.dtype(0), act_with_grad::silu)?,
+        Curve::Gelu => act_with_grad::gelu_for(cx.dtype(0))?,
+        Curve::GeluTanh => act_with_grad::gelu_tanh_for(cx.dtype(0))?,
+        Curve::Silu => act_with_grad::silu_for(cx.dtype(0))?,
     };
     let call =
         Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::ACTIVATION).reads_args(1);

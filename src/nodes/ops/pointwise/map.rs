@@ -14,7 +14,7 @@ use crate::nodes::ir::call::Buf;
 use crate::nodes::ir::graph::Graph;
 use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
 use crate::nodes::ops::common::lowering::{elem, push_program};
 use crate::nodes::ops::constant::attrs::FullAttrs;
@@ -187,6 +187,7 @@ pub const MAP: OpDef = OpDef {
         Ok(())
     },
     deriv: Deriv::Error("fused regions are inlined before differentiation"),
+    batch: Batch::ViaDecompose,
     decompose: None,
     lower: Lower::Kernel(|cx| {
         let body = map_region_program(cx.graph, MapAttrs::of(&cx.attrs()).body)?;

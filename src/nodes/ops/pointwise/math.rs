@@ -3,7 +3,7 @@
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_result;
 use crate::nodes::ops::pointwise::attrs::{EluAttrs, LeakyReluAttrs};
@@ -42,6 +42,7 @@ pub(super) const fn math_op(
         flags: Flags::PURE.and(Flags::EXPENSIVE),
         infer: infer_math,
         deriv,
+        batch: Batch::Leading,
         decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,

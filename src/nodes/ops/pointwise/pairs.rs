@@ -3,7 +3,7 @@
 use super::arith::{infer_arith, infer_arith_float};
 use crate::kernels::tile::TileOp;
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_result;
 use crate::nodes::ops::pointwise::no_pointwise_immediates;
@@ -35,6 +35,7 @@ const fn pair_op(name: &'static str, doc: &'static str, op: TileOp, cases: &'sta
         flags: Flags::PURE.and(Flags::EXPENSIVE),
         infer: infer_arith_float,
         deriv,
+        batch: Batch::Leading,
         decompose: None,
         lower: Lower::Tile(op, no_pointwise_immediates),
         cost: cost_per_result,

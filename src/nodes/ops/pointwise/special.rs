@@ -7,7 +7,7 @@ use crate::kernels::tile::TileOp;
 use crate::kernels::vmath;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_result;
 use crate::nodes::ops::pointwise::attrs::PolygammaAttrs;
@@ -192,6 +192,7 @@ const FLOAT_TEST: OpDef = OpDef {
         cx.result(DType::Bool, &dims)
     },
     deriv: Deriv::Zero,
+    batch: Batch::Leading,
     decompose: None,
     lower: Lower::Expand,
     cost: cost_per_result,

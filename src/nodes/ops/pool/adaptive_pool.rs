@@ -6,7 +6,7 @@ use crate::ensure;
 use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::positions::{numbers_by_position, take_positions};
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_array, window_axis_name};
@@ -33,6 +33,7 @@ const fn adaptive_pool_op(
         flags: Flags::PURE,
         infer,
         deriv,
+        batch: Batch::Rule(|s| s.merged()),
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: |cx| 2 * cx.arg(0),

@@ -7,7 +7,6 @@ use crate::kernels::pool::PoolGeom;
 use crate::kernels::window_sizes::Units;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::common::window_geometry::{WindowAttrs, WindowGeometry, window_array};
 use crate::nodes::ops::index::index_bounds::are_bounded_pool_indices;
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
@@ -25,7 +24,7 @@ pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
     let units = g.y_units();
-    let kernel = by_float!(cx.dtype(0), pool::max_pool2d_kernel)?;
+    let kernel = pool::max_pool2d_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
     let call = call.reads_args(1).writes(Buf::Out(0), units.per_unit);
     cx.call(if cx.used[1] { call.writes(Buf::Out(1), units.per_unit) } else { call });
@@ -45,7 +44,7 @@ pub fn max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dy, dx) = (cx.arg_dims(0), cx.out_dims(0));
     let g = lower_moving_pool_geom(&dy, pool_plane(&dx), pool_plane(&dy));
     let units = g.x_units();
-    let kernel = by_float!(cx.dtype(0), pool::max_pool2d_backward_kernel)?;
+    let kernel = pool::max_pool2d_backward_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
     lower_pool_moves(cx, call.writes(Buf::Out(0), units.per_unit), pool_plane(&dx));
     Ok(())
@@ -64,7 +63,7 @@ pub fn max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (x, y) = (cx.arg_dims(0), cx.out_dims(0));
     let g = lower_moving_pool_geom(&x, pool_plane(&x), pool_plane(&y));
     let units = g.y_units();
-    let kernel = by_float!(cx.dtype(0), pool::max_pool2d_gather_kernel)?;
+    let kernel = pool::max_pool2d_gather_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
     lower_pool_moves(cx, call.writes(Buf::Out(0), units.per_unit), pool_plane(&x));
     Ok(())
@@ -89,7 +88,7 @@ fn lower_avg_pool(
 pub fn avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.arg_dims(0), AvgPoolAttrs::of(&cx.attrs()));
     let g = lower_pool_geom(&d, &a.windows().over(pool_plane(&d)));
-    let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?;
+    let kernel = pool::avg_pool2d_kernel_for(cx.dtype(0))?;
     lower_avg_pool(cx, kernel, &g, g.y_units(), a.count_include_pad)
 }
 
@@ -97,7 +96,7 @@ pub fn avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.out_dims(0), AvgPoolBackwardAttrs::of(&cx.attrs()));
     let g = lower_pool_geom(&d, &a.windows().over(pool_plane(&d)));
-    let kernel = by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?;
+    let kernel = pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?;
     lower_avg_pool(cx, kernel, &g, g.x_units(), a.count_include_pad)
 }
 
@@ -114,12 +113,12 @@ fn lower_sum_pool(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Uni
 pub fn sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let g = lower_pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
-    lower_sum_pool(cx, by_float!(cx.dtype(0), pool::avg_pool2d_kernel)?, &g, g.y_units())
+    lower_sum_pool(cx, pool::avg_pool2d_kernel_for(cx.dtype(0))?, &g, g.y_units())
 }
 
 /// `sum_pool2d_backward`.
 pub fn sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
     let g = lower_pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
-    lower_sum_pool(cx, by_float!(cx.dtype(0), pool::avg_pool2d_backward_kernel)?, &g, g.x_units())
+    lower_sum_pool(cx, pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?, &g, g.x_units())
 }

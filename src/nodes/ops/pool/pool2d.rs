@@ -9,7 +9,7 @@ use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::WindowAttrs;
 use crate::nodes::ops::common::window_geometry::WindowGeometry;
@@ -35,6 +35,7 @@ const fn pool2d_op(
         flags: Flags::PURE,
         infer: |cx| cx.same_as(0),
         deriv,
+        batch: Batch::Rule(|s| s.merged()),
         decompose: None,
         lower: Lower::Expand,
         cost: |cx| cx.args(),

@@ -7,7 +7,7 @@ use crate::nodes::build::size_attrs::{sizes_to_i64, to_sizes};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{
     WindowAttrs, WindowGeometry, check_window_array, sum_over_taps, window_array,
@@ -32,6 +32,7 @@ const fn pool_nd_op(
         flags: Flags::PURE,
         infer,
         deriv,
+        batch: Batch::Rule(|s| s.merged()),
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: |cx| 2 * cx.arg(0),

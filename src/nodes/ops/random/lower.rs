@@ -6,9 +6,7 @@ use crate::kernels::key::step_key_kernel;
 use crate::kernels::random::{Random, RandomInt};
 use crate::kernels::{key, random};
 use crate::nodes::ir::call::{Buf, Call};
-use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::random::attrs::{DrawAttrs, RandomIntAttrs};
 
 fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
@@ -20,13 +18,13 @@ fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String>
 
 /// `rng_uniform`.
 pub fn rng_uniform(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.out(0).dtype, random::random_uniform_kernel)?;
+    let kernel = random::random_uniform_kernel_for(cx.out(0).dtype)?;
     lower_random_draw(cx, kernel)
 }
 
 /// `rng_normal`.
 pub fn rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.out(0).dtype, random::random_normal_kernel)?;
+    let kernel = random::random_normal_kernel_for(cx.out(0).dtype)?;
     lower_random_draw(cx, kernel)
 }
 
@@ -35,9 +33,9 @@ pub fn rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let RandomIntAttrs { stream, low, high, dtype, .. } = RandomIntAttrs::of(&cx.attrs());
     let span = (high as u64).wrapping_sub(low as u64);
     let p = RandomInt { len: cx.out_dims(0).numel(), stream: stream as u64, low: low as u64, span };
-    let kernel: Kernel =
-        if dtype == DType::I32 { random::random_int_kernel::<i32> } else { random::random_int_kernel::<i64> };
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RANDOM);
+    let call = Call::new(random::random_int_kernel_for(dtype)?, p.to_words(), p.units())
+        .flops(cx.flops())
+        .cost_class(CostClass::RANDOM);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }

@@ -6,10 +6,12 @@ pub mod attrs;
 pub mod lower;
 pub mod var;
 
+use crate::arena::Shape;
 use crate::ensure;
+use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::{cost_free, cost_per_result};
 use crate::nodes::ops::random::attrs::{DrawAttrs, DropoutAttrs, RandomIntAttrs};
 use Domain::{Bits, Real};
@@ -28,6 +30,26 @@ fn infer_random_draws(cx: &mut Infer<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// Other numbers for each member, drawn as one tensor. Members with keys of their own are left to a loop.
+fn batch_draws<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let a = DrawAttrs::of(&s.site.attrs);
+    let shape = batch_draws_shape(s, a.shape)?;
+    s.emit(s.site.args, &DrawAttrs { shape, ..a }.list())
+}
+
+/// As [`batch_draws`], for whole numbers.
+fn batch_draws_of_integers<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let a = RandomIntAttrs::of(&s.site.attrs);
+    let shape = batch_draws_shape(s, a.shape)?;
+    s.emit(s.site.args, &RandomIntAttrs { shape, ..a }.list())
+}
+
+/// The shape of the draws of all members, unless they have keys of their own.
+fn batch_draws_shape(s: &BatchSite<'_, '_>, one: Shape) -> Option<Shape> {
+    let dims = s.site.g.shape_dims(one);
+    s.site.g.shape(&[&[s.size], &dims[..]].concat()).filter(|_| !s.batched[0])
+}
+
 /// The definition of a random op of one operand, the key.
 const fn random_op(name: &'static str, doc: &'static str, lower: Lower, cases: &'static [Case], deriv: Deriv) -> OpDef {
     OpDef {
@@ -38,6 +60,7 @@ const fn random_op(name: &'static str, doc: &'static str, lower: Lower, cases: &
         flags: Flags::PURE,
         infer: infer_random_draws,
         deriv,
+        batch: Batch::Draws(batch_draws),
         decompose: None,
         lower,
         cost: |cx| 20 * cx.out(),
@@ -83,6 +106,7 @@ pub const RNG_INT: OpDef = OpDef {
         cx.out.push(Ty { dtype, shape });
         Ok(())
     },
+    batch: Batch::Draws(batch_draws_of_integers),
     ..random_op(
         "rng_int",
         "whole numbers from low to high − 1, equally likely to 2⁻⁶⁴, of stream `stream` under the key",
@@ -104,6 +128,7 @@ pub const RNG_NEXT: OpDef = OpDef {
         cx.same_as(0)
     },
     cost: cost_free,
+    batch: Batch::Members,
     ..random_op(
         "rng_next",
         "the key of the next step: its upper two words, a counter, plus 1",
@@ -124,6 +149,7 @@ pub const RNG_FOLD: OpDef = OpDef {
         cx.same_as(0)
     },
     cost: cost_free,
+    batch: Batch::Members,
     ..random_op(
         "rng_fold",
         "a key of the same step whose seed is made from the key's seed and a number",
@@ -153,6 +179,7 @@ pub const DROPOUT: OpDef = OpDef {
         vec![draw.greater_equal(p).select(x * scale, x.full_like(0.0))]
     }),
     cost: cost_per_result,
+    batch: Batch::ViaDecompose,
     ..random_op(
         "dropout",
         "y = 0 with probability p, x/(1 − p) else",

@@ -3,7 +3,7 @@
 use super::lower;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use Domain::{Positive, Real};
 
 /// The Euclidean length of several tensors, safe against overflow.
@@ -21,6 +21,7 @@ pub const ROOT_SUM_SQUARES: OpDef = OpDef {
         cx.result(DType::F64, &[])
     },
     deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
     decompose: Some(|s| vec![s.args[0].sqrt().cast(DType::F64)]),
     lower: Lower::Kernel(lower::reduce_root_sum_squares),
     cost: |_| 1,

@@ -10,9 +10,7 @@ use crate::kernels::{reduce, root_sum_squares};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::build::size_attrs::{to_size, to_sizes};
 use crate::nodes::ir::call::{Buf, Call};
-use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::{by_float, by_num, by_num_index};
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs};
 
 /// Runs of neighbouring axes that are all reduced or all kept: size, and whether reduced. Axes of size 1 are dropped.
@@ -109,7 +107,7 @@ pub fn lower_reduced_columns(
     (from, to): (Buf, Buf),
 ) -> Result<(), String> {
     let d = cx.dtype(0);
-    let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
+    let (join, partial) = (reduce::sum_for(d)?, Some(reduce::sum_partial_for(d)?));
     let split = AxisSplit { outer: 1, n: rows, inner: n };
     lower_one_reduce_run(
         cx,
@@ -125,7 +123,7 @@ pub fn lower_reduced_blocks(
     (blocks, n): (usize, usize),
     (from, to): (Buf, Buf),
 ) -> Result<(), String> {
-    let (kernel, p) = (by_float!(cx.dtype(0), reduce::sum)?, Reduce::new(1, blocks, n));
+    let (kernel, p) = (reduce::sum_for(cx.dtype(0))?, Reduce::new(1, blocks, n));
     cx.call(Call::new(kernel, p.to_words(), p.units()).reads(&[from]).writes(to, p.per_unit()));
     Ok(())
 }
@@ -133,24 +131,24 @@ pub fn lower_reduced_blocks(
 /// `reduce_sum`.
 pub fn reduce_sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
-    let (join, partial) = (by_num!(d, reduce::sum)?, Some(by_num!(d, reduce::sum_partial)?));
+    let (join, partial) = (reduce::sum_for(d)?, Some(reduce::sum_partial_for(d)?));
     lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_mean`.
 pub fn reduce_mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
-    let (join, partial) = (by_float!(d, reduce::sum)?, Some(by_float!(d, reduce::sum_partial)?));
-    lower_reduction(cx, &Kernels { join, partial, last: by_float!(d, reduce::reduce_mean_kernel)? })
+    let (join, partial) = (reduce::sum_for(d)?, Some(reduce::sum_partial_for(d)?));
+    lower_reduction(cx, &Kernels { join, partial, last: reduce::reduce_mean_kernel_for(d)? })
 }
 
 /// `sum_squares`.
 pub fn reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let SumSquaresAttrs { mean } = SumSquaresAttrs::of(&cx.attrs());
     let (d, n, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.flops());
-    let join = if mean { by_float!(d, reduce::reduce_mean_kernel)? } else { by_float!(d, reduce::sum)? };
-    let one = if mean { by_float!(d, reduce::reduce_mean_squares_kernel)? } else { by_float!(d, reduce::sum_squares)? };
-    let partial = by_float!(d, reduce::sum_squares_partial)?;
+    let join = if mean { reduce::reduce_mean_kernel_for(d)? } else { reduce::sum_for(d)? };
+    let one = if mean { reduce::reduce_mean_squares_kernel_for(d)? } else { reduce::sum_squares_for(d)? };
+    let partial = reduce::sum_squares_partial_for(d)?;
     // Partial sums are sums of squares already: they are joined without squaring.
     let last = if plan_reduce(1, n, 1).partial.is_some() { join } else { one };
     let split = AxisSplit { outer: 1, n, inner: 1 };
@@ -162,48 +160,36 @@ pub fn reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `root_sum_squares`.
 pub fn reduce_root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = Parts { tensors: cx.args() - 1, len: (1..cx.args()).map(|i| cx.arg_dims(i).numel()).sum() };
-    let kernel = by_float!(cx.dtype(0), root_sum_squares::root_sum_squares_kernel)?;
+    let kernel = root_sum_squares::root_sum_squares_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), 1).flops(cx.flops()).cost_class(CostClass::RARE);
     cx.call(call.reads_args(cx.args()).writes(Buf::Out(0), 1));
     Ok(())
 }
 
-/// The kernel for a type with an order; a bool is a byte of 0 or 1.
-macro_rules! by_order {
-    ($dtype:expr, $($f:ident)::+) => {
-        match $dtype {
-            DType::I8 => Ok($($f)::+::<i8> as Kernel),
-            DType::U8 | DType::Bool => Ok($($f)::+::<u8> as Kernel),
-            DType::U32 => Ok($($f)::+::<u32> as Kernel),
-            d => by_num!(d, $($f)::+),
-        }
-    };
-}
-
 /// `reduce_max`.
 pub fn reduce_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
-    let (join, partial) = (by_order!(d, reduce::max)?, Some(by_order!(d, reduce::max_partial)?));
+    let (join, partial) = (reduce::max_for(d)?, Some(reduce::max_partial_for(d)?));
     lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_min`.
 pub fn reduce_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
-    let (join, partial) = (by_order!(d, reduce::min)?, Some(by_order!(d, reduce::min_partial)?));
+    let (join, partial) = (reduce::min_for(d)?, Some(reduce::min_partial_for(d)?));
     lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_prod`.
 pub fn reduce_prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
-    let (join, partial) = (by_num!(d, reduce::prod)?, Some(by_num!(d, reduce::prod_partial)?));
+    let (join, partial) = (reduce::prod_for(d)?, Some(reduce::prod_partial_for(d)?));
     lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `logsumexp`. That of several runs is the log-sum-exp of theirs.
 pub fn reduce_logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let join = by_float!(cx.dtype(0), reduce::reduce_logsumexp_kernel)?;
+    let join = reduce::reduce_logsumexp_kernel_for(cx.dtype(0))?;
     lower_reduction(cx, &Kernels { join, partial: None, last: join })
 }
 
@@ -217,13 +203,13 @@ fn lower_arg_reduction(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), Strin
 
 /// `arg_max`.
 pub fn arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::reduce_arg_max_kernel)?;
+    let kernel = reduce::reduce_arg_max_kernel_for(cx.dtype(0), cx.out(0).dtype)?;
     lower_arg_reduction(cx, kernel)
 }
 
 /// `arg_min`.
 pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_num_index!(cx.dtype(0), cx.out(0).dtype, reduce::reduce_arg_min_kernel)?;
+    let kernel = reduce::reduce_arg_min_kernel_for(cx.dtype(0), cx.out(0).dtype)?;
     lower_arg_reduction(cx, kernel)
 }
 

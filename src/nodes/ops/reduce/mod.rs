@@ -13,10 +13,10 @@ use crate::nodes::build::size_attrs::{to_size, to_sizes};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::common::batching::behind_batch;
 use crate::nodes::ops::common::cost::cost_per_operand;
-use crate::nodes::ops::common::lowering::by_num;
 use Domain::{Distinct, Positive, Real};
 use attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs, VarAttrs};
 
@@ -29,6 +29,7 @@ const fn reduce_op(name: &'static str, doc: &'static str, lower: Lower, deriv: D
         flags: Flags::PURE,
         infer: infer_reduced_numbers,
         deriv,
+        batch: Batch::Rule(batch_reduction),
         decompose: None,
         lower,
         cost: cost_per_operand,
@@ -68,6 +69,24 @@ fn infer_reduced_nonempty(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     ensure!(d.is_float() || d.is_int() || d == DType::Bool, "no reduction of {d}; cast it");
     infer_reduced(cx, &ReduceAttrs::of(&cx.attrs))
+}
+
+/// The reduction along axes of each member.
+fn batch_reduction<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let ReduceAttrs { axes, keep } = ReduceAttrs::of(&s.site.attrs);
+    s.emit(s.site.args, &ReduceAttrs { axes: behind_batch(&axes), keep }.list())
+}
+
+/// The position along an axis of each member.
+fn batch_arg_reduction<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let ArgExtremeAttrs { axis, dtype } = ArgExtremeAttrs::of(&s.site.attrs);
+    s.emit(s.site.args, &ArgExtremeAttrs { axis: axis + 1, dtype }.list())
+}
+
+/// The running reduction along an axis of each member.
+fn batch_running_reduction<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let a = RunningAttrs::of(&s.site.attrs);
+    s.emit(s.site.args, &RunningAttrs { axis: a.axis + 1, ..a }.list())
 }
 
 /// The reduction of a node: its operand and axes.
@@ -168,6 +187,7 @@ pub const SUM_SQUARES: OpDef = OpDef {
         Case { args: "f[2,1,7]", attrs: "mean=true", domains: &[Real] },
         Case { args: "f[0,3]", attrs: "mean=false", domains: &[Real] },
     ],
+    batch: Batch::ViaDecompose,
     ..reduce_op(
         "sum_squares",
         "y = Σ x² over all elements, or their mean; an empty sum is 0",
@@ -332,6 +352,7 @@ pub const VAR: OpDef = OpDef {
         let d = x - over.spread(mean);
         vec![over.sum(d * d) * (1.0 / (over.count() as f64 - correction))]
     }),
+    batch: Batch::ViaDecompose,
     ..reduce_op(
         "var",
         "y = Σ (x − mean)² / (n − correction) over `axes`",
@@ -365,6 +386,7 @@ pub const ARG_MAX: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::STEP),
     attrs: ArgExtremeAttrs::FIELDS,
     infer: infer_arg_reduction,
+    batch: Batch::Rule(batch_arg_reduction),
     ..reduce_op(
         "arg_max",
         "position of the first largest element along `axis`; NaN is largest",
@@ -379,6 +401,7 @@ pub const ARG_MIN: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::STEP),
     attrs: ArgExtremeAttrs::FIELDS,
     infer: infer_arg_reduction,
+    batch: Batch::Rule(batch_arg_reduction),
     ..reduce_op(
         "arg_min",
         "position of the first smallest element along `axis`; NaN is smallest",
@@ -400,10 +423,11 @@ fn infer_running_reduction(cx: &mut Infer<'_>) -> Result<(), String> {
 pub const CUMSUM: OpDef = OpDef {
     attrs: RunningAttrs::FIELDS,
     infer: infer_running_reduction,
+    batch: Batch::Rule(batch_running_reduction),
     ..reduce_op(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), cumulative::cumsum_kernel))),
+        Lower::Kernel(|cx| lower::running_reduction(cx, cumulative::cumsum_kernel_for(cx.dtype(0)))),
         Deriv::Linear(|s, _, g| {
             let a = RunningAttrs::of(&s.attrs);
             Some(s.g.emit1(s.op, &[g], &RunningAttrs { reverse: !a.reverse, ..a }.list()))
@@ -447,10 +471,11 @@ pub const CUMPROD: OpDef = OpDef {
     attrs: RunningAttrs::FIELDS,
     infer: infer_running_reduction,
     decompose: Some(decompose_running_product),
+    batch: Batch::Rule(batch_running_reduction),
     ..reduce_op(
         "cumprod",
         "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running_reduction(cx, by_num!(cx.dtype(0), cumulative::cumprod_kernel))),
+        Lower::Kernel(|cx| lower::running_reduction(cx, cumulative::cumprod_kernel_for(cx.dtype(0)))),
         Deriv::ViaDecompose,
         &[
             Case { args: "f[3,4]", attrs: "axis=1 exclusive=false reverse=false", domains: &[Real] },

@@ -8,7 +8,6 @@ use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 
 /// A call along the axis. If the axis is contiguous, the kernel may write over operand `over`.
@@ -24,24 +23,24 @@ fn lower_softmax_along(cx: &mut LowerCx<'_>, kernel: Kernel, over: Option<usize>
 
 /// `softmax`.
 pub fn softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::softmax_kernel)?;
+    let kernel = softmax::softmax_kernel_for(cx.dtype(0))?;
     lower_softmax_along(cx, kernel, Some(0))
 }
 
 /// `softmax_backward`.
 pub fn softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::softmax_backward_kernel)?;
+    let kernel = softmax::softmax_backward_kernel_for(cx.dtype(0))?;
     lower_softmax_along(cx, kernel, Some(1))
 }
 
 /// `log_softmax`.
 pub fn log_softmax(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::log_softmax_kernel)?;
+    let kernel = softmax::log_softmax_kernel_for(cx.dtype(0))?;
     lower_softmax_along(cx, kernel, None)
 }
 
 /// `log_softmax_backward`.
 pub fn log_softmax_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = by_float!(cx.dtype(0), softmax::log_softmax_backward_kernel)?;
+    let kernel = softmax::log_softmax_backward_kernel_for(cx.dtype(0))?;
     lower_softmax_along(cx, kernel, None)
 }

@@ -8,7 +8,7 @@ use crate::nodes::build::axes::check_axis;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerFn;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::cost::cost_per_result;
 use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
@@ -24,6 +24,12 @@ fn infer_softmax(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same_as(0)
 }
 
+/// The op along an axis of each member.
+fn batch_softmax<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let SoftmaxAttrs { axis } = SoftmaxAttrs::of(&s.site.attrs);
+    s.emit(&s.all(), &SoftmaxAttrs { axis: axis + 1 }.list())
+}
+
 const fn softmax_op(name: &'static str, doc: &'static str, arity: usize, lower: LowerFn, deriv: Deriv) -> OpDef {
     OpDef {
         name,
@@ -33,6 +39,7 @@ const fn softmax_op(name: &'static str, doc: &'static str, arity: usize, lower: 
         flags: Flags::PURE,
         infer: infer_softmax,
         deriv,
+        batch: Batch::Rule(batch_softmax),
         decompose: None,
         lower: Lower::Kernel(lower),
         cost: |cx| 4 * cost_per_result(cx),

@@ -8,7 +8,6 @@ use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::by_num;
 use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 
 /// `arg_sort` along the last axis.
@@ -17,7 +16,7 @@ pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let n = d.last().copied().unwrap_or(1);
     let ArgSortAttrs { descending } = ArgSortAttrs::of(&cx.attrs());
     let p = Sort { rows: d[..d.len().saturating_sub(1)].iter().product(), n, descending };
-    let kernel = by_num!(cx.dtype(0), sort::arg_sort_kernel)?;
+    let kernel = sort::arg_sort_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SORT);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
@@ -28,7 +27,7 @@ pub fn cum_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(&cx.attrs());
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(axis));
     let p = CumArgMax { outer, n, inner, smallest };
-    let kernel = by_num!(cx.dtype(0), cum_arg_max::cum_arg_max_kernel)?;
+    let kernel = cum_arg_max::cum_arg_max_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())

@@ -7,8 +7,9 @@ pub mod var;
 
 use crate::ensure;
 use crate::nodes::build::axes::check_axis;
+use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 
 const POSITIONS: usize = i32::MAX as usize;
@@ -28,6 +29,7 @@ pub const ARG_SORT: OpDef = OpDef {
         cx.result(DType::I32, &d)
     },
     deriv: Deriv::Zero,
+    batch: Batch::Leading,
     decompose: None,
     lower: Lower::Kernel(lower::arg_sort),
     cost: |cx| cx.arg(0) * 8,
@@ -39,6 +41,11 @@ pub const ARG_SORT: OpDef = OpDef {
         Case { args: "f[4,0]", attrs: "descending=false", domains: &[Domain::Distinct] },
     ],
 };
+
+fn batch_cum_arg_max<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let a = CumArgMaxAttrs::of(&s.site.attrs);
+    s.emit(s.site.args, &CumArgMaxAttrs { axis: a.axis + 1, ..a }.list())
+}
 
 /// The position of the running maximum or minimum along an axis.
 pub const CUM_ARG_MAX: OpDef = OpDef {
@@ -56,6 +63,7 @@ pub const CUM_ARG_MAX: OpDef = OpDef {
         cx.result(DType::I32, &d)
     },
     deriv: Deriv::Zero,
+    batch: Batch::Rule(batch_cum_arg_max),
     decompose: None,
     lower: Lower::Kernel(lower::cum_arg_max),
     cost: |cx| cx.arg(0),

@@ -7,7 +7,7 @@ use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::positions::{numbers_by_position, take_positions};
 use crate::nodes::ops::common::window_geometry::window_axis_name;
@@ -211,6 +211,7 @@ pub const INTERPOLATE: OpDef = OpDef {
     flags: Flags::PURE,
     infer: infer_interpolate,
     deriv: Deriv::ViaDecompose,
+    batch: Batch::Rule(|s| s.merged()),
     decompose: Some(decompose_interpolate),
     lower: Lower::Expand,
     cost: |cx| 6 * cx.out(),

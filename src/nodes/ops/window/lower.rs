@@ -6,7 +6,6 @@ use crate::kernels::pool::PoolGeom;
 use crate::kernels::unfold;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::by_float;
 use crate::nodes::ops::common::window_geometry::WindowAttrs;
 use crate::nodes::ops::pool::lower::lower_pool_geom;
 use crate::nodes::ops::pool::pool_plane;
@@ -16,14 +15,14 @@ use crate::nodes::ops::window::attrs::Col2imAttrs;
 pub fn im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
-    lower_unfold(cx, by_float!(cx.dtype(0), unfold::im2col_kernel)?, &g, true)
+    lower_unfold(cx, unfold::im2col_kernel_for(cx.dtype(0))?, &g, true)
 }
 
 /// `col2im`.
 pub fn col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
     let g = lower_pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(pool_plane(&d)));
-    lower_unfold(cx, by_float!(cx.dtype(0), unfold::col2im_kernel)?, &g, false)
+    lower_unfold(cx, unfold::col2im_kernel_for(cx.dtype(0))?, &g, false)
 }
 
 fn lower_unfold(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, columns: bool) -> Result<(), String> {

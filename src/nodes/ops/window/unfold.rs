@@ -7,7 +7,7 @@ use crate::nodes::build::setters::{PerAxis, both_sides, setters};
 use crate::nodes::build::size_attrs::{sizes_to_i64, to_sizes};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::window_geometry::{WindowAttrs, check_window_array, sum_over_taps, window_array};
 use crate::nodes::ops::pool::pool_plane;
 use crate::nodes::ops::window::attrs::Col2imAttrs;
@@ -71,6 +71,7 @@ const fn unfold_op(
         flags: Flags::PURE,
         infer,
         deriv,
+        batch: Batch::Rule(|s| s.merged()),
         decompose: Some(expand),
         lower: Lower::Expand,
         cost: |cx| cx.args(),

@@ -1,7 +1,7 @@
 //! Kernels: safe functions over slices that compute units of an instruction.
 //!
 //! * [`abi`] defines how the executor calls a kernel. Arena bytes become slices there and nowhere else.
-//! * [`simd`] selects the instruction set.
+//! * [`mod@simd`] selects the instruction set.
 //!
 //! Invariants of every kernel:
 //! * A kernel computes *units* (rows, tiles, blocks): contiguous parts of its outputs. The algorithm, the block sizes
@@ -13,6 +13,7 @@
 pub mod abi;
 pub mod act_with_grad;
 pub mod attention;
+mod by_dtype;
 pub mod bytes;
 pub mod conv;
 pub mod copy;
@@ -22,11 +23,12 @@ pub mod cumulative;
 pub mod fault;
 pub mod float;
 pub mod gemm;
-#[cfg(test)]
-pub(crate) mod harness;
+#[cfg(any(test, feature = "harness"))]
+pub mod harness;
 pub mod index;
 pub mod int_matmul;
 pub mod key;
+pub mod limits;
 pub mod norm;
 pub mod num;
 pub mod optim;

@@ -1,0 +1,103 @@
+//! Tables of kernels: functions from an element type to the instance of a generic kernel.
+//!
+//! Each kernel's file declares its table. A table is compiled here and never inlined, so each instance of a kernel is
+//! machine code of this crate: who uses the crate compiles none.
+
+use crate::abi::Kernel;
+use arenagrad_arena::dtype::DType;
+
+/// The error of a table without an instance for `dtype`.
+#[cold]
+pub fn no_kernel(dtype: DType) -> Result<Kernel, String> {
+    Err(format!("no kernel for {dtype}"))
+}
+
+/// Declares a table: `by_dtype!(softmax_kernel_for = softmax_kernel::<floats>)`.
+///
+/// | types | element types with an instance |
+/// |---|---|
+/// | `floats` | `f32`, `f64` |
+/// | `numbers` | types with sums: those, `i32` and `i64` |
+/// | `ordered` | types with an order: those, `i8`, `u8`, `u32`, and bool as a byte of 0 or 1 |
+/// | `F32 f32, …` | those that are listed |
+///
+/// `, index` after `floats` or `numbers` adds a second argument: the element type of indices.
+macro_rules! by_dtype {
+    ($table:ident = $kernel:ident::<floats>) => {
+        by_dtype!($table = $kernel::<F32 f32, F64 f64>);
+    };
+    ($table:ident = $kernel:ident::<numbers>) => {
+        by_dtype!($table = $kernel::<F32 f32, F64 f64, I32 i32, I64 i64>);
+    };
+    ($table:ident = $kernel:ident::<ordered>) => {
+        by_dtype!($table = $kernel::<F32 f32, F64 f64, I32 i32, I64 i64, I8 i8, U8 u8, U32 u32, Bool u8>);
+    };
+    ($table:ident = $kernel:ident::<floats, index>) => {
+        by_dtype!(@index $table = $kernel::<F32 f32, F64 f64>);
+    };
+    ($table:ident = $kernel:ident::<numbers, index>) => {
+        by_dtype!(@index $table = $kernel::<F32 f32, F64 f64, I32 i32, I64 i64>);
+    };
+    ($table:ident = $kernel:ident::<$($dtype:ident $t:ty),*>) => {
+        #[doc = concat!("The instance of `", stringify!($kernel), "` for an element type.")]
+        #[inline(never)]
+        pub fn $table(dtype: arenagrad_arena::dtype::DType) -> Result<$crate::abi::Kernel, String> {
+            match dtype {
+                $(arenagrad_arena::dtype::DType::$dtype => Ok($kernel::<$t>),)*
+                d => $crate::by_dtype::no_kernel(d),
+            }
+        }
+    };
+    (@index $table:ident = $kernel:ident::<$($dtype:ident $t:ty),*>) => {
+        #[doc = concat!("The instance of `", stringify!($kernel), "` for an element type and the type of indices.")]
+        #[inline(never)]
+        pub fn $table(
+            dtype: arenagrad_arena::dtype::DType,
+            index: arenagrad_arena::dtype::DType,
+        ) -> Result<$crate::abi::Kernel, String> {
+            match (dtype, index) {
+                $((arenagrad_arena::dtype::DType::$dtype, arenagrad_arena::dtype::DType::I32) => Ok($kernel::<$t, i32>),
+                (arenagrad_arena::dtype::DType::$dtype, _) => Ok($kernel::<$t, i64>),)*
+                (d, _) => $crate::by_dtype::no_kernel(d),
+            }
+        }
+    };
+}
+
+/// Declares the table of a kernel that moves elements and only needs their size: `by_size!(fill_kernel_for =
+/// fill_kernel)`. `::<index>` adds a second argument: the element type of indices.
+macro_rules! by_size {
+    ($table:ident = $kernel:ident) => {
+        #[doc = concat!("The instance of `", stringify!($kernel), "` for elements of a type's size.")]
+        #[inline(never)]
+        pub fn $table(dtype: arenagrad_arena::dtype::DType) -> $crate::abi::Kernel {
+            match dtype.size() {
+                1 => $kernel::<u8>,
+                2 => $kernel::<u16>,
+                4 => $kernel::<u32>,
+                _ => $kernel::<u64>,
+            }
+        }
+    };
+    ($table:ident = $kernel:ident::<index>) => {
+        #[doc = concat!("The instance of `", stringify!($kernel), "` for elements of a type's size and the type of indices.")]
+        #[inline(never)]
+        pub fn $table(
+            dtype: arenagrad_arena::dtype::DType,
+            index: arenagrad_arena::dtype::DType,
+        ) -> $crate::abi::Kernel {
+            match (dtype.size(), index) {
+                (1, arenagrad_arena::dtype::DType::I32) => $kernel::<u8, i32>,
+                (2, arenagrad_arena::dtype::DType::I32) => $kernel::<u16, i32>,
+                (4, arenagrad_arena::dtype::DType::I32) => $kernel::<u32, i32>,
+                (_, arenagrad_arena::dtype::DType::I32) => $kernel::<u64, i32>,
+                (1, _) => $kernel::<u8, i64>,
+                (2, _) => $kernel::<u16, i64>,
+                (4, _) => $kernel::<u32, i64>,
+                _ => $kernel::<u64, i64>,
+            }
+        }
+    };
+}
+
+pub(crate) use {by_dtype, by_size};

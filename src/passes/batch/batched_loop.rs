@@ -1,0 +1,159 @@
+//! Ops that run regions, for all members: the regions are written again for all of them.
+//!
+//! What an operand, a yield or an argument of a region is, batched or the same for all, must be known before the region
+//! is written. [`batched_values`] tells; where it is too careful, a value is repeated for the members.
+
+use super::batched_region::{BatchContext, Member, batched_values, write_region};
+use crate::arena::{Node, Region, Value, Window, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::ops::common::batching::swap_axis_runs;
+use crate::nodes::ops::control::cond::IfAttrs;
+use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
+use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
+use crate::nodes::{Op, Ty, Var};
+
+/// Writes region `r` for all members, with arguments that are batched as `batched` says. `close` gives the yields of
+/// the new region, from those of the old one.
+fn write_batched_body<'g>(
+    context: BatchContext<'_, '_, 'g>,
+    r: Region,
+    batched: &[bool],
+    close: impl FnOnce(&[Member<'g>]) -> Vec<Var<'g>>,
+) -> Result<Region> {
+    let BatchContext { src, g, size, .. } = context;
+    g.with(|e| e.open_region(src.str(src.region_names[r.at()])));
+    let arg = |(v, &batched): (Value, &bool)| {
+        let dims = src.dims(v);
+        let lead: &[usize] = if batched { &[size] } else { &[] };
+        let shape = g.shape(&[lead, &dims[..]].concat()).unwrap_or(src.ty(v).shape);
+        let var = g.var(g.with(|e| e.region_arg(Ty { dtype: src.dtype[v.at()], shape })));
+        (v, Member { var, batched })
+    };
+    let args: Vec<(Value, Member<'g>)> = src.region_args(r).zip(batched).map(arg).collect();
+    let written = write_region(context, r, &args);
+    let yields = written.map(|values| {
+        let yields: Vec<Member<'g>> = src.region_yields(r).iter().map(|&y| values[y]).collect();
+        close(&yields)
+    });
+    let ids: Vec<Value> = yields.iter().flatten().map(|y| y.v).collect();
+    let region = g.with(|e| e.close_region(&ids));
+    yields.map(|_| region)
+}
+
+/// For each yield of region `r`, whether it may differ between members.
+fn batched_yields(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> Vec<bool> {
+    let values = batched_args(context, r, args);
+    context.src.region_yields(r).iter().map(|&y| values[y]).collect()
+}
+
+/// For each value of region `r`, whether it may differ between members, if the arguments do as `args` says.
+fn batched_args(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> Window<Value, bool> {
+    let roots = context.src.region_args(r).zip(args).filter(|(_, b)| **b).map(|(v, _)| v);
+    batched_values(context.src, r, &roots.collect::<Vec<_>>(), context.draws)
+}
+
+/// The results of the loop `n`. A carry is batched if its start or a value that it becomes is.
+pub(super) fn batched_scan<'g>(
+    context: BatchContext<'_, '_, 'g>,
+    n: Node,
+    args: &[Member<'g>],
+) -> Result<Vec<Member<'g>>> {
+    let BatchContext { src, g, size, .. } = context;
+    let scan = Scan::of(&src.attrs(n));
+    let mut batched: Vec<bool> = args.iter().map(|a| a.batched).collect();
+    loop {
+        let differ = batched_yields(context, scan.body, &batched);
+        match (0..scan.carries).find(|&i| differ[i] && !batched[i]) {
+            Some(i) => batched[i] = true,
+            None => break,
+        }
+    }
+    // Slices of one iteration, for all members: the axis of the iterations stands before that of the batch.
+    let operand = |(i, a): (usize, &Member<'g>)| match i < scan.xs() {
+        true => a.as_batched(batched[i], size),
+        false if a.batched => swap_axis_runs(a.var, 0, 1, 1),
+        false => a.var,
+    };
+    let operands: Vec<Var<'g>> = args.iter().enumerate().map(operand).collect();
+    let mut outs = Vec::new();
+    let body = write_batched_body(context, scan.body, &batched, |yields| {
+        let all = yields.iter().enumerate();
+        outs = all.clone().map(|(i, y)| if i < scan.carries { batched[i] } else { y.batched }).collect();
+        all.map(|(i, y)| y.as_batched(outs[i], size)).collect()
+    })?;
+    g.with(|e| e.set_loc(src.loc[n.at()]));
+    let attrs = ScanAttrs { body, ..ScanAttrs::of(&src.attrs(n)) };
+    let result = |(i, (var, &batched)): (usize, (Var<'g>, &bool))| match i >= scan.carries && batched {
+        true => Member { var: swap_axis_runs(var, 0, 1, 1), batched },
+        false => Member { var, batched },
+    };
+    let results: Vec<Var<'g>> = g.emit(Op::SCAN, &operands, &attrs.list()).into();
+    Ok(results.into_iter().zip(&outs).enumerate().map(result).collect())
+}
+
+/// The results of the choice `n`. `None` if the predicate differs between members: then each runs its own branch.
+pub(super) fn batched_choice<'g>(
+    context: BatchContext<'_, '_, 'g>,
+    n: Node,
+    args: &[Member<'g>],
+) -> Result<Option<Vec<Member<'g>>>> {
+    let BatchContext { src, g, size, draws, .. } = context;
+    let IfAttrs { then, otherwise } = IfAttrs::of(&src.attrs(n));
+    let branches = [then, otherwise];
+    if args[0].batched {
+        let text =
+            "vmap: the predicate differs between members, and a branch draws random numbers; choose Randomness::Same";
+        return match branches.iter().any(|&r| draws[r]) {
+            true => Err(Error::new(Kind::Verify, text).at(src.location(n))),
+            false => Ok(None),
+        };
+    }
+    let batched: Vec<bool> = args[1..].iter().map(|a| a.batched).collect();
+    let [a, b] = branches.map(|r| batched_yields(context, r, &batched));
+    let outs: Vec<bool> = a.into_iter().zip(b).map(|(a, b)| a || b).collect();
+    let close = |yields: &[Member<'g>]| yields.iter().zip(&outs).map(|(y, &b)| y.as_batched(b, size)).collect();
+    let then = write_batched_body(context, then, &batched, close)?;
+    let otherwise = write_batched_body(context, otherwise, &batched, close)?;
+    g.with(|e| e.set_loc(src.loc[n.at()]));
+    let operands: Vec<Var<'g>> = args.iter().map(|a| a.var).collect();
+    let results: Vec<Var<'g>> = g.emit(Op::IF, &operands, &IfAttrs { then, otherwise }.list()).into();
+    Ok(Some(results.into_iter().zip(outs).map(|(var, batched)| Member { var, batched }).collect()))
+}
+
+/// The results of the custom function `n`, all batched. Its rules are written for all members too: the cotangent of an
+/// argument that all members share is the sum of theirs.
+pub(super) fn batched_custom_fn<'g>(
+    context: BatchContext<'_, '_, 'g>,
+    n: Node,
+    args: &[Member<'g>],
+) -> Result<Vec<Member<'g>>> {
+    let BatchContext { src, g, size, .. } = context;
+    let attrs = CustomFnAttrs::of(&src.attrs(n));
+    let batched: Vec<bool> = args.iter().map(|a| a.batched).collect();
+    let float = |v: Value| src.dtype[v.at()].is_differentiable();
+    let own = args.len() - attrs.captures.max(0) as usize;
+    let primals = || src.args_of(n)[..own].iter().zip(&batched).filter(|(v, _)| float(**v)).map(|(_, &b)| b);
+    let outs = src.outs_of(n).len();
+    let of = src.outs_of(n).filter(|&v| float(v)).count();
+    let all = |yields: &[Member<'g>]| yields.iter().map(|y| y.for_all(size)).collect::<Vec<_>>();
+    let body = write_batched_body(context, attrs.body, &batched, all)?;
+    let rule = |r: Option<Region>, seeds: &[bool], close: &dyn Fn(&[Member<'g>]) -> Vec<Var<'g>>| {
+        let inputs = [&batched[..], &vec![true; outs], seeds].concat();
+        r.map(|r| write_batched_body(context, r, &inputs, close)).transpose()
+    };
+    let by: Vec<bool> = primals().collect();
+    let summed = |yields: &[Member<'g>]| {
+        let one = |(y, &batched): (&Member<'g>, &bool)| match batched {
+            true => y.for_all(size),
+            false => y.for_all(size).sum(0),
+        };
+        yields.iter().zip(&by).map(one).collect()
+    };
+    let vjp = rule(attrs.vjp, &vec![true; of], &summed)?;
+    let jvp = rule(attrs.jvp, &by, &all)?;
+    g.with(|e| e.set_loc(src.loc[n.at()]));
+    let operands: Vec<Var<'g>> = args.iter().map(|a| a.var).collect();
+    let attrs = CustomFnAttrs { body, vjp, jvp, ..attrs };
+    let results: Vec<Var<'g>> = g.emit(Op::CUSTOM_FN, &operands, &attrs.list()).into();
+    Ok(results.into_iter().map(|var| Member { var, batched: true }).collect())
+}
