@@ -252,6 +252,7 @@ ops! {
     MAP = pointwise::map;
     MATMUL_BIAS_ACT = matmul::epilogue;
     MATMUL_DACT = matmul::epilogue;
+    MATMUL_ADD = matmul::epilogue;
     ATTENTION_PACKED = attention;
     ATTENTION_PACKED_BACKWARD = attention;
     CROSS_ENTROPY_GRADIENT = loss;

@@ -102,6 +102,8 @@ pub const MORE: &[(&str, Case)] = &[
     ("matmul", case("f[3,4,2] f[3,5,4]", "ta=true tb=true", &[Domain::Real])),
     ("matmul", case("f[2,3,0] f[0,2]", "ta=false tb=false", &[Domain::Real])),
     // Columns are summed by several units of rows, and by units of columns.
+    ("matmul_add", case("f[107,64] f[64,96] f[107,96]", "ta=false tb=false", &[Domain::Real])),
+    ("matmul_add", case("f[50,400] f[449,50] f[400,449]", "ta=true tb=true", &[Domain::Real])),
     ("matmul_dact", case("f[107,64] f[64,96] f[107,96]", "ta=false tb=false by=relu", &[Domain::Real])),
     ("matmul_dact", case("f[400,50] f[449,400] f[50,449]", "ta=true tb=true by=mul", &[Domain::Real])),
     ("matmul_dact", case("f[64,9,40] f[40,70] f[64,9,70]", "ta=false tb=false by=tanh", &[Domain::Real])),
