@@ -4,13 +4,29 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A bad value that a kernel found in an index operand.
+/// A bad value that a kernel found in an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bad {
-    /// Its position in the index operand.
+    /// Its position in the operand.
     pub element: usize,
-    /// The value and its exclusive upper bound, if the kernel reported them.
-    pub value: Option<(i64, usize)>,
+    /// The value.
+    pub value: BadValue,
+}
+
+/// What is wrong with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BadValue {
+    /// An index out of range.
+    Index,
+    /// An index out of range, which the kernel reported.
+    IndexOf {
+        /// The index.
+        value: i64,
+        /// Its exclusive upper bound.
+        bound: usize,
+    },
+    /// An integer divisor that is 0.
+    ZeroDivisor,
 }
 
 /// The lowest bad element that the kernels of one thread found, such as an index out of range. Only that thread writes
@@ -21,9 +37,14 @@ pub struct Fault {
     code: AtomicU64,
     /// Bits of the value.
     value: AtomicU64,
-    /// Bound plus 1; 0 means that the kernel reported no value.
+    /// Bound plus 1, [`NO_VALUE`] or [`ZERO_DIVISOR`].
     bound: AtomicU64,
 }
+
+/// A bound that says that the kernel reported no value.
+const NO_VALUE: u64 = 0;
+/// A bound that says that the value is a divisor.
+const ZERO_DIVISOR: u64 = u64::MAX;
 
 impl Fault {
     /// Records `bad` unless a lower element is recorded already. So the report does not depend on timing.
@@ -32,7 +53,11 @@ impl Fault {
         if old != 0 && old <= code {
             return;
         }
-        let (value, bound) = bad.value.map_or((0, 0), |(v, n)| (v as u64, (n as u64).saturating_add(1)));
+        let (value, bound) = match bad.value {
+            BadValue::Index => (0, NO_VALUE),
+            BadValue::IndexOf { value, bound } => (value as u64, (bound as u64).saturating_add(1).min(ZERO_DIVISOR - 1)),
+            BadValue::ZeroDivisor => (0, ZERO_DIVISOR),
+        };
         self.code.store(code, Ordering::Relaxed);
         self.value.store(value, Ordering::Relaxed);
         self.bound.store(bound, Ordering::Relaxed);
@@ -45,8 +70,11 @@ impl Fault {
         if code == 0 {
             return None;
         }
-        let bound = self.bound.load(Ordering::Relaxed).checked_sub(1);
-        let value = bound.map(|n| (self.value.load(Ordering::Relaxed) as i64, n as usize));
+        let value = match self.bound.load(Ordering::Relaxed) {
+            NO_VALUE => BadValue::Index,
+            ZERO_DIVISOR => BadValue::ZeroDivisor,
+            n => BadValue::IndexOf { value: self.value.load(Ordering::Relaxed) as i64, bound: (n - 1) as usize },
+        };
         Some(Bad { element: (code - 1) as usize, value })
     }
 

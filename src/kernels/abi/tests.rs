@@ -20,7 +20,7 @@ fn units_divide_the_output() {
     args.fault(9);
     args.fault_index(3, -1, 5);
     args.fault(4);
-    assert_eq!(fault.get(), Some(Bad { element: 3, value: Some((-1, 5)) }));
+    assert_eq!(fault.get(), Some(Bad { element: 3, value: BadValue::IndexOf { value: -1, bound: 5 } }));
     assert_eq!(bytemuck::cast_slice::<u8, f32>(&arena.bytes()[64..84]), [0.0, 0.0, 1.0, 1.0, 1.0]);
 }
 

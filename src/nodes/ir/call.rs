@@ -105,6 +105,11 @@ impl Call {
         Call { looks: Some(Looks { read, below: Some(below as u64), or: None, early: false }), ..self }
     }
 
+    /// Declares that the kernel faults by a test of its own, for example at an integer divisor of 0.
+    pub fn faults(self) -> Call {
+        Call { looks: Some(Looks { read: 0, below: None, or: None, early: false }), ..self }
+    }
+
     /// Declares that the check accepts `value` too.
     pub fn or(self, value: i64) -> Call {
         Call { looks: self.looks.map(|l| Looks { or: Some(value), ..l }), ..self }

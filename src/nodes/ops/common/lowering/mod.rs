@@ -83,7 +83,15 @@ pub fn push_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf], outs: 
     let call = outs.iter().fold(call.reads(reads), |call, &o| call.writes(o, tile::UNIT));
     let lines = tile_plan_scratch_len(p) / LINE;
     let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
+    let call = if divides_by_any_integer(p) { call.faults() } else { call };
     cx.call(call.inplace(&pairs));
+}
+
+/// True if a step of `p` divides integers by numbers that may be 0.
+fn divides_by_any_integer(p: &TileProgram) -> bool {
+    let fill = |v: u16| p.steps.get(usize::from(v).checked_sub(p.inputs.len())?).filter(|s| s.op == TileOp::Fill);
+    let known = |s: &TileStep| fill(s.args[1]).is_some_and(|f| bits(f.imm[0], f.elem) != 0);
+    p.steps.iter().any(|s| s.op.divides() && !s.elem.is_float() && !known(s))
 }
 
 /// Lowers a pointwise node to a tile program of one step.
