@@ -15,7 +15,7 @@ use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{ArenaPtr, Args, LoopOffsets, OperandRef};
-use crate::kernels::fault::{Bad, Fault};
+use crate::kernels::fault::{Bad, Cause, Fault};
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,7 +47,11 @@ pub struct Stop {
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bad {
-            Some(Bad { element, value: Some((value, bound)) }) => {
+            Some(Bad { element, cause: Cause::Singular, .. }) => write!(f, "matrix {element} is singular")?,
+            Some(Bad { element, cause: Cause::NotPositiveDefinite, .. }) => {
+                write!(f, "matrix {element} is not positive definite")?;
+            }
+            Some(Bad { element, value: Some((value, bound)), .. }) => {
                 write!(f, "element {element} of the index operand is {value}; it must be in 0..{bound}")?;
             }
             Some(Bad { element, .. }) => write!(f, "element {element} of the index operand is out of range")?,

@@ -35,6 +35,7 @@ impl Range {
             Domain::Chance => from(0.05, 0.95),
             Domain::Unit => from(-0.9, 0.9),
             Domain::Distinct => Range { distinct: true, ..from(-1.5, 1.5) },
+            Domain::Dominant => from(-0.3, 0.3),
             Domain::Index(n) => from(0.0, n.max(1) as f64 - 1.0),
             Domain::Count(n) => from(1.0, n.max(1) as f64),
             Domain::Bit => from(0.0, 1.0),

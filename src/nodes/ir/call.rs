@@ -105,6 +105,11 @@ impl Call {
         Call { looks: Some(Looks { read, below: Some(below as u64), or: None, early: false }), ..self }
     }
 
+    /// Declares that the kernel faults if a matrix in read `read` fails a test of its own.
+    pub fn tests(self, read: usize) -> Call {
+        Call { looks: Some(Looks { read, below: None, or: None, early: false }), ..self }
+    }
+
     /// Declares that the check accepts `value` too.
     pub fn or(self, value: i64) -> Call {
         Call { looks: self.looks.map(|l| Looks { or: Some(value), ..l }), ..self }
