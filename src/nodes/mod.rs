@@ -34,6 +34,8 @@ pub use ops::control::custom_fn::CustomFn;
 pub use ops::control::scan::Loop;
 pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};
 pub use ops::index::attrs::Scatter;
+pub use ops::linalg::attrs::Singular;
+pub use ops::linalg::var::TriangularOptions;
 pub use ops::layout::pad_mode::PadMode;
 pub use ops::loss::attrs::Reduction;
 pub use ops::loss::cross_entropy::CrossEntropy;

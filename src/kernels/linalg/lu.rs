@@ -139,20 +139,21 @@ pub fn lu_factor<T: Float>(args: &mut Args<'_>) {
 
 by_dtype!(lu_factor_for = lu_factor::<floats>);
 
-/// One system. `x` holds B on return only where it holds X.
+/// One system. All `rows` are in 0..n; they need not be a permutation.
 fn solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut [T], scratch: &mut [T]) {
     let (n, k) = (p.n, p.k);
     let lower = Triangle { n, k, upper: false, transpose: p.transpose, unit: true };
     let upper = Triangle { n, k, upper: true, transpose: p.transpose, unit: false };
-    // `lu_factor` writes rows in 0..n; an operand of the user's own may hold anything.
-    let row_of = |i: usize| usize::try_from(rows[i]).unwrap_or(usize::MAX).min(n - 1);
+    let row_of = |i: usize| rows[i] as usize;
     if p.transpose {
         scratch.copy_from_slice(b);
         solve_triangle(&upper, lu, scratch);
         solve_triangle(&lower, lu, scratch);
         x.fill(T::ZERO);
         for i in 0..n {
-            x[matrix_range(row_of(i), k)].copy_from_slice(&scratch[matrix_range(i, k)]);
+            for (x, z) in x[matrix_range(row_of(i), k)].iter_mut().zip(&scratch[matrix_range(i, k)]) {
+                *x += *z;
+            }
         }
     } else {
         for i in 0..n {
@@ -164,7 +165,7 @@ fn solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut [T]
 }
 
 /// X with A·X = B, or Aᵀ·X = B, from the factors of A. A matrix with a zero or a NaN on the diagonal of U is a fault, or
-/// its X is NaN.
+/// its X is NaN. A row outside of 0..n is a fault.
 ///
 /// Reads LU: `T[.., n, n]`, rows: `i32[.., n]`, B: `T[.., n, k]`; writes X: `T[count, n, k]` and scratch
 /// (`Split::PerThread`, [`LuSolve::scratch`]); params [`LuSolve`], then a [`BatchMap`].
@@ -184,6 +185,10 @@ pub fn lu_solve<T: Float>(args: &mut Args<'_>) {
             continue;
         }
         let (rows, b) = (&rows[matrix_range(a, p.n)], &b[matrix_range(from, p.n * p.k)]);
+        if let Some(i) = rows.iter().position(|r| !(0..p.n as i64).contains(&i64::from(*r))) {
+            args.fault_index(a * p.n + i, i64::from(rows[i]), p.n);
+            continue;
+        }
         solve_one(&p, lu, rows, b, x, &mut scratch[..p.scratch()]);
     }
 }

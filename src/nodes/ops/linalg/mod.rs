@@ -94,6 +94,7 @@ fn rounding_noise<'g>(largest: Var<'g>) -> Var<'g> {
 }
 
 /// The results of `op` on `x` alone, for rules and methods.
+#[track_caller]
 fn results_of<'g, const N: usize>(x: Var<'g>, op: Op) -> [Var<'g>; N] {
     let all = x.g.emit(op, &[x], &[]);
     std::array::from_fn(|i| all[i])

@@ -107,7 +107,7 @@ pub const SVD: OpDef = OpDef {
         Case { args: "f[2,4,3]", attrs: "", domains: &[Distinct] },
         Case { args: "f[2,5]", attrs: "", domains: &[Distinct] },
         Case { args: "f[1,1]", attrs: "", domains: &[Distinct] },
-        Case { args: "f[20,12]", attrs: "", domains: &[Distinct] },
+        Case { args: "f[20,4]", attrs: "", domains: &[Distinct] },
         Case { args: "f[0,3]", attrs: "", domains: &[Distinct] },
     ],
 };
