@@ -35,11 +35,11 @@ pub struct Exec {
 pub struct Stop {
     /// The instruction that stopped it, as an index into [`Exec::nodes`].
     pub instr: usize,
-    /// The bad element of the index operand; `None` if the kernel panicked.
+    /// The bad index or matrix; `None` if the kernel panicked.
     pub bad: Option<Bad>,
     /// The iteration of the innermost loop around the instruction, if there is one.
     pub iteration: Option<usize>,
-    /// True if params or states may have changed. After a bad index it is false if the lowering declared the check:
+    /// True if params or states may have changed. After a bad one it is false if the lowering declared the check:
     /// declared checks come before all changes.
     pub changed: bool,
 }

@@ -55,7 +55,11 @@ fn agrees(case: &str, f: impl for<'g> Fn(&[Var<'g>]) -> Vec<Var<'g>>) {
     let g = Builder::new(case);
     let x: Vec<Var> = given.iter().map(|(k, t)| g.input(k, &t.dims, F64)).collect();
     let ys = f(&x);
-    let loss = ys.iter().map(|&y| (y * (g.iota(0, [y.numel()], F64) + 1.0).reshape(y.dims())).sum(..)).reduce(|a, b| a + b).unwrap();
+    let loss = ys
+        .iter()
+        .map(|&y| (y * (g.iota(0, [y.numel()], F64) + 1.0).reshape(y.dims())).sum(..))
+        .reduce(|a, b| a + b)
+        .unwrap();
     ys.iter().enumerate().for_each(|(i, y)| g.output(&format!("y{i}"), *y));
     let all = g.finish([loss.named("loss")]).unwrap();
     let wrt: Vec<&str> = given.iter().map(|g| g.0).collect();
@@ -266,7 +270,13 @@ fn a_bad_matrix_is_named_with_its_op_and_line() {
     assert!(text.contains("triangular_solve") && text.contains("matrix 1 is singular"), "{text}");
     let nan = TriangularOptions { singular: Singular::Nan, ..opt };
     let g = graph(&[&[2, 2, 2], &[2, 2, 1]], |x| {
-        vec![x[0].triangular_solve(x[1], nan), x[0].solve_or_nan(x[1]), x[0].det(), x[0].slogdet()[0], x[0].slogdet()[1]]
+        vec![
+            x[0].triangular_solve(x[1], nan),
+            x[0].solve_or_nan(x[1]),
+            x[0].det(),
+            x[0].slogdet()[0],
+            x[0].slogdet()[1],
+        ]
     });
     let outs = run(&g, &[zero, b], PLAIN);
     for x in &outs[..2] {
@@ -305,7 +315,10 @@ fn matrices_without_rows_or_right_hand_sides_have_empty_results() {
         all
     });
     let outs = run(&f, &[tensor(&[2, 0, 0], &[]), tensor(&[0, 3], &[])], PLAIN);
-    assert_eq!((&outs[1].data[..], &outs[4].data[..], &outs[5].data[..]), (&[1.0; 2][..], &[1.0; 2][..], &[0.0; 2][..]));
+    assert_eq!(
+        (&outs[1].data[..], &outs[4].data[..], &outs[5].data[..]),
+        (&[1.0; 2][..], &[1.0; 2][..], &[0.0; 2][..])
+    );
     assert!([0, 2, 3, 6, 7].iter().all(|&i| outs[i].data.is_empty()));
     let f = graph(&[&[2, 2], &[2, 0]], |x| vec![x[0].solve(x[1]), x[0].solve(x[1]).sum(..)]);
     let step = grad(&f, "y1", &GradOptions::wrt(&["a", "b"])).unwrap();

@@ -9,7 +9,9 @@
 //! | [`eigh`] | A: `T[count, n, n]` | w: `T[count, n]`, U: `T[count, n, n]`, scratch | [`Eigh`] |
 
 use super::batch_map::matrix_range;
-use super::rows::{add_scaled_row, dot_rows, largest_magnitude, machine_epsilon, make_reflector, rotate_rows, two_rows};
+use super::rows::{
+    add_scaled_row, dot_rows, largest_magnitude, machine_epsilon, make_reflector, rotate_rows, two_rows,
+};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;

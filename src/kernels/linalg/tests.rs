@@ -57,18 +57,36 @@ fn lu_gives_the_matrix_back<T: Float>(tolerance: f64) {
         for m in 0..3 {
             let lu = wide(&lu[m * n * n..][..n * n]);
             let part = |e: usize, lower: bool| match (e / n).cmp(&(e % n)) {
-                std::cmp::Ordering::Greater => if lower { lu[e] } else { 0.0 },
-                std::cmp::Ordering::Equal => if lower { 1.0 } else { lu[e] },
-                std::cmp::Ordering::Less => if lower { 0.0 } else { lu[e] },
+                std::cmp::Ordering::Greater => {
+                    if lower {
+                        lu[e]
+                    } else {
+                        0.0
+                    }
+                }
+                std::cmp::Ordering::Equal => {
+                    if lower {
+                        1.0
+                    } else {
+                        lu[e]
+                    }
+                }
+                std::cmp::Ordering::Less => {
+                    if lower {
+                        0.0
+                    } else {
+                        lu[e]
+                    }
+                }
             };
             let l: Vec<f64> = (0..n * n).map(|e| part(e, true)).collect();
             let u: Vec<f64> = (0..n * n).map(|e| part(e, false)).collect();
             assert!(l.iter().all(|x| x.abs() <= 1.0), "the pivots are the largest magnitudes");
             let rows = &rows[m * n..][..n];
-            let want: Vec<f64> =
-                rows.iter().flat_map(|&r| wide(&a[m * n * n + r as usize * n..][..n])).collect();
+            let want: Vec<f64> = rows.iter().flat_map(|&r| wide(&a[m * n * n + r as usize * n..][..n])).collect();
             close(&product(&l, &u, [n, n, n], false, false), &want, tolerance);
-            let inversions = (0..n).flat_map(|i| (0..i).map(move |j| (j, i))).filter(|&(j, i)| rows[j] > rows[i]).count();
+            let inversions =
+                (0..n).flat_map(|i| (0..i).map(move |j| (j, i))).filter(|&(j, i)| rows[j] > rows[i]).count();
             assert_eq!(sign[m].to_f64(), if inversions % 2 == 0 { 1.0 } else { -1.0 });
         }
     }
@@ -109,7 +127,13 @@ fn solves_give_the_right_hand_side_back() {
                 for e in 0..n * n {
                     let (i, j) = (e / n, e % n);
                     let kept = if upper { i <= j } else { i >= j };
-                    t[e] = if i == j && unit { 1.0 } else if kept { t[e] } else { 0.0 };
+                    t[e] = if i == j && unit {
+                        1.0
+                    } else if kept {
+                        t[e]
+                    } else {
+                        0.0
+                    };
                 }
                 let x = &x[m * n * k..][..n * k];
                 close(&product(&t, x, [n, n, k], transpose, false), &b[m * n * k..][..n * k], 1e-10);

@@ -15,7 +15,8 @@ pub enum Buf {
     Temp(usize),
 }
 
-/// A kernel's check of an operand that holds indices. A bad index is a fault, which stops the step.
+/// A kernel's check of an operand that holds indices, or matrices that may be singular. A bad one is a fault, which
+/// stops the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Looks {
     /// Position of the operand among the call's reads.

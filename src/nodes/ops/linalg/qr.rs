@@ -23,7 +23,8 @@ fn qr_rank(s: &Site<'_, '_>) -> usize {
 fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = t[0] else { return vec![None, None] };
     let (q, k) = (s.outs[0], qr_rank(s));
-    let ((r, _), (t, t_rest), (_, a_rest)) = (split_columns(s.outs[1], k), split_columns(t, k), split_columns(s.args[0], k));
+    let ((r, _), (t, t_rest), (_, a_rest)) =
+        (split_columns(s.outs[1], k), split_columns(t, k), split_columns(s.args[0], k));
     let quotient = UPPER.solve_right(r, t, false);
     let c = q.matmul_t(quotient, true, false);
     let w = c.triu(0) + c.tril(-1).t();

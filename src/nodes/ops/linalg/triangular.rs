@@ -24,8 +24,7 @@ pub(super) const UPPER: Side = Side { upper: true, unit: false };
 impl Side {
     /// T⁻¹·b, or T⁻ᵀ·b, for the triangle T of `a`.
     pub(super) fn solve<'g>(self, a: Var<'g>, b: Var<'g>, transpose: bool) -> Var<'g> {
-        let attrs =
-            TriangularSolveAttrs { upper: self.upper, transpose, unit: self.unit, singular: Singular::Nan };
+        let attrs = TriangularSolveAttrs { upper: self.upper, transpose, unit: self.unit, singular: Singular::Nan };
         a.g.emit1(Op::TRIANGULAR_SOLVE, &[a, b], &attrs.list())
     }
 
@@ -58,11 +57,7 @@ fn triangular_solve_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Opti
 }
 
 /// B̄ = T⁻ᵀX̄; T̄ is the triangle of −B̄Xᵀ. Both are summed over axes that were broadcast.
-fn triangular_solve_vjp<'g>(
-    s: &Site<'_, 'g>,
-    ct: &[Option<Var<'g>>],
-    needed: &[bool],
-) -> Vec<Option<Var<'g>>> {
+fn triangular_solve_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(g) = ct[0] else { return vec![None, None] };
     let (attrs, x) = (TriangularSolveAttrs::of(&s.attrs), s.outs[0]);
     let back = TriangularSolveAttrs { transpose: !attrs.transpose, ..attrs };
