@@ -209,7 +209,7 @@ fn compiled(g: &GraphBuf) -> Program {
 
 /// The ops of a step that factor a matrix, by instructions. The first of the two of `solve` factors.
 fn factorisations(g: &GraphBuf) -> usize {
-    let mut p = compiled(g);
+    let mut p = Session::new().threads(1).compile_traced(g).unwrap();
     for leaf in g.view().leaves() {
         // Matrices of 4 rows and columns become the identity.
         let to = p.values_mut::<f64>(leaf.name).unwrap();
