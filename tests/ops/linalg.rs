@@ -1,5 +1,5 @@
-//! Linear algebra: against torch (LAPACK) in f64, by what factors must give back, derivatives against differences, faults,
-//! and wrong use.
+//! Linear algebra: against torch (LAPACK) in f64, by what factors must give back, derivatives against differences,
+//! faults, and wrong use.
 
 use crate::common::slopes::derivatives_agree;
 use crate::common::{Draw, How, PLAIN, Tensor, run, try_run};

@@ -1,8 +1,8 @@
 //! Eigenvalues, ascending, and orthonormal eigenvectors of symmetric matrices: (A + Aᵀ)/2 = U·diag(w)·Uᵀ.
 //!
-//! Reflectors make the matrix tridiagonal, then implicit QL steps make it diagonal (Wilkinson and Reinsch, 1971). Rows of
-//! scratch hold the eigenvectors, so that a rotation is a loop over two rows. The largest magnitude of each eigenvector,
-//! the first of equals, is positive. A matrix with a NaN or an infinity has NaN as result.
+//! Reflectors make the matrix tridiagonal, then implicit QL steps make it diagonal (Wilkinson and Reinsch, 1971). Rows
+//! of scratch hold the eigenvectors, so that a rotation is a loop over two rows. The largest magnitude of each
+//! eigenvector, the first of equals, is positive. A matrix with a NaN or an infinity has NaN as result.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -38,8 +38,8 @@ impl Eigh {
     }
 }
 
-/// Makes the symmetric matrix `s` tridiagonal: its diagonal goes to `d`, the numbers below it to `e`. Row `j` of `s` keeps
-/// the reflector of step `j`, `tau` its factor.
+/// Makes the symmetric matrix `s` tridiagonal: its diagonal goes to `d`, the numbers below it to `e`. Row `j` of `s`
+/// keeps the reflector of step `j`, `tau` its factor.
 #[inline(always)]
 fn make_tridiagonal<T: Float>(n: usize, s: &mut [T], d: &mut [T], e: &mut [T], tau: &mut [T], p: &mut [T]) {
     for j in 0..n {

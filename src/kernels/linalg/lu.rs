@@ -119,11 +119,12 @@ simd! {
     }
 }
 
-/// LU factors of each matrix: L below the diagonal (its own diagonal is 1), U from the diagonal on; row `i` of L·U is row
+/// LU factors of each matrix: L below the diagonal (its own diagonal is 1), U from the diagonal on; row `i` of L·U is
+/// row
 /// `rows[i]` of A; `sign` is that of the permutation.
 ///
-/// Reads A: `T[count, n, n]`; writes LU: the same, in place of A or not, rows: `i32[count, n]`, sign: `T[count]`; params
-/// [`LuFactor`].
+/// Reads A: `T[count, n, n]`; writes LU: the same, in place of A or not, rows: `i32[count, n]`, sign: `T[count]`;
+/// params [`LuFactor`].
 pub fn lu_factor<T: Float>(args: &mut Args<'_>) {
     let p = LuFactor::from_words(args.params());
     let from = args.inplace(0).is_none().then(|| args.read::<T>(0));
@@ -164,8 +165,8 @@ fn solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut [T]
     }
 }
 
-/// X with A·X = B, or Aᵀ·X = B, from the factors of A. A matrix with a zero or a NaN on the diagonal of U is a fault, or
-/// its X is NaN. A row outside of 0..n is a fault.
+/// X with A·X = B, or Aᵀ·X = B, from the factors of A. A matrix with a zero or a NaN on the diagonal of U is a fault,
+/// or its X is NaN. A row outside of 0..n is a fault.
 ///
 /// Reads LU: `T[.., n, n]`, rows: `i32[.., n]`, B: `T[.., n, k]`; writes X: `T[count, n, k]` and scratch
 /// (`Split::PerThread`, [`LuSolve::scratch`]); params [`LuSolve`], then a [`BatchMap`].

@@ -5,8 +5,9 @@
 //! * [`lu`], [`cholesky`], [`triangular`]: factors, and solves with them.
 //! * [`qr`], [`eigh`], [`svd`]: orthogonal decompositions.
 //!
-//! Invariants: a matrix of the batch is a unit, so bits do not depend on threads. Each element is one chain of `mul_add`
-//! in a fixed order, or a dot product with a fixed number of partial sums, so bits do not depend on the instruction set.
+//! Invariants: a matrix of the batch is a unit, so bits do not depend on threads. Each element is one chain of
+//! `mul_add` in a fixed order, or a dot product with a fixed number of partial sums, so bits do not depend on the
+//! instruction set.
 
 mod batch_map;
 pub mod cholesky;

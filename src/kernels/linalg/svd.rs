@@ -1,9 +1,9 @@
 //! Thin singular value decompositions: A = U·diag(s)·Vᵀ with k = min(m, n) singular values, descending.
 //!
 //! One-sided Jacobi (Hestenes, 1958): rotations make the k rows of A, or of Aᵀ if A has more rows than columns,
-//! orthogonal. Their lengths are the singular values. The reduced QR factor of the sorted rows makes them orthonormal, also
-//! where a singular value is 0. The largest magnitude of each column of U, the first of equals, is positive. A matrix
-//! with a NaN or an infinity has NaN as result.
+//! orthogonal. Their lengths are the singular values. The reduced QR factor of the sorted rows makes them orthonormal,
+//! also where a singular value is 0. The largest magnitude of each column of U, the first of equals, is positive. A
+//! matrix with a NaN or an infinity has NaN as result.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

@@ -18,8 +18,8 @@ fn qr_rank(s: &Site<'_, '_>) -> usize {
     s.outs[0].dims().last().copied().unwrap_or(0)
 }
 
-/// With C = Qᵀ·Ȧ·R⁻¹ and W = C from the diagonal on, plus Cᵀ above it: Ṙ = W·R, Q̇ = Ȧ·R⁻¹ − Q·W. Columns of A beyond the
-/// square have Ṙ = Q̇ᵀ·A + Qᵀ·Ȧ.
+/// With C = Qᵀ·Ȧ·R⁻¹ and W = C from the diagonal on, plus Cᵀ above it: Ṙ = W·R, Q̇ = Ȧ·R⁻¹ − Q·W. Columns of A beyond
+/// the square have Ṙ = Q̇ᵀ·A + Qᵀ·Ȧ.
 fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = t[0] else { return vec![None, None] };
     let (q, k) = (s.outs[0], qr_rank(s));
@@ -33,8 +33,8 @@ fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     vec![Some(dq), Some(rest.map_or(dr, |rest| dr.concat(&[rest], -1)))]
 }
 
-/// With M = R·R̄ᵀ − Q̄ᵀ·Q: Ā = (Q̄ + Q·(the lower triangle of M, mirrored))·R⁻ᵀ. Columns of A beyond the square add A·R̄ᵀ to
-/// Q̄ and have Ā = Q·R̄.
+/// With M = R·R̄ᵀ − Q̄ᵀ·Q: Ā = (Q̄ + Q·(the lower triangle of M, mirrored))·R⁻ᵀ. Columns of A beyond the square add
+/// A·R̄ᵀ to Q̄ and have Ā = Q·R̄.
 fn qr_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let (q, k) = (s.outs[0], qr_rank(s));
     let ((r, _), (_, a_rest)) = (split_columns(s.outs[1], k), split_columns(s.args[0], k));

@@ -70,9 +70,9 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// LU factors with partial pivoting: `[LU, rows, sign]`, where L is below the diagonal of LU (its own diagonal is 1), U
-    /// from the diagonal on, L·U is `A[rows]` with rows as `i32`, and sign is 1 or −1. A singular matrix has factors, too:
-    /// with a zero on the diagonal.
+    /// LU factors with partial pivoting: `[LU, rows, sign]`, where L is below the diagonal of LU (its own diagonal is
+    /// 1), U from the diagonal on, L·U is `A[rows]` with rows as `i32`, and sign is 1 or −1. A singular matrix has
+    /// factors, too: with a zero on the diagonal.
     #[track_caller]
     pub fn lu(self) -> [Var<'g>; 3] {
         results_of(self, Op::LU)
@@ -93,8 +93,8 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::TRIANGULAR_SOLVE, &[self, b], &attrs.list())
     }
 
-    /// The lower Cholesky factor L of the symmetric part (A + Aᵀ)/2, with zeros above the diagonal. A matrix that is not
-    /// positive definite ends the step with an error that names it.
+    /// The lower Cholesky factor L of the symmetric part (A + Aᵀ)/2, with zeros above the diagonal. A matrix that is
+    /// not positive definite ends the step with an error that names it.
     #[track_caller]
     pub fn cholesky(self) -> Var<'g> {
         self.g.emit1(Op::CHOLESKY, &[self], &[])
@@ -119,8 +119,8 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// The sign of the determinant and the logarithm of its magnitude: `[sign, log|det|]`. A singular matrix has 0 and −∞;
-    /// its derivative is NaN.
+    /// The sign of the determinant and the logarithm of its magnitude: `[sign, log|det|]`. A singular matrix has 0 and
+    /// −∞; its derivative is NaN.
     #[track_caller]
     pub fn slogdet(self) -> [Var<'g>; 2] {
         self.g.with_caller(|| {
@@ -146,8 +146,8 @@ impl<'g> Var<'g> {
         self.g.with_caller(|| self.solve(self.g.full(1.0, [n], self.dtype()).diag_embed(0, -2, -1)))
     }
 
-    /// Reduced QR factors of this, `[.., m, n]`: `[Q, R]` with k = min(m, n) orthonormal columns in Q. The diagonal of R
-    /// holds no negative number, so that a matrix of full rank has one result.
+    /// Reduced QR factors of this, `[.., m, n]`: `[Q, R]` with k = min(m, n) orthonormal columns in Q. The diagonal of
+    /// R holds no negative number, so that a matrix of full rank has one result.
     #[track_caller]
     pub fn qr(self) -> [Var<'g>; 2] {
         results_of(self, Op::QR)
@@ -170,8 +170,8 @@ impl<'g> Var<'g> {
     }
 
     /// X with the least ‖A·X − B‖ for this A, `[.., m, n]`, of full rank with m ≥ n, and `b`, `[.., m, k]`, by QR
-    /// factors. A matrix without full rank that has an exact 0 on the diagonal of R ends the step with an error that names
-    /// it.
+    /// factors. A matrix without full rank that has an exact 0 on the diagonal of R ends the step with an error that
+    /// names it.
     #[track_caller]
     pub fn lstsq(self, b: Var<'g>) -> Var<'g> {
         if !self.g.owns("lstsq", &[b]) || !self.is_some() || !b.is_some() {
