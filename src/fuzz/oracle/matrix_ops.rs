@@ -39,8 +39,7 @@ impl Balls {
 
     fn over(self, p: Ball, q: Ball) -> Ball {
         let least = q.x.abs() - q.b;
-        // NaN is not greater than 0.
-        if !(least > 0.0) { UNKNOWN } else { self.rounded(p.x / q.x, (p.b + (p.x / q.x).abs() * q.b) / least) }
+        if least > 0.0 { self.rounded(p.x / q.x, (p.b + (p.x / q.x).abs() * q.b) / least) } else { UNKNOWN }
     }
 
     fn root(self, p: Ball) -> Ball {
@@ -173,44 +172,44 @@ fn solve_triangles(
         }
         at
     };
-    let one =
-        |m: usize| solve_triangle(e, attrs, (place(a, m), &left[place(a, m)]), right[place(b, m)].clone(), may_fault);
+    let one = |m: usize| solve_triangle(e, attrs, (place(a, m), &left[place(a, m)]), &right[place(b, m)], may_fault);
     (0..count(batch)).map(one).collect()
 }
 
-/// X of one system, in the place of B; the matrix has this number.
+/// X of one system for this B; the matrix has this number.
 fn solve_triangle(
     e: Balls,
     attrs: &TriangularSolveAttrs,
     (number, a): (usize, &Matrix),
-    mut x: Matrix,
+    b: &Matrix,
     may_fault: &mut bool,
 ) -> Result<Matrix, Stop> {
     let (n, fault) = (a.len(), attrs.singular == Singular::Fault);
-    let k = x.first().map_or(0, Vec::len);
+    let k = b.first().map_or(0, Vec::len);
     if n * k == 0 {
-        return Ok(x);
+        return Ok(b.clone());
     }
     let pivots = || (0..n).map(|i| a[i][i]).filter(|_| !attrs.unit);
     if pivots().any(|p| p.b == 0.0 && (p.x == 0.0 || p.x.is_nan())) {
         let nan = Ball { x: f64::NAN, b: 0.0 };
         return if fault { Err(Stop::fault(format!("matrix {number} is singular"))) } else { Ok(filled(n, k, nan)) };
     }
-    if pivots().any(|p| !(p.x.abs() > p.b)) {
+    if pivots().any(|p| p.x.is_nan() || p.x.abs() <= p.b) {
         *may_fault |= fault;
         return Ok(filled(n, k, UNKNOWN));
     }
     let at = |i: usize, j: usize| if attrs.transpose { a[j][i] } else { a[i][j] };
     let upper = attrs.upper != attrs.transpose;
-    for step in 0..n {
-        let i = if upper { n - 1 - step } else { step };
-        let solved = if upper { i + 1..n } else { 0..i };
-        for c in 0..k {
-            let left = e.sum(x[i][c], -1.0, solved.clone().map(|j| (at(i, j), x[j][c])));
-            x[i][c] = if attrs.unit { left } else { e.over(left, a[i][i]) };
+    let mut columns = transposed(b, k);
+    for x in &mut columns {
+        for step in 0..n {
+            let i = if upper { n - 1 - step } else { step };
+            let solved = if upper { i + 1..n } else { 0..i };
+            let left = e.sum(x[i], -1.0, solved.map(|j| (at(i, j), x[j])));
+            x[i] = if attrs.unit { left } else { e.over(left, a[i][i]) };
         }
     }
-    Ok(x)
+    Ok(transposed(&columns, n))
 }
 
 fn cholesky(e: Balls, number: usize, a: &Matrix, may_fault: &mut bool) -> Result<Matrix, Stop> {
@@ -224,7 +223,7 @@ fn cholesky(e: Balls, number: usize, a: &Matrix, may_fault: &mut bool) -> Result
                 l[i][j] = e.over(rest, l[j][j]);
             } else if rest.b == 0.0 && rest.x <= 0.0 || rest.x + rest.b <= 0.0 {
                 return Err(Stop::fault(format!("matrix {number} is not positive definite")));
-            } else if !(rest.x > rest.b) {
+            } else if rest.x.is_nan() || rest.x <= rest.b {
                 *may_fault = true;
                 return Ok(filled(n, n, UNKNOWN));
             } else {

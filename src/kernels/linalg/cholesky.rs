@@ -35,8 +35,7 @@ simd! {
                 row[j] = (mean - dot_rows(&row[..j], &above[..j])) / above[j];
             }
             let pivot = a[i * n + i] - dot_rows(&row[..i], &row[..i]);
-            // NaN is not greater than 0.
-            if !(pivot > T::ZERO) || pivot == T::INFINITY {
+            if pivot <= T::ZERO || pivot.is_nan() || pivot == T::INFINITY {
                 return false;
             }
             row[i] = pivot.sqrt();

@@ -108,7 +108,7 @@ fn step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T], z: 
         let r = length(f, g);
         e[i + 1] = r;
         if r == T::ZERO {
-            d[i + 1] = d[i + 1] - p;
+            d[i + 1] -= p;
             e[m] = T::ZERO;
             return;
         }
@@ -121,7 +121,7 @@ fn step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T], z: 
         let (x, y) = two_rows(z, n, i, i + 1);
         rotate_rows(c, s, x, y);
     }
-    d[l] = d[l] - p;
+    d[l] -= p;
     e[l] = g;
     e[m] = T::ZERO;
 }

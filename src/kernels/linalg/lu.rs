@@ -63,8 +63,7 @@ fn find_pivot_row<T: Float>(n: usize, j: usize, a: &[T]) -> usize {
     let (mut at, mut most) = (j, a[j * n + j].abs());
     for i in j + 1..n {
         let size = a[i * n + j].abs();
-        // A comparison with NaN is false.
-        if !most.is_nan() && !(size <= most) {
+        if !most.is_nan() && (size > most || size.is_nan()) {
             (at, most) = (i, size);
         }
     }

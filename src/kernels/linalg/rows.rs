@@ -27,8 +27,8 @@ pub fn subtract_rows<T: Float>(m: &[T], x: &[T], width: usize, from: usize, y: &
             *y = d.mul_add(*x3, c.mul_add(*x2, b.mul_add(*x1, a.mul_add(*x0, *y))));
         }
     }
-    for p in fours..m.len() {
-        add_scaled_row(-m[p], row(p), y);
+    for (p, m) in m.iter().enumerate().skip(fours) {
+        add_scaled_row(-*m, row(p), y);
     }
 }
 
@@ -70,7 +70,7 @@ pub fn rotate_rows<T: Float>(c: T, s: T, x: &mut [T], y: &mut [T]) {
 #[inline(always)]
 pub fn scale_row<T: Float>(a: T, x: &mut [T]) {
     for x in x {
-        *x = *x * a;
+        *x *= a;
     }
 }
 

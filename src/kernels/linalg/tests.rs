@@ -124,15 +124,13 @@ fn solves_give_the_right_hand_side_back() {
             let x: Vec<f64> = get(&x, 0);
             for m in 0..6 {
                 let mut t = small[m % 2 * n * n..][..n * n].to_vec();
-                for e in 0..n * n {
+                for (e, t) in t.iter_mut().enumerate() {
                     let (i, j) = (e / n, e % n);
                     let kept = if upper { i <= j } else { i >= j };
-                    t[e] = if i == j && unit {
-                        1.0
-                    } else if kept {
-                        t[e]
-                    } else {
-                        0.0
+                    *t = match () {
+                        _ if i == j && unit => 1.0,
+                        _ if kept => *t,
+                        _ => 0.0,
                     };
                 }
                 let x = &x[m * n * k..][..n * k];

@@ -78,7 +78,7 @@ fn gather_row<T: Float>(t: &Triangle, i: usize, a: &[T], x: &mut [T]) {
     let line = &a[i * n..][..n];
     let (m, solved) = if t.upper { (&line[i + 1..], &*tail) } else { (&line[..i], &*head) };
     if k == 1 {
-        row[0] = row[0] - dot_rows(m, solved);
+        row[0] -= dot_rows(m, solved);
     } else {
         subtract_rows(m, solved, k, 0, row);
     }
