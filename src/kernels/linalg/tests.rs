@@ -10,6 +10,7 @@ use super::*;
 use crate::abi::{Kernel, Split};
 use crate::float::Float;
 use crate::harness::{In, Out, Outcome, close, get, hashes, noise, run};
+use crate::simd::{self, Isa};
 
 /// `a · b`, with the operands transposed first where asked.
 fn product(a: &[f64], b: &[f64], [m, k, n]: [usize; 3], ta: bool, tb: bool) -> Vec<f64> {
@@ -247,4 +248,33 @@ fn decompositions_of_nan_are_nan() {
     let w: Vec<f64> = get(&decompose(eigh::<f64>, &e.to_words(), &a, &[(2, 1), (4, 1)], e.scratch()), 0);
     let values: Vec<f64> = get(&decompose(svd::<f64>, &s.to_words(), &a, &[(4, 1), (2, 1), (4, 1)], s.scratch()), 1);
     assert!(w.iter().chain(&values).all(|x| x.is_nan()));
+}
+
+/// All factors of a matrix of 40 rows and columns, one after the other.
+fn all_factors<T: Float>() -> Vec<Outcome> {
+    let n = 40;
+    let mut a = hashes::<T>(n * n, 6);
+    (0..n).for_each(|i| a[i * (n + 1)] += T::from_f64(12.0));
+    let (e, q, s) = (Eigh { count: 1, n }, Qr { count: 1, m: n, n }, Svd { count: 1, m: n, n });
+    let square = (n * n, 1);
+    let lu = [Out::of::<T>(n * n, n * n), Out::of::<i32>(n, n), Out::of::<T>(1, 1)];
+    let factor = [Out::of::<T>(n * n, n * n)];
+    vec![
+        run(lu_factor::<T>, &LuFactor { count: 1, n }.to_words(), &[In::of(&a)], &lu, 1),
+        run(cholesky::<T>, &Cholesky { count: 1, n }.to_words(), &[In::of(&a)], &factor, 1),
+        decompose(qr::<T>, &q.to_words(), &a, &[square, square], q.scratch()),
+        decompose(eigh::<T>, &e.to_words(), &a, &[(n, 1), square], e.scratch()),
+        decompose(svd::<T>, &s.to_words(), &a, &[square, (n, 1), square], s.scratch()),
+    ]
+}
+
+#[test]
+fn the_instruction_set_changes_no_bit_of_a_factor() {
+    simd::limit(Isa::Portable);
+    let want = [all_factors::<f32>(), all_factors::<f64>()];
+    assert!(want.iter().flatten().all(|outcome| outcome.is_ok()));
+    for isa in [Isa::Avx2, Isa::Avx512, simd::detect()] {
+        simd::limit(isa);
+        assert!([all_factors::<f32>(), all_factors::<f64>()] == want, "{isa:?}");
+    }
 }
