@@ -49,6 +49,12 @@ fn graph() -> GraphBuf {
         let h = (h[0].matmul(square) + x[0]).tanh();
         (vec![h], vec![h.sum([1])])
     });
+    // Factors of matrices, and solves with them.
+    let part = square.narrow(0, 0, 40).narrow(1, 0, 40);
+    let spd = part.matmul_t(part, false, true) + g.full(1.0, [40], DType::F32).diag_embed(0, -2, -1);
+    let [values, vectors] = spd.eigh();
+    let sums = [spd.solve(part), spd.cholesky(), spd.qr()[0], spd.svd()[2], vectors].map(|y| y.sum(..));
+    g.output("factors", sums.into_iter().fold(values.sum(..), |a, b| a + b));
     g.output("last", last[0]);
     g.output("rows", rows[0]);
     g.finish([]).unwrap()

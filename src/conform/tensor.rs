@@ -47,6 +47,10 @@ impl Draw {
                 data.swap(i, (self.bits() % (i as u64 + 1)) as usize);
             }
         }
+        if let (Domain::Dominant, &[.., rows, cols]) = (domain, dims) {
+            let on_diagonal = |i: &usize| i / cols % rows == i % cols;
+            (0..n).filter(on_diagonal).for_each(|i| data[i] = 3.25 + 2.5 * data[i]);
+        }
         if dtype == DType::F32 {
             data.iter_mut().for_each(|x| *x = *x as f32 as f64);
         }
@@ -64,6 +68,7 @@ impl Draw {
             Domain::Chance => 0.05 + 0.9 * self.unit(),
             Domain::Unit => 0.9 * (2.0 * self.unit() - 1.0),
             Domain::Distinct => 0.05 * i as f64 - 1.0 + 0.01 * self.unit(),
+            Domain::Dominant => 0.3 * (2.0 * self.unit() - 1.0),
             Domain::Index(n) => (self.bits() % n.max(1) as u64) as f64,
             Domain::Count(n) => 1.0 + (self.bits() % n.max(1) as u64) as f64,
             Domain::Bit => (self.bits() & 1) as f64,

@@ -4,7 +4,7 @@
 //! the arena. A write overlaps no read, except an in-place read, which is reached through the write only. The threads
 //! that share an instruction get disjoint ranges of its units.
 
-use crate::fault::{Bad, BadValue, Fault};
+use crate::fault::{Bad, Cause, Fault};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -206,19 +206,25 @@ impl<'a> Args<'a> {
     /// with an error.
     #[cold]
     pub fn fault(&self, element: usize) {
-        self.fault.record(Bad { element, value: BadValue::Index });
+        self.fault.record(Bad { element, ..Bad::default() });
     }
 
-    /// Reports an integer divisor of 0 at `element`. The step then ends with an error.
+    /// As [`Args::fault`], for an integer divisor of 0.
     #[cold]
     pub fn fault_divisor(&self, element: usize) {
-        self.fault.record(Bad { element, value: BadValue::ZeroDivisor });
+        self.fault.record(Bad { element, value: None, cause: Cause::ZeroDivisor });
     }
 
     /// As [`Args::fault`], for an index `value` outside `0..bound`.
     #[cold]
     pub fn fault_index(&self, element: usize, value: i64, bound: usize) {
-        self.fault.record(Bad { element, value: BadValue::IndexOf { value, bound } });
+        self.fault.record(Bad { element, value: Some((value, bound)), cause: Cause::Index });
+    }
+
+    /// As [`Args::fault`], for matrix `number` of a batch.
+    #[cold]
+    pub fn fault_matrix(&self, number: usize, cause: Cause) {
+        self.fault.record(Bad { element: number, value: None, cause });
     }
 
     /// Byte offset of `s`, after checks of element size, alignment and arena bounds.

@@ -29,6 +29,7 @@ pub mod index;
 pub mod int_matmul;
 pub mod key;
 pub mod limits;
+pub mod linalg;
 pub mod norm;
 pub mod num;
 pub mod optim;

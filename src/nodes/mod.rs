@@ -35,6 +35,8 @@ pub use ops::control::scan::Loop;
 pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};
 pub use ops::index::attrs::Scatter;
 pub use ops::layout::pad_mode::PadMode;
+pub use ops::linalg::attrs::Singular;
+pub use ops::linalg::var::TriangularOptions;
 pub use ops::loss::attrs::Reduction;
 pub use ops::loss::cross_entropy::CrossEntropy;
 pub use ops::optim::var::{AdamOptions, SgdOptions};

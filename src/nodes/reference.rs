@@ -310,6 +310,7 @@ fn reference_class_name(class: CostClass, family: &str) -> &'static str {
         ("POOL", CostClass::POOL),
         ("ATTENTION", CostClass::ATTENTION),
         ("ATTENTION_BACKWARD", CostClass::ATTENTION_BACKWARD),
+        ("LINALG", CostClass::LINALG),
         ("SOFTMAX", CostClass::SOFTMAX),
         ("CROSS_ENTROPY", CostClass::CROSS_ENTROPY),
         ("NORM", CostClass::NORM),

@@ -15,7 +15,7 @@ use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{ArenaPtr, Args, LoopOffsets, OperandRef};
-use crate::kernels::fault::{Bad, BadValue, Fault};
+use crate::kernels::fault::{Bad, Cause, Fault};
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,11 +35,11 @@ pub struct Exec {
 pub struct Stop {
     /// The instruction that stopped it, as an index into [`Exec::nodes`].
     pub instr: usize,
-    /// The bad element; `None` if the kernel panicked.
+    /// The bad index or matrix; `None` if the kernel panicked.
     pub bad: Option<Bad>,
     /// The iteration of the innermost loop around the instruction, if there is one.
     pub iteration: Option<usize>,
-    /// True if params or states may have changed. After a bad element it is false if the lowering declared the check:
+    /// True if params or states may have changed. After a bad one it is false if the lowering declared the check:
     /// declared checks come before all changes.
     pub changed: bool,
 }
@@ -47,13 +47,15 @@ pub struct Stop {
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bad {
-            Some(Bad { element, value: BadValue::IndexOf { value, bound } }) => {
+            Some(Bad { element, cause: Cause::ZeroDivisor, .. }) => write!(f, "element {element} of the divisor is 0")?,
+            Some(Bad { element, cause: Cause::Singular, .. }) => write!(f, "matrix {element} is singular")?,
+            Some(Bad { element, cause: Cause::NotPositiveDefinite, .. }) => {
+                write!(f, "matrix {element} is not positive definite")?;
+            }
+            Some(Bad { element, value: Some((value, bound)), .. }) => {
                 write!(f, "element {element} of the index operand is {value}; it must be in 0..{bound}")?;
             }
-            Some(Bad { element, value: BadValue::Index }) => {
-                write!(f, "element {element} of the index operand is out of range")?;
-            }
-            Some(Bad { element, value: BadValue::ZeroDivisor }) => write!(f, "element {element} of the divisor is 0")?,
+            Some(Bad { element, .. }) => write!(f, "element {element} of the index operand is out of range")?,
             None => f.write_str("the kernel panicked")?,
         }
         if let Some(i) = self.iteration {
@@ -216,7 +218,7 @@ impl Exec {
     /// Turns a stop whose `instr` is a timestamp into one with an instruction and an iteration.
     pub(super) fn located(&self, at: Stop) -> Stop {
         let (instr, iteration) = self.linked.instruction_at(at.instr);
-        // An instruction that finds a bad element has not written its leaf.
+        // An instruction that finds a bad index has not written its leaf.
         let changed = at.instr > self.first_commit || (at.instr == self.first_commit && at.bad.is_none());
         Stop { instr, iteration, changed, ..at }
     }

@@ -12,6 +12,7 @@ mod interpreter;
 mod layout_ops;
 mod leaf_domains;
 mod leaf_values;
+mod matrix_ops;
 mod order_ops;
 mod product_ops;
 mod random_ops;

@@ -15,7 +15,8 @@ pub enum Buf {
     Temp(usize),
 }
 
-/// A kernel's check of an operand that holds indices. A bad index is a fault, which stops the step.
+/// A kernel's check of an operand that holds indices, or matrices that may be singular. A bad one is a fault, which
+/// stops the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Looks {
     /// Position of the operand among the call's reads.
@@ -105,7 +106,7 @@ impl Call {
         Call { looks: Some(Looks { read, below: Some(below as u64), or: None, early: false }), ..self }
     }
 
-    /// Declares that the kernel faults by a test of its own, for example at an integer divisor of 0.
+    /// Declares that the kernel faults by a test of its own: at an integer divisor of 0, or at a singular matrix.
     pub fn faults(self) -> Call {
         Call { looks: Some(Looks { read: 0, below: None, or: None, early: false }), ..self }
     }

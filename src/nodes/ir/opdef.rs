@@ -89,6 +89,9 @@ pub enum Domain {
     Unit,
     /// Distinct reals at least 0.04 apart, so that sorts and maxima have no ties.
     Distinct,
+    /// Of the last two axes: 2.5 to 4 on the diagonal, (−0.3, 0.3) elsewhere. Such matrices are well-conditioned, and
+    /// their symmetric parts are positive definite.
+    Dominant,
     /// Integers 0 … n−1.
     Index(usize),
     /// Integers 1 … n.

@@ -9,6 +9,7 @@ pub mod control;
 pub mod conv;
 pub mod index;
 pub mod layout;
+pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod norm;

@@ -138,6 +138,16 @@ ops! {
 
     MATMUL = matmul;
     DOT_GENERAL = matmul;
+
+    SOLVE = linalg::solve;
+    LU = linalg::lu;
+    LU_SOLVE = linalg::lu;
+    TRIANGULAR_SOLVE = linalg::triangular;
+    CHOLESKY = linalg::cholesky;
+    QR = linalg::qr;
+    EIGH = linalg::eigh;
+    SVD = linalg::svd;
+
     INT_MATMUL = matmul::integers;
 
     REDUCE_SUM = reduce;

@@ -32,6 +32,7 @@ pub fn draw(domain: Domain, n: usize, seed: u64) -> Vec<f64> {
         Domain::Chance => 0.5 + 0.45 * u,
         Domain::Unit => 0.9 * u,
         Domain::Distinct => ((i * 7919 + seed as usize) % n.max(1)) as f64 * 0.06 - n as f64 * 0.03 + 0.013,
+        Domain::Dominant => 0.3 * u,
         Domain::Index(k) => below(*u, k),
         Domain::Count(k) => 1.0 + below(*u, k),
         Domain::Bit => below(*u, 2),
@@ -43,7 +44,11 @@ pub fn draw(domain: Domain, n: usize, seed: u64) -> Vec<f64> {
 /// The numbers of operand `i` of a case.
 pub fn data(case: &Case, i: usize, n: usize) -> Vec<f64> {
     let domain = case.domains.get(i).or(case.domains.last()).copied().unwrap_or(Domain::Real);
-    draw(domain, n, 11 + i as u64)
+    let mut all = draw(domain, n, 11 + i as u64);
+    if let (Domain::Dominant, [.., rows, cols]) = (domain, &types(case, DType::F64)[i].1[..]) {
+        (0..n).filter(|e| e / cols % rows == e % cols).for_each(|e| all[e] += 3.0);
+    }
+    all
 }
 
 /// Inputs `x0`, `x1` … of a case.
