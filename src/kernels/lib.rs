@@ -15,6 +15,7 @@ pub mod act_with_grad;
 pub mod attention;
 mod by_dtype;
 pub mod bytes;
+pub mod complex;
 pub mod conv;
 pub mod copy;
 pub mod cost_model;

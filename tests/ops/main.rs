@@ -7,6 +7,7 @@ mod attention;
 mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod complex;
 mod cond;
 mod conformance;
 mod custom_fn;

@@ -5,6 +5,7 @@
 
 use super::array::{Array, count};
 use super::binary_fns::{compare, map_binary_fn, select};
+use super::complex_ops::complex_parts;
 use super::index_ops::index_elements;
 use super::layout_ops::{make_constant, move_elements};
 use super::order_ops::{arg_extreme, row_len, running_extreme, sorted_positions};
@@ -161,6 +162,9 @@ impl<'g, 'a> Interpreter<'g, 'a> {
             return Ok(Some(y));
         }
         if let Some(y) = move_elements(op, &attrs, &all, &dims) {
+            return Ok(Some(y));
+        }
+        if let Some(y) = complex_parts(op, &all, dtype) {
             return Ok(Some(y));
         }
         if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {

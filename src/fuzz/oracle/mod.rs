@@ -6,6 +6,7 @@
 
 mod array;
 mod binary_fns;
+mod complex_ops;
 mod element_bytes;
 mod index_ops;
 mod interpreter;

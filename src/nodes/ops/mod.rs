@@ -4,6 +4,7 @@
 pub mod attention;
 pub mod blocks;
 pub mod common;
+pub mod complex;
 pub mod constant;
 pub mod control;
 pub mod conv;

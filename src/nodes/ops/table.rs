@@ -40,6 +40,9 @@ ops! {
     CONSTANT = constant;
     FULL = constant;
     IOTA = constant;
+    COMPLEX = complex;
+    REAL = complex;
+    IMAG = complex;
     CALL = control::call;
     CUSTOM_FN = control::custom_fn;
 
