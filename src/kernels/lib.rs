@@ -22,6 +22,7 @@ pub mod cost_model;
 pub mod cum_arg_max;
 pub mod cumulative;
 pub mod fault;
+pub mod fft;
 pub mod float;
 pub mod gemm;
 #[cfg(any(test, feature = "harness"))]

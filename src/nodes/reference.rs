@@ -320,6 +320,7 @@ fn reference_class_name(class: CostClass, family: &str) -> &'static str {
         ("RANDOM", CostClass::RANDOM),
         ("RARE", CostClass::RARE),
         ("OPTIMISER", CostClass::OPTIMISER),
+        ("FFT", CostClass::FFT),
         ("TILE", CostClass::TILE),
     ];
     let same = all.iter().filter(|c| c.1 == class);

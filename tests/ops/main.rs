@@ -13,6 +13,7 @@ mod conformance;
 mod custom_fn;
 mod custom_fn_bad;
 mod einsum;
+mod fft;
 mod in_regions;
 mod indexing;
 mod integer_storage;

@@ -102,8 +102,8 @@ pub enum Domain {
 
 /// A conformance case: operand types, attributes, and the ranges of the operands' numbers.
 ///
-/// `args` is in the text form, where `f` is each of f32 and f64, and `c` the complex type of it: `"f[3,4] c[4]"`. `attrs` is in the text form:
-/// `"ta=false tb=true"`. Operands beyond the end of `domains` have its last domain.
+/// `args` is in the text form, where `f` is each of f32 and f64, and `c` the complex type of it: `"f[3,4] c[4]"`.
+/// `attrs` is in the text form: `"ta=false tb=true"`. Operands beyond the end of `domains` have its last domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Operand types.

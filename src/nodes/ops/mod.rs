@@ -8,6 +8,7 @@ pub mod complex;
 pub mod constant;
 pub mod control;
 pub mod conv;
+pub mod fft;
 pub mod index;
 pub mod layout;
 pub mod loss;

@@ -177,6 +177,10 @@ ops! {
     RAVEL_INDEX = index::scatter;
     HISTOGRAM = index;
 
+    FFT = fft;
+    RFFT = fft;
+    IRFFT = fft;
+
     RNG_UNIFORM = random;
     RNG_NORMAL = random;
     RNG_INT = random;
