@@ -125,7 +125,7 @@ fn kept_sizes_allocate_nothing() {
 fn transforms_allocate_nothing() {
     for (n, dtype) in [64, 360, 45, 97, 1009, 2027, 1].into_iter().flat_map(|n| [(n, DType::F32), (n, DType::F64)]) {
         let g = Builder::new("transforms");
-        let x = g.input("x", [3, n], dtype);
+        let x = g.input_or("x", [3, n], dtype, 0.5);
         let z = x.rfft(None, -1, FftNorm::Ortho);
         let y = z.irfft(Some(n), -1, FftNorm::Ortho).fft(None, -1, FftNorm::Ortho).ifft(None, -1, FftNorm::Ortho);
         let graph = g.finish([y.abs2().sum(..).cast(DType::F64).named("y")]).unwrap();

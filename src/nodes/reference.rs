@@ -44,6 +44,8 @@ const TITLES: &[(&str, &str)] = &[
     ("pointwise", "Element by element"),
     ("matmul", "Matrix products"),
     ("reduce", "Reductions and running totals"),
+    ("complex", "Complex numbers"),
+    ("fft", "Fourier transforms"),
     ("layout", "Moves of elements"),
     ("sort", "Order"),
     ("index", "Integer indices"),

@@ -1,7 +1,8 @@
 //! Promotion to f64, for comparing gradients with finite differences.
 //!
-//! Every narrower float dtype of leaves, constants and casts becomes f64, and c64 becomes c128; integers and booleans stay. Invariant: names
-//! of leaves and outputs and the shapes of all values stay. For checking tools: the promoted graph is another program.
+//! Every narrower float dtype of leaves, constants and casts becomes f64, and c64 becomes c128; integers and booleans
+//! stay. Invariant: names of leaves and outputs and the shapes of all values stay. For checking tools: the promoted
+//! graph is another program.
 
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::arena::{Node, Region, Side, Value, ids::Id};

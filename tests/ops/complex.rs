@@ -460,3 +460,25 @@ fn ops_without_complex_form_refuse() {
     let e = text::parse("graph @g {\n  %a = input : c64[2]\n  %y = add %a, %a : c64[2]\n  return %y\n}\n").unwrap_err();
     assert!(e.to_string().contains(real), "{e}");
 }
+
+#[test]
+fn loops_run_on_complex_carries() {
+    // h ← h·w + xᵢ in a loop, and written out.
+    let slopes = [true, false].map(|looped| {
+        let g = Builder::new("g");
+        let (x, w) = (g.input("x", [4, 2], DType::C128), g.input("w", [2], DType::C128));
+        let start = g.full(0.5, [2], DType::C128);
+        let last = match looped {
+            true => g.scan(&[start], &[x], |h, x| (vec![h[0] * w + x[0]], vec![])).0[0],
+            false => (0..4).fold(start, |h, i| h * w + x.narrow(0, i, 1).reshape([2])),
+        };
+        let graph = g.finish([last.abs2().sum(..).named("loss")]).unwrap();
+        let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["x", "w"])).unwrap()).unwrap();
+        p.values_mut::<C>("x").unwrap().copy_from_slice(&POINTS[..8]);
+        p.values_mut::<C>("w").unwrap().copy_from_slice(&OTHERS[..2]);
+        p.step().unwrap();
+        [p.values::<C>("grad.x").unwrap(), p.values::<C>("grad.w").unwrap()].concat()
+    });
+    assert!(slopes[0].iter().all(|z| z[0] != 0.0 || z[1] != 0.0));
+    slopes[0].iter().zip(&slopes[1]).for_each(|(a, b)| close("slope", *a, *b, 1e-13));
+}

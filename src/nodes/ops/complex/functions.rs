@@ -1,5 +1,5 @@
-//! Functions of complex numbers in real ops on their parts. Values are principal; cuts are those of C99: they lie on the
-//! negative real axis, and the sign of the imaginary part says from which side.
+//! Functions of complex numbers in real ops on their parts. Values are principal; cuts are those of C99: they lie on
+//! the negative real axis, and the sign of the imaginary part says from which side.
 //!
 //! Invariant: a branch that is not taken sees numbers at which it is finite, so that it makes no NaN in a derivative.
 

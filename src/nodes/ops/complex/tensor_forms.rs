@@ -81,7 +81,8 @@ pub(in crate::nodes) fn complex_selected_form<'g>(c: Var<'g>, a: Var<'g>, b: Var
     complex_form_by_pairs(Op::SELECT, a, b, |a, b| c.select(a, b))
 }
 
-/// The same numbers in type `to`. `None` between real types, and from a complex one to a real one, which `cast` refuses.
+/// The same numbers in type `to`. `None` between real types, and from a complex one to a real one, which `cast`
+/// refuses.
 #[track_caller]
 pub(in crate::nodes) fn complex_cast_form<'g>(x: Var<'g>, to: DType) -> Option<Var<'g>> {
     if !to.is_complex() || !x.is_some() {
