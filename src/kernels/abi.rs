@@ -6,8 +6,10 @@
 
 use crate::fault::{Bad, Cause, Fault};
 use bytemuck::Pod;
+use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
 mod matrix_mut;
 mod operand_ref;
@@ -19,6 +21,9 @@ pub use operand_ref::{DEPTH, LoopOffsets, OperandRef, Split, Strides};
 
 /// The entry point of a kernel.
 pub type Kernel = fn(&mut Args<'_>);
+
+/// What a kernel needs beside its parameter words, made once when a program is compiled: tables of a Fourier transform.
+pub type Prepared = Arc<dyn Any + Send + Sync>;
 
 /// The arena as the executor sees it during a step: a pointer and a length.
 #[derive(Clone, Copy)]
@@ -59,6 +64,7 @@ pub struct Args<'a> {
     reads: &'a [OperandRef],
     writes: &'a [OperandRef],
     params: &'a [u64],
+    prepared: Option<&'a Prepared>,
     units: Range<usize>,
     thread: usize,
     taken: u64,
@@ -89,6 +95,7 @@ impl<'a> Args<'a> {
             reads,
             writes,
             params,
+            prepared: None,
             units,
             thread,
             taken: 0,
@@ -103,6 +110,24 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn moved(self, moves: &'a LoopOffsets<'a>) -> Args<'a> {
         Args { moves, ..self }
+    }
+
+    /// The same call with what was prepared for it.
+    #[inline]
+    pub fn with_prepared(self, prepared: Option<&'a Prepared>) -> Args<'a> {
+        Args { prepared, ..self }
+    }
+
+    /// What was prepared for this call.
+    ///
+    /// # Panics
+    /// If nothing was, or something of another type.
+    #[inline]
+    pub fn prepared<T: Any>(&self) -> &'a T {
+        match self.prepared.and_then(|p| p.downcast_ref()) {
+            Some(prepared) => prepared,
+            None => unreachable!("the call has no {}", std::any::type_name::<T>()),
+        }
     }
 
     /// The units to compute in this call.

@@ -70,6 +70,8 @@ impl CostClass {
     pub const RARE: CostClass = cost_row(60, 0, 0);
     /// Updates of params.
     pub const OPTIMISER: CostClass = cost_row(80, 0, 33_000);
+    /// Fourier transforms. An estimate: half the rate of convolutions and less.
+    pub const FFT: CostClass = cost_row(200, 60_000, 30_000);
     /// Pointwise programs. [`steps_cost`] gives the number of operations: one is a femtosecond.
     pub const TILE: CostClass = cost_row(90, 1, 29_000);
 

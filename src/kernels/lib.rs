@@ -15,12 +15,14 @@ pub mod act_with_grad;
 pub mod attention;
 mod by_dtype;
 pub mod bytes;
+pub mod complex;
 pub mod conv;
 pub mod copy;
 pub mod cost_model;
 pub mod cum_arg_max;
 pub mod cumulative;
 pub mod fault;
+pub mod fft;
 pub mod float;
 pub mod gemm;
 #[cfg(any(test, feature = "harness"))]

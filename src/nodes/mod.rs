@@ -33,6 +33,8 @@ pub use ops::control::cond::SwitchBranch;
 pub use ops::control::custom_fn::CustomFn;
 pub use ops::control::scan::Loop;
 pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};
+pub use ops::fft::norm::FftNorm;
+pub use ops::fft::signals::ConvPart;
 pub use ops::index::attrs::Scatter;
 pub use ops::layout::pad_mode::PadMode;
 pub use ops::linalg::attrs::Singular;

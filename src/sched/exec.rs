@@ -132,7 +132,8 @@ impl<W: StepObserver> ExecWalk<'_, W> {
                 // at each iteration, and the barrier after each iteration keeps the next apart.
                 let args =
                     unsafe { Args::new(self.observer.arena(), reads, writes, params, units, self.thread, fault) };
-                (c.kernel)(&mut args.moved(moves));
+                let prepared = segment.prepared[e.instr as usize].as_ref();
+                (c.kernel)(&mut args.with_prepared(prepared).moved(moves));
                 if self.state.fault.get().is_some() {
                     return false;
                 }

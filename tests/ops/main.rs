@@ -7,11 +7,13 @@ mod attention;
 mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod complex;
 mod cond;
 mod conformance;
 mod custom_fn;
 mod custom_fn_bad;
 mod einsum;
+mod fft;
 mod in_regions;
 mod indexing;
 mod integer_storage;

@@ -89,7 +89,7 @@ impl Drawing<'_, '_> {
     fn cast_to(&mut self, v: Value, to: DType) -> Option<Value> {
         match self.e.dtype(v) == to {
             true => Some(v),
-            false if to != DType::C64 && self.may(Op::CAST) => self.emit_one(Op::CAST, &[v], &CastAttrs { to }.list()),
+            false if !to.is_complex() && self.may(Op::CAST) => self.emit_one(Op::CAST, &[v], &CastAttrs { to }.list()),
             false => None,
         }
     }

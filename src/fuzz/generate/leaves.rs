@@ -30,7 +30,7 @@ impl Drawing<'_, '_> {
     /// A value from outside of type `ty`: a leaf, or in a region a fill. `domain` is that of its first reader.
     pub(super) fn fresh(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
         let kind = (self.draw)(4);
-        if self.level > 0 || kind == 3 && ty.dtype != DType::C64 && self.may(Op::FULL) {
+        if self.level > 0 || kind == 3 && !ty.dtype.is_complex() && self.may(Op::FULL) {
             return self.full(ty, domain);
         }
         let dims = self.e.shapes.dims(ty.shape);

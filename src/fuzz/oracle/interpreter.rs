@@ -5,6 +5,8 @@
 
 use super::array::{Array, count};
 use super::binary_fns::{compare, map_binary_fn, select};
+use super::complex_ops::complex_parts;
+use super::fourier_ops::{transform, transform_length};
 use super::index_ops::index_elements;
 use super::layout_ops::{make_constant, move_elements};
 use super::matrix_ops::{decompose_matrices, matrix_work};
@@ -176,6 +178,13 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         }
         if let Some(y) = move_elements(op, &attrs, &all, &dims) {
             return Ok(Some(y));
+        }
+        if let Some(y) = complex_parts(op, &all, dtype) {
+            return Ok(Some(y));
+        }
+        if let Some(n) = transform_length(op, &all, &dims) {
+            self.account.spend((n as u64).saturating_mul((all[0].len() + count(&dims)) as u64))?;
+            return Ok(Some(transform(op, &attrs, all[0], n, dtype, &dims)));
         }
         if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));

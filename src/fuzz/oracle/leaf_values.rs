@@ -123,10 +123,10 @@ fn leaf_stream(seed: u64, name: &str) -> SplitMix64 {
 fn draw_array(a: &Asked, seed: u64) -> Array {
     let mut stream = leaf_stream(seed, &a.name);
     let n = count(&a.dims);
-    if a.dtype == DType::C64 {
-        let mut part = || u64::from(((crate::arena::rng::unit(stream.bits()) * 3.0 - 1.5) as f32).to_bits());
-        let all: Vec<_> = (0..n).map(|_| Some(i128::from(part() << 32 | part()))).collect();
-        return Array::wholes(a.dtype, &a.dims, all.into_iter());
+    if a.dtype.is_complex() {
+        let mut part = || nearest_real(a.dtype.part(), crate::arena::rng::unit(stream.bits()) * 3.0 - 1.5);
+        let all: Vec<_> = (0..n).map(|_| ([part(), part()], 0.0)).collect();
+        return Array::pairs(a.dtype, &a.dims, all.into_iter());
     }
     let range = a.range.unwrap_or_else(|| free_range(a.dtype, seed));
     if !a.dtype.is_real_float() {

@@ -6,7 +6,9 @@
 
 mod array;
 mod binary_fns;
+mod complex_ops;
 mod element_bytes;
+mod fourier_ops;
 mod index_ops;
 mod interpreter;
 mod layout_ops;

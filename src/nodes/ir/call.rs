@@ -1,7 +1,7 @@
 //! Kernel calls, as the `lower` function of an op definition writes them: on operands, results and scratch. `sched`
 //! turns them into instructions.
 
-use crate::kernels::abi::{Kernel, Split};
+use crate::kernels::abi::{Kernel, Prepared, Split};
 use crate::kernels::cost_model::CostClass;
 
 /// An operand of a call.
@@ -36,6 +36,8 @@ pub struct Call {
     pub kernel: Kernel,
     /// Its parameters.
     pub params: Vec<u64>,
+    /// What the kernel needs beside them, made once.
+    pub prepared: Option<Prepared>,
     /// Number of units.
     pub units: usize,
     /// Operands that it reads.
@@ -66,6 +68,7 @@ impl Call {
         Call {
             kernel,
             params: params.into(),
+            prepared: None,
             units,
             reads,
             writes,
@@ -76,6 +79,11 @@ impl Call {
             ops: 0,
             looks: None,
         }
+    }
+
+    /// Adds what the kernel needs beside its parameters.
+    pub fn prepared(self, prepared: Prepared) -> Call {
+        Call { prepared: Some(prepared), ..self }
     }
 
     /// Adds reads of `bufs`.

@@ -4,9 +4,11 @@
 pub mod attention;
 pub mod blocks;
 pub mod common;
+pub mod complex;
 pub mod constant;
 pub mod control;
 pub mod conv;
+pub mod fft;
 pub mod index;
 pub mod layout;
 pub mod linalg;

@@ -40,6 +40,9 @@ ops! {
     CONSTANT = constant;
     FULL = constant;
     IOTA = constant;
+    COMPLEX = complex;
+    REAL = complex;
+    IMAG = complex;
     CALL = control::call;
     CUSTOM_FN = control::custom_fn;
 
@@ -183,6 +186,10 @@ ops! {
     SCATTER = index::scatter;
     RAVEL_INDEX = index::scatter;
     HISTOGRAM = index;
+
+    FFT = fft;
+    RFFT = fft;
+    IRFFT = fft;
 
     RNG_UNIFORM = random;
     RNG_NORMAL = random;

@@ -112,6 +112,7 @@ impl Lowerer<'_> {
             self.code.push(&Instr {
                 kernel: bytes::keep_bytes_kernel,
                 params: &[],
+                prepared: None,
                 reads: &[self.whole(from)],
                 writes: &[Operand { split: Split::PerUnit(bytes::UNIT), ..*to }],
                 pairs: &[(0, 0)],
@@ -212,6 +213,7 @@ impl Lowerer<'_> {
         self.code.push(&Instr {
             kernel: loop_kernel_stub,
             params: &[],
+            prepared: None,
             reads,
             writes: &writes,
             pairs,

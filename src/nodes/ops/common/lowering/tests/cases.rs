@@ -11,7 +11,7 @@ use crate::nodes::ir::text;
 
 /// The types that `f` means in a case: both floats, or one if no operand is `f`.
 pub fn floats(case: &Case) -> &'static [DType] {
-    if case.args.split_whitespace().any(|a| a.starts_with("f[")) { &[DType::F32, DType::F64] } else { &[DType::F32] }
+    case.floats(&[DType::F32])
 }
 
 /// Operand types of a case, with `f` as `float`.
@@ -60,7 +60,8 @@ pub fn inputs<'g>(g: &'g Builder, case: &Case, float: DType) -> Vec<Var<'g>> {
 /// The numbers of the inputs.
 pub fn leaves(case: &Case, float: DType) -> Leaves {
     let one = |(i, (dtype, dims)): (usize, (DType, Dims))| {
-        (format!("x{i}"), bytes(&data(case, i, dims.iter().product()), dtype))
+        let numbers = dims.iter().product::<usize>() * (1 + usize::from(dtype.is_complex()));
+        (format!("x{i}"), bytes(&data(case, i, numbers), dtype))
     };
     types(case, float).into_iter().enumerate().map(one).collect()
 }
