@@ -4,7 +4,7 @@
 //! complex number is two, and its bound holds for each part; any other element (an integer, a bool) is a whole number,
 //! which is exact (bound 0) or unknown (bound ∞).
 
-use super::rounding::Rounding;
+use super::rounding::{Rounding, spread};
 use crate::arena::dims::MAX_RANK;
 use crate::nodes::DType;
 
@@ -188,6 +188,21 @@ impl Array {
         self.bound[to] = from.bound[i];
     }
 
+    /// These elements in bounds that hold for those of `other` too, which has the same type.
+    pub(super) fn or_else(&self, other: &Array) -> Array {
+        let apart = |x: f64, y: f64| spread(x, &[y]);
+        let bound = |i: usize| {
+            let apart = match (&self.numbers, &other.numbers) {
+                (Numbers::Real(x), Numbers::Real(y)) => apart(x[i], y[i]),
+                (Numbers::Pair(x), Numbers::Pair(y)) => apart(x[i][0], y[i][0]).max(apart(x[i][1], y[i][1])),
+                (Numbers::Whole(x), Numbers::Whole(y)) if x[i] == y[i] => 0.0,
+                _ => f64::INFINITY,
+            };
+            self.bound[i].max(apart + other.bound[i])
+        };
+        Array { bound: (0..self.len()).map(bound).collect(), ..self.clone() }
+    }
+
     /// The same with all elements unknown.
     pub(super) fn unknown(mut self) -> Array {
         self.bound.fill(f64::INFINITY);
@@ -198,6 +213,15 @@ impl Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_of_either_hold_for_both() {
+        let real = |all: &[(f64, f64)]| Array::reals(DType::F64, &[all.len()], all.iter().copied());
+        let (x, y) = (real(&[(1.0, 0.1), (2.0, 0.0), (0.0, 0.0)]), real(&[(1.5, 0.2), (2.0, 0.0), (f64::NAN, 0.0)]));
+        assert_eq!(x.or_else(&y), real(&[(1.0, 0.7), (2.0, 0.0), (0.0, f64::INFINITY)]));
+        let whole = |all: &[i128]| Array::wholes(DType::I64, &[all.len()], all.iter().map(|&x| Some(x)));
+        assert_eq!(whole(&[1, 2]).or_else(&whole(&[1, 3])).each_whole().collect::<Vec<_>>(), [Some(1), None]);
+    }
 
     #[test]
     fn coordinates_go_both_ways() {

@@ -32,13 +32,34 @@ impl Interpreter<'_, '_> {
             Op::MAP => MapAttrs::of(&attrs).body,
             Op::IF => {
                 let IfAttrs { then, otherwise } = IfAttrs::of(&attrs);
-                let body = if args[0].number(0) != 0.0 { then } else { otherwise };
-                return self.body(body, &args[1..], read).map(Some);
+                match args[0].whole(0) {
+                    Some(0) => otherwise,
+                    Some(_) => then,
+                    None => return self.run_either(then, otherwise, &args[1..], read).map(Some),
+                }
             }
             Op::SCAN => return self.run_loop(n, &Scan::of(&attrs), args, read).map(Some),
             _ => return Ok(None),
         };
-        self.body(body, args, read).map(Some)
+        let operands = if self.g.op[n.at()] == Op::IF { &args[1..] } else { args };
+        self.body(body, operands, read).map(Some)
+    }
+
+    /// The results of a choice whose predicate is unknown: elements that both branches have, in bounds that hold for
+    /// either. A branch that faults makes all unknown.
+    fn run_either(&mut self, a: Region, b: Region, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
+        let (first, second) = match (self.body(a, args, read), self.body(b, args, read)) {
+            (Ok(first), Ok(second)) => (first, second),
+            (Ok(known), Err(Stop::Fault(_))) | (Err(Stop::Fault(_)), Ok(known)) => {
+                self.account.may_fault = true;
+                let unknown = |y: Option<Rc<Array>>| y.map(|y| Rc::new(Array::clone(&y).unknown()));
+                return Ok(known.into_iter().map(unknown).collect());
+            }
+            (Err(stop @ Stop::Fault(_)), Err(Stop::Fault(_))) => return Err(stop),
+            (Err(stop), Err(Stop::Fault(_)) | Ok(_)) | (_, Err(stop)) => return Err(stop),
+        };
+        let either = |(a, b): (Option<Rc<Array>>, Option<Rc<Array>>)| Some(Rc::new(a?.or_else(&*b?)));
+        Ok(first.into_iter().zip(second).map(either).collect())
     }
 
     /// The yields of a region that are read.
