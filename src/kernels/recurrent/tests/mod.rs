@@ -1,0 +1,3 @@
+//! The kernels against naive loops, over shapes that divide into vectors, stretches and units, and that do not.
+
+mod selective_scan;
