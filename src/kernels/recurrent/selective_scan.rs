@@ -66,6 +66,12 @@ impl SelectiveScan {
         self.steps.div_ceil(self.stretch())
     }
 
+    /// Elements of B̄ and of C̄ that a unit of the backward kernel writes.
+    pub fn sums_per_unit(&self) -> usize {
+        let member = self.steps * self.states;
+        if self.units().by_batch() { member } else { self.batch * member }
+    }
+
     /// Elements of scratch for each thread of the backward kernel.
     pub fn backward_scratch(&self) -> usize {
         let states = self.stretches() + 2 * self.stretch() + 4;

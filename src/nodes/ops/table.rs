@@ -258,6 +258,9 @@ ops! {
     ATTENTION_BACKWARD = attention;
     ROPE = attention::rope;
 
+    SELECTIVE_SCAN = recurrent::selective_scan;
+    SELECTIVE_SCAN_BACKWARD = recurrent::selective_scan;
+
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;

@@ -158,8 +158,7 @@ fn backward_agrees<T: Float>(tolerance: f64) {
     for p in shapes() {
         let (x, units) = (Numbers::draw(&p), p.units());
         let [dx, ddelta, da, db, dc, dd, dh0] = backward(&p, &x);
-        let (size, member) = (size_of::<T>(), p.steps * p.states);
-        let sums = if units.by_batch() { member } else { p.batch * member };
+        let (size, sums) = (size_of::<T>(), p.sums_per_unit());
         let mut writes = vec![
             Out(dx.len(), size, units.split(p.steps, 1)),
             Out(ddelta.len(), size, units.split(p.steps, 1)),
