@@ -32,6 +32,7 @@ mod rope;
 mod saturated;
 mod scan;
 mod scan_keep_every;
+mod selective_scan;
 mod sources;
 mod start_values;
 mod strides;

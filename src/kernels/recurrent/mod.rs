@@ -4,11 +4,14 @@
 //! * `sequence_units`: how units divide a batch of sequences.
 //! * `lanes`: sixteen neighbouring channels as one vector.
 //! * [`selective_scan`], [`selective_scan_backward`]: a diagonal decay for each channel.
+//! * [`gated_delta`], [`gated_delta_backward`]: a matrix for each head, which a key reads and corrects.
 //!
 //! Invariants: a state is read and written by one unit alone, from the first step to the last, so bits do not depend on
 //! threads. A backward kernel keeps the state before every ⌈√steps⌉-th step and computes the states between again. They
 //! lie in scratch, so its memory grows with the square root of the number of steps.
 
+pub mod gated_delta;
+pub mod gated_delta_backward;
 mod lanes;
 pub mod selective_scan;
 pub mod selective_scan_backward;

@@ -23,3 +23,21 @@ attrs! {
         last: bool,
     }
 }
+
+attrs! {
+    /// Attributes of `gated_delta_net`. Those of its backward op begin with them.
+    pub struct GatedDeltaAttrs {
+        /// Whether S_0 is an operand.
+        state: bool,
+    }
+}
+
+attrs! {
+    /// Attributes of `gated_delta_net_backward`.
+    pub struct GatedDeltaBackwardAttrs {
+        /// Whether S_0 is an operand.
+        state: bool,
+        /// Whether the gradient of the last state is an operand.
+        last: bool,
+    }
+}

@@ -1,7 +1,9 @@
 //! Kernel calls of recurrences.
 
-use super::attrs::{SelectiveScanAttrs, SelectiveScanBackwardAttrs};
+use super::attrs::{GatedDeltaAttrs, GatedDeltaBackwardAttrs, SelectiveScanAttrs, SelectiveScanBackwardAttrs};
 use crate::kernels::cost_model::CostClass;
+use crate::kernels::recurrent::gated_delta::{GatedDelta, gated_delta_kernel_for};
+use crate::kernels::recurrent::gated_delta_backward::gated_delta_backward_kernel_for;
 use crate::kernels::recurrent::selective_scan::{SelectiveScan, selective_scan_kernel_for};
 use crate::kernels::recurrent::selective_scan_backward::selective_scan_backward_kernel_for;
 use crate::kernels::recurrent::sequence_units::SequenceUnits;
@@ -63,5 +65,39 @@ fn lower_channel_sums(cx: &mut LowerCx<'_>, parts: [Buf; 2], units: &SequenceUni
         let call = Call::new(reduce::sum_for(dtype)?, sum.to_words(), sum.units());
         cx.call(call.reads(&[part]).writes(Buf::Out(to), sum.per_unit()).cost_class(CostClass::REDUCE));
     }
+    Ok(())
+}
+
+/// The kernel's params for a node, whose operands of the rule begin with `first`.
+fn lower_gated_delta_params(cx: &LowerCx<'_>, first: usize) -> GatedDelta {
+    let (q, v, state) = (cx.arg_dims(first), cx.arg_dims(first + 2), GatedDeltaAttrs::of(&cx.attrs()).state);
+    GatedDelta { batch: q[0], steps: q[1], heads: q[2], keys: q[3], values: v[3], state, last: first == 2 }
+}
+
+/// `gated_delta_net`.
+pub fn gated_delta_net(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = lower_gated_delta_params(cx, 0);
+    let (units, scratch) = (p.units(), cx.scratch(cx.dtype(0).size(), p.scratch()));
+    let call = Call::new(gated_delta_kernel_for(cx.dtype(0))?, p.to_words(), units.count()).flops(cx.flops());
+    let call = call.cost_class(CostClass::RECURRENT).reads_args(cx.args());
+    let call = call.divided(Buf::Out(0), units.split(p.steps, p.values));
+    cx.call(call.divided(Buf::Out(1), units.split(1, p.state_len())).scratch(scratch));
+    Ok(())
+}
+
+/// `gated_delta_net_backward`.
+pub fn gated_delta_net_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let GatedDeltaBackwardAttrs { state, last } = GatedDeltaBackwardAttrs::of(&cx.attrs());
+    let (p, dtype) = (lower_gated_delta_params(cx, 1 + usize::from(last)), cx.dtype(0));
+    let (units, scratch) = (p.units(), cx.scratch(dtype.size(), p.backward_scratch()));
+    let call = Call::new(gated_delta_backward_kernel_for(dtype)?, p.to_words(), units.count()).flops(cx.flops());
+    let mut call = call.cost_class(CostClass::RECURRENT).reads_args(cx.args());
+    for (i, columns) in [p.keys, p.keys, p.values, 1, 1].into_iter().enumerate() {
+        call = call.divided(Buf::Out(i), units.split(p.steps, columns));
+    }
+    if state {
+        call = call.divided(Buf::Out(5), units.split(1, p.state_len()));
+    }
+    cx.call(call.scratch(scratch));
     Ok(())
 }

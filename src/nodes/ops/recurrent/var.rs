@@ -1,6 +1,6 @@
 //! Recurrences as methods of [`Var`].
 
-use super::attrs::SelectiveScanAttrs;
+use super::attrs::{GatedDeltaAttrs, SelectiveScanAttrs};
 use crate::arena::Value;
 use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
@@ -58,6 +58,29 @@ impl<'g> Var<'g> {
         let args: Vec<Var<'g>> = args.into_iter().flatten().collect();
         let attrs = SelectiveScanAttrs { d: opt.d.is_some(), h0: opt.h0.is_some() };
         let all = self.g.emit(Op::SELECTIVE_SCAN, &args, &attrs.list());
+        [0, 1].map(|i| all.get(i).copied().unwrap_or_else(|| self.g.var(Value::NONE)))
+    }
+
+    /// The gated delta rule with this as the queries, `[batch, steps, heads, keys]`: the outputs `[batch, steps, heads,
+    /// values]`, and the last state, `[batch, heads, keys, values]`. At each step the state S of a head fades, and its
+    /// key `k` is made to give the value `v`: T = e^g·S, S ← T + k·(β·(v − Tᵀk))ᵀ, and the output is Sᵀq/√keys. k has the
+    /// shape of q, v that of the outputs, `g` and `beta` are `[batch, steps, heads]`, and `state` is S before the first
+    /// step, else 0. The caller normalises q and k.
+    ///
+    /// A gradient keeps no states: it computes them again, in scratch that grows with the square root of the number of
+    /// steps. A run in two parts, the second from the last state of the first, is the whole run. Source: Yang et al.,
+    /// "Gated Delta Networks".
+    #[track_caller]
+    pub fn gated_delta_net(
+        self,
+        k: Var<'g>,
+        v: Var<'g>,
+        g: Var<'g>,
+        beta: Var<'g>,
+        state: Option<Var<'g>>,
+    ) -> [Var<'g>; 2] {
+        let args: Vec<Var<'g>> = [self, k, v, g, beta].into_iter().chain(state).collect();
+        let all = self.g.emit(Op::GATED_DELTA_NET, &args, &GatedDeltaAttrs { state: state.is_some() }.list());
         [0, 1].map(|i| all.get(i).copied().unwrap_or_else(|| self.g.var(Value::NONE)))
     }
 }
