@@ -61,10 +61,7 @@ fn scan(c: &mut Criterion) {
         }
         group.finish();
     }
-    let mut p = program(
-        &grad(&gru(256, 8, 128), "loss", &GradOptions::default()).expect("a gradient"),
-        &["x", "h0"],
-    );
+    let mut p = program(&grad(&gru(256, 8, 128), "loss", &GradOptions::default()).expect("a gradient"), &["x", "h0"]);
     c.bench_function("gru 256x8x128 gradient", |b| b.iter(|| p.step()));
 }
 

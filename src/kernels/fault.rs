@@ -55,7 +55,9 @@ impl Fault {
         }
         let (value, bound) = match bad.value {
             BadValue::Index => (0, NO_VALUE),
-            BadValue::IndexOf { value, bound } => (value as u64, (bound as u64).saturating_add(1).min(ZERO_DIVISOR - 1)),
+            BadValue::IndexOf { value, bound } => {
+                (value as u64, (bound as u64).saturating_add(1).min(ZERO_DIVISOR - 1))
+            }
             BadValue::ZeroDivisor => (0, ZERO_DIVISOR),
         };
         self.code.store(code, Ordering::Relaxed);

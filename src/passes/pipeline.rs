@@ -2,7 +2,9 @@
 
 use super::fusion_notes::{self, Fusion, Notes};
 use super::simplify::Hits;
-use super::{batch, choice_dce, fold, fuse, inline, known_branch, patterns, rebuild, remat, scan_dce, simplify};
+use super::{
+    batch, choice_dce, fold, fuse, inline, join_maps, known_branch, patterns, rebuild, remat, scan_dce, simplify,
+};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
@@ -119,6 +121,14 @@ pub const PIPELINE: &[Pass] = &[
         stage: Some(Stage::Fused),
         needed: always_in_pipeline,
         run: pipeline_fuse,
+    },
+    // What is left to join are the regions themselves.
+    Pass {
+        name: "join",
+        doc: "join point-wise regions in bodies of loops and branches",
+        stage: Some(Stage::Fused),
+        needed: join_maps::has_bodies,
+        run: |g, n| GraphBuf::make(|b| join_maps::join_maps(g, b, &mut n.hits)),
     },
     // Fusion leaves behind the single ops that it copied into regions.
     Pass {

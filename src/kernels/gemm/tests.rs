@@ -461,7 +461,8 @@ fn sgd_epilogues_of_products_that_would_be_transposed() {
 
 #[test]
 fn sgd_epilogues_of_batches() {
-    for (m, n, k) in unless_miri(vec![(50, 140, 9), (7, 90, 33), (5, 40, 1), (130, 64, 70)], vec![(5, 9, 3), (3, 5, 1)]) {
+    for (m, n, k) in unless_miri(vec![(50, 140, 9), (7, 90, 33), (5, 40, 1), (130, 64, 70)], vec![(5, 9, 3), (3, 5, 1)])
+    {
         let each = |a, b| Batch { size: 5, a, b };
         for batch in [each(m * k, k * n), each(0, k * n)] {
             for g in [Gemm::new(m, n, k), Gemm::new(m, n, k).with_a_transposed()] {

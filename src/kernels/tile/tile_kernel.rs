@@ -97,7 +97,9 @@ pub fn tile_kernel(args: &mut Args<'_>) {
         ops.slots = cast_slice_mut(args.write::<Line>(code.outputs()));
     }
     let units = args.units();
-    execute_tile_kernel(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| args.fault_divisor(element));
+    execute_tile_kernel(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| {
+        args.fault_divisor(element)
+    });
 }
 
 /// Runs a program of one step from whole inputs to one output: over the range at once or, if the output is in place of

@@ -101,13 +101,7 @@ pub fn lower_matmul_call(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf,
 }
 
 /// The call of a product of `reads`.
-fn lower_matmul_call_to(
-    cx: &mut LowerCx<'_>,
-    g: Gemm,
-    reads: &[Buf],
-    to: MatmulTo,
-    flops: u64,
-) -> Result<(), String> {
+fn lower_matmul_call_to(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], to: MatmulTo, flops: u64) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
     let scratch = g.scratch_len_for(dtype);
     let (split, units) = g.division();
