@@ -128,7 +128,7 @@ pub const PIPELINE: &[Pass] = &[
         doc: "join point-wise regions in bodies of loops and branches",
         stage: Some(Stage::Fused),
         needed: join_maps::has_bodies,
-        run: |g, n| GraphBuf::make(|b| join_maps::join_maps(g, b, &mut n.hits)),
+        run: pipeline_join,
     },
     // Fusion leaves behind the single ops that it copied into regions.
     Pass {
@@ -209,6 +209,12 @@ fn pipeline_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<Grap
     }
     // The last round may have left a region without a user.
     rebuild::rebuild_buf(buf.view(), &mut |_| None)
+}
+
+fn pipeline_join(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
+    let joined = GraphBuf::make(|b| join_maps::join_maps(g, b, &mut notes.hits))?;
+    // The bodies before have no user any more.
+    rebuild::rebuild_buf(joined.view(), &mut |_| None)
 }
 
 fn pipeline_fuse(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
