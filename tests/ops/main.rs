@@ -18,6 +18,7 @@ mod integer_storage;
 mod layer_options;
 mod layer_scopes;
 mod layers;
+mod loop_exits;
 mod losses;
 mod norms;
 mod ordering;

@@ -9,7 +9,7 @@ use crate::nodes::Op;
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
-use crate::nodes::ops::control::scan::Scan;
+use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use std::rc::Rc;
 
@@ -57,9 +57,21 @@ impl Interpreter<'_, '_> {
         let (mut carries, fixed, stacked) = (args[..s.carries].to_vec(), &args[s.carries..s.xs()], &args[s.xs()..]);
         let outs = self.g.outs_of(n).skip(s.carries);
         let mut ys: Vec<Array> = outs.map(|v| zeros(self.g.dtype[v.at()], &self.g.dims(v))).collect();
-        for turn in 0..s.length {
+        let length = match s.exit {
+            Some(Exit::Count) => usize::try_from(fixed[0].number(0) as i64).unwrap_or(usize::MAX),
+            Some(Exit::Flag) if s.is_unbounded() => usize::MAX,
+            _ => s.length,
+        };
+        if s.exit == Some(Exit::Count) && length > s.length {
+            return Err(Stop::fault(format!("{length} iterations; {} is the bound", s.length)));
+        }
+        let ends = |carries: &[Rc<Array>]| s.exit == Some(Exit::Flag) && carries[0].number(0) == 0.0;
+        for turn in 0..length {
+            if ends(&carries) {
+                break;
+            }
             self.account.spend(16)?;
-            let i = if s.reverse { s.length - 1 - turn } else { turn };
+            let i = if s.reverse { length - 1 - turn } else { turn };
             let slices = stacked.iter().map(|x| Rc::new(slice_of(x, i)));
             let given: Vec<Rc<Array>> = carries.iter().chain(fixed).cloned().chain(slices).collect();
             let mut yields = self.body(s.body, &given, &read)?;
@@ -69,6 +81,9 @@ impl Interpreter<'_, '_> {
                 (0..size).for_each(|k| y.put(i * size + k, &slice, k));
             }
             carries = yields.into_iter().flatten().collect();
+        }
+        if s.exit == Some(Exit::Flag) && !ends(&carries) {
+            return Err(Stop::fault(format!("still going after {length} iterations")));
         }
         let stacks = ys.into_iter().map(Rc::new).zip(&read[s.carries..]).map(|(y, &read)| read.then_some(y));
         Ok(carries.into_iter().map(Some).chain(stacks).collect())

@@ -183,8 +183,13 @@ fn region_steps(g: Graph<'_>) -> Vec<Step> {
         steps.extend((carries..yields.len()).rev().map(|i| Step::DropYield(first + i)));
     }
     for n in (0..g.nodes()).map(Node::new) {
-        // A derivative rule of a custom function is optional.
-        let fields = g.def_of(n).attrs.iter().enumerate().filter(|(_, f)| f.optional && f.kind == Kind::Region);
+        // A derivative rule of a custom function is optional, and what ends a loop early.
+        let fields = g
+            .def_of(n)
+            .attrs
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| f.optional && matches!(f.kind, Kind::Region | Kind::Choice(_)));
         let here = fields.filter(|(i, _)| g.attrs(n).has(*i));
         steps.extend(here.map(|(i, _)| Step::Attr(n, i, Owned::Absent)));
     }
