@@ -244,7 +244,7 @@ impl Lowerer<'_> {
             writes.push(Operand::of_bytes(buf, 0, workspace, Split::Whole));
         }
         let most = |of: fn(&Instructions) -> u64| {
-            let each = bodies.iter().map(|b| of(&b.plan.code).saturating_mul(b.length as u64));
+            let each = bodies.iter().map(|b| of(&b.plan.code).saturating_mul(b.expected() as u64));
             each.max().unwrap_or(0)
         };
         let flops = most(|code| code.flops.iter().fold(0u64, |sum, f| sum.saturating_add(*f)));

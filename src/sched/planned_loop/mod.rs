@@ -15,6 +15,7 @@ use super::checker::Checked;
 use super::faults::{FaultCheck, UNSEEN};
 use super::instructions::{Instructions, Operand};
 use crate::nodes::ir::call::Looks;
+use crate::nodes::ops::control::scan::UNBOUNDED_GUESS;
 use hashbrown::HashSet;
 use std::ops::Range;
 
@@ -88,6 +89,14 @@ impl PlannedLoop {
     /// Bytes of the workspace.
     pub fn workspace(&self) -> usize {
         self.plan.bytes - self.base
+    }
+
+    /// The number of iterations that costs are counted for.
+    pub fn expected(&self) -> usize {
+        match self.exit {
+            Some(LoopExit::Flag { bounded: false }) => UNBOUNDED_GUESS,
+            _ => self.length,
+        }
     }
 
     /// Barriers behind each iteration if all threads run it. Behind the first, all threads read the flag that ends the

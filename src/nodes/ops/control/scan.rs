@@ -56,7 +56,7 @@ attrs! {
 }
 
 /// Iterations of a loop without a bound, for costs.
-const UNBOUNDED_GUESS: usize = 16;
+pub const UNBOUNDED_GUESS: usize = 16;
 
 /// The attributes of a scan that inference has checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
