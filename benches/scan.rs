@@ -3,6 +3,7 @@
 
 use arenagrad::graph::{Builder, DType, GraphBuf};
 use arenagrad::graph::{GradOptions, grad};
+use arenagrad::nn;
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::passes::ad::prepare::prepare_one_region;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -22,10 +23,19 @@ fn rnn(steps: usize, batch: usize, n: usize) -> GraphBuf {
     g.finish([loss.named("loss")]).expect("a valid graph")
 }
 
-/// A program of `g` with numbers in ±0.05 in its inputs.
-fn program(g: &GraphBuf) -> Program {
+/// A GRU, whose loss depends on every step.
+fn gru(steps: usize, batch: usize, n: usize) -> GraphBuf {
+    let g = Builder::new("gru");
+    let (x, h0) = (g.input("x", [steps, batch, n], DType::F32), g.input("h0", [batch, n], DType::F32));
+    let (y, _) = nn::gru(&g, "gru", x, h0);
+    g.finish([(y * y).mean(..).named("loss")]).expect("a valid graph")
+}
+
+/// A program of `g` with numbers in ±0.05 in the inputs `names`, and drawn params.
+fn program(g: &GraphBuf, names: &[&str]) -> Program {
     let mut p = Session::new().compile(g).expect("a valid graph");
-    for name in ["x", "h0", "w", "u", "b"] {
+    p.init(1).expect("params");
+    for name in names {
         let x = p.values_mut::<f32>(name).expect("an input");
         let n = x.len();
         x.iter_mut().enumerate().for_each(|(i, x)| *x = ((i * 7919 % n) as f32 / n as f32 - 0.5) * 0.1);
@@ -44,13 +54,15 @@ fn scan(c: &mut Criterion) {
             let options = GradOptions::wrt(&["w", "u", "b", "h0"]);
             let back = grad(g, "loss", &options).expect("a gradient");
             for (what, g) in [("forward", g), ("gradient", &back)] {
-                let mut p = program(g);
+                let mut p = program(g, &["x", "h0", "w", "u", "b"]);
                 println!("{name} {what}: {} instructions, {} bytes", p.plan().instructions, p.plan().arena_bytes);
                 group.bench_function(format!("{name} {what}"), |b| b.iter(|| p.step()));
             }
         }
         group.finish();
     }
+    let mut p = program(&grad(&gru(256, 8, 128), "loss", &GradOptions::default()).expect("a gradient"), &["x", "h0"]);
+    c.bench_function("gru 256x8x128 gradient", |b| b.iter(|| p.step()));
 }
 
 criterion_group! {

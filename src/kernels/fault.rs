@@ -1,16 +1,48 @@
-//! Faults: bad values, such as an index out of range, that kernels find in their operands.
+//! Faults: bad values, such as an index out of range or a singular matrix, that kernels find in their operands.
 //!
 //! Invariant: of the faults of one thread the one at the lowest element is kept, whatever the order of the calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A bad value that a kernel found in an index operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a bad value is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// An index out of range.
+    #[default]
+    Index,
+    /// An integer divisor that is 0.
+    ZeroDivisor,
+    /// A singular matrix.
+    Singular,
+    /// A matrix that is not positive definite.
+    NotPositiveDefinite,
+    /// A number of iterations out of range.
+    Iterations,
+    /// A loop that goes on at its bound.
+    StillGoing,
+}
+
+impl Cause {
+    /// All causes; each is at its own number.
+    const ALL: [Cause; 6] = [
+        Cause::Index,
+        Cause::ZeroDivisor,
+        Cause::Singular,
+        Cause::NotPositiveDefinite,
+        Cause::Iterations,
+        Cause::StillGoing,
+    ];
+}
+
+/// A bad value that a kernel found in an operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bad {
-    /// Its position in the index operand.
+    /// Its position in the index operand; of a matrix, its number in the batch.
     pub element: usize,
-    /// The value and its exclusive upper bound, if the kernel reported them.
+    /// The value and its exclusive upper bound, if they were reported.
     pub value: Option<(i64, usize)>,
+    /// What it is.
+    pub cause: Cause,
 }
 
 /// The lowest bad element that the kernels of one thread found, such as an index out of range. Only that thread writes
@@ -23,6 +55,8 @@ pub struct Fault {
     value: AtomicU64,
     /// Bound plus 1; 0 means that the kernel reported no value.
     bound: AtomicU64,
+    /// The number of the cause.
+    cause: AtomicU64,
 }
 
 impl Fault {
@@ -36,6 +70,7 @@ impl Fault {
         self.code.store(code, Ordering::Relaxed);
         self.value.store(value, Ordering::Relaxed);
         self.bound.store(bound, Ordering::Relaxed);
+        self.cause.store(bad.cause as u64, Ordering::Relaxed);
     }
 
     /// The recorded fault.
@@ -47,7 +82,8 @@ impl Fault {
         }
         let bound = self.bound.load(Ordering::Relaxed).checked_sub(1);
         let value = bound.map(|n| (self.value.load(Ordering::Relaxed) as i64, n as usize));
-        Some(Bad { element: (code - 1) as usize, value })
+        let cause = Cause::ALL.get(self.cause.load(Ordering::Relaxed) as usize).copied().unwrap_or_default();
+        Some(Bad { element: (code - 1) as usize, value, cause })
     }
 
     /// Clears the record.

@@ -16,7 +16,7 @@ use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{ArenaPtr, Args, LoopOffsets, OperandRef};
-use crate::kernels::fault::{Bad, Fault};
+use crate::kernels::fault::{Bad, Cause, Fault};
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,13 +36,11 @@ pub struct Exec {
 pub struct Stop {
     /// The instruction that stopped it, as an index into [`Exec::nodes`].
     pub instr: usize,
-    /// The bad element of the index operand; `None` if the kernel panicked.
+    /// The bad index or matrix; `None` if the kernel panicked.
     pub bad: Option<Bad>,
     /// The iteration of the innermost loop around the instruction, if there is one.
     pub iteration: Option<usize>,
-    /// What ends the loop that the instruction runs, if the number of its iterations is what stopped the step.
-    pub exit: Option<LoopExit>,
-    /// True if params or states may have changed. After a bad index it is false if the lowering declared the check:
+    /// True if params or states may have changed. After a bad one it is false if the lowering declared the check:
     /// declared checks come before all changes.
     pub changed: bool,
 }
@@ -50,13 +48,18 @@ pub struct Stop {
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bad {
-            Some(Bad { value: Some((bound, _)), .. }) if matches!(self.exit, Some(LoopExit::Flag { .. })) => {
-                write!(f, "still going after {bound} iteration{}", if bound == 1 { "" } else { "s" })?;
+            Some(Bad { element, cause: Cause::ZeroDivisor, .. }) => write!(f, "element {element} of the divisor is 0")?,
+            Some(Bad { element, cause: Cause::Singular, .. }) => write!(f, "matrix {element} is singular")?,
+            Some(Bad { element, cause: Cause::NotPositiveDefinite, .. }) => {
+                write!(f, "matrix {element} is not positive definite")?;
             }
-            Some(Bad { value: Some((count, bound)), .. }) if self.exit.is_some() => {
+            Some(Bad { value: Some((n, _)), cause: Cause::StillGoing, .. }) => {
+                write!(f, "still going after {n} iteration{}", if n == 1 { "" } else { "s" })?;
+            }
+            Some(Bad { value: Some((count, bound)), cause: Cause::Iterations, .. }) => {
                 write!(f, "the number of iterations is {count}; it must be in 0..{bound}")?;
             }
-            Some(Bad { element, value: Some((value, bound)) }) => {
+            Some(Bad { element, value: Some((value, bound)), .. }) => {
                 write!(f, "element {element} of the index operand is {value}; it must be in 0..{bound}")?;
             }
             Some(Bad { element, .. }) => write!(f, "element {element} of the index operand is out of range")?,
@@ -136,7 +139,8 @@ impl<W: StepObserver> ExecWalk<'_, W> {
                 // at each iteration, and the barrier after each iteration keeps the next apart.
                 let args =
                     unsafe { Args::new(self.observer.arena(), reads, writes, params, units, self.thread, fault) };
-                (c.kernel)(&mut args.moved(moves));
+                let prepared = segment.prepared[e.instr as usize].as_ref();
+                (c.kernel)(&mut args.with_prepared(prepared).moved(moves));
                 if self.state.fault.get().is_some() {
                     return false;
                 }
@@ -172,7 +176,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
             return false;
         }
         let Some(length) = body.iterations(value) else {
-            return self.stop_loop(clock - 1, (value, body.length.saturating_add(1)));
+            return self.stop_loop(clock - 1, Cause::Iterations, (value, body.length.saturating_add(1)));
         };
         let flag = ends.filter(|_| matches!(body.exit, Some(LoopExit::Flag { .. })));
         let (segment, mut moves) = (&self.exec.linked.segments[body.segment as usize], *moves);
@@ -195,14 +199,14 @@ impl<W: StepObserver> ExecWalk<'_, W> {
                 }
             }
         }
-        flag.is_none() || value == 0 || self.stop_loop(clock - 1, (length as i64, length))
+        flag.is_none() || value == 0 || self.stop_loop(clock - 1, Cause::StillGoing, (length as i64, length))
     }
 
-    /// Stops the step at timestamp `time`, that of a loop's instruction: `bad` is the number of iterations and its
-    /// bound. False.
-    fn stop_loop(&mut self, time: usize, bad: (i64, usize)) -> bool {
+    /// Stops the step at timestamp `time`, that of a loop's instruction, with the number of iterations and its bound.
+    /// False.
+    fn stop_loop(&mut self, time: usize, cause: Cause, iterations: (i64, usize)) -> bool {
         self.state.at.store(time, Ordering::Relaxed);
-        self.state.fault.record(Bad { element: 0, value: Some(bad) });
+        self.state.fault.record(Bad { element: 0, value: Some(iterations), cause });
         false
     }
 
@@ -261,10 +265,9 @@ impl Exec {
     /// Turns a stop whose `instr` is a timestamp into one with an instruction and an iteration.
     pub(super) fn located(&self, at: Stop) -> Stop {
         let (instr, iteration) = self.linked.instruction_at(at.instr);
-        let exit = self.linked.exit_of(instr);
         // An instruction that finds a bad index has not written its leaf.
         let changed = at.instr > self.first_commit || (at.instr == self.first_commit && at.bad.is_none());
-        Stop { instr, iteration, exit, changed, ..at }
+        Stop { instr, iteration, changed, ..at }
     }
 
     /// Runs the part of thread `thread`. True if all of it ran.
@@ -412,5 +415,5 @@ fn catch_exec_stop(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop>
     }
     state.fault.clear();
     let instr = state.at.load(Ordering::Relaxed);
-    Err(Stop { instr, bad: bad.filter(|_| ended.is_ok()), iteration: None, exit: None, changed: false })
+    Err(Stop { instr, bad: bad.filter(|_| ended.is_ok()), iteration: None, changed: false })
 }

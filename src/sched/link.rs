@@ -14,7 +14,7 @@ use super::planned_loop::{LoopExit, Outer, PlannedLoop, loop_timestamps};
 use super::tape::Tapes;
 use crate::arena::Node;
 use crate::arena::tensor::LINE;
-use crate::kernels::abi::{DEPTH, Kernel, OperandRef, Strides};
+use crate::kernels::abi::{DEPTH, Kernel, OperandRef, Prepared, Strides};
 use std::ops::Range;
 
 /// One instruction, with ranges of its operands in [`Segment::slots`] and of its parameters in [`Segment::params`].
@@ -43,6 +43,8 @@ pub(super) struct Segment {
     /// Operands of all calls: reads, then writes, call by call.
     pub slots: Vec<OperandRef>,
     pub params: Vec<u64>,
+    /// What was prepared for each call.
+    pub prepared: Vec<Option<Prepared>>,
     pub tapes: Tapes,
     /// Bytes to poison while it runs.
     pub deaths: LinkedDeaths,
@@ -191,8 +193,8 @@ impl Linked {
         self.nodes.extend_from_slice(&code.node);
         let index = self.segments.len();
         let (calls, slots) = (Vec::with_capacity(code.len()), Vec::with_capacity(code.reads.len() + code.writes.len()));
-        let params = code.params.clone();
-        self.segments.push(Segment { calls, slots, params, tapes, deaths, red_zones: Vec::new(), first });
+        let (params, prepared) = (code.params.clone(), code.prepared.clone());
+        self.segments.push(Segment { calls, slots, params, prepared, tapes, deaths, red_zones: Vec::new(), first });
         let mut inner: Vec<Option<Tapes>> = inner.into_iter().map(Some).collect();
         let mut loop_calls_of = vec![(0, 0); code.len()];
         for i in (0..code.len()).filter(|&i| code.has_body(i)) {
@@ -325,12 +327,6 @@ impl Linked {
             }
             segment = loop_call.segment as usize;
         }
-    }
-
-    /// What ends the loop that instruction `instr`, counted over all segments, runs.
-    pub fn exit_of(&self, instr: usize) -> Option<LoopExit> {
-        let segment = self.segments.iter().find(|s| (s.first..s.first + s.calls.len()).contains(&instr))?;
-        self.calls_of(&segment.calls[instr - segment.first]).first()?.exit
     }
 
     /// Number of events of a recorded step of `thread`.

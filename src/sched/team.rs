@@ -153,7 +153,7 @@ impl TeamShared {
         if stop == GO {
             return Ok(());
         }
-        let mut least = Stop { instr: stop, bad: None, iteration: None, exit: None, changed: false };
+        let mut least = Stop { instr: stop, bad: None, iteration: None, changed: false };
         for worker in &self.states {
             let bad = worker.state.fault.get();
             let panicked = worker.panicked.swap(false, Ordering::Relaxed);

@@ -226,6 +226,34 @@ fn a_step_that_fails_changes_nothing() {
 }
 
 #[test]
+fn a_divisor_of_zero_is_found_before_anything_lands() {
+    for len in [1, 7, 9000] {
+        let g = Builder::new("g");
+        let w = g.param("w", [len], DType::I64, Init::Ones);
+        let n = g.state("n", [], DType::F32, Init::Zeros);
+        let by = g.input("by", [len], DType::I64);
+        // Both may take the place of the param; the second divides.
+        g.update(n, n + 1.0);
+        g.update(w, (w + 6.0).remainder(by));
+        let graph = g.finish([(w * 2.0).named("twice")]).unwrap();
+        for threads in [1, 3] {
+            let mut p = Session::new().threads(threads).compile(&graph).unwrap();
+            p.init(0).unwrap();
+            p.values_mut::<i64>("by").unwrap().fill(4);
+            p.values_mut::<i64>("by").unwrap()[len - 1] = 0;
+            let e = p.step().unwrap_err();
+            assert!(e.message.contains(&format!("element {} of the divisor is 0", len - 1)), "{e}");
+            assert!(e.kind == Kind::Data && !e.message.contains("changed"), "{e}");
+            assert!(p.values::<i64>("w").unwrap().iter().all(|w| *w == 1));
+            assert_eq!(p.values::<f32>("n").unwrap(), [0.0]);
+            p.values_mut::<i64>("by").unwrap()[len - 1] = 4;
+            p.step().unwrap();
+            assert!(p.values::<i64>("w").unwrap().iter().all(|w| *w == 3));
+        }
+    }
+}
+
+#[test]
 fn an_index_that_needs_the_next_value_is_looked_at_before_it_lands() {
     let g = Builder::new("pointer");
     let (table, at) = (g.param("table", [4, 2], F32, Init::Ones), g.state("at", [1], DType::I32, Init::Zeros));

@@ -152,7 +152,8 @@ pub fn blocked_product<T: GemmFloat>(
                     BlockedRows::Strided(a)
                 };
                 let add = g.accumulate || pc > 0;
-                let part = BlockedSums { tiles, tallest, k, c: c.part(0..rows, 0..cols), add, step: end.sgd() };
+                let (block, step) = (c.part(0..rows, 0..cols), end.sgd());
+                let part = BlockedSums { tiles, tallest, k, c: block, add, step, far_c: plan.far_c };
                 part.compute(token, a, &mut panels, &mut ());
                 if pc + k == g.k {
                     end.apply(c, (ic, jc));
@@ -184,6 +185,8 @@ pub struct BlockedSums<'a, T> {
     pub add: bool,
     /// The SGD step by which C is updated, if the sums are its gradient.
     pub step: Option<SgdEpilogue<T>>,
+    /// Whether C is too large to stay in a cache.
+    pub far_c: bool,
 }
 
 /// An observer of the tiles of a block.
@@ -262,9 +265,9 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
         b: &mut BlockedMicroPanels<'_, T>,
         observer: &mut impl TileObserver<T>,
     ) {
-        let BlockedSums { tiles, tallest, k, mut c, add, step } = self;
+        let BlockedSums { tiles, tallest, k, mut c, add, step, far_c } = self;
         let cols = c.cols();
-        let prefetch_c = (add || step.is_some()) && k >= PREFETCH_C_TERMS;
+        let prefetch_c = (add || step.is_some()) && (far_c || k >= PREFETCH_C_TERMS);
         let width_at = |j: usize| T::width(token, tallest, cols - j);
         let mut lines = PrefetchQueue::default();
         let mut j = 0;

@@ -7,7 +7,7 @@ use super::gemm_float::GemmFloat;
 use super::tuning::{
     A_IN_L1, ALIASED_A, BLOCK_A, BLOCK_B, BLOCK_B_SHARED, BLOCK_C_ACT_GRAD, FAR_ROWS, KC, KC_LARGE_C, LARGE_C,
     MICRO_PANELS, MIN_TILE_ROWS, PACK_A_COLS, PACK_A_PAGES_COLS, PACK_A_PAGES_STRIDE, PACK_B_ROWS, PAD, PREFETCH_B,
-    Tuning,
+    PREFETCH_C, Tuning,
 };
 use crate::simd::Token;
 
@@ -22,6 +22,8 @@ pub struct BlockedPlan {
     pub by_panel: bool,
     /// Whether each micro-panel is prefetched while the one before is used.
     pub prefetch_b: bool,
+    /// Whether C is too large to stay in a cache.
+    pub far_c: bool,
     /// Micro-panels of B are at most as wide as tiles of this many rows. Tiles of fewer rows may be wider, but scratch
     /// has no room for wider micro-panels.
     pub panel_rows: usize,
@@ -55,7 +57,8 @@ impl BlockedPlan {
             if g.n * kc <= block / size { g.n } else { (block / kc / MICRO_PANELS).max(1) * (MICRO_PANELS / size) };
         // Lines along k are read to their end for each micro-panel. Lines along n are left after a few cache lines,
         // which hardware prefetchers handle badly.
-        let prefetch_b = bytes_b > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;
+        let all_b = bytes_b * g.batch().iter().filter(|d| d.b != 0).map(|d| d.size).product::<usize>();
+        let prefetch_b = all_b > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;
         let by_panel = pack_b && (g.b.col != 1 || prefetch_b || bytes_b <= tuning.panel_b) && mc == g.m;
         let panel_rows = if g.m >= PACK_B_ROWS { MIN_TILE_ROWS } else { 1 };
         BlockedPlan {
@@ -63,6 +66,7 @@ impl BlockedPlan {
             pack_b,
             by_panel,
             prefetch_b: prefetch_b && by_panel,
+            far_c: g.len() * size > PREFETCH_C,
             panel_rows,
             mc,
             kc,

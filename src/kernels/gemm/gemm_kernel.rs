@@ -236,17 +236,17 @@ fn gemm_kernel_epilogue<'a, T: GemmFloat>(
 }
 
 /// The first row of a block that is in one matrix of the batch.
-struct Origin {
+pub struct Origin {
     /// Offset in A of that row.
-    a: usize,
+    pub a: usize,
     /// Offset in B of the block's first column.
-    b: usize,
+    pub b: usize,
     /// The row, counted over all matrices of the batch.
-    row: usize,
+    pub row: usize,
 }
 
 /// Divides the block of C that begins at `at` among the matrices of the batch and calls `each` with each part.
-fn gemm_kernel_each_matrix<T>(
+pub fn gemm_kernel_each_matrix<T>(
     g: &Gemm,
     at: Corner,
     mut c: MatrixMut<'_, T>,

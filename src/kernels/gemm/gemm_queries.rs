@@ -29,13 +29,18 @@ impl Gemm {
     /// Whether its tiles can go to a [`TileSink`](super::TileSink) instead of memory: one product without epilogue,
     /// not with a vector, whose algorithm computes tiles.
     pub fn feeds_sink<T: GemmFloat>(&self) -> bool {
+        self.batch().is_empty() && self.makes_bare_tiles::<T>()
+    }
+
+    /// Whether its matrices, not vectors, are computed in tiles and without epilogue.
+    fn makes_bare_tiles<T: GemmFloat>(&self) -> bool {
         let matrices = self.m != 1 && self.n != 1 && !self.is_empty();
         self.bare() && matrices && Algorithm::of::<T>(self).makes_tiles()
     }
 
-    /// Whether it has neither batch, old C nor epilogue.
+    /// Whether it has neither old C nor epilogue.
     fn bare(&self) -> bool {
-        self.batch().is_empty() && !self.accumulate && !self.bias && self.act == Act::None
+        !self.accumulate && !self.bias && self.act == Act::None
     }
 
     /// Whether the bf16 engine computes it.
@@ -65,7 +70,7 @@ impl Gemm {
         match Algorithm::of::<T>(self) {
             Algorithm::Bf16(_) => false,
             Algorithm::Outer => self.bare() && !self.is_empty(),
-            _ => self.feeds_sink::<T>() && BlockedPlan::new::<T>(self).whole(self.k),
+            _ => self.makes_bare_tiles::<T>() && BlockedPlan::new::<T>(self).whole(self.k),
         }
     }
 

@@ -28,7 +28,7 @@ impl Gemm {
     pub(super) fn unit_columns(&self) -> Option<usize> {
         let (m, n, k) = (self.m, self.n, self.k);
         let large = n >= DIVIDED_COLS && 2 * m * (k + n) <= k * n && (m >= PACK_B_ROWS || k * n >= FAR_B);
-        (transposed::transposed_fits(self) || (large && m > 1 && self.batch().is_empty()))
+        (self.batch().is_empty() && (transposed::transposed_fits(self) || (large && m > 1)))
             .then(|| gemm_unit_share(m * k, UNIT_COLS))
     }
 
@@ -43,7 +43,10 @@ impl Gemm {
             Precision::F32 => UNIT_ROWS,
             _ => UNIT_ROWS_BF16,
         };
-        gemm_unit_share(self.n * self.k, step).min(self.batches() * self.m) * self.n
+        let rows = gemm_unit_share(self.n * self.k, step);
+        // Of a transposed product, each unit reads all of B, and all rows of A together.
+        let rows = if transposed::transposed_fits(self) { rows.next_multiple_of(self.m) } else { rows };
+        rows.min(self.batches() * self.m) * self.n
     }
 
     /// Number of units where they divide rows.

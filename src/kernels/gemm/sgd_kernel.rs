@@ -7,6 +7,7 @@ use super::blocked_plan::BlockedPlan;
 use super::epilogue::{GemmEpilogue, Kind};
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
+use super::gemm_kernel::{Corner, gemm_kernel_each_matrix};
 use super::gemm_units::gemm_unit_row;
 use super::outer_product;
 use super::sgd_epilogue::SgdEpilogue;
@@ -18,7 +19,8 @@ use arenagrad_arena::dtype::DType;
 /// The kernel of a product that [`Gemm::fuses_sgd`]: [`run_sgd_kernel`], or a faster one with the same operands, words
 /// and bits.
 pub fn sgd_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
-    if outer_product::outer_product_fits(g) { outer_sgd_kernel::<T> } else { run_sgd_kernel::<T> }
+    let lone = g.batch().is_empty();
+    if lone && outer_product::outer_product_fits(g) { outer_sgd_kernel::<T> } else { run_sgd_kernel::<T> }
 }
 
 /// [`sgd_kernel`] for an element type.
@@ -33,8 +35,8 @@ pub fn sgd_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
 
 /// C = p − lr·(A · B + decay·p), for a product that [`Gemm::fuses_sgd`].
 ///
-/// * Reads a, b, p `T[m, n]`, lr `T[]`.
-/// * Writes C `T[m, n]` (`Split::PerUnit(per_unit())`), which may be in place of read 2; then scratch
+/// * Reads a, b, p `T[batch.., m, n]`, lr `T[]`.
+/// * Writes C `T[batch.., m, n]` (`Split::PerUnit(per_unit())`), which may be in place of read 2; then scratch
 ///   (`Split::PerThread(sgd_scratch())`, may be left out if that is 0).
 /// * Words: [`Gemm::to_words`], then the bits of the decay, an `f64`.
 pub fn run_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
@@ -49,14 +51,18 @@ pub fn run_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     if args.inplace(2).is_none() {
         c.copy_from_slice(&args.read::<T>(2)[whole.clone()]);
     }
-    let (step, a) = (SgdEpilogue { lr, decay }, &a[gemm_unit_row(whole.start, &g) * g.a.row..]);
-    if outer_product::outer_product_fits(&g) {
-        return outer_product::outer_product(a, g.a.row, &b[..g.n], c, Some(step));
-    }
+    let step = SgdEpilogue { lr, decay };
     let end = GemmEpilogue { bias: None, kind: Kind::Sgd(step) };
-    let p = BlockedProduct { a, b, c: MatrixMut::new(c, whole.len() / g.n, g.n), sums: None };
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
-    blocked::blocked_product(Token::current(), &g, &BlockedPlan::new::<T>(&g), p, &end, scratch);
+    let (token, plan, outer) = (Token::current(), BlockedPlan::new::<T>(&g), outer_product::outer_product_fits(&g));
+    let at = Corner { row: gemm_unit_row(whole.start, &g), col: 0 };
+    gemm_kernel_each_matrix(&g, at, MatrixMut::new(c, whole.len() / g.n, g.n), |from, mut c| {
+        let (a, b) = (&a[from.a..], &b[from.b..]);
+        match c.flat() {
+            Some(c) if outer => outer_product::outer_product(a, g.a.row, &b[..g.n], c, Some(step)),
+            _ => blocked::blocked_product(token, &g, &plan, BlockedProduct { a, b, c, sums: None }, &end, scratch),
+        }
+    });
 }
 
 /// As [`run_sgd_kernel`], for the outer product of a column and a row. There is no batch, so less of the descriptor is

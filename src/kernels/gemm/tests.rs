@@ -460,6 +460,21 @@ fn sgd_epilogues_of_products_that_would_be_transposed() {
 }
 
 #[test]
+fn sgd_epilogues_of_batches() {
+    for (m, n, k) in unless_miri(vec![(50, 140, 9), (7, 90, 33), (5, 40, 1), (130, 64, 70)], vec![(5, 9, 3), (3, 5, 1)])
+    {
+        let each = |a, b| Batch { size: 5, a, b };
+        for batch in [each(m * k, k * n), each(0, k * n)] {
+            for g in [Gemm::new(m, n, k), Gemm::new(m, n, k).with_a_transposed()] {
+                let g = g.with_batch(&[batch]).expect("one batch dimension");
+                fused_step::<f32>(g, 0.1, true);
+                fused_step::<f64>(g, 0.0, false);
+            }
+        }
+    }
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "too large for an interpreter")]
 fn sums_without_terms_are_zero_in_every_unit() {
     for (m, n) in [(1, 200_000), (200_000, 1), (70_000, 3), (300, 5000)] {

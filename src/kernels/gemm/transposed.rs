@@ -23,7 +23,6 @@ pub fn transposed_fits(g: &Gemm) -> bool {
         && g.n.min(g.k) >= 2 * g.m
         && (g.m.next_multiple_of(TRANSPOSED_LANES) - g.m) * 4 <= g.m
         && (g.a.col, g.b.row) == (1, 1)
-        && g.batch().is_empty()
         && !g.accumulate
 }
 

@@ -96,6 +96,8 @@ pub const ALIASED_A: usize = 2 * FAR_ROWS;
 
 /// A B of more bytes than this is prefetched: a smaller one stays in a cache.
 pub const PREFETCH_B: usize = 2 << 20;
+/// An old C of more bytes than this is prefetched.
+pub const PREFETCH_C: usize = 2 << 20;
 /// From this k on, a tile of C is prefetched while the previous tile is computed.
 pub const PREFETCH_C_TERMS: usize = 64;
 /// If one row is multiplied by a matrix of more bytes than this, the matrix is prefetched from L2 to L1.

@@ -97,7 +97,9 @@ pub fn tile_kernel(args: &mut Args<'_>) {
         ops.slots = cast_slice_mut(args.write::<Line>(code.outputs()));
     }
     let units = args.units();
-    execute_tile_kernel(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| args.fault(element));
+    execute_tile_kernel(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| {
+        args.fault_divisor(element)
+    });
 }
 
 /// Runs a program of one step from whole inputs to one output: over the range at once or, if the output is in place of
@@ -120,7 +122,7 @@ fn tile_kernel_direct(args: &mut Args<'_>, code: WordCode<'_>) {
     let Some(own) = own else {
         let [a, b, c] = sources;
         if let Some(element) = apply_step(&step, dst, a, b, c) {
-            args.fault(lo + element);
+            args.fault_divisor(lo + element);
         }
         return;
     };
@@ -137,7 +139,7 @@ fn tile_kernel_direct(args: &mut Args<'_>, code: WordCode<'_>) {
             _ => &[],
         };
         if let Some(element) = apply_step(&step, dst, tile(0), tile(1), tile(2)) {
-            args.fault(lo + t * TILE + element);
+            args.fault_divisor(lo + t * TILE + element);
         }
     }
 }

@@ -51,6 +51,7 @@ const RULES: &[Rule] = &[
     Rule { name: "lora", roots: |op| op == Op::ADD, find: lora::match_lora },
     // Before the norms: a bias is free in a product.
     Rule { name: "matmul-bias", roots: |op| op == Op::ADD, find: product::match_product_bias },
+    Rule { name: "matmul-sum", roots: |op| op == Op::ADD, find: product::match_product_sum },
     Rule {
         name: "matmul-activation",
         roots: product::can_match_product_activation,

@@ -37,6 +37,25 @@ pub fn match_product_bias(f: &PatternFacts<'_>, root: Node) -> Found {
     }))
 }
 
+/// A product that a loop adds to what it carries. The sum is then updated in place, as one sweep. Its bits may differ
+/// from those of the product and the sum apart, since each element's sum begins with what is carried.
+pub fn match_product_sum(f: &PatternFacts<'_>, root: Node) -> Found {
+    let args = f.args(root);
+    let found = [(0, 1), (1, 0)].into_iter().find_map(|(sum, p)| Some((args[sum], f.is(args[p], Op::MATMUL)?)));
+    let Some((sum, product)) = found.filter(|(sum, _)| f.is_carried_to(*sum, f.g.out(root))) else { return Found::No };
+    let p = f.g.out(product);
+    if f.dims(sum) != f.dims(p) {
+        return Found::No;
+    }
+    if let Some(read) = [sum, p].into_iter().find(|&v| !f.alone(v)) {
+        return Found::Missed(f.reads_of(if read == p { "the product" } else { "the sum so far" }, read));
+    }
+    let (a, attrs) = (f.args(product), MatmulAttrs::of(&f.attrs(product)));
+    Found::Fired(Match::one(f.g.out(root), vec![a[0], a[1], sum], vec![product], move |g, a| {
+        g.emit1(Op::MATMUL_ADD, a, &attrs.list())
+    }))
+}
+
 /// True if a product can have `op` as its activation.
 pub fn can_match_product_activation(op: Op) -> bool {
     Activation::of_op(op).is_some()

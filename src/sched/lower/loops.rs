@@ -124,6 +124,7 @@ impl Lowerer<'_> {
             self.code.push(&Instr {
                 kernel: bytes::keep_bytes_kernel,
                 params: &[],
+                prepared: None,
                 reads: &[self.whole(from)],
                 writes: &[Operand { split: Split::PerUnit(bytes::UNIT), ..*to }],
                 pairs: &[(0, 0)],
@@ -161,6 +162,7 @@ impl Lowerer<'_> {
             node: n,
             flops: 0,
             time: InstrTime::of(CostClass::COPY, 0, to.bytes() as u64),
+            prepared: None,
             whole: 0,
             copies: false,
             body: NO_LOOP,
@@ -255,6 +257,7 @@ impl Lowerer<'_> {
         self.code.push(&Instr {
             kernel: loop_kernel_stub,
             params: &[],
+            prepared: None,
             reads,
             writes: &writes,
             pairs,

@@ -6,7 +6,7 @@
 
 mod loops;
 
-use super::faults::FaultCheck;
+use super::faults::{FaultCheck, UNSEEN};
 use super::instructions::{BufKind, Instr, InstrTime, Instructions, NO_LOOP, Operand, Update};
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -227,6 +227,7 @@ impl<'g> Lowerer<'g> {
             self.code.push(&Instr {
                 kernel: c.kernel,
                 params: &c.params,
+                prepared: c.prepared.as_ref(),
                 reads,
                 writes,
                 pairs,
@@ -280,6 +281,9 @@ impl<'g> Lowerer<'g> {
     /// The check of indices that call `c` of node `n` makes; `None` if its indices are known to be good.
     fn check(&self, n: Node, c: &Call, reads: &[Operand]) -> Result<Option<FaultCheck>, String> {
         let Some(looks) = c.looks else { return Ok(None) };
+        if looks.below.is_none() {
+            return Ok(Some(FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks }));
+        }
         let Some(o) = reads.get(looks.read) else {
             return Err(format!("a call looks through read {}, which does not exist", looks.read));
         };

@@ -37,6 +37,17 @@ fn transposed_products_have_the_bits_of_others() {
 }
 
 #[test]
+fn the_matrices_of_a_batch_are_transposed_one_by_one() {
+    for (m, n, k) in unless_miri(vec![(32, 130, 90), (40, 133, 300)], vec![(32, 64, 64)]) {
+        let g = Gemm::new(m, n, k).with_b_transposed();
+        let own = g.with_batch(&[Batch { size: 4, a: m * k, b: k * n }]).expect("one batch dimension");
+        assert!(transposed::transposed_fits(&own) && own.per_unit().is_multiple_of(m * n));
+        check(Gemm { bias: true, act: Act::Relu, ..own });
+        check(Gemm { act: Act::TanhGrad, ..own });
+    }
+}
+
+#[test]
 fn a_wide_matrix_along_k_is_transposed() {
     let fits = |g: Gemm| transposed::transposed_fits(&g);
     let nt = |m, n, k| Gemm::new(m, n, k).with_b_transposed();

@@ -1,5 +1,5 @@
 //! Products with an epilogue, applied to each block of the result while it is in cache: bias and activation, or the
-//! derivative of an activation.
+//! derivative of an activation; and products that continue a sum.
 
 use super::lower;
 use crate::ensure;
@@ -8,7 +8,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::activation::ActGrad;
-use crate::nodes::ops::matmul::attrs::{MatmulBiasActAttrs, MatmulDactAttrs};
+use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs, MatmulDactAttrs};
 use crate::nodes::ops::matmul::matmul_dims::{matmul_flops, matmul_operand_dims};
 use Domain::Real;
 
@@ -50,6 +50,43 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[5]", attrs: "ta=false tb=false act=tanh", domains: &[Real] },
         Case { args: "f[1,4] f[4,5] f[5]", attrs: "ta=false tb=false act=sigmoid", domains: &[Real] },
         Case { args: "f[1,40] f[33,40] f[33]", attrs: "ta=false tb=true act=relu", domains: &[Real] },
+    ],
+};
+
+fn infer_product_sum(cx: &mut Infer<'_>) -> Result<(), String> {
+    let dtype = cx.float(0)?;
+    cx.same_dtype(0, 1)?;
+    cx.same_dtype(0, 2)?;
+    let dims = matmul_operand_dims(cx)?;
+    ensure!(*cx.dims(2) == *dims, "what is added to has shape {}, not that of the product, {dims:?}", cx.dims(2));
+    cx.result(dtype, &dims)
+}
+
+fn decompose_product_sum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
+    vec![s.args[2] + s.args[0].matmul_t(s.args[1], ta, tb)]
+}
+
+/// A matrix product that is added to a sum.
+pub const MATMUL_ADD: OpDef = OpDef {
+    name: "matmul_add",
+    doc: "y = c + a·b, from (a, b, c); each element's sum begins with that of c",
+    arity: Arity::Exactly(3),
+    attrs: MatmulAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
+    infer: infer_product_sum,
+    deriv: Deriv::ViaDecompose,
+    batch: Batch::ViaDecompose,
+    decompose: Some(decompose_product_sum),
+    lower: Lower::Kernel(lower::matmul_add),
+    cost: matmul_flops,
+    cases: &[
+        Case { args: "f[3,4] f[4,5] f[3,5]", attrs: "ta=false tb=false", domains: &[Real] },
+        Case { args: "f[8,60] f[8,70] f[60,70]", attrs: "ta=true tb=false", domains: &[Real] },
+        Case { args: "f[2,3,4] f[2,5,4] f[2,3,5]", attrs: "ta=false tb=true", domains: &[Real] },
+        Case { args: "f[1,40] f[33,40] f[1,33]", attrs: "ta=false tb=true", domains: &[Real] },
+        Case { args: "f[7,1] f[1,5] f[7,5]", attrs: "ta=false tb=false", domains: &[Real] },
+        Case { args: "f[3,0] f[0,5] f[3,5]", attrs: "ta=false tb=false", domains: &[Real] },
     ],
 };
 

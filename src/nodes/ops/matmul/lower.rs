@@ -52,6 +52,13 @@ pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
     lower_plain_matmul(cx, g)
 }
 
+/// `matmul_add`.
+pub fn matmul_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let g = Gemm { accumulate: true, ..lower_matmul_product(cx)? };
+    let to = MatmulTo { c: Buf::Out(0), old: Buf::Arg(2), sums: None };
+    lower_matmul_call_to(cx, g, &[Buf::Arg(0), Buf::Arg(1)], to, cx.flops())
+}
+
 /// `matmul_dact`.
 pub fn matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, y) = (cx.dtype(0), cx.out_dims(0));
@@ -69,7 +76,8 @@ pub fn matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
     };
     let blocks = g.sums().0;
     let sums = if blocks == 1 { Buf::Out(1) } else { cx.temp(dtype.size(), blocks * g.n) };
-    lower_matmul_call_and_sums(cx, g, &[0, 1, 2].map(Buf::Arg), (Buf::Out(0), Some(sums)), cx.flops())?;
+    let to = MatmulTo { c: Buf::Out(0), old: Buf::Out(0), sums: Some(sums) };
+    lower_matmul_call_to(cx, g, &[0, 1, 2].map(Buf::Arg), to, cx.flops())?;
     if blocks > 1 { lower_reduced_blocks(cx, (blocks, g.n), (sums, Buf::Out(1))) } else { Ok(()) }
 }
 
@@ -78,19 +86,22 @@ fn lower_plain_matmul(cx: &mut LowerCx<'_>, g: Gemm) -> Result<(), String> {
     lower_matmul_call(cx, g, &reads, Buf::Out(0), cx.flops())
 }
 
-/// The call of a product of `reads` into `out`. A product that accumulates is added to `out`.
-pub fn lower_matmul_call(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
-    lower_matmul_call_and_sums(cx, g, reads, (out, None), flops)
+/// Where a product goes.
+struct MatmulTo {
+    c: Buf,
+    /// What a product that accumulates is added to. C may take its place.
+    old: Buf,
+    /// The sums of the columns of C, if the product has them.
+    sums: Option<Buf>,
 }
 
-/// [`lower_matmul_call`], with the sums of the columns of C if the product has them.
-fn lower_matmul_call_and_sums(
-    cx: &mut LowerCx<'_>,
-    g: Gemm,
-    reads: &[Buf],
-    (out, sums): (Buf, Option<Buf>),
-    flops: u64,
-) -> Result<(), String> {
+/// The call of a product of `reads` into `out`. A product that accumulates is added to `out`.
+pub fn lower_matmul_call(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], out: Buf, flops: u64) -> Result<(), String> {
+    lower_matmul_call_to(cx, g, reads, MatmulTo { c: out, old: out, sums: None }, flops)
+}
+
+/// The call of a product of `reads`.
+fn lower_matmul_call_to(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], to: MatmulTo, flops: u64) -> Result<(), String> {
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..g });
     let scratch = g.scratch_len_for(dtype);
     let (split, units) = g.division();
@@ -100,9 +111,9 @@ fn lower_matmul_call_and_sums(
         .reads(reads)
         .cost_class(lower_matmul_cost_class(dtype, &g))
         .whole(whole);
-    let call = if g.accumulate { call.reads(&[out]).inplace(&[(reads.len(), 0)]) } else { call };
-    let call = call.divided(out, split);
-    let call = if let Some(sums) = sums { call.divided(sums, g.sums().1) } else { call };
+    let call = if g.accumulate { call.reads(&[to.old]).inplace(&[(reads.len(), 0)]) } else { call };
+    let call = call.divided(to.c, split);
+    let call = if let Some(sums) = to.sums { call.divided(sums, g.sums().1) } else { call };
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
     cx.call(call);
     Ok(())

@@ -33,7 +33,7 @@ use crate::nodes::ir::opdef::Lower;
 
 /// `dtype` if kernels compute in it.
 pub fn elem(dtype: DType) -> Result<DType, String> {
-    if dtype == DType::C64 { Err(format!("no kernel for {dtype}")) } else { Ok(dtype) }
+    if dtype.is_complex() { Err(format!("no kernel for {dtype}")) } else { Ok(dtype) }
 }
 
 /// The program of one pointwise node, and which operand each of its inputs is. An operand that is named twice is one
@@ -83,7 +83,15 @@ pub fn push_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf], outs: 
     let call = outs.iter().fold(call.reads(reads), |call, &o| call.writes(o, tile::UNIT));
     let lines = tile_plan_scratch_len(p) / LINE;
     let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
+    let call = if divides_by_any_integer(p) { call.faults() } else { call };
     cx.call(call.inplace(&pairs));
+}
+
+/// True if a step of `p` divides integers by numbers that may be 0.
+fn divides_by_any_integer(p: &TileProgram) -> bool {
+    let fill = |v: u16| p.steps.get(usize::from(v).checked_sub(p.inputs.len())?).filter(|s| s.op == TileOp::Fill);
+    let known = |s: &TileStep| fill(s.args[1]).is_some_and(|f| bits(f.imm[0], f.elem) != 0);
+    p.steps.iter().any(|s| s.op.divides() && !s.elem.is_float() && !known(s))
 }
 
 /// Lowers a pointwise node to a tile program of one step.
@@ -97,8 +105,9 @@ pub fn tile_call(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// A numeric attribute as the bits of an element.
 pub fn bits(value: f64, dtype: DType) -> u64 {
     match dtype {
-        DType::F32 => u64::from((value as f32).to_bits()),
-        DType::F64 | DType::C64 => value.to_bits(),
+        // A complex element is this real part and, behind it, an imaginary part of +0.
+        DType::F32 | DType::C64 => u64::from((value as f32).to_bits()),
+        DType::F64 | DType::C128 => value.to_bits(),
         DType::F16 => u64::from(half::f16::from_f64(value).to_bits()),
         DType::BF16 => u64::from(half::bf16::from_f64(value).to_bits()),
         // Saturating, as casts are; the kernel keeps the low bytes.
