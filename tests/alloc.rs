@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arenagrad::graph::{Builder, DType, GraphBuf, Init};
+use arenagrad::graph::{Builder, DType, FftNorm, GraphBuf, Init};
 use arenagrad::session::Session;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,8 +49,23 @@ fn graph() -> GraphBuf {
         let h = (h[0].matmul(square) + x[0]).tanh();
         (vec![h], vec![h.sum([1])])
     });
+    // Factors of matrices, and solves with them.
+    let part = square.narrow(0, 0, 40).narrow(1, 0, 40);
+    let spd = part.matmul_t(part, false, true) + g.full(1.0, [40], DType::F32).diag_embed(0, -2, -1);
+    let [values, vectors] = spd.eigh();
+    let sums = [spd.solve(part), spd.cholesky(), spd.qr()[0], spd.svd()[2], vectors].map(|y| y.sum(..));
+    g.output("factors", sums.into_iter().fold(values.sum(..), |a, b| a + b));
     g.output("last", last[0]);
     g.output("rows", rows[0]);
+    // A loop that ends while it runs.
+    let (shrunk, trips) = g.while_loop(
+        &[h],
+        8,
+        |c| (c[0] * c[0]).mean(..).greater(1e-3),
+        |c| vec![c[0].matmul(square).tanh() * 0.1 + c[0] * 0.4],
+    );
+    g.output("shrunk", shrunk[0]);
+    g.output("trips", trips);
     g.finish([]).unwrap()
 }
 
@@ -121,11 +136,28 @@ fn kept_sizes_allocate_nothing() {
     }
 }
 
+/// Fourier transforms of all kinds of lengths: powers of 2, mixed radices, primes, primes through longer transforms.
+fn transforms_allocate_nothing() {
+    for (n, dtype) in [64, 360, 45, 97, 1009, 2027, 1].into_iter().flat_map(|n| [(n, DType::F32), (n, DType::F64)]) {
+        let g = Builder::new("transforms");
+        let x = g.input_or("x", [3, n], dtype, 0.5);
+        let z = x.rfft(None, -1, FftNorm::Ortho);
+        let y = z.irfft(Some(n), -1, FftNorm::Ortho).fft(None, -1, FftNorm::Ortho).ifft(None, -1, FftNorm::Ortho);
+        let graph = g.finish([y.abs2().sum(..).cast(DType::F64).named("y")]).unwrap();
+        let mut p = Session::new().threads(2).share(true).compile(&graph).unwrap();
+        p.step().unwrap();
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        (0..3).for_each(|_| p.step().unwrap());
+        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "{n} {dtype}");
+    }
+}
+
 // One test, so that no other allocates meanwhile.
 #[test]
 fn steps_allocate_nothing() {
     methods_allocate_nothing();
     kept_sizes_allocate_nothing();
+    transforms_allocate_nothing();
     let graph = graph();
     for threads in [1, 2] {
         let mut p = Session::new().threads(threads).compile(&graph).unwrap();

@@ -62,6 +62,7 @@ fn leaf_bytes(b: &Binding, rng: &mut SplitMix64) -> Vec<u8> {
         DType::F32 => (0..n).flat_map(|_| (real() as f32).to_le_bytes()).collect(),
         DType::C64 => (0..2 * n).flat_map(|_| (real() as f32).to_le_bytes()).collect(),
         DType::F64 => (0..n).flat_map(|_| real().to_le_bytes()).collect(),
+        DType::C128 => (0..2 * n).flat_map(|_| real().to_le_bytes()).collect(),
         DType::BF16 => (0..n).flat_map(|_| half_of_single(real())).collect(),
         DType::F16 => (0..n).flat_map(|_| [rng.bits() as u8, 0x38 | (rng.bits() as u8 & 0x83)]).collect(),
         _ => {
@@ -107,7 +108,7 @@ pub fn canonical(dtype: DType, bytes: &[u8]) -> Vec<u8> {
             .iter_mut()
             .filter(|b| f32::from_le_bytes(**b).is_nan())
             .for_each(|b| *b = f32::NAN.to_le_bytes()),
-        DType::F64 => bytes
+        DType::F64 | DType::C128 => bytes
             .as_chunks_mut::<8>()
             .0
             .iter_mut()

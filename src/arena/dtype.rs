@@ -33,18 +33,20 @@ pub enum DType {
     U16,
     /// Unsigned 64-bit integer: for storage and casts.
     U64,
-    /// Complex: two `f32`, real and imaginary part. For storage.
+    /// Complex: two `f32`, real and imaginary part.
     C64,
+    /// Complex: two `f64`, real and imaginary part.
+    C128,
 }
 
 impl DType {
     /// All element types.
-    pub const ALL: [DType; 14] = {
+    pub const ALL: [DType; 15] = {
         use DType::*;
-        [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, I16, U16, U64, C64]
+        [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, I16, U16, U64, C64, C128]
     };
 
-    /// The types that tile programs take: all but `c64`. `DType::REAL[d as usize] == d`.
+    /// The types that tile programs take: all but the complex ones. `DType::REAL[d as usize] == d`.
     pub const REAL: [DType; 13] = {
         use DType::*;
         [F32, F64, F16, BF16, I8, U8, I32, I64, U32, Bool, I16, U16, U64]
@@ -54,6 +56,7 @@ impl DType {
     #[inline]
     pub const fn size(self) -> usize {
         match self {
+            DType::C128 => 16,
             DType::F64 | DType::I64 | DType::U64 | DType::C64 => 8,
             DType::F32 | DType::I32 | DType::U32 => 4,
             DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
@@ -83,6 +86,7 @@ impl DType {
             DType::U16 => "u16",
             DType::U64 => "u64",
             DType::C64 => "c64",
+            DType::C128 => "c128",
         }
     }
 
@@ -98,12 +102,35 @@ impl DType {
 
     /// True if a value of this dtype may carry a derivative: any floating or complex dtype.
     pub const fn is_differentiable(self) -> bool {
-        matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64)
+        self.is_real_float() || self.is_complex()
     }
 
     /// True for `f16`, `bf16`, `f32` and `f64`.
     pub const fn is_real_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
+    }
+
+    /// True for `c64` and `c128`.
+    pub const fn is_complex(self) -> bool {
+        matches!(self, DType::C64 | DType::C128)
+    }
+
+    /// The dtype of the real and the imaginary part of a complex dtype; any other dtype is its own.
+    pub const fn part(self) -> DType {
+        match self {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            real => real,
+        }
+    }
+
+    /// The complex dtype whose parts are of this one: `c64` of `f32`, `c128` of `f64`.
+    pub const fn complex(self) -> Option<DType> {
+        match self {
+            DType::F32 => Some(DType::C64),
+            DType::F64 => Some(DType::C128),
+            _ => None,
+        }
     }
 
     /// True for the integer dtypes in which kernels compute. `i16`, `u16` and `u64` are for storage and casts.
@@ -116,7 +143,7 @@ impl DType {
     pub fn holds(self, x: f64) -> bool {
         let within = |low: i64, above: f64| x == x.trunc() && x >= low as f64 && x < above;
         match self {
-            DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64 => true,
+            DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64 | DType::C128 => true,
             DType::I8 => within(i8::MIN.into(), 128.0),
             DType::U8 => within(0, 256.0),
             DType::I32 => within(i32::MIN.into(), 31f64.exp2()),

@@ -4,7 +4,7 @@
 use super::derivatives::refs;
 use super::facets::{Answer, Not, hold, tolerance};
 use super::sample::{Sample, sample_operands};
-use super::tensor::{Draw, PLAIN, Tensor, distance, same_bits, try_run};
+use super::tensor::{Draw, PLAIN, Tensor, distance, numbers_of_element, same_bits, try_run};
 use crate::arena::ids::Id;
 use crate::nodes::GraphBuf;
 use crate::nodes::ir::opdef::{Batch, Domain};
@@ -29,7 +29,7 @@ fn choices(operands: usize) -> Vec<u32> {
 fn stack(parts: &[&Tensor], axis: usize) -> Tensor {
     let first = parts[0];
     let mut dims = first.dims.clone();
-    let inner: usize = dims[axis..].iter().product();
+    let inner = dims[axis..].iter().product::<usize>() * numbers_of_element(first.dtype);
     let outer: usize = dims[..axis].iter().product();
     dims.insert(axis, parts.len());
     let row = |o: usize| parts.iter().flat_map(move |p| p.data[o * inner..(o + 1) * inner].iter().copied());

@@ -70,7 +70,7 @@ fn check_reverse_mode(s: &Sample) -> Answer {
         Ok(sum)
     };
     let v = s.graph.view();
-    for (k, l) in v.leaves().enumerate().filter(|(_, l)| v.dtype[l.value.at()] == DType::F64) {
+    for (k, l) in v.leaves().enumerate().filter(|(_, l)| v.dtype[l.value.at()].part() == DType::F64) {
         let name = l.name;
         let got = output(&g, &results, &format!("grad.{name}"))?;
         for e in picked(got.data.len()) {
@@ -124,7 +124,7 @@ fn check_second_order(s: &Sample) -> Answer {
     let inputs = extended(&second, &s.operands, &mut Draw(13));
     let results = try_run(&second, &inputs, PLAIN)?;
     let (points, tangents) = inputs.split_at(inputs.len() - wrt.len());
-    let floats: Vec<usize> = (0..s.operands.len()).filter(|&k| s.operands[k].dtype == DType::F64).collect();
+    let floats: Vec<usize> = (0..s.operands.len()).filter(|&k| s.operands[k].dtype.part() == DType::F64).collect();
     let h = 1e-5;
     let mut gradient = Compiled::new(&first, PLAIN)?;
     let mut moved = |h: f64| {
@@ -149,7 +149,7 @@ fn check_second_order(s: &Sample) -> Answer {
 }
 
 pub(super) fn zero_derivatives_are_zero_by_differences(s: &Sample) -> Answer {
-    let floats = s.operands.iter().any(|t| t.dtype == s.float);
+    let floats = s.operands.iter().any(|t| t.dtype.part() == s.float);
     match s.def.deriv {
         Deriv::Zero if s.def.flags.has(Flags::STOP) => Err("stops".into()),
         Deriv::Zero if !floats => Err("integers".into()),
@@ -169,7 +169,7 @@ fn check_zero(s: &Sample) -> Answer {
         program.run(&moved)
     };
     let (mut still, mut jumps) = (0, Vec::new());
-    for (k, t) in s.operands.iter().enumerate().filter(|(_, t)| t.dtype == DType::F64) {
+    for (k, t) in s.operands.iter().enumerate().filter(|(_, t)| t.dtype.part() == DType::F64) {
         for e in (0..t.data.len()).step_by(t.data.len().div_ceil(MOVED).max(1)) {
             let h = 1e-6;
             match at(k, e, -h)?.iter().zip(&at(k, e, h)?).all(|(a, b)| same_bits(a, b)) {

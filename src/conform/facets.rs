@@ -8,6 +8,7 @@ use super::refusals;
 use super::sample::{Sample, build_sample};
 use super::tensor::{How, PLAIN, Tensor, distance, same_bits, try_run};
 use crate::error::Error;
+use crate::nodes::ir::opdef::has_generic_types;
 use crate::nodes::ir::text;
 use crate::nodes::{DType, GraphBuf};
 use crate::passes::ad::prepare;
@@ -71,7 +72,7 @@ fn text_round_trips(s: &Sample) -> Answer {
 }
 
 pub(super) fn tolerance(t: &Tensor) -> f64 {
-    if t.dtype == DType::F32 { 2e-5 } else { 1e-12 }
+    if t.dtype.part() == DType::F32 { 2e-5 } else { 1e-12 }
 }
 
 pub(super) fn kernel_agrees_with_decomposition(s: &Sample) -> Answer {
@@ -88,7 +89,7 @@ pub(super) fn kernel_agrees_with_decomposition(s: &Sample) -> Answer {
 }
 
 fn f32_agrees_with_f64(s: &Sample) -> Answer {
-    if !s.given.args.contains("f[") {
+    if !has_generic_types(&s.given.args) {
         return Err("one type".into());
     }
     if s.def.name.starts_with("rng") || s.def.name == "dropout" {
@@ -99,10 +100,15 @@ fn f32_agrees_with_f64(s: &Sample) -> Answer {
     }
     // The same numbers: those of f32.
     let y = try_run(&s.graph, &s.operands, PLAIN)?;
-    let wide = |t: &Tensor| Tensor { dtype: if t.dtype == DType::F32 { DType::F64 } else { t.dtype }, ..t.clone() };
+    let wider = |dtype: DType| match dtype {
+        DType::F32 => DType::F64,
+        DType::C64 => DType::C128,
+        other => other,
+    };
+    let wide = |t: &Tensor| Tensor { dtype: wider(t.dtype), ..t.clone() };
     let twin = build_sample(s.def, &s.given, DType::F64, false)?;
     let z = try_run(&twin, &s.operands.iter().map(wide).collect::<Vec<_>>(), PLAIN)?;
-    y.iter().zip(&z).filter(|(y, _)| y.dtype.is_float()).try_for_each(|(y, z)| {
+    y.iter().zip(&z).filter(|(y, _)| y.dtype.part().is_float()).try_for_each(|(y, z)| {
         let d = distance(&y.data, &z.data);
         hold(d <= 3e-5, || format!("{d:e} apart\n{:?}\n{:?}", y.data, z.data))
     })

@@ -54,8 +54,7 @@ impl Sample {
     pub(super) fn all(def: &'static OpDef, seed: u64) -> Vec<(String, Result<Sample>)> {
         let mut all = Vec::new();
         for (k, case) in def.cases.iter().enumerate() {
-            let floats: &[DType] = if case.args.contains("f[") { &[DType::F32, DType::F64] } else { &[DType::F64] };
-            for &float in floats {
+            for &float in case.floats(&[DType::F64]) {
                 let name = format!("{}#{k} {float}", def.name);
                 let draw = &mut Draw(seed.wrapping_add(k as u64));
                 let sample = Sample::build(name.clone(), def, Given::of(case), float, draw);
@@ -109,9 +108,9 @@ impl Sample {
         matches!(self.def.lower, Lower::Control) || self.def.flags.has(Flags::FUSED)
     }
 
-    /// Whether a value has the float type of the sample.
+    /// Whether a value has the float type of the sample, or the complex type of it.
     fn is_asked(&self, v: Value) -> bool {
-        self.graph.view().dtype[v.at()] == self.float
+        self.graph.view().dtype[v.at()].part() == self.float
     }
 }
 
@@ -138,7 +137,7 @@ fn build_sample_results(
         .map(|(i, ty)| {
             let dims = g.with(|e| e.shapes.dims(ty.shape));
             let x = g.input(&format!("x{i}"), dims, ty.dtype);
-            match behind && ty.dtype.is_float() {
+            match behind && ty.dtype.part().is_float() {
                 true => -(-x),
                 false => x,
             }

@@ -1,4 +1,4 @@
-//! Tensors as numbers, draws from domains, and running a graph on them.
+//! Tensors as numbers, draws from domains, and running a graph on them. A complex number is two numbers.
 
 use crate::arena::ids::Id;
 use crate::arena::{Sym, Value};
@@ -14,7 +14,7 @@ pub struct Tensor {
     pub dtype: DType,
     /// Dimensions.
     pub dims: Vec<usize>,
-    /// Elements, in row-major order.
+    /// Elements, in row-major order. A complex element is its real part and then its imaginary part.
     pub data: Vec<f64>,
 }
 
@@ -39,7 +39,7 @@ impl Draw {
 
     /// A tensor of this type whose numbers come from `domain`.
     pub fn tensor(&mut self, dtype: DType, dims: &[usize], domain: Domain) -> Tensor {
-        let n = dims.iter().product();
+        let n = dims.iter().product::<usize>() * numbers_of_element(dtype);
         let mut data: Vec<f64> = (0..n).map(|i| self.number(domain, i)).collect();
         if domain == Domain::Distinct {
             // A shuffled ladder.
@@ -47,7 +47,11 @@ impl Draw {
                 data.swap(i, (self.bits() % (i as u64 + 1)) as usize);
             }
         }
-        if dtype == DType::F32 {
+        if let (Domain::Dominant, &[.., rows, cols]) = (domain, dims) {
+            let on_diagonal = |i: &usize| i / cols % rows == i % cols;
+            (0..n).filter(on_diagonal).for_each(|i| data[i] = 3.25 + 2.5 * data[i]);
+        }
+        if dtype.part() == DType::F32 {
             data.iter_mut().for_each(|x| *x = *x as f32 as f64);
         }
         Tensor { dtype, dims: dims.to_vec(), data }
@@ -64,12 +68,18 @@ impl Draw {
             Domain::Chance => 0.05 + 0.9 * self.unit(),
             Domain::Unit => 0.9 * (2.0 * self.unit() - 1.0),
             Domain::Distinct => 0.05 * i as f64 - 1.0 + 0.01 * self.unit(),
+            Domain::Dominant => 0.3 * (2.0 * self.unit() - 1.0),
             Domain::Index(n) => (self.bits() % n.max(1) as u64) as f64,
             Domain::Count(n) => 1.0 + (self.bits() % n.max(1) as u64) as f64,
             Domain::Bit => (self.bits() & 1) as f64,
             Domain::Bits => (self.bits() as u32) as f64,
         }
     }
+}
+
+/// How many numbers an element is.
+pub(super) fn numbers_of_element(dtype: DType) -> usize {
+    if dtype.is_complex() { 2 } else { 1 }
 }
 
 /// How to run a graph.
@@ -163,25 +173,38 @@ macro_rules! by_dtype {
 /// True if there are numbers to test `dtype` with.
 pub(super) fn is_tested(dtype: DType) -> bool {
     let all = [DType::F32, DType::F64, DType::I32, DType::I64, DType::U32, DType::U8, DType::Bool, DType::I8];
-    all.contains(&dtype)
+    all.contains(&dtype.part())
 }
 
 fn write(p: &mut Program, name: &str, t: &Tensor) -> Result<()> {
+    match t.dtype {
+        DType::C64 => return write_numbers(p.values_mut::<[f32; 2]>(name)?.as_flattened_mut(), t, |x| x as f32),
+        DType::C128 => return write_numbers(p.values_mut::<[f64; 2]>(name)?.as_flattened_mut(), t, |x| x),
+        _ => {}
+    }
     by_dtype!(t.dtype, T => {
         let to = p.values_mut::<T>(name)?;
-        if to.len() != t.data.len() {
-            let text = format!("{name:?} has {} elements, and {} are given", to.len(), t.data.len());
-            return Err(Error::new(Kind::Data, text));
-        }
-        to.iter_mut().zip(&t.data).for_each(|(to, x)| *to = *x as T);
-        Ok(())
+        write_numbers(to, t, |x| x as T)
     })
+}
+
+fn write_numbers<T>(to: &mut [T], t: &Tensor, round: impl Fn(f64) -> T) -> Result<()> {
+    if to.len() != t.data.len() {
+        let text = format!("the leaf has {} numbers, and {} are given", to.len(), t.data.len());
+        return Err(Error::new(Kind::Data, text));
+    }
+    to.iter_mut().zip(&t.data).for_each(|(to, x)| *to = round(*x));
+    Ok(())
 }
 
 // One arm of the macro casts f64 to itself.
 #[allow(clippy::unnecessary_cast)]
 fn read(p: &Program, name: &str, dtype: DType) -> Result<Vec<f64>> {
-    by_dtype!(dtype, T => Ok(p.values::<T>(name)?.iter().map(|&x| x as f64).collect()))
+    match dtype {
+        DType::C64 => Ok(p.values::<[f32; 2]>(name)?.as_flattened().iter().map(|&x| f64::from(x)).collect()),
+        DType::C128 => Ok(p.values::<[f64; 2]>(name)?.as_flattened().to_vec()),
+        _ => by_dtype!(dtype, T => Ok(p.values::<T>(name)?.iter().map(|&x| x as f64).collect())),
+    }
 }
 
 /// Type of a value as (dtype, dims).

@@ -63,8 +63,10 @@ pub(super) fn compare_elements(left: &Array, right: &Array, i: usize) -> Verdict
     if bound == f64::INFINITY {
         return Verdict::Unknown;
     }
+    let parts = left.pair(i).zip(right.pair(i));
     let same = match (left.whole(i), right.whole(i)) {
         (Some(a), Some(b)) => a == b,
+        _ if let Some((a, b)) = parts => (0..2).all(|k| agree(left.dtype().part(), a[k], b[k], bound)),
         _ => agree(left.dtype(), left.number(i), right.number(i), bound),
     };
     if same { Verdict::Equal(bound) } else { Verdict::Different(bound) }

@@ -155,8 +155,3 @@ pub(super) fn regions_of(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> 
 pub(super) fn bodies_of(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
     regions_of(g, n).take(if g.op[n.at()] == Op::IF { 2 } else { 1 })
 }
-
-/// The region of each node.
-pub(super) fn region_of(g: Graph<'_>, n: Node) -> Region {
-    Region::new(g.nodes_at.partition_point(|&at| at as usize <= n.at()) - 1)
-}

@@ -3,12 +3,13 @@
 //! Each mutation is a change of a draft's columns, and shape inference says whether the result is a graph; if not, a
 //! mutation is drawn again. Invariant: draws decide everything, so equal draws give equal mutants.
 
-use super::draft::{Draft, Resize, Stand, region_of};
+use super::draft::{Draft, Resize, Stand};
 use super::draws::Draw;
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Kind, Owned};
 use crate::nodes::ir::opdef::Flags;
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, Op};
 
 /// How often a mutation is drawn again that gives no graph.
@@ -75,7 +76,7 @@ fn entry_value(g: Graph<'_>, draw: &mut Draw<'_>) -> Option<Value> {
 
 /// Another value of the type of `v` in its region, before value `end`.
 fn other_of_type(g: Graph<'_>, v: Value, end: u32, draw: &mut Draw<'_>) -> Option<Value> {
-    let range = g.region_values(region_of(g, g.def[v.at()]));
+    let range = g.region_values(g.region_of(g.def[v.at()]));
     let fit: Vec<Value> = (range.start..end).map(Value).filter(|&w| w != v && g.ty(w) == g.ty(v)).collect();
     pick(&fit, draw)
 }
@@ -112,10 +113,12 @@ fn change_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let first = usize::from(g.op[n.at()].is_named_leaf());
     let i = first + pick_below(g.def_of(n).attrs.len().checked_sub(first)?, draw)?;
     let field = g.def_of(n).attrs[i];
+    // A loop that ends early keeps its bound: without one it may run for ever.
+    let bound = g.op[n.at()] == Op::SCAN && Scan::of(&g.attrs(n)).exit.is_some();
     let near = |x: i64, draw: &mut Draw<'_>| x + [1, -1, 2, -2, 0][draw(5) as usize];
     let new = match (g.attrs(n).owned(i), field.kind) {
         (Owned::Bool(b), _) => Owned::Bool(!b),
-        (Owned::Int(x), _) => Owned::Int(near(x, draw)),
+        (Owned::Int(x), _) => Owned::Int(near(x, draw).max(i64::from(bound))),
         (Owned::F64(x), _) => Owned::F64(pick(NUMBERS, draw).filter(|y| *y != x).unwrap_or(x * 2.0)),
         (Owned::Choice(c), Kind::Choice(names)) => {
             Owned::Choice((c + 1 + draw(names.len() as u32)) % names.len() as u32)
@@ -160,7 +163,7 @@ fn change_size(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
 /// A node comes a second time. Equal nodes are one node, so one operand is another value.
 fn copy_node(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let g = d.src;
-    let n = inner_node(g, draw).filter(|&n| region_of(g, n) == g.entry())?;
+    let n = inner_node(g, draw).filter(|&n| g.region_of(n) == g.entry())?;
     let at = pick_below(g.args_of(n).len(), draw)?;
     let other = other_of_type(g, g.args_of(n)[at], g.outs_at[n.at()], draw)?;
     d.copies.push((n, at, other));
@@ -169,7 +172,7 @@ fn copy_node(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
 
 fn drop_node(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let n = inner_node(d.src, draw)?;
-    let entry = region_of(d.src, n) == d.src.entry();
+    let entry = d.src.region_of(n) == d.src.entry();
     for v in d.src.outs_of(n) {
         let other = other_of_type(d.src, v, d.src.outs_at[n.at()], draw);
         d.stand[v.at()] = match (other, draw(3)) {

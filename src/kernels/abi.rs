@@ -4,10 +4,12 @@
 //! the arena. A write overlaps no read, except an in-place read, which is reached through the write only. The threads
 //! that share an instruction get disjoint ranges of its units.
 
-use crate::fault::{Bad, BadValue, Fault};
+use crate::fault::{Bad, Cause, Fault};
 use bytemuck::Pod;
+use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
 mod matrix_mut;
 mod operand_ref;
@@ -19,6 +21,9 @@ pub use operand_ref::{DEPTH, LoopOffsets, OperandRef, Split, Strides};
 
 /// The entry point of a kernel.
 pub type Kernel = fn(&mut Args<'_>);
+
+/// What a kernel needs beside its parameter words, made once when a program is compiled: tables of a Fourier transform.
+pub type Prepared = Arc<dyn Any + Send + Sync>;
 
 /// The arena as the executor sees it during a step: a pointer and a length.
 #[derive(Clone, Copy)]
@@ -59,6 +64,7 @@ pub struct Args<'a> {
     reads: &'a [OperandRef],
     writes: &'a [OperandRef],
     params: &'a [u64],
+    prepared: Option<&'a Prepared>,
     units: Range<usize>,
     thread: usize,
     taken: u64,
@@ -89,6 +95,7 @@ impl<'a> Args<'a> {
             reads,
             writes,
             params,
+            prepared: None,
             units,
             thread,
             taken: 0,
@@ -103,6 +110,24 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn moved(self, moves: &'a LoopOffsets<'a>) -> Args<'a> {
         Args { moves, ..self }
+    }
+
+    /// The same call with what was prepared for it.
+    #[inline]
+    pub fn with_prepared(self, prepared: Option<&'a Prepared>) -> Args<'a> {
+        Args { prepared, ..self }
+    }
+
+    /// What was prepared for this call.
+    ///
+    /// # Panics
+    /// If nothing was, or something of another type.
+    #[inline]
+    pub fn prepared<T: Any>(&self) -> &'a T {
+        match self.prepared.and_then(|p| p.downcast_ref()) {
+            Some(prepared) => prepared,
+            None => unreachable!("the call has no {}", std::any::type_name::<T>()),
+        }
     }
 
     /// The units to compute in this call.
@@ -206,19 +231,25 @@ impl<'a> Args<'a> {
     /// with an error.
     #[cold]
     pub fn fault(&self, element: usize) {
-        self.fault.record(Bad { element, value: BadValue::Index });
+        self.fault.record(Bad { element, ..Bad::default() });
     }
 
-    /// Reports an integer divisor of 0 at `element`. The step then ends with an error.
+    /// As [`Args::fault`], for an integer divisor of 0.
     #[cold]
     pub fn fault_divisor(&self, element: usize) {
-        self.fault.record(Bad { element, value: BadValue::ZeroDivisor });
+        self.fault.record(Bad { element, value: None, cause: Cause::ZeroDivisor });
     }
 
     /// As [`Args::fault`], for an index `value` outside `0..bound`.
     #[cold]
     pub fn fault_index(&self, element: usize, value: i64, bound: usize) {
-        self.fault.record(Bad { element, value: BadValue::IndexOf { value, bound } });
+        self.fault.record(Bad { element, value: Some((value, bound)), cause: Cause::Index });
+    }
+
+    /// As [`Args::fault`], for matrix `number` of a batch.
+    #[cold]
+    pub fn fault_matrix(&self, number: usize, cause: Cause) {
+        self.fault.record(Bad { element: number, value: None, cause });
     }
 
     /// Byte offset of `s`, after checks of element size, alignment and arena bounds.

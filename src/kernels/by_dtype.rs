@@ -75,7 +75,8 @@ macro_rules! by_size {
                 1 => $kernel::<u8>,
                 2 => $kernel::<u16>,
                 4 => $kernel::<u32>,
-                _ => $kernel::<u64>,
+                8 => $kernel::<u64>,
+                _ => $kernel::<u128>,
             }
         }
     };
@@ -90,11 +91,13 @@ macro_rules! by_size {
                 (1, arenagrad_arena::dtype::DType::I32) => $kernel::<u8, i32>,
                 (2, arenagrad_arena::dtype::DType::I32) => $kernel::<u16, i32>,
                 (4, arenagrad_arena::dtype::DType::I32) => $kernel::<u32, i32>,
-                (_, arenagrad_arena::dtype::DType::I32) => $kernel::<u64, i32>,
+                (8, arenagrad_arena::dtype::DType::I32) => $kernel::<u64, i32>,
+                (_, arenagrad_arena::dtype::DType::I32) => $kernel::<u128, i32>,
                 (1, _) => $kernel::<u8, i64>,
                 (2, _) => $kernel::<u16, i64>,
                 (4, _) => $kernel::<u32, i64>,
-                _ => $kernel::<u64, i64>,
+                (8, _) => $kernel::<u64, i64>,
+                _ => $kernel::<u128, i64>,
             }
         }
     };

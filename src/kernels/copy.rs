@@ -1,7 +1,7 @@
 //! Kernels that move elements and compute nothing: strided copy (transpose, broadcast, slice, flip), pad, concat, iota,
 //! fill.
 //!
-//! Invariant: elements are uninterpreted words of their size (`u8` … `u64`). Destinations are dense. Used by the
+//! Invariant: elements are uninterpreted words of their size (`u8` … `u128`). Destinations are dense. Used by the
 //! lowering of layout ops that are not views.
 //!
 //! | kernel | reads | writes | params |
@@ -54,7 +54,7 @@ macro_rules! bits {
     )*};
 }
 
-bits!(u8 u16 u32 u64);
+bits!(u8 u16 u32 u64 u128);
 
 /// Params of [`strided_copy_kernel`]: `out[i₀, …] = x[base + Σ iₖ·stridesₖ]`, in elements.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -48,6 +48,8 @@ impl CostClass {
     pub const ATTENTION: CostClass = cost_row(300, 53_000, 10_000);
     /// The derivative of attention.
     pub const ATTENTION_BACKWARD: CostClass = cost_row(300, 34_000, 10_000);
+    /// Factors of matrices and solves with them: an operation is a multiplication and an addition of a row.
+    pub const LINALG: CostClass = cost_row(150, 150_000, 30_000);
     /// Softmax along rows, and the derivatives of softmax and of cross entropy.
     pub const SOFTMAX: CostClass = cost_row(100, 150_000, 30_000);
     /// Cross entropy of rows.
@@ -68,6 +70,8 @@ impl CostClass {
     pub const RARE: CostClass = cost_row(60, 0, 0);
     /// Updates of params.
     pub const OPTIMISER: CostClass = cost_row(80, 0, 33_000);
+    /// Fourier transforms. An estimate: half the rate of convolutions and less.
+    pub const FFT: CostClass = cost_row(200, 60_000, 30_000);
     /// Pointwise programs. [`steps_cost`] gives the number of operations: one is a femtosecond.
     pub const TILE: CostClass = cost_row(90, 1, 29_000);
 

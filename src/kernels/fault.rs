@@ -1,32 +1,48 @@
-//! Faults: bad values, such as an index out of range, that kernels find in their operands.
+//! Faults: bad values, such as an index out of range or a singular matrix, that kernels find in their operands.
 //!
 //! Invariant: of the faults of one thread the one at the lowest element is kept, whatever the order of the calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A bad value that a kernel found in an operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bad {
-    /// Its position in the operand.
-    pub element: usize,
-    /// The value.
-    pub value: BadValue,
-}
-
-/// What is wrong with a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BadValue {
+/// What a bad value is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
     /// An index out of range.
+    #[default]
     Index,
-    /// An index out of range, which the kernel reported.
-    IndexOf {
-        /// The index.
-        value: i64,
-        /// Its exclusive upper bound.
-        bound: usize,
-    },
     /// An integer divisor that is 0.
     ZeroDivisor,
+    /// A singular matrix.
+    Singular,
+    /// A matrix that is not positive definite.
+    NotPositiveDefinite,
+    /// A number of iterations out of range.
+    Iterations,
+    /// A loop that goes on at its bound.
+    StillGoing,
+}
+
+impl Cause {
+    /// All causes; each is at its own number.
+    const ALL: [Cause; 6] = [
+        Cause::Index,
+        Cause::ZeroDivisor,
+        Cause::Singular,
+        Cause::NotPositiveDefinite,
+        Cause::Iterations,
+        Cause::StillGoing,
+    ];
+}
+
+/// A bad value that a kernel found in an operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bad {
+    /// Its position in the index operand; of a matrix, its number in the batch.
+    pub element: usize,
+    /// The value and its exclusive upper bound, if they were reported.
+    pub value: Option<(i64, usize)>,
+    /// What it is.
+    pub cause: Cause,
 }
 
 /// The lowest bad element that the kernels of one thread found, such as an index out of range. Only that thread writes
@@ -37,14 +53,11 @@ pub struct Fault {
     code: AtomicU64,
     /// Bits of the value.
     value: AtomicU64,
-    /// Bound plus 1, [`NO_VALUE`] or [`ZERO_DIVISOR`].
+    /// Bound plus 1; 0 means that the kernel reported no value.
     bound: AtomicU64,
+    /// The number of the cause.
+    cause: AtomicU64,
 }
-
-/// A bound that says that the kernel reported no value.
-const NO_VALUE: u64 = 0;
-/// A bound that says that the value is a divisor.
-const ZERO_DIVISOR: u64 = u64::MAX;
 
 impl Fault {
     /// Records `bad` unless a lower element is recorded already. So the report does not depend on timing.
@@ -53,16 +66,11 @@ impl Fault {
         if old != 0 && old <= code {
             return;
         }
-        let (value, bound) = match bad.value {
-            BadValue::Index => (0, NO_VALUE),
-            BadValue::IndexOf { value, bound } => {
-                (value as u64, (bound as u64).saturating_add(1).min(ZERO_DIVISOR - 1))
-            }
-            BadValue::ZeroDivisor => (0, ZERO_DIVISOR),
-        };
+        let (value, bound) = bad.value.map_or((0, 0), |(v, n)| (v as u64, (n as u64).saturating_add(1)));
         self.code.store(code, Ordering::Relaxed);
         self.value.store(value, Ordering::Relaxed);
         self.bound.store(bound, Ordering::Relaxed);
+        self.cause.store(bad.cause as u64, Ordering::Relaxed);
     }
 
     /// The recorded fault.
@@ -72,12 +80,10 @@ impl Fault {
         if code == 0 {
             return None;
         }
-        let value = match self.bound.load(Ordering::Relaxed) {
-            NO_VALUE => BadValue::Index,
-            ZERO_DIVISOR => BadValue::ZeroDivisor,
-            n => BadValue::IndexOf { value: self.value.load(Ordering::Relaxed) as i64, bound: (n - 1) as usize },
-        };
-        Some(Bad { element: (code - 1) as usize, value })
+        let bound = self.bound.load(Ordering::Relaxed).checked_sub(1);
+        let value = bound.map(|n| (self.value.load(Ordering::Relaxed) as i64, n as usize));
+        let cause = Cause::ALL.get(self.cause.load(Ordering::Relaxed) as usize).copied().unwrap_or_default();
+        Some(Bad { element: (code - 1) as usize, value, cause })
     }
 
     /// Clears the record.

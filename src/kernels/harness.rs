@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what it meets ends a test")]
 
-use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
+use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Prepared, Split};
 use crate::fault::Fault;
 use crate::float::Float;
 use arenagrad_arena::tensor::{LINE, TensorArena};
@@ -63,7 +63,14 @@ fn harness_written(arena: &TensorArena, slot: &OperandRef, out: &Out) -> Vec<u8>
 }
 
 #[allow(unsafe_code)]
-fn harness_once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize, ranges: usize) -> Outcome {
+fn harness_once(
+    kernel: Kernel,
+    (params, prepared): (&[u64], Option<&Prepared>),
+    reads: &[In],
+    writes: &[Out],
+    units: usize,
+    ranges: usize,
+) -> Outcome {
     let size: usize =
         reads.iter().map(|r| harness_line(r.bytes.len())).chain(writes.iter().map(|w| harness_line(w.0 * w.1))).sum();
     let mut arena = TensorArena::new(size).unwrap();
@@ -99,8 +106,8 @@ fn harness_once(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], un
         let range = units * i / ranges..units * (i + 1) / ranges;
         // SAFETY: every operand has its own lines of the arena, an in-place read is reached through its write only,
         // and calls follow one another.
-        let mut args = unsafe { Args::new(frame, &read_slots, &slots, params, range, 0, &fault) };
-        kernel(&mut args);
+        let args = unsafe { Args::new(frame, &read_slots, &slots, params, range, 0, &fault) };
+        kernel(&mut args.with_prepared(prepared));
     }
     drop(only);
     match fault.get() {
@@ -158,6 +165,17 @@ pub fn unless_miri<T>(all: T, few: T) -> T {
 
 /// Runs `kernel` over its units in 1, 2, 3 and 7 ranges, asserts that the bits agree, and returns them.
 pub fn run(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize) -> Outcome {
+    run_prepared(kernel, (params, None), reads, writes, units)
+}
+
+/// As [`run`], for a kernel that reads what was prepared for it.
+pub fn run_prepared(
+    kernel: Kernel,
+    params: (&[u64], Option<&Prepared>),
+    reads: &[In],
+    writes: &[Out],
+    units: usize,
+) -> Outcome {
     for w in writes {
         let (per, all) = match w.2 {
             Split::PerUnit(per) => (per, w.0),

@@ -44,6 +44,8 @@ const TITLES: &[(&str, &str)] = &[
     ("pointwise", "Element by element"),
     ("matmul", "Matrix products"),
     ("reduce", "Reductions and running totals"),
+    ("complex", "Complex numbers"),
+    ("fft", "Fourier transforms"),
     ("layout", "Moves of elements"),
     ("sort", "Order"),
     ("index", "Integer indices"),
@@ -310,6 +312,7 @@ fn reference_class_name(class: CostClass, family: &str) -> &'static str {
         ("POOL", CostClass::POOL),
         ("ATTENTION", CostClass::ATTENTION),
         ("ATTENTION_BACKWARD", CostClass::ATTENTION_BACKWARD),
+        ("LINALG", CostClass::LINALG),
         ("SOFTMAX", CostClass::SOFTMAX),
         ("CROSS_ENTROPY", CostClass::CROSS_ENTROPY),
         ("NORM", CostClass::NORM),
@@ -320,6 +323,7 @@ fn reference_class_name(class: CostClass, family: &str) -> &'static str {
         ("RANDOM", CostClass::RANDOM),
         ("RARE", CostClass::RARE),
         ("OPTIMISER", CostClass::OPTIMISER),
+        ("FFT", CostClass::FFT),
         ("TILE", CostClass::TILE),
     ];
     let same = all.iter().filter(|c| c.1 == class);

@@ -391,8 +391,12 @@ fn append_optimiser<'g>(
     settings: &Settings,
     names: &[&str],
     params: &[Var<'g>],
-    mut grads: Vec<Var<'g>>,
+    grads: Vec<Var<'g>>,
 ) {
+    // A complex param is stepped as pairs of reals.
+    let leaves = params;
+    let params: Vec<Var<'g>> = leaves.iter().map(|p| p.view_as_real()).collect();
+    let mut grads: Vec<Var<'g>> = grads.into_iter().map(Var::view_as_real).collect();
     let norm = opt.grad_norm.then(|| clip::gradient_norm(&grads, 2.0)).flatten();
     let norm = norm.map(|norm| norm.cast(grads[0].dtype()).named(GRAD_NORM));
     if let Some(norm) = norm {
@@ -404,8 +408,9 @@ fn append_optimiser<'g>(
     let counts = opt.ema.is_some() || settings.kinds.iter().any(|k| k.rule.counts());
     let t = if counts { optimiser_step_count(b) } else { b.var(Value::NONE) };
     let schedules = optimiser_schedules(b, settings, t);
-    let moves = lbfgs::lbfgs_moves(b, settings, params, &grads, || lbfgs::LbfgsStep { lr: lr.cast(DType::F64), t });
-    for (i, ((name, &p), g)) in names.iter().zip(params).zip(grads).enumerate() {
+    let moves = lbfgs::lbfgs_moves(b, settings, &params, &grads, || lbfgs::LbfgsStep { lr: lr.cast(DType::F64), t });
+    for (i, ((name, &p), g)) in names.iter().zip(&params).zip(grads).enumerate() {
+        let leaf = leaves[i];
         let kind = &settings.kinds[settings.kind_of[i]];
         let wide = lr.cast(DType::F64);
         // The input itself, if the group does not scale it: no value is rounded twice.
@@ -416,11 +421,12 @@ fn append_optimiser<'g>(
         let mu = schedules[settings.kind_of[i]];
         let projections = &opt.projections;
         let lbfgs = moves[i];
-        let next = UpdateTarget { b, name, p, g, lr, lr64, t, mu, lbfgs, projections }.update(&kind.rule);
+        let next = UpdateTarget { b, name, leaf, p, g, lr, lr64, t, mu, lbfgs, projections }.update(&kind.rule);
         if let Some(decay) = opt.ema {
-            let old = b.average(&format!("{EMA}{name}"), name, p.dims(), p.dtype());
-            let later = update_target::flush_update(old * decay + next * (1.0 - decay));
-            b.update(old, t.equal(1.0).select(next, later));
+            let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());
+            let (was, is) = (old.view_as_real(), next.view_as_real());
+            let later = update_target::flush_update(was * decay + is * (1.0 - decay));
+            b.update(old, t.equal(1.0).select(is, later).viewed_like(leaf));
         }
     }
 }

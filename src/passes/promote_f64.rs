@@ -1,7 +1,8 @@
 //! Promotion to f64, for comparing gradients with finite differences.
 //!
-//! Every narrower float dtype of leaves, constants and casts becomes f64; integers and booleans stay. Invariant: names
-//! of leaves and outputs and the shapes of all values stay. For checking tools: the promoted graph is another program.
+//! Every narrower float dtype of leaves, constants and casts becomes f64, and c64 becomes c128; integers and booleans
+//! stay. Invariant: names of leaves and outputs and the shapes of all values stay. For checking tools: the promoted
+//! graph is another program.
 
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
@@ -49,13 +50,13 @@ pub fn promote_f64(g: Graph<'_>) -> Result<GraphBuf> {
 fn promoted<'g>(g: Graph<'_>, b: &'g Builder, n: Node, map: &Side<Value, Var<'g>>, regions: &[Region]) -> Vec<Var<'g>> {
     if g.op[n.at()] == Op::CONSTANT {
         let ConstantAttrs { dtype, data, .. } = ConstantAttrs::of(&g.attrs(n));
-        let wide = if is_promoted_to_f64(dtype) { DType::F64 } else { dtype };
+        let wide = promoted_dtype(dtype);
         return vec![b.constant_bytes(&bytes_promoted_to_f64(&data, dtype), g.dims(g.out(n)), wide)];
     }
     let mut owned: Vec<Owned> = g.attrs(n).iter().map(|(_, a)| a).collect();
     for a in &mut owned {
         match a {
-            Owned::DType(d) if is_promoted_to_f64(*d) => *a = Owned::DType(DType::F64),
+            Owned::DType(d) => *d = promoted_dtype(*d),
             Owned::Region(r) => *a = Owned::Region(regions.get(r.at()).copied().unwrap_or(Region::NONE)),
             _ => {}
         }
@@ -68,16 +69,20 @@ fn promoted<'g>(g: Graph<'_>, b: &'g Builder, n: Node, map: &Side<Value, Var<'g>
     }
 }
 
-/// True for the float dtypes that are promoted.
-fn is_promoted_to_f64(d: DType) -> bool {
-    matches!(d, DType::F32 | DType::F16 | DType::BF16)
+/// The dtype that takes the place of `d`.
+fn promoted_dtype(d: DType) -> DType {
+    match d {
+        DType::F32 | DType::F16 | DType::BF16 => DType::F64,
+        DType::C64 => DType::C128,
+        other => other,
+    }
 }
 
 /// The bytes of a constant of dtype `from` after promotion.
 fn bytes_promoted_to_f64(bytes: &[u8], from: DType) -> Vec<u8> {
     let pairs = || bytes.as_chunks::<2>().0.iter();
     match from {
-        DType::F32 => {
+        DType::F32 | DType::C64 => {
             let floats = bytes.as_chunks::<4>().0.iter();
             floats.flat_map(|b| f64::from(f32::from_le_bytes(*b)).to_le_bytes()).collect()
         }
@@ -99,12 +104,13 @@ mod tests {
         let w = g.param("w", [3], DType::F16, Init::Ones);
         let i = g.input("i", [2], DType::I32);
         let c = g.constant(&[0.5, -2.0, 3.0], [3]);
-        let y = (x * c + w.cast(DType::F32)).sum(1) + i.cast(DType::F32);
+        let z = g.input("z", [2, 3], DType::C64);
+        let y = (x * c + w.cast(DType::F32) + (z * z).abs()).sum(1) + i.cast(DType::F32);
         let graph = g.finish([y.named("y")]).unwrap();
         let wide = promote_f64(graph.view()).unwrap();
         let v = wide.view();
         let types: Vec<String> = v.leaves().map(|l| format!("{}: {}", l.name, v.ty_text(l.value))).collect();
-        assert_eq!(types, ["x: f64[2,3]", "w: f64[3]", "i: i32[2]"]);
+        assert_eq!(types, ["x: f64[2,3]", "w: f64[3]", "i: i32[2]", "z: c128[2,3]"]);
         assert_eq!(v.ty_text(v.find_output("y").unwrap()), "f64[2]");
     }
 

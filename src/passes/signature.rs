@@ -80,11 +80,16 @@ pub fn leaf_signature_name(name: &str) -> String {
 /// location.
 pub fn signature_loss(g: Graph<'_>, name: &str) -> Result<Value> {
     let v = signature_output(g, name)?;
-    if g.dims(v).is_empty() && g.dtype[v.at()].is_differentiable() {
+    let complex = g.dtype[v.at()].is_complex();
+    if g.dims(v).is_empty() && g.dtype[v.at()].is_differentiable() && !complex {
         return Ok(v);
     }
     let (op, ty) = (g.def_of(g.def[v.at()]).name, g.ty_text(v));
-    let hint = if g.dims(v).is_empty() { "cast what it is made of" } else { "reduce it, as by its mean, or see vjp" };
+    let hint = match (complex, g.dims(v).is_empty()) {
+        (true, _) => "a loss is real: take its real part, or |z|²",
+        (false, true) => "cast what it is made of",
+        (false, false) => "reduce it, as by its mean, or see vjp",
+    };
     Err(underivable_signature(
         g,
         v,

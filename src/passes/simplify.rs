@@ -79,6 +79,13 @@ const RULES: &[Rule] = &[
         FlipAttrs::of(&v.src.attrs(v.node)).axes.is_empty().then_some(v.args[0])
     }),
     simplify_rule("concat-one", &[Op::CONCAT], |v| (v.args.len() == 1).then_some(v.args[0])),
+    simplify_rule("real-of-complex", &[Op::REAL], |v| simplify_part(v.args[0], 0)),
+    simplify_rule("imag-of-complex", &[Op::IMAG], |v| simplify_part(v.args[0], 1)),
+    simplify_rule("complex-of-parts", &[Op::COMPLEX], |v| {
+        let z = simplify_operand(v.args[0], Op::REAL)?;
+        simplify_operand(v.args[1], Op::IMAG).filter(|other| other.v == z.v)
+    }),
+    simplify_rule("part-of-move", &[Op::REAL, Op::IMAG], simplify_part_of_move),
     simplify_rule("stop-gradient", &[Op::STOP_GRADIENT], |v| Some(v.args[0])),
     simplify_rule("matmul-transpose", &[Op::MATMUL], simplify_transposed_product),
 ];
@@ -134,6 +141,35 @@ fn simplify_operand<'g>(x: Var<'g>, op: Op) -> Option<Var<'g>> {
         _ => None,
     })?;
     Some(x.g.var(of))
+}
+
+/// Part `part` of `z`, if `z` is joined of parts.
+fn simplify_part<'g>(z: Var<'g>, part: usize) -> Option<Var<'g>> {
+    let of =
+        z.g.with(|e| e.def(z.v).filter(|def| def.op == Op::COMPLEX).and_then(|def| def.args.get(part).copied()))?;
+    Some(z.g.var(of))
+}
+
+/// The part of a moved complex value is the moved part, if the value is joined of parts.
+fn simplify_part_of_move<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+    simplify_moved_part(v.args[0], usize::from(v.op() == Op::IMAG), MOVES)
+}
+
+/// The most moves between the join of a complex value and its part.
+const MOVES: usize = 8;
+
+/// Part `part` of `z`, if `z` is joined of parts and moved at most `most` times.
+fn simplify_moved_part<'g>(z: Var<'g>, part: usize, most: usize) -> Option<Var<'g>> {
+    let moves = [Op::RESHAPE, Op::BROADCAST, Op::TRANSPOSE, Op::SLICE, Op::FLIP];
+    let Some((op, attrs, of)) = z.g.with(|e| {
+        let def = e.def(z.v).filter(|def| most > 0 && moves.contains(&def.op))?;
+        Some((def.op, def.attrs.iter().map(|(_, a)| a).collect::<Vec<_>>(), *def.args.first()?))
+    }) else {
+        return simplify_part(z, part);
+    };
+    let moved = simplify_moved_part(z.g.var(of), part, most - 1)?;
+    let attrs: Vec<_> = attrs.iter().map(|a| a.borrow()).collect();
+    Some(z.g.emit1(op, &[moved], &attrs))
 }
 
 /// The operand, if it has the type of the result.

@@ -8,6 +8,7 @@ use super::faults::FaultCommits;
 use super::link::{Linked, LoopCall, Segment, link, link_red_zones};
 use super::nonfinite::{NonfiniteFindings, NonfiniteObserver, WatchedCall};
 use super::observer::StepObserver;
+use super::planned_loop::LoopExit;
 use super::races::race_free;
 use super::tape::Tapes;
 use super::track::{Track, TrackObserver};
@@ -15,7 +16,7 @@ use crate::arena::Node;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{ArenaPtr, Args, LoopOffsets, OperandRef};
-use crate::kernels::fault::{Bad, BadValue, Fault};
+use crate::kernels::fault::{Bad, Cause, Fault};
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,15 +32,15 @@ pub struct Exec {
 }
 
 /// Why a step stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
     /// The instruction that stopped it, as an index into [`Exec::nodes`].
     pub instr: usize,
-    /// The bad element; `None` if the kernel panicked.
+    /// The bad index or matrix; `None` if the kernel panicked.
     pub bad: Option<Bad>,
     /// The iteration of the innermost loop around the instruction, if there is one.
     pub iteration: Option<usize>,
-    /// True if params or states may have changed. After a bad element it is false if the lowering declared the check:
+    /// True if params or states may have changed. After a bad one it is false if the lowering declared the check:
     /// declared checks come before all changes.
     pub changed: bool,
 }
@@ -47,13 +48,21 @@ pub struct Stop {
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bad {
-            Some(Bad { element, value: BadValue::IndexOf { value, bound } }) => {
+            Some(Bad { element, cause: Cause::ZeroDivisor, .. }) => write!(f, "element {element} of the divisor is 0")?,
+            Some(Bad { element, cause: Cause::Singular, .. }) => write!(f, "matrix {element} is singular")?,
+            Some(Bad { element, cause: Cause::NotPositiveDefinite, .. }) => {
+                write!(f, "matrix {element} is not positive definite")?;
+            }
+            Some(Bad { value: Some((n, _)), cause: Cause::StillGoing, .. }) => {
+                write!(f, "still going after {n} iteration{}", if n == 1 { "" } else { "s" })?;
+            }
+            Some(Bad { value: Some((count, bound)), cause: Cause::Iterations, .. }) => {
+                write!(f, "the number of iterations is {count}; it must be in 0..{bound}")?;
+            }
+            Some(Bad { element, value: Some((value, bound)), .. }) => {
                 write!(f, "element {element} of the index operand is {value}; it must be in 0..{bound}")?;
             }
-            Some(Bad { element, value: BadValue::Index }) => {
-                write!(f, "element {element} of the index operand is out of range")?;
-            }
-            Some(Bad { element, value: BadValue::ZeroDivisor }) => write!(f, "element {element} of the divisor is 0")?,
+            Some(Bad { element, .. }) => write!(f, "element {element} of the index operand is out of range")?,
             None => f.write_str("the kernel panicked")?,
         }
         if let Some(i) = self.iteration {
@@ -115,7 +124,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
                 for body in bodies {
                     // SAFETY: as for this function. The predicate is read 0 of the instruction, which no branch
                     // writes; a barrier in front of the instruction keeps those who write it apart.
-                    if !unsafe { self.body(body, reads, moves, start) } {
+                    if !unsafe { self.body(body, (reads, writes), moves, start) } {
                         return false;
                     }
                     start += body.length * body.timestamps;
@@ -130,7 +139,8 @@ impl<W: StepObserver> ExecWalk<'_, W> {
                 // at each iteration, and the barrier after each iteration keeps the next apart.
                 let args =
                     unsafe { Args::new(self.observer.arena(), reads, writes, params, units, self.thread, fault) };
-                (c.kernel)(&mut args.moved(moves));
+                let prepared = segment.prepared[e.instr as usize].as_ref();
+                (c.kernel)(&mut args.with_prepared(prepared).moved(moves));
                 if self.state.fault.get().is_some() {
                     return false;
                 }
@@ -140,41 +150,80 @@ impl<W: StepObserver> ExecWalk<'_, W> {
         true
     }
 
-    /// Runs a loop, or a branch if its predicate, the first of `reads`, says so. False if the step stopped.
+    /// Runs a loop or a branch of an instruction with these operands; a branch only if its predicate, read 0, says so.
+    /// The first iteration has the timestamps from `clock` on. False if the step stopped.
     ///
     /// # Safety
     /// As for [`Exec::run`].
     #[allow(unsafe_code)]
-    unsafe fn body(&mut self, body: &LoopCall, reads: &[OperandRef], moves: &LoopOffsets<'_>, clock: usize) -> bool {
-        if let Some(when) = body.when {
-            let (fault, arena) = (&self.state.fault, self.observer.arena());
-            // SAFETY: as for this function: the operand lies in the arena, and no thread writes it now.
-            let args = unsafe { Args::new(arena, &reads[..1], &[], &[], 0..1, self.thread, fault) };
-            if (args.moved(moves).read::<u8>(0)[0] != 0) != when {
+    unsafe fn body(
+        &mut self,
+        body: &LoopCall,
+        (reads, writes): (&[OperandRef], &[OperandRef]),
+        moves: &LoopOffsets<'_>,
+        clock: usize,
+    ) -> bool {
+        let ends = body.decides(reads, writes);
+        // SAFETY: as for this function: no thread writes the operand now.
+        let mut value = ends.map_or(0, |slot| unsafe { self.value(slot, moves) });
+        if let Some(when) = body.when
+            && (value != 0) != when
+        {
+            return true;
+        }
+        // Behind the barrier all threads have read what ends the loop.
+        if body.exit.is_some() && body.team && !self.observer.barrier(clock - 1) {
+            return false;
+        }
+        let Some(length) = body.iterations(value) else {
+            return self.stop_loop(clock - 1, Cause::Iterations, (value, body.length.saturating_add(1)));
+        };
+        let flag = ends.filter(|_| matches!(body.exit, Some(LoopExit::Flag { .. })));
+        let (segment, mut moves) = (&self.exec.linked.segments[body.segment as usize], *moves);
+        for n in 0..length {
+            if flag.is_some() && value == 0 {
                 return true;
             }
-        }
-        // SAFETY: as for this function.
-        unsafe { self.loop_call(body, moves, clock) }
-    }
-
-    /// Runs all iterations of a loop, the first from timestamp `clock` on. False if the step stopped.
-    ///
-    /// # Safety
-    /// As for [`Exec::run`].
-    #[allow(unsafe_code)]
-    unsafe fn loop_call(&mut self, loop_call: &LoopCall, moves: &LoopOffsets<'_>, clock: usize) -> bool {
-        let (segment, mut moves) = (&self.exec.linked.segments[loop_call.segment as usize], *moves);
-        for n in 0..loop_call.length {
-            moves.at[loop_call.depth] = if loop_call.reverse { loop_call.length - 1 - n } else { n };
-            let clock = clock + n * loop_call.timestamps;
+            moves.at[body.depth] = if body.reverse { length - 1 - n } else { n.min(body.length - 1) };
+            let clock = clock + n.min(body.length - 1) * body.timestamps;
             // SAFETY: as for this function.
             let on = unsafe { self.segment(segment, &moves, clock) };
-            if !on || (loop_call.team && !self.observer.barrier(clock + loop_call.timestamps - 1)) {
+            if !on || (body.team && !self.observer.barrier(clock + body.timestamps - body.barriers)) {
                 return false;
             }
+            if let Some(slot) = flag {
+                // SAFETY: as for this function: one barrier is behind, and the next is ahead.
+                value = unsafe { self.value(slot, &moves) };
+                if body.team && !self.observer.barrier(clock + body.timestamps - 1) {
+                    return false;
+                }
+            }
         }
-        true
+        flag.is_none() || value == 0 || self.stop_loop(clock - 1, Cause::StillGoing, (length as i64, length))
+    }
+
+    /// Stops the step at timestamp `time`, that of a loop's instruction, with the number of iterations and its bound.
+    /// False.
+    fn stop_loop(&mut self, time: usize, cause: Cause, iterations: (i64, usize)) -> bool {
+        self.state.at.store(time, Ordering::Relaxed);
+        self.state.fault.record(Bad { element: 0, value: Some(iterations), cause });
+        false
+    }
+
+    /// The value of an operand that decides what runs: one byte, or an `i64`.
+    ///
+    /// # Safety
+    /// As for [`Exec::run`], and no thread writes the operand now.
+    #[allow(unsafe_code)]
+    unsafe fn value(&mut self, slot: OperandRef, moves: &LoopOffsets<'_>) -> i64 {
+        let (fault, arena) = (&self.state.fault, self.observer.arena());
+        let slot = [OperandRef { inplace: None, ..slot }];
+        // SAFETY: as for this function; the checker proved that the operand lies in the arena.
+        let args = unsafe { Args::new(arena, &slot, &[], &[], 0..1, self.thread, fault) };
+        match *args.moved(moves).read::<u8>(0) {
+            [byte] => i64::from(byte),
+            ref number => number.try_into().map_or(-1, i64::from_ne_bytes),
+        }
     }
 }
 
@@ -216,7 +265,7 @@ impl Exec {
     /// Turns a stop whose `instr` is a timestamp into one with an instruction and an iteration.
     pub(super) fn located(&self, at: Stop) -> Stop {
         let (instr, iteration) = self.linked.instruction_at(at.instr);
-        // An instruction that finds a bad element has not written its leaf.
+        // An instruction that finds a bad index has not written its leaf.
         let changed = at.instr > self.first_commit || (at.instr == self.first_commit && at.bad.is_none());
         Stop { instr, iteration, changed, ..at }
     }

@@ -10,7 +10,7 @@ use super::faults::FaultCheck;
 pub use super::operand::Operand;
 use super::planned_loop::PlannedLoop;
 use crate::arena::{Node, Value};
-use crate::kernels::abi::{Kernel, Split};
+use crate::kernels::abi::{Kernel, Prepared, Split};
 use crate::kernels::bytes;
 use crate::kernels::cost_model::CostClass;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub struct Instr<'a> {
     pub kernel: Kernel,
     /// Its parameters.
     pub params: &'a [u64],
+    /// What was prepared for it.
+    pub prepared: Option<&'a Prepared>,
     /// Operands that it reads.
     pub reads: &'a [Operand],
     /// Operands that it writes.
@@ -83,6 +85,8 @@ pub const OUT_OF_PLACE: u8 = u8::MAX;
 pub struct Instructions {
     /// Kernel of each instruction.
     pub kernel: Vec<Kernel>,
+    /// What was prepared for each instruction.
+    pub prepared: Vec<Option<Prepared>>,
     /// Units of each instruction.
     pub units: Vec<usize>,
     /// Node of each instruction.
@@ -233,6 +237,7 @@ impl Instructions {
     /// Adds an instruction to the open group, which [`Instructions::close`] ends.
     pub fn push(&mut self, i: &Instr<'_>) {
         self.kernel.push(i.kernel);
+        self.prepared.push(i.prepared.cloned());
         self.units.push(i.units);
         self.node.push(i.node);
         self.flops.push(i.flops);
@@ -270,6 +275,7 @@ impl Instructions {
         self.push(&Instr {
             kernel: bytes::copy_bytes_kernel,
             params: &[],
+            prepared: None,
             reads: &[Operand::of_bytes(from.buf, from.off, len, Split::Whole)],
             writes: &[Operand::of_bytes(to, 0, len, Split::PerUnit(bytes::UNIT))],
             pairs: &[],
@@ -306,6 +312,7 @@ impl Instructions {
                 c.push(&Instr {
                     kernel: self.kernel[i],
                     params: self.params_of(i),
+                    prepared: self.prepared[i].as_ref(),
                     reads: self.reads_of(i),
                     writes: self.writes_of(i),
                     pairs: self.pairs_of(i),

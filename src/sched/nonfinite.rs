@@ -25,6 +25,8 @@ pub enum ScannedFloat {
     F64,
     /// Pairs of 32 bits; scanned by their moduli.
     C64,
+    /// Pairs of 64 bits; scanned by their moduli.
+    C128,
 }
 
 /// What is watched of one instruction.
@@ -78,6 +80,10 @@ impl NonfiniteCounts {
             }
             ScannedFloat::F32 => bytes.as_chunks::<4>().0.iter().for_each(|b| n.add(f64::from(f32::from_le_bytes(*b)))),
             ScannedFloat::F64 => bytes.as_chunks::<8>().0.iter().for_each(|b| n.add(f64::from_le_bytes(*b))),
+            ScannedFloat::C128 => bytes.as_chunks::<8>().0.as_chunks::<2>().0.iter().for_each(|pair| {
+                let [re, im] = pair.map(f64::from_le_bytes);
+                n.add(if re.is_nan() || im.is_nan() { f64::NAN } else { re.hypot(im) });
+            }),
             ScannedFloat::C64 => bytes.as_chunks::<4>().0.as_chunks::<2>().0.iter().for_each(|pair| {
                 let [re, im] = pair.map(|b| f64::from(f32::from_le_bytes(b)));
                 n.add(if re.is_nan() || im.is_nan() { f64::NAN } else { re.hypot(im) });

@@ -44,6 +44,7 @@ elem! {
     u16: "u16" = U16;
     u64: "u64" = U64;
     [f32; 2]: "c64" = C64;
+    [f64; 2]: "c128" = C128;
 }
 
 /// Refuses bytes for `b` that stand for no value of its type: a bool other than 0 and 1.

@@ -21,7 +21,7 @@ fn is_rng_state(name: &str, dtype: DType, dims: &[usize]) -> bool {
 
 /// An error if start values of leaf `name` are drawn, and no numbers of its dtype can be.
 pub fn check_start_values((dtype, dims): (DType, &[usize]), init: &LeafInit, name: &str) -> Result<(), String> {
-    let float = dtype.is_differentiable() && dtype != DType::C64;
+    let float = dtype.is_real_float();
     ensure!(float || !init.is_random() || is_rng_state(name, dtype, dims), "no random start values of {dtype}");
     Ok(())
 }
@@ -110,6 +110,7 @@ fn draw_start_piece(bytes: &mut [u8], dtype: DType, from: usize, draw: &dyn Fn(u
         DType::U64 => each_start_value(bytes, from, draw, |x| x as u64),
         DType::I64 => each_start_value(bytes, from, draw, |x| x as i64),
         DType::C64 => each_start_value(bytes, from, draw, |x| [x as f32, 0.0]),
+        DType::C128 => each_start_value(bytes, from, draw, |x| [x, 0.0]),
     }
 }
 

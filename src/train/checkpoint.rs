@@ -49,7 +49,9 @@ impl Entry<'_> {
             |finite: fn(u16) -> bool| self.bytes.as_chunks::<2>().0.iter().all(|b| finite(u16::from_le_bytes(*b)));
         match self.dtype {
             DType::F32 | DType::C64 => floats(self.bytes),
-            DType::F64 => self.bytes.as_chunks::<8>().0.iter().all(|b| f64::from_le_bytes(*b).is_finite()),
+            DType::F64 | DType::C128 => {
+                self.bytes.as_chunks::<8>().0.iter().all(|b| f64::from_le_bytes(*b).is_finite())
+            }
             DType::F16 => halves(|x| half::f16::from_bits(x).is_finite()),
             DType::BF16 => halves(|x| half::bf16::from_bits(x).is_finite()),
             _ => true,

@@ -78,6 +78,22 @@ fn rules_that_need_the_operand_keep_nothing_else() {
     }
 }
 
+/// Rules of factors read the factors alone: 4 bytes for each number, and rows of `lu` beside.
+#[test]
+fn factors_are_kept_without_their_matrix() {
+    let factors: [(usize, for<'g> fn(Var<'g>) -> Var<'g>); 5] = [
+        (4 * 32 * 32, |x| x.cholesky()),
+        (4 * 32 * 33, |x| x.lu()[0]),
+        (8 * 32 * 32, |x| x.qr()[0]),
+        (4 * 32 * 33, |x| x.eigh()[1]),
+        (4 * 32 * 65, |x| x.svd()[0]),
+    ];
+    for (bytes, f) in factors {
+        let kept = of(|x| f(x.narrow(0, 0, 32)));
+        assert_eq!(total(&kept), bytes, "{kept:?}");
+    }
+}
+
 #[test]
 fn masks_are_a_byte_an_element() {
     let g = Builder::new("dropout");

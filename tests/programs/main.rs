@@ -6,6 +6,7 @@ mod baseline;
 mod clipping;
 #[path = "../common/mod.rs"]
 mod common;
+mod complex_params;
 mod contract;
 mod examples;
 mod files;

@@ -4,13 +4,14 @@ use super::Drawing;
 use crate::arena::{DType, Value};
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::opdef::{Domain, Op};
+use crate::nodes::ops::constant::attrs::{FullAttrs, IotaAttrs};
 use crate::nodes::ops::layout::attrs::{SliceAttrs, ToShapeAttrs};
 use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs};
 
 /// The bounds of a clamp into `domain`, where operands from elsewhere are better limited.
 fn bounds_of(domain: Domain) -> Option<(f64, f64)> {
     match domain {
-        Domain::Real | Domain::Distinct | Domain::Bit | Domain::Bits => None,
+        Domain::Real | Domain::Distinct | Domain::Dominant | Domain::Bit | Domain::Bits => None,
         Domain::Positive => Some((0.5, 2.0)),
         Domain::Beyond => Some((2.5, 4.0)),
         Domain::Chance => Some((0.05, 0.95)),
@@ -26,7 +27,30 @@ impl Drawing<'_, '_> {
     pub(super) fn operand(&mut self, ty: Ty, domain: Option<Domain>, loose: bool) -> Option<Value> {
         let connect = (self.draw)(16) < self.options.connected;
         let known = if connect { self.fitting(ty, domain, loose) } else { None };
-        known.or_else(|| self.fresh(ty, domain))
+        let v = known.or_else(|| self.fresh(ty, domain))?;
+        let leaf = self.e.def(v).is_some_and(|d| d.op.is_named_leaf());
+        // A new leaf is drawn for its reader.
+        if domain == Some(Domain::Dominant) && !leaf { self.dominant(v, ty) } else { Some(v) }
+    }
+
+    /// The matrices of `v`, made small, plus three times the identity: they have factors. Those of NaN have none.
+    fn dominant(&mut self, v: Value, ty: Ty) -> Option<Value> {
+        let rank = self.e.shapes.dims(ty.shape).len();
+        let ops = [Op::IOTA, Op::EQ, Op::CAST, Op::MUL, Op::ADD, Op::CLAMP, Op::FULL];
+        let dtypes = [DType::I32, DType::Bool];
+        if rank < 2 || !ops.iter().all(|&op| self.may(op)) || !dtypes.iter().all(|&d| self.may_have(d)) {
+            return None;
+        }
+        let position = |axis: usize| IotaAttrs { axis: axis as i64, dtype: DType::I32, shape: ty.shape };
+        let row = self.emit_one(Op::IOTA, &[], &position(rank - 2).list())?;
+        let col = self.emit_one(Op::IOTA, &[], &position(rank - 1).list())?;
+        let diagonal = self.emit_one(Op::EQ, &[row, col], &[])?;
+        let diagonal = self.emit_one(Op::CAST, &[diagonal], &CastAttrs { to: ty.dtype }.list())?;
+        let three = FullAttrs { value: 3.0, dtype: ty.dtype, shape: ty.shape };
+        let three = self.emit_one(Op::FULL, &[], &three.list())?;
+        let raised = self.emit_one(Op::MUL, &[diagonal, three], &[])?;
+        let small = self.emit_one(Op::CLAMP, &[v], &ClampAttrs { lo: -0.0625, hi: 0.0625 }.list())?;
+        self.emit_one(Op::ADD, &[small, raised], &[])
     }
 
     /// A recent value that is of type `ty`, or that becomes one.
@@ -65,7 +89,7 @@ impl Drawing<'_, '_> {
     fn cast_to(&mut self, v: Value, to: DType) -> Option<Value> {
         match self.e.dtype(v) == to {
             true => Some(v),
-            false if to != DType::C64 && self.may(Op::CAST) => self.emit_one(Op::CAST, &[v], &CastAttrs { to }.list()),
+            false if !to.is_complex() && self.may(Op::CAST) => self.emit_one(Op::CAST, &[v], &CastAttrs { to }.list()),
             false => None,
         }
     }

@@ -19,7 +19,7 @@ const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
 /// A number of `domain` that every dtype which operands of this domain have can hold.
 fn number_in(domain: Domain) -> f64 {
     match domain {
-        Domain::Real | Domain::Distinct | Domain::Unit | Domain::Chance => 0.5,
+        Domain::Real | Domain::Distinct | Domain::Dominant | Domain::Unit | Domain::Chance => 0.5,
         Domain::Positive | Domain::Count(_) | Domain::Bit | Domain::Bits => 1.0,
         Domain::Beyond => 3.0,
         Domain::Index(_) => 0.0,
@@ -30,7 +30,7 @@ impl Drawing<'_, '_> {
     /// A value from outside of type `ty`: a leaf, or in a region a fill. `domain` is that of its first reader.
     pub(super) fn fresh(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
         let kind = (self.draw)(4);
-        if self.level > 0 || kind == 3 && ty.dtype != DType::C64 && self.may(Op::FULL) {
+        if self.level > 0 || kind == 3 && !ty.dtype.is_complex() && self.may(Op::FULL) {
             return self.full(ty, domain);
         }
         let dims = self.e.shapes.dims(ty.shape);

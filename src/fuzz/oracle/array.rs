@@ -1,9 +1,10 @@
 //! The tensors of the oracle: numbers, and for each a bound of how far the engine's number may be from it.
 //!
-//! Invariant: numbers and bounds are columns of equal length. A float is an `f64` whatever its dtype is; any other
-//! element (a bool, the bits of a `c64`) is a whole number, which is exact (bound 0) or unknown (bound ∞).
+//! Invariant: numbers and bounds are columns of equal length. A float is an `f64` whatever its dtype is; a
+//! complex number is two, and its bound holds for each part; any other element (an integer, a bool) is a whole number,
+//! which is exact (bound 0) or unknown (bound ∞).
 
-use super::rounding::Rounding;
+use super::rounding::{Rounding, spread};
 use crate::arena::dims::MAX_RANK;
 use crate::nodes::DType;
 
@@ -12,6 +13,8 @@ use crate::nodes::DType;
 pub(super) enum Numbers {
     /// Those of a float type.
     Real(Vec<f64>),
+    /// Those of a complex type: real and imaginary part.
+    Pair(Vec<[f64; 2]>),
     /// Those of any other type.
     Whole(Vec<i128>),
 }
@@ -57,6 +60,12 @@ impl Array {
         Array { dtype, dims: dims.to_vec(), numbers: Numbers::Real(numbers), bound }
     }
 
+    /// Complex numbers with their bounds.
+    pub(super) fn pairs(dtype: DType, dims: &[usize], all: impl Iterator<Item = ([f64; 2], f64)>) -> Array {
+        let (numbers, bound) = all.unzip();
+        Array { dtype, dims: dims.to_vec(), numbers: Numbers::Pair(numbers), bound }
+    }
+
     /// Whole numbers; `None` is unknown.
     pub(super) fn wholes(dtype: DType, dims: &[usize], all: impl Iterator<Item = Option<i128>>) -> Array {
         let one = |x: Option<i128>| (x.unwrap_or(0), if x.is_some() { 0.0 } else { f64::INFINITY });
@@ -84,10 +93,11 @@ impl Array {
         self.bound.is_empty()
     }
 
-    /// Element `i` as a number of `f64`, which rounds whole numbers above 2⁵³.
+    /// Element `i` as a number of `f64`, which rounds whole numbers above 2⁵³; of a complex one, its real part.
     pub fn number(&self, i: usize) -> f64 {
         match &self.numbers {
             Numbers::Real(x) => x[i],
+            Numbers::Pair(x) => x[i][0],
             Numbers::Whole(x) => x[i] as f64,
         }
     }
@@ -128,6 +138,14 @@ impl Array {
         }
     }
 
+    /// The parts of complex number `i`.
+    pub fn pair(&self, i: usize) -> Option<[f64; 2]> {
+        match &self.numbers {
+            Numbers::Pair(x) => x.get(i).copied(),
+            _ => None,
+        }
+    }
+
     /// All floats with their bounds.
     pub(super) fn each_real(&self) -> impl Iterator<Item = (f64, f64)> {
         (0..self.len()).map(|i| self.real(i))
@@ -147,6 +165,7 @@ impl Array {
     pub(super) fn pick(&self, dims: &[usize], from: impl Iterator<Item = usize> + Clone) -> Array {
         let numbers = match &self.numbers {
             Numbers::Real(x) => Numbers::Real(from.clone().map(|i| x[i]).collect()),
+            Numbers::Pair(x) => Numbers::Pair(from.clone().map(|i| x[i]).collect()),
             Numbers::Whole(x) => Numbers::Whole(from.clone().map(|i| x[i]).collect()),
         };
         let bound = from.map(|i| self.bound[i]).collect();
@@ -162,10 +181,26 @@ impl Array {
     pub(super) fn put(&mut self, to: usize, from: &Array, i: usize) {
         match (&mut self.numbers, &from.numbers) {
             (Numbers::Real(x), Numbers::Real(y)) => x[to] = y[i],
+            (Numbers::Pair(x), Numbers::Pair(y)) => x[to] = y[i],
             (Numbers::Whole(x), Numbers::Whole(y)) => x[to] = y[i],
             _ => {}
         }
         self.bound[to] = from.bound[i];
+    }
+
+    /// These elements in bounds that hold for those of `other` too, which has the same type.
+    pub(super) fn or_else(&self, other: &Array) -> Array {
+        let apart = |x: f64, y: f64| spread(x, &[y]);
+        let bound = |i: usize| {
+            let apart = match (&self.numbers, &other.numbers) {
+                (Numbers::Real(x), Numbers::Real(y)) => apart(x[i], y[i]),
+                (Numbers::Pair(x), Numbers::Pair(y)) => apart(x[i][0], y[i][0]).max(apart(x[i][1], y[i][1])),
+                (Numbers::Whole(x), Numbers::Whole(y)) if x[i] == y[i] => 0.0,
+                _ => f64::INFINITY,
+            };
+            self.bound[i].max(apart + other.bound[i])
+        };
+        Array { bound: (0..self.len()).map(bound).collect(), ..self.clone() }
     }
 
     /// The same with all elements unknown.
@@ -178,6 +213,15 @@ impl Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_of_either_hold_for_both() {
+        let real = |all: &[(f64, f64)]| Array::reals(DType::F64, &[all.len()], all.iter().copied());
+        let (x, y) = (real(&[(1.0, 0.1), (2.0, 0.0), (0.0, 0.0)]), real(&[(1.5, 0.2), (2.0, 0.0), (f64::NAN, 0.0)]));
+        assert_eq!(x.or_else(&y), real(&[(1.0, 0.7), (2.0, 0.0), (0.0, f64::INFINITY)]));
+        let whole = |all: &[i128]| Array::wholes(DType::I64, &[all.len()], all.iter().map(|&x| Some(x)));
+        assert_eq!(whole(&[1, 2]).or_else(&whole(&[1, 3])).each_whole().collect::<Vec<_>>(), [Some(1), None]);
+    }
 
     #[test]
     fn coordinates_go_both_ways() {

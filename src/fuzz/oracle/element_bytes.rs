@@ -6,7 +6,12 @@ use half::{bf16, f16};
 
 /// The array of these bytes, all exact. Bytes beyond the last whole element are left out.
 pub fn array_of_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Array {
-    let bits = bytes.chunks_exact(dtype.size()).map(|b| b.iter().rev().fold(0u64, |w, &x| w << 8 | u64::from(x)));
+    let part = dtype.part();
+    let mut bits = bytes.chunks_exact(part.size()).map(|b| b.iter().rev().fold(0u64, |w, &x| w << 8 | u64::from(x)));
+    if dtype.is_complex() {
+        let numbers = std::iter::from_fn(|| Some([real_of_bits(part, bits.next()?), real_of_bits(part, bits.next()?)]));
+        return Array::pairs(dtype, dims, numbers.map(|z| (z, 0.0)));
+    }
     match dtype.is_real_float() {
         true => Array::reals(dtype, dims, bits.map(|b| (real_of_bits(dtype, b), 0.0))),
         false => Array::wholes(dtype, dims, bits.map(|b| Some(whole_of_bits(dtype, b)))),
@@ -34,12 +39,15 @@ fn whole_of_bits(dtype: DType, bits: u64) -> i128 {
 
 /// The bytes of an array, each float rounded to its type.
 pub fn bytes_of_array(a: &Array) -> Vec<u8> {
-    let size = a.dtype.size();
-    let bits = |i: usize| match &a.numbers {
-        Numbers::Real(x) => bits_of_real(a.dtype, x[i]),
+    let part = a.dtype.part();
+    let bits = |i: usize, k: usize| match &a.numbers {
+        Numbers::Real(x) => bits_of_real(part, x[i]),
+        Numbers::Pair(x) => bits_of_real(part, x[i][k]),
         Numbers::Whole(x) => x[i] as u64,
     };
-    (0..a.len()).flat_map(|i| bits(i).to_le_bytes().into_iter().take(size)).collect()
+    let parts = a.dtype.size() / part.size();
+    let all = (0..a.len()).flat_map(|i| (0..parts).map(move |k| (i, k)));
+    all.flat_map(|(i, k)| bits(i, k).to_le_bytes().into_iter().take(part.size())).collect()
 }
 
 fn bits_of_real(dtype: DType, x: f64) -> u64 {
@@ -64,8 +72,8 @@ mod tests {
     fn bytes_of_each_type_come_back() {
         for dtype in DType::ALL {
             // Patterns whose exponents are small in each float type; the bytes of a bool are 0 and 1.
-            let bytes: Vec<u8> = (0..16).map(|i| if dtype == DType::Bool { i % 2 } else { 17 * (i % 4) }).collect();
-            let a = array_of_bytes(dtype, &[16 / dtype.size()], &bytes);
+            let bytes: Vec<u8> = (0..32).map(|i| if dtype == DType::Bool { i % 2 } else { 17 * (i % 4) }).collect();
+            let a = array_of_bytes(dtype, &[32 / dtype.size()], &bytes);
             assert_eq!(bytes_of_array(&a), bytes, "{dtype}");
             assert!(a.bounds().iter().all(|&b| b == 0.0));
         }

@@ -5,8 +5,11 @@
 
 use super::array::{Array, count};
 use super::binary_fns::{compare, map_binary_fn, select};
+use super::complex_ops::complex_parts;
+use super::fourier_ops::{transform, transform_length};
 use super::index_ops::index_elements;
 use super::layout_ops::{make_constant, move_elements};
+use super::matrix_ops::{decompose_matrices, matrix_work};
 use super::order_ops::{arg_extreme, row_len, running_extreme, sorted_positions};
 use super::product_ops::matrix_product;
 use super::random_ops::draw_random;
@@ -143,10 +146,23 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(all) = self.run_region_op(n, args, read)? {
             return Ok(all);
         }
+        if let Some(all) = self.factors(n, args)? {
+            return Ok(all);
+        }
         match self.primitive(n, args)? {
             Some(y) => Ok(vec![Some(Rc::new(y))]),
             None => Ok(self.expanded(n, args)?.into_iter().map(Some).collect()),
         }
+    }
+
+    /// The results of an op that factors matrices or solves with a triangle.
+    fn factors(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Results>, Stop> {
+        let (op, attrs) = (self.g.op[n.at()], self.g.attrs(n));
+        let Some(work) = matrix_work(op, args) else { return Ok(None) };
+        self.account.spend(work)?;
+        let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
+        let all = decompose_matrices(op, &attrs, args, &dims, &mut self.account.may_fault)?;
+        Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
     }
 
     /// The result of an op that the oracle has a loop for.
@@ -162,6 +178,13 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         }
         if let Some(y) = move_elements(op, &attrs, &all, &dims) {
             return Ok(Some(y));
+        }
+        if let Some(y) = complex_parts(op, &all, dtype) {
+            return Ok(Some(y));
+        }
+        if let Some(n) = transform_length(op, &all, &dims) {
+            self.account.spend((n as u64).saturating_mul((all[0].len() + count(&dims)) as u64))?;
+            return Ok(Some(transform(op, &attrs, all[0], n, dtype, &dims)));
         }
         if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));

@@ -11,6 +11,9 @@ use crate::nodes::{Attrs, DType, Op};
 /// A tensor of one number, which the type holds or rounds.
 fn filled(dtype: DType, dims: &[usize], value: f64) -> Array {
     let n = count(dims);
+    if dtype.is_complex() {
+        return Array::pairs(dtype, dims, (0..n).map(|_| ([nearest_real(dtype.part(), value), 0.0], 0.0)));
+    }
     match dtype.is_real_float() {
         true => Array::reals(dtype, dims, (0..n).map(|_| (nearest_real(dtype, value), 0.0))),
         false => Array::wholes(dtype, dims, (0..n).map(|_| Some(value as i128))),
@@ -112,6 +115,10 @@ pub(super) fn slice_of(x: &Array, i: usize) -> Array {
 /// An array of this type and shape of zeros.
 pub(super) fn zeros(dtype: DType, dims: &[usize]) -> Array {
     let n = count(dims);
-    let numbers = if dtype.is_real_float() { Numbers::Real(vec![0.0; n]) } else { Numbers::Whole(vec![0; n]) };
+    let numbers = match (dtype.is_real_float(), dtype.is_complex()) {
+        (true, _) => Numbers::Real(vec![0.0; n]),
+        (_, true) => Numbers::Pair(vec![[0.0; 2]; n]),
+        _ => Numbers::Whole(vec![0; n]),
+    };
     Array { dtype, dims: dims.to_vec(), numbers, bound: vec![0.0; n] }
 }

@@ -23,11 +23,13 @@ pub(super) struct Range {
     pub(super) off_zero: bool,
     /// Whether the elements differ from each other.
     pub(super) distinct: bool,
+    /// Whether the matrices of the last two axes have a large diagonal.
+    pub(super) dominant: bool,
 }
 
 impl Range {
     fn of(domain: Domain) -> Range {
-        let from = |low: f64, high: f64| Range { low, high, off_zero: false, distinct: false };
+        let from = |low: f64, high: f64| Range { low, high, off_zero: false, distinct: false, dominant: false };
         match domain {
             Domain::Real => Range { off_zero: true, ..from(-1.5, 1.5) },
             Domain::Positive => from(0.5, 2.0),
@@ -35,6 +37,7 @@ impl Range {
             Domain::Chance => from(0.05, 0.95),
             Domain::Unit => from(-0.9, 0.9),
             Domain::Distinct => Range { distinct: true, ..from(-1.5, 1.5) },
+            Domain::Dominant => Range { dominant: true, ..from(-0.3, 0.3) },
             Domain::Index(n) => from(0.0, n.max(1) as f64 - 1.0),
             Domain::Count(n) => from(1.0, n.max(1) as f64),
             Domain::Bit => from(0.0, 1.0),
@@ -51,6 +54,7 @@ impl Range {
                 high,
                 off_zero: self.off_zero || other.off_zero,
                 distinct: self.distinct || other.distinct,
+                dominant: self.dominant || other.dominant,
             },
             false => self,
         }
@@ -120,6 +124,7 @@ fn index_domain(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
         (Op::GATHER | Op::TAKE_ALONG_AXIS, 1) => along(GatherAttrs::of(&attrs).axis),
         (Op::SCATTER, 2) => along(ScatterAttrs::of(&attrs).axis),
         (Op::SCATTER_ADD | Op::SCATTER_ALONG_AXIS, 1) => Domain::Index(ScatterAddAttrs::of(&attrs).size as usize),
+        (Op::LU_SOLVE, 1) => Domain::Index(g.dims(args[0]).last().copied().unwrap_or(1)),
         (Op::ONE_HOT, 0) => Domain::Index(OneHotAttrs::of(&attrs).depth as usize),
         (Op::RAVEL_INDEX, 0) => {
             Domain::Index(to_sizes(&RavelIndexAttrs::of(&attrs).sizes).into_iter().min().unwrap_or(1))

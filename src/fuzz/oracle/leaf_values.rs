@@ -15,6 +15,9 @@ use std::rc::Rc;
 /// Numbers nearer to 0 than this are left out where functions may have kinks.
 const OFF_ZERO: f64 = 0.1;
 
+/// What the diagonal of a matrix has more than its other elements, where a reader factors it.
+const DOMINANT: f64 = 3.25;
+
 /// The value of a leaf.
 #[derive(Clone, Debug)]
 pub struct LeafValue {
@@ -120,10 +123,10 @@ fn leaf_stream(seed: u64, name: &str) -> SplitMix64 {
 fn draw_array(a: &Asked, seed: u64) -> Array {
     let mut stream = leaf_stream(seed, &a.name);
     let n = count(&a.dims);
-    if a.dtype == DType::C64 {
-        let mut part = || u64::from(((crate::arena::rng::unit(stream.bits()) * 3.0 - 1.5) as f32).to_bits());
-        let all: Vec<_> = (0..n).map(|_| Some(i128::from(part() << 32 | part()))).collect();
-        return Array::wholes(a.dtype, &a.dims, all.into_iter());
+    if a.dtype.is_complex() {
+        let mut part = || nearest_real(a.dtype.part(), crate::arena::rng::unit(stream.bits()) * 3.0 - 1.5);
+        let all: Vec<_> = (0..n).map(|_| ([part(), part()], 0.0)).collect();
+        return Array::pairs(a.dtype, &a.dims, all.into_iter());
     }
     let range = a.range.unwrap_or_else(|| free_range(a.dtype, seed));
     if !a.dtype.is_real_float() {
@@ -134,18 +137,20 @@ fn draw_array(a: &Asked, seed: u64) -> Array {
         return Array::wholes(a.dtype, &a.dims, all.into_iter());
     }
     let places = draw_places(n, range.distinct, &mut stream);
-    let one = |place: f64| {
-        let x = range.low + (range.high - range.low) * place;
+    let matrix = if let [.., rows, cols] = a.dims[..] { Some((rows, cols)) } else { None };
+    let raised = |i: usize| range.dominant && matrix.is_some_and(|(rows, cols)| i / cols % rows == i % cols);
+    let one = |(i, place): (usize, f64)| {
+        let x = range.low + (range.high - range.low) * place + if raised(i) { DOMINANT } else { 0.0 };
         let moved = if x < 0.0 { -OFF_ZERO } else { OFF_ZERO };
         let x = if range.off_zero && x.abs() < OFF_ZERO { moved.clamp(range.low, range.high) } else { x };
         (nearest_real(a.dtype, x), 0.0)
     };
-    Array::reals(a.dtype, &a.dims, places.into_iter().map(one))
+    Array::reals(a.dtype, &a.dims, places.into_iter().enumerate().map(one))
 }
 
 /// Numbers that no reader restricts.
 fn free_range(dtype: DType, seed: u64) -> Range {
-    let range = |low, high| Range { low, high, off_zero: dtype.is_real_float(), distinct: false };
+    let range = |low, high| Range { low, high, off_zero: dtype.is_real_float(), distinct: false, dominant: false };
     match dtype {
         DType::Bool => range(0.0, 1.0),
         _ if dtype.is_real_float() => range(-1.5, 1.5),

@@ -6,12 +6,15 @@
 
 mod array;
 mod binary_fns;
+mod complex_ops;
 mod element_bytes;
+mod fourier_ops;
 mod index_ops;
 mod interpreter;
 mod layout_ops;
 mod leaf_domains;
 mod leaf_values;
+mod matrix_ops;
 mod order_ops;
 mod product_ops;
 mod random_ops;

@@ -1,7 +1,7 @@
 //! The steps of a reduction: changes of a draft that may make a graph smaller.
 
 use crate::arena::{DType, Node, Region, Side, Value, ids::Id};
-use crate::fuzz::draft::{Draft, Resize, Stand, bodies_of, region_of};
+use crate::fuzz::draft::{Draft, Resize, Stand, bodies_of};
 use crate::nodes::ir::attrs::{Kind, Owned};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op};
@@ -134,7 +134,7 @@ fn replace_steps(g: Graph<'_>) -> Vec<Step> {
     g.args.iter().chain(g.yields).for_each(|&v| read[v] = true);
     for v in (0..g.values()).rev().map(Value::new) {
         let n = g.def[v.at()];
-        let r = region_of(g, n);
+        let r = g.region_of(n);
         let (leaf, plain) = (g.leaf(v).is_some() || g.op[n.at()] == Op::ARG, g.args_of(n).is_empty());
         let range = g.region_values(r);
         let same = |w: &Value| g.ty(*w) == g.ty(v);
@@ -183,8 +183,13 @@ fn region_steps(g: Graph<'_>) -> Vec<Step> {
         steps.extend((carries..yields.len()).rev().map(|i| Step::DropYield(first + i)));
     }
     for n in (0..g.nodes()).map(Node::new) {
-        // A derivative rule of a custom function is optional.
-        let fields = g.def_of(n).attrs.iter().enumerate().filter(|(_, f)| f.optional && f.kind == Kind::Region);
+        // A derivative rule of a custom function is optional, and what ends a loop early.
+        let fields = g
+            .def_of(n)
+            .attrs
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| f.optional && matches!(f.kind, Kind::Region | Kind::Choice(_)));
         let here = fields.filter(|(i, _)| g.attrs(n).has(*i));
         steps.extend(here.map(|(i, _)| Step::Attr(n, i, Owned::Absent)));
     }

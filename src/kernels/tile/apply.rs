@@ -39,7 +39,7 @@ pub(super) fn apply_step(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]
         (_, DType::I64) => return apply_int::<i64>(step, dst, a, b),
         (_, DType::U32) => return apply_int::<u32>(step, dst, a, b),
         (_, DType::Bool) => apply_truth(step.op, dst, a, b),
-        (op, DType::F16 | DType::BF16 | DType::I16 | DType::U16 | DType::U64 | DType::C64) => {
+        (op, DType::F16 | DType::BF16 | DType::I16 | DType::U16 | DType::U64 | DType::C64 | DType::C128) => {
             unreachable!("{op:?} on {:?}", step.elem)
         }
     }
@@ -64,7 +64,7 @@ pub(super) fn apply_fill(elem: DType, [x, y]: [f64; 2], dst: &mut [u8]) {
             cast_slice_mut(dst).fill((x as i128).saturating_add(y as i128).clamp(0, i128::from(u64::MAX)) as u64)
         }
         DType::Bool => dst.fill((x + y != 0.0) as u8),
-        DType::C64 => unreachable!("a constant of c64"),
+        DType::C64 | DType::C128 => unreachable!("a constant of {elem}"),
     }
 }
 

@@ -120,7 +120,7 @@ where
         DType::U16 => cast_elements::<S, u16>(cast_slice_mut(dst), src),
         DType::U64 => cast_elements::<S, u64>(cast_slice_mut(dst), src),
         DType::Bool => cast_elements::<S, Truth>(cast_slice_mut(dst), src),
-        DType::C64 => unreachable!("a cast to c64"),
+        DType::C64 | DType::C128 => unreachable!("a cast to {to}"),
     }
 }
 
@@ -147,6 +147,6 @@ pub(super) fn cast_tile(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
         (DType::U16, _) => cast_from::<u16>(to, dst, src),
         (DType::U64, _) => cast_from::<u64>(to, dst, src),
         (DType::Bool, _) => cast_from::<Truth>(to, dst, src),
-        (DType::C64, _) => unreachable!("a cast from c64"),
+        (DType::C64 | DType::C128, _) => unreachable!("a cast from {elem}"),
     }
 }

@@ -118,7 +118,7 @@ impl TileProgram {
             return Err("too many inputs, outputs or steps");
         }
         for input in &self.inputs {
-            if input.elem == DType::C64 {
+            if input.elem.is_complex() {
                 return Err("an input of complex numbers");
             }
             self.check_access(&input.access)?;
@@ -157,7 +157,7 @@ impl TileProgram {
         if step.op != TileOp::Cast && step.out != natural {
             return Err("a step whose result type is not the operation's");
         }
-        if step.out == DType::C64 {
+        if step.out.is_complex() {
             return Err("a step to complex numbers");
         }
         for (k, arg) in step.args.iter().take(step.op.arity()).enumerate() {

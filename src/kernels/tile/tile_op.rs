@@ -231,7 +231,7 @@ impl TileOp {
 pub fn tile_op_supports(op: TileOp, elem: DType) -> bool {
     use TileOp::*;
     match op {
-        Copy | Select | Cast | Fill => elem != DType::C64,
+        Copy | Select | Cast | Fill => !elem.is_complex(),
         Not | And | Or => elem == DType::Bool,
         Eq | Ne => elem.is_float() || elem.is_int() || elem == DType::Bool,
         BitNot | BitAnd | BitOr | BitXor | ShiftLeft | ShiftRight => elem.is_int(),

@@ -1,7 +1,7 @@
 //! Kernel calls, as the `lower` function of an op definition writes them: on operands, results and scratch. `sched`
 //! turns them into instructions.
 
-use crate::kernels::abi::{Kernel, Split};
+use crate::kernels::abi::{Kernel, Prepared, Split};
 use crate::kernels::cost_model::CostClass;
 
 /// An operand of a call.
@@ -15,7 +15,8 @@ pub enum Buf {
     Temp(usize),
 }
 
-/// A kernel's check of an operand that holds indices. A bad index is a fault, which stops the step.
+/// A kernel's check of an operand that holds indices, or matrices that may be singular. A bad one is a fault, which
+/// stops the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Looks {
     /// Position of the operand among the call's reads.
@@ -35,6 +36,8 @@ pub struct Call {
     pub kernel: Kernel,
     /// Its parameters.
     pub params: Vec<u64>,
+    /// What the kernel needs beside them, made once.
+    pub prepared: Option<Prepared>,
     /// Number of units.
     pub units: usize,
     /// Operands that it reads.
@@ -65,6 +68,7 @@ impl Call {
         Call {
             kernel,
             params: params.into(),
+            prepared: None,
             units,
             reads,
             writes,
@@ -75,6 +79,11 @@ impl Call {
             ops: 0,
             looks: None,
         }
+    }
+
+    /// Adds what the kernel needs beside its parameters.
+    pub fn prepared(self, prepared: Prepared) -> Call {
+        Call { prepared: Some(prepared), ..self }
     }
 
     /// Adds reads of `bufs`.
@@ -105,7 +114,7 @@ impl Call {
         Call { looks: Some(Looks { read, below: Some(below as u64), or: None, early: false }), ..self }
     }
 
-    /// Declares that the kernel faults by a test of its own, for example at an integer divisor of 0.
+    /// Declares that the kernel faults by a test of its own: at an integer divisor of 0, or at a singular matrix.
     pub fn faults(self) -> Call {
         Call { looks: Some(Looks { read: 0, below: None, or: None, early: false }), ..self }
     }

@@ -140,6 +140,11 @@ impl<'a> Graph<'a> {
         self.outs_at[self.nodes_at[r.at()] as usize]..self.outs_at[self.nodes_at[r.at() + 1] as usize]
     }
 
+    /// The region of node `n`.
+    pub fn region_of(&self, n: Node) -> Region {
+        Region::new(self.nodes_at.partition_point(|&at| at as usize <= n.at()) - 1)
+    }
+
     /// Yields of `r`.
     pub fn region_yields(&self, r: Region) -> &'a [Value] {
         &self.yields[self.yields_at[r.at()] as usize..self.yields_at[r.at() + 1] as usize]

@@ -89,8 +89,23 @@ impl Infer<'_> {
         self.dtype(i).refuses(x).map_or(Ok(()), Err)
     }
 
+    /// Requires that operand `i` is not complex.
+    pub fn real(&self, i: usize) -> Result<(), String> {
+        let d = self.dtype(i);
+        ensure!(!d.is_complex(), "operand {i} is {d}, and the op is for real numbers: take real(z) and imag(z)");
+        Ok(())
+    }
+
+    /// Requires that operand `i` is complex. The dtype of its parts.
+    pub fn complex(&self, i: usize) -> Result<DType, String> {
+        let d = self.dtype(i);
+        ensure!(d.is_complex(), "operand {i} is {d}; c64 or c128 is needed");
+        Ok(d.part())
+    }
+
     /// Requires that operand `i` is `f32` or `f64`.
     pub fn float(&self, i: usize) -> Result<DType, String> {
+        self.real(i)?;
         let d = self.dtype(i);
         ensure!(d.is_float(), "operand {i} is {d}; f32 or f64 is needed");
         Ok(d)

@@ -177,7 +177,7 @@ impl LeafInit {
             return bad.map_or(Ok(()), |x| Err(format!("{x:?} is no start value of {dtype}")));
         }
         let (added, rank) = (!matches!(kind, InitKind::Uniform | InitKind::Normal), dims.len());
-        let float = dtype.is_differentiable() && dtype != DType::C64;
+        let float = dtype.is_real_float();
         ensure!(float || !added || !self.is_random(), "no random start values of {dtype}");
         ensure!(kind != InitKind::Eye || rank == 2, "start values eye need rank 2, not {dims}");
         ensure!(kind != InitKind::Orthogonal || rank >= 2, "start values orthogonal need rank 2 or more, not {dims}");

@@ -4,6 +4,7 @@ pub use super::arity::Arity;
 use super::attrs::{Attrs, Field, Kind as FieldKind};
 pub use super::batch::{Batch, BatchRule, BatchSite};
 use super::builder::Var;
+use super::dtype::DType;
 pub use super::flags::Flags;
 use super::graph::Graph;
 use super::infer::Infer;
@@ -89,6 +90,9 @@ pub enum Domain {
     Unit,
     /// Distinct reals at least 0.04 apart, so that sorts and maxima have no ties.
     Distinct,
+    /// Of the last two axes: 2.5 to 4 on the diagonal, (−0.3, 0.3) elsewhere. Such matrices are well-conditioned, and
+    /// their symmetric parts are positive definite.
+    Dominant,
     /// Integers 0 … n−1.
     Index(usize),
     /// Integers 1 … n.
@@ -101,8 +105,8 @@ pub enum Domain {
 
 /// A conformance case: operand types, attributes, and the ranges of the operands' numbers.
 ///
-/// `args` is in the text form, where `f` is each of f32 and f64: `"f[3,4] f[4]"`. `attrs` is in the text form:
-/// `"ta=false tb=true"`. Operands beyond the end of `domains` have its last domain.
+/// `args` is in the text form, where `f` is each of f32 and f64, and `c` the complex type of it: `"f[3,4] c[4]"`.
+/// `attrs` is in the text form: `"ta=false tb=true"`. Operands beyond the end of `domains` have its last domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Operand types.
@@ -212,6 +216,18 @@ pub struct OpDef {
     pub cost: Cost,
     /// Conformance cases.
     pub cases: &'static [Case],
+}
+
+impl Case {
+    /// The float types that the case stands for: f32 and f64, or `otherwise` if no operand says `f` or `c`.
+    pub fn floats(&self, otherwise: &'static [DType]) -> &'static [DType] {
+        if has_generic_types(self.args) { &[DType::F32, DType::F64] } else { otherwise }
+    }
+}
+
+/// Whether operand types in the text form of a [`Case`] say `f` or `c`, which stand for several types.
+pub fn has_generic_types(args: &str) -> bool {
+    args.split_whitespace().any(|a| a.starts_with("f[") || a.starts_with("c["))
 }
 
 impl OpDef {

@@ -4,11 +4,14 @@
 pub mod attention;
 pub mod blocks;
 pub mod common;
+pub mod complex;
 pub mod constant;
 pub mod control;
 pub mod conv;
+pub mod fft;
 pub mod index;
 pub mod layout;
+pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod norm;

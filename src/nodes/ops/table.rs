@@ -40,6 +40,9 @@ ops! {
     CONSTANT = constant;
     FULL = constant;
     IOTA = constant;
+    COMPLEX = complex;
+    REAL = complex;
+    IMAG = complex;
     CALL = control::call;
     CUSTOM_FN = control::custom_fn;
 
@@ -138,6 +141,16 @@ ops! {
 
     MATMUL = matmul;
     DOT_GENERAL = matmul;
+
+    SOLVE = linalg::solve;
+    LU = linalg::lu;
+    LU_SOLVE = linalg::lu;
+    TRIANGULAR_SOLVE = linalg::triangular;
+    CHOLESKY = linalg::cholesky;
+    QR = linalg::qr;
+    EIGH = linalg::eigh;
+    SVD = linalg::svd;
+
     INT_MATMUL = matmul::integers;
 
     REDUCE_SUM = reduce;
@@ -173,6 +186,10 @@ ops! {
     SCATTER = index::scatter;
     RAVEL_INDEX = index::scatter;
     HISTOGRAM = index;
+
+    FFT = fft;
+    RFFT = fft;
+    IRFFT = fft;
 
     RNG_UNIFORM = random;
     RNG_NORMAL = random;

@@ -81,7 +81,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
         if rank < opt.decay_from_rank && group.weight_decay.is_none() && group.rule.is_none() {
             rule = rule.with_weight_decay(0.0);
         }
-        if matches!(rule, Rule::Muon { .. }) && rank != 2 {
+        if matches!(rule, Rule::Muon { .. }) && (rank != 2 || g.dtype[v.at()].is_complex()) {
             flat.push(format!("{name:?} {}", g.ty_text(v)));
         }
         let of = Of { rule, lr_scale: group.lr_scale };
@@ -108,7 +108,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
     if flat.is_empty() {
         return Ok(s);
     }
-    let text = format!("muon updates matrices only: put these into groups of another rule: {}", flat.join(", "));
+    let text = format!("muon updates real matrices only: put these into groups of another rule: {}", flat.join(", "));
     Err(Error::new(Kind::Shape, text))
 }
 

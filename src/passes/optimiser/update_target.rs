@@ -23,8 +23,10 @@ pub(super) struct UpdateTarget<'s, 'g> {
     /// Name of the param.
     pub name: &'s str,
     /// The param.
+    pub leaf: Var<'g>,
+    /// The param as real numbers: itself, or the pairs of a complex one.
     pub p: Var<'g>,
-    /// Its gradient.
+    /// Its gradient, of the type of `p`.
     pub g: Var<'g>,
     /// Its learning rate, of the param's dtype.
     pub lr: Var<'g>,
@@ -117,7 +119,10 @@ impl<'g> UpdateTarget<'_, 'g> {
     pub fn hold(&self, old: &[Var<'g>], new: &[Var<'g>]) -> Var<'g> {
         let mut first = None;
         for (&leaf, &next) in old.iter().zip(new) {
-            let next = if leaf.is_same_value(self.p) { self.projected(next) } else { next };
+            let (leaf, next) = match leaf.is_same_value(self.p) {
+                true => (self.leaf, self.projected(next.viewed_like(self.leaf))),
+                false => (leaf, next),
+            };
             self.b.update(leaf, next);
             first.get_or_insert(next);
         }

@@ -3,6 +3,7 @@
 use crate::arena::dims::Dims;
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::nodes::ir::attrs::Attrs;
+use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};
@@ -70,6 +71,13 @@ impl<'x> PatternFacts<'x> {
     /// The node that makes `v`.
     pub(super) fn node(&self, v: Value) -> Node {
         self.g.def[v.at()]
+    }
+
+    /// True if `next` is what the region yields for its argument `v`, as a loop's carry and its next value.
+    pub(super) fn is_carried_to(&self, v: Value, next: Value) -> bool {
+        let Some(arg) = self.is(v, Op::ARG) else { return false };
+        let r = self.g.region_of(arg);
+        self.g.region_yields(r).get(ArgAttrs::of(&self.g.attrs(arg)).index as usize) == Some(&next)
     }
 
     /// The node of `v`, if `v` is the first result of an `op`.

@@ -37,11 +37,12 @@ pub fn match_product_bias(f: &PatternFacts<'_>, root: Node) -> Found {
     }))
 }
 
-/// A product that a loop adds to what it carries. The sum is then updated in place, as one sweep.
+/// A product that a loop adds to what it carries. The sum is then updated in place, as one sweep. Its bits may differ
+/// from those of the product and the sum apart, since each element's sum begins with what is carried.
 pub fn match_product_sum(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let found = [(0, 1), (1, 0)].into_iter().find_map(|(sum, p)| Some((args[sum], f.is(args[p], Op::MATMUL)?)));
-    let Some((sum, product)) = found.filter(|(sum, _)| f.is(*sum, Op::ARG).is_some()) else { return Found::No };
+    let Some((sum, product)) = found.filter(|(sum, _)| f.is_carried_to(*sum, f.g.out(root))) else { return Found::No };
     let p = f.g.out(product);
     if f.dims(sum) != f.dims(p) {
         return Found::No;

@@ -44,9 +44,9 @@ pub struct LoopGroup {
     pub stretched: usize,
 }
 
-/// The scan that node `n` of the entry is, if it is one.
+/// The scan that node `n` of the entry is, if it is one that runs all its iterations.
 fn loop_of(g: Graph<'_>, n: Node) -> Option<Scan> {
-    matches!(g.def_of(n).lower, Lower::Loop).then(|| Scan::of(&g.attrs(n)))
+    matches!(g.def_of(n).lower, Lower::Loop).then(|| Scan::of(&g.attrs(n))).filter(|s| s.exit.is_none())
 }
 
 /// The stacked results of forward loops that backward loops of as many iterations read, slice by slice, and nothing

@@ -227,6 +227,7 @@ impl<'g> Lowerer<'g> {
             self.code.push(&Instr {
                 kernel: c.kernel,
                 params: &c.params,
+                prepared: c.prepared.as_ref(),
                 reads,
                 writes,
                 pairs,

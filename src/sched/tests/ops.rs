@@ -41,6 +41,7 @@ fn call(cx: &mut LowerCx<'_>, kernel: Kernel, reads: &[Buf], writes: &[Buf], inp
     let n = cx.arg_dims(0).numel();
     cx.call(Call {
         kernel,
+        prepared: None,
         params: Vec::new(),
         units: units(n),
         reads: reads.to_vec(),
@@ -161,6 +162,7 @@ pub static REVERSE: OpDef = def("t_reverse", |cx| {
     let (scratch, split) = cx.scratch(4, UNIT);
     cx.call(Call {
         kernel: reverse_kernel,
+        prepared: None,
         params: Vec::new(),
         units: units(cx.arg_dims(0).numel()),
         reads: vec![Buf::Arg(0)],
@@ -200,6 +202,7 @@ pub static SUM: OpDef = OpDef {
         let parts = cx.temp(4, units(n));
         cx.call(Call {
             kernel: partial_kernel,
+            prepared: None,
             params: Vec::new(),
             units: units(n),
             reads: vec![Buf::Arg(0)],
@@ -213,6 +216,7 @@ pub static SUM: OpDef = OpDef {
         });
         cx.call(Call {
             kernel: total_kernel,
+            prepared: None,
             params: Vec::new(),
             units: 1,
             reads: vec![parts],

@@ -91,6 +91,9 @@ impl FinitePoint {
                 (DType::F64, _) if positive || random(b) => {
                     bytes = (0..n).flat_map(|i| value(leaf as u64 + 1, i).to_le_bytes()).collect();
                 }
+                (DType::C128, _) if random(b) => {
+                    bytes = (0..2 * n).flat_map(|i| value(leaf as u64 + 1, i).to_le_bytes()).collect();
+                }
                 (DType::Bool, _) => bytes = (0..n).map(|i| u8::from(finite_uniform(seed, i) > 0.0)).collect(),
                 (_, Role::Input) => bytes.fill(0),
                 _ => {}

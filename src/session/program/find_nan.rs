@@ -44,6 +44,7 @@ fn find_nan_float(d: DType) -> Option<ScannedFloat> {
         DType::F32 => Some(ScannedFloat::F32),
         DType::F64 => Some(ScannedFloat::F64),
         DType::C64 => Some(ScannedFloat::C64),
+        DType::C128 => Some(ScannedFloat::C128),
         _ => None,
     }
 }

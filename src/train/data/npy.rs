@@ -18,7 +18,7 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 const RANK_LIMIT: usize = 8;
 
 /// NumPy's names of the dtypes.
-const NAMES: [(&str, DType); 13] = [
+const NAMES: [(&str, DType); 14] = [
     ("<f4", DType::F32),
     ("<f8", DType::F64),
     ("<f2", DType::F16),
@@ -32,6 +32,7 @@ const NAMES: [(&str, DType); 13] = [
     ("<u8", DType::U64),
     ("|b1", DType::Bool),
     ("<c8", DType::C64),
+    ("<c16", DType::C128),
 ];
 
 /// Reads the file `path`, whose length bounds the memory that it takes.

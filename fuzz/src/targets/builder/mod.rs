@@ -128,7 +128,7 @@ fn optimiser(script: &mut Script<'_>) -> Optimiser {
 fn dtype(script: &mut Script<'_>) -> DType {
     use DType::*;
     match script.below(4) {
-        0 => script.pick(&[F64, I32, Bool, I64, U32, U8, F16, BF16, I8, I16, U16, U64, C64, F32]),
+        0 => script.pick(&[F64, I32, Bool, I64, U32, U8, F16, BF16, I8, I16, U16, U64, C64, C128, F32]),
         1 => I32,
         _ => F32,
     }

@@ -378,7 +378,7 @@ fn encoded(elem: DType, values: &[f64]) -> (Buffer, Vec<f64>) {
             let v: Vec<bf16> = values.iter().map(|x| bf16::from_f64(*x)).collect();
             (Buffer::of(&v), v.iter().map(|x| x.to_f64()).collect())
         }
-        DType::C64 => unreachable!("no kernel computes in c64"),
+        DType::C64 | DType::C128 => unreachable!("no tile step computes in {elem}"),
         DType::Bool => {
             let v: Vec<u8> = values.iter().map(|x| (*x != 0.0) as u8).collect();
             (Buffer::of(&v), v.iter().map(|x| *x as f64).collect())

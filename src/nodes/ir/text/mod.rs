@@ -126,11 +126,13 @@ pub fn parse_type(text: &str, emit: &mut Emit) -> Result<Ty> {
     parser::Parser::new(text, emit).parse_lone_type()
 }
 
-/// The types in `text`, separated by blanks: `"f[3,4] i32[]"`. The dtype `f` is `float`.
+/// The types in `text`, separated by blanks: `"f[3,4] i32[]"`. The dtype `f` is `float`, and `c` the complex one of it.
 pub fn parse_types(text: &str, float: DType, emit: &mut Emit) -> Result<Vec<Ty>> {
-    let one = |word: &str| match word.strip_prefix("f[") {
-        Some(rest) => parse_type(&format!("{float}[{rest}"), emit),
-        None => parse_type(word, emit),
+    let complex = float.complex().unwrap_or(float);
+    let one = |word: &str| match word.split_once('[') {
+        Some(("f", rest)) => parse_type(&format!("{float}[{rest}"), emit),
+        Some(("c", rest)) => parse_type(&format!("{complex}[{rest}"), emit),
+        _ => parse_type(word, emit),
     };
     text.split_whitespace().map(one).collect()
 }

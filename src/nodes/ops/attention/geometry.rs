@@ -216,7 +216,9 @@ impl Geometry {
     /// The inverse of [`Geometry::split`].
     pub(super) fn join<'g>(&self, x: Var<'g>) -> Var<'g> {
         let d = x.dims();
-        let (heads, len, width) = (d[1] * d[2], d[3], d[4]);
+        // After an error it may have any shape.
+        let &[_, groups, group, len, width] = &d[..] else { return x };
+        let heads = groups * group;
         let x = x.reshape([self.batch, heads, len, width]);
         match self.layout {
             Layout::Bhsd => x,

@@ -10,8 +10,8 @@ use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::constant::attrs::{ConstantType, FullAttrs, IotaAttrs};
 
 impl Builder {
-    /// A tensor of shape `dims` filled with `value`, which must be an element of `dtype`: a fraction is no `i32`. Any
-    /// type but `c64`.
+    /// A tensor of shape `dims` filled with `value`, which must be an element of `dtype`: a fraction is no `i32`. A
+    /// complex tensor gets imaginary parts of 0.
     #[track_caller]
     pub fn full(&self, value: f64, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
         match self.shape(dims.as_ref()) {

@@ -47,7 +47,6 @@ pub const FULL: OpDef = OpDef {
     cases: &[Case { args: "", attrs: "value=1.5 dtype=f32 shape=[2,3]", domains: &[] }],
     ..define_leaf("full", "yᵢ = value", FullAttrs::FIELDS, Deriv::Zero, |cx| {
         let FullAttrs { value, dtype, shape } = FullAttrs::of(&cx.attrs);
-        ensure!(dtype != DType::C64, "no kernel fills c64");
         ensure!(dtype.holds(value), "{value} is no element of {dtype}");
         infer_leaf_type(cx, dtype, shape)
     })

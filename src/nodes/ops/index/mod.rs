@@ -41,6 +41,7 @@ fn index_length(x: i64) -> Result<usize, String> {
 }
 
 fn check_index_summable(cx: &Infer<'_>) -> Result<DType, String> {
+    cx.real(0)?;
     let d = cx.dtype(0);
     ensure!(d.is_float() || d.is_index(), "no sums of {d}; cast it");
     Ok(d)
@@ -127,7 +128,7 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
             let axis = GatherAttrs::of(&s.attrs).axis;
             let size = s.args[0].dims()[to_size(axis)] as i64;
             let attrs = ScatterAddAttrs { axis, size };
-            (i == 0).then(|| s.g.emit1(Op::SCATTER_ALONG_AXIS, &[g, s.args[1]], &attrs.list()))
+            (i == 0).then(|| g.summed_at(Op::SCATTER_ALONG_AXIS, s.args[1], &attrs))
         }),
     )
 };

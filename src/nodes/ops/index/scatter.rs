@@ -23,6 +23,9 @@ fn infer_scatter(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dtype(2);
     ensure!(d.is_index(), "indices are {d}; i32 or i64 is needed");
     let (dtype, ScatterAttrs { axis, mode, own }) = (cx.dtype(0), ScatterAttrs::of(&cx.attrs));
+    if mode != Scatter::Set {
+        cx.real(0)?;
+    }
     let sums = dtype.is_float() || dtype.is_index();
     ensure!(sums || mode == Scatter::Set, "no {} of {dtype}; cast it", Scatter::NAMES[mode as usize]);
     let axis = check_axis(axis, base.len())?;
@@ -75,13 +78,13 @@ fn scatter_sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
     let ScatterAttrs { axis, own, .. } = ScatterAttrs::of(&s.attrs);
     let op = if own { Op::SCATTER_ALONG_AXIS } else { Op::SCATTER_ADD };
     let size = s.args[0].dims()[to_size(axis)] as i64;
-    s.g.emit1(op, &[updates, s.args[2]], &ScatterAddAttrs { axis, size }.list())
+    updates.summed_at(op, s.args[2], &ScatterAddAttrs { axis, size })
 }
 
 /// The op again, in another mode.
 fn rebuild_scatter<'g>(s: &Site<'_, 'g>, base: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
     let attrs = ScatterAttrs { mode, ..ScatterAttrs::of(&s.attrs) };
-    s.g.emit1(Op::SCATTER, &[base, updates, s.args[2]], &attrs.list())
+    base.scattered(updates, s.args[2], &attrs)
 }
 
 impl<'g> ScatterWeights<'g> {

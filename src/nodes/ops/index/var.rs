@@ -8,6 +8,7 @@ use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::complex::tensor_forms::{complex_form_by_pairs, complex_form_by_parts};
 use crate::nodes::ops::index::attrs::Scatter;
 use crate::nodes::ops::index::attrs::{
     GatherAttrs, HistogramAttrs, OneHotAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs,
@@ -34,6 +35,28 @@ impl<'g> Var<'g> {
         self.scatter_along("scatter_slices", [updates, indices], axis, mode, false)
     }
 
+    /// These updates added into zeros by `op`: `SCATTER_ADD` or `SCATTER_ALONG_AXIS`.
+    #[track_caller]
+    pub(super) fn summed_at(self, op: Op, indices: Var<'g>, attrs: &ScatterAddAttrs) -> Var<'g> {
+        let real = |x: Var<'g>| x.g.emit1(op, &[x, indices], &attrs.list());
+        match complex_form_by_parts(self, real) {
+            Some(y) => y,
+            None => self.g.emit1(op, &[self, indices], &attrs.list()),
+        }
+    }
+
+    /// `SCATTER` of `updates` into this.
+    #[track_caller]
+    pub(super) fn scattered(self, updates: Var<'g>, indices: Var<'g>, attrs: &ScatterAttrs) -> Var<'g> {
+        let real = |x: Var<'g>, u: Var<'g>| x.g.emit1(Op::SCATTER, &[x, u, indices], &attrs.list());
+        let sums =
+            if attrs.mode == Scatter::Add { complex_form_by_pairs(Op::SCATTER, self, updates, real) } else { None };
+        match sums {
+            Some(y) => y,
+            None => self.g.emit1(Op::SCATTER, &[self, updates, indices], &attrs.list()),
+        }
+    }
+
     #[track_caller]
     fn scatter_along(
         self,
@@ -51,7 +74,7 @@ impl<'g> Var<'g> {
         if !(0..rank).contains(&at) {
             return self.g.fail(Kind::Shape, format!("{name}({self:?}): axis {axis} is outside rank {rank}"));
         }
-        self.g.emit1(Op::SCATTER, &[self, updates, indices], &ScatterAttrs { axis: at, mode, own }.list())
+        self.scattered(updates, indices, &ScatterAttrs { axis: at, mode, own })
     }
 
     /// Slices at coordinates. `indices` has shape `[.., m]`: its last axis holds coordinates along the first m axes of
@@ -83,7 +106,7 @@ impl<'g> Var<'g> {
         let (base, updates) = (self.reshape([rows, inner]), updates.reshape([lead.numel(), inner]));
         let attrs = ScatterAttrs { axis: 0, mode, own: false };
         let flat = at.reshape([lead.numel()]);
-        self.g.emit1(Op::SCATTER, &[base, updates, flat], &attrs.list()).reshape(d)
+        base.scattered(updates, flat, &attrs).reshape(d)
     }
 
     /// The number of elements of the leading axes that `indices` count along, and the coordinates as one number each.
@@ -184,7 +207,7 @@ impl<'g> Var<'g> {
     pub fn scatter_add(self, indices: Var<'g>, axis: i64, size: usize) -> Var<'g> {
         let rank = (self.rank() + 1).saturating_sub(indices.rank());
         let attrs = ScatterAddAttrs { axis: axis_from_front(axis, rank), size: size_to_i64(size) };
-        self.g.emit1(Op::SCATTER_ADD, &[self, indices], &attrs.list())
+        self.summed_at(Op::SCATTER_ADD, indices, &attrs)
     }
 
     /// 1 at the index along a new last axis of length `depth`, 0 elsewhere, as `dtype`. An index outside of it gives

@@ -15,7 +15,6 @@ use crate::nodes::build::size_attrs::check_sizes;
 use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::attrs::Field;
-use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerFn;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
@@ -259,7 +258,6 @@ pub const PAD: OpDef = OpDef {
         let a = PadAttrs::of(&cx.attrs);
         let (low, high) = (check_sizes("low", &a.low)?, check_sizes("high", &a.high)?);
         ensure!(low.len() == to.len() && high.len() == to.len(), "low and high need {} entries each", to.len());
-        ensure!(cx.dtype(0) != DType::C64, "no kernel pads c64");
         cx.element(0, a.value)?;
         for (i, d) in to.make_mut().iter_mut().enumerate() {
             *d = d.checked_add(low[i]).and_then(|d| d.checked_add(high[i])).ok_or("the padded size overflows")?;

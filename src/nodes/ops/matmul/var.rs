@@ -3,6 +3,7 @@
 use crate::nodes::build::axes::axis_from_front;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::complex::tensor_forms::complex_product_form;
 use crate::nodes::ops::matmul::attrs::{DotGeneralAttrs, MatmulAttrs};
 
 impl<'g> Var<'g> {
@@ -21,7 +22,10 @@ impl<'g> Var<'g> {
         if self.is_some() && b.is_some() && std::ptr::eq(self.g, b.g) && self.dtype().is_int() {
             return self.int_matmul(b, ta, tb);
         }
-        self.g.emit1(Op::MATMUL, &[self, b], &MatmulAttrs { ta, tb }.list())
+        match complex_product_form(Op::MATMUL, self, b, |x, y| x.matmul_t(y, ta, tb)) {
+            Some(y) => y,
+            None => self.g.emit1(Op::MATMUL, &[self, b], &MatmulAttrs { ta, tb }.list()),
+        }
     }
 
     /// XLA's `DotGeneral`. `batch` and `contract` name axes of this and of `b`, in pairs of equal sizes; negative ones
@@ -33,7 +37,11 @@ impl<'g> Var<'g> {
         let (batch_a, batch_b) = (axes(self, batch[0]), axes(b, batch[1]));
         let (contract_a, contract_b) = (axes(self, contract[0]), axes(b, contract[1]));
         let axes = DotGeneralAttrs { batch_a, batch_b, contract_a, contract_b };
-        self.g.emit1(Op::DOT_GENERAL, &[self, b], &axes.list())
+        let real = |x: Var<'g>, y: Var<'g>| x.g.emit1(Op::DOT_GENERAL, &[x, y], &axes.list());
+        match complex_product_form(Op::DOT_GENERAL, self, b, real) {
+            Some(y) => y,
+            None => self.g.emit1(Op::DOT_GENERAL, &[self, b], &axes.list()),
+        }
     }
 
     /// aᵢ·bⱼ of two vectors, `[n, m]`, as `torch.outer`.

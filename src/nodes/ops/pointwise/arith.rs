@@ -14,6 +14,7 @@ use Domain::{Distinct, Positive, Real};
 /// Result of the operands' type; numbers only.
 pub(super) fn infer_arith(cx: &mut Infer<'_>) -> Result<(), String> {
     for i in 0..cx.args.len() {
+        cx.real(i)?;
         let d = cx.dtype(i);
         ensure!(d.is_float() || d.is_int(), "no arithmetic in {d}; cast to f32 or f64");
         cx.same(0, i)?;

@@ -36,6 +36,7 @@ const fn compare_op(
 
 fn infer_compare(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.same(0, 1)?;
+    cx.real(0)?;
     let d = cx.dtype(0);
     ensure!(d.is_float() || d.is_int() || d == DType::Bool, "no comparison in {d}; cast to f32 or f64");
     let dims = cx.dims(0);
@@ -118,7 +119,7 @@ pub const NOT: OpDef = OpDef {
 pub const SELECT: OpDef = OpDef {
     infer: |cx| {
         ensure!(cx.dtype(0) == DType::Bool, "the condition is {}; bool is needed", cx.dtype(0));
-        ensure!(cx.dtype(1) != DType::C64, "no kernel selects c64");
+        cx.real(1)?;
         cx.same(1, 2)?;
         ensure!(cx.dims(0) == cx.dims(1), "the condition has shape {}, the operands {}", cx.dims(0), cx.dims(1));
         cx.same_as(1)
@@ -150,7 +151,7 @@ pub const CAST: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     infer: |cx| {
         let (from, to) = (cx.dtype(0), CastAttrs::of(&cx.attrs).to);
-        ensure!(from != DType::C64 && to != DType::C64, "no cast from {from} to {to}");
+        ensure!(!from.is_complex() && !to.is_complex(), "no cast from {from} to {to}; complex, real and imag convert");
         let dims = cx.dims(0);
         cx.result(to, &dims)
     },

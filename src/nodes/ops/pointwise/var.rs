@@ -1,6 +1,7 @@
 //! Elementwise methods and operators of [`Var`]. Operands broadcast as in NumPy.
 //!
-//! Functions take `f32` and `f64` unless they say more; arithmetic and comparisons take integers too. A number as the
+//! Functions take `f32` and `f64` unless they say more; arithmetic and comparisons take integers too. What complex
+//! numbers have is listed in `complex/var.rs`. A number as the
 //! second operand takes the type of the first. A wrong operand is an error of the graph: the builder keeps the first
 //! one, and [`Builder::finish`](crate::nodes::Builder::finish) returns it.
 
@@ -10,6 +11,8 @@ use crate::nodes::build::broadcast::{Operand, broadcast_dims};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::complex::pointwise_forms::{complex_binary_form, complex_unary_form};
+use crate::nodes::ops::complex::tensor_forms::{complex_cast_form, complex_selected_form};
 use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs, PolygammaAttrs};
 use std::f64::consts::PI;
 
@@ -19,7 +22,7 @@ macro_rules! unary {
             $($(#[$doc])*
             #[track_caller]
             pub fn $name(self) -> Var<'g> {
-                self.g.emit1(Op::$op, &[self], &[])
+                self.unary_op(Op::$op)
             })*
         }
     };
@@ -133,7 +136,7 @@ macro_rules! binary {
             $($(#[$doc])*
             #[track_caller]
             pub fn $name(self, b: impl Operand<'g>) -> Var<'g> {
-                self.pair(Op::$op, b.var_like(self, Op::$op))
+                self.binary_op(Op::$op, b.var_like(self, Op::$op))
             })*
         }
     };
@@ -198,8 +201,26 @@ binary! {
 }
 
 impl<'g> Var<'g> {
-    /// `a` where this bool is true, `b` elsewhere, as `torch.where`. All three broadcast; `a` and `b` have one type,
-    /// any but `c64`. One of them may be a number, which takes the type of the other. The side that is not chosen gets
+    /// `op` of this value. That of a complex value is written in real ops.
+    #[track_caller]
+    fn unary_op(self, op: Op) -> Var<'g> {
+        match complex_unary_form(op, self) {
+            Some(y) => y,
+            None => self.g.emit1(op, &[self], &[]),
+        }
+    }
+
+    /// `op` of two values, which broadcast. That of complex values is written in real ops.
+    #[track_caller]
+    fn binary_op(self, op: Op, b: Var<'g>) -> Var<'g> {
+        match complex_binary_form(op, self, b) {
+            Some(y) => y,
+            None => self.pair(op, b),
+        }
+    }
+
+    /// `a` where this bool is true, `b` elsewhere, as `torch.where`. All three broadcast; `a` and `b` have one type.
+    /// One of them may be a number, which takes the type of the other. The side that is not chosen gets
     /// an exact 0 as its gradient.
     #[track_caller]
     pub fn select(self, a: impl Operand<'g>, b: impl Operand<'g>) -> Var<'g> {
@@ -209,6 +230,9 @@ impl<'g> Var<'g> {
         let (a, b) = (a.var_like(like, Op::SELECT), b.var_like(like, Op::SELECT));
         if !self.g.owns("select", &[a, b]) {
             return self.g.var(Value::NONE);
+        }
+        if let Some(z) = complex_selected_form(self, a, b) {
+            return z;
         }
         let dims = broadcast_dims(&a.dims(), &b.dims()).and_then(|d| broadcast_dims(&d, &self.dims()));
         let Some(d) = dims else {
@@ -315,14 +339,18 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// The same numbers in type `to`. Floats become integers by truncation and saturation, and bools by x ≠ 0. `c64`
-    /// has no casts.
+    /// The same numbers in type `to`. Floats become integers by truncation and saturation, and bools by x ≠ 0. Real
+    /// numbers become complex ones with an imaginary part of 0. A complex number becomes no real one: [`Var::real`]
+    /// takes its real part.
     #[track_caller]
     pub fn cast(self, to: DType) -> Var<'g> {
         if self.is_some() && self.dtype() == to {
             return self;
         }
-        self.g.emit1(Op::CAST, &[self], &CastAttrs { to }.list())
+        match complex_cast_form(self, to) {
+            Some(y) => y,
+            None => self.g.emit1(Op::CAST, &[self], &CastAttrs { to }.list()),
+        }
     }
 
     /// The number `a` where this bool is true, `b` elsewhere, as `dtype`, which must hold both.
@@ -364,21 +392,21 @@ macro_rules! operator {
             type Output = Var<'g>;
             #[track_caller]
             fn $method(self, b: Var<'g>) -> Var<'g> {
-                self.pair(Op::$op, b)
+                self.binary_op(Op::$op, b)
             }
         }
         impl<'g> std::ops::$trait<f64> for Var<'g> {
             type Output = Var<'g>;
             #[track_caller]
             fn $method(self, b: f64) -> Var<'g> {
-                self.pair(Op::$op, b.var_like(self, Op::$op))
+                self.binary_op(Op::$op, b.var_like(self, Op::$op))
             }
         }
         impl<'g> std::ops::$trait<Var<'g>> for f64 {
             type Output = Var<'g>;
             #[track_caller]
             fn $method(self, b: Var<'g>) -> Var<'g> {
-                self.var_like(b, Op::$op).pair(Op::$op, b)
+                self.var_like(b, Op::$op).binary_op(Op::$op, b)
             }
         }
     )*};

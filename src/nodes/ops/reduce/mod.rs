@@ -67,6 +67,7 @@ fn infer_reduced_nonempty(cx: &mut Infer<'_>) -> Result<(), String> {
         ensure!(d[a] > 0, "axis {a} is empty and the reduction has no identity");
     }
     let d = cx.dtype(0);
+    cx.real(0)?;
     ensure!(d.is_float() || d.is_int() || d == DType::Bool, "no reduction of {d}; cast it");
     infer_reduced(cx, &ReduceAttrs::of(&cx.attrs))
 }
@@ -375,6 +376,7 @@ fn infer_arg_reduction(cx: &mut Infer<'_>) -> Result<(), String> {
     let ArgExtremeAttrs { axis, dtype: to } = ArgExtremeAttrs::of(&cx.attrs);
     let axis = check_axis(axis, d.len())?;
     ensure!(d[axis] > 0, "axis {axis} is empty");
+    cx.real(0)?;
     ensure!(cx.dtype(0).is_float() || cx.dtype(0).is_index(), "no order of {}; cast it", cx.dtype(0));
     ensure!(to.is_index(), "positions are i32 or i64, not {to}");
     ensure!(to == DType::I64 || d[axis] <= i32::MAX as usize, "axis {axis} has more positions than i32");
@@ -413,6 +415,7 @@ pub const ARG_MIN: OpDef = OpDef {
 
 fn infer_running_reduction(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
+    cx.real(0)?;
     ensure!(d.is_float() || d.is_index(), "no running total of {d}; cast it");
     let rank = cx.dims(0).len();
     check_axis(RunningAttrs::of(&cx.attrs).axis, rank)?;

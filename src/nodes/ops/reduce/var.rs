@@ -6,6 +6,7 @@ use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::complex::tensor_forms::{complex_form_by_parts, complex_reduced_form};
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, VarAttrs};
 
 macro_rules! reductions {
@@ -50,7 +51,10 @@ impl<'g> Var<'g> {
         match self.axes(op, axes) {
             Some(mut axes) => {
                 axes.sort_unstable();
-                self.g.emit1(op, &[self], &ReduceAttrs { axes, keep }.list())
+                match complex_reduced_form(op, self, &axes, keep) {
+                    Some(y) => y,
+                    None => self.g.emit1(op, &[self], &ReduceAttrs { axes, keep }.list()),
+                }
             }
             None => self.g.var(crate::arena::Value::NONE),
         }
@@ -98,7 +102,8 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn cumsum(self, axis: i64, exclusive: bool, reverse: bool) -> Var<'g> {
         self.on_axis(Op::CUMSUM, axis, |axis| {
-            self.g.emit1(Op::CUMSUM, &[self], &RunningAttrs { axis, exclusive, reverse }.list())
+            let real = |x: Var<'g>| x.g.emit1(Op::CUMSUM, &[x], &RunningAttrs { axis, exclusive, reverse }.list());
+            complex_form_by_parts(self, real).unwrap_or_else(|| real(self))
         })
     }
 

@@ -33,7 +33,7 @@ use crate::nodes::ir::opdef::Lower;
 
 /// `dtype` if kernels compute in it.
 pub fn elem(dtype: DType) -> Result<DType, String> {
-    if dtype == DType::C64 { Err(format!("no kernel for {dtype}")) } else { Ok(dtype) }
+    if dtype.is_complex() { Err(format!("no kernel for {dtype}")) } else { Ok(dtype) }
 }
 
 /// The program of one pointwise node, and which operand each of its inputs is. An operand that is named twice is one
@@ -105,8 +105,9 @@ pub fn tile_call(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// A numeric attribute as the bits of an element.
 pub fn bits(value: f64, dtype: DType) -> u64 {
     match dtype {
-        DType::F32 => u64::from((value as f32).to_bits()),
-        DType::F64 | DType::C64 => value.to_bits(),
+        // A complex element is this real part and, behind it, an imaginary part of +0.
+        DType::F32 | DType::C64 => u64::from((value as f32).to_bits()),
+        DType::F64 | DType::C128 => value.to_bits(),
         DType::F16 => u64::from(half::f16::from_f64(value).to_bits()),
         DType::BF16 => u64::from(half::bf16::from_f64(value).to_bits()),
         // Saturating, as casts are; the kernel keeps the low bytes.

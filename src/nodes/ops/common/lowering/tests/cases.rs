@@ -11,7 +11,7 @@ use crate::nodes::ir::text;
 
 /// The types that `f` means in a case: both floats, or one if no operand is `f`.
 pub fn floats(case: &Case) -> &'static [DType] {
-    if case.args.split_whitespace().any(|a| a.starts_with("f[")) { &[DType::F32, DType::F64] } else { &[DType::F32] }
+    case.floats(&[DType::F32])
 }
 
 /// Operand types of a case, with `f` as `float`.
@@ -32,6 +32,7 @@ pub fn draw(domain: Domain, n: usize, seed: u64) -> Vec<f64> {
         Domain::Chance => 0.5 + 0.45 * u,
         Domain::Unit => 0.9 * u,
         Domain::Distinct => ((i * 7919 + seed as usize) % n.max(1)) as f64 * 0.06 - n as f64 * 0.03 + 0.013,
+        Domain::Dominant => 0.3 * u,
         Domain::Index(k) => below(*u, k),
         Domain::Count(k) => 1.0 + below(*u, k),
         Domain::Bit => below(*u, 2),
@@ -43,7 +44,11 @@ pub fn draw(domain: Domain, n: usize, seed: u64) -> Vec<f64> {
 /// The numbers of operand `i` of a case.
 pub fn data(case: &Case, i: usize, n: usize) -> Vec<f64> {
     let domain = case.domains.get(i).or(case.domains.last()).copied().unwrap_or(Domain::Real);
-    draw(domain, n, 11 + i as u64)
+    let mut all = draw(domain, n, 11 + i as u64);
+    if let (Domain::Dominant, [.., rows, cols]) = (domain, &types(case, DType::F64)[i].1[..]) {
+        (0..n).filter(|e| e / cols % rows == e % cols).for_each(|e| all[e] += 3.0);
+    }
+    all
 }
 
 /// Inputs `x0`, `x1` … of a case.
@@ -55,7 +60,8 @@ pub fn inputs<'g>(g: &'g Builder, case: &Case, float: DType) -> Vec<Var<'g>> {
 /// The numbers of the inputs.
 pub fn leaves(case: &Case, float: DType) -> Leaves {
     let one = |(i, (dtype, dims)): (usize, (DType, Dims))| {
-        (format!("x{i}"), bytes(&data(case, i, dims.iter().product()), dtype))
+        let numbers = dims.iter().product::<usize>() * (1 + usize::from(dtype.is_complex()));
+        (format!("x{i}"), bytes(&data(case, i, numbers), dtype))
     };
     types(case, float).into_iter().enumerate().map(one).collect()
 }

@@ -3,7 +3,7 @@
 
 use crate::arena::{Value, ids::Id};
 use crate::kernels::abi::Split;
-use crate::kernels::harness::{In, Out, Outcome, run};
+use crate::kernels::harness::{In, Out, Outcome, run_prepared};
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::call::{Buf, Call, View};
 use crate::nodes::ir::dtype::DType;
@@ -23,7 +23,8 @@ fn input(bytes: &[u8], size: usize) -> In {
         1 => In::of(bytes),
         2 => In::of(&bytemuck::pod_collect_to_vec::<u8, u16>(bytes)),
         4 => In::of(&bytemuck::pod_collect_to_vec::<u8, u32>(bytes)),
-        _ => In::of(&bytemuck::pod_collect_to_vec::<u8, u64>(bytes)),
+        8 => In::of(&bytemuck::pod_collect_to_vec::<u8, u64>(bytes)),
+        _ => In::of(&bytemuck::pod_collect_to_vec::<u8, u128>(bytes)),
     }
 }
 
@@ -56,7 +57,7 @@ impl Node<'_> {
             Out(bytes.len() / size, size, split)
         };
         let writes: Vec<Out> = c.writes.iter().map(write).collect();
-        run(c.kernel, &c.params, &reads, &writes, c.units)
+        run_prepared(c.kernel, (&c.params, c.prepared.as_ref()), &reads, &writes, c.units)
     }
 
     fn call(&mut self, c: &Call) -> Result<(), usize> {
@@ -155,12 +156,12 @@ pub fn expanded(g: GraphBuf, also: Option<Op>) -> GraphBuf {
     expanded(b.finish([]).unwrap(), None)
 }
 
-/// Elements as `f64`.
+/// Elements as `f64`; a complex one is two.
 pub fn numbers(bytes: &[u8], dtype: DType) -> Vec<f64> {
     fn each<T: bytemuck::Pod>(bytes: &[u8], f: impl Fn(T) -> f64) -> Vec<f64> {
         bytemuck::pod_collect_to_vec::<u8, T>(bytes).into_iter().map(f).collect()
     }
-    match dtype {
+    match dtype.part() {
         DType::F32 => each(bytes, |x: f32| f64::from(x)),
         DType::F64 => each(bytes, |x: f64| x),
         DType::I32 => each(bytes, |x: i32| f64::from(x)),
@@ -170,9 +171,10 @@ pub fn numbers(bytes: &[u8], dtype: DType) -> Vec<f64> {
     }
 }
 
-/// Numbers as elements.
+/// Numbers as elements; two are a complex one.
 pub fn bytes(x: &[f64], dtype: DType) -> Vec<u8> {
+    let part = dtype.part();
     x.iter()
-        .flat_map(|&x| crate::nodes::ops::common::lowering::bits(x, dtype).to_le_bytes()[..dtype.size()].to_vec())
+        .flat_map(|&x| crate::nodes::ops::common::lowering::bits(x, part).to_le_bytes()[..part.size()].to_vec())
         .collect()
 }

@@ -47,7 +47,7 @@ fn close(what: &str, a: &[f64], b: &[f64], tol: f64) {
 
 /// Tolerance of one sum or one elementary function more or less.
 fn tolerance(dtype: DType) -> f64 {
-    match dtype {
+    match dtype.part() {
         DType::F32 => 3e-5,
         DType::F64 => 1e-11,
         _ => 0.0,

@@ -1,0 +1,63 @@
+//! Cholesky factors: L with positive diagonal and L·Lᵀ = (A + Aᵀ)/2.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`cholesky`] | A: `T[count, n, n]` | L: `T[count, n, n]` | [`Cholesky`] |
+
+use super::batch_map::matrix_range;
+use super::rows::dot_rows;
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::fault::Cause;
+use crate::float::Float;
+use crate::params::params;
+use crate::simd;
+
+params! {
+    /// Params of [`cholesky`].
+    pub struct Cholesky {
+        /// Number of matrices, each a unit.
+        pub count: usize,
+        /// Rows and columns.
+        pub n: usize,
+    }
+}
+
+simd! {
+    /// Writes the factor; false if the matrix is not positive definite.
+    fn factor_cholesky[T: Float](n: usize, a: &[T], l: &mut [T]) -> bool {
+        for i in 0..n {
+            let (done, rest) = l.split_at_mut(i * n);
+            let row = &mut rest[..n];
+            for j in 0..i {
+                let mean = (a[i * n + j] + a[j * n + i]) * T::HALF;
+                let above = &done[j * n..][..n];
+                row[j] = (mean - dot_rows(&row[..j], &above[..j])) / above[j];
+            }
+            let pivot = a[i * n + i] - dot_rows(&row[..i], &row[..i]);
+            if pivot <= T::ZERO || pivot.is_nan() || pivot == T::INFINITY {
+                return false;
+            }
+            row[i] = pivot.sqrt();
+            row[i + 1..].fill(T::ZERO);
+        }
+        true
+    }
+}
+
+/// The lower Cholesky factor of the symmetric part of each matrix. A matrix that is not positive definite is a fault.
+///
+/// Reads A: `T[count, n, n]`; writes L: the same; params [`Cholesky`].
+pub fn cholesky<T: Float>(args: &mut Args<'_>) {
+    let p = Cholesky::from_words(args.params());
+    let (a, size) = (args.read::<T>(0), p.n * p.n);
+    let (units, l) = (args.units(), args.write::<T>(0));
+    for (m, l) in units.zip(l.chunks_exact_mut(size.max(1))) {
+        if !factor_cholesky(p.n, &a[matrix_range(m, size)], l) {
+            l.fill(T::NAN);
+            args.fault_matrix(m, Cause::NotPositiveDefinite);
+        }
+    }
+}
+
+by_dtype!(cholesky_for = cholesky::<floats>);

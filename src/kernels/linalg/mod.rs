@@ -1,0 +1,23 @@
+//! Dense linear algebra on batches of matrices in row-major order.
+//!
+//! * `rows`: the loops over rows that the algorithms are made of. `batch_map`: which matrix of an operand belongs to a
+//!   matrix of the result.
+//! * [`lu`], [`cholesky`], [`triangular`]: factors, and solves with them.
+//! * [`qr`], [`eigh`], [`svd`]: orthogonal decompositions.
+//!
+//! Invariants: a matrix of the batch is a unit, so bits do not depend on threads. Each element is one chain of
+//! `mul_add` in a fixed order, or a dot product with a fixed number of partial sums, so bits do not depend on the
+//! instruction set.
+
+mod batch_map;
+pub mod cholesky;
+pub mod eigh;
+pub mod lu;
+pub mod qr;
+mod rows;
+pub mod svd;
+#[cfg(test)]
+mod tests;
+pub mod triangular;
+
+pub use batch_map::BatchMap;

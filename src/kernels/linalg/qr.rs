@@ -1,0 +1,133 @@
+//! Reduced QR factors by Householder reflectors: A = Q·R with k = min(m, n) columns in Q and no negative number on the
+//! diagonal of R. So a matrix of full rank has one result.
+//!
+//! Each matrix is scaled by its largest magnitude first, so that no square overflows.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`qr`] | A: `T[count, m, n]` | Q: `T[count, m, k]`, R: `T[count, k, n]`, scratch | [`Qr`] |
+
+use super::batch_map::matrix_range;
+use super::rows::{add_scaled_row, largest_magnitude, make_reflector, scale_row};
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::float::Float;
+use crate::params::params;
+use crate::simd;
+
+params! {
+    /// Params of [`qr`].
+    pub struct Qr {
+        /// Number of matrices, each a unit.
+        pub count: usize,
+        /// Rows.
+        pub m: usize,
+        /// Columns.
+        pub n: usize,
+    }
+}
+
+impl Qr {
+    /// Columns of Q.
+    pub fn rank(&self) -> usize {
+        self.m.min(self.n)
+    }
+
+    /// Elements of scratch for each thread: the reflectors, a column of one, a row, and τ of each.
+    pub fn scratch(&self) -> usize {
+        self.m * self.n + self.m + self.n + self.rank()
+    }
+}
+
+/// The scratch of one matrix.
+struct QrScratch<'a, T> {
+    /// R above the diagonal, reflectors below.
+    work: &'a mut [T],
+    column: &'a mut [T],
+    row: &'a mut [T],
+    tau: &'a mut [T],
+}
+
+/// Applies 1 − τ·v·vᵀ, v = (1, `below`), to the columns `from..` of rows of `width` elements.
+#[inline(always)]
+fn reflect_rows<T: Float>(tau: T, v: &[T], width: usize, from: usize, x: &mut [T], row: &mut [T]) {
+    if tau == T::ZERO || from >= width {
+        return;
+    }
+    let row = &mut row[..width - from];
+    row.fill(T::ZERO);
+    for (v, x) in v.iter().zip(x.chunks_exact(width)) {
+        add_scaled_row(*v, &x[from..], row);
+    }
+    scale_row(-tau, row);
+    for (v, x) in v.iter().zip(x.chunks_exact_mut(width)) {
+        add_scaled_row(*v, row, &mut x[from..]);
+    }
+}
+
+simd! {
+    /// Writes Q and R of one matrix.
+    fn factor_qr[T: Float](m: usize, n: usize, a: &[T], q: &mut [T], r: &mut [T], scratch: &mut [T]) {
+        let k = if m < n { m } else { n };
+        let (work, rest) = scratch.split_at_mut(m * n);
+        let (column, rest) = rest.split_at_mut(m);
+        let (row, tau) = rest.split_at_mut(n);
+        let s = QrScratch { work, column, row, tau };
+        let scale = largest_magnitude(a);
+        // The reciprocal of a subnormal number is infinite. Such a matrix is scaled no more than that allows.
+        let scale = if scale < T::MIN_POSITIVE { T::ONE } else { scale };
+        for (w, a) in s.work.iter_mut().zip(a) {
+            *w = *a / scale;
+        }
+        for j in 0..k {
+            for i in j..m {
+                s.column[i - j] = s.work[i * n + j];
+            }
+            let v = &mut s.column[..m - j];
+            let (tau, beta) = make_reflector(v);
+            s.tau[j] = tau;
+            reflect_rows(tau, v, n, j + 1, &mut s.work[j * n..], s.row);
+            s.work[j * n + j] = beta;
+            for i in j + 1..m {
+                s.work[i * n + j] = v[i - j];
+            }
+        }
+        for i in 0..k {
+            let sign = if s.work[i * n + i] < T::ZERO { -scale } else { scale };
+            r[i * n..][..i].fill(T::ZERO);
+            for j in i..n {
+                r[i * n + j] = s.work[i * n + j] * sign;
+            }
+        }
+        q.fill(T::ZERO);
+        for j in (0..k).rev() {
+            // Column j of Q begins as that of the identity, with the sign of row j of R.
+            q[j * k + j] = if s.work[j * n + j] < T::ZERO { -T::ONE } else { T::ONE };
+            s.column[0] = T::ONE;
+            for i in j + 1..m {
+                s.column[i - j] = s.work[i * n + j];
+            }
+            reflect_rows(s.tau[j], &s.column[..m - j], k, j, &mut q[j * k..], s.row);
+        }
+    }
+}
+
+/// Q and R of one matrix, with [`Qr::scratch`] elements of scratch.
+pub fn qr_of_matrix<T: Float>(p: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch: &mut [T]) {
+    factor_qr(p.m, p.n, a, q, r, &mut scratch[..p.scratch()]);
+}
+
+/// Q and R of each matrix.
+///
+/// Reads A: `T[count, m, n]`; writes Q: `T[count, m, k]`, R: `T[count, k, n]`, and scratch (`Split::PerThread`,
+/// [`Qr::scratch`]); params [`Qr`].
+pub fn qr<T: Float>(args: &mut Args<'_>) {
+    let p = Qr::from_words(args.params());
+    let (units, a, k) = (args.units(), args.read::<T>(0), p.rank());
+    let (q, r, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
+    for ((unit, q), r) in units.zip(q.chunks_exact_mut((p.m * k).max(1))).zip(r.chunks_exact_mut((k * p.n).max(1))) {
+        qr_of_matrix(&p, &a[matrix_range(unit, p.m * p.n)], q, r, scratch);
+    }
+}
+
+by_dtype!(qr_for = qr::<floats>);

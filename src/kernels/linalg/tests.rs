@@ -1,0 +1,280 @@
+//! Tests of factors and solves: they give the matrix back, by naive products, whatever the units.
+
+use super::cholesky::{Cholesky, cholesky};
+use super::eigh::{Eigh, eigh};
+use super::lu::{LuFactor, LuSolve, lu_factor, lu_solve};
+use super::qr::{Qr, qr};
+use super::svd::{Svd, svd};
+use super::triangular::{TriangularSolve, triangular_solve};
+use super::*;
+use crate::abi::{Kernel, Split};
+use crate::float::Float;
+use crate::harness::{In, Out, Outcome, close, get, hashes, noise, run};
+use crate::simd::{self, Isa};
+
+/// `a · b`, with the operands transposed first where asked.
+fn product(a: &[f64], b: &[f64], [m, k, n]: [usize; 3], ta: bool, tb: bool) -> Vec<f64> {
+    let at = |i: usize, p: usize| if ta { a[p * m + i] } else { a[i * k + p] };
+    let bt = |p: usize, j: usize| if tb { b[j * k + p] } else { b[p * n + j] };
+    (0..m * n).map(|e| (0..k).map(|p| at(e / n, p) * bt(p, e % n)).sum()).collect()
+}
+
+fn identity(n: usize) -> Vec<f64> {
+    (0..n * n).map(|e| f64::from(u8::from(e / n.max(1) == e % n.max(1)))).collect()
+}
+
+fn wide<T: Float>(x: &[T]) -> Vec<f64> {
+    x.iter().map(|x| x.to_f64()).collect()
+}
+
+/// Asserts that columns are orthonormal.
+fn orthonormal(q: &[f64], m: usize, k: usize, tolerance: f64) {
+    close(&product(q, q, [k, m, k], true, false), &identity(k), tolerance);
+}
+
+fn scratch<T>(len: usize) -> Out {
+    Out(7 * len, size_of::<T>(), Split::PerThread(len))
+}
+
+fn decompose<T: Float>(kernel: Kernel, words: &[u64], a: &[T], outs: &[(usize, usize)], scratched: usize) -> Outcome {
+    let count = outs[0].1;
+    let mut writes: Vec<Out> = outs.iter().map(|&(len, count)| Out::of::<T>(len * count, len)).collect();
+    writes.push(scratch::<T>(scratched));
+    run(kernel, words, &[In::of(a)], &writes, count)
+}
+
+fn lu_of<T: Float>(count: usize, n: usize, a: &[T]) -> (Vec<T>, Vec<i32>, Vec<T>) {
+    let writes = [Out::of::<T>(count * n * n, n * n), Out::of::<i32>(count * n, n), Out::of::<T>(count, 1)];
+    let p = LuFactor { count, n };
+    let apart = run(lu_factor::<T>, &p.to_words(), &[In::of(a)], &writes, count);
+    assert_eq!(apart, run(lu_factor::<T>, &p.to_words(), &[In::of(a).over(0)], &writes, count));
+    (get(&apart, 0), get(&apart, 1), get(&apart, 2))
+}
+
+fn lu_gives_the_matrix_back<T: Float>(tolerance: f64) {
+    for n in [0, 1, 2, 3, 5, 8, 31, 32, 33, 70] {
+        let a = hashes::<T>(3 * n * n, 4);
+        let (lu, rows, sign) = lu_of(3, n, &a);
+        for m in 0..3 {
+            let lu = wide(&lu[m * n * n..][..n * n]);
+            let part = |e: usize, lower: bool| match (e / n).cmp(&(e % n)) {
+                std::cmp::Ordering::Greater => {
+                    if lower {
+                        lu[e]
+                    } else {
+                        0.0
+                    }
+                }
+                std::cmp::Ordering::Equal => {
+                    if lower {
+                        1.0
+                    } else {
+                        lu[e]
+                    }
+                }
+                std::cmp::Ordering::Less => {
+                    if lower {
+                        0.0
+                    } else {
+                        lu[e]
+                    }
+                }
+            };
+            let l: Vec<f64> = (0..n * n).map(|e| part(e, true)).collect();
+            let u: Vec<f64> = (0..n * n).map(|e| part(e, false)).collect();
+            assert!(l.iter().all(|x| x.abs() <= 1.0), "the pivots are the largest magnitudes");
+            let rows = &rows[m * n..][..n];
+            let want: Vec<f64> = rows.iter().flat_map(|&r| wide(&a[m * n * n + r as usize * n..][..n])).collect();
+            close(&product(&l, &u, [n, n, n], false, false), &want, tolerance);
+            let inversions =
+                (0..n).flat_map(|i| (0..i).map(move |j| (j, i))).filter(|&(j, i)| rows[j] > rows[i]).count();
+            assert_eq!(sign[m].to_f64(), if inversions % 2 == 0 { 1.0 } else { -1.0 });
+        }
+    }
+}
+
+#[test]
+fn lu_gives_the_permuted_matrix_back() {
+    lu_gives_the_matrix_back::<f64>(1e-12);
+    lu_gives_the_matrix_back::<f32>(2e-5);
+}
+
+#[test]
+fn solves_give_the_right_hand_side_back() {
+    for (n, k, transpose) in [(1, 1, false), (3, 1, false), (3, 2, true), (6, 1, true), (40, 5, false), (40, 5, true)] {
+        // Two matrices, and three right-hand sides for each: [3, 2] from [2] and [3, 2].
+        let (mut a, b) = (noise(2 * n * n, 7), noise(6 * n * k, 8));
+        (0..2 * n).for_each(|i| a[i / n * n * n + i % n * (n + 1)] += 3.0);
+        let map = BatchMap::to_words(&[3, 2], &[2], &[3, 2]);
+        let (lu, rows, _) = lu_of(2, n, &a);
+        let p = LuSolve { count: 6, n, k, transpose, nan: false };
+        let writes = [Out::of::<f64>(6 * n * k, n * k), scratch::<f64>(p.scratch())];
+        let reads = [In::of(&lu), In::of(&rows), In::of(&b)];
+        let x: Vec<f64> = get(&run(lu_solve::<f64>, &[p.to_words(), map.clone()].concat(), &reads, &writes, 6), 0);
+        for m in 0..6 {
+            let (a, x) = (&a[m % 2 * n * n..][..n * n], &x[m * n * k..][..n * k]);
+            close(&product(a, x, [n, n, k], transpose, false), &b[m * n * k..][..n * k], 1e-11);
+        }
+        for (upper, unit) in [(false, false), (false, true), (true, false), (true, true)] {
+            let p = TriangularSolve { count: 6, n, k, upper, transpose, unit, nan: false };
+            // A unit triangle of many columns has a large inverse.
+            let small: Vec<f64> = a.iter().map(|x| x * 0.2).collect();
+            let words = [p.to_words(), map.clone()].concat();
+            let reads = [In::of(&small), In::of(&b)];
+            let x = run(triangular_solve::<f64>, &words, &reads, &[Out::of::<f64>(6 * n * k, n * k)], 6);
+            let x: Vec<f64> = get(&x, 0);
+            for m in 0..6 {
+                let mut t = small[m % 2 * n * n..][..n * n].to_vec();
+                for (e, t) in t.iter_mut().enumerate() {
+                    let (i, j) = (e / n, e % n);
+                    let kept = if upper { i <= j } else { i >= j };
+                    *t = match () {
+                        _ if i == j && unit => 1.0,
+                        _ if kept => *t,
+                        _ => 0.0,
+                    };
+                }
+                let x = &x[m * n * k..][..n * k];
+                close(&product(&t, x, [n, n, k], transpose, false), &b[m * n * k..][..n * k], 1e-10);
+            }
+        }
+    }
+}
+
+#[test]
+fn singular_matrices_are_faults_or_nan() {
+    let (eye, zero, b) = (identity(2), vec![1.0, 2.0, 2.0, 4.0], vec![1.0; 6]);
+    let a = [eye.clone(), eye, zero].concat();
+    let (lu, rows, _) = lu_of(3, 2, &a);
+    for nan in [false, true] {
+        let p = LuSolve { count: 3, n: 2, k: 1, transpose: false, nan };
+        let words = [p.to_words(), BatchMap::to_words(&[3], &[3], &[3])].concat();
+        let writes = [Out::of::<f64>(6, 2), scratch::<f64>(0)];
+        let done = run(lu_solve::<f64>, &words, &[In::of(&lu), In::of(&rows), In::of(&b)], &writes, 3);
+        match nan {
+            false => assert_eq!(done, Err(2)),
+            true => close(&get::<f64>(&done, 0), &[1.0, 1.0, 1.0, 1.0, f64::NAN, f64::NAN], 0.0),
+        }
+    }
+    let p = Cholesky { count: 2, n: 2 };
+    let bad = [identity(2), vec![1.0, 2.0, 2.0, 1.0]].concat();
+    assert_eq!(run(cholesky::<f64>, &p.to_words(), &[In::of(&bad)], &[Out::of::<f64>(8, 4)], 2), Err(1));
+}
+
+#[test]
+fn cholesky_gives_the_symmetric_part_back() {
+    for n in [1, 2, 3, 17, 40] {
+        let mut a = noise(2 * n * n, 3);
+        (0..2 * n).for_each(|i| a[i / n * n * n + i % n * (n + 1)] += n as f64);
+        let p = Cholesky { count: 2, n };
+        let l = run(cholesky::<f64>, &p.to_words(), &[In::of(&a)], &[Out::of::<f64>(2 * n * n, n * n)], 2);
+        for (a, l) in a.chunks(n * n).zip(get::<f64>(&l, 0).chunks(n * n)) {
+            let sym: Vec<f64> = (0..n * n).map(|e| (a[e] + a[e % n * n + e / n]) / 2.0).collect();
+            close(&product(l, l, [n, n, n], false, true), &sym, 1e-12);
+            assert!((0..n * n).all(|e| e % n <= e / n || l[e] == 0.0));
+        }
+    }
+}
+
+/// Shapes, and matrices with a scale: of no rank, of low rank, large and small.
+fn matrices(m: usize, n: usize, scale: f64) -> Vec<f64> {
+    let full = noise(m * n, 5).into_iter().map(|x| x * scale);
+    let low = (0..m * n).map(|e| (e / n + 1) as f64 * ((e % n) as f64 - 1.5) * scale);
+    full.chain(low).chain(std::iter::repeat_n(0.0, m * n)).collect()
+}
+
+#[test]
+fn qr_gives_the_matrix_back() {
+    for (m, n) in [(1, 1), (3, 3), (5, 2), (2, 5), (40, 17), (17, 40)] {
+        for scale in [1.0, 1e200, 1e-200] {
+            let (a, p, k) = (matrices(m, n, scale), Qr { count: 3, m, n }, m.min(n));
+            let done = decompose(qr::<f64>, &p.to_words(), &a, &[(m * k, 3), (k * n, 3)], p.scratch());
+            let (q, r) = (get::<f64>(&done, 0), get::<f64>(&done, 1));
+            for i in 0..3 {
+                let (q, r, a) = (&q[i * m * k..][..m * k], &r[i * k * n..][..k * n], &a[i * m * n..][..m * n]);
+                orthonormal(q, m, k, 1e-13);
+                let back: Vec<f64> = product(q, r, [m, k, n], false, false).iter().map(|x| x / scale).collect();
+                close(&back, &a.iter().map(|x| x / scale).collect::<Vec<_>>(), 1e-12);
+                assert!((0..k * n).all(|e| if e % n < e / n { r[e] == 0.0 } else { e % n > e / n || r[e] >= 0.0 }));
+            }
+        }
+    }
+}
+
+#[test]
+fn eigenvectors_give_the_symmetric_part_back() {
+    for n in [1, 2, 3, 4, 16, 41] {
+        for scale in [1.0, 1e200, 1e-200] {
+            let (a, p) = (matrices(n, n, scale), Eigh { count: 3, n });
+            let done = decompose(eigh::<f64>, &p.to_words(), &a, &[(n, 3), (n * n, 3)], p.scratch());
+            let (w, u) = (get::<f64>(&done, 0), get::<f64>(&done, 1));
+            for i in 0..3 {
+                let (w, u, a) = (&w[i * n..][..n], &u[i * n * n..][..n * n], &a[i * n * n..][..n * n]);
+                orthonormal(u, n, n, 1e-13);
+                assert!(w.is_sorted());
+                let scaled: Vec<f64> = (0..n * n).map(|e| u[e] * w[e % n] / scale).collect();
+                let sym: Vec<f64> = (0..n * n).map(|e| (a[e] / scale + a[e % n * n + e / n] / scale) / 2.0).collect();
+                close(&product(&scaled, u, [n, n, n], false, true), &sym, 1e-11);
+            }
+        }
+    }
+}
+
+#[test]
+fn singular_vectors_give_the_matrix_back() {
+    for (m, n) in [(1, 1), (3, 3), (5, 2), (2, 5), (40, 17), (17, 40)] {
+        for scale in [1.0, 1e200, 1e-200] {
+            let (a, p, k) = (matrices(m, n, scale), Svd { count: 3, m, n }, m.min(n));
+            let outs = [(m * k, 3), (k, 3), (k * n, 3)];
+            let done = decompose(svd::<f64>, &p.to_words(), &a, &outs, p.scratch());
+            let (u, s, vt) = (get::<f64>(&done, 0), get::<f64>(&done, 1), get::<f64>(&done, 2));
+            for i in 0..3 {
+                let (u, s, vt) = (&u[i * m * k..][..m * k], &s[i * k..][..k], &vt[i * k * n..][..k * n]);
+                orthonormal(u, m, k, 1e-12);
+                close(&product(vt, vt, [k, n, k], false, true), &identity(k), 1e-12);
+                assert!(s.is_sorted_by(|a, b| a >= b) && s.iter().all(|s| *s >= 0.0));
+                let scaled: Vec<f64> = (0..m * k).map(|e| u[e] * (s[e % k] / scale)).collect();
+                let want: Vec<f64> = a[i * m * n..][..m * n].iter().map(|x| x / scale).collect();
+                close(&product(&scaled, vt, [m, k, n], false, false), &want, 1e-11);
+            }
+        }
+    }
+}
+
+#[test]
+fn decompositions_of_nan_are_nan() {
+    let a = [1.0, f64::NAN, 0.0, 1.0];
+    let (e, s) = (Eigh { count: 1, n: 2 }, Svd { count: 1, m: 2, n: 2 });
+    let w: Vec<f64> = get(&decompose(eigh::<f64>, &e.to_words(), &a, &[(2, 1), (4, 1)], e.scratch()), 0);
+    let values: Vec<f64> = get(&decompose(svd::<f64>, &s.to_words(), &a, &[(4, 1), (2, 1), (4, 1)], s.scratch()), 1);
+    assert!(w.iter().chain(&values).all(|x| x.is_nan()));
+}
+
+/// All factors of a matrix of 40 rows and columns, one after the other.
+fn all_factors<T: Float>() -> Vec<Outcome> {
+    let n = 40;
+    let mut a = hashes::<T>(n * n, 6);
+    (0..n).for_each(|i| a[i * (n + 1)] += T::from_f64(12.0));
+    let (e, q, s) = (Eigh { count: 1, n }, Qr { count: 1, m: n, n }, Svd { count: 1, m: n, n });
+    let square = (n * n, 1);
+    let lu = [Out::of::<T>(n * n, n * n), Out::of::<i32>(n, n), Out::of::<T>(1, 1)];
+    let factor = [Out::of::<T>(n * n, n * n)];
+    vec![
+        run(lu_factor::<T>, &LuFactor { count: 1, n }.to_words(), &[In::of(&a)], &lu, 1),
+        run(cholesky::<T>, &Cholesky { count: 1, n }.to_words(), &[In::of(&a)], &factor, 1),
+        decompose(qr::<T>, &q.to_words(), &a, &[square, square], q.scratch()),
+        decompose(eigh::<T>, &e.to_words(), &a, &[(n, 1), square], e.scratch()),
+        decompose(svd::<T>, &s.to_words(), &a, &[square, (n, 1), square], s.scratch()),
+    ]
+}
+
+#[test]
+fn the_instruction_set_changes_no_bit_of_a_factor() {
+    simd::limit(Isa::Portable);
+    let want = [all_factors::<f32>(), all_factors::<f64>()];
+    assert!(want.iter().flatten().all(|outcome| outcome.is_ok()));
+    for isa in [Isa::Avx2, Isa::Avx512, simd::detect()] {
+        simd::limit(isa);
+        assert!([all_factors::<f32>(), all_factors::<f64>()] == want, "{isa:?}");
+    }
+}

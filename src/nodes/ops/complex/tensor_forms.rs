@@ -1,0 +1,98 @@
+//! Sums, products and choices of complex tensors, in real ops on their parts.
+
+use super::parts::{Parts, has_parts, parts_of_pair};
+use crate::nodes::build::axes::dims_without_axes;
+use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::opdef::Op;
+
+/// `f` of each part of `z`. `None` if `z` is real.
+#[track_caller]
+pub(in crate::nodes) fn complex_form_by_parts<'g>(z: Var<'g>, f: impl Fn(Var<'g>) -> Var<'g>) -> Option<Var<'g>> {
+    has_parts(z).then(|| z.g.with_caller(|| Parts::of(z).each(f).join()))
+}
+
+/// `f` of each pair of parts of `a` and `b`. `None` if both are real.
+#[track_caller]
+pub(in crate::nodes) fn complex_form_by_pairs<'g>(
+    op: Op,
+    a: Var<'g>,
+    b: Var<'g>,
+    f: impl Fn(Var<'g>, Var<'g>) -> Var<'g>,
+) -> Option<Var<'g>> {
+    let found = parts_of_pair(op, a, b)?;
+    Some(a.g.with_caller(|| found.map_or_else(|none| none, |[x, y]| x.both(y, f).join())))
+}
+
+/// The bilinear `product` of complex operands: four real products. `None` if both are real.
+#[track_caller]
+pub(in crate::nodes) fn complex_product_form<'g>(
+    op: Op,
+    a: Var<'g>,
+    b: Var<'g>,
+    product: impl Fn(Var<'g>, Var<'g>) -> Var<'g>,
+) -> Option<Var<'g>> {
+    let found = parts_of_pair(op, a, b)?;
+    Some(a.g.with_caller(|| match found {
+        Err(none) => none,
+        Ok([x, y]) => {
+            let re = product(x.re, y.re) - product(x.im, y.im);
+            let im = product(x.re, y.im) + product(x.im, y.re);
+            Parts { re, im }.join()
+        }
+    }))
+}
+
+/// The reduction `op` of a complex `z` over `axes`. `None` if `z` is real, or the op has no complex form.
+#[track_caller]
+pub(in crate::nodes) fn complex_reduced_form<'g>(op: Op, z: Var<'g>, axes: &[i64], keep: bool) -> Option<Var<'g>> {
+    match op {
+        Op::REDUCE_SUM | Op::REDUCE_MEAN => complex_form_by_parts(z, |x| x.reduce(op, axes, keep)),
+        Op::REDUCE_PROD if has_parts(z) => Some(z.g.with_caller(|| complex_reduced_product(z, axes, keep))),
+        _ => None,
+    }
+}
+
+/// The product over `axes`: halves are multiplied with each other until one element is left.
+fn complex_reduced_product<'g>(z: Var<'g>, axes: &[i64], keep: bool) -> Var<'g> {
+    let d = z.dims();
+    let axes = to_sizes(axes);
+    let rest: Vec<usize> = (0..d.len()).filter(|i| !axes.contains(i)).collect();
+    let kept: Vec<usize> = rest.iter().map(|&i| d[i]).collect();
+    let mut n: usize = axes.iter().map(|&i| d[i]).product();
+    let mut left = z.permute(&[&rest[..], &axes[..]].concat()).reshape([&kept[..], &[n]].concat());
+    if n == 0 {
+        left = z.g.full(1.0, [&kept[..], &[1]].concat(), z.dtype());
+        n = 1;
+    }
+    while n > 1 && left.is_some() {
+        let half = n / 2;
+        let product = left.narrow(-1, 0, half) * left.narrow(-1, half, half);
+        left = if n % 2 == 1 { product.concat(&[left.narrow(-1, n - 1, 1)], -1) } else { product };
+        n = n.div_ceil(2);
+    }
+    left.reshape(dims_without_axes(&d, &axes, keep))
+}
+
+/// `a` where `c` is true, `b` elsewhere. `None` if both are real.
+#[track_caller]
+pub(in crate::nodes) fn complex_selected_form<'g>(c: Var<'g>, a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
+    complex_form_by_pairs(Op::SELECT, a, b, |a, b| c.select(a, b))
+}
+
+/// The same numbers in type `to`. `None` between real types, and from a complex one to a real one, which `cast`
+/// refuses.
+#[track_caller]
+pub(in crate::nodes) fn complex_cast_form<'g>(x: Var<'g>, to: DType) -> Option<Var<'g>> {
+    if !to.is_complex() || !x.is_some() {
+        return None;
+    }
+    match has_parts(x) {
+        true => complex_form_by_parts(x, |x| x.cast(to.part())),
+        false => Some(x.g.with_caller(|| {
+            let re = x.cast(to.part());
+            re.complex(re.full_like(0.0))
+        })),
+    }
+}

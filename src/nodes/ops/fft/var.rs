@@ -1,0 +1,196 @@
+//! Fourier transforms as methods of [`Var`], with NumPy's names, norms and defaults. `axis` may be negative; `n`
+//! elements of the axis are transformed: more are cut off, fewer are followed by zeros. The longest transform has 2²⁴
+//! elements.
+
+use super::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
+use super::norm::FftNorm;
+use crate::nodes::build::axes::Axes;
+use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::opdef::Op;
+
+/// The last two axes.
+const LAST_TWO: [i64; 2] = [-2, -1];
+
+impl<'g> Var<'g> {
+    /// `FFT` with this factor along the last axis.
+    #[track_caller]
+    pub(in crate::nodes) fn scaled_fft(self, inverse: bool, scale: f64) -> Var<'g> {
+        self.g.emit1(Op::FFT, &[self], &FftAttrs { inverse, scale }.list())
+    }
+
+    /// The Fourier transform yₖ = Σₙ zₙ·e^(−2πikn/N) along `axis`, as `numpy.fft.fft`. Real numbers are cast to complex
+    /// ones; [`Var::rfft`] is faster for them.
+    ///
+    /// ```
+    /// use arenagrad::graph::FftNorm;
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("spectrum");
+    /// let x = g.input("x", [4], DType::F32);
+    /// let z = x.fft(None, -1, FftNorm::Backward);
+    /// let graph = g.finish([z.named("z"), z.ifft(None, -1, FftNorm::Backward).real().named("back")])?;
+    /// let mut p = Session::new().compile(&graph)?;
+    /// p.values_mut::<f32>("x")?.copy_from_slice(&[1.0, 2.0, 3.0, 4.0]);
+    /// p.step()?;
+    /// assert_eq!(p.values::<[f32; 2]>("z")?, [[10.0, 0.0], [-2.0, 2.0], [-2.0, 0.0], [-2.0, -2.0]]);
+    /// assert_eq!(p.values::<f32>("back")?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn fft(self, n: Option<usize>, axis: i64, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| self.complex_fft("fft", n, axis, norm, false))
+    }
+
+    /// The inverse of [`Var::fft`], as `numpy.fft.ifft`: the sign of the exponent is +.
+    #[track_caller]
+    pub fn ifft(self, n: Option<usize>, axis: i64, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| self.complex_fft("ifft", n, axis, norm, true))
+    }
+
+    /// The elements 0 … N/2 of [`Var::fft`] of real numbers, as `numpy.fft.rfft`. The others are their conjugates.
+    #[track_caller]
+    pub fn rfft(self, n: Option<usize>, axis: i64, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| {
+            self.transformed("rfft", n, axis, |x, n| {
+                x.g.emit1(Op::RFFT, &[x], &RfftAttrs { scale: norm.factor(false, n) }.list())
+            })
+        })
+    }
+
+    /// The inverse of [`Var::rfft`], `n` real numbers, as `numpy.fft.irfft`. Without `n` it is 2(m − 1), which is even,
+    /// for m elements. The imaginary part of the first element, and for an even n of the last, is ignored.
+    #[track_caller]
+    pub fn irfft(self, n: Option<usize>, axis: i64, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| {
+            let Some(at) = self.axis_at("irfft", axis) else { return self.none() };
+            let n = n.unwrap_or(2 * self.dims()[at].saturating_sub(1));
+            if n == 0 {
+                return self.refuse("irfft", "n is 0; it must be 1 or more");
+            }
+            self.transformed("irfft", Some(n / 2 + 1), axis, |z, _| {
+                let attrs = IrfftAttrs { n: size_to_i64(n), scale: norm.factor(true, n) };
+                z.g.emit1(Op::IRFFT, &[z], &attrs.list())
+            })
+        })
+    }
+
+    /// [`Var::fft`] along the last two axes.
+    #[track_caller]
+    pub fn fft2(self, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| self.fftn(LAST_TWO, norm))
+    }
+
+    /// [`Var::ifft`] along the last two axes.
+    #[track_caller]
+    pub fn ifft2(self, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| self.ifftn(LAST_TWO, norm))
+    }
+
+    /// [`Var::rfftn`] along the last two axes.
+    #[track_caller]
+    pub fn rfft2(self, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| self.rfftn(LAST_TWO, norm))
+    }
+
+    /// [`Var::irfftn`] along the last two axes. `n` is the length of the last one.
+    #[track_caller]
+    pub fn irfft2(self, n: Option<usize>, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| self.irfftn(n, LAST_TWO, norm))
+    }
+
+    /// [`Var::fft`] along each of `axes`, one after another.
+    #[track_caller]
+    pub fn fftn(self, axes: impl Axes, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| self.fft_axes("fftn", axes).iter().fold(self, |z, &a| z.fft(None, a, norm)))
+    }
+
+    /// [`Var::ifft`] along each of `axes`, one after another.
+    #[track_caller]
+    pub fn ifftn(self, axes: impl Axes, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| self.fft_axes("ifftn", axes).iter().fold(self, |z, &a| z.ifft(None, a, norm)))
+    }
+
+    /// [`Var::rfft`] along the last of `axes`, then [`Var::fft`] along the others.
+    #[track_caller]
+    pub fn rfftn(self, axes: impl Axes, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| {
+            let axes = self.fft_axes("rfftn", axes);
+            let Some((&last, rest)) = axes.split_last() else { return self.none_of("rfftn") };
+            rest.iter().rev().fold(self.rfft(None, last, norm), |z, &a| z.fft(None, a, norm))
+        })
+    }
+
+    /// The inverse of [`Var::rfftn`]. `n` is the length of the last of `axes`, as in [`Var::irfft`].
+    #[track_caller]
+    pub fn irfftn(self, n: Option<usize>, axes: impl Axes, norm: FftNorm) -> Var<'g> {
+        self.g.with_caller(|| {
+            let axes = self.fft_axes("irfftn", axes);
+            let Some((&last, rest)) = axes.split_last() else { return self.none_of("irfftn") };
+            rest.iter().fold(self, |z, &a| z.ifft(None, a, norm)).irfft(n, last, norm)
+        })
+    }
+
+    /// The element of frequency 0 in the middle of each of `axes`, as `numpy.fft.fftshift`.
+    #[track_caller]
+    pub fn fftshift(self, axes: impl Axes) -> Var<'g> {
+        self.g.with_caller(|| self.fft_axes("fftshift", axes).iter().fold(self, |z, &a| z.roll(z.middle(a), a)))
+    }
+
+    /// The inverse of [`Var::fftshift`], which differs from it for odd lengths, as `numpy.fft.ifftshift`.
+    #[track_caller]
+    pub fn ifftshift(self, axes: impl Axes) -> Var<'g> {
+        self.g.with_caller(|| self.fft_axes("ifftshift", axes).iter().fold(self, |z, &a| z.roll(-z.middle(a), a)))
+    }
+
+    /// Half the length of `axis`, rounded down.
+    fn middle(self, axis: i64) -> i64 {
+        self.axis_len(axis).map_or(0, |n| size_to_i64(n / 2))
+    }
+
+    /// `axes`, counted from the front. An error, and none, if one does not exist or is named twice.
+    #[track_caller]
+    fn fft_axes(self, what: &str, axes: impl Axes) -> Vec<i64> {
+        self.axes_at(what, axes).map(|axes| sizes_to_i64(&axes)).unwrap_or_default()
+    }
+
+    /// An error of `what`, which was given no axis.
+    #[track_caller]
+    fn none_of(self, what: &str) -> Var<'g> {
+        if self.is_some() { self.refuse(what, "there is no axis to transform along") } else { self }
+    }
+
+    #[track_caller]
+    fn complex_fft(self, what: &str, n: Option<usize>, axis: i64, norm: FftNorm, inverse: bool) -> Var<'g> {
+        let complex = if self.is_some() { self.dtype().complex() } else { None };
+        let z = complex.map_or(self, |to| self.cast(to));
+        z.transformed(what, n, axis, |z, n| z.scaled_fft(inverse, norm.factor(inverse, n)))
+    }
+
+    /// `f` of this and the length `n` of `axis`, which `f` sees as the last one. The axis is cut or padded to `n`.
+    #[track_caller]
+    fn transformed(
+        self,
+        what: &str,
+        n: Option<usize>,
+        axis: i64,
+        f: impl FnOnce(Var<'g>, usize) -> Var<'g>,
+    ) -> Var<'g> {
+        let Some(at) = self.axis_at(what, axis) else { return self.none() };
+        let (have, rank) = (self.dims()[at], self.rank());
+        let n = n.unwrap_or(have);
+        if n == 0 {
+            return self.refuse(what, "a transform has 1 element or more");
+        }
+        let axis = size_to_i64(at);
+        let cut = if n < have { self.narrow(axis, 0, n) } else { self };
+        let mut high = vec![0; rank];
+        high[at] = n.saturating_sub(have);
+        let sized = if n > have { cut.pad(&vec![0; rank], &high, 0.0) } else { cut };
+        match at + 1 == rank {
+            true => f(sized, n),
+            false => f(sized.movedim(&[axis], &[-1]), n).movedim(&[-1], &[axis]),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Solves with general matrices. The node keeps the factors, and its derivative solves with them.
+
+use super::attrs::{LuSolveAttrs, SolveAttrs};
+use super::{cubic_cost, infer_solution, lower, results_of, solve_cost, square_dims, sum_of};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
+use crate::nodes::ops::common::batching::repeat_for_members;
+use Domain::{Dominant, Real};
+
+/// A⁻¹·b, or A⁻ᵀ·b, by factors that are known.
+fn solve_by<'g>(s: &Site<'_, 'g>, lu: Var<'g>, rows: Var<'g>, b: Var<'g>, transpose: bool) -> Var<'g> {
+    let SolveAttrs { singular } = SolveAttrs::of(&s.attrs);
+    s.g.emit1(Op::LU_SOLVE, &[lu, rows, b], &LuSolveAttrs { transpose, singular }.list())
+}
+
+fn decompose_solve<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let [lu, rows] = results_of(s.args[0], Op::LU);
+    vec![solve_by(s, lu, rows, s.args[1], false), lu, rows]
+}
+
+/// Ẋ = A⁻¹(Ḃ − ȦX).
+fn solve_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    let moved = t[0].map(|t| -t.matmul(s.outs[0]));
+    let side = sum_of([t[1].map(|t| t.broadcast(s.outs[0].dims())), moved]);
+    vec![side.map(|b| solve_by(s, s.outs[1], s.outs[2], b, false)), None, None]
+}
+
+/// B̄ = A⁻ᵀX̄, Ā = −B̄Xᵀ, each summed over axes that were broadcast.
+fn solve_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
+    let Some(g) = ct[0] else { return vec![None, None] };
+    let b = solve_by(s, s.outs[1], s.outs[2], g, true);
+    let a = needed[0].then(|| (-b.matmul_t(s.outs[0], false, true)).unbroadcast(&s.args[0].dims()));
+    vec![a, Some(b.unbroadcast(&s.args[1].dims()))]
+}
+
+/// X as of a product's operands; the factors are those of each member's matrices.
+fn batch_solve<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    let rank = s.rank(0).max(s.rank(1));
+    let own = s.site.args[0].dims();
+    let mut outs = s.site.rebuild_with(&[s.aligned(0, rank), s.aligned(1, rank)]);
+    for (i, dims) in [(1, &own[..]), (2, &own[..own.len() - 1])] {
+        let factor = outs.get_mut(i)?;
+        *factor = if s.batched[0] { factor.reshape(dims) } else { repeat_for_members(*factor, s.size) };
+    }
+    Some(outs)
+}
+
+/// Solves linear systems.
+pub const SOLVE: OpDef = OpDef {
+    name: "solve",
+    doc: "X with A·X = B by LU factors, which are results too; batch axes broadcast; a zero or NaN pivot is a fault, or NaN \
+          in X; B̄ = A⁻ᵀX̄, Ā = −B̄Xᵀ",
+    arity: Arity::Exactly(2),
+    attrs: SolveAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::HEAVY).and(Flags::STATS),
+    infer: |cx| {
+        infer_solution(cx, "A", 1)?;
+        let (batch, n) = square_dims(cx, 0, "A")?;
+        cx.same_as(0)?;
+        cx.result(DType::I32, &[&batch[..], &[n]].concat())
+    },
+    deriv: Deriv::Rules(solve_jvp, solve_vjp),
+    batch: Batch::Rule(batch_solve),
+    decompose: Some(decompose_solve),
+    lower: Lower::Kernel(lower::solve),
+    cost: |cx| cubic_cost(cx, 2).saturating_add(solve_cost(cx)),
+    cases: &[
+        Case { args: "f[3,3] f[3,2]", attrs: "singular=fault", domains: CASE },
+        Case { args: "f[4,4] f[2,4,1]", attrs: "singular=nan", domains: &[Real] },
+        Case { args: "f[2,1,3,3] f[3,3,2]", attrs: "singular=fault", domains: CASE },
+        Case { args: "f[1,1] f[1,1]", attrs: "singular=fault", domains: CASE },
+        Case { args: "f[40,40] f[40,3]", attrs: "singular=fault", domains: CASE },
+        Case { args: "f[0,0] f[0,2]", attrs: "singular=fault", domains: CASE },
+        Case { args: "f[2,2] f[2,0]", attrs: "singular=fault", domains: CASE },
+    ],
+};
+
+const CASE: &[Domain] = &[Dominant, Real];

@@ -1,0 +1,321 @@
+//! Fourier transforms: golden values, the definition, inverses, derivatives, convolutions, refusals.
+
+use arenagrad::graph::{ConvPart, FftNorm, hvp};
+use arenagrad::prelude::*;
+use std::f64::consts::TAU;
+
+type C = [f64; 2];
+
+const BACK: FftNorm = FftNorm::Backward;
+
+/// Numbers in −1 … 1.
+fn noise(n: usize, seed: usize) -> Vec<f64> {
+    (0..n).map(|i| (((i + 1) * 7919 + seed * 104_729) % 2003) as f64 / 1001.5 - 1.0).collect()
+}
+
+fn pairs(n: usize, seed: usize) -> Vec<C> {
+    noise(2 * n, seed).as_chunks::<2>().0.to_vec()
+}
+
+/// Σ zₙ e^(sign·2πikn/N).
+fn definition(z: &[C], sign: f64) -> Vec<C> {
+    let n = z.len();
+    let one = |k: usize| {
+        z.iter().enumerate().fold([0.0; 2], |y, (i, z)| {
+            let (s, c) = (sign * TAU * ((i * k) % n) as f64 / n as f64).sin_cos();
+            [y[0] + z[0] * c - z[1] * s, y[1] + z[0] * s + z[1] * c]
+        })
+    };
+    (0..n).map(one).collect()
+}
+
+fn close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    let size = want.iter().fold(1.0f64, |m, x| m.max(x.abs()));
+    let off = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(off <= tolerance * size, "{what}: {off:e} apart\n{got:?}\n{want:?}");
+}
+
+/// The output of `f` on a complex input of this shape.
+fn of_complex(dims: &[usize], z: &[C], f: impl for<'g> Fn(Var<'g>) -> Var<'g>) -> Vec<f64> {
+    let g = Builder::new("g");
+    let x = g.input("x", dims, DType::C128);
+    let mut p = Session::new().compile(&g.finish([f(x).view_as_real().named("y")]).unwrap()).unwrap();
+    p.values_mut::<C>("x").unwrap().copy_from_slice(z);
+    p.step().unwrap();
+    p.values::<f64>("y").unwrap().to_vec()
+}
+
+/// The output of `f` on a real input of this shape.
+fn of_real(dims: &[usize], x: &[f64], f: impl for<'g> Fn(Var<'g>) -> Var<'g>) -> Vec<f64> {
+    let g = Builder::new("g");
+    let leaf = g.input("x", dims, DType::F64);
+    let mut p = Session::new().compile(&g.finish([f(leaf).view_as_real().named("y")]).unwrap()).unwrap();
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(x);
+    p.step().unwrap();
+    p.values::<f64>("y").unwrap().to_vec()
+}
+
+#[test]
+fn four_elements_in_a_block() {
+    let block = [1.0, 2.0, 0.0, -1.0, 0.0, 0.5, -1.0, 0.0];
+    let there = |x: Var<'_>| x.block_to_complex().fft(None, -1, FftNorm::None).complex_to_block().v;
+    let y = of_real(&[8], &block, |x| x.g.var(there(x)));
+    close("forward", &y, &[2.0, 1.5, 0.0, 0.5, -0.5, -2.0, -1.5, 4.0], 1e-15);
+    let back = of_real(&[8], &y, |x| x.block_to_complex().ifft(None, -1, FftNorm::None).complex_to_block());
+    close("back", &back, &block.map(|x| 4.0 * x), 1e-15);
+}
+
+#[test]
+fn methods_are_the_definition_and_inverses() {
+    for n in [1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 31, 60, 97, 128, 360] {
+        let z = pairs(2 * n, n);
+        let want: Vec<f64> = z.chunks(n).flat_map(|row| definition(row, -1.0)).flatten().collect();
+        close("fft", &of_complex(&[2, n], &z, |z| z.fft(None, -1, BACK)), &want, 1e-12);
+        for norm in [BACK, FftNorm::Ortho, FftNorm::Forward] {
+            let back = of_complex(&[2, n], &z, |z| z.fft(None, 1, norm).ifft(None, 1, norm));
+            close("ifft of fft", &back, z.as_flattened(), 1e-13);
+        }
+        // Parseval: the transform keeps the sum of squares.
+        let squares = |y: &[f64]| y.iter().map(|x| x * x).sum::<f64>();
+        let kept = squares(&of_complex(&[2, n], &z, |z| z.fft(None, -1, FftNorm::Ortho)));
+        assert!((kept / squares(z.as_flattened()) - 1.0).abs() < 1e-13, "{n}");
+        let x = noise(3 * n, n);
+        let half = of_real(&[3, n], &x, |x| x.rfft(None, -1, BACK));
+        close("rfft", &half, &of_real(&[3, n], &x, |x| x.fft(None, -1, BACK).narrow(-1, 0, n / 2 + 1)), 1e-13);
+        let back = of_real(&[3, n], &x, |x| x.rfft(None, -1, BACK).irfft(Some(n), -1, BACK));
+        close("irfft of rfft", &back, &x, 1e-13);
+    }
+}
+
+#[test]
+fn factors_are_numpys() {
+    let z = pairs(6, 1);
+    let plain: Vec<f64> = definition(&z, -1.0).concat();
+    let times = |k: f64| plain.iter().map(|x| k * x).collect::<Vec<_>>();
+    for (norm, there, back) in [
+        (BACK, 1.0, 1.0 / 6.0),
+        (FftNorm::Ortho, 6f64.sqrt().recip(), 6f64.sqrt().recip()),
+        (FftNorm::Forward, 1.0 / 6.0, 1.0),
+        (FftNorm::None, 1.0, 1.0),
+    ] {
+        close("there", &of_complex(&[6], &z, |z| z.fft(None, 0, norm)), &times(there), 1e-14);
+        let inverse: Vec<f64> = definition(&z, 1.0).concat().iter().map(|x| back * x).collect();
+        close("back", &of_complex(&[6], &z, |z| z.ifft(None, 0, norm)), &inverse, 1e-14);
+    }
+}
+
+#[test]
+fn lengths_axes_and_dimensions() {
+    let z = pairs(12, 2);
+    let row = |k: usize| z[4 * k..4 * k + 4].to_vec();
+    // Cut to 3, padded to 6.
+    let cut: Vec<f64> = (0..3).flat_map(|k| definition(&row(k)[..3], -1.0)).flatten().collect();
+    close("cut", &of_complex(&[3, 4], &z, |z| z.fft(Some(3), -1, BACK)), &cut, 1e-14);
+    let long: Vec<f64> =
+        (0..3).flat_map(|k| definition(&[&row(k)[..], &[[0.0; 2]; 2]].concat(), -1.0)).flatten().collect();
+    close("padded", &of_complex(&[3, 4], &z, |z| z.fft(Some(6), -1, BACK)), &long, 1e-14);
+    let turned = of_complex(&[3, 4], &z, |z| z.t().fft(None, -1, BACK).t());
+    close("first axis", &of_complex(&[3, 4], &z, |z| z.fft(None, 0, BACK)), &turned, 1e-15);
+    // Two axes by definition.
+    let at = |a: usize, b: usize| {
+        let mut y = [0.0; 2];
+        for (i, z) in z.iter().enumerate() {
+            let (s, c) = (-TAU * ((i / 4 * a) as f64 / 3.0 + (i % 4 * b) as f64 / 4.0)).sin_cos();
+            y = [y[0] + z[0] * c - z[1] * s, y[1] + z[0] * s + z[1] * c];
+        }
+        y
+    };
+    let want: Vec<f64> = (0..12).flat_map(|i| at(i / 4, i % 4)).collect();
+    close("fft2", &of_complex(&[3, 4], &z, |z| z.fft2(BACK)), &want, 1e-14);
+    close("fftn", &of_complex(&[3, 4], &z, |z| z.fftn(.., BACK)), &want, 1e-14);
+    close("ifft2", &of_complex(&[3, 4], &z, |z| z.fft2(BACK).ifft2(BACK)), z.as_flattened(), 1e-14);
+    close("ifftn", &of_complex(&[3, 4], &z, |z| z.ifftn([0, 1], BACK).fft2(BACK)), z.as_flattened(), 1e-14);
+    let x = noise(30, 4);
+    let half = of_real(&[2, 3, 5], &x, |x| x.rfft2(BACK));
+    close("rfft2", &half, &of_real(&[2, 3, 5], &x, |x| x.fft2(BACK).narrow(-1, 0, 3)), 1e-14);
+    close("irfft2", &of_real(&[2, 3, 5], &x, |x| x.rfft2(BACK).irfft2(Some(5), BACK)), &x, 1e-14);
+    close("irfftn", &of_real(&[2, 3, 5], &x, |x| x.rfftn(.., BACK).irfftn(Some(5), .., BACK)), &x, 1e-14);
+    let even = of_real(&[3, 10], &x, |x| x.rfft(None, -1, BACK).irfft(None, -1, BACK));
+    close("irfft without n", &even, &x, 1e-14);
+}
+
+#[test]
+fn rows_are_independent() {
+    // A row among others is the row alone: nothing of its neighbours reaches it.
+    let mut z = pairs(3 * 50, 8);
+    let alone: Vec<Vec<f64>> = z.chunks(50).map(|row| of_complex(&[1, 50], row, |z| z.fft(None, -1, BACK))).collect();
+    z[..50].fill([f64::NAN; 2]);
+    let y = of_complex(&[3, 50], &z, |z| z.fft(None, -1, BACK));
+    assert!(y[..100].iter().all(|x| x.is_nan()));
+    close("rows", &y[100..], &alone[1..].concat(), 1e-14);
+}
+
+#[test]
+fn shifts_and_frequencies() {
+    let x: Vec<f64> = (0..5).map(f64::from).collect();
+    assert_eq!(of_real(&[5], &x, |x| x.fftshift(0)), [3.0, 4.0, 0.0, 1.0, 2.0]);
+    assert_eq!(of_real(&[5], &x, |x| x.ifftshift(0)), [2.0, 3.0, 4.0, 0.0, 1.0]);
+    assert_eq!(of_real(&[5], &x, |x| x.fftshift(0).ifftshift(..)), x);
+    assert_eq!(of_real(&[2, 2], &x[..4], |x| x.fftshift(..)), [3.0, 2.0, 1.0, 0.0]);
+    let frequencies = |f: for<'g> fn(&'g Builder) -> Var<'g>| of_real(&[1], &[0.0], |x| f(x.g));
+    close("5", &frequencies(|g| g.fftfreq(5, 0.1, DType::F64)), &[0.0, 2.0, 4.0, -4.0, -2.0], 1e-15);
+    assert_eq!(frequencies(|g| g.fftfreq(4, 0.25, DType::F64)), [0.0, 1.0, -2.0, -1.0]);
+    assert_eq!(frequencies(|g| g.rfftfreq(4, 0.25, DType::F64)), [0.0, 1.0, 2.0]);
+    assert_eq!(frequencies(|g| g.rfftfreq(5, 0.2, DType::F64)), [0.0, 1.0, 2.0]);
+}
+
+#[test]
+fn convolutions_and_power() {
+    for (n, m) in [(7, 3), (3, 7), (16, 5), (1, 1), (10, 10)] {
+        let (x, k) = (noise(2 * n, n), noise(m, m));
+        let sum = |row: &[f64], i: usize| (0..n).filter(|&j| (j..j + m).contains(&i)).map(|j| row[j] * k[i - j]).sum();
+        let full: Vec<Vec<f64>> = x.chunks(n).map(|row| (0..n + m - 1).map(|i| sum(row, i)).collect()).collect();
+        let part = |from: usize, len: usize| full.iter().flat_map(|r| r[from..from + len].to_vec()).collect::<Vec<_>>();
+        for (mode, want) in [
+            (ConvPart::Full, part(0, n + m - 1)),
+            (ConvPart::Same, part((m - 1) / 2, n)),
+            (ConvPart::Valid, part(n.min(m) - 1, n.max(m) - n.min(m) + 1)),
+        ] {
+            let y = of_real(&[2, n], &x, |x| x.fft_conv(x.g.constant_f64(&k, [m]), mode));
+            close(&format!("{mode:?} {n} {m}"), &y, &want, 1e-13);
+            let z = of_real(&[2, n], &x, |x| {
+                let kernel = x.g.constant_f64(&k, [m]).cast(DType::C128);
+                x.cast(DType::C128).fft_conv(kernel, mode).real()
+            });
+            close("of complex numbers", &z, &want, 1e-13);
+        }
+    }
+    for n in [8, 9] {
+        let x = noise(n, 3);
+        let power = of_real(&[n], &x, |x| x.psd(100.0));
+        assert_eq!(power.len(), n / 2 + 1);
+        let mean = x.iter().map(|x| x * x).sum::<f64>() / n as f64;
+        close("power", &[power.iter().sum::<f64>() * 100.0 / n as f64], &[mean], 1e-14);
+    }
+}
+
+/// Losses of a complex input of 2 × 5, a real one of 2 × 6 and weights.
+type Loss = for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>;
+
+const LOSSES: [(&str, Loss); 7] = [
+    ("fft", |z, _| z.fft(None, -1, FftNorm::Ortho).exp().real().sum(..)),
+    ("ifft of the first axis", |z, _| z.ifft(Some(3), 0, BACK).abs2().square().sum(..)),
+    ("rfft", |_, x| x.rfft(None, -1, BACK).square().imag().sum(..)),
+    ("rfft of odd rows", |_, x| x.rfft(Some(5), -1, BACK).abs().sum(..)),
+    ("irfft", |z, _| z.irfft(Some(8), -1, BACK).pow(3.0).sum(..)),
+    ("irfft of odd rows", |z, _| z.irfft(Some(9), -1, FftNorm::Forward).square().sum(..)),
+    ("convolution", |_, x| x.fft_conv(x.sin(), ConvPart::Same).square().sum(..)),
+];
+
+fn gradients(p: &mut Program, at: (&[C], &[f64])) -> (f64, Vec<f64>) {
+    p.values_mut::<C>("z").unwrap().copy_from_slice(at.0);
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(at.1);
+    p.step().unwrap();
+    let grads = [p.values::<C>("grad.z").unwrap().as_flattened(), p.values::<f64>("grad.x").unwrap()].concat();
+    (p.values::<f64>("loss").unwrap()[0], grads)
+}
+
+#[test]
+fn gradients_and_second_derivatives_agree_with_differences() {
+    let (z, x) = (pairs(10, 5).iter().map(|z| z.map(|x| 0.5 * x)).collect::<Vec<C>>(), noise(12, 6));
+    let moved = |way: &[f64], h: f64| {
+        let (a, b) = way.split_at(20);
+        let z = z.as_flattened().iter().zip(a).map(|(z, d)| z + h * d).collect::<Vec<_>>();
+        let x = x.iter().zip(b).map(|(x, d)| x + h * d).collect::<Vec<_>>();
+        (z.as_chunks::<2>().0.to_vec(), x)
+    };
+    for (name, loss) in LOSSES {
+        let g = Builder::new("g");
+        let (zs, xs) = (g.input("z", [2, 5], DType::C128), g.input("x", [2, 6], DType::F64));
+        let idle = zs.abs2().sum(..) * 0.5 + xs.square().sum(..);
+        let graph = g.finish([(loss(zs, xs) + idle).named("loss")]).unwrap();
+        let mut p = Session::new().compile(&grad(&graph, "loss", &GradOptions::wrt(&["z", "x"])).unwrap()).unwrap();
+        let (_, got) = gradients(&mut p, (&z, &x));
+        for i in 0..32 {
+            let mut way = vec![0.0; 32];
+            way[i] = 1.0;
+            let mut at = |h: f64| {
+                let (z, x) = moved(&way, h);
+                gradients(&mut p, (&z, &x)).0
+            };
+            let slope = (8.0 * (at(1e-4) - at(-1e-4)) - (at(2e-4) - at(-2e-4))) / 12e-4;
+            assert!((got[i] - slope).abs() <= 1e-6 * slope.abs().max(1.0), "{name} {i}: {} {slope}", got[i]);
+        }
+        let way = noise(32, 9);
+        let mut second = Session::new().compile(&hvp(&graph, "loss", &["z", "x"]).unwrap()).unwrap();
+        second.values_mut::<C>("z").unwrap().copy_from_slice(&z);
+        second.values_mut::<f64>("x").unwrap().copy_from_slice(&x);
+        second.values_mut::<C>("tangent.z").unwrap().copy_from_slice(way[..20].as_chunks::<2>().0);
+        second.values_mut::<f64>("tangent.x").unwrap().copy_from_slice(&way[20..]);
+        second.step().unwrap();
+        let product = [
+            second.values::<C>("tangent.grad.z").unwrap().as_flattened(),
+            second.values::<f64>("tangent.grad.x").unwrap(),
+        ]
+        .concat();
+        let mut at = |h: f64| {
+            let (z, x) = moved(&way, h);
+            gradients(&mut p, (&z, &x)).1
+        };
+        let (a, b, c, d) = (at(1e-4), at(-1e-4), at(2e-4), at(-2e-4));
+        let want: Vec<f64> = (0..32).map(|i| (8.0 * (a[i] - b[i]) - (c[i] - d[i])) / 12e-4).collect();
+        close(&format!("{name}, second order"), &product, &want, 1e-6);
+    }
+}
+
+#[test]
+fn single_precision_threads_and_steps() {
+    let run = |threads: usize| {
+        let g = Builder::new("g");
+        let x = g.input("x", [300, 45], DType::F32);
+        let y = x.rfft(None, -1, BACK);
+        let graph = g.finish([(y * y).irfft(Some(45), -1, BACK).named("y")]).unwrap();
+        let mut p = Session::new().threads(threads).share(true).compile(&graph).unwrap();
+        let data: Vec<f32> = noise(300 * 45, 1).iter().map(|x| *x as f32).collect();
+        p.values_mut::<f32>("x").unwrap().copy_from_slice(&data);
+        p.step().unwrap();
+        let first = p.values::<f32>("y").unwrap().to_vec();
+        p.step().unwrap();
+        assert_eq!(p.values::<f32>("y").unwrap(), first);
+        first
+    };
+    let one = run(1);
+    // The circular convolution of each row with itself.
+    let x: Vec<f64> = noise(300 * 45, 1).iter().map(|x| f64::from(*x as f32)).collect();
+    let row = &x[45 * 299..];
+    let want: Vec<f64> = (0..45).map(|i| (0..45).map(|j| row[j] * row[(i + 45 - j) % 45]).sum()).collect();
+    close("c64", &one[45 * 299..].iter().map(|x| f64::from(*x)).collect::<Vec<_>>(), &want, 3e-6);
+    for threads in [2, 3, 7] {
+        assert!(one.iter().zip(run(threads)).all(|(a, b)| a.to_bits() == b.to_bits()), "{threads} threads");
+    }
+}
+
+#[test]
+fn wrong_transforms_are_refused() {
+    let refused = |f: for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>| {
+        let g = Builder::new("g");
+        let (z, x) = (g.input("z", [2, 3], DType::C64), g.input("x", [2, 0], DType::F32));
+        g.finish([f(z, x)]).unwrap_err().to_string()
+    };
+    let cases: [(for<'g> fn(Var<'g>, Var<'g>) -> Var<'g>, &str); 11] = [
+        (|_, x| x.rfft(None, -1, BACK), "rfft(%1: f32[2,0]): a transform has 1 element or more"),
+        (|z, _| z.fft(Some(0), -1, BACK), "a transform has 1 element or more"),
+        (|z, _| z.fft(None, 2, BACK), "axis 2 is outside rank 2"),
+        (|z, _| z.rfft(None, -1, BACK), "rfft(c64[2,3]): operand 0 is c64, and the op is for real numbers"),
+        (|_, x| x.irfft(Some(3), -1, BACK), "irfft(f32[2,2]): operand 0 is f32; c64 or c128 is needed"),
+        (|z, _| z.narrow(1, 0, 1).irfft(None, -1, BACK), "n is 0; it must be 1 or more"),
+        (|z, _| z.fft(Some(1 << 25), -1, BACK), "a transform of 33554432 elements; at most 16777216 are allowed"),
+        (|z, _| z.fftn([0, 0], BACK), "axis 0 is named twice"),
+        (
+            |_, x| x.g.iota(0, [4], DType::I32).fft(None, 0, BACK),
+            "fft(i32[4]): operand 0 is i32; c64 or c128 is needed",
+        ),
+        (|z, x| z.fft_conv(x, ConvPart::Full), "fft_conv("),
+        (|z, _| z.g.fftfreq(4, 0.0, DType::F32), "a finite d other than 0"),
+    ];
+    for (f, want) in cases {
+        let e = refused(f);
+        assert!(e.contains(want) && e.contains("fft.rs:"), "{e}\n{want}");
+    }
+}
