@@ -42,7 +42,7 @@ pub use ad::higher_derivatives::{directional_nth_grad, hvp, nth_grad};
 pub use ad::jacobian::jacobian;
 pub use ad::jvp::jvp;
 pub use ad::split_vjp::{SplitVjp, split_vjp};
-pub use batch::{Randomness, Vmap, vmap};
+pub use batch::{OneByOne, Randomness, Vmap, one_by_one_ops, vmap};
 pub use expand_blocks::{FusionPolicy, expand_blocks};
 pub use fuse::unfuse;
 pub use fusion_notes::{Fusion, Outcome};
