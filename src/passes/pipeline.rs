@@ -2,7 +2,9 @@
 
 use super::fusion_notes::{self, Fusion, Notes};
 use super::simplify::Hits;
-use super::{batch, choice_dce, fold, fuse, inline, known_branch, patterns, rebuild, remat, scan_dce, simplify};
+use super::{
+    batch, choice_dce, fold, fuse, hoist, inline, join_maps, known_branch, patterns, rebuild, remat, scan_dce, simplify,
+};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
@@ -96,6 +98,14 @@ pub const PIPELINE: &[Pass] = &[
         needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Choice)),
         run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_branches),
     },
+    // After passes that make constants; before rematerialisation, which must see what loops keep.
+    Pass {
+        name: "hoist",
+        doc: "move what no iteration changes out of loops",
+        stage: None,
+        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Loop)),
+        run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_hoist),
+    },
     // Rematerialisation runs just before this pass and needs the boundaries of blocks; later passes do not.
     Pass {
         name: STRIP_CHECKPOINTS,
@@ -119,6 +129,14 @@ pub const PIPELINE: &[Pass] = &[
         stage: Some(Stage::Fused),
         needed: always_in_pipeline,
         run: pipeline_fuse,
+    },
+    // What is left to join are the regions themselves.
+    Pass {
+        name: "join",
+        doc: "join point-wise regions in bodies of loops and branches",
+        stage: Some(Stage::Fused),
+        needed: join_maps::has_bodies,
+        run: pipeline_join,
     },
     // Fusion leaves behind the single ops that it copied into regions.
     Pass {
@@ -181,6 +199,10 @@ fn pipeline_branches(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
     GraphBuf::make(|b| known_branch::known_branches(g, b, hits))
 }
 
+fn pipeline_hoist(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+    GraphBuf::make(|b| hoist::hoist_invariants(g, b, hits))
+}
+
 /// Runs rounds until one changes nothing, at most [`ROUNDS`].
 fn pipeline_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<GraphBuf> {
     let count = |hits: &Hits| hits.values().sum::<usize>();
@@ -199,6 +221,12 @@ fn pipeline_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<Grap
     }
     // The last round may have left a region without a user.
     rebuild::rebuild_buf(buf.view(), &mut |_| None)
+}
+
+fn pipeline_join(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
+    let joined = GraphBuf::make(|b| join_maps::join_maps(g, b, &mut notes.hits))?;
+    // The bodies before have no user any more.
+    rebuild::rebuild_buf(joined.view(), &mut |_| None)
 }
 
 fn pipeline_fuse(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {

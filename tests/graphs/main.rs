@@ -10,6 +10,8 @@ mod differential;
 mod edges;
 mod filetests;
 mod fusion;
+mod hoist;
+mod joined_maps;
 mod mutants;
 mod oracle;
 mod overlaps;
