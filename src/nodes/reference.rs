@@ -46,6 +46,7 @@ const TITLES: &[(&str, &str)] = &[
     ("reduce", "Reductions and running totals"),
     ("complex", "Complex numbers"),
     ("fft", "Fourier transforms"),
+    ("linalg", "Linear algebra"),
     ("layout", "Moves of elements"),
     ("sort", "Order"),
     ("index", "Integer indices"),
@@ -57,6 +58,7 @@ const TITLES: &[(&str, &str)] = &[
     ("window", "Windows as columns, and resizing"),
     ("norm", "Norms"),
     ("attention", "Attention and rotary embeddings"),
+    ("recurrent", "Recurrences"),
     ("optim", "Optimiser steps"),
     ("blocks", "Whole layers"),
 ];
