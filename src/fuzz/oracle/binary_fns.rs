@@ -110,7 +110,7 @@ pub(super) fn map_binary_fn(op: Op, a: &Array, b: &Array) -> Option<Array> {
             return (y, f64::INFINITY);
         }
         let exact = ulps == 0.0 || (a.1 + b.1 == 0.0 && is_exact(op, a.0, b.0, y) && nearest_real(dtype, y) == y);
-        r.settled(y, moved + if exact { 0.0 } else { r.ulps(y, ulps) })
+        r.settled(y, moved + if exact { 0.0 } else { r.ulps(y.abs() + moved, ulps) })
     };
     Some(Array::reals(a.dtype, &a.dims, a.each_real().zip(b.each_real()).map(one)))
 }
