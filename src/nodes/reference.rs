@@ -46,6 +46,7 @@ const TITLES: &[(&str, &str)] = &[
     ("reduce", "Reductions and running totals"),
     ("complex", "Complex numbers"),
     ("fft", "Fourier transforms"),
+    ("audio", "Sound"),
     ("layout", "Moves of elements"),
     ("sort", "Order"),
     ("index", "Integer indices"),

@@ -4,6 +4,7 @@
 
 mod arrays;
 mod attention;
+mod audio;
 mod blocks;
 #[path = "../common/mod.rs"]
 mod common;

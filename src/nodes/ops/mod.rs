@@ -2,6 +2,7 @@
 //! [`crate::nodes::ops::table`] lists all ops. `docs/ops.md` is the reference.
 
 pub mod attention;
+pub mod audio;
 pub mod blocks;
 pub mod common;
 pub mod complex;

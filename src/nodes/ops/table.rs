@@ -190,6 +190,7 @@ ops! {
     FFT = fft;
     RFFT = fft;
     IRFFT = fft;
+    LOG_MEL = audio::log_mel;
 
     RNG_UNIFORM = random;
     RNG_NORMAL = random;
