@@ -130,3 +130,42 @@ pub(super) struct Covered {
     /// Samples behind it.
     pub(super) right: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first uncovered sample by adding all squared windows.
+    fn by_adding(opt: &Stft, covered: &Covered, frames: usize) -> Option<usize> {
+        let mut sums = vec![0.0; covered.left + covered.length + covered.right];
+        for t in 0..frames {
+            for (k, w) in opt.frame_weights().iter().enumerate() {
+                sums[t * opt.hop + k] += w * w;
+            }
+        }
+        sums[covered.left..][..covered.length].iter().position(|&s| s < LEAST_SQUARED_WINDOWS)
+    }
+
+    #[test]
+    fn uncovered_samples_are_found() {
+        let (mut found, mut none) = (0, 0);
+        for (n_fft, window_length) in [(1, 1), (4, 4), (7, 3), (8, 8), (9, 2)] {
+            for (hop, frames, center) in hops_and_frames(n_fft + 3) {
+                for window in [WindowFunction::Hann, WindowFunction::Hamming, WindowFunction::Rectangular] {
+                    let opt = Stft { hop, window, window_length, center, ..Stft::new(n_fft) };
+                    for length in (1..).map_while(|n| opt.covered(frames, Some(n)).ok()) {
+                        let want = by_adding(&opt, &length, frames);
+                        assert_eq!(opt.first_uncovered(&length, frames), want, "{opt:?}, {frames}, {}", length.length);
+                        if want.is_some() { found += 1 } else { none += 1 }
+                    }
+                }
+            }
+        }
+        assert!(found > 1000 && none > 1000, "{found} {none}");
+    }
+
+    /// Hops up to `most`, one to five frames, both kinds of frames.
+    fn hops_and_frames(most: usize) -> impl Iterator<Item = (usize, usize, bool)> {
+        (1..=most).flat_map(|hop| (1..=5).flat_map(move |n| [(hop, n, false), (hop, n, true)]))
+    }
+}
