@@ -373,5 +373,6 @@ fn wrong_filterbanks_are_refused() {
     says(&mel(bank.fmin(3000.0).fmax(3000.0), F64), &["mel_filterbank", "3000 to 3000"]);
     says(&mel(bank.fmax(4001.0), F64), &["mel_filterbank", "4001", "half the rate"]);
     says(&mel(bank.fmin(f64::NAN), F64), &["mel_filterbank", "NaN"]);
+    says(&bank.fmin(-1.0).weights().unwrap_err().to_string(), &["mel_filterbank", "-1 to 4000"]);
     says(&mel(bank, DType::I32), &["mel_filterbank", "i32", "f32 or f64 is needed"]);
 }

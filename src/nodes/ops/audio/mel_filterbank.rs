@@ -1,7 +1,7 @@
 //! Mel filters: triangles over the bins of a spectrum, evenly spaced on a scale of pitch.
 
 use crate::ensure;
-use crate::error::Kind;
+use crate::error::{Error, Kind, Location, Result};
 use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
@@ -92,8 +92,12 @@ impl MelFilterbank {
         Ok(())
     }
 
-    /// The weights `[n_mels, n_fft/2 + 1]`, filter by filter.
-    fn weights(&self) -> Vec<f64> {
+    /// The weights `[n_mels, n_fft/2 + 1]`, filter by filter: start values of filters that are learnt.
+    #[track_caller]
+    pub fn weights(&self) -> Result<Vec<f64>> {
+        let at = std::panic::Location::caller();
+        let here = || Location::Source(at.file().into(), at.line());
+        self.check().map_err(|why| Error::new(Kind::Shape, format!("mel_filterbank: {why}")).at(here()))?;
         let (low, high) = (self.scale.mel(self.fmin), self.scale.mel(self.fmax));
         let step = (high - low) / (self.n_mels + 1) as f64;
         let corner = |i: usize| self.scale.hertz(if i > self.n_mels { high } else { low + i as f64 * step });
@@ -108,7 +112,7 @@ impl MelFilterbank {
                 up.min(down).max(0.0) * scale
             }));
         }
-        weights
+        Ok(weights)
     }
 }
 
@@ -117,12 +121,14 @@ impl Builder {
     /// `mel_filter_bank` of Hugging Face's transformers. Filters that are narrower than a bin may have no weight but 0.
     #[track_caller]
     pub fn mel_filterbank(&self, bank: MelFilterbank, dtype: DType) -> Var<'_> {
-        if let Err(why) = bank.check() {
-            return self.fail(Kind::Shape, format!("mel_filterbank: {why}"));
-        }
         if !dtype.is_float() {
             return self.fail(Kind::Shape, format!("mel_filterbank: the type is {dtype}; f32 or f64 is needed"));
         }
-        self.with_caller(|| self.constant_f64(&bank.weights(), [bank.n_mels, bank.n_fft / 2 + 1]).cast(dtype))
+        match bank.weights() {
+            Ok(weights) => {
+                self.with_caller(|| self.constant_f64(&weights, [bank.n_mels, bank.n_fft / 2 + 1]).cast(dtype))
+            }
+            Err(e) => self.fail(e.kind, e.message),
+        }
     }
 }
