@@ -16,11 +16,22 @@ pub enum Cause {
     Singular,
     /// A matrix that is not positive definite.
     NotPositiveDefinite,
+    /// A number of iterations out of range.
+    Iterations,
+    /// A loop that goes on at its bound.
+    StillGoing,
 }
 
 impl Cause {
     /// All causes; each is at its own number.
-    const ALL: [Cause; 4] = [Cause::Index, Cause::ZeroDivisor, Cause::Singular, Cause::NotPositiveDefinite];
+    const ALL: [Cause; 6] = [
+        Cause::Index,
+        Cause::ZeroDivisor,
+        Cause::Singular,
+        Cause::NotPositiveDefinite,
+        Cause::Iterations,
+        Cause::StillGoing,
+    ];
 }
 
 /// A bad value that a kernel found in an operand.
@@ -28,7 +39,7 @@ impl Cause {
 pub struct Bad {
     /// Its position in the index operand; of a matrix, its number in the batch.
     pub element: usize,
-    /// The value and its exclusive upper bound, if the kernel reported them.
+    /// The value and its exclusive upper bound, if they were reported.
     pub value: Option<(i64, usize)>,
     /// What it is.
     pub cause: Cause,

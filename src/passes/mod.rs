@@ -19,6 +19,7 @@ pub mod fold;
 pub mod fuse;
 pub mod fusion_notes;
 pub mod inline;
+mod join_maps;
 pub mod keep;
 pub mod known_branch;
 pub mod optimiser;

@@ -22,6 +22,7 @@ mod layer_options;
 mod layer_scopes;
 mod layers;
 mod linalg;
+mod loop_exits;
 mod losses;
 mod norms;
 mod ordering;

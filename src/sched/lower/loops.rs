@@ -6,19 +6,45 @@ use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::Split;
 use crate::kernels::bytes;
+use crate::kernels::copy::{self, Fill};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Precision;
 use crate::nodes::ops::control::cond::IfAttrs;
-use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Graph, Op};
+use crate::nodes::ops::control::scan::{Exit, Scan};
+use crate::nodes::{DType, Graph, Op};
 use crate::sched::instructions::{BufKind, Instr, InstrTime, Instructions, NO_LOOP, Operand};
 use crate::sched::pack::lines;
-use crate::sched::planned_loop::{Extern, Outer, PlannedLoop, loop_timestamps};
+use crate::sched::planned_loop::{Extern, LoopExit, Outer, PlannedLoop, UNBOUNDED_LENGTH, loop_timestamps};
 use crate::sched::planner::{PlannerTimer, run_planner};
 use std::sync::Arc;
 
 /// Most carries of a loop: in-place pairs are numbered in a byte.
 const MAX_CARRIES: usize = 250;
+
+/// A carry that a loop stacks twice: its values before the iterations, and those behind them. Both stacks are windows of
+/// one buffer, which has one slice more than the loop has iterations.
+#[derive(Clone, Copy)]
+struct Trajectory {
+    carry: usize,
+    /// The yields that are stacked.
+    before: usize,
+    after: usize,
+}
+
+/// The trajectories of loop `n`. A loop that ends early has none.
+fn trajectories(g: Graph<'_>, s: &Scan) -> Vec<Trajectory> {
+    let yields = g.region_yields(s.body);
+    let mut all: Vec<Trajectory> = Vec::new();
+    for (carry, (arg, &next)) in g.region_args(s.body).zip(&yields[..s.carries]).enumerate() {
+        let stacked = |v: Value| (s.carries..yields.len().min(MAX_CARRIES)).find(|&k| yields[k] == v);
+        let Some((before, after)) = stacked(arg).zip(stacked(next)).filter(|(b, a)| a != b) else { continue };
+        let free = s.carries + all.len() < MAX_CARRIES && all.iter().all(|t| t.after != after);
+        if free && g.bytes(arg) > 0 && s.length > 0 && s.exit.is_none() {
+            all.push(Trajectory { carry, before, after });
+        }
+    }
+    all
+}
 
 /// How a body reads and writes the operands of its instruction.
 struct BodyShape {
@@ -29,24 +55,50 @@ struct BodyShape {
     xs: usize,
     /// The read that is the first argument.
     first_read: usize,
+    trajectories: Vec<Trajectory>,
     /// The first read behind the arguments, for constants.
     constants: usize,
     length: usize,
     reverse: bool,
     when: Option<bool>,
+    exit: Option<LoopExit>,
 }
 
 impl BodyShape {
-    fn of_loop(g: Graph<'_>, s: &Scan) -> BodyShape {
-        let (region, constants) = (s.body, g.region_args(s.body).count());
-        let (carries, xs, length, reverse) = (s.carries, s.xs(), s.length, s.reverse);
-        BodyShape { region, carries, xs, first_read: 0, constants, length, reverse, when: None }
+    /// `stacked`: the number of stacked results whose first contents are reads, behind those of the carries.
+    fn of_loop(g: Graph<'_>, s: &Scan, trajectories: Vec<Trajectory>, stacked: usize) -> BodyShape {
+        let (region, constants) = (s.body, g.region_args(s.body).count() + stacked);
+        let (carries, xs, reverse) = (s.carries, s.xs(), s.reverse);
+        let length = if s.is_unbounded() { UNBOUNDED_LENGTH } else { s.length };
+        let exit = s.exit.map(|exit| match exit {
+            Exit::Flag => LoopExit::Flag { bounded: !s.is_unbounded() },
+            Exit::Count => LoopExit::Count(s.carries + stacked),
+        });
+        BodyShape {
+            region,
+            carries,
+            xs,
+            first_read: stacked,
+            trajectories,
+            constants,
+            length,
+            reverse,
+            when: None,
+            exit,
+        }
     }
 
     /// The branch that runs if the predicate, read 0, is `when`.
     fn of_branch(g: Graph<'_>, region: Region, when: bool, constants: usize) -> BodyShape {
-        let (xs, when) = (g.region_args(region).count(), Some(when));
-        BodyShape { region, carries: 0, xs, first_read: 1, constants, length: 1, reverse: false, when }
+        let (xs, when, trajectories) = (g.region_args(region).count(), Some(when), Vec::new());
+        let (carries, first_read, length, reverse, exit) = (0, 1, 1, false, None);
+        BodyShape { region, carries, xs, first_read, trajectories, constants, length, reverse, when, exit }
+    }
+
+    /// The write that is yield `i`; `None` if it is a window of another one.
+    fn write_of(&self, i: usize) -> Option<usize> {
+        let windows = self.trajectories.iter().filter(|t| t.before <= i);
+        (!self.trajectories.iter().any(|t| t.before == i)).then(|| i - windows.count())
     }
 }
 
@@ -67,17 +119,19 @@ fn lower_body(
         };
         let buf = l.code.buffer(g.bytes(v), kind, v);
         l.slices[v.at()] = BufferSlice { buf, off: 0 };
-        externs.push(Extern { buf, outer, sliced: i >= s.xs });
+        externs.push(Extern { buf, outer, sliced: i >= s.xs, behind_start: false });
     }
     for n in g.region_nodes(s.region).filter(|n| g.op[n.at()] != Op::ARG) {
         l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
     for (i, &y) in g.region_yields(s.region).iter().enumerate() {
+        let Some(write) = s.write_of(i) else { continue };
         let leaf = match i < s.carries {
             true => externs[i].buf,
             false => {
                 let buf = l.code.buffer(g.bytes(y), BufKind::State, y);
-                externs.push(Extern { buf, outer: Outer::Write(i), sliced: s.when.is_none() });
+                let behind_start = s.trajectories.iter().any(|t| t.after == i);
+                externs.push(Extern { buf, outer: Outer::Write(write), sliced: s.when.is_none(), behind_start });
                 buf
             }
         };
@@ -86,15 +140,17 @@ fn lower_body(
     let mut constants = Vec::new();
     for b in (0..l.code.bytes.len()).filter(|&b| l.code.kind[b] == BufKind::Constant) {
         let outer = Outer::Read(s.constants + constants.len());
-        externs.push(Extern { buf: b as u32, outer, sliced: false });
+        externs.push(Extern { buf: b as u32, outer, sliced: false, behind_start: false });
         constants.push(l.code.value[b]);
     }
     let lowered = Lowered { code: l.code, slices: l.slices };
     let plan = run_planner(lowered, threads, &lines::pack_lines, PlannerTimer::new())?.plan;
     let base: usize = externs.iter().map(|e| plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
-    let timestamps = (0..plan.code.len()).map(|i| loop_timestamps(&plan.code, i)).fold(1usize, usize::saturating_add);
-    let (length, reverse, when) = (s.length, s.reverse, s.when);
-    Ok((PlannedLoop { plan, externs, base, length, reverse, when, timestamps }, constants))
+    let (length, reverse, when, exit) = (s.length, s.reverse, s.when, s.exit);
+    let mut body = PlannedLoop { plan, externs, base, length, reverse, when, exit, timestamps: 0 };
+    let times = (0..body.plan.code.len()).map(|i| loop_timestamps(&body.plan.code, i));
+    body.timestamps = times.fold(body.barriers(), usize::saturating_add);
+    Ok((body, constants))
 }
 
 impl Lowerer<'_> {
@@ -102,10 +158,16 @@ impl Lowerer<'_> {
     pub(super) fn lower_loop(&mut self, n: Node) -> Result<()> {
         let g = self.g;
         let s = Scan::of(&g.attrs(n));
-        if s.carries > MAX_CARRIES {
-            return Err(lowering_error(format!("scan: {} carries; {MAX_CARRIES} is the limit", s.carries)));
-        }
         let (args, outs) = (g.args_of(n), g.outs_of(n));
+        let carries = if s.exit.is_some() { outs.len() } else { s.carries };
+        if carries > MAX_CARRIES {
+            let of = if s.exit.is_some() { " and stacked results" } else { "" };
+            return Err(lowering_error(format!("scan: {carries} carries{of}; {MAX_CARRIES} is the limit")));
+        }
+        let trajectories = trajectories(g, &s);
+        for t in &trajectories {
+            self.start_trajectory(n, &s, t);
+        }
         let whole = |slice: BufferSlice, v: Value| Operand::of_bytes(slice.buf, slice.off, g.bytes(v), Split::Whole);
         let results: Vec<Operand> = outs.map(|v| whole(self.result(v), v)).collect();
         for (&from, to) in args.iter().zip(&results[..s.carries]).filter(|(_, to)| to.bytes() > 0) {
@@ -126,30 +188,106 @@ impl Lowerer<'_> {
                 checks: &[],
             });
         }
-        if s.length > 0 {
-            self.loop_instruction(n, &s, results)?;
+        if s.exit.is_some() {
+            let stacked = results[s.carries..].iter().filter(|to| to.bytes() > 0);
+            stacked.for_each(|to| self.fill_with_zeros(n, to));
+        }
+        if s.length > 0 || s.is_unbounded() {
+            self.loop_instruction(n, &s, results, trajectories)?;
         }
         self.code.close(false);
         Ok(())
     }
 
-    /// Adds the instruction that runs all iterations. `results` are the loop's results, carries first.
-    fn loop_instruction(&mut self, n: Node, s: &Scan, results: Vec<Operand>) -> Result<()> {
+    /// Makes both stacks of `t` windows of one buffer, and adds the instruction that copies the initial carry into it.
+    fn start_trajectory(&mut self, n: Node, s: &Scan, t: &Trajectory) {
         let g = self.g;
-        let (body, constants) = lower_body(g, &BodyShape::of_loop(g, s), self.threads, self.precision)?;
+        let (from, after) = (g.args_of(n)[t.carry], Value::new(g.out(n).at() + t.after));
+        let (slice, stack) = (g.bytes(from), g.bytes(after));
+        let buf = self.code.buffer(stack + slice, BufKind::Activation, after);
+        let (first, second) = (BufferSlice { buf, off: 0 }, BufferSlice { buf, off: slice });
+        let (before_at, after_at, start) = if s.reverse { (second, first, stack) } else { (first, second, 0) };
+        self.slices[g.out(n).at() + t.before] = before_at;
+        self.slices[after.at()] = after_at;
+        self.code.push(&Instr {
+            kernel: bytes::place_bytes_kernel,
+            params: &[start as u64],
+            prepared: None,
+            reads: &[self.whole(from)],
+            writes: &[Operand::of_bytes(buf, 0, stack + slice, Split::Whole)],
+            pairs: &[],
+            units: 1,
+            node: n,
+            flops: 0,
+            time: InstrTime::of(CostClass::COPY, 0, 2 * slice as u64),
+            whole: 0,
+            copies: false,
+            body: NO_LOOP,
+            checks: &[],
+        });
+    }
+
+    /// Adds the instruction that fills a stacked result with zeros, for the slices that no iteration makes.
+    fn fill_with_zeros(&mut self, n: Node, to: &Operand) {
+        let p = Fill { len: to.bytes(), value: 0 };
+        self.code.push(&Instr {
+            kernel: copy::fill_kernel_for(DType::Bool),
+            params: &p.to_words(),
+            reads: &[],
+            writes: &[Operand { split: Split::PerUnit(p.per_unit()), ..*to }],
+            pairs: &[],
+            units: p.units(),
+            node: n,
+            flops: 0,
+            time: InstrTime::of(CostClass::COPY, 0, to.bytes() as u64),
+            prepared: None,
+            whole: 0,
+            copies: false,
+            body: NO_LOOP,
+            checks: &[],
+        });
+    }
+
+    /// Adds the instruction that runs all iterations. `results` are the loop's results, carries first.
+    fn loop_instruction(
+        &mut self,
+        n: Node,
+        s: &Scan,
+        results: Vec<Operand>,
+        trajectories: Vec<Trajectory>,
+    ) -> Result<()> {
+        let g = self.g;
+        // The writes that have contents before the first iteration: in a loop that may end early, all.
+        let starts: Vec<usize> = match s.exit {
+            Some(_) => (0..results.len()).collect(),
+            None => (0..s.carries).chain(trajectories.iter().map(|t| t.after)).collect(),
+        };
+        let shape = BodyShape::of_loop(g, s, trajectories, starts.len() - s.carries);
+        let (body, constants) = lower_body(g, &shape, self.threads, self.precision)?;
         // Twice the timestamps: sums of them must not overflow either.
-        if body.timestamps.checked_mul(s.length).and_then(|t| t.checked_mul(2)).is_none_or(|t| t > isize::MAX as usize)
+        if body
+            .timestamps
+            .checked_mul(shape.length)
+            .and_then(|t| t.checked_mul(2))
+            .is_none_or(|t| t > isize::MAX as usize)
         {
             return Err(lowering_error(format!(
                 "scan: {} iterations of {} instructions are too many",
-                s.length, body.timestamps
+                shape.length, body.timestamps
             )));
         }
-        let mut reads = results[..s.carries].to_vec();
+        // A trajectory is written with the slice that it starts with.
+        let all = |i: usize| match shape.trajectories.iter().any(|t| t.after == i) {
+            true => Operand { off: 0, len: self.code.bytes[results[i].buf as usize], ..results[i] },
+            false => results[i],
+        };
+        let mut reads: Vec<Operand> = starts.iter().map(|&i| all(i)).collect();
+        let writes = (0..results.len()).filter(|&i| shape.write_of(i).is_some()).map(all).collect();
         reads.extend(g.args_of(n)[s.carries..].iter().map(|&v| self.whole(v)));
         self.read_constants(&constants, &mut reads);
-        let pairs: Vec<(u8, u8)> = (0..s.carries as u8).map(|i| (i, i)).collect();
-        self.run_bodies(n, vec![body], &reads, results, &pairs);
+        let written = starts.iter().map(|&i| shape.write_of(i).unwrap_or(i));
+        let pairs: Vec<(u8, u8)> = written.enumerate().map(|(r, w)| (r as u8, w as u8)).collect();
+        self.run_bodies(n, vec![body], &reads, writes, &pairs);
         Ok(())
     }
 
@@ -202,7 +340,7 @@ impl Lowerer<'_> {
             writes.push(Operand::of_bytes(buf, 0, workspace, Split::Whole));
         }
         let most = |of: fn(&Instructions) -> u64| {
-            let each = bodies.iter().map(|b| of(&b.plan.code).saturating_mul(b.length as u64));
+            let each = bodies.iter().map(|b| of(&b.plan.code).saturating_mul(b.expected() as u64));
             each.max().unwrap_or(0)
         };
         let flops = most(|code| code.flops.iter().fold(0u64, |sum, f| sum.saturating_add(*f)));
