@@ -43,6 +43,7 @@ const TITLES: &[(&str, &str)] = &[
     ("control", "Calls, custom functions and loops"),
     ("pointwise", "Element by element"),
     ("matmul", "Matrix products"),
+    ("linalg", "Linear algebra"),
     ("reduce", "Reductions and running totals"),
     ("complex", "Complex numbers"),
     ("fft", "Fourier transforms"),
