@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// Most carries of a loop: in-place pairs are numbered in a byte.
 const MAX_CARRIES: usize = 250;
 
-/// A carry that a loop stacks twice: its values before the iterations, and those behind them. Both stacks are windows of
-/// one buffer, which has one slice more than the loop has iterations.
+/// A carry that a loop stacks twice: its values before the iterations, and those behind them. Both stacks are windows
+/// of one buffer, which has one slice more than the loop has iterations.
 #[derive(Clone, Copy)]
 struct Trajectory {
     carry: usize,
