@@ -74,9 +74,9 @@ impl<'g> Var<'g> {
 
     /// The log-mel spectrum `[…, frames, n_mels]` of the spectrum `[…, frames, bins]`: the energies of mel bins as
     /// decimal logarithms L, cut off at `range` below their maximum m, as (max(L, m − range) + 4)/4. `filters` are
-    /// `[n_mels, bins]`, such as [`mel_filterbank`](crate::graph::Builder::mel_filterbank) gives. The spectrum is complex,
-    /// or real with all real parts before all imaginary parts; bins behind those of the filters are not read. The
-    /// example of [`Var::stft`] shows it.
+    /// `[n_mels, bins]`, such as [`mel_filterbank`](crate::graph::Builder::mel_filterbank) gives. The spectrum is
+    /// complex, or real with all real parts before all imaginary parts; bins behind those of the filters are not read.
+    /// The example of [`Var::stft`] shows it.
     ///
     /// An energy of `floor` or less has the derivative 0. A bin at m − range has its own derivative, as those above.
     /// What lower bins get goes to the bin whose logarithm is m, in equal shares if there are more than one.
