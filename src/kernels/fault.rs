@@ -16,19 +16,31 @@ pub enum Cause {
     Singular,
     /// A matrix that is not positive definite.
     NotPositiveDefinite,
+    /// A tile of an image with more splats than its list holds.
+    SplatList,
+    /// A tile with a pixel that more splats cover than are blended.
+    SplatSteps,
 }
 
 impl Cause {
     /// All causes; each is at its own number.
-    const ALL: [Cause; 4] = [Cause::Index, Cause::ZeroDivisor, Cause::Singular, Cause::NotPositiveDefinite];
+    const ALL: [Cause; 6] = [
+        Cause::Index,
+        Cause::ZeroDivisor,
+        Cause::Singular,
+        Cause::NotPositiveDefinite,
+        Cause::SplatList,
+        Cause::SplatSteps,
+    ];
 }
 
 /// A bad value that a kernel found in an operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bad {
-    /// Its position in the index operand; of a matrix, its number in the batch.
+    /// Its position in the index operand; of a matrix, its number in the batch; of a tile, its number in the image.
     pub element: usize,
-    /// The value and its exclusive upper bound, if the kernel reported them.
+    /// The value and its exclusive upper bound, if the kernel reported them; of a tile, the number of splats and the
+    /// most that there may be.
     pub value: Option<(i64, usize)>,
     /// What it is.
     pub cause: Cause,

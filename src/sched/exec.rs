@@ -52,6 +52,12 @@ impl fmt::Display for Stop {
             Some(Bad { element, cause: Cause::NotPositiveDefinite, .. }) => {
                 write!(f, "matrix {element} is not positive definite")?;
             }
+            Some(Bad { element, value: Some((count, most)), cause: Cause::SplatList }) => {
+                write!(f, "tile {element} has {count} splats, and max_list is {most}")?;
+            }
+            Some(Bad { element, value: Some((count, most)), cause: Cause::SplatSteps }) => {
+                write!(f, "{count} splats cover a pixel of tile {element}, and max_steps is {most}")?;
+            }
             Some(Bad { element, value: Some((value, bound)), .. }) => {
                 write!(f, "element {element} of the index operand is {value}; it must be in 0..{bound}")?;
             }

@@ -150,6 +150,9 @@ ops! {
     QR = linalg::qr;
     EIGH = linalg::eigh;
     SVD = linalg::svd;
+    SPLAT_RENDER = splat::render;
+    SPLAT_RENDER_BACKWARD = splat::render;
+    SPLAT_RENDER_TANGENT = splat::render;
 
     INT_MATMUL = matmul::integers;
 
