@@ -33,6 +33,7 @@ mod saturated;
 mod scan;
 mod scan_keep_every;
 mod sources;
+mod splat;
 mod start_values;
 mod strides;
 mod torch;
