@@ -20,9 +20,9 @@ pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::nodes::{
     Attention, Attr, Attrs, AxialRope2d, Builder, Conv, Conv2d, Conv3d, ConvPart, ConvTranspose, CrossEntropy,
     CustomFn, DType, Emit, FftNorm, Graph, GraphBuf, GridSample, Init, Interpolation, Layout, Leaf, LeafKind, Loop, Op,
-    OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d, Pool3d, Reduction, Results, Rope, Routine,
-    Sampling, Scatter, Singular, Sizes, SplatImage, Splats, Stage, StartValues, SwitchBranch, TriangularOptions, Ty,
-    Unfold, Var,
+    OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d, Pool3d, PreparedSplats, Reduction, Results, Rope,
+    Routine, Sampling, Scatter, Singular, Sizes, SplatImage, Splats, Stage, StartValues, SwitchBranch,
+    TriangularOptions, Ty, Unfold, Var,
 };
 pub use crate::passes::{
     GradOptions, Missing, Randomness, SplitVjp, Vmap, directional_nth_grad, grad, hvp, jacobian, jvp, keep, nth_grad,

@@ -5,6 +5,7 @@
 //! * [`batch`] makes a graph one for a batch (`vmap`).
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`scan_dce`] and [`choice_dce`] drop what nothing reads of loops and choices; [`known_branch`] drops choices.
+//! * `join_splats` makes one op of the two stages of an image of splats.
 //! * `stretches` writes a loop as a loop over stretches of iterations.
 //! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
@@ -19,6 +20,7 @@ pub mod fold;
 pub mod fuse;
 pub mod fusion_notes;
 pub mod inline;
+mod join_splats;
 pub mod keep;
 pub mod known_branch;
 pub mod optimiser;

@@ -6,7 +6,10 @@ use arenagrad::graph::{Builder, DType, GraphBuf, Init, Missing, SplatImage, Spla
 use arenagrad::graph::{hvp, jvp, vjp};
 use arenagrad::optim;
 use arenagrad::prelude::{Session, train};
+use arenagrad::tools::arena::Node;
+use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::passes::pipeline::run_whole_pipeline;
 
 const F64: DType = DType::F64;
 const NAMES: [&str; 6] = ["positions", "log_scales", "rotations", "opacities", "colours", "camera"];
@@ -38,10 +41,24 @@ fn drawn(n: usize, colours: &[usize], seed: u64) -> Scene {
 }
 
 fn image_of(scene: &Scene, image: SplatImage, dtype: DType) -> GraphBuf {
+    image_by(scene, image, dtype, |splats, view, image| splats.render(view, image))
+}
+
+/// The image by two ops.
+fn staged<'g>(splats: &Splats<'g>, view: Var<'g>, image: SplatImage) -> [Var<'g>; 2] {
+    splats.prepare(view, image).rasterize()
+}
+
+fn image_by(
+    scene: &Scene,
+    image: SplatImage,
+    dtype: DType,
+    render: impl for<'g> Fn(&Splats<'g>, Var<'g>, SplatImage) -> [Var<'g>; 2],
+) -> GraphBuf {
     let g = Builder::new("splats");
     let x: Vec<Var> = scene.iter().zip(NAMES).map(|(t, name)| g.input(name, &t.dims, dtype)).collect();
     let splats = Splats { positions: x[0], log_scales: x[1], rotations: x[2], opacities: x[3], colours: x[4] };
-    let [pixels, passes] = splats.render(x[5].splat_view(image.height), image);
+    let [pixels, passes] = render(&splats, x[5].splat_view(image.height), image);
     g.output("image", pixels);
     g.output("passes", passes);
     g.finish([]).unwrap()
@@ -318,8 +335,10 @@ fn threads_change_no_bit() {
 
 #[test]
 fn limits_end_the_step_with_tile_and_count() {
+    // Each covers the whole image.
     let mut scene = drawn(9, &[9, 3], 7);
     scene[0] = tensor(&[9, 3], &[0.0; 27]);
+    scene[1] = tensor(&[9, 3], &[1.0; 27]);
     scene[3] = tensor(&[9], &[0.3; 9]);
     let fails = |options: SplatImage| {
         let e = try_run(&image_of(&scene, options, F64), &scene, PLAIN).unwrap_err();
@@ -328,9 +347,9 @@ fn limits_end_the_step_with_tile_and_count() {
     };
     let options = SplatImage::new(16, 16).tile(4);
     let e = fails(options.max_list(8));
-    assert!(e.contains("splat_render") && e.contains("has 9 splats, and max_list is 8"), "{e}");
+    assert!(e.contains("splat_render") && e.contains("tile 0 has 9 splats, and max_list is 8"), "{e}");
     let e = fails(options.max_steps(5));
-    assert!(e.contains(" splats cover a pixel of tile ") && e.contains("max_steps is 5"), "{e}");
+    assert!(e.contains("9 splats cover a pixel of tile 0, and max_steps is 5"), "{e}");
     let all = render(&scene, options);
     let fits = render(&scene, options.max_list(9).max_steps(9));
     assert!(all.iter().zip(&fits).all(|(a, b)| same_bits(a, b)));
@@ -418,6 +437,42 @@ fn a_second_derivative_is_refused() {
     let e = hvp(&g, "loss", &["positions"]).unwrap_err();
     assert_eq!(e.kind, Kind::Derivative);
     assert!(e.to_string().contains("splats have no second derivative"), "{e}");
+}
+
+fn ops_of(g: &GraphBuf) -> Vec<&str> {
+    let v = g.view();
+    (0..v.nodes()).map(|n| v.def_of(Node::new(n)).name).filter(|name| name.starts_with("splat")).collect()
+}
+
+#[test]
+fn two_stages_are_one_op_again() {
+    let (scene, options) = (drawn(30, &[30, 4, 3], 9), SplatImage::new(20, 18).tile(8));
+    let (whole, split) = (image_of(&scene, options, F64), image_by(&scene, options, F64, staged));
+    assert_eq!(ops_of(&split), ["splat_prepare", "splat_rasterize"]);
+    let (a, b) = (run(&whole, &scene, PLAIN), run(&split, &scene, How { optimise: false, ..PLAIN }));
+    assert!(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)));
+    assert_eq!(ops_of(&run_whole_pipeline(split.view()).unwrap()), ["splat_render"]);
+    let back = |g: &GraphBuf| vjp(g, &["image"], &NAMES, Missing::Zero).unwrap();
+    assert_eq!(back(&whole), back(&split));
+    assert_eq!(jvp(&whole, &["image"], &NAMES).unwrap(), jvp(&split, &["image"], &NAMES).unwrap());
+    // What stands between the stages is read, and stays.
+    let g = Builder::new("read");
+    let x: Vec<Var> = scene.iter().zip(NAMES).map(|(t, name)| g.input(name, &t.dims, F64)).collect();
+    let splats = Splats { positions: x[0], log_scales: x[1], rotations: x[2], opacities: x[3], colours: x[4] };
+    let prepared = splats.prepare(x[5].splat_view(18), options);
+    let [image, _] = prepared.rasterize();
+    let g = g.finish([image.sum(..).named("loss"), prepared.order.named("order")]).unwrap();
+    assert_eq!(ops_of(&run_whole_pipeline(g.view()).unwrap()), ["splat_prepare", "splat_rasterize"]);
+    // Other numbers between the stages have no derivative.
+    let g = Builder::new("changed");
+    let x: Vec<Var> = scene.iter().zip(NAMES).map(|(t, name)| g.input(name, &t.dims, F64)).collect();
+    let splats = Splats { positions: x[0], log_scales: x[1], rotations: x[2], opacities: x[3], colours: x[4] };
+    let mut prepared = splats.prepare(x[5].splat_view(18), options);
+    prepared.records = prepared.records * 2.0;
+    let [image, _] = prepared.rasterize();
+    let g = g.finish([image.sum(..).named("loss")]).unwrap();
+    let e = vjp(&g, &["loss"], &["positions"], Missing::Zero).unwrap_err();
+    assert!(e.kind == Kind::Derivative && e.to_string().contains("as a part of splat_render only"), "{e}");
 }
 
 /// 500 steps of Adam fit splats to an image of others.

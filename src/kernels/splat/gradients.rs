@@ -105,6 +105,9 @@ by_dtype!(splat_gradients_kernel_for = splat_gradients_kernel::<floats>);
 /// Reads the gradient of positions `T[count, 3]` and sums `T[groups, VIEW_SUMS]`; writes `T[4, 3]`. One unit.
 pub fn splat_view_gradient_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Splat::from_words(args.params());
+    if args.units().is_empty() {
+        return;
+    }
     let (position, sums, view) = (args.read::<T>(0), args.read::<T>(1), args.write::<T>(0));
     let mut total = [0.0; 3];
     for row in position.chunks_exact(3) {

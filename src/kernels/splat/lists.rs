@@ -1,6 +1,7 @@
 //! The splats that may touch a tile, nearest first.
 //!
-//! Invariant: a list holds every splat whose bounds meet the tile, or the first ones if a limit cuts it.
+//! Invariant: a list holds every splat whose bounds meet the tile, or the first ones if a limit cuts it. A position that
+//! no splat has is a fault.
 
 use super::scene::Splat;
 use crate::abi::Args;
@@ -32,7 +33,7 @@ impl<'a> TileLists<'a> {
         let across = p.tiles_across().max(1);
         let (down, left) = (tile / across, tile % across);
         if self.row_of != Some(down) {
-            self.fill_row(p, down);
+            self.fill_row(p, down, args);
         }
         let (from, to) = ((left * p.tile) as i32, ((left + 1) * p.tile) as i32);
         let (mut kept, mut count) = (0, 0);
@@ -52,11 +53,15 @@ impl<'a> TileLists<'a> {
         &self.list[..kept]
     }
 
-    fn fill_row(&mut self, p: &Splat, down: usize) {
+    fn fill_row(&mut self, p: &Splat, down: usize, args: &Args<'_>) {
         let (from, to) = ((down * p.tile) as i32, ((down + 1) * p.tile) as i32);
         (self.row_len, self.row_of) = (0, Some(down));
-        for &i in &self.order[..p.count] {
-            let b = &self.bounds[4 * i as usize..][..4];
+        let (rows, _) = self.bounds.as_chunks::<4>();
+        for (place, &i) in self.order[..p.count].iter().enumerate() {
+            let Some(b) = usize::try_from(i).ok().and_then(|i| rows.get(i)) else {
+                args.fault_index(place, i64::from(i), p.count);
+                continue;
+            };
             if b[2] < to && b[3] > from && b[0] < b[1] {
                 self.row[self.row_len] = i;
                 self.row_len += 1;

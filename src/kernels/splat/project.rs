@@ -59,6 +59,9 @@ by_dtype!(splat_project_kernel_for = splat_project_kernel::<floats>);
 /// Reads squared distances `T[count]`; writes `i32[count]`. One unit.
 pub fn splat_order_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Splat::from_words(args.params());
+    if args.units().is_empty() {
+        return;
+    }
     let (distances, order) = (args.read::<T>(0), &mut args.write::<i32>(0)[..p.count]);
     order.iter_mut().zip(0..).for_each(|(to, i)| *to = i);
     order.sort_unstable_by(|&a, &b| {

@@ -153,6 +153,8 @@ ops! {
     SPLAT_RENDER = splat::render;
     SPLAT_RENDER_BACKWARD = splat::render;
     SPLAT_RENDER_TANGENT = splat::render;
+    SPLAT_PREPARE = splat::stages;
+    SPLAT_RASTERIZE = splat::stages;
 
     INT_MATMUL = matmul::integers;
 

@@ -32,16 +32,24 @@ fn splat_call(cx: &LowerCx<'_>, p: &Splat, kernel: Kernel, units: usize, main: b
 
 /// Projects and orders the splats.
 fn project(cx: &mut LowerCx<'_>, p: &Splat, first: usize) -> Result<Projected, String> {
-    let (dtype, count) = (cx.dtype(first), p.count.max(1));
-    let (records, distances) = (cx.temp(dtype.size(), count * RECORD), cx.temp(dtype.size(), count));
-    let (bounds, order) = (cx.temp(size_of::<i32>(), count * 4), cx.temp(size_of::<i32>(), count));
+    let (size, count) = (cx.dtype(first).size(), p.count.max(1));
+    let (records, bounds) = (cx.temp(size, count * RECORD), cx.temp(size_of::<i32>(), count * 4));
+    let order = cx.temp(size_of::<i32>(), count);
+    project_into(cx, p, first, [records, bounds, order])?;
+    Ok([records, bounds, order, Buf::Arg(first + 5)])
+}
+
+/// Writes records, bounds and order.
+fn project_into(cx: &mut LowerCx<'_>, p: &Splat, first: usize, to: [Buf; 3]) -> Result<(), String> {
+    let (dtype, count, [records, bounds, order]) = (cx.dtype(first), p.count.max(1), to);
+    let distances = cx.temp(dtype.size(), count);
     let call = splat_call(cx, p, splat::splat_project_kernel_for(dtype)?, p.splat_units().max(1), false);
     let call = call.reads(&scene(first)).writes(records, SPLATS * RECORD);
     cx.call(call.writes(bounds, SPLATS * 4).writes(distances, SPLATS));
     let call = Call::new(splat::splat_order_kernel_for(dtype)?, p.to_words(), 1);
     let compared = p.count as u64 * u64::from(p.count.max(1).ilog2() + 1);
     cx.call(call.reads(&[distances]).writes(order, count).ops(compared).cost_class(CostClass::SORT));
-    Ok([records, bounds, order, Buf::Arg(first + 5)])
+    Ok(())
 }
 
 /// The call that blends an image and T, from `reads`.
@@ -93,5 +101,18 @@ pub fn splat_render_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
         let call = Call::new(splat::splat_view_gradient_kernel_for(dtype)?, p.to_words(), 1);
         cx.call(call.reads(&[Buf::Out(0), view_sums]).writes(Buf::Out(OPERANDS - 1), 12));
     }
+    Ok(())
+}
+
+/// `splat_prepare`.
+pub fn splat_prepare(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = params_of(cx, 0);
+    project_into(cx, &p, 0, [Buf::Out(0), Buf::Out(1), Buf::Out(2)])
+}
+
+/// `splat_rasterize`.
+pub fn splat_rasterize(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = SplatAttrs::of(&cx.attrs()).params(cx.arg_dims(0)[0], &[]);
+    blend(cx, &p, splat::splat_blend_kernel_for(cx.dtype(0))?, &[0, 1, 2, 3].map(Buf::Arg));
     Ok(())
 }

@@ -3,16 +3,18 @@
 //! | file | holds |
 //! |---|---|
 //! | `render` | the image, its gradient and its tangent |
+//! | `stages` | the image in two ops |
 //! | `attrs` | their attributes |
 //! | `lower` | their kernel calls |
 //! | `var` | the scene and the camera, for users |
 //!
-//! Invariant: the operands of all ops are, in this order, positions, log-scales, quaternions, opacities, colours and the
+//! Invariant: the operands of all ops but `splat_rasterize` are, in this order, positions, log-scales, quaternions, opacities, colours and the
 //! view; [`check_splats`] checks them.
 
 pub mod attrs;
 pub mod lower;
 pub mod render;
+pub mod stages;
 pub mod var;
 
 use crate::ensure;

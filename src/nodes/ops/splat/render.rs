@@ -13,11 +13,16 @@ use Domain::{Chance, Real, Unit};
 /// Splats that a pixel is taken to meet, for the cost: what lists hold depends on the numbers.
 const MET: u64 = 32;
 
-fn infer_image(cx: &mut Infer<'_>, first: usize) -> Result<(), String> {
-    let attrs = check_splats(cx, first)?;
-    let (dtype, [rows, columns]) = (cx.dtype(first), image_dims(&attrs));
+/// Adds the image and T, of the dtype of operand `i`.
+pub(super) fn infer_splat_image(cx: &mut Infer<'_>, i: usize, attrs: &SplatAttrs) -> Result<(), String> {
+    let (dtype, [rows, columns]) = (cx.dtype(i), image_dims(attrs));
     cx.result(dtype, &[rows, columns, 4])?;
     cx.result(dtype, &[rows, columns])
+}
+
+fn infer_splat_render(cx: &mut Infer<'_>) -> Result<(), String> {
+    let attrs = check_splats(cx, 0)?;
+    infer_splat_image(cx, 0, &attrs)
 }
 
 fn infer_splat_backward(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -30,7 +35,7 @@ fn infer_splat_backward(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 fn infer_splat_tangent(cx: &mut Infer<'_>) -> Result<(), String> {
-    infer_image(cx, 0)?;
+    infer_splat_render(cx)?;
     ensure!(cx.dims(0)[0] > 0, "there are no splats");
     for i in 0..OPERANDS {
         cx.same_dtype(0, OPERANDS + i)?;
@@ -40,8 +45,7 @@ fn infer_splat_tangent(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// Operations: `each` for a splat at a pixel, and the projections.
-fn splat_cost(cx: &CostCx<'_>, first: usize, each: u64) -> u64 {
-    let splats = cx.arg(first) / 3;
+pub(super) fn splat_cost(cx: &CostCx<'_>, splats: u64, each: u64) -> u64 {
     let SplatAttrs { width, height, .. } = SplatAttrs::of(&cx.graph.attrs(cx.node));
     let pixels = width.unsigned_abs().saturating_mul(height.unsigned_abs());
     pixels.saturating_mul(splats.min(MET) * each).saturating_add(splats.saturating_mul(400))
@@ -88,12 +92,12 @@ pub const SPLAT_RENDER: OpDef = OpDef {
     arity: Arity::Exactly(OPERANDS),
     attrs: SplatAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: |cx| infer_image(cx, 0),
+    infer: infer_splat_render,
     deriv: Deriv::Rules(splat_jvp, splat_vjp),
     batch: Batch::Members,
     decompose: None,
     lower: Lower::Kernel(lower::splat_render),
-    cost: |cx| splat_cost(cx, 0, 50),
+    cost: |cx| splat_cost(cx, cx.arg(0) / 3, 50),
     cases: &[
         Case {
             args: "f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3]",
@@ -138,7 +142,7 @@ pub const SPLAT_RENDER_BACKWARD: OpDef = OpDef {
     batch: Batch::Members,
     decompose: None,
     lower: Lower::Kernel(lower::splat_render_backward),
-    cost: |cx| splat_cost(cx, 1, 180),
+    cost: |cx| splat_cost(cx, cx.arg(1) / 3, 180),
     cases: &[
         Case {
             args: "f[5,4,4] f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3]",
@@ -171,7 +175,7 @@ pub const SPLAT_RENDER_TANGENT: OpDef = OpDef {
     batch: Batch::Members,
     decompose: None,
     lower: Lower::Kernel(lower::splat_render_tangent),
-    cost: |cx| splat_cost(cx, 0, 120),
+    cost: |cx| splat_cost(cx, cx.arg(0) / 3, 120),
     cases: &[
         Case {
             args: "f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3] f[3,3] f[3,3] f[3,4] f[3] f[3,3] f[4,3]",

@@ -151,6 +151,39 @@ impl<'g> Splats<'g> {
         let all = positions.g.emit(Op::SPLAT_RENDER, &args, &image.attrs().list());
         [all[0], all[1]]
     }
+
+    /// The first half of [`Splats::render`]: what rays need of each splat.
+    #[track_caller]
+    pub fn prepare(&self, view: Var<'g>, image: SplatImage) -> PreparedSplats<'g> {
+        let Splats { positions, log_scales, rotations, opacities, colours } = *self;
+        let args = [positions, log_scales, rotations, opacities, colours, view];
+        let all = positions.g.emit(Op::SPLAT_PREPARE, &args, &image.attrs().list());
+        PreparedSplats { records: all[0], bounds: all[1], order: all[2], view, image }
+    }
+}
+
+/// What rays need of splats, for one view. The op `splat_prepare` tells what the numbers are.
+#[derive(Clone, Copy, Debug)]
+pub struct PreparedSplats<'g> {
+    /// Numbers of each splat, `[N, 16]`.
+    pub records: Var<'g>,
+    /// The pixels that it may touch, `i32[N, 4]`.
+    pub bounds: Var<'g>,
+    /// The splats, nearest first, `i32[N]`.
+    pub order: Var<'g>,
+    view: Var<'g>,
+    image: SplatImage,
+}
+
+impl<'g> PreparedSplats<'g> {
+    /// The second half of [`Splats::render`]. Both halves have the derivatives of the whole as long as nothing is done to
+    /// the values between them.
+    #[track_caller]
+    pub fn rasterize(&self) -> [Var<'g>; 2] {
+        let args = [self.records, self.bounds, self.order, self.view];
+        let all = self.records.g.emit(Op::SPLAT_RASTERIZE, &args, &self.image.attrs().list());
+        [all[0], all[1]]
+    }
 }
 
 /// `v` with length 1; (0, 0, 1) if it has none.
