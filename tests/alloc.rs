@@ -57,6 +57,15 @@ fn graph() -> GraphBuf {
     g.output("factors", sums.into_iter().fold(values.sum(..), |a, b| a + b));
     g.output("last", last[0]);
     g.output("rows", rows[0]);
+    // A loop that ends while it runs.
+    let (shrunk, trips) = g.while_loop(
+        &[h],
+        8,
+        |c| (c[0] * c[0]).mean(..).greater(1e-3),
+        |c| vec![c[0].matmul(square).tanh() * 0.1 + c[0] * 0.4],
+    );
+    g.output("shrunk", shrunk[0]);
+    g.output("trips", trips);
     g.finish([]).unwrap()
 }
 

@@ -9,6 +9,7 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Kind, Owned};
 use crate::nodes::ir::opdef::Flags;
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, Op};
 
 /// How often a mutation is drawn again that gives no graph.
@@ -112,10 +113,12 @@ fn change_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let first = usize::from(g.op[n.at()].is_named_leaf());
     let i = first + pick_below(g.def_of(n).attrs.len().checked_sub(first)?, draw)?;
     let field = g.def_of(n).attrs[i];
+    // A loop that ends early keeps its bound: without one it may run for ever.
+    let bound = g.op[n.at()] == Op::SCAN && Scan::of(&g.attrs(n)).exit.is_some();
     let near = |x: i64, draw: &mut Draw<'_>| x + [1, -1, 2, -2, 0][draw(5) as usize];
     let new = match (g.attrs(n).owned(i), field.kind) {
         (Owned::Bool(b), _) => Owned::Bool(!b),
-        (Owned::Int(x), _) => Owned::Int(near(x, draw)),
+        (Owned::Int(x), _) => Owned::Int(near(x, draw).max(i64::from(bound))),
         (Owned::F64(x), _) => Owned::F64(pick(NUMBERS, draw).filter(|y| *y != x).unwrap_or(x * 2.0)),
         (Owned::Choice(c), Kind::Choice(names)) => {
             Owned::Choice((c + 1 + draw(names.len() as u32)) % names.len() as u32)

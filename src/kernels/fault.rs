@@ -16,6 +16,10 @@ pub enum Cause {
     Singular,
     /// A matrix that is not positive definite.
     NotPositiveDefinite,
+    /// A number of iterations out of range.
+    Iterations,
+    /// A loop that goes on at its bound.
+    StillGoing,
     /// A tile of an image with more splats than its list holds.
     SplatList,
     /// A tile with a pixel that more splats cover than are blended.
@@ -24,11 +28,13 @@ pub enum Cause {
 
 impl Cause {
     /// All causes; each is at its own number.
-    const ALL: [Cause; 6] = [
+    const ALL: [Cause; 8] = [
         Cause::Index,
         Cause::ZeroDivisor,
         Cause::Singular,
         Cause::NotPositiveDefinite,
+        Cause::Iterations,
+        Cause::StillGoing,
         Cause::SplatList,
         Cause::SplatSteps,
     ];
@@ -39,8 +45,8 @@ impl Cause {
 pub struct Bad {
     /// Its position in the index operand; of a matrix, its number in the batch; of a tile, its number in the image.
     pub element: usize,
-    /// The value and its exclusive upper bound, if the kernel reported them; of a tile, the number of splats and the
-    /// most that there may be.
+    /// The value and its exclusive upper bound, if they were reported; of a tile, the number of splats and the most that
+    /// there may be.
     pub value: Option<(i64, usize)>,
     /// What it is.
     pub cause: Cause,

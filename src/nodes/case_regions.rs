@@ -1,5 +1,6 @@
 //! The regions that conformance cases name in their attributes: `@case_body` and its derivative rules, `@case_step`,
-//! `@case_count`. The conformance suite, the op reference and the generator of random graphs write them.
+//! `@case_count`, `@case_counted`, `@case_flag`. The conformance suite, the op reference and the generator of random
+//! graphs write them.
 
 use crate::arena::Value;
 use crate::nodes::ir::attrs::Attr;
@@ -15,9 +16,11 @@ pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let mut tys = tys.to_vec();
     add_case_rules(e, case, &tys);
     add_case_branches(e, case, &tys);
-    let name = ["case_body", "case_step", "case_count"].into_iter().find(|n| case.attrs.contains(&format!("@{n}")));
+    let name = ["case_body", "case_step", "case_counted", "case_count", "case_flag"]
+        .into_iter()
+        .find(|n| case.attrs.contains(&format!("@{n}")));
     let Some(name) = name else { return };
-    if let (true, Some(last)) = (name != "case_body", tys.last_mut()) {
+    if let (true, Some(last)) = (!matches!(name, "case_body" | "case_flag"), tys.last_mut()) {
         // A slice of the stacked input.
         let dims = e.shapes.dims(last.shape);
         last.shape = e.shapes.intern(dims.get(1..).unwrap_or(&[])).unwrap_or(last.shape);
@@ -37,6 +40,22 @@ pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
             let sum = op(Op::ADD, &[product, at(2)], &[]);
             let next = op(Op::TANH, &[sum], &[]);
             vec![next, op(Op::MUL, &[next, at(2)], &[])]
+        }
+        "case_counted" => {
+            let product = op(Op::MUL, &[at(0), at(2)], &[]);
+            let sum = op(Op::ADD, &[product, at(3)], &[]);
+            let next = op(Op::TANH, &[sum], &[]);
+            vec![next, op(Op::MUL, &[next, at(3)], &[])]
+        }
+        "case_flag" => {
+            let shape = tys.get(1).map_or(crate::arena::Shape(0), |t| t.shape);
+            let full = |value| FullAttrs { value, dtype: DType::I32, shape };
+            let (one, three) = (op(Op::FULL, &[], &full(1.0).list()), op(Op::FULL, &[], &full(3.0).list()));
+            let count = op(Op::ADD, &[at(1), one], &[]);
+            let product = op(Op::MUL, &[at(2), at(3)], &[]);
+            let bent = op(Op::SIN, &[product], &[]);
+            let next = op(Op::ADD, &[bent, at(2)], &[]);
+            vec![op(Op::LT, &[count, three], &[]), count, next, product]
         }
         _ => {
             let (dtype, shape) = tys.first().map_or((DType::F32, crate::arena::Shape(0)), |t| (t.dtype, t.shape));

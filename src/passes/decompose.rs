@@ -6,7 +6,7 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::cond::IfAttrs;
-use crate::nodes::ops::control::scan::Scan;
+use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::{Graph, GraphBuf, OpDef, Var};
 use crate::passes::inline::{InlineCalls, fits_inlined, inline_region};
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
@@ -16,8 +16,16 @@ const ROUNDS: usize = 16;
 /// The most nodes that unrolling one loop may write.
 const MAX_UNROLLED: usize = 1 << 20;
 
+/// The values `new` of an iteration if it runs, else `old`. `runs` is `bool[]`.
+fn iteration_values<'g>(runs: Option<Var<'g>>, new: Var<'g>, old: impl FnOnce() -> Var<'g>) -> Var<'g> {
+    match runs {
+        Some(runs) => runs.broadcast(&new.dims()[..]).select(new, old()),
+        None => new,
+    }
+}
+
 /// Writes the iterations of the loop `v` one after another, with those `calls` in it written out. The results of the
-/// loop.
+/// loop. What may end early is written under `select`, for values only.
 fn decompose_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Vec<Var<'g>> {
     let s = Scan::of(&v.src.attrs(v.node));
     let nodes = s.length.saturating_mul(v.src.region_nodes(s.body).len());
@@ -38,12 +46,18 @@ fn decompose_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> V
             (from[0], to[0]) = (i, i + 1);
             x.slice(&from, &to, &vec![1; dims.len()]).reshape(&dims[1..])
         };
-        let mut args = carries;
+        let runs = s.exit.map(|exit| match exit {
+            Exit::Flag => carries[0],
+            Exit::Count => v.args[s.carries].greater(i as f64),
+        });
+        let mut args = carries.clone();
         args.extend_from_slice(&v.args[s.carries..s.xs()]);
         args.extend(v.args[s.xs()..].iter().map(slice));
         let yields = inline_region(v, s.body, &args, calls);
-        carries = yields[..s.carries].to_vec();
-        for (stack, y) in slices.iter_mut().zip(&yields[s.carries..]) {
+        let next = yields[..s.carries].iter().zip(&carries);
+        carries = next.map(|(&new, &old)| iteration_values(runs, new, || old)).collect();
+        for (stack, &y) in slices.iter_mut().zip(&yields[s.carries..]) {
+            let y = iteration_values(runs, y, || y.full_like(0.0));
             stack.push(y.reshape([&[1], &y.dims()[..]].concat()));
         }
     }
@@ -80,7 +94,11 @@ pub(in crate::passes) fn decompose_while(
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     let rounds = ROUNDS + g.regions();
     for round in 0..rounds {
-        let picked = pick(buf.view());
+        let mut picked = pick(buf.view());
+        // A loop without a bound cannot be unrolled.
+        for n in (0..buf.view().nodes()).map(Node::new).filter(|&n| picked[n]).collect::<Vec<_>>() {
+            picked[n] = !is_unbounded_loop(buf.view(), n);
+        }
         if !picked.as_slice().contains(&true) {
             if round == 0 {
                 return Ok(buf);
@@ -101,6 +119,10 @@ pub(in crate::passes) fn decompose_while(
         })?;
     }
     Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
+}
+
+fn is_unbounded_loop(g: Graph<'_>, n: Node) -> bool {
+    matches!(g.def_of(n).lower, Lower::Loop) && Scan::of(&g.attrs(n)).is_unbounded()
 }
 
 /// The nodes of all regions whose op definition `pick` picks.

@@ -57,7 +57,7 @@ fn fused_operands(g: Graph<'_>, n: Node) -> usize {
 }
 
 /// The nodes that read each value, in order.
-fn fusion_readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
+pub(super) fn fusion_readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
     let mut r = Side::filled(g.values(), Vec::new());
     for n in (0..g.nodes()).map(Node::new) {
         for &a in g.args_of(n) {

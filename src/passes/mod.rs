@@ -20,6 +20,7 @@ pub mod fold;
 pub mod fuse;
 pub mod fusion_notes;
 pub mod inline;
+mod join_maps;
 mod join_splats;
 pub mod keep;
 pub mod known_branch;

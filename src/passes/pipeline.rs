@@ -2,7 +2,9 @@
 
 use super::fusion_notes::{self, Fusion, Notes};
 use super::simplify::Hits;
-use super::{batch, choice_dce, fold, fuse, inline, known_branch, patterns, rebuild, remat, scan_dce, simplify};
+use super::{
+    batch, choice_dce, fold, fuse, inline, join_maps, known_branch, patterns, rebuild, remat, scan_dce, simplify,
+};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
@@ -120,6 +122,14 @@ pub const PIPELINE: &[Pass] = &[
         needed: always_in_pipeline,
         run: pipeline_fuse,
     },
+    // What is left to join are the regions themselves.
+    Pass {
+        name: "join",
+        doc: "join point-wise regions in bodies of loops and branches",
+        stage: Some(Stage::Fused),
+        needed: join_maps::has_bodies,
+        run: pipeline_join,
+    },
     // Fusion leaves behind the single ops that it copied into regions.
     Pass {
         name: "clean",
@@ -199,6 +209,12 @@ fn pipeline_fixpoint(g: Graph<'_>, hits: &mut Hits, round: Round) -> Result<Grap
     }
     // The last round may have left a region without a user.
     rebuild::rebuild_buf(buf.view(), &mut |_| None)
+}
+
+fn pipeline_join(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {
+    let joined = GraphBuf::make(|b| join_maps::join_maps(g, b, &mut notes.hits))?;
+    // The bodies before have no user any more.
+    rebuild::rebuild_buf(joined.view(), &mut |_| None)
 }
 
 fn pipeline_fuse(g: Graph<'_>, notes: &mut Notes) -> Result<GraphBuf> {

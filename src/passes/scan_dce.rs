@@ -1,8 +1,8 @@
 //! Dead code elimination for loops: drops stacked results without a reader, carries on which no result depends, and the
 //! operands that only these read.
 //!
-//! A carry stays if its final value is read, or if a value that stays reads it in the next iteration. Loops inside a
-//! loop are trimmed in a later round, when the outer loop no longer changes.
+//! A carry stays if its final value is read, if it ends the loop, or if a value that stays reads it in the next
+//! iteration. Loops inside a loop are trimmed in a later round, when the outer loop no longer changes.
 
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
@@ -47,13 +47,17 @@ struct ScanDce {
 impl ScanDce {
     fn new(g: Graph<'_>, scan: Scan, mut outs: Vec<bool>) -> ScanDce {
         let args: Vec<Value> = g.region_args(scan.body).collect();
+        let exit = scan.exit_operand();
+        if let Some(flag) = exit.filter(|&i| i < scan.carries && outs.contains(&true)) {
+            outs[flag] = true;
+        }
         loop {
             let live = live_in_region(g, scan.body, &outs);
             match (0..scan.carries).find(|&i| live[args[i]] && !outs[i]) {
                 Some(i) => outs[i] = true,
                 None => {
                     // The body may not read a carry whose final value is read.
-                    let kept = |i: usize| if i < scan.carries { outs[i] } else { live[args[i]] };
+                    let kept = |i: usize| if i < scan.carries { outs[i] } else { live[args[i]] || exit == Some(i) };
                     return ScanDce { scan, args: (0..args.len()).map(kept).collect(), outs, live };
                 }
             }

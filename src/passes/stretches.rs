@@ -1,9 +1,9 @@
 //! Writes a loop in stretches: a loop over stretches of iterations, whose body runs the iterations of one stretch.
 //!
 //! A last stretch that is shorter is an outer loop of its own, of one iteration. Iterations at one end may run in one
-//! plain loop, without stretches. Invariant: iterations keep their order
-//! and their slices, so random numbers and results keep their bits. Two passes write such loops: derivatives of loops
-//! that keep few carries ([`super::ad`]) and rematerialisation ([`super::remat`]).
+//! plain loop, without stretches. Invariant: iterations keep their order and their slices, so random numbers and results
+//! keep their bits. Two passes write such loops: derivatives of loops that keep few carries ([`super::ad`]) and
+//! rematerialisation ([`super::remat`]).
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::nodes::ir::opdef::planned_regions;
@@ -23,6 +23,8 @@ pub struct Stretches<'g> {
     pub each: usize,
     /// The iterations, at either end, that run without stretches.
     pub plain: Range<usize>,
+    /// True if stretches would yield nothing: then only the plain part is written.
+    pub plain_alone: bool,
     /// Initial carries.
     pub carries: Vec<Var<'g>>,
     /// Constants of the loop.
@@ -88,7 +90,7 @@ impl<'g> Stretches<'g> {
         let mut carries = self.carries.clone();
         let mut ys = vec![Vec::new(); parts.len()];
         let mut rows = ys.clone();
-        for i in order {
+        for i in order.into_iter().filter(|&i| parts[i].each == 0 || !self.plain_alone) {
             let given = self.rows.get(i).map_or(&[][..], |rows| rows);
             let part = self.part(&parts[i], &carries, given, &mut body);
             (carries, ys[i], rows[i]) = (part.carries, part.ys, part.row);

@@ -8,6 +8,7 @@ use super::faults::FaultCommits;
 use super::link::{Linked, LoopCall, Segment, link, link_red_zones};
 use super::nonfinite::{NonfiniteFindings, NonfiniteObserver, WatchedCall};
 use super::observer::StepObserver;
+use super::planned_loop::LoopExit;
 use super::races::race_free;
 use super::tape::Tapes;
 use super::track::{Track, TrackObserver};
@@ -31,7 +32,7 @@ pub struct Exec {
 }
 
 /// Why a step stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
     /// The instruction that stopped it, as an index into [`Exec::nodes`].
     pub instr: usize,
@@ -51,6 +52,12 @@ impl fmt::Display for Stop {
             Some(Bad { element, cause: Cause::Singular, .. }) => write!(f, "matrix {element} is singular")?,
             Some(Bad { element, cause: Cause::NotPositiveDefinite, .. }) => {
                 write!(f, "matrix {element} is not positive definite")?;
+            }
+            Some(Bad { value: Some((n, _)), cause: Cause::StillGoing, .. }) => {
+                write!(f, "still going after {n} iteration{}", if n == 1 { "" } else { "s" })?;
+            }
+            Some(Bad { value: Some((count, bound)), cause: Cause::Iterations, .. }) => {
+                write!(f, "the number of iterations is {count}; it must be in 0..{bound}")?;
             }
             Some(Bad { element, value: Some((count, most)), cause: Cause::SplatList }) => {
                 write!(f, "tile {element} has {count} splats, and max_list is {most}")?;
@@ -123,7 +130,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
                 for body in bodies {
                     // SAFETY: as for this function. The predicate is read 0 of the instruction, which no branch
                     // writes; a barrier in front of the instruction keeps those who write it apart.
-                    if !unsafe { self.body(body, reads, moves, start) } {
+                    if !unsafe { self.body(body, (reads, writes), moves, start) } {
                         return false;
                     }
                     start += body.length * body.timestamps;
@@ -149,41 +156,80 @@ impl<W: StepObserver> ExecWalk<'_, W> {
         true
     }
 
-    /// Runs a loop, or a branch if its predicate, the first of `reads`, says so. False if the step stopped.
+    /// Runs a loop or a branch of an instruction with these operands; a branch only if its predicate, read 0, says so.
+    /// The first iteration has the timestamps from `clock` on. False if the step stopped.
     ///
     /// # Safety
     /// As for [`Exec::run`].
     #[allow(unsafe_code)]
-    unsafe fn body(&mut self, body: &LoopCall, reads: &[OperandRef], moves: &LoopOffsets<'_>, clock: usize) -> bool {
-        if let Some(when) = body.when {
-            let (fault, arena) = (&self.state.fault, self.observer.arena());
-            // SAFETY: as for this function: the operand lies in the arena, and no thread writes it now.
-            let args = unsafe { Args::new(arena, &reads[..1], &[], &[], 0..1, self.thread, fault) };
-            if (args.moved(moves).read::<u8>(0)[0] != 0) != when {
+    unsafe fn body(
+        &mut self,
+        body: &LoopCall,
+        (reads, writes): (&[OperandRef], &[OperandRef]),
+        moves: &LoopOffsets<'_>,
+        clock: usize,
+    ) -> bool {
+        let ends = body.decides(reads, writes);
+        // SAFETY: as for this function: no thread writes the operand now.
+        let mut value = ends.map_or(0, |slot| unsafe { self.value(slot, moves) });
+        if let Some(when) = body.when
+            && (value != 0) != when
+        {
+            return true;
+        }
+        // Behind the barrier all threads have read what ends the loop.
+        if body.exit.is_some() && body.team && !self.observer.barrier(clock - 1) {
+            return false;
+        }
+        let Some(length) = body.iterations(value) else {
+            return self.stop_loop(clock - 1, Cause::Iterations, (value, body.length.saturating_add(1)));
+        };
+        let flag = ends.filter(|_| matches!(body.exit, Some(LoopExit::Flag { .. })));
+        let (segment, mut moves) = (&self.exec.linked.segments[body.segment as usize], *moves);
+        for n in 0..length {
+            if flag.is_some() && value == 0 {
                 return true;
             }
-        }
-        // SAFETY: as for this function.
-        unsafe { self.loop_call(body, moves, clock) }
-    }
-
-    /// Runs all iterations of a loop, the first from timestamp `clock` on. False if the step stopped.
-    ///
-    /// # Safety
-    /// As for [`Exec::run`].
-    #[allow(unsafe_code)]
-    unsafe fn loop_call(&mut self, loop_call: &LoopCall, moves: &LoopOffsets<'_>, clock: usize) -> bool {
-        let (segment, mut moves) = (&self.exec.linked.segments[loop_call.segment as usize], *moves);
-        for n in 0..loop_call.length {
-            moves.at[loop_call.depth] = if loop_call.reverse { loop_call.length - 1 - n } else { n };
-            let clock = clock + n * loop_call.timestamps;
+            moves.at[body.depth] = if body.reverse { length - 1 - n } else { n.min(body.length - 1) };
+            let clock = clock + n.min(body.length - 1) * body.timestamps;
             // SAFETY: as for this function.
             let on = unsafe { self.segment(segment, &moves, clock) };
-            if !on || (loop_call.team && !self.observer.barrier(clock + loop_call.timestamps - 1)) {
+            if !on || (body.team && !self.observer.barrier(clock + body.timestamps - body.barriers)) {
                 return false;
             }
+            if let Some(slot) = flag {
+                // SAFETY: as for this function: one barrier is behind, and the next is ahead.
+                value = unsafe { self.value(slot, &moves) };
+                if body.team && !self.observer.barrier(clock + body.timestamps - 1) {
+                    return false;
+                }
+            }
         }
-        true
+        flag.is_none() || value == 0 || self.stop_loop(clock - 1, Cause::StillGoing, (length as i64, length))
+    }
+
+    /// Stops the step at timestamp `time`, that of a loop's instruction, with the number of iterations and its bound.
+    /// False.
+    fn stop_loop(&mut self, time: usize, cause: Cause, iterations: (i64, usize)) -> bool {
+        self.state.at.store(time, Ordering::Relaxed);
+        self.state.fault.record(Bad { element: 0, value: Some(iterations), cause });
+        false
+    }
+
+    /// The value of an operand that decides what runs: one byte, or an `i64`.
+    ///
+    /// # Safety
+    /// As for [`Exec::run`], and no thread writes the operand now.
+    #[allow(unsafe_code)]
+    unsafe fn value(&mut self, slot: OperandRef, moves: &LoopOffsets<'_>) -> i64 {
+        let (fault, arena) = (&self.state.fault, self.observer.arena());
+        let slot = [OperandRef { inplace: None, ..slot }];
+        // SAFETY: as for this function; the checker proved that the operand lies in the arena.
+        let args = unsafe { Args::new(arena, &slot, &[], &[], 0..1, self.thread, fault) };
+        match *args.moved(moves).read::<u8>(0) {
+            [byte] => i64::from(byte),
+            ref number => number.try_into().map_or(-1, i64::from_ne_bytes),
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::checker::Checked;
 use super::instructions::{OUT_OF_PLACE, Operand};
-use super::planned_loop::{Outer, PlannedLoop, loop_timestamps};
+use super::planned_loop::{LoopExit, Outer, PlannedLoop, loop_timestamps};
 use super::tape::Tapes;
 use crate::arena::Node;
 use crate::arena::tensor::LINE;
@@ -61,12 +61,42 @@ pub(super) struct LoopCall {
     pub reverse: bool,
     /// For a branch: the predicate with which it runs.
     pub when: Option<bool>,
+    /// What ends it early.
+    pub exit: Option<LoopExit>,
+    /// Barriers behind each iteration, if all threads run it.
+    pub barriers: usize,
     /// True if all threads run it.
     pub team: bool,
     /// Number of loops around it.
     pub depth: usize,
     /// Timestamps of one iteration.
     pub timestamps: usize,
+}
+
+impl LoopCall {
+    /// The operand of the instruction that decides what runs: a predicate, a flag, or a number of iterations.
+    pub fn decides(&self, reads: &[OperandRef], writes: &[OperandRef]) -> Option<OperandRef> {
+        match (self.when, self.exit) {
+            (Some(_), _) => Some(reads[0]),
+            (None, Some(LoopExit::Flag { .. })) => Some(writes[0]),
+            (None, Some(LoopExit::Count(k))) => Some(reads[k]),
+            (None, None) => None,
+        }
+    }
+
+    /// The most iterations that run, where `value` is the number that ends the loop. `None` if it is above the bound.
+    pub fn iterations(&self, value: i64) -> Option<usize> {
+        match self.exit {
+            Some(LoopExit::Count(_)) => usize::try_from(value).ok().filter(|&n| n <= self.length),
+            Some(LoopExit::Flag { bounded: false }) => Some(usize::MAX),
+            _ => Some(self.length),
+        }
+    }
+
+    /// True if iterations behind iteration `n` have its timestamps too.
+    fn shares_timestamps(&self, n: usize) -> bool {
+        self.exit == Some(LoopExit::Flag { bounded: false }) && n + 1 >= self.length
+    }
 }
 
 /// All segments, the graph's first.
@@ -259,8 +289,8 @@ impl Linked {
         deaths.before = std::iter::once(at..at + l.workspace()).collect();
         let team = tapes.threads() > 1;
         let segment = self.segment(&l.plan, tapes, &inside, depth + 1, deaths)?;
-        let (length, reverse, when, timestamps) = (l.length, l.reverse, l.when, l.timestamps);
-        Ok(LoopCall { segment, length, reverse, when, team, depth, timestamps })
+        let PlannedLoop { length, reverse, when, exit, timestamps, .. } = *l;
+        Ok(LoopCall { segment, length, reverse, when, exit, barriers: l.barriers(), team, depth, timestamps })
     }
 
     /// The loop or the branches that `call` runs; none if it runs its kernel.
@@ -290,7 +320,9 @@ impl Linked {
             };
             let n = (time - start) / loop_call.timestamps;
             clock = start + n * loop_call.timestamps;
-            if loop_call.when.is_none() {
+            if loop_call.shares_timestamps(n) {
+                iteration = None;
+            } else if loop_call.when.is_none() {
                 iteration = Some(if loop_call.reverse { loop_call.length.saturating_sub(1 + n) } else { n });
             }
             segment = loop_call.segment as usize;
@@ -305,8 +337,10 @@ impl Linked {
     fn segment_track_events(&self, segment: usize, thread: usize) -> usize {
         let l: &Segment = &self.segments[segment];
         let body = |t: &LoopCall| {
-            let each = self.segment_track_events(t.segment as usize, thread).saturating_add(usize::from(t.team));
-            each.saturating_mul(t.length)
+            let each =
+                self.segment_track_events(t.segment as usize, thread).saturating_add(usize::from(t.team) * t.barriers);
+            // One barrier more where the flag is read before the first iteration.
+            each.saturating_mul(t.length).saturating_add(usize::from(t.team))
         };
         let of = |instr: u32| self.calls_of(&l.calls[instr as usize]).iter().map(body).max().unwrap_or(1);
         let each = l.tapes.thread(thread).iter().map(|e| if e.barrier { 1 } else { of(e.instr) });

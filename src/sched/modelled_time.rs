@@ -53,7 +53,7 @@ pub fn modelled_run(plan: &Checked, tapes: &Tapes) -> u64 {
             let inner = tapes.inner.get(code.body_range(i)).unwrap_or(&[]);
             let bodies = inner.iter().zip(code.bodies_of(i)).map(|(inner, l)| {
                 let each = modelled_run(&l.plan, inner).saturating_add(modelled_barrier(inner.threads()));
-                each.saturating_mul(l.length as u64)
+                each.saturating_mul(l.expected() as u64)
             });
             // One branch of a choice runs: the longer one counts.
             let own = bodies.max().unwrap_or_else(|| modelled_part(code, i, e.to - e.from));

@@ -21,6 +21,7 @@ mod layer_options;
 mod layer_scopes;
 mod layers;
 mod linalg;
+mod loop_exits;
 mod losses;
 mod norms;
 mod ordering;

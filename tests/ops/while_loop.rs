@@ -48,7 +48,7 @@ fn a_power_has_its_derivatives_for_each_number_of_iterations() {
         }
         p.values_mut::<i32>("n").unwrap()[0] = 9;
         let e = p.step().unwrap_err().to_string();
-        assert!(e.contains("is 8; it must be in 0..8") && e.contains("while_loop.rs:16"), "{e}");
+        assert!(e.contains("still going after 8 iterations") && e.contains("while_loop.rs:16"), "{e}");
         p.values_mut::<i32>("n").unwrap()[0] = -4;
         p.step().unwrap();
         assert_eq!(p.values::<i64>("trips").unwrap(), [0]);
@@ -167,10 +167,8 @@ fn a_wrong_condition_bound_or_carry_is_refused() {
     );
     let e = refused(&|g, x| drop(g.while_loop(&[x], 3, |c| c[0].sum(..), |c| c.to_vec())));
     assert!(e.contains("the condition is f32[]"), "{e}");
-    let e = refused(&|g, x| drop(g.while_loop(&[x], 0, |c| c[0].sum(..).less(0.0), |c| c.to_vec())));
-    assert!(e.contains("while_loop: the bound is 0"), "{e}");
     let e = refused(&|g, x| drop(g.while_loop(&[x], usize::MAX, |c| c[0].sum(..).less(0.0), |c| c.to_vec())));
-    assert!(e.contains("does not fit"), "{e}");
+    assert!(e.contains("length is -1; it must not be negative"), "{e}");
     let e = refused(&|g, x| drop(g.while_loop(&[x], 3, |c| c[0].sum(..).less(0.0), |c| vec![c[0].sum(..)])));
     assert!(e.contains("carry 0 enters the body as f32[2] and leaves it as f32[]"), "{e}");
     let e = refused(&|g, x| drop(g.while_loop(&[x], 3, |_| x.sum(..).less(0.0), |_| vec![])));

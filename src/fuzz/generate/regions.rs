@@ -4,10 +4,11 @@ use super::Drawing;
 use crate::arena::{Region, Value};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
-use crate::nodes::ops::control::scan::ScanAttrs;
+use crate::nodes::ops::control::scan::{Exit, ScanAttrs};
 
 /// The most regions inside one another.
 const MAX_LEVEL: u32 = 3;
@@ -103,7 +104,12 @@ impl Drawing<'_, '_> {
     /// A loop: carries and constants of any type, stacked inputs where values have as many rows as there are
     /// iterations.
     fn scan(&mut self) -> Vec<Value> {
-        let mut args = if self.chance(1, 4) { Vec::new() } else { self.some(2) };
+        let until = self.chance(1, 4).then(|| self.exit_carries()).flatten();
+        let mut args: Vec<Value> = until.into_iter().flatten().collect();
+        let counted = args.len();
+        if !self.chance(1, 4) {
+            args.extend(self.some(2));
+        }
         let carries = args.len();
         let consts = (self.draw)(3) as usize;
         args.extend((0..consts).filter_map(|_| self.recent()));
@@ -121,8 +127,10 @@ impl Drawing<'_, '_> {
             tys.push(Ty { dtype, shape });
         }
         self.open_body(&tys);
-        let mut yields: Vec<Value> = Vec::new();
-        for (i, &ty) in tys.iter().enumerate().take(carries) {
+        let last = 1 + (self.draw)(length.max(1) as u32);
+        let exit = (counted > 0 && length > 0).then_some(Exit::Flag);
+        let mut yields: Vec<Value> = self.exit_yields(&tys[..counted], last);
+        for (i, &ty) in tys.iter().enumerate().take(carries).skip(yields.len()) {
             yields.push(self.operand(ty, None, false).unwrap_or(Value(i as u32)));
         }
         let rows = (0..(self.draw)(3)).filter_map(|_| self.recent()).collect::<Vec<_>>();
@@ -134,10 +142,35 @@ impl Drawing<'_, '_> {
             return Vec::new();
         }
         args.extend(stacked);
-        let keep_every = self.chance(1, 2).then(|| 1 + i64::from((self.draw)(length as u32 + 1)));
-        let (carries, length, reverse) = (carries as i64, length as i64, self.chance(1, 3));
+        let plain = exit.is_none();
+        let keep_every = (plain && self.chance(1, 2)).then(|| 1 + i64::from((self.draw)(length as u32 + 1)));
+        let (carries, length, reverse) = (carries as i64, length as i64, plain && self.chance(1, 3));
         let at_once = (carries == 0 && self.chance(1, 2)).then_some(true);
-        let attrs = ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once };
+        let attrs = ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once, exit };
         self.emit(Op::SCAN, &args, &attrs.list())
+    }
+
+    fn exit_full(&mut self, value: f64, dtype: DType) -> Option<Value> {
+        let shape = self.e.shapes.intern(&[]).ok()?;
+        self.emit_one(Op::FULL, &[], &FullAttrs { value, dtype, shape }.list())
+    }
+
+    /// The first carries of a loop that ends early: its flag, and the number of iterations.
+    fn exit_carries(&mut self) -> Option<[Value; 2]> {
+        if ![Op::FULL, Op::ADD, Op::LT].into_iter().all(|op| self.may(op)) {
+            return None;
+        }
+        let on = f64::from(u8::from(!self.chance(1, 4)));
+        Some([self.exit_full(on, DType::Bool)?, self.exit_full(0.0, DType::I64)?])
+    }
+
+    /// The next of [`Drawing::exit_carries`], of types `tys`, in the open body: the loop ends after iteration `last`.
+    fn exit_yields(&mut self, tys: &[Ty], last: u32) -> Vec<Value> {
+        let next = |d: &mut Self| {
+            let (one, last) = (d.exit_full(1.0, DType::I64)?, d.exit_full(f64::from(last), DType::I64)?);
+            let count = d.emit_one(Op::ADD, &[Value(1), one], &[])?;
+            Some(vec![d.emit_one(Op::LT, &[count, last], &[])?, count])
+        };
+        if tys.is_empty() { Vec::new() } else { next(self).unwrap_or_default() }
     }
 }

@@ -9,7 +9,7 @@ use crate::nodes::Op;
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
-use crate::nodes::ops::control::scan::Scan;
+use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use std::rc::Rc;
 
@@ -51,9 +51,7 @@ impl Interpreter<'_, '_> {
         let (first, second) = match (self.body(a, args, read), self.body(b, args, read)) {
             (Ok(first), Ok(second)) => (first, second),
             (Ok(known), Err(Stop::Fault(_))) | (Err(Stop::Fault(_)), Ok(known)) => {
-                self.account.may_fault = true;
-                let unknown = |y: Option<Rc<Array>>| y.map(|y| Rc::new(Array::clone(&y).unknown()));
-                return Ok(known.into_iter().map(unknown).collect());
+                return Ok(self.unknown(known.into_iter()));
             }
             (Err(stop @ Stop::Fault(_)), Err(Stop::Fault(_))) => return Err(stop),
             (Err(stop), Err(Stop::Fault(_)) | Ok(_)) | (_, Err(stop)) => return Err(stop),
@@ -78,9 +76,24 @@ impl Interpreter<'_, '_> {
         let (mut carries, fixed, stacked) = (args[..s.carries].to_vec(), &args[s.carries..s.xs()], &args[s.xs()..]);
         let outs = self.g.outs_of(n).skip(s.carries);
         let mut ys: Vec<Array> = outs.map(|v| zeros(self.g.dtype[v.at()], &self.g.dims(v))).collect();
-        for turn in 0..s.length {
+        let length = match s.exit {
+            Some(Exit::Count) => self.iterations(&fixed[0], s.length)?,
+            Some(Exit::Flag) if s.is_unbounded() => Some(usize::MAX),
+            _ => Some(s.length),
+        };
+        let going = |carries: &[Rc<Array>]| match s.exit {
+            Some(Exit::Flag) => carries[0].whole(0).map(|flag| flag != 0),
+            _ => Some(true),
+        };
+        // None if rounding decides how often the body runs.
+        let mut on = length.and(going(&carries));
+        let length = length.unwrap_or(0);
+        for turn in 0..length {
+            if on != Some(true) {
+                break;
+            }
             self.account.spend(16)?;
-            let i = if s.reverse { s.length - 1 - turn } else { turn };
+            let i = if s.reverse { length - 1 - turn } else { turn };
             let slices = stacked.iter().map(|x| Rc::new(slice_of(x, i)));
             let given: Vec<Rc<Array>> = carries.iter().chain(fixed).cloned().chain(slices).collect();
             let mut yields = self.body(s.body, &given, &read)?;
@@ -90,8 +103,28 @@ impl Interpreter<'_, '_> {
                 (0..size).for_each(|k| y.put(i * size + k, &slice, k));
             }
             carries = yields.into_iter().flatten().collect();
+            on = going(&carries);
+        }
+        if s.exit == Some(Exit::Flag) && on == Some(true) {
+            return Err(Stop::fault(format!("still going after {length} iterations")));
         }
         let stacks = ys.into_iter().map(Rc::new).zip(&read[s.carries..]).map(|(y, &read)| read.then_some(y));
-        Ok(carries.into_iter().map(Some).chain(stacks).collect())
+        let results = carries.into_iter().map(Some).chain(stacks);
+        Ok(if on.is_some() { results.collect() } else { self.unknown(results) })
+    }
+
+    /// The number of iterations of a loop that counts them, at most `most`; `None` if it is unknown.
+    fn iterations(&self, number: &Array, most: usize) -> Result<Option<usize>, Stop> {
+        match number.whole(0).map(usize::try_from) {
+            Some(Ok(n)) if n <= most => Ok(Some(n)),
+            Some(_) => Err(Stop::fault(format!("a number of iterations is not in 0..={most}"))),
+            None => Ok(None),
+        }
+    }
+
+    /// Results of an op that may fault, all unknown.
+    fn unknown(&mut self, results: impl Iterator<Item = Option<Rc<Array>>>) -> Results {
+        self.account.may_fault = true;
+        results.map(|y| y.map(|y| Rc::new(Array::clone(&y).unknown()))).collect()
     }
 }

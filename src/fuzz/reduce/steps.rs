@@ -23,6 +23,8 @@ pub(super) enum Step {
     Bypass(usize, Value),
     /// Something stands for a value.
     Replace(Value, Stand),
+    /// A node goes whose results nothing reads.
+    DropNode(Node),
     /// A region is written where it is run.
     Inline(Region),
     /// An argument of a region goes; with a carry, its yield.
@@ -77,6 +79,10 @@ impl Step {
                 d.stand[v.at()] = stand;
                 true
             }
+            &Step::DropNode(n) => {
+                g.outs_of(n).for_each(|v| d.stand[v.at()] = Stand::Full(0.0));
+                true
+            }
             &Step::Inline(r) => {
                 d.inlined[r.at()] = true;
                 // Chains of calls that call twice double with each region.
@@ -127,7 +133,8 @@ fn drop_steps(g: Graph<'_>) -> Vec<Step> {
     steps
 }
 
-/// For each value, from the last: an operand of its node, the first value of its type, a new input, a fill.
+/// For each value, from the last: an operand of its node, the first value of its type, a new input, a fill; and no node
+/// where nothing reads its results.
 fn replace_steps(g: Graph<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut read = Side::<Value, bool>::filled(g.values(), false);
@@ -146,12 +153,10 @@ fn replace_steps(g: Graph<'_>) -> Vec<Step> {
         if r == g.entry() && !plain {
             steps.push(Step::Replace(v, Stand::Input));
         }
-        // Where nothing reads the value, its node goes.
-        if !plain || leaf || !read[v] {
-            steps.push(Step::Replace(v, Stand::Full(0.0)));
-        }
-        if !plain || leaf {
-            steps.push(Step::Replace(v, Stand::Full(1.0)));
+        if g.out(n) == v && g.outs_of(n).all(|v| !read[v]) {
+            steps.push(Step::DropNode(n));
+        } else if !plain || leaf {
+            steps.extend([0.0, 1.0].map(|fill| Step::Replace(v, Stand::Full(fill))));
         }
     }
     steps
@@ -183,8 +188,13 @@ fn region_steps(g: Graph<'_>) -> Vec<Step> {
         steps.extend((carries..yields.len()).rev().map(|i| Step::DropYield(first + i)));
     }
     for n in (0..g.nodes()).map(Node::new) {
-        // A derivative rule of a custom function is optional.
-        let fields = g.def_of(n).attrs.iter().enumerate().filter(|(_, f)| f.optional && f.kind == Kind::Region);
+        // A derivative rule of a custom function is optional, and what ends a loop early.
+        let fields = g
+            .def_of(n)
+            .attrs
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| f.optional && matches!(f.kind, Kind::Region | Kind::Choice(_)));
         let here = fields.filter(|(i, _)| g.attrs(n).has(*i));
         steps.extend(here.map(|(i, _)| Step::Attr(n, i, Owned::Absent)));
     }

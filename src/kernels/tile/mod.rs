@@ -25,7 +25,7 @@ mod tile_op;
 mod tile_plan;
 mod word_code;
 
-pub use program::{Access, Input, TileProgram, TileStep};
+pub use program::{Access, Input, MAX_INPUTS, MAX_OUTPUTS, TileProgram, TileStep};
 pub use tile_kernel::{tile_kernel, tile_kernel_eval};
 pub use tile_op::{TileOp, tile_op_supports};
 pub use tile_plan::tile_plan_scratch_len;

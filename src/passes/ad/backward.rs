@@ -122,6 +122,10 @@ impl<'g> Backward<'_, '_, 'g> {
     fn backward_loop(&mut self, n: Node, cts: &[Option<Var<'g>>], want: &[bool]) -> Result<Vec<Option<Var<'g>>>> {
         let context = self.context;
         let l = ScanSite::new(context, n);
+        if l.scan.is_unbounded() {
+            let why = "scan: give while_loop a bound to differentiate backwards";
+            return Err(Error::new(Kind::Derivative, why).at(context.src.location(n)));
+        }
         let (k, xs) = (l.scan.carries, l.scan.xs());
         let has: Vec<bool> = cts.iter().map(Option::is_some).collect();
         let (reached, dependent) = (l.reached(&has), l.dependent(want));

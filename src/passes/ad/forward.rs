@@ -6,12 +6,13 @@
 use super::activity::active_towards;
 use super::choice::forward_choice;
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
-use super::scan_site::{AdContext, LoopOperands, ScanSite};
+use super::scan_site::{AdContext, LoopOperands, Operands, ScanSite};
 use crate::arena::{Node, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Var;
 use crate::nodes::ir::opdef::Deriv;
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::control::scan::Exit;
 
 /// One forward walk over one region: the entry, or the body of a loop.
 pub struct Forward<'r, 'x, 'g> {
@@ -111,7 +112,8 @@ struct ForwardArg<'g> {
     arg: Var<'g>,
 }
 
-/// The tangents of the results of the loop `n`, given those of its operands.
+/// The tangents of the results of the loop `n`, given those of its operands. A loop that a carry ends may have no
+/// bound, so it runs again, with the tangents beside the values; others read what the loop stacked.
 fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g>>]) -> Result<Vec<Option<Var<'g>>>> {
     let l = ScanSite::new(context, n);
     let (k, xs) = (l.scan.carries, l.scan.xs());
@@ -120,15 +122,21 @@ fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g
     let given = |r: std::ops::Range<usize>| r.filter_map(|i| ts[i].map(|t| (l.args[i], t))).collect::<Vec<_>>();
     let (dot_consts, dot_xs) = (given(k..xs), given(xs..l.args.len()));
     let zero = |i: usize| ts[i].unwrap_or_else(|| context.map.get(context.src.args_of(n)[i]).full_like(0.0));
-    let starts: Vec<Var<'g>> = moving.iter().map(|&i| zero(i)).collect();
-    let o = l.operands();
+    let again = l.scan.exit == Some(Exit::Flag);
+    let values = l.given(0..if again { k } else { 0 });
+    let starts: Vec<Var<'g>> = values.iter().map(|v| v.1).chain(moving.iter().map(|&i| zero(i))).collect();
+    let o = match again {
+        true => Operands { consts: l.given(k..xs), stacked: l.given(xs..l.args.len()) },
+        false => l.operands(),
+    };
     let consts: Vec<Var<'g>> = o.consts.iter().chain(&dot_consts).map(|c| c.1).collect();
     let stacked: Vec<Var<'g>> = o.stacked.iter().chain(&dot_xs).map(|x| x.1).collect();
     let mut with_tangent = Vec::new();
     let operands = LoopOperands { carries: &starts, consts: &consts, stacked: &stacked };
-    let results = l.emit("scan.jvp", l.scan.reverse, operands, |args| {
+    let results = l.emit_as(l.scan, "scan.jvp", operands, |args| {
         // In the order of the operands.
         let groups = [
+            (false, forward_values(&values)),
             (true, moving.iter().map(|&i| l.args[i]).collect()),
             (false, forward_values(&o.consts)),
             (true, forward_values(&dot_consts)),
@@ -148,7 +156,8 @@ fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g
             let y = l.yields[i];
             forward.tangent(y).unwrap_or_else(|| local[y].full_like(0.0))
         };
-        let mut yields: Vec<Var<'g>> = moving.iter().map(carried).collect();
+        let next = l.yields[..values.len()].iter().map(|&y| local[y]);
+        let mut yields: Vec<Var<'g>> = next.chain(moving.iter().map(carried)).collect();
         for j in k..l.yields.len() {
             if let Some(t) = forward.tangent(l.yields[j]) {
                 with_tangent.push(j);
@@ -162,7 +171,7 @@ fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g
         Ok(yields)
     })?;
     let mut tangents = vec![None; l.yields.len()];
-    for (&j, t) in moving.iter().chain(&with_tangent).zip(results) {
+    for (&j, t) in moving.iter().chain(&with_tangent).zip(results.into_iter().skip(values.len())) {
         tangents[j] = Some(t);
     }
     Ok(tangents)
@@ -175,7 +184,7 @@ fn forward_values(pairs: &[(Value, Var<'_>)]) -> Vec<Value> {
 
 /// The arguments `args` of a forward-mode body with the body's values that they are for. Each group says whether its
 /// arguments are tangents.
-fn forward_args<'g>(groups: [(bool, Vec<Value>); 5], args: &[Var<'g>]) -> Vec<ForwardArg<'g>> {
+fn forward_args<'g>(groups: [(bool, Vec<Value>); 6], args: &[Var<'g>]) -> Vec<ForwardArg<'g>> {
     let values = groups.into_iter().flat_map(|(is_tangent, group)| group.into_iter().map(move |v| (is_tangent, v)));
     values.zip(args).map(|((is_tangent, value), &arg)| ForwardArg { is_tangent, value, arg }).collect()
 }

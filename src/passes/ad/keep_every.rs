@@ -57,6 +57,7 @@ fn keep_every<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan, each: usize) -> Vec<Var
         scan: *scan,
         each,
         plain: 0..0,
+        plain_alone: false,
         carries: carries.to_vec(),
         consts: consts.to_vec(),
         xs: xs.iter().map(sliced).collect(),

@@ -2,8 +2,8 @@
 //!
 //! They become stacked results of the loop. To collect them, AD runs once on a throwaway copy of the body in which
 //! every value of the body is an argument. A value that moves or cheap pointwise ops can recompute is not stacked.
-//! Invariant: every carry is stacked, so that all other values can be recomputed. [`mod@crate::passes::scan_dce`] later
-//! drops the stacked results that nothing reads.
+//! Invariant: every carry is stacked, unless the loop has no bound, so that all other values can be recomputed.
+//! [`mod@crate::passes::scan_dce`] later drops the stacked results that nothing reads.
 
 use super::activity::{Mode, active_nodes};
 use super::backward::Backward;
@@ -62,7 +62,7 @@ fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> R
     copy.run(&mut |_| None);
     for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n] && matches!(g.def_of(n).lower, Lower::Loop)) {
         let s = Scan::of(&g.attrs(n));
-        if depths[s.body] != depth {
+        if depths[s.body] != depth || s.is_unbounded() {
             continue;
         }
         if s.keeps_carries_only() && more[s.body].is_empty() {

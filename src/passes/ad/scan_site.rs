@@ -11,8 +11,8 @@ use super::activity::{active_from, active_towards};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
-use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Builder, Graph, Op, Ty, Var};
+use crate::nodes::ops::control::scan::{Exit, Scan};
+use crate::nodes::{Builder, DType, Graph, Op, Ty, Var};
 
 /// From values of the source graph to values of the graph that is written.
 #[derive(Clone, Copy)]
@@ -119,13 +119,17 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         self.context.src.dtype[v.at()].is_differentiable()
     }
 
+    /// Pairs of an argument of the body and the operand in its place, for operands `range`.
+    pub(super) fn given(&self, range: std::ops::Range<usize>) -> Vec<(Value, Var<'g>)> {
+        let AdContext { src, map, .. } = self.context;
+        range.map(|i| (self.args[i], map.get(src.args_of(self.node)[i]))).collect()
+    }
+
     /// The operands and results that the derivative reads: all constants, stacked inputs and stacked results; of the
     /// results only the carries, if the loop keeps only these.
     pub(super) fn operands(&self) -> Operands<'g> {
         let (src, s) = (self.context.src, &self.scan);
-        let given = |i: usize| (self.args[i], self.context.map.get(src.args_of(self.node)[i]));
-        let consts = (s.carries..s.xs()).map(given).collect();
-        let mut stacked: Vec<_> = (s.xs()..self.args.len()).map(given).collect();
+        let (consts, mut stacked) = (self.given(s.carries..s.xs()), self.given(s.xs()..self.args.len()));
         for (&y, out) in self.yields.iter().zip(src.outs_of(self.node)).skip(s.carries) {
             let is_arg = self.args[s.carries..].contains(&y);
             let kept = !s.keeps_carries_only() || self.args[..s.carries].contains(&y);
@@ -159,11 +163,41 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         xs.map(one).collect()
     }
 
-    /// Writes a loop over `operands`. `body` gets the arguments of the new body and returns its yields.
+    /// The number of iterations that a loop ran that a carry ends: its flag is stacked, true in each of them and false
+    /// in the others.
+    fn trips(&self) -> Result<Var<'g>> {
+        let flags = self.operands().stacked.into_iter().find(|x| x.0 == self.args[0]);
+        let missing = || Error::new(Kind::Verify, "scan is not prepared").at(self.context.src.location(self.node));
+        flags.map(|(_, flags)| flags.cast(DType::I64).sum(..)).ok_or_else(missing)
+    }
+
+    /// Writes a loop over `operands` that runs as many iterations as this one. `body` gets the arguments of the new
+    /// body and returns its yields.
     pub(super) fn emit(
         &self,
         name: &str,
         reverse: bool,
+        operands: LoopOperands<'_, 'g>,
+        body: impl FnOnce(&[Var<'g>]) -> Result<Vec<Var<'g>>>,
+    ) -> Result<Vec<Var<'g>>> {
+        let scan = Scan { reverse, ..self.scan };
+        if self.scan.exit != Some(Exit::Flag) {
+            return self.emit_as(scan, name, operands, body);
+        }
+        // The number of iterations is the first constant, which `body` does not see.
+        let LoopOperands { carries, consts, stacked } = operands;
+        let consts = [&[self.trips()?], consts].concat();
+        let operands = LoopOperands { carries, consts: &consts, stacked };
+        self.emit_as(Scan { exit: Some(Exit::Count), ..scan }, name, operands, |args| {
+            body(&[&args[..carries.len()], &args[carries.len() + 1..]].concat())
+        })
+    }
+
+    /// Writes a loop as `scan` over `operands`.
+    pub(super) fn emit_as(
+        &self,
+        scan: Scan,
+        name: &str,
         operands: LoopOperands<'_, 'g>,
         body: impl FnOnce(&[Var<'g>]) -> Result<Vec<Var<'g>>>,
     ) -> Result<Vec<Var<'g>>> {
@@ -177,7 +211,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let region = g.with(|e| e.close_region(&ids));
         yields?;
         g.with(|e| e.set_loc(self.context.src.loc[self.node.at()]));
-        let attrs = Scan { reverse, at_once: false, ..self.scan }.over(region, carries.len(), consts.len());
+        let attrs = Scan { at_once: false, ..scan }.over(region, carries.len(), consts.len());
         Ok(g.emit(Op::SCAN, &[carries, consts, stacked].concat(), &attrs.list()).into())
     }
 
@@ -202,7 +236,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         }
         let (inner, k) = (ScanSite::new(self.context, n), self.scan.carries);
         let outs: Vec<Value> = src.outs_of(n).collect();
-        if inner.scan.carries != k || outs[..k] != self.yields[..k] {
+        if inner.scan.exit.is_some() || inner.scan.carries != k || outs[..k] != self.yields[..k] {
             return own();
         }
         let inner = inner.paths();

@@ -52,13 +52,14 @@ fn batched_args(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> 
     batched_values(context.src, r, &roots.collect::<Vec<_>>(), context.draws)
 }
 
-/// The results of the loop `n`. A carry is batched if its start or a value that it becomes is.
+/// The results of the loop `n`. A carry is batched if its start or a value that it becomes is. `None` if what ends the
+/// loop differs between members: then each runs its own iterations.
 pub(super) fn batched_scan<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
     args: &[Member<'g>],
-) -> Result<Vec<Member<'g>>> {
-    let BatchContext { src, g, size, .. } = context;
+) -> Result<Option<Vec<Member<'g>>>> {
+    let BatchContext { src, g, size, draws, .. } = context;
     let scan = Scan::of(&src.attrs(n));
     let mut batched: Vec<bool> = args.iter().map(|a| a.batched).collect();
     loop {
@@ -67,6 +68,14 @@ pub(super) fn batched_scan<'g>(
             Some(i) => batched[i] = true,
             None => break,
         }
+    }
+    if scan.exit_operand().is_some_and(|i| batched[i]) {
+        let text = "vmap: the number of iterations differs between members, and the loop draws random numbers; choose \
+                    Randomness::Same";
+        return match draws[scan.body] {
+            true => Err(Error::new(Kind::Verify, text).at(src.location(n))),
+            false => Ok(None),
+        };
     }
     // Slices of one iteration, for all members: the axis of the iterations stands before that of the batch.
     let operand = |(i, a): (usize, &Member<'g>)| match i < scan.xs() {
@@ -88,7 +97,7 @@ pub(super) fn batched_scan<'g>(
         false => Member { var, batched },
     };
     let results: Vec<Var<'g>> = g.emit(Op::SCAN, &operands, &attrs.list()).into();
-    Ok(results.into_iter().zip(&outs).enumerate().map(result).collect())
+    Ok(Some(results.into_iter().zip(&outs).enumerate().map(result).collect()))
 }
 
 /// The results of the choice `n`. `None` if the predicate differs between members: then each runs its own branch.

@@ -160,7 +160,7 @@ fn batched_node<'g>(context: BatchContext<'_, '_, 'g>, n: Node, args: &[Member<'
         Batch::Draws(_) | Batch::Members => None,
         Batch::Regions => {
             let outs = match def.lower {
-                Lower::Loop => Some(batched_scan(context, n, args)?),
+                Lower::Loop => batched_scan(context, n, args)?,
                 Lower::Choice => batched_choice(context, n, args)?,
                 _ => Some(batched_custom_fn(context, n, args)?),
             };

@@ -23,8 +23,16 @@ pub(super) fn one_by_one<'g>(context: BatchContext<'_, '_, 'g>, n: Node, args: &
     let yields: Vec<Value> = g.with(|e| e.copy(&src, n, &inner, regions)).iter().collect();
     let body = g.with(|e| e.close_region(&yields));
     let consts = args.iter().filter(|a| !a.batched).count() as i64;
-    let attrs =
-        ScanAttrs { body, carries: 0, consts, length: size as i64, reverse: false, keep_every: None, at_once: None };
+    let attrs = ScanAttrs {
+        body,
+        carries: 0,
+        consts,
+        length: size as i64,
+        reverse: false,
+        keep_every: None,
+        at_once: None,
+        exit: None,
+    };
     let operands: Vec<Var<'g>> = order.iter().map(|&i| args[i].var).collect();
     g.emit(Op::SCAN, &operands, &attrs.list()).into()
 }

@@ -44,9 +44,9 @@ pub struct LoopGroup {
     pub stretched: usize,
 }
 
-/// The scan that node `n` of the entry is, if it is one.
+/// The scan that node `n` of the entry is, if it is one that runs all its iterations.
 fn loop_of(g: Graph<'_>, n: Node) -> Option<Scan> {
-    matches!(g.def_of(n).lower, Lower::Loop).then(|| Scan::of(&g.attrs(n)))
+    matches!(g.def_of(n).lower, Lower::Loop).then(|| Scan::of(&g.attrs(n))).filter(|s| s.exit.is_none())
 }
 
 /// The stacked results of forward loops that backward loops of as many iterations read, slice by slice, and nothing
@@ -221,12 +221,11 @@ impl RematLoops {
         let gone: Vec<bool> = v.src.outs_of(v.node).skip(scan.carries).map(|y| self.stacks[y]).collect();
         let none = g.var(Value::NONE);
         let StretchedLoop { each, plain } = how;
-        if scan.carries == 0 && plain.0 == plain.1 && !gone.contains(&false) {
-            return vec![none; gone.len()];
-        }
+        let plain_alone = scan.carries == 0 && !gone.contains(&false);
         let [carries, consts, xs] = loop_operands(&scan, v.args).map(<[_]>::to_vec);
         let (loc, plain) = (v.src.loc[v.node.at()], plain.0..plain.1);
-        let stretches = Stretches { g, loc, scan, each, plain, carries, consts, xs, rows: Vec::new() };
+        let rows = Vec::new();
+        let stretches = Stretches { g, loc, scan, each, plain, plain_alone, carries, consts, xs, rows };
         let StretchResults { mut carries, ys, rows } = stretches.write(|a| {
             let (carries, all) = some_iterations(v, v.node, a.length, &[a.carries, a.consts, a.xs].concat());
             let pick = |want: bool| all.iter().zip(&gone).filter(|y| *y.1 == want).map(|y| *y.0).collect();
@@ -262,7 +261,8 @@ impl RematLoops {
             }
         }
         let (loc, StretchedLoop { each, plain }) = (src.loc[v.node.at()], how);
-        let stretches = Stretches { g, loc, scan, each, plain: plain.0..plain.1, carries, consts, xs, rows };
+        let (plain, plain_alone) = (plain.0..plain.1, false);
+        let stretches = Stretches { g, loc, scan, each, plain, plain_alone, carries, consts, xs, rows };
         let results = stretches.write(|a| {
             let again = self.stacks_again(v, &sources, &a, own);
             let mut slices = a.xs[..own.1].iter();

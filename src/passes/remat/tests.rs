@@ -146,10 +146,24 @@ fn recurrent_steps(p: &mut crate::session::Program) -> Vec<f32> {
         .collect()
 }
 
+/// A loop without carries: only its stacks are read.
+fn row_by_row(steps: usize, reverse: bool) -> GraphBuf {
+    let g = Builder::new("rows");
+    let x = g.input("x", [steps, 4, 16], DType::F32);
+    let w = g.param("0.n.h.weight", [16, 16], DType::F32, Init::Normal(0.3));
+    let (_, ys) = g.scan_with(Loop { reverse, ..Loop::default() }, &[], &[x], |_, x| {
+        let h = x[0].matmul(w).tanh().matmul(w).sigmoid();
+        (vec![], vec![(h * x[0]).sin().sum(0)])
+    });
+    let f = g.finish([(ys[0] * ys[0]).mean(..).named("loss")]).unwrap();
+    train(&f, "loss", optim::Sgd::new(0.1)).unwrap()
+}
+
 #[test]
 fn loops_run_in_stretches_under_a_budget_and_change_no_bit() {
-    for (steps, layers) in [(256, 1), (250, 2), (7, 3)] {
-        let g = recurrent(steps, layers);
+    let nets = [(256, 1), (250, 2), (7, 3)].map(|(steps, layers)| (steps, recurrent(steps, layers)));
+    let loops = [(200, true), (203, false)].map(|(steps, reverse)| (steps, row_by_row(steps, reverse)));
+    for (steps, g) in nets.into_iter().chain(loops) {
         let want = recurrent_steps(&mut Session::new().compile(&g).unwrap());
         let list = Session::new().budgets(&g).unwrap();
         assert!(list.len() > 3, "{list:?}");

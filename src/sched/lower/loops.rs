@@ -6,14 +6,15 @@ use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::Split;
 use crate::kernels::bytes;
+use crate::kernels::copy::{self, Fill};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Precision;
 use crate::nodes::ops::control::cond::IfAttrs;
-use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Graph, Op};
+use crate::nodes::ops::control::scan::{Exit, Scan};
+use crate::nodes::{DType, Graph, Op};
 use crate::sched::instructions::{BufKind, Instr, InstrTime, Instructions, NO_LOOP, Operand};
 use crate::sched::pack::lines;
-use crate::sched::planned_loop::{Extern, Outer, PlannedLoop, loop_timestamps};
+use crate::sched::planned_loop::{Extern, LoopExit, Outer, PlannedLoop, UNBOUNDED_LENGTH, loop_timestamps};
 use crate::sched::planner::{PlannerTimer, run_planner};
 use std::sync::Arc;
 
@@ -34,19 +35,26 @@ struct BodyShape {
     length: usize,
     reverse: bool,
     when: Option<bool>,
+    exit: Option<LoopExit>,
 }
 
 impl BodyShape {
-    fn of_loop(g: Graph<'_>, s: &Scan) -> BodyShape {
-        let (region, constants) = (s.body, g.region_args(s.body).count());
-        let (carries, xs, length, reverse) = (s.carries, s.xs(), s.length, s.reverse);
-        BodyShape { region, carries, xs, first_read: 0, constants, length, reverse, when: None }
+    /// `stacked`: the number of stacked results whose first contents are reads, behind those of the carries.
+    fn of_loop(g: Graph<'_>, s: &Scan, stacked: usize) -> BodyShape {
+        let (region, constants) = (s.body, g.region_args(s.body).count() + stacked);
+        let (carries, xs, reverse) = (s.carries, s.xs(), s.reverse);
+        let length = if s.is_unbounded() { UNBOUNDED_LENGTH } else { s.length };
+        let exit = s.exit.map(|exit| match exit {
+            Exit::Flag => LoopExit::Flag { bounded: !s.is_unbounded() },
+            Exit::Count => LoopExit::Count(s.carries + stacked),
+        });
+        BodyShape { region, carries, xs, first_read: stacked, constants, length, reverse, when: None, exit }
     }
 
     /// The branch that runs if the predicate, read 0, is `when`.
     fn of_branch(g: Graph<'_>, region: Region, when: bool, constants: usize) -> BodyShape {
         let (xs, when) = (g.region_args(region).count(), Some(when));
-        BodyShape { region, carries: 0, xs, first_read: 1, constants, length: 1, reverse: false, when }
+        BodyShape { region, carries: 0, xs, first_read: 1, constants, length: 1, reverse: false, when, exit: None }
     }
 }
 
@@ -92,9 +100,11 @@ fn lower_body(
     let lowered = Lowered { code: l.code, slices: l.slices };
     let plan = run_planner(lowered, threads, &lines::pack_lines, PlannerTimer::new())?.plan;
     let base: usize = externs.iter().map(|e| plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
-    let timestamps = (0..plan.code.len()).map(|i| loop_timestamps(&plan.code, i)).fold(1usize, usize::saturating_add);
-    let (length, reverse, when) = (s.length, s.reverse, s.when);
-    Ok((PlannedLoop { plan, externs, base, length, reverse, when, timestamps }, constants))
+    let (length, reverse, when, exit) = (s.length, s.reverse, s.when, s.exit);
+    let mut body = PlannedLoop { plan, externs, base, length, reverse, when, exit, timestamps: 0 };
+    let times = (0..body.plan.code.len()).map(|i| loop_timestamps(&body.plan.code, i));
+    body.timestamps = times.fold(body.barriers(), usize::saturating_add);
+    Ok((body, constants))
 }
 
 impl Lowerer<'_> {
@@ -102,10 +112,12 @@ impl Lowerer<'_> {
     pub(super) fn lower_loop(&mut self, n: Node) -> Result<()> {
         let g = self.g;
         let s = Scan::of(&g.attrs(n));
-        if s.carries > MAX_CARRIES {
-            return Err(lowering_error(format!("scan: {} carries; {MAX_CARRIES} is the limit", s.carries)));
-        }
         let (args, outs) = (g.args_of(n), g.outs_of(n));
+        let carries = if s.exit.is_some() { outs.len() } else { s.carries };
+        if carries > MAX_CARRIES {
+            let of = if s.exit.is_some() { " and stacked results" } else { "" };
+            return Err(lowering_error(format!("scan: {carries} carries{of}; {MAX_CARRIES} is the limit")));
+        }
         let whole = |slice: BufferSlice, v: Value| Operand::of_bytes(slice.buf, slice.off, g.bytes(v), Split::Whole);
         let results: Vec<Operand> = outs.map(|v| whole(self.result(v), v)).collect();
         for (&from, to) in args.iter().zip(&results[..s.carries]).filter(|(_, to)| to.bytes() > 0) {
@@ -126,29 +138,61 @@ impl Lowerer<'_> {
                 checks: &[],
             });
         }
-        if s.length > 0 {
+        if s.exit.is_some() {
+            let stacked = results[s.carries..].iter().filter(|to| to.bytes() > 0);
+            stacked.for_each(|to| self.fill_with_zeros(n, to));
+        }
+        if s.length > 0 || s.is_unbounded() {
             self.loop_instruction(n, &s, results)?;
         }
         self.code.close(false);
         Ok(())
     }
 
+    /// Adds the instruction that fills a stacked result with zeros, for the slices that no iteration makes.
+    fn fill_with_zeros(&mut self, n: Node, to: &Operand) {
+        let p = Fill { len: to.bytes(), value: 0 };
+        self.code.push(&Instr {
+            kernel: copy::fill_kernel_for(DType::Bool),
+            params: &p.to_words(),
+            reads: &[],
+            writes: &[Operand { split: Split::PerUnit(p.per_unit()), ..*to }],
+            pairs: &[],
+            units: p.units(),
+            node: n,
+            flops: 0,
+            time: InstrTime::of(CostClass::COPY, 0, to.bytes() as u64),
+            prepared: None,
+            whole: 0,
+            copies: false,
+            body: NO_LOOP,
+            checks: &[],
+        });
+    }
+
     /// Adds the instruction that runs all iterations. `results` are the loop's results, carries first.
     fn loop_instruction(&mut self, n: Node, s: &Scan, results: Vec<Operand>) -> Result<()> {
         let g = self.g;
-        let (body, constants) = lower_body(g, &BodyShape::of_loop(g, s), self.threads, self.precision)?;
+        // A loop that may end early finds contents in all its results.
+        let starts = if s.exit.is_some() { results.len() } else { s.carries };
+        let shape = BodyShape::of_loop(g, s, starts - s.carries);
+        let (body, constants) = lower_body(g, &shape, self.threads, self.precision)?;
         // Twice the timestamps: sums of them must not overflow either.
-        if body.timestamps.checked_mul(s.length).and_then(|t| t.checked_mul(2)).is_none_or(|t| t > isize::MAX as usize)
+        if body
+            .timestamps
+            .checked_mul(shape.length)
+            .and_then(|t| t.checked_mul(2))
+            .is_none_or(|t| t > isize::MAX as usize)
         {
             return Err(lowering_error(format!(
                 "scan: {} iterations of {} instructions are too many",
-                s.length, body.timestamps
+                shape.length, body.timestamps
             )));
         }
-        let mut reads = results[..s.carries].to_vec();
+        let mut reads = results[..starts].to_vec();
         reads.extend(g.args_of(n)[s.carries..].iter().map(|&v| self.whole(v)));
         self.read_constants(&constants, &mut reads);
-        let pairs: Vec<(u8, u8)> = (0..s.carries as u8).map(|i| (i, i)).collect();
+        let pairs: Vec<(u8, u8)> = (0..starts as u8).map(|i| (i, i)).collect();
         self.run_bodies(n, vec![body], &reads, results, &pairs);
         Ok(())
     }
@@ -202,7 +246,7 @@ impl Lowerer<'_> {
             writes.push(Operand::of_bytes(buf, 0, workspace, Split::Whole));
         }
         let most = |of: fn(&Instructions) -> u64| {
-            let each = bodies.iter().map(|b| of(&b.plan.code).saturating_mul(b.length as u64));
+            let each = bodies.iter().map(|b| of(&b.plan.code).saturating_mul(b.expected() as u64));
             each.max().unwrap_or(0)
         };
         let flops = most(|code| code.flops.iter().fold(0u64, |sum, f| sum.saturating_add(*f)));

@@ -5,7 +5,7 @@
 //! expects of its extern. The checker proves which operands of an instruction share bytes; this file proves that the
 //! body neither writes what the loop only reads, nor reads a result of the loop that has no contents yet.
 
-use super::{Extern, Outer, PlannedLoop, loop_timestamps};
+use super::{Extern, LoopExit, Outer, PlannedLoop, loop_timestamps};
 use crate::arena::tensor::LINE;
 use crate::kernels::abi::Split;
 use crate::sched::instructions::{BufKind, Instructions, OUT_OF_PLACE, Operand};
@@ -49,6 +49,7 @@ impl PlannedLoop {
         require_fit(all, || "threads divide the operands of a loop".into())?;
         self.timestamps_fit()?;
         self.predicate_fits(&outside)?;
+        self.exit_fits(&outside)?;
         self.externs_fit_space()?;
         let mut written = vec![false; outside.writes.len()];
         for e in &self.externs {
@@ -81,10 +82,35 @@ impl PlannedLoop {
         require_fit(one && apart && self.length == 1, || "a branch without a predicate of its own".into())
     }
 
+    /// What ends the loop early has the size that the executor reads, and no iteration needs to run: each write has
+    /// contents before the first.
+    fn exit_fits(&self, outside: &FitTarget<'_>) -> Proof {
+        let Some(exit) = self.exit else { return Ok(()) };
+        let there = match exit {
+            LoopExit::Flag { bounded } => {
+                let byte = outside.writes.first().is_some_and(|o| o.bytes() == 1 && o.size == 1);
+                let carried = self.externs.iter().any(|e| e.outer == Outer::Write(0) && !e.sliced);
+                byte && carried && (bounded || self.externs.iter().all(|e| !e.sliced))
+            }
+            LoopExit::Count(k) => {
+                let number = outside.reads.get(k).is_some_and(|o| o.bytes() == size_of::<i64>() && o.size == 1);
+                number && outside.inplace.get(k) == Some(&OUT_OF_PLACE)
+            }
+        };
+        require_fit(there && self.when.is_none(), || "a loop that ends early without what ends it".into())?;
+        let starts = |e: &Extern| match e.outer {
+            Outer::Write(w) => outside.starts(w) || outside.writes.get(w).is_none_or(|o| o.bytes() == 0),
+            Outer::Read(_) => true,
+        };
+        require_fit(self.externs.iter().all(starts), || {
+            "a loop that ends early has a write without contents before it".into()
+        })
+    }
+
     /// There is an iteration, and its timestamps are counted right.
     fn timestamps_fit(&self) -> Proof {
         let code = &self.plan.code;
-        let all = (0..code.len()).map(|i| loop_timestamps(code, i)).fold(1usize, usize::saturating_add);
+        let all = (0..code.len()).map(|i| loop_timestamps(code, i)).fold(self.barriers(), usize::saturating_add);
         let few = self.timestamps.checked_mul(self.length).is_some_and(|n| n <= isize::MAX as usize);
         require_fit(self.length > 0, || "a loop of no iteration".into())?;
         require_fit(few && self.timestamps == all, || "the timestamps of an iteration are not those of the body".into())

@@ -15,6 +15,7 @@ use super::checker::Checked;
 use super::faults::{FaultCheck, UNSEEN};
 use super::instructions::{Instructions, Operand};
 use crate::nodes::ir::call::Looks;
+use crate::nodes::ops::control::scan::UNBOUNDED_GUESS;
 use hashbrown::HashSet;
 use std::ops::Range;
 
@@ -38,6 +39,23 @@ pub struct Extern {
     pub sliced: bool,
 }
 
+/// What ends a loop before its last iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopExit {
+    /// The byte of write 0: an iteration runs only if it is not 0. If it is not 0 after the last one, the step stops,
+    /// unless the loop has no bound.
+    Flag {
+        /// False if more than [`PlannedLoop::length`] iterations may run. The iterations from the last one on then
+        /// share its timestamps. Nothing is sliced.
+        bounded: bool,
+    },
+    /// The `i64` in this read: the number of iterations. If it is not in `0..=length`, the step stops.
+    Count(usize),
+}
+
+/// Iterations of a loop without a bound that have timestamps of their own.
+pub const UNBOUNDED_LENGTH: usize = 1 << 16;
+
 /// A planned loop.
 #[derive(Clone, Debug)]
 pub struct PlannedLoop {
@@ -53,8 +71,10 @@ pub struct PlannedLoop {
     pub reverse: bool,
     /// For a branch: the predicate with which it runs. The predicate is read 0 of the instruction.
     pub when: Option<bool>,
-    /// Timestamps of one iteration: one for each instruction, those of inner loops once for each time they run, and one
-    /// for the barrier.
+    /// What ends it early; `None`: all iterations run.
+    pub exit: Option<LoopExit>,
+    /// Timestamps of one iteration: one for each instruction, those of inner loops once for each time they run, and
+    /// those of its [barriers](PlannedLoop::barriers).
     pub timestamps: usize,
 }
 
@@ -71,10 +91,36 @@ impl PlannedLoop {
         self.plan.bytes - self.base
     }
 
+    /// The number of iterations that costs are counted for.
+    pub fn expected(&self) -> usize {
+        match self.exit {
+            Some(LoopExit::Flag { bounded: false }) => UNBOUNDED_GUESS,
+            _ => self.length,
+        }
+    }
+
+    /// Barriers behind each iteration if all threads run it. Behind the first, all threads read the flag that ends the
+    /// loop; behind the second, the next iteration may write it.
+    pub fn barriers(&self) -> usize {
+        if matches!(self.exit, Some(LoopExit::Flag { .. })) { 2 } else { 1 }
+    }
+
     /// The bytes of extern `e` in the body's address space.
     pub fn extern_range(&self, e: &Extern) -> Range<usize> {
         let at = self.plan.offset[e.buf as usize];
         at..at + self.plan.code.bytes[e.buf as usize]
+    }
+
+    /// The check of the number of iterations.
+    fn exit_check(&self, reads: &[Operand]) -> Option<FaultCheck> {
+        let looks = Looks { read: 0, below: None, or: None, early: false };
+        match self.exit? {
+            LoopExit::Flag { bounded } => bounded.then_some(FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks }),
+            LoopExit::Count(k) => reads.get(k).map(|o| {
+                let looks = Looks { read: k, below: Some((self.length as u64).saturating_add(1)), ..looks };
+                FaultCheck { buf: o.buf, off: o.off, bytes: o.bytes(), looks }
+            }),
+        }
     }
 
     /// The checks of an instruction that runs this loop on `reads`: those of the body over all iterations. A check of a
@@ -86,13 +132,13 @@ impl PlannedLoop {
             Outer::Write(_) => None,
         };
         let mut seen = HashSet::new();
-        let mut all = Vec::new();
+        let mut all: Vec<FaultCheck> = self.exit_check(reads).into_iter().collect();
         for c in &code.checks {
             let operand = self.externs.iter().find(|e| e.buf == c.buf).and_then(outer);
             let looks = Looks { early: false, ..c.looks };
             let check = match operand {
-                // What a branch checks is unknown to what follows: the branch may not run.
-                _ if self.when.is_some() => FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks },
+                // What a branch checks is unknown to what follows: the branch may not run. Nor may an iteration.
+                _ if self.when.is_some() || self.exit.is_some() => FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks },
                 Some((o, false)) => FaultCheck { buf: o.buf, off: o.off + c.off, bytes: c.bytes, looks },
                 Some((o, true)) if c.bytes == code.bytes[c.buf as usize] => {
                     FaultCheck { buf: o.buf, off: o.off, bytes: o.bytes(), looks }

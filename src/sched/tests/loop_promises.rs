@@ -7,7 +7,7 @@ use crate::message_texts::unseen_messages;
 use crate::nodes::{Builder, DType};
 use crate::sched::checker::Checked;
 use crate::sched::instructions::{Instructions, OUT_OF_PLACE, Operand};
-use crate::sched::planned_loop::{Extern, Outer, PlannedLoop};
+use crate::sched::planned_loop::{Extern, LoopExit, Outer, PlannedLoop};
 use crate::sched::schedule;
 
 /// A loop, and the code with the instruction that runs it.
@@ -101,6 +101,17 @@ const WRONG_LOOPS: &[(&str, WrongLoop)] = &[
         s.l.externs[carry].outer = Outer::Write(0);
     }),
     ("takes over a read and is no extern of the body", |s| s.inplace.push(3)),
+    ("without what ends it", |s| {
+        s.l.exit = Some(LoopExit::Flag { bounded: true });
+        s.l.timestamps += 1;
+    }),
+    ("without what ends it", |s| s.l.exit = Some(LoopExit::Count(99))),
+    ("without what ends it", |s| s.l.exit = Some(LoopExit::Count(s.read_extern(true).1))),
+    ("has a write without contents before it", |s| {
+        let (at, r) = (s.code.reads_at[s.at] as usize, s.read_extern(false).1);
+        s.l.exit = Some(LoopExit::Count(r));
+        s.code.reads[at + r] = Operand { len: 8, size: 1, ..s.code.reads[at + r] };
+    }),
     ("the body does not know a write", |s| {
         let at = s.scratch();
         s.code.writes.insert(at, s.code.writes[at]);
@@ -127,6 +138,43 @@ fn every_refusal_of_a_loop_has_a_loop_that_breaks_one_promise() {
     }
     assert!(failed.is_empty(), "{failed:#?}");
     assert_eq!(unseen_messages(include_str!("../planned_loop/fits.rs"), &seen.join("\n")), [""; 0]);
+}
+
+/// A loop that a carry ends, and what its plan must be.
+#[test]
+fn a_flag_is_one_byte_that_is_carried_and_ends_no_slices_without_a_bound() {
+    let g = Builder::new("flag");
+    let (x, n) = (g.input("x", [64], DType::F32), g.input("n", [], DType::F32));
+    let (y, _) = g.while_loop(&[x], 9, |c| c[0].sum(..).less(n), |c| vec![c[0].exp()]);
+    let graph = g.finish([y[0]]).unwrap();
+    let plan = schedule(graph.view(), 2).unwrap().plan;
+    let at = (0..plan.code.len()).find(|&i| plan.code.has_body(i)).unwrap();
+    let inplace = &plan.inplace[plan.code.read_range(at)];
+    let refused = |wrong: &dyn Fn(&mut Instructions, &mut PlannedLoop)| {
+        let (mut code, mut l) = (plan.code.clone(), (*plan.code.loops[0]).clone());
+        wrong(&mut code, &mut l);
+        l.fits(&code, at, inplace).err().unwrap_or_default()
+    };
+    assert_eq!(refused(&|_, _| ()), "");
+    assert_eq!(plan.code.loops[0].barriers(), 2);
+    let writes = plan.code.writes_at[at] as usize;
+    for wrong in [
+        &|code: &mut Instructions, _: &mut PlannedLoop| code.writes[writes].len = 2,
+        &|_: &mut Instructions, l: &mut PlannedLoop| l.when = Some(true),
+        &|_: &mut Instructions, l: &mut PlannedLoop| {
+            l.externs.iter_mut().filter(|e| e.outer == Outer::Write(0)).for_each(|e| e.sliced = true);
+        },
+        &|_: &mut Instructions, l: &mut PlannedLoop| {
+            l.exit = Some(LoopExit::Flag { bounded: false });
+            l.externs.iter_mut().filter(|e| e.outer == Outer::Write(1)).for_each(|e| e.sliced = true);
+        },
+    ] as [&dyn Fn(&mut Instructions, &mut PlannedLoop); 4]
+    {
+        let e = refused(wrong);
+        assert!(e.contains("without what ends it") || e.contains("a branch without a predicate"), "{e}");
+    }
+    // One barrier fewer: the timestamps are not those of the body.
+    assert!(refused(&|_, l| l.timestamps -= 1).contains("are not those of the body"));
 }
 
 /// A read of no bytes is no read of what the loop has not written yet; a read of one element is.

@@ -4,7 +4,8 @@
 //! Operands are carries, then constants of the loop, then stacked inputs; results are the final carries, then stacked
 //! results. The body's arguments are carries, constants and one slice (the leading axis removed) of each stacked
 //! input; it yields the next carries and one slice of each stacked result. Iteration `i` runs from 0 to `length − 1`,
-//! or backwards, and slices and stacks by `i` either way. Invariant: a carry keeps its type.
+//! or backwards, and slices and stacks by `i` either way. A loop with an [`Exit`] may end early; the slices of stacked
+//! results that it did not come to are zeros. Invariant: a carry keeps its type.
 
 use crate::arena::Region;
 use crate::arena::Value;
@@ -12,13 +13,24 @@ use crate::arena::ids::Id;
 use crate::ensure;
 use crate::error::{Error, Kind};
 use crate::nodes::build::setters::setters;
-use crate::nodes::ir::attr_types::attrs;
+use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+
+choice! {
+    /// What ends a loop before its last iteration.
+    pub enum Exit {
+        /// The first carry, `bool[]`: an iteration runs only if it is true. A loop in which it is still true after
+        /// `length` iterations stops the step; with length 0 there is no such bound.
+        Flag = "flag",
+        /// The first constant, `i64[]`: the number of iterations. A number outside `0..=length` stops the step.
+        Count = "count",
+    }
+}
 
 attrs! {
     /// Attributes of a scan. [`Scan`] has them as `usize`.
@@ -38,8 +50,13 @@ attrs! {
         keep_every: Option<i64>,
         /// Whether all iterations may run at once, as members of a batch. There are no carries then.
         at_once: Option<bool>,
+        /// What ends the loop early. Absent: all iterations run.
+        exit: Option<Exit>,
     }
 }
+
+/// Iterations of a loop without a bound, for costs.
+pub const UNBOUNDED_GUESS: usize = 16;
 
 /// The attributes of a scan that inference has checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,15 +75,17 @@ pub struct Scan {
     pub keep_every: Option<usize>,
     /// Whether all iterations may run at once, as members of a batch. There are no carries then.
     pub at_once: bool,
+    /// What ends the loop early; `None`: all iterations run.
+    pub exit: Option<Exit>,
 }
 
 impl Scan {
     /// From the attributes of a scan.
     pub fn of(attrs: &Attrs<'_>) -> Scan {
-        let ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once } = ScanAttrs::of(attrs);
+        let ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once, exit } = ScanAttrs::of(attrs);
         let [carries, consts, length] = [carries, consts, length].map(|n| n.max(0) as usize);
         let keep_every = keep_every.map(|n| n.max(1) as usize);
-        Scan { body, carries, consts, length, reverse, keep_every, at_once: at_once == Some(true) }
+        Scan { body, carries, consts, length, reverse, keep_every, at_once: at_once == Some(true), exit }
     }
 
     /// The attributes of this loop over another body, with other numbers of carries and constants.
@@ -74,7 +93,7 @@ impl Scan {
         let keep_every = self.keep_every.map(|n| n as i64);
         let (carries, consts, length) = (carries as i64, consts as i64, self.length as i64);
         let at_once = self.at_once.then_some(true);
-        ScanAttrs { body, carries, consts, length, reverse: self.reverse, keep_every, at_once }
+        ScanAttrs { body, carries, consts, length, reverse: self.reverse, keep_every, at_once, exit: self.exit }
     }
 
     /// The number of iterations between two kept carries. `None`: derivatives keep what they read of all iterations.
@@ -85,6 +104,21 @@ impl Scan {
     /// True if derivatives keep only the carries of each iteration.
     pub fn keeps_carries_only(&self) -> bool {
         self.stretch().is_some_and(|n| n <= 1)
+    }
+
+    /// The number of iterations that costs are counted for.
+    pub fn expected(&self) -> usize {
+        if self.is_unbounded() { UNBOUNDED_GUESS } else { self.length }
+    }
+
+    /// True if the number of iterations has no bound.
+    pub fn is_unbounded(&self) -> bool {
+        self.exit == Some(Exit::Flag) && self.length == 0
+    }
+
+    /// The operand that ends the loop early: its position among the operands.
+    pub fn exit_operand(&self) -> Option<usize> {
+        self.exit.map(|exit| if exit == Exit::Flag { 0 } else { self.carries })
     }
 
     /// Position of the first stacked input among the operands.
@@ -143,6 +177,21 @@ pub const SCAN: OpDef = OpDef {
             attrs: "body=@case_step carries=1 consts=1 length=4 reverse=true keep_every=1",
             domains: REAL,
         },
+        Case {
+            args: "f[3] i64[] f[3] f[4,3]",
+            attrs: "body=@case_counted carries=1 consts=2 length=4 reverse=false exit=count",
+            domains: &[Domain::Real, Domain::Index(5), Domain::Real],
+        },
+        Case {
+            args: "f[3] i64[] f[3] f[4,3]",
+            attrs: "body=@case_counted carries=1 consts=2 length=4 reverse=true exit=count",
+            domains: &[Domain::Real, Domain::Index(5), Domain::Real],
+        },
+        Case {
+            args: "bool[] i32[] f[3] f[3]",
+            attrs: "body=@case_flag carries=3 consts=1 length=5 reverse=false exit=flag",
+            domains: &[Domain::Bit, Domain::Index(3), Domain::Real],
+        },
     ],
 };
 
@@ -151,6 +200,28 @@ const REAL: &[Domain] = &[Domain::Real];
 /// Attribute `name` as a number that is not negative.
 fn scan_count(name: &str, n: i64) -> Result<usize, String> {
     usize::try_from(n).map_err(|_| format!("{name} is {n}; it must not be negative"))
+}
+
+/// What a loop that may end early must be.
+fn infer_exit(cx: &Infer<'_>, attrs: &ScanAttrs, yields: usize) -> Result<(), String> {
+    let Some(exit) = attrs.exit else { return Ok(()) };
+    let (at, there, want) = match exit {
+        Exit::Flag => (0, attrs.carries > 0, ("carry 0", DType::Bool)),
+        Exit::Count => (attrs.carries as usize, attrs.consts > 0, ("constant 0", DType::I64)),
+    };
+    ensure!(there, "the loop ends early, and there is no {}", want.0);
+    let dims = cx.dims(at);
+    let fits = cx.dtype(at) == want.1 && dims.is_empty();
+    ensure!(fits, "{} is {}{dims}; it ends the loop, so it must be {}[]", want.0, cx.dtype(at), want.1);
+    let free = attrs.at_once != Some(true) && attrs.keep_every.is_none();
+    ensure!(free, "a loop that ends early has neither at_once nor keep_every");
+    if attrs.length == 0 {
+        ensure!(exit == Exit::Flag, "a loop that counts its iterations needs a length of at least 1");
+        let stacked = cx.args.len() as i64 > attrs.carries + attrs.consts || yields as i64 > attrs.carries;
+        ensure!(!stacked, "a loop without a bound has neither stacked inputs nor stacked results");
+    }
+    ensure!(exit == Exit::Count || !attrs.reverse, "a loop that a carry ends cannot run backwards");
+    Ok(())
 }
 
 fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -169,6 +240,7 @@ fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
     ensure!(carries == 0 || attrs.at_once != Some(true), "{carries} carries: the iterations cannot run at once");
     ensure!(sig.yields.len() >= carries, "{carries} carries, and the body yields {} values", sig.yields.len());
     ensure!(!sig.yields.is_empty(), "the body yields nothing");
+    infer_exit(cx, &attrs, sig.yields.len())?;
     for i in 0..before {
         let (have, want) = (cx.args[i], sig.args[i]);
         ensure!(have == want, "operand {i} is {}, and the body takes {}", show(cx, have), show(cx, want));
@@ -213,7 +285,24 @@ fn scan_cost(cx: &CostCx<'_>) -> u64 {
     }
     let one = |n| (cx.graph.def_of(n).cost)(&CostCx { graph: cx.graph, node: n });
     let body: u64 = cx.graph.region_nodes(s.body).map(one).fold(0, u64::saturating_add);
-    body.saturating_mul(s.length as u64)
+    body.saturating_mul(s.expected() as u64)
+}
+
+/// What ends a loop that a builder writes.
+#[derive(Clone, Copy)]
+pub(super) enum LoopEnd<'g> {
+    /// Its last iteration.
+    Length,
+    /// The first carry: [`Exit::Flag`].
+    Flag,
+    /// This number of iterations: [`Exit::Count`].
+    Count(Var<'g>),
+}
+
+impl LoopEnd<'_> {
+    fn is_flag(self) -> bool {
+        matches!(self, LoopEnd::Flag)
+    }
 }
 
 /// How a loop runs.
@@ -289,6 +378,19 @@ impl Builder {
         xs: &[Var<'g>],
         f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Scanned<'g>,
     ) -> Scanned<'g> {
+        self.scan_until(LoopEnd::Length, how, carries, xs, f)
+    }
+
+    /// As [`Builder::scan_with`]; `end` says what ends the loop.
+    #[track_caller]
+    pub(super) fn scan_until<'g>(
+        &'g self,
+        end: LoopEnd<'g>,
+        how: Loop,
+        carries: &[Var<'g>],
+        xs: &[Var<'g>],
+        f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Scanned<'g>,
+    ) -> Scanned<'g> {
         self.record_location();
         let dims: Vec<_> = xs.iter().map(|x| x.dims()).collect();
         let length = how.length.or_else(|| dims.first()?.first().copied());
@@ -299,6 +401,11 @@ impl Builder {
         // Operands first: they may be captures themselves, if this loop is in another.
         let mut args: Vec<Value> = carries.iter().map(|c| self.local(*c)).collect();
         let stacked: Vec<Value> = xs.iter().map(|x| self.local(*x)).collect();
+        let (exit, count) = match end {
+            LoopEnd::Length => (None, None),
+            LoopEnd::Flag => (Some(Exit::Flag), None),
+            LoopEnd::Count(n) => (Some(Exit::Count), Some(self.local(n))),
+        };
         let mut tys: Vec<Ty> = carries.iter().map(|c| c.ty()).collect();
         for (x, d) in xs.iter().zip(&dims) {
             // Shape inference of the loop refuses a scalar. Until then its slice is the scalar itself.
@@ -308,6 +415,8 @@ impl Builder {
         // The body is built even after an error: the number of results follows from it.
         self.with(|e| e.open_loop("scan"));
         let inner: Vec<Var<'g>> = tys.iter().map(|&ty| self.var(self.with(|e| e.region_arg(ty)))).collect();
+        // The number of iterations is the first constant of the loop.
+        self.with(|e| e.capture_all(count.as_slice()));
         let (next, ys) = f(&inner[..carries.len()], &inner[carries.len()..]);
         self.record_location();
         let yields: Vec<Value> = next.iter().chain(&ys).map(|y| self.local(*y)).collect();
@@ -319,6 +428,9 @@ impl Builder {
         args.extend(&body.captures);
         args.extend(stacked);
         if body.indexed {
+            if end.is_flag() && length == 0 {
+                self.fail(Kind::Shape, "a loop that draws random numbers needs a bound");
+            }
             args.push(self.iota(0, [length], DType::U32).v);
         }
         let attrs = ScanAttrs {
@@ -329,6 +441,7 @@ impl Builder {
             reverse: how.reverse,
             keep_every: how.keep_every.map(|n| i64::try_from(n).unwrap_or(i64::MAX)),
             at_once: how.at_once.then_some(true),
+            exit,
         };
         let failed = self.error().is_some();
         let outs = self.with(|e| e.emit(Op::SCAN, &args, &attrs.list()));

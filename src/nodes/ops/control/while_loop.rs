@@ -1,10 +1,10 @@
-//! Loops whose number of iterations is known when the step runs, as builder methods: a scan over the largest number of
-//! iterations, whose body is a choice. So all that holds of scans and choices holds of them, derivatives included.
+//! Loops whose number of iterations is known when the step runs, as builder methods: scans that end early
+//! ([`Exit`](super::scan::Exit)), so an iteration that does not run costs nothing.
 //!
-//! An iteration that is not run computes nothing; it hands its carries on. Invariant: a loop that would go on after its
-//! bound stops the step. The check is part of what decides whether an iteration runs, so no pass can drop it.
+//! The condition is a carry: it is computed before the loop and at the end of the body. Invariant: a loop that would go
+//! on after its bound stops the step.
 
-use super::scan::Loop;
+use super::scan::{Loop, LoopEnd};
 use crate::error::{Error, Kind};
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
@@ -16,11 +16,13 @@ pub type Looped<'g> = (Vec<Var<'g>>, Var<'g>);
 impl Builder {
     /// Runs `carries = body(carries)` for as long as `go_on(carries)` is true; it is asked before each iteration. The
     /// result is the final carries and the number of iterations, `i64[]`. A carry keeps its type. A loop that would go
-    /// on after `bound` iterations stops the step with an error: `bound` is not in `0..bound`.
+    /// on after `bound` iterations stops the step with an error: "still going after 100 iterations". With `bound` 0
+    /// there is no bound.
     ///
-    /// `body` runs once, while the graph is built, and `go_on` twice. Both may use any value from outside. Gradients
-    /// are those of the iterations that ran. The carries that gradients keep take the memory of `bound` iterations. An
-    /// iteration that does not run costs a copy of the carries.
+    /// `body` runs once, while the graph is built, and `go_on` twice. Both may use any value from outside. An iteration
+    /// that does not run costs nothing. Gradients are those of the iterations that ran. A gradient in reverse mode
+    /// needs a bound: what it reads takes the memory of `bound` iterations. [`jvp`](crate::graph::GraphBuf::jvp) needs
+    /// none. A body that draws random numbers needs a bound too.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -54,33 +56,25 @@ impl Builder {
         body: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>>,
     ) -> Looped<'g> {
         let at = Location::caller();
-        if bound == 0 {
-            self.fail(Kind::Shape, "while_loop: the bound is 0; it must be the most iterations that may run");
-        }
-        let first = self.loop_condition(at, go_on(carries));
-        // The number of iterations so far, n; −n − 1 once the loop has ended.
-        let start = self.with_location(at, || first.select_as(0.0, -1.0, DType::I64));
-        let all: Vec<Var<'g>> = std::iter::once(start).chain(carries.iter().copied()).collect();
-        let iterations = self.with_location(at, || self.iota(0, [bound.saturating_add(1)], DType::I64));
-        let (mut last, _) = self.scan_with(Loop::default(), &all, &[iterations], |c, i| {
-            let runs = self.with_location(at, || c[0].greater_equal(0.0));
-            let iteration = || {
-                // The gather checks that the iteration is below the bound.
-                let n = self.with_location(at, || self.iota(0, [bound], DType::I64).gather(i[0], 0) + 1.0);
-                let next = self.loop_carries(at, &c[1..], body(&c[1..]));
-                let on = self.loop_condition(at, go_on(&next));
-                let state = self.with_location(at, || on.select(n, -n - 1.0));
-                std::iter::once(state).chain(next).collect()
-            };
-            (self.choose(at, runs, iteration, || c.to_vec()), Vec::new())
+        let on = self.loop_condition(at, go_on(carries));
+        let trips = self.with_location(at, || self.full(0.0, [], DType::I64));
+        let all: Vec<Var<'g>> = [on, trips].into_iter().chain(carries.iter().copied()).collect();
+        let how = Loop { length: Some(bound), ..Loop::default() };
+        let (mut last, _) = self.scan_until(LoopEnd::Flag, how, &all, &[], |c, _| {
+            let next = self.loop_carries(at, &c[2..], body(&c[2..]));
+            let on = self.loop_condition(at, go_on(&next));
+            let trips = self.with_location(at, || c[1] + 1.0);
+            ([on, trips].into_iter().chain(next).collect(), Vec::new())
         });
-        let ended = last.remove(0);
-        (last, self.with_location(at, || -ended - 1.0))
+        let trips = last.remove(1);
+        last.remove(0);
+        (last, trips)
     }
 
     /// Runs `carries = body(i, carries)` for i from 0 to `n − 1`; `i` is `i64[]`. `n`, `i32[]` or `i64[]`, is known
     /// when the step runs; a number outside `0..=bound` stops the step with an error. The result is the final carries.
-    /// Otherwise as [`Builder::while_loop`].
+    /// With `bound` 0 there is no bound, and no iteration runs for a number below 0. Otherwise as
+    /// [`Builder::while_loop`].
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -108,14 +102,35 @@ impl Builder {
             let is = format!("{}{}", n.dtype(), n.dims());
             self.fail(Kind::Shape, format!("fori: the number of iterations is {is}; it must be i32[] or i64[]"));
         }
-        // The gather checks the number.
-        let n = self.with_location(at, || self.iota(0, [bound.saturating_add(1)], DType::I64).gather(n, 0));
+        let n = self.with_location(at, || n.cast(DType::I64));
+        if bound == 0 {
+            return self.fori_unbounded(at, n, carries, body);
+        }
         let iterations = self.with_location(at, || self.iota(0, [bound], DType::I64));
-        let (last, _) = self.scan_with(Loop::default(), carries, &[iterations], |c, i| {
-            let runs = self.with_location(at, || i[0].less(n));
-            let iteration = || self.loop_carries(at, c, body(i[0], c));
-            (self.choose(at, runs, iteration, || c.to_vec()), Vec::new())
+        let end = LoopEnd::Count(n);
+        let (last, _) = self.scan_until(end, Loop::default(), carries, &[iterations], |c, i| {
+            (self.loop_carries(at, c, body(i[0], c)), Vec::new())
         });
+        last
+    }
+
+    /// As [`Builder::fori`], without a bound.
+    #[track_caller]
+    fn fori_unbounded<'g>(
+        &'g self,
+        at: &'static Location<'static>,
+        n: Var<'g>,
+        carries: &[Var<'g>],
+        body: impl FnOnce(Var<'g>, &[Var<'g>]) -> Vec<Var<'g>>,
+    ) -> Vec<Var<'g>> {
+        let first = self.with_location(at, || self.full(0.0, [], DType::I64));
+        let all: Vec<Var<'g>> = std::iter::once(first).chain(carries.iter().copied()).collect();
+        let less = |c: &[Var<'g>]| self.with_location(at, || c[0].less(n));
+        let (mut last, _) = self.while_loop(&all, 0, less, |c| {
+            let next = self.loop_carries(at, &c[1..], body(c[0], &c[1..]));
+            std::iter::once(self.with_location(at, || c[0] + 1.0)).chain(next).collect()
+        });
+        last.remove(0);
         last
     }
 

@@ -1,0 +1,252 @@
+//! Joins `map` nodes and lone pointwise ops in the bodies of loops and branches: those of one shape become a few `map`
+//! nodes with several results. What a body computes is small and stays in cache, so the number of kernel calls counts.
+//!
+//! Nodes of a body are written in an order that brings pointwise nodes together: first all others whose operands are
+//! there, then all pointwise nodes of one shape that need only them and one another, and so on. The entry is left
+//! alone: there, another order would keep more bytes alive. Invariant: the bits stay, because each step of a region
+//! rounds on its own.
+
+use super::fuse::{fused_regions, fusion_readers};
+use super::rebuild::{RebuildVisit, rebuild};
+use super::simplify::Hits;
+use crate::arena::{Node, Region, Shape, Side, Value, Window, ids::Id};
+use crate::error::Result;
+use crate::nodes::ir::attrs::Kind;
+use crate::nodes::ir::leaf::ArgAttrs;
+use crate::nodes::ops::pointwise::attrs::MapAttrs;
+use crate::nodes::{Graph, Op, Ty, Var};
+use bumpalo::Bump;
+
+/// The most elements of the results of a joined node.
+const MOST_ELEMENTS: usize = 1 << 14;
+/// The most steps of a joined node.
+const MOST_STEPS: usize = 96;
+/// The most inputs of a joined node: what a kernel call takes.
+const MOST_INPUTS: usize = crate::kernels::tile::MAX_INPUTS;
+/// The most results of a joined node.
+const MOST_RESULTS: usize = crate::kernels::tile::MAX_OUTPUTS;
+/// The most nodes of a body that is looked at: finding what can be joined takes their number squared.
+const MOST_NODES: usize = 1 << 10;
+
+/// Joins pointwise nodes in the bodies of loops and branches of `g`. Counts the nodes saved in `hits`.
+pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
+    let facts = JoinFacts { g, readers: fusion_readers(g), fused: fused_regions(g) };
+    // Region of the source → the region that is written in its place.
+    let mut made = vec![Region::NONE; g.regions()];
+    rebuild(g, bump, &mut |v| {
+        let own: Vec<Region> = bodies_of(g, v.node).filter(|&r| !facts.fused[r]).collect();
+        if own.is_empty() || v.op() == Op::MAP {
+            return None;
+        }
+        for r in own {
+            if made[r.at()] == Region::NONE {
+                let parts = facts.parts_of_body(r, v.live);
+                *hits.entry("joined-maps").or_default() += parts.iter().map(|p| p.len() - 1).sum::<usize>();
+                let regions = written_regions(v, &made);
+                made[r.at()] = facts.write_body(v, r, &parts, &regions);
+            }
+        }
+        let ids: Vec<Value> = v.args.iter().map(|a| a.v).collect();
+        let regions = written_regions(v, &made);
+        v.g.with(|e| e.set_loc(g.loc[v.node.at()]));
+        let outs = v.g.with(|e| e.copy(&g, v.node, &ids, &regions));
+        Some(outs.iter().map(|o| v.g.var(o)).collect())
+    })
+}
+
+/// True if `g` has a loop or a choice.
+pub fn has_bodies(g: Graph<'_>) -> bool {
+    (0..g.nodes()).map(Node::new).any(|n| g.op[n.at()] != Op::MAP && bodies_of(g, n).next().is_some())
+}
+
+/// The regions that node `n` runs.
+fn bodies_of<'x>(g: Graph<'x>, n: Node) -> impl Iterator<Item = Region> + 'x {
+    let attrs = g.attrs(n);
+    let fields = g.def_of(n).attrs.iter().enumerate();
+    fields.filter(move |(i, f)| f.kind == Kind::Region && attrs.has(*i)).map(move |(i, _)| attrs.region(i))
+}
+
+/// The regions of the new graph by those of the source, with `made` in place of plain copies.
+fn written_regions(v: &RebuildVisit<'_, '_>, made: &[Region]) -> Vec<Region> {
+    v.regions.iter().zip(made).map(|(&copy, &own)| if own == Region::NONE { copy } else { own }).collect()
+}
+
+/// An input of a pointwise region: a value, read as it is or as its broadcast to a shape.
+type JoinInput = (Value, Shape);
+
+struct JoinFacts<'x> {
+    g: Graph<'x>,
+    readers: Side<Value, Vec<Node>>,
+    fused: Side<Region, bool>,
+}
+
+impl JoinFacts<'_> {
+    /// The shape of the results of `n`, if it can be joined with others.
+    fn joinable(&self, n: Node) -> Option<Shape> {
+        let g = self.g;
+        let pointwise = g.op[n.at()] == Op::MAP || g.def_of(n).is_pointwise();
+        let v = g.out(n);
+        (pointwise && (1..=MOST_ELEMENTS).contains(&g.numel(v))).then(|| g.shape[v.at()])
+    }
+
+    /// The inputs of `n`, and its steps.
+    fn reads(&self, n: Node) -> (Vec<JoinInput>, usize) {
+        let g = self.g;
+        if g.op[n.at()] != Op::MAP {
+            return (g.args_of(n).iter().map(|&a| (a, g.shape[a.at()])).collect(), 1);
+        }
+        let (mut inputs, mut steps) = (Vec::new(), 0);
+        let region = MapAttrs::of(&g.attrs(n)).body;
+        let to = g.shape[g.out(n).at()];
+        for inner in g.region_nodes(region) {
+            let v = g.out(inner);
+            let arg = |v: Value| g.args_of(n)[ArgAttrs::of(&g.attrs(g.def[v.at()])).index as usize];
+            match g.op[inner.at()] {
+                Op::ARG if g.shape[v.at()] == to => inputs.push((arg(v), to)),
+                Op::ARG | Op::RESHAPE => {}
+                Op::BROADCAST => inputs.push((arg(g.args_of(inner)[0]), g.shape[v.at()])),
+                _ => steps += 1,
+            }
+        }
+        (inputs, steps)
+    }
+
+    /// The nodes of body `r` in the order in which they are written. Those of one part become one node.
+    fn parts_of_body(&self, r: Region, live: &Side<Node, bool>) -> Vec<Vec<Node>> {
+        let g = self.g;
+        let nodes: Vec<Node> = g.region_nodes(r).filter(|&n| live[n] && g.op[n.at()] != Op::ARG).collect();
+        if nodes.len() > MOST_NODES {
+            return nodes.into_iter().map(|n| vec![n]).collect();
+        }
+        let mut there = Window::filled(g.region_values(r), false);
+        g.region_args(r).for_each(|a| there[a] = true);
+        let (mut parts, mut left) = (Vec::new(), nodes);
+        while !left.is_empty() {
+            let ready = |n: Node, there: &Window<Value, bool>| g.args_of(n).iter().all(|&a| there[a]);
+            left.retain(|&n| {
+                let takes = self.joinable(n).is_none() && ready(n, &there);
+                if takes {
+                    g.outs_of(n).for_each(|v| there[v] = true);
+                    parts.push(vec![n]);
+                }
+                !takes
+            });
+            let (mut shape, mut sweep) = (None, Vec::new());
+            left.retain(|&n| {
+                let fits = self.joinable(n).filter(|&s| shape.is_none_or(|first| first == s) && ready(n, &there));
+                if fits.is_some() {
+                    shape = fits;
+                    g.outs_of(n).for_each(|v| there[v] = true);
+                    sweep.push(n);
+                }
+                fits.is_none()
+            });
+            parts.extend(self.chunks(r, sweep));
+        }
+        parts
+    }
+
+    /// Cuts `sweep`, in order, into parts that a kernel can compute.
+    fn chunks(&self, r: Region, mut sweep: Vec<Node>) -> Vec<Vec<Node>> {
+        let mut parts = Vec::new();
+        while !sweep.is_empty() {
+            let (mut inputs, mut steps, mut count) = (Vec::<JoinInput>::new(), 0, 0);
+            for &n in &sweep {
+                let (reads, own) = self.reads(n);
+                let inside = |v: Value| sweep[..count].contains(&self.g.def[v.at()]);
+                let mut with = inputs.clone();
+                for read in reads.into_iter().filter(|read| !inside(read.0)) {
+                    if !with.contains(&read) {
+                        with.push(read);
+                    }
+                }
+                if count > 0 && (with.len() > MOST_INPUTS || steps + own > MOST_STEPS) {
+                    break;
+                }
+                (inputs, steps, count) = (with, steps + own, count + 1);
+            }
+            while count > 1 && self.results(r, &sweep[..count]).len() > MOST_RESULTS {
+                count -= 1;
+            }
+            let rest = sweep.split_off(count);
+            parts.push(std::mem::replace(&mut sweep, rest));
+        }
+        parts
+    }
+
+    /// The values of `part` that others read.
+    fn results(&self, r: Region, part: &[Node]) -> Vec<Value> {
+        let g = self.g;
+        let all = part.iter().flat_map(|&n| g.outs_of(n));
+        all.filter(|&v| g.region_yields(r).contains(&v) || self.readers[v].iter().any(|n| !part.contains(n))).collect()
+    }
+
+    /// Writes body `r` part by part.
+    fn write_body(&self, v: &RebuildVisit<'_, '_>, r: Region, parts: &[Vec<Node>], regions: &[Region]) -> Region {
+        let (src, g) = (self.g, v.g);
+        let tys: Vec<Ty> = src.region_args(r).map(|a| src.ty(a)).collect();
+        let body = g.region(src.str(src.region_names[r.at()]), &tys, |args| {
+            let mut map = Window::filled(src.region_values(r), Value::NONE);
+            src.region_args(r).zip(args).for_each(|(a, x)| map[a] = x.v);
+            for part in parts {
+                g.with(|e| e.set_loc(src.loc[part[part.len() - 1].at()]));
+                if let &[n] = &part[..] {
+                    let ops: Vec<Value> = src.args_of(n).iter().map(|&a| map[a]).collect();
+                    let outs = g.with(|e| e.copy(&src, n, &ops, regions));
+                    src.outs_of(n).zip(outs.iter()).for_each(|(o, new)| map[o] = new);
+                    continue;
+                }
+                let results = self.results(r, part);
+                for (o, new) in results.iter().zip(self.write_joined(v, part, &results, &map)) {
+                    g.with(|e| e.set_name(new.v, src.names[o.at()]));
+                    map[*o] = new.v;
+                }
+            }
+            src.region_yields(r).iter().map(|&y| g.var(map[y])).collect()
+        });
+        body.region
+    }
+
+    /// Writes `part` as one `map` node. Its results.
+    fn write_joined<'g>(
+        &self,
+        v: &RebuildVisit<'_, 'g>,
+        part: &[Node],
+        results: &[Value],
+        map: &Window<Value, Value>,
+    ) -> Vec<Var<'g>> {
+        let (src, g) = (self.g, v.g);
+        let mut inputs: Vec<Value> = Vec::new();
+        for &a in part.iter().flat_map(|&n| src.args_of(n)) {
+            if !part.contains(&src.def[a.at()]) && !inputs.contains(&a) {
+                inputs.push(a);
+            }
+        }
+        let operands: Vec<Var<'g>> = inputs.iter().map(|&a| g.var(map[a])).collect();
+        let tys: Vec<Ty> = operands.iter().map(|x| x.ty()).collect();
+        let body = g.region("map", &tys, |args| {
+            let mut local: Vec<(Value, Value)> = inputs.iter().zip(args).map(|(&a, x)| (a, x.v)).collect();
+            let find =
+                |local: &[(Value, Value)], a: Value| local.iter().find(|l| l.0 == a).map_or(Value::NONE, |l| l.1);
+            for &n in part {
+                let ops: Vec<Value> = src.args_of(n).iter().map(|&a| find(&local, a)).collect();
+                if src.op[n.at()] == Op::MAP {
+                    let region = MapAttrs::of(&src.attrs(n)).body;
+                    let mut inner = Window::filled(src.region_values(region), Value::NONE);
+                    src.region_args(region).zip(&ops).for_each(|(a, &x)| inner[a] = x);
+                    for step in src.region_nodes(region).filter(|m| src.op[m.at()] != Op::ARG) {
+                        let ops: Vec<Value> = src.args_of(step).iter().map(|&a| inner[a]).collect();
+                        inner[src.out(step)] = g.with(|e| e.copy(&src, step, &ops, &[])).at(0);
+                    }
+                    let yields = src.region_yields(region).iter().map(|&y| inner[y]);
+                    local.extend(src.outs_of(n).zip(yields));
+                } else {
+                    let out = g.with(|e| e.copy(&src, n, &ops, &[])).at(0);
+                    local.push((src.out(n), out));
+                }
+            }
+            results.iter().map(|&v| g.var(find(&local, v))).collect()
+        });
+        g.emit(Op::MAP, &operands, &MapAttrs { body: body.region }.list()).to_vec()
+    }
+}

@@ -1,0 +1,118 @@
+//! Pointwise ops that are joined in bodies of loops and branches keep every bit, whatever their number and shapes.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{Draw, How, PLAIN, Tensor, run, same_bits};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Var, grad};
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::passes::pipeline;
+
+fn drawn(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
+    let (v, mut d) = (g.view(), Draw(seed));
+    v.leaves().map(|l| d.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Unit)).collect()
+}
+
+fn times(length: usize) -> Loop {
+    Loop { length: Some(length), ..Loop::default() }
+}
+
+/// Number of `map` nodes of the graph that runs.
+fn maps(g: &GraphBuf) -> usize {
+    let fused = pipeline::run_whole_pipeline(g).unwrap();
+    let v = fused.view();
+    v.op.iter().filter(|op| v.ops[op.0 as usize].name == "map").count()
+}
+
+/// The graph runs with and without passes, on any number of threads, to the same bits.
+fn keeps_bits(g: &GraphBuf, what: &str) {
+    let x = drawn(g, 5);
+    let plain = run(g, &x, How { optimise: false, ..PLAIN });
+    for threads in [1, 2, 3, 7] {
+        for share in [false, true] {
+            let fused = run(g, &x, How { threads, share, poison: share, ..PLAIN });
+            assert!(fused.iter().zip(&plain).all(|(a, b)| same_bits(a, b)), "{what}, {threads} threads");
+        }
+    }
+}
+
+/// A loop over `xs[6, …dims]` with `body`, which maps a carry and a slice to the next carry.
+fn looped(dims: &[usize], dtype: DType, body: impl for<'g> Fn(Var<'g>, Var<'g>) -> Var<'g>) -> GraphBuf {
+    let g = Builder::new("looped");
+    let stacked: Vec<usize> = [&[6], dims].concat();
+    let (c, xs) = (g.input("c", dims, dtype), g.input("xs", &stacked, dtype));
+    let (last, all) = g.scan(&[c], &[xs], |c, x| {
+        let next = body(c[0], x[0]);
+        (vec![next], vec![next * 2.0])
+    });
+    g.finish([last[0].named("last"), all[0].named("all")]).unwrap()
+}
+
+/// More inputs, results and steps than one region may have.
+#[test]
+fn a_body_of_many_operations_is_cut() {
+    for dtype in [DType::F32, DType::F64] {
+        // Each sum is read by a product of rows, so that it is a result.
+        let g = looped(&[5, 7], dtype, |c, x| {
+            let parts: Vec<Var<'_>> = (1..=20).map(|i| (c * f64::from(i) + x).sin()).collect();
+            let sums = parts.iter().map(|p| p.sum(1).reshape([5, 1]).broadcast([5, 7]));
+            sums.zip(&parts).fold(x, |y, (s, p)| y + s * *p).tanh()
+        });
+        assert!(maps(&g) >= 3, "{}", maps(&g));
+        keeps_bits(&g, "many results");
+        let g = looped(&[33], dtype, |c, x| (0..300).fold(c, |y, i| (y * 0.5 + x * f64::from(i)).sin()));
+        keeps_bits(&g, "many steps");
+        let g = looped(&[4, 3], dtype, |c, x| {
+            let rows: Vec<Var<'_>> = (0..4).map(|i| c.narrow(0, i, 1).broadcast([4, 3])).collect();
+            let columns: Vec<Var<'_>> = (0..3).map(|i| x.narrow(1, i, 1).broadcast([4, 3])).collect();
+            let products = rows.iter().flat_map(|r| columns.iter().map(move |c| *r * *c));
+            products.chain(rows.iter().copied()).fold(c, |y, p| y + p).tanh()
+        });
+        keeps_bits(&g, "many inputs");
+    }
+}
+
+/// Operations of several shapes that wait for one another, forwards and backwards, are one region for each shape and
+/// each time that they wait.
+#[test]
+fn gradients_of_a_cell_are_a_few_regions() {
+    let g = Builder::new("cell");
+    let (h, xs) = (g.param("h", [4, 8], DType::F32, Init::Zeros), g.input("xs", [6, 4, 8], DType::F32));
+    let (w, b) = (g.input("w", [8, 8], DType::F32), g.input("b", [8], DType::F32));
+    let (last, _) = g.scan(&[h], &[xs], |c, x| {
+        let gate = (x[0] + b.broadcast([4, 8])).sigmoid();
+        let new = (c[0].matmul(w) + x[0]).tanh();
+        (vec![gate * c[0] + (1.0 - gate) * new], vec![])
+    });
+    let loss = g.finish([last[0].square().sum(..).named("loss")]).unwrap();
+    let step = grad(&loss, "loss", &GradOptions::default()).unwrap();
+    assert!(maps(&step) <= 6, "{}", maps(&step));
+    keeps_bits(&step, "a cell");
+}
+
+/// Branches, loops in loops, integers, truth values, and sizes without an element.
+#[test]
+fn bodies_of_all_kinds_keep_their_bits() {
+    let g = Builder::new("nested");
+    let x = g.input("x", [3, 4], DType::F64);
+    let (last, _) = g.scan_with(times(3), &[x], &[], |c, _| {
+        let (inner, _) = g.scan_with(times(2), &[c[0]], &[], |c, _| (vec![(c[0] * 1.5).sin() + c[0].cos()], vec![]));
+        let large = inner[0].sum(..).greater(0.0);
+        let y = g.cond(
+            large,
+            || {
+                let whole = (c[0] * 10.0).floor().cast(DType::I64);
+                let odd = (whole.bitwise_and(g.full(1.0, [3, 4], DType::I64))).equal(g.full(1.0, [3, 4], DType::I64));
+                vec![odd.select(c[0].exp(), -c[0]) + whole.cast(DType::F64)]
+            },
+            || vec![c[0].abs().sqrt() - c[0].square()],
+        );
+        (vec![(y[0] * 0.25).tanh() + inner[0]], vec![])
+    });
+    keeps_bits(&g.finish([last[0].named("y")]).unwrap(), "nested");
+    let g = looped(&[0, 3], DType::F32, |c, x| (c.sin() + x).tanh());
+    keeps_bits(&g, "no element");
+    let g = looped(&[], DType::F32, |c, x| c.sin() * x + c.cos());
+    assert_eq!(maps(&g), 1);
+    keeps_bits(&g, "scalars");
+}
