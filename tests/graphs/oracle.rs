@@ -40,8 +40,7 @@ fn case_graphs(def: &'static OpDef) -> impl Iterator<Item = (DType, GraphBuf)> {
 }
 
 /// Ops that the oracle does not know.
-const UNSUPPORTED: &[&str] =
-    &["splat_render", "splat_render_backward", "splat_render_tangent", "splat_prepare", "splat_rasterize"];
+const UNSUPPORTED: &[&str] = &[];
 
 #[test]
 fn the_oracle_knows_all_ops() {

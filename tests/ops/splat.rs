@@ -8,6 +8,7 @@ use arenagrad::optim;
 use arenagrad::prelude::{Session, train};
 use arenagrad::tools::arena::Node;
 use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::fuzz::{LeafValues, RunOptions, agree_on_leaves, interpret};
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::pipeline::run_whole_pipeline;
 
@@ -437,6 +438,36 @@ fn a_second_derivative_is_refused() {
     let e = hvp(&g, "loss", &["positions"]).unwrap_err();
     assert_eq!(e.kind, Kind::Derivative);
     assert!(e.to_string().contains("splats have no second derivative"), "{e}");
+}
+
+/// Pixels that the oracle knows, in both types, agree; and it knows most of them.
+#[test]
+fn the_oracle_draws_the_same_image() {
+    for (dtype, colours) in [(F64, &[12, 4, 3][..]), (DType::F32, &[12, 3])] {
+        let g = Builder::new("splats");
+        let input = |name: &str, dims: &[usize]| g.input(name, dims, dtype);
+        let splats = Splats {
+            positions: input("positions", &[12, 3]),
+            log_scales: input("log_scales", &[12, 3]),
+            rotations: input("rotations", &[12, 4]),
+            opacities: input("opacities", &[12]),
+            colours: input("colours", colours),
+        };
+        let options = SplatImage::new(12, 10).background([0.3, 0.2, 0.1]).radius_scale(0.3).near(-9.0).tile(4);
+        let [image, passes] = splats.render(input("view", &[4, 3]), options);
+        let graph = g.finish([image.named("image"), passes.named("passes")]).unwrap();
+        let leaves = LeafValues::draw(graph.view(), 3).unwrap();
+        let reference = interpret(graph.view(), &leaves).unwrap();
+        let (image, passes) = (&reference.outputs[0].array, &reference.outputs[1].array);
+        let known = image.bounds().iter().filter(|b| b.is_finite()).count();
+        let covered = (0..passes.len()).filter(|&i| passes.number(i) < 0.9).count();
+        assert!(
+            known > 400 && covered > 20,
+            "{known} of 480 numbers are known in {dtype}, {covered} pixels are covered"
+        );
+        let seen = agree_on_leaves(graph.view(), &leaves, 3, &[RunOptions::default()]).unwrap();
+        assert!(seen.compared >= known, "{} compared", seen.compared);
+    }
 }
 
 fn ops_of(g: &GraphBuf) -> Vec<&str> {

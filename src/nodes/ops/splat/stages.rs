@@ -62,7 +62,7 @@ pub const SPLAT_PREPARE: OpDef = OpDef {
             domains: &[Unit, Unit, Real, Chance, Chance, Unit],
         },
         Case {
-            args: "f[130,3] f[130,3] f[130,4] f[130] f[130,4,3] f[4,3]",
+            args: "f[70,3] f[70,3] f[70,4] f[70] f[70,4,3] f[4,3]",
             attrs: "width=64 height=50 tile=16 radius_scale=0.02 alpha_cutoff=0.2 transmittance=0 gamma=1 background=[0,0,0] near=0 far=20 max_list=0 max_steps=0 truncate=false",
             domains: &[Unit, Unit, Real, Chance, Unit, Unit],
         },
