@@ -45,8 +45,8 @@ impl Cause {
 pub struct Bad {
     /// Its position in the index operand; of a matrix, its number in the batch; of a tile, its number in the image.
     pub element: usize,
-    /// The value and its exclusive upper bound, if they were reported; of a tile, the number of splats and the most that
-    /// there may be.
+    /// The value and its exclusive upper bound, if they were reported; of a tile, how many splats it has and the most
+    /// that there may be.
     pub value: Option<(i64, usize)>,
     /// What it is.
     pub cause: Cause,

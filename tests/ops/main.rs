@@ -35,6 +35,7 @@ mod scan;
 mod scan_keep_every;
 mod sources;
 mod splat;
+mod splat_scenes;
 mod start_values;
 mod strides;
 mod torch;
