@@ -25,6 +25,6 @@ pub use crate::nodes::{
     TriangularOptions, Ty, Unfold, Var,
 };
 pub use crate::passes::{
-    GradOptions, Missing, Randomness, SplitVjp, Vmap, directional_nth_grad, grad, hvp, jacobian, jvp, keep, nth_grad,
-    split_vjp, vjp, vmap,
+    GradOptions, Missing, OneByOne, Randomness, SplitVjp, Vmap, directional_nth_grad, grad, hvp, jacobian, jvp, keep,
+    nth_grad, one_by_one_ops, split_vjp, vjp, vmap,
 };

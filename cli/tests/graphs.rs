@@ -48,6 +48,36 @@ graph @s {
 }
 ";
 
+const CHOICE: &str = "\
+region @up(%0: f32[3]) {
+  %1 = exp %0 : f32[3]
+  yield %1
+}
+region @down(%0: f32[3]) {
+  %1 = neg %0 : f32[3]
+  yield %1
+}
+graph @choice {
+  %p = input : bool[]
+  %x = input : f32[3]
+  %y = if %p, %x then=@up otherwise=@down : f32[3]
+  return y=%y
+}
+";
+
+/// Where members choose branches of their own, the choice runs one member after another.
+#[test]
+fn the_report_of_a_batch_names_what_is_in_a_loop() {
+    let s = Scratch::new();
+    let g = s.file("choice.ir", CHOICE);
+    let report = |leaf: &str| good(&["vmap", &g, "--members", "2", "--leaf", leaf, "--report"]);
+    assert_eq!(report("x"), "0 ops run one member after another\n");
+    assert_eq!(
+        report("p,x"),
+        "if                   12:3: one member after another\n1 op runs one member after another\n"
+    );
+}
+
 #[test]
 fn each_derivative_has_a_command() {
     let s = Scratch::new();
@@ -94,6 +124,7 @@ fn derivatives_that_do_not_exist_are_one_line() {
     vmap(&["--leaf", "x@7"], &["g.ir", "axis 7 of leaf \"x\""]);
     vmap(&["--leaf", "x@y"], &["\"y\" is no axis"]);
     vmap(&[], &["--leaf"]);
+    vmap(&["--leaf", "x", "--report", "--locations"], &["--report"]);
     fails(2, &["vmap", &g, "--leaf", "x"], &["--members"]);
     fails(2, &["nth", &scalar, "--order", "9"], &["order is 9; it goes from 0 to 8"]);
     let two = SCALAR.replace("  %0", "  %b = input : f64[]\n  %0");

@@ -13,6 +13,12 @@ pub fn copy_bytes_kernel(args: &mut Args<'_>) {
     y.copy_from_slice(&x[at..at + y.len()]);
 }
 
+/// Copies an operand into a larger one, at the byte that the parameter says. The other bytes stay.
+pub fn place_bytes_kernel(args: &mut Args<'_>) {
+    let (x, at) = (args.read::<u8>(0), args.params()[0] as usize);
+    args.write::<u8>(0)[at..at + x.len()].copy_from_slice(x);
+}
+
 /// As [`copy_bytes_kernel`], but does nothing if the operands share their bytes.
 pub fn keep_bytes_kernel(args: &mut Args<'_>) {
     if args.inplace(0).is_none() {

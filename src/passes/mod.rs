@@ -5,6 +5,8 @@
 //! * [`batch`] makes a graph one for a batch (`vmap`).
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`scan_dce`] and [`choice_dce`] drop what nothing reads of loops and choices; [`known_branch`] drops choices.
+//! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves code out of loops; `join_maps`
+//!   joins what is left.
 //! * `join_splats` makes one op of the two stages of an image of splats.
 //! * `stretches` writes a loop as a loop over stretches of iterations.
 //! * [`product_precision`] gives each product its precision.
@@ -19,6 +21,7 @@ pub mod expand_blocks;
 pub mod fold;
 pub mod fuse;
 pub mod fusion_notes;
+mod hoist;
 pub mod inline;
 mod join_maps;
 mod join_splats;
@@ -42,7 +45,7 @@ pub use ad::higher_derivatives::{directional_nth_grad, hvp, nth_grad};
 pub use ad::jacobian::jacobian;
 pub use ad::jvp::jvp;
 pub use ad::split_vjp::{SplitVjp, split_vjp};
-pub use batch::{Randomness, Vmap, vmap};
+pub use batch::{OneByOne, Randomness, Vmap, one_by_one_ops, vmap};
 pub use expand_blocks::{FusionPolicy, expand_blocks};
 pub use fuse::unfuse;
 pub use fusion_notes::{Fusion, Outcome};

@@ -3,7 +3,7 @@
 use super::fusion_notes::{self, Fusion, Notes};
 use super::simplify::Hits;
 use super::{
-    batch, choice_dce, fold, fuse, inline, join_maps, known_branch, patterns, rebuild, remat, scan_dce, simplify,
+    batch, choice_dce, fold, fuse, hoist, inline, join_maps, known_branch, patterns, rebuild, remat, scan_dce, simplify,
 };
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -98,6 +98,14 @@ pub const PIPELINE: &[Pass] = &[
         needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Choice)),
         run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_branches),
     },
+    // After passes that make constants; before rematerialisation, which must see what loops keep.
+    Pass {
+        name: "hoist",
+        doc: "move what no iteration changes out of loops",
+        stage: None,
+        needed: |g| pipeline_graph_has(g, |def| matches!(def.lower, Lower::Loop)),
+        run: |g, n| pipeline_fixpoint(g, &mut n.hits, pipeline_hoist),
+    },
     // Rematerialisation runs just before this pass and needs the boundaries of blocks; later passes do not.
     Pass {
         name: STRIP_CHECKPOINTS,
@@ -189,6 +197,10 @@ fn pipeline_trim(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
 
 fn pipeline_branches(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
     GraphBuf::make(|b| known_branch::known_branches(g, b, hits))
+}
+
+fn pipeline_hoist(g: Graph<'_>, hits: &mut Hits) -> Result<GraphBuf> {
+    GraphBuf::make(|b| hoist::hoist_invariants(g, b, hits))
 }
 
 /// Runs rounds until one changes nothing, at most [`ROUNDS`].

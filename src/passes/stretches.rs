@@ -1,9 +1,9 @@
 //! Writes a loop in stretches: a loop over stretches of iterations, whose body runs the iterations of one stretch.
 //!
 //! A last stretch that is shorter is an outer loop of its own, of one iteration. Iterations at one end may run in one
-//! plain loop, without stretches. Invariant: iterations keep their order and their slices, so random numbers and results
-//! keep their bits. Two passes write such loops: derivatives of loops that keep few carries ([`super::ad`]) and
-//! rematerialisation ([`super::remat`]).
+//! plain loop, without stretches. Invariant: iterations keep their order and their slices, so random numbers and
+//! results keep their bits. Two passes write such loops: derivatives of loops that keep few carries ([`super::ad`])
+//! and rematerialisation ([`super::remat`]).
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::nodes::ir::opdef::planned_regions;

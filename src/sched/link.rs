@@ -269,6 +269,7 @@ impl Linked {
             let mut to = map.offset(plan.arena_range(o))?;
             let bytes = l.extern_range(e);
             if e.sliced {
+                to.off += l.first_slice(e);
                 to.strides[depth] = bytes.len();
             }
             if !bytes.is_empty() {

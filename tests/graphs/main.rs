@@ -10,6 +10,7 @@ mod differential;
 mod edges;
 mod filetests;
 mod fusion;
+mod hoist;
 mod joined_maps;
 mod mutants;
 mod oracle;

@@ -165,4 +165,7 @@ pub struct VmapArgs {
     /// Print the source location of each node.
     #[arg(long)]
     pub locations: bool,
+    /// Instead of the graph, print the ops that run one member after another, and their places.
+    #[arg(long, conflicts_with = "locations")]
+    pub report: bool,
 }

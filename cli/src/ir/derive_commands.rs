@@ -1,14 +1,15 @@
 //! The commands `jvp`, `vjp`, `hvp`, `jacobian`, `nth` and `vmap`: from a graph's text to the text of a graph with
 //! derivatives, or for a batch.
 //!
-//! Invariant: standard output holds one graph and nothing else.
+//! Invariant: standard output holds one graph, or the report that replaces it, and nothing else.
 
+use super::fusion::place_text;
 use super::print_opt_grad::{only_output, printed_text};
 use super::{ir_failure, load_ir};
 use crate::args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 use crate::fail::{Run, fail_bad_input};
 use crate::out::emit_out;
-use arenagrad::graph::{GradOptions, Graph, Missing, Randomness, Vmap};
+use arenagrad::graph::{GradOptions, Graph, Missing, OneByOne, Randomness, Vmap, one_by_one_ops};
 use std::path::Path;
 
 /// Runs `jvp`.
@@ -72,7 +73,14 @@ pub fn vmap_command(a: &VmapArgs) -> Run {
     let map = a.leaves.iter().fold(map, |map, l| map.leaf(&l.name, l.axis));
     let map = a.outputs.iter().fold(map, |map, o| map.output(&o.name, o.axis));
     let done = graph.vmap(&map).map_err(ir_failure(&a.file))?;
-    emit_out(printed_text(&a.file, done.view(), a.locations))
+    if !a.report {
+        return emit_out(printed_text(&a.file, done.view(), a.locations));
+    }
+    let all = one_by_one_ops(&done);
+    let line = |o: &OneByOne| format!("{:<20} {}: one member after another\n", o.op, place_text(&o.location));
+    let lines: String = all.iter().map(line).collect();
+    let ops = if all.len() == 1 { "op runs" } else { "ops run" };
+    emit_out(format!("{lines}{} {ops} one member after another\n", all.len()))
 }
 
 fn derive_names(names: &[String]) -> Vec<&str> {

@@ -5,8 +5,8 @@
 //! g·background − the cotangent of alpha. Each splat gets −α·ᾱ·c·cᵀ and −α·ᾱ·c, c as
 //! [`closest`] gives it: these sums have no large terms that cancel, as sums by the elements of its matrix would.
 //!
-//! Invariant: tiles t, t + groups, t + 2·groups … are a unit, and are walked in this order. The sums of a pixel row of a
-//! tile are trees of [`LANES`] pixels.
+//! Invariant: tiles t, t + groups, t + 2·groups … are a unit, and are walked in this order. The sums of a pixel row of
+//! a tile are trees of [`LANES`] pixels.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

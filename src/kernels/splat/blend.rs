@@ -79,7 +79,9 @@ fn is_below<T: Float>(a: T, b: T) -> bool {
 
 simd! {
     /// Blends one splat into a span. The lanes of the result are its α, 0 where it is not blended.
-    fn blend_splat[T: Float](i: usize, records: &[T], rays: &Rays<T>, limits: Limits<T>, to: &mut Blend<T>) -> Lanes<T> {
+    fn blend_splat[T: Float](
+        i: usize, records: &[T], rays: &Rays<T>, limits: Limits<T>, to: &mut Blend<T>,
+    ) -> Lanes<T> {
         let s = record_of(records, i);
         let mut alpha = [T::ZERO; LANES];
         for l in 0..LANES {
@@ -152,9 +154,9 @@ pub(super) fn encode_slope<T: Float>(x: T, gamma: T) -> T {
 
 /// The image of the splats, and how much of the light from behind passes them.
 ///
-/// Reads records `T[count, RECORD]`, bounds `i32[count, 4]`, order `i32[count]` and the view `T[4, 3]`. Writes the image
-/// `T[height, width, 4]`, T: `T[height, width]` and scratch (positions, [`Splat::list_scratch`]). A unit is a row of
-/// tiles, [`Splat::pixels_per_unit`].
+/// Reads records `T[count, RECORD]`, bounds `i32[count, 4]`, order `i32[count]` and the view `T[4, 3]`. Writes the
+/// image `T[height, width, 4]`, T: `T[height, width]` and scratch (positions, [`Splat::list_scratch`]). A unit is a row
+/// of tiles, [`Splat::pixels_per_unit`].
 pub fn splat_blend_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Splat::from_words(args.params());
     let units = args.units();

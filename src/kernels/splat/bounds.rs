@@ -2,8 +2,8 @@
 //!
 //! That is so where the ray meets the ellipsoid of radius r = √(2·ln(opacity/cutoff)). In the coordinates of the view
 //! (right, up, forward) let it have the centre q and the matrix S = r²·W·Wᵀ. A plane ℓ·x = 0 through the camera touches
-//! it if ℓᵀ(q·qᵀ − S)ℓ = 0. With ℓ = (1, 0, −x) that is a quadratic equation for the first and the last column; for rows
-//! it is ℓ = (0, 1, −y).
+//! it if ℓᵀ(q·qᵀ − S)ℓ = 0. With ℓ = (1, 0, −x) that is a quadratic equation for the first and the last column; for
+//! rows it is ℓ = (0, 1, −y).
 //!
 //! Invariant: a rectangle is never too small. It is computed in `f64` for an ellipsoid that is larger by what rounding
 //! may do to the blending kernel, and has one more pixel on each side. Where the ellipsoid reaches the plane of the

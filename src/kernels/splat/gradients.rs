@@ -63,8 +63,8 @@ fn write_colour_gradient<T: Float>(p: &Splat, colour: &[T], seen: Triple<T>, g: 
 
 /// The gradients of positions, log-scales, rotations, opacities and colours.
 ///
-/// Reads sums `T[groups, count, MOMENTS]`, then what [`splat_project_kernel`](super::splat_project_kernel) reads. Writes
-/// a gradient of the shape of each of the five; a unit is [`SPLATS`] splats.
+/// Reads sums `T[groups, count, MOMENTS]`, then what [`splat_project_kernel`](super::splat_project_kernel) reads.
+/// Writes a gradient of the shape of each of the five; a unit is [`SPLATS`] splats.
 pub fn splat_gradients_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Splat::from_words(args.params());
     let units = args.units();

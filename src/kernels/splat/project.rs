@@ -5,8 +5,8 @@
 //! | [`splat_project_kernel`] | positions, log-scales, rotations, opacities, colours, view | records, bounds, squared distances | [`Splat`] |
 //! | [`splat_order_kernel`] | squared distances | positions, nearest first | [`Splat`] |
 //!
-//! Invariant: a splat that is not drawn (its depth is not between near and far, or its opacity is 0 or below the cutoff)
-//! has empty bounds. A NaN is drawn.
+//! Invariant: a splat that is not drawn (its depth is not between near and far, or its opacity is 0 or below the
+//! cutoff) has empty bounds. A NaN is drawn.
 
 use super::bounds::Lens;
 use super::ellipsoid::{Ellipsoid, Splats, clamp_to_unit, direction_of, splat_colour};
@@ -26,8 +26,8 @@ fn is_hidden<T: Float>(p: &Splat, depth: T, opacity: T) -> bool {
 /// What rays need of each splat.
 ///
 /// Reads positions `T[count, 3]`, logarithms of scales `T[count, 3]`, quaternions `T[count, 4]`, opacities `T[count]`,
-/// colours `T[count, 3]` or `T[count, coefficients, 3]` and the view `T[4, 3]`. Writes records `T[count, RECORD]`, bounds
-/// `i32[count, 4]` and squared distances `T[count]`; a unit is [`SPLATS`] splats.
+/// colours `T[count, 3]` or `T[count, coefficients, 3]` and the view `T[4, 3]`. Writes records `T[count, RECORD]`,
+/// bounds `i32[count, 4]` and squared distances `T[count]`; a unit is [`SPLATS`] splats.
 pub fn splat_project_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Splat::from_words(args.params());
     let first = args.units().start * SPLATS;

@@ -1,7 +1,7 @@
 //! The derivative of the image along a direction.
 //!
-//! With the tangents of c·c/2 that [`MOMENTS`] describes: α̇ = α·(opacitẏ/opacity − ½(c·c)˙), and the sums of the image are
-//! differentiated term by term.
+//! With the tangents of c·c/2 that [`MOMENTS`] describes: α̇ = α·(opacitẏ/opacity − ½(c·c)˙), and the sums of the image
+//! are differentiated term by term.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

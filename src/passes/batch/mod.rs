@@ -24,6 +24,7 @@ use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 use crate::passes::signature::Signature;
 pub use at_once::{has_loops_at_once, write_loops_at_once};
 use batched_region::{BatchContext, Member, batched_values, regions_that_draw, write_region, write_region_copies};
+pub use one_by_one::{OneByOne, one_by_one_ops};
 
 /// What the members of a batch draw where one example draws random numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

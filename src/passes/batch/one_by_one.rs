@@ -3,13 +3,37 @@
 
 use super::batched_region::{BatchContext, Member};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::ops::control::scan::ScanAttrs;
-use crate::nodes::{Op, Var};
+use crate::error::Location;
+use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
+use crate::nodes::{Graph, Op, Var};
+
+/// The name of the body that computes one member.
+const BODY: &str = "members";
+
+/// An op that runs one member after another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OneByOne {
+    /// The op.
+    pub op: &'static str,
+    /// Its place.
+    pub location: Location,
+}
+
+/// The ops of a graph that [`vmap`](super::vmap) wrote which run one member after another, in order. All others run for
+/// all members at once.
+pub fn one_by_one_ops<'g>(g: impl Into<Graph<'g>>) -> Vec<OneByOne> {
+    let g = g.into();
+    let loops = (0..g.nodes()).map(Node::new).filter(|&n| g.op[n.at()] == Op::SCAN);
+    let bodies = loops.map(|n| Scan::of(&g.attrs(n))).filter(|s| s.carries == 0).map(|s| s.body);
+    let bodies = bodies.filter(|r| g.str(g.region_names[r.at()]) == BODY);
+    let nodes = bodies.flat_map(|r| g.region_nodes(r)).filter(|&n| g.op[n.at()] != Op::ARG);
+    nodes.map(|n| OneByOne { op: g.def_of(n).name, location: g.location(n) }).collect()
+}
 
 /// The results of node `n` for all members, one member after another.
 pub(super) fn one_by_one<'g>(context: BatchContext<'_, '_, 'g>, n: Node, args: &[Member<'g>]) -> Vec<Var<'g>> {
     let BatchContext { src, g, regions, size, .. } = context;
-    g.with(|e| e.open_region("members"));
+    g.with(|e| e.open_region(BODY));
     // Operands that all members share are constants of the loop; these come first.
     let order: Vec<usize> = [false, true]
         .into_iter()

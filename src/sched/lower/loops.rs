@@ -21,6 +21,31 @@ use std::sync::Arc;
 /// Most carries of a loop: in-place pairs are numbered in a byte.
 const MAX_CARRIES: usize = 250;
 
+/// A carry that a loop stacks twice: its values before the iterations, and those behind them. Both stacks are windows
+/// of one buffer, which has one slice more than the loop has iterations.
+#[derive(Clone, Copy)]
+struct Trajectory {
+    carry: usize,
+    /// The yields that are stacked.
+    before: usize,
+    after: usize,
+}
+
+/// The trajectories of loop `n`. A loop that ends early has none.
+fn trajectories(g: Graph<'_>, s: &Scan) -> Vec<Trajectory> {
+    let yields = g.region_yields(s.body);
+    let mut all: Vec<Trajectory> = Vec::new();
+    for (carry, (arg, &next)) in g.region_args(s.body).zip(&yields[..s.carries]).enumerate() {
+        let stacked = |v: Value| (s.carries..yields.len().min(MAX_CARRIES)).find(|&k| yields[k] == v);
+        let Some((before, after)) = stacked(arg).zip(stacked(next)).filter(|(b, a)| a != b) else { continue };
+        let free = s.carries + all.len() < MAX_CARRIES && all.iter().all(|t| t.after != after);
+        if free && g.bytes(arg) > 0 && s.length > 0 && s.exit.is_none() {
+            all.push(Trajectory { carry, before, after });
+        }
+    }
+    all
+}
+
 /// How a body reads and writes the operands of its instruction.
 struct BodyShape {
     region: Region,
@@ -30,6 +55,7 @@ struct BodyShape {
     xs: usize,
     /// The read that is the first argument.
     first_read: usize,
+    trajectories: Vec<Trajectory>,
     /// The first read behind the arguments, for constants.
     constants: usize,
     length: usize,
@@ -40,7 +66,7 @@ struct BodyShape {
 
 impl BodyShape {
     /// `stacked`: the number of stacked results whose first contents are reads, behind those of the carries.
-    fn of_loop(g: Graph<'_>, s: &Scan, stacked: usize) -> BodyShape {
+    fn of_loop(g: Graph<'_>, s: &Scan, trajectories: Vec<Trajectory>, stacked: usize) -> BodyShape {
         let (region, constants) = (s.body, g.region_args(s.body).count() + stacked);
         let (carries, xs, reverse) = (s.carries, s.xs(), s.reverse);
         let length = if s.is_unbounded() { UNBOUNDED_LENGTH } else { s.length };
@@ -48,13 +74,31 @@ impl BodyShape {
             Exit::Flag => LoopExit::Flag { bounded: !s.is_unbounded() },
             Exit::Count => LoopExit::Count(s.carries + stacked),
         });
-        BodyShape { region, carries, xs, first_read: stacked, constants, length, reverse, when: None, exit }
+        BodyShape {
+            region,
+            carries,
+            xs,
+            first_read: stacked,
+            trajectories,
+            constants,
+            length,
+            reverse,
+            when: None,
+            exit,
+        }
     }
 
     /// The branch that runs if the predicate, read 0, is `when`.
     fn of_branch(g: Graph<'_>, region: Region, when: bool, constants: usize) -> BodyShape {
-        let (xs, when) = (g.region_args(region).count(), Some(when));
-        BodyShape { region, carries: 0, xs, first_read: 1, constants, length: 1, reverse: false, when, exit: None }
+        let (xs, when, trajectories) = (g.region_args(region).count(), Some(when), Vec::new());
+        let (carries, first_read, length, reverse, exit) = (0, 1, 1, false, None);
+        BodyShape { region, carries, xs, first_read, trajectories, constants, length, reverse, when, exit }
+    }
+
+    /// The write that is yield `i`; `None` if it is a window of another one.
+    fn write_of(&self, i: usize) -> Option<usize> {
+        let windows = self.trajectories.iter().filter(|t| t.before <= i);
+        (!self.trajectories.iter().any(|t| t.before == i)).then(|| i - windows.count())
     }
 }
 
@@ -75,17 +119,19 @@ fn lower_body(
         };
         let buf = l.code.buffer(g.bytes(v), kind, v);
         l.slices[v.at()] = BufferSlice { buf, off: 0 };
-        externs.push(Extern { buf, outer, sliced: i >= s.xs });
+        externs.push(Extern { buf, outer, sliced: i >= s.xs, behind_start: false });
     }
     for n in g.region_nodes(s.region).filter(|n| g.op[n.at()] != Op::ARG) {
         l.node(n).map_err(|e| e.at(g.location(n)))?;
     }
     for (i, &y) in g.region_yields(s.region).iter().enumerate() {
+        let Some(write) = s.write_of(i) else { continue };
         let leaf = match i < s.carries {
             true => externs[i].buf,
             false => {
                 let buf = l.code.buffer(g.bytes(y), BufKind::State, y);
-                externs.push(Extern { buf, outer: Outer::Write(i), sliced: s.when.is_none() });
+                let behind_start = s.trajectories.iter().any(|t| t.after == i);
+                externs.push(Extern { buf, outer: Outer::Write(write), sliced: s.when.is_none(), behind_start });
                 buf
             }
         };
@@ -94,7 +140,7 @@ fn lower_body(
     let mut constants = Vec::new();
     for b in (0..l.code.bytes.len()).filter(|&b| l.code.kind[b] == BufKind::Constant) {
         let outer = Outer::Read(s.constants + constants.len());
-        externs.push(Extern { buf: b as u32, outer, sliced: false });
+        externs.push(Extern { buf: b as u32, outer, sliced: false, behind_start: false });
         constants.push(l.code.value[b]);
     }
     let lowered = Lowered { code: l.code, slices: l.slices };
@@ -117,6 +163,10 @@ impl Lowerer<'_> {
         if carries > MAX_CARRIES {
             let of = if s.exit.is_some() { " and stacked results" } else { "" };
             return Err(lowering_error(format!("scan: {carries} carries{of}; {MAX_CARRIES} is the limit")));
+        }
+        let trajectories = trajectories(g, &s);
+        for t in &trajectories {
+            self.start_trajectory(n, &s, t);
         }
         let whole = |slice: BufferSlice, v: Value| Operand::of_bytes(slice.buf, slice.off, g.bytes(v), Split::Whole);
         let results: Vec<Operand> = outs.map(|v| whole(self.result(v), v)).collect();
@@ -143,10 +193,38 @@ impl Lowerer<'_> {
             stacked.for_each(|to| self.fill_with_zeros(n, to));
         }
         if s.length > 0 || s.is_unbounded() {
-            self.loop_instruction(n, &s, results)?;
+            self.loop_instruction(n, &s, results, trajectories)?;
         }
         self.code.close(false);
         Ok(())
+    }
+
+    /// Makes both stacks of `t` windows of one buffer, and adds the instruction that copies the initial carry into it.
+    fn start_trajectory(&mut self, n: Node, s: &Scan, t: &Trajectory) {
+        let g = self.g;
+        let (from, after) = (g.args_of(n)[t.carry], Value::new(g.out(n).at() + t.after));
+        let (slice, stack) = (g.bytes(from), g.bytes(after));
+        let buf = self.code.buffer(stack + slice, BufKind::Activation, after);
+        let (first, second) = (BufferSlice { buf, off: 0 }, BufferSlice { buf, off: slice });
+        let (before_at, after_at, start) = if s.reverse { (second, first, stack) } else { (first, second, 0) };
+        self.slices[g.out(n).at() + t.before] = before_at;
+        self.slices[after.at()] = after_at;
+        self.code.push(&Instr {
+            kernel: bytes::place_bytes_kernel,
+            params: &[start as u64],
+            prepared: None,
+            reads: &[self.whole(from)],
+            writes: &[Operand::of_bytes(buf, 0, stack + slice, Split::Whole)],
+            pairs: &[],
+            units: 1,
+            node: n,
+            flops: 0,
+            time: InstrTime::of(CostClass::COPY, 0, 2 * slice as u64),
+            whole: 0,
+            copies: false,
+            body: NO_LOOP,
+            checks: &[],
+        });
     }
 
     /// Adds the instruction that fills a stacked result with zeros, for the slices that no iteration makes.
@@ -171,11 +249,20 @@ impl Lowerer<'_> {
     }
 
     /// Adds the instruction that runs all iterations. `results` are the loop's results, carries first.
-    fn loop_instruction(&mut self, n: Node, s: &Scan, results: Vec<Operand>) -> Result<()> {
+    fn loop_instruction(
+        &mut self,
+        n: Node,
+        s: &Scan,
+        results: Vec<Operand>,
+        trajectories: Vec<Trajectory>,
+    ) -> Result<()> {
         let g = self.g;
-        // A loop that may end early finds contents in all its results.
-        let starts = if s.exit.is_some() { results.len() } else { s.carries };
-        let shape = BodyShape::of_loop(g, s, starts - s.carries);
+        // The writes that have contents before the first iteration: in a loop that may end early, all.
+        let starts: Vec<usize> = match s.exit {
+            Some(_) => (0..results.len()).collect(),
+            None => (0..s.carries).chain(trajectories.iter().map(|t| t.after)).collect(),
+        };
+        let shape = BodyShape::of_loop(g, s, trajectories, starts.len() - s.carries);
         let (body, constants) = lower_body(g, &shape, self.threads, self.precision)?;
         // Twice the timestamps: sums of them must not overflow either.
         if body
@@ -189,11 +276,18 @@ impl Lowerer<'_> {
                 shape.length, body.timestamps
             )));
         }
-        let mut reads = results[..starts].to_vec();
+        // A trajectory is written with the slice that it starts with.
+        let all = |i: usize| match shape.trajectories.iter().any(|t| t.after == i) {
+            true => Operand { off: 0, len: self.code.bytes[results[i].buf as usize], ..results[i] },
+            false => results[i],
+        };
+        let mut reads: Vec<Operand> = starts.iter().map(|&i| all(i)).collect();
+        let writes = (0..results.len()).filter(|&i| shape.write_of(i).is_some()).map(all).collect();
         reads.extend(g.args_of(n)[s.carries..].iter().map(|&v| self.whole(v)));
         self.read_constants(&constants, &mut reads);
-        let pairs: Vec<(u8, u8)> = (0..starts as u8).map(|i| (i, i)).collect();
-        self.run_bodies(n, vec![body], &reads, results, &pairs);
+        let written = starts.iter().map(|&i| shape.write_of(i).unwrap_or(i));
+        let pairs: Vec<(u8, u8)> = written.enumerate().map(|(r, w)| (r as u8, w as u8)).collect();
+        self.run_bodies(n, vec![body], &reads, writes, &pairs);
         Ok(())
     }
 

@@ -138,10 +138,11 @@ impl PlannedLoop {
         let Some(o) = outside.operand(e.outer) else {
             return Err("an extern of the body is no operand of the loop".into());
         };
-        let times = if e.sliced { self.length } else { 1 };
-        let fits = code.bytes[buf].checked_mul(times) == Some(o.bytes());
+        let fits = code.bytes[buf].checked_mul(self.slices(e)) == Some(o.bytes());
         require_fit(fits, || format!("extern b{buf} of the body does not fit its operand"))?;
         let updated = code.updates.iter().any(|u| u.leaf == e.buf);
+        let starts = matches!(e.outer, Outer::Write(w) if e.sliced && updated && outside.starts(w));
+        require_fit(starts || !e.behind_start, || format!("extern b{buf} of the body stands behind no start"))?;
         match e.outer {
             Outer::Read(r) => {
                 let reads = code.kind[buf] != BufKind::State && !updated;

@@ -37,6 +37,9 @@ pub struct Extern {
     pub outer: Outer,
     /// True if each iteration has its own slice of the operand; false if it has all of it.
     pub sliced: bool,
+    /// True if the operand has one slice more, for what is there before the first iteration. The slice of each
+    /// iteration stands next to that of the iteration before.
+    pub behind_start: bool,
 }
 
 /// What ends a loop before its last iteration.
@@ -109,6 +112,16 @@ impl PlannedLoop {
     pub fn extern_range(&self, e: &Extern) -> Range<usize> {
         let at = self.plan.offset[e.buf as usize];
         at..at + self.plan.code.bytes[e.buf as usize]
+    }
+
+    /// Number of slices of the operand of `e`.
+    fn slices(&self, e: &Extern) -> usize {
+        if e.sliced { self.length + usize::from(e.behind_start) } else { 1 }
+    }
+
+    /// The place of the slice of iteration 0 in the operand of `e`.
+    pub fn first_slice(&self, e: &Extern) -> usize {
+        if e.behind_start && !self.reverse { self.extern_range(e).len() } else { 0 }
     }
 
     /// The check of the number of iterations.

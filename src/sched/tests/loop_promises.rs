@@ -88,6 +88,10 @@ const WRONG_LOOPS: &[(&str, WrongLoop)] = &[
         let (_, r) = s.read_extern(true);
         s.inplace[r] = 0;
     }),
+    ("of the body stands behind no start", |s| {
+        let carry = s.extern_of(Outer::Write(0));
+        s.l.externs[carry].behind_start = true;
+    }),
     ("the body does not make write 2", |s| {
         let (stacked, _) = s.read_extern(true);
         s.l.externs[stacked].outer = Outer::Write(2);

@@ -1,7 +1,7 @@
 //! Loops with wrong plans and wrong tapes, against the checker and the proof of no races.
 
 use crate::arena::tensor::LINE;
-use crate::nodes::{Builder, DType, GraphBuf};
+use crate::nodes::{Builder, DType, GraphBuf, Loop};
 use crate::sched::checker::{Plan, check_plan};
 use crate::sched::instructions::BufKind;
 use crate::sched::planned_loop::{Outer, PlannedLoop};
@@ -9,6 +9,7 @@ use crate::sched::races::race_free;
 use crate::sched::schedule;
 use crate::sched::share::shared_tapes_above;
 use crate::sched::tape::{Entry, Tapes};
+use crate::session::Session;
 use std::sync::Arc;
 
 /// A loop over products, with a carry, a constant, a stacked input and a stacked result.
@@ -88,6 +89,45 @@ fn a_carry_waits_for_its_readers() {
     let mut wrong: Plan = (**body).clone();
     wrong.offset[update.from.buf as usize] = wrong.offset[carry];
     assert!(check_plan(wrong).is_err());
+}
+
+/// The stack of a carry's values before the iterations, and that of those behind them, are windows of one buffer.
+#[test]
+fn both_stacks_of_a_carry_are_one_buffer() {
+    for reverse in [false, true] {
+        let g = Builder::new("stacks");
+        let (x, h0) = (g.input("x", [6, 3, 5], DType::F32), g.input("h0", [3, 5], DType::F32));
+        let (h, ys) = g.scan_with(Loop { reverse, ..Loop::default() }, &[h0], &[x], |h, x| {
+            let next = h[0] * 0.5 + x[0];
+            (vec![next], vec![h[0], x[0] * 3.0, next])
+        });
+        let outputs = [h[0].named("h"), ys[0].named("before"), ys[1].named("other"), ys[2].named("after")];
+        let graph = g.finish(outputs).unwrap();
+        let plan = schedule(graph.view(), 1).unwrap().plan;
+        let slice = 3 * 5 * size_of::<f32>();
+        let sizes: Vec<usize> = plan.code.outputs.iter().map(|o| plan.code.bytes[o.buf as usize] / slice).collect();
+        assert_eq!(sizes, [1, 7, 6, 7]);
+        assert_eq!(plan.code.outputs[1].buf, plan.code.outputs[3].buf);
+        for threads in [1, 3] {
+            let mut p = Session::new().threads(threads).compile(&graph).unwrap();
+            let xs: Vec<f32> = (0..90).map(|i| i as f32 * 0.25 - 7.0).collect();
+            p.values_mut::<f32>("x").unwrap().copy_from_slice(&xs);
+            p.values_mut::<f32>("h0").unwrap().fill(3.0);
+            for _ in 0..2 {
+                p.step().unwrap();
+            }
+            let (mut h, mut before, mut after) = (vec![3.0; 15], vec![0.0; 90], vec![0.0; 90]);
+            for turn in 0..6 {
+                let at = 15 * if reverse { 5 - turn } else { turn };
+                before[at..at + 15].copy_from_slice(&h);
+                h.iter_mut().zip(&xs[at..]).for_each(|(h, x)| *h = *h * 0.5 + x);
+                after[at..at + 15].copy_from_slice(&h);
+            }
+            for (name, want) in [("h", &h), ("before", &before), ("after", &after)] {
+                assert_eq!(p.values::<f32>(name).unwrap(), want, "{name}, reverse: {reverse}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -8,8 +8,8 @@
 //! | `lower` | their kernel calls |
 //! | `var` | the scene and the camera, for users |
 //!
-//! Invariant: the operands of all ops but `splat_rasterize` are, in this order, positions, log-scales, quaternions, opacities, colours and the
-//! view; [`check_splats`] checks them.
+//! Invariant: the operands of all ops but `splat_rasterize` are, in this order, positions, log-scales, quaternions,
+//! opacities, colours and the view; [`check_splats`] checks them.
 
 pub mod attrs;
 pub mod lower;

@@ -17,8 +17,8 @@ pub struct Splats<'g> {
     pub rotations: Var<'g>,
     /// The opacities, `[N]`, clamped to 0..=1 (with gradient 0 outside).
     pub opacities: Var<'g>,
-    /// Colours `[N, 3]`, clamped to 0..=1, or coefficients of spherical harmonics `[N, K, 3]` with K = 1, 4, 9 or 16, of
-    /// which the first four are read.
+    /// Colours `[N, 3]`, clamped to 0..=1, or coefficients of spherical harmonics `[N, K, 3]` with K = 1, 4, 9 or 16,
+    /// of which the first four are read.
     pub colours: Var<'g>,
 }
 
@@ -49,8 +49,8 @@ pub struct SplatImage {
     pub max_list: usize,
     /// The most splats that may cover a pixel; 0 for no limit.
     pub max_steps: usize,
-    /// Whether what exceeds a limit is left out, the nearest staying. Otherwise it ends the step with an error that names
-    /// the tile and the count.
+    /// Whether what exceeds a limit is left out, the nearest staying. Otherwise it ends the step with an error that
+    /// names the tile and the count.
     pub truncate: bool,
 }
 
@@ -176,8 +176,8 @@ pub struct PreparedSplats<'g> {
 }
 
 impl<'g> PreparedSplats<'g> {
-    /// The second half of [`Splats::render`]. Both halves have the derivatives of the whole as long as nothing is done to
-    /// the values between them.
+    /// The second half of [`Splats::render`]. Both halves have the derivatives of the whole as long as nothing is done
+    /// to the values between them.
     #[track_caller]
     pub fn rasterize(&self) -> [Var<'g>; 2] {
         let args = [self.records, self.bounds, self.order, self.view];
@@ -200,9 +200,9 @@ fn cross_product<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
 }
 
 impl<'g> Var<'g> {
-    /// The view of a camera for images with `height` rows, `[4, 3]`: its place, and the steps right, up and forward. This
-    /// is `[10]`: the camera's place, a point that it looks at, a direction that is up (three numbers each), and the angle
-    /// in degrees from the lowest to the highest row.
+    /// The view of a camera for images with `height` rows, `[4, 3]`: its place, and the steps right, up and forward.
+    /// This is `[10]`: the camera's place, a point that it looks at, a direction that is up (three numbers each), and
+    /// the angle in degrees from the lowest to the highest row.
     #[track_caller]
     pub fn splat_view(self, height: usize) -> Var<'g> {
         if !self.is_some() {

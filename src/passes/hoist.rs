@@ -1,0 +1,122 @@
+//! What each iteration of a loop would compute again leaves the body: nodes that read constants of the loop alone.
+//!
+//! Such a node runs once, in front of the loop, and its result becomes a constant of the loop. Moves and fills stay
+//! where they are read: they cost little, and their results may be large. A loop that may end early keeps its body,
+//! because none of its iterations may run. Loops inside a loop come first, so that their code may leave the outer loop
+//! in a later round. Invariant: the bits stay, because a node computes the same from the same operands.
+
+use super::rebuild::{RebuildVisit, rebuild};
+use super::simplify::Hits;
+use crate::arena::{Node, Value, Window, ids::Id};
+use crate::error::Result;
+use crate::nodes::ir::flags::Flags;
+use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ops::control::scan::Scan;
+use crate::nodes::{Graph, Op, Ty, Var};
+use bumpalo::Bump;
+
+/// Moves what does not change out of the loops of `g`. Counts the nodes in `hits`.
+pub fn hoist_invariants<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
+    rebuild(g, bump, &mut |v| {
+        if !matches!(v.def.lower, Lower::Loop) {
+            return None;
+        }
+        let scan = Scan::of(&g.attrs(v.node));
+        if scan.exit.is_some() || scan.length == 0 {
+            return None;
+        }
+        let body = Hoist::new(g, scan);
+        if body.leaving.is_empty() {
+            return None;
+        }
+        *hits.entry("hoisted").or_default() += body.leaving.len();
+        Some(body.write(v))
+    })
+}
+
+/// The body of a loop, and what leaves it.
+struct Hoist<'x> {
+    g: Graph<'x>,
+    scan: Scan,
+    /// Nodes that run in front of the loop, in order; among them moves that these read.
+    before: Vec<Node>,
+    /// Values of nodes in `before` that become constants of the loop.
+    leaving: Vec<Value>,
+    /// Values that the new body reads or yields.
+    live: Window<Value, bool>,
+}
+
+impl<'x> Hoist<'x> {
+    fn new(g: Graph<'x>, scan: Scan) -> Hoist<'x> {
+        let r = scan.body;
+        let mut fixed = Window::filled(g.region_values(r), false);
+        g.region_args(r).take(scan.xs()).skip(scan.carries).for_each(|a| fixed[a] = true);
+        for n in g.region_nodes(r).filter(|&n| g.op[n.at()] != Op::ARG) {
+            if g.def_of(n).is_pure() && g.args_of(n).iter().all(|&a| fixed[a]) {
+                g.outs_of(n).for_each(|v| fixed[v] = true);
+            }
+        }
+        // Moves, and what is made of no operand.
+        let cheap = |n: Node| g.def_of(n).flags.has(Flags::MOVE) || g.args_of(n).is_empty();
+        let leaves = |n: Node| g.op[n.at()] != Op::ARG && fixed[g.out(n)] && !cheap(n);
+        let mut live = Window::filled(g.region_values(r), false);
+        g.region_yields(r).iter().for_each(|&y| live[y] = true);
+        for n in g.region_nodes(r).rev() {
+            if g.outs_of(n).any(|v| live[v]) && !leaves(n) {
+                g.args_of(n).iter().for_each(|&a| live[a] = true);
+            }
+        }
+        let nodes = || g.region_nodes(r).filter(|&n| leaves(n));
+        let leaving: Vec<Value> = nodes().flat_map(|n| g.outs_of(n)).filter(|&v| live[v]).collect();
+        let mut needed = Window::filled(g.region_values(r), false);
+        leaving.iter().for_each(|&v| needed[v] = true);
+        let mut before = Vec::new();
+        for n in g.region_nodes(r).rev().filter(|&n| g.op[n.at()] != Op::ARG) {
+            if g.outs_of(n).any(|v| needed[v]) {
+                g.args_of(n).iter().for_each(|&a| needed[a] = true);
+                before.push(n);
+            }
+        }
+        before.reverse();
+        Hoist { g, scan, before, leaving, live }
+    }
+
+    /// Writes the nodes that leave, and the loop without them. Its results.
+    fn write<'g>(&self, v: &RebuildVisit<'_, 'g>) -> Vec<Var<'g>> {
+        let (src, g, s) = (self.g, v.g, &self.scan);
+        let mut map = Window::filled(src.region_values(s.body), Value::NONE);
+        src.region_args(s.body).zip(v.args).for_each(|(a, x)| map[a] = x.v);
+        for &n in &self.before {
+            self.copy(v, n, &mut map);
+        }
+        // Constants that only what left reads go.
+        let kept: Vec<(Value, Var<'g>)> = src.region_args(s.body).zip(v.args.iter().copied()).collect();
+        let (carries, rest) = kept.split_at(s.carries);
+        let (consts, xs) = rest.split_at(s.consts);
+        let consts = consts.iter().copied().filter(|c| self.live[c.0]);
+        let consts: Vec<(Value, Var<'g>)> = consts.chain(self.leaving.iter().map(|&x| (x, g.var(map[x])))).collect();
+        let (inner, args): (Vec<Value>, Vec<Var<'g>>) = [carries, &consts, xs].concat().into_iter().unzip();
+        let tys: Vec<Ty> = inner.iter().map(|&a| src.ty(a)).collect();
+        let body = g.region(src.str(src.region_names[s.body.at()]), &tys, |args| {
+            let mut map = Window::filled(src.region_values(s.body), Value::NONE);
+            inner.iter().zip(args).for_each(|(&a, x)| map[a] = x.v);
+            for n in src.region_nodes(s.body).filter(|&n| src.op[n.at()] != Op::ARG) {
+                if src.outs_of(n).any(|v| self.live[v] && !map[v].is_some()) {
+                    self.copy(v, n, &mut map);
+                }
+            }
+            src.region_yields(s.body).iter().map(|&y| g.var(map[y])).collect()
+        });
+        g.with(|e| e.set_loc(src.loc[v.node.at()]));
+        g.emit(Op::SCAN, &args, &s.over(body.region, s.carries, consts.len()).list()).to_vec()
+    }
+
+    /// Writes node `n` where the builder stands.
+    fn copy(&self, v: &RebuildVisit<'_, '_>, n: Node, map: &mut Window<Value, Value>) {
+        let (src, g) = (self.g, v.g);
+        let ops: Vec<Value> = src.args_of(n).iter().map(|&a| map[a]).collect();
+        g.with(|e| e.set_loc(src.loc[n.at()]));
+        let outs = g.with(|e| e.copy(&src, n, &ops, v.regions));
+        src.outs_of(n).zip(outs.iter()).for_each(|(o, new)| map[o] = new);
+    }
+}

@@ -1,0 +1,94 @@
+//! Code that no iteration changes leaves loops, and every bit stays.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{Draw, How, PLAIN, Tensor, run, same_bits};
+use arenagrad::graph::{Builder, DType, GradOptions, Graph, GraphBuf, Init, Loop, grad};
+use arenagrad::tools::arena::Region;
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::passes::pipeline;
+
+fn drawn(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
+    let (v, mut d) = (g.view(), Draw(seed));
+    v.leaves().map(|l| d.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Unit)).collect()
+}
+
+fn times(length: usize) -> Loop {
+    Loop { length: Some(length), ..Loop::default() }
+}
+
+/// Number of nodes of op `name` in the entry, and in all other regions, behind the pass.
+fn places(g: &GraphBuf, name: &str) -> (usize, usize) {
+    let moved = pipeline::run_pipeline(g, &["hoist"], true).unwrap().0;
+    let v: Graph<'_> = moved.view();
+    let inside = |r: Region| v.region_nodes(r).filter(|&n| v.def_of(n).name == name).count();
+    (inside(v.entry()), (0..v.regions() - 1).map(|r| inside(Region::new(r))).sum())
+}
+
+fn keeps_bits(g: &GraphBuf, what: &str) {
+    let x = drawn(g, 7);
+    let plain = run(g, &x, How { optimise: false, ..PLAIN });
+    for threads in [1, 3] {
+        let moved = run(g, &x, How { threads, poison: threads == 3, ..PLAIN });
+        assert!(moved.iter().zip(&plain).all(|(a, b)| same_bits(a, b)), "{what}, {threads} threads");
+    }
+}
+
+/// What reads constants alone leaves a loop and the loop around it; what reads the outer carry stops there.
+#[test]
+fn invariant_code_leaves_nested_loops() {
+    let g = Builder::new("nested");
+    let (w, h) = (g.input("w", [3, 3], DType::F64), g.input("h", [2, 3], DType::F64));
+    let (last, _) = g.scan_with(times(4), &[h], &[], |c, _| {
+        let (inner, all) = g.scan_with(times(3), &[c[0]], &[], |d, _| {
+            let fixed = w.exp().matmul(w.sin());
+            let outer = c[0].cos();
+            (vec![(d[0].matmul(fixed) * outer).tanh()], vec![fixed])
+        });
+        (vec![inner[0] + all[0].sum([0, 1])], vec![])
+    });
+    let graph = g.finish([last[0].named("y")]).unwrap();
+    assert_eq!([places(&graph, "exp"), places(&graph, "sin")], [(1, 0); 2]);
+    assert_eq!([places(&graph, "matmul"), places(&graph, "cos"), places(&graph, "tanh")], [(1, 1), (0, 1), (0, 1)]);
+    keeps_bits(&graph, "nested");
+}
+
+/// Moves and fills stay, unless what leaves reads them; loops that may end early, or run nothing, keep their bodies.
+#[test]
+fn what_costs_nothing_and_what_may_not_run_stays() {
+    let g = Builder::new("moves");
+    let (w, h) = (g.input("w", [3], DType::F32), g.input("h", [4, 3], DType::F32));
+    let (last, _) = g.scan_with(times(5), &[h], &[], |c, _| {
+        let (wide, scaled) = (w.broadcast([4, 3]), w.broadcast([4, 3]) * 0.5);
+        (vec![c[0] * wide + scaled.exp()], vec![])
+    });
+    let graph = g.finish([last[0].named("y")]).unwrap();
+    assert_eq!([places(&graph, "exp"), places(&graph, "add")], [(1, 0), (0, 1)]);
+    assert_eq!(places(&graph, "broadcast").1, 1);
+    keeps_bits(&graph, "moves");
+
+    let g = Builder::new("early");
+    let (w, n) = (g.input("w", [3], DType::F32), g.input("n", [], DType::F32));
+    let (y, _) = g.while_loop(&[w], 9, |c| c[0].sum(..).less(n), |c| vec![c[0] + w.exp()]);
+    let (none, _) = g.scan_with(times(0), &[w], &[], |c, _| (vec![c[0] * w.sin()], vec![]));
+    let graph = g.finish([y[0].named("y"), none[0].named("none")]).unwrap();
+    assert_eq!([places(&graph, "exp"), places(&graph, "sin")], [(0, 1); 2]);
+}
+
+/// Gradients of a cell whose weights are made of others, which each iteration would make again.
+#[test]
+fn gradients_through_what_left() {
+    let g = Builder::new("cell");
+    let (w, s) = (g.param("w", [3, 3], DType::F64, Init::Normal(1.0)), g.param("s", [], DType::F64, Init::Zeros));
+    let (h, xs) = (g.input("h", [2, 3], DType::F64), g.input("xs", [6, 2, 3], DType::F64));
+    let (last, all) = g.scan(&[h], &[xs], |c, x| {
+        let weight = w.tanh() * s.exp().broadcast([3, 3]);
+        let next = (c[0].matmul(weight) + x[0]).sin();
+        (vec![next], vec![next * s.exp().broadcast([2, 3])])
+    });
+    let loss = g.finish([(last[0].sum(..) + all[0].square().sum(..)).named("loss")]).unwrap();
+    let step = grad(&loss, "loss", &GradOptions::default()).unwrap();
+    assert_eq!(places(&step, "tanh").1, 0);
+    keeps_bits(&step, "gradients");
+}
