@@ -8,7 +8,6 @@
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves code out of loops; `join_maps`
 //!   joins what is left.
 //! * `join_splats` makes one op of the two stages of an image of splats.
-//! * `stretches` writes a loop as a loop over stretches of iterations.
 //! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
