@@ -4,19 +4,57 @@
 //! where they are read: they cost little, and their results may be large. A loop that may end early keeps its body,
 //! because none of its iterations may run. Loops inside a loop come first, so that their code may leave the outer loop
 //! in a later round. Invariant: the bits stay, because a node computes the same from the same operands.
+//!
+//! Before a reverse derivative, broadcasts of small constants leave, too. The adjoint loop then adds up cotangents of the
+//! broadcast, and they are reduced once, behind it, not in each iteration.
 
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
-use crate::arena::{Node, Value, Window, ids::Id};
+use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::flags::Flags;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Graph, Op, Ty, Var};
+use crate::nodes::{Graph, GraphBuf, Op, Ty, Var};
 use bumpalo::Bump;
+
+/// The most elements of a constant whose broadcast leaves a loop.
+const MOST_SMALL: usize = 64;
+/// The most elements of such a broadcast.
+const MOST_BROADCAST: usize = 1 << 14;
+/// The most rounds of [`hoist_for_adjoint`]: loops in loops.
+const ROUNDS: usize = 8;
+
+/// What leaves the loops of a graph.
+#[derive(Clone, Copy, PartialEq)]
+enum Leaving {
+    /// All but moves.
+    Work,
+    /// These, and broadcasts of small constants.
+    WorkAndBroadcasts,
+}
 
 /// Moves what does not change out of the loops of `g`. Counts the nodes in `hits`.
 pub fn hoist_invariants<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
+    hoist_round(g, bump, Leaving::Work, hits)
+}
+
+/// `g` with loops whose adjoints reduce the cotangents of constants once. `None` if no loop changes.
+pub fn hoist_for_adjoint(g: Graph<'_>) -> Result<Option<GraphBuf>> {
+    let mut done = None;
+    for _ in 0..ROUNDS {
+        let mut hits = Hits::default();
+        let g = done.as_ref().map_or(g, GraphBuf::view);
+        let next = GraphBuf::make(|b| hoist_round(g, b, Leaving::WorkAndBroadcasts, &mut hits))?;
+        if hits.is_empty() {
+            break;
+        }
+        done = Some(next);
+    }
+    Ok(done)
+}
+
+fn hoist_round<'b>(g: Graph<'_>, bump: &'b Bump, leaving: Leaving, hits: &mut Hits) -> Result<Graph<'b>> {
     rebuild(g, bump, &mut |v| {
         if !matches!(v.def.lower, Lower::Loop) {
             return None;
@@ -25,13 +63,33 @@ pub fn hoist_invariants<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Re
         if scan.exit.is_some() || scan.length == 0 {
             return None;
         }
-        let body = Hoist::new(g, scan);
+        let body = Hoist::new(g, scan, leaving);
         if body.leaving.is_empty() {
             return None;
         }
         *hits.entry("hoisted").or_default() += body.leaving.len();
         Some(body.write(v))
     })
+}
+
+/// True if `n` repeats a few floats.
+fn is_small_broadcast(g: Graph<'_>, n: Node) -> bool {
+    if g.op[n.at()] != Op::BROADCAST || !g.dtype[g.out(n).at()].is_differentiable() {
+        return false;
+    }
+    let (from, to) = (g.numel(g.args_of(n)[0]), g.numel(g.out(n)));
+    from <= MOST_SMALL && from < to && to <= MOST_BROADCAST
+}
+
+/// The values of region `r` that are added to a product: a bias, which is fused with it.
+fn bias_broadcasts(g: Graph<'_>, r: Region) -> Window<Value, bool> {
+    let mut summands = Window::filled(g.region_values(r), false);
+    for n in g.region_nodes(r).filter(|&n| g.op[n.at()] == Op::ADD) {
+        if g.args_of(n).iter().any(|a| g.def_of(g.def[a.at()]).flags.has(Flags::PRODUCT)) {
+            g.args_of(n).iter().for_each(|&a| summands[a] = true);
+        }
+    }
+    summands
 }
 
 /// The body of a loop, and what leaves it.
@@ -47,7 +105,7 @@ struct Hoist<'x> {
 }
 
 impl<'x> Hoist<'x> {
-    fn new(g: Graph<'x>, scan: Scan) -> Hoist<'x> {
+    fn new(g: Graph<'x>, scan: Scan, leaving: Leaving) -> Hoist<'x> {
         let r = scan.body;
         let mut fixed = Window::filled(g.region_values(r), false);
         g.region_args(r).take(scan.xs()).skip(scan.carries).for_each(|a| fixed[a] = true);
@@ -56,9 +114,11 @@ impl<'x> Hoist<'x> {
                 g.outs_of(n).for_each(|v| fixed[v] = true);
             }
         }
+        let summands = bias_broadcasts(g, r);
         // Moves, and what is made of no operand.
         let cheap = |n: Node| g.def_of(n).flags.has(Flags::MOVE) || g.args_of(n).is_empty();
-        let leaves = |n: Node| g.op[n.at()] != Op::ARG && fixed[g.out(n)] && !cheap(n);
+        let small = |n: Node| leaving == Leaving::WorkAndBroadcasts && is_small_broadcast(g, n) && !summands[g.out(n)];
+        let leaves = |n: Node| g.op[n.at()] != Op::ARG && fixed[g.out(n)] && (!cheap(n) || small(n));
         let mut live = Window::filled(g.region_values(r), false);
         g.region_yields(r).iter().for_each(|&y| live[y] = true);
         for n in g.region_nodes(r).rev() {

@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{Draw, How, PLAIN, Tensor, run, same_bits};
+use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
 use arenagrad::graph::{Builder, DType, GradOptions, Graph, GraphBuf, Init, Loop, grad};
 use arenagrad::tools::arena::Region;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::passes::ad::prepare::prepare_one_region;
 use arenagrad::tools::passes::pipeline;
 
 fn drawn(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
@@ -90,5 +91,30 @@ fn gradients_through_what_left() {
     let loss = g.finish([(last[0].sum(..) + all[0].square().sum(..)).named("loss")]).unwrap();
     let step = grad(&loss, "loss", &GradOptions::default()).unwrap();
     assert_eq!(places(&step, "tanh").1, 0);
-    keeps_bits(&step, "gradients");
+    // The sum of the products of the weight's gradient is joined with them, which rounds otherwise.
+    let x = drawn(&step, 7);
+    let (a, b) = (run(&step, &x, PLAIN), run(&step, &x, How { optimise: false, ..PLAIN }));
+    assert!(a.iter().zip(&b).all(|(a, b)| distance(&a.data, &b.data) < 1e-12), "{a:?}\n{b:?}");
+}
+
+/// The adjoint of a loop adds up cotangents of broadcasts, and reduces them once.
+#[test]
+fn gradients_of_scalars_are_summed_once() {
+    let g = Builder::new("scalars");
+    let (w, h) = (g.param("w", [4], DType::F64, Init::Normal(1.0)), g.input("h", [6], DType::F64));
+    let rates: Vec<_> = (0..4).map(|i| w.narrow(0, i, 1).reshape([])).collect();
+    let (last, _) = g.scan_with(times(5), &[h], &[], |c, _| {
+        let (inner, _) = g.scan_with(times(2), &[c[0]], &[], |d, _| {
+            (vec![(d[0] * rates[0].broadcast([6]) + rates[1].broadcast([6])).tanh()], vec![])
+        });
+        (vec![inner[0].sin() * rates[2].exp().broadcast([6]) + rates[3] * c[0]], vec![])
+    });
+    let loss = g.finish([last[0].square().sum(..).named("loss")]).unwrap();
+    let step = grad(&loss, "loss", &GradOptions::default()).unwrap();
+    assert_eq!(places(&step, "reduce_sum").1, 0);
+    keeps_bits(&step, "scalars");
+    // The unrolled graph has the same gradients but for rounding.
+    let unrolled = grad(&prepare_one_region(&loss).unwrap(), "loss", &GradOptions::default()).unwrap();
+    let (a, b) = (run(&step, &drawn(&step, 7), PLAIN), run(&unrolled, &drawn(&unrolled, 7), PLAIN));
+    assert!(a.iter().zip(&b).all(|(a, b)| distance(&a.data, &b.data) < 1e-12), "{a:?}\n{b:?}");
 }

@@ -15,6 +15,7 @@ use crate::passes::batch::{has_loops_at_once, write_loops_at_once};
 use crate::passes::copier::Copier;
 use crate::passes::decompose::{decompose_while, pick_to_decompose};
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
+use crate::passes::hoist::hoist_for_adjoint;
 use crate::passes::inline::{InlineCalls, inlined};
 use crate::passes::join_splats::{has_splats_to_join, join_splats};
 use crate::passes::rebuild::finish_rebuild;
@@ -60,6 +61,8 @@ pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: 
         }
         pick
     })?;
+    let hoisted = if mode == Mode::Reverse { hoist_for_adjoint(ready.view())? } else { None };
+    let ready = hoisted.unwrap_or(ready);
     let split = write_keep_every(ready.view(), &active_nodes(ready.view(), wrt, results, mode))?;
     save_residuals(split.view(), wrt, results, mode)
 }
