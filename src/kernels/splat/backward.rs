@@ -69,7 +69,7 @@ simd! {
         for l in 0..LANES {
             let (alpha, passes) = (lanes[l], lanes[LANES + l]);
             let g = [to.colour[0][l], to.colour[1][l], to.colour[2][l]];
-            let blends = (alpha < T::ZERO) | (alpha > T::ZERO) | (alpha != alpha);
+            let blends = alpha != T::ZERO;
             let lit = g[2].mul_add(s[15], g[1].mul_add(s[14], g[0] * s[13]));
             let d_alpha = passes * (lit - to.passes[l]);
             let behind = (T::ONE - alpha).mul_add(to.passes[l], alpha * lit);

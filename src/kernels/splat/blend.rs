@@ -84,7 +84,7 @@ simd! {
     ) -> Lanes<T> {
         let s = record_of(records, i);
         let mut alpha = [T::ZERO; LANES];
-        for l in 0..LANES {
+        for (l, alpha) in alpha.iter_mut().enumerate() {
             let c = closest(s, [rays.directions[0][l], rays.directions[1][l], rays.directions[2][l]]).point;
             let square = c[2].mul_add(c[2], c[1].mul_add(c[1], c[0] * c[0]));
             let a = s[12] * vmath::exp_below(-T::HALF * square);
@@ -100,7 +100,7 @@ simd! {
             }
             to.steps[l] = steps;
             to.passes[l] = passes * (T::ONE - a);
-            alpha[l] = a;
+            *alpha = a;
         }
         alpha
     }

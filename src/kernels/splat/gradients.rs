@@ -21,9 +21,8 @@ fn sum_groups<T: Float, const N: usize>(x: &[T], groups: usize, step: usize) -> 
     let mut half = GROUPS / 2;
     while half > 0 {
         for g in 0..half {
-            for k in 0..N {
-                rows[g][k] = rows[g][k] + rows[g + half][k];
-            }
+            let other = rows[g + half];
+            rows[g].iter_mut().zip(other).for_each(|(sum, x)| *sum += x);
         }
         half /= 2;
     }

@@ -94,9 +94,9 @@ simd! {
         s: &[T; RECORD], m: &[T], blended: (&Lanes<T>, &Lanes<T>), rays: &Rays<T>, turns: &[Lanes<T>; 3],
         to: (&mut [Lanes<T>; 3], &mut Lanes<T>),
     ) {
-        for l in 0..LANES {
-            let (alpha, passes, d_passes) = (blended.0[l], blended.1[l], to.1[l]);
-            let blends = (alpha < T::ZERO) | (alpha > T::ZERO) | (alpha != alpha);
+        for (l, (&alpha, &passes)) in blended.0.iter().zip(blended.1).enumerate() {
+            let d_passes = to.1[l];
+            let blends = alpha != T::ZERO;
             let hit = closest(s, [rays.directions[0][l], rays.directions[1][l], rays.directions[2][l]]);
             let (c, turn) = (hit.point, [turns[0][l], turns[1][l], turns[2][l]]);
             let by_ray = |k: usize| s[3 * k + 2].mul_add(turn[2], s[3 * k + 1].mul_add(turn[1], s[3 * k] * turn[0]));
@@ -108,7 +108,7 @@ simd! {
             let d_weight = passes.mul_add(d_alpha, d_passes * alpha);
             for k in 0..3 {
                 let added = d_weight.mul_add(s[13 + k], (passes * alpha) * m[10 + k]);
-                to.0[k][l] = to.0[k][l] + if blends { added } else { T::ZERO };
+                to.0[k][l] += if blends { added } else { T::ZERO };
             }
             let behind = (T::ONE - alpha).mul_add(d_passes, -passes * d_alpha);
             to.1[l] = if blends { behind } else { d_passes };
