@@ -35,6 +35,8 @@ mod saturated;
 mod scan;
 mod scan_keep_every;
 mod sources;
+mod splat;
+mod splat_scenes;
 mod start_values;
 mod strides;
 mod torch;

@@ -23,6 +23,7 @@ pub mod random;
 pub mod reduce;
 pub mod softmax;
 pub mod sort;
+pub mod splat;
 pub mod table;
 pub mod window;
 
