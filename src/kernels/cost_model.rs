@@ -74,6 +74,8 @@ impl CostClass {
     pub const OPTIMISER: CostClass = cost_row(80, 0, 33_000);
     /// Fourier transforms. An estimate: half the rate of convolutions and less.
     pub const FFT: CostClass = cost_row(200, 60_000, 30_000);
+    /// Recurrences with a state of their own, and their gradients. An estimate: half the rate of convolutions and less.
+    pub const RECURRENT: CostClass = cost_row(250, 60_000, 30_000);
     /// Pointwise programs. [`steps_cost`] gives the number of operations: one is a femtosecond.
     pub const TILE: CostClass = cost_row(90, 1, 29_000);
 

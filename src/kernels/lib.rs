@@ -39,6 +39,7 @@ pub mod pairwise;
 pub mod params;
 pub mod pool;
 pub mod random;
+pub mod recurrent;
 pub mod reduce;
 pub mod root_sum_squares;
 pub mod rope;

@@ -10,9 +10,11 @@ mod ctc;
 mod dense;
 mod dropout;
 mod embedding;
+mod gated_delta;
 pub mod init;
 mod lengths;
 mod losses;
+mod mamba;
 mod norms;
 mod pools;
 mod recurrent;
@@ -33,11 +35,13 @@ pub use ctc::{Ctc, ctc_loss};
 pub use dense::{Linear, Lora, linear, linear_no_bias, linear_with, lora_linear};
 pub use dropout::dropout;
 pub use embedding::{Embedding, embedding, embedding_with, padded_embedding};
+pub use gated_delta::{GatedDeltaNet, gated_delta_net};
 pub use lengths::sequence_mask;
 pub use losses::{
     PoissonNll, Triplet, cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss, huber_loss,
     kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,
 };
+pub use mamba::{Mamba, mamba};
 pub use norms::{
     BatchNorm, batch_norm, group_norm, instance_norm, layer_norm, layer_norm_no_bias, layer_norm2d, rms_norm,
 };

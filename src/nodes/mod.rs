@@ -48,6 +48,8 @@ pub use ops::loss::attrs::Reduction;
 pub use ops::loss::cross_entropy::CrossEntropy;
 pub use ops::optim::var::{AdamOptions, SgdOptions};
 pub use ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
+pub use ops::recurrent::ssd::Ssd;
+pub use ops::recurrent::var::SelectiveScan;
 pub use ops::splat::var::{PreparedSplats, SplatImage, Splats};
 pub use ops::window::grid_sample::{GridSample, Outside, Sampling};
 pub use ops::window::interpolate::Interpolation;

@@ -328,6 +328,7 @@ fn reference_class_name(class: CostClass, family: &str) -> &'static str {
         ("RARE", CostClass::RARE),
         ("OPTIMISER", CostClass::OPTIMISER),
         ("FFT", CostClass::FFT),
+        ("RECURRENT", CostClass::RECURRENT),
         ("TILE", CostClass::TILE),
     ];
     let same = all.iter().filter(|c| c.1 == class);

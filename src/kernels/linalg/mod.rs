@@ -14,7 +14,7 @@ pub mod cholesky;
 pub mod eigh;
 pub mod lu;
 pub mod qr;
-mod rows;
+pub(crate) mod rows;
 pub mod svd;
 #[cfg(test)]
 mod tests;

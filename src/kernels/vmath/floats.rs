@@ -11,6 +11,7 @@ macro_rules! bits {
         const INFINITY: $t = $t::INFINITY;
         const NAN: $t = $t::NAN;
         const MIN_POSITIVE: $t = $t::MIN_POSITIVE;
+        const LOWEST: $t = $t::MIN;
 
         #[inline(always)]
         fn mul_add(self, a: $t, b: $t) -> $t {

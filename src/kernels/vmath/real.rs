@@ -42,6 +42,8 @@ pub trait Real:
     const NAN: Self;
     /// The smallest positive normal number.
     const MIN_POSITIVE: Self;
+    /// The lowest finite number.
+    const LOWEST: Self;
 
     /// `self * a + b`, rounded once.
     fn mul_add(self, a: Self, b: Self) -> Self;

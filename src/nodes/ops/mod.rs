@@ -20,6 +20,7 @@ pub mod optim;
 pub mod pointwise;
 pub mod pool;
 pub mod random;
+pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
 pub mod sort;

@@ -264,6 +264,11 @@ ops! {
     ATTENTION_BACKWARD = attention;
     ROPE = attention::rope;
 
+    SELECTIVE_SCAN = recurrent::selective_scan;
+    SELECTIVE_SCAN_BACKWARD = recurrent::selective_scan;
+    GATED_DELTA_NET = recurrent::gated_delta;
+    GATED_DELTA_NET_BACKWARD = recurrent::gated_delta;
+
     SGD = optim;
     SGD_MOMENTUM = optim;
     ADAM = optim;

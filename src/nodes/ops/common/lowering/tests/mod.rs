@@ -54,9 +54,12 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
+/// Ops whose decompositions are loops, which have no calls of their own; the conformance suite unrolls them.
+const LOOPS: [&str; 4] = ["selective_scan", "selective_scan_backward", "gated_delta_net", "gated_delta_net_backward"];
+
 #[test]
 fn kernels_are_their_decompositions() {
-    for (op, def, case) in op_cases().filter(|r| r.1.decompose.is_some()) {
+    for (op, def, case) in op_cases().filter(|r| r.1.decompose.is_some() && !LOOPS.contains(&r.1.name)) {
         for &float in cases::floats(case) {
             let what = format!("{} {float} {} {}", def.name, case.args, case.attrs);
             let plain = results(expanded(graph(op, def, case, float), None).view(), case, float);

@@ -1,0 +1,63 @@
+//! Sixteen neighbouring channels as one vector. Lanes behind the last channel hold zeros.
+
+use crate::float::Float;
+use crate::pairwise;
+
+/// Channels of a vector.
+pub const LANES: usize = 16;
+
+/// A number for each of sixteen channels.
+pub type Lanes<T> = [T; LANES];
+
+/// The first `width` lanes from `x[at]` on.
+#[inline(always)]
+pub fn load_lanes<T: Float>(x: &[T], at: usize, width: usize) -> Lanes<T> {
+    let from = &x[at..at + width];
+    match from.first_chunk() {
+        Some(lanes) => *lanes,
+        None => {
+            let mut lanes = [T::ZERO; LANES];
+            lanes[..width].copy_from_slice(from);
+            lanes
+        }
+    }
+}
+
+/// Writes the first lanes, as many as `to` has elements.
+#[inline(always)]
+pub fn store_lanes<T: Float>(lanes: &Lanes<T>, to: &mut [T]) {
+    match to.first_chunk_mut() {
+        Some(to) => *to = *lanes,
+        None => to.copy_from_slice(&lanes[..to.len()]),
+    }
+}
+
+/// The sum of the first `width` lanes, in a tree.
+#[inline(always)]
+pub fn sum_lanes<T: Float>(mut lanes: Lanes<T>, width: usize) -> T {
+    if width < LANES {
+        lanes[width..].fill(T::ZERO);
+    }
+    pairwise::pairwise_join_lanes(pairwise::Sum, lanes)
+}
+
+/// `width` rows of `lanes.len()` elements as columns: lane l of vector n is element n of row l.
+pub fn transpose_to_lanes<T: Float>(rows: &[T], width: usize, lanes: &mut [Lanes<T>]) {
+    lanes.fill([T::ZERO; LANES]);
+    let n = lanes.len();
+    for (l, row) in rows.chunks_exact(n.max(1)).take(width).enumerate() {
+        for (lanes, x) in lanes.iter_mut().zip(row) {
+            lanes[l] = *x;
+        }
+    }
+}
+
+/// The inverse of [`transpose_to_lanes`], for as many rows as fit into `rows`.
+pub fn transpose_from_lanes<T: Float>(lanes: &[Lanes<T>], rows: &mut [T]) {
+    let n = lanes.len();
+    for (l, row) in rows.chunks_exact_mut(n.max(1)).enumerate() {
+        for (lanes, x) in lanes.iter().zip(row) {
+            *x = lanes[l];
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Recurrences along a sequence whose state is a matrix: the selective scan and the gated delta rule, and their
+//! adjoints.
+//!
+//! * `sequence_units`: how units divide a batch of sequences.
+//! * `lanes`: sixteen neighbouring channels as one vector.
+//! * [`selective_scan`], [`selective_scan_backward`]: a diagonal decay for each channel.
+//! * [`gated_delta`], [`gated_delta_backward`]: a matrix for each head, which a key reads and corrects.
+//!
+//! Invariants: a state is read and written by one unit alone, from the first step to the last, so bits do not depend on
+//! threads. A backward kernel keeps the state before every ⌈√steps⌉-th step and computes the states between again. They
+//! lie in scratch, so its memory grows with the square root of the number of steps.
+
+pub mod gated_delta;
+pub mod gated_delta_backward;
+mod lanes;
+pub mod selective_scan;
+pub mod selective_scan_backward;
+pub mod sequence_units;
+#[cfg(test)]
+mod tests;
+
+/// The number of steps between two kept states: ⌈√steps⌉, at least 1.
+fn stretch_of(steps: usize) -> usize {
+    let root = steps.isqrt();
+    (root + usize::from(root * root < steps)).max(1)
+}

@@ -1,0 +1,14 @@
+//! Recurrences along a sequence whose state is a matrix, each with a backward op that computes all gradients in one
+//! sweep.
+//!
+//! Invariant: a backward op keeps no state of the forward op. It computes the states again from the operands, and its
+//! scratch grows with the square root of the number of steps. Decompositions are scans. `ssd` is made of other ops.
+
+pub mod attrs;
+pub mod gated_delta;
+mod gated_delta_steps;
+pub mod lower;
+pub mod selective_scan;
+mod selective_scan_steps;
+pub mod ssd;
+pub mod var;
