@@ -3,8 +3,8 @@
 //!
 //! Each sound is made here: half a second of a tone that stays, rises, falls or trills, at any pitch, loudness and
 //! time, in noise. Training sees new sounds in each step; accuracy is that of sounds that training never saw. Run it
-//! with `cargo run --release --example keyword`; it prints the accuracy before (a quarter) and after (nearly 1), and what
-//! is taken for what.
+//! with `cargo run --release --example keyword`; it prints the accuracy before (a quarter) and after (nearly 1), and
+//! what is taken for what.
 
 use arenagrad::graph::{LogMel, MelFilterbank, Stft};
 use arenagrad::nn::Conv1d;
