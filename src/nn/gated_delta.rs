@@ -46,8 +46,8 @@ fn gated_delta_stream<'g>(g: &'g Builder, name: &str, x: Var<'g>, width: usize, 
 /// so far.
 ///
 /// Queries, keys and values are `name.q_proj`, `name.k_proj` and `name.v_proj`, each with a causal convolution
-/// `name.q_conv1d` … and SiLU; queries and keys of a head have length 1. β is the sigmoid of `name.b_proj`, and the gate
-/// is −exp(`name.A_log`)·softplus(`name.a_proj` + `name.dt_bias`). The outputs of
+/// `name.q_conv1d` … and SiLU; queries and keys of a head have length 1. β is the sigmoid of `name.b_proj`, and the
+/// gate is −exp(`name.A_log`)·softplus(`name.a_proj` + `name.dt_bias`). The outputs of
 /// [`Var::gated_delta_net`](crate::graph::Var::gated_delta_net) are normalised for each head by `name.o_norm`,
 /// multiplied by SiLU of `name.g_proj`, and go through `name.o_proj`. Source: Yang et al., "Gated Delta Networks".
 #[track_caller]

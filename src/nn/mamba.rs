@@ -44,9 +44,9 @@ pub(super) fn mamba_step_bias() -> Init {
 /// A Mamba layer of `x` `[batch, steps, width]`: a result of the same shape, each step of which sees the steps so far.
 ///
 /// `name.in_proj` makes the channels and their gate. The channels pass a causal convolution `name.conv1d` and SiLU;
-/// `name.x_proj` makes B, C and, with `name.dt_proj` and softplus, Δ. The scan has A = −exp(`name.A_log`), which starts
-/// at −1, −2, …, and `name.D`, which starts at 1; Δ starts between 0.001 and 0.1. Its result times SiLU of the gate goes
-/// through `name.out_proj`. Source: Gu and Dao, "Mamba".
+/// `name.x_proj` makes B, C and, with `name.dt_proj` and softplus, Δ. The scan has A = −exp(`name.A_log`), which
+/// starts at −1, −2, …, and `name.D`, which starts at 1; Δ starts between 0.001 and 0.1. Its result times SiLU of the
+/// gate goes through `name.out_proj`. Source: Gu and Dao, "Mamba".
 ///
 /// ```
 /// use arenagrad::nn::{self, Mamba};

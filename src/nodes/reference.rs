@@ -60,6 +60,7 @@ const TITLES: &[(&str, &str)] = &[
     ("window", "Windows as columns, and resizing"),
     ("norm", "Norms"),
     ("attention", "Attention and rotary embeddings"),
+    ("recurrent", "Recurrences"),
     ("optim", "Optimiser steps"),
     ("blocks", "Whole layers"),
 ];

@@ -81,7 +81,7 @@ fn rates(g: &Builder) -> arenagrad::graph::Init {
 fn given(_: &Builder) -> nn::Linear {
     let [low, high] = [0.001f64, 0.1].map(|y| y.exp_m1().ln());
     let bias = arenagrad::graph::Init::Between { low, high };
-    nn::Linear::default().weight_init(arenagrad::graph::Init::Uniform(0.5f64.sqrt())).bias_init(bias)
+    nn::Linear::default().weight_init(arenagrad::graph::Init::Uniform(1.0 / 2f64.sqrt())).bias_init(bias)
 }
 
 /// Both layers learn to say what stood three steps before.

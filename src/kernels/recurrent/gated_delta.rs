@@ -1,6 +1,6 @@
-//! The gated delta rule: T = e^(g_t)·S_(t−1), u = Tᵀk_t, d = β_t·(v_t − u), S_t = T + k_t·dᵀ and o_t = S_tᵀ·q_t / √keys,
-//! with a state S `[keys, values]` for each head (Yang et al., "Gated Delta Networks: Improving Mamba2 with Delta Rule",
-//! 2024).
+//! The gated delta rule: T = e^(g_t)·S_(t−1), u = Tᵀk_t, d = β_t·(v_t − u), S_t = T + k_t·dᵀ and o_t = S_tᵀ·q_t /
+//! √keys, with a state S `[keys, values]` for each head (Yang et al., "Gated Delta Networks: Improving Mamba2 with
+//! Delta Rule", 2024).
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

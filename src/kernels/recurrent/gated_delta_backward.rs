@@ -1,8 +1,8 @@
 //! All gradients of the gated delta rule in one sweep from the last step to the first.
 //!
-//! R is the gradient of the state after a step; at first it is that of the last state. At each step R += q·ōᵀ/√keys, then
-//! q̄ = S·ō/√keys, d̄ = Rᵀk, ū = −β·d̄, k̄ = R·d + T·ū, v̄ = β·d̄, β̄ = d̄·(v − u), T̄ = R + k·ūᵀ, ḡ = Σ T̄∘T, and R becomes
-//! e^g·T̄. After the first step R is the gradient of S_0.
+//! R is the gradient of the state after a step; at first it is that of the last state. At each step R += q·ōᵀ/√keys,
+//! then q̄ = S·ō/√keys, d̄ = Rᵀk, ū = −β·d̄, k̄ = R·d + T·ū, v̄ = β·d̄, β̄ = d̄·(v − u), T̄ = R + k·ūᵀ, ḡ = Σ T̄∘T,
+//! and R becomes e^g·T̄. After the first step R is the gradient of S_0.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

@@ -21,7 +21,7 @@ use crate::simd;
 use crate::vmath;
 use std::ops::Range;
 
-/// The most runs of channels: a sum over the channels is added up from so many parts.
+/// The most runs of channels: a sum over the channels has no more parts.
 const RUNS: usize = 32;
 
 params! {

@@ -1,8 +1,9 @@
 //! All gradients of the selective scan in one sweep from the last step to the first.
 //!
-//! With a_t = e^(Δ_t·A) and λ_t = C_t·ȳ_t + a_(t+1)∘λ_(t+1), where the last term of the last step is the gradient of the
-//! last state: x̄_t = Δ_t·Σ_n λ_t·B_t + D·ȳ_t, Δ̄_t = Σ_n λ_t·(A·a_t·h_(t−1) + B_t·x_t), Ā = Σ_t λ_t·Δ_t·a_t·h_(t−1),
-//! B̄_t = Σ λ_t·Δ_t·x_t and C̄_t = Σ ȳ_t·h_t over the channels, D̄ = Σ_t ȳ_t·x_t, and the gradient of h_0 is a_1∘λ_1.
+//! With a_t = e^(Δ_t·A) and λ_t = C_t·ȳ_t + a_(t+1)∘λ_(t+1), where the last term of the last step is the gradient of
+//! the last state: x̄_t = Δ_t·Σ_n λ_t·B_t + D·ȳ_t, Δ̄_t = Σ_n λ_t·(A·a_t·h_(t−1) + B_t·x_t), Ā = Σ_t
+//! λ_t·Δ_t·a_t·h_(t−1), B̄_t = Σ λ_t·Δ_t·x_t and C̄_t = Σ ȳ_t·h_t over the channels, D̄ = Σ_t ȳ_t·x_t, and the
+//! gradient of h_0 is a_1∘λ_1.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -132,8 +133,8 @@ fn backward_number<T: Float>(
     }
     let (mut to_b, mut to_c) = (lambda, *dy);
     for ((to_b, inflow), (to_c, after)) in to_b.iter_mut().zip(&step.inflow).zip(to_c.iter_mut().zip(after)) {
-        *to_b = *to_b * *inflow;
-        *to_c = *to_c * *after;
+        *to_b *= *inflow;
+        *to_c *= *after;
     }
     [to_b, to_c]
 }

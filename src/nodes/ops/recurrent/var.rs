@@ -61,11 +61,11 @@ impl<'g> Var<'g> {
         [0, 1].map(|i| all.get(i).copied().unwrap_or_else(|| self.g.var(Value::NONE)))
     }
 
-    /// The gated delta rule with this as the queries, `[batch, steps, heads, keys]`: the outputs `[batch, steps, heads,
-    /// values]`, and the last state, `[batch, heads, keys, values]`. At each step the state S of a head fades, and its
-    /// key `k` is made to give the value `v`: T = e^g·S, S ← T + k·(β·(v − Tᵀk))ᵀ, and the output is Sᵀq/√keys. k has the
-    /// shape of q, v that of the outputs, `g` and `beta` are `[batch, steps, heads]`, and `state` is S before the first
-    /// step, else 0. The caller normalises q and k.
+    /// The gated delta rule with this as the queries, `[batch, steps, heads, keys]`: the outputs `[batch, steps,
+    /// heads, values]`, and the last state, `[batch, heads, keys, values]`. At each step the state S of a head fades,
+    /// and its key `k` is made to give the value `v`: T = e^g·S, S ← T + k·(β·(v − Tᵀk))ᵀ, and the output is
+    /// Sᵀq/√keys. k has the shape of q, v that of the outputs, `g` and `beta` are `[batch, steps, heads]`, and
+    /// `state` is S before the first step, else 0. The caller normalises q and k.
     ///
     /// A gradient keeps no states: it computes them again, in scratch that grows with the square root of the number of
     /// steps. A run in two parts, the second from the last state of the first, is the whole run. Source: Yang et al.,
