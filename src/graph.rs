@@ -19,10 +19,11 @@
 pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::nodes::{
     Attention, Attr, Attrs, AxialRope2d, Builder, Conv, Conv2d, Conv3d, ConvPart, ConvTranspose, CrossEntropy,
-    CustomFn, DType, Emit, FftNorm, Graph, GraphBuf, GridSample, Init, Interpolation, Layout, Leaf, LeafKind, Loop, Op,
-    OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d, Pool3d, Reduction, Results, Rope, Routine,
-    Sampling, Scatter, SelectiveScan, Singular, Sizes, Ssd, Stage, StartValues, SwitchBranch, TriangularOptions, Ty,
-    Unfold, Var,
+    CustomFn, DType, Emit, FftNorm, Graph, GraphBuf, GridSample, Init, Interpolation, Layout, Leaf, LeafKind, LogMel,
+    LogMelOver, Loop, MelFilterbank, MelScale, Op, OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d,
+    Pool3d, PreparedSplats, Reduction, Results, Rope, Routine, Sampling, Scatter, SelectiveScan, Singular, Sizes,
+    SplatImage, Splats, Ssd, Stage, StartValues, Stft, SwitchBranch, TriangularOptions, Ty, Unfold, Var,
+    WindowFunction,
 };
 pub use crate::passes::{
     GradOptions, Missing, OneByOne, Randomness, SplitVjp, Vmap, directional_nth_grad, grad, hvp, jacobian, jvp, keep,

@@ -252,6 +252,12 @@ impl<'a> Args<'a> {
         self.fault.record(Bad { element: number, value: None, cause });
     }
 
+    /// As [`Args::fault`], for tile `number`, which has `count` splats where at most `most` may be.
+    #[cold]
+    pub fn fault_limit(&self, number: usize, count: usize, most: usize, cause: Cause) {
+        self.fault.record(Bad { element: number, value: Some((count as i64, most)), cause });
+    }
+
     /// Byte offset of `s`, after checks of element size, alignment and arena bounds.
     #[inline]
     fn bounds<T: Pod>(&self, s: &OperandRef) -> usize {

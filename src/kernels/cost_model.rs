@@ -50,6 +50,8 @@ impl CostClass {
     pub const ATTENTION_BACKWARD: CostClass = cost_row(300, 34_000, 10_000);
     /// Factors of matrices and solves with them: an operation is a multiplication and an addition of a row.
     pub const LINALG: CostClass = cost_row(150, 150_000, 30_000);
+    /// Images of splats. An estimate: the rate of attention.
+    pub const SPLAT: CostClass = cost_row(300, 53_000, 30_000);
     /// Softmax along rows, and the derivatives of softmax and of cross entropy.
     pub const SOFTMAX: CostClass = cost_row(100, 150_000, 30_000);
     /// Cross entropy of rows.

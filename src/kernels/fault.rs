@@ -20,26 +20,33 @@ pub enum Cause {
     Iterations,
     /// A loop that goes on at its bound.
     StillGoing,
+    /// A tile of an image with more splats than its list holds.
+    SplatList,
+    /// A tile with a pixel that more splats cover than are blended.
+    SplatSteps,
 }
 
 impl Cause {
     /// All causes; each is at its own number.
-    const ALL: [Cause; 6] = [
+    const ALL: [Cause; 8] = [
         Cause::Index,
         Cause::ZeroDivisor,
         Cause::Singular,
         Cause::NotPositiveDefinite,
         Cause::Iterations,
         Cause::StillGoing,
+        Cause::SplatList,
+        Cause::SplatSteps,
     ];
 }
 
 /// A bad value that a kernel found in an operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bad {
-    /// Its position in the index operand; of a matrix, its number in the batch.
+    /// Its position in the index operand; of a matrix, its number in the batch; of a tile, its number in the image.
     pub element: usize,
-    /// The value and its exclusive upper bound, if they were reported.
+    /// The value and its exclusive upper bound, if they were reported; of a tile, how many splats it has and the most
+    /// that there may be.
     pub value: Option<(i64, usize)>,
     /// What it is.
     pub cause: Cause,

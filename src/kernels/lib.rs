@@ -46,6 +46,7 @@ pub mod rope;
 pub mod simd;
 pub mod softmax;
 pub mod sort;
+pub mod splat;
 pub mod squared_error;
 pub mod tile;
 pub mod unfold;

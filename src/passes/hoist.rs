@@ -5,8 +5,8 @@
 //! because none of its iterations may run. Loops inside a loop come first, so that their code may leave the outer loop
 //! in a later round. Invariant: the bits stay, because a node computes the same from the same operands.
 //!
-//! Before a reverse derivative, broadcasts of small constants leave, too. The adjoint loop then adds up cotangents of the
-//! broadcast, and they are reduced once, behind it, not in each iteration.
+//! Before a reverse derivative, broadcasts of small constants leave, too. The adjoint loop then adds up cotangents of
+//! the broadcast, and they are reduced once, behind it, not in each iteration.
 
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;

@@ -7,6 +7,7 @@
 //! * [`scan_dce`] and [`choice_dce`] drop what nothing reads of loops and choices; [`known_branch`] drops choices.
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves code out of loops; `join_maps`
 //!   joins what is left.
+//! * `join_splats` makes one op of the two stages of an image of splats.
 //! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
@@ -22,6 +23,7 @@ pub mod fusion_notes;
 mod hoist;
 pub mod inline;
 mod join_maps;
+mod join_splats;
 pub mod keep;
 pub mod known_branch;
 pub mod optimiser;

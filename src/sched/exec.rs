@@ -59,6 +59,12 @@ impl fmt::Display for Stop {
             Some(Bad { value: Some((count, bound)), cause: Cause::Iterations, .. }) => {
                 write!(f, "the number of iterations is {count}; it must be in 0..{bound}")?;
             }
+            Some(Bad { element, value: Some((count, most)), cause: Cause::SplatList }) => {
+                write!(f, "tile {element} has {count} splats, and max_list is {most}")?;
+            }
+            Some(Bad { element, value: Some((count, most)), cause: Cause::SplatSteps }) => {
+                write!(f, "{count} splats cover a pixel of tile {element}, and max_steps is {most}")?;
+            }
             Some(Bad { element, value: Some((value, bound)), .. }) => {
                 write!(f, "element {element} of the index operand is {value}; it must be in 0..{bound}")?;
             }

@@ -4,6 +4,7 @@
 
 mod arrays;
 mod attention;
+mod audio;
 mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
@@ -37,6 +38,8 @@ mod scan;
 mod scan_keep_every;
 mod selective_scan;
 mod sources;
+mod splat;
+mod splat_scenes;
 mod start_values;
 mod strides;
 mod torch;

@@ -4,6 +4,8 @@
 mod act_and_learn;
 #[path = "../../examples/fsrs/main.rs"]
 mod fsrs;
+#[path = "../../examples/keyword.rs"]
+mod keyword;
 #[path = "../../examples/own_loop.rs"]
 mod own_loop;
 #[path = "../../examples/sizes.rs"]
@@ -39,6 +41,13 @@ fn buckets_and_short_batches_train_one_net() {
     // Three lengths, each with full batches and a short last one.
     assert_eq!(plans, 6);
     assert!(means[59] < 0.2 * means[0], "{} {}", means[0], means[59]);
+}
+
+/// Words that training never saw are told apart, from the samples on.
+#[test]
+fn sounds_are_learnt_from_their_samples() {
+    let [before, after] = keyword::learn(120).unwrap().map(|heard| keyword::accuracy(&heard));
+    assert!(before < 0.5 && after > 0.8, "{before} {after}");
 }
 
 /// The loss that a fit adds up over its batches, by the plain walk over each card in f64.

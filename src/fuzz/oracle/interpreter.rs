@@ -16,6 +16,7 @@ use super::random_ops::draw_random;
 use super::reduce_ops::{cumsum, reduce_axes, root_sum_squares, softmax};
 use super::region_ops::Results;
 use super::rounding::Rounding;
+use super::splat_ops::{render_splats, splat_work};
 use super::stop::Stop;
 use super::unary_fns::map_unary_fn;
 use super::whole_ops::{cast, map_whole};
@@ -149,6 +150,9 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(all) = self.factors(n, args)? {
             return Ok(all);
         }
+        if let Some(all) = self.splats(n, args)? {
+            return Ok(all);
+        }
         match self.primitive(n, args)? {
             Some(y) => Ok(vec![Some(Rc::new(y))]),
             None => Ok(self.expanded(n, args)?.into_iter().map(Some).collect()),
@@ -162,6 +166,16 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         self.account.spend(work)?;
         let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
         let all = decompose_matrices(op, &attrs, args, &dims, &mut self.account.may_fault)?;
+        Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
+    }
+
+    /// The results of an op on splats.
+    fn splats(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Results>, Stop> {
+        let (op, attrs) = (self.g.op[n.at()], self.g.attrs(n));
+        let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
+        let Some(work) = splat_work(op, args, &dims) else { return Ok(None) };
+        self.account.spend(work)?;
+        let all = render_splats(op, &attrs, args, &dims, &mut self.account.may_fault);
         Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
     }
 

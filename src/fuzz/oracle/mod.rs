@@ -5,6 +5,7 @@
 //! interpreted by it, unless it has a loop here.
 
 mod array;
+mod balls;
 mod binary_fns;
 mod complex_ops;
 mod element_bytes;
@@ -23,6 +24,7 @@ mod reference;
 mod region_ops;
 mod rounding;
 mod special_fns;
+mod splat_ops;
 mod stop;
 mod unary_fns;
 mod whole_ops;

@@ -53,7 +53,7 @@ pub(super) fn matrix_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
                 known &= !((x * y).is_infinite() && x.is_finite() && y.is_finite());
                 let exact = libm::fma(x, y, -(x * y)) == 0.0 && nearest_real(dtype, x * y) == x * y;
                 more += if exact { 0.0 } else { r.ulps(x * y, 0.5) };
-                Term { x: x * y, bound: times(x.abs(), by) + times(y.abs(), bx) + times(bx, by) }
+                Term { x: x * y, bound: bound_of_term((x, bx), (y, by)) }
             });
             let (sum, bound) = r.sum(terms);
             r.settled(sum, if known { bound + more } else { f64::INFINITY })
@@ -70,13 +70,14 @@ pub(super) fn matrix_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
     Array::wholes(dtype, to, (0..count(to)).map(one))
 }
 
-/// A part of a bound: nothing if one factor is exactly 0, but all if the other is not known.
-fn times(x: f64, bound: f64) -> f64 {
-    if bound == 0.0 {
-        0.0
-    } else if bound == f64::INFINITY {
-        bound
-    } else {
-        x * bound
+/// The bound of a product of two numbers with bounds, before rounding. It is infinite if one of them is unknown.
+pub(super) fn bound_of_term((x, bx): (f64, f64), (y, by): (f64, f64)) -> f64 {
+    if bx.max(by) == f64::INFINITY {
+        return f64::INFINITY;
     }
+    // Nothing moves by a factor that is exact, even if the other one is infinite.
+    let moved = |x: f64, bound: f64| if bound == 0.0 { 0.0 } else { x.abs() * bound };
+    let bound = moved(x, by) + moved(y, bx) + moved(bx, by);
+    // NaN times a known number is NaN.
+    if bound.is_nan() { 0.0 } else { bound }
 }

@@ -4,6 +4,7 @@
 
 use super::array::{Array, array_around, count, ravel, unravel};
 use super::layout_ops::zeros;
+use super::product_ops::bound_of_term;
 use super::rounding::{Rounding, Term};
 use super::whole_ops::wrap;
 use crate::nodes::build::size_attrs::to_sizes;
@@ -126,7 +127,7 @@ pub(super) fn root_sum_squares(args: &[&Array]) -> Option<Array> {
     let (x, b) = s.real(0);
     let given = (x.sqrt(), if x > 2.0 * b { b / x.sqrt() + r.ulps(x.sqrt(), 1.0) } else { x.abs().sqrt() + b.sqrt() });
     let squares =
-        parts.iter().flat_map(|p| p.each_real()).map(|(x, b)| Term { x: x * x, bound: (2.0 * x.abs() + b) * b });
+        parts.iter().flat_map(|p| p.each_real()).map(|(x, b)| Term { x: x * x, bound: bound_of_term((x, b), (x, b)) });
     let (sum, bound) = Rounding::of(DType::F64).sum(squares);
     let own = (sum.sqrt(), if sum > 0.0 { bound / sum.sqrt() + r.ulps(sum.sqrt(), 4.0) } else { bound.sqrt() });
     let count: usize = parts.iter().map(|p| p.len()).sum();

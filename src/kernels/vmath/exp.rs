@@ -35,7 +35,7 @@ pub fn exp<T: Real>(x: T) -> T {
 
 /// eˣ for x ≤ 0 or NaN, in fewer steps than [`exp`].
 #[inline(always)]
-pub(super) fn exp_below<T: Real>(x: T) -> T {
+pub fn exp_below<T: Real>(x: T) -> T {
     let (t, p) = exp_reduce(if x < T::EXP_RANGE.0 { T::EXP_RANGE.0 } else { x });
     (T::ONE + p) * T::pow2(t + T::LIFT.0) * T::LIFT.1
 }

@@ -2,6 +2,7 @@
 //! [`crate::nodes::ops::table`] lists all ops. `docs/ops.md` is the reference.
 
 pub mod attention;
+pub mod audio;
 pub mod blocks;
 pub mod common;
 pub mod complex;
@@ -23,6 +24,7 @@ pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
 pub mod sort;
+pub mod splat;
 pub mod table;
 pub mod window;
 

@@ -150,6 +150,11 @@ ops! {
     QR = linalg::qr;
     EIGH = linalg::eigh;
     SVD = linalg::svd;
+    SPLAT_RENDER = splat::render;
+    SPLAT_RENDER_BACKWARD = splat::render;
+    SPLAT_RENDER_TANGENT = splat::render;
+    SPLAT_PREPARE = splat::stages;
+    SPLAT_RASTERIZE = splat::stages;
 
     INT_MATMUL = matmul::integers;
 
@@ -190,6 +195,7 @@ ops! {
     FFT = fft;
     RFFT = fft;
     IRFFT = fft;
+    LOG_MEL = audio::log_mel;
 
     RNG_UNIFORM = random;
     RNG_NORMAL = random;

@@ -17,6 +17,7 @@ use crate::passes::decompose::{decompose_while, pick_to_decompose};
 use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
 use crate::passes::hoist::hoist_for_adjoint;
 use crate::passes::inline::{InlineCalls, inlined};
+use crate::passes::join_splats::{has_splats_to_join, join_splats};
 use crate::passes::rebuild::finish_rebuild;
 
 /// As [`decompose_while`], after `calls` are inlined at once. Round by round, nested regions would be written again in
@@ -47,6 +48,8 @@ fn prepare_stats_used(g: Graph<'_>) -> Side<Node, bool> {
 pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) -> Result<GraphBuf> {
     let batched = has_loops_at_once(g).then(|| write_loops_at_once(g)).transpose()?;
     let g = batched.as_ref().map_or(g, GraphBuf::view);
+    let joined = has_splats_to_join(g).then(|| join_splats(g)).transpose()?;
+    let g = joined.as_ref().map_or(g, GraphBuf::view);
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
     let ready = decompose_while(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
         let (active, stats) = (active_nodes(g, wrt, results, mode), prepare_stats_used(g));

@@ -24,7 +24,7 @@ impl PadMode {
     }
 
     /// The most that may be added to one side of an axis of `n`.
-    pub(super) fn most_padding(self, n: usize) -> usize {
+    pub(in crate::nodes::ops) fn most_padding(self, n: usize) -> usize {
         match self {
             PadMode::Reflect => n.saturating_sub(1),
             PadMode::Replicate if n == 0 => 0,
