@@ -58,6 +58,7 @@ pub(super) fn mamba_step_bias() -> Init {
 /// let loss = (y * y).mean(..).named("loss");
 /// let mut p = Session::new().compile(&optim::train(&g.finish([loss])?, "loss", optim::Adam::new(1e-3))?)?;
 /// p.init(0)?;
+/// p.values_mut::<f32>("x")?.fill(0.5);
 /// p.step()?;
 /// # Ok(())
 /// # }

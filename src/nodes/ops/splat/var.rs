@@ -133,7 +133,9 @@ impl<'g> Splats<'g> {
     /// let view = g.input("camera", [10], DType::F64).splat_view(9);
     /// let [image, _] = splats.render(view, SplatImage::new(9, 9).gamma(1.0));
     /// let mut p = Session::new().compile(&g.finish([image.named("image")])?)?;
-    /// p.values_mut::<f64>("rotations")?[0] = 1.0;
+    /// p.values_mut::<f64>("positions")?.fill(0.0);
+    /// p.values_mut::<f64>("log_scales")?.fill(0.0);
+    /// p.values_mut::<f64>("rotations")?.copy_from_slice(&[1.0, 0.0, 0.0, 0.0]);
     /// p.values_mut::<f64>("opacities")?[0] = 0.5;
     /// p.values_mut::<f64>("colours")?.copy_from_slice(&[1.0, 0.0, 0.2]);
     /// // From (0, 0, −5) to the origin, up along y, 60 degrees from the lowest to the highest row.
