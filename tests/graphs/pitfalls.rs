@@ -9,6 +9,7 @@ use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Init, Op, Pool2d, Var};
 use arenagrad::graph::{GradOptions, grad, hvp, jvp, nth_grad};
 use arenagrad::session::Session;
 use arenagrad::tools::ops::blocks::attrs::{AttentionBlockAttrs, SwigluAttrs};
+use arenagrad::tools::passes::ad::prepare::prepare_decomposed;
 use arenagrad::tools::passes::{pipeline, unfuse};
 
 const F64: DType = DType::F64;
@@ -32,6 +33,27 @@ fn bytes_that_are_no_bool_are_refused() {
     p.write(slot, &[0, 1]).unwrap();
     p.step().unwrap();
     assert_eq!(p.values::<u8>("y").unwrap(), [1, 0]);
+}
+
+/// The index −1 of a pool is no element, in the kernels and in what the ops decompose to.
+#[test]
+fn a_window_without_an_element_has_no_share() {
+    let text = "graph @g {
+  %x = input : f64[1,1,2,2]
+  %dy = input : f64[1,1,1,3]
+  %at = input : i32[1,1,1,3]
+  %y = max_pool2d_gather %x, %at : f64[1,1,1,3]
+  %dx = max_pool2d_backward %dy, %at in_hw=[2,2] : f64[1,1,2,2]
+  return y=%y, dx=%dx
+}
+";
+    let graph = arenagrad::tools::ir::text::parse(text).unwrap();
+    let at = Tensor { dtype: DType::I32, dims: vec![1, 1, 1, 3], data: vec![3.0, -1.0, 0.0] };
+    let inputs = [tensor(&[1, 1, 2, 2], &[5.0, 6.0, 7.0, 8.0]), tensor(&[1, 1, 1, 3], &[1.0, 2.0, 3.0]), at];
+    for g in [&graph, &prepare_decomposed(&graph).unwrap()] {
+        let outs = run(g, &inputs, PLAIN);
+        assert_eq!((&outs[0].data[..], &outs[1].data[..]), (&[8.0, 0.0, 5.0][..], &[3.0, 0.0, 0.0, 1.0][..]));
+    }
 }
 
 fn tensor(dims: &[usize], data: &[f64]) -> Tensor {

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::{Draw, How, PLAIN, Tensor, distance, run};
-use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout, Var};
+use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout, Op, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
 use arenagrad::session::Session;
@@ -142,6 +142,17 @@ fn a_query_without_keys_gives_zeros_and_no_gradient() {
     // The last query sees one key, whose weight is 1 whatever its score.
     assert_eq!((dq, dk, dbias), (&vec![0.0; 12], &vec![0.0; 8], &vec![0.0; 6]));
     assert_eq!(dv[..], [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+}
+
+/// Without steps there is no key; the op has a meaning, and so has what it decomposes to.
+#[test]
+fn attention_over_no_step_decomposes() {
+    let g = Builder::new("a");
+    let x = input(&g, "x", &[2, 0, 6]);
+    let y = nn::causal_self_attention(&g, "attn", x, nn::CausalSelfAttention::new(3));
+    let graph = g.finish([y.named("y")]).unwrap();
+    let plain = prepare::prepare_decomposed(&graph).unwrap();
+    assert!(plain.view().op.iter().all(|&op| op != Op::ATTENTION && op != Op::ATTENTION_BLOCK));
 }
 
 #[test]

@@ -74,7 +74,8 @@ impl<'g> Scores<'g> {
         let none = x.full_like(f64::NEG_INFINITY);
         // A row without keys enters the softmax as zeros, whatever its scores.
         let x = any.select(self.seen.select(x, none), x.full_like(0.0));
-        let lse = x.reduce(Op::LOGSUMEXP, 4, true);
+        // Without a key, no sum is defined, and none is read.
+        let lse = if self.geo.keys == 0 { sum_scores_over_keys(x) } else { x.reduce(Op::LOGSUMEXP, 4, true) };
         let y = self.drop((x - lse).exp()).matmul(self.v);
         let y = any.select(y, y.full_like(0.0));
         let lse = any.select(lse, lse.full_like(f64::NEG_INFINITY));

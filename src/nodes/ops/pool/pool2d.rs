@@ -130,6 +130,12 @@ fn pool2d_planes<'g>(x: Var<'g>) -> Var<'g> {
     x.reshape([n * c, h * w])
 }
 
+/// Where `index` is −1, the place of no element; and the indices, 0 there.
+fn pool2d_places(index: Var<'_>) -> (Var<'_>, Var<'_>) {
+    let none = index.equal(-1.0);
+    (none, none.select(index.full_like(0.0), index))
+}
+
 /// The cotangent of [`MAX_POOL2D`]: elements added at positions in planes.
 pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     infer: |cx| {
@@ -144,7 +150,9 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
         let (dy, index) = (s.args[0], s.args[1]);
         let (d, [h, w]) = (dy.dims(), window_array::<2>(&to_sizes(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
         let attrs = ScatterAddAttrs { axis: 1, size: (h * w) as i64 };
-        let dx = s.g.emit1(Op::SCATTER_ALONG_AXIS, &[pool2d_planes(dy), pool2d_planes(index)], &attrs.list());
+        let (none, places) = pool2d_places(index);
+        let up = none.select(dy.full_like(0.0), dy);
+        let dx = s.g.emit1(Op::SCATTER_ALONG_AXIS, &[pool2d_planes(up), pool2d_planes(places)], &attrs.list());
         let [n, c, ..] = window_array::<4>(&d);
         vec![dx.reshape([n, c, h, w])]
     }),
@@ -155,7 +163,7 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     lower: Lower::Kernel(lower::max_pool2d_backward),
     ..pool2d_op(
         "max_pool2d_backward",
-        "dx[n, c, index[n, c, i, j]] += dy[n, c, i, j] on planes of in_hw; the transpose of max_pool2d_gather",
+        "dx[n, c, index[n, c, i, j]] += dy[n, c, i, j] on planes of in_hw, nothing for the index −1; the transpose of max_pool2d_gather",
         2,
         MaxPoolBackwardAttrs::FIELDS,
         Deriv::Linear(|s, i, g| (i == 0).then(|| s.g.emit1(Op::MAX_POOL2D_GATHER, &[g, s.args[1]], &[]))),
@@ -171,8 +179,9 @@ pub const MAX_POOL2D_GATHER: OpDef = OpDef {
         cx.result(dtype, &index)
     },
     decompose: Some(|s| {
-        let index = s.args[1];
-        vec![pool2d_planes(s.args[0]).take_along_axis(pool2d_planes(index), 1).reshape(index.dims())]
+        let (none, places) = pool2d_places(s.args[1]);
+        let y = pool2d_planes(s.args[0]).take_along_axis(pool2d_planes(places), 1).reshape(places.dims());
+        vec![none.select(y.full_like(0.0), y)]
     }),
     cases: &[
         Case { args: "f[2,3,4,6] i32[2,3,2,3]", attrs: "", domains: &[Real, Index(24)] },
@@ -181,7 +190,7 @@ pub const MAX_POOL2D_GATHER: OpDef = OpDef {
     lower: Lower::Kernel(lower::max_pool2d_gather),
     ..pool2d_op(
         "max_pool2d_gather",
-        "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x",
+        "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x, 0 for the index −1",
         2,
         &[],
         Deriv::Linear(|s, i, g| (i == 0).then(|| spread_pool2d(s, g, s.args[1], pool_plane(&s.args[0].dims())))),
