@@ -245,7 +245,8 @@ fn names_under(manifest: &str, head: &str) -> Vec<String> {
 }
 
 /// The manifests of the library's crates.
-const LIBRARY: [&str; 3] = ["Cargo.toml", "src/arena/Cargo.toml", "src/kernels/Cargo.toml"];
+const LIBRARY: [&str; 4] =
+    ["Cargo.toml", "src/arena/Cargo.toml", "src/fft/Cargo.toml", "src/kernels/Cargo.toml"];
 
 /// The head of what every user builds.
 const DEPENDENCIES: &str = "\n[dependencies]";
@@ -261,6 +262,7 @@ fn every_dependency_has_a_reason() {
     for (manifest, sections, head) in [
         ("Cargo.toml", &[DEPENDENCIES][..], "## Library"),
         ("src/arena/Cargo.toml", &[DEPENDENCIES], "## Library"),
+        ("src/fft/Cargo.toml", &[DEPENDENCIES], "## Library"),
         ("src/kernels/Cargo.toml", &[DEPENDENCIES], "## Library"),
         ("cli/Cargo.toml", &[DEPENDENCIES], "## Program"),
         ("Cargo.toml", &["\n[dev-dependencies]", LOOM], "## Tests"),

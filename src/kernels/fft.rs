@@ -1,4 +1,4 @@
-//! Fourier transforms of rows, of any length from 1 on. The crates `rustfft` and `realfft` have the algorithms; the
+//! Fourier transforms of rows, of any length from 1 on. The crate `arenagrad-fft` has the algorithms; the
 //! tables of a length are made once, when a program is compiled ([`FftTables`]).
 //!
 //! Invariant: the rows of one unit are transformed by one call, so bits do not depend on the number of threads.
@@ -15,10 +15,8 @@ use crate::abi::{Args, Kernel, Prepared};
 use crate::by_dtype::by_dtype;
 use crate::params::params;
 use arenagrad_arena::dtype::DType;
+use arenagrad_fft::{Complex, ComplexToReal, Fft, FftDirection, FftFloat, RealToComplex};
 use bytemuck::Pod;
-use num_complex::Complex;
-use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
-use rustfft::{Fft, FftNum, FftPlanner};
 use std::sync::Arc;
 
 /// Elements in a unit, about.
@@ -79,25 +77,24 @@ pub struct FftTables<T> {
     scratch: usize,
 }
 
-impl<T: FftNum + Pod> FftTables<T> {
+impl<T: FftFloat + Pod> FftTables<T> {
     /// Makes the tables.
     fn new(kind: FftKind, n: usize) -> FftTables<T> {
         let (table, scratch) = match kind {
             FftKind::Forward | FftKind::Inverse => {
-                let mut planner = FftPlanner::new();
                 let forward = kind == FftKind::Forward;
-                let t = if forward { planner.plan_fft_forward(n) } else { planner.plan_fft_inverse(n) };
+                let t = T::plan_complex_fft(n, if forward { FftDirection::Forward } else { FftDirection::Inverse });
                 let scratch = 2 * t.get_immutable_scratch_len();
                 (FftTable::Complex(t), scratch)
             }
             FftKind::Real => {
-                let t = RealFftPlanner::new().plan_fft_forward(n);
+                let t = T::plan_real_fft(n);
                 // The transform overwrites the row that it reads, so it reads a copy.
                 let scratch = n + 2 * t.get_scratch_len();
                 (FftTable::Real(t), scratch)
             }
             FftKind::RealInverse => {
-                let t = RealFftPlanner::new().plan_fft_inverse(n);
+                let t = T::plan_inverse_real_fft(n);
                 let scratch = 2 * (n / 2 + 1) + 2 * t.get_scratch_len();
                 (FftTable::RealInverse(t), scratch)
             }
@@ -109,7 +106,7 @@ impl<T: FftNum + Pod> FftTables<T> {
 /// The kernel of transforms of one kind, its tables, and the elements of scratch that a thread needs. `float` is the
 /// type of the parts.
 pub fn fft_kernel_for(kind: FftKind, n: usize, float: DType) -> Result<(Kernel, Prepared, usize), String> {
-    fn made<T: FftNum + Pod>(kind: FftKind, n: usize) -> (Prepared, usize) {
+    fn made<T: FftFloat + Pod>(kind: FftKind, n: usize) -> (Prepared, usize) {
         let tables = FftTables::<T>::new(kind, n);
         let scratch = tables.scratch;
         (Arc::new(tables), scratch)
@@ -126,7 +123,7 @@ pub fn fft_kernel_for(kind: FftKind, n: usize, float: DType) -> Result<(Kernel, 
 /// Complex transforms of rows, in the direction of the tables.
 ///
 /// Reads z: `[T; 2][rows, n]`; writes `[T; 2][rows, n]`, [`FftRows::rows_per_unit`] rows; params [`FftRows`].
-pub fn fft_kernel<T: FftNum + Pod>(args: &mut Args<'_>) {
+pub fn fft_kernel<T: FftFloat + Pod>(args: &mut Args<'_>) {
     let p = FftRows::from_words(args.params());
     let FftTable::Complex(table) = &args.prepared::<FftTables<T>>().table else { return };
     let (part, from) = (p.rows_per_unit() * p.n, args.units().start * p.rows_per_unit() * p.n);
@@ -144,7 +141,7 @@ pub fn fft_kernel<T: FftNum + Pod>(args: &mut Args<'_>) {
 /// Half spectra of real rows.
 ///
 /// Reads x: `T[rows, n]`; writes `[T; 2][rows, n/2 + 1]`, [`FftRows::rows_per_unit`] rows; params [`FftRows`].
-pub fn rfft_kernel<T: FftNum + Pod>(args: &mut Args<'_>) {
+pub fn rfft_kernel<T: FftFloat + Pod>(args: &mut Args<'_>) {
     let p = FftRows::from_words(args.params());
     let FftTable::Real(table) = &args.prepared::<FftTables<T>>().table else { return };
     let from = args.units().start * p.rows_per_unit() * p.n;
@@ -163,7 +160,7 @@ pub fn rfft_kernel<T: FftNum + Pod>(args: &mut Args<'_>) {
 /// Real rows of half spectra. The imaginary part of the first element, and for an even n of the last, is ignored.
 ///
 /// Reads z: `[T; 2][rows, n/2 + 1]`; writes `T[rows, n]`, [`FftRows::rows_per_unit`] rows; params [`FftRows`].
-pub fn irfft_kernel<T: FftNum + Pod>(args: &mut Args<'_>) {
+pub fn irfft_kernel<T: FftFloat + Pod>(args: &mut Args<'_>) {
     let p = FftRows::from_words(args.params());
     let FftTable::RealInverse(table) = &args.prepared::<FftTables<T>>().table else { return };
     let from = args.units().start * p.rows_per_unit() * p.half();

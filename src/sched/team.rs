@@ -13,7 +13,7 @@ use super::track::{Track, TrackObserver};
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::ArenaPtr;
-use crossbeam::utils::CachePadded;
+use crossbeam_utils::CachePadded;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

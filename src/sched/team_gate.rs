@@ -10,7 +10,7 @@
 //! the step, and none waits at a barrier that another will not reach.
 
 use super::team_sync::{AtomicBool, AtomicUsize, Parker, Unparker, YIELDS, fence, spin_loop, yield_now};
-use crossbeam::utils::CachePadded;
+use crossbeam_utils::CachePadded;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

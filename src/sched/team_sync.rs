@@ -4,7 +4,7 @@
 //! (`src/sched/tests/team_model`), which runs the gate's code in many orders.
 
 #[cfg(not(all(loom, test)))]
-pub(super) use crossbeam::sync::{Parker, Unparker};
+pub(super) use crossbeam_utils::sync::{Parker, Unparker};
 #[cfg(not(all(loom, test)))]
 pub(super) use std::hint::spin_loop;
 #[cfg(not(all(loom, test)))]
