@@ -6,11 +6,11 @@ pub fn unseen_messages(source: &str, seen: &str) -> Vec<String> {
     let lines: Vec<&str> = code.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
     // Code and strings alternate between quotes; the checkers escape none.
     let strings = lines.join("\n").split('"').skip(1).step_by(2).map(String::from).collect::<Vec<_>>();
-    strings.into_iter().filter(|s| !seen.contains(fixed_part(s))).collect()
+    strings.into_iter().filter(|s| !seen.contains(fixed_message_text(s))).collect()
 }
 
 /// The longest part of a message without values.
-fn fixed_part(message: &str) -> &str {
+fn fixed_message_text(message: &str) -> &str {
     message.split(['{', '}']).step_by(2).max_by_key(|part| part.len()).unwrap_or(message)
 }
 

@@ -111,7 +111,7 @@ impl Default for Session {
 }
 
 /// An arena of `bytes` bytes.
-fn new_arena(bytes: usize) -> Result<TensorArena> {
+fn session_arena(bytes: usize) -> Result<TensorArena> {
     TensorArena::new(bytes).ok_or_else(|| Error::new(Kind::Memory, format!("no memory for an arena of {bytes} bytes")))
 }
 
@@ -281,7 +281,7 @@ impl Session {
         }
         let runner = Runner::new(execs, self.poison)?;
         let bytes = parts.iter().map(|p| p.ready.scheduled.plan.bytes).max().unwrap_or(0);
-        Ok(Program::new(parts, runner, new_arena(bytes)?))
+        Ok(Program::new(parts, runner, session_arena(bytes)?))
     }
 
     /// What runs `ready`, and the part of a program that it is.
@@ -354,7 +354,7 @@ impl Session {
 
     /// The tapes of a plan: for as many threads as are worth it, or for all.
     fn tapes(&self, plan: &Checked) -> Tapes {
-        if self.share { share::shared_tapes_above(plan, 0) } else { share::shared_tapes(plan) }
+        if self.share { share::share_tapes_above(plan, 0) } else { share::share_tapes(plan) }
     }
 }
 

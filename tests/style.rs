@@ -245,8 +245,7 @@ fn names_under(manifest: &str, head: &str) -> Vec<String> {
 }
 
 /// The manifests of the library's crates.
-const LIBRARY: [&str; 4] =
-    ["Cargo.toml", "src/arena/Cargo.toml", "src/fft/Cargo.toml", "src/kernels/Cargo.toml"];
+const LIBRARY: [&str; 4] = ["Cargo.toml", "src/arena/Cargo.toml", "src/fft/Cargo.toml", "src/kernels/Cargo.toml"];
 
 /// The head of what every user builds.
 const DEPENDENCIES: &str = "\n[dependencies]";

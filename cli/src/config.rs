@@ -18,16 +18,16 @@ mod page;
 
 use crate::args::{self, TrainArgs};
 use crate::fail::{Run, fail_bad_input, fail_io};
-use crate::numbers::number_of_bytes;
+use crate::numbers::numbers_of_bytes;
 use crate::run_dir::{CONFIG, RunDir, checkpoint_in_run_dir};
 use crate::sys;
 use arenagrad::Precision;
 use arenagrad::optim::Optimiser;
 use arenagrad::session::MAX_THREADS;
 use arenagrad::train::Schedule;
-use bounds::{SIZE_LIMIT, STEP_LIMIT, named_fault, within_bounds};
+use bounds::{SIZE_LIMIT, STEP_LIMIT, fault_of_bounds, within_bounds};
 use bytesize::ByteSize;
-use fault::{KeyRun, given_keys, key_fault, table_fault};
+use fault::{KeyRun, fault_of_given_keys, key_fault, table_fault};
 use optimiser::OptimiserTable;
 use positions::KeyPositions;
 use schedule::ScheduleTable;
@@ -231,7 +231,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
             ScheduleTable::nano_gpt(optimiser.lr, steps).build("schedule", optimiser.lr, steps)?
         }
     };
-    let given = file.schedule.as_ref().map_or(Vec::new(), given_keys);
+    let given = file.schedule.as_ref().map_or(Vec::new(), fault_of_given_keys);
     schedule.validate().map_err(|e| table_fault("schedule", &given, &e))?;
     let threads = args.threads.or(file.threads).unwrap_or_else(|| sys::sys_cores().min(MAX_THREADS));
     let name = if args.threads.is_some() { "--threads" } else { "threads" };
@@ -240,10 +240,10 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         steps,
         batch: within_bounds("batch", file.batch.unwrap_or(defaults.batch), 1, SIZE_LIMIT)?,
         seed: file.seed.unwrap_or(0),
-        threads: args::threads_arg(&threads.to_string()).map_err(|text| named_fault(name, text))?,
+        threads: args::threads_arg(&threads.to_string()).map_err(|text| fault_of_bounds(name, text))?,
         out: RunDir::new(out),
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
-        max_memory: file.max_memory.map(number_of_bytes),
+        max_memory: file.max_memory.map(numbers_of_bytes),
         precision,
         trace: args.trace.clone(),
         optimiser,

@@ -43,7 +43,7 @@ pub fn run_arenagrad() -> ExitCode {
     };
     // A panic is a bug of this program. It is reported in one line, without a backtrace.
     std::panic::set_hook(Box::new(|_| {}));
-    exit_code(catch_unwind(AssertUnwindSafe(|| run_command(&cli))).unwrap_or_else(|payload| {
+    exit_code(catch_unwind(AssertUnwindSafe(|| run_parsed_command(&cli))).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("unknown");
         Err(fail::fail_expectation(format!("internal error: {text}")))
@@ -62,7 +62,7 @@ fn exit_code(done: fail::Run) -> ExitCode {
 }
 
 /// Runs the command that the user chose.
-fn run_command(cli: &Cli) -> fail::Run {
+fn run_parsed_command(cli: &Cli) -> fail::Run {
     match &cli.command {
         Command::Train(a) => train::train_command(a),
         Command::Sample(a) => sample::sample_command(a),

@@ -19,7 +19,7 @@ pub fn number_of(n: usize, what: &str) -> String {
 }
 
 /// A size in bytes. A size beyond the address space becomes `usize::MAX`.
-pub fn number_of_bytes(size: bytesize::ByteSize) -> usize {
+pub fn numbers_of_bytes(size: bytesize::ByteSize) -> usize {
     usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
 }
 

@@ -1,10 +1,10 @@
 //! The facet about batches: for each choice of operands that differ between members, the batched graph computes what
 //! runs of single members compute.
 
-use super::derivatives::refs;
-use super::facets::{Answer, Not, hold, tolerance};
+use super::derivatives::derivative_names;
+use super::facets::{Answer, Not, facet_holds, facet_tolerance};
 use super::sample::{Sample, sample_operands};
-use super::tensor::{Draw, PLAIN, Tensor, distance, numbers_of_element, same_bits, try_run};
+use super::tensor::{Draw, PLAIN, Tensor, distance, same_bits, tensor_numbers_of_element, try_run};
 use crate::arena::ids::Id;
 use crate::nodes::GraphBuf;
 use crate::nodes::ir::opdef::{Batch, Domain};
@@ -16,7 +16,7 @@ const MEMBERS: usize = 3;
 const FEW: usize = 3;
 
 /// The choices of operands that differ between members, as bits.
-fn choices(operands: usize) -> Vec<u32> {
+fn batch_choices(operands: usize) -> Vec<u32> {
     let all = (1u32 << operands) - 1;
     match operands {
         0 => Vec::new(),
@@ -26,10 +26,10 @@ fn choices(operands: usize) -> Vec<u32> {
 }
 
 /// `parts`, one for each member, as one tensor with the batch's axis at `axis`.
-fn stack(parts: &[&Tensor], axis: usize) -> Tensor {
+fn stack_batch(parts: &[&Tensor], axis: usize) -> Tensor {
     let first = parts[0];
     let mut dims = first.dims.clone();
-    let inner = dims[axis..].iter().product::<usize>() * numbers_of_element(first.dtype);
+    let inner = dims[axis..].iter().product::<usize>() * tensor_numbers_of_element(first.dtype);
     let outer: usize = dims[..axis].iter().product();
     dims.insert(axis, parts.len());
     let row = |o: usize| parts.iter().flat_map(move |p| p.data[o * inner..(o + 1) * inner].iter().copied());
@@ -59,7 +59,7 @@ impl Batched<'_> {
         }
         let axis = |t: &Tensor| if last { t.dims.len() } else { 0 };
         let operand = |i: usize, t: &Tensor| match differs(i) {
-            true => stack(&self.members.iter().map(|m| &m[i]).collect::<Vec<_>>(), axis(t)),
+            true => stack_batch(&self.members.iter().map(|m| &m[i]).collect::<Vec<_>>(), axis(t)),
             false => t.clone(),
         };
         let inputs: Vec<Tensor> = self.members[0].iter().enumerate().map(|(i, t)| operand(i, t)).collect();
@@ -70,18 +70,22 @@ impl Batched<'_> {
             match try_run(self.graph, &member.iter().enumerate().map(pick).collect::<Vec<_>>(), PLAIN) {
                 Ok(results) => want.push(results),
                 // An index out of range stops a member, and so the batch.
-                Err(e) => return hold(have.is_err(), || format!("a member fails alone ({e}), and not in the batch")),
+                Err(e) => {
+                    return facet_holds(have.is_err(), || format!("a member fails alone ({e}), and not in the batch"));
+                }
             }
         }
         let have = have?;
         for (i, have) in have.iter().enumerate() {
             let parts: Vec<&Tensor> = want.iter().map(|w| &w[i]).collect();
-            let want = stack(&parts, axis(parts[0]));
+            let want = stack_batch(&parts, axis(parts[0]));
             let why = |what: &str| format!("{what}; operands {chosen:b} batched\n{:?}\n{:?}", have.data, want.data);
-            hold(have.dims == want.dims, || why(&format!("result {i} is {:?}, not {:?}", have.dims, want.dims)))?;
+            facet_holds(have.dims == want.dims, || {
+                why(&format!("result {i} is {:?}, not {:?}", have.dims, want.dims))
+            })?;
             let off = distance(&have.data, &want.data);
-            let near = if self.exact { same_bits(have, &want) } else { off <= tolerance(have) };
-            hold(near, || why(&format!("result {i} is {off:e} apart")))?;
+            let near = if self.exact { same_bits(have, &want) } else { off <= facet_tolerance(have) };
+            facet_holds(near, || why(&format!("result {i} is {off:e} apart")))?;
         }
         Ok(())
     }
@@ -100,24 +104,24 @@ pub(super) fn batches_agree_with_single_members(s: &Sample) -> Answer {
     let all = (1u32 << count) - 1;
     let batched = Batched { graph: &s.graph, members, exact };
     batched.agrees(all, true)?;
-    choices(count).into_iter().try_for_each(|chosen| batched.agrees(chosen, false))?;
+    batch_choices(count).into_iter().try_for_each(|chosen| batched.agrees(chosen, false))?;
     for size in [1, 0] {
         let mut map = Vmap::new(size).randomness(Randomness::Same);
         for l in s.graph.view().leaves() {
             map = map.leaf(l.name, 0);
         }
-        let one: Vec<Tensor> = s.operands.iter().map(|t| stack(&vec![t; size.max(1)], 0)).collect();
+        let one: Vec<Tensor> = s.operands.iter().map(|t| stack_batch(&vec![t; size.max(1)], 0)).collect();
         let none = |t: &Tensor| Tensor { dims: [&[0], &t.dims[1..]].concat(), data: Vec::new(), ..t.clone() };
         let inputs: Vec<Tensor> = if size == 0 { one.iter().map(none).collect() } else { one };
         try_run(&vmap(&s.graph, &map)?, &inputs, PLAIN).map_err(|e| Not::Held(format!("{size} members: {e}")))?;
     }
-    gradients_agree(s, &batched.members)
+    batch_gradients_agree(s, &batched.members)
 }
 
 /// The gradients of all members at once against those of single members.
-fn gradients_agree(s: &Sample, members: &[Vec<Tensor>]) -> Answer {
+fn batch_gradients_agree(s: &Sample, members: &[Vec<Tensor>]) -> Answer {
     let Ok((wrt, outs)) = s.differentiable() else { return Ok(()) };
-    let g = vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero)?;
+    let g = vjp(s.graph.view(), &derivative_names(&outs), &derivative_names(&wrt), Missing::Zero)?;
     let v = g.view();
     let mut draw = Draw(43);
     let full = |member: &Vec<Tensor>, draw: &mut Draw| {

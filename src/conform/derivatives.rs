@@ -1,6 +1,6 @@
 //! Facets about derivatives: against differences, forward against reverse mode, second order, and zeros.
 
-use super::facets::{Answer, Not, hold};
+use super::facets::{Answer, Not, facet_holds};
 use super::sample::{F64_ONLY, Sample};
 use super::tensor::{Compiled, Draw, PLAIN, Tensor, distance, same_bits, try_run};
 use crate::arena::ids::Id;
@@ -12,50 +12,50 @@ use crate::passes::{Missing, jvp, vjp};
 /// The most elements of an operand that are moved.
 const MOVED: usize = 24;
 
-pub(super) fn refs(names: &[String]) -> Vec<&str> {
+pub(super) fn derivative_names(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 
 /// The inputs of a transformed graph: the case's operands, and draws for what the transform added.
-fn extended(g: &GraphBuf, operands: &[Tensor], draw: &mut Draw) -> Vec<Tensor> {
+fn derivative_inputs(g: &GraphBuf, operands: &[Tensor], draw: &mut Draw) -> Vec<Tensor> {
     let v = g.view();
     let extra = v.leaves().skip(operands.len());
     let more: Vec<Tensor> = extra.map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Real)).collect();
     [operands, &more].concat()
 }
 
-fn output(g: &GraphBuf, results: &[Tensor], name: &str) -> Result<Tensor, Not> {
+fn derivative_output(g: &GraphBuf, results: &[Tensor], name: &str) -> Result<Tensor, Not> {
     let v = g.view();
     let i = v.output_names.iter().position(|&s| v.str(s) == name);
     i.and_then(|i| results.get(i).cloned()).ok_or_else(|| Not::Held(format!("there is no output {name}")))
 }
 
 /// Σ a·b; an infinite result (the log-sum-exp of nothing) is a constant, and counts for nothing.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+fn dot_of_derivatives(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).filter(|(x, _)| !x.is_infinite()).map(|(x, y)| x * y).sum()
 }
 
 /// At most [`MOVED`] elements of `n`, evenly spread.
-fn picked(n: usize) -> Vec<usize> {
+fn picked_derivatives(n: usize) -> Vec<usize> {
     let mut all: Vec<usize> = if n <= MOVED { (0..n).collect() } else { (0..MOVED).map(|i| i * n / MOVED).collect() };
     all.dedup();
     all
 }
 
 /// Asks a question of a sample, and of its first result alone.
-fn with_and_without_statistics(s: &Sample, check: fn(&Sample) -> Answer) -> Answer {
+fn derivatives_with_and_without_statistics(s: &Sample, check: fn(&Sample) -> Answer) -> Answer {
     check(s)?;
     s.without_statistics().map_or(Ok(()), |first| check(&first?))
 }
 
-pub(super) fn reverse_mode_agrees_with_differences(s: &Sample) -> Answer {
-    with_and_without_statistics(s, check_reverse_mode)
+pub(super) fn reverse_derivatives_agree_with_differences(s: &Sample) -> Answer {
+    derivatives_with_and_without_statistics(s, check_reverse_derivatives)
 }
 
-fn check_reverse_mode(s: &Sample) -> Answer {
+fn check_reverse_derivatives(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
-    let g = vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero)?;
-    let inputs = extended(&g, &s.operands, &mut Draw(77));
+    let g = vjp(s.graph.view(), &derivative_names(&outs), &derivative_names(&wrt), Missing::Zero)?;
+    let inputs = derivative_inputs(&g, &s.operands, &mut Draw(77));
     let results = try_run(&g, &inputs, PLAIN)?;
     let seeds = &inputs[s.operands.len()..];
     // Σ ⟨y, seed⟩ at operands moved by h along element e of operand k.
@@ -66,21 +66,21 @@ fn check_reverse_mode(s: &Sample) -> Answer {
         let y = primal.run(&moved)?;
         let mut sum = 0.0;
         for (o, c) in outs.iter().zip(seeds) {
-            sum += dot(&output(&s.graph, &y, o)?.data, &c.data);
+            sum += dot_of_derivatives(&derivative_output(&s.graph, &y, o)?.data, &c.data);
         }
         Ok(sum)
     };
     let v = s.graph.view();
     for (k, l) in v.leaves().enumerate().filter(|(_, l)| v.dtype[l.value.at()].part() == DType::F64) {
         let name = l.name;
-        let got = output(&g, &results, &format!("grad.{name}"))?;
-        for e in picked(got.data.len()) {
+        let got = derivative_output(&g, &results, &format!("grad.{name}"))?;
+        for e in picked_derivatives(got.data.len()) {
             let mut agrees = |h: f64| {
                 // A fourth-order stencil, so that the step may be large against rounding.
                 let (near, far) = (at(k, e, h)? - at(k, e, -h)?, at(k, e, 2.0 * h)? - at(k, e, -2.0 * h)?);
                 let want = (8.0 * near - far) / (12.0 * h);
                 let d = (got.data[e] - want).abs() / want.abs().max(1.0);
-                hold(d <= 1e-6, || format!("d/d{name}[{e}] is {} but differences give {want}", got.data[e]))
+                facet_holds(d <= 1e-6, || format!("d/d{name}[{e}] is {} but differences give {want}", got.data[e]))
             };
             // The wide step may cross a kink by chance; a wrong derivative is wrong by both.
             agrees(1e-4).or_else(|_| agrees(3e-6))?;
@@ -89,44 +89,44 @@ fn check_reverse_mode(s: &Sample) -> Answer {
     Ok(())
 }
 
-pub(super) fn forward_and_reverse_mode_are_adjoint(s: &Sample) -> Answer {
-    with_and_without_statistics(s, check_adjoint)
+pub(super) fn forward_and_reverse_derivatives_are_adjoint(s: &Sample) -> Answer {
+    derivatives_with_and_without_statistics(s, check_adjoint_derivatives)
 }
 
-fn check_adjoint(s: &Sample) -> Answer {
+fn check_adjoint_derivatives(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
-    let forward = jvp(s.graph.view(), &refs(&outs), &refs(&wrt))?;
-    let both = vjp(&forward, &refs(&outs), &refs(&wrt), Missing::Zero)?;
-    let inputs = extended(&both, &s.operands, &mut Draw(5));
+    let forward = jvp(s.graph.view(), &derivative_names(&outs), &derivative_names(&wrt))?;
+    let both = vjp(&forward, &derivative_names(&outs), &derivative_names(&wrt), Missing::Zero)?;
+    let inputs = derivative_inputs(&both, &s.operands, &mut Draw(5));
     let results = try_run(&both, &inputs, PLAIN)?;
     let (tangents, cotangents) = inputs[s.operands.len()..].split_at(wrt.len());
     let total = |prefix: &str, names: &[String], with: &[Tensor]| -> Result<f64, Not> {
         let mut sum = 0.0;
         for (name, t) in names.iter().zip(with) {
-            let y = output(&both, &results, &format!("{prefix}.{name}"))?;
-            hold(y.dims == t.dims, || format!("{prefix}.{name} has dimensions {:?}, not {:?}", y.dims, t.dims))?;
-            sum += dot(&y.data, &t.data);
+            let y = derivative_output(&both, &results, &format!("{prefix}.{name}"))?;
+            facet_holds(y.dims == t.dims, || format!("{prefix}.{name} has dimensions {:?}, not {:?}", y.dims, t.dims))?;
+            sum += dot_of_derivatives(&y.data, &t.data);
         }
         Ok(sum)
     };
     let (jv, vj) = (total("tangent", &outs, cotangents)?, total("grad", &wrt, tangents)?);
-    hold((jv - vj).abs() <= 1e-10 * jv.abs().max(1.0), || format!("<Jv,w> = {jv}, <v,JTw> = {vj}"))
+    facet_holds((jv - vj).abs() <= 1e-10 * jv.abs().max(1.0), || format!("<Jv,w> = {jv}, <v,JTw> = {vj}"))
 }
 
-pub(super) fn second_order_agrees_with_differences_of_the_gradient(s: &Sample) -> Answer {
-    with_and_without_statistics(s, check_second_order)
+pub(super) fn second_derivatives_agree_with_differences(s: &Sample) -> Answer {
+    derivatives_with_and_without_statistics(s, check_second_derivatives)
 }
 
-fn check_second_order(s: &Sample) -> Answer {
+fn check_second_derivatives(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
-    let first = vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero)?;
+    let first = vjp(s.graph.view(), &derivative_names(&outs), &derivative_names(&wrt), Missing::Zero)?;
     let grads: Vec<String> = wrt.iter().map(|w| format!("grad.{w}")).collect();
-    let second = match jvp(&first, &refs(&grads), &refs(&wrt)) {
+    let second = match jvp(&first, &derivative_names(&grads), &derivative_names(&wrt)) {
         // The gradient is an op that has no derivative, and says so.
         Err(e) if e.kind == Kind::Derivative => return Err("refused".into()),
         second => second?,
     };
-    let inputs = extended(&second, &s.operands, &mut Draw(13));
+    let inputs = derivative_inputs(&second, &s.operands, &mut Draw(13));
     let results = try_run(&second, &inputs, PLAIN)?;
     let (points, tangents) = inputs.split_at(inputs.len() - wrt.len());
     let floats: Vec<usize> = (0..s.operands.len()).filter(|&k| s.operands[k].dtype.part() == DType::F64).collect();
@@ -141,14 +141,14 @@ fn check_second_order(s: &Sample) -> Answer {
     };
     let (up, down, far_up, far_down) = (moved(h)?, moved(-h)?, moved(2.0 * h)?, moved(-2.0 * h)?);
     for g in &grads {
-        let got = output(&second, &results, &format!("tangent.{g}"))?;
-        let of = |r: &[Tensor]| output(&first, r, g).map(|t| t.data);
+        let got = derivative_output(&second, &results, &format!("tangent.{g}"))?;
+        let of = |r: &[Tensor]| derivative_output(&first, r, g).map(|t| t.data);
         // Five points: the error of three is that of a third derivative, which whole blocks have plenty of.
         let (a, b, c, d) = (of(&up)?, of(&down)?, of(&far_up)?, of(&far_down)?);
         let slope = |i: usize| (8.0 * (a[i] - b[i]) - (c[i] - d[i])) / (12.0 * h);
         let want: Vec<f64> = (0..a.len()).map(slope).collect();
         let off = distance(&got.data, &want);
-        hold(off <= 1e-6, || format!("{g} off by {off:e}\n{:?}\n{want:?}", got.data))?;
+        facet_holds(off <= 1e-6, || format!("{g} off by {off:e}\n{:?}\n{want:?}", got.data))?;
     }
     Ok(())
 }
@@ -159,14 +159,14 @@ pub(super) fn zero_derivatives_are_zero_by_differences(s: &Sample) -> Answer {
         Deriv::Zero if s.def.flags.has(Flags::STOP) => Err("stops".into()),
         Deriv::Zero if !floats => Err("integers".into()),
         Deriv::Zero if s.float == DType::F32 => Err(F64_ONLY.into()),
-        Deriv::Zero => check_zero(s),
+        Deriv::Zero => check_zero_derivatives(s),
         _ => Err("not zero".into()),
     }
 }
 
 /// Moves each float operand of a sample in f64, one element at a time. A function with the derivative zero gives the
 /// same numbers before and behind. A step function may jump in between, but not at every second element.
-fn check_zero(s: &Sample) -> Answer {
+fn check_zero_derivatives(s: &Sample) -> Answer {
     let mut program = Compiled::new(&s.graph, PLAIN)?;
     let mut at = |k: usize, e: usize, h: f64| {
         let mut moved = s.operands.clone();
@@ -186,5 +186,5 @@ fn check_zero(s: &Sample) -> Answer {
     let step = s.def.flags.has(Flags::STEP);
     let marked = if step { "a step function" } else { "not marked as a step function" };
     let why = || format!("the derivative is Zero, the op is {marked}, and results move with {jumps:?}");
-    hold(jumps.len() <= if step { still } else { 0 }, why)
+    facet_holds(jumps.len() <= if step { still } else { 0 }, why)
 }

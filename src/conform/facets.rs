@@ -8,7 +8,7 @@ use super::refusals;
 use super::sample::{Sample, build_sample};
 use super::tensor::{How, PLAIN, Tensor, distance, same_bits, try_run};
 use crate::error::Error;
-use crate::nodes::ir::opdef::has_generic_types;
+use crate::nodes::ir::opdef::has_generic_opdef_types;
 use crate::nodes::ir::text;
 use crate::nodes::{DType, GraphBuf};
 use crate::passes::ad::prepare;
@@ -47,35 +47,35 @@ pub(super) type Facet = fn(&Sample) -> Answer;
 
 /// The facets of each op.
 pub(super) const FACETS: [(&str, Facet); 11] = [
-    ("text", text_round_trips),
-    ("kernel", kernel_agrees_with_decomposition),
-    ("f32=f64", f32_agrees_with_f64),
-    ("threads", threads_and_poison_change_no_bit),
-    ("in place", in_place_changes_no_bit),
-    ("vjp", derivatives::reverse_mode_agrees_with_differences),
-    ("jvp", derivatives::forward_and_reverse_mode_are_adjoint),
-    ("2nd order", derivatives::second_order_agrees_with_differences_of_the_gradient),
+    ("text", text_facet),
+    ("kernel", kernel_facet),
+    ("f32=f64", f32_facet),
+    ("threads", threads_and_poison_facet),
+    ("in place", in_place_facet),
+    ("vjp", derivatives::reverse_derivatives_agree_with_differences),
+    ("jvp", derivatives::forward_and_reverse_derivatives_are_adjoint),
+    ("2nd order", derivatives::second_derivatives_agree_with_differences),
     ("zero", derivatives::zero_derivatives_are_zero_by_differences),
     ("vmap", batches::batches_agree_with_single_members),
-    (refusals::VARIANTS, refusals::variants_are_refused_or_right),
+    (refusals::VARIANTS, refusals::refusals_are_right),
 ];
 
 /// `Ok` if `holds`, else a wrong answer.
-pub(super) fn hold(holds: bool, why: impl FnOnce() -> String) -> Answer {
+pub(super) fn facet_holds(holds: bool, why: impl FnOnce() -> String) -> Answer {
     if holds { Ok(()) } else { Err(Not::Held(why())) }
 }
 
-fn text_round_trips(s: &Sample) -> Answer {
+fn text_facet(s: &Sample) -> Answer {
     let printed = text::print(s.graph.view());
     let parsed = text::parse_with(&printed, &[s.def])?;
-    hold(parsed == s.graph, || format!("the text is of another graph:\n{printed}"))
+    facet_holds(parsed == s.graph, || format!("the text is of another graph:\n{printed}"))
 }
 
-pub(super) fn tolerance(t: &Tensor) -> f64 {
+pub(super) fn facet_tolerance(t: &Tensor) -> f64 {
     if t.dtype.part() == DType::F32 { 2e-5 } else { 1e-12 }
 }
 
-pub(super) fn kernel_agrees_with_decomposition(s: &Sample) -> Answer {
+pub(super) fn kernel_facet(s: &Sample) -> Answer {
     if s.def.decompose.is_none() {
         return Err("simplest".into());
     }
@@ -84,12 +84,12 @@ pub(super) fn kernel_agrees_with_decomposition(s: &Sample) -> Answer {
     let (a, b) = (try_run(&s.graph, &s.operands, PLAIN)?, try_run(&slow, &s.operands, raw)?);
     a.iter().zip(&b).try_for_each(|(a, b)| {
         let d = distance(&a.data, &b.data);
-        hold(d <= tolerance(a), || format!("{d:e} apart\n{:?}\n{:?}", a.data, b.data))
+        facet_holds(d <= facet_tolerance(a), || format!("{d:e} apart\n{:?}\n{:?}", a.data, b.data))
     })
 }
 
-fn f32_agrees_with_f64(s: &Sample) -> Answer {
-    if !has_generic_types(&s.given.args) {
+fn f32_facet(s: &Sample) -> Answer {
+    if !has_generic_opdef_types(&s.given.args) {
         return Err("one type".into());
     }
     if s.def.name.starts_with("rng") || s.def.name == "dropout" {
@@ -110,26 +110,26 @@ fn f32_agrees_with_f64(s: &Sample) -> Answer {
     let z = try_run(&twin, &s.operands.iter().map(wide).collect::<Vec<_>>(), PLAIN)?;
     y.iter().zip(&z).filter(|(y, _)| y.dtype.part().is_float()).try_for_each(|(y, z)| {
         let d = distance(&y.data, &z.data);
-        hold(d <= 3e-5, || format!("{d:e} apart\n{:?}\n{:?}", y.data, z.data))
+        facet_holds(d <= 3e-5, || format!("{d:e} apart\n{:?}\n{:?}", y.data, z.data))
     })
 }
 
-fn threads_and_poison_change_no_bit(s: &Sample) -> Answer {
+fn threads_and_poison_facet(s: &Sample) -> Answer {
     let one = try_run(&s.graph, &s.operands, PLAIN)?;
     let shared = [2, 3, 7].map(|threads| How { threads, share: true, ..PLAIN });
     for how in shared.into_iter().chain([How { threads: 3, ..PLAIN }, How { poison: true, ..PLAIN }]) {
         let many = try_run(&s.graph, &s.operands, how)?;
         let same = one.iter().zip(&many).all(|(a, b)| same_bits(a, b));
-        hold(same, || format!("other bits with {how:?}"))?;
+        facet_holds(same, || format!("other bits with {how:?}"))?;
     }
     Ok(())
 }
 
-fn in_place_changes_no_bit(s: &Sample) -> Answer {
+fn in_place_facet(s: &Sample) -> Answer {
     let raw = How { optimise: false, ..PLAIN };
     let ready = |behind| -> crate::Result<GraphBuf> {
         prepare::prepare_for_lowering(build_sample(s.def, &s.given, s.float, behind)?.view())
     };
     let (a, b) = (try_run(&ready(false)?, &s.operands, raw)?, try_run(&ready(true)?, &s.operands, raw)?);
-    hold(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), || "other bits in place".into())
+    facet_holds(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), || "other bits in place".into())
 }

@@ -13,7 +13,7 @@ mod variants;
 
 use crate::error::{Error, Kind, Result};
 use crate::nodes::OpDef;
-use crate::nodes::ir::opdef::definition_fault;
+use crate::nodes::ir::opdef::opdef_fault;
 use facets::{Answer, FACETS, Not};
 use rayon::prelude::*;
 use sample::{F64_ONLY, Sample, Tally};
@@ -166,7 +166,7 @@ struct OpAnswers {
 fn conform_op(def: &'static OpDef, seed: u64) -> OpAnswers {
     let mut tally = Tally::default();
     let mut answers: Vec<Answers> = FACETS.iter().map(|_| Answers::default()).collect();
-    let mut broken: Vec<String> = definition_fault(def).map(|why| format!("{}: {why}", def.name)).into_iter().collect();
+    let mut broken: Vec<String> = opdef_fault(def).map(|why| format!("{}: {why}", def.name)).into_iter().collect();
     if def.cases.is_empty() {
         broken.push(format!("{}: an op needs conformance cases", def.name));
     }

@@ -4,11 +4,11 @@
 //! numbers; forward and reverse mode are adjoint, which needs cotangents of the operands' own types. Where an attribute
 //! has another value of the usual size, every other facet is asked.
 
-use super::derivatives::forward_and_reverse_mode_are_adjoint;
-use super::facets::{Answer, FACETS, Not, hold, kernel_agrees_with_decomposition};
+use super::derivatives::forward_and_reverse_derivatives_are_adjoint;
+use super::facets::{Answer, FACETS, Not, facet_holds, kernel_facet};
 use super::name_seed;
 use super::sample::{F64_ONLY, Sample, Tally};
-use super::tensor::{Draw, How, PLAIN, is_tested, try_run};
+use super::tensor::{Draw, How, PLAIN, is_tested_tensor_type, try_run};
 use super::variants::{Differs, Variant, variants_of};
 use crate::arena::Value;
 use crate::error::{Error, Kind};
@@ -28,7 +28,7 @@ const ASKED: usize = 2;
 /// The name of the facet of this file.
 pub(super) const VARIANTS: &str = "variants";
 
-pub(super) fn variants_are_refused_or_right(s: &Sample) -> Answer {
+pub(super) fn refusals_are_right(s: &Sample) -> Answer {
     if s.operands.iter().map(|t| t.data.len()).sum::<usize>() > TRIED {
         return Err("large".into());
     }
@@ -41,16 +41,16 @@ pub(super) fn variants_are_refused_or_right(s: &Sample) -> Answer {
     let mut asked = vec![0; s.def.attrs.len()];
     let mut wrong = Vec::new();
     for v in variants_of(s, &mut draw) {
-        if let Err(Not::Held(why)) = judge(s, &v, &mut asked, &mut draw) {
+        if let Err(Not::Held(why)) = judge_refusal(s, &v, &mut asked, &mut draw) {
             wrong.push(format!("({}) {}: {why}", v.given.args, v.given.attrs));
         }
     }
-    hold(wrong.is_empty(), || wrong.join("\n    "))
+    facet_holds(wrong.is_empty(), || wrong.join("\n    "))
 }
 
 /// Whether a variant is refused by name, or right. `asked` counts, for each attribute, the values that were asked every
 /// facet.
-fn judge(s: &Sample, v: &Variant, asked: &mut [usize], draw: &mut Draw) -> Answer {
+fn judge_refusal(s: &Sample, v: &Variant, asked: &mut [usize], draw: &mut Draw) -> Answer {
     let built = Sample::build(s.name.clone(), s.def, v.given.clone(), s.float, &mut Draw(draw.bits()));
     if v.differs != Differs::Number {
         let mut tally: Tally = s.tally.get();
@@ -58,17 +58,17 @@ fn judge(s: &Sample, v: &Variant, asked: &mut [usize], draw: &mut Draw) -> Answe
         s.tally.set(tally);
     }
     let variant = match built {
-        Err(e) => return is_named(s, &e),
+        Err(e) => return is_named_in_refusal(s, &e),
         Ok(variant) => variant,
     };
     let number = v.given.args.split_whitespace().count();
-    hold(s.def.arity.allows(number), || format!("{number} operands are accepted"))?;
-    if !has_numbers(&variant) || runs_long(&variant) {
+    facet_holds(s.def.arity.allows(number), || format!("{number} operands are accepted"))?;
+    if !has_refusable_numbers(&variant) || runs_long_for_refusal(&variant) {
         return Ok(());
     }
     if let Err(e) = try_run(&variant.graph, &variant.operands, How { poison: true, ..PLAIN }) {
         // An index that is in range for the case, and not for the variant.
-        return hold(e.kind == Kind::Data && e.message.contains(s.def.name), || format!("it does not run: {e}"));
+        return facet_holds(e.kind == Kind::Data && e.message.contains(s.def.name), || format!("it does not run: {e}"));
     }
     // 0·∞ is NaN in one form of an op, and does not occur in another.
     let infinite = |attrs: &str| attrs.contains("=inf") || attrs.contains("=-inf");
@@ -83,47 +83,47 @@ fn judge(s: &Sample, v: &Variant, asked: &mut [usize], draw: &mut Draw) -> Answe
     match differs {
         Differs::Attribute(k) if asked[k] < ASKED => {
             asked[k] += 1;
-            other_facets_hold(&variant)
+            refusal_facets_hold(&variant)
         }
         Differs::Operand | Differs::Attribute(_) => {
-            answered(kernel_agrees_with_decomposition(&variant))?;
-            answered(forward_and_reverse_mode_are_adjoint(&variant))
+            refusal_answered(kernel_facet(&variant))?;
+            refusal_answered(forward_and_reverse_derivatives_are_adjoint(&variant))
         }
-        _ => answered(kernel_agrees_with_decomposition(&variant)),
+        _ => refusal_answered(kernel_facet(&variant)),
     }
 }
 
 /// An error names the op and a place.
-fn is_named(s: &Sample, e: &Error) -> Answer {
-    hold(e.message.contains(s.def.name), || format!("the error names no op: {e}"))?;
-    hold(e.location != Location::Nowhere, || format!("the error names no place: {e}"))
+fn is_named_in_refusal(s: &Sample, e: &Error) -> Answer {
+    facet_holds(e.message.contains(s.def.name), || format!("the error names no op: {e}"))?;
+    facet_holds(e.location != Location::Nowhere, || format!("the error names no place: {e}"))
 }
 
 /// Whether the values of a sample are few, and of types that tests have numbers of.
-fn has_numbers(s: &Sample) -> bool {
+fn has_refusable_numbers(s: &Sample) -> bool {
     let v = s.graph.view();
     let few = (0..v.dtype.len()).all(|k| v.dims(Value(k as u32)).numel() <= RUN);
-    few && v.dtype.iter().all(|&dtype| is_tested(dtype))
+    few && v.dtype.iter().all(|&dtype| is_tested_tensor_type(dtype))
 }
 
 /// Whether a loop runs more often than a test waits for.
-fn runs_long(s: &Sample) -> bool {
+fn runs_long_for_refusal(s: &Sample) -> bool {
     let numbers = s.given.attrs.split(['=', ' ', ',', '[', ']']).filter_map(|word| word.parse::<i64>().ok());
     matches!(s.def.lower, Lower::Loop) && numbers.max().is_some_and(|n| n > RUN as i64)
 }
 
 /// An answer, or none to a question that does not apply.
-fn answered(answer: Answer) -> Answer {
+fn refusal_answered(answer: Answer) -> Answer {
     match answer {
         Err(Not::Asked(_)) => Ok(()),
         other => other,
     }
 }
 
-fn other_facets_hold(s: &Sample) -> Answer {
+fn refusal_facets_hold(s: &Sample) -> Answer {
     let others = FACETS.iter().filter(|facet| facet.0 != VARIANTS);
     others.into_iter().try_for_each(|(name, facet)| match facet(s) {
         Err(Not::Held(why)) => Err(Not::Held(format!("{name}: {why}"))),
-        other => answered(other),
+        other => refusal_answered(other),
     })
 }

@@ -39,7 +39,7 @@ impl Draw {
 
     /// A tensor of this type whose numbers come from `domain`.
     pub fn tensor(&mut self, dtype: DType, dims: &[usize], domain: Domain) -> Tensor {
-        let n = dims.iter().product::<usize>() * numbers_of_element(dtype);
+        let n = dims.iter().product::<usize>() * tensor_numbers_of_element(dtype);
         let mut data: Vec<f64> = (0..n).map(|i| self.number(domain, i)).collect();
         if domain == Domain::Distinct {
             // A shuffled ladder.
@@ -78,7 +78,7 @@ impl Draw {
 }
 
 /// How many numbers an element is.
-pub(super) fn numbers_of_element(dtype: DType) -> usize {
+pub(super) fn tensor_numbers_of_element(dtype: DType) -> usize {
     if dtype.is_complex() { 2 } else { 1 }
 }
 
@@ -114,12 +114,12 @@ impl Compiled<'_> {
     pub(super) fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let (v, p) = (self.graph.view(), &mut self.program);
         for (l, t) in v.leaves().zip(inputs) {
-            write(p, l.name, t)?;
+            write_tensor(p, l.name, t)?;
         }
         p.step()?;
         let outs = v.outputs().iter().zip(v.output_names);
         let tensor = |(&o, &name): (&Value, &Sym)| {
-            let data = read(p, v.str(name), v.dtype[o.at()])?;
+            let data = read_tensor(p, v.str(name), v.dtype[o.at()])?;
             Ok(Tensor { dtype: v.dtype[o.at()], dims: v.dims(o).to_vec(), data })
         };
         outs.map(tensor).collect()
@@ -171,24 +171,24 @@ macro_rules! by_dtype {
 }
 
 /// True if there are numbers to test `dtype` with.
-pub(super) fn is_tested(dtype: DType) -> bool {
+pub(super) fn is_tested_tensor_type(dtype: DType) -> bool {
     let all = [DType::F32, DType::F64, DType::I32, DType::I64, DType::U32, DType::U8, DType::Bool, DType::I8];
     all.contains(&dtype.part())
 }
 
-fn write(p: &mut Program, name: &str, t: &Tensor) -> Result<()> {
+fn write_tensor(p: &mut Program, name: &str, t: &Tensor) -> Result<()> {
     match t.dtype {
-        DType::C64 => return write_numbers(p.values_mut::<[f32; 2]>(name)?.as_flattened_mut(), t, |x| x as f32),
-        DType::C128 => return write_numbers(p.values_mut::<[f64; 2]>(name)?.as_flattened_mut(), t, |x| x),
+        DType::C64 => return write_tensor_numbers(p.values_mut::<[f32; 2]>(name)?.as_flattened_mut(), t, |x| x as f32),
+        DType::C128 => return write_tensor_numbers(p.values_mut::<[f64; 2]>(name)?.as_flattened_mut(), t, |x| x),
         _ => {}
     }
     by_dtype!(t.dtype, T => {
         let to = p.values_mut::<T>(name)?;
-        write_numbers(to, t, |x| x as T)
+        write_tensor_numbers(to, t, |x| x as T)
     })
 }
 
-fn write_numbers<T>(to: &mut [T], t: &Tensor, round: impl Fn(f64) -> T) -> Result<()> {
+fn write_tensor_numbers<T>(to: &mut [T], t: &Tensor, round: impl Fn(f64) -> T) -> Result<()> {
     if to.len() != t.data.len() {
         let text = format!("the leaf has {} numbers, and {} are given", to.len(), t.data.len());
         return Err(Error::new(Kind::Data, text));
@@ -199,7 +199,7 @@ fn write_numbers<T>(to: &mut [T], t: &Tensor, round: impl Fn(f64) -> T) -> Resul
 
 // One arm of the macro casts f64 to itself.
 #[allow(clippy::unnecessary_cast)]
-fn read(p: &Program, name: &str, dtype: DType) -> Result<Vec<f64>> {
+fn read_tensor(p: &Program, name: &str, dtype: DType) -> Result<Vec<f64>> {
     match dtype {
         DType::C64 => Ok(p.values::<[f32; 2]>(name)?.as_flattened().iter().map(|&x| f64::from(x)).collect()),
         DType::C128 => Ok(p.values::<[f64; 2]>(name)?.as_flattened().to_vec()),

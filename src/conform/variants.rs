@@ -45,7 +45,7 @@ pub(super) fn variants_of(s: &Sample, draw: &mut Draw) -> Vec<Variant> {
         let old = words.iter().find(|w| w.0 == field.name).map(|w| w.1);
         let rest: Vec<String> =
             words.iter().filter(|w| w.0 != field.name).map(|(name, value)| format!("{name}={value}")).collect();
-        for (usual, value) in other_values(field, old, draw) {
+        for (usual, value) in variant_values(field, old, draw) {
             let differs = if usual { Differs::Attribute(k) } else { Differs::Extreme };
             let own = value.map(|value| format!("{}={value}", field.name));
             let attrs = rest.iter().cloned().chain(own).collect::<Vec<_>>().join(" ");
@@ -74,15 +74,15 @@ fn operand_variants(s: &Sample) -> Vec<Variant> {
         let with = |word: String| [&owned[..k], &[word], &owned[k + 1..]].concat();
         let Some((dtype, dims)) = words[k].strip_suffix(']').and_then(|w| w.split_once('[')) else { continue };
         let dims: Vec<usize> = dims.split(',').filter_map(|n| n.parse().ok()).collect();
-        for dims in other_dims(&dims) {
-            add(Differs::Operand, &with(typed(dtype, &dims)));
+        for dims in variant_dims(&dims) {
+            add(Differs::Operand, &with(typed_variant(dtype, &dims)));
         }
         let float = s.float.to_string();
         let complex = s.float.complex().map(|d| d.to_string()).unwrap_or_default();
         for other in DType::ALL.map(|d| d.to_string()) {
             let same = dtype == "f" && other == float || dtype == "c" && other == complex;
             if other != dtype && !same {
-                add(Differs::Operand, &with(typed(&other, &dims)));
+                add(Differs::Operand, &with(typed_variant(&other, &dims)));
             }
         }
         for j in k + 1..words.len() {
@@ -96,17 +96,17 @@ fn operand_variants(s: &Sample) -> Vec<Variant> {
     all
 }
 
-fn typed(dtype: &str, dims: &[usize]) -> String {
-    format!("{dtype}{}", list(dims))
+fn typed_variant(dtype: &str, dims: &[usize]) -> String {
+    format!("{dtype}{}", variant_list(dims))
 }
 
-fn list<T: Display>(items: &[T]) -> String {
+fn variant_list<T: Display>(items: &[T]) -> String {
     let items: Vec<String> = items.iter().map(T::to_string).collect();
     format!("[{}]", items.join(","))
 }
 
 /// Dimensions that differ by one in an axis, or by an axis; and those of the largest rank.
-fn other_dims(dims: &[usize]) -> Vec<Vec<usize>> {
+fn variant_dims(dims: &[usize]) -> Vec<Vec<usize>> {
     let mut all = Vec::new();
     for a in 0..dims.len() {
         let with = |n: usize| [&dims[..a], &[n], &dims[a + 1..]].concat();
@@ -123,7 +123,7 @@ fn other_dims(dims: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// Other values of an attribute, as texts, and whether they are of the usual size; `None` leaves the attribute out.
-fn other_values(field: &Field, old: Option<&str>, draw: &mut Draw) -> Vec<(bool, Option<String>)> {
+fn variant_values(field: &Field, old: Option<&str>, draw: &mut Draw) -> Vec<(bool, Option<String>)> {
     let mut all = Vec::new();
     if field.optional && old.is_some() {
         all.push((true, None));
@@ -151,14 +151,14 @@ fn other_values(field: &Field, old: Option<&str>, draw: &mut Draw) -> Vec<(bool,
             ["0", "1", "-1"].iter().chain(&EXTREMES).for_each(|x| add(false, x.to_string()));
         }
         Kind::Ints | Kind::Shape => {
-            let old: Vec<i64> = numbers(old);
-            other_lists(&old).iter().for_each(|x| add(true, list(x)));
-            wrong_lists(&old).iter().for_each(|x| add(false, list(x)));
+            let old: Vec<i64> = variant_numbers(old);
+            variant_lists(&old).iter().for_each(|x| add(true, variant_list(x)));
+            wrong_variant_lists(&old).iter().for_each(|x| add(false, variant_list(x)));
         }
         Kind::Floats => {
-            let old: Vec<f64> = numbers(old);
-            add(false, list(&[&old[..], &[0.5]].concat()));
-            add(false, list(&old[..old.len().saturating_sub(1)]));
+            let old: Vec<f64> = variant_numbers(old);
+            add(false, variant_list(&[&old[..], &[0.5]].concat()));
+            add(false, variant_list(&old[..old.len().saturating_sub(1)]));
         }
         Kind::Bytes => {
             let old = old.unwrap_or("0x");
@@ -171,13 +171,13 @@ fn other_values(field: &Field, old: Option<&str>, draw: &mut Draw) -> Vec<(bool,
     all
 }
 
-fn numbers<T: std::str::FromStr>(list: Option<&str>) -> Vec<T> {
+fn variant_numbers<T: std::str::FromStr>(list: Option<&str>) -> Vec<T> {
     let inner = list.unwrap_or("[]").trim_matches(['[', ']']);
     inner.split(',').filter_map(|n| n.parse().ok()).collect()
 }
 
 /// Lists of as many numbers: in another order, or one of them differs by one.
-fn other_lists(old: &[i64]) -> Vec<Vec<i64>> {
+fn variant_lists(old: &[i64]) -> Vec<Vec<i64>> {
     let mut all = vec![old.iter().rev().copied().collect()];
     for k in 0..old.len() {
         let near = [old[k].saturating_add(1), old[k].saturating_sub(1)];
@@ -187,7 +187,7 @@ fn other_lists(old: &[i64]) -> Vec<Vec<i64>> {
 }
 
 /// Lists of another length, with a repeat, with a negative or a huge number.
-fn wrong_lists(old: &[i64]) -> Vec<Vec<i64>> {
+fn wrong_variant_lists(old: &[i64]) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::new(), old[..old.len().saturating_sub(1)].to_vec()];
     all.extend([0, 1].map(|n| [old, &[n]].concat()));
     for k in 0..old.len() {

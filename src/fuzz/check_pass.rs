@@ -1,8 +1,8 @@
 //! A pass: the graph that it writes computes what the graph that it reads computes.
 
-use super::check_run::agree_on_leaves;
-use super::compare_arrays::{Agreement, compare_references};
-use super::compare_graphs::{compare_graphs_with, signature_mismatches};
+use super::check_run::check_run_leaves;
+use super::compare_arrays::{Agreement, compare_arrays_with_reference};
+use super::compare_graphs::{compare_graph_signatures, compare_graphs_with};
 use super::engine_run::RunOptions;
 use super::finding::Finding;
 use super::oracle::{LeafValues, interpret};
@@ -41,7 +41,7 @@ pub fn check_pass(
     let finding = |what: String| Finding::new("pass", what, seed, before);
     let after = pass(graph).map_err(|e| finding(format!("the pass fails: {e}")))?;
     let after = after.view();
-    if let Some(m) = signature_mismatches(before, after).first() {
+    if let Some(m) = compare_graph_signatures(before, after).first() {
         return Err(finding(m.describe(["the graph", "what the pass wrote"])));
     }
     let Ok(leaves) = LeafValues::draw_for(&[before, after], seed) else {
@@ -49,11 +49,11 @@ pub fn check_pass(
         return Ok(Agreement { without_reference: 1, ..Agreement::default() });
     };
     if let (Ok(a), Ok(b)) = (interpret(before, &leaves), interpret(after, &leaves)) {
-        compare_references(&a, &b).map_err(|d| Finding::differs("pass, by the oracle", d, seed, before))?;
+        compare_arrays_with_reference(&a, &b).map_err(|d| Finding::differs("pass, by the oracle", d, seed, before))?;
     }
     let plain = RunOptions { optimise: false, ..RunOptions::default() };
-    let mut seen = agree_on_leaves(before, &leaves, seed, &[plain])?;
-    seen.join(agree_on_leaves(after, &leaves, seed, &[plain])?);
+    let mut seen = check_run_leaves(before, &leaves, seed, &[plain])?;
+    seen.join(check_run_leaves(after, &leaves, seed, &[plain])?);
     let both = compare_graphs_with(before, after, seed, plain).map_err(|e| finding(e.to_string()))?;
     match both.outputs.into_iter().find(|o| o.different > 0).and_then(|o| o.worst) {
         Some(d) => Err(Finding::differs("pass, by the engine", d, seed, before)),

@@ -11,7 +11,7 @@ use crate::nodes::ops::table::OPS;
 pub fn check_random_graph(g: &GraphBuf) {
     let broken = verify(g.view(), Stage::Block);
     // A text may hold what only a pass may write, and may use a region twice: reading is not verifying.
-    let broken: Vec<String> = broken.iter().map(ToString::to_string).filter(|e| !is_random_pass_error(e)).collect();
+    let broken: Vec<String> = broken.iter().map(ToString::to_string).filter(|e| !is_check_random_error(e)).collect();
     assert!(broken.is_empty(), "{broken:#?}\n{g:?}");
     let printed = print(g.view());
     let again = text::parse_with(&printed, &g.view().ops[OPS.len()..]);
@@ -22,7 +22,7 @@ pub fn check_random_graph(g: &GraphBuf) {
     }
 }
 
-fn is_random_pass_error(error: &str) -> bool {
+fn is_check_random_error(error: &str) -> bool {
     error.contains("V8: ") || error.contains("V9: ")
 }
 

@@ -23,19 +23,19 @@ const STEP: f64 = 1e-4;
 const SLACK: f64 = 1e-6;
 
 /// The float leaves and outputs of a graph, by name, and how many leaves and outputs it has.
-struct Floats {
+struct TransformFloats {
     leaves: Vec<String>,
     outputs: Vec<String>,
     counts: (usize, usize),
 }
 
-impl Floats {
-    fn of(g: Graph<'_>) -> Floats {
+impl TransformFloats {
+    fn of(g: Graph<'_>) -> TransformFloats {
         let leaves = g.leaves().filter(|l| g.dtype[l.value.at()].is_real_float()).map(|l| l.name.to_string());
         let outputs = g.outputs().iter().zip(g.output_names).filter(|(v, _)| g.dtype[v.at()].is_real_float());
         let outputs = outputs.map(|(_, &name)| g.str(name).to_string());
         let counts = (g.leaves().count(), g.outputs().len());
-        Floats { leaves: leaves.collect(), outputs: outputs.collect(), counts }
+        TransformFloats { leaves: leaves.collect(), outputs: outputs.collect(), counts }
     }
 
     fn names(list: &[String]) -> Vec<&str> {
@@ -65,38 +65,43 @@ pub fn check_transform(graph: &GraphBuf, seed: u64, order: usize) -> Result<Agre
     let fails = |e: Error| Finding::new("derivative", format!("the derivative fails: {e}"), seed, graph.view());
     let mut wide = promote_f64(graph.view()).map_err(fails)?;
     for _ in 1..order {
-        let floats = Floats::of(wide.view());
-        let (outputs, wrt) = (Floats::names(&floats.outputs), Floats::names(&floats.leaves));
+        let floats = TransformFloats::of(wide.view());
+        let (outputs, wrt) = (TransformFloats::names(&floats.outputs), TransformFloats::names(&floats.leaves));
         match vjp(wide.view(), &outputs, &wrt, Missing::Zero) {
             Ok(next) => wide = next,
-            Err(e) if is_refused(&e) => return Ok(Agreement::default()),
+            Err(e) if is_refused_transform(&e) => return Ok(Agreement::default()),
             Err(e) => return Err(fails(e)),
         }
     }
-    let floats = Floats::of(wide.view());
+    let floats = TransformFloats::of(wide.view());
     if floats.leaves.is_empty() || floats.outputs.is_empty() {
         return Ok(Agreement::default());
     }
-    match both_modes(wide.view(), &floats) {
-        Ok(both) => check_point(wide.view(), both.view(), &floats, seed),
-        Err(e) if is_refused(&e) => Ok(Agreement::default()),
+    match check_both_transforms(wide.view(), &floats) {
+        Ok(both) => check_transform_point(wide.view(), both.view(), &floats, seed),
+        Err(e) if is_refused_transform(&e) => Ok(Agreement::default()),
         Err(e) => Err(fails(e)),
     }
 }
 
 /// Whether an error says that there is no derivative.
-fn is_refused(e: &Error) -> bool {
+fn is_refused_transform(e: &Error) -> bool {
     e.kind == Kind::Derivative
 }
 
 /// `g` with tangents of its outputs, and with gradients of its leaves.
-fn both_modes(g: Graph<'_>, floats: &Floats) -> Result<GraphBuf, Error> {
-    let (outputs, wrt) = (Floats::names(&floats.outputs), Floats::names(&floats.leaves));
+fn check_both_transforms(g: Graph<'_>, floats: &TransformFloats) -> Result<GraphBuf, Error> {
+    let (outputs, wrt) = (TransformFloats::names(&floats.outputs), TransformFloats::names(&floats.leaves));
     vjp(jvp(g, &outputs, &wrt)?.view(), &outputs, &wrt, Missing::Zero)
 }
 
 /// Both checks at one point. `both` is `g` with both modes.
-fn check_point(g: Graph<'_>, both: Graph<'_>, floats: &Floats, seed: u64) -> Result<Agreement, Finding> {
+fn check_transform_point(
+    g: Graph<'_>,
+    both: Graph<'_>,
+    floats: &TransformFloats,
+    seed: u64,
+) -> Result<Agreement, Finding> {
     let Ok(leaves) = LeafValues::draw(both, seed) else {
         return Ok(Agreement { without_reference: 1, ..Agreement::default() });
     };
@@ -124,17 +129,17 @@ fn check_point(g: Graph<'_>, both: Graph<'_>, floats: &Floats, seed: u64) -> Res
     let (tangents, grads) = results[floats.counts.1..].split_at(floats.outputs.len());
     let seeds: Vec<&Rc<Array>> = leaves.leaves[floats.counts.0..].iter().map(|l| &l.array).collect();
     let (directions, cotangents) = seeds.split_at(floats.leaves.len());
-    let mut seen =
-        adjoint(tangents, cotangents, grads, directions).map_err(|d| Finding::differs("adjoint", d, seed, both))?;
+    let mut seen = transforms_are_adjoint(tangents, cotangents, grads, directions)
+        .map_err(|d| Finding::differs("adjoint", d, seed, both))?;
     seen.join(
-        check_differences(g, &leaves, floats, directions, tangents)
+        check_transform_differences(g, &leaves, floats, directions, tangents)
             .map_err(|d| Finding::differs("differences", d, seed, g))?,
     );
     Ok(seen)
 }
 
 /// ⟨Jv, w⟩ against ⟨v, Jᵀw⟩.
-fn adjoint(
+fn transforms_are_adjoint(
     tangents: &[Array],
     cotangents: &[&Rc<Array>],
     grads: &[Array],
@@ -154,15 +159,15 @@ fn adjoint(
 }
 
 /// Whether the derivative is that of the function: no rule of a user's, no gradient that is stopped.
-fn is_plain(g: Graph<'_>) -> bool {
+fn is_plain_transform(g: Graph<'_>) -> bool {
     (0..g.nodes()).map(Node::new).all(|n| !g.def_of(n).flags.has(Flags::STOP) && !has_custom_rules(g, n))
 }
 
 /// The float outputs of `g` with the float leaves moved along the directions.
-fn moved(
+fn moved_for_transform(
     g: Graph<'_>,
     leaves: &LeafValues,
-    floats: &Floats,
+    floats: &TransformFloats,
     directions: &[&Rc<Array>],
     by: f64,
 ) -> Option<Vec<Rc<Array>>> {
@@ -179,17 +184,20 @@ fn moved(
 }
 
 /// Tangents against differences of the oracle.
-fn check_differences(
+fn check_transform_differences(
     g: Graph<'_>,
     leaves: &LeafValues,
-    floats: &Floats,
+    floats: &TransformFloats,
     directions: &[&Rc<Array>],
     tangents: &[Array],
 ) -> Result<Agreement, Difference> {
     let mut seen = Agreement::default();
     let steps = [-STEP, -STEP / 2.0, 0.0, STEP / 2.0, STEP];
-    let points =
-        if is_plain(g) { steps.map(|by| moved(g, leaves, floats, directions, by)) } else { Default::default() };
+    let points = if is_plain_transform(g) {
+        steps.map(|by| moved_for_transform(g, leaves, floats, directions, by))
+    } else {
+        Default::default()
+    };
     let [Some(a), Some(b), Some(c), Some(d), Some(e)] = points else {
         seen.unknown += 1;
         return Ok(seen);

@@ -1,7 +1,7 @@
 //! Which numbers count as equal: bounds of both sides, NaN, infinities; and how much of two results agrees.
 
 use super::finding::Difference;
-use super::oracle::{Array, Named, Reference, largest_number};
+use super::oracle::{Array, Named, Reference, largest_before_rounding};
 use crate::nodes::DType;
 
 /// How many elements two results agree in, and how close they come to their bounds.
@@ -36,11 +36,12 @@ impl Agreement {
 
 /// Whether two numbers are equal within `bound`: NaN is NaN, an infinity is itself, and an infinity may stand for a
 /// number that the type cannot hold.
-fn agree(dtype: DType, left: f64, right: f64, bound: f64) -> bool {
+fn compare_all_arrays(dtype: DType, left: f64, right: f64, bound: f64) -> bool {
     if left.is_nan() || right.is_nan() {
         return left.is_nan() && right.is_nan();
     }
-    let over = |inf: f64, x: f64| inf.is_infinite() && x.abs() + bound > largest_number(dtype) && x * inf > 0.0;
+    let over =
+        |inf: f64, x: f64| inf.is_infinite() && x.abs() + bound > largest_before_rounding(dtype) && x * inf > 0.0;
     left == right || (left - right).abs() <= bound || over(left, right) || over(right, left)
 }
 
@@ -55,7 +56,7 @@ pub(super) enum Verdict {
 }
 
 /// Compares element `i` of two arrays of one type. The bound is that of both sides together.
-pub(super) fn compare_elements(left: &Array, right: &Array, i: usize) -> Verdict {
+pub(super) fn compare_array_elements(left: &Array, right: &Array, i: usize) -> Verdict {
     let bound = match (left.bounds().get(i), right.bounds().get(i)) {
         (Some(a), Some(b)) => a + b,
         _ => return Verdict::Different(0.0),
@@ -66,8 +67,8 @@ pub(super) fn compare_elements(left: &Array, right: &Array, i: usize) -> Verdict
     let parts = left.pair(i).zip(right.pair(i));
     let same = match (left.whole(i), right.whole(i)) {
         (Some(a), Some(b)) => a == b,
-        _ if let Some((a, b)) = parts => (0..2).all(|k| agree(left.dtype().part(), a[k], b[k], bound)),
-        _ => agree(left.dtype(), left.number(i), right.number(i), bound),
+        _ if let Some((a, b)) = parts => (0..2).all(|k| compare_all_arrays(left.dtype().part(), a[k], b[k], bound)),
+        _ => compare_all_arrays(left.dtype(), left.number(i), right.number(i), bound),
     };
     if same { Verdict::Equal(bound) } else { Verdict::Different(bound) }
 }
@@ -79,7 +80,7 @@ pub(super) fn compare_elements(left: &Array, right: &Array, i: usize) -> Verdict
 pub fn compare_arrays(name: &str, left: &Array, right: &Array) -> Result<Agreement, Difference> {
     let mut seen = Agreement::default();
     for element in 0..left.len().max(right.len()) {
-        match compare_elements(left, right, element) {
+        match compare_array_elements(left, right, element) {
             Verdict::Unknown => seen.unknown += 1,
             Verdict::Equal(bound) => {
                 seen.compared += 1;
@@ -98,11 +99,11 @@ pub fn compare_arrays(name: &str, left: &Array, right: &Array) -> Result<Agreeme
 }
 
 /// Compares outputs with outputs and next values with next values, by name, as a pass may reorder them. A tensor that
-/// only one reference has is not compared: [`signature_mismatches`](super::signature_mismatches) tells of it.
+/// only one reference has is not compared: [`compare_graph_signatures`](super::compare_graph_signatures) tells of it.
 ///
 /// # Errors
 /// The first difference.
-pub fn compare_references(left: &Reference, right: &Reference) -> Result<Agreement, Difference> {
+pub fn compare_arrays_with_reference(left: &Reference, right: &Reference) -> Result<Agreement, Difference> {
     let mut seen = Agreement::default();
     let lists: [(&[Named], &[Named]); 2] = [(&left.outputs, &right.outputs), (&left.updates, &right.updates)];
     for (left, right) in lists {
@@ -133,7 +134,7 @@ mod tests {
             (1.0, 1.5, 0.5, true),
             (1.0, 1.5, 0.4, false),
         ] {
-            assert_eq!(agree(DType::F32, a, b, bound), same, "{a} {b} {bound}");
+            assert_eq!(compare_all_arrays(DType::F32, a, b, bound), same, "{a} {b} {bound}");
         }
     }
 }

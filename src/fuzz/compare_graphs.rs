@@ -3,7 +3,7 @@
 //! Invariant: the engine runs both graphs. The oracle says how far rounding may put them apart: as far as both of their
 //! bounds together.
 
-use super::compare_arrays::{Verdict, compare_elements};
+use super::compare_arrays::{Verdict, compare_array_elements};
 use super::engine_run::{EngineStep, RunOptions, run_engine};
 use super::finding::Difference;
 use super::oracle::{Array, LeafValues, Named, Reference, interpret};
@@ -70,9 +70,13 @@ impl Mismatch {
 }
 
 /// What two graphs do not share: leaves by name and type, outputs by name and type, and which leaves change.
-pub fn signature_mismatches(a: Graph<'_>, b: Graph<'_>) -> Vec<Mismatch> {
+pub fn compare_graph_signatures(a: Graph<'_>, b: Graph<'_>) -> Vec<Mismatch> {
     let mut all = Vec::new();
-    for (kind, list) in [("leaf", leaf_list as Lister), ("output", output_list), ("update of", update_list)] {
+    for (kind, list) in [
+        ("leaf", compared_graph_leaves as Lister),
+        ("output", compared_graph_outputs),
+        ("update of", compared_graph_updates),
+    ] {
         let (left, right) = (list(a), list(b));
         let side = |g: Graph<'_>, v: Option<Value>| v.map(|v| (g.ty_text(v), g.location(g.def[v.at()])));
         let find = |list: &[(String, Value)], name: &str| list.iter().find(|x| x.0 == name).map(|x| x.1);
@@ -90,15 +94,15 @@ pub fn signature_mismatches(a: Graph<'_>, b: Graph<'_>) -> Vec<Mismatch> {
 
 type Lister = fn(Graph<'_>) -> Vec<(String, Value)>;
 
-fn leaf_list(g: Graph<'_>) -> Vec<(String, Value)> {
+fn compared_graph_leaves(g: Graph<'_>) -> Vec<(String, Value)> {
     g.leaves().map(|l| (l.name.to_string(), l.value)).collect()
 }
 
-fn output_list(g: Graph<'_>) -> Vec<(String, Value)> {
+fn compared_graph_outputs(g: Graph<'_>) -> Vec<(String, Value)> {
     g.output_names.iter().zip(g.outputs()).map(|(&name, &v)| (g.str(name).to_string(), v)).collect()
 }
 
-fn update_list(g: Graph<'_>) -> Vec<(String, Value)> {
+fn compared_graph_updates(g: Graph<'_>) -> Vec<(String, Value)> {
     g.updates.iter().map(|&(leaf, _)| (g.leaf(leaf).map_or("", |l| l.1).to_string(), leaf)).collect()
 }
 
@@ -113,7 +117,7 @@ pub fn compare_graphs(a: &GraphBuf, b: &GraphBuf, seed: u64) -> Result<Compariso
 
 /// Compares two graphs as [`compare_graphs`] does, and runs them this way.
 pub fn compare_graphs_with(a: Graph<'_>, b: Graph<'_>, seed: u64, how: RunOptions) -> Result<Comparison> {
-    if let Some(m) = signature_mismatches(a, b).first() {
+    if let Some(m) = compare_graph_signatures(a, b).first() {
         return Err(Error::new(Kind::Shape, m.describe(["the first graph", "the second graph"])));
     }
     let leaves = LeafValues::draw_for(&[a, b], seed)?;
@@ -134,11 +138,11 @@ pub fn compare_graphs_with(a: Graph<'_>, b: Graph<'_>, seed: u64, how: RunOption
     for (of_step, of_reference) in [OUTPUTS, UPDATES] {
         let [left, right] = [0, 1].map(|i| {
             let reference = references[i].as_ref().ok().filter(|_| why.is_none());
-            bounded(of_step(&steps[i]), reference.map(of_reference))
+            compare_bounded_graphs(of_step(&steps[i]), reference.map(of_reference))
         });
         for x in &left {
             let y = right.iter().find(|y| y.name == x.name);
-            comparison.outputs.extend(y.map(|y| compare_output(&x.name, &x.array, &y.array)));
+            comparison.outputs.extend(y.map(|y| compare_graph_output(&x.name, &x.array, &y.array)));
         }
     }
     Ok(comparison)
@@ -150,7 +154,7 @@ const OUTPUTS: Lists = (|s| &s.outputs, |r| &r.outputs);
 const UPDATES: Lists = (|s| &s.updates, |r| &r.updates);
 
 /// Tensors that a step left, with the bounds of their references.
-fn bounded(step: &[Named], references: Option<&[Named]>) -> Vec<Named> {
+fn compare_bounded_graphs(step: &[Named], references: Option<&[Named]>) -> Vec<Named> {
     let one = |(i, x): (usize, &Named)| {
         let array = match references.and_then(|known| known.get(i)) {
             Some(r) => x.array.bounded_as(&r.array),
@@ -161,12 +165,12 @@ fn bounded(step: &[Named], references: Option<&[Named]>) -> Vec<Named> {
     step.iter().enumerate().map(one).collect()
 }
 
-fn compare_output(name: &str, left: &Array, right: &Array) -> OutputComparison {
+fn compare_graph_output(name: &str, left: &Array, right: &Array) -> OutputComparison {
     let mut all =
         OutputComparison { name: name.to_string(), elements: left.len(), unknown: 0, different: 0, worst: None };
     let mut farthest = 0.0;
     for element in 0..left.len() {
-        let (bound, different) = match compare_elements(left, right, element) {
+        let (bound, different) = match compare_array_elements(left, right, element) {
             Verdict::Unknown => {
                 all.unknown += 1;
                 continue;

@@ -146,12 +146,12 @@ impl<'g> Draft<'g> {
 }
 
 /// The regions that node `n` runs or names.
-pub(super) fn regions_of(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
+pub(super) fn draft_regions_of(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
     let fields = g.def_of(n).attrs.iter().enumerate();
     fields.filter(move |(i, f)| f.kind == Kind::Region && g.attrs(n).has(*i)).map(move |(i, _)| g.attrs(n).region(i))
 }
 
-/// The regions that `n` runs: both branches of a choice, else the first of [`regions_of`]. The others are rules.
-pub(super) fn bodies_of(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
-    regions_of(g, n).take(if g.op[n.at()] == Op::IF { 2 } else { 1 })
+/// The regions that `n` runs: both branches of a choice, else the first of [`draft_regions_of`]. The others are rules.
+pub(super) fn draft_bodies_of(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> {
+    draft_regions_of(g, n).take(if g.op[n.at()] == Op::IF { 2 } else { 1 })
 }

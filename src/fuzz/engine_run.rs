@@ -1,6 +1,6 @@
 //! One step of a graph by the engine, on drawn leaves.
 
-use super::oracle::{Array, LeafValues, Named, array_of_bytes, bytes_of_array};
+use super::oracle::{Array, LeafValues, Named, array_of_element_bytes, element_bytes_of_array};
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
@@ -68,32 +68,40 @@ pub struct EngineStep {
 /// # Errors
 /// Those of compiling and of the step; a leaf without a value.
 pub fn run_engine(graph: Graph<'_>, leaves: &LeafValues, how: RunOptions) -> Result<EngineStep> {
-    catch_unwind(AssertUnwindSafe(|| run_step(graph, leaves, how))).unwrap_or_else(|panic| {
+    catch_unwind(AssertUnwindSafe(|| engine_run_step(graph, leaves, how))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
         Err(Error::new(Kind::Verify, format!("the engine panicked: {text}")))
     })
 }
 
-fn run_step(graph: Graph<'_>, leaves: &LeafValues, how: RunOptions) -> Result<EngineStep> {
+fn engine_run_step(graph: Graph<'_>, leaves: &LeafValues, how: RunOptions) -> Result<EngineStep> {
     let mut p = how.session(graph)?.compile(graph)?;
     for leaf in graph.leaves() {
         let missing = || Error::new(Kind::Name, format!("leaf {:?} has no value", leaf.name));
-        p.write_bytes(leaf.name, &bytes_of_array(leaves.find(leaf.name).ok_or_else(missing)?))?;
+        p.write_bytes(leaf.name, &element_bytes_of_array(leaves.find(leaf.name).ok_or_else(missing)?))?;
     }
     p.step()?;
     let outputs = graph.outputs().iter().zip(graph.output_names);
-    let outputs = outputs.map(|(&v, &name)| read(&p, graph, v, graph.str(name), |role| role == Role::Output));
+    let outputs =
+        outputs.map(|(&v, &name)| read_engine_run(&p, graph, v, graph.str(name), |role| role == Role::Output));
     let outputs = outputs.collect::<Result<_>>()?;
     let leaf = |v: Value| graph.leaf(v).map_or("", |l| l.1);
-    let updates = graph.updates.iter().map(|&(v, _)| read(&p, graph, v, leaf(v), |role| role != Role::Output));
+    let updates =
+        graph.updates.iter().map(|&(v, _)| read_engine_run(&p, graph, v, leaf(v), |role| role != Role::Output));
     Ok(EngineStep { outputs, updates: updates.collect::<Result<_>>()? })
 }
 
 /// The tensor called `name`, which has the type of value `v`.
-fn read(p: &Program, graph: Graph<'_>, v: Value, name: &str, wanted: impl Fn(Role) -> bool) -> Result<Named> {
+fn read_engine_run(
+    p: &Program,
+    graph: Graph<'_>,
+    v: Value,
+    name: &str,
+    wanted: impl Fn(Role) -> bool,
+) -> Result<Named> {
     let b = p.bindings().iter().find(|b| b.name == name && wanted(b.role));
     let b = b.ok_or_else(|| Error::new(Kind::Name, format!("the program has no tensor {name:?}")))?;
-    let array: Array = array_of_bytes(graph.dtype[v.at()], &graph.dims(v), p.bytes_of(b));
+    let array: Array = array_of_element_bytes(graph.dtype[v.at()], &graph.dims(v), p.bytes_of(b));
     Ok(Named { name: name.to_string(), array: Rc::new(array) })
 }

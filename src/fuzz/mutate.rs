@@ -42,59 +42,59 @@ pub fn mutate_graph(graph: &GraphBuf, draw: &mut Draw<'_>) -> Result<GraphBuf> {
 fn mutated_once(g: Graph<'_>, draw: &mut Draw<'_>) -> Option<GraphBuf> {
     let mut d = Draft::of(g, false);
     match draw(9) {
-        0 => swap_operand(&mut d, draw)?,
-        1 => replace_op(&mut d, draw)?,
-        2 | 3 => change_attribute(&mut d, draw)?,
-        4 => change_size(&mut d, draw)?,
-        5 => copy_node(&mut d, draw)?,
-        6 => drop_node(&mut d, draw)?,
-        7 => outline_nodes(&mut d, draw)?,
-        _ => d.outputs.push(entry_value(g, draw)?),
+        0 => mutate_operand(&mut d, draw)?,
+        1 => mutate_op(&mut d, draw)?,
+        2 | 3 => mutate_attribute(&mut d, draw)?,
+        4 => mutate_size(&mut d, draw)?,
+        5 => mutate_by_copy(&mut d, draw)?,
+        6 => mutate_by_drop(&mut d, draw)?,
+        7 => mutate_by_outline(&mut d, draw)?,
+        _ => d.outputs.push(mutated_entry_value(g, draw)?),
     }
     d.write().ok()
 }
 
-fn pick<T: Copy>(from: &[T], draw: &mut Draw<'_>) -> Option<T> {
+fn pick_mutation<T: Copy>(from: &[T], draw: &mut Draw<'_>) -> Option<T> {
     if from.is_empty() { None } else { Some(from[draw(from.len() as u32) as usize]) }
 }
 
 /// A node that is no leaf.
-fn inner_node(g: Graph<'_>, draw: &mut Draw<'_>) -> Option<Node> {
-    let nodes: Vec<Node> = (0..g.nodes()).map(Node::new).filter(|&n| !is_outer(g, n)).collect();
-    pick(&nodes, draw)
+fn inner_mutable_node(g: Graph<'_>, draw: &mut Draw<'_>) -> Option<Node> {
+    let nodes: Vec<Node> = (0..g.nodes()).map(Node::new).filter(|&n| !is_outer_mutable(g, n)).collect();
+    pick_mutation(&nodes, draw)
 }
 
 /// Whether `n` is an argument or a leaf.
-fn is_outer(g: Graph<'_>, n: Node) -> bool {
+fn is_outer_mutable(g: Graph<'_>, n: Node) -> bool {
     g.op[n.at()] == Op::ARG || g.op[n.at()].is_named_leaf()
 }
 
-fn entry_value(g: Graph<'_>, draw: &mut Draw<'_>) -> Option<Value> {
+fn mutated_entry_value(g: Graph<'_>, draw: &mut Draw<'_>) -> Option<Value> {
     let range = g.region_values(g.entry());
     (!range.is_empty()).then(|| Value(range.start + draw(range.end - range.start)))
 }
 
 /// Another value of the type of `v` in its region, before value `end`.
-fn other_of_type(g: Graph<'_>, v: Value, end: u32, draw: &mut Draw<'_>) -> Option<Value> {
+fn mutate_to_other_of_type(g: Graph<'_>, v: Value, end: u32, draw: &mut Draw<'_>) -> Option<Value> {
     let range = g.region_values(g.region_of(g.def[v.at()]));
     let fit: Vec<Value> = (range.start..end).map(Value).filter(|&w| w != v && g.ty(w) == g.ty(v)).collect();
-    pick(&fit, draw)
+    pick_mutation(&fit, draw)
 }
 
-fn swap_operand(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
-    let n = inner_node(d.src, draw)?;
+fn mutate_operand(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+    let n = inner_mutable_node(d.src, draw)?;
     let at = d.src.args_at[n.at()] as usize;
-    let i = at + pick_below(d.src.args_of(n).len(), draw)?;
-    d.args[i] = other_of_type(d.src, d.args[i], d.src.outs_at[n.at()], draw)?;
+    let i = at + pick_mutation_below(d.src.args_of(n).len(), draw)?;
+    d.args[i] = mutate_to_other_of_type(d.src, d.args[i], d.src.outs_at[n.at()], draw)?;
     Some(())
 }
 
-fn pick_below(count: usize, draw: &mut Draw<'_>) -> Option<usize> {
+fn pick_mutation_below(count: usize, draw: &mut Draw<'_>) -> Option<usize> {
     (count > 0).then(|| draw(count as u32) as usize)
 }
 
-fn replace_op(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
-    let n = inner_node(d.src, draw)?;
+fn mutate_op(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+    let n = inner_mutable_node(d.src, draw)?;
     let (old, count) = (d.src.def_of(n), d.src.args_of(n).len());
     let plain = |f: Flags| !f.has(Flags::FUSED) && !f.has(Flags::EFFECT) && !f.has(Flags::LEAF);
     let ops = d.src.ops.iter().enumerate().filter(|(i, def)| {
@@ -102,16 +102,16 @@ fn replace_op(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
         same && plain(def.flags) && *i > Op::ARG.0 as usize
     });
     let ops: Vec<Op> = ops.map(|(i, _)| Op(i as u16)).collect();
-    d.op[n.at()] = pick(&ops, draw)?;
+    d.op[n.at()] = pick_mutation(&ops, draw)?;
     Some(())
 }
 
-fn change_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+fn mutate_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let g = d.src;
     let with: Vec<Node> = (0..g.nodes()).map(Node::new).filter(|&n| !g.def_of(n).attrs.is_empty()).collect();
-    let n = pick(&with, draw).filter(|&n| g.op[n.at()] != Op::ARG)?;
+    let n = pick_mutation(&with, draw).filter(|&n| g.op[n.at()] != Op::ARG)?;
     let first = usize::from(g.op[n.at()].is_named_leaf());
-    let i = first + pick_below(g.def_of(n).attrs.len().checked_sub(first)?, draw)?;
+    let i = first + pick_mutation_below(g.def_of(n).attrs.len().checked_sub(first)?, draw)?;
     let field = g.def_of(n).attrs[i];
     // A loop that ends early keeps its bound: without one it may run for ever.
     let bound = g.op[n.at()] == Op::SCAN && Scan::of(&g.attrs(n)).exit.is_some();
@@ -119,12 +119,12 @@ fn change_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let new = match (g.attrs(n).owned(i), field.kind) {
         (Owned::Bool(b), _) => Owned::Bool(!b),
         (Owned::Int(x), _) => Owned::Int(near(x, draw).max(i64::from(bound))),
-        (Owned::F64(x), _) => Owned::F64(pick(NUMBERS, draw).filter(|y| *y != x).unwrap_or(x * 2.0)),
+        (Owned::F64(x), _) => Owned::F64(pick_mutation(NUMBERS, draw).filter(|y| *y != x).unwrap_or(x * 2.0)),
         (Owned::Choice(c), Kind::Choice(names)) => {
             Owned::Choice((c + 1 + draw(names.len() as u32)) % names.len() as u32)
         }
         (Owned::Ints(mut list), _) => {
-            let at = pick_below(list.len(), draw)?;
+            let at = pick_mutation_below(list.len(), draw)?;
             match draw(2) {
                 0 => list[at] = near(list[at], draw),
                 _ => list.swap(0, at),
@@ -132,12 +132,12 @@ fn change_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
             Owned::Ints(list)
         }
         (Owned::Floats(mut list), _) => {
-            let at = pick_below(list.len(), draw)?;
-            list[at] = pick(NUMBERS, draw)?;
+            let at = pick_mutation_below(list.len(), draw)?;
+            list[at] = pick_mutation(NUMBERS, draw)?;
             Owned::Floats(list)
         }
         (Owned::Bytes(mut bytes), _) => {
-            let at = pick_below(bytes.len(), draw)?;
+            let at = pick_mutation_below(bytes.len(), draw)?;
             bytes[at] ^= 1;
             Owned::Bytes(bytes)
         }
@@ -148,10 +148,10 @@ fn change_attribute(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     Some(())
 }
 
-fn change_size(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
-    let v = Value(pick_below(d.src.values(), draw)? as u32);
-    let from = pick(&d.src.dims(v), draw)?;
-    let to = pick(SIZES, draw).filter(|&to| to != from)?;
+fn mutate_size(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+    let v = Value(pick_mutation_below(d.src.values(), draw)? as u32);
+    let from = pick_mutation(&d.src.dims(v), draw)?;
+    let to = pick_mutation(SIZES, draw).filter(|&to| to != from)?;
     d.resize = Some(match draw(3) {
         1 if from > 1 => Resize::Multiples(from, to),
         2 => Resize::AxesOnly(from, to),
@@ -161,20 +161,20 @@ fn change_size(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
 }
 
 /// A node comes a second time. Equal nodes are one node, so one operand is another value.
-fn copy_node(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+fn mutate_by_copy(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let g = d.src;
-    let n = inner_node(g, draw).filter(|&n| g.region_of(n) == g.entry())?;
-    let at = pick_below(g.args_of(n).len(), draw)?;
-    let other = other_of_type(g, g.args_of(n)[at], g.outs_at[n.at()], draw)?;
+    let n = inner_mutable_node(g, draw).filter(|&n| g.region_of(n) == g.entry())?;
+    let at = pick_mutation_below(g.args_of(n).len(), draw)?;
+    let other = mutate_to_other_of_type(g, g.args_of(n)[at], g.outs_at[n.at()], draw)?;
     d.copies.push((n, at, other));
     Some(())
 }
 
-fn drop_node(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
-    let n = inner_node(d.src, draw)?;
+fn mutate_by_drop(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+    let n = inner_mutable_node(d.src, draw)?;
     let entry = d.src.region_of(n) == d.src.entry();
     for v in d.src.outs_of(n) {
-        let other = other_of_type(d.src, v, d.src.outs_at[n.at()], draw);
+        let other = mutate_to_other_of_type(d.src, v, d.src.outs_at[n.at()], draw);
         d.stand[v.at()] = match (other, draw(3)) {
             (Some(w), 0 | 1) => Stand::Other(w),
             (_, 2) | (None, 1) if entry => Stand::Input,
@@ -184,12 +184,12 @@ fn drop_node(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     Some(())
 }
 
-fn outline_nodes(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
+fn mutate_by_outline(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let g = d.src;
     let nodes = g.region_nodes(g.entry());
-    let start = Node::new(g.nodes_at[g.entry().at()] as usize + pick_below(nodes.len(), draw)?);
+    let start = Node::new(g.nodes_at[g.entry().at()] as usize + pick_mutation_below(nodes.len(), draw)?);
     let most = 1 + draw(6) as usize;
-    let inside = |n: &Node| !is_outer(g, *n) && !g.def_of(*n).flags.has(Flags::EFFECT);
+    let inside = |n: &Node| !is_outer_mutable(g, *n) && !g.def_of(*n).flags.has(Flags::EFFECT);
     let count = (start.at()..g.nodes()).map(Node::new).take(most).take_while(inside).count();
     d.outlined = (count > 0).then(|| start.at()..start.at() + count);
     d.outlined.as_ref().map(|_| ())

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 const POISON: u64 = 0xDEAD_BEEF_0BAD_F00D;
 
-fn mix(h: u64, x: u64) -> u64 {
+fn mix_simulated_plan(h: u64, x: u64) -> u64 {
     let h = (h ^ x).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     h ^ (h >> 29)
 }
@@ -23,7 +23,7 @@ fn simulated_extent(p: &Plan, o: &Operand) -> Option<Range<usize>> {
     (end <= p.bytes).then_some(start..end)
 }
 
-fn whole(p: &Plan, b: usize) -> Option<Range<usize>> {
+fn simulated_whole_plan(p: &Plan, b: usize) -> Option<Range<usize>> {
     simulated_extent(p, &Operand::of_bytes(b as u32, 0, p.code.bytes[b], Split::Whole))
 }
 
@@ -32,8 +32,8 @@ pub fn simulate_plan(p: &Plan) -> Option<Vec<u64>> {
     let code = &p.code;
     let mut mem = vec![POISON; p.bytes];
     for b in (0..code.bytes.len()).filter(|&b| code.kind[b].is_pinned()) {
-        for (i, m) in mem[whole(p, b)?].iter_mut().enumerate() {
-            *m = mix(b as u64 + 1, i as u64);
+        for (i, m) in mem[simulated_whole_plan(p, b)?].iter_mut().enumerate() {
+            *m = mix_simulated_plan(b as u64 + 1, i as u64);
         }
     }
     let mut written = HashSet::new();
@@ -41,12 +41,12 @@ pub fn simulate_plan(p: &Plan) -> Option<Vec<u64>> {
         simulate_instruction(p, i, &mut mem, &mut written)?;
     }
     let mut out = Vec::new();
-    let digest = |r: Range<usize>| mem[r].iter().fold(7, |h, &x| mix(h, x));
+    let digest = |r: Range<usize>| mem[r].iter().fold(7, |h, &x| mix_simulated_plan(h, x));
     for o in &code.outputs {
         out.push(digest(simulated_extent(p, o)?));
     }
     for b in (0..code.bytes.len()).filter(|&b| code.kind[b].is_leaf()) {
-        out.push(digest(whole(p, b)?));
+        out.push(digest(simulated_whole_plan(p, b)?));
     }
     Some(out)
 }
@@ -71,23 +71,23 @@ fn simulate_instruction(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashS
     }
     // Which call of which node: positions in the code would change where a copy is dropped.
     let call = (0..i).rev().take_while(|&j| code.node[j] == code.node[i]).count();
-    let mut h = mix(call as u64, code.node[i].at() as u64);
+    let mut h = mix_simulated_plan(call as u64, code.node[i].at() as u64);
     for (r, o) in reads.iter().enumerate() {
         // In place, the kernel finds the operand where it writes.
         let from = if with(r) == u8::MAX { o } else { writes.get(usize::from(with(r)))? };
         let honest = with(r) == u8::MAX || knows(r, usize::from(with(r)));
         let at = simulated_extent(p, from)?;
         let at = at.start..at.end.min(at.start + o.bytes());
-        h = mem[at].iter().fold(if honest { h } else { POISON }, |h, &x| mix(h, x));
+        h = mem[at].iter().fold(if honest { h } else { POISON }, |h, &x| mix_simulated_plan(h, x));
     }
     for o in writes.iter().filter(|o| adds(o)) {
-        h = mem[simulated_extent(p, o)?].iter().fold(h, |h, &x| mix(h, x));
+        h = mem[simulated_extent(p, o)?].iter().fold(h, |h, &x| mix_simulated_plan(h, x));
     }
     for (w, o) in writes.iter().enumerate() {
         // Scratch of a thread has no defined contents after the instruction.
-        let seed = if matches!(o.split, Split::PerThread(_)) { POISON } else { mix(h, w as u64) };
+        let seed = if matches!(o.split, Split::PerThread(_)) { POISON } else { mix_simulated_plan(h, w as u64) };
         for (k, m) in mem[simulated_extent(p, o)?].iter_mut().enumerate() {
-            *m = mix(seed, k as u64);
+            *m = mix_simulated_plan(seed, k as u64);
         }
         written.insert(o.buf);
     }
@@ -95,6 +95,6 @@ fn simulate_instruction(p: &Plan, i: usize, mem: &mut [u64], written: &mut HashS
 }
 
 /// Whether buffer `b` is one that a plan is free to place.
-pub fn is_free_buffer(p: &Plan, b: usize) -> bool {
+pub fn is_free_in_simulated_plan(p: &Plan, b: usize) -> bool {
     p.code.bytes[b] > 0 && matches!(p.code.kind[b], BufKind::Activation | BufKind::Output | BufKind::Scratch)
 }

@@ -2,7 +2,7 @@
 
 use super::draws::Draw;
 use super::planned_graph::PlannedGraph;
-use super::simulate_plan::is_free_buffer;
+use super::simulate_plan::is_free_in_simulated_plan;
 use crate::arena::tensor::LINE;
 use crate::sched::checker::Plan;
 use crate::sched::intervals::Intervals;
@@ -24,13 +24,13 @@ pub const WRONG_PLANS: [&str; 10] = [
 ];
 
 impl PlannedGraph {
-    fn replanned(&self, live: &Intervals) -> Option<Plan> {
+    fn wrongly_replanned(&self, live: &Intervals) -> Option<Plan> {
         let (offset, bytes) = offsets(&self.right.code, &self.ordered.alias, live, lines::pack_lines).ok()?;
         Some(Plan { offset, bytes, ..self.right.clone() })
     }
 
     /// Moves everything that shares the place of class `root`.
-    fn moved(&self, p: &mut Plan, root: usize, to: usize) {
+    fn wrongly_moved(&self, p: &mut Plan, root: usize, to: usize) {
         let class = &self.ordered.alias.class;
         (0..class.len()).filter(|&b| class[b] as usize == root).for_each(|b| p.offset[b] = to);
     }
@@ -40,35 +40,37 @@ impl PlannedGraph {
         let (mut p, mut live) = (self.right.clone(), self.ordered.live.clone());
         let below = |d: &mut Draw<'_>, n: usize| (n > 0).then(|| d(n as u32) as usize);
         let roots: Vec<usize> = (0..live.len())
-            .filter(|&b| live.lines[b] > 0 && is_free_buffer(&p, b) && self.ordered.alias.class[b] as usize == b)
+            .filter(|&b| {
+                live.lines[b] > 0 && is_free_in_simulated_plan(&p, b) && self.ordered.alias.class[b] as usize == b
+            })
             .collect();
         let b = roots[below(d, roots.len())?];
         match kind {
-            0 => self.moved(&mut p, b, self.right.offset[b] + LINE),
+            0 => self.wrongly_moved(&mut p, b, self.right.offset[b] + LINE),
             1 => {
                 let c = roots[below(d, roots.len())?];
-                self.moved(&mut p, b, self.right.offset[c]);
-                self.moved(&mut p, c, self.right.offset[b]);
+                self.wrongly_moved(&mut p, b, self.right.offset[c]);
+                self.wrongly_moved(&mut p, c, self.right.offset[b]);
             }
             2 => live.end[b] = live.end[b].checked_sub(1)?,
             3 => live.first[b] += 1,
-            4 => live.end[b] = self.last_but_one(b)? + 1,
+            4 => live.end[b] = self.wrong_plan_last_but_one(b)? + 1,
             5 => live.lines[b] -= 1,
             6 => {
                 let pairs: Vec<usize> = (0..p.inplace.len()).filter(|&r| p.inplace[r] != u8::MAX).collect();
                 p.inplace[pairs[below(d, pairs.len())?]] = u8::MAX;
             }
-            7 => return self.without_copy(d),
-            _ => return self.in_place(kind == 8, d),
+            7 => return self.wrong_plan_without_copy(d),
+            _ => return self.wrong_plan_in_place(kind == 8, d),
         }
         if (2..6).contains(&kind) {
-            p = self.replanned(&live)?;
+            p = self.wrongly_replanned(&live)?;
         }
         (p.offset != self.right.offset || p.inplace != self.right.inplace).then_some(p)
     }
 
     /// The instruction before the last that reads class `root`.
-    fn last_but_one(&self, root: usize) -> Option<u32> {
+    fn wrong_plan_last_but_one(&self, root: usize) -> Option<u32> {
         let code = &self.right.code;
         let inside = |b: u32| self.ordered.alias.class[b as usize] as usize == root;
         let uses = |&i: &usize| code.reads_of(i).iter().chain(code.writes_of(i)).any(|o| inside(o.buf));
@@ -76,7 +78,7 @@ impl PlannedGraph {
         (all.len() > 1).then(|| all[all.len() - 2] as u32)
     }
 
-    fn without_copy(&self, d: &mut Draw<'_>) -> Option<Plan> {
+    fn wrong_plan_without_copy(&self, d: &mut Draw<'_>) -> Option<Plan> {
         let code = &self.right.code;
         let copies: Vec<u32> =
             (0..code.groups() as u32).filter(|&g| code.copies[code.group(g as usize).start]).collect();
@@ -92,7 +94,7 @@ impl PlannedGraph {
 
     /// Some result on some operand of one size: of a pair that no kernel declared, or of one that is declared and of
     /// no use here.
-    fn in_place(&self, undeclared: bool, d: &mut Draw<'_>) -> Option<Plan> {
+    fn wrong_plan_in_place(&self, undeclared: bool, d: &mut Draw<'_>) -> Option<Plan> {
         let (code, mut p) = (&self.right.code, self.right.clone());
         let mut open = Vec::new();
         for i in 0..code.len() {
@@ -112,7 +114,7 @@ impl PlannedGraph {
         let (r, w, from, to) = open[d(open.len() as u32) as usize];
         p.inplace[r] = w;
         let root = self.ordered.alias.class[to as usize] as usize;
-        self.moved(&mut p, root, self.right.offset[from as usize]);
+        self.wrongly_moved(&mut p, root, self.right.offset[from as usize]);
         Some(p)
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`cumsum_kernel`], [`cumprod_kernel`] | x: `T[outer, n, inner]` | the same | [`Cumulative`] |
+//! | [`cumulative_sum_kernel`], [`cumulative_prod_kernel`] | x: `T[outer, n, inner]` | the same | [`Cumulative`] |
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -49,39 +49,39 @@ impl Cumulative {
 
 /// One element: writes the result and updates the accumulator.
 #[inline(always)]
-fn cumulate_element<T: Num, F: PairwiseReducer<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
+fn cumulative_element<T: Num, F: PairwiseReducer<T::Wide>>(f: F, exclusive: bool, acc: &mut T::Wide, x: T, o: &mut T) {
     let next = f.join(*acc, x.widen());
     *o = T::narrow(if exclusive { *acc } else { next });
     *acc = next;
 }
 
-fn cumulate_line<'a, T: Num, F: PairwiseReducer<T::Wide>>(
+fn cumulative_line<'a, T: Num, F: PairwiseReducer<T::Wide>>(
     f: F,
     exclusive: bool,
     pairs: impl Iterator<Item = (&'a T, &'a mut T)>,
 ) {
     let mut acc = f.start();
     for (x, o) in pairs {
-        cumulate_element(f, exclusive, &mut acc, *x, o);
+        cumulative_element(f, exclusive, &mut acc, *x, o);
     }
 }
 
 simd! {
-    fn cumulate_tile_row[T: Num, F: PairwiseReducer<T::Wide>](f: F, exclusive: bool, acc: &mut [T::Wide], x: &[T], out: &mut [T]) {
+    fn cumulative_tile_row[T: Num, F: PairwiseReducer<T::Wide>](f: F, exclusive: bool, acc: &mut [T::Wide], x: &[T], out: &mut [T]) {
         for ((acc, x), o) in acc.iter_mut().zip(x).zip(out) {
-            cumulate_element(f, exclusive, acc, *x, o);
+            cumulative_element(f, exclusive, acc, *x, o);
         }
     }
 }
 
 /// Scans one outer row: `n` rows of `inner` elements.
-pub fn cumulate_row<T: Num, F: PairwiseReducer<T::Wide>>(f: F, p: &Cumulative, x: &[T], out: &mut [T]) {
+pub fn cumulative_row<T: Num, F: PairwiseReducer<T::Wide>>(f: F, p: &Cumulative, x: &[T], out: &mut [T]) {
     if p.inner == 1 {
         let pairs = x.iter().zip(out);
         return if p.reverse {
-            cumulate_line(f, p.exclusive, pairs.rev())
+            cumulative_line(f, p.exclusive, pairs.rev())
         } else {
-            cumulate_line(f, p.exclusive, pairs)
+            cumulative_line(f, p.exclusive, pairs)
         };
     }
     for at in (0..p.inner).step_by(TILE) {
@@ -90,7 +90,7 @@ pub fn cumulate_row<T: Num, F: PairwiseReducer<T::Wide>>(f: F, p: &Cumulative, x
         let acc = &mut acc[..w];
         let mut rows = x.chunks_exact(p.inner).zip(out.chunks_exact_mut(p.inner));
         while let Some((x, out)) = if p.reverse { rows.next_back() } else { rows.next() } {
-            cumulate_tile_row(f, p.exclusive, acc, &x[at..at + w], &mut out[at..at + w]);
+            cumulative_tile_row(f, p.exclusive, acc, &x[at..at + w], &mut out[at..at + w]);
         }
     }
 }
@@ -101,27 +101,27 @@ fn run_cumulative<T: Num, F: PairwiseReducer<T::Wide>>(args: &mut Args<'_>, f: F
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     let row = (p.n * p.inner).max(1);
     for (i, out) in out.chunks_exact_mut(row).enumerate() {
-        cumulate_row(f, &p, &x[lo + i * row..][..row], out);
+        cumulative_row(f, &p, &x[lo + i * row..][..row], out);
     }
 }
 
 /// `out[i] = Σ x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Cumulative::per_unit`]; params [`Cumulative`].
-pub fn cumsum_kernel<T: Num>(args: &mut Args<'_>) {
+pub fn cumulative_sum_kernel<T: Num>(args: &mut Args<'_>) {
     run_cumulative::<T, _>(args, Sum);
 }
 
-by_dtype!(cumsum_kernel_for = cumsum_kernel::<numbers>);
+by_dtype!(cumsum_kernel_for = cumulative_sum_kernel::<numbers>);
 
 /// `out[i] = Π x[j]` for j ≤ i, for j < i if exclusive; from the other end if reversed.
 ///
 /// Reads x: `T[outer, n, inner]`; writes the same, [`Cumulative::per_unit`]; params [`Cumulative`].
-pub fn cumprod_kernel<T: Num>(args: &mut Args<'_>) {
+pub fn cumulative_prod_kernel<T: Num>(args: &mut Args<'_>) {
     run_cumulative::<T, _>(args, Prod);
 }
 
-by_dtype!(cumprod_kernel_for = cumprod_kernel::<numbers>);
+by_dtype!(cumprod_kernel_for = cumulative_prod_kernel::<numbers>);
 
 #[cfg(test)]
 mod tests {
@@ -154,12 +154,12 @@ mod tests {
                 let x: Vec<f64> = noise(outer * n * inner, 3).iter().map(|x| x + 1.5).collect();
                 let x32: Vec<f32> = x.iter().map(|x| *x as f32).collect();
                 let sums = naive(&p, &x, 0.0, |a, b| a + b);
-                close(&call(cumsum_kernel::<f64>, &p, &x), &sums, 1e-13);
-                close(&call(cumsum_kernel::<f32>, &p, &x32), &sums, 1e-6);
-                close(&call(cumprod_kernel::<f64>, &p, &x), &naive(&p, &x, 1.0, |a, b| a * b), 1e-12);
+                close(&call(cumulative_sum_kernel::<f64>, &p, &x), &sums, 1e-13);
+                close(&call(cumulative_sum_kernel::<f32>, &p, &x32), &sums, 1e-6);
+                close(&call(cumulative_prod_kernel::<f64>, &p, &x), &naive(&p, &x, 1.0, |a, b| a * b), 1e-12);
                 let ints: Vec<i64> = x.iter().map(|x| (x * 100.0) as i64 - 150).collect();
                 let wide: Vec<f64> = ints.iter().map(|x| *x as f64).collect();
-                let got: Vec<f64> = call(cumsum_kernel::<i64>, &p, &ints).iter().map(|x| *x as f64).collect();
+                let got: Vec<f64> = call(cumulative_sum_kernel::<i64>, &p, &ints).iter().map(|x| *x as f64).collect();
                 close(&got, &naive(&p, &wide, 0.0, |a, b| a + b), 0.0);
             }
         }
@@ -168,17 +168,17 @@ mod tests {
     #[test]
     fn the_edges_of_values() {
         let p = Cumulative { outer: 1, n: 3, inner: 1, exclusive: false, reverse: false };
-        assert_eq!(call(cumsum_kernel::<i32>, &p, &[i32::MAX, 1, 1]), [i32::MAX, i32::MIN, i32::MIN + 1]);
-        assert_eq!(call(cumprod_kernel::<i32>, &p, &[2, 0, 3]), [2, 0, 0]);
-        close(&call(cumsum_kernel::<f32>, &p, &[1.0, f32::NAN, 1.0]), &[1.0, f32::NAN, f32::NAN], 0.0);
-        close(&call(cumsum_kernel::<f32>, &p, &[1e8f32, 1.0, -1e8]), &[1e8, 1e8, 1.0], 0.0);
+        assert_eq!(call(cumulative_sum_kernel::<i32>, &p, &[i32::MAX, 1, 1]), [i32::MAX, i32::MIN, i32::MIN + 1]);
+        assert_eq!(call(cumulative_prod_kernel::<i32>, &p, &[2, 0, 3]), [2, 0, 0]);
+        close(&call(cumulative_sum_kernel::<f32>, &p, &[1.0, f32::NAN, 1.0]), &[1.0, f32::NAN, f32::NAN], 0.0);
+        close(&call(cumulative_sum_kernel::<f32>, &p, &[1e8f32, 1.0, -1e8]), &[1e8, 1e8, 1.0], 0.0);
     }
 
     #[test]
     fn prefixes_and_suffixes_make_the_gradient_of_a_product() {
         let p = Cumulative { outer: 1, n: 3, inner: 1, exclusive: true, reverse: false };
-        let before = call(cumprod_kernel::<f32>, &p, &[2.0, 0.0, 3.0]);
-        let after = call(cumprod_kernel::<f32>, &Cumulative { reverse: true, ..p }, &[2.0, 0.0, 3.0]);
+        let before = call(cumulative_prod_kernel::<f32>, &p, &[2.0, 0.0, 3.0]);
+        let after = call(cumulative_prod_kernel::<f32>, &Cumulative { reverse: true, ..p }, &[2.0, 0.0, 3.0]);
         let grad: Vec<f32> = before.iter().zip(&after).map(|(a, b)| a * b).collect();
         assert_eq!(grad, [0.0, 6.0, 0.0]);
     }

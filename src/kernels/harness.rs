@@ -99,7 +99,7 @@ fn harness_once(
         });
     }
     let frame = ArenaPtr::new(arena.bytes_mut());
-    let only = OnlyOperands::new(frame, slots.iter().chain(&read_slots));
+    let only = HarnessOperands::new(frame, slots.iter().chain(&read_slots));
     let fault = Fault::default();
     // Ranges run in descending order: the order must not matter.
     for i in (0..ranges).rev() {
@@ -118,27 +118,27 @@ fn harness_once(
 
 /// While this lives, the AddressSanitizer lets nothing touch an arena but the bytes of some operands. Does nothing in
 /// tests that are compiled without `--cfg asan`.
-pub struct OnlyOperands(ArenaPtr);
+pub struct HarnessOperands(ArenaPtr);
 
-impl OnlyOperands {
+impl HarnessOperands {
     /// Only `operands` of `arena` may be touched.
-    pub fn new<'a>(arena: ArenaPtr, operands: impl Iterator<Item = &'a OperandRef>) -> OnlyOperands {
-        asan_region(arena, 0..arena.parts().1, false);
-        operands.for_each(|s| asan_region(arena, s.off..s.off + s.len * s.size, true));
-        OnlyOperands(arena)
+    pub fn new<'a>(arena: ArenaPtr, operands: impl Iterator<Item = &'a OperandRef>) -> HarnessOperands {
+        harness_asan_region(arena, 0..arena.parts().1, false);
+        operands.for_each(|s| harness_asan_region(arena, s.off..s.off + s.len * s.size, true));
+        HarnessOperands(arena)
     }
 }
 
-impl Drop for OnlyOperands {
+impl Drop for HarnessOperands {
     fn drop(&mut self) {
-        asan_region(self.0, 0..self.0.parts().1, true);
+        harness_asan_region(self.0, 0..self.0.parts().1, true);
     }
 }
 
 /// Tells the AddressSanitizer whether the `bytes` of `arena` may be touched.
 #[cfg(asan)]
 #[allow(unsafe_code)]
-fn asan_region(arena: ArenaPtr, bytes: Range<usize>, open: bool) {
+fn harness_asan_region(arena: ArenaPtr, bytes: Range<usize>, open: bool) {
     unsafe extern "C" {
         fn __asan_poison_memory_region(at: *const u8, len: usize);
         fn __asan_unpoison_memory_region(at: *const u8, len: usize);
@@ -156,7 +156,7 @@ fn asan_region(arena: ArenaPtr, bytes: Range<usize>, open: bool) {
 }
 
 #[cfg(not(asan))]
-fn asan_region(_: ArenaPtr, _: Range<usize>, _: bool) {}
+fn harness_asan_region(_: ArenaPtr, _: Range<usize>, _: bool) {}
 
 /// `few` under Miri, which takes a thousand times as long as the CPU; `all` otherwise.
 pub fn unless_miri<T>(all: T, few: T) -> T {

@@ -133,7 +133,7 @@ impl Indexed {
 }
 
 /// Position of the first index outside `0..n`.
-fn first_bad_index<I: Index>(indices: &[I], n: usize) -> Option<usize> {
+fn first_bad_index_of<I: Index>(indices: &[I], n: usize) -> Option<usize> {
     // A negative index is huge as `u64`, so one comparison checks both bounds. The loop has no early exit, so it
     // vectorises.
     let bad = |i: &I| i.to_i64() as u64 >= n as u64;
@@ -174,7 +174,7 @@ pub fn gather_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
     // A call within one outer row uses only some of the indices.
     let used =
         if rows.start / p.k == (rows.end - 1) / p.k { rows.start % p.k..(rows.end - 1) % p.k + 1 } else { 0..p.k };
-    if let Some(bad) = first_bad_index(&idx[used.clone()], p.n) {
+    if let Some(bad) = first_bad_index_of(&idx[used.clone()], p.n) {
         return report_bad_index(args, idx, used.start + bad, p.n);
     }
     let mut rest = args.write::<T>(0);
@@ -199,7 +199,7 @@ pub fn take_along_axis_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
         return;
     }
     let (all, idx) = (idx, &idx[rows.start * p.inner..rows.end * p.inner]);
-    if let Some(bad) = first_bad_index(idx, p.n) {
+    if let Some(bad) = first_bad_index_of(idx, p.n) {
         return report_bad_index(args, all, rows.start * p.inner + bad, p.n);
     }
     let (mut rest, mut idx) = (args.write::<T>(0), idx);

@@ -46,7 +46,7 @@ fn separate_flops_limit(acc: &mut [[f32; LANES]], count: usize) {
 
 simd! {
     /// Reads and writes each element once.
-    pub fn sweep_limit(x: &mut [f32]) {
+    pub fn limit_of_sweep(x: &mut [f32]) {
         for x in x {
             *x = x.mul_add(0.999, 0.001);
         }
@@ -83,8 +83,8 @@ mod tests {
         assert!(acc[..6].iter().flatten().all(|&x| x == thrice) && acc[6..].iter().flatten().all(|&x| x == twice));
         separate_flops_limit(&mut acc[6..8], 1);
         assert!(acc[6..8].iter().flatten().all(|&x| x == twice * 0.999 + 0.001));
-        let mut swept = vec![2.0f32; 37];
-        sweep_limit(&mut swept);
-        assert!(swept.iter().all(|&x| x == once(2.0)));
+        let mut swept_for_reduce = vec![2.0f32; 37];
+        limit_of_sweep(&mut swept_for_reduce);
+        assert!(swept_for_reduce.iter().all(|&x| x == once(2.0)));
     }
 }

@@ -78,9 +78,9 @@ pub struct ExpFrom<T>(pub T);
 
 /// The same join without the map, for partial results.
 #[derive(Clone, Copy)]
-struct Parts<F>(F);
+struct PairwiseParts<F>(F);
 
-impl<T, F: PairwiseReducer<T>> PairwiseReducer<T> for Parts<F> {
+impl<T, F: PairwiseReducer<T>> PairwiseReducer<T> for PairwiseParts<F> {
     #[inline(always)]
     fn start(self) -> T {
         self.0.start()
@@ -305,7 +305,7 @@ pub fn pairwise_columns<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], n: usize, 
 simd! {
     /// Joins the results of blocks as if they were rows of a block.
     fn pairwise_join_columns[T: Num, F: PairwiseReducer<T>](f: F, parts: &[[T; TILE]], out: &mut [T]) {
-        let (f, w) = (Parts(f), out.len());
+        let (f, w) = (PairwiseParts(f), out.len());
         match parts {
             [a, b, c, d] => pairwise_add_group(f, [&a[..w], &b[..w], &c[..w], &d[..w]], out),
             few => few.iter().for_each(|x| pairwise_add_row(f, &x[..w], out)),

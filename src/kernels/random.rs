@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn every_instruction_set_gives_the_same_bits() {
-        use crate::simd::{Isa, detect, limit};
+        use crate::simd::{Isa, detect_isa, limit};
         let draws = || {
             let (mut x, mut y) = (vec![0f32; 5001], vec![0f64; 5001]);
             random_normal(KEY, 1, 0, &mut x);
@@ -349,6 +349,6 @@ mod tests {
             limit(isa);
             assert!(draws() == best, "{isa:?}");
         }
-        limit(detect());
+        limit(detect_isa());
     }
 }

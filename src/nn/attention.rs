@@ -1,8 +1,8 @@
 //! Attention layers, with torch's and nanoGPT's names.
 
-use super::dense::{Linear, dense_project, dense_width, linear_with};
 use super::dropout::dropout_now;
 use super::init;
+use super::linear_layers::{Linear, dense_project, dense_width, linear_with};
 use crate::error::Kind;
 use crate::nodes::build::setters::setters;
 use crate::nodes::{Attention, Builder, Init, Layout, Pairing, Rope, Var};

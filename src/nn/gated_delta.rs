@@ -2,7 +2,7 @@
 
 use super::conv_options::Conv1d;
 use super::convs::conv1d_with;
-use super::dense::{dense_width, linear_no_bias};
+use super::linear_layers::{dense_width, linear_no_bias};
 use super::mamba::mamba_step_bias;
 use super::norms::rms_norm;
 use crate::error::Kind;

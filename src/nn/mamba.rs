@@ -1,7 +1,7 @@
 //! The layer of Mamba: a gated selective scan, named as in its reference implementation.
 
 use super::convs::causal_depthwise_conv1d;
-use super::dense::{Linear, dense_width, linear_no_bias, linear_with};
+use super::linear_layers::{Linear, dense_width, linear_no_bias, linear_with};
 use crate::error::Kind;
 use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, Init, SelectiveScan, Var};

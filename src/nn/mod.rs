@@ -7,12 +7,12 @@ mod attention;
 mod conv_options;
 mod convs;
 mod ctc;
-mod dense;
 mod dropout;
 mod embedding;
 mod gated_delta;
 pub mod init;
 mod lengths;
+mod linear_layers;
 mod losses;
 mod mamba;
 mod norms;
@@ -32,11 +32,11 @@ pub use convs::{
     conv3d_with,
 };
 pub use ctc::{Ctc, ctc_loss};
-pub use dense::{Linear, Lora, linear, linear_no_bias, linear_with, lora_linear};
 pub use dropout::dropout;
 pub use embedding::{Embedding, embedding, embedding_with, padded_embedding};
 pub use gated_delta::{GatedDeltaNet, gated_delta_net};
 pub use lengths::sequence_mask;
+pub use linear_layers::{Linear, Lora, linear, linear_no_bias, linear_with, lora_linear};
 pub use losses::{
     PoissonNll, Triplet, cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss, huber_loss,
     kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,

@@ -3,8 +3,8 @@
 //!
 //! The products with the input do not depend on the state, so one product before the loop computes them for all steps.
 
-use super::dense::dense_width;
 use super::init::init_by_fan_in;
+use super::linear_layers::dense_width;
 use crate::nodes::{Builder, DType, Var};
 use std::panic::Location;
 

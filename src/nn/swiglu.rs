@@ -1,6 +1,6 @@
 //! The gated feed-forward layer.
 
-use super::dense::dense_width;
+use super::linear_layers::dense_width;
 use super::linear_no_bias;
 use crate::nodes::{Builder, Var};
 

@@ -1,8 +1,8 @@
 //! Transformer blocks, and the network of nanoGPT.
 
 use super::attention::{CausalSelfAttention, MultiHead, causal_self_attention, multi_head_attention};
-use super::dense::{Linear, dense_width, linear, linear_with};
 use super::dropout::dropout;
+use super::linear_layers::{Linear, dense_width, linear, linear_with};
 use super::norms::{layer_norm, layer_norm_no_bias, rms_norm};
 use super::swiglu::swiglu;
 use crate::error::Kind;

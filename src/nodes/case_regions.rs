@@ -14,8 +14,8 @@ use crate::nodes::ops::pointwise::attrs::CastAttrs;
 /// Opens and closes the region that a case names in its attributes, for operands of types `tys`.
 pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let mut tys = tys.to_vec();
-    add_case_rules(e, case, &tys);
-    add_case_branches(e, case, &tys);
+    add_case_region_rules(e, case, &tys);
+    add_case_region_branches(e, case, &tys);
     let name = ["case_body", "case_step", "case_counted", "case_count", "case_flag"]
         .into_iter()
         .find(|n| case.attrs.contains(&format!("@{n}")));
@@ -73,7 +73,7 @@ pub fn add_case_region(e: &mut Emit, case: &Case, tys: &[Ty]) {
 }
 
 /// Opens and closes the branches that a case names: ab + sin(a), and a².
-fn add_case_branches(e: &mut Emit, case: &Case, tys: &[Ty]) {
+fn add_case_region_branches(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let &[_, a, b] = tys else { return };
     for name in ["case_then", "case_else"] {
         if !case.attrs.contains(&format!("@{name}")) {
@@ -93,7 +93,7 @@ fn add_case_branches(e: &mut Emit, case: &Case, tys: &[Ty]) {
 }
 
 /// Opens and closes the derivative rules of `@case_body` that a case names: for y = tanh(ab) + a.
-fn add_case_rules(e: &mut Emit, case: &Case, tys: &[Ty]) {
+fn add_case_region_rules(e: &mut Emit, case: &Case, tys: &[Ty]) {
     let &[ty, _] = tys else { return };
     for (name, seeds) in [("case_vjp", 1), ("case_jvp", 2)] {
         if !case.attrs.contains(&format!("@{name}")) {

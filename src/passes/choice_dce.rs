@@ -2,7 +2,7 @@
 
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
-use super::trimmed_region::{live_in_region, trimmed_region};
+use super::trimmed_region::{live_in_trimmed_region, trimmed_region};
 use crate::arena::{Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::Lower;
@@ -21,7 +21,7 @@ pub fn choice_dce<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<G
             return None;
         }
         let results: Vec<bool> = g.outs_of(v.node).map(|o| read[o]).collect();
-        let rest = trimmed_choice(v, &results)?;
+        let rest = choice_dce_trimmed(v, &results)?;
         *hits.entry("choice-trim").or_default() += 1;
         Some(rest)
     })
@@ -29,10 +29,10 @@ pub fn choice_dce<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<G
 
 /// The choice `v` with those `results` alone, and with the captured values that a branch still reads. Dropped results
 /// become [`Value::NONE`]. `None` if nothing would be dropped, or all.
-fn trimmed_choice<'g>(v: &RebuildVisit<'_, 'g>, results: &[bool]) -> Option<Vec<Var<'g>>> {
+fn choice_dce_trimmed<'g>(v: &RebuildVisit<'_, 'g>, results: &[bool]) -> Option<Vec<Var<'g>>> {
     let (src, g) = (v.src, v.g);
     let IfAttrs { then, otherwise } = IfAttrs::of(&src.attrs(v.node));
-    let live = [then, otherwise].map(|r| live_in_region(src, r, results));
+    let live = [then, otherwise].map(|r| live_in_trimmed_region(src, r, results));
     let read =
         |i: usize| [then, otherwise].iter().zip(&live).any(|(&r, l)| src.region_args(r).nth(i).is_some_and(|a| l[a]));
     let captured: Vec<bool> = (0..v.args.len() - 1).map(read).collect();

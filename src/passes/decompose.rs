@@ -11,13 +11,13 @@ use crate::nodes::{Graph, GraphBuf, OpDef, Var};
 use crate::passes::inline::{InlineCalls, fits_inlined, inline_region};
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
 
-/// The most rounds of expansion of a chain of decompositions.
+/// The most rounds of interpreter_expansion of a chain of decompositions.
 const ROUNDS: usize = 16;
 /// The most nodes that unrolling one loop may write.
 const MAX_UNROLLED: usize = 1 << 20;
 
 /// The values `new` of an iteration if it runs, else `old`. `runs` is `bool[]`.
-fn iteration_values<'g>(runs: Option<Var<'g>>, new: Var<'g>, old: impl FnOnce() -> Var<'g>) -> Var<'g> {
+fn decompose_iteration_values<'g>(runs: Option<Var<'g>>, new: Var<'g>, old: impl FnOnce() -> Var<'g>) -> Var<'g> {
     match runs {
         Some(runs) => runs.broadcast(&new.dims()[..]).select(new, old()),
         None => new,
@@ -55,9 +55,9 @@ fn decompose_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> V
         args.extend(v.args[s.xs()..].iter().map(slice));
         let yields = inline_region(v, s.body, &args, calls);
         let next = yields[..s.carries].iter().zip(&carries);
-        carries = next.map(|(&new, &old)| iteration_values(runs, new, || old)).collect();
+        carries = next.map(|(&new, &old)| decompose_iteration_values(runs, new, || old)).collect();
         for (stack, &y) in slices.iter_mut().zip(&yields[s.carries..]) {
-            let y = iteration_values(runs, y, || y.full_like(0.0));
+            let y = decompose_iteration_values(runs, y, || y.full_like(0.0));
             stack.push(y.reshape([&[1], &y.dims()[..]].concat()));
         }
     }
@@ -97,7 +97,7 @@ pub(in crate::passes) fn decompose_while(
         let mut picked = pick(buf.view());
         // A loop without a bound cannot be unrolled.
         for n in (0..buf.view().nodes()).map(Node::new).filter(|&n| picked[n]).collect::<Vec<_>>() {
-            picked[n] = !is_unbounded_loop(buf.view(), n);
+            picked[n] = !decompose_unbounded_loop(buf.view(), n);
         }
         if !picked.as_slice().contains(&true) {
             if round == 0 {
@@ -121,7 +121,7 @@ pub(in crate::passes) fn decompose_while(
     Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
 }
 
-fn is_unbounded_loop(g: Graph<'_>, n: Node) -> bool {
+fn decompose_unbounded_loop(g: Graph<'_>, n: Node) -> bool {
     matches!(g.def_of(n).lower, Lower::Loop) && Scan::of(&g.attrs(n)).is_unbounded()
 }
 

@@ -107,7 +107,7 @@ fn fusion_clusters(g: Graph<'_>) -> Clusters {
         });
         let root = joined.unwrap_or(n);
         if joined.is_none() && !pinned[v] {
-            let regions = repeated_in_fusion(g, n, &readers, &c);
+            let regions = fuse_repeated(g, n, &readers, &c);
             let fits = |r: &Node| c.members[*r].len() < MAX_STEPS && outside[*r] + 1 < MAX_ARGS;
             if !regions.is_empty() && regions.iter().all(fits) {
                 for r in regions {
@@ -126,7 +126,7 @@ fn fusion_clusters(g: Graph<'_>) -> Clusters {
 
 /// The regions that should each compute `n`, which several of them read. Empty unless `n` adds, subtracts or multiplies
 /// one operand and a free one ([`is_free_to_fuse`]), and that operand has a reader after the last reader of `n`.
-fn repeated_in_fusion(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Clusters) -> Vec<Node> {
+fn fuse_repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Clusters) -> Vec<Node> {
     let v = g.out(n);
     let cheap = matches!(g.op[n.at()], Op::ADD | Op::SUB | Op::MUL);
     let mut full = g.args_of(n).iter().filter(|a| !is_free_to_fuse(g, g.def[a.at()]));
@@ -159,7 +159,7 @@ pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)
         }
         let outcome = Outcome::Fired { saved: members.len() - 1 };
         made.push(Fusion { rule: "map-region", op: v.def.name, location: g.location(v.node), outcome });
-        Some(write_fused_region(v, members))
+        Some(fuse_region(v, members))
     })?;
     Ok((fused, made))
 }
@@ -168,7 +168,7 @@ pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)
 ///
 /// The members were also copied one by one before the root was reached. Nothing reads these copies, and the next
 /// rebuild drops them.
-fn write_fused_region<'g>(v: &RebuildVisit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
+fn fuse_region<'g>(v: &RebuildVisit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
     let (src, g) = (v.src, v.g);
     let inside = |n: Node| members.contains(&n);
     let mut inputs: Vec<Value> = Vec::new();

@@ -73,7 +73,7 @@ fn hoist_round<'b>(g: Graph<'_>, bump: &'b Bump, leaving: Leaving, hits: &mut Hi
 }
 
 /// True if `n` repeats a few floats.
-fn is_small_broadcast(g: Graph<'_>, n: Node) -> bool {
+fn hoist_small_broadcast(g: Graph<'_>, n: Node) -> bool {
     if g.op[n.at()] != Op::BROADCAST || !g.dtype[g.out(n).at()].is_differentiable() {
         return false;
     }
@@ -82,7 +82,7 @@ fn is_small_broadcast(g: Graph<'_>, n: Node) -> bool {
 }
 
 /// The values of region `r` that are added to a product: a bias, which is fused with it.
-fn bias_broadcasts(g: Graph<'_>, r: Region) -> Window<Value, bool> {
+fn hoist_bias_broadcasts(g: Graph<'_>, r: Region) -> Window<Value, bool> {
     let mut summands = Window::filled(g.region_values(r), false);
     for n in g.region_nodes(r).filter(|&n| g.op[n.at()] == Op::ADD) {
         if g.args_of(n).iter().any(|a| g.def_of(g.def[a.at()]).flags.has(Flags::PRODUCT)) {
@@ -114,10 +114,11 @@ impl<'x> Hoist<'x> {
                 g.outs_of(n).for_each(|v| fixed[v] = true);
             }
         }
-        let summands = bias_broadcasts(g, r);
+        let summands = hoist_bias_broadcasts(g, r);
         // Moves, and what is made of no operand.
         let cheap = |n: Node| g.def_of(n).flags.has(Flags::MOVE) || g.args_of(n).is_empty();
-        let small = |n: Node| leaving == Leaving::WorkAndBroadcasts && is_small_broadcast(g, n) && !summands[g.out(n)];
+        let small =
+            |n: Node| leaving == Leaving::WorkAndBroadcasts && hoist_small_broadcast(g, n) && !summands[g.out(n)];
         let leaves = |n: Node| g.op[n.at()] != Op::ARG && fixed[g.out(n)] && (!cheap(n) || small(n));
         let mut live = Window::filled(g.region_values(r), false);
         g.region_yields(r).iter().for_each(|&y| live[y] = true);

@@ -15,7 +15,7 @@ use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 
 /// True if node `n` is a call: of a region, or of a custom function.
-fn is_call(g: Graph<'_>, n: Node) -> bool {
+fn is_inline_call(g: Graph<'_>, n: Node) -> bool {
     matches!(g.def_of(n).lower, Lower::Control)
 }
 
@@ -31,7 +31,7 @@ pub enum InlineCalls {
 impl InlineCalls {
     /// True if node `n` is a call that counts.
     pub fn has(self, g: Graph<'_>, n: Node) -> bool {
-        is_call(g, n) && (self == InlineCalls::All || !has_custom_rules(g, n))
+        is_inline_call(g, n) && (self == InlineCalls::All || !has_custom_rules(g, n))
     }
 }
 
@@ -96,7 +96,7 @@ pub fn inline_region<'g>(v: &RebuildVisit<'_, 'g>, r: Region, args: &[Var<'g>], 
 fn inlined_sizes(g: Graph<'_>) -> Side<Region, u64> {
     let mut sizes = Side::<Region, u64>::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
-        let size = |n: Node| if is_call(g, n) { sizes[CallAttrs::of(&g.attrs(n)).body] } else { 1 };
+        let size = |n: Node| if is_inline_call(g, n) { sizes[CallAttrs::of(&g.attrs(n)).body] } else { 1 };
         let own = g.region_nodes(r).filter(|&n| g.op[n.at()] != Op::ARG);
         sizes[r] = own.map(size).fold(0, u64::saturating_add);
     }
@@ -133,7 +133,7 @@ pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
         // A region that is too large alone says more than the call that reaches it.
         let large = |r: &Region| sizes[*r] > MAX_NODES as u64;
         let Some(r) = (0..=called.at()).map(Region::new).find(large) else { return refuse(n, called, sizes[called]) };
-        let size = |n: &Node| if is_call(g, *n) { sizes[CallAttrs::of(&g.attrs(*n)).body] } else { 0 };
+        let size = |n: &Node| if is_inline_call(g, *n) { sizes[CallAttrs::of(&g.attrs(*n)).body] } else { 0 };
         return refuse(g.region_nodes(r).rev().max_by_key(size).unwrap_or(n), r, sizes[r]);
     }
     Ok(())
@@ -141,7 +141,7 @@ pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
 
 /// The nodes of the entry, of bodies of loops and of fused regions. Nodes of regions that are only called are written
 /// where the calls are.
-fn kept_when_inlined(g: Graph<'_>, calls: InlineCalls) -> Side<Node, bool> {
+fn kept_by_inline(g: Graph<'_>, calls: InlineCalls) -> Side<Node, bool> {
     let mut run = Side::<Region, bool>::filled(g.regions(), false);
     run[g.entry()] = true;
     for n in (0..g.nodes()).map(Node::new).filter(|&n| !calls.has(g, n)) {
@@ -162,7 +162,7 @@ fn kept_when_inlined(g: Graph<'_>, calls: InlineCalls) -> Side<Node, bool> {
 /// # Errors
 /// A result of more than [`MAX_NODES`] nodes.
 pub fn inlined(g: Graph<'_>, calls: InlineCalls) -> Result<GraphBuf> {
-    let kept = kept_when_inlined(g, calls);
+    let kept = kept_by_inline(g, calls);
     fits_inlined(g, |n| kept[n] && calls.has(g, n))?;
     let written = rebuild_buf(g, &mut |v| {
         let call = calls.has(v.src, v.node) && kept[v.node];

@@ -34,7 +34,7 @@ pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Gr
     // Region of the source → the region that is written in its place.
     let mut made = vec![Region::NONE; g.regions()];
     rebuild(g, bump, &mut |v| {
-        let own: Vec<Region> = bodies_of(g, v.node).filter(|&r| !facts.fused[r]).collect();
+        let own: Vec<Region> = join_maps_bodies(g, v.node).filter(|&r| !facts.fused[r]).collect();
         if own.is_empty() || v.op() == Op::MAP {
             return None;
         }
@@ -42,12 +42,12 @@ pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Gr
             if made[r.at()] == Region::NONE {
                 let parts = facts.parts_of_body(r, v.live);
                 *hits.entry("joined-maps").or_default() += parts.iter().map(|p| p.len() - 1).sum::<usize>();
-                let regions = written_regions(v, &made);
+                let regions = join_maps_regions(v, &made);
                 made[r.at()] = facts.write_body(v, r, &parts, &regions);
             }
         }
         let ids: Vec<Value> = v.args.iter().map(|a| a.v).collect();
-        let regions = written_regions(v, &made);
+        let regions = join_maps_regions(v, &made);
         v.g.with(|e| e.set_loc(g.loc[v.node.at()]));
         let outs = v.g.with(|e| e.copy(&g, v.node, &ids, &regions));
         Some(outs.iter().map(|o| v.g.var(o)).collect())
@@ -55,19 +55,19 @@ pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Gr
 }
 
 /// True if `g` has a loop or a choice.
-pub fn has_bodies(g: Graph<'_>) -> bool {
-    (0..g.nodes()).map(Node::new).any(|n| g.op[n.at()] != Op::MAP && bodies_of(g, n).next().is_some())
+pub fn join_maps_has_bodies(g: Graph<'_>) -> bool {
+    (0..g.nodes()).map(Node::new).any(|n| g.op[n.at()] != Op::MAP && join_maps_bodies(g, n).next().is_some())
 }
 
 /// The regions that node `n` runs.
-fn bodies_of<'x>(g: Graph<'x>, n: Node) -> impl Iterator<Item = Region> + 'x {
+fn join_maps_bodies<'x>(g: Graph<'x>, n: Node) -> impl Iterator<Item = Region> + 'x {
     let attrs = g.attrs(n);
     let fields = g.def_of(n).attrs.iter().enumerate();
     fields.filter(move |(i, f)| f.kind == Kind::Region && attrs.has(*i)).map(move |(i, _)| attrs.region(i))
 }
 
 /// The regions of the new graph by those of the source, with `made` in place of plain copies.
-fn written_regions(v: &RebuildVisit<'_, '_>, made: &[Region]) -> Vec<Region> {
+fn join_maps_regions(v: &RebuildVisit<'_, '_>, made: &[Region]) -> Vec<Region> {
     v.regions.iter().zip(made).map(|(&copy, &own)| if own == Region::NONE { copy } else { own }).collect()
 }
 

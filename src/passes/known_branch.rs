@@ -25,7 +25,9 @@ pub fn known_branches<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Resu
         let (branch, name) = match predicate {
             Some(0) => (otherwise, "choice-known"),
             Some(_) => (then, "choice-known"),
-            None if cannot_fault(g, v.node) && equal_branches(g, then, otherwise) => (then, "choice-equal"),
+            None if known_branch_cannot_fault(g, v.node) && known_branch_equal_bodies(g, then, otherwise) => {
+                (then, "choice-equal")
+            }
             None => return None,
         };
         *hits.entry(name).or_default() += 1;
@@ -35,7 +37,7 @@ pub fn known_branches<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Resu
 
 /// True if the predicate of the choice `n` is a leaf, an argument, or point-wise in such values. Others may stop the
 /// step, as the number of a switch does; then the predicate must be computed although both branches are equal.
-fn cannot_fault(g: Graph<'_>, n: Node) -> bool {
+fn known_branch_cannot_fault(g: Graph<'_>, n: Node) -> bool {
     let mut todo = vec![g.args_of(n)[0]];
     let mut seen = HashSet::new();
     while let Some(v) = todo.pop() {
@@ -53,7 +55,7 @@ fn cannot_fault(g: Graph<'_>, n: Node) -> bool {
 
 /// True if regions `a` and `b` compute the same from their arguments by the same nodes. Regions with regions of their
 /// own count as different, unless they share them.
-fn equal_branches(g: Graph<'_>, a: Region, b: Region) -> bool {
+fn known_branch_equal_bodies(g: Graph<'_>, a: Region, b: Region) -> bool {
     let (first, second) = (g.region_values(a).start, g.region_values(b).start);
     let same = |x: Value, y: Value| x.0 - first == y.0 - second;
     let all = |xs: &[Value], ys: &[Value]| xs.len() == ys.len() && xs.iter().zip(ys).all(|(&x, &y)| same(x, y));
@@ -61,13 +63,13 @@ fn equal_branches(g: Graph<'_>, a: Region, b: Region) -> bool {
     g.region_nodes(a).len() == g.region_nodes(b).len()
         && all(g.region_yields(a), g.region_yields(b))
         && nodes().all(|(m, n)| {
-            let attrs = || g.attrs(m).iter().zip(g.attrs(n).iter()).all(|(x, y)| equal_attrs(&x.1, &y.1));
+            let attrs = || g.attrs(m).iter().zip(g.attrs(n).iter()).all(|(x, y)| known_branch_equal_attrs(&x.1, &y.1));
             g.op[m.at()] == g.op[n.at()] && all(g.args_of(m), g.args_of(n)) && attrs()
         })
 }
 
 /// True if two attributes of one field are the same, bit by bit: 0 is not −0.
-fn equal_attrs(a: &Owned, b: &Owned) -> bool {
+fn known_branch_equal_attrs(a: &Owned, b: &Owned) -> bool {
     let bits = |xs: &[f64]| xs.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     match (a, b) {
         (Owned::F64(a), Owned::F64(b)) => a.to_bits() == b.to_bits(),

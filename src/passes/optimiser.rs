@@ -307,7 +307,7 @@ impl<R> Optimiser<R> {
             let text = format!("accumulate is {}; it goes to {}", self.accumulate, grad_accumulation::MAX);
             return Err(Error::new(Kind::Data, text));
         }
-        clip::check_clipping(&self.into())?;
+        clip::check_clip(&self.into())?;
         match self.ema {
             Some(d) if !(0.0..1.0).contains(&d) => bad("ema", d, "it is a decay, in [0, 1)"),
             _ if !self.lr.is_finite() || self.lr < 0.0 => bad("lr", self.lr, "it must be finite and not negative"),
@@ -339,7 +339,7 @@ impl<R> Optimiser<R> {
 pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>) -> Result<GraphBuf> {
     let (g, opt) = (g.into(), &opt.into());
     opt.validate()?;
-    groups::check_leaf_names(g)?;
+    groups::check_groups_leaf_names(g)?;
     let caller = Location::caller();
     let options = GradOptions { frozen: opt.frozen.clone(), ..Default::default() };
     let leaves = options.leaves(g)?;
@@ -397,7 +397,7 @@ fn append_optimiser<'g>(
     let leaves = params;
     let params: Vec<Var<'g>> = leaves.iter().map(|p| p.view_as_real()).collect();
     let mut grads: Vec<Var<'g>> = grads.into_iter().map(Var::view_as_real).collect();
-    let norm = opt.grad_norm.then(|| clip::gradient_norm(&grads, 2.0)).flatten();
+    let norm = opt.grad_norm.then(|| clip::clip_gradient_norm(&grads, 2.0)).flatten();
     let norm = norm.map(|norm| norm.cast(grads[0].dtype()).named(GRAD_NORM));
     if let Some(norm) = norm {
         b.output(GRAD_NORM, norm);
@@ -425,7 +425,7 @@ fn append_optimiser<'g>(
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());
             let (was, is) = (old.view_as_real(), next.view_as_real());
-            let later = update_target::flush_update(was * decay + is * (1.0 - decay));
+            let later = update_target::flush_update_target(was * decay + is * (1.0 - decay));
             b.update(old, t.equal(1.0).select(is, later).viewed_like(leaf));
         }
     }
@@ -446,7 +446,7 @@ fn optimiser_schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> V
                 0 => "opt.mu_product".to_string(),
                 n => format!("opt.mu_product.{}", n + 1),
             };
-            known.push((key, adam_family::update_nadam_schedule(b, &name, t, key.0, key.1)));
+            known.push((key, adam_family::adam_family_nadam_schedule(b, &name, t, key.0, key.1)));
         }
         all.push(known.iter().find(|k| k.0 == key).map(|k| k.1));
     }

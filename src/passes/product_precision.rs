@@ -46,7 +46,7 @@ pub fn product_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Preci
         let (mut found, mut products) = (false, false);
         for l in params().filter(|l| names::matches_name(pattern, l.name)) {
             found = true;
-            for n in products_of_param(&g, l.value) {
+            for n in product_precision_of_param(&g, l.value) {
                 products = true;
                 if !std::mem::replace(&mut claimed[n.at()], true) {
                     of[n.at()] = *precision;
@@ -68,7 +68,7 @@ pub fn product_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Preci
 
 /// The products that read param `w`, reshaped or transposed or as it is, and the products that compute the gradient in
 /// its update.
-fn products_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
+fn product_precision_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
     let size = g.numel(w);
     let mut moved = vec![false; g.values()];
     moved[w.at()] = true;

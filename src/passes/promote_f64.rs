@@ -50,13 +50,13 @@ pub fn promote_f64(g: Graph<'_>) -> Result<GraphBuf> {
 fn promoted<'g>(g: Graph<'_>, b: &'g Builder, n: Node, map: &Side<Value, Var<'g>>, regions: &[Region]) -> Vec<Var<'g>> {
     if g.op[n.at()] == Op::CONSTANT {
         let ConstantAttrs { dtype, data, .. } = ConstantAttrs::of(&g.attrs(n));
-        let wide = promoted_dtype(dtype);
+        let wide = promote_dtype_f64(dtype);
         return vec![b.constant_bytes(&bytes_promoted_to_f64(&data, dtype), g.dims(g.out(n)), wide)];
     }
     let mut owned: Vec<Owned> = g.attrs(n).iter().map(|(_, a)| a).collect();
     for a in &mut owned {
         match a {
-            Owned::DType(d) => *d = promoted_dtype(*d),
+            Owned::DType(d) => *d = promote_dtype_f64(*d),
             Owned::Region(r) => *a = Owned::Region(regions.get(r.at()).copied().unwrap_or(Region::NONE)),
             _ => {}
         }
@@ -70,7 +70,7 @@ fn promoted<'g>(g: Graph<'_>, b: &'g Builder, n: Node, map: &Side<Value, Var<'g>
 }
 
 /// The dtype that takes the place of `d`.
-fn promoted_dtype(d: DType) -> DType {
+fn promote_dtype_f64(d: DType) -> DType {
     match d {
         DType::F32 | DType::F16 | DType::BF16 => DType::F64,
         DType::C64 => DType::C128,

@@ -6,7 +6,7 @@
 
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
-use super::trimmed_region::{live_in_region, trimmed_region};
+use super::trimmed_region::{live_in_trimmed_region, trimmed_region};
 use crate::arena::{Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::Lower;
@@ -52,7 +52,7 @@ impl ScanDce {
             outs[flag] = true;
         }
         loop {
-            let live = live_in_region(g, scan.body, &outs);
+            let live = live_in_trimmed_region(g, scan.body, &outs);
             match (0..scan.carries).find(|&i| live[args[i]] && !outs[i]) {
                 Some(i) => outs[i] = true,
                 None => {

@@ -6,7 +6,7 @@
 use super::rebuild::{RebuildVisit, rebuild};
 use crate::arena::Value;
 use crate::error::Result;
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::layout::attrs::{FlipAttrs, SliceAttrs, TransposeAttrs};
@@ -181,7 +181,7 @@ fn simplify_same_type<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
 /// The permutation of `x`, if `x` is a transpose.
 fn simplify_perm(x: Var<'_>) -> Option<Vec<usize>> {
     x.g.with(|e| match e.def(x.v)? {
-        Definition { op: Op::TRANSPOSE, attrs, .. } => Some(to_sizes(&TransposeAttrs::of(&attrs).perm)),
+        Definition { op: Op::TRANSPOSE, attrs, .. } => Some(to_size_attrs(&TransposeAttrs::of(&attrs).perm)),
         _ => None,
     })
 }
@@ -189,14 +189,14 @@ fn simplify_perm(x: Var<'_>) -> Option<Vec<usize>> {
 /// Two transposes are one.
 fn simplify_two_transposes<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let first = simplify_perm(v.args[0])?;
-    let second = to_sizes(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
+    let second = to_size_attrs(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let both: Vec<usize> = second.iter().map(|&i| first[i]).collect();
     simplify_inner(v, Op::TRANSPOSE).map(|x| x.permute(&both))
 }
 
 /// A transpose that keeps the order of all axes longer than 1 is a reshape: no element moves.
 fn simplify_idle_transpose<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
-    let perm = to_sizes(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
+    let perm = to_size_attrs(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let d = v.args[0].dims();
     let long: Vec<usize> = perm.into_iter().filter(|&p| d[p] != 1).collect();
     long.is_sorted().then(|| v.args[0].reshape(simplified_dims(v)))

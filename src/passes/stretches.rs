@@ -6,7 +6,7 @@
 //! and rematerialisation ([`super::remat`]).
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
-use crate::nodes::ir::opdef::planned_regions;
+use crate::nodes::ir::opdef::opdef_regions;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Builder, Graph, Op, Ty, Var};
 use std::ops::Range;
@@ -164,11 +164,11 @@ impl<'g> Stretches<'g> {
 }
 
 /// For each region, the number of loops and branches that stand in one another inside it. `weight` is that of a node.
-pub fn levels_inside(g: Graph<'_>, weight: impl Fn(Node) -> usize) -> Side<Region, usize> {
+pub fn stretch_levels_inside(g: Graph<'_>, weight: impl Fn(Node) -> usize) -> Side<Region, usize> {
     let mut inside = Side::filled(g.regions(), 0);
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r) {
-            let deepest = planned_regions(g, n).map(|body| weight(n) + inside[body]).max().unwrap_or(0);
+            let deepest = opdef_regions(g, n).map(|body| weight(n) + inside[body]).max().unwrap_or(0);
             inside[r] = inside[r].max(deepest);
         }
     }
@@ -176,12 +176,12 @@ pub fn levels_inside(g: Graph<'_>, weight: impl Fn(Node) -> usize) -> Side<Regio
 }
 
 /// For each region, the number of loops and branches that it stands in. `weight` is that of a node.
-pub fn levels_above(g: Graph<'_>, weight: impl Fn(Node) -> usize) -> Side<Region, usize> {
+pub fn stretch_levels_above(g: Graph<'_>, weight: impl Fn(Node) -> usize) -> Side<Region, usize> {
     let mut above = Side::filled(g.regions(), 0);
     // A region has a larger number than those that its nodes run.
     for r in (0..g.regions()).rev().map(Region::new) {
         for n in g.region_nodes(r) {
-            for body in planned_regions(g, n) {
+            for body in opdef_regions(g, n) {
                 above[body] = above[body].max(above[r] + weight(n));
             }
         }

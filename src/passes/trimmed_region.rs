@@ -5,7 +5,7 @@ use crate::arena::{Region, Value, Window, ids::Id};
 use crate::nodes::{Graph, Op, Ty};
 
 /// The values of region `r` on which those of its yields depend that are true in `yields`.
-pub fn live_in_region(g: Graph<'_>, r: Region, yields: &[bool]) -> Window<Value, bool> {
+pub fn live_in_trimmed_region(g: Graph<'_>, r: Region, yields: &[bool]) -> Window<Value, bool> {
     let mut live = Window::filled(g.region_values(r), false);
     g.region_yields(r).iter().zip(yields).filter(|y| *y.1).for_each(|(&y, _)| live[y] = true);
     for n in g.region_nodes(r).rev() {

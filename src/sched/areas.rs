@@ -12,7 +12,7 @@ use super::instructions::Instructions;
 use super::intervals::Intervals;
 use super::pack::lines;
 use super::planner::Scheduled;
-use super::schedule::wider;
+use super::schedule::wider_schedule;
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use std::ops::Range;
@@ -68,7 +68,7 @@ impl Areas {
                 own += lines + u64::from(!code.kind[b].is_pinned() && lines > 0);
             }
         }
-        let packed = if red_zones { lines::pack_lines(&wider(&rest)) } else { lines::pack_lines(&rest) }?;
+        let packed = if red_zones { lines::pack_lines(&wider_schedule(&rest)) } else { lines::pack_lines(&rest) }?;
         for b in (0..area.len()).filter(|&b| area[b] == Area::Workspace) {
             at[b] = packed.at[b];
         }

@@ -350,7 +350,7 @@ impl Exec {
         // SAFETY: as in `step`; the observer makes the pointer anew because it writes the arena between instructions.
         #[allow(unsafe_code)]
         let step = || unsafe {
-            self.run(0, state, &mut Poison(arena));
+            self.run(0, state, &mut ExecPoison(arena));
         };
         catch_exec_stop(state, step).map_err(|at| self.located(at))
     }
@@ -383,9 +383,9 @@ impl StepObserver for SingleThread {
 }
 
 /// A step on one thread that fills dead bytes and checks red zones.
-struct Poison<'a>(&'a mut TensorArena);
+struct ExecPoison<'a>(&'a mut TensorArena);
 
-impl StepObserver for Poison<'_> {
+impl StepObserver for ExecPoison<'_> {
     fn arena(&mut self) -> ArenaPtr {
         ArenaPtr::new(self.0.bytes_mut())
     }

@@ -419,7 +419,7 @@ mod tests {
     use crate::nodes::{Builder, DType};
     use crate::sched::checker::Plan;
     use crate::sched::schedule;
-    use crate::sched::share::shared_tapes_above;
+    use crate::sched::share::share_tapes_above;
     use std::sync::Arc;
 
     /// Why a loop does not link inside `depth` loops after `change`; none if it links. No checker looks at it.
@@ -429,7 +429,7 @@ mod tests {
         let w = g.input("w", [128, 128], DType::F32).exp();
         let (h, _) = g.scan(&[h], &[x], |h, x| (vec![(h[0].matmul(w) + x[0]).tanh().exp()], vec![]));
         let right = schedule(g.finish([h[0], w]).unwrap().view(), 1).unwrap().plan;
-        let tapes = shared_tapes_above(&right, 0);
+        let tapes = share_tapes_above(&right, 0);
         let mut plan: Plan = (*right).clone();
         let mut body: PlannedLoop = (*plan.code.loops[0]).clone();
         change(&mut body);

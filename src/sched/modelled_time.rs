@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::nodes::{Builder, DType, GraphBuf};
     use crate::sched::schedule;
-    use crate::sched::share::shared_tapes;
+    use crate::sched::share::share_tapes;
 
     const THREADS: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
 
@@ -169,7 +169,7 @@ mod tests {
     /// The number of threads that is chosen, and picoseconds of a step.
     fn chosen(graph: &GraphBuf, threads: usize) -> (usize, u64) {
         let s = schedule(graph.view(), threads).unwrap();
-        let tapes = shared_tapes(&s.plan);
+        let tapes = share_tapes(&s.plan);
         (tapes.threads(), modelled_step(&s.plan, &tapes))
     }
 

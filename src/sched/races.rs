@@ -31,7 +31,7 @@ struct Run {
 }
 
 /// All threads run both branches of a choice, or one thread runs either.
-fn branches_have_one_team(code: &Instructions, tapes: &Tapes) -> Result<(), String> {
+fn races_of_branches(code: &Instructions, tapes: &Tapes) -> Result<(), String> {
     let mixed = |i: &usize| {
         let one = code.body_range(*i).any(|b| tapes.inner.get(b).is_some_and(|t| t.threads() != tapes.threads()));
         tapes.team_runs(code.body_range(*i)) && one
@@ -62,7 +62,7 @@ pub fn race_free(plan: &Checked, tapes: &Tapes) -> Result<(), String> {
     for (l, inner) in code.loops.iter().zip(&tapes.inner) {
         race_free(&l.plan, inner)?;
     }
-    branches_have_one_team(code, tapes)?;
+    races_of_branches(code, tapes)?;
     let mut together = vec![0; code.len()];
     let mut runs: Vec<Vec<(usize, usize)>> = vec![Vec::new(); code.len()];
     let commits = FaultCommits::new(plan);

@@ -21,11 +21,11 @@ pub fn schedule_in(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Res
 /// As [`schedule_in`], with a red zone of one line behind each buffer of the graph that is not pinned:
 /// [`Exec::with_red_zones`](super::exec::Exec::with_red_zones) checks them.
 pub fn schedule_with_red_zones(g: Graph<'_>, threads: usize, precision: &[Precision]) -> Result<Scheduled> {
-    schedule_packed(g, threads, precision, &|v| lines::pack_lines(&wider(v)))
+    schedule_packed(g, threads, precision, &|v| lines::pack_lines(&wider_schedule(v)))
 }
 
 /// `v`, with one line more for each buffer that is not empty.
-pub(super) fn wider(v: &Intervals) -> Intervals {
+pub(super) fn wider_schedule(v: &Intervals) -> Intervals {
     Intervals { lines: v.lines.iter().map(|&l| l.saturating_add(l.min(1))).collect(), ..v.clone() }
 }
 

@@ -58,7 +58,7 @@ fn share_of_units(units: usize, threads: usize, t: usize) -> Range<usize> {
 /// The tapes with which [`modelled_time::modelled_step`] is least, over the thread counts of [`LADDER`] and that of
 /// `plan`; the fewest threads win ties. A single tape if no instruction is worth sharing: then no other thread is ever
 /// woken.
-pub fn shared_tapes(plan: &Checked) -> Tapes {
+pub fn share_tapes(plan: &Checked) -> Tapes {
     let mut best = share_tapes_by(plan, 1, Sharing::Never);
     let mut least = modelled_time::modelled_step(plan, &best);
     let all =
@@ -76,23 +76,23 @@ pub fn shared_tapes(plan: &Checked) -> Tapes {
 }
 
 /// Tapes that divide each instruction of at least `least` picoseconds among all threads.
-pub fn shared_tapes_above(plan: &Checked, least: u64) -> Tapes {
+pub fn share_tapes_above(plan: &Checked, least: u64) -> Tapes {
     let sharing = Sharing::AtLeast(least);
-    let threads = if shares_any(plan, sharing, plan.threads) { plan.threads } else { 1 };
+    let threads = if share_any(plan, sharing, plan.threads) { plan.threads } else { 1 };
     share_tapes_by(plan, threads, sharing)
 }
 
 /// True if any instruction of `plan`, or of a loop in it, is divided.
-fn shares_any(plan: &Checked, sharing: Sharing, threads: usize) -> bool {
+fn share_any(plan: &Checked, sharing: Sharing, threads: usize) -> bool {
     let code = &plan.code;
     (0..code.len()).any(|i| sharing.width(code, i, threads) > 1)
-        || code.loops.iter().any(|l| shares_any(&l.plan, sharing, threads))
+        || code.loops.iter().any(|l| share_any(&l.plan, sharing, threads))
 }
 
 /// The tapes of the body of `l`: for all threads if that is shorter, else for one.
 fn share_loop(l: &PlannedLoop, threads: usize, sharing: Sharing) -> Tapes {
     let single = |sharing| share_tapes_by(&l.plan, 1, sharing);
-    if threads == 1 || !shares_any(&l.plan, sharing, threads) {
+    if threads == 1 || !share_any(&l.plan, sharing, threads) {
         return single(sharing);
     }
     let team = share_tapes_by(&l.plan, threads, sharing);

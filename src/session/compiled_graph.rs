@@ -25,7 +25,7 @@ pub struct CompiledGraph {
 impl CompiledGraph {
     /// Schedules `graph`, whose ops must all have kernels. Uses the number of threads with the least modelled time.
     pub fn new(graph: GraphBuf, s: &Session) -> Result<CompiledGraph> {
-        let (mut threads, precision) = (s.planned_threads()?, session_precisions(graph.view(), &s.precision)?);
+        let (mut threads, precision) = (s.planned_threads()?, compiled_graph_precisions(graph.view(), &s.precision)?);
         let mut scheduled = schedule_in(graph.view(), threads, &precision)?;
         let mut tapes = s.tapes(&scheduled.plan);
         while tapes.threads() < threads {
@@ -54,7 +54,7 @@ pub fn compilable_graph(g: Graph<'_>, optimise: bool) -> Result<GraphBuf> {
 }
 
 /// The precision of each node of `g`; empty if all are the default.
-fn session_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
+fn compiled_graph_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
     isa_choice().map_err(|why| Error::new(Kind::Plan, why))?;
     if *choice == Precisions::default() {
         return Ok(Vec::new());

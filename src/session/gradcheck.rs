@@ -12,7 +12,7 @@ use crate::nodes::{DType, Graph, GraphBuf};
 use crate::passes::ad::prepare::prepare_outputs;
 use crate::passes::promote_f64::promote_f64;
 use crate::passes::{GradOptions, Missing, grad};
-use finite::{Element, FinitePoint, summed_for_differences};
+use finite::{Element, FinitePoint, summed_for_finite_differences};
 use hashbrown::HashMap;
 pub use rules::RulesAgreement;
 use rules::rules_on_the_way;
@@ -138,7 +138,7 @@ impl GradientCheck {
         }
         let wide = promote_f64(graph.into())?;
         let agreement = self.compare_rules(&wide)?;
-        let report = match summed_for_differences(wide.view())? {
+        let report = match summed_for_finite_differences(wide.view())? {
             Some((sum, name)) => self.compare_all(&sum, &name, inputs)?,
             None => GradientReport { none: "no output is a float".into(), ..GradientReport::default() },
         };

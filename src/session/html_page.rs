@@ -58,13 +58,13 @@ pub fn page_html(p: &Page<'_>) -> String {
     for (heading, markup) in p.sections {
         let _ = write!(s, "<h2>{}</h2>{markup}", escape(heading));
     }
-    page_memory_section(&mut s, p.plan);
+    html_page_memory_section(&mut s, p.plan);
     s.push_str("</body></html>\n");
     s
 }
 
 /// The memory map, its legend in words, and the table of the largest buffers.
-fn page_memory_section(s: &mut String, plan: &PlanReport) {
+fn html_page_memory_section(s: &mut String, plan: &PlanReport) {
     let _ = write!(
         s,
         "<h2>Memory</h2><p>All bytes of a step are in one arena of {}. Time runs to the right: one column is \

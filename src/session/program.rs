@@ -112,7 +112,7 @@ impl Program {
             write_constants(&mut arena, &part.ready.graph.view(), &part.ready.scheduled);
         }
         for (b, x) in table.bindings.iter().filter_map(|b| Some((b, b.default?))) {
-            start_values::fill_constant_start(&mut arena.bytes_mut()[b.range()], b.dtype, x);
+            start_values::fill_constant_start_value(&mut arena.bytes_mut()[b.range()], b.dtype, x);
         }
         let BindingTable { bindings, named, read } = table;
         let kept = (0..bindings.len() as u32).filter(|&i| bindings[i as usize].is_persistent());

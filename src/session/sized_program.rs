@@ -13,7 +13,7 @@ use super::divided::Divided;
 use super::leaf_table::LeafTable;
 use super::program::Program;
 use super::runner::Runner;
-use super::{METHOD, Session, new_arena};
+use super::{METHOD, Session, session_arena};
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::error::{Error, Kind, Result};
 use crate::names;
@@ -113,7 +113,7 @@ impl Session {
 }
 
 /// What errors call a size: `at batch=7`.
-fn at_sizes(sizes: &Sizes) -> String {
+fn program_at_sizes(sizes: &Sizes) -> String {
     if sizes.iter().next().is_none() { "without symbols".to_string() } else { format!("at {sizes}") }
 }
 
@@ -135,7 +135,7 @@ impl SizedProgram {
             Some(k) => self.place_again(k)?,
             None => {
                 let sizes = Sizes::new(sizes)?;
-                let label = at_sizes(&sizes);
+                let label = program_at_sizes(&sizes);
                 self.plan(sizes).map_err(|e| e.context(label))?
             }
         };
@@ -195,7 +195,7 @@ impl SizedProgram {
             true => None,
             false => {
                 let mut leaves = self.leaves.clone();
-                leaves.add(&[(&format!("the graph {}", at_sizes(&sizes)), ready.graph.view())])?;
+                leaves.add(&[(&format!("the graph {}", program_at_sizes(&sizes)), ready.graph.view())])?;
                 Some(leaves)
             }
         };
@@ -276,7 +276,7 @@ impl SizedProgram {
         let workspace = (layout.lines - layout.workspace) as usize * LINE;
         let room = if self.plans.is_empty() { 0 } else { workspace / 2 };
         let most = self.session.budget.map_or(usize::MAX, |b| b / LINE * LINE).max(bytes);
-        new_arena(bytes.saturating_add(room).min(most)).or_else(|_| new_arena(bytes)).map(Some)
+        session_arena(bytes.saturating_add(room).min(most)).or_else(|_| session_arena(bytes)).map(Some)
     }
 
     /// Drops the plans that do not stay, and gives the others the own areas of `layout`.
@@ -310,7 +310,7 @@ impl SizedProgram {
     fn place_again(&mut self, k: usize) -> Result<usize> {
         self.park()?;
         let plan = self.plans.swap_remove(k);
-        let label = at_sizes(&plan.sizes);
+        let label = program_at_sizes(&plan.sizes);
         let (plan, threads) =
             plan.placed_again(&self.layout, &self.leaves, &self.session).map_err(|e| e.context(label))?;
         self.start_threads(threads)?;
@@ -342,8 +342,10 @@ impl SizedProgram {
         let Some(k) = self.current else { return Ok(()) };
         let plan = &mut self.plans[k];
         let Some((arena, team)) = plan.give_back(&mut self.set) else {
-            let text =
-                format!("the program {} was replaced by another one, and its params with it", at_sizes(&plan.sizes));
+            let text = format!(
+                "the program {} was replaced by another one, and its params with it",
+                program_at_sizes(&plan.sizes)
+            );
             return Err(Error::new(Kind::Data, text));
         };
         (self.arena, self.team, self.current) = (arena, team, None);

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::nodes::DType;
 pub use digest::Digest;
 pub use header::HEADER_LIMIT;
-use header::bad_checkpoint;
+use header::bad_checkpoint_header;
 pub use load::{Load, LoadReport};
 pub use loaded::Loaded;
 pub use lora::{merge, peft_name};
@@ -78,11 +78,11 @@ const DTYPES: [(DType, Dtype); 14] = [
 ];
 
 /// Returns the entry, or an error if an element is no value of its type: a bool other than 0 and 1.
-fn checked_entry<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
+fn checked_checkpoint_entry<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
     match e.dtype.misfit(e.bytes) {
         Some(at) => {
             let text = format!("element {at} of {:?} is {}; a bool is 0 or 1", e.name, e.bytes[at]);
-            Err(bad_checkpoint(text))
+            Err(bad_checkpoint_header(text))
         }
         None => Ok(e),
     }
@@ -94,20 +94,21 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
     let mut names: Vec<&str> = entries.iter().map(|e| e.name).collect();
     names.sort_unstable();
     if let Some(w) = names.windows(2).find(|w| w[0] == w[1]) {
-        return Err(bad_checkpoint(format!("two tensors are called {:?}", w[0])));
+        return Err(bad_checkpoint_header(format!("two tensors are called {:?}", w[0])));
     }
     let views = entries.iter().map(|e| {
-        let e = checked_entry(*e)?;
+        let e = checked_checkpoint_entry(*e)?;
         let dtype = DTYPES.iter().find(|d| d.0 == e.dtype).map(|d| d.1);
-        let dtype = dtype
-            .ok_or_else(|| bad_checkpoint(format!("{:?}: safetensors files have no type for {}", e.name, e.dtype)))?;
+        let dtype = dtype.ok_or_else(|| {
+            bad_checkpoint_header(format!("{:?}: safetensors files have no type for {}", e.name, e.dtype))
+        })?;
         let view = TensorView::new(dtype, e.dims.to_vec(), e.bytes);
-        Ok((e.name, view.map_err(|err| bad_checkpoint(format!("{:?}: {err}", e.name)))?))
+        Ok((e.name, view.map_err(|err| bad_checkpoint_header(format!("{:?}: {err}", e.name)))?))
     });
     let views = views.collect::<Result<Vec<_>>>()?;
     // One key only: a map of several keys has no fixed order, and equal tensors must give equal bytes.
     let meta = [("format".to_string(), "pt".to_string())].into();
-    let mut file = safetensors::serialize(views, Some(meta)).map_err(|e| bad_checkpoint(e.to_string()))?;
+    let mut file = safetensors::serialize(views, Some(meta)).map_err(|e| bad_checkpoint_header(e.to_string()))?;
     digest::seal(&mut file)?;
     Ok(file)
 }

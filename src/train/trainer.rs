@@ -19,7 +19,7 @@ use crate::session::{Method, Program, Role, Trace};
 pub use copies::{averages, copy_averages, copy_params, entries, set_params};
 pub use kept::KEPT_LIMIT;
 use kept::Kept;
-pub(super) use save_restore::is_trainer_tensor;
+pub(super) use save_restore::is_saved_trainer_tensor;
 pub use save_restore::{CURSOR, MAX_STEPS};
 use std::time::Instant;
 pub use step_io::MASK;
@@ -132,7 +132,7 @@ impl Trainer {
 
     fn with_feed(program: Program, loss: &str, rate: Rate, feed: Feed, seed: u64) -> Result<Trainer> {
         rate.validate()?;
-        if let Some((b, _)) = program.persistent().find(|(b, _)| is_trainer_tensor(&b.name)) {
+        if let Some((b, _)) = program.persistent().find(|(b, _)| is_saved_trainer_tensor(&b.name)) {
             let text = format!("{:?} is the name of a tensor that checkpoints keep for the trainer", b.name);
             return Err(Error::new(Kind::Name, text));
         }

@@ -65,7 +65,7 @@ fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, poisoned: bool) -> Vec<Ve
         arena.bytes_mut()[at(g.out(n))].copy_from_slice(&ConstantAttrs::of(&g.attrs(n)).data);
     }
     // Everything that has more than one unit is shared among threads.
-    let tapes = share::shared_tapes_above(plan, if plan.threads > 1 { 0 } else { u64::MAX });
+    let tapes = share::share_tapes_above(plan, if plan.threads > 1 { 0 } else { u64::MAX });
     let exec = Exec::new(plan, tapes).unwrap();
     let lane = ThreadState::default();
     if plan.threads > 1 {

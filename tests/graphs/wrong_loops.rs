@@ -128,7 +128,7 @@ impl Subject {
             Ok(checked) => checked,
             Err(e) => return Some(e.to_string()),
         };
-        let tapes = share::shared_tapes(&checked);
+        let tapes = share::share_tapes(&checked);
         Exec::new(&checked, tapes).err().map(|e| e.to_string())
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Parses the order of a derivative. Graphs grow with the power of the order.
-fn order(text: &str) -> Result<usize, String> {
+fn derive_order_arg(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|n| (0..=8).contains(n)).ok_or_else(|| format!("order is {text}; it goes from 0 to 8"))
 }
 
@@ -108,7 +108,7 @@ pub struct NthArgs {
     #[arg(long, value_name = "NAME")]
     pub output: Option<String>,
     /// The order of the derivative, from 0 to 8.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = order)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = derive_order_arg)]
     pub order: usize,
     /// Differentiate along N directions, which are inputs, instead of N times by a scalar.
     #[arg(long)]
@@ -126,7 +126,7 @@ pub struct Mapped {
 }
 
 /// Parses `NAME` or `NAME@AXIS`.
-fn mapped(text: &str) -> Result<Mapped, String> {
+fn mapped_derive_arg(text: &str) -> Result<Mapped, String> {
     let whole = || Mapped { name: text.to_string(), axis: 0 };
     let Some((name, axis)) = text.rsplit_once('@') else { return Ok(whole()) };
     let axis = axis.parse().map_err(|_| format!("{text:?} is not NAME or NAME@AXIS: {axis:?} is no axis"))?;
@@ -154,10 +154,10 @@ pub struct VmapArgs {
     #[arg(long, value_name = "N")]
     pub members: usize,
     /// Leaves that differ between members, separated by commas: NAME, or NAME@AXIS for another axis than the first.
-    #[arg(long = "leaf", value_name = "LEAF[@AXIS]", value_delimiter = ',', value_parser = mapped, required = true)]
+    #[arg(long = "leaf", value_name = "LEAF[@AXIS]", value_delimiter = ',', value_parser = mapped_derive_arg, required = true)]
     pub leaves: Vec<Mapped>,
     /// The axis of outputs, separated by commas [default: the first axis of each output that differs between members].
-    #[arg(long = "output", value_name = "NAME[@AXIS]", value_delimiter = ',', value_parser = mapped)]
+    #[arg(long = "output", value_name = "NAME[@AXIS]", value_delimiter = ',', value_parser = mapped_derive_arg)]
     pub outputs: Vec<Mapped>,
     /// What members draw [default: a random op is an error].
     #[arg(long, value_enum)]

@@ -8,12 +8,12 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Parses the name of an element type.
-fn dtype_arg(name: &str) -> Result<DType, String> {
+fn fuzz_dtype_arg(name: &str) -> Result<DType, String> {
     DType::parse(name).ok_or_else(|| format!("it may be {}", DType::ALL.map(DType::name).join(", ")))
 }
 
 /// Parses the seconds that a check may take.
-fn seconds_arg(text: &str) -> Result<f64, String> {
+fn fuzz_seconds_arg(text: &str) -> Result<f64, String> {
     let limits = 0.001..=86_400.0;
     text.parse().ok().filter(|s| limits.contains(s)).ok_or_else(|| format!("{text} is not from 0.001 to 86400"))
 }
@@ -31,7 +31,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "LIST")]
     pub ops: Option<String>,
     /// Element types that values may have, separated by commas [default: all].
-    #[arg(long, value_name = "TYPES", value_delimiter = ',', value_parser = dtype_arg)]
+    #[arg(long, value_name = "TYPES", value_delimiter = ',', value_parser = fuzz_dtype_arg)]
     pub dtypes: Vec<DType>,
     /// How many values back operands are taken from: 1 gives chains, large numbers bushy graphs.
     #[arg(long, value_name = "N", default_value_t = 12)]
@@ -70,7 +70,7 @@ pub struct ReduceArgs {
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub max_checks: usize,
     /// Seconds that a check may take; then it is killed with all processes that it started.
-    #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = seconds_arg)]
+    #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = fuzz_seconds_arg)]
     pub timeout: f64,
     /// Print no progress.
     #[arg(long)]

@@ -34,7 +34,7 @@ const ROUNDS: usize = 200;
 const TIMES: usize = 1 << 20;
 
 /// The policy, for `rows` observations.
-fn policy(g: &Builder, rows: usize) -> Var<'_> {
+fn act_policy(g: &Builder, rows: usize) -> Var<'_> {
     let x = g.input("x", [rows, SEEN], DType::F32);
     let h = nn::linear(g, "fc1", x, 64).tanh();
     nn::linear(g, "fc2", nn::linear(g, "hidden", h, 64).tanh(), 2)
@@ -42,12 +42,12 @@ fn policy(g: &Builder, rows: usize) -> Var<'_> {
 
 fn act_graph() -> Result<GraphBuf> {
     let g = Builder::new(ACT);
-    g.finish([policy(&g, 1).named("out")])
+    g.finish([act_policy(&g, 1).named("out")])
 }
 
-fn learn_graph() -> Result<GraphBuf> {
+fn act_learn_graph() -> Result<GraphBuf> {
     let g = Builder::new("learn");
-    let loss = policy(&g, BATCH).mse(g.input("y", [BATCH, 2], DType::F32));
+    let loss = act_policy(&g, BATCH).mse(g.input("y", [BATCH, 2], DType::F32));
     train(&g.finish([loss.named("loss")])?, "loss", optim::Adam::new(1e-3))
 }
 
@@ -142,7 +142,7 @@ struct ReadBytes {
     copied: usize,
 }
 
-fn read_bytes(p: &Program) -> Result<ReadBytes> {
+fn act_read_bytes(p: &Program) -> Result<ReadBytes> {
     let (learn, act) = (p.plan_of(p.method("learn")?)?, p.plan_of(p.method(ACT)?)?);
     let params = || act.buffers.iter().filter(|b| b.kind == BufKind::Param);
     let shared = |b: &&BufferReport| {
@@ -155,7 +155,7 @@ fn read_bytes(p: &Program) -> Result<ReadBytes> {
 /// Times acts for `a.seconds`, and at least 20,000 acts of each program.
 pub fn time_acts(a: &BenchArgs) -> Run<ActMetrics> {
     let session = Session::new().threads(a.threads).precision(a.precision);
-    let (learn, act) = (learn_graph()?, act_graph()?);
+    let (learn, act) = (act_learn_graph()?, act_graph()?);
     let mut shared = session.compile_all(&[("learn", &learn), (ACT, &act)])?;
     let mut alone = session.compile_all(&[(ACT, &act)])?;
     shared.init(0)?;
@@ -166,7 +166,7 @@ pub fn time_acts(a: &BenchArgs) -> Run<ActMetrics> {
     shared.values_mut::<f32>("x")?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i));
     shared.values_mut::<f32>("y")?.iter_mut().enumerate().for_each(|(i, y)| *y = number(i + 9));
     let observations: Vec<f32> = (0..SEEN * ROUND).map(number).collect();
-    let read = read_bytes(&shared)?;
+    let read = act_read_bytes(&shared)?;
 
     let (mut shared, mut alone) = (Actor::new(shared, ACT)?, Actor::new(alone, ACT)?);
     let (limit, mut start, mut before, mut rounds) = (Duration::from_secs_f64(a.seconds), Instant::now(), 0, 0);

@@ -3,7 +3,7 @@
 //! Invariant: both are measured, on as many threads as the programs that they are compared with. No table of processors
 //! is used.
 
-use arenagrad::tools::kernels::limits::{compute_limit, sweep_limit};
+use arenagrad::tools::kernels::limits::{compute_limit, limit_of_sweep};
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ pub fn bandwidth_limit(threads: usize, bytes: u64) -> f64 {
         || vec![1f32; floats.max(1024)],
         |x, n| {
             for _ in 0..n {
-                sweep_limit(black_box(x));
+                limit_of_sweep(black_box(x));
             }
             (n * 8 * x.len()) as f64
         },

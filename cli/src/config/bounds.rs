@@ -15,10 +15,10 @@ pub fn within_bounds<T: PartialOrd + Display + Copy>(key: &str, x: T, low: T, hi
     if x >= low && x <= high {
         return Ok(x);
     }
-    Err(named_fault(key, format!("{key} is {x}; it goes from {low} to {high}")))
+    Err(fault_of_bounds(key, format!("{key} is {x}; it goes from {low} to {high}")))
 }
 
 /// A fault of `name`, which is an option if it begins with `--`, else a key.
-pub fn named_fault(name: &str, message: impl Display) -> KeyFault {
+pub fn fault_of_bounds(name: &str, message: impl Display) -> KeyFault {
     if name.starts_with("--") { option_fault(message) } else { key_fault(name, message) }
 }

@@ -55,7 +55,7 @@ pub fn table_fault(at: &str, given: &[String], e: &Error) -> KeyFault {
 }
 
 /// The keys of `table` that have a value.
-pub fn given_keys(table: &impl Serialize) -> Vec<String> {
+pub fn fault_of_given_keys(table: &impl Serialize) -> Vec<String> {
     toml::Table::try_from(table).map_or(Vec::new(), |t| t.keys().cloned().collect())
 }
 

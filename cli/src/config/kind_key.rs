@@ -40,7 +40,7 @@ pub const fn kind_key_needed(name: &'static str) -> KindKey {
 }
 
 /// A fault if the table `at` of this `kind` has a key of `given` that it does not read. `shared` are read by all kinds.
-pub fn refuse_other_keys(at: &str, kind: &str, given: &[String], shared: &[&str], reads: &[KindKey]) -> KeyRun {
+pub fn refuse_keys_of_other_kind(at: &str, kind: &str, given: &[String], shared: &[&str], reads: &[KindKey]) -> KeyRun {
     let read = |key: &String| shared.contains(&key.as_str()) || reads.iter().any(|k| k.name == key);
     let Some(key) = given.iter().find(|key| !read(key)) else { return Ok(()) };
     let names: Vec<&str> = reads.iter().map(|k| k.name).collect();

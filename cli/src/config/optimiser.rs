@@ -2,9 +2,9 @@
 //!
 //! Invariant: a key that the kind does not read is an error, and so is a number outside its formula's domain.
 
-use super::fault::{KeyRun, given_keys, key_fault, table_fault};
-use super::kind_key::{KindKey, kind_key, kind_key_by, refuse_other_keys};
-use super::number_list::{read_pair, read_triple};
+use super::fault::{KeyRun, fault_of_given_keys, key_fault, table_fault};
+use super::kind_key::{KindKey, kind_key, kind_key_by, refuse_keys_of_other_kind};
+use super::number_list::{read_number_pair_list, read_number_triple_list};
 use arenagrad::optim::{Group, MuonScale, Optimiser, Rule};
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ pub struct OptimiserTable {
     momentum: Option<f64>,
     dampening: Option<f64>,
     nesterov: Option<bool>,
-    #[serde(deserialize_with = "read_pair")]
+    #[serde(deserialize_with = "read_number_pair_list")]
     betas: Option<(f64, f64)>,
     eps: Option<f64>,
     amsgrad: Option<bool>,
@@ -64,7 +64,7 @@ pub struct OptimiserTable {
     eps2: Option<f64>,
     d: Option<f64>,
     ns_steps: Option<u32>,
-    #[serde(deserialize_with = "read_triple")]
+    #[serde(deserialize_with = "read_number_triple_list")]
     ns_coefficients: Option<(f64, f64, f64)>,
     adjust_lr: Option<AdjustLr>,
     clip_value: Option<f64>,
@@ -188,8 +188,8 @@ impl OptimiserTable {
     /// The rule, with torch's defaults for absent keys. `at` is the path of this table.
     fn rule(&self, at: &str) -> KeyRun<Rule> {
         let (kind, reads) = self.kind.reads();
-        let given = given_keys(self);
-        refuse_other_keys(at, kind, &given, &[&["kind"], &WHOLE[..]].concat(), reads)?;
+        let given = fault_of_given_keys(self);
+        refuse_keys_of_other_kind(at, kind, &given, &[&["kind"], &WHOLE[..]].concat(), reads)?;
         let rule = self.filled(self.default_rule());
         let rule = self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d));
         rule.validate().map_err(|e| table_fault(at, &given, &e))?;
@@ -297,11 +297,11 @@ impl OptimiserTable {
         o.ema = self.ema;
         o.accumulate = self.accumulate.unwrap_or(1);
         o.decay_from_rank = self.decay_from_rank.unwrap_or(0);
-        o.validate().map_err(|e| table_fault(at, &given_keys(self), &e))?;
+        o.validate().map_err(|e| table_fault(at, &fault_of_given_keys(self), &e))?;
         for (i, g) in self.group.iter().enumerate() {
             let at = format!("{at}.group[{i}]");
             o = o.group(&g.pattern, g.build(&at)?);
-            o.validate().map_err(|e| table_fault(&at, &given_keys(g), &e))?;
+            o.validate().map_err(|e| table_fault(&at, &fault_of_given_keys(g), &e))?;
         }
         Ok(o)
     }
@@ -324,7 +324,9 @@ impl GroupTable {
             return Err(key_fault(at, format!("{at}.pattern is missing; it is a name in quotes, where * is any text")));
         }
         let rule = self.rule.as_deref();
-        if let Some(key) = rule.and_then(|r| given_keys(r).into_iter().find(|key| WHOLE.contains(&key.as_str()))) {
+        if let Some(key) =
+            rule.and_then(|r| fault_of_given_keys(r).into_iter().find(|key| WHOLE.contains(&key.as_str())))
+        {
             let path = format!("{at}.rule.{key}");
             let text = format!("{path} belongs to the optimiser, not to a group");
             return Err(key_fault(path, text));

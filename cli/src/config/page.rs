@@ -56,11 +56,11 @@ struct KindText {
     needed: &'static str,
 }
 
-fn optimiser_kinds() -> Vec<KindText> {
+fn page_optimiser_kinds() -> Vec<KindText> {
     OPTIMISERS.iter().map(|k| k.reads()).map(|(name, reads)| KindText { name, reads, needed: "" }).collect()
 }
 
-fn schedule_kinds() -> Vec<KindText> {
+fn page_schedule_kinds() -> Vec<KindText> {
     let needed = |name| match name {
         "step" => "step_size = 5\n",
         "multi-step" => "milestones = [3, 9]\n",
@@ -73,13 +73,13 @@ fn schedule_kinds() -> Vec<KindText> {
 }
 
 /// The kinds of `table`.
-fn kinds_of(table: &str) -> Vec<KindText> {
-    if table == "optimiser" { optimiser_kinds() } else { schedule_kinds() }
+fn page_kinds_of(table: &str) -> Vec<KindText> {
+    if table == "optimiser" { page_optimiser_kinds() } else { page_schedule_kinds() }
 }
 
 // The page.
 
-fn default_text(default: KeyDefault) -> String {
+fn page_default_text(default: KeyDefault) -> String {
     match default {
         KeyDefault::Value(value) => format!("`{value}`"),
         KeyDefault::Text(text) => text.to_string(),
@@ -87,7 +87,7 @@ fn default_text(default: KeyDefault) -> String {
     }
 }
 
-fn row_text(row: &KeyRow) -> String {
+fn page_row_text(row: &KeyRow) -> String {
     let default = match row.default {
         RowDefault::Value(value) => format!("`{value}`"),
         RowDefault::ByTask { images, chargpt } => format!("`{images}`; task chargpt: `{chargpt}`"),
@@ -99,25 +99,25 @@ fn row_text(row: &KeyRow) -> String {
     format!("| `{}` | {} | {unit} | {default} | {} |\n", row.key, row.ty, row.meaning)
 }
 
-fn kinds_text(table: &str) -> String {
+fn page_kinds_text(table: &str) -> String {
     let mut page = String::from("\n| `kind` | keys that it reads, with their defaults |\n|---|---|\n");
-    for kind in kinds_of(table) {
+    for kind in page_kinds_of(table) {
         let keys: Vec<String> =
-            kind.reads.iter().map(|k| format!("`{}`: {}", k.name, default_text(k.default))).collect();
+            kind.reads.iter().map(|k| format!("`{}`: {}", k.name, page_default_text(k.default))).collect();
         let keys = if keys.is_empty() { "–".to_string() } else { keys.join("; ") };
         writeln!(page, "| `{}` | {keys} |", kind.name).unwrap();
     }
     page
 }
 
-fn page() -> String {
+fn config_page() -> String {
     let mut page = String::from(rows::HEAD);
     for (table, text) in rows::SECTIONS {
         page.push_str(text);
         page.push_str("\n| key | type | unit | default | meaning |\n|---|---|---|---|---|\n");
-        KEYS.iter().filter(|row| row.table == table).for_each(|row| page.push_str(&row_text(row)));
+        KEYS.iter().filter(|row| row.table == table).for_each(|row| page.push_str(&page_row_text(row)));
         if matches!(table, "optimiser" | "schedule") {
-            page.push_str(&kinds_text(table));
+            page.push_str(&page_kinds_text(table));
         }
     }
     page.push_str(rows::TAIL);
@@ -128,11 +128,11 @@ fn page() -> String {
 fn the_page_is_up_to_date() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/config.md");
     if std::env::var_os("ARENAGRAD_WRITE_DOCS").is_some() {
-        std::fs::write(&file, page()).unwrap();
+        std::fs::write(&file, config_page()).unwrap();
     }
     let now = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
-        now == page(),
+        now == config_page(),
         "docs/config.md is out of date: ARENAGRAD_WRITE_DOCS=1 cargo test -p arenagrad-cli config::page"
     );
 }
@@ -166,7 +166,7 @@ impl<'de> Deserializer<'de> for Keys<'_> {
 }
 
 /// The keys that the parser of `T` takes.
-fn keys_of<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
+fn page_keys_of<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
     let mut keys = Vec::new();
     assert!(T::deserialize(Keys(&mut keys)).is_err_and(|e| e.to_string() == "recorded"));
     keys
@@ -175,12 +175,12 @@ fn keys_of<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
 #[test]
 fn every_key_of_the_parser_has_a_row_and_every_row_a_key() {
     let tables = [
-        ("", keys_of::<ConfigFile>()),
-        ("model", keys_of::<Model>()),
-        ("gpt", keys_of::<Network>()),
-        ("optimiser", keys_of::<OptimiserTable>()),
-        ("optimiser.group", keys_of::<GroupTable>()),
-        ("schedule", keys_of::<ScheduleTable>()),
+        ("", page_keys_of::<ConfigFile>()),
+        ("model", page_keys_of::<Model>()),
+        ("gpt", page_keys_of::<Network>()),
+        ("optimiser", page_keys_of::<OptimiserTable>()),
+        ("optimiser.group", page_keys_of::<GroupTable>()),
+        ("schedule", page_keys_of::<ScheduleTable>()),
     ];
     let known: Vec<&str> = rows::SECTIONS.iter().map(|s| s.0).collect();
     assert_eq!(tables.each_ref().map(|t| t.0).to_vec(), known);
@@ -193,7 +193,7 @@ fn every_key_of_the_parser_has_a_row_and_every_row_a_key() {
     assert!(KEYS.iter().all(|r| known.contains(&r.table) && !r.meaning.is_empty() && !r.ty.is_empty()));
     // Each hyper-parameter is read by some kind, and each kind reads rows only.
     for table in ["optimiser", "schedule"] {
-        let (kinds, rows) = (kinds_of(table), || KEYS.iter().filter(|r| r.table == table));
+        let (kinds, rows) = (page_kinds_of(table), || KEYS.iter().filter(|r| r.table == table));
         for kind in &kinds {
             for k in kind.reads {
                 assert!(
@@ -211,31 +211,31 @@ fn every_key_of_the_parser_has_a_row_and_every_row_a_key() {
     assert!(WHOLE.iter().all(|key| KEYS.iter().any(|r| r.table == "optimiser" && r.key == *key)));
     // The kinds above are all that the parser takes.
     for (table, key) in [("optimiser", "`lbfgs`"), ("schedule", "`sequential`")] {
-        let e = read(&format!("[{table}]\nkind = \"none\"")).unwrap_err().message;
+        let e = read_page_struct(&format!("[{table}]\nkind = \"none\"")).unwrap_err().message;
         let listed = e.matches('`').count() / 2 - 1;
-        assert!(e.contains(key) && listed == kinds_of(table).len(), "{e}");
-        assert!(kinds_of(table).iter().all(|k| e.contains(&format!("`{}`", k.name))), "{e}");
+        assert!(e.contains(key) && listed == page_kinds_of(table).len(), "{e}");
+        assert!(page_kinds_of(table).iter().all(|k| e.contains(&format!("`{}`", k.name))), "{e}");
     }
 }
 
 // Examples and defaults, read by the parser.
 
-fn read(text: &str) -> Run<Config> {
+fn read_page_struct(text: &str) -> Run<Config> {
     let file = parse_config(Path::new("a.toml"), text)?;
     build_config(file, &TrainArgs::default(), Path::new(""), None).map_err(|f| f.in_file(Path::new("a.toml"), text))
 }
 
 /// All of a configuration but its text.
-fn meaning(text: &str) -> String {
-    let c = read(text).unwrap_or_else(|e| panic!("{text}\n{}", e.message));
+fn page_meaning(text: &str) -> String {
+    let c = read_page_struct(text).unwrap_or_else(|e| panic!("{text}\n{}", e.message));
     format!("{:?}", Config { text: String::new(), ..c })
 }
 
 /// The text before the key of a row: the table, and other keys that the key needs.
-fn context(row: &KeyRow, task: &str) -> String {
+fn page_context(row: &KeyRow, task: &str) -> String {
     let head = format!("task = \"{task}\"\n");
     let by_kind = || {
-        let kinds = kinds_of(row.table);
+        let kinds = page_kinds_of(row.table);
         let changes = |k: &KindKey| k.name == row.key && k.default != KeyDefault::Value(row.example);
         let kind = kinds.into_iter().find(|k| k.reads.iter().any(changes)).unwrap();
         let needed: Vec<&str> = kind.needed.lines().filter(|l| !l.starts_with(&format!("{} =", row.key))).collect();
@@ -256,12 +256,12 @@ fn context(row: &KeyRow, task: &str) -> String {
 #[test]
 fn examples_are_accepted_and_change_the_run() {
     for row in KEYS {
-        let context = context(row, if row.key == "gpt" { "chargpt" } else { "images" });
-        let with = meaning(&format!("{context}{} = {}\n", row.key, row.example));
+        let context = page_context(row, if row.key == "gpt" { "chargpt" } else { "images" });
+        let with = page_meaning(&format!("{context}{} = {}\n", row.key, row.example));
         if matches!(row.default, RowDefault::Required) || row.table == "schedule" && row.default == RowDefault::ByKind {
             continue;
         }
-        assert!(with != meaning(&context), "[{}] {} = {} changes nothing", row.table, row.key, row.example);
+        assert!(with != page_meaning(&context), "[{}] {} = {} changes nothing", row.table, row.key, row.example);
     }
 }
 
@@ -269,25 +269,25 @@ fn examples_are_accepted_and_change_the_run() {
 fn defaults_are_those_of_the_parser() {
     let same = |context: &str, key: &str, value: &str| {
         let with = format!("{context}{key} = {value}\n");
-        assert_eq!(meaning(&with), meaning(context), "{with}");
+        assert_eq!(page_meaning(&with), page_meaning(context), "{with}");
     };
     for row in KEYS {
         match row.default {
-            RowDefault::Value(value) => same(&context(row, "images"), row.key, value),
+            RowDefault::Value(value) => same(&page_context(row, "images"), row.key, value),
             RowDefault::ByTask { images, chargpt } => {
-                same(&context(row, "images"), row.key, images);
-                same(&context(row, "chargpt"), row.key, chargpt);
+                same(&page_context(row, "images"), row.key, images);
+                same(&page_context(row, "chargpt"), row.key, chargpt);
             }
             RowDefault::Required => {
-                let context = context(row, "images");
-                let e = read(&context).unwrap_err().message;
+                let context = page_context(row, "images");
+                let e = read_page_struct(&context).unwrap_err().message;
                 assert!(e.starts_with("a.toml:") && e.contains(&format!("{} is missing", row.key)), "{context}{e}");
             }
             RowDefault::Text(_) | RowDefault::ByKind => {}
         }
     }
     for table in ["optimiser", "schedule"] {
-        for kind in kinds_of(table) {
+        for kind in page_kinds_of(table) {
             let context = format!("[{table}]\nkind = \"{}\"\n{}", kind.name, kind.needed);
             for k in kind.reads {
                 match k.default {
@@ -296,7 +296,7 @@ fn defaults_are_those_of_the_parser() {
                     KeyDefault::Required => {
                         let given = |l: &&str| !l.starts_with(&format!("{} =", k.name));
                         let without: Vec<&str> = context.lines().filter(given).collect();
-                        let e = read(&without.join("\n")).unwrap_err().message;
+                        let e = read_page_struct(&without.join("\n")).unwrap_err().message;
                         let want = format!("a.toml:1: schedule.{} is missing", k.name);
                         assert!(e.starts_with(&want), "{e}");
                     }
@@ -310,13 +310,13 @@ fn defaults_are_those_of_the_parser() {
 #[test]
 fn the_page_says_what_the_parser_does() {
     let example = rows::TAIL.split("```").nth(1).unwrap().strip_prefix("toml\n").unwrap();
-    read(example).unwrap_or_else(|e| panic!("{}", e.message));
+    read_page_struct(example).unwrap_or_else(|e| panic!("{}", e.message));
     let texts = [
         "[optimiser]\nkind = \"rmsprop\"\n\nrho = 0.9",
         "steps = 9\n\n\n[optimiser]\nkind = \"sgd\"\nema = 0.5\nlr = \"x\"",
     ];
     for text in texts {
-        let e = read(text).unwrap_err().message.replace("a.toml", "run.toml");
+        let e = read_page_struct(text).unwrap_err().message.replace("a.toml", "run.toml");
         assert!(rows::HEAD.contains(&format!("\n{e}\n")), "{e}");
     }
 }
@@ -369,11 +369,11 @@ fn a_wrong_value_is_named_with_file_line_and_key_in_plain_words() {
         "{ kind = \"x\" }",
     ];
     for row in KEYS {
-        let context = context(row, if row.key == "gpt" { "chargpt" } else { "images" });
+        let context = page_context(row, if row.key == "gpt" { "chargpt" } else { "images" });
         let mut refused = 0;
         for value in values {
             let text = format!("{context}{} = {value}\n", row.key);
-            let Err(e) = read(&text) else { continue };
+            let Err(e) = read_page_struct(&text) else { continue };
             refused += 1;
             let last = text.lines().count();
             let place = format!("a.toml:{last}:");
@@ -389,12 +389,12 @@ fn a_wrong_value_is_named_with_file_line_and_key_in_plain_words() {
 #[test]
 fn a_key_that_no_kind_reads_is_named_with_its_line() {
     for table in ["optimiser", "schedule"] {
-        for kind in kinds_of(table) {
+        for kind in page_kinds_of(table) {
             let others = KEYS.iter().filter(|r| r.table == table && r.default == RowDefault::ByKind);
             for row in others.filter(|r| !kind.reads.iter().any(|k| k.name == r.key)) {
                 let text =
                     format!("[{table}]\nkind = \"{}\"\n{}{} = {}\n", kind.name, kind.needed, row.key, row.example);
-                let e = read(&text).unwrap_err().message;
+                let e = read_page_struct(&text).unwrap_err().message;
                 let want =
                     format!("a.toml:{}: {table}.{} means nothing to {}", text.lines().count(), row.key, kind.name);
                 assert!(e.starts_with(&want), "{text}{e}");

@@ -22,7 +22,7 @@ impl<'t> KeyPositions<'t> {
     /// The keys of `text`. Of a text with errors, those that could be read.
     pub fn new(text: &'t str) -> KeyPositions<'t> {
         let mut keys = Vec::new();
-        add_keys(DeTable::parse_recoverable(text).0.get_ref(), "", &mut keys);
+        add_key_positions(DeTable::parse_recoverable(text).0.get_ref(), "", &mut keys);
         KeyPositions { text, keys }
     }
 
@@ -50,16 +50,16 @@ impl<'t> KeyPositions<'t> {
 }
 
 /// Adds the keys of `table`, whose paths begin with `prefix`.
-fn add_keys(table: &DeTable<'_>, prefix: &str, keys: &mut Vec<KeyPosition>) {
+fn add_key_positions(table: &DeTable<'_>, prefix: &str, keys: &mut Vec<KeyPosition>) {
     for (key, value) in table {
         let path = format!("{prefix}{}", key.get_ref());
         match value.get_ref() {
-            DeValue::Table(inner) => add_keys(inner, &format!("{path}."), keys),
+            DeValue::Table(inner) => add_key_positions(inner, &format!("{path}."), keys),
             DeValue::Array(elements) => {
                 for (i, element) in elements.iter().enumerate() {
                     if let DeValue::Table(inner) = element.get_ref() {
                         let path = format!("{path}[{i}]");
-                        add_keys(inner, &format!("{path}."), keys);
+                        add_key_positions(inner, &format!("{path}."), keys);
                         keys.push(KeyPosition { path, key: element.span(), value: element.span() });
                     }
                 }

@@ -56,7 +56,7 @@ impl CheckProcess {
         shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = shell.spawn().map_err(|e| fail_bad_input(format!("sh: {e}")))?;
         let answer = self.wait(&mut child);
-        kill_check_group(&child);
+        kill_check_process(&child);
         // The shell has ended or was killed, so this does not wait.
         let _ = child.wait();
         answer
@@ -81,7 +81,7 @@ impl CheckProcess {
 }
 
 /// Kills what is left of a check. The standard library kills single processes only; the shell kills groups.
-fn kill_check_group(child: &Child) {
+fn kill_check_process(child: &Child) {
     let line = format!("kill -KILL -{}", child.id());
     // An empty group is an error of `kill` that tells nothing.
     let _ = Command::new("sh").arg("-c").arg(line).stdin(Stdio::null()).stderr(Stdio::null()).status();

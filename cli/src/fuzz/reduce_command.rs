@@ -10,7 +10,7 @@ use crate::ir::load_ir;
 use crate::out::{emit_out, note_out};
 use crate::stop_flag::stop_flag;
 use arenagrad::graph::GraphBuf;
-use arenagrad::tools::fuzz::{GraphSize, ReduceOptions, reduce_counting};
+use arenagrad::tools::fuzz::{GraphSize, ReduceOptions, reduce_graph_counting};
 use arenagrad::tools::ir::text::print;
 use arenagrad::train::write_atomically;
 use std::sync::atomic::Ordering;
@@ -30,8 +30,8 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
             return Err(fail_bad_input(format!("{file}: not interesting: the check {why}; {want}")));
         }
     }
-    note_size(a, 0, &graph);
-    keep_best(a, &graph)?;
+    reduce_note_size(a, 0, &graph);
+    reduce_keep_best(a, &graph)?;
     let (mut asked, mut best) = (0, GraphSize::of(graph.view()));
     let mut failed: Option<Fail> = None;
     let mut still_fails = |g: &GraphBuf| {
@@ -39,7 +39,7 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
             return false;
         }
         asked += 1;
-        match check.run(&print(g.view())).and_then(|answer| answered(a, asked, g, answer, &mut best)) {
+        match check.run(&print(g.view())).and_then(|answer| reduce_answered(a, asked, g, answer, &mut best)) {
             Ok(interesting) => interesting,
             Err(e) => {
                 failed = Some(e);
@@ -50,7 +50,7 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
         }
     };
     let options = ReduceOptions { max_checks: a.max_checks, stop: Some(&stop), ..ReduceOptions::default() };
-    let done = reduce_counting(&graph, &mut still_fails, &options);
+    let done = reduce_graph_counting(&graph, &mut still_fails, &options);
     if let Some(e) = failed {
         return Err(e);
     }
@@ -67,26 +67,26 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
 
 /// Whether check number `asked` of `g` found it interesting. A graph that is, and is not larger than `best`, becomes
 /// the best.
-fn answered(a: &ReduceArgs, asked: usize, g: &GraphBuf, answer: Answer, best: &mut GraphSize) -> Run<bool> {
+fn reduce_answered(a: &ReduceArgs, asked: usize, g: &GraphBuf, answer: Answer, best: &mut GraphSize) -> Run<bool> {
     if answer != Answer::Interesting {
         return Ok(false);
     }
-    note_size(a, asked, g);
+    reduce_note_size(a, asked, g);
     let size = GraphSize::of(g.view());
     if size <= *best {
         *best = size;
-        keep_best(a, g)?;
+        reduce_keep_best(a, g)?;
     }
     Ok(true)
 }
 
-fn note_size(a: &ReduceArgs, asked: usize, g: &GraphBuf) {
+fn reduce_note_size(a: &ReduceArgs, asked: usize, g: &GraphBuf) {
     if !a.quiet {
         note_out(format!("check {asked}: {}", GraphSize::of(g.view())));
     }
 }
 
-fn keep_best(a: &ReduceArgs, g: &GraphBuf) -> Run {
+fn reduce_keep_best(a: &ReduceArgs, g: &GraphBuf) -> Run {
     match &a.out {
         Some(path) => Ok(write_atomically(path, print(g.view()).as_bytes())?),
         None => Ok(()),

@@ -7,7 +7,7 @@ use super::{ir_failure, load_ir};
 use crate::args::CompareArgs;
 use crate::fail::{Run, fail_bad_input, fail_expectation};
 use crate::out::emit_out;
-use arenagrad::tools::fuzz::{Comparison, OutputComparison, RunOptions, compare_graphs_with, signature_mismatches};
+use arenagrad::tools::fuzz::{Comparison, OutputComparison, RunOptions, compare_graph_signatures, compare_graphs_with};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use std::fmt::Write;
 pub fn compare_command(a: &CompareArgs) -> Run {
     let (left, right) = (load_ir(&a.first, &a.sizes)?, load_ir(&a.second, &a.sizes)?);
     let names = [a.first.display().to_string(), a.second.display().to_string()];
-    let mismatches = signature_mismatches(left.view(), right.view());
+    let mismatches = compare_graph_signatures(left.view(), right.view());
     if !mismatches.is_empty() {
         let lines: Vec<String> = mismatches.iter().map(|m| m.describe([&names[0], &names[1]])).collect();
         return Err(fail_bad_input(lines.join("; ")));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// A source location in words.
-pub fn place_text(p: &Location) -> String {
+pub fn fusion_place_text(p: &Location) -> String {
     match p {
         Location::Nowhere => "no place".into(),
         Location::Source(file, line) => format!("{file}:{line}"),
@@ -21,7 +21,7 @@ pub fn place_text(p: &Location) -> String {
 pub fn fusion_table(fusions: &[Fusion]) -> String {
     let mut s = String::new();
     for f in fusions {
-        let at = place_text(&f.location);
+        let at = fusion_place_text(&f.location);
         let _ = match &f.outcome {
             Outcome::Fired { saved } => writeln!(s, "fired   {:<20} {:<14} {at}: {saved} nodes saved", f.rule, f.op),
             Outcome::Missed { reason } => writeln!(s, "missed  {:<20} {:<14} {at}: {reason}", f.rule, f.op),
@@ -41,7 +41,7 @@ pub fn fusion_json(fusions: &[Fusion]) -> String {
             Outcome::Missed { reason } => (None, Some(reason)),
         };
         let fired = saved.is_some();
-        json!({ "rule": f.rule, "op": f.op, "place": place_text(&f.location), "fired": fired, "saved": saved, "reason": reason })
+        json!({ "rule": f.rule, "op": f.op, "place": fusion_place_text(&f.location), "fired": fired, "saved": saved, "reason": reason })
     };
     Value::from(fusions.iter().map(row).collect::<Vec<_>>()).to_string()
 }

@@ -5,7 +5,7 @@
 use super::{ir_failure, load_ir};
 use crate::args::PlanArgs;
 use crate::fail::{Run, fail_bad_input};
-use crate::numbers::number_of_bytes;
+use crate::numbers::numbers_of_bytes;
 use crate::out::emit_out;
 use arenagrad::Precision;
 use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
@@ -18,7 +18,7 @@ pub fn plan_command(a: &PlanArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
     let file = a.file.display().to_string();
     let free = Session::new().threads(a.threads).precision(a.precision);
-    let session = a.max_memory.map_or_else(|| free.clone(), |m| free.clone().memory_budget(number_of_bytes(m)));
+    let session = a.max_memory.map_or_else(|| free.clone(), |m| free.clone().memory_budget(numbers_of_bytes(m)));
     let drawn = a.svg.is_some() || a.html.is_some();
     let plan = match !a.budgets || drawn {
         true => Some(session.plan(&graph).map_err(ir_failure(&a.file))?.in_file(&file)),

@@ -16,11 +16,11 @@ use std::path::Path;
 
 /// Runs `print`.
 pub fn print_command(a: &PrintArgs) -> Run {
-    emit_out(printed_text(&a.file, load_ir(&a.file, &a.sizes)?.view(), a.locations))
+    emit_out(print_text(&a.file, load_ir(&a.file, &a.sizes)?.view(), a.locations))
 }
 
 /// The text of a graph that came from `file`.
-pub fn printed_text(file: &Path, g: Graph<'_>, locations: bool) -> String {
+pub fn print_text(file: &Path, g: Graph<'_>, locations: bool) -> String {
     print_with(g, PrintOptions { locations, file: Some(&file.display().to_string()) })
 }
 
@@ -39,14 +39,14 @@ pub fn opt_command(a: &OptArgs) -> Run {
         let fusions = collect_fusion_notes(traces.into_iter().map(|t| t.fusions));
         return emit_out(if a.json { fusion::fusion_json(&fusions) } else { fusion::fusion_table(&fusions) });
     }
-    emit_out(printed_text(&a.file, done.view(), a.locations))
+    emit_out(print_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `grad`.
 pub fn grad_command(a: &GradArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
     let g = graph.view();
-    let output = only_output(&a.file, g, a.output.as_deref())?;
+    let output = only_output_for_grad(&a.file, g, a.output.as_deref())?;
     let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
     let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
     let done = grad(g, &output, &options).map_err(ir_failure(&a.file))?;
@@ -55,11 +55,11 @@ pub fn grad_command(a: &GradArgs) -> Run {
         let (_, traces) = pipeline::run_pipeline(&done, &["simplify"], true).map_err(ir_failure(&a.file))?;
         print_opt_trace(&traces);
     }
-    emit_out(printed_text(&a.file, done.view(), a.locations))
+    emit_out(print_text(&a.file, done.view(), a.locations))
 }
 
 /// `given`, or the name of the only output, or an error that lists all of them.
-pub fn only_output(path: &Path, g: Graph<'_>, given: Option<&str>) -> Run<String> {
+pub fn only_output_for_grad(path: &Path, g: Graph<'_>, given: Option<&str>) -> Run<String> {
     let names: Vec<&str> = given.map_or_else(|| g.output_names.iter().map(|&s| g.str(s)).collect(), |name| vec![name]);
     match names.as_slice() {
         [one] => Ok(one.to_string()),

@@ -39,24 +39,32 @@ pub fn run_charts(c: &Course<'_>) -> Vec<(&'static str, String)> {
         title: format!("{} {} after step {}", c.measure.label(), c.measure.text(e.value), e.step),
     };
     let marks: Vec<Mark> = c.evaluations.iter().map(mark).collect();
-    let mut sections = vec![("Loss", loss_chart(c, if accuracy { &[] } else { &marks }))];
+    let mut sections = vec![("Loss", run_loss_chart(c, if accuracy { &[] } else { &marks }))];
     if accuracy && !marks.is_empty() {
-        sections.push(("Accuracy", accuracy_chart(c, &marks)));
+        sections.push(("Accuracy", run_accuracy_chart(c, &marks)));
     }
     let rates = [Line { values: c.rates, colour: STRONG, width: 2.0 }];
-    let rate = plain(c, "Learning rate", &rates, Scale::FromZero, &|x| format!("{x:.2e}"), "blue: learning rate");
+    let rate =
+        plain_run_chart(c, "Learning rate", &rates, Scale::FromZero, &|x| format!("{x:.2e}"), "blue: learning rate");
     sections.push(("Learning rate", chart_svg(&rate)));
     let us: Vec<f64> = c.ns.iter().map(|ns| ns / 1e3).collect();
-    let smooth = smoothed(&us);
+    let smooth = smoothed_for_run_charts(&us);
     let times = [Line { values: &us, colour: PALE, width: 1.0 }, Line { values: &smooth, colour: STRONG, width: 2.0 }];
     let legend = "blue: microseconds of the program, and their running mean; logarithmic";
-    let time = plain(c, "Time of a step", &times, Scale::Log, &|x| format!("{} us", round(x)), legend);
+    let time = plain_run_chart(
+        c,
+        "Time of a step",
+        &times,
+        Scale::Log,
+        &|x| format!("{} us", round_for_run_charts(x)),
+        legend,
+    );
     sections.push(("Time of a step", chart_svg(&time)));
     sections
 }
 
 /// A chart of lines.
-fn plain<'a>(
+fn plain_run_chart<'a>(
     c: &Course<'_>,
     title: &'a str,
     lines: &'a [Line<'a>],
@@ -68,27 +76,27 @@ fn plain<'a>(
     Chart { title, before, steps, lines, marks: &[], joined: false, scale, bounds: FREE, text, legend }
 }
 
-fn loss_chart(c: &Course<'_>, marks: &[Mark]) -> String {
-    let smooth = smoothed(c.losses);
+fn run_loss_chart(c: &Course<'_>, marks: &[Mark]) -> String {
+    let smooth = smoothed_for_run_charts(c.losses);
     let lines =
         [Line { values: c.losses, colour: PALE, width: 1.0 }, Line { values: &smooth, colour: STRONG, width: 2.0 }];
     let positive = c.losses.iter().filter(|l| l.is_finite()).all(|&l| l > 0.0);
     let axis = if positive { "logarithmic" } else { "in proportion" };
     let red = if marks.is_empty() { String::new() } else { format!("; red: {}", c.measure.label()) };
     let legend = format!("blue: training loss and its running mean{red}; {axis}");
-    let text = |x: f64| round(x);
-    chart_svg(&Chart { marks, ..plain(c, "Loss curve", &lines, Scale::Log, &text, &legend) })
+    let text = |x: f64| round_for_run_charts(x);
+    chart_svg(&Chart { marks, ..plain_run_chart(c, "Loss curve", &lines, Scale::Log, &text, &legend) })
 }
 
-fn accuracy_chart(c: &Course<'_>, marks: &[Mark]) -> String {
-    let text = |x: f64| format!("{} %", round(100.0 * x));
+fn run_accuracy_chart(c: &Course<'_>, marks: &[Mark]) -> String {
+    let text = |x: f64| format!("{} %", round_for_run_charts(100.0 * x));
     let legend = format!("red: {}; the axis is the range in use", c.measure.label());
-    let chart = plain(c, "Accuracy", &[], Scale::InUse, &text, &legend);
+    let chart = plain_run_chart(c, "Accuracy", &[], Scale::InUse, &text, &legend);
     chart_svg(&Chart { marks, joined: true, bounds: [0.0, 1.0], ..chart })
 }
 
 /// A number of an axis with at most six digits behind its first one.
-fn round(x: f64) -> String {
+fn round_for_run_charts(x: f64) -> String {
     match x == 0.0 || (1e-4..1e7).contains(&x.abs()) {
         true => ((x * 1e6).round() / 1e6).to_string(),
         false => format!("{x:.0e}"),
@@ -96,7 +104,7 @@ fn round(x: f64) -> String {
 }
 
 /// The exponential mean over about a hundredth of the run.
-fn smoothed(values: &[f64]) -> Vec<f64> {
+fn smoothed_for_run_charts(values: &[f64]) -> Vec<f64> {
     let keep = 1.0 - 1.0 / (values.len() as f64 / 100.0).max(1.0);
     let mut mean = f64::NAN;
     let step = |&x: &f64| {

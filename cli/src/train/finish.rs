@@ -4,7 +4,7 @@
 
 use super::history::History;
 use super::measured::Measured;
-use super::page::{replace_page, run_facts};
+use super::page::{replace_train_page, train_page_facts};
 use super::train_task::TrainTask;
 use crate::config::Config;
 use crate::fail::{Run, fail_bad_input};
@@ -68,11 +68,11 @@ pub fn finish_run(c: &Config, task: &mut dyn TrainTask, history: &mut History, m
             format!("{} ({} here, in {:.2} s), {}", c.steps, m.steps, m.wall.as_secs_f64(), task.sizes().trained),
         ),
     ];
-    facts.extend(run_facts(c, task, m));
+    facts.extend(train_page_facts(c, task, m));
     facts.push(("weights sha256", summary.weights_sha256.clone()));
     history.evaluations.push(Evaluation { step: c.steps, value });
     let state = [("state", "finished".to_string())];
-    replace_page(c, task, history, &[&state, &facts[..]].concat())?;
+    replace_train_page(c, task, history, &[&state, &facts[..]].concat())?;
     let text = serde_json::to_string_pretty(&summary).map_err(fail_bad_input)?;
     c.out.replace(SUMMARY, format!("{text}\n").as_bytes())?;
     if json {

@@ -24,7 +24,7 @@ pub struct History {
     /// Steps before the first that is known.
     pub before: u64,
     /// The steps after those.
-    pub steps: StepColumns,
+    pub steps: HistoryColumns,
     /// All evaluations, by step.
     pub evaluations: Vec<Evaluation>,
     measure: Measure,
@@ -34,7 +34,7 @@ pub struct History {
 
 /// What is known of each step. NaN stands for what is not a number or unknown.
 #[derive(Default)]
-pub struct StepColumns {
+pub struct HistoryColumns {
     /// Training loss.
     pub losses: Vec<f64>,
     /// Learning rate.
@@ -43,10 +43,10 @@ pub struct StepColumns {
     pub ns: Vec<f64>,
 }
 
-impl StepColumns {
-    fn reserved(steps: u64) -> StepColumns {
+impl HistoryColumns {
+    fn reserved(steps: u64) -> HistoryColumns {
         let [losses, rates, ns] = [(); 3].map(|_| Vec::with_capacity(steps.min(RESERVED) as usize));
-        StepColumns { losses, rates, ns }
+        HistoryColumns { losses, rates, ns }
     }
 
     fn push(&mut self, loss: f64, rate: f64, ns: f64) {
@@ -64,7 +64,7 @@ impl History {
     /// Starts the file in `dir` with the lines that `old` holds for the first `done` of `steps` steps.
     pub fn open(dir: &RunDir, measure: Measure, old: Option<&Path>, done: u64, steps: u64) -> Run<History> {
         let path = dir.file(METRICS);
-        let mut kept = KeptHistory { steps: StepColumns::reserved(steps), ..KeptHistory::default() };
+        let mut kept = KeptHistory { steps: HistoryColumns::reserved(steps), ..KeptHistory::default() };
         if let Some(old) = old.filter(|o| done > 0 && o.is_file()) {
             kept.add(&sys::sys_read_text(old, LIMIT.max(steps.saturating_mul(LINE_LIMIT)))?, measure, done);
         }
@@ -102,7 +102,7 @@ impl History {
 /// The lines of an older file that are kept.
 #[derive(Default)]
 struct KeptHistory {
-    steps: StepColumns,
+    steps: HistoryColumns,
     evaluations: Vec<Evaluation>,
     text: String,
 }

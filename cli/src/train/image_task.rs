@@ -91,7 +91,7 @@ impl TrainTask for ImageTask {
             self.split.test.copy_labels(&self.order, &mut self.expected);
             self.tester.step()?;
             let rows = self.tester.get(self.logits)?.chunks_exact(classes).zip(&self.expected);
-            right += rows.take(n - start).filter(|(row, label)| image_arg_max(row) == **label as usize).count();
+            right += rows.take(n - start).filter(|(row, label)| image_task_arg_max(row) == **label as usize).count();
         }
         Ok(right as f64 / n as f64)
     }
@@ -103,6 +103,6 @@ impl TrainTask for ImageTask {
 }
 
 /// The index of the first of the largest elements.
-fn image_arg_max(row: &[f32]) -> usize {
+fn image_task_arg_max(row: &[f32]) -> usize {
     row.iter().enumerate().fold(0, |best, (i, x)| if *x > row[best] { i } else { best })
 }

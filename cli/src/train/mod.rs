@@ -49,16 +49,16 @@ pub fn train_command(a: &TrainArgs) -> Run {
     let mut measured = Measured::new();
     if let Err(e) = steps::run_steps(&config, task.as_mut(), &mut history, &mut show, &stop, &mut measured) {
         // The run's failure is reported. The page is a help: where it cannot be written, the old one stays.
-        let _ = page::write_page(&config, task.as_ref(), &history, &measured, &format!("failed: {}", e.message));
+        let _ = page::write_train_page(&config, task.as_ref(), &history, &measured, &format!("failed: {}", e.message));
         return Err(e);
     }
     if let Some(table) = measured.trace.as_ref().filter(|_| !a.quiet) {
         out::note_out(table);
     }
-    steps::checkpoint_between_steps(&config, task.as_ref(), &mut history)?;
+    steps::save_between_steps(&config, task.as_ref(), &mut history)?;
     let done = task.trainer().steps_done();
     if done < config.steps {
-        page::write_page(&config, task.as_ref(), &history, &measured, "interrupted")?;
+        page::write_train_page(&config, task.as_ref(), &history, &measured, "interrupted")?;
         return Err(fail_expectation(format!(
             "stopped after step {done} of {}; continue with: arenagrad train {} --resume {}",
             config.steps,

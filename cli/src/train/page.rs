@@ -39,7 +39,7 @@ impl PageTimer {
 }
 
 /// Writes the page of a run that is in this `state`, in words.
-pub fn write_page(c: &Config, task: &dyn TrainTask, history: &History, m: &Measured, state: &str) -> Run {
+pub fn write_train_page(c: &Config, task: &dyn TrainTask, history: &History, m: &Measured, state: &str) -> Run {
     let done = task.trainer().steps_done();
     let mut facts = vec![("state", state.to_string())];
     if let Some(last) = history.evaluations.last() {
@@ -47,12 +47,12 @@ pub fn write_page(c: &Config, task: &dyn TrainTask, history: &History, m: &Measu
         facts.push((measure.label(), format!("{} after step {}", measure.text(last.value), last.step)));
     }
     facts.push(("steps", format!("{done} of {} ({} here)", c.steps, m.steps)));
-    facts.extend(run_facts(c, task, m));
-    replace_page(c, task, history, &facts)
+    facts.extend(train_page_facts(c, task, m));
+    replace_train_page(c, task, history, &facts)
 }
 
 /// The facts that a page and the summary of a finished run share: time of a step, memory, settings.
-pub fn run_facts(c: &Config, task: &dyn TrainTask, m: &Measured) -> Vec<(&'static str, String)> {
+pub fn train_page_facts(c: &Config, task: &dyn TrainTask, m: &Measured) -> Vec<(&'static str, String)> {
     let plan = task.trainer().program().plan();
     let us = |q: f64| m.times.quantile(q) as f64 / 1e3;
     vec![
@@ -74,7 +74,7 @@ pub fn run_facts(c: &Config, task: &dyn TrainTask, m: &Measured) -> Vec<(&'stati
 }
 
 /// Replaces the page by one with these facts.
-pub fn replace_page(c: &Config, task: &dyn TrainTask, history: &History, facts: &[(&str, String)]) -> Run {
+pub fn replace_train_page(c: &Config, task: &dyn TrainTask, history: &History, facts: &[(&str, String)]) -> Run {
     let measure = task.measure();
     let built_in = if measure == Measure::Accuracy { "digits" } else { "alice" };
     let title = format!("arenagrad: {}", c.data.as_ref().map_or(built_in.into(), |d| d.display().to_string()));

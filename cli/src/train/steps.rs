@@ -59,12 +59,12 @@ pub fn run_steps(
         }
         let saves = c.checkpoint_every > 0 && progress.step % c.checkpoint_every == 0;
         if saves && progress.step < c.steps {
-            checkpoint_between_steps(c, task, history)?;
+            save_between_steps(c, task, history)?;
         }
         // A page that cannot be written ends no run.
         if progress.step < c.steps
             && (progress.step % part == 0 || timer.is_due())
-            && let Err(e) = page::write_page(c, task, history, m, "running")
+            && let Err(e) = page::write_train_page(c, task, history, m, "running")
         {
             warn_out(e.message);
         }
@@ -75,7 +75,7 @@ pub fn run_steps(
 }
 
 /// Writes the checkpoint. The metrics up to it are synced first, so that a resumed run finds all of them.
-pub fn checkpoint_between_steps(c: &Config, task: &dyn TrainTask, history: &mut History) -> Run {
+pub fn save_between_steps(c: &Config, task: &dyn TrainTask, history: &mut History) -> Run {
     history.sync()?;
     Ok(task.trainer().save(&c.out.file(CHECKPOINT))?)
 }

@@ -1,6 +1,6 @@
 //! [`Draft::write`]: the columns as a graph.
 
-use super::{Draft, Stand, bodies_of, regions_of};
+use super::{Draft, Stand, draft_bodies_of, draft_regions_of};
 use crate::arena::{DType, Node, Region, Shape, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::{Attr, Owned};
@@ -24,7 +24,7 @@ pub(super) struct Writing<'d, 'g> {
     names: usize,
 }
 
-pub(super) fn unfit(text: impl Into<String>) -> Error {
+pub(super) fn draft_unfit(text: impl Into<String>) -> Error {
     Error::new(Kind::Verify, text)
 }
 
@@ -109,7 +109,7 @@ impl Writing<'_, '_> {
         args.iter().try_for_each(|&v| self.stand(v))?;
         for n in src.region_nodes(r).skip(args.len()) {
             if outlined.start == n.at() && !outlined.is_empty() {
-                self.outline(outlined.clone())?;
+                self.outline_region(outlined.clone())?;
             }
             if !outlined.contains(&n.at()) {
                 self.node(n)?;
@@ -133,7 +133,7 @@ impl Writing<'_, '_> {
     /// The value that is read where the source reads `v`.
     pub(super) fn value(&self, v: Value) -> Result<Value> {
         let new = self.map[self.d.read(v).0];
-        if new.is_some() { Ok(new) } else { Err(unfit(format!("{v} is read, and it is left out"))) }
+        if new.is_some() { Ok(new) } else { Err(draft_unfit(format!("{v} is read, and it is left out"))) }
     }
 
     /// Type `ty` of the source, under the rules of the draft.
@@ -148,7 +148,7 @@ impl Writing<'_, '_> {
     pub(super) fn shape(&mut self, s: Shape) -> Result<Shape> {
         let Some(resize) = self.d.resize else { return Ok(s) };
         let dims = resize.dims(&self.e.shapes.dims(s));
-        self.e.shapes.intern(&dims).map_err(unfit)
+        self.e.shapes.intern(&dims).map_err(draft_unfit)
     }
 
     /// Writes argument `v` of the open region.
@@ -166,8 +166,8 @@ impl Writing<'_, '_> {
         let (d, src) = (self.d, self.d.src);
         self.e.set_loc(src.loc[n.at()]);
         if self.is_live(n) {
-            let outs = match bodies_of(src, n).find(|r| d.inlined[r.at()]) {
-                Some(r) => self.splice(n, r)?,
+            let outs = match draft_bodies_of(src, n).find(|r| d.inlined[r.at()]) {
+                Some(r) => self.splice_region(n, r)?,
                 None => self.emit(n)?,
             };
             for (v, new) in src.outs_of(n).zip(outs) {
@@ -234,7 +234,7 @@ impl Writing<'_, '_> {
             return Ok(vec![self.e.leaf(src.op[n.at()], name, &attrs)]);
         }
         let op = d.op[n.at()];
-        let kept = d.args_of(n).iter().enumerate().filter(|(i, _)| self.keeps_operand(n, *i));
+        let kept = d.args_of(n).iter().enumerate().filter(|(i, _)| self.attrs_keep_operand(n, *i));
         let args = kept.map(|(_, &v)| self.value(v)).collect::<Result<Vec<Value>>>()?;
         let attrs = self.attrs(n)?;
         let attrs: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
@@ -247,7 +247,7 @@ impl Writing<'_, '_> {
             self.e.output(&name.unwrap_or_default(), copy);
         }
         let mut new = outs.iter();
-        let yields = regions_of(src, n).next().map(|r| d.yields_of(r));
+        let yields = draft_regions_of(src, n).next().map(|r| d.yields_of(r));
         let kept = |i: usize| yields.is_none_or(|y| y.get(i).is_none_or(Option::is_some));
         Ok((0..src.outs_of(n).len())
             .map(|i| if kept(i) { new.next().unwrap_or(Value::NONE) } else { Value::NONE })

@@ -1,7 +1,7 @@
 //! The attributes of a node that is written: under a rule for sizes, without the operands that go.
 
 use super::write::Writing;
-use super::{Resize, regions_of};
+use super::{Resize, draft_regions_of};
 use crate::arena::{Node, Region, ids::Id};
 use crate::error::Result;
 use crate::nodes::Op;
@@ -10,7 +10,7 @@ use crate::nodes::ops::control::scan::Scan;
 
 /// Attribute `name` of a node whose operand loses its first axis, or its last: axes move down, and lists with an entry
 /// for each axis lose one.
-fn without_axis(name: &str, attr: &mut Owned, first: bool) {
+fn write_attr_without_axis(name: &str, attr: &mut Owned, first: bool) {
     let down = i64::from(first);
     match (name, attr) {
         ("axis", Owned::Int(axis)) => *axis -= down,
@@ -29,11 +29,11 @@ impl Writing<'_, '_> {
     /// The attributes of `n` in the new graph.
     pub(super) fn attrs(&mut self, n: Node) -> Result<Vec<Owned>> {
         let mut attrs = self.d.attrs_of(n);
-        self.count_operands(n, &mut attrs);
+        self.count_operands_in_attrs(n, &mut attrs);
         let fields = self.d.src.def_of(n).attrs;
         for (a, f) in attrs.iter_mut().zip(fields) {
-            if let Some(first) = self.loses_axis(n) {
-                without_axis(f.name, a, first);
+            if let Some(first) = self.attrs_lose_axis(n) {
+                write_attr_without_axis(f.name, a, first);
             }
             match a {
                 Owned::Region(r) => *r = self.regions.get(r.at()).copied().unwrap_or(Region::NONE),
@@ -48,7 +48,7 @@ impl Writing<'_, '_> {
     }
 
     /// Whether the first operand of `n` loses its first axis, or its last.
-    fn loses_axis(&self, n: Node) -> Option<bool> {
+    fn attrs_lose_axis(&self, n: Node) -> Option<bool> {
         let src = self.d.src;
         let dims = src.args_of(n).first().map(|&v| src.dims(v))?;
         match self.d.resize? {
@@ -66,9 +66,9 @@ impl Writing<'_, '_> {
     }
 
     /// Lowers the numbers of carries, constants and captures by the operands that go.
-    fn count_operands(&self, n: Node, attrs: &mut [Owned]) {
+    fn count_operands_in_attrs(&self, n: Node, attrs: &mut [Owned]) {
         let src = self.d.src;
-        let gone = |range: std::ops::Range<usize>| range.filter(|&i| !self.keeps_operand(n, i)).count() as i64;
+        let gone = |range: std::ops::Range<usize>| range.filter(|&i| !self.attrs_keep_operand(n, i)).count() as i64;
         let operands = src.args_of(n).len();
         let mut less = |name: &str, range| {
             let at = src.def_of(n).attrs.iter().position(|f| f.name == name);
@@ -91,9 +91,9 @@ impl Writing<'_, '_> {
     }
 
     /// Whether the region of `n` still takes operand `i`.
-    pub(super) fn keeps_operand(&self, n: Node, i: usize) -> bool {
+    pub(super) fn attrs_keep_operand(&self, n: Node, i: usize) -> bool {
         let src = self.d.src;
-        let arg = regions_of(src, n).next().and_then(|r| src.region_args(r).nth(i));
+        let arg = draft_regions_of(src, n).next().and_then(|r| src.region_args(r).nth(i));
         arg.is_none_or(|arg| !self.d.dropped_args[arg.at()])
     }
 }

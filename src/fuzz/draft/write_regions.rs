@@ -1,6 +1,6 @@
 //! Regions that are written where they are run, and nodes that move into a region.
 
-use super::write::{Writing, unfit};
+use super::write::{Writing, draft_unfit};
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::Op;
@@ -12,18 +12,18 @@ use crate::nodes::ops::layout::attrs::{SliceAttrs, ToShapeAttrs};
 impl Writing<'_, '_> {
     /// Writes the body `r` of node `n` once in its place: that of a loop for its first iteration, and one branch of a
     /// choice.
-    pub(super) fn splice(&mut self, n: Node, r: Region) -> Result<Vec<Value>> {
+    pub(super) fn splice_region(&mut self, n: Node, r: Region) -> Result<Vec<Value>> {
         let (d, src) = (self.d, self.d.src);
         let scan = (src.op[n.at()] == Op::SCAN).then(|| Scan::of(&src.attrs(n)));
         if scan.is_some_and(|s| s.length == 0) {
-            return Err(unfit("a loop without an iteration has no first one"));
+            return Err(draft_unfit("a loop without an iteration has no first one"));
         }
         let args: Vec<Value> = src.region_args(r).collect();
         let predicates = usize::from(src.op[n.at()] == Op::IF);
         for (i, (&arg, &v)) in args.iter().zip(&d.args_of(n)[predicates..]).enumerate() {
             let v = self.value(v)?;
             self.map[arg] = match scan {
-                Some(s) if i >= s.xs() => self.first_row(v)?,
+                Some(s) if i >= s.xs() => self.first_row_of_region(v)?,
                 _ => v,
             };
         }
@@ -33,34 +33,34 @@ impl Writing<'_, '_> {
         }
         let yields = self.kept_yields(r)?.into_iter().enumerate();
         let outs = yields.map(|(i, v)| match scan {
-            Some(s) if i >= s.carries => self.repeated(v, s.length),
+            Some(s) if i >= s.carries => self.repeated_for_region(v, s.length),
             _ => Ok(v),
         });
         outs.collect()
     }
 
     /// The first slice of `v` along its leading axis.
-    fn first_row(&mut self, v: Value) -> Result<Value> {
+    fn first_row_of_region(&mut self, v: Value) -> Result<Value> {
         let dims = self.e.dims(v);
         let limits: Vec<i64> = dims.iter().enumerate().map(|(i, &n)| if i == 0 { 1 } else { n as i64 }).collect();
         let attrs = SliceAttrs { starts: vec![0; dims.len()], limits, steps: vec![1; dims.len()] };
         let row = self.e.emit(Op::SLICE, &[v], &attrs.list()).at(0);
-        self.reshaped(Op::RESHAPE, row, dims.get(1..).unwrap_or(&[]))
+        self.reshaped_for_region(Op::RESHAPE, row, dims.get(1..).unwrap_or(&[]))
     }
 
     /// `v`, `length` times along a new leading axis.
-    fn repeated(&mut self, v: Value, length: usize) -> Result<Value> {
+    fn repeated_for_region(&mut self, v: Value, length: usize) -> Result<Value> {
         let dims = [&[length], &self.e.dims(v)[..]].concat();
-        self.reshaped(Op::BROADCAST, v, &dims)
+        self.reshaped_for_region(Op::BROADCAST, v, &dims)
     }
 
-    fn reshaped(&mut self, op: Op, v: Value, dims: &[usize]) -> Result<Value> {
-        let shape = self.e.shapes.intern(dims).map_err(unfit)?;
+    fn reshaped_for_region(&mut self, op: Op, v: Value, dims: &[usize]) -> Result<Value> {
+        let shape = self.e.shapes.intern(dims).map_err(draft_unfit)?;
         Ok(self.e.emit(op, &[v], &ToShapeAttrs { shape }.list()).at(0))
     }
 
     /// Writes the nodes of `range` into a region, and calls it.
-    pub(super) fn outline(&mut self, range: std::ops::Range<usize>) -> Result<()> {
+    pub(super) fn outline_region(&mut self, range: std::ops::Range<usize>) -> Result<()> {
         let (d, src) = (self.d, self.d.src);
         let nodes = || range.clone().map(Node::new).filter(|&n| self.is_live(n));
         let inside = |v: Value| range.contains(&src.def[v.at()].at());

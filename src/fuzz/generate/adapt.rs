@@ -9,7 +9,7 @@ use crate::nodes::ops::layout::attrs::{SliceAttrs, ToShapeAttrs};
 use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs};
 
 /// The bounds of a clamp into `domain`, where operands from elsewhere are better limited.
-fn bounds_of(domain: Domain) -> Option<(f64, f64)> {
+fn adapt_bounds(domain: Domain) -> Option<(f64, f64)> {
     match domain {
         Domain::Real | Domain::Distinct | Domain::Dominant | Domain::Bit | Domain::Bits => None,
         Domain::Positive => Some((0.5, 2.0)),
@@ -24,17 +24,17 @@ fn bounds_of(domain: Domain) -> Option<(f64, f64)> {
 impl Drawing<'_, '_> {
     /// A value of type `ty` for an operand of `domain`: one of the graph where one can be made to fit, else a new one.
     /// `loose` allows floats outside of the domain, now and then.
-    pub(super) fn operand(&mut self, ty: Ty, domain: Option<Domain>, loose: bool) -> Option<Value> {
+    pub(super) fn adapt_operand(&mut self, ty: Ty, domain: Option<Domain>, loose: bool) -> Option<Value> {
         let connect = (self.draw)(16) < self.options.connected;
-        let known = if connect { self.fitting(ty, domain, loose) } else { None };
-        let v = known.or_else(|| self.fresh(ty, domain))?;
+        let known = if connect { self.adapt_fitting(ty, domain, loose) } else { None };
+        let v = known.or_else(|| self.fresh_leaf(ty, domain))?;
         let leaf = self.e.def(v).is_some_and(|d| d.op.is_named_leaf());
         // A new leaf is drawn for its reader.
-        if domain == Some(Domain::Dominant) && !leaf { self.dominant(v, ty) } else { Some(v) }
+        if domain == Some(Domain::Dominant) && !leaf { self.adapt_to_dominant(v, ty) } else { Some(v) }
     }
 
     /// The matrices of `v`, made small, plus three times the identity: they have factors. Those of NaN have none.
-    fn dominant(&mut self, v: Value, ty: Ty) -> Option<Value> {
+    fn adapt_to_dominant(&mut self, v: Value, ty: Ty) -> Option<Value> {
         let rank = self.e.shapes.dims(ty.shape).len();
         let ops = [Op::IOTA, Op::EQ, Op::CAST, Op::MUL, Op::ADD, Op::CLAMP, Op::FULL];
         let dtypes = [DType::I32, DType::Bool];
@@ -54,15 +54,15 @@ impl Drawing<'_, '_> {
     }
 
     /// A recent value that is of type `ty`, or that becomes one.
-    fn fitting(&mut self, ty: Ty, domain: Option<Domain>, loose: bool) -> Option<Value> {
-        let found = self.nearest(ty)?;
+    fn adapt_fitting(&mut self, ty: Ty, domain: Option<Domain>, loose: bool) -> Option<Value> {
+        let found = self.adapt_nearest(ty)?;
         // Keys of random numbers and masks of bits are no numbers.
         if domain == Some(Domain::Bits) && self.e.ty(found) != ty {
             return None;
         }
-        let cast = self.cast_to(found, ty.dtype)?;
-        let shaped = self.shaped_as(cast, ty)?;
-        match domain.and_then(bounds_of) {
+        let cast = self.adapt_dtype(found, ty.dtype)?;
+        let shaped = self.adapt_shape(cast, ty)?;
+        match domain.and_then(adapt_bounds) {
             // Outside of the domain of a function, results are NaN. Indices must stay in range, and variances positive.
             Some(_) if loose && ty.dtype.is_float() && self.chance(1, 8) => Some(shaped),
             Some((lo, hi)) if self.may(Op::CLAMP) => self.emit_one(Op::CLAMP, &[shaped], &ClampAttrs { lo, hi }.list()),
@@ -72,7 +72,7 @@ impl Drawing<'_, '_> {
     }
 
     /// The best of a few recent values for an operand of type `ty`.
-    fn nearest(&mut self, ty: Ty) -> Option<Value> {
+    fn adapt_nearest(&mut self, ty: Ty) -> Option<Value> {
         let mut best: Option<(u32, Value)> = None;
         for _ in 0..6 {
             let v = self.recent()?;
@@ -86,7 +86,7 @@ impl Drawing<'_, '_> {
         best.map(|b| b.1)
     }
 
-    fn cast_to(&mut self, v: Value, to: DType) -> Option<Value> {
+    fn adapt_dtype(&mut self, v: Value, to: DType) -> Option<Value> {
         match self.e.dtype(v) == to {
             true => Some(v),
             false if !to.is_complex() && self.may(Op::CAST) => self.emit_one(Op::CAST, &[v], &CastAttrs { to }.list()),
@@ -95,37 +95,37 @@ impl Drawing<'_, '_> {
     }
 
     /// `v` in the shape of `ty`: broadcast if it can be, else its first elements, repeated if there are too few.
-    pub(super) fn shaped_as(&mut self, v: Value, ty: Ty) -> Option<Value> {
+    pub(super) fn adapt_shape(&mut self, v: Value, ty: Ty) -> Option<Value> {
         let (from, to) = (self.e.dims(v), self.e.shapes.dims(ty.shape));
         if from == to {
             return Some(v);
         }
         let fits = from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(a, b)| a == b || *a == 1);
         if fits {
-            return self.reshaped(Op::BROADCAST, v, &to);
+            return self.adapt_by_reshape(Op::BROADCAST, v, &to);
         }
         let inside = from.len() == to.len() && from.iter().zip(to.iter()).all(|(a, b)| a >= b);
         if inside {
-            return self.first_elements(v, &to);
+            return self.adapt_to_first_elements(v, &to);
         }
         let (have, want) = (from.numel(), to.numel());
         if have == 0 {
             return None;
         }
-        let flat = if from.len() == 1 { v } else { self.reshaped(Op::RESHAPE, v, &[have])? };
+        let flat = if from.len() == 1 { v } else { self.adapt_by_reshape(Op::RESHAPE, v, &[have])? };
         let copies = want.div_ceil(have);
         let long = match copies {
             0 | 1 => flat,
             _ => {
-                let rows = self.reshaped(Op::BROADCAST, flat, &[copies, have])?;
-                self.reshaped(Op::RESHAPE, rows, &[copies * have])?
+                let rows = self.adapt_by_reshape(Op::BROADCAST, flat, &[copies, have])?;
+                self.adapt_by_reshape(Op::RESHAPE, rows, &[copies * have])?
             }
         };
-        let cut = if have * copies.max(1) == want { long } else { self.first_elements(long, &[want])? };
-        if to.len() == 1 { Some(cut) } else { self.reshaped(Op::RESHAPE, cut, &to) }
+        let cut = if have * copies.max(1) == want { long } else { self.adapt_to_first_elements(long, &[want])? };
+        if to.len() == 1 { Some(cut) } else { self.adapt_by_reshape(Op::RESHAPE, cut, &to) }
     }
 
-    fn reshaped(&mut self, op: Op, v: Value, to: &[usize]) -> Option<Value> {
+    fn adapt_by_reshape(&mut self, op: Op, v: Value, to: &[usize]) -> Option<Value> {
         let shape = self.e.shapes.intern(to).ok()?;
         if !self.may(op) || !self.fits(Ty { dtype: self.e.dtype(v), shape }) {
             return None;
@@ -133,7 +133,7 @@ impl Drawing<'_, '_> {
         self.emit_one(op, &[v], &ToShapeAttrs { shape }.list())
     }
 
-    fn first_elements(&mut self, v: Value, to: &[usize]) -> Option<Value> {
+    fn adapt_to_first_elements(&mut self, v: Value, to: &[usize]) -> Option<Value> {
         let limits: Vec<i64> = to.iter().map(|&n| n as i64).collect();
         let (starts, steps) = (vec![0; to.len()], vec![1; to.len()]);
         let attrs = SliceAttrs { starts, limits, steps };

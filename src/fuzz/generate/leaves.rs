@@ -17,7 +17,7 @@ const NUMBERS: &[f64] =
 const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
 
 /// A number of `domain` that every dtype which operands of this domain have can hold.
-fn number_in(domain: Domain) -> f64 {
+fn leaf_number_in(domain: Domain) -> f64 {
     match domain {
         Domain::Real | Domain::Distinct | Domain::Dominant | Domain::Unit | Domain::Chance => 0.5,
         Domain::Positive | Domain::Count(_) | Domain::Bit | Domain::Bits => 1.0,
@@ -28,13 +28,13 @@ fn number_in(domain: Domain) -> f64 {
 
 impl Drawing<'_, '_> {
     /// A value from outside of type `ty`: a leaf, or in a region a fill. `domain` is that of its first reader.
-    pub(super) fn fresh(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
+    pub(super) fn fresh_leaf(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
         let kind = (self.draw)(4);
         if self.level > 0 || kind == 3 && !ty.dtype.is_complex() && self.may(Op::FULL) {
-            return self.full(ty, domain);
+            return self.full_leaf(ty, domain);
         }
         let dims = self.e.shapes.dims(ty.shape);
-        let begin = self.start(ty.dtype, dims.numel());
+        let begin = self.leaf_start(ty.dtype, dims.numel());
         let (init, scale, start) = (begin.kind, begin.scale, begin.start_attr());
         let called = format!("{}{}", self.pick(&["x", "fc1.weight", "odd name ", "7", "é"]), self.leaves.len());
         let (name, Ty { dtype, shape }) = (self.e.strings.intern(&called), ty);
@@ -61,11 +61,11 @@ impl Drawing<'_, '_> {
     }
 
     /// A fill of type `ty`.
-    fn full(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
+    fn full_leaf(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
         let Ty { dtype, shape } = ty;
         let held: Vec<f64> = NUMBERS.iter().copied().filter(|&x| dtype.holds(x)).collect();
         let value = match domain {
-            Some(domain) => number_in(domain),
+            Some(domain) => leaf_number_in(domain),
             None if self.chance(1, 8) => self.pick(&held),
             None => self.pick(&held[..held.len().min(3)]),
         };
@@ -73,7 +73,7 @@ impl Drawing<'_, '_> {
     }
 
     /// Start values of `count` elements: plain ones, a number, or a number for each element.
-    fn start(&mut self, dtype: DType, count: usize) -> LeafInit {
+    fn leaf_start(&mut self, dtype: DType, count: usize) -> LeafInit {
         let held: Vec<f64> = NUMBERS.iter().copied().filter(|&x| dtype.can_hold(x)).collect();
         match (self.draw)(6) {
             4 => LeafInit::new(InitKind::Constant, 0.0, Some(vec![self.pick(&held)])),

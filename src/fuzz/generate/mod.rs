@@ -143,7 +143,7 @@ impl Drawing<'_, '_> {
             let updated = self.e.def(leaf).is_some_and(|def| def.op != Op::INPUT);
             if updated && self.chance(1, 3) {
                 let ty = self.e.ty(leaf);
-                if let Some(next) = self.operand(ty, None, false) {
+                if let Some(next) = self.adapt_operand(ty, None, false) {
                     self.e.update(leaf, next);
                 }
             }

@@ -6,7 +6,7 @@ use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::{Attr, Attrs, Owned};
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Case, Domain, Flags, Op, OpDef, has_generic_types};
+use crate::nodes::ir::opdef::{Case, Domain, Flags, Op, OpDef, has_generic_opdef_types};
 use crate::nodes::ir::text::{parse_attrs, parse_types};
 
 /// Operand types and attributes of a node that is about to be drawn.
@@ -16,7 +16,7 @@ struct Plan {
 }
 
 /// The domain of operand `i` of a case.
-fn domain_of(case: &Case, i: usize) -> Option<Domain> {
+fn node_domain(case: &Case, i: usize) -> Option<Domain> {
     case.domains.get(i).or(case.domains.last()).copied()
 }
 
@@ -45,7 +45,7 @@ impl Drawing<'_, '_> {
     pub(super) fn node_of_case(&mut self, op: Op, def: &'static OpDef) -> Vec<Value> {
         let case = &def.cases[(self.draw)(def.cases.len() as u32) as usize];
         let floats: Vec<DType> = [DType::F32, DType::F64].into_iter().filter(|&d| self.may_have(d)).collect();
-        if floats.is_empty() && has_generic_types(case.args) {
+        if floats.is_empty() && has_generic_opdef_types(case.args) {
             return Vec::new();
         }
         let float = if floats.is_empty() { DType::F32 } else { self.pick(&floats) };
@@ -58,15 +58,15 @@ impl Drawing<'_, '_> {
         let plan = Plan { tys, attrs };
         let plan = match case.attrs.contains('@') {
             true => plan,
-            false => match self.at_sizes_at_hand(def, case, &plan) {
+            false => match self.node_at_sizes_at_hand(def, case, &plan) {
                 Some(plan) => plan,
-                None if self.results_fit(def, &plan) => plan,
+                None if self.node_results_fit(def, &plan) => plan,
                 None => return Vec::new(),
             },
         };
         let mut args = Vec::new();
         for (i, &ty) in plan.tys.iter().enumerate() {
-            let Some(v) = self.operand(ty, domain_of(case, i), def.is_pointwise()) else { return Vec::new() };
+            let Some(v) = self.adapt_operand(ty, node_domain(case, i), def.is_pointwise()) else { return Vec::new() };
             args.push(v);
         }
         let attrs: Vec<Attr<'_>> = plan.attrs.iter().map(Owned::borrow).collect();
@@ -81,7 +81,7 @@ impl Drawing<'_, '_> {
     }
 
     /// Whether shape inference takes the plan, and its results may be.
-    fn results_fit(&mut self, def: &'static OpDef, plan: &Plan) -> bool {
+    fn node_results_fit(&mut self, def: &'static OpDef, plan: &Plan) -> bool {
         let mut words = Vec::new();
         let encoded = plan.attrs.iter().zip(def.attrs).all(|(a, f)| a.borrow().encode(f, &mut words).is_ok());
         if !encoded || plan.attrs.len() != def.attrs.len() {
@@ -94,10 +94,10 @@ impl Drawing<'_, '_> {
     }
 
     /// The plan with the type of a recent value in the place of an operand's, if shape inference takes it.
-    fn at_sizes_at_hand(&mut self, def: &'static OpDef, case: &Case, plan: &Plan) -> Option<Plan> {
+    fn node_at_sizes_at_hand(&mut self, def: &'static OpDef, case: &Case, plan: &Plan) -> Option<Plan> {
         // Indices are drawn for the sizes of the case.
         let indexed =
-            (0..plan.tys.len()).any(|i| matches!(domain_of(case, i), Some(Domain::Index(_) | Domain::Count(_))));
+            (0..plan.tys.len()).any(|i| matches!(node_domain(case, i), Some(Domain::Index(_) | Domain::Count(_))));
         let floats = plan.tys.iter().all(|ty| ty.dtype.is_float());
         if plan.tys.is_empty() || indexed && !def.is_pointwise() || !floats && !def.is_pointwise() {
             return None;
@@ -105,9 +105,9 @@ impl Drawing<'_, '_> {
         for _ in 0..3 {
             let at = (self.draw)(plan.tys.len() as u32) as usize;
             let ty = self.recent().map(|v| self.e.ty(v))?;
-            let whole = self.with_type(plan, at, ty);
-            let sized = self.with_sizes(plan, at, ty);
-            if let Some(plan) = whole.into_iter().chain(sized).find(|plan| self.results_fit(def, plan)) {
+            let whole = self.node_with_type(plan, at, ty);
+            let sized = self.node_with_sizes(plan, at, ty);
+            if let Some(plan) = whole.into_iter().chain(sized).find(|plan| self.node_results_fit(def, plan)) {
                 return Some(plan);
             }
         }
@@ -116,7 +116,7 @@ impl Drawing<'_, '_> {
 
     /// The plan with `ty` in the place of all operands of the type of operand `at`, and its shape in the place of that
     /// shape.
-    fn with_type(&self, plan: &Plan, at: usize, ty: Ty) -> Option<Plan> {
+    fn node_with_type(&self, plan: &Plan, at: usize, ty: Ty) -> Option<Plan> {
         let old = plan.tys[at];
         let one = |t: Ty| match (t == old, t.shape == old.shape) {
             (true, _) => ty,
@@ -127,7 +127,7 @@ impl Drawing<'_, '_> {
     }
 
     /// The plan with each size of operand `at` replaced by that of `ty`, wherever the size occurs.
-    fn with_sizes(&mut self, plan: &Plan, at: usize, ty: Ty) -> Vec<Plan> {
+    fn node_with_sizes(&mut self, plan: &Plan, at: usize, ty: Ty) -> Vec<Plan> {
         let (old, new) = (self.e.shapes.dims(plan.tys[at].shape), self.e.shapes.dims(ty.shape));
         if old.len() != new.len() || ty.dtype != plan.tys[at].dtype {
             return Vec::new();

@@ -22,19 +22,19 @@ impl Drawing<'_, '_> {
         match op {
             Op::SCAN => self.scan(),
             Op::IF => self.choice(),
-            Op::CALL if !self.regions.is_empty() && self.chance(1, 2) => self.call_again(),
+            Op::CALL if !self.regions.is_empty() && self.chance(1, 2) => self.call_region_again(),
             Op::CALL | Op::CUSTOM_FN => self.call(op),
             _ => Vec::new(),
         }
     }
 
     /// Up to `most` recent values, and at least one where there is any.
-    fn some(&mut self, most: u32) -> Vec<Value> {
+    fn some_for_region(&mut self, most: u32) -> Vec<Value> {
         (0..=(self.draw)(most)).filter_map(|_| self.recent()).collect()
     }
 
     /// Opens a region of these arguments and draws nodes into it.
-    fn open_body(&mut self, tys: &[Ty]) {
+    fn open_region_body(&mut self, tys: &[Ty]) {
         let name = self.pick(&["body", "twice", "odd body", "", "1"]);
         self.e.open_region(name);
         self.level += 1;
@@ -50,18 +50,18 @@ impl Drawing<'_, '_> {
         }
     }
 
-    fn close_body(&mut self, yields: &[Value]) -> Region {
+    fn close_region_body(&mut self, yields: &[Value]) -> Region {
         self.level -= 1;
         self.e.close_region(yields)
     }
 
     /// A call or a custom function of a new region.
     fn call(&mut self, op: Op) -> Vec<Value> {
-        let args = self.some(3);
+        let args = self.some_for_region(3);
         let tys: Vec<Ty> = args.iter().map(|&v| self.e.ty(v)).collect();
-        self.open_body(&tys);
-        let yields = self.some(2);
-        let body = self.close_body(&yields);
+        self.open_region_body(&tys);
+        let yields = self.some_for_region(2);
+        let body = self.close_region_body(&yields);
         if yields.is_empty() {
             return Vec::new();
         }
@@ -74,26 +74,28 @@ impl Drawing<'_, '_> {
     }
 
     /// A call of a region that there is already.
-    fn call_again(&mut self) -> Vec<Value> {
+    fn call_region_again(&mut self) -> Vec<Value> {
         let i = (self.draw)(self.regions.len() as u32) as usize;
         let (body, tys) = self.regions[i].clone();
-        let args: Vec<Value> = tys.into_iter().map_while(|ty| self.operand(ty, None, false)).collect();
+        let args: Vec<Value> = tys.into_iter().map_while(|ty| self.adapt_operand(ty, None, false)).collect();
         self.emit(Op::CALL, &args, &CallAttrs { body }.list())
     }
 
     /// A choice: two branches of the same captured values, whose yields have the types of those of the first.
     fn choice(&mut self) -> Vec<Value> {
         let Ok(shape) = self.e.shapes.intern(&[]) else { return Vec::new() };
-        let Some(predicate) = self.operand(Ty { dtype: DType::Bool, shape }, None, false) else { return Vec::new() };
-        let captured = self.some(3);
+        let Some(predicate) = self.adapt_operand(Ty { dtype: DType::Bool, shape }, None, false) else {
+            return Vec::new();
+        };
+        let captured = self.some_for_region(3);
         let tys: Vec<Ty> = captured.iter().map(|&v| self.e.ty(v)).collect();
-        self.open_body(&tys);
-        let yields = self.some(2);
+        self.open_region_body(&tys);
+        let yields = self.some_for_region(2);
         let types: Vec<Ty> = yields.iter().map(|&y| self.e.ty(y)).collect();
-        let then = self.close_body(&yields);
-        self.open_body(&tys);
-        let yields: Vec<Value> = types.iter().map_while(|&ty| self.operand(ty, None, false)).collect();
-        let otherwise = self.close_body(&yields);
+        let then = self.close_region_body(&yields);
+        self.open_region_body(&tys);
+        let yields: Vec<Value> = types.iter().map_while(|&ty| self.adapt_operand(ty, None, false)).collect();
+        let otherwise = self.close_region_body(&yields);
         if yields.is_empty() || yields.len() < types.len() {
             return Vec::new();
         }
@@ -104,16 +106,16 @@ impl Drawing<'_, '_> {
     /// A loop: carries and constants of any type, stacked inputs where values have as many rows as there are
     /// iterations.
     fn scan(&mut self) -> Vec<Value> {
-        let until = self.chance(1, 4).then(|| self.exit_carries()).flatten();
+        let until = self.chance(1, 4).then(|| self.region_exit_carries()).flatten();
         let mut args: Vec<Value> = until.into_iter().flatten().collect();
         let counted = args.len();
         if !self.chance(1, 4) {
-            args.extend(self.some(2));
+            args.extend(self.some_for_region(2));
         }
         let carries = args.len();
         let consts = (self.draw)(3) as usize;
         args.extend((0..consts).filter_map(|_| self.recent()));
-        let mut stacked: Vec<Value> = self.some(3);
+        let mut stacked: Vec<Value> = self.some_for_region(3);
         stacked.retain(|&v| matches!(self.e.dims(v).first(), Some(1..=64)));
         let length = match stacked.first() {
             Some(&v) => self.e.dims(v)[0],
@@ -126,18 +128,18 @@ impl Drawing<'_, '_> {
             let Ok(shape) = self.e.shapes.intern(&dims[1..]) else { return Vec::new() };
             tys.push(Ty { dtype, shape });
         }
-        self.open_body(&tys);
+        self.open_region_body(&tys);
         let last = 1 + (self.draw)(length.max(1) as u32);
         let exit = (counted > 0 && length > 0).then_some(Exit::Flag);
-        let mut yields: Vec<Value> = self.exit_yields(&tys[..counted], last);
+        let mut yields: Vec<Value> = self.region_exit_yields(&tys[..counted], last);
         for (i, &ty) in tys.iter().enumerate().take(carries).skip(yields.len()) {
-            yields.push(self.operand(ty, None, false).unwrap_or(Value(i as u32)));
+            yields.push(self.adapt_operand(ty, None, false).unwrap_or(Value(i as u32)));
         }
         let rows = (0..(self.draw)(3)).filter_map(|_| self.recent()).collect::<Vec<_>>();
         let room = self.options.largest_value / length.max(1);
         yields.extend(rows.into_iter().filter(|&v| self.e.dims(v).numel() <= room && self.e.dims(v).len() < 8));
         let consts = (args.len() - carries) as i64;
-        let body = self.close_body(&yields);
+        let body = self.close_region_body(&yields);
         if yields.is_empty() {
             return Vec::new();
         }
@@ -150,24 +152,24 @@ impl Drawing<'_, '_> {
         self.emit(Op::SCAN, &args, &attrs.list())
     }
 
-    fn exit_full(&mut self, value: f64, dtype: DType) -> Option<Value> {
+    fn region_exit_full(&mut self, value: f64, dtype: DType) -> Option<Value> {
         let shape = self.e.shapes.intern(&[]).ok()?;
         self.emit_one(Op::FULL, &[], &FullAttrs { value, dtype, shape }.list())
     }
 
     /// The first carries of a loop that ends early: its flag, and the number of iterations.
-    fn exit_carries(&mut self) -> Option<[Value; 2]> {
+    fn region_exit_carries(&mut self) -> Option<[Value; 2]> {
         if ![Op::FULL, Op::ADD, Op::LT].into_iter().all(|op| self.may(op)) {
             return None;
         }
         let on = f64::from(u8::from(!self.chance(1, 4)));
-        Some([self.exit_full(on, DType::Bool)?, self.exit_full(0.0, DType::I64)?])
+        Some([self.region_exit_full(on, DType::Bool)?, self.region_exit_full(0.0, DType::I64)?])
     }
 
-    /// The next of [`Drawing::exit_carries`], of types `tys`, in the open body: the loop ends after iteration `last`.
-    fn exit_yields(&mut self, tys: &[Ty], last: u32) -> Vec<Value> {
+    /// The next of [`Drawing::region_exit_carries`], of types `tys`, in the open body: the loop ends after iteration `last`.
+    fn region_exit_yields(&mut self, tys: &[Ty], last: u32) -> Vec<Value> {
         let next = |d: &mut Self| {
-            let (one, last) = (d.exit_full(1.0, DType::I64)?, d.exit_full(f64::from(last), DType::I64)?);
+            let (one, last) = (d.region_exit_full(1.0, DType::I64)?, d.region_exit_full(f64::from(last), DType::I64)?);
             let count = d.emit_one(Op::ADD, &[Value(1), one], &[])?;
             Some(vec![d.emit_one(Op::LT, &[count, last], &[])?, count])
         };

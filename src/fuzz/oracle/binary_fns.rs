@@ -1,18 +1,18 @@
 //! Ops on each pair of elements of two float tensors, comparisons, and selection.
 
 use super::array::Array;
-use super::element_bytes::nearest_real;
-use super::rounding::{Rounding, spread};
+use super::element_bytes::nearest_element;
+use super::rounding::{Rounding, rounding_spread};
 use crate::nodes::{DType, Op};
 
 /// a − ⌊a/b⌋·b of the exact quotient, with the sign of b.
-fn remainder(a: f64, b: f64) -> f64 {
+fn binary_remainder(a: f64, b: f64) -> f64 {
     let r = libm::fmod(a, b);
     if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
 }
 
 /// ⌊a/b⌋ of the exact quotient; NaN for an infinite a, as in Python.
-fn floor_divide(a: f64, b: f64) -> f64 {
+fn binary_floor_divide(a: f64, b: f64) -> f64 {
     let r = libm::fmod(a, b);
     if b == 0.0 {
         return a / b;
@@ -21,11 +21,11 @@ fn floor_divide(a: f64, b: f64) -> f64 {
     if r != 0.0 && (r < 0.0) != (b < 0.0) { q - 1.0 } else { q }
 }
 
-fn larger(a: f64, b: f64) -> f64 {
+fn binary_larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
-fn smaller(a: f64, b: f64) -> f64 {
+fn binary_smaller(a: f64, b: f64) -> f64 {
     if a.is_nan() || a < b { a } else { b }
 }
 
@@ -36,8 +36,8 @@ fn binary_fn(op: Op, dtype: DType) -> Option<(fn(f64, f64) -> f64, [f64; 2])> {
         Op::SUB => (|a, b| a - b, [0.5; 2]),
         Op::MUL => (|a, b| a * b, [0.5; 2]),
         Op::DIV => (|a, b| a / b, [0.5; 2]),
-        Op::MAX => (larger, [0.0; 2]),
-        Op::MIN => (smaller, [0.0; 2]),
+        Op::MAX => (binary_larger, [0.0; 2]),
+        Op::MIN => (binary_smaller, [0.0; 2]),
         Op::POW => (libm::pow, [1.0, 4.0]),
         Op::ATAN2 => (libm::atan2, [1.0, 500.0]),
         Op::HYPOT => (libm::hypot, [1.0, 500.0]),
@@ -45,20 +45,20 @@ fn binary_fn(op: Op, dtype: DType) -> Option<(fn(f64, f64) -> f64, [f64; 2])> {
         Op::NEXTAFTER if dtype == DType::F32 => (|a, b| f64::from(libm::nextafterf(a as f32, b as f32)), [0.0; 2]),
         Op::NEXTAFTER => (libm::nextafter, [0.0; 2]),
         Op::FMOD => (libm::fmod, [0.0; 2]),
-        Op::REMAINDER => (remainder, [0.5; 2]),
-        Op::FLOOR_DIVIDE => (floor_divide, [0.0; 2]),
+        Op::REMAINDER => (binary_remainder, [0.5; 2]),
+        Op::FLOOR_DIVIDE => (binary_floor_divide, [0.0; 2]),
         _ => return None,
     })
 }
 
-/// The four corners of a pair's box.
-fn corners(a: (f64, f64), b: (f64, f64)) -> [(f64, f64); 4] {
+/// The four binary_corners of a pair's box.
+fn binary_corners(a: (f64, f64), b: (f64, f64)) -> [(f64, f64); 4] {
     let ([al, ah], [bl, bh]) = ([a.0 - a.1, a.0 + a.1], [b.0 - b.1, b.0 + b.1]);
     [(al, bl), (al, bh), (ah, bl), (ah, bh)]
 }
 
 /// Whether the sign of a zero decides the result, or a jump is within the bounds.
-fn is_fragile(op: Op, a: (f64, f64), b: (f64, f64)) -> bool {
+fn is_fragile_binary(op: Op, a: (f64, f64), b: (f64, f64)) -> bool {
     // An exact zero has a sign, which decides.
     let near_zero = |x: (f64, f64)| x.1 > 0.0 && x.0.abs() <= x.1;
     match op {
@@ -66,14 +66,16 @@ fn is_fragile(op: Op, a: (f64, f64), b: (f64, f64)) -> bool {
         Op::COPYSIGN => near_zero(b),
         Op::ATAN2 => near_zero(a) && b.0 - b.1 <= 0.0,
         Op::FMOD | Op::REMAINDER | Op::FLOOR_DIVIDE if near_zero(b) => true,
-        Op::FMOD => corners(a, b).iter().any(|&(x, y)| (x / y).trunc() != (a.0 / b.0).trunc()),
-        Op::REMAINDER => corners(a, b).iter().any(|&(x, y)| floor_divide(x, y) != floor_divide(a.0, b.0)),
+        Op::FMOD => binary_corners(a, b).iter().any(|&(x, y)| (x / y).trunc() != (a.0 / b.0).trunc()),
+        Op::REMAINDER => {
+            binary_corners(a, b).iter().any(|&(x, y)| binary_floor_divide(x, y) != binary_floor_divide(a.0, b.0))
+        }
         _ => false,
     }
 }
 
 /// Whether `y` is the result of an op without rounding.
-fn is_exact(op: Op, a: f64, b: f64, y: f64) -> bool {
+fn is_exact_binary(op: Op, a: f64, b: f64, y: f64) -> bool {
     let sum = |a: f64, b: f64| {
         // What a sum loses (Knuth).
         let c = y - a;
@@ -95,28 +97,29 @@ pub(super) fn map_binary_fn(op: Op, a: &Array, b: &Array) -> Option<Array> {
     let ulps = ulps[usize::from(a.dtype == DType::F64)];
     let one = |(a, b): ((f64, f64), (f64, f64))| {
         let y = f(a.0, b.0);
-        if a.1 == f64::INFINITY || b.1 == f64::INFINITY || is_fragile(op, a, b) {
+        if a.1 == f64::INFINITY || b.1 == f64::INFINITY || is_fragile_binary(op, a, b) {
             return (y, f64::INFINITY);
         }
         let moved = match op {
             _ if a.1 == 0.0 && b.1 == 0.0 => 0.0,
             // A step more or less on either side.
             Op::NEXTAFTER => a.1 + r.ulps(a.0, 3.0),
-            _ => spread(y, &corners(a, b).map(|(a, b)| f(a, b))),
+            _ => rounding_spread(y, &binary_corners(a, b).map(|(a, b)| f(a, b))),
         };
         let pole = matches!(op, Op::DIV | Op::POW) && (b.0 == 0.0 || a.0 == 0.0);
         if y.is_infinite() && a.0.is_finite() && b.0.is_finite() && !pole {
             // An overflow, which another order of operations may not have.
             return (y, f64::INFINITY);
         }
-        let exact = ulps == 0.0 || (a.1 + b.1 == 0.0 && is_exact(op, a.0, b.0, y) && nearest_real(dtype, y) == y);
+        let exact =
+            ulps == 0.0 || (a.1 + b.1 == 0.0 && is_exact_binary(op, a.0, b.0, y) && nearest_element(dtype, y) == y);
         r.settled(y, moved + if exact { 0.0 } else { r.ulps(y.abs() + moved, ulps) })
     };
     Some(Array::reals(a.dtype, &a.dims, a.each_real().zip(b.each_real()).map(one)))
 }
 
 /// A comparison of two tensors of any one type.
-pub(super) fn compare(op: Op, a: &Array, b: &Array) -> Option<Array> {
+pub(super) fn compare_binary(op: Op, a: &Array, b: &Array) -> Option<Array> {
     let holds = |o: Option<std::cmp::Ordering>| {
         Some(match op {
             Op::EQ => o.is_some_and(|o| o.is_eq()),
@@ -148,7 +151,7 @@ pub(super) fn compare(op: Op, a: &Array, b: &Array) -> Option<Array> {
 }
 
 /// `a` where `c` is true, `b` elsewhere. Where `c` is unknown, the bound covers both.
-pub(super) fn select(c: &Array, a: &Array, b: &Array) -> Array {
+pub(super) fn select_binary(c: &Array, a: &Array, b: &Array) -> Array {
     let mut y = a.clone();
     for i in 0..c.len() {
         match c.whole(i) {

@@ -5,20 +5,22 @@ use crate::nodes::DType;
 use half::{bf16, f16};
 
 /// The array of these bytes, all exact. Bytes beyond the last whole element are left out.
-pub fn array_of_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Array {
+pub fn array_of_element_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Array {
     let part = dtype.part();
     let mut bits = bytes.chunks_exact(part.size()).map(|b| b.iter().rev().fold(0u64, |w, &x| w << 8 | u64::from(x)));
     if dtype.is_complex() {
-        let numbers = std::iter::from_fn(|| Some([real_of_bits(part, bits.next()?), real_of_bits(part, bits.next()?)]));
+        let numbers = std::iter::from_fn(|| {
+            Some([element_real_of_bits(part, bits.next()?), element_real_of_bits(part, bits.next()?)])
+        });
         return Array::pairs(dtype, dims, numbers.map(|z| (z, 0.0)));
     }
     match dtype.is_real_float() {
-        true => Array::reals(dtype, dims, bits.map(|b| (real_of_bits(dtype, b), 0.0))),
-        false => Array::wholes(dtype, dims, bits.map(|b| Some(whole_of_bits(dtype, b)))),
+        true => Array::reals(dtype, dims, bits.map(|b| (element_real_of_bits(dtype, b), 0.0))),
+        false => Array::wholes(dtype, dims, bits.map(|b| Some(element_whole_of_bits(dtype, b)))),
     }
 }
 
-fn real_of_bits(dtype: DType, bits: u64) -> f64 {
+fn element_real_of_bits(dtype: DType, bits: u64) -> f64 {
     match dtype {
         DType::F16 => f16::from_bits(bits as u16).to_f64(),
         DType::BF16 => bf16::from_bits(bits as u16).to_f64(),
@@ -27,7 +29,7 @@ fn real_of_bits(dtype: DType, bits: u64) -> f64 {
     }
 }
 
-fn whole_of_bits(dtype: DType, bits: u64) -> i128 {
+fn element_whole_of_bits(dtype: DType, bits: u64) -> i128 {
     match dtype {
         DType::I8 => i128::from(bits as u8 as i8),
         DType::I16 => i128::from(bits as u16 as i16),
@@ -38,11 +40,11 @@ fn whole_of_bits(dtype: DType, bits: u64) -> i128 {
 }
 
 /// The bytes of an array, each float rounded to its type.
-pub fn bytes_of_array(a: &Array) -> Vec<u8> {
+pub fn element_bytes_of_array(a: &Array) -> Vec<u8> {
     let part = a.dtype.part();
     let bits = |i: usize, k: usize| match &a.numbers {
-        Numbers::Real(x) => bits_of_real(part, x[i]),
-        Numbers::Pair(x) => bits_of_real(part, x[i][k]),
+        Numbers::Real(x) => element_bits_of_real(part, x[i]),
+        Numbers::Pair(x) => element_bits_of_real(part, x[i][k]),
         Numbers::Whole(x) => x[i] as u64,
     };
     let parts = a.dtype.size() / part.size();
@@ -50,7 +52,7 @@ pub fn bytes_of_array(a: &Array) -> Vec<u8> {
     all.flat_map(|(i, k)| bits(i, k).to_le_bytes().into_iter().take(part.size())).collect()
 }
 
-fn bits_of_real(dtype: DType, x: f64) -> u64 {
+fn element_bits_of_real(dtype: DType, x: f64) -> u64 {
     match dtype {
         DType::F16 => u64::from(f16::from_f64(x).to_bits()),
         DType::BF16 => u64::from(bf16::from_f64(x).to_bits()),
@@ -60,8 +62,8 @@ fn bits_of_real(dtype: DType, x: f64) -> u64 {
 }
 
 /// `x` as the nearest number of a float type.
-pub(super) fn nearest_real(dtype: DType, x: f64) -> f64 {
-    real_of_bits(dtype, bits_of_real(dtype, x))
+pub(super) fn nearest_element(dtype: DType, x: f64) -> f64 {
+    element_real_of_bits(dtype, element_bits_of_real(dtype, x))
 }
 
 #[cfg(test)]
@@ -73,8 +75,8 @@ mod tests {
         for dtype in DType::ALL {
             // Patterns whose exponents are small in each float type; the bytes of a bool are 0 and 1.
             let bytes: Vec<u8> = (0..32).map(|i| if dtype == DType::Bool { i % 2 } else { 17 * (i % 4) }).collect();
-            let a = array_of_bytes(dtype, &[32 / dtype.size()], &bytes);
-            assert_eq!(bytes_of_array(&a), bytes, "{dtype}");
+            let a = array_of_element_bytes(dtype, &[32 / dtype.size()], &bytes);
+            assert_eq!(element_bytes_of_array(&a), bytes, "{dtype}");
             assert!(a.bounds().iter().all(|&b| b == 0.0));
         }
     }

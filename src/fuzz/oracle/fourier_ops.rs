@@ -1,7 +1,7 @@
 //! Fourier transforms by definition: one sum for each result. A fast transform of N elements has an error of at most
 //! c·u·log₂N·‖y‖₂. Source: Higham, "Accuracy and Stability of Numerical Algorithms", section 24.1.
 
-use super::array::{Array, count};
+use super::array::{Array, array_count};
 use super::rounding::Rounding;
 use crate::nodes::ops::fft::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
 use crate::nodes::{Attrs, DType, Op};
@@ -11,7 +11,7 @@ use std::f64::consts::TAU;
 const GROWTH: f64 = 24.0;
 
 /// The length of the transform, if `op` is one.
-pub(super) fn transform_length(op: Op, args: &[&Array], to: &[usize]) -> Option<usize> {
+pub(super) fn fourier_length(op: Op, args: &[&Array], to: &[usize]) -> Option<usize> {
     match op {
         Op::FFT | Op::IRFFT => to.last().copied(),
         Op::RFFT => args.first()?.dims.last().copied(),
@@ -20,7 +20,7 @@ pub(super) fn transform_length(op: Op, args: &[&Array], to: &[usize]) -> Option<
 }
 
 /// The transform `op` of the rows of `x`, of length `n`.
-pub(super) fn transform(op: Op, attrs: &Attrs<'_>, x: &Array, n: usize, dtype: DType, to: &[usize]) -> Array {
+pub(super) fn fourier_transform(op: Op, attrs: &Attrs<'_>, x: &Array, n: usize, dtype: DType, to: &[usize]) -> Array {
     let (sign, scale) = match op {
         Op::FFT => {
             let FftAttrs { inverse, scale } = FftAttrs::of(attrs);
@@ -30,13 +30,14 @@ pub(super) fn transform(op: Op, attrs: &Attrs<'_>, x: &Array, n: usize, dtype: D
         _ => (1.0, IrfftAttrs::of(attrs).scale),
     };
     let (from, width) = (x.dims.last().copied().unwrap_or(1), to.last().copied().unwrap_or(1));
-    let all = (0..count(to) / width.max(1)).flat_map(|r| {
-        let row: Vec<([f64; 2], f64)> = (r * from..(r + 1) * from).map(|i| (element(x, i), x.bounds()[i])).collect();
-        let row = if op == Op::IRFFT { whole_spectrum(&row, n) } else { row };
-        let bound = row_bound(&row, dtype, scale);
+    let all = (0..array_count(to) / width.max(1)).flat_map(|r| {
+        let row: Vec<([f64; 2], f64)> =
+            (r * from..(r + 1) * from).map(|i| (fourier_element(x, i), x.bounds()[i])).collect();
+        let row = if op == Op::IRFFT { whole_fourier_spectrum(&row, n) } else { row };
+        let bound = fourier_row_bound(&row, dtype, scale);
         let r = Rounding::of(dtype.part());
         (0..width).map(move |k| {
-            let y = sum_at(&row, k, sign).map(|x| x * scale);
+            let y = fourier_sum_at(&row, k, sign).map(|x| x * scale);
             let bound = y.iter().map(|&y| r.settled(y, bound).1).fold(0.0, f64::max);
             (y, bound)
         })
@@ -47,12 +48,12 @@ pub(super) fn transform(op: Op, attrs: &Attrs<'_>, x: &Array, n: usize, dtype: D
     }
 }
 
-fn element(x: &Array, i: usize) -> [f64; 2] {
+fn fourier_element(x: &Array, i: usize) -> [f64; 2] {
     x.pair(i).unwrap_or([x.number(i), 0.0])
 }
 
 /// The whole spectrum of real numbers, of which `half` is the first half. Parts that no real row has are left out.
-fn whole_spectrum(half: &[([f64; 2], f64)], n: usize) -> Vec<([f64; 2], f64)> {
+fn whole_fourier_spectrum(half: &[([f64; 2], f64)], n: usize) -> Vec<([f64; 2], f64)> {
     let one = |k: usize| {
         let alone = k == 0 || 2 * k == n;
         let (z, bound) = half[k.min(n - k)];
@@ -65,7 +66,7 @@ fn whole_spectrum(half: &[([f64; 2], f64)], n: usize) -> Vec<([f64; 2], f64)> {
     (0..n).map(one).collect()
 }
 
-fn sum_at(row: &[([f64; 2], f64)], k: usize, sign: f64) -> [f64; 2] {
+fn fourier_sum_at(row: &[([f64; 2], f64)], k: usize, sign: f64) -> [f64; 2] {
     let n = row.len();
     let mut y = [0.0; 2];
     for (i, (z, _)) in row.iter().enumerate() {
@@ -77,7 +78,7 @@ fn sum_at(row: &[([f64; 2], f64)], k: usize, sign: f64) -> [f64; 2] {
 }
 
 /// How far each part of each result may be off: the growth of rounding, and the bounds of the operand.
-fn row_bound(row: &[([f64; 2], f64)], dtype: DType, scale: f64) -> f64 {
+fn fourier_row_bound(row: &[([f64; 2], f64)], dtype: DType, scale: f64) -> f64 {
     let r = Rounding::of(dtype.part());
     let n = row.len() as f64;
     let sizes = row.iter().map(|(z, _)| z[0].hypot(z[1]));

@@ -1,11 +1,11 @@
 //! Ops with indices. An index out of range stops; an unknown one makes all results unknown that it may reach.
 
-use super::array::{Array, array_around, count};
-use super::layout_ops::zeros;
-use super::reduce_ops::{extreme, product, reduce_wholes, sum_reals};
+use super::array::{Array, array_around, array_count};
+use super::layout_ops::zeros_layout;
+use super::reduce_ops::{oracle_reduce_wholes, reduce_by_product, reduce_by_sum, reduce_to_extreme};
 use super::rounding::Rounding;
 use super::stop::Stop;
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ops::index::attrs::Scatter;
 use crate::nodes::ops::index::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 use crate::nodes::{Attrs, DType, Op};
@@ -18,37 +18,37 @@ pub(super) fn index_elements(
     to: &[usize],
     may_fault: &mut bool,
 ) -> Result<Option<Array>, Stop> {
-    let checked = |i: usize, bound: usize| check_indices(args[i], bound);
+    let checked = |i: usize, bound: usize| check_index_elements(args[i], bound);
     Ok(Some(match op {
         Op::GATHER | Op::TAKE_ALONG_AXIS => {
             let axis = GatherAttrs::of(attrs).axis as usize;
             let index = checked(1, args[0].dims[axis])?;
             *may_fault |= index.iter().any(Option::is_none);
-            take(args[0], axis, &index, to, op == Op::TAKE_ALONG_AXIS)
+            take_by_index(args[0], axis, &index, to, op == Op::TAKE_ALONG_AXIS)
         }
         Op::SCATTER_ADD | Op::SCATTER_ALONG_AXIS => {
             let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(attrs);
             let index = checked(1, size as usize)?;
             *may_fault |= index.iter().any(Option::is_none);
-            let base = zeros(args[0].dtype, to);
-            scatter(&base, args[0], axis as usize, &index, Scatter::Add, op == Op::SCATTER_ALONG_AXIS)
+            let base = zeros_layout(args[0].dtype, to);
+            scatter_by_index(&base, args[0], axis as usize, &index, Scatter::Add, op == Op::SCATTER_ALONG_AXIS)
         }
         Op::SCATTER => {
             let ScatterAttrs { axis, mode, own } = ScatterAttrs::of(attrs);
             let index = checked(2, args[0].dims[axis as usize])?;
             *may_fault |= index.iter().any(Option::is_none);
-            scatter(args[0], args[1], axis as usize, &index, mode, own)
+            scatter_by_index(args[0], args[1], axis as usize, &index, mode, own)
         }
         Op::RAVEL_INDEX => {
             *may_fault |= args[0].each_whole().any(|x| x.is_none());
-            positions(args[0], &to_sizes(&RavelIndexAttrs::of(attrs).sizes), to)?
+            index_positions(args[0], &to_size_attrs(&RavelIndexAttrs::of(attrs).sizes), to)?
         }
         _ => return Ok(None),
     }))
 }
 
 /// The indices, all in range or unknown.
-fn check_indices(index: &Array, bound: usize) -> Result<Vec<Option<usize>>, Stop> {
+fn check_index_elements(index: &Array, bound: usize) -> Result<Vec<Option<usize>>, Stop> {
     let one = |x: Option<i128>| match x {
         Some(x) => match usize::try_from(x).ok().filter(|&x| x < bound) {
             Some(x) => Ok(Some(x)),
@@ -60,17 +60,17 @@ fn check_indices(index: &Array, bound: usize) -> Result<Vec<Option<usize>>, Stop
 }
 
 /// The place along the axis, and the places before and after it, of element `i`; and which index it has.
-fn place(i: usize, [_, along, after]: [usize; 3], own: bool) -> (usize, usize, usize) {
+fn index_place(i: usize, [_, along, after]: [usize; 3], own: bool) -> (usize, usize, usize) {
     let (before, k, behind) = (i / after / along, i / after % along, i % after);
     (before, behind, if own { i } else { k })
 }
 
-fn take(x: &Array, axis: usize, index: &[Option<usize>], to: &[usize], own: bool) -> Array {
+fn take_by_index(x: &Array, axis: usize, index: &[Option<usize>], to: &[usize], own: bool) -> Array {
     let [_, n, after] = array_around(&x.dims, axis);
     let along = if own { to[axis] } else { index.len() };
-    let mut y = zeros(x.dtype, to);
+    let mut y = zeros_layout(x.dtype, to);
     for i in 0..y.len() {
-        let (before, behind, of) = place(i, [0, along, after], own);
+        let (before, behind, of) = index_place(i, [0, along, after], own);
         match index[of] {
             Some(k) => y.put(i, x, (before * n + k) * after + behind),
             None => y.bound[i] = f64::INFINITY,
@@ -79,16 +79,23 @@ fn take(x: &Array, axis: usize, index: &[Option<usize>], to: &[usize], own: bool
     y
 }
 
-fn scatter(base: &Array, updates: &Array, axis: usize, index: &[Option<usize>], mode: Scatter, own: bool) -> Array {
+fn scatter_by_index(
+    base: &Array,
+    updates: &Array,
+    axis: usize,
+    index: &[Option<usize>],
+    mode: Scatter,
+    own: bool,
+) -> Array {
     if index.iter().any(Option::is_none) {
         return base.clone().unknown();
     }
     let [_, n, after] = array_around(&base.dims, axis);
     let along = if own { updates.dims[axis] } else { index.len() };
     // The updates of each element, in order.
-    let mut of: Vec<Vec<usize>> = vec![Vec::new(); count(&base.dims)];
+    let mut of: Vec<Vec<usize>> = vec![Vec::new(); array_count(&base.dims)];
     for i in 0..updates.len() {
-        let (before, behind, at) = place(i, [0, along, after], own);
+        let (before, behind, at) = index_place(i, [0, along, after], own);
         if let Some(k) = index[at] {
             of[(before * n + k) * after + behind].push(i);
         }
@@ -98,14 +105,14 @@ fn scatter(base: &Array, updates: &Array, axis: usize, index: &[Option<usize>], 
         match all.last() {
             None => {}
             Some(&last) if mode == Scatter::Set => y.put(i, updates, last),
-            Some(_) => y.put(i, &joined(base, i, updates, all, mode), 0),
+            Some(_) => y.put(i, &joined_by_index(base, i, updates, all, mode), 0),
         }
     }
     y
 }
 
 /// Element `i` of `base` with all its updates, as a scalar.
-fn joined(base: &Array, i: usize, updates: &Array, all: &[usize], mode: Scatter) -> Array {
+fn joined_by_index(base: &Array, i: usize, updates: &Array, all: &[usize], mode: Scatter) -> Array {
     let dtype = base.dtype;
     if !base.is_real() {
         let wholes: Vec<_> = std::iter::once(base.whole(i)).chain(all.iter().map(|&k| updates.whole(k))).collect();
@@ -115,25 +122,25 @@ fn joined(base: &Array, i: usize, updates: &Array, all: &[usize], mode: Scatter)
             Scatter::Min => Op::REDUCE_MIN,
             _ => Op::REDUCE_SUM,
         };
-        return Array::wholes(dtype, &[], std::iter::once(reduce_wholes(op, dtype, &wholes)));
+        return Array::wholes(dtype, &[], std::iter::once(oracle_reduce_wholes(op, dtype, &wholes)));
     }
     let r = Rounding::of(dtype);
     let reals: Vec<(f64, f64)> = std::iter::once(base.real(i)).chain(all.iter().map(|&k| updates.real(k))).collect();
     let y = match mode {
-        Scatter::Mul => product(r, &reals),
-        Scatter::Max => extreme(&reals, 1.0),
-        Scatter::Min => extreme(&reals, -1.0),
+        Scatter::Mul => reduce_by_product(r, &reals),
+        Scatter::Max => reduce_to_extreme(&reals, 1.0),
+        Scatter::Min => reduce_to_extreme(&reals, -1.0),
         // A sum with an exact 0 is exact.
-        _ => sum_reals(r, reals.iter().copied().filter(|x| *x != (0.0, 0.0))),
+        _ => reduce_by_sum(r, reals.iter().copied().filter(|x| *x != (0.0, 0.0))),
     };
     Array::reals(dtype, &[], std::iter::once(y))
 }
 
 /// Coordinates along the last axis as positions in a tensor with axes of `sizes`.
-fn positions(x: &Array, sizes: &[usize], to: &[usize]) -> Result<Array, Stop> {
+fn index_positions(x: &Array, sizes: &[usize], to: &[usize]) -> Result<Array, Stop> {
     let n = sizes.len();
     let mut all = Vec::new();
-    for i in 0..count(to) {
+    for i in 0..array_count(to) {
         let mut position = Some(0);
         for (k, &size) in sizes.iter().enumerate() {
             let at = x.whole(i * n + k);

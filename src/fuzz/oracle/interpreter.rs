@@ -3,23 +3,23 @@
 //!
 //! Invariant: no pass, plan or kernel of the engine takes part; the builder alone writes decompositions.
 
-use super::array::{Array, count};
-use super::binary_fns::{compare, map_binary_fn, select};
+use super::array::{Array, array_count};
+use super::binary_fns::{compare_binary, map_binary_fn, select_binary};
 use super::complex_ops::complex_parts;
-use super::fourier_ops::{transform, transform_length};
+use super::fourier_ops::{fourier_length, fourier_transform};
 use super::index_ops::index_elements;
-use super::layout_ops::{make_constant, move_elements};
-use super::matrix_ops::{decompose_matrices, matrix_work};
-use super::order_ops::{arg_extreme, row_len, running_extreme, sorted_positions};
-use super::product_ops::matrix_product;
-use super::random_ops::draw_random;
-use super::reduce_ops::{cumsum, reduce_axes, root_sum_squares, softmax};
+use super::layout_ops::{apply_layout_op, constant_layout};
+use super::matrix_ops::{apply_matrix_op, matrix_work};
+use super::order_ops::{extreme_in_order, order_positions, order_row_len, running_extreme_in_order};
+use super::product_ops::oracle_product;
+use super::random_ops::apply_random_op;
+use super::reduce_ops::{apply_reduce_op, oracle_reduce_cumsum, oracle_reduce_root_sum_squares, oracle_reduce_softmax};
 use super::region_ops::Results;
 use super::rounding::Rounding;
-use super::splat_ops::{render_splats, splat_work};
+use super::splat_ops::{apply_splat_op, splat_work};
 use super::stop::Stop;
 use super::unary_fns::map_unary_fn;
-use super::whole_ops::{cast, map_whole};
+use super::whole_ops::{cast_to_whole_or_real, map_whole};
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ir::leaf::ArgAttrs;
@@ -37,7 +37,7 @@ pub(super) const MOST_ELEMENTS: u64 = 1 << 25;
 const DEEPEST: usize = 64;
 
 /// What all interpreters of one interpretation share.
-pub(super) struct Account {
+pub(super) struct InterpreterAccount {
     /// Work done so far.
     work: u64,
     /// Elements of all values that are still read.
@@ -47,9 +47,9 @@ pub(super) struct Account {
     pub(super) may_fault: bool,
 }
 
-impl Account {
-    pub(super) fn new() -> Account {
-        Account { work: 0, held: 0, depth: 0, may_fault: false }
+impl InterpreterAccount {
+    pub(super) fn new() -> InterpreterAccount {
+        InterpreterAccount { work: 0, held: 0, depth: 0, may_fault: false }
     }
 
     pub(super) fn hold(&mut self, elements: u64) -> Result<(), Stop> {
@@ -77,14 +77,14 @@ pub(super) struct Interpreter<'g, 'a> {
     pub(super) g: Graph<'g>,
     /// The decomposition of each node that has been met.
     expansions: Vec<Option<Rc<GraphBuf>>>,
-    pub(super) account: &'a mut Account,
+    pub(super) account: &'a mut InterpreterAccount,
 }
 
 /// Values of a region's nodes by their position in it.
 type Values = Vec<Option<Rc<Array>>>;
 
 impl<'g, 'a> Interpreter<'g, 'a> {
-    pub(super) fn new(g: Graph<'g>, account: &'a mut Account) -> Interpreter<'g, 'a> {
+    pub(super) fn new(g: Graph<'g>, account: &'a mut InterpreterAccount) -> Interpreter<'g, 'a> {
         Interpreter { g, expansions: vec![None; g.nodes()], account }
     }
 
@@ -106,7 +106,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
                 continue;
             }
             let operands = self.g.args_of(n);
-            let args = operands.iter().map(|a| value_at(&values, *a, first)).collect::<Result<Vec<_>, _>>()?;
+            let args = operands.iter().map(|a| interpreted_value(&values, *a, first)).collect::<Result<Vec<_>, _>>()?;
             let read: Vec<bool> = self.g.outs_of(n).map(|v| readers[v.at() - first] > 0).collect();
             let outs = self.node(n, &args, &read).map_err(|stop| stop.located(self.g, n))?;
             for (v, y) in self.g.outs_of(n).zip(outs) {
@@ -121,7 +121,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
             }
         }
         self.account.held = held;
-        wanted.iter().map(|&v| value_at(&values, v, first)).collect()
+        wanted.iter().map(|&v| interpreted_value(&values, v, first)).collect()
     }
 
     /// How often each value of region `r`, by position, is read on the way to the values `wanted`.
@@ -165,7 +165,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         let Some(work) = matrix_work(op, args) else { return Ok(None) };
         self.account.spend(work)?;
         let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
-        let all = decompose_matrices(op, &attrs, args, &dims, &mut self.account.may_fault)?;
+        let all = apply_matrix_op(op, &attrs, args, &dims, &mut self.account.may_fault)?;
         Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
     }
 
@@ -175,7 +175,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
         let Some(work) = splat_work(op, args, &dims) else { return Ok(None) };
         self.account.spend(work)?;
-        let all = render_splats(op, &attrs, args, &dims, &mut self.account.may_fault);
+        let all = apply_splat_op(op, &attrs, args, &dims, &mut self.account.may_fault);
         Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
     }
 
@@ -184,54 +184,54 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         let (g, v, op, attrs) = (self.g, self.g.out(n), self.g.op[n.at()], self.g.attrs(n));
         let (dtype, dims) = (g.dtype[v.at()], g.dims(v).to_vec());
         let all: Vec<&Array> = args.iter().map(Rc::as_ref).collect();
-        if let Some(y) = make_constant(op, &attrs, dtype, &dims) {
+        if let Some(y) = constant_layout(op, &attrs, dtype, &dims) {
             return Ok(Some(y));
         }
-        if let Some(y) = draw_random(op, &attrs, &all, dtype, &dims) {
+        if let Some(y) = apply_random_op(op, &attrs, &all, dtype, &dims) {
             return Ok(Some(y));
         }
-        if let Some(y) = move_elements(op, &attrs, &all, &dims) {
+        if let Some(y) = apply_layout_op(op, &attrs, &all, &dims) {
             return Ok(Some(y));
         }
         if let Some(y) = complex_parts(op, &all, dtype) {
             return Ok(Some(y));
         }
-        if let Some(n) = transform_length(op, &all, &dims) {
-            self.account.spend((n as u64).saturating_mul((all[0].len() + count(&dims)) as u64))?;
-            return Ok(Some(transform(op, &attrs, all[0], n, dtype, &dims)));
+        if let Some(n) = fourier_length(op, &all, &dims) {
+            self.account.spend((n as u64).saturating_mul((all[0].len() + array_count(&dims)) as u64))?;
+            return Ok(Some(fourier_transform(op, &attrs, all[0], n, dtype, &dims)));
         }
         if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));
         }
-        if let Some(work) = product_work(op, &all, &dims) {
+        if let Some(work) = interpreter_product_work(op, &all, &dims) {
             self.account.spend(work)?;
-            return Ok(Some(matrix_product(&attrs, all[0], all[1], dtype, &dims)));
+            return Ok(Some(oracle_product(&attrs, all[0], all[1], dtype, &dims)));
         }
         self.elementwise(op, &attrs, &all, &dims)
     }
 
     fn elementwise(&mut self, op: Op, attrs: &Attrs<'_>, all: &[&Array], to: &[usize]) -> Result<Option<Array>, Stop> {
         let y = match (op, all) {
-            (Op::CAST, &[x]) => Some(cast(x, CastAttrs::of(attrs).to)),
-            (Op::SELECT, &[c, a, b]) => Some(select(c, a, b)),
-            (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(arg_extreme(op, attrs, x, to)),
+            (Op::CAST, &[x]) => Some(cast_to_whole_or_real(x, CastAttrs::of(attrs).to)),
+            (Op::SELECT, &[c, a, b]) => Some(select_binary(c, a, b)),
+            (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(extreme_in_order(op, attrs, x, to)),
             (Op::ARG_SORT | Op::CUM_ARG_MAX | Op::CUMSUM, &[x]) => {
                 // Every element is compared with every other of its row, or added to it.
-                self.account.spend((row_len(op, attrs, x) as u64).saturating_mul(x.len() as u64))?;
+                self.account.spend((order_row_len(op, attrs, x) as u64).saturating_mul(x.len() as u64))?;
                 Some(match op {
-                    Op::ARG_SORT => sorted_positions(attrs, x),
-                    Op::CUM_ARG_MAX => running_extreme(attrs, x),
-                    _ => cumsum(attrs, x),
+                    Op::ARG_SORT => order_positions(attrs, x),
+                    Op::CUM_ARG_MAX => running_extreme_in_order(attrs, x),
+                    _ => oracle_reduce_cumsum(attrs, x),
                 })
             }
-            (Op::ROOT_SUM_SQUARES, all) => root_sum_squares(all),
-            (Op::SOFTMAX | Op::LOG_SOFTMAX, &[x]) => Some(softmax(op, attrs, x)),
-            (_, &[x]) => match reduce_axes(op, attrs, x, to) {
+            (Op::ROOT_SUM_SQUARES, all) => oracle_reduce_root_sum_squares(all),
+            (Op::SOFTMAX | Op::LOG_SOFTMAX, &[x]) => Some(oracle_reduce_softmax(op, attrs, x)),
+            (_, &[x]) => match apply_reduce_op(op, attrs, x, to) {
                 Some(y) => Some(y),
                 None if x.is_real() => map_unary_fn(op, attrs, x),
                 None => map_whole(op, attrs, all, &mut self.account.may_fault)?,
             },
-            (_, &[a, b]) => match compare(op, a, b) {
+            (_, &[a, b]) => match compare_binary(op, a, b) {
                 Some(y) => Some(y),
                 None if a.is_real() && b.is_real() => map_binary_fn(op, a, b),
                 None if a.is_real() || b.is_real() => None,
@@ -246,30 +246,30 @@ impl<'g, 'a> Interpreter<'g, 'a> {
     fn expanded(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Vec<Rc<Array>>, Stop> {
         let graph = match &self.expansions[n.at()] {
             Some(graph) => graph.clone(),
-            None => self.expansions[n.at()].insert(Rc::new(expansion(self.g, n)?)).clone(),
+            None => self.expansions[n.at()].insert(Rc::new(interpreter_expansion(self.g, n)?)).clone(),
         };
         self.account.enter()?;
         let v = graph.view();
         let mut run = |args: &[Rc<Array>]| Interpreter::new(v, self.account).region(v.entry(), args, v.outputs());
         let all = run(args);
-        let terms = window_terms(self.g.op[n.at()], &self.g.attrs(n)).map(|terms| {
-            let sizes: Vec<_> = args.iter().map(|a| Rc::new(magnitude(a))).collect();
+        let terms = interpreter_window_terms(self.g.op[n.at()], &self.g.attrs(n)).map(|terms| {
+            let sizes: Vec<_> = args.iter().map(|a| Rc::new(interpreted_magnitude(a))).collect();
             (terms, run(&sizes))
         });
         self.account.leave();
         let all = match self.g.def_of(n).lower {
-            Lower::Kernel(_) => as_own_kernel(all?, args, v),
+            Lower::Kernel(_) => interpret_as_own_kernel(all?, args, v),
             _ => all?,
         };
         let Some((terms, sizes)) = terms else { return Ok(all) };
-        Ok(all.iter().zip(&sizes?).map(|(y, m)| Rc::new(any_order(y, m, terms))).collect())
+        Ok(all.iter().zip(&sizes?).map(|(y, m)| Rc::new(interpreted_in_any_order(y, m, terms))).collect())
     }
 }
 
 /// Results of a decomposition, for an op whose kernel may go another way. Where the decomposition rounds nothing (a sum
 /// of one term), the kernel may round; and where an operand is infinite, the decomposition may multiply it by a weight
 /// of 0, and the kernel may leave out the term. So NaN and infinities are unknown then.
-fn as_own_kernel(all: Vec<Rc<Array>>, args: &[Rc<Array>], decomposition: Graph<'_>) -> Vec<Rc<Array>> {
+fn interpret_as_own_kernel(all: Vec<Rc<Array>>, args: &[Rc<Array>], decomposition: Graph<'_>) -> Vec<Rc<Array>> {
     let finite = args.iter().all(|a| a.each_real().all(|x| x.0.is_finite()));
     let sums = |op: &Op| matches!(*op, Op::ADD | Op::SUB | Op::MUL | Op::DIV | Op::MATMUL | Op::REDUCE_SUM);
     let rounds = decomposition.op.iter().any(sums);
@@ -285,7 +285,7 @@ fn as_own_kernel(all: Vec<Rc<Array>>, args: &[Rc<Array>], decomposition: Graph<'
 }
 
 /// How many elements a window of a pool of sums or means has, if `op` is one or the transpose of one.
-fn window_terms(op: Op, attrs: &Attrs<'_>) -> Option<f64> {
+fn interpreter_window_terms(op: Op, attrs: &Attrs<'_>) -> Option<f64> {
     let pools = [Op::SUM_POOL2D, Op::SUM_POOL2D_BACKWARD, Op::AVG_POOL2D, Op::AVG_POOL2D_BACKWARD];
     let kernel = pools.contains(&op).then(|| attrs.iter().find(|(field, _)| field.name == "kernel"))??;
     let Owned::Ints(kernel) = kernel.1 else { return None };
@@ -293,13 +293,13 @@ fn window_terms(op: Op, attrs: &Attrs<'_>) -> Option<f64> {
 }
 
 /// The largest absolute values that the elements of `x` may have.
-fn magnitude(x: &Array) -> Array {
+fn interpreted_magnitude(x: &Array) -> Array {
     Array::reals(x.dtype, &x.dims, x.each_real().map(|(x, bound)| (x.abs() + bound, 0.0)))
 }
 
 /// `y`, sums of this many terms that are added in any order and scaled by a rounded reciprocal: the error is at most
 /// (terms + 4)·u·Σ|term|. `sizes` holds Σ|term|.
-fn any_order(y: &Array, sizes: &Array, terms: f64) -> Array {
+fn interpreted_in_any_order(y: &Array, sizes: &Array, terms: f64) -> Array {
     let r = Rounding::of(y.dtype);
     let loose = |((x, bound), (size, _)): ((f64, f64), (f64, f64))| match x.is_finite() {
         true => r.settled(x, if size.is_finite() { bound + r.ulps(size, terms / 2.0 + 2.0) } else { f64::INFINITY }),
@@ -309,20 +309,20 @@ fn any_order(y: &Array, sizes: &Array, terms: f64) -> Array {
 }
 
 /// The number of products of a matrix product, if `op` is one.
-fn product_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
+fn interpreter_product_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
     let &[a, _] = args else { return None };
     let rank = a.dims.len();
     let inner = matches!(op, Op::MATMUL | Op::INT_MATMUL).then(|| a.dims[rank - 2].max(a.dims[rank - 1]))?;
-    Some((count(to) as u64).saturating_mul(inner as u64))
+    Some((array_count(to) as u64).saturating_mul(inner as u64))
 }
 
-fn value_at(values: &Values, v: Value, first: usize) -> Result<Rc<Array>, Stop> {
+fn interpreted_value(values: &Values, v: Value, first: usize) -> Result<Rc<Array>, Stop> {
     let found = v.at().checked_sub(first).and_then(|i| values.get(i)?.clone());
     found.ok_or_else(|| Stop::broken(format!("{v} has no value")))
 }
 
 /// The decomposition of node `n` as a graph: inputs are its operands, outputs its results.
-fn expansion(g: Graph<'_>, n: Node) -> Result<GraphBuf, Stop> {
+fn interpreter_expansion(g: Graph<'_>, n: Node) -> Result<GraphBuf, Stop> {
     let def = g.def_of(n);
     let Some(decompose) = def.decompose else { return Err(Stop::Unsupported(def.name)) };
     let b = Builder::rewriting(Emit::new(def.name));

@@ -4,7 +4,7 @@
 //! What reads a copy of the leaf (a slice, a shape, an operand of a call) reads the leaf.
 
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Domain;
 use crate::nodes::ops::index::attrs::{GatherAttrs, OneHotAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
@@ -16,7 +16,7 @@ const SWEEPS: usize = 3;
 
 /// The numbers that a leaf may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Range {
+pub(super) struct LeafRange {
     pub(super) low: f64,
     pub(super) high: f64,
     /// Whether numbers near 0 are left out, where functions may have kinks.
@@ -27,17 +27,17 @@ pub(super) struct Range {
     pub(super) dominant: bool,
 }
 
-impl Range {
-    fn of(domain: Domain) -> Range {
-        let from = |low: f64, high: f64| Range { low, high, off_zero: false, distinct: false, dominant: false };
+impl LeafRange {
+    fn of(domain: Domain) -> LeafRange {
+        let from = |low: f64, high: f64| LeafRange { low, high, off_zero: false, distinct: false, dominant: false };
         match domain {
-            Domain::Real => Range { off_zero: true, ..from(-1.5, 1.5) },
+            Domain::Real => LeafRange { off_zero: true, ..from(-1.5, 1.5) },
             Domain::Positive => from(0.5, 2.0),
             Domain::Beyond => from(2.5, 4.0),
             Domain::Chance => from(0.05, 0.95),
             Domain::Unit => from(-0.9, 0.9),
-            Domain::Distinct => Range { distinct: true, ..from(-1.5, 1.5) },
-            Domain::Dominant => Range { dominant: true, ..from(-0.3, 0.3) },
+            Domain::Distinct => LeafRange { distinct: true, ..from(-1.5, 1.5) },
+            Domain::Dominant => LeafRange { dominant: true, ..from(-0.3, 0.3) },
             Domain::Index(n) => from(0.0, n.max(1) as f64 - 1.0),
             Domain::Count(n) => from(1.0, n.max(1) as f64),
             Domain::Bit => from(0.0, 1.0),
@@ -46,10 +46,10 @@ impl Range {
     }
 
     /// The numbers of both; those of `self` where no number is in both.
-    pub(super) fn and(self, other: Range) -> Range {
+    pub(super) fn and(self, other: LeafRange) -> LeafRange {
         let (low, high) = (self.low.max(other.low), self.high.min(other.high));
         match low <= high {
-            true => Range {
+            true => LeafRange {
                 low,
                 high,
                 off_zero: self.off_zero || other.off_zero,
@@ -62,49 +62,49 @@ impl Range {
 }
 
 /// The range of each leaf, in order; `None` where no reader asks for one.
-pub(super) fn leaf_ranges(g: Graph<'_>) -> Vec<Option<Range>> {
-    let mut asked: Vec<Option<Range>> = vec![None; g.values()];
+pub(super) fn leaf_domains(g: Graph<'_>) -> Vec<Option<LeafRange>> {
+    let mut asked: Vec<Option<LeafRange>> = vec![None; g.values()];
     for _ in 0..SWEEPS {
         for n in (0..g.nodes()).rev().map(Node::new) {
-            ask_operands(g, n, &mut asked);
+            ask_leaf_domains_of_operands(g, n, &mut asked);
         }
     }
     g.leaves().map(|l| asked[l.value.at()]).collect()
 }
 
-fn ask(asked: &mut [Option<Range>], v: Value, more: Option<Range>) {
+fn ask_leaf_domain(asked: &mut [Option<LeafRange>], v: Value, more: Option<LeafRange>) {
     let old = asked[v.at()];
     asked[v.at()] = old.zip(more).map(|(a, b)| a.and(b)).or(old).or(more);
 }
 
 /// Adds what node `n` asks of its operands.
-fn ask_operands(g: Graph<'_>, n: Node, asked: &mut [Option<Range>]) {
+fn ask_leaf_domains_of_operands(g: Graph<'_>, n: Node, asked: &mut [Option<LeafRange>]) {
     let (args, attrs) = (g.args_of(n), g.attrs(n));
     // A region's arguments are the operands, and what reads a result reads the yield.
     if let Some(i) = g.def_of(n).attrs.iter().position(|f| f.kind == Kind::Region) {
         let body = attrs.region(i);
         let outs: Vec<_> = g.outs_of(n).map(|v| asked[v.at()]).collect();
-        g.region_yields(body).iter().zip(outs).for_each(|(&y, r)| ask(asked, y, r));
+        g.region_yields(body).iter().zip(outs).for_each(|(&y, r)| ask_leaf_domain(asked, y, r));
         let inside: Vec<_> = g.region_args(body).map(|a| asked[a.at()]).collect();
-        args.iter().zip(inside).for_each(|(&a, r)| ask(asked, a, r));
+        args.iter().zip(inside).for_each(|(&a, r)| ask_leaf_domain(asked, a, r));
         return;
     }
     for (i, &a) in args.iter().enumerate() {
         let whole = !g.dtype[a.at()].is_real_float();
-        let domain = index_domain(g, n, i).or_else(|| case_domain(g, n, i)).filter(|d| match d {
+        let domain = leaf_domain_of_index(g, n, i).or_else(|| leaf_domain_of_case(g, n, i)).filter(|d| match d {
             // Cases of integers keep numbers small, without need.
-            Domain::Index(_) if whole => index_domain(g, n, i).is_some(),
+            Domain::Index(_) if whole => leaf_domain_of_index(g, n, i).is_some(),
             Domain::Real | Domain::Distinct => !whole,
             _ => true,
         });
-        let copied = is_copied(g, n, i).then(|| asked[g.out(n).at()]).flatten();
-        ask(asked, a, domain.map(Range::of));
-        ask(asked, a, copied);
+        let copied = is_copied_leaf(g, n, i).then(|| asked[g.out(n).at()]).flatten();
+        ask_leaf_domain(asked, a, domain.map(LeafRange::of));
+        ask_leaf_domain(asked, a, copied);
     }
 }
 
 /// Whether the result has the elements of operand `i`.
-fn is_copied(g: Graph<'_>, n: Node, i: usize) -> bool {
+fn is_copied_leaf(g: Graph<'_>, n: Node, i: usize) -> bool {
     let (from, to) = (g.dtype[g.args_of(n)[i].at()], g.dtype[g.out(n).at()]);
     match g.op[n.at()] {
         Op::RESHAPE | Op::CHECKPOINT | Op::OPTIMIZATION_BARRIER | Op::STOP_GRADIENT | Op::TRANSPOSE => true,
@@ -117,7 +117,7 @@ fn is_copied(g: Graph<'_>, n: Node, i: usize) -> bool {
 }
 
 /// The indices that operand `i` may hold, if it holds indices; the divisors, if it holds divisors of integers.
-fn index_domain(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
+fn leaf_domain_of_index(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
     let (args, attrs) = (g.args_of(n), g.attrs(n));
     let along = |axis: i64| Domain::Index(g.dims(args[0]).get(axis as usize).copied().unwrap_or(1));
     Some(match (g.op[n.at()], i) {
@@ -127,11 +127,11 @@ fn index_domain(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
         (Op::LU_SOLVE, 1) => Domain::Index(g.dims(args[0]).last().copied().unwrap_or(1)),
         (Op::ONE_HOT, 0) => Domain::Index(OneHotAttrs::of(&attrs).depth as usize),
         (Op::RAVEL_INDEX, 0) => {
-            Domain::Index(to_sizes(&RavelIndexAttrs::of(&attrs).sizes).into_iter().min().unwrap_or(1))
+            Domain::Index(to_size_attrs(&RavelIndexAttrs::of(&attrs).sizes).into_iter().min().unwrap_or(1))
         }
         (Op::SOFTMAX_CROSS_ENTROPY | Op::SOFTMAX_CROSS_ENTROPY_BACKWARD | Op::CROSS_ENTROPY_GRADIENT, 1) => along(1),
         (Op::MAX_POOL2D_BACKWARD, 1) => {
-            Domain::Index(to_sizes(&MaxPoolBackwardAttrs::of(&attrs).in_hw).iter().product())
+            Domain::Index(to_size_attrs(&MaxPoolBackwardAttrs::of(&attrs).in_hw).iter().product())
         }
         (Op::MAX_POOL2D_GATHER, 1) => Domain::Index(g.dims(args[0]).iter().skip(2).product()),
         (Op::DIV | Op::FMOD | Op::REMAINDER | Op::FLOOR_DIVIDE, 1) if !g.dtype[args[1].at()].is_real_float() => {
@@ -142,7 +142,7 @@ fn index_domain(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
 }
 
 /// The domain of operand `i` in the op's cases: in one with the same operand types, or in one with this operand's.
-fn case_domain(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
+fn leaf_domain_of_case(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
     let types: Vec<DType> = g.args_of(n).iter().map(|a| g.dtype[a.at()]).collect();
     let fits = |token: &str, d: DType| match token.split('[').next() {
         Some("f") => d.is_real_float(),

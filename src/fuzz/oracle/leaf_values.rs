@@ -1,9 +1,9 @@
 //! Values for the leaves of a graph: a function of the seed, the leaf's name, its type and its readers.
 
-use super::array::{Array, count};
-use super::element_bytes::nearest_real;
+use super::array::{Array, array_count};
+use super::element_bytes::nearest_element;
 use super::interpreter::MOST_ELEMENTS;
-use super::leaf_domains::{Range, leaf_ranges};
+use super::leaf_domains::{LeafRange, leaf_domains};
 use super::rounding::Rounding;
 use super::stop::Stop;
 use super::whole_ops::whole_range;
@@ -39,7 +39,7 @@ struct Asked {
     name: String,
     dtype: DType,
     dims: Vec<usize>,
-    range: Option<Range>,
+    range: Option<LeafRange>,
 }
 
 impl LeafValues {
@@ -60,7 +60,7 @@ impl LeafValues {
     pub fn draw_for(graphs: &[Graph<'_>], seed: u64) -> Result<LeafValues, Stop> {
         let mut all: Vec<Asked> = Vec::new();
         for &g in graphs {
-            for (leaf, range) in g.leaves().zip(leaf_ranges(g)) {
+            for (leaf, range) in g.leaves().zip(leaf_domains(g)) {
                 match all.iter_mut().find(|a| a.name == leaf.name) {
                     Some(a) => a.range = a.range.zip(range).map(|(a, b)| a.and(b)).or(a.range).or(range),
                     None => {
@@ -70,11 +70,11 @@ impl LeafValues {
                 }
             }
         }
-        let elements = all.iter().map(|a| count(&a.dims) as u64).fold(0, u64::saturating_add);
+        let elements = all.iter().map(|a| array_count(&a.dims) as u64).fold(0, u64::saturating_add);
         if elements > MOST_ELEMENTS {
             return Err(Stop::TooLarge);
         }
-        let drawn = all.into_iter().map(|a| LeafValue { array: Rc::new(draw_array(&a, seed)), name: a.name });
+        let drawn = all.into_iter().map(|a| LeafValue { array: Rc::new(draw_leaf_values(&a, seed)), name: a.name });
         Ok(LeafValues { leaves: drawn.collect() })
     }
 
@@ -82,12 +82,12 @@ impl LeafValues {
     /// least normal number or the least number of the type.
     pub fn with_special_values(mut self, seed: u64, every: u64) -> LeafValues {
         for leaf in self.leaves.iter_mut().filter(|l| l.array.is_real()) {
-            let mut stream = leaf_stream(!seed, &leaf.name);
+            let mut stream = leaf_value_stream(!seed, &leaf.name);
             let dtype = leaf.array.dtype;
             let Rounding { unit, least, .. } = Rounding::of(dtype);
             let special = [0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, least, 2.0 * least * unit];
             let one = |(x, b): (f64, f64)| match stream.below(every.max(1)) {
-                0 => (nearest_real(dtype, special[stream.below(special.len() as u64) as usize]), 0.0),
+                0 => (nearest_element(dtype, special[stream.below(special.len() as u64) as usize]), 0.0),
                 _ => (x, b),
             };
             leaf.array = Rc::new(Array::reals(dtype, &leaf.array.dims, leaf.array.each_real().map(one)));
@@ -115,20 +115,20 @@ impl LeafValues {
 }
 
 /// The seed of a leaf's draws (FNV-1a of its name): other leaves do not change it.
-fn leaf_stream(seed: u64, name: &str) -> SplitMix64 {
+fn leaf_value_stream(seed: u64, name: &str) -> SplitMix64 {
     let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3));
     SplitMix64(hash ^ crate::arena::rng::mix(seed))
 }
 
-fn draw_array(a: &Asked, seed: u64) -> Array {
-    let mut stream = leaf_stream(seed, &a.name);
-    let n = count(&a.dims);
+fn draw_leaf_values(a: &Asked, seed: u64) -> Array {
+    let mut stream = leaf_value_stream(seed, &a.name);
+    let n = array_count(&a.dims);
     if a.dtype.is_complex() {
-        let mut part = || nearest_real(a.dtype.part(), crate::arena::rng::unit(stream.bits()) * 3.0 - 1.5);
+        let mut part = || nearest_element(a.dtype.part(), crate::arena::rng::unit(stream.bits()) * 3.0 - 1.5);
         let all: Vec<_> = (0..n).map(|_| ([part(), part()], 0.0)).collect();
         return Array::pairs(a.dtype, &a.dims, all.into_iter());
     }
-    let range = a.range.unwrap_or_else(|| free_range(a.dtype, seed));
+    let range = a.range.unwrap_or_else(|| free_leaf_values(a.dtype, seed));
     if !a.dtype.is_real_float() {
         let (least, most) = whole_range(a.dtype);
         let (low, high) = ((range.low as i128).max(least), (range.high as i128).min(most));
@@ -136,21 +136,21 @@ fn draw_array(a: &Asked, seed: u64) -> Array {
         let all: Vec<_> = (0..n).map(|_| Some(low + i128::from(stream.below(span)))).collect();
         return Array::wholes(a.dtype, &a.dims, all.into_iter());
     }
-    let places = draw_places(n, range.distinct, &mut stream);
+    let places = draw_leaf_value_places(n, range.distinct, &mut stream);
     let matrix = if let [.., rows, cols] = a.dims[..] { Some((rows, cols)) } else { None };
     let raised = |i: usize| range.dominant && matrix.is_some_and(|(rows, cols)| i / cols % rows == i % cols);
     let one = |(i, place): (usize, f64)| {
         let x = range.low + (range.high - range.low) * place + if raised(i) { DOMINANT } else { 0.0 };
         let moved = if x < 0.0 { -OFF_ZERO } else { OFF_ZERO };
         let x = if range.off_zero && x.abs() < OFF_ZERO { moved.clamp(range.low, range.high) } else { x };
-        (nearest_real(a.dtype, x), 0.0)
+        (nearest_element(a.dtype, x), 0.0)
     };
     Array::reals(a.dtype, &a.dims, places.into_iter().enumerate().map(one))
 }
 
 /// Numbers that no reader restricts.
-fn free_range(dtype: DType, seed: u64) -> Range {
-    let range = |low, high| Range { low, high, off_zero: dtype.is_real_float(), distinct: false, dominant: false };
+fn free_leaf_values(dtype: DType, seed: u64) -> LeafRange {
+    let range = |low, high| LeafRange { low, high, off_zero: dtype.is_real_float(), distinct: false, dominant: false };
     match dtype {
         DType::Bool => range(0.0, 1.0),
         _ if dtype.is_real_float() => range(-1.5, 1.5),
@@ -161,7 +161,7 @@ fn free_range(dtype: DType, seed: u64) -> Range {
 }
 
 /// Places in [0, 1): independent ones, or one in each of `n` equal parts, in any order.
-fn draw_places(n: usize, distinct: bool, stream: &mut SplitMix64) -> Vec<f64> {
+fn draw_leaf_value_places(n: usize, distinct: bool, stream: &mut SplitMix64) -> Vec<f64> {
     let mut unit = || crate::arena::rng::unit(stream.bits());
     if !distinct {
         return (0..n).map(|_| unit()).collect();

@@ -3,7 +3,7 @@
 //! Factors and solves carry bounds through every operation. Eigenvalues and singular values are off by at most the norm
 //! of what the matrix is off by (Weyl), their vectors by that over the gap to the next one (Davis and Kahan, Wedin).
 
-use super::array::{Array, count};
+use super::array::{Array, array_count};
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
 use super::rounding::Rounding;
 use super::stop::Stop;
@@ -14,25 +14,25 @@ use std::rc::Rc;
 type Matrix = Vec<Vec<Ball>>;
 
 /// Matrices of an array: its last two axes.
-fn matrices(x: &Array) -> Vec<Matrix> {
+fn matrices_of(x: &Array) -> Vec<Matrix> {
     let [.., rows, cols] = x.dims[..] else { return Vec::new() };
     let ball = |i: usize| {
         let (x, b) = x.real(i);
         Ball { x, b }
     };
     let matrix = |m: usize| (0..rows).map(|r| (0..cols).map(|c| ball((m * rows + r) * cols + c)).collect()).collect();
-    (0..count(&x.dims[..x.dims.len() - 2])).map(matrix).collect()
+    (0..array_count(&x.dims[..x.dims.len() - 2])).map(matrix).collect()
 }
 
-fn of_balls(dtype: DType, dims: &[usize], all: impl Iterator<Item = Ball>) -> Array {
+fn matrices_of_balls(dtype: DType, dims: &[usize], all: impl Iterator<Item = Ball>) -> Array {
     Array::reals(dtype, dims, all.map(|b| (b.x, b.b)))
 }
 
-fn filled(m: usize, n: usize, with: Ball) -> Matrix {
+fn filled_matrix(m: usize, n: usize, with: Ball) -> Matrix {
     vec![vec![with; n]; m]
 }
 
-fn transposed(a: &Matrix, n: usize) -> Matrix {
+fn transposed_matrix(a: &Matrix, n: usize) -> Matrix {
     (0..n).map(|j| a.iter().map(|row| row[j]).collect()).collect()
 }
 
@@ -45,7 +45,7 @@ pub(super) fn matrix_work(op: Op, args: &[Rc<Array>]) -> Option<u64> {
 }
 
 /// The results of one of the ops, of shapes `dims`.
-pub(super) fn decompose_matrices(
+pub(super) fn apply_matrix_op(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[Rc<Array>],
@@ -54,35 +54,36 @@ pub(super) fn decompose_matrices(
 ) -> Result<Vec<Array>, Stop> {
     let (a, dtype) = (&args[0], args[0].dtype);
     let r = Rounding::of(dtype);
-    let all = matrices(a);
+    let all = matrices_of(a);
     let [.., m, n] = a.dims[..] else { return Err(Stop::broken("a matrix has two axes")) };
-    let floats = |i: usize, parts: Vec<Matrix>| of_balls(dtype, &dims[i], parts.into_iter().flatten().flatten());
+    let floats =
+        |i: usize, parts: Vec<Matrix>| matrices_of_balls(dtype, &dims[i], parts.into_iter().flatten().flatten());
     Ok(match op {
         Op::TRIANGULAR_SOLVE => {
             let attrs = TriangularSolveAttrs::of(attrs);
-            vec![floats(0, solve_triangles(Balls(r), &attrs, [a, &args[1]], &dims[0], may_fault)?)]
+            vec![floats(0, solve_matrix_triangles(Balls(r), &attrs, [a, &args[1]], &dims[0], may_fault)?)]
         }
         Op::CHOLESKY => {
-            let one = |(i, a): (usize, &Matrix)| cholesky(Balls(r), i, a, may_fault);
+            let one = |(i, a): (usize, &Matrix)| oracle_matrix_cholesky(Balls(r), i, a, may_fault);
             vec![floats(0, all.iter().enumerate().map(one).collect::<Result<_, _>>()?)]
         }
         Op::LU => {
-            let done: Vec<_> = all.into_iter().map(|a| lu(Balls(r), a)).collect();
+            let done: Vec<_> = all.into_iter().map(|a| oracle_matrix_lu(Balls(r), a)).collect();
             let rows = done.iter().flat_map(|(_, rows, _)| rows.iter().copied());
             let rows = Array::wholes(DType::I32, &dims[1], rows);
-            let signs = of_balls(dtype, &dims[2], done.iter().map(|d| d.2));
+            let signs = matrices_of_balls(dtype, &dims[2], done.iter().map(|d| d.2));
             vec![floats(0, done.into_iter().map(|d| d.0).collect()), rows, signs]
         }
         Op::QR => {
-            let (q, r) = all.iter().map(|a| qr(Balls(r), a, m, n)).unzip();
+            let (q, r) = all.iter().map(|a| oracle_matrix_qr(Balls(r), a, m, n)).unzip();
             vec![floats(0, q), floats(1, r)]
         }
         Op::EIGH => {
-            let (w, u) = all.iter().map(|a| eigh(r, a)).unzip::<_, _, Vec<_>, _>();
+            let (w, u) = all.iter().map(|a| oracle_matrix_eigh(r, a)).unzip::<_, _, Vec<_>, _>();
             vec![floats(0, w.into_iter().map(|w| vec![w]).collect()), floats(1, u)]
         }
         _ => {
-            let done: Vec<_> = all.iter().map(|a| svd(r, a, m, n)).collect();
+            let done: Vec<_> = all.iter().map(|a| oracle_matrix_svd(r, a, m, n)).collect();
             let part = |f: fn(&(Matrix, Vec<Ball>, Matrix)) -> Matrix| done.iter().map(f).collect::<Vec<_>>();
             vec![
                 floats(0, part(|d| d.0.clone())),
@@ -94,14 +95,14 @@ pub(super) fn decompose_matrices(
 }
 
 /// X of each system, where batch axes are broadcast.
-fn solve_triangles(
+fn solve_matrix_triangles(
     e: Balls,
     attrs: &TriangularSolveAttrs,
     [a, b]: [&Array; 2],
     to: &[usize],
     may_fault: &mut bool,
 ) -> Result<Vec<Matrix>, Stop> {
-    let (left, right) = (matrices(a), matrices(b));
+    let (left, right) = (matrices_of(a), matrices_of(b));
     let batch = &to[..to.len() - 2];
     let place = |x: &Array, mut m: usize| {
         let own = &x.dims[..x.dims.len() - 2];
@@ -115,12 +116,13 @@ fn solve_triangles(
         }
         at
     };
-    let one = |m: usize| solve_triangle(e, attrs, (place(a, m), &left[place(a, m)]), &right[place(b, m)], may_fault);
-    (0..count(batch)).map(one).collect()
+    let one =
+        |m: usize| solve_matrix_triangle(e, attrs, (place(a, m), &left[place(a, m)]), &right[place(b, m)], may_fault);
+    (0..array_count(batch)).map(one).collect()
 }
 
 /// X of one system for this B; the matrix has this number.
-fn solve_triangle(
+fn solve_matrix_triangle(
     e: Balls,
     attrs: &TriangularSolveAttrs,
     (number, a): (usize, &Matrix),
@@ -135,15 +137,19 @@ fn solve_triangle(
     let pivots = || (0..n).map(|i| a[i][i]).filter(|_| !attrs.unit);
     if pivots().any(|p| p.b == 0.0 && (p.x == 0.0 || p.x.is_nan())) {
         let nan = Ball { x: f64::NAN, b: 0.0 };
-        return if fault { Err(Stop::fault(format!("matrix {number} is singular"))) } else { Ok(filled(n, k, nan)) };
+        return if fault {
+            Err(Stop::fault(format!("matrix {number} is singular")))
+        } else {
+            Ok(filled_matrix(n, k, nan))
+        };
     }
     if pivots().any(|p| p.x.is_nan() || p.x.abs() <= p.b) {
         *may_fault |= fault;
-        return Ok(filled(n, k, UNKNOWN));
+        return Ok(filled_matrix(n, k, UNKNOWN));
     }
     let at = |i: usize, j: usize| if attrs.transpose { a[j][i] } else { a[i][j] };
     let upper = attrs.upper != attrs.transpose;
-    let mut columns = transposed(b, k);
+    let mut columns = transposed_matrix(b, k);
     for x in &mut columns {
         for step in 0..n {
             let i = if upper { n - 1 - step } else { step };
@@ -152,12 +158,12 @@ fn solve_triangle(
             x[i] = if attrs.unit { left } else { e.over(left, a[i][i]) };
         }
     }
-    Ok(transposed(&columns, n))
+    Ok(transposed_matrix(&columns, n))
 }
 
-fn cholesky(e: Balls, number: usize, a: &Matrix, may_fault: &mut bool) -> Result<Matrix, Stop> {
+fn oracle_matrix_cholesky(e: Balls, number: usize, a: &Matrix, may_fault: &mut bool) -> Result<Matrix, Stop> {
     let n = a.len();
-    let mut l = filled(n, n, ZERO);
+    let mut l = filled_matrix(n, n, ZERO);
     for i in 0..n {
         for j in 0..=i {
             let mean = e.times(e.sum(a[i][j], 1.0, std::iter::once((ONE, a[j][i]))), Ball { x: 0.5, b: 0.0 });
@@ -168,7 +174,7 @@ fn cholesky(e: Balls, number: usize, a: &Matrix, may_fault: &mut bool) -> Result
                 return Err(Stop::fault(format!("matrix {number} is not positive definite")));
             } else if rest.x.is_nan() || rest.x <= rest.b {
                 *may_fault = true;
-                return Ok(filled(n, n, UNKNOWN));
+                return Ok(filled_matrix(n, n, UNKNOWN));
             } else {
                 l[i][i] = e.root(rest);
             }
@@ -178,11 +184,11 @@ fn cholesky(e: Balls, number: usize, a: &Matrix, may_fault: &mut bool) -> Result
 }
 
 /// Packed factors, rows and sign; all are unknown where a pivot is.
-fn lu(e: Balls, mut a: Matrix) -> (Matrix, Vec<Option<i128>>, Ball) {
+fn oracle_matrix_lu(e: Balls, mut a: Matrix) -> (Matrix, Vec<Option<i128>>, Ball) {
     let n = a.len();
     let mut rows: Vec<usize> = (0..n).collect();
     let mut sign = 1.0;
-    let unknown = || (filled(n, n, UNKNOWN), vec![None; n], UNKNOWN);
+    let unknown = || (filled_matrix(n, n, UNKNOWN), vec![None; n], UNKNOWN);
     for j in 0..n {
         for i in 0..n {
             a[i][j] = e.sum(a[i][j], -1.0, (0..i.min(j)).map(|k| (a[i][k], a[k][j])));
@@ -214,10 +220,10 @@ fn lu(e: Balls, mut a: Matrix) -> (Matrix, Vec<Option<i128>>, Ball) {
 }
 
 /// Modified Gram-Schmidt. Reflectors are at least as exact; the factor is for their other order.
-fn qr(e: Balls, a: &Matrix, m: usize, n: usize) -> (Matrix, Matrix) {
+fn oracle_matrix_qr(e: Balls, a: &Matrix, m: usize, n: usize) -> (Matrix, Matrix) {
     let k = m.min(n);
-    let (mut q, mut r) = (Vec::<Vec<Ball>>::new(), filled(k, n, ZERO));
-    for (j, mut v) in transposed(a, n).into_iter().enumerate() {
+    let (mut q, mut r) = (Vec::<Vec<Ball>>::new(), filled_matrix(k, n, ZERO));
+    for (j, mut v) in transposed_matrix(a, n).into_iter().enumerate() {
         for (i, q) in q.iter().enumerate() {
             r[i][j] = e.sum(ZERO, 1.0, q.iter().copied().zip(v.iter().copied()));
             for (v, q) in v.iter_mut().zip(q) {
@@ -231,18 +237,18 @@ fn qr(e: Balls, a: &Matrix, m: usize, n: usize) -> (Matrix, Matrix) {
     }
     let looser = |x: &mut Ball| x.b *= 8.0 * (m + n) as f64;
     q.iter_mut().chain(&mut r).flatten().for_each(looser);
-    (if m == 0 { Vec::new() } else { transposed(&q, m) }, r)
+    (if m == 0 { Vec::new() } else { transposed_matrix(&q, m) }, r)
 }
 
 /// What a decomposition of `a` may be off by: the norm of its bounds, and rounding.
-fn distance_of(r: Rounding, a: &Matrix) -> f64 {
+fn matrix_distance(r: Rounding, a: &Matrix) -> f64 {
     let norm = |f: fn(&Ball) -> f64| a.iter().flatten().map(|x| f(x) * f(x)).sum::<f64>().sqrt();
     let off = norm(|x| x.b) + 64.0 * (a.len() + 4) as f64 * (r.unit + f64::EPSILON) * norm(|x| x.x) + r.least;
     if off.is_finite() { off } else { f64::INFINITY }
 }
 
 /// −1 where the largest magnitude is negative, and whether it is known which one that is.
-fn sign_of(x: &[f64], off: f64) -> (f64, bool) {
+fn matrix_sign(x: &[f64], off: f64) -> (f64, bool) {
     let mut order: Vec<usize> = (0..x.len()).collect();
     order.sort_by(|&i, &j| x[j].abs().total_cmp(&x[i].abs()));
     let at = |i: usize| order.get(i).map_or(0.0, |&i| x[i]);
@@ -250,14 +256,14 @@ fn sign_of(x: &[f64], off: f64) -> (f64, bool) {
 }
 
 /// How far the vector of value `i` may turn, if `off` is small beside the gap to the other values.
-fn turn(values: &[f64], i: usize, off: f64, floor: f64) -> f64 {
+fn matrix_turn(values: &[f64], i: usize, off: f64, floor: f64) -> f64 {
     let gaps = values.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, x)| (x - values[i]).abs());
     let gap = gaps.fold(floor, f64::min);
     if 8.0 * off < gap { 8.0 * off / gap } else { f64::INFINITY }
 }
 
 /// Rotations of pairs of rows of `w` until they are orthogonal. The same rotations of the identity.
-fn rotate_until_orthogonal(w: &mut [Vec<f64>]) -> Vec<Vec<f64>> {
+fn rotate_matrix_until_orthogonal(w: &mut [Vec<f64>]) -> Vec<Vec<f64>> {
     let k = w.len();
     let mut turned: Vec<Vec<f64>> = (0..k).map(|i| (0..k).map(|j| f64::from(u8::from(i == j))).collect()).collect();
     let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
@@ -286,48 +292,48 @@ fn rotate_until_orthogonal(w: &mut [Vec<f64>]) -> Vec<Vec<f64>> {
 }
 
 /// Eigenvalues of S + c·1 are its singular values, if c makes it positive.
-fn eigh(r: Rounding, a: &Matrix) -> (Vec<Ball>, Matrix) {
-    let (n, off) = (a.len(), 4.0 * distance_of(r, a));
+fn oracle_matrix_eigh(r: Rounding, a: &Matrix) -> (Vec<Ball>, Matrix) {
+    let (n, off) = (a.len(), 4.0 * matrix_distance(r, a));
     if n == 0 || off == f64::INFINITY {
-        return (vec![UNKNOWN; n], filled(n, n, UNKNOWN));
+        return (vec![UNKNOWN; n], filled_matrix(n, n, UNKNOWN));
     }
     let shift = 2.0 * a.iter().flatten().map(|x| x.x * x.x).sum::<f64>().sqrt();
     let part = |i: usize, j: usize| 0.5 * a[i][j].x + 0.5 * a[j][i].x + if i == j { shift } else { 0.0 };
     let mut w: Vec<Vec<f64>> = (0..n).map(|i| (0..n).map(|j| part(i, j)).collect()).collect();
-    let turned = rotate_until_orthogonal(&mut w);
+    let turned = rotate_matrix_until_orthogonal(&mut w);
     let value = |row: &Vec<f64>| row.iter().map(|x| x * x).sum::<f64>().sqrt() - shift;
     let mut all: Vec<(f64, &Vec<f64>)> = w.iter().map(value).zip(&turned).collect();
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
     let values: Vec<f64> = all.iter().map(|x| x.0).collect();
-    let mut u = filled(n, n, UNKNOWN);
+    let mut u = filled_matrix(n, n, UNKNOWN);
     for (j, (_, vector)) in all.iter().enumerate() {
-        let b = turn(&values, j, off, f64::INFINITY);
-        let (sign, known) = sign_of(vector, b);
+        let b = matrix_turn(&values, j, off, f64::INFINITY);
+        let (sign, known) = matrix_sign(vector, b);
         let b = if known { b + 64.0 * r.unit } else { f64::INFINITY };
         vector.iter().enumerate().for_each(|(i, x)| u[i][j] = Ball { x: sign * x, b });
     }
     (values.into_iter().map(|x| Ball { x, b: off }).collect(), u)
 }
 
-fn svd(r: Rounding, a: &Matrix, m: usize, n: usize) -> (Matrix, Vec<Ball>, Matrix) {
-    let (k, off) = (m.min(n), distance_of(r, a));
-    let (mut u, mut vt) = (filled(m, k, UNKNOWN), filled(k, n, UNKNOWN));
+fn oracle_matrix_svd(r: Rounding, a: &Matrix, m: usize, n: usize) -> (Matrix, Vec<Ball>, Matrix) {
+    let (k, off) = (m.min(n), matrix_distance(r, a));
+    let (mut u, mut vt) = (filled_matrix(m, k, UNKNOWN), filled_matrix(k, n, UNKNOWN));
     if k == 0 || off == f64::INFINITY {
         return (u, vec![UNKNOWN; k], vt);
     }
-    let rows = if m >= n { transposed(a, n) } else { a.clone() };
+    let rows = if m >= n { transposed_matrix(a, n) } else { a.clone() };
     let mut w: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(|x| x.x).collect()).collect();
-    let turned = rotate_until_orthogonal(&mut w);
+    let turned = rotate_matrix_until_orthogonal(&mut w);
     let length = |row: &Vec<f64>| row.iter().map(|x| x * x).sum::<f64>().sqrt();
     let mut all: Vec<(f64, &Vec<f64>, &Vec<f64>)> = w.iter().zip(&turned).map(|(w, t)| (length(w), w, t)).collect();
     all.sort_by(|x, y| y.0.total_cmp(&x.0));
     let values: Vec<f64> = all.iter().map(|x| x.0).collect();
     for (j, (s, long, short)) in all.into_iter().enumerate() {
         // A value near 0 has neighbours outside of the thin decomposition.
-        let b = turn(&values, j, off, s);
+        let b = matrix_turn(&values, j, off, s);
         let long: Vec<f64> = long.iter().map(|x| x / s).collect();
         let (left, right) = if m >= n { (&long, short) } else { (short, &long) };
-        let (sign, known) = sign_of(left, b);
+        let (sign, known) = matrix_sign(left, b);
         let b = if known { b + 64.0 * r.unit } else { f64::INFINITY };
         let ball = |x: &f64| if x.is_finite() { Ball { x: sign * x, b } } else { UNKNOWN };
         left.iter().enumerate().for_each(|(i, x)| u[i][j] = ball(x));

@@ -30,8 +30,8 @@ mod unary_fns;
 mod whole_ops;
 
 pub use array::Array;
-pub use element_bytes::{array_of_bytes, bytes_of_array};
+pub use element_bytes::{array_of_element_bytes, element_bytes_of_array};
 pub use leaf_values::{LeafValue, LeafValues};
 pub use reference::{Named, Reference, interpret};
-pub(super) use rounding::largest_number;
+pub(super) use rounding::largest_before_rounding;
 pub use stop::Stop;

@@ -3,15 +3,15 @@
 //! A position is unknown if another element is as near as the bounds of both.
 
 use super::array::Array;
-use super::layout_ops::zeros;
-use super::reduce_ops::reduced_rows_along;
+use super::layout_ops::zeros_layout;
+use super::reduce_ops::reduce_rows_along;
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, RunningAttrs};
 use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 use crate::nodes::{Attrs, DType, Op};
 use std::cmp::Ordering;
 
 /// The length of the rows of `x` in which an op orders elements, or adds them up.
-pub(super) fn row_len(op: Op, attrs: &Attrs<'_>, x: &Array) -> usize {
+pub(super) fn order_row_len(op: Op, attrs: &Attrs<'_>, x: &Array) -> usize {
     let axis = match op {
         Op::CUMSUM => RunningAttrs::of(attrs).axis,
         Op::CUM_ARG_MAX => CumArgMaxAttrs::of(attrs).axis,
@@ -28,7 +28,7 @@ struct OrderedItem {
     bound: f64,
 }
 
-fn item(x: &Array, i: usize) -> OrderedItem {
+fn ordered_item(x: &Array, i: usize) -> OrderedItem {
     OrderedItem { real: x.number(i), whole: x.whole(i).unwrap_or(0), bound: x.bounds()[i] }
 }
 
@@ -53,7 +53,7 @@ impl OrderedItem {
 }
 
 /// The position of the extreme of a row: the first, or with `last` the last of equals, and of NaN.
-fn position(row: &[OrderedItem], real: bool, smallest: bool, last: bool) -> Option<usize> {
+fn order_position(row: &[OrderedItem], real: bool, smallest: bool, last: bool) -> Option<usize> {
     let mut best = 0;
     for k in 1..row.len() {
         let o = row[k].order(row[best], real);
@@ -69,22 +69,22 @@ fn position(row: &[OrderedItem], real: bool, smallest: bool, last: bool) -> Opti
 }
 
 /// `arg_max` or `arg_min`, of shape `to`.
-pub(super) fn arg_extreme(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Array {
+pub(super) fn extreme_in_order(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Array {
     let ArgExtremeAttrs { axis, dtype } = ArgExtremeAttrs::of(attrs);
     let one = |row: Vec<usize>| {
-        let row: Vec<OrderedItem> = row.iter().map(|&i| item(x, i)).collect();
-        position(&row, x.is_real(), op == Op::ARG_MIN, false).map(|k| k as i128)
+        let row: Vec<OrderedItem> = row.iter().map(|&i| ordered_item(x, i)).collect();
+        order_position(&row, x.is_real(), op == Op::ARG_MIN, false).map(|k| k as i128)
     };
-    Array::wholes(dtype, to, reduced_rows_along(&x.dims, axis as usize).map(one))
+    Array::wholes(dtype, to, reduce_rows_along(&x.dims, axis as usize).map(one))
 }
 
 /// `cum_arg_max`.
-pub(super) fn running_extreme(attrs: &Attrs<'_>, x: &Array) -> Array {
+pub(super) fn running_extreme_in_order(attrs: &Attrs<'_>, x: &Array) -> Array {
     let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(attrs);
-    let mut y = zeros(DType::I32, &x.dims);
-    for row in reduced_rows_along(&x.dims, axis as usize) {
-        let items: Vec<OrderedItem> = row.iter().map(|&i| item(x, i)).collect();
-        let at = (0..row.len()).map(|k| position(&items[..=k], x.is_real(), smallest, true).map(|k| k as i128));
+    let mut y = zeros_layout(DType::I32, &x.dims);
+    for row in reduce_rows_along(&x.dims, axis as usize) {
+        let items: Vec<OrderedItem> = row.iter().map(|&i| ordered_item(x, i)).collect();
+        let at = (0..row.len()).map(|k| order_position(&items[..=k], x.is_real(), smallest, true).map(|k| k as i128));
         let at = Array::wholes(DType::I32, &[row.len()], at);
         (0..row.len()).for_each(|k| y.put(row[k], &at, k));
     }
@@ -92,12 +92,12 @@ pub(super) fn running_extreme(attrs: &Attrs<'_>, x: &Array) -> Array {
 }
 
 /// `arg_sort` along the last axis: equal ones in their order, NaN last.
-pub(super) fn sorted_positions(attrs: &Attrs<'_>, x: &Array) -> Array {
+pub(super) fn order_positions(attrs: &Attrs<'_>, x: &Array) -> Array {
     let descending = ArgSortAttrs::of(attrs).descending;
     let real = x.is_real();
-    let mut y = zeros(DType::I32, &x.dims);
-    for row in reduced_rows_along(&x.dims, x.dims.len() - 1) {
-        let items: Vec<OrderedItem> = row.iter().map(|&i| item(x, i)).collect();
+    let mut y = zeros_layout(DType::I32, &x.dims);
+    for row in reduce_rows_along(&x.dims, x.dims.len() - 1) {
+        let items: Vec<OrderedItem> = row.iter().map(|&i| ordered_item(x, i)).collect();
         let mut order: Vec<usize> = (0..row.len()).collect();
         order.sort_by(|&a, &b| {
             let (a, b) = (items[a], items[b]);

@@ -1,9 +1,9 @@
 //! Products of matrices, of floats and of integers.
 
-use super::array::{Array, Numbers, count, ravel, unravel};
-use super::element_bytes::nearest_real;
+use super::array::{Array, Numbers, array_count, ravel_array_index, unravel_array_index};
+use super::element_bytes::nearest_element;
 use super::rounding::{Rounding, Term};
-use super::whole_ops::wrap;
+use super::whole_ops::wrap_whole;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::{Attrs, DType};
 
@@ -21,19 +21,19 @@ impl Side<'_> {
         let lead = at.len() - rank;
         let mut place: Vec<usize> = (0..rank).map(|k| if d[k] == 1 { 0 } else { at[lead + k] }).collect();
         place.extend(if self.transposed { [j, i] } else { [i, j] });
-        ravel(&place, d)
+        ravel_array_index(&place, d)
     }
 }
 
 /// `matmul` or `int_matmul` of type `dtype` and shape `to`.
-pub(super) fn matrix_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DType, to: &[usize]) -> Array {
+pub(super) fn oracle_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DType, to: &[usize]) -> Array {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(attrs);
     let rank = a.dims.len();
     let k = if ta { a.dims[rank - 2] } else { a.dims[rank - 1] };
     let (left, right) = (Side { x: a, transposed: ta }, Side { x: b, transposed: tb });
     let lead = to.len() - 2;
     let factors = |e: usize| {
-        let at = unravel(e, to);
+        let at = unravel_array_index(e, to);
         let (batch, i, j) = (&at[..lead], at[lead], at[lead + 1]);
         // The positions of consecutive elements differ by a fixed step.
         let (p, q) = (left.position(batch, i, 0), right.position(batch, 0, j));
@@ -51,27 +51,27 @@ pub(super) fn matrix_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
                 let (x, y, bx, by) = (x[p], y[q], a.bound[p], b.bound[q]);
                 // An overflow of one product, which the sum does not see.
                 known &= !((x * y).is_infinite() && x.is_finite() && y.is_finite());
-                let exact = libm::fma(x, y, -(x * y)) == 0.0 && nearest_real(dtype, x * y) == x * y;
+                let exact = libm::fma(x, y, -(x * y)) == 0.0 && nearest_element(dtype, x * y) == x * y;
                 more += if exact { 0.0 } else { r.ulps(x * y, 0.5) };
-                Term { x: x * y, bound: bound_of_term((x, bx), (y, by)) }
+                Term { x: x * y, bound: bound_of_product_term((x, bx), (y, by)) }
             });
             let (sum, bound) = r.sum(terms);
             r.settled(sum, if known { bound + more } else { f64::INFINITY })
         };
-        return Array::reals(dtype, to, (0..count(to)).map(one));
+        return Array::reals(dtype, to, (0..array_count(to)).map(one));
     }
     let one = |e: usize| {
         let mut sum: i128 = 0;
         for (p, q) in factors(e) {
-            sum = wrap(dtype, sum + a.whole(p)? * b.whole(q)?);
+            sum = wrap_whole(dtype, sum + a.whole(p)? * b.whole(q)?);
         }
         Some(sum)
     };
-    Array::wholes(dtype, to, (0..count(to)).map(one))
+    Array::wholes(dtype, to, (0..array_count(to)).map(one))
 }
 
 /// The bound of a product of two numbers with bounds, before rounding. It is infinite if one of them is unknown.
-pub(super) fn bound_of_term((x, bx): (f64, f64), (y, by): (f64, f64)) -> f64 {
+pub(super) fn bound_of_product_term((x, bx): (f64, f64), (y, by): (f64, f64)) -> f64 {
     if bx.max(by) == f64::INFINITY {
         return f64::INFINITY;
     }

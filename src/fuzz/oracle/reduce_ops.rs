@@ -2,37 +2,37 @@
 //!
 //! An op here reads rows: the elements that one result (or one row of results) is made of.
 
-use super::array::{Array, array_around, count, ravel, unravel};
-use super::layout_ops::zeros;
-use super::product_ops::bound_of_term;
+use super::array::{Array, array_around, array_count, ravel_array_index, unravel_array_index};
+use super::layout_ops::zeros_layout;
+use super::product_ops::bound_of_product_term;
 use super::rounding::{Rounding, Term};
-use super::whole_ops::wrap;
-use crate::nodes::build::size_attrs::to_sizes;
+use super::whole_ops::wrap_whole;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ops::reduce::attrs::{ReduceAttrs, RunningAttrs};
 use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 use crate::nodes::{Attrs, DType, Op};
 
 /// The positions of the elements of each row that is reduced over `axes`, rows in the order of the results.
-fn reduced_rows_over(dims: &[usize], axes: &[usize]) -> Vec<Vec<usize>> {
+fn reduce_rows_over(dims: &[usize], axes: &[usize]) -> Vec<Vec<usize>> {
     let kept: Vec<usize> = (0..dims.len()).filter(|a| !axes.contains(a)).collect();
     let kept_dims: Vec<usize> = kept.iter().map(|&a| dims[a]).collect();
-    let mut rows = vec![Vec::new(); count(&kept_dims)];
-    for i in 0..count(dims) {
-        let at = unravel(i, dims);
+    let mut rows = vec![Vec::new(); array_count(&kept_dims)];
+    for i in 0..array_count(dims) {
+        let at = unravel_array_index(i, dims);
         let of: Vec<usize> = kept.iter().map(|&a| at[a]).collect();
-        rows[ravel(&of, &kept_dims)].push(i);
+        rows[ravel_array_index(&of, &kept_dims)].push(i);
     }
     rows
 }
 
 /// The sum of some floats with its bound.
-pub(super) fn sum_reals(r: Rounding, all: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
+pub(super) fn reduce_by_sum(r: Rounding, all: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     let (y, bound) = r.sum(all.map(|(x, bound)| Term { x, bound }));
     r.settled(y, bound)
 }
 
 /// The largest (or with `sign` −1 the smallest) of some floats.
-pub(super) fn extreme(all: &[(f64, f64)], sign: f64) -> (f64, f64) {
+pub(super) fn reduce_to_extreme(all: &[(f64, f64)], sign: f64) -> (f64, f64) {
     if all.iter().any(|x| x.1 == f64::INFINITY) {
         return (0.0, f64::INFINITY);
     }
@@ -48,7 +48,7 @@ pub(super) fn extreme(all: &[(f64, f64)], sign: f64) -> (f64, f64) {
     (sign * y, (high - y).max(y - low))
 }
 
-pub(super) fn product(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
+pub(super) fn reduce_by_product(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
     let y: f64 = all.iter().map(|x| x.0).product();
     let high: f64 = all.iter().map(|x| x.0.abs() + x.1).product();
     let size: f64 = all.iter().map(|x| x.0.abs()).product();
@@ -63,7 +63,7 @@ pub(super) fn product(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
 }
 
 /// ln Σ eˣ.
-fn log_sum_exp(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
+fn reduce_log_sum_exp(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
     let m = all.iter().map(|x| x.0).fold(f64::NEG_INFINITY, f64::max);
     let b = all.iter().map(|x| x.1).fold(0.0, f64::max);
     if all.iter().any(|x| x.0.is_nan()) || m.is_infinite() {
@@ -75,59 +75,62 @@ fn log_sum_exp(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
     r.settled(y, b + rounding)
 }
 
-fn reduce_reals(op: Op, r: Rounding, all: &[(f64, f64)]) -> Option<(f64, f64)> {
+fn oracle_reduce_reals(op: Op, r: Rounding, all: &[(f64, f64)]) -> Option<(f64, f64)> {
     Some(match op {
-        Op::REDUCE_SUM => sum_reals(r, all.iter().copied()),
+        Op::REDUCE_SUM => reduce_by_sum(r, all.iter().copied()),
         Op::REDUCE_MEAN => {
-            let ((y, b), n) = (sum_reals(r, all.iter().copied()), all.len() as f64);
+            let ((y, b), n) = (reduce_by_sum(r, all.iter().copied()), all.len() as f64);
             r.settled(y / n, if n > 0.0 { b / n + r.ulps(y / n, 2.0) } else { 0.0 })
         }
-        Op::REDUCE_MAX => extreme(all, 1.0),
-        Op::REDUCE_MIN => extreme(all, -1.0),
-        Op::REDUCE_PROD => product(r, all),
-        Op::LOGSUMEXP => log_sum_exp(r, all),
+        Op::REDUCE_MAX => reduce_to_extreme(all, 1.0),
+        Op::REDUCE_MIN => reduce_to_extreme(all, -1.0),
+        Op::REDUCE_PROD => reduce_by_product(r, all),
+        Op::LOGSUMEXP => reduce_log_sum_exp(r, all),
         _ => return None,
     })
 }
 
-pub(super) fn reduce_wholes(op: Op, dtype: DType, all: &[Option<i128>]) -> Option<i128> {
+pub(super) fn oracle_reduce_wholes(op: Op, dtype: DType, all: &[Option<i128>]) -> Option<i128> {
     let known: Option<Vec<i128>> = all.iter().copied().collect();
     let known = known?;
     match op {
-        Op::REDUCE_SUM => Some(wrap(dtype, known.iter().sum())),
-        Op::REDUCE_PROD => Some(known.iter().fold(1, |y, x| wrap(dtype, y * x))),
+        Op::REDUCE_SUM => Some(wrap_whole(dtype, known.iter().sum())),
+        Op::REDUCE_PROD => Some(known.iter().fold(1, |y, x| wrap_whole(dtype, y * x))),
         Op::REDUCE_MAX => known.iter().copied().max(),
         _ => known.iter().copied().min(),
     }
 }
 
 /// The result of a reduction over axes, of shape `to`.
-pub(super) fn reduce_axes(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Option<Array> {
+pub(super) fn apply_reduce_op(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Option<Array> {
     if !matches!(
         op,
         Op::REDUCE_SUM | Op::REDUCE_MEAN | Op::REDUCE_MAX | Op::REDUCE_MIN | Op::REDUCE_PROD | Op::LOGSUMEXP
     ) {
         return None;
     }
-    let rows = reduced_rows_over(&x.dims, &to_sizes(&ReduceAttrs::of(attrs).axes));
+    let rows = reduce_rows_over(&x.dims, &to_size_attrs(&ReduceAttrs::of(attrs).axes));
     if !x.is_real() {
-        let one = |row: &Vec<usize>| reduce_wholes(op, x.dtype, &row.iter().map(|&i| x.whole(i)).collect::<Vec<_>>());
+        let one =
+            |row: &Vec<usize>| oracle_reduce_wholes(op, x.dtype, &row.iter().map(|&i| x.whole(i)).collect::<Vec<_>>());
         return Some(Array::wholes(x.dtype, to, rows.iter().map(one)));
     }
     let r = Rounding::of(x.dtype);
-    let one = |row: &Vec<usize>| reduce_reals(op, r, &row.iter().map(|&i| x.real(i)).collect::<Vec<_>>());
+    let one = |row: &Vec<usize>| oracle_reduce_reals(op, r, &row.iter().map(|&i| x.real(i)).collect::<Vec<_>>());
     Some(Array::reals(x.dtype, to, rows.iter().filter_map(one)))
 }
 
 /// `root_sum_squares`: √s, or √Σx² where s overflowed or underflowed. Where s is near the ends of its type's range it
 /// is either, and unknown if they differ.
-pub(super) fn root_sum_squares(args: &[&Array]) -> Option<Array> {
+pub(super) fn oracle_reduce_root_sum_squares(args: &[&Array]) -> Option<Array> {
     let (s, parts) = args.split_first()?;
     let r = Rounding::of(s.dtype);
     let (x, b) = s.real(0);
     let given = (x.sqrt(), if x > 2.0 * b { b / x.sqrt() + r.ulps(x.sqrt(), 1.0) } else { x.abs().sqrt() + b.sqrt() });
-    let squares =
-        parts.iter().flat_map(|p| p.each_real()).map(|(x, b)| Term { x: x * x, bound: bound_of_term((x, b), (x, b)) });
+    let squares = parts
+        .iter()
+        .flat_map(|p| p.each_real())
+        .map(|(x, b)| Term { x: x * x, bound: bound_of_product_term((x, b), (x, b)) });
     let (sum, bound) = Rounding::of(DType::F64).sum(squares);
     let own = (sum.sqrt(), if sum > 0.0 { bound / sum.sqrt() + r.ulps(sum.sqrt(), 4.0) } else { bound.sqrt() });
     let count: usize = parts.iter().map(|p| p.len()).sum();
@@ -145,27 +148,27 @@ pub(super) fn root_sum_squares(args: &[&Array]) -> Option<Array> {
 }
 
 /// The positions of the elements of each row along `axis`, from the first to the last.
-pub(super) fn reduced_rows_along(dims: &[usize], axis: usize) -> impl Iterator<Item = Vec<usize>> + use<> {
+pub(super) fn reduce_rows_along(dims: &[usize], axis: usize) -> impl Iterator<Item = Vec<usize>> + use<> {
     let [before, n, after] = array_around(dims, axis);
     (0..before * after).map(move |i| (0..n).map(|k| (i / after * n + k) * after + i % after).collect())
 }
 
 /// The running sum along an axis.
-pub(super) fn cumsum(attrs: &Attrs<'_>, x: &Array) -> Array {
+pub(super) fn oracle_reduce_cumsum(attrs: &Attrs<'_>, x: &Array) -> Array {
     let a = RunningAttrs::of(attrs);
     let r = Rounding::of(x.dtype);
-    let mut y = zeros(x.dtype, &x.dims);
-    for mut row in reduced_rows_along(&x.dims, a.axis as usize) {
+    let mut y = zeros_layout(x.dtype, &x.dims);
+    for mut row in reduce_rows_along(&x.dims, a.axis as usize) {
         if a.reverse {
             row.reverse();
         }
         for k in 0..row.len() {
             let seen = &row[..if a.exclusive { k } else { k + 1 }];
             let one = match x.is_real() {
-                true => Array::reals(x.dtype, &[], std::iter::once(sum_reals(r, seen.iter().map(|&i| x.real(i))))),
+                true => Array::reals(x.dtype, &[], std::iter::once(reduce_by_sum(r, seen.iter().map(|&i| x.real(i))))),
                 false => {
                     let all: Vec<_> = seen.iter().map(|&i| x.whole(i)).collect();
-                    Array::wholes(x.dtype, &[], std::iter::once(reduce_wholes(Op::REDUCE_SUM, x.dtype, &all)))
+                    Array::wholes(x.dtype, &[], std::iter::once(oracle_reduce_wholes(Op::REDUCE_SUM, x.dtype, &all)))
                 }
             };
             y.put(row[k], &one, 0);
@@ -175,10 +178,10 @@ pub(super) fn cumsum(attrs: &Attrs<'_>, x: &Array) -> Array {
 }
 
 /// `softmax` or `log_softmax` along an axis.
-pub(super) fn softmax(op: Op, attrs: &Attrs<'_>, x: &Array) -> Array {
+pub(super) fn oracle_reduce_softmax(op: Op, attrs: &Attrs<'_>, x: &Array) -> Array {
     let r = Rounding::of(x.dtype);
-    let mut y = zeros(x.dtype, &x.dims);
-    for row in reduced_rows_along(&x.dims, SoftmaxAttrs::of(attrs).axis as usize) {
+    let mut y = zeros_layout(x.dtype, &x.dims);
+    for row in reduce_rows_along(&x.dims, SoftmaxAttrs::of(attrs).axis as usize) {
         let all: Vec<(f64, f64)> = row.iter().map(|&i| x.real(i)).collect();
         let m = all.iter().map(|x| x.0).fold(f64::NEG_INFINITY, f64::max);
         let widest = all.iter().map(|x| x.1).fold(0.0, f64::max);

@@ -1,7 +1,7 @@
 //! The reference of a graph: its outputs and next values by the oracle.
 
 use super::array::Array;
-use super::interpreter::{Account, Interpreter};
+use super::interpreter::{Interpreter, InterpreterAccount};
 use super::leaf_values::LeafValues;
 use super::stop::Stop;
 use crate::arena::Value;
@@ -48,7 +48,7 @@ pub struct Reference {
 /// ```
 pub fn interpret(graph: Graph<'_>, leaves: &LeafValues) -> Result<Reference, Stop> {
     let given = leaves.arrays(graph)?;
-    let mut account = Account::new();
+    let mut account = InterpreterAccount::new();
     account.hold(given.iter().map(|x| x.len() as u64).sum())?;
     let next = graph.updates.iter().map(|u| u.1);
     let wanted: Vec<Value> = graph.outputs().iter().copied().chain(next).collect();

@@ -1,8 +1,8 @@
 //! Ops that run a region: calls, custom functions, fused regions, and loops.
 
-use super::array::{Array, count};
+use super::array::{Array, array_count};
 use super::interpreter::Interpreter;
-use super::layout_ops::{slice_of, zeros};
+use super::layout_ops::{slice_layout, zeros_layout};
 use super::stop::Stop;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::nodes::Op;
@@ -35,10 +35,10 @@ impl Interpreter<'_, '_> {
                 match args[0].whole(0) {
                     Some(0) => otherwise,
                     Some(_) => then,
-                    None => return self.run_either(then, otherwise, &args[1..], read).map(Some),
+                    None => return self.run_either_region(then, otherwise, &args[1..], read).map(Some),
                 }
             }
-            Op::SCAN => return self.run_loop(n, &Scan::of(&attrs), args, read).map(Some),
+            Op::SCAN => return self.run_loop_region(n, &Scan::of(&attrs), args, read).map(Some),
             _ => return Ok(None),
         };
         let operands = if self.g.op[n.at()] == Op::IF { &args[1..] } else { args };
@@ -47,11 +47,11 @@ impl Interpreter<'_, '_> {
 
     /// The results of a choice whose predicate is unknown: elements that both branches have, in bounds that hold for
     /// either. A branch that faults makes all unknown.
-    fn run_either(&mut self, a: Region, b: Region, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
+    fn run_either_region(&mut self, a: Region, b: Region, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
         let (first, second) = match (self.body(a, args, read), self.body(b, args, read)) {
             (Ok(first), Ok(second)) => (first, second),
             (Ok(known), Err(Stop::Fault(_))) | (Err(Stop::Fault(_)), Ok(known)) => {
-                return Ok(self.unknown(known.into_iter()));
+                return Ok(self.unknown_region_results(known.into_iter()));
             }
             (Err(stop @ Stop::Fault(_)), Err(Stop::Fault(_))) => return Err(stop),
             (Err(stop), Err(Stop::Fault(_)) | Ok(_)) | (_, Err(stop)) => return Err(stop),
@@ -71,13 +71,13 @@ impl Interpreter<'_, '_> {
     }
 
     /// The results of a loop. All carries are computed: one may decide the next of another.
-    fn run_loop(&mut self, n: Node, s: &Scan, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
+    fn run_loop_region(&mut self, n: Node, s: &Scan, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
         let read: Vec<bool> = read.iter().enumerate().map(|(i, &read)| read || i < s.carries).collect();
         let (mut carries, fixed, stacked) = (args[..s.carries].to_vec(), &args[s.carries..s.xs()], &args[s.xs()..]);
         let outs = self.g.outs_of(n).skip(s.carries);
-        let mut ys: Vec<Array> = outs.map(|v| zeros(self.g.dtype[v.at()], &self.g.dims(v))).collect();
+        let mut ys: Vec<Array> = outs.map(|v| zeros_layout(self.g.dtype[v.at()], &self.g.dims(v))).collect();
         let length = match s.exit {
-            Some(Exit::Count) => self.iterations(&fixed[0], s.length)?,
+            Some(Exit::Count) => self.region_iterations(&fixed[0], s.length)?,
             Some(Exit::Flag) if s.is_unbounded() => Some(usize::MAX),
             _ => Some(s.length),
         };
@@ -94,12 +94,12 @@ impl Interpreter<'_, '_> {
             }
             self.account.spend(16)?;
             let i = if s.reverse { length - 1 - turn } else { turn };
-            let slices = stacked.iter().map(|x| Rc::new(slice_of(x, i)));
+            let slices = stacked.iter().map(|x| Rc::new(slice_layout(x, i)));
             let given: Vec<Rc<Array>> = carries.iter().chain(fixed).cloned().chain(slices).collect();
             let mut yields = self.body(s.body, &given, &read)?;
             for (y, slice) in ys.iter_mut().zip(yields.drain(s.carries..)) {
                 let Some(slice) = slice else { continue };
-                let size = count(slice.dims());
+                let size = array_count(slice.dims());
                 (0..size).for_each(|k| y.put(i * size + k, &slice, k));
             }
             carries = yields.into_iter().flatten().collect();
@@ -110,11 +110,11 @@ impl Interpreter<'_, '_> {
         }
         let stacks = ys.into_iter().map(Rc::new).zip(&read[s.carries..]).map(|(y, &read)| read.then_some(y));
         let results = carries.into_iter().map(Some).chain(stacks);
-        Ok(if on.is_some() { results.collect() } else { self.unknown(results) })
+        Ok(if on.is_some() { results.collect() } else { self.unknown_region_results(results) })
     }
 
     /// The number of iterations of a loop that counts them, at most `most`; `None` if it is unknown.
-    fn iterations(&self, number: &Array, most: usize) -> Result<Option<usize>, Stop> {
+    fn region_iterations(&self, number: &Array, most: usize) -> Result<Option<usize>, Stop> {
         match number.whole(0).map(usize::try_from) {
             Some(Ok(n)) if n <= most => Ok(Some(n)),
             Some(_) => Err(Stop::fault(format!("a number of iterations is not in 0..={most}"))),
@@ -123,7 +123,7 @@ impl Interpreter<'_, '_> {
     }
 
     /// Results of an op that may fault, all unknown.
-    fn unknown(&mut self, results: impl Iterator<Item = Option<Rc<Array>>>) -> Results {
+    fn unknown_region_results(&mut self, results: impl Iterator<Item = Option<Rc<Array>>>) -> Results {
         self.account.may_fault = true;
         results.map(|y| y.map(|y| Rc::new(Array::clone(&y).unknown()))).collect()
     }

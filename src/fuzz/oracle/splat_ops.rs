@@ -5,8 +5,8 @@
 
 use super::array::Array;
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
-use super::element_bytes::nearest_real;
-use super::rounding::{Rounding, spread};
+use super::element_bytes::nearest_element;
+use super::rounding::{Rounding, rounding_spread};
 use crate::nodes::ops::splat::attrs::SplatAttrs;
 use crate::nodes::{Attrs, DType, Op};
 use std::rc::Rc;
@@ -16,12 +16,12 @@ type Vector = [Ball; 3];
 /// Numbers of a splat as rays meet it.
 const RECORD: usize = 16;
 
-fn exact(x: f64) -> Ball {
+fn exact_splat_number(x: f64) -> Ball {
     Ball { x, b: 0.0 }
 }
 
 /// Whether a < b, if the bounds tell.
-fn is_below(a: Ball, b: Ball) -> Option<bool> {
+fn is_splat_below(a: Ball, b: Ball) -> Option<bool> {
     match (a.x - b.x).abs() > a.b + b.b {
         true => Some(a.x < b.x),
         false => (a.b + b.b == 0.0).then_some(a.x < b.x),
@@ -29,14 +29,14 @@ fn is_below(a: Ball, b: Ball) -> Option<bool> {
 }
 
 /// The splats of a node, in the engine's type.
-struct Scene<'a> {
+struct OracleScene<'a> {
     e: Balls,
     dtype: DType,
     attrs: SplatAttrs,
     args: &'a [Rc<Array>],
 }
 
-impl Scene<'_> {
+impl OracleScene<'_> {
     fn number(&self, operand: usize, i: usize) -> Ball {
         let (x, b) = self.args[operand].real(i);
         if x.is_finite() { Ball { x, b } } else { UNKNOWN }
@@ -48,7 +48,7 @@ impl Scene<'_> {
 
     /// An attribute as the engine's type has it.
     fn attr(&self, x: f64) -> Ball {
-        exact(nearest_real(self.dtype, x))
+        exact_splat_number(nearest_element(self.dtype, x))
     }
 
     fn plus(&self, a: Ball, b: Ball) -> Ball {
@@ -66,7 +66,7 @@ impl Scene<'_> {
     /// A function of one number, which rises or falls within its bound and is computed within 4 ulp.
     fn function(&self, x: Ball, f: impl Fn(f64) -> f64) -> Ball {
         let y = f(x.x);
-        let moved = spread(y, &[f(x.x - x.b), f(x.x + x.b)]);
+        let moved = rounding_spread(y, &[f(x.x - x.b), f(x.x + x.b)]);
         if x.b.is_finite() { self.e.rounded(y, moved + self.e.0.ulps(y, 3.0)) } else { UNKNOWN }
     }
 
@@ -75,7 +75,7 @@ impl Scene<'_> {
         let (least, scale) = (self.attr(1e-6), self.attr(self.attrs.radius_scale));
         let axis = |x: Ball| {
             let axis = self.e.times(self.function(x, libm::exp), scale);
-            match is_below(axis, least) {
+            match is_splat_below(axis, least) {
                 Some(true) => least,
                 Some(false) => axis,
                 None => UNKNOWN,
@@ -88,8 +88,8 @@ impl Scene<'_> {
         let inverse = self.e.over(ONE, length);
         let [w, x, y, z] = if none { [ONE, ZERO, ZERO, ZERO] } else { q.map(|q| self.e.times(q, inverse)) };
         let twice = |a: Ball, b: Ball, sign: f64, c: Ball, d: Ball| {
-            let second = self.e.times(exact(sign), self.e.times(c, d));
-            self.e.times(exact(2.0), self.plus(self.e.times(a, b), second))
+            let second = self.e.times(exact_splat_number(sign), self.e.times(c, d));
+            self.e.times(exact_splat_number(2.0), self.plus(self.e.times(a, b), second))
         };
         let diagonal = |a: Ball, b: Ball| self.minus(ONE, twice(a, a, 1.0, b, b));
         let rows = [
@@ -112,15 +112,16 @@ impl Scene<'_> {
         if harmonics == 0 {
             return at(0).map(Self::clamped);
         }
-        let base =
-            at(0).map(|c| self.e.sum(exact(0.5), 1.0, std::iter::once((c, self.attr(0.282_094_791_773_878_14)))));
+        let base = at(0).map(|c| {
+            self.e.sum(exact_splat_number(0.5), 1.0, std::iter::once((c, self.attr(0.282_094_791_773_878_14))))
+        });
         if harmonics < 4 {
             return base;
         }
         let length = self.e.root(self.dot(towards, towards));
         let factor = self.attr(0.488_602_511_902_919_9);
         let [x, y, z] = towards.map(|t| self.e.times(self.e.over(t, length), factor));
-        let signed = [self.e.times(exact(-1.0), y), z, self.e.times(exact(-1.0), x)];
+        let signed = [self.e.times(exact_splat_number(-1.0), y), z, self.e.times(exact_splat_number(-1.0), x)];
         [0, 1, 2].map(|c| self.e.sum(base[c], 1.0, (0..3).map(|k| (signed[k], at(k + 1)[c]))))
     }
 
@@ -135,13 +136,13 @@ impl Scene<'_> {
         let mut record = [ZERO; RECORD];
         let parts = [to_ball.as_flattened(), &local, &[opacity], &self.colour(i, towards)].concat();
         record.copy_from_slice(&parts);
-        let depth = self.e.times(exact(-1.0), self.dot(towards, self.vector(5, 3)));
+        let depth = self.e.times(exact_splat_number(-1.0), self.dot(towards, self.vector(5, 3)));
         let cutoff = self.attr(self.attrs.alpha_cutoff);
         let hides = [
-            is_below(depth, self.attr(self.attrs.near)),
-            is_below(self.attr(self.attrs.far), depth),
-            is_below(ZERO, opacity).map(|above| !above),
-            is_below(opacity, cutoff),
+            is_splat_below(depth, self.attr(self.attrs.near)),
+            is_splat_below(self.attr(self.attrs.far), depth),
+            is_splat_below(ZERO, opacity).map(|above| !above),
+            is_splat_below(opacity, cutoff),
         ];
         let drawn = match hides {
             _ if hides.contains(&Some(true)) => Some(false),
@@ -153,8 +154,8 @@ impl Scene<'_> {
 
     /// The ray of a pixel, of length 1.
     fn ray(&self, view: usize, row: usize, column: usize) -> Vector {
-        let x = exact(column as f64 + 0.5 - 0.5 * self.attrs.width as f64);
-        let y = exact(0.5 * self.attrs.height as f64 - row as f64 - 0.5);
+        let x = exact_splat_number(column as f64 + 0.5 - 0.5 * self.attrs.width as f64);
+        let y = exact_splat_number(0.5 * self.attrs.height as f64 - row as f64 - 0.5);
         let [right, up, forward] = [1, 2, 3].map(|k| self.vector(view, k));
         let along = [0, 1, 2].map(|k| self.e.sum(forward[k], 1.0, [(x, right[k]), (y, up[k])].into_iter()));
         let inverse = self.e.over(ONE, self.e.root(self.dot(along, along)));
@@ -169,10 +170,10 @@ impl Scene<'_> {
         if square.x - square.b < self.e.0.least {
             return UNKNOWN;
         }
-        let along = self.e.over(self.e.times(exact(-1.0), self.dot(o, d)), square);
+        let along = self.e.over(self.e.times(exact_splat_number(-1.0), self.dot(o, d)), square);
         let along = Ball { x: along.x.max(0.0), b: along.b };
         let c = [0, 1, 2].map(|k| self.e.sum(o[k], 1.0, std::iter::once((along, d[k]))));
-        let half = self.e.times(exact(-0.5), self.dot(c, c));
+        let half = self.e.times(exact_splat_number(-0.5), self.dot(c, c));
         self.e.times(s[12], self.function(half, libm::exp))
     }
 
@@ -181,18 +182,18 @@ impl Scene<'_> {
         let (cutoff, threshold) = (self.attr(self.attrs.alpha_cutoff), self.attr(self.attrs.transmittance));
         let (mut colour, mut passes) = ([ZERO; 3], ONE);
         for s in splats {
-            if is_below(passes, threshold)? {
+            if is_splat_below(passes, threshold)? {
                 break;
             }
             let alpha = self.alpha(s, ray);
-            if is_below(alpha, cutoff)? {
+            if is_splat_below(alpha, cutoff)? {
                 continue;
             }
             let weight = self.e.times(passes, alpha);
             colour = [0, 1, 2].map(|k| self.e.sum(colour[k], 1.0, std::iter::once((weight, s[13 + k]))));
             passes = self.e.times(passes, self.minus(ONE, alpha));
         }
-        let gamma = nearest_real(self.dtype, self.attrs.gamma);
+        let gamma = nearest_element(self.dtype, self.attrs.gamma);
         let shown = |k: usize| {
             let behind = self.attr(self.attrs.background[k]);
             let x = self.e.sum(colour[k], 1.0, std::iter::once((passes, behind)));
@@ -214,7 +215,7 @@ impl Scene<'_> {
 }
 
 /// The positions of splats, nearest first; `None` if the bounds do not tell.
-fn order_of(distances: &[Ball]) -> Option<Vec<usize>> {
+fn order_of_splats(distances: &[Ball]) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = (0..distances.len()).collect();
     order.sort_by(|&a, &b| distances[a].x.total_cmp(&distances[b].x));
     let mut farthest = f64::NEG_INFINITY;
@@ -241,7 +242,7 @@ pub(super) fn splat_work(op: Op, args: &[Rc<Array>], dims: &[Vec<usize>]) -> Opt
 }
 
 /// The results of such an op, of shapes `dims`.
-pub(super) fn render_splats(
+pub(super) fn apply_splat_op(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[Rc<Array>],
@@ -255,14 +256,14 @@ pub(super) fn render_splats(
     // Which splats touch a tile is known to the engine alone.
     let limited = [attrs.max_list, attrs.max_steps].iter().any(|&n| n > 0 && (n as usize) < count);
     *may_fault |= op == Op::SPLAT_RASTERIZE || (limited && !attrs.truncate && op != Op::SPLAT_PREPARE);
-    let scene = Scene { e: Balls(Rounding::of(dtype)), dtype, attrs, args };
+    let scene = OracleScene { e: Balls(Rounding::of(dtype)), dtype, attrs, args };
     match op {
         Op::SPLAT_RENDER if !limited => {
             let all: Vec<_> = (0..count).map(|i| scene.record(i)).collect();
             let drawn = all.iter().map(|s| s.1).collect::<Option<Vec<bool>>>();
             let ordered = drawn.and_then(|drawn| {
                 let seen: Vec<usize> = (0..count).filter(|&i| drawn[i]).collect();
-                let order = order_of(&seen.iter().map(|&i| all[i].2).collect::<Vec<_>>())?;
+                let order = order_of_splats(&seen.iter().map(|&i| all[i].2).collect::<Vec<_>>())?;
                 Some(order.iter().map(|&k| all[seen[k]].0).collect())
             });
             scene.image(ordered, 5, dims)
@@ -270,7 +271,7 @@ pub(super) fn render_splats(
         Op::SPLAT_PREPARE => {
             let all: Vec<_> = (0..count).map(|i| scene.record(i)).collect();
             let records = all.iter().flat_map(|s| s.0).map(|b| (b.x, b.b));
-            let order = order_of(&all.iter().map(|s| s.2).collect::<Vec<_>>());
+            let order = order_of_splats(&all.iter().map(|s| s.2).collect::<Vec<_>>());
             let place = |k: usize| order.as_ref().map(|order| order[k] as i128);
             vec![
                 Array::reals(dtype, &dims[0], records),

@@ -3,8 +3,8 @@
 //! The bound of a result is how far the function moves within the operand's bound, and the error of one evaluation.
 
 use super::array::Array;
-use super::element_bytes::nearest_real;
-use super::rounding::{Rounding, spread};
+use super::element_bytes::nearest_element;
+use super::rounding::{Rounding, rounding_spread};
 use super::special_fns as special;
 use crate::nodes::ops::pointwise::attrs::{ClampAttrs, EluAttrs, LeakyReluAttrs, PolygammaAttrs};
 use crate::nodes::{Attrs, DType, Op};
@@ -58,7 +58,7 @@ fn unary_fn<'f>(op: Op, attrs: &Attrs<'_>, dtype: DType) -> Option<UnaryFn<'f>> 
         Op::RELU => UnaryFn::new(|x| if x <= 0.0 { 0.0 } else { x }, EXACT),
         Op::CLAMP => {
             let ClampAttrs { lo, hi } = ClampAttrs::of(attrs);
-            let (lo, hi) = (nearest_real(dtype, lo), nearest_real(dtype, hi));
+            let (lo, hi) = (nearest_element(dtype, lo), nearest_element(dtype, hi));
             UnaryFn::new(
                 move |x| {
                     if x < lo {
@@ -73,21 +73,21 @@ fn unary_fn<'f>(op: Op, attrs: &Attrs<'_>, dtype: DType) -> Option<UnaryFn<'f>> 
             )
         }
         Op::LEAKY_RELU => {
-            let slope = nearest_real(dtype, LeakyReluAttrs::of(attrs).slope);
+            let slope = nearest_element(dtype, LeakyReluAttrs::of(attrs).slope);
             UnaryFn::new(move |x| if x > 0.0 { x } else { slope * x }, HALF)
         }
         Op::ELU => {
-            let alpha = nearest_real(dtype, EluAttrs::of(attrs).alpha);
+            let alpha = nearest_element(dtype, EluAttrs::of(attrs).alpha);
             UnaryFn::few(move |x| if x > 0.0 { x } else { alpha * libm::expm1(x) })
         }
         Op::SQRT => UnaryFn::new(f64::sqrt, HALF),
         Op::RECIP => UnaryFn::new(|x| 1.0 / x, HALF),
         Op::RSQRT => UnaryFn::few(|x| 1.0 / x.sqrt()),
-        _ => return transcendental_fn(op, attrs),
+        _ => return transcendental_unary_fn(op, attrs),
     })
 }
 
-fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<UnaryFn<'f>> {
+fn transcendental_unary_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<UnaryFn<'f>> {
     let few = |at: fn(f64) -> f64| UnaryFn::few(at);
     Some(match op {
         Op::EXP => few(libm::exp),
@@ -99,15 +99,15 @@ fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<UnaryFn<'f>> {
         Op::TAN => few(libm::tan),
         Op::ATAN => few(libm::atan),
         Op::TANH => few(libm::tanh),
-        Op::SIGMOID => few(special::sigmoid),
+        Op::SIGMOID => few(special::special_sigmoid),
         Op::ERF => few(libm::erf),
-        Op::GELU => few(special::gelu),
-        Op::GELU_TANH => few(special::gelu_tanh),
-        Op::SILU => few(special::silu),
-        Op::SOFTPLUS => few(special::softplus),
-        Op::GELU_GRAD => few(special::gelu_grad).with_roots(FEW[1]),
-        Op::GELU_TANH_GRAD => few(special::gelu_tanh_grad).with_roots(FEW[1]),
-        Op::SILU_GRAD => few(special::silu_grad).with_roots(FEW[1]),
+        Op::GELU => few(special::special_gelu),
+        Op::GELU_TANH => few(special::special_gelu_tanh),
+        Op::SILU => few(special::special_silu),
+        Op::SOFTPLUS => few(special::special_softplus),
+        Op::GELU_GRAD => few(special::special_gelu_grad).with_roots(FEW[1]),
+        Op::GELU_TANH_GRAD => few(special::special_gelu_tanh_grad).with_roots(FEW[1]),
+        Op::SILU_GRAD => few(special::special_silu_grad).with_roots(FEW[1]),
         Op::ASIN => UnaryFn::wide(libm::asin),
         Op::ACOS => UnaryFn::wide(libm::acos),
         Op::SINH => UnaryFn::wide(libm::sinh),
@@ -119,22 +119,22 @@ fn transcendental_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<UnaryFn<'f>> {
         Op::LOG2 => UnaryFn::wide(libm::log2),
         Op::LOG10 => UnaryFn::wide(libm::log10),
         Op::ERFC => UnaryFn::wide(libm::erfc),
-        Op::ERFINV => UnaryFn::wide(special::erfinv),
-        Op::ERFCINV => UnaryFn::wide(special::erfcinv).with_roots(2.0),
+        Op::ERFINV => UnaryFn::wide(special::special_erfinv),
+        Op::ERFCINV => UnaryFn::wide(special::special_erfcinv).with_roots(2.0),
         Op::LGAMMA => {
             UnaryFn::wide(|x| if x == f64::NEG_INFINITY { f64::INFINITY } else { libm::lgamma(x) }).with_roots(8.0)
         }
-        Op::DIGAMMA => UnaryFn::wide(special::digamma).with_roots(8.0),
+        Op::DIGAMMA => UnaryFn::wide(special::special_digamma).with_roots(8.0),
         Op::POLYGAMMA => {
             let order = PolygammaAttrs::of(attrs).order as i32;
-            UnaryFn::wide(move |x| special::polygamma(order, x)).with_roots(8.0)
+            UnaryFn::wide(move |x| special::special_polygamma(order, x)).with_roots(8.0)
         }
         _ => return None,
     })
 }
 
 /// Whether the sign of a zero decides the result, or a pole is near: the bound does not tell then.
-fn is_fragile(op: Op, x: f64, b: f64) -> bool {
+fn is_fragile_unary(op: Op, x: f64, b: f64) -> bool {
     match op {
         Op::RECIP | Op::RSQRT => b > 0.0 && x.abs() <= b,
         Op::DIGAMMA | Op::POLYGAMMA | Op::LGAMMA => x - b <= 0.0 && ((x - b).ceil() <= x + b || x < -1e4),
@@ -145,7 +145,7 @@ fn is_fragile(op: Op, x: f64, b: f64) -> bool {
 }
 
 /// Where an activation that falls and rises is smallest; NaN for other ops.
-fn lowest(op: Op) -> f64 {
+fn lowest_unary(op: Op) -> f64 {
     match op {
         Op::GELU => -0.7517916,
         Op::GELU_TANH => -0.7524614,
@@ -155,7 +155,7 @@ fn lowest(op: Op) -> f64 {
 }
 
 /// Whether a finite number has an infinite result because it is large, not because of a pole.
-fn overflows(op: Op, x: f64, y: f64) -> bool {
+fn unary_overflows(op: Op, x: f64, y: f64) -> bool {
     let grows = matches!(op, Op::EXP | Op::EXPM1 | Op::EXP2 | Op::SINH | Op::COSH | Op::ELU | Op::LEAKY_RELU);
     grows && x.is_finite() && y.is_infinite()
 }
@@ -168,7 +168,7 @@ pub(super) fn map_unary_fn(op: Op, attrs: &Attrs<'_>, x: &Array) -> Option<Array
     let exact = ulps == EXACT;
     let one = |(x, b): (f64, f64)| {
         let y = (f.at)(x);
-        if b == f64::INFINITY || is_fragile(op, x, b) || overflows(op, x, y) {
+        if b == f64::INFINITY || is_fragile_unary(op, x, b) || unary_overflows(op, x, y) {
             return (y, f64::INFINITY);
         }
         let moved = match b > 0.0 {
@@ -176,8 +176,10 @@ pub(super) fn map_unary_fn(op: Op, attrs: &Attrs<'_>, x: &Array) -> Option<Array
             true if matches!(op, Op::SIN | Op::COS) => b.min(2.0),
             // Their slopes are below 1, and they rise and fall between −0.2 and 1.2.
             true if matches!(op, Op::GELU_GRAD | Op::GELU_TANH_GRAD | Op::SILU_GRAD) => b.min(1.4),
-            true if (lowest(op) - x).abs() <= b => spread(y, &[(f.at)(x - b), (f.at)(lowest(op)), (f.at)(x + b)]),
-            true => spread(y, &[(f.at)(x - b), (f.at)(x + b)]),
+            true if (lowest_unary(op) - x).abs() <= b => {
+                rounding_spread(y, &[(f.at)(x - b), (f.at)(lowest_unary(op)), (f.at)(x + b)])
+            }
+            true => rounding_spread(y, &[(f.at)(x - b), (f.at)(x + b)]),
         };
         // The engine rounds its own number, which is as large as the bound allows.
         let own = if exact { 0.0 } else { r.ulps(y.abs() + moved, ulps) + 2.0 * r.unit * f.of_one };

@@ -1,8 +1,8 @@
 //! Arithmetic of integers and bools, which wraps, and casts between all types.
 
 use super::array::Array;
-use super::element_bytes::nearest_real;
-use super::rounding::{Rounding, spread};
+use super::element_bytes::nearest_element;
+use super::rounding::{Rounding, rounding_spread};
 use super::stop::Stop;
 use crate::nodes::ops::pointwise::attrs::ClampAttrs;
 use crate::nodes::{Attrs, DType, Op};
@@ -18,13 +18,13 @@ pub(super) fn whole_range(dtype: DType) -> (i128, i128) {
 }
 
 /// `x` with the bits that the type has.
-pub(super) fn wrap(dtype: DType, x: i128) -> i128 {
+pub(super) fn wrap_whole(dtype: DType, x: i128) -> i128 {
     let (low, high) = whole_range(dtype);
     let span = high - low + 1;
     (x - low).rem_euclid(span) + low
 }
 
-fn is_division(op: Op) -> bool {
+fn is_whole_division(op: Op) -> bool {
     matches!(op, Op::DIV | Op::FMOD | Op::REMAINDER | Op::FLOOR_DIVIDE)
 }
 
@@ -38,8 +38,8 @@ fn binary_whole(op: Op, dtype: DType, a: i128, b: i128) -> Option<i128> {
         Op::MUL => a * b,
         Op::DIV => a / b,
         Op::FMOD => a % b,
-        Op::REMAINDER => a - b * floor_quotient(a, b),
-        Op::FLOOR_DIVIDE => floor_quotient(a, b),
+        Op::REMAINDER => a - b * whole_floor_quotient(a, b),
+        Op::FLOOR_DIVIDE => whole_floor_quotient(a, b),
         Op::MAX => a.max(b),
         Op::MIN => a.min(b),
         Op::AND | Op::BITWISE_AND => a & b,
@@ -48,7 +48,7 @@ fn binary_whole(op: Op, dtype: DType, a: i128, b: i128) -> Option<i128> {
         // A product, because a negative number has no bits to shift out of an i128.
         Op::BITWISE_LEFT_SHIFT => {
             if shifts {
-                wrap(dtype, a.wrapping_mul(1 << b))
+                wrap_whole(dtype, a.wrapping_mul(1 << b))
             } else {
                 0
             }
@@ -64,7 +64,7 @@ fn binary_whole(op: Op, dtype: DType, a: i128, b: i128) -> Option<i128> {
     })
 }
 
-fn floor_quotient(a: i128, b: i128) -> i128 {
+fn whole_floor_quotient(a: i128, b: i128) -> i128 {
     let q = a / b;
     if a % b != 0 && (a < 0) != (b < 0) { q - 1 } else { q }
 }
@@ -83,7 +83,7 @@ pub(super) fn map_whole(
         if binary_whole(op, dtype, 1, 1).is_none() {
             return Ok(None);
         }
-        if is_division(op) {
+        if is_whole_division(op) {
             *may_fault |= b.each_whole().any(|x| x.is_none());
             if b.each_whole().any(|x| x == Some(0)) {
                 return Err(Stop::fault("division of an integer by 0"));
@@ -93,7 +93,7 @@ pub(super) fn map_whole(
             // One side decides, whatever the other is.
             (Op::AND, Some(0), _) | (Op::AND, _, Some(0)) => Some(0),
             (Op::OR, Some(1), _) | (Op::OR, _, Some(1)) => Some(1),
-            _ => binary_whole(op, dtype, a?, b?).map(|y| wrap(dtype, y)),
+            _ => binary_whole(op, dtype, a?, b?).map(|y| wrap_whole(dtype, y)),
         };
         return Ok(Some(Array::wholes(dtype, &a.dims, a.each_whole().zip(b.each_whole()).map(one))));
     }
@@ -111,13 +111,13 @@ pub(super) fn map_whole(
         }
         _ => return Ok(None),
     };
-    Ok(Some(Array::wholes(dtype, &a.dims, a.each_whole().map(|x| x.map(|x| wrap(dtype, one(x)))))))
+    Ok(Some(Array::wholes(dtype, &a.dims, a.each_whole().map(|x| x.map(|x| wrap_whole(dtype, one(x)))))))
 }
 
 /// `x` in another type.
-pub(super) fn cast(x: &Array, to: DType) -> Array {
+pub(super) fn cast_to_whole_or_real(x: &Array, to: DType) -> Array {
     match (x.is_real(), to.is_real_float()) {
-        (true, true) => real_to_real(x, to),
+        (true, true) => real_or_whole_to_real(x, to),
         (true, false) => real_to_whole(x, to),
         (false, true) => whole_to_real(x, to),
         (false, false) => {
@@ -128,11 +128,11 @@ pub(super) fn cast(x: &Array, to: DType) -> Array {
     }
 }
 
-fn real_to_real(x: &Array, to: DType) -> Array {
+fn real_or_whole_to_real(x: &Array, to: DType) -> Array {
     let (from, r) = (Rounding::of(x.dtype), Rounding::of(to));
     let widens = r.unit <= from.unit && r.most >= from.most && to != DType::F16;
     let one = |(v, b): (f64, f64)| {
-        let exact = widens || (b == 0.0 && nearest_real(to, v) == v);
+        let exact = widens || (b == 0.0 && nearest_element(to, v) == v);
         // From f64 to a half float a number is rounded once, from f64 through f32 it may be twice.
         r.settled(v, if exact { b } else { b + r.ulps(v, 0.75) })
     };
@@ -159,11 +159,11 @@ fn whole_to_real(x: &Array, to: DType) -> Array {
     let r = Rounding::of(to);
     let one = |v: Option<i128>| match v {
         Some(v) => {
-            let exact = nearest_real(to, v as f64) as i128 == v;
+            let exact = nearest_element(to, v as f64) as i128 == v;
             r.settled(v as f64, if exact { 0.0 } else { r.ulps(v as f64, 0.75) })
         }
         // A bool is 0 or 1.
-        None if x.dtype == DType::Bool => (0.0, spread(0.0, &[1.0])),
+        None if x.dtype == DType::Bool => (0.0, rounding_spread(0.0, &[1.0])),
         None => (0.0, f64::INFINITY),
     };
     Array::reals(to, &x.dims, x.each_whole().map(one))
@@ -176,20 +176,20 @@ mod tests {
     #[test]
     fn whole_numbers_wrap_as_the_types_do() {
         for (a, b) in [(127i8, 1i8), (-128, -1), (100, 100), (-7, 3), (7, -3)] {
-            let op = |op| binary_whole(op, DType::I8, a.into(), b.into()).map(|y| wrap(DType::I8, y) as i8);
+            let op = |op| binary_whole(op, DType::I8, a.into(), b.into()).map(|y| wrap_whole(DType::I8, y) as i8);
             assert_eq!(op(Op::ADD), Some(a.wrapping_add(b)));
             assert_eq!(op(Op::MUL), Some(a.wrapping_mul(b)));
             assert_eq!(op(Op::DIV), Some(a.wrapping_div(b)));
             assert_eq!(op(Op::REMAINDER).map(|r| (r as i32 - a as i32).rem_euclid(b as i32)), Some(0));
         }
-        assert_eq!(wrap(DType::U64, -1), u64::MAX.into());
+        assert_eq!(wrap_whole(DType::U64, -1), u64::MAX.into());
         assert_eq!(binary_whole(Op::BITWISE_RIGHT_SHIFT, DType::I32, -5, 40), Some(-1));
     }
 
     #[test]
     fn casts_saturate_and_know_when_they_do_not_know() {
         let x = Array::reals(DType::F32, &[4], [(3.7, 0.1), (3.95, 0.1), (-1e9, 0.0), (f64::NAN, 0.0)].into_iter());
-        let y: Vec<_> = cast(&x, DType::I8).each_whole().collect();
+        let y: Vec<_> = cast_to_whole_or_real(&x, DType::I8).each_whole().collect();
         assert_eq!(y, [Some(3), None, Some(-128), Some(0)]);
     }
 }

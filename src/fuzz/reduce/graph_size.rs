@@ -29,7 +29,7 @@ impl GraphSize {
         let values = (0..g.values()).map(Value::new);
         let elements = values.clone().map(|v| g.numel(v).saturating_add(g.dims(v).len()));
         let types = values.map(|v| usize::from(g.dtype[v.at()] != DType::F32)).sum::<usize>();
-        let details = (0..g.nodes()).map(Node::new).map(|n| details_of(g, n));
+        let details = (0..g.nodes()).map(Node::new).map(|n| graph_size_details(g, n));
         GraphSize {
             regions: g.regions() - 1,
             nodes,
@@ -48,15 +48,15 @@ impl fmt::Display for GraphSize {
     }
 }
 
-fn details_of(g: Graph<'_>, n: Node) -> usize {
+fn graph_size_details(g: Graph<'_>, n: Node) -> usize {
     let kind = usize::from(matches!(g.op[n.at()], Op::PARAM | Op::STATE));
     // The number of an argument is its place.
     let attrs = g.attrs(n).iter().filter(|_| g.op[n.at()] != Op::ARG);
-    kind + attrs.map(|(_, a)| attr_details(&a)).fold(0, usize::saturating_add)
+    kind + attrs.map(|(_, a)| attr_details_of_graph(&a)).fold(0, usize::saturating_add)
 }
 
 /// How far a value of an attribute is from the plainest one.
-pub(super) fn attr_details(a: &Owned) -> usize {
+pub(super) fn attr_details_of_graph(a: &Owned) -> usize {
     let number = |x: f64| match x {
         x if x.to_bits() == 0 => 0,
         1.0 => 1,

@@ -72,11 +72,11 @@ pub fn reduce(
     still_fails: &mut dyn FnMut(&GraphBuf) -> bool,
     options: &ReduceOptions<'_>,
 ) -> GraphBuf {
-    reduce_counting(graph, still_fails, options).graph
+    reduce_graph_counting(graph, still_fails, options).graph
 }
 
 /// Reduces `graph` as [`reduce`] does. Returns also the number of checks, and whether the end was reached.
-pub fn reduce_counting(
+pub fn reduce_graph_counting(
     graph: &GraphBuf,
     still_fails: &mut dyn FnMut(&GraphBuf) -> bool,
     options: &ReduceOptions<'_>,
@@ -148,9 +148,9 @@ impl Reducer<'_> {
     /// Drops what nothing reads. If the failure is there, unread values become outputs, so that steps see what is
     /// needed; if that hides the failure, steps drop nothing but what they name.
     fn begin(&mut self) {
-        let graph = swept(self.best.clone());
+        let graph = swept_for_reduce(self.best.clone());
         if graph != self.best && !self.offer(graph) {
-            self.sweep = with_unread_shown(self.best.view()).is_some_and(|g| self.take_if_it_fails(g));
+            self.sweep = reduce_with_unread_shown(self.best.view()).is_some_and(|g| self.take_if_it_fails(g));
         }
     }
 
@@ -162,8 +162,8 @@ impl Reducer<'_> {
             return self.offer(graph);
         }
         // A region that is written in the place of a call leaves results that nothing reads: they go, or are shown.
-        let shown = matches!(step, Step::Inline(_)).then(|| with_unread_shown(graph.view())).flatten();
-        self.offer(swept(graph)) || shown.is_some_and(|graph| self.offer(graph))
+        let shown = matches!(step, Step::Inline(_)).then(|| reduce_with_unread_shown(graph.view())).flatten();
+        self.offer(swept_for_reduce(graph)) || shown.is_some_and(|graph| self.offer(graph))
     }
 
     /// Tries `step` on chunks of `count` things: all, halves, quarters, down to two.
@@ -201,14 +201,14 @@ impl Reducer<'_> {
 }
 
 /// `g` with the values of the entry as outputs that nothing reads, and without what is still not needed.
-fn with_unread_shown(g: Graph<'_>) -> Option<GraphBuf> {
+fn reduce_with_unread_shown(g: Graph<'_>) -> Option<GraphBuf> {
     let mut draft = Draft::of(g, true);
-    draft.outputs = unread_values(g);
+    draft.outputs = unread_values_for_reduce(g);
     draft.write().ok()
 }
 
 /// `graph` without what nothing reads.
-fn swept(mut graph: GraphBuf) -> GraphBuf {
+fn swept_for_reduce(mut graph: GraphBuf) -> GraphBuf {
     loop {
         match Draft::of(graph.view(), true).write() {
             Ok(less) if less.view().nodes() < graph.view().nodes() => graph = less,
@@ -218,7 +218,7 @@ fn swept(mut graph: GraphBuf) -> GraphBuf {
 }
 
 /// Values of the entry that nothing reads.
-fn unread_values(g: Graph<'_>) -> Vec<Value> {
+fn unread_values_for_reduce(g: Graph<'_>) -> Vec<Value> {
     let mut read = vec![false; g.values()];
     g.args.iter().chain(g.yields).chain(g.updates.iter().map(|u| &u.1)).for_each(|v| read[v.0 as usize] = true);
     g.region_values(g.entry()).map(Value).filter(|v| !read[v.0 as usize] && g.leaf(*v).is_none()).collect()

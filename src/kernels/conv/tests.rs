@@ -5,7 +5,7 @@ use super::*;
 use crate::float::Float;
 use crate::gemm::{Act, GemmFloat};
 use crate::harness::{hashed, hashes};
-use crate::simd::{Isa, detect, limit};
+use crate::simd::{Isa, detect_isa, limit};
 use crate::window_sizes::Units;
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ fn run<T: Float>(
 fn forward<T: GemmFloat>(g: &ConvGeom, x: &[T], w: &[T], bias: &[T], relu: bool, cuts: usize) -> Vec<T> {
     run(conv2d_units(g), g.y_len(), conv2d_scratch(g), cuts, |r, y, s| {
         let act = if relu { Act::Relu } else { Act::None };
-        conv2d(g, x, w, bias, act, r, y, s)
+        conv2d_images(g, x, w, bias, act, r, y, s)
     })
 }
 
@@ -256,7 +256,7 @@ fn every_instruction_set_gives_the_same_bits() {
             limit(isa);
             all().iter().zip(&best).for_each(|(a, b)| same(a, b, "bits", &g));
         }
-        limit(detect());
+        limit(detect_isa());
     }
 }
 

@@ -118,7 +118,7 @@ pub fn gemm_into<T: GemmFloat>(
     let (a, rows) = (&a[gemm_unit_row(own.start, g) * g.a.row..], own.len() / g.n);
     if let Algorithm::Bf16(plan) = Algorithm::of::<T>(g) {
         let (a, b, scratch) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b), bytemuck::cast_slice_mut(scratch));
-        let mut to = bf16::IntoSink { to: &mut RecastSink::new(to), size: (rows, g.n) };
+        let mut to = bf16::Bf16IntoSink { to: &mut RecastSink::new(to), size: (rows, g.n) };
         return bf16::bf16_product(Bf16Engine::current(), g, &plan, (a, b), (rows, g.n), &mut to, scratch);
     }
     gemm_into_rows(Token::current(), g, (a, b), rows, scratch, to);

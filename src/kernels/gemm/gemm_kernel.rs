@@ -42,7 +42,7 @@ pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
 
 /// [`kernel`] for an element type.
 #[inline(never)]
-pub fn kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
+pub fn gemm_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
     match dtype {
         DType::F32 => Ok(kernel::<f32>(g)),
         DType::F64 => Ok(kernel::<f64>(g)),
@@ -209,7 +209,7 @@ pub fn gemm_kernel_block_of_bf16(
     gemm_kernel_each_matrix(g, at, c, |from, c| {
         let end = gemm_kernel_epilogue(g, o.third, Corner { row: from.row, ..at }, c.cols());
         let (operands, size) = ((&o.a[from.a..], &o.b[from.b..]), (c.rows(), c.cols()));
-        bf16::bf16_product(engine, g, plan, operands, size, &mut bf16::IntoMatrix { c, end: &end }, scratch);
+        bf16::bf16_product(engine, g, plan, operands, size, &mut bf16::Bf16IntoMatrix { c, end: &end }, scratch);
     });
 }
 

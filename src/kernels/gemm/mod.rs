@@ -66,7 +66,7 @@ pub use bf16::bf16_engine;
 pub use gemm_desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;
-pub use gemm_kernel::{gemm, kernel, kernel_for, run};
+pub use gemm_kernel::{gemm, gemm_kernel_for, kernel, run};
 pub use precision::Precision;
 pub use prefetch::PrefetchQueue;
 pub use sgd_kernel::{sgd_kernel, sgd_kernel_for};

@@ -45,7 +45,7 @@ macro_rules! kernels {
                 let (lanes, rows, cols) = (<Self as Vectors<$t>>::LANES, t.c.rows(), t.c.cols());
                 let (vectors, part) = (cols.div_ceil(lanes), cols % lanes != 0);
                 if part && let Some(step) = t.step.take() {
-                    return tile::part_step(t, step, |t| self.tile(t));
+                    return tile::tile_part_step(t, step, |t| self.tile(t));
                 }
                 match (rows, vectors, part) {
                     $($(($rows, $vectors, false) => {

@@ -4,7 +4,7 @@
 //! Invariant: every index is checked before the call writes anything, in place or not. Updates of one element are
 //! applied in the order of the indices, whatever the units.
 
-use super::{Indexed, first_bad_index, report_bad_index};
+use super::{Indexed, first_bad_index_of, report_bad_index};
 use crate::abi::Args;
 use crate::by_dtype::{by_dtype, by_size};
 use crate::params::params;
@@ -114,7 +114,7 @@ fn run_scatter_kernel<T: Pod, I: Index, J: ScatterJoin<T>>(args: &mut Args<'_>, 
     let p = Scatter::from_words(args.params());
     let view = p.view();
     let (updates, idx) = (args.read::<T>(1), args.read::<I>(2));
-    if let Some(bad) = first_bad_index(idx, p.n) {
+    if let Some(bad) = first_bad_index_of(idx, p.n) {
         return report_bad_index(args, idx, bad, p.n);
     }
     let base = args.inplace(0).is_none().then(|| args.read::<T>(0));
@@ -205,7 +205,7 @@ fn scatter_kernel_onto_zeros<T: Num>(
 pub fn scatter_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
-    if let Some(bad) = first_bad_index(idx, p.n) {
+    if let Some(bad) = first_bad_index_of(idx, p.n) {
         return report_bad_index(args, idx, bad, p.n);
     }
     let size = p.k * p.inner;
@@ -224,7 +224,7 @@ by_dtype!(scatter_add_kernel_for = scatter_add_kernel::<numbers, index>);
 pub fn scatter_along_axis_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
-    if let Some(bad) = first_bad_index(idx, p.n) {
+    if let Some(bad) = first_bad_index_of(idx, p.n) {
         return report_bad_index(args, idx, bad, p.n);
     }
     let size = p.k * p.inner;

@@ -2,9 +2,9 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`cholesky`] | A: `T[count, n, n]` | L: `T[count, n, n]` | [`Cholesky`] |
+//! | [`cholesky_kernel`] | A: `T[count, n, n]` | L: `T[count, n, n]` | [`Cholesky`] |
 
-use super::batch_map::matrix_range;
+use super::batch_map::batch_map_range;
 use super::rows::dot_rows;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -14,7 +14,7 @@ use crate::params::params;
 use crate::simd;
 
 params! {
-    /// Params of [`cholesky`].
+    /// Params of [`cholesky_kernel`].
     pub struct Cholesky {
         /// Number of matrices, each a unit.
         pub count: usize,
@@ -25,7 +25,7 @@ params! {
 
 simd! {
     /// Writes the factor; false if the matrix is not positive definite.
-    fn factor_cholesky[T: Float](n: usize, a: &[T], l: &mut [T]) -> bool {
+    fn cholesky_of_matrix[T: Float](n: usize, a: &[T], l: &mut [T]) -> bool {
         for i in 0..n {
             let (done, rest) = l.split_at_mut(i * n);
             let row = &mut rest[..n];
@@ -48,16 +48,16 @@ simd! {
 /// The lower Cholesky factor of the symmetric part of each matrix. A matrix that is not positive definite is a fault.
 ///
 /// Reads A: `T[count, n, n]`; writes L: the same; params [`Cholesky`].
-pub fn cholesky<T: Float>(args: &mut Args<'_>) {
+pub fn cholesky_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Cholesky::from_words(args.params());
     let (a, size) = (args.read::<T>(0), p.n * p.n);
     let (units, l) = (args.units(), args.write::<T>(0));
     for (m, l) in units.zip(l.chunks_exact_mut(size.max(1))) {
-        if !factor_cholesky(p.n, &a[matrix_range(m, size)], l) {
+        if !cholesky_of_matrix(p.n, &a[batch_map_range(m, size)], l) {
             l.fill(T::NAN);
             args.fault_matrix(m, Cause::NotPositiveDefinite);
         }
     }
 }
 
-by_dtype!(cholesky_for = cholesky::<floats>);
+by_dtype!(cholesky_for = cholesky_kernel::<floats>);

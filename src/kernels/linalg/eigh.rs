@@ -6,12 +6,10 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`eigh`] | A: `T[count, n, n]` | w: `T[count, n]`, U: `T[count, n, n]`, scratch | [`Eigh`] |
+//! | [`eigh_kernel`] | A: `T[count, n, n]` | w: `T[count, n]`, U: `T[count, n, n]`, scratch | [`Eigh`] |
 
-use super::batch_map::matrix_range;
-use super::rows::{
-    add_scaled_row, dot_rows, largest_magnitude, machine_epsilon, make_reflector, rotate_rows, two_rows,
-};
+use super::batch_map::batch_map_range;
+use super::rows::{add_scaled_row, dot_rows, epsilon_of_rows, largest_of_row, reflector_of_row, rotate_rows, two_rows};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -22,7 +20,7 @@ use crate::simd;
 const MOST_STEPS: usize = 60;
 
 params! {
-    /// Params of [`eigh`].
+    /// Params of [`eigh_kernel`].
     pub struct Eigh {
         /// Number of matrices, each a unit.
         pub count: usize,
@@ -41,13 +39,13 @@ impl Eigh {
 /// Makes the symmetric matrix `s` tridiagonal: its diagonal goes to `d`, the numbers below it to `e`. Row `j` of `s`
 /// keeps the reflector of step `j`, `tau` its factor.
 #[inline(always)]
-fn make_tridiagonal<T: Float>(n: usize, s: &mut [T], d: &mut [T], e: &mut [T], tau: &mut [T], p: &mut [T]) {
+fn eigh_make_tridiagonal<T: Float>(n: usize, s: &mut [T], d: &mut [T], e: &mut [T], tau: &mut [T], p: &mut [T]) {
     for j in 0..n {
         let (head, below) = s.split_at_mut((j + 1) * n);
         let row = &mut head[j * n..];
         d[j] = row[j];
         let v = &mut row[j + 1..];
-        let (factor, beta) = make_reflector(v);
+        let (factor, beta) = reflector_of_row(v);
         (tau[j], e[j]) = (factor, beta);
         if factor == T::ZERO {
             continue;
@@ -68,7 +66,7 @@ fn make_tridiagonal<T: Float>(n: usize, s: &mut [T], d: &mut [T], e: &mut [T], t
 
 /// The transpose of the product of the reflectors in the rows of `s`.
 #[inline(always)]
-fn multiply_reflectors<T: Float>(n: usize, s: &[T], tau: &[T], z: &mut [T]) {
+fn eigh_multiply_reflectors<T: Float>(n: usize, s: &[T], tau: &[T], z: &mut [T]) {
     z.fill(T::ZERO);
     for i in 0..n {
         z[i * n + i] = T::ONE;
@@ -87,25 +85,25 @@ fn multiply_reflectors<T: Float>(n: usize, s: &[T], tau: &[T], z: &mut [T]) {
 
 /// √(a² + b²) of numbers of at most about 1.
 #[inline(always)]
-fn length<T: Float>(a: T, b: T) -> T {
+fn eigh_length<T: Float>(a: T, b: T) -> T {
     a.mul_add(a, b * b).sqrt()
 }
 
 /// One implicit QL step on the rows `l..=m` of a tridiagonal matrix.
 #[inline(always)]
-fn step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T], z: &mut [T]) {
+fn eigh_step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T], z: &mut [T]) {
     let half_gap = (d[l + 1] - d[l]) / (T::TWO * e[l]);
     let root = if half_gap.abs() > T::ONE {
         let inverse = T::ONE / half_gap;
-        half_gap.abs() * length(inverse, T::ONE)
+        half_gap.abs() * eigh_length(inverse, T::ONE)
     } else {
-        length(half_gap, T::ONE)
+        eigh_length(half_gap, T::ONE)
     };
     let mut g = d[m] - d[l] + e[l] / (half_gap + if half_gap < T::ZERO { -root } else { root });
     let (mut s, mut c, mut p) = (T::ONE, T::ONE, T::ZERO);
     for i in (l..m).rev() {
         let (f, b) = (s * e[i], c * e[i]);
-        let r = length(f, g);
+        let r = eigh_length(f, g);
         e[i + 1] = r;
         if r == T::ZERO {
             d[i + 1] -= p;
@@ -128,8 +126,8 @@ fn step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T], z: 
 
 /// Makes a tridiagonal matrix diagonal: `d` becomes its eigenvalues. False if it takes too many steps.
 #[inline(always)]
-fn diagonalise<T: Float>(n: usize, d: &mut [T], e: &mut [T], z: &mut [T]) -> bool {
-    let epsilon = machine_epsilon::<T>();
+fn eigh_diagonalise<T: Float>(n: usize, d: &mut [T], e: &mut [T], z: &mut [T]) -> bool {
+    let epsilon = epsilon_of_rows::<T>();
     for l in 0..n {
         let mut steps = 0;
         loop {
@@ -145,7 +143,7 @@ fn diagonalise<T: Float>(n: usize, d: &mut [T], e: &mut [T], z: &mut [T]) -> boo
                 return false;
             }
             steps += 1;
-            step_ql(n, l, m, d, e, z);
+            eigh_step_ql(n, l, m, d, e, z);
         }
     }
     true
@@ -153,14 +151,14 @@ fn diagonalise<T: Float>(n: usize, d: &mut [T], e: &mut [T], z: &mut [T]) -> boo
 
 /// The number of values that are less than value `i`, or equal and before it.
 #[inline(always)]
-fn rank_of<T: Float>(i: usize, d: &[T]) -> usize {
+fn eigh_rank_of<T: Float>(i: usize, d: &[T]) -> usize {
     let before = d[..i].iter().filter(|x| **x <= d[i]).count();
     before + d[i + 1..].iter().filter(|x| **x < d[i]).count()
 }
 
 /// −1 if the largest magnitude of `x`, the first of equals, is negative; else 1.
 #[inline(always)]
-pub fn sign_of_largest<T: Float>(x: &[T]) -> T {
+pub fn eigh_sign_of_largest<T: Float>(x: &[T]) -> T {
     let mut most = T::ZERO;
     for x in x {
         most = if x.abs() > most.abs() { *x } else { most };
@@ -170,8 +168,8 @@ pub fn sign_of_largest<T: Float>(x: &[T]) -> T {
 
 simd! {
     /// Writes w and U of one matrix.
-    fn decompose_symmetric[T: Float](n: usize, a: &[T], w: &mut [T], u: &mut [T], scratch: &mut [T]) {
-        let scale = largest_magnitude(a);
+    fn eigh_of_matrix[T: Float](n: usize, a: &[T], w: &mut [T], u: &mut [T], scratch: &mut [T]) {
+        let scale = largest_of_row(a);
         if scale.is_nan() || scale == T::INFINITY {
             w.fill(T::NAN);
             u.fill(T::NAN);
@@ -188,16 +186,16 @@ simd! {
                 s[i * n + j] = T::HALF * (a[i * n + j] / scale) + T::HALF * (a[j * n + i] / scale);
             }
         }
-        make_tridiagonal(n, s, d, e, tau, p);
-        multiply_reflectors(n, s, tau, z);
-        if !diagonalise(n, d, e, z) {
+        eigh_make_tridiagonal(n, s, d, e, tau, p);
+        eigh_multiply_reflectors(n, s, tau, z);
+        if !eigh_diagonalise(n, d, e, z) {
             w.fill(T::NAN);
             u.fill(T::NAN);
             return;
         }
         for i in 0..n {
-            let (to, vector) = (rank_of(i, d), &z[i * n..][..n]);
-            let sign = sign_of_largest(vector);
+            let (to, vector) = (eigh_rank_of(i, d), &z[i * n..][..n]);
+            let sign = eigh_sign_of_largest(vector);
             w[to] = d[i] * scale;
             for (r, x) in vector.iter().enumerate() {
                 u[r * n + to] = *x * sign;
@@ -210,13 +208,13 @@ simd! {
 ///
 /// Reads A: `T[count, n, n]`; writes w: `T[count, n]`, U: `T[count, n, n]`, and scratch (`Split::PerThread`,
 /// [`Eigh::scratch`]); params [`Eigh`].
-pub fn eigh<T: Float>(args: &mut Args<'_>) {
+pub fn eigh_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Eigh::from_words(args.params());
     let (units, a, size) = (args.units(), args.read::<T>(0), p.n * p.n);
     let (w, u, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     for ((unit, w), u) in units.zip(w.chunks_exact_mut(p.n.max(1))).zip(u.chunks_exact_mut(size.max(1))) {
-        decompose_symmetric(p.n, &a[matrix_range(unit, size)], w, u, &mut scratch[..p.scratch()]);
+        eigh_of_matrix(p.n, &a[batch_map_range(unit, size)], w, u, &mut scratch[..p.scratch()]);
     }
 }
 
-by_dtype!(eigh_for = eigh::<floats>);
+by_dtype!(eigh_for = eigh_kernel::<floats>);

@@ -5,10 +5,10 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`qr`] | A: `T[count, m, n]` | Q: `T[count, m, k]`, R: `T[count, k, n]`, scratch | [`Qr`] |
+//! | [`qr_kernel`] | A: `T[count, m, n]` | Q: `T[count, m, k]`, R: `T[count, k, n]`, scratch | [`Qr`] |
 
-use super::batch_map::matrix_range;
-use super::rows::{add_scaled_row, largest_magnitude, make_reflector, scale_row};
+use super::batch_map::batch_map_range;
+use super::rows::{add_scaled_row, largest_of_row, reflector_of_row, scale_row};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -16,7 +16,7 @@ use crate::params::params;
 use crate::simd;
 
 params! {
-    /// Params of [`qr`].
+    /// Params of [`qr_kernel`].
     pub struct Qr {
         /// Number of matrices, each a unit.
         pub count: usize,
@@ -50,7 +50,7 @@ struct QrScratch<'a, T> {
 
 /// Applies 1 − τ·v·vᵀ, v = (1, `below`), to the columns `from..` of rows of `width` elements.
 #[inline(always)]
-fn reflect_rows<T: Float>(tau: T, v: &[T], width: usize, from: usize, x: &mut [T], row: &mut [T]) {
+fn qr_reflect_rows<T: Float>(tau: T, v: &[T], width: usize, from: usize, x: &mut [T], row: &mut [T]) {
     if tau == T::ZERO || from >= width {
         return;
     }
@@ -67,13 +67,13 @@ fn reflect_rows<T: Float>(tau: T, v: &[T], width: usize, from: usize, x: &mut [T
 
 simd! {
     /// Writes Q and R of one matrix.
-    fn factor_qr[T: Float](m: usize, n: usize, a: &[T], q: &mut [T], r: &mut [T], scratch: &mut [T]) {
+    fn qr_factor_rows[T: Float](m: usize, n: usize, a: &[T], q: &mut [T], r: &mut [T], scratch: &mut [T]) {
         let k = if m < n { m } else { n };
         let (work, rest) = scratch.split_at_mut(m * n);
         let (column, rest) = rest.split_at_mut(m);
         let (row, tau) = rest.split_at_mut(n);
         let s = QrScratch { work, column, row, tau };
-        let scale = largest_magnitude(a);
+        let scale = largest_of_row(a);
         // The reciprocal of a subnormal number is infinite. Such a matrix is scaled no more than that allows.
         let scale = if scale < T::MIN_POSITIVE { T::ONE } else { scale };
         for (w, a) in s.work.iter_mut().zip(a) {
@@ -84,9 +84,9 @@ simd! {
                 s.column[i - j] = s.work[i * n + j];
             }
             let v = &mut s.column[..m - j];
-            let (tau, beta) = make_reflector(v);
+            let (tau, beta) = reflector_of_row(v);
             s.tau[j] = tau;
-            reflect_rows(tau, v, n, j + 1, &mut s.work[j * n..], s.row);
+            qr_reflect_rows(tau, v, n, j + 1, &mut s.work[j * n..], s.row);
             s.work[j * n + j] = beta;
             for i in j + 1..m {
                 s.work[i * n + j] = v[i - j];
@@ -107,27 +107,27 @@ simd! {
             for i in j + 1..m {
                 s.column[i - j] = s.work[i * n + j];
             }
-            reflect_rows(s.tau[j], &s.column[..m - j], k, j, &mut q[j * k..], s.row);
+            qr_reflect_rows(s.tau[j], &s.column[..m - j], k, j, &mut q[j * k..], s.row);
         }
     }
 }
 
 /// Q and R of one matrix, with [`Qr::scratch`] elements of scratch.
 pub fn qr_of_matrix<T: Float>(p: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch: &mut [T]) {
-    factor_qr(p.m, p.n, a, q, r, &mut scratch[..p.scratch()]);
+    qr_factor_rows(p.m, p.n, a, q, r, &mut scratch[..p.scratch()]);
 }
 
 /// Q and R of each matrix.
 ///
 /// Reads A: `T[count, m, n]`; writes Q: `T[count, m, k]`, R: `T[count, k, n]`, and scratch (`Split::PerThread`,
 /// [`Qr::scratch`]); params [`Qr`].
-pub fn qr<T: Float>(args: &mut Args<'_>) {
+pub fn qr_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Qr::from_words(args.params());
     let (units, a, k) = (args.units(), args.read::<T>(0), p.rank());
     let (q, r, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2));
     for ((unit, q), r) in units.zip(q.chunks_exact_mut((p.m * k).max(1))).zip(r.chunks_exact_mut((k * p.n).max(1))) {
-        qr_of_matrix(&p, &a[matrix_range(unit, p.m * p.n)], q, r, scratch);
+        qr_of_matrix(&p, &a[batch_map_range(unit, p.m * p.n)], q, r, scratch);
     }
 }
 
-by_dtype!(qr_for = qr::<floats>);
+by_dtype!(qr_for = qr_kernel::<floats>);

@@ -83,7 +83,7 @@ pub fn two_rows<T>(x: &mut [T], width: usize, i: usize, j: usize) -> (&mut [T], 
 
 /// max |x|; NaN or an infinity if x holds one.
 #[inline(always)]
-pub fn largest_magnitude<T: Float>(x: &[T]) -> T {
+pub fn largest_of_row<T: Float>(x: &[T]) -> T {
     let mut most = T::ZERO;
     for x in x {
         let size = x.abs();
@@ -95,14 +95,14 @@ pub fn largest_magnitude<T: Float>(x: &[T]) -> T {
 
 /// The distance from 1 to the next number.
 #[inline(always)]
-pub fn machine_epsilon<T: Float>() -> T {
+pub fn epsilon_of_rows<T: Float>() -> T {
     T::from_f64(if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON })
 }
 
 /// The reflector H = 1 − τ·v·vᵀ, v₀ = 1, that maps x to (β, 0, …). Writes v over x; gives (τ, β). x must hold no
 /// number whose square overflows. If all but x₀ is 0, H is the identity.
 #[inline(always)]
-pub fn make_reflector<T: Float>(x: &mut [T]) -> (T, T) {
+pub fn reflector_of_row<T: Float>(x: &mut [T]) -> (T, T) {
     let Some((first, tail)) = x.split_first_mut() else { return (T::ZERO, T::ZERO) };
     let (head, rest) = (*first, dot_rows(tail, tail));
     *first = T::ONE;

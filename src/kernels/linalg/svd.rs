@@ -7,12 +7,12 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`svd`] | A: `T[count, m, n]` | U: `T[count, m, k]`, s: `T[count, k]`, Vᵀ: `T[count, k, n]`, scratch | [`Svd`] |
+//! | [`svd_kernel`] | A: `T[count, m, n]` | U: `T[count, m, k]`, s: `T[count, k]`, Vᵀ: `T[count, k, n]`, scratch | [`Svd`] |
 
-use super::batch_map::matrix_range;
-use super::eigh::sign_of_largest;
+use super::batch_map::batch_map_range;
+use super::eigh::eigh_sign_of_largest;
 use super::qr::{Qr, qr_of_matrix};
-use super::rows::{dot_rows, largest_magnitude, machine_epsilon, rotate_rows, two_rows};
+use super::rows::{dot_rows, epsilon_of_rows, largest_of_row, rotate_rows, two_rows};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -23,7 +23,7 @@ use crate::simd;
 const MOST_SWEEPS: usize = 40;
 
 params! {
-    /// Params of [`svd`].
+    /// Params of [`svd_kernel`].
     pub struct Svd {
         /// Number of matrices, each a unit.
         pub count: usize,
@@ -59,8 +59,8 @@ impl Svd {
 
 simd! {
     /// Makes the `k` rows of `w` orthogonal, and applies the same rotations to the rows of `j`.
-    fn orthogonalise_rows[T: Float](k: usize, len: usize, w: &mut [T], j: &mut [T]) {
-        let least = machine_epsilon::<T>() * T::from_f64(len as f64).sqrt();
+    fn svd_orthogonalise_rows[T: Float](k: usize, len: usize, w: &mut [T], j: &mut [T]) {
+        let least = epsilon_of_rows::<T>() * T::from_f64(len as f64).sqrt();
         for _ in 0..MOST_SWEEPS {
             let mut rotated = false;
             for q in 1..k {
@@ -94,15 +94,15 @@ simd! {
 }
 
 /// The number of lengths that are greater than length `i`, or equal and before it.
-fn place_of<T: Float>(i: usize, lengths: &[T]) -> usize {
+fn svd_place_of<T: Float>(i: usize, lengths: &[T]) -> usize {
     let before = lengths[..i].iter().filter(|x| **x >= lengths[i]).count();
     before + lengths[i + 1..].iter().filter(|x| **x > lengths[i]).count()
 }
 
 /// Writes U, s and Vᵀ of one matrix.
-fn decompose_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &mut [T], scratch: &mut [T]) {
+fn svd_of_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &mut [T], scratch: &mut [T]) {
     let (m, n, k, len, tall) = (p.m, p.n, p.rank(), p.len(), p.m >= p.n);
-    let scale = largest_magnitude(a);
+    let scale = largest_of_row(a);
     if scale.is_nan() || scale == T::INFINITY {
         [u, s, vt].into_iter().for_each(|x| x.fill(T::NAN));
         return;
@@ -122,12 +122,12 @@ fn decompose_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &m
     }
     j.fill(T::ZERO);
     (0..k).for_each(|i| j[i * k + i] = T::ONE);
-    orthogonalise_rows(k, len, w, j);
+    svd_orthogonalise_rows(k, len, w, j);
     for (length, row) in lengths.iter_mut().zip(w.chunks_exact(len)) {
         *length = dot_rows(row, row).sqrt();
     }
     for i in 0..k {
-        let to = place_of(i, lengths);
+        let to = svd_place_of(i, lengths);
         s[to] = lengths[i] * scale;
         for (at, x) in w[i * len..][..len].iter().enumerate() {
             sorted[at * k + to] = *x;
@@ -136,13 +136,13 @@ fn decompose_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &m
     // Column `to` of Q is row `i` of w, made orthonormal.
     qr_of_matrix(&p.qr(), sorted, q, r, qr);
     for i in 0..k {
-        let to = place_of(i, lengths);
+        let to = svd_place_of(i, lengths);
         for at in 0..len {
             column[at] = q[at * k + to];
         }
         let rotation = &j[i * k..][..k];
         let (left, right) = if tall { (&column[..m], rotation) } else { (rotation, &column[..n]) };
-        let sign = sign_of_largest(left);
+        let sign = eigh_sign_of_largest(left);
         left.iter().enumerate().for_each(|(at, x)| u[at * k + to] = *x * sign);
         right.iter().enumerate().for_each(|(at, x)| vt[to * n + at] = *x * sign);
     }
@@ -152,14 +152,14 @@ fn decompose_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &m
 ///
 /// Reads A: `T[count, m, n]`; writes U: `T[count, m, k]`, s: `T[count, k]`, Vᵀ: `T[count, k, n]`, and scratch
 /// (`Split::PerThread`, [`Svd::scratch`]); params [`Svd`].
-pub fn svd<T: Float>(args: &mut Args<'_>) {
+pub fn svd_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Svd::from_words(args.params());
     let (units, a, k) = (args.units(), args.read::<T>(0), p.rank());
     let (u, s, vt, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<T>(2), args.write::<T>(3));
     let results = u.chunks_exact_mut((p.m * k).max(1)).zip(s.chunks_exact_mut(k.max(1)));
     for ((unit, (u, s)), vt) in units.zip(results).zip(vt.chunks_exact_mut((k * p.n).max(1))) {
-        decompose_matrix(&p, &a[matrix_range(unit, p.m * p.n)], u, s, vt, &mut scratch[..p.scratch()]);
+        svd_of_matrix(&p, &a[batch_map_range(unit, p.m * p.n)], u, s, vt, &mut scratch[..p.scratch()]);
     }
 }
 
-by_dtype!(svd_for = svd::<floats>);
+by_dtype!(svd_for = svd_kernel::<floats>);

@@ -1,11 +1,11 @@
 //! Tests of factors and solves: they give the matrix back, by naive products, whatever the units.
 
-use super::cholesky::{Cholesky, cholesky};
-use super::eigh::{Eigh, eigh};
-use super::lu::{LuFactor, LuSolve, lu_factor, lu_solve};
-use super::qr::{Qr, qr};
-use super::svd::{Svd, svd};
-use super::triangular::{TriangularSolve, triangular_solve};
+use super::cholesky::{Cholesky, cholesky_kernel};
+use super::eigh::{Eigh, eigh_kernel};
+use super::lu::{LuFactor, LuSolve, lu_kernel, lu_solve_kernel};
+use super::qr::{Qr, qr_kernel};
+use super::svd::{Svd, svd_kernel};
+use super::triangular::{TriangularSolve, triangular_solve_kernel};
 use super::*;
 use crate::abi::{Kernel, Split};
 use crate::float::Float;
@@ -46,8 +46,8 @@ fn decompose<T: Float>(kernel: Kernel, words: &[u64], a: &[T], outs: &[(usize, u
 fn lu_of<T: Float>(count: usize, n: usize, a: &[T]) -> (Vec<T>, Vec<i32>, Vec<T>) {
     let writes = [Out::of::<T>(count * n * n, n * n), Out::of::<i32>(count * n, n), Out::of::<T>(count, 1)];
     let p = LuFactor { count, n };
-    let apart = run(lu_factor::<T>, &p.to_words(), &[In::of(a)], &writes, count);
-    assert_eq!(apart, run(lu_factor::<T>, &p.to_words(), &[In::of(a).over(0)], &writes, count));
+    let apart = run(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
+    assert_eq!(apart, run(lu_kernel::<T>, &p.to_words(), &[In::of(a).over(0)], &writes, count));
     (get(&apart, 0), get(&apart, 1), get(&apart, 2))
 }
 
@@ -110,7 +110,8 @@ fn solves_give_the_right_hand_side_back() {
         let p = LuSolve { count: 6, n, k, transpose, nan: false };
         let writes = [Out::of::<f64>(6 * n * k, n * k), scratch::<f64>(p.scratch())];
         let reads = [In::of(&lu), In::of(&rows), In::of(&b)];
-        let x: Vec<f64> = get(&run(lu_solve::<f64>, &[p.to_words(), map.clone()].concat(), &reads, &writes, 6), 0);
+        let x: Vec<f64> =
+            get(&run(lu_solve_kernel::<f64>, &[p.to_words(), map.clone()].concat(), &reads, &writes, 6), 0);
         for m in 0..6 {
             let (a, x) = (&a[m % 2 * n * n..][..n * n], &x[m * n * k..][..n * k]);
             close(&product(a, x, [n, n, k], transpose, false), &b[m * n * k..][..n * k], 1e-11);
@@ -121,7 +122,7 @@ fn solves_give_the_right_hand_side_back() {
             let small: Vec<f64> = a.iter().map(|x| x * 0.2).collect();
             let words = [p.to_words(), map.clone()].concat();
             let reads = [In::of(&small), In::of(&b)];
-            let x = run(triangular_solve::<f64>, &words, &reads, &[Out::of::<f64>(6 * n * k, n * k)], 6);
+            let x = run(triangular_solve_kernel::<f64>, &words, &reads, &[Out::of::<f64>(6 * n * k, n * k)], 6);
             let x: Vec<f64> = get(&x, 0);
             for m in 0..6 {
                 let mut t = small[m % 2 * n * n..][..n * n].to_vec();
@@ -150,7 +151,7 @@ fn singular_matrices_are_faults_or_nan() {
         let p = LuSolve { count: 3, n: 2, k: 1, transpose: false, nan };
         let words = [p.to_words(), BatchMap::to_words(&[3], &[3], &[3])].concat();
         let writes = [Out::of::<f64>(6, 2), scratch::<f64>(0)];
-        let done = run(lu_solve::<f64>, &words, &[In::of(&lu), In::of(&rows), In::of(&b)], &writes, 3);
+        let done = run(lu_solve_kernel::<f64>, &words, &[In::of(&lu), In::of(&rows), In::of(&b)], &writes, 3);
         match nan {
             false => assert_eq!(done, Err(2)),
             true => close(&get::<f64>(&done, 0), &[1.0, 1.0, 1.0, 1.0, f64::NAN, f64::NAN], 0.0),
@@ -158,7 +159,7 @@ fn singular_matrices_are_faults_or_nan() {
     }
     let p = Cholesky { count: 2, n: 2 };
     let bad = [identity(2), vec![1.0, 2.0, 2.0, 1.0]].concat();
-    assert_eq!(run(cholesky::<f64>, &p.to_words(), &[In::of(&bad)], &[Out::of::<f64>(8, 4)], 2), Err(1));
+    assert_eq!(run(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&bad)], &[Out::of::<f64>(8, 4)], 2), Err(1));
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn cholesky_gives_the_symmetric_part_back() {
         let mut a = noise(2 * n * n, 3);
         (0..2 * n).for_each(|i| a[i / n * n * n + i % n * (n + 1)] += n as f64);
         let p = Cholesky { count: 2, n };
-        let l = run(cholesky::<f64>, &p.to_words(), &[In::of(&a)], &[Out::of::<f64>(2 * n * n, n * n)], 2);
+        let l = run(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&a)], &[Out::of::<f64>(2 * n * n, n * n)], 2);
         for (a, l) in a.chunks(n * n).zip(get::<f64>(&l, 0).chunks(n * n)) {
             let sym: Vec<f64> = (0..n * n).map(|e| (a[e] + a[e % n * n + e / n]) / 2.0).collect();
             close(&product(l, l, [n, n, n], false, true), &sym, 1e-12);
@@ -188,7 +189,7 @@ fn qr_gives_the_matrix_back() {
     for (m, n) in [(1, 1), (3, 3), (5, 2), (2, 5), (40, 17), (17, 40)] {
         for scale in [1.0, 1e200, 1e-200] {
             let (a, p, k) = (matrices(m, n, scale), Qr { count: 3, m, n }, m.min(n));
-            let done = decompose(qr::<f64>, &p.to_words(), &a, &[(m * k, 3), (k * n, 3)], p.scratch());
+            let done = decompose(qr_kernel::<f64>, &p.to_words(), &a, &[(m * k, 3), (k * n, 3)], p.scratch());
             let (q, r) = (get::<f64>(&done, 0), get::<f64>(&done, 1));
             for i in 0..3 {
                 let (q, r, a) = (&q[i * m * k..][..m * k], &r[i * k * n..][..k * n], &a[i * m * n..][..m * n]);
@@ -206,7 +207,7 @@ fn eigenvectors_give_the_symmetric_part_back() {
     for n in [1, 2, 3, 4, 16, 41] {
         for scale in [1.0, 1e200, 1e-200] {
             let (a, p) = (matrices(n, n, scale), Eigh { count: 3, n });
-            let done = decompose(eigh::<f64>, &p.to_words(), &a, &[(n, 3), (n * n, 3)], p.scratch());
+            let done = decompose(eigh_kernel::<f64>, &p.to_words(), &a, &[(n, 3), (n * n, 3)], p.scratch());
             let (w, u) = (get::<f64>(&done, 0), get::<f64>(&done, 1));
             for i in 0..3 {
                 let (w, u, a) = (&w[i * n..][..n], &u[i * n * n..][..n * n], &a[i * n * n..][..n * n]);
@@ -226,7 +227,7 @@ fn singular_vectors_give_the_matrix_back() {
         for scale in [1.0, 1e200, 1e-200] {
             let (a, p, k) = (matrices(m, n, scale), Svd { count: 3, m, n }, m.min(n));
             let outs = [(m * k, 3), (k, 3), (k * n, 3)];
-            let done = decompose(svd::<f64>, &p.to_words(), &a, &outs, p.scratch());
+            let done = decompose(svd_kernel::<f64>, &p.to_words(), &a, &outs, p.scratch());
             let (u, s, vt) = (get::<f64>(&done, 0), get::<f64>(&done, 1), get::<f64>(&done, 2));
             for i in 0..3 {
                 let (u, s, vt) = (&u[i * m * k..][..m * k], &s[i * k..][..k], &vt[i * k * n..][..k * n]);
@@ -245,8 +246,9 @@ fn singular_vectors_give_the_matrix_back() {
 fn decompositions_of_nan_are_nan() {
     let a = [1.0, f64::NAN, 0.0, 1.0];
     let (e, s) = (Eigh { count: 1, n: 2 }, Svd { count: 1, m: 2, n: 2 });
-    let w: Vec<f64> = get(&decompose(eigh::<f64>, &e.to_words(), &a, &[(2, 1), (4, 1)], e.scratch()), 0);
-    let values: Vec<f64> = get(&decompose(svd::<f64>, &s.to_words(), &a, &[(4, 1), (2, 1), (4, 1)], s.scratch()), 1);
+    let w: Vec<f64> = get(&decompose(eigh_kernel::<f64>, &e.to_words(), &a, &[(2, 1), (4, 1)], e.scratch()), 0);
+    let values: Vec<f64> =
+        get(&decompose(svd_kernel::<f64>, &s.to_words(), &a, &[(4, 1), (2, 1), (4, 1)], s.scratch()), 1);
     assert!(w.iter().chain(&values).all(|x| x.is_nan()));
 }
 
@@ -260,11 +262,11 @@ fn all_factors<T: Float>() -> Vec<Outcome> {
     let lu = [Out::of::<T>(n * n, n * n), Out::of::<i32>(n, n), Out::of::<T>(1, 1)];
     let factor = [Out::of::<T>(n * n, n * n)];
     vec![
-        run(lu_factor::<T>, &LuFactor { count: 1, n }.to_words(), &[In::of(&a)], &lu, 1),
-        run(cholesky::<T>, &Cholesky { count: 1, n }.to_words(), &[In::of(&a)], &factor, 1),
-        decompose(qr::<T>, &q.to_words(), &a, &[square, square], q.scratch()),
-        decompose(eigh::<T>, &e.to_words(), &a, &[(n, 1), square], e.scratch()),
-        decompose(svd::<T>, &s.to_words(), &a, &[square, (n, 1), square], s.scratch()),
+        run(lu_kernel::<T>, &LuFactor { count: 1, n }.to_words(), &[In::of(&a)], &lu, 1),
+        run(cholesky_kernel::<T>, &Cholesky { count: 1, n }.to_words(), &[In::of(&a)], &factor, 1),
+        decompose(qr_kernel::<T>, &q.to_words(), &a, &[square, square], q.scratch()),
+        decompose(eigh_kernel::<T>, &e.to_words(), &a, &[(n, 1), square], e.scratch()),
+        decompose(svd_kernel::<T>, &s.to_words(), &a, &[square, (n, 1), square], s.scratch()),
     ]
 }
 
@@ -273,7 +275,7 @@ fn the_instruction_set_changes_no_bit_of_a_factor() {
     simd::limit(Isa::Portable);
     let want = [all_factors::<f32>(), all_factors::<f64>()];
     assert!(want.iter().flatten().all(|outcome| outcome.is_ok()));
-    for isa in [Isa::Avx2, Isa::Avx512, simd::detect()] {
+    for isa in [Isa::Avx2, Isa::Avx512, simd::detect_isa()] {
         simd::limit(isa);
         assert!([all_factors::<f32>(), all_factors::<f64>()] == want, "{isa:?}");
     }

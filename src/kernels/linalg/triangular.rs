@@ -2,9 +2,9 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`triangular_solve`] | A: `T[.., n, n]`, B: `T[.., n, k]` | X: `T[count, n, k]` | [`TriangularSolve`], `BatchMap` |
+//! | [`triangular_solve_kernel`] | A: `T[.., n, n]`, B: `T[.., n, k]` | X: `T[count, n, k]` | [`TriangularSolve`], `BatchMap` |
 
-use super::batch_map::{BatchMap, matrix_range};
+use super::batch_map::{BatchMap, batch_map_range};
 use super::rows::{add_scaled_row, dot_rows, subtract_rows};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -29,7 +29,7 @@ pub struct Triangle {
 }
 
 params! {
-    /// Params of [`triangular_solve`].
+    /// Params of [`triangular_solve_kernel`].
     pub struct TriangularSolve {
         /// Number of matrices X, each a unit.
         pub count: usize,
@@ -54,13 +54,13 @@ impl TriangularSolve {
 }
 
 /// Whether the diagonal holds a zero or a NaN.
-pub fn is_singular<T: Float>(n: usize, a: &[T]) -> bool {
+pub fn is_singular_triangle<T: Float>(n: usize, a: &[T]) -> bool {
     (0..n).any(|i| a[i * n + i] == T::ZERO || a[i * n + i].is_nan())
 }
 
 /// Divides row `i` of x by the diagonal.
 #[inline(always)]
-fn divide_row<T: Float>(t: &Triangle, i: usize, a: &[T], row: &mut [T]) {
+fn divide_triangle_row<T: Float>(t: &Triangle, i: usize, a: &[T], row: &mut [T]) {
     if !t.unit {
         let pivot = a[i * t.n + i];
         for x in row {
@@ -71,7 +71,7 @@ fn divide_row<T: Float>(t: &Triangle, i: usize, a: &[T], row: &mut [T]) {
 
 /// x[i] −= Σ a[i, j]·x[j] for the solved rows `j`, then the division.
 #[inline(always)]
-fn gather_row<T: Float>(t: &Triangle, i: usize, a: &[T], x: &mut [T]) {
+fn gather_triangle_row<T: Float>(t: &Triangle, i: usize, a: &[T], x: &mut [T]) {
     let (n, k) = (t.n, t.k);
     let (head, tail) = x.split_at_mut(i * k);
     let (row, tail) = tail.split_at_mut(k);
@@ -82,16 +82,16 @@ fn gather_row<T: Float>(t: &Triangle, i: usize, a: &[T], x: &mut [T]) {
     } else {
         subtract_rows(m, solved, k, 0, row);
     }
-    divide_row(t, i, a, row);
+    divide_triangle_row(t, i, a, row);
 }
 
 /// The division, then x[j] −= a[i, j]·x[i] for the rows `j` that are still to be solved.
 #[inline(always)]
-fn scatter_row<T: Float>(t: &Triangle, i: usize, a: &[T], x: &mut [T]) {
+fn scatter_triangle_row<T: Float>(t: &Triangle, i: usize, a: &[T], x: &mut [T]) {
     let (n, k) = (t.n, t.k);
     let (head, tail) = x.split_at_mut(i * k);
     let (row, tail) = tail.split_at_mut(k);
-    divide_row(t, i, a, row);
+    divide_triangle_row(t, i, a, row);
     let line = &a[i * n..][..n];
     let (m, rest) = if t.upper { (&line[i + 1..], tail) } else { (&line[..i], head) };
     if k == 1 {
@@ -109,9 +109,9 @@ simd! {
         for step in 0..t.n {
             let i = if t.upper == t.transpose { step } else { t.n - 1 - step };
             if t.transpose {
-                scatter_row(t, i, a, x);
+                scatter_triangle_row(t, i, a, x);
             } else {
-                gather_row(t, i, a, x);
+                gather_triangle_row(t, i, a, x);
             }
         }
     }
@@ -121,7 +121,7 @@ simd! {
 ///
 /// Reads A: `T[.., n, n]`, B: `T[.., n, k]`; writes X: `T[count, n, k]`; params [`TriangularSolve`], then a
 /// [`BatchMap`].
-pub fn triangular_solve<T: Float>(args: &mut Args<'_>) {
+pub fn triangular_solve_kernel<T: Float>(args: &mut Args<'_>) {
     let p = TriangularSolve::from_words(args.params());
     let map = BatchMap::from_words(&args.params()[TriangularSolve::WORDS..]);
     let t = Triangle { n: p.n, k: p.k, upper: p.upper, transpose: p.transpose, unit: p.unit };
@@ -129,17 +129,17 @@ pub fn triangular_solve<T: Float>(args: &mut Args<'_>) {
     let (first, x) = (args.units().start, args.write::<T>(0));
     for (u, x) in x.chunks_exact_mut((p.n * p.k).max(1)).enumerate() {
         let (at, from) = map.matrices(first + u);
-        let a = &a[matrix_range(at, p.n * p.n)];
-        if !p.unit && is_singular(p.n, a) {
+        let a = &a[batch_map_range(at, p.n * p.n)];
+        if !p.unit && is_singular_triangle(p.n, a) {
             x.fill(T::NAN);
             if !p.nan {
                 args.fault_matrix(at, Cause::Singular);
             }
             continue;
         }
-        x.copy_from_slice(&b[matrix_range(from, p.n * p.k)]);
+        x.copy_from_slice(&b[batch_map_range(from, p.n * p.k)]);
         solve_triangle(&t, a, x);
     }
 }
 
-by_dtype!(triangular_solve_for = triangular_solve::<floats>);
+by_dtype!(triangular_solve_for = triangular_solve_kernel::<floats>);

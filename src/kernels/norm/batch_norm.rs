@@ -11,7 +11,7 @@
 //! the sums, then, from the last sample to the first, for dx. Samples are added pairwise. Channels of a small area are
 //! added column by column first, so that vectors run along the columns. Nothing is kept between units.
 
-use super::channel_grad::{ChannelGrad, ChannelSums, channel_sums, write_channel_grad};
+use super::channel_grad::{ChannelGrad, ChannelSums, channel_grad_sums, write_channel_grad};
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -108,7 +108,7 @@ fn batch_norm_split(samples: &Range<usize>, block: usize) -> usize {
 /// The sums of one channel over some samples.
 fn batch_norm_sums<T: Float>(c: &BatchNormColumns<'_, T>, mean: T, samples: Range<usize>) -> ChannelSums<T> {
     if samples.len() == 1 {
-        return channel_sums(c.dy(samples.start), c.x(samples.start), mean);
+        return channel_grad_sums(c.dy(samples.start), c.x(samples.start), mean);
     }
     let at = batch_norm_split(&samples, 1);
     batch_norm_sums(c, mean, samples.start..at).join(batch_norm_sums(c, mean, at..samples.end))

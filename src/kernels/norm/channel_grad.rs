@@ -30,7 +30,7 @@ impl<T: Float> ChannelSums<T> {
 }
 
 simd! {
-    fn channel_sums_block[T: Float](dy: &[T], x: &[T], mean: T) -> ChannelSums<T> {
+    fn channel_grad_sums_block[T: Float](dy: &[T], x: &[T], mean: T) -> ChannelSums<T> {
         let (mut sums, mut dots) = ([T::ZERO; LANES], [T::ZERO; LANES]);
         let ((dys, dy_rest), (xs, x_rest)) = (dy.as_chunks::<LANES>(), x.as_chunks::<LANES>());
         for (dy, x) in dys.iter().zip(xs) {
@@ -59,12 +59,12 @@ simd! {
 }
 
 /// The sums of two slices of equal length.
-pub fn channel_sums<T: Float>(dy: &[T], x: &[T], mean: T) -> ChannelSums<T> {
+pub fn channel_grad_sums<T: Float>(dy: &[T], x: &[T], mean: T) -> ChannelSums<T> {
     if x.len() <= BLOCK {
-        return channel_sums_block(dy, x, mean);
+        return channel_grad_sums_block(dy, x, mean);
     }
     let at = pairwise::pairwise_split(x.len(), BLOCK);
-    channel_sums(&dy[..at], &x[..at], mean).join(channel_sums(&dy[at..], &x[at..], mean))
+    channel_grad_sums(&dy[..at], &x[..at], mean).join(channel_grad_sums(&dy[at..], &x[at..], mean))
 }
 
 /// The numbers of the formula in the head of this file.

@@ -15,7 +15,7 @@
 //! many samples, a unit is whole samples and adds up their dγ and dβ; so the partials are smaller than x. Which of the
 //! two, and the order of all sums, follow from the shape.
 
-use super::channel_grad::{ChannelGrad, LANES, channel_sums, write_channel_grad};
+use super::channel_grad::{ChannelGrad, LANES, channel_grad_sums, write_channel_grad};
 use super::{finish_layer_norm_grad, layer_norm_affine_grad};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -117,7 +117,7 @@ fn group_norm_row_grad<T: Float>(row: GroupRow<'_, T>, area: usize, dx: &mut [T]
     let channels = row.gamma.iter().zip(row.dgamma).zip(row.dbeta).enumerate();
     for (c, ((gamma, dgamma), dbeta)) in channels {
         let run = c * area..(c + 1) * area;
-        let sum = channel_sums(&dy.unwrap_or(&*dx)[run.clone()], &x[run], mean);
+        let sum = channel_grad_sums(&dy.unwrap_or(&*dx)[run.clone()], &x[run], mean);
         *dgamma += sum.dot * rstd;
         *dbeta += sum.dy;
         sums[c % LANES] += *gamma * sum.dy;

@@ -85,52 +85,52 @@ simd! {
 }
 
 /// Average pool of the planes in `x`: y gets each window's sum over its divisor.
-pub fn avg_pool2d<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
+pub fn avg_pool_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
     let (halves, is_wide) = (g.has_2x2_windows(), g.has_wide_windows());
     for (x, y) in x.chunks_exact(g.h * g.w).zip(y.chunks_exact_mut(g.out_h() * g.out_w())) {
         match (halves, is_wide) {
             (true, _) => avg_pool_2x2_plane(g.w, by, x, y),
-            (_, true) => wide_windows::wide_avg_plane(g, by, x, y),
+            (_, true) => wide_windows::wide_windows_avg(g, by, x, y),
             _ => avg_pool_plane(g, by, x, y),
         }
     }
 }
 
-/// The adjoint of [`avg_pool2d`].
-pub fn avg_pool2d_backward<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
+/// The adjoint of [`avg_pool_planes`].
+pub fn avg_pool_backward_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
     dx.fill(T::ZERO);
     let (halves, is_wide) = (g.has_2x2_windows(), g.has_wide_windows());
     for (dx, dy) in dx.chunks_exact_mut(g.h * g.w).zip(dy.chunks_exact(g.out_h() * g.out_w())) {
         match (halves, is_wide) {
             (true, _) => avg_pool_backward_2x2_plane(g.w, by, dy, dx),
-            (_, true) => wide_windows::wide_avg_backward_plane(g, by, dy, dx),
+            (_, true) => wide_windows::wide_windows_avg_backward(g, by, dy, dx),
             _ => avg_pool_backward_plane(g, by, dy, dx),
         }
     }
 }
 
-/// Entry point of [`avg_pool2d`].
+/// Entry point of [`avg_pool_planes`].
 ///
 /// Reads x: `T[n, c, h, w]`; writes y: `T[n, c, ho, wo]`, `PerUnit(y_units.per_unit)`; params [`PoolGeom`], then the
 /// flags ([`COUNT_PAD`](super::COUNT_PAD), [`SUM`](super::SUM)); [`PoolGeom::y_units`].
-pub fn avg_pool2d_kernel<T: Float>(args: &mut Args<'_>) {
+pub fn avg_pool_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, x, _) = pool_geom_of_call(args);
     let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
     let y = args.write::<T>(0);
-    avg_pool2d(&g, by, &args.read(0)[x], y);
+    avg_pool_planes(&g, by, &args.read(0)[x], y);
 }
 
-by_dtype!(avg_pool2d_kernel_for = avg_pool2d_kernel::<floats>);
+by_dtype!(avg_pool2d_kernel_for = avg_pool_kernel::<floats>);
 
-/// Entry point of [`avg_pool2d_backward`].
+/// Entry point of [`avg_pool_backward_planes`].
 ///
 /// Reads dy: `T[n, c, ho, wo]`; writes dx: `T[n, c, h, w]`, `PerUnit(x_units.per_unit)`; params [`PoolGeom`], then the
 /// flags ([`COUNT_PAD`](super::COUNT_PAD), [`SUM`](super::SUM)); [`PoolGeom::x_units`].
-pub fn avg_pool2d_backward_kernel<T: Float>(args: &mut Args<'_>) {
+pub fn avg_pool_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, _, y) = pool_geom_of_call(args);
     let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
     let dx = args.write::<T>(0);
-    avg_pool2d_backward(&g, by, &args.read(0)[y], dx);
+    avg_pool_backward_planes(&g, by, &args.read(0)[y], dx);
 }
 
-by_dtype!(avg_pool2d_backward_kernel_for = avg_pool2d_backward_kernel::<floats>);
+by_dtype!(avg_pool2d_backward_kernel_for = avg_pool_backward_kernel::<floats>);

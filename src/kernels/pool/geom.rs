@@ -1,7 +1,7 @@
 //! The geometry of a pool: sizes, attributes, units, and the elements that a window covers.
 
 use crate::abi::Args;
-use crate::window_sizes::{Units, window_count};
+use crate::window_sizes::{Units, window_sizes_count};
 use std::ops::Range;
 
 /// Flag of average pools: padding counts in the divisor.
@@ -60,7 +60,7 @@ impl PoolGeom {
 
     fn outputs(&self, a: usize) -> Option<usize> {
         let pad = [self.pad[2 * a], self.pad[2 * a + 1]];
-        window_count([self.h, self.w][a], [self.kh, self.kw][a], self.stride[a], pad, self.dilation[a])
+        window_sizes_count([self.h, self.w][a], [self.kh, self.kw][a], self.stride[a], pad, self.dilation[a])
     }
 
     /// Output height; 0 when no window fits.

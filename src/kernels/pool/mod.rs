@@ -14,11 +14,9 @@ mod max_pool;
 mod tests;
 mod wide_windows;
 
-pub use avg_pool::{
-    avg_pool2d_backward_kernel, avg_pool2d_backward_kernel_for, avg_pool2d_kernel, avg_pool2d_kernel_for,
-};
+pub use avg_pool::{avg_pool_backward_kernel, avg_pool_kernel, avg_pool2d_backward_kernel_for, avg_pool2d_kernel_for};
 pub use geom::{COUNT_PAD, PoolGeom, SUM};
 pub use max_pool::{
-    max_pool2d_backward_kernel, max_pool2d_backward_kernel_for, max_pool2d_gather_kernel, max_pool2d_gather_kernel_for,
-    max_pool2d_kernel, max_pool2d_kernel_for,
+    max_pool_backward_kernel, max_pool_gather_kernel, max_pool_kernel, max_pool2d_backward_kernel_for,
+    max_pool2d_gather_kernel_for, max_pool2d_kernel_for,
 };

@@ -1,13 +1,13 @@
 //! Pools against naive loops, adjoint identities, NaN, and entry points with several ranges of units.
 
-use super::avg_pool::{avg_pool2d, avg_pool2d_backward};
+use super::avg_pool::{avg_pool_backward_planes, avg_pool_planes};
 use super::geom::PoolDivisor;
-use super::max_pool::{max_pool2d, max_pool2d_backward, max_pool2d_gather};
+use super::max_pool::{max_pool_backward_planes, max_pool_gather_planes, max_pool_planes};
 use super::*;
 use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
 use crate::fault::Fault;
 use crate::float::Float;
-use crate::harness::{OnlyOperands, hashed, hashes};
+use crate::harness::{HarnessOperands, hashed, hashes};
 use crate::window_sizes::Units;
 use arenagrad_arena::tensor::TensorArena;
 
@@ -95,9 +95,9 @@ fn check_max<T: Float>(g: &PoolGeom) {
     let x: Vec<T> = (0..g.x_len()).map(|i| T::from_f64((hashed(i, 1) * 3.0).round())).collect();
     let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
     let (mut y, mut idx) = (vec![T::NAN; g.y_len()], vec![7; g.y_len()]);
-    max_pool2d(g, &x, &mut y, &mut idx);
+    max_pool_planes(g, &x, &mut y, &mut idx);
     let mut alone = vec![T::NAN; g.y_len()];
-    max_pool2d(g, &x, &mut alone, &mut []);
+    max_pool_planes(g, &x, &mut alone, &mut []);
     assert_eq!(bytemuck::cast_slice::<T, u8>(&y), bytemuck::cast_slice::<T, u8>(&alone));
     for (o, (y, i)) in y.iter().zip(&idx).enumerate() {
         let x = &x[o / area * image..][..image];
@@ -111,8 +111,8 @@ fn check_max<T: Float>(g: &PoolGeom) {
     }
     let (v, dy) = (hashes::<f64>(g.x_len(), 3), hashes::<f64>(g.y_len(), 2));
     let (mut dx, mut jv) = (vec![f64::NAN; g.x_len()], vec![f64::NAN; g.y_len()]);
-    assert_eq!(max_pool2d_backward(g, &dy, &idx, &mut dx), None);
-    assert_eq!(max_pool2d_gather(g, &v, &idx, &mut jv), None);
+    assert_eq!(max_pool_backward_planes(g, &dy, &idx, &mut dx), None);
+    assert_eq!(max_pool_gather_planes(g, &v, &idx, &mut jv), None);
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     assert!((dot(&v, &dx) - dot(&jv, &dy)).abs() < 1e-10, "{g:?}");
     let total: f64 = dy.iter().zip(&idx).filter(|(_, i)| **i >= 0).map(|(d, _)| d).sum();
@@ -136,9 +136,9 @@ fn check_avg<T: Float>(g: &PoolGeom, by: PoolDivisor) {
         }
     }
     let (mut y, mut dx) = (vec![T::NAN; g.y_len()], vec![T::NAN; g.x_len()]);
-    avg_pool2d(g, by, &x, &mut y);
+    avg_pool_planes(g, by, &x, &mut y);
     close(&y, &want, g);
-    avg_pool2d_backward(g, by, &dy, &mut dx);
+    avg_pool_backward_planes(g, by, &dy, &mut dx);
     close(&dx, &want_dx, g);
     let dot = |a: &[T], b: &[T]| a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum::<f64>();
     let tol = if size_of::<T>() == 4 { 1e-3 } else { 1e-10 };
@@ -169,9 +169,9 @@ fn nan_wins_and_the_first_one() {
         let bad: Vec<usize> = (0..g.x_len()).filter(|i| hashed(*i, 9) > 0.5).collect();
         bad.iter().for_each(|i| x[*i] = f32::NAN);
         let (mut y, mut idx) = (vec![0f32; g.y_len()], vec![0; g.y_len()]);
-        max_pool2d(&g, &x, &mut y, &mut idx);
+        max_pool_planes(&g, &x, &mut y, &mut idx);
         let mut alone = vec![0f32; g.y_len()];
-        max_pool2d(&g, &x, &mut alone, &mut []);
+        max_pool_planes(&g, &x, &mut alone, &mut []);
         let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
         for o in 0..g.y_len() {
             let first = taps(&g, o % area).into_iter().find(|t| x[o / area * image + t].is_nan());
@@ -186,11 +186,11 @@ fn nan_wins_and_the_first_one() {
 fn minus_infinity_has_an_index() {
     let g = PoolGeom { n: 1, c: 1, h: 2, w: 2, kh: 2, kw: 2, stride: [1, 1], pad: [1, 0, 1, 0], dilation: [1, 1] };
     let (mut y, mut idx) = ([0f32; 4], [9; 4]);
-    max_pool2d(&g, &[f32::NEG_INFINITY; 4], &mut y, &mut idx);
+    max_pool_planes(&g, &[f32::NEG_INFINITY; 4], &mut y, &mut idx);
     assert_eq!(idx, [0, 0, 0, 0]);
     let bad = [0, 4, -2, -1];
-    assert_eq!(max_pool2d_backward(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
-    assert_eq!(max_pool2d_gather(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
+    assert_eq!(max_pool_backward_planes(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
+    assert_eq!(max_pool_gather_planes(&g, &[1f32; 4], &bad, &mut [0.0; 4]), Some(1));
 }
 
 /// Runs an entry point over `cuts` ranges of units on an arena of two f32 or i32 reads and writes; returns the writes.
@@ -216,7 +216,7 @@ fn run(
         arena.bytes_mut()[s.off..][..r.len()].copy_from_slice(r);
     }
     let (frame, fault) = (ArenaPtr::new(arena.bytes_mut()), Fault::default());
-    let only = OnlyOperands::new(frame, slots.iter().chain(&outs));
+    let only = HarnessOperands::new(frame, slots.iter().chain(&outs));
     for i in 0..cuts {
         let range = units.count * i / cuts..units.count * (i + 1) / cuts;
         // SAFETY: the operands are disjoint parts of the arena, which is not touched until the calls are over.
@@ -232,19 +232,19 @@ fn entry_points_give_the_same_bits_for_all_ranges() {
     for g in shapes() {
         let (x, dy) = (hashes::<f32>(g.x_len(), 1), hashes::<f32>(g.y_len(), 2));
         let (mut y, mut idx) = (vec![0f32; g.y_len()], vec![0; g.y_len()]);
-        max_pool2d(&g, &x, &mut y, &mut idx);
+        max_pool_planes(&g, &x, &mut y, &mut idx);
         let (x, dy, i): (&[u8], &[u8], &[u8]) =
             (bytemuck::cast_slice(&x), bytemuck::cast_slice(&dy), bytemuck::cast_slice(&idx));
         let mut words = g.to_words().to_vec();
         words.push(0);
         let (nx, ny) = (g.x_len(), g.y_len());
         let calls: [(Kernel, &[&[u8]], &[usize], Units); 6] = [
-            (max_pool2d_kernel::<f32>, &[x], &[ny, ny], g.y_units()),
-            (max_pool2d_kernel::<f32>, &[x], &[ny], g.y_units()),
-            (max_pool2d_backward_kernel::<f32>, &[dy, i], &[nx], g.x_units()),
-            (max_pool2d_gather_kernel::<f32>, &[x, i], &[ny], g.y_units()),
-            (avg_pool2d_kernel::<f32>, &[x], &[ny], g.y_units()),
-            (avg_pool2d_backward_kernel::<f32>, &[dy], &[nx], g.x_units()),
+            (max_pool_kernel::<f32>, &[x], &[ny, ny], g.y_units()),
+            (max_pool_kernel::<f32>, &[x], &[ny], g.y_units()),
+            (max_pool_backward_kernel::<f32>, &[dy, i], &[nx], g.x_units()),
+            (max_pool_gather_kernel::<f32>, &[x, i], &[ny], g.y_units()),
+            (avg_pool_kernel::<f32>, &[x], &[ny], g.y_units()),
+            (avg_pool_backward_kernel::<f32>, &[dy], &[nx], g.x_units()),
         ];
         for (kernel, reads, writes, units) in calls {
             let one = run(kernel, &words, reads, writes, units, 1);
@@ -253,7 +253,7 @@ fn entry_points_give_the_same_bits_for_all_ranges() {
             }
             assert_eq!(one.1, None);
         }
-        let got = run(max_pool2d_kernel::<f32>, &words, &[x], &[ny, ny], g.y_units(), 1).0;
+        let got = run(max_pool_kernel::<f32>, &words, &[x], &[ny, ny], g.y_units(), 1).0;
         assert_eq!(got, [bytemuck::cast_slice(&y), i].concat());
     }
 }
@@ -266,6 +266,6 @@ fn a_bad_index_is_a_fault() {
     idx[4000] = 4;
     idx[4001] = -5;
     let reads: [&[u8]; 2] = [bytemuck::cast_slice(&dy), bytemuck::cast_slice(&idx)];
-    let (_, fault) = run(max_pool2d_backward_kernel::<f32>, &g.to_words(), &reads, &[g.x_len()], g.x_units(), 2);
+    let (_, fault) = run(max_pool_backward_kernel::<f32>, &g.to_words(), &reads, &[g.x_len()], g.x_units(), 2);
     assert_eq!(fault, Some(4000));
 }

@@ -89,7 +89,7 @@ simd! {
 
 simd! {
     /// Average pool of one plane with [`PoolGeom::has_wide_windows`] windows.
-    pub(super) fn wide_avg_plane[T: Float](g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
+    pub(super) fn wide_windows_avg[T: Float](g: &PoolGeom, by: PoolDivisor, x: &[T], y: &mut [T]) {
         let wo = g.out_w();
         for (o, y) in y.iter_mut().enumerate() {
             let (cols, mut total) = (g.wide_window_span(o % wo), T::ZERO);
@@ -102,8 +102,8 @@ simd! {
 }
 
 simd! {
-    /// The adjoint of [`wide_avg_plane`] on one plane, added to `dx`.
-    pub(super) fn wide_avg_backward_plane[T: Float](g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
+    /// The adjoint of [`wide_windows_avg`] on one plane, added to `dx`.
+    pub(super) fn wide_windows_avg_backward[T: Float](g: &PoolGeom, by: PoolDivisor, dy: &[T], dx: &mut [T]) {
         let wo = g.out_w();
         for (o, dy) in dy.iter().enumerate() {
             let share = *dy / T::from_f64(g.divisor(o / wo, o % wo, by).max(1) as f64);

@@ -8,8 +8,8 @@
 //!
 //! Invariant: each number of u and of o is one chain of `mul_add` over the keys.
 
+use super::recurrent_stretch_of;
 use super::sequence_units::SequenceUnits;
-use super::stretch_of;
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -56,7 +56,7 @@ impl GatedDelta {
 
     /// Steps between two states that the backward kernel keeps.
     pub fn stretch(&self) -> usize {
-        stretch_of(self.steps)
+        recurrent_stretch_of(self.steps)
     }
 
     /// States that the backward kernel keeps: those before each stretch.
@@ -143,7 +143,7 @@ impl<T: Float> DeltaStep<'_, T> {
 
 simd! {
     /// All steps of a head. `state` holds S_0, then the last state.
-    fn delta_head[T: Float](
+    fn gated_delta_head[T: Float](
         p: &GatedDelta,
         x: &DeltaOperands<'_, T>,
         at: [usize; 2],
@@ -178,7 +178,7 @@ pub fn gated_delta_kernel<T: Float>(args: &mut Args<'_>) {
             let head = h..h + 1;
             let mut state = last.at(b, &head);
             x.load_state(&p, [b, h], state.row(0));
-            delta_head(&p, &x, [b, h], state.row(0), d, &mut o.at(b, &head));
+            gated_delta_head(&p, &x, [b, h], state.row(0), d, &mut o.at(b, &head));
         }
     }
 }

@@ -58,7 +58,7 @@ struct DeltaRows<'a, T> {
 
 simd! {
     /// Writes the state before each stretch. The first is there.
-    fn keep_delta_states[T: Float](
+    fn keep_gated_delta_states[T: Float](
         p: &GatedDelta,
         x: &DeltaOperands<'_, T>,
         at: [usize; 2],
@@ -77,7 +77,7 @@ simd! {
 
 simd! {
     /// Writes the states of the steps `of`. The first state is there.
-    fn repeat_delta_stretch[T: Float](
+    fn repeat_gated_delta_stretch[T: Float](
         p: &GatedDelta,
         x: &DeltaOperands<'_, T>,
         at: [usize; 2],
@@ -95,7 +95,7 @@ simd! {
 
 simd! {
     /// The gradients of the steps `of`, from the last to the first.
-    fn backward_delta_stretch[T: Float](
+    fn gated_delta_backward_stretch[T: Float](
         p: &GatedDelta,
         x: &DeltaOperands<'_, T>,
         grads: &[T],
@@ -185,12 +185,12 @@ impl<'a, T: Float> DeltaParts<'a, T> {
         if let Some(first) = s.kept.get_mut(..n) {
             x.load_state(p, at, first);
         }
-        keep_delta_states(p, x, at, s.kept, s.vectors[0]);
+        keep_gated_delta_states(p, x, at, s.kept, s.vectors[0]);
         for k in (0..p.stretches()).rev() {
             let of = k * p.stretch()..((k + 1) * p.stretch()).min(p.steps);
             s.states[..n].copy_from_slice(&s.kept[k * n..(k + 1) * n]);
-            repeat_delta_stretch(p, x, at, of.clone(), s.states, s.vectors[0]);
-            backward_delta_stretch(p, x, grads[0], at, of, &mut s, &mut to);
+            repeat_gated_delta_stretch(p, x, at, of.clone(), s.states, s.vectors[0]);
+            gated_delta_backward_stretch(p, x, grads[0], at, of, &mut s, &mut to);
         }
         if let Some(dstate) = &mut self.dstate {
             dstate.at(b, &head).row(0).copy_from_slice(s.carry);

@@ -20,7 +20,7 @@ pub mod sequence_units;
 mod tests;
 
 /// The number of steps between two kept states: ⌈√steps⌉, at least 1.
-fn stretch_of(steps: usize) -> usize {
+fn recurrent_stretch_of(steps: usize) -> usize {
     let root = steps.isqrt();
     (root + usize::from(root * root < steps)).max(1)
 }

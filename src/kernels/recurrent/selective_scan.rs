@@ -11,8 +11,8 @@
 //! Invariant: each number of a state is one chain of `mul_add` over the steps, and each y one over the states.
 
 use super::lanes::{LANES, Lanes, load_lanes, store_lanes, transpose_from_lanes, transpose_to_lanes};
+use super::recurrent_stretch_of;
 use super::sequence_units::SequenceUnits;
-use super::stretch_of;
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -58,7 +58,7 @@ impl SelectiveScan {
 
     /// Steps between two states that the backward kernel keeps.
     pub fn stretch(&self) -> usize {
-        stretch_of(self.steps)
+        recurrent_stretch_of(self.steps)
     }
 
     /// States that the backward kernel keeps: those before each stretch.
@@ -170,7 +170,7 @@ impl<'a, T: Float> ScanStep<'a, T> {
 
 /// Writes e^(Δ·A) for one number of the states.
 #[inline(always)]
-pub(super) fn scan_decay<T: Float>(a: &Lanes<T>, delta: &Lanes<T>) -> Lanes<T> {
+pub(super) fn selective_scan_decay<T: Float>(a: &Lanes<T>, delta: &Lanes<T>) -> Lanes<T> {
     let mut decay = [T::ZERO; LANES];
     for ((to, a), delta) in decay.iter_mut().zip(a).zip(delta) {
         *to = vmath::exp(*a * *delta);
@@ -180,7 +180,7 @@ pub(super) fn scan_decay<T: Float>(a: &Lanes<T>, delta: &Lanes<T>) -> Lanes<T> {
 
 /// decay∘h + Δ·x·B for one number of the states.
 #[inline(always)]
-pub(super) fn scan_next<T: Float>(decay: &Lanes<T>, h: &Lanes<T>, inflow: &Lanes<T>, b: T) -> Lanes<T> {
+pub(super) fn selective_scan_next<T: Float>(decay: &Lanes<T>, h: &Lanes<T>, inflow: &Lanes<T>, b: T) -> Lanes<T> {
     let mut next = [T::ZERO; LANES];
     for (((to, decay), h), inflow) in next.iter_mut().zip(decay).zip(h).zip(inflow) {
         *to = decay.mul_add(*h, *inflow * b);
@@ -190,7 +190,7 @@ pub(super) fn scan_next<T: Float>(decay: &Lanes<T>, h: &Lanes<T>, inflow: &Lanes
 
 simd! {
     /// All steps of a vector of channels. `h` holds h_0, then the last state.
-    fn scan_vector[T: Float](
+    fn selective_scan_vector[T: Float](
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         v: ScanVector,
@@ -208,7 +208,7 @@ simd! {
                 }
             }
             for (((h, a), b), c) in h.iter_mut().zip(a).zip(step.b).zip(step.c) {
-                *h = scan_next(&scan_decay(a, &step.delta), h, &step.inflow, *b);
+                *h = selective_scan_next(&selective_scan_decay(a, &step.delta), h, &step.inflow, *b);
                 for (to, h) in sum.iter_mut().zip(h.iter()) {
                     *to = c.mul_add(*h, *to);
                 }
@@ -232,7 +232,7 @@ pub fn selective_scan_kernel<T: Float>(args: &mut Args<'_>) {
         for v in unit.batch.flat_map(|b| ScanVector::all(b, unit.channels.clone())) {
             v.load_a(&p, &x, a);
             v.load_h0(&p, &x, h);
-            scan_vector(&p, &x, v, a, h, &mut y.at(v.b, &v.channels()));
+            selective_scan_vector(&p, &x, v, a, h, &mut y.at(v.b, &v.channels()));
             transpose_from_lanes(h, last.at(v.b, &v.channels()).row(0));
         }
     }

@@ -13,7 +13,9 @@
 //! tree; the lowering adds the units.
 
 use super::lanes::{LANES, Lanes, load_lanes, store_lanes, sum_lanes, transpose_from_lanes, transpose_to_lanes};
-use super::selective_scan::{ScanOperands, ScanStep, ScanVector, SelectiveScan, scan_decay, scan_next};
+use super::selective_scan::{
+    ScanOperands, ScanStep, ScanVector, SelectiveScan, selective_scan_decay, selective_scan_next,
+};
 use super::sequence_units::{SequencePart, SequenceUnits};
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
@@ -49,7 +51,7 @@ struct BackwardRows<'a, T> {
 
 simd! {
     /// Writes the state before each stretch. The first is there.
-    fn keep_states[T: Float](
+    fn keep_selective_scan_states[T: Float](
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         v: ScanVector,
@@ -63,7 +65,7 @@ simd! {
             for t in (k - 1) * p.stretch()..k * p.stretch() {
                 let step = ScanStep::load(p, x, v, t);
                 for ((h, a), b) in h.iter_mut().zip(a).zip(step.b) {
-                    *h = scan_next(&scan_decay(a, &step.delta), h, &step.inflow, *b);
+                    *h = selective_scan_next(&selective_scan_decay(a, &step.delta), h, &step.inflow, *b);
                 }
             }
         }
@@ -72,7 +74,7 @@ simd! {
 
 simd! {
     /// Writes the states and the decays of the steps `of`. The first state is there.
-    fn repeat_stretch[T: Float](
+    fn repeat_selective_scan_stretch[T: Float](
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         v: ScanVector,
@@ -85,8 +87,8 @@ simd! {
             let (before, after) = s.states[i * n..(i + 2) * n].split_at_mut(n);
             let decays = &mut s.decays[i * n..(i + 1) * n];
             for ((((to, h), decay), a), b) in after.iter_mut().zip(before.iter()).zip(decays).zip(s.a).zip(step.b) {
-                *decay = scan_decay(a, &step.delta);
-                *to = scan_next(decay, h, &step.inflow, *b);
+                *decay = selective_scan_decay(a, &step.delta);
+                *to = selective_scan_next(decay, h, &step.inflow, *b);
             }
         }
     }
@@ -101,7 +103,7 @@ struct StateSums<T> {
 /// What step `t` adds for one number of the states: moves the carry, and returns the terms of B̄ and C̄.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)] // One caller, whose loop has these vectors.
-fn backward_number<T: Float>(
+fn selective_scan_backward_number<T: Float>(
     step: &ScanStep<'_, T>,
     dy: &Lanes<T>,
     n: usize,
@@ -141,7 +143,7 @@ fn backward_number<T: Float>(
 
 simd! {
     /// The gradients of the steps `of`, from the last to the first.
-    fn backward_stretch[T: Float](
+    fn selective_scan_backward_stretch[T: Float](
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         dy: &[T],
@@ -162,7 +164,7 @@ simd! {
             for (k, (carry, da)) in s.carry.iter_mut().zip(s.da.iter_mut()).enumerate() {
                 let decay = (&s.a[k], &decays[k]);
                 let [to_b, to_c] =
-                    backward_number(&step, &dy, k, decay, [&before[k], &after[k]], carry, da, &mut sums);
+                    selective_scan_backward_number(&step, &dy, k, decay, [&before[k], &after[k]], carry, da, &mut sums);
                 db[k] += sum_lanes(to_b, v.width);
                 dc[k] += sum_lanes(to_c, v.width);
             }
@@ -188,7 +190,7 @@ simd! {
 }
 
 /// All steps of a vector of channels. The state before the first step is the first of those kept.
-fn backward_vector<T: Float>(
+fn selective_scan_backward_vector<T: Float>(
     p: &SelectiveScan,
     x: &ScanOperands<'_, T>,
     dy: &[T],
@@ -196,12 +198,12 @@ fn backward_vector<T: Float>(
     s: &mut BackwardScratch<'_, T>,
     to: &mut BackwardRows<'_, T>,
 ) {
-    keep_states(p, x, v, s.a, s.kept);
+    keep_selective_scan_states(p, x, v, s.a, s.kept);
     for k in (0..p.stretches()).rev() {
         let of = k * p.stretch()..((k + 1) * p.stretch()).min(p.steps);
         s.states[..p.states].copy_from_slice(&s.kept[k * p.states..(k + 1) * p.states]);
-        repeat_stretch(p, x, v, of.clone(), s);
-        backward_stretch(p, x, dy, v, of, s, to);
+        repeat_selective_scan_stretch(p, x, v, of.clone(), s);
+        selective_scan_backward_stretch(p, x, dy, v, of, s, to);
     }
 }
 
@@ -261,7 +263,7 @@ impl<'a, T: Float> BackwardParts<'a, T> {
             dc: &mut self.dc[rows],
             dd: [T::ZERO; LANES],
         };
-        backward_vector(p, x, dy[0], v, &mut s, &mut to);
+        selective_scan_backward_vector(p, x, dy[0], v, &mut s, &mut to);
         let dd = to.dd;
         transpose_from_lanes(s.da, self.da.at(v.b, &channels).row(0));
         if let Some(to) = &mut self.dd {

@@ -181,7 +181,7 @@ fn params_survive_words() {
 
 #[test]
 fn every_instruction_set_gives_the_same_bits() {
-    use crate::simd::{Isa, detect, limit};
+    use crate::simd::{Isa, detect_isa, limit};
     let (x, y) = (noise32(30_000, 1), noise32(30_000, 2));
     let all = || {
         let (mut columns, mut narrow) = ([0f32; 100], [0f32; 3]);
@@ -201,7 +201,7 @@ fn every_instruction_set_gives_the_same_bits() {
         limit(isa);
         assert_eq!(all(), best);
     }
-    limit(detect());
+    limit(detect_isa());
 }
 
 #[test]

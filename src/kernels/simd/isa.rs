@@ -54,7 +54,7 @@ thread_local! {
 
 #[cold]
 fn choose_isa() -> Isa {
-    let chosen = isa_choice().unwrap_or_else(|_| detect());
+    let chosen = isa_choice().unwrap_or_else(|_| detect_isa());
     CHOSEN.store(chosen as u8, Ordering::Relaxed);
     chosen
 }
@@ -64,10 +64,10 @@ fn choose_isa() -> Isa {
 /// # Errors
 /// Why the one that the environment variable `ARENAGRAD_ISA` names cannot be used.
 pub fn isa_choice() -> Result<Isa, String> {
-    let Some(name) = std::env::var_os("ARENAGRAD_ISA") else { return Ok(detect()) };
+    let Some(name) = std::env::var_os("ARENAGRAD_ISA") else { return Ok(detect_isa()) };
     let why = match NAMES.iter().find(|n| name == n.0) {
         Some(n) if isa_at_most(n.1) == n.1 => return Ok(n.1),
-        Some(_) => format!("this CPU lacks it; its best is {:?}", detect().name()),
+        Some(_) => format!("this CPU lacks it; its best is {:?}", detect_isa().name()),
         None => format!("it may be {}", NAMES.map(|n| n.0).join(", ")),
     };
     Err(format!("ARENAGRAD_ISA asks for {name:?}: {why}"))
@@ -75,7 +75,7 @@ pub fn isa_choice() -> Result<Isa, String> {
 
 /// The best instruction set of this CPU that is at most `isa`.
 pub fn isa_at_most(isa: Isa) -> Isa {
-    match (detect(), isa) {
+    match (detect_isa(), isa) {
         // No CPU has both NEON and AVX.
         (Isa::Avx2 | Isa::Avx512, Isa::Neon) => Isa::Portable,
         (best, isa) => best.min(isa),
@@ -83,7 +83,7 @@ pub fn isa_at_most(isa: Isa) -> Isa {
 }
 
 /// The best instruction set of this CPU.
-pub fn detect() -> Isa {
+pub fn detect_isa() -> Isa {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::is_x86_feature_detected as has;

@@ -38,7 +38,7 @@ mod x86_v4;
 
 #[cfg(test)]
 pub use isa::limit;
-pub use isa::{Isa, detect, isa, isa_at_most, isa_choice};
+pub use isa::{Isa, detect_isa, isa, isa_at_most, isa_choice};
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub use neon::Neon;
 pub use portable::Portable;
@@ -112,7 +112,7 @@ macro_rules! simd {
             #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
             fn v4<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
             if $crate::simd::isa() == $crate::simd::Isa::Avx512 {
-                // SAFETY: `isa` is never better than what `detect` saw on this CPU.
+                // SAFETY: `isa` is never better than what `detect_isa` saw on this CPU.
                 #[allow(unsafe_code)]
                 return unsafe { v4($($arg),*) };
             }
@@ -125,7 +125,7 @@ macro_rules! simd {
             #[target_feature(enable = "avx2,fma")]
             fn v3<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
             if $crate::simd::isa() == $crate::simd::Isa::Avx2 {
-                // SAFETY: `isa` is never better than what `detect` saw on this CPU.
+                // SAFETY: `isa` is never better than what `detect_isa` saw on this CPU.
                 #[allow(unsafe_code)]
                 return unsafe { v3($($arg),*) };
             }
@@ -163,6 +163,6 @@ mod tests {
             limit(isa);
             assert_eq!(squares(&x).to_bits(), best.to_bits());
         }
-        limit(detect());
+        limit(detect_isa());
     }
 }

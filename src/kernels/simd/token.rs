@@ -1,6 +1,6 @@
 //! The token of an instruction set that is chosen at run time.
 //!
-//! Invariant: a token exists only where [`detect`](super::detect) saw its instructions on this CPU.
+//! Invariant: a token exists only where [`detect_isa`](super::detect_isa) saw its instructions on this CPU.
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 use super::neon::Neon;

@@ -1,6 +1,6 @@
 //! x86-64 with AVX2 and FMA: 16 registers of 32 bytes.
 //!
-//! Invariant: a [`V3`] exists only where [`detect`](super::detect) saw the instructions.
+//! Invariant: a [`V3`] exists only where [`detect_isa`](super::detect_isa) saw the instructions.
 
 use super::hsum_x86 as hsum;
 use super::transpose_x86::{self as transpose, here};

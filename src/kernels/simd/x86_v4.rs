@@ -1,6 +1,6 @@
 //! x86-64 with AVX-512 F, VL, BW and DQ: 32 registers of 64 bytes.
 //!
-//! Invariant: a [`V4`] exists only where [`detect`](super::detect) saw the instructions.
+//! Invariant: a [`V4`] exists only where [`detect_isa`](super::detect_isa) saw the instructions.
 
 use super::hsum_x86 as hsum;
 use super::transpose_x86::{self as transpose, here};

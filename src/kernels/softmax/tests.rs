@@ -220,7 +220,7 @@ fn in_place_is_out_of_place() {
 
 #[test]
 fn every_instruction_set_gives_the_same_bits() {
-    use crate::simd::{Isa, detect, limit};
+    use crate::simd::{Isa, detect_isa, limit};
     let x = noise32(1500, 5);
     let labels: Vec<i32> = (0..150).map(|i| i * 7 % 10).collect();
     let p = CrossEntropy { rows: 150, classes: 10, ignore_index: 3, smoothing: 0.1 };
@@ -244,5 +244,5 @@ fn every_instruction_set_gives_the_same_bits() {
         limit(isa);
         assert!(all() == best, "{isa:?}");
     }
-    limit(detect());
+    limit(detect_isa());
 }

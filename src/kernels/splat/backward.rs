@@ -3,7 +3,7 @@
 //! Each pixel is blended again, and then walked back to front: with g the cotangent of its colour before the exponent,
 //! and D that of T behind a splat, ᾱ = T·(g·colour − D), then D becomes (1 − α)·D + α·(g·colour). It begins with
 //! g·background − the cotangent of alpha. Each splat gets −α·ᾱ·c·cᵀ and −α·ᾱ·c, c as
-//! [`closest`] gives it: these sums have no large terms that cancel, as sums by the elements of its matrix would.
+//! [`closest_on_ray`] gives it: these sums have no large terms that cancel, as sums by the elements of its matrix would.
 //!
 //! Invariant: tiles t, t + groups, t + 2·groups … are a unit, and are walked in this order. The sums of a pixel row of
 //! a tile are trees of [`LANES`] pixels.
@@ -12,10 +12,10 @@
 //! |---|---|---|---|
 //! | [`splat_backward_kernel`] | cotangent of the image, records, bounds, order, view | sums of each group, scratch | [`Splat`] |
 
-use super::blend::{BlendObserver, Limits, blend_span, check_steps, encode_slope};
+use super::blend::{BlendObserver, Limits, blend_encode_slope, blend_span, check_blend_steps};
 use super::lists::TileLists;
-use super::rays::{LANES, Lanes, Rays, Span, closest, record_of, sum_lanes};
-use super::scene::{MOMENTS, RECORD, Splat, VIEW_SUMS};
+use super::rays::{LANES, Lanes, RaySpan, Rays, closest_on_ray, record_for_rays, sum_rays};
+use super::splat_params::{MOMENTS, RECORD, Splat, VIEW_SUMS};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -34,14 +34,14 @@ impl Splat {
 }
 
 /// The splats that were blended into a span, with α and T of each.
-struct Blended<'a, T> {
+struct BackwardBlend<'a, T> {
     splats: &'a mut [i32],
     /// α, then T, of each.
     lanes: &'a mut [T],
     len: usize,
 }
 
-impl<T: Float> BlendObserver<T> for Blended<'_, T> {
+impl<T: Float> BlendObserver<T> for BackwardBlend<'_, T> {
     #[inline(always)]
     fn blended(&mut self, i: usize, alpha: &Lanes<T>, passes: &Lanes<T>) {
         self.splats[self.len] = i as i32;
@@ -64,7 +64,7 @@ struct SpanCotangents<T> {
 
 simd! {
     /// Adds what a span gives to the sums of one splat, and walks past it.
-    fn walk_back[T: Float](s: &[T; RECORD], lanes: &[T], rays: &Rays<T>, to: &mut SpanCotangents<T>, sums: &mut [T]) {
+    fn splat_backward_walk[T: Float](s: &[T; RECORD], lanes: &[T], rays: &Rays<T>, to: &mut SpanCotangents<T>, sums: &mut [T]) {
         let mut terms = [[T::ZERO; LANES]; MOMENTS];
         for l in 0..LANES {
             let (alpha, passes) = (lanes[l], lanes[LANES + l]);
@@ -74,7 +74,7 @@ simd! {
             let d_alpha = passes * (lit - to.passes[l]);
             let behind = (T::ONE - alpha).mul_add(to.passes[l], alpha * lit);
             to.passes[l] = if blends { behind } else { to.passes[l] };
-            let hit = closest(s, [rays.directions[0][l], rays.directions[1][l], rays.directions[2][l]]);
+            let hit = closest_on_ray(s, [rays.directions[0][l], rays.directions[1][l], rays.directions[2][l]]);
             let (c, weight) = (hit.point, -alpha * d_alpha);
             let w = [weight * c[0], weight * c[1], weight * c[2]];
             let shade = passes * alpha;
@@ -92,7 +92,7 @@ simd! {
             }
         }
         for k in 0..MOMENTS {
-            sums[k] += sum_lanes(terms[k]);
+            sums[k] += sum_rays(terms[k]);
         }
     }
 }
@@ -111,15 +111,15 @@ impl<T: Float> Backward<'_, T> {
     fn walk_span(
         &self,
         (list, tile): (&[i32], usize),
-        span: &Span,
-        blended: &mut Blended<'_, T>,
+        span: &RaySpan,
+        blended: &mut BackwardBlend<'_, T>,
         (moments, view_sums): (&mut [T], &mut [T]),
         args: &Args<'_>,
     ) {
         let (p, rays) = (&self.p, Rays::of(&self.p, span, self.view));
         blended.len = 0;
         let blend = blend_span((list, self.bounds), span, self.records, &rays, Limits::of(p), blended);
-        check_steps(p, &blend, tile, args);
+        check_blend_steps(p, &blend, tile, args);
         let (gamma, background) = (T::from_f64(p.gamma), p.background::<T>());
         let mut to =
             SpanCotangents { colour: [[T::ZERO; LANES]; 3], passes: [T::ZERO; LANES], rays: [[T::ZERO; LANES]; 3] };
@@ -128,7 +128,7 @@ impl<T: Float> Backward<'_, T> {
             to.passes[l] = -g[3];
             for k in 0..3 {
                 let x = blend.passes[l].mul_add(background[k], blend.colour[k][l]);
-                to.colour[k][l] = g[k] * encode_slope(x, gamma);
+                to.colour[k][l] = g[k] * blend_encode_slope(x, gamma);
                 to.passes[l] = to.colour[k][l].mul_add(background[k], to.passes[l]);
             }
         }
@@ -136,15 +136,15 @@ impl<T: Float> Backward<'_, T> {
             let i = blended.splats[h] as usize;
             let lanes = &blended.lanes[h * 2 * LANES..][..2 * LANES];
             let sums = &mut moments[i * MOMENTS..][..MOMENTS];
-            walk_back(record_of(self.records, i), lanes, &rays, &mut to, sums);
+            splat_backward_walk(record_for_rays(self.records, i), lanes, &rays, &mut to, sums);
         }
         rays.project(&mut to.rays);
         let [x, y] = &rays.steps;
         for k in 0..3 {
-            let by_step = |steps: &Lanes<T>| sum_lanes(std::array::from_fn(|l| steps[l] * to.rays[k][l]));
+            let by_step = |steps: &Lanes<T>| sum_rays(std::array::from_fn(|l| steps[l] * to.rays[k][l]));
             view_sums[k] += by_step(x);
             view_sums[3 + k] += by_step(y);
-            view_sums[6 + k] += sum_lanes(to.rays[k]);
+            view_sums[6 + k] += sum_rays(to.rays[k]);
         }
     }
 }
@@ -165,14 +165,14 @@ pub fn splat_backward_kernel<T: Float>(args: &mut Args<'_>) {
     view_sums.fill(T::ZERO);
     let (lists, splats) = positions[..p.backward_positions()].split_at_mut(p.list_scratch());
     let mut lists = TileLists::new(&p, bounds, order, lists);
-    let mut blended = Blended { splats, lanes: &mut lanes[..p.backward_scratch()], len: 0 };
+    let mut blended = BackwardBlend { splats, lanes: &mut lanes[..p.backward_scratch()], len: 0 };
     let backward = Backward { p, cotangent, records, bounds, view };
     let tiles = p.tiles_across() * p.tile_rows();
     let sums = moments.chunks_exact_mut(p.count * MOMENTS).zip(view_sums.chunks_exact_mut(VIEW_SUMS));
     for (group, (moments, view_sums)) in units.zip(sums) {
         for tile in (group..tiles).step_by(p.groups()) {
             let list = lists.fill(&p, tile, args);
-            for span in Span::of_tile(&p, tile) {
+            for span in RaySpan::of_tile(&p, tile) {
                 backward.walk_span((list, tile), &span, &mut blended, (moments, view_sums), args);
             }
         }

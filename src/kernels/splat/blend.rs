@@ -1,6 +1,6 @@
 //! The image: the splats of each tile, blended front to back at each pixel.
 //!
-//! With α = opacity·exp(−½·|c|²), c as [`closest`] gives it: colour += T·α·(colour of the splat), T *= 1 − α, for α ≥
+//! With α = opacity·exp(−½·|c|²), c as [`closest_on_ray`] gives it: colour += T·α·(colour of the splat), T *= 1 − α, for α ≥
 //! cutoff and until T is below the threshold. The pixel is (max(0, colour + T·background)^γ, 1 − T).
 //!
 //! | kernel | reads | writes | params |
@@ -8,8 +8,8 @@
 //! | [`splat_blend_kernel`] | records, bounds, order, view | image: `T[height, width, 4]`, T: `T[height, width]`, scratch | [`Splat`] |
 
 use super::lists::TileLists;
-use super::rays::{LANES, Lanes, Rays, Span, closest, record_of};
-use super::scene::Splat;
+use super::rays::{LANES, Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
+use super::splat_params::Splat;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
@@ -73,7 +73,7 @@ impl<T> BlendObserver<T> for Unobserved {
 
 /// Whether `a` < `b`; a NaN is not.
 #[inline(always)]
-fn is_below<T: Float>(a: T, b: T) -> bool {
+fn is_below_blend_limit<T: Float>(a: T, b: T) -> bool {
     a < b
 }
 
@@ -82,16 +82,16 @@ simd! {
     fn blend_splat[T: Float](
         i: usize, records: &[T], rays: &Rays<T>, limits: Limits<T>, to: &mut Blend<T>,
     ) -> Lanes<T> {
-        let s = record_of(records, i);
+        let s = record_for_rays(records, i);
         let mut alpha = [T::ZERO; LANES];
         for (l, alpha) in alpha.iter_mut().enumerate() {
-            let c = closest(s, [rays.directions[0][l], rays.directions[1][l], rays.directions[2][l]]).point;
+            let c = closest_on_ray(s, [rays.directions[0][l], rays.directions[1][l], rays.directions[2][l]]).point;
             let square = c[2].mul_add(c[2], c[1].mul_add(c[1], c[0] * c[0]));
             let a = s[12] * vmath::exp_below(-T::HALF * square);
             let passes = to.passes[l];
-            let covers = !is_below(a, limits.cutoff) & !is_below(passes, limits.threshold) & !is_below(passes, T::ZERO);
+            let covers = !is_below_blend_limit(a, limits.cutoff) & !is_below_blend_limit(passes, limits.threshold) & !is_below_blend_limit(passes, T::ZERO);
             let steps = to.steps[l] + if covers { T::ONE } else { T::ZERO };
-            let blends = covers & !is_below(limits.steps, steps);
+            let blends = covers & !is_below_blend_limit(limits.steps, steps);
             let a = if blends { a } else { T::ZERO };
             let weight = passes * a;
             for k in 0..3 {
@@ -109,7 +109,7 @@ simd! {
 /// Blends the splats of a list, whose bounds are given, into a span.
 pub(super) fn blend_span<T: Float>(
     (list, bounds): (&[i32], &[i32]),
-    span: &Span,
+    span: &RaySpan,
     records: &[T],
     rays: &Rays<T>,
     limits: Limits<T>,
@@ -121,7 +121,8 @@ pub(super) fn blend_span<T: Float>(
         let alpha = blend_splat(i, records, rays, limits, &mut to);
         if alpha.iter().any(|a| *a != T::ZERO) {
             observer.blended(i, &alpha, &before);
-            if to.passes.iter().all(|&t| is_below(t, limits.threshold) || is_below(t, T::ZERO)) {
+            if to.passes.iter().all(|&t| is_below_blend_limit(t, limits.threshold) || is_below_blend_limit(t, T::ZERO))
+            {
                 break;
             }
         }
@@ -130,7 +131,7 @@ pub(super) fn blend_span<T: Float>(
 }
 
 /// Reports a pixel that more splats cover than may.
-pub(super) fn check_steps<T: Float>(p: &Splat, blend: &Blend<T>, tile: usize, args: &Args<'_>) {
+pub(super) fn check_blend_steps<T: Float>(p: &Splat, blend: &Blend<T>, tile: usize, args: &Args<'_>) {
     let most = if p.max_steps == 0 || p.truncate { usize::MAX } else { p.max_steps };
     let count = blend.most_steps();
     if count > most {
@@ -139,13 +140,13 @@ pub(super) fn check_steps<T: Float>(p: &Splat, blend: &Blend<T>, tile: usize, ar
 }
 
 /// max(0, x)^γ.
-pub(super) fn encode<T: Float>(x: T, gamma: T) -> T {
+pub(super) fn blend_encode<T: Float>(x: T, gamma: T) -> T {
     let x = x.positive();
     if gamma == T::ONE { x } else { vmath::pow(x, gamma) }
 }
 
-/// The derivative of [`encode`]: 0 below 0, and at 0 unless γ ≥ 1.
-pub(super) fn encode_slope<T: Float>(x: T, gamma: T) -> T {
+/// The derivative of [`blend_encode`]: 0 below 0, and at 0 unless γ ≥ 1.
+pub(super) fn blend_encode_slope<T: Float>(x: T, gamma: T) -> T {
     if x < T::ZERO || (x == T::ZERO && gamma < T::ONE) {
         return T::ZERO;
     }
@@ -168,15 +169,15 @@ pub fn splat_blend_kernel<T: Float>(args: &mut Args<'_>) {
     let across = p.tiles_across();
     for tile in units.start * across..units.end * across {
         let list = lists.fill(&p, tile, args);
-        for span in Span::of_tile(&p, tile) {
+        for span in RaySpan::of_tile(&p, tile) {
             let rays = Rays::of(&p, &span, view);
             let blend = blend_span((list, bounds), &span, records, &rays, limits, &mut Unobserved);
-            check_steps(&p, &blend, tile, args);
+            check_blend_steps(&p, &blend, tile, args);
             let at = span.pixels(&p, units.start * p.tile);
             let pixels = image[4 * at.start..4 * at.end].chunks_exact_mut(4).zip(&mut passes[at]);
             for (l, (pixel, passes)) in pixels.enumerate() {
                 for k in 0..3 {
-                    pixel[k] = encode(blend.passes[l].mul_add(background[k], blend.colour[k][l]), gamma);
+                    pixel[k] = blend_encode(blend.passes[l].mul_add(background[k], blend.colour[k][l]), gamma);
                 }
                 pixel[3] = T::ONE - blend.passes[l];
                 *passes = blend.passes[l];

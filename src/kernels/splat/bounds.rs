@@ -10,15 +10,15 @@
 //! camera, or a number is not finite, it is the whole image.
 
 use super::ellipsoid::{Ellipsoid, Splats};
-use super::scene::Splat;
-use super::vectors::{Triple, cross, dot, times, triple_at};
+use super::splat_params::Splat;
+use super::vectors::{Triple, vector_at, vector_cross, vector_dot, vector_times};
 use crate::float::Float;
 
 /// First column, column behind the last, first row, row behind the last.
 pub(super) type PixelBounds = [i32; 4];
 
 /// The view as the bounds of all splats need it.
-pub(super) struct Lens {
+pub(super) struct LensBounds {
     /// From the world to (right, up, forward); `None` if the view is degenerate.
     inverse: Option<[Triple<f64>; 3]>,
     width: f64,
@@ -27,22 +27,23 @@ pub(super) struct Lens {
     epsilon: f64,
 }
 
-fn length_of(v: Triple<f64>) -> f64 {
-    dot(v, v).sqrt()
+fn length_in_bounds(v: Triple<f64>) -> f64 {
+    vector_dot(v, v).sqrt()
 }
 
-impl Lens {
-    pub(super) fn of<T: Float>(p: &Splat, view: &[T]) -> Lens {
+impl LensBounds {
+    pub(super) fn of<T: Float>(p: &Splat, view: &[T]) -> LensBounds {
         let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
         let (width, height) = (p.width as f64, p.height as f64);
-        let [right, up, forward] = [1, 2, 3].map(|k| triple_at(view, k).map(T::to_f64));
-        let rows = [cross(up, forward), cross(forward, right), cross(right, up)];
-        let volume = dot(right, rows[0]);
+        let [right, up, forward] = [1, 2, 3].map(|k| vector_at(view, k).map(T::to_f64));
+        let rows = [vector_cross(up, forward), vector_cross(forward, right), vector_cross(right, up)];
+        let volume = vector_dot(right, rows[0]);
         let inverse = rows.map(|row| row.map(|x| x / volume));
         // How far rounding moves a ray, in pixels.
-        let size = 0.5 * width * length_of(right) + 0.5 * height * length_of(up) + length_of(forward);
-        let blur = 16.0 * epsilon * size * inverse.map(length_of).iter().sum::<f64>();
-        Lens { inverse: (blur < 0.5).then_some(inverse), width, height, epsilon }
+        let size =
+            0.5 * width * length_in_bounds(right) + 0.5 * height * length_in_bounds(up) + length_in_bounds(forward);
+        let blur = 16.0 * epsilon * size * inverse.map(length_in_bounds).iter().sum::<f64>();
+        LensBounds { inverse: (blur < 0.5).then_some(inverse), width, height, epsilon }
     }
 
     /// All pixels.
@@ -65,14 +66,14 @@ impl Lens {
             let shortest = axes.iter().copied().fold(f64::INFINITY, f64::min);
             let square = 2.0 * (opacity.to_f64() / p.alpha_cutoff).ln();
             let square = square + 64.0 * self.epsilon * (1.0 + square);
-            let radius = square.max(0.0).sqrt() + 128.0 * self.epsilon * length_of(towards) / shortest;
-            let place = times(&inverse, towards).map(|x| -x);
+            let radius = square.max(0.0).sqrt() + 128.0 * self.epsilon * length_in_bounds(towards) / shortest;
+            let place = vector_times(&inverse, towards).map(|x| -x);
             let rotation = shape.rotation.map(|row| row.map(T::to_f64));
             // The axes of the ellipsoid in the coordinates of the view, by rows.
             let spread = inverse.map(|row| {
                 [0, 1, 2].map(|k| {
                     let axis = [rotation[0][k], rotation[1][k], rotation[2][k]];
-                    radius * axes[k] * dot(row, axis)
+                    radius * axes[k] * vector_dot(row, axis)
                 })
             });
             self.outline(place, &spread)
@@ -82,7 +83,7 @@ impl Lens {
 
     /// The rectangle around an ellipsoid with this centre and these rows of axes; `None` if it may be anything.
     fn outline(&self, place: Triple<f64>, spread: &[Triple<f64>; 3]) -> Option<PixelBounds> {
-        let conic = |a: usize, b: usize| place[a] * place[b] - dot(spread[a], spread[b]);
+        let conic = |a: usize, b: usize| place[a] * place[b] - vector_dot(spread[a], spread[b]);
         let (depth, last) = (place[2], conic(2, 2));
         if !(depth > 0.0 && last > 1e-6 * depth * depth) {
             return None;

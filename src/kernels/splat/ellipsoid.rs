@@ -1,7 +1,7 @@
 //! A splat by itself: the axes and the rotation of its ellipsoid, its opacity and its colour.
 
-use super::scene::Splat;
-use super::vectors::{Triple, dot, minus, triple_at};
+use super::splat_params::Splat;
+use super::vectors::{Triple, vector_at, vector_dot, vector_minus};
 use crate::abi::Args;
 use crate::float::Float;
 use crate::vmath;
@@ -34,7 +34,7 @@ impl<'a, T: Float> Splats<'a, T> {
 
     /// camera − centre of splat `i`.
     pub(super) fn towards_camera(&self, i: usize) -> Triple<T> {
-        minus(triple_at(self.view, 0), triple_at(self.position, i))
+        vector_minus(vector_at(self.view, 0), vector_at(self.position, i))
     }
 
     /// The numbers of the colour of splat `i`.
@@ -62,15 +62,15 @@ pub(super) struct Ellipsoid<T> {
 impl<T: Float> Ellipsoid<T> {
     pub(super) fn of(p: &Splat, x: &Splats<'_, T>, i: usize) -> Ellipsoid<T> {
         let (least, factor) = (T::from_f64(SHORTEST), T::from_f64(p.radius_scale));
-        let given = triple_at(x.log_scale, i).map(|s| vmath::exp(s) * factor);
+        let given = vector_at(x.log_scale, i).map(|s| vmath::exp(s) * factor);
         let shortest = given.map(|a| a < least);
         let axes = given.map(|a| if a < least { least } else { a });
         let [w, u, v, z] = [0, 1, 2, 3].map(|k| x.rotation[4 * i + k]);
-        let length = w.mul_add(w, dot([u, v, z], [u, v, z])).sqrt();
+        let length = w.mul_add(w, vector_dot([u, v, z], [u, v, z])).sqrt();
         let inverse_length = if length == T::ZERO { T::ZERO } else { T::ONE / length };
         let real = if length == T::ZERO { T::ONE } else { w * inverse_length };
         let imaginary = [u, v, z].map(|q| q * inverse_length);
-        Ellipsoid { axes, shortest, rotation: rotation_of(real, imaginary), real, imaginary, inverse_length }
+        Ellipsoid { axes, shortest, rotation: ellipsoid_rotation(real, imaginary), real, imaginary, inverse_length }
     }
 
     /// The rows of the matrix that maps the ellipsoid to the unit ball.
@@ -85,7 +85,7 @@ impl<T: Float> Ellipsoid<T> {
 }
 
 /// The rows of the rotation of a quaternion of length 1.
-fn rotation_of<T: Float>(w: T, [x, y, z]: Triple<T>) -> [Triple<T>; 3] {
+fn ellipsoid_rotation<T: Float>(w: T, [x, y, z]: Triple<T>) -> [Triple<T>; 3] {
     let two = T::TWO;
     [
         [T::ONE - two * (y * y + z * z), two * (x * y - w * z), two * (x * z + w * y)],
@@ -95,14 +95,14 @@ fn rotation_of<T: Float>(w: T, [x, y, z]: Triple<T>) -> [Triple<T>; 3] {
 }
 
 /// `x` clamped to 0..=1; NaN stays.
-pub(super) fn clamp_to_unit<T: Float>(x: T) -> T {
+pub(super) fn ellipsoid_clamp_to_unit<T: Float>(x: T) -> T {
     let x = if x < T::ZERO { T::ZERO } else { x };
     if x > T::ONE { T::ONE } else { x }
 }
 
 /// A direction of length 1, and 1 over the length that it had. What has no direction points along z.
-pub(super) fn direction_of<T: Float>(v: Triple<T>) -> (Triple<T>, T) {
-    let length = dot(v, v).sqrt();
+pub(super) fn ellipsoid_direction<T: Float>(v: Triple<T>) -> (Triple<T>, T) {
+    let length = vector_dot(v, v).sqrt();
     match length == T::ZERO {
         true => ([T::ZERO, T::ZERO, T::ONE], T::ZERO),
         false => (v.map(|x| x / length), T::ONE / length),
@@ -110,15 +110,15 @@ pub(super) fn direction_of<T: Float>(v: Triple<T>) -> (Triple<T>, T) {
 }
 
 /// The colour of a splat that is seen along `direction`.
-pub(super) fn splat_colour<T: Float>(p: &Splat, colour: &[T], direction: Triple<T>) -> Triple<T> {
+pub(super) fn ellipsoid_colour<T: Float>(p: &Splat, colour: &[T], direction: Triple<T>) -> Triple<T> {
     if p.coefficients == 0 {
-        return triple_at(colour, 0).map(clamp_to_unit);
+        return vector_at(colour, 0).map(ellipsoid_clamp_to_unit);
     }
-    let base = triple_at(colour, 0).map(|c| T::from_f64(HARMONIC_0).mul_add(c, T::HALF));
+    let base = vector_at(colour, 0).map(|c| T::from_f64(HARMONIC_0).mul_add(c, T::HALF));
     if p.coefficients < 4 {
         return base;
     }
     let [x, y, z] = direction.map(|d| d * T::from_f64(HARMONIC_1));
-    let [first, second, third] = [1, 2, 3].map(|k| triple_at(colour, k));
+    let [first, second, third] = [1, 2, 3].map(|k| vector_at(colour, k));
     [0, 1, 2].map(|c| base[c] - y * first[c] + z * second[c] - x * third[c])
 }

@@ -3,7 +3,7 @@
 //! Invariant: a list holds every splat whose bounds meet the tile, or the first ones if a limit cuts it. A position
 //! that no splat has is a fault.
 
-use super::scene::Splat;
+use super::splat_params::Splat;
 use crate::abi::Args;
 use crate::fault::Cause;
 

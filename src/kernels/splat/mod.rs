@@ -26,7 +26,7 @@ mod gradients;
 mod lists;
 mod project;
 mod rays;
-mod scene;
+mod splat_params;
 mod tangents;
 #[cfg(test)]
 mod tests;
@@ -37,8 +37,8 @@ pub use blend::{splat_blend_kernel, splat_blend_kernel_for};
 pub use gradients::{
     splat_gradients_kernel, splat_gradients_kernel_for, splat_view_gradient_kernel, splat_view_gradient_kernel_for,
 };
-pub use project::{splat_order_kernel, splat_order_kernel_for, splat_project_kernel, splat_project_kernel_for};
-pub use scene::{MOMENTS, RECORD, SPLATS, Splat, VIEW_SUMS};
+pub use project::{splat_order_kernel_for, splat_project_kernel, splat_project_kernel_for, splat_project_order_kernel};
+pub use splat_params::{MOMENTS, RECORD, SPLATS, Splat, VIEW_SUMS};
 pub use tangents::{
     splat_blend_tangent_kernel, splat_blend_tangent_kernel_for, splat_tangents_kernel, splat_tangents_kernel_for,
 };

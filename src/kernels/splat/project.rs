@@ -3,22 +3,22 @@
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`splat_project_kernel`] | positions, log-scales, rotations, opacities, colours, view | records, bounds, squared distances | [`Splat`] |
-//! | [`splat_order_kernel`] | squared distances | positions, nearest first | [`Splat`] |
+//! | [`splat_project_order_kernel`] | squared distances | positions, nearest first | [`Splat`] |
 //!
 //! Invariant: a splat that is not drawn (its depth is not between near and far, or its opacity is 0 or below the
 //! cutoff) has empty bounds. A NaN is drawn.
 
-use super::bounds::Lens;
-use super::ellipsoid::{Ellipsoid, Splats, clamp_to_unit, direction_of, splat_colour};
-use super::scene::{RECORD, SPLATS, Splat};
-use super::vectors::{dot, times, triple_at};
+use super::bounds::LensBounds;
+use super::ellipsoid::{Ellipsoid, Splats, ellipsoid_clamp_to_unit, ellipsoid_colour, ellipsoid_direction};
+use super::splat_params::{RECORD, SPLATS, Splat};
+use super::vectors::{vector_at, vector_dot, vector_times};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use std::cmp::Ordering;
 
 /// Whether a splat with this depth and clamped opacity is left out.
-fn is_hidden<T: Float>(p: &Splat, depth: T, opacity: T) -> bool {
+fn is_projected_hidden<T: Float>(p: &Splat, depth: T, opacity: T) -> bool {
     let (near, far) = (T::from_f64(p.near), T::from_f64(p.far));
     depth < near || depth > far || opacity <= T::ZERO || opacity < T::from_f64(p.alpha_cutoff)
 }
@@ -33,22 +33,22 @@ pub fn splat_project_kernel<T: Float>(args: &mut Args<'_>) {
     let first = args.units().start * SPLATS;
     let x = Splats::<T>::read(args, 0);
     let (records, bounds, distances) = (args.write::<T>(0), args.write::<i32>(1), args.write::<T>(2));
-    let lens = Lens::of(&p, x.view);
-    let forward = triple_at(x.view, 3);
+    let lens = LensBounds::of(&p, x.view);
+    let forward = vector_at(x.view, 3);
     let rows = records.chunks_exact_mut(RECORD).zip(bounds.chunks_exact_mut(4)).zip(distances);
     for (i, ((record, bounds), distance)) in
         rows.take(p.count.saturating_sub(first)).enumerate().map(|(k, row)| (first + k, row))
     {
         let (shape, towards) = (Ellipsoid::of(&p, &x, i), x.towards_camera(i));
         let to_ball = shape.to_ball();
-        let opacity = clamp_to_unit(x.opacity[i]);
+        let opacity = ellipsoid_clamp_to_unit(x.opacity[i]);
         record[..9].copy_from_slice(to_ball.as_flattened());
-        record[9..12].copy_from_slice(&times(&to_ball, towards));
+        record[9..12].copy_from_slice(&vector_times(&to_ball, towards));
         record[12] = opacity;
-        record[13..].copy_from_slice(&splat_colour(&p, x.colour_of(&p, i), direction_of(towards).0));
-        let hidden = is_hidden(&p, -dot(towards, forward), opacity);
+        record[13..].copy_from_slice(&ellipsoid_colour(&p, x.colour_of(&p, i), ellipsoid_direction(towards).0));
+        let hidden = is_projected_hidden(&p, -vector_dot(towards, forward), opacity);
         bounds.copy_from_slice(&if hidden { [0; 4] } else { lens.bounds(&p, &x, i, &shape, opacity) });
-        *distance = dot(towards, towards);
+        *distance = vector_dot(towards, towards);
     }
 }
 
@@ -57,7 +57,7 @@ by_dtype!(splat_project_kernel_for = splat_project_kernel::<floats>);
 /// The positions of splats, nearest first; of equals the first comes first, and NaN last.
 ///
 /// Reads squared distances `T[count]`; writes `i32[count]`. One unit.
-pub fn splat_order_kernel<T: Float>(args: &mut Args<'_>) {
+pub fn splat_project_order_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Splat::from_words(args.params());
     if args.units().is_empty() {
         return;
@@ -74,4 +74,4 @@ pub fn splat_order_kernel<T: Float>(args: &mut Args<'_>) {
     });
 }
 
-by_dtype!(splat_order_kernel_for = splat_order_kernel::<floats>);
+by_dtype!(splat_order_kernel_for = splat_project_order_kernel::<floats>);

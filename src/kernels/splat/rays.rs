@@ -1,6 +1,6 @@
 //! Sixteen neighbouring pixels of an image row: their rays, and where splats are along them.
 
-use super::scene::{RECORD, Splat};
+use super::splat_params::{RECORD, Splat};
 use super::vectors::Triple;
 use crate::float::Float;
 use std::ops::Range;
@@ -13,20 +13,20 @@ pub(super) type Lanes<T> = [T; LANES];
 
 /// Up to [`LANES`] pixels of a row of the image.
 #[derive(Clone)]
-pub(super) struct Span {
+pub(super) struct RaySpan {
     pub(super) row: usize,
     pub(super) columns: Range<usize>,
 }
 
-impl Span {
+impl RaySpan {
     /// The spans of `tile`.
-    pub(super) fn of_tile(p: &Splat, tile: usize) -> impl Iterator<Item = Span> + use<> {
+    pub(super) fn of_tile(p: &Splat, tile: usize) -> impl Iterator<Item = RaySpan> + use<> {
         let (across, side, width) = (p.tiles_across().max(1), p.tile, p.width);
         let (top, left) = (tile / across * side, tile % across * side);
         let right = (left + side).min(width);
         (top..(top + side).min(p.height)).flat_map(move |row| {
             let starts = (left..right).step_by(LANES);
-            starts.map(move |from| Span { row, columns: from..(from + LANES).min(right) })
+            starts.map(move |from| RaySpan { row, columns: from..(from + LANES).min(right) })
         })
     }
 
@@ -55,17 +55,17 @@ pub(super) struct Rays<T> {
 }
 
 impl<T: Float> Rays<T> {
-    pub(super) fn of(p: &Splat, span: &Span, view: &[T]) -> Rays<T> {
+    pub(super) fn of(p: &Splat, span: &RaySpan, view: &[T]) -> Rays<T> {
         let half = |n: usize| 0.5 * n as f64;
         let y = T::from_f64(half(p.height) - span.row as f64 - 0.5);
         let steps: [Lanes<T>; 2] =
             [std::array::from_fn(|l| T::from_f64((span.columns.start + l) as f64 + 0.5 - half(p.width))), [y; LANES]];
-        let along = combine(&steps, view);
+        let along = combine_rays(&steps, view);
         let mut inverse_lengths = [T::ZERO; LANES];
         let mut directions = [[T::ZERO; LANES]; 3];
         for l in 0..LANES {
             let n = [along[0][l], along[1][l], along[2][l]];
-            let square = super::vectors::dot(n, n);
+            let square = super::vectors::vector_dot(n, n);
             inverse_lengths[l] = if square == T::ZERO { T::ZERO } else { T::ONE / square.sqrt() };
             (0..3).for_each(|k| directions[k][l] = n[k] * inverse_lengths[l]);
         }
@@ -74,7 +74,7 @@ impl<T: Float> Rays<T> {
 
     /// What the directions become when right, up and forward of the view change by those of `tangent`.
     pub(super) fn tangents(&self, tangent: &[T]) -> [Lanes<T>; 3] {
-        let mut along = combine(&self.steps, tangent);
+        let mut along = combine_rays(&self.steps, tangent);
         self.project(&mut along);
         along
     }
@@ -83,20 +83,20 @@ impl<T: Float> Rays<T> {
     pub(super) fn project(&self, x: &mut [Lanes<T>; 3]) {
         for l in 0..LANES {
             let ray = self.directions.map(|d| d[l]);
-            let along = super::vectors::dot(ray, [x[0][l], x[1][l], x[2][l]]);
+            let along = super::vectors::vector_dot(ray, [x[0][l], x[1][l], x[2][l]]);
             (0..3).for_each(|k| x[k][l] = (-along).mul_add(ray[k], x[k][l]) * self.inverse_lengths[l]);
         }
     }
 }
 
 /// x·right + y·up + forward.
-fn combine<T: Float>(steps: &[Lanes<T>; 2], view: &[T]) -> [Lanes<T>; 3] {
+fn combine_rays<T: Float>(steps: &[Lanes<T>; 2], view: &[T]) -> [Lanes<T>; 3] {
     std::array::from_fn(|k| {
         std::array::from_fn(|l| steps[0][l].mul_add(view[3 + k], steps[1][l].mul_add(view[6 + k], view[9 + k])))
     })
 }
 
-/// Where a ray is closest to a splat.
+/// Where a ray is closest_on_ray to a splat.
 pub(super) struct Closest<T> {
     /// The distance from the camera.
     pub(super) along: T,
@@ -104,10 +104,10 @@ pub(super) struct Closest<T> {
     pub(super) point: Triple<T>,
 }
 
-/// Where the ray of direction `ray` is closest to a splat, in the metric of its ellipsoid. No point lies behind the
+/// Where the ray of direction `ray` is closest_on_ray to a splat, in the metric of its ellipsoid. No point lies behind the
 /// camera.
 #[inline(always)]
-pub(super) fn closest<T: Float>(s: &[T; RECORD], ray: Triple<T>) -> Closest<T> {
+pub(super) fn closest_on_ray<T: Float>(s: &[T; RECORD], ray: Triple<T>) -> Closest<T> {
     let d = |k: usize| s[3 * k + 2].mul_add(ray[2], s[3 * k + 1].mul_add(ray[1], s[3 * k] * ray[0]));
     let d = [d(0), d(1), d(2)];
     let o = [s[9], s[10], s[11]];
@@ -121,13 +121,13 @@ pub(super) fn closest<T: Float>(s: &[T; RECORD], ray: Triple<T>) -> Closest<T> {
 
 /// The record of splat `i`.
 #[inline(always)]
-pub(super) fn record_of<T: Float>(records: &[T], i: usize) -> &[T; RECORD] {
+pub(super) fn record_for_rays<T: Float>(records: &[T], i: usize) -> &[T; RECORD] {
     &records.as_chunks::<RECORD>().0[i]
 }
 
 /// Σ of the lanes, in a tree.
 #[inline(always)]
-pub(super) fn sum_lanes<T: Float>(mut x: Lanes<T>) -> T {
+pub(super) fn sum_rays<T: Float>(mut x: Lanes<T>) -> T {
     let mut half = LANES / 2;
     while half > 0 {
         for l in 0..half {

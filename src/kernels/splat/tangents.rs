@@ -8,12 +8,12 @@
 //! | [`splat_tangents_kernel`] | the inputs, their tangents | tangents of splats as rays meet them: `T[count, MOMENTS]` | [`Splat`] |
 //! | [`splat_blend_tangent_kernel`] | records, bounds, order, view, those tangents, the view's tangent | the tangents of image and T, scratch | [`Splat`] |
 
-use super::blend::{BlendObserver, Limits, blend_span, check_steps, encode_slope};
-use super::ellipsoid::{Ellipsoid, HARMONIC_0, HARMONIC_1, Splats, direction_of};
+use super::blend::{BlendObserver, Limits, blend_encode_slope, blend_span, check_blend_steps};
+use super::ellipsoid::{Ellipsoid, HARMONIC_0, HARMONIC_1, Splats, ellipsoid_direction};
 use super::lists::TileLists;
-use super::rays::{LANES, Lanes, Rays, Span, closest, record_of};
-use super::scene::{MOMENTS, RECORD, SPLATS, Splat};
-use super::vectors::{Triple, cross, dot, minus, plus_scaled, times, triple_at};
+use super::rays::{LANES, Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
+use super::splat_params::{MOMENTS, RECORD, SPLATS, Splat};
+use super::vectors::{Triple, vector_at, vector_cross, vector_dot, vector_minus, vector_plus_scaled, vector_times};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -25,7 +25,7 @@ fn colour_tangent<T: Float>(p: &Splat, colour: [&[T]; 2], seen: Triple<T>, turn:
     if p.coefficients == 0 {
         return [0, 1, 2].map(|k| if value[k] < T::ZERO || value[k] > T::ONE { T::ZERO } else { tangent[k] });
     }
-    let base = triple_at(tangent, 0).map(|c| c * T::from_f64(HARMONIC_0));
+    let base = vector_at(tangent, 0).map(|c| c * T::from_f64(HARMONIC_0));
     if p.coefficients < 4 {
         return base;
     }
@@ -49,17 +49,17 @@ pub fn splat_tangents_kernel<T: Float>(args: &mut Args<'_>) {
     for (k, to) in args.write::<T>(0).chunks_exact_mut(MOMENTS).enumerate() {
         let i = first + k;
         let (shape, towards) = (Ellipsoid::of(&p, &x, i), x.towards_camera(i));
-        let moved = minus(triple_at(dx.view, 0), triple_at(dx.position, i));
-        let (seen, inverse_length) = direction_of(towards);
-        let turn = plus_scaled(moved, -dot(seen, moved), seen).map(|d| d * inverse_length);
-        let scale = triple_at(dx.log_scale, i);
+        let moved = vector_minus(vector_at(dx.view, 0), vector_at(dx.position, i));
+        let (seen, inverse_length) = ellipsoid_direction(towards);
+        let turn = vector_plus_scaled(moved, -vector_dot(seen, moved), seen).map(|d| d * inverse_length);
+        let scale = vector_at(dx.log_scale, i);
         (0..3).for_each(|c| to[c] = if shape.shortest[c] { T::ZERO } else { -scale[c] });
         let [real, u, v, w] = [0, 1, 2, 3].map(|c| dx.rotation[4 * i + c]);
-        let turned = plus_scaled(cross(shape.imaginary, [u, v, w]).map(|x| -x), shape.real, [u, v, w]);
-        let spin = plus_scaled(turned, -real, shape.imaginary).map(|x| x * (T::TWO * shape.inverse_length));
+        let turned = vector_plus_scaled(vector_cross(shape.imaginary, [u, v, w]).map(|x| -x), shape.real, [u, v, w]);
+        let spin = vector_plus_scaled(turned, -real, shape.imaginary).map(|x| x * (T::TWO * shape.inverse_length));
         let [a, b, c] = shape.stretches();
         to[3..6].copy_from_slice(&[spin[2] * a, -spin[1] * b, spin[0] * c]);
-        to[6..9].copy_from_slice(&times(&shape.to_ball(), moved));
+        to[6..9].copy_from_slice(&vector_times(&shape.to_ball(), moved));
         let outside = x.opacity[i] < T::ZERO || x.opacity[i] > T::ONE;
         to[9] = if outside { T::ZERO } else { dx.opacity[i] };
         let colours = [x.colour_of(&p, i), dx.colour_of(&p, i)];
@@ -84,7 +84,7 @@ impl<T: Float> BlendObserver<T> for SpanTangents<'_, T> {
     fn blended(&mut self, i: usize, alpha: &Lanes<T>, passes: &Lanes<T>) {
         let moves = &self.moves[i * MOMENTS..][..MOMENTS];
         let to = (&mut self.colour, &mut self.passes);
-        blend_tangent(record_of(self.records, i), moves, (alpha, passes), self.rays, &self.ray_tangents, to);
+        blend_tangent(record_for_rays(self.records, i), moves, (alpha, passes), self.rays, &self.ray_tangents, to);
     }
 }
 
@@ -97,7 +97,7 @@ simd! {
         for (l, (&alpha, &passes)) in blended.0.iter().zip(blended.1).enumerate() {
             let d_passes = to.1[l];
             let blends = alpha != T::ZERO;
-            let hit = closest(s, [rays.directions[0][l], rays.directions[1][l], rays.directions[2][l]]);
+            let hit = closest_on_ray(s, [rays.directions[0][l], rays.directions[1][l], rays.directions[2][l]]);
             let (c, turn) = (hit.point, [turns[0][l], turns[1][l], turns[2][l]]);
             let by_ray = |k: usize| s[3 * k + 2].mul_add(turn[2], s[3 * k + 1].mul_add(turn[1], s[3 * k] * turn[0]));
             let shift = |k: usize| hit.along.mul_add(by_ray(k), m[6 + k]);
@@ -132,19 +132,19 @@ pub fn splat_blend_tangent_kernel<T: Float>(args: &mut Args<'_>) {
     let across = p.tiles_across();
     for tile in units.start * across..units.end * across {
         let list = lists.fill(&p, tile, args);
-        for span in Span::of_tile(&p, tile) {
+        for span in RaySpan::of_tile(&p, tile) {
             let rays = Rays::of(&p, &span, view);
             let ray_tangents = rays.tangents(turn);
             let (colour, nothing) = ([[T::ZERO; LANES]; 3], [T::ZERO; LANES]);
             let mut to = SpanTangents { records, moves, rays: &rays, ray_tangents, colour, passes: nothing };
             let blend = blend_span((list, bounds), &span, records, &rays, limits, &mut to);
-            check_steps(&p, &blend, tile, args);
+            check_blend_steps(&p, &blend, tile, args);
             let at = span.pixels(&p, units.start * p.tile);
             let pixels = image[4 * at.start..4 * at.end].chunks_exact_mut(4).zip(&mut passes[at]);
             for (l, (pixel, passes)) in pixels.enumerate() {
                 for k in 0..3 {
                     let x = blend.passes[l].mul_add(background[k], blend.colour[k][l]);
-                    pixel[k] = encode_slope(x, gamma) * to.passes[l].mul_add(background[k], to.colour[k][l]);
+                    pixel[k] = blend_encode_slope(x, gamma) * to.passes[l].mul_add(background[k], to.colour[k][l]);
                 }
                 pixel[3] = -to.passes[l];
                 *passes = to.passes[l];

@@ -1,8 +1,8 @@
 //! The image of tiles against that of a loop over all splats, bit for bit.
 
-use super::scene::{MOMENTS, RECORD, SPLATS, Splat, VIEW_SUMS};
+use super::splat_params::{MOMENTS, RECORD, SPLATS, Splat, VIEW_SUMS};
 use super::{
-    splat_backward_kernel, splat_blend_kernel, splat_gradients_kernel, splat_order_kernel, splat_project_kernel,
+    splat_backward_kernel, splat_blend_kernel, splat_gradients_kernel, splat_project_kernel, splat_project_order_kernel,
 };
 use crate::abi::Split;
 use crate::float::Float;
@@ -73,7 +73,8 @@ impl<T: Float> Scene<T> {
             [Out::of::<T>(n * RECORD, SPLATS * RECORD), Out::of::<i32>(4 * n, 4 * SPLATS), Out::of::<T>(n, SPLATS)];
         let done = run(splat_project_kernel::<T>, &p.to_words(), &reads, &out, p.splat_units());
         let distances: Vec<T> = get(&done, 2);
-        let order = run(splat_order_kernel::<T>, &p.to_words(), &[In::of(&distances)], &[Out::of::<i32>(n, n)], 1);
+        let order =
+            run(splat_project_order_kernel::<T>, &p.to_words(), &[In::of(&distances)], &[Out::of::<i32>(n, n)], 1);
         (get(&done, 0), get(&done, 1), get(&order, 0))
     }
 

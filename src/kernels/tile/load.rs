@@ -8,7 +8,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 /// First element of the input that holds program elements `at..at + n`, if they are contiguous there.
 #[inline]
-pub(super) fn contiguous_load(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
+pub(super) fn load_contiguous_tile(access: AccessCode<'_>, at: usize, n: usize) -> Option<usize> {
     match access {
         AccessCode::Suffix(period) if at % period + n <= period => Some(at % period),
         AccessCode::Strided { base, walk } => match walk {
@@ -26,7 +26,7 @@ pub(super) fn load_tile<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'
         AccessCode::Scalar => dst.fill(src[0]),
         AccessCode::Suffix(n) => tile_load_suffix(dst, &src[..n], at % n),
         AccessCode::Prefix(n) => load_tile_prefix(dst, src, at, n),
-        AccessCode::Strided { base, walk } => load_strided(dst, src, LoadOdometer::new(base, walk, at)),
+        AccessCode::Strided { base, walk } => load_strided_tile(dst, src, LoadOdometer::new(base, walk, at)),
         AccessCode::Full | AccessCode::Unused => {}
     }
 }
@@ -93,7 +93,7 @@ impl<'a> LoadOdometer<'a> {
     }
 }
 
-fn load_strided<T: Pod>(dst: &mut [T], src: &[T], mut o: LoadOdometer<'_>) {
+fn load_strided_tile<T: Pod>(dst: &mut [T], src: &[T], mut o: LoadOdometer<'_>) {
     let rank = o.walk.len() / 2;
     let Some(inner) = rank.checked_sub(1) else {
         dst.fill(src[o.offset]);

@@ -232,7 +232,7 @@ fn instruction_sets_agree() {
             assert_eq!(g.bytes(), w.bytes(), "{isa:?}");
         }
     }
-    simd::limit(simd::detect());
+    simd::limit(simd::detect_isa());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Invariant: the result of an element depends on its index and the inputs alone, not on the range or the tile.
 
 use super::apply::{apply_fill, apply_step};
-use super::load::{contiguous_load, load_tile};
+use super::load::{load_contiguous_tile, load_tile};
 use super::program::{MAX_INPUTS, MAX_OUTPUTS, TileProgram};
 use super::tile_plan::Storage;
 use super::word_code::{AccessCode, InputCode, StepWordCode, WordCode};
@@ -212,7 +212,7 @@ impl<'a> TileKernelCall<'a, '_> {
     fn fetch(&mut self, i: usize, input: &InputCode<'_>, tile: Tile) {
         let (src, size, access) = (self.ops.inputs[i], input.elem.size(), input.access);
         self.now[i] = &[];
-        if let Some(at) = contiguous_load(access, tile.at, tile.n) {
+        if let Some(at) = load_contiguous_tile(access, tile.at, tile.n) {
             self.now[i] = &src[at * size..(at + tile.n) * size];
             return;
         }

@@ -2,7 +2,7 @@
 //!
 //! All but [`atan`] compute in `f64`. An `f32` is widened first, so its result has one rounding of its own.
 
-use super::real::Real;
+use super::real_trait::Real;
 use std::f64::consts::PI;
 
 /// π − [`PI`].

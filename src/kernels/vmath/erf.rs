@@ -5,7 +5,7 @@
 //! contributes little.
 
 use super::exp::{ExpWithRest, exp_with_rest};
-use super::real::Real;
+use super::real_trait::Real;
 
 /// Φ(−a) and e^(−a²/2) for a ≥ 0. h + low is a²/2 to twice the precision.
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! The complementary error function, in `f64`.
 
 use super::erf::{erf, erf_upper};
-use super::real::Real;
+use super::real_trait::Real;
 use std::f64::consts::SQRT_2;
 
 /// Above this erfc is 0.

@@ -7,7 +7,7 @@ use super::erf::erf;
 use super::erfc::erfc_above;
 use super::exp::exp;
 use super::log::log;
-use super::real::{Real, poly};
+use super::real_trait::{Real, poly};
 use std::f64::consts::FRAC_2_SQRT_PI;
 
 /// ½√π.

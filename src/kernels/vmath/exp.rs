@@ -3,7 +3,7 @@
 //! x = n·ln 2 + r with |r| ≤ ½ ln 2; eˣ = 2ⁿ(1 + r + r²q(r)). Comparisons are written so that NaN passes through.
 
 use super::log::log1p;
-use super::real::Real;
+use super::real_trait::Real;
 
 /// `x` clamped to `lo..=hi`; NaN stays.
 #[inline(always)]

@@ -136,15 +136,15 @@ fn gamma_series(z: f64, c: &[f64]) -> f64 {
 
 /// log Γ(2 + z), |z| ≤ ½.
 #[inline(always)]
-fn lgamma_about_2(z: f64) -> f64 {
+fn gamma_log_about_2(z: f64) -> f64 {
     z * gamma_series(z, &ABOUT_2)
 }
 
 /// log Γ(x) for x ≥ ½.
 #[inline(always)]
-fn lgamma_positive(x: f64) -> f64 {
+fn gamma_log_positive(x: f64) -> f64 {
     if x < 1.5 {
-        return lgamma_about_2(x - 1.0) - log1p(x - 1.0);
+        return gamma_log_about_2(x - 1.0) - log1p(x - 1.0);
     }
     if x < 10.0 {
         // Γ(x) = (x − 1)(x − 2) … Γ(t); the differences are exact.
@@ -153,7 +153,7 @@ fn lgamma_positive(x: f64) -> f64 {
             t -= 1.0;
             product *= t;
         }
-        return lgamma_about_2(t - 2.0) + log(product);
+        return gamma_log_about_2(t - 2.0) + log(product);
     }
     let w = 1.0 / x;
     let rest = w * gamma_series(w * w, &STIRLING) + HALF_LOG_TAU_LESS;
@@ -171,19 +171,19 @@ pub fn lgamma(x: f64) -> f64 {
         return f64::INFINITY;
     }
     if a < 0.5 {
-        return (lgamma_about_2(x) - log1p(x)) - log(a);
+        return (gamma_log_about_2(x) - log1p(x)) - log(a);
     }
     if x > 0.0 {
-        return lgamma_positive(x);
+        return gamma_log_positive(x);
     }
     // Γ(x)·Γ(−x) = −π / (x·sin πx). The sine is that of the distance to the next integer, which is exact.
     let s = sin(PI * (x - x.round_ties_even())).abs();
-    if s == 0.0 { f64::INFINITY } else { log(PI / (a * s)) - lgamma_positive(a) }
+    if s == 0.0 { f64::INFINITY } else { log(PI / (a * s)) - gamma_log_positive(a) }
 }
 
 /// ψ(x) for x > 0.
 #[inline(always)]
-fn digamma_positive(x: f64) -> f64 {
+fn gamma_digamma_positive(x: f64) -> f64 {
     if x > 1.2 && x < 1.75 {
         let d = (x - ROOT.0) - ROOT.1;
         return d * gamma_series(d, &ABOUT_ROOT);
@@ -204,12 +204,12 @@ pub fn digamma(x: f64) -> f64 {
         return -1.0 / x;
     }
     if x > 0.0 || x.is_nan() {
-        return if x < f64::INFINITY { digamma_positive(x) } else { x };
+        return if x < f64::INFINITY { gamma_digamma_positive(x) } else { x };
     }
     if x > -0.5 {
-        return digamma_positive(1.0 + x) - 1.0 / x;
+        return gamma_digamma_positive(1.0 + x) - 1.0 / x;
     }
-    if x.floor() == x { f64::NAN } else { digamma_positive(1.0 - x) - PI / tan(PI * (x - x.round_ties_even())) }
+    if x.floor() == x { f64::NAN } else { gamma_digamma_positive(1.0 - x) - PI / tan(PI * (x - x.round_ties_even())) }
 }
 
 /// xⁿ.
@@ -220,7 +220,7 @@ fn gamma_power(x: f64, n: usize) -> f64 {
 
 /// |ψ⁽ⁿ⁾(x)| for x > 0, n > 0: n! Σ 1/(x + i)ⁿ⁺¹ up to a large x, then the asymptotic series.
 #[inline(always)]
-fn polygamma_positive(n: usize, x: f64) -> f64 {
+fn gamma_polygamma_positive(n: usize, x: f64) -> f64 {
     let before: f64 = (1..n).fold(1.0, |f, k| f * k as f64);
     let (mut x, mut sum) = (x, 0.0);
     while x < 20.0 + n as f64 {
@@ -239,7 +239,7 @@ fn polygamma_positive(n: usize, x: f64) -> f64 {
 
 /// πⁿ⁺¹ times the n-th derivative of the cotangent, at a cotangent of c. Pₖ₊₁ = −(1 + c²)·Pₖ' with P₀ = c.
 #[inline(always)]
-fn cotangent_derivative(n: usize, c: f64) -> f64 {
+fn gamma_cotangent_derivative(n: usize, c: f64) -> f64 {
     let mut p = [0.0; MAX_ORDER + 2];
     p[1] = 1.0;
     for k in 0..n {
@@ -261,7 +261,7 @@ pub fn polygamma(n: usize, x: f64) -> f64 {
     let n = n.clamp(1, MAX_ORDER);
     let odd = n % 2 == 1;
     if x > 0.0 {
-        let y = polygamma_positive(n, x);
+        let y = gamma_polygamma_positive(n, x);
         return if odd { y } else { -y };
     }
     if x == 0.0 {
@@ -271,7 +271,7 @@ pub fn polygamma(n: usize, x: f64) -> f64 {
         return if odd { f64::INFINITY } else { f64::NAN };
     }
     // Also NaN for NaN and −∞.
-    let y = polygamma_positive(n, if x < 0.0 { 1.0 - x } else { f64::NAN });
+    let y = gamma_polygamma_positive(n, if x < 0.0 { 1.0 - x } else { f64::NAN });
     let c = 1.0 / tan(PI * (x - x.round_ties_even()));
-    -cotangent_derivative(n, c) - y
+    -gamma_cotangent_derivative(n, c) - y
 }

@@ -4,7 +4,7 @@
 //! that computes both.
 
 use super::erf::erf_upper;
-use super::real::Real;
+use super::real_trait::Real;
 use super::sigmoid::{sigmoid_nan_below, sigmoid_weighted};
 
 /// ([`gelu`], [`gelu_grad`]) of x.

@@ -2,7 +2,7 @@
 //!
 //! x = 2ᵏm with √½ ≤ m < √2; with f = m − 1 and s = f / (2 + f), log m = f − f²/2 + s(f²/2 + s²p(s²)).
 
-use super::real::Real;
+use super::real_trait::Real;
 use std::f64::consts::{LOG2_E, LOG10_2, LOG10_E};
 
 /// log₂ e − [`LOG2_E`].

@@ -3,7 +3,7 @@
 
 use super::exp::exp;
 use super::log::log;
-use super::real::Real;
+use super::real_trait::Real;
 
 /// xʸ with C's special cases.
 #[inline(always)]

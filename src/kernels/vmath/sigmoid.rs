@@ -5,7 +5,7 @@
 //! is rounded once, too.
 
 use super::exp::{exp_below, exp_with_rest};
-use super::real::Real;
+use super::real_trait::Real;
 
 /// The result of [`sigmoid_weighted`].
 pub(super) struct WeightedSigmoid<T> {

@@ -3,7 +3,7 @@
 //! Invariant: element `i` of `dst` depends on element `i` of the sources alone. Slices of different lengths are
 //! truncated to the shorter.
 
-use super::real::Real;
+use super::real_trait::Real;
 use crate::simd;
 
 macro_rules! unary {
@@ -99,7 +99,7 @@ macro_rules! trig {
         #[doc = concat!("`dst` = ", $what, ", element by element.")]
         pub fn $slice<T: Real>(dst: &mut [T], src: &[T]) {
             simd! {
-                fn near[T: Real](dst: &mut [T], src: &[T]) -> bool {
+                fn near_slice[T: Real](dst: &mut [T], src: &[T]) -> bool {
                     let mut all = true;
                     for (d, s) in dst.iter_mut().zip(src) {
                         *d = T::$near(*s);
@@ -108,7 +108,7 @@ macro_rules! trig {
                     all
                 }
             }
-            if !near(dst, src) {
+            if !near_slice(dst, src) {
                 for (d, s) in dst.iter_mut().zip(src).filter(|(_, s)| !T::trig_fits(**s)) {
                     *d = T::$far(*s);
                 }

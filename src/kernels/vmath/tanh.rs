@@ -1,7 +1,7 @@
 //! The hyperbolic tangent.
 
 use super::exp::exp_middle;
-use super::real::Real;
+use super::real_trait::Real;
 
 /// tanh x: a polynomial for |x| < 0.625, else 1 − 2 / (e²ˣ + 1).
 #[inline(always)]

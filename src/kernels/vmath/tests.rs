@@ -395,7 +395,7 @@ fn same_bits<T: Real>(x: &[T]) {
             assert!(equal(&got[..x.len() - 3], &want[3..]), "function {k} on {isa:?}, shifted");
         }
     }
-    simd::limit(simd::detect());
+    simd::limit(simd::detect_isa());
 }
 
 /// Derivatives have roots, so their errors are measured in ulp of 1.

@@ -3,7 +3,7 @@
 //! Up to [`LIMIT`] the argument is reduced by π/2 in three parts with FMA (Cody and Waite); beyond it std's function is
 //! called for each element. `f32` computes in `f64`, which is cheaper than an exact reduction in `f32`.
 
-use super::real::{Real, poly};
+use super::real_trait::{Real, poly};
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 /// Largest |x| of the branch-free forms.

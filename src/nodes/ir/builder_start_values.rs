@@ -1,7 +1,7 @@
 //! Start values that are lists of numbers. The builder keeps them, so that [`Init`] stays small.
 
 use super::builder::Builder;
-use super::init::{Init, LeafInit, StartValues, start_digest};
+use super::init::{Init, LeafInit, StartValues, init_digest};
 use crate::error::Kind;
 
 impl Builder {
@@ -20,7 +20,7 @@ impl Builder {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn start_values(&self, values: &[f64]) -> Init {
-        let (mut lists, digest) = (self.starts.borrow_mut(), start_digest(values));
+        let (mut lists, digest) = (self.starts.borrow_mut(), init_digest(values));
         lists.push(values.into());
         Init::Values(StartValues { index: lists.len() - 1, digest })
     }
@@ -30,7 +30,7 @@ impl Builder {
     pub(super) fn leaf_init(&self, name: &str, init: Init) -> Option<LeafInit> {
         let Init::Values(list) = init else { return Some(init.attrs(&[])) };
         let lists = self.starts.borrow();
-        let found = lists.get(list.index).filter(|values| start_digest(values) == list.digest);
+        let found = lists.get(list.index).filter(|values| init_digest(values) == list.digest);
         if found.is_none() {
             self.fail(Kind::Verify, format!("leaf {name:?}: its start values are of another builder"));
         }

@@ -113,7 +113,7 @@ pub struct LeafInit {
 }
 
 /// FNV-1a over the bits, so that NaNs of one list are equal to themselves.
-pub(super) fn start_digest(values: &[f64]) -> u64 {
+pub(super) fn init_digest(values: &[f64]) -> u64 {
     values.iter().fold(0xcbf2_9ce4_8422_2325, |h, x| (h ^ x.to_bits()).wrapping_mul(0x100_0000_01b3))
 }
 
@@ -214,7 +214,7 @@ impl LeafInit {
         const SHOWN: usize = 4;
         let first: Vec<String> = self.start.iter().take(SHOWN).map(|x| format!("{x:?}")).collect();
         match self.start.len() > SHOWN {
-            true => format!("[{}, …] (digest {:016x})", first.join(", "), start_digest(&self.start)),
+            true => format!("[{}, …] (digest {:016x})", first.join(", "), init_digest(&self.start)),
             false => format!("[{}]", first.join(", ")),
         }
     }

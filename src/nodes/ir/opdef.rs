@@ -221,12 +221,12 @@ pub struct OpDef {
 impl Case {
     /// The float types that the case stands for: f32 and f64, or `otherwise` if no operand says `f` or `c`.
     pub fn floats(&self, otherwise: &'static [DType]) -> &'static [DType] {
-        if has_generic_types(self.args) { &[DType::F32, DType::F64] } else { otherwise }
+        if has_generic_opdef_types(self.args) { &[DType::F32, DType::F64] } else { otherwise }
     }
 }
 
 /// Whether operand types in the text form of a [`Case`] say `f` or `c`, which stand for several types.
-pub fn has_generic_types(args: &str) -> bool {
+pub fn has_generic_opdef_types(args: &str) -> bool {
     args.split_whitespace().any(|a| a.starts_with("f[") || a.starts_with("c["))
 }
 
@@ -260,7 +260,7 @@ impl std::fmt::Debug for OpDef {
 }
 
 /// `a == b`, in a const context.
-const fn equal_op_names(a: &str, b: &str) -> bool {
+const fn equal_opdef_names(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() != b.len() {
         return false;
@@ -276,7 +276,7 @@ const fn equal_op_names(a: &str, b: &str) -> bool {
 }
 
 /// The regions of node `n` that are planned as bodies of one instruction: those of a loop or of a choice.
-pub fn planned_regions(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> + '_ {
+pub fn opdef_regions(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> + '_ {
     let def = g.def_of(n);
     let planned = matches!(def.lower, Lower::Loop | Lower::Choice);
     let region = move |(i, f): (usize, &Field)| (planned && f.kind == FieldKind::Region).then(|| g.attrs(n).region(i));
@@ -284,7 +284,7 @@ pub fn planned_regions(g: Graph<'_>, n: Node) -> impl Iterator<Item = Region> + 
 }
 
 /// What is wrong with a definition by itself, if anything.
-pub const fn definition_fault(def: &OpDef) -> Option<&'static str> {
+pub const fn opdef_fault(def: &OpDef) -> Option<&'static str> {
     let stops = def.flags.has(Flags::STEP) || def.flags.has(Flags::STOP);
     if def.name.is_empty() || def.doc.is_empty() {
         Some("an op needs a name and a doc line")
@@ -316,13 +316,13 @@ pub const fn check_opdefs(ops: &[&OpDef]) {
     let mut i = 0;
     while i < ops.len() {
         let r = ops[i];
-        if let Some(why) = definition_fault(r) {
+        if let Some(why) = opdef_fault(r) {
             panic!("{}", why);
         }
         assert!(r.is_leaf() || !r.cases.is_empty(), "an op needs conformance cases");
         let mut j = 0;
         while j < i {
-            assert!(!equal_op_names(ops[j].name, r.name), "two ops have one name");
+            assert!(!equal_opdef_names(ops[j].name, r.name), "two ops have one name");
             j += 1;
         }
         i += 1;

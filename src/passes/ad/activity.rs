@@ -3,7 +3,7 @@
 
 use super::inner_values::inner_value_or_leaf;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
-use crate::nodes::ir::opdef::{Deriv, Lower, planned_regions};
+use crate::nodes::ir::opdef::{Deriv, Lower, opdef_regions};
 use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
 use crate::nodes::{Graph, OpDef};
 use crate::passes::signature::Signature;
@@ -93,7 +93,7 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
             if !active[n] {
                 continue;
             }
-            for body in planned_regions(g, n) {
+            for body in opdef_regions(g, n) {
                 // Reverse mode also finds what the body of a loop must stack for forward mode.
                 let stacks = matches!(g.def_of(n).lower, Lower::Loop);
                 run[body].add(ActivityModes { reverse: modes.reverse || stacks, ..modes });

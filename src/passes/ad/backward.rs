@@ -4,7 +4,7 @@
 //! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
 use super::activity::active_from;
-use super::choice::backward_choice;
+use super::choice_site::backward_choice;
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
 use super::join::join_cotangents;
 use super::scan_site::{AdContext, LoopOperands, ScanSite};

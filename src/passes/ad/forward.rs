@@ -4,7 +4,7 @@
 //! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
 
 use super::activity::active_towards;
-use super::choice::forward_choice;
+use super::choice_site::forward_choice;
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
 use super::scan_site::{AdContext, LoopOperands, Operands, ScanSite};
 use crate::arena::{Node, Value, Window, ids::Id};

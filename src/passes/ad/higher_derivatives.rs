@@ -58,9 +58,9 @@ pub fn nth_grad<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str, n: usize)
     for _ in 0..n {
         let options = GradOptions { missing: Missing::Zero, ..GradOptions::wrt(&[leaf]) };
         buf = grad(buf.view(), &last, &options)?;
-        last = last_derivative(&buf);
+        last = last_higher_derivative(&buf);
     }
-    with_last_derivative(g, buf.view(), &last, &format!("grad{n}.{leaf}"))
+    with_last_higher_derivative(g, buf.view(), &last, &format!("grad{n}.{leaf}"))
 }
 
 /// Adds to `g` the `n`-th derivative of `output` by `leaf` along `n` directions: inputs `dir_0`, `dir_1` …, of the
@@ -95,18 +95,18 @@ pub fn directional_nth_grad<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &st
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     for k in 0..n {
         buf = jvp_with_inputs(buf.view(), &[&last], &[leaf], &[format!("dir_{k}")])?;
-        last = last_derivative(&buf);
+        last = last_higher_derivative(&buf);
     }
-    with_last_derivative(g, buf.view(), &last, &format!("tangent{n}.{output}"))
+    with_last_higher_derivative(g, buf.view(), &last, &format!("tangent{n}.{output}"))
 }
 
 /// The name of the last output.
-fn last_derivative(g: &GraphBuf) -> String {
+fn last_higher_derivative(g: &GraphBuf) -> String {
     g.view().output_names.last().map(|&s| g.view().str(s).to_string()).unwrap_or_default()
 }
 
 /// `src` with the outputs of `g` and its output `last` alone, which is called `name` then.
-fn with_last_derivative(g: Graph<'_>, src: Graph<'_>, last: &str, name: &str) -> Result<GraphBuf> {
+fn with_last_higher_derivative(g: Graph<'_>, src: Graph<'_>, last: &str, name: &str) -> Result<GraphBuf> {
     rebuilt_by_pass("derivative", |bump| {
         let b = Builder::rewriting(Emit::like(&src));
         let mut c = Copier::new(src, &b);

@@ -54,7 +54,7 @@ fn find_inner_value(g: Graph<'_>, name: &str) -> Result<Option<Value>> {
     }
 }
 
-fn no_leaf_or_inner_value(g: Graph<'_>, name: &str) -> Error {
+fn no_inner_value(g: Graph<'_>, name: &str) -> Error {
     let named = g.region_values(g.entry()).map(|v| g.names[v as usize]).filter(|s| s.is_some());
     let mut known: Vec<&str> = named.chain(g.output_names.iter().copied()).map(|s| g.str(s)).collect();
     known.sort_unstable();
@@ -86,7 +86,7 @@ pub(super) fn mark_inner_values(g: Graph<'_>, wrt: &[&str]) -> Result<Option<Gra
         match find_inner_value(g, name)? {
             Some(v) if found.iter().all(|f| f.0 != name) => found.push((name, v)),
             Some(_) => {}
-            None => return Err(no_leaf_or_inner_value(g, name)),
+            None => return Err(no_inner_value(g, name)),
         }
     }
     if found.is_empty() {

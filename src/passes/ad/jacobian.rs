@@ -4,7 +4,7 @@ use super::grad::{Missing, vjp};
 use super::jvp::jvp;
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::common::batching::swap_axis_runs;
+use crate::nodes::ops::common::batch_site::swap_axis_runs;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Var};
 use crate::passes::batch::{Randomness, Vmap, vmap};
 use crate::passes::copier::Copier;

@@ -3,7 +3,7 @@
 //! The cotangent of a slice is padded with zeros to the shape of the sliced value. If two such cotangents are adjacent
 //! and do not overlap (queries, keys and values of one product), an addition would write and read tensors of zeros.
 
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, PadAttrs};
 use crate::nodes::{Op, Var};
@@ -25,11 +25,11 @@ fn padded_for_join<'g>(x: Var<'g>) -> Option<Padded<'g>> {
         _ => None,
     })?;
     let zeros = a.value.to_bits() == 0;
-    zeros.then(|| Padded { inner: x.g.var(inner), low: to_sizes(&a.low), high: to_sizes(&a.high) })
+    zeros.then(|| Padded { inner: x.g.var(inner), low: to_size_attrs(&a.low), high: to_size_attrs(&a.high) })
 }
 
 /// The operands of `x` if it is a concatenation along `axis`; else `x` alone.
-fn joined_parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
+fn join_parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
     let joined = x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::CONCAT, args, attrs } if usize::try_from(ConcatAttrs::of(&attrs).axis) == Ok(axis) => {
             Some(args.to_vec())
@@ -49,7 +49,7 @@ pub fn join_cotangents<'g>(a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
     if n - first.high[axis] != second.low[axis] {
         return None;
     }
-    let all = [joined_parts(first.inner, axis), joined_parts(second.inner, axis)].concat();
+    let all = [join_parts(first.inner, axis), join_parts(second.inner, axis)].concat();
     if all.len() > MAX_PARTS {
         return None;
     }

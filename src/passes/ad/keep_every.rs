@@ -11,7 +11,7 @@ use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
-use crate::passes::stretches::{StretchYields, Stretches, levels_above, levels_inside};
+use crate::passes::stretches::{StretchYields, Stretches, stretch_levels_above, stretch_levels_inside};
 
 /// `g` with the loops among the `active` nodes in stretches, if they keep the carries of some iterations only. Loops
 /// that would stand too deep in one another keep the carries of each iteration instead.
@@ -21,7 +21,7 @@ pub(super) fn write_keep_every(g: Graph<'_>, active: &Side<Node, bool>) -> Resul
         false => None,
     };
     let levels = |n: Node| if stretch(n).is_some() { 2 } else { 1 };
-    let (above, inside) = (levels_above(g, levels), levels_inside(g, levels));
+    let (above, inside) = (stretch_levels_above(g, levels), stretch_levels_inside(g, levels));
     let mut fits = Side::filled(g.nodes(), true);
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r).filter(|&n| stretch(n).is_some()) {
@@ -31,12 +31,12 @@ pub(super) fn write_keep_every(g: Graph<'_>, active: &Side<Node, bool>) -> Resul
     rebuild_buf(g, &mut |v| {
         let each = stretch(v.node)?;
         let scan = Scan::of(&v.src.attrs(v.node));
-        Some(if fits[v.node] { keep_every(v, &scan, each) } else { keep_each(v, &scan) })
+        Some(if fits[v.node] { keep_every(v, &scan, each) } else { keep_every_value(v, &scan) })
     })
 }
 
 /// Writes the loop `v` so that it keeps the carries of each iteration. Its results.
-fn keep_each<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan) -> Vec<Var<'g>> {
+fn keep_every_value<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan) -> Vec<Var<'g>> {
     let each = Scan { keep_every: Some(1), ..*scan };
     v.g.emit(Op::SCAN, v.args, &each.over(v.regions[scan.body.at()], scan.carries, scan.consts).list()).into()
 }

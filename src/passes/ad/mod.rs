@@ -2,17 +2,17 @@
 
 pub mod activity;
 pub mod backward;
-mod choice;
+mod choice_site;
 mod custom_rules;
 pub mod forward;
 pub mod grad;
+mod graph_methods;
 pub mod higher_derivatives;
 mod inner_values;
 pub mod jacobian;
 mod join;
 pub mod jvp;
 mod keep_every;
-mod methods;
 pub mod prepare;
 pub mod residuals;
 pub mod scan_site;

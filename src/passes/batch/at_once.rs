@@ -2,7 +2,7 @@
 //!
 //! It is an optimisation alone: such a loop has a meaning of its own, and runs as one without this pass.
 
-use super::batched_region::{BatchContext, Member, write_region};
+use super::batched_region::{BatchContext, Member, write_batched_region};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::Kind as FieldKind;
@@ -31,7 +31,7 @@ pub fn write_loops_at_once(g: Graph<'_>) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     // A round writes the loops of one level of nesting.
     while has_loops_at_once(buf.view()) {
-        let ready = prepare_bodies(buf.view())?;
+        let ready = prepare_bodies_at_once(buf.view())?;
         let mut failed = None;
         buf = rebuild_buf(ready.view(), &mut |v| {
             if !is_at_once(v.src, v.node) || failed.is_some() {
@@ -50,7 +50,7 @@ pub fn write_loops_at_once(g: Graph<'_>) -> Result<GraphBuf> {
 }
 
 /// The form that batching needs, in the regions that loops at once run.
-fn prepare_bodies(g: Graph<'_>) -> Result<GraphBuf> {
+fn prepare_bodies_at_once(g: Graph<'_>) -> Result<GraphBuf> {
     decompose_while(g, InlineCalls::WithoutRules, |g| {
         let mut inside = Side::<Region, bool>::filled(g.regions(), false);
         let mut pick = Side::filled(g.nodes(), false);
@@ -82,6 +82,6 @@ fn write_at_once<'g>(v: &RebuildVisit<'_, 'g>) -> Result<Vec<Var<'g>>> {
     let context = BatchContext { src: v.src, g: v.g, regions: v.regions, draws: &draws, size: scan.length };
     let arg = |(i, (value, &var)): (usize, (Value, &Var<'g>))| (value, Member { var, batched: i >= scan.consts });
     let args: Vec<(Value, Member<'g>)> = v.src.region_args(scan.body).zip(v.args).enumerate().map(arg).collect();
-    let values = write_region(context, scan.body, &args)?;
+    let values = write_batched_region(context, scan.body, &args)?;
     Ok(v.src.region_yields(scan.body).iter().map(|&y| values[y].for_all(scan.length)).collect())
 }

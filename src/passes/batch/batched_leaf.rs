@@ -9,7 +9,11 @@ use crate::nodes::ir::leaf::{InitKind, ParamAttrs, StateAttrs};
 use crate::nodes::{Op, Var};
 
 /// Writes the leaf `v`, with the batch's axis at `axis` if it has one.
-pub(super) fn write_leaf<'g>(context: BatchContext<'_, '_, 'g>, v: Value, axis: Option<usize>) -> Result<Var<'g>> {
+pub(super) fn write_batched_leaf<'g>(
+    context: BatchContext<'_, '_, 'g>,
+    v: Value,
+    axis: Option<usize>,
+) -> Result<Var<'g>> {
     let BatchContext { src, g, size, .. } = context;
     let n = src.def[v.at()];
     let name = src.leaf(v).map_or("", |l| l.1);
@@ -18,7 +22,7 @@ pub(super) fn write_leaf<'g>(context: BatchContext<'_, '_, 'g>, v: Value, axis: 
     let mut attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
     let start;
     if let Some(axis) = axis {
-        start = batched_start(context, v, axis)?;
+        start = batched_leaf_start(context, v, axis)?;
         dims.insert(axis, size);
         for attr in &mut attrs {
             match attr {
@@ -39,7 +43,7 @@ pub(super) fn write_leaf<'g>(context: BatchContext<'_, '_, 'g>, v: Value, axis: 
 }
 
 /// The listed start values of leaf `v`, repeated for each member; `None` without a list.
-fn batched_start(context: BatchContext<'_, '_, '_>, v: Value, axis: usize) -> Result<Option<Vec<f64>>> {
+fn batched_leaf_start(context: BatchContext<'_, '_, '_>, v: Value, axis: usize) -> Result<Option<Vec<f64>>> {
     let BatchContext { src, size, .. } = context;
     let n = src.def[v.at()];
     let (kind, start) = match src.op[n.at()] {

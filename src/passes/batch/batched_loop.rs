@@ -1,12 +1,12 @@
 //! Ops that run regions, for all members: the regions are written again for all of them.
 //!
 //! What an operand, a yield or an argument of a region is, batched or the same for all, must be known before the region
-//! is written. [`batched_values`] tells; where it is too careful, a value is repeated for the members.
+//! is written. [`batched_region_values`] tells; where it is too careful, a value is repeated for the members.
 
-use super::batched_region::{BatchContext, Member, batched_values, write_region};
+use super::batched_region::{BatchContext, Member, batched_region_values, write_batched_region};
 use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::common::batching::swap_axis_runs;
+use crate::nodes::ops::common::batch_site::swap_axis_runs;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
 use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
@@ -14,7 +14,7 @@ use crate::nodes::{Op, Ty, Var};
 
 /// Writes region `r` for all members, with arguments that are batched as `batched` says. `close` gives the yields of
 /// the new region, from those of the old one.
-fn write_batched_body<'g>(
+fn write_batched_loop_body<'g>(
     context: BatchContext<'_, '_, 'g>,
     r: Region,
     batched: &[bool],
@@ -30,7 +30,7 @@ fn write_batched_body<'g>(
         (v, Member { var, batched })
     };
     let args: Vec<(Value, Member<'g>)> = src.region_args(r).zip(batched).map(arg).collect();
-    let written = write_region(context, r, &args);
+    let written = write_batched_region(context, r, &args);
     let yields = written.map(|values| {
         let yields: Vec<Member<'g>> = src.region_yields(r).iter().map(|&y| values[y]).collect();
         close(&yields)
@@ -41,20 +41,20 @@ fn write_batched_body<'g>(
 }
 
 /// For each yield of region `r`, whether it may differ between members.
-fn batched_yields(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> Vec<bool> {
-    let values = batched_args(context, r, args);
+fn batched_loop_yields(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> Vec<bool> {
+    let values = batched_loop_args(context, r, args);
     context.src.region_yields(r).iter().map(|&y| values[y]).collect()
 }
 
 /// For each value of region `r`, whether it may differ between members, if the arguments do as `args` says.
-fn batched_args(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> Window<Value, bool> {
+fn batched_loop_args(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]) -> Window<Value, bool> {
     let roots = context.src.region_args(r).zip(args).filter(|(_, b)| **b).map(|(v, _)| v);
-    batched_values(context.src, r, &roots.collect::<Vec<_>>(), context.draws)
+    batched_region_values(context.src, r, &roots.collect::<Vec<_>>(), context.draws)
 }
 
 /// The results of the loop `n`. A carry is batched if its start or a value that it becomes is. `None` if what ends the
 /// loop differs between members: then each runs its own iterations.
-pub(super) fn batched_scan<'g>(
+pub(super) fn batched_loop_scan<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
     args: &[Member<'g>],
@@ -63,7 +63,7 @@ pub(super) fn batched_scan<'g>(
     let scan = Scan::of(&src.attrs(n));
     let mut batched: Vec<bool> = args.iter().map(|a| a.batched).collect();
     loop {
-        let differ = batched_yields(context, scan.body, &batched);
+        let differ = batched_loop_yields(context, scan.body, &batched);
         match (0..scan.carries).find(|&i| differ[i] && !batched[i]) {
             Some(i) => batched[i] = true,
             None => break,
@@ -85,7 +85,7 @@ pub(super) fn batched_scan<'g>(
     };
     let operands: Vec<Var<'g>> = args.iter().enumerate().map(operand).collect();
     let mut outs = Vec::new();
-    let body = write_batched_body(context, scan.body, &batched, |yields| {
+    let body = write_batched_loop_body(context, scan.body, &batched, |yields| {
         let all = yields.iter().enumerate();
         outs = all.clone().map(|(i, y)| if i < scan.carries { batched[i] } else { y.batched }).collect();
         all.map(|(i, y)| y.as_batched(outs[i], size)).collect()
@@ -101,7 +101,7 @@ pub(super) fn batched_scan<'g>(
 }
 
 /// The results of the choice `n`. `None` if the predicate differs between members: then each runs its own branch.
-pub(super) fn batched_choice<'g>(
+pub(super) fn batched_loop_choice<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
     args: &[Member<'g>],
@@ -118,11 +118,11 @@ pub(super) fn batched_choice<'g>(
         };
     }
     let batched: Vec<bool> = args[1..].iter().map(|a| a.batched).collect();
-    let [a, b] = branches.map(|r| batched_yields(context, r, &batched));
+    let [a, b] = branches.map(|r| batched_loop_yields(context, r, &batched));
     let outs: Vec<bool> = a.into_iter().zip(b).map(|(a, b)| a || b).collect();
     let close = |yields: &[Member<'g>]| yields.iter().zip(&outs).map(|(y, &b)| y.as_batched(b, size)).collect();
-    let then = write_batched_body(context, then, &batched, close)?;
-    let otherwise = write_batched_body(context, otherwise, &batched, close)?;
+    let then = write_batched_loop_body(context, then, &batched, close)?;
+    let otherwise = write_batched_loop_body(context, otherwise, &batched, close)?;
     g.with(|e| e.set_loc(src.loc[n.at()]));
     let operands: Vec<Var<'g>> = args.iter().map(|a| a.var).collect();
     let results: Vec<Var<'g>> = g.emit(Op::IF, &operands, &IfAttrs { then, otherwise }.list()).into();
@@ -131,7 +131,7 @@ pub(super) fn batched_choice<'g>(
 
 /// The results of the custom function `n`, all batched. Its rules are written for all members too: the cotangent of an
 /// argument that all members share is the sum of theirs.
-pub(super) fn batched_custom_fn<'g>(
+pub(super) fn batched_loop_custom_fn<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
     args: &[Member<'g>],
@@ -145,10 +145,10 @@ pub(super) fn batched_custom_fn<'g>(
     let outs = src.outs_of(n).len();
     let of = src.outs_of(n).filter(|&v| float(v)).count();
     let all = |yields: &[Member<'g>]| yields.iter().map(|y| y.for_all(size)).collect::<Vec<_>>();
-    let body = write_batched_body(context, attrs.body, &batched, all)?;
+    let body = write_batched_loop_body(context, attrs.body, &batched, all)?;
     let rule = |r: Option<Region>, seeds: &[bool], close: &dyn Fn(&[Member<'g>]) -> Vec<Var<'g>>| {
         let inputs = [&batched[..], &vec![true; outs], seeds].concat();
-        r.map(|r| write_batched_body(context, r, &inputs, close)).transpose()
+        r.map(|r| write_batched_loop_body(context, r, &inputs, close)).transpose()
     };
     let by: Vec<bool> = primals().collect();
     let summed = |yields: &[Member<'g>]| {

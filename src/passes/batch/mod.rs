@@ -14,7 +14,7 @@ mod one_by_one;
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Batch;
-use crate::nodes::ops::common::batching::swap_axis_runs;
+use crate::nodes::ops::common::batch_site::swap_axis_runs;
 use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 use crate::passes::decompose::decompose_while;
@@ -23,7 +23,10 @@ use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 use crate::passes::signature::Signature;
 pub use at_once::{has_loops_at_once, write_loops_at_once};
-use batched_region::{BatchContext, Member, batched_values, regions_that_draw, write_region, write_region_copies};
+use batched_region::{
+    BatchContext, Member, batched_region_values, batched_regions_that_draw, write_batched_region,
+    write_batched_region_copies,
+};
 pub use one_by_one::{OneByOne, one_by_one_ops};
 
 /// What the members of a batch draw where one example draws random numbers.
@@ -122,12 +125,12 @@ struct MappedAt {
 /// mapped param whose start values are those of one matrix (`eye`, `dirac`, `orthogonal`).
 pub fn vmap<'a>(g: impl Into<Graph<'a>>, map: &Vmap<'_>) -> Result<GraphBuf> {
     let g = g.into();
-    let mapped = mapped_leaves(g, map)?;
+    let mapped = batch_mapped_leaves(g, map)?;
     let names: Vec<&str> = mapped.iter().filter_map(|m| g.leaf(m.value)).map(|l| l.1).collect();
     let prepared = prepare_for_vmap(g, &names, map.randomness)?;
     let g = prepared.view();
-    refuse_draws(g, map.randomness)?;
-    let (leaves, outputs) = (mapped_leaves(g, map)?, mapped_outputs(g, map)?);
+    batch_refuse_draws(g, map.randomness)?;
+    let (leaves, outputs) = (batch_mapped_leaves(g, map)?, batch_mapped_outputs(g, map)?);
     let written = rebuilt_by_pass("vmap", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         write_vmap(g, &b, map, &leaves, &outputs)?;
@@ -138,7 +141,7 @@ pub fn vmap<'a>(g: impl Into<Graph<'a>>, map: &Vmap<'_>) -> Result<GraphBuf> {
 }
 
 /// `axis` of a shape that has one axis more than `rank`.
-fn axis_of_batch(what: &str, name: &str, axis: i64, rank: usize) -> Result<usize> {
+fn batch_axis_of(what: &str, name: &str, axis: i64, rank: usize) -> Result<usize> {
     let all = rank as i64 + 1;
     let plain = if axis < 0 { axis + all } else { axis };
     let found = usize::try_from(plain).ok().filter(|&a| a <= rank);
@@ -147,7 +150,7 @@ fn axis_of_batch(what: &str, name: &str, axis: i64, rank: usize) -> Result<usize
 }
 
 /// The entries of `list` as values of `g`.
-fn mapped_at(
+fn batch_mapped_at(
     g: Graph<'_>,
     what: &str,
     list: &[(&str, i64)],
@@ -158,19 +161,19 @@ fn mapped_at(
             return Err(Error::new(Kind::Name, format!("vmap: {what} {name:?} is given twice")));
         }
         let value = find(name)?;
-        Ok(MappedAt { value, axis: axis_of_batch(what, name, axis, g.dims(value).len())? })
+        Ok(MappedAt { value, axis: batch_axis_of(what, name, axis, g.dims(value).len())? })
     };
     list.iter().enumerate().map(one).collect()
 }
 
-fn mapped_leaves(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
+fn batch_mapped_leaves(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
     let signature = Signature::new(g);
-    mapped_at(g, "leaf", &map.leaves, |name| signature.leaf(name))
+    batch_mapped_at(g, "leaf", &map.leaves, |name| signature.leaf(name))
 }
 
-fn mapped_outputs(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
+fn batch_mapped_outputs(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
     let signature = Signature::new(g);
-    mapped_at(g, "output", &map.outputs, |name| signature.output(name))
+    batch_mapped_at(g, "output", &map.outputs, |name| signature.output(name))
 }
 
 /// The form that batching needs: ops that are batched through their decomposition are decomposed, and regions that run
@@ -180,7 +183,7 @@ fn prepare_for_vmap(g: Graph<'_>, names: &[&str], randomness: Randomness) -> Res
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
     decompose_while(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
         let roots = g.leaves().filter(|l| names.contains(&l.name)).map(|l| l.value).collect::<Vec<_>>();
-        let batched = batched_values(g, g.entry(), &roots, &Side::filled(g.regions(), false));
+        let batched = batched_region_values(g, g.entry(), &roots, &Side::filled(g.regions(), false));
         let mut pick = Side::filled(g.nodes(), false);
         for r in (0..g.regions()).map(Region::new) {
             for n in g.region_nodes(r) {
@@ -196,7 +199,7 @@ fn prepare_for_vmap(g: Graph<'_>, names: &[&str], randomness: Randomness) -> Res
 }
 
 /// An error at the first random op, if `randomness` has not been chosen.
-fn refuse_draws(g: Graph<'_>, randomness: Randomness) -> Result<()> {
+fn batch_refuse_draws(g: Graph<'_>, randomness: Randomness) -> Result<()> {
     let draws = |n: &Node| matches!(g.def_of(*n).batch, Batch::Draws(_));
     let Some(n) = (0..g.nodes()).map(Node::new).find(draws).filter(|_| randomness == Randomness::Error) else {
         return Ok(());
@@ -208,12 +211,12 @@ fn refuse_draws(g: Graph<'_>, randomness: Randomness) -> Result<()> {
 
 /// Writes the batched graph of `g`, which is prepared, into `b`.
 fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], outputs: &[MappedAt]) -> Result<()> {
-    let (regions, draws) = (write_region_copies(g, b), regions_that_draw(g, map.randomness));
+    let (regions, draws) = (write_batched_region_copies(g, b), batched_regions_that_draw(g, map.randomness));
     let context = BatchContext { src: g, g: b, regions: &regions, draws: &draws, size: map.size };
     let axis_of = |v: Value| leaves.iter().find(|m| m.value == v).map(|m| m.axis);
     let mut written = Vec::new();
     for v in g.leaves().map(|l| l.value) {
-        written.push((v, batched_leaf::write_leaf(context, v, axis_of(v))?));
+        written.push((v, batched_leaf::write_batched_leaf(context, v, axis_of(v))?));
     }
     let mut known = Vec::new();
     for &(v, leaf) in &written {
@@ -221,7 +224,7 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
         let var = axis.map_or(leaf, |axis| swap_axis_runs(leaf, 0, axis, 1));
         known.push((v, Member { var, batched: axis.is_some() }));
     }
-    let values = write_region(context, g.entry(), &known)?;
+    let values = write_batched_region(context, g.entry(), &known)?;
     b.with(|e| e.set_loc(u32::MAX));
     for (&v, &name) in g.outputs().iter().zip(g.output_names) {
         let asked = map.outputs.iter().position(|o| o.0 == g.str(name));

@@ -4,7 +4,7 @@
 
 use super::rule::Rule;
 use super::update_target::{
-    UpdateTarget, flush_update, update_bias_correction, update_target_decay, update_target_lerp,
+    UpdateTarget, flush_update_target, update_target_bias_correction, update_target_decay, update_target_lerp,
     update_target_square_average,
 };
 use crate::nodes::{Builder, DType, Init, Var};
@@ -14,15 +14,15 @@ impl<'g> UpdateTarget<'_, 'g> {
     pub fn amsgrad(&self, rule: &Rule) -> Var<'g> {
         let &Rule::Adam { betas, eps, weight_decay, decoupled, .. } = rule else { return self.p };
         let scalars = [
-            -self.lr64 / update_bias_correction(self.t, betas.0),
-            update_bias_correction(self.t, betas.1).sqrt(),
+            -self.lr64 / update_target_bias_correction(self.t, betas.0),
+            update_target_bias_correction(self.t, betas.1).sqrt(),
             -self.lr64 * weight_decay + 1.0,
         ];
         let states = [self.state("exp_avg"), self.state("exp_avg_sq"), self.state("max_exp_avg_sq")];
         self.step(&states, &scalars[..if decoupled { 3 } else { 2 }], |p, g, s, k| {
             let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[2] } else { p };
-            let m = flush_update(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let m = flush_update_target(update_target_lerp(s[0], g, 1.0 - betas.0));
             let v = update_target_square_average(s[1], g, betas.1);
             let most = s[2].maximum(v);
             vec![p + k[0] * m / (most.sqrt() / k[1] + eps), m, v, most]
@@ -31,11 +31,11 @@ impl<'g> UpdateTarget<'_, 'g> {
 
     /// See the rule.
     pub fn adamax(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Var<'g> {
-        let size = -self.lr64 / update_bias_correction(self.t, betas.0);
+        let size = -self.lr64 / update_target_bias_correction(self.t, betas.0);
         self.step(&[self.state("exp_avg"), self.state("exp_inf")], &[size], |p, g, s, k| {
             let g = update_target_decay(g, p, weight_decay);
-            let m = flush_update(update_target_lerp(s[0], g, 1.0 - betas.0));
-            let most = flush_update((s[1] * betas.1).maximum(g.abs() + eps));
+            let m = flush_update_target(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let most = flush_update_target((s[1] * betas.1).maximum(g.abs() + eps));
             vec![p + k[0] * m / most, m, most]
         })
     }
@@ -47,7 +47,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         };
         let rectifier = RectifiedRate::new(self.t, betas.1);
         let scalars = [
-            update_bias_correction(self.t, betas.0),
+            update_target_bias_correction(self.t, betas.0),
             self.lr64,
             rectifier.root,
             rectifier.factor,
@@ -58,7 +58,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.step(&states, &scalars[..if decoupled { 6 } else { 5 }], |p, g, s, k| {
             let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[5] } else { p };
-            let m = flush_update(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let m = flush_update_target(update_target_lerp(s[0], g, 1.0 - betas.0));
             let v = update_target_square_average(s[1], g, betas.1);
             let plain = m / k[0] * k[1];
             let adapted = plain * (k[2] / (v.sqrt() + eps)) * k[3];
@@ -74,14 +74,14 @@ impl<'g> UpdateTarget<'_, 'g> {
         let scalars = [
             lr * (1.0 - now) / (1.0 - product),
             lr * next / (1.0 - product * next),
-            update_bias_correction(self.t, betas.1),
+            update_target_bias_correction(self.t, betas.1),
             lr * weight_decay + 1.0,
         ];
         let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
         self.step(&states, &scalars[..if decoupled { 4 } else { 3 }], |p, g, s, k| {
             let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[3] } else { p };
-            let m = flush_update(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let m = flush_update_target(update_target_lerp(s[0], g, 1.0 - betas.0));
             let v = update_target_square_average(s[1], g, betas.1);
             let d = (v / k[2]).sqrt() + eps;
             vec![p + k[0] * g / d + k[1] * m / d, m, v]
@@ -101,7 +101,7 @@ struct RectifiedRate<'g> {
 
 impl<'g> RectifiedRate<'g> {
     fn new(t: Var<'g>, beta2: f64) -> RectifiedRate<'g> {
-        let correction = update_bias_correction(t, beta2);
+        let correction = update_target_bias_correction(t, beta2);
         let t = t.cast(DType::F64);
         let most = 2.0 / (1.0 - beta2) - 1.0;
         let now = most - t * 2.0 * t.full_like(beta2).pow(t) / correction;
@@ -117,7 +117,7 @@ impl<'g> RectifiedRate<'g> {
 }
 
 /// For all params of one NAdam: Π after this step, and μ of this and of the next step. Π is a state called `name`.
-pub(super) fn update_nadam_schedule<'g>(
+pub(super) fn adam_family_nadam_schedule<'g>(
     b: &'g Builder,
     name: &str,
     t: Var<'g>,

@@ -24,9 +24,9 @@ pub(super) fn clip_in_optimiser<'g>(opt: &Optimiser, grads: &mut [Var<'g>], show
 
 /// Scales all of `grads` by min(1, max / (‖g‖ + 1e-6)), where ‖g‖ is their norm together.
 fn clip_norm_of<'g>(grads: &mut [Var<'g>], norm_type: f64, max: f64, shown: Option<Var<'g>>) {
-    let Some(wide) = gradient_norm(grads, norm_type) else { return };
+    let Some(wide) = clip_gradient_norm(grads, norm_type) else { return };
     // The dtype of all gradients, or f64 if they differ.
-    let dtype = clipped_dtype(grads).unwrap_or(DType::F64);
+    let dtype = clip_dtype(grads).unwrap_or(DType::F64);
     let norm = wide.cast(dtype);
     // An equal node is the same value: the norm may be the output.
     let norm = if shown.is_some_and(|s| s.v == norm.v) { norm } else { norm.named(CLIP_NORM) };
@@ -39,14 +39,14 @@ fn clip_norm_of<'g>(grads: &mut [Var<'g>], norm_type: f64, max: f64, shown: Opti
 }
 
 /// The dtype of all of `xs`, if they have one.
-fn clipped_dtype(xs: &[Var<'_>]) -> Option<DType> {
+fn clip_dtype(xs: &[Var<'_>]) -> Option<DType> {
     let first = xs.first()?.dtype();
     xs.iter().all(|x| x.dtype() == first).then_some(first)
 }
 
 /// (Σ|g|ᵖ)^(1/p) over all elements of `grads`, or their largest size for p = ∞, in f64.
-pub(super) fn gradient_norm<'g>(grads: &[Var<'g>], p: f64) -> Option<Var<'g>> {
-    let same = clipped_dtype(grads).is_some();
+pub(super) fn clip_gradient_norm<'g>(grads: &[Var<'g>], p: f64) -> Option<Var<'g>> {
+    let same = clip_dtype(grads).is_some();
     if p == 2.0 && same {
         return euclidean_length(grads);
     }
@@ -71,7 +71,7 @@ pub(super) fn gradient_norm<'g>(grads: &[Var<'g>], p: f64) -> Option<Var<'g>> {
 }
 
 /// Checks the numbers of clipping. The error names the first one that is out of its range.
-pub(super) fn check_clipping(opt: &Optimiser) -> Result<()> {
+pub(super) fn check_clip(opt: &Optimiser) -> Result<()> {
     let bad = |text: String| Err(Error::new(Kind::Data, text));
     let limits = [("clip_value", opt.clip_value), ("clip_norm", opt.clip_norm)];
     if let Some((what, Some(x))) = limits.into_iter().find(|(_, x)| x.is_some_and(|x| !x.is_finite() || x <= 0.0)) {

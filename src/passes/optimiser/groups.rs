@@ -104,7 +104,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
         };
         return Err(Error::new(Kind::Name, text));
     }
-    check_lbfgs_settings(&s, opt, params)?;
+    check_groups_lbfgs(&s, opt, params)?;
     if flat.is_empty() {
         return Ok(s);
     }
@@ -113,7 +113,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
 }
 
 /// An error if a leaf of `g` has a name that a training step adds.
-pub(super) fn check_leaf_names(g: Graph<'_>) -> Result<()> {
+pub(super) fn check_groups_leaf_names(g: Graph<'_>) -> Result<()> {
     let Some(leaf) = g.leaves().find(|l| l.name == LR || l.name.starts_with("opt.")) else { return Ok(()) };
     let text = format!(
         "the graph has a leaf called {:?}, a name that a training step adds: rename it, or train the graph of the loss",
@@ -123,7 +123,7 @@ pub(super) fn check_leaf_names(g: Graph<'_>) -> Result<()> {
 }
 
 /// An error unless all params of L-BFGS have one history and one rate, and no projection.
-fn check_lbfgs_settings(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
+fn check_groups_lbfgs(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
     let mut history = None;
     for kind in &s.kinds {
         let Rule::Lbfgs { history_size, .. } = kind.rule else { continue };

@@ -8,7 +8,7 @@ use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::dims::Dims;
 use crate::arena::{Node, Value};
-use crate::nodes::build::size_attrs::to_size;
+use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 use crate::nodes::{Attention, Op, Var};
@@ -76,12 +76,12 @@ fn match_attention_bias<'g>(x: Var<'g>, full: &[usize], rank: usize) -> Var<'g> 
 }
 
 /// `softmax(scale·q·kᵀ + bias)·v` over the last axis.
-pub fn match_attention(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_attention_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some(softmax) = f.is(args[0], Op::SOFTMAX) else { return Found::No };
     let by_values = MatmulAttrs::of(&f.attrs(root));
     let d: Dims = f.dims(args[0]);
-    if to_size(SoftmaxAttrs::of(&f.attrs(softmax)).axis) + 1 != d.len() || by_values.ta || by_values.tb {
+    if to_size_attr(SoftmaxAttrs::of(&f.attrs(softmax)).axis) + 1 != d.len() || by_values.ta || by_values.tb {
         return Found::No;
     }
     let s = match match_attention_scores(f, f.args(softmax)[0]) {

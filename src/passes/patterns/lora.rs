@@ -36,7 +36,7 @@ fn match_lora_correction(f: &PatternFacts<'_>, v: Value) -> Option<Correction> {
 }
 
 /// `x·w + bias + scale·(x·a)·b`. `x·a` may have other readers: it is a result of the fused op.
-pub fn match_lora(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_lora_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let found = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| {
         let mut c = match_lora_correction(f, args[j])?;

@@ -49,7 +49,7 @@ struct Rule {
 
 /// The rules. Of several rules for one root, the first that fires wins.
 const RULES: &[Rule] = &[
-    Rule { name: "lora", roots: |op| op == Op::ADD, find: lora::match_lora },
+    Rule { name: "lora", roots: |op| op == Op::ADD, find: lora::match_lora_pattern },
     // Before the norms: a bias is free in a product.
     Rule { name: "matmul-bias", roots: |op| op == Op::ADD, find: product::match_product_bias },
     Rule { name: "matmul-sum", roots: |op| op == Op::ADD, find: product::match_product_sum },
@@ -67,7 +67,11 @@ const RULES: &[Rule] = &[
     Rule { name: "matmul-step", roots: updates::can_match_update, find: updates::match_update_behind_product },
     Rule { name: "step-scale", roots: updates::can_match_update, find: updates::match_update_scale },
     Rule { name: "steps-together", roots: updates::can_match_update, find: updates::match_joined_updates },
-    Rule { name: "activation-slope", roots: act_with_grad::is_act_grad, find: act_with_grad::match_act_with_grad },
+    Rule {
+        name: "activation-slope",
+        roots: act_with_grad::is_act_with_grad_pattern,
+        find: act_with_grad::match_act_with_grad_pattern,
+    },
     Rule { name: "sum-squares", roots: sums::can_match_sum, find: sums::match_sum_of_squares },
     Rule { name: "squared-error-gradient", roots: |op| op == Op::ADD, find: losses::match_squared_error_loss },
     Rule {
@@ -75,13 +79,13 @@ const RULES: &[Rule] = &[
         roots: |op| op == Op::SOFTMAX_CROSS_ENTROPY_BACKWARD,
         find: losses::match_cross_entropy_loss,
     },
-    Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::match_attention },
+    Rule { name: "attention", roots: |op| op == Op::MATMUL, find: attention::match_attention_pattern },
     Rule { name: "attention-packed", roots: |op| op == Op::ATTENTION, find: packed::match_packed_forward },
     Rule { name: "attention-packed-backward", roots: |op| op == Op::CONCAT, find: packed::match_packed_backward },
     Rule { name: "residual-layer-norm", roots: |op| op == Op::LAYER_NORM, find: norm::match_norm_residual },
     Rule { name: "residual-rms-norm", roots: |op| op == Op::RMS_NORM, find: norm::match_norm_residual },
     Rule { name: "splat-render", roots: |op| op == Op::SPLAT_RASTERIZE, find: splats::match_split_render },
-    Rule { name: "swiglu", roots: |op| op == Op::MUL, find: swiglu::match_swiglu },
+    Rule { name: "swiglu", roots: |op| op == Op::MUL, find: swiglu::match_swiglu_pattern },
     Rule { name: "swiglu-cast", roots: |op| op == Op::CAST, find: swiglu::match_swiglu_cast },
 ];
 

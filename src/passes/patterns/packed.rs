@@ -4,7 +4,7 @@ use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
 use crate::nodes::ops::attention::packed_parts::packed_widths;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, SliceAttrs};
@@ -21,7 +21,7 @@ fn match_packed_value(f: &PatternFacts<'_>, n: Node, qkv: &[Value]) -> Option<Va
     for (&part, width) in qkv.iter().zip(widths) {
         let cut = f.is(part, Op::SLICE).filter(|&n| f.args(n)[0] == x)?;
         let a = SliceAttrs::of(&f.attrs(cut));
-        let fits = to_sizes(&a.starts) == [0, 0, at] && to_sizes(&a.limits) == [d[0], d[1], at + width];
+        let fits = to_size_attrs(&a.starts) == [0, 0, at] && to_size_attrs(&a.limits) == [d[0], d[1], at + width];
         if !fits || a.steps.iter().any(|&s| s != 1) {
             return None;
         }

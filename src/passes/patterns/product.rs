@@ -3,7 +3,7 @@
 use super::facts::{Linear, PatternFacts};
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs};
@@ -93,7 +93,7 @@ struct Columns {
 fn match_product_columns(f: &PatternFacts<'_>, w: Value) -> Option<Columns> {
     let n = f.is(w, Op::SLICE)?;
     let (whole, cut) = (f.args(n)[0], SliceAttrs::of(&f.attrs(n)));
-    let (starts, limits) = (to_sizes(&cut.starts), to_sizes(&cut.limits));
+    let (starts, limits) = (to_size_attrs(&cut.starts), to_size_attrs(&cut.limits));
     let rows = f.dims(whole);
     let fits = rows.len() == 2 && starts[0] == 0 && limits[0] == rows[0] && cut.steps.iter().all(|&s| s == 1);
     fits.then(|| Columns { matrix: whole, first: starts[1], count: limits[1] - starts[1] })

@@ -5,11 +5,11 @@ use super::matches::{Found, Match};
 use crate::arena::Node;
 use crate::nodes::Op;
 use crate::nodes::ops::splat::attrs::SplatAttrs;
-use crate::passes::join_splats::operands_of_split_render;
+use crate::passes::join_splats::operands_of_join_splats;
 
 /// `splat_rasterize` on what `splat_prepare` gives, if nothing else reads that.
 pub fn match_split_render(f: &PatternFacts<'_>, root: Node) -> Found {
-    let Some(operands) = operands_of_split_render(f.g, root) else { return Found::No };
+    let Some(operands) = operands_of_join_splats(f.g, root) else { return Found::No };
     let between = &f.args(root)[..3];
     if let Some(&v) = between.iter().find(|&&v| !f.alone(v)) {
         return Found::Missed(f.reads_of("what rays need of splats", v));

@@ -3,7 +3,7 @@
 use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
 use crate::nodes::ops::pointwise::attrs::Curve;
@@ -14,7 +14,7 @@ use crate::nodes::{DType, Op};
 fn match_swiglu_half(f: &PatternFacts<'_>, v: Value) -> Option<(Value, usize)> {
     let n = f.is(v, Op::SLICE)?;
     let (whole, cut) = (f.args(n)[0], SliceAttrs::of(&f.attrs(n)));
-    let (starts, limits, d) = (to_sizes(&cut.starts), to_sizes(&cut.limits), f.dims(whole));
+    let (starts, limits, d) = (to_size_attrs(&cut.starts), to_size_attrs(&cut.limits), f.dims(whole));
     let last = d.len().checked_sub(1)?;
     let all = |i: usize| starts[i] == 0 && limits[i] == d[i];
     let (h, even) = (d[last] / 2, d[last].is_multiple_of(2) && d[last] > 0);
@@ -23,7 +23,7 @@ fn match_swiglu_half(f: &PatternFacts<'_>, v: Value) -> Option<(Value, usize)> {
 }
 
 /// `silu(one half)·other half`, if the parts have no other readers.
-pub fn match_swiglu(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_swiglu_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some((silu, value)) = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((f.is(args[i], Op::SILU)?, args[j])))
     else {

@@ -4,7 +4,7 @@ use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
-use crate::nodes::build::size_attrs::sizes_to_i64;
+use crate::nodes::build::size_attrs::size_attrs_to_i64;
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
 use crate::nodes::ops::pool::pool_plane;
 
@@ -54,7 +54,7 @@ pub fn match_mask_before_unpool(f: &PatternFacts<'_>, root: Node) -> Found {
     if f.alone(a[0]) {
         inner.push(compare);
     }
-    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: sizes_to_i64(&pool_plane(&f.dims(h))) });
+    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: size_attrs_to_i64(&pool_plane(&f.dims(h))) });
     let m = Match::one(f.g.out(root), vec![y, dy, positions], inner, move |g, a| {
         let mask = a[0].greater(g.full(c, small, dtype));
         let masked = mask.select(a[1], g.full(0.0, small, dtype));

@@ -14,7 +14,7 @@ use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
-use crate::passes::stretches::{StretchArgs, StretchResults, StretchYields, Stretches, levels_inside};
+use crate::passes::stretches::{StretchArgs, StretchResults, StretchYields, Stretches, stretch_levels_inside};
 use std::ops::Range;
 
 /// The most lengths of stretches that are compared.
@@ -45,16 +45,16 @@ pub struct LoopGroup {
 }
 
 /// The scan that node `n` of the entry is, if it is one that runs all its iterations.
-fn loop_of(g: Graph<'_>, n: Node) -> Option<Scan> {
+fn remat_loop_of(g: Graph<'_>, n: Node) -> Option<Scan> {
     matches!(g.def_of(n).lower, Lower::Loop).then(|| Scan::of(&g.attrs(n))).filter(|s| s.exit.is_none())
 }
 
 /// The stacked results of forward loops that backward loops of as many iterations read, slice by slice, and nothing
 /// else.
-fn stacks_of_loops(g: Graph<'_>, f: &RematFacts) -> Side<Value, bool> {
+fn remat_loop_stacks(g: Graph<'_>, f: &RematFacts) -> Side<Value, bool> {
     let mut stacks = Side::filled(g.values(), false);
     for n in g.region_nodes(g.entry()) {
-        let scan = loop_of(g, n);
+        let scan = remat_loop_of(g, n);
         let reads_slices = |i: usize| scan.is_some_and(|s| i >= s.xs()) && !f.is_forward(n);
         for (_, &a) in g.args_of(n).iter().enumerate().filter(|(i, _)| !reads_slices(*i)) {
             stacks[a] = false;
@@ -69,11 +69,11 @@ fn stacks_of_loops(g: Graph<'_>, f: &RematFacts) -> Side<Value, bool> {
 }
 
 /// The groups of loops that stretches make smaller, those first that save most for each repeated operation.
-pub fn loop_groups(g: Graph<'_>, f: &RematFacts) -> Vec<LoopGroup> {
-    let (stacks, inside) = (stacks_of_loops(g, f), levels_inside(g, |_| 1));
-    let fits = |n: &Node| loop_of(g, *n).is_some_and(|s| inside[s.body] + 2 <= DEPTH);
+pub fn remat_loop_groups(g: Graph<'_>, f: &RematFacts) -> Vec<LoopGroup> {
+    let (stacks, inside) = (remat_loop_stacks(g, f), stretch_levels_inside(g, |_| 1));
+    let fits = |n: &Node| remat_loop_of(g, *n).is_some_and(|s| inside[s.body] + 2 <= DEPTH);
     let mut groups: Vec<LoopGroup> = Vec::new();
-    for n in g.region_nodes(g.entry()).filter(|&n| !f.is_forward(n) && loop_of(g, n).is_some()) {
+    for n in g.region_nodes(g.entry()).filter(|&n| !f.is_forward(n) && remat_loop_of(g, n).is_some()) {
         let mut forward: Vec<Node> = g.args_of(n).iter().filter(|&&a| stacks[a]).map(|a| g.def[a.at()]).collect();
         if forward.is_empty() {
             continue;
@@ -89,7 +89,7 @@ pub fn loop_groups(g: Graph<'_>, f: &RematFacts) -> Vec<LoopGroup> {
         });
         forward.sort_unstable();
         forward.dedup();
-        let length = loop_of(g, n).map_or(0, |s| s.length);
+        let length = remat_loop_of(g, n).map_or(0, |s| s.length);
         let (carried, stacked, copied, flops) = (0, 0, 0, 0);
         groups.push(LoopGroup { forward, backward, length, carried, stacked, copied, flops, stretched: LOOP_PARTS });
     }
@@ -102,7 +102,7 @@ pub fn loop_groups(g: Graph<'_>, f: &RematFacts) -> Vec<LoopGroup> {
 impl LoopGroup {
     fn measure(&mut self, g: Graph<'_>, f: &RematFacts, stacks: &Side<Value, bool>) {
         for &n in self.forward.iter().chain(&self.backward) {
-            let carries = loop_of(g, n).map_or(0, |s| s.carries);
+            let carries = remat_loop_of(g, n).map_or(0, |s| s.carries);
             let sum = |kept: bool| g.outs_of(n).skip(carries).filter(|&v| stacks[v] != kept).map(|v| f.bytes[v]).sum();
             let (dropped, kept): (u64, u64) = (sum(false), sum(true));
             self.stacked += dropped / self.length.max(1) as u64;
@@ -149,7 +149,7 @@ impl LoopGroup {
     /// The iterations that run without stretches: the last ones, in the order in which the first forward loop runs.
     fn plain(&self, g: Graph<'_>) -> Range<usize> {
         let count = self.iterations();
-        match self.forward.first().and_then(|&n| loop_of(g, n)) {
+        match self.forward.first().and_then(|&n| remat_loop_of(g, n)) {
             Some(s) if s.reverse => 0..self.length - count,
             _ => count..self.length,
         }
@@ -157,13 +157,13 @@ impl LoopGroup {
 }
 
 /// `g` with the loops of `groups` in stretches.
-pub fn apply_loops(g: Graph<'_>, f: &RematFacts, groups: &[LoopGroup]) -> Result<GraphBuf> {
+pub fn apply_remat_loops(g: Graph<'_>, f: &RematFacts, groups: &[LoopGroup]) -> Result<GraphBuf> {
     let mut how = Side::filled(g.nodes(), None);
     for group in groups.iter().filter(|group| group.stretched > 0) {
         let one = StretchedLoop { each: group.each(), plain: (group.plain(g).start, group.plain(g).end) };
         group.forward.iter().chain(&group.backward).for_each(|&n| how[n] = Some(one));
     }
-    let mut loops = RematLoops { stacks: stacks_of_loops(g, f), rows: vec![Vec::new(); g.nodes()] };
+    let mut loops = RematLoops { stacks: remat_loop_stacks(g, f), rows: vec![Vec::new(); g.nodes()] };
     rebuild_buf(g, &mut |v| {
         let how = how[v.node]?;
         Some(match f.is_forward(v.node) {
@@ -191,14 +191,14 @@ struct RematLoops {
 }
 
 /// The operands of a loop: carries, constants and stacked inputs.
-fn loop_operands<'o, 'g>(scan: &Scan, args: &'o [Var<'g>]) -> [&'o [Var<'g>]; 3] {
+fn remat_loop_operands<'o, 'g>(scan: &Scan, args: &'o [Var<'g>]) -> [&'o [Var<'g>]; 3] {
     let (carries, rest) = args.split_at(scan.carries);
     let (consts, xs) = rest.split_at(scan.consts);
     [carries, consts, xs]
 }
 
 /// Writes `length` iterations of the loop `n`. Its carries, and its stacked results.
-fn some_iterations<'g>(
+fn remat_loop_iterations<'g>(
     v: &RebuildVisit<'_, 'g>,
     n: Node,
     length: usize,
@@ -222,12 +222,12 @@ impl RematLoops {
         let none = g.var(Value::NONE);
         let StretchedLoop { each, plain } = how;
         let plain_alone = scan.carries == 0 && !gone.contains(&false);
-        let [carries, consts, xs] = loop_operands(&scan, v.args).map(<[_]>::to_vec);
+        let [carries, consts, xs] = remat_loop_operands(&scan, v.args).map(<[_]>::to_vec);
         let (loc, plain) = (v.src.loc[v.node.at()], plain.0..plain.1);
         let rows = Vec::new();
         let stretches = Stretches { g, loc, scan, each, plain, plain_alone, carries, consts, xs, rows };
         let StretchResults { mut carries, ys, rows } = stretches.write(|a| {
-            let (carries, all) = some_iterations(v, v.node, a.length, &[a.carries, a.consts, a.xs].concat());
+            let (carries, all) = remat_loop_iterations(v, v.node, a.length, &[a.carries, a.consts, a.xs].concat());
             let pick = |want: bool| all.iter().zip(&gone).filter(|y| *y.1 == want).map(|y| *y.0).collect();
             let row = if a.plain { pick(true) } else { a.carries.to_vec() };
             StretchYields { carries, ys: pick(false), row }
@@ -245,14 +245,14 @@ impl RematLoops {
         let mut sources: Vec<Node> = read.iter().filter(|&&a| self.stacks[a]).map(|a| src.def[a.at()]).collect();
         sources.sort_unstable();
         sources.dedup();
-        let [carries, consts, xs] = loop_operands(&scan, v.args).map(<[_]>::to_vec);
+        let [carries, consts, xs] = remat_loop_operands(&scan, v.args).map(<[_]>::to_vec);
         let kept = xs.iter().zip(read).filter(|x| !self.stacks[*x.1]).map(|x| *x.0);
         let (mut consts, mut xs): (_, Vec<Var<'g>>) = (consts, kept.collect());
         let own = (consts.len(), xs.len());
         let mut rows: Vec<Vec<Var<'g>>> = Vec::new();
         for &n in &sources {
             let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| v.map[a]).collect();
-            let [_, more_consts, more_xs] = loop_operands(&Scan::of(&src.attrs(n)), &args);
+            let [_, more_consts, more_xs] = remat_loop_operands(&Scan::of(&src.attrs(n)), &args);
             consts.extend(more_consts);
             xs.extend(more_xs);
             rows.resize(rows.len().max(self.rows[n.at()].len()), Vec::new());
@@ -271,7 +271,7 @@ impl RematLoops {
                 true => again.iter().find(|made| made.0 == *x).map(|made| made.1),
                 false => slices.next().copied(),
             }));
-            let (carries, ys) = some_iterations(v, v.node, a.length, &args);
+            let (carries, ys) = remat_loop_iterations(v, v.node, a.length, &args);
             StretchYields { carries, ys, row: Vec::new() }
         });
         [results.carries, results.ys].concat()
@@ -305,7 +305,7 @@ impl RematLoops {
                 args.extend_from_slice(these);
                 *list = more;
             }
-            again.extend(stacks.zip(some_iterations(v, n, a.length, &args).1));
+            again.extend(stacks.zip(remat_loop_iterations(v, n, a.length, &args).1));
         }
         again
     }

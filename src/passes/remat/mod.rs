@@ -55,7 +55,7 @@ pub struct RematGraph {
 /// `tidy` is applied to each graph that is written.
 pub fn graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Result<Vec<RematGraph>> {
     let facts = remat_facts(g.view());
-    let mut groups = loops::loop_groups(g.view(), &facts);
+    let mut groups = loops::remat_loop_groups(g.view(), &facts);
     let count = groups.len();
     let mut list = Vec::new();
     for share in 1..=loops::LOOP_PARTS {
@@ -67,7 +67,7 @@ pub fn graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Resu
         if groups.iter().all(|group| group.stretched == 0) {
             break;
         }
-        let graph = tidy(loops::apply_loops(g.view(), &facts, &groups)?.view())?;
+        let graph = tidy(loops::apply_remat_loops(g.view(), &facts, &groups)?.view())?;
         let flops = groups.iter().map(loops::LoopGroup::flops).sum();
         let name =
             format!("{} % of {count} loop{}", 100 * share / loops::LOOP_PARTS, if count == 1 { "" } else { "s" });

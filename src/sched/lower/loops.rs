@@ -103,7 +103,7 @@ impl BodyShape {
 }
 
 /// Lowers and plans a body. Also returns the constants that it reads: they become reads of the instruction.
-fn lower_body(
+fn lower_loop_body(
     g: Graph<'_>,
     s: &BodyShape,
     threads: usize,
@@ -166,7 +166,7 @@ impl Lowerer<'_> {
         }
         let trajectories = trajectories(g, &s);
         for t in &trajectories {
-            self.start_trajectory(n, &s, t);
+            self.start_loop_trajectory(n, &s, t);
         }
         let whole = |slice: BufferSlice, v: Value| Operand::of_bytes(slice.buf, slice.off, g.bytes(v), Split::Whole);
         let results: Vec<Operand> = outs.map(|v| whole(self.result(v), v)).collect();
@@ -190,7 +190,7 @@ impl Lowerer<'_> {
         }
         if s.exit.is_some() {
             let stacked = results[s.carries..].iter().filter(|to| to.bytes() > 0);
-            stacked.for_each(|to| self.fill_with_zeros(n, to));
+            stacked.for_each(|to| self.fill_loop_with_zeros(n, to));
         }
         if s.length > 0 || s.is_unbounded() {
             self.loop_instruction(n, &s, results, trajectories)?;
@@ -200,7 +200,7 @@ impl Lowerer<'_> {
     }
 
     /// Makes both stacks of `t` windows of one buffer, and adds the instruction that copies the initial carry into it.
-    fn start_trajectory(&mut self, n: Node, s: &Scan, t: &Trajectory) {
+    fn start_loop_trajectory(&mut self, n: Node, s: &Scan, t: &Trajectory) {
         let g = self.g;
         let (from, after) = (g.args_of(n)[t.carry], Value::new(g.out(n).at() + t.after));
         let (slice, stack) = (g.bytes(from), g.bytes(after));
@@ -228,7 +228,7 @@ impl Lowerer<'_> {
     }
 
     /// Adds the instruction that fills a stacked result with zeros, for the slices that no iteration makes.
-    fn fill_with_zeros(&mut self, n: Node, to: &Operand) {
+    fn fill_loop_with_zeros(&mut self, n: Node, to: &Operand) {
         let p = Fill { len: to.bytes(), value: 0 };
         self.code.push(&Instr {
             kernel: copy::fill_kernel_for(DType::Bool),
@@ -263,7 +263,7 @@ impl Lowerer<'_> {
             None => (0..s.carries).chain(trajectories.iter().map(|t| t.after)).collect(),
         };
         let shape = BodyShape::of_loop(g, s, trajectories, starts.len() - s.carries);
-        let (body, constants) = lower_body(g, &shape, self.threads, self.precision)?;
+        let (body, constants) = lower_loop_body(g, &shape, self.threads, self.precision)?;
         // Twice the timestamps: sums of them must not overflow either.
         if body
             .timestamps
@@ -284,10 +284,10 @@ impl Lowerer<'_> {
         let mut reads: Vec<Operand> = starts.iter().map(|&i| all(i)).collect();
         let writes = (0..results.len()).filter(|&i| shape.write_of(i).is_some()).map(all).collect();
         reads.extend(g.args_of(n)[s.carries..].iter().map(|&v| self.whole(v)));
-        self.read_constants(&constants, &mut reads);
+        self.read_loop_constants(&constants, &mut reads);
         let written = starts.iter().map(|&i| shape.write_of(i).unwrap_or(i));
         let pairs: Vec<(u8, u8)> = written.enumerate().map(|(r, w)| (r as u8, w as u8)).collect();
-        self.run_bodies(n, vec![body], &reads, writes, &pairs);
+        self.run_loop_bodies(n, vec![body], &reads, writes, &pairs);
         Ok(())
     }
 
@@ -299,8 +299,8 @@ impl Lowerer<'_> {
         let mut bodies = Vec::new();
         for (region, when) in [(attrs.then, true), (attrs.otherwise, false)] {
             let shape = BodyShape::of_branch(g, region, when, reads.len());
-            let (body, constants) = lower_body(g, &shape, self.threads, self.precision)?;
-            self.read_constants(&constants, &mut reads);
+            let (body, constants) = lower_loop_body(g, &shape, self.threads, self.precision)?;
+            self.read_loop_constants(&constants, &mut reads);
             bodies.push(body);
         }
         let whole = |slice: BufferSlice, v: Value| Operand::of_bytes(slice.buf, slice.off, g.bytes(v), Split::Whole);
@@ -309,13 +309,13 @@ impl Lowerer<'_> {
         if all > isize::MAX as usize / 2 {
             return Err(lowering_error("if: its branches have too many instructions"));
         }
-        self.run_bodies(n, bodies, &reads, results, &[]);
+        self.run_loop_bodies(n, bodies, &reads, results, &[]);
         self.code.close(false);
         Ok(())
     }
 
     /// Appends the constants that a body reads to the reads of its instruction.
-    fn read_constants(&mut self, constants: &[Value], reads: &mut Vec<Operand>) {
+    fn read_loop_constants(&mut self, constants: &[Value], reads: &mut Vec<Operand>) {
         let g = self.g;
         for &v in constants {
             if self.slices[v.at()] == BufferSlice::NONE {
@@ -326,7 +326,7 @@ impl Lowerer<'_> {
     }
 
     /// Adds the instruction of node `n` that runs `bodies`.
-    fn run_bodies(
+    fn run_loop_bodies(
         &mut self,
         n: Node,
         bodies: Vec<PlannedLoop>,

@@ -14,7 +14,7 @@ use crate::kernels::abi::{DEPTH, Split};
 use crate::kernels::gemm::Precision;
 use crate::nodes::ir::call::{Buf, Call, Temp, View};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ir::opdef::planned_regions;
+use crate::nodes::ir::opdef::opdef_regions;
 use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::index::index_bounds::index_bound;
 use crate::nodes::ops::run_op_lowering;
@@ -68,7 +68,7 @@ fn check_lowering_depth(g: Graph<'_>) -> Result<()> {
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r) {
             let def = g.def_of(n);
-            for body in planned_regions(g, n) {
+            for body in opdef_regions(g, n) {
                 inside[r.at()] = inside[r.at()].max(1 + inside[body.at()]);
             }
             if inside[r.at()] > DEPTH {

@@ -51,7 +51,7 @@ fn local_state(code: &Instructions, order: Vec<u32>) -> Result<LocalState> {
 }
 
 /// Improves `order` until its peak is `bound`, no move helps, or the budget is spent.
-pub fn improve_locally(code: &Instructions, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u32>> {
+pub fn improve_local_order(code: &Instructions, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u32>> {
     let mut left = BUDGET / order.len().max(1);
     if left == 0 {
         return Ok(order.to_vec());

@@ -54,7 +54,7 @@ const PARALLEL: usize = 128;
 
 /// Waits until all workers of the pool have started: one that starts late would allocate during the first steps. Called
 /// from a worker, it returns at once: all have started, and waiting would run other jobs on this stack.
-pub fn wait_for_workers() {
+pub fn order_wait_for_workers() {
     if rayon::current_thread_index().is_none() {
         rayon::broadcast(|_| ());
     }
@@ -81,7 +81,7 @@ pub fn best_order(code: &Instructions) -> Result<Ordered> {
     };
     let scored = scored?;
     if parallel {
-        wait_for_workers();
+        order_wait_for_workers();
     }
     // The first of equals.
     let (name, order) = match (0..orders.len()).min_by_key(|&i| scored[i]) {
@@ -89,9 +89,9 @@ pub fn best_order(code: &Instructions) -> Result<Ordered> {
         None => ("program", &[][..]),
     };
     let mut best = score_order(code, order, name)?;
-    best.order_bound = bound::order_bound(code, &deps, &live_lines_in_order(&best, order))?;
+    best.order_bound = bound::order_bound(code, &deps, &order_live_lines(&best, order))?;
     if best.bound > best.order_bound {
-        let moved = local::improve_locally(code, &deps, order, best.order_bound)?;
+        let moved = local::improve_local_order(code, &deps, order, best.order_bound)?;
         if moved != order {
             best = Ordered { order_bound: best.order_bound, ..score_order(code, &moved, name)? };
         }
@@ -116,7 +116,7 @@ pub fn score_order(code: &Instructions, order: &[u32], name: &'static str) -> Re
 }
 
 /// The largest sum of live lines over the instructions of each group, by the group's number before ordering.
-fn live_lines_in_order(o: &Ordered, order: &[u32]) -> Vec<u64> {
+fn order_live_lines(o: &Ordered, order: &[u32]) -> Vec<u64> {
     let by_instruction = o.live.alive();
     let mut most = vec![0; order.len()];
     for (k, &g) in order.iter().enumerate() {

@@ -12,7 +12,7 @@ use crate::sched::instructions::{BufKind, Instructions, OUT_OF_PLACE, Operand};
 
 type Proof = Result<(), String>;
 
-fn require_fit(ok: bool, broken: impl FnOnce() -> String) -> Proof {
+fn require_fits(ok: bool, broken: impl FnOnce() -> String) -> Proof {
     if ok { Ok(()) } else { Err(broken()) }
 }
 
@@ -46,7 +46,7 @@ impl PlannedLoop {
         // One thread runs all of it, or all threads do with barriers: no thread has a part of an operand.
         let whole = |o: &Operand| o.split == Split::Whole;
         let all = outside.reads.iter().chain(outside.writes).all(whole) && code.units[i] == 1 && !code.copies[i];
-        require_fit(all, || "threads divide the operands of a loop".into())?;
+        require_fits(all, || "threads divide the operands of a loop".into())?;
         self.timestamps_fit()?;
         self.predicate_fits(&outside)?;
         self.exit_fits(&outside)?;
@@ -56,20 +56,20 @@ impl PlannedLoop {
             self.extern_fits(e, &outside)?;
             if let Outer::Write(w) = e.outer {
                 let twice = std::mem::replace(&mut written[w], true);
-                require_fit(!twice, || format!("write {w} of the loop is two externs of the body"))?;
+                require_fits(!twice, || format!("write {w} of the loop is two externs of the body"))?;
             }
         }
         for &w in inplace.iter().filter(|&&w| w != OUT_OF_PLACE) {
             let carried = written.get(usize::from(w)) == Some(&true);
-            require_fit(carried, || format!("write {w} of the loop takes over a read and is no extern of the body"))?;
+            require_fits(carried, || format!("write {w} of the loop takes over a read and is no extern of the body"))?;
         }
         let (last, before) = match written.split_last() {
             Some((last, before)) => (*last, before),
             None => (true, written.as_slice()),
         };
-        require_fit(!before.contains(&false), || "the body does not know a write of the loop".into())?;
+        require_fits(!before.contains(&false), || "the body does not know a write of the loop".into())?;
         let scratch = outside.writes.last().filter(|_| !last).map_or(0, Operand::bytes);
-        require_fit(scratch >= self.workspace(), || {
+        require_fits(scratch >= self.workspace(), || {
             format!("the body needs {} bytes of workspace and has {scratch}", self.workspace())
         })
     }
@@ -79,7 +79,7 @@ impl PlannedLoop {
         let Some(_) = self.when else { return Ok(()) };
         let one = outside.reads.first().is_some_and(|o| o.bytes() == 1 && o.size == 1);
         let apart = outside.inplace.first() == Some(&OUT_OF_PLACE);
-        require_fit(one && apart && self.length == 1, || "a branch without a predicate of its own".into())
+        require_fits(one && apart && self.length == 1, || "a branch without a predicate of its own".into())
     }
 
     /// What ends the loop early has the size that the executor reads, and no iteration needs to run: each write has
@@ -97,12 +97,12 @@ impl PlannedLoop {
                 number && outside.inplace.get(k) == Some(&OUT_OF_PLACE)
             }
         };
-        require_fit(there && self.when.is_none(), || "a loop that ends early without what ends it".into())?;
+        require_fits(there && self.when.is_none(), || "a loop that ends early without what ends it".into())?;
         let starts = |e: &Extern| match e.outer {
             Outer::Write(w) => outside.starts(w) || outside.writes.get(w).is_none_or(|o| o.bytes() == 0),
             Outer::Read(_) => true,
         };
-        require_fit(self.externs.iter().all(starts), || {
+        require_fits(self.externs.iter().all(starts), || {
             "a loop that ends early has a write without contents before it".into()
         })
     }
@@ -112,8 +112,10 @@ impl PlannedLoop {
         let code = &self.plan.code;
         let all = (0..code.len()).map(|i| loop_timestamps(code, i)).fold(self.barriers(), usize::saturating_add);
         let few = self.timestamps.checked_mul(self.length).is_some_and(|n| n <= isize::MAX as usize);
-        require_fit(self.length > 0, || "a loop of no iteration".into())?;
-        require_fit(few && self.timestamps == all, || "the timestamps of an iteration are not those of the body".into())
+        require_fits(self.length > 0, || "a loop of no iteration".into())?;
+        require_fits(few && self.timestamps == all, || {
+            "the timestamps of an iteration are not those of the body".into()
+        })
     }
 
     /// The externs are the pinned buffers of the body, each once, in front of the workspace.
@@ -122,13 +124,13 @@ impl PlannedLoop {
         let mut known = vec![false; code.bytes.len()];
         for e in &self.externs {
             let first = known.get_mut(e.buf as usize).is_some_and(|k| !std::mem::replace(k, true));
-            require_fit(first, || format!("extern b{} of the body does not fit its operand", e.buf))?;
+            require_fits(first, || format!("extern b{} of the body does not fit its operand", e.buf))?;
         }
         let there = (0..known.len()).all(|b| known[b] == code.kind[b].is_pinned());
-        require_fit(there, || "the externs of the body are not what is there before it".into())?;
+        require_fits(there, || "the externs of the body are not what is there before it".into())?;
         let end = self.externs.iter().map(|e| self.extern_range(e).end).max().unwrap_or(0);
         let behind = self.base.is_multiple_of(LINE) && (end..=self.plan.bytes).contains(&self.base);
-        require_fit(behind, || "the workspace of the body does not begin behind its externs".into())
+        require_fits(behind, || "the workspace of the body does not begin behind its externs".into())
     }
 
     /// Extern `e` has the size of its operand and the contents that the body expects; the body does not write what the
@@ -139,23 +141,23 @@ impl PlannedLoop {
             return Err("an extern of the body is no operand of the loop".into());
         };
         let fits = code.bytes[buf].checked_mul(self.slices(e)) == Some(o.bytes());
-        require_fit(fits, || format!("extern b{buf} of the body does not fit its operand"))?;
+        require_fits(fits, || format!("extern b{buf} of the body does not fit its operand"))?;
         let updated = code.updates.iter().any(|u| u.leaf == e.buf);
         let starts = matches!(e.outer, Outer::Write(w) if e.sliced && updated && outside.starts(w));
-        require_fit(starts || !e.behind_start, || format!("extern b{buf} of the body stands behind no start"))?;
+        require_fits(starts || !e.behind_start, || format!("extern b{buf} of the body stands behind no start"))?;
         match e.outer {
             Outer::Read(r) => {
                 let reads = code.kind[buf] != BufKind::State && !updated;
-                require_fit(reads, || "the body writes what the loop reads".into())?;
+                require_fits(reads, || "the body writes what the loop reads".into())?;
                 // An in-place read is reached through its write, which is another extern, or none.
                 let apart = outside.inplace.get(r) == Some(&OUT_OF_PLACE);
-                require_fit(apart, || format!("read {r} of the loop is in place and an extern of the body"))
+                require_fits(apart, || format!("read {r} of the loop is in place and an extern of the body"))
             }
             // A write without a read in place has no contents yet.
             Outer::Write(w) if !outside.starts(w) && o.bytes() > 0 => {
-                require_fit(updated, || format!("the body does not make write {w} of the loop"))?;
+                require_fits(updated, || format!("the body does not make write {w} of the loop"))?;
                 let read = code.reads.iter().any(|r| r.buf == e.buf && r.bytes() > 0);
-                require_fit(!read, || format!("the body reads write {w} of the loop before it is written"))
+                require_fits(!read, || format!("the body reads write {w} of the loop before it is written"))
             }
             Outer::Write(_) => Ok(()),
         }

@@ -7,7 +7,7 @@ use crate::sched::instructions::BufKind;
 use crate::sched::planned_loop::{Outer, PlannedLoop};
 use crate::sched::races::race_free;
 use crate::sched::schedule;
-use crate::sched::share::shared_tapes_above;
+use crate::sched::share::share_tapes_above;
 use crate::sched::tape::{Entry, Tapes};
 use crate::session::Session;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ fn both_stacks_of_a_carry_are_one_buffer() {
 #[test]
 fn threads_meet_around_iterations() {
     let s = schedule(graph().view(), 3).unwrap();
-    let right = shared_tapes_above(&s.plan, 0);
+    let right = share_tapes_above(&s.plan, 0);
     assert_eq!((right.threads(), right.inner[0].threads()), (3, 3));
     race_free(&s.plan, &right).unwrap();
     let without = |tapes: &Tapes, gone: &dyn Fn(&Entry) -> bool| {

@@ -152,7 +152,7 @@ fn writes_behind_a_buffer_are_found() {
     let graph = g.finish([one(&g, &SUM, &[y]).named("loss")]).unwrap();
     let run = |shrink: usize| {
         let mut s = schedule_with_red_zones(graph.view(), 1, &[]).unwrap();
-        let tapes = share::shared_tapes(&s.plan);
+        let tapes = share::share_tapes(&s.plan);
         let made = s.plan.code.writes_of(0)[0].buf as usize;
         let mut shorter = (*s.plan).clone();
         shorter.code.bytes[made] -= shrink;

@@ -9,7 +9,7 @@ use crate::sched::lower::lower;
 use crate::sched::order::bound::{BLOCK, order_bound};
 use crate::sched::order::deps::Deps;
 use crate::sched::order::list::list_schedule;
-use crate::sched::order::local::improve_locally;
+use crate::sched::order::local::improve_local_order;
 use crate::sched::order::{CANDIDATES, best_order, score_order};
 
 /// Calls `f` with every order of the groups that data and effects allow, until it says stop.
@@ -112,12 +112,12 @@ fn moved_groups_make_legal_orders() {
         let d = Deps::new(&code);
         for &(name, rule) in CANDIDATES {
             let order = list_schedule(&code, &d, rule);
-            let moved = improve_locally(&code, &d, &order, 0).unwrap();
+            let moved = improve_local_order(&code, &d, &order, 0).unwrap();
             assert!(legal(&code, &d, &moved), "seed {seed}: {name}");
             let (before, after) =
                 (score_order(&code, &order, name).unwrap(), score_order(&code, &moved, name).unwrap());
             assert!(after.bound <= before.bound, "seed {seed}: {name}");
-            assert_eq!(improve_locally(&code, &d, &order, 0).unwrap(), moved, "the same again");
+            assert_eq!(improve_local_order(&code, &d, &order, 0).unwrap(), moved, "the same again");
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::sched::lower::{Lowered, lower};
 use crate::sched::offsets;
 use crate::sched::order::{self, Ordered};
 use crate::sched::pack::{Packing, greedy, lines};
-use crate::sched::share::shared_tapes_above;
+use crate::sched::share::share_tapes_above;
 use crate::sched::tape::Tapes;
 use crate::sched::team::Team;
 
@@ -139,7 +139,7 @@ pub fn outcome(g: &Graph<'_>, l: &Lowered, plan: &Checked, how: How, steps: usiz
     for n in g.region_nodes(g.entry()).filter(|n| g.op[n.at()] == Op::CONSTANT) {
         arena.bytes_mut()[at(g.out(n))].copy_from_slice(&ConstantAttrs::of(&g.attrs(n)).data);
     }
-    let tapes: Tapes = shared_tapes_above(plan, if how == How::Team { 0 } else { u64::MAX });
+    let tapes: Tapes = share_tapes_above(plan, if how == How::Team { 0 } else { u64::MAX });
     let exec = Exec::new(plan, tapes).unwrap();
     let state = ThreadState::default();
     match how {

@@ -11,7 +11,7 @@ use crate::sched::checker::check_plan;
 use crate::sched::pack::lines;
 use crate::sched::races::race_free;
 use crate::sched::schedule;
-use crate::sched::share::shared_tapes_above;
+use crate::sched::share::share_tapes_above;
 
 fn idle(_: &mut Args<'_>) {}
 
@@ -119,7 +119,7 @@ fn tapes_without_their_barriers_race() {
     let x = g.input("x", [64], DType::F32);
     g.output("y", one(&g, &REVERSE, &[one(&g, &FRESH, &[x])]));
     let plan = check_plan(planned(g.finish([]).unwrap().view(), 2, lines::pack_lines).plan).unwrap();
-    let right = shared_tapes_above(&plan, 1);
+    let right = share_tapes_above(&plan, 1);
     assert_eq!(right.thread(0).iter().filter(|e| e.barrier).count(), 1);
     race_free(&plan, &right).unwrap();
     let mut wrong = right.clone();
@@ -140,7 +140,7 @@ fn tapes_whose_columns_overlap_race() {
     let x = g.input("x", [64], DType::F32);
     g.output("y", one(&g, &REVERSE, &[one(&g, &COLUMNS, &[x])]));
     let plan = check_plan(planned(g.finish([]).unwrap().view(), 2, lines::pack_lines).plan).unwrap();
-    let right = shared_tapes_above(&plan, 1);
+    let right = share_tapes_above(&plan, 1);
     let columns = |t: usize| right.thread(t)[0];
     assert_eq!((columns(0).from, columns(0).to, columns(1).from, columns(1).to), (0, 3, 3, 6));
     assert_eq!(right.thread(0).iter().filter(|e| e.barrier).count(), 1);

@@ -8,7 +8,7 @@ use crate::sched::checker::{Checked, check_plan};
 use crate::sched::pack::lines;
 use crate::sched::races::race_free;
 use crate::sched::schedule;
-use crate::sched::share::shared_tapes_above;
+use crate::sched::share::share_tapes_above;
 use crate::sched::tape::{Entry, Tapes};
 
 /// A look-up, which may stop a step, and an update that waits for it.
@@ -61,7 +61,7 @@ fn refused(plan: &Checked, right: &Tapes, why: &str, wrong: impl FnOnce(&mut Vec
 fn every_refusal_of_tapes_has_tapes_that_break_one_promise() {
     let mut seen = Vec::new();
     let plan = check_plan(planned(stopping().view(), 2, lines::pack_lines).plan).unwrap();
-    let right = shared_tapes_above(&plan, 1);
+    let right = share_tapes_above(&plan, 1);
     let mut wrong = |why: &str, f: &dyn Fn(&mut Vec<Vec<Entry>>)| seen.push(refused(&plan, &right, why, f));
     wrong("3 threads; the plan has scratch for 2", &|t| t.push(t[0].clone()));
     wrong("thread 1 has other barriers than thread 0", &|t| t[1].retain(|e| !e.barrier));
@@ -100,13 +100,13 @@ fn every_refusal_of_tapes_has_tapes_that_break_one_promise() {
     }
 
     let s = schedule(looping().view(), 2).unwrap();
-    let right = shared_tapes_above(&s.plan, 0);
+    let right = share_tapes_above(&s.plan, 0);
     assert_eq!((right.threads(), right.inner[0].threads()), (2, 2));
     let at = |e: &Entry| s.plan.code.has_body(e.instr as usize);
     let open = |t: &mut Vec<Vec<Entry>>| t.iter_mut().for_each(|t| t.retain(|e| !(e.barrier && at(e))));
     seen.push(refused(&s.plan, &right, "without a barrier", open));
     seen.push(refused(&s.plan, &right, "are not run once each", |t| t[1].retain(|e| e.barrier || !at(e))));
-    let single = shared_tapes_above(&s.plan, u64::MAX);
+    let single = share_tapes_above(&s.plan, u64::MAX);
     let alone = Tapes { inner: single.inner.clone(), ..right.clone() };
     let e = race_free(&s.plan, &alone).unwrap_err();
     assert!(e.contains("whose tape is for thread 0"), "{e}");
@@ -115,7 +115,7 @@ fn every_refusal_of_tapes_has_tapes_that_break_one_promise() {
     assert!(e.contains("the tapes are of other loops"), "{e}");
     seen.push(e);
     let s = schedule(choosing().view(), 2).unwrap();
-    let (right, single) = (shared_tapes_above(&s.plan, 0), shared_tapes_above(&s.plan, u64::MAX));
+    let (right, single) = (share_tapes_above(&s.plan, 0), share_tapes_above(&s.plan, u64::MAX));
     assert_eq!(right.inner.iter().map(Tapes::threads).collect::<Vec<_>>(), [2, 2]);
     race_free(&s.plan, &right).unwrap();
     let inner = vec![right.inner[0].clone(), single.inner[1].clone()];

@@ -22,7 +22,7 @@ const WIDTHS: [f64; 3] = [1e-3, 1e-4, 1e-5];
 /// The f64 graph `g` with one more output, and that output's name: the sum of all elements of all float outputs, each
 /// multiplied by a fixed weight. Without weights, the sum of a softmax would be constant. `None` if no output is a
 /// float.
-pub fn summed_for_differences(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
+pub fn summed_for_finite_differences(g: Graph<'_>) -> Result<Option<(GraphBuf, String)>> {
     let name = unused_signature_name(g, "check.sum");
     if !g.outputs().iter().any(|&v| g.ty(v).dtype == DType::F64) {
         return Ok(None);

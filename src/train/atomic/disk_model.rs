@@ -45,7 +45,7 @@ struct ModelFile {
 type NameChange = (PathBuf, Option<usize>);
 
 #[derive(Clone, Default)]
-struct ModelState {
+struct DiskModelState {
     files: Vec<ModelFile>,
     names: BTreeMap<PathBuf, usize>,
     synced_names: BTreeMap<PathBuf, usize>,
@@ -58,7 +58,7 @@ struct ModelState {
 /// A disk with one folder. The process may be ended by a fault; [`restart`](ModelDisk::restart) begins a new one.
 #[derive(Clone, Default)]
 pub struct ModelDisk {
-    state: RefCell<ModelState>,
+    state: RefCell<DiskModelState>,
     /// The call that is hit, counted from 0, and how.
     pub fault: Option<(usize, DiskFault)>,
 }
@@ -136,7 +136,7 @@ impl ModelDisk {
     }
 
     /// One call: `act` does all of it, or, if told so, the half that a fault leaves.
-    fn call<R>(&self, act: impl FnOnce(&mut ModelState, bool) -> io::Result<R>) -> io::Result<R> {
+    fn call<R>(&self, act: impl FnOnce(&mut DiskModelState, bool) -> io::Result<R>) -> io::Result<R> {
         let s = &mut *self.state.borrow_mut();
         let ended = || io::Error::new(ErrorKind::Interrupted, "the process has ended");
         if s.ended {
@@ -156,12 +156,12 @@ impl ModelDisk {
     }
 
     /// A call that does nothing if a fault leaves half of it.
-    fn whole_call<R: Default>(&self, act: impl FnOnce(&mut ModelState) -> io::Result<R>) -> io::Result<R> {
+    fn whole_call<R: Default>(&self, act: impl FnOnce(&mut DiskModelState) -> io::Result<R>) -> io::Result<R> {
         self.call(|s, half| if half { Ok(R::default()) } else { act(s) })
     }
 }
 
-impl ModelState {
+impl DiskModelState {
     fn change_name(&mut self, name: &Path, file: Option<usize>) {
         match file {
             Some(file) => self.names.insert(name.to_path_buf(), file),

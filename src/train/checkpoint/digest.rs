@@ -8,7 +8,7 @@
 //! within 32 consecutive bits, and misses one in 2³² of all others. It runs at the speed of memory, so it adds nothing
 //! to the time of a save. SHA-256 without special instructions would take longer than writing the file.
 
-use super::header::{HEADER_LIMIT, bad_checkpoint};
+use super::header::{HEADER_LIMIT, bad_checkpoint_header};
 use crate::error::Result;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
@@ -56,11 +56,11 @@ fn digest_sum(file: &[u8]) -> u32 {
 pub fn seal(file: &mut Vec<u8>) -> Result<()> {
     let opens = file.get(LENGTH..AT) == Some(OPENING) && file.get(AT) == Some(&b'}');
     let (Some(length), true) = (file.first_chunk::<LENGTH>(), opens) else {
-        return Err(bad_checkpoint("the header does not begin with its metadata"));
+        return Err(bad_checkpoint_header("the header does not begin with its metadata"));
     };
     let length = u64::from_le_bytes(*length) + SIZE as u64;
     if length > HEADER_LIMIT {
-        return Err(bad_checkpoint(format!("a header of {length} bytes; at most {HEADER_LIMIT} are allowed")));
+        return Err(bad_checkpoint_header(format!("a header of {length} bytes; at most {HEADER_LIMIT} are allowed")));
     }
     file[..LENGTH].copy_from_slice(&length.to_le_bytes());
     file.splice(AT..AT, digest_entry(0).into_bytes());
@@ -79,7 +79,7 @@ pub fn check_file<'m>(
         return Ok(Digest::Absent);
     }
     if head.len() < AT + SIZE {
-        return Err(bad_checkpoint(format!("the file ends within its digest: {WHY}")));
+        return Err(bad_checkpoint_header(format!("the file ends within its digest: {WHY}")));
     }
     let mut crc = crc32fast::Hasher::new();
     crc.update(&head[..OWN.start]);
@@ -96,7 +96,9 @@ pub fn check_file<'m>(
     let sum = crc.finalize();
     match head[AT..AT + SIZE] == *digest_entry(sum).as_bytes() {
         true => Ok(Digest::Fits),
-        false => Err(bad_checkpoint(format!("the digest does not fit the file, whose CRC-32 is {sum:08x}: {WHY}"))),
+        false => {
+            Err(bad_checkpoint_header(format!("the digest does not fit the file, whose CRC-32 is {sum:08x}: {WHY}")))
+        }
     }
 }
 

@@ -8,13 +8,13 @@ use std::ops::Range;
 pub const HEADER_LIMIT: u64 = 16 << 20;
 
 /// An error of kind [`Kind::Data`].
-pub(super) fn bad_checkpoint(message: impl Into<String>) -> Error {
+pub(super) fn bad_checkpoint_header(message: impl Into<String>) -> Error {
     Error::new(Kind::Data, message)
 }
 
 /// A key that the valid JSON object `header` repeats, if any. The parser keeps the last of equal keys and drops the
 /// others without notice. Escapes are resolved before keys are compared: a name may be spelled in several ways.
-pub(super) fn repeated_checkpoint_key(header: &[u8]) -> Option<String> {
+pub(super) fn repeated_header_key(header: &[u8]) -> Option<String> {
     let (mut depth, mut at, mut keys) = (0, 0, Vec::new());
     // With its quotes.
     let mut last: Range<usize> = 0..0;
@@ -30,7 +30,7 @@ pub(super) fn repeated_checkpoint_key(header: &[u8]) -> Option<String> {
             }
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth -= 1,
-            b':' if depth == 1 => keys.push(unescaped_key(&header[last.clone()])),
+            b':' if depth == 1 => keys.push(unescaped_header_key(&header[last.clone()])),
             _ => {}
         }
         at += 1;
@@ -41,7 +41,7 @@ pub(super) fn repeated_checkpoint_key(header: &[u8]) -> Option<String> {
 }
 
 /// A JSON string without its escapes, in quotes.
-fn unescaped_key(raw: &[u8]) -> Cow<'_, [u8]> {
+fn unescaped_header_key(raw: &[u8]) -> Cow<'_, [u8]> {
     match raw.contains(&b'\\').then(|| serde_json::from_slice::<String>(raw)) {
         Some(Ok(name)) => Cow::Owned(format!("\"{name}\"").into_bytes()),
         _ => Cow::Borrowed(raw),

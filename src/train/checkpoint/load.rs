@@ -4,12 +4,12 @@
 //! cannot be read to its end after that, the leaves that were meant count as unset, so that no step uses half of them.
 
 use super::weights::{Stored, Weights};
-use super::{Digest, bad_checkpoint, save};
+use super::{Digest, bad_checkpoint_header, save};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::DType;
 use crate::session::{Binding, Program, Role};
-use crate::train::trainer::{entries, is_trainer_tensor};
+use crate::train::trainer::{entries, is_saved_trainer_tensor};
 use hashbrown::HashMap;
 use std::path::Path;
 
@@ -79,7 +79,7 @@ impl Program {
         let path = path.as_ref();
         let file = Weights::open(path)?;
         let own = |name: &str| self.persistent().any(|(b, _)| b.name == name);
-        let other = |name: &str| (!is_trainer_tensor(name) || own(name)).then(|| name.to_string());
+        let other = |name: &str| (!is_saved_trainer_tensor(name) || own(name)).then(|| name.to_string());
         let (pairs, report) = self.pairs(&file, &Load { rename: Some(&other), ..Load::default() })?;
         if let Some(name) = report.kept.first() {
             let text = format!("{}: there is no tensor for state {name:?}", path.display());
@@ -143,7 +143,7 @@ impl Program {
             let (leaf, bytes) = self.persistent_mut(name)?;
             let done = match leaf.dtype == stored.dtype {
                 true => file.read(stored, 0, bytes),
-                false => load_cast(file, stored, leaf.dtype, bytes, &mut piece),
+                false => checkpoint_load_cast(file, stored, leaf.dtype, bytes, &mut piece),
             };
             if let Err(e) = done {
                 plan.iter().for_each(|(name, _)| self.forget(name));
@@ -210,7 +210,7 @@ fn check_loaded_bools(file: &Weights, t: &Stored) -> Result<()> {
         file.read(t, at, piece)?;
         if let Some(k) = t.dtype.misfit(piece) {
             let text = format!("element {} of {:?} is {}; a bool is 0 or 1", at + k, t.name, piece[k]);
-            return Err(bad_checkpoint(text).context(file.path(t).display()));
+            return Err(bad_checkpoint_header(text).context(file.path(t).display()));
         }
         at += piece.len();
     }
@@ -218,7 +218,7 @@ fn check_loaded_bools(file: &Weights, t: &Stored) -> Result<()> {
 }
 
 /// Reads `t` in pieces and writes its floats to `into`, as elements of `dtype`.
-fn load_cast(file: &Weights, t: &Stored, dtype: DType, into: &mut [u8], piece: &mut Vec<u8>) -> Result<()> {
+fn checkpoint_load_cast(file: &Weights, t: &Stored, dtype: DType, into: &mut [u8], piece: &mut Vec<u8>) -> Result<()> {
     let (from, to) = (t.dtype.size(), dtype.size());
     piece.resize(PIECE, 0);
     for (k, out) in into.chunks_mut(PIECE / from * to).enumerate() {

@@ -1,8 +1,8 @@
 //! A file of tensors in memory.
 
 use super::digest::{self, Digest};
-use super::header::{HEADER_LIMIT, bad_checkpoint, repeated_checkpoint_key};
-use super::{DTYPES, Entry, checked_entry};
+use super::header::{HEADER_LIMIT, bad_checkpoint_header, repeated_header_key};
+use super::{DTYPES, Entry, checked_checkpoint_entry};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use std::fs::File;
@@ -39,12 +39,12 @@ impl Loaded {
         let mut file = File::open(path).map_err(io)?;
         let len = file.metadata().map_err(io)?.len();
         if len > limit {
-            return Err(named(bad_checkpoint(format!("{len} bytes, where at most {limit} are expected"))));
+            return Err(named(bad_checkpoint_header(format!("{len} bytes, where at most {limit} are expected"))));
         }
         let mut bytes = Vec::new();
         bytes
             .try_reserve_exact(usize::try_from(len).unwrap_or(usize::MAX))
-            .map_err(|e| named(bad_checkpoint(e.to_string())))?;
+            .map_err(|e| named(bad_checkpoint_header(e.to_string())))?;
         // One byte more than the length: a file that grew meanwhile fails the layout check.
         Read::by_ref(&mut file).take(len.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
         Loaded::parse(bytes).map_err(named)
@@ -54,21 +54,24 @@ impl Loaded {
     /// or repeats a name, if the digest does not fit, or if an element is no value of its type.
     pub fn parse(bytes: Vec<u8>) -> Result<Loaded> {
         let (header, meta) = safetensors::SafeTensors::read_metadata(&bytes)
-            .map_err(|e| bad_checkpoint(format!("not a safetensors file: {e}")))?;
+            .map_err(|e| bad_checkpoint_header(format!("not a safetensors file: {e}")))?;
         if header as u64 > HEADER_LIMIT {
-            return Err(bad_checkpoint(format!("a header of {header} bytes; at most {HEADER_LIMIT} are allowed")));
+            return Err(bad_checkpoint_header(format!(
+                "a header of {header} bytes; at most {HEADER_LIMIT} are allowed"
+            )));
         }
         let start = header + 8;
-        if let Some(name) = repeated_checkpoint_key(&bytes[8..start]) {
-            return Err(bad_checkpoint(format!("the header lists {name:?} twice")));
+        if let Some(name) = repeated_header_key(&bytes[8..start]) {
+            return Err(bad_checkpoint_header(format!("the header lists {name:?} twice")));
         }
         let digest = digest::check(&bytes, meta.metadata().iter().flatten())?;
         let mut index = Vec::new();
         for (name, info) in meta.tensors() {
             let dtype = DTYPES.iter().find(|d| d.1 == info.dtype).map(|d| d.0);
-            let dtype = dtype.ok_or_else(|| bad_checkpoint(format!("{name:?} is {}: not supported", info.dtype)))?;
+            let dtype =
+                dtype.ok_or_else(|| bad_checkpoint_header(format!("{name:?} is {}: not supported", info.dtype)))?;
             let at = start + info.data_offsets.0..start + info.data_offsets.1;
-            checked_entry(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
+            checked_checkpoint_entry(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
             index.push(Held { name, dtype, dims: info.shape.clone(), at });
         }
         index.sort_by(|a, b| a.name.cmp(&b.name));

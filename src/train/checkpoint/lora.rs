@@ -4,7 +4,7 @@
 //! them `base_model.model.fc.base_layer.weight`, `base_model.model.fc.lora_A.weight` and so on, with the same shapes.
 
 use super::load::{checkpoint_load_float, checkpoint_store_float};
-use super::{Tensor, bad_checkpoint};
+use super::{Tensor, bad_checkpoint_header};
 use crate::error::{Error, Kind, Result};
 use crate::session::{Binding, Program, Role};
 
@@ -43,7 +43,7 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
         found.ok_or_else(|| Error::new(Kind::Name, format!("there is no param {name:?} to merge")))
     };
     if !alpha.is_finite() {
-        return Err(bad_checkpoint(format!("alpha is {alpha}; it must be finite")));
+        return Err(bad_checkpoint_header(format!("alpha is {alpha}; it must be finite")));
     }
     let (mut merged, mut count) = (Vec::new(), 0);
     for &(b, bytes) in &params {
@@ -56,7 +56,7 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
         let mut t = Tensor { name: b.name.clone(), dtype: b.dtype, dims: b.dims.to_vec(), bytes: bytes.to_vec() };
         let layer = b.name.strip_suffix(".weight");
         if let Some(layer) = layer.filter(|l| find(format!("{l}.lora_A")).is_ok()) {
-            add_adaptation(&mut t, find(format!("{layer}.lora_A"))?, find(format!("{layer}.lora_B"))?, alpha)?;
+            add_lora_adaptation(&mut t, find(format!("{layer}.lora_A"))?, find(format!("{layer}.lora_B"))?, alpha)?;
             count += 1;
         }
         merged.push(t);
@@ -68,10 +68,10 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
 }
 
 /// Adds `(alpha/r)·B·A` to `w`.
-fn add_adaptation(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), alpha: f64) -> Result<()> {
+fn add_lora_adaptation(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), alpha: f64) -> Result<()> {
     let floats = w.dtype.is_real_float();
     let ([outputs, inputs], [r, a1], [b0, b1]) = (&w.dims[..], &a.0.dims[..], &b.0.dims[..]) else {
-        return Err(bad_checkpoint(format!("{:?} and its adaptation are no matrices", w.name)));
+        return Err(bad_checkpoint_header(format!("{:?} and its adaptation are no matrices", w.name)));
     };
     let (outputs, inputs, r) = (*outputs, *inputs, *r);
     let same = w.dtype == a.0.dtype && w.dtype == b.0.dtype;

@@ -1,6 +1,6 @@
 //! Checkpoints: round trips, and malformed files.
 
-use super::header::repeated_checkpoint_key;
+use super::header::repeated_header_key;
 use super::*;
 use std::path::PathBuf;
 
@@ -70,7 +70,7 @@ fn equal_names_are_found_behind_escapes() {
         let header = format!(r#"{{"{plain}":{},"{other}":{}}}"#, info("2"), info("1,2"));
         refused(with_header(&header, 2), &format!("the header lists {plain:?} twice"));
     }
-    assert_eq!(repeated_checkpoint_key(br#"{"\u0077":1,"\\u0077":1,"w\"":1,"\"w":1}"#), None);
+    assert_eq!(repeated_header_key(br#"{"\u0077":1,"\\u0077":1,"w\"":1,"\"w":1}"#), None);
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn lying_headers_are_refused() {
 
 #[test]
 fn keys_inside_strings_and_values_do_not_count() {
-    assert_eq!(repeated_checkpoint_key(br#"{"a":{"x":1},"b":{"x":1},"c\"a":"a:a"}"#), None);
-    assert_eq!(repeated_checkpoint_key(br#"{"a":{"x":1},"b":[{"a":2}],"a":0}"#).as_deref(), Some("a"));
+    assert_eq!(repeated_header_key(br#"{"a":{"x":1},"b":{"x":1},"c\"a":"a:a"}"#), None);
+    assert_eq!(repeated_header_key(br#"{"a":{"x":1},"b":[{"a":2}],"a":0}"#).as_deref(), Some("a"));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use super::DTYPES;
 use super::digest::{self, Digest};
-use super::header::{HEADER_LIMIT, bad_checkpoint, repeated_checkpoint_key};
+use super::header::{HEADER_LIMIT, bad_checkpoint_header, repeated_header_key};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use safetensors::tensor::Metadata;
@@ -62,7 +62,7 @@ impl Weights {
         w.tensors.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(t) = w.tensors.windows(2).find(|t| t[0].name == t[1].name) {
             let (a, b) = (w.path(&t[0]).display(), w.path(&t[1]).display());
-            return Err(bad_checkpoint(format!("tensor {:?} is both in {a} and in {b}", t[0].name)));
+            return Err(bad_checkpoint_header(format!("tensor {:?} is both in {a} and in {b}", t[0].name)));
         }
         Ok(w)
     }
@@ -94,13 +94,13 @@ impl Weights {
         let (path, file) = &self.files[t.file];
         if from.checked_add(into.len()).is_none_or(|end| end > t.bytes) {
             let text = format!("{} bytes from byte {from} of {:?}, which has {}", into.len(), t.name, t.bytes);
-            return Err(bad_checkpoint(text));
+            return Err(bad_checkpoint_header(text));
         }
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let read = file.seek(SeekFrom::Start(t.at + from as u64)).and_then(|_| file.read_exact(into));
         read.map_err(|e| {
             let e = match e.kind() {
-                ErrorKind::UnexpectedEof => bad_checkpoint("the file has become shorter"),
+                ErrorKind::UnexpectedEof => bad_checkpoint_header("the file has become shorter"),
                 _ => Error::from(e),
             };
             e.context(format!("{}: tensor {:?}", path.display(), t.name))
@@ -117,34 +117,38 @@ impl Weights {
         let len = file.metadata()?.len();
         let mut head = vec![0; 8];
         if len < 8 {
-            return Err(bad_checkpoint(format!("not a safetensors file: {len} bytes")));
+            return Err(bad_checkpoint_header(format!("not a safetensors file: {len} bytes")));
         }
         file.read_exact(&mut head)?;
         let header = u64::from_le_bytes(head.first_chunk().copied().unwrap_or_default());
         if header > HEADER_LIMIT {
-            return Err(bad_checkpoint(format!("a header of {header} bytes; at most {HEADER_LIMIT} are allowed")));
+            return Err(bad_checkpoint_header(format!(
+                "a header of {header} bytes; at most {HEADER_LIMIT} are allowed"
+            )));
         }
         if header > len - 8 {
-            return Err(bad_checkpoint(format!(
+            return Err(bad_checkpoint_header(format!(
                 "not a safetensors file: a header of {header} bytes in a file of {len}"
             )));
         }
         head.resize(8 + header as usize, 0);
         file.read_exact(&mut head[8..])?;
-        let meta: Metadata =
-            serde_json::from_slice(&head[8..]).map_err(|e| bad_checkpoint(format!("not a safetensors file: {e}")))?;
-        if let Some(name) = repeated_checkpoint_key(&head[8..]) {
-            return Err(bad_checkpoint(format!("the header lists {name:?} twice")));
+        let meta: Metadata = serde_json::from_slice(&head[8..])
+            .map_err(|e| bad_checkpoint_header(format!("not a safetensors file: {e}")))?;
+        if let Some(name) = repeated_header_key(&head[8..]) {
+            return Err(bad_checkpoint_header(format!("the header lists {name:?} twice")));
         }
         let (data, rest) = (meta.data_len() as u64, len - 8 - header);
         if data != rest {
-            return Err(bad_checkpoint(format!("the header tells of {data} bytes of tensors; the file has {rest}")));
+            return Err(bad_checkpoint_header(format!(
+                "the header tells of {data} bytes of tensors; the file has {rest}"
+            )));
         }
         let digest = digest::check_file(&head, &mut file, meta.metadata().iter().flatten())?;
         for (name, info) in meta.tensors() {
             let dtype = DTYPES.iter().find(|d| d.1 == info.dtype).map(|d| d.0);
-            let dtype =
-                dtype.ok_or_else(|| bad_checkpoint(format!("tensor {name:?} is {}: not supported", info.dtype)))?;
+            let dtype = dtype
+                .ok_or_else(|| bad_checkpoint_header(format!("tensor {name:?} is {}: not supported", info.dtype)))?;
             let (at, end) = info.data_offsets;
             let (dims, at, bytes) = (info.shape.clone(), head.len() as u64 + at as u64, end - at);
             self.tensors.push(Stored { name, dtype, dims, bytes, file: self.files.len(), at });
@@ -155,7 +159,7 @@ impl Weights {
 
     /// Adds the tensors of all shards that the file `path` lists.
     fn add_shards(&mut self, path: &Path) -> Result<()> {
-        let map = read_shard_list(path).map_err(|e| e.context(path.display()))?;
+        let map = read_weights_shard_list(path).map_err(|e| e.context(path.display()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut names: Vec<&str> = map.iter().map(|(_, shard)| shard.as_str()).collect();
         names.sort_unstable();
@@ -170,7 +174,7 @@ impl Weights {
             let lacks = listed.iter().find(|name| held.binary_search(name).is_err());
             let extra = held.iter().find(|name| listed.binary_search(name).is_err());
             let at = |what: &str, name: &str| {
-                Err(bad_checkpoint(format!("{}: shard {shard:?} {what} tensor {name:?}", path.display())))
+                Err(bad_checkpoint_header(format!("{}: shard {shard:?} {what} tensor {name:?}", path.display())))
             };
             match (lacks, extra) {
                 (Some(name), _) => return at("does not hold", name),
@@ -183,24 +187,24 @@ impl Weights {
 }
 
 /// The tensors that the list `path` names, each with its shard.
-fn read_shard_list(path: &Path) -> Result<Vec<(String, String)>> {
+fn read_weights_shard_list(path: &Path) -> Result<Vec<(String, String)>> {
     let mut text = Vec::new();
     File::open(path)?.take(INDEX_LIMIT + 1).read_to_end(&mut text)?;
     if text.len() as u64 > INDEX_LIMIT {
-        return Err(bad_checkpoint(format!("a list of shards of more than {INDEX_LIMIT} bytes")));
+        return Err(bad_checkpoint_header(format!("a list of shards of more than {INDEX_LIMIT} bytes")));
     }
     let json: Value = serde_json::from_slice(&text).map_err(|e| Error::new(Kind::Syntax, e.to_string()))?;
     let map = json.get("weight_map").and_then(Value::as_object);
-    let map = map.ok_or_else(|| bad_checkpoint("no object \"weight_map\": not a list of shards"))?;
-    let shard = |(name, shard): (&String, &Value)| match shard.as_str().filter(|s| is_file_name(s)) {
+    let map = map.ok_or_else(|| bad_checkpoint_header("no object \"weight_map\": not a list of shards"))?;
+    let shard = |(name, shard): (&String, &Value)| match shard.as_str().filter(|s| is_weights_file_name(s)) {
         Some(shard) => Ok((name.clone(), shard.to_string())),
-        None => Err(bad_checkpoint(format!("tensor {name:?} is in shard {shard}, which is no plain file name"))),
+        None => Err(bad_checkpoint_header(format!("tensor {name:?} is in shard {shard}, which is no plain file name"))),
     };
     map.iter().map(shard).collect()
 }
 
 /// True if `name` is the name of a file in the same folder, on any system.
-fn is_file_name(name: &str) -> bool {
+fn is_weights_file_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     let one = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
     one && !name.contains(['/', '\\', ':', '\0'])

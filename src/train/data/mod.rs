@@ -60,7 +60,7 @@ fn regular_data_length(path: &Path) -> Result<u64> {
 }
 
 /// Reads the file `path`. Fails if it is longer than `limit` bytes.
-fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>> {
+fn read_bounded_data(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let named = |e: std::io::Error| Error::from(e).context(path.display());
     let file = File::open(path).map_err(named)?;
     let mut bytes = Vec::new();

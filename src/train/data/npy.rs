@@ -4,7 +4,7 @@
 //! recursion and with a size limit reads it; general parsers of Python literals recurse and have no limit. No
 //! allocation takes its size from a number in the file. Errors name the byte.
 
-use super::{Array, bad_data, read_bounded, regular_data_length};
+use super::{Array, bad_data, read_bounded_data, regular_data_length};
 use crate::error::Result;
 use crate::nodes::DType;
 use crate::train::write_atomically;
@@ -49,7 +49,7 @@ pub fn read_npy(path: impl AsRef<Path>) -> Result<Array> {
 /// As [`read_npy`], but the file may be a pipe; fails if it holds more than `limit` bytes of elements.
 pub fn read_npy_within(path: impl AsRef<Path>, limit: u64) -> Result<Array> {
     let path = path.as_ref();
-    let bytes = read_bounded(path, limit.saturating_add(HEADER_LIMIT as u64))?;
+    let bytes = read_bounded_data(path, limit.saturating_add(HEADER_LIMIT as u64))?;
     let array = parse_npy(&bytes).map_err(|e| e.context(path.display()))?;
     match array.bytes.len() as u64 > limit {
         true => Err(bad_data(format!(

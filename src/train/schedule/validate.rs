@@ -20,12 +20,12 @@ fn validate_schedule_size(name: &'static str, value: f64) -> Number {
 }
 
 /// A fraction.
-fn schedule_fraction(name: &'static str, value: f64) -> Number {
+fn validate_fraction(name: &'static str, value: f64) -> Number {
     Number { name, value, fits: (0.0..=1.0).contains(&value), must: "it must lie in [0, 1]" }
 }
 
 /// A number to divide by.
-fn schedule_divisor(name: &'static str, value: f64) -> Number {
+fn validate_divisor(name: &'static str, value: f64) -> Number {
     Number { name, value, fits: value.is_finite() && value > 0.0, must: "it must be finite and above 0" }
 }
 
@@ -34,7 +34,7 @@ fn validate_schedule_length(name: &'static str, value: u64) -> Number {
     Number { name, value: value as f64, fits: value > 0, must: "it must be 1 or more" }
 }
 
-fn refuse_schedule(text: String) -> Result<()> {
+fn refuse_to_validate(text: String) -> Result<()> {
     Err(Error::new(Kind::Data, format!("schedule: {text}")))
 }
 
@@ -48,23 +48,26 @@ impl Schedule {
 
     fn validate_at(&self, depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
-            return refuse_schedule(format!("schedules in schedules go {MAX_DEPTH} levels deep"));
+            return refuse_to_validate(format!("schedules in schedules go {MAX_DEPTH} levels deep"));
         }
         if let Some(bad) = self.numbers().into_iter().find(|n| !n.fits) {
-            return refuse_schedule(format!("{} is {}; {}", bad.name, bad.value, bad.must));
+            return refuse_to_validate(format!("{} is {}; {}", bad.name, bad.value, bad.must));
         }
         match self {
             Schedule::MultiStep { milestones, .. } if !milestones.is_sorted() => {
-                refuse_schedule(format!("milestones are {milestones:?}; they must be in order"))
+                refuse_to_validate(format!("milestones are {milestones:?}; they must be in order"))
             }
             Schedule::Chained(schedules) => validate_parts(schedules, depth),
             Schedule::Sequential { schedules, milestones } => {
                 if milestones.len() + 1 != schedules.len() {
                     let (m, s) = (milestones.len(), schedules.len());
-                    return refuse_schedule(format!("{s} schedules need {} milestones, not {m}", s.saturating_sub(1)));
+                    return refuse_to_validate(format!(
+                        "{s} schedules need {} milestones, not {m}",
+                        s.saturating_sub(1)
+                    ));
                 }
                 if !milestones.is_sorted_by(|a, b| a < b) || milestones.first() == Some(&0) {
-                    return refuse_schedule(format!("milestones are {milestones:?}; they must rise from 1 or more"));
+                    return refuse_to_validate(format!("milestones are {milestones:?}; they must rise from 1 or more"));
                 }
                 validate_parts(schedules, depth)
             }
@@ -88,8 +91,8 @@ impl Schedule {
             }
             Schedule::Linear { lr, start_factor, end_factor, total_iters } => vec![
                 validate_schedule_size("lr", lr),
-                schedule_fraction("start_factor", start_factor),
-                schedule_fraction("end_factor", end_factor),
+                validate_fraction("start_factor", start_factor),
+                validate_fraction("end_factor", end_factor),
                 validate_schedule_length("total_iters", total_iters),
             ],
             Schedule::Polynomial { lr, total_iters, power } => {
@@ -102,14 +105,14 @@ impl Schedule {
             Schedule::InverseSqrt { lr, start_factor, timescale, .. } => {
                 vec![
                     validate_schedule_size("lr", lr),
-                    schedule_fraction("start_factor", start_factor),
+                    validate_fraction("start_factor", start_factor),
                     validate_schedule_length("timescale", timescale),
                 ]
             }
             Schedule::Cosine { lr, start_factor, min_lr, .. } => {
                 vec![
                     validate_schedule_size("lr", lr),
-                    schedule_fraction("start_factor", start_factor),
+                    validate_fraction("start_factor", start_factor),
                     validate_schedule_size("min_lr", min_lr),
                 ]
             }
@@ -124,9 +127,9 @@ impl Schedule {
             Schedule::OneCycle { max_lr, total, pct_start, div_factor, final_div_factor } => vec![
                 validate_schedule_size("max_lr", max_lr),
                 validate_schedule_length("total", total),
-                schedule_fraction("pct_start", pct_start),
-                schedule_divisor("div_factor", div_factor),
-                schedule_divisor("final_div_factor", final_div_factor),
+                validate_fraction("pct_start", pct_start),
+                validate_divisor("div_factor", div_factor),
+                validate_divisor("final_div_factor", final_div_factor),
             ],
             Schedule::Chained(_) | Schedule::Sequential { .. } => Vec::new(),
         }
@@ -136,7 +139,7 @@ impl Schedule {
 /// Checks the schedules of a schedule.
 fn validate_parts(schedules: &[Schedule], depth: usize) -> Result<()> {
     if schedules.is_empty() {
-        return refuse_schedule("it has no schedules".into());
+        return refuse_to_validate("it has no schedules".into());
     }
     let named = |(i, s): (usize, &Schedule)| s.validate_at(depth + 1).map_err(|e| e.context(format!("part {i}")));
     schedules.iter().enumerate().try_for_each(named)

@@ -30,7 +30,7 @@ const VERSION: u64 = 1;
 pub const MAX_STEPS: u64 = 1 << 53;
 
 /// Whether a checkpoint's tensor of this name is the trainer's, not the program's.
-pub(in crate::train) fn is_trainer_tensor(name: &str) -> bool {
+pub(in crate::train) fn is_saved_trainer_tensor(name: &str) -> bool {
     [CURSOR, STREAM, PARTIAL, RATE].contains(&name) || name.starts_with(KEPT)
 }
 
@@ -83,7 +83,7 @@ impl SavedRate {
 }
 
 /// The number of a choice in [`PARTIAL`].
-fn partial_code(p: Partial) -> u64 {
+fn saved_partial_code(p: Partial) -> u64 {
     match p {
         Partial::Drop => 0,
         Partial::Pad => 1,
@@ -112,7 +112,7 @@ impl Trainer {
     /// The present choice for partial batches, as a number.
     fn saved_partial(&self) -> u64 {
         match &self.feed {
-            Feed::Shuffled(b) => partial_code(b.partial_choice()),
+            Feed::Shuffled(b) => saved_partial_code(b.partial_choice()),
             Feed::Stream(_) => 0,
         }
     }
@@ -171,7 +171,7 @@ impl Trainer {
         if let Some(r) = rate {
             (self.last_loss, self.metric, self.plateau) = (r.loss, r.metric, r.plateau);
         }
-        for e in file.entries().filter(|e| !is_trainer_tensor(e.name)) {
+        for e in file.entries().filter(|e| !is_saved_trainer_tensor(e.name)) {
             self.program.persistent_mut(e.name)?.1.copy_from_slice(e.bytes);
         }
         Ok(())
@@ -231,7 +231,7 @@ impl Trainer {
             _ => false,
         };
         if let Some(e) = file.entries().find(|e| stray(e.name)) {
-            return Err(unknown_tensor(e.name));
+            return Err(unknown_saved_tensor(e.name));
         }
         Ok(RestoredTrainer { cursor: read, taken, rate, kept: kept_numbers_of(file)? })
     }
@@ -247,14 +247,14 @@ impl Trainer {
         let mut known: Vec<&str> = self.program.persistent().map(|(b, _)| b.name.as_str()).collect();
         known.sort_unstable();
         let mut entries = file.entries();
-        match entries.find(|e| !is_trainer_tensor(e.name) && known.binary_search(&e.name).is_err()) {
-            Some(extra) => Err(unknown_tensor(extra.name)),
+        match entries.find(|e| !is_saved_trainer_tensor(e.name) && known.binary_search(&e.name).is_err()) {
+            Some(extra) => Err(unknown_saved_tensor(extra.name)),
             None => Ok(()),
         }
     }
 }
 
-fn unknown_tensor(name: &str) -> Error {
+fn unknown_saved_tensor(name: &str) -> Error {
     Error::new(Kind::Name, format!("the checkpoint has {name:?}, which this run does not have"))
 }
 

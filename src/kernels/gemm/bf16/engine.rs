@@ -33,7 +33,7 @@ impl Bf16Engine {
     pub fn is_here(self) -> bool {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            let wide = simd::detect() == Isa::Avx512 && std::arch::is_x86_feature_detected!("avx512bf16");
+            let wide = simd::detect_isa() == Isa::Avx512 && std::arch::is_x86_feature_detected!("avx512bf16");
             match self {
                 Bf16Engine::Portable => true,
                 Bf16Engine::Avx512 => wide,

@@ -24,6 +24,6 @@ mod tests;
 mod tile;
 
 pub use engine::{Bf16Engine, bf16_engine};
-pub use output::{IntoMatrix, IntoSink};
+pub use output::{Bf16IntoMatrix, Bf16IntoSink};
 pub use plan::Bf16Plan;
 pub use product::bf16_product;

@@ -8,7 +8,7 @@ use crate::gemm::sink::TileSink;
 use std::ops::Range;
 
 /// The destination of complete sums. Rows and columns count from the first ones that are computed.
-pub trait Output {
+pub trait Bf16Output {
     /// The old elements of C that sums start from, if the product accumulates.
     fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<MatrixMut<'_, f32>>;
     /// Receives a tile of sums, in rows of [`SIDE`].
@@ -18,14 +18,14 @@ pub trait Output {
 }
 
 /// A block of C and its epilogue.
-pub struct IntoMatrix<'a, 'e> {
+pub struct Bf16IntoMatrix<'a, 'e> {
     /// The block.
     pub c: MatrixMut<'a, f32>,
     /// The epilogue.
     pub end: &'e GemmEpilogue<'e, f32>,
 }
 
-impl Output for IntoMatrix<'_, '_> {
+impl Bf16Output for Bf16IntoMatrix<'_, '_> {
     fn old(&mut self, rows: Range<usize>, cols: Range<usize>) -> Option<MatrixMut<'_, f32>> {
         Some(self.c.part(rows, cols))
     }
@@ -42,14 +42,14 @@ impl Output for IntoMatrix<'_, '_> {
 }
 
 /// A sink that consumes the tiles.
-pub struct IntoSink<'t, K> {
+pub struct Bf16IntoSink<'t, K> {
     /// The sink.
     pub to: &'t mut K,
     /// Rows and columns of the product.
     pub size: (usize, usize),
 }
 
-impl<K: TileSink<f32>> Output for IntoSink<'_, K> {
+impl<K: TileSink<f32>> Bf16Output for Bf16IntoSink<'_, K> {
     fn old(&mut self, _: Range<usize>, _: Range<usize>) -> Option<MatrixMut<'_, f32>> {
         None
     }

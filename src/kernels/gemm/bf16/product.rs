@@ -5,7 +5,7 @@
 
 use super::engine::Bf16Engine;
 use super::operands::Tile;
-use super::output::{Output, copy_bf16_output_row};
+use super::output::{Bf16Output, copy_bf16_output_row};
 use super::pack::pack_bf16;
 use super::packed::{DEPTH, LINE, LINES, PACKED, PackedSource, PackedTile, SIDE, Side};
 use super::plan::Bf16Plan;
@@ -22,7 +22,7 @@ pub fn bf16_product(
     plan: &Bf16Plan,
     (a, b): (&[f32], &[f32]),
     (all, n): (usize, usize),
-    to: &mut impl Output,
+    to: &mut impl Bf16Output,
     scratch: &mut [f32],
 ) {
     let machine = Bf16TileMachine::new(engine);

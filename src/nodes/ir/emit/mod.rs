@@ -9,7 +9,7 @@ use super::attrs::{Attr, Attrs, attrs_are_inline};
 use super::dtype::{DType, Ty};
 use super::graph::Graph;
 use super::infer::{Infer, Signature};
-use super::opdef::{Op, OpDef, definition_fault};
+use super::opdef::{Op, OpDef, opdef_fault};
 use crate::arena::dims::Dims;
 use crate::arena::shapes::Shapes;
 use crate::arena::strings::Strings;
@@ -23,6 +23,7 @@ mod finish;
 mod leaves;
 mod limits;
 mod locations;
+mod loop_captures;
 mod names;
 mod outputs;
 mod outs;
@@ -32,8 +33,8 @@ use body::Body;
 pub use body::Closed;
 pub use leaves::is_leaf_name;
 pub use limits::MAX_NODES;
+pub use loop_captures::Aside;
 pub use outs::Outs;
-pub use regions::Aside;
 
 /// A node as [`Emit::def`] shows it.
 pub struct Definition<'e> {
@@ -137,11 +138,11 @@ impl Emit {
         e
     }
 
-    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`definition_fault`], is an
+    /// Adds a custom op to the op table. Another op of its name, or a definition with a [`opdef_fault`], is an
     /// error.
     pub fn register(&mut self, def: &'static OpDef) -> Op {
         let found = self.ops.iter().position(|d| std::ptr::eq(*d, def));
-        if let (None, Some(why)) = (found, definition_fault(def)) {
+        if let (None, Some(why)) = (found, opdef_fault(def)) {
             self.fail(Error::new(Kind::Verify, format!("op {:?}: {why}", def.name)));
         }
         if found.is_none() && self.ops.iter().any(|d| d.name == def.name) {

@@ -4,7 +4,7 @@
 
 use super::lexer::Tok;
 use super::parser::Parser;
-use super::strings::{brief_string, unescape_string};
+use super::strings::{brief_text_string, unescape_string};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Field, Kind, Owned};
 use crate::nodes::ir::dtype::DType;
@@ -89,7 +89,7 @@ impl<'t> Parser<'t, '_> {
                 Ok(owned)
             }
             None => {
-                let found = brief_string(self.lex.slice(&start)).into_owned();
+                let found = brief_text_string(self.lex.slice(&start)).into_owned();
                 let looks = describe_attr_kind(&field.kind);
                 Err(self.error(&start, format!("attribute {} of {op} takes {looks}, not {found}", field.name)))
             }
@@ -102,7 +102,7 @@ impl<'t> Parser<'t, '_> {
         let found = self.lex.slice(&word);
         let number = parse_attr_f64(found);
         self.advance();
-        number.ok_or_else(|| self.error(&word, format!("{} is not a number", brief_string(found))))
+        number.ok_or_else(|| self.error(&word, format!("{} is not a number", brief_text_string(found))))
     }
 
     /// Parses `[1,2*batch,3]`.

@@ -7,7 +7,7 @@ use super::lexer::{Tok, Token};
 use super::parse_type::type_field_positions;
 use super::parser::{Defined, Parser};
 use super::renamed::renamed_op;
-use super::strings::brief_string;
+use super::strings::brief_text_string;
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Result};
 use crate::names::nearest_name;
@@ -96,7 +96,7 @@ impl<'t> Parser<'t, '_> {
             let near = now.unwrap_or_else(|| nearest_name(word, self.e.ops.iter().map(|d| d.name)));
             let own = "; an op of your own is read by `parse_with`, given its definition";
             let near = if near.is_empty() { own.to_string() } else { near };
-            return Err(self.error(&t, format!("there is no op {}{near}", brief_string(word))));
+            return Err(self.error(&t, format!("there is no op {}{near}", brief_text_string(word))));
         };
         self.advance();
         let flags = self.e.ops[op.0 as usize].flags;
@@ -121,7 +121,7 @@ impl<'t> Parser<'t, '_> {
             let t = self.tok;
             let Some(i) = schema.iter().position(|f| f.name == word) else {
                 let near = nearest_name(word, schema.iter().map(|f| f.name));
-                return Err(self.error(&t, format!("{op} has no attribute {}{near}", brief_string(word))));
+                return Err(self.error(&t, format!("{op} has no attribute {}{near}", brief_text_string(word))));
             };
             self.advance();
             self.expect(b'=', &format!("= and the value of attribute {word}"))?;

@@ -4,7 +4,7 @@
 
 use super::lexer::Tok;
 use super::parser::{Defined, MAX_ERRORS, Parser};
-use super::strings::{brief_string, unescape_string};
+use super::strings::{brief_text_string, unescape_string};
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Location, Result};
 use crate::nodes::ir::dtype::Ty;
@@ -130,7 +130,7 @@ impl<'t> Parser<'t, '_> {
 
     fn expected_in_region(&self, entry: bool) -> Error {
         let t = &self.tok;
-        let word = brief_string(self.lex.slice(t)).into_owned();
+        let word = brief_text_string(self.lex.slice(t)).into_owned();
         let message = match t.tok {
             Tok::Bad(why) => format!("{word}: {why}"),
             Tok::Word("return") => "a region ends with yield, not return".to_string(),

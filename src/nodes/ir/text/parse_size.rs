@@ -6,7 +6,7 @@
 
 use super::lexer::{Tok, Token};
 use super::parser::Parser;
-use super::strings::brief_string;
+use super::strings::brief_text_string;
 use crate::error::Result;
 use std::str::FromStr;
 
@@ -34,10 +34,10 @@ impl<'t> Parser<'t, '_> {
         }
         let sum = self.size_sum(&start, word, wrong)?;
         let text = self.lex.between(&start, &self.before);
-        let too_large = || self.error(&start, format!("{} is too large for 64 bits", brief_string(text)));
+        let too_large = || self.error(&start, format!("{} is too large for 64 bits", brief_text_string(text)));
         let sum = sum.ok_or_else(too_large)?;
         T::try_from(sum).map_err(|_| {
-            let brief = brief_string(text);
+            let brief = brief_text_string(text);
             let found = if brief == sum.to_string() { brief.into_owned() } else { format!("{brief}, which is {sum},") };
             self.error(&start, wrong(&found))
         })
@@ -79,10 +79,10 @@ impl<'t> Parser<'t, '_> {
     /// The value of an integer or a symbol.
     fn size_factor(&self, t: &Token<'t>, word: &str, wrong: &dyn Fn(&str) -> String) -> Result<i64> {
         if !is_size_symbol(word) {
-            return word.parse().map_err(|_| self.error(t, wrong(&brief_string(word))));
+            return word.parse().map_err(|_| self.error(t, wrong(&brief_text_string(word))));
         }
         let size = self.sizes.ask(word).map_err(|e| {
-            let brief = brief_string(word);
+            let brief = brief_text_string(word);
             let how = format!("bind it with --size {brief}=N, or with parse_with_sizes");
             self.error(t, format!("{}: {}; {how}", wrong(&brief), e.message))
         })?;

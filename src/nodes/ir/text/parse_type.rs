@@ -3,7 +3,7 @@
 use super::lexer::Tok;
 use super::parse_attr::describe_attr_kind;
 use super::parser::Parser;
-use super::strings::brief_string;
+use super::strings::brief_text_string;
 use crate::arena::Shape;
 use crate::arena::dims::{Dims, MAX_RANK};
 use crate::error::Result;
@@ -32,7 +32,7 @@ impl Parser<'_, '_> {
         let Tok::Word(word) = start.tok else { return Err(self.expected("a type like f32[2,3]")) };
         let dtype = DType::parse(word).ok_or_else(|| {
             let known = describe_attr_kind(&Kind::DType);
-            self.error(&start, format!("{} is not {known}", brief_string(word)))
+            self.error(&start, format!("{} is not {known}", brief_text_string(word)))
         })?;
         self.advance();
         if !self.is(b'[') {

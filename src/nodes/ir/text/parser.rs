@@ -6,7 +6,7 @@
 //! statement defines its labels as [`Value::NONE`]; later nodes on them are skipped without an error.
 
 use super::lexer::{Lexer, Name, Tok, Token};
-use super::strings::{brief_string, unescape_string};
+use super::strings::{brief_text_string, unescape_string};
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Location, Result};
 use crate::names::list_names;
@@ -102,7 +102,7 @@ impl<'t, 'e> Parser<'t, 'e> {
     }
 
     fn expected_item(&self) -> Error {
-        let found = brief_string(self.lex.slice(&self.tok)).into_owned();
+        let found = brief_text_string(self.lex.slice(&self.tok)).into_owned();
         self.error(&self.tok, format!("{found} stands where region or graph is expected"))
     }
 
@@ -148,7 +148,7 @@ impl<'t, 'e> Parser<'t, 'e> {
     pub(super) fn expected(&self, what: &str) -> Error {
         let t = &self.tok;
         match t.tok {
-            Tok::Bad(why) => self.error(t, format!("{}: {why}", brief_string(self.lex.slice(t)))),
+            Tok::Bad(why) => self.error(t, format!("{}: {why}", brief_text_string(self.lex.slice(t)))),
             // The error is on the line that ends too early, not on the next line.
             _ if t.first || t.tok == Tok::End => {
                 let end = if t.tok == Tok::End { "text" } else { "line" };
@@ -156,7 +156,7 @@ impl<'t, 'e> Parser<'t, 'e> {
                 let location = Location::Text(b.line, self.lex.column(b.line_start, b.end));
                 Error::new(Kind::Syntax, format!("the {end} ends where {what} is expected")).at(location)
             }
-            _ => self.error(t, format!("{} stands where {what} is expected", brief_string(self.lex.slice(t)))),
+            _ => self.error(t, format!("{} stands where {what} is expected", brief_text_string(self.lex.slice(t)))),
         }
     }
 
@@ -251,7 +251,7 @@ impl<'t, 'e> Parser<'t, 'e> {
     /// Binds `d` to `v`.
     pub(super) fn bind(&mut self, d: &Defined<'t>, v: Value) {
         if self.values.contains_key(&d.label) {
-            let what = brief_string(self.lex.slice(&d.token)).into_owned();
+            let what = brief_text_string(self.lex.slice(&d.token)).into_owned();
             let e = Error::new(Kind::Name, format!("{what} is defined already in this region"));
             return self.keep(e.at(self.location_of(&d.token)));
         }
@@ -270,7 +270,7 @@ impl<'t, 'e> Parser<'t, 'e> {
         if let Some(&v) = self.values.get(&label) {
             return Ok(v);
         }
-        let what = brief_string(self.lex.slice(&t)).into_owned();
+        let what = brief_text_string(self.lex.slice(&t)).into_owned();
         let why = format!("{what} is not defined before this line in this region");
         self.keep(Error::new(Kind::Name, why).at(self.location_of(&t)));
         // Later uses of the name are no further errors.

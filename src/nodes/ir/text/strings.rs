@@ -54,18 +54,18 @@ pub(super) fn quote_string(out: &mut String, s: &str) {
 /// True if `s` needs no quotes after `%` or `@`.
 pub(super) fn is_plain_string(s: &str) -> bool {
     let head = s.bytes().next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
-    head && s.bytes().all(is_name_byte)
+    head && s.bytes().all(is_name_byte_of_strings)
 }
 
 /// `s`, cut to 60 characters for a message.
-pub(super) fn brief_string(s: &str) -> Cow<'_, str> {
+pub(super) fn brief_text_string(s: &str) -> Cow<'_, str> {
     match s.char_indices().nth(60) {
         Some((at, _)) => Cow::Owned(format!("{}…", &s[..at])),
         None => Cow::Borrowed(s),
     }
 }
 
-pub(super) fn is_name_byte(c: u8) -> bool {
+pub(super) fn is_name_byte_of_strings(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_' || c == b'.'
 }
 
@@ -105,7 +105,7 @@ mod tests {
             quote_string(&mut quoted, s);
             assert_eq!(unescape_string(&quoted[1..quoted.len() - 1]).unwrap(), s);
         }
-        assert_eq!(brief_string(&"é".repeat(60)), "é".repeat(60));
-        assert_eq!(brief_string(&"é".repeat(61)), format!("{}…", "é".repeat(60)));
+        assert_eq!(brief_text_string(&"é".repeat(60)), "é".repeat(60));
+        assert_eq!(brief_text_string(&"é".repeat(61)), format!("{}…", "é".repeat(60)));
     }
 }

@@ -83,12 +83,12 @@ fn lower_attention_exchanged(cx: &mut LowerCx<'_>, from: Buf, to: usize, dims: [
 }
 
 /// `attention`.
-pub fn attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_attention(cx: &mut LowerCx<'_>) -> Result<(), String> {
     lower_attention_forward(cx, &AttentionReads { first: 0, packed: false, rest: 3 })
 }
 
 /// `attention_packed`.
-pub fn attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_attention_packed(cx: &mut LowerCx<'_>) -> Result<(), String> {
     lower_attention_forward(cx, &AttentionReads { first: 0, packed: true, rest: 1 })
 }
 
@@ -116,16 +116,16 @@ fn lower_attention_fine_units(p: &AttentionShape, threads: usize) -> Option<[usi
 }
 
 /// `attention_backward`.
-pub fn attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    lower_attention_backward(cx, false)
+pub fn lower_attention_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    lower_attention_backward_call(cx, false)
 }
 
 /// `attention_packed_backward`.
-pub fn attention_packed_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    lower_attention_backward(cx, true)
+pub fn lower_attention_packed_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    lower_attention_backward_call(cx, true)
 }
 
-fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), String> {
+fn lower_attention_backward_call(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), String> {
     let dlse = AttentionBackwardAttrs::of(&cx.attrs()).dlse;
     let rest = if packed { 4 } else { 6 } + usize::from(dlse);
     let reads = AttentionReads { first: 1, packed, rest };
@@ -174,7 +174,7 @@ fn lower_attention_backward(cx: &mut LowerCx<'_>, packed: bool) -> Result<(), St
 }
 
 /// `rope`.
-pub fn rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_rope(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let geo = RopeGeometry::of(&cx.arg_dims(0), &cx.arg_dims(1), &cx.arg_dims(2), &cx.attrs())?;
     let p = Rope {
         rows: geo.batch * geo.heads * geo.seq,

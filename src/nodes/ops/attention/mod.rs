@@ -133,7 +133,7 @@ pub const ATTENTION: OpDef = OpDef {
     deriv: Deriv::Rules(attention_jvp, attention_vjp),
     batch: BATCH_ATTENTION,
     decompose: Some(|s| Scores::new(s, 0, 3).map_or_else(Vec::new, |x| x.forward())),
-    lower: Lower::Kernel(lower::attention),
+    lower: Lower::Kernel(lower::lower_attention),
     cost: |cx| attention_flops(cx, 0, 1, 1),
     cases: &[
         // Places before the first key and behind the last one.
@@ -231,7 +231,7 @@ pub const ATTENTION_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: BATCH_ATTENTION,
     decompose: Some(decompose_attention_backward),
-    lower: Lower::Kernel(lower::attention_backward),
+    lower: Lower::Kernel(lower::lower_attention_backward),
     cost: |cx| attention_flops(cx, 1, 3, 2),
     cases: &[
         // Places before the first key and behind the last one.

@@ -20,7 +20,7 @@ fn packed_geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<G
 }
 
 /// q, k and v of the packed operand `i`; empty if the widths do not fit, which `infer` refuses.
-fn unpack_qkv<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
+fn unpack_packed_qkv<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
     let Ok(widths) = packed_widths(&s.args[i].dims(), &AttentionAttrs::of(&s.attrs)) else { return Vec::new() };
     let mut at = 0;
     let mut next = |w: usize| {
@@ -54,10 +54,10 @@ pub const ATTENTION_PACKED: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(|s| {
-        let args = [&unpack_qkv(s, 0), &s.args[1..]].concat();
+        let args = [&unpack_packed_qkv(s, 0), &s.args[1..]].concat();
         s.g.emit(Op::ATTENTION, &args, &AttentionAttrs::of(&s.attrs).list()).into()
     }),
-    lower: Lower::Kernel(lower::attention_packed),
+    lower: Lower::Kernel(lower::lower_attention_packed),
     cost: |cx| packed_flops(cx, 0, 1, 1),
     cases: &[
         Case {
@@ -105,12 +105,12 @@ pub const ATTENTION_PACKED_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(|s| {
-        let args = [&s.args[..1], &unpack_qkv(s, 1), &s.args[2..]].concat();
+        let args = [&s.args[..1], &unpack_packed_qkv(s, 1), &s.args[2..]].concat();
         let attrs = AttentionBackwardAttrs::of(&s.attrs);
         let grads = Vec::from(s.g.emit(Op::ATTENTION_BACKWARD, &args, &attrs.list()));
         grads.first().map(|dq| dq.concat(&grads[1..], -1)).into_iter().collect()
     }),
-    lower: Lower::Kernel(lower::attention_packed_backward),
+    lower: Lower::Kernel(lower::lower_attention_packed_backward),
     cost: |cx| packed_flops(cx, 1, 3, 2),
     cases: &[
         Case {

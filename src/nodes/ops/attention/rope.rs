@@ -76,7 +76,7 @@ pub const ROPE: OpDef = OpDef {
     deriv: Deriv::Rules(rope_jvp, rope_vjp),
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_rope),
-    lower: Lower::Kernel(lower::rope),
+    lower: Lower::Kernel(lower::lower_rope),
     cost: |cx| 3 * cx.out(),
     cases: &[
         Case {

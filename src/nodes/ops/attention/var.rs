@@ -2,7 +2,7 @@
 
 use crate::arena::Value;
 use crate::nodes::build::setters::setters;
-use crate::nodes::build::size_attrs::size_to_i64;
+use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, Layout, Mask, Pairing, RopeAttrs};
@@ -116,8 +116,8 @@ impl<'g> Var<'g> {
             heads: heads as i64,
             kv_heads: kv_heads as i64,
             mask,
-            window: size_to_i64(opt.window.unwrap_or(0)),
-            ahead: size_to_i64(opt.ahead),
+            window: size_attr_to_i64(opt.window.unwrap_or(0)),
+            ahead: size_attr_to_i64(opt.ahead),
             top_left: opt.top_left && mask != Mask::None,
             scale: opt.scale,
             softcap: opt.softcap,

@@ -71,7 +71,7 @@ pub(super) fn check_block_vector(cx: &Infer<'_>, i: usize, what: &str, n: usize)
 }
 
 /// `act(x·w + bias)`, as one op if there is a bias.
-pub(super) fn affine_block<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Activation) -> Var<'g> {
+pub(super) fn affine_of_block<'g>(x: Var<'g>, w: Var<'g>, bias: Option<Var<'g>>, act: Activation) -> Var<'g> {
     match bias {
         Some(b) => {
             let attrs = MatmulBiasActAttrs { ta: false, tb: false, act };
@@ -103,7 +103,7 @@ pub const LINEAR: OpDef = OpDef {
         Case { args: "f[2,3] f[3,4] f[4]", attrs: "act=none", domains: &[Real] },
     ],
     ..block_op(Deriv::ViaDecompose, |s| {
-        vec![affine_block(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)]
+        vec![affine_of_block(s.args[0], s.args[1], s.args.get(2).copied(), LinearAttrs::of(&s.attrs).act)]
     })
 };
 
@@ -129,7 +129,7 @@ pub const SHARED_LINEAR_PAIR: OpDef = OpDef {
 };
 
 /// `(silu(x·gate)·(x·up))·down`.
-pub(super) fn feed_forward_block<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
+pub(super) fn feed_forward_of_block<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
     (x.matmul(gate).silu() * x.matmul(up)).matmul(down)
 }
 
@@ -151,7 +151,7 @@ pub const SWIGLU_BLOCK: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[4,5] f[5,4]", attrs: "", domains: &[Real] },
         Case { args: "f[2,3,4] f[4,6] f[4,6] f[6,2]", attrs: "", domains: &[Real] },
     ],
-    ..block_op(Deriv::ViaDecompose, |s| vec![feed_forward_block(s.args[0], s.args[1], s.args[2], s.args[3])])
+    ..block_op(Deriv::ViaDecompose, |s| vec![feed_forward_of_block(s.args[0], s.args[1], s.args[2], s.args[3])])
 };
 
 fn infer_causal_conv_block(cx: &mut Infer<'_>) -> Result<(), String> {

@@ -4,7 +4,7 @@
 //! with their norms. Each part is one op.
 
 use crate::ensure;
-use crate::nodes::build::size_attrs::to_size;
+use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
@@ -14,7 +14,7 @@ use crate::nodes::ops::attention::Layout;
 use crate::nodes::ops::attention::var::{Attention, Rope};
 use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};
 use crate::nodes::ops::blocks::{
-    affine_block, block_op, check_block_input, check_block_vector, check_block_weight, feed_forward_block,
+    affine_of_block, block_op, check_block_input, check_block_vector, check_block_weight, feed_forward_of_block,
 };
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::norm::NormAttrs;
@@ -99,15 +99,15 @@ fn infer_attention_block(cx: &mut Infer<'_>) -> Result<(), String> {
 
 fn decompose_attention_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let attrs = AttentionBlockAttrs::of(&s.attrs);
-    let (heads, causal) = (to_size(attrs.heads), attrs.causal);
+    let (heads, causal) = (to_size_attr(attrs.heads), attrs.causal);
     let Some(parts) = AttentionBlockParts::of(s.args, &attrs) else { return Vec::new() };
-    let all = affine_block(s.args[0], s.args[1], parts.biases.map(|b| b[0]), Activation::None);
+    let all = affine_of_block(s.args[0], s.args[1], parts.biases.map(|b| b[0]), Activation::None);
     let width = s.args[2].dims()[0];
     let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
     let rotated = |x: Var<'g>| parts.tables.map_or(x, |[cos, sin]| rotate_transformer_heads(x, heads, cos, sin));
     let options = Attention { layout: Layout::Bsd, heads, causal, padding: parts.mask, ..Attention::default() };
     let mixed = rotated(q).attention(rotated(k), v, options);
-    vec![affine_block(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
+    vec![affine_of_block(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
 }
 
 /// A layer of multi-head self-attention, with its projections.
@@ -210,8 +210,8 @@ fn decompose_transformer_layer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let block = AttentionBlockAttrs { heads: transformer_heads, causal: false, padding: true, bias, rope: false };
     let mixed = x.g.emit1(Op::ATTENTION_BLOCK, &args, &block.list());
     let h = transformer_add_norm(mixed, x, l.norm1, eps1);
-    let inner = affine_block(h, l.fc1.0, l.fc1.1, act);
-    vec![transformer_add_norm(affine_block(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
+    let inner = affine_of_block(h, l.fc1.0, l.fc1.1, act);
+    vec![transformer_add_norm(affine_of_block(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
 }
 
 /// A layer of BERT.
@@ -264,7 +264,7 @@ fn infer_llama_decoder(cx: &mut Infer<'_>) -> Result<(), String> {
 
 fn decompose_llama_decoder<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, attrs) = (s.args[0], LlamaDecoderBlockAttrs::of(&s.attrs));
-    let (heads, kv_heads) = (to_size(attrs.heads), to_size(attrs.kv_heads));
+    let (heads, kv_heads) = (to_size_attr(attrs.heads), to_size_attr(attrs.kv_heads));
     let norm = NormAttrs { eps: attrs.eps };
     let (cos, sin) = (s.args[12], s.args[13]);
     let h = s.g.emit1(Op::RMS_NORM, &[x, s.args[1], s.args[2]], &norm.list());
@@ -284,7 +284,7 @@ fn decompose_llama_decoder<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     );
     let normed = s.g.emit(Op::RESIDUAL_RMS_NORM, &[mixed.matmul(s.args[6]), x, s.args[7], s.args[8]], &norm.list());
     let [h, sum, ..] = *normed else { return Vec::new() };
-    vec![sum + feed_forward_block(h, s.args[10], s.args[9], s.args[11])]
+    vec![sum + feed_forward_of_block(h, s.args[10], s.args[9], s.args[11])]
 }
 
 /// A layer of Llama.

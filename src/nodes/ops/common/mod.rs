@@ -1,6 +1,6 @@
 //! Shared by several families: costs, lowering helpers, positions along axes, the geometry of sliding windows.
 
-pub mod batching;
+pub mod batch_site;
 pub mod cost;
 pub(crate) mod lowering;
 pub mod positions;

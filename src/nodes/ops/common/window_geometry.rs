@@ -4,8 +4,8 @@
 
 use crate::ensure;
 use crate::nodes::build::dilate::dilate;
-use crate::nodes::build::size_attrs::check_sizes;
-use crate::nodes::build::size_attrs::{sizes_to_i64, to_sizes};
+use crate::nodes::build::size_attrs::check_size_attrs;
+use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
 
@@ -35,7 +35,7 @@ impl WindowAttrs {
 
     /// The windows over axes of these sizes, [tight](WindowGeometry::tight).
     pub fn over<const N: usize>(&self, size: [usize; N]) -> WindowGeometry<N> {
-        let kernel = window_array(&to_sizes(&self.kernel));
+        let kernel = window_array(&to_size_attrs(&self.kernel));
         WindowGeometry::from_lists(size, kernel, &self.stride, &self.pad, &self.dilation).tight()
     }
 }
@@ -72,13 +72,13 @@ pub fn window_geometry_pairs<const N: usize>(list: &[usize]) -> [[usize; 2]; N] 
 
 /// The list of attribute `name` as `N` non-negative sizes.
 pub fn check_window_array<const N: usize>(name: &str, list: &[i64]) -> Result<[usize; N], String> {
-    let list = check_sizes(name, list)?;
+    let list = check_size_attrs(name, list)?;
     list.try_into().map_err(|l: Vec<usize>| format!("{name} has {} entries, not {N}", l.len()))
 }
 
 /// Checks that attribute `pad` holds padding before and after `N` axes.
 pub fn check_window_pad<const N: usize>(list: &[i64]) -> Result<(), String> {
-    let n = check_sizes("pad", list)?.len();
+    let n = check_size_attrs("pad", list)?.len();
     ensure!(n == 2 * N, "pad has {n} entries, not {}", 2 * N);
     Ok(())
 }
@@ -92,17 +92,17 @@ impl<const N: usize> WindowGeometry<N> {
         pad: &[i64],
         dilation: &[i64],
     ) -> WindowGeometry<N> {
-        let [stride, dilation] = [stride, dilation].map(|l| window_array(&to_sizes(l)));
-        WindowGeometry { size, kernel, stride, pad: window_geometry_pairs(&to_sizes(pad)), dilation }
+        let [stride, dilation] = [stride, dilation].map(|l| window_array(&to_size_attrs(l)));
+        WindowGeometry { size, kernel, stride, pad: window_geometry_pairs(&to_size_attrs(pad)), dilation }
     }
 
     /// The windows as attributes.
     pub fn attrs(&self) -> WindowAttrs {
         WindowAttrs {
-            kernel: sizes_to_i64(&self.kernel),
-            stride: sizes_to_i64(&self.stride),
-            pad: sizes_to_i64(self.pad.as_flattened()),
-            dilation: sizes_to_i64(&self.dilation),
+            kernel: size_attrs_to_i64(&self.kernel),
+            stride: size_attrs_to_i64(&self.stride),
+            pad: size_attrs_to_i64(self.pad.as_flattened()),
+            dilation: size_attrs_to_i64(&self.dilation),
         }
     }
 
@@ -263,7 +263,7 @@ impl WindowGeometry<2> {
 }
 
 /// The sum of `terms`, in order. After an error no further terms are built.
-pub fn sum_over_taps<'g>(mut terms: impl Iterator<Item = Var<'g>>) -> Option<Var<'g>> {
+pub fn sum_over_window_taps<'g>(mut terms: impl Iterator<Item = Var<'g>>) -> Option<Var<'g>> {
     let first = terms.next()?;
     terms.try_fold(first, |a, b| if a.is_some() { Ok(a + b) } else { Err(a) }).map_or_else(Some, Some)
 }

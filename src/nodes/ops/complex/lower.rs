@@ -5,7 +5,7 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 
 /// `complex`.
-pub fn complex(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_complex(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = ComplexParts { len: cx.out_dims(0).numel(), part: 0 };
     let call = Call::new(complex_kernel_for(cx.dtype(0))?, p.to_words(), p.units());
     cx.call(call.reads_args(2).writes(Buf::Out(0), p.per_unit()));
@@ -13,12 +13,12 @@ pub fn complex(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `real`.
-pub fn real(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_real(cx: &mut LowerCx<'_>) -> Result<(), String> {
     lower_complex_part(cx, 0)
 }
 
 /// `imag`.
-pub fn imag(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_imag(cx: &mut LowerCx<'_>) -> Result<(), String> {
     lower_complex_part(cx, 1)
 }
 

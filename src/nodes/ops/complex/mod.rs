@@ -4,8 +4,8 @@
 //! Convention: the cotangent of z is ∂L/∂Re z + i·∂L/∂Im z, as in torch. So L = |z|² gives 2z, and a step of gradient
 //! descent is z − rate·cotangent.
 
-pub mod functions;
 pub mod lower;
+pub mod part_functions;
 pub mod parts;
 pub mod pointwise_forms;
 pub mod tensor_forms;
@@ -60,15 +60,15 @@ pub const COMPLEX: OpDef = OpDef {
         "complex",
         "z = re + i·im",
         2,
-        lower::complex,
+        lower::lower_complex,
         Deriv::Linear(|_, i, g| Some(if i == 0 { g.real() } else { g.imag() })),
     )
 };
 
 /// Real parts.
 pub const REAL: OpDef =
-    complex_op("real", "y = Re z", 1, lower::real, Deriv::Linear(|_, _, g| Some(g.complex(g.full_like(0.0)))));
+    complex_op("real", "y = Re z", 1, lower::lower_real, Deriv::Linear(|_, _, g| Some(g.complex(g.full_like(0.0)))));
 
 /// Imaginary parts.
 pub const IMAG: OpDef =
-    complex_op("imag", "y = Im z", 1, lower::imag, Deriv::Linear(|_, _, g| Some(g.full_like(0.0).complex(g))));
+    complex_op("imag", "y = Im z", 1, lower::lower_imag, Deriv::Linear(|_, _, g| Some(g.full_like(0.0).complex(g))));

@@ -2,7 +2,7 @@
 
 use super::parts::{Parts, has_parts, parts_of_pair};
 use crate::nodes::build::axes::dims_without_axes;
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -57,7 +57,7 @@ pub(in crate::nodes) fn complex_reduced_form<'g>(op: Op, z: Var<'g>, axes: &[i64
 /// The product over `axes`: halves are multiplied with each other until one element is left.
 fn complex_reduced_product<'g>(z: Var<'g>, axes: &[i64], keep: bool) -> Var<'g> {
     let d = z.dims();
-    let axes = to_sizes(axes);
+    let axes = to_size_attrs(axes);
     let rest: Vec<usize> = (0..d.len()).filter(|i| !axes.contains(i)).collect();
     let kept: Vec<usize> = rest.iter().map(|&i| d[i]).collect();
     let mut n: usize = axes.iter().map(|&i| d[i]).product();

@@ -43,7 +43,7 @@ pub const CONSTANT: OpDef = OpDef {
 /// A tensor filled with one number.
 pub const FULL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
-    lower: Lower::Kernel(lower::full),
+    lower: Lower::Kernel(lower::lower_full),
     cases: &[Case { args: "", attrs: "value=1.5 dtype=f32 shape=[2,3]", domains: &[] }],
     ..define_leaf("full", "yᵢ = value", FullAttrs::FIELDS, Deriv::Zero, |cx| {
         let FullAttrs { value, dtype, shape } = FullAttrs::of(&cx.attrs);
@@ -55,7 +55,7 @@ pub const FULL: OpDef = OpDef {
 /// A tensor that counts along an axis.
 pub const IOTA: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
-    lower: Lower::Kernel(lower::iota),
+    lower: Lower::Kernel(lower::lower_iota),
     cases: &[
         Case { args: "", attrs: "axis=0 dtype=i32 shape=[4,3]", domains: &[] },
         Case { args: "", attrs: "axis=1 dtype=f64 shape=[4,3]", domains: &[] },

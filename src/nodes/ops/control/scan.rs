@@ -203,7 +203,7 @@ fn scan_count(name: &str, n: i64) -> Result<usize, String> {
 }
 
 /// What a loop that may end early must be.
-fn infer_exit(cx: &Infer<'_>, attrs: &ScanAttrs, yields: usize) -> Result<(), String> {
+fn infer_scan_exit(cx: &Infer<'_>, attrs: &ScanAttrs, yields: usize) -> Result<(), String> {
     let Some(exit) = attrs.exit else { return Ok(()) };
     let (at, there, want) = match exit {
         Exit::Flag => (0, attrs.carries > 0, ("carry 0", DType::Bool)),
@@ -240,7 +240,7 @@ fn infer_scan(cx: &mut Infer<'_>) -> Result<(), String> {
     ensure!(carries == 0 || attrs.at_once != Some(true), "{carries} carries: the iterations cannot run at once");
     ensure!(sig.yields.len() >= carries, "{carries} carries, and the body yields {} values", sig.yields.len());
     ensure!(!sig.yields.is_empty(), "the body yields nothing");
-    infer_exit(cx, &attrs, sig.yields.len())?;
+    infer_scan_exit(cx, &attrs, sig.yields.len())?;
     for i in 0..before {
         let (have, want) = (cx.args[i], sig.args[i]);
         ensure!(have == want, "operand {i} is {}, and the body takes {}", show(cx, have), show(cx, want));

@@ -1,7 +1,7 @@
 //! Attributes of convolutions, and their windows.
 
 use crate::ensure;
-use crate::nodes::build::size_attrs::{sizes_to_i64, to_size};
+use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attr};
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_array, check_window_pad};
 use crate::nodes::ops::matmul::activation::Activation;
@@ -107,13 +107,13 @@ impl ConvAttrs {
     /// The same with the height and width of x.
     pub fn input_grad(self, in_hw: [usize; 2]) -> ConvInputGradAttrs {
         let ConvAttrs { stride, pad, dilation, groups } = self;
-        ConvInputGradAttrs { in_hw: sizes_to_i64(&in_hw), stride, pad, dilation, groups }
+        ConvInputGradAttrs { in_hw: size_attrs_to_i64(&in_hw), stride, pad, dilation, groups }
     }
 
     /// The same with the height and width of w.
     pub fn weight_grad(self, kernel: [usize; 2]) -> ConvWeightGradAttrs {
         let ConvAttrs { stride, pad, dilation, groups } = self;
-        ConvWeightGradAttrs { kernel: sizes_to_i64(&kernel), stride, pad, dilation, groups }
+        ConvWeightGradAttrs { kernel: size_attrs_to_i64(&kernel), stride, pad, dilation, groups }
     }
 
     /// The same with an activation.
@@ -142,7 +142,7 @@ impl ConvAttrs {
 
     /// The number of groups, which shape inference has seen.
     pub fn groups(&self) -> usize {
-        to_size(self.groups)
+        to_size_attr(self.groups)
     }
 
     /// The windows of a kernel over axes of these sizes.

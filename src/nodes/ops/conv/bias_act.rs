@@ -37,7 +37,7 @@ pub const CONV2D_BIAS_ACT: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_conv_bias_act),
-    lower: Lower::Kernel(lower::conv2d),
+    lower: Lower::Kernel(lower::lower_conv2d),
     cost: conv2d_flops,
     cases: &[
         Case {

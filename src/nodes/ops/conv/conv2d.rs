@@ -12,7 +12,7 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{check_window_array, sum_over_taps, window_array};
+use crate::nodes::ops::common::window_geometry::{check_window_array, sum_over_window_taps, window_array};
 use Domain::Real;
 
 const fn conv2d_op(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
@@ -94,7 +94,7 @@ fn decompose_conv2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { images, c_out, groups, windows, .. } = Convolution::of_site(s);
     let Ok(count) = windows.count() else { return Vec::new() };
     let padded = windows.pad(s.args[0], 0.0);
-    let y = sum_over_taps(windows.taps().map(|tap| {
+    let y = sum_over_window_taps(windows.taps().map(|tap| {
         let seen = split_conv2d_groups(windows.tap(padded, tap, count), groups);
         conv2d_tap_weights(s.args[1], tap, groups).matmul(seen)
     }));
@@ -105,7 +105,7 @@ fn decompose_conv2d_input_grad<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let Convolution { images, c_in, groups, windows, .. } = Convolution::of_site(s);
     let Ok([ho, wo]) = windows.count() else { return Vec::new() };
     let dy = split_conv2d_groups(s.args[0], groups);
-    let dx = sum_over_taps(windows.taps().map(|tap| {
+    let dx = sum_over_window_taps(windows.taps().map(|tap| {
         let part = conv2d_tap_weights(s.args[1], tap, groups).matmul_t(dy, true, false);
         windows.untap(part.reshape([images, c_in, ho, wo]), tap)
     }));
@@ -161,7 +161,7 @@ pub const CONV2D: OpDef = OpDef {
         },
     ],
     flags: Flags::PURE.and(Flags::HEAVY),
-    lower: Lower::Kernel(lower::conv2d),
+    lower: Lower::Kernel(lower::lower_conv2d),
     ..conv2d_op(
         "conv2d",
         "y[n, o, i, j] = Σ x[n, c, i·s − p + k·d, …]·w[o, c, k, l] (cross-correlation; x NCHW, w [O, C/groups, kh, kw])",
@@ -199,7 +199,7 @@ pub const CONV2D_INPUT_GRAD: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    lower: Lower::Kernel(lower::conv2d_input_grad),
+    lower: Lower::Kernel(lower::lower_conv2d_input_grad),
     ..conv2d_op(
         "conv2d_input_grad",
         "the adjoint of conv2d in x: dx of shape [N, C, in_hw] from dy and w",
@@ -237,7 +237,7 @@ pub const CONV2D_WEIGHT_GRAD: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    lower: Lower::Kernel(lower::conv2d_weight_grad),
+    lower: Lower::Kernel(lower::lower_conv2d_weight_grad),
     ..conv2d_op(
         "conv2d_weight_grad",
         "the adjoint of conv2d in w: dw of shape [O, C/groups, kernel] from x and dy",

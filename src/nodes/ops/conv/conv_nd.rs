@@ -9,7 +9,7 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, sum_over_taps, window_array};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, sum_over_window_taps, window_array};
 use crate::nodes::ops::conv::attrs::ConvAttrs;
 use crate::nodes::ops::conv::convolution::Convolution;
 use crate::nodes::ops::conv::{check_conv_channels, check_conv_operands};
@@ -136,7 +136,7 @@ fn decompose_conv3d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let end = |k: usize| start(k) + (depth - 1) * stride + 1;
     // A tap that sees padding alone adds nothing.
     let seen = |k: &usize| end(*k) > low && start(*k) < low + d;
-    let y = sum_over_taps((0..win.kernel[0]).filter(seen).map(|k| {
+    let y = sum_over_window_taps((0..win.kernel[0]).filter(seen).map(|k| {
         let part = padded.slice(&[start(k), 0], &[end(k), plane], &[stride, 1]);
         conv_nd_plane(
             part.reshape([depth * n, c, h, wd]),

@@ -3,14 +3,14 @@
 
 use crate::ensure;
 use crate::nodes::build::dilate::dilate;
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Case, Deriv, Domain, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_array, sum_over_taps, window_array, window_axis_name,
+    WindowGeometry, check_window_array, sum_over_window_taps, window_array, window_axis_name,
 };
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
 use crate::nodes::ops::conv::check_conv_operands;
@@ -86,7 +86,7 @@ fn conv_transpose2d_over<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, gr
 fn decompose_conv_transpose<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let transpose = ConvTransposeAttrs::of(&s.attrs);
-    let output_pad = window_array(&to_sizes(&transpose.output_pad));
+    let output_pad = window_array(&to_size_attrs(&transpose.output_pad));
     let a = ConvAttrs::from(transpose);
     let win = conv_nd_windows::<N>(&a, x, w);
     let Ok(t) = conv_transpose_axes(&win, output_pad) else { return Vec::new() };
@@ -136,7 +136,7 @@ fn conv_transpose3d_over<'g>([x, w]: [Var<'g>; 2], a: &ConvAttrs, two: &WindowGe
     let planes = conv_nd_depth_first(x).reshape([d * n, c, h, wd]);
     let size = t.size - t.zeros;
     let (reach, full) = ((d - 1) * step + 1, ((d - 1) * step + 1 + (k - 1) * far).max(t.pad[0] + size));
-    let y = sum_over_taps((0..k).map(|tap| {
+    let y = sum_over_window_taps((0..k).map(|tap| {
         let part =
             conv_transpose2d_over(planes, conv_nd_depth_tap(w, tap), two, a.groups).reshape([d, n * o * ho * wo]);
         dilate(part, &[step, 1]).pad(&[tap * far, 0], &[full - tap * far - reach, 0], 0.0)

@@ -1,7 +1,7 @@
 //! A 2-D convolution: its sizes, shared by its three ops.
 
 use crate::kernels::conv::ConvGeom;
-use crate::nodes::build::size_attrs::{size_to_i64, to_sizes};
+use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
@@ -40,13 +40,13 @@ impl Convolution {
             Op::CONV2D_BIAS_ACT => Convolution::new(a, b, &ConvBiasActAttrs::of(attrs).into()),
             Op::CONV2D_INPUT_GRAD => {
                 let grad = ConvInputGradAttrs::of(attrs);
-                let [h, w] = window_array(&to_sizes(&grad.in_hw));
+                let [h, w] = window_array(&to_size_attrs(&grad.in_hw));
                 let conv = ConvAttrs::from(grad);
                 Convolution::new(&[size(a, 0), size(b, 1) * conv.groups(), h, w], b, &conv)
             }
             _ => {
                 let grad = ConvWeightGradAttrs::of(attrs);
-                let [kh, kw] = window_array(&to_sizes(&grad.kernel));
+                let [kh, kw] = window_array(&to_size_attrs(&grad.kernel));
                 let conv = ConvAttrs::from(grad);
                 let c_in = size(a, 1).checked_div(conv.groups()).unwrap_or(0);
                 Convolution::new(a, &[size(b, 1), c_in, kh, kw], &conv)
@@ -74,7 +74,7 @@ impl Convolution {
     }
 
     fn attrs(&self) -> ConvAttrs {
-        ConvAttrs::new(&self.windows, size_to_i64(self.groups))
+        ConvAttrs::new(&self.windows, size_attr_to_i64(self.groups))
     }
 
     /// y = `conv2d(x, w)`.

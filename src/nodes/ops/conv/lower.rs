@@ -25,7 +25,7 @@ fn lower_conv_call(cx: &mut LowerCx<'_>, kernel: Kernel, words: &[u64], units: U
 }
 
 /// `conv2d` and `conv2d_bias_act`.
-pub fn conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = lower_conv_geom(cx);
     let act = if cx.args() > 2 { ConvBiasActAttrs::of(&cx.attrs()).act.kernel() } else { Act::None };
     let words = [&g.to_words()[..], &[act as u64]].concat();
@@ -35,7 +35,7 @@ pub fn conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `conv2d_input_grad`.
-pub fn conv2d_input_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_conv2d_input_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = lower_conv_geom(cx);
     let kernel = conv::conv2d_backward_input_kernel_for(cx.dtype(0))?;
     let (units, scratch) = (conv::conv2d_backward_input_units(&g), conv::conv2d_backward_input_scratch(&g));
@@ -44,7 +44,7 @@ pub fn conv2d_input_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `conv2d_weight_grad`: one part, or parts by blocks of images and their sum.
-pub fn conv2d_weight_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_conv2d_weight_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (g, dtype) = (lower_conv_geom(cx), cx.dtype(0));
     let parts = conv::conv2d_weight_parts(&g);
     let to = if parts == 1 { Buf::Out(0) } else { cx.temp(dtype.size(), parts * g.w_len()) };

@@ -1,7 +1,7 @@
 //! Convolutions as methods of [`Var`]. Options have torch's names.
 
 use crate::nodes::build::setters::{PerAxis, both_sides, setters};
-use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
+use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
@@ -127,10 +127,10 @@ impl<'g> Var<'g> {
     #[track_caller]
     fn convolve_with<const N: usize, const P: usize>(self, op: Op, w: Var<'g>, opt: &Conv<N, P>) -> Var<'g> {
         let attrs = ConvAttrs {
-            stride: sizes_to_i64(&opt.stride),
-            pad: sizes_to_i64(&opt.pad),
-            dilation: sizes_to_i64(&opt.dilation),
-            groups: size_to_i64(opt.groups),
+            stride: size_attrs_to_i64(&opt.stride),
+            pad: size_attrs_to_i64(&opt.pad),
+            dilation: size_attrs_to_i64(&opt.dilation),
+            groups: size_attr_to_i64(opt.groups),
         };
         self.g.emit1(op, &[self, w], &attrs.list())
     }
@@ -138,11 +138,11 @@ impl<'g> Var<'g> {
     #[track_caller]
     fn convolve_transposed_with<const N: usize>(self, op: Op, w: Var<'g>, opt: &ConvTranspose<N>) -> Var<'g> {
         let attrs = ConvTransposeAttrs {
-            stride: sizes_to_i64(&opt.stride),
-            pad: sizes_to_i64(opt.pad.map(|p| [p, p]).as_flattened()),
-            dilation: sizes_to_i64(&opt.dilation),
-            groups: size_to_i64(opt.groups),
-            output_pad: sizes_to_i64(&opt.output_pad),
+            stride: size_attrs_to_i64(&opt.stride),
+            pad: size_attrs_to_i64(opt.pad.map(|p| [p, p]).as_flattened()),
+            dilation: size_attrs_to_i64(&opt.dilation),
+            groups: size_attr_to_i64(opt.groups),
+            output_pad: size_attrs_to_i64(&opt.output_pad),
         };
         self.g.emit1(op, &[self, w], &attrs.list())
     }

@@ -7,24 +7,24 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 
 /// `fft`.
-pub fn fft(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_fft(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let FftAttrs { inverse, scale } = FftAttrs::of(&cx.attrs());
-    lower_fft(cx, if inverse { FftKind::Inverse } else { FftKind::Forward }, scale)
+    lower_fft_call(cx, if inverse { FftKind::Inverse } else { FftKind::Forward }, scale)
 }
 
 /// `rfft`.
-pub fn rfft(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_rfft(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let scale = RfftAttrs::of(&cx.attrs()).scale;
-    lower_fft(cx, FftKind::Real, scale)
+    lower_fft_call(cx, FftKind::Real, scale)
 }
 
 /// `irfft`.
-pub fn irfft(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_irfft(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let scale = IrfftAttrs::of(&cx.attrs()).scale;
-    lower_fft(cx, FftKind::RealInverse, scale)
+    lower_fft_call(cx, FftKind::RealInverse, scale)
 }
 
-fn lower_fft(cx: &mut LowerCx<'_>, kind: FftKind, scale: f64) -> Result<(), String> {
+fn lower_fft_call(cx: &mut LowerCx<'_>, kind: FftKind, scale: f64) -> Result<(), String> {
     let (from, to) = (cx.arg_dims(0), cx.out_dims(0));
     let (read, written) = (from.last().copied().unwrap_or(1), to.last().copied().unwrap_or(1));
     let n = if kind == FftKind::Real { read } else { written };

@@ -63,7 +63,7 @@ pub const FFT: OpDef = OpDef {
     }),
     batch: Batch::Leading,
     decompose: None,
-    lower: Lower::Kernel(lower::fft),
+    lower: Lower::Kernel(lower::lower_fft),
     cost: fft_cost,
     cases: &[
         Case { args: "c[3,8]", attrs: "inverse=false scale=1", domains: &[Real] },
@@ -94,7 +94,7 @@ pub const RFFT: OpDef = OpDef {
         *high.last_mut()? = missing;
         Some(g.pad(&vec![0; d.len()], &high, 0.0).scaled_fft(true, RfftAttrs::of(&s.attrs).scale).real())
     }),
-    lower: Lower::Kernel(lower::rfft),
+    lower: Lower::Kernel(lower::lower_rfft),
     cases: &[
         Case { args: "f[3,8]", attrs: "scale=1", domains: &[Real] },
         Case { args: "f[2,5]", attrs: "scale=0.5", domains: &[Real] },
@@ -107,7 +107,7 @@ pub const RFFT: OpDef = OpDef {
 
 /// 2 for each element of a half spectrum that stands for two, 1 for the others; with `imag`, 0 for those whose
 /// imaginary part is ignored.
-fn half_spectrum_weights<'g>(g: Var<'g>, n: usize, imag: bool) -> Var<'g> {
+fn fft_half_spectrum_weights<'g>(g: Var<'g>, n: usize, imag: bool) -> Var<'g> {
     let k = g.g.iota(0, [n / 2 + 1], DType::I64);
     let alone = k.equal(0.0).logical_or((k * 2.0).equal(n as f64));
     alone.select_as(if imag { 0.0 } else { 1.0 }, 2.0, g.dtype().part()).broadcast(g.dims())
@@ -117,7 +117,7 @@ fn transpose_irfft<'g>(s: &Site<'_, 'g>, _: usize, g: Var<'g>) -> Option<Var<'g>
     let IrfftAttrs { n, scale } = IrfftAttrs::of(&s.attrs);
     let n = usize::try_from(n).ok()?;
     let z = s.g.emit1(Op::RFFT, &[g], &RfftAttrs { scale }.list());
-    Some((z.real() * half_spectrum_weights(z, n, false)).complex(z.imag() * half_spectrum_weights(z, n, true)))
+    Some((z.real() * fft_half_spectrum_weights(z, n, false)).complex(z.imag() * fft_half_spectrum_weights(z, n, true)))
 }
 
 /// Real rows of a half spectrum.
@@ -138,7 +138,7 @@ pub const IRFFT: OpDef = OpDef {
         cx.result(part, &[&d[..d.len() - 1], &[size]].concat())
     },
     deriv: Deriv::Linear(transpose_irfft),
-    lower: Lower::Kernel(lower::irfft),
+    lower: Lower::Kernel(lower::lower_irfft),
     cases: &[
         Case { args: "c[3,5]", attrs: "n=8 scale=0.125", domains: &[Real] },
         Case { args: "c[2,3]", attrs: "n=5 scale=1", domains: &[Real] },

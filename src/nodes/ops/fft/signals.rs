@@ -3,7 +3,7 @@
 use super::norm::FftNorm;
 use crate::error::Kind;
 use crate::nodes::build::broadcast::broadcast_dims;
-use crate::nodes::build::size_attrs::size_to_i64;
+use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 
@@ -138,7 +138,7 @@ impl<'g> Var<'g> {
     pub fn complex_to_block(self) -> Var<'g> {
         self.g.with_caller(|| {
             let (re, im) = (self.real(), self.imag());
-            re.concat(&[im], size_to_i64(self.rank()) - 1)
+            re.concat(&[im], size_attr_to_i64(self.rank()) - 1)
         })
     }
 }

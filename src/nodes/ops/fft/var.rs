@@ -5,7 +5,7 @@
 use super::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
 use super::norm::FftNorm;
 use crate::nodes::build::axes::Axes;
-use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
+use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 
@@ -70,7 +70,7 @@ impl<'g> Var<'g> {
                 return self.refuse("irfft", "n is 0; it must be 1 or more");
             }
             self.transformed("irfft", Some(n / 2 + 1), axis, |z, _| {
-                let attrs = IrfftAttrs { n: size_to_i64(n), scale: norm.factor(true, n) };
+                let attrs = IrfftAttrs { n: size_attr_to_i64(n), scale: norm.factor(true, n) };
                 z.g.emit1(Op::IRFFT, &[z], &attrs.list())
             })
         })
@@ -146,13 +146,13 @@ impl<'g> Var<'g> {
 
     /// Half the length of `axis`, rounded down.
     fn middle(self, axis: i64) -> i64 {
-        self.axis_len(axis).map_or(0, |n| size_to_i64(n / 2))
+        self.axis_len(axis).map_or(0, |n| size_attr_to_i64(n / 2))
     }
 
     /// `axes`, counted from the front. An error, and none, if one does not exist or is named twice.
     #[track_caller]
     fn fft_axes(self, what: &str, axes: impl Axes) -> Vec<i64> {
-        self.axes_at(what, axes).map(|axes| sizes_to_i64(&axes)).unwrap_or_default()
+        self.axes_at(what, axes).map(|axes| size_attrs_to_i64(&axes)).unwrap_or_default()
     }
 
     /// An error of `what`, which was given no axis.
@@ -183,7 +183,7 @@ impl<'g> Var<'g> {
         if n == 0 {
             return self.refuse(what, "a transform has 1 element or more");
         }
-        let axis = size_to_i64(at);
+        let axis = size_attr_to_i64(at);
         let cut = if n < have { self.narrow(axis, 0, n) } else { self };
         let mut high = vec![0; rank];
         high[at] = n.saturating_sub(have);

@@ -4,41 +4,41 @@
 //! index becomes a position in both. `ravel_index` makes it, and so checks it.
 
 use super::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
-use crate::nodes::build::size_attrs::{size_to_i64, to_size};
+use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attr};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{BatchSite, Op};
-use crate::nodes::ops::common::batching::swap_axis_runs;
+use crate::nodes::ops::common::batch_site::swap_axis_runs;
 
 /// The indices of all members, `[members, ..]`, as positions in row-major order along axes of `size` and `n`.
-fn batch_positions<'g>(ids: Var<'g>, size: usize, n: usize) -> Var<'g> {
+fn batch_index_positions<'g>(ids: Var<'g>, size: usize, n: usize) -> Var<'g> {
     let dims = ids.dims();
     let ids = ids.cast(DType::I64);
     let members = ids.g.iota(0, dims, DType::I64);
-    let attrs = RavelIndexAttrs { sizes: vec![size_to_i64(size), size_to_i64(n)] };
+    let attrs = RavelIndexAttrs { sizes: vec![size_attr_to_i64(size), size_attr_to_i64(n)] };
     ids.g.emit1(Op::RAVEL_INDEX, &[members.stack(&[ids], -1)], &attrs.list())
 }
 
 /// `x`, `[members, before.., n, after..]` with `before` axes before `n`, as `[members · n, before.., after..]`.
-fn merge_indexed_axis<'g>(x: Var<'g>, before: usize) -> Var<'g> {
+fn merge_batch_axis<'g>(x: Var<'g>, before: usize) -> Var<'g> {
     swap_axis_runs(x, 1, before, 1).flatten(0, 1)
 }
 
-/// The inverse of [`merge_indexed_axis`].
-fn split_indexed_axis<'g>(x: Var<'g>, [size, n]: [usize; 2], before: usize) -> Var<'g> {
+/// The inverse of [`merge_batch_axis`].
+fn split_batch_axis<'g>(x: Var<'g>, [size, n]: [usize; 2], before: usize) -> Var<'g> {
     swap_axis_runs(x.unflatten(0, &[size, n]), 1, 1, before)
 }
 
 /// The rule of `gather`.
 pub(super) fn batch_gather<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let GatherAttrs { axis } = GatherAttrs::of(&s.site.attrs);
-    let (x, ids, before) = (s.site.args[0], s.site.args[1], to_size(axis));
+    let (x, ids, before) = (s.site.args[0], s.site.args[1], to_size_attr(axis));
     Some(vec![match s.batched {
         [true, false] => x.gather(ids, axis + 1),
         [false, _] => swap_axis_runs(x.gather(ids, axis), 0, before, 1),
         _ => {
             let n = x.axis_len(axis + 1)?;
-            let y = merge_indexed_axis(x, before).gather(batch_positions(ids, s.size, n), 0);
+            let y = merge_batch_axis(x, before).gather(batch_index_positions(ids, s.size, n), 0);
             swap_axis_runs(y, 1, s.rank(1), before)
         }
     }])
@@ -47,13 +47,13 @@ pub(super) fn batch_gather<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
 /// The rule of `scatter_add`.
 pub(super) fn batch_scatter_add<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(&s.site.attrs);
-    let (n, before) = (to_size(size), to_size(axis));
+    let (n, before) = (to_size_attr(size), to_size_attr(axis));
     if !s.batched[1] {
         return s.emit(s.site.args, &ScatterAddAttrs { axis: axis + 1, size }.list());
     }
     let updates = swap_axis_runs(s.arg(0), 1, before, s.rank(1));
-    let y = updates.scatter_add(batch_positions(s.site.args[1], s.size, n), 0, s.size * n);
-    Some(vec![split_indexed_axis(y, [s.size, n], before)])
+    let y = updates.scatter_add(batch_index_positions(s.site.args[1], s.size, n), 0, s.size * n);
+    Some(vec![split_batch_axis(y, [s.size, n], before)])
 }
 
 /// The rule of `take_along_axis`.
@@ -78,10 +78,10 @@ pub(super) fn batch_scatter<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     if !s.batched[2] {
         return s.emit(&[base, updates, ids], &ScatterAttrs { axis: axis + 1, mode, own }.list());
     }
-    let before = to_size(axis);
+    let before = to_size_attr(axis);
     let n = base.axis_len(axis + 1)?;
-    let positions = batch_positions(ids, s.size, n);
-    let args = [merge_indexed_axis(base, before), swap_axis_runs(updates, 1, before, s.rank(2)), positions];
+    let positions = batch_index_positions(ids, s.size, n);
+    let args = [merge_batch_axis(base, before), swap_axis_runs(updates, 1, before, s.rank(2)), positions];
     let y = s.emit(&args, &ScatterAttrs { axis: 0, mode, own }.list())?;
-    Some(y.into_iter().map(|y| split_indexed_axis(y, [s.size, n], before)).collect())
+    Some(y.into_iter().map(|y| split_batch_axis(y, [s.size, n], before)).collect())
 }

@@ -3,7 +3,7 @@
 
 use crate::arena::Value;
 use crate::arena::ids::Id;
-use crate::nodes::build::size_attrs::{to_size, to_sizes};
+use crate::nodes::build::size_attrs::{to_size_attr, to_size_attrs};
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::ops::constant::attrs::FullAttrs;
@@ -26,7 +26,7 @@ pub fn index_bound(g: &Graph<'_>, v: Value) -> Option<u64> {
 fn index_bound_within(g: &Graph<'_>, v: Value, depth: usize) -> Option<u64> {
     let n = g.def[v.at()];
     let (args, attrs) = (g.args_of(n), g.attrs(n));
-    let along = |v: Value, axis: i64| g.dims(v).get(to_size(axis)).map(|&d| d as u64);
+    let along = |v: Value, axis: i64| g.dims(v).get(to_size_attr(axis)).map(|&d| d as u64);
     let through = |a: Value| if depth > 0 { index_bound_within(g, a, depth - 1) } else { None };
     match g.op[n.at()] {
         Op::IOTA => along(v, IotaAttrs::of(&attrs).axis),
@@ -34,7 +34,7 @@ fn index_bound_within(g: &Graph<'_>, v: Value, depth: usize) -> Option<u64> {
         Op::CUM_ARG_MAX => along(args[0], CumArgMaxAttrs::of(&attrs).axis),
         Op::ARG_SORT => g.dims(v).last().map(|&d| d as u64),
         Op::RAVEL_INDEX => {
-            let sizes = to_sizes(&RavelIndexAttrs::of(&attrs).sizes);
+            let sizes = to_size_attrs(&RavelIndexAttrs::of(&attrs).sizes);
             sizes.iter().try_fold(1u64, |n, &s| n.checked_mul(s as u64))
         }
         Op::FULL => {
@@ -84,7 +84,7 @@ fn largest_index_bound(most: i64, x: i64) -> Option<i64> {
 }
 
 /// Whether `v` has the positions that a max pool found in planes of `area` elements; −1 means none.
-pub fn are_bounded_pool_indices(g: &Graph<'_>, v: Value, area: usize) -> bool {
+pub fn index_bounds_of_pool(g: &Graph<'_>, v: Value, area: usize) -> bool {
     let n = g.def[v.at()];
     let plane = |x: Value| g.dims(x).iter().rev().take(2).product::<usize>();
     g.op[n.at()] == Op::MAX_POOL2D && v != g.out(n) && plane(g.args_of(n)[0]) <= area

@@ -7,17 +7,17 @@ use crate::kernels::index::ravel::Ravel;
 use crate::kernels::index::scatter::Scatter;
 use crate::kernels::index::{Indexed, ravel, scatter};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::build::size_attrs::{to_size, to_sizes};
+use crate::nodes::build::size_attrs::{to_size_attr, to_size_attrs};
 use crate::nodes::ir::call::{Buf, Call, Looks};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::index::attrs::Scatter as Mode;
 use crate::nodes::ops::index::attrs::{GatherAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 
 /// `scatter`: in place of its first operand, where that dies.
-pub fn scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, index) = (cx.dtype(0), cx.dtype(2));
     let ScatterAttrs { axis, mode, own } = ScatterAttrs::of(&cx.attrs());
-    let axis = to_size(axis);
+    let axis = to_size_attr(axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), axis);
     let k = if own { cx.arg_dims(2)[axis] } else { cx.arg_dims(2).numel() };
     let p = Scatter { outer, n, k, inner, own };
@@ -34,8 +34,8 @@ pub fn scatter(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `ravel_index`.
-pub fn ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let sizes = to_sizes(&RavelIndexAttrs::of(&cx.attrs()).sizes);
+pub fn lower_ravel_index(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let sizes = to_size_attrs(&RavelIndexAttrs::of(&cx.attrs()).sizes);
     let p = Ravel { len: cx.out_dims(0).numel(), axes: sizes.len() };
     let words: Vec<u64> = p.to_words().into_iter().chain(sizes.iter().map(|&n| n as u64)).collect();
     let call = Call::new(ravel::ravel_kernel_for(cx.dtype(0))?, words, p.units());
@@ -59,30 +59,31 @@ fn lower_scatter_with(cx: &mut LowerCx<'_>, kernel: Kernel, p: Indexed) -> Resul
 }
 
 /// `gather`.
-pub fn gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(GatherAttrs::of(&cx.attrs()).axis));
+pub fn lower_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size_attr(GatherAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
     lower_gather_with(cx, index::gather_kernel_for(cx.dtype(0), cx.dtype(1)), p)
 }
 
 /// `take_along_axis`.
-pub fn take_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let axis = to_size(GatherAttrs::of(&cx.attrs()).axis);
+pub fn lower_take_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let axis = to_size_attr(GatherAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
     lower_gather_with(cx, index::take_along_axis_kernel_for(cx.dtype(0), cx.dtype(1)), p)
 }
 
 /// `scatter_add`.
-pub fn scatter_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), to_size(ScatterAddAttrs::of(&cx.attrs()).axis));
+pub fn lower_scatter_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let AxisSplit { outer, n, inner } =
+        split_at_axis(&cx.out_dims(0), to_size_attr(ScatterAddAttrs::of(&cx.attrs()).axis));
     let p = Indexed { outer, n, k: cx.arg_dims(1).numel(), inner };
     lower_scatter_with(cx, scatter::scatter_add_kernel_for(cx.dtype(0), cx.dtype(1))?, p)
 }
 
 /// `scatter_along_axis`.
-pub fn scatter_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let axis = to_size(ScatterAddAttrs::of(&cx.attrs()).axis);
+pub fn lower_scatter_along_axis(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let axis = to_size_attr(ScatterAddAttrs::of(&cx.attrs()).axis);
     let AxisSplit { outer, n, inner } = split_at_axis(&cx.out_dims(0), axis);
     let p = Indexed { outer, n, k: cx.arg_dims(1)[axis], inner };
     lower_scatter_with(cx, scatter::scatter_along_axis_add_kernel_for(cx.dtype(0), cx.dtype(1))?, p)

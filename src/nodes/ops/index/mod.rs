@@ -9,7 +9,7 @@ pub mod var;
 
 use crate::ensure;
 use crate::nodes::build::axes::check_axis;
-use crate::nodes::build::size_attrs::to_size;
+use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
@@ -66,10 +66,10 @@ pub const GATHER: OpDef = OpDef {
         "gather",
         "slices of x at the indices along `axis`",
         GatherAttrs::FIELDS,
-        Lower::Kernel(lower::gather),
+        Lower::Kernel(lower::lower_gather),
         Deriv::Linear(|s, i, g| {
             let axis = GatherAttrs::of(&s.attrs).axis;
-            (i == 0).then(|| g.scatter_add(s.args[1], axis, s.args[0].dims()[to_size(axis)]))
+            (i == 0).then(|| g.scatter_add(s.args[1], axis, s.args[0].dims()[to_size_attr(axis)]))
         }),
     )
 };
@@ -98,7 +98,7 @@ pub const SCATTER_ADD: OpDef = OpDef {
         "scatter_add",
         "zeros of `size` along `axis`, with the update slices added at the indices",
         ScatterAddAttrs::FIELDS,
-        Lower::Kernel(lower::scatter_add),
+        Lower::Kernel(lower::lower_scatter_add),
         Deriv::Linear(|s, i, g| (i == 0).then(|| g.gather(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     )
 };
@@ -123,10 +123,10 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
         "take_along_axis",
         "y[.., i, ..] = x[.., index[.., i, ..], ..] along `axis`",
         GatherAttrs::FIELDS,
-        Lower::Kernel(lower::take_along_axis),
+        Lower::Kernel(lower::lower_take_along_axis),
         Deriv::Linear(|s, i, g| {
             let axis = GatherAttrs::of(&s.attrs).axis;
-            let size = s.args[0].dims()[to_size(axis)] as i64;
+            let size = s.args[0].dims()[to_size_attr(axis)] as i64;
             let attrs = ScatterAddAttrs { axis, size };
             (i == 0).then(|| g.summed_at(Op::SCATTER_ALONG_AXIS, s.args[1], &attrs))
         }),
@@ -155,7 +155,7 @@ pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
         "scatter_along_axis",
         "zeros of `size` along `axis`, with update[.., i, ..] added at index[.., i, ..]",
         ScatterAddAttrs::FIELDS,
-        Lower::Kernel(lower::scatter_along_axis),
+        Lower::Kernel(lower::lower_scatter_along_axis),
         Deriv::Linear(|s, i, g| (i == 0).then(|| g.take_along_axis(s.args[1], ScatterAddAttrs::of(&s.attrs).axis))),
     )
 };
@@ -179,7 +179,7 @@ pub const ONE_HOT: OpDef = OpDef {
         d.push(1);
         let column = i.reshape(&d);
         if let Some(last) = d.last_mut() {
-            *last = to_size(a.depth);
+            *last = to_size_attr(a.depth);
         }
         vec![column.broadcast(&d).equal(s.g.iota(-1, &d, i.dtype())).cast(a.dtype)]
     }),
@@ -215,7 +215,7 @@ pub const HISTOGRAM: OpDef = OpDef {
     },
     batch: Batch::ViaDecompose,
     decompose: Some(|s| {
-        let (x, bins) = (s.args[0], to_size(HistogramAttrs::of(&s.attrs).bins));
+        let (x, bins) = (s.args[0], to_size_attr(HistogramAttrs::of(&s.attrs).bins));
         // A range without width is widened by 1 on both sides, as torch does.
         let (low, high) = (s.args[1], s.args[2]);
         let point = low.equal(high).cast(x.dtype());

@@ -6,8 +6,8 @@
 use super::lower;
 use crate::ensure;
 use crate::nodes::build::axes::check_axis;
-use crate::nodes::build::size_attrs::check_sizes;
-use crate::nodes::build::size_attrs::to_size;
+use crate::nodes::build::size_attrs::check_size_attrs;
+use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::ir::attr_types::Choice;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
@@ -77,7 +77,7 @@ fn scatter_elements_at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
 fn scatter_sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
     let ScatterAttrs { axis, own, .. } = ScatterAttrs::of(&s.attrs);
     let op = if own { Op::SCATTER_ALONG_AXIS } else { Op::SCATTER_ADD };
-    let size = s.args[0].dims()[to_size(axis)] as i64;
+    let size = s.args[0].dims()[to_size_attr(axis)] as i64;
     updates.summed_at(op, s.args[2], &ScatterAddAttrs { axis, size })
 }
 
@@ -100,7 +100,7 @@ impl<'g> ScatterWeights<'g> {
     /// Of several updates of one element, the last gets the gradient; the base gets it at elements without an update.
     fn last(s: &Site<'_, 'g>) -> ScatterWeights<'g> {
         let (base, a, d) = (s.args[0].dims(), ScatterAttrs::of(&s.attrs), s.args[2].dims());
-        let axis = to_size(a.axis);
+        let axis = to_size_attr(a.axis);
         let only = |only| ScatterShare { only: Some(only), times: None };
         if a.own {
             let order = s.g.iota(a.axis, d, DType::I64);
@@ -177,7 +177,7 @@ pub const SCATTER: OpDef = OpDef {
     deriv: Deriv::Rules(scatter_jvp, scatter_vjp),
     batch: Batch::Rule(super::batch::batch_scatter),
     decompose: None,
-    lower: Lower::Kernel(lower::scatter),
+    lower: Lower::Kernel(lower::lower_scatter),
     cost: |cx| cx.arg(1),
     cases: &[
         Case { args: "f[5,3] f[4,3] i32[4]", attrs: "axis=0 mode=set own=false", domains: &[Real, Real, Index(5)] },
@@ -224,7 +224,7 @@ pub const RAVEL_INDEX: OpDef = OpDef {
     flags: Flags::PURE,
     infer: |cx| {
         cx.index(0)?;
-        let (d, sizes) = (cx.dims(0), check_sizes("sizes", &RavelIndexAttrs::of(&cx.attrs).sizes)?);
+        let (d, sizes) = (cx.dims(0), check_size_attrs("sizes", &RavelIndexAttrs::of(&cx.attrs).sizes)?);
         let n = sizes.iter().try_fold(1i64, |n, &s| n.checked_mul(i64::try_from(s).ok()?));
         ensure!(n.is_some(), "a tensor with axes of {} has too many elements", Infer::show_dims(&sizes));
         let Some((&axes, lead)) = d.split_last() else {
@@ -236,7 +236,7 @@ pub const RAVEL_INDEX: OpDef = OpDef {
     deriv: Deriv::Zero,
     batch: Batch::Leading,
     decompose: None,
-    lower: Lower::Kernel(lower::ravel_index),
+    lower: Lower::Kernel(lower::lower_ravel_index),
     cost: |cx| 2 * cx.arg(0),
     cases: &[
         Case { args: "i32[4,2]", attrs: "sizes=[3,5]", domains: &[Index(3)] },

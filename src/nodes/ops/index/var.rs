@@ -4,7 +4,7 @@
 use crate::arena::Value;
 use crate::error::Kind;
 use crate::nodes::build::axes::axis_from_front;
-use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
+use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -122,7 +122,8 @@ impl<'g> Var<'g> {
             self.g.fail(Kind::Shape, text);
             return None;
         };
-        let at = self.g.emit1(Op::RAVEL_INDEX, &[indices], &RavelIndexAttrs { sizes: sizes_to_i64(&d[..m]) }.list());
+        let at =
+            self.g.emit1(Op::RAVEL_INDEX, &[indices], &RavelIndexAttrs { sizes: size_attrs_to_i64(&d[..m]) }.list());
         at.is_some().then(|| (d[..m].iter().product(), at))
     }
 
@@ -168,7 +169,7 @@ impl<'g> Var<'g> {
                 (false, 0) => (full(0.0), full(1.0)),
                 (false, _) => (flat.amin(0), flat.amax(0)),
             };
-            let bins = size_to_i64(bins);
+            let bins = size_attr_to_i64(bins);
             self.g.emit1(Op::HISTOGRAM, &[flat, low, high], &HistogramAttrs { bins }.list())
         })
     }
@@ -206,7 +207,7 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn scatter_add(self, indices: Var<'g>, axis: i64, size: usize) -> Var<'g> {
         let rank = (self.rank() + 1).saturating_sub(indices.rank());
-        let attrs = ScatterAddAttrs { axis: axis_from_front(axis, rank), size: size_to_i64(size) };
+        let attrs = ScatterAddAttrs { axis: axis_from_front(axis, rank), size: size_attr_to_i64(size) };
         self.summed_at(Op::SCATTER_ADD, indices, &attrs)
     }
 
@@ -214,7 +215,7 @@ impl<'g> Var<'g> {
     /// zeros.
     #[track_caller]
     pub fn one_hot(self, depth: usize, dtype: DType) -> Var<'g> {
-        self.g.emit1(Op::ONE_HOT, &[self], &OneHotAttrs { depth: size_to_i64(depth), dtype }.list())
+        self.g.emit1(Op::ONE_HOT, &[self], &OneHotAttrs { depth: size_attr_to_i64(depth), dtype }.list())
     }
 
     /// `sizes[i]` elements from `starts[i]` on along each axis i, as `jax.lax.dynamic_slice`, but for what is out of
@@ -243,7 +244,9 @@ impl<'g> Var<'g> {
         self.g.with_caller(|| {
             let Some(starts) = self.checked_starts("dynamic_slice", starts, sizes) else { return self.none() };
             let moving = self.moving_axes(sizes);
-            moving.iter().fold(self, |x, &a| x.gather(dynamic_positions(starts[a], sizes[a]), size_to_i64(a)))
+            moving
+                .iter()
+                .fold(self, |x, &a| x.gather(dynamic_index_positions(starts[a], sizes[a]), size_attr_to_i64(a)))
         })
     }
 
@@ -264,7 +267,7 @@ impl<'g> Var<'g> {
             let Some(starts) = self.checked_starts("dynamic_update_slice", starts, &sizes) else { return self.none() };
             match &self.moving_axes(&sizes)[..] {
                 [] => update,
-                moving => dynamic_write(self, update, &starts, moving),
+                moving => dynamic_index_write(self, update, &starts, moving),
             }
         })
     }
@@ -298,7 +301,7 @@ impl<'g> Var<'g> {
         }
         let Some((first, rest)) = starts.split_first() else { return Some(Vec::new()) };
         let places: Vec<usize> = (0..d.len()).map(|a| d[a] - sizes[a] + 1).collect();
-        let attrs = RavelIndexAttrs { sizes: sizes_to_i64(&places) };
+        let attrs = RavelIndexAttrs { sizes: size_attrs_to_i64(&places) };
         let mut joined = self.g.emit1(Op::RAVEL_INDEX, &[first.stack(rest, 0)], &attrs.list());
         let mut checked = Vec::new();
         for &n in places.iter().rev() {
@@ -312,17 +315,17 @@ impl<'g> Var<'g> {
 }
 
 /// `start`, `start` + 1 … as `[len]`.
-fn dynamic_positions(start: Var<'_>, len: usize) -> Var<'_> {
+fn dynamic_index_positions(start: Var<'_>, len: usize) -> Var<'_> {
     start.broadcast([len]) + start.g.iota(0, [len], DType::I64)
 }
 
 /// `x` with `update` written at `starts` along the axes `moving`.
-fn dynamic_write<'g>(x: Var<'g>, update: Var<'g>, starts: &[Var<'g>], moving: &[usize]) -> Var<'g> {
+fn dynamic_index_write<'g>(x: Var<'g>, update: Var<'g>, starts: &[Var<'g>], moving: &[usize]) -> Var<'g> {
     let Some((&axis, rest)) = moving.split_first() else { return update };
-    let at = dynamic_positions(starts[axis], update.dims().get(axis).copied().unwrap_or(0));
+    let at = dynamic_index_positions(starts[axis], update.dims().get(axis).copied().unwrap_or(0));
     let part = match rest {
         [] => update,
-        _ => dynamic_write(x.gather(at, size_to_i64(axis)), update, starts, rest),
+        _ => dynamic_index_write(x.gather(at, size_attr_to_i64(axis)), update, starts, rest),
     };
-    x.scatter_slices(at, part, size_to_i64(axis), Scatter::Set)
+    x.scatter_slices(at, part, size_attr_to_i64(axis), Scatter::Set)
 }

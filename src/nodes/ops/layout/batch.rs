@@ -1,10 +1,10 @@
 //! Batch rules of ops that move elements: each does with the axes of each member what it does without a batch.
 
 use super::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
-use crate::nodes::build::size_attrs::size_to_i64;
+use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::BatchSite;
-use crate::nodes::ops::common::batching::{behind_batch, with_batch_entry};
+use crate::nodes::ops::common::batch_site::{behind_batch, with_batch_entry};
 
 /// The dimensions that a reshape or a broadcast gives all members together.
 fn batch_to_dims(s: &BatchSite<'_, '_>) -> Vec<usize> {
@@ -34,7 +34,7 @@ pub(super) fn batch_slice<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let SliceAttrs { starts, limits, steps } = SliceAttrs::of(&s.site.attrs);
     let attrs = SliceAttrs {
         starts: with_batch_entry(0, &starts),
-        limits: with_batch_entry(size_to_i64(s.size), &limits),
+        limits: with_batch_entry(size_attr_to_i64(s.size), &limits),
         steps: with_batch_entry(1, &steps),
     };
     s.emit(s.site.args, &attrs.list())

@@ -1,7 +1,7 @@
 //! Diagonals and windows as methods, with torch's names and defaults. None of them is an op.
 
 use crate::nodes::build::axes::Axes;
-use crate::nodes::build::size_attrs::size_to_i64;
+use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 
@@ -99,7 +99,7 @@ impl<'g> Var<'g> {
         self.g.with_caller(|| {
             let taps = (0..count).flat_map(|w| (0..size).map(move |k| (w * step + k) as i32));
             let bytes: Vec<u8> = taps.flat_map(i32::to_le_bytes).collect();
-            let at = size_to_i64(at);
+            let at = size_attr_to_i64(at);
             let windows = self.gather(self.g.constant_bytes(&bytes, [count, size], DType::I32), at);
             windows.movedim(&[at + 1], &[-1])
         })

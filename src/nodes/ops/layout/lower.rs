@@ -4,10 +4,10 @@
 use crate::kernels::copy;
 use crate::kernels::copy::{Concat, Pad, StridedCopy};
 use crate::nodes::build::axes::split_at_axis;
-use crate::nodes::build::size_attrs::{to_size, to_sizes};
+use crate::nodes::build::size_attrs::{to_size_attr, to_size_attrs};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::bits;
+use crate::nodes::ops::common::lowering::lowering_bits;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, TransposeAttrs};
 
 /// Result 0 is the elements of operand 0 from `base` on, `strides` apart, in shape `dims`. If they are one run of
@@ -35,15 +35,15 @@ fn lower_layout_strides(cx: &LowerCx<'_>) -> Vec<i64> {
 }
 
 /// `transpose`.
-pub fn transpose(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_transpose(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let s = lower_layout_strides(cx);
-    let moved: Vec<i64> = to_sizes(&TransposeAttrs::of(&cx.attrs()).perm).into_iter().map(|p| s[p]).collect();
+    let moved: Vec<i64> = to_size_attrs(&TransposeAttrs::of(&cx.attrs()).perm).into_iter().map(|p| s[p]).collect();
     let to = cx.out_dims(0);
     lower_layout_copy(cx, &to, &moved, 0)
 }
 
 /// `broadcast`: repeated axes have stride 0.
-pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (from, to, s) = (cx.arg_dims(0), cx.out_dims(0), lower_layout_strides(cx));
     let lead = to.len() - from.len();
     let step = |i: usize| if i < lead || from[i - lead] != to[i] { 0 } else { s[i - lead] };
@@ -52,19 +52,19 @@ pub fn broadcast(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `slice`. The leading part of a tensor is a view.
-pub fn slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_slice(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (s, a, to) = (lower_layout_strides(cx), SliceAttrs::of(&cx.attrs()), cx.out_dims(0));
-    let base = to_sizes(&a.starts).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
+    let base = to_size_attrs(&a.starts).iter().zip(&s).map(|(&at, &s)| at * s as usize).sum();
     // The step along an axis of one element does not matter.
     let step = |i: usize, p: usize| if to[i] > 1 { p as i64 * s[i] } else { s[i] };
-    let steps: Vec<i64> = to_sizes(&a.steps).into_iter().enumerate().map(|(i, p)| step(i, p)).collect();
+    let steps: Vec<i64> = to_size_attrs(&a.steps).into_iter().enumerate().map(|(i, p)| step(i, p)).collect();
     lower_layout_copy(cx, &to, &steps, base)
 }
 
 /// `flip`: reversed axes have negative strides.
-pub fn flip(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_flip(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (mut s, d, mut base) = (lower_layout_strides(cx), cx.arg_dims(0), 0);
-    for a in to_sizes(&FlipAttrs::of(&cx.attrs()).axes) {
+    for a in to_size_attrs(&FlipAttrs::of(&cx.attrs()).axes) {
         base += (d[a] - 1) * s[a] as usize;
         s[a] = -s[a];
     }
@@ -72,12 +72,12 @@ pub fn flip(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `concat`.
-pub fn concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
     if cx.args() == 1 {
         cx.view(0, 0, 0);
         return Ok(());
     }
-    let axis = to_size(ConcatAttrs::of(&cx.attrs()).axis);
+    let axis = to_size_attr(ConcatAttrs::of(&cx.attrs()).axis);
     let outer = split_at_axis(&cx.arg_dims(0), axis).outer;
     let width = |i: usize| cx.arg_dims(i)[axis..].iter().product();
     let p = Concat { outer, widths: (0..cx.args()).map(width).collect() };
@@ -87,14 +87,14 @@ pub fn concat(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `pad`.
-pub fn pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_pad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (a, from, dtype) = (PadAttrs::of(&cx.attrs()), cx.arg_dims(0), cx.dtype(0));
     if from == cx.out_dims(0) {
         cx.view(0, 0, 0);
         return Ok(());
     }
-    let (low, high) = (to_sizes(&a.low), to_sizes(&a.high));
-    let p = Pad::new(&from, &low, &high, bits(a.value, dtype)).ok_or("too many axes")?;
+    let (low, high) = (to_size_attrs(&a.low), to_size_attrs(&a.high));
+    let p = Pad::new(&from, &low, &high, lowering_bits(a.value, dtype)).ok_or("too many axes")?;
     let call = Call::new(copy::pad_kernel_for(dtype), p.to_words(), p.units());
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())

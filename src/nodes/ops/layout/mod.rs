@@ -11,9 +11,9 @@ use crate::arena::dims::Dims;
 use crate::ensure;
 use crate::nodes::build::axes::{check_axes, check_axis};
 use crate::nodes::build::dilate::dilate;
-use crate::nodes::build::size_attrs::check_sizes;
-use crate::nodes::build::size_attrs::to_size;
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::check_size_attrs;
+use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerFn;
@@ -124,9 +124,9 @@ pub const TRANSPOSE: OpDef = OpDef {
         "transpose",
         "axis i of y is axis perm[i] of x",
         TransposeAttrs::FIELDS,
-        lower::transpose,
+        lower::lower_transpose,
         Deriv::Linear(|s, _, g| {
-            let perm = to_sizes(&TransposeAttrs::of(&s.attrs).perm);
+            let perm = to_size_attrs(&TransposeAttrs::of(&s.attrs).perm);
             let mut back = vec![0; perm.len()];
             perm.iter().enumerate().for_each(|(i, &p)| back[p] = i);
             Some(g.permute(&back))
@@ -159,7 +159,7 @@ pub const BROADCAST: OpDef = OpDef {
         "broadcast",
         "x repeated along axes of size 1 and along missing leading axes",
         ToShapeAttrs::FIELDS,
-        lower::broadcast,
+        lower::lower_broadcast,
         Deriv::Linear(|s, _, g| Some(g.unbroadcast(&s.args[0].dims()))),
     )
 };
@@ -167,8 +167,8 @@ pub const BROADCAST: OpDef = OpDef {
 /// The size of each axis of a slice.
 fn infer_sliced_layout(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String> {
     let a = SliceAttrs::of(&cx.attrs);
-    let (starts, limits) = (check_sizes("starts", &a.starts)?, check_sizes("limits", &a.limits)?);
-    let steps = check_sizes("steps", &a.steps)?;
+    let (starts, limits) = (check_size_attrs("starts", &a.starts)?, check_size_attrs("limits", &a.limits)?);
+    let steps = check_size_attrs("steps", &a.steps)?;
     for (what, list) in [("starts", &starts), ("limits", &limits), ("steps", &steps)] {
         ensure!(list.len() == from.len(), "{what} has {} entries, the operand {} axes", list.len(), from.len());
     }
@@ -201,11 +201,11 @@ pub const SLICE: OpDef = OpDef {
         "slice",
         "the elements starts..limits of each axis, in steps of `steps`",
         SliceAttrs::FIELDS,
-        lower::slice,
+        lower::lower_slice,
         Deriv::Linear(|s, _, g| {
             let from = s.args[0].dims();
             let a = SliceAttrs::of(&s.attrs);
-            let (starts, steps) = (to_sizes(&a.starts), to_sizes(&a.steps));
+            let (starts, steps) = (to_size_attrs(&a.starts), to_size_attrs(&a.steps));
             let strided = steps.iter().any(|&p| p > 1);
             let g = if strided { dilate(g, &steps) } else { g };
             let high: Vec<usize> =
@@ -242,10 +242,10 @@ pub const CONCAT: OpDef = OpDef {
         "concat",
         "the operands, one after another along `axis`",
         ConcatAttrs::FIELDS,
-        lower::concat,
+        lower::lower_concat,
         Deriv::Linear(|s, i, g| {
             let axis = ConcatAttrs::of(&s.attrs).axis;
-            let size = |k: usize| s.args[k].dims()[to_size(axis)];
+            let size = |k: usize| s.args[k].dims()[to_size_attr(axis)];
             Some(g.narrow(axis, (0..i).map(size).sum(), size(i)))
         }),
     )
@@ -256,7 +256,7 @@ pub const PAD: OpDef = OpDef {
     infer: |cx| {
         let mut to = cx.dims(0);
         let a = PadAttrs::of(&cx.attrs);
-        let (low, high) = (check_sizes("low", &a.low)?, check_sizes("high", &a.high)?);
+        let (low, high) = (check_size_attrs("low", &a.low)?, check_size_attrs("high", &a.high)?);
         ensure!(low.len() == to.len() && high.len() == to.len(), "low and high need {} entries each", to.len());
         cx.element(0, a.value)?;
         for (i, d) in to.make_mut().iter_mut().enumerate() {
@@ -274,15 +274,15 @@ pub const PAD: OpDef = OpDef {
         "pad",
         "x with `low` elements of `value` before and `high` after each axis",
         PadAttrs::FIELDS,
-        lower::pad,
+        lower::lower_pad,
         // Affine, not linear, when the value is not 0: the tangent is padded with 0.
         Deriv::Rules(
             |s, t| {
                 let a = PadAttrs::of(&s.attrs);
-                vec![t[0].map(|t| t.pad(&to_sizes(&a.low), &to_sizes(&a.high), 0.0))]
+                vec![t[0].map(|t| t.pad(&to_size_attrs(&a.low), &to_size_attrs(&a.high), 0.0))]
             },
             |s, ct, _| {
-                let (low, from) = (to_sizes(&PadAttrs::of(&s.attrs).low), s.args[0].dims());
+                let (low, from) = (to_size_attrs(&PadAttrs::of(&s.attrs).low), s.args[0].dims());
                 let limits: Vec<usize> = low.iter().zip(from.iter()).map(|(a, n)| a + n).collect();
                 vec![ct[0].map(|g| g.slice(&low, &limits, &vec![1; low.len()]))]
             },
@@ -307,7 +307,7 @@ pub const FLIP: OpDef = OpDef {
         "flip",
         "the elements in reverse order along `axes`",
         FlipAttrs::FIELDS,
-        lower::flip,
+        lower::lower_flip,
         Deriv::Linear(|s, _, g| Some(g.flip(FlipAttrs::of(&s.attrs).axes.as_slice()))),
     )
 };

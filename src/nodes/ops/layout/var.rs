@@ -3,7 +3,7 @@
 use crate::error::Kind;
 use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis};
 use crate::nodes::build::broadcast::broadcast_dims;
-use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
+use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
@@ -21,7 +21,7 @@ impl<'g> Var<'g> {
             return self;
         }
         if let Some(hole) = dims.iter().position(|&d| d == usize::MAX) {
-            match computed_reshape_dim(self.numel(), &dims) {
+            match computed_layout_dim(self.numel(), &dims) {
                 Ok(size) => dims[hole] = size,
                 Err(why) => {
                     let asked: Vec<_> = dims.iter().map(|&d| if d == usize::MAX { -1 } else { d as i128 }).collect();
@@ -50,7 +50,7 @@ impl<'g> Var<'g> {
     /// negative axes count from the end.
     #[track_caller]
     pub fn transpose(self, perm: &[i64]) -> Var<'g> {
-        let rank = size_to_i64(self.rank());
+        let rank = size_attr_to_i64(self.rank());
         let from_start = |&axis: &i64| if (-rank..0).contains(&axis) { axis + rank } else { axis };
         let perm = perm.iter().map(from_start).collect();
         self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm }.list())
@@ -59,7 +59,7 @@ impl<'g> Var<'g> {
     /// As [`Var::transpose`], for axes that were computed.
     #[track_caller]
     pub(crate) fn permute(self, perm: &[usize]) -> Var<'g> {
-        self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm: sizes_to_i64(perm) }.list())
+        self.g.emit1(Op::TRANSPOSE, &[self], &TransposeAttrs { perm: size_attrs_to_i64(perm) }.list())
     }
 
     /// The last two axes exchanged. A rank below 2 is an error.
@@ -110,8 +110,11 @@ impl<'g> Var<'g> {
     /// axis. Ranges beyond the axis and steps of 0 are errors.
     #[track_caller]
     pub fn slice(self, starts: &[usize], limits: &[usize], steps: &[usize]) -> Var<'g> {
-        let mut a =
-            SliceAttrs { starts: sizes_to_i64(starts), limits: sizes_to_i64(limits), steps: sizes_to_i64(steps) };
+        let mut a = SliceAttrs {
+            starts: size_attrs_to_i64(starts),
+            limits: size_attrs_to_i64(limits),
+            steps: size_attrs_to_i64(steps),
+        };
         let ranges = a.starts.iter().zip(&mut a.limits).zip(&mut a.steps);
         for (&size, ((start, limit), step)) in self.dims().iter().zip(ranges) {
             let reach = *limit - start;
@@ -138,7 +141,11 @@ impl<'g> Var<'g> {
     /// axis.
     #[track_caller]
     pub fn pad(self, low: &[usize], high: &[usize], value: f64) -> Var<'g> {
-        self.g.emit1(Op::PAD, &[self], &PadAttrs { low: sizes_to_i64(low), high: sizes_to_i64(high), value }.list())
+        self.g.emit1(
+            Op::PAD,
+            &[self],
+            &PadAttrs { low: size_attrs_to_i64(low), high: size_attrs_to_i64(high), value }.list(),
+        )
     }
 
     /// The elements in reverse order along `axes`: one, several, or `..` for all.
@@ -285,8 +292,8 @@ impl<'g> Var<'g> {
                 return self.refuse("stack", why);
             }
             let Some(at) = self.new_axis("stack", axis) else { return self.none() };
-            let parts: Vec<_> = rest.iter().map(|x| x.unsqueeze(size_to_i64(at))).collect();
-            self.unsqueeze(size_to_i64(at)).concat(&parts, size_to_i64(at))
+            let parts: Vec<_> = rest.iter().map(|x| x.unsqueeze(size_attr_to_i64(at))).collect();
+            self.unsqueeze(size_attr_to_i64(at)).concat(&parts, size_attr_to_i64(at))
         })
     }
 
@@ -305,7 +312,7 @@ impl<'g> Var<'g> {
             let mut from = 0;
             let part = |&size: &usize| {
                 from += size;
-                self.narrow(size_to_i64(at), from - size, size)
+                self.narrow(size_attr_to_i64(at), from - size, size)
             };
             sizes.iter().map(part).collect()
         })
@@ -331,7 +338,7 @@ impl<'g> Var<'g> {
                 0 => vec![0; parts],
                 _ => (0..n.div_ceil(size)).map(|i| size.min(n - i * size)).collect(),
             };
-            self.split(&sizes, size_to_i64(at))
+            self.split(&sizes, size_attr_to_i64(at))
         })
     }
 
@@ -438,7 +445,7 @@ impl<'g> Var<'g> {
 }
 
 /// The one dimension of `dims` that is `usize::MAX`, so that there are `numel` elements.
-fn computed_reshape_dim(numel: usize, dims: &[usize]) -> Result<usize, String> {
+fn computed_layout_dim(numel: usize, dims: &[usize]) -> Result<usize, String> {
     let known = dims.iter().filter(|&&d| d != usize::MAX);
     if known.clone().count() + 1 != dims.len() {
         return Err("only one dimension can be computed".into());

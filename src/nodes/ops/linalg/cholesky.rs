@@ -1,7 +1,7 @@
 //! Cholesky factors.
 
 use super::triangular::LOWER;
-use super::{cubic_cost, halved_lower, lower, square_dims, symmetric_part};
+use super::{linalg_cubic_cost, linalg_halved_lower, linalg_square_dims, linalg_symmetric_part, lower};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
@@ -11,8 +11,8 @@ use Domain::Dominant;
 fn cholesky_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let l = s.outs[0];
     let factor = t[0].map(|t| {
-        let left = LOWER.solve(l, symmetric_part(t), false);
-        l.matmul(halved_lower(LOWER.solve_right(l, left, true)))
+        let left = LOWER.solve(l, linalg_symmetric_part(t), false);
+        l.matmul(linalg_halved_lower(LOWER.solve_right(l, left, true)))
     });
     vec![factor]
 }
@@ -21,8 +21,8 @@ fn cholesky_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'
 fn cholesky_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let l = s.outs[0];
     let a = ct[0].map(|g| {
-        let middle = halved_lower(l.matmul_t(g.tril(0), true, false));
-        symmetric_part(LOWER.solve_right(l, LOWER.solve(l, middle, true), false))
+        let middle = linalg_halved_lower(l.matmul_t(g.tril(0), true, false));
+        linalg_symmetric_part(LOWER.solve_right(l, LOWER.solve(l, middle, true), false))
     });
     vec![a]
 }
@@ -36,14 +36,14 @@ pub const CHOLESKY: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE.and(Flags::HEAVY),
     infer: |cx| {
-        square_dims(cx, 0, "A")?;
+        linalg_square_dims(cx, 0, "A")?;
         cx.same_as(0)
     },
     deriv: Deriv::Rules(cholesky_jvp, cholesky_vjp),
     batch: Batch::Leading,
     decompose: None,
-    lower: Lower::Kernel(lower::cholesky),
-    cost: |cx| cubic_cost(cx, 1),
+    lower: Lower::Kernel(lower::lower_cholesky),
+    cost: |cx| linalg_cubic_cost(cx, 1),
     cases: &[
         Case { args: "f[3,3]", attrs: "", domains: &[Dominant] },
         Case { args: "f[2,4,4]", attrs: "", domains: &[Dominant] },

@@ -1,35 +1,38 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 
-use super::{cubic_cost, lower, reciprocal_or_zero, rounding_noise, square_dims, sum_of, symmetric_part};
+use super::{
+    linalg_cubic_cost, linalg_reciprocal_or_zero, linalg_rounding_noise, linalg_square_dims, linalg_sum_of,
+    linalg_symmetric_part, lower,
+};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::Distinct;
 
 /// 1/(wⱼ − wᵢ) at [i, j]; 0 where rounding does not tell the eigenvalues apart, as on the diagonal.
-fn inverse_gaps<'g>(w: Var<'g>) -> Var<'g> {
+fn eigh_inverse_gaps<'g>(w: Var<'g>) -> Var<'g> {
     let gaps = w.unsqueeze(-2) - w.unsqueeze(-1);
     if gaps.numel() == 0 {
         return gaps;
     }
     let largest = w.abs().reduce(Op::REDUCE_MAX, -1, true).unsqueeze(-1);
-    reciprocal_or_zero(gaps, rounding_noise(largest))
+    linalg_reciprocal_or_zero(gaps, linalg_rounding_noise(largest))
 }
 
 /// With C = Uᵀ·sym(Ȧ)·U: ẇ = the diagonal of C, U̇ = U·(F∘C), F the inverse gaps.
 fn eigh_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = t[0] else { return vec![None, None] };
     let (w, u) = (s.outs[0], s.outs[1]);
-    let c = u.matmul_t(symmetric_part(t).matmul(u), true, false);
-    vec![Some(c.diagonal(0, -2, -1)), Some(u.matmul(inverse_gaps(w) * c))]
+    let c = u.matmul_t(linalg_symmetric_part(t).matmul(u), true, false);
+    vec![Some(c.diagonal(0, -2, -1)), Some(u.matmul(eigh_inverse_gaps(w) * c))]
 }
 
 /// Ā = sym(U·(diag w̄ + F∘(UᵀŪ))·Uᵀ).
 fn eigh_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let (w, u) = (s.outs[0], s.outs[1]);
-    let vectors = ct[1].map(|g| inverse_gaps(w) * u.matmul_t(g, true, false));
-    let middle = sum_of([ct[0].map(|g| g.diag_embed(0, -2, -1)), vectors]);
-    vec![middle.map(|m| symmetric_part(u.matmul(m).matmul_t(u, false, true)))]
+    let vectors = ct[1].map(|g| eigh_inverse_gaps(w) * u.matmul_t(g, true, false));
+    let middle = linalg_sum_of([ct[0].map(|g| g.diag_embed(0, -2, -1)), vectors]);
+    vec![middle.map(|m| linalg_symmetric_part(u.matmul(m).matmul_t(u, false, true)))]
 }
 
 /// Eigenvalues and eigenvectors of symmetric matrices.
@@ -42,7 +45,7 @@ pub const EIGH: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE.and(Flags::HEAVY),
     infer: |cx| {
-        let (batch, n) = square_dims(cx, 0, "A")?;
+        let (batch, n) = linalg_square_dims(cx, 0, "A")?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[&batch[..], &[n]].concat())?;
         cx.same_as(0)
@@ -50,8 +53,8 @@ pub const EIGH: OpDef = OpDef {
     deriv: Deriv::Rules(eigh_jvp, eigh_vjp),
     batch: Batch::Leading,
     decompose: None,
-    lower: Lower::Kernel(lower::eigh),
-    cost: |cx| cubic_cost(cx, 27),
+    lower: Lower::Kernel(lower::lower_eigh),
+    cost: |cx| linalg_cubic_cost(cx, 27),
     cases: &[
         Case { args: "f[3,3]", attrs: "", domains: &[Distinct] },
         Case { args: "f[2,4,4]", attrs: "", domains: &[Distinct] },

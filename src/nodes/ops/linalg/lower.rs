@@ -14,109 +14,110 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::linalg::attrs::{LuSolveAttrs, Singular, SolveAttrs, TriangularSolveAttrs};
 
 /// Matrices, rows and columns of dimensions `d`.
-fn matrix_counts(d: &[usize]) -> (usize, usize, usize) {
+fn lower_matrix_counts(d: &[usize]) -> (usize, usize, usize) {
     let (batch, matrix) = d.split_at(d.len().saturating_sub(2));
     (batch.iter().product(), matrix[0], matrix[1])
 }
 
 /// The map from the matrices of the first result to those of operands 0 and `b`.
-fn batch_words(cx: &LowerCx<'_>, b: usize) -> Vec<u64> {
+fn lower_batch_words(cx: &LowerCx<'_>, b: usize) -> Vec<u64> {
     let batch = |d: &[usize]| d[..d.len() - 2].to_vec();
     BatchMap::to_words(&batch(&cx.out_dims(0)), &batch(&cx.arg_dims(0)), &batch(&cx.arg_dims(b)))
 }
 
 /// A call with a unit for each of `units` matrices.
-fn matrix_call(cx: &LowerCx<'_>, kernel: Kernel, words: Vec<u64>, units: usize) -> Call {
+fn lower_matrix_call(cx: &LowerCx<'_>, kernel: Kernel, words: Vec<u64>, units: usize) -> Call {
     Call::new(kernel, words, units).flops(cx.flops()).cost_class(CostClass::LINALG)
 }
 
 /// `lu`.
-pub fn lu(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (count, n, _) = matrix_counts(&cx.arg_dims(0));
-    let call = matrix_call(cx, linalg::lu::lu_factor_for(cx.dtype(0))?, LuFactor { count, n }.to_words(), count);
+pub fn lower_lu(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (count, n, _) = lower_matrix_counts(&cx.arg_dims(0));
+    let call = lower_matrix_call(cx, linalg::lu::lu_factor_for(cx.dtype(0))?, LuFactor { count, n }.to_words(), count);
     let call = call.reads_args(1).writes(Buf::Out(0), n * n).writes(Buf::Out(1), n).writes(Buf::Out(2), 1);
     cx.call(call.inplace(&[(0, 0)]));
     Ok(())
 }
 
 /// X from the factors `lu` and `rows`, and operand `b`.
-fn lower_lu_solve(cx: &mut LowerCx<'_>, lu: Buf, rows: Buf, b: usize, a: &LuSolveAttrs) -> Result<(), String> {
-    let (count, n, k) = matrix_counts(&cx.out_dims(0));
+fn lower_lu_solve_call(cx: &mut LowerCx<'_>, lu: Buf, rows: Buf, b: usize, a: &LuSolveAttrs) -> Result<(), String> {
+    let (count, n, k) = lower_matrix_counts(&cx.out_dims(0));
     let p = LuSolve { count, n, k, transpose: a.transpose, nan: a.singular == Singular::Nan };
-    let words = [p.to_words(), batch_words(cx, b)].concat();
+    let words = [p.to_words(), lower_batch_words(cx, b)].concat();
     let scratch = cx.scratch(cx.dtype(0).size(), p.scratch());
-    let call = matrix_call(cx, linalg::lu::lu_solve_for(cx.dtype(0))?, words, count);
+    let call = lower_matrix_call(cx, linalg::lu::lu_solve_for(cx.dtype(0))?, words, count);
     cx.call(call.reads(&[lu, rows, Buf::Arg(b)]).faults().writes(Buf::Out(0), n * k).scratch(scratch));
     Ok(())
 }
 
 /// `lu_solve`.
-pub fn lu_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_lu_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let a = LuSolveAttrs::of(&cx.attrs());
-    lower_lu_solve(cx, Buf::Arg(0), Buf::Arg(1), 2, &a)
+    lower_lu_solve_call(cx, Buf::Arg(0), Buf::Arg(1), 2, &a)
 }
 
 /// `solve`: the factors, then X.
-pub fn solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let SolveAttrs { singular } = SolveAttrs::of(&cx.attrs());
-    let ((count, n, _), size) = (matrix_counts(&cx.arg_dims(0)), cx.dtype(0).size());
+    let ((count, n, _), size) = (lower_matrix_counts(&cx.arg_dims(0)), cx.dtype(0).size());
     let sign = cx.temp(size, count);
     let factors = if cx.used[1] { Buf::Out(1) } else { cx.temp(size, count * n * n) };
     let rows = if cx.used[2] { Buf::Out(2) } else { cx.temp(size_of::<i32>(), count * n) };
-    let call = matrix_call(cx, linalg::lu::lu_factor_for(cx.dtype(0))?, LuFactor { count, n }.to_words(), count);
+    let call = lower_matrix_call(cx, linalg::lu::lu_factor_for(cx.dtype(0))?, LuFactor { count, n }.to_words(), count);
     cx.call(call.reads_args(1).writes(factors, n * n).writes(rows, n).writes(sign, 1).inplace(&[(0, 0)]));
     if cx.out_dims(0).numel() == 0 {
         return Ok(());
     }
-    lower_lu_solve(cx, factors, rows, 1, &LuSolveAttrs { transpose: false, singular })
+    lower_lu_solve_call(cx, factors, rows, 1, &LuSolveAttrs { transpose: false, singular })
 }
 
 /// `triangular_solve`.
-pub fn triangular_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_triangular_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let TriangularSolveAttrs { upper, transpose, unit, singular } = TriangularSolveAttrs::of(&cx.attrs());
-    let (count, n, k) = matrix_counts(&cx.out_dims(0));
+    let (count, n, k) = lower_matrix_counts(&cx.out_dims(0));
     let p = TriangularSolve { count, n, k, upper, transpose, unit, nan: singular == Singular::Nan };
-    let words = [p.to_words(), batch_words(cx, 1)].concat();
-    let call = matrix_call(cx, linalg::triangular::triangular_solve_for(cx.dtype(0))?, words, count);
+    let words = [p.to_words(), lower_batch_words(cx, 1)].concat();
+    let call = lower_matrix_call(cx, linalg::triangular::triangular_solve_for(cx.dtype(0))?, words, count);
     let call = call.reads_args(2).writes(Buf::Out(0), n * k);
     cx.call(if unit || p.nan { call } else { call.faults() });
     Ok(())
 }
 
 /// `cholesky`.
-pub fn cholesky(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (count, n, _) = matrix_counts(&cx.arg_dims(0));
-    let call = matrix_call(cx, linalg::cholesky::cholesky_for(cx.dtype(0))?, Cholesky { count, n }.to_words(), count);
+pub fn lower_cholesky(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (count, n, _) = lower_matrix_counts(&cx.arg_dims(0));
+    let call =
+        lower_matrix_call(cx, linalg::cholesky::cholesky_for(cx.dtype(0))?, Cholesky { count, n }.to_words(), count);
     cx.call(call.reads_args(1).faults().writes(Buf::Out(0), n * n));
     Ok(())
 }
 
 /// `qr`.
-pub fn qr(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (count, m, n) = matrix_counts(&cx.arg_dims(0));
+pub fn lower_qr(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (count, m, n) = lower_matrix_counts(&cx.arg_dims(0));
     let p = Qr { count, m, n };
     let scratch = cx.scratch(cx.dtype(0).size(), p.scratch());
-    let call = matrix_call(cx, linalg::qr::qr_for(cx.dtype(0))?, p.to_words(), count).reads_args(1);
+    let call = lower_matrix_call(cx, linalg::qr::qr_for(cx.dtype(0))?, p.to_words(), count).reads_args(1);
     cx.call(call.writes(Buf::Out(0), m * p.rank()).writes(Buf::Out(1), p.rank() * n).scratch(scratch));
     Ok(())
 }
 
 /// `eigh`.
-pub fn eigh(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (count, n, _) = matrix_counts(&cx.arg_dims(0));
+pub fn lower_eigh(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (count, n, _) = lower_matrix_counts(&cx.arg_dims(0));
     let p = Eigh { count, n };
     let scratch = cx.scratch(cx.dtype(0).size(), p.scratch());
-    let call = matrix_call(cx, linalg::eigh::eigh_for(cx.dtype(0))?, p.to_words(), count).reads_args(1);
+    let call = lower_matrix_call(cx, linalg::eigh::eigh_for(cx.dtype(0))?, p.to_words(), count).reads_args(1);
     cx.call(call.writes(Buf::Out(0), n).writes(Buf::Out(1), n * n).scratch(scratch));
     Ok(())
 }
 
 /// `svd`.
-pub fn svd(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let (count, m, n) = matrix_counts(&cx.arg_dims(0));
+pub fn lower_svd(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (count, m, n) = lower_matrix_counts(&cx.arg_dims(0));
     let p = Svd { count, m, n };
     let scratch = cx.scratch(cx.dtype(0).size(), p.scratch());
-    let call = matrix_call(cx, linalg::svd::svd_for(cx.dtype(0))?, p.to_words(), count).reads_args(1);
+    let call = lower_matrix_call(cx, linalg::svd::svd_for(cx.dtype(0))?, p.to_words(), count).reads_args(1);
     let call = call.writes(Buf::Out(0), m * p.rank()).writes(Buf::Out(1), p.rank());
     cx.call(call.writes(Buf::Out(2), p.rank() * n).scratch(scratch));
     Ok(())

@@ -25,7 +25,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::Op;
 
 /// Batch axes, rows and columns of operand `i`, called `what`.
-fn matrix_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usize, usize), String> {
+fn linalg_matrix_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usize, usize), String> {
     let d = cx.dims(i);
     cx.float(i)?;
     ensure!(d.len() >= 2, "{what} has shape {d}; rank 2 or more is needed");
@@ -34,17 +34,17 @@ fn matrix_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usize, usi
 }
 
 /// Batch axes and size of operand `i`, called `what`, a batch of square matrices.
-fn square_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usize), String> {
-    let (batch, m, n) = matrix_dims(cx, i, what)?;
+fn linalg_square_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usize), String> {
+    let (batch, m, n) = linalg_matrix_dims(cx, i, what)?;
     ensure!(m == n, "{what} has shape {}; its matrices must be square", cx.dims(i));
     ensure!(i32::try_from(n).is_ok(), "{what} has shape {}; its rows have no i32 positions", cx.dims(i));
     Ok((batch, n))
 }
 
 /// The type of X for a square operand 0, called `what`, and right-hand sides in operand `b`; adds it as a result.
-fn infer_solution(cx: &mut Infer<'_>, what: &str, b: usize) -> Result<(), String> {
-    let (batch_a, n) = square_dims(cx, 0, what)?;
-    let (batch_b, rows, k) = matrix_dims(cx, b, "B")?;
+fn infer_linalg_solution(cx: &mut Infer<'_>, what: &str, b: usize) -> Result<(), String> {
+    let (batch_a, n) = linalg_square_dims(cx, 0, what)?;
+    let (batch_b, rows, k) = linalg_matrix_dims(cx, b, "B")?;
     cx.same_dtype(0, b)?;
     let (da, db, dtype) = (cx.dims(0), cx.dims(b), cx.dtype(0));
     ensure!(rows == n, "{what} has shape {da} and B has shape {db}; B needs {n} rows");
@@ -54,48 +54,48 @@ fn infer_solution(cx: &mut Infer<'_>, what: &str, b: usize) -> Result<(), String
 }
 
 /// `thirds`/3 operations for each number of the first operand and each of its shorter side.
-fn cubic_cost(cx: &CostCx<'_>, thirds: u64) -> u64 {
+fn linalg_cubic_cost(cx: &CostCx<'_>, thirds: u64) -> u64 {
     let d = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
     let short = d.iter().rev().take(2).copied().min().unwrap_or(0) as u64;
     cx.arg(0).saturating_mul(short).saturating_mul(thirds) / 3
 }
 
 /// Two operations for each number of X and each row of the matrix.
-fn solve_cost(cx: &CostCx<'_>) -> u64 {
+fn linalg_solve_cost(cx: &CostCx<'_>) -> u64 {
     let n = cx.graph.dims(cx.graph.args_of(cx.node)[0]).last().copied().unwrap_or(0) as u64;
     cx.out().saturating_mul(2 * n)
 }
 
 /// The transposed matrix times `scale`, added to the matrix times `scale`.
-fn symmetric_part<'g>(x: Var<'g>) -> Var<'g> {
+fn linalg_symmetric_part<'g>(x: Var<'g>) -> Var<'g> {
     (x + x.t()) * 0.5
 }
 
 /// The lower triangle with a halved diagonal: the part of a symmetric matrix whose sum with its transpose it is.
-fn halved_lower<'g>(x: Var<'g>) -> Var<'g> {
+fn linalg_halved_lower<'g>(x: Var<'g>) -> Var<'g> {
     (x.tril(0) + x.tril(-1)) * 0.5
 }
 
 /// The sum of what is there.
-fn sum_of<'g>(parts: impl IntoIterator<Item = Option<Var<'g>>>) -> Option<Var<'g>> {
+fn linalg_sum_of<'g>(parts: impl IntoIterator<Item = Option<Var<'g>>>) -> Option<Var<'g>> {
     parts.into_iter().flatten().reduce(|a, b| a + b)
 }
 
 /// 1/x; 0 where |x| is at most `noise`, which broadcasts.
-fn reciprocal_or_zero<'g>(x: Var<'g>, noise: Var<'g>) -> Var<'g> {
+fn linalg_reciprocal_or_zero<'g>(x: Var<'g>, noise: Var<'g>) -> Var<'g> {
     let nothing = x.abs().less_equal(noise);
     nothing.select(0.0, nothing.select(1.0, x).recip())
 }
 
-/// What rounding leaves of numbers of magnitudes up to `largest`: the bound for [`reciprocal_or_zero`].
-fn rounding_noise<'g>(largest: Var<'g>) -> Var<'g> {
+/// What rounding leaves of numbers of magnitudes up to `largest`: the bound for [`linalg_reciprocal_or_zero`].
+fn linalg_rounding_noise<'g>(largest: Var<'g>) -> Var<'g> {
     let epsilon = if largest.dtype().size() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
     largest * (16.0 * epsilon)
 }
 
 /// The results of `op` on `x` alone, for rules and methods.
 #[track_caller]
-fn results_of<'g, const N: usize>(x: Var<'g>, op: Op) -> [Var<'g>; N] {
+fn linalg_results_of<'g, const N: usize>(x: Var<'g>, op: Op) -> [Var<'g>; N] {
     let all = x.g.emit(op, &[x], &[]);
     std::array::from_fn(|i| all[i])
 }

@@ -1,14 +1,14 @@
 //! Reduced QR factors.
 
 use super::triangular::UPPER;
-use super::{cubic_cost, lower, matrix_dims, sum_of};
+use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_sum_of, lower};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::Real;
 
 /// The first `k` columns, and the rest if there is one.
-fn split_columns<'g>(x: Var<'g>, k: usize) -> (Var<'g>, Option<Var<'g>>) {
+fn qr_split_columns<'g>(x: Var<'g>, k: usize) -> (Var<'g>, Option<Var<'g>>) {
     let n = x.dims().last().copied().unwrap_or(k);
     if n == k { (x, None) } else { (x.narrow(-1, 0, k), Some(x.narrow(-1, k, n - k))) }
 }
@@ -24,7 +24,7 @@ fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = t[0] else { return vec![None, None] };
     let (q, k) = (s.outs[0], qr_rank(s));
     let ((r, _), (t, t_rest), (_, a_rest)) =
-        (split_columns(s.outs[1], k), split_columns(t, k), split_columns(s.args[0], k));
+        (qr_split_columns(s.outs[1], k), qr_split_columns(t, k), qr_split_columns(s.args[0], k));
     let quotient = UPPER.solve_right(r, t, false);
     let c = q.matmul_t(quotient, true, false);
     let w = c.triu(0) + c.tril(-1).t();
@@ -37,13 +37,14 @@ fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
 /// A·R̄ᵀ to Q̄ and have Ā = Q·R̄.
 fn qr_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let (q, k) = (s.outs[0], qr_rank(s));
-    let ((r, _), (_, a_rest)) = (split_columns(s.outs[1], k), split_columns(s.args[0], k));
+    let ((r, _), (_, a_rest)) = (qr_split_columns(s.outs[1], k), qr_split_columns(s.args[0], k));
     let (gr, gr_rest) = ct[1].map_or((None, None), |g| {
-        let (g, rest) = split_columns(g, k);
+        let (g, rest) = qr_split_columns(g, k);
         (Some(g), rest)
     });
-    let gq = sum_of([ct[0], gr_rest.zip(a_rest).map(|(g, a)| a.matmul_t(g, false, true))]);
-    let Some(m) = sum_of([gr.map(|g| r.matmul_t(g, false, true)), gq.map(|g| -g.matmul_t(q, true, false))]) else {
+    let gq = linalg_sum_of([ct[0], gr_rest.zip(a_rest).map(|(g, a)| a.matmul_t(g, false, true))]);
+    let Some(m) = linalg_sum_of([gr.map(|g| r.matmul_t(g, false, true)), gq.map(|g| -g.matmul_t(q, true, false))])
+    else {
         return vec![None];
     };
     let mirrored = q.matmul(m.tril(0) + m.tril(-1).t());
@@ -61,7 +62,7 @@ pub const QR: OpDef = OpDef {
     attrs: &[],
     flags: Flags::PURE.and(Flags::HEAVY),
     infer: |cx| {
-        let (batch, m, n) = matrix_dims(cx, 0, "A")?;
+        let (batch, m, n) = linalg_matrix_dims(cx, 0, "A")?;
         let (dtype, k) = (cx.dtype(0), m.min(n));
         cx.result(dtype, &[&batch[..], &[m, k]].concat())?;
         cx.result(dtype, &[&batch[..], &[k, n]].concat())
@@ -69,8 +70,8 @@ pub const QR: OpDef = OpDef {
     deriv: Deriv::Rules(qr_jvp, qr_vjp),
     batch: Batch::Leading,
     decompose: None,
-    lower: Lower::Kernel(lower::qr),
-    cost: |cx| cubic_cost(cx, 12),
+    lower: Lower::Kernel(lower::lower_qr),
+    cost: |cx| linalg_cubic_cost(cx, 12),
     cases: &[
         Case { args: "f[3,3]", attrs: "", domains: &[Real] },
         Case { args: "f[2,4,3]", attrs: "", domains: &[Real] },

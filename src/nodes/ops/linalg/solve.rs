@@ -1,12 +1,15 @@
 //! Solves with general matrices. The node keeps the factors, and its derivative solves with them.
 
 use super::attrs::{LuSolveAttrs, SolveAttrs};
-use super::{cubic_cost, infer_solution, lower, results_of, solve_cost, square_dims, sum_of};
+use super::{
+    infer_linalg_solution, linalg_cubic_cost, linalg_results_of, linalg_solve_cost, linalg_square_dims, linalg_sum_of,
+    lower,
+};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::batching::repeat_for_members;
+use crate::nodes::ops::common::batch_site::repeat_for_members;
 use Domain::{Dominant, Real};
 
 /// A⁻¹·b, or A⁻ᵀ·b, by factors that are known.
@@ -16,14 +19,14 @@ fn solve_by<'g>(s: &Site<'_, 'g>, lu: Var<'g>, rows: Var<'g>, b: Var<'g>, transp
 }
 
 fn decompose_solve<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let [lu, rows] = results_of(s.args[0], Op::LU);
+    let [lu, rows] = linalg_results_of(s.args[0], Op::LU);
     vec![solve_by(s, lu, rows, s.args[1], false), lu, rows]
 }
 
 /// Ẋ = A⁻¹(Ḃ − ȦX).
 fn solve_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let moved = t[0].map(|t| -t.matmul(s.outs[0]));
-    let side = sum_of([t[1].map(|t| t.broadcast(s.outs[0].dims())), moved]);
+    let side = linalg_sum_of([t[1].map(|t| t.broadcast(s.outs[0].dims())), moved]);
     vec![side.map(|b| solve_by(s, s.outs[1], s.outs[2], b, false)), None, None]
 }
 
@@ -56,16 +59,16 @@ pub const SOLVE: OpDef = OpDef {
     attrs: SolveAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY).and(Flags::STATS),
     infer: |cx| {
-        infer_solution(cx, "A", 1)?;
-        let (batch, n) = square_dims(cx, 0, "A")?;
+        infer_linalg_solution(cx, "A", 1)?;
+        let (batch, n) = linalg_square_dims(cx, 0, "A")?;
         cx.same_as(0)?;
         cx.result(DType::I32, &[&batch[..], &[n]].concat())
     },
     deriv: Deriv::Rules(solve_jvp, solve_vjp),
     batch: Batch::Rule(batch_solve),
     decompose: Some(decompose_solve),
-    lower: Lower::Kernel(lower::solve),
-    cost: |cx| cubic_cost(cx, 2).saturating_add(solve_cost(cx)),
+    lower: Lower::Kernel(lower::lower_solve),
+    cost: |cx| linalg_cubic_cost(cx, 2).saturating_add(linalg_solve_cost(cx)),
     cases: &[
         Case { args: "f[3,3] f[3,2]", attrs: "singular=fault", domains: CASE },
         Case { args: "f[4,4] f[2,4,1]", attrs: "singular=nan", domains: &[Real] },

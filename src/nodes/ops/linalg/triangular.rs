@@ -1,7 +1,7 @@
 //! Solves with triangular matrices.
 
 use super::attrs::{Singular, TriangularSolveAttrs};
-use super::{infer_solution, lower, solve_cost, sum_of};
+use super::{infer_linalg_solution, linalg_solve_cost, linalg_sum_of, lower};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
@@ -9,19 +9,19 @@ use Domain::{Dominant, Real};
 
 /// Solves in rules: a singular triangle gives NaN.
 #[derive(Clone, Copy)]
-pub(super) struct Side {
+pub(super) struct TriangularSide {
     pub(super) upper: bool,
     pub(super) unit: bool,
 }
 
 /// L of packed LU factors.
-pub(super) const UNIT_LOWER: Side = Side { upper: false, unit: true };
+pub(super) const UNIT_LOWER: TriangularSide = TriangularSide { upper: false, unit: true };
 /// The lower triangle.
-pub(super) const LOWER: Side = Side { upper: false, unit: false };
+pub(super) const LOWER: TriangularSide = TriangularSide { upper: false, unit: false };
 /// The upper triangle.
-pub(super) const UPPER: Side = Side { upper: true, unit: false };
+pub(super) const UPPER: TriangularSide = TriangularSide { upper: true, unit: false };
 
-impl Side {
+impl TriangularSide {
     /// T⁻¹·b, or T⁻ᵀ·b, for the triangle T of `a`.
     pub(super) fn solve<'g>(self, a: Var<'g>, b: Var<'g>, transpose: bool) -> Var<'g> {
         let attrs = TriangularSolveAttrs { upper: self.upper, transpose, unit: self.unit, singular: Singular::Nan };
@@ -35,7 +35,7 @@ impl Side {
 }
 
 /// The part of `x` that belongs to the triangle.
-fn masked_triangle<'g>(a: &TriangularSolveAttrs, x: Var<'g>) -> Var<'g> {
+fn triangular_mask<'g>(a: &TriangularSolveAttrs, x: Var<'g>) -> Var<'g> {
     match (a.upper, i64::from(a.unit)) {
         (true, strict) => x.triu(strict),
         (false, strict) => x.tril(-strict),
@@ -51,8 +51,8 @@ fn batch_triangular_solve<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
 /// Ẋ = T⁻¹(Ḃ − ṪX).
 fn triangular_solve_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let attrs = TriangularSolveAttrs::of(&s.attrs);
-    let moved = t[0].map(|t| -masked_triangle(&attrs, t).matmul_t(s.outs[0], attrs.transpose, false));
-    let side = sum_of([t[1].map(|t| t.broadcast(s.outs[0].dims())), moved]);
+    let moved = t[0].map(|t| -triangular_mask(&attrs, t).matmul_t(s.outs[0], attrs.transpose, false));
+    let side = linalg_sum_of([t[1].map(|t| t.broadcast(s.outs[0].dims())), moved]);
     vec![side.and_then(|b| s.rebuild_with(&[s.args[0], b]).first().copied())]
 }
 
@@ -64,7 +64,7 @@ fn triangular_solve_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[
     let b = s.g.emit1(s.op, &[s.args[0], g], &back.list());
     let a = needed[0].then(|| {
         let full = if attrs.transpose { x.matmul_t(b, false, true) } else { b.matmul_t(x, false, true) };
-        -masked_triangle(&attrs, full.unbroadcast(&s.args[0].dims()))
+        -triangular_mask(&attrs, full.unbroadcast(&s.args[0].dims()))
     });
     vec![a, Some(b.unbroadcast(&s.args[1].dims()))]
 }
@@ -77,12 +77,12 @@ pub const TRIANGULAR_SOLVE: OpDef = OpDef {
     arity: Arity::Exactly(2),
     attrs: TriangularSolveAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::HEAVY),
-    infer: |cx| infer_solution(cx, "A", 1),
+    infer: |cx| infer_linalg_solution(cx, "A", 1),
     deriv: Deriv::Rules(triangular_solve_jvp, triangular_solve_vjp),
     batch: Batch::Rule(batch_triangular_solve),
     decompose: None,
-    lower: Lower::Kernel(lower::triangular_solve),
-    cost: |cx| solve_cost(cx) / 2,
+    lower: Lower::Kernel(lower::lower_triangular_solve),
+    cost: |cx| linalg_solve_cost(cx) / 2,
     cases: &[
         Case { args: "f[3,3] f[3,2]", attrs: "upper=false transpose=false unit=false singular=fault", domains: CASE },
         Case { args: "f[4,4] f[4,1]", attrs: "upper=true transpose=true unit=false singular=nan", domains: CASE },

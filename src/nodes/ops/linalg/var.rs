@@ -2,7 +2,7 @@
 //! are a batch.
 
 use super::attrs::{LuSolveAttrs, Singular, SolveAttrs, TriangularSolveAttrs};
-use super::results_of;
+use super::linalg_results_of;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 
@@ -75,7 +75,7 @@ impl<'g> Var<'g> {
     /// factors, too: with a zero on the diagonal.
     #[track_caller]
     pub fn lu(self) -> [Var<'g>; 3] {
-        results_of(self, Op::LU)
+        linalg_results_of(self, Op::LU)
     }
 
     /// X with A·X = B, or Aᵀ·X = B if `transpose`, where this and `rows` are the factors that [`Var::lu`] gives for A.
@@ -150,7 +150,7 @@ impl<'g> Var<'g> {
     /// R holds no negative number, so that a matrix of full rank has one result.
     #[track_caller]
     pub fn qr(self) -> [Var<'g>; 2] {
-        results_of(self, Op::QR)
+        linalg_results_of(self, Op::QR)
     }
 
     /// Eigenvalues, ascending, and eigenvectors, as columns, of the symmetric part (A + Aᵀ)/2: `[w, U]`. The largest
@@ -158,7 +158,7 @@ impl<'g> Var<'g> {
     /// not depend on the choice of their eigenvectors.
     #[track_caller]
     pub fn eigh(self) -> [Var<'g>; 2] {
-        results_of(self, Op::EIGH)
+        linalg_results_of(self, Op::EIGH)
     }
 
     /// The thin singular value decomposition of this, `[.., m, n]`: `[U, s, Vᵀ]` with k = min(m, n) singular values,
@@ -166,7 +166,7 @@ impl<'g> Var<'g> {
     /// derivative is right for functions that do not depend on the choice of their vectors.
     #[track_caller]
     pub fn svd(self) -> [Var<'g>; 3] {
-        results_of(self, Op::SVD)
+        linalg_results_of(self, Op::SVD)
     }
 
     /// X with the least ‖A·X − B‖ for this A, `[.., m, n]`, of full rank with m ≥ n, and `b`, `[.., m, k]`, by QR

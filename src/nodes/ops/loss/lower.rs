@@ -9,14 +9,14 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::loss::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, SquaredErrorAttrs};
 
-fn cross_entropy_params(cx: &LowerCx<'_>) -> CrossEntropy {
+fn lower_cross_entropy_params(cx: &LowerCx<'_>) -> CrossEntropy {
     let (d, a) = (cx.arg_dims(0), CrossEntropyAttrs::of(&cx.attrs()));
     CrossEntropy { rows: d[0], classes: d[1], ignore_index: a.ignore_index, smoothing: a.label_smoothing }
 }
 
 /// `softmax_cross_entropy`.
-pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = cross_entropy_params(cx);
+pub fn lower_cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = lower_cross_entropy_params(cx);
     let kernel = softmax::cross_entropy_kernel_for(cx.dtype(0), cx.dtype(1))?;
     let call =
         Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::CROSS_ENTROPY).reads_args(2);
@@ -26,8 +26,8 @@ pub fn cross_entropy(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `softmax_cross_entropy_backward`.
-pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = cross_entropy_params(cx);
+pub fn lower_cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = lower_cross_entropy_params(cx);
     let kernel = softmax::cross_entropy_backward_kernel_for(cx.dtype(0), cx.dtype(1))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SOFTMAX);
     let call = call.looks(1, p.classes).or(p.ignore_index);
@@ -36,8 +36,8 @@ pub fn cross_entropy_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `cross_entropy_gradient`.
-pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = cross_entropy_params(cx);
+pub fn lower_cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let p = lower_cross_entropy_params(cx);
     let kernel = softmax::cross_entropy_gradient_kernel_for(cx.dtype(0), cx.dtype(1))?;
     let mut words = p.to_words();
     words.push(CrossEntropyGradientAttrs::of(&cx.attrs()).weight.to_bits());
@@ -49,7 +49,7 @@ pub fn cross_entropy_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `squared_error_gradient`.
-pub fn squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_squared_error_gradient(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (len, dtype) = (cx.arg_dims(0).numel(), cx.dtype(0));
     let SquaredErrorAttrs { mean, weight } = SquaredErrorAttrs::of(&cx.attrs());
     let plan = reduce::plan_reduce(1, len, 1);

@@ -107,7 +107,7 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
             domains: &[Real, Index(1100)],
         },
     ],
-    lower: Lower::Kernel(lower::cross_entropy),
+    lower: Lower::Kernel(lower::lower_cross_entropy),
     ..loss_op(
         "softmax_cross_entropy",
         "loss = −Σ target·ln softmax(x) for each row, target = (1 − ε)·onehot(label) + ε/C, 0 where label = ignore_index; lse = ln Σ eˣ",
@@ -154,7 +154,7 @@ pub const SOFTMAX_CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
             domains: &[Real, Index(3), Domain::Positive, Real],
         },
     ],
-    lower: Lower::Kernel(lower::cross_entropy_backward),
+    lower: Lower::Kernel(lower::lower_cross_entropy_backward),
     ..loss_op(
         "softmax_cross_entropy_backward",
         "dx = (e^(x − lse) − target)·dloss, with the target of softmax_cross_entropy; 0 in ignored rows",
@@ -207,7 +207,7 @@ pub const CROSS_ENTROPY_GRADIENT: OpDef = OpDef {
             domains: &[Real, Index(4)],
         },
     ],
-    lower: Lower::Kernel(lower::cross_entropy_gradient),
+    lower: Lower::Kernel(lower::lower_cross_entropy_gradient),
     ..loss_op(
         "cross_entropy_gradient",
         "loss and lse of softmax_cross_entropy, and the gradient of weight·Σ loss in the logits",
@@ -241,7 +241,7 @@ pub const SQUARED_ERROR_GRADIENT: OpDef = OpDef {
         Case { args: "f[40000] f[40000]", attrs: "mean=true weight=0.000025", domains: &[Real] },
         Case { args: "f[0,3] f[0,3]", attrs: "mean=false weight=1", domains: &[Real] },
     ],
-    lower: Lower::Kernel(lower::squared_error_gradient),
+    lower: Lower::Kernel(lower::lower_squared_error_gradient),
     ..loss_op(
         "squared_error_gradient",
         "y = Σ (a − b)² or its mean, and weight·(a − b) + weight·(a − b)",

@@ -2,7 +2,7 @@
 
 use crate::ensure;
 use crate::error::Kind;
-use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
+use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::{Builder, Var};
 use std::collections::BTreeMap;
 
@@ -84,14 +84,14 @@ impl<'g> Term<'g> {
         let d = self.x.dims();
         let one = |a: &usize| matches!(self.labels[*a], Label::Dots(_)) && d[*a] != sizes[&self.labels[*a]];
         let repeated: Vec<usize> = (0..self.labels.len()).filter(one).collect();
-        self.x = self.x.squeeze(sizes_to_i64(&repeated).as_slice());
+        self.x = self.x.squeeze(size_attrs_to_i64(&repeated).as_slice());
         for &a in repeated.iter().rev() {
             self.labels.remove(a);
         }
         let twice =
             |t: &Term<'g>| t.labels.iter().enumerate().find_map(|(b, &l)| t.at(l).filter(|&a| a < b).map(|a| (a, b)));
         while let Some((a, b)) = twice(&self) {
-            self.x = self.x.diagonal(0, size_to_i64(a), size_to_i64(b));
+            self.x = self.x.diagonal(0, size_attr_to_i64(a), size_attr_to_i64(b));
             let label = self.labels.remove(b);
             self.labels.remove(a);
             self.labels.push(label);
@@ -105,7 +105,7 @@ impl<'g> Term<'g> {
         if lone.is_empty() {
             return self;
         }
-        let x = self.x.sum(sizes_to_i64(&lone).as_slice());
+        let x = self.x.sum(size_attrs_to_i64(&lone).as_slice());
         Term { x, labels: self.labels.into_iter().filter(|&l| kept(l)).collect() }
     }
 
@@ -130,7 +130,7 @@ impl<'g> Term<'g> {
             return Term { x: self.arranged(&all) * b.arranged(&all), labels: all }.summed(kept);
         }
         let axes = |t: &Term<'g>, list: &[Label]| -> Vec<i64> {
-            list.iter().filter_map(|&l| t.at(l)).map(size_to_i64).collect()
+            list.iter().filter_map(|&l| t.at(l)).map(size_attr_to_i64).collect()
         };
         let (batches, contracted) = ([axes(self, &batch), axes(b, &batch)], [axes(self, &gone), axes(b, &gone)]);
         let [both, sums] = [&batches, &contracted].map(|[a, b]| [a.as_slice(), b.as_slice()]);

@@ -38,7 +38,7 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_bias_act_epilogue),
-    lower: Lower::Kernel(lower::matmul_bias_act),
+    lower: Lower::Kernel(lower::lower_matmul_bias_act),
     cost: matmul_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5] f[5]", attrs: "ta=false tb=false act=none", domains: &[Real] },
@@ -78,7 +78,7 @@ pub const MATMUL_ADD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_product_sum),
-    lower: Lower::Kernel(lower::matmul_add),
+    lower: Lower::Kernel(lower::lower_matmul_add),
     cost: matmul_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5] f[3,5]", attrs: "ta=false tb=false", domains: &[Real] },
@@ -124,7 +124,7 @@ pub const MATMUL_DACT: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_dact_epilogue),
-    lower: Lower::Kernel(lower::matmul_dact),
+    lower: Lower::Kernel(lower::lower_matmul_dact),
     cost: matmul_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5] f[3,5]", attrs: "ta=false tb=false by=relu", domains: &[Real] },

@@ -54,7 +54,7 @@ pub const LORA_MATMUL: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_lora_matmul),
-    lower: Lower::Kernel(lower::lora_matmul),
+    lower: Lower::Kernel(lower::lower_lora_matmul),
     cost: |cx| {
         let d = |i: usize| cx.graph.dims(cx.graph.args_of(cx.node)[i]);
         let rows = cx.arg(0) / d(0).last().copied().unwrap_or(1).max(1) as u64;

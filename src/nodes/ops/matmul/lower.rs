@@ -9,7 +9,7 @@ use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::{elem, push_program};
+use crate::nodes::ops::common::lowering::{elem, push_lowering_program};
 use crate::nodes::ops::matmul::attrs::{LoraMatmulAttrs, MatmulAttrs, MatmulBiasActAttrs, MatmulDactAttrs};
 use crate::nodes::ops::reduce::lower::{lower_reduced_blocks, lower_reduced_columns};
 
@@ -40,27 +40,27 @@ pub fn lower_matmul_product(cx: &LowerCx<'_>) -> Result<Gemm, String> {
 }
 
 /// `matmul`.
-pub fn matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = lower_matmul_product(cx)?;
     lower_plain_matmul(cx, g)
 }
 
 /// `matmul_bias_act`.
-pub fn matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let act = MatmulBiasActAttrs::of(&cx.attrs()).act.kernel();
     let g = Gemm { bias: true, act, ..lower_matmul_product(cx)? };
     lower_plain_matmul(cx, g)
 }
 
 /// `matmul_add`.
-pub fn matmul_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_matmul_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = Gemm { accumulate: true, ..lower_matmul_product(cx)? };
     let to = MatmulTo { c: Buf::Out(0), old: Buf::Arg(2), sums: None };
     lower_matmul_call_to(cx, g, &[Buf::Arg(0), Buf::Arg(1)], to, cx.flops())
 }
 
 /// `matmul_dact`.
-pub fn matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, y) = (cx.dtype(0), cx.out_dims(0));
     let act = MatmulDactAttrs::of(&cx.attrs()).by.kernel();
     let g = Gemm { act, precision: cx.precision, ..lower_matmul_product(cx)? };
@@ -106,7 +106,7 @@ fn lower_matmul_call_to(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], to: Matmul
     let scratch = g.scratch_len_for(dtype);
     let (split, units) = g.division();
     let whole = if let Split::Columns { .. } = split { lower_matmul_whole_columns(&g) } else { lower_matmul_whole(&g) };
-    let call = Call::new(gemm::kernel_for(dtype, &g)?, g.to_words(), units)
+    let call = Call::new(gemm::gemm_kernel_for(dtype, &g)?, g.to_words(), units)
         .flops(flops)
         .reads(reads)
         .cost_class(lower_matmul_cost_class(dtype, &g))
@@ -120,7 +120,7 @@ fn lower_matmul_call_to(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], to: Matmul
 }
 
 /// `lora_matmul`: the low-rank product, scaled while it is small, is added to the large one.
-pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (x, y, low) = (cx.arg_dims(0), cx.out_dims(0), cx.out_dims(1));
     let lead = y.len() - 1;
     let (rows, k, rank, n) = (y[..lead].iter().product::<usize>(), x[lead], low[lead], y[lead]);
@@ -142,7 +142,7 @@ pub fn lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
             vec![TileStep::new(TileOp::Fill, e, &[], [scale, -0.0]), TileStep::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
         let p = TileProgram { inputs, steps, outputs: vec![2], len: rows * rank };
         p.check()?;
-        push_program(cx, &p, &[low], &[scaled], p.len as u64);
+        push_lowering_program(cx, &p, &[low], &[scaled], p.len as u64);
     }
     let g = by(n, k);
     lower_matmul_call(cx, g, &[Buf::Arg(0), Buf::Arg(1)], Buf::Out(0), flops(&g))?;

@@ -12,7 +12,7 @@ pub mod var;
 
 use crate::ensure;
 use crate::nodes::build::axes::check_axes;
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, OpDef};
@@ -58,7 +58,7 @@ pub const MATMUL: OpDef = OpDef {
     deriv: Deriv::Multilinear(transpose_matmul),
     batch: Batch::Rule(batch_matmul),
     decompose: None,
-    lower: Lower::Kernel(lower::matmul),
+    lower: Lower::Kernel(lower::lower_matmul),
     cost: matmul_flops,
     cases: &[
         Case { args: "f[3,4] f[4,5]", attrs: "ta=false tb=false", domains: &[Real] },
@@ -114,8 +114,8 @@ fn decompose_dot_general<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         (flat.reshape([size(batch), size(&free), size(contract)]), dims)
     };
     let axes = DotGeneralAttrs::of(&s.attrs);
-    let (a, mut dims) = side(s.args[0], &to_sizes(&axes.batch_a), &to_sizes(&axes.contract_a));
-    let (b, rest) = side(s.args[1], &to_sizes(&axes.batch_b), &to_sizes(&axes.contract_b));
+    let (a, mut dims) = side(s.args[0], &to_size_attrs(&axes.batch_a), &to_size_attrs(&axes.contract_a));
+    let (b, rest) = side(s.args[1], &to_size_attrs(&axes.batch_b), &to_size_attrs(&axes.contract_b));
     dims.extend(&rest[axes.batch_b.len()..]);
     vec![a.matmul_t(b, false, true).reshape(&dims)]
 }

@@ -9,8 +9,8 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{
-    NormAttrs, STATISTICS, add_cotangents, check_norm_backward, check_norm_channels, check_norm_eps, norm_per_channel,
-    sum_to_channels,
+    NormAttrs, STATISTICS, add_norm_cotangents, check_norm_backward, check_norm_channels, check_norm_eps,
+    norm_per_channel, norm_sum_to_channels,
 };
 use Domain::Real;
 
@@ -25,9 +25,9 @@ fn decompose_batch_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 /// The mean of each channel over the batch, shaped to broadcast over x.
-fn mean_of_channels(x: Var<'_>) -> Var<'_> {
+fn batch_norm_mean_of_channels(x: Var<'_>) -> Var<'_> {
     let n = x.numel() / x.dims()[1].max(1);
-    norm_per_channel(sum_to_channels(x) / n as f64, x)
+    norm_per_channel(norm_sum_to_channels(x) / n as f64, x)
 }
 
 /// x − mean, 1/√(var + eps) and x̂ at a batch norm; the second is shaped to broadcast over x.
@@ -48,7 +48,7 @@ fn batch_norm_parts<'g>(s: &Site<'_, 'g>) -> BatchNormParts<'g> {
 fn batch_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let (x, gamma) = (s.args[0], s.args[1]);
     let BatchNormParts { centred, rstd, hat } = batch_norm_parts(s);
-    let means = t[0].map(|t| [mean_of_channels(t), mean_of_channels(centred * t)]);
+    let means = t[0].map(|t| [batch_norm_mean_of_channels(t), batch_norm_mean_of_channels(centred * t)]);
     let from_x =
         t[0].zip(means).map(|(t, [a, b])| (t - a - centred * (b * rstd * rstd)) * (rstd * norm_per_channel(gamma, x)));
     let from_gamma = t[1].map(|t| hat * norm_per_channel(t, x));
@@ -67,7 +67,7 @@ fn batch_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> V
         let rstd = (var + NormAttrs::of(&s.attrs).eps).rsqrt();
         s.g.emit(Op::BATCH_NORM_BACKWARD, &[dy, x, gamma, mean, rstd], &[])
     });
-    add_cotangents(all.as_deref(), [from_mean, from_var])
+    add_norm_cotangents(all.as_deref(), [from_mean, from_var])
 }
 
 /// Normalisation of each channel over the batch, with its statistics.
@@ -103,8 +103,9 @@ fn decompose_batch_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma) = (s.args[0], s.args[1], s.args[2]);
     let rstd = norm_per_channel(s.args[4], x);
     let hat = (x - norm_per_channel(s.args[3], x)) * rstd;
-    let dx = (dy - mean_of_channels(dy) - hat * mean_of_channels(hat * dy)) * (rstd * norm_per_channel(gamma, x));
-    vec![dx, sum_to_channels(dy * hat), sum_to_channels(dy)]
+    let dx = (dy - batch_norm_mean_of_channels(dy) - hat * batch_norm_mean_of_channels(hat * dy))
+        * (rstd * norm_per_channel(gamma, x));
+    vec![dx, norm_sum_to_channels(dy * hat), norm_sum_to_channels(dy)]
 }
 
 /// The cotangents of all operands of [`BATCH_NORM`].
@@ -125,7 +126,7 @@ pub const BATCH_NORM_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_batch_norm_backward),
-    lower: Lower::Kernel(lower::batch_norm_backward),
+    lower: Lower::Kernel(lower::lower_batch_norm_backward),
     cost: |cx| 12 * cx.arg(0),
     cases: &[
         Case { args: "f[3,2,4,3] f[3,2,4,3] f[2] f[2] f[2]", attrs: "", domains: STATISTICS },

@@ -3,7 +3,7 @@
 
 use super::check_norm_eps;
 use crate::nodes::build::axes::check_axis;
-use crate::nodes::build::size_attrs::to_size;
+use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use Domain::{Positive, Real};
@@ -42,7 +42,7 @@ pub const BATCH_NORM_INFERENCE: OpDef = OpDef {
     decompose: Some(|s| {
         let BatchNormInferenceAttrs { axis, eps } = BatchNormInferenceAttrs::of(&s.attrs);
         let x = s.args[0];
-        let mut column = vec![1; x.rank() - to_size(axis)];
+        let mut column = vec![1; x.rank() - to_size_attr(axis)];
         column[0] = s.args[1].numel();
         let along = |i: usize| s.args[i].reshape(&column);
         let scale = (s.args[4] + eps).rsqrt() * s.args[1];

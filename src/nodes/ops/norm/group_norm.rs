@@ -9,8 +9,8 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{
-    NormAttrs, STATISTICS, add_cotangents, check_norm_backward, check_norm_channels, check_norm_eps, norm_per_channel,
-    sum_to_channels,
+    NormAttrs, STATISTICS, add_norm_cotangents, check_norm_backward, check_norm_channels, check_norm_eps,
+    norm_per_channel, norm_sum_to_channels,
 };
 use Domain::Real;
 
@@ -45,7 +45,7 @@ fn repeat_group_norm_group<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
 }
 
 /// The mean over each of as many groups as `like` has, `[N, groups]`.
-fn mean_of_groups<'g>(x: Var<'g>, like: Var<'g>) -> Var<'g> {
+fn group_norm_mean_of_groups<'g>(x: Var<'g>, like: Var<'g>) -> Var<'g> {
     let (d, s) = (x.dims(), like.dims());
     x.reshape([s[0], s[1], d[1..].iter().product::<usize>() / s[1]]).mean(-1)
 }
@@ -59,7 +59,7 @@ fn group_norm_unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
 fn group_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let (x, gamma, mean, rstd) = (s.args[0], s.args[1], s.outs[1], s.outs[2]);
     let hat = group_norm_unit(x, mean, rstd);
-    let means = t[0].map(|t| [mean_of_groups(t, mean), mean_of_groups(hat * t, mean)]);
+    let means = t[0].map(|t| [group_norm_mean_of_groups(t, mean), group_norm_mean_of_groups(hat * t, mean)]);
     let from_x = t[0].zip(means).map(|(t, [a, b])| {
         (t - repeat_group_norm_group(a, x) - hat * repeat_group_norm_group(b, x))
             * repeat_group_norm_group(rstd, x)
@@ -79,7 +79,7 @@ fn group_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> V
     let from_rstd =
         ct[2].map(|ct| -(repeat_group_norm_group(ct * rstd * rstd / n, x) * group_norm_unit(x, mean, rstd)));
     let all = ct[0].map(|dy| s.g.emit(Op::GROUP_NORM_BACKWARD, &[dy, x, gamma, mean, rstd], &[]));
-    add_cotangents(all.as_deref(), [from_mean, from_rstd])
+    add_norm_cotangents(all.as_deref(), [from_mean, from_rstd])
 }
 
 /// Normalisation of groups of channels of each sample.
@@ -117,9 +117,9 @@ fn decompose_group_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma, mean, rstd) = (s.args[0], s.args[1], s.args[2], s.args[3], s.args[4]);
     let hat = group_norm_unit(x, mean, rstd);
     let g = dy * norm_per_channel(gamma, x);
-    let over = |v: Var<'g>| repeat_group_norm_group(mean_of_groups(v, mean), x);
+    let over = |v: Var<'g>| repeat_group_norm_group(group_norm_mean_of_groups(v, mean), x);
     let dx = (g - over(g) - hat * over(hat * g)) * repeat_group_norm_group(rstd, x);
-    vec![dx, sum_to_channels(dy * hat), sum_to_channels(dy)]
+    vec![dx, norm_sum_to_channels(dy * hat), norm_sum_to_channels(dy)]
 }
 
 /// The cotangents of all operands of [`GROUP_NORM`].
@@ -143,7 +143,7 @@ pub const GROUP_NORM_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_group_norm_backward),
-    lower: Lower::Kernel(lower::group_norm_backward),
+    lower: Lower::Kernel(lower::lower_group_norm_backward),
     cost: |cx| 12 * cx.arg(0),
     cases: &[
         Case { args: "f[2,6,3,2] f[2,6,3,2] f[6] f[2,3] f[2,3]", attrs: "", domains: STATISTICS },

@@ -4,7 +4,7 @@ use super::lower;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::norm::{NormAttrs, batch_norm_rows, check_norm_eps, check_normalised_size, repeat_norm_rows};
+use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size, norm_rows_of_batch, repeat_norm_rows};
 use Domain::{Positive, Real};
 
 /// The mean of each row, repeated along it.
@@ -61,9 +61,9 @@ pub const LAYER_NORM: OpDef = OpDef {
         cx.result(dtype, &d[..d.len() - 1])
     },
     deriv: Deriv::Rules(layer_norm_jvp, layer_norm_vjp),
-    batch: Batch::Rule(batch_norm_rows),
+    batch: Batch::Rule(norm_rows_of_batch),
     decompose: Some(decompose_layer_norm),
-    lower: Lower::Kernel(lower::layer_norm),
+    lower: Lower::Kernel(lower::lower_layer_norm),
     cost: |cx| 8 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[5] f[5]", attrs: "eps=0.001", domains: &[Real] },
@@ -104,7 +104,7 @@ pub const LAYER_NORM_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_layer_norm_backward),
-    lower: Lower::Kernel(lower::layer_norm_backward),
+    lower: Lower::Kernel(lower::lower_layer_norm_backward),
     cost: |cx| 12 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[5] f[3] f[3]", attrs: "", domains: &[Real, Real, Real, Real, Positive] },

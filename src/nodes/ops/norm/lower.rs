@@ -20,7 +20,7 @@ fn lower_norm_rows(d: &Dims, eps: f64) -> LayerNorm {
 }
 
 /// `layer_norm`.
-pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
     let kernel = norm::layer_norm_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
@@ -30,7 +30,7 @@ pub fn layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `rms_norm`.
-pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
     let kernel = rms_norm::rms_norm_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
@@ -39,13 +39,13 @@ pub fn rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `residual_layer_norm`.
-pub fn residual_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_residual_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = residual_norm::residual_layer_norm_kernel_for(cx.dtype(0))?;
     lower_residual_norm(cx, kernel)
 }
 
 /// `residual_rms_norm`.
-pub fn residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_residual_rms_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = residual_norm::residual_rms_norm_kernel_for(cx.dtype(0))?;
     lower_residual_norm(cx, kernel)
 }
@@ -66,13 +66,13 @@ fn lower_residual_norm(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), Strin
 }
 
 /// `layer_norm_backward`. The kernel wants gamma last.
-pub fn layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = norm::layer_norm_backward_kernel_for(cx.dtype(0))?;
     lower_norm_backward(cx, kernel, &[0, 1, 3, 4, 2])
 }
 
 /// `rms_norm_backward`. The kernel wants gamma last.
-pub fn rms_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_rms_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = rms_norm::rms_norm_backward_kernel_for(cx.dtype(0))?;
     lower_norm_backward(cx, kernel, &[0, 1, 3, 2])
 }
@@ -110,7 +110,7 @@ fn lower_empty_norm_backward(cx: &mut LowerCx<'_>, channels: usize) -> Result<()
 }
 
 /// `group_norm_backward`: dx with partial dγ and dβ, then their sums.
-pub fn group_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_group_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, groups, dtype) = (cx.arg_dims(1), cx.arg_dims(3)[1], cx.dtype(0));
     if d.contains(&0) {
         return lower_empty_norm_backward(cx, d[1]);
@@ -126,7 +126,7 @@ pub fn group_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `batch_norm_backward`: one call, divided by columns of channels.
-pub fn batch_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_batch_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(1);
     if d.contains(&0) {
         return lower_empty_norm_backward(cx, d[1]);

@@ -59,7 +59,7 @@ pub const RESIDUAL_LAYER_NORM: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(|s| decompose_residual_norm(s, Op::LAYER_NORM)),
-    lower: Lower::Kernel(lower::residual_layer_norm),
+    lower: Lower::Kernel(lower::lower_residual_layer_norm),
     cost: |cx| 9 * cx.arg(0),
     cases: CASES,
 };
@@ -71,7 +71,7 @@ pub const RESIDUAL_RMS_NORM: OpDef = OpDef {
     infer: |cx| infer_residual_norm(cx, 1),
     deriv: Deriv::ViaDecompose,
     decompose: Some(|s| decompose_residual_norm(s, Op::RMS_NORM)),
-    lower: Lower::Kernel(lower::residual_rms_norm),
+    lower: Lower::Kernel(lower::lower_residual_rms_norm),
     cost: |cx| 7 * cx.arg(0),
     ..RESIDUAL_LAYER_NORM
 };

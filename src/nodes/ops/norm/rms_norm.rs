@@ -4,7 +4,7 @@ use super::lower;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::norm::{NormAttrs, batch_norm_rows, check_norm_eps, check_normalised_size, repeat_norm_rows};
+use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size, norm_rows_of_batch, repeat_norm_rows};
 use Domain::{Positive, Real};
 
 fn decompose_rms_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
@@ -43,9 +43,9 @@ pub const RMS_NORM: OpDef = OpDef {
         cx.result(dtype, &d[..d.len() - 1])
     },
     deriv: Deriv::Rules(rms_norm_jvp, rms_norm_vjp),
-    batch: Batch::Rule(batch_norm_rows),
+    batch: Batch::Rule(norm_rows_of_batch),
     decompose: Some(decompose_rms_norm),
-    lower: Lower::Kernel(lower::rms_norm),
+    lower: Lower::Kernel(lower::lower_rms_norm),
     cost: |cx| 6 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[5] f[5]", attrs: "eps=0.001", domains: &[Real] },
@@ -83,7 +83,7 @@ pub const RMS_NORM_BACKWARD: OpDef = OpDef {
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_rms_norm_backward),
-    lower: Lower::Kernel(lower::rms_norm_backward),
+    lower: Lower::Kernel(lower::lower_rms_norm_backward),
     cost: |cx| 10 * cx.arg(0),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[5] f[3]", attrs: "", domains: &[Real, Real, Real, Positive] },

@@ -35,7 +35,7 @@ const fn fused_update_op(
         deriv,
         batch: Batch::ViaDecompose,
         decompose: None,
-        lower: Lower::Kernel(lower::fused_update),
+        lower: Lower::Kernel(lower::lower_fused_update),
         cost: |cx| matmul_flops(cx) + 4 * cx.out(),
         cases: &[],
     }

@@ -67,7 +67,7 @@ fn lower_optim_call(
 }
 
 /// `sgd`, `sgd_momentum`, `adam`.
-pub fn optim_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_optim_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (op, args) = (cx.op(), cx.args());
     let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;
     let (params, scaled) = ((args - scalars) / tensors, !(args - scalars).is_multiple_of(tensors));
@@ -79,7 +79,7 @@ pub fn optim_step(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `matmul_sgd`, `matmul_sgd_momentum`, `matmul_adam`. The step reads the gradient tile by tile where it can; plain SGD
 /// reads it from registers. Otherwise, or where sums are long, the gradient is in memory between two calls.
-pub fn fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_fused_update(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let op = step_of_fused_update(cx.op()).ok_or("not a step behind a product")?;
     let (dtype, g) = (cx.dtype(0), Gemm { precision: cx.precision, ..lower_matmul_product(cx)? });
     let (tensors, scalars) = optim_step_layout(op).ok_or("not a step")?;

@@ -146,7 +146,7 @@ pub const SGD: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Positive],
         },
     ],
-    lower: Lower::Kernel(lower::optim_step),
+    lower: Lower::Kernel(lower::lower_optim_step),
     ..optim_step_op(
         "sgd",
         "p' = p − lr·(g + weight_decay·p), from (p, g) of each param, lr; one more scalar operand multiplies g",
@@ -193,7 +193,7 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
             domains: &[Real, Real, Real, Real, Real, Real, Positive, Count(9), Positive],
         },
     ],
-    lower: Lower::Kernel(lower::optim_step),
+    lower: Lower::Kernel(lower::lower_optim_step),
     ..optim_step_op(
         "sgd_momentum",
         "d = g + weight_decay·p; buf' = d if t = 1, momentum·buf + (1 − dampening)·d else; p' = p − lr·buf' (nesterov: p − lr·(d + momentum·buf')), from (p, g, buf) of each param, lr, t; one more scalar operand multiplies g",
@@ -253,7 +253,7 @@ pub const ADAM: OpDef = OpDef {
             domains: &[Real, Real, Real, Positive, Real, Real, Real, Positive, Positive, Count(9), Positive],
         },
     ],
-    lower: Lower::Kernel(lower::optim_step),
+    lower: Lower::Kernel(lower::lower_optim_step),
     ..optim_step_op(
         "adam",
         "m' = β₁m + (1 − β₁)g, v' = β₂v + (1 − β₂)g², p' = p − lr/(1 − β₁ᵗ)·m'/(√v'/√(1 − β₂ᵗ) + eps); weight_decay·p joins g, or p shrinks by lr·weight_decay first if decoupled; from (p, g, m, v) of each param, lr, t; one more scalar operand multiplies g",

@@ -16,7 +16,7 @@ use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
-use crate::nodes::ops::common::lowering::{elem, push_program};
+use crate::nodes::ops::common::lowering::{elem, push_lowering_program};
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::ops::pointwise::peephole::peephole_steps;
@@ -168,7 +168,7 @@ pub fn emit_map_program(cx: &mut LowerCx<'_>, b: MapProgram) {
     let reads: Vec<Buf> = b.reads.iter().map(|&r| Buf::Arg(r)).collect();
     let outs: Vec<Buf> = (0..b.program.outputs.len()).map(Buf::Out).collect();
     let flops = (b.program.len * b.program.steps.len()) as u64;
-    push_program(cx, &b.program, &reads, &outs, flops);
+    push_lowering_program(cx, &b.program, &reads, &outs, flops);
 }
 
 /// A region of pointwise ops, computed in one sweep.

@@ -44,14 +44,14 @@ const fn pair_op(name: &'static str, doc: &'static str, op: TileOp, cases: &'sta
 }
 
 /// `v`, but 1 where it is 0: a divisor of numbers that are 0 there too.
-fn one_where_zero<'g>(v: Var<'g>) -> Var<'g> {
+fn pair_one_where_zero<'g>(v: Var<'g>) -> Var<'g> {
     v.equal(0.0).select(v.full_like(1.0), v)
 }
 
 /// ∂a = b/(a² + b²), ∂b = −a/(a² + b²), both 0 at (0, 0); in quotients by the length, which do not overflow.
-fn atan2_partial<'g>(s: &Site<'_, 'g>, i: usize) -> Option<Var<'g>> {
+fn pair_atan2_partial<'g>(s: &Site<'_, 'g>, i: usize) -> Option<Var<'g>> {
     let (a, b) = (s.args[0], s.args[1]);
-    let h = one_where_zero(a.hypot(b));
+    let h = pair_one_where_zero(a.hypot(b));
     Some(if i == 0 { b / h / h } else { -(a / h / h) })
 }
 
@@ -61,7 +61,7 @@ pub const ATAN2: OpDef = pair_op(
     "y = the angle of the point (b, a) in (−π, π], with C's signs at zeros; the derivatives at (0, 0) are 0",
     TileOp::Atan2,
     PAIRS,
-    Deriv::Pointwise(atan2_partial),
+    Deriv::Pointwise(pair_atan2_partial),
 );
 
 /// The length of a vector of two elements.
@@ -72,7 +72,7 @@ pub const HYPOT: OpDef = OpDef {
         "y = √(a² + b²) without overflow; the derivatives at (0, 0) are 0",
         TileOp::Hypot,
         PAIRS,
-        Deriv::Pointwise(|s, i| Some(s.args[i] / one_where_zero(s.outs[0]))),
+        Deriv::Pointwise(|s, i| Some(s.args[i] / pair_one_where_zero(s.outs[0]))),
     )
 };
 
@@ -145,7 +145,7 @@ pub const FLOOR_DIVIDE: OpDef = OpDef {
 };
 
 /// `other` where `v` is NaN.
-fn pick_unless_nan<'g>(v: Var<'g>, other: Var<'g>) -> impl Fn(Var<'g>) -> Var<'g> {
+fn pair_pick_unless_nan<'g>(v: Var<'g>, other: Var<'g>) -> impl Fn(Var<'g>) -> Var<'g> {
     move |rest| v.isnan().select(other, rest)
 }
 
@@ -158,7 +158,7 @@ const fn pair_formula(name: &'static str, doc: &'static str, cases: &'static [Ca
 pub const FMAX: OpDef = OpDef {
     decompose: Some(|s| {
         let (a, b) = (s.args[0], s.args[1]);
-        vec![pick_unless_nan(a, b)(pick_unless_nan(b, a)(a.maximum(b)))]
+        vec![pair_pick_unless_nan(a, b)(pair_pick_unless_nan(b, a)(a.maximum(b)))]
     }),
     cost: |cx| 5 * cx.out(),
     ..pair_formula(
@@ -173,7 +173,7 @@ pub const FMAX: OpDef = OpDef {
 pub const FMIN: OpDef = OpDef {
     decompose: Some(|s| {
         let (a, b) = (s.args[0], s.args[1]);
-        vec![pick_unless_nan(a, b)(pick_unless_nan(b, a)(a.minimum(b)))]
+        vec![pair_pick_unless_nan(a, b)(pair_pick_unless_nan(b, a)(a.minimum(b)))]
     }),
     cost: |cx| 5 * cx.out(),
     ..pair_formula(
@@ -185,7 +185,7 @@ pub const FMIN: OpDef = OpDef {
 };
 
 /// a − b, but 0 where they are equal, infinite ones too.
-fn logaddexp_difference<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
+fn pair_logaddexp_difference<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
     a.equal(b).select(a.full_like(0.0), a - b)
 }
 
@@ -194,7 +194,7 @@ pub const LOGADDEXP: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::COMMUTES),
     decompose: Some(|s| {
         let (a, b) = (s.args[0], s.args[1]);
-        vec![a.maximum(b) + (-logaddexp_difference(a, b).abs()).softplus()]
+        vec![a.maximum(b) + (-pair_logaddexp_difference(a, b).abs()).softplus()]
     }),
     cost: |cx| 6 * cx.out(),
     ..pair_formula(
@@ -202,7 +202,7 @@ pub const LOGADDEXP: OpDef = OpDef {
         "y = ln(eᵃ + eᵇ), as max(a, b) + ln(1 + e^(−|a − b|)); ∂a = σ(a − b), ∂b = σ(b − a), both 0 at a = b = −∞",
         PAIRS,
         Deriv::Pointwise(|s, i| {
-            let d = logaddexp_difference(s.args[i], s.args[1 - i]);
+            let d = pair_logaddexp_difference(s.args[i], s.args[1 - i]);
             let nothing = s.outs[0].equal(f64::NEG_INFINITY);
             Some(nothing.select(d.full_like(0.0), d.sigmoid()))
         }),
@@ -210,7 +210,7 @@ pub const LOGADDEXP: OpDef = OpDef {
 };
 
 /// Where a = 0 and b ≤ 0: a product with ln b, or a quotient by b, would not be 0 there.
-fn xlogy_vanishes<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
+fn pair_xlogy_vanishes<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
     a.equal(0.0).logical_and(b.less_equal(0.0))
 }
 
@@ -233,7 +233,7 @@ pub const XLOGY: OpDef = OpDef {
         ],
         Deriv::Pointwise(|s, i| {
             let (a, b) = (s.args[0], s.args[1]);
-            let flat = xlogy_vanishes(a, b);
+            let flat = pair_xlogy_vanishes(a, b);
             let safe = flat.select(b.full_like(1.0), b);
             Some(if i == 0 { flat.select(a.full_like(0.0), safe.log()) } else { a / safe })
         }),

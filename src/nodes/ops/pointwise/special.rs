@@ -15,7 +15,7 @@ use Domain::{Beyond, Distinct, Positive, Real, Unit};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
 
 /// 1/√((1 − x)(1 + x)), in factors that neither overflow nor cancel.
-fn arc_partial<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn special_arc_partial<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     (1.0 - math_x(s)).rsqrt() * (math_x(s) + 1.0).rsqrt()
 }
 
@@ -25,7 +25,7 @@ pub const ASIN: OpDef = math_op(
     "y = arcsin x, NaN outside [−1, 1]; y' = 1/√(1 − x²)",
     TileOp::Asin,
     UNITS,
-    Deriv::Pointwise(|s, _| Some(arc_partial(s))),
+    Deriv::Pointwise(|s, _| Some(special_arc_partial(s))),
 );
 
 /// The arc cosine.
@@ -34,7 +34,7 @@ pub const ACOS: OpDef = math_op(
     "y = arccos x, NaN outside [−1, 1]; y' = −1/√(1 − x²)",
     TileOp::Acos,
     UNITS,
-    Deriv::Pointwise(|s, _| Some(-arc_partial(s))),
+    Deriv::Pointwise(|s, _| Some(-special_arc_partial(s))),
 );
 
 /// The hyperbolic sine.

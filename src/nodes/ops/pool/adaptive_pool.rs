@@ -3,7 +3,7 @@
 //! are first copied out side by side, each as long as the longest.
 
 use crate::ensure;
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
@@ -95,7 +95,7 @@ fn adaptive_pool_along<'g>(x: Var<'g>, axis: usize, kernel: usize, kind: Plane) 
 
 /// The number of windows along each axis.
 fn adaptive_output_size(s: &Site<'_, '_>) -> Vec<usize> {
-    to_sizes(&AdaptivePoolAttrs::of(&s.attrs).output)
+    to_size_attrs(&AdaptivePoolAttrs::of(&s.attrs).output)
 }
 
 /// The result for an operand without elements.

@@ -8,7 +8,7 @@ use crate::kernels::window_sizes::Units;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::common::window_geometry::{WindowAttrs, WindowGeometry, window_array};
-use crate::nodes::ops::index::index_bounds::are_bounded_pool_indices;
+use crate::nodes::ops::index::index_bounds::index_bounds_of_pool;
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
 use crate::nodes::ops::pool::pool_plane;
 
@@ -20,7 +20,7 @@ pub(in crate::nodes::ops) fn lower_pool_geom(nc: &[usize], win: &WindowGeometry<
 }
 
 /// `max_pool2d`; positions are not written if no instruction reads them.
-pub fn max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
     let units = g.y_units();
@@ -40,7 +40,7 @@ pub(in crate::nodes::ops) fn lower_moving_pool_geom(nc: &[usize], plane: [usize;
 }
 
 /// `max_pool2d_backward`.
-pub fn max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dy, dx) = (cx.arg_dims(0), cx.out_dims(0));
     let g = lower_moving_pool_geom(&dy, pool_plane(&dx), pool_plane(&dy));
     let units = g.x_units();
@@ -54,12 +54,12 @@ pub fn max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
 fn lower_pool_moves(cx: &mut LowerCx<'_>, call: Call, plane: [usize; 2]) {
     let area = plane.iter().product();
     let call = call.reads_args(2).looks(1, area).or(-1);
-    let sure = are_bounded_pool_indices(&cx.graph, cx.graph.args_of(cx.node)[1], area);
+    let sure = index_bounds_of_pool(&cx.graph, cx.graph.args_of(cx.node)[1], area);
     cx.call(if sure { call.sure() } else { call });
 }
 
 /// `max_pool2d_gather`.
-pub fn max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (x, y) = (cx.arg_dims(0), cx.out_dims(0));
     let g = lower_moving_pool_geom(&x, pool_plane(&x), pool_plane(&y));
     let units = g.y_units();
@@ -85,7 +85,7 @@ fn lower_avg_pool(
 }
 
 /// `avg_pool2d`.
-pub fn avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.arg_dims(0), AvgPoolAttrs::of(&cx.attrs()));
     let g = lower_pool_geom(&d, &a.windows().over(pool_plane(&d)));
     let kernel = pool::avg_pool2d_kernel_for(cx.dtype(0))?;
@@ -93,7 +93,7 @@ pub fn avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `avg_pool2d_backward`.
-pub fn avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.out_dims(0), AvgPoolBackwardAttrs::of(&cx.attrs()));
     let g = lower_pool_geom(&d, &a.windows().over(pool_plane(&d)));
     let kernel = pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?;
@@ -110,14 +110,14 @@ fn lower_sum_pool(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Uni
 }
 
 /// `sum_pool2d`.
-pub fn sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let g = lower_pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
     lower_sum_pool(cx, pool::avg_pool2d_kernel_for(cx.dtype(0))?, &g, g.y_units())
 }
 
 /// `sum_pool2d_backward`.
-pub fn sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
     let g = lower_pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
     lower_sum_pool(cx, pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?, &g, g.x_units())

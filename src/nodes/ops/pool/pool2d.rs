@@ -4,7 +4,7 @@
 use super::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, MaxPoolBackwardAttrs};
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::size_attrs::{sizes_to_i64, to_sizes};
+use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
@@ -14,7 +14,7 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::WindowAttrs;
 use crate::nodes::ops::common::window_geometry::WindowGeometry;
 use crate::nodes::ops::common::window_geometry::check_window_array;
-use crate::nodes::ops::common::window_geometry::sum_over_taps;
+use crate::nodes::ops::common::window_geometry::sum_over_window_taps;
 use crate::nodes::ops::common::window_geometry::window_array;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use crate::nodes::ops::pool::{check_pool_plane, pool_plane};
@@ -76,7 +76,7 @@ fn decompose_max_pool2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 
 /// `max_pool2d_backward` to planes of size `hw`.
 fn spread_pool2d<'g>(s: &Site<'_, 'g>, up: Var<'g>, index: Var<'g>, hw: [usize; 2]) -> Var<'g> {
-    s.g.emit1(Op::MAX_POOL2D_BACKWARD, &[up, index], &MaxPoolBackwardAttrs { in_hw: sizes_to_i64(&hw) }.list())
+    s.g.emit1(Op::MAX_POOL2D_BACKWARD, &[up, index], &MaxPoolBackwardAttrs { in_hw: size_attrs_to_i64(&hw) }.list())
 }
 
 /// The largest element of each 2-D window, and its position.
@@ -101,7 +101,7 @@ pub const MAX_POOL2D: OpDef = OpDef {
             domains: &[Distinct],
         },
     ],
-    lower: Lower::Kernel(lower::max_pool2d),
+    lower: Lower::Kernel(lower::lower_max_pool2d),
     ..pool2d_op(
         "max_pool2d",
         "y = the largest of each window (the first of equals; NaN if there is one; the padding never wins), and its position h·W + w in the plane",
@@ -148,7 +148,7 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     },
     decompose: Some(|s| {
         let (dy, index) = (s.args[0], s.args[1]);
-        let (d, [h, w]) = (dy.dims(), window_array::<2>(&to_sizes(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
+        let (d, [h, w]) = (dy.dims(), window_array::<2>(&to_size_attrs(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
         let attrs = ScatterAddAttrs { axis: 1, size: (h * w) as i64 };
         let (none, places) = pool2d_places(index);
         let up = none.select(dy.full_like(0.0), dy);
@@ -160,7 +160,7 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
         Case { args: "f[2,3,2,3] i32[2,3,2,3]", attrs: "in_hw=[4,6]", domains: &[Real, Index(24)] },
         Case { args: "f[1,2,3,3] i32[1,2,3,3]", attrs: "in_hw=[2,2]", domains: &[Real, Index(4)] },
     ],
-    lower: Lower::Kernel(lower::max_pool2d_backward),
+    lower: Lower::Kernel(lower::lower_max_pool2d_backward),
     ..pool2d_op(
         "max_pool2d_backward",
         "dx[n, c, index[n, c, i, j]] += dy[n, c, i, j] on planes of in_hw, nothing for the index −1; the transpose of max_pool2d_gather",
@@ -187,7 +187,7 @@ pub const MAX_POOL2D_GATHER: OpDef = OpDef {
         Case { args: "f[2,3,4,6] i32[2,3,2,3]", attrs: "", domains: &[Real, Index(24)] },
         Case { args: "f[1,2,2,2] i32[1,2,3,3]", attrs: "", domains: &[Real, Index(4)] },
     ],
-    lower: Lower::Kernel(lower::max_pool2d_gather),
+    lower: Lower::Kernel(lower::lower_max_pool2d_gather),
     ..pool2d_op(
         "max_pool2d_gather",
         "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x, 0 for the index −1",
@@ -219,7 +219,7 @@ fn avg_pool2d_shares<'g>(
         return s.g.full(1.0 / n, [1, 1, count[0], count[1]], dtype);
     }
     let ones = win.pad(s.g.full(1.0, [1, 1, h, w], dtype), 0.0);
-    let seen = sum_over_taps(win.taps().map(|t| win.tap(ones, t, count)));
+    let seen = sum_over_window_taps(win.taps().map(|t| win.tap(ones, t, count)));
     seen.map_or_else(|| s.g.full(1.0, [], dtype), Var::recip)
 }
 
@@ -237,7 +237,7 @@ pub const AVG_POOL2D: OpDef = OpDef {
         let win = a.windows().over(pool_plane(&x.dims()));
         let Ok(count) = win.count() else { return Vec::new() };
         let padded = win.pad(x, 0.0);
-        let total = sum_over_taps(win.taps().map(|t| win.tap(padded, t, count)));
+        let total = sum_over_window_taps(win.taps().map(|t| win.tap(padded, t, count)));
         total.map(|t| t * avg_pool2d_shares(s, &win, count, x.dtype(), a.count_include_pad)).into_iter().collect()
     }),
     cost: |cx| 2 * cx.arg(0),
@@ -258,7 +258,7 @@ pub const AVG_POOL2D: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    lower: Lower::Kernel(lower::avg_pool2d),
+    lower: Lower::Kernel(lower::lower_avg_pool2d),
     ..pool2d_op(
         "avg_pool2d",
         "y = Σ x / n over each window; n counts the padding only if count_include_pad",
@@ -266,7 +266,7 @@ pub const AVG_POOL2D: OpDef = OpDef {
         AvgPoolAttrs::FIELDS,
         Deriv::Linear(|s, _, g| {
             let AvgPoolAttrs { kernel, stride, pad, count_include_pad } = AvgPoolAttrs::of(&s.attrs);
-            let in_hw = sizes_to_i64(&pool_plane(&s.args[0].dims()));
+            let in_hw = size_attrs_to_i64(&pool_plane(&s.args[0].dims()));
             let attrs = AvgPoolBackwardAttrs { in_hw, kernel, stride, pad, count_include_pad };
             Some(s.g.emit1(Op::AVG_POOL2D_BACKWARD, &[g], &attrs.list()))
         }),
@@ -287,10 +287,10 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
     decompose: Some(|s| {
         let dy = s.args[0];
         let a = AvgPoolBackwardAttrs::of(&s.attrs);
-        let win = a.windows().over(window_array(&to_sizes(&a.in_hw)));
+        let win = a.windows().over(window_array(&to_size_attrs(&a.in_hw)));
         let Ok(count) = win.count() else { return Vec::new() };
         let share = dy * avg_pool2d_shares(s, &win, count, dy.dtype(), a.count_include_pad);
-        sum_over_taps(win.taps().map(|t| win.untap(share, t))).map(|dx| win.crop(dx)).into_iter().collect()
+        sum_over_window_taps(win.taps().map(|t| win.untap(share, t))).map(|dx| win.crop(dx)).into_iter().collect()
     }),
     cost: |cx| 2 * cx.out(),
     cases: &[
@@ -310,7 +310,7 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    lower: Lower::Kernel(lower::avg_pool2d_backward),
+    lower: Lower::Kernel(lower::lower_avg_pool2d_backward),
     ..pool2d_op(
         "avg_pool2d_backward",
         "dx[..] = Σ dy / n over the windows that contain the element; the transpose of avg_pool2d",

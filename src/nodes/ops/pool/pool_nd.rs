@@ -3,14 +3,14 @@
 //! first in row-major order still wins.
 
 use super::lower;
-use crate::nodes::build::size_attrs::{sizes_to_i64, to_sizes};
+use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{
-    WindowAttrs, WindowGeometry, check_window_array, sum_over_taps, window_array,
+    WindowAttrs, WindowGeometry, check_window_array, sum_over_window_taps, window_array,
 };
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
 use crate::nodes::ops::pool::{check_pool_plane, pool_plane};
@@ -253,7 +253,7 @@ pub const SUM_POOL2D: OpDef = OpDef {
         Case { args: "f[2,3,4,6]", attrs: "kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,1] pad=[1,2,1,0]", domains: &[Real] },
     ],
-    lower: Lower::Kernel(lower::sum_pool2d),
+    lower: Lower::Kernel(lower::lower_sum_pool2d),
     ..pool_nd_op(
         "sum_pool2d",
         "y = Σ x over each window of x [N, C, H, W]",
@@ -264,12 +264,12 @@ pub const SUM_POOL2D: OpDef = OpDef {
             let win = SumPoolAttrs::of(&s.attrs).windows().over(pool_plane(&x.dims()));
             let Ok(count) = win.count() else { return Vec::new() };
             let padded = win.pad(x, 0.0);
-            sum_over_taps(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
+            sum_over_window_taps(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
         },
         Deriv::Linear(|s, _, g| {
             let SumPoolAttrs { kernel, stride, pad } = SumPoolAttrs::of(&s.attrs);
             let attrs =
-                SumPoolBackwardAttrs { in_hw: sizes_to_i64(&pool_plane(&s.args[0].dims())), kernel, stride, pad };
+                SumPoolBackwardAttrs { in_hw: size_attrs_to_i64(&pool_plane(&s.args[0].dims())), kernel, stride, pad };
             Some(s.g.emit1(Op::SUM_POOL2D_BACKWARD, &[g], &attrs.list()))
         }),
     )
@@ -282,7 +282,7 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
         Case { args: "f[2,3,2,3]", attrs: "in_hw=[4,6] kernel=[2,2] stride=[2,2] pad=[0,0,0,0]", domains: &[Real] },
         Case { args: "f[1,2,3,7]", attrs: "in_hw=[5,7] kernel=[3,2] stride=[2,1] pad=[1,2,1,0]", domains: &[Real] },
     ],
-    lower: Lower::Kernel(lower::sum_pool2d_backward),
+    lower: Lower::Kernel(lower::lower_sum_pool2d_backward),
     ..pool_nd_op(
         "sum_pool2d_backward",
         "dx[..] = Σ dy over the windows that contain the element; the transpose of sum_pool2d",
@@ -302,8 +302,11 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
         },
         |s| {
             let a = SumPoolBackwardAttrs::of(&s.attrs);
-            let win = a.windows().over(window_array(&to_sizes(&a.in_hw)));
-            sum_over_taps(win.taps().map(|t| win.untap(s.args[0], t))).map(|dx| win.crop(dx)).into_iter().collect()
+            let win = a.windows().over(window_array(&to_size_attrs(&a.in_hw)));
+            sum_over_window_taps(win.taps().map(|t| win.untap(s.args[0], t)))
+                .map(|dx| win.crop(dx))
+                .into_iter()
+                .collect()
         },
         Deriv::Linear(|s, _, g| {
             let SumPoolBackwardAttrs { in_hw: _, kernel, stride, pad } = SumPoolBackwardAttrs::of(&s.attrs);

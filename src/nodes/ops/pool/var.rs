@@ -5,7 +5,7 @@
 //! row-major order wins.
 
 use crate::error::Kind;
-use crate::nodes::build::size_attrs::sizes_to_i64;
+use crate::nodes::build::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::common::positions::numbers_by_position;
@@ -53,14 +53,14 @@ macro_rules! by_axes {
             #[track_caller]
             pub fn $adaptive_max(self, output: [usize; $n]) -> Var<'g> {
                 let op = [Op::ADAPTIVE_MAX_POOL1D, Op::ADAPTIVE_MAX_POOL2D, Op::ADAPTIVE_MAX_POOL3D][$n - 1];
-                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: sizes_to_i64(&output) }.list())
+                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: size_attrs_to_i64(&output) }.list())
             }
 
             #[doc = concat!("The mean of each of `output` windows along each axis of x `[N, C, ", $shape, "]`; window i of an axis of n begins at ⌊i·n/output⌋ and ends before ⌈(i + 1)·n/output⌉.")]
             #[track_caller]
             pub fn $adaptive_avg(self, output: [usize; $n]) -> Var<'g> {
                 let op = [Op::ADAPTIVE_AVG_POOL1D, Op::ADAPTIVE_AVG_POOL2D, Op::ADAPTIVE_AVG_POOL3D][$n - 1];
-                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: sizes_to_i64(&output) }.list())
+                self.g.emit1(op, &[self], &AdaptivePoolAttrs { output: size_attrs_to_i64(&output) }.list())
             }
             )*
         }
@@ -143,7 +143,7 @@ impl<'g> Var<'g> {
                 Some(0) => self.refused_pool(op, "divisor_override is 0"),
                 Some(n) => sums() / n as f64,
                 // Taps beyond the padding do not count, so windows have different divisors.
-                None if opt.count_include_pad && win.pad != whole.pad => divide_pool_sums(sums(), &win),
+                None if opt.count_include_pad && win.pad != whole.pad => pool_var_divide_sums(sums(), &win),
                 None => self.g.emit1(op, &[self], &AvgPoolAttrs::new(whole.attrs(), opt.count_include_pad).list()),
             }
         })
@@ -219,7 +219,7 @@ impl<'g> Var<'g> {
 
 /// Sums divided by the number of elements of their windows in the input or its padding.
 #[track_caller]
-fn divide_pool_sums<'g, const N: usize>(sums: Var<'g>, win: &WindowGeometry<N>) -> Var<'g> {
+fn pool_var_divide_sums<'g, const N: usize>(sums: Var<'g>, win: &WindowGeometry<N>) -> Var<'g> {
     let d = sums.dims();
     (0..N).fold(sums, |y, a| {
         let (end, k, s) = (win.size[a] + win.pad[a][0] + win.pad[a][1], win.kernel[a], win.stride[a]);

@@ -17,19 +17,19 @@ fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String>
 }
 
 /// `rng_uniform`.
-pub fn rng_uniform(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_rng_uniform(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = random::random_uniform_kernel_for(cx.out(0).dtype)?;
     lower_random_draw(cx, kernel)
 }
 
 /// `rng_normal`.
-pub fn rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_rng_normal(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = random::random_normal_kernel_for(cx.out(0).dtype)?;
     lower_random_draw(cx, kernel)
 }
 
 /// `rng_int`.
-pub fn rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let RandomIntAttrs { stream, low, high, dtype, .. } = RandomIntAttrs::of(&cx.attrs());
     let span = (high as u64).wrapping_sub(low as u64);
     let p = RandomInt { len: cx.out_dims(0).numel(), stream: stream as u64, low: low as u64, span };
@@ -41,14 +41,14 @@ pub fn rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `rng_next`.
-pub fn rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let call = Call::new(step_key_kernel, [], 1).reads_args(1).writes(Buf::Out(0), key::WORDS);
     cx.call(call.inplace(&[(0, 0)]));
     Ok(())
 }
 
 /// `rng_fold`.
-pub fn rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
     cx.call(Call::new(key::fold_key_kernel, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
     Ok(())
 }

@@ -78,7 +78,7 @@ const DRAWS: &[Case] = &[
 pub const RNG_UNIFORM: OpDef = random_op(
     "rng_uniform",
     "uniform in [0, 1), of stream `stream` under the key",
-    Lower::Kernel(lower::rng_uniform),
+    Lower::Kernel(lower::lower_rng_uniform),
     DRAWS,
     Deriv::Zero,
 );
@@ -87,7 +87,7 @@ pub const RNG_UNIFORM: OpDef = random_op(
 pub const RNG_NORMAL: OpDef = random_op(
     "rng_normal",
     "standard normal (Box–Muller), of stream `stream` under the key",
-    Lower::Kernel(lower::rng_normal),
+    Lower::Kernel(lower::lower_rng_normal),
     DRAWS,
     Deriv::Zero,
 );
@@ -110,7 +110,7 @@ pub const RNG_INT: OpDef = OpDef {
     ..random_op(
         "rng_int",
         "whole numbers from low to high − 1, equally likely to 2⁻⁶⁴, of stream `stream` under the key",
-        Lower::Kernel(lower::rng_int),
+        Lower::Kernel(lower::lower_rng_int),
         &[
             Case { args: "u32[4]", attrs: "stream=7 low=-3 high=9 dtype=i32 shape=[3,5]", domains: &[Bits] },
             Case { args: "u32[4]", attrs: "stream=7 low=0 high=5000000000 dtype=i64 shape=[9000]", domains: &[Bits] },
@@ -132,7 +132,7 @@ pub const RNG_NEXT: OpDef = OpDef {
     ..random_op(
         "rng_next",
         "the key of the next step: its upper two words, a counter, plus 1",
-        Lower::Kernel(lower::rng_next),
+        Lower::Kernel(lower::lower_rng_next),
         &[Case { args: "u32[4]", attrs: "", domains: &[Bits] }],
         Deriv::Zero,
     )
@@ -153,7 +153,7 @@ pub const RNG_FOLD: OpDef = OpDef {
     ..random_op(
         "rng_fold",
         "a key of the same step whose seed is made from the key's seed and a number",
-        Lower::Kernel(lower::rng_fold),
+        Lower::Kernel(lower::lower_rng_fold),
         &[Case { args: "u32[4] u32[]", attrs: "", domains: &[Bits] }],
         Deriv::Zero,
     )

@@ -110,7 +110,7 @@ pub const GATED_DELTA_NET: OpDef = OpDef {
     deriv: Deriv::Rules(gated_delta_jvp, gated_delta_vjp),
     batch: Batch::Rule(|s| s.merged()),
     decompose: Some(|s| DeltaSteps::of(s, 0).forward().into()),
-    lower: Lower::Kernel(lower::gated_delta_net),
+    lower: Lower::Kernel(lower::lower_gated_delta_net),
     cost: |cx| gated_delta_cost(cx, 8),
     cases: &[
         Case {
@@ -150,7 +150,7 @@ pub const GATED_DELTA_NET_BACKWARD: OpDef = OpDef {
         let last = GatedDeltaBackwardAttrs::of(&s.attrs).last;
         DeltaSteps::of(s, 1 + usize::from(last)).backward(s.args[0], last.then(|| s.args[1]))
     }),
-    lower: Lower::Kernel(lower::gated_delta_net_backward),
+    lower: Lower::Kernel(lower::lower_gated_delta_net_backward),
     cost: |cx| gated_delta_cost(cx, 32),
     cases: &[
         Case {

@@ -19,7 +19,7 @@ fn exchange_delta_steps(x: Var<'_>) -> Var<'_> {
 }
 
 /// What one step reads, [B,H,N,M] or broadcast to it.
-struct DeltaTerms<'g> {
+struct DeltaStepTerms<'g> {
     /// [B,H,N,1].
     q: Var<'g>,
     k: Var<'g>,
@@ -30,16 +30,16 @@ struct DeltaTerms<'g> {
     beta: Var<'g>,
 }
 
-impl<'g> DeltaTerms<'g> {
+impl<'g> DeltaStepTerms<'g> {
     /// From slices of q, k, v, g and β.
-    fn of(xs: &[Var<'g>]) -> DeltaTerms<'g> {
+    fn of(xs: &[Var<'g>]) -> DeltaStepTerms<'g> {
         let [g, beta] = [xs[3], xs[4]].map(|x| x.unsqueeze(2).unsqueeze(3));
-        DeltaTerms { q: xs[0].unsqueeze(3), k: xs[1].unsqueeze(3), v: xs[2].unsqueeze(2), g, beta }
+        DeltaStepTerms { q: xs[0].unsqueeze(3), k: xs[1].unsqueeze(3), v: xs[2].unsqueeze(2), g, beta }
     }
 
     /// v − Tᵀk.
     fn miss(&self, faded: Var<'g>) -> Var<'g> {
-        self.v - over_keys(faded, self.k)
+        self.v - gated_delta_over_keys(faded, self.k)
     }
 
     /// The state after the step, from T.
@@ -49,12 +49,12 @@ impl<'g> DeltaTerms<'g> {
 }
 
 /// Σ over the keys of a state and a vector of them: [B,H,1,M].
-fn over_keys<'g>(state: Var<'g>, keys: Var<'g>) -> Var<'g> {
+fn gated_delta_over_keys<'g>(state: Var<'g>, keys: Var<'g>) -> Var<'g> {
     keys.t().matmul(state)
 }
 
 /// Σ over the values of a state and a vector of them: [B,H,N,1].
-fn over_values<'g>(state: Var<'g>, values: Var<'g>) -> Var<'g> {
+fn gated_delta_over_values<'g>(state: Var<'g>, values: Var<'g>) -> Var<'g> {
     state.matmul(values.t())
 }
 
@@ -89,9 +89,9 @@ impl<'g> DeltaSteps<'g> {
     /// o and the last state.
     pub fn forward(&self) -> [Var<'g>; 2] {
         let (last, o) = self.g.scan(&[self.first()], &self.slices(), |s, xs| {
-            let step = DeltaTerms::of(xs);
+            let step = DeltaStepTerms::of(xs);
             let next = step.next(step.g.exp() * s[0]);
-            (vec![next], vec![over_keys(next, step.q * self.scale()).squeeze(2)])
+            (vec![next], vec![gated_delta_over_keys(next, step.q * self.scale()).squeeze(2)])
         });
         [exchange_delta_steps(o[0]), last[0]]
     }
@@ -102,14 +102,14 @@ impl<'g> DeltaSteps<'g> {
         let tangents = [0, 1, 2, 3, 4].map(|i| exchange_delta_steps(tangent(i, self.operands[i])));
         let carries = [self.first(), tangent(5, self.first())];
         let (last, o) = self.g.scan(&carries, &[self.slices(), tangents].concat(), |s, xs| {
-            let (step, t) = (DeltaTerms::of(xs), DeltaTerms::of(&xs[5..]));
+            let (step, t) = (DeltaStepTerms::of(xs), DeltaStepTerms::of(&xs[5..]));
             let decay = step.g.exp();
             let faded = decay * s[0];
             let moved = decay * s[1] + faded * t.g;
             let (miss, next) = (step.miss(faded), step.next(faded));
-            let drift = t.v - over_keys(moved, step.k) - over_keys(faded, t.k);
+            let drift = t.v - gated_delta_over_keys(moved, step.k) - gated_delta_over_keys(faded, t.k);
             let moved = moved + t.k * (step.beta * miss) + step.k * (t.beta * miss + step.beta * drift);
-            let o = over_keys(moved, step.q) + over_keys(next, t.q);
+            let o = gated_delta_over_keys(moved, step.q) + gated_delta_over_keys(next, t.q);
             (vec![next, moved], vec![(o * self.scale()).squeeze(2)])
         });
         [exchange_delta_steps(o[0]), last[1]]
@@ -118,21 +118,21 @@ impl<'g> DeltaSteps<'g> {
     /// The results of the backward op: a scan that keeps the state before each step, and one from the last step on.
     pub fn backward(&self, grad: Var<'g>, dlast: Option<Var<'g>>) -> Vec<Var<'g>> {
         let (_, before) = self.g.scan(&[self.first()], &self.slices(), |s, xs| {
-            let step = DeltaTerms::of(xs);
+            let step = DeltaStepTerms::of(xs);
             (vec![step.next(step.g.exp() * s[0])], vec![s[0]])
         });
         let xs = [&self.slices()[..], &[exchange_delta_steps(grad), before[0]]].concat();
         let carry = dlast.unwrap_or_else(|| self.no_state());
         let (carry, ys) = self.g.scan_with(Loop::default().reverse(true), &[carry], &xs, |carry, xs| {
-            let (step, grad, before) = (DeltaTerms::of(xs), xs[5].unsqueeze(2) * self.scale(), xs[6]);
+            let (step, grad, before) = (DeltaStepTerms::of(xs), xs[5].unsqueeze(2) * self.scale(), xs[6]);
             let decay = step.g.exp();
             let faded = decay * before;
             let (miss, next) = (step.miss(faded), step.next(faded));
             let r = carry[0] + step.q * grad;
-            let dd = over_keys(r, step.k);
+            let dd = gated_delta_over_keys(r, step.k);
             let dv = step.beta * dd;
-            let dq = over_values(next, grad);
-            let dk = over_values(r, step.beta * miss) - over_values(faded, dv);
+            let dq = gated_delta_over_values(next, grad);
+            let dk = gated_delta_over_values(r, step.beta * miss) - gated_delta_over_values(faded, dv);
             let back = r - step.k * dv;
             let dg = (back * faded).sum([2, 3]);
             let dbeta = (dd * miss).sum([2, 3]);

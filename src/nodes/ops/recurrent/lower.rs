@@ -20,7 +20,7 @@ fn lower_selective_scan_params(cx: &LowerCx<'_>, first: usize) -> SelectiveScan 
 }
 
 /// `selective_scan`.
-pub fn selective_scan(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_selective_scan(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = lower_selective_scan_params(cx, 0);
     let (units, scratch) = (p.units(), cx.scratch(cx.dtype(0).size(), p.scratch()));
     let call = Call::new(selective_scan_kernel_for(cx.dtype(0))?, p.to_words(), units.count()).flops(cx.flops());
@@ -32,7 +32,7 @@ pub fn selective_scan(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `selective_scan_backward`: all gradients, with dB and dC apart for each unit that has some of the channels, then the
 /// sums of these.
-pub fn selective_scan_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_selective_scan_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let SelectiveScanBackwardAttrs { d, h0, last } = SelectiveScanBackwardAttrs::of(&cx.attrs());
     let (p, dtype) = (lower_selective_scan_params(cx, 1 + usize::from(last)), cx.dtype(0));
     let (units, sums) = (p.units(), p.batch * p.steps * p.states);
@@ -75,7 +75,7 @@ fn lower_gated_delta_params(cx: &LowerCx<'_>, first: usize) -> GatedDelta {
 }
 
 /// `gated_delta_net`.
-pub fn gated_delta_net(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_gated_delta_net(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = lower_gated_delta_params(cx, 0);
     let (units, scratch) = (p.units(), cx.scratch(cx.dtype(0).size(), p.scratch()));
     let call = Call::new(gated_delta_kernel_for(cx.dtype(0))?, p.to_words(), units.count()).flops(cx.flops());
@@ -86,7 +86,7 @@ pub fn gated_delta_net(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `gated_delta_net_backward`.
-pub fn gated_delta_net_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_gated_delta_net_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let GatedDeltaBackwardAttrs { state, last } = GatedDeltaBackwardAttrs::of(&cx.attrs());
     let (p, dtype) = (lower_gated_delta_params(cx, 1 + usize::from(last)), cx.dtype(0));
     let (units, scratch) = (p.units(), cx.scratch(dtype.size(), p.backward_scratch()));

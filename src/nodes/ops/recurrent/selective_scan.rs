@@ -139,7 +139,7 @@ pub const SELECTIVE_SCAN: OpDef = OpDef {
     deriv: Deriv::Rules(selective_scan_jvp, selective_scan_vjp),
     batch: Batch::Rule(|s| batch_selective_scan(s, 0)),
     decompose: Some(|s| ScanSteps::of(s, 0).forward().into()),
-    lower: Lower::Kernel(lower::selective_scan),
+    lower: Lower::Kernel(lower::lower_selective_scan),
     cost: |cx| selective_scan_cost(cx, 6),
     cases: &[
         Case {
@@ -193,7 +193,7 @@ pub const SELECTIVE_SCAN_BACKWARD: OpDef = OpDef {
         let last = SelectiveScanBackwardAttrs::of(&s.attrs).last;
         ScanSteps::of(s, 1 + usize::from(last)).backward(s.args[0], last.then(|| s.args[1]))
     }),
-    lower: Lower::Kernel(lower::selective_scan_backward),
+    lower: Lower::Kernel(lower::lower_selective_scan_backward),
     cost: |cx| selective_scan_cost(cx, 26),
     cases: &[
         Case {

@@ -21,17 +21,17 @@ pub(super) struct ScanSteps<'g> {
 }
 
 /// An operand with the axis of steps first, or back again.
-fn exchange_steps(x: Var<'_>) -> Var<'_> {
+fn exchange_selective_scan_steps(x: Var<'_>) -> Var<'_> {
     x.transpose(&[1, 0, 2])
 }
 
 /// The lowest finite number of the type of `x`.
-fn lowest_of(x: Var<'_>) -> f64 {
+fn lowest_selective_scan_steps(x: Var<'_>) -> f64 {
     if x.dtype().size() == 4 { f64::from(f32::MIN) } else { f64::MIN }
 }
 
 /// What one step reads, [B,H,N] or broadcast to it.
-struct StepTerms<'g> {
+struct ScanStepTerms<'g> {
     /// [B,H,1].
     x: Var<'g>,
     delta: Var<'g>,
@@ -40,10 +40,10 @@ struct StepTerms<'g> {
     c: Var<'g>,
 }
 
-impl<'g> StepTerms<'g> {
+impl<'g> ScanStepTerms<'g> {
     /// From slices of x, Δ, B and C.
-    fn of(xs: &[Var<'g>]) -> StepTerms<'g> {
-        StepTerms { x: xs[0].unsqueeze(2), delta: xs[1].unsqueeze(2), b: xs[2].unsqueeze(1), c: xs[3].unsqueeze(1) }
+    fn of(xs: &[Var<'g>]) -> ScanStepTerms<'g> {
+        ScanStepTerms { x: xs[0].unsqueeze(2), delta: xs[1].unsqueeze(2), b: xs[2].unsqueeze(1), c: xs[3].unsqueeze(1) }
     }
 
     /// exp(Δ·A).
@@ -62,14 +62,14 @@ impl<'g> ScanSteps<'g> {
     pub fn of(s: &Site<'_, 'g>, first: usize) -> ScanSteps<'g> {
         let SelectiveScanAttrs { d, h0 } = SelectiveScanAttrs::of(&s.attrs);
         let o = &s.args[first..];
-        let a = o[2].clamp(lowest_of(o[2]), f64::INFINITY);
+        let a = o[2].clamp(lowest_selective_scan_steps(o[2]), f64::INFINITY);
         let h0 = h0.then(|| o[5 + usize::from(d)]);
         ScanSteps { g: s.g, x: o[0], delta: o[1], a, b: o[3], c: o[4], d: d.then(|| o[5]), h0 }
     }
 
     /// x, Δ, B and C with the axis of steps first.
     fn slices(&self) -> [Var<'g>; 4] {
-        [self.x, self.delta, self.b, self.c].map(exchange_steps)
+        [self.x, self.delta, self.b, self.c].map(exchange_selective_scan_steps)
     }
 
     /// Zeros of the shape of the states.
@@ -86,11 +86,11 @@ impl<'g> ScanSteps<'g> {
     /// y and the last state.
     pub fn forward(&self) -> [Var<'g>; 2] {
         let (last, y) = self.g.scan(&[self.first()], &self.slices(), |h, xs| {
-            let step = StepTerms::of(xs);
+            let step = ScanStepTerms::of(xs);
             let h = step.next(step.decay(self.a), h[0]);
             (vec![h], vec![(h * step.c).sum(-1)])
         });
-        let y = exchange_steps(y[0]);
+        let y = exchange_selective_scan_steps(y[0]);
         [self.d.map_or(y, |d| y + self.x * d), last[0]]
     }
 
@@ -107,9 +107,9 @@ impl<'g> ScanSteps<'g> {
         };
         let (more, extra) = (usize::from(self.d.is_some()), t.get(5).copied().flatten());
         let dh0 = self.h0.and_then(|_| t.get(5 + more).copied().flatten()).unwrap_or_else(|| self.no_state());
-        let tangents = [dx, ddelta, db, dc].map(exchange_steps);
+        let tangents = [dx, ddelta, db, dc].map(exchange_selective_scan_steps);
         let (last, y) = self.g.scan(&[self.first(), dh0], &[self.slices(), tangents].concat(), |h, xs| {
-            let (step, t) = (StepTerms::of(xs), StepTerms::of(&xs[4..]));
+            let (step, t) = (ScanStepTerms::of(xs), ScanStepTerms::of(&xs[4..]));
             let decay = step.decay(self.a);
             let next = step.next(decay, h[0]);
             let bends = decay * (t.delta * self.a + step.delta * da);
@@ -117,7 +117,7 @@ impl<'g> ScanSteps<'g> {
             let moved = decay * h[1] + bends * h[0] + flows;
             (vec![next, moved], vec![(moved * step.c + next * t.c).sum(-1)])
         });
-        let y = exchange_steps(y[0]);
+        let y = exchange_selective_scan_steps(y[0]);
         let from_d = self.d.and(extra).map(|t| self.x * t);
         let from_x = self.d.map(|d| dx * d);
         [[from_d, from_x].into_iter().flatten().fold(y, |y, more| y + more), last[1]]
@@ -126,13 +126,13 @@ impl<'g> ScanSteps<'g> {
     /// The results of the backward op: a scan that keeps the state before each step, and one from the last step on.
     pub fn backward(&self, dy: Var<'g>, dlast: Option<Var<'g>>) -> Vec<Var<'g>> {
         let (_, before) = self.g.scan(&[self.first()], &self.slices(), |h, xs| {
-            let step = StepTerms::of(xs);
+            let step = ScanStepTerms::of(xs);
             (vec![step.next(step.decay(self.a), h[0])], vec![h[0]])
         });
-        let xs = [&self.slices()[..], &[exchange_steps(dy), before[0]]].concat();
+        let xs = [&self.slices()[..], &[exchange_selective_scan_steps(dy), before[0]]].concat();
         let carries = [dlast.unwrap_or_else(|| self.no_state()), self.no_state()];
         let (carries, ys) = self.g.scan_with(Loop::default().reverse(true), &carries, &xs, |carry, xs| {
-            let (step, dy, before) = (StepTerms::of(xs), xs[4].unsqueeze(2), xs[5]);
+            let (step, dy, before) = (ScanStepTerms::of(xs), xs[4].unsqueeze(2), xs[5]);
             let decay = step.decay(self.a);
             let lambda = step.c * dy + carry[0];
             let next = lambda * decay;
@@ -144,7 +144,7 @@ impl<'g> ScanSteps<'g> {
             let dc = (step.next(decay, before) * dy).sum(1);
             (vec![next, carry[1] + moved * step.delta], vec![dx, ddelta, db, dc])
         });
-        let [dx, ddelta, db, dc] = [0, 1, 2, 3].map(|i| exchange_steps(ys[i]));
+        let [dx, ddelta, db, dc] = [0, 1, 2, 3].map(|i| exchange_selective_scan_steps(ys[i]));
         let dx = self.d.map_or(dx, |d| dx + dy * d);
         let dd = self.d.map(|_| (dy * self.x).sum(1));
         let all = [Some(dx), Some(ddelta), Some(carries[1]), Some(db), Some(dc), dd, self.h0.map(|_| carries[0])];

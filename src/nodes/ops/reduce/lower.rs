@@ -8,7 +8,7 @@ use crate::kernels::reduce::{Reduce, plan_reduce};
 use crate::kernels::root_sum_squares::Parts;
 use crate::kernels::{reduce, root_sum_squares};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::build::size_attrs::{to_size, to_sizes};
+use crate::nodes::build::size_attrs::{to_size_attr, to_size_attrs};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs};
@@ -38,7 +38,7 @@ struct Kernels {
 
 /// Reduces operand 0 over `axes`.
 fn lower_reduction(cx: &mut LowerCx<'_>, k: &Kernels) -> Result<(), String> {
-    let (dims, axes) = (cx.arg_dims(0), to_sizes(&ReduceAttrs::of(&cx.attrs()).axes));
+    let (dims, axes) = (cx.arg_dims(0), to_size_attrs(&ReduceAttrs::of(&cx.attrs()).axes));
     let count: usize = axes.iter().map(|&a| dims[a]).product();
     let mut runs = lower_reduce_runs(&dims, &axes);
     let gone = |runs: &[(usize, bool)]| runs.iter().rposition(|r| r.1);
@@ -129,21 +129,21 @@ pub fn lower_reduced_blocks(
 }
 
 /// `reduce_sum`.
-pub fn reduce_sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_reduce_sum(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::sum_for(d)?, Some(reduce::sum_partial_for(d)?));
     lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_mean`.
-pub fn reduce_mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_reduce_mean(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::sum_for(d)?, Some(reduce::sum_partial_for(d)?));
     lower_reduction(cx, &Kernels { join, partial, last: reduce::reduce_mean_kernel_for(d)? })
 }
 
 /// `sum_squares`.
-pub fn reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let SumSquaresAttrs { mean } = SumSquaresAttrs::of(&cx.attrs());
     let (d, n, flops) = (cx.dtype(0), cx.arg_dims(0).numel(), cx.flops());
     let join = if mean { reduce::reduce_mean_kernel_for(d)? } else { reduce::sum_for(d)? };
@@ -158,7 +158,7 @@ pub fn reduce_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `root_sum_squares`.
-pub fn reduce_root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_reduce_root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = Parts { tensors: cx.args() - 1, len: (1..cx.args()).map(|i| cx.arg_dims(i).numel()).sum() };
     let kernel = root_sum_squares::root_sum_squares_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), 1).flops(cx.flops()).cost_class(CostClass::RARE);
@@ -167,34 +167,35 @@ pub fn reduce_root_sum_squares(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `reduce_max`.
-pub fn reduce_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_reduce_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::max_for(d)?, Some(reduce::max_partial_for(d)?));
     lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_min`.
-pub fn reduce_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_reduce_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::min_for(d)?, Some(reduce::min_partial_for(d)?));
     lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `reduce_prod`.
-pub fn reduce_prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_reduce_prod(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.dtype(0);
     let (join, partial) = (reduce::prod_for(d)?, Some(reduce::prod_partial_for(d)?));
     lower_reduction(cx, &Kernels { join, partial, last: join })
 }
 
 /// `logsumexp`. That of several runs is the log-sum-exp of theirs.
-pub fn reduce_logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_reduce_logsumexp(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let join = reduce::reduce_logsumexp_kernel_for(cx.dtype(0))?;
     lower_reduction(cx, &Kernels { join, partial: None, last: join })
 }
 
 fn lower_arg_reduction(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
-    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(ArgExtremeAttrs::of(&cx.attrs()).axis));
+    let AxisSplit { outer, n, inner } =
+        split_at_axis(&cx.arg_dims(0), to_size_attr(ArgExtremeAttrs::of(&cx.attrs()).axis));
     let p = Reduce::new(outer, n, inner);
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::REDUCE);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
@@ -202,21 +203,21 @@ fn lower_arg_reduction(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), Strin
 }
 
 /// `arg_max`.
-pub fn arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = reduce::reduce_arg_max_kernel_for(cx.dtype(0), cx.out(0).dtype)?;
     lower_arg_reduction(cx, kernel)
 }
 
 /// `arg_min`.
-pub fn arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_arg_min(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = reduce::reduce_arg_min_kernel_for(cx.dtype(0), cx.out(0).dtype)?;
     lower_arg_reduction(cx, kernel)
 }
 
 /// A running sum or product: `kernel` scans along `axis`.
-pub fn running_reduction(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
+pub fn lower_running_reduction(cx: &mut LowerCx<'_>, kernel: Result<Kernel, String>) -> Result<(), String> {
     let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&cx.attrs());
-    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(axis));
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size_attr(axis));
     let p = Cumulative { outer, n, inner, exclusive, reverse };
     let call = Call::new(kernel?, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));

@@ -9,13 +9,13 @@ use crate::ensure;
 use crate::kernels::cumulative;
 use crate::nodes::build::axes::dims_without_axes;
 use crate::nodes::build::axes::{check_axes, check_axis};
-use crate::nodes::build::size_attrs::{to_size, to_sizes};
+use crate::nodes::build::size_attrs::{to_size_attr, to_size_attrs};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::batching::behind_batch;
+use crate::nodes::ops::common::batch_site::behind_batch;
 use crate::nodes::ops::common::cost::cost_per_operand;
 use Domain::{Distinct, Positive, Real};
 use attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, SumSquaresAttrs, VarAttrs};
@@ -104,13 +104,13 @@ impl<'g> ReducedAxes<'g> {
     /// The sizes of the reduced axes, multiplied.
     fn count(&self) -> usize {
         let d = self.x.dims();
-        to_sizes(&self.attrs.axes).iter().map(|&a| d[a]).product()
+        to_size_attrs(&self.attrs.axes).iter().map(|&a| d[a]).product()
     }
 
     /// A value of the result's shape, repeated over the reduced axes.
     fn spread(&self, v: Var<'g>) -> Var<'g> {
         let d = self.x.dims();
-        v.reshape(dims_without_axes(&d, &to_sizes(&self.attrs.axes), true)).broadcast(d)
+        v.reshape(dims_without_axes(&d, &to_size_attrs(&self.attrs.axes), true)).broadcast(d)
     }
 
     /// The sum of `v` as the node reduces: same axes, same `keep`.
@@ -161,7 +161,7 @@ pub const REDUCE_SUM: OpDef = OpDef {
     ..reduce_op(
         "reduce_sum",
         "y = Σ x over `axes`; empty sums are 0",
-        Lower::Kernel(lower::reduce_sum),
+        Lower::Kernel(lower::lower_reduce_sum),
         Deriv::Linear(|s, _, g| Some(spread_reduced(s, g))),
         SUMS,
     )
@@ -192,7 +192,7 @@ pub const SUM_SQUARES: OpDef = OpDef {
     ..reduce_op(
         "sum_squares",
         "y = Σ x² over all elements, or their mean; an empty sum is 0",
-        Lower::Kernel(lower::reduce_sum_squares),
+        Lower::Kernel(lower::lower_reduce_sum_squares),
         Deriv::ViaDecompose,
         &[],
     )
@@ -204,7 +204,7 @@ pub const REDUCE_MEAN: OpDef = OpDef {
     ..reduce_op(
         "reduce_mean",
         "y = Σ x / n over `axes`; NaN for n = 0",
-        Lower::Kernel(lower::reduce_mean),
+        Lower::Kernel(lower::lower_reduce_mean),
         Deriv::Linear(|s, _, g| Some(spread_reduced(s, g) * (1.0 / ReducedAxes::of(s).count() as f64))),
         SUMS,
     )
@@ -241,7 +241,7 @@ pub const REDUCE_MAX: OpDef = OpDef {
     ..reduce_op(
         "reduce_max",
         "y = max x over `axes`, NaN if any is; ties share the gradient evenly",
-        Lower::Kernel(lower::reduce_max),
+        Lower::Kernel(lower::lower_reduce_max),
         Deriv::Rules(reduce_extreme_jvp, reduce_extreme_vjp),
         EXTREMES,
     )
@@ -253,7 +253,7 @@ pub const REDUCE_MIN: OpDef = OpDef {
     ..reduce_op(
         "reduce_min",
         "y = min x over `axes`, NaN if any is; ties share the gradient evenly",
-        Lower::Kernel(lower::reduce_min),
+        Lower::Kernel(lower::lower_reduce_min),
         Deriv::Rules(reduce_extreme_jvp, reduce_extreme_vjp),
         EXTREMES,
     )
@@ -261,7 +261,7 @@ pub const REDUCE_MIN: OpDef = OpDef {
 
 /// Π_{j≠i} xⱼ by exclusive running products from both ends: no division, so zeros are no special case.
 fn reduce_prod_of_others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
-    let (x, axes) = (s.args[0], to_sizes(&ReduceAttrs::of(&s.attrs).axes));
+    let (x, axes) = (s.args[0], to_size_attrs(&ReduceAttrs::of(&s.attrs).axes));
     let d = x.dims();
     let kept: Vec<usize> = (0..d.len()).filter(|a| !axes.contains(a)).collect();
     let perm = [&kept[..], &axes[..]].concat();
@@ -273,12 +273,13 @@ fn reduce_prod_of_others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let mut left = one;
     let mut right = one;
     let mut step = 1;
-    let (mut before, mut after) = (shift_running_product(flat, 1, false), shift_running_product(flat, 1, true));
+    let (mut before, mut after) =
+        (reduce_shift_running_product(flat, 1, false), reduce_shift_running_product(flat, 1, true));
     while step < n.max(1) {
         left = before;
         right = after;
-        before = before * shift_running_product(before, step, false);
-        after = after * shift_running_product(after, step, true);
+        before = before * reduce_shift_running_product(before, step, false);
+        after = after * reduce_shift_running_product(after, step, true);
         step *= 2;
     }
     if n > 1 {
@@ -292,7 +293,7 @@ fn reduce_prod_of_others<'g>(s: &Site<'_, 'g>) -> Var<'g> {
 }
 
 /// Elements of each row of `x` moved by `by` positions, with ones coming in.
-fn shift_running_product<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
+fn reduce_shift_running_product<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
     let d = x.dims();
     let (rows, n) = (d.first().copied().unwrap_or(0), d.get(1).copied().unwrap_or(0));
     let by = by.min(n);
@@ -304,7 +305,7 @@ fn shift_running_product<'g>(x: Var<'g>, by: usize, left: bool) -> Var<'g> {
 pub const REDUCE_PROD: OpDef = reduce_op(
     "reduce_prod",
     "y = Π x over `axes`; empty products are 1; x̄ᵢ = ȳ·Π_{j≠i} xⱼ, without division",
-    Lower::Kernel(lower::reduce_prod),
+    Lower::Kernel(lower::lower_reduce_prod),
     Deriv::Rules(
         |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * reduce_prod_of_others(s)))],
         |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * reduce_prod_of_others(s))],
@@ -327,7 +328,7 @@ pub const LOGSUMEXP: OpDef = OpDef {
     ..reduce_op(
         "logsumexp",
         "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y), 0 where y = −∞",
-        Lower::Kernel(lower::reduce_logsumexp),
+        Lower::Kernel(lower::lower_reduce_logsumexp),
         Deriv::Rules(
             |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * logsumexp_shares(s)))],
             |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * logsumexp_shares(s))],
@@ -392,7 +393,7 @@ pub const ARG_MAX: OpDef = OpDef {
     ..reduce_op(
         "arg_max",
         "position of the first largest element along `axis`; NaN is largest",
-        Lower::Kernel(lower::arg_max),
+        Lower::Kernel(lower::lower_arg_max),
         Deriv::Zero,
         ARG,
     )
@@ -407,7 +408,7 @@ pub const ARG_MIN: OpDef = OpDef {
     ..reduce_op(
         "arg_min",
         "position of the first smallest element along `axis`; NaN is smallest",
-        Lower::Kernel(lower::arg_min),
+        Lower::Kernel(lower::lower_arg_min),
         Deriv::Zero,
         ARG,
     )
@@ -430,7 +431,7 @@ pub const CUMSUM: OpDef = OpDef {
     ..reduce_op(
         "cumsum",
         "yᵢ = Σ_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running_reduction(cx, cumulative::cumsum_kernel_for(cx.dtype(0)))),
+        Lower::Kernel(|cx| lower::lower_running_reduction(cx, cumulative::cumsum_kernel_for(cx.dtype(0)))),
         Deriv::Linear(|s, _, g| {
             let a = RunningAttrs::of(&s.attrs);
             Some(s.g.emit1(s.op, &[g], &RunningAttrs { reverse: !a.reverse, ..a }.list()))
@@ -447,7 +448,7 @@ pub const CUMSUM: OpDef = OpDef {
 /// The running product in log₂ n rounds of products with a shifted copy: no division, so zeros are no special case.
 fn decompose_running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, a) = (s.args[0], RunningAttrs::of(&s.attrs));
-    let axis = to_size(a.axis);
+    let axis = to_size_attr(a.axis);
     let d = x.dims();
     let last = d.len() - 1;
     // The axis last, elements from the front. The permutation is its own inverse.
@@ -458,11 +459,11 @@ fn decompose_running_product<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dims, n) = (there.dims(), d[axis]);
     let mut y = there.reshape([dims[..last].iter().product(), n]);
     if a.exclusive {
-        y = shift_running_product(y, 1, false);
+        y = reduce_shift_running_product(y, 1, false);
     }
     let mut step = 1;
     while step < n {
-        y = y * shift_running_product(y, step, false);
+        y = y * reduce_shift_running_product(y, step, false);
         step *= 2;
     }
     let back = y.reshape(dims).permute(&perm);
@@ -478,7 +479,7 @@ pub const CUMPROD: OpDef = OpDef {
     ..reduce_op(
         "cumprod",
         "yᵢ = Π_{j≤i} xⱼ along `axis` (j < i if exclusive; from the end if reverse)",
-        Lower::Kernel(|cx| lower::running_reduction(cx, cumulative::cumprod_kernel_for(cx.dtype(0)))),
+        Lower::Kernel(|cx| lower::lower_running_reduction(cx, cumulative::cumprod_kernel_for(cx.dtype(0)))),
         Deriv::ViaDecompose,
         &[
             Case { args: "f[3,4]", attrs: "axis=1 exclusive=false reverse=false", domains: &[Real] },

@@ -2,7 +2,7 @@
 //! the end.
 
 use crate::nodes::build::axes::Axes;
-use crate::nodes::build::size_attrs::{size_to_i64, sizes_to_i64};
+use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -144,14 +144,14 @@ impl<'g> Var<'g> {
             (_, true) => self.not_equal(0.0),
             (_, false) => self.equal(0.0),
         };
-        Some(hits.cast(DType::I64).sum(sizes_to_i64(&axes).as_slice()))
+        Some(hits.cast(DType::I64).sum(size_attrs_to_i64(&axes).as_slice()))
     }
 
     /// The standard deviation over `axes` with the divisor n − `correction`: 1 gives that of `torch.std`. With `keep`,
     /// the axes stay with size 1. Of one element with correction 1 it is NaN. Where it is 0, its derivative is 0.
     #[track_caller]
     pub fn std(self, axes: impl Axes, correction: i64, keep: bool) -> Var<'g> {
-        self.g.with_caller(|| root_with_zero_slope(self.var(axes, correction, keep)))
+        self.g.with_caller(|| reduce_root_with_zero_slope(self.var(axes, correction, keep)))
     }
 
     /// The p-norm (Σ|x|ᵖ)^(1/p) over `axes`, which disappear, as `torch.linalg.vector_norm`: p = ∞ gives the largest
@@ -163,14 +163,14 @@ impl<'g> Var<'g> {
         if p.is_nan() || !self.dtype().is_float() {
             return self.refuse("norm", format!("no norm of order {p} of {}; f32 or f64 is needed", self.dtype()));
         }
-        let axes = sizes_to_i64(&axes);
+        let axes = size_attrs_to_i64(&axes);
         let over = axes.as_slice();
         self.g.with_caller(|| match p {
             f64::INFINITY => self.abs().amax(over),
             f64::NEG_INFINITY => self.abs().amin(over),
             0.0 => self.not_equal(0.0).cast(self.dtype()).sum(over),
             1.0 => self.abs().sum(over),
-            2.0 => root_with_zero_slope((self * self).sum(over)),
+            2.0 => reduce_root_with_zero_slope((self * self).sum(over)),
             _ => self.power_norm(p, over),
         })
     }
@@ -199,19 +199,19 @@ impl<'g> Var<'g> {
             return self;
         }
         self.g.with_caller(|| {
-            let rows = self.movedim(&[size_to_i64(at)], &[0]);
+            let rows = self.movedim(&[size_attr_to_i64(at)], &[0]);
             let start = self.g.full(f64::NEG_INFINITY, &rows.dims()[1..], self.dtype());
             let (_, sums) = self.g.scan(&[start], &[rows], |sum, x| {
                 let next = sum[0].stack(&[x[0]], 0).reduce(Op::LOGSUMEXP, 0, false);
                 (vec![next], vec![next])
             });
-            sums[0].movedim(&[0], &[size_to_i64(at)])
+            sums[0].movedim(&[0], &[size_attr_to_i64(at)])
         })
     }
 }
 
 /// √x with the derivative 0 at x = 0.
-fn root_with_zero_slope<'g>(x: Var<'g>) -> Var<'g> {
+fn reduce_root_with_zero_slope<'g>(x: Var<'g>) -> Var<'g> {
     let zero = x.equal(0.0);
     zero.select(0.0, zero.select(1.0, x).sqrt())
 }

@@ -73,7 +73,7 @@ pub const SOFTMAX: OpDef = softmax_op(
     "softmax",
     "yᵢ = e^xᵢ / Σ e^xⱼ along `axis`; its Jacobian is symmetric, so ẏ and x̄ are the same y⊙(t − Σ y⊙t)",
     1,
-    lower::softmax,
+    lower::lower_softmax,
     Deriv::Rules(
         |s, t| vec![t[0].map(|t| softmax_backward_along(s, Op::SOFTMAX_BACKWARD, s.outs[0], t))],
         |s, ct, _| vec![ct[0].map(|g| softmax_backward_along(s, Op::SOFTMAX_BACKWARD, s.outs[0], g))],
@@ -83,7 +83,13 @@ pub const SOFTMAX: OpDef = softmax_op(
 /// The cotangent, and the tangent, of [`SOFTMAX`].
 pub const SOFTMAX_BACKWARD: OpDef = OpDef {
     decompose: Some(|s| vec![s.args[0] * (s.args[1] - softmax_axis_sum(s, s.args[0] * s.args[1]))]),
-    ..softmax_op("softmax_backward", "y⊙(g − Σ y⊙g) along `axis`", 2, lower::softmax_backward, Deriv::ViaDecompose)
+    ..softmax_op(
+        "softmax_backward",
+        "y⊙(g − Σ y⊙g) along `axis`",
+        2,
+        lower::lower_softmax_backward,
+        Deriv::ViaDecompose,
+    )
 };
 
 /// The logarithm of softmax along an axis.
@@ -91,7 +97,7 @@ pub const LOG_SOFTMAX: OpDef = softmax_op(
     "log_softmax",
     "yᵢ = xᵢ − ln Σ e^xⱼ along `axis`; x̄ = g − e^y·Σ g; ẏ = ẋ − Σ e^y⊙ẋ",
     1,
-    lower::log_softmax,
+    lower::lower_log_softmax,
     Deriv::Rules(
         |s, t| vec![t[0].map(|t| t - softmax_axis_sum(s, s.outs[0].exp() * t))],
         |s, ct, _| vec![ct[0].map(|g| softmax_backward_along(s, Op::LOG_SOFTMAX_BACKWARD, s.outs[0], g))],
@@ -105,7 +111,7 @@ pub const LOG_SOFTMAX_BACKWARD: OpDef = OpDef {
         "log_softmax_backward",
         "g − e^y·Σ g along `axis`",
         2,
-        lower::log_softmax_backward,
+        lower::lower_log_softmax_backward,
         Deriv::ViaDecompose,
     )
 };

@@ -5,13 +5,13 @@ use crate::kernels::cum_arg_max::CumArgMax;
 use crate::kernels::sort::Sort;
 use crate::kernels::{cum_arg_max, sort};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::build::size_attrs::to_size;
+use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 
 /// `arg_sort` along the last axis.
-pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let n = d.last().copied().unwrap_or(1);
     let ArgSortAttrs { descending } = ArgSortAttrs::of(&cx.attrs());
@@ -23,9 +23,9 @@ pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `cum_arg_max`.
-pub fn cum_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_cum_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(&cx.attrs());
-    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size(axis));
+    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size_attr(axis));
     let p = CumArgMax { outer, n, inner, smallest };
     let kernel = cum_arg_max::cum_arg_max_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);

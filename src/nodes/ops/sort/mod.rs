@@ -31,7 +31,7 @@ pub const ARG_SORT: OpDef = OpDef {
     deriv: Deriv::Zero,
     batch: Batch::Leading,
     decompose: None,
-    lower: Lower::Kernel(lower::arg_sort),
+    lower: Lower::Kernel(lower::lower_arg_sort),
     cost: |cx| cx.arg(0) * 8,
     cases: &[
         Case { args: "f[3,17]", attrs: "descending=false", domains: &[Domain::Distinct] },
@@ -65,7 +65,7 @@ pub const CUM_ARG_MAX: OpDef = OpDef {
     deriv: Deriv::Zero,
     batch: Batch::Rule(batch_cum_arg_max),
     decompose: None,
-    lower: Lower::Kernel(lower::cum_arg_max),
+    lower: Lower::Kernel(lower::lower_cum_arg_max),
     cost: |cx| cx.arg(0),
     cases: &[
         Case { args: "f[3,17]", attrs: "axis=1 smallest=false", domains: &[Domain::Distinct] },

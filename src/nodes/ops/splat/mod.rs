@@ -49,6 +49,6 @@ fn check_splats(cx: &Infer<'_>, first: usize) -> Result<SplatAttrs, String> {
 }
 
 /// The dimensions of the image and of its last T.
-fn image_dims(attrs: &SplatAttrs) -> [usize; 2] {
+fn splat_image_dims(attrs: &SplatAttrs) -> [usize; 2] {
     [attrs.height, attrs.width].map(|n| usize::try_from(n).unwrap_or(0))
 }

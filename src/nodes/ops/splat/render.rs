@@ -1,7 +1,7 @@
 //! The image of splats, with its gradient and its tangent.
 
 use super::attrs::SplatAttrs;
-use super::{OPERANDS, check_splats, image_dims, lower};
+use super::{OPERANDS, check_splats, lower, splat_image_dims};
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
@@ -15,7 +15,7 @@ const MET: u64 = 32;
 
 /// Adds the image and T, of the dtype of operand `i`.
 pub(super) fn infer_splat_image(cx: &mut Infer<'_>, i: usize, attrs: &SplatAttrs) -> Result<(), String> {
-    let (dtype, [rows, columns]) = (cx.dtype(i), image_dims(attrs));
+    let (dtype, [rows, columns]) = (cx.dtype(i), splat_image_dims(attrs));
     cx.result(dtype, &[rows, columns, 4])?;
     cx.result(dtype, &[rows, columns])
 }
@@ -28,7 +28,7 @@ fn infer_splat_render(cx: &mut Infer<'_>) -> Result<(), String> {
 fn infer_splat_backward(cx: &mut Infer<'_>) -> Result<(), String> {
     let attrs = check_splats(cx, 1)?;
     cx.same_dtype(0, 1)?;
-    let [rows, columns] = image_dims(&attrs);
+    let [rows, columns] = splat_image_dims(&attrs);
     cx.expect_dims(0, "the cotangent of the image", &[rows, columns, 4])?;
     ensure!(cx.dims(1)[0] > 0, "there are no splats");
     (1..=OPERANDS).try_for_each(|i| cx.same_as(i))
@@ -96,7 +96,7 @@ pub const SPLAT_RENDER: OpDef = OpDef {
     deriv: Deriv::Rules(splat_jvp, splat_vjp),
     batch: Batch::Members,
     decompose: None,
-    lower: Lower::Kernel(lower::splat_render),
+    lower: Lower::Kernel(lower::lower_splat_render),
     cost: |cx| splat_cost(cx, cx.arg(0) / 3, 50),
     cases: &[
         Case {
@@ -141,7 +141,7 @@ pub const SPLAT_RENDER_BACKWARD: OpDef = OpDef {
     deriv: Deriv::Error(NO_SECOND),
     batch: Batch::Members,
     decompose: None,
-    lower: Lower::Kernel(lower::splat_render_backward),
+    lower: Lower::Kernel(lower::lower_splat_render_backward),
     cost: |cx| splat_cost(cx, cx.arg(1) / 3, 180),
     cases: &[
         Case {
@@ -174,7 +174,7 @@ pub const SPLAT_RENDER_TANGENT: OpDef = OpDef {
     deriv: Deriv::Error(NO_SECOND),
     batch: Batch::Members,
     decompose: None,
-    lower: Lower::Kernel(lower::splat_render_tangent),
+    lower: Lower::Kernel(lower::lower_splat_render_tangent),
     cost: |cx| splat_cost(cx, cx.arg(0) / 3, 120),
     cases: &[
         Case {

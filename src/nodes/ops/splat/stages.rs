@@ -53,7 +53,7 @@ pub const SPLAT_PREPARE: OpDef = OpDef {
     deriv: Deriv::Error(JOINED),
     batch: Batch::Members,
     decompose: None,
-    lower: Lower::Kernel(lower::splat_prepare),
+    lower: Lower::Kernel(lower::lower_splat_prepare),
     cost: |cx| cx.arg(0) / 3 * 400,
     cases: &[
         Case {
@@ -80,7 +80,7 @@ pub const SPLAT_RASTERIZE: OpDef = OpDef {
     deriv: Deriv::Error(JOINED),
     batch: Batch::Members,
     decompose: None,
-    lower: Lower::Kernel(lower::splat_rasterize),
+    lower: Lower::Kernel(lower::lower_splat_rasterize),
     cost: |cx| splat_cost(cx, cx.arg(0) / RECORD as u64, 50),
     cases: &[
         Case {

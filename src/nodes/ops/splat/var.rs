@@ -2,7 +2,7 @@
 
 use super::attrs::SplatAttrs;
 use crate::nodes::build::setters::setters;
-use crate::nodes::build::size_attrs::size_to_i64;
+use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 
@@ -76,9 +76,9 @@ impl SplatImage {
 
     fn attrs(&self) -> SplatAttrs {
         SplatAttrs {
-            width: size_to_i64(self.width),
-            height: size_to_i64(self.height),
-            tile: size_to_i64(self.tile),
+            width: size_attr_to_i64(self.width),
+            height: size_attr_to_i64(self.height),
+            tile: size_attr_to_i64(self.tile),
             radius_scale: self.radius_scale,
             alpha_cutoff: self.alpha_cutoff,
             transmittance: self.transmittance,
@@ -86,8 +86,8 @@ impl SplatImage {
             background: self.background.to_vec(),
             near: self.near,
             far: self.far,
-            max_list: size_to_i64(self.max_list),
-            max_steps: size_to_i64(self.max_steps),
+            max_list: size_attr_to_i64(self.max_list),
+            max_steps: size_attr_to_i64(self.max_steps),
             truncate: self.truncate,
         }
     }
@@ -189,7 +189,7 @@ impl<'g> PreparedSplats<'g> {
 }
 
 /// `v` with length 1; (0, 0, 1) if it has none.
-fn unit_vector<'g>(v: Var<'g>) -> Var<'g> {
+fn splat_unit_vector<'g>(v: Var<'g>) -> Var<'g> {
     let square = (v * v).sum(..);
     let none = square.equal(0.0);
     let z = v.g.iota(0, [3], v.dtype()).equal(2.0).select_as(1.0, 0.0, v.dtype());
@@ -197,7 +197,7 @@ fn unit_vector<'g>(v: Var<'g>) -> Var<'g> {
 }
 
 /// a × b.
-fn cross_product<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
+fn splat_cross_product<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
     a.roll(-1, 0) * b.roll(-2, 0) - a.roll(-2, 0) * b.roll(-1, 0)
 }
 
@@ -218,9 +218,9 @@ impl<'g> Var<'g> {
             let (place, target, up) = (part(0), part(1), part(2));
             let half = self.narrow(0, 9, 1) * (std::f64::consts::PI / 360.0);
             let step = half.tan() * (2.0 / height.max(1) as f64);
-            let forward = unit_vector(target - place);
-            let right = unit_vector(cross_product(up, forward));
-            let up = unit_vector(cross_product(forward, right));
+            let forward = splat_unit_vector(target - place);
+            let right = splat_unit_vector(splat_cross_product(up, forward));
+            let up = splat_unit_vector(splat_cross_product(forward, right));
             place.stack(&[right * step, up * step, forward], 0)
         })
     }

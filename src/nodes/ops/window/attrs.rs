@@ -1,6 +1,6 @@
 //! Attributes of ops that add columns into planes.
 
-use crate::nodes::build::size_attrs::sizes_to_i64;
+use crate::nodes::build::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ops::common::window_geometry::WindowAttrs;
 
@@ -30,6 +30,6 @@ impl Col2imAttrs {
     /// These windows over planes of size `in_hw`.
     pub fn new(in_hw: [usize; 2], windows: WindowAttrs) -> Col2imAttrs {
         let WindowAttrs { kernel, stride, pad, dilation } = windows;
-        Col2imAttrs { in_hw: sizes_to_i64(&in_hw), kernel, stride, pad, dilation }
+        Col2imAttrs { in_hw: size_attrs_to_i64(&in_hw), kernel, stride, pad, dilation }
     }
 }

@@ -89,7 +89,12 @@ impl GridAxis {
             Sampling::Cubic => {
                 let left = at.floor();
                 let t = at - left;
-                let weights = [cubic_outer(t + 1.0), cubic_inner(t), cubic_inner(1.0 - t), cubic_outer(2.0 - t)];
+                let weights = [
+                    grid_sample_cubic_outer(t + 1.0),
+                    grid_sample_cubic_inner(t),
+                    grid_sample_cubic_inner(1.0 - t),
+                    grid_sample_cubic_outer(2.0 - t),
+                ];
                 let tap = |(k, w): (usize, Var<'g>)| (self.moved(left + (k as f64 - 1.0)).round(), w);
                 weights.into_iter().enumerate().map(tap).collect()
             }
@@ -104,12 +109,12 @@ const FAR: f64 = 1e9;
 const A: f64 = -0.75;
 
 /// The cubic convolution within one pixel.
-fn cubic_inner(x: Var<'_>) -> Var<'_> {
+fn grid_sample_cubic_inner(x: Var<'_>) -> Var<'_> {
     (x * (A + 2.0) - (A + 3.0)) * x * x + 1.0
 }
 
 /// The cubic convolution from one to two pixels away.
-fn cubic_outer(x: Var<'_>) -> Var<'_> {
+fn grid_sample_cubic_outer(x: Var<'_>) -> Var<'_> {
     ((x * A - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A
 }
 

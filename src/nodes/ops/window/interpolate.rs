@@ -2,8 +2,8 @@
 //! weighing neighbours. The op is linear in the image.
 
 use crate::ensure;
-use crate::nodes::build::size_attrs::check_sizes;
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::check_size_attrs;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
@@ -33,12 +33,12 @@ choice! {
         NearestExact = "nearest_exact",
         /// Both neighbours of (i + ½)·n/out − ½, clamped to the axis (bilinear on two axes, trilinear on three).
         Linear = "linear",
-        /// Both neighbours of i·(n − 1)/(out − 1): corners stay where they are.
+        /// Both neighbours of i·(n − 1)/(out − 1): binary_corners stay where they are.
         LinearAligned = "linear_aligned",
         /// Four neighbours of (i + ½)·n/out − ½, each clamped to the axis, by the cubic convolution with a = −¾
         /// (bicubic on two axes).
         Cubic = "cubic",
-        /// As [`Interpolation::Cubic`], around i·(n − 1)/(out − 1): corners stay where they are.
+        /// As [`Interpolation::Cubic`], around i·(n − 1)/(out − 1): binary_corners stay where they are.
         CubicAligned = "cubic_aligned",
         /// The mean of the elements around (i + ½)·n/out by a triangle as wide as two new elements: torch's bilinear
         /// mode with `antialias`.
@@ -61,7 +61,7 @@ attrs! {
 fn infer_interpolate(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let InterpolateAttrs { size, mode } = InterpolateAttrs::of(&cx.attrs);
-    let (d, size) = (cx.dims(0), check_sizes("size", &size)?);
+    let (d, size) = (cx.dims(0), check_size_attrs("size", &size)?);
     let n = size.len();
     ensure!((1..=3).contains(&n), "size has {n} entries; 1 to 3 are needed");
     ensure!(d.len() == n + 2, "x has shape {d}; rank {} is needed for size {size:?}", n + 2);
@@ -100,7 +100,7 @@ fn interpolate_linear_taps(n: usize, out: usize, align: bool) -> Vec<Tap> {
 
 /// The cubic convolution with parameter `a`. Source: Keys, "Cubic convolution interpolation for digital image
 /// processing".
-pub(super) fn cubic_convolution(x: f64, a: f64) -> f64 {
+pub(super) fn interpolate_cubic_convolution(x: f64, a: f64) -> f64 {
     let x = x.abs();
     match x {
         _ if x <= 1.0 => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
@@ -114,7 +114,10 @@ fn interpolate_cubic_taps(n: usize, out: usize, align: bool) -> Vec<Tap> {
     let at: Vec<f64> = interpolate_positions(n, out, align).collect();
     let tap = |k: f64| {
         let place = |at: &f64| (at.floor() + k).clamp(0.0, (n - 1) as f64) as usize;
-        (at.iter().map(place).collect(), at.iter().map(|at| cubic_convolution(at - at.floor() - k, -0.75)).collect())
+        (
+            at.iter().map(place).collect(),
+            at.iter().map(|at| interpolate_cubic_convolution(at - at.floor() - k, -0.75)).collect(),
+        )
     };
     [-1.0, 0.0, 1.0, 2.0].into_iter().map(tap).collect()
 }
@@ -177,14 +180,14 @@ fn interpolate_axis<'g>(x: Var<'g>, axis: usize, out: usize, mode: Interpolation
             x,
             axis,
             out,
-            &interpolate_antialias_weights(n, out, 2.0, |x| cubic_convolution(x, -0.5)),
+            &interpolate_antialias_weights(n, out, 2.0, |x| interpolate_cubic_convolution(x, -0.5)),
         ),
     }
 }
 
 fn decompose_interpolate<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let InterpolateAttrs { size, mode } = InterpolateAttrs::of(&s.attrs);
-    let (x, size) = (s.args[0], to_sizes(&size));
+    let (x, size) = (s.args[0], to_size_attrs(&size));
     let d = x.dims();
     // A result without elements: nothing to compute.
     if x.numel() == 0 {

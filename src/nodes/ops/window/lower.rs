@@ -12,14 +12,14 @@ use crate::nodes::ops::pool::pool_plane;
 use crate::nodes::ops::window::attrs::Col2imAttrs;
 
 /// `im2col`.
-pub fn im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
     let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
     lower_unfold(cx, unfold::im2col_kernel_for(cx.dtype(0))?, &g, true)
 }
 
 /// `col2im`.
-pub fn col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lower_col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
     let g = lower_pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(pool_plane(&d)));
     lower_unfold(cx, unfold::col2im_kernel_for(cx.dtype(0))?, &g, false)

@@ -4,11 +4,11 @@
 use super::lower;
 use crate::ensure;
 use crate::nodes::build::setters::{PerAxis, both_sides, setters};
-use crate::nodes::build::size_attrs::{sizes_to_i64, to_sizes};
+use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
-use crate::nodes::ops::common::window_geometry::{WindowAttrs, check_window_array, sum_over_taps, window_array};
+use crate::nodes::ops::common::window_geometry::{WindowAttrs, check_window_array, sum_over_window_taps, window_array};
 use crate::nodes::ops::pool::pool_plane;
 use crate::nodes::ops::window::attrs::Col2imAttrs;
 use Domain::Real;
@@ -47,10 +47,10 @@ impl Unfold {
 
     pub(super) fn window_attrs(&self) -> WindowAttrs {
         WindowAttrs {
-            kernel: sizes_to_i64(&self.kernel),
-            stride: sizes_to_i64(&self.stride),
-            pad: sizes_to_i64(&self.pad),
-            dilation: sizes_to_i64(&self.dilation),
+            kernel: size_attrs_to_i64(&self.kernel),
+            stride: size_attrs_to_i64(&self.stride),
+            pad: size_attrs_to_i64(&self.pad),
+            dilation: size_attrs_to_i64(&self.dilation),
         }
     }
 }
@@ -94,7 +94,7 @@ pub const IM2COL: OpDef = OpDef {
         Case { args: "f[2,3,4,5]", attrs: "kernel=[2,3] stride=[1,1] pad=[0,0,0,0] dilation=[1,1]", domains: &[Real] },
         Case { args: "f[1,2,5,7]", attrs: "kernel=[3,2] stride=[2,3] pad=[1,2,4,0] dilation=[1,3]", domains: &[Real] },
     ],
-    lower: Lower::Kernel(lower::im2col),
+    lower: Lower::Kernel(lower::lower_im2col),
     ..unfold_op(
         "im2col",
         "y[n, (c·kh + k)·kw + l, i·Wo + j] = x[n, c, i·s − p + k·d, …], 0 in the padding; torch's unfold",
@@ -138,7 +138,7 @@ pub const COL2IM: OpDef = OpDef {
             domains: &[Real],
         },
     ],
-    lower: Lower::Kernel(lower::col2im),
+    lower: Lower::Kernel(lower::lower_col2im),
     ..unfold_op(
         "col2im",
         "planes of in_hw with each column added at the elements that im2col reads: the transpose of im2col; torch's fold",
@@ -157,14 +157,14 @@ pub const COL2IM: OpDef = OpDef {
         |s| {
             let [n, rows, _] = window_array::<3>(&s.args[0].dims());
             let a = Col2imAttrs::of(&s.attrs);
-            let in_hw = window_array(&to_sizes(&a.in_hw));
+            let in_hw = window_array(&to_size_attrs(&a.in_hw));
             let win = WindowAttrs::from(a).over(in_hw);
             let Ok([ho, wo]) = win.count() else { return Vec::new() };
             let taps = win.kernel[0] * win.kernel[1];
             let c = rows / taps.max(1);
             let parts = s.args[0].reshape([n, c, taps, ho * wo]);
             let part = |(i, t)| win.untap(parts.narrow(2, i, 1).reshape([n, c, ho, wo]), t);
-            sum_over_taps(win.taps().enumerate().map(part)).map(|x| win.crop(x)).into_iter().collect()
+            sum_over_window_taps(win.taps().enumerate().map(part)).map(|x| win.crop(x)).into_iter().collect()
         },
         Deriv::Linear(|s, _, g| {
             let windows = WindowAttrs::from(Col2imAttrs::of(&s.attrs));

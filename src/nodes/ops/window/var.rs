@@ -1,6 +1,6 @@
 //! Im2col, col2im and interpolation as methods of [`Var`]. Options have torch's names.
 
-use crate::nodes::build::size_attrs::sizes_to_i64;
+use crate::nodes::build::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::window::attrs::Col2imAttrs;
@@ -27,7 +27,7 @@ impl<'g> Var<'g> {
     /// `torch.nn.functional.interpolate` with a size. x is `f32` or `f64`; empty axes are an error.
     #[track_caller]
     pub fn interpolate(self, size: &[usize], mode: Interpolation) -> Var<'g> {
-        self.g.emit1(Op::INTERPOLATE, &[self], &InterpolateAttrs { size: sizes_to_i64(size), mode }.list())
+        self.g.emit1(Op::INTERPOLATE, &[self], &InterpolateAttrs { size: size_attrs_to_i64(size), mode }.list())
     }
 
     /// `[.., C·r², H, W]` as `[.., C, H·r, W·r]`: channel c·r² + i·r + j becomes the pixels (i, j) of each r × r block,

@@ -11,7 +11,7 @@ pub fn run_op_lowering(cx: &mut LowerCx<'_>) -> Result<(), String> {
     }
     match cx.graph.def_of(cx.node).lower {
         Lower::Kernel(lower) => lower(cx),
-        Lower::Tile(..) => tile_call(cx),
+        Lower::Tile(..) => lowering_tile_call(cx),
         Lower::Leaf => Err("a leaf computes nothing".to_string()),
         Lower::Expand => Err("the op has no kernel; a pass replaces it by its decomposition first".to_string()),
         Lower::Choice => Err("a choice is lowered with its branches, not alone".to_string()),
@@ -69,13 +69,13 @@ pub fn lowering_tile_program(cx: &LowerCx<'_>) -> Result<(TileProgram, Vec<usize
 
 /// The call of a program that reads `reads` and writes `outs`. An input that is read in order may be overwritten by
 /// a result of its element size.
-pub fn push_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf], outs: &[Buf], flops: u64) {
+pub fn push_lowering_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf], outs: &[Buf], flops: u64) {
     let mut pairs = Vec::new();
     for (i, input) in p.inputs.iter().enumerate().filter(|(_, input)| input.access == Access::Full) {
         let same = |o: &u16| p.elem(*o).map(DType::size) == Some(input.elem.size());
         pairs.extend((0..outs.len()).filter(|&j| same(&p.outputs[j])).map(|j| (i, j)));
     }
-    let ops = cost_model::steps_cost(&p.steps, p.len);
+    let ops = cost_model::cost_model_of_steps(&p.steps, p.len);
     let call = Call::new(tile::tile_kernel, p.to_word_code(), tile::tile_units(p.len))
         .flops(flops)
         .cost_class(CostClass::TILE)
@@ -83,27 +83,27 @@ pub fn push_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf], outs: 
     let call = outs.iter().fold(call.reads(reads), |call, &o| call.writes(o, tile::UNIT));
     let lines = tile_plan_scratch_len(p) / LINE;
     let call = if lines > 0 { call.scratch(cx.scratch(LINE, lines)) } else { call };
-    let call = if divides_by_any_integer(p) { call.faults() } else { call };
+    let call = if lowering_divides_by_any_integer(p) { call.faults() } else { call };
     cx.call(call.inplace(&pairs));
 }
 
 /// True if a step of `p` divides integers by numbers that may be 0.
-fn divides_by_any_integer(p: &TileProgram) -> bool {
+fn lowering_divides_by_any_integer(p: &TileProgram) -> bool {
     let fill = |v: u16| p.steps.get(usize::from(v).checked_sub(p.inputs.len())?).filter(|s| s.op == TileOp::Fill);
-    let known = |s: &TileStep| fill(s.args[1]).is_some_and(|f| bits(f.imm[0], f.elem) != 0);
+    let known = |s: &TileStep| fill(s.args[1]).is_some_and(|f| lowering_bits(f.imm[0], f.elem) != 0);
     p.steps.iter().any(|s| s.op.divides() && !s.elem.is_float() && !known(s))
 }
 
 /// Lowers a pointwise node to a tile program of one step.
-pub fn tile_call(cx: &mut LowerCx<'_>) -> Result<(), String> {
+pub fn lowering_tile_call(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (program, operands) = lowering_tile_program(cx)?;
     let reads: Vec<Buf> = operands.iter().map(|&i| Buf::Arg(i)).collect();
-    push_program(cx, &program, &reads, &[Buf::Out(0)], cx.flops());
+    push_lowering_program(cx, &program, &reads, &[Buf::Out(0)], cx.flops());
     Ok(())
 }
 
 /// A numeric attribute as the bits of an element.
-pub fn bits(value: f64, dtype: DType) -> u64 {
+pub fn lowering_bits(value: f64, dtype: DType) -> u64 {
     match dtype {
         // A complex element is this real part and, behind it, an imaginary part of +0.
         DType::F32 | DType::C64 => u64::from((value as f32).to_bits()),

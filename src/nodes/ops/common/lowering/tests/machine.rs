@@ -175,6 +175,8 @@ pub fn numbers(bytes: &[u8], dtype: DType) -> Vec<f64> {
 pub fn bytes(x: &[f64], dtype: DType) -> Vec<u8> {
     let part = dtype.part();
     x.iter()
-        .flat_map(|&x| crate::nodes::ops::common::lowering::bits(x, part).to_le_bytes()[..part.size()].to_vec())
+        .flat_map(|&x| {
+            crate::nodes::ops::common::lowering::lowering_bits(x, part).to_le_bytes()[..part.size()].to_vec()
+        })
         .collect()
 }

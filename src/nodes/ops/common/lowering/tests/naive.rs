@@ -4,8 +4,8 @@ use crate::arena::Node;
 use crate::arena::dims::Dims;
 use crate::nodes::Graph;
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::build::size_attrs::to_size;
-use crate::nodes::build::size_attrs::to_sizes;
+use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ops::constant::attrs::{FullAttrs, IotaAttrs};
 use crate::nodes::ops::index::attrs::GatherAttrs;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
@@ -46,13 +46,13 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
     match op {
         "full" => Some(vec![FullAttrs::of(&a).value; to.numel()]),
         "iota" => {
-            let axis = to_size(IotaAttrs::of(&a).axis);
+            let axis = to_size_attr(IotaAttrs::of(&a).axis);
             Some((0..to.numel()).map(|e| index(e, &to)[axis] as f64).collect())
         }
         "reshape" => Some(x[0].clone()),
         "transpose" => take(&|at| {
             let mut from = vec![0; at.len()];
-            to_sizes(&TransposeAttrs::of(&a).perm).into_iter().zip(at).for_each(|(p, i)| from[p] = i);
+            to_size_attrs(&TransposeAttrs::of(&a).perm).into_iter().zip(at).for_each(|(p, i)| from[p] = i);
             from
         }),
         "broadcast" => take(&|at| {
@@ -61,30 +61,32 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         }),
         "slice" => {
             let cut = SliceAttrs::of(&a);
-            let (starts, steps) = (to_sizes(&cut.starts), to_sizes(&cut.steps));
+            let (starts, steps) = (to_size_attrs(&cut.starts), to_size_attrs(&cut.steps));
             take(&|at| (0..at.len()).map(|k| starts[k] + at[k] * steps[k]).collect())
         }
         "flip" => {
-            let axes = to_sizes(&FlipAttrs::of(&a).axes);
+            let axes = to_size_attrs(&FlipAttrs::of(&a).axes);
             take(&|mut at| {
                 axes.iter().for_each(|&k| at[k] = to[k] - 1 - at[k]);
                 at
             })
         }
-        "concat" => Some(concat(&d, &to, to_size(ConcatAttrs::of(&a).axis), x)),
+        "concat" => Some(concat(&d, &to, to_size_attr(ConcatAttrs::of(&a).axis), x)),
         "pad" => {
             let edges = PadAttrs::of(&a);
-            Some(pad(&d[0], &to, &to_sizes(&edges.low), edges.value, &x[0]))
+            Some(pad(&d[0], &to, &to_size_attrs(&edges.low), edges.value, &x[0]))
         }
-        "gather" | "take_along_axis" => Some(indexed(op, to_size(GatherAttrs::of(&a).axis), (&d, &to), x)),
-        "scatter_add" | "scatter_along_axis" => Some(indexed(op, to_size(ScatterAddAttrs::of(&a).axis), (&d, &to), x)),
+        "gather" | "take_along_axis" => Some(indexed(op, to_size_attr(GatherAttrs::of(&a).axis), (&d, &to), x)),
+        "scatter_add" | "scatter_along_axis" => {
+            Some(indexed(op, to_size_attr(ScatterAddAttrs::of(&a).axis), (&d, &to), x))
+        }
         "matmul" => {
             let MatmulAttrs { ta, tb } = MatmulAttrs::of(&a);
             Some(matmul(&d, &to, [ta, tb], x))
         }
         "cumsum" => {
             let RunningAttrs { axis, exclusive, reverse } = RunningAttrs::of(&a);
-            let AxisSplit { n, inner, .. } = split_at_axis(&d[0], to_size(axis));
+            let AxisSplit { n, inner, .. } = split_at_axis(&d[0], to_size_attr(axis));
             let counts = |i: usize, j: usize| (i == j && !exclusive) || if reverse { j > i } else { j < i };
             let one = |e: usize| {
                 let (i, base) = (e / inner % n, e - e / inner % n * inner);
@@ -94,7 +96,7 @@ pub fn result(g: Graph<'_>, n: Node, x: &[Vec<f64>]) -> Option<Vec<f64>> {
         }
         "arg_max" | "arg_min" => {
             let sign = if op == "arg_max" { 1.0 } else { -1.0 };
-            let AxisSplit { n, inner, .. } = split_at_axis(&d[0], to_size(ArgExtremeAttrs::of(&a).axis));
+            let AxisSplit { n, inner, .. } = split_at_axis(&d[0], to_size_attr(ArgExtremeAttrs::of(&a).axis));
             let one = |e: usize| {
                 let at = |j: usize| sign * x[0][(e / inner * n + j) * inner + e % inner];
                 (0..n).fold(0, |best, j| if at(j) > at(best) { j } else { best }) as f64
@@ -171,7 +173,7 @@ fn reduction(op: &str, d: &[Dims], to: &Dims, g: Graph<'_>, n: Node, x: &[Vec<f6
     if !matches!(op, "reduce_sum" | "reduce_mean" | "reduce_max" | "reduce_min" | "reduce_prod" | "logsumexp") {
         return None;
     }
-    let axes = to_sizes(&ReduceAttrs::of(&g.attrs(n)).axes);
+    let axes = to_size_attrs(&ReduceAttrs::of(&g.attrs(n)).axes);
     let kept: Vec<usize> = (0..d[0].len()).filter(|k| !axes.contains(k)).collect();
     let small = Dims::new(&kept.iter().map(|&k| d[0][k]).collect::<Vec<_>>()).unwrap();
     let mut groups = vec![Vec::new(); to.numel()];

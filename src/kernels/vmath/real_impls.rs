@@ -1,6 +1,6 @@
 //! `f32` and `f64` as types with elementary functions: coefficients of polynomials and exponent operations.
 
-use super::real::{Real, poly};
+use super::real_trait::{Real, poly};
 use super::{pow, trig};
 
 /// Exponent operations and other parts with the same source for both types.
