@@ -128,6 +128,13 @@ pub const KEYS: &[KeyRow] = &[
         "\"bf16\"",
         "precision of matrix products: `f32`, `bf16x3`, `bf16x2` or `bf16`",
     ),
+    row(
+        RUN,
+        ["keep", NAME, ""],
+        value("\"f32\""),
+        "\"bf16\"",
+        "type in which values of the forward half are kept for the backward half: `f32`, `bf16` or `f16`",
+    ),
     row(RUN, ["model", "table", ""], by("the defaults of its keys"), "{ hidden = 8 }", "the network of task images"),
     row(RUN, ["gpt", "table", ""], by("the defaults of its keys"), "{ layers = 2 }", "the network of task chargpt"),
     row(
@@ -263,6 +270,13 @@ pub const KEYS: &[KeyRow] = &[
         by("no average"),
         "0.5",
         "decay of a moving average of the weights, in [0, 1); weights_ema.safetensors has it",
+    ),
+    row(
+        OPT,
+        ["loss_scale", NUMBER, ""],
+        by("no scale"),
+        "1024.0",
+        "first scale of the loss, above 0; doubled after 2000 steps with finite gradients, halved after a step without",
     ),
     row(OPT, ["accumulate", WHOLE, "micro-batches"], value("1"), "3", "micro-batches of a step"),
     row(
