@@ -17,6 +17,6 @@
 //! ```
 
 pub use crate::passes::optimiser::{
-    Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, EMA, GRAD_NORM, Group, LR, Lamb, Lbfgs, Lion, Muon, MuonScale,
-    NAdam, NAdamW, Optimiser, Projection, RAdam, RmsProp, Rule, STEP, Sgd, train,
+    Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, EMA, GRAD_NORM, Group, LOSS_SCALE, LR, Lamb, Lbfgs, Lion,
+    LossScale, Muon, MuonScale, NAdam, NAdamW, Optimiser, Projection, RAdam, RmsProp, Rule, STEP, Sgd, train,
 };

@@ -44,6 +44,7 @@ use crate::Precision;
 use crate::arena::tensor::TensorArena;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
+pub use crate::passes::keep_half::{Keep, KeptHalf};
 use crate::passes::product_precision::{self as products, Precisions};
 use crate::sched::checker::Checked;
 use crate::sched::exec::Exec;
@@ -62,7 +63,8 @@ pub const MAX_THREADS: usize = 1024;
 /// The name of the only method of a program that [`Session::compile`] makes.
 const METHOD: &str = "step";
 
-/// Choices for compiling programs. None of them changes what a program computes, except the precision of products.
+/// Choices for compiling programs. None of them changes what a program computes, except the precision of products and of
+/// what is kept for the backward half.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -92,6 +94,7 @@ pub struct Session {
     share: bool,
     budget: Option<usize>,
     precision: Precisions,
+    keep: Keep,
     plans_kept: usize,
 }
 
@@ -105,6 +108,7 @@ impl Default for Session {
             share: false,
             budget: None,
             precision: Precisions::default(),
+            keep: Keep::F32,
             plans_kept: sized_program::PLANS_KEPT,
         }
     }
@@ -152,6 +156,38 @@ impl Session {
         self
     }
 
+    /// Chooses the type in which a training step keeps `f32` values of its forward half for its backward half. The
+    /// default is [`Keep::F32`]. All ops still compute in `f32`: a value is rounded behind its last reader in the forward
+    /// half, and widened right before each reader in the backward half. So the loss and all other outputs keep their
+    /// bits, and gradients get the error of one rounding of each kept value. The arena shrinks, as long as kept values
+    /// are most of it; [`PlanReport::kept`] tells how much is kept so.
+    ///
+    /// Not rounded are: leaves and outputs; types other than `f32`; statistics, sums and factors of matrices; what the
+    /// backward half compares with other values; what fewer than 1024 bytes hold; and what is needed again at once. `docs/memory.md`
+    /// has the rules. [`Keep::F16`] has a small range: numbers beyond 65504
+    /// become infinite.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// use arenagrad::session::Keep;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("net");
+    /// let mut h = g.input("x", [256, 64], DType::F32);
+    /// for i in 0..8 {
+    ///     h = nn::linear(&g, &format!("fc{i}"), h, 64).tanh();
+    /// }
+    /// let step = train(&g.finish([h.mean(..).named("loss")])?, "loss", optim::Sgd::new(0.1))?;
+    /// let full = Session::new().plan(&step)?;
+    /// let half = Session::new().keep(Keep::Bf16).plan(&step)?;
+    /// assert!(half.kept.values > 0 && half.arena_bytes < full.arena_bytes);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keep(mut self, keep: Keep) -> Session {
+        self.keep = keep;
+        self
+    }
+
     /// Looks for NaN and infinities while stepping (the default is not to). A step fails at the first op that makes
     /// one: a NaN of operands without NaN, or an infinity of finite operands. The error names the op and its line, how
     /// many elements are not finite, and the range of each operand; it also tells how many later ops merely carry the
@@ -195,7 +231,8 @@ impl Session {
 
     /// Limits the arena to `bytes` bytes. To fit, values of the forward pass are computed a second time in the backward
     /// pass, as few as the budget allows. [`Session::compile`] fails if nothing fits, and says which budget would. A
-    /// larger budget never repeats more operations; a smaller one never gives a larger arena. Results do not change.
+    /// larger budget never repeats more operations; a smaller one never gives a larger arena. Results do not change, but
+    /// for the rounding of [`Session::keep`].
     pub fn memory_budget(mut self, bytes: usize) -> Session {
         self.budget = Some(bytes);
         self
@@ -320,7 +357,10 @@ impl Session {
     fn compile_graph(&self, g: Graph<'_>) -> Result<CompiledGraph> {
         let start = Instant::now();
         let mut ready = match self.budget {
-            None => CompiledGraph::new(compilable_graph(g, self.runs_all_passes())?, self)?,
+            None => {
+                let (graph, kept) = compilable_graph(g, self)?;
+                CompiledGraph { kept, ..CompiledGraph::new(graph, self)? }
+            }
             Some(bytes) => match budget::fit_budget(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))? {
                 Fit::Fits(ready) => ready,
                 Fit::Needs(least) => return Err(budget::budget_too_small(bytes, least)),
@@ -343,6 +383,7 @@ impl Session {
     fn report(&self, ready: &CompiledGraph) -> PlanReport {
         let mut report = plan_report::report_plan(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();
+        report.kept = ready.kept;
         report.threads = ready.tapes.threads();
         report.modelled =
             Duration::from_nanos(modelled_time::modelled_step(&ready.scheduled.plan, &ready.tapes) / 1000);

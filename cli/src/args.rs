@@ -13,7 +13,7 @@ pub use size_args::SizeArgs;
 use crate::fail::{Run, fail_bad_input};
 use crate::out;
 use arenagrad::Precision;
-use arenagrad::session::MAX_THREADS;
+use arenagrad::session::{Keep, MAX_THREADS};
 use bytesize::ByteSize;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
@@ -31,6 +31,11 @@ pub struct Cli {
 /// Parses the name of a precision.
 fn precision_arg(name: &str) -> Result<Precision, String> {
     Precision::named(name).ok_or_else(|| format!("it may be {}", Precision::ALL.map(|p| p.1).join(", ")))
+}
+
+/// Parses the name of a type in which values are kept.
+fn keep_arg(name: &str) -> Result<Keep, String> {
+    Keep::named(name).ok_or_else(|| format!("it may be {}", Keep::ALL.map(|k| k.1).join(", ")))
 }
 
 /// Parses a number of threads, for all commands and for configurations. An error names the bounds.
@@ -146,6 +151,10 @@ pub struct TrainArgs {
     /// terms) or bf16 [default: f32]. Without AMX, bf16x3 and bf16x2 run as f32. Weights and optimiser stay f32.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION")]
     pub precision: Option<Precision>,
+    /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16 [default: f32].
+    /// Computing stays f32.
+    #[arg(long, value_parser = keep_arg, value_name = "TYPE")]
+    pub keep: Option<Keep>,
     /// Record the tenth step (the last, if there are fewer) into this file, for chrome://tracing or ui.perfetto.dev
     /// [default: no record].
     #[arg(long, value_name = "FILE")]
@@ -222,6 +231,9 @@ pub struct PlanArgs {
     /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
+    /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
+    #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
+    pub keep: Keep,
     /// Instead of the plan, print the arena sizes that recomputation can reach, and what each recomputes.
     #[arg(long, conflicts_with = "max_memory")]
     pub budgets: bool,
@@ -405,6 +417,9 @@ pub struct TraceArgs {
     /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
+    /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
+    #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
+    pub keep: Keep,
     /// Folder with NAME.safetensors for the workload, as for `bench` [default: synthetic data].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -429,6 +444,9 @@ pub struct BenchArgs {
     /// terms) or bf16. Without AMX, bf16x3 and bf16x2 run as f32.
     #[arg(long, value_parser = precision_arg, value_name = "PRECISION", default_value = "f32")]
     pub precision: Precision,
+    /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
+    #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
+    pub keep: Keep,
     /// Folder with NAME.safetensors for each workload (params under `p.NAME`, batches under `x` and `y`) [default:
     /// synthetic data].
     #[arg(long, value_name = "DIR")]

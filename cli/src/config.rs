@@ -23,7 +23,7 @@ use crate::run_dir::{CONFIG, RunDir, checkpoint_in_run_dir};
 use crate::sys;
 use arenagrad::Precision;
 use arenagrad::optim::Optimiser;
-use arenagrad::session::MAX_THREADS;
+use arenagrad::session::{Keep, MAX_THREADS};
 use arenagrad::train::Schedule;
 use bounds::{SIZE_LIMIT, STEP_LIMIT, fault_of_bounds, within_bounds};
 use bytesize::ByteSize;
@@ -55,6 +55,7 @@ struct ConfigFile {
     #[serde(deserialize_with = "byte_size::read_byte_size", serialize_with = "byte_size::write_byte_size")]
     max_memory: Option<ByteSize>,
     precision: Option<String>,
+    keep: Option<String>,
     model: Option<Model>,
     gpt: Option<Network>,
     optimiser: Option<OptimiserTable>,
@@ -115,6 +116,8 @@ pub struct Config {
     pub max_memory: Option<usize>,
     /// Precision of matrix products.
     pub precision: Precision,
+    /// Type of the values that are kept for the backward half.
+    pub keep: Keep,
     /// The file for a recorded step.
     pub trace: Option<PathBuf>,
     /// The task, with its network.
@@ -211,6 +214,8 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
     file.max_memory = args.max_memory.or(file.max_memory);
     file.precision = args.precision.map(|p| p.name().to_string()).or(file.precision);
     let precision = config_precision(file.precision.as_deref())?;
+    file.keep = args.keep.map(|k| k.name().to_string()).or(file.keep);
+    let keep = config_keep(file.keep.as_deref())?;
     // TOML's integers are i64.
     let name = if args.seed.is_some() { "--seed" } else { "seed" };
     within_bounds(name, file.seed.unwrap_or(0), 0, i64::MAX as u64)?;
@@ -245,6 +250,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
         max_memory: file.max_memory.map(numbers_of_bytes),
         precision,
+        keep,
         trace: args.trace.clone(),
         optimiser,
         schedule,
@@ -274,6 +280,13 @@ fn config_precision(name: Option<&str>) -> KeyRun<Precision> {
     let known = || Precision::ALL.map(|p| p.1).join(", ");
     let fault = || key_fault("precision", format!("precision is {name:?}; it may be {}", known()));
     Precision::named(name).ok_or_else(fault)
+}
+
+/// The type in which values are kept, called `name`, or the default.
+fn config_keep(name: Option<&str>) -> KeyRun<Keep> {
+    let Some(name) = name else { return Ok(Keep::default()) };
+    let known = || Keep::ALL.map(|k| k.1).join(", ");
+    Keep::named(name).ok_or_else(|| key_fault("keep", format!("keep is {name:?}; it may be {}", known())))
 }
 
 /// Makes the path of the data absolute, because a resumed run may start in another folder.

@@ -9,7 +9,7 @@
 
 use super::fusion_notes::{Fusion, Outcome};
 use super::rebuild::{RebuildVisit, rebuild};
-use crate::arena::{Node, Region, Side, Value, ids::Id};
+use crate::arena::{DType, Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Flags;
@@ -46,6 +46,12 @@ pub(super) fn is_free_to_fuse(g: Graph<'_>, n: Node) -> bool {
         Op::RESHAPE => {
             let from = g.def[g.args_of(n)[0].at()];
             g.op[from.at()] == Op::BROADCAST && is_free_to_fuse(g, from)
+        }
+        // A value that is kept in half precision (`keep_half`). Each region that reads it widens it.
+        Op::CAST => {
+            let half = g.args_of(n)[0];
+            matches!(g.dtype[half.at()], DType::BF16 | DType::F16)
+                && g.op[g.def[half.at()].at()] == Op::OPTIMIZATION_BARRIER
         }
         _ => false,
     }
@@ -183,7 +189,7 @@ fn fuse_region<'g>(v: &RebuildVisit<'_, 'g>, members: &[Node]) -> Vec<Var<'g>> {
             match src.op[d.at()] {
                 _ if inside(d) => {}
                 Op::FULL => {}
-                Op::BROADCAST if is_free_to_fuse(src, d) => note(src.args_of(d)[0], &mut inputs),
+                Op::BROADCAST | Op::CAST if is_free_to_fuse(src, d) => note(src.args_of(d)[0], &mut inputs),
                 Op::RESHAPE if is_free_to_fuse(src, d) => {
                     note(src.args_of(src.def[src.args_of(d)[0].at()])[0], &mut inputs)
                 }

@@ -8,6 +8,7 @@
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves code out of loops; `join_maps`
 //!   joins what is left.
 //! * `join_splats` makes one op of the two stages of an image of splats.
+//! * [`keep_half`] keeps what the backward half reads in half precision.
 //! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
@@ -25,6 +26,7 @@ pub mod inline;
 mod join_maps;
 mod join_splats;
 pub mod keep;
+pub mod keep_half;
 pub mod known_branch;
 pub mod optimiser;
 pub mod patterns;

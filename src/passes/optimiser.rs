@@ -13,6 +13,7 @@ mod clip;
 mod grad_accumulation;
 mod groups;
 mod lbfgs;
+mod loss_scale;
 mod matrix;
 mod named_optimisers;
 mod projection;
@@ -27,7 +28,7 @@ use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::activity::Mode;
-use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad};
+use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad_from};
 use crate::passes::ad::prepare::prepare_for_autodiff;
 use groups::Settings;
 pub use named_optimisers::{
@@ -38,6 +39,7 @@ use std::panic::Location;
 use update_target::UpdateTarget;
 
 pub use groups::Group;
+pub use loss_scale::{LOSS_SCALE, LossScale};
 pub use projection::Projection;
 pub use rule::{MuonScale, Rule};
 
@@ -103,6 +105,8 @@ pub struct Optimiser<R = Rule> {
     pub accumulate: usize,
     /// See [`Optimiser::grad_norm`].
     pub grad_norm: bool,
+    /// See [`Optimiser::loss_scale`].
+    pub loss_scale: Option<LossScale>,
     /// See [`Optimiser::project`].
     pub projections: Vec<Projection>,
     of: PhantomData<R>,
@@ -128,6 +132,7 @@ impl<R> From<&Optimiser<R>> for Optimiser {
             ema: opt.ema,
             accumulate: opt.accumulate,
             grad_norm: opt.grad_norm,
+            loss_scale: opt.loss_scale,
             projections: opt.projections.clone(),
             ..Optimiser::of(opt.rule, opt.lr)
         }
@@ -149,6 +154,7 @@ impl<R> Optimiser<R> {
             ema: None,
             accumulate: 1,
             grad_norm: false,
+            loss_scale: None,
             projections: Vec::new(),
             of: PhantomData,
         }
@@ -263,6 +269,36 @@ impl<R> Optimiser<R> {
         self
     }
 
+    /// Scales the loss before it is differentiated, and divides gradients by the scale before they are clipped, as
+    /// `torch.amp.GradScaler`. The scale is the state `opt.loss_scale`. In a step in which a gradient is not finite, all
+    /// that the optimiser updates stays as it is (params, moments, averages, the step count), and the scale shrinks. So
+    /// a step that overflows in `f16` ([`Keep::F16`](crate::session::Keep::F16)) does no harm. The loss that is an output
+    /// is not scaled. A select keeps each old value until the new one is known, so updates are not in place. The default
+    /// is no scale.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let w = g.param("w", [2], DType::F32, Init::Ones);
+    /// let loss = (w * g.input("x", [2], DType::F32)).sum(..).named("loss");
+    /// let opt = optim::Sgd::new(0.5).loss_scale(optim::LossScale::dynamic());
+    /// let mut p = Session::new().compile(&train(&g.finish([loss])?, "loss", opt)?)?;
+    /// p.init(0)?;
+    /// p.values_mut::<f32>("x")?.copy_from_slice(&[1.0, f32::INFINITY]);
+    /// p.step()?;
+    /// assert_eq!((p.values::<f32>("w")?, p.values::<f32>("opt.loss_scale")?), (&[1.0, 1.0][..], &[32768.0][..]));
+    /// p.values_mut::<f32>("x")?.copy_from_slice(&[1.0, 2.0]);
+    /// p.step()?;
+    /// assert_eq!((p.values::<f32>("w")?, p.values::<f32>("opt.loss_scale")?), (&[0.5, 0.0][..], &[32768.0][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn loss_scale(mut self, scale: LossScale) -> Optimiser<R> {
+        self.loss_scale = Some(scale);
+        self
+    }
+
     /// After each update, gives the params that match `pattern` the value `f(p)`, where `p` is what the rule gives: a
     /// clamp to a box, a unit norm. It is part of the step, and in place where the ops allow it. Patterns are those of
     /// [`Optimiser::group`]; several projections of a param apply in the order of the calls. Moving averages see
@@ -308,6 +344,7 @@ impl<R> Optimiser<R> {
             return Err(Error::new(Kind::Data, text));
         }
         clip::check_clip(&self.into())?;
+        self.loss_scale.map_or(Ok(()), |s| s.validate())?;
         match self.ema {
             Some(d) if !(0.0..1.0).contains(&d) => bad("ema", d, "it is a decay, in [0, 1)"),
             _ if !self.lr.is_finite() || self.lr < 0.0 => bad("lr", self.lr, "it must be finite and not negative"),
@@ -348,7 +385,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     let settings = groups::group_settings(g, opt, &names)?;
     projection::check_projections(&opt.projections, &names)?;
     if opt.accumulate > 1 {
-        let one = grad(g, loss, &options)?;
+        let one = grad_from(g, loss, &options, &|b, loss| loss_scale::loss_seed(b, opt, loss))?;
         return rebuilt_by_pass("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
             let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, opt.accumulate)?;
@@ -365,7 +402,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
         c.run(&mut |_| None);
         c.signature();
         b.come_from(caller);
-        let seed = c.map[signature_output(g, loss)?].full_like(1.0);
+        let seed = loss_scale::loss_seed(&b, opt, c.map[signature_output(g, loss)?]);
         let grads = ReverseGrad::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let signature = Signature::new(g);
         let params: Vec<Var<'_>> = names.iter().map(|n| signature.leaf(n).map(|v| c.map[v])).collect::<Result<_>>()?;
@@ -397,6 +434,7 @@ fn append_optimiser<'g>(
     let leaves = params;
     let params: Vec<Var<'g>> = leaves.iter().map(|p| p.view_as_real()).collect();
     let mut grads: Vec<Var<'g>> = grads.into_iter().map(Var::view_as_real).collect();
+    let scaled = loss_scale::unscale_grads(b, &mut grads);
     let norm = opt.grad_norm.then(|| clip::clip_gradient_norm(&grads, 2.0)).flatten();
     let norm = norm.map(|norm| norm.cast(grads[0].dtype()).named(GRAD_NORM));
     if let Some(norm) = norm {
@@ -428,6 +466,9 @@ fn append_optimiser<'g>(
             let later = update_target::flush_update_target(was * decay + is * (1.0 - decay));
             b.update(old, t.equal(1.0).select(is, later).viewed_like(leaf));
         }
+    }
+    if let Some((step, how)) = scaled.zip(opt.loss_scale.as_ref()) {
+        step.guard_updates(b, how);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The pipeline: the passes that run before lowering, in order, each with the reason for its position.
 
 use super::fusion_notes::{self, Fusion, Notes};
+use super::keep_half::{Keep, KeptHalf, keep_half};
 use super::simplify::Hits;
 use super::{
     batch, choice_dce, fold, fuse, hoist, inline, join_maps, known_branch, patterns, rebuild, remat, scan_dce, simplify,
@@ -124,7 +125,7 @@ pub const PIPELINE: &[Pass] = &[
     },
     // After all other passes that change ops: the remaining pointwise ops become regions.
     Pass {
-        name: "fuse",
+        name: FUSE,
         doc: "make point-wise regions",
         stage: Some(Stage::Fused),
         needed: always_in_pipeline,
@@ -154,8 +155,25 @@ pub const MINIMAL: &[&str] = &["inline", "legalize", STRIP_CHECKPOINTS];
 /// The first pass after rematerialisation.
 const STRIP_CHECKPOINTS: &str = "strip_checkpoints";
 
+/// The first pass after the one that keeps values in half precision.
+const FUSE: &str = "fuse";
+
 /// Passes outside the pipeline, for `opt --passes`.
 pub const EXTRA: &[Pass] = &[
+    Pass {
+        name: "keep_bf16",
+        doc: "keep what the backward half reads in bf16",
+        stage: None,
+        needed: always_in_pipeline,
+        run: |g, _| Ok(keep_half(g, Keep::Bf16)?.0),
+    },
+    Pass {
+        name: "keep_f16",
+        doc: "keep what the backward half reads in f16",
+        stage: None,
+        needed: always_in_pipeline,
+        run: |g, _| Ok(keep_half(g, Keep::F16)?.0),
+    },
     Pass {
         name: "unfuse",
         doc: "write fused ops and blocks in primitive ones",
@@ -329,6 +347,21 @@ pub fn pipeline_halves() -> (Vec<&'static str>, Vec<&'static str>) {
 /// As [`pipeline_halves`], for [`MINIMAL`].
 pub fn minimal_pipeline_halves() -> (Vec<&'static str>, Vec<&'static str>) {
     split_pipeline(MINIMAL)
+}
+
+/// Runs the passes called `names`, some of [`PIPELINE`], and keeps what the backward half reads in `keep`: before
+/// pointwise fusion, or last where `names` has no fusion. The graph, and what is kept in half precision.
+///
+/// # Errors
+/// Those of the passes.
+pub fn run_and_keep(g: Graph<'_>, names: &[&'static str], keep: Keep) -> Result<(GraphBuf, KeptHalf)> {
+    if keep == Keep::F32 {
+        return Ok((run_pipeline(g, names, false)?.0, KeptHalf::default()));
+    }
+    let (first, second) = names.split_at(names.iter().position(|&p| p == FUSE).unwrap_or(names.len()));
+    let before = run_pipeline(g, first, false)?.0;
+    let (halved, kept) = keep_half(before.view(), keep)?;
+    Ok((run_pipeline(halved.view(), second, false)?.0, kept))
 }
 
 /// `names` before and from [`STRIP_CHECKPOINTS`] on.

@@ -46,8 +46,9 @@ fn each_budget(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGrap
     let graphs = remat::graphs(simple, |g| Ok(pipeline::run_pipeline(g, &["trim"], false)?.0))?;
     for (i, choice) in remat::choices_of_graphs(&graphs) {
         let again = remat::apply(graphs[i].graph.view(), &graphs[i].facts, &choice)?;
-        let graph = pipeline::run_pipeline(again.view(), &second, false)?.0;
+        let (graph, kept) = pipeline::run_and_keep(again.view(), &second, session.keep)?;
         let mut ready = CompiledGraph::new(graph, session)?;
+        ready.kept = kept;
         ready.recomputed = Recomputed { what: choice.name, nodes: choice.nodes, flops: choice.flops };
         if see(ready).is_break() {
             break;

@@ -5,6 +5,7 @@ use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::{Precision, bf16_engine};
 use crate::kernels::simd::isa_choice;
 use crate::nodes::{Graph, GraphBuf};
+use crate::passes::keep_half::KeptHalf;
 use crate::passes::pipeline;
 use crate::passes::product_precision::{Precisions, product_precisions};
 use crate::sched::{Scheduled, schedule_in, tape};
@@ -16,6 +17,8 @@ pub struct CompiledGraph {
     pub scheduled: Scheduled,
     pub tapes: tape::Tapes,
     pub recomputed: Recomputed,
+    /// What is kept in half precision.
+    pub kept: KeptHalf,
     /// The product precision of each node; empty if the session chose none.
     pub precision: Vec<Precision>,
     /// How long passes and planning took.
@@ -39,18 +42,17 @@ impl CompiledGraph {
             scheduled,
             tapes,
             recomputed: Recomputed::default(),
+            kept: KeptHalf::default(),
             precision,
             took: Duration::ZERO,
         })
     }
 }
 
-/// The graph of `g` in which every op has a kernel.
-pub fn compilable_graph(g: Graph<'_>, optimise: bool) -> Result<GraphBuf> {
-    if optimise {
-        return pipeline::run_whole_pipeline(g);
-    }
-    Ok(pipeline::run_pipeline(g, pipeline::MINIMAL, false)?.0)
+/// The graph of `g` in which every op has a kernel, and what it keeps in half precision.
+pub fn compilable_graph(g: Graph<'_>, s: &Session) -> Result<(GraphBuf, KeptHalf)> {
+    let passes = if s.runs_all_passes() { pipeline::pipeline_passes() } else { pipeline::MINIMAL.to_vec() };
+    pipeline::run_and_keep(g, &passes, s.keep)
 }
 
 /// The precision of each node of `g`; empty if all are the default.

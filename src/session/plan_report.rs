@@ -8,6 +8,7 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::error::Location;
 use crate::kernels::gemm::{Precision, bf16_engine};
 use crate::nodes::Graph;
+use crate::passes::keep_half::{Keep, KeptHalf};
 use crate::passes::product_precision::Counts;
 use crate::passes::remat::remat_facts;
 use crate::sched::Scheduled;
@@ -80,6 +81,8 @@ pub struct PlanReport {
     pub moved_bytes: u64,
     /// What is computed twice to fit the memory budget. `flops` includes it.
     pub recomputed: Recomputed,
+    /// What is kept in half precision for the backward half.
+    pub kept: KeptHalf,
     /// Number of `f32` matrix products in each precision, in the order of `Precision::ALL`.
     pub products: Counts,
     /// How long each phase of compiling took, in order.
@@ -146,6 +149,7 @@ pub fn report_plan(g: &Graph<'_>, s: &Scheduled) -> PlanReport {
         modelled: Duration::ZERO,
         moved_bytes: report_moved_bytes(code),
         recomputed: Recomputed::default(),
+        kept: KeptHalf::default(),
         products: Counts::default(),
         phases: s.phases.clone(),
         buffers: (0..code.bytes.len()).map(buffer).collect(),
@@ -270,6 +274,16 @@ impl PlanReport {
         if list.is_empty() { "none of f32 matrices".into() } else { list.join(", ") + &units }
     }
 
+    /// What is kept in half precision.
+    fn kept_text(&self) -> String {
+        let KeptHalf { keep, values, bytes } = self.kept;
+        let (name, twice) = (keep.name(), 2 * bytes);
+        match values {
+            0 => format!("nothing in {name}: the backward half reads no f32 value that may be rounded"),
+            _ => format!("{values} values in {name}, {bytes} bytes ({}) instead of {twice}", human(bytes)),
+        }
+    }
+
     /// The figures, by name.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let modelled = self.modelled.as_secs_f64() * 1e6;
@@ -290,6 +304,9 @@ impl PlanReport {
             let share = 100.0 * again.flops as f64 / self.flops.saturating_sub(again.flops).max(1) as f64;
             let text = format!("{}: {} nodes, {} operations (+{share:.2} %)", again.what, again.nodes, again.flops);
             facts.push(("computed twice", text));
+        }
+        if self.kept.keep != Keep::F32 {
+            facts.push(("kept in half", self.kept_text()));
         }
         let phases: Vec<String> =
             self.phases.iter().map(|(name, time)| format!("{name} {:.2} ms", time.as_secs_f64() * 1e3)).collect();

@@ -65,6 +65,7 @@ fn defaults_that_help_tells_in_words_are_those_of_the_program() {
     says("seed", format!("{}]", digits.seed));
     says("checkpoint-every", format!("{}]", digits.checkpoint_every));
     says("precision", format!("{}]", digits.precision.name()));
+    says("keep", format!("{}]", digits.keep.name()));
     let folder = |c: &Config| c.out.file("x").parent().unwrap().display().to_string();
     says("out", format!("digits {}, chargpt {}; with --resume", folder(&digits), folder(&chargpt)));
     assert!(text("pack", "nodes").contains(&format!("[default: {}]", Options::default().nodes)));

@@ -154,7 +154,7 @@ fn act_read_bytes(p: &Program) -> Result<ReadBytes> {
 
 /// Times acts for `a.seconds`, and at least 20,000 acts of each program.
 pub fn time_acts(a: &BenchArgs) -> Run<ActMetrics> {
-    let session = Session::new().threads(a.threads).precision(a.precision);
+    let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
     let (learn, act) = (act_learn_graph()?, act_graph()?);
     let mut shared = session.compile_all(&[("learn", &learn), (ACT, &act)])?;
     let mut alone = session.compile_all(&[(ACT, &act)])?;

@@ -14,7 +14,7 @@ use crate::{alloc, sys};
 use arenagrad::Precision;
 use arenagrad::error::Result;
 use arenagrad::optim::LR;
-use arenagrad::session::{Elem, Handle, Program, Session, Trace};
+use arenagrad::session::{Elem, Handle, Keep, Program, Session, Trace};
 use arenagrad::train::{Loaded, Times};
 use serde::Serialize;
 use std::cell::LazyCell;
@@ -98,6 +98,8 @@ pub fn workload_named(name: &str) -> Run<&'static Workload> {
 struct BenchMetrics {
     workload: &'static str,
     precision: String,
+    /// Type of the values that are kept for the backward half.
+    keep: &'static str,
     threads: usize,
     steps: usize,
     step_us_p50: f64,
@@ -142,7 +144,8 @@ impl BenchMetrics {
         let bytes = |b: Option<u64>| b.map_or("unknown".into(), |b| b.to_string());
         let (growth, anon) = (bytes(m.rss_growth_bytes), bytes(m.anon_growth_bytes));
         let share = m.roofline_share.map_or("an unknown share".into(), |s| format!("{:.1} %", 100.0 * s));
-        let setup = format!("{}  {}  threads {} of {}", m.workload, m.precision, m.used_threads, m.threads);
+        let kept = if m.keep == Keep::F32.name() { String::new() } else { format!("  kept in {}", m.keep) };
+        let setup = format!("{}  {}{kept}  threads {} of {}", m.workload, m.precision, m.used_threads, m.threads);
         let times = format!(
             "steps {}  modelled {:.2} us  p50 {:.2} us  p99 {:.2} us  p99.9 {:.2} us  min {:.2} us",
             m.steps, m.modelled_us, m.step_us_p50, m.step_us_p99, m.step_us_p999, m.step_us_min
@@ -222,7 +225,7 @@ impl Bench {
     /// Compiles `w` and loads its batches. Steps can be recorded if `traced`.
     pub fn new(w: &Workload, a: &BenchArgs, traced: bool) -> Run<Bench> {
         let graph = w.step()?;
-        let session = Session::new().threads(a.threads).precision(a.precision);
+        let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
         let path = a.data.as_ref().map(|dir| dir.join(format!("{}.safetensors", w.name)));
         let file = path.as_ref().map(|p| workloads::open_workload_data(p)).transpose()?;
         sys::sys_reset_peak_rss();
@@ -328,6 +331,7 @@ fn time_bench(w: &Workload, a: &BenchArgs, cores: usize, peak: f64) -> Run<Bench
     Ok(BenchMetrics {
         workload: w.name,
         precision: a.precision.report(),
+        keep: a.keep.name(),
         threads: a.threads,
         steps,
         step_us_p50: us(0.5),

@@ -5,7 +5,7 @@
 use super::fault::{KeyRun, fault_of_given_keys, key_fault, table_fault};
 use super::kind_key::{KindKey, kind_key, kind_key_by, refuse_keys_of_other_kind};
 use super::number_list::{read_number_pair_list, read_number_triple_list};
-use arenagrad::optim::{Group, MuonScale, Optimiser, Rule};
+use arenagrad::optim::{Group, LossScale, MuonScale, Optimiser, Rule};
 use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, Default, PartialEq)]
@@ -72,6 +72,7 @@ pub struct OptimiserTable {
     norm_type: Option<f64>,
     clip_each: Option<bool>,
     ema: Option<f64>,
+    loss_scale: Option<f64>,
     pub(super) accumulate: Option<usize>,
     decay_from_rank: Option<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -89,8 +90,18 @@ pub(super) struct GroupTable {
 }
 
 /// The keys of the whole optimiser, which a group's rule must not have.
-pub(super) const WHOLE: [&str; 9] =
-    ["lr", "clip_value", "clip_norm", "norm_type", "clip_each", "ema", "accumulate", "decay_from_rank", "group"];
+pub(super) const WHOLE: [&str; 10] = [
+    "lr",
+    "clip_value",
+    "clip_norm",
+    "norm_type",
+    "clip_each",
+    "ema",
+    "loss_scale",
+    "accumulate",
+    "decay_from_rank",
+    "group",
+];
 
 const EPS: KindKey = kind_key("eps", "1e-8");
 const BETAS: KindKey = kind_key("betas", "[0.9, 0.999]");
@@ -295,6 +306,7 @@ impl OptimiserTable {
         o.norm_type = self.norm_type.unwrap_or(2.0);
         o.clip_each = self.clip_each.unwrap_or(false);
         o.ema = self.ema;
+        o.loss_scale = self.loss_scale.map(|init| LossScale::dynamic().init_scale(init));
         o.accumulate = self.accumulate.unwrap_or(1);
         o.decay_from_rank = self.decay_from_rank.unwrap_or(0);
         o.validate().map_err(|e| table_fault(at, &fault_of_given_keys(self), &e))?;

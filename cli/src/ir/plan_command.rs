@@ -17,7 +17,7 @@ use std::fmt::Write;
 pub fn plan_command(a: &PlanArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
     let file = a.file.display().to_string();
-    let free = Session::new().threads(a.threads).precision(a.precision);
+    let free = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
     let session = a.max_memory.map_or_else(|| free.clone(), |m| free.clone().memory_budget(numbers_of_bytes(m)));
     let drawn = a.svg.is_some() || a.html.is_some();
     let plan = match !a.budgets || drawn {
@@ -90,6 +90,7 @@ fn plan_json(plan: &PlanReport) -> Value {
         "threads": plan.threads,
         "modelled_us": plan.modelled.as_secs_f64() * 1e6,
         "recomputed": plan_recomputed_json(&plan.recomputed),
+        "kept": json!({ "type": plan.kept.keep.name(), "values": plan.kept.values, "bytes": plan.kept.bytes }),
         "products": Precision::ALL.iter().map(|&(p, name)| (name.to_string(), json!(plan.products[p as usize]))).collect::<serde_json::Map<_, _>>(),
         "peak": { "instruction": peak, "bytes": live },
         "phases_us": phases,

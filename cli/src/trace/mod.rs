@@ -21,8 +21,13 @@ pub fn trace_command(a: &TraceArgs) -> Run {
             return Err(fail_bad_input(format!("--size is for graphs; {} is a workload", a.target)));
         }
         Ok(w) => {
-            let b =
-                BenchArgs { threads: a.threads, precision: a.precision, data: a.data.clone(), ..BenchArgs::default() };
+            let b = BenchArgs {
+                threads: a.threads,
+                precision: a.precision,
+                keep: a.keep,
+                data: a.data.clone(),
+                ..BenchArgs::default()
+            };
             Bench::new(w, &b, true)?.record()?
         }
         Err(unknown) => {
@@ -37,7 +42,7 @@ pub fn trace_command(a: &TraceArgs) -> Run {
                     a.target
                 )));
             }
-            let session = Session::new().threads(a.threads).precision(a.precision);
+            let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
             let mut t = trace_of_graph(&load_ir(path, &a.sizes)?, &session, path)?;
             let placed = |c: &Call| Call { location: c.location.clone().in_file(&a.target), ..c.clone() };
             t.calls = t.calls.iter().map(placed).collect();

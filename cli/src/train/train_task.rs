@@ -52,7 +52,7 @@ pub trait TrainTask {
 
 /// The session of a run.
 pub fn task_session(c: &Config) -> Session {
-    Session::new().threads(c.threads).precision(c.precision)
+    Session::new().threads(c.threads).precision(c.precision).keep(c.keep)
 }
 
 /// Compiles the training step of `graph`, whose scalar output is called `loss`, for `examples` examples.

@@ -6,7 +6,8 @@
 //!   twice).
 //! * A conversion to Bool is x ≠ 0 (true for NaN). One from Bool gives 0 or 1.
 //!
-//! Invariant: the bits do not depend on the instruction set. The hardware and software paths of the `half` crate agree.
+//! Invariant: the bits do not depend on the instruction set. The hardware and software paths of the `half` crate agree,
+//! and the loops between `f32` and `bf16` have its bits.
 
 use crate::simd;
 use arenagrad_arena::DType;
@@ -28,6 +29,27 @@ simd! {
     fn cast_elements[S: To<D>, D: Pod](dst: &mut [D], src: &[S]) {
         for (d, s) in dst.iter_mut().zip(src) {
             *d = s.to();
+        }
+    }
+}
+
+simd! {
+    /// As `bf16::from_f32`, without branches: rounds to nearest, half to even; a NaN stays one and becomes quiet.
+    fn round_to_bf16(dst: &mut [u16], src: &[u32]) {
+        for (d, &x) in dst.iter_mut().zip(src) {
+            let rounded = x.wrapping_add(0x7fff + ((x >> 16) & 1)) >> 16;
+            let nan = (x & 0x7fff_ffff) > 0x7f80_0000;
+            *d = if nan { (x >> 16) | 0x40 } else { rounded } as u16;
+        }
+    }
+}
+
+simd! {
+    /// As `bf16::to_f32`, without branches.
+    fn widen_bf16(dst: &mut [u32], src: &[u16]) {
+        for (d, &x) in dst.iter_mut().zip(src) {
+            let x = u32::from(x) << 16;
+            *d = if (x & 0x7fff_ffff) > 0x7f80_0000 { x | 0x40_0000 } else { x };
         }
     }
 }
@@ -129,11 +151,11 @@ pub(super) fn cast_tile(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
     let n = dst.len() / to.size();
     let src = &src[..n * elem.size()];
     match (elem, to) {
-        // The `half` crate has vector instructions for these four.
+        (DType::BF16, DType::F32) => widen_bf16(cast_slice_mut(dst), cast_slice(src)),
+        (DType::F32, DType::BF16) => round_to_bf16(cast_slice_mut(dst), cast_slice(src)),
+        // The `half` crate has vector instructions for these two.
         (DType::F16, DType::F32) => cast_slice::<u8, f16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
-        (DType::BF16, DType::F32) => cast_slice::<u8, bf16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
         (DType::F32, DType::F16) => cast_slice_mut::<u8, f16>(dst).convert_from_f32_slice(cast_slice(src)),
-        (DType::F32, DType::BF16) => cast_slice_mut::<u8, bf16>(dst).convert_from_f32_slice(cast_slice(src)),
         (DType::F32, _) => cast_from::<f32>(to, dst, src),
         (DType::F64, _) => cast_from::<f64>(to, dst, src),
         (DType::F16, _) => cast_from::<f16>(to, dst, src),
@@ -148,5 +170,29 @@ pub(super) fn cast_tile(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
         (DType::U64, _) => cast_from::<u64>(to, dst, src),
         (DType::Bool, _) => cast_from::<Truth>(to, dst, src),
         (DType::C64 | DType::C128, _) => unreachable!("a cast from {elem}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_of_bf16_have_the_bits_of_the_half_crate() {
+        let all: Vec<u16> = (0..=u16::MAX).collect();
+        let mut wide = vec![0u32; all.len()];
+        widen_bf16(&mut wide, &all);
+        for (&x, &y) in all.iter().zip(&wide) {
+            assert_eq!(bf16::from_bits(x).to_f32().to_bits(), y, "{x:#x}");
+        }
+        // Around every number and every middle between two.
+        for low in [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
+            let near: Vec<u32> = wide.iter().map(|x| x | low).collect();
+            let mut rounded = vec![0u16; near.len()];
+            round_to_bf16(&mut rounded, &near);
+            for (&x, &y) in near.iter().zip(&rounded) {
+                assert_eq!(bf16::from_f32(f32::from_bits(x)).to_bits(), y, "{x:#x}");
+            }
+        }
     }
 }

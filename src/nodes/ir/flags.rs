@@ -36,9 +36,13 @@ impl Flags {
     /// its operands. A sum and its norm are not fused if such a node stands between them. Only ops of forward graphs
     /// are marked.
     pub const HEAVY: Flags = Flags(4096);
+    /// Sums, factorisations and periodic functions: small changes of what the backward half reads would change
+    /// gradients much. Where values are kept in half precision, its operands stay as they are; so do its results, unless
+    /// it is a pointwise op.
+    pub const EXACT: Flags = Flags(8192);
 
     /// Every flag with its name.
-    pub const ALL: [(&'static str, Flags); 13] = [
+    pub const ALL: [(&'static str, Flags); 14] = [
         ("PURE", Flags::PURE),
         ("COMMUTES", Flags::COMMUTES),
         ("LEAF", Flags::LEAF),
@@ -52,6 +56,7 @@ impl Flags {
         ("STEP", Flags::STEP),
         ("STOP", Flags::STOP),
         ("HEAVY", Flags::HEAVY),
+        ("EXACT", Flags::EXACT),
     ];
 
     /// The union of both sets.

@@ -103,7 +103,14 @@ impl GradOptions {
 /// # }
 /// ```
 pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> Result<GraphBuf> {
-    let g = g.into();
+    grad_from(g.into(), loss, options, &|_, loss| loss.full_like(1.0))
+}
+
+/// The cotangent of a loss, which is a value of the builder.
+pub type Seed<'s> = &'s dyn for<'g> Fn(&'g Builder, Var<'g>) -> Var<'g>;
+
+/// As [`grad`], from the cotangent that `seed` makes of the loss.
+pub fn grad_from(g: Graph<'_>, loss: &str, options: &GradOptions, seed: Seed<'_>) -> Result<GraphBuf> {
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
     signature_loss(g, loss)?;
@@ -114,7 +121,7 @@ pub fn grad<'a>(g: impl Into<Graph<'a>>, loss: &str, options: &GradOptions) -> R
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         copy_without_marks(g, &mut c, &b);
-        let seed = c.map[signature_output(g, loss)?].full_like(1.0);
+        let seed = seed(&b, c.map[signature_output(g, loss)?]);
         let grads = ReverseGrad::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let mut signature = Signature::new(g);
         for (name, dv) in names.iter().zip(grads) {

@@ -136,6 +136,13 @@ pub const KEYS: &[KeyRow] = &[
     ),
     page_row(
         RUN,
+        ["keep", NAME, ""],
+        page_row_value("\"f32\""),
+        "\"bf16\"",
+        "type in which values of the forward half are kept for the backward half: `f32`, `bf16` or `f16`",
+    ),
+    page_row(
+        RUN,
         ["model", "table", ""],
         page_row_by("the defaults of its keys"),
         "{ hidden = 8 }",
@@ -299,6 +306,13 @@ pub const KEYS: &[KeyRow] = &[
         page_row_by("no average"),
         "0.5",
         "decay of a moving average of the weights, in [0, 1); weights_ema.safetensors has it",
+    ),
+    page_row(
+        OPT,
+        ["loss_scale", NUMBER, ""],
+        page_row_by("no scale"),
+        "1024.0",
+        "first scale of the loss, above 0; doubled after 2000 steps with finite gradients, halved after a step without",
     ),
     page_row(OPT, ["accumulate", WHOLE, "micro-batches"], page_row_value("1"), "3", "micro-batches of a step"),
     page_row(

@@ -34,6 +34,11 @@ impl Emit {
         Some(self.import_captured(next, entry))
     }
 
+    /// The leaves that have an update, in the order of the updates.
+    pub fn updated_leaves(&self) -> Vec<Value> {
+        self.updates.iter().map(|u| u.0).collect()
+    }
+
     /// Adds an update, or puts `next` in the place of the value that it continues.
     pub fn update_again(&mut self, leaf: Value, next: Value) {
         let at = self.updates.iter().position(|u| u.0 == leaf).filter(|_| self.at_entry_region() && !self.is_over());

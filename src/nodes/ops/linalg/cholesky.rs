@@ -34,7 +34,7 @@ pub const CHOLESKY: OpDef = OpDef {
           Ā = sym(L⁻ᵀ·Φ(Lᵀ·L̄)·L⁻¹), Φ = the lower triangle with a halved diagonal",
     arity: Arity::Exactly(1),
     attrs: &[],
-    flags: Flags::PURE.and(Flags::HEAVY),
+    flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
         linalg_square_dims(cx, 0, "A")?;
         cx.same_as(0)

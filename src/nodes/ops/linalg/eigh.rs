@@ -43,7 +43,7 @@ pub const EIGH: OpDef = OpDef {
           not depend on the choice of their eigenvectors",
     arity: Arity::Exactly(1),
     attrs: &[],
-    flags: Flags::PURE.and(Flags::HEAVY),
+    flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
         let (batch, n) = linalg_square_dims(cx, 0, "A")?;
         let dtype = cx.dtype(0);

@@ -64,7 +64,7 @@ pub const LU: OpDef = OpDef {
           the diagonal, and NaN as derivative",
     arity: Arity::Exactly(1),
     attrs: &[],
-    flags: Flags::PURE.and(Flags::HEAVY),
+    flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
         let (batch, n) = linalg_square_dims(cx, 0, "A")?;
         let dtype = cx.dtype(0);
@@ -128,7 +128,7 @@ pub const LU_SOLVE: OpDef = OpDef {
           NaN on the diagonal of U is a fault, or NaN in X",
     arity: Arity::Exactly(3),
     attrs: LuSolveAttrs::FIELDS,
-    flags: Flags::PURE.and(Flags::HEAVY),
+    flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
         let (batch, n) = linalg_square_dims(cx, 0, "LU")?;
         cx.expect_dims(1, "rows", &[&batch[..], &[n]].concat())?;

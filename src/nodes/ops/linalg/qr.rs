@@ -60,7 +60,7 @@ pub const QR: OpDef = OpDef {
           Ā = (Q̄ + Q·M)·R⁻ᵀ, M = the lower triangle of R·R̄ᵀ − Q̄ᵀ·Q, mirrored; NaN if the first k columns are dependent",
     arity: Arity::Exactly(1),
     attrs: &[],
-    flags: Flags::PURE.and(Flags::HEAVY),
+    flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
         let (batch, m, n) = linalg_matrix_dims(cx, 0, "A")?;
         let (dtype, k) = (cx.dtype(0), m.min(n));

@@ -57,7 +57,7 @@ pub const SOLVE: OpDef = OpDef {
           in X; B̄ = A⁻ᵀX̄, Ā = −B̄Xᵀ",
     arity: Arity::Exactly(2),
     attrs: SolveAttrs::FIELDS,
-    flags: Flags::PURE.and(Flags::HEAVY).and(Flags::STATS),
+    flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT).and(Flags::STATS),
     infer: |cx| {
         infer_linalg_solution(cx, "A", 1)?;
         let (batch, n) = linalg_square_dims(cx, 0, "A")?;

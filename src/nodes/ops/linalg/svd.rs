@@ -92,7 +92,7 @@ pub const SVD: OpDef = OpDef {
           which is right for functions that do not depend on the choice of their vectors",
     arity: Arity::Exactly(1),
     attrs: &[],
-    flags: Flags::PURE.and(Flags::HEAVY),
+    flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| {
         let (batch, m, n) = linalg_matrix_dims(cx, 0, "A")?;
         let (dtype, k) = (cx.dtype(0), m.min(n));

@@ -76,7 +76,7 @@ pub const TRIANGULAR_SOLVE: OpDef = OpDef {
           fault, or NaN in X; B̄ = T⁻ᵀX̄, Ā = the triangle of −B̄Xᵀ",
     arity: Arity::Exactly(2),
     attrs: TriangularSolveAttrs::FIELDS,
-    flags: Flags::PURE.and(Flags::HEAVY),
+    flags: Flags::PURE.and(Flags::HEAVY).and(Flags::EXACT),
     infer: |cx| infer_linalg_solution(cx, "A", 1),
     deriv: Deriv::Rules(triangular_solve_jvp, triangular_solve_vjp),
     batch: Batch::Rule(batch_triangular_solve),

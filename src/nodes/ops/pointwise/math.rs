@@ -99,10 +99,16 @@ pub const RECIP: OpDef =
     math_op("recip", "y = 1/x", TileOp::Recip, POSITIVES, Deriv::Pointwise(|s, _| Some(-(math_y(s) * math_y(s)))));
 
 /// The sine of an angle in radians.
-pub const SIN: OpDef = math_op("sin", "y = sin x", TileOp::Sin, REALS, Deriv::Pointwise(|s, _| Some(math_x(s).cos())));
+pub const SIN: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::EXPENSIVE).and(Flags::EXACT),
+    ..math_op("sin", "y = sin x", TileOp::Sin, REALS, Deriv::Pointwise(|s, _| Some(math_x(s).cos())))
+};
 
 /// The cosine of an angle in radians.
-pub const COS: OpDef = math_op("cos", "y = cos x", TileOp::Cos, REALS, Deriv::Pointwise(|s, _| Some(-math_x(s).sin())));
+pub const COS: OpDef = OpDef {
+    flags: Flags::PURE.and(Flags::EXPENSIVE).and(Flags::EXACT),
+    ..math_op("cos", "y = cos x", TileOp::Cos, REALS, Deriv::Pointwise(|s, _| Some(-math_x(s).sin())))
+};
 
 /// The tangent of an angle in radians.
 pub const TAN: OpDef =

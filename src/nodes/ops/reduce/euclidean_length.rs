@@ -13,7 +13,7 @@ pub const ROOT_SUM_SQUARES: OpDef = OpDef {
           its type, √Σ x² again with scaled terms",
     arity: Arity::AtLeast(2),
     attrs: &[],
-    flags: Flags::PURE,
+    flags: Flags::PURE.and(Flags::EXACT),
     infer: |cx| {
         cx.float(0)?;
         cx.expect_dims(0, "s", &[])?;

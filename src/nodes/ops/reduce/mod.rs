@@ -26,7 +26,7 @@ const fn reduce_op(name: &'static str, doc: &'static str, lower: Lower, deriv: D
         doc,
         arity: Arity::Exactly(1),
         attrs: ReduceAttrs::FIELDS,
-        flags: Flags::PURE,
+        flags: Flags::PURE.and(Flags::EXACT),
         infer: infer_reduced_numbers,
         deriv,
         batch: Batch::Rule(batch_reduction),
@@ -170,7 +170,7 @@ pub const REDUCE_SUM: OpDef = OpDef {
 /// The sum, or the mean, of all squares.
 pub const SUM_SQUARES: OpDef = OpDef {
     attrs: SumSquaresAttrs::FIELDS,
-    flags: Flags::PURE.and(Flags::FUSED),
+    flags: Flags::PURE.and(Flags::FUSED).and(Flags::EXACT),
     infer: |cx| {
         let dtype = cx.float(0)?;
         cx.result(dtype, &[])

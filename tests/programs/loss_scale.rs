@@ -1,0 +1,184 @@
+//! Dynamic loss scaling, against the formulas of `torch.amp.GradScaler`.
+
+use arenagrad::graph::{Builder, DType, GraphBuf, Init};
+use arenagrad::nn;
+use arenagrad::optim::{self, LOSS_SCALE, LossScale, Optimiser, train};
+use arenagrad::session::{Keep, Program, Session};
+
+const F32: DType = DType::F32;
+
+/// A net whose loss is multiplied by the input `k`: an infinite one makes every gradient infinite or NaN.
+fn net() -> GraphBuf {
+    let g = Builder::new("net");
+    let (x, k) = (g.input("x", [8, 4], F32), g.input("k", [], F32));
+    let h = nn::linear(&g, "fc1", x, 6).tanh();
+    let n = g.state("n", [], DType::I64, Init::Zeros);
+    g.update(n, n + 1.0);
+    g.finish([(nn::linear(&g, "fc2", h, 1).square().mean(..) * k).named("loss")]).unwrap()
+}
+
+fn program(opt: impl Into<Optimiser>) -> Program {
+    let mut p = Session::new().compile(&train(&net(), "loss", opt).unwrap()).unwrap();
+    p.init(2).unwrap();
+    p.values_mut::<f32>("x").unwrap().iter_mut().enumerate().for_each(|(i, x)| *x = (i % 7) as f32 / 3.0 - 1.0);
+    p
+}
+
+/// A step with factor `k`. The loss.
+fn step(p: &mut Program, k: f32) -> f32 {
+    p.values_mut::<f32>("k").unwrap()[0] = k;
+    p.step().unwrap();
+    p.values::<f32>("loss").unwrap()[0]
+}
+
+/// All params and states whose names do not end in one of `but`.
+fn kept(p: &Program, but: &[&str]) -> Vec<(String, Vec<u8>)> {
+    let own = p.persistent().filter(|(b, _)| !but.iter().any(|end| b.name.ends_with(end)));
+    own.map(|(b, bytes)| (b.name.clone(), bytes.to_vec())).collect()
+}
+
+fn scale(p: &Program) -> f32 {
+    p.values::<f32>(LOSS_SCALE).unwrap()[0]
+}
+
+/// The optimisers, whose states are of all kinds: moments, counts, schedules, histories, averages.
+fn optimisers() -> Vec<Optimiser> {
+    vec![
+        optim::Sgd::new(0.1).momentum(0.9).into(),
+        optim::AdamW::new(1e-2).clip_norm(0.5).ema(0.9).into(),
+        optim::NAdam::new(1e-2).clip_value(0.1).into(),
+        optim::Lbfgs::new(0.5).into(),
+        optim::Lion::new(1e-3).into(),
+        optim::Adafactor::new(1e-2).into(),
+    ]
+}
+
+#[test]
+fn a_step_without_a_finite_gradient_changes_the_scale_alone() {
+    for opt in optimisers() {
+        let name = opt.rule().name();
+        let mut p = program(opt.loss_scale(LossScale::dynamic()));
+        let first = step(&mut p, 1.0);
+        let before = kept(&p, &[LOSS_SCALE, "n"]);
+        for (bad, want) in [(f32::INFINITY, 32768.0), (f32::NAN, 16384.0), (f32::NEG_INFINITY, 8192.0)] {
+            assert!(!step(&mut p, bad).is_finite());
+            assert_eq!(scale(&p), want);
+        }
+        // The count of good steps goes back to zero; that of the graph itself runs on.
+        let names = |p: &Program| kept(p, &[LOSS_SCALE, "n", "loss_scale_steps"]);
+        let good = |all: &[(String, Vec<u8>)]| -> Vec<(String, Vec<u8>)> {
+            all.iter().filter(|x| !x.0.ends_with("loss_scale_steps")).cloned().collect()
+        };
+        assert_eq!(good(&before), names(&p), "{name}");
+        assert_eq!(p.values::<i64>("n").unwrap(), [4]);
+        let next = step(&mut p, 1.0);
+        assert!(next.is_finite() && next != first, "{name}: {first}, then {next}");
+        assert_ne!(good(&before), names(&p), "{name}");
+    }
+}
+
+/// GradScaler.update: grows after `interval` good steps in a row, and not beyond what is finite; shrinks at once.
+#[test]
+fn the_scale_follows_the_formula() {
+    let how = LossScale::dynamic().init_scale(4.0).growth_factor(3.0).backoff_factor(0.25).growth_interval(2);
+    let mut p = program(optim::Sgd::new(0.01).loss_scale(how));
+    let (mut want, mut good) = (4.0f32, 0);
+    for (i, bad) in [0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0].into_iter().enumerate() {
+        step(&mut p, if bad == 1 { f32::NAN } else { 1.0 });
+        good = if bad == 1 { 0 } else { good + 1 };
+        if bad == 1 {
+            want *= 0.25;
+        } else if good == 2 {
+            (want, good) = (want * 3.0, 0);
+        }
+        assert_eq!((scale(&p), p.values::<i64>("opt.loss_scale_steps").unwrap()[0]), (want, good), "step {i}");
+    }
+    p.values_mut::<f32>(LOSS_SCALE).unwrap()[0] = 2e38;
+    (0..2).for_each(|_| drop(step(&mut p, 1e-30)));
+    assert_eq!(scale(&p), 2e38);
+}
+
+/// A power of two scales without rounding, so unscaled gradients have the bits of those without a scale.
+#[test]
+fn good_steps_are_those_without_a_scale() {
+    for opt in optimisers() {
+        let (mut plain, mut scaled) = (program(opt.clone()), program(opt.clone().loss_scale(LossScale::dynamic())));
+        for _ in 0..5 {
+            assert_eq!(step(&mut plain, 1.0), step(&mut scaled, 1.0), "{}", opt.rule().name());
+        }
+        assert_eq!(kept(&plain, &[]), kept(&scaled, &[LOSS_SCALE, "loss_scale_steps"]), "{}", opt.rule().name());
+    }
+}
+
+#[test]
+fn micro_batches_are_scaled_too() {
+    let g = Builder::new("g");
+    let (x, w) = (g.input("x", [3], F32), g.param("w", [3], F32, Init::Ones));
+    let graph = g.finish([(x * w).sum(..).named("loss")]).unwrap();
+    let opt = optim::Sgd::new(1.0).accumulate(2).loss_scale(LossScale::dynamic()).grad_norm(true);
+    let mut p = Session::new().compile(&train(&graph, "loss", opt).unwrap()).unwrap();
+    p.init(0).unwrap();
+    p.values_mut::<f32>("x").unwrap().copy_from_slice(&[0.0, 1.0, 2.0, 0.0, 3.0, 2.0]);
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("w").unwrap(), [1.0, -1.0, -1.0]);
+    assert_eq!(p.values::<f32>("grad_norm").unwrap(), [8f32.sqrt()]);
+    p.values_mut::<f32>("x").unwrap()[4] = f32::INFINITY;
+    p.step().unwrap();
+    assert_eq!((p.values::<f32>("w").unwrap(), scale(&p)), (&[1.0, -1.0, -1.0][..], 32768.0));
+}
+
+/// A resumed run goes on with the scale, the count and the bits of the run that it continues.
+#[test]
+fn a_resumed_run_keeps_the_scale() {
+    let opt = || optim::AdamW::new(1e-2).loss_scale(LossScale::dynamic().growth_interval(3));
+    let mut p = program(opt());
+    for k in [1.0, 1.0, f32::NAN, 1.0, 1.0] {
+        step(&mut p, k);
+    }
+    let mut q = program(opt());
+    for (name, bytes) in kept(&p, &[]) {
+        q.persistent_mut(&name).unwrap().1.copy_from_slice(&bytes);
+    }
+    for k in [1.0, f32::INFINITY, 1.0] {
+        step(&mut p, k);
+        step(&mut q, k);
+    }
+    assert_eq!(kept(&p, &[]), kept(&q, &[]));
+    assert_eq!(scale(&p), 32768.0);
+}
+
+#[test]
+fn a_step_that_overflows_in_f16_is_skipped() {
+    let g = Builder::new("big");
+    let (x, w) = (g.input("x", [64, 32], F32), g.param("w", [32, 32], F32, Init::Normal(0.3)));
+    let mut h = x.matmul(w).square();
+    for i in 0..3 {
+        h = nn::linear(&g, &format!("fc{i}"), h * 1e-6, 32).sigmoid();
+    }
+    let graph = g.finish([h.mean(..).named("loss")]).unwrap();
+    let step = train(&graph, "loss", optim::Adam::new(1e-3).loss_scale(LossScale::dynamic())).unwrap();
+    let mut p = Session::new().keep(Keep::F16).compile(&step).unwrap();
+    p.init(1).unwrap();
+    let before = p.values::<f32>("w").unwrap().to_vec();
+    for (x, changes) in [(1e6, false), (1.0, true)] {
+        p.values_mut::<f32>("x").unwrap().fill(x);
+        p.step().unwrap();
+        assert!(p.values::<f32>("loss").unwrap()[0].is_finite());
+        assert_eq!(p.values::<f32>("w").unwrap() != &before[..], changes, "{x}");
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    let refused = |how: LossScale, text: &str| {
+        let e = train(&net(), "loss", optim::Sgd::new(0.1).loss_scale(how)).err().unwrap().to_string();
+        assert!(e.contains(text), "{e}");
+    };
+    let d = LossScale::dynamic;
+    refused(d().init_scale(0.0), "loss_scale: init is 0; it must be a normal number of f32 above 0");
+    refused(d().init_scale(1e39), "loss_scale: init is 1");
+    refused(d().init_scale(f64::NAN), "loss_scale: init is NaN");
+    refused(d().growth_factor(1.0), "loss_scale: growth is 1; it must be finite and above 1");
+    refused(d().backoff_factor(1.0), "loss_scale: backoff is 1; it must be between 0 and 1");
+    refused(d().growth_interval(0), "loss_scale: interval is 0; it must be at least 1");
+}
