@@ -10,11 +10,13 @@ mod ctc;
 mod dropout;
 mod embedding;
 mod gated_delta;
+mod generate;
 pub mod init;
 mod lengths;
 mod linear_layers;
 mod losses;
 mod mamba;
+mod moe;
 mod norms;
 mod pools;
 mod recurrent;
@@ -35,6 +37,10 @@ pub use ctc::{Ctc, ctc_loss};
 pub use dropout::dropout;
 pub use embedding::{Embedding, embedding, embedding_with, padded_embedding};
 pub use gated_delta::{GatedDeltaNet, gated_delta_net};
+pub use generate::{
+    GENERATE_COUNT, GENERATE_DRAWN, GENERATE_KEPT, GENERATE_KEY, GENERATE_LENGTH, GENERATE_WINDOW, gpt_next_token,
+    gpt_next_tokens,
+};
 pub use lengths::sequence_mask;
 pub use linear_layers::{Linear, Lora, linear, linear_no_bias, linear_with, lora_linear};
 pub use losses::{
@@ -42,6 +48,7 @@ pub use losses::{
     kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,
 };
 pub use mamba::{Mamba, mamba};
+pub use moe::{Moe, moe};
 pub use norms::{
     BatchNorm, batch_norm, group_norm, instance_norm, layer_norm, layer_norm_no_bias, layer_norm2d, rms_norm,
 };

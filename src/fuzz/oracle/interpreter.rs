@@ -7,6 +7,7 @@ use super::array::{Array, array_count};
 use super::binary_fns::{compare_binary, map_binary_fn, select_binary};
 use super::complex_ops::complex_parts;
 use super::fourier_ops::{fourier_length, fourier_transform};
+use super::grouped_ops::{grouped_product, grouped_work};
 use super::index_ops::index_elements;
 use super::layout_ops::{apply_layout_op, constant_layout};
 use super::matrix_ops::{apply_matrix_op, matrix_work};
@@ -16,6 +17,7 @@ use super::random_ops::apply_random_op;
 use super::reduce_ops::{apply_reduce_op, oracle_reduce_cumsum, oracle_reduce_root_sum_squares, oracle_reduce_softmax};
 use super::region_ops::Results;
 use super::rounding::Rounding;
+use super::sample_ops::draw_tokens;
 use super::splat_ops::{apply_splat_op, splat_work};
 use super::stop::Stop;
 use super::unary_fns::map_unary_fn;
@@ -190,6 +192,9 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(y) = apply_random_op(op, &attrs, &all, dtype, &dims) {
             return Ok(Some(y));
         }
+        if let Some(y) = draw_tokens(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
+            return Ok(Some(y));
+        }
         if let Some(y) = apply_layout_op(op, &attrs, &all, &dims) {
             return Ok(Some(y));
         }
@@ -202,6 +207,10 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         }
         if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));
+        }
+        if let Some(work) = grouped_work(op, &all, &dims) {
+            self.account.spend(work)?;
+            return grouped_product(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
         }
         if let Some(work) = interpreter_product_work(op, &all, &dims) {
             self.account.spend(work)?;

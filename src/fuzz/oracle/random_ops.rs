@@ -25,7 +25,7 @@ fn random_philox_block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 }
 
 /// The words of a key, if all are known.
-fn random_key_words(key: &Array) -> Option<[u32; 4]> {
+pub(super) fn random_key_words(key: &Array) -> Option<[u32; 4]> {
     let mut words = [0; 4];
     for (i, w) in words.iter_mut().enumerate() {
         *w = key.whole(i)? as u32;
@@ -47,7 +47,7 @@ fn wide_random_bits(key: [u32; 4], stream: u64, e: usize) -> u64 {
 }
 
 /// The uniform number of element `e`.
-fn oracle_random_uniform(key: [u32; 4], stream: u64, dtype: DType, e: usize) -> f64 {
+pub(super) fn oracle_random_uniform(key: [u32; 4], stream: u64, dtype: DType, e: usize) -> f64 {
     match dtype {
         DType::F32 => f64::from(random_stream_block(key, stream, e as u64 / 4)[e % 4] >> 8) / 2f64.powi(24),
         _ => (wide_random_bits(key, stream, e) >> 11) as f64 / 2f64.powi(53),
