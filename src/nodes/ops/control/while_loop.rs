@@ -61,7 +61,7 @@ impl Builder {
 
     /// As [`Builder::while_loop`], with its options in `how`. Its length is the bound; without one there is no bound.
     /// With [`keep_every`](Loop::keep_every) a gradient keeps the carries of some iterations and runs those between
-    /// them again, so memory grows with the square root of the bound.
+    /// them again: memory is least with the square root of the bound.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -70,8 +70,12 @@ impl Builder {
     /// let g = Builder::new("root");
     /// let a = g.input("a", [], DType::F64);
     /// let how = Loop::default().length(1024).keep_every(32);
-    /// let go_on = |y: &[Var<'_>]| (y[0] * y[0] - a).abs().greater(1e-9);
-    /// let (y, _) = g.while_loop_with(how, &[a], go_on, |y| vec![y[0] - (y[0] * y[0] - a) * 0.1]);
+    /// let (y, _) = g.while_loop_with(
+    ///     how,
+    ///     &[a],
+    ///     |y| (y[0] * y[0] - a).abs().greater(1e-9),
+    ///     |y| vec![y[0] - (y[0] * y[0] - a) * 0.1],
+    /// );
     /// let graph = g.finish([y[0].named("root")])?.grad("root", &GradOptions::wrt(&["a"]))?;
     /// let mut p = Session::new().compile(&graph)?;
     /// p.values_mut::<f64>("a")?[0] = 4.0;
