@@ -44,7 +44,7 @@ pub mod passes {
 pub mod sched {
     pub use crate::sched::{
         Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, offsets,
-        order, pack, planned_loop, planner, races, schedule, schedule_in, schedule_with_red_zones, share, tape, team,
+        order, pack, planned_body, planner, races, schedule, schedule_in, schedule_with_red_zones, share, tape, team,
         track,
     };
 }

@@ -20,7 +20,7 @@ use bumpalo::Bump;
 /// The most elements of the results of a joined node.
 const MOST_ELEMENTS: usize = 1 << 14;
 /// The most steps of a joined node.
-const MOST_STEPS: usize = 96;
+const MOST_STEPS: usize = 224;
 /// The most inputs of a joined node: what a kernel call takes.
 const MOST_INPUTS: usize = crate::kernels::tile::MAX_INPUTS;
 /// The most results of a joined node.

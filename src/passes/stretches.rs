@@ -1,14 +1,17 @@
 //! Writes a loop in stretches: a loop over stretches of iterations, whose body runs the iterations of one stretch.
 //!
 //! A last stretch that is shorter is an outer loop of its own, of one iteration. Iterations at one end may run in one
-//! plain loop, without stretches. Invariant: iterations keep their order and their slices, so random numbers and
-//! results keep their bits. Two passes write such loops: derivatives of loops that keep few carries ([`super::ad`])
-//! and rematerialisation ([`super::remat`]).
+//! plain loop, without stretches. The stretches of a loop that ends early end early too: a flag ends a stretch and then
+//! the loops over stretches; a number of iterations becomes one of stretches, and one for each stretch.
+//!
+//! Invariant: iterations keep their order and their slices, so random numbers and results keep their bits. Two passes
+//! write such loops: derivatives of loops that keep few carries ([`super::ad`]) and rematerialisation
+//! ([`super::remat`]).
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::nodes::ir::opdef::opdef_regions;
-use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Builder, Graph, Op, Ty, Var};
+use crate::nodes::ops::control::scan::{Exit, Scan};
+use crate::nodes::{Builder, DType, Graph, Op, Ty, Var};
 use std::ops::Range;
 
 /// A loop to write in stretches.
@@ -17,7 +20,8 @@ pub struct Stretches<'g> {
     pub g: &'g Builder,
     /// The place in the source of the loops that are written.
     pub loc: u32,
-    /// Length and direction.
+    /// Length and direction, and what ends it early. The number of iterations that it counts is constant 0; it is in
+    /// range.
     pub scan: Scan,
     /// Number of iterations of a stretch.
     pub each: usize,
@@ -44,7 +48,7 @@ pub struct StretchArgs<'a, 'g> {
     pub plain: bool,
     /// The carries.
     pub carries: &'a [Var<'g>],
-    /// Constants of the loop.
+    /// Constants of the loop. Constant 0 of a loop that counts its iterations is the number of those of the stretch.
     pub consts: &'a [Var<'g>],
     /// Slices of the stacked inputs, stacked by iteration.
     pub xs: &'a [Var<'g>],
@@ -77,6 +81,8 @@ struct StretchPart {
     start: usize,
     len: usize,
     each: usize,
+    /// Whether they run behind those of all other parts.
+    last: bool,
 }
 
 impl<'g> Stretches<'g> {
@@ -111,9 +117,28 @@ impl<'g> Stretches<'g> {
         let front = self.plain.start == 0 && !self.plain.is_empty();
         let (from, to) = if front { (self.plain.end, length) } else { (0, length - self.plain.len()) };
         let whole = from + (to - from) / each * each;
-        let one = |start: usize, end: usize, each: usize| StretchPart { start, len: end - start, each };
+        let one = |start: usize, end: usize, each: usize| StretchPart { start, len: end - start, each, last: false };
         let parts = [one(0, from, 0), one(from, whole, each), one(whole, to, to - whole), one(to, length, 0)];
-        parts.into_iter().filter(|p| p.len > 0).collect()
+        let mut parts: Vec<StretchPart> = parts.into_iter().filter(|p| p.len > 0).collect();
+        let last = if self.scan.reverse { parts.first_mut() } else { parts.last_mut() };
+        last.into_iter().for_each(|part| part.last = true);
+        parts
+    }
+
+    /// The outer loop of `part`, which runs `count` stretches.
+    fn outer(&self, part: &StretchPart, count: usize) -> Scan {
+        let told = self.scan.bound.unwrap_or(self.scan.length);
+        let bound = (self.scan.exit == Some(Exit::Flag)).then_some(if part.last { told } else { 0 });
+        Scan { length: count, keep_every: Some(1), bound, ..self.scan }
+    }
+
+    /// Of a loop that counts its iterations: how many of the stretches of `part` run, and the iterations before each
+    /// stretch.
+    fn counts(&self, part: &StretchPart, count: usize) -> Option<(Var<'g>, Var<'g>)> {
+        let n = self.consts.first().copied().filter(|_| self.scan.exit == Some(Exit::Count))?;
+        let [start, len, each] = [part.start, part.len, part.each].map(|n| n as f64);
+        let stretches = (n.clamp(start, start + len) + (each - 1.0 - start)) / each;
+        Some((stretches, self.g.iota(0, [count], DType::I64) * each + start))
     }
 
     /// Runs the iterations of `part`. Its results: carries, results stacked by iteration and by stretch.
@@ -134,27 +159,36 @@ impl<'g> Stretches<'g> {
             let (consts, length) = (&self.consts[..], part.len);
             return body(StretchArgs { length, plain: true, carries, consts, xs: &xs, row: rows });
         };
+        g.with(|e| e.set_loc(self.loc));
+        let counts = self.counts(part, count);
         let stack = |x: &Var<'g>| x.reshape([&[count, part.each], x.dims().get(1..).unwrap_or(&[])].concat());
-        let stacked: Vec<Var<'g>> = xs.iter().map(stack).chain(rows.iter().copied()).collect();
+        let stacked: Vec<Var<'g>> =
+            xs.iter().map(stack).chain(rows.iter().copied()).chain(counts.map(|c| c.1)).collect();
+        let consts: Vec<Var<'g>> = counts.iter().map(|c| c.0).chain(self.consts.iter().copied()).collect();
         let slice = |x: &Var<'g>| {
             let ty = x.ty();
             g.shape(x.dims().get(1..).unwrap_or(&[])).map_or(ty, |shape| Ty { shape, ..ty })
         };
-        let whole = carries.iter().chain(&self.consts).map(|x| x.ty());
+        let whole = carries.iter().chain(&consts).map(|x| x.ty());
         let tys: Vec<Ty> = whole.chain(stacked.iter().map(slice)).collect();
         g.with(|e| e.open_region("scan.stretch"));
         let args: Vec<Var<'g>> = tys.iter().map(|&ty| g.var(g.with(|e| e.region_arg(ty)))).collect();
         let (inner, rest) = args.split_at(carries.len());
-        let (consts, rest) = rest.split_at(self.consts.len());
+        let (own, rest) = rest.split_at(consts.len());
         let (xs, row) = rest.split_at(self.xs.len());
-        let yields = body(StretchArgs { length: part.each, plain: false, carries: inner, consts, xs, row });
+        let (row, before) = row.split_at(row.len() - counts.iter().len());
+        let mut own = own[counts.iter().len()..].to_vec();
+        if let (Some(n), Some(&before)) = (own.first_mut(), before.first()) {
+            *n = (*n - before).clamp(0.0, part.each as f64);
+        }
+        let yields = body(StretchArgs { length: part.each, plain: false, carries: inner, consts: &own, xs, row });
         let all = yields.carries.iter().chain(&yields.ys).chain(&yields.row);
         let ids: Vec<Value> = all.map(|y| y.v).collect();
         let region = g.with(|e| e.close_region(&ids));
         g.with(|e| e.set_loc(self.loc));
-        let outer = Scan { length: count, keep_every: Some(1), ..self.scan };
-        let operands = [carries, &self.consts, &stacked].concat();
-        let outs = g.emit(Op::SCAN, &operands, &outer.over(region, carries.len(), self.consts.len()).list());
+        let operands = [carries, &consts, &stacked].concat();
+        let outer = self.outer(part, count).over(region, carries.len(), consts.len());
+        let outs = g.emit(Op::SCAN, &operands, &outer.list());
         let mut outs = Vec::from(outs).into_iter();
         let mut next = |n: usize| -> Vec<Var<'g>> { outs.by_ref().take(n).collect() };
         let (carries, ys, row) = (next(carries.len()), next(yields.ys.len()), next(yields.row.len()));

@@ -5,10 +5,10 @@
 
 use super::checker::Checked;
 use super::faults::FaultCommits;
-use super::link::{Linked, LoopCall, Segment, link, link_red_zones};
+use super::link::{BodyCall, Linked, Segment, link, link_red_zones};
 use super::nonfinite::{NonfiniteFindings, NonfiniteObserver, WatchedCall};
 use super::observer::StepObserver;
-use super::planned_loop::LoopExit;
+use super::planned_body::{FlagBound, LoopExit};
 use super::races::race_free;
 use super::tape::Tapes;
 use super::track::{Track, TrackObserver};
@@ -173,7 +173,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
     #[allow(unsafe_code)]
     unsafe fn body(
         &mut self,
-        body: &LoopCall,
+        body: &BodyCall,
         (reads, writes): (&[OperandRef], &[OperandRef]),
         moves: &LoopOffsets<'_>,
         clock: usize,
@@ -193,7 +193,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
         let Some(length) = body.iterations(value) else {
             return self.stop_loop(clock - 1, Cause::Iterations, (value, body.length.saturating_add(1)));
         };
-        let flag = ends.filter(|_| matches!(body.exit, Some(LoopExit::Flag { .. })));
+        let flag = ends.filter(|_| matches!(body.exit, Some(LoopExit::Flag(_))));
         let (segment, mut moves) = (&self.exec.linked.segments[body.segment as usize], *moves);
         for n in 0..length {
             if flag.is_some() && value == 0 {
@@ -214,7 +214,12 @@ impl<W: StepObserver> ExecWalk<'_, W> {
                 }
             }
         }
-        flag.is_none() || value == 0 || self.stop_loop(clock - 1, Cause::StillGoing, (length as i64, length))
+        match body.exit {
+            Some(LoopExit::Flag(FlagBound::Stops(told))) if value != 0 => {
+                self.stop_loop(clock - 1, Cause::StillGoing, (told as i64, told))
+            }
+            _ => true,
+        }
     }
 
     /// Stops the step at timestamp `time`, that of a loop's instruction, with the number of iterations and its bound.

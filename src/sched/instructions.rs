@@ -8,7 +8,7 @@
 pub use super::buf_kind::BufKind;
 use super::faults::FaultCheck;
 pub use super::operand::Operand;
-use super::planned_loop::PlannedLoop;
+use super::planned_body::PlannedBody;
 use crate::arena::{Node, Value};
 use crate::kernels::abi::{Kernel, Prepared, Split};
 use crate::kernels::bytes;
@@ -136,7 +136,7 @@ pub struct Instructions {
     /// The bodies that each instruction runs, or [`NO_LOOP`].
     pub body: Vec<(u32, u32)>,
     /// The bodies of loops and branches, each with its own plan.
-    pub loops: Vec<Arc<PlannedLoop>>,
+    pub loops: Vec<Arc<PlannedBody>>,
     /// True for the code of one iteration of a loop.
     pub iterated: bool,
 }
@@ -207,7 +207,7 @@ impl Instructions {
     }
 
     /// The bodies that instruction `i` runs: one of a loop, two of a choice; none if it runs its kernel.
-    pub fn bodies_of(&self, i: usize) -> &[Arc<PlannedLoop>] {
+    pub fn bodies_of(&self, i: usize) -> &[Arc<PlannedBody>] {
         self.loops.get(self.body_range(i)).unwrap_or(&[])
     }
 

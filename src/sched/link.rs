@@ -10,7 +10,7 @@
 
 use super::checker::Checked;
 use super::instructions::{OUT_OF_PLACE, Operand};
-use super::planned_loop::{LoopExit, Outer, PlannedLoop, loop_timestamps};
+use super::planned_body::{FlagBound, LoopExit, Outer, PlannedBody, loop_timestamps};
 use super::tape::Tapes;
 use crate::arena::Node;
 use crate::arena::tensor::LINE;
@@ -55,7 +55,7 @@ pub(super) struct Segment {
 }
 
 /// A linked loop.
-pub(super) struct LoopCall {
+pub(super) struct BodyCall {
     pub segment: u32,
     pub length: usize,
     pub reverse: bool,
@@ -73,12 +73,12 @@ pub(super) struct LoopCall {
     pub timestamps: usize,
 }
 
-impl LoopCall {
+impl BodyCall {
     /// The operand of the instruction that decides what runs: a predicate, a flag, or a number of iterations.
     pub fn decides(&self, reads: &[OperandRef], writes: &[OperandRef]) -> Option<OperandRef> {
         match (self.when, self.exit) {
             (Some(_), _) => Some(reads[0]),
-            (None, Some(LoopExit::Flag { .. })) => Some(writes[0]),
+            (None, Some(LoopExit::Flag(_))) => Some(writes[0]),
             (None, Some(LoopExit::Count(k))) => Some(reads[k]),
             (None, None) => None,
         }
@@ -88,14 +88,14 @@ impl LoopCall {
     pub fn iterations(&self, value: i64) -> Option<usize> {
         match self.exit {
             Some(LoopExit::Count(_)) => usize::try_from(value).ok().filter(|&n| n <= self.length),
-            Some(LoopExit::Flag { bounded: false }) => Some(usize::MAX),
+            Some(LoopExit::Flag(FlagBound::None)) => Some(usize::MAX),
             _ => Some(self.length),
         }
     }
 
     /// True if iterations behind iteration `n` have its timestamps too.
     fn shares_timestamps(&self, n: usize) -> bool {
-        self.exit == Some(LoopExit::Flag { bounded: false }) && n + 1 >= self.length
+        self.exit == Some(LoopExit::Flag(FlagBound::None)) && n + 1 >= self.length
     }
 }
 
@@ -103,7 +103,7 @@ impl LoopCall {
 #[derive(Default)]
 pub(super) struct Linked {
     pub segments: Vec<Segment>,
-    pub loop_calls: Vec<LoopCall>,
+    pub loop_calls: Vec<BodyCall>,
     /// Strides of operands in loops; the first is all zeros.
     pub strides: Vec<Strides>,
     /// Node of each instruction of all segments.
@@ -254,9 +254,9 @@ impl Linked {
         tapes: Tapes,
         map: &LinkMap,
         depth: usize,
-    ) -> Result<LoopCall, String> {
+    ) -> Result<BodyCall, String> {
         let code = &plan.code;
-        let l: &PlannedLoop = &code.loops[b];
+        let l: &PlannedBody = &code.loops[b];
         if depth == DEPTH {
             return Err(format!("loops stand more than {DEPTH} deep in one another"));
         }
@@ -290,12 +290,12 @@ impl Linked {
         deaths.before = std::iter::once(at..at + l.workspace()).collect();
         let team = tapes.threads() > 1;
         let segment = self.segment(&l.plan, tapes, &inside, depth + 1, deaths)?;
-        let PlannedLoop { length, reverse, when, exit, timestamps, .. } = *l;
-        Ok(LoopCall { segment, length, reverse, when, exit, barriers: l.barriers(), team, depth, timestamps })
+        let PlannedBody { length, reverse, when, exit, timestamps, .. } = *l;
+        Ok(BodyCall { segment, length, reverse, when, exit, barriers: l.barriers(), team, depth, timestamps })
     }
 
     /// The loop or the branches that `call` runs; none if it runs its kernel.
-    pub fn calls_of(&self, call: &Call) -> &[LoopCall] {
+    pub fn calls_of(&self, call: &Call) -> &[BodyCall] {
         &self.loop_calls[call.loop_calls.0 as usize..call.loop_calls.1 as usize]
     }
 
@@ -337,7 +337,7 @@ impl Linked {
 
     fn segment_track_events(&self, segment: usize, thread: usize) -> usize {
         let l: &Segment = &self.segments[segment];
-        let body = |t: &LoopCall| {
+        let body = |t: &BodyCall| {
             let each =
                 self.segment_track_events(t.segment as usize, thread).saturating_add(usize::from(t.team) * t.barriers);
             // One barrier more where the flag is read before the first iteration.
@@ -423,7 +423,7 @@ mod tests {
     use std::sync::Arc;
 
     /// Why a loop does not link inside `depth` loops after `change`; none if it links. No checker looks at it.
-    fn unlinked(depth: usize, change: fn(&mut PlannedLoop)) -> Option<String> {
+    fn unlinked(depth: usize, change: fn(&mut PlannedBody)) -> Option<String> {
         let g = Builder::new("loop");
         let (x, h) = (g.input("x", [5, 64, 128], DType::F32), g.input("h", [64, 128], DType::F32));
         let w = g.input("w", [128, 128], DType::F32).exp();
@@ -431,7 +431,7 @@ mod tests {
         let right = schedule(g.finish([h[0], w]).unwrap().view(), 1).unwrap().plan;
         let tapes = share_tapes_above(&right, 0);
         let mut plan: Plan = (*right).clone();
-        let mut body: PlannedLoop = (*plan.code.loops[0]).clone();
+        let mut body: PlannedBody = (*plan.code.loops[0]).clone();
         change(&mut body);
         plan.code.loops[0] = Arc::new(body);
         let (map, mut l) = (LinkMap { externs: Vec::new(), base: 0, at: 0 }, Linked::default());

@@ -5,7 +5,7 @@
 //! proved ([`checker`]). [`share`] divides the plan among threads by [`modelled_time`] into [`tape`]s, and [`races`]
 //! proves the tapes.
 //! [`link`] resolves operands; [`exec`] and [`team`] run steps. [`faults`] says where a step may stop. The body of a
-//! loop ([`planned_loop`]) is planned once, as code for one iteration. [`areas`] places the plans of several graphs in
+//! loop ([`planned_body`]) is planned once, as code for one iteration. [`areas`] places the plans of several graphs in
 //! one arena. Imports arena, kernels and nodes only.
 
 pub mod alias;
@@ -24,7 +24,7 @@ mod observer;
 mod operand;
 pub mod order;
 pub mod pack;
-pub mod planned_loop;
+pub mod planned_body;
 pub mod planner;
 pub mod races;
 mod schedule;

@@ -10,7 +10,7 @@ use super::checker::{Checked, Plan};
 use super::faults::FaultCommits;
 use super::instructions::{Instructions, Operand};
 use super::modelled_time;
-use super::planned_loop::PlannedLoop;
+use super::planned_body::PlannedBody;
 use super::tape::{Entry, Tapes};
 use crate::kernels::abi::Split;
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ fn share_any(plan: &Checked, sharing: Sharing, threads: usize) -> bool {
 }
 
 /// The tapes of the body of `l`: for all threads if that is shorter, else for one.
-fn share_loop(l: &PlannedLoop, threads: usize, sharing: Sharing) -> Tapes {
+fn share_loop(l: &PlannedBody, threads: usize, sharing: Sharing) -> Tapes {
     let single = |sharing| share_tapes_by(&l.plan, 1, sharing);
     if threads == 1 || !share_any(&l.plan, sharing, threads) {
         return single(sharing);

@@ -54,7 +54,7 @@ fn a_body_of_many_operations_is_cut() {
     for dtype in [DType::F32, DType::F64] {
         // Each sum is read by a product of rows, so that it is a result.
         let g = looped(&[5, 7], dtype, |c, x| {
-            let parts: Vec<Var<'_>> = (1..=20).map(|i| (c * f64::from(i) + x).sin()).collect();
+            let parts: Vec<Var<'_>> = (1..=40).map(|i| (c * f64::from(i) + x).sin()).collect();
             let sums = parts.iter().map(|p| p.sum(1).reshape([5, 1]).broadcast([5, 7]));
             sums.zip(&parts).fold(x, |y, (s, p)| y + s * *p).tanh()
         });

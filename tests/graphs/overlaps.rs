@@ -3,7 +3,7 @@
 
 use arenagrad::tools::sched::checker::Plan;
 use arenagrad::tools::sched::instructions::Operand;
-use arenagrad::tools::sched::planned_loop::{Outer, PlannedLoop};
+use arenagrad::tools::sched::planned_body::{Outer, PlannedBody};
 use std::ops::Range;
 
 /// From the addresses of one level to bytes of the arena.
@@ -56,7 +56,7 @@ fn run(p: &Plan, place: &Place<'_>, known: &mut [bool]) -> Option<()> {
 }
 
 fn iteration(
-    l: &PlannedLoop,
+    l: &PlannedBody,
     n: usize,
     (reads, writes): (&[Range<usize>], &[Range<usize>]),
     known: &mut [bool],

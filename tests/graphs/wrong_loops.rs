@@ -10,7 +10,7 @@ use arenagrad::tools::kernels::abi::Split;
 use arenagrad::tools::sched::checker::{Plan, check_plan};
 use arenagrad::tools::sched::exec::Exec;
 use arenagrad::tools::sched::instructions::{BufKind, Operand};
-use arenagrad::tools::sched::planned_loop::{Outer, PlannedLoop};
+use arenagrad::tools::sched::planned_body::{Outer, PlannedBody};
 use arenagrad::tools::sched::{schedule, share};
 use std::sync::Arc;
 
@@ -53,18 +53,18 @@ impl Subject {
         Subject { plan, at }
     }
 
-    fn body(&self) -> &PlannedLoop {
+    fn body(&self) -> &PlannedBody {
         &self.plan.code.bodies_of(self.at)[0]
     }
 
-    fn with_body(&mut self, f: impl FnOnce(&mut PlannedLoop)) {
+    fn with_body(&mut self, f: impl FnOnce(&mut PlannedBody)) {
         self.with_body_at(0, f);
     }
 
     /// Changes body `k` of the instruction.
-    fn with_body_at(&mut self, k: usize, f: impl FnOnce(&mut PlannedLoop)) {
+    fn with_body_at(&mut self, k: usize, f: impl FnOnce(&mut PlannedBody)) {
         let index = self.plan.code.body_range(self.at).start + k;
-        let mut l: PlannedLoop = (*self.plan.code.loops[index]).clone();
+        let mut l: PlannedBody = (*self.plan.code.loops[index]).clone();
         f(&mut l);
         self.plan.code.loops[index] = Arc::new(l);
     }

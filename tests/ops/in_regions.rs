@@ -1,6 +1,7 @@
 //! Every op in a branch, in a loop of a length known at run time, in a scan and in a batch, against the op alone:
 //! values, and derivatives in both modes and of second order.
-//! `cargo test --release --test ops in_regions -- --nocapture` prints the table.
+//! `cargo test --release --test ops in_regions -- --nocapture` prints the table. A row whose cells are not all compared
+//! ends with the reasons.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,7 +13,7 @@ use arenagrad::tools::ir::opdef::{Case, Flags, OpDef};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::ops::table::OPS;
 use arenagrad::tools::testing::add_case_region;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where an op stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,8 +59,17 @@ fn graph(def: &'static OpDef, case: &Case, place: Place, outs: &[(Vec<usize>, DT
     g.finish([]).map_err(|e| e.to_string())
 }
 
-/// The graph of a mode; `Ok(None)` if there is no such derivative.
-fn in_mode(g: &GraphBuf, mode: &str) -> Result<Option<GraphBuf>, String> {
+/// A cell of the table.
+#[derive(Clone, Debug, PartialEq)]
+enum Cell {
+    /// The op computes the same alone and at the place.
+    Same,
+    /// There is nothing to compare, for this reason.
+    Empty(String),
+}
+
+/// The graph of a mode, or why there is no such derivative.
+fn in_mode(g: &GraphBuf, mode: &str) -> Result<Result<GraphBuf, String>, String> {
     let v = g.view();
     let float = |dtype: DType| dtype == DType::F64;
     let names = v.leaves().filter(|l| float(v.ty(l.value).dtype)).map(|l| l.name.to_string());
@@ -68,8 +78,11 @@ fn in_mode(g: &GraphBuf, mode: &str) -> Result<Option<GraphBuf>, String> {
     let ys: Vec<String> = outputs.map(|y| v.str(*y.1).to_string()).collect();
     let (wrt, ys): (Vec<&str>, Vec<&str>) =
         (wrt.iter().map(String::as_str).collect(), ys.iter().map(String::as_str).collect());
-    if mode == "value" || wrt.is_empty() || ys.is_empty() {
-        return Ok((mode == "value").then(|| g.clone()));
+    match mode {
+        "value" => return Ok(Ok(g.clone())),
+        _ if wrt.is_empty() => return Ok(Err("no operand is a float".into())),
+        _ if ys.is_empty() => return Ok(Err("no result is a float".into())),
+        _ => {}
     }
     let grads: Vec<String> = wrt.iter().map(|x| format!("grad.{x}")).collect();
     let grads: Vec<&str> = grads.iter().map(String::as_str).collect();
@@ -79,8 +92,8 @@ fn in_mode(g: &GraphBuf, mode: &str) -> Result<Option<GraphBuf>, String> {
         _ => g.vjp(&ys, &wrt, Missing::Zero).and_then(|h| h.jvp(&grads, &wrt)),
     };
     match made {
-        Ok(g) => Ok(Some(g)),
-        Err(e) if e.kind == Kind::Derivative => Ok(None),
+        Ok(g) => Ok(Ok(g)),
+        Err(e) if e.kind == Kind::Derivative => Ok(Err(e.to_string())),
         Err(e) => Err(e.to_string()),
     }
 }
@@ -109,34 +122,40 @@ fn compare(alone: &GraphBuf, inside: &GraphBuf) -> Result<(), String> {
 }
 
 /// One cell of the table.
-fn cell(def: &'static OpDef, case: &Case, place: Place, mode: &str) -> Result<&'static str, String> {
+fn cell(def: &'static OpDef, case: &Case, place: Place, mode: &str) -> Result<Cell, String> {
     let alone = graph(def, case, Place::Alone, &[])?;
     let v = alone.view();
     let types = v.outputs().iter().map(|&y| (v.dims(y).to_vec(), v.ty(y).dtype));
     let outs: Vec<(Vec<usize>, DType)> = types.take(v.outputs().len() - 1).collect();
     // Nothing fills these types, so they are no carries that start with zeros.
-    if outs.iter().any(|y| matches!(y.1, DType::I16 | DType::U16 | DType::U64 | DType::C64)) {
-        return Ok("type");
+    if let Some(y) = outs.iter().find(|y| matches!(y.1, DType::I16 | DType::U16 | DType::U64 | DType::C64)) {
+        return Ok(Cell::Empty(format!("no constant fills {}", y.1)));
     }
     let inside = graph(def, case, place, &outs)?;
     match (in_mode(&alone, mode)?, in_mode(&inside, mode)?) {
-        (None, _) => Ok("none"),
-        (Some(_), None) => Err("has no derivative here".to_string()),
-        (Some(a), Some(b)) => compare(&a, &b).map(|()| "same"),
+        (Err(why), _) => Ok(Cell::Empty(why)),
+        (Ok(_), Err(why)) => Err(format!("has no derivative here: {why}")),
+        (Ok(a), Ok(b)) => compare(&a, &b).map(|()| Cell::Same),
     }
 }
 
 #[test]
 fn every_op_is_the_same_in_every_region() {
     let skipped = |def: &OpDef| def.flags.has(Flags::LEAF) || def.flags.has(Flags::EFFECT) || def.cases.is_empty();
-    let (mut wrong, mut counts) = (Vec::new(), BTreeMap::<&str, usize>::new());
+    let (mut wrong, mut counts) = (Vec::new(), BTreeMap::<String, usize>::new());
     for def in OPS.iter().filter(|def| !skipped(def)) {
-        let mut row = String::new();
+        let (mut row, mut reasons) = (String::new(), BTreeSet::new());
         for (place, mode) in PLACES.iter().flat_map(|p| MODES.iter().map(move |m| (*p, *m))) {
             match cell(def, &def.cases[0], place, mode) {
-                Ok(is) => {
-                    *counts.entry(is).or_default() += 1;
-                    row += &format!(" {is:5}");
+                Ok(Cell::Same) => {
+                    *counts.entry("same".into()).or_default() += 1;
+                    row += " same ";
+                }
+                Ok(Cell::Empty(why)) => {
+                    assert!(!why.is_empty(), "{} in {place:?}, {mode}: an empty cell without a reason", def.name);
+                    *counts.entry(why.clone()).or_default() += 1;
+                    row += " -    ";
+                    reasons.insert(why);
                 }
                 Err(e) => {
                     row += " WRONG";
@@ -144,9 +163,12 @@ fn every_op_is_the_same_in_every_region() {
                 }
             }
         }
-        println!("{:28}{row}", def.name);
+        let reasons: Vec<String> = reasons.into_iter().collect();
+        println!("{:28}{row} {}", def.name, reasons.join("; "));
     }
-    println!("{counts:?}");
+    let columns = PLACES.iter().flat_map(|p| MODES.iter().map(move |m| format!("{p:?} {m}")));
+    println!("columns: {}", columns.collect::<Vec<_>>().join(", "));
+    counts.iter().for_each(|(is, n)| println!("{n:6} {is}"));
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
     assert!(counts["same"] > 2700, "{counts:?}");
 }

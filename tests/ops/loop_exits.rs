@@ -270,8 +270,16 @@ fn a_wrong_exit_is_refused() {
     let refused = |text: String| text::parse(&text).unwrap_err().to_string();
     let e = refused(squares("exit=flag", 6, true, false));
     assert!(e.contains("a loop that a carry ends cannot run backwards"), "{e}");
-    let e = refused(squares("exit=flag keep_every=2", 6, false, false));
-    assert!(e.contains("a loop that ends early has neither at_once nor keep_every"), "{e}");
+    let e = refused(
+        squares("at_once=true exit=count", 6, false, false).replace("carries=2 consts=1", "carries=0 consts=3"),
+    );
+    assert!(e.contains("carries") || e.contains("constant 0 is bool[]"), "{e}");
+    let e = refused(squares("exit=count bound=2", 6, false, false));
+    assert!(e.contains("only a loop with a length that a carry ends has it"), "{e}");
+    let e = refused(squares("bound=2", 6, false, false));
+    assert!(e.contains("only a loop that a carry ends has a bound"), "{e}");
+    let e = refused(squares("keep_every=2 exit=flag", 0, false, false));
+    assert!(e.contains("a loop without a bound has no gradient, so it has no keep_every"), "{e}");
     let e = refused(squares("exit=flag", 0, false, true));
     assert!(e.contains("a loop without a bound has neither stacked inputs nor stacked results"), "{e}");
     let e = refused(squares("exit=count", 0, false, false));

@@ -14,6 +14,7 @@ mod conformance;
 mod custom_fn;
 mod custom_fn_bad;
 mod einsum;
+mod exits_keep_every;
 mod fft;
 mod gated_delta;
 mod grouped;

@@ -145,10 +145,12 @@ impl Drawing<'_, '_> {
         }
         args.extend(stacked);
         let plain = exit.is_none();
-        let keep_every = (plain && self.chance(1, 2)).then(|| 1 + i64::from((self.draw)(length as u32 + 1)));
+        let keep_every = self.chance(1, 2).then(|| 1 + i64::from((self.draw)(length as u32 + 1)));
+        // The bound of a stretch: it ends, or stops the step, with an error that tells another number.
+        let bound = (!plain && self.chance(1, 4)).then(|| i64::from((self.draw)(3)));
         let (carries, length, reverse) = (carries as i64, length as i64, plain && self.chance(1, 3));
         let at_once = (carries == 0 && self.chance(1, 2)).then_some(true);
-        let attrs = ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once, exit };
+        let attrs = ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once, exit, bound };
         self.emit(Op::SCAN, &args, &attrs.list())
     }
 

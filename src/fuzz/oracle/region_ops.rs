@@ -105,8 +105,8 @@ impl Interpreter<'_, '_> {
             carries = yields.into_iter().flatten().collect();
             on = going(&carries);
         }
-        if s.exit == Some(Exit::Flag) && on == Some(true) {
-            return Err(Stop::fault(format!("still going after {length} iterations")));
+        if s.exit == Some(Exit::Flag) && on == Some(true) && s.bound != Some(0) {
+            return Err(Stop::fault(format!("still going after {} iterations", s.bound.unwrap_or(length))));
         }
         let stacks = ys.into_iter().map(Rc::new).zip(&read[s.carries..]).map(|(y, &read)| read.then_some(y));
         let results = carries.into_iter().map(Some).chain(stacks);

@@ -6,8 +6,8 @@
 use super::cast::cast_tile;
 use super::element_loops::*;
 use super::special::apply_special;
+use super::tile_code::StepCode;
 use super::tile_op::TileOp as Op;
-use super::word_code::StepWordCode;
 use crate::float::Float;
 use crate::vmath;
 use arenagrad_arena::DType;
@@ -17,7 +17,7 @@ use half::{bf16, f16};
 /// Applies `step` to tiles in bytes. The operands have at least as many elements as `dst`. Returns the first bad
 /// element.
 #[inline]
-pub(super) fn apply_step(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) -> Option<usize> {
+pub(super) fn apply_step(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) -> Option<usize> {
     match (step.op, step.elem) {
         (Op::Copy, _) => {
             let n = dst.len();
@@ -89,7 +89,7 @@ fn apply_compare<T: ElementNumber>(op: Op, dst: &mut [u8], a: &[T], b: &[T]) {
     }
 }
 
-fn apply_float<T: Float + ElementNumber>(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
+fn apply_float<T: Float + ElementNumber>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) {
     let (op, [p, q]) = (step.op, step.imm);
     let (a, b) = (tile_apply_view::<T>(a), tile_apply_view::<T>(b));
     if op.compares() {
@@ -142,7 +142,7 @@ fn apply_float<T: Float + ElementNumber>(step: &StepWordCode, dst: &mut [u8], a:
     }
 }
 
-fn apply_int<T: ElementInt>(step: &StepWordCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
+fn apply_int<T: ElementInt>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
     let (op, [p, q]) = (step.op, step.imm);
     let (a, b) = (tile_apply_view::<T>(a), tile_apply_view::<T>(b));
     if op.compares() {

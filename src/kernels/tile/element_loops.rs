@@ -36,6 +36,34 @@ simd! {
     }
 }
 
+simd! {
+    /// `dst` = op(a, y).
+    pub(super) fn zip_with_constant[T: Pod, O: ElementZip<T>](op: O, dst: &mut [O::Out], a: &[T], y: T) {
+        for (d, x) in dst.iter_mut().zip(a) {
+            *d = op.at(*x, y);
+        }
+    }
+}
+
+simd! {
+    /// `dst` = op(x, b).
+    pub(super) fn zip_constant_with[T: Pod, O: ElementZip<T>](op: O, dst: &mut [O::Out], x: T, b: &[T]) {
+        for (d, y) in dst.iter_mut().zip(b) {
+            *d = op.at(x, *y);
+        }
+    }
+}
+
+simd! {
+    /// `dst` = x where the byte of `cond` is not 0, else `constant`; with `flip`, x where it is 0.
+    pub(super) fn select_with_constant(dst: &mut [u32], cond: &[u8], x: &[u32], constant: u32, flip: bool) {
+        let flip = u32::mask(flip);
+        for ((d, k), x) in dst.iter_mut().zip(cond).zip(x) {
+            *d = constant ^ (*x ^ constant) & (u32::mask(*k != 0) ^ flip);
+        }
+    }
+}
+
 /// Words that `select` picks by bit masks.
 trait ElementWord: Pod + ops::BitAnd<Output = Self> + ops::BitXor<Output = Self> {
     /// All bits set, or none.
@@ -230,7 +258,7 @@ number_int! {
 
 macro_rules! maps {
     ($bound:ident: $($name:ident |$x:ident| $e:expr;)*) => {$(
-        #[derive(Clone, Copy)]
+        #[derive(Clone, Copy, Default)]
         pub(super) struct $name;
         impl<T: $bound> ElementMap<T> for $name {
             #[inline(always)]
@@ -241,7 +269,7 @@ macro_rules! maps {
 
 macro_rules! zips {
     ($bound:ident -> $out:ty: $($name:ident |$x:ident, $y:ident| $e:expr;)*) => {$(
-        #[derive(Clone, Copy)]
+        #[derive(Clone, Copy, Default)]
         pub(super) struct $name;
         impl<T: $bound> ElementZip<T> for $name {
             type Out = $out;
@@ -325,7 +353,7 @@ impl<T: ElementNumber> ElementMap<T> for Clamp<T> {
 
 macro_rules! truths {
     ($($name:ident |$x:ident, $y:ident| $e:expr;)*) => {$(
-        #[derive(Clone, Copy)]
+        #[derive(Clone, Copy, Default)]
         pub(super) struct $name;
         impl ElementZip<u8> for $name {
             type Out = u8;
@@ -343,7 +371,7 @@ truths! {
 }
 
 /// Logical not.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Not;
 
 impl ElementMap<u8> for Not {

@@ -3,7 +3,7 @@
 //! Elements of 1, 2, 4 or 8 bytes move uninterpreted.
 
 use super::program::MAX_DIMS;
-use super::word_code::{AccessCode, Word};
+use super::tile_code::{AccessCode, Word};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 /// First element of the input that holds program elements `at..at + n`, if they are contiguous there.

@@ -7,7 +7,7 @@
 //! Operands of the kernel: reads are the program's inputs in order. Writes are its outputs in order, each
 //! `PerUnit(UNIT)`, then, if [`tile_plan_scratch_len`] is not 0, scratch of [`Line`](arenagrad_arena::tensor::Line)s,
 //! `PerThread(tile_plan_scratch_len / LINE)`. An output may be in place of an input with access `Full` and the same
-//! element size. Parameters are [`TileProgram::to_word_code`]; the number of units is [`tile_units`].
+//! element size. A [`TileCode`] is prepared for the call; the number of units is [`tile_units`].
 //!
 //! `tile_op` and `program` are for the compiler, [`tile_kernel`] for the executor, [`tile_kernel_eval`] for constant
 //! folding and tests.
@@ -18,14 +18,16 @@ mod element_loops;
 mod load;
 mod program;
 mod special;
+mod step_loops;
 #[cfg(test)]
 mod tests;
+mod tile_code;
 mod tile_kernel;
 mod tile_op;
 mod tile_plan;
-mod word_code;
 
 pub use program::{Access, Input, MAX_INPUTS, MAX_OUTPUTS, TileProgram, TileStep};
+pub use tile_code::TileCode;
 pub use tile_kernel::{tile_kernel, tile_kernel_eval};
 pub use tile_op::{TileOp, tile_op_supports};
 pub use tile_plan::tile_plan_scratch_len;

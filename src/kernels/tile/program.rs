@@ -1,15 +1,15 @@
 //! A tile program as the compiler builds it.
 //!
 //! Invariant, checked by [`TileProgram::check`]: operands precede their uses (inputs first, then steps), element types
-//! agree, and [`tile_op_supports`] allows every step. `tile_plan` compiles a checked program to words.
+//! agree, and [`tile_op_supports`] allows every step. `tile_plan` plans a checked program.
 
 use super::tile_op::{TileOp, tile_op_supports};
 use arenagrad_arena::DType;
 
 /// Maximal number of inputs.
-pub const MAX_INPUTS: usize = 16;
+pub const MAX_INPUTS: usize = 48;
 /// Maximal number of outputs.
-pub const MAX_OUTPUTS: usize = 8;
+pub const MAX_OUTPUTS: usize = 32;
 /// Maximal number of steps.
 pub const MAX_STEPS: usize = 256;
 /// Maximal number of dimensions of a strided view, after contiguous dimensions are merged.

@@ -1,8 +1,8 @@
 //! Loops of the functions that compute in `f64` for both float types, and of those that look at bits.
 
 use super::element_loops::{ElementMap, ElementZip, map_elements, zip_elements};
+use super::tile_code::StepCode;
 use super::tile_op::TileOp as Op;
-use super::word_code::StepWordCode;
 use crate::float::Float;
 use crate::vmath;
 
@@ -42,7 +42,7 @@ impl<T: Float> ElementZip<T> for Nextafter {
 }
 
 /// Applies a step that `apply::apply_float` does not name.
-pub(super) fn apply_special<T: Float>(step: &StepWordCode, dst: &mut [T], a: &[T], b: &[T]) {
+pub(super) fn apply_special<T: Float>(step: &StepCode, dst: &mut [T], a: &[T], b: &[T]) {
     match step.op {
         Op::Trunc => map_elements(Trunc, dst, a),
         Op::Asin => vmath::asin_slice(dst, a),

@@ -2,7 +2,6 @@
 //! ranges, tiles, in-place operands and instruction sets change no bit.
 
 use super::tile_kernel::{TileKernelOperands, execute_tile_kernel, tile_kernel as tile_run};
-use super::word_code::WordCode;
 use super::*;
 use crate::abi::Split;
 use crate::harness::{self, In, Out};
@@ -53,8 +52,7 @@ fn run_in(
     inplace: &[(usize, usize)],
     grain: usize,
 ) -> (Vec<Buffer>, Option<usize>) {
-    let words = p.to_word_code();
-    let code = WordCode::new(&words);
+    let code = TileCode::new(p);
     let mut outs: Vec<Buffer> = p.outputs.iter().map(|o| Buffer::zeroed(p.len * p.elem(*o).unwrap().size())).collect();
     for (i, j) in inplace {
         outs[*j] = inputs[*i].clone();
@@ -64,7 +62,7 @@ fn run_in(
     let mut unit = 0;
     while unit < tile_units(p.len) {
         let (lo, hi) = (unit * UNIT, ((unit + grain) * UNIT).min(p.len));
-        let mut ops = TileKernelOperands::new();
+        let mut ops = TileKernelOperands::<MAX_INPUTS, MAX_OUTPUTS>::new();
         for (i, b) in inputs.iter().enumerate() {
             match inplace.iter().find(|(k, _)| *k == i) {
                 Some((_, j)) => ops.inplace[i] = Some(*j as u8),
@@ -77,7 +75,7 @@ fn run_in(
         }
         scratch.bytes_mut().fill(0xa5);
         ops.slots = scratch.bytes_mut();
-        execute_tile_kernel(code, &mut ops, lo, hi, &mut |e| first = Some(first.map_or(e, |f| f.min(e))));
+        execute_tile_kernel(&code, &mut ops, lo, hi, &mut |e| first = Some(first.map_or(e, |f| f.min(e))));
         unit += grain;
     }
     (outs, first)
@@ -204,7 +202,8 @@ fn one_step_in_place() {
         let reads = [of(a, 0), of(b, 1)];
         let lines = tile_plan_scratch_len(p) / LINE;
         let writes = [Out::of::<i32>(len, UNIT), Out(lines, LINE, Split::PerThread(lines))];
-        harness::run(tile_run, &p.to_word_code(), &reads, &writes, tile_units(len))
+        let code: crate::abi::Prepared = std::sync::Arc::new(TileCode::new(p));
+        harness::run_prepared(tile_run, (&[], Some(&code)), &reads, &writes, tile_units(len))
     };
     let [a, b] = [3, 7].map(|k| (0..len as i32).map(|i| i * k % 97 + 1).collect::<Vec<_>>());
     let mut zero = b.clone();
@@ -233,6 +232,77 @@ fn instruction_sets_agree() {
         }
     }
     simd::limit(simd::detect_isa());
+}
+
+/// An operand that is a constant, and so part of the loop, gives the bits of an input that holds it.
+#[test]
+fn constants_in_loops_change_no_bit() {
+    let values = [0.0, -0.0, 1.0, -2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-45, 3e38];
+    let x: Vec<f32> = (0..TILE + 9).map(|i| values[i % 9] as f32 * if i % 2 == 0 { 1.0 } else { 0.5 }).collect();
+    let truths: Vec<u8> = (0..x.len()).map(|i| (i % 3 == 0) as u8).collect();
+    for (&op, constant) in TileOp::ALL.iter().flat_map(|op| values.map(|c| (op, c))) {
+        for k in (0..op.arity()).filter(|&k| tile_op_supports(op, DType::F32) && op.arity() > 1 && op != TileOp::Cast) {
+            let of = |k: usize| op.operand(DType::F32, k);
+            if of(k) != DType::F32 {
+                continue;
+            }
+            let inputs: Vec<Input> = (0..op.arity()).map(|k| full(of(k))).collect();
+            let last = inputs.len() as u16;
+            let args: Vec<u16> = (0..last).collect();
+            let whole = TileProgram {
+                inputs,
+                steps: vec![TileStep::new(op, DType::F32, &args, [0.0; 2])],
+                outputs: vec![last],
+                len: x.len(),
+            };
+            let mut with = whole.clone();
+            with.steps.insert(0, TileStep::new(TileOp::Fill, DType::F32, &[], [constant, -0.0]));
+            with.steps[1].args[k] = last;
+            with.outputs = vec![last + 1];
+            let held = vec![constant as f32; x.len()];
+            let input = |i: usize| match of(i) {
+                DType::F32 if i == k => Buffer::of(&held),
+                DType::F32 => Buffer::of(&x),
+                _ => Buffer::of(&truths),
+            };
+            let buffers: Vec<Buffer> = (0..op.arity()).map(input).collect();
+            let (want, have) = (run_in(&whole, &buffers, &[], 1).0, run_in(&with, &buffers, &[], 1).0);
+            // The bits of a NaN are not defined.
+            let bits = |b: &Buffer| -> Vec<u32> {
+                match op.compares() {
+                    true => b.bytes().iter().map(|&b| u32::from(b)).collect(),
+                    false => b.values::<f32>().iter().map(|x| if x.is_nan() { 0 } else { x.to_bits() }).collect(),
+                }
+            };
+            let (want, have) = (bits(&want[0]), bits(&have[0]));
+            let bad = want.iter().zip(&have).position(|(a, b)| a != b);
+            assert_eq!(bad, None, "{op:?}, operand {k} = {constant}");
+        }
+    }
+}
+
+/// More inputs and results than small calls have room for.
+#[test]
+fn wide_programs() {
+    for inputs in [8, 9, 16, 17, MAX_INPUTS] {
+        let outputs = (inputs - 1).min(MAX_OUTPUTS);
+        let steps = (1..inputs as u16).map(|i| TileStep::new(TileOp::Mul, DType::F32, &[0, i], [0.0; 2]));
+        let p = TileProgram {
+            inputs: vec![full(DType::F32); inputs],
+            steps: steps.collect(),
+            outputs: (0..outputs).map(|j| (inputs + j) as u16).collect(),
+            len: TILE + 3,
+        };
+        let buffers: Vec<Buffer> = (0..inputs).map(|i| Buffer::of(&vec![i as f32 + 2.0; p.len])).collect();
+        // Results in place of inputs that later steps read.
+        let over: Vec<(usize, usize)> = (0..outputs).map(|j| (inputs - 1 - j, j)).collect();
+        for pairs in [&[][..], &over] {
+            let (outs, _) = run_in(&p, &buffers, pairs, 1);
+            for (j, out) in outs.iter().enumerate() {
+                assert_eq!(out.values::<f32>(), vec![2.0 * (j as f32 + 3.0); p.len], "{inputs} inputs, result {j}");
+            }
+        }
+    }
 }
 
 #[test]

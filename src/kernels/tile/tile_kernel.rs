@@ -2,46 +2,46 @@
 //!
 //! Invariant: the result of an element depends on its index and the inputs alone, not on the range or the tile.
 
-use super::apply::{apply_fill, apply_step};
+use super::apply::apply_fill;
 use super::load::{load_contiguous_tile, load_tile};
 use super::program::{MAX_INPUTS, MAX_OUTPUTS, TileProgram};
+use super::tile_code::{AccessCode, InputCode, StepCode, TileCode};
 use super::tile_plan::Storage;
-use super::word_code::{AccessCode, InputCode, StepWordCode, WordCode};
 use super::{TILE, UNIT, tile_plan_scratch_len};
 use crate::abi::Args;
 use arenagrad_arena::DType;
 use arenagrad_arena::tensor::{LINE, Line};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
-/// The operands of a call as bytes.
-pub(super) struct TileKernelOperands<'a> {
+/// The operands of a call as bytes: room for `I` inputs and `O` outputs.
+pub(super) struct TileKernelOperands<'a, const I: usize, const O: usize> {
     /// The inputs, whole; empty if written in place.
-    pub inputs: [&'a [u8]; MAX_INPUTS],
+    pub inputs: [&'a [u8]; I],
     /// For an input written in place, the output that shares its bytes.
-    pub inplace: [Option<u8>; MAX_INPUTS],
+    pub inplace: [Option<u8>; I],
     /// The outputs; element 0 is the first element of the range.
-    pub outs: [&'a mut [u8]; MAX_OUTPUTS],
+    pub outs: [&'a mut [u8]; O],
     /// This thread's scratch.
     pub slots: &'a mut [u8],
 }
 
-impl TileKernelOperands<'_> {
+impl<const I: usize, const O: usize> TileKernelOperands<'_, I, O> {
     pub(super) fn new() -> Self {
         TileKernelOperands {
-            inputs: [&[]; MAX_INPUTS],
-            inplace: [None; MAX_INPUTS],
-            outs: Default::default(),
+            inputs: [&[]; I],
+            inplace: [None; I],
+            outs: std::array::from_fn(|_| Default::default()),
             slots: &mut [],
         }
     }
 }
 
 /// The state of a call.
-struct TileKernelCall<'a, 'c> {
-    code: WordCode<'c>,
-    ops: &'c mut TileKernelOperands<'a>,
+struct TileKernelCall<'a, 'c, const I: usize, const O: usize> {
+    code: &'c TileCode,
+    ops: &'c mut TileKernelOperands<'a, I, O>,
     /// The current tile of each input that is read in place; empty if the tile is in the input's slot.
-    now: [&'a [u8]; MAX_INPUTS],
+    now: [&'a [u8]; I],
     /// Bytes of a slot.
     stride: usize,
     /// First element of the range.
@@ -79,22 +79,30 @@ fn tile_kernel_write<'a>(args: &mut Args<'a>, j: usize, elem: DType) -> &'a mut 
 
 /// The tile kernel. `tile/mod.rs` documents its operands.
 pub fn tile_kernel(args: &mut Args<'_>) {
-    let code = WordCode::new(args.params());
-    if code.direct() {
-        return tile_kernel_direct(args, code);
+    let code: &TileCode = args.prepared();
+    match (code.inputs.len(), code.outputs.len()) {
+        _ if code.direct => tile_kernel_direct(args, code),
+        // Room for many operands takes time to set up.
+        (..=8, ..=2) => tile_kernel_tiles::<8, 2>(args, code),
+        (..=16, ..=8) => tile_kernel_tiles::<16, 8>(args, code),
+        _ => tile_kernel_tiles::<MAX_INPUTS, MAX_OUTPUTS>(args, code),
     }
-    let mut ops = TileKernelOperands::new();
-    for i in 0..code.inputs() {
+}
+
+/// Runs a program tile by tile. It has at most `I` inputs and `O` outputs.
+fn tile_kernel_tiles<const I: usize, const O: usize>(args: &mut Args<'_>, code: &TileCode) {
+    let mut ops = TileKernelOperands::<I, O>::new();
+    for (i, input) in code.inputs.iter().enumerate() {
         match args.inplace(i) {
             Some(j) => ops.inplace[i] = Some(j as u8),
-            None => ops.inputs[i] = tile_kernel_read(args, i, code.input_elem(i)),
+            None => ops.inputs[i] = tile_kernel_read(args, i, input.elem),
         }
     }
-    for j in 0..code.outputs() {
-        ops.outs[j] = tile_kernel_write(args, j, code.output(j));
+    for (j, &elem) in code.outputs.iter().enumerate() {
+        ops.outs[j] = tile_kernel_write(args, j, elem);
     }
-    if args.writes() > code.outputs() {
-        ops.slots = cast_slice_mut(args.write::<Line>(code.outputs()));
+    if args.writes() > code.outputs.len() {
+        ops.slots = cast_slice_mut(args.write::<Line>(code.outputs.len()));
     }
     let units = args.units();
     execute_tile_kernel(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| {
@@ -105,15 +113,15 @@ pub fn tile_kernel(args: &mut Args<'_>) {
 /// Runs a program of one step from whole inputs to one output: over the range at once or, if the output is in place of
 /// an input, tile by tile from a copy.
 #[inline]
-fn tile_kernel_direct(args: &mut Args<'_>, code: WordCode<'_>) {
+fn tile_kernel_direct(args: &mut Args<'_>, code: &TileCode) {
     let units = args.units();
-    let (lo, hi) = (units.start * UNIT, (units.end * UNIT).min(code.len()));
-    let Some(step) = code.step_codes().next().filter(|_| lo < hi) else { return };
-    let own = (0..code.inputs()).find(|&i| args.inplace(i).is_some());
-    let source = |k: usize| match step.args[k].storage() {
+    let (lo, hi) = (units.start * UNIT, (units.end * UNIT).min(code.len));
+    let Some(step) = code.steps.first().filter(|_| lo < hi) else { return };
+    let own = (0..code.inputs.len()).find(|&i| args.inplace(i).is_some());
+    let source = |k: usize| match step.args[k] {
         Storage::Input(i, _) if Some(usize::from(i)) != own => {
-            let elem = step.op.operand(step.elem, k);
-            &tile_kernel_read(args, usize::from(i), elem)[lo * elem.size()..hi * elem.size()]
+            let size = step.sizes[k];
+            &tile_kernel_read(args, usize::from(i), step.op.operand(step.elem, k))[lo * size..hi * size]
         }
         _ => &[],
     };
@@ -121,7 +129,7 @@ fn tile_kernel_direct(args: &mut Args<'_>, code: WordCode<'_>) {
     let dst = tile_kernel_write(args, 0, step.out);
     let Some(own) = own else {
         let [a, b, c] = sources;
-        if let Some(element) = apply_step(&step, dst, a, b, c) {
+        if let Some(element) = (step.run)(step, dst, a, b, c) {
             args.fault_divisor(lo + element);
         }
         return;
@@ -130,59 +138,55 @@ fn tile_kernel_direct(args: &mut Args<'_>, code: WordCode<'_>) {
     for (t, dst) in dst.chunks_mut(TILE * step.out.size()).enumerate() {
         let (n, copy) = (dst.len() / step.out.size(), &mut slot[..dst.len()]);
         copy.copy_from_slice(dst);
-        let tile = |k: usize| match step.args[k].storage() {
+        let tile = |k: usize| match step.args[k] {
             Storage::Input(i, _) if usize::from(i) == own => &*copy,
-            Storage::Input(..) => {
-                let size = step.op.operand(step.elem, k).size();
-                &sources[k][t * TILE * size..][..n * size]
-            }
+            Storage::Input(..) => &sources[k][t * TILE * step.sizes[k]..][..n * step.sizes[k]],
             _ => &[],
         };
-        if let Some(element) = apply_step(&step, dst, tile(0), tile(1), tile(2)) {
+        if let Some(element) = (step.run)(step, dst, tile(0), tile(1), tile(2)) {
             args.fault_divisor(lo + t * TILE + element);
         }
     }
 }
 
 /// Computes elements `lo..hi` of a program; `hi` is clipped to its length.
-pub(super) fn execute_tile_kernel(
-    code: WordCode<'_>,
-    ops: &mut TileKernelOperands<'_>,
+pub(super) fn execute_tile_kernel<const I: usize, const O: usize>(
+    code: &TileCode,
+    ops: &mut TileKernelOperands<'_, I, O>,
     lo: usize,
     hi: usize,
     fault: &mut dyn FnMut(usize),
 ) {
-    let hi = hi.min(code.len());
+    let hi = hi.min(code.len);
     if lo >= hi {
         return;
     }
-    let mut call = TileKernelCall { code, ops, now: [&[]; MAX_INPUTS], stride: code.lines() * LINE, lo };
+    let mut call = TileKernelCall { code, ops, now: [&[]; I], stride: code.lines * LINE, lo };
     call.prologue(hi);
     for at in (lo..hi).step_by(TILE) {
         let tile = Tile { at, n: TILE.min(hi - at) };
         call.load(tile);
-        for step in code.step_codes() {
-            if let Some(element) = call.step(&step, tile) {
+        for step in &code.steps {
+            if let Some(element) = call.step(step, tile) {
                 fault(at + element);
             }
         }
     }
 }
 
-impl<'a> TileKernelCall<'a, '_> {
+impl<'a, const I: usize, const O: usize> TileKernelCall<'a, '_, I, O> {
     /// Fills the slots that hold once-per-call values.
     fn prologue(&mut self, hi: usize) {
         let tile = Tile { at: self.lo, n: TILE.min(hi - self.lo) };
-        for step in self.code.once_codes() {
-            if let Storage::Slot(s) = step.to.storage() {
+        for step in &self.code.once {
+            if let Storage::Slot(s) = step.to {
                 let slot = &mut self.ops.slots[usize::from(s) * self.stride..][..tile.n * step.out.size()];
                 apply_fill(step.out, step.imm, slot);
             }
         }
-        for i in 0..self.code.inputs() {
-            let input = self.code.input(i);
-            if tile_kernel_loads_once(input.access) {
-                self.fetch(i, &input, tile);
+        for (i, input) in self.code.inputs.iter().enumerate() {
+            if tile_kernel_loads_once(input.access()) {
+                self.fetch(i, input, tile);
             }
         }
     }
@@ -190,10 +194,9 @@ impl<'a> TileKernelCall<'a, '_> {
     /// Locates or fetches this tile of every input.
     #[inline]
     fn load(&mut self, tile: Tile) {
-        for i in 0..self.code.inputs() {
-            let input = self.code.input(i);
+        for (i, input) in self.code.inputs.iter().enumerate() {
             let size = input.elem.size();
-            match (input.access, self.ops.inplace[i]) {
+            match (input.access(), self.ops.inplace[i]) {
                 (AccessCode::Unused, _) => {}
                 (AccessCode::Full, None) => {
                     self.now[i] = &self.ops.inputs[i][tile.at * size..(tile.at + tile.n) * size];
@@ -204,13 +207,13 @@ impl<'a> TileKernelCall<'a, '_> {
                     self.ops.slots[input.slot * self.stride..][..from.len()].copy_from_slice(from);
                 }
                 (access, _) if tile_kernel_loads_once(access) => {}
-                _ => self.fetch(i, &input, tile),
+                _ => self.fetch(i, input, tile),
             }
         }
     }
 
-    fn fetch(&mut self, i: usize, input: &InputCode<'_>, tile: Tile) {
-        let (src, size, access) = (self.ops.inputs[i], input.elem.size(), input.access);
+    fn fetch(&mut self, i: usize, input: &InputCode, tile: Tile) {
+        let (src, size, access) = (self.ops.inputs[i], input.elem.size(), input.access());
         self.now[i] = &[];
         if let Some(at) = load_contiguous_tile(access, tile.at, tile.n) {
             self.now[i] = &src[at * size..(at + tile.n) * size];
@@ -227,63 +230,82 @@ impl<'a> TileKernelCall<'a, '_> {
 
     /// Runs one step on one tile. Returns its first bad element.
     #[inline]
-    fn step(&mut self, step: &StepWordCode, tile: Tile) -> Option<usize> {
-        let (stride, len) = (self.stride, tile.n * step.out.size());
-        // The destination is moved out, so that everything else can be borrowed.
-        match step.to.storage() {
-            Storage::Out(j) => {
-                let j = usize::from(j);
-                let out = std::mem::take(&mut self.ops.outs[j]);
-                let slots = &*self.ops.slots;
-                let dst = &mut out[(tile.at - self.lo) * step.out.size()..][..len];
-                let bad = self.apply(step, dst, tile, |s| &slots[s * stride..][..stride]);
-                self.ops.outs[j] = out;
-                bad
-            }
+    fn step(&mut self, step: &StepCode, tile: Tile) -> Option<usize> {
+        let (stride, from) = (self.stride, tile.at - self.lo);
+        let TileKernelOperands { outs, slots, .. } = &mut *self.ops;
+        let len = tile.n * step.out.size();
+        // What is written is cut out, so that everything else can be borrowed.
+        let (dst, others) = match step.to {
             Storage::Slot(to) => {
                 let to = usize::from(to);
-                let slots = std::mem::take(&mut self.ops.slots);
                 let (low, rest) = slots.split_at_mut(to * stride);
                 let (dst, high) = rest.split_at_mut(stride);
-                let bad = self.apply(step, &mut dst[..len], tile, |s| match s.checked_sub(to + 1) {
-                    None => &low[s * stride..][..stride],
-                    Some(s) => &high[s * stride..][..stride],
-                });
-                self.ops.slots = slots;
-                bad
+                (&mut dst[..len], StepOperands { slots: [low, high], slot: to, outs: [outs, &[]], out: usize::MAX })
             }
-            Storage::None | Storage::Input(..) => None,
+            Storage::Out(to) => {
+                let to = usize::from(to);
+                let (low, rest) = outs.split_at_mut(to);
+                let (dst, high) = rest.split_first_mut()?;
+                let dst = &mut dst[from * step.out.size()..][..len];
+                (dst, StepOperands { slots: [slots, &[]], slot: usize::MAX, outs: [low, high], out: to })
+            }
+            Storage::None | Storage::Input(..) => return None,
+        };
+        let (args, sizes, at) = (&step.args, &step.sizes, (from, tile.n));
+        let a = others.operand((args[0], sizes[0]), stride, at, &self.now);
+        let b = others.operand((args[1], sizes[1]), stride, at, &self.now);
+        let c = others.operand((args[2], sizes[2]), stride, at, &self.now);
+        (step.run)(step, dst, a, b, c)
+    }
+}
+
+/// What a step may read beside inputs: all slots and outputs but the one that it writes. The lists are those before it
+/// and those behind it.
+struct StepOperands<'s, 'a> {
+    slots: [&'s [u8]; 2],
+    /// The slot that is written; `usize::MAX` if none is.
+    slot: usize,
+    outs: [&'s [&'a mut [u8]]; 2],
+    /// The output that is written; `usize::MAX` if none is.
+    out: usize,
+}
+
+impl<'s> StepOperands<'s, '_> {
+    /// The elements of a tile, `from` on, of an operand whose elements have `size` bytes. `now` has the tiles of the
+    /// inputs that are read in place.
+    #[inline(always)]
+    fn operand(
+        &self,
+        (at, size): (Storage, usize),
+        stride: usize,
+        (from, n): (usize, usize),
+        now: &[&'s [u8]],
+    ) -> &'s [u8] {
+        match at {
+            Storage::None => &[],
+            Storage::Slot(s) => self.slot(s, stride),
+            Storage::Input(i, s) => match now[usize::from(i)] {
+                [] => self.slot(s, stride),
+                bytes => bytes,
+            },
+            Storage::Out(j) => &self.out(j)[from * size..][..n * size],
         }
     }
 
-    /// Applies `step`; `slot` returns operands that are in slots.
     #[inline(always)]
-    fn apply<'s>(
-        &'s self,
-        step: &StepWordCode,
-        dst: &mut [u8],
-        tile: Tile,
-        slot: impl Fn(usize) -> &'s [u8],
-    ) -> Option<usize> {
-        let arity = step.op.arity();
-        let source = |k: usize| -> &[u8] {
-            if k >= arity {
-                return &[];
-            }
-            match step.args[k].storage() {
-                Storage::None => &[],
-                Storage::Slot(s) => slot(usize::from(s)),
-                Storage::Input(i, s) => match self.now[usize::from(i)] {
-                    [] => slot(usize::from(s)),
-                    bytes => bytes,
-                },
-                Storage::Out(j) => {
-                    let size = step.op.operand(step.elem, k).size();
-                    &self.ops.outs[usize::from(j)][(tile.at - self.lo) * size..][..tile.n * size]
-                }
-            }
-        };
-        apply_step(step, dst, source(0), source(1), source(2))
+    fn slot(&self, s: u16, stride: usize) -> &'s [u8] {
+        let s = usize::from(s);
+        if s < self.slot {
+            &self.slots[0][s * stride..][..stride]
+        } else {
+            &self.slots[1][(s - self.slot - 1) * stride..][..stride]
+        }
+    }
+
+    #[inline(always)]
+    fn out(&self, j: u16) -> &'s [u8] {
+        let j = usize::from(j);
+        if j < self.out { &*self.outs[0][j] } else { &*self.outs[1][j - self.out - 1] }
     }
 }
 
@@ -303,8 +325,7 @@ fn tile_kernel_loads_once(access: AccessCode<'_>) -> bool {
 /// # Panics
 /// If [`TileProgram::check`] does not hold, or a buffer is too short.
 pub fn tile_kernel_eval(program: &TileProgram, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), usize> {
-    let words = program.to_word_code();
-    let code = WordCode::new(&words);
+    let code = TileCode::new(program);
     let lines = |bytes: &[u8]| {
         let mut copy = vec![Line::zeroed(); bytes.len().div_ceil(LINE)];
         cast_slice_mut::<Line, u8>(&mut copy)[..bytes.len()].copy_from_slice(bytes);
@@ -313,7 +334,7 @@ pub fn tile_kernel_eval(program: &TileProgram, inputs: &[&[u8]], outputs: &mut [
     let ins: Vec<Vec<Line>> = inputs.iter().map(|b| lines(b)).collect();
     let mut outs: Vec<Vec<Line>> = outputs.iter().map(|b| lines(b)).collect();
     let mut scratch = vec![Line::zeroed(); tile_plan_scratch_len(program) / LINE];
-    let mut ops = TileKernelOperands::new();
+    let mut ops = TileKernelOperands::<MAX_INPUTS, MAX_OUTPUTS>::new();
     for ((to, from), bytes) in ops.inputs.iter_mut().zip(&ins).zip(inputs) {
         *to = &cast_slice(from)[..bytes.len()];
     }
@@ -322,7 +343,7 @@ pub fn tile_kernel_eval(program: &TileProgram, inputs: &[&[u8]], outputs: &mut [
     }
     ops.slots = cast_slice_mut(&mut scratch);
     let mut first = None;
-    execute_tile_kernel(code, &mut ops, 0, program.len, &mut |e| first = Some(first.map_or(e, |f: usize| f.min(e))));
+    execute_tile_kernel(&code, &mut ops, 0, program.len, &mut |e| first = Some(first.map_or(e, |f: usize| f.min(e))));
     for (to, from) in outputs.iter_mut().zip(&outs) {
         let bytes: &[u8] = cast_slice(from);
         to.copy_from_slice(&bytes[..to.len()]);

@@ -1,5 +1,5 @@
-//! Plans a program: finds the live steps and decides where each value is stored. [`super::word_code`] writes the plan
-//! as words.
+//! Plans a program: finds the live steps and decides where each value is stored. [`super::tile_code`] makes the code of
+//! the plan.
 //!
 //! Invariant: a step's result is never in the slot of one of its operands. A slot that is filled once per call is never
 //! reused. Every other slot is free after the last use of its value.

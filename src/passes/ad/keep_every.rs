@@ -1,20 +1,21 @@
 //! Loops that keep few carries: a loop with `keep_every` becomes a loop in stretches before it is differentiated.
 //!
 //! The outer loop keeps the carries of each of its iterations and nothing else ([`Scan::keeps_carries_only`]), so its
-//! derivative runs a stretch again. Invariant: gradients have the bits of a loop that keeps all, as a constant's
-//! cotangents are added in the same order (see [`super::backward`]).
+//! derivative runs a stretch again. A loop that ends early is written so too. Invariant: gradients have the bits of a
+//! loop that keeps all, as a constant's cotangents are added in the same order (see [`super::backward`]).
 
 use crate::arena::{Node, Region, Side, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::DEPTH;
 use crate::nodes::ir::opdef::Lower;
-use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Graph, GraphBuf, Op, Var};
+use crate::nodes::ops::control::scan::{Exit, Scan};
+use crate::nodes::{DType, Graph, GraphBuf, Op, Var};
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
 use crate::passes::stretches::{StretchYields, Stretches, stretch_levels_above, stretch_levels_inside};
 
 /// `g` with the loops among the `active` nodes in stretches, if they keep the carries of some iterations only. Loops
-/// that would stand too deep in one another keep the carries of each iteration instead.
+/// that would stand too deep in one another, and those whose body reads the number of iterations that ends them, keep
+/// the carries of each iteration instead.
 pub(super) fn write_keep_every(g: Graph<'_>, active: &Side<Node, bool>) -> Result<GraphBuf> {
     let stretch = |n: Node| match active[n] && matches!(g.def_of(n).lower, Lower::Loop) {
         true => Scan::of(&g.attrs(n)).stretch().filter(|&each| each > 1),
@@ -25,7 +26,8 @@ pub(super) fn write_keep_every(g: Graph<'_>, active: &Side<Node, bool>) -> Resul
     let mut fits = Side::filled(g.nodes(), true);
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r).filter(|&n| stretch(n).is_some()) {
-            fits[n] = above[r] + 2 + inside[Scan::of(&g.attrs(n)).body] <= DEPTH;
+            let scan = Scan::of(&g.attrs(n));
+            fits[n] = above[r] + 2 + inside[scan.body] <= DEPTH && !reads_count(g, &scan);
         }
     }
     rebuild_buf(g, &mut |v| {
@@ -33,6 +35,14 @@ pub(super) fn write_keep_every(g: Graph<'_>, active: &Side<Node, bool>) -> Resul
         let scan = Scan::of(&v.src.attrs(v.node));
         Some(if fits[v.node] { keep_every(v, &scan, each) } else { keep_every_value(v, &scan) })
     })
+}
+
+/// True if the body of a loop that counts its iterations reads their number: a stretch has another one.
+fn reads_count(g: Graph<'_>, scan: &Scan) -> bool {
+    let Some(n) = g.region_args(scan.body).nth(scan.carries).filter(|_| scan.exit == Some(Exit::Count)) else {
+        return false;
+    };
+    g.region_yields(scan.body).contains(&n) || g.region_nodes(scan.body).any(|node| g.args_of(node).contains(&n))
 }
 
 /// Writes the loop `v` so that it keeps the carries of each iteration. Its results.
@@ -51,6 +61,11 @@ fn keep_every<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan, each: usize) -> Vec<Var
     };
     let (carries, rest) = v.args.split_at(k);
     let (consts, xs) = rest.split_at(scan.consts);
+    let mut consts = consts.to_vec();
+    if let Some(n) = consts.first_mut().filter(|_| scan.exit == Some(Exit::Count)) {
+        // The gather checks the number of iterations.
+        *n = g.iota(0, [scan.length.saturating_add(1)], DType::I64).gather(*n, 0);
+    }
     let stretches = Stretches {
         g,
         loc: v.src.loc[v.node.at()],
@@ -59,13 +74,14 @@ fn keep_every<'g>(v: &RebuildVisit<'_, 'g>, scan: &Scan, each: usize) -> Vec<Var
         plain: 0..0,
         plain_alone: false,
         carries: carries.to_vec(),
-        consts: consts.to_vec(),
+        consts,
         xs: xs.iter().map(sliced).collect(),
         rows: Vec::new(),
     };
     let body = v.regions[scan.body.at()];
     let results = stretches.write(|a| {
-        let inner = Scan { length: a.length, keep_every: None, ..*scan };
+        let bound = (scan.exit == Some(Exit::Flag)).then_some(0);
+        let inner = Scan { length: a.length, keep_every: None, bound, ..*scan };
         let outs = g.emit(Op::SCAN, &[a.carries, a.consts, a.xs].concat(), &inner.over(body, k, scan.consts).list());
         let mut carries = Vec::from(outs);
         let ys = carries.split_off(k.min(carries.len()));

@@ -188,7 +188,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let LoopOperands { carries, consts, stacked } = operands;
         let consts = [&[self.trips()?], consts].concat();
         let operands = LoopOperands { carries, consts: &consts, stacked };
-        self.emit_as(Scan { exit: Some(Exit::Count), ..scan }, name, operands, |args| {
+        self.emit_as(Scan { exit: Some(Exit::Count), bound: None, ..scan }, name, operands, |args| {
             body(&[&args[..carries.len()], &args[carries.len() + 1..]].concat())
         })
     }
@@ -236,7 +236,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         }
         let (inner, k) = (ScanSite::new(self.context, n), self.scan.carries);
         let outs: Vec<Value> = src.outs_of(n).collect();
-        if inner.scan.exit.is_some() || inner.scan.carries != k || outs[..k] != self.yields[..k] {
+        if inner.scan.exit == Some(Exit::Count) || inner.scan.carries != k || outs[..k] != self.yields[..k] {
             return own();
         }
         let inner = inner.paths();

@@ -56,6 +56,7 @@ pub(super) fn one_by_one<'g>(context: BatchContext<'_, '_, 'g>, n: Node, args: &
         keep_every: None,
         at_once: None,
         exit: None,
+        bound: None,
     };
     let operands: Vec<Var<'g>> = order.iter().map(|&i| args[i].var).collect();
     g.emit(Op::SCAN, &operands, &attrs.list()).into()

@@ -14,7 +14,7 @@ use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::{DType, Graph, Op};
 use crate::sched::instructions::{BufKind, Instr, InstrTime, Instructions, NO_LOOP, Operand};
 use crate::sched::pack::lines;
-use crate::sched::planned_loop::{Extern, LoopExit, Outer, PlannedLoop, UNBOUNDED_LENGTH, loop_timestamps};
+use crate::sched::planned_body::{Extern, FlagBound, LoopExit, Outer, PlannedBody, UNBOUNDED_LENGTH, loop_timestamps};
 use crate::sched::planner::{PlannerTimer, run_planner};
 use std::sync::Arc;
 
@@ -71,7 +71,11 @@ impl BodyShape {
         let (carries, xs, reverse) = (s.carries, s.xs(), s.reverse);
         let length = if s.is_unbounded() { UNBOUNDED_LENGTH } else { s.length };
         let exit = s.exit.map(|exit| match exit {
-            Exit::Flag => LoopExit::Flag { bounded: !s.is_unbounded() },
+            Exit::Flag => LoopExit::Flag(match s.bound {
+                _ if s.is_unbounded() => FlagBound::None,
+                Some(0) => FlagBound::Ends,
+                told => FlagBound::Stops(told.unwrap_or(s.length)),
+            }),
             Exit::Count => LoopExit::Count(s.carries + stacked),
         });
         BodyShape {
@@ -108,7 +112,7 @@ fn lower_loop_body(
     s: &BodyShape,
     threads: usize,
     precision: &[Precision],
-) -> Result<(PlannedLoop, Vec<Value>)> {
+) -> Result<(PlannedBody, Vec<Value>)> {
     let mut l = Lowerer::new(g, s.region, threads, precision);
     l.code.iterated = true;
     let mut externs = Vec::new();
@@ -147,7 +151,7 @@ fn lower_loop_body(
     let plan = run_planner(lowered, threads, &lines::pack_lines, PlannerTimer::new())?.plan;
     let base: usize = externs.iter().map(|e| plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
     let (length, reverse, when, exit) = (s.length, s.reverse, s.when, s.exit);
-    let mut body = PlannedLoop { plan, externs, base, length, reverse, when, exit, timestamps: 0 };
+    let mut body = PlannedBody { plan, externs, base, length, reverse, when, exit, timestamps: 0 };
     let times = (0..body.plan.code.len()).map(|i| loop_timestamps(&body.plan.code, i));
     body.timestamps = times.fold(body.barriers(), usize::saturating_add);
     Ok((body, constants))
@@ -329,12 +333,12 @@ impl Lowerer<'_> {
     fn run_loop_bodies(
         &mut self,
         n: Node,
-        bodies: Vec<PlannedLoop>,
+        bodies: Vec<PlannedBody>,
         reads: &[Operand],
         mut writes: Vec<Operand>,
         pairs: &[(u8, u8)],
     ) {
-        let workspace = bodies.iter().map(PlannedLoop::workspace).max().unwrap_or(0);
+        let workspace = bodies.iter().map(PlannedBody::workspace).max().unwrap_or(0);
         if workspace > 0 {
             let buf = self.code.buffer(workspace, BufKind::Scratch, Value::NONE);
             writes.push(Operand::of_bytes(buf, 0, workspace, Split::Whole));

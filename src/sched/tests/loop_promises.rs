@@ -7,7 +7,7 @@ use crate::message_texts::unseen_messages;
 use crate::nodes::{Builder, DType};
 use crate::sched::checker::Checked;
 use crate::sched::instructions::{Instructions, OUT_OF_PLACE, Operand};
-use crate::sched::planned_loop::{Extern, LoopExit, Outer, PlannedLoop};
+use crate::sched::planned_body::{Extern, FlagBound, LoopExit, Outer, PlannedBody};
 use crate::sched::schedule;
 
 /// A loop, and the code with the instruction that runs it.
@@ -16,7 +16,7 @@ struct LoopSubject {
     code: Instructions,
     at: usize,
     inplace: Vec<u8>,
-    l: PlannedLoop,
+    l: PlannedBody,
 }
 
 impl LoopSubject {
@@ -33,7 +33,7 @@ impl LoopSubject {
         let plan = schedule(graph.view(), 2).unwrap().plan;
         let at = (0..plan.code.len()).find(|&i| plan.code.has_body(i)).unwrap();
         let inplace = plan.inplace[plan.code.read_range(at)].to_vec();
-        let l: PlannedLoop = (*plan.code.loops[0]).clone();
+        let l: PlannedBody = (*plan.code.loops[0]).clone();
         LoopSubject { code: plan.code.clone(), at, inplace, l }
     }
 
@@ -106,7 +106,7 @@ const WRONG_LOOPS: &[(&str, WrongLoop)] = &[
     }),
     ("takes over a read and is no extern of the body", |s| s.inplace.push(3)),
     ("without what ends it", |s| {
-        s.l.exit = Some(LoopExit::Flag { bounded: true });
+        s.l.exit = Some(LoopExit::Flag(FlagBound::Stops(1)));
         s.l.timestamps += 1;
     }),
     ("without what ends it", |s| s.l.exit = Some(LoopExit::Count(99))),
@@ -141,7 +141,7 @@ fn every_refusal_of_a_loop_has_a_loop_that_breaks_one_promise() {
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
-    assert_eq!(unseen_messages(include_str!("../planned_loop/fits.rs"), &seen.join("\n")), [""; 0]);
+    assert_eq!(unseen_messages(include_str!("../planned_body/fits.rs"), &seen.join("\n")), [""; 0]);
 }
 
 /// A loop that a carry ends, and what its plan must be.
@@ -154,7 +154,7 @@ fn a_flag_is_one_byte_that_is_carried_and_ends_no_slices_without_a_bound() {
     let plan = schedule(graph.view(), 2).unwrap().plan;
     let at = (0..plan.code.len()).find(|&i| plan.code.has_body(i)).unwrap();
     let inplace = &plan.inplace[plan.code.read_range(at)];
-    let refused = |wrong: &dyn Fn(&mut Instructions, &mut PlannedLoop)| {
+    let refused = |wrong: &dyn Fn(&mut Instructions, &mut PlannedBody)| {
         let (mut code, mut l) = (plan.code.clone(), (*plan.code.loops[0]).clone());
         wrong(&mut code, &mut l);
         l.fits(&code, at, inplace).err().unwrap_or_default()
@@ -163,16 +163,16 @@ fn a_flag_is_one_byte_that_is_carried_and_ends_no_slices_without_a_bound() {
     assert_eq!(plan.code.loops[0].barriers(), 2);
     let writes = plan.code.writes_at[at] as usize;
     for wrong in [
-        &|code: &mut Instructions, _: &mut PlannedLoop| code.writes[writes].len = 2,
-        &|_: &mut Instructions, l: &mut PlannedLoop| l.when = Some(true),
-        &|_: &mut Instructions, l: &mut PlannedLoop| {
+        &|code: &mut Instructions, _: &mut PlannedBody| code.writes[writes].len = 2,
+        &|_: &mut Instructions, l: &mut PlannedBody| l.when = Some(true),
+        &|_: &mut Instructions, l: &mut PlannedBody| {
             l.externs.iter_mut().filter(|e| e.outer == Outer::Write(0)).for_each(|e| e.sliced = true);
         },
-        &|_: &mut Instructions, l: &mut PlannedLoop| {
-            l.exit = Some(LoopExit::Flag { bounded: false });
+        &|_: &mut Instructions, l: &mut PlannedBody| {
+            l.exit = Some(LoopExit::Flag(FlagBound::None));
             l.externs.iter_mut().filter(|e| e.outer == Outer::Write(1)).for_each(|e| e.sliced = true);
         },
-    ] as [&dyn Fn(&mut Instructions, &mut PlannedLoop); 4]
+    ] as [&dyn Fn(&mut Instructions, &mut PlannedBody); 4]
     {
         let e = refused(wrong);
         assert!(e.contains("without what ends it") || e.contains("a branch without a predicate"), "{e}");

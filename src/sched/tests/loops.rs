@@ -4,7 +4,7 @@ use crate::arena::tensor::LINE;
 use crate::nodes::{Builder, DType, GraphBuf, Loop};
 use crate::sched::checker::{Plan, check_plan};
 use crate::sched::instructions::BufKind;
-use crate::sched::planned_loop::{Outer, PlannedLoop};
+use crate::sched::planned_body::{Outer, PlannedBody};
 use crate::sched::races::race_free;
 use crate::sched::schedule;
 use crate::sched::share::share_tapes_above;
@@ -25,10 +25,10 @@ fn graph() -> GraphBuf {
 }
 
 /// The plan of [`graph`] with its loop, and maybe itself, changed.
-fn changed(f: impl FnOnce(&mut Plan, &mut PlannedLoop)) -> Result<(), String> {
+fn changed(f: impl FnOnce(&mut Plan, &mut PlannedBody)) -> Result<(), String> {
     let s = schedule(graph().view(), 2).unwrap();
     let mut plan: Plan = (*s.plan).clone();
-    let mut l: PlannedLoop = (*plan.code.loops[0]).clone();
+    let mut l: PlannedBody = (*plan.code.loops[0]).clone();
     f(&mut plan, &mut l);
     plan.code.loops[0] = Arc::new(l);
     check_plan(plan).map(|_| ()).map_err(|e| e.to_string())
@@ -37,12 +37,12 @@ fn changed(f: impl FnOnce(&mut Plan, &mut PlannedLoop)) -> Result<(), String> {
 #[test]
 fn a_loop_whose_operands_are_not_its_body_s_is_refused() {
     assert_eq!(changed(|_, _| ()), Ok(()));
-    let refused = |f: fn(&mut Plan, &mut PlannedLoop), why: &str| {
+    let refused = |f: fn(&mut Plan, &mut PlannedBody), why: &str| {
         let e = changed(f).unwrap_err();
         assert!(e.contains(why), "{e}");
     };
     refused(|_, l| l.base -= LINE, "does not begin behind its externs");
-    let smaller = |p: &mut Plan, _: &mut PlannedLoop| {
+    let smaller = |p: &mut Plan, _: &mut PlannedBody| {
         let i = (0..p.code.len()).find(|&i| p.code.has_body(i)).unwrap();
         let o = &mut p.code.writes[p.code.writes_at[i + 1] as usize - 1];
         o.len -= LINE;

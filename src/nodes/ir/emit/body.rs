@@ -63,6 +63,8 @@ pub(super) struct Captures {
     pub(super) known: HashMap<Value, Value>,
     /// The argument for the number of the iteration.
     pub(super) index: Option<Value>,
+    /// True if that argument is the last carry, and not the last argument.
+    pub(super) index_is_carry: bool,
     /// The random key of the iteration.
     pub(super) key: Option<Value>,
     /// True if the region runs once: its random key is that of the region around it.
@@ -76,6 +78,6 @@ pub struct Closed {
     pub region: Region,
     /// The captured values, in the region around the loop.
     pub captures: Vec<Value>,
-    /// True if the last argument is the number of the iteration, a `u32`.
+    /// True if the last argument is the number of the iteration, a `u32`. False if that is a carry.
     pub indexed: bool,
 }

@@ -161,6 +161,14 @@ impl Emit {
         key
     }
 
+    /// Makes the number of the iteration the last carry of the open body, if the body uses it: its argument, a `u32`.
+    /// The caller gives it a start and yields the next number.
+    pub fn carry_iteration_number(&mut self) -> Option<Value> {
+        let captures = self.current_mut().captures.as_mut()?;
+        captures.index_is_carry = captures.index.is_some();
+        captures.index
+    }
+
     /// Closes the body of a loop whose first arguments are `carries` carries and then `xs` slices of stacked inputs.
     pub fn close_loop(&mut self, carries: usize, xs: usize, yields: &[Value]) -> Closed {
         let none = Closed { region: Region::NONE, captures: Vec::new(), indexed: false };
@@ -171,8 +179,10 @@ impl Emit {
         let body = self.current();
         let node = |v: &Value| body.def.get(v.at()).map(|n| n.at());
         let caught = captures.pairs.iter().filter_map(|p| node(&p.1));
-        let mut order: Vec<usize> = (0..carries).chain(caught).chain(carries..carries + xs).collect();
-        order.extend(captures.index.as_ref().and_then(node));
+        let index = captures.index.as_ref().and_then(node);
+        let (last_carry, last) = if captures.index_is_carry { (index, None) } else { (None, index) };
+        let own = (0..carries).chain(last_carry);
+        let order: Vec<usize> = own.chain(caught).chain(carries..carries + xs).chain(last).collect();
         if order.iter().any(|&n| body.op.get(n) != Some(&Op::ARG)) {
             self.fail(Error::new(Kind::Verify, "the body of a loop has fewer arguments than it was opened with"));
             self.close_region(&[]);
@@ -180,7 +190,7 @@ impl Emit {
         }
         let map = self.hoist_captures(&order);
         let yields: Vec<Value> = yields.iter().map(|y| map.get(y.at()).copied().unwrap_or(Value::NONE)).collect();
-        let indexed = captures.index.is_some();
+        let indexed = captures.index.is_some() && !captures.index_is_carry;
         let captures = captures.pairs.iter().map(|p| p.0).collect();
         Closed { region: self.close_region(&yields), captures, indexed }
     }

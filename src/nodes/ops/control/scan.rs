@@ -52,6 +52,9 @@ attrs! {
         at_once: Option<bool>,
         /// What ends the loop early. Absent: all iterations run.
         exit: Option<Exit>,
+        /// Of a loop that a carry ends and that is a stretch of a longer loop: the number of iterations that the error
+        /// tells if it is still to go on after its own. 0: then the loop ends, and there is no error. Absent: `length`.
+        bound: Option<i64>,
     }
 }
 
@@ -77,23 +80,27 @@ pub struct Scan {
     pub at_once: bool,
     /// What ends the loop early; `None`: all iterations run.
     pub exit: Option<Exit>,
+    /// Of a loop that a carry ends: the number of iterations that the error tells if it is still to go on after
+    /// `length` of them. 0: there is no error. `None`: `length`.
+    pub bound: Option<usize>,
 }
 
 impl Scan {
     /// From the attributes of a scan.
     pub fn of(attrs: &Attrs<'_>) -> Scan {
-        let ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once, exit } = ScanAttrs::of(attrs);
+        let ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once, exit, bound } =
+            ScanAttrs::of(attrs);
         let [carries, consts, length] = [carries, consts, length].map(|n| n.max(0) as usize);
-        let keep_every = keep_every.map(|n| n.max(1) as usize);
-        Scan { body, carries, consts, length, reverse, keep_every, at_once: at_once == Some(true), exit }
+        let (keep_every, bound) = (keep_every.map(|n| n.max(1) as usize), bound.map(|n| n.max(0) as usize));
+        Scan { body, carries, consts, length, reverse, keep_every, at_once: at_once == Some(true), exit, bound }
     }
 
     /// The attributes of this loop over another body, with other numbers of carries and constants.
     pub fn over(&self, body: Region, carries: usize, consts: usize) -> ScanAttrs {
-        let keep_every = self.keep_every.map(|n| n as i64);
+        let (keep_every, bound) = (self.keep_every.map(|n| n as i64), self.bound.map(|n| n as i64));
         let (carries, consts, length) = (carries as i64, consts as i64, self.length as i64);
-        let at_once = self.at_once.then_some(true);
-        ScanAttrs { body, carries, consts, length, reverse: self.reverse, keep_every, at_once, exit: self.exit }
+        let (reverse, at_once, exit) = (self.reverse, self.at_once.then_some(true), self.exit);
+        ScanAttrs { body, carries, consts, length, reverse, keep_every, at_once, exit, bound }
     }
 
     /// The number of iterations between two kept carries. `None`: derivatives keep what they read of all iterations.
@@ -192,6 +199,21 @@ pub const SCAN: OpDef = OpDef {
             attrs: "body=@case_flag carries=3 consts=1 length=5 reverse=false exit=flag",
             domains: &[Domain::Bit, Domain::Index(3), Domain::Real],
         },
+        Case {
+            args: "bool[] i32[] f[3] f[3]",
+            attrs: "body=@case_flag carries=3 consts=1 length=5 reverse=false keep_every=2 exit=flag",
+            domains: &[Domain::Bit, Domain::Index(3), Domain::Real],
+        },
+        Case {
+            args: "bool[] i32[] f[3] f[3]",
+            attrs: "body=@case_flag carries=3 consts=1 length=1 reverse=false exit=flag bound=0",
+            domains: &[Domain::Bit, Domain::Index(3), Domain::Real],
+        },
+        Case {
+            args: "f[3] i64[] f[3] f[4,3]",
+            attrs: "body=@case_counted carries=1 consts=2 length=4 reverse=true keep_every=3 exit=count",
+            domains: &[Domain::Real, Domain::Index(5), Domain::Real],
+        },
     ],
 };
 
@@ -204,7 +226,10 @@ fn scan_count(name: &str, n: i64) -> Result<usize, String> {
 
 /// What a loop that may end early must be.
 fn infer_scan_exit(cx: &Infer<'_>, attrs: &ScanAttrs, yields: usize) -> Result<(), String> {
-    let Some(exit) = attrs.exit else { return Ok(()) };
+    let Some(exit) = attrs.exit else {
+        ensure!(attrs.bound.is_none(), "only a loop that a carry ends has a bound");
+        return Ok(());
+    };
     let (at, there, want) = match exit {
         Exit::Flag => (0, attrs.carries > 0, ("carry 0", DType::Bool)),
         Exit::Count => (attrs.carries as usize, attrs.consts > 0, ("constant 0", DType::I64)),
@@ -213,10 +238,13 @@ fn infer_scan_exit(cx: &Infer<'_>, attrs: &ScanAttrs, yields: usize) -> Result<(
     let dims = cx.dims(at);
     let fits = cx.dtype(at) == want.1 && dims.is_empty();
     ensure!(fits, "{} is {}{dims}; it ends the loop, so it must be {}[]", want.0, cx.dtype(at), want.1);
-    let free = attrs.at_once != Some(true) && attrs.keep_every.is_none();
-    ensure!(free, "a loop that ends early has neither at_once nor keep_every");
+    let free = attrs.at_once != Some(true);
+    ensure!(free, "at_once would run all iterations, and a loop that ends early must not run those behind its end");
+    let bound = attrs.bound.is_none_or(|n| n >= 0 && exit == Exit::Flag && attrs.length > 0);
+    ensure!(bound, "bound is not negative, and only a loop with a length that a carry ends has it");
     if attrs.length == 0 {
         ensure!(exit == Exit::Flag, "a loop that counts its iterations needs a length of at least 1");
+        ensure!(attrs.keep_every.is_none(), "a loop without a bound has no gradient, so it has no keep_every");
         let stacked = cx.args.len() as i64 > attrs.carries + attrs.consts || yields as i64 > attrs.carries;
         ensure!(!stacked, "a loop without a bound has neither stacked inputs nor stacked results");
     }
@@ -419,38 +447,47 @@ impl Builder {
         self.with(|e| e.capture_all(count.as_slice()));
         let (next, ys) = f(&inner[..carries.len()], &inner[carries.len()..]);
         self.record_location();
-        let yields: Vec<Value> = next.iter().chain(&ys).map(|y| self.local(*y)).collect();
+        let mut yields: Vec<Value> = next.iter().chain(&ys).map(|y| self.local(*y)).collect();
+        // Without a bound there is no stack of the numbers of iterations, so that number is one more carry.
+        let number = if end.is_flag() && length == 0 { self.with(|e| e.carry_iteration_number()) } else { None };
+        if let Some(number) = number {
+            yields.insert(next.len().min(yields.len()), (self.var(number) + 1.0).v);
+        }
         let body = self.with(|e| e.close_loop(carries.len(), xs.len(), &yields));
         if next.len() != carries.len() {
             let why = format!("scan: {} carries enter the body and {} leave it", carries.len(), next.len());
             self.with(|e| e.fail(Error::new(Kind::Shape, why)));
         }
+        args.extend(number.map(|_| self.full(0.0, [], DType::U32).v));
         args.extend(&body.captures);
         args.extend(stacked);
         if body.indexed {
-            if end.is_flag() && length == 0 {
-                self.fail(Kind::Shape, "a loop that draws random numbers needs a bound");
-            }
             args.push(self.iota(0, [length], DType::U32).v);
         }
         let attrs = ScanAttrs {
             body: body.region,
-            carries: carries.len() as i64,
+            carries: (carries.len() + usize::from(number.is_some())) as i64,
             consts: body.captures.len() as i64,
             length: i64::try_from(length).unwrap_or(-1),
             reverse: how.reverse,
             keep_every: how.keep_every.map(|n| i64::try_from(n).unwrap_or(i64::MAX)),
             at_once: how.at_once.then_some(true),
             exit,
+            bound: None,
         };
         let failed = self.error().is_some();
         let outs = self.with(|e| e.emit(Op::SCAN, &args, &attrs.list()));
-        let count = carries.len() + ys.len();
-        let mut all: Vec<Var<'g>> = match failed || outs.len() != count {
-            true => vec![self.var(Value::NONE); count],
-            false => outs.iter().map(|v| self.var(v)).collect(),
+        let outs = outs.iter().enumerate().filter(|o| number.is_none() || o.0 != carries.len()).map(|o| o.1);
+        self.scan_results(outs.collect(), failed, [carries.len(), ys.len()])
+    }
+
+    /// The results of a loop that was emitted: final carries and stacked results, of these numbers also after an error.
+    fn scan_results<'g>(&'g self, outs: Vec<Value>, failed: bool, [carries, ys]: [usize; 2]) -> Scanned<'g> {
+        let mut all: Vec<Var<'g>> = match failed || outs.len() != carries + ys {
+            true => vec![self.var(Value::NONE); carries + ys],
+            false => outs.into_iter().map(|v| self.var(v)).collect(),
         };
-        let ys = all.split_off(carries.len());
+        let ys = all.split_off(carries);
         (all, ys)
     }
 }

@@ -21,8 +21,9 @@ impl Builder {
     ///
     /// `body` runs once, while the graph is built, and `go_on` twice. Both may use any value from outside. An iteration
     /// that does not run costs nothing. Gradients are those of the iterations that ran. A gradient in reverse mode
-    /// needs a bound: what it reads takes the memory of `bound` iterations. [`jvp`](crate::graph::GraphBuf::jvp) needs
-    /// none. A body that draws random numbers needs a bound too.
+    /// needs a bound: what it reads takes the memory of `bound` iterations, or less with
+    /// [`keep_every`](Builder::while_loop_with). [`jvp`](crate::graph::GraphBuf::jvp) needs none. A body that draws
+    /// random numbers draws others in each iteration.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -55,11 +56,50 @@ impl Builder {
         go_on: impl Fn(&[Var<'g>]) -> Var<'g>,
         body: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>>,
     ) -> Looped<'g> {
+        self.while_loop_with(Loop { length: Some(bound), ..Loop::default() }, carries, go_on, body)
+    }
+
+    /// As [`Builder::while_loop`], with its options in `how`. Its length is the bound; without one there is no bound.
+    /// With [`keep_every`](Loop::keep_every) a gradient keeps the carries of some iterations and runs those between
+    /// them again: memory is least with the square root of the bound.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// // The square root of a, by steps that become smaller; a gradient keeps 32 of at most 1,024.
+    /// let g = Builder::new("root");
+    /// let a = g.input("a", [], DType::F64);
+    /// let how = Loop::default().length(1024).keep_every(32);
+    /// let (y, _) = g.while_loop_with(
+    ///     how,
+    ///     &[a],
+    ///     |y| (y[0] * y[0] - a).abs().greater(1e-9),
+    ///     |y| vec![y[0] - (y[0] * y[0] - a) * 0.1],
+    /// );
+    /// let graph = g.finish([y[0].named("root")])?.grad("root", &GradOptions::wrt(&["a"]))?;
+    /// let mut p = Session::new().compile(&graph)?;
+    /// p.values_mut::<f64>("a")?[0] = 4.0;
+    /// p.step()?;
+    /// assert!((p.values::<f64>("grad.a")?[0] - 0.25).abs() < 1e-6);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Builder::while_loop`]; a loop that runs backwards or at once; `keep_every` without a bound.
+    #[track_caller]
+    pub fn while_loop_with<'g>(
+        &'g self,
+        how: Loop,
+        carries: &[Var<'g>],
+        go_on: impl Fn(&[Var<'g>]) -> Var<'g>,
+        body: impl FnOnce(&[Var<'g>]) -> Vec<Var<'g>>,
+    ) -> Looped<'g> {
         let at = Location::caller();
         let on = self.loop_condition(at, go_on(carries));
         let trips = self.with_location(at, || self.full(0.0, [], DType::I64));
         let all: Vec<Var<'g>> = [on, trips].into_iter().chain(carries.iter().copied()).collect();
-        let how = Loop { length: Some(bound), ..Loop::default() };
+        let how = Loop { length: Some(how.length.unwrap_or(0)), ..how };
         let (mut last, _) = self.scan_until(LoopEnd::Flag, how, &all, &[], |c, _| {
             let next = self.loop_carries(at, &c[2..], body(&c[2..]));
             let on = self.loop_condition(at, go_on(&next));
@@ -97,20 +137,38 @@ impl Builder {
         carries: &[Var<'g>],
         body: impl FnOnce(Var<'g>, &[Var<'g>]) -> Vec<Var<'g>>,
     ) -> Vec<Var<'g>> {
+        self.fori_with(Loop { length: Some(bound), ..Loop::default() }, n, carries, body)
+    }
+
+    /// As [`Builder::fori`], with its options in `how`. Its length is the bound; without one there is no bound. If it
+    /// runs backwards, `i` falls from `n − 1` to 0. [`keep_every`](Loop::keep_every) is as for
+    /// [`Builder::while_loop_with`].
+    ///
+    /// # Errors
+    /// Those of [`Builder::fori`]; a loop that runs at once; `keep_every`, or a loop that runs backwards, without a
+    /// bound.
+    #[track_caller]
+    pub fn fori_with<'g>(
+        &'g self,
+        how: Loop,
+        n: Var<'g>,
+        carries: &[Var<'g>],
+        body: impl FnOnce(Var<'g>, &[Var<'g>]) -> Vec<Var<'g>>,
+    ) -> Vec<Var<'g>> {
         let at = Location::caller();
         if !matches!(n.dtype(), DType::I32 | DType::I64) || !n.dims().is_empty() {
             let is = format!("{}{}", n.dtype(), n.dims());
             self.fail(Kind::Shape, format!("fori: the number of iterations is {is}; it must be i32[] or i64[]"));
         }
         let n = self.with_location(at, || n.cast(DType::I64));
+        let bound = how.length.unwrap_or(0);
         if bound == 0 {
-            return self.fori_unbounded(at, n, carries, body);
+            return self.fori_unbounded(at, how, n, carries, body);
         }
         let iterations = self.with_location(at, || self.iota(0, [bound], DType::I64));
         let end = LoopEnd::Count(n);
-        let (last, _) = self.scan_until(end, Loop::default(), carries, &[iterations], |c, i| {
-            (self.loop_carries(at, c, body(i[0], c)), Vec::new())
-        });
+        let (last, _) = self
+            .scan_until(end, how, carries, &[iterations], |c, i| (self.loop_carries(at, c, body(i[0], c)), Vec::new()));
         last
     }
 
@@ -119,6 +177,7 @@ impl Builder {
     fn fori_unbounded<'g>(
         &'g self,
         at: &'static Location<'static>,
+        how: Loop,
         n: Var<'g>,
         carries: &[Var<'g>],
         body: impl FnOnce(Var<'g>, &[Var<'g>]) -> Vec<Var<'g>>,
@@ -126,7 +185,7 @@ impl Builder {
         let first = self.with_location(at, || self.full(0.0, [], DType::I64));
         let all: Vec<Var<'g>> = std::iter::once(first).chain(carries.iter().copied()).collect();
         let less = |c: &[Var<'g>]| self.with_location(at, || c[0].less(n));
-        let (mut last, _) = self.while_loop(&all, 0, less, |c| {
+        let (mut last, _) = self.while_loop_with(how, &all, less, |c| {
             let next = self.loop_carries(at, &c[1..], body(c[0], &c[1..]));
             std::iter::once(self.with_location(at, || c[0] + 1.0)).chain(next).collect()
         });

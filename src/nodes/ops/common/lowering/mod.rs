@@ -25,11 +25,12 @@ mod tests;
 
 use crate::arena::tensor::LINE;
 use crate::kernels::cost_model::{self, CostClass};
-use crate::kernels::tile::{self, Access, Input, TileOp, TileProgram, TileStep, tile_plan_scratch_len};
+use crate::kernels::tile::{self, Access, Input, TileCode, TileOp, TileProgram, TileStep, tile_plan_scratch_len};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Lower;
+use std::sync::Arc;
 
 /// `dtype` if kernels compute in it.
 pub fn elem(dtype: DType) -> Result<DType, String> {
@@ -76,7 +77,8 @@ pub fn push_lowering_program(cx: &mut LowerCx<'_>, p: &TileProgram, reads: &[Buf
         pairs.extend((0..outs.len()).filter(|&j| same(&p.outputs[j])).map(|j| (i, j)));
     }
     let ops = cost_model::cost_model_of_steps(&p.steps, p.len);
-    let call = Call::new(tile::tile_kernel, p.to_word_code(), tile::tile_units(p.len))
+    let call = Call::new(tile::tile_kernel, Vec::new(), tile::tile_units(p.len))
+        .prepared(Arc::new(TileCode::new(p)))
         .flops(flops)
         .cost_class(CostClass::TILE)
         .ops(ops);

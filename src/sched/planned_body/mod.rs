@@ -1,5 +1,5 @@
-//! Planned loops: the body as code for one iteration, and how its buffers map to the operands of the loop's
-//! instruction.
+//! Planned bodies, of loops and of choices: the code of one iteration or of one branch, and how its buffers map to the
+//! operands of the instruction that runs it.
 //!
 //! The body is lowered, ordered, packed and proved once ([`lower`](super::lower)). The loop's operands are *externs* of
 //! the body: buffers that exist before the iteration. Carries and stacked results are states with updates. So the rules
@@ -42,16 +42,22 @@ pub struct Extern {
     pub behind_start: bool,
 }
 
+/// What happens if a loop that a flag ends is to go on after its [`PlannedBody::length`] iterations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagBound {
+    /// It goes on. The iterations from the last one on share its timestamps. Nothing is sliced.
+    None,
+    /// It ends, as a stretch of a longer loop.
+    Ends,
+    /// The step stops. The error tells this number of iterations.
+    Stops(usize),
+}
+
 /// What ends a loop before its last iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopExit {
-    /// The byte of write 0: an iteration runs only if it is not 0. If it is not 0 after the last one, the step stops,
-    /// unless the loop has no bound.
-    Flag {
-        /// False if more than [`PlannedLoop::length`] iterations may run. The iterations from the last one on then
-        /// share its timestamps. Nothing is sliced.
-        bounded: bool,
-    },
+    /// The byte of write 0: an iteration runs only if it is not 0.
+    Flag(FlagBound),
     /// The `i64` in this read: the number of iterations. If it is not in `0..=length`, the step stops.
     Count(usize),
 }
@@ -59,9 +65,9 @@ pub enum LoopExit {
 /// Iterations of a loop without a bound that have timestamps of their own.
 pub const UNBOUNDED_LENGTH: usize = 1 << 16;
 
-/// A planned loop.
+/// The planned body of a loop, or a planned branch.
 #[derive(Clone, Debug)]
-pub struct PlannedLoop {
+pub struct PlannedBody {
     /// The plan of one iteration.
     pub plan: Checked,
     /// The pinned buffers of the body, each once.
@@ -77,7 +83,7 @@ pub struct PlannedLoop {
     /// What ends it early; `None`: all iterations run.
     pub exit: Option<LoopExit>,
     /// Timestamps of one iteration: one for each instruction, those of inner loops once for each time they run, and
-    /// those of its [barriers](PlannedLoop::barriers).
+    /// those of its [barriers](PlannedBody::barriers).
     pub timestamps: usize,
 }
 
@@ -88,7 +94,7 @@ pub fn loop_timestamps(code: &Instructions, i: usize) -> usize {
     1 + code.bodies_of(i).iter().map(|l| l.length * l.timestamps).sum::<usize>()
 }
 
-impl PlannedLoop {
+impl PlannedBody {
     /// Bytes of the workspace.
     pub fn workspace(&self) -> usize {
         self.plan.bytes - self.base
@@ -97,7 +103,7 @@ impl PlannedLoop {
     /// The number of iterations that costs are counted for.
     pub fn expected(&self) -> usize {
         match self.exit {
-            Some(LoopExit::Flag { bounded: false }) => UNBOUNDED_GUESS,
+            Some(LoopExit::Flag(FlagBound::None)) => UNBOUNDED_GUESS,
             _ => self.length,
         }
     }
@@ -105,7 +111,7 @@ impl PlannedLoop {
     /// Barriers behind each iteration if all threads run it. Behind the first, all threads read the flag that ends the
     /// loop; behind the second, the next iteration may write it.
     pub fn barriers(&self) -> usize {
-        if matches!(self.exit, Some(LoopExit::Flag { .. })) { 2 } else { 1 }
+        if matches!(self.exit, Some(LoopExit::Flag(_))) { 2 } else { 1 }
     }
 
     /// The bytes of extern `e` in the body's address space.
@@ -128,7 +134,8 @@ impl PlannedLoop {
     fn exit_check(&self, reads: &[Operand]) -> Option<FaultCheck> {
         let looks = Looks { read: 0, below: None, or: None, early: false };
         match self.exit? {
-            LoopExit::Flag { bounded } => bounded.then_some(FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks }),
+            LoopExit::Flag(FlagBound::Stops(_)) => Some(FaultCheck { buf: UNSEEN, off: 0, bytes: 0, looks }),
+            LoopExit::Flag(_) => None,
             LoopExit::Count(k) => reads.get(k).map(|o| {
                 let looks = Looks { read: k, below: Some((self.length as u64).saturating_add(1)), ..looks };
                 FaultCheck { buf: o.buf, off: o.off, bytes: o.bytes(), looks }

@@ -5,7 +5,7 @@
 //! expects of its extern. The checker proves which operands of an instruction share bytes; this file proves that the
 //! body neither writes what the loop only reads, nor reads a result of the loop that has no contents yet.
 
-use super::{Extern, LoopExit, Outer, PlannedLoop, loop_timestamps};
+use super::{Extern, FlagBound, LoopExit, Outer, PlannedBody, loop_timestamps};
 use crate::arena::tensor::LINE;
 use crate::kernels::abi::Split;
 use crate::sched::instructions::{BufKind, Instructions, OUT_OF_PLACE, Operand};
@@ -38,7 +38,7 @@ impl FitTarget<'_> {
     }
 }
 
-impl PlannedLoop {
+impl PlannedBody {
     /// Proves that the body's externs and workspace fit the operands of instruction `i` of `code`. `inplace` names, for
     /// each read, the write that shares its bytes.
     pub fn fits(&self, code: &Instructions, i: usize, inplace: &[u8]) -> Proof {
@@ -87,10 +87,10 @@ impl PlannedLoop {
     fn exit_fits(&self, outside: &FitTarget<'_>) -> Proof {
         let Some(exit) = self.exit else { return Ok(()) };
         let there = match exit {
-            LoopExit::Flag { bounded } => {
+            LoopExit::Flag(bound) => {
                 let byte = outside.writes.first().is_some_and(|o| o.bytes() == 1 && o.size == 1);
                 let carried = self.externs.iter().any(|e| e.outer == Outer::Write(0) && !e.sliced);
-                byte && carried && (bounded || self.externs.iter().all(|e| !e.sliced))
+                byte && carried && (bound != FlagBound::None || self.externs.iter().all(|e| !e.sliced))
             }
             LoopExit::Count(k) => {
                 let number = outside.reads.get(k).is_some_and(|o| o.bytes() == size_of::<i64>() && o.size == 1);
