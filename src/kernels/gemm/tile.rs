@@ -35,6 +35,18 @@ pub fn tile_part_step<T: GemmFloat>(
     }
 }
 
+/// A tile as two: its first `whole` columns and the rest. Columns are independent, so the bits are those of one tile.
+#[inline(never)]
+pub fn tile_split<T>(mut t: TileOperands<'_, T>, whole: usize, mut compute: impl FnMut(TileOperands<'_, T>)) {
+    let (rows, cols) = (t.c.rows(), t.c.cols());
+    let TileOperands { a, a_row, a_col, b, b_row, k, add, prefetch_c, .. } = t;
+    let c = t.c.part(0..rows, 0..whole);
+    let prefetch = t.prefetch.as_deref_mut();
+    compute(TileOperands { a, a_row, a_col, b, b_row, k, c, add, prefetch_c, prefetch, step: None });
+    let c = t.c.part(0..rows, whole..cols);
+    compute(TileOperands { a, a_row, a_col, b: &b[whole..], b_row, k, c, add, prefetch_c, prefetch: None, step: None });
+}
+
 /// Repeats a block for each row of a tile, unrolled in the source. Accumulators stay in registers only where every
 /// index is a constant, and the compiler's own unrolling gives up on larger tiles.
 macro_rules! each_row {

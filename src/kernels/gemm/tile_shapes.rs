@@ -47,11 +47,17 @@ macro_rules! kernels {
                 if part && let Some(step) = t.step.take() {
                     return tile::tile_part_step(t, step, |t| self.tile(t));
                 }
+                // Half of the kernels' code is for partial vectors. Of `f64`, only the kernels of a lone one are compiled.
+                const LONE: bool = size_of::<$t>() > 4;
+                if LONE && part && vectors > 1 {
+                    let widest = <Self as TileShapes<$t>>::widths(rows).iter().rev().find(|w| **w < vectors);
+                    return tile::tile_split(t, widest.map_or(1, |w| *w) * lanes, |t| self.tile(t));
+                }
                 match (rows, vectors, part) {
                     $($(($rows, $vectors, false) => {
                             self.vectorize(tile::TileKernel::<_, _, $rows, $vectors, false>(self, &mut t));
                         }
-                        ($rows, $vectors, true) => {
+                        ($rows, $vectors, true) if !LONE || $vectors == 1 => {
                             self.vectorize(tile::TileKernel::<_, _, $rows, $vectors, true>(self, &mut t));
                         })+)+
                     (rows, vectors, _) => unreachable!("no tile of {rows} rows and {vectors} vectors"),

@@ -102,7 +102,7 @@ macro_rules! simd {
             fn body<$($g)*>($($arg: $ty),*) $(-> $ret)? $body
             $crate::simd!(@v4 $which [$($g)*] ($($arg: $ty),*) [$($ret)?]);
             $crate::simd!(@v3 $which [$($g)*] ($($arg: $ty),*) [$($ret)?]);
-            $crate::simd!(@other $which ($($arg),*))
+            $crate::simd!(@other $which [$($g)*] ($($arg: $ty),*) [$($ret)?])
         }
     };
     (@v4 narrow $($f:tt)*) => {};
@@ -131,11 +131,17 @@ macro_rules! simd {
             }
         }
     };
-    (@other wide ($($arg:ident),*)) => {{
+    (@other wide [$($g:tt)*] ($($arg:ident : $ty:ty),*) [$($ret:ty)?]) => {{
         let _ = ($($arg,)*);
         unreachable!("this CPU has no vectors of 64 bytes")
     }};
-    (@other $which:ident ($($arg:ident),*)) => { body($($arg),*) };
+    // Where other instruction sets are the rule, one copy that no caller repeats.
+    (@other $which:ident [$($g:tt)*] ($($arg:ident : $ty:ty),*) [$($ret:ty)?]) => {{
+        #[cfg_attr(all(target_arch = "x86_64", not(miri)), inline(never))]
+        #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), inline(always))]
+        fn portable<$($g)*>($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
+        portable($($arg),*)
+    }};
 }
 
 #[cfg(test)]

@@ -122,28 +122,46 @@ pair!(Truth => f16: x if x.0 != 0 { f16::ONE } else { f16::ZERO });
 pair!(Truth => bf16: x if x.0 != 0 { bf16::ONE } else { bf16::ZERO });
 pair!(Truth => Truth: x Truth((x.0 != 0) as u8));
 
-fn cast_from<S>(to: DType, dst: &mut [u8], src: &[u8])
-where
-    S: To<f32> + To<f64> + To<f16> + To<bf16> + To<Truth>,
-    S: To<i8> + To<u8> + To<i16> + To<u16> + To<i32> + To<i64> + To<u32> + To<u64>,
-{
-    let src = cast_slice::<u8, S>(src);
-    match to {
-        DType::F32 => cast_elements::<S, f32>(cast_slice_mut(dst), src),
-        DType::F64 => cast_elements::<S, f64>(cast_slice_mut(dst), src),
-        DType::F16 => cast_elements::<S, f16>(cast_slice_mut(dst), src),
-        DType::BF16 => cast_elements::<S, bf16>(cast_slice_mut(dst), src),
-        DType::I8 => cast_elements::<S, i8>(cast_slice_mut(dst), src),
-        DType::U8 => cast_elements::<S, u8>(dst, src),
-        DType::I32 => cast_elements::<S, i32>(cast_slice_mut(dst), src),
-        DType::I64 => cast_elements::<S, i64>(cast_slice_mut(dst), src),
-        DType::U32 => cast_elements::<S, u32>(cast_slice_mut(dst), src),
-        DType::I16 => cast_elements::<S, i16>(cast_slice_mut(dst), src),
-        DType::U16 => cast_elements::<S, u16>(cast_slice_mut(dst), src),
-        DType::U64 => cast_elements::<S, u64>(cast_slice_mut(dst), src),
-        DType::Bool => cast_elements::<S, Truth>(cast_slice_mut(dst), src),
-        DType::C64 | DType::C128 => unreachable!("a cast to {to}"),
+/// The conversion of types that few graphs have: one loop, whatever the instruction set.
+fn cast_rare_elements<S: To<D>, D: Pod>(dst: &mut [D], src: &[S]) {
+    for (d, s) in dst.iter_mut().zip(src) {
+        *d = s.to();
     }
+}
+
+/// Declares conversions from any type `S`: for each target the function that runs its loop.
+macro_rules! casts_from {
+    ($(#[$doc:meta])* $name:ident: $($to:ident $t:ty, $cast:ident;)*) => {
+        $(#[$doc])*
+        fn $name<S>(to: DType, dst: &mut [u8], src: &[u8])
+        where
+            S: Pod $(+ To<$t>)*,
+        {
+            let src = cast_slice::<u8, S>(src);
+            match to {
+                $(DType::$to => $cast::<S, $t>(cast_slice_mut(dst), src),)*
+                DType::C64 | DType::C128 => unreachable!("a cast to {to}"),
+            }
+        }
+    };
+}
+
+casts_from! {
+    /// From a type that is common itself.
+    cast_from:
+    F32 f32, cast_elements; F64 f64, cast_elements; F16 f16, cast_elements; BF16 bf16, cast_elements;
+    I8 i8, cast_elements; U8 u8, cast_elements; I32 i32, cast_elements; I64 i64, cast_elements;
+    Bool Truth, cast_elements;
+    U32 u32, cast_rare_elements; I16 i16, cast_rare_elements; U16 u16, cast_rare_elements; U64 u64, cast_rare_elements;
+}
+
+casts_from! {
+    /// From a rare type.
+    cast_from_rare:
+    F32 f32, cast_rare_elements; F64 f64, cast_rare_elements; F16 f16, cast_rare_elements;
+    BF16 bf16, cast_rare_elements; I8 i8, cast_rare_elements; U8 u8, cast_rare_elements;
+    I32 i32, cast_rare_elements; I64 i64, cast_rare_elements; Bool Truth, cast_rare_elements;
+    U32 u32, cast_rare_elements; I16 i16, cast_rare_elements; U16 u16, cast_rare_elements; U64 u64, cast_rare_elements;
 }
 
 /// Converts `dst.len()` elements.
@@ -164,10 +182,10 @@ pub(super) fn cast_tile(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
         (DType::U8, _) => cast_from::<u8>(to, dst, src),
         (DType::I32, _) => cast_from::<i32>(to, dst, src),
         (DType::I64, _) => cast_from::<i64>(to, dst, src),
-        (DType::U32, _) => cast_from::<u32>(to, dst, src),
-        (DType::I16, _) => cast_from::<i16>(to, dst, src),
-        (DType::U16, _) => cast_from::<u16>(to, dst, src),
-        (DType::U64, _) => cast_from::<u64>(to, dst, src),
+        (DType::U32, _) => cast_from_rare::<u32>(to, dst, src),
+        (DType::I16, _) => cast_from_rare::<i16>(to, dst, src),
+        (DType::U16, _) => cast_from_rare::<u16>(to, dst, src),
+        (DType::U64, _) => cast_from_rare::<u64>(to, dst, src),
         (DType::Bool, _) => cast_from::<Truth>(to, dst, src),
         (DType::C64 | DType::C128, _) => unreachable!("a cast from {elem}"),
     }
