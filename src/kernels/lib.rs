@@ -21,6 +21,7 @@ pub mod copy;
 pub mod cost_model;
 pub mod cum_arg_max;
 pub mod cumulative;
+pub mod dequant;
 pub mod fault;
 pub mod fft;
 pub mod float;

@@ -15,6 +15,7 @@
 //! * `algorithm`: which algorithm computes a product; `gemm_units`: how units divide it.
 //! * `gemm_into`, `sgd_kernel`: products that go to a sink or an SGD step instead of memory.
 //! * `gemm_queries`, `gemm_kernel`: the methods and kernels that lowerings use.
+//! * `decoded`: products with a B that is decoded while it is packed.
 //!
 //! Invariants:
 //!
@@ -34,6 +35,7 @@ mod bf16;
 mod blocked;
 mod blocked_plan;
 mod column_sums;
+mod decoded;
 mod dispatch;
 mod dots;
 mod epilogue;
@@ -63,6 +65,7 @@ mod tuning;
 pub use act::Act;
 pub use act_fn::act_fn;
 pub use bf16::bf16_engine;
+pub use decoded::{PanelDecoder, TransposedPanels, run_decoded};
 pub use gemm_desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;
