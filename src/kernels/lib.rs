@@ -29,6 +29,7 @@ pub mod gemm;
 #[cfg(any(test, feature = "harness"))]
 pub mod harness;
 pub mod index;
+pub mod int_gemm;
 pub mod int_matmul;
 pub mod key;
 pub mod limits;

@@ -1,14 +1,15 @@
 //! Coded weights as a matrix that a product decodes.
 
-use super::code_reader::{CHUNK, E2m1Reader, E4m3Reader, E5m2Reader, Int4Reader, Int8Reader, decode_columns};
+use super::code_number::with_code_numbers;
 use super::code_scheme::CodeScheme;
+use super::decode_rows::{CHUNK, CodeRows, decode_rows};
 use super::fp8::e4m3_to_f32;
 use crate::float::Float;
 use crate::gemm::PanelDecoder;
 use std::ops::Range;
 
 /// Rows that are decoded together.
-const DEPTH: usize = 32;
+pub const DEPTH: usize = 32;
 
 /// Scales of blocks, `[⌈k / block⌉, n]`.
 #[derive(Clone, Copy, Debug)]
@@ -39,42 +40,26 @@ pub struct CodedWeights<'a, T> {
 }
 
 impl<T: Float + From<f32>> CodedWeights<'_, T> {
-    /// The scales of `cols` columns from element `at` on.
-    fn scale(&self, at: usize, cols: usize) -> [T; CHUNK] {
-        let mut all = [T::ZERO; CHUNK];
+    /// Writes the scales of a block from column `col` on.
+    pub fn copy_scales(&self, block: usize, col: usize, to: &mut [T]) {
+        let at = block * self.n + col;
         match self.scales {
-            Scales::Numbers(scales) => all[..cols].copy_from_slice(&scales[at..at + cols]),
+            Scales::Numbers(scales) => to.copy_from_slice(&scales[at..at + to.len()]),
             Scales::Codes(codes, all_times) => {
-                for (s, &code) in all.iter_mut().zip(&codes[at..at + cols]) {
+                for (s, &code) in to.iter_mut().zip(&codes[at..]) {
                     let x = e4m3_to_f32(code);
                     *s = T::from(if x.is_nan() { 0.0 } else { x }) * all_times;
                 }
             }
         }
-        all
     }
 
-    /// The zeros of `cols` columns from element `at` on.
-    fn zero(&self, at: usize, cols: usize) -> [T; CHUNK] {
-        let mut all = [T::from_f64(self.scheme.default_zero()); CHUNK];
-        if let Some(zeros) = self.zeros {
-            all[..cols].copy_from_slice(&zeros[at..at + cols]);
-        }
-        all
-    }
-
-    /// Decodes rows of one block and up to sixteen columns.
-    fn decode_part(&self, rows: Range<usize>, col: usize, cols: usize, to: &mut [T], step: usize) {
-        let at = rows.start / self.block * self.n + col;
-        let (scale, zero) = (self.scale(at, cols), self.zero(at, cols));
-        let (from, n, rows) = (rows.start * self.n + col, self.n, rows.len());
-        let (scale, zero) = (&scale, &zero);
-        match self.scheme {
-            CodeScheme::Int8 => decode_columns(Int8Reader(self.codes), from, n, rows, cols, scale, zero, to, step),
-            CodeScheme::Int4 => decode_columns(Int4Reader(self.codes), from, n, rows, cols, scale, zero, to, step),
-            CodeScheme::Fp8E4m3 => decode_columns(E4m3Reader(self.codes), from, n, rows, cols, scale, zero, to, step),
-            CodeScheme::Fp8E5m2 => decode_columns(E5m2Reader(self.codes), from, n, rows, cols, scale, zero, to, step),
-            CodeScheme::Nvfp4 => decode_columns(E2m1Reader(self.codes), from, n, rows, cols, scale, zero, to, step),
+    /// Writes the zeros of a block from column `col` on.
+    pub fn copy_zeros(&self, block: usize, col: usize, to: &mut [T]) {
+        let at = block * self.n + col;
+        match self.zeros {
+            Some(zeros) => to.copy_from_slice(&zeros[at..at + to.len()]),
+            None => to.fill(T::from_f64(self.scheme.default_zero())),
         }
     }
 }
@@ -85,12 +70,26 @@ impl<T: Float + From<f32>> PanelDecoder<T> for CodedWeights<'_, T> {
     }
 
     fn decode(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [T], step: usize) {
+        let (mut scale, mut zero) = ([T::ZERO; CHUNK], [T::ZERO; CHUNK]);
         let mut p = rows.start;
         while p < rows.end {
-            let end = rows.end.min((p / self.block + 1).saturating_mul(self.block));
+            let block = p / self.block;
+            let end = rows.end.min((block + 1).saturating_mul(self.block));
             for col in cols.clone().step_by(CHUNK) {
+                let count = CHUNK.min(cols.end - col);
+                let (scale, zero) = (&mut scale[..count], &mut zero[..count]);
+                self.copy_scales(block, col, scale);
+                self.copy_zeros(block, col, zero);
+                let from = CodeRows {
+                    codes: self.codes,
+                    packed: self.scheme.is_packed(),
+                    first: p * self.n + col,
+                    step: self.n,
+                    rows: end - p,
+                };
                 let to = &mut to[(p - rows.start) * step + col - cols.start..];
-                self.decode_part(p..end, col, CHUNK.min(cols.end - col), to, step);
+                // Codes of four bits come one in a byte.
+                with_code_numbers!(self.scheme, (low, _high) => decode_rows(low, from, scale, zero, to, step));
             }
             p = end;
         }

@@ -9,10 +9,11 @@
 //! with the decoded weights.
 
 use super::code_scheme::CodeScheme;
-use super::coded_weights::{CodedWeights, Scales};
+use super::coded_row_product::ROW_SCRATCH;
+use super::coded_weights::{CodedWeights, DEPTH, Scales};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
-use crate::gemm::{Gemm, GemmFloat, PanelDecoder, TransposedPanels, run_decoded};
+use crate::gemm::{Gemm, GemmFloat, PanelDecoder, TransposedPanels, decoded_row, run_decoded};
 use crate::params::params;
 
 /// About the number of weights in a unit of [`dequant_kernel`].
@@ -47,21 +48,14 @@ impl DequantMatmul {
 
     /// Elements of scratch of each thread for a product.
     pub fn scratch<T: GemmFloat + From<f32>>(&self) -> usize {
-        self.gemm().decoded_scratch::<T>(self.depth::<T>())
+        let depth = if self.transposed { TransposedPanels::<()>::DEPTH } else { DEPTH };
+        let decoded = self.gemm().decoded_scratch::<T>(depth);
+        if self.is_row_product() { decoded.max(ROW_SCRATCH) } else { decoded }
     }
 
-    fn depth<T: GemmFloat + From<f32>>(&self) -> usize {
-        let none = CodedWeights {
-            scheme: CodeScheme::Int8,
-            codes: &[],
-            k: 0,
-            n: 0,
-            block: 1,
-            scales: Scales::Numbers(&[]),
-            zeros: None,
-        };
-        let none: CodedWeights<'_, T> = none;
-        if self.transposed { TransposedPanels(none).depth() } else { none.depth() }
+    /// Whether it is the product of one row, which has loops of its own.
+    fn is_row_product(&self) -> bool {
+        self.m == 1 && !self.transposed
     }
 
     /// Rows of the weights in a unit of [`dequant_kernel`].
@@ -100,9 +94,8 @@ pub fn dequant_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
     let p = DequantMatmul::from_words(args.params());
     let weights = p.weights::<T>(args, 0);
     let first = args.units().start * p.rows();
-    for (i, to) in args.write::<T>(0).chunks_exact_mut(p.n.max(1)).enumerate() {
-        weights.decode(first + i..first + i + 1, 0..p.n, to, p.n);
-    }
+    let to = args.write::<T>(0);
+    weights.decode(first..first + to.len() / p.n.max(1), 0..p.n, to, p.n);
 }
 
 /// A product with the weights, which are decoded while they are packed.
@@ -112,6 +105,11 @@ pub fn dequant_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
 pub fn dequant_matmul<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
     let p = DequantMatmul::from_words(args.params());
     let (g, x, weights) = (p.gemm(), args.read::<T>(0), p.weights::<T>(args, 1));
+    if p.is_row_product() && weights.rows_begin_at_bytes() {
+        let (from, mut y) = decoded_row(args, &g);
+        let scratch = args.write::<T>(1);
+        return weights.row_product(x, from..from + y.cols(), y.row(0), scratch);
+    }
     match p.transposed {
         true => run_decoded(args, &g, x, &TransposedPanels(weights)),
         false => run_decoded(args, &g, x, &weights),

@@ -4,13 +4,15 @@
 //! weights while it packs them, see [`gemm::PanelDecoder`](crate::gemm::PanelDecoder).
 //!
 //! * `fp8`: numbers of 8 and 4 bits.
-//! * `code_scheme`: the schemes. `code_reader`: codes as numbers, sixteen at a time.
-//! * `coded_weights`: weights as a matrix that a product decodes.
+//! * `code_scheme`: the schemes. `code_number`: the number of a code. `decode_rows`: numbers of some rows and columns.
+//! * `coded_weights`: weights as a matrix that a product decodes. `coded_row_product`: products of one row.
 //! * `dequant_kernels`: the kernels that lowerings use.
 
-mod code_reader;
+mod code_number;
 mod code_scheme;
+mod coded_row_product;
 mod coded_weights;
+mod decode_rows;
 mod dequant_kernels;
 pub mod fp8;
 #[cfg(test)]

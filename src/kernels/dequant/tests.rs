@@ -22,7 +22,7 @@ impl Coded {
     fn new(scheme: CodeScheme, (k, n, block): (usize, usize, usize), zeros: bool) -> Coded {
         let at = CodeScheme::ALL.iter().position(|s| *s == scheme).unwrap_or_default();
         let p = DequantMatmul { m: 0, k, n, scheme: at, block, zeros, transposed: false };
-        let bits = |seed: u64, len: usize| -> Vec<u8> {
+        let bits = |seed: usize, len: usize| -> Vec<u8> {
             hashes::<f64>(len, seed).iter().map(|x| (x.to_bits() >> 20) as u8).collect()
         };
         // Codes of floats stay away from NaN and infinity here.

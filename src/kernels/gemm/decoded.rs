@@ -1,7 +1,7 @@
 //! Products with a matrix B that is decoded part by part while it is packed: weights that are stored as codes.
 //!
-//! A [`PanelDecoder`] writes some rows and columns of B as numbers. They go straight to the micro-panels of the general
-//! product, so the numbers of all of B never exist at once.
+//! A [`PanelDecoder`] writes some rows and columns of B as numbers. They go to the micro-panels of the general product,
+//! so the numbers of all of B never exist at once.
 //!
 //! Invariant: an element of C is the chain of [`tile`](super::tile) over the numbers that the decoder gives, from 0. So
 //! it has the bits of the general product of A with the decoded matrix, whatever the units and the blocks are.
@@ -12,8 +12,10 @@ use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
 use super::gemm_kernel::{Corner, gemm_kernel_rows};
 use super::gemm_units::gemm_unit_share;
+use super::pack_block::{Block, pack_block};
 use super::tuning::{
-    BLOCK_B, DECODED_FEW_ROWS, DECODED_FEW_ROWS_BLOCK, DECODED_FEW_ROWS_DEPTH, DIVIDED_COLS, MICRO_PANELS, UNIT_COLS,
+    BLOCK_B, DECODED_FEW_ROWS, DECODED_FEW_ROWS_BLOCK, DECODED_FEW_ROWS_DEPTH, DIVIDED_COLS, MICRO_PANELS, PAD,
+    UNIT_COLS,
 };
 use crate::abi::{Args, MatrixMut, Split};
 use crate::simd::Token;
@@ -29,12 +31,18 @@ pub trait PanelDecoder<T> {
     fn decode(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [T], step: usize);
 }
 
-/// The transpose of a matrix that is decoded.
+/// The transpose of a matrix that is decoded. The decoder is asked for up to sixteen rows from anywhere on, whatever
+/// its depth is.
 #[derive(Clone, Copy, Debug)]
 pub struct TransposedPanels<D>(pub D);
 
 /// Rows and columns that are transposed at once.
 const SQUARE: usize = 16;
+
+impl<D> TransposedPanels<D> {
+    /// The [`PanelDecoder::depth`] of all of them.
+    pub const DEPTH: usize = SQUARE;
+}
 
 impl<T: GemmFloat, D: PanelDecoder<T>> PanelDecoder<T> for TransposedPanels<D> {
     fn depth(&self) -> usize {
@@ -52,16 +60,33 @@ impl<T: GemmFloat, D: PanelDecoder<T>> PanelDecoder<T> for TransposedPanels<D> {
     }
 }
 
-/// The plan of a product with a decoded B: B is always packed, block by block.
-fn decoded_plan<T: GemmFloat>(g: &Gemm, depth: usize) -> BlockedPlan {
-    let plan = BlockedPlan::new::<T>(g);
-    let few = g.m <= DECODED_FEW_ROWS;
-    let (kc, block) = if few { (DECODED_FEW_ROWS_DEPTH, DECODED_FEW_ROWS_BLOCK) } else { (plan.kc, BLOCK_B) };
-    let kc = kc.next_multiple_of(depth.max(1)).min(g.k.max(1));
-    let (size, panels) = (size_of::<T>(), MICRO_PANELS / size_of::<T>());
-    let nc = (block / size / kc / panels).max(1) * panels;
-    let mc = if few { g.m } else { plan.mc };
-    BlockedPlan { pack_a: plan.pack_a && !few, pack_b: true, by_panel: false, prefetch_b: false, mc, kc, nc: nc.min(g.n), ..plan }
+/// The plan of a product with a decoded B.
+struct DecodedPlan {
+    /// Blocks. B is always packed.
+    blocked: BlockedPlan,
+    /// Whether C has few rows: B is then read as it was decoded, row by row, from L1.
+    few: bool,
+    /// Rows that are decoded together.
+    depth: usize,
+}
+
+impl DecodedPlan {
+    fn new<T: GemmFloat>(g: &Gemm, depth: usize) -> DecodedPlan {
+        let (plan, depth) = (BlockedPlan::new::<T>(g), depth.max(1));
+        let few = g.m <= DECODED_FEW_ROWS;
+        let (kc, block) = if few { (DECODED_FEW_ROWS_DEPTH, DECODED_FEW_ROWS_BLOCK) } else { (plan.kc, BLOCK_B) };
+        let kc = kc.next_multiple_of(depth).min(g.k.max(1));
+        let (size, panels) = (size_of::<T>(), MICRO_PANELS / size_of::<T>());
+        let nc = ((block / size / kc / panels).max(1) * panels).min(g.n);
+        let (mc, pack_a) = if few { (g.m, false) } else { (plan.mc, plan.pack_a) };
+        let blocked = BlockedPlan { pack_a, pack_b: true, by_panel: false, prefetch_b: false, mc, kc, nc, ..plan };
+        DecodedPlan { blocked, few, depth }
+    }
+
+    /// Elements of decoded rows, before they are packed.
+    fn decoded(&self) -> usize {
+        if self.few { 0 } else { (self.depth * self.blocked.nc).next_multiple_of(PAD) }
+    }
 }
 
 impl Gemm {
@@ -82,8 +107,25 @@ impl Gemm {
 
     /// Elements of scratch of each thread for a product with a B of this [`PanelDecoder::depth`].
     pub fn decoded_scratch<T: GemmFloat>(&self, depth: usize) -> usize {
-        decoded_plan::<T>(self, depth).scratch::<T>()
+        let plan = DecodedPlan::new::<T>(self, depth);
+        plan.decoded() + plan.blocked.scratch::<T>()
     }
+}
+
+/// The elements of C that a call computes, and the first of them.
+fn decoded_target<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (Corner, MatrixMut<'a, T>) {
+    let units = args.units();
+    match g.decoded_columns() {
+        Some(width) => (Corner { row: 0, col: (units.start * width).min(g.n) }, args.panel::<T>(0)),
+        None => gemm_kernel_rows(g, args.write::<T>(0), &units),
+    }
+}
+
+/// The elements that a call of a product of one row computes, and the first of them: for kernels that have a loop of
+/// their own for one row. It is a multiple of 32.
+pub fn decoded_row<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (usize, MatrixMut<'a, T>) {
+    let (at, c) = decoded_target(args, g);
+    (at.col, c)
 }
 
 /// The units of a call of a product C = A · B with a decoded B. Writes C `[m, n]`, divided by
@@ -93,13 +135,8 @@ impl Gemm {
 /// # Panics
 /// If a slice is shorter than the descriptor says.
 pub fn run_decoded<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, a: &[T], b: &impl PanelDecoder<T>) {
-    let units = args.units();
-    let (at, c) = match g.decoded_columns() {
-        Some(width) => (Corner { row: 0, col: (units.start * width).min(g.n) }, args.panel::<T>(0)),
-        None => gemm_kernel_rows(g, args.write::<T>(0), &units),
-    };
-    let scratch = args.write::<T>(1);
-    decoded_block(Token::current(), g, a, b, at, c, scratch);
+    let (at, c) = decoded_target(args, g);
+    decoded_block(Token::current(), g, a, b, at, c, args.write::<T>(1));
 }
 
 /// Computes the block of C that begins at `at`.
@@ -116,16 +153,32 @@ fn decoded_block<T: GemmFloat>(
     if g.k == 0 || all == 0 || n == 0 {
         return (0..all).for_each(|i| c.row(i).fill(T::ZERO));
     }
-    let plan = decoded_plan::<T>(g, b.depth());
+    let decoded = DecodedPlan::new::<T>(g, b.depth());
+    let plan = &decoded.blocked;
+    let (rows_of_b, scratch) = scratch.split_at_mut(decoded.decoded());
     let (scratch_b, scratch_a) = scratch.split_at_mut(plan.scratch_b::<T>());
     let tallest = BlockedTiles::new::<T>(token, all.min(plan.mc)).tallest().max(plan.panel_rows);
     let a = &a[at.row * g.a.row..];
     for pc in (0..g.k).step_by(plan.kc) {
         let k = plan.kc.min(g.k - pc);
         for jc in (0..n).step_by(plan.nc) {
-            let cols = plan.nc.min(n - jc);
-            decoded_micro_panels(token, b, pc..pc + k, at.col + jc..at.col + jc + cols, tallest, scratch_b);
-            let mut panels = BlockedMicroPanels::Packed(scratch_b);
+            let cols = at.col + jc..at.col + n.min(jc + plan.nc);
+            let width = cols.len();
+            let mut panels = if decoded.few {
+                for p in (0..k).step_by(decoded.depth) {
+                    let rows = pc + p..pc + k.min(p + decoded.depth);
+                    b.decode(rows, cols.clone(), &mut scratch_b[p * width..], width);
+                }
+                BlockedMicroPanels::InPlace(View { data: scratch_b, row: width, col: 1 })
+            } else {
+                for p in (0..k).step_by(decoded.depth) {
+                    let rows = pc + p..pc + k.min(p + decoded.depth);
+                    let len = rows.len() * width;
+                    b.decode(rows, cols.clone(), rows_of_b, width);
+                    pack_decoded(token, &rows_of_b[..len], width, (p, k), tallest, scratch_b);
+                }
+                BlockedMicroPanels::Packed(scratch_b)
+            };
             for ic in (0..all).step_by(plan.mc) {
                 let rows = plan.mc.min(all - ic);
                 let tiles = BlockedTiles::new::<T>(token, rows);
@@ -135,7 +188,7 @@ fn decoded_block<T: GemmFloat>(
                     true => pack_blocked_a(token, a, tiles, k, scratch_a, fresh),
                     false => BlockedRows::Strided(a),
                 };
-                let block = c.part(ic..ic + rows, jc..jc + cols);
+                let block = c.part(ic..ic + rows, jc..jc + width);
                 let part = BlockedSums { tiles, tallest, k, c: block, add: pc > 0, step: None, far_c: plan.far_c };
                 part.compute(token, a, &mut panels, &mut ());
             }
@@ -143,25 +196,22 @@ fn decoded_block<T: GemmFloat>(
     }
 }
 
-/// Decodes a block of B into micro-panels, one after the other, each one tile wide.
-fn decoded_micro_panels<T: GemmFloat>(
+/// Packs decoded rows of `width` columns as rows `p ..` of micro-panels of `k` rows, one after the other, each one tile
+/// wide.
+fn pack_decoded<T: GemmFloat>(
     token: Token,
-    b: &impl PanelDecoder<T>,
-    rows: Range<usize>,
-    cols: Range<usize>,
+    rows: &[T],
+    width: usize,
+    (p, k): (usize, usize),
     tallest: usize,
     to: &mut [T],
 ) {
-    let (k, n, depth) = (rows.len(), cols.len(), b.depth().max(1));
-    for p in (0..k).step_by(depth) {
-        let part = rows.start + p..rows.end.min(rows.start + p + depth);
-        let mut j = 0;
-        while j < n {
-            let width = T::width(token, tallest, n - j);
-            let from = cols.start + j;
-            b.decode(part.clone(), from..from + width, &mut to[j * k + p * width..], width);
-            j += width;
-        }
+    let mut j = 0;
+    while j < width {
+        let inner = T::width(token, tallest, width - j);
+        let block = Block { src: &rows[j..], outer_step: width, inner_step: 1, outer: rows.len() / width, inner };
+        pack_block(token, block, &mut to[j * k + p * inner..], inner);
+        j += inner;
     }
 }
 
@@ -173,7 +223,7 @@ mod tests {
     use crate::harness::{In, Out, get, noise, run};
     use crate::simd::{Isa, detect, limit};
 
-    /// A matrix whose numbers are stored negated.
+    /// A matrix whose numbers are stored negated. With a depth of 0, parts may begin anywhere.
     struct Negated<'a> {
         b: &'a [f64],
         n: usize,
@@ -185,7 +235,7 @@ mod tests {
             self.depth
         }
         fn decode(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [f64], step: usize) {
-            assert!(rows.start % self.depth == 0 && rows.len() <= self.depth);
+            assert!(self.depth == 0 || (rows.start.is_multiple_of(self.depth) && rows.len() <= self.depth));
             for (p, row) in rows.enumerate() {
                 for (j, col) in cols.clone().enumerate() {
                     to[p * step + j] = -self.b[row * self.n + col];
@@ -200,7 +250,7 @@ mod tests {
         let (a, b) = (args.read::<f64>(0), args.read::<f64>(1));
         let (depth, transposed) = (rest[0] as usize, rest[1] != 0);
         match transposed {
-            true => run_decoded(args, &g, a, &TransposedPanels(Negated { b, n: g.k, depth: SQUARE })),
+            true => run_decoded(args, &g, a, &TransposedPanels(Negated { b, n: g.k, depth: 0 })),
             false => run_decoded(args, &g, a, &Negated { b, n: g.n, depth }),
         }
     }
