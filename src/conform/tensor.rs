@@ -51,6 +51,9 @@ impl Draw {
             let on_diagonal = |i: &usize| i / cols % rows == i % cols;
             (0..n).filter(on_diagonal).for_each(|i| data[i] = 3.25 + 2.5 * data[i]);
         }
+        if domain == Domain::Code && dtype == DType::I8 {
+            data.iter_mut().for_each(|x| *x -= 128.0);
+        }
         if dtype.part() == DType::F32 {
             data.iter_mut().for_each(|x| *x = *x as f32 as f64);
         }
@@ -73,6 +76,7 @@ impl Draw {
             Domain::Count(n) => 1.0 + (self.bits() % n.max(1) as u64) as f64,
             Domain::Bit => (self.bits() & 1) as f64,
             Domain::Bits => (self.bits() as u32) as f64,
+            Domain::Code => (self.bits() & 255) as f64,
         }
     }
 }

@@ -32,6 +32,10 @@ impl CostClass {
     pub const PRODUCT: CostClass = cost_model_row(180, 8_700, 10_000);
     /// Products in f64.
     pub const PRODUCT_F64: CostClass = cost_model_row(120, 17_500, 10_000);
+    /// Products of 8-bit integers.
+    pub const PRODUCT_I8: CostClass = cost_model_row(250, 5_000, 10_000);
+    /// Codes as numbers, and sums as codes: an operation is a conversion.
+    pub const DEQUANT: CostClass = cost_model_row(80, 150_000, 25_000);
     /// Products of f32 numbers split into three bf16 terms.
     pub const PRODUCT_THIRDS: CostClass = cost_model_row(200, 5_000, 35_000);
     /// Products of f32 numbers split into two bf16 terms.

@@ -1,8 +1,9 @@
-//! Products of integer matrices, in a type that may be wider than theirs. Sums wrap, as all integer arithmetic does.
+//! Products of matrices of `i32` or `i64`. Sums wrap, as all integer arithmetic does. Those of 8-bit integers are in
+//! [`int_gemm`](crate::int_gemm).
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`int_matmul_kernel`] | a: `T[batch, m, k]`, b: `T[batch, k, n]` | `T::Sum[batch, m, n]` | [`IntMatmul`] |
+//! | [`int_matmul_kernel`] | a: `T[batch, m, k]`, b: `T[batch, k, n]` | `T[batch, m, n]` | [`IntMatmul`] |
 //!
 //! With `ta`, a is `[batch, k, m]`; with `tb`, b is `[batch, n, k]`. Used by the lowering of `int_matmul`. Sums that
 //! wrap have the same bits in every order, so nothing depends on the division of the work.
@@ -52,30 +53,27 @@ impl IntMatmul {
 }
 
 /// An integer type with products.
-pub trait IntFactor: Pod {
-    /// The type of sums.
-    type Sum: Pod + Default;
+pub trait IntFactor: Pod + Default {
     /// sum + a·b, wrapping.
-    fn multiply_add(sum: Self::Sum, a: Self, b: Self) -> Self::Sum;
+    fn multiply_add(sum: Self, a: Self, b: Self) -> Self;
 }
 
 macro_rules! factors {
-    ($($t:ident $sum:ident)*) => {$(
+    ($($t:ident)*) => {$(
         impl IntFactor for $t {
-            type Sum = $sum;
             #[inline(always)]
-            fn multiply_add(sum: $sum, a: $t, b: $t) -> $sum {
-                sum.wrapping_add($sum::from(a).wrapping_mul($sum::from(b)))
+            fn multiply_add(sum: $t, a: $t, b: $t) -> $t {
+                sum.wrapping_add(a.wrapping_mul(b))
             }
         }
     )*};
 }
 
-factors! { i8 i32  u8 i32  i32 i32  i64 i64 }
+factors! { i32 i64 }
 
 simd! {
     /// y += a · b for a row b.
-    fn int_matmul_add_row[T: IntFactor](y: &mut [T::Sum], a: T, b: &[T]) {
+    fn int_matmul_add_row[T: IntFactor](y: &mut [T], a: T, b: &[T]) {
         for (y, b) in y.iter_mut().zip(b) {
             *y = T::multiply_add(*y, a, *b);
         }
@@ -84,16 +82,16 @@ simd! {
 
 /// Products of integer matrices.
 ///
-/// Reads a: `T[batch, m, k]`, b: `T[batch, k, n]`; writes `T::Sum[batch, m, n]`, [`IntMatmul::per_unit`]; params
+/// Reads a: `T[batch, m, k]`, b: `T[batch, k, n]`; writes `T[batch, m, n]`, [`IntMatmul::per_unit`]; params
 /// [`IntMatmul`].
 pub fn int_matmul_kernel<T: IntFactor>(args: &mut Args<'_>) {
     let p = IntMatmul::from_words(args.params());
     let first = args.units().start * p.rows();
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
-    for (i, y) in args.write::<T::Sum>(0).chunks_mut(p.n.max(1)).enumerate() {
+    for (i, y) in args.write::<T>(0).chunks_mut(p.n.max(1)).enumerate() {
         let (batch, row) = ((first + i) / p.m, (first + i) % p.m);
         let (a, b) = (&a[batch * p.m * p.k..], &b[batch * p.k * p.n..]);
-        y.fill(T::Sum::default());
+        y.fill(T::default());
         for t in 0..p.k {
             let factor = if p.ta { a[t * p.m + row] } else { a[row * p.k + t] };
             if p.tb {
@@ -105,7 +103,7 @@ pub fn int_matmul_kernel<T: IntFactor>(args: &mut Args<'_>) {
     }
 }
 
-by_dtype!(int_matmul_kernel_for = int_matmul_kernel::<I8 i8, U8 u8, I32 i32, I64 i64>);
+by_dtype!(int_matmul_kernel_for = int_matmul_kernel::<I32 i32, I64 i64>);
 
 #[cfg(test)]
 mod tests {

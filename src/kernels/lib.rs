@@ -21,6 +21,7 @@ pub mod copy;
 pub mod cost_model;
 pub mod cum_arg_max;
 pub mod cumulative;
+pub mod dequant;
 pub mod fault;
 pub mod fft;
 pub mod float;
@@ -29,6 +30,7 @@ pub mod grouped;
 #[cfg(any(test, feature = "harness"))]
 pub mod harness;
 pub mod index;
+pub mod int_gemm;
 pub mod int_matmul;
 pub mod key;
 pub mod limits;

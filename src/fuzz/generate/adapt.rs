@@ -11,7 +11,7 @@ use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs};
 /// The bounds of a clamp into `domain`, where operands from elsewhere are better limited.
 fn adapt_bounds(domain: Domain) -> Option<(f64, f64)> {
     match domain {
-        Domain::Real | Domain::Distinct | Domain::Dominant | Domain::Bit | Domain::Bits => None,
+        Domain::Real | Domain::Distinct | Domain::Dominant | Domain::Bit | Domain::Bits | Domain::Code => None,
         Domain::Positive => Some((0.5, 2.0)),
         Domain::Beyond => Some((2.5, 4.0)),
         Domain::Chance => Some((0.05, 0.95)),

@@ -20,7 +20,7 @@ const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
 fn leaf_number_in(domain: Domain) -> f64 {
     match domain {
         Domain::Real | Domain::Distinct | Domain::Dominant | Domain::Unit | Domain::Chance => 0.5,
-        Domain::Positive | Domain::Count(_) | Domain::Bit | Domain::Bits => 1.0,
+        Domain::Positive | Domain::Count(_) | Domain::Bit | Domain::Bits | Domain::Code => 1.0,
         Domain::Beyond => 3.0,
         Domain::Index(_) => 0.0,
     }

@@ -43,6 +43,7 @@ impl LeafRange {
             Domain::Count(n) => from(1.0, n.max(1) as f64),
             Domain::Bit => from(0.0, 1.0),
             Domain::Bits => from(0.0, 4_294_967_295.0),
+            Domain::Code => from(-128.0, 255.0),
         }
     }
 

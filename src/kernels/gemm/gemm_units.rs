@@ -80,7 +80,7 @@ pub fn gemm_unit_row(from: usize, g: &Gemm) -> usize {
 
 /// Rows or columns of a unit, each of `work` multiply-adds: a multiple of `step`, which is a power of two.
 #[inline]
-fn gemm_unit_share(work: usize, step: usize) -> usize {
+pub fn gemm_unit_share(work: usize, step: usize) -> usize {
     // Shifts instead of divisions: this runs in every call, and the smallest products take 20 ns.
     (((UNIT_WORK >> work.max(1).ilog2()) + step - 1) & !(step - 1)).max(step)
 }

@@ -16,6 +16,7 @@
 //! * `gemm_into`, `sgd_kernel`: products that go to a sink or an SGD step instead of memory.
 //! * `open_product`: products whose number of rows or terms is known only when a step runs.
 //! * `gemm_queries`, `gemm_kernel`: the methods and kernels that lowerings use.
+//! * `decoded`: products with a B that is decoded while it is packed.
 //!
 //! Invariants:
 //!
@@ -35,6 +36,7 @@ mod bf16;
 mod blocked;
 mod blocked_plan;
 mod column_sums;
+mod decoded;
 mod dispatch;
 mod dots;
 mod epilogue;
@@ -65,6 +67,7 @@ mod tuning;
 pub use act::Act;
 pub use act_fn::act_fn;
 pub use bf16::bf16_engine;
+pub use decoded::{PanelDecoder, TransposedPanels, decoded_row, run_decoded};
 pub use gemm_desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;

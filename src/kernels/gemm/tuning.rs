@@ -119,6 +119,15 @@ pub const SINK_BLOCK_B: usize = 256 << 10;
 /// comes from L2 too, serves several tiles.
 pub const SINK_ROWS: usize = 48;
 
+// Products with a B that is decoded.
+
+/// Up to this many rows of C, decoding B takes most of the time. Blocks of decoded B then stay in L1.
+pub const DECODED_FEW_ROWS: usize = 4;
+/// Rows of such a block.
+pub const DECODED_FEW_ROWS_DEPTH: usize = 32;
+/// Bytes of such a block.
+pub const DECODED_FEW_ROWS_BLOCK: usize = 16 << 10;
+
 // bf16 units.
 
 /// Words of A that are packed at once, 8 MiB. B is packed again for each such part of A, which costs as much as the

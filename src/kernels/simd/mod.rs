@@ -9,10 +9,11 @@
 //! | `x86_v4` | x86-64 with AVX-512 F, VL, BW and DQ |
 //! | `x86_v3` | x86-64 with AVX2 and FMA |
 //! | `neon` | AArch64 |
+//! | `x86_vnni` | x86-64 with AVX-512 VNNI, for products of integers |
 //! | `portable` | plain Rust, on every target |
 //!
-//! `isa` has the choice, `vector` the traits, `token` the token that is chosen at run time, `transpose_x86` and
-//! `hsum_x86` what both x86-64 files share.
+//! `isa` has the choice, `vector` and `pair_products` the traits, `token` the token that is chosen at run time,
+//! `transpose_x86` and `hsum_x86` what both x86-64 files share.
 //!
 //! Invariant: all instruction sets give the same bits. `mul_add` is one instruction where there is one. Elsewhere (an
 //! x86-64 without FMA, WebAssembly) it is a correctly rounded library call or arithmetic in `f64`, which are slow.
@@ -25,6 +26,7 @@ mod hsum_x86;
 mod isa;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod neon;
+mod pair_products;
 mod portable;
 mod token;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -35,18 +37,31 @@ mod vector;
 mod x86_v3;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_v4;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_vnni;
 
 #[cfg(test)]
 pub use isa::limit;
 pub use isa::{Isa, detect_isa, isa, isa_at_most, isa_choice};
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub use neon::Neon;
+pub use pair_products::PairProducts;
 pub use portable::Portable;
 pub use token::{Shape, Token};
 pub use unmasked::Unmasked;
 pub use vector::{Op, Simd, Vectors};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub use {x86_v3::V3, x86_v4::V4};
+pub use {
+    x86_v3::V3,
+    x86_v4::V4,
+    x86_vnni::{Vnni, vnni},
+};
+
+/// The token of AVX-512 VNNI, which this target lacks.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub fn vnni() -> Option<std::convert::Infallible> {
+    None
+}
 
 /// Prefetches the cache line at an address into L2. Any address is valid.
 #[inline(always)]

@@ -1,5 +1,6 @@
 //! AArch64 Advanced SIMD (NEON): 32 registers of 16 bytes. Every AArch64 CPU has it.
 
+use super::pair_products::{PairProducts, add_pair_products_of_four};
 use super::vector::{Op, Simd, Vectors};
 use std::arch::aarch64::*;
 
@@ -35,6 +36,20 @@ impl Simd for Neon {
     #[inline(always)]
     fn prefetch<T>(self, at: *const T) {
         here!(std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags)));
+    }
+}
+
+// Plain Rust, of which the compiler makes `smlal`.
+impl PairProducts for Neon {
+    type Lanes = [i32; 4];
+
+    #[inline(always)]
+    fn splat_pair(self, pair: i32) -> [i32; 4] {
+        [pair; 4]
+    }
+    #[inline(always)]
+    fn add_pair_products(self, sums: [i32; 4], a: [i32; 4], b: [i32; 4]) -> [i32; 4] {
+        add_pair_products_of_four(sums, a, b)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: a [`V3`] exists only where [`detect_isa`](super::detect_isa) saw the instructions.
 
 use super::hsum_x86 as hsum;
+use super::pair_products::PairProducts;
 use super::transpose_x86::{self as transpose, here};
 use super::vector::{Op, Simd, Vectors};
 use std::arch::x86_64::*;
@@ -27,6 +28,19 @@ impl Simd for V3 {
     #[inline(always)]
     fn prefetch<T>(self, at: *const T) {
         here!(_mm_prefetch::<_MM_HINT_T0>(at.cast()));
+    }
+}
+
+impl PairProducts for V3 {
+    type Lanes = __m256i;
+
+    #[inline(always)]
+    fn splat_pair(self, pair: i32) -> __m256i {
+        here!(_mm256_set1_epi32(pair))
+    }
+    #[inline(always)]
+    fn add_pair_products(self, sums: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        here!(_mm256_add_epi32(sums, _mm256_madd_epi16(a, b)))
     }
 }
 

@@ -101,6 +101,8 @@ pub enum Domain {
     Bit,
     /// Any 32 bits.
     Bits,
+    /// Any 8-bit integer: −128 … 127 for `i8`, 0 … 255 for other types.
+    Code,
 }
 
 /// A conformance case: operand types, attributes, and the ranges of the operands' numbers.

@@ -184,6 +184,9 @@ ops! {
     PAD = layout;
     FLIP = layout;
 
+    DEQUANT = quant::dequant;
+    DEQUANT_MATMUL = quant::dequant;
+
     ARG_SORT = sort;
     CUM_ARG_MAX = sort;
     TOP_K = sort;

@@ -3,6 +3,7 @@
 use super::matmul_dims::{matmul_dims, matmul_flops};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
+use crate::kernels::int_gemm::{IntGemm, int_gemm_kernel};
 use crate::kernels::int_matmul::{IntMatmul, int_matmul_kernel_for};
 use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
@@ -12,7 +13,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
-use Domain::Index;
+use Domain::{Code, Index};
 
 /// The type of a product of matrices of `dtype`: sums of `i8` and `u8` are `i32`.
 pub fn int_matmul_dtype(dtype: DType) -> Result<DType, String> {
@@ -36,7 +37,16 @@ fn infer_int_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
 fn lower_int_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (a, y) = (cx.arg_dims(0), cx.out_dims(0));
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs());
-    let p = IntMatmul { batch: y[0], m: y[1], n: y[2], k: a[if ta { 1 } else { 2 }], ta, tb };
+    let (batch, m, n, k) = (y[0], y[1], y[2], a[if ta { 1 } else { 2 }]);
+    let signed = cx.dtype(0) == DType::I8;
+    if signed || cx.dtype(0) == DType::U8 {
+        let p = IntGemm { batch, m, n, k, ta, tb, a_signed: signed, b_signed: signed, a_zero: 0, b_zero: 0 };
+        let ((split, units), scratch) = (p.division(), cx.scratch(4, p.scratch()));
+        let call = Call::new(int_gemm_kernel, p.to_words(), units).flops(cx.flops()).cost_class(CostClass::PRODUCT_I8);
+        cx.call(call.reads_args(2).divided(Buf::Out(0), split).scratch(scratch));
+        return Ok(());
+    }
+    let p = IntMatmul { batch, m, n, k, ta, tb };
     let kernel = int_matmul_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::PRODUCT_F64);
     cx.call(call.reads_args(2).writes(Buf::Out(0), p.per_unit()));
@@ -58,6 +68,7 @@ pub const INT_MATMUL: OpDef = OpDef {
     cost: matmul_flops,
     cases: &[
         Case { args: "u8[2,3,4] u8[2,4,5]", attrs: "ta=false tb=false", domains: &[Index(256)] },
+        Case { args: "i8[1,70,33] i8[1,90,33]", attrs: "ta=false tb=true", domains: &[Code] },
         Case { args: "i32[2,4,3] i32[2,4,5]", attrs: "ta=true tb=false", domains: &[Index(99)] },
         Case { args: "i64[1,3,4] i64[1,5,4]", attrs: "ta=false tb=true", domains: &[Index(99)] },
         Case { args: "i32[1,90,30] i32[1,30,40]", attrs: "ta=false tb=false", domains: &[Index(99)] },

@@ -37,6 +37,7 @@ pub fn draw(domain: Domain, n: usize, seed: u64) -> Vec<f64> {
         Domain::Count(k) => 1.0 + below(*u, k),
         Domain::Bit => below(*u, 2),
         Domain::Bits => below(*u, 1 << 32),
+        Domain::Code => below(*u, 256) - 64.0,
     };
     u.iter().enumerate().map(one).collect()
 }

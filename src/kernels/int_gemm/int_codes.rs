@@ -1,0 +1,64 @@
+//! Codes of 8 bits as 16-bit integers without their zero.
+
+/// How the bytes of an operand are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntCodes {
+    /// Turns the bytes of signed integers into unsigned ones.
+    flip: u8,
+    /// What is subtracted from them.
+    shift: i16,
+}
+
+impl IntCodes {
+    /// Signed or unsigned integers with this zero, which is one of them.
+    pub fn new(signed: bool, zero: i64) -> IntCodes {
+        if signed {
+            IntCodes { flip: 0x80, shift: zero as i16 + 128 }
+        } else {
+            IntCodes { flip: 0, shift: zero as i16 }
+        }
+    }
+
+    /// Code − zero. It is in −255..=255.
+    #[inline(always)]
+    pub fn value(self, byte: u8) -> i16 {
+        i16::from(byte ^ self.flip).wrapping_sub(self.shift)
+    }
+
+    /// A pair of values: the first is the lower half.
+    #[inline(always)]
+    pub fn pair(self, first: u8, second: u8) -> i32 {
+        int_pair(self.value(first), self.value(second))
+    }
+
+    /// A value and a 0.
+    #[inline(always)]
+    pub fn half_pair(self, first: u8) -> i32 {
+        int_pair(self.value(first), 0)
+    }
+}
+
+/// Two integers in one.
+#[inline(always)]
+pub fn int_pair(first: i16, second: i16) -> i32 {
+    i32::from(first as u16) | i32::from(second) << 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_codes_without_their_zero() {
+        for byte in 0..=255u8 {
+            for zero in -128..128 {
+                let (s, u) = (IntCodes::new(true, zero), IntCodes::new(false, zero + 128));
+                assert_eq!(i64::from(s.value(byte)), i64::from(byte as i8) - zero);
+                assert_eq!(i64::from(u.value(byte)), i64::from(byte) - zero - 128);
+            }
+        }
+        let c = IntCodes::new(true, 3);
+        assert_eq!(c.pair(0xff, 2), (-4i32 & 0xffff) | (-1 << 16));
+        assert_eq!(c.half_pair(0xff), -4i32 & 0xffff);
+    }
+}

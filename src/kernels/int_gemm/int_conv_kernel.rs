@@ -1,0 +1,123 @@
+//! The kernel of convolutions of 8-bit integers: for each image and group, the product of the weights and the windows.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`int_conv_kernel`] | x: `[images, groups · channels, h, w]`, weights: `[groups · m, channels, kh, kw]`, of one byte | `i32[images, groups · m, oh, ow]`, scratch | [`IntConv`] |
+//!
+//! Places beyond the edge count as x's zero.
+
+use super::int_codes::IntCodes;
+use super::int_gemm_desc::{IntBlocks, int_unit_rows};
+use super::int_product::{IntBlock, int_product};
+use super::int_rows::IntRows;
+use super::int_tile::IntEngine;
+use super::int_windows::{IntAxis, IntWindows};
+use crate::abi::{Args, MatrixMut};
+use crate::params::params;
+
+params! {
+    /// Params of [`int_conv_kernel`].
+    pub struct IntConv {
+        /// Number of images.
+        pub images: usize,
+        /// Groups of channels.
+        pub groups: usize,
+        /// Channels of x in a group.
+        pub channels: usize,
+        /// Channels of the result in a group.
+        pub m: usize,
+        /// Rows of an image.
+        pub h: usize,
+        /// Columns of an image.
+        pub w: usize,
+        /// Rows of a window.
+        pub kh: usize,
+        /// Columns of a window.
+        pub kw: usize,
+        /// Rows between windows.
+        pub sh: usize,
+        /// Columns between windows.
+        pub sw: usize,
+        /// Rows before the image.
+        pub ph: usize,
+        /// Columns before the image.
+        pub pw: usize,
+        /// Rows between the places of a window.
+        pub dh: usize,
+        /// Columns between the places of a window.
+        pub dw: usize,
+        /// Rows of the result.
+        pub oh: usize,
+        /// Columns of the result.
+        pub ow: usize,
+        /// Whether x has signed codes. Weights have.
+        pub x_signed: bool,
+        /// The zero of x, one of its codes.
+        pub x_zero: i64,
+        /// The zero of the weights.
+        pub w_zero: i64,
+    }
+}
+
+impl IntConv {
+    /// Terms of a sum.
+    pub fn k(&self) -> usize {
+        self.channels * self.kh * self.kw
+    }
+
+    /// Elements of a channel of the result.
+    fn n(&self) -> usize {
+        self.oh * self.ow
+    }
+
+    /// Elements of the result in a unit.
+    pub fn per_unit(&self) -> usize {
+        int_unit_rows(self.n(), self.k()) * self.n()
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        (self.images * self.groups * self.m).div_ceil(int_unit_rows(self.n(), self.k()))
+    }
+
+    /// Elements of scratch of each thread.
+    pub fn scratch(&self) -> usize {
+        IntBlocks::new(self.m, self.n(), self.k()).scratch()
+    }
+
+    /// The windows of one group of an image.
+    fn windows<'a>(&self, x: &'a [u8], at: usize) -> IntWindows<'a> {
+        let len = self.channels * self.h * self.w;
+        let axis = |size, kernel, stride, pad, dilation, out| IntAxis { size, kernel, stride, pad, dilation, out };
+        IntWindows {
+            image: &x[at * len..][..len],
+            codes: IntCodes::new(self.x_signed, self.x_zero),
+            rows: axis(self.h, self.kh, self.sh, self.ph, self.dh, self.oh),
+            cols: axis(self.w, self.kw, self.sw, self.pw, self.dw, self.ow),
+            k: self.k(),
+        }
+    }
+}
+
+/// Convolutions of 8-bit integers.
+///
+/// Reads x and the weights; writes `i32[images, groups · m, oh, ow]`, [`IntConv::per_unit`], and scratch
+/// (`Split::PerThread`, [`IntConv::scratch`]); params [`IntConv`].
+pub fn int_conv_kernel(args: &mut Args<'_>) {
+    let p = IntConv::from_words(args.params());
+    let (x, w, engine) = (args.read::<u8>(0), args.read::<u8>(1), IntEngine::current());
+    let (n, k, row) = (p.n(), p.k(), args.units().start * int_unit_rows(p.n(), p.k()));
+    let (blocks, codes) = (IntBlocks::new(p.m, n, k), IntCodes::new(true, p.w_zero));
+    let (y, scratch) = (args.write::<i32>(0), args.write::<i32>(1));
+    let all = y.len() / n.max(1);
+    let mut y = MatrixMut::new(y, all, n);
+    let mut done = 0;
+    while done < all {
+        let (at, from) = ((row + done) / p.m, (row + done) % p.m);
+        let rows = (p.m - from).min(all - done);
+        let a = IntRows { data: &w[at % p.groups * p.m * k..], codes, row: k, col: 1, k };
+        let part = IntBlock { row: from, col: 0, c: y.part(done..done + rows, 0..n) };
+        int_product(engine, &blocks, &a, &p.windows(x, at), part, scratch);
+        done += rows;
+    }
+}

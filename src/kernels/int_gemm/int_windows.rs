@@ -1,0 +1,107 @@
+//! Packing of B from the windows of an image: a row of B is a channel and a place in the window, a column is a position
+//! of the window.
+//!
+//! Invariant: places beyond the edge count as the zero of the codes, so they contribute 0.
+
+use super::int_codes::{IntCodes, int_pair};
+use super::int_columns::IntPanels;
+use super::int_gemm_desc::UNIT_COLS;
+use std::ops::Range;
+
+/// One axis of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntAxis {
+    /// Size of the image.
+    pub size: usize,
+    /// Places of the window.
+    pub kernel: usize,
+    /// Step between positions.
+    pub stride: usize,
+    /// Places before the image.
+    pub pad: usize,
+    /// Step between places.
+    pub dilation: usize,
+    /// Positions of the window.
+    pub out: usize,
+}
+
+impl IntAxis {
+    /// The element of the image at place `at` of position `out`, if it is no edge.
+    #[inline(always)]
+    fn element(&self, out: usize, at: usize) -> Option<usize> {
+        (out * self.stride + at * self.dilation).checked_sub(self.pad).filter(|&i| i < self.size)
+    }
+}
+
+/// The windows of some channels of an image.
+#[derive(Clone, Copy)]
+pub struct IntWindows<'a> {
+    /// The channels, `[channels, rows.size, cols.size]`.
+    pub image: &'a [u8],
+    /// How they are read.
+    pub codes: IntCodes,
+    /// Vertically.
+    pub rows: IntAxis,
+    /// Horizontally.
+    pub cols: IntAxis,
+    /// Terms of a sum: channels times places.
+    pub k: usize,
+}
+
+impl IntWindows<'_> {
+    /// Term `k` of some adjacent positions.
+    fn line(&self, k: usize, at: Range<usize>, to: &mut [i16]) {
+        let (rows, cols) = (&self.rows, &self.cols);
+        let (place, kx) = (k / cols.kernel, k % cols.kernel);
+        let (channel, ky) = (place / rows.kernel, place % rows.kernel);
+        let image = &self.image[channel * rows.size * cols.size..][..rows.size * cols.size];
+        let mut from = at.start;
+        while from < at.end {
+            let (oy, ox) = (from / cols.out, from % cols.out);
+            let count = (cols.out - ox).min(at.end - from);
+            let to = &mut to[from - at.start..][..count];
+            match rows.element(oy, ky) {
+                None => to.fill(0),
+                Some(y) => self.places(&image[y * cols.size..][..cols.size], kx, ox, to),
+            }
+            from += count;
+        }
+    }
+
+    /// Place `kx` of adjacent positions of one row of the image, from `ox` on.
+    fn places(&self, row: &[u8], kx: usize, ox: usize, to: &mut [i16]) {
+        if self.cols.stride == 1 {
+            // Positions with an element are adjacent.
+            let shift = kx * self.cols.dilation + ox;
+            let skip = self.cols.pad.saturating_sub(shift).min(to.len());
+            let (edge, to) = to.split_at_mut(skip);
+            edge.fill(0);
+            let from = row.get((shift + skip).saturating_sub(self.cols.pad)..).unwrap_or_default();
+            let (to, edge) = to.split_at_mut(from.len().min(to.len()));
+            to.iter_mut().zip(from).for_each(|(to, byte)| *to = self.codes.value(*byte));
+            edge.fill(0);
+            return;
+        }
+        for (i, to) in to.iter_mut().enumerate() {
+            *to = self.cols.element(ox + i, kx).map_or(0, |x| self.codes.value(row[x]));
+        }
+    }
+}
+
+impl IntPanels for IntWindows<'_> {
+    fn pack(&self, pairs: Range<usize>, cols: Range<usize>, width: usize, to: &mut [i32]) {
+        let (mut first, mut second) = ([0i16; UNIT_COLS], [0i16; UNIT_COLS]);
+        for (pair, to) in pairs.zip(to.chunks_exact_mut(width)) {
+            self.line(2 * pair, cols.clone(), &mut first);
+            match 2 * pair + 1 < self.k {
+                true => self.line(2 * pair + 1, cols.clone(), &mut second),
+                false => second.fill(0),
+            }
+            let (to, beyond) = to.split_at_mut(cols.len());
+            for ((to, first), second) in to.iter_mut().zip(first).zip(second) {
+                *to = int_pair(first, second);
+            }
+            beyond.fill(0);
+        }
+    }
+}

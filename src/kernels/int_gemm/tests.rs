@@ -1,0 +1,267 @@
+//! Tests of products and convolutions of 8-bit integers against sums in `i64`.
+
+use super::int_conv_kernel::{IntConv, int_conv_kernel};
+use super::int_gemm_desc::{IntBlocks, IntGemm};
+use super::int_gemm_kernel::{int_gemm_block, int_gemm_kernel};
+use super::int_product::IntBlock;
+use super::int_tile::IntEngine;
+use super::requantise::{Requantise, requantise};
+use crate::abi::{MatrixMut, Split};
+use crate::harness::{In, Out, get, hashes, run};
+use crate::simd::{Isa, Token, detect_isa, limit};
+
+fn bytes(len: usize, seed: usize) -> Vec<u8> {
+    hashes::<f64>(len, seed).iter().map(|x| (x.to_bits() >> 20) as u8).collect()
+}
+
+/// A code as a number without its zero.
+fn centred(byte: u8, signed: bool, zero: i64) -> i64 {
+    (if signed { i64::from(byte as i8) } else { i64::from(byte) }) - zero
+}
+
+/// Element `(s, i, j)` of the product of a batch.
+fn element(p: &IntGemm, a: &[u8], b: &[u8], s: usize, i: usize, j: usize) -> i32 {
+    let sum: i64 = (0..p.k)
+        .map(|t| {
+            let x = a[s * p.m * p.k + if p.ta { t * p.m + i } else { i * p.k + t }];
+            let y = b[s * p.k * p.n + if p.tb { j * p.k + t } else { t * p.n + j }];
+            centred(x, p.a_signed, p.a_zero) * centred(y, p.b_signed, p.b_zero)
+        })
+        .sum();
+    sum as i32
+}
+
+fn naive(p: &IntGemm, a: &[u8], b: &[u8]) -> Vec<i32> {
+    (0..p.batch * p.m * p.n).map(|e| element(p, a, b, e / (p.m * p.n), e / p.n % p.m, e % p.n)).collect()
+}
+
+fn product(p: &IntGemm, a: &[u8], b: &[u8]) -> Vec<i32> {
+    let ((split, units), per) = (p.division(), p.scratch());
+    let out = [Out(p.batch * p.m * p.n, 4, split), Out(per, 4, Split::PerThread(per))];
+    get(&run(int_gemm_kernel, &p.to_words(), &[In::of(a), In::of(b)], &out, units), 0)
+}
+
+#[test]
+fn products_are_those_of_i64_on_every_instruction_set() {
+    let shapes = [
+        (1, 1, 1, 1),
+        (1, 1, 300, 601),
+        (2, 3, 5, 7),
+        (3, 13, 70, 33),
+        (1, 100, 66, 515),
+        (1, 7, 300, 1100),
+        (2, 2, 3, 0),
+        (1, 5, 64, 2),
+    ];
+    for (batch, m, n, k) in shapes {
+        let (a, b) = (bytes(batch * m * k, 1), bytes(batch * k * n, 2));
+        for (ta, tb) in [(false, false), (true, false), (false, true), (true, true)] {
+            for (a_signed, b_signed, a_zero, b_zero) in
+                [(true, true, 0, 0), (false, true, 128, -3), (false, false, 255, 0), (true, true, -128, 127)]
+            {
+                let p = IntGemm { batch, m, n, k, ta, tb, a_signed, b_signed, a_zero, b_zero };
+                assert_eq!(IntGemm::from_words(&p.to_words()), p);
+                let want = naive(&p, &a, &b);
+                for isa in [Isa::Portable, Isa::Avx2, detect_isa()] {
+                    limit(isa);
+                    assert_eq!(product(&p, &a, &b), want, "{p:?} {isa:?}");
+                }
+                limit(detect_isa());
+            }
+        }
+    }
+}
+
+/// The engine of the instruction set alone has the integers of the best one, which may be VNNI.
+#[test]
+fn engines_agree() {
+    let p = IntGemm {
+        batch: 1,
+        m: 9,
+        n: 70,
+        k: 600,
+        ta: false,
+        tb: false,
+        a_signed: true,
+        b_signed: true,
+        a_zero: 5,
+        b_zero: -7,
+    };
+    let (a, b) = (bytes(p.m * p.k, 1), bytes(p.k * p.n, 2));
+    let by = |engine: IntEngine| {
+        let mut c = vec![0; p.m * p.n];
+        let mut scratch = vec![0; IntBlocks::new(p.m, p.n, p.k).scratch()];
+        let block = IntBlock { row: 0, col: 0, c: MatrixMut::new(&mut c, p.m, p.n) };
+        int_gemm_block(engine, &p, (&a, &b), block, &mut scratch);
+        c
+    };
+    let want = naive(&p, &a, &b);
+    for engine in
+        [IntEngine::current(), IntEngine::Token(Token::current()), IntEngine::Token(Token::at_most(Isa::Portable))]
+    {
+        assert_eq!(by(engine), want, "{engine:?}");
+    }
+}
+
+#[test]
+fn the_largest_codes_do_not_overflow() {
+    let base = IntGemm {
+        batch: 1,
+        m: 2,
+        n: 3,
+        k: 33_000,
+        ta: false,
+        tb: false,
+        a_signed: true,
+        b_signed: true,
+        a_zero: 127,
+        b_zero: 127,
+    };
+    for (x, y, a_zero, b_zero) in [(0x80u8, 0x80u8, 127, 127), (0x7f, 0x7f, -128, -128), (0x80, 0x7f, 127, -128)] {
+        let p = IntGemm { a_zero, b_zero, ..base };
+        let (a, b) = (vec![x; p.m * p.k], vec![y; p.k * p.n]);
+        let want = centred(x, true, a_zero) * centred(y, true, b_zero) * p.k as i64;
+        assert!(want.abs() == 65_025 * 33_000 && i32::try_from(want).is_ok());
+        assert!(product(&p, &a, &b).iter().all(|y| i64::from(*y) == want));
+    }
+}
+
+/// A convolution by its definition.
+fn naive_conv(p: &IntConv, x: &[u8], w: &[u8]) -> Vec<i32> {
+    let (m, all) = (p.groups * p.m, p.images * p.groups * p.m * p.oh * p.ow);
+    let at = |e: usize| {
+        let (i, o, oy, ox) = (e / (m * p.oh * p.ow), e / (p.oh * p.ow) % m, e / p.ow % p.oh, e % p.ow);
+        let mut sum = 0i64;
+        for c in 0..p.channels {
+            for ky in 0..p.kh {
+                for kx in 0..p.kw {
+                    let place = |o: usize, s: usize, k: usize, d: usize, pad: usize, size: usize| {
+                        (o * s + k * d).checked_sub(pad).filter(|y| *y < size)
+                    };
+                    let (Some(y), Some(z)) =
+                        (place(oy, p.sh, ky, p.dh, p.ph, p.h), place(ox, p.sw, kx, p.dw, p.pw, p.w))
+                    else {
+                        continue;
+                    };
+                    let channel = i * p.groups * p.channels + o / p.m * p.channels + c;
+                    let value = centred(x[(channel * p.h + y) * p.w + z], p.x_signed, p.x_zero);
+                    sum += value * centred(w[((o * p.channels + c) * p.kh + ky) * p.kw + kx], true, p.w_zero);
+                }
+            }
+        }
+        sum as i32
+    };
+    (0..all).map(at).collect()
+}
+
+fn conv(p: &IntConv, x: &[u8], w: &[u8]) -> Vec<i32> {
+    let (len, per) = (p.images * p.groups * p.m * p.oh * p.ow, p.scratch());
+    let out = [Out::of::<i32>(len, p.per_unit()), Out(per, 4, Split::PerThread(per))];
+    get(&run(int_conv_kernel, &p.to_words(), &[In::of(x), In::of(w)], &out, p.units()), 0)
+}
+
+#[test]
+fn convolutions_are_those_of_the_definition() {
+    let size = |p: &IntConv| {
+        let out = |n: usize, k: usize, s: usize, pad: usize, d: usize, after: usize| {
+            (n + pad + after - (d * (k - 1) + 1)) / s + 1
+        };
+        IntConv { oh: out(p.h, p.kh, p.sh, p.ph, p.dh, 1), ow: out(p.w, p.kw, p.sw, p.pw, p.dw, 2), ..*p }
+    };
+    for (images, groups, channels, m, side, kernel, stride, pad, dilation) in [
+        (1, 1, 1, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1)),
+        (2, 1, 3, 5, (9, 11), (3, 2), (1, 1), (1, 0), (1, 2)),
+        (3, 2, 2, 3, (8, 70), (3, 3), (2, 3), (2, 1), (1, 1)),
+        (1, 4, 1, 1, (6, 7), (3, 3), (1, 1), (2, 4), (2, 1)),
+        (1, 1, 7, 20, (5, 5), (1, 1), (1, 1), (0, 0), (1, 1)),
+        (1, 1, 64, 13, (12, 13), (3, 3), (1, 2), (1, 1), (1, 1)),
+    ] {
+        for (x_signed, x_zero, w_zero) in [(true, -7, 0), (false, 130, 3)] {
+            let ((h, w), (kh, kw), (sh, sw)) = (side, kernel, stride);
+            let ((ph, pw), (dh, dw), oh, ow) = (pad, dilation, 0, 0);
+            let p = IntConv {
+                images,
+                groups,
+                channels,
+                m,
+                h,
+                w,
+                kh,
+                kw,
+                sh,
+                sw,
+                ph,
+                pw,
+                dh,
+                dw,
+                oh,
+                ow,
+                x_signed,
+                x_zero,
+                w_zero,
+            };
+            let p = size(&p);
+            let (x, w) = (bytes(images * groups * channels * p.h * p.w, 3), bytes(groups * m * p.k(), 4));
+            assert_eq!(conv(&p, &x, &w), naive_conv(&p, &x, &w), "{p:?}");
+        }
+    }
+}
+
+#[test]
+fn places_beyond_the_edge_count_as_the_zero() {
+    let p = IntConv {
+        images: 1,
+        groups: 1,
+        channels: 1,
+        m: 1,
+        h: 3,
+        w: 3,
+        kh: 2,
+        kw: 2,
+        sh: 1,
+        sw: 1,
+        ph: 1,
+        pw: 1,
+        dh: 1,
+        dw: 1,
+        oh: 4,
+        ow: 4,
+        x_signed: true,
+        x_zero: 2,
+        w_zero: 1,
+    };
+    let x: Vec<u8> = (-4..=4i8).map(|x| x as u8).collect();
+    let w = [1i8, 2, 3, -1].map(|w| w as u8);
+    assert_eq!(conv(&p, &x, &w), [12, -2, -2, -8, 0, -7, -6, -2, -3, -4, -3, 4, 0, 1, 2, 0]);
+}
+
+#[test]
+fn sums_become_codes_half_to_even() {
+    let run_to = |p: &Requantise, sums: &[i32], bias: &[i32], scales: &[f32]| -> Vec<i8> {
+        let mut reads = vec![In::of(sums)];
+        reads.extend(p.bias.then(|| In::of(bias)));
+        reads.extend(p.scales.then(|| In::of(scales)));
+        get(&run(requantise::<i8>, &p.to_words(), &reads, &[Out::of::<i8>(sums.len(), p.per_unit())], p.units()), 0)
+    };
+    let p = Requantise { outer: 2, channels: 2, inner: 1, bias: false, scales: false, multiplier: 0.05, zero: 5 };
+    assert_eq!(run_to(&p, &[-1, -50, 641, -693], &[], &[]), [5, 3, 37, -30]);
+    let sums: Vec<i32> = hashes::<f64>(40_000, 9).iter().map(|x| (x * 2147483648.0) as i32).collect();
+    for (channels, inner) in [(50, 1), (8, 5), (1, 40), (40_000, 1), (2, 20_000)] {
+        let outer = sums.len() / channels / inner;
+        let bias: Vec<i32> = (0..channels as i32).map(|c| c.wrapping_mul(77_777_777)).collect();
+        let scales: Vec<f32> = (0..channels).map(|c| [1e-7, 3e-8, f32::NAN, 1.0, -2e-8][c % 5]).collect();
+        for (with_bias, with_scales) in [(false, false), (true, false), (false, true), (true, true)] {
+            let multiplier = if with_scales { 0.37 } else { 4e-8 };
+            let p = Requantise { outer, channels, inner, bias: with_bias, scales: with_scales, multiplier, zero: -3 };
+            let got = run_to(&p, &sums, &bias, &scales);
+            for (e, got) in got.into_iter().enumerate() {
+                let c = e / inner % channels;
+                let sum = sums[e].wrapping_add(if with_bias { bias[c] } else { 0 });
+                let by = multiplier * if with_scales { f64::from(scales[c]) } else { 1.0 };
+                let v = (f64::from(sum) * by).round_ties_even();
+                let want = if v.is_nan() { -3.0 } else { (v - 3.0).clamp(-128.0, 127.0) };
+                assert_eq!(f64::from(got), want, "{p:?} at {e}");
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! x86-64 with AVX-512 VNNI: one instruction adds the products of a pair.
+//!
+//! Invariant: a [`Vnni`] exists only where [`vnni`] saw the instructions.
+
+use super::pair_products::PairProducts;
+use super::transpose_x86::here;
+use super::vector::{Op, Simd};
+use super::{Isa, isa};
+use std::arch::x86_64::*;
+
+/// The token of AVX-512 VNNI, for products of integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vnni(());
+
+/// The token, if this CPU has the instructions and kernels use AVX-512.
+#[inline]
+pub fn vnni() -> Option<Vnni> {
+    (isa() == Isa::Avx512 && std::arch::is_x86_feature_detected!("avx512vnni")).then_some(Vnni(()))
+}
+
+impl Simd for Vnni {
+    const BYTES: usize = 64;
+    const REGS: usize = 32;
+
+    #[inline(always)]
+    fn vectorize<O: Op>(self, op: O) -> O::Out {
+        #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,fma")]
+        fn within<O: Op>(op: O) -> O::Out {
+            op.call()
+        }
+        here!(within(op))
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, at: *const T) {
+        here!(_mm_prefetch::<_MM_HINT_T0>(at.cast()));
+    }
+}
+
+impl PairProducts for Vnni {
+    type Lanes = __m512i;
+
+    #[inline(always)]
+    fn splat_pair(self, pair: i32) -> __m512i {
+        here!(_mm512_set1_epi32(pair))
+    }
+    #[inline(always)]
+    fn add_pair_products(self, sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // `vpdpwssd`: it wraps. `vpdpwssds`, which saturates, would be another one.
+        here!(_mm512_dpwssd_epi32(sums, a, b))
+    }
+}
