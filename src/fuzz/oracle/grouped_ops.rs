@@ -1,8 +1,8 @@
 //! Products of rows by the matrix of their group. A group that is unknown makes all results unknown.
 
-use super::array::{Array, count};
+use super::array::{Array, array_count};
 use super::index_ops::check_index_elements;
-use super::layout_ops::zeros;
+use super::layout_ops::zeros_layout;
 use super::product_ops::sum_of_products;
 use super::stop::Stop;
 use crate::nodes::ops::grouped::attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};
@@ -15,7 +15,7 @@ pub(super) fn grouped_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64>
         Op::GROUPED_OUTER => args[0].dims[0],
         _ => return None,
     };
-    Some((count(to) as u64).saturating_mul(terms as u64))
+    Some((array_count(to) as u64).saturating_mul(terms as u64))
 }
 
 /// `grouped_matmul` or `grouped_outer` of type `dtype` and shape `to`.
@@ -27,8 +27,8 @@ pub(super) fn grouped_product(
     to: &[usize],
     may_fault: &mut bool,
 ) -> Result<Array, Stop> {
-    if count(to) == 0 {
-        return Ok(zeros(dtype, to));
+    if array_count(to) == 0 {
+        return Ok(zeros_layout(dtype, to));
     }
     let (a, b, rows) = (args[0], args[1], args[0].dims[0]);
     let (by_size, groups) = match op {
@@ -38,7 +38,7 @@ pub(super) fn grouped_product(
     let known = if by_size { groups_of_sizes(args[2], rows)? } else { check_index_elements(args[2], groups)? };
     let Some(group) = known.into_iter().collect::<Option<Vec<usize>>>() else {
         *may_fault = true;
-        return Ok(zeros(dtype, to).unknown());
+        return Ok(zeros_layout(dtype, to).unknown());
     };
     let one = |e: usize| match op {
         Op::GROUPED_MATMUL => {
@@ -56,7 +56,7 @@ pub(super) fn grouped_product(
             sum_of_products(dtype, (a, b), own.map(|r| (r * k + i, r * n + j)))
         }
     };
-    Ok(Array::reals(dtype, to, (0..count(to)).map(one)))
+    Ok(Array::reals(dtype, to, (0..array_count(to)).map(one)))
 }
 
 /// The group of each row, from the sizes of the groups; all `None` if a size is unknown.

@@ -1,8 +1,8 @@
 //! Draws of tokens from rows of logits. A token is unknown where the bounds of the logits, or the rounding of their
 //! exponentials, could change it.
 
-use super::array::{Array, count};
-use super::random_ops::{random_key_words, uniform};
+use super::array::{Array, array_count};
+use super::random_ops::{oracle_random_uniform, random_key_words};
 use super::stop::Stop;
 use crate::nodes::ops::random::attrs::SampleAttrs;
 use crate::nodes::{Attrs, DType, Op};
@@ -19,7 +19,7 @@ pub(super) fn draw_tokens(
     let (a, n) = (SampleAttrs::of(attrs), logits.dims.last().copied().unwrap_or(1));
     let key = random_key_words(key);
     let mut tokens = Vec::new();
-    for row in 0..count(to) {
+    for row in 0..array_count(to) {
         let all: Vec<(f64, f64)> = (row * n..(row + 1) * n).map(|i| logits.real(i)).collect();
         if all.iter().any(|x| x.1 == f64::INFINITY) {
             *may_fault = true;
@@ -32,7 +32,7 @@ pub(super) fn draw_tokens(
         if all.iter().all(|x| x.0 == f64::NEG_INFINITY) {
             return Err(Stop::fault(format!("no logit of row {row} is above −∞")));
         }
-        tokens.push(key.and_then(|key| token(&a, &all, uniform(key, a.stream as u64, DType::F64, row))));
+        tokens.push(key.and_then(|key| token(&a, &all, oracle_random_uniform(key, a.stream as u64, DType::F64, row))));
     }
     Ok(Some(Array::wholes(DType::I32, to, tokens.into_iter().map(|t| t.map(|t| t as i128)))))
 }
