@@ -11,7 +11,7 @@ use crate::nodes::{Graph, GraphBuf, OpDef, Var};
 use crate::passes::inline::{InlineCalls, fits_inlined, inline_region};
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
 
-/// The most rounds of interpreter_expansion of a chain of decompositions.
+/// The most rounds of expansion of a chain of decompositions.
 const ROUNDS: usize = 16;
 /// The most nodes that unrolling one loop may write.
 const MAX_UNROLLED: usize = 1 << 20;

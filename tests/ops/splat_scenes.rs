@@ -87,7 +87,7 @@ pub fn vector(t: &Tensor, i: usize) -> Vector {
 }
 
 /// The image by a plain loop over all splats, in other formulas: a rotation is two cross products, and the ray is
-/// sampled at its closest_on_ray point in the world.
+/// sampled at its closest point in the world.
 pub fn plain_image(scene: &Scene, o: SplatImage) -> Vec<f64> {
     let [place, target, up] = [0, 1, 2].map(|k| vector(&scene[5], k));
     let forward = unit([0, 1, 2].map(|k| target[k] - place[k]));

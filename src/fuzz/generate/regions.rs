@@ -168,7 +168,8 @@ impl Drawing<'_, '_> {
         Some([self.region_exit_full(on, DType::Bool)?, self.region_exit_full(0.0, DType::I64)?])
     }
 
-    /// The next of [`Drawing::region_exit_carries`], of types `tys`, in the open body: the loop ends after iteration `last`.
+    /// The next of [`Drawing::region_exit_carries`], of types `tys`, in the open body: the loop ends after iteration
+    /// `last`.
     fn region_exit_yields(&mut self, tys: &[Ty], last: u32) -> Vec<Value> {
         let next = |d: &mut Self| {
             let (one, last) = (d.region_exit_full(1.0, DType::I64)?, d.region_exit_full(f64::from(last), DType::I64)?);

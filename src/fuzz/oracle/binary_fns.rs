@@ -51,7 +51,7 @@ fn binary_fn(op: Op, dtype: DType) -> Option<(fn(f64, f64) -> f64, [f64; 2])> {
     })
 }
 
-/// The four binary_corners of a pair's box.
+/// The four corners of a pair's box.
 fn binary_corners(a: (f64, f64), b: (f64, f64)) -> [(f64, f64); 4] {
     let ([al, ah], [bl, bh]) = ([a.0 - a.1, a.0 + a.1], [b.0 - b.1, b.0 + b.1]);
     [(al, bl), (al, bh), (ah, bl), (ah, bh)]

@@ -82,8 +82,8 @@ pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
     weight_grad::weight_grad_scratch_len(g, &ConvPlan::weight(g))
 }
 
-/// The adjoint of [`conv2d_images`] in the weight, as [`conv2d_weight_parts`] parts, for the units `units`; `parts` is their
-/// part of the result.
+/// The adjoint of [`conv2d_images`] in the weight, as [`conv2d_weight_parts`] parts, for the units `units`; `parts` is
+/// their part of the result.
 pub fn conv2d_backward_weight<T: GemmFloat>(
     g: &ConvGeom,
     x: &[T],

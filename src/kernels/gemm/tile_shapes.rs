@@ -47,7 +47,7 @@ macro_rules! kernels {
                 if part && let Some(step) = t.step.take() {
                     return tile::tile_part_step(t, step, |t| self.tile(t));
                 }
-                // Half of the kernels' code is for partial vectors. Of `f64`, only the kernels of a lone one are compiled.
+                // Half of the kernels' code is for partial vectors. Of `f64`, only a lone one has kernels.
                 const LONE: bool = size_of::<$t>() > 4;
                 if LONE && part && vectors > 1 {
                     let widest = <Self as TileShapes<$t>>::widths(rows).iter().rev().find(|w| **w < vectors);

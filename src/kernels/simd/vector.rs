@@ -1,7 +1,8 @@
 //! The traits of vectors: one for an instruction set, one for its vectors of one element type.
 //!
 //! A kernel made of vectors is written once, generic over a token. [`Simd::vectorize`] compiles it for the token's
-//! instruction set. Invariant: a token exists only where [`detect_isa`](super::detect_isa) saw its instructions on this CPU.
+//! instruction set. Invariant: a token exists only where [`detect_isa`](super::detect_isa) saw its instructions on this
+//! CPU.
 //!
 //! All methods are one instruction or a few, and inlined. Outside of `vectorize` they are slow.
 

@@ -3,7 +3,8 @@
 //! Each pixel is blended again, and then walked back to front: with g the cotangent of its colour before the exponent,
 //! and D that of T behind a splat, ᾱ = T·(g·colour − D), then D becomes (1 − α)·D + α·(g·colour). It begins with
 //! g·background − the cotangent of alpha. Each splat gets −α·ᾱ·c·cᵀ and −α·ᾱ·c, c as
-//! [`closest_on_ray`] gives it: these sums have no large terms that cancel, as sums by the elements of its matrix would.
+//! [`closest_on_ray`] gives it: these sums have no large terms that cancel, as sums by the elements of its matrix
+//! would.
 //!
 //! Invariant: tiles t, t + groups, t + 2·groups … are a unit, and are walked in this order. The sums of a pixel row of
 //! a tile are trees of [`LANES`] pixels.

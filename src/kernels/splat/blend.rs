@@ -1,7 +1,7 @@
 //! The image: the splats of each tile, blended front to back at each pixel.
 //!
-//! With α = opacity·exp(−½·|c|²), c as [`closest_on_ray`] gives it: colour += T·α·(colour of the splat), T *= 1 − α, for α ≥
-//! cutoff and until T is below the threshold. The pixel is (max(0, colour + T·background)^γ, 1 − T).
+//! With α = opacity·exp(−½·|c|²), c as [`closest_on_ray`] gives it: colour += T·α·(colour of the splat), T *= 1 − α,
+//! for α ≥ cutoff and until T is below the threshold. The pixel is (max(0, colour + T·background)^γ, 1 − T).
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

@@ -96,7 +96,7 @@ fn combine_rays<T: Float>(steps: &[Lanes<T>; 2], view: &[T]) -> [Lanes<T>; 3] {
     })
 }
 
-/// Where a ray is closest_on_ray to a splat.
+/// Where a ray is closest to a splat.
 pub(super) struct Closest<T> {
     /// The distance from the camera.
     pub(super) along: T,
@@ -104,7 +104,7 @@ pub(super) struct Closest<T> {
     pub(super) point: Triple<T>,
 }
 
-/// Where the ray of direction `ray` is closest_on_ray to a splat, in the metric of its ellipsoid. No point lies behind the
+/// Where the ray of direction `ray` is closest to a splat, in the metric of its ellipsoid. No point lies behind the
 /// camera.
 #[inline(always)]
 pub(super) fn closest_on_ray<T: Float>(s: &[T; RECORD], ray: Triple<T>) -> Closest<T> {

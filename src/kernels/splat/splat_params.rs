@@ -10,7 +10,7 @@ use crate::params::params;
 /// centre); the opacity; the colour.
 pub const RECORD: usize = 16;
 
-/// Numbers of the tangent of such a splat, and of its gradient. With c, the point of the ray that is closest_on_ray to the
+/// Numbers of the tangent of such a splat, and of its gradient. With c, the point of the ray that is closest to the
 /// centre, as A maps it, the tangent of ½|c|² is Σ Ωᵢⱼcᵢcⱼ (i ≤ j) + h·c: first Ω₀₀ Ω₁₁ Ω₂₂ Ω₀₁ Ω₀₂ Ω₁₂, then h, the
 /// opacity and the colour.
 pub const MOMENTS: usize = 13;

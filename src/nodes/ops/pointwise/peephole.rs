@@ -1,4 +1,4 @@
-//! Peephole optimisation of tile programs: several steps become one. A tile is swept_for_reduce less often, with the same bits.
+//! Peephole optimisation of tile programs: several steps become one. A tile is swept less often, with the same bits.
 //! Most of the groups that it replaces come from derivatives.
 
 use crate::kernels::tile::{TileOp, TileStep, tile_op_supports};

@@ -33,12 +33,12 @@ choice! {
         NearestExact = "nearest_exact",
         /// Both neighbours of (i + ½)·n/out − ½, clamped to the axis (bilinear on two axes, trilinear on three).
         Linear = "linear",
-        /// Both neighbours of i·(n − 1)/(out − 1): binary_corners stay where they are.
+        /// Both neighbours of i·(n − 1)/(out − 1): corners stay where they are.
         LinearAligned = "linear_aligned",
         /// Four neighbours of (i + ½)·n/out − ½, each clamped to the axis, by the cubic convolution with a = −¾
         /// (bicubic on two axes).
         Cubic = "cubic",
-        /// As [`Interpolation::Cubic`], around i·(n − 1)/(out − 1): binary_corners stay where they are.
+        /// As [`Interpolation::Cubic`], around i·(n − 1)/(out − 1): corners stay where they are.
         CubicAligned = "cubic_aligned",
         /// The mean of the elements around (i + ½)·n/out by a triangle as wide as two new elements: torch's bilinear
         /// mode with `antialias`.
