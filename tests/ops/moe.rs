@@ -75,7 +75,7 @@ fn naive(given: &[Tensor], tokens: usize, o: Moe) -> (Vec<f64>, f64) {
             y[t * WIDTH..][..WIDTH].iter_mut().zip(out).for_each(|(y, out)| *y += p[t][e] / sum * out);
         }
     }
-    let share = |e: usize| f64::from(load[e]) / (tokens * o.top_k) as f64;
+    let share = |e: usize| load[e] as f64 / (tokens * o.top_k) as f64;
     let mean = |e: usize| p.iter().map(|p| p[e]).sum::<f64>() / tokens as f64;
     (y, o.experts as f64 * (0..o.experts).map(|e| share(e) * mean(e)).sum::<f64>())
 }
