@@ -3,7 +3,6 @@
 use super::group_rows::{GroupRows, group_rows_kernel, group_starts_kernel};
 use super::outer::{GroupedOuter, grouped_outer_kernel};
 use super::product::{GroupedProduct, grouped_product_kernel};
-use super::*;
 use crate::abi::Split;
 use crate::gemm::GemmFloat;
 use crate::harness::{In, Out, close, get, hashes, run};

@@ -73,7 +73,7 @@ impl RequantiseTo for i8 {
     #[inline(always)]
     fn result(sum: i32, multiplier: f64, zero: i32) -> i8 {
         let x = f64::from(sum) * multiplier;
-        let x = if x == x { x } else { 0.0 };
+        let x = if x.is_nan() { 0.0 } else { x };
         // Far beyond the codes, and far from the limits of the rounding below.
         let x = if x < 1e6 { x } else { 1e6 };
         let x = if x > -1e6 { x } else { -1e6 };

@@ -241,7 +241,10 @@ fn constants_in_loops_change_no_bit() {
     let x: Vec<f32> = (0..TILE + 9).map(|i| values[i % 9] as f32 * if i % 2 == 0 { 1.0 } else { 0.5 }).collect();
     let truths: Vec<u8> = (0..x.len()).map(|i| (i % 3 == 0) as u8).collect();
     for (&op, constant) in TileOp::ALL.iter().flat_map(|op| values.map(|c| (op, c))) {
-        for k in (0..op.arity()).filter(|&k| tile_op_supports(op, DType::F32) && op.arity() > 1 && op != TileOp::Cast) {
+        if !tile_op_supports(op, DType::F32) || op.arity() < 2 || op == TileOp::Cast {
+            continue;
+        }
+        for k in 0..op.arity() {
             let of = |k: usize| op.operand(DType::F32, k);
             if of(k) != DType::F32 {
                 continue;
