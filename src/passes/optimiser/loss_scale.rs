@@ -5,7 +5,7 @@
 //! statistics, the random key) stay.
 
 use super::Optimiser;
-use crate::arena::{Value, ids::Id};
+use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, DType, Init, Var};
 
