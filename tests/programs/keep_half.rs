@@ -276,7 +276,7 @@ fn outputs_and_states_that_follow_the_loss_keep_their_bits() {
     let seen = g.state("seen", [64, 32], F32, Init::Zeros);
     g.update(seen, seen * 0.9 + h * 0.1);
     let graph = g.finish([loss, logits.softmax(-1).named("chances"), (h * 2.0).named("twice")]).unwrap();
-    let step = train(&graph, "loss", optim::Adam::new(1e-3)).unwrap();
+    let step = train(&graph, "loss", optim::Sgd::new(1.0)).unwrap();
     let run = |keep: Keep| {
         let mut p = Session::new().keep(keep).compile(&step).unwrap();
         fill(&mut p);
@@ -291,7 +291,7 @@ fn outputs_and_states_that_follow_the_loss_keep_their_bits() {
 
 #[test]
 fn a_number_beyond_f16_is_kept_as_infinity() {
-    let g = of_two(|g, x, w| far(g, (x.matmul(w).tanh() * 4e5).square() * 1e-12)).unwrap();
+    let g = of_two(|g, x, w| far(g, x.matmul(w * 1e6).square() * 1e-14)).unwrap();
     let finite = |s: Session| outputs(&s, &g).iter().all(|o| o.1.iter().all(|x| x.is_finite()));
     assert!(finite(Session::new()) && finite(Session::new().keep(Keep::Bf16)));
     assert!(!finite(Session::new().keep(Keep::F16)));

@@ -45,7 +45,7 @@ pub struct HalfFacts {
     /// Values that must not be rounded: a node compares them with other values or factors them, or a node that is no
     /// gradient node reads them behind the boundary.
     exact: Side<Value, bool>,
-    /// Statistics and sums: rounding one would change whole rows of gradients by the same factor.
+    /// Statistics, sums and final carries: rounding one would change whole rows of gradients by the same factor.
     summary: Side<Value, bool>,
     /// The first gradient node that reads the value.
     first_backward: Side<Value, Option<Node>>,
@@ -160,7 +160,8 @@ impl HalfFacts {
         for (i, v) in g.outs_of(n).enumerate() {
             self.free[v] = constant || (def.is_leaf() && g.op[n.at()] != Op::ARG);
             self.summary[v] = match body {
-                Some((carries, yields)) => i >= carries && self.summary[yields[i]],
+                // Of a loop over micro-batches, the final carries are sums of gradients.
+                Some((carries, yields)) => i < carries || self.summary[yields[i]],
                 None => {
                     of_summaries
                         || (i > 0 && def.flags.has(Flags::STATS))
