@@ -3,6 +3,7 @@
 //! * [`rebuild`] is the loop that most passes share: it drops dead nodes, merges equal ones and applies a rule.
 //! * [`ad`] holds derivatives; [`ad::prepare`] brings a graph into the form that derivatives or lowering need.
 //! * [`batch`] makes a graph one for a batch (`vmap`).
+//! * [`extend`](mod@extend) adds nodes that a user writes, such as a loss of derivatives.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`scan_dce`] and [`choice_dce`] drop what nothing reads of loops and choices; [`known_branch`] drops choices.
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves code out of loops; `join_maps`
@@ -18,6 +19,7 @@ pub mod choice_dce;
 pub mod copier;
 pub mod decompose;
 pub mod expand_blocks;
+pub mod extend;
 pub mod fold;
 pub mod fuse;
 pub mod fusion_notes;
@@ -48,6 +50,7 @@ pub use ad::jvp::jvp;
 pub use ad::split_vjp::{SplitVjp, split_vjp};
 pub use batch::{OneByOne, Randomness, Vmap, one_by_one_ops, vmap};
 pub use expand_blocks::{FusionPolicy, expand_blocks};
+pub use extend::extend;
 pub use fuse::unfuse;
 pub use fusion_notes::{Fusion, Outcome};
 pub use keep::keep;

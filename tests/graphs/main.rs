@@ -8,6 +8,7 @@ mod columns;
 mod common;
 mod differential;
 mod edges;
+mod extend;
 mod filetests;
 mod fusion;
 mod hoist;

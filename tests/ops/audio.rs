@@ -1,14 +1,13 @@
 //! Sound: short-time transforms, mel filters and log-mel spectra against torch, scipy, transformers and librosa in f64;
 //! derivatives against differences; round trips; wrong use.
 
+use crate::common::fixture::{Fixture, near};
 use crate::common::slopes::derivatives_agree;
 use crate::common::{How, PLAIN, Tensor, run};
 use arenagrad::graph::{
     Builder, DType, GradOptions, GraphBuf, LogMel, LogMelOver, MelFilterbank, MelScale, PadMode, Stft, Var,
     WindowFunction, grad,
 };
-use safetensors::SafeTensors;
-use std::path::Path;
 
 const F64: DType = DType::F64;
 
@@ -19,24 +18,6 @@ fn tensor(dims: &[usize], data: &[f64]) -> Tensor {
 /// Numbers in −1 … 1.
 fn noise(n: usize, seed: usize) -> Vec<f64> {
     (0..n).map(|i| (((i + 1) * 7919 + seed * 104_729) % 2003) as f64 / 1001.5 - 1.0).collect()
-}
-
-fn near(what: &str, ours: &[f64], theirs: &[f64], tolerance: f64) {
-    assert_eq!(ours.len(), theirs.len(), "{what}");
-    let size = theirs.iter().fold(1.0f64, |m, x| m.max(x.abs()));
-    for (i, (a, b)) in ours.iter().zip(theirs).enumerate() {
-        // Written so that a NaN fails.
-        assert!((a - b).abs() <= tolerance * size, "{what}, element {i}: {a}, not {b}\n{ours:?}\n{theirs:?}");
-    }
-}
-
-/// What the fixture says under this key.
-fn fixed(key: &str) -> Option<Tensor> {
-    let bytes = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torch/audio.safetensors")).unwrap();
-    let fixture = SafeTensors::deserialize(&bytes).unwrap();
-    let t = fixture.tensor(key).ok()?;
-    let data: Vec<f64> = t.data().as_chunks().0.iter().map(|&b| f64::from_le_bytes(b)).collect();
-    Some(tensor(t.shape(), &data))
 }
 
 /// The graph of one output of operands of these shapes.
@@ -53,25 +34,7 @@ fn value(operands: &[Tensor], f: impl for<'g> Fn(&[Var<'g>]) -> Var<'g>) -> Vec<
 
 /// Checks one case of the fixture: the result of `f`, and the gradients of its weighted sum.
 fn agrees(case: &str, tolerance: f64, f: impl for<'g> Fn(&[Var<'g>]) -> Var<'g>) {
-    let given: Vec<(&str, Tensor)> =
-        ["a", "b"].into_iter().filter_map(|k| Some((k, fixed(&format!("{case}.{k}"))?))).collect();
-    let g = Builder::new(case);
-    let x: Vec<Var> = given.iter().map(|(k, t)| g.input(k, &t.dims, F64)).collect();
-    let y = f(&x);
-    let loss = (y * (g.iota(0, [y.numel()], F64) + 1.0).reshape(y.dims())).sum(..);
-    let all = g.finish([y.named("y"), loss.named("loss")]).unwrap();
-    let wrt: Vec<&str> = given.iter().map(|g| g.0).collect();
-    let step = grad(&all, "loss", &GradOptions::wrt(&wrt)).unwrap();
-    let inputs: Vec<Tensor> = given.iter().map(|g| g.1.clone()).collect();
-    for how in [PLAIN, How { threads: 3, share: true, ..PLAIN }] {
-        let (outs, v) = (run(&step, &inputs, how), step.view());
-        for (t, &name) in outs.iter().zip(v.output_names).filter(|(_, n)| v.str(**n) != "loss") {
-            let key = format!("{case}.{}", v.str(name));
-            let want = fixed(&key).unwrap();
-            assert_eq!(t.dims, want.dims, "{key}");
-            near(&key, &t.data, &want.data, tolerance);
-        }
-    }
+    Fixture::read("audio").agrees(case, tolerance, f);
 }
 
 #[test]
@@ -107,7 +70,7 @@ fn log_mel_and_its_gradients_are_those_of_the_formula() {
 #[test]
 fn mel_filters_are_those_of_transformers_and_librosa() {
     let same = |key: &str, bank: MelFilterbank, every: usize| {
-        let want = fixed(key).unwrap();
+        let want = Fixture::read("audio").get(key).unwrap();
         let g = Builder::new("mel");
         let all = g.mel_filterbank(bank, F64);
         let got = run(&g.finish([all]).unwrap(), &[], PLAIN).remove(0);

@@ -1,5 +1,7 @@
 //! Fourier transforms: golden values, the definition, inverses, derivatives, convolutions, refusals.
 
+use crate::common::fixture::Fixture;
+use crate::common::{PLAIN, run};
 use arenagrad::graph::{ConvPart, FftNorm, hvp};
 use arenagrad::prelude::*;
 use std::f64::consts::TAU;
@@ -103,6 +105,60 @@ fn factors_are_numpys() {
         let inverse: Vec<f64> = definition(&z, 1.0).concat().iter().map(|x| back * x).collect();
         close("back", &of_complex(&[6], &z, |z| z.ifft(None, 0, norm)), &inverse, 1e-14);
     }
+}
+
+/// Values are NumPy's and SciPy's, and gradients torch's.
+#[test]
+fn values_and_gradients_are_those_of_numpy_scipy_and_torch() {
+    use FftNorm::{Forward, Ortho};
+    type Transform = for<'g> fn(Var<'g>) -> Var<'g>;
+    let all = Fixture::read("fft");
+    let complex: [(&str, Transform); 9] = [
+        ("fft_prime", |z| z.fft(None, -1, BACK)),
+        ("fft_ortho", |z| z.fft(None, -1, Ortho)),
+        ("fft_pad", |z| z.fft(Some(32), 0, Forward)),
+        ("ifft_crop", |z| z.ifft(Some(12), -1, BACK)),
+        ("ifft_forward", |z| z.ifft(None, 0, Forward)),
+        ("fft2", |z| z.fft2(BACK)),
+        ("ifft2", |z| z.ifft2(Ortho)),
+        ("fftn", |z| z.fftn([0, 2], BACK)),
+        ("ifftn", |z| z.ifftn([0, 1, 2], BACK)),
+    ];
+    for (case, f) in complex {
+        all.agrees(case, 1e-12, |x| f(x[0].view_as_complex()).view_as_real());
+    }
+    let spectra: [(&str, Transform); 4] = [
+        ("rfft_odd", |x| x.rfft(None, -1, BACK)),
+        ("rfft_even", |x| x.rfft(None, 0, Ortho)),
+        ("rfft2", |x| x.rfft2(BACK)),
+        ("rfftn", |x| x.rfftn([0, 1, 2], Forward)),
+    ];
+    for (case, f) in spectra {
+        all.agrees(case, 1e-12, |x| f(x[0]).view_as_real());
+    }
+    let signals: [(&str, Transform); 4] = [
+        ("irfft_odd", |z| z.irfft(Some(25), -1, BACK)),
+        ("irfft_even", |z| z.irfft(None, -1, Forward)),
+        ("irfft2", |z| z.irfft2(None, Ortho)),
+        ("irfftn", |z| z.irfftn(None, [0, 1, 2], BACK)),
+    ];
+    for (case, f) in signals {
+        all.agrees(case, 1e-12, |x| f(x[0].view_as_complex()));
+    }
+    all.agrees("fftshift", 1e-12, |x| x[0].fftshift([0, 1]));
+    all.agrees("ifftshift", 1e-12, |x| x[0].ifftshift([0, 1]));
+    let parts = [("conv_full", ConvPart::Full), ("conv_same", ConvPart::Same), ("conv_valid", ConvPart::Valid)];
+    for (case, part) in parts {
+        all.agrees(case, 1e-12, |x| x[0].fft_conv(x[1], part));
+    }
+    all.agrees("psd_even", 1e-12, |x| x[0].psd(50.0));
+    all.agrees("psd_odd", 1e-12, |x| x[0].psd(8.0));
+    let frequencies = |f: for<'g> fn(&'g Builder) -> Var<'g>| {
+        let g = Builder::new("frequencies");
+        run(&g.finish([f(&g).named("y")]).unwrap(), &[], PLAIN)[0].data.clone()
+    };
+    close("fftfreq", &frequencies(|g| g.fftfreq(9, 0.25, DType::F64)), &all.get("fftfreq.y").unwrap().data, 1e-15);
+    close("rfftfreq", &frequencies(|g| g.rfftfreq(10, 3.0, DType::F64)), &all.get("rfftfreq.y").unwrap().data, 1e-15);
 }
 
 #[test]

@@ -207,13 +207,14 @@ fn compiled(g: &GraphBuf) -> Program {
     Session::new().threads(1).compile(g).unwrap()
 }
 
-/// The ops of a step that factor a matrix, by instructions. The first of the two of `solve` factors.
+/// The ops of a step that factor a matrix, by instructions. The first of the two of `solve` factors; smaller matrices
+/// than those here may have one.
 fn factorisations(g: &GraphBuf) -> usize {
     let mut p = Session::new().threads(1).compile_traced(g).unwrap();
     for leaf in g.view().leaves() {
-        // Matrices of 4 rows and columns become the identity.
+        // Matrices of 17 rows and columns become the identity.
         let to = p.values_mut::<f64>(leaf.name).unwrap();
-        to.iter_mut().enumerate().for_each(|(e, x)| *x = f64::from(u8::from(e % 5 == 0)));
+        to.iter_mut().enumerate().for_each(|(e, x)| *x = f64::from(u8::from(e % 18 == 0)));
     }
     let calls = p.step_traced().unwrap().calls;
     let of = |op: &str| calls.iter().filter(|c| c.op == op).count();
@@ -223,12 +224,38 @@ fn factorisations(g: &GraphBuf) -> usize {
 
 #[test]
 fn a_value_and_its_gradients_factor_once() {
-    let f = graph(&[&[4, 4], &[4, 2]], |x| vec![x[0].solve(x[1]).sum(..)]);
+    let f = graph(&[&[17, 17], &[17, 2]], |x| vec![x[0].solve(x[1]).sum(..)]);
     assert_eq!(factorisations(&f), 1);
     assert_eq!(factorisations(&grad(&f, "y0", &GradOptions::wrt(&["a", "b"])).unwrap()), 1);
     assert_eq!(factorisations(&hvp(&f, "y0", &["a", "b"]).unwrap()), 1);
-    let f = graph(&[&[4, 4]], |x| vec![x[0].slogdet()[1]]);
+    let f = graph(&[&[17, 17]], |x| vec![x[0].slogdet()[1]]);
     assert_eq!(factorisations(&grad(&f, "y0", &GradOptions::wrt(&["a"])).unwrap()), 1);
+}
+
+/// A batch of small systems has the solutions of each system alone, bit for bit, with and without its gradients.
+#[test]
+fn small_systems_of_a_batch_are_those_alone() {
+    let n = 5;
+    let (a, b) = (drawn(&[19, n, n], Domain::Real, 21), drawn(&[19, n, 1], Domain::Real, 22));
+    let solve = |batch: usize| {
+        graph(&[&[batch, n, n], &[batch, n, 1]], |x| {
+            let y = x[0].solve(x[1]);
+            vec![y, y.square().sum(..)]
+        })
+    };
+    let plain = |f: &GraphBuf, a: &[f64], b: &[f64], how: How| {
+        let batch = b.len() / n;
+        run(f, &[tensor(&[batch, n, n], a), tensor(&[batch, n, 1], b)], how)[0].data.clone()
+    };
+    let with_gradients = grad(&solve(19), "y1", &GradOptions::wrt(&["a", "b"])).unwrap();
+    for how in [PLAIN, How { threads: 2, share: true, ..PLAIN }, How { threads: 3, ..PLAIN }] {
+        let together = plain(&solve(19), &a.data, &b.data, how);
+        assert_eq!(together, plain(&with_gradients, &a.data, &b.data, how));
+        for m in 0..19 {
+            let alone = plain(&solve(1), &a.data[m * n * n..][..n * n], &b.data[m * n..][..n], PLAIN);
+            assert_eq!(alone, together[m * n..][..n], "{m}");
+        }
+    }
 }
 
 #[test]

@@ -2,10 +2,18 @@
 
 #[path = "../../examples/act_and_learn.rs"]
 mod act_and_learn;
+#[path = "../../examples/burgers.rs"]
+mod burgers;
+#[path = "../../examples/force_matching.rs"]
+mod force_matching;
 #[path = "../../examples/fsrs/main.rs"]
 mod fsrs;
+#[path = "../../examples/gaussian_process.rs"]
+mod gaussian_process;
 #[path = "../../examples/keyword.rs"]
 mod keyword;
+#[path = "../../examples/neural_ode.rs"]
+mod neural_ode;
 #[path = "../../examples/own_loop.rs"]
 mod own_loop;
 #[path = "../../examples/sizes.rs"]
@@ -48,6 +56,56 @@ fn buckets_and_short_batches_train_one_net() {
 fn sounds_are_learnt_from_their_samples() {
     let [before, after] = keyword::learn(120).unwrap().map(|heard| keyword::accuracy(&heard));
     assert!(before < 0.5 && after > 0.8, "{before} {after}");
+}
+
+/// The formula of the exact solution satisfies the equation, and training on the residual alone comes nearer to it.
+#[test]
+fn a_network_solves_burgers_equation() {
+    let (x, t, h) = (0.3, 0.4, 1e-3);
+    let u = |dx: f64, dt: f64| burgers::exact(x + dx, t + dt);
+    let slope = |a: f64, b: f64| (a - b) / (2.0 * h);
+    let (u_x, u_t) = (slope(u(h, 0.0), u(-h, 0.0)), slope(u(0.0, h), u(0.0, -h)));
+    let u_xx = (u(h, 0.0) - 2.0 * u(0.0, 0.0) + u(-h, 0.0)) / (h * h);
+    assert!((u_t + u(0.0, 0.0) * u_x - 0.05 * u_xx).abs() < 1e-4);
+    let (before, _, after) = burgers::solve(60).unwrap();
+    assert!(after < 0.7 * before, "{before} {after}");
+}
+
+#[test]
+fn forces_are_learnt_through_second_derivatives() {
+    let fit = force_matching::fit(40).unwrap();
+    let [before, after, size] = fit.force;
+    assert!(after < 0.5 * before && after < 0.5 * size, "{before} {after} {size}");
+    assert!(fit.energy[1] < 0.5 * fit.energy[0], "{:?}", fit.energy);
+    // The known potential has its minimum, −1, at 1.2, and the slope of its formula.
+    assert_eq!(force_matching::morse(1.2), [-1.0, 0.0]);
+    let [up, down] = [1.001, 0.999].map(|r| force_matching::morse(r)[0]);
+    assert!(((up - down) / 0.002 - force_matching::morse(1.0)[1]).abs() < 1e-4);
+}
+
+/// The hyperparameters that are found lie within three standard errors of those that the data come from.
+#[test]
+fn a_gaussian_process_finds_its_hyperparameters() {
+    let fit = gaussian_process::fit(150).unwrap();
+    let [gradient, differences] = fit.gradient;
+    for (i, (g, d)) in gradient.iter().zip(differences).enumerate() {
+        assert!((g - d).abs() < 1e-6 * g.abs().max(1.0), "{i}: {g} {d}");
+        let (known, found, error) = (gaussian_process::KNOWN[i], fit.found[i], fit.errors[i]);
+        assert!((found - known).abs() < 3.0 * error && error < 0.5, "{i}: {known} {found} ± {error}");
+    }
+    let [known, best] = fit.loss;
+    assert!(best <= known + 1e-6, "{known} {best}");
+}
+
+/// A smaller tolerance takes more steps and gives a smaller error, and a speed is learnt through the steps.
+#[test]
+fn a_solver_that_chooses_its_steps_is_trained_through() {
+    let [before, after, coarse, fine] = neural_ode::learn(40).unwrap();
+    assert!(after.error < 0.5 * before.error, "{} {}", before.error, after.error);
+    assert!(coarse.error < 3e-3 && fine.error < 1e-6, "{coarse:?} {fine:?}");
+    assert!(fine.tries > 3 * coarse.tries, "{} {}", fine.tries, coarse.tries);
+    let end = neural_ode::exact([1.0, 0.0], std::f64::consts::FRAC_PI_4);
+    assert!(end[0].abs() < 1e-15 && end[1] > 0.6 && end[1] < 0.7);
 }
 
 /// The loss that a fit adds up over its batches, by the plain walk over each card in f64.

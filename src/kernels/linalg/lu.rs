@@ -6,14 +6,20 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`lu_kernel`] | A: `T[count, n, n]` | LU: `T[count, n, n]`, rows: `i32[count, n]`, sign: `T[count]` | [`LuFactor`] |
+//! | [`lu_kernel`] | A: `T[count, n, n]` | LU: `T[count, n, n]`, rows: `i32[count, n]`, sign: `T[count]`, scratch | [`LuFactor`] |
 //! | [`lu_solve_kernel`] | LU: `T[.., n, n]`, rows: `i32[.., n]`, B: `T[.., n, k]` | X: `T[count, n, k]`, scratch | [`LuSolve`], `BatchMap` |
+//! | [`small_solve`] | A: `T[count, n, n]`, B: `T[.., n, k]` | X: `T[count, n, k]`, scratch | [`LuSolve`], `BatchMap` |
 
 use super::batch_map::{BatchMap, batch_map_range};
 use super::rows::{subtract_rows, two_rows};
+use super::small_lu::{
+    LANES, Lanes, SMALL, all_regular, factor_group, in_groups, lanes_to_matrices, matrices_to_lanes, rows_to_lanes,
+    solve_group, solve_group_transposed,
+};
 use super::triangular::{Triangle, is_singular_triangle, solve_triangle};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
+use crate::fault::Cause;
 use crate::float::Float;
 use crate::params::params;
 use crate::simd;
@@ -28,6 +34,13 @@ params! {
         pub count: usize,
         /// Rows and columns.
         pub n: usize,
+    }
+}
+
+impl LuFactor {
+    /// Elements of scratch for each thread.
+    pub fn scratch(&self) -> usize {
+        if in_groups(self.count, self.n) { LANES * self.n * self.n } else { 0 }
     }
 }
 
@@ -51,9 +64,19 @@ impl LuSolve {
     /// Number of words.
     const WORDS: usize = 5;
 
-    /// Elements of scratch for each thread.
+    /// Elements of scratch for each thread of [`lu_solve_kernel`].
     pub fn scratch(&self) -> usize {
-        if self.transpose { self.n * self.k } else { 0 }
+        match in_groups(self.count, self.n) {
+            true => LANES * self.n * (self.n + self.k),
+            false if self.transpose => self.n * self.k,
+            false => 0,
+        }
+    }
+
+    /// Elements of scratch for each thread of [`small_solve`].
+    pub fn factor_scratch(&self) -> usize {
+        let alone = self.n * self.n;
+        if in_groups(self.count, self.n) { LANES * (alone + self.n * self.k) } else { alone }
     }
 }
 
@@ -119,25 +142,54 @@ simd! {
 }
 
 /// LU factors of each matrix: L below the diagonal (its own diagonal is 1), U from the diagonal on; row `i` of L·U is
-/// row
-/// `rows[i]` of A; `sign` is that of the permutation.
+/// row `rows[i]` of A; `sign` is that of the permutation.
 ///
-/// Reads A: `T[count, n, n]`; writes LU: the same, in place of A or not, rows: `i32[count, n]`, sign: `T[count]`;
-/// params [`LuFactor`].
+/// Reads A: `T[count, n, n]`; writes LU: the same, in place of A or not, rows: `i32[count, n]`, sign: `T[count]`, and
+/// scratch (`Split::PerThread`, [`LuFactor::scratch`]); params [`LuFactor`].
 pub fn lu_kernel<T: Float>(args: &mut Args<'_>) {
     let p = LuFactor::from_words(args.params());
     let from = args.inplace(0).is_none().then(|| args.read::<T>(0));
     let (first, size) = (args.units().start, p.n * p.n);
     let (factors, rows, signs) = (args.write::<T>(0), args.write::<i32>(1), args.write::<T>(2));
-    if let Some(a) = from {
-        factors.copy_from_slice(&a[first * size..][..factors.len()]);
-    }
-    for (m, sign) in signs.iter_mut().enumerate() {
-        *sign = lu_of_matrix(p.n, &mut factors[batch_map_range(m, size)], &mut rows[batch_map_range(m, p.n)]);
+    let lanes = args.write::<T>(3)[..p.scratch()].as_chunks_mut().0;
+    for (g, signs) in signs.chunks_mut(LANES).enumerate() {
+        let group = g * LANES..g * LANES + signs.len();
+        let factors = &mut factors[group.start * size..group.end * size];
+        let rows = &mut rows[group.start * p.n..group.end * p.n];
+        let here = |m: usize| first + group.start + m;
+        let in_group = in_groups(p.count, p.n) && signs.len() == LANES;
+        if in_group && factor_small(&p, from.unwrap_or(&*factors), from.map_or(0, |_| here(0)), lanes, rows, signs) {
+            lanes_to_matrices(lanes, factors);
+            continue;
+        }
+        if let Some(a) = from {
+            factors.copy_from_slice(&a[here(0) * size..here(signs.len()) * size]);
+        }
+        for (m, sign) in signs.iter_mut().enumerate() {
+            *sign = lu_of_matrix(p.n, &mut factors[batch_map_range(m, size)], &mut rows[batch_map_range(m, p.n)]);
+        }
     }
 }
 
 by_dtype!(lu_factor_for = lu_kernel::<floats>);
+
+/// The factors of a group of matrices from number `first` of `a` on. False if one needs the general way.
+fn factor_small<T: Float>(
+    p: &LuFactor,
+    a: &[T],
+    first: usize,
+    lanes: &mut [Lanes<T>],
+    rows: &mut [i32],
+    signs: &mut [T],
+) -> bool {
+    matrices_to_lanes(a, p.n * p.n, std::array::from_fn(|l| first + l), lanes);
+    let mut odd = [false; LANES];
+    let done = factor_group(p.n, lanes, rows, &mut odd);
+    for (sign, odd) in signs.iter_mut().zip(odd) {
+        *sign = if odd { -T::ONE } else { T::ONE };
+    }
+    done
+}
 
 /// One system. All `rows` are in 0..n; they need not be a permutation.
 fn lu_solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut [T], scratch: &mut [T]) {
@@ -146,6 +198,7 @@ fn lu_solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut 
     let upper = Triangle { n, k, upper: true, transpose: p.transpose, unit: false };
     let row_of = |i: usize| rows[i] as usize;
     if p.transpose {
+        let scratch = &mut scratch[..n * k];
         scratch.copy_from_slice(b);
         solve_triangle(&upper, lu, scratch);
         solve_triangle(&lower, lu, scratch);
@@ -164,6 +217,48 @@ fn lu_solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut 
     }
 }
 
+/// Solves a group: the matrices of `x` from number `first` on. False if one needs the general way.
+fn solve_small<T: Float>(
+    p: &LuSolve,
+    map: &BatchMap<'_>,
+    first: usize,
+    [lu, b]: [&[T]; 2],
+    rows: &[i32],
+    x: &mut [T],
+    scratch: &mut [T],
+) -> bool {
+    let (n, k, at) = (p.n, p.k, std::array::from_fn(|l| map.matrices(first + l)));
+    let (factors, from): (Lanes<usize>, Lanes<usize>) = (at.map(|m| m.0), at.map(|m| m.1));
+    let mut order = [0; LANES * SMALL];
+    for (order, m) in order.chunks_exact_mut(n).zip(factors) {
+        order.copy_from_slice(&rows[batch_map_range(m, n)]);
+    }
+    let order = &order[..LANES * n];
+    let (lanes, solved) = scratch.as_chunks_mut().0.split_at_mut(n * n);
+    let solved = &mut solved[..n * k];
+    matrices_to_lanes(lu, n * n, factors, lanes);
+    if !all_regular(n, lanes) || order.iter().any(|row| !(0..n as i32).contains(row)) {
+        return false;
+    }
+    if !p.transpose {
+        rows_to_lanes(b, k, from, order, solved);
+        solve_group(n, k, lanes, solved);
+        lanes_to_matrices(solved, x);
+        return true;
+    }
+    matrices_to_lanes(b, n * k, from, solved);
+    solve_group_transposed(n, k, lanes, solved);
+    x.fill(T::ZERO);
+    for ((l, x), order) in x.chunks_exact_mut(n * k).enumerate().zip(order.chunks_exact(n)) {
+        for (row, solved) in order.iter().zip(solved.chunks_exact(k)) {
+            for (x, solved) in x[batch_map_range(*row as usize, k)].iter_mut().zip(solved) {
+                *x += solved[l];
+            }
+        }
+    }
+    true
+}
+
 /// X with A·X = B, or Aᵀ·X = B, from the factors of A. A matrix with a zero or a NaN on the diagonal of U is a fault,
 /// or its X is NaN. A row outside of 0..n is a fault.
 ///
@@ -174,23 +269,77 @@ pub fn lu_solve_kernel<T: Float>(args: &mut Args<'_>) {
     let map = BatchMap::from_words(&args.params()[LuSolve::WORDS..]);
     let (lu, rows, b) = (args.read::<T>(0), args.read::<i32>(1), args.read::<T>(2));
     let (first, x, scratch) = (args.units().start, args.write::<T>(0), args.write::<T>(1));
-    for (u, x) in x.chunks_exact_mut((p.n * p.k).max(1)).enumerate() {
-        let (a, from) = map.matrices(first + u);
-        let lu = &lu[batch_map_range(a, p.n * p.n)];
-        if is_singular_triangle(p.n, lu) {
-            x.fill(T::NAN);
-            if !p.nan {
-                args.fault_matrix(a, crate::fault::Cause::Singular);
+    let (size, scratch) = ((p.n * p.k).max(1), &mut scratch[..p.scratch()]);
+    for (g, x) in x.chunks_mut(LANES * size).enumerate() {
+        let first = first + g * LANES;
+        let in_group = in_groups(p.count, p.n) && x.len() == LANES * size;
+        if in_group && solve_small(&p, &map, first, [lu, b], rows, x, scratch) {
+            continue;
+        }
+        for (u, x) in x.chunks_exact_mut(size).enumerate() {
+            let (a, from) = map.matrices(first + u);
+            let lu = &lu[batch_map_range(a, p.n * p.n)];
+            if is_singular_triangle(p.n, lu) {
+                x.fill(T::NAN);
+                if !p.nan {
+                    args.fault_matrix(a, Cause::Singular);
+                }
+                continue;
             }
-            continue;
+            let (rows, b) = (&rows[batch_map_range(a, p.n)], &b[batch_map_range(from, p.n * p.k)]);
+            if let Some(i) = rows.iter().position(|r| !(0..p.n as i64).contains(&i64::from(*r))) {
+                args.fault_index(a * p.n + i, i64::from(rows[i]), p.n);
+                continue;
+            }
+            lu_solve_one(&p, lu, rows, b, x, scratch);
         }
-        let (rows, b) = (&rows[batch_map_range(a, p.n)], &b[batch_map_range(from, p.n * p.k)]);
-        if let Some(i) = rows.iter().position(|r| !(0..p.n as i64).contains(&i64::from(*r))) {
-            args.fault_index(a * p.n + i, i64::from(rows[i]), p.n);
-            continue;
-        }
-        lu_solve_one(&p, lu, rows, b, x, &mut scratch[..p.scratch()]);
     }
 }
 
 by_dtype!(lu_solve_for = lu_solve_kernel::<floats>);
+
+/// X with A·X = B for small matrices whose factors have no reader: the factors of [`lu_kernel`], and what [`lu_solve_kernel`]
+/// makes of them.
+///
+/// Reads A: `T[count, n, n]` with n ≤ [`SMALL`], B: `T[.., n, k]`; writes X: `T[count, n, k]` and scratch
+/// (`Split::PerThread`, [`LuSolve::factor_scratch`]); params [`LuSolve`] without `transpose`, then a [`BatchMap`].
+pub fn small_solve<T: Float>(args: &mut Args<'_>) {
+    let p = LuSolve::from_words(args.params());
+    let map = BatchMap::from_words(&args.params()[LuSolve::WORDS..]);
+    let (a, b) = (args.read::<T>(0), args.read::<T>(1));
+    let (first, x, scratch) = (args.units().start, args.write::<T>(0), args.write::<T>(1));
+    let (n, size) = (p.n, (p.n * p.k).max(1));
+    let mut rows = [0; LANES * SMALL];
+    for (g, x) in x.chunks_mut(LANES * size).enumerate() {
+        let first = first + g * LANES;
+        if in_groups(p.count, n) && x.len() == LANES * size {
+            let (rows, mut odd) = (&mut rows[..LANES * n], [false; LANES]);
+            let at: Lanes<(usize, usize)> = std::array::from_fn(|l| map.matrices(first + l));
+            let (lanes, solved) = scratch.as_chunks_mut().0.split_at_mut(n * n);
+            matrices_to_lanes(a, n * n, at.map(|m| m.0), lanes);
+            if factor_group(n, lanes, rows, &mut odd) && all_regular(n, lanes) {
+                let solved = &mut solved[..n * p.k];
+                rows_to_lanes(b, p.k, at.map(|m| m.1), rows, solved);
+                solve_group(n, p.k, lanes, solved);
+                lanes_to_matrices(solved, x);
+                continue;
+            }
+        }
+        let (lu, rows) = (&mut scratch[..n * n], &mut rows[..n]);
+        for (u, x) in x.chunks_exact_mut(size).enumerate() {
+            let (m, from) = map.matrices(first + u);
+            lu.copy_from_slice(&a[batch_map_range(m, n * n)]);
+            lu_of_matrix(n, lu, rows);
+            if is_singular_triangle(n, lu) {
+                x.fill(T::NAN);
+                if !p.nan {
+                    args.fault_matrix(m, Cause::Singular);
+                }
+                continue;
+            }
+            lu_solve_one(&p, lu, rows, &b[batch_map_range(from, n * p.k)], x, &mut []);
+        }
+    }
+}
+
+by_dtype!(small_solve_for = small_solve::<floats>);

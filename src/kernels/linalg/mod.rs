@@ -3,6 +3,7 @@
 //! * `rows`: the loops over rows that the algorithms are made of. `batch_map`: which matrix of an operand belongs to a
 //!   matrix of the result.
 //! * [`lu`], [`cholesky`], [`triangular`]: factors, and solves with them.
+//! * `small_lu`: factors and solves of eight small matrices at once.
 //! * [`qr`], [`eigh`], [`svd`]: orthogonal decompositions.
 //!
 //! Invariants: a matrix of the batch is a unit, so bits do not depend on threads. Each element is one chain of
@@ -15,9 +16,11 @@ pub mod eigh;
 pub mod lu;
 pub mod qr;
 pub(crate) mod rows;
+mod small_lu;
 pub mod svd;
 #[cfg(test)]
 mod tests;
 pub mod triangular;
 
 pub use batch_map::BatchMap;
+pub use small_lu::SMALL;

@@ -2,7 +2,7 @@
 
 use super::cholesky::{Cholesky, cholesky_kernel};
 use super::eigh::{Eigh, eigh_kernel};
-use super::lu::{LuFactor, LuSolve, lu_kernel, lu_solve_kernel};
+use super::lu::{LuFactor, LuSolve, lu_kernel, lu_solve_kernel, small_solve};
 use super::qr::{Qr, qr_kernel};
 use super::svd::{Svd, svd_kernel};
 use super::triangular::{TriangularSolve, triangular_solve_kernel};
@@ -44,8 +44,13 @@ fn decompose<T: Float>(kernel: Kernel, words: &[u64], a: &[T], outs: &[(usize, u
 }
 
 fn lu_of<T: Float>(count: usize, n: usize, a: &[T]) -> (Vec<T>, Vec<i32>, Vec<T>) {
-    let writes = [Out::of::<T>(count * n * n, n * n), Out::of::<i32>(count * n, n), Out::of::<T>(count, 1)];
     let p = LuFactor { count, n };
+    let writes = [
+        Out::of::<T>(count * n * n, n * n),
+        Out::of::<i32>(count * n, n),
+        Out::of::<T>(count, 1),
+        scratch::<T>(p.scratch()),
+    ];
     let apart = run(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
     assert_eq!(apart, run(lu_kernel::<T>, &p.to_words(), &[In::of(a).over(0)], &writes, count));
     (get(&apart, 0), get(&apart, 1), get(&apart, 2))
@@ -140,6 +145,87 @@ fn solves_give_the_right_hand_side_back() {
             }
         }
     }
+}
+
+/// The factors of some matrices, X of A and of its transpose, and X without the factors.
+fn small_systems<T: Float>(a: &[T], b: &[T], [count, n, k]: [usize; 3]) -> Vec<Outcome> {
+    let p = LuFactor { count, n };
+    let writes = [
+        Out::of::<T>(count * n * n, n * n),
+        Out::of::<i32>(count * n, n),
+        Out::of::<T>(count, 1),
+        scratch::<T>(p.scratch()),
+    ];
+    let factors = run(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
+    let (lu, rows) = (get::<T>(&factors, 0), get::<i32>(&factors, 1));
+    let map = BatchMap::to_words(&[count], &[count], &[count]);
+    let mut all = vec![factors];
+    for transpose in [false, true] {
+        let p = LuSolve { count, n, k, transpose, nan: true };
+        let writes = [Out::of::<T>(count * n * k, n * k), scratch::<T>(p.scratch())];
+        let reads = [In::of(&lu), In::of(&rows), In::of(b)];
+        all.push(run(lu_solve_kernel::<T>, &[p.to_words(), map.clone()].concat(), &reads, &writes, count));
+    }
+    let p = LuSolve { count, n, k, transpose: false, nan: true };
+    let writes = [Out::of::<T>(count * n * k, n * k), scratch::<T>(p.factor_scratch())];
+    all.push(run(small_solve::<T>, &[p.to_words(), map].concat(), &[In::of(a), In::of(b)], &writes, count));
+    all
+}
+
+/// Whether all numbers have the same bits, or are NaN in both.
+fn same_numbers<T: Float>(a: &[u8], b: &[u8]) -> bool {
+    let nan = |x: &[u8]| bytemuck::pod_read_unaligned::<T>(x).is_nan();
+    let mut pairs = a.chunks(size_of::<T>()).zip(b.chunks(size_of::<T>()));
+    a.len() == b.len() && pairs.all(|(a, b)| a == b || (nan(a) && nan(b)))
+}
+
+fn groups_keep_each_bit<T: Float>() {
+    for (n, k) in [(1, 1), (2, 3), (3, 1), (4, 1), (7, 2), (SMALL, 1), (SMALL, 3)] {
+        let count = 27;
+        let (mut a, b) = (hashes::<T>(count * n * n, 11), hashes::<T>(count * n * k, 12));
+        // Of the second group, one matrix is zero, and one of the third has a NaN. A zero with a sign meets no pivot.
+        a[11 * n * n..12 * n * n].fill(T::ZERO);
+        a[17 * n * n] = T::NAN;
+        a[20 * n * n] = -T::ZERO;
+        let all = small_systems(&a, &b, [count, n, k]);
+        let parts = |outcome: &Outcome, i: usize, m: usize| {
+            let bytes = &outcome.as_ref().unwrap()[i];
+            bytes[m * bytes.len() / count..(m + 1) * bytes.len() / count].to_vec()
+        };
+        for m in 0..count {
+            let alone = small_systems(&a[m * n * n..][..n * n], &b[m * n * k..][..n * k], [1, n, k]);
+            for (together, alone) in all.iter().zip(&alone) {
+                let alone = alone.as_ref().unwrap();
+                for (i, alone) in alone.iter().enumerate().take(alone.len() - 1) {
+                    // The rows of the factors are no numbers of `T`.
+                    let (together, rows) = (parts(together, i, m), i == 1);
+                    let same = if rows { together == *alone } else { same_numbers::<T>(&together, alone) };
+                    assert!(same, "{n} {k} {m}: {together:?} {alone:?}");
+                }
+            }
+        }
+        assert!(same_numbers::<T>(&all[1].as_ref().unwrap()[0], &all[3].as_ref().unwrap()[0]));
+    }
+}
+
+#[test]
+fn a_matrix_of_a_group_has_the_bits_it_has_alone() {
+    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512, simd::detect_isa()] {
+        simd::limit(isa);
+        groups_keep_each_bit::<f32>();
+        groups_keep_each_bit::<f64>();
+    }
+}
+
+#[test]
+fn a_singular_matrix_of_a_group_is_named() {
+    let (n, count) = (3, 24);
+    let (mut a, b) = (hashes::<f64>(count * n * n, 3), vec![1.0; count * n]);
+    a[13 * n * n..14 * n * n].fill(1.0);
+    let p = LuSolve { count, n, k: 1, transpose: false, nan: false };
+    let words = [p.to_words(), BatchMap::to_words(&[count], &[count], &[count])].concat();
+    let writes = [Out::of::<f64>(count * n, n), scratch::<f64>(p.factor_scratch())];
+    assert_eq!(run(small_solve::<f64>, &words, &[In::of(&a), In::of(&b)], &writes, count), Err(13));
 }
 
 #[test]
@@ -259,7 +345,7 @@ fn all_factors<T: Float>() -> Vec<Outcome> {
     (0..n).for_each(|i| a[i * (n + 1)] += T::from_f64(12.0));
     let (e, q, s) = (Eigh { count: 1, n }, Qr { count: 1, m: n, n }, Svd { count: 1, m: n, n });
     let square = (n * n, 1);
-    let lu = [Out::of::<T>(n * n, n * n), Out::of::<i32>(n, n), Out::of::<T>(1, 1)];
+    let lu = [Out::of::<T>(n * n, n * n), Out::of::<i32>(n, n), Out::of::<T>(1, 1), scratch::<T>(0)];
     let factor = [Out::of::<T>(n * n, n * n)];
     vec![
         run(lu_kernel::<T>, &LuFactor { count: 1, n }.to_words(), &[In::of(&a)], &lu, 1),

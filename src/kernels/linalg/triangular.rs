@@ -6,6 +6,7 @@
 
 use super::batch_map::{BatchMap, batch_map_range};
 use super::rows::{add_scaled_row, dot_rows, subtract_rows};
+use super::small_lu::SMALL;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
@@ -77,7 +78,8 @@ fn gather_triangle_row<T: Float>(t: &Triangle, i: usize, a: &[T], x: &mut [T]) {
     let (row, tail) = tail.split_at_mut(k);
     let line = &a[i * n..][..n];
     let (m, solved) = if t.upper { (&line[i + 1..], &*tail) } else { (&line[..i], &*head) };
-    if k == 1 {
+    // Few rows are one chain, as in a group of small matrices.
+    if k == 1 && n > SMALL {
         row[0] -= dot_rows(m, solved);
     } else {
         subtract_rows(m, solved, k, 0, row);

@@ -1,7 +1,7 @@
 //! Sixteen neighbouring channels as one vector. Lanes behind the last channel hold zeros.
 
 use crate::float::Float;
-use crate::pairwise;
+use std::array::from_fn;
 
 /// Channels of a vector.
 pub const LANES: usize = 16;
@@ -32,13 +32,14 @@ pub fn store_lanes<T: Float>(lanes: &Lanes<T>, to: &mut [T]) {
     }
 }
 
-/// The sum of the first `width` lanes, in a tree.
+/// The first `width` lanes as four sums of every fourth lane, in a tree. Their sum is (0 + 2) + (1 + 3).
 #[inline(always)]
-pub fn sum_lanes<T: Float>(mut lanes: Lanes<T>, width: usize) -> T {
+pub fn sum_lanes_to_four<T: Float>(mut lanes: Lanes<T>, width: usize) -> [T; 4] {
     if width < LANES {
         lanes[width..].fill(T::ZERO);
     }
-    pairwise::pairwise_join_lanes(pairwise::Sum, lanes)
+    let eight: [T; 8] = from_fn(|l| lanes[l] + lanes[l + 8]);
+    from_fn(|l| eight[l] + eight[l + 4])
 }
 
 /// `width` rows of `lanes.len()` elements as columns: lane l of vector n is element n of row l.

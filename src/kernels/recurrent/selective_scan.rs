@@ -74,7 +74,7 @@ impl SelectiveScan {
 
     /// Elements of scratch for each thread of the backward kernel.
     pub fn backward_scratch(&self) -> usize {
-        let states = self.stretches() + 2 * self.stretch() + 4;
+        let states = self.stretches() + 2 * self.stretch() + 5;
         LANES.saturating_mul(states).saturating_mul(self.states)
     }
 }
@@ -148,14 +148,22 @@ pub(super) struct ScanStep<'a, T> {
     pub delta: Lanes<T>,
     /// Δ·x.
     pub inflow: Lanes<T>,
+    /// Whether all decays are normal numbers.
+    pub normal: bool,
     pub b: &'a [T],
     pub c: &'a [T],
 }
 
 impl<'a, T: Float> ScanStep<'a, T> {
-    /// Step `t` of a vector.
+    /// Step `t` of a vector, where `most` is [`largest_rates`] of its A.
     #[inline(always)]
-    pub fn load(p: &SelectiveScan, from: &ScanOperands<'a, T>, v: ScanVector, t: usize) -> ScanStep<'a, T> {
+    pub fn load(
+        p: &SelectiveScan,
+        from: &ScanOperands<'a, T>,
+        v: ScanVector,
+        t: usize,
+        most: &Lanes<T>,
+    ) -> ScanStep<'a, T> {
         let row = v.b * p.steps + t;
         let at = row * p.channels + v.channel;
         let (x, delta) = (load_lanes(from.x, at, v.width), load_lanes(from.delta, at, v.width));
@@ -163,17 +171,33 @@ impl<'a, T: Float> ScanStep<'a, T> {
         for ((to, x), delta) in inflow.iter_mut().zip(&x).zip(&delta) {
             *to = *x * *delta;
         }
+        let mut normal = true;
+        for (most, delta) in most.iter().zip(&delta) {
+            normal &= (*most * *delta).abs() <= T::EXP_MIDDLE;
+        }
         let row = row * p.states;
-        ScanStep { x, delta, inflow, b: &from.b[row..row + p.states], c: &from.c[row..row + p.states] }
+        ScanStep { x, delta, inflow, normal, b: &from.b[row..row + p.states], c: &from.c[row..row + p.states] }
     }
 }
 
-/// Writes e^(Δ·A) for one number of the states.
+/// The largest magnitude of A in each lane.
 #[inline(always)]
-pub(super) fn selective_scan_decay<T: Float>(a: &Lanes<T>, delta: &Lanes<T>) -> Lanes<T> {
+pub(super) fn largest_rates<T: Float>(a: &[Lanes<T>]) -> Lanes<T> {
+    let mut most = [T::ZERO; LANES];
+    for a in a {
+        for (most, a) in most.iter_mut().zip(a) {
+            *most = if a.abs() > *most { a.abs() } else { *most };
+        }
+    }
+    most
+}
+
+/// e^(Δ·A) for one number of the states; `NORMAL` as in the step.
+#[inline(always)]
+pub(super) fn selective_scan_decay<T: Float, const NORMAL: bool>(a: &Lanes<T>, delta: &Lanes<T>) -> Lanes<T> {
     let mut decay = [T::ZERO; LANES];
     for ((to, a), delta) in decay.iter_mut().zip(a).zip(delta) {
-        *to = vmath::exp(*a * *delta);
+        *to = if NORMAL { vmath::exp_middle(*a * *delta) } else { vmath::exp(*a * *delta) };
     }
     decay
 }
@@ -188,6 +212,22 @@ pub(super) fn selective_scan_next<T: Float>(decay: &Lanes<T>, h: &Lanes<T>, infl
     next
 }
 
+/// Moves the state by one step, and adds Σ C·h to `sum`.
+#[inline(always)]
+fn scan_and_sum<T: Float, const NORMAL: bool>(
+    step: &ScanStep<'_, T>,
+    a: &[Lanes<T>],
+    h: &mut [Lanes<T>],
+    sum: &mut Lanes<T>,
+) {
+    for (((h, a), b), c) in h.iter_mut().zip(a).zip(step.b).zip(step.c) {
+        *h = selective_scan_next(&selective_scan_decay::<T, NORMAL>(a, &step.delta), h, &step.inflow, *b);
+        for (to, h) in sum.iter_mut().zip(h.iter()) {
+            *to = c.mul_add(*h, *to);
+        }
+    }
+}
+
 simd! {
     /// All steps of a vector of channels. `h` holds h_0, then the last state.
     fn selective_scan_vector[T: Float](
@@ -198,20 +238,18 @@ simd! {
         h: &mut [Lanes<T>],
         y: &mut MatrixMut<'_, T>,
     ) {
-        let d = x.d.map(|d| load_lanes(d, v.channel, v.width));
+        let (d, most) = (x.d.map(|d| load_lanes(d, v.channel, v.width)), largest_rates(a));
         for t in 0..p.steps {
-            let step = ScanStep::load(p, x, v, t);
+            let step = ScanStep::load(p, x, v, t, &most);
             let mut sum = [T::ZERO; LANES];
             if let Some(d) = &d {
                 for ((to, d), x) in sum.iter_mut().zip(d).zip(&step.x) {
                     *to = *d * *x;
                 }
             }
-            for (((h, a), b), c) in h.iter_mut().zip(a).zip(step.b).zip(step.c) {
-                *h = selective_scan_next(&selective_scan_decay(a, &step.delta), h, &step.inflow, *b);
-                for (to, h) in sum.iter_mut().zip(h.iter()) {
-                    *to = c.mul_add(*h, *to);
-                }
+            match step.normal {
+                true => scan_and_sum::<T, true>(&step, a, h, &mut sum),
+                false => scan_and_sum::<T, false>(&step, a, h, &mut sum),
             }
             store_lanes(&sum, y.row(t));
         }

@@ -12,20 +12,25 @@
 //! Invariant: `sums` is [`SequenceUnits::sums`]. A unit adds vectors of channels in ascending order, each summed in a
 //! tree; the lowering adds the units.
 
-use super::lanes::{LANES, Lanes, load_lanes, store_lanes, sum_lanes, transpose_from_lanes, transpose_to_lanes};
+use super::lanes::{
+    LANES, Lanes, load_lanes, store_lanes, sum_lanes_to_four, transpose_from_lanes, transpose_to_lanes,
+};
 use super::selective_scan::{
-    ScanOperands, ScanStep, ScanVector, SelectiveScan, selective_scan_decay, selective_scan_next,
+    ScanOperands, ScanStep, ScanVector, SelectiveScan, largest_rates, selective_scan_decay, selective_scan_next,
 };
 use super::sequence_units::{SequencePart, SequenceUnits};
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::simd;
+use std::array::from_fn;
 use std::ops::Range;
 
 /// Scratch of a vector of channels; each state has one vector for each of its numbers.
 struct BackwardScratch<'a, T> {
     a: &'a [Lanes<T>],
+    /// [`largest_rates`] of A.
+    most: Lanes<T>,
     /// The state before each stretch.
     kept: &'a mut [Lanes<T>],
     /// The states of one stretch: before its first step, then after each step.
@@ -36,6 +41,8 @@ struct BackwardScratch<'a, T> {
     carry: &'a mut [Lanes<T>],
     /// Ā.
     da: &'a mut [Lanes<T>],
+    /// As in [`StepVectors`].
+    partial: &'a mut [[T; 4]],
 }
 
 /// Gradients that a vector of channels writes.
@@ -49,6 +56,14 @@ struct BackwardRows<'a, T> {
     dd: Lanes<T>,
 }
 
+/// Moves the state by one step.
+#[inline(always)]
+fn move_state<T: Float, const NORMAL: bool>(step: &ScanStep<'_, T>, a: &[Lanes<T>], h: &mut [Lanes<T>]) {
+    for ((h, a), b) in h.iter_mut().zip(a).zip(step.b) {
+        *h = selective_scan_next(&selective_scan_decay::<T, NORMAL>(a, &step.delta), h, &step.inflow, *b);
+    }
+}
+
 simd! {
     /// Writes the state before each stretch. The first is there.
     fn keep_selective_scan_states[T: Float](
@@ -58,17 +73,33 @@ simd! {
         a: &[Lanes<T>],
         kept: &mut [Lanes<T>],
     ) {
-        let n = p.states;
+        let (n, most) = (p.states, largest_rates(a));
         for k in 1..p.stretches() {
             kept.copy_within((k - 1) * n..k * n, k * n);
             let h = &mut kept[k * n..(k + 1) * n];
             for t in (k - 1) * p.stretch()..k * p.stretch() {
-                let step = ScanStep::load(p, x, v, t);
-                for ((h, a), b) in h.iter_mut().zip(a).zip(step.b) {
-                    *h = selective_scan_next(&selective_scan_decay(a, &step.delta), h, &step.inflow, *b);
+                let step = ScanStep::load(p, x, v, t, &most);
+                match step.normal {
+                    true => move_state::<T, true>(&step, a, h),
+                    false => move_state::<T, false>(&step, a, h),
                 }
             }
         }
+    }
+}
+
+/// Writes the decays of a step, and the state after it.
+#[inline(always)]
+fn repeat_step<T: Float, const NORMAL: bool>(
+    step: &ScanStep<'_, T>,
+    a: &[Lanes<T>],
+    before: &[Lanes<T>],
+    after: &mut [Lanes<T>],
+    decays: &mut [Lanes<T>],
+) {
+    for ((((to, h), decay), a), b) in after.iter_mut().zip(before).zip(decays).zip(a).zip(step.b) {
+        *decay = selective_scan_decay::<T, NORMAL>(a, &step.delta);
+        *to = selective_scan_next(decay, h, &step.inflow, *b);
     }
 }
 
@@ -83,12 +114,12 @@ simd! {
     ) {
         let n = p.states;
         for (i, t) in of.enumerate() {
-            let step = ScanStep::load(p, x, v, t);
+            let step = ScanStep::load(p, x, v, t, &s.most);
             let (before, after) = s.states[i * n..(i + 2) * n].split_at_mut(n);
             let decays = &mut s.decays[i * n..(i + 1) * n];
-            for ((((to, h), decay), a), b) in after.iter_mut().zip(before.iter()).zip(decays).zip(s.a).zip(step.b) {
-                *decay = selective_scan_decay(a, &step.delta);
-                *to = selective_scan_next(decay, h, &step.inflow, *b);
+            match step.normal {
+                true => repeat_step::<T, true>(&step, s.a, before, after, decays),
+                false => repeat_step::<T, false>(&step, s.a, before, after, decays),
             }
         }
     }
@@ -114,31 +145,63 @@ fn selective_scan_backward_number<T: Float>(
     sums: &mut StateSums<T>,
 ) -> [Lanes<T>; 2] {
     let (b, c) = (step.b[n], step.c[n]);
-    let (mut lambda, mut moved) = ([T::ZERO; LANES], [T::ZERO; LANES]);
-    for ((lambda, carry), dy) in lambda.iter_mut().zip(carry.iter_mut()).zip(dy) {
-        *lambda = c.mul_add(*dy, *carry);
+    // Each vector is whole before it is stored: a store between two loads would keep them from being one instruction.
+    let lambda: Lanes<T> = from_fn(|l| c.mul_add(dy[l], carry[l]));
+    let next: Lanes<T> = from_fn(|l| lambda[l] * decay[l]);
+    let moved: Lanes<T> = from_fn(|l| next[l] * before[l]);
+    let more: Lanes<T> = from_fn(|l| step.delta[l].mul_add(moved[l], da[l]));
+    sums.inflow = from_fn(|l| lambda[l].mul_add(b, sums.inflow[l]));
+    sums.decay = from_fn(|l| a[l].mul_add(moved[l], sums.decay[l]));
+    (*carry, *da) = (next, more);
+    [from_fn(|l| lambda[l] * step.inflow[l]), from_fn(|l| dy[l] * after[l])]
+}
+
+/// The vectors of one step, one for each number of the states.
+struct StepVectors<'a, T> {
+    before: &'a [Lanes<T>],
+    after: &'a [Lanes<T>],
+    a: &'a [Lanes<T>],
+    decays: &'a [Lanes<T>],
+    carry: &'a mut [Lanes<T>],
+    da: &'a mut [Lanes<T>],
+    /// Four partial sums of the terms of each number of B̄, then of C̄.
+    partial: [&'a mut [[T; 4]]; 2],
+}
+
+/// The states of one step: moves the carries, and writes the partial sums of B̄ and C̄. `FULL` if all lanes are
+/// channels, else the first `width` are.
+#[inline(always)]
+fn backward_states<T: Float, const FULL: bool>(
+    step: &ScanStep<'_, T>,
+    dy: &Lanes<T>,
+    width: usize,
+    s: StepVectors<'_, T>,
+) -> StateSums<T> {
+    let mut sums = StateSums { inflow: [T::ZERO; LANES], decay: [T::ZERO; LANES] };
+    let [to_b, to_c] = s.partial;
+    let states = s.before.iter().zip(s.after).zip(s.a.iter().zip(s.decays));
+    let moved = s.carry.iter_mut().zip(s.da).zip(to_b.iter_mut().zip(to_c));
+    for (n, (((before, after), (a, decay)), ((carry, da), (to_b, to_c)))) in states.zip(moved).enumerate() {
+        let terms = selective_scan_backward_number(step, dy, n, (a, decay), [before, after], carry, da, &mut sums);
+        [*to_b, *to_c] = terms.map(|x| sum_lanes_to_four(x, if FULL { LANES } else { width }));
     }
-    for ((carry, lambda), decay) in carry.iter_mut().zip(&lambda).zip(decay) {
-        *carry = *lambda * *decay;
+    sums
+}
+
+/// Adds the sum of each four to its number.
+#[inline(always)]
+fn add_partial_sums<T: Float>(partial: &[[T; 4]], to: &mut [T]) {
+    let (fours, rest) = partial.as_chunks::<4>();
+    let (to_fours, to_rest) = to.as_chunks_mut::<4>();
+    // Four at a time, the sums are vectors.
+    for (to, x) in to_fours.iter_mut().zip(fours) {
+        let even: [T; 4] = from_fn(|i| x[i][0] + x[i][2]);
+        let odd: [T; 4] = from_fn(|i| x[i][1] + x[i][3]);
+        *to = from_fn(|i| to[i] + (even[i] + odd[i]));
     }
-    for ((moved, carry), before) in moved.iter_mut().zip(carry.iter()).zip(before) {
-        *moved = *carry * *before;
+    for (to, x) in to_rest.iter_mut().zip(rest) {
+        *to += (x[0] + x[2]) + (x[1] + x[3]);
     }
-    for ((sum, lambda), (more, (a, moved))) in
-        sums.inflow.iter_mut().zip(&lambda).zip(sums.decay.iter_mut().zip(a.iter().zip(&moved)))
-    {
-        *sum = lambda.mul_add(b, *sum);
-        *more = a.mul_add(*moved, *more);
-    }
-    for ((da, moved), delta) in da.iter_mut().zip(&moved).zip(&step.delta) {
-        *da = delta.mul_add(*moved, *da);
-    }
-    let (mut to_b, mut to_c) = (lambda, *dy);
-    for ((to_b, inflow), (to_c, after)) in to_b.iter_mut().zip(&step.inflow).zip(to_c.iter_mut().zip(after)) {
-        *to_b *= *inflow;
-        *to_c *= *after;
-    }
-    [to_b, to_c]
 }
 
 simd! {
@@ -156,18 +219,26 @@ simd! {
         let d = x.d.map(|d| load_lanes(d, v.channel, v.width));
         for t in of.clone().rev() {
             let i = t - of.start;
-            let step = ScanStep::load(p, x, v, t);
+            let step = ScanStep::load(p, x, v, t, &s.most);
             let dy = load_lanes(dy, (v.b * p.steps + t) * p.channels + v.channel, v.width);
-            let mut sums = StateSums { inflow: [T::ZERO; LANES], decay: [T::ZERO; LANES] };
             let (before, after) = s.states[i * n..(i + 2) * n].split_at(n);
-            let (decays, db, dc) = (&s.decays[i * n..], &mut to.db[t * n..(t + 1) * n], &mut to.dc[t * n..(t + 1) * n]);
-            for (k, (carry, da)) in s.carry.iter_mut().zip(s.da.iter_mut()).enumerate() {
-                let decay = (&s.a[k], &decays[k]);
-                let [to_b, to_c] =
-                    selective_scan_backward_number(&step, &dy, k, decay, [&before[k], &after[k]], carry, da, &mut sums);
-                db[k] += sum_lanes(to_b, v.width);
-                dc[k] += sum_lanes(to_c, v.width);
-            }
+            let (to_b, to_c) = s.partial.split_at_mut(n);
+            let vectors = StepVectors {
+                before,
+                after,
+                a: s.a,
+                decays: &s.decays[i * n..(i + 1) * n],
+                carry: s.carry,
+                da: s.da,
+                partial: [to_b, to_c],
+            };
+            let sums = match v.width == LANES {
+                true => backward_states::<T, true>(&step, &dy, LANES, vectors),
+                false => backward_states::<T, false>(&step, &dy, v.width, vectors),
+            };
+            let (to_b, to_c) = s.partial.split_at(n);
+            add_partial_sums(to_b, &mut to.db[t * n..(t + 1) * n]);
+            add_partial_sums(to_c, &mut to.dc[t * n..(t + 1) * n]);
             let (mut dx, mut ddelta) = ([T::ZERO; LANES], [T::ZERO; LANES]);
             for ((to, sum), delta) in dx.iter_mut().zip(&sums.inflow).zip(&step.delta) {
                 *to = *sum * *delta;
@@ -245,7 +316,9 @@ impl<'a, T: Float> BackwardParts<'a, T> {
         let (kept, rest) = rest.split_at_mut(p.stretches() * n);
         let (states, rest) = rest.split_at_mut((p.stretch() + 1) * n);
         let (decays, rest) = rest.split_at_mut(p.stretch() * n);
-        let (carry, da) = rest.split_at_mut(n);
+        let (carry, rest) = rest.split_at_mut(n);
+        let (da, rest) = rest.split_at_mut(n);
+        let partial = &mut rest.as_flattened_mut().as_chunks_mut().0[..2 * n];
         v.load_a(p, x, a);
         if let Some(first) = kept.get_mut(..n) {
             v.load_h0(p, x, first);
@@ -255,7 +328,7 @@ impl<'a, T: Float> BackwardParts<'a, T> {
             false => carry.fill([T::ZERO; LANES]),
         }
         da.fill([T::ZERO; LANES]);
-        let mut s = BackwardScratch { a, kept, states, decays, carry, da };
+        let mut s = BackwardScratch { a, most: largest_rates(a), kept, states, decays, carry, da, partial };
         let mut to = BackwardRows {
             dx: self.dx.at(v.b, &channels),
             ddelta: self.ddelta.at(v.b, &channels),
@@ -285,14 +358,17 @@ pub fn selective_scan_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let x = ScanOperands::<T>::read(&p, args, 1 + usize::from(p.last));
     let dy: [&[T]; 2] = [args.read(0), if p.last { args.read(1) } else { &[] }];
     let mut parts = BackwardParts::<T>::of(&p, args);
-    parts.db.fill(T::ZERO);
-    parts.dc.fill(T::ZERO);
     let member = p.steps * p.states;
     for (k, unit) in args.units().enumerate() {
         let unit = parts.units.unit(unit);
-        let first = unit.batch.start;
-        for v in unit.batch.clone().flat_map(|b| ScanVector::all(b, unit.channels.clone())) {
-            parts.vector(&p, &x, dy, v, (k * unit.batch.len() + v.b - first) * member);
+        for (i, b) in unit.batch.clone().enumerate() {
+            let sums = (k * unit.batch.len() + i) * member;
+            // Zeros that the vectors find in a cache.
+            parts.db[sums..sums + member].fill(T::ZERO);
+            parts.dc[sums..sums + member].fill(T::ZERO);
+            for v in ScanVector::all(b, unit.channels.clone()) {
+                parts.vector(&p, &x, dy, v, sums);
+            }
         }
     }
 }

@@ -77,9 +77,9 @@ pub fn expm1<T: Real>(x: T) -> T {
     if x.abs() < T::MIN_POSITIVE + T::MIN_POSITIVE { x } else { y }
 }
 
-/// eˣ if neither x nor eˣ leaves the normal range.
+/// eˣ for |x| up to [`Real::EXP_MIDDLE`], or NaN, with the bits of [`exp`] in fewer steps.
 #[inline(always)]
-pub(super) fn exp_middle<T: Real>(x: T) -> T {
+pub fn exp_middle<T: Real>(x: T) -> T {
     let (t, p) = exp_reduce(x);
     (T::ONE + p) * T::pow2(t)
 }

@@ -129,6 +129,7 @@ impl Real for f32 {
     const LN2_HI: f32 = std::f32::consts::LN_2;
     const LN2_LO: f32 = -1.904_654_2e-9;
     const EXP_RANGE: (f32, f32) = (-104.0, 89.0);
+    const EXP_MIDDLE: f32 = 87.0;
     const LIFT: (f32, f32) = (90.0, 1.0 / (1u128 << 90) as f32);
     const EXPM1_LOW: f32 = -18.0;
     const TANH_HIGH: f32 = 10.0;
@@ -192,6 +193,7 @@ impl Real for f64 {
     const LN2_HI: f64 = std::f64::consts::LN_2;
     const LN2_LO: f64 = 2.319_046_813_846_299_6e-17;
     const EXP_RANGE: (f64, f64) = (-746.0, 710.0);
+    const EXP_MIDDLE: f64 = 708.0;
     const LIFT: (f64, f64) = (600.0, f64::from_bits((1023 - 600) << 52));
     const EXPM1_LOW: f64 = -40.0;
     const TANH_HIGH: f64 = 22.0;

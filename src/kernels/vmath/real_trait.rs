@@ -74,6 +74,8 @@ pub trait Real:
     const LN2_LO: Self;
     /// Arguments of `exp` are clamped to this range; outside it the result is 0 or ∞.
     const EXP_RANGE: (Self, Self);
+    /// For arguments up to this magnitude `exp` is a normal number.
+    const EXP_MIDDLE: Self;
     /// `(k, 2⁻ᵏ)`. A power of two below the normal range is represented 2ᵏ times too large.
     const LIFT: (Self, Self);
     /// Below this `expm1` is −1.

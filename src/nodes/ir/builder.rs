@@ -56,6 +56,8 @@ pub struct Builder {
     pub(super) starts: RefCell<Vec<Arc<[f64]>>>,
     /// The sizes that [`Builder::symbol`] gives.
     symbols: AskedSizes,
+    /// The random draws of this builder have streams from this number on.
+    pub(in crate::nodes) first_stream: i64,
 }
 
 /// A value of a graph that is being built: a handle, which is copied freely. Its methods and operators add nodes; what
@@ -111,7 +113,13 @@ impl Builder {
             training: Cell::new(true),
             starts: RefCell::default(),
             symbols: AskedSizes::new(sizes),
+            first_stream: 0,
         }
+    }
+
+    /// A builder that continues `emit`, for users. The numbers of its random draws begin with `first_stream`.
+    pub(crate) fn continuing(emit: Emit, first_stream: i64) -> Builder {
+        Builder { first_stream, ..Builder::tracking(emit) }
     }
 
     /// A builder that continues `emit`, for passes. Nodes get the location that the pass sets.
@@ -122,6 +130,7 @@ impl Builder {
             training: Cell::new(true),
             starts: RefCell::default(),
             symbols: AskedSizes::default(),
+            first_stream: 0,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::kernels::linalg::lu::{LuFactor, LuSolve};
 use crate::kernels::linalg::qr::Qr;
 use crate::kernels::linalg::svd::Svd;
 use crate::kernels::linalg::triangular::TriangularSolve;
-use crate::kernels::linalg::{self, BatchMap};
+use crate::kernels::linalg::{self, BatchMap, SMALL};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::linalg::attrs::{LuSolveAttrs, Singular, SolveAttrs, TriangularSolveAttrs};
@@ -30,13 +30,19 @@ fn lower_matrix_call(cx: &LowerCx<'_>, kernel: Kernel, words: Vec<u64>, units: u
     Call::new(kernel, words, units).flops(cx.flops()).cost_class(CostClass::LINALG)
 }
 
+/// The factors of operand 0, their rows and their signs.
+fn lower_lu_factor(cx: &mut LowerCx<'_>, p: LuFactor, [factors, rows, sign]: [Buf; 3]) -> Result<(), String> {
+    let scratch = cx.scratch(cx.dtype(0).size(), p.scratch());
+    let call = lower_matrix_call(cx, linalg::lu::lu_factor_for(cx.dtype(0))?, p.to_words(), p.count);
+    let call = call.reads_args(1).writes(factors, p.n * p.n).writes(rows, p.n).writes(sign, 1);
+    cx.call(call.scratch(scratch).inplace(&[(0, 0)]));
+    Ok(())
+}
+
 /// `lu`.
 pub fn lower_lu(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (count, n, _) = lower_matrix_counts(&cx.arg_dims(0));
-    let call = lower_matrix_call(cx, linalg::lu::lu_factor_for(cx.dtype(0))?, LuFactor { count, n }.to_words(), count);
-    let call = call.reads_args(1).writes(Buf::Out(0), n * n).writes(Buf::Out(1), n).writes(Buf::Out(2), 1);
-    cx.call(call.inplace(&[(0, 0)]));
-    Ok(())
+    lower_lu_factor(cx, LuFactor { count, n }, [Buf::Out(0), Buf::Out(1), Buf::Out(2)])
 }
 
 /// X from the factors `lu` and `rows`, and operand `b`.
@@ -56,15 +62,30 @@ pub fn lower_lu_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
     lower_lu_solve_call(cx, Buf::Arg(0), Buf::Arg(1), 2, &a)
 }
 
+/// `solve` of small matrices whose factors have no reader.
+fn lower_small_solve(cx: &mut LowerCx<'_>, nan: bool) -> Result<(), String> {
+    let (count, n, k) = lower_matrix_counts(&cx.out_dims(0));
+    let p = LuSolve { count, n, k, transpose: false, nan };
+    let words = [p.to_words(), lower_batch_words(cx, 1)].concat();
+    let scratch = cx.scratch(cx.dtype(0).size(), p.factor_scratch());
+    let call = lower_matrix_call(cx, linalg::lu::small_solve_for(cx.dtype(0))?, words, count);
+    cx.call(call.reads_args(2).faults().writes(Buf::Out(0), n * k).scratch(scratch));
+    Ok(())
+}
+
 /// `solve`: the factors, then X.
 pub fn lower_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let SolveAttrs { singular } = SolveAttrs::of(&cx.attrs());
     let ((count, n, _), size) = (lower_matrix_counts(&cx.arg_dims(0)), cx.dtype(0).size());
+    // Factors of a matrix that several right sides share are made once.
+    let (systems, _, k) = lower_matrix_counts(&cx.out_dims(0));
+    if n <= SMALL && systems == count && n * k > 0 && !cx.used[1] && !cx.used[2] {
+        return lower_small_solve(cx, singular == Singular::Nan);
+    }
     let sign = cx.temp(size, count);
     let factors = if cx.used[1] { Buf::Out(1) } else { cx.temp(size, count * n * n) };
     let rows = if cx.used[2] { Buf::Out(2) } else { cx.temp(size_of::<i32>(), count * n) };
-    let call = lower_matrix_call(cx, linalg::lu::lu_factor_for(cx.dtype(0))?, LuFactor { count, n }.to_words(), count);
-    cx.call(call.reads_args(1).writes(factors, n * n).writes(rows, n).writes(sign, 1).inplace(&[(0, 0)]));
+    lower_lu_factor(cx, LuFactor { count, n }, [factors, rows, sign])?;
     if cx.out_dims(0).numel() == 0 {
         return Ok(());
     }

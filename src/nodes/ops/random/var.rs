@@ -82,7 +82,7 @@ impl Builder {
 
     /// A number that tells the draws of one random op from those of others: different for each call in this graph.
     pub fn fresh_stream(&self) -> i64 {
-        self.with(|e| e.all_values()) as i64
+        self.first_stream.saturating_add(self.with(|e| e.all_values()) as i64)
     }
 
     #[track_caller]
