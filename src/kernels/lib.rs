@@ -26,6 +26,7 @@ pub mod fault;
 pub mod fft;
 pub mod float;
 pub mod gemm;
+pub mod gguf;
 #[cfg(any(test, feature = "harness"))]
 pub mod harness;
 pub mod index;
