@@ -25,6 +25,16 @@ pub trait BlockCodec: Copy {
 
     /// Group `g` of a block of [`BYTES`](BlockCodec::BYTES) bytes.
     fn group(self, block: &[u8], g: usize) -> Group;
+
+    /// Writes all groups of a block. Types that products read often have a loop of their own, which vectorises.
+    #[inline(always)]
+    fn unpack(self, block: &[u8], codes: &mut [i8], scales: &mut [f32], mins: &mut [f32]) {
+        let codes = codes.as_chunks_mut::<GROUP>().0;
+        for (g, ((codes, scale), min)) in codes.iter_mut().zip(scales).zip(mins).enumerate() {
+            let group = self.group(block, g);
+            (*codes, *scale, *min) = (group.codes, group.scale, group.min);
+        }
+    }
 }
 
 /// The first bytes of a block as an array.

@@ -2,7 +2,8 @@
 
 use super::block_codec::BlockCodec;
 use super::blocks_of_32::{Iq4Nl, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-use super::blocks_of_256::{Q2K, Q3K, Q4K, Q5K, Q6K, Q8K};
+use super::blocks_of_256::{Q2K, Q3K, Q4K, Q5K, Q8K};
+use super::q6_k::Q6K;
 use super::ternary_blocks::{Tq1_0, Tq2_0};
 
 macro_rules! block_types {
@@ -43,6 +44,7 @@ macro_rules! block_types {
             ($type:expr, $c:ident => $body:expr) => {{
                 use $crate::gguf::blocks_of_32::*;
                 use $crate::gguf::blocks_of_256::*;
+                use $crate::gguf::q6_k::*;
                 use $crate::gguf::ternary_blocks::*;
                 match $type {
                     $($crate::gguf::BlockType::$variant => { let $c = $codec; $body })*

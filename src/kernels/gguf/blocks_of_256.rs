@@ -1,4 +1,4 @@
-//! Block types of 256 elements, whose groups have small integer scales of their own.
+//! Block types of 256 elements, whose groups have small integer scales of their own. Q6_K is in `q6_k`.
 //!
 //! Group `g` has the elements `16·g ..`. Types of two, three and six bits divide the block into halves and each half
 //! into four planes of 32 elements: the planes of one half share bytes, and each plane has bits of its own in them.
@@ -93,16 +93,6 @@ blocks_of_256! {
             *code += 16 * fifth;
         }
         with_scale_and_min(b, g, codes)
-    };
-    /// Codes of four bits, two bits more, signed scales, d.
-    Q6K, 210, false, |b, g| {
-        let (half_block, plane, k) = plane_of(g);
-        let mut codes = nibbles(&b[64 * half_block + 32 * (plane % 2) + k..], plane >= 2);
-        let high = codes_from(&b[128 + 32 * half_block + k..], |h| (h >> (2 * plane) & 3) as i8);
-        for (code, high) in codes.iter_mut().zip(high) {
-            *code += 16 * high - 32;
-        }
-        Group { codes, scale: half(b, 208) * f32::from(b[192 + g] as i8), min: 0.0 }
     };
     /// d as `f32`, then signed bytes. The sums behind them are not read.
     Q8K, 292, false, |b, g| {

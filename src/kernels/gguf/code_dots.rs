@@ -4,12 +4,16 @@
 //! matrix and are made once. A row of the matrix is first written as codes, scales and mins.
 //!
 //! Invariant: an element of the result depends on one row of x and one row of the matrix, and its sums have a fixed
-//! order: element `i` of each group is added in lane `i`, in ascending order; then the upper half of the lanes is added
-//! to the lower half until one is left. All instruction sets give the same bits.
+//! order: element `i` of each group is added in lane `i`, those of even and of odd groups apart, in ascending order; then
+//! the upper half of the lanes is added to the lower half until one is left. All instruction sets give the same bits.
 
 use super::block_codec::{BlockCodec, GROUP};
 use super::block_type::{BlockType, with_block_codec};
 use crate::simd;
+use crate::simd::prefetch_l2;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// The lanes of a sum.
 pub type Lanes = [f32; GROUP];
@@ -45,17 +49,15 @@ impl<'a> CodeRow<'a> {
 }
 
 simd! {
-    /// Writes codes, scales and mins of a row of blocks.
+    /// Writes codes, scales and mins of a row of blocks. Meanwhile the row after the next is fetched from memory.
     fn unpack_row[C: BlockCodec](codec: C, row: &[u8], codes: &mut [i8], scales: &mut [f32], mins: &mut [f32]) {
         let groups = C::ELEMENTS / GROUP;
+        let next = row.as_ptr().addr() + 2 * row.len();
+        (0..row.len()).step_by(LINE).for_each(|line| prefetch_l2(next + line));
         let blocks = row.chunks_exact(C::BYTES).zip(codes.chunks_exact_mut(C::ELEMENTS));
         let numbers = scales.chunks_exact_mut(groups).zip(mins.chunks_exact_mut(groups));
         for ((block, codes), (scales, mins)) in blocks.zip(numbers) {
-            let codes = codes.as_chunks_mut::<GROUP>().0;
-            for (g, ((codes, scale), min)) in codes.iter_mut().zip(scales).zip(mins).enumerate() {
-                let group = codec.group(block, g);
-                (*codes, *scale, *min) = (group.codes, group.scale, group.min);
-            }
+            codec.unpack(block, codes, scales, mins);
         }
     }
 }
@@ -72,18 +74,20 @@ simd! {
 simd! {
     /// The lanes of Σ scale·Σ code·x over the groups of a row.
     fn code_dot(row: &CodeRow<'_>, x: &[f32], lanes: &mut Lanes) {
-        let mut total = [0.0; GROUP];
-        let groups = row.codes.as_chunks::<GROUP>().0.iter().zip(x.as_chunks::<GROUP>().0);
-        for ((codes, x), scale) in groups.zip(row.scales.iter()) {
-            let mut part = [0.0; GROUP];
+        // Two sums, so that the next addition need not wait for the last one. Blocks have an even number of groups.
+        let (mut even, mut odd) = ([0.0; GROUP], [0.0; GROUP]);
+        let pairs = row.codes.as_chunks::<{ 2 * GROUP }>().0.iter().zip(x.as_chunks::<{ 2 * GROUP }>().0);
+        for ((codes, x), scales) in pairs.zip(row.scales.as_chunks::<2>().0) {
             for l in 0..GROUP {
-                part[l] = f32::from(codes[l]) * x[l];
+                even[l] = (f32::from(codes[l]) * x[l]).mul_add(scales[0], even[l]);
             }
             for l in 0..GROUP {
-                total[l] = part[l].mul_add(*scale, total[l]);
+                odd[l] = (f32::from(codes[GROUP + l]) * x[GROUP + l]).mul_add(scales[1], odd[l]);
             }
         }
-        *lanes = total;
+        for l in 0..GROUP {
+            lanes[l] = even[l] + odd[l];
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Thirty-two numbers are coded as `step·v − min` with v from 0 to 15; step and min are multiples, from 0 to 63, of two
 //! halves of the block. Both are rounded up, so that the codes reach from the smallest number to the largest one.
-//! Invariant: a number moves by half a step of its thirty-two at most (and by rounding of `f32`), unless its block is so
-//! small that its halves are not normal.
+//! Invariant: a number moves by half a step of its thirty-two at most (and by rounding of `f32`), unless its block is
+//! so small that its halves are not normal.
 
 use super::block_codec::BlockCodec;
 use super::blocks_of_256::Q4K;

@@ -26,7 +26,8 @@ pub(super) fn half_of(d: f32, first: usize) -> Result<f16, String> {
 
 /// x/d rounded to the nearest integer of `low ..= high`; 0 if d is 0.
 pub(super) fn nearest_code(x: f32, d: f32, low: i32, high: i32) -> i32 {
-    if d == 0.0 { 0.0f32.clamp(low as f32, high as f32) as i32 } else { (x / d).round_ties_even() as i32 }.clamp(low, high)
+    if d == 0.0 { 0.0f32.clamp(low as f32, high as f32) as i32 } else { (x / d).round_ties_even() as i32 }
+        .clamp(low, high)
 }
 
 /// Writes `numbers` as Q8_0 blocks to `to`, which is as long as they are.

@@ -6,7 +6,7 @@
 //!
 //! * `f16_value`: half-precision numbers, without a branch.
 //! * `block_type`: the types, their sizes and their numbers in files. `block_codec`: the trait of a type.
-//! * `blocks_of_32`, `blocks_of_256`, `ternary_blocks`: the layouts.
+//! * `blocks_of_32`, `blocks_of_256`, `q6_k`, `ternary_blocks`: the layouts.
 //! * `gguf_dequant`: all elements of a matrix as `f32`.
 //! * `coded_rows`: parts of a matrix for the panels of a product.
 //! * `code_dots`: products of few rows with codes. `nibble_dots`: the same for codes of four bits.
@@ -29,6 +29,7 @@ mod f16_value;
 mod gguf_dequant;
 mod gguf_matmul;
 mod nibble_dots;
+mod q6_k;
 mod ternary_blocks;
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@
 
 use super::block_codec::{BlockCodec, block_array};
 use super::block_type::BlockType;
-use super::blocks_of_256::Q4K;
 use super::blocks_of_32::Q4_0;
+use super::blocks_of_256::Q4K;
 use super::f16_value::f16_of_bits;
 use crate::simd;
 use crate::simd::prefetch_l2;
