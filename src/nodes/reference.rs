@@ -43,6 +43,7 @@ const TITLES: &[(&str, &str)] = &[
     ("control", "Calls, custom functions and loops"),
     ("pointwise", "Element by element"),
     ("matmul", "Matrix products"),
+    ("gguf", "Weights in blocks"),
     ("linalg", "Linear algebra"),
     ("splat", "Gaussian splats"),
     ("reduce", "Reductions and running totals"),

@@ -7,6 +7,7 @@ use super::array::{Array, count};
 use super::binary_fns::{compare, map_binary_fn, select};
 use super::complex_ops::complex_parts;
 use super::fourier_ops::{transform, transform_length};
+use super::gguf_ops::{gguf_op, gguf_work};
 use super::index_ops::index_elements;
 use super::layout_ops::{make_constant, move_elements};
 use super::matrix_ops::{decompose_matrices, matrix_work};
@@ -199,6 +200,10 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(n) = transform_length(op, &all, &dims) {
             self.account.spend((n as u64).saturating_mul((all[0].len() + count(&dims)) as u64))?;
             return Ok(Some(transform(op, &attrs, all[0], n, dtype, &dims)));
+        }
+        if let Some(work) = gguf_work(op, &attrs, &dims) {
+            self.account.spend(work)?;
+            return Ok(Some(gguf_op(op, &attrs, &all, dtype, &dims)));
         }
         if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));

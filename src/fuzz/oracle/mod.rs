@@ -10,6 +10,7 @@ mod binary_fns;
 mod complex_ops;
 mod element_bytes;
 mod fourier_ops;
+mod gguf_ops;
 mod index_ops;
 mod interpreter;
 mod layout_ops;

@@ -158,6 +158,9 @@ ops! {
 
     INT_MATMUL = matmul::integers;
 
+    GGUF_DEQUANT = gguf::gguf_dequant;
+    GGUF_MATMUL = gguf::gguf_matmul;
+
     REDUCE_SUM = reduce;
     SUM_SQUARES = reduce;
     REDUCE_MEAN = reduce;
