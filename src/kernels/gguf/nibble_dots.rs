@@ -189,10 +189,10 @@ fn half_dot(words: &[u32; WORDS], x: &[f32; 32], first: u32) -> [f32; WORDS] {
     for l in 0..WORDS {
         part[l] = codes[l] * x[0][l];
     }
-    for q in 1..4 {
+    for (q, x) in x.iter().enumerate().skip(1) {
         let codes = codes_at(words, first + 8 * q as u32);
         for l in 0..WORDS {
-            part[l] = codes[l].mul_add(x[q][l], part[l]);
+            part[l] = codes[l].mul_add(x[l], part[l]);
         }
     }
     part

@@ -33,7 +33,7 @@ const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 /// Digit `n` of a byte, less 1.
 #[inline(always)]
 fn digit(byte: u8, n: usize) -> i8 {
-    (u16::from(byte.wrapping_mul(POWERS[n])) * 3 >> 8) as i8 - 1
+    ((u16::from(byte.wrapping_mul(POWERS[n])) * 3) >> 8) as i8 - 1
 }
 
 impl BlockCodec for Tq1_0 {

@@ -24,7 +24,7 @@ fn infer_gguf_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     check_blocks(cx, 1, a.block_type, n, k)?;
     let mut dims = cx.dims(0);
     let (terms, columns) = if a.back { (n, k) } else { (k, n) };
-    let x = dims.clone();
+    let x = dims;
     let last = dims.make_mut().last_mut().ok_or("x is a scalar; its last axis is multiplied")?;
     ensure!(*last == terms, "x has shape {x}; its last axis must be {terms}");
     *last = columns;
