@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+pub use crate::kernels::gguf::BlockType;
 pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::nodes::{
     Attention, Attr, Attrs, AxialRope2d, Builder, CodedWeights, Conv, Conv2d, Conv3d, ConvPart, ConvTranspose,

@@ -103,6 +103,8 @@ pub enum Command {
     Generate(GenerateArgs),
     /// Make a graph smaller for as long as a check of yours finds it interesting.
     Reduce(ReduceArgs),
+    /// List what a GGUF or a safetensors file holds: metadata, and the tensors with their types, shapes and bytes.
+    Inspect(InspectArgs),
     /// Place buffers of known lifetime and size in as little memory as possible.
     Pack(PackArgs),
     /// Time whole training steps of a few networks.
@@ -369,6 +371,16 @@ pub struct CompareArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads_arg)]
     pub threads: usize,
     /// Print one JSON object for each seed.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `inspect`.
+#[derive(Args, Debug)]
+pub struct InspectArgs {
+    /// A GGUF file, a safetensors file, or the list of its shards (`.index.json`).
+    pub file: PathBuf,
+    /// Print JSON: the format, all metadata, and the tensors.
     #[arg(long)]
     pub json: bool,
 }

@@ -12,6 +12,7 @@ mod config;
 mod data;
 mod fail;
 mod fuzz;
+mod inspect_command;
 mod ir;
 mod measure;
 mod model;
@@ -81,6 +82,7 @@ fn run_parsed_command(cli: &Cli) -> fail::Run {
         Command::Compare(a) => ir::compare_command::compare_command(a),
         Command::Generate(a) => fuzz::generate_command::generate_command(a),
         Command::Reduce(a) => fuzz::reduce_command::reduce_command(a),
+        Command::Inspect(a) => inspect_command::inspect_command(a),
         Command::Pack(a) => pack_command::pack_command(a),
         Command::Bench(a) => bench::bench_command(a),
         Command::Trace(a) => trace::trace_command(a),

@@ -27,6 +27,7 @@ pub mod fft;
 pub mod float;
 pub mod gemm;
 pub mod grouped;
+pub mod gguf;
 #[cfg(any(test, feature = "harness"))]
 pub mod harness;
 pub mod index;

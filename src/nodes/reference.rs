@@ -44,6 +44,7 @@ const TITLES: &[(&str, &str)] = &[
     ("pointwise", "Element by element"),
     ("matmul", "Matrix products"),
     ("grouped", "Products by group: mixture of experts"),
+    ("gguf", "Weights in blocks"),
     ("linalg", "Linear algebra"),
     ("splat", "Gaussian splats"),
     ("reduce", "Reductions and running totals"),

@@ -224,10 +224,18 @@ impl Program {
         Ok((b, &mut self.arena.bytes_mut()[b.range()]))
     }
 
-    /// The param or state called `name` counts as unset: a step that reads it is refused, or finds zeros where a state
-    /// starts at zero.
+    /// The binding of the input, param or state called `name`, and its bytes, writable.
+    pub(crate) fn leaf_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
+        let i = self.named(0, "input, param or state", name, &|role| role != Role::Output)?;
+        self.fresh.put(i);
+        let b = &self.bindings[i];
+        Ok((b, &mut self.arena.bytes_mut()[b.range()]))
+    }
+
+    /// The input, param or state called `name` counts as unset: a step that reads it is refused, or finds zeros where a
+    /// state starts at zero.
     pub(crate) fn forget(&mut self, name: &str) {
-        if let Ok(i) = self.named(0, "param or state", name, &|role| matches!(role, Role::Param | Role::State)) {
+        if let Ok(i) = self.named(0, "input, param or state", name, &|role| role != Role::Output) {
             self.fresh.clear(i);
             let range = self.bindings[i].range();
             self.arena.bytes_mut()[range].fill(0);

@@ -104,6 +104,48 @@ fn safetensors(s: &mut Set) {
     }
 }
 
+/// A GGUF file of a text, an array and two tensors, each of its lengths changed, and cut.
+fn ggufs(s: &mut Set) {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let mut sound = b"GGUF".to_vec();
+    sound.extend(3u32.to_le_bytes());
+    sound.extend(2u64.to_le_bytes());
+    sound.extend(2u64.to_le_bytes());
+    sound.extend([text("name"), 8u32.to_le_bytes().to_vec(), text("toy")].concat());
+    let array = [9u32.to_le_bytes(), 4u32.to_le_bytes()].concat();
+    sound.extend([text("list"), array, 2u64.to_le_bytes().to_vec(), vec![0; 8]].concat());
+    for (name, kind, dims) in [("q", 2u32, [32u64, 2]), ("x", 0, [5, 3])] {
+        sound.extend([text(name), 2u32.to_le_bytes().to_vec()].concat());
+        dims.iter().for_each(|d| sound.extend(d.to_le_bytes()));
+        sound.extend([&kind.to_le_bytes()[..], &(if name == "q" { 0u64 } else { 64 }).to_le_bytes()].concat());
+    }
+    sound.resize(sound.len().next_multiple_of(32), 0);
+    let head = sound.len();
+    sound.resize(head + 128, 0);
+    let mut add = |name: String, bytes: Vec<u8>| {
+        s.file(&name, bytes);
+        for json in ["", " --json"] {
+            s.run(&format!("inspect DIR/{name}{json}"));
+        }
+    };
+    for at in (0..head - 8).step_by(4) {
+        for lie in [u64::MAX, 1 << 63, 0x0100_0000_0000] {
+            let mut bytes = sound.clone();
+            bytes[at..at + 8].copy_from_slice(&lie.to_le_bytes());
+            add(format!("lie-{at}-{lie:x}.gguf"), bytes);
+        }
+        add(format!("cut-{at}.gguf"), sound[..at].to_vec());
+    }
+    add("controls.gguf".into(), sound.iter().map(|b| if *b == b't' { 27 } else { *b }).collect());
+    add("sound.gguf".into(), sound);
+    for file in ["DIR", "DIR/absent.gguf", "/dev/zero", "/dev/null"] {
+        s.run(&format!("inspect {file}"));
+    }
+    for i in 0..10 {
+        s.run(&format!("inspect DIR/{i}-0.safetensors"));
+    }
+}
+
 fn idx(kind: u8, dims: &[u32], data: &[u8]) -> Vec<u8> {
     let mut out = vec![0, 0, kind, dims.len() as u8];
     dims.iter().for_each(|d| out.extend(d.to_be_bytes()));
@@ -270,6 +312,7 @@ pub fn all(zeros: usize) -> Set {
     let mut s = Set::default();
     npys(&mut s);
     safetensors(&mut s);
+    ggufs(&mut s);
     images(&mut s, zeros);
     tables(&mut s);
     configurations(&mut s);

@@ -6,6 +6,7 @@ mod checkpoint;
 mod config;
 mod csv;
 mod derive;
+mod gguf;
 mod graphs;
 mod idx;
 mod kernels;
@@ -74,6 +75,7 @@ pub const TARGETS: &[Target] = &[
     session::TARGET,
     checkpoint::TARGET,
     weights::TARGET,
+    gguf::TARGET,
     npy::TARGET,
     idx::TARGET,
     csv::TARGET,

@@ -8,6 +8,7 @@ use super::binary_fns::{compare_binary, map_binary_fn, select_binary};
 use super::complex_ops::complex_parts;
 use super::fourier_ops::{fourier_length, fourier_transform};
 use super::grouped_ops::{grouped_product, grouped_work};
+use super::gguf_ops::{gguf_op, gguf_work};
 use super::index_ops::index_elements;
 use super::layout_ops::{apply_layout_op, constant_layout};
 use super::matrix_ops::{apply_matrix_op, matrix_work};
@@ -204,6 +205,10 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(n) = fourier_length(op, &all, &dims) {
             self.account.spend((n as u64).saturating_mul((all[0].len() + array_count(&dims)) as u64))?;
             return Ok(Some(fourier_transform(op, &attrs, all[0], n, dtype, &dims)));
+        }
+        if let Some(work) = gguf_work(op, &attrs, &dims) {
+            self.account.spend(work)?;
+            return Ok(Some(gguf_op(op, &attrs, &all, dtype, &dims)));
         }
         if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));

@@ -143,6 +143,8 @@ fn leaf_domain_of_index(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
         (Op::MAX_POOL2D_BACKWARD, 1) => {
             Domain::Index(to_size_attrs(&MaxPoolBackwardAttrs::of(&attrs).in_hw).iter().product())
         }
+        // Bytes below 64 make no scale of half precision infinite.
+        (Op::GGUF_DEQUANT, 0) | (Op::GGUF_MATMUL, 1) => Domain::Index(64),
         (Op::MAX_POOL2D_GATHER, 1) => Domain::Index(g.dims(args[0]).iter().skip(2).product()),
         (Op::DIV | Op::FMOD | Op::REMAINDER | Op::FLOOR_DIVIDE, 1) if !g.dtype[args[1].at()].is_real_float() => {
             Domain::Count(7)

@@ -11,6 +11,7 @@ mod complex_ops;
 mod element_bytes;
 mod fourier_ops;
 mod grouped_ops;
+mod gguf_ops;
 mod index_ops;
 mod interpreter;
 mod layout_ops;

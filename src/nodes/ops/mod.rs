@@ -11,6 +11,7 @@ pub mod control;
 pub mod conv;
 pub mod fft;
 pub mod grouped;
+pub mod gguf;
 pub mod index;
 pub mod layout;
 pub mod linalg;

@@ -160,6 +160,8 @@ ops! {
 
     GROUPED_MATMUL = grouped;
     GROUPED_OUTER = grouped;
+    GGUF_DEQUANT = gguf::gguf_dequant;
+    GGUF_MATMUL = gguf::gguf_matmul;
 
     REDUCE_SUM = reduce;
     SUM_SQUARES = reduce;

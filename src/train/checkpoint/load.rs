@@ -232,7 +232,7 @@ fn checkpoint_load_cast(file: &Weights, t: &Stored, dtype: DType, into: &mut [u8
 }
 
 /// The little-endian float `x`. Every float of at most 64 bits is an `f64`.
-pub(super) fn checkpoint_load_float(dtype: DType, x: &[u8]) -> f64 {
+pub(in crate::train) fn checkpoint_load_float(dtype: DType, x: &[u8]) -> f64 {
     match dtype {
         DType::F16 => x.first_chunk().map_or(0.0, |b| half::f16::from_le_bytes(*b).to_f64()),
         DType::BF16 => x.first_chunk().map_or(0.0, |b| half::bf16::from_le_bytes(*b).to_f64()),
@@ -242,7 +242,7 @@ pub(super) fn checkpoint_load_float(dtype: DType, x: &[u8]) -> f64 {
 }
 
 /// Writes `x` to `out`, rounded once to `dtype`.
-pub(super) fn checkpoint_store_float(dtype: DType, out: &mut [u8], x: f64) {
+pub(in crate::train) fn checkpoint_store_float(dtype: DType, out: &mut [u8], x: f64) {
     match dtype {
         DType::F16 => out.copy_from_slice(&half::f16::from_f64(x).to_le_bytes()),
         DType::BF16 => out.copy_from_slice(&half::bf16::from_f64(x).to_le_bytes()),

@@ -1,0 +1,140 @@
+//! The command `inspect`: what a GGUF or a safetensors file holds.
+//!
+//! Invariant: the data of tensors is not read, except by the digest of a safetensors file. Texts of the file are printed
+//! without control characters and on one line.
+
+use crate::args::InspectArgs;
+use crate::fail::{Run, fail_io};
+use crate::out::emit_out;
+use arenagrad::train::Weights;
+use arenagrad::train::gguf::{Gguf, Meta};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Elements of an array of metadata that are printed.
+const LISTED: usize = 8;
+/// Characters of a text of metadata that are printed.
+const SHOWN: usize = 80;
+
+/// A tensor as a row of the table.
+struct Row {
+    name: String,
+    kind: String,
+    dims: Vec<usize>,
+    bytes: usize,
+}
+
+/// What a file holds.
+struct Contents {
+    format: String,
+    metadata: Vec<(String, Meta)>,
+    tensors: Vec<Row>,
+}
+
+/// Runs the command.
+pub fn inspect_command(a: &InspectArgs) -> Run {
+    let contents = match begins_as_gguf(&a.file)? {
+        true => gguf_contents(&a.file)?,
+        false => safetensors_contents(&a.file)?,
+    };
+    emit_out(if a.json { contents_json(&contents).to_string() } else { contents_text(&contents) })
+}
+
+/// Whether the first four bytes are those of a GGUF file.
+fn begins_as_gguf(path: &Path) -> Run<bool> {
+    let mut first = Vec::new();
+    File::open(path).and_then(|f| f.take(4).read_to_end(&mut first)).map_err(fail_io(path))?;
+    Ok(first == b"GGUF")
+}
+
+fn gguf_contents(path: &Path) -> Run<Contents> {
+    let file = Gguf::open(path)?;
+    let row = |t: &arenagrad::train::gguf::GgufTensor| Row {
+        name: t.name.clone(),
+        kind: t.kind.name().into(),
+        dims: t.dims.clone(),
+        bytes: t.bytes,
+    };
+    let tensors = file.tensors().iter().map(row).collect();
+    Ok(Contents { format: format!("GGUF {}", file.version()), metadata: file.metadata().to_vec(), tensors })
+}
+
+fn safetensors_contents(path: &Path) -> Run<Contents> {
+    let file = Weights::open(path)?;
+    let row = |t: &arenagrad::train::Stored| Row {
+        name: t.name.clone(),
+        kind: t.dtype.name().into(),
+        dims: t.dims.clone(),
+        bytes: t.bytes,
+    };
+    let tensors = file.tensors().iter().map(row).collect();
+    Ok(Contents { format: "safetensors".into(), metadata: Vec::new(), tensors })
+}
+
+/// The table: metadata, then a line for each tensor, then their sum.
+fn contents_text(c: &Contents) -> String {
+    let mut s = format!("{}\n", c.format);
+    for (key, value) in &c.metadata {
+        let _ = writeln!(s, "{} = {}", plain(key), short_value(value));
+    }
+    let width = c.tensors.iter().map(|t| t.name.chars().count()).max().unwrap_or(0).clamp(4, 60);
+    for t in &c.tensors {
+        let name = plain(&t.name);
+        let _ = writeln!(s, "{name:width$}  {:8} {:>14} bytes  {:?}", t.kind, t.bytes, t.dims);
+    }
+    let bytes = c.tensors.iter().fold(0u64, |sum, t| sum.saturating_add(t.bytes as u64));
+    let _ = writeln!(s, "{} tensors, {bytes} bytes", c.tensors.len());
+    s
+}
+
+/// A text without control characters.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A value on one line: of a long text its start, of a long array its first elements.
+fn short_value(value: &Meta) -> String {
+    match value {
+        Meta::Array(all) => {
+            let first: Vec<String> =
+                (0..all.len().min(LISTED)).filter_map(|i| all.get(i)).map(|v| short_value(&v)).collect();
+            let rest = if all.len() > LISTED { ", …" } else { "" };
+            format!("[{}{rest}] ({})", first.join(", "), all.len())
+        }
+        Meta::String(text) if text.chars().count() > SHOWN => {
+            format!("{}… ({} bytes)", plain(&text.chars().take(SHOWN).collect::<String>()), text.len())
+        }
+        other => plain(&other.to_string()),
+    }
+}
+
+fn contents_json(c: &Contents) -> Value {
+    let metadata: serde_json::Map<String, Value> =
+        c.metadata.iter().map(|(key, value)| (key.clone(), value_json(value))).collect();
+    let tensors: Vec<Value> =
+        c.tensors.iter().map(|t| json!({ "name": t.name, "type": t.kind, "dims": t.dims, "bytes": t.bytes })).collect();
+    json!({ "format": c.format, "metadata": metadata, "tensors": tensors })
+}
+
+/// A value as JSON; a float that JSON has no number for, as a text.
+fn value_json(value: &Meta) -> Value {
+    let float = |x: f64| if x.is_finite() { json!(x) } else { json!(x.to_string()) };
+    match value {
+        Meta::U8(x) => json!(x),
+        Meta::I8(x) => json!(x),
+        Meta::U16(x) => json!(x),
+        Meta::I16(x) => json!(x),
+        Meta::U32(x) => json!(x),
+        Meta::I32(x) => json!(x),
+        Meta::U64(x) => json!(x),
+        Meta::I64(x) => json!(x),
+        Meta::F32(x) => float(f64::from(*x)),
+        Meta::F64(x) => float(*x),
+        Meta::Bool(x) => json!(x),
+        Meta::String(x) => json!(x),
+        Meta::Array(all) => (0..all.len()).filter_map(|i| all.get(i)).map(|v| value_json(&v)).collect(),
+    }
+}

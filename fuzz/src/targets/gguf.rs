@@ -1,0 +1,93 @@
+//! Any file opened as GGUF: what opens lists tensors that lie in the file, and its parts written again are read as
+//! equal; a load that fails changes nothing.
+
+use super::{READERS, Target};
+use crate::files::file_path;
+use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::session::{Program, Session};
+use arenagrad::train::Load;
+use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file};
+
+pub const TARGET: Target = Target {
+    name: "gguf",
+    about: "any file opened as GGUF is refused, or written again with equal parts; a load that fails changes nothing",
+    run,
+    seeds,
+    words: &[],
+    max_len: 2048,
+    memory: super::MemoryLimit { base: 4 << 20, each: READERS.each },
+};
+
+/// Runs the target. The bits of the first byte choose how the file is loaded.
+pub fn run(data: &[u8]) {
+    let (how, file) = data.split_first().map_or((0, data), |(n, file)| (*n, file));
+    let path = file_path("file.gguf");
+    let write = |bytes: &[u8]| std::fs::write(&path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    write(file);
+    match Gguf::open(&path) {
+        Err(e) => assert!(e.message.contains("file.gguf") && !e.message.contains('\n'), "{e}"),
+        Ok(opened) => {
+            load(&opened, how);
+            let parts: Vec<Vec<u8>> =
+                opened.tensors().iter().map(|t| opened.bytes(t).unwrap_or_else(|e| panic!("{e}"))).collect();
+            write(&written(&opened, &parts));
+            let again = Gguf::open(&path).unwrap_or_else(|e| panic!("{e}"));
+            // NaN is not equal to itself, so metadata is compared as text.
+            assert_eq!(format!("{:?}", again.metadata()), format!("{:?}", opened.metadata()));
+            assert_eq!(again.tensors().len(), parts.len());
+            for ((a, b), part) in again.tensors().iter().zip(opened.tensors()).zip(&parts) {
+                assert_eq!((&a.name, a.kind, &a.dims), (&b.name, b.kind, &b.dims));
+                assert!(again.bytes(a).is_ok_and(|bytes| bytes == *part), "{:?}", a.name);
+            }
+        }
+    }
+    let _ = std::fs::remove_file(&path);
+}
+
+/// The file written again.
+fn written(file: &Gguf, parts: &[Vec<u8>]) -> Vec<u8> {
+    let entry = |(t, bytes): (&'_ arenagrad::train::gguf::GgufTensor, &'_ Vec<u8>)| {
+        (t.name.clone(), t.kind, t.dims.clone(), bytes.clone())
+    };
+    let owned: Vec<_> = file.tensors().iter().zip(parts).map(entry).collect();
+    let entries: Vec<GgufEntry<'_>> =
+        owned.iter().map(|(name, kind, dims, bytes)| GgufEntry { name, kind: *kind, dims, bytes }).collect();
+    encode_file(file.metadata(), &entries).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Loads into a program that has some of the names.
+fn load(file: &Gguf, how: u8) {
+    let g = Builder::new("loads");
+    let w = g.param("w", [2, 3], DType::F32, Init::Ones);
+    let q = g.frozen_param("q", [18], DType::U8, Init::Zeros);
+    let y = g.full(1.0, [2, 32], DType::F32).gguf_matmul(q, BlockType::Q4_0, 1).sum(..) + w.sum(..);
+    let graph = g.finish([y.named("y")]).unwrap_or_else(|e| panic!("{e}"));
+    let mut p =
+        Session::new().compile(&graph).and_then(|mut p| p.init(1).map(|()| p)).unwrap_or_else(|e| panic!("{e}"));
+    let kept = |p: &Program| p.persistent().map(|(_, bytes)| bytes.to_vec()).collect::<Vec<_>>();
+    let before = kept(&p);
+    if let Err(e) = p.load_gguf(file, Load { strict: how & 1 == 1, cast: how & 2 == 2, rename: None }) {
+        assert!(kept(&p) == before && !e.message.is_empty(), "{e}");
+    }
+    p.step().unwrap_or_else(|e| panic!("{e}"));
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let plain = TensorType::Plain(DType::F32);
+    let metadata: Vec<(String, Meta)> = vec![
+        ("general.alignment".into(), Meta::U32(8)),
+        ("t".into(), Meta::String("ab".into())),
+        ("b".into(), Meta::Bool(true)),
+        ("f".into(), Meta::F64(0.5)),
+        ("n".into(), Meta::Array(MetaArray::I16(vec![1, -2]))),
+        ("s".into(), Meta::Array(MetaArray::String(vec!["x".into(), String::new()]))),
+    ];
+    let entries = [
+        GgufEntry { name: "w", kind: plain, dims: &[2, 3], bytes: &[7; 24] },
+        GgufEntry { name: "q", kind: TensorType::Blocks(BlockType::Q4_0), dims: &[1, 32], bytes: &[3; 18] },
+    ];
+    let files =
+        [(&metadata[..], &entries[..]), (&metadata[..0], &entries[..1]), (&metadata[..2], &entries[1..]), (&[], &[])];
+    let sound = files.iter().filter_map(|(m, t)| encode_file(m, t).ok());
+    sound.flat_map(|file| [0u8, 1, 2, 3].map(|how| [&[how], &file[..]].concat())).collect()
+}

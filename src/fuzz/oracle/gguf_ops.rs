@@ -1,0 +1,182 @@
+//! Weights in blocks, element by element, from the definition of each type.
+//!
+//! In a block of 256, element e is in half e/128 of the block, in plane (e mod 128)/32 of that half, at place e mod 32.
+
+use super::array::{Array, count};
+use super::element_bytes::nearest_element;
+use super::rounding::Rounding;
+use crate::kernels::gguf::BlockType;
+use crate::nodes::ops::gguf::attrs::{GgufDequantAttrs, GgufMatmulAttrs};
+use crate::nodes::{Attrs, DType, Op};
+
+/// How far a code is from the number that a kernel multiplies by, at most.
+const OFFSET: f64 = 16.0;
+
+/// An element: scale·code − min, each step rounded to `f32`.
+struct Element {
+    scale: f64,
+    code: f64,
+    min: f64,
+}
+
+impl Element {
+    fn product(&self) -> f64 {
+        single(self.scale * self.code)
+    }
+
+    fn value(&self) -> f64 {
+        single(self.product() - self.min)
+    }
+
+    /// What the rounding of a kernel that multiplies by codes is relative to.
+    fn size(&self) -> f64 {
+        self.product().abs() + self.min.abs() + OFFSET * self.scale.abs()
+    }
+}
+
+fn single(x: f64) -> f64 {
+    nearest_element(DType::F32, x)
+}
+
+/// The half at byte `at`.
+fn half_at(b: &[u8], at: usize) -> f64 {
+    half::f16::from_le_bytes([b[at], b[at + 1]]).to_f64()
+}
+
+/// Element `e` of a block.
+fn element(t: BlockType, b: &[u8], e: usize) -> Element {
+    let of_32 = |code: i32, scale: f64, min: f64| Element { scale, code: f64::from(code), min };
+    // In blocks of 32, the first sixteen elements are the lower halves of bytes.
+    let four = |q: usize| i32::from(if e < 16 { b[q + e % 16] & 15 } else { b[q + e % 16] >> 4 });
+    let fifth = |h: usize| i32::from(b[h + e / 8] >> (e % 8) & 1) << 4;
+    let d = half_at(b, 0);
+    match t {
+        BlockType::Q4_0 => of_32(four(2) - 8, d, 0.0),
+        BlockType::Q4_1 => of_32(four(4), d, -half_at(b, 2)),
+        BlockType::Q5_0 => of_32(four(6) + fifth(2) - 16, d, 0.0),
+        BlockType::Q5_1 => of_32(four(8) + fifth(4), d, -half_at(b, 2)),
+        BlockType::Q8_0 => of_32(i32::from(b[2 + e] as i8), d, 0.0),
+        BlockType::Iq4Nl => {
+            let values = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+            of_32(values[four(2) as usize], d, 0.0)
+        }
+        BlockType::Mxfp4 => {
+            let (v, sign) = (four(1) % 8, if four(1) < 8 { 1 } else { -1 });
+            of_32(sign * [0, 1, 2, 3, 4, 6, 8, 12][v as usize], 2f64.powi(i32::from(b[0]) - 128), 0.0)
+        }
+        BlockType::Q8K => {
+            let d = f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+            of_32(i32::from(b[4 + e] as i8), d, 0.0)
+        }
+        _ => element_of_256(t, b, e),
+    }
+}
+
+fn element_of_256(t: BlockType, b: &[u8], e: usize) -> Element {
+    let (half, plane, k) = (e / 128, e % 128 / 32, e % 32);
+    let two = |q: usize| i32::from(b[q + 32 * half + k] >> (2 * plane) & 3);
+    let with =
+        |code: i32, scale: f64, min: f64| Element { scale: single(scale), code: f64::from(code), min: single(min) };
+    match t {
+        BlockType::Q2K => {
+            let s = b[e / 16];
+            with(two(16), half_at(b, 80) * f64::from(s & 15), half_at(b, 82) * f64::from(s >> 4))
+        }
+        BlockType::Q3K => {
+            let (s, j) = (&b[96..108], e / 16);
+            let low = if j < 8 { s[j] & 15 } else { s[j - 8] >> 4 };
+            let scale = i32::from(low) + (i32::from(s[8 + j % 4] >> (2 * (j / 4)) & 3) << 4) - 32;
+            let missing = b[k] >> (4 * half + plane) & 1 == 0;
+            with(two(32) - if missing { 4 } else { 0 }, half_at(b, 108) * f64::from(scale), 0.0)
+        }
+        BlockType::Q4K | BlockType::Q5K => {
+            let (s, j) = (&b[4..16], e / 32);
+            let (scale, min) = match j < 4 {
+                true => (s[j] & 63, s[j + 4] & 63),
+                false => (s[j + 4] & 15 | s[j - 4] >> 6 << 4, s[j + 4] >> 4 | s[j] >> 6 << 4),
+            };
+            let (q, fifth) = match t {
+                BlockType::Q4K => (16, 0),
+                _ => (48, i32::from(b[16 + k] >> j & 1) << 4),
+            };
+            let byte = b[q + 32 * (e / 64) + k];
+            let v = i32::from(if e % 64 < 32 { byte & 15 } else { byte >> 4 }) + fifth;
+            with(v, half_at(b, 0) * f64::from(scale), half_at(b, 2) * f64::from(min))
+        }
+        BlockType::Q6K => {
+            let byte = b[64 * half + 32 * (plane % 2) + k];
+            let low = i32::from(if plane < 2 { byte & 15 } else { byte >> 4 });
+            let v = low + (i32::from(b[128 + 32 * half + k] >> (2 * plane) & 3) << 4) - 32;
+            with(v, half_at(b, 208) * f64::from(b[192 + e / 16] as i8), 0.0)
+        }
+        BlockType::Tq2_0 => with(two(0) - 1, half_at(b, 64), 0.0),
+        _ => {
+            let (byte, n) = match e {
+                0..160 => (b[e % 32], e / 32),
+                160..240 => (b[32 + e % 16], (e - 160) / 16),
+                _ => (b[48 + e % 4], (e - 240) / 4),
+            };
+            let moved = u32::from(byte) * 3u32.pow(n as u32) % 256;
+            with((moved * 3 / 256) as i32 - 1, half_at(b, 52), 0.0)
+        }
+    }
+}
+
+/// All elements of blocks, or `None` if a byte is unknown.
+fn elements(t: BlockType, blocks: &Array) -> Option<Vec<Element>> {
+    let bytes: Vec<u8> = blocks.each_whole().map(|x| x.map(|x| x as u8)).collect::<Option<_>>()?;
+    let one = |b: &[u8]| (0..t.elements()).map(|e| element(t, b, e)).collect::<Vec<_>>();
+    Some(bytes.chunks_exact(t.bytes()).flat_map(one).collect())
+}
+
+/// How many products an op on blocks has, if `op` is one.
+pub(super) fn gguf_work(op: Op, attrs: &Attrs<'_>, to: &[usize]) -> Option<u64> {
+    match op {
+        Op::GGUF_DEQUANT => Some(count(to) as u64),
+        Op::GGUF_MATMUL => {
+            let a = GgufMatmulAttrs::of(attrs);
+            Some((count(to) as u64).saturating_mul(if a.back { a.n } else { a.k }.unsigned_abs()))
+        }
+        _ => None,
+    }
+}
+
+/// The op on blocks that [`gguf_work`] knows.
+pub(super) fn gguf_op(op: Op, attrs: &Attrs<'_>, args: &[&Array], dtype: DType, to: &[usize]) -> Array {
+    let unknown = || Array::reals(dtype, to, (0..count(to)).map(|_| (0.0, f64::INFINITY)));
+    match (op, args) {
+        (Op::GGUF_DEQUANT, &[blocks]) => match elements(GgufDequantAttrs::of(attrs).block_type, blocks) {
+            Some(d) => Array::reals(dtype, to, d.iter().map(|e| (e.value(), Rounding::of(dtype).ulps(e.value(), 0.0)))),
+            None => unknown(),
+        },
+        (Op::GGUF_MATMUL, &[x, blocks]) => {
+            let a = GgufMatmulAttrs::of(attrs);
+            elements(a.block_type, blocks).map_or_else(unknown, |d| product(&a, x, &d, dtype, to))
+        }
+        _ => unknown(),
+    }
+}
+
+/// x·Dᵀ, or x·D.
+fn product(a: &GgufMatmulAttrs, x: &Array, d: &[Element], dtype: DType, to: &[usize]) -> Array {
+    let (n, k) = (a.n as usize, a.k as usize);
+    let (terms, columns) = if a.back { (n, k) } else { (k, n) };
+    let r = Rounding::of(dtype);
+    let one = |at: usize| {
+        let (row, column) = (at / columns, at % columns);
+        let (mut y, mut sizes, mut moved) = (0.0, 0.0, 0.0);
+        for t in 0..terms {
+            let d = &d[if a.back { t * k + column } else { column * k + t }];
+            let (x, bound) = x.real(row * terms + t);
+            y += x * d.value();
+            sizes += (x.abs() + bound) * d.size();
+            moved += if bound > 0.0 { bound * d.size() } else { 0.0 };
+        }
+        // Products of codes may be infinite or NaN where those of numbers are not, and the other way round.
+        if sizes.is_nan() || sizes >= r.most || !y.is_finite() {
+            return (y, f64::INFINITY);
+        }
+        r.settled(y, moved + r.ulps(sizes, terms as f64 / 2.0 + 8.0))
+    };
+    Array::reals(dtype, to, (0..count(to)).map(one))
+}

@@ -1,0 +1,68 @@
+//! What a block type is to the loops that read it.
+
+/// Elements of a group.
+pub const GROUP: usize = 16;
+
+/// Sixteen adjacent elements of a block: element `i` is `scale·codes[i] − min`, each step rounded to `f32`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Group {
+    /// Small integers.
+    pub codes: [i8; GROUP],
+    /// What a step of a code is worth.
+    pub scale: f32,
+    /// What is subtracted; 0 for types without it.
+    pub min: f32,
+}
+
+/// The layout of a block type. Its values are zero-sized: they only name it.
+pub trait BlockCodec: Copy {
+    /// Elements of a block, a multiple of [`GROUP`].
+    const ELEMENTS: usize;
+    /// Bytes of a block.
+    const BYTES: usize;
+    /// Whether groups may have a min.
+    const HAS_MIN: bool;
+
+    /// Group `g` of a block of [`BYTES`](BlockCodec::BYTES) bytes.
+    fn group(self, block: &[u8], g: usize) -> Group;
+
+    /// Writes all groups of a block. Types that products read often have a loop of their own, which vectorises.
+    #[inline(always)]
+    fn unpack(self, block: &[u8], codes: &mut [i8], scales: &mut [f32], mins: &mut [f32]) {
+        let codes = codes.as_chunks_mut::<GROUP>().0;
+        for (g, ((codes, scale), min)) in codes.iter_mut().zip(scales).zip(mins).enumerate() {
+            let group = self.group(block, g);
+            (*codes, *scale, *min) = (group.codes, group.scale, group.min);
+        }
+    }
+}
+
+/// The first bytes of a block as an array.
+///
+/// # Panics
+/// If there are fewer.
+#[inline(always)]
+pub fn block_array<const N: usize>(block: &[u8]) -> &[u8; N] {
+    match block.first_chunk() {
+        Some(block) => block,
+        None => unreachable!("a block of {} bytes has {}", N, block.len()),
+    }
+}
+
+/// Sixteen codes made from sixteen bytes.
+#[inline(always)]
+pub fn codes_from(bytes: &[u8], code: impl Fn(u8) -> i8) -> [i8; GROUP] {
+    let bytes: &[u8; GROUP] = block_array(bytes);
+    let mut codes = [0; GROUP];
+    for (to, &byte) in codes.iter_mut().zip(bytes) {
+        *to = code(byte);
+    }
+    codes
+}
+
+/// The lower four bits of sixteen bytes, or the upper four.
+#[inline(always)]
+pub fn nibbles(bytes: &[u8], upper: bool) -> [i8; GROUP] {
+    let shift = if upper { 4 } else { 0 };
+    codes_from(bytes, |b| (b >> shift & 15) as i8)
+}

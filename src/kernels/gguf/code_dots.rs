@@ -1,0 +1,131 @@
+//! Products of few rows x with a matrix of blocks, in `f32`, without decoding the matrix.
+//!
+//! Within a group, Σ (scale·code − min)·x = scale·Σ code·x − min·Σ x. The sums of x are the same for all rows of the
+//! matrix and are made once. A row of the matrix is first written as codes, scales and mins.
+//!
+//! Invariant: an element of the result depends on one row of x and one row of the matrix, and its sums have a fixed
+//! order: element `i` of each group is added in lane `i`, those of even and of odd groups apart, in ascending order; then
+//! the upper half of the lanes is added to the lower half until one is left. All instruction sets give the same bits.
+
+use super::block_codec::{BlockCodec, GROUP};
+use super::block_type::{BlockType, with_block_codec};
+use crate::simd;
+use crate::simd::prefetch_l2;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// The lanes of a sum.
+pub type Lanes = [f32; GROUP];
+
+/// A row of a matrix of blocks, as codes.
+pub struct CodeRow<'a> {
+    /// The codes, one for each element.
+    pub codes: &'a mut [i8],
+    /// The scale of each group.
+    pub scales: &'a mut [f32],
+    /// The min of each group.
+    pub mins: &'a mut [f32],
+}
+
+impl<'a> CodeRow<'a> {
+    /// `f32`s of scratch for a row of `k` elements.
+    pub fn scratch(k: usize) -> usize {
+        k.div_ceil(4) + 2 * (k / GROUP)
+    }
+
+    /// A row of `k` elements in scratch, and the rest of the scratch.
+    pub fn of(k: usize, scratch: &'a mut [f32]) -> (CodeRow<'a>, &'a mut [f32]) {
+        let (codes, rest) = scratch.split_at_mut(k.div_ceil(4));
+        let (scales, rest) = rest.split_at_mut(k / GROUP);
+        let (mins, rest) = rest.split_at_mut(k / GROUP);
+        (CodeRow { codes: &mut bytemuck::cast_slice_mut(codes)[..k], scales, mins }, rest)
+    }
+
+    /// Reads a row of blocks.
+    pub fn fill(&mut self, block_type: BlockType, row: &[u8]) {
+        with_block_codec!(block_type, codec => unpack_row(codec, row, self.codes, self.scales, self.mins));
+    }
+}
+
+simd! {
+    /// Writes codes, scales and mins of a row of blocks. Meanwhile the row after the next is fetched from memory.
+    fn unpack_row[C: BlockCodec](codec: C, row: &[u8], codes: &mut [i8], scales: &mut [f32], mins: &mut [f32]) {
+        let groups = C::ELEMENTS / GROUP;
+        let next = row.as_ptr().addr() + 2 * row.len();
+        (0..row.len()).step_by(LINE).for_each(|line| prefetch_l2(next + line));
+        let blocks = row.chunks_exact(C::BYTES).zip(codes.chunks_exact_mut(C::ELEMENTS));
+        let numbers = scales.chunks_exact_mut(groups).zip(mins.chunks_exact_mut(groups));
+        for ((block, codes), (scales, mins)) in blocks.zip(numbers) {
+            codec.unpack(block, codes, scales, mins);
+        }
+    }
+}
+
+simd! {
+    /// The sum of each group of x.
+    pub fn group_sums(x: &[f32], sums: &mut [f32]) {
+        for (x, sum) in x.as_chunks::<GROUP>().0.iter().zip(sums) {
+            *sum = sum_of_lanes(*x);
+        }
+    }
+}
+
+simd! {
+    /// The lanes of Σ scale·Σ code·x over the groups of a row.
+    fn code_dot(row: &CodeRow<'_>, x: &[f32], lanes: &mut Lanes) {
+        // Two sums, so that the next addition need not wait for the last one. Blocks have an even number of groups.
+        let (mut even, mut odd) = ([0.0; GROUP], [0.0; GROUP]);
+        let pairs = row.codes.as_chunks::<{ 2 * GROUP }>().0.iter().zip(x.as_chunks::<{ 2 * GROUP }>().0);
+        for ((codes, x), scales) in pairs.zip(row.scales.as_chunks::<2>().0) {
+            for l in 0..GROUP {
+                even[l] = (f32::from(codes[l]) * x[l]).mul_add(scales[0], even[l]);
+            }
+            for l in 0..GROUP {
+                odd[l] = (f32::from(codes[GROUP + l]) * x[GROUP + l]).mul_add(scales[1], odd[l]);
+            }
+        }
+        for l in 0..GROUP {
+            lanes[l] = even[l] + odd[l];
+        }
+    }
+}
+
+simd! {
+    /// Subtracts Σ min·sum from lanes.
+    pub fn subtract_mins(mins: &[f32], sums: &[f32], lanes: &mut Lanes) {
+        let (whole, rest) = mins.as_chunks::<GROUP>();
+        let (sums, last) = sums.as_chunks::<GROUP>();
+        let mut total = *lanes;
+        for (mins, sums) in whole.iter().zip(sums) {
+            for l in 0..GROUP {
+                total[l] = (-mins[l]).mul_add(sums[l], total[l]);
+            }
+        }
+        for ((min, sum), total) in rest.iter().zip(last).zip(&mut total) {
+            *total = (-min).mul_add(*sum, *total);
+        }
+        *lanes = total;
+    }
+}
+
+/// The sum of the lanes.
+#[inline(always)]
+pub fn sum_of_lanes(mut lanes: Lanes) -> f32 {
+    let mut half = GROUP / 2;
+    while half > 0 {
+        for l in 0..half {
+            lanes[l] += lanes[l + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// The product of a row of codes with x, whose groups have these sums.
+pub fn row_product(row: &CodeRow<'_>, x: &[f32], sums: &[f32]) -> f32 {
+    let mut lanes = [0.0; GROUP];
+    code_dot(row, x, &mut lanes);
+    subtract_mins(row.mins, sums, &mut lanes);
+    sum_of_lanes(lanes)
+}

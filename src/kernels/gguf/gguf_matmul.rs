@@ -1,0 +1,145 @@
+//! Products with a matrix of blocks.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`gguf_matmul_kernel`] | x: `T[m, k]`, D `[n, k]` as blocks: `u8` | y = x·Dᵀ: `T[m, n]`, scratch | [`GgufMatmul`] |
+//! | the same, if `back` | g: `T[m, n]`, D | g·D: `T[m, k]`, scratch | |
+//!
+//! Few rows x in `f32` are multiplied by the codes (`code_dots`, `nibble_dots`): reading D is then most of the work. All
+//! other products decode D into the panels of the general product, and have the bits of a product with the decoded
+//! matrix. Invariant: which of the two follows from the params and the element type alone.
+
+use super::block_codec::GROUP;
+use super::block_type::BlockType;
+use super::code_dots::{CodeRow, group_sums, row_product};
+use super::coded_rows::CodedRows;
+use super::nibble_dots::{NibbleRow, has_nibbles, nibble_order, part_sums};
+use crate::abi::{Args, MatrixMut, Split};
+use crate::by_dtype::by_dtype;
+use crate::gemm::{Gemm, GemmFloat, TransposedPanels, run_decoded};
+use crate::params::params;
+
+/// Up to this many rows are multiplied by codes.
+const CODED_ROWS: usize = 4;
+/// Multiply-adds of a unit of a product by codes, about.
+const UNIT: usize = 1 << 17;
+/// Columns of such a unit are a multiple of this: a cache line.
+const UNIT_COLS: usize = 16;
+
+params! {
+    /// Params of [`gguf_matmul_kernel`].
+    pub struct GgufMatmul {
+        /// Place of the block type in [`BlockType::ALL`].
+        pub block_type: usize,
+        /// Rows of x, and of the result.
+        pub m: usize,
+        /// Rows of D.
+        pub n: usize,
+        /// Columns of D: whole blocks.
+        pub k: usize,
+        /// Whether the product is g·D, and not x·Dᵀ.
+        pub back: bool,
+    }
+}
+
+impl GgufMatmul {
+    /// The block type.
+    fn block_type(&self) -> BlockType {
+        BlockType::ALL[self.block_type]
+    }
+
+    /// Whether it multiplies by codes, for elements of `size` bytes.
+    fn by_codes(&self, size: usize) -> bool {
+        size == 4 && !self.back && self.m <= CODED_ROWS
+    }
+
+    /// The general product.
+    fn gemm(&self) -> Gemm {
+        if self.back { Gemm::new(self.m, self.k, self.n) } else { Gemm::new(self.m, self.n, self.k) }
+    }
+
+    /// Columns of a unit of a product by codes.
+    fn coded_columns(&self) -> usize {
+        (UNIT / (self.m * self.k).max(1)).max(1).next_multiple_of(UNIT_COLS)
+    }
+
+    /// How units divide the result, and their number, for elements of `size` bytes.
+    pub fn division(&self, size: usize) -> (Split, usize) {
+        if !self.by_codes(size) {
+            return self.gemm().decoded_division();
+        }
+        let width = self.coded_columns();
+        (Split::Columns { row: self.n, width }, self.n.div_ceil(width))
+    }
+
+    /// Elements of scratch of each thread, for elements of `size` bytes.
+    pub fn scratch(&self, size: usize) -> usize {
+        match (self.by_codes(size), size) {
+            (true, _) => {
+                // Each row of x has its sums, and its elements in another order.
+                let (groups, row) = (self.k / GROUP, CodeRow::scratch(self.k).max(NibbleRow::scratch(self.k)));
+                (row + self.m * (2 * groups + self.k)).next_multiple_of(GROUP)
+            }
+            (_, 4) => self.gemm().decoded_scratch::<f32>(GROUP),
+            _ => self.gemm().decoded_scratch::<f64>(GROUP),
+        }
+    }
+}
+
+/// Products with a matrix of blocks; see the head of the file.
+///
+/// Reads x and the blocks; writes the result, divided by [`GgufMatmul::division`], and scratch (`Split::PerThread`,
+/// [`GgufMatmul::scratch`]); params [`GgufMatmul`].
+pub fn gguf_matmul_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
+    let p = GgufMatmul::from_words(args.params());
+    let d = CodedRows { block_type: p.block_type(), blocks: args.read::<u8>(1), k: p.k };
+    if p.by_codes(size_of::<T>()) {
+        let first = args.units().start * p.coded_columns();
+        let (x, y, scratch) = (args.read::<f32>(0), args.panel::<f32>(0), args.write::<f32>(1));
+        let blocks = &d.blocks[first * d.row_bytes()..];
+        return match has_nibbles(d.block_type, p.k) {
+            true => multiply_by_nibbles(CodedRows { blocks, ..d }, x, y, scratch),
+            false => multiply_by_codes(CodedRows { blocks, ..d }, x, y, scratch),
+        };
+    }
+    let (g, x) = (p.gemm(), args.read::<T>(0));
+    if p.back { run_decoded(args, &g, x, &d) } else { run_decoded(args, &g, x, &TransposedPanels(d)) }
+}
+
+/// y = x·Dᵀ for as many rows of D as y has columns.
+fn multiply_by_codes(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
+    let (k, m, groups) = (d.k, y.rows(), d.k / GROUP);
+    let (mut row, sums) = CodeRow::of(k, scratch);
+    (0..m).for_each(|i| group_sums(&x[i * k..][..k], &mut sums[i * groups..][..groups]));
+    for j in 0..y.cols() {
+        let at = j * d.row_bytes();
+        row.fill(d.block_type, &d.blocks[at..at + d.row_bytes()]);
+        for i in 0..m {
+            y.row(i)[j] = row_product(&row, &x[i * k..][..k], &sums[i * groups..][..groups]);
+        }
+    }
+}
+
+/// The same for a type that [`has_nibbles`].
+fn multiply_by_nibbles(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
+    let (k, m, groups) = (d.k, y.rows(), d.k / GROUP);
+    let (mut row, rest) = NibbleRow::of(d.block_type, k, scratch);
+    let (ordered, rest) = rest.split_at_mut(m * k);
+    let (of_groups, sums) = rest.split_at_mut(groups);
+    let parts = groups / 2;
+    for i in 0..m {
+        let x = &x[i * k..][..k];
+        nibble_order(d.block_type, x, &mut ordered[i * k..][..k]);
+        group_sums(x, of_groups);
+        part_sums(of_groups, &mut sums[i * parts..][..parts]);
+    }
+    for j in 0..y.cols() {
+        let blocks = &d.blocks[j * d.row_bytes()..][..d.row_bytes()];
+        row.fill(blocks);
+        for i in 0..m {
+            y.row(i)[j] = row.product(blocks, &ordered[i * k..][..k], &sums[i * parts..][..parts]);
+        }
+    }
+}
+
+by_dtype!(gguf_matmul_kernel_for = gguf_matmul_kernel::<floats>);

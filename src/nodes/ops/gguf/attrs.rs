@@ -1,0 +1,50 @@
+//! Attributes of ops on blocks.
+
+use crate::kernels::gguf::BlockType;
+use crate::nodes::ir::attr_types::{Choice, attrs};
+
+/// The names of all block types, in their order.
+const NAMES: [&str; BlockType::ALL.len()] = {
+    let (mut names, mut i) = ([""; BlockType::ALL.len()], 0);
+    while i < names.len() {
+        names[i] = BlockType::ALL[i].name();
+        i += 1;
+    }
+    names
+};
+
+impl Choice for BlockType {
+    const NAMES: &'static [&'static str] = &NAMES;
+
+    fn from_index(i: u32) -> BlockType {
+        BlockType::ALL[(i as usize).min(BlockType::ALL.len() - 1)]
+    }
+
+    fn index(self) -> u32 {
+        self as u32
+    }
+}
+
+attrs! {
+    /// Attributes of `gguf_dequant`.
+    pub struct GgufDequantAttrs {
+        /// The block type.
+        block_type: BlockType,
+        /// Dimensions of the result.
+        dims: Vec<i64>,
+    }
+}
+
+attrs! {
+    /// Attributes of `gguf_matmul`.
+    pub struct GgufMatmulAttrs {
+        /// The block type.
+        block_type: BlockType,
+        /// Rows of D.
+        n: i64,
+        /// Columns of D.
+        k: i64,
+        /// Whether the product is with D itself, and not with its transpose.
+        back: bool,
+    }
+}

@@ -1,0 +1,33 @@
+//! Weights in the blocks of GGUF files: decoding, and products that decode while they read.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `attrs` | the attributes; block types as one |
+//! | `gguf_dequant` | all elements of a matrix of blocks |
+//! | `gguf_matmul` | products with a matrix of blocks |
+//! | `var` | both as methods |
+//!
+//! Invariant: blocks are a `u8` operand of rank 1 that holds a matrix row by row, each row as whole blocks. Its length
+//! is checked; its bytes may be any.
+
+pub mod attrs;
+pub mod gguf_dequant;
+pub mod gguf_matmul;
+pub mod var;
+
+use crate::ensure;
+use crate::kernels::gguf::BlockType;
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
+
+/// Requires that operand `i` is the blocks of a matrix of `rows` rows of `k` elements.
+fn check_blocks(cx: &Infer<'_>, i: usize, block_type: BlockType, rows: usize, k: usize) -> Result<(), String> {
+    let (name, elements) = (block_type.name(), block_type.elements());
+    ensure!(cx.dtype(i) == DType::U8, "the blocks are {}; they must be u8", cx.dtype(i));
+    ensure!(k.is_multiple_of(elements), "rows of {k} elements are no whole {name} blocks, which have {elements}");
+    let bytes = block_type.bytes_of(k).and_then(|row| row.checked_mul(rows));
+    let bytes = bytes.ok_or_else(|| format!("{rows} rows of {k} elements are too many"))?;
+    let held = cx.rank(i, "the blocks", 1)?[0];
+    ensure!(held == bytes, "the blocks have {held} bytes; {rows} rows of {k} elements of {name} have {bytes}");
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! A file that is read from its start, with its length known.
+//!
+//! Invariant: what is asked for is compared with the rest of the file, and with the limit of a head, before memory is
+//! taken for it. Errors name the byte.
+
+use super::bad_gguf;
+use super::file::HEADER_LIMIT;
+use crate::error::{Error, Result};
+use std::io::{ErrorKind, Read};
+
+/// A reader, its position, and the length of the file.
+pub struct Cursor<R> {
+    from: R,
+    at: u64,
+    len: u64,
+}
+
+impl<R: Read> Cursor<R> {
+    /// At the start of a file of `len` bytes.
+    pub fn new(from: R, len: u64) -> Cursor<R> {
+        Cursor { from, at: 0, len }
+    }
+
+    /// The position.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Bytes that follow.
+    pub fn left(&self) -> u64 {
+        self.len - self.at
+    }
+
+    /// An error at this position.
+    pub fn error(&self, message: impl std::fmt::Display) -> Error {
+        bad_gguf(format!("byte {}: {message}", self.at))
+    }
+
+    /// Requires that `count` things of at least `each` bytes can follow, and gives `count` as a `usize`.
+    pub fn fits(&self, count: u64, each: u64, what: &str) -> Result<usize> {
+        let most = self.left().min(HEADER_LIMIT.saturating_sub(self.at)) / each;
+        match usize::try_from(count) {
+            Ok(n) if count <= most => Ok(n),
+            _ => Err(self.error(format!("{count} {what}; at most {most} can follow"))),
+        }
+    }
+
+    fn fill(&mut self, into: &mut [u8]) -> Result<()> {
+        self.from.read_exact(into).map_err(|e| match e.kind() {
+            ErrorKind::UnexpectedEof => self.error("the file has become shorter"),
+            _ => Error::from(e),
+        })?;
+        self.at += into.len() as u64;
+        Ok(())
+    }
+
+    /// The next `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.fits(N as u64, 1, "bytes are needed")?;
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The next `len` bytes.
+    pub fn bytes(&mut self, len: u64, what: &str) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.fits(len, 1, what)?];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The next `u32`.
+    pub fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// The next `u64`.
+    pub fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// The next string: its length, then UTF-8.
+    pub fn string(&mut self, what: &str) -> Result<String> {
+        let len = self.u64()?;
+        let start = self.at;
+        let bytes = self.bytes(len, what)?;
+        String::from_utf8(bytes).map_err(|e| {
+            let at = start + e.utf8_error().valid_up_to() as u64;
+            bad_gguf(format!("byte {at}: a text that is not UTF-8"))
+        })
+    }
+}

@@ -1,0 +1,238 @@
+//! An open GGUF file: its metadata, the list of its tensors, and their bytes on demand.
+
+use super::bad_gguf;
+use super::cursor::Cursor;
+use super::metadata::Meta;
+use super::tensor_type::TensorType;
+use crate::error::{Error, Result};
+use hashbrown::HashSet;
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Largest head of a file, in bytes: all that is before the tensors' data.
+pub const HEADER_LIMIT: u64 = 256 << 20;
+/// Most axes of a tensor.
+const MAX_AXES: u32 = 4;
+/// Fewest bytes of an entry of metadata: two lengths, a type, a value.
+const LEAST_ENTRY: u64 = 13;
+/// Fewest bytes of an entry of the list of tensors.
+const LEAST_TENSOR: u64 = 24;
+/// The alignment of a file that names none.
+const ALIGNMENT: u32 = 32;
+/// The largest alignment.
+const MOST_ALIGNMENT: u32 = 1 << 20;
+
+/// A tensor of an open file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GgufTensor {
+    /// The name, unique in the file.
+    pub name: String,
+    /// The type.
+    pub kind: TensorType,
+    /// The shape, row-major: the last axis is that of adjacent elements. Files store it the other way round.
+    pub dims: Vec<usize>,
+    /// Size in bytes.
+    pub bytes: usize,
+    /// First byte in the file.
+    at: u64,
+}
+
+/// What a file says before the data of its tensors.
+pub(super) struct Head {
+    pub(super) version: u32,
+    pub(super) metadata: Vec<(String, Meta)>,
+    pub(super) tensors: Vec<GgufTensor>,
+}
+
+/// An open GGUF file; see the module's head. Its tensors are in the order of the file.
+pub struct Gguf {
+    path: PathBuf,
+    /// The lock holds the position from seek to read.
+    file: Mutex<File>,
+    head: Head,
+    /// Tensors by name.
+    by_name: Vec<u32>,
+}
+
+impl Gguf {
+    /// Opens a file of version 2 or 3.
+    ///
+    /// Errors, which name the file and the byte: it cannot be read; it is no GGUF file, or big-endian; a length, a
+    /// count or a shape does not fit the file; a key or a name occurs twice; a type is not known; a tensor is not
+    /// aligned or not in the file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Gguf> {
+        let path = path.as_ref();
+        Gguf::open_file(path).map_err(|e| e.context(path.display()))
+    }
+
+    fn open_file(path: &Path) -> Result<Gguf> {
+        let file = File::open(path)?;
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(bad_gguf("no regular file"));
+        }
+        let head = read_head(BufReader::new(&file), found.len())?;
+        let mut by_name: Vec<u32> = (0..head.tensors.len() as u32).collect();
+        by_name.sort_by(|&a, &b| head.tensors[a as usize].name.cmp(&head.tensors[b as usize].name));
+        Ok(Gguf { path: path.to_path_buf(), file: Mutex::new(file), head, by_name })
+    }
+
+    /// The version of the format.
+    pub fn version(&self) -> u32 {
+        self.head.version
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The metadata, in the order of the file.
+    pub fn metadata(&self) -> &[(String, Meta)] {
+        &self.head.metadata
+    }
+
+    /// The metadata under `key`.
+    pub fn meta(&self, key: &str) -> Option<&Meta> {
+        self.head.metadata.iter().find(|m| m.0 == key).map(|m| &m.1)
+    }
+
+    /// All tensors, in the order of the file.
+    pub fn tensors(&self) -> &[GgufTensor] {
+        &self.head.tensors
+    }
+
+    /// The tensor called `name`.
+    pub fn find(&self, name: &str) -> Option<&GgufTensor> {
+        let of = |i: u32| &self.head.tensors[i as usize];
+        let i = self.by_name.binary_search_by(|&i| of(i).name.as_str().cmp(name)).ok()?;
+        Some(of(self.by_name[i]))
+    }
+
+    /// Reads the bytes of `t` from byte `from` on, until `into` is full. Errors, which name file and tensor: it has
+    /// fewer bytes; the file cannot be read or has become shorter.
+    pub fn read(&self, t: &GgufTensor, from: usize, into: &mut [u8]) -> Result<()> {
+        if from.checked_add(into.len()).is_none_or(|end| end > t.bytes) {
+            let text = format!("{} bytes from byte {from} of {:?}, which has {}", into.len(), t.name, t.bytes);
+            return Err(bad_gguf(text));
+        }
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = file.seek(SeekFrom::Start(t.at + from as u64)).and_then(|_| file.read_exact(into));
+        read.map_err(|e| {
+            let e = match e.kind() {
+                ErrorKind::UnexpectedEof => bad_gguf("the file has become shorter"),
+                _ => Error::from(e),
+            };
+            e.context(format!("{}: tensor {:?}", self.path.display(), t.name))
+        })
+    }
+
+    /// All bytes of `t`. Errors: those of [`Gguf::read`].
+    pub fn bytes(&self, t: &GgufTensor) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; t.bytes];
+        self.read(t, 0, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// A tensor of the list, before its place is known.
+struct Listed {
+    name: String,
+    kind: TensorType,
+    dims: Vec<usize>,
+    bytes: usize,
+    offset: u64,
+}
+
+/// Reads the head of a file of `len` bytes.
+pub(super) fn read_head(from: impl Read, len: u64) -> Result<Head> {
+    let mut c = Cursor::new(from, len);
+    if c.left() < 4 || &c.array::<4>()? != b"GGUF" {
+        return Err(bad_gguf("byte 0: no GGUF file: it does not begin with \"GGUF\""));
+    }
+    let version = c.u32()?;
+    if !(2..=3).contains(&version) {
+        let swapped = if (2..=3).contains(&version.swap_bytes()) { "; the file is big-endian" } else { "" };
+        return Err(c.error(format!("version {version}; versions 2 and 3 can be read{swapped}")));
+    }
+    let (tensors, entries) = (c.u64()?, c.u64()?);
+    let entries = c.fits(entries, LEAST_ENTRY, "entries of metadata")?;
+    let metadata = read_metadata(&mut c, entries)?;
+    let tensors = c.fits(tensors, LEAST_TENSOR, "tensors")?;
+    let listed = read_list(&mut c, tensors)?;
+    let alignment = u64::from(alignment_of(&metadata)?);
+    let start = c.at().next_multiple_of(alignment);
+    let placed = listed.into_iter().map(|t| {
+        let Listed { name, kind, dims, bytes, offset } = t;
+        if !offset.is_multiple_of(alignment) {
+            return Err(bad_gguf(format!("tensor {name:?} is at offset {offset}, no multiple of {alignment}")));
+        }
+        let end = start.checked_add(offset).and_then(|at| at.checked_add(bytes as u64));
+        if end.is_none_or(|end| end > len) {
+            let room = len.saturating_sub(start);
+            let text = format!("tensor {name:?} has {bytes} bytes at offset {offset}; the file has {room} of data");
+            return Err(bad_gguf(text));
+        }
+        Ok(GgufTensor { name, kind, dims, bytes, at: start + offset })
+    });
+    Ok(Head { version, metadata, tensors: placed.collect::<Result<_>>()? })
+}
+
+fn read_metadata<R: Read>(c: &mut Cursor<R>, entries: usize) -> Result<Vec<(String, Meta)>> {
+    let mut all: Vec<(String, Meta)> = Vec::new();
+    let mut keys = HashSet::new();
+    for _ in 0..entries {
+        let key = c.string("bytes of a key")?;
+        let id = c.u32()?;
+        let value = Meta::read(id, c).map_err(|e| e.context(format!("key {key:?}")))?;
+        if !keys.insert(key.clone()) {
+            return Err(c.error(format!("key {key:?} occurs twice")));
+        }
+        all.push((key, value));
+    }
+    Ok(all)
+}
+
+/// The alignment that metadata names.
+pub(super) fn alignment_of(metadata: &[(String, Meta)]) -> Result<u32> {
+    match metadata.iter().find(|m| m.0 == "general.alignment").map(|m| &m.1) {
+        None => Ok(ALIGNMENT),
+        Some(Meta::U32(x)) if (1..=MOST_ALIGNMENT).contains(x) => Ok(*x),
+        Some(x) => Err(bad_gguf(format!("general.alignment is {x}; it must be a u32 from 1 to {MOST_ALIGNMENT}"))),
+    }
+}
+
+fn read_list<R: Read>(c: &mut Cursor<R>, count: usize) -> Result<Vec<Listed>> {
+    let mut all = Vec::new();
+    let mut names = HashSet::new();
+    for _ in 0..count {
+        let name = c.string("bytes of a name")?;
+        let t = read_listed(c, name.clone()).map_err(|e| e.context(format!("tensor {name:?}")))?;
+        if !names.insert(name) {
+            return Err(c.error(format!("tensor {:?} occurs twice", t.name)));
+        }
+        all.push(t);
+    }
+    Ok(all)
+}
+
+fn read_listed<R: Read>(c: &mut Cursor<R>, name: String) -> Result<Listed> {
+    let axes = c.u32()?;
+    if axes > MAX_AXES {
+        return Err(c.error(format!("{axes} axes; at most {MAX_AXES} are possible")));
+    }
+    let mut dims = Vec::new();
+    for _ in 0..axes {
+        let d = c.u64()?;
+        dims.push(usize::try_from(d).map_err(|_| c.error(format!("an axis of {d} elements")))?);
+    }
+    dims.reverse();
+    let id = c.u32()?;
+    let kind = TensorType::from_id(id).ok_or_else(|| c.error(format!("type {id} of a tensor is not known")))?;
+    let text = || c.error(format!("shape {dims:?} of {} is too large, or its rows are no whole blocks", kind.name()));
+    let bytes = kind.bytes_of(&dims).ok_or_else(text)?;
+    let offset = c.u64()?;
+    Ok(Listed { name, kind, dims, bytes, offset })
+}

@@ -1,0 +1,165 @@
+//! Tensors of GGUF files for the leaves of a program.
+//!
+//! Invariant: names, types and shapes are checked before the first byte of the program changes. If a file cannot be read
+//! to its end after that, the leaves that were meant count as unset, so that no step uses half of them.
+
+use super::file::{Gguf, GgufTensor};
+use super::tensor_type::TensorType;
+use crate::error::{Error, Kind, Result};
+use crate::kernels::gguf::{BlockType, decode_blocks};
+use crate::names::list_names;
+use crate::nodes::DType;
+use crate::session::{Binding, Program, Role};
+use crate::train::checkpoint::load::{checkpoint_load_float, checkpoint_store_float};
+use crate::train::{Load, LoadReport};
+use hashbrown::HashMap;
+
+/// Elements that are converted at once: whole blocks of every type.
+const PIECE: usize = 1 << 14;
+
+/// How the bytes of a tensor become those of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Conversion {
+    /// As they are.
+    Copy,
+    /// Floats of one type to those of another.
+    Cast(DType),
+    /// Blocks to numbers.
+    Decode(BlockType),
+}
+
+/// A tensor for a leaf.
+struct Pair {
+    leaf: String,
+    tensor: GgufTensor,
+    by: Conversion,
+}
+
+impl Program {
+    /// Reads inputs, params and states from an open GGUF file, by name, and says what fitted. A `u8` leaf of rank 1
+    /// gets the bytes of a tensor of blocks as they are, for [`Var::gguf_matmul`](crate::graph::Var::gguf_matmul); any
+    /// other leaf, a tensor of its shape and type. With [`Load::cast`], a float leaf also gets floats of another type,
+    /// and the numbers of blocks.
+    ///
+    /// The report does not list inputs without a tensor: they may be the batch.
+    ///
+    /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; a tensor has
+    /// another shape, or another number of bytes than a `u8` leaf; its type differs; two tensors are for one leaf.
+    pub fn load_gguf(&mut self, file: &Gguf, how: Load<'_>) -> Result<LoadReport> {
+        let at = |e: Error| e.context(file.path().display());
+        let (pairs, report) = self.gguf_pairs(file, &how).map_err(at)?;
+        for pair in &pairs {
+            let done = self.fill_from_gguf(file, pair);
+            if let Err(e) = done {
+                pairs.iter().for_each(|pair| self.forget(&pair.leaf));
+                return Err(e.context("the load stopped half-way; load again or initialise"));
+            }
+        }
+        Ok(report)
+    }
+
+    /// The tensors of `file` for the leaves of this program, checked.
+    fn gguf_pairs(&self, file: &Gguf, how: &Load<'_>) -> Result<(Vec<Pair>, LoadReport)> {
+        let leaves: Vec<&Binding> = self.bindings().iter().filter(|b| b.role != Role::Output).collect();
+        let by_name: HashMap<&str, usize> = leaves.iter().enumerate().map(|(i, b)| (b.name.as_str(), i)).collect();
+        let (mut found, mut report): (Vec<Option<&GgufTensor>>, _) = (vec![None; leaves.len()], LoadReport::default());
+        for t in file.tensors() {
+            let Some(name) = how.rename.map_or_else(|| Some(t.name.clone()), |f| f(&t.name)) else { continue };
+            let Some(&i) = by_name.get(name.as_str()) else {
+                report.unexpected.push(t.name.clone());
+                continue;
+            };
+            if let Some(first) = found[i].replace(t) {
+                return Err(Error::new(Kind::Name, format!("{:?} and {:?} are both for {name:?}", first.name, t.name)));
+            }
+        }
+        let mut pairs = Vec::new();
+        for (leaf, tensor) in leaves.into_iter().zip(found) {
+            let Some(tensor) = tensor else {
+                match leaf.role {
+                    Role::Param => report.missing.push(leaf.name.clone()),
+                    Role::State => report.kept.push(leaf.name.clone()),
+                    _ => {}
+                }
+                continue;
+            };
+            let by = conversion(leaf, tensor, how, &mut report)?;
+            report.loaded.push(leaf.name.clone());
+            pairs.push(Pair { leaf: leaf.name.clone(), tensor: tensor.clone(), by });
+        }
+        if how.strict && !(report.missing.is_empty() && report.unexpected.is_empty()) {
+            let list = |names: &[String]| list_names(names.iter().map(String::as_str));
+            let parts =
+                [("no tensors for the params", &report.missing), ("no leaves for the tensors", &report.unexpected)];
+            let text = parts.iter().filter(|p| !p.1.is_empty()).map(|(what, names)| format!("{what} {}", list(names)));
+            return Err(Error::new(Kind::Name, format!("there are {}", text.collect::<Vec<_>>().join(", and "))));
+        }
+        Ok((pairs, report))
+    }
+
+    /// Reads one tensor into its leaf.
+    fn fill_from_gguf(&mut self, file: &Gguf, pair: &Pair) -> Result<()> {
+        let t = &pair.tensor;
+        let (leaf, bytes) = self.leaf_mut(&pair.leaf)?;
+        let size = leaf.dtype.size();
+        let mut read = Vec::new();
+        let mut numbers = Vec::new();
+        for (k, out) in bytes.chunks_mut(PIECE * size).enumerate() {
+            let (first, n) = (k * PIECE, out.len() / size);
+            match pair.by {
+                Conversion::Copy => file.read(t, first * size, out)?,
+                Conversion::Cast(from) => {
+                    read.resize(n * from.size(), 0);
+                    file.read(t, first * from.size(), &mut read)?;
+                    for (out, x) in out.chunks_exact_mut(size).zip(read.chunks_exact(from.size())) {
+                        checkpoint_store_float(leaf.dtype, out, checkpoint_load_float(from, x));
+                    }
+                }
+                Conversion::Decode(block) => {
+                    let bytes = |elements: usize| elements / block.elements() * block.bytes();
+                    read.resize(bytes(n), 0);
+                    file.read(t, bytes(first), &mut read)?;
+                    numbers.resize(n, 0.0);
+                    decode_blocks(block, &read, &mut numbers);
+                    for (out, x) in out.chunks_exact_mut(size).zip(&numbers) {
+                        checkpoint_store_float(leaf.dtype, out, f64::from(*x));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How `t` becomes the value of `leaf`, or why it cannot.
+fn conversion(leaf: &Binding, t: &GgufTensor, how: &Load<'_>, report: &mut LoadReport) -> Result<Conversion> {
+    let (name, dims) = (t.kind.name(), &t.dims);
+    let differ = |why: &str| {
+        let text = format!("{:?} is {name}{dims:?} in the file, not {}{}{why}", t.name, leaf.dtype, leaf.dims);
+        Err(Error::new(Kind::Shape, text))
+    };
+    if let (TensorType::Blocks(_), DType::U8) = (t.kind, leaf.dtype) {
+        let bytes = t.bytes;
+        let fits = leaf.dims[..] == [bytes];
+        return if fits { Ok(Conversion::Copy) } else { differ(&format!("; its blocks are u8[{bytes}]")) };
+    }
+    if dims[..] != leaf.dims[..] {
+        let long = |dims: &[usize]| dims.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
+        match (long(dims) == long(&leaf.dims), how.strict) {
+            (true, false) => report.reshaped.push(leaf.name.clone()),
+            (true, true) => return differ("; a load that is not strict would reshape it"),
+            (false, _) => return differ(""),
+        }
+    }
+    let by = match t.kind {
+        TensorType::Plain(d) if d == leaf.dtype => return Ok(Conversion::Copy),
+        TensorType::Plain(d) if d.is_real_float() && leaf.dtype.is_real_float() => Conversion::Cast(d),
+        TensorType::Blocks(b) if leaf.dtype.is_real_float() => Conversion::Decode(b),
+        _ => return differ(""),
+    };
+    if !how.cast {
+        return differ("; `cast` would convert it");
+    }
+    report.cast.push(leaf.name.clone());
+    Ok(by)
+}

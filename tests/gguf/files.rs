@@ -1,0 +1,145 @@
+//! GGUF files: what is written is read, by this library and by the format's own; loading by name.
+
+use super::{blocks_of, noise, path};
+use arenagrad::graph::{BlockType, Builder, DType, Init};
+use arenagrad::session::Session;
+use arenagrad::train::Load;
+use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file, save};
+
+const F32: TensorType = TensorType::Plain(DType::F32);
+
+#[test]
+fn a_file_of_the_formats_library_is_read() {
+    let file = Gguf::open("tests/torch/package.gguf").unwrap();
+    let meta = |key: &str| file.meta(key).unwrap_or_else(|| panic!("{key}")).clone();
+    assert_eq!(file.version(), 3);
+    assert_eq!(meta("general.architecture"), Meta::String("toy".into()));
+    let known = [
+        ("test.u8", Meta::U8(200)),
+        ("test.i8", Meta::I8(-3)),
+        ("test.u16", Meta::U16(60000)),
+        ("test.i16", Meta::I16(-300)),
+        ("test.i32", Meta::I32(-70000)),
+        ("test.f32", Meta::F32(0.5)),
+        ("test.bool", Meta::Bool(true)),
+        ("test.u64", Meta::U64(1 << 40)),
+        ("test.i64", Meta::I64(-(1 << 40))),
+        ("test.f64", Meta::F64(0.1)),
+        ("test.texts", Meta::Array(MetaArray::String(vec!["a".into(), String::new(), "ü".into()]))),
+        ("test.numbers", Meta::Array(MetaArray::I32(vec![1, 2, 3]))),
+        ("test.text", Meta::String("two words".into())),
+    ];
+    known.into_iter().for_each(|(key, value)| assert_eq!(meta(key), value, "{key}"));
+    let listed: Vec<_> = file.tensors().iter().map(|t| (t.name.as_str(), t.kind, t.dims.clone())).collect();
+    let plain = TensorType::Plain;
+    assert_eq!(
+        listed,
+        [
+            ("plain", F32, vec![3, 4]),
+            ("half", plain(DType::F16), vec![3, 4]),
+            ("whole", plain(DType::I32), vec![5]),
+            ("q8", TensorType::Blocks(BlockType::Q8_0), vec![2, 64]),
+            ("q4", TensorType::Blocks(BlockType::Q4K), vec![2, 512]),
+        ]
+    );
+    let bytes = |name: &str| file.bytes(file.find(name).unwrap()).unwrap();
+    let x: Vec<f32> = bytes("plain").as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    assert_eq!(x, (0..12).map(|i| i as f32).collect::<Vec<_>>());
+    assert_eq!(bytes("q4"), blocks_of("Q4_K", 144, 4, &[1, 3]));
+    assert!(file.find("none").is_none());
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let metadata: Vec<(String, Meta)> = vec![
+        ("general.alignment".into(), Meta::U32(64)),
+        ("a".into(), Meta::Array(MetaArray::Bool(vec![true, false]))),
+        ("b".into(), Meta::Array(MetaArray::F64(Vec::new()))),
+        ("c".into(), Meta::String("ü".into())),
+    ];
+    let q = blocks_of("Q6_K", 210, 3, &[209]);
+    let x: Vec<u8> = noise(5, 1).iter().flat_map(|x| x.to_le_bytes()).collect();
+    let kind = TensorType::Blocks(BlockType::Q6K);
+    let entries = [
+        GgufEntry { name: "x", kind: F32, dims: &[5], bytes: &x },
+        GgufEntry { name: "q", kind, dims: &[1, 3, 256], bytes: &q },
+        GgufEntry { name: "none", kind: F32, dims: &[0, 7], bytes: &[] },
+        GgufEntry { name: "one", kind: F32, dims: &[], bytes: &x[..4] },
+    ];
+    let file = path("written.gguf");
+    save(&file, &metadata, &entries).unwrap();
+    assert_eq!(std::fs::read(&file).unwrap(), encode_file(&metadata, &entries).unwrap());
+    let opened = Gguf::open(&file).unwrap();
+    assert_eq!(opened.metadata(), metadata);
+    for (t, e) in opened.tensors().iter().zip(&entries) {
+        assert_eq!((t.name.as_str(), t.kind, &t.dims[..]), (e.name, e.kind, e.dims));
+        assert_eq!(opened.bytes(t).unwrap(), e.bytes);
+    }
+    let mut part = [0; 4];
+    opened.read(&opened.tensors()[1], 208, &mut part).unwrap();
+    assert_eq!(part, q[208..212]);
+    assert!(opened.read(&opened.tensors()[1], 628, &mut part).is_err());
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn what_no_file_can_hold_is_refused() {
+    let x = [0; 32];
+    let one = |kind, dims, bytes| encode_file(&[], &[GgufEntry { name: "x", kind, dims, bytes }]).unwrap_err().message;
+    assert!(one(F32, &[9], &x).contains("F32[9] has 36 bytes; 32 are given"));
+    assert!(one(F32, &[1, 1, 1, 1, 8], &x).contains("5 axes; at most 4"));
+    assert!(one(TensorType::Plain(DType::Bool), &[32], &x).contains("no type for"));
+    assert!(one(TensorType::Blocks(BlockType::Q8_0), &[2, 16], &x).contains("no whole Q8_0 blocks"));
+    let entry = GgufEntry { name: "x", kind: F32, dims: &[8], bytes: &x };
+    assert!(encode_file(&[], &[entry, entry]).unwrap_err().message.contains("\"x\" occurs twice"));
+    let key = |value| ("general.alignment".to_string(), value);
+    assert!(encode_file(&[key(Meta::U32(0))], &[]).unwrap_err().message.contains("must be a u32 from 1"));
+    assert!(encode_file(&[key(Meta::U32(1)), key(Meta::U32(1))], &[]).unwrap_err().message.contains("occurs twice"));
+}
+
+#[test]
+fn leaves_are_loaded_by_name() {
+    let q = blocks_of("Q8_0", 34, 4, &[1]);
+    let half: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect();
+    let entries = [
+        GgufEntry { name: "m.w", kind: TensorType::Blocks(BlockType::Q8_0), dims: &[2, 64], bytes: &q },
+        GgufEntry { name: "m.b", kind: TensorType::Plain(DType::F16), dims: &[2], bytes: &half },
+        GgufEntry { name: "other", kind: F32, dims: &[0], bytes: &[] },
+    ];
+    let file = path("named.gguf");
+    save(&file, &[], &entries).unwrap();
+    let opened = Gguf::open(&file).unwrap();
+    let g = Builder::new("named");
+    let (w, b) = (g.input("w", [q.len()], DType::U8), g.param("b", [2], DType::F32, Init::Ones));
+    let kept = g.state("s", [1], DType::F32, Init::Ones);
+    let y = g.input("x", [64], DType::F32).gguf_matmul(w, BlockType::Q8_0, 2) + b + kept;
+    let mut p = Session::new().compile(&g.finish([y.named("y")]).unwrap()).unwrap();
+    p.init(1).unwrap();
+    let rename = |name: &str| name.strip_prefix("m.").map(String::from);
+    let how = Load { cast: true, rename: Some(&rename), ..Load::default() };
+    let report = p.load_gguf(&opened, how).unwrap();
+    assert_eq!(
+        (report.loaded, report.cast, report.kept),
+        (vec!["w".into(), "b".into()], vec!["b".into()], vec!["s".into()])
+    );
+    assert_eq!((p.values::<u8>("w").unwrap(), p.values::<f32>("b").unwrap()), (&q[..], &[0.5, -2.0][..]));
+    // What does not fit is refused and changes nothing.
+    let before: Vec<Vec<u8>> = p.persistent().map(|(_, bytes)| bytes.to_vec()).collect();
+    for (how, want) in [
+        (Load::default(), "no tensors for the params b, and no leaves for the tensors"),
+        (Load { rename: Some(&rename), ..Load::default() }, "`cast` would convert it"),
+        (Load { rename: Some(&|_| Some("w".into())), ..Load::default() }, "are both for \"w\""),
+        (Load { rename: Some(&|n| (n == "m.w").then(|| "x".into())), strict: false, cast: true }, "not f32[64]"),
+        (Load { rename: Some(&|n| (n == "m.b").then(|| "w".into())), strict: false, cast: true }, "not u8[136]"),
+    ] {
+        let e = p.load_gguf(&opened, how).unwrap_err();
+        assert!(e.message.contains(want) && e.message.contains("named.gguf"), "{e}");
+    }
+    assert_eq!(p.persistent().map(|(_, bytes)| bytes.to_vec()).collect::<Vec<_>>(), before);
+    // A file that is cut after it was opened.
+    std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(200).unwrap();
+    let e = p.load_gguf(&opened, Load { cast: true, rename: Some(&rename), ..Load::default() }).unwrap_err();
+    assert!(e.message.contains("stopped half-way") && e.message.contains("shorter"), "{e}");
+    assert!(p.step().is_err());
+    std::fs::remove_file(&file).unwrap();
+}

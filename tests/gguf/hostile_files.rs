@@ -1,0 +1,111 @@
+//! GGUF files that are cut, or whose lengths lie.
+
+use super::path;
+use arenagrad::graph::{BlockType, DType};
+use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file};
+
+/// A file with every kind of length: texts, an array of numbers, one of texts, axes, offsets.
+fn sound() -> Vec<u8> {
+    let metadata = [
+        ("name".to_string(), Meta::String("toy".into())),
+        ("list".to_string(), Meta::Array(MetaArray::U16(vec![7, 8, 9]))),
+        ("texts".to_string(), Meta::Array(MetaArray::String(vec!["ab".into(), "c".into()]))),
+        ("flag".to_string(), Meta::Bool(true)),
+    ];
+    let blocks = TensorType::Blocks(BlockType::Q4_0);
+    let entries = [
+        GgufEntry { name: "q", kind: blocks, dims: &[2, 32], bytes: &[1; 36] },
+        GgufEntry { name: "x", kind: TensorType::Plain(DType::F32), dims: &[3, 5], bytes: &[2; 60] },
+    ];
+    encode_file(&metadata, &entries).unwrap()
+}
+
+/// Opens the bytes as a file; reads all tensors if that works.
+fn open(name: &str, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let file = path(name);
+    std::fs::write(&file, bytes).unwrap();
+    let done =
+        Gguf::open(&file).map_err(|e| e.to_string()).map(|f| f.tensors().iter().map(|t| f.bytes(t).unwrap()).collect());
+    std::fs::remove_file(&file).unwrap();
+    done
+}
+
+/// The place of `needle` in `bytes`.
+fn at(bytes: &[u8], needle: &[u8]) -> usize {
+    bytes.windows(needle.len()).position(|w| w == needle).unwrap()
+}
+
+#[test]
+fn every_cut_is_refused() {
+    let file = sound();
+    assert_eq!(open("whole", &file).unwrap(), [vec![1; 36], vec![2; 60]]);
+    // Behind the last element there is padding alone.
+    let end = at(&file, &[2; 60]) + 60;
+    for len in 0..end {
+        let e = open("cut", &file[..len]).unwrap_err();
+        assert!(e.contains("cut") && !e.contains('\n'), "{len}: {e}");
+    }
+    assert!(open("cut", &file[..end]).is_ok());
+}
+
+#[test]
+fn lengths_that_lie_are_refused() {
+    let file = sound();
+    let name = |text: &str| at(&file, text.as_bytes());
+    // Where each length, count, axis and offset is.
+    let (list, texts) = (name("list") + 4 + 8, name("texts") + 5 + 8);
+    let (q, x) = (at(&file, b"\x01\0\0\0\0\0\0\0q"), at(&file, b"\x01\0\0\0\0\0\0\0x"));
+    let places = [
+        ("tensors", 8),
+        ("entries", 16),
+        ("a key", 24),
+        ("a text", name("toy") - 8),
+        ("an array", list),
+        ("an array of texts", texts),
+        ("a text of an array", texts + 8),
+        ("a name", q),
+        ("the first axis", q + 9 + 4),
+        ("the second axis", q + 9 + 12),
+        ("an offset", q + 9 + 24),
+        ("another name", x),
+        ("another axis", x + 9 + 4),
+        ("another offset", x + 9 + 24),
+    ];
+    for (what, at) in places {
+        for lie in [1u64 << 63, u64::MAX, u64::MAX / 4 + 1, 1 << 40, file.len() as u64] {
+            let mut bytes = file.clone();
+            bytes[at..at + 8].copy_from_slice(&lie.to_le_bytes());
+            let e = open("lie", &bytes).map(|_| ()).expect_err(what);
+            assert!(!e.contains('\n'), "{what}: {e}");
+        }
+    }
+}
+
+#[test]
+fn each_rule_of_the_format_is_checked() {
+    let file = sound();
+    let with = |at: usize, new: &[u8]| {
+        let mut bytes = file.clone();
+        bytes[at..at + new.len()].copy_from_slice(new);
+        open("rule", &bytes).unwrap_err()
+    };
+    let name = |text: &[u8]| at(&file, text);
+    let q = at(&file, b"\x01\0\0\0\0\0\0\0q") + 9;
+    assert!(with(0, b"GGML").contains("does not begin with"));
+    assert!(with(4, &1u32.to_le_bytes()).contains("version 1; versions 2 and 3"));
+    assert!(with(4, &3u32.to_be_bytes()).contains("the file is big-endian"));
+    assert!(with(name(b"toy"), b"\xff").contains("not UTF-8"));
+    assert!(with(name(b"name") + 4, &77u32.to_le_bytes()).contains("type 77 of a value is not known"));
+    assert!(with(name(b"list") + 8, &9u32.to_le_bytes()).contains("an array of arrays"));
+    assert!(with(name(b"list") + 8, &13u32.to_le_bytes()).contains("type 13 of an array's elements"));
+    assert!(with(name(b"flag") + 8, &[2]).contains("a bool is 2"));
+    assert!(with(name(b"flag"), b"name").contains("key \"name\" occurs twice"));
+    assert!(with(q, &5u32.to_le_bytes()).contains("5 axes; at most 4"));
+    assert!(with(q + 4, &33u64.to_le_bytes()).contains("no whole blocks"));
+    assert!(with(q + 20, &4u32.to_le_bytes()).contains("type 4 of a tensor is not known"));
+    assert!(with(q + 24, &8u64.to_le_bytes()).contains("no multiple of 32"));
+    assert!(with(q + 24, &96u64.to_le_bytes()).contains("36 bytes at offset 96; the file has 128 of data"));
+    assert!(with(at(&file, b"\x01\0\0\0\0\0\0\0x") + 8, b"q").contains("tensor \"q\" occurs twice"));
+    assert!(Gguf::open(std::env::temp_dir()).is_err());
+    assert!(Gguf::open(path("absent")).err().unwrap().message.contains("absent"));
+}
