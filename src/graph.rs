@@ -18,14 +18,14 @@
 
 pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::nodes::{
-    Attention, Attr, Attrs, AxialRope2d, Builder, Conv, Conv2d, Conv3d, ConvPart, ConvTranspose, CrossEntropy,
-    CustomFn, DType, Emit, FftNorm, Graph, GraphBuf, GridSample, Init, Interpolation, Layout, Leaf, LeafKind, LogMel,
-    LogMelOver, Loop, MelFilterbank, MelScale, Op, OpDef, Outside, PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d,
-    Pool3d, PreparedSplats, Reduction, Results, Rope, Routine, Sampling, Scatter, SelectiveScan, Singular, Sizes,
-    SplatImage, Splats, Ssd, Stage, StartValues, Stft, SwitchBranch, TriangularOptions, Ty, Unfold, Var,
-    WindowFunction,
+    Attention, Attr, Attrs, AxialRope2d, Builder, CodeSte, Conv, Conv2d, Conv3d, ConvPart, ConvTranspose, CrossEntropy,
+    CustomFn, DType, Emit, FakeQuantize, FakeSte, FftNorm, Graph, GraphBuf, GridSample, Init, Interpolation, Layout,
+    Leaf, LeafKind, LogMel, LogMelOver, Loop, Lsq, LsqFactor, MelFilterbank, MelScale, Op, OpDef, Outside, PadMode,
+    Pairing, PerAxis, Pool, Pool1d, Pool2d, Pool3d, PreparedSplats, QuantScale, Quantize, Reduction, Results, Rope,
+    Routine, Sampling, Scatter, SelectiveScan, Singular, Sizes, SplatImage, Splats, Ssd, Stage, StartValues, Stft,
+    SwitchBranch, TriangularOptions, Ty, Unfold, Var, WindowFunction,
 };
 pub use crate::passes::{
-    GradOptions, Missing, OneByOne, Randomness, SplitVjp, Vmap, directional_nth_grad, grad, hvp, jacobian, jvp, keep,
-    nth_grad, one_by_one_ops, split_vjp, vjp, vmap,
+    GradOptions, Missing, OneByOne, Qat, Randomness, SplitVjp, Vmap, directional_nth_grad, grad, hvp, jacobian, jvp,
+    keep, nth_grad, one_by_one_ops, qat, quantized_weight_bits, split_vjp, vjp, vmap,
 };

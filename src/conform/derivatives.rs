@@ -54,6 +54,10 @@ pub(super) fn reverse_mode_agrees_with_differences(s: &Sample) -> Answer {
 
 fn check_reverse_mode(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
+    // The derivative is that of another function, by definition.
+    if s.has_codes() || s.def.flags.has(Flags::STRAIGHT) {
+        return Err("by definition".into());
+    }
     let g = vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero)?;
     let inputs = extended(&g, &s.operands, &mut Draw(77));
     let results = try_run(&g, &inputs, PLAIN)?;
@@ -110,7 +114,8 @@ fn check_adjoint(s: &Sample) -> Answer {
         Ok(sum)
     };
     let (jv, vj) = (total("tangent", &outs, cotangents)?, total("grad", &wrt, tangents)?);
-    hold((jv - vj).abs() <= 1e-10 * jv.abs().max(1.0), || format!("<Jv,w> = {jv}, <v,JTw> = {vj}"))
+    let most = if s.has_codes() { 1e-5 } else { 1e-10 };
+    hold((jv - vj).abs() <= most * jv.abs().max(1.0), || format!("<Jv,w> = {jv}, <v,JTw> = {vj}"))
 }
 
 pub(super) fn second_order_agrees_with_differences_of_the_gradient(s: &Sample) -> Answer {
@@ -119,6 +124,9 @@ pub(super) fn second_order_agrees_with_differences_of_the_gradient(s: &Sample) -
 
 fn check_second_order(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
+    if s.has_codes() {
+        return Err("by definition".into());
+    }
     let first = vjp(s.graph.view(), &refs(&outs), &refs(&wrt), Missing::Zero)?;
     let grads: Vec<String> = wrt.iter().map(|w| format!("grad.{w}")).collect();
     let second = match jvp(&first, &refs(&grads), &refs(&wrt)) {

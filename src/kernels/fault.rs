@@ -24,11 +24,13 @@ pub enum Cause {
     SplatList,
     /// A tile with a pixel that more splats cover than are blended.
     SplatSteps,
+    /// A scale of quantised numbers that is not above 0 and finite.
+    Scale,
 }
 
 impl Cause {
     /// All causes; each is at its own number.
-    const ALL: [Cause; 8] = [
+    const ALL: [Cause; 9] = [
         Cause::Index,
         Cause::ZeroDivisor,
         Cause::Singular,
@@ -37,13 +39,14 @@ impl Cause {
         Cause::StillGoing,
         Cause::SplatList,
         Cause::SplatSteps,
+        Cause::Scale,
     ];
 }
 
 /// A bad value that a kernel found in an operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bad {
-    /// Its position in the index operand; of a matrix, its number in the batch; of a tile, its number in the image.
+    /// Its position in the operand; of a matrix, its number in the batch; of a tile, its number in the image.
     pub element: usize,
     /// The value and its exclusive upper bound, if they were reported; of a tile, how many splats it has and the most
     /// that there may be.

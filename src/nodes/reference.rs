@@ -50,6 +50,7 @@ const TITLES: &[(&str, &str)] = &[
     ("fft", "Fourier transforms"),
     ("audio", "Sound"),
     ("layout", "Moves of elements"),
+    ("quant", "Quantised numbers"),
     ("sort", "Order"),
     ("index", "Integer indices"),
     ("random", "Random numbers"),

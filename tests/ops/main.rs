@@ -6,6 +6,7 @@ mod arrays;
 mod attention;
 mod audio;
 mod blocks;
+mod codes;
 #[path = "../common/mod.rs"]
 mod common;
 mod complex;
@@ -14,6 +15,7 @@ mod conformance;
 mod custom_fn;
 mod custom_fn_bad;
 mod einsum;
+mod fake_quantize;
 mod fft;
 mod gated_delta;
 mod in_regions;

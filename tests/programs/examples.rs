@@ -8,6 +8,8 @@ mod fsrs;
 mod keyword;
 #[path = "../../examples/own_loop.rs"]
 mod own_loop;
+#[path = "../../examples/qat.rs"]
+mod qat;
 #[path = "../../examples/sizes.rs"]
 mod sizes;
 
@@ -48,6 +50,15 @@ fn buckets_and_short_batches_train_one_net() {
 fn sounds_are_learnt_from_their_samples() {
     let [before, after] = keyword::learn(120).unwrap().map(|heard| keyword::accuracy(&heard));
     assert!(before < 0.5 && after > 0.8, "{before} {after}");
+}
+
+/// The network of 8-bit integers is as good as the float one, within 0.5 %.
+#[test]
+fn digits_are_told_apart_in_integers() {
+    let learnt = qat::train_both(400).unwrap();
+    assert!(learnt.float > 0.94, "{}", learnt.float);
+    assert!(learnt.integers >= learnt.float - 0.005, "{} {}", learnt.integers, learnt.float);
+    assert!((learnt.integers - learnt.rounded).abs() < 0.003, "{} {}", learnt.integers, learnt.rounded);
 }
 
 /// The loss that a fit adds up over its batches, by the plain walk over each card in f64.

@@ -12,6 +12,7 @@ use super::layout_ops::{make_constant, move_elements};
 use super::matrix_ops::{decompose_matrices, matrix_work};
 use super::order_ops::{arg_extreme, row_len, running_extreme, sorted_positions};
 use super::product_ops::matrix_product;
+use super::quant_ops::positive_scales;
 use super::random_ops::draw_random;
 use super::reduce_ops::{cumsum, reduce_axes, root_sum_squares, softmax};
 use super::region_ops::Results;
@@ -213,6 +214,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
     fn elementwise(&mut self, op: Op, attrs: &Attrs<'_>, all: &[&Array], to: &[usize]) -> Result<Option<Array>, Stop> {
         let y = match (op, all) {
             (Op::CAST, &[x]) => Some(cast(x, CastAttrs::of(attrs).to)),
+            (Op::POSITIVE_SCALE, &[x]) => Some(positive_scales(x, &mut self.account.may_fault)?),
             (Op::SELECT, &[c, a, b]) => Some(select(c, a, b)),
             (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(arg_extreme(op, attrs, x, to)),
             (Op::ARG_SORT | Op::CUM_ARG_MAX | Op::CUMSUM, &[x]) => {

@@ -18,6 +18,7 @@ mod leaf_values;
 mod matrix_ops;
 mod order_ops;
 mod product_ops;
+mod quant_ops;
 mod random_ops;
 mod reduce_ops;
 mod reference;

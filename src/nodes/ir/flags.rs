@@ -36,9 +36,16 @@ impl Flags {
     /// its operands. A sum and its norm are not fused if such a node stands between them. Only ops of forward graphs
     /// are marked.
     pub const HEAVY: Flags = Flags(4096);
+    /// Integer operands and results are codes: each stands for a real number, and its tangents and cotangents are those
+    /// of that number, in `f32`. The derivative is a convention, not a limit of differences.
+    pub const QUANT: Flags = Flags(8192);
+    /// Moves codes: an integer result is a code where the operand is one. The rule of the derivative moves `f32` then.
+    pub const MOVES_CODES: Flags = Flags(16384);
+    /// Straight-through: the derivative is, by definition, that of another function, which stands for this one.
+    pub const STRAIGHT: Flags = Flags(32768);
 
     /// Every flag with its name.
-    pub const ALL: [(&'static str, Flags); 13] = [
+    pub const ALL: [(&'static str, Flags); 16] = [
         ("PURE", Flags::PURE),
         ("COMMUTES", Flags::COMMUTES),
         ("LEAF", Flags::LEAF),
@@ -52,6 +59,9 @@ impl Flags {
         ("STEP", Flags::STEP),
         ("STOP", Flags::STOP),
         ("HEAVY", Flags::HEAVY),
+        ("QUANT", Flags::QUANT),
+        ("MOVES_CODES", Flags::MOVES_CODES),
+        ("STRAIGHT", Flags::STRAIGHT),
     ];
 
     /// The union of both sets.

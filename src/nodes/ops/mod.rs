@@ -19,6 +19,7 @@ pub mod norm;
 pub mod optim;
 pub mod pointwise;
 pub mod pool;
+pub mod quant;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;

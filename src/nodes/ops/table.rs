@@ -181,6 +181,13 @@ ops! {
     PAD = layout;
     FLIP = layout;
 
+    POSITIVE_SCALE = quant;
+    QUANTIZE = quant;
+    DEQUANTIZE = quant;
+    FAKE_QUANTIZE = quant;
+    LSQ = quant;
+    LSQ_BACKWARD = quant;
+
     ARG_SORT = sort;
     CUM_ARG_MAX = sort;
     GATHER = index;
