@@ -40,7 +40,8 @@ fn faer_solve(n: usize) -> impl FnMut() -> f64 {
     let factor = lu::factor::lu_in_place_scratch::<usize, f64>(n, n, Par::Seq, Default::default());
     let mut memory = MemBuffer::new(factor.or(lu::solve::solve_in_place_scratch::<usize, f64>(n, 1, Par::Seq)));
     move || {
-        (factors.copy_from(&a), x.copy_from(&b));
+        factors.copy_from(&a);
+        x.copy_from(&b);
         let stack = MemStack::new(&mut memory);
         let lu = factors.as_mut();
         let (_, order) = lu::factor::lu_in_place(lu, &mut rows, &mut places, Par::Seq, stack, Default::default());

@@ -105,6 +105,16 @@ impl DType {
         self.is_real_float() || self.is_complex()
     }
 
+    /// True for the dtypes that codes of quantised numbers have: `i8`, `u8` and `i32`.
+    pub const fn may_be_code(self) -> bool {
+        matches!(self, DType::I8 | DType::U8 | DType::I32)
+    }
+
+    /// The dtype of the tangent of a value of this dtype, if it has one: the same, and `f32` for codes.
+    pub const fn of_tangent(self) -> DType {
+        if self.is_differentiable() { self } else { DType::F32 }
+    }
+
     /// True for `f16`, `bf16`, `f32` and `f64`.
     pub const fn is_real_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)

@@ -9,6 +9,7 @@ use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::opdef::{Case, Deriv, Domain, Flags, Lower};
 use crate::nodes::ir::text;
 use crate::nodes::{Builder, DType, GraphBuf, OpDef, Var};
+use crate::passes::ad::codes::Codes;
 use std::cell::Cell;
 
 /// Operands and attributes of a node, in the text form of a [`Case`]: those of a case, or a variant of them.
@@ -89,10 +90,12 @@ impl Sample {
 
     /// Names of the float operands and results, or the reason why no derivative is asked for.
     pub(super) fn differentiable(&self) -> Result<(Vec<String>, Vec<String>), &'static str> {
-        let v = self.graph.view();
-        let wrt: Vec<String> = v.leaves().filter(|l| self.is_asked(l.value)).map(|l| l.name.to_string()).collect();
+        let (v, codes) = (self.graph.view(), Codes::of(self.graph.view()));
+        // The float type of the sample, the complex type of it, or a code.
+        let is_asked = |x: Value| v.dtype[x.at()].part() == self.float || codes.is_code(x);
+        let wrt: Vec<String> = v.leaves().filter(|l| is_asked(l.value)).map(|l| l.name.to_string()).collect();
         let names = v.outputs().iter().zip(v.output_names);
-        let outs: Vec<String> = names.filter(|(o, _)| self.is_asked(**o)).map(|(_, &n)| v.str(n).to_string()).collect();
+        let outs: Vec<String> = names.filter(|(o, _)| is_asked(**o)).map(|(_, &n)| v.str(n).to_string()).collect();
         match self.def.deriv {
             Deriv::Zero => Err("zero"),
             Deriv::Error(_) if !self.is_written_out() => Err("refused"),
@@ -108,9 +111,9 @@ impl Sample {
         matches!(self.def.lower, Lower::Control) || self.def.flags.has(Flags::FUSED)
     }
 
-    /// Whether a value has the float type of the sample, or the complex type of it.
-    fn is_asked(&self, v: Value) -> bool {
-        self.graph.view().dtype[v.at()].part() == self.float
+    /// Whether the values of the sample's derivatives are rounded to `f32`, as those of codes are.
+    pub(super) fn has_codes(&self) -> bool {
+        self.def.flags.has(Flags::QUANT)
     }
 }
 

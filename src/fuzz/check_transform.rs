@@ -160,7 +160,9 @@ fn transforms_are_adjoint(
 
 /// Whether the derivative is that of the function: no rule of a user's, no gradient that is stopped.
 fn is_plain_transform(g: Graph<'_>) -> bool {
-    (0..g.nodes()).map(Node::new).all(|n| !g.def_of(n).flags.has(Flags::STOP) && !has_custom_rules(g, n))
+    let conventions = [Flags::STOP, Flags::QUANT, Flags::STRAIGHT];
+    let by_differences = |n: Node| !conventions.iter().any(|&f| g.def_of(n).flags.has(f)) && !has_custom_rules(g, n);
+    (0..g.nodes()).map(Node::new).all(by_differences)
 }
 
 /// The float outputs of `g` with the float leaves moved along the directions.

@@ -30,11 +30,13 @@ pub enum Cause {
     Logit,
     /// A row of logits without one above −∞.
     NoLogit,
+    /// A scale of quantised numbers that is not above 0 and finite.
+    Scale,
 }
 
 impl Cause {
     /// All causes; each is at its own number.
-    const ALL: [Cause; 11] = [
+    const ALL: [Cause; 12] = [
         Cause::Index,
         Cause::ZeroDivisor,
         Cause::Singular,
@@ -46,13 +48,14 @@ impl Cause {
         Cause::GroupSizes,
         Cause::Logit,
         Cause::NoLogit,
+        Cause::Scale,
     ];
 }
 
 /// A bad value that a kernel found in an operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bad {
-    /// Its position in the index operand; of a matrix, its number in the batch; of a tile, its number in the image.
+    /// Its position in the operand; of a matrix, its number in the batch; of a tile, its number in the image.
     pub element: usize,
     /// The value and its exclusive upper bound, if they were reported; of a tile, how many splats it has and the most
     /// that there may be; of sizes of groups, their sum and the number of rows;

@@ -10,6 +10,7 @@
 //!   joins what is left.
 //! * `join_splats` makes one op of the two stages of an image of splats.
 //! * [`keep_half`] keeps what the backward half reads in half precision.
+//! * [`mod@qat`] rounds weights and activations, for quantisation-aware training.
 //! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
@@ -35,6 +36,7 @@ pub mod patterns;
 pub mod pipeline;
 pub mod product_precision;
 pub mod promote_f64;
+pub mod qat;
 pub mod rebuild;
 pub mod remat;
 pub mod scan_dce;
@@ -55,3 +57,4 @@ pub use fuse::unfuse;
 pub use fusion_notes::{Fusion, Outcome};
 pub use keep::keep;
 pub use pipeline::report_pipeline;
+pub use qat::{Qat, qat, quantized_weight_bits};

@@ -28,6 +28,7 @@ use crate::arena::Value;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Init, Op, Var};
 use crate::passes::ad::activity::Mode;
+use crate::passes::ad::codes::Codes;
 use crate::passes::ad::grad::{GradOptions, ReverseGrad, grad_from};
 use crate::passes::ad::prepare::prepare_for_autodiff;
 use groups::Settings;
@@ -382,6 +383,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
     signature_loss(g, loss)?;
+    groups::refuse_codes(g, &names)?;
     let settings = groups::group_settings(g, opt, &names)?;
     projection::check_projections(&opt.projections, &names)?;
     if opt.accumulate > 1 {
@@ -403,7 +405,8 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
         c.signature();
         b.come_from(caller);
         let seed = loss_scale::loss_seed(&b, opt, c.map[signature_output(g, loss)?]);
-        let grads = ReverseGrad::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
+        let codes = Codes::of(g);
+        let grads = ReverseGrad::new(&codes, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let signature = Signature::new(g);
         let params: Vec<Var<'_>> = names.iter().map(|n| signature.leaf(n).map(|v| c.map[v])).collect::<Result<_>>()?;
         b.come_from(caller);

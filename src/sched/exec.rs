@@ -53,6 +53,9 @@ impl fmt::Display for Stop {
             Some(Bad { element, cause: Cause::NotPositiveDefinite, .. }) => {
                 write!(f, "matrix {element} is not positive definite")?;
             }
+            Some(Bad { element, cause: Cause::Scale, .. }) => {
+                write!(f, "scale {element} is not above 0 and finite")?;
+            }
             Some(Bad { value: Some((n, _)), cause: Cause::StillGoing, .. }) => {
                 write!(f, "still going after {n} iteration{}", if n == 1 { "" } else { "s" })?;
             }

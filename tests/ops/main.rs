@@ -7,6 +7,7 @@ mod attention;
 mod audio;
 mod blocks;
 mod coded_weights;
+mod codes;
 #[path = "../common/mod.rs"]
 mod common;
 mod complex;
@@ -16,6 +17,7 @@ mod custom_fn;
 mod custom_fn_bad;
 mod einsum;
 mod exits_keep_every;
+mod fake_quantize;
 mod fft;
 mod gated_delta;
 mod grouped;

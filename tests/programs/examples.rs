@@ -16,6 +16,8 @@ mod keyword;
 mod neural_ode;
 #[path = "../../examples/own_loop.rs"]
 mod own_loop;
+#[path = "../../examples/qat.rs"]
+mod qat;
 #[path = "../../examples/sizes.rs"]
 mod sizes;
 
@@ -106,6 +108,15 @@ fn a_solver_that_chooses_its_steps_is_trained_through() {
     assert!(fine.tries > 3 * coarse.tries, "{} {}", fine.tries, coarse.tries);
     let end = neural_ode::exact([1.0, 0.0], std::f64::consts::FRAC_PI_4);
     assert!(end[0].abs() < 1e-15 && end[1] > 0.6 && end[1] < 0.7);
+}
+
+/// The network of 8-bit integers is as good as the float one, within 0.5 %.
+#[test]
+fn digits_are_told_apart_in_integers() {
+    let learnt = qat::train_both(400).unwrap();
+    assert!(learnt.float > 0.94, "{}", learnt.float);
+    assert!(learnt.integers >= learnt.float - 0.005, "{} {}", learnt.integers, learnt.float);
+    assert!((learnt.integers - learnt.rounded).abs() < 0.003, "{} {}", learnt.integers, learnt.rounded);
 }
 
 /// The loss that a fit adds up over its batches, by the plain walk over each card in f64.

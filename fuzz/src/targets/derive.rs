@@ -7,6 +7,7 @@ use crate::script::Script;
 use arenagrad::error::Kind;
 use arenagrad::graph::{DType, Graph, GraphBuf, hvp};
 use arenagrad::tools::fuzz::{Array, InnerProduct, LeafValues, Reference, check_transform, interpret};
+use arenagrad::tools::ir::opdef::Flags;
 use arenagrad::tools::passes::promote_f64::promote_f64;
 
 pub const TARGET: Target = Target {
@@ -74,8 +75,10 @@ fn symmetric(g: &GraphBuf, seed: u64) {
         left.add(hv, w);
         right.add(hw, v);
     }
-    // Rules that users give need not be those of a function.
-    let own = (0..wide.view().nodes())
-        .any(|n| wide.view().def_of(arenagrad::tools::arena::Node(n as u32)).name == "custom_fn");
+    // Rules that users give need not be those of a function, nor those of rounding.
+    let own = (0..wide.view().nodes()).any(|n| {
+        let def = wide.view().def_of(arenagrad::tools::arena::Node(n as u32));
+        def.name == "custom_fn" || def.flags.has(Flags::QUANT) || def.flags.has(Flags::STRAIGHT)
+    });
     assert!(own || !left.differs(right), "⟨Hv, w⟩ is {left:?}, ⟨v, Hw⟩ is {right:?}, seed {seed}\n{wide:?}");
 }

@@ -2,7 +2,7 @@
 //!
 //! In a block of 256, element e is in half e/128 of the block, in plane (e mod 128)/32 of that half, at place e mod 32.
 
-use super::array::{Array, count};
+use super::array::{Array, array_count};
 use super::element_bytes::nearest_element;
 use super::rounding::Rounding;
 use crate::kernels::gguf::BlockType;
@@ -132,10 +132,10 @@ fn elements(t: BlockType, blocks: &Array) -> Option<Vec<Element>> {
 /// How many products an op on blocks has, if `op` is one.
 pub(super) fn gguf_work(op: Op, attrs: &Attrs<'_>, to: &[usize]) -> Option<u64> {
     match op {
-        Op::GGUF_DEQUANT => Some(count(to) as u64),
+        Op::GGUF_DEQUANT => Some(array_count(to) as u64),
         Op::GGUF_MATMUL => {
             let a = GgufMatmulAttrs::of(attrs);
-            Some((count(to) as u64).saturating_mul(if a.back { a.n } else { a.k }.unsigned_abs()))
+            Some((array_count(to) as u64).saturating_mul(if a.back { a.n } else { a.k }.unsigned_abs()))
         }
         _ => None,
     }
@@ -143,7 +143,7 @@ pub(super) fn gguf_work(op: Op, attrs: &Attrs<'_>, to: &[usize]) -> Option<u64> 
 
 /// The op on blocks that [`gguf_work`] knows.
 pub(super) fn gguf_op(op: Op, attrs: &Attrs<'_>, args: &[&Array], dtype: DType, to: &[usize]) -> Array {
-    let unknown = || Array::reals(dtype, to, (0..count(to)).map(|_| (0.0, f64::INFINITY)));
+    let unknown = || Array::reals(dtype, to, (0..array_count(to)).map(|_| (0.0, f64::INFINITY)));
     match (op, args) {
         (Op::GGUF_DEQUANT, &[blocks]) => match elements(GgufDequantAttrs::of(attrs).block_type, blocks) {
             Some(d) => Array::reals(dtype, to, d.iter().map(|e| (e.value(), Rounding::of(dtype).ulps(e.value(), 0.0)))),
@@ -178,5 +178,5 @@ fn product(a: &GgufMatmulAttrs, x: &Array, d: &[Element], dtype: DType, to: &[us
         }
         r.settled(y, moved + r.ulps(sizes, terms as f64 / 2.0 + 8.0))
     };
-    Array::reals(dtype, to, (0..count(to)).map(one))
+    Array::reals(dtype, to, (0..array_count(to)).map(one))
 }

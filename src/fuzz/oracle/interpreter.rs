@@ -7,13 +7,14 @@ use super::array::{Array, array_count};
 use super::binary_fns::{compare_binary, map_binary_fn, select_binary};
 use super::complex_ops::complex_parts;
 use super::fourier_ops::{fourier_length, fourier_transform};
-use super::grouped_ops::{grouped_product, grouped_work};
 use super::gguf_ops::{gguf_op, gguf_work};
+use super::grouped_ops::{grouped_product, grouped_work};
 use super::index_ops::index_elements;
 use super::layout_ops::{apply_layout_op, constant_layout};
 use super::matrix_ops::{apply_matrix_op, matrix_work};
 use super::order_ops::{extreme_in_order, order_positions, order_row_len, running_extreme_in_order};
 use super::product_ops::oracle_product;
+use super::quant_ops::positive_scales;
 use super::random_ops::apply_random_op;
 use super::reduce_ops::{apply_reduce_op, oracle_reduce_cumsum, oracle_reduce_root_sum_squares, oracle_reduce_softmax};
 use super::region_ops::Results;
@@ -227,6 +228,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
     fn elementwise(&mut self, op: Op, attrs: &Attrs<'_>, all: &[&Array], to: &[usize]) -> Result<Option<Array>, Stop> {
         let y = match (op, all) {
             (Op::CAST, &[x]) => Some(cast_to_whole_or_real(x, CastAttrs::of(attrs).to)),
+            (Op::POSITIVE_SCALE, &[x]) => Some(positive_scales(x, &mut self.account.may_fault)?),
             (Op::SELECT, &[c, a, b]) => Some(select_binary(c, a, b)),
             (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(extreme_in_order(op, attrs, x, to)),
             (Op::ARG_SORT | Op::CUM_ARG_MAX | Op::CUMSUM, &[x]) => {

@@ -2,7 +2,7 @@
 
 /// Boolean facts of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags(pub u16);
+pub struct Flags(pub u32);
 
 impl Flags {
     /// No fact.
@@ -41,8 +41,16 @@ impl Flags {
     /// it is a pointwise op.
     pub const EXACT: Flags = Flags(8192);
 
+    /// Integer operands and results are codes: each stands for a real number, and its tangents and cotangents are those
+    /// of that number, in `f32`. The derivative is a convention, not a limit of differences.
+    pub const QUANT: Flags = Flags(16384);
+    /// Moves codes: an integer result is a code where the operand is one. The rule of the derivative moves `f32` then.
+    pub const MOVES_CODES: Flags = Flags(32768);
+    /// Straight-through: the derivative is, by definition, that of another function, which stands for this one.
+    pub const STRAIGHT: Flags = Flags(65536);
+
     /// Every flag with its name.
-    pub const ALL: [(&'static str, Flags); 14] = [
+    pub const ALL: [(&'static str, Flags); 17] = [
         ("PURE", Flags::PURE),
         ("COMMUTES", Flags::COMMUTES),
         ("LEAF", Flags::LEAF),
@@ -57,6 +65,9 @@ impl Flags {
         ("STOP", Flags::STOP),
         ("HEAVY", Flags::HEAVY),
         ("EXACT", Flags::EXACT),
+        ("QUANT", Flags::QUANT),
+        ("MOVES_CODES", Flags::MOVES_CODES),
+        ("STRAIGHT", Flags::STRAIGHT),
     ];
 
     /// The union of both sets.

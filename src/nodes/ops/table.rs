@@ -188,6 +188,12 @@ ops! {
 
     DEQUANT = quant::dequant;
     DEQUANT_MATMUL = quant::dequant;
+    POSITIVE_SCALE = quant;
+    QUANTIZE = quant;
+    DEQUANTIZE = quant;
+    FAKE_QUANTIZE = quant;
+    LSQ = quant;
+    LSQ_BACKWARD = quant;
 
     ARG_SORT = sort;
     CUM_ARG_MAX = sort;

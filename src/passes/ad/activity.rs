@@ -1,6 +1,7 @@
 //! Activity analysis: a derivative passes through the values that depend on the chosen leaves and on which the chosen
 //! results depend, both along differentiable edges. One region at a time; a loop counts as one op.
 
+use super::codes::{Codes, ends_derivatives};
 use super::inner_values::inner_value_or_leaf;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::nodes::ir::opdef::{Deriv, Lower, opdef_regions};
@@ -41,16 +42,23 @@ pub fn is_active_through(def: &OpDef) -> bool {
     !matches!(def.deriv, Deriv::Zero)
 }
 
+/// True if the derivative by operand `a` goes through an op of definition `def`. An op of integers alone has the
+/// derivative zero, and yet a code goes through: it becomes an error later.
+fn passes_operand(codes: &Codes<'_>, def: &OpDef, a: Value) -> bool {
+    is_active_through(def) || (codes.is_code(a) && !ends_derivatives(def))
+}
+
 /// The values of region `r` that depend differentiably on `roots`, values of `r`.
-pub fn active_from(g: Graph<'_>, r: Region, roots: &[Value]) -> Window<Value, bool> {
+pub fn active_from(codes: &Codes<'_>, r: Region, roots: &[Value]) -> Window<Value, bool> {
+    let g = codes.graph();
     let mut d = Window::filled(g.region_values(r), false);
     for &root in roots {
         d[root] = true;
     }
     for n in g.region_nodes(r) {
-        if is_active_through(g.def_of(n)) && g.args_of(n).iter().any(|&a| d[a]) {
+        if g.args_of(n).iter().any(|&a| d[a] && passes_operand(codes, g.def_of(n), a)) {
             for v in g.outs_of(n) {
-                d[v] = g.dtype[v.at()].is_differentiable();
+                d[v] = codes.carries(v);
             }
         }
     }
@@ -58,15 +66,16 @@ pub fn active_from(g: Graph<'_>, r: Region, roots: &[Value]) -> Window<Value, bo
 }
 
 /// The values of region `r` on which `results`, values of `r`, depend differentiably.
-pub fn active_towards(g: Graph<'_>, r: Region, results: &[Value]) -> Window<Value, bool> {
+pub fn active_towards(codes: &Codes<'_>, r: Region, results: &[Value]) -> Window<Value, bool> {
+    let g = codes.graph();
     let mut d = Window::filled(g.region_values(r), false);
     for &result in results {
         d[result] = true;
     }
     for n in g.region_nodes(r).rev() {
-        if is_active_through(g.def_of(n)) && g.outs_of(n).any(|v| d[v]) {
+        if g.outs_of(n).any(|v| d[v]) {
             for &a in g.args_of(n) {
-                if g.dtype[a.at()].is_differentiable() {
+                if codes.carries(a) && passes_operand(codes, g.def_of(n), a) {
                     d[a] = true;
                 }
             }
@@ -81,7 +90,8 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
     let signature = Signature::new(g);
     let leaves: Vec<Value> = wrt.iter().filter_map(|n| inner_value_or_leaf(&signature, n).ok()).collect();
     let outs: Vec<Value> = results.iter().filter_map(|n| signature.output(n).ok()).collect();
-    let (from, to) = (active_from(g, g.entry(), &leaves), active_towards(g, g.entry(), &outs));
+    let codes = Codes::of(g);
+    let (from, to) = (active_from(&codes, g.entry(), &leaves), active_towards(&codes, g.entry(), &outs));
     let mut active = Side::filled(g.nodes(), false);
     let mut run = Side::<Region, ActivityModes>::filled(g.regions(), ActivityModes::default());
     run[g.entry()] = ActivityModes { reverse: mode == Mode::Reverse, forward: mode == Mode::Forward };

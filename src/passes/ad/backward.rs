@@ -5,6 +5,7 @@
 
 use super::activity::active_from;
 use super::choice_site::backward_choice;
+use super::codes::zero_tangent;
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
 use super::join::join_cotangents;
 use super::scan_site::{AdContext, LoopOperands, ScanSite};
@@ -28,7 +29,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
     /// A walk that computes the cotangents of `roots`, values of the region, and of the values on the way.
     pub fn new(context: AdContext<'r, 'x, 'g>, roots: &[Value]) -> Self {
         let none = || Window::filled(context.src.region_values(context.region), None);
-        let needs = active_from(context.src, context.region, roots);
+        let needs = active_from(context.codes, context.region, roots);
         Backward { context, needs, cotangents: none(), sums: none() }
     }
 
@@ -78,6 +79,7 @@ impl<'r, 'x, 'g> Backward<'r, 'x, 'g> {
         let cts: Vec<Option<Var<'g>>> = src.outs_of(n).map(|v| self.cotangents[v]).collect();
         let want: Vec<bool> = src.args_of(n).iter().map(|&a| self.needs[a]).collect();
         let site = Site { g, op: src.op[n.at()], attrs: src.attrs(n), args: &args, outs: &outs };
+        self.context.codes.check_passage(n, |i| want[i], |j| cts[j].is_some())?;
         let asked = |f: &mut dyn FnMut(usize) -> Option<Var<'g>>| {
             (0..args.len()).map(|i| if want[i] { f(i) } else { None }).collect::<Vec<_>>()
         };
@@ -145,7 +147,7 @@ impl<'g> Backward<'_, '_, 'g> {
                     true => (outs[i], cts[i]),
                     false => (context.src.args_of(n)[i], self.take_so_far(context.src.args_of(n)[i])),
                 };
-                start.unwrap_or_else(|| context.map.get(operand).full_like(0.0))
+                start.unwrap_or_else(|| zero_tangent(context.map.get(operand)))
             })
             .collect();
         let results = l.backward(&BackwardParts { cts, sums: &sums, slices: &slices }, &starts)?;
@@ -194,7 +196,7 @@ impl<'g> ScanSite<'_, '_, 'g> {
             back.walk()?;
             let one = |&i: &usize| {
                 let arg = self.args[i];
-                back.take_so_far(arg).unwrap_or_else(|| local[arg].full_like(0.0))
+                back.take_so_far(arg).unwrap_or_else(|| zero_tangent(local[arg]))
             };
             Ok(sums.iter().chain(slices).map(one).collect())
         })

@@ -3,6 +3,7 @@
 //! zero times infinity.
 
 use super::backward::Backward;
+use super::codes::zero_tangent;
 use super::forward::Forward;
 use super::scan_site::{AdContext, ScanSiteValues, write_scan_site_region};
 use crate::arena::{Node, Region, Value, Window, ids::Id};
@@ -77,8 +78,8 @@ pub(super) fn backward_choice<'g>(
 ) -> Result<Vec<Option<Var<'g>>>> {
     let site = ChoiceSite::new(context, n);
     let src = context.src;
-    let float = |i: &usize| want[*i] && src.dtype[src.args_of(n)[*i].at()].is_differentiable();
-    let wanted: Vec<usize> = (1..want.len()).filter(float).collect();
+    let carried = |i: &usize| want[*i] && context.codes.carries(src.args_of(n)[*i]);
+    let wanted: Vec<usize> = (1..want.len()).filter(carried).collect();
     let mut grads = vec![None; want.len()];
     let seeded: Vec<usize> = (0..cts.len()).filter(|&j| cts[j].is_some()).collect();
     if wanted.is_empty() || seeded.is_empty() {
@@ -92,7 +93,7 @@ pub(super) fn backward_choice<'g>(
         let yields = src.region_yields(parts.region);
         seeded.iter().zip(parts.seeds).for_each(|(&j, &ct)| back.add(yields[j], ct));
         back.walk()?;
-        let one = |a: &Value| back.cotangent(*a).unwrap_or_else(|| parts.local[*a].full_like(0.0));
+        let one = |a: &Value| back.cotangent(*a).unwrap_or_else(|| zero_tangent(parts.local[*a]));
         Ok(roots.iter().map(one).collect())
     })?;
     wanted.iter().zip(results).for_each(|(&i, d)| grads[i] = Some(d));
@@ -113,7 +114,7 @@ pub(super) fn forward_choice<'g>(
     for &r in &site.branches {
         let args: Vec<Value> = src.region_args(r).collect();
         let roots: Vec<Value> = moving.iter().map(|&i| args[i - 1]).collect();
-        let from = active_from(src, r, &roots);
+        let from = active_from(context.codes, r, &roots);
         reached.iter_mut().zip(src.region_yields(r)).for_each(|(y, &v)| *y |= from[v]);
     }
     let with_tangent: Vec<usize> = (0..reached.len()).filter(|&j| reached[j]).collect();
@@ -129,7 +130,7 @@ pub(super) fn forward_choice<'g>(
         forward.walk()?;
         let one = |&j: &usize| {
             let y = yields[j];
-            forward.tangent(y).unwrap_or_else(|| parts.local[y].full_like(0.0))
+            forward.tangent(y).unwrap_or_else(|| zero_tangent(parts.local[y]))
         };
         Ok(with_tangent.iter().map(one).collect())
     })?;

@@ -5,6 +5,7 @@
 
 use super::activity::active_towards;
 use super::choice_site::forward_choice;
+use super::codes::{ends_derivatives, zero_tangent};
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
 use super::scan_site::{AdContext, LoopOperands, Operands, ScanSite};
 use crate::arena::{Node, Value, Window, ids::Id};
@@ -25,7 +26,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
     /// A walk that computes the tangents of `results`, values of the region, and of the values on the way.
     pub fn new(context: AdContext<'r, 'x, 'g>, results: &[Value]) -> Self {
         let tangents = Window::filled(context.src.region_values(context.region), None);
-        Forward { context, tangents, wanted: active_towards(context.src, context.region, results) }
+        Forward { context, tangents, wanted: active_towards(context.codes, context.region, results) }
     }
 
     /// Sets the tangent of `v`.
@@ -54,6 +55,11 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
         let args: Vec<Var<'g>> = src.args_of(n).iter().map(|&a| map.get(a)).collect();
         let outs: Vec<Var<'g>> = src.outs_of(n).map(|v| map.get(v)).collect();
         let site = Site { g, op: src.op[n.at()], attrs: src.attrs(n), args: &args, outs: &outs };
+        let codes = self.context.codes;
+        if !ends_derivatives(def) {
+            let results: Vec<Value> = src.outs_of(n).collect();
+            codes.check_passage(n, |i| ts[i].is_some(), |j| self.wanted[results[j]])?;
+        }
         let sum = |a: Option<Var<'g>>, b: Var<'g>| Some(a.map_or(b, |a| a + b));
         let results: Vec<Option<Var<'g>>> = match def.deriv {
             Deriv::Zero => vec![None; outs.len()],
@@ -64,12 +70,12 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
             Deriv::Linear(_) => {
                 // Linear in all operands together: an absent tangent is zero, and an operand that carries no derivative
                 // (an index) is used as it is.
-                let fill = |(a, t): (&Var<'g>, &Option<Var<'g>>)| match t {
-                    Some(t) => *t,
-                    None if a.dtype().is_differentiable() => a.full_like(0.0),
+                let fill = |(i, a): (usize, &Var<'g>)| match ts[i] {
+                    Some(t) => t,
+                    None if codes.carries(src.args_of(n)[i]) => zero_tangent(*a),
                     None => *a,
                 };
-                let dots: Vec<Var<'g>> = args.iter().zip(&ts).map(fill).collect();
+                let dots: Vec<Var<'g>> = args.iter().enumerate().map(fill).collect();
                 site.rebuild_with(&dots).into_iter().map(Some).collect()
             }
             Deriv::Multilinear(_) => {
@@ -94,7 +100,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
             }
         };
         for (v, t) in src.outs_of(n).zip(results) {
-            self.tangents[v] = t.filter(|_| src.dtype[v.at()].is_differentiable());
+            self.tangents[v] = t.filter(|_| codes.carries(v));
         }
         match g.error() {
             Some(e) => Err(e.context(format!("tangent of {}", custom_rules_title(src, n)))),
@@ -121,7 +127,7 @@ fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g
     let moving: Vec<usize> = (0..k).zip(l.dependent(&has)).filter(|(_, d)| *d).map(|(i, _)| i).collect();
     let given = |r: std::ops::Range<usize>| r.filter_map(|i| ts[i].map(|t| (l.args[i], t))).collect::<Vec<_>>();
     let (dot_consts, dot_xs) = (given(k..xs), given(xs..l.args.len()));
-    let zero = |i: usize| ts[i].unwrap_or_else(|| context.map.get(context.src.args_of(n)[i]).full_like(0.0));
+    let zero = |i: usize| ts[i].unwrap_or_else(|| zero_tangent(context.map.get(context.src.args_of(n)[i])));
     let again = l.scan.exit == Some(Exit::Flag);
     let values = l.given(0..if again { k } else { 0 });
     let starts: Vec<Var<'g>> = values.iter().map(|v| v.1).chain(moving.iter().map(|&i| zero(i))).collect();
@@ -154,7 +160,7 @@ fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g
         forward.walk()?;
         let carried = |&i: &usize| {
             let y = l.yields[i];
-            forward.tangent(y).unwrap_or_else(|| local[y].full_like(0.0))
+            forward.tangent(y).unwrap_or_else(|| zero_tangent(local[y]))
         };
         let next = l.yields[..values.len()].iter().map(|&y| local[y]);
         let mut yields: Vec<Var<'g>> = next.chain(moving.iter().map(carried)).collect();

@@ -2,6 +2,7 @@
 
 use super::activity::Mode;
 use super::backward::Backward;
+use super::codes::{Codes, zero_tangent};
 use super::inner_values::{copy_without_marks, inner_value_or_leaf, mark_inner_values};
 use super::prepare::prepare_for_autodiff;
 use super::scan_site::{AdContext, ScanSiteValues};
@@ -77,7 +78,8 @@ impl GradOptions {
 }
 
 /// Adds to `g` the gradient of the scalar output `loss`: an output `grad.<leaf>`, of the leaf's type, for each leaf of
-/// `options`. Other outputs and updates stay as they are.
+/// `options`; of codes (see [`Var::quantize`](crate::graph::Var::quantize)) it is `f32`. Other outputs and updates stay
+/// as they are.
 ///
 /// An inner value gets the derivative of the loss by that value alone, as if it were a leaf. What it is computed from
 /// gets its own gradient, through the inner value too.
@@ -122,7 +124,8 @@ pub fn grad_from(g: Graph<'_>, loss: &str, options: &GradOptions, seed: Seed<'_>
         let mut c = Copier::new(g, &b);
         copy_without_marks(g, &mut c, &b);
         let seed = seed(&b, c.map[signature_output(g, loss)?]);
-        let grads = ReverseGrad::new(g, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
+        let codes = Codes::of(g);
+        let grads = ReverseGrad::new(&codes, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let mut signature = Signature::new(g);
         for (name, dv) in names.iter().zip(grads) {
             b.output(&signature.unused(&format!("grad.{name}")), dv);
@@ -145,19 +148,19 @@ pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing:
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
         copy_without_marks(g, &mut c, &b);
-        let (mut seeds, mut signature) = (Vec::new(), Signature::new(g));
+        let (mut seeds, mut signature, codes) = (Vec::new(), Signature::new(g), Codes::of(g));
         for &o in outputs {
             let v = signature.output(o)?;
-            if !g.dtype[v.at()].is_differentiable() {
+            let Some(dtype) = codes.tangent_dtype(v) else {
                 return Err(underivable_signature(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
-            }
+            };
             let name = signature.unused(&leaf_signature_name(&format!("cotangent.{o}")));
-            seeds.push((o, b.input(&name, g.dims(v), g.dtype[v.at()])));
+            seeds.push((o, b.input(&name, g.dims(v), dtype)));
         }
         if let Some(e) = b.error() {
             return Err(e);
         }
-        let grads = ReverseGrad::new(g, &b, &c, wrt)?.run(&seeds, missing)?;
+        let grads = ReverseGrad::new(&codes, &b, &c, wrt)?.run(&seeds, missing)?;
         for (name, dv) in wrt.iter().zip(grads) {
             b.output(&signature.unused(&format!("grad.{name}")), dv);
         }
@@ -174,17 +177,18 @@ pub struct ReverseGrad<'r, 'x, 'g> {
 }
 
 impl<'r, 'x, 'g> ReverseGrad<'r, 'x, 'g> {
-    /// A walk over `src`, which `copy` wrote to `g`, for the leaves `wrt`.
-    pub fn new(src: Graph<'x>, g: &'g Builder, copy: &'r Copier<'x, 'g>, wrt: &'r [&'r str]) -> Result<Self> {
+    /// A walk over the graph of `codes`, which `copy` wrote to `g`, for the leaves `wrt`.
+    pub fn new(codes: &'r Codes<'x>, g: &'g Builder, copy: &'r Copier<'x, 'g>, wrt: &'r [&'r str]) -> Result<Self> {
+        let src = codes.graph();
         let signature = Signature::new(src);
         let leaves = wrt.iter().map(|n| inner_value_or_leaf(&signature, n)).collect::<Result<Vec<_>>>()?;
         for (&v, n) in leaves.iter().zip(wrt) {
-            if !src.dtype[v.at()].is_differentiable() {
+            if !codes.carries(v) {
                 return Err(underivable_signature(src, v, format!("{n:?} is {}: no derivative", src.ty_text(v))));
             }
         }
-        let context =
-            AdContext { src, region: src.entry(), g, map: ScanSiteValues::Whole(&copy.map), regions: &copy.regions };
+        let (map, regions) = (ScanSiteValues::Whole(&copy.map), &copy.regions);
+        let context = AdContext { src, codes, region: src.entry(), g, map, regions };
         Ok(ReverseGrad { back: Backward::new(context, &leaves), wrt: leaves, names: wrt })
     }
 
@@ -201,7 +205,7 @@ impl<'r, 'x, 'g> ReverseGrad<'r, 'x, 'g> {
         for (&v, name) in self.wrt.iter().zip(self.names) {
             grads.push(match (self.back.cotangent(v), missing) {
                 (Some(ct), _) => ct,
-                (None, Missing::Zero) => context.map.get(v).full_like(0.0),
+                (None, Missing::Zero) => zero_tangent(context.map.get(v)),
                 (None, Missing::Error) => {
                     let from: Vec<&str> = seeds.iter().map(|s| s.0).collect();
                     let text = format!(

@@ -2,10 +2,10 @@
 //! at outputs only.
 
 use super::activity::Mode;
+use super::codes::{Codes, zero_tangent};
 use super::forward::Forward;
 use super::prepare::prepare_for_autodiff;
 use super::scan_site::{AdContext, ScanSiteValues};
-use crate::arena::ids::Id;
 use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 use crate::passes::copier::Copier;
@@ -13,7 +13,8 @@ use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::passes::signature::{Signature, underivable_signature};
 
 /// Adds to `g` the Jacobian-vector product: an input `tangent.<leaf>` for each of `wrt`, of the leaf's type, and an
-/// output `tangent.<output>` for each of `outputs`, of the output's type.
+/// output `tangent.<output>` for each of `outputs`, of the output's type. Tangents of codes (see
+/// [`Var::quantize`](crate::graph::Var::quantize)) are `f32`.
 ///
 /// # Errors
 /// An unknown name; a leaf or an output whose dtype carries no derivative; an op without a derivative on the way.
@@ -31,29 +32,29 @@ pub(super) fn jvp_with_inputs(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inpu
         let mut c = Copier::new(g, &b);
         c.run(&mut |_| None);
         c.signature();
-        let mut signature = Signature::new(g);
+        let (mut signature, codes) = (Signature::new(g), Codes::of(g));
         let results = outputs.iter().map(|o| signature.output(o)).collect::<Result<Vec<_>>>()?;
         for (o, &v) in outputs.iter().zip(&results) {
-            if !g.dtype[v.at()].is_differentiable() {
+            if !codes.carries(v) {
                 return Err(underivable_signature(g, v, format!("output {o:?} is {}: no derivative", g.ty_text(v))));
             }
         }
-        let context =
-            AdContext { src: g, region: g.entry(), g: &b, map: ScanSiteValues::Whole(&c.map), regions: &c.regions };
+        let (map, regions) = (ScanSiteValues::Whole(&c.map), &c.regions);
+        let context = AdContext { src: g, codes: &codes, region: g.entry(), g: &b, map, regions };
         let mut forward = Forward::new(context, &results);
         for (&name, input) in wrt.iter().zip(inputs) {
             let v = signature.leaf(name)?;
-            if !g.dtype[v.at()].is_differentiable() {
+            let Some(dtype) = codes.tangent_dtype(v) else {
                 return Err(underivable_signature(g, v, format!("{name:?} is {}: no derivative", g.ty_text(v))));
-            }
-            let t = b.input(&signature.unused(input), g.dims(v), g.dtype[v.at()]);
+            };
+            let t = b.input(&signature.unused(input), g.dims(v), dtype);
             // A leaf that is named twice has the sum of its tangents.
             forward.set(v, forward.tangent(v).map_or(t, |earlier| earlier + t));
         }
         forward.walk()?;
         b.with(|e| e.set_loc(u32::MAX));
         for (&o, &v) in outputs.iter().zip(&results) {
-            let t = forward.tangent(v).unwrap_or_else(|| c.map[v].full_like(0.0));
+            let t = forward.tangent(v).unwrap_or_else(|| zero_tangent(c.map[v]));
             b.output(&signature.unused(&format!("tangent.{o}")), t);
         }
         drop(c);

@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod backward;
 mod choice_site;
+pub mod codes;
 mod custom_rules;
 pub mod forward;
 pub mod grad;

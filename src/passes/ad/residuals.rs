@@ -7,13 +7,14 @@
 
 use super::activity::{Mode, active_nodes};
 use super::backward::Backward;
+use super::codes::Codes;
 use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Flags, Lower, opdef_regions};
 use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
+use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Ty, Var};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 
@@ -53,7 +54,7 @@ fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
 
 /// [`save_residuals`] for the loops of one depth.
 fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<GraphBuf> {
-    let depths = residual_depths(g);
+    let (depths, codes) = (residual_depths(g), Codes::of(g));
     let mut more = Side::<Region, Vec<Value>>::filled(g.regions(), Vec::new());
     // The bodies of which `more` has what the derivative reads, and not the carries alone.
     let mut read = Side::<Region, bool>::filled(g.regions(), false);
@@ -69,7 +70,7 @@ fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> R
             more[s.body] = kept_residuals(g, &s, &Window::filled(g.region_values(s.body), false));
         } else if !s.keeps_carries_only() && !read[s.body] {
             read[s.body] = true;
-            more[s.body] = kept_residuals(g, &s, &residual_reads(g, s.body, &scratch, &copy.regions));
+            more[s.body] = kept_residuals(g, &s, &residual_reads(&codes, s.body, &scratch, &copy.regions));
         }
     }
     rebuilt_by_pass("save", |bump| {
@@ -84,7 +85,8 @@ fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> R
 
 /// The values of region `r` that its derivative by all arguments reads, found by differentiating on `scratch`. Empty if
 /// the body has no derivative: the caller may not need one.
-fn residual_reads(g: Graph<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Window<Value, bool> {
+fn residual_reads(codes: &Codes<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Window<Value, bool> {
+    let g = codes.graph();
     let mut read = Window::filled(g.region_values(r), false);
     scratch.with(|e| e.open_region(""));
     let mut local = Window::filled(g.region_values(r), scratch.var(Value::NONE));
@@ -92,15 +94,13 @@ fn residual_reads(g: Graph<'_>, r: Region, scratch: &Builder, regions: &[Region]
     for &v in &values {
         local[v] = scratch.var(scratch.with(|e| e.region_arg(g.ty(v))));
     }
-    let float = |v: &Value| g.dtype[v.at()].is_differentiable();
-    let seeds: Vec<(Value, Var<'_>)> = g
-        .region_yields(r)
-        .iter()
-        .filter(|y| float(y))
-        .map(|&y| (y, scratch.var(scratch.with(|e| e.region_arg(g.ty(y))))))
-        .collect();
-    let roots: Vec<Value> = g.region_args(r).filter(float).collect();
-    let context = AdContext { src: g, region: r, g: scratch, map: ScanSiteValues::Part(&local), regions };
+    let seed = |&y: &Value| {
+        let ty = Ty { dtype: codes.tangent_dtype(y)?, ..g.ty(y) };
+        Some((y, scratch.var(scratch.with(|e| e.region_arg(ty)))))
+    };
+    let seeds: Vec<(Value, Var<'_>)> = g.region_yields(r).iter().filter_map(seed).collect();
+    let roots: Vec<Value> = g.region_args(r).filter(|&v| codes.carries(v)).collect();
+    let context = AdContext { src: g, codes, region: r, g: scratch, map: ScanSiteValues::Part(&local), regions };
     let mut back = Backward::new(context, &roots);
     seeds.iter().for_each(|&(y, ct)| back.add(y, ct));
     let walked = back.walk();

@@ -8,6 +8,7 @@
 //! [`super::forward`].
 
 use super::activity::{active_from, active_towards};
+use super::codes::Codes;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Lower;
@@ -38,6 +39,8 @@ impl<'g> ScanSiteValues<'_, 'g> {
 pub struct AdContext<'r, 'x, 'g> {
     /// The source graph.
     pub src: Graph<'x>,
+    /// Its codes.
+    pub codes: &'r Codes<'x>,
     /// The region.
     pub region: Region,
     /// The builder.
@@ -113,10 +116,6 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let scan = Scan::of(&context.src.attrs(node));
         let (args, yields) = (context.src.region_args(scan.body).collect(), context.src.region_yields(scan.body));
         ScanSite { context, node, scan, args, yields }
-    }
-
-    fn is_float(&self, v: Value) -> bool {
-        self.context.src.dtype[v.at()].is_differentiable()
     }
 
     /// Pairs of an argument of the body and the operand in its place, for operands `range`.
@@ -255,7 +254,7 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let ScanPaths { body, args, yields } = self.paths();
         loop {
             let roots: Vec<Value> = args.iter().zip(&has).filter(|(_, h)| **h).map(|(&a, _)| a).collect();
-            let d = active_from(self.context.src, body, &roots);
+            let d = active_from(self.context.codes, body, &roots);
             let new = (0..self.scan.carries).find(|&i| !has[i] && d[yields[i]]);
             match new {
                 Some(i) => has[i] = true,
@@ -270,8 +269,8 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         let ScanPaths { body, args, yields } = self.paths();
         loop {
             let roots: Vec<Value> = yields.iter().zip(&has).filter(|(_, h)| **h).map(|(&y, _)| y).collect();
-            let r = active_towards(self.context.src, body, &roots);
-            let reached = |i: usize| self.is_float(args[i]) && r[args[i]];
+            let r = active_towards(self.context.codes, body, &roots);
+            let reached = |i: usize| self.context.codes.carries(args[i]) && r[args[i]];
             match (0..self.scan.carries).find(|&i| !has[i] && reached(i)) {
                 Some(i) => has[i] = true,
                 None => return (0..self.args.len()).map(|i| reached(i) || (i < self.scan.carries && has[i])).collect(),

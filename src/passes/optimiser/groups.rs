@@ -8,6 +8,7 @@ use crate::arena::ids::Id;
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
+use crate::passes::ad::codes::Codes;
 use crate::passes::signature::Signature;
 
 /// Settings of a group of params that differ from the optimiser's.
@@ -120,6 +121,15 @@ pub(super) fn check_groups_leaf_names(g: Graph<'_>) -> Result<()> {
         leaf.name
     );
     Err(Error::new(Kind::Name, text).at(g.location(g.def[leaf.value.at()])))
+}
+
+/// An error if one of `params` holds codes: their gradient is that of real numbers, which no update of integers takes.
+pub(super) fn refuse_codes(g: Graph<'_>, params: &[&str]) -> Result<()> {
+    let codes = Codes::of(g);
+    let found = params.iter().find_map(|name| g.find_leaf(name).map(|l| (name, l.0)).filter(|l| codes.is_code(l.1)));
+    let Some((name, v)) = found else { return Ok(()) };
+    let text = format!("{name:?} is {}, codes of real numbers, which no optimiser steps: freeze it", g.ty_text(v));
+    Err(Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()])))
 }
 
 /// An error unless all params of L-BFGS have one history and one rate, and no projection.

@@ -8,6 +8,7 @@ use crate::error::{Kind, Result};
 use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
 use crate::nodes::{DType, Graph, GraphBuf};
 use crate::passes::ad::activity::active_from;
+use crate::passes::ad::codes::Codes;
 use crate::passes::{Missing, jvp, vjp};
 use crate::session::{Program, Session};
 use std::fmt;
@@ -46,7 +47,7 @@ fn checked_rule_name(g: Graph<'_>, f: &CustomFnAttrs) -> String {
 /// Names of the custom functions with rules through which the derivative by `leaf` passes.
 pub fn rules_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
     let Some((leaf, _)) = g.find_leaf(leaf) else { return Vec::new() };
-    let from = active_from(g, g.entry(), &[leaf]);
+    let from = active_from(&Codes::of(g), g.entry(), &[leaf]);
     let mut names: Vec<String> = functions_with_rules(g)
         .filter(|(n, _)| g.args_of(*n).iter().any(|&a| from[a]))
         .map(|(_, f)| checked_rule_name(g, &f))

@@ -22,6 +22,9 @@ use crate::nodes::ops::common::cost::cost_free;
 use Domain::Real;
 use attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 
+/// An op that is recomputed rather than kept, and that moves codes as it moves reals.
+const MOVES: Flags = Flags::PURE.and(Flags::MOVE).and(Flags::MOVES_CODES);
+
 const fn layout_op(
     name: &'static str,
     doc: &'static str,
@@ -34,7 +37,7 @@ const fn layout_op(
         doc,
         arity: Arity::Exactly(1),
         attrs,
-        flags: Flags::PURE,
+        flags: Flags::PURE.and(Flags::MOVES_CODES),
         infer: |cx| cx.same_as(0),
         deriv,
         batch: Batch::Leading,
@@ -47,7 +50,7 @@ const fn layout_op(
 
 /// The same elements in another shape.
 pub const RESHAPE: OpDef = OpDef {
-    flags: Flags::PURE.and(Flags::MOVE),
+    flags: MOVES,
     infer: |cx| {
         let (from, to) = (cx.dims(0), cx.shapes.dims(ToShapeAttrs::of(&cx.attrs).shape));
         ensure!(from.numel() == to.numel(), "{} elements do not fit shape {to}", from.numel());
@@ -104,7 +107,7 @@ pub const OPTIMIZATION_BARRIER: OpDef = same_layout_op(
 
 /// The axes in another order.
 pub const TRANSPOSE: OpDef = OpDef {
-    flags: Flags::PURE.and(Flags::MOVE),
+    flags: MOVES,
     infer: |cx| {
         let from = cx.dims(0);
         let perm = check_axes(&TransposeAttrs::of(&cx.attrs).perm, from.len())?;
@@ -141,7 +144,7 @@ fn layout_broadcasts_to(from: &[usize], to: &[usize]) -> bool {
 
 /// Elements repeated along axes.
 pub const BROADCAST: OpDef = OpDef {
-    flags: Flags::PURE.and(Flags::MOVE),
+    flags: MOVES,
     infer: |cx| {
         let (from, to) = (cx.dims(0), cx.shapes.dims(ToShapeAttrs::of(&cx.attrs).shape));
         ensure!(layout_broadcasts_to(&from, &to), "shape {from} does not broadcast to {to}");
@@ -184,7 +187,7 @@ fn infer_sliced_layout(cx: &Infer<'_>, from: &Dims) -> Result<Vec<usize>, String
 
 /// A strided part of a tensor.
 pub const SLICE: OpDef = OpDef {
-    flags: Flags::PURE.and(Flags::MOVE),
+    flags: MOVES,
     infer: |cx| {
         let from = cx.dims(0);
         let to = infer_sliced_layout(cx, &from)?;
@@ -292,7 +295,7 @@ pub const PAD: OpDef = OpDef {
 
 /// The elements of axes in reverse order.
 pub const FLIP: OpDef = OpDef {
-    flags: Flags::PURE.and(Flags::MOVE),
+    flags: MOVES,
     infer: |cx| {
         let rank = cx.dims(0).len();
         check_axes(&FlipAttrs::of(&cx.attrs).axes, rank)?;

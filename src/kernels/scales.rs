@@ -1,0 +1,82 @@
+//! Scales of quantised numbers: a step ends where one is not above 0.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`positive_scale`] | s: `T[len]` | the same, in place of s or not | [`PositiveScale`] |
+//!
+//! Invariant: the fault is that of the first scale that is 0 or less, infinite, or NaN. For the lowering of
+//! `positive_scale`.
+
+use crate::abi::Args;
+use crate::by_dtype::by_dtype;
+use crate::fault::Cause;
+use crate::float::Float;
+use crate::params::params;
+
+/// Elements in one unit.
+const UNIT: usize = 4096;
+
+params! {
+    /// Params of [`positive_scale`].
+    pub struct PositiveScale {
+        /// Number of scales.
+        pub len: usize,
+    }
+}
+
+impl PositiveScale {
+    /// Elements in each unit.
+    pub fn per_unit(&self) -> usize {
+        UNIT
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.len.div_ceil(UNIT)
+    }
+}
+
+/// Copies scales. One that is not above 0 and finite is a fault.
+///
+/// Reads s: `T[len]`; writes the same, in place of s or not, [`PositiveScale::per_unit`]; params [`PositiveScale`].
+pub fn positive_scale<T: Float>(args: &mut Args<'_>) {
+    let from = args.inplace(0).is_none().then(|| args.read::<T>(0));
+    let first = args.units().start * UNIT;
+    let y = args.write::<T>(0);
+    if let Some(s) = from {
+        y.copy_from_slice(&s[first..][..y.len()]);
+    }
+    if let Some(i) = y.iter().position(|s| !(*s > T::ZERO && *s < T::INFINITY)) {
+        args.fault_matrix(first + i, Cause::Scale);
+    }
+}
+
+by_dtype!(positive_scale_for = positive_scale::<floats>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{In, Out, get, run};
+
+    fn scales(s: &[f32], over: bool) -> Result<Vec<f32>, usize> {
+        let p = PositiveScale { len: s.len() };
+        let read = if over { In::of(s).over(0) } else { In::of(s) };
+        let writes = [Out::of::<f32>(s.len(), p.per_unit())];
+        run(positive_scale::<f32>, &p.to_words(), &[read], &writes, p.units()).map(|all| get(&Ok(all), 0))
+    }
+
+    #[test]
+    fn scales_above_zero_pass_and_the_first_other_one_is_the_fault() {
+        let fine: Vec<f32> = (0..9000).map(|i| 1e-12 + i as f32).collect();
+        for over in [false, true] {
+            assert_eq!(scales(&fine, over), Ok(fine.clone()));
+            assert_eq!(scales(&[], over), Ok(vec![]));
+            for bad in [0.0, -0.0, -1.0, f32::NAN, f32::INFINITY] {
+                let mut all = fine.clone();
+                all[8000] = bad;
+                all[8500] = bad;
+                assert_eq!(scales(&all, over), Err(8000), "{bad}");
+            }
+        }
+    }
+}

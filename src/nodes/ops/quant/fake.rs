@@ -1,0 +1,95 @@
+//! Fake quantisation: real numbers rounded to those that codes stand for.
+
+use super::attrs::{FakeQuantizeAttrs, FakeSte};
+use super::codes::{inside_range, unclamped_code};
+use super::scale::{aligned_scale, batch_by_scale, check_code_range, check_scale, checked_scale};
+use crate::ensure;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::site::Site;
+use Domain::{Index, Positive, Real};
+
+/// The zero point of the site as a float that broadcasts with x.
+fn zero_of_fake<'g>(s: &Site<'_, 'g>, axis: Option<i64>) -> Option<Var<'g>> {
+    s.args.get(2).map(|z| aligned_scale(z.cast(s.args[0].dtype()), s.args[0], axis))
+}
+
+fn decompose_fake<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    let (x, a) = (s.args[0], FakeQuantizeAttrs::of(&s.attrs));
+    let code = unclamped_code(x, s.args[1], s.args.get(2).copied(), a.axis).clamp(a.lo as f64, a.hi as f64);
+    let centred = zero_of_fake(s, a.axis).map_or(code, |z| code - z);
+    vec![centred * checked_scale(s.args[1], x, a.axis)]
+}
+
+/// `t` times the derivative of the result by x.
+fn through_fake<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
+    let (x, a) = (s.args[0], FakeQuantizeAttrs::of(&s.attrs));
+    let scale = || checked_scale(s.args[1], x, a.axis);
+    match a.ste {
+        FakeSte::Identity => t,
+        FakeSte::Saturated => {
+            let code = unclamped_code(x, s.args[1], s.args.get(2).copied(), a.axis);
+            inside_range(code, a.lo, a.hi, t)
+        }
+        FakeSte::Clipped => {
+            let (s0, zero) = (scale(), zero_of_fake(s, a.axis));
+            let end = |code: i64| match zero {
+                Some(z) => (code as f64 - z) * s0,
+                None => s0 * code as f64,
+            };
+            let inside = x.greater_equal(end(a.lo)).logical_and(x.less_equal(end(a.hi)));
+            inside.select(t, t.full_like(0.0))
+        }
+        FakeSte::Tanh => {
+            let y = (x / (scale() * a.hi as f64)).tanh();
+            t * (1.0 - y * y)
+        }
+        FakeSte::Hardtanh => t * (1.0 - x.abs() / (scale() * a.hi as f64)).relu(),
+    }
+}
+
+/// Real numbers rounded to a grid, with a derivative.
+pub const FAKE_QUANTIZE: OpDef = OpDef {
+    name: "fake_quantize",
+    doc: "y = (clamp(round(x/s) + z, lo, hi) − z)·s, halves to even, with scale s and zero point z (0 without one); the derivative by x is `ste`, by s it is 0",
+    arity: Arity::Between(2, 3),
+    attrs: FakeQuantizeAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::STRAIGHT),
+    infer: |cx| {
+        let a = FakeQuantizeAttrs::of(&cx.attrs);
+        let dtype = cx.float(0)?;
+        check_scale(cx, a.axis)?;
+        ensure!(cx.dtype(1) == dtype, "the scale is {}, and x is {dtype}; cast one of them", cx.dtype(1));
+        check_code_range(a.lo, a.hi)?;
+        let symmetric = a.lo == -a.hi && cx.args.len() == 2;
+        let any = !matches!(a.ste, FakeSte::Tanh | FakeSte::Hardtanh);
+        ensure!(any || symmetric, "tanh and hardtanh need a range −hi..=hi without a zero point");
+        cx.same_as(0)
+    },
+    deriv: Deriv::Rules(
+        |s, t| vec![t[0].map(|t| through_fake(s, t))],
+        |s, ct, _| {
+            let x = ct[0].map(|g| through_fake(s, g));
+            [x, None, None].into_iter().take(s.args.len()).collect()
+        },
+    ),
+    batch: Batch::Rule(|s| {
+        let a = FakeQuantizeAttrs::of(&s.site.attrs);
+        let (args, axis) = batch_by_scale(s, a.axis, &[1, 2])?;
+        s.emit(&args, &FakeQuantizeAttrs { axis, ..a }.list())
+    }),
+    decompose: Some(decompose_fake),
+    lower: Lower::Expand,
+    cost: |cx| 6 * cx.out(),
+    cases: &[
+        Case { args: "f[3,5] f[]", attrs: "lo=-7 hi=7 ste=identity", domains: &[Real, Positive] },
+        Case { args: "f[3,5] f[]", attrs: "lo=-1 hi=1 ste=clipped", domains: &[Real, Positive] },
+        Case { args: "f[3,5,2] f[5] i32[5]", attrs: "axis=1 lo=0 hi=3 ste=saturated", domains: CHANNELS },
+        Case { args: "f[4,300] f[300]", attrs: "axis=1 lo=-1 hi=1 ste=tanh", domains: &[Real, Positive] },
+        Case { args: "f[4,5] f[4]", attrs: "axis=0 lo=-3 hi=3 ste=hardtanh", domains: &[Real, Positive] },
+        Case { args: "f[0,3] f[3]", attrs: "axis=1 lo=-8 hi=7 ste=clipped", domains: &[Real, Positive] },
+        Case { args: "f[] f[] i32[]", attrs: "lo=-8 hi=7 ste=saturated", domains: CHANNELS },
+    ],
+};
+
+const CHANNELS: &[Domain] = &[Real, Positive, Index(3)];

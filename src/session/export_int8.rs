@@ -1,0 +1,289 @@
+//! Export of a network that was trained for codes: products of integers in place of products of rounded numbers.
+//!
+//! A rounded number is `fake_quantize` or `lsq` of something. What it is made of decides: if no input reaches it, it is
+//! a weight, and its codes become a constant; else it is an activation, and `quantize` makes its codes. A product whose
+//! both operands have codes, directly or after moves, becomes a product of the codes. Invariant: each value of the
+//! exported graph has the type of the value in its place, and its numbers but for rounding.
+
+use super::{Program, Session};
+use crate::arena::{Node, Side, Value, ids::Id};
+use crate::error::{Error, Kind, Result};
+use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::ops::layout::attrs::TransposeAttrs;
+use crate::nodes::ops::quant::attrs::{FakeQuantizeAttrs, LsqAttrs};
+use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, LeafKind, Op, Quantize, Var};
+use crate::passes::copier::Copier;
+use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuild_buf, rebuilt_by_pass};
+
+mod products;
+
+use products::integer_product;
+
+/// The integer network of `graph`, an evaluating graph that [`qat`](crate::graph::qat) rounded (or that was built with
+/// [`Var::fake_quantize`](crate::graph::Var::fake_quantize) or [`Var::lsq`](crate::graph::Var::lsq)), with the params
+/// and states of `program`. It has the inputs and outputs of `graph`, and neither params nor states: codes of weights
+/// are
+/// `i8` constants, products sum `i8` codes in `i32`, biases and what is not rounded stay as they are.
+///
+/// # Errors
+/// The graph updates states (it is one for training); `program` lacks a param or a state, or has another type for it; a
+/// scale of the program is not above 0; no product of the graph has two rounded operands with constant scales.
+///
+/// ```
+/// use arenagrad::graph::Qat;
+/// use arenagrad::prelude::*;
+/// use arenagrad::session::export_int8;
+/// # fn main() -> Result<()> {
+/// let net = |training: bool| -> Result<GraphBuf> {
+///     let g = Builder::new("net");
+///     let y = nn::linear(&g, "fc", g.input("x", [8, 4], DType::F32), 3).named("y");
+///     let loss = y.square().mean(..).named("loss");
+///     g.finish([loss, y])?.qat(&Qat::int8().weights("*.weight").training(training))
+/// };
+/// let mut step = Session::new().compile(&train(&net(true)?, "loss", optim::Sgd::new(0.1))?)?;
+/// step.init(0)?;
+/// step.values_mut::<f32>("x")?.fill(0.5);
+/// step.step()?;
+/// let integers = export_int8(&net(false)?, &step)?;
+/// assert_eq!(integers.view().leaves().count(), 1); // the input
+/// let mut p = Session::new().compile(&integers)?;
+/// p.values_mut::<f32>("x")?.fill(0.5);
+/// p.step()?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn export_int8<'a>(graph: impl Into<Graph<'a>>, program: &Program) -> Result<GraphBuf> {
+    let g = graph.into();
+    if let Some(&(leaf, _)) = g.updates.first() {
+        let name = g.leaf(leaf).map_or("", |l| l.1);
+        let text = format!("export_int8: the graph updates {name:?}; export the evaluating graph");
+        return Err(Error::new(Kind::Verify, text));
+    }
+    let known = known_values(g);
+    let sites = CodedSites::find(g, &known);
+    let constants = sites.evaluate(g, program)?;
+    let mut count = 0;
+    let exported = rebuilt_by_pass("export_int8", |bump| {
+        let b = Builder::rewriting(Emit::like(&g));
+        let is_kept = |n: Node| g.def_of(n).is_leaf() && known[g.out(n)];
+        let mut c = Copier::new(g, &b).without(is_kept);
+        for l in g.leaves().filter(|l| l.kind != LeafKind::Input) {
+            c.map[l.value] =
+                b.constant_bytes(leaf_bytes(g, l.value, l.name, program)?, g.dims(l.value), g.dtype[l.value.at()]);
+        }
+        let mut export =
+            Export { sites: &sites, constants: &constants, codes: Side::filled(g.values(), None), count: 0 };
+        c.run(&mut |v| export.rewrite(v));
+        c.signature();
+        count = export.count;
+        drop(c);
+        finish_rebuild(b, bump)
+    })?;
+    if count == 0 {
+        let text = "export_int8: no product of the graph has two rounded operands with one scale for activations, \
+                    and constant scales; see qat";
+        return Err(Error::new(Kind::Verify, text));
+    }
+    // What nothing reads goes: constants of weights in floats.
+    rebuild_buf(exported.view(), &mut |_| None)
+}
+
+/// The bytes of the param or state `name` of `program`, which must have the type of `v`.
+fn leaf_bytes<'p>(g: Graph<'_>, v: Value, name: &str, program: &'p Program) -> Result<&'p [u8]> {
+    let Some((b, bytes)) = program.persistent().find(|(b, _)| b.name == name) else {
+        return Err(Error::new(Kind::Name, format!("export_int8: the program has no param or state {name:?}")));
+    };
+    if b.dtype != g.dtype[v.at()] || b.dims != g.dims(v) {
+        let text =
+            format!("export_int8: {name:?} is {}{} in the program, and {} in the graph", b.dtype, b.dims, g.ty_text(v));
+        return Err(Error::new(Kind::Shape, text));
+    }
+    Ok(bytes)
+}
+
+/// The values of the entry that no input reaches and no effect makes.
+fn known_values(g: Graph<'_>) -> Side<Value, bool> {
+    let mut known = Side::filled(g.values(), false);
+    for n in g.region_nodes(g.entry()) {
+        let def = g.def_of(n);
+        let fixed = match def.is_leaf() {
+            true => g.op[n.at()] == Op::PARAM || g.op[n.at()] == Op::STATE,
+            false => def.is_pure() && g.args_of(n).iter().all(|&a| known[a]),
+        };
+        g.outs_of(n).for_each(|v| known[v] = fixed);
+    }
+    known
+}
+
+/// A rounded number whose codes fit `i8`.
+#[derive(Clone, Copy, Debug)]
+struct CodedSite {
+    node: Node,
+    /// No input reaches it.
+    weight: bool,
+    axis: Option<i64>,
+    lo: i64,
+    hi: i64,
+    /// What is taken from codes and zero point, so that the codes fit `i8`.
+    shift: i64,
+}
+
+/// All of them, in the order of their nodes.
+struct CodedSites(Vec<CodedSite>);
+
+/// What was computed of a site: scale, zero point and, of a weight, codes, as bytes.
+struct CodedConstants {
+    scale: Vec<u8>,
+    zero: Vec<i32>,
+    codes: Vec<u8>,
+}
+
+impl CodedSites {
+    fn find(g: Graph<'_>, known: &Side<Value, bool>) -> CodedSites {
+        let mut all = Vec::new();
+        for n in g.region_nodes(g.entry()) {
+            let (axis, lo, hi) = match g.op[n.at()] {
+                Op::FAKE_QUANTIZE => {
+                    let a = FakeQuantizeAttrs::of(&g.attrs(n));
+                    (a.axis, a.lo, a.hi)
+                }
+                Op::LSQ => {
+                    let a = LsqAttrs::of(&g.attrs(n));
+                    (a.axis, a.lo, a.hi)
+                }
+                _ => continue,
+            };
+            let shift = if lo >= -128 && hi <= 127 { 0 } else { lo + 128 };
+            let args = g.args_of(n);
+            if hi - shift <= 127 && args[1..].iter().all(|&a| known[a]) {
+                all.push(CodedSite { node: n, weight: known[args[0]], axis, lo, hi, shift });
+            }
+        }
+        CodedSites(all)
+    }
+
+    /// Computes scales, zero points and codes from the params and states of `program`.
+    fn evaluate(&self, g: Graph<'_>, program: &Program) -> Result<Vec<CodedConstants>> {
+        let part = rebuilt_by_pass("export_int8", |bump| {
+            let b = Builder::rewriting(Emit::like(&g));
+            let mut c = Copier::new(g, &b);
+            c.run(&mut |_| None);
+            for (i, site) in self.0.iter().enumerate() {
+                let args: Vec<Var<'_>> = g.args_of(site.node).iter().map(|&a| c.map[a]).collect();
+                let zero = match args.get(2) {
+                    Some(z) => *z - site.shift as f64,
+                    None => b.full(-site.shift as f64, args[1].dims(), DType::I32),
+                };
+                b.output(&format!("scale.{i}"), args[1]);
+                b.output(&format!("zero.{i}"), zero);
+                if site.weight {
+                    b.output(&format!("codes.{i}"), args[0].quantize(args[1], zero, site.options()));
+                }
+            }
+            drop(c);
+            finish_rebuild(b, bump)
+        })?;
+        let part = rebuild_buf(part.view(), &mut |_| None)?;
+        let mut p = Session::new().threads(1).compile(&part)?;
+        for l in part.view().leaves().filter(|l| l.kind != LeafKind::Input) {
+            p.write_bytes(l.name, leaf_bytes(part.view(), l.value, l.name, program)?)?;
+        }
+        p.step()?;
+        let dtype = |i: usize| g.dtype[g.args_of(self.0[i].node)[1].at()];
+        let one = |(i, site): (usize, &CodedSite)| -> Result<CodedConstants> {
+            let scale = match dtype(i) {
+                DType::F64 => bytemuck::cast_slice(p.values::<f64>(&format!("scale.{i}"))?).to_vec(),
+                _ => bytemuck::cast_slice(p.values::<f32>(&format!("scale.{i}"))?).to_vec(),
+            };
+            let codes = match site.weight {
+                true => bytemuck::cast_slice(p.values::<i8>(&format!("codes.{i}"))?).to_vec(),
+                false => Vec::new(),
+            };
+            Ok(CodedConstants { scale, zero: p.values::<i32>(&format!("zero.{i}"))?.to_vec(), codes })
+        };
+        self.0.iter().enumerate().map(one).collect()
+    }
+}
+
+impl CodedSite {
+    fn options(&self) -> Quantize {
+        let options = Quantize::i8().range((self.lo - self.shift, self.hi - self.shift));
+        Quantize { axis: self.axis, ..options }
+    }
+}
+
+/// The codes of a value of the source graph, in the exported graph.
+#[derive(Clone, Copy, Debug)]
+struct Coded {
+    codes: Value,
+    scale: Value,
+    /// The axis that the scales are for.
+    axis: Option<usize>,
+    /// The zero point; `None` if there are several.
+    zero: Option<i32>,
+}
+
+/// The walk that writes the exported graph.
+struct Export<'s> {
+    sites: &'s CodedSites,
+    constants: &'s [CodedConstants],
+    codes: Side<Value, Option<Coded>>,
+    /// Products of integers that were written.
+    count: usize,
+}
+
+impl Export<'_> {
+    fn rewrite<'g>(&mut self, v: &RebuildVisit<'_, 'g>) -> Option<Vec<Var<'g>>> {
+        let out = v.src.out(v.node);
+        if let Some(i) = self.sites.0.iter().position(|s| s.node == v.node) {
+            return Some(vec![self.round(v, i)]);
+        }
+        let codes = |i: usize| v.src.args_of(v.node).get(i).and_then(|&a| self.codes[a]);
+        match v.op() {
+            Op::RESHAPE | Op::TRANSPOSE | Op::CHECKPOINT | Op::OPTIMIZATION_BARRIER => {
+                self.codes[out] = codes(0).and_then(|c| moved_codes(v, c));
+                None
+            }
+            op => {
+                let y = integer_product(v, op, codes(0)?, codes(1)?)?;
+                self.count += 1;
+                Some(vec![y])
+            }
+        }
+    }
+
+    /// The rounded number of site `i`, by its codes.
+    fn round<'g>(&mut self, v: &RebuildVisit<'_, 'g>, i: usize) -> Var<'g> {
+        let (g, site, known) = (v.g, &self.sites.0[i], &self.constants[i]);
+        let (x, scale) = (v.args[0], v.args[1]);
+        let s = g.constant_bytes(&known.scale, scale.dims(), scale.dtype());
+        let any_zero = known.zero.iter().any(|&z| z != 0);
+        let zero = any_zero.then(|| g.constant_bytes(bytemuck::cast_slice(&known.zero), scale.dims(), DType::I32));
+        let codes = match site.weight {
+            true => g.constant_bytes(&known.codes, x.dims(), DType::I8),
+            false => x.quantize(s, zero, site.options()),
+        };
+        let zero_point = match known.zero.split_first() {
+            Some((first, rest)) => rest.iter().all(|z| z == first).then_some(*first),
+            None => Some(0),
+        };
+        let axis = site.axis.and_then(|a| usize::try_from(a).ok());
+        self.codes[v.src.out(v.node)] = Some(Coded { codes: codes.v, scale: s.v, axis, zero: zero_point });
+        codes.dequantize(s, zero, site.axis)
+    }
+}
+
+/// The codes `c` after the move `v`; `None` if its scales lose their axis.
+fn moved_codes(v: &RebuildVisit<'_, '_>, c: Coded) -> Option<Coded> {
+    let axis = match (v.op(), c.axis) {
+        (_, None) => None,
+        (Op::TRANSPOSE, Some(axis)) => {
+            let perm = to_size_attrs(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
+            Some(perm.iter().position(|&p| p == axis)?)
+        }
+        (Op::RESHAPE, Some(_)) => return None,
+        (_, axis) => axis,
+    };
+    let moved = v.g.with(|e| e.copy(&v.src, v.node, &[c.codes], v.regions));
+    Some(Coded { codes: moved.iter().next()?, axis, ..c })
+}
