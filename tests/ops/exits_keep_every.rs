@@ -71,7 +71,7 @@ fn derivatives_have_the_bits_of_a_loop_that_keeps_all() {
     let gradient = |g: &GraphBuf| g.grad("loss", &GradOptions::wrt(&["x", "w"])).unwrap();
     let tangent = |g: &GraphBuf| g.jvp(&["loss"], &["x", "w"]).unwrap();
     for end in [End::While, End::Count, End::CountDown] {
-        for length in [1, 2, 7, 16] {
+        for length in [1, 2, 7] {
             for keep in 1..=length + 1 {
                 let [all, some] = [None, Some(keep)].map(|keep| recurrent(end, length, keep));
                 for (of, outputs) in [
@@ -82,7 +82,7 @@ fn derivatives_have_the_bits_of_a_loop_that_keeps_all() {
                     let some = of(&some);
                     let mut some = [Session::new(), Session::new().threads(3), Session::new().poison(true)]
                         .map(|session| program(&some, session));
-                    for n in (0..=length as i64).rev() {
+                    for n in [length as i64, 0, length as i64 - 1, 1] {
                         let want = bits(&mut all, n, outputs);
                         for p in &mut some {
                             let what = format!("{end:?}, {n} of {length}, every {keep}, {outputs:?}");
@@ -104,7 +104,7 @@ fn second_derivatives_are_those_of_a_loop_that_keeps_all() {
             (program_of_directions(&hvp), names)
         };
         let (mut all, names) = second(None);
-        let names: Vec<&str> = names.iter().map(String::as_str).filter(|n| n.starts_with("hvp")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).filter(|n| n.starts_with("tangent.grad")).collect();
         assert_eq!(names.len(), 2, "{names:?}");
         for keep in [1, 2, 3, 7] {
             let (mut some, _) = second(Some(keep));
