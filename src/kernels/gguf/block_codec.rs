@@ -37,6 +37,29 @@ pub trait BlockCodec: Copy {
     }
 }
 
+/// Declares block types of one number of elements: name, bytes, whether groups have a min, and group `g` of the block
+/// `b`.
+macro_rules! block_codecs {
+    ($elements:literal; $($(#[$doc:meta])* $name:ident, $bytes:literal, $min:literal, |$b:ident, $g:ident| $group:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+
+        impl BlockCodec for $name {
+            const ELEMENTS: usize = $elements;
+            const BYTES: usize = $bytes;
+            const HAS_MIN: bool = $min;
+
+            #[inline(always)]
+            fn group(self, block: &[u8], $g: usize) -> Group {
+                let $b: &[u8; $bytes] = block_array(block);
+                $group
+            }
+        }
+    )*};
+}
+pub(super) use block_codecs;
+
 /// The first bytes of a block as an array.
 ///
 /// # Panics

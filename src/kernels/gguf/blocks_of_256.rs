@@ -3,34 +3,8 @@
 //! Group `g` has the elements `16·g ..`. Types of two, three and six bits divide the block into halves and each half
 //! into four planes of 32 elements: the planes of one half share bytes, and each plane has bits of its own in them.
 
-use super::block_codec::{BlockCodec, GROUP, Group, block_array, codes_from, nibbles};
-use super::f16_value::f16_value;
-
-macro_rules! blocks_of_256 {
-    ($($(#[$doc:meta])* $name:ident, $bytes:literal, $min:literal, |$b:ident, $g:ident| $group:expr;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
-        pub struct $name;
-
-        impl BlockCodec for $name {
-            const ELEMENTS: usize = 256;
-            const BYTES: usize = $bytes;
-            const HAS_MIN: bool = $min;
-
-            #[inline(always)]
-            fn group(self, block: &[u8], $g: usize) -> Group {
-                let $b: &[u8; $bytes] = block_array(block);
-                $group
-            }
-        }
-    )*};
-}
-
-/// The half at byte `at`.
-#[inline(always)]
-fn half(block: &[u8], at: usize) -> f32 {
-    f16_value([block[at], block[at + 1]])
-}
+use super::block_codec::{BlockCodec, GROUP, Group, block_array, block_codecs, codes_from, nibbles};
+use super::f16_value::half_at;
 
 /// The half of the block that group `g` is in, its plane there, and its first element in the plane.
 #[inline(always)]
@@ -59,16 +33,16 @@ fn signed_scale(s: &[u8; 12], j: usize) -> i8 {
 #[inline(always)]
 fn with_scale_and_min(b: &[u8], g: usize, codes: [i8; GROUP]) -> Group {
     let (scale, min) = scale_and_min(block_array(&b[4..]), g / 2);
-    Group { codes, scale: half(b, 0) * f32::from(scale), min: half(b, 2) * f32::from(min) }
+    Group { codes, scale: half_at(b, 0) * f32::from(scale), min: half_at(b, 2) * f32::from(min) }
 }
 
-blocks_of_256! {
+block_codecs! { 256;
     /// Scales and mins of four bits, codes of two bits, d, dmin.
     Q2K, 84, true, |b, g| {
         let (half_block, plane, k) = plane_of(g);
         let codes = codes_from(&b[16 + 32 * half_block + k..], |q| (q >> (2 * plane) & 3) as i8);
         let (scale, min) = (f32::from(b[g] & 15), f32::from(b[g] >> 4));
-        Group { codes, scale: half(b, 80) * scale, min: half(b, 82) * min }
+        Group { codes, scale: half_at(b, 80) * scale, min: half_at(b, 82) * min }
     };
     /// The third bits, codes of two bits, scales of six bits, d. A missing third bit subtracts 4.
     Q3K, 110, false, |b, g| {
@@ -79,7 +53,7 @@ blocks_of_256! {
             *code += 4 * third - 4;
         }
         let scale = signed_scale(block_array(&b[96..]), g);
-        Group { codes, scale: half(b, 108) * f32::from(scale), min: 0.0 }
+        Group { codes, scale: half_at(b, 108) * f32::from(scale), min: 0.0 }
     };
     /// d, dmin, scales and mins of six bits, codes of four bits.
     Q4K, 144, true, |b, g| {

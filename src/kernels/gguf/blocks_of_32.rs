@@ -3,40 +3,14 @@
 //! In types of four or five bits, the lower halves of the sixteen bytes `q` are the first group, the upper halves the
 //! second. Halves are little-endian.
 
-use super::block_codec::{BlockCodec, Group, block_array, codes_from, nibbles};
-use super::f16_value::f16_value;
+use super::block_codec::{BlockCodec, Group, block_array, block_codecs, codes_from, nibbles};
+use super::f16_value::half_at;
 
 /// The values of IQ4_NL.
 const IQ4_NL_VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 /// Twice the values of MXFP4: 4-bit floats with two bits of exponent.
 const MXFP4_VALUES: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
-
-macro_rules! blocks_of_32 {
-    ($($(#[$doc:meta])* $name:ident, $bytes:literal, $min:literal, |$b:ident, $g:ident| $group:expr;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
-        pub struct $name;
-
-        impl BlockCodec for $name {
-            const ELEMENTS: usize = 32;
-            const BYTES: usize = $bytes;
-            const HAS_MIN: bool = $min;
-
-            #[inline(always)]
-            fn group(self, block: &[u8], $g: usize) -> Group {
-                let $b: &[u8; $bytes] = block_array(block);
-                $group
-            }
-        }
-    )*};
-}
-
-/// The half at byte `at`.
-#[inline(always)]
-fn half(block: &[u8], at: usize) -> f32 {
-    f16_value([block[at], block[at + 1]])
-}
 
 /// Five-bit codes of group `g`: four bits of `low`, and bit `16·g + i` of `high` as the fifth of element `i`.
 #[inline(always)]
@@ -49,30 +23,30 @@ fn five_bits(low: &[u8], high: &[u8], g: usize, less: i8) -> [i8; 16] {
     codes
 }
 
-blocks_of_32! {
+block_codecs! { 32;
     /// d, then 4-bit codes: d·(v − 8).
     Q4_0, 18, false, |b, g| {
         let codes = nibbles(&b[2..], g > 0).map(|v| v - 8);
-        Group { codes, scale: half(b, 0), min: 0.0 }
+        Group { codes, scale: half_at(b, 0), min: 0.0 }
     };
     /// d, m, then 4-bit codes: d·v + m.
-    Q4_1, 20, true, |b, g| Group { codes: nibbles(&b[4..], g > 0), scale: half(b, 0), min: -half(b, 2) };
+    Q4_1, 20, true, |b, g| Group { codes: nibbles(&b[4..], g > 0), scale: half_at(b, 0), min: -half_at(b, 2) };
     /// d, the fifth bits, then 4-bit codes: d·(v − 16).
     Q5_0, 22, false, |b, g| {
-        Group { codes: five_bits(&b[6..], &b[2..], g, 16), scale: half(b, 0), min: 0.0 }
+        Group { codes: five_bits(&b[6..], &b[2..], g, 16), scale: half_at(b, 0), min: 0.0 }
     };
     /// d, m, the fifth bits, then 4-bit codes: d·v + m.
     Q5_1, 24, true, |b, g| {
-        Group { codes: five_bits(&b[8..], &b[4..], g, 0), scale: half(b, 0), min: -half(b, 2) }
+        Group { codes: five_bits(&b[8..], &b[4..], g, 0), scale: half_at(b, 0), min: -half_at(b, 2) }
     };
     /// d, then signed bytes: d·q.
     Q8_0, 34, false, |b, g| {
-        Group { codes: codes_from(&b[2 + 16 * g..], |q| q as i8), scale: half(b, 0), min: 0.0 }
+        Group { codes: codes_from(&b[2 + 16 * g..], |q| q as i8), scale: half_at(b, 0), min: 0.0 }
     };
     /// d, then 4-bit places in a table of values.
     Iq4Nl, 18, false, |b, g| {
         let codes = nibbles(&b[2..], g > 0).map(|v| IQ4_NL_VALUES[v as usize]);
-        Group { codes, scale: half(b, 0), min: 0.0 }
+        Group { codes, scale: half_at(b, 0), min: 0.0 }
     };
     /// An exponent x, then 4-bit floats: 2^(x − 127) times their value.
     Mxfp4, 17, false, |b, g| {
