@@ -258,6 +258,19 @@ impl<'a> Args<'a> {
         self.fault.record(Bad { element: number, value: Some((count as i64, most)), cause });
     }
 
+    /// As [`Args::fault`], for sizes of groups that sum to `sum`, where there are `rows` rows.
+    #[cold]
+    pub fn fault_group_sizes(&self, sum: i64, rows: usize) {
+        self.fault.record(Bad { element: 0, value: Some((sum, rows)), cause: Cause::GroupSizes });
+    }
+
+    /// As [`Args::fault`], for a row of logits: one at `position` is NaN or +∞, or none is above −∞.
+    #[cold]
+    pub fn fault_logits(&self, row: usize, position: Option<usize>) {
+        let cause = if position.is_some() { Cause::Logit } else { Cause::NoLogit };
+        self.fault.record(Bad { element: row, value: position.map(|i| (i as i64, 0)), cause });
+    }
+
     /// Byte offset of `s`, after checks of element size, alignment and arena bounds.
     #[inline]
     fn bounds<T: Pod>(&self, s: &OperandRef) -> usize {

@@ -64,6 +64,10 @@ impl CostClass {
     pub const RUNNING: CostClass = cost_row(80, 1_000_000, 30_000);
     /// Sorts; an operation is a comparison.
     pub const SORT: CostClass = cost_row(100, 7_000_000, 30_000);
+    /// The largest elements of rows; an operation is a comparison.
+    pub const TOP_K: CostClass = cost_row(120, 2_000_000, 30_000);
+    /// Draws of tokens; an operation is an element that is sorted and weighed.
+    pub const SAMPLE: CostClass = cost_row(150, 30_000_000, 30_000);
     /// Activations with their derivatives.
     pub const ACTIVATION: CostClass = cost_row(100, 500_000, 29_000);
     /// Random numbers.

@@ -24,11 +24,17 @@ pub enum Cause {
     SplatList,
     /// A tile with a pixel that more splats cover than are blended.
     SplatSteps,
+    /// Sizes of groups whose sum is not the number of rows.
+    GroupSizes,
+    /// A row of logits with a NaN or +∞.
+    Logit,
+    /// A row of logits without one above −∞.
+    NoLogit,
 }
 
 impl Cause {
     /// All causes; each is at its own number.
-    const ALL: [Cause; 8] = [
+    const ALL: [Cause; 11] = [
         Cause::Index,
         Cause::ZeroDivisor,
         Cause::Singular,
@@ -37,6 +43,9 @@ impl Cause {
         Cause::StillGoing,
         Cause::SplatList,
         Cause::SplatSteps,
+        Cause::GroupSizes,
+        Cause::Logit,
+        Cause::NoLogit,
     ];
 }
 
@@ -46,7 +55,8 @@ pub struct Bad {
     /// Its position in the index operand; of a matrix, its number in the batch; of a tile, its number in the image.
     pub element: usize,
     /// The value and its exclusive upper bound, if they were reported; of a tile, how many splats it has and the most
-    /// that there may be.
+    /// that there may be; of sizes of groups, their sum and the number of rows;
+    /// of a logit, its position in the row.
     pub value: Option<(i64, usize)>,
     /// What it is.
     pub cause: Cause,

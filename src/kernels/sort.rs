@@ -42,7 +42,7 @@ impl Sort {
 
 /// The order of positions `a` and `b`; `Less` comes first. Position breaks ties, so an unstable sort gives the stable
 /// order.
-fn sort_order<T: Num>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
+pub(crate) fn sort_order<T: Num>(x: &[T], descending: bool, a: i32, b: i32) -> Ordering {
     let (u, v) = (x[a as usize], x[b as usize]);
     let by_value = match (u.unordered(), v.unordered()) {
         (false, false) if descending => v.partial_cmp(&u),

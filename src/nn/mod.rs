@@ -15,6 +15,7 @@ pub mod init;
 mod lengths;
 mod losses;
 mod mamba;
+mod moe;
 mod norms;
 mod pools;
 mod recurrent;
@@ -42,6 +43,7 @@ pub use losses::{
     kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,
 };
 pub use mamba::{Mamba, mamba};
+pub use moe::{Moe, moe};
 pub use norms::{
     BatchNorm, batch_norm, group_norm, instance_norm, layer_norm, layer_norm_no_bias, layer_norm2d, rms_norm,
 };

@@ -65,6 +65,15 @@ impl fmt::Display for Stop {
             Some(Bad { element, value: Some((count, most)), cause: Cause::SplatSteps }) => {
                 write!(f, "{count} splats cover a pixel of tile {element}, and max_steps is {most}")?;
             }
+            Some(Bad { element, value: Some((at, _)), cause: Cause::Logit }) => {
+                write!(f, "logit {at} of row {element} is NaN or +∞")?;
+            }
+            Some(Bad { element, cause: Cause::NoLogit, .. }) => {
+                write!(f, "no logit of row {element} is above −∞")?;
+            }
+            Some(Bad { value: Some((sum, rows)), cause: Cause::GroupSizes, .. }) => {
+                write!(f, "the sizes of the groups sum to {sum}, and there are {rows} rows")?;
+            }
             Some(Bad { element, value: Some((value, bound)), .. }) => {
                 write!(f, "element {element} of the index operand is {value}; it must be in 0..{bound}")?;
             }

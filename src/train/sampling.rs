@@ -5,31 +5,14 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::kernels::random;
-use std::cmp::Ordering;
-
-/// The settings of a [`Sampler`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sampling {
-    /// Divisor of the logits, at least 0. 1 samples from the softmax; 0 always chooses the largest logit.
-    pub temperature: f64,
-    /// Only this many of the largest logits count, ties broken by index. 0: all count.
-    pub top_k: usize,
-    /// Of those, only the smallest set of the likeliest tokens whose probabilities sum to at least this number counts
-    /// (nucleus sampling, Holtzman et al. 2020). In (0, 1]; 1: all count.
-    pub top_p: f64,
-}
-
-impl Default for Sampling {
-    fn default() -> Sampling {
-        Sampling { temperature: 1.0, top_k: 0, top_p: 1.0 }
-    }
-}
+pub use crate::kernels::sample::Sampling;
+use crate::kernels::sample::{BadLogits, pick_token};
 
 /// Samples tokens from logits.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     settings: Sampling,
-    order: Vec<u32>,
+    order: Vec<i32>,
     weights: Vec<f64>,
 }
 
@@ -41,53 +24,20 @@ fn bad_sampling(text: String) -> Error {
 impl Sampler {
     /// A sampler. Fails with [`Kind::Data`] if a setting is out of its range.
     pub fn new(settings: Sampling) -> Result<Sampler> {
-        let Sampling { temperature, top_p, .. } = settings;
-        if !(temperature >= 0.0 && temperature.is_finite()) {
-            return Err(bad_sampling(format!("the temperature is {temperature}; it must be finite and at least 0")));
-        }
-        if !(top_p > 0.0 && top_p <= 1.0) {
-            return Err(bad_sampling(format!("top_p is {top_p}; it goes from above 0 to 1")));
-        }
+        settings.check().map_err(bad_sampling)?;
         Ok(Sampler { settings, order: Vec::new(), weights: Vec::new() })
     }
 
-    /// The index that `u`, uniform in [0, 1), chooses from `logits`. A logit of −∞ is never chosen. Fails with
-    /// [`Kind::Data`] if a logit is NaN or +∞, or if all are −∞.
+    /// The index that `u`, uniform in [0, 1), chooses from `logits`: the draw of
+    /// [`Var::sample`](crate::graph::Var::sample). A logit of −∞ is never chosen. Fails with [`Kind::Data`] if a logit
+    /// is NaN or +∞, or if all are −∞.
     pub fn pick(&mut self, logits: &[f32], u: f64) -> Result<usize> {
-        if let Some(i) = logits.iter().position(|x| x.is_nan() || *x == f32::INFINITY) {
-            return Err(bad_sampling(format!("logit {i} is {}", logits[i])));
-        }
-        self.order.clear();
-        self.order.extend((0..logits.len() as u32).filter(|&i| logits[i as usize] > f32::NEG_INFINITY));
-        // Equal logits are ordered by index. There is no NaN.
-        let descending = |a: &u32, b: &u32| logits[*b as usize].partial_cmp(&logits[*a as usize]);
-        self.order.sort_unstable_by(|a, b| descending(a, b).unwrap_or(Ordering::Equal).then(a.cmp(b)));
-        let Some(&first) = self.order.first() else {
-            return Err(bad_sampling(format!("none of {} logits is above −∞", logits.len())));
-        };
-        let Sampling { temperature, top_k, top_p } = self.settings;
-        if temperature == 0.0 {
-            return Ok(first as usize);
-        }
-        self.order.truncate(if top_k == 0 { usize::MAX } else { top_k });
-        let top = f64::from(logits[first as usize]);
-        self.weights.clear();
-        self.weights.extend(self.order.iter().map(|&i| ((f64::from(logits[i as usize]) - top) / temperature).exp()));
-        let all: f64 = self.weights.iter().sum();
-        let mut kept = 0.0;
-        let enough = self.weights.iter().position(|w| {
-            kept += w;
-            kept >= top_p * all
-        });
-        self.weights.truncate(enough.map_or(self.weights.len(), |i| i + 1));
-        let mut left = u * self.weights.iter().sum::<f64>();
-        let chosen = self.weights.iter().position(|w| {
-            left -= w;
-            left < 0.0
-        });
-        // Rounding may leave a remainder behind the last weight.
-        let chosen = chosen.unwrap_or(self.weights.len() - 1);
-        Ok(self.order[chosen] as usize)
+        self.order.resize(logits.len(), 0);
+        self.weights.resize(logits.len(), 0.0);
+        pick_token(&self.settings, logits, u, &mut self.order, &mut self.weights).map_err(|bad| match bad {
+            BadLogits::At(i) => bad_sampling(format!("logit {i} is {}", logits[i])),
+            BadLogits::None => bad_sampling(format!("none of {} logits is above −∞", logits.len())),
+        })
     }
 }
 

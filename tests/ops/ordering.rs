@@ -57,6 +57,28 @@ fn the_largest_elements_have_positions_of_their_own() {
 }
 
 #[test]
+fn the_largest_are_any_number_and_nan_comes_last() {
+    let x = [2.0, NAN, -1.0, 2.0, LEAST, 0.0];
+    for k in 0..=x.len() {
+        let outs = of(&[6], &x, |x| {
+            let ((y, p), (sorted, order)) = (x.top_k(k, 0), x.sort(0, true));
+            vec![y, p, sorted, order]
+        });
+        assert!(same(&outs[0].data, &outs[2].data[..k]) && outs[1].data == outs[3].data[..k], "{k}: {outs:?}");
+    }
+    // Along another axis than the last.
+    let outs = of(&[3, 2], &[3.0, 1.0, 1.0, 5.0, 2.0, 0.0], |x| {
+        let (y, p) = x.top_k(2, 0);
+        vec![y, p]
+    });
+    assert_eq!((&outs[0].data[..], &outs[1].data[..]), (&[3.0, 5.0, 2.0, 1.0][..], &[0.0, 1.0, 2.0, 0.0][..]));
+    let g = Builder::new("f");
+    let (y, _) = g.input("x", [3], DType::F32).top_k(4, 0);
+    let e = g.finish([y.named("y")]).unwrap_err().to_string();
+    assert!(e.contains("top_k") && e.contains("k is 4") && e.contains("ordering.rs"), "{e}");
+}
+
+#[test]
 fn gradients_of_the_largest_go_back_to_their_places() {
     let g = Builder::new("f");
     let x = g.param("x", [2, 4], DType::F64, Init::Zeros);

@@ -48,7 +48,7 @@ pub(super) fn index_elements(
 }
 
 /// The indices, all in range or unknown.
-fn check_indices(index: &Array, bound: usize) -> Result<Vec<Option<usize>>, Stop> {
+pub(super) fn check_indices(index: &Array, bound: usize) -> Result<Vec<Option<usize>>, Stop> {
     let one = |x: Option<i128>| match x {
         Some(x) => match usize::try_from(x).ok().filter(|&x| x < bound) {
             Some(x) => Ok(Some(x)),

@@ -7,6 +7,7 @@ use super::array::{Array, count};
 use super::binary_fns::{compare, map_binary_fn, select};
 use super::complex_ops::complex_parts;
 use super::fourier_ops::{transform, transform_length};
+use super::grouped_ops::{grouped_product, grouped_work};
 use super::index_ops::index_elements;
 use super::layout_ops::{make_constant, move_elements};
 use super::matrix_ops::{decompose_matrices, matrix_work};
@@ -16,6 +17,7 @@ use super::random_ops::draw_random;
 use super::reduce_ops::{cumsum, reduce_axes, root_sum_squares, softmax};
 use super::region_ops::Results;
 use super::rounding::Rounding;
+use super::sample_ops::draw_tokens;
 use super::splat_ops::{render_splats, splat_work};
 use super::stop::Stop;
 use super::unary_fns::map_unary_fn;
@@ -190,6 +192,9 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(y) = draw_random(op, &attrs, &all, dtype, &dims) {
             return Ok(Some(y));
         }
+        if let Some(y) = draw_tokens(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
+            return Ok(Some(y));
+        }
         if let Some(y) = move_elements(op, &attrs, &all, &dims) {
             return Ok(Some(y));
         }
@@ -202,6 +207,10 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         }
         if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));
+        }
+        if let Some(work) = grouped_work(op, &all, &dims) {
+            self.account.spend(work)?;
+            return grouped_product(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
         }
         if let Some(work) = product_work(op, &all, &dims) {
             self.account.spend(work)?;

@@ -7,6 +7,7 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::size_attrs::to_sizes;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Domain;
+use crate::nodes::ops::grouped::attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};
 use crate::nodes::ops::index::attrs::{GatherAttrs, OneHotAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs};
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
 use crate::nodes::{DType, Graph, Op};
@@ -124,6 +125,14 @@ fn index_domain(g: Graph<'_>, n: Node, i: usize) -> Option<Domain> {
         (Op::GATHER | Op::TAKE_ALONG_AXIS, 1) => along(GatherAttrs::of(&attrs).axis),
         (Op::SCATTER, 2) => along(ScatterAttrs::of(&attrs).axis),
         (Op::SCATTER_ADD | Op::SCATTER_ALONG_AXIS, 1) => Domain::Index(ScatterAddAttrs::of(&attrs).size as usize),
+        (Op::GROUPED_MATMUL, 2) if !GroupedMatmulAttrs::of(&attrs).by_size => {
+            Domain::Index(g.dims(args[1]).first().copied().unwrap_or(1))
+        }
+        (Op::GROUPED_OUTER, 2) if !GroupedOuterAttrs::of(&attrs).by_size => {
+            Domain::Index(GroupedOuterAttrs::of(&attrs).groups as usize)
+        }
+        // Sizes that sum to the number of rows, where there are as many groups.
+        (Op::GROUPED_MATMUL | Op::GROUPED_OUTER, 2) => Domain::Count(1),
         (Op::LU_SOLVE, 1) => Domain::Index(g.dims(args[0]).last().copied().unwrap_or(1)),
         (Op::ONE_HOT, 0) => Domain::Index(OneHotAttrs::of(&attrs).depth as usize),
         (Op::RAVEL_INDEX, 0) => {

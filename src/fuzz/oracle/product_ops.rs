@@ -1,6 +1,6 @@
 //! Products of matrices, of floats and of integers.
 
-use super::array::{Array, Numbers, count, ravel, unravel};
+use super::array::{Array, count, ravel, unravel};
 use super::element_bytes::nearest_real;
 use super::rounding::{Rounding, Term};
 use super::whole_ops::wrap;
@@ -43,22 +43,8 @@ pub(super) fn matrix_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
         );
         (0..k).map(move |s| (p + s * ps, q + s * qs))
     };
-    if let (Numbers::Real(x), Numbers::Real(y)) = (&a.numbers, &b.numbers) {
-        let r = Rounding::of(dtype);
-        let one = |e: usize| {
-            let (mut known, mut more) = (true, 0.0);
-            let terms = factors(e).map(|(p, q)| {
-                let (x, y, bx, by) = (x[p], y[q], a.bound[p], b.bound[q]);
-                // An overflow of one product, which the sum does not see.
-                known &= !((x * y).is_infinite() && x.is_finite() && y.is_finite());
-                let exact = libm::fma(x, y, -(x * y)) == 0.0 && nearest_real(dtype, x * y) == x * y;
-                more += if exact { 0.0 } else { r.ulps(x * y, 0.5) };
-                Term { x: x * y, bound: bound_of_term((x, bx), (y, by)) }
-            });
-            let (sum, bound) = r.sum(terms);
-            r.settled(sum, if known { bound + more } else { f64::INFINITY })
-        };
-        return Array::reals(dtype, to, (0..count(to)).map(one));
+    if a.is_real() && b.is_real() {
+        return Array::reals(dtype, to, (0..count(to)).map(|e| sum_of_products(dtype, (a, b), factors(e))));
     }
     let one = |e: usize| {
         let mut sum: i128 = 0;
@@ -68,6 +54,26 @@ pub(super) fn matrix_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
         Some(sum)
     };
     Array::wholes(dtype, to, (0..count(to)).map(one))
+}
+
+/// Σ a[p]·b[q] over the positions `factors` of real numbers, and its bound.
+pub(super) fn sum_of_products(
+    dtype: DType,
+    (a, b): (&Array, &Array),
+    factors: impl Iterator<Item = (usize, usize)>,
+) -> (f64, f64) {
+    let r = Rounding::of(dtype);
+    let (mut known, mut more) = (true, 0.0);
+    let terms = factors.map(|(p, q)| {
+        let ((x, bx), (y, by)) = (a.real(p), b.real(q));
+        // An overflow of one product, which the sum does not see.
+        known &= !((x * y).is_infinite() && x.is_finite() && y.is_finite());
+        let exact = libm::fma(x, y, -(x * y)) == 0.0 && nearest_real(dtype, x * y) == x * y;
+        more += if exact { 0.0 } else { r.ulps(x * y, 0.5) };
+        Term { x: x * y, bound: bound_of_term((x, bx), (y, by)) }
+    });
+    let (sum, bound) = r.sum(terms);
+    r.settled(sum, if known { bound + more } else { f64::INFINITY })
 }
 
 /// The bound of a product of two numbers with bounds, before rounding. It is infinite if one of them is unknown.

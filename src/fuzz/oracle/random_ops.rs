@@ -25,7 +25,7 @@ fn philox_block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 }
 
 /// The words of a key, if all are known.
-fn key_words(key: &Array) -> Option<[u32; 4]> {
+pub(super) fn key_words(key: &Array) -> Option<[u32; 4]> {
     let mut words = [0; 4];
     for (i, w) in words.iter_mut().enumerate() {
         *w = key.whole(i)? as u32;
@@ -47,7 +47,7 @@ fn wide_bits(key: [u32; 4], stream: u64, e: usize) -> u64 {
 }
 
 /// The uniform number of element `e`.
-fn uniform(key: [u32; 4], stream: u64, dtype: DType, e: usize) -> f64 {
+pub(super) fn uniform(key: [u32; 4], stream: u64, dtype: DType, e: usize) -> f64 {
     match dtype {
         DType::F32 => f64::from(stream_block(key, stream, e as u64 / 4)[e % 4] >> 8) / 2f64.powi(24),
         _ => (wide_bits(key, stream, e) >> 11) as f64 / 2f64.powi(53),

@@ -14,6 +14,7 @@
 //! * `outer_product`, `gemv`, `transposed`, `bf16`: the other algorithms.
 //! * `algorithm`: which algorithm computes a product; `gemm_units`: how units divide it.
 //! * `gemm_into`, `sgd_kernel`: products that go to a sink or an SGD step instead of memory.
+//! * `open_product`: products whose number of rows or terms is known only when a step runs.
 //! * `gemm_queries`, `gemm_kernel`: the methods and kernels that lowerings use.
 //!
 //! Invariants:
@@ -44,6 +45,7 @@ mod gemm_kernel;
 mod gemm_queries;
 mod gemm_units;
 mod gemv;
+mod open_product;
 mod operands;
 mod outer_product;
 mod pack_block;
@@ -67,6 +69,7 @@ pub use gemm_desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;
 pub use gemm_kernel::{gemm, kernel, kernel_for, run};
+pub use open_product::{OpenProduct, open_unit_columns, open_unit_rows};
 pub use precision::Precision;
 pub use prefetch::PrefetchQueue;
 pub use sgd_kernel::{sgd_kernel, sgd_kernel_for};

@@ -10,6 +10,7 @@ pub mod constant;
 pub mod control;
 pub mod conv;
 pub mod fft;
+pub mod grouped;
 pub mod index;
 pub mod layout;
 pub mod linalg;

@@ -158,6 +158,9 @@ ops! {
 
     INT_MATMUL = matmul::integers;
 
+    GROUPED_MATMUL = grouped;
+    GROUPED_OUTER = grouped;
+
     REDUCE_SUM = reduce;
     SUM_SQUARES = reduce;
     REDUCE_MEAN = reduce;
@@ -183,6 +186,7 @@ ops! {
 
     ARG_SORT = sort;
     CUM_ARG_MAX = sort;
+    TOP_K = sort;
     GATHER = index;
     SCATTER_ADD = index;
     TAKE_ALONG_AXIS = index;
@@ -203,6 +207,7 @@ ops! {
     RNG_NEXT = random;
     RNG_FOLD = random;
     DROPOUT = random;
+    SAMPLE = random::sample;
 
     SOFTMAX = softmax;
     SOFTMAX_BACKWARD = softmax;

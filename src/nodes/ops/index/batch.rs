@@ -11,7 +11,7 @@ use crate::nodes::ir::opdef::{BatchSite, Op};
 use crate::nodes::ops::common::batching::swap_axis_runs;
 
 /// The indices of all members, `[members, ..]`, as positions in row-major order along axes of `size` and `n`.
-fn batch_positions<'g>(ids: Var<'g>, size: usize, n: usize) -> Var<'g> {
+pub(crate) fn batch_positions<'g>(ids: Var<'g>, size: usize, n: usize) -> Var<'g> {
     let dims = ids.dims();
     let ids = ids.cast(DType::I64);
     let members = ids.g.iota(0, dims, DType::I64);

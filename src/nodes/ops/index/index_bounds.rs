@@ -32,6 +32,7 @@ fn index_bound_within(g: &Graph<'_>, v: Value, depth: usize) -> Option<u64> {
         Op::IOTA => along(v, IotaAttrs::of(&attrs).axis),
         Op::ARG_MAX | Op::ARG_MIN => along(args[0], ArgExtremeAttrs::of(&attrs).axis),
         Op::CUM_ARG_MAX => along(args[0], CumArgMaxAttrs::of(&attrs).axis),
+        Op::TOP_K if v == g.outs_of(n).nth(1).unwrap_or(v) => g.dims(args[0]).last().map(|&d| d as u64),
         Op::ARG_SORT => g.dims(v).last().map(|&d| d as u64),
         Op::RAVEL_INDEX => {
             let sizes = to_sizes(&RavelIndexAttrs::of(&attrs).sizes);

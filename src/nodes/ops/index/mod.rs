@@ -1,7 +1,7 @@
 //! Ops with integer indices. Every index is checked when the step runs. The error names the position of the bad index.
 
 pub mod attrs;
-mod batch;
+pub(crate) mod batch;
 pub mod index_bounds;
 pub mod lower;
 pub mod scatter;

@@ -41,3 +41,17 @@ attrs! {
         stream: i64,
     }
 }
+
+attrs! {
+    /// Attributes of `sample`.
+    pub struct SampleAttrs {
+        /// Distinguishes the draws of one op from those of others.
+        stream: i64,
+        /// Divisor of the logits; 0 chooses the largest.
+        temperature: f64,
+        /// How many of the largest logits count; 0: all.
+        top_k: i64,
+        /// The probability that the tokens that count reach together.
+        top_p: f64,
+    }
+}

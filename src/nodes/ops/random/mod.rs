@@ -4,6 +4,7 @@
 
 pub mod attrs;
 pub mod lower;
+pub mod sample;
 pub mod var;
 
 use crate::arena::Shape;

@@ -11,6 +11,14 @@ attrs! {
 }
 
 attrs! {
+    /// Attributes of `top_k`.
+    pub struct TopKAttrs {
+        /// How many elements.
+        k: i64,
+    }
+}
+
+attrs! {
     /// Attributes of `cum_arg_max`.
     pub struct CumArgMaxAttrs {
         /// The axis.

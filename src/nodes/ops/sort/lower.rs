@@ -3,12 +3,13 @@
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::cum_arg_max::CumArgMax;
 use crate::kernels::sort::Sort;
+use crate::kernels::top_k::{TopK, top_k_kernel_for};
 use crate::kernels::{cum_arg_max, sort};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::build::size_attrs::to_size;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
+use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs, TopKAttrs};
 
 /// `arg_sort` along the last axis.
 pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
@@ -19,6 +20,19 @@ pub fn arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let kernel = sort::arg_sort_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SORT);
     cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
+    Ok(())
+}
+
+/// `top_k` along the last axis.
+pub fn top_k(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let d = cx.arg_dims(0);
+    let n = d.last().copied().unwrap_or(1);
+    let p = TopK { rows: d[..d.len().saturating_sub(1)].iter().product(), n, k: to_size(TopKAttrs::of(&cx.attrs()).k) };
+    let kernel = top_k_kernel_for(cx.dtype(0))?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::TOP_K);
+    let call = call.reads_args(1).writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit());
+    let call = call.scratch(cx.scratch(size_of::<i32>(), p.scratch()));
+    cx.call(call);
     Ok(())
 }
 

@@ -1,0 +1,71 @@
+//! Products of rows by the matrix of their group. A group that is unknown makes all results unknown.
+
+use super::array::{Array, count};
+use super::index_ops::check_indices;
+use super::layout_ops::zeros;
+use super::product_ops::sum_of_products;
+use super::stop::Stop;
+use crate::nodes::ops::grouped::attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};
+use crate::nodes::{Attrs, DType, Op};
+
+/// The number of products, if `op` is one of these.
+pub(super) fn grouped_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
+    let terms = match op {
+        Op::GROUPED_MATMUL => args[0].dims[1],
+        Op::GROUPED_OUTER => args[0].dims[0],
+        _ => return None,
+    };
+    Some((count(to) as u64).saturating_mul(terms as u64))
+}
+
+/// `grouped_matmul` or `grouped_outer` of type `dtype` and shape `to`.
+pub(super) fn grouped_product(
+    op: Op,
+    attrs: &Attrs<'_>,
+    args: &[&Array],
+    dtype: DType,
+    to: &[usize],
+    may_fault: &mut bool,
+) -> Result<Array, Stop> {
+    if count(to) == 0 {
+        return Ok(zeros(dtype, to));
+    }
+    let (a, b, rows) = (args[0], args[1], args[0].dims[0]);
+    let (by_size, groups) = match op {
+        Op::GROUPED_MATMUL => (GroupedMatmulAttrs::of(attrs).by_size, b.dims[0]),
+        _ => (GroupedOuterAttrs::of(attrs).by_size, to[0]),
+    };
+    let known = if by_size { groups_of_sizes(args[2], rows)? } else { check_indices(args[2], groups)? };
+    let Some(group) = known.into_iter().collect::<Option<Vec<usize>>>() else {
+        *may_fault = true;
+        return Ok(zeros(dtype, to).unknown());
+    };
+    let one = |e: usize| match op {
+        Op::GROUPED_MATMUL => {
+            let (n, k) = (to[1], a.dims[1]);
+            let (i, j) = (e / n, e % n);
+            let first = group[i] * k * n;
+            let tw = GroupedMatmulAttrs::of(attrs).tw;
+            let factor = |t: usize| (i * k + t, first + if tw { j * k + t } else { t * n + j });
+            sum_of_products(dtype, (a, b), (0..k).map(factor))
+        }
+        _ => {
+            let (k, n) = (to[1], to[2]);
+            let (group_of, i, j) = (e / (k * n), e / n % k, e % n);
+            let own = (0..rows).filter(|&r| group[r] == group_of);
+            sum_of_products(dtype, (a, b), own.map(|r| (r * k + i, r * n + j)))
+        }
+    };
+    Ok(Array::reals(dtype, to, (0..count(to)).map(one)))
+}
+
+/// The group of each row, from the sizes of the groups; all `None` if a size is unknown.
+fn groups_of_sizes(sizes: &Array, rows: usize) -> Result<Vec<Option<usize>>, Stop> {
+    let sizes = check_indices(sizes, rows + 1)?;
+    let Some(sizes) = sizes.into_iter().collect::<Option<Vec<usize>>>() else { return Ok(vec![None; rows.max(1)]) };
+    let sum = sizes.iter().fold(0, |sum: usize, n| sum.saturating_add(*n));
+    if sum != rows {
+        return Err(Stop::fault(format!("the sizes of the groups sum to {sum}, and there are {rows} rows")));
+    }
+    Ok(sizes.iter().enumerate().flat_map(|(e, &n)| std::iter::repeat_n(Some(e), n)).collect())
+}

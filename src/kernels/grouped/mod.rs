@@ -1,0 +1,34 @@
+//! Grouped products: each row of a matrix is multiplied by the matrix of its group, such as a token by the weight of
+//! its expert.
+//!
+//! Rows are put in the order of their groups by a counting sort, which is stable. Then each group is one product over
+//! adjacent rows, and the rows of the result are put back. The steps are calls of their own: [`group_rows`] sorts,
+//! [`gather_kernel`](crate::index::gather_kernel) moves rows, [`product`] and [`outer`] multiply.
+//!
+//! Invariant: an element of a product is one chain of fused multiply-adds, over terms or over the rows of a group in
+//! their order. So the bits depend neither on the number of threads nor, in [`product`], on the other rows.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`group_rows::group_rows_kernel`] | group of each row: `I[rows]` | order, places: `i32[rows]`, starts: `i32[groups + 1]` | [`group_rows::GroupRows`] |
+//! | [`group_rows::group_starts_kernel`] | size of each group: `I[groups]` | starts: `i32[groups + 1]` | [`group_rows::GroupRows`] |
+//! | [`product::grouped_product_kernel`] | x: `T[rows, k]`, w: `T[groups, k, n]`, starts | `T[rows, n]`, scratch | [`product::GroupedProduct`] |
+//! | [`outer::grouped_outer_kernel`] | x: `T[rows, k]`, g: `T[rows, n]`, starts | `T[groups, k, n]`, scratch | [`outer::GroupedOuter`] |
+
+pub mod group_rows;
+pub mod outer;
+pub mod product;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+/// The groups that have rows in `rows`, and which of these rows each has. `starts` holds the first row of each group,
+/// then the number of rows.
+fn groups_within(starts: &[i32], rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+    let (from, to) = (rows.start, rows.end);
+    let first = starts.partition_point(|s| *s as usize <= from).saturating_sub(1);
+    let groups = starts.windows(2).enumerate().skip(first).take_while(move |(_, of)| (of[0] as usize) < to);
+    let within = move |(group, of): (usize, &[i32])| (group, (of[0] as usize).max(from)..(of[1] as usize).min(to));
+    groups.map(within).filter(|(_, part)| !part.is_empty())
+}

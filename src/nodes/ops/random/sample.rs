@@ -1,0 +1,66 @@
+//! Draws of tokens from logits.
+
+use super::attrs::SampleAttrs;
+use super::check_random_key;
+use crate::ensure;
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::sample::{Sample, Sampling, sample_kernel_for};
+use crate::nodes::build::size_attrs::to_size;
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::lower_cx::LowerCx;
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
+use Domain::{Bits, Real};
+
+fn infer_sample(cx: &mut Infer<'_>) -> Result<(), String> {
+    cx.float(0)?;
+    check_random_key(cx, 1)?;
+    let SampleAttrs { temperature, top_k, top_p, .. } = SampleAttrs::of(&cx.attrs);
+    let top_k = usize::try_from(top_k).map_err(|_| format!("top_k is {top_k}; it must be 0 or more"))?;
+    Sampling { temperature, top_k, top_p }.check()?;
+    let d = cx.dims(0);
+    let n = d.last().copied().ok_or("the logits are a scalar; they need an axis of tokens")?;
+    ensure!(n > 0, "the logits have shape {d}; there is no token to choose");
+    ensure!(i32::try_from(n).is_ok(), "the last axis of {d} is too long for i32 tokens");
+    cx.result(DType::I32, &d[..d.len() - 1])
+}
+
+fn lower_sample(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let SampleAttrs { stream, temperature, top_k, top_p } = SampleAttrs::of(&cx.attrs());
+    let (d, rows) = (cx.arg_dims(0), cx.out_dims(0).numel());
+    let n = d.last().copied().unwrap_or(1);
+    let p = Sample { rows, n, stream: stream as u64, temperature, top_k: to_size(top_k), top_p };
+    let kernel = sample_kernel_for(cx.dtype(0))?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SAMPLE).faults();
+    let call = call.reads_args(2).writes(Buf::Out(0), p.per_unit());
+    let call = call.scratch(cx.scratch(size_of::<i32>(), n)).scratch(cx.scratch(size_of::<f64>(), n));
+    cx.call(call);
+    Ok(())
+}
+
+/// One token at random for each row of logits.
+pub const SAMPLE: OpDef = OpDef {
+    name: "sample",
+    doc: "a token (i32) for each row of the last axis, of stream `stream` under the key: of the logits divided by \
+          `temperature`, the `top_k` largest (0: all), of these the fewest whose softmax reaches `top_p`; one uniform \
+          number chooses among them by their softmax; the largest if `temperature` is 0; ties go to the smaller index",
+    arity: Arity::Exactly(2),
+    attrs: SampleAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::STEP),
+    infer: infer_sample,
+    deriv: Deriv::Zero,
+    // Members with one key are further rows, with numbers of their own.
+    batch: Batch::Draws(|s| {
+        if s.batched[1] { None } else { s.emit(&[s.arg(0), s.site.args[1]], &SampleAttrs::of(&s.site.attrs).list()) }
+    }),
+    decompose: None,
+    lower: Lower::Kernel(lower_sample),
+    cost: |cx| cx.arg(0),
+    cases: &[
+        Case { args: "f[3,17] u32[4]", attrs: "stream=3 temperature=1 top_k=0 top_p=1", domains: &[Real, Bits] },
+        Case { args: "f[2,300,5] u32[4]", attrs: "stream=4 temperature=0.7 top_k=3 top_p=0.9", domains: &[Real, Bits] },
+        Case { args: "f[40] u32[4]", attrs: "stream=5 temperature=0 top_k=2 top_p=0.5", domains: &[Real, Bits] },
+        Case { args: "f[0,4] u32[4]", attrs: "stream=6 temperature=1 top_k=9 top_p=1", domains: &[Real, Bits] },
+    ],
+};
