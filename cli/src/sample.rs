@@ -1,41 +1,98 @@
 //! The command `sample`: text from a trained character model.
 //!
+//! The program has two methods. One computes the next character from the whole window of text; the other computes many
+//! in one loop that keeps keys and values. While the text is shorter than the context, the second runs. Then the window
+//! moves with each character, which moves all positions, and the first runs for each.
+//!
 //! Invariant: a sample is a function of weights, prompt, settings and seed.
 
 use crate::args::SampleArgs;
 use crate::config::{Config, Network, Task};
 use crate::data::Vocabulary;
 use crate::fail::{Run, fail_bad_input};
-use crate::model::LOGITS;
-use crate::model::chargpt::{self, TOKENS};
+use crate::model::chargpt::{self, TOKEN};
 use crate::out::{self, Out};
 use crate::run_dir::{RunDir, VOCABULARY, WEIGHTS};
 use crate::{sys, tensors};
-use arenagrad::session::{Handle, Program, Session};
-use arenagrad::train::{Sampler, Sampling, sampling};
+use arenagrad::error::Result;
+use arenagrad::nn::{GENERATE_COUNT, GENERATE_DRAWN, GENERATE_KEPT, GENERATE_KEY, GENERATE_LENGTH, GENERATE_WINDOW};
+use arenagrad::session::{Handle, Method, Program, Role, Session};
+use arenagrad::train::{Sampler, Sampling};
 
 /// Largest vocabulary file, in bytes.
 const LIMIT: u64 = 1 << 22;
 /// Largest number of characters in a sample, and of samples.
 const MOST: usize = 1 << 24;
 
-/// A program that continues a text, one character for each step.
+/// Most characters that one step computes, so that text appears while it is made.
+const AT_ONCE: usize = 16;
+
+/// The states of the text of a program.
+struct SampleStates {
+    window: Handle<i32>,
+    length: Handle<i64>,
+    kept: Handle<i64>,
+    drawn: Handle<i64>,
+    key: Handle<u32>,
+    caches: Vec<Handle<f32>>,
+}
+
+impl SampleStates {
+    fn new(p: &Program) -> Run<SampleStates> {
+        let known = [GENERATE_WINDOW, GENERATE_LENGTH, GENERATE_KEPT, GENERATE_DRAWN, GENERATE_KEY];
+        let states = p.bindings().iter().filter(|b| b.role == Role::State && !known.contains(&b.name.as_str()));
+        Ok(SampleStates {
+            window: p.state(GENERATE_WINDOW)?,
+            length: p.state(GENERATE_LENGTH)?,
+            kept: p.state(GENERATE_KEPT)?,
+            drawn: p.state(GENERATE_DRAWN)?,
+            key: p.state(GENERATE_KEY)?,
+            caches: states.map(|b| p.state(&b.name)).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Begins a text with the last tokens of `prompt`, of which there is at least one.
+    fn start(&self, p: &mut Program, prompt: &[i32], seed: u64) -> Run {
+        for &cache in &self.caches {
+            p.get_mut(cache)?.fill(0.0);
+        }
+        let window = p.get_mut(self.window)?;
+        let seen = &prompt[prompt.len().saturating_sub(window.len())..];
+        window[..seen.len()].copy_from_slice(seen);
+        window[seen.len()..].fill(0);
+        p.get_mut(self.length)?[0] = seen.len() as i64;
+        p.get_mut(self.kept)?[0] = 0;
+        p.get_mut(self.drawn)?[0] = 0;
+        p.write(self.key, &[seed as u32, (seed >> 32) as u32, 0, 0])?;
+        Ok(())
+    }
+}
+
+/// A program that continues a text.
 pub struct SampleGenerator {
     program: Program,
-    tokens: Handle<i32>,
-    logits: Handle<f32>,
+    states: SampleStates,
+    /// One character from the whole window, and up to [`AT_ONCE`] with kept keys and values.
+    methods: [Method; 2],
+    count: Handle<i64>,
+    tokens: [Handle<i32>; 2],
     context: usize,
     vocabulary: Vocabulary,
-    sampler: Sampler,
 }
 
 impl SampleGenerator {
     /// Compiles the program. Its params are unset until the caller loads or copies them.
     pub fn new(n: &Network, vocabulary: Vocabulary, settings: Sampling, threads: usize) -> Run<SampleGenerator> {
-        let sampler = Sampler::new(settings)?;
-        let program = Session::new().threads(threads).compile(&chargpt::chargpt_inference(n, vocabulary.len())?)?;
-        let (tokens, logits) = (program.input(TOKENS)?, program.output(LOGITS)?);
-        Ok(SampleGenerator { program, tokens, logits, context: n.context, vocabulary, sampler })
+        // A bad setting is told without an op and a line.
+        Sampler::new(settings)?;
+        let one = chargpt::chargpt_next_token(n, vocabulary.len(), settings)?;
+        let many = chargpt::chargpt_next_tokens(n, vocabulary.len(), AT_ONCE, settings)?;
+        let program = Session::new().threads(threads).compile_all(&[("one", &one), ("many", &many)])?;
+        let methods = [program.method("one")?, program.method("many")?];
+        let count = program.input_of(methods[1], GENERATE_COUNT)?;
+        let tokens = [program.output_of(methods[0], TOKEN)?, program.output_of(methods[1], TOKEN)?];
+        let states = SampleStates::new(&program)?;
+        Ok(SampleGenerator { program, states, methods, count, tokens, context: n.context, vocabulary })
     }
 
     /// The program.
@@ -44,25 +101,26 @@ impl SampleGenerator {
     }
 
     /// Continues `prompt` by `n` characters and calls `emit` with each. An empty prompt becomes a newline, or the
-    /// first character of a vocabulary without newline.
+    /// first character of a vocabulary without newline. The model sees the last `context` characters.
     pub fn run(&mut self, prompt: &[i32], n: usize, seed: u64, emit: &mut dyn FnMut(char) -> Run) -> Run {
-        let mut text = prompt.to_vec();
-        if text.is_empty() {
-            text.extend(self.vocabulary.encode("\n").unwrap_or_else(|_| vec![0]));
-        }
-        for i in (0..n).take_while(|_| !out::out_reader_is_gone()) {
-            // The model sees the last `context` tokens. The zeros behind them reach no earlier position: attention is
-            // causal.
-            let seen = &text[text.len().saturating_sub(self.context)..];
-            let input = self.program.get_mut(self.tokens)?;
-            input[..seen.len()].copy_from_slice(seen);
-            input[seen.len()..].fill(0);
-            self.program.step()?;
-            let rows = self.program.get(self.logits)?.chunks_exact(self.vocabulary.len());
-            let last = rows.take(seen.len()).next_back().unwrap_or(&[]);
-            let token = self.sampler.pick(last, sampling::uniform(seed, i as u64))?;
-            text.push(token as i32);
-            emit(self.vocabulary.char(token))?;
+        let newline = || self.vocabulary.encode("\n").unwrap_or_else(|_| vec![0]);
+        let text = if prompt.is_empty() { newline() } else { prompt.to_vec() };
+        self.states.start(&mut self.program, &text, seed)?;
+        let mut left = n;
+        while left > 0 && !out::out_reader_is_gone() {
+            let p = &mut self.program;
+            let (length, kept) = (p.get(self.states.length)?[0], p.get(self.states.kept)?[0]);
+            // The whole window, until all but its last character have kept keys and values.
+            let (at, count) = match kept + 1 == length {
+                false => (0, 1),
+                true => (1, left.min(AT_ONCE).min(self.context + 1 - length as usize)),
+            };
+            p.get_mut(self.count)?[0] = count as i64;
+            p.run(self.methods[at])?;
+            for &token in p.get(self.tokens[at])?.iter().take(count) {
+                emit(self.vocabulary.char(token as usize))?;
+            }
+            left -= count;
         }
         Ok(())
     }

@@ -35,6 +35,25 @@ setters! {
 /// computes queries, keys and values of all heads, and `name.c_proj` mixes the heads.
 #[track_caller]
 pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: CausalSelfAttention) -> Var<'g> {
+    let dropout = options.dropout;
+    projected_self_attention(g, name, x, options, |qkv| attend_causally(qkv, options.heads, dropout_now(g, dropout)))
+}
+
+/// Attention of `[batch, sequence, width]` queries to the keys before them.
+#[track_caller]
+pub(super) fn attend_causally<'g>([q, k, v]: [Var<'g>; 3], heads: usize, dropout: f64) -> Var<'g> {
+    q.attention(k, v, Attention { layout: Layout::Bsd, heads, causal: true, dropout, ..Attention::default() })
+}
+
+/// [`causal_self_attention`], with `attend` as the attention of queries, keys and values.
+#[track_caller]
+pub(super) fn projected_self_attention<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    options: CausalSelfAttention,
+    attend: impl FnOnce([Var<'g>; 3]) -> Var<'g>,
+) -> Var<'g> {
     g.layer_scope(name, || {
         let width = dense_width(x);
         if x.is_some() && (options.heads == 0 || !width.is_multiple_of(options.heads)) {
@@ -42,10 +61,8 @@ pub fn causal_self_attention<'g>(g: &'g Builder, name: &str, x: Var<'g>, options
             return g.fail(Kind::Shape, text);
         }
         let all = linear_with(g, &format!("{name}.c_attn"), x, width.saturating_mul(3), options.qkv);
-        let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
-        let (heads, dropout) = (options.heads, dropout_now(g, options.dropout));
-        let attend = Attention { layout: Layout::Bsd, heads, causal: true, dropout, ..Attention::default() };
-        linear_with(g, &format!("{name}.c_proj"), q.attention(k, v, attend), width, options.proj)
+        let mixed = attend([0, 1, 2].map(|i| all.narrow(-1, i * width, width)));
+        linear_with(g, &format!("{name}.c_proj"), mixed, width, options.proj)
     })
 }
 

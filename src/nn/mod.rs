@@ -11,6 +11,7 @@ mod dense;
 mod dropout;
 mod embedding;
 mod gated_delta;
+mod generate;
 pub mod init;
 mod lengths;
 mod losses;
@@ -37,6 +38,10 @@ pub use dense::{Linear, Lora, linear, linear_no_bias, linear_with, lora_linear};
 pub use dropout::dropout;
 pub use embedding::{Embedding, embedding, embedding_with, padded_embedding};
 pub use gated_delta::{GatedDeltaNet, gated_delta_net};
+pub use generate::{
+    GENERATE_COUNT, GENERATE_DRAWN, GENERATE_KEPT, GENERATE_KEY, GENERATE_LENGTH, GENERATE_WINDOW, gpt_next_token,
+    gpt_next_tokens,
+};
 pub use lengths::sequence_mask;
 pub use losses::{
     PoissonNll, Triplet, cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss, huber_loss,

@@ -1,8 +1,10 @@
 //! Transformer blocks, and the network of nanoGPT.
 
-use super::attention::{CausalSelfAttention, MultiHead, causal_self_attention, multi_head_attention};
+use super::attention::{
+    CausalSelfAttention, MultiHead, attend_causally, multi_head_attention, projected_self_attention,
+};
 use super::dense::{Linear, dense_width, linear, linear_with};
-use super::dropout::dropout;
+use super::dropout::{dropout, dropout_now};
 use super::norms::{layer_norm, layer_norm_no_bias, rms_norm};
 use super::swiglu::swiglu;
 use crate::error::Kind;
@@ -160,25 +162,41 @@ pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g>
         if length > o.context {
             return g.fail(Kind::Shape, format!("gpt({tokens:?}): the context is {}", o.context));
         }
-        let (plain, last) = (Linear::normal(0.02, o.bias), 0.02 / (2.0 * o.layers.max(1) as f64).sqrt());
-        let ends = Linear::normal(last, o.bias);
-        let norm =
-            |name: &str, x| if o.bias { layer_norm(g, name, x, 1e-5) } else { layer_norm_no_bias(g, name, x, 1e-5) };
-        let table = |name, rows| g.param(name, [rows, o.width], dtype, Init::Normal(0.02));
-        let wte = table("transformer.wte.weight", o.vocabulary);
-        let places = table("transformer.wpe.weight", o.context).narrow(0, 0, length);
-        let mut x = dropout(g.layer("transformer.wte", || wte.gather(tokens, 0)) + places, o.dropout);
-        for i in 0..o.layers {
-            let name = format!("transformer.h.{i}");
-            let h = norm(&format!("{name}.ln_1"), x);
-            let attention = CausalSelfAttention { heads: o.heads, qkv: plain, proj: ends, dropout: o.dropout };
-            x = x + dropout(causal_self_attention(g, &format!("{name}.attn"), h, attention), o.dropout);
-            let h = norm(&format!("{name}.ln_2"), x);
-            let h = linear_with(g, &format!("{name}.mlp.c_fc"), h, o.width.saturating_mul(4), plain);
-            let h = if o.gelu_tanh { h.gelu_tanh() } else { h.gelu() };
-            x = x + dropout(linear_with(g, &format!("{name}.mlp.c_proj"), h, o.width, ends), o.dropout);
-        }
-        let x = norm("transformer.ln_f", x).reshape([batch * length, o.width]);
+        let (wte, places) = gpt_tables(g, dtype, &o);
+        let x = g.layer("transformer.wte", || wte.gather(tokens, 0)) + places.narrow(0, 0, length);
+        let attend = |qkv| attend_causally(qkv, o.heads, dropout_now(g, o.dropout));
+        let x = gpt_blocks(g, dropout(x, o.dropout), &o, &attend).reshape([batch * length, o.width]);
         x.matmul_t(wte, false, true).reshape([batch, length, o.vocabulary])
     })
+}
+
+/// The tables of a [`gpt`]: an embedding of each token, and one of each place.
+pub(super) fn gpt_tables<'g>(g: &'g Builder, dtype: DType, o: &Gpt) -> (Var<'g>, Var<'g>) {
+    let table = |name, rows| g.param(name, [rows, o.width], dtype, Init::Normal(0.02));
+    (table("transformer.wte.weight", o.vocabulary), table("transformer.wpe.weight", o.context))
+}
+
+/// The blocks of a [`gpt`] and its last norm, over embedded tokens `x` `[batch, sequence, width]`. `attend` is the
+/// attention of queries, keys and values; it is called once for each block, in order.
+pub(super) fn gpt_blocks<'g>(
+    g: &'g Builder,
+    mut x: Var<'g>,
+    o: &Gpt,
+    attend: &dyn Fn([Var<'g>; 3]) -> Var<'g>,
+) -> Var<'g> {
+    let (plain, last) = (Linear::normal(0.02, o.bias), 0.02 / (2.0 * o.layers.max(1) as f64).sqrt());
+    let ends = Linear::normal(last, o.bias);
+    let norm = |name: &str, x| if o.bias { layer_norm(g, name, x, 1e-5) } else { layer_norm_no_bias(g, name, x, 1e-5) };
+    for i in 0..o.layers {
+        let name = format!("transformer.h.{i}");
+        let h = norm(&format!("{name}.ln_1"), x);
+        let attention = CausalSelfAttention { heads: o.heads, qkv: plain, proj: ends, dropout: o.dropout };
+        let h = projected_self_attention(g, &format!("{name}.attn"), h, attention, attend);
+        x = x + dropout(h, o.dropout);
+        let h = norm(&format!("{name}.ln_2"), x);
+        let h = linear_with(g, &format!("{name}.mlp.c_fc"), h, o.width.saturating_mul(4), plain);
+        let h = if o.gelu_tanh { h.gelu_tanh() } else { h.gelu() };
+        x = x + dropout(linear_with(g, &format!("{name}.mlp.c_proj"), h, o.width, ends), o.dropout);
+    }
+    norm("transformer.ln_f", x)
 }

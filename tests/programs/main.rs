@@ -12,6 +12,7 @@ mod examples;
 mod files;
 mod find_nan;
 mod fit;
+mod generate;
 mod inspect;
 mod lbfgs;
 mod methods;

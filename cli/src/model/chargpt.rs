@@ -3,33 +3,40 @@
 //! Invariant: names and layouts of params are nanoGPT's; the graphs for training, validation and sampling
 //! have the same params.
 
-use super::{LOGITS, LOSS};
+use super::LOSS;
 use crate::config::Network;
 use arenagrad::error::Result;
 use arenagrad::graph::{Builder, CrossEntropy, DType, GraphBuf, Var};
 use arenagrad::nn;
+use arenagrad::train::Sampling;
 
 /// Name of the input of tokens, `[batch, context]`.
 pub const TOKENS: &str = "tokens";
 /// Name of the input of the tokens that follow them, `[batch·context]`.
 pub const NEXT: &str = "next";
+/// Name of the output of the tokens that follow a text.
+pub const TOKEN: &str = "token";
 /// Name of the output of the loss of each token, `[batch·context]`.
 pub const LOSSES: &str = "losses";
 
 /// The logits after each token, `[batch·context, vocabulary]`.
 fn chargpt_logits<'g>(g: &'g Builder, n: &Network, vocabulary: usize, batch: usize, dropout: f64) -> Var<'g> {
     let tokens = g.input(TOKENS, [batch, n.context], DType::I32);
-    let gpt = nn::Gpt {
+    nn::gpt(g, tokens, DType::F32, chargpt_net(n, vocabulary).dropout(dropout)).reshape([batch * n.context, vocabulary])
+}
+
+/// The network, without dropout.
+fn chargpt_net(n: &Network, vocabulary: usize) -> nn::Gpt {
+    nn::Gpt {
         vocabulary,
         context: n.context,
         layers: n.layers,
         heads: n.heads,
         width: n.width,
         bias: n.bias,
-        dropout,
+        dropout: 0.0,
         gelu_tanh: false,
-    };
-    nn::gpt(g, tokens, DType::F32, gpt).reshape([batch * n.context, vocabulary])
+    }
 }
 
 /// The cross entropy of each token, `[batch·context]`, in nats.
@@ -52,8 +59,14 @@ pub fn chargpt_validation(n: &Network, vocabulary: usize, batch: usize) -> Resul
     g.finish([chargpt_losses(&g, logits).named(LOSSES)])
 }
 
-/// The inference graph: one window of [`TOKENS`] to the logits after each, [`LOGITS`], `[context, vocabulary]`.
-pub fn chargpt_inference(n: &Network, vocabulary: usize) -> Result<GraphBuf> {
+/// The token that follows the window, [`TOKEN`], computed from the whole window.
+pub fn chargpt_next_token(n: &Network, vocabulary: usize, how: Sampling) -> Result<GraphBuf> {
     let g = Builder::new("chargpt");
-    g.finish([chargpt_logits(&g, n, vocabulary, 1, 0.0).named(LOGITS)])
+    g.finish([nn::gpt_next_token(&g, DType::F32, chargpt_net(n, vocabulary), how).named(TOKEN)])
+}
+
+/// Up to `most` tokens that follow, [`TOKEN`], computed with kept keys and values.
+pub fn chargpt_next_tokens(n: &Network, vocabulary: usize, most: usize, how: Sampling) -> Result<GraphBuf> {
+    let g = Builder::new("chargpt");
+    g.finish([nn::gpt_next_tokens(&g, DType::F32, chargpt_net(n, vocabulary), most, how).named(TOKEN)])
 }
