@@ -39,8 +39,8 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::GROUPED_MATMUL, &[self, w, groups], &attrs.list())
     }
 
-    /// As [`Var::grouped_matmul_t`], for rows that are in the order of their groups already. `sizes` holds the number of
-    /// rows of each group, `[groups]`. Sizes that do not sum to the number of rows end the step with an error.
+    /// As [`Var::grouped_matmul_t`], for rows that are in the order of their groups already. `sizes` holds the number
+    /// of rows of each group, `[groups]`. Sizes that do not sum to the number of rows end the step with an error.
     #[track_caller]
     pub fn sorted_grouped_matmul(self, w: Var<'g>, sizes: Var<'g>, tw: bool) -> Var<'g> {
         self.g.emit1(Op::GROUPED_MATMUL, &[self, w, sizes], &GroupedMatmulAttrs { tw, by_size: true }.list())

@@ -6,14 +6,16 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
+use crate::kernels::sample::Sampling;
 use crate::kernels::vmath;
 use crate::nodes::build::broadcast::Operand;
+use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::leaf::{InitKind, StateAttrs};
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::random::attrs::{DrawAttrs, DropoutAttrs, RandomIntAttrs};
+use crate::nodes::ops::random::attrs::{DrawAttrs, DropoutAttrs, RandomIntAttrs, SampleAttrs};
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
 impl<'g> Var<'g> {
@@ -42,6 +44,41 @@ impl<'g> Var<'g> {
         }
         let noise = self.g.gumbel(self.dims(), self.dtype(), 0.0, 1.0);
         (self + noise).arg_max(axis, dtype)
+    }
+
+    /// One token (`i32`) at random for each row of these logits `[.., tokens]`, of shape `[..]`: the draw of
+    /// [`Sampler`](crate::train::Sampler), as part of the graph. The numbers follow from the seed, the step and this
+    /// call, and in a loop from the iteration. A row with a NaN or +∞, or with −∞ alone, ends the step with an error
+    /// that names it.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// use arenagrad::train::Sampling;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("draw");
+    /// let logits = g.input("logits", [2, 3], DType::F32);
+    /// let token = logits.sample(Sampling { top_k: 2, ..Sampling::default() });
+    /// let mut p = Session::new().compile(&g.finish([token.named("token")])?)?;
+    /// p.init(7)?; // the seed
+    /// p.values_mut::<f32>("logits")?.copy_from_slice(&[0.0, 9.0, -9.0, 5.0, -90.0, -90.0]);
+    /// p.step()?;
+    /// let tokens = p.values::<i32>("token")?;
+    /// assert!(tokens[0] < 2 && tokens[1] == 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn sample(self, how: Sampling) -> Var<'g> {
+        let (key, stream) = (self.g.rng(), self.g.fresh_stream());
+        self.sample_with_key(how, key, stream)
+    }
+
+    /// As [`Var::sample`], with a key `u32[4]` and a stream of your own: the numbers follow from these two alone.
+    #[track_caller]
+    pub fn sample_with_key(self, how: Sampling, key: Var<'g>, stream: i64) -> Var<'g> {
+        let Sampling { temperature, top_k, top_p } = how;
+        let attrs = SampleAttrs { stream, temperature, top_k: size_attr_to_i64(top_k), top_p };
+        self.g.emit1(Op::SAMPLE, &[self, key], &attrs.list())
     }
 }
 

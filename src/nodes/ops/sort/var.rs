@@ -24,8 +24,8 @@ impl<'g> Var<'g> {
         (self.take_along_axis(positions, axis), positions)
     }
 
-    /// The `k` largest elements along `axis`, largest first, and their positions (`i32`); of equals, the first. NaN come
-    /// last, as in [`Var::sort`] (torch has them first). Gradients go back to where the values came from. It is an
+    /// The `k` largest elements along `axis`, largest first, and their positions (`i32`); of equals, the first. NaN
+    /// come last, as in [`Var::sort`] (torch has them first). Gradients go back to where the values came from. It is an
     /// error if the axis has fewer than `k`.
     #[track_caller]
     pub fn top_k(self, k: usize, axis: i64) -> (Var<'g>, Var<'g>) {
