@@ -9,9 +9,9 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 use Domain::{Index, Positive, Real};
 
-/// round(x/s) + z, before it is cut off to a range.
+/// round(x·(1/s)) + z, before it is cut off to a range. A product with the reciprocal has torch's bits.
 pub(super) fn unclamped_code<'g>(x: Var<'g>, scale: Var<'g>, zero: Option<Var<'g>>, axis: Option<i64>) -> Var<'g> {
-    let steps = (x / checked_scale(scale, x, axis)).round();
+    let steps = (x * checked_scale(scale, x, axis).recip()).round();
     zero.map_or(steps, |z| steps + aligned_scale(z.cast(x.dtype()), x, axis))
 }
 
@@ -46,7 +46,7 @@ fn through_quantize<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
 /// Codes of real numbers.
 pub const QUANTIZE: OpDef = OpDef {
     name: "quantize",
-    doc: "q = clamp(round(x/s) + z, lo, hi), halves to even, NaN to z, with scale s and zero point z (0 without one); the derivative of s·(q − z) by x is 1, and with ste=clip 0 where q is cut off",
+    doc: "q = clamp(round(x·(1/s)) + z, lo, hi), halves to even, NaN to z, with scale s and zero point z (0 without one); the derivative of s·(q − z) by x is 1, and with ste=clip 0 where q is cut off",
     arity: Arity::Between(2, 3),
     attrs: QuantizeAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT),

@@ -30,7 +30,8 @@ pub const POSITIVE_SCALE: OpDef = OpDef {
         cx.float(0)?;
         cx.same_as(0)
     },
-    deriv: Deriv::Linear(|_, _, g| Some(g)),
+    // Not `Linear`: a tangent may have any sign.
+    deriv: Deriv::Rules(|_, t| vec![t[0]], |_, ct, _| vec![ct[0]]),
     batch: Batch::Leading,
     decompose: None,
     lower: Lower::Kernel(lower_positive_scale),
