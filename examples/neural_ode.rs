@@ -100,12 +100,14 @@ fn starts(seen: bool) -> impl Iterator<Item = [f64; 2]> {
     (0..BATCH).map(move |i| [(i % 4) as f64 - 1.5 + by, (i / 4) as f64 - 1.5 - by].map(|x| 0.9 * x))
 }
 
-/// What a method computes from starts of [`starts`]: the root of the mean square of the distances from the exact paths,
-/// the steps tried, and the path of the first point.
+/// What a method computes from starts of [`starts`].
 #[derive(Debug)]
 pub struct Paths {
+    /// The root of the mean square of the distances from the exact paths.
     pub error: f64,
+    /// The steps tried.
     pub tries: i64,
+    /// The path of the first point.
     pub first: Vec<[f64; 2]>,
 }
 
