@@ -69,7 +69,7 @@ fn draw_clusters(seed: &mut u32) -> Clusters {
         *seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         f64::from(*seed >> 8) / f64::from(1 << 24)
     };
-    let corner = |i: usize, axis: usize| 1.2 * (i % ATOMS >> axis & 1) as f64;
+    let corner = |i: usize, axis: usize| 1.2 * (((i % ATOMS) >> axis) & 1) as f64;
     let moved = (0..BATCH * ATOMS * 3).map(|k| corner(k / 3, k % 3) + 0.4 * (next() - 0.5));
     let positions: Vec<f64> = moved.collect();
     let (mut energies, mut forces) = (vec![0.0; BATCH], vec![0.0; positions.len()]);

@@ -106,16 +106,13 @@ fn accuracy(p: &mut Program, digits: &Digits) -> Result<f64> {
     Ok(right.count() as f64 / digits.labels.len() as f64)
 }
 
-/// A network that has learnt: the program of its last training step, and accuracies in floats, rounded, and in
-/// integers.
+/// The share of the test images that are told apart.
 pub struct Learnt {
-    /// The program that trained the rounded network.
-    pub program: Program,
-    /// On the test images, of the network that was trained in floats.
+    /// By the network that was trained in floats.
     pub float: f64,
-    /// Of the network with rounded numbers.
+    /// By the network with rounded numbers.
     pub rounded: f64,
-    /// Of the network of integers.
+    /// By the network of integers.
     pub integers: f64,
 }
 
@@ -144,7 +141,7 @@ pub fn train_both(steps: usize) -> Result<Learnt> {
 
     let mut p = session.compile(&export_int8(&evaluated, &program)?)?;
     let integers = accuracy(&mut p, &unseen)?;
-    Ok(Learnt { program, float: float_accuracy, rounded, integers })
+    Ok(Learnt { float: float_accuracy, rounded, integers })
 }
 
 #[allow(dead_code)] // Tests include this file.

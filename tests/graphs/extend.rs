@@ -61,7 +61,9 @@ fn leaves_outputs_and_updates_are_added_to_those_there() {
 fn added_draws_differ_from_those_there() {
     let g = Builder::new("noise");
     // Values that nothing reads are left out of the extended graph.
-    (0..20).for_each(|i| drop(g.full(f64::from(i), [3], F64)));
+    for i in 0..20 {
+        g.full(f64::from(i), [3], F64);
+    }
     let graph = g.finish([g.uniform([8], F64).named("first")]).unwrap();
     let graph = graph.extend(|g, _| vec![g.uniform([8], F64).named("second")]).unwrap();
     let graph = graph.extend(|g, _| vec![g.uniform([8], F64).named("third")]).unwrap();
