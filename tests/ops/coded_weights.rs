@@ -5,7 +5,7 @@
 
 use crate::common::{Draw, PLAIN, Tensor, distance, run};
 use arenagrad::graph::{
-    Builder, CodedWeights, DType, GradOptions, GraphBuf, Init, Missing, Var, WeightScheme, encode_weights, grad, vjp,
+    Builder, CodedWeights, DType, GradOptions, GraphBuf, Init, Missing, WeightScheme, encode_weights, grad, vjp,
 };
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Elem, Program, Session};
@@ -62,10 +62,9 @@ fn squares_in_floats([m, k, n, block]: [usize; 4], zeros: bool) -> GraphBuf {
     let (x, w) = (g.input("x", [m, k], DType::F64), g.input("w", [k, n], DType::F64));
     let block_of_row: Vec<i32> = (0..k).map(|p| (p / block) as i32).collect();
     let block_of_row = g.constant_bytes(bytemuck::cast_slice(&block_of_row), [k], DType::I32);
-    let rows = |v| Var::gather(v, block_of_row, 0);
     let s = g.input("s", [k.div_ceil(block), n], DType::F64);
-    let w = if zeros { w - rows(g.input("z", [k.div_ceil(block), n], DType::F64)) } else { w };
-    let y = x.matmul(w * rows(s));
+    let w = if zeros { w - g.input("z", [k.div_ceil(block), n], DType::F64).gather(block_of_row, 0) } else { w };
+    let y = x.matmul(w * s.gather(block_of_row, 0));
     g.finish([y.square().sum(..).named("loss")]).unwrap()
 }
 
@@ -249,7 +248,7 @@ fn low_rank_corrections_train_beside_frozen_codes() {
         p.step().unwrap();
         losses.push(p.values::<f32>("loss").unwrap()[0]);
     }
-    assert!(losses[299] < 0.05 * losses[0] && losses[0] > 0.5, "{} to {}", losses[0], losses[299]);
+    assert!(losses[299] < 0.05 * losses[0] && losses[0] > 0.1, "{} to {}", losses[0], losses[299]);
     assert_eq!(p.values::<u8>("w").unwrap(), e.codes);
     assert_eq!(p.values::<f32>("s").unwrap(), e.scales);
 }
