@@ -18,12 +18,12 @@
 
 pub use crate::nodes::{AdamOptions, SgdOptions};
 pub use crate::nodes::{
-    Attention, Attr, Attrs, AxialRope2d, Builder, CodedWeights, Conv, Conv2d, Conv3d, ConvPart, ConvTranspose,
-    CrossEntropy, CustomFn, DType, Emit, EncodedWeights, FftNorm, Graph, GraphBuf, GridSample, Init, Interpolation,
-    Layout, Leaf, LeafKind, LogMel, LogMelOver, Loop, MelFilterbank, MelScale, Op, OpDef, Outside, PadMode, Pairing,
-    PerAxis, Pool, Pool1d, Pool2d, Pool3d, PreparedSplats, Reduction, Results, Rope, Routine, Sampling, Scatter,
-    SelectiveScan, Singular, Sizes, SplatImage, Splats, Ssd, Stage, StartValues, Stft, SwitchBranch, TriangularOptions,
-    Ty, Unfold, Var, WeightScheme, WindowFunction, encode_weights,
+    Attention, Attr, Attrs, AxialRope2d, Builder, CodeProduct, CodedWeights, Conv, Conv2d, Conv3d, ConvPart,
+    ConvTranspose, CrossEntropy, CustomFn, DType, Emit, EncodedWeights, FftNorm, Graph, GraphBuf, GridSample, Init,
+    Interpolation, Layout, Leaf, LeafKind, LogMel, LogMelOver, Loop, MelFilterbank, MelScale, Op, OpDef, Outside,
+    PadMode, Pairing, PerAxis, Pool, Pool1d, Pool2d, Pool3d, PreparedSplats, ProductSte, Reduction, Results, Rope,
+    Routine, Sampling, Scatter, SelectiveScan, Singular, Sizes, SplatImage, Splats, Ssd, Stage, StartValues, Stft,
+    SwitchBranch, TriangularOptions, Ty, Unfold, Var, WeightScheme, WindowFunction, encode_weights,
 };
 pub use crate::passes::{
     GradOptions, Missing, OneByOne, Randomness, SplitVjp, Vmap, directional_nth_grad, grad, hvp, jacobian, jvp, keep,

@@ -49,6 +49,8 @@ pub use ops::loss::cross_entropy::CrossEntropy;
 pub use ops::optim::var::{AdamOptions, SgdOptions};
 pub use ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
 pub use ops::quant::encode_weights::{EncodedWeights, encode_weights};
+pub use ops::quant::int_attrs::ProductSte;
+pub use ops::quant::int_var::CodeProduct;
 pub use ops::quant::weight_attrs::WeightScheme;
 pub use ops::quant::weight_var::CodedWeights;
 pub use ops::recurrent::ssd::Ssd;

@@ -183,6 +183,8 @@ ops! {
 
     DEQUANT = quant::dequant;
     DEQUANT_MATMUL = quant::dequant;
+    Q_MATMUL = quant::q_matmul;
+    Q_CONV2D = quant::q_conv2d;
 
     ARG_SORT = sort;
     CUM_ARG_MAX = sort;
