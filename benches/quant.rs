@@ -1,6 +1,6 @@
-//! Products of 8-bit integers and products with coded weights, beside the same products in f32, and a plain read of memory.
+//! Products of codes and products with coded weights, beside the same products in f32, and a plain read of memory.
 
-use arenagrad::graph::{Builder, CodedWeights, DType, Init, WeightScheme};
+use arenagrad::graph::{Builder, CodeProduct, CodedWeights, DType, Init, WeightScheme};
 use arenagrad::session::{Program, Session};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -17,13 +17,19 @@ fn fill_codes(p: &mut Program) {
     }
 }
 
-/// x `[m, k]` by w `[k, n]`, of `i8` or of `f32`.
-fn product(dtype: DType, [m, k, n]: [usize; 3]) -> Program {
+/// x `[m, k]` by w `[k, n]` in `i8`, to sums (`to` = `i32`) or to codes; or in f32.
+fn product(to: DType, [m, k, n]: [usize; 3]) -> Program {
     let g = Builder::new("product");
-    let (x, w) = (g.input("x", [m, k], dtype), g.input("w", [k, n], dtype));
-    g.output("y", x.matmul(w));
+    let of = if to == DType::F32 { DType::F32 } else { DType::I8 };
+    let (x, w) = (g.input("x", [m, k], of), g.input("w", [k, n], of));
+    let y = match to {
+        DType::F32 => x.matmul(w),
+        DType::I32 => x.q_matmul(w, None, None, CodeProduct::to_i32().x_zp(3).w_zp(-1)),
+        _ => x.q_matmul(w, None, None, CodeProduct::to_i8().x_zp(3).w_zp(-1).s_out(5000.0)),
+    };
+    g.output("y", y);
     let mut p = compiled(g);
-    if dtype == DType::I8 {
+    if of == DType::I8 {
         fill_codes(&mut p);
     } else {
         p.values_mut::<f32>("x").expect("an input").fill(0.5);
@@ -32,13 +38,13 @@ fn product(dtype: DType, [m, k, n]: [usize; 3]) -> Program {
     p
 }
 
-fn products_of_integers(c: &mut Criterion) {
+fn products_of_codes(c: &mut Criterion) {
     for size in [[512, 512, 512], [256, 1024, 4096]] {
         let [m, k, n] = size;
-        let mut group = c.benchmark_group(format!("matmul {m}x{k}x{n}"));
+        let mut group = c.benchmark_group(format!("q_matmul {m}x{k}x{n}"));
         group.throughput(Throughput::Elements((m * k * n) as u64));
-        for (name, dtype) in [("f32", DType::F32), ("i8", DType::I8)] {
-            let mut p = product(dtype, size);
+        for (name, to) in [("f32", DType::F32), ("i8 to i32", DType::I32), ("i8 to i8", DType::I8)] {
+            let mut p = product(to, size);
             group.bench_function(name, |b| b.iter(|| p.step()));
         }
         group.finish();
@@ -107,6 +113,6 @@ fn stream(c: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(10);
-    targets = products_of_integers, coded_weights, stream
+    targets = products_of_codes, coded_weights, stream
 }
 criterion_main!(benches);

@@ -50,6 +50,8 @@ pub use ops::optim::var::{AdamOptions, SgdOptions};
 pub use ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
 pub use ops::quant::attrs::{CodeSte, FakeSte, LsqFactor};
 pub use ops::quant::encode_weights::{EncodedWeights, encode_weights};
+pub use ops::quant::int_attrs::ProductSte;
+pub use ops::quant::int_var::CodeProduct;
 pub use ops::quant::running_scale::QuantScale;
 pub use ops::quant::var::{FakeQuantize, Lsq, Quantize};
 pub use ops::quant::weight_attrs::WeightScheme;

@@ -24,7 +24,7 @@ fn numbers_products_and_gradients_are_those_of_the_definition() {
     g.output("numbers", w.numbers());
     g.output("y", x.dequant_matmul(w));
     let graph = g.finish([]).unwrap();
-    let wrt = ["x", "s", "z"];
+    let wrt = ["x", "w", "s", "z"];
     let graph = vjp(graph.view(), &["y"], &wrt, Missing::Error).unwrap();
     let mut p = Session::new().compile(&graph).unwrap();
     set(&mut p, "x", &[1f32, 2.0, -1.0, 0.5, 0.0, -1.0, 3.0, 2.0]);
@@ -40,6 +40,7 @@ fn numbers_products_and_gradients_are_those_of_the_definition() {
     assert_eq!(read("grad.x"), [0.5, 0.0, -8.5, 17.25, -1.0, 2.5, -3.0, 5.5]);
     assert_eq!(read("grad.s"), [3.0, -14.0, 10.0, -7.0]);
     assert_eq!(read("grad.z"), [-1.25, 1.25, -4.0, -1.3125]);
+    assert_eq!(read("grad.w"), [0.5, -0.25, 0.75, -1.0, 1.0, 0.875, 3.0, 0.4375]);
 }
 
 /// The sum of squares of products of x `[m, k]` with weights in blocks of `block` rows.

@@ -6,6 +6,7 @@ mod arrays;
 mod attention;
 mod audio;
 mod blocks;
+mod code_products;
 mod coded_weights;
 mod codes;
 #[path = "../common/mod.rs"]

@@ -194,6 +194,8 @@ ops! {
     FAKE_QUANTIZE = quant;
     LSQ = quant;
     LSQ_BACKWARD = quant;
+    Q_MATMUL = quant::q_matmul;
+    Q_CONV2D = quant::q_conv2d;
 
     ARG_SORT = sort;
     CUM_ARG_MAX = sort;

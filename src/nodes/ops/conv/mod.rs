@@ -27,7 +27,7 @@ fn check_conv_operands<const N: usize>(
 }
 
 /// Checks that `w` has the input channels of `x`.
-fn check_conv_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
+pub(in crate::nodes::ops) fn check_conv_channels(a: &ConvAttrs, x: &[usize], w: &[usize]) -> Result<(), String> {
     let groups = a.check_groups(x[1], w[0])?;
     ensure!(w[1] == x[1] / groups, "w takes {} channels a group, x has {} in {groups} groups", w[1], x[1]);
     Ok(())

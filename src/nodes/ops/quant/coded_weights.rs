@@ -171,21 +171,25 @@ impl<'g> WeightSite<'_, 'g> {
         self.codes().g.emit1(Op::DEQUANT, &args, &self.a.list())
     }
 
-    /// The tangent of the weights, given those of the operands. Codes have none.
+    /// The tangent of the weights, given those of the operands. Packed codes, and codes of scales, count as constants.
     pub(super) fn tangent(&self, t: &[Option<Var<'g>>]) -> Option<Var<'g>> {
         let t = |i: usize| t.get(i).copied().flatten();
+        let of_codes = t(0).filter(|_| !self.a.scheme.kernel().is_packed());
+        let of_codes = of_codes.map(|t| t.cast(self.dtype()) * self.each_row(self.scale_numbers()));
         let others = match self.is_nvfp4() {
             true => [None, t(2).map(|t| self.unscaled() * t)],
             false => {
                 [t(1).map(|t| self.unscaled() * self.each_row(t)), t(2).map(|t| -self.each_row(self.scales() * t))]
             }
         };
-        others.into_iter().flatten().reduce(|a, b| a + b)
+        others.into_iter().chain([of_codes]).flatten().reduce(|a, b| a + b)
     }
 
     /// The cotangents of the operands that `needed` names, given that of the weights.
     pub(super) fn cotangents(&self, g: Var<'g>, needed: &[bool]) -> Vec<Option<Var<'g>>> {
         let is = |i: usize| needed.get(i) == Some(&true);
+        let codes = (is(0) && !self.a.scheme.kernel().is_packed())
+            .then(|| (g * self.each_row(self.scale_numbers())).cast(DType::F32));
         let (scales, third) = match self.is_nvfp4() {
             true => (None, is(2).then(|| (self.unscaled() * g).sum(..))),
             false => (
@@ -193,6 +197,6 @@ impl<'g> WeightSite<'_, 'g> {
                 is(2).then(|| -(self.scales() * self.block_sums(g))),
             ),
         };
-        [None, scales, third].into_iter().take(self.args.len()).collect()
+        [codes, scales, third].into_iter().take(self.args.len()).collect()
     }
 }

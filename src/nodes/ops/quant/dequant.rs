@@ -48,10 +48,10 @@ fn lower_dequant_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// Coded weights as numbers.
 pub const DEQUANT: OpDef = OpDef {
     name: "dequant",
-    doc: "w[p, j] = (code[p, j] − zero[p/block, j])·scale[p/block, j], from (codes, scales[, zeros]) or, for nvfp4, (codes, codes of scales, a number that multiplies all scales); codes are integers and have no derivative",
+    doc: "w[p, j] = (code[p, j] − zero[p/block, j])·scale[p/block, j], from (codes, scales[, zeros]) or, for nvfp4, (codes, codes of scales, a number that multiplies all scales); the derivative by a code is its scale, that of packed codes is 0",
     arity: Arity::Between(2, 3),
     attrs: DequantAttrs::FIELDS,
-    flags: Flags::PURE,
+    flags: Flags::PURE.and(Flags::QUANT),
     infer: |cx| {
         let (k, n, dtype) = check_coded_weights(cx, 0, &DequantAttrs::of(&cx.attrs))?;
         cx.result(dtype, &[k, n])
@@ -144,7 +144,7 @@ pub const DEQUANT_MATMUL: OpDef = OpDef {
     doc: "y = x·w, or x·wᵀ if `transposed`, from x[.., k] (or x[.., n]) and the operands of `dequant`, whose result w[k, n] is decoded part by part and never stored",
     arity: Arity::Between(3, 4),
     attrs: DequantMatmulAttrs::FIELDS,
-    flags: Flags::PURE.and(Flags::HEAVY),
+    flags: Flags::PURE.and(Flags::QUANT).and(Flags::HEAVY),
     infer: |cx| {
         let a = DequantMatmulAttrs::of(&cx.attrs);
         let transposed = a.transposed;

@@ -35,7 +35,8 @@ impl<'g> CodedWeights<'g> {
         CodedWeights { scheme: WeightScheme::Nvfp4, block: 16, k, codes, scales, third: Some(all_scales) }
     }
 
-    /// The weights as numbers, `[k, n]`: the op `dequant`. Codes are integers and have no derivative.
+    /// The weights as numbers, `[k, n]`: the op `dequant`. The derivative by a code is its scale; codes of four bits,
+    /// which share bytes, and codes of scales count as constants.
     ///
     /// # Errors
     /// Those of [`Builder::finish`](crate::graph::Builder::finish): shapes that do not fit one another, other types,
@@ -56,7 +57,7 @@ impl<'g> Var<'g> {
     /// The product of x `[.., k]` with coded weights, `[.., n]`. The weights are decoded while the product reads them,
     /// so their numbers never take memory. It has the bits of the product with [`CodedWeights::numbers`].
     ///
-    /// Derivatives by x, scales and zeros are those of that product; errors are those of
+    /// Derivatives by x, scales, zeros and codes are those of that product; errors are those of
     /// [`CodedWeights::numbers`].
     ///
     /// ```

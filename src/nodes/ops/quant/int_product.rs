@@ -1,0 +1,138 @@
+//! Products of codes: what a matrix product and a convolution share. Checks, results of sums, masks, calls.
+
+use super::int_attrs::QMatmulAttrs;
+use crate::ensure;
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::int_gemm::{Requantise, requantise_for};
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::lower_cx::LowerCx;
+
+/// Checks types of x, w, bias and scales for `n` columns or channels and sums of `terms` terms.
+pub(super) fn check_code_product(cx: &Infer<'_>, a: &QMatmulAttrs, n: usize, terms: usize) -> Result<(), String> {
+    let (x, w, operands) = (cx.dtype(0), cx.dtype(1), cx.args.len());
+    ensure!(matches!(x, DType::I8 | DType::U8), "x is {x}; codes of i8 or u8 are needed");
+    ensure!(w == DType::I8, "w is {w}; codes of i8 are needed");
+    a.check(x, operands, terms)?;
+    let (bias, scales) = a.places(operands);
+    if let Some(bias) = bias {
+        ensure!(cx.dtype(bias) == DType::I32, "the bias is {}; i32 is needed", cx.dtype(bias));
+        cx.expect_dims(bias, "the bias", &[n])?;
+    }
+    if let Some(scales) = scales {
+        ensure!(cx.dtype(scales) == DType::F32, "the scales are {}; f32 is needed", cx.dtype(scales));
+        cx.expect_dims(scales, "the scales", &[n])?;
+    }
+    Ok(())
+}
+
+/// A product of codes as its rules see it: a row for each column or channel of the result is aligned by `align`.
+pub(super) struct ProductSite<'a, 'g> {
+    pub(super) a: &'a QMatmulAttrs,
+    pub(super) args: &'a [Var<'g>],
+    /// `[n]` in a shape that broadcasts with the result.
+    pub(super) align: &'a dyn Fn(Var<'g>) -> Var<'g>,
+}
+
+impl<'g> ProductSite<'_, 'g> {
+    pub(super) fn bias(&self) -> Option<Var<'g>> {
+        self.a.places(self.args.len()).0.map(|i| self.args[i])
+    }
+
+    fn scales(&self) -> Option<Var<'g>> {
+        self.a.places(self.args.len()).1.map(|i| self.args[i])
+    }
+
+    /// x without its zero point, as numbers of `dtype`.
+    pub(super) fn centred_x(&self, dtype: DType) -> Var<'g> {
+        self.args[0].cast(dtype) - self.a.x_zp as f64
+    }
+
+    /// w without its zero point, as numbers of `dtype`.
+    pub(super) fn centred_w(&self, dtype: DType) -> Var<'g> {
+        self.args[1].cast(dtype) - self.a.w_zp as f64
+    }
+
+    /// `x` times the scales of w.
+    pub(super) fn by_scale_of_w(&self, x: Var<'g>) -> Var<'g> {
+        match self.scales() {
+            Some(scales) => x * (self.align)(scales),
+            None => x * self.a.s_w,
+        }
+    }
+
+    /// `x` times what multiplies the sums: the derivative of the result's codes by the sums.
+    pub(super) fn by_multiplier(&self, x: Var<'g>) -> Var<'g> {
+        if self.a.to == DType::I32 {
+            return x;
+        }
+        let by = x * self.a.multiplier();
+        self.scales().map_or(by, |scales| by * (self.align)(scales))
+    }
+
+    /// Sums times their multiplier, in `f64`, as the kernel computes it: one rounding of the multiplier, one of the
+    /// product.
+    fn multiplied(&self, sums: Var<'g>) -> Var<'g> {
+        let sums = sums.cast(DType::F64);
+        match self.scales() {
+            Some(scales) => sums * ((self.align)(scales).cast(DType::F64) * self.a.multiplier()),
+            None => sums * self.a.multiplier(),
+        }
+    }
+
+    /// Codes of the result before they are cut off, in `f64`. NaN counts as 0.
+    fn unclamped(&self, sums: Var<'g>) -> Var<'g> {
+        let rounded = self.multiplied(sums).round();
+        rounded.isnan().select(rounded.full_like(0.0), rounded) + self.a.out_zp as f64
+    }
+
+    /// The result of sums with their bias.
+    pub(super) fn result(&self, sums: Var<'g>) -> Var<'g> {
+        match self.a.to {
+            DType::I32 => sums,
+            DType::F32 => self.multiplied(sums).cast(DType::F32),
+            to => self.unclamped(sums).clamp(-128.0, 127.0).cast(to),
+        }
+    }
+
+    /// `t` where the codes of the result are not cut off, and an exact 0 elsewhere.
+    pub(super) fn where_kept(&self, sums: Var<'g>, t: Var<'g>) -> Var<'g> {
+        let code = self.unclamped(sums);
+        let kept = code.greater_equal(-128.0).logical_and(code.less_equal(127.0));
+        kept.select(t, t.full_like(0.0))
+    }
+}
+
+/// The call that makes the result of `sums`, `[outer, channels, inner]`.
+pub(super) fn lower_requantise(
+    cx: &mut LowerCx<'_>,
+    a: &QMatmulAttrs,
+    sums: Buf,
+    (outer, channels, inner): (usize, usize, usize),
+) -> Result<(), String> {
+    let (bias, scales) = a.places(cx.args());
+    // Sums have no scale.
+    let scales = scales.filter(|_| a.to != DType::I32);
+    let p = Requantise {
+        outer,
+        channels,
+        inner,
+        bias: bias.is_some(),
+        scales: scales.is_some(),
+        multiplier: a.multiplier(),
+        zero: a.out_zp,
+    };
+    let operands: Vec<Buf> = [bias, scales].into_iter().flatten().map(Buf::Arg).collect();
+    let call = Call::new(requantise_for(a.to)?, p.to_words(), p.units()).reads(&[sums]).reads(&operands);
+    let ops = (outer * channels * inner) as u64;
+    cx.call(call.ops(ops).writes(Buf::Out(0), p.per_unit()).cost_class(CostClass::DEQUANT));
+    Ok(())
+}
+
+/// Where the sums go: straight to the result if they are the result, else to a temporary of `len` elements.
+pub(super) fn place_of_sums(cx: &mut LowerCx<'_>, a: &QMatmulAttrs, len: usize) -> Buf {
+    let are_result = a.to == DType::I32 && a.places(cx.args()).0.is_none();
+    if are_result { Buf::Out(0) } else { cx.temp(4, len) }
+}

@@ -1,0 +1,185 @@
+//! 2-D convolutions of codes.
+
+use super::int_attrs::{ProductSte, QConvAttrs};
+use super::int_product::{ProductSite, check_code_product, lower_requantise, place_of_sums};
+use crate::kernels::cost_model::CostClass;
+use crate::kernels::int_gemm::{IntConv, int_conv_kernel};
+use crate::nodes::ir::batch::BatchSite;
+use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::lower_cx::LowerCx;
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::site::Site;
+use crate::nodes::ops::common::window_geometry::window_array;
+use crate::nodes::ops::conv::check_conv_channels;
+use crate::nodes::ops::conv::convolution::Convolution;
+use Domain::{Code, Index, Positive};
+
+fn infer_q_conv2d(cx: &mut Infer<'_>) -> Result<(), String> {
+    let a = QConvAttrs::of(&cx.attrs);
+    let conv = a.conv();
+    conv.check::<2>()?;
+    let (x, w) = (cx.rank(0, "x", 4)?, cx.rank(1, "w", 4)?);
+    check_conv_channels(&conv, &x, &w)?;
+    let [ho, wo] = Convolution::new(&x, &w, &conv).count()?;
+    check_code_product(cx, &a.product(), w[0], w[1..].iter().product())?;
+    cx.result(a.to, &[x[0], w[0], ho, wo])
+}
+
+fn lower_q_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let (attrs, y) = (QConvAttrs::of(&cx.attrs()), cx.out_dims(0));
+    let a = attrs.product();
+    let c = Convolution::new(&cx.arg_dims(0), &cx.arg_dims(1), &attrs.conv());
+    let [images, channels, oh, ow] = window_array::<4>(&y);
+    let sums = place_of_sums(cx, &a, y.numel());
+    let win = &c.windows;
+    let p = IntConv {
+        images,
+        groups: c.groups,
+        channels: c.c_in / c.groups.max(1),
+        m: c.c_out / c.groups.max(1),
+        h: win.size[0],
+        w: win.size[1],
+        kh: win.kernel[0],
+        kw: win.kernel[1],
+        sh: win.stride[0],
+        sw: win.stride[1],
+        ph: win.pad[0][0],
+        pw: win.pad[1][0],
+        dh: win.dilation[0],
+        dw: win.dilation[1],
+        oh,
+        ow,
+        x_signed: cx.dtype(0) == DType::I8,
+        x_zero: a.x_zp,
+        w_zero: a.w_zp,
+    };
+    let scratch = cx.scratch(4, p.scratch());
+    let call = Call::new(int_conv_kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::PRODUCT_I8);
+    cx.call(call.reads_args(2).whole(2).writes(sums, p.per_unit()).scratch(scratch));
+    if sums == Buf::Out(0) { Ok(()) } else { lower_requantise(cx, &a, sums, (images, channels, oh * ow)) }
+}
+
+/// `[channels]` as `[channels, 1, 1]`.
+fn by_channel(x: Var<'_>) -> Var<'_> {
+    x.reshape([x.numel(), 1, 1])
+}
+
+/// The convolution and the product as the rules see them.
+fn with_product<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&Convolution, &ProductSite<'_, 'g>) -> R) -> R {
+    let attrs = QConvAttrs::of(&s.attrs);
+    let c = Convolution::new(&s.args[0].dims(), &s.args[1].dims(), &attrs.conv());
+    f(&c, &ProductSite { a: &attrs.product(), args: s.args, align: &by_channel })
+}
+
+/// The convolution in `f64`, which holds all sums exactly.
+fn decompose_q_conv2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+    with_product(s, |c, p| {
+        let sums = c.forward(p.centred_x(DType::F64), p.centred_w(DType::F64)).cast(DType::I32);
+        vec![p.result(p.bias().map_or(sums, |bias| sums + by_channel(bias)))]
+    })
+}
+
+/// `t`, masked if the derivative asks.
+fn masked<'g>(s: &Site<'_, 'g>, p: &ProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> {
+    if p.a.ste != ProductSte::Masked || p.a.to != DType::I8 {
+        return t;
+    }
+    let operands: Vec<Var<'g>> = s.args[..2].iter().copied().chain(p.bias()).collect();
+    p.where_kept(s.g.emit1(Op::Q_CONV2D, &operands, &QConvAttrs::of(&s.attrs).sums().list()), t)
+}
+
+/// As the tangent of `q_matmul`.
+fn q_conv2d_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+    with_product(s, |c, p| {
+        let codes = p.a.ste == ProductSte::Codes;
+        let of_x = t[0].map(|t| {
+            let y = c.forward(t, p.centred_w(DType::F32));
+            if codes { y } else { p.by_scale_of_w(y) }
+        });
+        let of_w = t[1].map(|t| {
+            let y = c.forward(p.centred_x(DType::F32), t);
+            if codes { y } else { y * p.a.s_x }
+        });
+        let of_bias = p.bias().and_then(|_| t[2]).map(|t| by_channel(t).broadcast(s.outs[0].dims()));
+        let sum = [of_x, of_w, of_bias].into_iter().flatten().reduce(|a, b| a + b);
+        vec![sum.map(|sum| masked(s, p, if codes { p.by_multiplier(sum) } else { sum }))]
+    })
+}
+
+fn q_conv2d_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
+    let Some(g) = ct[0] else { return vec![None; s.args.len()] };
+    with_product(s, |c, p| {
+        let codes = p.a.ste == ProductSte::Codes;
+        let g = masked(s, p, g);
+        let g = if codes { p.by_multiplier(g) } else { g };
+        let x = needed[0].then(|| {
+            let g = if codes { g } else { p.by_scale_of_w(g) };
+            c.input_grad(g, p.centred_w(DType::F32))
+        });
+        let w = needed[1].then(|| {
+            let w = c.weight_grad(p.centred_x(DType::F32), g);
+            if codes { w } else { w * p.a.s_x }
+        });
+        let bias = p.bias().filter(|_| needed[2]).map(|_| g.sum([0, 2, 3]));
+        let mut all = vec![x, w, bias];
+        all.resize(s.args.len(), None);
+        all
+    })
+}
+
+/// Images of members with the same weights are more images.
+fn batch_q_conv2d<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+    if s.batched[1..].contains(&true) {
+        return None;
+    }
+    let x = s.site.args[0];
+    let (images, rest) = (x.axis_len(1)?, &s.site.args[1..]);
+    let y = s.site.rebuild_with(&[&[x.flatten(0, 1)], rest].concat());
+    Some(y.into_iter().map(|y| y.unflatten(0, &[s.size, images])).collect())
+}
+
+/// A 2-D convolution of codes.
+pub const Q_CONV2D: OpDef = OpDef {
+    name: "q_conv2d",
+    doc: "as q_matmul, with the sums of conv2d over x − x_zp and w − w_zp (x NCHW, w [O, C/groups, kh, kw], bias and scales [O]); places beyond the edge count as x_zp, so they contribute 0",
+    arity: Arity::Between(2, 4),
+    attrs: QConvAttrs::FIELDS,
+    flags: Flags::PURE.and(Flags::QUANT).and(Flags::HEAVY),
+    infer: infer_q_conv2d,
+    deriv: Deriv::Rules(q_conv2d_tangent, q_conv2d_cotangents),
+    batch: Batch::Rule(batch_q_conv2d),
+    decompose: Some(decompose_q_conv2d),
+    lower: Lower::Kernel(lower_q_conv2d),
+    cost: |cx| {
+        let w = cx.graph.dims(cx.graph.args_of(cx.node)[1]);
+        2 * cx.out().saturating_mul(w.iter().skip(1).product::<usize>() as u64)
+    },
+    cases: CONV_CASES,
+};
+
+/// Cases of [`Q_CONV2D`]: edges, steps, dilation, groups, one channel a group, windows of one place.
+const CONV_CASES: &[Case] = &[
+    Case {
+        args: "i8[2,3,5,6] i8[4,3,3,2] i32[4]",
+        attrs: "stride=[1,1] pad=[1,1,1,1] dilation=[1,1] groups=1 x_zp=3 w_zp=-1 out_zp=5 s_x=0.5 s_w=0.2 s_out=600 to=i8 scales=false ste=masked",
+        domains: &[Code, Code, Index(100)],
+    },
+    Case {
+        args: "u8[2,4,7,6] i8[6,2,3,3] f32[6]",
+        attrs: "stride=[2,1] pad=[1,0,2,1] dilation=[1,2] groups=2 x_zp=128 w_zp=0 out_zp=0 s_x=0.01 s_w=1 s_out=1 to=f32 scales=true ste=plain",
+        domains: &[Code, Code, Positive],
+    },
+    Case {
+        args: "i8[1,3,5,5] i8[3,1,3,3] i32[3] f32[3]",
+        attrs: "stride=[2,2] pad=[1,1,1,1] dilation=[1,1] groups=3 x_zp=-5 w_zp=2 out_zp=-9 s_x=0.01 s_w=1 s_out=4 to=i8 scales=true ste=codes",
+        domains: &[Code, Code, Index(100), Positive],
+    },
+    Case {
+        args: "i8[3,2,4,4] i8[5,2,1,1]",
+        attrs: "stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1 x_zp=0 w_zp=0 out_zp=0 s_x=1 s_w=1 s_out=1 to=i32 scales=false ste=masked",
+        domains: &[Code],
+    },
+];

@@ -1,0 +1,240 @@
+//! Products of codes: fixed numbers, gradients that pass through codes as through real numbers, and what is refused.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use crate::common::distance;
+use arenagrad::graph::{
+    Builder, CodeProduct, Conv2d, DType, GradOptions, GraphBuf, Init, Missing, ProductSte, Quantize, grad, jvp, vjp,
+};
+use arenagrad::session::{Elem, Program, Session};
+
+fn program(g: &GraphBuf) -> Program {
+    Session::new().compile(g).unwrap()
+}
+
+fn set<T: Elem>(p: &mut Program, name: &str, x: &[T]) {
+    p.values_mut::<T>(name).unwrap().copy_from_slice(x);
+}
+
+/// x `[2, 3]` by w `[3, 2]` with a bias, as `y`.
+fn example(options: CodeProduct) -> GraphBuf {
+    let g = Builder::new("example");
+    let (x, w) = (g.input("x", [2, 3], DType::I8), g.input("w", [3, 2], DType::I8));
+    let bias = g.input("bias", [2], DType::I32);
+    let y = x.q_matmul(w, bias, None, options.x_zp(3).w_zp(-1)).named("y");
+    g.finish([y]).unwrap()
+}
+
+fn fill(p: &mut Program) {
+    set(p, "x", &[1i8, -2, 3, 127, 0, -128]);
+    set(p, "w", &[2i8, -1, 0, 5, -3, 4]);
+    set(p, "bias", &[10i32, -20]);
+}
+
+#[test]
+fn sums_codes_and_numbers_are_those_of_the_definition() {
+    let mut p = program(&example(CodeProduct::to_i32()));
+    fill(&mut p);
+    p.step().unwrap();
+    assert_eq!(p.values::<i32>("y").unwrap(), [-1, -50, 641, -693]);
+    // −50·0.05 is −2.5, whose even neighbour is −2.
+    let mut p = program(&example(CodeProduct::to_i8().out_zp(5).s_x(0.5).s_w(0.2).s_out(2.0)));
+    fill(&mut p);
+    p.step().unwrap();
+    assert_eq!(p.values::<i8>("y").unwrap(), [5, 3, 37, -30]);
+    let mut p = program(&example(CodeProduct::to_f32().s_x(0.5).s_w(0.25)));
+    fill(&mut p);
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("y").unwrap(), [-0.125, -6.25, 80.125, -86.625]);
+}
+
+/// The gradients of x, w and bias for the cotangent of [`example`].
+fn gradients(options: CodeProduct) -> Vec<Vec<f32>> {
+    let names = ["x", "w", "bias"];
+    let g = vjp(example(options).view(), &["y"], &names, Missing::Error).unwrap();
+    let mut p = program(&g);
+    fill(&mut p);
+    let cotangent = g.view().leaves().map(|l| l.name.to_string()).find(|n| n.contains('y')).unwrap();
+    set(&mut p, &cotangent, &[1f32, 0.5, -2.0, 0.25]);
+    p.step().unwrap();
+    names.iter().map(|n| p.values::<f32>(&format!("grad.{n}")).unwrap().to_vec()).collect()
+}
+
+fn near(ours: &[f32], theirs: &[f64]) {
+    let ours: Vec<f64> = ours.iter().map(|x| f64::from(*x)).collect();
+    assert!(distance(&ours, theirs) < 1e-6, "{ours:?}, not {theirs:?}");
+}
+
+#[test]
+fn gradients_are_those_of_real_numbers_or_of_codes() {
+    let options = CodeProduct::to_i8().out_zp(5).s_x(0.5).s_w(0.2).s_out(2.0);
+    let of_codes = gradients(options.ste(ProductSte::Codes));
+    near(&of_codes[0], &[0.15, 0.2, 0.025, -0.3, -0.025, 0.2625]);
+    near(&of_codes[1], &[-12.5, 1.5, 0.05, -0.1625, 13.1, -1.6375]);
+    near(&of_codes[2], &[-0.05, 0.0375]);
+    for ste in [ProductSte::Plain, ProductSte::Masked] {
+        let of_reals = gradients(options.ste(ste));
+        near(&of_reals[0], &[0.6, 0.8, 0.1, -1.2, -0.1, 1.05]);
+        near(&of_reals[1], &[-125.0, 15.0, 0.5, -1.625, 131.0, -16.375]);
+        near(&of_reals[2], &[-1.0, 0.75]);
+    }
+}
+
+#[test]
+fn the_mask_stops_what_is_cut_off() {
+    // Sums −1, −50, 641, −693 times 0.25: the last two are beyond the codes.
+    let options = CodeProduct::to_i8().s_x(0.5).s_w(0.5);
+    let (masked, plain) = (gradients(options), gradients(options.ste(ProductSte::Plain)));
+    near(&masked[2], &[1.0, 0.5]);
+    near(&plain[2], &[-1.0, 0.75]);
+    assert_eq!(masked[0][3..], [0.0; 3]);
+    near(&masked[0][..3], &[1.5, 2.0, 0.25]);
+}
+
+/// Real numbers with steps of `s`.
+fn on_grid(n: usize, s: f64, seed: usize) -> Vec<f32> {
+    (0..n).map(|i| (((i * 73 + seed * 31) % 201) as f64 - 100.0) as f32 * s as f32).collect()
+}
+
+/// x `[5, 6]` and w `[6, 4]` quantised, multiplied, dequantised and squared; or the same in floats.
+fn chain(by_codes: bool, (s_x, s_w, s_out): (f64, f64, f64)) -> GraphBuf {
+    let g = Builder::new("chain");
+    let (x, w) = (g.input("x", [5, 6], DType::F32), g.input("w", [6, 4], DType::F32));
+    let scale = |s: f64| g.constant(&[s as f32], []);
+    let y = if by_codes {
+        let xq = x.quantize(scale(s_x), None, Quantize::i8()).reshape([6, 5]).reshape([5, 6]);
+        let wq = w.quantize(scale(s_w), None, Quantize::i8());
+        let options = CodeProduct::to_i8().s_x(s_x).s_w(s_w).s_out(s_out).ste(ProductSte::Plain);
+        xq.q_matmul(wq, None, None, options).dequantize(scale(s_out), None, None)
+    } else {
+        x.matmul(w)
+    };
+    // The cotangent of y is 2·y of the codes in one, and of the floats in the other; a constant makes them equal.
+    let weights = g.iota(0, [20], DType::F32).reshape([5, 4]) - 7.5;
+    let loss = (y * weights).sum(..).named("loss");
+    g.finish([loss]).unwrap()
+}
+
+#[test]
+fn a_chain_through_codes_has_the_gradients_of_real_numbers() {
+    for (s_x, s_w, s_out) in [(0.25, 0.5, 64.0), (1e-3, 2e-3, 0.5), (1e4, 2.0, 1e6)] {
+        let (x, w) = (on_grid(30, s_x, 1), on_grid(24, s_w, 2));
+        let run = |by_codes: bool| {
+            let g = grad(&chain(by_codes, (s_x, s_w, s_out)), "loss", &GradOptions::wrt(&["x", "w"])).unwrap();
+            let mut p = program(&g);
+            set(&mut p, "x", &x);
+            set(&mut p, "w", &w);
+            p.step().unwrap();
+            let read = |n: &str| -> Vec<f64> {
+                p.values::<f32>(&format!("grad.{n}")).unwrap().iter().map(|x| f64::from(*x)).collect()
+            };
+            (read("x"), read("w"))
+        };
+        let (codes, reals) = (run(true), run(false));
+        for (codes, reals) in [(codes.0, reals.0), (codes.1, reals.1)] {
+            let most = reals.iter().fold(0f64, |m, x| m.max(x.abs()));
+            assert!(most > 0.0);
+            let far = codes.iter().zip(&reals).map(|(a, b)| (a - b).abs() / most).fold(0.0, f64::max);
+            assert!(far < 1e-6, "{far}");
+        }
+    }
+}
+
+#[test]
+fn an_i8_leaf_has_a_gradient_in_f32() {
+    let options = CodeProduct::to_f32().s_x(1e-3).s_w(1e4);
+    let g = Builder::new("leaf");
+    let (x, w) = (g.input("x", [1, 2], DType::I8), g.param("w", [2, 1], DType::I8, Init::Zeros));
+    let loss = x.q_matmul(w, None, None, options).sum(..).named("loss");
+    let g = grad(&g.finish([loss]).unwrap(), "loss", &GradOptions::wrt(&["w", "x"])).unwrap();
+    let mut p = program(&g);
+    set(&mut p, "x", &[3i8, -120]);
+    set(&mut p, "w", &[1i8, 2]);
+    p.step().unwrap();
+    near(p.values::<f32>("grad.w").unwrap(), &[3e-3, -0.12]);
+    assert_eq!(p.values::<f32>("grad.x").unwrap(), [1e4, 2e4]);
+}
+
+#[test]
+fn forward_and_reverse_mode_are_adjoint_through_a_convolution() {
+    let g = Builder::new("conv");
+    let (x, w) = (g.input("x", [2, 4, 5, 5], DType::U8), g.input("w", [6, 2, 3, 3], DType::I8));
+    let (bias, scales) = (g.input("bias", [6], DType::I32), g.input("scales", [6], DType::F32));
+    let options = CodeProduct::to_i8().x_zp(120).w_zp(3).s_x(0.02).s_out(9.0);
+    let y =
+        x.q_conv2d(w, bias, scales, Conv2d::default().padding(1).stride([2, 1]).dilation([1, 2]).groups(2), options);
+    let g = g.finish([y.named("y")]).unwrap();
+    let wrt = ["x", "w", "bias"];
+    let (forward, reverse) =
+        (jvp(g.view(), &["y"], &wrt).unwrap(), vjp(g.view(), &["y"], &wrt, Missing::Error).unwrap());
+    let fill = |p: &mut Program, g: &GraphBuf| {
+        set(p, "x", &(0..200).map(|i| (i * 37 % 256) as u8).collect::<Vec<_>>());
+        set(p, "w", &(0..108).map(|i| (i * 29 % 251 - 125) as i8).collect::<Vec<_>>());
+        set(p, "bias", &[5i32, -900, 3000, 0, 7, 8]);
+        set(p, "scales", &[0.1f32, 0.2, 0.3, 0.05, 0.07, 0.6]);
+        let added: Vec<String> = g.view().leaves().skip(4).map(|l| l.name.to_string()).collect();
+        for (k, name) in added.iter().enumerate() {
+            let to = p.values_mut::<f32>(name).unwrap();
+            to.iter_mut().enumerate().for_each(|(i, t)| *t = ((i * 13 + k * 5) % 17) as f32 / 8.0 - 1.0);
+        }
+        added
+    };
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+    let mut p = program(&forward);
+    let tangents = fill(&mut p, &forward);
+    p.step().unwrap();
+    let tangent = p.values::<f32>("tangent.y").unwrap().to_vec();
+    let directions: Vec<Vec<f32>> = tangents.iter().map(|n| p.values::<f32>(n).unwrap().to_vec()).collect();
+    let mut p = program(&reverse);
+    let cotangents = fill(&mut p, &reverse);
+    p.step().unwrap();
+    let left = dot(&tangent, p.values::<f32>(&cotangents[0]).unwrap());
+    let right: f64 =
+        wrt.iter().zip(&directions).map(|(n, d)| dot(p.values::<f32>(&format!("grad.{n}")).unwrap(), d)).sum();
+    assert!((left - right).abs() < 1e-5 * left.abs().max(1.0) && left != 0.0, "{left} {right}");
+}
+
+#[test]
+fn a_window_of_one_place_is_a_matrix_product() {
+    let g = Builder::new("one");
+    let (x, w) = (g.input("x", [1, 7, 4, 3], DType::I8), g.input("w", [5, 7, 1, 1], DType::I8));
+    let options = CodeProduct::to_i8().x_zp(-4).w_zp(2).out_zp(1).s_out(40.0);
+    let conv = x.q_conv2d(w, None, None, Conv2d::default(), options);
+    let rows = x.reshape([7, 12]).transpose(&[1, 0]);
+    let product = rows.q_matmul(w.reshape([5, 7]).transpose(&[1, 0]), None, None, options);
+    let product = product.transpose(&[1, 0]).reshape([1, 5, 4, 3]);
+    let mut p = program(&g.finish([conv.named("a"), product.named("b")]).unwrap());
+    set(&mut p, "x", &(0..84).map(|i| (i * 37 % 256 - 128) as i8).collect::<Vec<_>>());
+    set(&mut p, "w", &(0..35).map(|i| (i * 91 % 256 - 128) as i8).collect::<Vec<_>>());
+    p.step().unwrap();
+    assert_eq!(p.values::<i8>("a").unwrap(), p.values::<i8>("b").unwrap());
+    assert!(p.values::<i8>("a").unwrap().iter().any(|y| y.abs() < 100 && *y != 1));
+}
+
+#[test]
+fn wrong_use_is_refused() {
+    let refused = |f: &dyn Fn(&Builder), part: &str| {
+        let g = Builder::new("wrong");
+        f(&g);
+        let e = g.finish([]).unwrap_err().to_string();
+        assert!(e.contains(part), "{e}");
+    };
+    let product = |k: usize, options: CodeProduct| {
+        move |g: &Builder| {
+            let (x, w) = (g.input("x", [1, k], DType::I8), g.input("w", [k, 1], DType::I8));
+            g.output("y", x.q_matmul(w, None, None, options));
+        }
+    };
+    refused(&product(33_001, CodeProduct::to_i8()), "33001 terms");
+    refused(&product(2, CodeProduct::to_i8().x_zp(128)), "x_zp is 128");
+    refused(&product(2, CodeProduct::to_i8().s_out(0.0)), "s_out is 0");
+    refused(&product(2, CodeProduct::to_f32().s_out(2.0)), "has neither");
+    refused(&product(2, CodeProduct::to_i8().s_x(f64::NAN)), "s_x is NaN");
+    refused(
+        &|g| {
+            let (x, w) = (g.input("x", [1, 2], DType::I8), g.input("w", [2, 1], DType::U8));
+            g.output("y", x.q_matmul(w, None, None, CodeProduct::to_i8()));
+        },
+        "w is u8",
+    );
+}
