@@ -75,7 +75,7 @@ fn a_network_solves_burgers_equation() {
 
 #[test]
 fn forces_are_learnt_through_second_derivatives() {
-    let fit = force_matching::fit(40).unwrap();
+    let fit = force_matching::fit(300).unwrap();
     let [before, after, size] = fit.force;
     assert!(after < 0.5 * before && after < 0.5 * size, "{before} {after} {size}");
     assert!(fit.energy[1] < 0.5 * fit.energy[0], "{:?}", fit.energy);

@@ -88,7 +88,8 @@ fn kept_keys_and_values_give_the_tokens_of_whole_windows() {
         for prompt in [&[3][..], &[1, 2, 3, 4, 5], &[9; CONTEXT]] {
             start(&mut p, prompt, 8);
             let want = by_windows(&mut p, 30);
-            assert!(want.iter().any(|t| *t != want[0]), "{want:?}");
+            // The likeliest token may be the same throughout.
+            assert!(how.temperature == 0.0 || want.iter().any(|t| *t != want[0]), "{want:?}");
             start(&mut p, prompt, 8);
             assert_eq!(by_cache(&mut p, 30), want, "{how:?}, {} tokens of prompt", prompt.len());
         }

@@ -102,7 +102,7 @@ fn models() -> Vec<(&'static str, GraphBuf)> {
         ("gpt of plain ops", zoo::gpt(2, 12, 32, 2, 2, 40)),
         ("gpt", gpt(2, 16, 32, 3)),
         ("unet", zoo::unet(1, 16, 4, 2)),
-        ("resnet", zoo::resnet(1, 32, 4)),
+        ("resnet", zoo::resnet(2, 64, 4)),
         ("rnn", zoo::rnn(8, 16, 12, 24)),
         ("looped", zoo::looped(8, 16, 12, 24)),
         ("recurrent", recurrent(9, 4, 16)),
@@ -181,7 +181,7 @@ fn stacks_of_loops_are_in_half_precision() {
 
 #[test]
 fn a_budget_and_half_precision_add_up() {
-    let g = gradients(&gpt(2, 16, 64, 6));
+    let g = gradients(&gpt(8, 32, 64, 4));
     let sizes = |keep: Keep| -> Vec<usize> {
         Session::new().keep(keep).budgets(&g).unwrap().iter().map(|b| b.arena_bytes).collect()
     };
@@ -307,8 +307,13 @@ fn methods_and_batches_keep_in_half_precision() {
     let act = gpt(1, 16, 32, 3);
     let mut p = Session::new().keep(Keep::Bf16).compile_all(&[("learn", &step), ("act", &act)]).unwrap();
     p.init(1).unwrap();
+    fill(&mut p);
     p.step().unwrap();
     let act = p.method("act").unwrap();
+    for name in ["x", "y"] {
+        let input = p.input_of::<i32>(act, name).unwrap();
+        p[input].fill(3);
+    }
     p.run(act).unwrap();
     // Gradients of single examples.
     let g = Builder::new("one");
