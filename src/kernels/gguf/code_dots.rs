@@ -4,8 +4,9 @@
 //! matrix and are made once. A row of the matrix is first written as codes, scales and mins.
 //!
 //! Invariant: an element of the result depends on one row of x and one row of the matrix, and its sums have a fixed
-//! order: element `i` of each group is added in lane `i`, those of even and of odd groups apart, in ascending order; then
-//! the upper half of the lanes is added to the lower half until one is left. All instruction sets give the same bits.
+//! order: element `i` of each group is added in lane `i`, those of even and of odd groups apart, in ascending order;
+//! then the upper half of the lanes is added to the lower half until one is left. All instruction sets give the same
+//! bits.
 
 use super::block_codec::{BlockCodec, GROUP};
 use super::block_type::{BlockType, with_block_codec};
