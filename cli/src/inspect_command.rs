@@ -1,7 +1,7 @@
 //! The command `inspect`: what a GGUF or a safetensors file holds.
 //!
-//! Invariant: the data of tensors is not read, except by the digest of a safetensors file. Texts of the file are printed
-//! without control characters and on one line.
+//! Invariant: the data of tensors is not read, except by the digest of a safetensors file. Texts of the file are
+//! printed without control characters and on one line.
 
 use crate::args::InspectArgs;
 use crate::fail::{Run, fail_io};

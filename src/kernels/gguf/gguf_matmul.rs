@@ -5,8 +5,8 @@
 //! | [`gguf_matmul_kernel`] | x: `T[m, k]`, D `[n, k]` as blocks: `u8` | y = x·Dᵀ: `T[m, n]`, scratch | [`GgufMatmul`] |
 //! | the same, if `back` | g: `T[m, n]`, D | g·D: `T[m, k]`, scratch | |
 //!
-//! Few rows x in `f32` are multiplied by the codes (`code_dots`, `nibble_dots`): reading D is then most of the work. All
-//! other products decode D into the panels of the general product, and have the bits of a product with the decoded
+//! Few rows x in `f32` are multiplied by the codes (`code_dots`, `nibble_dots`): reading D is then most of the work.
+//! All other products decode D into the panels of the general product, and have the bits of a product with the decoded
 //! matrix. Invariant: which of the two follows from the params and the element type alone.
 
 use super::block_codec::GROUP;

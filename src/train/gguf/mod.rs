@@ -6,9 +6,9 @@
 //! file, [`encode`] makes blocks of numbers.
 //!
 //! Invariants: a file is hostile until proven good. Each length is compared with the rest of the file before memory is
-//! taken for it, sizes are multiplied with checks, names and keys occur once, arrays hold no arrays, and each tensor lies
-//! in the file as a whole. Nothing is mapped: a file may be cut or written anew while it is open. A written file is
-//! replaced as a whole or not at all, and equal contents give equal bytes.
+//! taken for it, sizes are multiplied with checks, names and keys occur once, arrays hold no arrays, and each tensor
+//! lies in the file as a whole. Nothing is mapped: a file may be cut or written anew while it is open. A written file
+//! is replaced as a whole or not at all, and equal contents give equal bytes.
 
 mod cursor;
 mod file;
