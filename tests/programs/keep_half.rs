@@ -186,7 +186,7 @@ fn a_budget_and_half_precision_add_up() {
         Session::new().keep(keep).budgets(&g).unwrap().iter().map(|b| b.arena_bytes).collect()
     };
     let (full, half) = (sizes(Keep::F32), sizes(Keep::Bf16));
-    assert!(half[0] < full[0] && half.last() < full.last(), "{half:?}, {full:?}");
+    assert!(half[0] < full[0] && half.last() <= full.last(), "{half:?}, {full:?}");
     let want = outputs(&Session::new(), &g);
     for bytes in [half[0], half[half.len() / 2], half[half.len() - 1]] {
         let session = Session::new().keep(Keep::Bf16).memory_budget(bytes);

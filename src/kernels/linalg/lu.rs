@@ -298,8 +298,8 @@ pub fn lu_solve_kernel<T: Float>(args: &mut Args<'_>) {
 
 by_dtype!(lu_solve_for = lu_solve_kernel::<floats>);
 
-/// X with A·X = B for small matrices whose factors have no reader: the factors of [`lu_kernel`], and what [`lu_solve_kernel`]
-/// makes of them.
+/// X with A·X = B for small matrices whose factors have no reader: the factors of [`lu_kernel`], and what
+/// [`lu_solve_kernel`] makes of them.
 ///
 /// Reads A: `T[count, n, n]` with n ≤ [`SMALL`], B: `T[.., n, k]`; writes X: `T[count, n, k]` and scratch
 /// (`Split::PerThread`, [`LuSolve::factor_scratch`]); params [`LuSolve`] without `transpose`, then a [`BatchMap`].
