@@ -22,8 +22,8 @@ use products::integer_product;
 /// The integer network of `graph`, an evaluating graph that [`qat`](crate::graph::qat) rounded (or that was built with
 /// [`Var::fake_quantize`](crate::graph::Var::fake_quantize) or [`Var::lsq`](crate::graph::Var::lsq)), with the params
 /// and states of `program`. It has the inputs and outputs of `graph`, and neither params nor states: codes of weights
-/// are
-/// `i8` constants, products sum `i8` codes in `i32`, biases and what is not rounded stay as they are.
+/// are `i8` constants, matrix products and `conv2d` sum products of codes in `i32`, biases and what is not rounded stay
+/// as they are.
 ///
 /// # Errors
 /// The graph updates states (it is one for training); `program` lacks a param or a state, or has another type for it; a
@@ -195,6 +195,15 @@ impl CodedSites {
                 DType::F64 => bytemuck::cast_slice(p.values::<f64>(&format!("scale.{i}"))?).to_vec(),
                 _ => bytemuck::cast_slice(p.values::<f32>(&format!("scale.{i}"))?).to_vec(),
             };
+            // A scale of activations is 0 until a training step has run.
+            let unset = match dtype(i) {
+                DType::F64 => p.values::<f64>(&format!("scale.{i}"))?.iter().any(|&s| s.is_nan() || s <= 0.0),
+                _ => p.values::<f32>(&format!("scale.{i}"))?.iter().any(|&s| s.is_nan() || s <= 0.0),
+            };
+            if unset {
+                let message = "export_int8: a scale is not above 0; train before you export".into();
+                return Err(Error { kind: Kind::Data, message, location: g.location(site.node) });
+            }
             let codes = match site.weight {
                 true => bytemuck::cast_slice(p.values::<i8>(&format!("codes.{i}"))?).to_vec(),
                 false => Vec::new(),

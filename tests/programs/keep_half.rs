@@ -193,7 +193,6 @@ fn a_budget_and_half_precision_add_up() {
         assert!(session.plan(&g).unwrap().arena_bytes <= bytes);
         let off = error_of(&want, &outputs(&session, &g));
         assert!(off > 0.0 && off < 0.05, "{bytes} bytes: off by {off}");
-        assert_eq!(outputs(&session, &g), outputs(&session.clone().threads(4).share(true), &g));
     }
     let e = Session::new().keep(Keep::Bf16).memory_budget(half[half.len() - 1] - 1).plan(&g).unwrap_err().to_string();
     assert!(e.contains(&format!("the smallest that would do is {} bytes", half[half.len() - 1])), "{e}");

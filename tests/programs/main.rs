@@ -14,6 +14,7 @@ mod find_nan;
 mod fit;
 mod generate;
 mod inspect;
+mod int8;
 mod keep_half;
 mod lbfgs;
 mod loss_scale;

@@ -37,8 +37,8 @@ impl Flags {
     /// are marked.
     pub const HEAVY: Flags = Flags(4096);
     /// Sums, factorisations and periodic functions: small changes of what the backward half reads would change
-    /// gradients much. Where values are kept in half precision, its operands stay as they are; so do its results, unless
-    /// it is a pointwise op.
+    /// gradients much. Where values are kept in half precision, its operands stay as they are; so do its results,
+    /// unless it is a pointwise op.
     pub const EXACT: Flags = Flags(8192);
 
     /// Integer operands and results are codes: each stands for a real number, and its tangents and cotangents are those

@@ -1,8 +1,10 @@
 //! Products of codes in place of products of rounded numbers.
 
 use super::Coded;
+use crate::nodes::ops::conv::attrs::ConvAttrs;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
-use crate::nodes::{Op, Var};
+use crate::nodes::ops::quant::int_attrs::{MOST_TERMS, ProductSte, QConvAttrs, QMatmulAttrs};
+use crate::nodes::{DType, Op, Var};
 use crate::passes::rebuild::RebuildVisit;
 
 /// The product `op` of the node `v` on codes, as real numbers. `None` if there is no such product: then the product of
@@ -10,11 +12,19 @@ use crate::passes::rebuild::RebuildVisit;
 pub(super) fn integer_product<'g>(v: &RebuildVisit<'_, 'g>, op: Op, a: Coded, b: Coded) -> Option<Var<'g>> {
     match op {
         Op::MATMUL => integer_matmul(v, a, b),
+        Op::CONV2D => integer_conv2d(v, a, b),
         _ => None,
     }
 }
 
-/// Sums of products of codes as real numbers: each column of `sums` along `axis` has the scale a·b.
+/// The attributes of sums of products of codes with these zero points.
+fn sums_of_codes(x_zp: i32, w_zp: i32) -> QMatmulAttrs {
+    let (s_x, s_w, s_out) = (1.0, 1.0, 1.0);
+    let (x_zp, w_zp, ste) = (i64::from(x_zp), i64::from(w_zp), ProductSte::Masked);
+    QMatmulAttrs { x_zp, w_zp, out_zp: 0, s_x, s_w, s_out, to: DType::I32, scales: false, ste }
+}
+
+/// Sums of products of codes as real numbers: each position of `sums` along `axis` has the scale of a times that of b.
 fn real_sums<'g>(sums: Var<'g>, a: Coded, b: Coded, axis: usize) -> Var<'g> {
     let scale = sums.g.var(a.scale) * sums.g.var(b.scale);
     sums.dequantize(scale, None, (scale.rank() == 1).then_some(axis as i64))
@@ -24,10 +34,25 @@ fn integer_matmul<'g>(v: &RebuildVisit<'_, 'g>, a: Coded, b: Coded) -> Option<Va
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&v.src.attrs(v.node));
     let (x, w) = (v.g.var(a.codes), v.g.var(b.codes));
     let columns = if tb { 0 } else { 1 };
-    let fits = a.axis.is_none() && w.rank() == 2 && b.axis.is_none_or(|axis| axis == columns);
-    if !fits || a.zero != Some(0) || b.zero != Some(0) {
+    let fits = a.axis.is_none() && x.rank() >= 2 && w.rank() == 2 && b.axis.is_none_or(|axis| axis == columns);
+    if !fits || w.dims()[1 - columns] > MOST_TERMS {
         return None;
     }
-    let sums = x.matmul_t(w, ta, tb);
+    let swapped = |x: Var<'g>, swap: bool| if swap { x.movedim(&[-1], &[-2]) } else { x };
+    let (x, w) = (swapped(x, ta), swapped(w, tb));
+    let sums = v.g.emit1(Op::Q_MATMUL, &[x, w], &sums_of_codes(a.zero?, b.zero?).list());
     Some(real_sums(sums, a, b, sums.rank() - 1))
+}
+
+fn integer_conv2d<'g>(v: &RebuildVisit<'_, 'g>, a: Coded, b: Coded) -> Option<Var<'g>> {
+    let (x, w) = (v.g.var(a.codes), v.g.var(b.codes));
+    let fits = a.axis.is_none() && b.axis.is_none_or(|axis| axis == 0);
+    if !fits || w.dims().iter().skip(1).product::<usize>() > MOST_TERMS {
+        return None;
+    }
+    let ConvAttrs { stride, pad, dilation, groups } = ConvAttrs::of(&v.src.attrs(v.node));
+    let QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste } = sums_of_codes(a.zero?, b.zero?);
+    let attrs = QConvAttrs { stride, pad, dilation, groups, x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste };
+    let sums = v.g.emit1(Op::Q_CONV2D, &[x, w], &attrs.list());
+    Some(real_sums(sums, a, b, 1))
 }
