@@ -65,8 +65,8 @@ pub const MAX_THREADS: usize = 1024;
 /// The name of the only method of a program that [`Session::compile`] makes.
 const METHOD: &str = "step";
 
-/// Choices for compiling programs. None of them changes what a program computes, except the precision of products and of
-/// what is kept for the backward half.
+/// Choices for compiling programs. None of them changes what a program computes, except the precision of products and
+/// of what is kept for the backward half.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -159,14 +159,14 @@ impl Session {
     }
 
     /// Chooses the type in which a training step keeps `f32` values of its forward half for its backward half. The
-    /// default is [`Keep::F32`]. All ops still compute in `f32`: a value is rounded behind its last reader in the forward
-    /// half, and widened right before each reader in the backward half. So the loss and all other outputs keep their
-    /// bits, and gradients get the error of one rounding of each kept value. The arena shrinks, as long as kept values
-    /// are most of it; [`PlanReport::kept`] tells how much is kept so.
+    /// default is [`Keep::F32`]. All ops still compute in `f32`: a value is rounded behind its last reader in the
+    /// forward half, and widened right before each reader in the backward half. So the loss and all other outputs keep
+    /// their bits, and gradients get the error of one rounding of each kept value. The arena shrinks, as long as kept
+    /// values are most of it; [`PlanReport::kept`] tells how much is kept so.
     ///
     /// Not rounded are: leaves and outputs; types other than `f32`; statistics, sums and factors of matrices; what the
-    /// backward half compares with other values; what fewer than 1024 bytes hold; and what is needed again at once. `docs/memory.md`
-    /// has the rules. [`Keep::F16`] has a small range: numbers beyond 65504
+    /// backward half compares with other values; what fewer than 1024 bytes hold; and what is needed again at once.
+    /// `docs/memory.md` has the rules. [`Keep::F16`] has a small range: numbers beyond 65504
     /// become infinite.
     ///
     /// ```
@@ -233,8 +233,8 @@ impl Session {
 
     /// Limits the arena to `bytes` bytes. To fit, values of the forward pass are computed a second time in the backward
     /// pass, as few as the budget allows. [`Session::compile`] fails if nothing fits, and says which budget would. A
-    /// larger budget never repeats more operations; a smaller one never gives a larger arena. Results do not change, but
-    /// for the rounding of [`Session::keep`].
+    /// larger budget never repeats more operations; a smaller one never gives a larger arena. Results do not change,
+    /// but for the rounding of [`Session::keep`].
     pub fn memory_budget(mut self, bytes: usize) -> Session {
         self.budget = Some(bytes);
         self

@@ -271,11 +271,11 @@ impl<R> Optimiser<R> {
     }
 
     /// Scales the loss before it is differentiated, and divides gradients by the scale before they are clipped, as
-    /// `torch.amp.GradScaler`. The scale is the state `opt.loss_scale`. In a step in which a gradient is not finite, all
-    /// that the optimiser updates stays as it is (params, moments, averages, the step count), and the scale shrinks. So
-    /// a step that overflows in `f16` ([`Keep::F16`](crate::session::Keep::F16)) does no harm. The loss that is an output
-    /// is not scaled. A select keeps each old value until the new one is known, so updates are not in place. The default
-    /// is no scale.
+    /// `torch.amp.GradScaler`. The scale is the state `opt.loss_scale`. In a step in which a gradient is not finite,
+    /// all that the optimiser updates stays as it is (params, moments, averages, the step count), and the scale
+    /// shrinks. So a step that overflows in `f16` ([`Keep::F16`](crate::session::Keep::F16)) does no harm. The loss
+    /// that is an output is not scaled. A select keeps each old value until the new one is known, so updates are not in
+    /// place. The default is no scale.
     ///
     /// ```
     /// use arenagrad::prelude::*;

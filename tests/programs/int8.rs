@@ -72,7 +72,7 @@ fn distances<T: Elem>(dtype: DType, of: fn(f64) -> T, wide: fn(T) -> f64) -> Vec
     let (a, b) = (run(&rounded), run(&integers));
     let distance = |name: &'static str| {
         let (x, y) = (a.values::<T>(name).unwrap(), b.values::<T>(name).unwrap());
-        assert!(x.iter().any(|&x| wide(x).abs() > 0.1), "{name}");
+        assert!(x.iter().any(|&x| wide(x).abs() > 1e-3), "{name}");
         (name, x.iter().zip(y).map(|(&x, &y)| (wide(x) - wide(y)).abs()).fold(0.0, f64::max))
     };
     ["conv", "product", "y", "z", "loss"].map(distance).into()

@@ -7,8 +7,8 @@
 //! is a move, or a shift or scale, of a kept one is written again from that one. [`loops`]: loops stack rounded slices,
 //! and widen slices as they read them.
 //!
-//! Runs between patterns and pointwise fusion: what fused ops keep is known then, and a widening still becomes a step of
-//! the region that reads it.
+//! Runs between patterns and pointwise fusion: what fused ops keep is known then, and a widening still becomes a step
+//! of the region that reads it.
 
 mod facts;
 mod loops;

@@ -1,5 +1,6 @@
-//! Dynamic loss scaling, as `torch.amp.GradScaler`: the gradients of a step are those of the loss times a scale, and are
-//! divided by it before anything reads them. A step in which a gradient is not finite changes nothing but the scale.
+//! Dynamic loss scaling, as `torch.amp.GradScaler`: the gradients of a step are those of the loss times a scale, and
+//! are divided by it before anything reads them. A step in which a gradient is not finite changes nothing but the
+//! scale.
 //!
 //! Invariant: what a step skips are all next values that the optimiser adds; those of the graph itself (running
 //! statistics, the random key) stay.
@@ -114,7 +115,8 @@ pub(super) fn unscale_grads<'g>(b: &'g Builder, grads: &mut [Var<'g>]) -> Option
 }
 
 impl<'g> ScaledStep<'g> {
-    /// Makes all updates that were added since keep the leaf's value if a gradient is not finite, and updates the scale.
+    /// Makes all updates that were added since keep the leaf's value if a gradient is not finite, and updates the
+    /// scale.
     pub fn guard_updates(self, b: &'g Builder, how: &LossScale) {
         for leaf in b.with(|e| e.updated_leaves()).into_iter().filter(|leaf| !self.own.contains(leaf)) {
             let leaf = b.var(leaf);
