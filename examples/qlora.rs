@@ -154,7 +154,7 @@ pub struct Report {
     pub bytes: [usize; 2],
     /// Bytes of the corrections.
     pub corrections: usize,
-    /// Buffers of the adaptation's plan that are as large as a matrix of the base in `f32`.
+    /// Buffers of the adaptation's plan that hold a matrix of the base in `f32`.
     pub decoded: usize,
 }
 
@@ -187,7 +187,8 @@ pub fn run(path: &Path, steps: [usize; 2]) -> Result<Report> {
 
     let matrices = || file.tensors().iter().filter(|t| matches!(t.kind, TensorType::Blocks(_)));
     let single = |dims: &[usize]| 4 * dims.iter().product::<usize>();
-    let decoded = adapted.plan().buffers.iter().filter(|b| matrices().any(|t| b.size == single(&t.dims))).count();
+    let is_decoded = |size: usize| matrices().any(|t| size == single(&t.dims));
+    let decoded = adapted.plan().buffers.iter().filter(|b| b.op == "gguf_dequant" && is_decoded(b.size)).count();
     let corrections = adapted.persistent().filter(|(b, _)| b.name.contains(".lora_")).map(|(b, _)| b.bytes).sum();
     let bytes = [matrices().map(|t| single(&t.dims)).sum(), matrices().map(|t| t.bytes).sum()];
     Ok(Report { base: of_base, adapted: [before, after], bytes, corrections, decoded })
@@ -202,6 +203,6 @@ fn main() -> Result<()> {
     println!("base in blocks:  loss {:.3} on code", r.adapted[0]);
     println!("with corrections: loss {:.3} on code", r.adapted[1]);
     println!("weights: {} bytes in f32, {} in blocks, {} of corrections", r.bytes[0], r.bytes[1], r.corrections);
-    println!("buffers of the plan as large as a matrix in f32: {}", r.decoded);
+    println!("buffers of the plan with a matrix in f32: {}", r.decoded);
     Ok(())
 }
