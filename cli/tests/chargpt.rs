@@ -52,7 +52,10 @@ fn a_run_writes_what_sampling_needs_and_ends_with_a_sample() {
     assert_eq!(sample(&["--temperature", "0"]), sample(&["--top-p", "0.0001", "--seed", "9"]));
     let two = sample(&["--samples", "2", "--json"]);
     let lines: Vec<serde_json::Value> = two.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    assert_eq!(lines.iter().map(|l| l["text"].as_str().unwrap()).collect::<Vec<_>>(), [a.trim_end(), b.trim_end()]);
+    assert_eq!(
+        lines.iter().map(|l| l["text"].as_str().unwrap()).collect::<Vec<_>>(),
+        [&a, &b].map(|text| text.strip_suffix('\n').unwrap())
+    );
     fails(2, &["sample", &out, "--prompt", "né?"], &["--prompt", "character 2, '?'"]);
     fails(2, &["sample", &out, "--temperature", "-1"], &["temperature is -1"]);
     fails(2, &["sample", &out, "--top-p", "0"], &["top_p is 0"]);

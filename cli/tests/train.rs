@@ -12,6 +12,7 @@ const KEYS: [&str; 12] = [
     "allocs_per_step",
     "arena_bytes",
     "arena_lower_bound_bytes",
+    "keep",
     "peak_rss_bytes",
     "precision",
     "seed",
