@@ -8,7 +8,7 @@ use common::{Scratch, good, idx, program, summary};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "allocs_per_step",
     "arena_bytes",
     "arena_lower_bound_bytes",

@@ -118,6 +118,7 @@ setters! {
 /// let mut step = Session::new().compile(&train(&net(true)?, "loss", optim::Adam::new(1e-2))?)?;
 /// step.init(0)?;
 /// step.values_mut::<f32>("x")?.fill(0.5);
+/// step.values_mut::<f32>("y")?.fill(1.0);
 /// step.step()?;
 /// assert!(step.values::<f32>("fc1.input.scale")?[0] > 0.0);
 /// assert_eq!(step.values::<f32>("fc2.input.scale")?.len(), 1);

@@ -80,9 +80,10 @@ impl<'g> Var<'g> {
     /// # fn main() -> Result<()> {
     /// let g = Builder::new("codes");
     /// let (x, w) = (g.input("x", [2, 3], DType::F32), g.input("w", [3, 2], DType::F32));
-    /// let codes = |x: Var<'_>, s: f32| x.quantize(x.g.constant(&[s], []), None, Quantize::i8());
+    /// let (a, b) = (g.constant(&[0.01f32], []), g.constant(&[0.02f32], []));
+    /// let (x, w) = (x.quantize(a, None, Quantize::i8()), w.quantize(b, None, Quantize::i8()));
     /// let options = CodeProduct::to_f32().s_x(0.01).s_w(0.02);
-    /// let y = codes(x, 0.01).q_matmul(codes(w, 0.02), None, None, options).named("y");
+    /// let y = x.q_matmul(w, None, None, options).named("y");
     /// let mut p = Session::new().compile(&g.finish([y])?)?;
     /// p.values_mut::<f32>("x")?.copy_from_slice(&[0.5, -1.0, 0.25, 1.0, 0.0, -0.5]);
     /// p.values_mut::<f32>("w")?.copy_from_slice(&[1.0, 2.0, -1.0, 0.5, 0.0, -2.0]);
