@@ -91,7 +91,7 @@ fn a_quantised_base_is_adapted_and_never_decoded() {
     assert!(r.adapted[1] < r.adapted[0] - 0.1, "{:?}", r.adapted);
     assert!((r.adapted[0] - r.base[1]).abs() < 0.2, "{:?} {:?}", r.adapted, r.base);
     assert!(
-        r.decoded == 0 && 7 * r.bytes[1] < r.bytes[0] && r.corrections < r.bytes[0],
+        r.decoded == 0 && 7 * r.bytes[1] < r.bytes[0] && r.corrections < r.bytes[1],
         "{:?} {} {}",
         r.bytes,
         r.decoded,
