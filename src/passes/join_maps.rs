@@ -111,6 +111,20 @@ impl JoinFacts<'_> {
         (inputs, steps)
     }
 
+    /// True if the region of `n` broadcasts a result of `others`. It cannot be joined with them then: a region broadcasts
+    /// its arguments only.
+    fn broadcasts_any(&self, n: Node, others: &[Node]) -> bool {
+        let g = self.g;
+        if g.op[n.at()] != Op::MAP {
+            return false;
+        }
+        let mut steps = g.region_nodes(MapAttrs::of(&g.attrs(n)).body).filter(|&step| g.op[step.at()] == Op::BROADCAST);
+        steps.any(|step| {
+            let arg = g.def[g.args_of(step)[0].at()];
+            others.contains(&g.def[g.args_of(n)[ArgAttrs::of(&g.attrs(arg)).index as usize].at()])
+        })
+    }
+
     /// The nodes of body `r` in the order in which they are written. Those of one part become one node.
     fn parts_of_body(&self, r: Region, live: &Side<Node, bool>) -> Vec<Vec<Node>> {
         let g = self.g;
@@ -134,6 +148,7 @@ impl JoinFacts<'_> {
             let (mut shape, mut sweep) = (None, Vec::new());
             left.retain(|&n| {
                 let fits = self.joinable(n).filter(|&s| shape.is_none_or(|first| first == s) && ready(n, &there));
+                let fits = fits.filter(|_| !self.broadcasts_any(n, &sweep));
                 if fits.is_some() {
                     shape = fits;
                     g.outs_of(n).for_each(|v| there[v] = true);

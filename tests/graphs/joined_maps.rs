@@ -116,3 +116,16 @@ fn bodies_of_all_kinds_keep_their_bits() {
     assert_eq!(maps(&g), 1);
     keeps_bits(&g, "scalars");
 }
+
+/// A region broadcasts its arguments only. So it is not joined with the op that makes what it broadcasts, even if a
+/// broadcast to one element leaves both with results of one shape.
+#[test]
+fn what_a_region_broadcasts_is_made_before_it() {
+    for dtype in [DType::F32, DType::F64] {
+        let g = looped(&[], dtype, |c, x| {
+            let s = c.sin();
+            s + s.broadcast([1, 1]).reshape([]).abs() * x
+        });
+        keeps_bits(&g, "a broadcast of one element");
+    }
+}
