@@ -6,10 +6,10 @@ use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::grouped::attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};
 
 impl<'g> Var<'g> {
-    /// Each row times the matrix of its group: of this, `[rows, k]`, and `w`, `[groups, k, n]`, row i of the result
-    /// `[rows, n]` is `x[i]·w[g[i]]`. `groups` holds the group of each row, `[rows]`, as `i32` or `i64`; one that is not
-    /// in `0..groups` ends the step with an error that names row and value. This is the product of a mixture of experts:
-    /// rows are sorted by group, and each group is one matrix product.
+    /// Each row times the matrix of its group: of this, `[rows, k]`, and `w`, `[groups, k, n]`, row i of the
+    /// result `[rows, n]` is `x[i]·w[g[i]]`. `groups` holds the group of each row, `[rows]`, as `i32` or `i64`;
+    /// one that is not in `0..groups` ends the step with an error that names row and value. This is the product
+    /// of a mixture of experts: rows are sorted by group, and each group is one matrix product.
     ///
     /// ```
     /// use arenagrad::prelude::*;
