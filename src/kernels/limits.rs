@@ -83,8 +83,8 @@ mod tests {
         assert!(acc[..6].iter().flatten().all(|&x| x == thrice) && acc[6..].iter().flatten().all(|&x| x == twice));
         separate_flops_limit(&mut acc[6..8], 1);
         assert!(acc[6..8].iter().flatten().all(|&x| x == twice * 0.999 + 0.001));
-        let mut swept_for_reduce = vec![2.0f32; 37];
-        limit_of_sweep(&mut swept_for_reduce);
-        assert!(swept_for_reduce.iter().all(|&x| x == once(2.0)));
+        let mut swept = vec![2.0f32; 37];
+        limit_of_sweep(&mut swept);
+        assert!(swept.iter().all(|&x| x == once(2.0)));
     }
 }

@@ -29,7 +29,7 @@ pub fn has_nibbles(block_type: BlockType, k: usize) -> bool {
 }
 
 /// Where element `e` of sixty-four stands in the order of the codes.
-fn svd_place_of(block_type: BlockType, e: usize) -> usize {
+fn place_of_code(block_type: BlockType, e: usize) -> usize {
     // Q4_K: 32 lower halves, then 32 upper ones. Q4_0: two blocks of 16 lower and 16 upper halves, 16 bytes each.
     let (byte, upper) = match block_type {
         BlockType::Q4K => (e % 32, e / 32),
@@ -40,7 +40,7 @@ fn svd_place_of(block_type: BlockType, e: usize) -> usize {
 
 /// Writes x in the order in which the codes of a row come out.
 pub fn nibble_order(block_type: BlockType, x: &[f32], to: &mut [f32]) {
-    let places: [usize; STEP] = std::array::from_fn(|e| svd_place_of(block_type, e));
+    let places: [usize; STEP] = std::array::from_fn(|e| place_of_code(block_type, e));
     for (x, to) in x.as_chunks::<STEP>().0.iter().zip(to.as_chunks_mut::<STEP>().0) {
         for (x, place) in x.iter().zip(places) {
             to[place] = *x;
