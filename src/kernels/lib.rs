@@ -22,6 +22,7 @@ pub mod cost_model;
 pub mod cum_arg_max;
 pub mod cumulative;
 pub mod dequant;
+mod f16_value;
 pub mod fault;
 pub mod fft;
 pub mod float;

@@ -4,7 +4,7 @@
 //! into four planes of 32 elements: the planes of one half share bytes, and each plane has bits of its own in them.
 
 use super::block_codec::{BlockCodec, GROUP, Group, block_array, block_codecs, codes_from, nibbles};
-use super::f16_value::half_at;
+use crate::f16_value::half_at;
 
 /// The half of the block that group `g` is in, its plane there, and its first element in the plane.
 #[inline(always)]

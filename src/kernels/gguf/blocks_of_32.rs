@@ -4,7 +4,7 @@
 //! second. Halves are little-endian.
 
 use super::block_codec::{BlockCodec, Group, block_array, block_codecs, codes_from, nibbles};
-use super::f16_value::half_at;
+use crate::f16_value::half_at;
 
 /// The values of IQ4_NL.
 const IQ4_NL_VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];

@@ -26,6 +26,11 @@ impl CodedRows<'_> {
     pub fn row_bytes(&self) -> usize {
         self.k / self.block_type.elements() * self.block_type.bytes()
     }
+
+    /// The blocks of row `j`.
+    pub fn row(&self, j: usize) -> &[u8] {
+        &self.blocks[j * self.row_bytes()..][..self.row_bytes()]
+    }
 }
 
 simd! {

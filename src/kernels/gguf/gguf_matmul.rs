@@ -13,7 +13,8 @@ use super::block_codec::GROUP;
 use super::block_type::BlockType;
 use super::code_dots::{CodeRow, group_sums, row_product};
 use super::coded_rows::CodedRows;
-use super::nibble_dots::{NibbleRow, has_nibbles, nibble_order, part_sums};
+use super::nibble_dots::{NibbleProduct, has_nibbles, part_sums};
+use super::nibble_x::{NibbleX, PART};
 use crate::abi::{Args, MatrixMut, Split};
 use crate::by_dtype::by_dtype;
 use crate::gemm::{Gemm, GemmFloat, TransposedPanels, run_decoded};
@@ -23,6 +24,8 @@ use crate::params::params;
 const CODED_ROWS: usize = 4;
 /// Multiply-adds of a unit of a product by codes, about.
 const UNIT: usize = 1 << 17;
+/// The same by codes of four bits, which take a quarter of the time; each unit writes x as integers.
+const NIBBLES_UNIT: usize = 1 << 19;
 /// Columns of such a unit are a multiple of this: a cache line.
 const UNIT_COLS: usize = 16;
 
@@ -60,7 +63,8 @@ impl GgufMatmul {
 
     /// Columns of a unit of a product by codes.
     fn coded_columns(&self) -> usize {
-        (UNIT / (self.m * self.k).max(1)).max(1).next_multiple_of(UNIT_COLS)
+        let unit = if has_nibbles(self.block_type(), self.k) { NIBBLES_UNIT } else { UNIT };
+        (unit / (self.m * self.k).max(1)).max(1).next_multiple_of(UNIT_COLS)
     }
 
     /// How units divide the result, and their number, for elements of `size` bytes.
@@ -76,9 +80,12 @@ impl GgufMatmul {
     pub fn scratch(&self, size: usize) -> usize {
         match (self.by_codes(size), size) {
             (true, _) => {
-                // Each row of x has its sums, and its elements in another order.
-                let (groups, row) = (self.k / GROUP, CodeRow::scratch(self.k).max(NibbleRow::scratch(self.k)));
-                (row + self.m * (2 * groups + self.k)).next_multiple_of(GROUP)
+                // Each row of x has its sums, and its elements as integers.
+                let (k, groups, parts) = (self.k, self.k / GROUP, self.k / PART);
+                let codes = CodeRow::scratch(k) + self.m * groups;
+                let nibbles = parts + groups + self.m * (NibbleX::scratch(k) + parts);
+                let by_nibbles = has_nibbles(self.block_type(), k);
+                codes.max(if by_nibbles { nibbles } else { 0 }).next_multiple_of(GROUP)
             }
             (_, 4) => self.gemm().decoded_scratch::<f32>(GROUP),
             _ => self.gemm().decoded_scratch::<f64>(GROUP),
@@ -97,49 +104,72 @@ pub fn gguf_matmul_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
         let first = args.units().start * p.coded_columns();
         let (x, y, scratch) = (args.read::<f32>(0), args.panel::<f32>(0), args.write::<f32>(1));
         let blocks = &d.blocks[first * d.row_bytes()..];
-        return match has_nibbles(d.block_type, p.k) {
-            true => multiply_by_nibbles(CodedRows { blocks, ..d }, x, y, scratch),
-            false => multiply_by_codes(CodedRows { blocks, ..d }, x, y, scratch),
-        };
+        return multiply_few_rows(CodedRows { blocks, ..d }, x, y, scratch);
     }
     let (g, x) = (p.gemm(), args.read::<T>(0));
     if p.back { run_decoded(args, &g, x, &d) } else { run_decoded(args, &g, x, &TransposedPanels(d)) }
 }
 
 /// y = x·Dᵀ for as many rows of D as y has columns.
-fn multiply_by_codes(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
+fn multiply_few_rows(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
+    let done = match has_nibbles(d.block_type, d.k) {
+        true => multiply_by_nibbles(d, x, &mut y, scratch),
+        false => [false; CODED_ROWS],
+    };
+    if !done[..y.rows()].iter().all(|done| *done) {
+        multiply_by_codes(d, x, &mut y, scratch, done);
+    }
+}
+
+/// Multiplies the rows of x that are not `done`.
+fn multiply_by_codes(
+    d: CodedRows<'_>,
+    x: &[f32],
+    y: &mut MatrixMut<'_, f32>,
+    scratch: &mut [f32],
+    done: [bool; CODED_ROWS],
+) {
     let (k, m, groups) = (d.k, y.rows(), d.k / GROUP);
     let (mut row, sums) = CodeRow::of(k, scratch);
     (0..m).for_each(|i| group_sums(&x[i * k..][..k], &mut sums[i * groups..][..groups]));
     for j in 0..y.cols() {
-        let at = j * d.row_bytes();
-        row.fill(d.block_type, &d.blocks[at..at + d.row_bytes()]);
-        for i in 0..m {
+        row.fill(d.block_type, d.row(j));
+        for i in (0..m).filter(|i| !done[*i]) {
             y.row(i)[j] = row_product(&row, &x[i * k..][..k], &sums[i * groups..][..groups]);
         }
     }
 }
 
-/// The same for a type that [`has_nibbles`].
-fn multiply_by_nibbles(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
-    let (k, m, groups) = (d.k, y.rows(), d.k / GROUP);
-    let (mut row, rest) = NibbleRow::of(d.block_type, k, scratch);
-    let (ordered, rest) = rest.split_at_mut(m * k);
-    let (of_groups, sums) = rest.split_at_mut(groups);
-    let parts = groups / 2;
-    for i in 0..m {
-        let x = &x[i * k..][..k];
-        nibble_order(d.block_type, x, &mut ordered[i * k..][..k]);
-        group_sums(x, of_groups);
-        part_sums(of_groups, &mut sums[i * parts..][..parts]);
+/// Multiplies the rows of x that integers can hold ([`NibbleX::fill`]), for a type that [`has_nibbles`]. Returns which
+/// those are.
+fn multiply_by_nibbles(
+    d: CodedRows<'_>,
+    x: &[f32],
+    y: &mut MatrixMut<'_, f32>,
+    scratch: &mut [f32],
+) -> [bool; CODED_ROWS] {
+    let (k, groups, parts) = (d.k, d.k / GROUP, d.k / PART);
+    let (scales, rest) = scratch.split_at_mut(parts);
+    let (of_groups, mut rest) = rest.split_at_mut(groups);
+    let mut rows = [const { None }; CODED_ROWS];
+    for (x, to) in x.chunks_exact(k).zip(&mut rows[..y.rows()]) {
+        let (mut integers, behind) = NibbleX::of(k, rest);
+        let (sums, behind) = behind.split_at_mut(parts);
+        if integers.fill(x) {
+            group_sums(x, of_groups);
+            part_sums(of_groups, sums);
+            *to = Some((integers, sums));
+        }
+        rest = behind;
     }
     for j in 0..y.cols() {
-        let blocks = &d.blocks[j * d.row_bytes()..][..d.row_bytes()];
-        row.fill(blocks);
-        for i in 0..m {
-            y.row(i)[j] = row.product(blocks, &ordered[i * k..][..k], &sums[i * parts..][..parts]);
+        for (i, x) in rows.iter().enumerate() {
+            if let Some((x, sums)) = x {
+                y.row(i)[j] = NibbleProduct { block_type: d.block_type, row: d.row(j), x, sums, scales }.value();
+            }
         }
     }
+    rows.map(|row| row.is_some())
 }
 
 by_dtype!(gguf_matmul_kernel_for = gguf_matmul_kernel::<floats>);

@@ -4,12 +4,12 @@
 //! `scale·code − min`, where 16 elements share scale and min: all types are read as such [groups](Group). So one loop
 //! decodes all types, and one loop multiplies by them.
 //!
-//! * `f16_value`: half-precision numbers, without a branch.
 //! * `block_type`: the types, their sizes and their numbers in files. `block_codec`: the trait of a type.
 //! * `blocks_of_32`, `blocks_of_256`, `q6_k`, `ternary_blocks`: the layouts.
 //! * `gguf_dequant`: all elements of a matrix as `f32`.
 //! * `coded_rows`: parts of a matrix for the panels of a product.
-//! * `code_dots`: products of few rows with codes. `nibble_dots`: the same for codes of four bits.
+//! * `code_dots`: products of few rows with codes. `nibble_dots`: the same for codes of four bits and rows as
+//!   integers, `nibble_x`.
 //! * `gguf_matmul`: the kernel of products.
 //! * `encode_q8_0`, `encode_q4_0`, `encode_q4_k`: numbers as blocks.
 //!
@@ -25,10 +25,10 @@ mod coded_rows;
 mod encode_q4_0;
 mod encode_q4_k;
 mod encode_q8_0;
-mod f16_value;
 mod gguf_dequant;
 mod gguf_matmul;
 mod nibble_dots;
+mod nibble_x;
 mod q6_k;
 mod ternary_blocks;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::block_codec::{BlockCodec, Group, block_array, codes_from, nibbles};
 use super::blocks_of_256::plane_of;
-use super::f16_value::f16_value;
+use crate::f16_value::f16_value;
 
 /// The block type Q6_K.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use super::block_codec::{BlockCodec, GROUP, Group, block_array, codes_from};
 use super::blocks_of_256::plane_of;
-use super::f16_value::f16_value;
+use crate::f16_value::f16_value;
 
 /// Two bits for each element as in Q2_K, then d.
 #[derive(Clone, Copy, Debug)]

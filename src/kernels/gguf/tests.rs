@@ -191,11 +191,27 @@ fn special_numbers_of_x_pass() {
     assert!(nibble_dots::has_nibbles(BlockType::Q4_0, 64) && !nibble_dots::has_nibbles(BlockType::Q4_0, 96));
 }
 
+#[test]
+fn rows_that_integers_cannot_hold_leave_others_as_they_are() {
+    for t in [BlockType::Q4K, BlockType::Q4_0] {
+        let (n, k) = (3, 2 * t.elements().max(64));
+        let blocks = random_blocks(t, n * k / t.elements(), 8);
+        let mut x = noise32(3 * k, 2);
+        let plain = product(&x, &blocks, &GgufMatmul { block_type: t as usize, m: 3, n, k, back: false });
+        x[k..2 * k].iter_mut().for_each(|x| *x *= 1e30);
+        let mixed = product(&x, &blocks, &GgufMatmul { block_type: t as usize, m: 3, n, k, back: false });
+        assert_eq!((&mixed[..n], &mixed[2 * n..]), (&plain[..n], &plain[2 * n..]), "{}", t.name());
+        for (large, plain) in mixed[n..2 * n].iter().zip(&plain[n..2 * n]) {
+            assert!((large / 1e30 - plain).abs() <= 1e-5 * plain.abs().max(1.0), "{}: {large}, {plain}", t.name());
+        }
+    }
+}
+
 type Encode = fn(&[f32], &mut [u8]) -> Result<(), String>;
 
 /// The largest distance that encoding may move element `e`: half a step of its block.
 fn half_step(t: BlockType, block: &[u8], e: usize) -> f32 {
-    let d = super::f16_value::f16_value([block[0], block[1]]).abs();
+    let d = crate::f16_value::f16_value([block[0], block[1]]).abs();
     match t {
         BlockType::Q4K => {
             let scale = super::blocks_of_256::scale_and_min(super::block_codec::block_array(&block[4..]), e / 32).0;

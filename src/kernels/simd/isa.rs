@@ -12,7 +12,7 @@ pub enum Isa {
     Portable = 1,
     /// AArch64 Advanced SIMD.
     Neon = 2,
-    /// AVX2 and FMA.
+    /// AVX2, FMA and F16C.
     Avx2 = 3,
     /// AVX-512 F, VL, BW, DQ.
     Avx512 = 4,
@@ -87,7 +87,7 @@ pub fn detect_isa() -> Isa {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::is_x86_feature_detected as has;
-        if has!("avx2") && has!("fma") {
+        if has!("avx2") && has!("fma") && has!("f16c") {
             let v4 = has!("avx512f") && has!("avx512vl") && has!("avx512bw") && has!("avx512dq");
             return if v4 { Isa::Avx512 } else { Isa::Avx2 };
         }

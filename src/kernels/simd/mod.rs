@@ -7,7 +7,7 @@
 //! | file | instruction set |
 //! |---|---|
 //! | `x86_v4` | x86-64 with AVX-512 F, VL, BW and DQ |
-//! | `x86_v3` | x86-64 with AVX2 and FMA |
+//! | `x86_v3` | x86-64 with AVX2, FMA and F16C |
 //! | `neon` | AArch64 |
 //! | `x86_vnni` | x86-64 with AVX-512 VNNI, for products of integers |
 //! | `portable` | plain Rust, on every target |

@@ -25,7 +25,7 @@ pub enum Token {
     /// x86-64 with AVX-512 F, VL, BW, DQ.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     V4(V4),
-    /// x86-64 with AVX2 and FMA.
+    /// x86-64 with AVX2, FMA and F16C.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     V3(V3),
     /// AArch64.

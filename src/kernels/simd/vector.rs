@@ -6,6 +6,8 @@
 //!
 //! All methods are one instruction or a few, and inlined. Outside of `vectorize` they are slow.
 
+use crate::f16_value::f16_of_bits;
+
 /// A function that [`Simd::vectorize`] compiles for an instruction set. Implementations and all that they call are
 /// `#[inline(always)]`.
 pub trait Op {
@@ -28,6 +30,12 @@ pub trait Simd: Copy {
     /// Prefetches the cache line at `at` into L1. Any address is valid: a prefetch has no effect that a program can
     /// see.
     fn prefetch<T>(self, at: *const T);
+
+    /// The numbers of four halves with these bits. A NaN stays a NaN.
+    #[inline(always)]
+    fn f16_values(self, bits: [u16; 4]) -> [f32; 4] {
+        bits.map(f16_of_bits)
+    }
 }
 
 /// The vectors of elements of one type.

@@ -1,4 +1,4 @@
-//! x86-64 with AVX2 and FMA: 16 registers of 32 bytes.
+//! x86-64 with AVX2, FMA and F16C: 16 registers of 32 bytes.
 //!
 //! Invariant: a [`V3`] exists only where [`detect_isa`](super::detect_isa) saw the instructions.
 
@@ -8,7 +8,7 @@ use super::transpose_x86::{self as transpose, here};
 use super::vector::{Op, Simd, Vectors};
 use std::arch::x86_64::*;
 
-/// The token of AVX2 and FMA.
+/// The token of AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct V3(pub(super) ());
 
@@ -18,7 +18,7 @@ impl Simd for V3 {
 
     #[inline(always)]
     fn vectorize<O: Op>(self, op: O) -> O::Out {
-        #[target_feature(enable = "avx2,fma")]
+        #[target_feature(enable = "avx2,fma,f16c")]
         fn within<O: Op>(op: O) -> O::Out {
             op.call()
         }
@@ -28,6 +28,12 @@ impl Simd for V3 {
     #[inline(always)]
     fn prefetch<T>(self, at: *const T) {
         here!(_mm_prefetch::<_MM_HINT_T0>(at.cast()));
+    }
+
+    #[inline(always)]
+    fn f16_values(self, bits: [u16; 4]) -> [f32; 4] {
+        let bits = i64::from_ne_bytes(bytemuck::cast(bits));
+        bytemuck::cast(here!(_mm_cvtph_ps(_mm_cvtsi64_si128(bits))))
     }
 }
 

@@ -18,10 +18,14 @@ pub fn half_at(block: &[u8], at: usize) -> f32 {
 #[inline(always)]
 pub fn f16_of_bits(half: u16) -> f32 {
     let half = u32::from(half);
-    // The exponent of a half counts from −15, that of an f32 from −127: 2^112 moves it, also that of subnormals.
-    let size = f32::from_bits((half & 0x7fff) << 13) * f32::from_bits(0x7780_0000);
+    // The exponent of a half counts from −15, that of an f32 from −127. Subnormal halves have no leading one: with the
+    // next exponent they get one, which is subtracted. A product with a power of two would do for both, but slowly for
+    // subnormal factors.
+    let size = (half & 0x7fff) << 13;
+    let subnormal = f32::from_bits(size + (113 << 23)) - f32::from_bits(113 << 23);
+    let size = if half & 0x7c00 == 0 { subnormal.to_bits() } else { size + (112 << 23) };
     let special = if half & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
-    f32::from_bits(size.to_bits() | special | (half & 0x8000) << 16)
+    f32::from_bits(size | special | (half & 0x8000) << 16)
 }
 
 #[cfg(test)]
