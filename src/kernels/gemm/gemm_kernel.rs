@@ -118,6 +118,17 @@ pub fn gemm<T: GemmFloat>(
     gemm_kernel_block(g, Operands { a, b, third }, at, Target { c, sums: None }, scratch);
 }
 
+/// Computes a whole product, without batch dimensions, into the matrix `c`, which holds the old C if the product
+/// accumulates. `scratch` has [`Gemm::scratch_len`] elements.
+///
+/// # Panics
+/// If a slice is shorter than the descriptor says, or `c` is a column whose elements are apart.
+pub fn gemm_view<T: GemmFloat>(g: &Gemm, a: &[T], b: &[T], c: MatrixMut<'_, T>, scratch: &mut [T]) {
+    assert!(c.cols() != 1 || c.rows() == 1 || c.step() == 1, "{} elements of a column", c.rows());
+    let o = Operands { a, b, third: None };
+    gemm_kernel_block(g, o, Corner { row: 0, col: 0 }, Target { c, sums: None }, scratch);
+}
+
 /// The elements of C that `units` own, where units divide C by rows, and their first one.
 pub fn gemm_kernel_rows<'c, T>(g: &Gemm, c: &'c mut [T], units: &Range<usize>) -> (Corner, MatrixMut<'c, T>) {
     let own = g.unit_elements(units);

@@ -71,7 +71,7 @@ pub use decoded::{PanelDecoder, TransposedPanels, decoded_row, run_decoded};
 pub use gemm_desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;
-pub use gemm_kernel::{gemm, gemm_kernel_for, kernel, run};
+pub use gemm_kernel::{gemm, gemm_kernel_for, gemm_view, kernel, run};
 pub use open_product::{OpenProduct, open_unit_columns, open_unit_rows};
 pub use precision::Precision;
 pub use prefetch::PrefetchQueue;

@@ -2,14 +2,16 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`cholesky_kernel`] | A: `T[count, n, n]` | L: `T[count, n, n]` | [`Cholesky`] |
+//! | [`cholesky_kernel`] | A: `T[count, n, n]` | L: `T[count, n, n]`, scratch | [`Cholesky`] |
 
 use super::batch_map::batch_map_range;
+use super::panels::{cholesky_by_panels, cholesky_scratch, has_cholesky_panels};
 use super::rows::dot_rows;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
 use crate::float::Float;
+use crate::gemm::GemmFloat;
 use crate::params::params;
 use crate::simd;
 
@@ -25,7 +27,7 @@ params! {
 
 simd! {
     /// Writes the factor; false if the matrix is not positive definite.
-    fn cholesky_of_matrix[T: Float](n: usize, a: &[T], l: &mut [T]) -> bool {
+    fn cholesky_by_rows[T: Float](n: usize, a: &[T], l: &mut [T]) -> bool {
         for i in 0..n {
             let (done, rest) = l.split_at_mut(i * n);
             let row = &mut rest[..n];
@@ -45,15 +47,26 @@ simd! {
     }
 }
 
+impl Cholesky {
+    /// Elements of scratch for each thread, for elements of `size` bytes.
+    pub fn scratch(&self, size: usize) -> usize {
+        if has_cholesky_panels(self.n) { cholesky_scratch(size, self.n) } else { 0 }
+    }
+}
+
 /// The lower Cholesky factor of the symmetric part of each matrix. A matrix that is not positive definite is a fault.
 ///
-/// Reads A: `T[count, n, n]`; writes L: the same; params [`Cholesky`].
-pub fn cholesky_kernel<T: Float>(args: &mut Args<'_>) {
+/// Reads A: `T[count, n, n]`; writes L: the same, and scratch (`Split::PerThread`, [`Cholesky::scratch`]); params
+/// [`Cholesky`].
+pub fn cholesky_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = Cholesky::from_words(args.params());
     let (a, size) = (args.read::<T>(0), p.n * p.n);
-    let (units, l) = (args.units(), args.write::<T>(0));
+    let (units, l, scratch) = (args.units(), args.write::<T>(0), args.write::<T>(1));
     for (m, l) in units.zip(l.chunks_exact_mut(size.max(1))) {
-        if !cholesky_of_matrix(p.n, &a[batch_map_range(m, size)], l) {
+        let a = &a[batch_map_range(m, size)];
+        let done =
+            if has_cholesky_panels(p.n) { cholesky_by_panels(p.n, a, l, scratch) } else { cholesky_by_rows(p.n, a, l) };
+        if !done {
             l.fill(T::NAN);
             args.fault_matrix(m, Cause::NotPositiveDefinite);
         }

@@ -1,7 +1,7 @@
 //! LU factors with partial pivoting, `A[rows] = L·U`, and solves with them.
 //!
-//! Right-looking, in panels of [`PANEL`] columns; a row behind a panel takes all of the panel's updates at once, which
-//! changes no bit. The pivot is the first of the largest magnitudes. A zero pivot leaves its column; nothing is divided
+//! Right-looking, in strips of [`STRIP`] columns; a row behind a strip takes all of the strip's updates at once, which
+//! changes no bit. Large matrices are factored by `panels`. The pivot is the first of the largest magnitudes. A zero pivot leaves its column; nothing is divided
 //! by it. So every matrix has factors, and a singular one has a zero on the diagonal of U.
 //!
 //! | kernel | reads | writes | params |
@@ -11,6 +11,7 @@
 //! | [`small_solve`] | A: `T[count, n, n]`, B: `T[.., n, k]` | X: `T[count, n, k]`, scratch | [`LuSolve`], `BatchMap` |
 
 use super::batch_map::{BatchMap, batch_map_range};
+use super::panels::{has_lu_panels, lu_by_panels, lu_scratch};
 use super::rows::{subtract_rows, two_rows};
 use super::small_lu::{
     LANES, Lanes, SMALL, all_regular, factor_group, in_groups, lanes_to_matrices, matrices_to_lanes, rows_to_lanes,
@@ -21,11 +22,12 @@ use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
 use crate::float::Float;
+use crate::gemm::GemmFloat;
 use crate::params::params;
 use crate::simd;
 
-/// Columns of a panel.
-const PANEL: usize = 32;
+/// Columns of a strip.
+const STRIP: usize = 32;
 
 params! {
     /// Params of [`lu_kernel`].
@@ -38,9 +40,13 @@ params! {
 }
 
 impl LuFactor {
-    /// Elements of scratch for each thread.
-    pub fn scratch(&self) -> usize {
-        if in_groups(self.count, self.n) { LANES * self.n * self.n } else { 0 }
+    /// Elements of scratch for each thread, for elements of `size` bytes.
+    pub fn scratch(&self, size: usize) -> usize {
+        match in_groups(self.count, self.n) {
+            true => LANES * self.n * self.n,
+            false if has_lu_panels(self.n) => lu_scratch(size, self.n),
+            false => 0,
+        }
     }
 }
 
@@ -80,11 +86,11 @@ impl LuSolve {
     }
 }
 
-/// The row of the pivot of column `j`: the first of the largest magnitudes, the first NaN if there is one.
+/// The row of the pivot of column `j` of a matrix of `n` columns: the first of the largest magnitudes, the first NaN if there is one.
 #[inline(always)]
-fn lu_pivot_row<T: Float>(n: usize, j: usize, a: &[T]) -> usize {
+pub fn lu_pivot_row<T: Float>(n: usize, j: usize, a: &[T]) -> usize {
     let (mut at, mut most) = (j, a[j * n + j].abs());
-    for i in j + 1..n {
+    for i in j + 1..a.len() / n {
         let size = a[i * n + j].abs();
         if !most.is_nan() && (size > most || size.is_nan()) {
             (at, most) = (i, size);
@@ -95,7 +101,7 @@ fn lu_pivot_row<T: Float>(n: usize, j: usize, a: &[T]) -> usize {
 
 /// Factors the columns `from..to` of the rows from `from` on. Gives true if the number of exchanged rows is odd.
 #[inline(always)]
-fn lu_factor_panel<T: Float>(n: usize, from: usize, to: usize, a: &mut [T], rows: &mut [i32]) -> bool {
+fn lu_factor_strip<T: Float>(n: usize, from: usize, to: usize, a: &mut [T], rows: &mut [i32]) -> bool {
     let mut odd = false;
     for j in from..to {
         let pivot_row = lu_pivot_row(n, j, a);
@@ -120,16 +126,22 @@ fn lu_factor_panel<T: Float>(n: usize, from: usize, to: usize, a: &mut [T], rows
     odd
 }
 
+/// Factors a matrix in place. Gives the sign of the permutation.
+fn lu_of_matrix<T: GemmFloat>(n: usize, a: &mut [T], rows: &mut [i32], scratch: &mut [T]) -> T {
+    for (i, row) in rows.iter_mut().enumerate() {
+        *row = i as i32;
+    }
+    let odd = if has_lu_panels(n) { lu_by_panels(n, a, rows, scratch) } else { lu_by_rows(n, a, rows) };
+    if odd { -T::ONE } else { T::ONE }
+}
+
 simd! {
-    /// Factors a matrix in place. Gives the sign of the permutation.
-    fn lu_of_matrix[T: Float](n: usize, a: &mut [T], rows: &mut [i32]) -> T {
+    /// Factors a small matrix in place. Gives true if the number of exchanged rows is odd.
+    fn lu_by_rows[T: Float](n: usize, a: &mut [T], rows: &mut [i32]) -> bool {
         let mut odd = false;
-        for (i, row) in rows.iter_mut().enumerate() {
-            *row = i as i32;
-        }
-        for from in (0..n).step_by(PANEL) {
-            let to = (from + PANEL).min(n);
-            odd ^= lu_factor_panel(n, from, to, a, rows);
+        for from in (0..n).step_by(STRIP) {
+            let to = (from + STRIP).min(n);
+            odd ^= lu_factor_strip(n, from, to, a, rows);
             for i in from + 1..if to < n { n } else { 0 } {
                 let (head, tail) = a.split_at_mut(i * n);
                 let (left, right) = tail[..n].split_at_mut(to);
@@ -137,7 +149,7 @@ simd! {
                 subtract_rows(updates, &head[from * n..], n, to, right);
             }
         }
-        if odd { -T::ONE } else { T::ONE }
+        odd
     }
 }
 
@@ -146,18 +158,21 @@ simd! {
 ///
 /// Reads A: `T[count, n, n]`; writes LU: the same, in place of A or not, rows: `i32[count, n]`, sign: `T[count]`, and
 /// scratch (`Split::PerThread`, [`LuFactor::scratch`]); params [`LuFactor`].
-pub fn lu_kernel<T: Float>(args: &mut Args<'_>) {
+pub fn lu_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = LuFactor::from_words(args.params());
     let from = args.inplace(0).is_none().then(|| args.read::<T>(0));
     let (first, size) = (args.units().start, p.n * p.n);
     let (factors, rows, signs) = (args.write::<T>(0), args.write::<i32>(1), args.write::<T>(2));
-    let lanes = args.write::<T>(3)[..p.scratch()].as_chunks_mut().0;
+    let scratch = args.write::<T>(3);
+    let is_grouped = in_groups(p.count, p.n);
+    let (lanes, scratch) = scratch.split_at_mut(if is_grouped { LANES * size } else { 0 });
+    let lanes = lanes.as_chunks_mut().0;
     for (g, signs) in signs.chunks_mut(LANES).enumerate() {
         let group = g * LANES..g * LANES + signs.len();
         let factors = &mut factors[group.start * size..group.end * size];
         let rows = &mut rows[group.start * p.n..group.end * p.n];
         let here = |m: usize| first + group.start + m;
-        let in_group = in_groups(p.count, p.n) && signs.len() == LANES;
+        let in_group = is_grouped && signs.len() == LANES;
         if in_group && factor_small(&p, from.unwrap_or(&*factors), from.map_or(0, |_| here(0)), lanes, rows, signs) {
             lanes_to_matrices(lanes, factors);
             continue;
@@ -166,7 +181,8 @@ pub fn lu_kernel<T: Float>(args: &mut Args<'_>) {
             factors.copy_from_slice(&a[here(0) * size..here(signs.len()) * size]);
         }
         for (m, sign) in signs.iter_mut().enumerate() {
-            *sign = lu_of_matrix(p.n, &mut factors[batch_map_range(m, size)], &mut rows[batch_map_range(m, p.n)]);
+            let (factors, rows) = (&mut factors[batch_map_range(m, size)], &mut rows[batch_map_range(m, p.n)]);
+            *sign = lu_of_matrix(p.n, factors, rows, scratch);
         }
     }
 }
@@ -303,7 +319,7 @@ by_dtype!(lu_solve_for = lu_solve_kernel::<floats>);
 ///
 /// Reads A: `T[count, n, n]` with n ≤ [`SMALL`], B: `T[.., n, k]`; writes X: `T[count, n, k]` and scratch
 /// (`Split::PerThread`, [`LuSolve::factor_scratch`]); params [`LuSolve`] without `transpose`, then a [`BatchMap`].
-pub fn small_solve<T: Float>(args: &mut Args<'_>) {
+pub fn small_solve<T: GemmFloat>(args: &mut Args<'_>) {
     let p = LuSolve::from_words(args.params());
     let map = BatchMap::from_words(&args.params()[LuSolve::WORDS..]);
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
@@ -329,7 +345,8 @@ pub fn small_solve<T: Float>(args: &mut Args<'_>) {
         for (u, x) in x.chunks_exact_mut(size).enumerate() {
             let (m, from) = map.matrices(first + u);
             lu.copy_from_slice(&a[batch_map_range(m, n * n)]);
-            lu_of_matrix(n, lu, rows);
+            rows.iter_mut().enumerate().for_each(|(i, row)| *row = i as i32);
+            lu_by_rows(n, lu, rows);
             if is_singular_triangle(n, lu) {
                 x.fill(T::NAN);
                 if !p.nan {

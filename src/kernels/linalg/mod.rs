@@ -3,7 +3,7 @@
 //! * `rows`: the loops over rows that the algorithms are made of. `batch_map`: which matrix of an operand belongs to a
 //!   matrix of the result.
 //! * [`lu`], [`cholesky`], [`triangular`]: factors, and solves with them.
-//! * `small_lu`: factors and solves of eight small matrices at once.
+//! * `small_lu`: factors and solves of eight small matrices at once. `panels`: factors of large matrices.
 //! * [`qr`], [`eigh`], [`svd`]: orthogonal decompositions.
 //!
 //! Invariants: a matrix of the batch is a unit, so bits do not depend on threads. Each element is one chain of
@@ -14,6 +14,7 @@ mod batch_map;
 pub mod cholesky;
 pub mod eigh;
 pub mod lu;
+mod panels;
 pub mod qr;
 pub(crate) mod rows;
 mod small_lu;

@@ -9,6 +9,7 @@ use super::triangular::{TriangularSolve, triangular_solve_kernel};
 use super::*;
 use crate::abi::{Kernel, Split};
 use crate::float::Float;
+use crate::gemm::GemmFloat;
 use crate::harness::{In, Out, Outcome, close, get, hashes, noise, run};
 use crate::simd::{self, Isa};
 
@@ -43,21 +44,21 @@ fn decompose<T: Float>(kernel: Kernel, words: &[u64], a: &[T], outs: &[(usize, u
     run(kernel, words, &[In::of(a)], &writes, count)
 }
 
-fn lu_of<T: Float>(count: usize, n: usize, a: &[T]) -> (Vec<T>, Vec<i32>, Vec<T>) {
+fn lu_of<T: GemmFloat>(count: usize, n: usize, a: &[T]) -> (Vec<T>, Vec<i32>, Vec<T>) {
     let p = LuFactor { count, n };
     let writes = [
         Out::of::<T>(count * n * n, n * n),
         Out::of::<i32>(count * n, n),
         Out::of::<T>(count, 1),
-        scratch::<T>(p.scratch()),
+        scratch::<T>(p.scratch(size_of::<T>())),
     ];
     let apart = run(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
     assert_eq!(apart, run(lu_kernel::<T>, &p.to_words(), &[In::of(a).over(0)], &writes, count));
     (get(&apart, 0), get(&apart, 1), get(&apart, 2))
 }
 
-fn lu_gives_the_matrix_back<T: Float>(tolerance: f64) {
-    for n in [0, 1, 2, 3, 5, 8, 31, 32, 33, 70] {
+fn lu_gives_the_matrix_back<T: GemmFloat>(tolerance: f64) {
+    for n in [0, 1, 2, 3, 5, 8, 31, 32, 33, 64, 65, 70, 150] {
         let a = hashes::<T>(3 * n * n, 4);
         let (lu, rows, sign) = lu_of(3, n, &a);
         for m in 0..3 {
@@ -148,13 +149,13 @@ fn solves_give_the_right_hand_side_back() {
 }
 
 /// The factors of some matrices, X of A and of its transpose, and X without the factors.
-fn small_systems<T: Float>(a: &[T], b: &[T], [count, n, k]: [usize; 3]) -> Vec<Outcome> {
+fn small_systems<T: GemmFloat>(a: &[T], b: &[T], [count, n, k]: [usize; 3]) -> Vec<Outcome> {
     let p = LuFactor { count, n };
     let writes = [
         Out::of::<T>(count * n * n, n * n),
         Out::of::<i32>(count * n, n),
         Out::of::<T>(count, 1),
-        scratch::<T>(p.scratch()),
+        scratch::<T>(p.scratch(size_of::<T>())),
     ];
     let factors = run(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
     let (lu, rows) = (get::<T>(&factors, 0), get::<i32>(&factors, 1));
@@ -179,7 +180,7 @@ fn same_numbers<T: Float>(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && pairs.all(|(a, b)| a == b || (nan(a) && nan(b)))
 }
 
-fn groups_keep_each_bit<T: Float>() {
+fn groups_keep_each_bit<T: GemmFloat>() {
     for (n, k) in [(1, 1), (2, 3), (3, 1), (4, 1), (7, 2), (SMALL, 1), (SMALL, 3)] {
         let count = 27;
         let (mut a, b) = (hashes::<T>(count * n * n, 11), hashes::<T>(count * n * k, 12));
@@ -245,16 +246,43 @@ fn singular_matrices_are_faults_or_nan() {
     }
     let p = Cholesky { count: 2, n: 2 };
     let bad = [identity(2), vec![1.0, 2.0, 2.0, 1.0]].concat();
-    assert_eq!(run(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&bad)], &[Out::of::<f64>(8, 4)], 2), Err(1));
+    assert_eq!(
+        run(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&bad)], &[Out::of::<f64>(8, 4), scratch::<f64>(0)], 2),
+        Err(1)
+    );
+}
+
+#[test]
+fn large_matrices_without_factors_are_noticed() {
+    let n = 150;
+    let mut a = hashes::<f64>(n * n, 3);
+    // Column 97 is that of 20, doubled.
+    (0..n).for_each(|i| a[i * n + 97] = 2.0 * a[i * n + 20]);
+    let (lu, _, _) = lu_of(1, n, &a);
+    assert!(lu[97 * (n + 1)].abs() < 1e-10, "{}", lu[97 * (n + 1)]);
+    (0..n).for_each(|i| a[i * n + 97] = 0.0);
+    let (lu, _, _) = lu_of(1, n, &a);
+    assert!(lu[97 * (n + 1)] == 0.0 && lu.iter().all(|x| x.is_finite()));
+
+    let p = Cholesky { count: 2, n };
+    for at in [0, 63, 64, 70, 149] {
+        let mut a = [identity(n), identity(n)].concat();
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            a[n * n + at * (n + 1)] = bad;
+            let writes = [Out::of::<f64>(2 * n * n, n * n), scratch::<f64>(p.scratch(size_of::<f64>()))];
+            assert_eq!(run(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&a)], &writes, 2), Err(1), "{at} {bad}");
+        }
+    }
 }
 
 #[test]
 fn cholesky_gives_the_symmetric_part_back() {
-    for n in [1, 2, 3, 17, 40] {
+    for n in [1, 2, 3, 17, 40, 65, 83, 150] {
         let mut a = noise(2 * n * n, 3);
         (0..2 * n).for_each(|i| a[i / n * n * n + i % n * (n + 1)] += n as f64);
         let p = Cholesky { count: 2, n };
-        let l = run(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&a)], &[Out::of::<f64>(2 * n * n, n * n)], 2);
+        let writes = [Out::of::<f64>(2 * n * n, n * n), scratch::<f64>(p.scratch(size_of::<f64>()))];
+        let l = run(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&a)], &writes, 2);
         for (a, l) in a.chunks(n * n).zip(get::<f64>(&l, 0).chunks(n * n)) {
             let sym: Vec<f64> = (0..n * n).map(|e| (a[e] + a[e % n * n + e / n]) / 2.0).collect();
             close(&product(l, l, [n, n, n], false, true), &sym, 1e-12);
@@ -338,18 +366,19 @@ fn decompositions_of_nan_are_nan() {
     assert!(w.iter().chain(&values).all(|x| x.is_nan()));
 }
 
-/// All factors of a matrix of 40 rows and columns, one after the other.
-fn all_factors<T: Float>() -> Vec<Outcome> {
-    let n = 40;
+/// All factors of a matrix of `n` rows and columns, one after the other.
+fn all_factors<T: GemmFloat>(n: usize) -> Vec<Outcome> {
     let mut a = hashes::<T>(n * n, 6);
     (0..n).for_each(|i| a[i * (n + 1)] += T::from_f64(12.0));
+    let (p, c) = (LuFactor { count: 1, n }, Cholesky { count: 1, n });
     let (e, q, s) = (Eigh { count: 1, n }, Qr { count: 1, m: n, n }, Svd { count: 1, m: n, n });
     let square = (n * n, 1);
-    let lu = [Out::of::<T>(n * n, n * n), Out::of::<i32>(n, n), Out::of::<T>(1, 1), scratch::<T>(0)];
-    let factor = [Out::of::<T>(n * n, n * n)];
+    let lu =
+        [Out::of::<T>(n * n, n * n), Out::of::<i32>(n, n), Out::of::<T>(1, 1), scratch::<T>(p.scratch(size_of::<T>()))];
+    let factor = [Out::of::<T>(n * n, n * n), scratch::<T>(c.scratch(size_of::<T>()))];
     vec![
-        run(lu_kernel::<T>, &LuFactor { count: 1, n }.to_words(), &[In::of(&a)], &lu, 1),
-        run(cholesky_kernel::<T>, &Cholesky { count: 1, n }.to_words(), &[In::of(&a)], &factor, 1),
+        run(lu_kernel::<T>, &p.to_words(), &[In::of(&a)], &lu, 1),
+        run(cholesky_kernel::<T>, &c.to_words(), &[In::of(&a)], &factor, 1),
         decompose(qr_kernel::<T>, &q.to_words(), &a, &[square, square], q.scratch()),
         decompose(eigh_kernel::<T>, &e.to_words(), &a, &[(n, 1), square], e.scratch()),
         decompose(svd_kernel::<T>, &s.to_words(), &a, &[square, (n, 1), square], s.scratch()),
@@ -359,10 +388,11 @@ fn all_factors<T: Float>() -> Vec<Outcome> {
 #[test]
 fn the_instruction_set_changes_no_bit_of_a_factor() {
     simd::limit(Isa::Portable);
-    let want = [all_factors::<f32>(), all_factors::<f64>()];
-    assert!(want.iter().flatten().all(|outcome| outcome.is_ok()));
+    let all = || [40, 130].map(|n| [all_factors::<f32>(n), all_factors::<f64>(n)]);
+    let want = all();
+    assert!(want.iter().flatten().flatten().all(|outcome| outcome.is_ok()));
     for isa in [Isa::Avx2, Isa::Avx512, simd::detect_isa()] {
         simd::limit(isa);
-        assert!([all_factors::<f32>(), all_factors::<f64>()] == want, "{isa:?}");
+        assert!(all() == want, "{isa:?}");
     }
 }

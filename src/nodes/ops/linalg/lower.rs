@@ -32,7 +32,7 @@ fn lower_matrix_call(cx: &LowerCx<'_>, kernel: Kernel, words: Vec<u64>, units: u
 
 /// The factors of operand 0, their rows and their signs.
 fn lower_lu_factor(cx: &mut LowerCx<'_>, p: LuFactor, [factors, rows, sign]: [Buf; 3]) -> Result<(), String> {
-    let scratch = cx.scratch(cx.dtype(0).size(), p.scratch());
+    let scratch = cx.scratch(cx.dtype(0).size(), p.scratch(cx.dtype(0).size()));
     let call = lower_matrix_call(cx, linalg::lu::lu_factor_for(cx.dtype(0))?, p.to_words(), p.count);
     let call = call.reads_args(1).writes(factors, p.n * p.n).writes(rows, p.n).writes(sign, 1);
     cx.call(call.scratch(scratch).inplace(&[(0, 0)]));
@@ -107,9 +107,10 @@ pub fn lower_triangular_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `cholesky`.
 pub fn lower_cholesky(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (count, n, _) = lower_matrix_counts(&cx.arg_dims(0));
-    let call =
-        lower_matrix_call(cx, linalg::cholesky::cholesky_for(cx.dtype(0))?, Cholesky { count, n }.to_words(), count);
-    cx.call(call.reads_args(1).faults().writes(Buf::Out(0), n * n));
+    let p = Cholesky { count, n };
+    let scratch = cx.scratch(cx.dtype(0).size(), p.scratch(cx.dtype(0).size()));
+    let call = lower_matrix_call(cx, linalg::cholesky::cholesky_for(cx.dtype(0))?, p.to_words(), count);
+    cx.call(call.reads_args(1).faults().writes(Buf::Out(0), n * n).scratch(scratch));
     Ok(())
 }
 

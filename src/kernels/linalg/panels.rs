@@ -1,0 +1,322 @@
+//! Factors of large matrices, panel by panel. Most of the work is in the products of panels with the rest of the matrix.
+//!
+//! Invariant: an element is one chain of `mul_add`, in ascending order of the terms, or what `gemm` makes of the same
+//! sum; so the bits depend on the number of rows alone.
+
+use super::lu::lu_pivot_row;
+use super::rows::{subtract_rows, two_rows};
+use crate::abi::MatrixMut;
+use crate::float::Float;
+use crate::gemm::{Gemm, GemmFloat, Strides, gemm_view, transpose};
+use crate::simd;
+
+/// Columns of a panel of LU factors, and most rows of one of Cholesky factors.
+const PANEL: usize = 64;
+/// Rows of a panel of Cholesky factors of fewer than [`LARGE`] rows.
+const NARROW_PANEL: usize = 32;
+/// Rows from which on all panels are wide.
+const LARGE: usize = 256;
+/// Columns of a panel that are factored one by one.
+const STRIP: usize = 8;
+/// Rows that are updated one by one.
+const BAND: usize = 16;
+
+/// Whether matrices of `n` rows have LU factors by panels.
+pub fn has_lu_panels(n: usize) -> bool {
+    n > PANEL
+}
+
+/// Whether matrices of `n` rows have Cholesky factors by panels.
+pub fn has_cholesky_panels(n: usize) -> bool {
+    n > NARROW_PANEL
+}
+
+/// Rows of a panel of Cholesky factors of a matrix of `n` rows.
+fn cholesky_panel(n: usize) -> usize {
+    if n < LARGE { NARROW_PANEL } else { PANEL }
+}
+
+/// Elements of scratch of [`lu_by_panels`] for matrices of `n` rows of elements of `size` bytes.
+pub fn lu_scratch(size: usize, n: usize) -> usize {
+    let panels = (0..n).step_by(PANEL).map(|from| Panel::of(n, from, PANEL));
+    let products = panels.flat_map(|p| p.bands().map(move |i| p.lu_band(i)).chain([p.lu_rest()]));
+    n * PANEL + most_scratch(size, products)
+}
+
+/// The same of [`cholesky_by_panels`].
+pub fn cholesky_scratch(size: usize, n: usize) -> usize {
+    let panels = (0..n).step_by(cholesky_panel(n)).map(|from| Panel::of(n, from, cholesky_panel(n)));
+    let products = panels.flat_map(|p| p.bands().map(move |i| p.cholesky_band(i)).chain([p.cholesky_rows()]));
+    2 * n * PANEL + most_scratch(size, products)
+}
+
+/// The most scratch of a product, for elements of `size` bytes.
+fn most_scratch(size: usize, products: impl Iterator<Item = Gemm>) -> usize {
+    let scratch = |g: Gemm| if size == 4 { g.scratch_len::<f32>() } else { g.scratch_len::<f64>() };
+    products.map(scratch).max().unwrap_or(0)
+}
+
+/// The columns of a panel of LU factors, or the rows of one of Cholesky factors.
+#[derive(Clone, Copy)]
+struct Panel {
+    /// Rows of the matrix.
+    n: usize,
+    from: usize,
+    to: usize,
+}
+
+impl Panel {
+    fn of(n: usize, from: usize, width: usize) -> Panel {
+        Panel { n, from, to: (from + width).min(n) }
+    }
+
+    /// The first rows of the bands that have others above.
+    fn bands(&self) -> impl Iterator<Item = usize> + use<> {
+        (BAND..self.width()).step_by(BAND)
+    }
+
+    fn width(&self) -> usize {
+        self.to - self.from
+    }
+
+    /// Rows from the panel's first one on.
+    fn height(&self) -> usize {
+        self.n - self.from
+    }
+
+    /// C += A·B, where C and B are in the matrix.
+    fn product(&self, m: usize, n: usize, k: usize) -> Gemm {
+        Gemm { accumulate: true, b: Strides { row: self.n, col: 1 }, ..Gemm::new(m, n, k) }
+    }
+
+    /// The rows below and right of the panel minus L·U. A is rows of the panel.
+    fn lu_rest(&self) -> Gemm {
+        self.product(self.n - self.to, self.n - self.to, self.width())
+    }
+
+    /// The rows of a band right of the panel minus L·U of the bands above. A is rows of the panel.
+    fn lu_band(&self, i: usize) -> Gemm {
+        let rows = BAND.min(self.width() - i);
+        let g = self.product(rows, self.n - self.to, i);
+        Gemm { a: Strides { row: self.width(), col: 1 }, ..g }
+    }
+
+    /// The rows of the panel minus Uᵀ·U of all rows above. A is the dense columns of those.
+    fn cholesky_rows(&self) -> Gemm {
+        self.product(self.width(), self.height(), self.from).with_a_transposed()
+    }
+
+    /// The rows of a band minus Uᵀ·U of the bands above.
+    fn cholesky_band(&self, i: usize) -> Gemm {
+        let rows = BAND.min(self.width() - i);
+        self.product(rows, self.height() - i, i).with_a_transposed()
+    }
+}
+
+/// Factors a matrix in place, as `lu_of_matrix` does for small ones. Gives true if the number of exchanged rows is odd.
+pub fn lu_by_panels<T: GemmFloat>(n: usize, a: &mut [T], rows: &mut [i32], scratch: &mut [T]) -> bool {
+    let (panel, work) = scratch.split_at_mut(n * PANEL);
+    let mut odd = false;
+    for from in (0..n).step_by(PANEL) {
+        let p = Panel::of(n, from, PANEL);
+        let width = p.width();
+        let panel = &mut panel[..p.height() * width];
+        for (row, a) in panel.chunks_exact_mut(width).zip(a[from * n..].chunks_exact(n)) {
+            row.copy_from_slice(&a[from..p.to]);
+        }
+        let mut pivots = [0; PANEL];
+        factor_panel(width, panel, &mut pivots[..width]);
+        for (j, pivot) in pivots[..width].iter().enumerate().filter(|(j, pivot)| j != *pivot) {
+            let (x, y) = two_rows(a, n, from + j, from + pivot);
+            x.swap_with_slice(y);
+            rows.swap(from + j, from + pivot);
+            odd = !odd;
+        }
+        for (row, a) in panel.chunks_exact(width).zip(a[from * n..].chunks_exact_mut(n)) {
+            a[from..p.to].copy_from_slice(row);
+        }
+        match n - p.to {
+            0 => {}
+            // A product with a vector would want a contiguous column.
+            1 => update_last_column(&p, a),
+            _ => {
+                negate_left_of_bands(width, panel);
+                update_right_of_panel(&p, panel, a, work);
+            }
+        }
+    }
+    odd
+}
+
+/// The one column right of a panel.
+fn update_last_column<T: Float>(p: &Panel, a: &mut [T]) {
+    let n = p.n;
+    for i in p.from + 1..n {
+        for j in p.from..i.min(p.to) {
+            a[i * n + n - 1] = (-a[i * n + j]).mul_add(a[j * n + n - 1], a[i * n + n - 1]);
+        }
+    }
+}
+
+/// The rows right of a panel: those of U, then the rest of the matrix.
+fn update_right_of_panel<T: GemmFloat>(p: &Panel, panel: &[T], a: &mut [T], work: &mut [T]) {
+    let (n, width) = (p.n, p.width());
+    for i in (0..width).step_by(BAND) {
+        let band = BAND.min(width - i);
+        let (above, below) = a.split_at_mut((p.from + i) * n);
+        if i > 0 {
+            let mut c = MatrixMut::new(&mut *below, band, n);
+            let u = &above[p.from * n + p.to..];
+            gemm_view(&p.lu_band(i), &panel[i * width..], u, c.part(0..band, p.to..n), work);
+        }
+        finish_band(width, &panel[i * width + i..], n, &mut below[..band * n], p.to);
+    }
+    let (above, below) = a.split_at_mut(p.to * n);
+    let mut c = MatrixMut::new(below, n - p.to, n);
+    let u = &above[p.from * n + p.to..];
+    gemm_view(&p.lu_rest(), &panel[width * width..], u, c.part(0..n - p.to, p.to..n), work);
+}
+
+simd! {
+    /// Factors a dense panel of `width` columns. Gives the rows of the pivots.
+    fn factor_panel[T: Float](width: usize, panel: &mut [T], pivots: &mut [usize]) {
+        for from in (0..width).step_by(STRIP) {
+            let to = (from + STRIP).min(width);
+            for j in from..to {
+                let pivot_row = lu_pivot_row(width, j, panel);
+                pivots[j] = pivot_row;
+                if pivot_row != j {
+                    let (x, y) = two_rows(panel, width, j, pivot_row);
+                    x.swap_with_slice(y);
+                }
+                let (head, below) = panel.split_at_mut((j + 1) * width);
+                let above = &head[j * width..];
+                let pivot = above[j];
+                if pivot == T::ZERO {
+                    continue;
+                }
+                for row in below.chunks_exact_mut(width) {
+                    row[j] = row[j] / pivot;
+                    let m = -row[j];
+                    for c in j + 1..to {
+                        row[c] = m.mul_add(above[c], row[c]);
+                    }
+                }
+            }
+            for i in from + 1..panel.len() / width {
+                let (head, tail) = panel.split_at_mut(i * width);
+                let (left, right) = tail[..width].split_at_mut(to);
+                subtract_rows(&left[from..i.min(to)], &head[from * width..], width, to, right);
+            }
+        }
+    }
+}
+
+/// Negates what products multiply: all columns of rows below the first `width`, and in those the columns before a band's
+/// own.
+fn negate_left_of_bands<T: Float>(width: usize, panel: &mut [T]) {
+    for (i, row) in panel.chunks_exact_mut(width).enumerate() {
+        let columns = if i < width { i / BAND * BAND } else { width };
+        row[..columns].iter_mut().for_each(|x| *x = -*x);
+    }
+}
+
+simd! {
+    /// Subtracts from each row of a band the rows above it in the band times factors, from column `first` on. Rows of
+    /// factors are `step` elements apart.
+    fn finish_band[T: Float](step: usize, factors: &[T], n: usize, band: &mut [T], first: usize) {
+        for i in 1..band.len() / n {
+            let (above, row) = band.split_at_mut(i * n);
+            subtract_rows(&factors[i * step..][..i], above, n, first, &mut row[first..n]);
+        }
+    }
+}
+
+/// Writes the factor L of the symmetric part of `a`; false if it is not positive definite. Works on U = Lᵀ, row by row.
+pub fn cholesky_by_panels<T: GemmFloat>(n: usize, a: &[T], l: &mut [T], scratch: &mut [T]) -> bool {
+    let (panels, work) = scratch.split_at_mut(2 * n * PANEL);
+    let (minus, turned) = panels.split_at_mut(n * PANEL);
+    for from in (0..n).step_by(cholesky_panel(n)) {
+        let p = Panel::of(n, from, cholesky_panel(n));
+        let turned = &mut turned[..p.width() * p.height()];
+        transpose(&a[from * n + from..], n, turned, p.height(), p.width(), p.height());
+        let from_a = a[from * n..].chunks_exact(n).zip(turned.chunks_exact(p.height()));
+        for (row, (a, turned)) in l[from * n..p.to * n].chunks_exact_mut(n).zip(from_a) {
+            row[..from].fill(T::ZERO);
+            for (u, (a, turned)) in row[from..].iter_mut().zip(a[from..].iter().zip(turned)) {
+                *u = (*a + *turned) * T::HALF;
+            }
+        }
+        if from > 0 {
+            let (above, below) = l.split_at_mut(from * n);
+            copy_negative(above, n, from..p.to, minus);
+            let mut c = MatrixMut::new(below, p.width(), n);
+            gemm_view(&p.cholesky_rows(), minus, &above[from..], c.part(0..p.width(), from..n), work);
+        }
+        for i in (0..p.width()).step_by(BAND) {
+            let (first, band) = (from + i, BAND.min(p.width() - i));
+            let (above, below) = l.split_at_mut(first * n);
+            if i > 0 {
+                let above = &above[from * n..];
+                copy_negative(above, n, first..first + band, minus);
+                let mut c = MatrixMut::new(&mut *below, band, n);
+                gemm_view(&p.cholesky_band(i), minus, &above[first..], c.part(0..band, first..n), work);
+            }
+            if !finish_cholesky_band(n, &mut below[..band * n], first) {
+                return false;
+            }
+        }
+    }
+    transpose_upper(n, l, turned);
+    true
+}
+
+/// Copies the negative of some columns of rows of `n` elements.
+fn copy_negative<T: Float>(rows: &[T], n: usize, columns: std::ops::Range<usize>, to: &mut [T]) {
+    for (to, row) in to.chunks_exact_mut(columns.len()).zip(rows.chunks_exact(n)) {
+        to.iter_mut().zip(&row[columns.clone()]).for_each(|(to, x)| *to = -*x);
+    }
+}
+
+simd! {
+    /// Factors the rows of a band of U, whose first element on the diagonal is in column `first`. False if a pivot is
+    /// not positive.
+    fn finish_cholesky_band[T: Float](n: usize, band: &mut [T], first: usize) -> bool {
+        for i in 0..band.len() / n {
+            let (above, row) = band.split_at_mut(i * n);
+            let (at, mut factors) = (first + i, [T::ZERO; BAND]);
+            for (factor, above) in factors.iter_mut().zip(above.chunks_exact(n)) {
+                *factor = above[at];
+            }
+            let row = &mut row[at..n];
+            subtract_rows(&factors[..i], above, n, at, row);
+            let pivot = row[0];
+            if pivot <= T::ZERO || pivot.is_nan() || pivot == T::INFINITY {
+                return false;
+            }
+            let root = pivot.sqrt();
+            row[0] = root;
+            for x in &mut row[1..] {
+                *x = *x / root;
+            }
+        }
+        true
+    }
+}
+
+/// L = Uᵀ in place. `turned` holds a panel.
+fn transpose_upper<T: GemmFloat>(n: usize, l: &mut [T], turned: &mut [T]) {
+    for from in (0..n).step_by(PANEL) {
+        let (width, height) = (PANEL.min(n - from), n - from);
+        let turned = &mut turned[..width * height];
+        transpose(&l[from * n + from..], n, turned, width, height, width);
+        let columns = turned.chunks_exact(width);
+        for (i, (row, column)) in l[from * n..].chunks_exact_mut(n).zip(columns).enumerate() {
+            let (own, after) = row[from..].split_at_mut((i + 1).min(width));
+            own.copy_from_slice(&column[..own.len()]);
+            if i < width {
+                after.fill(T::ZERO);
+            }
+        }
+    }
+}
