@@ -5,6 +5,7 @@
 //! no look-up. A step allocates nothing.
 
 mod bindings;
+mod block_readers;
 mod budget;
 mod chrome_trace;
 mod compiled_graph;

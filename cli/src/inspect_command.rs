@@ -30,8 +30,15 @@ struct Row {
 /// What a file holds.
 struct Contents {
     format: String,
-    metadata: Vec<(String, Meta)>,
+    /// The file, if it is one with metadata.
+    gguf: Option<Gguf>,
     tensors: Vec<Row>,
+}
+
+impl Contents {
+    fn metadata(&self) -> &[(String, Meta)] {
+        self.gguf.as_ref().map_or(&[], Gguf::metadata)
+    }
 }
 
 /// Runs the command.
@@ -59,7 +66,7 @@ fn gguf_contents(path: &Path) -> Run<Contents> {
         bytes: t.bytes,
     };
     let tensors = file.tensors().iter().map(row).collect();
-    Ok(Contents { format: format!("GGUF {}", file.version()), metadata: file.metadata().to_vec(), tensors })
+    Ok(Contents { format: format!("GGUF {}", file.version()), gguf: Some(file), tensors })
 }
 
 fn safetensors_contents(path: &Path) -> Run<Contents> {
@@ -71,13 +78,13 @@ fn safetensors_contents(path: &Path) -> Run<Contents> {
         bytes: t.bytes,
     };
     let tensors = file.tensors().iter().map(row).collect();
-    Ok(Contents { format: "safetensors".into(), metadata: Vec::new(), tensors })
+    Ok(Contents { format: "safetensors".into(), gguf: None, tensors })
 }
 
 /// The table: metadata, then a line for each tensor, then their sum.
 fn contents_text(c: &Contents) -> String {
     let mut s = format!("{}\n", c.format);
-    for (key, value) in &c.metadata {
+    for (key, value) in c.metadata() {
         let _ = writeln!(s, "{} = {}", plain(key), short_value(value));
     }
     let width = c.tensors.iter().map(|t| t.name.chars().count()).max().unwrap_or(0).clamp(4, 60);
@@ -113,7 +120,7 @@ fn short_value(value: &Meta) -> String {
 
 fn contents_json(c: &Contents) -> Value {
     let metadata: serde_json::Map<String, Value> =
-        c.metadata.iter().map(|(key, value)| (key.clone(), value_json(value))).collect();
+        c.metadata().iter().map(|(key, value)| (key.clone(), value_json(value))).collect();
     let tensors: Vec<Value> =
         c.tensors.iter().map(|t| json!({ "name": t.name, "type": t.kind, "dims": t.dims, "bytes": t.bytes })).collect();
     json!({ "format": c.format, "metadata": metadata, "tensors": tensors })

@@ -63,7 +63,7 @@ setters! {
 pub fn moe<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Moe) -> [Var<'g>; 2] {
     g.layer_scope(name, || {
         let (dims, width) = (x.dims(), dense_width(x));
-        if x.is_some() && (dims.is_empty() || o.top_k == 0 || o.top_k > o.experts || o.experts == 0) {
+        if (x.is_some() && dims.is_empty()) || o.top_k == 0 || o.top_k > o.experts {
             let text = format!("moe({x:?}): {} of {} experts for each token of [.., width]", o.top_k, o.experts);
             return [g.fail(Kind::Shape, text); 2];
         }

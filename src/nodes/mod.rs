@@ -59,7 +59,7 @@ pub use ops::quant::weight_var::CodedWeights;
 pub use ops::recurrent::ssd::Ssd;
 pub use ops::recurrent::var::SelectiveScan;
 pub use ops::splat::var::{PreparedSplats, SplatImage, Splats};
-pub use ops::window::grid_sample::{GridSample, Outside, Sampling};
+pub use ops::window::grid_sample::{GridSample, GridSampling, Outside};
 pub use ops::window::interpolate::Interpolation;
 pub use ops::window::unfold::Unfold;
 

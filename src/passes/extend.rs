@@ -3,7 +3,7 @@
 use super::copier::Copier;
 use super::signature::{signature_leaf, signature_output};
 use crate::arena::{Node, ids::Id};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Var};
 
 /// The values of a graph by name, for [`extend`]: the output of that name, else the leaf. An unknown name is an error
@@ -45,7 +45,7 @@ pub fn extend<'a>(
     f: impl for<'g> FnOnce(&'g Builder, GraphValues<'_, 'g>) -> Vec<Var<'g>>,
 ) -> Result<GraphBuf> {
     let g = g.into();
-    let b = Builder::continuing(Emit::like(&g), first_free_stream(g));
+    let b = Builder::continuing(Emit::like(&g), first_free_stream(g)?);
     let mut copy = Copier::new(g, &b);
     copy.run(&mut |_| None);
     copy.signature();
@@ -56,11 +56,16 @@ pub fn extend<'a>(
     b.finish(f(&b, &value))
 }
 
-/// A number above those of all random draws of `g`.
-fn first_free_stream(g: Graph<'_>) -> i64 {
+/// A number above those of all random draws of `g`. An error if there is none.
+fn first_free_stream(g: Graph<'_>) -> Result<i64> {
     let stream = |n: Node| {
         let at = g.def_of(n).attrs.iter().position(|f| f.name == "stream")?;
         g.attrs(n).has(at).then(|| g.attrs(n).int(at))
     };
-    (0..g.nodes()).map(Node::new).filter_map(stream).max().map_or(0, |last| last.saturating_add(1))
+    let last = (0..g.nodes()).map(Node::new).filter_map(|n| Some((stream(n)?, n))).max();
+    let Some((last, n)) = last else { return Ok(0) };
+    last.checked_add(1).ok_or_else(|| {
+        let text = format!("extend: {} has stream {last}, above which new draws have none", g.def_of(n).name);
+        Error::new(Kind::Data, text).at(g.location(n))
+    })
 }

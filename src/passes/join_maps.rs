@@ -55,7 +55,7 @@ pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Gr
 }
 
 /// True if `g` has a loop or a choice.
-pub fn join_maps_has_bodies(g: Graph<'_>) -> bool {
+pub fn has_loops_or_choices(g: Graph<'_>) -> bool {
     (0..g.nodes()).map(Node::new).any(|n| g.op[n.at()] != Op::MAP && join_maps_bodies(g, n).next().is_some())
 }
 

@@ -11,6 +11,7 @@
 //! * `join_splats` makes one op of the two stages of an image of splats.
 //! * [`keep_half`] keeps what the backward half reads in half precision.
 //! * [`mod@qat`] rounds weights and activations, for quantisation-aware training.
+//! * [`moves`] says what a value is made of by moves.
 //! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
@@ -31,6 +32,7 @@ mod join_splats;
 pub mod keep;
 pub mod keep_half;
 pub mod known_branch;
+pub mod moves;
 pub mod optimiser;
 pub mod patterns;
 pub mod pipeline;

@@ -466,7 +466,7 @@ fn append_optimiser<'g>(
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());
             let (was, is) = (old.view_as_real(), next.view_as_real());
-            let later = update_target::flush_update_target(was * decay + is * (1.0 - decay));
+            let later = update_target::flush_subnormals(was * decay + is * (1.0 - decay));
             b.update(old, t.equal(1.0).select(is, later).viewed_like(leaf));
         }
     }
@@ -490,7 +490,7 @@ fn optimiser_schedules<'g>(b: &'g Builder, settings: &Settings, t: Var<'g>) -> V
                 0 => "opt.mu_product".to_string(),
                 n => format!("opt.mu_product.{}", n + 1),
             };
-            known.push((key, adam_family::adam_family_nadam_schedule(b, &name, t, key.0, key.1)));
+            known.push((key, adam_family::nadam_schedule(b, &name, t, key.0, key.1)));
         }
         all.push(known.iter().find(|k| k.0 == key).map(|k| k.1));
     }

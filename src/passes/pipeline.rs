@@ -136,7 +136,7 @@ pub const PIPELINE: &[Pass] = &[
         name: "join",
         doc: "join point-wise regions in bodies of loops and branches",
         stage: Some(Stage::Fused),
-        needed: join_maps::join_maps_has_bodies,
+        needed: join_maps::has_loops_or_choices,
         run: pipeline_join,
     },
     // Fusion leaves behind the single ops that it copied into regions.

@@ -13,6 +13,7 @@ use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::optim::steps::optim_step_layout;
 use crate::nodes::ops::optim::steps::step_of_fused_update;
 use crate::nodes::{DType, Graph, LeafKind, Op};
+use crate::passes::moves::keeps_elements;
 
 /// The precision of the products of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -77,10 +78,9 @@ fn product_precision_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
         if !g.args_of(n).iter().any(|v| moved[v.at()]) {
             continue;
         }
-        let op = g.op[n.at()];
         if has_product_precision(g, n) {
             found.push(n);
-        } else if op == Op::RESHAPE || op == Op::TRANSPOSE {
+        } else if keeps_elements(*g, n) {
             g.outs_of(n).for_each(|v| moved[v.at()] = true);
         }
     }

@@ -1,17 +1,16 @@
 //! Quantisation-aware training: rounds weights and activations of a graph as codes would be.
 //!
 //! Invariant: names, order and types of leaves, outputs and updates stay; states for running scales are added. A
-//! weight is rounded once for all its readers, at the first one.
+//! weight is rounded once, in front of the first of its readers, for all of them.
 
 use super::copier::Copier;
+use super::moves::moved_from;
 use super::rebuild::{RebuildVisit, finish_rebuild, rebuilt_by_pass};
 use super::signature::Signature;
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::build::setters::setters;
-use crate::nodes::build::size_attrs::to_size_attrs;
-use crate::nodes::ops::layout::attrs::TransposeAttrs;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::quant::attrs::{FakeQuantizeAttrs, LsqAttrs};
 use crate::nodes::{Builder, Emit, FakeQuantize, FakeSte, Graph, GraphBuf, LeafKind, Op, QuantScale, Var};
@@ -149,7 +148,8 @@ struct QatSites {
     weights: Side<Value, Option<Option<i64>>>,
     /// Of an activation: the name of its scale.
     activations: Side<Value, Option<String>>,
-    /// Operands of products that are rounded for one product alone: the node, the operand, the name of the scale.
+    /// Operands of products that are rounded for one product alone: the node, the operand, the name of the scale. In
+    /// the order of nodes and operands.
     inputs: Vec<(Node, usize, String)>,
 }
 
@@ -185,7 +185,7 @@ impl QatSites {
         let mut seen = Side::filled(g.values(), false);
         for n in g.region_nodes(g.entry()).filter(|n| PRODUCTS.contains(&g.op[n.at()])) {
             for (i, &a) in g.args_of(n).iter().enumerate() {
-                let origin = origin_of_operand(g, a, output_axis(g, n, i));
+                let origin = moved_from(g, a, output_axis(g, n, i));
                 let Some(old) = self.weights[origin.value] else { continue };
                 let axis = origin.axis.filter(|_| options.per_channel).map(|a| a as i64);
                 // Products that see other channels share one scale.
@@ -193,7 +193,7 @@ impl QatSites {
                 seen[origin.value] = true;
                 self.weights[origin.value] = Some(axis);
                 let other = g.args_of(n)[1 - i.min(1)];
-                let from = origin_of_operand(g, other, None).value;
+                let from = moved_from(g, other, None).value;
                 let rounded = self.weights[from].is_some() || self.activations[from].is_some();
                 if options.inputs && !rounded && self.activations[other].is_none() {
                     let layer = g.leaf(origin.value).map_or("", |l| l.1);
@@ -227,7 +227,8 @@ impl QatSites {
                     v.g.var(*rounded[a].get_or_insert_with(|| v.g.fake_quantize("", *x, with, QuantScale::PerBatch).v));
             } else if let Some(name) = self.activations[a].as_deref().filter(|_| leaf) {
                 *x = v.g.var(*rounded[a].get_or_insert_with(|| ema(name, *x).v));
-            } else if let Some((_, _, name)) = self.inputs.iter().find(|s| (s.0, s.1) == (v.node, i)) {
+            } else if let Ok(at) = self.inputs.binary_search_by_key(&(v.node, i), |s| (s.0, s.1)) {
+                let name = &self.inputs[at].2;
                 *x = ema(name, *x).named(name);
             }
         }
@@ -248,17 +249,13 @@ impl QatSites {
 
 /// A name of a running scale that no leaf has, without its end `.scale`.
 fn unused_scale(names: &mut Signature<'_>, name: &str) -> String {
-    let free = names.unused(&format!("{name}.scale"));
-    match free.strip_suffix(".scale") {
-        Some(name) => name.to_string(),
-        // `name.scale.2` is free.
-        None => {
-            let number = free.rsplit('.').next().unwrap_or_default();
-            let name = format!("{name}.{number}");
-            names.unused(&format!("{name}.scale"));
-            name
-        }
-    }
+    let numbered = (2..).map(|i| format!("{name}.{i}"));
+    let mut all = std::iter::once(name.to_string()).chain(numbered);
+    let free = all.find(|name| {
+        let scale = format!("{name}.scale");
+        names.unused(&scale) == scale
+    });
+    free.unwrap_or_else(|| name.to_string())
 }
 
 /// The values of `known` whose names match a pattern. A pattern without a value, and one that is no float, are errors.
@@ -277,29 +274,6 @@ fn matched(g: Graph<'_>, patterns: &[String], what: &str, kind: &str, known: Vec
         all.extend(found);
     }
     Ok(all)
-}
-
-/// What an operand is made of by moves, and the place of one of its axes there.
-struct OperandOrigin {
-    value: Value,
-    axis: Option<usize>,
-}
-
-/// The value that `v` is made of by moves, and where its axis `axis` is there, if a transpose alone moves it.
-fn origin_of_operand(g: Graph<'_>, v: Value, axis: Option<usize>) -> OperandOrigin {
-    let mut at = OperandOrigin { value: v, axis };
-    loop {
-        let n = g.def[at.value.at()];
-        at = match g.op[n.at()] {
-            Op::TRANSPOSE => {
-                let perm = to_size_attrs(&TransposeAttrs::of(&g.attrs(n)).perm);
-                OperandOrigin { value: g.args_of(n)[0], axis: at.axis.and_then(|a| perm.get(a).copied()) }
-            }
-            Op::RESHAPE => OperandOrigin { value: g.args_of(n)[0], axis: None },
-            Op::CHECKPOINT | Op::OPTIMIZATION_BARRIER => OperandOrigin { value: g.args_of(n)[0], ..at },
-            _ => return at,
-        };
-    }
 }
 
 /// The axis of operand `i` of product `n` that becomes the channels of the result.

@@ -1,5 +1,6 @@
 //! The named tensors of a program: leaves and outputs, what they stand for, and where they lie.
 
+use super::block_readers::{BlockReader, block_readers};
 use super::program::Part;
 use crate::arena::dims::Dims;
 use crate::arena::{Value, ids::Id};
@@ -54,6 +55,8 @@ pub struct Binding {
     /// For a state that is a moving average: the name of its param.
     pub averages: Option<String>,
     pub(super) init: Option<LeafInit>,
+    /// As what ops read its bytes, if they are blocks of a GGUF file.
+    pub(crate) blocks: Vec<BlockReader>,
 }
 
 impl Binding {
@@ -70,6 +73,7 @@ impl Binding {
 
 /// The bindings of a program: leaves in the graph's order, then outputs.
 pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
+    let readers = block_readers(g);
     let bind = |name: &str, role, v: Value, offset| Binding {
         name: name.to_string(),
         role,
@@ -80,6 +84,7 @@ pub(super) fn bindings(g: &Graph<'_>, s: &Scheduled) -> Vec<Binding> {
         default: None,
         averages: None,
         init: None,
+        blocks: readers.as_ref().map_or(Vec::new(), |readers| readers[v].clone()),
     };
     let leaves = g.leaves().map(|Leaf { value: v, kind, name }| {
         let attrs = g.attrs(g.def[v.at()]);
@@ -156,6 +161,8 @@ impl BindingTable {
                 };
                 if i == next {
                     table.bindings.push(b);
+                } else {
+                    table.bindings[i as usize].blocks.extend(b.blocks);
                 }
                 named.push(i);
                 reads.extend(read.then_some(i));

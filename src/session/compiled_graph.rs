@@ -28,7 +28,7 @@ pub struct CompiledGraph {
 impl CompiledGraph {
     /// Schedules `graph`, whose ops must all have kernels. Uses the number of threads with the least modelled time.
     pub fn new(graph: GraphBuf, s: &Session) -> Result<CompiledGraph> {
-        let (mut threads, precision) = (s.planned_threads()?, compiled_graph_precisions(graph.view(), &s.precision)?);
+        let (mut threads, precision) = (s.planned_threads()?, precisions_of_nodes(graph.view(), &s.precision)?);
         let mut scheduled = schedule_in(graph.view(), threads, &precision)?;
         let mut tapes = s.tapes(&scheduled.plan);
         while tapes.threads() < threads {
@@ -56,7 +56,7 @@ pub fn compilable_graph(g: Graph<'_>, s: &Session) -> Result<(GraphBuf, KeptHalf
 }
 
 /// The precision of each node of `g`; empty if all are the default.
-fn compiled_graph_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
+fn precisions_of_nodes(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
     isa_choice().map_err(|why| Error::new(Kind::Plan, why))?;
     if *choice == Precisions::default() {
         return Ok(Vec::new());

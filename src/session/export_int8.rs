@@ -1,18 +1,19 @@
 //! Export of a network that was trained for codes: products of integers in place of products of rounded numbers.
 //!
 //! A rounded number is `fake_quantize` or `lsq` of something. What it is made of decides: if no input reaches it, it is
-//! a weight, and its codes become a constant; else it is an activation, and `quantize` makes its codes. A product whose
-//! both operands have codes, directly or after moves, becomes a product of the codes. Invariant: each value of the
-//! exported graph has the type of the value in its place, and its numbers but for rounding.
+//! a weight, and its codes become a constant; else it is an activation, and its codes are computed. A product whose both
+//! operands have codes, directly or after moves, becomes a product of the codes. Invariant: each value of the exported
+//! graph has the type of the value in its place, and its numbers but for the rounding of sums; equal numbers have equal
+//! codes.
 
 use super::{Program, Session};
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::build::size_attrs::to_size_attrs;
-use crate::nodes::ops::layout::attrs::TransposeAttrs;
 use crate::nodes::ops::quant::attrs::{FakeQuantizeAttrs, LsqAttrs};
+use crate::nodes::ops::quant::lsq::lsq_codes;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, LeafKind, Op, Quantize, Var};
 use crate::passes::copier::Copier;
+use crate::passes::moves::{axis_after_move, keeps_elements};
 use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuild_buf, rebuilt_by_pass};
 
 mod products;
@@ -26,8 +27,9 @@ use products::integer_product;
 /// rounded stay as they are.
 ///
 /// # Errors
-/// The graph updates states (it is one for training); `program` lacks a param or a state, or has another type for it; a
-/// scale of the program is not above 0; no product of the graph has two rounded operands with constant scales.
+/// The graph updates states (it is one for training); `program` lacks a param or a state, has another type for it, or
+/// has never set it; a scale of the program is not above 0 and finite; no product of the graph has two rounded operands
+/// with constant scales.
 ///
 /// ```
 /// use arenagrad::graph::Qat;
@@ -93,6 +95,10 @@ fn leaf_bytes<'p>(g: Graph<'_>, v: Value, name: &str, program: &'p Program) -> R
     let Some((b, bytes)) = program.persistent().find(|(b, _)| b.name == name) else {
         return Err(Error::new(Kind::Name, format!("export_int8: the program has no param or state {name:?}")));
     };
+    if !program.holds_value(name) {
+        let text = format!("export_int8: {name:?} was neither initialised nor loaded in the program");
+        return Err(Error::new(Kind::Data, text));
+    }
     if b.dtype != g.dtype[v.at()] || b.dims != g.dims(v) {
         let text =
             format!("export_int8: {name:?} is {}{} in the program, and {} in the graph", b.dtype, b.dims, g.ty_text(v));
@@ -153,7 +159,8 @@ impl CodedSites {
                 }
                 _ => continue,
             };
-            let shift = if lo >= -128 && hi <= 127 { 0 } else { lo + 128 };
+            // A shift of up to 128 leaves a zero point of 0 within `i8`.
+            let shift = if lo >= -128 && hi <= 127 { 0 } else { (lo + 128).min(128.max(hi - 127)) };
             let args = g.args_of(n);
             if hi - shift <= 127 && args[1..].iter().all(|&a| known[a]) {
                 all.push(CodedSite { node: n, weight: known[args[0]], axis, lo, hi, shift });
@@ -177,31 +184,35 @@ impl CodedSites {
                 b.output(&format!("scale.{i}"), args[1]);
                 b.output(&format!("zero.{i}"), zero);
                 if site.weight {
-                    b.output(&format!("codes.{i}"), args[0].quantize(args[1], zero, site.options()));
+                    b.output(&format!("codes.{i}"), site.codes(g, args[0], args[1], Some(zero)));
                 }
             }
             drop(c);
             finish_rebuild(b, bump)
         })?;
         let part = rebuild_buf(part.view(), &mut |_| None)?;
-        let mut p = Session::new().threads(1).compile(&part)?;
+        let within = |e: Error| e.context("export_int8");
+        let mut p = Session::new().threads(1).compile(&part).map_err(within)?;
         for l in part.view().leaves().filter(|l| l.kind != LeafKind::Input) {
             p.write_bytes(l.name, leaf_bytes(part.view(), l.value, l.name, program)?)?;
         }
-        p.step()?;
+        p.step().map_err(within)?;
         let dtype = |i: usize| g.dtype[g.args_of(self.0[i].node)[1].at()];
         let one = |(i, site): (usize, &CodedSite)| -> Result<CodedConstants> {
-            let scale = match dtype(i) {
-                DType::F64 => bytemuck::cast_slice(p.values::<f64>(&format!("scale.{i}"))?).to_vec(),
-                _ => bytemuck::cast_slice(p.values::<f32>(&format!("scale.{i}"))?).to_vec(),
+            let name = format!("scale.{i}");
+            let (scale, fine): (Vec<u8>, bool) = match dtype(i) {
+                DType::F64 => {
+                    let s = p.values::<f64>(&name)?;
+                    (bytemuck::cast_slice(s).to_vec(), s.iter().all(|&s| s > 0.0 && s.is_finite()))
+                }
+                _ => {
+                    let s = p.values::<f32>(&name)?;
+                    (bytemuck::cast_slice(s).to_vec(), s.iter().all(|&s| s > 0.0 && s.is_finite()))
+                }
             };
             // A scale of activations is 0 until a training step has run.
-            let unset = match dtype(i) {
-                DType::F64 => p.values::<f64>(&format!("scale.{i}"))?.iter().any(|&s| s.is_nan() || s <= 0.0),
-                _ => p.values::<f32>(&format!("scale.{i}"))?.iter().any(|&s| s.is_nan() || s <= 0.0),
-            };
-            if unset {
-                let message = "export_int8: a scale is not above 0; train before you export".into();
+            if !fine {
+                let message = "export_int8: a scale is not above 0 and finite; train before you export".into();
                 return Err(Error { kind: Kind::Data, message, location: g.location(site.node) });
             }
             let codes = match site.weight {
@@ -215,9 +226,14 @@ impl CodedSites {
 }
 
 impl CodedSite {
-    fn options(&self) -> Quantize {
+    /// The codes of `x`, each that of the site in `g`. `lsq` divides by the scale; `fake_quantize` and `quantize`
+    /// multiply by its reciprocal.
+    fn codes<'g>(&self, g: Graph<'_>, x: Var<'g>, scale: Var<'g>, zero: Option<Var<'g>>) -> Var<'g> {
+        if g.op[self.node.at()] == Op::LSQ {
+            return lsq_codes(x, scale, &LsqAttrs::of(&g.attrs(self.node)), self.shift);
+        }
         let options = Quantize::i8().range((self.lo - self.shift, self.hi - self.shift));
-        Quantize { axis: self.axis, ..options }
+        x.quantize(scale, zero, Quantize { axis: self.axis, ..options })
     }
 }
 
@@ -244,21 +260,17 @@ struct Export<'s> {
 impl Export<'_> {
     fn rewrite<'g>(&mut self, v: &RebuildVisit<'_, 'g>) -> Option<Vec<Var<'g>>> {
         let out = v.src.out(v.node);
-        if let Some(i) = self.sites.0.iter().position(|s| s.node == v.node) {
+        if let Ok(i) = self.sites.0.binary_search_by_key(&v.node, |s| s.node) {
             return Some(vec![self.round(v, i)]);
         }
         let codes = |i: usize| v.src.args_of(v.node).get(i).and_then(|&a| self.codes[a]);
-        match v.op() {
-            Op::RESHAPE | Op::TRANSPOSE | Op::CHECKPOINT | Op::OPTIMIZATION_BARRIER => {
-                self.codes[out] = codes(0).and_then(|c| moved_codes(v, c));
-                None
-            }
-            op => {
-                let y = integer_product(v, op, codes(0)?, codes(1)?)?;
-                self.count += 1;
-                Some(vec![y])
-            }
+        if keeps_elements(v.src, v.node) {
+            self.codes[out] = codes(0).and_then(|c| moved_codes(v, c));
+            return None;
         }
+        let y = integer_product(v, v.op(), codes(0)?, codes(1)?)?;
+        self.count += 1;
+        Some(vec![y])
     }
 
     /// The rounded number of site `i`, by its codes.
@@ -270,7 +282,7 @@ impl Export<'_> {
         let zero = any_zero.then(|| g.constant_bytes(bytemuck::cast_slice(&known.zero), scale.dims(), DType::I32));
         let codes = match site.weight {
             true => g.constant_bytes(&known.codes, x.dims(), DType::I8),
-            false => x.quantize(s, zero, site.options()),
+            false => site.codes(v.src, x, s, zero),
         };
         let zero_point = match known.zero.split_first() {
             Some((first, rest)) => rest.iter().all(|z| z == first).then_some(*first),
@@ -284,14 +296,9 @@ impl Export<'_> {
 
 /// The codes `c` after the move `v`; `None` if its scales lose their axis.
 fn moved_codes(v: &RebuildVisit<'_, '_>, c: Coded) -> Option<Coded> {
-    let axis = match (v.op(), c.axis) {
-        (_, None) => None,
-        (Op::TRANSPOSE, Some(axis)) => {
-            let perm = to_size_attrs(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
-            Some(perm.iter().position(|&p| p == axis)?)
-        }
-        (Op::RESHAPE, Some(_)) => return None,
-        (_, axis) => axis,
+    let axis = match c.axis {
+        Some(axis) => Some(axis_after_move(v.src, v.node, axis)?),
+        None => None,
     };
     let moved = v.g.with(|e| e.copy(&v.src, v.node, &[c.codes], v.regions));
     Some(Coded { codes: moved.iter().next()?, axis, ..c })

@@ -19,21 +19,26 @@ pub struct Fresh {
     missing: Vec<usize>,
 }
 
+/// Whether a step that reads the binding needs it set.
+fn must_be_set(b: &Binding) -> bool {
+    let open = match b.role {
+        Role::Input => b.default.is_none(),
+        Role::Param => true,
+        // Zeros are there from the beginning, and a state's own start value is meant.
+        Role::State => b.init.as_ref().is_none_or(|init| init.kind != InitKind::Zeros),
+        Role::Output => false,
+    };
+    open && b.bytes > 0
+}
+
 impl Fresh {
     /// Nothing is set; `read` has, for each method, the bindings that its steps read.
     pub fn new(bindings: &[Binding], read: &[Vec<u32>]) -> Fresh {
-        let needs = |b: &Binding| match b.role {
-            Role::Input => b.default.is_none(),
-            Role::Param => true,
-            // Zeros are there from the beginning, and a state's own start value is meant.
-            Role::State => b.init.as_ref().is_none_or(|init| init.kind != InitKind::Zeros),
-            Role::Output => false,
-        };
         let needed = read.iter().map(|read| {
             let mut needed = vec![false; bindings.len()];
             for &i in read {
                 let b = &bindings[i as usize];
-                needed[i as usize] = b.bytes > 0 && needs(b);
+                needed[i as usize] = must_be_set(b);
             }
             needed
         });
@@ -70,6 +75,11 @@ impl Fresh {
     /// Whether binding `i` was written.
     pub fn is_set(&self, i: usize) -> bool {
         self.set[i]
+    }
+
+    /// Whether binding `i`, which is `b`, holds what a step may read.
+    pub fn holds_value(&self, i: usize, b: &Binding) -> bool {
+        self.set[i] || !must_be_set(b)
     }
 
     /// Whether a step of `method` may run.

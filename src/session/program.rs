@@ -216,6 +216,13 @@ impl Program {
         self.bindings.iter().filter(|b| b.is_persistent()).map(|b| (b, self.bytes_of(b)))
     }
 
+    /// True if the param or state called `name` was initialised, loaded or written, or is a state that starts with
+    /// zeros.
+    pub(super) fn holds_value(&self, name: &str) -> bool {
+        let of = |(i, b): (usize, &Binding)| b.is_persistent() && b.name == name && self.fresh.holds_value(i, b);
+        self.bindings.iter().enumerate().any(of)
+    }
+
     /// The binding of the param or state called `name`, and its bytes, writable.
     pub fn persistent_mut(&mut self, name: &str) -> Result<(&Binding, &mut [u8])> {
         let i = self.named(0, "param or state", name, &|role| matches!(role, Role::Param | Role::State))?;

@@ -113,7 +113,7 @@ impl Session {
 }
 
 /// What errors call a size: `at batch=7`.
-fn program_at_sizes(sizes: &Sizes) -> String {
+fn sizes_in_words(sizes: &Sizes) -> String {
     if sizes.iter().next().is_none() { "without symbols".to_string() } else { format!("at {sizes}") }
 }
 
@@ -135,7 +135,7 @@ impl SizedProgram {
             Some(k) => self.place_again(k)?,
             None => {
                 let sizes = Sizes::new(sizes)?;
-                let label = program_at_sizes(&sizes);
+                let label = sizes_in_words(&sizes);
                 self.plan(sizes).map_err(|e| e.context(label))?
             }
         };
@@ -195,7 +195,7 @@ impl SizedProgram {
             true => None,
             false => {
                 let mut leaves = self.leaves.clone();
-                leaves.add(&[(&format!("the graph {}", program_at_sizes(&sizes)), ready.graph.view())])?;
+                leaves.add(&[(&format!("the graph {}", sizes_in_words(&sizes)), ready.graph.view())])?;
                 Some(leaves)
             }
         };
@@ -310,7 +310,7 @@ impl SizedProgram {
     fn place_again(&mut self, k: usize) -> Result<usize> {
         self.park()?;
         let plan = self.plans.swap_remove(k);
-        let label = program_at_sizes(&plan.sizes);
+        let label = sizes_in_words(&plan.sizes);
         let (plan, threads) =
             plan.placed_again(&self.layout, &self.leaves, &self.session).map_err(|e| e.context(label))?;
         self.start_threads(threads)?;
@@ -344,7 +344,7 @@ impl SizedProgram {
         let Some((arena, team)) = plan.give_back(&mut self.set) else {
             let text = format!(
                 "the program {} was replaced by another one, and its params with it",
-                program_at_sizes(&plan.sizes)
+                sizes_in_words(&plan.sizes)
             );
             return Err(Error::new(Kind::Data, text));
         };

@@ -2,7 +2,7 @@
 
 use super::{blocks_of, noise, path};
 use arenagrad::graph::{BlockType, Builder, DType, Init};
-use arenagrad::session::Session;
+use arenagrad::session::{Program, Session};
 use arenagrad::train::Load;
 use arenagrad::train::gguf::{Gguf, GgufEntry, Meta, MetaArray, TensorType, encode_file, save};
 
@@ -142,4 +142,61 @@ fn leaves_are_loaded_by_name() {
     assert!(e.message.contains("stopped half-way") && e.message.contains("shorter"), "{e}");
     assert!(p.step().is_err());
     std::fs::remove_file(&file).unwrap();
+}
+
+/// A program that reads `w`, `u8[1152]`, as Q4_K of 8 rows: directly, as the constant of a loop, or in two halves.
+fn reader(how: &str) -> Program {
+    let g = Builder::new("reader");
+    let (w, x) = (g.input("w", [1152], DType::U8), g.input("x", [3, 256], DType::F32));
+    let y = match how {
+        "loop" => {
+            let start = g.full(0.0, [8], DType::F32);
+            let (sum, _) = g.scan(&[start], &[x], |c, x| (vec![c[0] + x[0].gguf_matmul(w, BlockType::Q4K, 8)], vec![]));
+            sum[0]
+        }
+        "halves" => x.gguf_matmul(w.narrow(0, 0, 576), BlockType::Q4K, 4),
+        _ => x.gguf_matmul(w.reshape([2, 576]).reshape([1152]), BlockType::Q4K, 8),
+    };
+    Session::new().compile(&g.finish([y.named("y")]).unwrap()).unwrap()
+}
+
+/// Q4_0, IQ4_NL and Q4_K have as many bytes, and so has the transpose.
+#[test]
+fn blocks_of_another_type_or_shape_are_refused_though_their_bytes_fit() {
+    let bytes = blocks_of("Q4_K", 144, 8, &[1, 3]);
+    for (kind, dims, fits) in [
+        (BlockType::Q4K, [8, 256], [true; 3]),
+        (BlockType::Q4_0, [8, 256], [false; 3]),
+        (BlockType::Q4K, [4, 512], [false, false, true]),
+    ] {
+        let file = path("kinds.gguf");
+        save(&file, &[], &[GgufEntry { name: "w", kind: TensorType::Blocks(kind), dims: &dims, bytes: &bytes }])
+            .unwrap();
+        let opened = Gguf::open(&file).unwrap();
+        for (how, fits) in ["plain", "loop", "halves"].into_iter().zip(fits) {
+            let mut p = reader(how);
+            let done = p.load_gguf(&opened, Load::default());
+            assert_eq!(done.is_ok(), fits, "{} {dims:?} {how}", kind.name());
+            let Err(e) = done else { continue };
+            let reads = if how == "halves" { "reads \"w\" as Q4_K" } else { "reads \"w\" as Q4_K[8, 256]" };
+            let is = format!("\"w\" is {}{dims:?} in the file", kind.name());
+            assert!(e.message.contains(reads) && e.message.contains(&is), "{e}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
+fn tensors_of_another_file_are_refused() {
+    let files = ["one.gguf", "two.gguf"].map(|name| {
+        let file = path(name);
+        let first = GgufEntry { name: "a", kind: F32, dims: &[1], bytes: &[0; 4] };
+        save(&file, &[], &[first, GgufEntry { name: &name[..3], ..first }]).unwrap();
+        let opened = Gguf::open(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        opened
+    });
+    let e = files[0].bytes(&files[1].tensors()[1]).unwrap_err().to_string();
+    assert!(e.contains("\"two\" is one of another file") && e.contains("one.gguf"), "{e}");
+    assert!(files[0].bytes(&files[0].tensors()[1]).is_ok());
 }

@@ -109,3 +109,22 @@ fn each_rule_of_the_format_is_checked() {
     assert!(Gguf::open(std::env::temp_dir()).is_err());
     assert!(Gguf::open(path("absent")).err().unwrap().message.contains("absent"));
 }
+
+/// Each text takes more memory than its eight bytes in the file.
+#[test]
+fn a_head_of_very_many_texts_is_refused() {
+    let most = 4 << 20;
+    let of = |count: u64| {
+        let mut file = b"GGUF".to_vec();
+        file.extend(3u32.to_le_bytes());
+        [0, 1, 1].iter().for_each(|n: &u64| file.extend(n.to_le_bytes()));
+        file.push(b'a');
+        [9, 8].iter().for_each(|id: &u32| file.extend(id.to_le_bytes()));
+        file.extend(count.to_le_bytes());
+        file.resize(file.len() + 8 * count as usize, 0);
+        open("texts", &file)
+    };
+    let e = of(most).unwrap_err();
+    assert!(e.contains("more than 4194304 texts"), "{e}");
+    assert!(of(1000).is_ok());
+}

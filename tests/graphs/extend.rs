@@ -2,6 +2,7 @@
 
 use arenagrad::graph::{Builder, DType, GradOptions, Init};
 use arenagrad::session::Session;
+use arenagrad::train::Sampling;
 
 const F64: DType = DType::F64;
 
@@ -87,4 +88,13 @@ fn wrong_extensions_are_refused() {
     assert!(e.contains("twice"), "{e}");
     let e = graph.extend(|g, value| vec![value("twice").matmul(g.input("z", [3], F64))]).unwrap_err().to_string();
     assert!(e.contains("matmul") && e.contains("extend.rs"), "{e}");
+}
+
+#[test]
+fn a_graph_whose_streams_are_used_up_is_not_extended() {
+    let g = Builder::new("last");
+    let (x, key) = (g.input("x", [4], DType::F32), g.input("key", [4], DType::U32));
+    let graph = g.finish([x.sample_with_key(Sampling::default(), key, i64::MAX).named("token")]).unwrap();
+    let e = graph.extend(|g, _| vec![g.full(0.0, [], F64).named("more")]).unwrap_err().to_string();
+    assert!(e.contains("sample has stream 9223372036854775807") && e.contains("extend.rs"), "{e}");
 }

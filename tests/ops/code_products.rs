@@ -238,3 +238,77 @@ fn wrong_use_is_refused() {
         "w is u8",
     );
 }
+
+#[test]
+fn a_scale_that_is_not_above_zero_ends_the_step() {
+    let run = |conv: bool, options: CodeProduct, bad: f32| {
+        let g = Builder::new("scales");
+        let (bias, scales) = (g.input("bias", [2], DType::I32), g.input("scales", [2], DType::F32));
+        let y = if conv {
+            let (x, w) = (g.input("x", [1, 3, 2, 1], DType::I8), g.input("w", [2, 3, 1, 1], DType::I8));
+            x.q_conv2d(w, bias, scales, Conv2d::default(), options)
+        } else {
+            let (x, w) = (g.input("x", [2, 3], DType::I8), g.input("w", [3, 2], DType::I8));
+            x.q_matmul(w, bias, scales, options)
+        };
+        let mut p = program(&g.finish([y.named("y")]).unwrap());
+        fill(&mut p);
+        set(&mut p, "scales", &[0.5, bad]);
+        p.step().map_err(|e| e.to_string())
+    };
+    for conv in [false, true] {
+        for options in [CodeProduct::to_i8(), CodeProduct::to_f32()] {
+            assert!(run(conv, options, 0.25).is_ok());
+            for bad in [-1.0, 0.0, f32::NAN, f32::INFINITY] {
+                let e = run(conv, options, bad).unwrap_err();
+                assert!(e.contains("scale 1 is not above 0 and finite") && e.contains("code_products.rs"), "{e}");
+            }
+        }
+    }
+}
+
+/// A bias is added exactly, though its sum with the products needs more than 32 bits.
+#[test]
+fn a_large_bias_does_not_wrap_but_in_i32() {
+    let of = |k: usize, conv: bool, options: CodeProduct| {
+        let g = Builder::new("large");
+        let bias = g.input("bias", [1], DType::I32);
+        let y = if conv {
+            let (x, w) = (g.input("x", [1, k, 1, 1], DType::U8), g.input("w", [1, k, 1, 1], DType::I8));
+            x.q_conv2d(w, bias, None, Conv2d::default(), options)
+        } else {
+            let (x, w) = (g.input("x", [1, k], DType::U8), g.input("w", [k, 1], DType::I8));
+            x.q_matmul(w, bias, None, options)
+        };
+        let real = if options.to == DType::F32 { y } else { y.cast(DType::F32) };
+        g.finish([y.named("y"), real.named("real")]).unwrap()
+    };
+    let run = |g: &GraphBuf, k: usize, code: u8| {
+        let mut p = program(g);
+        set(&mut p, "x", &vec![code; k]);
+        set(&mut p, "w", &vec![if code == 1 { 1i8 } else { 127 }; k]);
+        set(&mut p, "bias", &[i32::MAX]);
+        p.step().unwrap();
+        p.values::<f32>("real").unwrap()[0]
+    };
+    for conv in [false, true] {
+        assert_eq!(run(&of(1, conv, CodeProduct::to_i8().s_out(1e7)), 1, 1), 127.0);
+        assert_eq!(run(&of(1, conv, CodeProduct::to_i8().s_out(2e7)), 1, 1), 107.0);
+        assert_eq!(run(&of(1, conv, CodeProduct::to_f32()), 1, 1), 2_147_483_648.0);
+        assert_eq!(run(&of(1, conv, CodeProduct::to_i32()), 1, 1), -2_147_483_648.0);
+    }
+    // 31000·255·127 and the bias are 3.15e9, which is cut off; wrapped around they would be −1.14e9, and −114 is not.
+    let k = 31_000;
+    let g = Builder::new("masked");
+    let (x, w) = (g.input("x", [1, k], DType::U8), g.input("w", [k, 1], DType::I8));
+    let (bias, s) = (g.input("bias", [1], DType::I32), g.constant(&[1e7], []));
+    let y = x.q_matmul(w, bias, None, CodeProduct::to_i8().s_out(1e7)).dequantize(s, None, None);
+    let graph = g.finish([y.sum(..).named("loss"), y.named("real")]).unwrap();
+    let graph = graph.grad("loss", &GradOptions::wrt(&["bias"])).unwrap();
+    let mut p = program(&graph);
+    set(&mut p, "x", &vec![255u8; k]);
+    set(&mut p, "w", &vec![127i8; k]);
+    set(&mut p, "bias", &[i32::MAX]);
+    p.step().unwrap();
+    assert_eq!((p.values::<f32>("real").unwrap(), p.values::<f32>("grad.bias").unwrap()), (&[1.27e9][..], &[0.0][..]));
+}

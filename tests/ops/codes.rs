@@ -309,3 +309,20 @@ fn batches_of_codes_with_scales_of_their_own_are_runs_of_members() {
         assert_eq!(all.values::<f32>("grad.x").unwrap()[6 * m..][..6], *one.values::<f32>("grad.x").unwrap());
     }
 }
+
+/// A zero point is a constant: one that is made of x ends no derivative, in either mode.
+#[test]
+fn zero_points_that_are_made_of_x_are_constants() {
+    let g = Builder::new("zero");
+    let (x, s) = (g.input("x", [4], DType::F32), g.constant(&[0.5], []));
+    let z = (x.amin(..) / s).cast(DType::I32);
+    let y = x.quantize(s, -z, Quantize::u8()).dequantize(s, -z, None);
+    let graph = g.finish([(y * y).sum(..).named("loss")]).unwrap();
+    let x = [-1.0f32, 0.2, 0.6, 1.3];
+    let mut r = program(&graph.grad("loss", &GradOptions::wrt(&["x"])).unwrap(), &[("x", &x)]);
+    r.step().unwrap();
+    assert_eq!(r.values::<f32>("grad.x").unwrap(), [-2.0, 0.0, 1.0, 3.0]);
+    let mut f = program(&graph.jvp(&["loss"], &["x"]).unwrap(), &[("x", &x), ("tangent.x", &[1.0, 1.0, 2.0, 4.0])]);
+    f.step().unwrap();
+    assert_eq!(f.values::<f32>("tangent.loss").unwrap(), [12.0]);
+}

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use arenagrad::graph::{
-    Builder, DType, FakeQuantize, FakeSte, GradOptions, GraphBuf, Init, Lsq, LsqFactor, Qat, QuantScale, Var,
+    Builder, DType, FakeQuantize, FakeSte, GradOptions, GraphBuf, Init, LeafKind, Lsq, LsqFactor, Qat, QuantScale, Var,
 };
 use arenagrad::nn;
 use arenagrad::optim::{Optimiser, Sgd, train};
@@ -108,6 +108,26 @@ fn bits_and_ranges_that_do_not_exist_are_refused() {
     assert!(e.contains("needs a highest code above 0"), "{e}");
     let e = refused(&|x, _| x.g.fake_quantize("x", x, FakeQuantize::bits(8), QuantScale::Ema(1.0)));
     assert!(e.contains("decay is 1"), "{e}");
+    for hi in [0, -7] {
+        let e = refused(&|x, _| x.symmetric_scale(hi, None));
+        assert!(e.starts_with("symmetric_scale(") && e.contains(&format!("hi is {hi}; it is 1 or more")), "{e}");
+        let e = refused(&|x, _| x.lsq_scale(hi, None));
+        assert!(e.starts_with("lsq_scale(") && e.contains(&format!("hi is {hi}; it is 1 or more")), "{e}");
+    }
+    let e = refused(&|x, _| x.symmetric_scale(7, 1));
+    assert!(e.starts_with("symmetric_scale(") && e.contains("axis 1 is outside rank 1"), "{e}");
+    let e = refused(&|x, _| x.lsq_scale(7, -2));
+    assert!(e.starts_with("lsq_scale(") && e.contains("axis -2 is outside rank 1"), "{e}");
+    for (lo, hi) in [(-8, 0), (5, 10), (-8, -3)] {
+        for scale in [QuantScale::PerBatch, QuantScale::Ema(0.9)] {
+            let e = refused(&|x, _| x.g.fake_quantize("x", x, FakeQuantize::affine(lo, hi), scale));
+            assert!(e.contains(&format!("codes {lo}..={hi}; with a scale of the batch")), "{e}");
+        }
+        let g = Builder::new("fixed");
+        let (x, s) = (g.input("x", [6], DType::F32), g.input("s", [], DType::F32));
+        let y = g.fake_quantize("x", x, FakeQuantize::affine(lo, hi), QuantScale::Fixed(s));
+        g.finish([y]).unwrap();
+    }
 }
 
 #[test]
@@ -350,6 +370,17 @@ fn weights_and_inputs_of_their_products_are_rounded_by_pattern() {
     assert_eq!(count(&acts, "fake_quantize"), 6);
     let right = net().qat(&Qat::int8().weights("proj")).unwrap();
     assert_eq!(names(&right), ["proj.input.scale"]);
+}
+
+#[test]
+fn a_running_scale_takes_a_name_that_is_free() {
+    let g = Builder::new("taken");
+    let x = g.input("x", [2], DType::F32);
+    let taken = ["x.scale", "x.2.scale", "x.scale.2"].map(|name| g.param(name, [], DType::F32, Init::Ones));
+    let y = taken.into_iter().fold(x * 2.0, |y, s| y * s);
+    let graph = g.finish([y.named("y")]).unwrap().qat(&Qat::int8().activations("x")).unwrap();
+    let states = graph.view().leaves().filter(|l| l.kind == LeafKind::State).map(|l| l.name.to_string());
+    assert_eq!(states.collect::<Vec<_>>(), ["x.3.scale"]);
 }
 
 #[test]

@@ -142,4 +142,10 @@ fn options_that_make_no_sense_are_refused() {
         assert!(e.contains("moe(") && e.contains(&format!("{top_k} of {experts} experts")), "{e}");
         assert!(e.contains("moe.rs"), "{e}");
     }
+    // After another error the layer goes on to it.
+    let g = Builder::new("moe");
+    let bad = g.input("x", [3, 4], F64).reshape([5]);
+    let [y, _] = nn::moe(&g, "m", bad, Moe::new(0, 1, 4));
+    let e = g.finish([y]).unwrap_err().to_string();
+    assert!(e.starts_with("reshape("), "{e}");
 }

@@ -5,8 +5,8 @@
 use crate::common::slopes::derivatives_agree;
 use crate::common::{Draw, PLAIN, Tensor, distance, run};
 use arenagrad::graph::{
-    Builder, DType, GradOptions, GraphBuf, GridSample, Interpolation, Missing, Outside, Pool1d, Pool2d, Pool3d,
-    Sampling, Var, grad,
+    Builder, DType, GradOptions, GraphBuf, GridSample, GridSampling, Interpolation, Missing, Outside, Pool1d, Pool2d,
+    Pool3d, Var, grad,
 };
 use arenagrad::tools::ir::opdef::Domain;
 
@@ -128,12 +128,12 @@ fn sample(plane: &[f64], [h, w]: [usize; 2], [x, y]: [f64; 2], opt: &GridSample)
     let (x, y) = (pixel(x, w, opt), pixel(y, h, opt));
     let taps = |at: f64, n: usize| -> Vec<(f64, f64)> {
         match opt.mode {
-            Sampling::Nearest => vec![(inside(at, n, opt).round_ties_even(), 1.0)],
-            Sampling::Linear => {
+            GridSampling::Nearest => vec![(inside(at, n, opt).round_ties_even(), 1.0)],
+            GridSampling::Linear => {
                 let at = inside(at, n, opt);
                 (0..2).map(|k| at.floor() + f64::from(k)).map(|p| (p, 1.0 - (at - p).abs())).collect()
             }
-            Sampling::Cubic => {
+            GridSampling::Cubic => {
                 (-1..=2).map(|k| at.floor() + f64::from(k)).map(|p| (inside(p, n, opt), keys(at - p, -0.75))).collect()
             }
         }
@@ -145,7 +145,7 @@ fn sample(plane: &[f64], [h, w]: [usize; 2], [x, y]: [f64; 2], opt: &GridSample)
 #[test]
 fn images_at_computed_places_are_their_definitions() {
     let mut draw = Draw(2);
-    for mode in [Sampling::Nearest, Sampling::Linear, Sampling::Cubic] {
+    for mode in [GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic] {
         for padding in [Outside::Zeros, Outside::Border, Outside::Reflection] {
             for align_corners in [false, true] {
                 for [h, w] in [[4, 5], [1, 3]] {
@@ -183,7 +183,7 @@ fn images_at_computed_places_are_their_definitions() {
 #[test]
 fn places_that_are_no_numbers_have_no_gradient() {
     let places = [f64::NAN, 0.2, f64::INFINITY, 0.3, 0.1, f64::NEG_INFINITY, 0.25, -0.25];
-    for mode in [Sampling::Nearest, Sampling::Linear, Sampling::Cubic] {
+    for mode in [GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic] {
         for padding in [Outside::Zeros, Outside::Border] {
             let inputs = [
                 Tensor { dtype: F64, dims: vec![1, 1, 2, 3], data: vec![1.0, -2.0, 3.0, 5.0, 0.5, 2.5] },

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use arenagrad::graph::{Builder, Conv2d, DType, FakeQuantize, GraphBuf, Init, Lsq, Pool2d, Qat};
+use arenagrad::graph::{Builder, Conv2d, DType, FakeQuantize, GraphBuf, Init, Lsq, Pool2d, Qat, Var};
 use arenagrad::nn;
 use arenagrad::optim::{Sgd, train};
 use arenagrad::session::{Elem, Program, Session, export_int8};
@@ -138,4 +138,86 @@ fn what_cannot_be_exported_is_an_error() {
     q.init(1).unwrap();
     let e = export_int8(&eval, &q).unwrap_err().to_string();
     assert!(e.contains("a scale is not above 0"), "{e}");
+}
+
+/// Halfway between two codes, x/s and x·(1/s) may round to different ones.
+#[test]
+fn learned_scales_have_the_codes_of_a_division() {
+    let (n, s) = (4001, 0.808f32);
+    let g = Builder::new("ties");
+    let (x, w) = (g.input("x", [n, 1], DType::F32), g.param("w", [1, n], DType::F32, Init::Ones));
+    let (s_x, s_w) = (g.param("s_x", [], DType::F32, Init::Constant(s.into())), g.full(s.into(), [], DType::F32));
+    let one = g.input("one", [1, 1], DType::F32);
+    let (rounded, codes) = (x.lsq(s_x, Lsq::codes(-90, 110)), w.lsq(s_w, Lsq::bits(8)));
+    let unit = |x| one_code(&g, x);
+    let graph = g.finish([rounded.matmul(unit(one)).named("x.y"), unit(one).matmul(codes).named("w.y")]).unwrap();
+    let mut p = Session::new().compile(&graph).unwrap();
+    p.init(0).unwrap();
+    let ties: Vec<f32> = (0..n).map(|i| ((i % 161) as f32 - 79.5) * s).collect();
+    let differs = |x: &&f32| (*x / s).round_ties_even() != (*x * (1.0 / s)).round_ties_even();
+    assert!(ties.iter().filter(differs).count() > 100);
+    p.values_mut::<f32>("w").unwrap().copy_from_slice(&ties);
+    let integers = export_int8(&graph, &p).unwrap();
+    let mut q = Session::new().compile(&integers).unwrap();
+    for p in [&mut p, &mut q] {
+        p.values_mut::<f32>("x").unwrap().copy_from_slice(&ties);
+        p.values_mut::<f32>("one").unwrap()[0] = 1.0;
+        p.step().unwrap();
+    }
+    for name in ["x.y", "w.y"] {
+        let (a, b) = (p.values::<f32>(name).unwrap(), q.values::<f32>(name).unwrap());
+        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-3), "{name}");
+    }
+}
+
+/// `x` rounded to whole numbers.
+fn one_code<'g>(g: &'g Builder, x: Var<'g>) -> Var<'g> {
+    x.fake_quantize(g.full(1.0, [], DType::F32), None, FakeQuantize::bits(8))
+}
+
+#[test]
+fn weights_that_were_never_set_are_not_exported() {
+    let net = || {
+        let g = Builder::new("unset");
+        let (x, w) = (g.input("x", [2, 3], DType::F32), g.param("w", [3, 2], DType::F32, Init::Ones));
+        let b = g.param("b", [2], DType::F32, Init::Ones);
+        let kept = g.state("kept", [2], DType::F32, Init::Ones);
+        g.finish([(one_code(&g, x).matmul(one_code(&g, w)) + b + kept).named("y")]).unwrap()
+    };
+    let mut p = Session::new().compile(&net()).unwrap();
+    for name in ["w", "b", "kept"] {
+        let e = export_int8(&net(), &p).unwrap_err().to_string();
+        assert!(e.contains(&format!("{name:?} was neither initialised nor loaded")), "{e}");
+        p.values_mut::<f32>(name).unwrap().fill(1.0);
+    }
+    export_int8(&net(), &p).unwrap();
+}
+
+#[test]
+fn a_product_whose_zero_point_is_beyond_i8_stays_in_floats() {
+    // Codes 1 to 200 fit with a shift of 128. Those of 2 to 257 and a zero point of 300 do not.
+    for (lo, hi, zero, coded) in [(1, 200, 0, true), (2, 257, 0, false), (0, 255, 300, false), (0, 255, 255, true)] {
+        let g = Builder::new("far");
+        let (x, w) = (g.input("x", [5, 4], DType::F64), g.param("w", [4, 2], DType::F64, Init::Uniform(1.0)));
+        let (s, z) = (g.full(0.011, [], DType::F64), g.full(f64::from(zero), [], DType::I32));
+        let h = x.fake_quantize(s, z, FakeQuantize::affine(lo, hi));
+        let w = w.fake_quantize(s, None, FakeQuantize::bits(8));
+        // Another product, so that there is one to export.
+        let near = x.fake_quantize(s, None, FakeQuantize::bits(8));
+        let graph = g.finish([h.matmul(w).named("y"), near.matmul(w).named("near")]).unwrap();
+        let mut p = Session::new().compile(&graph).unwrap();
+        p.init(1).unwrap();
+        let integers = export_int8(&graph, &p).unwrap();
+        let v = integers.view();
+        let products = (0..v.nodes()).filter(|&n| v.def_of(Node(n as u32)).name == "q_matmul").count();
+        assert_eq!(products, 1 + usize::from(coded), "{lo}..={hi} by {zero}");
+        let mut q = Session::new().compile(&integers).unwrap();
+        for p in [&mut p, &mut q] {
+            fill(p, |x| x);
+            p.step().unwrap();
+        }
+        for (a, b) in p.values::<f64>("y").unwrap().iter().zip(q.values::<f64>("y").unwrap()) {
+            assert!((a - b).abs() < 1e-12, "{lo}..={hi} by {zero}: {a} {b}");
+        }
+    }
 }

@@ -2,7 +2,9 @@
 
 use super::common::zoo;
 use arenagrad::error::Result;
-use arenagrad::graph::{Builder, CrossEntropy, DType, GradOptions, GraphBuf, Init, Loop, Var, Vmap, grad};
+use arenagrad::graph::{
+    Builder, CrossEntropy, DType, FakeQuantize, GradOptions, GraphBuf, Init, Loop, Lsq, Var, Vmap, grad,
+};
 use arenagrad::nn;
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Keep, PlanReport, Program, Role, Session};
@@ -251,6 +253,21 @@ fn what_is_compared_or_factored_is_not_rounded() {
     let waves = of_two(|g, x, w| far(g, (x.matmul(w) * 300.0).sin())).unwrap();
     let off = error_of(&outputs(&Session::new(), &waves), &outputs(&Session::new().keep(Keep::Bf16), &waves));
     assert!(off < 0.03, "sines are off by {off}");
+    // The gradient of a learned scale has the period of one code.
+    let learned = of_two(|g, x, w| {
+        let s = g.param("s", [], F32, Init::Constant(0.025));
+        far(g, x.matmul(w).lsq(s, Lsq::bits(8))) * 1e4
+    })
+    .unwrap();
+    let off = error_of(&outputs(&Session::new(), &learned), &outputs(&Session::new().keep(Keep::Bf16), &learned));
+    assert!(off < 0.05, "learned scales are off by {off}");
+    let fixed = of_two(|g, x, w| {
+        let h = x.matmul(w);
+        far(g, h.fake_quantize(h.symmetric_scale(100, None), None, FakeQuantize::bits(4)))
+    });
+    let fixed = fixed.unwrap();
+    let off = error_of(&outputs(&Session::new(), &fixed), &outputs(&Session::new().keep(Keep::Bf16), &fixed));
+    assert!(off < 0.05, "fake quantisation is off by {off}");
     // A factorisation of an ill-conditioned matrix.
     let solved = of_two(|g, x, w| {
         let a = w.matmul(w.t()) + g.iota(0, [32, 32], F32).equal(g.iota(1, [32, 32], F32)).cast(F32) * 1e-2;
@@ -274,14 +291,16 @@ fn outputs_and_states_that_follow_the_loss_keep_their_bits() {
     let loss = logits.cross_entropy_with(y, CrossEntropy::per_row()).mean(..).named("loss");
     let seen = g.state("seen", [64, 32], F32, Init::Zeros);
     g.update(seen, seen * 0.9 + h * 0.1);
-    let graph = g.finish([loss, logits.softmax(-1).named("chances"), (h * 2.0).named("twice")]).unwrap();
+    // An output may be called like a gradient.
+    let named = (h * 3.0).named("grad.h");
+    let graph = g.finish([loss, logits.softmax(-1).named("chances"), (h * 2.0).named("twice"), named]).unwrap();
     let step = train(&graph, "loss", optim::Sgd::new(1.0)).unwrap();
     let run = |keep: Keep| {
         let mut p = Session::new().keep(keep).compile(&step).unwrap();
         fill(&mut p);
         p.step().unwrap();
         let get = |name: &str| p.values::<f32>(name).unwrap().to_vec();
-        ([get("loss"), get("chances"), get("twice"), get("seen")], get("fc0.weight"))
+        ([get("loss"), get("chances"), get("twice"), get("grad.h"), get("seen")], get("fc0.weight"))
     };
     let (full, half) = (run(Keep::F32), run(Keep::Bf16));
     assert_eq!(full.0, half.0);

@@ -184,3 +184,16 @@ fn numbers_out_of_range_are_refused() {
     refused(d().backoff_factor(1.0), "loss_scale: backoff is 1; it must be between 0 and 1");
     refused(d().growth_interval(0), "loss_scale: interval is 0; it must be at least 1");
 }
+
+/// A scale of 0 would make every later gradient infinite or NaN, and skip every later step.
+#[test]
+fn many_bad_steps_in_a_row_leave_a_scale_to_go_on_with() {
+    let mut p = program(optim::Sgd::new(0.1).loss_scale(LossScale::dynamic().backoff_factor(1e-6)));
+    (0..12).for_each(|_| {
+        step(&mut p, f32::INFINITY);
+    });
+    assert_eq!(scale(&p), f32::MIN_POSITIVE);
+    let before = kept(&p, &["loss_scale", "loss_scale_steps", "n"]);
+    step(&mut p, 1e6);
+    assert_ne!(kept(&p, &["loss_scale", "loss_scale_steps", "n"]), before);
+}

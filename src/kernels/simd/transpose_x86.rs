@@ -7,8 +7,8 @@ use std::arch::x86_64::*;
 /// An unsafe operation of the token's instruction set that the contract of the function around it allows.
 macro_rules! here {
     ($e:expr) => {{
-        // SAFETY: a token exists only where `detect_isa` saw its instructions on this CPU. Addresses are those of the
-        // trait's contract, which the caller keeps.
+        // SAFETY: a token exists only where the check before its constructor (`detect_isa`, or `vnni` for `Vnni`) saw
+        // its instructions on this CPU. Addresses are those of the trait's contract, which the caller keeps.
         #[allow(unsafe_code, unused_unsafe)]
         unsafe {
             $e

@@ -36,9 +36,9 @@ impl Flags {
     /// its operands. A sum and its norm are not fused if such a node stands between them. Only ops of forward graphs
     /// are marked.
     pub const HEAVY: Flags = Flags(4096);
-    /// Sums, factorisations and periodic functions: small changes of what the backward half reads would change
-    /// gradients much. Where values are kept in half precision, its operands stay as they are; so do its results,
-    /// unless it is a pointwise op.
+    /// Sums, factorisations and periodic functions: small changes of the op's operands change its results much. Where
+    /// values are kept in half precision, its operands are not rounded; nor are its results, unless it is a pointwise
+    /// op.
     pub const EXACT: Flags = Flags(8192);
 
     /// Integer operands and results are codes: each stands for a real number, and its tangents and cotangents are those
@@ -48,9 +48,13 @@ impl Flags {
     pub const MOVES_CODES: Flags = Flags(32768);
     /// Straight-through: the derivative is, by definition, that of another function, which stands for this one.
     pub const STRAIGHT: Flags = Flags(65536);
+    /// Operand 2, if there is one, is a zero point: an integer that is a constant for derivatives, and no code.
+    pub const ZERO_POINT: Flags = Flags(131_072);
+    /// The result has the bytes of the only operand, in the same order.
+    pub const SAME_BYTES: Flags = Flags(262_144);
 
     /// Every flag with its name.
-    pub const ALL: [(&'static str, Flags); 17] = [
+    pub const ALL: [(&'static str, Flags); 19] = [
         ("PURE", Flags::PURE),
         ("COMMUTES", Flags::COMMUTES),
         ("LEAF", Flags::LEAF),
@@ -68,6 +72,8 @@ impl Flags {
         ("QUANT", Flags::QUANT),
         ("MOVES_CODES", Flags::MOVES_CODES),
         ("STRAIGHT", Flags::STRAIGHT),
+        ("ZERO_POINT", Flags::ZERO_POINT),
+        ("SAME_BYTES", Flags::SAME_BYTES),
     ];
 
     /// The union of both sets.

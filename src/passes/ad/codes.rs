@@ -31,7 +31,9 @@ impl<'x> Codes<'x> {
         (0..g.nodes()).map(Node::new).for_each(|n| classes.join_node(g, n));
         let mut marked = Side::filled(g.values(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| quantised(n)) {
-            for v in g.args_of(n).iter().copied().chain(g.outs_of(n)) {
+            let is_code = |i: usize| !(i == 2 && g.def_of(n).flags.has(Flags::ZERO_POINT));
+            let operands = g.args_of(n).iter().enumerate().filter(|(i, _)| is_code(*i)).map(|(_, &a)| a);
+            for v in operands.chain(g.outs_of(n)) {
                 marked[classes.root(v)] = true;
             }
         }

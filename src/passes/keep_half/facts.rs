@@ -11,6 +11,7 @@ use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{DType, Graph, Op};
 use crate::passes::optimiser::GRAD_NORM;
+use hashbrown::HashSet;
 
 /// The fewest bytes of a value worth keeping in half precision.
 const MIN_BYTES: usize = 1024;
@@ -53,9 +54,22 @@ pub struct HalfFacts {
     made_before: Side<Node, u64>,
 }
 
-/// True if the output called `name` is a gradient, or the norm of gradients.
-fn is_gradient_output(name: &str) -> bool {
-    name.starts_with("grad.") || name == GRAD_NORM
+/// The names of what a gradient can be of: leaves, outputs and named values.
+fn names_of_values(g: Graph<'_>) -> HashSet<&str> {
+    let outputs = g.output_names.iter().map(|&name| g.str(name));
+    let inner =
+        g.region_values(g.entry()).filter(|&v| g.names[v as usize].is_some()).map(|v| g.str(g.names[v as usize]));
+    g.leaves().map(|l| l.name).chain(outputs).chain(inner).collect()
+}
+
+/// True if the output called `name` is the gradient of one of `values`, the first or a later one, or that of a value
+/// without a name (`grad.%5`), or the norm of gradients.
+fn is_gradient_output(values: &HashSet<&str>, name: &str) -> bool {
+    let of_value = |of: &str| {
+        let later = of.rsplit_once('.').filter(|(_, number)| number.parse::<u32>().is_ok());
+        values.contains(of) || later.is_some_and(|(first, _)| values.contains(first)) || of.starts_with('%')
+    };
+    name.strip_prefix("grad.").is_some_and(of_value) || name == GRAD_NORM
 }
 
 /// The loop that node `n` is.
@@ -65,8 +79,8 @@ pub fn scan_of(g: Graph<'_>, n: Node) -> Option<Scan> {
 
 /// True if the node has the elements of its only operand, perhaps in another order, some of them or repeated.
 fn moves_elements(g: Graph<'_>, n: Node) -> bool {
-    g.def_of(n).flags.has(Flags::MOVE) && g.op[n.at()] != Op::CAST && g.args_of(n).len() == 1
-        || matches!(g.op[n.at()], Op::RESHAPE | Op::CHECKPOINT | Op::OPTIMIZATION_BARRIER)
+    let flags = g.def_of(n).flags;
+    flags.has(Flags::SAME_BYTES) || (flags.has(Flags::MOVE) && g.op[n.at()] != Op::CAST && g.args_of(n).len() == 1)
 }
 
 /// True if a rounding of operand `a` could change what node `n` decides.
@@ -75,7 +89,12 @@ fn decides_by(g: Graph<'_>, n: Node, a: Value) -> bool {
     if !g.dtype[a.at()].is_float() || op == Op::SIGN {
         return false;
     }
-    let discrete = g.outs_of(n).all(|v| !g.dtype[v.at()].is_differentiable());
+    let whole = |v: Value| !g.dtype[v.at()].is_differentiable();
+    // Positions beside values are decisions too. Bodies of loops and branches say themselves what they decide.
+    let discrete = match def.lower {
+        Lower::Loop | Lower::Choice => g.outs_of(n).all(whole),
+        _ => g.outs_of(n).any(whole),
+    };
     // To compare with a number is harmless: rounding keeps the order, and keeps zero and signs.
     let other = || g.args_of(n).iter().filter(|&&b| b != a);
     let number = |b: &Value| g.op[g.def[b.at()].at()] == Op::FULL;
@@ -88,7 +107,9 @@ fn decides_by(g: Graph<'_>, n: Node, a: Value) -> bool {
 impl HalfFacts {
     /// The facts of `g`, which has no dead nodes; `None` if it has no backward half.
     pub fn of(g: Graph<'_>) -> Option<HalfFacts> {
-        let outputs = || g.outputs().iter().zip(g.output_names).map(|(&v, &name)| (v, is_gradient_output(g.str(name))));
+        let values = names_of_values(g);
+        let is_gradient = |name| is_gradient_output(&values, g.str(name));
+        let outputs = || g.outputs().iter().zip(g.output_names).map(|(&v, &name)| (v, is_gradient(name)));
         let boundary = outputs().filter(|o| !o.1).map(|o| g.def[o.0.at()]).max()?;
         let mut f = HalfFacts {
             boundary,

@@ -105,7 +105,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
         };
         return Err(Error::new(Kind::Name, text));
     }
-    check_groups_lbfgs(&s, opt, params)?;
+    check_lbfgs_groups(&s, opt, params)?;
     if flat.is_empty() {
         return Ok(s);
     }
@@ -133,7 +133,7 @@ pub(super) fn refuse_codes(g: Graph<'_>, params: &[&str]) -> Result<()> {
 }
 
 /// An error unless all params of L-BFGS have one history and one rate, and no projection.
-fn check_groups_lbfgs(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
+fn check_lbfgs_groups(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
     let mut history = None;
     for kind in &s.kinds {
         let Rule::Lbfgs { history_size, .. } = kind.rule else { continue };

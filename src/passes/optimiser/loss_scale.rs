@@ -29,7 +29,7 @@ pub struct LossScale {
     pub init: f64,
     /// Factor of the scale after `interval` steps in a row with finite gradients; the scale stays finite.
     pub growth: f64,
-    /// Factor of the scale after a step with a gradient that is not finite.
+    /// Factor of the scale after a step with a gradient that is not finite; the scale stays a normal number of `f32`.
     pub backoff: f64,
     /// Number of steps in a row with finite gradients after which the scale grows.
     pub interval: u32,
@@ -127,7 +127,9 @@ impl<'g> ScaledStep<'g> {
         let grown = scale * how.growth;
         let grown = grown.less(f64::INFINITY).select(grown, scale);
         let grows = good.greater_equal(f64::from(how.interval));
-        b.update(scale, self.finite.select(grows.select(grown, scale), scale * how.backoff));
+        // Below a normal number the inverse would be infinite, and no later gradient finite.
+        let shrunk = (scale * how.backoff).maximum(f64::from(f32::MIN_POSITIVE));
+        b.update(scale, self.finite.select(grows.select(grown, scale), shrunk));
         b.update(steps, self.finite.logical_and(grows.logical_not()).select(good, steps.full_like(0.0)));
     }
 }

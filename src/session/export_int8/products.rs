@@ -7,6 +7,13 @@ use crate::nodes::ops::quant::int_attrs::{MOST_TERMS, ProductSte, QConvAttrs, QM
 use crate::nodes::{DType, Op, Var};
 use crate::passes::rebuild::RebuildVisit;
 
+impl Coded {
+    /// The zero point, if there is one and it is one of `i8`, as products of codes need.
+    fn zero_of_product(&self) -> Option<i32> {
+        self.zero.filter(|z| (-128..=127).contains(z))
+    }
+}
+
 /// The product `op` of the node `v` on codes, as real numbers. `None` if there is no such product: then the product of
 /// rounded numbers stays.
 pub(super) fn integer_product<'g>(v: &RebuildVisit<'_, 'g>, op: Op, a: Coded, b: Coded) -> Option<Var<'g>> {
@@ -40,7 +47,7 @@ fn integer_matmul<'g>(v: &RebuildVisit<'_, 'g>, a: Coded, b: Coded) -> Option<Va
     }
     let swapped = |x: Var<'g>, swap: bool| if swap { x.movedim(&[-1], &[-2]) } else { x };
     let (x, w) = (swapped(x, ta), swapped(w, tb));
-    let sums = v.g.emit1(Op::Q_MATMUL, &[x, w], &sums_of_codes(a.zero?, b.zero?).list());
+    let sums = v.g.emit1(Op::Q_MATMUL, &[x, w], &sums_of_codes(a.zero_of_product()?, b.zero_of_product()?).list());
     Some(real_sums(sums, a, b, sums.rank() - 1))
 }
 
@@ -51,7 +58,8 @@ fn integer_conv2d<'g>(v: &RebuildVisit<'_, 'g>, a: Coded, b: Coded) -> Option<Va
         return None;
     }
     let ConvAttrs { stride, pad, dilation, groups } = ConvAttrs::of(&v.src.attrs(v.node));
-    let QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste } = sums_of_codes(a.zero?, b.zero?);
+    let QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste } =
+        sums_of_codes(a.zero_of_product()?, b.zero_of_product()?);
     let attrs = QConvAttrs { stride, pad, dilation, groups, x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste };
     let sums = v.g.emit1(Op::Q_CONV2D, &[x, w], &attrs.list());
     Some(real_sums(sums, a, b, 1))

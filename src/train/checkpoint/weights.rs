@@ -85,13 +85,15 @@ impl Weights {
 
     /// The file that holds `t`.
     pub fn path(&self, t: &Stored) -> &Path {
-        &self.files[t.file].0
+        self.files.get(t.file).map_or(Path::new(""), |f| &f.0)
     }
 
-    /// Reads the bytes of `t` from byte `from` on, until `into` is full. Errors, which name file and tensor: the file
-    /// cannot be read or has become shorter.
+    /// Reads the bytes of `t` from byte `from` on, until `into` is full. Errors, which name file and tensor: it is not
+    /// one of [`Weights::tensors`]; the file cannot be read or has become shorter.
     pub fn read(&self, t: &Stored, from: usize, into: &mut [u8]) -> Result<()> {
-        let (path, file) = &self.files[t.file];
+        let Some((path, file)) = self.files.get(t.file).filter(|_| self.find(&t.name) == Some(t)) else {
+            return Err(bad_checkpoint_header(format!("tensor {:?} is one of another file", t.name)));
+        };
         if from.checked_add(into.len()).is_none_or(|end| end > t.bytes) {
             let text = format!("{} bytes from byte {from} of {:?}, which has {}", into.len(), t.name, t.bytes);
             return Err(bad_checkpoint_header(text));

@@ -1,7 +1,7 @@
 //! A file that is read from its start, with its length known.
 //!
 //! Invariant: what is asked for is compared with the rest of the file, and with the limit of a head, before memory is
-//! taken for it. Errors name the byte.
+//! taken for it. The number of strings is limited, too. Errors name the byte.
 
 use super::bad_gguf;
 use super::file::HEADER_LIMIT;
@@ -13,12 +13,17 @@ pub struct Cursor<R> {
     from: R,
     at: u64,
     len: u64,
+    /// Strings that were read.
+    texts: u64,
 }
+
+/// The most strings of a head: each takes more memory than its bytes in the file.
+pub const MOST_TEXTS: u64 = 4 << 20;
 
 impl<R: Read> Cursor<R> {
     /// At the start of a file of `len` bytes.
     pub fn new(from: R, len: u64) -> Cursor<R> {
-        Cursor { from, at: 0, len }
+        Cursor { from, at: 0, len, texts: 0 }
     }
 
     /// The position.
@@ -81,6 +86,10 @@ impl<R: Read> Cursor<R> {
 
     /// The next string: its length, then UTF-8.
     pub fn string(&mut self, what: &str) -> Result<String> {
+        self.texts += 1;
+        if self.texts > MOST_TEXTS {
+            return Err(self.error(format!("more than {MOST_TEXTS} texts")));
+        }
         let len = self.u64()?;
         let start = self.at;
         let bytes = self.bytes(len, what)?;

@@ -111,9 +111,12 @@ impl Gguf {
         Some(of(self.by_name[i]))
     }
 
-    /// Reads the bytes of `t` from byte `from` on, until `into` is full. Errors, which name file and tensor: it has
-    /// fewer bytes; the file cannot be read or has become shorter.
+    /// Reads the bytes of `t` from byte `from` on, until `into` is full. Errors, which name file and tensor: it is not
+    /// one of [`Gguf::tensors`]; it has fewer bytes; the file cannot be read or has become shorter.
     pub fn read(&self, t: &GgufTensor, from: usize, into: &mut [u8]) -> Result<()> {
+        if self.find(&t.name) != Some(t) {
+            return Err(bad_gguf(format!("{}: tensor {:?} is one of another file", self.path.display(), t.name)));
+        }
         if from.checked_add(into.len()).is_none_or(|end| end > t.bytes) {
             let text = format!("{} bytes from byte {from} of {:?}, which has {}", into.len(), t.name, t.bytes);
             return Err(bad_gguf(text));

@@ -37,14 +37,15 @@ struct Pair {
 
 impl Program {
     /// Reads inputs, params and states from an open GGUF file, by name, and says what fitted. A `u8` leaf of rank 1
-    /// gets the bytes of a tensor of blocks as they are, for [`Var::gguf_matmul`](crate::graph::Var::gguf_matmul); any
-    /// other leaf, a tensor of its shape and type. With [`Load::cast`], a float leaf also gets floats of another type,
-    /// and the numbers of blocks.
+    /// gets the bytes of a tensor of blocks as they are, for [`Var::gguf_matmul`](crate::graph::Var::gguf_matmul); the
+    /// blocks must have the type and the shape that the graph reads. Any other leaf gets a tensor of its shape and
+    /// type. With [`Load::cast`], a float leaf also gets floats of another type, and the numbers of blocks.
     ///
     /// The report does not list inputs without a tensor: they may be the batch.
     ///
     /// Errors, which name the file and the tensor and leave the program unchanged: what [`Load`] forbids; a tensor has
-    /// another shape, or another number of bytes than a `u8` leaf; its type differs; two tensors are for one leaf.
+    /// another shape, or another number of bytes than a `u8` leaf; its type differs, or that of its blocks; two tensors
+    /// are for one leaf.
     pub fn load_gguf(&mut self, file: &Gguf, how: Load<'_>) -> Result<LoadReport> {
         let at = |e: Error| e.context(file.path().display());
         let (pairs, report) = self.gguf_pairs(file, &how).map_err(at)?;
@@ -138,10 +139,15 @@ fn conversion(leaf: &Binding, t: &GgufTensor, how: &Load<'_>, report: &mut LoadR
         let text = format!("{:?} is {name}{dims:?} in the file, not {}{}{why}", t.name, leaf.dtype, leaf.dims);
         Err(Error::new(Kind::Shape, text))
     };
-    if let (TensorType::Blocks(_), DType::U8) = (t.kind, leaf.dtype) {
-        let bytes = t.bytes;
-        let fits = leaf.dims[..] == [bytes];
-        return if fits { Ok(Conversion::Copy) } else { differ(&format!("; its blocks are u8[{bytes}]")) };
+    if let (TensorType::Blocks(b), DType::U8) = (t.kind, leaf.dtype) {
+        if leaf.dims[..] != [t.bytes] {
+            return differ(&format!("; its blocks are u8[{}]", t.bytes));
+        }
+        // Blocks of several types have the same number of bytes.
+        return match leaf.blocks.iter().find(|reader| !reader.fits(b, dims)) {
+            Some(reader) => differ(&format!("; the program reads {:?} as {reader}", leaf.name)),
+            None => Ok(Conversion::Copy),
+        };
     }
     if dims[..] != leaf.dims[..] {
         let long = |dims: &[usize]| dims.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();

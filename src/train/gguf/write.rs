@@ -1,7 +1,7 @@
 //! Writing GGUF files.
 
 use super::bad_gguf;
-use super::file::alignment_of;
+use super::file::{HEADER_LIMIT, alignment_of};
 use super::metadata::{Meta, write_string};
 use super::tensor_type::TensorType;
 use crate::error::Result;
@@ -31,7 +31,8 @@ pub struct GgufEntry<'a> {
 /// `general.alignment`, or to 32.
 ///
 /// Errors, of kind [`Kind::Data`](crate::error::Kind::Data): a key or a name occurs twice; a tensor has more than four
-/// axes, a type that files do not have, rows that are no whole blocks, or another number of bytes than its shape.
+/// axes, a type that files do not have, rows that are no whole blocks, or another number of bytes than its shape; what
+/// comes before the data is too long to be read.
 pub fn encode_file(metadata: &[(String, Meta)], tensors: &[GgufEntry<'_>]) -> Result<Vec<u8>> {
     let alignment = alignment_of(metadata)? as usize;
     check_unique("key", metadata.iter().map(|m| m.0.as_str()))?;
@@ -54,6 +55,11 @@ pub fn encode_file(metadata: &[(String, Meta)], tensors: &[GgufEntry<'_>]) -> Re
         file.extend(id.to_le_bytes());
         file.extend((offset as u64).to_le_bytes());
         offset = (offset + t.bytes.len()).next_multiple_of(alignment);
+    }
+    if file.len() as u64 > HEADER_LIMIT {
+        let text =
+            format!("metadata and the list of tensors have {} bytes; at most {HEADER_LIMIT} are read", file.len());
+        return Err(bad_gguf(text));
     }
     file.resize(file.len().next_multiple_of(alignment), 0);
     let start = file.len();

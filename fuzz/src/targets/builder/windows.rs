@@ -2,8 +2,8 @@
 
 use super::calls::{Call, Calls};
 use arenagrad::graph::{
-    Attention, Conv, ConvTranspose, GridSample, Interpolation, Layout, Outside, Pairing, Pool, Rope, Sampling, Unfold,
-    Var,
+    Attention, Conv, ConvTranspose, GridSample, GridSampling, Interpolation, Layout, Outside, Pairing, Pool, Rope,
+    Unfold, Var,
 };
 
 fn sizes<const N: usize>(c: &mut Calls<'_>) -> [usize; N] {
@@ -124,7 +124,7 @@ pub const CALLS: &[Call] = &[
     },
     |c| {
         let (x, grid) = (image(c), c.var().sum(..).broadcast([2, 3, 3, 2]));
-        let mode = c.script.pick(&[Sampling::Nearest, Sampling::Linear, Sampling::Cubic]);
+        let mode = c.script.pick(&[GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic]);
         let padding = c.script.pick(&[Outside::Zeros, Outside::Border, Outside::Reflection]);
         let y = x.grid_sample(grid, GridSample { mode, padding, align_corners: c.script.flag() });
         c.put(y);

@@ -66,7 +66,7 @@ impl RowGroups {
     }
 }
 
-fn lower_product_class(dtype: DType) -> CostClass {
+fn grouped_product_class(dtype: DType) -> CostClass {
     if dtype == DType::F32 { CostClass::PRODUCT } else { CostClass::PRODUCT_F64 }
 }
 
@@ -88,7 +88,7 @@ pub fn lower_grouped_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
         .reads(&[rows, Buf::Arg(1), groups.starts])
         .divided(to, split)
         .flops(cx.flops())
-        .cost_class(lower_product_class(dtype))
+        .cost_class(grouped_product_class(dtype))
         .whole(2);
     let call = lower_with_scratch(cx, dtype, p.scratch(dtype), call);
     cx.call(call);
@@ -108,7 +108,7 @@ pub fn lower_grouped_outer(cx: &mut LowerCx<'_>) -> Result<(), String> {
         .reads(&[x, g, groups.starts])
         .writes(Buf::Out(0), p.per_unit())
         .flops(cx.flops())
-        .cost_class(lower_product_class(dtype))
+        .cost_class(grouped_product_class(dtype))
         .whole(3);
     let call = lower_with_scratch(cx, dtype, p.scratch(dtype), call);
     cx.call(call);

@@ -50,7 +50,7 @@ const fn layout_op(
 
 /// The same elements in another shape.
 pub const RESHAPE: OpDef = OpDef {
-    flags: MOVES,
+    flags: MOVES.and(Flags::SAME_BYTES),
     infer: |cx| {
         let (from, to) = (cx.dims(0), cx.shapes.dims(ToShapeAttrs::of(&cx.attrs).shape));
         ensure!(from.numel() == to.numel(), "{} elements do not fit shape {to}", from.numel());
@@ -77,6 +77,7 @@ pub const RESHAPE: OpDef = OpDef {
 
 const fn same_layout_op(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
     OpDef {
+        flags: Flags::PURE.and(Flags::MOVES_CODES).and(Flags::SAME_BYTES),
         cases: &[Case { args: "f[3,4]", attrs: "", domains: &[Real] }],
         ..layout_op(
             name,

@@ -49,7 +49,7 @@ pub const QUANTIZE: OpDef = OpDef {
     doc: "q = clamp(round(x·(1/s)) + z, lo, hi), halves to even, NaN to z, with scale s and zero point z (0 without one); the derivative of s·(q − z) by x is 1, and with ste=clip 0 where q is cut off",
     arity: Arity::Between(2, 3),
     attrs: QuantizeAttrs::FIELDS,
-    flags: Flags::PURE.and(Flags::QUANT),
+    flags: Flags::PURE.and(Flags::QUANT).and(Flags::ZERO_POINT),
     infer: |cx| {
         let a = QuantizeAttrs::of(&cx.attrs);
         let dtype = cx.float(0)?;
@@ -101,7 +101,7 @@ pub const DEQUANTIZE: OpDef = OpDef {
     doc: "y = s·(q − z), with scale s and zero point z (0 without one); the derivative of y by s·(q − z) is 1",
     arity: Arity::Between(2, 3),
     attrs: DequantizeAttrs::FIELDS,
-    flags: Flags::PURE.and(Flags::QUANT),
+    flags: Flags::PURE.and(Flags::QUANT).and(Flags::ZERO_POINT),
     infer: |cx| {
         let d = cx.dtype(0);
         ensure!(d.may_be_code(), "codes are i8, u8 or i32, not {d}");

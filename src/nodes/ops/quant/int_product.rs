@@ -1,6 +1,7 @@
 //! Products of codes: what a matrix product and a convolution share. Checks, results of sums, masks, calls.
 
 use super::int_attrs::QMatmulAttrs;
+use super::scale::lower_checked_scales;
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{Requantise, requantise_for};
@@ -9,6 +10,7 @@ use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
+use crate::nodes::ir::opdef::Op;
 
 /// Checks types of x, w, bias and scales for `n` columns or channels and sums of `terms` terms.
 pub(super) fn check_code_product(cx: &Infer<'_>, a: &QMatmulAttrs, n: usize, terms: usize) -> Result<(), String> {
@@ -41,8 +43,10 @@ impl<'g> ProductSite<'_, 'g> {
         self.a.places(self.args.len()).0.map(|i| self.args[i])
     }
 
+    /// The scales of w, each checked to be above 0.
     fn scales(&self) -> Option<Var<'g>> {
-        self.a.places(self.args.len()).1.map(|i| self.args[i])
+        let scales = self.a.places(self.args.len()).1.map(|i| self.args[i])?;
+        Some(scales.g.emit1(Op::POSITIVE_SCALE, &[scales], &[]))
     }
 
     /// x without its zero point, as numbers of `dtype`.
@@ -72,10 +76,11 @@ impl<'g> ProductSite<'_, 'g> {
         self.scales().map_or(by, |scales| by * (self.align)(scales))
     }
 
-    /// Sums times their multiplier, in `f64`, as the kernel computes it: one rounding of the multiplier, one of the
-    /// product.
+    /// Sums with their bias, exactly, times their multiplier, in `f64`, as the kernel computes it: one rounding of the
+    /// multiplier, one of the product.
     fn multiplied(&self, sums: Var<'g>) -> Var<'g> {
         let sums = sums.cast(DType::F64);
+        let sums = self.bias().map_or(sums, |bias| sums + (self.align)(bias).cast(DType::F64));
         match self.scales() {
             Some(scales) => sums * ((self.align)(scales).cast(DType::F64) * self.a.multiplier()),
             None => sums * self.a.multiplier(),
@@ -88,16 +93,16 @@ impl<'g> ProductSite<'_, 'g> {
         rounded.isnan().select(rounded.full_like(0.0), rounded) + self.a.out_zp as f64
     }
 
-    /// The result of sums with their bias.
+    /// The result of sums without their bias.
     pub(super) fn result(&self, sums: Var<'g>) -> Var<'g> {
         match self.a.to {
-            DType::I32 => sums,
+            DType::I32 => self.bias().map_or(sums, |bias| sums + (self.align)(bias)),
             DType::F32 => self.multiplied(sums).cast(DType::F32),
             to => self.unclamped(sums).clamp(-128.0, 127.0).cast(to),
         }
     }
 
-    /// `t` where the codes of the result are not cut off, and an exact 0 elsewhere.
+    /// `t` where the codes of the result are not cut off, and an exact 0 elsewhere; `sums` are without their bias.
     pub(super) fn where_kept(&self, sums: Var<'g>, t: Var<'g>) -> Var<'g> {
         let code = self.unclamped(sums);
         let kept = code.greater_equal(-128.0).logical_and(code.less_equal(127.0));
@@ -124,7 +129,8 @@ pub(super) fn lower_requantise(
         multiplier: a.multiplier(),
         zero: a.out_zp,
     };
-    let operands: Vec<Buf> = [bias, scales].into_iter().flatten().map(Buf::Arg).collect();
+    let scales = scales.map(|i| lower_checked_scales(cx, i)).transpose()?;
+    let operands: Vec<Buf> = bias.map(Buf::Arg).into_iter().chain(scales).collect();
     let call = Call::new(requantise_for(a.to)?, p.to_words(), p.units()).reads(&[sums]).reads(&operands);
     let ops = (outer * channels * inner) as u64;
     cx.call(call.ops(ops).writes(Buf::Out(0), p.per_unit()).cost_class(CostClass::DEQUANT));

@@ -1,15 +1,15 @@
 //! Learned step sizes (LSQ, Esser et al. 2020): fake quantisation whose scales have a gradient.
 
 use super::attrs::{LsqAttrs, LsqFactor};
-use super::scale::{batch_by_scale, check_code_range, check_scale, checked_scale};
+use super::scale::{batch_by_scale, check_code_range, check_scale, checked_scale, lower_checked_scales};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::lsq::{LsqBackward, lsq_backward_for};
 use crate::kernels::reduce::{Reduce, sum_for};
-use crate::kernels::scales::{PositiveScale, positive_scale_for};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
+use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
@@ -43,6 +43,13 @@ fn lsq_steps<'g>(x: Var<'g>, scale: Var<'g>, a: &LsqAttrs) -> [Var<'g>; 2] {
 /// ψ(z): round(z) − z in the range, the end of the range outside.
 fn lsq_slope<'g>([z, inside]: [Var<'g>; 2], a: &LsqAttrs) -> Var<'g> {
     inside.select(z.round() - z, z.clamp(a.lo as f64, a.hi as f64))
+}
+
+/// The codes of [`LSQ`] less `shift`, as `i8`. NaN has the code of 0.
+pub fn lsq_codes<'g>(x: Var<'g>, scale: Var<'g>, a: &LsqAttrs, shift: i64) -> Var<'g> {
+    let code = (x / checked_scale(scale, x, a.axis)).round();
+    let code = code.isnan().select(x.full_like(0.0), code).clamp(a.lo as f64, a.hi as f64);
+    (code - shift as f64).cast(DType::I8)
 }
 
 fn lsq_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
@@ -121,9 +128,7 @@ fn lower_lsq_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let AxisSplit { outer, n: channels, inner } = lsq_split(cx, a.axis);
     let factor = a.scale_factor(outer * inner);
     let p = LsqBackward { outer, channels, inner, lo: a.lo as f64, hi: a.hi as f64, factor };
-    let (scales, check) = (cx.temp(dtype.size(), channels), PositiveScale { len: channels });
-    let call = Call::new(positive_scale_for(dtype)?, check.to_words(), check.units()).reads(&[Buf::Arg(2)]);
-    cx.call(call.faults().writes(scales, check.per_unit()));
+    let scales = lower_checked_scales(cx, 2)?;
     let sums = cx.temp(dtype.size(), p.parts() * channels);
     let scratch = cx.scratch(dtype.size(), 2 * p.per_unit());
     let call = Call::new(lsq_backward_for(dtype)?, p.to_words(), p.units()).flops(cx.flops());
@@ -153,7 +158,8 @@ pub const LSQ_BACKWARD: OpDef = OpDef {
     doc: "x̄ and s̄ of `lsq` from ȳ, x and s: x̄ = ȳ where lo ≤ x/s ≤ hi, else 0; s̄ = κ·Σ ψ(x/s)·ȳ",
     arity: Arity::Exactly(3),
     attrs: LsqAttrs::FIELDS,
-    flags: Flags::PURE,
+    // ψ has the period 1: rounding x would change s̄ much.
+    flags: Flags::PURE.and(Flags::EXACT),
     infer: |cx| {
         cx.float(0)?;
         cx.same(0, 1)?;

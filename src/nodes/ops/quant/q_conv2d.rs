@@ -78,7 +78,7 @@ fn with_product<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&Convolution, &ProductSi
 fn decompose_q_conv2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     with_product(s, |c, p| {
         let sums = c.forward(p.centred_x(DType::F64), p.centred_w(DType::F64)).cast(DType::I32);
-        vec![p.result(p.bias().map_or(sums, |bias| sums + by_channel(bias)))]
+        vec![p.result(sums)]
     })
 }
 
@@ -87,8 +87,7 @@ fn masked<'g>(s: &Site<'_, 'g>, p: &ProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> 
     if p.a.ste != ProductSte::Masked || p.a.to != DType::I8 {
         return t;
     }
-    let operands: Vec<Var<'g>> = s.args[..2].iter().copied().chain(p.bias()).collect();
-    p.where_kept(s.g.emit1(Op::Q_CONV2D, &operands, &QConvAttrs::of(&s.attrs).sums().list()), t)
+    p.where_kept(s.g.emit1(Op::Q_CONV2D, &s.args[..2], &QConvAttrs::of(&s.attrs).sums().list()), t)
 }
 
 /// As the tangent of `q_matmul`.

@@ -64,7 +64,7 @@ fn decompose_q_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     with_product(s, |p| {
         let dims = result_dims(s, s.args[1].dims()[1]);
         let sums = rows(p.centred_x(DType::I32)).matmul(p.centred_w(DType::I32)).reshape(dims);
-        vec![p.result(p.bias().map_or(sums, |bias| sums + bias))]
+        vec![p.result(sums)]
     })
 }
 
@@ -73,8 +73,7 @@ fn masked<'g>(s: &Site<'_, 'g>, p: &ProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> 
     if p.a.ste != ProductSte::Masked || p.a.to != DType::I8 {
         return t;
     }
-    let operands: Vec<Var<'g>> = s.args[..2].iter().copied().chain(p.bias()).collect();
-    p.where_kept(s.g.emit1(Op::Q_MATMUL, &operands, &p.a.sums().list()), t)
+    p.where_kept(s.g.emit1(Op::Q_MATMUL, &s.args[..2], &p.a.sums().list()), t)
 }
 
 /// Of real numbers: ẋ·w + x·ẇ + ḃ. Of codes as numbers, that times the multiplier, with codes for numbers.
@@ -129,7 +128,7 @@ fn q_matmul_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[b
 /// A matrix product of codes.
 pub const Q_MATMUL: OpDef = OpDef {
     name: "q_matmul",
-    doc: "s = bias + Σₖ (x[.., k] − x_zp)·(w[k, j] − w_zp), exactly, from (x, w[, bias][, scales]); y = clamp(round(s·s_x·s_w/s_out) + out_zp, −128, 127), halves to even, or s as i32, or s·s_x·s_w as f32; with scales s_w[j] is that of column j; the derivative is that of the real numbers s_x·(x − x_zp), s_w·(w − w_zp), s_x·s_w·bias, s_out·(y − out_zp), 0 where y is cut off with ste=masked, and that of the codes with ste=codes; scales have none",
+    doc: "s = bias + Σₖ (x[.., k] − x_zp)·(w[k, j] − w_zp), exactly, from (x, w[, bias][, scales]); y = clamp(round(s·s_x·s_w/s_out) + out_zp, −128, 127), halves to even, or s as i32, which wraps, or s·s_x·s_w as f32; a scale that is not above 0 and finite ends the step; with scales s_w[j] is that of column j; the derivative is that of the real numbers s_x·(x − x_zp), s_w·(w − w_zp), s_x·s_w·bias, s_out·(y − out_zp), 0 where y is cut off with ste=masked, and that of the codes with ste=codes; scales have none",
     arity: Arity::Between(2, 4),
     attrs: QMatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT).and(Flags::HEAVY),

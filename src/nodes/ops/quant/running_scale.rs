@@ -57,6 +57,10 @@ impl Builder {
     /// [`Var::fake_quantize`] without a zero point, with scales from `scale`. The range of `options` is that of codes
     /// on both sides of 0, or from 0 on. `name` is that of the state `name.scale` of [`QuantScale::Ema`].
     ///
+    /// # Errors
+    /// Those of [`Var::fake_quantize`]; a range whose lowest code is above 0 or whose highest one is below 1, unless
+    /// the scales are [`QuantScale::Fixed`].
+    ///
     /// ```
     /// use arenagrad::graph::{FakeQuantize, QuantScale};
     /// use arenagrad::prelude::*;
@@ -82,8 +86,14 @@ impl Builder {
         options: FakeQuantize,
         scale: QuantScale<'g>,
     ) -> Var<'g> {
+        let (lo, hi) = options.range;
+        let fixed = matches!(scale, QuantScale::Fixed(_)) || (lo, hi) == (0, 0);
+        if x.is_some() && !fixed && (lo > 0 || hi < 1) {
+            let why = format!("codes {lo}..={hi}; with a scale of the batch, lo is 0 or less and hi 1 or more");
+            return x.refuse("fake_quantize", why);
+        }
         self.with_caller(|| {
-            let hi = options.range.1.max(1);
+            let hi = hi.max(1);
             let scale = match scale {
                 QuantScale::PerBatch => x.symmetric_scale(hi, options.axis),
                 QuantScale::Ema(decay) => self.running_scale(name, x, hi, options.axis, decay),

@@ -19,6 +19,15 @@ fn lower_positive_scale(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// A copy of the scales that are operand `i`, made by a call that faults where one is not above 0 and finite.
+pub(super) fn lower_checked_scales(cx: &mut LowerCx<'_>, i: usize) -> Result<Buf, String> {
+    let (dtype, p) = (cx.dtype(i), PositiveScale { len: cx.arg_dims(i).numel() });
+    let scales = cx.temp(dtype.size(), p.len);
+    let call = Call::new(positive_scale_for(dtype)?, p.to_words(), p.units()).reads(&[Buf::Arg(i)]);
+    cx.call(call.cost_class(CostClass::COPY).faults().writes(scales, p.per_unit()));
+    Ok(scales)
+}
+
 /// Scales, each checked to be above 0.
 pub const POSITIVE_SCALE: OpDef = OpDef {
     name: "positive_scale",

@@ -178,7 +178,7 @@ impl<'g> Var<'g> {
     pub fn fake_quantize(self, scale: Var<'g>, zero: impl Into<Option<Var<'g>>>, options: FakeQuantize) -> Var<'g> {
         let FakeQuantize { axis, range: (lo, hi), ste } = options;
         if self.is_some() && (lo, hi) == (0, 0) {
-            return self.refuse("fake_quantize", "bits go from 2 to 8");
+            return self.refuse("fake_quantize", "codes 0..=0; bits go from 2 to 8, and lo is below hi");
         }
         let args: Vec<Var<'g>> = [self, scale].into_iter().chain(zero.into()).collect();
         self.on_scale_axis(Op::FAKE_QUANTIZE, axis, |axis| {
@@ -205,7 +205,7 @@ impl<'g> Var<'g> {
     pub fn lsq(self, scale: Var<'g>, options: Lsq) -> Var<'g> {
         let Lsq { axis, range: (lo, hi), factor } = options;
         if self.is_some() && hi <= lo && lo == 0 {
-            return self.refuse("lsq", "bits go from 2 to 8");
+            return self.refuse("lsq", format!("codes {lo}..={hi}; bits go from 2 to 8, and lo is below hi"));
         }
         self.on_scale_axis(Op::LSQ, axis, |axis| {
             self.g.emit1(Op::LSQ, &[self, scale], &LsqAttrs { axis, lo, hi, factor }.list())
@@ -213,24 +213,37 @@ impl<'g> Var<'g> {
     }
 
     /// The scale at which the largest |x| has the code `hi`: max(max|x| / `hi`, 10⁻¹²), as a constant for derivatives.
-    /// With an axis there is one for each of its positions.
+    /// With an axis there is one for each of its positions. `hi` is 1 or more.
     #[track_caller]
     pub fn symmetric_scale(self, hi: i64, axis: impl Into<Option<i64>>) -> Var<'g> {
-        let least = |x: Var<'g>| (x / hi as f64).maximum(1e-12);
-        self.on_scale_axis(Op::FAKE_QUANTIZE, axis.into(), |axis| {
-            let others = other_axes(self.rank(), axis);
-            least(self.stop_gradient().abs().amax(others.as_slice()))
+        let Some(others) = self.axes_of_one_scale("symmetric_scale", hi, axis.into()) else { return self.none() };
+        self.g.with_caller(|| {
+            let largest = self.stop_gradient().abs().amax(others.as_slice());
+            (largest / hi as f64).maximum(1e-12)
         })
     }
 
     /// The first scale of [`Var::lsq`]: 2·mean|x| / √hi, as a constant for derivatives. With an axis there is one for
-    /// each of its positions.
+    /// each of its positions. `hi` is 1 or more.
     #[track_caller]
     pub fn lsq_scale(self, hi: i64, axis: impl Into<Option<i64>>) -> Var<'g> {
-        self.on_scale_axis(Op::LSQ, axis.into(), |axis| {
-            let others = other_axes(self.rank(), axis);
-            self.stop_gradient().abs().mean(others.as_slice()) * (2.0 / (hi as f64).sqrt())
-        })
+        let Some(others) = self.axes_of_one_scale("lsq_scale", hi, axis.into()) else { return self.none() };
+        self.g.with_caller(|| self.stop_gradient().abs().mean(others.as_slice()) * (2.0 / (hi as f64).sqrt()))
+    }
+
+    /// The axes whose elements have one scale: all but `axis`. `None` without a value, and, with an error of `what`, if
+    /// `hi` is below 1 or there is no such axis.
+    #[track_caller]
+    fn axes_of_one_scale(self, what: &str, hi: i64, axis: Option<i64>) -> Option<Vec<i64>> {
+        if self.is_some() && hi < 1 {
+            self.refuse(what, format!("hi is {hi}; it is 1 or more"));
+            return None;
+        }
+        let axis = match axis {
+            Some(axis) => Some(self.axis_at(what, axis)? as i64),
+            None => None,
+        };
+        self.is_some().then(|| (0..self.rank() as i64).filter(|&i| Some(i) != axis).collect())
     }
 
     /// Calls `f` with the resolved `axis` of scales, if there is one. An axis out of range is an error of `op`.
@@ -241,9 +254,4 @@ impl<'g> Var<'g> {
             None => self.g.with_caller(|| f(None)),
         }
     }
-}
-
-/// The axes of a value of `rank`, without `axis`.
-fn other_axes(rank: usize, axis: Option<i64>) -> Vec<i64> {
-    (0..rank as i64).filter(|&i| Some(i) != axis).collect()
 }

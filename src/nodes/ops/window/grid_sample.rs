@@ -7,7 +7,7 @@ use crate::nodes::ir::dtype::DType;
 
 /// How [`Var::grid_sample`] makes a value of the pixels around a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sampling {
+pub enum GridSampling {
     /// The nearest pixel; halves go to the even one.
     Nearest,
     /// The weighted mean of four pixels.
@@ -33,7 +33,7 @@ pub enum Outside {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GridSample {
     /// How a value is made of pixels.
-    pub mode: Sampling,
+    pub mode: GridSampling,
     /// What is outside of the image.
     pub padding: Outside,
     /// Whether −1 and 1 are the centres of the pixels at the edge, instead of the edge itself.
@@ -41,7 +41,7 @@ pub struct GridSample {
 }
 
 setters! {
-    [] GridSample { mode: Sampling, padding: Outside, align_corners: bool }
+    [] GridSample { mode: GridSampling, padding: Outside, align_corners: bool }
 }
 
 /// One axis of the image.
@@ -79,14 +79,14 @@ impl GridAxis {
     /// The pixels around each place, as whole numbers, with their weights.
     fn taps<'g>(&self, at: Var<'g>) -> Vec<(Var<'g>, Var<'g>)> {
         match self.opt.mode {
-            Sampling::Nearest => vec![(self.moved(at).round(), at.full_like(1.0))],
-            Sampling::Linear => {
+            GridSampling::Nearest => vec![(self.moved(at).round(), at.full_like(1.0))],
+            GridSampling::Linear => {
                 let at = self.moved(at);
                 let left = at.floor();
                 let right = at - left;
                 vec![(left, 1.0 - right), (left + 1.0, right)]
             }
-            Sampling::Cubic => {
+            GridSampling::Cubic => {
                 let left = at.floor();
                 let t = at - left;
                 let weights = [

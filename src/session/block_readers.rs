@@ -1,0 +1,100 @@
+//! What the ops of a graph read in the bytes of its values: blocks of GGUF files, of which type and shape.
+//!
+//! Invariant: a reader is found through views, moves, loops and branches. A move that changes which bytes there are
+//! keeps the type of the blocks and forgets their matrix.
+
+use crate::arena::{Node, Region, Side, Value, ids::Id};
+use crate::kernels::gguf::BlockType;
+use crate::nodes::ir::opdef::{Flags, Lower, opdef_regions};
+use crate::nodes::ops::control::scan::Scan;
+use crate::nodes::ops::gguf::attrs::{GgufDequantAttrs, GgufMatmulAttrs};
+use crate::nodes::{DType, Graph, Op};
+use std::fmt;
+
+/// As what an op reads bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockReader {
+    block_type: BlockType,
+    /// Rows and columns; `None` if it reads some of the bytes.
+    matrix: Option<[usize; 2]>,
+}
+
+impl BlockReader {
+    /// True if it reads a tensor of these blocks and dimensions as what it is.
+    pub fn fits(&self, block_type: BlockType, dims: &[usize]) -> bool {
+        let (columns, lead) = dims.split_last().unwrap_or((&1, &[]));
+        let same = |m: [usize; 2]| m == [lead.iter().product(), *columns];
+        self.block_type == block_type && self.matrix.is_none_or(same)
+    }
+}
+
+impl fmt::Display for BlockReader {
+    /// `Q4_K[8, 256]`, or `Q4_K` of some of the bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.block_type.name())?;
+        self.matrix.map_or(Ok(()), |m| write!(f, "{m:?}"))
+    }
+}
+
+/// The readers of each value; `None` if no op of `g` reads blocks.
+pub fn block_readers(g: &Graph<'_>) -> Option<Side<Value, Vec<BlockReader>>> {
+    let reads = |n: Node| own_reader(g, n).is_some();
+    if !(0..g.nodes()).map(Node::new).any(reads) {
+        return None;
+    }
+    let mut readers = Side::filled(g.values(), Vec::new());
+    // Bodies of loops before the loops, and in each region readers before operands.
+    for r in (0..g.regions()).map(Region::new) {
+        for n in g.region_nodes(r).rev() {
+            for (i, &a) in g.args_of(n).iter().enumerate().filter(|(_, a)| g.dtype[a.at()] == DType::U8) {
+                for reader in readers_by(g, n, i, &readers) {
+                    if !readers[a].contains(&reader) {
+                        readers[a].push(reader);
+                    }
+                }
+            }
+        }
+    }
+    Some(readers)
+}
+
+/// The operand of node `n` that is blocks, and as what it reads them.
+fn own_reader(g: &Graph<'_>, n: Node) -> Option<(usize, BlockReader)> {
+    let size = |x: i64| usize::try_from(x).unwrap_or(0);
+    match g.op[n.at()] {
+        Op::GGUF_MATMUL => {
+            let a = GgufMatmulAttrs::of(&g.attrs(n));
+            Some((1, BlockReader { block_type: a.block_type, matrix: Some([size(a.n), size(a.k)]) }))
+        }
+        Op::GGUF_DEQUANT => {
+            let a = GgufDequantAttrs::of(&g.attrs(n));
+            let (&columns, lead) = a.dims.split_last()?;
+            let matrix = Some([lead.iter().map(|&d| size(d)).product(), size(columns)]);
+            Some((0, BlockReader { block_type: a.block_type, matrix }))
+        }
+        _ => None,
+    }
+}
+
+/// The readers of operand `i` of node `n`, where `known` has those of its results and of its regions' arguments.
+fn readers_by(g: &Graph<'_>, n: Node, i: usize, known: &Side<Value, Vec<BlockReader>>) -> Vec<BlockReader> {
+    if let Some((operand, reader)) = own_reader(g, n) {
+        return if operand == i { vec![reader] } else { Vec::new() };
+    }
+    let argument = |r: Region, at: usize| g.region_args(r).nth(at).map_or(Vec::new(), |v| known[v].clone());
+    let partly = |readers: Vec<BlockReader>| {
+        readers.into_iter().map(|r| BlockReader { matrix: None, ..r }).collect::<Vec<BlockReader>>()
+    };
+    let def = g.def_of(n);
+    match def.lower {
+        _ if def.flags.has(Flags::SAME_BYTES) => known[g.out(n)].clone(),
+        Lower::Loop => {
+            let scan = Scan::of(&g.attrs(n));
+            let readers = argument(scan.body, i);
+            if i < scan.xs() { readers } else { partly(readers) }
+        }
+        Lower::Choice if i > 0 => opdef_regions(*g, n).flat_map(|r| argument(r, i - 1)).collect(),
+        _ if def.flags.has(Flags::MOVE) => g.outs_of(n).flat_map(|v| partly(known[v].clone())).collect(),
+        _ => Vec::new(),
+    }
+}
