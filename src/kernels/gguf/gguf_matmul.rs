@@ -20,11 +20,23 @@ use crate::gemm::{Gemm, GemmFloat, TransposedPanels, run_decoded};
 use crate::params::params;
 
 /// Up to this many rows are multiplied by codes.
-const CODED_ROWS: usize = 4;
+pub(super) const CODED_ROWS: usize = 4;
 /// Multiply-adds of a unit of a product by codes, about.
 const UNIT: usize = 1 << 17;
 /// Columns of such a unit are a multiple of this: a cache line.
 const UNIT_COLS: usize = 16;
+
+/// Columns of a unit of a product of `m` rows of `k` terms by codes.
+pub(super) fn coded_columns(m: usize, k: usize) -> usize {
+    (UNIT / (m * k).max(1)).max(1).next_multiple_of(UNIT_COLS)
+}
+
+/// `f32`s of scratch of each thread for a product of `m` rows of `k` terms by codes.
+pub(super) fn coded_scratch(m: usize, k: usize) -> usize {
+    // Each row of x has its sums, and its elements in another order.
+    let (groups, row) = (k / GROUP, CodeRow::scratch(k).max(NibbleRow::scratch(k)));
+    (row + m * (2 * groups + k)).next_multiple_of(GROUP)
+}
 
 params! {
     /// Params of [`gguf_matmul_kernel`].
@@ -58,28 +70,19 @@ impl GgufMatmul {
         if self.back { Gemm::new(self.m, self.k, self.n) } else { Gemm::new(self.m, self.n, self.k) }
     }
 
-    /// Columns of a unit of a product by codes.
-    fn coded_columns(&self) -> usize {
-        (UNIT / (self.m * self.k).max(1)).max(1).next_multiple_of(UNIT_COLS)
-    }
-
     /// How units divide the result, and their number, for elements of `size` bytes.
     pub fn division(&self, size: usize) -> (Split, usize) {
         if !self.by_codes(size) {
             return self.gemm().decoded_division();
         }
-        let width = self.coded_columns();
+        let width = coded_columns(self.m, self.k);
         (Split::Columns { row: self.n, width }, self.n.div_ceil(width))
     }
 
     /// Elements of scratch of each thread, for elements of `size` bytes.
     pub fn scratch(&self, size: usize) -> usize {
         match (self.by_codes(size), size) {
-            (true, _) => {
-                // Each row of x has its sums, and its elements in another order.
-                let (groups, row) = (self.k / GROUP, CodeRow::scratch(self.k).max(NibbleRow::scratch(self.k)));
-                (row + self.m * (2 * groups + self.k)).next_multiple_of(GROUP)
-            }
+            (true, _) => coded_scratch(self.m, self.k),
             (_, 4) => self.gemm().decoded_scratch::<f32>(GROUP),
             _ => self.gemm().decoded_scratch::<f64>(GROUP),
         }
@@ -94,19 +97,24 @@ pub fn gguf_matmul_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
     let p = GgufMatmul::from_words(args.params());
     let d = CodedRows { block_type: p.block_type(), blocks: args.read::<u8>(1), k: p.k };
     if p.by_codes(size_of::<T>()) {
-        let first = args.units().start * p.coded_columns();
+        let first = args.units().start * coded_columns(p.m, p.k);
         let (x, y, scratch) = (args.read::<f32>(0), args.panel::<f32>(0), args.write::<f32>(1));
         let blocks = &d.blocks[first * d.row_bytes()..];
-        return match has_nibbles(d.block_type, p.k) {
-            true => multiply_by_nibbles(CodedRows { blocks, ..d }, x, y, scratch),
-            false => multiply_by_codes(CodedRows { blocks, ..d }, x, y, scratch),
-        };
+        return multiply_by_coded_rows(CodedRows { blocks, ..d }, x, y, scratch);
     }
     let (g, x) = (p.gemm(), args.read::<T>(0));
     if p.back { run_decoded(args, &g, x, &d) } else { run_decoded(args, &g, x, &TransposedPanels(d)) }
 }
 
-/// y = x·Dᵀ for as many rows of D as y has columns.
+/// y = x·Dᵀ for as many rows of D as y has columns, by codes. `scratch` has [`coded_scratch`] elements.
+pub(super) fn multiply_by_coded_rows(d: CodedRows<'_>, x: &[f32], y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
+    match has_nibbles(d.block_type, d.k) {
+        true => multiply_by_nibbles(d, x, y, scratch),
+        false => multiply_by_codes(d, x, y, scratch),
+    }
+}
+
+/// The same for any type.
 fn multiply_by_codes(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
     let (k, m, groups) = (d.k, y.rows(), d.k / GROUP);
     let (mut row, sums) = CodeRow::of(k, scratch);
