@@ -3,7 +3,7 @@
 //!
 //! A code q stands for the real number s·(q − z), with scale s and zero point z. Its tangent and cotangent are those of
 //! that number (see [`Flags::QUANT`](crate::nodes::ir::opdef::Flags::QUANT)). Scales and zero points are scalars, or
-//! have an element for each position of an axis. Invariant: a scale that is not above 0 and finite ends the step, by
+//! have an element for each position of an axis. Invariant: a scale that is no normal number above 0 ends the step, by
 //! [`POSITIVE_SCALE`].
 
 pub mod attrs;

@@ -19,10 +19,10 @@ fn lower_positive_scale(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Scales, each checked to be above 0.
+/// Scales, each checked to be a normal number above 0.
 pub const POSITIVE_SCALE: OpDef = OpDef {
     name: "positive_scale",
-    doc: "y = x; an element that is not above 0 and finite ends the step",
+    doc: "y = x; an element that is no normal number above 0 ends the step, so that 1/y is finite",
     arity: Arity::Exactly(1),
     attrs: &[],
     flags: Flags::PURE,
