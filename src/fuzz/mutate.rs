@@ -12,6 +12,9 @@ use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, Op};
 
+/// The most elements of a value of a mutant, if no value of the graph has more.
+const LARGEST: usize = 1 << 16;
+
 /// How often a mutation is drawn again that gives no graph.
 const TRIES: u32 = 40;
 
@@ -23,19 +26,26 @@ const NUMBERS: &[f64] = &[0.0, 1.0, -1.0, 0.5, 2.0, -0.25, 1e-3, 3.0];
 
 /// `graph` with one to three changes: an operand becomes another value of its type, an op another of its signature; an
 /// attribute changes; a size changes everywhere; a node goes, or comes a second time; nodes move into a region that is
-/// called; a value becomes an output. All keep the graph valid. Where no change gives a graph, the result is `graph`.
+/// called; a value becomes an output. All keep the graph valid, and no value gets more than 2¹⁶ elements, unless one of
+/// `graph` has as many. Where no change gives a graph, the result is `graph`.
 pub fn mutate_graph(graph: &GraphBuf, draw: &mut Draw<'_>) -> Result<GraphBuf> {
     let mut now = graph.clone();
+    let most = largest_mutable_value(graph.view()).max(LARGEST);
     for _ in 0..=draw(3) {
         for _ in 0..TRIES {
             let mutant = mutated_once(now.view(), draw);
-            if let Some(mutant) = mutant.filter(|m| *m != now) {
+            if let Some(mutant) = mutant.filter(|m| *m != now && largest_mutable_value(m.view()) <= most) {
                 now = mutant;
                 break;
             }
         }
     }
     Ok(now)
+}
+
+/// Elements of the largest value.
+fn largest_mutable_value(g: Graph<'_>) -> usize {
+    (0..g.values()).map(|v| g.numel(Value(v as u32))).max().unwrap_or(0)
 }
 
 /// One change, if what is drawn is possible.

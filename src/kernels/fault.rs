@@ -30,7 +30,7 @@ pub enum Cause {
     Logit,
     /// A row of logits without one above −∞.
     NoLogit,
-    /// A scale of quantised numbers that is not above 0 and finite.
+    /// A scale of quantised numbers that is no normal number above 0.
     Scale,
 }
 

@@ -1,11 +1,11 @@
-//! Scales of quantised numbers: a step ends where one is not above 0.
+//! Scales of quantised numbers: a step ends where one is no normal number above 0.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`positive_scale`] | s: `T[len]` | the same, in place of s or not | [`PositiveScale`] |
 //!
-//! Invariant: the fault is that of the first scale that is 0 or less, infinite, or NaN. For the lowering of
-//! `positive_scale`.
+//! Invariant: the fault is that of the first scale that is 0 or less, subnormal, infinite, or NaN. The reciprocal of a
+//! scale that passes is finite. For the lowering of `positive_scale`.
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -36,7 +36,7 @@ impl PositiveScale {
     }
 }
 
-/// Copies scales. One that is not above 0 and finite is a fault.
+/// Copies scales. One that is no normal number above 0 is a fault.
 ///
 /// Reads s: `T[len]`; writes the same, in place of s or not, [`PositiveScale::per_unit`]; params [`PositiveScale`].
 pub fn positive_scale<T: Float>(args: &mut Args<'_>) {
@@ -46,7 +46,7 @@ pub fn positive_scale<T: Float>(args: &mut Args<'_>) {
     if let Some(s) = from {
         y.copy_from_slice(&s[first..][..y.len()]);
     }
-    if let Some(i) = y.iter().position(|s| !(*s > T::ZERO && *s < T::INFINITY)) {
+    if let Some(i) = y.iter().position(|s| !(*s >= T::MIN_POSITIVE && *s < T::INFINITY)) {
         args.fault_matrix(first + i, Cause::Scale);
     }
 }
@@ -67,11 +67,13 @@ mod tests {
 
     #[test]
     fn scales_above_zero_pass_and_the_first_other_one_is_the_fault() {
-        let fine: Vec<f32> = (0..9000).map(|i| 1e-12 + i as f32).collect();
+        let mut fine: Vec<f32> = (0..9000).map(|i| 1e-12 + i as f32).collect();
+        (fine[7], fine[8]) = (f32::MIN_POSITIVE, f32::MAX);
+        assert!(fine[7].recip().is_finite());
         for over in [false, true] {
             assert_eq!(scales(&fine, over), Ok(fine.clone()));
             assert_eq!(scales(&[], over), Ok(vec![]));
-            for bad in [0.0, -0.0, -1.0, f32::NAN, f32::INFINITY] {
+            for bad in [0.0, -0.0, -1.0, f32::NAN, f32::INFINITY, f32::MIN_POSITIVE.next_down(), 1e-45] {
                 let mut all = fine.clone();
                 all[8000] = bad;
                 all[8500] = bad;

@@ -4,8 +4,9 @@ use super::init::init_by_fan_in;
 use super::linear_layers::dense_width;
 use super::linear_no_bias;
 use crate::error::Kind;
+use crate::kernels::gguf::BlockType;
 use crate::nodes::build::setters::setters;
-use crate::nodes::{Builder, DType, Var};
+use crate::nodes::{Builder, DType, Init, Var};
 
 /// Options of [`moe`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,18 +22,28 @@ pub struct Moe {
     /// The most tokens of an expert. Those beyond are dropped: the expert adds nothing to them. First choices of all
     /// tokens come before second ones, and earlier tokens before later ones. `None`: no token is dropped.
     pub capacity: Option<usize>,
+    /// The block type of the experts' weights if they are kept as blocks of a GGUF file, which are not trained. `None`:
+    /// they are params.
+    pub blocks: Option<BlockType>,
 }
 
 impl Moe {
     /// `experts` experts with a hidden layer of `hidden` elements, of which each token takes `top_k`; weights sum to 1,
     /// and no token is dropped.
     pub fn new(experts: usize, top_k: usize, hidden: usize) -> Moe {
-        Moe { experts, top_k, hidden, renormalise: true, capacity: None }
+        Moe { experts, top_k, hidden, renormalise: true, capacity: None, blocks: None }
     }
 }
 
 setters! {
-    [] Moe { experts: usize, top_k: usize, hidden: usize, renormalise: bool, capacity: usize => Some(capacity) }
+    [] Moe {
+        experts: usize,
+        top_k: usize,
+        hidden: usize,
+        renormalise: bool,
+        capacity: usize => Some(capacity),
+        blocks: BlockType => Some(blocks),
+    }
 }
 
 /// A mixture of experts over `x` `[.., width]` (Shazeer et al. 2017, "Outrageously large neural networks"): each token
@@ -47,6 +58,10 @@ setters! {
 /// of the balance loss; the choice itself is constant. Params: `name.router.weight` `[experts, width]`,
 /// `name.gate.weight` and `name.up.weight` `[experts, hidden, width]`, `name.down.weight` `[experts, width, hidden]`,
 /// each starting uniform in ±1/√inputs.
+///
+/// With [`Moe::blocks`] the last three are frozen `u8` params of rank 1, which hold these matrices as blocks
+/// ([`Program::load_gguf`](crate::session::Program::load_gguf) fills them) and are never decoded as a whole. Gradients
+/// pass through them to x and to the router. Their rows, of `width` and of `hidden` elements, must be whole blocks.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -71,20 +86,33 @@ pub fn moe<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Moe) -> [Var<'g>; 2] {
         let rows = x.reshape([tokens, width]);
         let p = linear_no_bias(g, &format!("{name}.router"), rows, o.experts).softmax(-1);
         let routes = moe_routes(p, &o);
-        let weight = |what: &str, outputs: usize, inputs: usize| {
-            let dims = [o.experts, outputs, inputs];
-            g.param(&format!("{name}.{what}.weight"), dims, x.dtype(), init_by_fan_in(inputs))
+        let through = |x: Var<'g>, what: &str, outputs: usize, inputs: usize| {
+            let name = format!("{name}.{what}.weight");
+            let Some(t) = o.blocks else {
+                let w = g.param(&name, [o.experts, outputs, inputs], x.dtype(), init_by_fan_in(inputs));
+                return x.sorted_grouped_matmul(w, routes.sizes, true);
+            };
+            let Some(bytes) = expert_bytes(t, [o.experts, outputs, inputs]) else {
+                let text = format!("{name}: rows of {inputs} elements are no whole {} blocks", t.name());
+                return g.fail(Kind::Shape, text);
+            };
+            let blocks = g.frozen_param(&name, [bytes], DType::U8, Init::Zeros);
+            x.sorted_gguf_grouped_matmul(blocks, t, routes.sizes, [o.experts, outputs])
         };
-        let through = |x: Var<'g>, w: Var<'g>| x.sorted_grouped_matmul(w, routes.sizes, true);
         let sorted = rows.gather(routes.token, 0);
-        let gate = through(sorted, weight("gate", o.hidden, width)).silu();
-        let hidden = gate * through(sorted, weight("up", o.hidden, width));
-        let out = through(hidden, weight("down", width, o.hidden)) * routes.weight.unsqueeze(1);
+        let gate = through(sorted, "gate", o.hidden, width).silu();
+        let hidden = gate * through(sorted, "up", o.hidden, width);
+        let out = through(hidden, "down", width, o.hidden) * routes.weight.unsqueeze(1);
         let out = routes.kept.map_or(out, |kept| kept.unsqueeze(1).select(out, out.full_like(0.0)));
         let y = out.scatter_add(routes.token, 0, tokens).reshape(dims);
         let share = routes.sizes.cast(x.dtype()) / (tokens * o.top_k).max(1) as f64;
         [y, (share * p.mean(0)).sum(..) * o.experts as f64]
     })
+}
+
+/// Bytes of the blocks of all experts' matrices of these sizes; `None` if a row is no whole blocks.
+fn expert_bytes(t: BlockType, [experts, outputs, inputs]: [usize; 3]) -> Option<usize> {
+    t.bytes_of(inputs)?.checked_mul(outputs)?.checked_mul(experts)
 }
 
 /// The choices of all tokens in the order of the experts, those of one expert by choice and then by token.

@@ -54,7 +54,7 @@ impl fmt::Display for Stop {
                 write!(f, "matrix {element} is not positive definite")?;
             }
             Some(Bad { element, cause: Cause::Scale, .. }) => {
-                write!(f, "scale {element} is not above 0 and finite")?;
+                write!(f, "scale {element} is no normal number above 0")?;
             }
             Some(Bad { value: Some((n, _)), cause: Cause::StillGoing, .. }) => {
                 write!(f, "still going after {n} iteration{}", if n == 1 { "" } else { "s" })?;

@@ -7,8 +7,8 @@ use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::kernels::gguf::BlockType;
 use crate::nodes::ir::opdef::{Flags, Lower, opdef_regions};
 use crate::nodes::ops::control::scan::Scan;
-use crate::nodes::ops::gguf::attrs::{GgufDequantAttrs, GgufMatmulAttrs};
-use crate::nodes::{DType, Graph, Op};
+use crate::nodes::ops::gguf::block_operand;
+use crate::nodes::{DType, Graph};
 use std::fmt;
 
 /// As what an op reads bytes.
@@ -38,7 +38,7 @@ impl fmt::Display for BlockReader {
 
 /// The readers of each value; `None` if no op of `g` reads blocks.
 pub fn block_readers(g: &Graph<'_>) -> Option<Side<Value, Vec<BlockReader>>> {
-    let reads = |n: Node| own_reader(g, n).is_some();
+    let reads = |n: Node| block_operand(g, n).is_some();
     if !(0..g.nodes()).map(Node::new).any(reads) {
         return None;
     }
@@ -58,28 +58,11 @@ pub fn block_readers(g: &Graph<'_>) -> Option<Side<Value, Vec<BlockReader>>> {
     Some(readers)
 }
 
-/// The operand of node `n` that is blocks, and as what it reads them.
-fn own_reader(g: &Graph<'_>, n: Node) -> Option<(usize, BlockReader)> {
-    let size = |x: i64| usize::try_from(x).unwrap_or(0);
-    match g.op[n.at()] {
-        Op::GGUF_MATMUL => {
-            let a = GgufMatmulAttrs::of(&g.attrs(n));
-            Some((1, BlockReader { block_type: a.block_type, matrix: Some([size(a.n), size(a.k)]) }))
-        }
-        Op::GGUF_DEQUANT => {
-            let a = GgufDequantAttrs::of(&g.attrs(n));
-            let (&columns, lead) = a.dims.split_last()?;
-            let matrix = Some([lead.iter().map(|&d| size(d)).product(), size(columns)]);
-            Some((0, BlockReader { block_type: a.block_type, matrix }))
-        }
-        _ => None,
-    }
-}
-
 /// The readers of operand `i` of node `n`, where `known` has those of its results and of its regions' arguments.
 fn readers_by(g: &Graph<'_>, n: Node, i: usize, known: &Side<Value, Vec<BlockReader>>) -> Vec<BlockReader> {
-    if let Some((operand, reader)) = own_reader(g, n) {
-        return if operand == i { vec![reader] } else { Vec::new() };
+    if let Some(own) = block_operand(g, n) {
+        let reader = BlockReader { block_type: own.block_type, matrix: Some([own.rows, own.columns]) };
+        return if own.operand == i { vec![reader] } else { Vec::new() };
     }
     let argument = |r: Region, at: usize| g.region_args(r).nth(at).map_or(Vec::new(), |v| known[v].clone());
     let partly = |readers: Vec<BlockReader>| {

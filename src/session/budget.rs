@@ -3,8 +3,11 @@
 //! Choices are tried in ascending order of the operations that they repeat. The first that fits is kept. The order does
 //! not depend on the budget, so a larger budget never repeats more operations, and a smaller budget never gives a
 //! larger arena.
+//!
+//! Invariant: bits do not depend on the number of threads. Where values are kept in half precision, they depend on what
+//! is computed again. So the choice is then that of one thread, and the scratch of further threads is not counted.
 
-use super::{CompiledGraph, Recomputed, Session};
+use super::{CompiledGraph, Keep, Recomputed, Session};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
 use crate::passes::{pipeline, remat};
@@ -13,7 +16,7 @@ use std::ops::ControlFlow;
 /// A size that a program can be made in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// Bytes of the arena.
+    /// Bytes of the arena; where values are kept in half precision, of that of one thread.
     pub arena_bytes: usize,
     /// What is computed twice.
     pub recomputed: Recomputed,
@@ -21,18 +24,36 @@ pub struct Budget {
 
 impl Session {
     /// The arena sizes of `graph` that recomputation can reach, largest first. Each repeats more operations than the
-    /// one before it. The first repeats nothing; no budget below the last can be met.
+    /// one before it. The first repeats nothing; no budget below the last can be met. With [`Session::keep`] in half
+    /// precision they are those of one thread, as in [`Session::memory_budget`].
     pub fn budgets<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Vec<Budget>> {
-        let mut list: Vec<Budget> = Vec::new();
-        each_budget(graph.into(), self, |r| {
-            let arena_bytes = r.scheduled.plan.bytes;
-            if list.last().is_none_or(|b| arena_bytes < b.arena_bytes) {
-                list.push(Budget { arena_bytes, recomputed: r.recomputed });
+        let (mut list, mut failed) = (Vec::<Budget>::new(), None);
+        each_budget(graph.into(), self, |r| match budget_size(self, &r, &|r| Ok(r.scheduled.plan.bytes)) {
+            Ok(arena_bytes) => {
+                if list.last().is_none_or(|b| arena_bytes < b.arena_bytes) {
+                    list.push(Budget { arena_bytes, recomputed: r.recomputed });
+                }
+                ControlFlow::Continue(())
             }
-            ControlFlow::Continue(())
+            Err(e) => {
+                failed = Some(e);
+                ControlFlow::Break(())
+            }
         })?;
-        Ok(list)
+        failed.map_or(Ok(list), Err)
     }
+}
+
+/// What a budget is compared with: `size` of `ready` or, in half precision, of the same program on one thread.
+fn budget_size(
+    session: &Session,
+    ready: &CompiledGraph,
+    size: &dyn Fn(&CompiledGraph) -> Result<usize>,
+) -> Result<usize> {
+    if session.keep == Keep::F32 || session.threads <= 1 {
+        return size(ready);
+    }
+    size(&CompiledGraph::new(ready.graph.clone(), &Session { threads: 1, ..session.clone() })?)
 }
 
 /// Makes a program for each choice, cheapest first, until `see` has seen enough.
@@ -69,7 +90,8 @@ pub fn budget_too_small(bytes: usize, least: usize) -> Error {
     Error::new(Kind::Plan, text)
 }
 
-/// A program for `g` whose `size` is at most `bytes` bytes.
+/// A program for `g` whose `size` is at most `bytes` bytes; in half precision, not counting the scratch of threads
+/// after the first.
 pub fn fit_budget(
     g: Graph<'_>,
     session: &Session,
@@ -77,7 +99,7 @@ pub fn fit_budget(
     size: &dyn Fn(&CompiledGraph) -> Result<usize>,
 ) -> Result<Fit<CompiledGraph>> {
     let (mut found, mut least, mut failed) = (None, usize::MAX, None);
-    each_budget(g, session, |r| match size(&r) {
+    each_budget(g, session, |r| match budget_size(session, &r, size) {
         Ok(size) if size <= bytes => {
             found = Some(r);
             ControlFlow::Break(())

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the differences are those of the same graph in f64, and both programs start from the same values.
 
+mod conventions;
 mod finite;
 mod rules;
 
@@ -12,6 +13,7 @@ use crate::nodes::{DType, Graph, GraphBuf};
 use crate::passes::ad::prepare::prepare_outputs;
 use crate::passes::promote_f64::promote_f64;
 use crate::passes::{GradOptions, Missing, grad};
+use conventions::conventions_on_the_way;
 use finite::{Element, FinitePoint, summed_for_finite_differences};
 use hashbrown::HashMap;
 pub use rules::RulesAgreement;
@@ -53,12 +55,16 @@ pub struct LeafGradient {
     pub fine: bool,
     /// The custom functions with rules that the gradient passes. It may differ on purpose if there are any.
     pub rules: Vec<String>,
+    /// The ops that the gradient passes whose derivative is by definition that of another function: straight-through
+    /// ops such as `fake_quantize`, ops on codes such as `quantize`, and `stop_gradient`. If there are any and the
+    /// gradient differs, finite differences cannot tell whether it is right.
+    pub conventions: Vec<String>,
 }
 
 impl LeafGradient {
-    /// True if the gradient differs and no custom function's rule may be why.
+    /// True if the gradient differs, and neither a custom function's rule nor a convention may be why.
     pub fn wrong(&self) -> bool {
-        !self.fine && self.rules.is_empty()
+        !self.fine && self.rules.is_empty() && self.conventions.is_empty()
     }
 }
 
@@ -75,12 +81,19 @@ pub struct GradientReport {
 
 impl fmt::Display for LeafGradient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LeafGradient { name, elements, compared, worst, element, fine, rules } = self;
+        let LeafGradient { name, elements, compared, worst, element, fine, rules, conventions } = self;
         write!(f, "gradient of {name}: {compared} of {elements} elements, relative error {worst:.1e}: ")?;
-        match (fine, rules.is_empty()) {
-            (true, _) => f.write_str("ok"),
-            (false, true) => write!(f, "WRONG at element {element}"),
-            (false, false) => write!(f, "differs, as the rules of custom_fn {} may", rules.join(", ")),
+        match () {
+            () if *fine => f.write_str("ok"),
+            () if !conventions.is_empty() => {
+                let ops = conventions.join(", ");
+                write!(
+                    f,
+                    "cannot be compared, as it passes {ops}, whose derivative is by definition another function's"
+                )
+            }
+            () if rules.is_empty() => write!(f, "WRONG at element {element}"),
+            () => write!(f, "differs, as the rules of custom_fn {} may", rules.join(", ")),
         }
     }
 }
@@ -102,8 +115,14 @@ impl fmt::Display for GradientReport {
 /// in row-major order. Other leaves have drawn values: floats in ±1, or in 0.1 to 1.1 if the outputs are not finite
 /// otherwise; params their start values; integers 0. See [`GradientCheck`] for other tolerances.
 ///
+/// The derivative of a straight-through op (`fake_quantize`, `lsq`), of an op on codes (`quantize`, `q_matmul`) and of
+/// `stop_gradient` is by definition that of another function, which differences do not know. A gradient that passes
+/// one is compared all the same; if it differs, the report names the op and calls the gradient neither right nor wrong.
+/// To check such a net, compare it with the same net without these ops.
+///
 /// # Errors
-/// Of kind `Derivative`: a gradient differs and no rule of a custom function may be why (the error has all leaves), or
+/// Of kind `Derivative`: a gradient differs and neither a rule of a custom function nor a derivative by definition may
+/// be why (the error has all leaves); no gradient agrees, because all that differ pass a derivative by definition; or
 /// there is none to compare. Of kind `Data`: there is no such leaf, or it has another number of elements. Of kind
 /// `Diverged`: the outputs are not finite at any point that was tried.
 ///
@@ -120,7 +139,9 @@ impl fmt::Display for GradientReport {
 /// ```
 pub fn check_gradients<'a>(graph: impl Into<Graph<'a>>, inputs: &[(&str, &[f64])]) -> Result<GradientReport> {
     let report = GradientCheck::default().run(graph, inputs)?;
-    match report.none.is_empty() && !report.leaves.iter().any(|l| l.wrong()) {
+    let leaves = &report.leaves;
+    let nothing_told = !leaves.iter().any(|l| l.fine) && leaves.iter().any(|l| !l.conventions.is_empty());
+    match report.none.is_empty() && !leaves.iter().any(|l| l.wrong()) && !nothing_told {
         true => Ok(report),
         false => Err(Error::new(Kind::Derivative, report.to_string().trim_end().replace('\n', "; "))),
     }
@@ -172,7 +193,8 @@ impl GradientCheck {
             let Some(&index) = indices.get(leaf) else { continue };
             let claims = p.grads.values::<f64>(output)?.to_vec();
             let found = self.compare_leaf(&mut p, name, index, &claims)?;
-            report.leaves.push(LeafGradient { name: leaf.clone(), rules: rules_on_the_way(g, leaf), ..found });
+            let (rules, conventions) = (rules_on_the_way(g, leaf), conventions_on_the_way(g, leaf));
+            report.leaves.push(LeafGradient { name: leaf.clone(), rules, conventions, ..found });
         }
         Ok(report)
     }
@@ -213,7 +235,8 @@ impl GradientCheck {
             }
         }
         let (compared, elements, fine) = (picked.len(), claims.len(), worst <= self.tolerance);
-        Ok(LeafGradient { name: String::new(), elements, compared, worst, element, fine, rules: Vec::new() })
+        let (rules, conventions) = (Vec::new(), Vec::new());
+        Ok(LeafGradient { name: String::new(), elements, compared, worst, element, fine, rules, conventions })
     }
 }
 

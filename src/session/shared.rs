@@ -4,11 +4,11 @@
 //! and proved not to touch what is the others' own. Only [`Session::compile_all`](super::Session::compile_all) uses
 //! this.
 
-use super::Session;
 use super::budget::{self, Fit};
 use super::compiled_graph::CompiledGraph;
 use super::divided::Divided;
 use super::leaf_table::LeafTable;
+use super::{Keep, Session};
 use crate::arena::tensor::LINE;
 use crate::error::Result;
 use crate::names;
@@ -35,7 +35,8 @@ pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result
         let mut least = 0;
         for (i, &(_, g)) in graphs.iter().enumerate() {
             let others = leaves.lines() + divided.iter().map(|d| d.areas.own).sum::<u64>() - divided[i].areas.own;
-            if divided[i].bytes_beside(others) <= bytes {
+            // In half precision, what is computed again must not depend on the scratch of this number of threads.
+            if divided[i].bytes_beside(others) <= bytes && session.keep == Keep::F32 {
                 continue;
             }
             match Divided::within(g, &of_method(g), bytes, others).map_err(|e| e.context(&names[i]))? {
@@ -58,7 +59,7 @@ pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result
         placed.push(d.place(&frame, session)?.ready);
     }
     let bytes = lines as usize * LINE;
-    match session.budget.filter(|&most| bytes > most) {
+    match session.budget.filter(|&most| bytes > most && session.keep == Keep::F32) {
         Some(most) => Err(budget::budget_too_small(most, bytes)),
         None => Ok(placed),
     }

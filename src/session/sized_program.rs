@@ -13,7 +13,7 @@ use super::divided::Divided;
 use super::leaf_table::LeafTable;
 use super::program::Program;
 use super::runner::Runner;
-use super::{METHOD, Session, session_arena};
+use super::{Keep, METHOD, Session, session_arena};
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::error::{Error, Kind, Result};
 use crate::names;
@@ -238,7 +238,9 @@ impl SizedProgram {
     /// with `leaves` lines of params and states, some of its values are computed twice.
     fn within_budget(&self, g: Graph<'_>, ready: CompiledGraph, leaves: u64) -> Result<Divided> {
         let divided = Divided::new(ready, &self.session)?;
-        match self.session.budget.filter(|&bytes| divided.bytes_beside(leaves) > bytes) {
+        // In half precision, what is computed again must not depend on the scratch of this number of threads.
+        let halves = self.session.keep != Keep::F32;
+        match self.session.budget.filter(|&bytes| halves || divided.bytes_beside(leaves) > bytes) {
             None => Ok(divided),
             Some(bytes) => match Divided::within(g, &self.session, bytes, leaves)? {
                 Fit::Fits(fitted) => Ok(fitted),

@@ -1,6 +1,9 @@
 //! Structured mutations: valid, mostly different, and the same for the same draws.
 
+use arenagrad::graph::GraphBuf;
+use arenagrad::tools::arena::Value;
 use arenagrad::tools::fuzz::{GraphOptions, check_random_graph, draw_graph, mutate_graph, seeded_draws};
+use arenagrad::tools::ops::table::OPS;
 
 #[test]
 fn mutants_are_sound_and_mostly_differ() {
@@ -17,6 +20,29 @@ fn mutants_are_sound_and_mostly_differ() {
         }
     }
     assert!(differ * 100 > all * 97, "{differ} of {all} mutants differ");
+}
+
+/// Strides, paddings and numbers of rows are attributes, which results follow without bound.
+#[test]
+fn mutants_stay_small() {
+    let largest = |g: &GraphBuf| {
+        let v = g.view();
+        (0..v.values()).map(|i| v.numel(Value(i as u32))).max().unwrap()
+    };
+    let ops = "conv_transpose1d,conv_transpose2d,conv_transpose3d,pad,iota,full,interpolate,unfold,one_hot";
+    let known = ops.split(',').filter(|op| OPS.iter().any(|def| def.name == *op)).collect::<Vec<_>>().join(",");
+    let options = GraphOptions::default().nodes(6).largest_axis(64).largest_value(1 << 9).ops(&known).unwrap();
+    let (mut draw, mut grown) = (seeded_draws(23), 0);
+    for _ in 0..60 {
+        let mut now = draw_graph(&options, &mut draw).unwrap();
+        let first = largest(&now);
+        for _ in 0..40 {
+            now = mutate_graph(&now, &mut draw).unwrap();
+            assert!(largest(&now) <= 1 << 16, "{} elements\n{now:?}", largest(&now));
+        }
+        grown += usize::from(largest(&now) > first);
+    }
+    assert!(grown > 10, "{grown} of 60 graphs grew");
 }
 
 #[test]

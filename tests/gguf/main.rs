@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod blocks;
+mod encoders;
+mod experts;
 mod files;
 mod hostile_files;
 mod models;

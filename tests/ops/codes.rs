@@ -59,9 +59,9 @@ fn a_scale_that_is_not_above_zero_ends_the_step_and_names_itself() {
     let (x, s) = (g.input("x", [2, 3], DType::F32), g.input("s", [3], DType::F32));
     let y = x.quantize(s, None, Quantize::i8().axis(1)).dequantize(s, None, 1).named("y");
     let graph = g.finish([y]).unwrap();
-    for bad in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+    for bad in [0.0, -1.0, f32::NAN, f32::INFINITY, 1e-39, 1e-45] {
         let e = program(&graph, &[("x", &[1.0; 6]), ("s", &[1.0, bad, 1.0])]).step().unwrap_err().to_string();
-        assert!(e.contains("positive_scale") && e.contains("scale 1 is not above 0"), "{e}");
+        assert!(e.contains("positive_scale") && e.contains("scale 1 is no normal number above 0"), "{e}");
     }
 }
 

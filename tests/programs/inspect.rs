@@ -1,7 +1,7 @@
 //! Looking inside: inner values as outputs, graphs and plans and traces as text and pictures, gradients checked.
 
 use arenagrad::error::{Kind, Location};
-use arenagrad::graph::{Op, OpDef};
+use arenagrad::graph::{FakeQuantize, Op, OpDef, Quantize};
 use arenagrad::prelude::*;
 use arenagrad::session::{GradientCheck, check_gradients};
 use arenagrad::tools::ir::opdef::{Arity, Batch, Deriv, Flags, Lower};
@@ -203,6 +203,53 @@ fn a_wrong_gradient_is_an_error_that_names_leaf_and_element() {
     let loose = GradientCheck { tolerance: 0.5, elements: 2, ..GradientCheck::default() };
     let report = loose.run(&graph, &[]).unwrap();
     assert!(report.leaves.iter().all(|l| l.fine && l.compared == 2), "{report}");
+}
+
+/// w rounded to four bits, between other layers.
+fn rounded<'g>(g: &'g Builder, w: Var<'g>) -> Var<'g> {
+    w.fake_quantize(g.constant(&[0.21], []), None, FakeQuantize::bits(4))
+}
+
+#[test]
+fn a_derivative_by_definition_is_no_wrong_gradient_and_is_named() {
+    // The bias is behind the rounding: its gradient agrees. That of the weight cannot.
+    let g = Builder::new("rounded");
+    let (x, w, b) =
+        (g.input("x", [3, 4], F32), g.param("w", [4, 2], F32, Init::Normal(0.5)), g.param("b", [2], F32, Init::Zeros));
+    let graph = g.finish([(x.matmul(rounded(&g, w)) + b).tanh().named("y")]).unwrap();
+    let report = check_gradients(&graph, &[]).unwrap();
+    let leaf = |name: &str| report.leaves.iter().find(|l| l.name == name).unwrap();
+    assert!(leaf("b").fine && leaf("b").conventions.is_empty() && leaf("x").fine, "{report}");
+    assert!(!leaf("w").fine && !leaf("w").wrong() && leaf("w").conventions == ["fake_quantize"], "{report}");
+    assert!(report.to_string().contains("cannot be compared, as it passes fake_quantize"), "{report}");
+    // Where nothing can be compared, a check that passes would say what it does not know.
+    let g = Builder::new("alone");
+    let graph = g.finish([rounded(&g, g.input("x", [9], F32)).square().named("y")]).unwrap();
+    let e = check_gradients(&graph, &[]).unwrap_err();
+    assert!(
+        e.kind == Kind::Derivative && e.message.contains("passes fake_quantize") && !e.message.contains("WRONG"),
+        "{e}"
+    );
+    // Codes, and a constant by definition; in a loop; what no output reads does not count.
+    let g = Builder::new("codes");
+    let (x, s, b) = (g.input("x", [9], F32), g.constant(&[0.3], []), g.param("b", [9], F32, Init::Ones));
+    let y = x.quantize(s, None, Quantize::i8()).dequantize(s, None, None);
+    let (_, z) = g.scan(&[], &[(y * b).unsqueeze(0)], |_, x| (vec![], vec![rounded(&g, x[0]) * x[0].stop_gradient()]));
+    rounded(&g, b).named("unread");
+    let graph = g.finish([z[0].named("z"), (b * b).named("bb")]).unwrap();
+    let report = GradientCheck::default().run(&graph, &[]).unwrap();
+    assert_eq!(report.leaves[0].conventions, ["dequantize", "fake_quantize", "quantize", "stop_gradient"], "{report}");
+    let g = Builder::new("unread");
+    let b = g.param("b", [9], F32, Init::Ones);
+    rounded(&g, b);
+    let graph = g.finish([(b * b).named("bb")]).unwrap();
+    assert!(check_gradients(&graph, &[]).unwrap().leaves[0].conventions.is_empty());
+    // A wrong rule beside a convention is still wrong.
+    let g = Builder::new("both");
+    let (x, w) = (g.input("x", [3], F32), g.param("w", [3], F32, Init::Ones));
+    let graph = g.finish([(g.custom(&WRONG, &[x], &[])[0] * rounded(&g, w)).named("y")]).unwrap();
+    let e = check_gradients(&graph, &[]).unwrap_err();
+    assert!(e.message.contains("gradient of x: 3 of 3 elements, relative error 3.3e-1: WRONG"), "{e}");
 }
 
 #[test]

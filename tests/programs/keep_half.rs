@@ -200,6 +200,41 @@ fn a_budget_and_half_precision_add_up() {
     assert!(e.contains(&format!("the smallest that would do is {} bytes", half[half.len() - 1])), "{e}");
 }
 
+/// What is computed again is computed from rounded values, so it must not depend on threads, whose scratch takes room.
+#[test]
+fn a_budget_gives_the_same_bits_for_any_number_of_threads() {
+    let g = gradients(&gpt(8, 32, 64, 4));
+    for keep in HALVES {
+        let session = |threads: usize| Session::new().keep(keep).threads(threads).share(true);
+        let all: Vec<usize> = session(1).budgets(&g).unwrap().iter().map(|b| b.arena_bytes).collect();
+        assert!(all.len() > 2 && all.windows(2).all(|w| w[0] > w[1]), "{all:?}");
+        // What a budget is compared with does not depend on threads.
+        assert_eq!(session(7).budgets(&g).unwrap().iter().map(|b| b.arena_bytes).collect::<Vec<_>>(), all);
+        let (full, mut changed) = (outputs(&session(1), &g), 0);
+        let unlimited = |threads: usize| session(threads).plan(&g).unwrap().arena_bytes;
+        let scratch = unlimited(7) - unlimited(1);
+        for bytes in [all[1], all[all.len() / 2], all[all.len() - 1]] {
+            let want = outputs(&session(1).memory_budget(bytes), &g);
+            changed += usize::from(want != full);
+            assert!(session(1).memory_budget(bytes).plan(&g).unwrap().arena_bytes <= bytes);
+            for threads in [2, 3, 4, 7] {
+                let tight = session(threads).memory_budget(bytes);
+                let arena = tight.plan(&g).unwrap().arena_bytes;
+                assert!(arena <= bytes + 2 * scratch, "{arena} for {bytes} bytes and {scratch} of scratch");
+                assert!(outputs(&tight, &g) == want, "{} in {bytes} bytes: {threads} threads", keep.name());
+            }
+        }
+        assert!(changed > 0, "no budget changes a bit, so the test asks nothing");
+        let least = all[all.len() - 1];
+        let e = session(7).memory_budget(least - 1).plan(&g).unwrap_err().to_string();
+        assert!(e.contains(&format!("the smallest that would do is {least} bytes")), "{e}");
+    }
+    // Without rounding a budget is that of the arena, with all scratch.
+    let session = |threads: usize| Session::new().threads(threads).share(true);
+    let bytes = session(1).plan(&g).unwrap().arena_bytes;
+    assert!(session(7).memory_budget(bytes).plan(&g).unwrap().arena_bytes <= bytes);
+}
+
 #[test]
 fn graphs_without_a_backward_half_and_other_types_stay_as_they_are() {
     let forward = gpt(2, 16, 32, 2);

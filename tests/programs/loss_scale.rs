@@ -1,5 +1,6 @@
 //! Dynamic loss scaling, against the formulas of `torch.amp.GradScaler`.
 
+use super::common::fixture::{Fixture, near};
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::nn;
 use arenagrad::optim::{self, LOSS_SCALE, LossScale, Optimiser, train};
@@ -98,6 +99,43 @@ fn the_scale_follows_the_formula() {
         step(&mut p, 1e-30);
     }
     assert_eq!(scale(&p), 2e38);
+}
+
+/// The numbers of `torch.amp.GradScaler`, step by step: scales exactly, params of f64 within rounding. The scale grows
+/// after three good steps and shrinks after a bad one, whose updates are skipped.
+#[test]
+fn scales_and_params_are_those_of_torch() {
+    let torch = Fixture::read("loss_scale");
+    let g = Builder::new("net");
+    let (x, k) = (g.input("x", [8, 4], DType::F64), g.input("k", [], DType::F64));
+    let h = nn::linear(&g, "fc1", x, 6).tanh();
+    let net = g.finish([(nn::linear(&g, "fc2", h, 1).square().mean(..) * k).named("loss")]).unwrap();
+    let how = LossScale::dynamic().init_scale(1024.0).growth_factor(4.0).backoff_factor(0.25).growth_interval(3);
+    let optimisers: [(&str, Optimiser); 2] = [
+        ("sgd", optim::Sgd::new(0.1).momentum(0.9).loss_scale(how)),
+        ("adamw", optim::AdamW::new(0.01).weight_decay(0.1).loss_scale(how)),
+    ];
+    let params = ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"];
+    for (name, opt) in optimisers {
+        let mut p = Session::new().compile(&train(&net, "loss", opt).unwrap()).unwrap();
+        p.init(0).unwrap();
+        for param in params {
+            let start = torch.get(&format!("start.{param}")).unwrap();
+            p.values_mut::<f64>(param).unwrap().copy_from_slice(&start.data);
+        }
+        p.values_mut::<f64>("x").unwrap().copy_from_slice(&torch.get("x").unwrap().data);
+        let (factors, scales) = (torch.get("factors").unwrap(), torch.get(&format!("{name}.scales")).unwrap());
+        assert!(factors.data.iter().filter(|k| !k.is_finite()).count() == 3 && scales.data.len() == factors.data.len());
+        for (i, (k, want)) in factors.data.iter().zip(&scales.data).enumerate() {
+            p.values_mut::<f64>("k").unwrap()[0] = *k;
+            p.step().unwrap();
+            assert_eq!(f64::from(scale(&p)), *want, "{name}, step {i}");
+            for param in params {
+                let want = torch.get(&format!("{name}.{i}.{param}")).unwrap().data;
+                near(&format!("{name}, step {i}, {param}"), p.values::<f64>(param).unwrap(), &want, 1e-12);
+            }
+        }
+    }
 }
 
 /// A power of two scales without rounding, so unscaled gradients have the bits of those without a scale.

@@ -3,6 +3,8 @@
     python tests/torch/gguf_blocks.py          writes gguf_blocks.txt and package.gguf beside it (gguf, numpy)
     python tests/torch/gguf_blocks.py FILE     prints each tensor of a GGUF file: name, type, shape, digest of its numbers
 
+`encoded.txt` is what the second prints of `encoded.gguf`, a file of blocks from the encoders of `arenagrad::train::gguf`.
+
 A line of `gguf_blocks.txt` has a type and the digest of the numbers of each of 50 blocks: FNV-1a, 64 bits, of the bytes
 of the `f32`s. The bytes of blocks come from `blocks`; scales of half precision have the second bit cleared, so that they
 are finite. The package does not decode Q8_K.

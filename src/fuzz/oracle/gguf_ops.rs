@@ -4,9 +4,11 @@
 
 use super::array::{Array, array_count};
 use super::element_bytes::nearest_element;
+use super::grouped_ops::group_of_each_row;
 use super::rounding::Rounding;
+use super::stop::Stop;
 use crate::kernels::gguf::BlockType;
-use crate::nodes::ops::gguf::attrs::{GgufDequantAttrs, GgufMatmulAttrs};
+use crate::nodes::ops::gguf::attrs::{GgufDequantAttrs, GgufExpertsAttrs, GgufGroupedAttrs, GgufMatmulAttrs};
 use crate::nodes::{Attrs, DType, Op};
 
 /// How far a code is from the number that a kernel multiplies by, at most.
@@ -131,42 +133,77 @@ fn elements(t: BlockType, blocks: &Array) -> Option<Vec<Element>> {
 
 /// How many products an op on blocks has, if `op` is one.
 pub(super) fn gguf_work(op: Op, attrs: &Attrs<'_>, to: &[usize]) -> Option<u64> {
-    match op {
-        Op::GGUF_DEQUANT => Some(array_count(to) as u64),
+    let terms = match op {
+        Op::GGUF_DEQUANT | Op::GGUF_DEQUANT_EXPERTS => 1,
         Op::GGUF_MATMUL => {
             let a = GgufMatmulAttrs::of(attrs);
-            Some((array_count(to) as u64).saturating_mul(if a.back { a.n } else { a.k }.unsigned_abs()))
+            if a.back { a.n } else { a.k }
         }
-        _ => None,
-    }
+        Op::GGUF_GROUPED_MATMUL => {
+            let a = GgufGroupedAttrs::of(attrs);
+            if a.back { a.n } else { a.k }
+        }
+        _ => return None,
+    };
+    Some((array_count(to) as u64).saturating_mul(terms.unsigned_abs()))
 }
 
 /// The op on blocks that [`gguf_work`] knows.
-pub(super) fn gguf_op(op: Op, attrs: &Attrs<'_>, args: &[&Array], dtype: DType, to: &[usize]) -> Array {
-    let unknown = || Array::reals(dtype, to, (0..array_count(to)).map(|_| (0.0, f64::INFINITY)));
-    match (op, args) {
-        (Op::GGUF_DEQUANT, &[blocks]) => match elements(GgufDequantAttrs::of(attrs).block_type, blocks) {
-            Some(d) => Array::reals(dtype, to, d.iter().map(|e| (e.value(), Rounding::of(dtype).ulps(e.value(), 0.0)))),
-            None => unknown(),
-        },
+pub(super) fn gguf_op(
+    op: Op,
+    attrs: &Attrs<'_>,
+    args: &[&Array],
+    dtype: DType,
+    to: &[usize],
+    may_fault: &mut bool,
+) -> Result<Array, Stop> {
+    let number = |e: &Element| (e.value(), Rounding::of(dtype).ulps(e.value(), 0.0));
+    let known = match (op, args) {
+        (Op::GGUF_DEQUANT, &[blocks]) => elements(GgufDequantAttrs::of(attrs).block_type, blocks)
+            .map(|d| Array::reals(dtype, to, d.iter().map(number))),
+        (Op::GGUF_DEQUANT_EXPERTS, &[blocks]) => {
+            let a = GgufExpertsAttrs::of(attrs);
+            let (n, k) = (a.n as usize, a.k as usize);
+            elements(a.block_type, blocks).map(|d| {
+                let one = |at: usize| number(&d[at / (n * k) * n * k + at % n * k + at / n % k]);
+                Array::reals(dtype, to, (0..array_count(to)).map(one))
+            })
+        }
         (Op::GGUF_MATMUL, &[x, blocks]) => {
             let a = GgufMatmulAttrs::of(attrs);
-            elements(a.block_type, blocks).map_or_else(unknown, |d| product(&a, x, &d, dtype, to))
+            let of = |_: usize| 0;
+            elements(a.block_type, blocks).map(|d| product([a.n, a.k], a.back, x, (&d, &of), dtype, to))
         }
-        _ => unknown(),
-    }
+        (Op::GGUF_GROUPED_MATMUL, &[x, blocks, groups]) => {
+            let a = GgufGroupedAttrs::of(attrs);
+            let group = group_of_each_row(groups, a.by_size, x.dims[0], a.groups as usize, may_fault)?;
+            let of = |row: usize| group.as_ref().map_or(0, |g| g[row]);
+            let d = if group.is_some() { elements(a.block_type, blocks) } else { None };
+            d.map(|d| product([a.n, a.k], a.back, x, (&d, &of), dtype, to))
+        }
+        _ => None,
+    };
+    Ok(known.unwrap_or_else(|| Array::reals(dtype, to, (0..array_count(to)).map(|_| (0.0, f64::INFINITY)))))
 }
 
-/// x·Dᵀ, or x·D.
-fn product(a: &GgufMatmulAttrs, x: &Array, d: &[Element], dtype: DType, to: &[usize]) -> Array {
-    let (n, k) = (a.n as usize, a.k as usize);
-    let (terms, columns) = if a.back { (n, k) } else { (k, n) };
+/// x·Dᵀ, or x·D, with one of the matrices `d` `[n, k]` for each row.
+fn product(
+    [n, k]: [i64; 2],
+    back: bool,
+    x: &Array,
+    (d, of): (&[Element], &dyn Fn(usize) -> usize),
+    dtype: DType,
+    to: &[usize],
+) -> Array {
+    let (n, k) = (n as usize, k as usize);
+    let (terms, columns) = if back { (n, k) } else { (k, n) };
     let r = Rounding::of(dtype);
     let one = |at: usize| {
         let (row, column) = (at / columns, at % columns);
+        let first = of(row) * n * k;
         let (mut y, mut sizes, mut moved) = (0.0, 0.0, 0.0);
         for t in 0..terms {
-            let d = &d[if a.back { t * k + column } else { column * k + t }];
+            let d = &d[first + if back { t * k + column } else { column * k + t }];
             let (x, bound) = x.real(row * terms + t);
             y += x * d.value();
             sizes += (x.abs() + bound) * d.size();

@@ -35,9 +35,7 @@ pub(super) fn grouped_product(
         Op::GROUPED_MATMUL => (GroupedMatmulAttrs::of(attrs).by_size, b.dims[0]),
         _ => (GroupedOuterAttrs::of(attrs).by_size, to[0]),
     };
-    let known = if by_size { groups_of_sizes(args[2], rows)? } else { check_index_elements(args[2], groups)? };
-    let Some(group) = known.into_iter().collect::<Option<Vec<usize>>>() else {
-        *may_fault = true;
+    let Some(group) = group_of_each_row(args[2], by_size, rows, groups, may_fault)? else {
         return Ok(zeros_layout(dtype, to).unknown());
     };
     let one = |e: usize| match op {
@@ -57,6 +55,20 @@ pub(super) fn grouped_product(
         }
     };
     Ok(Array::reals(dtype, to, (0..array_count(to)).map(one)))
+}
+
+/// The group of each row; `None` if one is unknown, and then the step may fail.
+pub(super) fn group_of_each_row(
+    of: &Array,
+    by_size: bool,
+    rows: usize,
+    groups: usize,
+    may_fault: &mut bool,
+) -> Result<Option<Vec<usize>>, Stop> {
+    let known = if by_size { groups_of_sizes(of, rows)? } else { check_index_elements(of, groups)? };
+    let known = known.into_iter().collect::<Option<Vec<usize>>>();
+    *may_fault |= known.is_none();
+    Ok(known)
 }
 
 /// The group of each row, from the sizes of the groups; all `None` if a size is unknown.

@@ -5,6 +5,7 @@
 
 use super::array::{Array, array_count};
 use super::binary_fns::{compare_binary, map_binary_fn, select_binary};
+use super::coded_ops::{coded_op, coded_work};
 use super::complex_ops::complex_parts;
 use super::fourier_ops::{fourier_length, fourier_transform};
 use super::gguf_ops::{gguf_op, gguf_work};
@@ -209,7 +210,11 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         }
         if let Some(work) = gguf_work(op, &attrs, &dims) {
             self.account.spend(work)?;
-            return Ok(Some(gguf_op(op, &attrs, &all, dtype, &dims)));
+            return gguf_op(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
+        }
+        if let Some(work) = coded_work(op, &all, &dims) {
+            self.account.spend(work)?;
+            return coded_op(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
         }
         if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));

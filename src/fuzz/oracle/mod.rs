@@ -7,6 +7,7 @@
 mod array;
 mod balls;
 mod binary_fns;
+mod coded_ops;
 mod complex_ops;
 mod element_bytes;
 mod fourier_ops;

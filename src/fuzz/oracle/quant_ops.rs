@@ -1,14 +1,16 @@
 //! Ops on quantised numbers that no decomposition explains.
 
 use super::array::Array;
+use super::rounding::Rounding;
 use super::stop::Stop;
 
-/// The scales `x`, which must be above 0 and finite. A scale that may be neither sets `may_fault`.
+/// The scales `x`, which must be normal numbers above 0. A scale that may be none sets `may_fault`.
 pub(super) fn positive_scales(x: &Array, may_fault: &mut bool) -> Result<Array, Stop> {
+    let least = Rounding::of(x.dtype).least;
     for (i, (s, bound)) in x.each_real().enumerate() {
-        let fine = |s: f64| s > 0.0 && s.is_finite();
+        let fine = |s: f64| s >= least && s.is_finite();
         if !fine(s) && (bound == 0.0 || s + bound <= 0.0) {
-            return Err(Stop::fault(format!("scale {i} is not above 0 and finite")));
+            return Err(Stop::fault(format!("scale {i} is no normal number above 0")));
         }
         *may_fault |= !fine(s - bound) || !fine(s + bound);
     }

@@ -113,7 +113,7 @@ impl Gemm {
 }
 
 /// The elements of C that a call computes, and the first of them.
-fn decoded_target<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (Corner, MatrixMut<'a, T>) {
+pub fn decoded_target<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (Corner, MatrixMut<'a, T>) {
     let units = args.units();
     match g.decoded_columns() {
         Some(width) => (Corner { row: 0, col: (units.start * width).min(g.n) }, args.panel::<T>(0)),
@@ -137,6 +137,42 @@ pub fn decoded_row<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (usize, M
 pub fn run_decoded<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, a: &[T], b: &impl PanelDecoder<T>) {
     let (at, c) = decoded_target(args, g);
     decoded_block(Token::current(), g, a, b, at, c, args.write::<T>(1));
+}
+
+/// Products with decoded matrices of one shape, each with any number of rows of A. Plans are made for few rows and for
+/// about as many as the descriptor has.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenDecoded {
+    few: Gemm,
+    many: Gemm,
+}
+
+impl OpenDecoded {
+    /// Products of the shape of `g`, which have about `g.m` rows.
+    pub fn new(g: Gemm) -> OpenDecoded {
+        OpenDecoded { few: Gemm { m: DECODED_FEW_ROWS, ..g }, many: Gemm { m: g.m.max(DECODED_FEW_ROWS + 1), ..g } }
+    }
+
+    /// Elements of scratch of each thread for matrices of this [`PanelDecoder::depth`].
+    pub fn scratch<T: GemmFloat>(&self, depth: usize) -> usize {
+        self.few.decoded_scratch::<T>(depth).max(self.many.decoded_scratch::<T>(depth))
+    }
+
+    /// Computes a block of C that begins at column `col`: all rows of A, times as many columns of B as `c` has.
+    ///
+    /// # Panics
+    /// If a slice is shorter than the sizes say.
+    pub fn compute<T: GemmFloat>(
+        &self,
+        a: &[T],
+        b: &impl PanelDecoder<T>,
+        col: usize,
+        c: MatrixMut<'_, T>,
+        scratch: &mut [T],
+    ) {
+        let g = if c.rows() <= DECODED_FEW_ROWS { &self.few } else { &self.many };
+        decoded_block(Token::current(), g, a, b, Corner { row: 0, col }, c, scratch);
+    }
 }
 
 /// Computes the block of C that begins at `at`.

@@ -67,7 +67,7 @@ mod tuning;
 pub use act::Act;
 pub use act_fn::act_fn;
 pub use bf16::bf16_engine;
-pub use decoded::{PanelDecoder, TransposedPanels, decoded_row, run_decoded};
+pub use decoded::{OpenDecoded, PanelDecoder, TransposedPanels, decoded_row, decoded_target, run_decoded};
 pub use gemm_desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;

@@ -21,13 +21,28 @@ use crate::gemm::{Gemm, GemmFloat, TransposedPanels, run_decoded};
 use crate::params::params;
 
 /// Up to this many rows are multiplied by codes.
-const CODED_ROWS: usize = 4;
+pub(super) const CODED_ROWS: usize = 4;
 /// Multiply-adds of a unit of a product by codes, about.
 const UNIT: usize = 1 << 17;
 /// The same by codes of four bits, which take a quarter of the time; each unit writes x as integers.
 const NIBBLES_UNIT: usize = 1 << 19;
 /// Columns of such a unit are a multiple of this: a cache line.
 const UNIT_COLS: usize = 16;
+
+/// Columns of a unit of a product of `m` rows of `k` terms by codes.
+pub(super) fn coded_columns(t: BlockType, m: usize, k: usize) -> usize {
+    let unit = if has_nibbles(t, k) { NIBBLES_UNIT } else { UNIT };
+    (unit / (m * k).max(1)).max(1).next_multiple_of(UNIT_COLS)
+}
+
+/// `f32`s of scratch of each thread for a product of `m` rows of `k` terms by codes.
+pub(super) fn coded_scratch(t: BlockType, m: usize, k: usize) -> usize {
+    // Each row of x has its sums, and its elements as integers.
+    let (groups, parts) = (k / GROUP, k / PART);
+    let codes = CodeRow::scratch(k) + m * groups;
+    let nibbles = parts + groups + m * (NibbleX::scratch(k) + parts);
+    codes.max(if has_nibbles(t, k) { nibbles } else { 0 }).next_multiple_of(GROUP)
+}
 
 params! {
     /// Params of [`gguf_matmul_kernel`].
@@ -61,32 +76,19 @@ impl GgufMatmul {
         if self.back { Gemm::new(self.m, self.k, self.n) } else { Gemm::new(self.m, self.n, self.k) }
     }
 
-    /// Columns of a unit of a product by codes.
-    fn coded_columns(&self) -> usize {
-        let unit = if has_nibbles(self.block_type(), self.k) { NIBBLES_UNIT } else { UNIT };
-        (unit / (self.m * self.k).max(1)).max(1).next_multiple_of(UNIT_COLS)
-    }
-
     /// How units divide the result, and their number, for elements of `size` bytes.
     pub fn division(&self, size: usize) -> (Split, usize) {
         if !self.by_codes(size) {
             return self.gemm().decoded_division();
         }
-        let width = self.coded_columns();
+        let width = coded_columns(self.block_type(), self.m, self.k);
         (Split::Columns { row: self.n, width }, self.n.div_ceil(width))
     }
 
     /// Elements of scratch of each thread, for elements of `size` bytes.
     pub fn scratch(&self, size: usize) -> usize {
         match (self.by_codes(size), size) {
-            (true, _) => {
-                // Each row of x has its sums, and its elements as integers.
-                let (k, groups, parts) = (self.k, self.k / GROUP, self.k / PART);
-                let codes = CodeRow::scratch(k) + self.m * groups;
-                let nibbles = parts + groups + self.m * (NibbleX::scratch(k) + parts);
-                let by_nibbles = has_nibbles(self.block_type(), k);
-                codes.max(if by_nibbles { nibbles } else { 0 }).next_multiple_of(GROUP)
-            }
+            (true, _) => coded_scratch(self.block_type(), self.m, self.k),
             (_, 4) => self.gemm().decoded_scratch::<f32>(GROUP),
             _ => self.gemm().decoded_scratch::<f64>(GROUP),
         }
@@ -101,58 +103,48 @@ pub fn gguf_matmul_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
     let p = GgufMatmul::from_words(args.params());
     let d = CodedRows { block_type: p.block_type(), blocks: args.read::<u8>(1), k: p.k };
     if p.by_codes(size_of::<T>()) {
-        let first = args.units().start * p.coded_columns();
+        let first = args.units().start * coded_columns(p.block_type(), p.m, p.k);
         let (x, y, scratch) = (args.read::<f32>(0), args.panel::<f32>(0), args.write::<f32>(1));
         let blocks = &d.blocks[first * d.row_bytes()..];
-        return multiply_few_rows(CodedRows { blocks, ..d }, x, y, scratch);
+        return multiply_by_coded_rows(CodedRows { blocks, ..d }, x, y, scratch);
     }
     let (g, x) = (p.gemm(), args.read::<T>(0));
     if p.back { run_decoded(args, &g, x, &d) } else { run_decoded(args, &g, x, &TransposedPanels(d)) }
 }
 
-/// y = x·Dᵀ for as many rows of D as y has columns.
-fn multiply_few_rows(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
-    let done = match has_nibbles(d.block_type, d.k) {
-        true => multiply_by_nibbles(d, x, &mut y, scratch),
-        false => [false; CODED_ROWS],
-    };
-    if !done[..y.rows()].iter().all(|done| *done) {
-        multiply_by_codes(d, x, &mut y, scratch, done);
+/// y = x·Dᵀ for as many rows of D as y has columns, by codes. `scratch` has [`coded_scratch`] elements.
+pub(super) fn multiply_by_coded_rows(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
+    if !has_nibbles(d.block_type, d.k) {
+        return multiply_by_codes(d, x, y, scratch);
+    }
+    let (rows, columns) = (y.rows(), y.cols());
+    for from in (0..rows).step_by(CODED_ROWS) {
+        let to = (from + CODED_ROWS).min(rows);
+        multiply_by_nibbles(d, &x[from * d.k..to * d.k], y.part(from..to, 0..columns), scratch);
     }
 }
 
-/// Multiplies the rows of x that are not `done`.
-fn multiply_by_codes(
-    d: CodedRows<'_>,
-    x: &[f32],
-    y: &mut MatrixMut<'_, f32>,
-    scratch: &mut [f32],
-    done: [bool; CODED_ROWS],
-) {
+/// The same for any type.
+fn multiply_by_codes(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
     let (k, m, groups) = (d.k, y.rows(), d.k / GROUP);
     let (mut row, sums) = CodeRow::of(k, scratch);
     (0..m).for_each(|i| group_sums(&x[i * k..][..k], &mut sums[i * groups..][..groups]));
     for j in 0..y.cols() {
         row.fill(d.block_type, d.row(j));
-        for i in (0..m).filter(|i| !done[*i]) {
+        for i in 0..m {
             y.row(i)[j] = row_product(&row, &x[i * k..][..k], &sums[i * groups..][..groups]);
         }
     }
 }
 
-/// Multiplies the rows of x that integers can hold ([`NibbleX::fill`]), for a type that [`has_nibbles`]. Returns which
-/// those are.
-fn multiply_by_nibbles(
-    d: CodedRows<'_>,
-    x: &[f32],
-    y: &mut MatrixMut<'_, f32>,
-    scratch: &mut [f32],
-) -> [bool; CODED_ROWS] {
-    let (k, groups, parts) = (d.k, d.k / GROUP, d.k / PART);
+/// The same for a type that [`has_nibbles`] and at most [`CODED_ROWS`] rows of x. Rows that integers cannot hold
+/// ([`NibbleX::fill`]) are multiplied by codes of eight bits.
+fn multiply_by_nibbles(d: CodedRows<'_>, x: &[f32], mut y: MatrixMut<'_, f32>, scratch: &mut [f32]) {
+    let (k, groups, parts, columns) = (d.k, d.k / GROUP, d.k / PART, y.cols());
     let (scales, rest) = scratch.split_at_mut(parts);
     let (of_groups, mut rest) = rest.split_at_mut(groups);
     let mut rows = [const { None }; CODED_ROWS];
-    for (x, to) in x.chunks_exact(k).zip(&mut rows[..y.rows()]) {
+    for (x, to) in x.chunks_exact(k).zip(&mut rows) {
         let (mut integers, behind) = NibbleX::of(k, rest);
         let (sums, behind) = behind.split_at_mut(parts);
         if integers.fill(x) {
@@ -162,14 +154,17 @@ fn multiply_by_nibbles(
         }
         rest = behind;
     }
-    for j in 0..y.cols() {
+    for j in 0..columns {
         for (i, x) in rows.iter().enumerate() {
             if let Some((x, sums)) = x {
                 y.row(i)[j] = NibbleProduct { block_type: d.block_type, row: d.row(j), x, sums, scales }.value();
             }
         }
     }
-    rows.map(|row| row.is_some())
+    let held = rows.map(|row| row.is_some());
+    for (i, x) in x.chunks_exact(k).enumerate().filter(|(i, _)| !held[*i]) {
+        multiply_by_codes(d, x, y.part(i..i + 1, 0..columns), scratch);
+    }
 }
 
 by_dtype!(gguf_matmul_kernel_for = gguf_matmul_kernel::<floats>);

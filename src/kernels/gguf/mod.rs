@@ -10,7 +10,7 @@
 //! * `coded_rows`: parts of a matrix for the panels of a product.
 //! * `code_dots`: products of few rows with codes. `nibble_dots`: the same for codes of four bits and rows as
 //!   integers, `nibble_x`.
-//! * `gguf_matmul`: the kernel of products.
+//! * `gguf_matmul`: the kernel of products. `gguf_grouped`: that of products of rows by the matrix of their group.
 //! * `encode_q8_0`, `encode_q4_0`, `encode_q4_k`: numbers as blocks.
 //!
 //! Invariants: a decoded number has the bits that the format's own library gives (product and difference rounded to
@@ -26,6 +26,7 @@ mod encode_q4_0;
 mod encode_q4_k;
 mod encode_q8_0;
 mod gguf_dequant;
+mod gguf_grouped;
 mod gguf_matmul;
 mod nibble_dots;
 mod nibble_x;
@@ -40,4 +41,5 @@ pub use encode_q4_0::encode_q4_0;
 pub use encode_q4_k::encode_q4_k;
 pub use encode_q8_0::encode_q8_0;
 pub use gguf_dequant::{GgufDequant, decode_blocks, gguf_dequant_kernel};
+pub use gguf_grouped::{GgufGrouped, gguf_grouped_kernel_for};
 pub use gguf_matmul::{GgufMatmul, gguf_matmul_kernel_for};

@@ -5,6 +5,7 @@ use super::encode_q4_0::encode_q4_0;
 use super::encode_q4_k::encode_q4_k;
 use super::encode_q8_0::encode_q8_0;
 use super::gguf_dequant::{GgufDequant, decode_blocks, gguf_dequant_kernel};
+use super::gguf_grouped::{GgufGrouped, gguf_grouped_kernel};
 use super::gguf_matmul::{GgufMatmul, gguf_matmul_kernel};
 use super::{BlockType, nibble_dots};
 use crate::abi::Split;
@@ -173,6 +174,73 @@ fn decoded_products_have_the_bits_of_a_chain() {
         let entry = |j: usize, i: usize| if back { d[i * k + j] } else { d[j * k + i] };
         let chain = |e: usize| (0..terms).fold(0.0, |c, i| x[e / cols * terms + i].mul_add(entry(e % cols, i), c));
         assert_eq!(product(&x, &blocks, &p), (0..m * cols).map(chain).collect::<Vec<f32>>(), "{p:?}");
+    }
+}
+
+/// Runs a grouped product on all divisions and two instruction sets.
+fn grouped_product<T: GemmFloat + From<f32>>(x: &[T], blocks: &[u8], starts: &[i32], p: &GgufGrouped) -> Vec<T> {
+    assert_eq!(GgufGrouped::from_words(&p.to_words()), *p);
+    let (size, cols) = (size_of::<T>(), if p.back { p.k } else { p.n });
+    let ((split, units), scratch) = (p.division(size), p.scratch(size));
+    let out = [Out(p.rows * cols, size, split), Out(scratch, size, Split::PerThread(scratch))];
+    let reads = [In::of(x), In::of(blocks), In::of(starts)];
+    let all = [Isa::Portable, detect_isa()].map(|isa| {
+        limit(isa);
+        get::<T>(&run(gguf_grouped_kernel::<T>, &p.to_words(), &reads, &out, units), 0)
+    });
+    limit(detect_isa());
+    assert!(bytemuck::cast_slice::<T, u8>(&all[0]) == bytemuck::cast_slice::<T, u8>(&all[1]), "{p:?}");
+    all[1].clone()
+}
+
+/// Groups without rows, of one row, and of most rows; few rows, which are multiplied by codes, and many; units of rows
+/// and of columns.
+#[test]
+fn grouped_products_are_those_of_each_group() {
+    let starts: [&[i32]; 6] =
+        [&[0, 0], &[0, 1, 1, 3], &[0, 0, 0, 9, 16], &[0, 7, 7, 70], &[0, 3, 40], &[0, 1, 6, 6, 17]];
+    for t in [BlockType::Q4_0, BlockType::Q4K, BlockType::Q6K, BlockType::Q8_0] {
+        for (starts, n) in starts.into_iter().flat_map(|s| [(s, 5), (s, 37), (s, 300)]) {
+            let (groups, rows, k) = (starts.len() - 1, starts[starts.len() - 1] as usize, t.elements());
+            let blocks = random_blocks(t, groups * n, (rows + n) as u64);
+            for back in [false, true] {
+                let p = GgufGrouped { block_type: t as usize, rows, n, k, groups, back };
+                let terms = if back { n } else { k };
+                let x = noise32(rows * terms, 3);
+                let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+                let [single, double] =
+                    [grouped_product(&x, &blocks, starts, &p).into_iter().map(f64::from).collect(), {
+                        grouped_product(&wide, &blocks, starts, &p)
+                    }];
+                let want: Vec<f64> = (0..groups)
+                    .flat_map(|e| {
+                        let own = starts[e] as usize..starts[e + 1] as usize;
+                        let d = decoded(t, &blocks[e * n * t.bytes()..(e + 1) * n * t.bytes()]);
+                        let one = GgufMatmul { block_type: t as usize, m: own.len(), n, k, back };
+                        naive(&wide[own.start * terms..own.end * terms], &d, &one)
+                    })
+                    .collect();
+                let size = want.iter().fold(1.0f64, |m, y| m.max(y.abs()));
+                let scaled = |y: &Vec<f64>| y.iter().map(|y| y / size).collect::<Vec<_>>();
+                close(&scaled(&double), &scaled(&want), 1e-13);
+                close(&scaled(&single), &scaled(&want), 3e-6);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_of_a_grouped_product_does_not_depend_on_the_groups_of_the_others() {
+    let (t, rows, n, k) = (BlockType::Q4K, 30, 300, 512);
+    let one = random_blocks(t, n * k / t.elements(), 4);
+    let blocks = [&one[..], &one[..], &one[..]].concat();
+    let p = GgufGrouped { block_type: t as usize, rows, n, k, groups: 3, back: false };
+    for p in [p, GgufGrouped { rows: 11, ..p }, GgufGrouped { back: true, ..p }] {
+        let x = noise32(p.rows * if p.back { n } else { k }, 6);
+        let all = p.rows as i32;
+        let by = |starts: &[i32]| grouped_product(&x, &blocks, starts, &p);
+        let want = by(&[0, all, all, all]);
+        assert!([[0, 1, 2, all], [0, 0, 9, all], [0, 5, all, all]].iter().all(|s| by(s) == want), "{p:?}");
     }
 }
 

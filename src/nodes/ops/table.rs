@@ -162,6 +162,8 @@ ops! {
     GROUPED_OUTER = grouped;
     GGUF_DEQUANT = gguf::gguf_dequant;
     GGUF_MATMUL = gguf::gguf_matmul;
+    GGUF_GROUPED_MATMUL = gguf::gguf_grouped;
+    GGUF_DEQUANT_EXPERTS = gguf::gguf_grouped;
 
     REDUCE_SUM = reduce;
     SUM_SQUARES = reduce;

@@ -48,3 +48,35 @@ attrs! {
         back: bool,
     }
 }
+
+attrs! {
+    /// Attributes of `gguf_grouped_matmul`.
+    pub struct GgufGroupedAttrs {
+        /// The block type.
+        block_type: BlockType,
+        /// Number of groups.
+        groups: i64,
+        /// Rows of the matrix of a group.
+        n: i64,
+        /// Columns of the matrix of a group.
+        k: i64,
+        /// Whether the products are with the matrices themselves, and not with their transposes.
+        back: bool,
+        /// Whether the third operand is the number of rows of each group, and rows are in the order of their groups.
+        by_size: bool,
+    }
+}
+
+attrs! {
+    /// Attributes of `gguf_dequant_experts`.
+    pub struct GgufExpertsAttrs {
+        /// The block type.
+        block_type: BlockType,
+        /// Number of experts.
+        experts: i64,
+        /// Rows of the matrix of an expert.
+        n: i64,
+        /// Columns of the matrix of an expert.
+        k: i64,
+    }
+}

@@ -1,7 +1,7 @@
 //! Products with a matrix of blocks, which is decoded part by part while it is read.
 
 use super::attrs::GgufMatmulAttrs;
-use super::check_blocks;
+use super::{DECODING, check_blocks};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gguf::{GgufMatmul, gguf_matmul_kernel_for};
@@ -12,9 +12,6 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Index, Real};
-
-/// Operations that decoding an element costs, about.
-const DECODING: u64 = 16;
 
 fn infer_gguf_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
@@ -57,7 +54,7 @@ fn decompose_gguf_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 fn lower_gguf_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let a = GgufMatmulAttrs::of(&cx.attrs());
     let (n, k, columns) = (a.n as usize, a.k as usize, if a.back { a.k } else { a.n } as usize);
-    let (m, dtype) = (cx.out_dims(0).numel() / columns, cx.dtype(0));
+    let (m, dtype) = (cx.out_dims(0).numel() / columns.max(1), cx.dtype(0));
     let p = GgufMatmul { block_type: a.block_type as usize, m, n, k, back: a.back };
     let ((split, units), len) = (p.division(dtype.size()), p.scratch(dtype.size()));
     let class = if dtype.size() == 4 { CostClass::PRODUCT } else { CostClass::PRODUCT_F64 };

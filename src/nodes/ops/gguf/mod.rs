@@ -3,22 +3,31 @@
 //! | file | holds |
 //! |---|---|
 //! | `attrs` | the attributes; block types as one |
+//! | `block_operand` | which operand of an op is blocks |
 //! | `gguf_dequant` | all elements of a matrix of blocks |
 //! | `gguf_matmul` | products with a matrix of blocks |
-//! | `var` | both as methods |
+//! | `gguf_grouped` | products of rows by the matrix of their group; the matrices of all groups as numbers |
+//! | `var` | all of them as methods |
 //!
 //! Invariant: blocks are a `u8` operand of rank 1 that holds a matrix row by row, each row as whole blocks. Its length
 //! is checked; its bytes may be any.
 
 pub mod attrs;
+mod block_operand;
 pub mod gguf_dequant;
+pub mod gguf_grouped;
 pub mod gguf_matmul;
 pub mod var;
+
+pub use block_operand::block_operand;
 
 use crate::ensure;
 use crate::kernels::gguf::BlockType;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
+
+/// Operations that decoding an element costs in a product, about.
+const DECODING: u64 = 16;
 
 /// Requires that operand `i` is the blocks of a matrix of `rows` rows of `k` elements.
 fn check_blocks(cx: &Infer<'_>, i: usize, block_type: BlockType, rows: usize, k: usize) -> Result<(), String> {

@@ -3,8 +3,8 @@
 //!
 //! A code q stands for the real number s·(q − z), with scale s and zero point z. Its tangent and cotangent are those of
 //! that number (see [`Flags::QUANT`](crate::nodes::ir::opdef::Flags::QUANT)). Scales and zero points are scalars, or
-//! have an element for each position of an axis. Invariant: a scale that an op reads and that is not above 0 and finite
-//! ends the step, by [`POSITIVE_SCALE`]. Only the scales of coded weights (`dequant`, `dequant_matmul`) may be any
+//! have an element for each position of an axis. Invariant: a scale that an op reads and that is no normal number above
+//! 0 ends the step, by [`POSITIVE_SCALE`]. Only the scales of coded weights (`dequant`, `dequant_matmul`) may be any
 //! numbers.
 
 pub mod attrs;

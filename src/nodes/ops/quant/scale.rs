@@ -19,7 +19,8 @@ fn lower_positive_scale(cx: &mut LowerCx<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A copy of the scales that are operand `i`, made by a call that faults where one is not above 0 and finite.
+/// A copy of the scales that are operand `i`, made by a call that faults where one is no normal number
+/// above 0.
 pub(super) fn lower_checked_scales(cx: &mut LowerCx<'_>, i: usize) -> Result<Buf, String> {
     let (dtype, p) = (cx.dtype(i), PositiveScale { len: cx.arg_dims(i).numel() });
     let scales = cx.temp(dtype.size(), p.len);
@@ -28,10 +29,10 @@ pub(super) fn lower_checked_scales(cx: &mut LowerCx<'_>, i: usize) -> Result<Buf
     Ok(scales)
 }
 
-/// Scales, each checked to be above 0.
+/// Scales, each checked to be a normal number above 0.
 pub const POSITIVE_SCALE: OpDef = OpDef {
     name: "positive_scale",
-    doc: "y = x; an element that is not above 0 and finite ends the step",
+    doc: "y = x; an element that is no normal number above 0 ends the step, so that 1/y is finite",
     arity: Arity::Exactly(1),
     attrs: &[],
     flags: Flags::PURE,

@@ -112,7 +112,7 @@ impl<'g> Var<'g> {
     /// # Errors
     /// Those of [`Builder::finish`](crate::graph::Builder::finish): x is not `f32` or `f64`; `scale` is of another
     /// dtype, or not a scalar (with [`Quantize::axis`], not a vector of the axis' length); `zero` is not `i32` of the
-    /// same shape; a range that the codes' dtype does not have. A scale that is not above 0 and finite ends the step.
+    /// same shape; a range that the codes' dtype does not have. A scale that is no normal number above 0 ends the step.
     ///
     /// ```
     /// use arenagrad::graph::Quantize;

@@ -1,0 +1,120 @@
+//! Products of rows by the matrix of their group, where matrices are blocks: tokens by the weights of their experts.
+//!
+//! | kernel | reads | writes | params |
+//! |---|---|---|---|
+//! | [`gguf_grouped_kernel`] | x: `T[rows, k]`, D `[groups, n, k]` as blocks: `u8`, starts: `i32[groups + 1]` | y = x·Dᵀ of the group: `T[rows, n]`, scratch | [`GgufGrouped`] |
+//! | the same, if `back` | g: `T[rows, n]`, D, starts | g·D of the group: `T[rows, k]`, scratch | |
+//!
+//! Rows are in the order of their groups, see [`grouped`](crate::grouped). A group without rows is not decoded. Few
+//! rows in `f32` are multiplied by the codes, as in `gguf_matmul`; all others by panels that are decoded for each
+//! group. Invariant: which of the two follows from the params and the element type alone, so a row depends neither on
+//! the number of threads nor on the groups of the others.
+
+use super::block_codec::GROUP;
+use super::block_type::BlockType;
+use super::coded_rows::CodedRows;
+use super::gguf_matmul::{CODED_ROWS, coded_columns, coded_scratch, multiply_by_coded_rows};
+use crate::abi::{Args, Split};
+use crate::by_dtype::by_dtype;
+use crate::gemm::{Gemm, GemmFloat, OpenDecoded, TransposedPanels, decoded_target};
+use crate::grouped::groups_within;
+use crate::params::params;
+
+/// Of this many groups and more, four times as many rows are multiplied by codes: few of them share a group.
+const MANY_GROUPS: usize = 4;
+
+params! {
+    /// Params of [`gguf_grouped_kernel`].
+    pub struct GgufGrouped {
+        /// Place of the block type in [`BlockType::ALL`].
+        pub block_type: usize,
+        /// Rows of x and of the result.
+        pub rows: usize,
+        /// Rows of a matrix.
+        pub n: usize,
+        /// Columns of a matrix: whole blocks.
+        pub k: usize,
+        /// Number of groups.
+        pub groups: usize,
+        /// Whether the products are g·D, and not x·Dᵀ.
+        pub back: bool,
+    }
+}
+
+impl GgufGrouped {
+    /// Whether it multiplies by codes, for elements of `size` bytes.
+    fn by_codes(&self, size: usize) -> bool {
+        size == 4 && !self.back && self.rows <= CODED_ROWS * self.groups.clamp(1, MANY_GROUPS)
+    }
+
+    /// The product of `m` rows.
+    fn gemm(&self, m: usize) -> Gemm {
+        if self.back { Gemm::new(m, self.k, self.n) } else { Gemm::new(m, self.n, self.k) }
+    }
+
+    /// The products of all groups.
+    fn open(&self) -> OpenDecoded {
+        OpenDecoded::new(self.gemm(self.rows / self.groups.max(1)))
+    }
+
+    /// How units divide the result, and their number, for elements of `size` bytes.
+    pub fn division(&self, size: usize) -> (Split, usize) {
+        if !self.by_codes(size) {
+            return self.gemm(self.rows).decoded_division();
+        }
+        let width = coded_columns(BlockType::ALL[self.block_type], self.rows, self.k);
+        (Split::Columns { row: self.n, width }, self.n.div_ceil(width))
+    }
+
+    /// Elements of scratch of each thread, for elements of `size` bytes.
+    pub fn scratch(&self, size: usize) -> usize {
+        match (self.by_codes(size), size) {
+            (true, _) => coded_scratch(BlockType::ALL[self.block_type], self.rows, self.k),
+            (_, 4) => self.open().scratch::<f32>(GROUP),
+            _ => self.open().scratch::<f64>(GROUP),
+        }
+    }
+
+    /// The matrix of a group, from row `first` on.
+    fn matrix<'a>(&self, blocks: &'a [u8], group: usize, first: usize) -> CodedRows<'a> {
+        let d = CodedRows { block_type: BlockType::ALL[self.block_type], blocks, k: self.k };
+        let row = d.row_bytes();
+        let own = &blocks[(group * self.n + first) * row..(group + 1) * self.n * row];
+        CodedRows { blocks: own, ..d }
+    }
+}
+
+/// Products of rows by the matrix of their group; see the head of the file.
+///
+/// Reads x, the blocks and starts; writes the result, divided by [`GgufGrouped::division`], and scratch
+/// (`Split::PerThread`, [`GgufGrouped::scratch`]); params [`GgufGrouped`].
+pub fn gguf_grouped_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
+    let p = GgufGrouped::from_words(args.params());
+    if args.units().is_empty() {
+        return;
+    }
+    let (blocks, starts) = (args.read::<u8>(1), args.read::<i32>(2));
+    if p.by_codes(size_of::<T>()) {
+        let first = args.units().start * coded_columns(BlockType::ALL[p.block_type], p.rows, p.k);
+        let (x, mut y, scratch) = (args.read::<f32>(0), args.panel::<f32>(0), args.write::<f32>(1));
+        let columns = y.cols();
+        for (group, rows) in groups_within(starts, 0..p.rows) {
+            let x = &x[rows.start * p.k..rows.end * p.k];
+            multiply_by_coded_rows(p.matrix(blocks, group, first), x, y.part(rows, 0..columns), scratch);
+        }
+        return;
+    }
+    let (product, terms) = (p.open(), if p.back { p.n } else { p.k });
+    let (at, mut y) = decoded_target::<T>(args, &p.gemm(p.rows));
+    let (x, scratch, columns) = (args.read::<T>(0), args.write::<T>(1), y.cols());
+    for (group, rows) in groups_within(starts, at.row..at.row + y.rows()) {
+        let (d, a) = (p.matrix(blocks, group, 0), &x[rows.start * terms..rows.end * terms]);
+        let c = y.part(rows.start - at.row..rows.end - at.row, 0..columns);
+        match p.back {
+            true => product.compute(a, &d, at.col, c, scratch),
+            false => product.compute(a, &TransposedPanels(d), at.col, c, scratch),
+        }
+    }
+}
+
+by_dtype!(gguf_grouped_kernel_for = gguf_grouped_kernel::<floats>);
