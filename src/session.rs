@@ -232,11 +232,11 @@ impl Session {
         self
     }
 
-    /// Limits the arena to `bytes` bytes. To fit, values of the forward pass are computed a second time in the
-    /// backward pass, as few as the budget allows. [`Session::compile`] fails if nothing fits, and says which budget
-    /// would. A larger budget never repeats more operations; a smaller one never gives a larger arena. Results do not
-    /// change, but for the rounding of [`Session::keep`]. With it, a budget does not count the scratch of threads after
-    /// the first: what is computed again is chosen as for one thread, so that bits do not depend on threads.
+    /// Limits the arena to `bytes` bytes. To fit, values of the forward pass are computed a second time in the backward
+    /// pass, as few as the budget allows. [`Session::compile`] fails if nothing fits, and says which budget would. A
+    /// larger budget never repeats more operations; a smaller one never gives a larger arena. Results do not change,
+    /// but for the rounding of [`Session::keep`]: with it, what is computed again is chosen as for one thread, and a
+    /// budget that holds this choice, but not with the scratch of all threads, is an error that names one that would do.
     pub fn memory_budget(mut self, bytes: usize) -> Session {
         self.budget = Some(bytes);
         self

@@ -5,7 +5,8 @@
 //! larger arena.
 //!
 //! Invariant: bits do not depend on the number of threads. Where values are kept in half precision, they depend on what
-//! is computed again. So the choice is then that of one thread, and the scratch of further threads is not counted.
+//! is computed again, and each thread's scratch takes room. So the choice is then that of one thread, and a budget that
+//! does not hold it with all threads' scratch is refused.
 
 use super::{CompiledGraph, Keep, Recomputed, Session};
 use crate::error::{Error, Kind, Result};
@@ -16,44 +17,74 @@ use std::ops::ControlFlow;
 /// A size that a program can be made in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// Bytes of the arena; where values are kept in half precision, of that of one thread.
+    /// Bytes of the arena.
     pub arena_bytes: usize,
     /// What is computed twice.
     pub recomputed: Recomputed,
 }
 
 impl Session {
-    /// The arena sizes of `graph` that recomputation can reach, largest first. Each repeats more operations than the
-    /// one before it. The first repeats nothing; no budget below the last can be met. With [`Session::keep`] in half
-    /// precision they are those of one thread, as in [`Session::memory_budget`].
+    /// The budgets of `graph` that recomputation can meet, largest first. Each repeats more operations than the one
+    /// before it. The first repeats nothing; no budget below the last can be met.
+    ///
+    /// With [`Session::keep`] and several threads, a budget between two of these may be refused: what is computed again
+    /// is chosen as for one thread, so that bits do not depend on threads.
     pub fn budgets<'a>(&self, graph: impl Into<Graph<'a>>) -> Result<Vec<Budget>> {
-        let (mut list, mut failed) = (Vec::<Budget>::new(), None);
-        each_budget(graph.into(), self, |r| match budget_size(self, &r, &|r| Ok(r.scheduled.plan.bytes)) {
-            Ok(arena_bytes) => {
-                if list.last().is_none_or(|b| arena_bytes < b.arena_bytes) {
+        let (mut list, mut sizes) = (Vec::<Budget>::new(), BudgetSizes::new(self));
+        let (mut failed, size) = (None, |r: &CompiledGraph| Ok(r.scheduled.plan.bytes));
+        each_budget(graph.into(), self, |r| {
+            match sizes.see(&r, &size) {
+                Ok(BudgetSize { meets: Some(arena_bytes), .. }) => {
                     list.push(Budget { arena_bytes, recomputed: r.recomputed });
                 }
-                ControlFlow::Continue(())
+                Ok(_) => {}
+                Err(e) => {
+                    failed = Some(e);
+                    return ControlFlow::Break(());
+                }
             }
-            Err(e) => {
-                failed = Some(e);
-                ControlFlow::Break(())
-            }
+            ControlFlow::Continue(())
         })?;
         failed.map_or(Ok(list), Err)
     }
 }
 
-/// What a budget is compared with: `size` of `ready` or, in half precision, of the same program on one thread.
-fn budget_size(
-    session: &Session,
-    ready: &CompiledGraph,
-    size: &dyn Fn(&CompiledGraph) -> Result<usize>,
-) -> Result<usize> {
-    if session.keep == Keep::F32 || session.threads <= 1 {
-        return size(ready);
+/// The sizes of choices, in the order in which they are tried.
+struct BudgetSizes {
+    /// The session of one thread, if the choice is that of one thread.
+    one: Option<Session>,
+    /// A budget of this many bytes or more takes a choice that was seen before.
+    taken: usize,
+}
+
+/// The size of a choice.
+struct BudgetSize {
+    /// The least budget that takes it.
+    decides: usize,
+    /// Bytes of its arena.
+    bytes: usize,
+    /// The least budget that takes it and holds it, if there is one.
+    meets: Option<usize>,
+}
+
+impl BudgetSizes {
+    fn new(session: &Session) -> BudgetSizes {
+        let halves = session.keep != Keep::F32 && session.threads > 1;
+        BudgetSizes { one: halves.then(|| Session { threads: 1, ..session.clone() }), taken: usize::MAX }
     }
-    size(&CompiledGraph::new(ready.graph.clone(), &Session { threads: 1, ..session.clone() })?)
+
+    /// The size of the next choice, by `size`.
+    fn see(&mut self, ready: &CompiledGraph, size: &dyn Fn(&CompiledGraph) -> Result<usize>) -> Result<BudgetSize> {
+        let bytes = size(ready)?;
+        let decides = match &self.one {
+            Some(one) => size(&CompiledGraph::new(ready.graph.clone(), one)?)?,
+            None => bytes,
+        };
+        let needs = bytes.max(decides);
+        let meets = (needs < self.taken).then_some(needs);
+        self.taken = self.taken.min(decides);
+        Ok(BudgetSize { decides, bytes, meets })
+    }
 }
 
 /// Makes a program for each choice, cheapest first, until `see` has seen enough.
@@ -90,8 +121,9 @@ pub fn budget_too_small(bytes: usize, least: usize) -> Error {
     Error::new(Kind::Plan, text)
 }
 
-/// A program for `g` whose `size` is at most `bytes` bytes; in half precision, not counting the scratch of threads
-/// after the first.
+/// A program for `g` whose `size` is at most `bytes` bytes.
+///
+/// Fails if the choice of one thread fits, but not with the scratch of all threads.
 pub fn fit_budget(
     g: Graph<'_>,
     session: &Session,
@@ -99,20 +131,33 @@ pub fn fit_budget(
     size: &dyn Fn(&CompiledGraph) -> Result<usize>,
 ) -> Result<Fit<CompiledGraph>> {
     let (mut found, mut least, mut failed) = (None, usize::MAX, None);
-    each_budget(g, session, |r| match budget_size(session, &r, size) {
-        Ok(size) if size <= bytes => {
-            found = Some(r);
-            ControlFlow::Break(())
+    let mut sizes = BudgetSizes::new(session);
+    each_budget(g, session, |r| {
+        match sizes.see(&r, size) {
+            Err(e) => failed = Some(e),
+            Ok(at) => {
+                least = least.min(at.meets.unwrap_or(usize::MAX));
+                match (at.decides <= bytes, at.bytes <= bytes) {
+                    (true, true) => found = Some(r),
+                    (true, false) => failed = Some(budget_of_one_thread(bytes, least, session)),
+                    (false, _) => return ControlFlow::Continue(()),
+                }
+            }
         }
-        Ok(size) => {
-            least = least.min(size);
-            ControlFlow::Continue(())
-        }
-        Err(e) => {
-            failed = Some(e);
-            ControlFlow::Break(())
-        }
+        ControlFlow::Break(())
     })?;
     failed.map_or(Ok(()), Err)?;
     Ok(found.map_or(Fit::Needs(least), Fit::Fits))
+}
+
+/// The error of a budget that holds the choice of one thread, but not with the scratch of all threads.
+fn budget_of_one_thread(bytes: usize, least: usize, session: &Session) -> Error {
+    let text = format!(
+        "the memory budget of {bytes} bytes holds this program on one thread, but not the scratch of {}: with values \
+         kept in {} what is computed again is chosen as for one thread, so that bits do not depend on threads; {least} \
+         bytes would do, or fewer threads",
+        session.threads,
+        session.keep.name()
+    );
+    Error::new(Kind::Plan, text)
 }

@@ -59,7 +59,7 @@ pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result
         placed.push(d.place(&frame, session)?.ready);
     }
     let bytes = lines as usize * LINE;
-    match session.budget.filter(|&most| bytes > most && session.keep == Keep::F32) {
+    match session.budget.filter(|&most| bytes > most) {
         Some(most) => Err(budget::budget_too_small(most, bytes)),
         None => Ok(placed),
     }
