@@ -1,10 +1,10 @@
 //! Export of a network that was trained for codes: products of integers in place of products of rounded numbers.
 //!
 //! A rounded number is `fake_quantize` or `lsq` of something. What it is made of decides: if no input reaches it, it is
-//! a weight, and its codes become a constant; else it is an activation, and its codes are computed. A product whose both
-//! operands have codes, directly or after moves, becomes a product of the codes. Invariant: each value of the exported
-//! graph has the type of the value in its place, and its numbers but for the rounding of sums; equal numbers have equal
-//! codes.
+//! a weight, and its codes become a constant; else it is an activation, and its codes are computed. A product whose
+//! both operands have codes, directly or after moves, becomes a product of the codes. Invariant: each value of the
+//! exported graph has the type of the value in its place, and its numbers but for the rounding of sums; equal numbers
+//! have equal codes.
 
 use super::{Program, Session};
 use crate::arena::{Node, Side, Value, ids::Id};

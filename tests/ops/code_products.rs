@@ -208,7 +208,7 @@ fn a_window_of_one_place_is_a_matrix_product() {
     set(&mut p, "w", &(0..35).map(|i| (i * 91 % 256 - 128) as i8).collect::<Vec<_>>());
     p.step().unwrap();
     assert_eq!(p.values::<i8>("a").unwrap(), p.values::<i8>("b").unwrap());
-    assert!(p.values::<i8>("a").unwrap().iter().any(|y| y.abs() < 100 && *y != 1));
+    assert!(p.values::<i8>("a").unwrap().iter().any(|y| y.unsigned_abs() < 100 && *y != 1));
 }
 
 #[test]
