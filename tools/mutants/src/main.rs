@@ -6,6 +6,7 @@
 //! What has been built, recorded and tried is kept: a run goes on where the last one ended.
 
 mod areas;
+mod finder;
 mod report;
 mod sites;
 mod tests;
@@ -20,7 +21,7 @@ use tests::{Binary, Test};
 use tree::Tree;
 
 const USAGE: &str =
-    "mutants [list | run | again | report] [-n NUMBER] [-p NUMBER] [-s SEED] [-j THREADS] [-c SECONDS] [-k] [AREA…]
+    "mutants [list | run | again | report] [-n NUMBER] [-p NUMBER] [-s SEED] [-j THREADS] [-c SECONDS] [-t TESTS] [-k] [AREA…]
 
 list    prints the mutants of the areas (all areas without AREA)
 run     tries NUMBER mutants (30) of each area, drawn by SEED (1), THREADS (2) at a time
@@ -28,6 +29,7 @@ again   tries those once more that no test noticed; needed after new tests
 report  prints the table, and the mutants that no test noticed
 -p      so many mutants of each area are compiled (100); more take longer to build
 -c      a mutant is given up after tests of so many seconds (60)
+-t      only the tests of these targets, such as `ops,lib` (all)
 -k      the mutants of the crates arena, kernels and fft instead of the engine's
 MUTANTS_OUT is the folder of the copy and the results (target/mutants).";
 
@@ -39,6 +41,7 @@ struct Options {
     threads: usize,
     cap: f64,
     kernels: bool,
+    targets: Vec<String>,
     areas: Vec<String>,
 }
 
@@ -51,6 +54,7 @@ fn options() -> Option<Options> {
         threads: 2,
         cap: 60.0,
         kernels: false,
+        targets: vec![],
         areas: vec![],
     };
     let mut words = std::env::args().skip(1);
@@ -62,6 +66,7 @@ fn options() -> Option<Options> {
             "-s" => o.seed = words.next()?.parse().ok()?,
             "-j" => o.threads = words.next()?.parse().ok()?,
             "-c" => o.cap = words.next()?.parse().ok()?,
+            "-t" => o.targets = words.next()?.split(',').map(String::from).collect(),
             "-k" => o.kernels = true,
             area if AREAS.contains(&area) => o.areas.push(word),
             _ => return None,
@@ -97,7 +102,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if o.command != "report" {
         tree.compile()?;
         let wanted = wanted(&tree, &same, &o);
-        let binaries = binaries(&tree, o.kernels)?;
+        let binaries = binaries(&tree, &o)?;
         let tests = recorded(&tree, &root, &binaries, &o)?;
         trial::run(&tree.out, &wanted, &tests, &binaries, o.threads, o.cap);
     }
@@ -136,10 +141,18 @@ fn wanted<'t>(tree: &'t Tree, same: &Equivalents, o: &Options) -> Vec<&'t Mutant
     (0..most).flat_map(|k| ranked.iter().filter_map(move |list| list.get(k).copied())).collect()
 }
 
-fn binaries(tree: &Tree, kernels: bool) -> Result<Vec<Binary>, Box<dyn std::error::Error>> {
-    let own = ["-p", "arenagrad"];
-    let all = ["-p", "arenagrad-arena", "-p", "arenagrad-kernels", "-p", "arenagrad"];
-    let built = tree.tests(if kernels { &all } else { &own })?;
+fn binaries(tree: &Tree, o: &Options) -> Result<Vec<Binary>, Box<dyn std::error::Error>> {
+    let mut args = vec!["-p", "arenagrad"];
+    if o.kernels {
+        args.extend(["-p", "arenagrad-arena", "-p", "arenagrad-kernels"]);
+    }
+    for target in &o.targets {
+        match target.as_str() {
+            "lib" => args.push("--lib"),
+            name => args.extend(["--test", name]),
+        }
+    }
+    let built = tree.tests(&args)?;
     Ok(built.into_iter().map(|(name, path, folder)| Binary { name, path, folder }).collect())
 }
 

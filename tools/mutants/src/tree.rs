@@ -1,6 +1,7 @@
 //! The mutated copy of the sources, and its build.
 
 use crate::areas::{LEFT_OUT, Rules};
+use crate::finder;
 use crate::sites::{self, Mutant, Site, Written};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -75,7 +76,7 @@ impl Tree {
             let other = ["src/kernels/", "src/arena/", "src/fft/"].iter().any(|p| name.starts_with(p));
             let (found, sites) = match tests.iter().any(|t| name.starts_with(t)) || other != kernels {
                 true => Default::default(),
-                false => sites::find(&name, &text, &rules, &mut next).map_err(|e| format!("{name}: {e}"))?,
+                false => finder::find(&name, &text, &rules, &mut next).map_err(|e| format!("{name}: {e}"))?,
             };
             mutants.extend(found);
             sources.push(Source { name, text, sites, written: Vec::new() });
@@ -123,7 +124,7 @@ impl Tree {
         loop {
             self.write()?;
             let output = self
-                .cargo(&["test", "--release", "--no-run", "--lib", "--features", "csv", "-p", "arenagrad"])
+                .cargo(&["test", "--release", "--no-run", "--test", "graphs", "--features", "csv", "-p", "arenagrad"])
                 .output()?;
             if output.status.success() {
                 break;
