@@ -21,7 +21,7 @@ use tests::{Binary, Test};
 use tree::Tree;
 
 const USAGE: &str =
-    "mutants [list | run | again | report] [-n NUMBER] [-p NUMBER] [-s SEED] [-j THREADS] [-c SECONDS] [-t TESTS] [-k] [AREA…]
+    "mutants [list | run | again | report] [-n NUMBER] [-p NUMBER] [-s SEED] [-j THREADS] [-c SECONDS] [-t TESTS] [-o] [-k] [AREA…]
 
 list    prints the mutants of the areas (all areas without AREA)
 run     tries NUMBER mutants (30) of each area, drawn by SEED (1), THREADS (2) at a time
@@ -30,6 +30,7 @@ report  prints the table, and the mutants that no test noticed
 -p      so many mutants of each area are compiled (100); more take longer to build
 -c      a mutant is given up after tests of so many seconds (60)
 -t      only the tests of these targets, such as `ops,lib` (all)
+-o      builds nothing: the tests as the last run with these targets built them
 -k      the mutants of the crates arena, kernels and fft instead of the engine's
 MUTANTS_OUT is the folder of the copy and the results (target/mutants).";
 
@@ -42,6 +43,7 @@ struct Options {
     cap: f64,
     kernels: bool,
     targets: Vec<String>,
+    old: bool,
     areas: Vec<String>,
 }
 
@@ -55,6 +57,7 @@ fn options() -> Option<Options> {
         cap: 60.0,
         kernels: false,
         targets: vec![],
+        old: false,
         areas: vec![],
     };
     let mut words = std::env::args().skip(1);
@@ -67,6 +70,7 @@ fn options() -> Option<Options> {
             "-j" => o.threads = words.next()?.parse().ok()?,
             "-c" => o.cap = words.next()?.parse().ok()?,
             "-t" => o.targets = words.next()?.split(',').map(String::from).collect(),
+            "-o" => o.old = true,
             "-k" => o.kernels = true,
             area if AREAS.contains(&area) => o.areas.push(word),
             _ => return None,
@@ -78,11 +82,18 @@ fn options() -> Option<Options> {
     Some(o)
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() {
     let Some(o) = options() else {
         eprintln!("{USAGE}");
         std::process::exit(2);
     };
+    if let Err(e) = command(&o) {
+        eprintln!("{e}");
+        std::process::exit(1);
+    }
+}
+
+fn command(o: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let out = std::env::var_os("MUTANTS_OUT").map_or(root.join("target/mutants"), PathBuf::from);
     let out = if o.kernels { out.join("kernels") } else { out };
@@ -100,10 +111,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
     if o.command != "report" {
-        tree.compile()?;
-        let wanted = wanted(&tree, &same, &o);
-        let binaries = binaries(&tree, &o)?;
-        let tests = recorded(&tree, &root, &binaries, &o)?;
+        if !o.old {
+            tree.compile()?;
+        }
+        let wanted = wanted(&tree, &same, o);
+        let binaries = binaries(&tree, o)?;
+        let tests = recorded(&tree, &root, &binaries, o)?;
         trial::run(&tree.out, &wanted, &tests, &binaries, o.threads, o.cap);
     }
     report::print(&tree, &same, &o.areas);
@@ -142,6 +155,12 @@ fn wanted<'t>(tree: &'t Tree, same: &Equivalents, o: &Options) -> Vec<&'t Mutant
 }
 
 fn binaries(tree: &Tree, o: &Options) -> Result<Vec<Binary>, Box<dyn std::error::Error>> {
+    let list = tree.out.join("binaries");
+    if o.old {
+        let text = std::fs::read_to_string(list)?;
+        let words = text.lines().map(|l| l.split('\t').collect::<Vec<_>>());
+        return Ok(words.filter_map(|w| Some(Binary::new(w.first()?, w.get(1)?, w.get(2)?))).collect());
+    }
     let mut args = vec!["-p", "arenagrad"];
     if o.kernels {
         args.extend(["-p", "arenagrad-arena", "-p", "arenagrad-kernels"]);
@@ -153,7 +172,9 @@ fn binaries(tree: &Tree, o: &Options) -> Result<Vec<Binary>, Box<dyn std::error:
         }
     }
     let built = tree.tests(&args)?;
-    Ok(built.into_iter().map(|(name, path, folder)| Binary { name, path, folder }).collect())
+    let line = |b: &Binary| format!("{}\t{}\t{}\n", b.name, b.path.display(), b.folder.display());
+    std::fs::write(list, built.iter().map(line).collect::<String>())?;
+    Ok(built)
 }
 
 /// The tests with what they reach. Records of other sources are thrown away.

@@ -9,8 +9,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The test that asks all ops, and takes names of ops from `OPS`: each op counts as a test.
-pub const CONFORMANCE: &str = "conformance::every_op_passes_every_facet";
+/// Tests that ask all ops, and take names of ops from `OPS`: each op counts as a test.
+const BY_OP: [&str; 2] =
+    ["conformance::every_op_passes_every_facet", "shape_rules::shape_rules_answer_what_the_file_says"];
 
 /// Binaries that look at the sources themselves.
 const LEFT_OUT: [&str; 2] = ["style", "alloc"];
@@ -20,7 +21,7 @@ const LEFT_OUT: [&str; 2] = ["style", "alloc"];
 pub struct Test {
     pub binary: usize,
     pub name: String,
-    /// The op, of [`CONFORMANCE`].
+    /// The op, of [`BY_OP`].
     pub op: Option<String>,
     pub seconds: f64,
     /// The mutants that it asks for, in order.
@@ -44,6 +45,10 @@ pub enum End {
 }
 
 impl Binary {
+    pub fn new(name: &str, path: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Binary {
+        Binary { name: name.to_string(), path: path.into(), folder: folder.into() }
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         let names = |more: &[&str]| -> io::Result<Vec<String>> {
             let output = Command::new(&self.path)
@@ -100,7 +105,7 @@ pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize) -
     let mut tests = Vec::new();
     for (binary, b) in binaries.iter().enumerate().filter(|(_, b)| !LEFT_OUT.contains(&b.name.as_str())) {
         for name in b.list()? {
-            let each: Vec<Option<String>> = match name == CONFORMANCE {
+            let each: Vec<Option<String>> = match BY_OP.contains(&name.as_str()) {
                 true => ops.iter().cloned().map(Some).collect(),
                 false => vec![None],
             };

@@ -3,6 +3,7 @@
 use crate::areas::{LEFT_OUT, Rules};
 use crate::finder;
 use crate::sites::{self, Mutant, Site, Written};
+use crate::tests::Binary;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -167,7 +168,7 @@ impl Tree {
     }
 
     /// Builds the tests. Returns each binary with its name and the folder that it runs in.
-    pub fn tests(&self, packages: &[&str]) -> Fallible<Vec<(String, PathBuf, PathBuf)>> {
+    pub fn tests(&self, packages: &[&str]) -> Fallible<Vec<Binary>> {
         let mut args = vec!["test", "--release", "--no-run", "--features", "csv"];
         args.extend(packages);
         let output = self.cargo(&args).output()?;
@@ -181,7 +182,7 @@ impl Tree {
         for m in messages.iter().filter(|m| m["reason"] == "compiler-artifact" && m["profile"]["test"] == true) {
             let (Some(exe), Some(name)) = (m["executable"].as_str(), m["target"]["name"].as_str()) else { continue };
             let folder = Path::new(m["manifest_path"].as_str().unwrap_or_default()).parent().unwrap_or(Path::new("."));
-            all.push((name.to_string(), PathBuf::from(exe), folder.to_path_buf()));
+            all.push(Binary::new(name, exe, folder));
         }
         Ok(all)
     }

@@ -85,6 +85,7 @@ fn try_one(m: &Mutant, reaching: &[usize], tests: &[Test], binaries: &[Binary], 
             let fits = together.is_empty()
                 || t.binary == first.binary
                     && t.op.is_some() == first.op.is_some()
+                    && (t.op.is_none() || t.name == first.name)
                     && together.len() < TOGETHER
                     && seconds + t.seconds < SECONDS
                     && t.seconds < 4.0 * first.seconds + 0.05;
