@@ -57,7 +57,7 @@ pub mod report {
 
 /// Conformance of op definitions.
 pub mod testing {
-    pub use crate::conform::{Conformance, conform, conformance, tensor};
+    pub use crate::conform::{Conformance, ShapeAnswer, conform, conformance, shape_answers, tensor};
     pub use crate::nodes::case_regions::add_case_region;
 }
 

@@ -8,6 +8,7 @@ mod derivatives;
 mod facets;
 mod refusals;
 mod sample;
+mod shape_rules;
 pub mod tensor;
 mod variants;
 
@@ -17,6 +18,7 @@ use crate::nodes::ir::opdef::opdef_fault;
 use facets::{Answer, FACETS, Not};
 use rayon::prelude::*;
 use sample::{F64_ONLY, Sample, Tally};
+pub use shape_rules::{ShapeAnswer, shape_answers};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

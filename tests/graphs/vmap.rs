@@ -328,6 +328,21 @@ fn start_values_and_defaults_stay() {
     assert_eq!(p.values::<f64>("y").unwrap(), [7.0, 7.0, 14.0, 14.0, 21.0, 21.0, 28.0, 28.0]);
 }
 
+/// A state whose members lie along its second axis is updated along that axis.
+#[test]
+fn updates_follow_the_axis_of_their_state() {
+    let g = Builder::new("sums");
+    let (sum, x) = (g.state("sum", [3], F64, Init::Zeros), g.input("x", [3], F64));
+    g.update(sum, sum + x);
+    let graph = g.finish([(sum * 2.0).named("y")]).unwrap();
+    let all = graph.vmap(&Vmap::new(2).leaf("sum", 1).leaf("x", 0)).unwrap();
+    let mut p = Session::new().compile(&all).unwrap();
+    p.init(0).unwrap();
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(&[1.0, 2.0, 3.0, 10.0, 20.0, 30.0]);
+    p.step().unwrap();
+    assert_eq!(p.values::<f64>("sum").unwrap(), [1.0, 10.0, 2.0, 20.0, 3.0, 30.0]);
+}
+
 #[test]
 fn wrong_use_is_an_error() {
     let g = Builder::new("wrong");

@@ -270,3 +270,39 @@ fn wrong_use_is_refused() {
     refused(WeightScheme::Fp8E4m3, (&[6, 3], DType::U8), &[2, 3], true, "have no zeros");
     refused(WeightScheme::Nvfp4, (&[9], DType::U8), &[2, 3], false, "a number that multiplies");
 }
+
+/// The numbers of nvfp4 are linear in the number that multiplies all scales: so its derivative is known from the loss.
+#[test]
+fn the_number_of_all_scales_has_a_derivative() {
+    let [k, n] = [20, 3];
+    let w: Vec<f32> = (0..k * n).map(|i| ((i * 7919) % 1009) as f32 / 504.5 - 1.0).collect();
+    let e = encode_weights(WeightScheme::Nvfp4, &w, [k, n], 16).unwrap();
+    let by_product = |product: bool| {
+        let g = Builder::new("all scales");
+        let all = g.input("all", [], DType::F64);
+        let (codes, scales) = (g.input("w", [e.codes.len()], DType::U8), g.input("s", [k.div_ceil(16), n], DType::U8));
+        let w = CodedWeights::nvfp4(k, codes, scales, all);
+        let y = if product { g.input("x", [2, k], DType::F64).dequant_matmul(w) } else { w.numbers() };
+        g.finish([y.square().sum(..).named("loss")]).unwrap()
+    };
+    for product in [false, true] {
+        let graph = by_product(product);
+        let reverse = graph.grad("loss", &GradOptions::wrt(&["all"])).unwrap();
+        let forward = graph.jvp(&["loss"], &["all"]).unwrap();
+        for (graph, slope) in [(&reverse, "grad.all"), (&forward, "tangent.loss")] {
+            let mut p = Session::new().compile(graph).unwrap();
+            set(&mut p, "w", &e.codes);
+            set(&mut p, "s", &e.scale_codes);
+            set(&mut p, "all", &[0.75f64]);
+            if product {
+                set(&mut p, "x", &(0..2 * k).map(|i| (i as f64).sin()).collect::<Vec<_>>());
+            }
+            if slope == "tangent.loss" {
+                set(&mut p, "tangent.all", &[1f64]);
+            }
+            p.step().unwrap();
+            let (loss, y) = (p.values::<f64>("loss").unwrap()[0], p.values::<f64>(slope).unwrap()[0]);
+            assert!(loss > 1e-3 && (y - 2.0 * loss / 0.75).abs() < 1e-9 * y.abs(), "{slope}: {y} for {loss}");
+        }
+    }
+}

@@ -231,6 +231,10 @@ fn cuts_and_large_numbers() {
     let c128 = |z, f| value(DType::C128, z, f);
     close("log above", c128([-1.0, 0.0], |z| z.log()), [0.0, std::f64::consts::PI], 1e-15);
     close("log below", c128([-1.0, -0.0], |z| z.log()), [0.0, -std::f64::consts::PI], 1e-15);
+    // An integer power up to 16 is a product, without a rounded logarithm.
+    assert_eq!(c128([1.0, 2.0], |z| z.pow(2.0)), [-3.0, 4.0]);
+    assert_eq!(c128([1.0, 1.0], |z| z.pow(16.0)), [256.0, 0.0]);
+    assert_eq!(c128([1.0, -1.0], |z| z.pow(-2.0)), [0.0, 0.5]);
     assert_eq!(c128([0.0, 0.0], |z| z.pow(2.5)), [0.0, 0.0]);
     assert_eq!(c128([0.0, 0.0], |z| z.pow(z)), [1.0, 0.0]);
     assert!(c128([0.0, 0.0], |z| z.pow(-0.5))[0].is_nan());

@@ -100,6 +100,23 @@ fn bits_and_ranges_that_do_not_exist_are_refused() {
         let e = refused(&|x, s| x.lsq(s, Lsq::bits(bits)));
         assert!(e.contains("bits go from 2 to 8"), "{e}");
     }
+    for bits in [2, 8] {
+        let codes = |lsq: Lsq| {
+            let g = Builder::new("range");
+            g.output("y", g.input("x", [2], DType::F32).lsq(g.constant(&[1.0], []), lsq));
+            let mut p = Session::new().compile(&g.finish([]).unwrap()).unwrap();
+            p.values_mut::<f32>("x").unwrap().copy_from_slice(&[-1e3, 1e3]);
+            p.step().unwrap();
+            p.values::<f32>("y").unwrap().to_vec()
+        };
+        let n = (1 << bits) as f32;
+        assert_eq!(codes(Lsq::bits(bits)), [-n / 2.0, n / 2.0 - 1.0]);
+        assert_eq!(codes(Lsq::unsigned_bits(bits)), [0.0, n - 1.0]);
+    }
+    for bits in [0, 1, 9] {
+        let e = refused(&|x, s| x.lsq(s, Lsq::unsigned_bits(bits)));
+        assert!(e.contains("bits go from 2 to 8") || e.contains("is no range of codes"), "{e}");
+    }
     let e = refused(&|x, s| x.fake_quantize(s, None, FakeQuantize::affine(3, 3)));
     assert!(e.contains("3..=3 is no range of codes"), "{e}");
     let e = refused(&|x, s| x.fake_quantize(s, None, FakeQuantize::affine(0, 3).ste(FakeSte::Tanh)));

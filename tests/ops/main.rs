@@ -45,6 +45,7 @@ mod saturated;
 mod scan;
 mod scan_keep_every;
 mod selective_scan;
+mod shape_rules;
 mod sources;
 mod splat;
 mod splat_scenes;

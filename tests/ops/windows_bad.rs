@@ -50,6 +50,9 @@ fn convolutions() {
     refuses(&["conv3d(", "w takes 3 channels a group, x has 4 in 1 groups"], |g| {
         x(g, &[1, 4, 2, 2, 2]).conv3d(w(g, &[6, 3, 1, 1, 1]), plain)
     });
+    refuses(&["conv3d(", "the kernel's depth 1025 is above 1024: each is a convolution"], |g| {
+        x(g, &[1, 4, 1025, 2, 2]).conv3d(w(g, &[6, 4, 1025, 1, 1]), plain)
+    });
     refuses(&["conv3d(", "x has shape [1,4,2,2]; rank 5"], |g| {
         x(g, &[1, 4, 2, 2]).conv3d(w(g, &[6, 4, 1, 1, 1]), plain)
     });

@@ -1,0 +1,189 @@
+//! The tests of the mutated copy: what each reaches, and how long it takes.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Tests that ask all ops, and take names of ops from `OPS`: each op counts as a test.
+const BY_OP: [&str; 2] =
+    ["conformance::every_op_passes_every_facet", "shape_rules::shape_rules_answer_what_the_file_says"];
+
+/// Binaries that look at the sources themselves.
+const LEFT_OUT: [&str; 2] = ["style", "alloc"];
+
+/// A test that can run alone.
+#[derive(Clone, Debug)]
+pub struct Test {
+    pub binary: usize,
+    pub name: String,
+    /// The op, of [`BY_OP`].
+    pub op: Option<String>,
+    pub seconds: f64,
+    /// The mutants that it asks for, in order.
+    pub seen: Vec<u32>,
+}
+
+/// A test binary.
+#[derive(Clone, Debug)]
+pub struct Binary {
+    pub name: String,
+    pub path: PathBuf,
+    pub folder: PathBuf,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum End {
+    Passed,
+    Failed,
+    TimedOut,
+}
+
+impl Binary {
+    pub fn new(name: &str, path: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Binary {
+        Binary { name: name.to_string(), path: path.into(), folder: folder.into() }
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let names = |more: &[&str]| -> io::Result<Vec<String>> {
+            let output = Command::new(&self.path)
+                .args(["--list", "--format", "terse"])
+                .args(more)
+                .current_dir(&self.folder)
+                .output()?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            Ok(text.lines().filter_map(|l| l.strip_suffix(": test")).map(String::from).collect())
+        };
+        let ignored = names(&["--ignored"])?;
+        Ok(names(&[])?.into_iter().filter(|n| !ignored.contains(n)).collect())
+    }
+
+    /// Runs some tests. `seconds` is what they take without a mutant: ten times that is too long.
+    pub fn run(&self, names: &[&str], vars: &[(&str, &str)], seconds: f64) -> io::Result<End> {
+        let mut command = Command::new("sh");
+        // Mutants that allocate or write without end are stopped.
+        command.args(["-c", "ulimit -v 16000000; ulimit -f 2000000; ulimit -c 0; exec \"$0\" \"$@\""]);
+        command.arg(&self.path).args(["--exact", "--test-threads", "1"]).args(names);
+        command.envs(vars.iter().copied()).env("RUST_BACKTRACE", "0").current_dir(&self.folder);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let (start, stat) = (Instant::now(), format!("/proc/{}/stat", child.id()));
+        let mut pause = 2;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(if status.success() { End::Passed } else { End::Failed });
+            }
+            // The processor's time, since other programs may run; the clock's, for those who wait for each other.
+            if processor_seconds(&stat) > 4.0 + 10.0 * seconds || start.elapsed().as_secs_f64() > 30.0 + 40.0 * seconds
+            {
+                child.kill()?;
+                child.wait()?;
+                return Ok(End::TimedOut);
+            }
+            std::thread::sleep(Duration::from_millis(pause));
+            pause = (pause * 2).min(50);
+        }
+    }
+}
+
+/// User's and system's time of a process, by its `stat` file, for a clock of 100 ticks a second.
+fn processor_seconds(stat: &str) -> f64 {
+    let text = fs::read_to_string(stat).unwrap_or_default();
+    let after = text.rsplit(')').next().unwrap_or_default();
+    let ticks = |k| after.split_whitespace().nth(k).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+/// The tests of the binaries, with what each reaches. What is recorded in `out` is not run again.
+pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize) -> io::Result<Vec<Test>> {
+    let folder = out.join("seen");
+    fs::create_dir_all(&folder)?;
+    let mut tests = Vec::new();
+    for (binary, b) in binaries.iter().enumerate().filter(|(_, b)| !LEFT_OUT.contains(&b.name.as_str())) {
+        for name in b.list()? {
+            let each: Vec<Option<String>> = match BY_OP.contains(&name.as_str()) {
+                true => ops.iter().cloned().map(Some).collect(),
+                false => vec![None],
+            };
+            let all =
+                each.into_iter().map(|op| Test { binary, name: name.clone(), op, seconds: 0.0, seen: Vec::new() });
+            tests.extend(all);
+        }
+    }
+    let known: HashMap<String, f64> = fs::read_to_string(out.join("times"))
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|l| l.rsplit_once('\t'))
+        .filter_map(|(key, s)| Some((key.to_string(), s.parse().ok()?)))
+        .collect();
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let key = test.key(binaries);
+                    let file = folder.join(file_name(&key));
+                    let seconds = match known.get(&key) {
+                        Some(s) => *s,
+                        None => {
+                            let s = record_one(test, &binaries[test.binary], &file).unwrap_or(-1.0);
+                            append(&out.join("times"), &format!("{key}\t{s:.3}\n"));
+                            s
+                        }
+                    };
+                    if seconds < 0.0 {
+                        eprintln!("left out, since it fails without a mutant: {key}");
+                        continue;
+                    }
+                    let bytes = fs::read(&file).unwrap_or_default();
+                    let mut seen: Vec<u32> = bytes.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
+                    seen.sort_unstable();
+                    seen.dedup();
+                    if let Ok(mut done) = done.lock() {
+                        done.push(Test { seconds, seen, ..test.clone() });
+                    }
+                }
+            });
+        }
+    });
+    let mut tests = done.into_inner().unwrap_or_default();
+    tests.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    Ok(tests)
+}
+
+/// The seconds that a test takes, or a negative number if it fails.
+fn record_one(test: &Test, binary: &Binary, file: &Path) -> io::Result<f64> {
+    let _ = fs::remove_file(file);
+    let start = Instant::now();
+    let seen = file.to_string_lossy();
+    let mut vars = vec![("MUTANTS_SEEN", &*seen)];
+    if let Some(op) = &test.op {
+        vars.push(("OPS", op));
+    }
+    let end = binary.run(&[&test.name], &vars, 60.0)?;
+    Ok(if end == End::Passed { start.elapsed().as_secs_f64() } else { -1.0 })
+}
+
+impl Test {
+    pub fn key(&self, binaries: &[Binary]) -> String {
+        let op = self.op.as_ref().map(|op| format!(" {op}")).unwrap_or_default();
+        format!("{} {}{op}", binaries[self.binary].name, self.name)
+    }
+}
+
+fn file_name(key: &str) -> String {
+    key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+/// Appends a line to a file. Writers of other threads come before or after it.
+pub fn append(path: &Path, line: &str) {
+    use std::io::Write;
+    let file = fs::OpenOptions::new().append(true).create(true).open(path);
+    if let Err(e) = file.and_then(|mut f| f.write_all(line.as_bytes())) {
+        eprintln!("{}: {e}", path.display());
+    }
+}
