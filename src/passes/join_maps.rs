@@ -111,8 +111,8 @@ impl JoinFacts<'_> {
         (inputs, steps)
     }
 
-    /// True if the region of `n` broadcasts a result of `others`. It cannot be joined with them then: a region broadcasts
-    /// its arguments only.
+    /// True if the region of `n` broadcasts a result of `others`. It cannot be joined with them then: a region
+    /// broadcasts its arguments only.
     fn broadcasts_any(&self, n: Node, others: &[Node]) -> bool {
         let g = self.g;
         if g.op[n.at()] != Op::MAP {
