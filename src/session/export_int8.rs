@@ -21,9 +21,9 @@ use products::integer_product;
 
 /// The integer network of `graph`, an evaluating graph that [`qat`](fn@crate::graph::qat) rounded (or that was built
 /// with [`Var::fake_quantize`](crate::graph::Var::fake_quantize) or [`Var::lsq`](crate::graph::Var::lsq)), with the
-/// params and states of `program`. It has the inputs and outputs of `graph`, and neither params nor states: codes of weights
-/// are `i8` constants, matrix products and `conv2d` sum products of codes in `i32`, biases and what is not rounded stay
-/// as they are.
+/// params and states of `program`. It has the inputs and outputs of `graph`, and neither params nor states: codes of
+/// weights are `i8` constants, matrix products and `conv2d` sum products of codes in `i32`, biases and what is not
+/// rounded stay as they are.
 ///
 /// # Errors
 /// The graph updates states (it is one for training); `program` lacks a param or a state, or has another type for it; a
