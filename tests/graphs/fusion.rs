@@ -279,6 +279,21 @@ fn the_report_says_what_fired_and_why_not() {
     assert!(fired.iter().chain(missed).all(|f| format!("{:?}", f.location).contains("fusion.rs")), "{report:?}");
 }
 
+/// Attention over more than four axes stays as it is written.
+#[test]
+fn attention_of_five_axes_is_not_fused() {
+    for (dims, fused) in [(&[2, 1, 3, 4][..], true), (&[2, 1, 2, 3, 4], false)] {
+        let g = Builder::new("axes");
+        let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, dims, DType::F64));
+        let y = (q.matmul_t(k, false, true) * 0.5).softmax(-1).matmul(v);
+        let graph = g.finish([y.named("y")]).unwrap();
+        let done = pipeline::run_whole_pipeline(&graph).unwrap();
+        assert_eq!(ops(&done).iter().any(|op| op.contains("attention")), fused, "{:?}", ops(&done));
+        let (inputs, raw) = (drawn(&graph, 3), How { optimise: false, ..PLAIN });
+        agree(&run(&graph, &inputs, PLAIN), &run(&graph, &inputs, raw), false, "attention");
+    }
+}
+
 #[test]
 fn wrong_stages_and_wrong_counts_are_errors_of_their_own_kind() {
     let g = Builder::new("stage");

@@ -13,6 +13,7 @@ mod filetests;
 mod fusion;
 mod hoist;
 mod joined_maps;
+mod kept_plans;
 mod mutants;
 mod oracle;
 mod overlaps;

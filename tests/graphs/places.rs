@@ -107,3 +107,15 @@ fn a_value_of_another_builder_in_a_layer_is_found_on_the_callers_line() {
     nn::linear(&g, "fc", other.input("x", [2, 3], DType::F32), 4);
     assert!(is_here(other.error().or(g.error())));
 }
+
+/// A string of a text has at most 65,536 bytes.
+#[test]
+fn strings_have_a_limit() {
+    let text = |n: usize| {
+        let name = "a".repeat(n);
+        format!("graph @g {{\n  %\"{name}\" = input : f32[2]\n  return y=%\"{name}\"\n}}\n")
+    };
+    parse(&text(1 << 16)).unwrap();
+    let e = parse(&text((1 << 16) + 1)).unwrap_err();
+    assert!(e.message.contains("this string is too long"), "{}", &e.message[..e.message.len().min(200)]);
+}

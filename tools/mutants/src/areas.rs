@@ -64,6 +64,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("src/nodes/case_regions.rs", "regions of conformance cases"),
     ("src/message_texts.rs", "a test"),
     ("src/tools.rs", "names only"),
+    ("src/sched/pack/instances.rs", "problems that tests and benches draw"),
     ("src/kernels/simd", "SIMD"),
     ("src/kernels/gemm", "micro-kernels, compared with naive loops on every instruction set"),
     ("src/kernels/vmath", "SIMD"),

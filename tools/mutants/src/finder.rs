@@ -70,7 +70,7 @@ impl<'a> Finder<'a> {
             let id = *self.next;
             *self.next += 1;
             let (file, function) = (self.file.to_string(), function.clone());
-            self.mutants.push(Mutant { id, file, line, column, area, function, change });
+            self.mutants.push(Mutant { id, file, line, column, area, function, change, nth: 0 });
             alternatives.push((id, text));
         }
         self.sites.push(Site { start: range.0, end: range.1, shape, alternatives });
@@ -426,7 +426,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         {
             let range = (bytes(e.span()).0, bytes(semi.span()).1);
             let old = short(&self.text[range.0..range.1]);
-            self.add(range, Shape::Remove, vec![(format!("{old} -> nothing"), String::new())]);
+            // A value that is dropped later, or not borrowed any more, computes nothing.
+            let drops = old.starts_with("drop(");
+            self.in_plain(drops, |me| me.add(range, Shape::Remove, vec![(format!("{old} -> nothing"), String::new())]));
         }
         visit::visit_stmt(self, stmt);
     }
@@ -443,7 +445,7 @@ fn binds(e: &Expr) -> bool {
 }
 
 fn is_cost(name: &str) -> bool {
-    name == "cost" || name.ends_with("_cost") || name.ends_with("_flops")
+    name == "cost" || name == "flops" || name.ends_with("_cost") || name.ends_with("_flops")
 }
 
 /// The name of a type, as far as a default depends on it.

@@ -106,7 +106,7 @@ fn command(o: &Options) -> Result<(), Box<dyn std::error::Error>> {
     }
     if o.command == "list" {
         for m in tree.mutants.iter().filter(|m| o.areas.iter().any(|a| a == m.area)) {
-            println!("{}\t{}", m.area, m.name());
+            println!("{}\t{}\t{}", m.area, m.name(), m.entry());
         }
         return Ok(());
     }
@@ -202,23 +202,19 @@ pub struct Equivalents {
 impl Equivalents {
     fn read(path: &Path) -> std::io::Result<Equivalents> {
         let text = std::fs::read_to_string(path)?;
-        let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+        let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("# "));
         Ok(Equivalents { entries: lines.map(String::from).collect() })
-    }
-
-    fn entry(m: &Mutant) -> String {
-        format!("{} in {}: {}", m.file, m.function, m.change)
     }
 
     /// An entry that ends with `*` is of all mutants that begin so.
     pub fn has(&self, m: &Mutant) -> bool {
-        let entry = Equivalents::entry(m);
+        let entry = m.entry();
         let starts = |e: &String| e.strip_suffix('*').is_some_and(|start| entry.starts_with(start));
         self.entries.contains(&entry) || self.entries.iter().any(starts)
     }
 
     fn unused(&self, mutants: &[Mutant], kernels: bool) -> Vec<&str> {
-        let names: HashSet<String> = mutants.iter().map(Equivalents::entry).collect();
+        let names: HashSet<String> = mutants.iter().map(Mutant::entry).collect();
         let known = |e: &String| match e.strip_suffix('*') {
             Some(start) => names.iter().any(|n| n.starts_with(start)),
             None => names.contains(e),

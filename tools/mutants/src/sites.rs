@@ -17,9 +17,17 @@ pub struct Mutant {
     pub function: String,
     /// `old -> new`.
     pub change: String,
+    /// Which of the mutants of this function with this change it is, from 1; 0 if it is the only one.
+    pub nth: usize,
 }
 
 impl Mutant {
+    /// The name without line and column, for the list of mutants that compute the same.
+    pub fn entry(&self) -> String {
+        let nth = if self.nth > 0 { format!(" #{}", self.nth) } else { String::new() };
+        format!("{} in {}: {}{nth}", self.file, self.function, self.change)
+    }
+
     pub fn name(&self) -> String {
         format!("{}:{}:{} in {}: {}", self.file, self.line, self.column, self.function, self.change)
     }

@@ -82,6 +82,7 @@ impl Tree {
             mutants.extend(found);
             sources.push(Source { name, text, sites, written: Vec::new() });
         }
+        number(&mut mutants);
         let out = out.canonicalize()?;
         let known: HashSet<String> =
             fs::read_to_string(out.join("unviable")).unwrap_or_default().lines().map(String::from).collect();
@@ -185,6 +186,17 @@ impl Tree {
             all.push(Binary::new(name, exe, folder));
         }
         Ok(all)
+    }
+}
+
+/// Numbers the mutants that have file, function and change in common.
+fn number(mutants: &mut [Mutant]) {
+    let mut all = HashMap::<String, Vec<usize>>::new();
+    for (k, m) in mutants.iter().enumerate() {
+        all.entry(m.entry()).or_default().push(k);
+    }
+    for same in all.values().filter(|same| same.len() > 1) {
+        same.iter().zip(1..).for_each(|(&k, nth)| mutants[k].nth = nth);
     }
 }
 

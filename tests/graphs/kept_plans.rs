@@ -1,0 +1,77 @@
+//! Passes and plans stay as they are: `tests/filetests/plans.txt` has digests of the texts after all passes and of the
+//! plans, for small models and drawn graphs. A change that is meant is written with `BLESS=1`; the figures beside the
+//! digests tell whether plans have become larger.
+
+use crate::common::zoo::ZOO;
+use arenagrad::graph::GraphBuf;
+use arenagrad::session::Session;
+use arenagrad::tools::fuzz::{GraphOptions, draw_graph, seeded_draws};
+use arenagrad::tools::ir::text::print;
+use arenagrad::tools::kernels::simd::isa;
+use arenagrad::tools::passes::pipeline::{pipeline_passes, run_pipeline};
+use std::path::Path;
+
+/// Ops of drawn graphs. The list is fixed, so that a new op leaves the graphs as they are.
+const OPS: &str = "add sub mul div max neg exp tanh relu sigmoid gelu select gt reduce_sum reduce_mean reduce_max \
+                   reshape transpose broadcast slice pad concat gather softmax layer_norm rms_norm matmul dot_general \
+                   conv2d max_pool2d scan if checkpoint stop_gradient";
+
+/// FNV-1a.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3))
+}
+
+/// The texts of a graph after each pass.
+fn texts(graph: &GraphBuf) -> String {
+    let mut out = String::new();
+    let mut graph = graph.clone();
+    for pass in pipeline_passes() {
+        graph = run_pipeline(&graph, &[pass], false).unwrap().0;
+        out += &format!("{pass}\n{}\n", print(graph.view()));
+    }
+    out
+}
+
+/// The figures of a plan, and all its buffers.
+fn plan(graph: &GraphBuf, session: &Session) -> [String; 2] {
+    match session.plan(graph) {
+        Ok(p) => {
+            let figures = format!("{} instructions, {} bytes, order {}", p.instructions, p.arena_bytes, p.order);
+            let buffers =
+                p.buffers.iter().map(|b| format!("{:?}\n", (&b.name, b.offset, b.size, b.first, b.last, b.root)));
+            let all = format!("{:?}{:?}{}", p.recomputed, p.order_bound_bytes, buffers.collect::<String>());
+            [figures, format!("{:016x}", digest(&all))]
+        }
+        Err(e) => [format!("no plan: {}", e.message.lines().next().unwrap_or_default()), String::new()],
+    }
+}
+
+fn page(name: &str, graph: &GraphBuf) -> String {
+    let one = Session::new().threads(1);
+    let [figures, plan_digest] = plan(graph, &one);
+    let bytes = one.plan(graph).map_or(0, |p| p.arena_bytes);
+    let less = plan(graph, &Session::new().threads(1).memory_budget(bytes - bytes / 8)).join(" ");
+    format!("{name}: texts {:016x}\n  plan: {figures} {plan_digest}\n  in 7/8: {less}\n", digest(&texts(graph)))
+}
+
+#[test]
+fn passes_and_plans_are_those_of_the_file() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests/plans.txt");
+    let mut found: Vec<String> = ZOO.iter().map(|m| page(m.name, &(m.small)())).collect();
+    let options = GraphOptions::default().nodes(40).ops(OPS).unwrap();
+    for seed in 0..40 {
+        let graph = draw_graph(&options, &mut seeded_draws(seed)).unwrap();
+        found.push(page(&format!("drawn {seed}"), &graph));
+    }
+    let head = format!("plans for {}\n", isa().name());
+    if std::env::var_os("BLESS").is_some() {
+        return std::fs::write(path, head + &found.concat()).unwrap();
+    }
+    let expected = std::fs::read_to_string(path).unwrap();
+    // Workspaces of kernels, and so plans, depend on the instruction set; texts do not.
+    let own = expected.starts_with(&head);
+    let text = |page: &str| page.lines().next().unwrap_or_default().to_string();
+    let known = |page: &&String| if own { expected.contains(*page) } else { expected.contains(&text(page)) };
+    let differs: Vec<&str> = found.iter().filter(|page| !known(page)).map(String::as_str).collect();
+    assert!(differs.is_empty(), "other plans (BLESS=1 writes them):\n{}", differs.concat());
+}
