@@ -1,5 +1,5 @@
-//! Text from a GPT of 4 layers and 128 numbers a token: a window of 64 tokens by a loop with kept keys and values, beside
-//! the same window with each token made from all before it.
+//! Text from a GPT of 4 layers and 128 numbers a token: a window of 64 tokens by a loop with kept keys and values,
+//! beside the same window with each token made from all before it.
 
 use arenagrad::graph::{Builder, DType, GraphBuf};
 use arenagrad::nn::{self, Gpt};

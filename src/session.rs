@@ -236,7 +236,8 @@ impl Session {
     /// pass, as few as the budget allows. [`Session::compile`] fails if nothing fits, and says which budget would. A
     /// larger budget never repeats more operations; a smaller one never gives a larger arena. Results do not change,
     /// but for the rounding of [`Session::keep`]: with it, what is computed again is chosen as for one thread, and a
-    /// budget that holds this choice, but not with the scratch of all threads, is an error that names one that would do.
+    /// budget that holds this choice, but not with the scratch of all threads, is an error that names one that would
+    /// do.
     pub fn memory_budget(mut self, bytes: usize) -> Session {
         self.budget = Some(bytes);
         self

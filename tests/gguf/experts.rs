@@ -126,6 +126,7 @@ fn batches_are_their_members() {
 #[test]
 fn wrong_groups_end_the_step_and_wrong_operands_are_refused() {
     let mut p = Session::new().compile(&product(BlockType::Q8_0, 3, [2, 4, 32], Stored::Blocks)).unwrap();
+    p.init(1).unwrap();
     p.values_mut::<u8>("w").unwrap().fill(0);
     p.values_mut::<i32>("at").unwrap().copy_from_slice(&[1, 2, 0]);
     let e = p.step().unwrap_err().to_string();

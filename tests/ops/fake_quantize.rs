@@ -301,7 +301,7 @@ fn a_running_scale_is_updated_once_a_step_and_evaluation_reads_it() {
     fresh.init(1).unwrap();
     fresh.values_mut::<f32>("x").unwrap().fill(1.0);
     let e = fresh.step().unwrap_err().to_string();
-    assert!(e.contains("scale 0 is not above 0"), "{e}");
+    assert!(e.contains("scale 0 is no normal number above 0"), "{e}");
 }
 
 #[test]

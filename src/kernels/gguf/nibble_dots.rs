@@ -1,8 +1,8 @@
 //! Products of few rows x with matrices of Q4_K and Q4_0 blocks, straight from their four-bit codes.
 //!
 //! A word of 32 bits has four bytes, so eight codes; shifts and masks give pairs of codes of 16 bits, without any
-//! exchange between lanes. Rows x are pairs of integers in that order (`nibble_x`), so the sum of the four products of a
-//! lane is exact.
+//! exchange between lanes. Rows x are pairs of integers in that order (`nibble_x`), so the sum of the four products of
+//! a lane is exact.
 //!
 //! Invariant: the products of a part are summed in eight lanes, those of even and of odd parts apart, in ascending
 //! order; then the upper half of the lanes is added to the lower half until one is left. All instruction sets give the

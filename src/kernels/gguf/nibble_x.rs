@@ -16,8 +16,8 @@ pub const LANES: usize = PART / 4;
 /// Sizes of the largest number of a part that integers hold: beyond, scales would leave the range of `f32`.
 const SIZES: std::ops::Range<f32> = 1e-28..1e28;
 
-/// Thirty-two elements of x as pairs of integers, the first of a pair in the lower bits. Lane `l` of the first words has
-/// the elements `4l` and `4l + 2`, that of the second ones `4l + 1` and `4l + 3`.
+/// Thirty-two elements of x as pairs of integers, the first of a pair in the lower bits. Lane `l` of the first words
+/// has the elements `4l` and `4l + 2`, that of the second ones `4l + 1` and `4l + 3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct XPart {

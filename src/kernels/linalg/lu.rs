@@ -1,8 +1,9 @@
 //! LU factors with partial pivoting, `A[rows] = L·U`, and solves with them.
 //!
 //! Right-looking, in strips of [`STRIP`] columns; a row behind a strip takes all of the strip's updates at once, which
-//! changes no bit. Large matrices are factored by `panels`. The pivot is the first of the largest magnitudes. A zero pivot leaves its column; nothing is divided
-//! by it. So every matrix has factors, and a singular one has a zero on the diagonal of U.
+//! changes no bit. Large matrices are factored by `panels`. The pivot is the first of the largest magnitudes. A zero
+//! pivot leaves its column; nothing is divided by it. So every matrix has factors, and a singular one has a zero on the
+//! diagonal of U.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -86,7 +87,8 @@ impl LuSolve {
     }
 }
 
-/// The row of the pivot of column `j` of a matrix of `n` columns: the first of the largest magnitudes, the first NaN if there is one.
+/// The row of the pivot of column `j` of a matrix of `n` columns: the first of the largest magnitudes, the first NaN if
+/// there is one.
 #[inline(always)]
 pub fn lu_pivot_row<T: Float>(n: usize, j: usize, a: &[T]) -> usize {
     let (mut at, mut most) = (j, a[j * n + j].abs());

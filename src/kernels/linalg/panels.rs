@@ -1,4 +1,5 @@
-//! Factors of large matrices, panel by panel. Most of the work is in the products of panels with the rest of the matrix.
+//! Factors of large matrices, panel by panel. Most of the work is in the products of panels with the rest of the
+//! matrix.
 //!
 //! Invariant: an element is one chain of `mul_add`, in ascending order of the terms, or what `gemm` makes of the same
 //! sum; so the bits depend on the number of rows alone.
@@ -212,8 +213,8 @@ simd! {
     }
 }
 
-/// Negates what products multiply: all columns of rows below the first `width`, and in those the columns before a band's
-/// own.
+/// Negates what products multiply: all columns of rows below the first `width`, and in those the columns before a
+/// band's own.
 fn negate_left_of_bands<T: Float>(width: usize, panel: &mut [T]) {
     for (i, row) in panel.chunks_exact_mut(width).enumerate() {
         let columns = if i < width { i / BAND * BAND } else { width };
