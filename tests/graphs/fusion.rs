@@ -303,6 +303,9 @@ fn wrong_stages_and_wrong_counts_are_errors_of_their_own_kind() {
     let e = lower(g.view(), 1).err().unwrap();
     assert_eq!(e.kind, Kind::Stage);
     assert!(e.message.contains("linear: the op is a block; a pass writes it in others"), "{e}");
+    // An error that is alone counts no others.
+    let e = verify::check(g.view(), Stage::Core).unwrap_err();
+    assert!(verify::verify(g.view(), Stage::Core).len() == 1 && !e.message.contains("more"), "{e}");
     let g = Builder::new("count");
     let x = g.input("x", [2, 3], DType::F32);
     let attrs = LlamaDecoderBlockAttrs { heads: 1, kv_heads: 1, eps: 0.0, causal: true };

@@ -5,9 +5,11 @@ use arenagrad::nn::{self, Lora};
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::train::checkpoint::{encode, save};
+use arenagrad::train::data::Idx;
 use arenagrad::train::{
     Batches, Digest, Entry, Load, LoadReport, Schedule, Tensor, Trainer, Weights, merge, peft_name, set_params,
 };
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// A folder of one test; removed at the end if the test passes.
@@ -348,4 +350,22 @@ fn tensors_that_own_their_bytes_are_checked() {
     let t = Tensor::new("t", DType::I64, &[], &[7i64]).unwrap();
     assert_eq!(t.entry(), Entry { name: "t", dtype: DType::I64, dims: &[], bytes: &7i64.to_le_bytes() });
     assert!(encode(&[t.entry(), t.entry()]).is_err());
+}
+
+/// An input that gives a byte at a time, and is interrupted before each.
+struct Stutters<'a>(&'a [u8], bool);
+
+impl Read for Stutters<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.1 = !self.1;
+        let n = into.len().min(1);
+        if self.1 { Err(ErrorKind::Interrupted.into()) } else { self.0.read(&mut into[..n]) }
+    }
+}
+
+#[test]
+fn interrupted_reads_go_on() {
+    let bytes = [0, 0, 12, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 1, 2];
+    let array = Idx::new("stutters", Stutters(&bytes, false), None).unwrap().read_all().unwrap();
+    assert_eq!(array.values::<i32>().unwrap(), [1, 258]);
 }

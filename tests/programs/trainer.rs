@@ -432,3 +432,32 @@ fn a_run_may_go_on_after_a_loss_that_is_not_finite() {
         assert!(e.to_string().contains(part), "{e}");
     }
 }
+
+/// The rate and the mask of a step reach the program, as `f32` and `f64`, the mask as truth values too.
+#[test]
+fn rates_and_masks_reach_the_program() {
+    for (dtype, mask) in [(F32, F32), (DType::F64, DType::F64), (DType::F64, DType::Bool)] {
+        let g = Builder::new("line");
+        let (x, w) = (g.input("x", [4], dtype), g.param("w", [], dtype, Init::Zeros));
+        let loss = ((w - x) * g.input("mask", [4], mask).cast(dtype)).sum(..).named("loss");
+        let graph = train(&g.finish([loss]).unwrap(), "loss", optim::Sgd::new(1.0)).unwrap();
+        let batches = Batches::new(6, 4, 7).unwrap().partial(Partial::Pad);
+        let mut t = Trainer::new(compile(&graph), "loss", Schedule::Constant { lr: 0.25 }, batches, 7).unwrap();
+        // The slope is the number of examples that count.
+        for at in [-1.0, -1.5] {
+            let fill = |p: &mut Program, _: &[u32]| {
+                match dtype {
+                    F32 => p.values_mut::<f32>("x")?.fill(0.5),
+                    _ => p.values_mut::<f64>("x")?.fill(0.5),
+                }
+                Ok(())
+            };
+            t.step(&mut { fill }).unwrap();
+            let w = match dtype {
+                F32 => f64::from(t.program().values::<f32>("w").unwrap()[0]),
+                _ => t.program().values::<f64>("w").unwrap()[0],
+            };
+            assert_eq!(w, at, "{dtype}, mask {mask}");
+        }
+    }
+}
