@@ -112,8 +112,8 @@ fn scales_and_params_are_those_of_torch() {
     let net = g.finish([(nn::linear(&g, "fc2", h, 1).square().mean(..) * k).named("loss")]).unwrap();
     let how = LossScale::dynamic().init_scale(1024.0).growth_factor(4.0).backoff_factor(0.25).growth_interval(3);
     let optimisers: [(&str, Optimiser); 2] = [
-        ("sgd", optim::Sgd::new(0.1).momentum(0.9).loss_scale(how)),
-        ("adamw", optim::AdamW::new(0.01).weight_decay(0.1).loss_scale(how)),
+        ("sgd", optim::Sgd::new(0.1).momentum(0.9).loss_scale(how).into()),
+        ("adamw", optim::AdamW::new(0.01).weight_decay(0.1).loss_scale(how).into()),
     ];
     let params = ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"];
     for (name, opt) in optimisers {
@@ -124,6 +124,7 @@ fn scales_and_params_are_those_of_torch() {
             p.values_mut::<f64>(param).unwrap().copy_from_slice(&start.data);
         }
         p.values_mut::<f64>("x").unwrap().copy_from_slice(&torch.get("x").unwrap().data);
+        p.values_mut::<f64>("lr").unwrap()[0] = if name == "sgd" { 0.1 } else { 0.01 };
         let (factors, scales) = (torch.get("factors").unwrap(), torch.get(&format!("{name}.scales")).unwrap());
         assert!(factors.data.iter().filter(|k| !k.is_finite()).count() == 3 && scales.data.len() == factors.data.len());
         for (i, (k, want)) in factors.data.iter().zip(&scales.data).enumerate() {
