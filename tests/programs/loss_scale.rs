@@ -124,6 +124,7 @@ fn scales_and_params_are_those_of_torch() {
             p.values_mut::<f64>(param).unwrap().copy_from_slice(&start.data);
         }
         p.values_mut::<f64>("x").unwrap().copy_from_slice(&torch.get("x").unwrap().data);
+        p.values_mut::<f64>("lr").unwrap()[0] = if name == "sgd" { 0.1 } else { 0.01 };
         let (factors, scales) = (torch.get("factors").unwrap(), torch.get(&format!("{name}.scales")).unwrap());
         assert!(factors.data.iter().filter(|k| !k.is_finite()).count() == 3 && scales.data.len() == factors.data.len());
         for (i, (k, want)) in factors.data.iter().zip(&scales.data).enumerate() {

@@ -256,9 +256,9 @@ fn sums_become_codes_half_to_even() {
             let got = run_to(&p, &sums, &bias, &scales);
             for (e, got) in got.into_iter().enumerate() {
                 let c = e / inner % channels;
-                let sum = sums[e].wrapping_add(if with_bias { bias[c] } else { 0 });
+                let sum = f64::from(sums[e]) + if with_bias { f64::from(bias[c]) } else { 0.0 };
                 let by = multiplier * if with_scales { f64::from(scales[c]) } else { 1.0 };
-                let v = (f64::from(sum) * by).round_ties_even();
+                let v = (sum * by).round_ties_even();
                 let want = if v.is_nan() { -3.0 } else { (v - 3.0).clamp(-128.0, 127.0) };
                 assert_eq!(f64::from(got), want, "{p:?} at {e}");
             }
