@@ -29,9 +29,9 @@ fn check_expert_blocks(
 ) -> Result<[usize; 3], String> {
     let size = |(what, x): (&str, i64)| usize::try_from(x).map_err(|_| format!("{what} is {x}; it must be 0 or more"));
     let [groups, n, k] = [size(sizes[0])?, size(sizes[1])?, size(sizes[2])?];
-    ensure!(i32::try_from(groups).is_ok(), "{} is {groups}; it must be below 2³¹", sizes[0].0);
     let rows = groups.checked_mul(n).ok_or_else(|| format!("{groups} matrices of {n} rows are too many"))?;
     check_blocks(cx, i, block_type, rows, k)?;
+    ensure!(i32::try_from(groups).is_ok(), "{} is {groups}; it must be below 2³¹", sizes[0].0);
     Ok([groups, n, k])
 }
 
@@ -130,8 +130,8 @@ pub const GGUF_GROUPED_MATMUL: OpDef = OpDef {
 };
 
 /// Cases of [`GGUF_GROUPED_MATMUL`]: few rows and many, units of rows and of columns, both directions, sizes of groups.
-/// Bytes below 64 make no scale of half precision infinite; with bytes below 32, scales are small, so that many sums have
-/// no large terms that cancel.
+/// Bytes below 64 make no scale of half precision infinite; with bytes below 32, scales are small, so that many sums
+/// have no large terms that cancel.
 const GROUPED_CASES: &[Case] = &[
     Case {
         args: "f[7,32] u8[270] i32[7]",
