@@ -235,7 +235,7 @@ fn a_derivative_by_definition_is_no_wrong_gradient_and_is_named() {
     let (x, s, b) = (g.input("x", [9], F32), g.constant(&[0.3], []), g.param("b", [9], F32, Init::Ones));
     let y = x.quantize(s, None, Quantize::i8()).dequantize(s, None, None);
     let (_, z) = g.scan(&[], &[(y * b).unsqueeze(0)], |_, x| (vec![], vec![rounded(&g, x[0]) * x[0].stop_gradient()]));
-    rounded(&g, b).named("unread");
+    let _unread = rounded(&g, b).named("unread");
     let graph = g.finish([z[0].named("z"), (b * b).named("bb")]).unwrap();
     let report = GradientCheck::default().run(&graph, &[]).unwrap();
     assert_eq!(report.leaves[0].conventions, ["dequantize", "fake_quantize", "quantize", "stop_gradient"], "{report}");
