@@ -45,7 +45,7 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::GGUF_MATMUL, &[self, blocks], &attrs.list())
     }
 
-    /// Each row times the matrix of its group: yᵢ = xᵢ·D[gᵢ]ᵀ for this x, `[rows, k]`, and the matrices D
+    /// Each row times the matrix of its group: `yᵢ = xᵢ·D[gᵢ]ᵀ` for this x, `[rows, k]`, and the matrices D
     /// `[count, n, k]`, which `blocks` hold one after the other: a `u8` of rank 1, such as the weights of all experts
     /// in a GGUF file. `groups` holds the group of each row, `i32` or `i64`, `[rows]`. The result is `[rows, n]`; the
     /// gradient of x is that of the product. Only groups that have rows are decoded, part by part, where they are
