@@ -41,13 +41,14 @@ fn start(p: &mut Program) {
 fn generate(c: &mut Criterion) {
     let mut p = program();
     let (one, many) = (p.method("one").expect("a method"), p.method("many").expect("a method"));
+    let count = p.input_of::<i64>(many, nn::GENERATE_COUNT).expect("an input");
     let mut group = c.benchmark_group("text of a window");
     group.throughput(Throughput::Elements(CONTEXT as u64));
     group.bench_function("kept keys and values", |b| {
         b.iter(|| {
             start(&mut p);
             p.run(one).expect("a step");
-            p.values_mut::<i64>(nn::GENERATE_COUNT).expect("an input")[0] = CONTEXT as i64 - 1;
+            p.get_mut(count).expect("an input")[0] = CONTEXT as i64 - 1;
             p.run(many).expect("a step");
         });
     });
