@@ -110,10 +110,10 @@ simd! {
     }
 }
 
-/// The sum of the lanes.
+/// The sum of the lanes: the upper half is added to the lower half until one is left.
 #[inline(always)]
-pub fn sum_of_lanes(mut lanes: Lanes) -> f32 {
-    let mut half = GROUP / 2;
+pub fn sum_of_lanes<const N: usize>(mut lanes: [f32; N]) -> f32 {
+    let mut half = N / 2;
     while half > 0 {
         for l in 0..half {
             lanes[l] += lanes[l + half];

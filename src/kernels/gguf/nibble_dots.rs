@@ -15,6 +15,7 @@ use super::block_codec::{BlockCodec, block_array};
 use super::block_type::BlockType;
 use super::blocks_of_32::Q4_0;
 use super::blocks_of_256::Q4K;
+use super::code_dots::sum_of_lanes;
 use super::nibble_x::{LANES, NibbleX, PART, STEP, XPart};
 use crate::simd::{Op, PairProducts, Simd, Token, Vectors, prefetch_l2};
 use crate::with_token;
@@ -72,17 +73,9 @@ struct NibbleLanes {
 }
 
 impl NibbleLanes {
-    /// The sum: the upper half of the lanes is added to the lower half until one is left.
+    /// The product.
     fn sum(&self) -> f32 {
-        let mut lanes: [f32; LANES] = std::array::from_fn(|l| self.even[l] + self.odd[l] - self.mins[l]);
-        let mut half = LANES / 2;
-        while half > 0 {
-            for l in 0..half {
-                lanes[l] += lanes[l + half];
-            }
-            half /= 2;
-        }
-        lanes[0]
+        sum_of_lanes::<LANES>(std::array::from_fn(|l| self.even[l] + self.odd[l] - self.mins[l]))
     }
 }
 

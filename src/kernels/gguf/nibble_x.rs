@@ -1,9 +1,9 @@
 //! Rows of x as integers, for products with codes of four bits.
 //!
 //! The largest of the 32 numbers that share a scale is below a power of two, 2^e. Each number is rounded to a multiple
-//! of 2^(e − 29), which is an integer of 30 bits: finer than the sum of 32 products in `f32`. The integer is
-//! 2¹⁵·high + low, two integers of 16 bits, as products of such integers are exact and fast. They are written in the
-//! order in which the codes come out of their bytes: see [`XStep`].
+//! of 2^(e − 29), so it is an integer of 30 bits. This rounds less than a sum of 32 products in `f32` does. The integer
+//! is 2¹⁵·high + low: products of integers of 16 bits are exact and fast. They are written in the order in which the
+//! codes come out of their bytes: see [`XPart`].
 
 use crate::simd;
 

@@ -58,7 +58,7 @@ fn lu_of<T: GemmFloat>(count: usize, n: usize, a: &[T]) -> (Vec<T>, Vec<i32>, Ve
 }
 
 fn lu_gives_the_matrix_back<T: GemmFloat>(tolerance: f64) {
-    for n in [0, 1, 2, 3, 5, 8, 31, 32, 33, 64, 65, 70, 150] {
+    for n in [0, 1, 2, 3, 5, 8, 31, 32, 33, 64, 65, 70, 129, 150, 257] {
         let a = hashes::<T>(3 * n * n, 4);
         let (lu, rows, sign) = lu_of(3, n, &a);
         for m in 0..3 {
@@ -277,7 +277,7 @@ fn large_matrices_without_factors_are_noticed() {
 
 #[test]
 fn cholesky_gives_the_symmetric_part_back() {
-    for n in [1, 2, 3, 17, 40, 65, 83, 150] {
+    for n in [1, 2, 3, 17, 33, 40, 49, 65, 83, 150, 257, 290] {
         let mut a = noise(2 * n * n, 3);
         (0..2 * n).for_each(|i| a[i / n * n * n + i % n * (n + 1)] += n as f64);
         let p = Cholesky { count: 2, n };

@@ -27,8 +27,8 @@ list    prints the mutants of the areas (all areas without AREA)
 run     tries NUMBER mutants (30) of each area, drawn by SEED (1), THREADS (2) at a time
 again   tries those once more that no test noticed; needed after new tests
 report  prints the table, and the mutants that no test noticed
--p      so many mutants of each area are compiled (100); more take longer to build
--c      a mutant is given up after tests of so many seconds (60)
+-p      compiles NUMBER mutants of each area (100); more take longer to build
+-c      stops the tests of a mutant after SECONDS (60)
 -t      only the tests of these targets, such as `ops,lib` (all)
 -o      builds nothing: the tests as the last run with these targets built them
 -k      the mutants of the crates arena, kernels and fft instead of the engine's
