@@ -90,7 +90,7 @@ impl LuSolve {
 /// The row of the pivot of column `j` of a matrix of `n` columns: the first of the largest magnitudes, the first NaN if
 /// there is one.
 #[inline(always)]
-pub fn lu_pivot_row<T: Float>(n: usize, j: usize, a: &[T]) -> usize {
+fn lu_pivot_row<T: Float>(n: usize, j: usize, a: &[T]) -> usize {
     let (mut at, mut most) = (j, a[j * n + j].abs());
     for i in j + 1..a.len() / n {
         let size = a[i * n + j].abs();

@@ -4,8 +4,7 @@
 //! Invariant: an element is one chain of `mul_add`, in ascending order of the terms, or what `gemm` makes of the same
 //! sum; so the bits depend on the number of rows alone.
 
-use super::lu::lu_pivot_row;
-use super::rows::{subtract_rows, two_rows};
+use super::rows::{add_scaled_row, first_largest, subtract_rows, two_rows};
 use crate::abi::MatrixMut;
 use crate::float::Float;
 use crate::gemm::{Gemm, GemmFloat, Strides, gemm_view, transpose};
@@ -17,7 +16,7 @@ const PANEL: usize = 64;
 const NARROW_PANEL: usize = 32;
 /// Rows from which on all panels are wide.
 const LARGE: usize = 256;
-/// Columns of a panel that are factored one by one.
+/// Columns of a panel that are factored one by one, after a copy that has them one behind another.
 const STRIP: usize = 8;
 /// Rows that are updated one by one.
 const BAND: usize = 16;
@@ -41,7 +40,7 @@ fn cholesky_panel(n: usize) -> usize {
 pub fn lu_scratch(size: usize, n: usize) -> usize {
     let panels = (0..n).step_by(PANEL).map(|from| Panel::of(n, from, PANEL));
     let products = panels.flat_map(|p| p.bands().map(move |i| p.lu_band(i)).chain([p.lu_rest()]));
-    n * PANEL + most_scratch(size, products)
+    n * (PANEL + STRIP) + most_scratch(size, products)
 }
 
 /// The same of [`cholesky_by_panels`].
@@ -116,7 +115,8 @@ impl Panel {
 
 /// Factors a matrix in place, as `lu_of_matrix` does for small ones. Gives true if the number of exchanged rows is odd.
 pub fn lu_by_panels<T: GemmFloat>(n: usize, a: &mut [T], rows: &mut [i32], scratch: &mut [T]) -> bool {
-    let (panel, work) = scratch.split_at_mut(n * PANEL);
+    let (panel, rest) = scratch.split_at_mut(n * PANEL);
+    let (strip, work) = rest.split_at_mut(n * STRIP);
     let mut odd = false;
     for from in (0..n).step_by(PANEL) {
         let p = Panel::of(n, from, PANEL);
@@ -126,7 +126,7 @@ pub fn lu_by_panels<T: GemmFloat>(n: usize, a: &mut [T], rows: &mut [i32], scrat
             row.copy_from_slice(&a[from..p.to]);
         }
         let mut pivots = [0; PANEL];
-        factor_panel(width, panel, &mut pivots[..width]);
+        factor_panel(width, panel, &mut pivots[..width], strip);
         for (j, pivot) in pivots[..width].iter().enumerate().filter(|(j, pivot)| j != *pivot) {
             let (x, y) = two_rows(a, n, from + j, from + pivot);
             x.swap_with_slice(y);
@@ -178,30 +178,51 @@ fn update_right_of_panel<T: GemmFloat>(p: &Panel, panel: &[T], a: &mut [T], work
     gemm_view(&p.lu_rest(), &panel[width * width..], u, c.part(0..n - p.to, p.to..n), work);
 }
 
+/// Factors columns of `height` elements, one behind another. Gives the rows of the pivots.
+#[inline(always)]
+fn factor_columns<T: Float>(height: usize, columns: &mut [T], pivots: &mut [usize]) {
+    for (j, pivot_row) in pivots.iter_mut().enumerate() {
+        let at = j + first_largest(&columns[j * height + j..(j + 1) * height]);
+        *pivot_row = at;
+        if at != j {
+            columns.chunks_exact_mut(height).for_each(|column| column.swap(j, at));
+        }
+        let (head, after) = columns.split_at_mut((j + 1) * height);
+        let (pivot, below) = head[j * height + j..].split_at_mut(1);
+        if pivot[0] == T::ZERO {
+            continue;
+        }
+        below.iter_mut().for_each(|x| *x = *x / pivot[0]);
+        for column in after.chunks_exact_mut(height) {
+            let (above, column) = column.split_at_mut(j + 1);
+            add_scaled_row(-above[j], below, column);
+        }
+    }
+}
+
 simd! {
     /// Factors a dense panel of `width` columns. Gives the rows of the pivots.
-    fn factor_panel[T: Float](width: usize, panel: &mut [T], pivots: &mut [usize]) {
+    fn factor_panel[T: Float](width: usize, panel: &mut [T], pivots: &mut [usize], strip: &mut [T]) {
         for from in (0..width).step_by(STRIP) {
             let to = (from + STRIP).min(width);
-            for j in from..to {
-                let pivot_row = lu_pivot_row(width, j, panel);
-                pivots[j] = pivot_row;
-                if pivot_row != j {
-                    let (x, y) = two_rows(panel, width, j, pivot_row);
+            let height = panel.len() / width - from;
+            let strip = &mut strip[..(to - from) * height];
+            for (i, row) in panel[from * width..].chunks_exact(width).enumerate() {
+                for (column, x) in strip.chunks_exact_mut(height).zip(&row[from..to]) {
+                    column[i] = *x;
+                }
+            }
+            factor_columns(height, strip, &mut pivots[from..to]);
+            for (j, pivot) in pivots[from..to].iter_mut().enumerate() {
+                *pivot += from;
+                if *pivot != from + j {
+                    let (x, y) = two_rows(panel, width, from + j, *pivot);
                     x.swap_with_slice(y);
                 }
-                let (head, below) = panel.split_at_mut((j + 1) * width);
-                let above = &head[j * width..];
-                let pivot = above[j];
-                if pivot == T::ZERO {
-                    continue;
-                }
-                for row in below.chunks_exact_mut(width) {
-                    row[j] = row[j] / pivot;
-                    let m = -row[j];
-                    for c in j + 1..to {
-                        row[c] = m.mul_add(above[c], row[c]);
-                    }
+            }
+            for (i, row) in panel[from * width..].chunks_exact_mut(width).enumerate() {
+                for (column, x) in strip.chunks_exact(height).zip(&mut row[from..to]) {
+                    *x = column[i];
                 }
             }
             for i in from + 1..panel.len() / width {

@@ -84,13 +84,23 @@ pub fn two_rows<T>(x: &mut [T], width: usize, i: usize, j: usize) -> (&mut [T], 
 /// max |x|; NaN or an infinity if x holds one.
 #[inline(always)]
 pub fn largest_of_row<T: Float>(x: &[T]) -> T {
-    let mut most = T::ZERO;
-    for x in x {
-        let size = x.abs();
-        // A comparison with NaN is false.
-        most = if size <= most || most.is_nan() { most } else { size };
+    // A comparison with NaN is false.
+    let larger = |most: T, x: T| if x.abs() <= most || most.is_nan() { most } else { x.abs() };
+    let (lanes, rest) = x.as_chunks::<LANES>();
+    let mut most = [T::ZERO; LANES];
+    for x in lanes {
+        for (most, x) in most.iter_mut().zip(x) {
+            *most = larger(*most, *x);
+        }
     }
-    most
+    most.iter().chain(rest).fold(T::ZERO, |most, x| larger(most, *x))
+}
+
+/// The place of the first of the largest magnitudes; that of the first NaN if there is one. 0 if x is empty.
+#[inline(always)]
+pub fn first_largest<T: Float>(x: &[T]) -> usize {
+    let most = largest_of_row(x);
+    x.iter().position(|x| x.abs() == most || x.is_nan()).unwrap_or(0)
 }
 
 /// The distance from 1 to the next number.

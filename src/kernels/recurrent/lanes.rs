@@ -6,6 +6,9 @@ use std::array::from_fn;
 /// Channels of a vector.
 pub const LANES: usize = 16;
 
+/// Partial sums of a vector.
+pub const PARTS: usize = 4;
+
 /// A number for each of sixteen channels.
 pub type Lanes<T> = [T; LANES];
 
@@ -34,7 +37,7 @@ pub fn store_lanes<T: Float>(lanes: &Lanes<T>, to: &mut [T]) {
 
 /// The first `width` lanes as four sums of every fourth lane, in a tree. Their sum is (0 + 2) + (1 + 3).
 #[inline(always)]
-pub fn sum_lanes_to_four<T: Float>(mut lanes: Lanes<T>, width: usize) -> [T; 4] {
+pub fn sum_lanes_to_four<T: Float>(mut lanes: Lanes<T>, width: usize) -> [T; PARTS] {
     if width < LANES {
         lanes[width..].fill(T::ZERO);
     }

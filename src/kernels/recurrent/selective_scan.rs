@@ -1,8 +1,11 @@
 //! The selective scan: h_t = e^(Δ_t·A)∘h_(t−1) + Δ_t·B_t·x_t and y_t = Σ_n C_t·h_t + D∘x_t, for each channel a state of
 //! `states` numbers (Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023).
 //!
-//! Lanes are channels, so y is a sum of vectors, and B and C are scalars of them. A = −∞ counts as the lowest finite
-//! number: its decay is 0, and 1 for Δ = 0.
+//! Lanes are channels, so y is a sum of vectors, and B and C are scalars of them. A decay is 2^(Δ_t·A·log₂ e): the
+//! factor is part of A. A = −∞ counts as the lowest finite number: its decay is 0, and 1 for Δ = 0.
+//!
+//! The rows of neighbouring steps are `channels` elements apart. A vector copies some of them at a time, so that it
+//! waits once for the memory of all.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -10,7 +13,7 @@
 //!
 //! Invariant: each number of a state is one chain of `mul_add` over the steps, and each y one over the states.
 
-use super::lanes::{LANES, Lanes, load_lanes, store_lanes, transpose_from_lanes, transpose_to_lanes};
+use super::lanes::{LANES, Lanes, PARTS, load_lanes, store_lanes, transpose_from_lanes, transpose_to_lanes};
 use super::recurrent_stretch_of;
 use super::sequence_units::SequenceUnits;
 use crate::abi::{Args, MatrixMut};
@@ -23,6 +26,12 @@ use std::ops::Range;
 
 /// The most runs of channels: a sum over the channels has no more parts.
 const RUNS: usize = 32;
+
+/// Steps whose rows a vector copies at a time.
+pub(super) const BLOCK: usize = 16;
+
+/// A row for each step of a block.
+pub(super) type BlockRows<T> = [Lanes<T>; BLOCK];
 
 params! {
     /// Params of the kernels of the selective scan.
@@ -51,14 +60,16 @@ impl SelectiveScan {
         SequenceUnits { batch: self.batch, channels: self.channels, width: vectors.div_ceil(RUNS).max(1) * LANES }
     }
 
-    /// Elements of scratch for each thread of the forward kernel: A and the state of a vector of channels.
+    /// Elements of scratch for each thread of the forward kernel: the rates, the state and the decays of a vector of
+    /// channels.
     pub fn scratch(&self) -> usize {
-        (2 * LANES).saturating_mul(self.states)
+        (3 * LANES).saturating_mul(self.states)
     }
 
-    /// Steps between two states that the backward kernel keeps.
+    /// Steps between two states that the backward kernel keeps. Half of the root of the steps: twice as many states are
+    /// kept, but a stretch, which has states and decays, needs half as much of the cache.
     pub fn stretch(&self) -> usize {
-        recurrent_stretch_of(self.steps)
+        recurrent_stretch_of(self.steps).div_ceil(2)
     }
 
     /// States that the backward kernel keeps: those before each stretch.
@@ -74,8 +85,9 @@ impl SelectiveScan {
 
     /// Elements of scratch for each thread of the backward kernel.
     pub fn backward_scratch(&self) -> usize {
-        let states = self.stretches() + 2 * self.stretch() + 5;
-        LANES.saturating_mul(states).saturating_mul(self.states)
+        let states = self.stretches() + 2 * self.stretch() + 4;
+        let partial_sums = 2 * BLOCK * PARTS;
+        (LANES.saturating_mul(states).saturating_add(partial_sums)).saturating_mul(self.states)
     }
 }
 
@@ -120,11 +132,12 @@ impl ScanVector {
         self.channel..self.channel + self.width
     }
 
-    /// Writes A, with a lowest finite number for −∞.
-    pub fn load_a<T: Float>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
+    /// Writes A·log₂ e, with the lowest finite number for −∞.
+    pub fn load_rates<T: Float>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
         transpose_to_lanes(&x.a[self.channel * p.states..], self.width, to);
         for a in to.as_flattened_mut() {
-            *a = if *a < T::LOWEST { T::LOWEST } else { *a };
+            let rate = *a * T::LOG2E;
+            *a = if rate < T::LOWEST { T::LOWEST } else { rate };
         }
     }
 
@@ -140,6 +153,75 @@ impl ScanVector {
     pub fn state(&self, p: &SelectiveScan) -> usize {
         (self.b * p.channels + self.channel) * p.states
     }
+
+    /// Copies the rows of some steps, of a `[batch, steps, channels]`.
+    #[inline(always)]
+    pub fn load_rows<T: Float>(&self, p: &SelectiveScan, from: &[T], steps: Range<usize>, to: &mut BlockRows<T>) {
+        let first = self.b * p.steps * p.channels + self.channel;
+        for (to, t) in to.iter_mut().zip(steps) {
+            *to = load_lanes(from, first + t * p.channels, self.width);
+        }
+    }
+}
+
+/// Parts of `steps`, each of at most [`BLOCK`].
+pub(super) fn scan_blocks(steps: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
+    let (start, len) = (steps.start, steps.len());
+    (0..len.div_ceil(BLOCK)).map(move |k| start + k * BLOCK..start + ((k + 1) * BLOCK).min(len))
+}
+
+/// x and Δ of the steps of a block.
+pub(super) struct ScanBlock<T> {
+    x: BlockRows<T>,
+    delta: BlockRows<T>,
+    /// Whether all decays are normal numbers.
+    normal: bool,
+}
+
+impl<T: Float> ScanBlock<T> {
+    /// A block of zeros.
+    #[inline(always)]
+    pub fn zeros() -> ScanBlock<T> {
+        ScanBlock { x: [[T::ZERO; LANES]; BLOCK], delta: [[T::ZERO; LANES]; BLOCK], normal: true }
+    }
+
+    /// Copies the rows of some steps. `most` is [`largest_of_lanes`] of the vector's rates.
+    #[inline(always)]
+    pub fn load(
+        &mut self,
+        p: &SelectiveScan,
+        from: &ScanOperands<'_, T>,
+        v: ScanVector,
+        steps: Range<usize>,
+        most: &Lanes<T>,
+    ) {
+        v.load_rows(p, from.x, steps.clone(), &mut self.x);
+        v.load_rows(p, from.delta, steps.clone(), &mut self.delta);
+        let longest = largest_of_lanes(&self.delta[..steps.len()]);
+        self.normal = true;
+        for (most, delta) in most.iter().zip(&longest) {
+            self.normal &= *most * *delta <= T::EXP_MIDDLE;
+        }
+    }
+
+    /// Number `i` of the steps, which is step `t` of the vector.
+    #[inline(always)]
+    pub fn step<'a>(
+        &self,
+        p: &SelectiveScan,
+        from: &ScanOperands<'a, T>,
+        v: ScanVector,
+        (i, t): (usize, usize),
+    ) -> ScanStep<'a, T> {
+        let (x, delta) = (self.x[i], self.delta[i]);
+        let mut inflow = [T::ZERO; LANES];
+        for ((to, x), delta) in inflow.iter_mut().zip(&x).zip(&delta) {
+            *to = *x * *delta;
+        }
+        let row = (v.b * p.steps + t) * p.states;
+        let (b, c) = (&from.b[row..row + p.states], &from.c[row..row + p.states]);
+        ScanStep { x, delta, inflow, normal: self.normal, b, c }
+    }
 }
 
 /// What one step of a vector reads.
@@ -154,52 +236,31 @@ pub(super) struct ScanStep<'a, T> {
     pub c: &'a [T],
 }
 
-impl<'a, T: Float> ScanStep<'a, T> {
-    /// Step `t` of a vector, where `most` is [`largest_rates`] of its A.
-    #[inline(always)]
-    pub fn load(
-        p: &SelectiveScan,
-        from: &ScanOperands<'a, T>,
-        v: ScanVector,
-        t: usize,
-        most: &Lanes<T>,
-    ) -> ScanStep<'a, T> {
-        let row = v.b * p.steps + t;
-        let at = row * p.channels + v.channel;
-        let (x, delta) = (load_lanes(from.x, at, v.width), load_lanes(from.delta, at, v.width));
-        let mut inflow = [T::ZERO; LANES];
-        for ((to, x), delta) in inflow.iter_mut().zip(&x).zip(&delta) {
-            *to = *x * *delta;
-        }
-        let mut normal = true;
-        for (most, delta) in most.iter().zip(&delta) {
-            normal &= (*most * *delta).abs() <= T::EXP_MIDDLE;
-        }
-        let row = row * p.states;
-        ScanStep { x, delta, inflow, normal, b: &from.b[row..row + p.states], c: &from.c[row..row + p.states] }
-    }
-}
-
-/// The largest magnitude of A in each lane.
+/// The largest magnitude in each lane; NaN if one is.
 #[inline(always)]
-pub(super) fn largest_rates<T: Float>(a: &[Lanes<T>]) -> Lanes<T> {
+pub(super) fn largest_of_lanes<T: Float>(x: &[Lanes<T>]) -> Lanes<T> {
     let mut most = [T::ZERO; LANES];
-    for a in a {
-        for (most, a) in most.iter_mut().zip(a) {
-            *most = if a.abs() > *most { a.abs() } else { *most };
+    for x in x {
+        for (most, x) in most.iter_mut().zip(x) {
+            *most = if x.abs() <= *most || most.is_nan() { *most } else { x.abs() };
         }
     }
     most
 }
 
-/// e^(Δ·A) for one number of the states; `NORMAL` as in the step.
-#[inline(always)]
-pub(super) fn selective_scan_decay<T: Float, const NORMAL: bool>(a: &Lanes<T>, delta: &Lanes<T>) -> Lanes<T> {
-    let mut decay = [T::ZERO; LANES];
-    for ((to, a), delta) in decay.iter_mut().zip(a).zip(delta) {
-        *to = if NORMAL { vmath::exp_middle(*a * *delta) } else { vmath::exp(*a * *delta) };
+impl<T: Float> ScanStep<'_, T> {
+    /// Writes e^(Δ·A) for each number of the states, of its rates A·log₂ e. This is a loop of its own, whose constants
+    /// fit into registers.
+    #[inline(always)]
+    pub fn write_decays(&self, rates: &[Lanes<T>], decays: &mut [Lanes<T>]) {
+        for (to, rates) in decays.iter_mut().zip(rates) {
+            let each = to.iter_mut().zip(rates).zip(&self.delta);
+            match self.normal {
+                true => each.for_each(|((to, rate), delta)| *to = vmath::exp2_middle(*rate * *delta)),
+                false => each.for_each(|((to, rate), delta)| *to = vmath::exp2(*rate * *delta)),
+            }
+        }
     }
-    decay
 }
 
 /// decay∘h + Δ·x·B for one number of the states.
@@ -214,14 +275,9 @@ pub(super) fn selective_scan_next<T: Float>(decay: &Lanes<T>, h: &Lanes<T>, infl
 
 /// Moves the state by one step, and adds Σ C·h to `sum`.
 #[inline(always)]
-fn scan_and_sum<T: Float, const NORMAL: bool>(
-    step: &ScanStep<'_, T>,
-    a: &[Lanes<T>],
-    h: &mut [Lanes<T>],
-    sum: &mut Lanes<T>,
-) {
-    for (((h, a), b), c) in h.iter_mut().zip(a).zip(step.b).zip(step.c) {
-        *h = selective_scan_next(&selective_scan_decay::<T, NORMAL>(a, &step.delta), h, &step.inflow, *b);
+fn scan_and_sum<T: Float>(step: &ScanStep<'_, T>, decays: &[Lanes<T>], h: &mut [Lanes<T>], sum: &mut Lanes<T>) {
+    for (((h, decay), b), c) in h.iter_mut().zip(decays).zip(step.b).zip(step.c) {
+        *h = selective_scan_next(decay, h, &step.inflow, *b);
         for (to, h) in sum.iter_mut().zip(h.iter()) {
             *to = c.mul_add(*h, *to);
         }
@@ -229,29 +285,32 @@ fn scan_and_sum<T: Float, const NORMAL: bool>(
 }
 
 simd! {
-    /// All steps of a vector of channels. `h` holds h_0, then the last state.
+    /// All steps of a vector of channels. `h` holds h_0, then the last state; `decays` is scratch.
     fn selective_scan_vector[T: Float](
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         v: ScanVector,
-        a: &[Lanes<T>],
+        rates: &[Lanes<T>],
         h: &mut [Lanes<T>],
+        decays: &mut [Lanes<T>],
         y: &mut MatrixMut<'_, T>,
     ) {
-        let (d, most) = (x.d.map(|d| load_lanes(d, v.channel, v.width)), largest_rates(a));
-        for t in 0..p.steps {
-            let step = ScanStep::load(p, x, v, t, &most);
-            let mut sum = [T::ZERO; LANES];
-            if let Some(d) = &d {
-                for ((to, d), x) in sum.iter_mut().zip(d).zip(&step.x) {
-                    *to = *d * *x;
+        let (d, most) = (x.d.map(|d| load_lanes(d, v.channel, v.width)), largest_of_lanes(rates));
+        let mut block = ScanBlock::zeros();
+        for steps in scan_blocks(0..p.steps) {
+            block.load(p, x, v, steps.clone(), &most);
+            for at in steps.enumerate() {
+                let step = block.step(p, x, v, at);
+                let mut sum = [T::ZERO; LANES];
+                if let Some(d) = &d {
+                    for ((to, d), x) in sum.iter_mut().zip(d).zip(&step.x) {
+                        *to = *d * *x;
+                    }
                 }
+                step.write_decays(rates, decays);
+                scan_and_sum(&step, decays, h, &mut sum);
+                store_lanes(&sum, y.row(at.1));
             }
-            match step.normal {
-                true => scan_and_sum::<T, true>(&step, a, h, &mut sum),
-                false => scan_and_sum::<T, false>(&step, a, h, &mut sum),
-            }
-            store_lanes(&sum, y.row(t));
         }
     }
 }
@@ -265,12 +324,13 @@ pub fn selective_scan_kernel<T: Float>(args: &mut Args<'_>) {
     let (units, x) = (p.units(), ScanOperands::<T>::read(&p, args, 0));
     let mut y = units.part::<T>(args, 0, p.steps, 1);
     let mut last = units.part::<T>(args, 1, 1, p.states);
-    let (a, h) = args.write::<T>(2)[..p.scratch()].as_chunks_mut().0.split_at_mut(p.states);
+    let (rates, rest) = args.write::<T>(2)[..p.scratch()].as_chunks_mut().0.split_at_mut(p.states);
+    let (h, decays) = rest.split_at_mut(p.states);
     for unit in args.units().map(|unit| units.unit(unit)) {
         for v in unit.batch.flat_map(|b| ScanVector::all(b, unit.channels.clone())) {
-            v.load_a(&p, &x, a);
+            v.load_rates(&p, &x, rates);
             v.load_h0(&p, &x, h);
-            selective_scan_vector(&p, &x, v, a, h, &mut y.at(v.b, &v.channels()));
+            selective_scan_vector(&p, &x, v, rates, h, decays, &mut y.at(v.b, &v.channels()));
             transpose_from_lanes(h, last.at(v.b, &v.channels()).row(0));
         }
     }

@@ -13,10 +13,11 @@
 //! tree; the lowering adds the units.
 
 use super::lanes::{
-    LANES, Lanes, load_lanes, store_lanes, sum_lanes_to_four, transpose_from_lanes, transpose_to_lanes,
+    LANES, Lanes, PARTS, load_lanes, store_lanes, sum_lanes_to_four, transpose_from_lanes, transpose_to_lanes,
 };
 use super::selective_scan::{
-    ScanOperands, ScanStep, ScanVector, SelectiveScan, largest_rates, selective_scan_decay, selective_scan_next,
+    BLOCK, ScanBlock, ScanOperands, ScanStep, ScanVector, SelectiveScan, largest_of_lanes, scan_blocks,
+    selective_scan_next,
 };
 use super::sequence_units::{SequencePart, SequenceUnits};
 use crate::abi::{Args, MatrixMut};
@@ -28,8 +29,9 @@ use std::ops::Range;
 
 /// Scratch of a vector of channels; each state has one vector for each of its numbers.
 struct BackwardScratch<'a, T> {
-    a: &'a [Lanes<T>],
-    /// [`largest_rates`] of A.
+    /// A·log₂ e.
+    rates: &'a [Lanes<T>],
+    /// [`largest_of_lanes`] of them.
     most: Lanes<T>,
     /// The state before each stretch.
     kept: &'a mut [Lanes<T>],
@@ -41,8 +43,8 @@ struct BackwardScratch<'a, T> {
     carry: &'a mut [Lanes<T>],
     /// Ā.
     da: &'a mut [Lanes<T>],
-    /// As in [`StepVectors`].
-    partial: &'a mut [[T; 4]],
+    /// Partial sums of the terms of B̄, then of C̄: for each step of a block, each number of the states.
+    partial: [&'a mut [[T; PARTS]]; 2],
 }
 
 /// Gradients that a vector of channels writes.
@@ -56,11 +58,16 @@ struct BackwardRows<'a, T> {
     dd: Lanes<T>,
 }
 
-/// Moves the state by one step.
+/// Writes the state after a step.
 #[inline(always)]
-fn move_state<T: Float, const NORMAL: bool>(step: &ScanStep<'_, T>, a: &[Lanes<T>], h: &mut [Lanes<T>]) {
-    for ((h, a), b) in h.iter_mut().zip(a).zip(step.b) {
-        *h = selective_scan_next(&selective_scan_decay::<T, NORMAL>(a, &step.delta), h, &step.inflow, *b);
+fn write_state_after<T: Float>(
+    step: &ScanStep<'_, T>,
+    decays: &[Lanes<T>],
+    before: &[Lanes<T>],
+    after: &mut [Lanes<T>],
+) {
+    for (((to, h), decay), b) in after.iter_mut().zip(before).zip(decays).zip(step.b) {
+        *to = selective_scan_next(decay, h, &step.inflow, *b);
     }
 }
 
@@ -70,36 +77,25 @@ simd! {
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         v: ScanVector,
-        a: &[Lanes<T>],
-        kept: &mut [Lanes<T>],
+        s: &mut BackwardScratch<'_, T>,
+        block: &mut ScanBlock<T>,
     ) {
-        let (n, most) = (p.states, largest_rates(a));
+        let n = p.states;
+        let decays = &mut s.decays[..n];
         for k in 1..p.stretches() {
-            kept.copy_within((k - 1) * n..k * n, k * n);
-            let h = &mut kept[k * n..(k + 1) * n];
-            for t in (k - 1) * p.stretch()..k * p.stretch() {
-                let step = ScanStep::load(p, x, v, t, &most);
-                match step.normal {
-                    true => move_state::<T, true>(&step, a, h),
-                    false => move_state::<T, false>(&step, a, h),
+            s.kept.copy_within((k - 1) * n..k * n, k * n);
+            let h = &mut s.kept[k * n..(k + 1) * n];
+            for steps in scan_blocks((k - 1) * p.stretch()..k * p.stretch()) {
+                block.load(p, x, v, steps.clone(), &s.most);
+                for at in steps.enumerate() {
+                    let step = block.step(p, x, v, at);
+                    step.write_decays(s.rates, decays);
+                    for ((h, decay), b) in h.iter_mut().zip(&*decays).zip(step.b) {
+                        *h = selective_scan_next(decay, h, &step.inflow, *b);
+                    }
                 }
             }
         }
-    }
-}
-
-/// Writes the decays of a step, and the state after it.
-#[inline(always)]
-fn repeat_step<T: Float, const NORMAL: bool>(
-    step: &ScanStep<'_, T>,
-    a: &[Lanes<T>],
-    before: &[Lanes<T>],
-    after: &mut [Lanes<T>],
-    decays: &mut [Lanes<T>],
-) {
-    for ((((to, h), decay), a), b) in after.iter_mut().zip(before).zip(decays).zip(a).zip(step.b) {
-        *decay = selective_scan_decay::<T, NORMAL>(a, &step.delta);
-        *to = selective_scan_next(decay, h, &step.inflow, *b);
     }
 }
 
@@ -111,21 +107,24 @@ simd! {
         v: ScanVector,
         of: Range<usize>,
         s: &mut BackwardScratch<'_, T>,
+        block: &mut ScanBlock<T>,
     ) {
         let n = p.states;
-        for (i, t) in of.enumerate() {
-            let step = ScanStep::load(p, x, v, t, &s.most);
-            let (before, after) = s.states[i * n..(i + 2) * n].split_at_mut(n);
-            let decays = &mut s.decays[i * n..(i + 1) * n];
-            match step.normal {
-                true => repeat_step::<T, true>(&step, s.a, before, after, decays),
-                false => repeat_step::<T, false>(&step, s.a, before, after, decays),
+        for steps in scan_blocks(of.clone()) {
+            block.load(p, x, v, steps.clone(), &s.most);
+            for (i, t) in steps.enumerate() {
+                let step = block.step(p, x, v, (i, t));
+                let at = (t - of.start) * n;
+                let (before, after) = s.states[at..at + 2 * n].split_at_mut(n);
+                let decays = &mut s.decays[at..at + n];
+                step.write_decays(s.rates, decays);
+                write_state_after(&step, decays, before, after);
             }
         }
     }
 }
 
-/// The sums over the states of one step: Σ λ·B and Σ λ·A·a·h.
+/// The sums over the states of one step: Σ λ·B, and Σ λ·rate·a·h.
 struct StateSums<T> {
     inflow: Lanes<T>,
     decay: Lanes<T>,
@@ -137,21 +136,20 @@ struct StateSums<T> {
 fn selective_scan_backward_number<T: Float>(
     step: &ScanStep<'_, T>,
     dy: &Lanes<T>,
-    n: usize,
-    (a, decay): (&Lanes<T>, &Lanes<T>),
+    [b, c]: [T; 2],
+    (rates, decay): (&Lanes<T>, &Lanes<T>),
     [before, after]: [&Lanes<T>; 2],
     carry: &mut Lanes<T>,
     da: &mut Lanes<T>,
     sums: &mut StateSums<T>,
 ) -> [Lanes<T>; 2] {
-    let (b, c) = (step.b[n], step.c[n]);
     // Each vector is whole before it is stored: a store between two loads would keep them from being one instruction.
     let lambda: Lanes<T> = from_fn(|l| c.mul_add(dy[l], carry[l]));
     let next: Lanes<T> = from_fn(|l| lambda[l] * decay[l]);
     let moved: Lanes<T> = from_fn(|l| next[l] * before[l]);
     let more: Lanes<T> = from_fn(|l| step.delta[l].mul_add(moved[l], da[l]));
     sums.inflow = from_fn(|l| lambda[l].mul_add(b, sums.inflow[l]));
-    sums.decay = from_fn(|l| a[l].mul_add(moved[l], sums.decay[l]));
+    sums.decay = from_fn(|l| rates[l].mul_add(moved[l], sums.decay[l]));
     (*carry, *da) = (next, more);
     [from_fn(|l| lambda[l] * step.inflow[l]), from_fn(|l| dy[l] * after[l])]
 }
@@ -160,12 +158,12 @@ fn selective_scan_backward_number<T: Float>(
 struct StepVectors<'a, T> {
     before: &'a [Lanes<T>],
     after: &'a [Lanes<T>],
-    a: &'a [Lanes<T>],
+    rates: &'a [Lanes<T>],
     decays: &'a [Lanes<T>],
     carry: &'a mut [Lanes<T>],
     da: &'a mut [Lanes<T>],
-    /// Four partial sums of the terms of each number of B̄, then of C̄.
-    partial: [&'a mut [[T; 4]]; 2],
+    /// As in [`BackwardScratch`], of this step.
+    partial: [&'a mut [[T; PARTS]]; 2],
 }
 
 /// The states of one step: moves the carries, and writes the partial sums of B̄ and C̄. `FULL` if all lanes are
@@ -179,10 +177,12 @@ fn backward_states<T: Float, const FULL: bool>(
 ) -> StateSums<T> {
     let mut sums = StateSums { inflow: [T::ZERO; LANES], decay: [T::ZERO; LANES] };
     let [to_b, to_c] = s.partial;
-    let states = s.before.iter().zip(s.after).zip(s.a.iter().zip(s.decays));
+    let states = s.before.iter().zip(s.after).zip(s.rates.iter().zip(s.decays));
     let moved = s.carry.iter_mut().zip(s.da).zip(to_b.iter_mut().zip(to_c));
-    for (n, (((before, after), (a, decay)), ((carry, da), (to_b, to_c)))) in states.zip(moved).enumerate() {
-        let terms = selective_scan_backward_number(step, dy, n, (a, decay), [before, after], carry, da, &mut sums);
+    let numbers = states.zip(moved).zip(step.b.iter().zip(step.c));
+    for ((((before, after), (rates, decay)), ((carry, da), (to_b, to_c))), (b, c)) in numbers {
+        let (of_state, states) = ((rates, decay), [before, after]);
+        let terms = selective_scan_backward_number(step, dy, [*b, *c], of_state, states, carry, da, &mut sums);
         [*to_b, *to_c] = terms.map(|x| sum_lanes_to_four(x, if FULL { LANES } else { width }));
     }
     sums
@@ -190,7 +190,7 @@ fn backward_states<T: Float, const FULL: bool>(
 
 /// Adds the sum of each four to its number.
 #[inline(always)]
-fn add_partial_sums<T: Float>(partial: &[[T; 4]], to: &mut [T]) {
+fn add_partial_sums<T: Float>(partial: &[[T; PARTS]], to: &mut [T]) {
     let (fours, rest) = partial.as_chunks::<4>();
     let (to_fours, to_rest) = to.as_chunks_mut::<4>();
     // Four at a time, the sums are vectors.
@@ -204,6 +204,27 @@ fn add_partial_sums<T: Float>(partial: &[[T; 4]], to: &mut [T]) {
     }
 }
 
+/// Writes x̄ and Δ̄ of step `t`, and adds its term of D̄.
+#[inline(always)]
+fn write_backward_row<T: Float>(
+    step: &ScanStep<'_, T>,
+    dy: &Lanes<T>,
+    sums: &StateSums<T>,
+    d: &Option<Lanes<T>>,
+    t: usize,
+    to: &mut BackwardRows<'_, T>,
+) {
+    let mut dx: Lanes<T> = from_fn(|l| sums.inflow[l] * step.delta[l]);
+    // The rates have the factor log₂ e.
+    let ddelta: Lanes<T> = from_fn(|l| sums.inflow[l].mul_add(step.x[l], sums.decay[l] * T::LN2_HI));
+    if let Some(d) = d {
+        dx = from_fn(|l| d[l].mul_add(dy[l], dx[l]));
+        to.dd = from_fn(|l| step.x[l].mul_add(dy[l], to.dd[l]));
+    }
+    store_lanes(&dx, to.dx.row(t));
+    store_lanes(&ddelta, to.ddelta.row(t));
+}
+
 simd! {
     /// The gradients of the steps `of`, from the last to the first.
     fn selective_scan_backward_stretch[T: Float](
@@ -213,49 +234,39 @@ simd! {
         v: ScanVector,
         of: Range<usize>,
         s: &mut BackwardScratch<'_, T>,
+        block: &mut ScanBlock<T>,
         to: &mut BackwardRows<'_, T>,
     ) {
         let n = p.states;
         let d = x.d.map(|d| load_lanes(d, v.channel, v.width));
-        for t in of.clone().rev() {
-            let i = t - of.start;
-            let step = ScanStep::load(p, x, v, t, &s.most);
-            let dy = load_lanes(dy, (v.b * p.steps + t) * p.channels + v.channel, v.width);
-            let (before, after) = s.states[i * n..(i + 2) * n].split_at(n);
-            let (to_b, to_c) = s.partial.split_at_mut(n);
-            let vectors = StepVectors {
-                before,
-                after,
-                a: s.a,
-                decays: &s.decays[i * n..(i + 1) * n],
-                carry: s.carry,
-                da: s.da,
-                partial: [to_b, to_c],
-            };
-            let sums = match v.width == LANES {
-                true => backward_states::<T, true>(&step, &dy, LANES, vectors),
-                false => backward_states::<T, false>(&step, &dy, v.width, vectors),
-            };
-            let (to_b, to_c) = s.partial.split_at(n);
-            add_partial_sums(to_b, &mut to.db[t * n..(t + 1) * n]);
-            add_partial_sums(to_c, &mut to.dc[t * n..(t + 1) * n]);
-            let (mut dx, mut ddelta) = ([T::ZERO; LANES], [T::ZERO; LANES]);
-            for ((to, sum), delta) in dx.iter_mut().zip(&sums.inflow).zip(&step.delta) {
-                *to = *sum * *delta;
+        let mut dys = [[T::ZERO; LANES]; BLOCK];
+        for steps in scan_blocks(of.clone()).rev() {
+            block.load(p, x, v, steps.clone(), &s.most);
+            v.load_rows(p, dy, steps.clone(), &mut dys);
+            for (i, t) in steps.clone().enumerate().rev() {
+                let (step, dy) = (block.step(p, x, v, (i, t)), &dys[i]);
+                let at = (t - of.start) * n;
+                let (before, after) = s.states[at..at + 2 * n].split_at(n);
+                let vectors = StepVectors {
+                    before,
+                    after,
+                    rates: s.rates,
+                    decays: &s.decays[at..at + n],
+                    carry: s.carry,
+                    da: s.da,
+                    partial: s.partial.each_mut().map(|to| &mut to[i * n..(i + 1) * n]),
+                };
+                let sums = match v.width == LANES {
+                    true => backward_states::<T, true>(&step, dy, LANES, vectors),
+                    false => backward_states::<T, false>(&step, dy, v.width, vectors),
+                };
+                write_backward_row(&step, dy, &sums, &d, t, to);
             }
-            for ((to, (sum, decay)), x) in ddelta.iter_mut().zip(sums.inflow.iter().zip(&sums.decay)).zip(&step.x) {
-                *to = sum.mul_add(*x, *decay);
-            }
-            if let Some(d) = &d {
-                for ((to, d), dy) in dx.iter_mut().zip(d).zip(&dy) {
-                    *to = d.mul_add(*dy, *to);
-                }
-                for ((to, x), dy) in to.dd.iter_mut().zip(&step.x).zip(&dy) {
-                    *to = x.mul_add(*dy, *to);
-                }
-            }
-            store_lanes(&dx, to.dx.row(t));
-            store_lanes(&ddelta, to.ddelta.row(t));
+            // The terms of a block at a time: vectors that load what was just stored would wait.
+            let rows = steps.start * n..steps.end * n;
+            let [db, dc] = s.partial.each_ref().map(|partial| &partial[..rows.len()]);
+            add_partial_sums(db, &mut to.db[rows.clone()]);
+            add_partial_sums(dc, &mut to.dc[rows]);
         }
     }
 }
@@ -269,12 +280,13 @@ fn selective_scan_backward_vector<T: Float>(
     s: &mut BackwardScratch<'_, T>,
     to: &mut BackwardRows<'_, T>,
 ) {
-    keep_selective_scan_states(p, x, v, s.a, s.kept);
+    let mut block = ScanBlock::zeros();
+    keep_selective_scan_states(p, x, v, s, &mut block);
     for k in (0..p.stretches()).rev() {
         let of = k * p.stretch()..((k + 1) * p.stretch()).min(p.steps);
         s.states[..p.states].copy_from_slice(&s.kept[k * p.states..(k + 1) * p.states]);
-        repeat_selective_scan_stretch(p, x, v, of.clone(), s);
-        selective_scan_backward_stretch(p, x, dy, v, of, s, to);
+        repeat_selective_scan_stretch(p, x, v, of.clone(), s, &mut block);
+        selective_scan_backward_stretch(p, x, dy, v, of, s, &mut block, to);
     }
 }
 
@@ -312,14 +324,14 @@ impl<'a, T: Float> BackwardParts<'a, T> {
     fn vector(&mut self, p: &SelectiveScan, x: &ScanOperands<'_, T>, dy: [&[T]; 2], v: ScanVector, sums: usize) {
         let (n, channels, rows) = (p.states, v.channels(), sums..sums + p.steps * p.states);
         let (all, _) = self.scratch[..p.backward_scratch()].as_chunks_mut();
-        let (a, rest) = all.split_at_mut(n);
+        let (rates, rest) = all.split_at_mut(n);
         let (kept, rest) = rest.split_at_mut(p.stretches() * n);
         let (states, rest) = rest.split_at_mut((p.stretch() + 1) * n);
         let (decays, rest) = rest.split_at_mut(p.stretch() * n);
         let (carry, rest) = rest.split_at_mut(n);
         let (da, rest) = rest.split_at_mut(n);
-        let partial = &mut rest.as_flattened_mut().as_chunks_mut().0[..2 * n];
-        v.load_a(p, x, a);
+        let (db, dc) = rest.as_flattened_mut().as_chunks_mut().0[..2 * BLOCK * n].split_at_mut(BLOCK * n);
+        v.load_rates(p, x, rates);
         if let Some(first) = kept.get_mut(..n) {
             v.load_h0(p, x, first);
         }
@@ -328,7 +340,16 @@ impl<'a, T: Float> BackwardParts<'a, T> {
             false => carry.fill([T::ZERO; LANES]),
         }
         da.fill([T::ZERO; LANES]);
-        let mut s = BackwardScratch { a, most: largest_rates(a), kept, states, decays, carry, da, partial };
+        let mut s = BackwardScratch {
+            most: largest_of_lanes(rates),
+            rates,
+            kept,
+            states,
+            decays,
+            carry,
+            da,
+            partial: [db, dc],
+        };
         let mut to = BackwardRows {
             dx: self.dx.at(v.b, &channels),
             ddelta: self.ddelta.at(v.b, &channels),

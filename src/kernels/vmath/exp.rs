@@ -98,15 +98,28 @@ pub fn elu<T: Real>(x: T, alpha: T) -> T {
     if x > T::ZERO { x } else { low }
 }
 
-/// 2ˣ, in `f64`. Powers of two are exact.
+/// `(n + ROUND, 2ᶠ)` for x = n + f.
 #[inline(always)]
-pub fn exp2(x: f64) -> f64 {
-    // Comparisons are written so that NaN passes through. Beyond this range the result is 0 or ∞.
-    let x = if x < -1080.0 { -1080.0 } else { x };
-    let x = if x > 1025.0 { 1025.0 } else { x };
-    let n = (x + f64::ROUND) - f64::ROUND;
+fn exp2_reduce<T: Real>(x: T) -> (T, T) {
+    let t = x + T::ROUND;
+    let f = x - (t - T::ROUND);
+    (t, f.mul_add(T::exp2_tail(f), T::ONE))
+}
+
+/// 2ˣ. Powers of two are exact.
+#[inline(always)]
+pub fn exp2<T: Real>(x: T) -> T {
+    let (t, y) = exp2_reduce(exp_cut(x, T::EXP2_RANGE.0, T::EXP2_RANGE.1));
     // 2ⁿ in two factors, so that the largest and the subnormal results are rounded once.
-    let half = n.mul_add(0.5, f64::ROUND);
-    let rest = (n - (half - f64::ROUND)) + f64::ROUND;
-    exp((x - n) * f64::LN2_HI) * f64::pow2(half) * f64::pow2(rest)
+    let n = t - T::ROUND;
+    let half = n.mul_add(T::HALF, T::ROUND);
+    let rest = (n - (half - T::ROUND)) + T::ROUND;
+    y * T::pow2(half) * T::pow2(rest)
+}
+
+/// 2ˣ for |x| up to [`Real::EXP_MIDDLE`], with the bits of [`exp2`] in fewer steps.
+#[inline(always)]
+pub fn exp2_middle<T: Real>(x: T) -> T {
+    let (t, y) = exp2_reduce(x);
+    T::times_pow2(y, t)
 }

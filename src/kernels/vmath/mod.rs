@@ -53,7 +53,7 @@ pub use arc::{acos, asin, atan, atan2};
 pub use erf::erf;
 pub use erfc::erfc;
 pub use erfinv::{erfcinv, erfinv};
-pub use exp::{elu, exp, exp_below, exp_middle, exp2, expm1, softplus};
+pub use exp::{elu, exp, exp_below, exp_middle, exp2, exp2_middle, expm1, softplus};
 pub use gamma::{MAX_ORDER, digamma, lgamma, polygamma};
 pub use gelu::{gelu, gelu_both, gelu_grad, gelu_tanh, gelu_tanh_both, gelu_tanh_grad};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};

@@ -48,7 +48,12 @@ macro_rules! bits {
 
         #[inline(always)]
         fn pow2(t: $t) -> $t {
-            $t::from_bits((t.to_bits() << $mant).wrapping_add((1.0 as $t).to_bits()))
+            Self::times_pow2(1.0, t)
+        }
+
+        #[inline(always)]
+        fn times_pow2(y: $t, t: $t) -> $t {
+            $t::from_bits((t.to_bits() << $mant).wrapping_add(y.to_bits()))
         }
 
         #[inline(always)]
@@ -129,6 +134,7 @@ impl Real for f32 {
     const LN2_HI: f32 = std::f32::consts::LN_2;
     const LN2_LO: f32 = -1.904_654_2e-9;
     const EXP_RANGE: (f32, f32) = (-104.0, 89.0);
+    const EXP2_RANGE: (f32, f32) = (-160.0, 129.0);
     const EXP_MIDDLE: f32 = 87.0;
     const LIFT: (f32, f32) = (90.0, 1.0 / (1u128 << 90) as f32);
     const EXPM1_LOW: f32 = -18.0;
@@ -146,6 +152,10 @@ impl Real for f32 {
     #[inline(always)]
     fn exp_tail(r: f32) -> f32 {
         poly!(r; 0.5, 0.16666667, 0.041666456, 0.0083333105, 0.0013934541, 0.0001989198f32)
+    }
+    #[inline(always)]
+    fn exp2_tail(f: f32) -> f32 {
+        poly!(f; 0.6931472, 0.24022651, 0.05550357, 0.009618083, 0.0013390863, 0.00015453163f32)
     }
     #[inline(always)]
     fn log_tail(z: f32) -> f32 {
@@ -193,6 +203,7 @@ impl Real for f64 {
     const LN2_HI: f64 = std::f64::consts::LN_2;
     const LN2_LO: f64 = 2.319_046_813_846_299_6e-17;
     const EXP_RANGE: (f64, f64) = (-746.0, 710.0);
+    const EXP2_RANGE: (f64, f64) = (-1080.0, 1025.0);
     const EXP_MIDDLE: f64 = 708.0;
     const LIFT: (f64, f64) = (600.0, f64::from_bits((1023 - 600) << 52));
     const EXPM1_LOW: f64 = -40.0;
@@ -212,6 +223,12 @@ impl Real for f64 {
         poly!(r; 0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333325544, 0.0013888888888883327,
             0.00019841269876864356, 2.4801587327007187e-05, 2.755725283351691e-06, 2.75572718102198e-07,
             2.5106274733573296e-08, 2.0915442297780116e-09f64)
+    }
+    #[inline(always)]
+    fn exp2_tail(f: f64) -> f64 {
+        poly!(f; 0.6931471805599453, 0.24022650695910098, 0.05550410866482159, 0.009618129107606889,
+            0.0013333558146416935, 0.0001540353044173605, 1.5252733829836118e-05, 1.321544258792169e-06,
+            1.0178062445845774e-07, 7.072585949269224e-09, 4.4549605981865184e-10f64)
     }
     #[inline(always)]
     fn log_tail(z: f64) -> f64 {

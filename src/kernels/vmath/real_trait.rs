@@ -74,7 +74,9 @@ pub trait Real:
     const LN2_LO: Self;
     /// Arguments of `exp` are clamped to this range; outside it the result is 0 or ∞.
     const EXP_RANGE: (Self, Self);
-    /// For arguments up to this magnitude `exp` is a normal number.
+    /// The same for `exp2`.
+    const EXP2_RANGE: (Self, Self);
+    /// For arguments up to this magnitude `exp` and `exp2` are normal numbers.
     const EXP_MIDDLE: Self;
     /// `(k, 2⁻ᵏ)`. A power of two below the normal range is represented 2ᵏ times too large.
     const LIFT: (Self, Self);
@@ -110,6 +112,8 @@ pub trait Real:
 
     /// 2ⁿ for `t = n + ROUND`, n inside the range of normal exponents.
     fn pow2(t: Self) -> Self;
+    /// y·2ⁿ for `t = n + ROUND`, if y and the product are normal numbers.
+    fn times_pow2(y: Self, t: Self) -> Self;
     /// (m, k, 2⁻ᵏ) with `x = m · 2ᵏ` and √½ ≤ m < √2, for x > 0. 2⁻ᵏ is right if x is normal and k is below the largest
     /// exponent.
     fn split(x: Self) -> (Self, Self, Self);
@@ -125,6 +129,8 @@ pub trait Real:
     fn round_even(self) -> Self;
     /// q with eʳ = 1 + r + r²·q(r), |r| ≤ ½ ln 2.
     fn exp_tail(r: Self) -> Self;
+    /// (2ᶠ − 1)/f for |f| ≤ ½.
+    fn exp2_tail(f: Self) -> Self;
     /// p with 2 atanh(s) = 2s + s³·p(s²), |s| ≤ 0.1716.
     fn log_tail(z: Self) -> Self;
     /// p with tanh(x) = x + x³·p(x²), |x| ≤ 0.625.
