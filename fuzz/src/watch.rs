@@ -2,6 +2,7 @@
 //!
 //! Invariant: the file is written before an input runs, so a crash of any kind leaves it behind.
 
+use crate::report::cpu_seconds;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,10 @@ use std::time::{Duration, Instant};
 pub const HANG: u8 = 71;
 /// Bytes before the input: its length, the number of runs, the number of edges.
 const HEAD: usize = 24;
-/// Seconds after which an input hangs. Code without optimisation is slow.
-const LIMIT: u64 = if cfg!(debug_assertions) { 60 } else { 20 };
+/// Seconds of processor time after which an input hangs. Code without optimisation is slow.
+const LIMIT: f64 = if cfg!(debug_assertions) { 60.0 } else { 20.0 };
+/// Seconds after which an input hangs that uses no processor: it may wait for others, or for itself.
+const WAIT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1200 } else { 400 });
 
 /// The file of the input that runs.
 pub struct Watch {
@@ -49,12 +52,20 @@ impl Watch {
         let since = Arc::new(AtomicU64::new(0));
         let seen = since.clone();
         std::thread::spawn(move || {
+            // The start of the input that was seen last, and the processor time then.
+            let mut input = (0, 0.0);
             loop {
                 std::thread::sleep(Duration::from_millis(500));
                 let at = seen.load(Ordering::Relaxed);
-                let now = start.elapsed().as_millis() as u64;
-                if at > 0 && now.saturating_sub(at) > LIMIT * 1000 {
-                    eprintln!("an input runs for more than {LIMIT} s");
+                if at == 0 {
+                    continue;
+                }
+                if at != input.0 {
+                    input = (at, cpu_seconds());
+                }
+                let waits = start.elapsed().saturating_sub(Duration::from_millis(at)) > WAIT;
+                if waits || cpu_seconds() - input.1 > LIMIT {
+                    eprintln!("an input takes more than {LIMIT} s of the processor, or {} s in all", WAIT.as_secs());
                     std::process::exit(i32::from(HANG));
                 }
             }

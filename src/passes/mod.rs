@@ -9,6 +9,7 @@
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves code out of loops; `join_maps`
 //!   joins what is left.
 //! * `join_splats` makes one op of the two stages of an image of splats.
+//! * `keep_scan_states` keeps states of selective scans for their gradients.
 //! * [`keep_half`] keeps what the backward half reads in half precision.
 //! * [`mod@qat`] rounds weights and activations, for quantisation-aware training.
 //! * [`moves`] says what a value is made of by moves.
@@ -31,6 +32,7 @@ mod join_maps;
 mod join_splats;
 pub mod keep;
 pub mod keep_half;
+mod keep_scan_states;
 pub mod known_branch;
 pub mod moves;
 pub mod optimiser;

@@ -2,6 +2,7 @@
 
 use super::fusion_notes::{self, Fusion, Notes};
 use super::keep_half::{Keep, KeptHalf, keep_half};
+use super::keep_scan_states::{has_scans_with_gradients, keep_scan_states};
 use super::simplify::Hits;
 use super::{
     batch, choice_dce, fold, fuse, hoist, inline, join_maps, known_branch, patterns, rebuild, remat, scan_dce, simplify,
@@ -114,6 +115,14 @@ pub const PIPELINE: &[Pass] = &[
         stage: None,
         needed: always_in_pipeline,
         run: |g, _| remat::strip_checkpoints(g),
+    },
+    // After rematerialisation, which may compute a scan again for its gradient.
+    Pass {
+        name: "states",
+        doc: "keep states of selective scans for their gradients",
+        stage: Some(Stage::Fused),
+        needed: has_scans_with_gradients,
+        run: |g, _| keep_scan_states(g),
     },
     // Before pointwise fusion, which would put the activation of a product into a region.
     Pass {

@@ -7,6 +7,7 @@ use arenagrad::graph::{
 };
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::passes::pipeline;
 
 const F64: DType = DType::F64;
 
@@ -149,6 +150,17 @@ fn results_and_gradients_are_those_of_a_scan() {
             }
         }
     }
+}
+
+#[test]
+fn a_training_step_keeps_states_for_its_gradient() {
+    let counts = |g: &GraphBuf| {
+        let text = pipeline::run_whole_pipeline(g).unwrap().to_string();
+        let ops = ["selective_scan", "selective_scan_backward", "selective_scan_keep", "selective_scan_kept_backward"];
+        ops.map(|op| text.matches(&format!("= {op} ")).count())
+    };
+    assert_eq!(counts(&graph(SIZES[2], F64, fused)), [1, 0, 0, 0]);
+    assert_eq!(counts(&gradient(SIZES[2], F64, fused)), [0, 0, 1, 1]);
 }
 
 #[test]

@@ -4,20 +4,23 @@
 //! Invariant: an element is one chain of `mul_add`, in ascending order of the terms, or what `gemm` makes of the same
 //! sum; so the bits depend on the number of rows alone.
 
-use super::rows::{add_scaled_row, first_largest, subtract_rows, two_rows};
+use super::rows::{add_scaled_row, first_largest, scale_row, subtract_rows, two_rows};
 use crate::abi::MatrixMut;
 use crate::float::Float;
 use crate::gemm::{Gemm, GemmFloat, Strides, gemm_view, transpose};
 use crate::simd;
+use std::ops::Range;
 
 /// Columns of a panel of LU factors, and most rows of one of Cholesky factors.
 const PANEL: usize = 64;
 /// Rows of a panel of Cholesky factors of fewer than [`LARGE`] rows.
 const NARROW_PANEL: usize = 32;
 /// Rows from which on all panels are wide.
-const LARGE: usize = 256;
+const LARGE: usize = 768;
 /// Columns of a panel that are factored one by one, after a copy that has them one behind another.
 const STRIP: usize = 8;
+/// Rows and columns of a tile that is transposed at a time.
+const TILE: usize = 32;
 /// Rows that are updated one by one.
 const BAND: usize = 16;
 
@@ -36,6 +39,12 @@ fn cholesky_panel(n: usize) -> usize {
     if n < LARGE { NARROW_PANEL } else { PANEL }
 }
 
+/// Elements between two rows of U while it is computed, of elements of `size` bytes. Rows that are a multiple of 4096
+/// bytes apart share few sets of a cache; then U is in scratch, with other steps.
+fn cholesky_step(size: usize, n: usize) -> usize {
+    if (n * size).is_multiple_of(4096) { n + 64 / size } else { n }
+}
+
 /// Elements of scratch of [`lu_by_panels`] for matrices of `n` rows of elements of `size` bytes.
 pub fn lu_scratch(size: usize, n: usize) -> usize {
     let panels = (0..n).step_by(PANEL).map(|from| Panel::of(n, from, PANEL));
@@ -45,9 +54,11 @@ pub fn lu_scratch(size: usize, n: usize) -> usize {
 
 /// The same of [`cholesky_by_panels`].
 pub fn cholesky_scratch(size: usize, n: usize) -> usize {
-    let panels = (0..n).step_by(cholesky_panel(n)).map(|from| Panel::of(n, from, cholesky_panel(n)));
+    let (step, width) = (cholesky_step(size, n), cholesky_panel(n));
+    let panels = (0..n).step_by(width).map(|from| Panel { step, ..Panel::of(n, from, width) });
     let products = panels.flat_map(|p| p.bands().map(move |i| p.cholesky_band(i)).chain([p.cholesky_rows()]));
-    2 * n * PANEL + most_scratch(size, products)
+    let upper = if step > n { n * step } else { 0 };
+    upper + n * PANEL + TILE * TILE + most_scratch(size, products)
 }
 
 /// The most scratch of a product, for elements of `size` bytes.
@@ -61,13 +72,15 @@ fn most_scratch(size: usize, products: impl Iterator<Item = Gemm>) -> usize {
 struct Panel {
     /// Rows of the matrix.
     n: usize,
+    /// Elements between two of them.
+    step: usize,
     from: usize,
     to: usize,
 }
 
 impl Panel {
     fn of(n: usize, from: usize, width: usize) -> Panel {
-        Panel { n, from, to: (from + width).min(n) }
+        Panel { n, step: n, from, to: (from + width).min(n) }
     }
 
     /// The first rows of the bands that have others above.
@@ -86,7 +99,7 @@ impl Panel {
 
     /// C += A·B, where C and B are in the matrix.
     fn product(&self, m: usize, n: usize, k: usize) -> Gemm {
-        Gemm { accumulate: true, b: Strides { row: self.n, col: 1 }, ..Gemm::new(m, n, k) }
+        Gemm { accumulate: true, b: Strides { row: self.step, col: 1 }, ..Gemm::new(m, n, k) }
     }
 
     /// The rows below and right of the panel minus L·U. A is rows of the panel.
@@ -106,11 +119,17 @@ impl Panel {
         self.product(self.width(), self.height(), self.from).with_a_transposed()
     }
 
-    /// The rows of a band minus Uᵀ·U of the bands above.
+    /// Rows of the panel from band `i` on, minus Uᵀ·U of as many rows above: as many as the lowest bit of `i`. So each
+    /// pair of rows meets once, and products are as large as they can be.
     fn cholesky_band(&self, i: usize) -> Gemm {
-        let rows = BAND.min(self.width() - i);
-        self.product(rows, self.height() - i, i).with_a_transposed()
+        let above = lowest_bit(i);
+        self.product(above.min(self.width() - i), self.height() - i, above).with_a_transposed()
     }
+}
+
+/// The lowest bit of `i` that is 1.
+fn lowest_bit(i: usize) -> usize {
+    i & i.wrapping_neg()
 }
 
 /// Factors a matrix in place, as `lu_of_matrix` does for small ones. Gives true if the number of exchanged rows is odd.
@@ -256,88 +275,120 @@ simd! {
 
 /// Writes the factor L of the symmetric part of `a`; false if it is not positive definite. Works on U = Lᵀ, row by row.
 pub fn cholesky_by_panels<T: GemmFloat>(n: usize, a: &[T], l: &mut [T], scratch: &mut [T]) -> bool {
-    let (panels, work) = scratch.split_at_mut(2 * n * PANEL);
-    let (minus, turned) = panels.split_at_mut(n * PANEL);
+    let step = cholesky_step(size_of::<T>(), n);
+    let (apart, scratch) = scratch.split_at_mut(if step > n { n * step } else { 0 });
+    let (square, scratch) = scratch.split_at_mut(TILE * TILE);
+    let done = upper_factor(n, step, a, if step > n { &mut *apart } else { &mut *l }, square, scratch);
+    if done {
+        write_lower(n, (step > n).then_some((&*apart, step)), l, square);
+    }
+    done
+}
+
+/// Writes the factor U, in rows of `step` elements. False if a pivot is not positive.
+fn upper_factor<T: GemmFloat>(
+    n: usize,
+    step: usize,
+    a: &[T],
+    u: &mut [T],
+    square: &mut [T],
+    scratch: &mut [T],
+) -> bool {
+    let (minus, work) = scratch.split_at_mut(n * PANEL);
     for from in (0..n).step_by(cholesky_panel(n)) {
-        let p = Panel::of(n, from, cholesky_panel(n));
-        let turned = &mut turned[..p.width() * p.height()];
-        transpose(&a[from * n + from..], n, turned, p.height(), p.width(), p.height());
-        let from_a = a[from * n..].chunks_exact(n).zip(turned.chunks_exact(p.height()));
-        for (row, (a, turned)) in l[from * n..p.to * n].chunks_exact_mut(n).zip(from_a) {
-            row[..from].fill(T::ZERO);
-            for (u, (a, turned)) in row[from..].iter_mut().zip(a[from..].iter().zip(turned)) {
-                *u = (*a + *turned) * T::HALF;
-            }
-        }
+        let p = Panel { step, ..Panel::of(n, from, cholesky_panel(n)) };
+        copy_symmetric_part(&p, a, u, square);
         if from > 0 {
-            let (above, below) = l.split_at_mut(from * n);
-            copy_negative(above, n, from..p.to, minus);
-            let mut c = MatrixMut::new(below, p.width(), n);
+            let (above, below) = u.split_at_mut(from * step);
+            copy_negative(above, step, from..p.to, minus);
+            let mut c = MatrixMut::new(below, p.width(), step);
             gemm_view(&p.cholesky_rows(), minus, &above[from..], c.part(0..p.width(), from..n), work);
         }
         for i in (0..p.width()).step_by(BAND) {
             let (first, band) = (from + i, BAND.min(p.width() - i));
-            let (above, below) = l.split_at_mut(first * n);
+            let (above, below) = u.split_at_mut(first * step);
             if i > 0 {
-                let above = &above[from * n..];
-                copy_negative(above, n, first..first + band, minus);
-                let mut c = MatrixMut::new(&mut *below, band, n);
-                gemm_view(&p.cholesky_band(i), minus, &above[first..], c.part(0..band, first..n), work);
+                let (g, above) = (p.cholesky_band(i), &above[(first - lowest_bit(i)) * step..]);
+                copy_negative(above, step, first..first + g.m, minus);
+                let mut c = MatrixMut::new(&mut *below, g.m, step);
+                gemm_view(&g, minus, &above[first..], c.part(0..g.m, first..n), work);
             }
-            if !finish_cholesky_band(n, &mut below[..band * n], first) {
+            if !finish_cholesky_band(n, step, &mut below[..band * step], first) {
                 return false;
             }
         }
     }
-    transpose_upper(n, l, turned);
     true
 }
 
-/// Copies the negative of some columns of rows of `n` elements.
-fn copy_negative<T: Float>(rows: &[T], n: usize, columns: std::ops::Range<usize>, to: &mut [T]) {
-    for (to, row) in to.chunks_exact_mut(columns.len()).zip(rows.chunks_exact(n)) {
+/// Tiles of [`TILE`] numbers, or fewer at the end.
+fn tiles(of: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = of.end;
+    of.step_by(TILE).map(move |from| from..(from + TILE).min(end))
+}
+
+/// Writes the rows of a panel of (A + Aᵀ)/2, from its first column on.
+fn copy_symmetric_part<T: GemmFloat>(p: &Panel, a: &[T], to: &mut [T], square: &mut [T]) {
+    let (n, step) = (p.n, p.step);
+    for rows in tiles(p.from..p.to) {
+        for columns in tiles(p.from..n) {
+            let (height, width) = (rows.len(), columns.len());
+            transpose(&a[columns.start * n + rows.start..], n, square, width, height, width);
+            for (i, turned) in rows.clone().zip(square.chunks_exact(width)) {
+                let (to, row) = (&mut to[i * step..][columns.clone()], &a[i * n..][columns.clone()]);
+                for (to, (x, y)) in to.iter_mut().zip(row.iter().zip(turned)) {
+                    *to = (*x + *y) * T::HALF;
+                }
+            }
+        }
+    }
+}
+
+/// Copies the negative of some columns of rows of `step` elements.
+fn copy_negative<T: Float>(rows: &[T], step: usize, columns: Range<usize>, to: &mut [T]) {
+    for (to, row) in to.chunks_exact_mut(columns.len()).zip(rows.chunks_exact(step)) {
         to.iter_mut().zip(&row[columns.clone()]).for_each(|(to, x)| *to = -*x);
     }
 }
 
 simd! {
-    /// Factors the rows of a band of U, whose first element on the diagonal is in column `first`. False if a pivot is
-    /// not positive.
-    fn finish_cholesky_band[T: Float](n: usize, band: &mut [T], first: usize) -> bool {
-        for i in 0..band.len() / n {
-            let (above, row) = band.split_at_mut(i * n);
+    /// Factors the rows of a band of U, of `n` elements each and `step` apart, whose first element on the diagonal is in
+    /// column `first`. False if a pivot is not positive.
+    fn finish_cholesky_band[T: Float](n: usize, step: usize, band: &mut [T], first: usize) -> bool {
+        for i in 0..band.len() / step {
+            let (above, row) = band.split_at_mut(i * step);
             let (at, mut factors) = (first + i, [T::ZERO; BAND]);
-            for (factor, above) in factors.iter_mut().zip(above.chunks_exact(n)) {
+            for (factor, above) in factors.iter_mut().zip(above.chunks_exact(step)) {
                 *factor = above[at];
             }
             let row = &mut row[at..n];
-            subtract_rows(&factors[..i], above, n, at, row);
+            subtract_rows(&factors[..i], above, step, at, row);
             let pivot = row[0];
             if pivot <= T::ZERO || pivot.is_nan() || pivot == T::INFINITY {
                 return false;
             }
             let root = pivot.sqrt();
             row[0] = root;
-            for x in &mut row[1..] {
-                *x = *x / root;
-            }
+            scale_row(T::ONE / root, &mut row[1..]);
         }
         true
     }
 }
 
-/// L = Uᵀ in place. `turned` holds a panel.
-fn transpose_upper<T: GemmFloat>(n: usize, l: &mut [T], turned: &mut [T]) {
-    for from in (0..n).step_by(PANEL) {
-        let (width, height) = (PANEL.min(n - from), n - from);
-        let turned = &mut turned[..width * height];
-        transpose(&l[from * n + from..], n, turned, width, height, width);
-        let columns = turned.chunks_exact(width);
-        for (i, (row, column)) in l[from * n..].chunks_exact_mut(n).zip(columns).enumerate() {
-            let (own, after) = row[from..].split_at_mut((i + 1).min(width));
-            own.copy_from_slice(&column[..own.len()]);
-            if i < width {
-                after.fill(T::ZERO);
+/// Writes L = Uᵀ, tile by tile. `upper` is U and the elements between two of its rows, if it is not in the place of L.
+fn write_lower<T: GemmFloat>(n: usize, upper: Option<(&[T], usize)>, l: &mut [T], square: &mut [T]) {
+    for rows in tiles(0..n) {
+        for columns in tiles(rows.start..n) {
+            let (height, width) = (rows.len(), columns.len());
+            let (u, step) = upper.unwrap_or((&*l, n));
+            transpose(&u[rows.start * step + columns.start..], step, square, height, width, height);
+            for i in rows.clone() {
+                l[i * n..][columns.clone()].fill(T::ZERO);
+            }
+            for (i, turned) in columns.clone().zip(square.chunks_exact(height)) {
+                // Behind the diagonal are elements of U that were not computed.
+                let len = height.min(i + 1 - rows.start);
+                l[i * n + rows.start..][..len].copy_from_slice(&turned[..len]);
             }
         }
     }

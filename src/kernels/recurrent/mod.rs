@@ -7,8 +7,8 @@
 //! * [`gated_delta`], [`gated_delta_backward`]: a matrix for each head, which a key reads and corrects.
 //!
 //! Invariants: a state is read and written by one unit alone, from the first step to the last, so bits do not depend on
-//! threads. A backward kernel keeps the state before every ⌈√steps⌉-th step and computes the states between again. They
-//! lie in scratch, so its memory grows with the square root of the number of steps.
+//! threads. A backward kernel has the state before every stretch of steps, whose length is of the order of √steps, and
+//! computes the states between again. So its memory grows with the square root of the number of steps.
 
 pub mod gated_delta;
 pub mod gated_delta_backward;

@@ -9,7 +9,7 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`selective_scan_kernel`] | x, Δ: `T[batch, steps, channels]`, A: `T[channels, states]`, B, C: `T[batch, steps, states]`, D: `T[channels]` if `d`, h_0: `T[batch, channels, states]` if `h0` | y: `T[batch, steps, channels]`, the last h: `T[batch, channels, states]`, scratch | [`SelectiveScan`] |
+//! | [`selective_scan_kernel`] | x, Δ: `T[batch, steps, channels]`, A: `T[channels, states]`, B, C: `T[batch, steps, states]`, D: `T[channels]` if `d`, h_0: `T[batch, channels, states]` if `h0` | y: `T[batch, steps, channels]`, the last h: `T[batch, channels, states]`, if `keep` the h before each stretch: `T[batch, stretches, channels, states]`, scratch | [`SelectiveScan`] |
 //!
 //! Invariant: each number of a state is one chain of `mul_add` over the steps, and each y one over the states.
 
@@ -22,6 +22,7 @@ use crate::float::Float;
 use crate::params::params;
 use crate::simd;
 use crate::vmath;
+use std::array::from_fn;
 use std::ops::Range;
 
 /// The most runs of channels: a sum over the channels has no more parts.
@@ -50,6 +51,8 @@ params! {
         pub h0: bool,
         /// Whether the backward kernel reads the gradient of the last state.
         pub last: bool,
+        /// Steps between two states that a result or an operand keeps; 0 if none does.
+        pub keep: usize,
     }
 }
 
@@ -66,15 +69,20 @@ impl SelectiveScan {
         (3 * LANES).saturating_mul(self.states)
     }
 
-    /// Steps between two states that the backward kernel keeps. Half of the root of the steps: twice as many states are
-    /// kept, but a stretch, which has states and decays, needs half as much of the cache.
+    /// Steps between two states that are kept.
     pub fn stretch(&self) -> usize {
-        recurrent_stretch_of(self.steps).div_ceil(2)
+        if self.keep > 0 { self.keep } else { selective_scan_stretch(self.steps) }
     }
 
-    /// States that the backward kernel keeps: those before each stretch.
+    /// States that are kept: those before each stretch.
     pub fn stretches(&self) -> usize {
         self.steps.div_ceil(self.stretch())
+    }
+
+    /// The steps of each stretch.
+    pub fn stretches_of_steps(&self) -> impl DoubleEndedIterator<Item = Range<usize>> + ExactSizeIterator + use<> {
+        let (steps, stretch) = (self.steps, self.stretch());
+        (0..self.stretches()).map(move |k| k * stretch..((k + 1) * stretch).min(steps))
     }
 
     /// Elements of B̄ and of C̄ that a unit of the backward kernel writes.
@@ -85,10 +93,18 @@ impl SelectiveScan {
 
     /// Elements of scratch for each thread of the backward kernel.
     pub fn backward_scratch(&self) -> usize {
-        let states = self.stretches() + 2 * self.stretch() + 4;
+        let kept = if self.keep > 0 { 0 } else { self.stretches() };
+        let states = kept + 2 * self.stretch() + 4;
         let partial_sums = 2 * BLOCK * PARTS;
         (LANES.saturating_mul(states).saturating_add(partial_sums)).saturating_mul(self.states)
     }
+}
+
+/// The number of steps between two states that are kept for a gradient: half of the root of the steps, at least 1. So
+/// twice as many states are kept as there are steps in a stretch; but a stretch, which has states and decays, fits into
+/// a cache.
+pub fn selective_scan_stretch(steps: usize) -> usize {
+    recurrent_stretch_of(steps).div_ceil(2)
 }
 
 /// The operands of a scan.
@@ -152,6 +168,11 @@ impl ScanVector {
     /// The first number of the states in `[batch, channels, states]`.
     pub fn state(&self, p: &SelectiveScan) -> usize {
         (self.b * p.channels + self.channel) * p.states
+    }
+
+    /// The first number of the states before stretch `k` in `[batch, stretches, channels, states]`.
+    pub fn kept_state(&self, p: &SelectiveScan, k: usize) -> usize {
+        ((self.b * p.stretches() + k) * p.channels + self.channel) * p.states
     }
 
     /// Copies the rows of some steps, of a `[batch, steps, channels]`.
@@ -253,12 +274,10 @@ impl<T: Float> ScanStep<'_, T> {
     /// fit into registers.
     #[inline(always)]
     pub fn write_decays(&self, rates: &[Lanes<T>], decays: &mut [Lanes<T>]) {
-        for (to, rates) in decays.iter_mut().zip(rates) {
-            let each = to.iter_mut().zip(rates).zip(&self.delta);
-            match self.normal {
-                true => each.for_each(|((to, rate), delta)| *to = vmath::exp2_middle(*rate * *delta)),
-                false => each.for_each(|((to, rate), delta)| *to = vmath::exp2(*rate * *delta)),
-            }
+        let each = decays.iter_mut().zip(rates);
+        match self.normal {
+            true => each.for_each(|(to, rates)| *to = from_fn(|l| vmath::exp2_middle(rates[l] * self.delta[l]))),
+            false => each.for_each(|(to, rates)| *to = from_fn(|l| vmath::exp2(rates[l] * self.delta[l]))),
         }
     }
 }
@@ -285,11 +304,12 @@ fn scan_and_sum<T: Float>(step: &ScanStep<'_, T>, decays: &[Lanes<T>], h: &mut [
 }
 
 simd! {
-    /// All steps of a vector of channels. `h` holds h_0, then the last state; `decays` is scratch.
+    /// The steps `of` of a vector of channels. `h` holds the state before them, then the one after; `decays` is scratch.
     fn selective_scan_vector[T: Float](
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         v: ScanVector,
+        of: Range<usize>,
         rates: &[Lanes<T>],
         h: &mut [Lanes<T>],
         decays: &mut [Lanes<T>],
@@ -297,7 +317,7 @@ simd! {
     ) {
         let (d, most) = (x.d.map(|d| load_lanes(d, v.channel, v.width)), largest_of_lanes(rates));
         let mut block = ScanBlock::zeros();
-        for steps in scan_blocks(0..p.steps) {
+        for steps in scan_blocks(of) {
             block.load(p, x, v, steps.clone(), &most);
             for at in steps.enumerate() {
                 let step = block.step(p, x, v, at);
@@ -317,20 +337,28 @@ simd! {
 
 /// The selective scan and the last state.
 ///
-/// Reads x, Δ, A, B, C, D and h_0 as the head of the file says; writes y and the last state, both divided by
-/// [`SequenceUnits::split`], and scratch (`Split::PerThread`, [`SelectiveScan::scratch`]); params [`SelectiveScan`].
+/// Reads x, Δ, A, B, C, D and h_0 as the head of the file says; writes y, the last state and those that are kept, all
+/// divided by [`SequenceUnits::split`], and scratch (`Split::PerThread`, [`SelectiveScan::scratch`]); params [`SelectiveScan`].
 pub fn selective_scan_kernel<T: Float>(args: &mut Args<'_>) {
     let p = SelectiveScan::from_words(args.params());
     let (units, x) = (p.units(), ScanOperands::<T>::read(&p, args, 0));
     let mut y = units.part::<T>(args, 0, p.steps, 1);
     let mut last = units.part::<T>(args, 1, 1, p.states);
-    let (rates, rest) = args.write::<T>(2)[..p.scratch()].as_chunks_mut().0.split_at_mut(p.states);
+    let mut kept = (p.keep > 0).then(|| units.part::<T>(args, 2, p.stretches(), p.states));
+    let (rates, rest) =
+        args.write::<T>(2 + usize::from(p.keep > 0))[..p.scratch()].as_chunks_mut().0.split_at_mut(p.states);
     let (h, decays) = rest.split_at_mut(p.states);
     for unit in args.units().map(|unit| units.unit(unit)) {
         for v in unit.batch.flat_map(|b| ScanVector::all(b, unit.channels.clone())) {
             v.load_rates(&p, &x, rates);
             v.load_h0(&p, &x, h);
-            selective_scan_vector(&p, &x, v, rates, h, decays, &mut y.at(v.b, &v.channels()));
+            let mut y = y.at(v.b, &v.channels());
+            for (k, steps) in p.stretches_of_steps().enumerate() {
+                if let Some(kept) = &mut kept {
+                    transpose_from_lanes(h, kept.at(v.b, &v.channels()).row(k));
+                }
+                selective_scan_vector(&p, &x, v, steps, rates, h, decays, &mut y);
+            }
             transpose_from_lanes(h, last.at(v.b, &v.channels()).row(0));
         }
     }

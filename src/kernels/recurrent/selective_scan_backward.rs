@@ -7,7 +7,7 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`selective_scan_backward_kernel`] | ȳ: `T[batch, steps, channels]`, the gradient of the last state if `last`, the operands of the scan | x̄, Δ̄: `T[batch, steps, channels]`, Ā: `T[batch, channels, states]`, B̄, C̄: `T[sums, batch, steps, states]`, D̄: `T[batch, channels]` if `d`, the gradient of h_0: `T[batch, channels, states]` if `h0`, scratch | [`SelectiveScan`] |
+//! | [`selective_scan_backward_kernel`] | ȳ: `T[batch, steps, channels]`, the gradient of the last state if `last`, the operands of the scan, if `keep` the states that it kept: `T[batch, stretches, channels, states]` | x̄, Δ̄: `T[batch, steps, channels]`, Ā: `T[batch, channels, states]`, B̄, C̄: `T[sums, batch, steps, states]`, D̄: `T[batch, channels]` if `d`, the gradient of h_0: `T[batch, channels, states]` if `h0`, scratch | [`SelectiveScan`] |
 //!
 //! Invariant: `sums` is [`SequenceUnits::sums`]. A unit adds vectors of channels in ascending order, each summed in a
 //! tree; the lowering adds the units.
@@ -33,7 +33,7 @@ struct BackwardScratch<'a, T> {
     rates: &'a [Lanes<T>],
     /// [`largest_of_lanes`] of them.
     most: Lanes<T>,
-    /// The state before each stretch.
+    /// The state before each stretch; empty if an operand keeps them.
     kept: &'a mut [Lanes<T>],
     /// The states of one stretch: before its first step, then after each step.
     states: &'a mut [Lanes<T>],
@@ -271,22 +271,37 @@ simd! {
     }
 }
 
-/// All steps of a vector of channels. The state before the first step is the first of those kept.
+/// What the kernel reads beside the operands of the scan.
+#[derive(Clone, Copy)]
+struct BackwardReads<'a, T> {
+    dy: &'a [T],
+    /// The gradient of the last state.
+    dlast: Option<&'a [T]>,
+    /// The state before each stretch.
+    kept: Option<&'a [T]>,
+}
+
+/// All steps of a vector of channels. The state before the first step is the first of those kept in scratch, if they
+/// are no operand.
 fn selective_scan_backward_vector<T: Float>(
     p: &SelectiveScan,
     x: &ScanOperands<'_, T>,
-    dy: &[T],
+    reads: BackwardReads<'_, T>,
     v: ScanVector,
     s: &mut BackwardScratch<'_, T>,
     to: &mut BackwardRows<'_, T>,
 ) {
-    let mut block = ScanBlock::zeros();
-    keep_selective_scan_states(p, x, v, s, &mut block);
-    for k in (0..p.stretches()).rev() {
-        let of = k * p.stretch()..((k + 1) * p.stretch()).min(p.steps);
-        s.states[..p.states].copy_from_slice(&s.kept[k * p.states..(k + 1) * p.states]);
+    let (n, mut block) = (p.states, ScanBlock::zeros());
+    if reads.kept.is_none() {
+        keep_selective_scan_states(p, x, v, s, &mut block);
+    }
+    for (k, of) in p.stretches_of_steps().enumerate().rev() {
+        match reads.kept {
+            Some(kept) => transpose_to_lanes(&kept[v.kept_state(p, k)..], v.width, &mut s.states[..n]),
+            None => s.states[..n].copy_from_slice(&s.kept[k * n..(k + 1) * n]),
+        }
         repeat_selective_scan_stretch(p, x, v, of.clone(), s, &mut block);
-        selective_scan_backward_stretch(p, x, dy, v, of, s, &mut block, to);
+        selective_scan_backward_stretch(p, x, reads.dy, v, of, s, &mut block, to);
     }
 }
 
@@ -321,11 +336,18 @@ impl<'a, T: Float> BackwardParts<'a, T> {
     }
 
     /// One vector of channels, with its rows of B̄ and C̄ from element `sums` on.
-    fn vector(&mut self, p: &SelectiveScan, x: &ScanOperands<'_, T>, dy: [&[T]; 2], v: ScanVector, sums: usize) {
+    fn vector(
+        &mut self,
+        p: &SelectiveScan,
+        x: &ScanOperands<'_, T>,
+        reads: BackwardReads<'_, T>,
+        v: ScanVector,
+        sums: usize,
+    ) {
         let (n, channels, rows) = (p.states, v.channels(), sums..sums + p.steps * p.states);
         let (all, _) = self.scratch[..p.backward_scratch()].as_chunks_mut();
         let (rates, rest) = all.split_at_mut(n);
-        let (kept, rest) = rest.split_at_mut(p.stretches() * n);
+        let (kept, rest) = rest.split_at_mut(if p.keep > 0 { 0 } else { p.stretches() * n });
         let (states, rest) = rest.split_at_mut((p.stretch() + 1) * n);
         let (decays, rest) = rest.split_at_mut(p.stretch() * n);
         let (carry, rest) = rest.split_at_mut(n);
@@ -335,9 +357,9 @@ impl<'a, T: Float> BackwardParts<'a, T> {
         if let Some(first) = kept.get_mut(..n) {
             v.load_h0(p, x, first);
         }
-        match p.last {
-            true => transpose_to_lanes(&dy[1][v.state(p)..], v.width, carry),
-            false => carry.fill([T::ZERO; LANES]),
+        match reads.dlast {
+            Some(dlast) => transpose_to_lanes(&dlast[v.state(p)..], v.width, carry),
+            None => carry.fill([T::ZERO; LANES]),
         }
         da.fill([T::ZERO; LANES]);
         let mut s = BackwardScratch {
@@ -357,7 +379,7 @@ impl<'a, T: Float> BackwardParts<'a, T> {
             dc: &mut self.dc[rows],
             dd: [T::ZERO; LANES],
         };
-        selective_scan_backward_vector(p, x, dy[0], v, &mut s, &mut to);
+        selective_scan_backward_vector(p, x, reads, v, &mut s, &mut to);
         let dd = to.dd;
         transpose_from_lanes(s.da, self.da.at(v.b, &channels).row(0));
         if let Some(to) = &mut self.dd {
@@ -376,8 +398,14 @@ impl<'a, T: Float> BackwardParts<'a, T> {
 /// (`Split::PerThread`); params [`SelectiveScan`].
 pub fn selective_scan_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let p = SelectiveScan::from_words(args.params());
-    let x = ScanOperands::<T>::read(&p, args, 1 + usize::from(p.last));
-    let dy: [&[T]; 2] = [args.read(0), if p.last { args.read(1) } else { &[] }];
+    let first = 1 + usize::from(p.last);
+    let kept = first + 5 + usize::from(p.d) + usize::from(p.h0);
+    let x = ScanOperands::<T>::read(&p, args, first);
+    let reads = BackwardReads::<T> {
+        dy: args.read(0),
+        dlast: p.last.then(|| args.read(1)),
+        kept: (p.keep > 0).then(|| args.read(kept)),
+    };
     let mut parts = BackwardParts::<T>::of(&p, args);
     let member = p.steps * p.states;
     for (k, unit) in args.units().enumerate() {
@@ -388,7 +416,7 @@ pub fn selective_scan_backward_kernel<T: Float>(args: &mut Args<'_>) {
             parts.db[sums..sums + member].fill(T::ZERO);
             parts.dc[sums..sums + member].fill(T::ZERO);
             for v in ScanVector::all(b, unit.channels.clone()) {
-                parts.vector(&p, &x, dy, v, sums);
+                parts.vector(&p, &x, reads, v, sums);
             }
         }
     }

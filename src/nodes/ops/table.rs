@@ -286,6 +286,8 @@ ops! {
 
     SELECTIVE_SCAN = recurrent::selective_scan;
     SELECTIVE_SCAN_BACKWARD = recurrent::selective_scan;
+    SELECTIVE_SCAN_KEEP = recurrent::selective_scan_kept;
+    SELECTIVE_SCAN_KEPT_BACKWARD = recurrent::selective_scan_kept;
     GATED_DELTA_NET = recurrent::gated_delta;
     GATED_DELTA_NET_BACKWARD = recurrent::gated_delta;
 

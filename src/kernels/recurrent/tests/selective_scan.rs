@@ -51,6 +51,7 @@ impl Numbers {
         let mut all = vec![of(&self.dy)];
         all.extend(p.last.then(|| of(&self.last)));
         all.extend(self.reads::<T>(p));
+        all.extend((p.keep > 0).then(|| of(&kept_states(p, self))));
         all
     }
 }
@@ -112,7 +113,16 @@ fn backward(p: &SelectiveScan, x: &Numbers) -> [Vec<f64>; 7] {
     [dx, ddelta, da, db, dc, dd, dh0]
 }
 
-/// Shapes: units by members and by channels, vectors that are full or not, stretches of equal length or not.
+/// The states before each stretch, `[batch, stretches, channels, states]`.
+fn kept_states(p: &SelectiveScan, x: &Numbers) -> Vec<f64> {
+    let (_, _, all) = forward(p, x);
+    let stretches = (0..p.batch).flat_map(|b| (0..p.stretches()).map(move |k| (b, k)));
+    let (row, all) = (p.channels * p.states, &all);
+    stretches.flat_map(|(b, k)| (0..row).map(move |i| all[b * row + i][k * p.stretch()])).collect()
+}
+
+/// Shapes: units by members and by channels, vectors that are full or not, stretches of equal length or not. Each keeps
+/// no states, and states before stretches that are shorter and longer than a block.
 fn shapes() -> Vec<SelectiveScan> {
     let all = [
         [1, 0, 3, 2],
@@ -123,17 +133,13 @@ fn shapes() -> Vec<SelectiveScan> {
         [1, 9, 33, 16],
         [5, 16, 20, 2],
         [1, 3, 600, 1],
+        [1, 41, 5, 2],
     ];
-    let of = |(i, [batch, steps, channels, states]): (usize, [usize; 4])| SelectiveScan {
-        batch,
-        steps,
-        channels,
-        states,
-        d: i % 2 == 1,
-        h0: i % 4 < 2,
-        last: i % 3 < 2,
+    let of = |(i, [batch, steps, channels, states]): (usize, [usize; 4])| {
+        let (d, h0, last) = (i % 2 == 1, i % 4 < 2, i % 3 < 2);
+        [0, 1, 3, 20].map(|keep| SelectiveScan { batch, steps, channels, states, d, h0, last, keep })
     };
-    all.into_iter().take(unless_miri(8, 5)).enumerate().map(of).collect()
+    all.into_iter().take(unless_miri(9, 5)).enumerate().flat_map(of).collect()
 }
 
 fn forward_agrees<T: Float>(tolerance: f64) {
@@ -142,15 +148,18 @@ fn forward_agrees<T: Float>(tolerance: f64) {
         let (x, units) = (Numbers::draw(&p), p.units());
         let (y, last, _) = forward(&p, &x);
         let size = size_of::<T>();
-        let writes = [
-            Out(y.len(), size, units.split(p.steps, 1)),
-            Out(last.len(), size, units.split(1, p.states)),
-            Out(p.scratch(), size, Split::PerThread(p.scratch())),
-        ];
+        let mut writes =
+            vec![Out(y.len(), size, units.split(p.steps, 1)), Out(last.len(), size, units.split(1, p.states))];
+        let kept = kept_states(&p, &x);
+        writes.extend((p.keep > 0).then(|| Out(kept.len(), size, units.split(p.stretches(), p.states))));
+        writes.push(Out(p.scratch(), size, Split::PerThread(p.scratch())));
         let got = run(selective_scan_kernel::<T>, &p.to_words(), &x.reads::<T>(&p), &writes, units.count());
         let numbers = |j: usize| -> Vec<f64> { get::<T>(&got, j).iter().map(|x| x.to_f64()).collect() };
         close(&numbers(0), &y, tolerance);
         close(&numbers(1), &last, tolerance);
+        if p.keep > 0 {
+            close(&numbers(2), &kept, tolerance);
+        }
     }
 }
 
@@ -206,7 +215,8 @@ fn all_gradients_are_the_naive_ones() {
 
 #[test]
 fn scratch_grows_with_the_root_of_the_steps() {
-    let of = |steps: usize| SelectiveScan { batch: 1, steps, channels: 1, states: 4, d: false, h0: false, last: false };
+    let of =
+        |steps: usize| SelectiveScan { batch: 1, steps, channels: 1, states: 4, ..SelectiveScan::from_words(&[0; 8]) };
     let [short, long] = [of(1024), of(4096)].map(|p| p.backward_scratch());
     assert!(long < short * 2 && long > short, "{short} {long}");
 }

@@ -1,6 +1,9 @@
 //! Kernel calls of recurrences.
 
-use super::attrs::{GatedDeltaAttrs, GatedDeltaBackwardAttrs, SelectiveScanAttrs, SelectiveScanBackwardAttrs};
+use super::attrs::{
+    GatedDeltaAttrs, GatedDeltaBackwardAttrs, SelectiveScanAttrs, SelectiveScanBackwardAttrs, SelectiveScanKeepAttrs,
+    SelectiveScanKeptBackwardAttrs,
+};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::recurrent::gated_delta::{GatedDelta, gated_delta_kernel_for};
 use crate::kernels::recurrent::gated_delta_backward::gated_delta_backward_kernel_for;
@@ -12,29 +15,53 @@ use crate::kernels::reduce::Reduce;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 
-/// The kernel's params for a node, whose operands of the scan begin with `first`.
-fn lower_selective_scan_params(cx: &LowerCx<'_>, first: usize) -> SelectiveScan {
+/// The kernel's params for a node, whose operands of the scan begin with `first`. `keep` as in the params.
+fn lower_selective_scan_params(cx: &LowerCx<'_>, first: usize, keep: usize) -> SelectiveScan {
     let SelectiveScanAttrs { d, h0 } = SelectiveScanAttrs::of(&cx.attrs());
     let (x, a) = (cx.arg_dims(first), cx.arg_dims(first + 2));
-    SelectiveScan { batch: x[0], steps: x[1], channels: x[2], states: a[1], d, h0, last: first == 2 }
+    let keep = keep.min(x[1].max(1));
+    SelectiveScan { batch: x[0], steps: x[1], channels: x[2], states: a[1], d, h0, last: first == 2, keep }
 }
 
 /// `selective_scan`.
 pub fn lower_selective_scan(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let p = lower_selective_scan_params(cx, 0);
+    lower_forward_scan(cx, 0)
+}
+
+/// `selective_scan_keep`.
+pub fn lower_selective_scan_keep(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    lower_forward_scan(cx, SelectiveScanKeepAttrs::of(&cx.attrs()).every as usize)
+}
+
+/// A selective scan that keeps the state before every `keep`-th step, or none if that is 0.
+fn lower_forward_scan(cx: &mut LowerCx<'_>, keep: usize) -> Result<(), String> {
+    let p = lower_selective_scan_params(cx, 0, keep);
     let (units, scratch) = (p.units(), cx.scratch(cx.dtype(0).size(), p.scratch()));
     let call = Call::new(selective_scan_kernel_for(cx.dtype(0))?, p.to_words(), units.count()).flops(cx.flops());
     let call = call.cost_class(CostClass::RECURRENT).reads_args(cx.args());
-    let call = call.divided(Buf::Out(0), units.split(p.steps, 1)).divided(Buf::Out(1), units.split(1, p.states));
+    let mut call = call.divided(Buf::Out(0), units.split(p.steps, 1)).divided(Buf::Out(1), units.split(1, p.states));
+    if keep > 0 {
+        call = call.divided(Buf::Out(2), units.split(p.stretches(), p.states));
+    }
     cx.call(call.scratch(scratch));
     Ok(())
 }
 
-/// `selective_scan_backward`: all gradients, with dB and dC apart for each unit that has some of the channels, then the
-/// sums of these.
+/// `selective_scan_backward`.
 pub fn lower_selective_scan_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let SelectiveScanBackwardAttrs { d, h0, last } = SelectiveScanBackwardAttrs::of(&cx.attrs());
-    let (p, dtype) = (lower_selective_scan_params(cx, 1 + usize::from(last)), cx.dtype(0));
+    lower_backward_scan(cx, SelectiveScanBackwardAttrs::of(&cx.attrs()).last, 0)
+}
+
+/// `selective_scan_kept_backward`.
+pub fn lower_selective_scan_kept_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let SelectiveScanKeptBackwardAttrs { last, every, .. } = SelectiveScanKeptBackwardAttrs::of(&cx.attrs());
+    lower_backward_scan(cx, last, every as usize)
+}
+
+/// All gradients of a selective scan, with dB and dC apart for each unit that has some of the channels, then the sums of
+/// these.
+fn lower_backward_scan(cx: &mut LowerCx<'_>, last: bool, keep: usize) -> Result<(), String> {
+    let (p, dtype) = (lower_selective_scan_params(cx, 1 + usize::from(last), keep), cx.dtype(0));
     let (units, sums) = (p.units(), p.batch * p.steps * p.states);
     let parts = match units.sums() {
         1 => [Buf::Out(3), Buf::Out(4)],
@@ -48,11 +75,11 @@ pub fn lower_selective_scan_backward(cx: &mut LowerCx<'_>) -> Result<(), String>
     for part in parts {
         call = call.writes(part, p.sums_per_unit());
     }
-    if d {
+    if p.d {
         call = call.divided(Buf::Out(5), units.split(1, 1));
     }
-    if h0 {
-        call = call.divided(Buf::Out(5 + usize::from(d)), units.split(1, p.states));
+    if p.h0 {
+        call = call.divided(Buf::Out(5 + usize::from(p.d)), units.split(1, p.states));
     }
     cx.call(call.scratch(scratch));
     lower_channel_sums(cx, parts, &units, sums)

@@ -1,14 +1,16 @@
 //! Recurrences along a sequence whose state is a matrix, each with a backward op that computes all gradients in one
 //! sweep.
 //!
-//! Invariant: a backward op keeps no state of the forward op. It computes the states again from the operands, and its
-//! scratch grows with the square root of the number of steps. Decompositions are scans. `ssd` is made of other ops.
+//! Invariant: a backward op reads no state of the forward op. It computes the states again from the operands, and its
+//! scratch grows with the square root of the number of steps. The exception are the fused ops of `selective_scan_kept`.
+//! Decompositions are scans. `ssd` is made of other ops.
 
 pub mod attrs;
 pub mod gated_delta;
 mod gated_delta_steps;
 pub mod lower;
 pub mod selective_scan;
+pub mod selective_scan_kept;
 mod selective_scan_steps;
 pub mod ssd;
 pub mod var;

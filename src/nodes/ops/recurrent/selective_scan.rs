@@ -25,10 +25,15 @@ pub struct SelectiveScanShape {
     pub states: usize,
 }
 
-/// Checks the operands of a scan, which begin with `first`: there are `first` others.
-fn infer_selective_scan_shape(cx: &Infer<'_>, first: usize) -> Result<SelectiveScanShape, String> {
+/// Checks the operands of a scan. There are `first` others before them and `after` behind them.
+pub(super) fn infer_selective_scan_shape(
+    cx: &Infer<'_>,
+    first: usize,
+    after: usize,
+) -> Result<SelectiveScanShape, String> {
     let SelectiveScanAttrs { d, h0 } = SelectiveScanAttrs::of(&cx.attrs);
-    let (have, need) = (cx.args.len(), first + 5 + usize::from(d) + usize::from(h0));
+    let end = first + 5 + usize::from(d) + usize::from(h0);
+    let (have, need) = (cx.args.len(), end + after);
     ensure!(have == need, "{have} operands; with d={d} and h0={h0} there are {need}");
     cx.float(0)?;
     (1..have).try_for_each(|i| cx.same_dtype(0, i))?;
@@ -43,21 +48,31 @@ fn infer_selective_scan_shape(cx: &Infer<'_>, first: usize) -> Result<SelectiveS
         cx.expect_dims(first + 5, "d", &[channels])?;
     }
     if h0 {
-        cx.expect_dims(need - 1, "h0", &[batch, channels, states])?;
+        cx.expect_dims(end - 1, "h0", &[batch, channels, states])?;
     }
     Ok(SelectiveScanShape { batch, steps, channels, states })
 }
 
 fn infer_selective_scan(cx: &mut Infer<'_>) -> Result<(), String> {
-    let SelectiveScanShape { batch, channels, states, .. } = infer_selective_scan_shape(cx, 0)?;
+    let SelectiveScanShape { batch, channels, states, .. } = infer_selective_scan_shape(cx, 0, 0)?;
     cx.same_as(0)?;
     cx.result(cx.dtype(0), &[batch, channels, states])
 }
 
 fn infer_selective_scan_backward(cx: &mut Infer<'_>) -> Result<(), String> {
-    let SelectiveScanBackwardAttrs { d, h0, last } = SelectiveScanBackwardAttrs::of(&cx.attrs);
-    let (first, dtype) = (1 + usize::from(last), cx.dtype(0));
-    let SelectiveScanShape { batch, steps, channels, states } = infer_selective_scan_shape(cx, first)?;
+    let last = SelectiveScanBackwardAttrs::of(&cx.attrs).last;
+    let shape = infer_selective_scan_shape(cx, 1 + usize::from(last), 0)?;
+    infer_selective_scan_gradients(cx, last, &shape)
+}
+
+/// Checks the cotangents, and adds the results of a backward op.
+pub(super) fn infer_selective_scan_gradients(
+    cx: &mut Infer<'_>,
+    last: bool,
+    shape: &SelectiveScanShape,
+) -> Result<(), String> {
+    let SelectiveScanAttrs { d, h0 } = SelectiveScanAttrs::of(&cx.attrs);
+    let (dtype, SelectiveScanShape { batch, steps, channels, states }) = (cx.dtype(0), *shape);
     cx.expect_dims(0, "dy", &[batch, steps, channels])?;
     if last {
         cx.expect_dims(1, "dlast", &[batch, channels, states])?;
@@ -76,11 +91,11 @@ fn infer_selective_scan_backward(cx: &mut Infer<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `each` operations for each number of the states at each step.
-fn selective_scan_cost(cx: &CostCx<'_>, each: u64) -> u64 {
+/// `each` operations for each number of the states at each step. There are `after` operands behind those of the scan.
+pub(super) fn selective_scan_cost(cx: &CostCx<'_>, after: usize, each: u64) -> u64 {
     let operands = cx.graph.args_of(cx.node);
     // Operand 0 is x, or the gradient of y, which has its shape. A has as many columns as the states have numbers.
-    let first = operands.len().saturating_sub(selective_scan_operands(cx));
+    let first = operands.len().saturating_sub(selective_scan_operands(cx) + after);
     let states = operands.get(first + 2).and_then(|a| cx.graph.dims(*a).last().copied()).unwrap_or(0);
     cx.arg(0).saturating_mul(states as u64).saturating_mul(each)
 }
@@ -140,7 +155,7 @@ pub const SELECTIVE_SCAN: OpDef = OpDef {
     batch: Batch::Rule(|s| batch_selective_scan(s, 0)),
     decompose: Some(|s| ScanSteps::of(s, 0).forward().into()),
     lower: Lower::Kernel(lower::lower_selective_scan),
-    cost: |cx| selective_scan_cost(cx, 6),
+    cost: |cx| selective_scan_cost(cx, 0, 6),
     cases: &[
         Case {
             args: "f[2,5,3] f[2,5,3] f[3,4] f[2,5,4] f[2,5,4]",
@@ -191,10 +206,11 @@ pub const SELECTIVE_SCAN_BACKWARD: OpDef = OpDef {
     }),
     decompose: Some(|s| {
         let last = SelectiveScanBackwardAttrs::of(&s.attrs).last;
-        ScanSteps::of(s, 1 + usize::from(last)).backward(s.args[0], last.then(|| s.args[1]))
+        let scan = ScanSteps::of(s, 1 + usize::from(last));
+        scan.backward(scan.states_before_steps(), s.args[0], last.then(|| s.args[1]))
     }),
     lower: Lower::Kernel(lower::lower_selective_scan_backward),
-    cost: |cx| selective_scan_cost(cx, 26),
+    cost: |cx| selective_scan_cost(cx, 0, 26),
     cases: &[
         Case {
             args: "f[2,5,3] f[2,5,3] f[2,5,3] f[3,4] f[2,5,4] f[2,5,4]",

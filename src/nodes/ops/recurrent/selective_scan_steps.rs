@@ -94,6 +94,45 @@ impl<'g> ScanSteps<'g> {
         [self.d.map_or(y, |d| y + self.x * d), last[0]]
     }
 
+    /// y, the last state, and the state before every `every`-th step.
+    pub fn forward_and_keep(&self, every: usize) -> [Var<'g>; 3] {
+        let before = self.states_before_steps();
+        let every = every.min(self.x.dims()[1].max(1));
+        let (dims, ones) = (before.dims(), vec![1; before.rank()]);
+        let kept = before.slice(&[0; 4], &dims, &[&[every], &ones[1..]].concat());
+        let [y, last] = self.forward();
+        [y, last, kept.transpose(&[1, 0, 2, 3])]
+    }
+
+    /// The state before each step, [S,B,H,N].
+    pub fn states_before_steps(&self) -> Var<'g> {
+        let (_, before) = self.g.scan(&[self.first()], &self.slices(), |h, xs| {
+            let step = ScanStepTerms::of(xs);
+            (vec![step.next(step.decay(self.a), h[0])], vec![h[0]])
+        });
+        before[0]
+    }
+
+    /// The same from `kept`, the states before every `every`-th step, [B,⌈S/every⌉,H,N]: the stretches are members of a
+    /// batch.
+    pub fn states_from_kept(&self, kept: Var<'g>, every: usize) -> Var<'g> {
+        let [batch, stretches, channels, states] = kept.dims()[..] else { return kept };
+        let steps = self.x.dims()[1];
+        let every = every.min(steps.max(1));
+        let rows = self.slices().map(|x| {
+            // Zeros behind the last step: a step with Δ = 0 leaves the state as it is.
+            let x = exchange_selective_scan_steps(x).pad(&[0; 3], &[0, stretches * every - steps, 0], 0.0);
+            let last = x.dims()[2];
+            exchange_selective_scan_steps(x.reshape([batch * stretches, every, last]))
+        });
+        let (_, before) = self.g.scan(&[kept.reshape([batch * stretches, channels, states])], &rows, |h, xs| {
+            let step = ScanStepTerms::of(xs);
+            (vec![step.next(step.decay(self.a), h[0])], vec![h[0]])
+        });
+        let before = before[0].reshape([every, batch, stretches, channels, states]).transpose(&[2, 0, 1, 3, 4]);
+        before.reshape([stretches * every, batch, channels, states]).narrow(0, 0, steps)
+    }
+
     /// Tangents of y and of the last state, given those of the operands: the state and its tangent run together.
     pub fn jvp(&self, t: &[Option<Var<'g>>]) -> [Var<'g>; 2] {
         let zeros = |x: Var<'g>| x.full_like(0.0);
@@ -123,13 +162,9 @@ impl<'g> ScanSteps<'g> {
         [[from_d, from_x].into_iter().flatten().fold(y, |y, more| y + more), last[1]]
     }
 
-    /// The results of the backward op: a scan that keeps the state before each step, and one from the last step on.
-    pub fn backward(&self, dy: Var<'g>, dlast: Option<Var<'g>>) -> Vec<Var<'g>> {
-        let (_, before) = self.g.scan(&[self.first()], &self.slices(), |h, xs| {
-            let step = ScanStepTerms::of(xs);
-            (vec![step.next(step.decay(self.a), h[0])], vec![h[0]])
-        });
-        let xs = [&self.slices()[..], &[exchange_selective_scan_steps(dy), before[0]]].concat();
+    /// The results of the backward op, from the state before each step: a scan from the last step on.
+    pub fn backward(&self, before: Var<'g>, dy: Var<'g>, dlast: Option<Var<'g>>) -> Vec<Var<'g>> {
+        let xs = [&self.slices()[..], &[exchange_selective_scan_steps(dy), before]].concat();
         let carries = [dlast.unwrap_or_else(|| self.no_state()), self.no_state()];
         let (carries, ys) = self.g.scan_with(Loop::default().reverse(true), &carries, &xs, |carry, xs| {
             let (step, dy, before) = (ScanStepTerms::of(xs), xs[4].unsqueeze(2), xs[5]);

@@ -25,8 +25,7 @@ impl<'g> Var<'g> {
     /// h ← exp(Δ·A)∘h + Δ·B·x and y = Σ C·h + D·x at each step, with Δ `delta` of the shape of x, A `[channels,
     /// states]`, B and C `[batch, steps, states]`. All are `f32` or all `f64`.
     ///
-    /// A gradient keeps no states: it computes them again, in scratch that grows with the square root of the number of
-    /// steps. A = −∞ forgets the state at a step with Δ > 0. Source: Gu and Dao, "Mamba".
+    /// A training step keeps about 2·√steps of the states, and its gradient computes the others again. A = −∞ forgets the state at a step with Δ > 0. Source: Gu and Dao, "Mamba".
     ///
     /// ```
     /// use arenagrad::graph::SelectiveScan;
