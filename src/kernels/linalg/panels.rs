@@ -31,7 +31,7 @@ pub fn has_lu_panels(n: usize) -> bool {
 
 /// Whether matrices of `n` rows have Cholesky factors by panels.
 pub fn has_cholesky_panels(n: usize) -> bool {
-    n > NARROW_PANEL
+    n > BAND
 }
 
 /// Rows of a panel of Cholesky factors of a matrix of `n` rows.

@@ -1,6 +1,7 @@
 //! Sixteen neighbouring channels as one vector. Lanes behind the last channel hold zeros.
 
 use crate::float::Float;
+use crate::gemm::{GemmFloat, transpose};
 use std::array::from_fn;
 
 /// Channels of a vector.
@@ -46,22 +47,16 @@ pub fn sum_lanes_to_four<T: Float>(mut lanes: Lanes<T>, width: usize) -> [T; PAR
 }
 
 /// `width` rows of `lanes.len()` elements as columns: lane l of vector n is element n of row l.
-pub fn transpose_to_lanes<T: Float>(rows: &[T], width: usize, lanes: &mut [Lanes<T>]) {
-    lanes.fill([T::ZERO; LANES]);
+pub fn transpose_to_lanes<T: GemmFloat>(rows: &[T], width: usize, lanes: &mut [Lanes<T>]) {
     let n = lanes.len();
-    for (l, row) in rows.chunks_exact(n.max(1)).take(width).enumerate() {
-        for (lanes, x) in lanes.iter_mut().zip(row) {
-            lanes[l] = *x;
-        }
+    if width < LANES {
+        lanes.fill([T::ZERO; LANES]);
     }
+    transpose(rows, n, lanes.as_flattened_mut(), LANES, n, width);
 }
 
 /// The inverse of [`transpose_to_lanes`], for as many rows as fit into `rows`.
-pub fn transpose_from_lanes<T: Float>(lanes: &[Lanes<T>], rows: &mut [T]) {
+pub fn transpose_from_lanes<T: GemmFloat>(lanes: &[Lanes<T>], rows: &mut [T]) {
     let n = lanes.len();
-    for (l, row) in rows.chunks_exact_mut(n.max(1)).enumerate() {
-        for (lanes, x) in lanes.iter().zip(row) {
-            *x = lanes[l];
-        }
-    }
+    transpose(lanes.as_flattened(), LANES, rows, n, rows.len() / n.max(1), n);
 }

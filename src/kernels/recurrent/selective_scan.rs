@@ -19,6 +19,7 @@ use super::sequence_units::SequenceUnits;
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
+use crate::gemm::GemmFloat;
 use crate::params::params;
 use crate::simd;
 use crate::vmath;
@@ -149,7 +150,7 @@ impl ScanVector {
     }
 
     /// Writes A·log₂ e, with the lowest finite number for −∞.
-    pub fn load_rates<T: Float>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
+    pub fn load_rates<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
         transpose_to_lanes(&x.a[self.channel * p.states..], self.width, to);
         for a in to.as_flattened_mut() {
             let rate = *a * T::LOG2E;
@@ -158,7 +159,7 @@ impl ScanVector {
     }
 
     /// Writes h_0.
-    pub fn load_h0<T: Float>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
+    pub fn load_h0<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
         match x.h0 {
             Some(h0) => transpose_to_lanes(&h0[self.state(p)..], self.width, to),
             None => to.fill([T::ZERO; LANES]),
@@ -339,7 +340,7 @@ simd! {
 ///
 /// Reads x, Δ, A, B, C, D and h_0 as the head of the file says; writes y, the last state and those that are kept, all
 /// divided by [`SequenceUnits::split`], and scratch (`Split::PerThread`, [`SelectiveScan::scratch`]); params [`SelectiveScan`].
-pub fn selective_scan_kernel<T: Float>(args: &mut Args<'_>) {
+pub fn selective_scan_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = SelectiveScan::from_words(args.params());
     let (units, x) = (p.units(), ScanOperands::<T>::read(&p, args, 0));
     let mut y = units.part::<T>(args, 0, p.steps, 1);

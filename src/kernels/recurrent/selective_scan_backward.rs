@@ -16,13 +16,14 @@ use super::lanes::{
     LANES, Lanes, PARTS, load_lanes, store_lanes, sum_lanes_to_four, transpose_from_lanes, transpose_to_lanes,
 };
 use super::selective_scan::{
-    BLOCK, ScanBlock, ScanOperands, ScanStep, ScanVector, SelectiveScan, largest_of_lanes, scan_blocks,
+    BLOCK, BlockRows, ScanBlock, ScanOperands, ScanStep, ScanVector, SelectiveScan, largest_of_lanes, scan_blocks,
     selective_scan_next,
 };
 use super::sequence_units::{SequencePart, SequenceUnits};
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
+use crate::gemm::GemmFloat;
 use crate::simd;
 use std::array::from_fn;
 use std::ops::Range;
@@ -235,14 +236,14 @@ simd! {
         of: Range<usize>,
         s: &mut BackwardScratch<'_, T>,
         block: &mut ScanBlock<T>,
+        dys: &mut BlockRows<T>,
         to: &mut BackwardRows<'_, T>,
     ) {
         let n = p.states;
         let d = x.d.map(|d| load_lanes(d, v.channel, v.width));
-        let mut dys = [[T::ZERO; LANES]; BLOCK];
         for steps in scan_blocks(of.clone()).rev() {
             block.load(p, x, v, steps.clone(), &s.most);
-            v.load_rows(p, dy, steps.clone(), &mut dys);
+            v.load_rows(p, dy, steps.clone(), dys);
             for (i, t) in steps.clone().enumerate().rev() {
                 let (step, dy) = (block.step(p, x, v, (i, t)), &dys[i]);
                 let at = (t - of.start) * n;
@@ -283,7 +284,7 @@ struct BackwardReads<'a, T> {
 
 /// All steps of a vector of channels. The state before the first step is the first of those kept in scratch, if they
 /// are no operand.
-fn selective_scan_backward_vector<T: Float>(
+fn selective_scan_backward_vector<T: GemmFloat>(
     p: &SelectiveScan,
     x: &ScanOperands<'_, T>,
     reads: BackwardReads<'_, T>,
@@ -291,7 +292,7 @@ fn selective_scan_backward_vector<T: Float>(
     s: &mut BackwardScratch<'_, T>,
     to: &mut BackwardRows<'_, T>,
 ) {
-    let (n, mut block) = (p.states, ScanBlock::zeros());
+    let (n, mut block, mut dys) = (p.states, ScanBlock::zeros(), [[T::ZERO; LANES]; BLOCK]);
     if reads.kept.is_none() {
         keep_selective_scan_states(p, x, v, s, &mut block);
     }
@@ -301,7 +302,7 @@ fn selective_scan_backward_vector<T: Float>(
             None => s.states[..n].copy_from_slice(&s.kept[k * n..(k + 1) * n]),
         }
         repeat_selective_scan_stretch(p, x, v, of.clone(), s, &mut block);
-        selective_scan_backward_stretch(p, x, reads.dy, v, of, s, &mut block, to);
+        selective_scan_backward_stretch(p, x, reads.dy, v, of, s, &mut block, &mut dys, to);
     }
 }
 
@@ -318,7 +319,7 @@ struct BackwardParts<'a, T> {
     scratch: &'a mut [T],
 }
 
-impl<'a, T: Float> BackwardParts<'a, T> {
+impl<'a, T: GemmFloat> BackwardParts<'a, T> {
     fn of(p: &SelectiveScan, args: &mut Args<'a>) -> BackwardParts<'a, T> {
         let units = p.units();
         let h0 = 5 + usize::from(p.d);
@@ -396,7 +397,7 @@ impl<'a, T: Float> BackwardParts<'a, T> {
 /// Reads and writes as the head of the file says; x̄, Δ̄, Ā, D̄ and the gradient of h_0 are divided by
 /// [`SequenceUnits::split`], B̄ and C̄ by units, and scratch has [`SelectiveScan::backward_scratch`] elements
 /// (`Split::PerThread`); params [`SelectiveScan`].
-pub fn selective_scan_backward_kernel<T: Float>(args: &mut Args<'_>) {
+pub fn selective_scan_backward_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = SelectiveScan::from_words(args.params());
     let first = 1 + usize::from(p.last);
     let kept = first + 5 + usize::from(p.d) + usize::from(p.h0);

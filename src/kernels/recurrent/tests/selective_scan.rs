@@ -2,6 +2,7 @@
 
 use crate::abi::Split;
 use crate::float::Float;
+use crate::gemm::GemmFloat;
 use crate::harness::{In, Out, close, get, noise, run, unless_miri};
 use crate::recurrent::selective_scan::{SelectiveScan, selective_scan_kernel};
 use crate::recurrent::selective_scan_backward::selective_scan_backward_kernel;
@@ -142,7 +143,7 @@ fn shapes() -> Vec<SelectiveScan> {
     all.into_iter().take(unless_miri(9, 5)).enumerate().flat_map(of).collect()
 }
 
-fn forward_agrees<T: Float>(tolerance: f64) {
+fn forward_agrees<T: GemmFloat>(tolerance: f64) {
     for p in shapes() {
         assert_eq!(SelectiveScan::from_words(&p.to_words()), p);
         let (x, units) = (Numbers::draw(&p), p.units());
@@ -163,7 +164,7 @@ fn forward_agrees<T: Float>(tolerance: f64) {
     }
 }
 
-fn backward_agrees<T: Float>(tolerance: f64) {
+fn backward_agrees<T: GemmFloat>(tolerance: f64) {
     for p in shapes() {
         let (x, units) = (Numbers::draw(&p), p.units());
         let [dx, ddelta, da, db, dc, dd, dh0] = backward(&p, &x);
