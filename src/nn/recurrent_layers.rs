@@ -39,8 +39,8 @@ pub struct Recurrent<'g> {
     pub h0: Option<Var<'g>>,
     /// The first cells of an LSTM, of the shape of `h0`; zeros without them.
     pub c0: Option<Var<'g>>,
-    /// The number of steps of each sequence, `[batch]`, `i32` or `i64`. What is behind a sequence's end is not read,
-    /// its outputs are 0, its last state is that of its last step, and its reverse direction begins there: torch's
+    /// The number of steps of each sequence, `[batch]`, `i32` or `i64`. Steps after the end of a sequence are not read;
+    /// their outputs are 0, its last state is that of its last step, and its reverse direction begins there: torch's
     /// packed sequences, in any order. A length of 0 gives the first state; one above the number of steps is an error
     /// of the step.
     pub lengths: Option<Var<'g>>,
@@ -78,7 +78,7 @@ setters! {
     }
 }
 
-/// What [`rnn_with`] and [`gru_with`] give.
+/// The results of [`rnn_with`] and [`gru_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecurrentRun<'g> {
     /// The states of the last layer at all steps, `[steps, batch, directions·hidden]`.
