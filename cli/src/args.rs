@@ -1,6 +1,6 @@
 //! The command line: commands, options and their help texts, as clap reads them.
 //!
-//! Invariant: this module only parses. Commands give options their effect.
+//! Invariant: this module only parses. The files of the commands say what an option does.
 
 mod derive_args;
 mod fuzz_args;

@@ -5,7 +5,8 @@
 //! * [`batch`] turns a graph into one for a batch (`vmap`).
 //! * [`extend`](mod@extend) adds nodes that a user writes, such as a loss of derivatives.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
-//! * [`scan_dce`] and [`choice_dce`] drop what nothing reads of loops and choices; [`known_branch`] drops choices.
+//! * [`scan_dce`] and [`choice_dce`] drop the parts of loops and choices that nothing reads; [`known_branch`] drops
+//!   choices.
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves nodes out of loops; `join_maps`
 //!   joins the pointwise nodes that stay in their bodies.
 //! * `join_splats` joins the two stages of an image of splats to one op.

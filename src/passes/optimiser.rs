@@ -1,11 +1,11 @@
 //! The optimiser: appends gradients, clipping and updates to the graph of a loss, which makes one training step.
 //!
-//! This file has what a user says ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
+//! This file has the user's options ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
 //! rules and their numbers, `rule_ranges` the range of each number, `named_optimisers` the types that users name
 //! ([`AdamW`] …), `groups` finds the settings of each param, `update_target` and `adam_family` write elementwise
 //! updates (one instruction per param, in place), `matrix` those that need the whole param, `lbfgs` that of all params
 //! together, `projection` what follows an update, `grad_accumulation` sums gradients over micro-batches. Invariant: the
-//! optimiser adds one input, [`LR`]; all that it keeps is states, so a run resumed from params and states gives the
+//! optimiser adds one input, [`LR`]; it keeps all else in states, so a run resumed from params and states gives the
 //! same bits.
 
 mod adam_family;

@@ -6,7 +6,7 @@
 //! seen after the step; no wake-up is lost; a step that stops ends on all threads; threads that are told to quit end.
 //!
 //! A thread that finds a fault publishes the timestamp of its instruction. The gate keeps the least one. Every thread
-//! runs its instructions up to that timestamp and none behind it, so all threads agree on the instruction that stopped
+//! runs its instructions up to that timestamp and none after it, so all threads agree on the instruction that stopped
 //! the step, and none waits at a barrier that another will not reach.
 
 use super::team_sync::{AtomicBool, AtomicUsize, Parker, Unparker, YIELDS, fence, spin_loop, yield_now};

@@ -42,7 +42,7 @@ pub struct Progress {
     pub ns: u64,
 }
 
-/// What becomes of a step whose loss is not finite.
+/// What happens to a step whose loss is not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NonFinite {
     /// An error of kind [`Kind::Diverged`].
@@ -170,7 +170,7 @@ impl Trainer {
         Ok(self)
     }
 
-    /// What becomes of a step whose loss is not finite: by default an error.
+    /// What happens to a step whose loss is not finite: by default an error.
     pub fn on_non_finite(mut self, choice: NonFinite) -> Trainer {
         self.non_finite = choice;
         self
@@ -307,7 +307,7 @@ impl Trainer {
         }
     }
 
-    /// What becomes of a step whose loss is not finite.
+    /// What happens to a step whose loss is not finite.
     pub fn non_finite_choice(&self) -> NonFinite {
         self.non_finite
     }

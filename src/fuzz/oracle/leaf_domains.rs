@@ -1,8 +1,8 @@
 //! The domains of leaves: the numbers that all readers of a leaf can use.
 //!
 //! The domains of a reader's conformance cases say which numbers it can use; for indices, the axis that they count
-//! along says it. A reader of a copy of the leaf (a slice, another shape, an operand of a call) counts as a reader of
-//! the leaf.
+//! along gives the range. A reader of a copy of the leaf (a slice, another shape, an operand of a call) counts as a
+//! reader of the leaf.
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::size_attrs::to_size_attrs;

@@ -1,6 +1,6 @@
 //! Ops on each element of one float tensor: a table of functions and of the engine's documented errors.
 //!
-//! The bound of a result is how far the function moves within the operand's bound, and the error of one evaluation.
+//! The bound of a result is the change of the function over the operand's bound, plus the error of one evaluation.
 
 use super::array::Array;
 use super::element_bytes::nearest_element;

@@ -32,7 +32,7 @@ pub enum Missing {
 pub struct GradOptions {
     /// Names of leaves, or of inner values: the printed name of a value ([`Var::named`](crate::graph::Var::named)), the
     /// name of an output, or `%5`, the number of a value in the printed text form (a text that was parsed may have
-    /// called it otherwise). The name of a leaf comes first. If empty: all params that are not frozen.
+    /// called it otherwise). The names of leaves take precedence. If empty: all params that are not frozen.
     pub wrt: Vec<String>,
     /// Params to leave out, by name or pattern. The first `*` of a pattern matches any characters.
     pub frozen: Vec<String>,

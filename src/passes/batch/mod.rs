@@ -29,7 +29,7 @@ use batched_region::{
 };
 pub use one_by_one::{OneByOne, one_by_one_ops};
 
-/// What the members of a batch draw where one example draws random numbers.
+/// The random numbers that the members of a batch draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Randomness {
     /// A random op is an error.

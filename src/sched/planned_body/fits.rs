@@ -1,4 +1,4 @@
-//! Proof that a loop's body may run on the operands of its instruction. For the checker alone.
+//! Proof that a loop's body may run on the operands of its instruction. Used by the checker only.
 //!
 //! The body was proved in an address space of its own, where externs are disjoint. That proof holds in the arena only
 //! if the operands are disjoint as well, unless both are only read, and if each operand has the contents that the body

@@ -1,7 +1,8 @@
 //! Programs and files: saving and loading all that a program keeps, and loading weights from other places.
 //!
 //! Invariant: names, dtypes, shapes and bools are checked before the first byte of the program changes. If a file
-//! cannot be read to its end after that, the leaves that were meant count as unset, so that no step uses half of them.
+//! cannot be read to its end after that, the leaves that the load was to fill count as unset, so that no step uses half
+//! of them.
 
 use super::weights::{Stored, Weights};
 use super::{Digest, bad_checkpoint_header, save};

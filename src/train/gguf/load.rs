@@ -1,7 +1,7 @@
 //! Tensors of GGUF files for the leaves of a program.
 //!
 //! Invariant: names, types and shapes are checked before the first byte of the program changes. If a file cannot be
-//! read to its end after that, the leaves that were meant count as unset, so that no step uses half of them.
+//! read to its end after that, the leaves that the load was to fill count as unset, so that no step uses half of them.
 
 use super::gguf_file::{Gguf, GgufTensor};
 use super::tensor_type::TensorType;

@@ -80,8 +80,8 @@ pub struct Scan {
     pub at_once: bool,
     /// What ends the loop early; `None`: all iterations run.
     pub exit: Option<Exit>,
-    /// Of a loop that a carry ends: the number of iterations that the error tells if it is still to go on after
-    /// `length` of them. 0: there is no error. `None`: `length`.
+    /// For a loop that a carry ends: the number of iterations that the error names if the loop would go on after
+    /// `length` iterations. 0: there is no error. `None`: `length`.
     pub bound: Option<usize>,
 }
 
