@@ -7,7 +7,7 @@
 //! * [`session`]: compiling graphs into programs, running and inspecting them.
 //! * [`mod@train`]: batches, schedules, checkpoints, metrics, and the trainer that combines them.
 //! * [`tools`]: passes, text form, planner, products: for those who measure, fuzz or extend the engine.
-//! * [`prelude`]: what most programs import.
+//! * [`prelude`]: the names that most programs import.
 
 /// The programs of the cookbook, which run as tests.
 #[cfg(doctest)]

@@ -1,4 +1,5 @@
-//! Which messages of a source file some text has, for tests that every refusal of a checker has a case.
+//! Finds the messages of a source file that no text contains. Tests use it to show that every refusal of a checker has
+//! a case.
 
 /// The messages in `source`, up to its tests, whose longest fixed part `seen` lacks.
 pub fn unseen_messages(source: &str, seen: &str) -> Vec<String> {

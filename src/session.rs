@@ -165,10 +165,9 @@ impl Session {
     /// their bits, and gradients get the error of one rounding of each kept value. The arena shrinks, as long as kept
     /// values are most of it; [`PlanReport::kept`] tells how much is kept so.
     ///
-    /// Not rounded are: leaves and outputs; types other than `f32`; statistics, sums and factors of matrices; what the
-    /// backward half compares with other values; what fewer than 1024 bytes hold; and what is needed again at once.
-    /// `docs/memory.md` has the rules. [`Keep::F16`] has a small range: numbers beyond 65504
-    /// become infinite.
+    /// Not rounded are: leaves and outputs; types other than `f32`; statistics, sums and factors of matrices; values
+    /// that the backward half compares with others; values of fewer than 1024 bytes; and values that are needed again
+    /// at once. `docs/memory.md` has the rules. [`Keep::F16`] has a small range: numbers beyond 65504 become infinite.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -192,10 +191,10 @@ impl Session {
     }
 
     /// Looks for NaN and infinities while stepping (the default is not to). A step fails at the first op that makes
-    /// one: a NaN of operands without NaN, or an infinity of finite operands. The error names the op and its line, how
-    /// many elements are not finite, and the range of each operand; it also tells how many later ops merely carry the
-    /// numbers on, and which outputs they reach. A leaf that holds a NaN, or a param that holds an infinity, fails the
-    /// step before any op runs. Infinities that an op asks for itself, as a mask of −∞ does, are no failure.
+    /// one: a NaN from operands without NaN, or an infinity from finite operands. The error names the op and its line,
+    /// how many elements are not finite, and the range of each operand; it also tells how many later ops merely carry
+    /// the numbers on, and which outputs they reach. A leaf that holds a NaN, or a param that holds an infinity, fails
+    /// the step before any op runs. Infinities that an op asks for itself, as a mask of −∞ does, are no failure.
     ///
     /// A failed step leaves params and states as they were; outputs can be read. For debugging, not for speed: it runs
     /// on one thread, without fusion, so that each op stands alone, and keeps a copy of params and states.
@@ -235,9 +234,9 @@ impl Session {
     /// Limits the arena to `bytes` bytes. To fit, values of the forward pass are computed a second time in the backward
     /// pass, as few as the budget allows. [`Session::compile`] fails if nothing fits, and says which budget would. A
     /// larger budget never repeats more operations; a smaller one never gives a larger arena. Results do not change,
-    /// but for the rounding of [`Session::keep`]: with it, what is computed again is chosen as for one thread, and a
-    /// budget that holds this choice, but not with the scratch of all threads, is an error that names one that would
-    /// do.
+    /// except for the rounding of [`Session::keep`]. With `keep`, the values to recompute are chosen as for one thread.
+    /// If that choice fits the budget, but not together with the scratch of all threads, compiling fails and names a
+    /// budget that would do.
     pub fn memory_budget(mut self, bytes: usize) -> Session {
         self.budget = Some(bytes);
         self

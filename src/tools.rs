@@ -1,6 +1,6 @@
 //! The engine's parts, for those who measure, fuzz or extend it.
 //!
-//! What is here may change between minor versions; the other modules of the crate may not. `docs/architecture.md` says
+//! This module may change between minor versions; the other modules of the crate may not. `docs/architecture.md` says
 //! how the parts fit together.
 
 /// Ids, interned shapes and strings, tensor memory.

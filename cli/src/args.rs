@@ -1,6 +1,6 @@
 //! The command line: commands, options and their help texts, as clap reads them.
 //!
-//! Invariant: this module only parses. What an option does is up to its command.
+//! Invariant: this module only parses. The files of the commands say what an option does.
 
 mod derive_args;
 mod fuzz_args;
@@ -288,7 +288,7 @@ pub struct GradArgs {
     #[command(flatten)]
     pub sizes: SizeArgs,
     /// Leaves with respect to which to differentiate, separated by commas [default: all params that are not frozen]. An
-    /// inner value is given by its name, or by its number in what `print` prints, as %5.
+    /// inner value is given by its name or, as %5, by its number in the output of `print`.
     #[arg(long, value_name = "LEAF", value_delimiter = ',')]
     pub wrt: Vec<String>,
     /// The scalar output to differentiate [default: the only output].
@@ -320,8 +320,8 @@ pub struct RunArgs {
     /// Safetensors file with the values of all params [default: start values from the seed].
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
-    /// Folder for the outputs, one NAME.npy each. Characters that no file name should have are written as bytes: %2F
-    /// for a slash.
+    /// Folder for the outputs, one NAME.npy each. Characters that do not belong in a file name are written as codes:
+    /// %2F for a slash.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// Seed of the params without a value, and of random ops.

@@ -1,4 +1,4 @@
-//! The command `inspect`: what a GGUF or a safetensors file holds.
+//! The command `inspect`: lists the contents of a GGUF or a safetensors file.
 //!
 //! Invariant: the data of tensors is not read, except by the digest of a safetensors file. Texts of the file are
 //! printed without control characters and on one line.
@@ -28,14 +28,14 @@ struct Row {
 }
 
 /// What a file holds.
-struct Contents {
+struct InspectedContents {
     format: String,
     /// The file, if it is one with metadata.
     gguf: Option<Gguf>,
     tensors: Vec<Row>,
 }
 
-impl Contents {
+impl InspectedContents {
     fn metadata(&self) -> &[(String, Meta)] {
         self.gguf.as_ref().map_or(&[], Gguf::metadata)
     }
@@ -43,21 +43,21 @@ impl Contents {
 
 /// Runs the command.
 pub fn inspect_command(a: &InspectArgs) -> Run {
-    let contents = match begins_as_gguf(&a.file)? {
-        true => gguf_contents(&a.file)?,
-        false => safetensors_contents(&a.file)?,
+    let contents = match inspect_begins_as_gguf(&a.file)? {
+        true => inspect_gguf(&a.file)?,
+        false => inspect_safetensors(&a.file)?,
     };
-    emit_out(if a.json { contents_json(&contents).to_string() } else { contents_text(&contents) })
+    emit_out(if a.json { inspected_json(&contents).to_string() } else { inspected_text(&contents) })
 }
 
 /// Whether the first four bytes are those of a GGUF file.
-fn begins_as_gguf(path: &Path) -> Run<bool> {
+fn inspect_begins_as_gguf(path: &Path) -> Run<bool> {
     let mut first = Vec::new();
     File::open(path).and_then(|f| f.take(4).read_to_end(&mut first)).map_err(fail_io(path))?;
     Ok(first == b"GGUF")
 }
 
-fn gguf_contents(path: &Path) -> Run<Contents> {
+fn inspect_gguf(path: &Path) -> Run<InspectedContents> {
     let file = Gguf::open(path)?;
     let row = |t: &arenagrad::train::gguf::GgufTensor| Row {
         name: t.name.clone(),
@@ -66,10 +66,10 @@ fn gguf_contents(path: &Path) -> Run<Contents> {
         bytes: t.bytes,
     };
     let tensors = file.tensors().iter().map(row).collect();
-    Ok(Contents { format: format!("GGUF {}", file.version()), gguf: Some(file), tensors })
+    Ok(InspectedContents { format: format!("GGUF {}", file.version()), gguf: Some(file), tensors })
 }
 
-fn safetensors_contents(path: &Path) -> Run<Contents> {
+fn inspect_safetensors(path: &Path) -> Run<InspectedContents> {
     let file = Weights::open(path)?;
     let row = |t: &arenagrad::train::Stored| Row {
         name: t.name.clone(),
@@ -78,18 +78,18 @@ fn safetensors_contents(path: &Path) -> Run<Contents> {
         bytes: t.bytes,
     };
     let tensors = file.tensors().iter().map(row).collect();
-    Ok(Contents { format: "safetensors".into(), gguf: None, tensors })
+    Ok(InspectedContents { format: "safetensors".into(), gguf: None, tensors })
 }
 
 /// The table: metadata, then a line for each tensor, then their sum.
-fn contents_text(c: &Contents) -> String {
+fn inspected_text(c: &InspectedContents) -> String {
     let mut s = format!("{}\n", c.format);
     for (key, value) in c.metadata() {
-        let _ = writeln!(s, "{} = {}", plain(key), short_value(value));
+        let _ = writeln!(s, "{} = {}", inspected_plain(key), inspected_short_value(value));
     }
     let width = c.tensors.iter().map(|t| t.name.chars().count()).max().unwrap_or(0).clamp(4, 60);
     for t in &c.tensors {
-        let name = plain(&t.name);
+        let name = inspected_plain(&t.name);
         let _ = writeln!(s, "{name:width$}  {:8} {:>14} bytes  {:?}", t.kind, t.bytes, t.dims);
     }
     let bytes = c.tensors.iter().fold(0u64, |sum, t| sum.saturating_add(t.bytes as u64));
@@ -98,36 +98,36 @@ fn contents_text(c: &Contents) -> String {
 }
 
 /// A text without control characters.
-fn plain(text: &str) -> String {
+fn inspected_plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// A value on one line: of a long text its start, of a long array its first elements.
-fn short_value(value: &Meta) -> String {
+fn inspected_short_value(value: &Meta) -> String {
     match value {
         Meta::Array(all) => {
             let first: Vec<String> =
-                (0..all.len().min(LISTED)).filter_map(|i| all.get(i)).map(|v| short_value(&v)).collect();
+                (0..all.len().min(LISTED)).filter_map(|i| all.get(i)).map(|v| inspected_short_value(&v)).collect();
             let rest = if all.len() > LISTED { ", …" } else { "" };
             format!("[{}{rest}] ({})", first.join(", "), all.len())
         }
         Meta::String(text) if text.chars().count() > SHOWN => {
-            format!("{}… ({} bytes)", plain(&text.chars().take(SHOWN).collect::<String>()), text.len())
+            format!("{}… ({} bytes)", inspected_plain(&text.chars().take(SHOWN).collect::<String>()), text.len())
         }
-        other => plain(&other.to_string()),
+        other => inspected_plain(&other.to_string()),
     }
 }
 
-fn contents_json(c: &Contents) -> Value {
+fn inspected_json(c: &InspectedContents) -> Value {
     let metadata: serde_json::Map<String, Value> =
-        c.metadata().iter().map(|(key, value)| (key.clone(), value_json(value))).collect();
+        c.metadata().iter().map(|(key, value)| (key.clone(), inspected_value_json(value))).collect();
     let tensors: Vec<Value> =
         c.tensors.iter().map(|t| json!({ "name": t.name, "type": t.kind, "dims": t.dims, "bytes": t.bytes })).collect();
     json!({ "format": c.format, "metadata": metadata, "tensors": tensors })
 }
 
 /// A value as JSON; a float that JSON has no number for, as a text.
-fn value_json(value: &Meta) -> Value {
+fn inspected_value_json(value: &Meta) -> Value {
     let float = |x: f64| if x.is_finite() { json!(x) } else { json!(x.to_string()) };
     match value {
         Meta::U8(x) => json!(x),
@@ -142,6 +142,6 @@ fn value_json(value: &Meta) -> Value {
         Meta::F64(x) => float(*x),
         Meta::Bool(x) => json!(x),
         Meta::String(x) => json!(x),
-        Meta::Array(all) => (0..all.len()).filter_map(|i| all.get(i)).map(|v| value_json(&v)).collect(),
+        Meta::Array(all) => (0..all.len()).filter_map(|i| all.get(i)).map(|v| inspected_value_json(&v)).collect(),
     }
 }

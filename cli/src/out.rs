@@ -2,7 +2,7 @@
 //!
 //! Invariants: no print panics. A write to standard output that fails, on a full disk for instance, ends the command
 //! with one line and exit code 1. A reader that closed the pipe is no error: the rest is dropped, and the exit code
-//! stays the command's. What cannot be written to standard error is lost.
+//! stays the command's. Text that cannot be written to standard error is lost.
 
 use crate::fail::{Run, fail_expectation};
 use std::fmt::Display;

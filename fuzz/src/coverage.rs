@@ -1,4 +1,5 @@
-//! Which edges of the code an input reached: counters that the compiler adds under the flags of `tools/soak`.
+//! Records the edges of the code that an input reached, by counters that the compiler adds under the flags of
+//! `tools/soak`.
 //!
 //! A build without those flags has no counters, and inputs are then tried blindly. Invariant: only this file touches
 //! the counters, and only between two inputs, on the thread that runs them.

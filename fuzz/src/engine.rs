@@ -1,4 +1,4 @@
-//! What targets ask of the engine: a drawn graph, bytes for its leaves, a few steps, and the bytes that they leave.
+//! The engine as targets use it: a drawn graph, bytes for its leaves, a few steps, and the bytes after them.
 
 use crate::script::Script;
 use arenagrad::error::{Error, Kind};

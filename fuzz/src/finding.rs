@@ -1,4 +1,4 @@
-//! What an input did: nothing wrong, or a finding.
+//! The outcome of an input: nothing wrong, or a finding.
 //!
 //! Invariant: a panic on any thread is a finding, even if the engine turns it into an error.
 

@@ -1,8 +1,8 @@
 //! Fuzz targets of arenagrad, and the program that runs them. `docs/fuzzing.md` tells how to use it.
 //!
 //! * [`targets`]: one file for each target; `targets/mod.rs` holds their table.
-//! * [`script`]: an input read as a list of decisions. [`engine`], [`meaning`]: what targets ask of the engine
-//!   and of the oracle.
+//! * [`script`]: an input read as a list of decisions. [`engine`], [`meaning`]: the engine and the oracle as targets
+//!   use them.
 //! * [`runner`]: the loop that mutates, runs and keeps inputs; [`mutate`], [`corpus`], [`shrink`], [`finding`] and
 //!   [`watch`] are its parts.
 //! * [`agree`]: the same checks for a graph in the text form.

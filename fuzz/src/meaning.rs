@@ -1,4 +1,4 @@
-//! Whether two graphs mean the same, by the oracle: no kernel and no plan takes part.
+//! Compares the meaning of two graphs by the oracle: no kernel and no plan takes part.
 
 use arenagrad::graph::GraphBuf;
 use arenagrad::tools::fuzz::{LeafValues, Stop, compare_arrays_with_reference, compare_graph_signatures, interpret};

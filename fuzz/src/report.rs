@@ -1,4 +1,4 @@
-//! What a run found, as text or as a line of JSON.
+//! The findings of a run, as text or as a line of JSON.
 
 use crate::args::Options;
 use std::time::Duration;

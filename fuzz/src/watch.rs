@@ -1,4 +1,4 @@
-//! The input that runs, in a file: if the process dies or hangs, the file tells on what.
+//! Keeps the input that runs in a file: if the process dies or hangs, the file holds the input that did it.
 //!
 //! Invariant: the file is written before an input runs, so a crash of any kind leaves it behind.
 

@@ -1,4 +1,4 @@
-//! The interner: equal runs of items have equal ids, so comparing them compares integers.
+//! The interner: equal slices of items get equal ids, so two slices are compared by their ids.
 
 use super::pool::RunPool;
 use bumpalo::Bump;

@@ -1,4 +1,4 @@
-//! A frozen pool of runs of items, as an interner leaves it in a bump arena.
+//! The frozen form of an interner, in a bump arena: slices of items, each found by its id.
 
 use bumpalo::Bump;
 

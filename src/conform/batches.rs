@@ -1,10 +1,11 @@
-//! The facet about batches: for each choice of operands that differ between members, the batched graph computes what
-//! runs of single members compute.
+//! The facet about batches. For each choice of operands that differ between members, the batched graph must compute
+//! what the graph computes for each member alone.
 
+use super::conform_run::{PLAIN, try_run};
 use super::derivatives::derivative_names;
-use super::facets::{Answer, Not, facet_holds, facet_tolerance};
+use super::facets::{Answer, FacetError, facet_holds, facet_tolerance};
 use super::sample::{Sample, sample_operands};
-use super::tensor::{Draw, PLAIN, Tensor, distance, same_bits, tensor_numbers_of_element, try_run};
+use super::tensor::{Draw, Tensor, conform_numbers_of_element, distance, same_bits};
 use crate::arena::ids::Id;
 use crate::nodes::GraphBuf;
 use crate::nodes::ir::opdef::{Batch, Domain};
@@ -29,7 +30,7 @@ fn batch_choices(operands: usize) -> Vec<u32> {
 fn stack_batch(parts: &[&Tensor], axis: usize) -> Tensor {
     let first = parts[0];
     let mut dims = first.dims.clone();
-    let inner = dims[axis..].iter().product::<usize>() * tensor_numbers_of_element(first.dtype);
+    let inner = dims[axis..].iter().product::<usize>() * conform_numbers_of_element(first.dtype);
     let outer: usize = dims[..axis].iter().product();
     dims.insert(axis, parts.len());
     let row = |o: usize| parts.iter().flat_map(move |p| p.data[o * inner..(o + 1) * inner].iter().copied());
@@ -113,7 +114,8 @@ pub(super) fn batches_agree_with_single_members(s: &Sample) -> Answer {
         let one: Vec<Tensor> = s.operands.iter().map(|t| stack_batch(&vec![t; size.max(1)], 0)).collect();
         let none = |t: &Tensor| Tensor { dims: [&[0], &t.dims[1..]].concat(), data: Vec::new(), ..t.clone() };
         let inputs: Vec<Tensor> = if size == 0 { one.iter().map(none).collect() } else { one };
-        try_run(&vmap(&s.graph, &map)?, &inputs, PLAIN).map_err(|e| Not::Held(format!("{size} members: {e}")))?;
+        try_run(&vmap(&s.graph, &map)?, &inputs, PLAIN)
+            .map_err(|e| FacetError::Fails(format!("{size} members: {e}")))?;
     }
     batch_gradients_agree(s, &batched.members)
 }

@@ -1,8 +1,9 @@
 //! Facets about derivatives: against differences, forward against reverse mode, second order, and zeros.
 
-use super::facets::{Answer, Not, facet_holds};
+use super::conform_run::{ConformRun, PLAIN, try_run};
+use super::facets::{Answer, FacetError, facet_holds};
 use super::sample::{F64_ONLY, Sample};
-use super::tensor::{Compiled, Draw, PLAIN, Tensor, distance, same_bits, try_run};
+use super::tensor::{Draw, Tensor, distance, same_bits};
 use crate::arena::ids::Id;
 use crate::error::Kind;
 use crate::nodes::ir::opdef::{Deriv, Domain, Flags};
@@ -24,10 +25,10 @@ fn derivative_inputs(g: &GraphBuf, operands: &[Tensor], draw: &mut Draw) -> Vec<
     [operands, &more].concat()
 }
 
-fn derivative_output(g: &GraphBuf, results: &[Tensor], name: &str) -> Result<Tensor, Not> {
+fn derivative_output(g: &GraphBuf, results: &[Tensor], name: &str) -> Result<Tensor, FacetError> {
     let v = g.view();
     let i = v.output_names.iter().position(|&s| v.str(s) == name);
-    i.and_then(|i| results.get(i).cloned()).ok_or_else(|| Not::Held(format!("there is no output {name}")))
+    i.and_then(|i| results.get(i).cloned()).ok_or_else(|| FacetError::Fails(format!("there is no output {name}")))
 }
 
 /// Σ a·b; an infinite result (the log-sum-exp of nothing) is a constant, and counts for nothing.
@@ -63,8 +64,8 @@ fn check_reverse_derivatives(s: &Sample) -> Answer {
     let results = try_run(&g, &inputs, PLAIN)?;
     let seeds = &inputs[s.operands.len()..];
     // Σ ⟨y, seed⟩ at operands moved by h along element e of operand k.
-    let mut primal = Compiled::new(&s.graph, PLAIN)?;
-    let mut at = |k: usize, e: usize, h: f64| -> Result<f64, Not> {
+    let mut primal = ConformRun::new(&s.graph, PLAIN)?;
+    let mut at = |k: usize, e: usize, h: f64| -> Result<f64, FacetError> {
         let mut moved = s.operands.clone();
         moved[k].data[e] += h;
         let y = primal.run(&moved)?;
@@ -104,7 +105,7 @@ fn check_adjoint_derivatives(s: &Sample) -> Answer {
     let inputs = derivative_inputs(&both, &s.operands, &mut Draw(5));
     let results = try_run(&both, &inputs, PLAIN)?;
     let (tangents, cotangents) = inputs[s.operands.len()..].split_at(wrt.len());
-    let total = |prefix: &str, names: &[String], with: &[Tensor]| -> Result<f64, Not> {
+    let total = |prefix: &str, names: &[String], with: &[Tensor]| -> Result<f64, FacetError> {
         let mut sum = 0.0;
         for (name, t) in names.iter().zip(with) {
             let y = derivative_output(&both, &results, &format!("{prefix}.{name}"))?;
@@ -139,7 +140,7 @@ fn check_second_derivatives(s: &Sample) -> Answer {
     let (points, tangents) = inputs.split_at(inputs.len() - wrt.len());
     let floats: Vec<usize> = (0..s.operands.len()).filter(|&k| s.operands[k].dtype.part() == DType::F64).collect();
     let h = 1e-5;
-    let mut gradient = Compiled::new(&first, PLAIN)?;
+    let mut gradient = ConformRun::new(&first, PLAIN)?;
     let mut moved = |h: f64| {
         let mut at = points.to_vec();
         for (&k, t) in floats.iter().zip(tangents) {
@@ -175,7 +176,7 @@ pub(super) fn zero_derivatives_are_zero_by_differences(s: &Sample) -> Answer {
 /// Moves each float operand of a sample in f64, one element at a time. A function with the derivative zero gives the
 /// same numbers before and behind. A step function may jump in between, but not at every second element.
 fn check_zero_derivatives(s: &Sample) -> Answer {
-    let mut program = Compiled::new(&s.graph, PLAIN)?;
+    let mut program = ConformRun::new(&s.graph, PLAIN)?;
     let mut at = |k: usize, e: usize, h: f64| {
         let mut moved = s.operands.clone();
         moved[k].data[e] += h;

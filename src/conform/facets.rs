@@ -1,12 +1,13 @@
-//! Facets: the questions that each sample is asked, except those about derivatives.
+//! The facets: checks of one sample each. Those about derivatives are in `derivatives`.
 //!
 //! Invariant: a facet reads the definition alone, so it holds for any op.
 
 use super::batches;
+use super::conform_run::{How, PLAIN, try_run};
 use super::derivatives;
 use super::refusals;
 use super::sample::{Sample, build_sample};
-use super::tensor::{How, PLAIN, Tensor, distance, same_bits, try_run};
+use super::tensor::{Tensor, distance, same_bits};
 use crate::error::Error;
 use crate::nodes::ir::opdef::has_generic_opdef_types;
 use crate::nodes::ir::text;
@@ -14,33 +15,33 @@ use crate::nodes::{DType, GraphBuf};
 use crate::passes::ad::prepare;
 
 /// Why a facet does not hold.
-pub(super) enum Not {
+pub(super) enum FacetError {
     /// The question does not apply, with the reason.
-    Asked(&'static str),
+    NotAsked(&'static str),
     /// The answer is wrong.
-    Held(String),
+    Fails(String),
 }
 
-impl From<&'static str> for Not {
-    fn from(reason: &'static str) -> Not {
-        Not::Asked(reason)
+impl From<&'static str> for FacetError {
+    fn from(reason: &'static str) -> FacetError {
+        FacetError::NotAsked(reason)
     }
 }
 
-impl From<String> for Not {
-    fn from(why: String) -> Not {
-        Not::Held(why)
+impl From<String> for FacetError {
+    fn from(why: String) -> FacetError {
+        FacetError::Fails(why)
     }
 }
 
-impl From<Error> for Not {
-    fn from(e: Error) -> Not {
-        Not::Held(e.to_string())
+impl From<Error> for FacetError {
+    fn from(e: Error) -> FacetError {
+        FacetError::Fails(e.to_string())
     }
 }
 
 /// The answer to a facet.
-pub(super) type Answer = Result<(), Not>;
+pub(super) type Answer = Result<(), FacetError>;
 
 /// A question about a sample.
 pub(super) type Facet = fn(&Sample) -> Answer;
@@ -62,7 +63,7 @@ pub(super) const FACETS: [(&str, Facet); 11] = [
 
 /// `Ok` if `holds`, else a wrong answer.
 pub(super) fn facet_holds(holds: bool, why: impl FnOnce() -> String) -> Answer {
-    if holds { Ok(()) } else { Err(Not::Held(why())) }
+    if holds { Ok(()) } else { Err(FacetError::Fails(why())) }
 }
 
 fn text_facet(s: &Sample) -> Answer {

@@ -1,9 +1,10 @@
 //! Conformance of op definitions, built-in ones and the user's: for each definition × case × element type, the same
-//! questions, answered from the definition alone.
+//! checks, made from the definition alone.
 //!
-//! Invariant: a question without an answer has a reason. A panic in a definition is a failed answer.
+//! Invariant: a check that is not made has a reason. A panic in a definition is a failed check.
 
 mod batches;
+pub(super) mod conform_run;
 mod derivatives;
 mod facets;
 mod refusals;
@@ -15,7 +16,7 @@ mod variants;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::OpDef;
 use crate::nodes::ir::opdef::opdef_fault;
-use facets::{Answer, FACETS, Not};
+use facets::{Answer, FACETS, FacetError};
 use rayon::prelude::*;
 use sample::{F64_ONLY, Sample, Tally};
 pub use shape_rules::{ShapeAnswer, shape_answers};
@@ -92,7 +93,7 @@ impl fmt::Display for Conformance {
 /// Asks every facet of each of `defs`. Leaves are left out.
 pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
     let defs: Vec<&'static OpDef> = defs.iter().copied().filter(|d| !d.is_leaf()).collect();
-    let found: Vec<OpAnswers> = defs.par_iter().map(|def| conform_op(def, name_seed(def.name))).collect();
+    let found: Vec<OpAnswers> = defs.par_iter().map(|def| conform_op(def, conform_name_seed(def.name))).collect();
     let mut all = Conformance { ops: Vec::new(), tallies: Vec::new(), broken: Vec::new() };
     for (def, mut found) in defs.into_iter().zip(found) {
         all.ops.push((def, found.answers));
@@ -152,7 +153,7 @@ pub fn conform(defs: &[&'static OpDef]) -> Result<Conformance> {
 }
 
 /// The seed of an op's draws, from its name alone (FNV-1a): other ops do not change it.
-fn name_seed(name: &str) -> u64 {
+fn conform_name_seed(name: &str) -> u64 {
     name.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3))
 }
 
@@ -174,7 +175,7 @@ fn conform_op(def: &'static OpDef, seed: u64) -> OpAnswers {
     }
     let samples = catch_unwind(AssertUnwindSafe(|| Sample::all(def, seed)));
     let samples = samples.unwrap_or_else(|panic| {
-        broken.push(format!("{}: panicked: {}", def.name, panic_text(&*panic)));
+        broken.push(format!("{}: panicked: {}", def.name, conform_panic_text(&*panic)));
         Vec::new()
     });
     for (name, sample) in samples {
@@ -193,18 +194,18 @@ fn conform_op(def: &'static OpDef, seed: u64) -> OpAnswers {
 fn conform_sample(s: &Sample, answers: &mut [Answers]) {
     for ((name, facet), a) in FACETS.iter().zip(answers) {
         let answer: Answer = catch_unwind(AssertUnwindSafe(|| facet(s)))
-            .unwrap_or_else(|panic| Err(Not::Held(format!("panicked: {}", panic_text(&*panic)))));
+            .unwrap_or_else(|panic| Err(FacetError::Fails(format!("panicked: {}", conform_panic_text(&*panic)))));
         match answer {
             Ok(()) => a.hold += 1,
-            Err(Not::Asked(why)) if a.because.is_none_or(|old| old == F64_ONLY) => a.because = Some(why),
-            Err(Not::Asked(_)) => {}
-            Err(Not::Held(why)) => a.failed.push(format!("{} {name}: {why}", s.name)),
+            Err(FacetError::NotAsked(why)) if a.because.is_none_or(|old| old == F64_ONLY) => a.because = Some(why),
+            Err(FacetError::NotAsked(_)) => {}
+            Err(FacetError::Fails(why)) => a.failed.push(format!("{} {name}: {why}", s.name)),
         }
     }
 }
 
 /// What a panic said.
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
+fn conform_panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

@@ -1,14 +1,15 @@
 //! The facet about variants of a case: shape inference refuses each, or the op computes what its definition says.
 //!
-//! An accepted variant is judged by the definition alone: its decomposition, where it has one, has the same types and
-//! numbers; forward and reverse mode are adjoint, which needs cotangents of the operands' own types. Where an attribute
-//! has another value of the usual size, every other facet is asked.
+//! An accepted variant is judged by the definition alone. Its decomposition, if there is one, must have the same types
+//! and numbers. Forward and reverse mode must be adjoint, which also shows that cotangents have the types of the
+//! operands. If the variant only gives an attribute another value of the usual size, every other facet is checked, too.
 
+use super::conform_name_seed;
+use super::conform_run::{How, PLAIN, try_run};
 use super::derivatives::forward_and_reverse_derivatives_are_adjoint;
-use super::facets::{Answer, FACETS, Not, facet_holds, kernel_facet};
-use super::name_seed;
+use super::facets::{Answer, FACETS, FacetError, facet_holds, kernel_facet};
 use super::sample::{F64_ONLY, Sample, Tally};
-use super::tensor::{Draw, How, PLAIN, is_tested_tensor_type, try_run};
+use super::tensor::{Draw, is_conform_tensor_type};
 use super::variants::{Differs, Variant, variants_of};
 use crate::arena::Value;
 use crate::error::{Error, Kind};
@@ -37,11 +38,11 @@ pub(super) fn refusals_are_right(s: &Sample) -> Answer {
         return Err(F64_ONLY.into());
     }
     // Other draws for each case, so that cases ask about different values.
-    let mut draw = Draw(name_seed(&s.name));
+    let mut draw = Draw(conform_name_seed(&s.name));
     let mut asked = vec![0; s.def.attrs.len()];
     let mut wrong = Vec::new();
     for v in variants_of(s, &mut draw) {
-        if let Err(Not::Held(why)) = judge_refusal(s, &v, &mut asked, &mut draw) {
+        if let Err(FacetError::Fails(why)) = judge_refusal(s, &v, &mut asked, &mut draw) {
             wrong.push(format!("({}) {}: {why}", v.given.args, v.given.attrs));
         }
     }
@@ -103,7 +104,7 @@ fn is_named_in_refusal(s: &Sample, e: &Error) -> Answer {
 fn has_refusable_numbers(s: &Sample) -> bool {
     let v = s.graph.view();
     let few = (0..v.dtype.len()).all(|k| v.dims(Value(k as u32)).numel() <= RUN);
-    few && v.dtype.iter().all(|&dtype| is_tested_tensor_type(dtype))
+    few && v.dtype.iter().all(|&dtype| is_conform_tensor_type(dtype))
 }
 
 /// Whether a loop runs more often than a test waits for.
@@ -115,7 +116,7 @@ fn runs_long_for_refusal(s: &Sample) -> bool {
 /// An answer, or none to a question that does not apply.
 fn refusal_answered(answer: Answer) -> Answer {
     match answer {
-        Err(Not::Asked(_)) => Ok(()),
+        Err(FacetError::NotAsked(_)) => Ok(()),
         other => other,
     }
 }
@@ -123,7 +124,7 @@ fn refusal_answered(answer: Answer) -> Answer {
 fn refusal_facets_hold(s: &Sample) -> Answer {
     let others = FACETS.iter().filter(|facet| facet.0 != VARIANTS);
     others.into_iter().try_for_each(|(name, facet)| match facet(s) {
-        Err(Not::Held(why)) => Err(Not::Held(format!("{name}: {why}"))),
+        Err(FacetError::Fails(why)) => Err(FacetError::Fails(format!("{name}: {why}"))),
         other => refusal_answered(other),
     })
 }

@@ -1,6 +1,6 @@
-//! What the shape rule of an op answers to its cases, and to each variant of them.
+//! The answers of an op's shape rule to its conformance cases and to each variant of them: result types, or an error.
 
-use super::name_seed;
+use super::conform_name_seed;
 use super::sample::{Given, Sample, build_sample};
 use super::tensor::Draw;
 use super::variants::variants_of;
@@ -24,14 +24,14 @@ pub struct ShapeAnswer {
 /// A case whose graph cannot be built.
 pub fn shape_answers(def: &'static OpDef) -> Result<Vec<ShapeAnswer>> {
     let mut all = Vec::new();
-    for (_, sample) in Sample::all(def, name_seed(def.name)) {
+    for (_, sample) in Sample::all(def, conform_name_seed(def.name)) {
         let s = sample?;
         // Shape inference asks for the kind of a float, and seldom for its size.
         if s.float == DType::F32 {
             continue;
         }
         all.push(shape_answer(&s, &s.given));
-        let mut draw = Draw(name_seed(&s.name));
+        let mut draw = Draw(conform_name_seed(&s.name));
         all.extend(variants_of(&s, &mut draw).iter().map(|v| shape_answer(&s, &v.given)));
     }
     Ok(all)
@@ -39,11 +39,11 @@ pub fn shape_answers(def: &'static OpDef) -> Result<Vec<ShapeAnswer>> {
 
 fn shape_answer(s: &Sample, given: &Given) -> ShapeAnswer {
     let built = build_sample(s.def, given, s.float, false);
-    let answer = built.map(|g| result_types(&g)).map_err(|e| e.message);
+    let answer = built.map(|g| shape_result_types(&g)).map_err(|e| e.message);
     ShapeAnswer { given: format!("({}) {}", given.args, given.attrs), answer }
 }
 
-fn result_types(g: &GraphBuf) -> String {
+fn shape_result_types(g: &GraphBuf) -> String {
     let v = g.view();
     let types = v.outputs().iter().map(|&o| format!("{}{:?}", v.dtype[o.at()], &v.dims(o)[..]));
     types.collect::<Vec<_>>().join(" ")

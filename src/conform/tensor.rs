@@ -1,11 +1,12 @@
-//! Tensors as numbers, draws from domains, and running a graph on them. A complex number is two numbers.
+//! Tensors as numbers, and draws from domains. A complex number is two numbers.
 
+pub use super::conform_run::{How, PLAIN, try_run};
+use crate::arena::Value;
 use crate::arena::ids::Id;
-use crate::arena::{Sym, Value};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Domain;
-use crate::nodes::{DType, Graph, GraphBuf};
-use crate::session::{Program, Session};
+use crate::nodes::{DType, Graph};
+use crate::session::Program;
 
 /// A tensor as numbers; every element type of the cases fits an `f64` exactly.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +40,7 @@ impl Draw {
 
     /// A tensor of this type whose numbers come from `domain`.
     pub fn tensor(&mut self, dtype: DType, dims: &[usize], domain: Domain) -> Tensor {
-        let n = dims.iter().product::<usize>() * tensor_numbers_of_element(dtype);
+        let n = dims.iter().product::<usize>() * conform_numbers_of_element(dtype);
         let mut data: Vec<f64> = (0..n).map(|i| self.number(domain, i)).collect();
         if domain == Domain::Distinct {
             // A shuffled ladder.
@@ -82,60 +83,8 @@ impl Draw {
 }
 
 /// How many numbers an element is.
-pub(super) fn tensor_numbers_of_element(dtype: DType) -> usize {
+pub(super) fn conform_numbers_of_element(dtype: DType) -> usize {
     if dtype.is_complex() { 2 } else { 1 }
-}
-
-/// How to run a graph.
-#[derive(Clone, Copy, Debug)]
-pub struct How {
-    /// Number of threads.
-    pub threads: usize,
-    /// Whether all passes run, or only those that lowering needs.
-    pub optimise: bool,
-    /// Whether dead bytes are filled with NaN.
-    pub poison: bool,
-    /// Whether threads share all that has two units, whatever it is worth.
-    pub share: bool,
-}
-
-/// One thread, through all passes.
-pub const PLAIN: How = How { threads: 1, optimise: true, poison: false, share: false };
-
-/// A compiled graph, to run on several inputs.
-pub(super) struct Compiled<'g> {
-    graph: &'g GraphBuf,
-    program: Program,
-}
-
-impl Compiled<'_> {
-    pub(super) fn new(graph: &GraphBuf, how: How) -> Result<Compiled<'_>> {
-        let session = Session::new().threads(how.threads).optimise(how.optimise).poison(how.poison).share(how.share);
-        Ok(Compiled { graph, program: session.compile(graph)? })
-    }
-
-    /// The outputs on `inputs`, in the order of the leaves.
-    pub(super) fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let (v, p) = (self.graph.view(), &mut self.program);
-        for (l, t) in v.leaves().zip(inputs) {
-            write_tensor(p, l.name, t)?;
-        }
-        p.step()?;
-        let outs = v.outputs().iter().zip(v.output_names);
-        let tensor = |(&o, &name): (&Value, &Sym)| {
-            let data = read_tensor(p, v.str(name), v.dtype[o.at()])?;
-            Ok(Tensor { dtype: v.dtype[o.at()], dims: v.dims(o).to_vec(), data })
-        };
-        outs.map(tensor).collect()
-    }
-}
-
-/// Runs `g` once on its inputs, in the order of the leaves; the outputs in order.
-///
-/// # Errors
-/// Those of compiling and of the step; a tensor of another length than its leaf, or of a dtype without numbers here.
-pub fn try_run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Result<Vec<Tensor>> {
-    Compiled::new(g, how)?.run(inputs)
 }
 
 macro_rules! by_dtype {
@@ -175,24 +124,26 @@ macro_rules! by_dtype {
 }
 
 /// True if there are numbers to test `dtype` with.
-pub(super) fn is_tested_tensor_type(dtype: DType) -> bool {
+pub(super) fn is_conform_tensor_type(dtype: DType) -> bool {
     let all = [DType::F32, DType::F64, DType::I32, DType::I64, DType::U32, DType::U8, DType::Bool, DType::I8];
     all.contains(&dtype.part())
 }
 
-fn write_tensor(p: &mut Program, name: &str, t: &Tensor) -> Result<()> {
+pub(super) fn write_conform_tensor(p: &mut Program, name: &str, t: &Tensor) -> Result<()> {
     match t.dtype {
-        DType::C64 => return write_tensor_numbers(p.values_mut::<[f32; 2]>(name)?.as_flattened_mut(), t, |x| x as f32),
-        DType::C128 => return write_tensor_numbers(p.values_mut::<[f64; 2]>(name)?.as_flattened_mut(), t, |x| x),
+        DType::C64 => {
+            return write_conform_numbers(p.values_mut::<[f32; 2]>(name)?.as_flattened_mut(), t, |x| x as f32);
+        }
+        DType::C128 => return write_conform_numbers(p.values_mut::<[f64; 2]>(name)?.as_flattened_mut(), t, |x| x),
         _ => {}
     }
     by_dtype!(t.dtype, T => {
         let to = p.values_mut::<T>(name)?;
-        write_tensor_numbers(to, t, |x| x as T)
+        write_conform_numbers(to, t, |x| x as T)
     })
 }
 
-fn write_tensor_numbers<T>(to: &mut [T], t: &Tensor, round: impl Fn(f64) -> T) -> Result<()> {
+fn write_conform_numbers<T>(to: &mut [T], t: &Tensor, round: impl Fn(f64) -> T) -> Result<()> {
     if to.len() != t.data.len() {
         let text = format!("the leaf has {} numbers, and {} are given", to.len(), t.data.len());
         return Err(Error::new(Kind::Data, text));
@@ -203,7 +154,7 @@ fn write_tensor_numbers<T>(to: &mut [T], t: &Tensor, round: impl Fn(f64) -> T) -
 
 // One arm of the macro casts f64 to itself.
 #[allow(clippy::unnecessary_cast)]
-fn read_tensor(p: &Program, name: &str, dtype: DType) -> Result<Vec<f64>> {
+pub(super) fn read_conform_tensor(p: &Program, name: &str, dtype: DType) -> Result<Vec<f64>> {
     match dtype {
         DType::C64 => Ok(p.values::<[f32; 2]>(name)?.as_flattened().iter().map(|&x| f64::from(x)).collect()),
         DType::C128 => Ok(p.values::<[f64; 2]>(name)?.as_flattened().to_vec()),

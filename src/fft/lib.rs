@@ -1,8 +1,8 @@
 //! Plans of Fourier transforms of any length, for rows of `f32` and `f64`.
 //!
-//! The crates `rustfft` and `realfft` have the algorithms. Their code is generic, so the crate that names an element
-//! type compiles it: it is a third of what the kernels need otherwise. Here it is compiled once, beside the kernels.
-//! What leaves this crate is a trait object, whose calls are whole transforms.
+//! The crates `rustfft` and `realfft` have the algorithms. Their code is generic, so it is compiled in the crate that
+//! names an element type. That takes a third of the time that the kernels take; here it is compiled once, at the same
+//! time as the kernels. This crate exports trait objects, and one call is a whole transform.
 
 pub use num_complex::Complex;
 pub use realfft::{ComplexToReal, RealToComplex};

@@ -1,4 +1,4 @@
-//! A pass: the graph that it writes computes what the graph that it reads computes.
+//! Checks a pass: its output graph must compute what its input graph computes.
 
 use super::check_run::check_run_leaves;
 use super::compare_arrays::{Agreement, compare_arrays_with_reference};

@@ -1,4 +1,4 @@
-//! The engine against the oracle.
+//! Compares the engine with the oracle.
 
 use super::compare_arrays::{Agreement, compare_arrays};
 use super::engine_run::{EngineStep, RunOptions, run_engine};

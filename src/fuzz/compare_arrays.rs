@@ -1,4 +1,5 @@
-//! Which numbers count as equal: bounds of both sides, NaN, infinities; and how much of two results agrees.
+//! Compares two results element by element: within the bounds of both, with rules for NaN and infinities. It counts the
+//! elements that were compared and those that rounding leaves open.
 
 use super::finding::Difference;
 use super::oracle::{Array, Named, Reference, largest_before_rounding};

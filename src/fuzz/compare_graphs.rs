@@ -1,4 +1,4 @@
-//! Two graphs of one signature on the same draws: do they compute the same?
+//! Compares two graphs of one signature on the same draws.
 //!
 //! Invariant: the engine runs both graphs. The oracle says how far rounding may put them apart: as far as both of their
 //! bounds together.

@@ -1,8 +1,8 @@
-//! A graph as columns that steps change, written again through shape inference.
+//! A draft: the columns of a graph, which can be changed and then written as a graph again, through shape inference.
 //!
-//! Mutations and the reducer state what they want in these columns: other operands, ops, attributes and yields, a
-//! stand-in for a value, sizes that change everywhere. [`Draft::write`] then makes the graph in one scan, or says why
-//! there is none. Invariant: what it makes is valid, because [`Emit`] infers every node again.
+//! Mutations and the reducer change these columns: operands, ops, attributes, yields, a value that replaces another, a
+//! size wherever it occurs. [`Draft::write`] then makes the graph in one scan, or says why there is none. Invariant:
+//! the graph is valid, because [`Emit`] infers every node again.
 
 mod write;
 mod write_attrs;

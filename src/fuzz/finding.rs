@@ -1,4 +1,4 @@
-//! What a check found: where two results differ by more than rounding explains.
+//! A finding of a check: the place where two results differ by more than rounding explains.
 
 use crate::nodes::Graph;
 use crate::nodes::ir::text::print;

@@ -1,4 +1,4 @@
-//! What graphs [`draw_graph`](super::draw_graph) draws: how many nodes, which ops and dtypes, how deep, how large.
+//! Options of [`draw_graph`](super::draw_graph): how many nodes, which ops and dtypes, how deep, how large.
 
 use crate::arena::DType;
 use crate::error::{Error, Kind, Result};

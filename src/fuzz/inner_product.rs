@@ -1,4 +1,4 @@
-//! Inner products of results with exact arrays, and what they may be off.
+//! Inner products of results with exact arrays, and bounds of their errors.
 
 use super::oracle::Array;
 

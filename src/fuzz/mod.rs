@@ -19,7 +19,6 @@ mod oracle;
 mod planned_graph;
 mod reduce;
 mod simulate_plan;
-mod wrong_plans;
 
 pub use check_pass::check_pass;
 pub use check_random::{check_random_graph, check_random_text};
@@ -40,7 +39,6 @@ pub use mutate_text::mutate_text;
 pub use oracle::{
     Array, LeafValue, LeafValues, Named, Reference, Stop, array_of_element_bytes, element_bytes_of_array, interpret,
 };
-pub use planned_graph::{PlannedGraph, plan_graph_apart};
+pub use planned_graph::{PlannedGraph, WRONG_PLANS, plan_graph_apart};
 pub use reduce::{GraphSize, ReduceOptions, Reduced, reduce, reduce_graph_counting};
 pub use simulate_plan::{is_free_in_simulated_plan, simulate_plan};
-pub use wrong_plans::WRONG_PLANS;

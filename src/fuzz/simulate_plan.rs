@@ -1,7 +1,7 @@
-//! What a plan computes, byte by byte, without its kernels: each byte that an instruction writes is a hash of the
-//! instruction and of all bytes that it reads (copies copy). Two plans of one code agree on the outputs and the leaves
-//! if, but for collisions of 64-bit hashes, no byte that matters was clobbered. This knows nothing of lifetimes or
-//! labels, and shares no line with the checker.
+//! Simulates a plan without its kernels. Each byte that an instruction writes becomes a hash of the instruction and of
+//! all bytes that it reads; a copy copies bytes. Two plans of one code agree on the outputs and the leaves only if no
+//! byte that matters was overwritten, except for collisions of 64-bit hashes. The simulation knows no lifetimes and no
+//! labels, and shares no code with the checker.
 
 use crate::arena::ids::Id;
 use crate::kernels::abi::Split;

@@ -1,14 +1,14 @@
 //! Tables of kernels: functions from an element type to the instance of a generic kernel.
 //!
-//! Each kernel's file declares its table. A table is compiled here and never inlined, so each instance of a kernel is
-//! machine code of this crate: who uses the crate compiles none.
+//! Each kernel's file declares its table. A table is never inlined, so each instance of a kernel is compiled in this
+//! crate, and crates that use it compile none.
 
 use crate::abi::Kernel;
 use arenagrad_arena::dtype::DType;
 
 /// The error of a table without an instance for `dtype`.
 #[cold]
-pub fn no_kernel(dtype: DType) -> Result<Kernel, String> {
+pub fn no_kernel_by_dtype(dtype: DType) -> Result<Kernel, String> {
     Err(format!("no kernel for {dtype}"))
 }
 
@@ -44,7 +44,7 @@ macro_rules! by_dtype {
         pub fn $table(dtype: arenagrad_arena::dtype::DType) -> Result<$crate::abi::Kernel, String> {
             match dtype {
                 $(arenagrad_arena::dtype::DType::$dtype => Ok($kernel::<$t>),)*
-                d => $crate::by_dtype::no_kernel(d),
+                d => $crate::by_dtype::no_kernel_by_dtype(d),
             }
         }
     };
@@ -58,7 +58,7 @@ macro_rules! by_dtype {
             match (dtype, index) {
                 $((arenagrad_arena::dtype::DType::$dtype, arenagrad_arena::dtype::DType::I32) => Ok($kernel::<$t, i32>),
                 (arenagrad_arena::dtype::DType::$dtype, _) => Ok($kernel::<$t, i64>),)*
-                (d, _) => $crate::by_dtype::no_kernel(d),
+                (d, _) => $crate::by_dtype::no_kernel_by_dtype(d),
             }
         }
     };

@@ -1,8 +1,8 @@
 //! Test harness: runs a kernel as the executor does, with operands in an arena and units in several ranges.
 //!
 //! Invariant: the result does not depend on the division of the units, or the test fails. Under the AddressSanitizer
-//! (`tools/sanitize asan`), an access to any byte that is no operand's ends the test, the bytes between two operands
-//! among them.
+//! (`tools/sanitize asan`), an access to a byte outside of all operands ends the test, also to a byte between two
+//! operands.
 
 #![allow(clippy::unwrap_used, reason = "what it meets ends a test")]
 
@@ -165,11 +165,11 @@ pub fn unless_miri<T>(all: T, few: T) -> T {
 
 /// Runs `kernel` over its units in 1, 2, 3 and 7 ranges, asserts that the bits agree, and returns them.
 pub fn run(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize) -> Outcome {
-    run_prepared(kernel, (params, None), reads, writes, units)
+    run_harness_prepared(kernel, (params, None), reads, writes, units)
 }
 
 /// As [`run`], for a kernel that reads what was prepared for it.
-pub fn run_prepared(
+pub fn run_harness_prepared(
     kernel: Kernel,
     params: (&[u64], Option<&Prepared>),
     reads: &[In],

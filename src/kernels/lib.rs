@@ -31,6 +31,7 @@ pub mod gguf;
 pub mod grouped;
 #[cfg(any(test, feature = "harness"))]
 pub mod harness;
+pub mod im2col;
 pub mod index;
 pub mod int_gemm;
 pub mod int_matmul;
@@ -58,6 +59,5 @@ pub mod splat;
 pub mod squared_error;
 pub mod tile;
 pub mod top_k;
-pub mod unfold;
 pub mod vmath;
 pub mod window_sizes;

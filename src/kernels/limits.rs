@@ -1,5 +1,5 @@
-//! Loops that reach the limits of a machine: arithmetic in registers, sweeps over memory. Who measures them divides by
-//! the time.
+//! Loops that reach the limits of a machine: arithmetic in registers, sweeps over memory. The caller measures the time,
+//! and divides the work by it.
 
 use crate::simd;
 use crate::simd::{Isa, isa};

@@ -14,7 +14,7 @@ use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::params::params;
 use crate::random::random_uniform;
-use crate::top_k::select_largest;
+use crate::top_k::select_top_k;
 use crate::vmath;
 
 /// The settings of a draw.
@@ -63,7 +63,7 @@ pub enum BadLogits {
 ///
 /// # Panics
 /// If the scratch is shorter.
-pub fn pick_token<T: Float>(
+pub fn pick_sample_token<T: Float>(
     s: &Sampling,
     logits: &[T],
     u: f64,
@@ -86,7 +86,7 @@ pub fn pick_token<T: Float>(
         (_, 0) => count,
         (_, k) => k.min(count),
     };
-    select_largest(logits, &mut order[..count], kept);
+    select_top_k(logits, &mut order[..count], kept);
     let (order, weights) = (&order[..kept], &mut weights[..kept]);
     let first = order[0] as usize;
     if s.temperature == 0.0 {
@@ -161,7 +161,7 @@ pub fn sample_kernel<T: Float>(args: &mut Args<'_>) {
         let mut uniforms = [0.0; 2];
         random_uniform::<f64>(key, p.stream, (row / 2) as u64, &mut uniforms);
         let logits = &logits[row * p.n..][..p.n];
-        *token = match pick_token(&settings, logits, uniforms[row % 2], order, weights) {
+        *token = match pick_sample_token(&settings, logits, uniforms[row % 2], order, weights) {
             Ok(i) => i as i32,
             Err(bad) => {
                 args.fault_logits(row, if let BadLogits::At(i) = bad { Some(i) } else { None });
@@ -198,7 +198,7 @@ mod tests {
             let (mut order, mut weights) = (vec![0; n], vec![0.0; n]);
             let settings = Sampling { temperature: 0.7, top_k, top_p };
             for (r, row) in logits.chunks(n).enumerate() {
-                let want = pick_token(&settings, row, u[r], &mut order, &mut weights).unwrap();
+                let want = pick_sample_token(&settings, row, u[r], &mut order, &mut weights).unwrap();
                 assert_eq!(tokens[r] as usize, want, "row {r} of {rows}");
             }
         }

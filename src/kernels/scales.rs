@@ -1,4 +1,4 @@
-//! Scales of quantised numbers: a step ends where one is no normal number above 0.
+//! Scales of quantised numbers: a scale that is not a positive normal number ends the step.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

@@ -52,7 +52,7 @@ impl TopK {
 
 /// Puts the positions of the `k` largest of the elements `x[order[..]]` first, in the order of the stable descending
 /// sort. `k` is at most the number of positions.
-pub fn select_largest<T: Num>(x: &[T], order: &mut [i32], k: usize) {
+pub fn select_top_k<T: Num>(x: &[T], order: &mut [i32], k: usize) {
     // All positions differ, so the order is total, and an unstable selection gives the stable order.
     if let Some(last) = k.checked_sub(1).filter(|_| k < order.len()) {
         order.select_nth_unstable_by(last, |&a, &b| sort_order(x, true, a, b));
@@ -73,7 +73,7 @@ pub fn top_k_kernel<T: Num>(args: &mut Args<'_>) {
     let outs = values.chunks_exact_mut(p.k).zip(positions.chunks_exact_mut(p.k));
     for (x, (values, positions)) in x.chunks_exact(p.n).zip(outs) {
         order.iter_mut().zip(0..).for_each(|(o, i)| *o = i);
-        select_largest(x, order, p.k);
+        select_top_k(x, order, p.k);
         positions.copy_from_slice(&order[..p.k]);
         values.iter_mut().zip(positions).for_each(|(v, &mut at)| *v = x[at as usize]);
     }

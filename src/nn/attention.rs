@@ -2,7 +2,7 @@
 
 use super::dropout::dropout_now;
 use super::init;
-use super::linear_layers::{Linear, dense_project, dense_width, linear_with};
+use super::linear_layers::{Linear, linear_project, linear_width, linear_with};
 use crate::error::Kind;
 use crate::nodes::build::setters::setters;
 use crate::nodes::{Attention, Builder, Init, Layout, Pairing, Rope, Var};
@@ -55,7 +55,7 @@ pub(super) fn projected_self_attention<'g>(
     attend: impl FnOnce([Var<'g>; 3]) -> Var<'g>,
 ) -> Var<'g> {
     g.layer_scope(name, || {
-        let width = dense_width(x);
+        let width = linear_width(x);
         if x.is_some() && (options.heads == 0 || !width.is_multiple_of(options.heads)) {
             let text = format!("causal_self_attention({x:?}): {} heads of a width of {width}", options.heads);
             return g.fail(Kind::Shape, text);
@@ -140,7 +140,7 @@ pub fn multi_head_attention<'g>(
     options: MultiHead<'g>,
 ) -> Var<'g> {
     g.layer_scope(name, || {
-        let (width, heads) = (dense_width(query), options.heads);
+        let (width, heads) = (linear_width(query), options.heads);
         let kv = if options.kv_heads == 0 { heads } else { options.kv_heads };
         if query.is_some() && (heads == 0 || !width.is_multiple_of(heads) || !heads.is_multiple_of(kv)) {
             let text = format!("multi_head_attention({query:?}): {heads} heads of a width of {width}, {kv} of keys");
@@ -155,11 +155,11 @@ pub fn multi_head_attention<'g>(
         let from = [0, width, width + inner];
         let [q, k, v] = if query.is_same_value(key) && key.is_same_value(value) {
             // One product for all three.
-            let all = dense_project(query, w, b);
+            let all = linear_project(query, w, b);
             [0, 1, 2].map(|i| all.narrow(-1, from[i], rows[i]))
         } else {
             let part = |x: Var<'g>, i: usize| {
-                dense_project(x, w.narrow(0, from[i], rows[i]), b.map(|b| b.narrow(0, from[i], rows[i])))
+                linear_project(x, w.narrow(0, from[i], rows[i]), b.map(|b| b.narrow(0, from[i], rows[i])))
             };
             [part(query, 0), part(key, 1), part(value, 2)]
         };

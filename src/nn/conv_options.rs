@@ -1,7 +1,7 @@
 //! Options of convolutions as layers: those of the ops, and those of the params.
 //!
 //! `nn::conv2d` takes the options of the op, [`Conv2d`](crate::nodes::Conv2d). `.bias(…)`, `.weight_init(…)` and
-//! `.bias_init(…)` make options of the layer of them, which `nn::conv2d_with` takes and the op does not.
+//! `.bias_init(…)` turn them into options of the layer, which `nn::conv2d_with` takes and the op does not.
 
 use crate::nodes::build::setters::{both_sides, setters};
 use crate::nodes::{Conv, ConvTranspose, Init, PerAxis};

@@ -76,7 +76,7 @@ pub fn conv1d<'g>(
     conv1d_with(g, name, x, outputs, kernel, options.into())
 }
 
-/// [`conv1d`] with options of the layer: `Conv1d::default().padding(1).bias(false)` is without the param `name.bias`.
+/// [`conv1d`] with options of the layer: `Conv1d::default().padding(1).bias(false)` leaves out `name.bias`.
 #[track_caller]
 pub fn conv1d_with<'g>(
     g: &'g Builder,
@@ -102,7 +102,7 @@ pub fn conv2d<'g>(
     conv2d_with(g, name, x, outputs, kernel, options.into())
 }
 
-/// [`conv2d`] with options of the layer: `Conv2d::default().padding(1).bias(false)` is without the param `name.bias`.
+/// [`conv2d`] with options of the layer: `Conv2d::default().padding(1).bias(false)` leaves out `name.bias`.
 #[track_caller]
 pub fn conv2d_with<'g>(
     g: &'g Builder,
@@ -141,7 +141,7 @@ pub fn conv3d<'g>(
     conv3d_with(g, name, x, outputs, kernel, options.into())
 }
 
-/// [`conv3d`] with options of the layer: `Conv3d::default().padding(1).bias(false)` is without the param `name.bias`.
+/// [`conv3d`] with options of the layer: `Conv3d::default().padding(1).bias(false)` leaves out `name.bias`.
 #[track_caller]
 pub fn conv3d_with<'g>(
     g: &'g Builder,
@@ -176,7 +176,7 @@ pub fn conv_transpose1d<'g>(
     conv_transpose1d_with(g, name, x, outputs, kernel, options.into())
 }
 
-/// [`conv_transpose1d`] with options of the layer, such as `.bias(false)` gives.
+/// [`conv_transpose1d`] with options of the layer, for instance `.bias(false)`.
 #[track_caller]
 pub fn conv_transpose1d_with<'g>(
     g: &'g Builder,
@@ -203,7 +203,7 @@ pub fn conv_transpose2d<'g>(
     conv_transpose2d_with(g, name, x, outputs, kernel, options.into())
 }
 
-/// [`conv_transpose2d`] with options of the layer, such as `.bias(false)` gives.
+/// [`conv_transpose2d`] with options of the layer, for instance `.bias(false)`.
 #[track_caller]
 pub fn conv_transpose2d_with<'g>(
     g: &'g Builder,
@@ -230,7 +230,7 @@ pub fn conv_transpose3d<'g>(
     conv_transpose3d_with(g, name, x, outputs, kernel, options.into())
 }
 
-/// [`conv_transpose3d`] with options of the layer, such as `.bias(false)` gives.
+/// [`conv_transpose3d`] with options of the layer, for instance `.bias(false)`.
 #[track_caller]
 pub fn conv_transpose3d_with<'g>(
     g: &'g Builder,

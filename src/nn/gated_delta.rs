@@ -2,7 +2,7 @@
 
 use super::conv_options::Conv1d;
 use super::convs::conv1d_with;
-use super::linear_layers::{dense_width, linear_no_bias};
+use super::linear_layers::{linear_no_bias, linear_width};
 use super::mamba::mamba_step_bias;
 use super::norms::rms_norm;
 use crate::error::Kind;
@@ -54,7 +54,7 @@ fn gated_delta_stream<'g>(g: &'g Builder, name: &str, x: Var<'g>, width: usize, 
 pub fn gated_delta_net<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: GatedDeltaNet) -> Var<'g> {
     g.layer_scope(name, || {
         let GatedDeltaNet { heads, keys, values, kernel } = options;
-        let (width, values) = (dense_width(x), values.unwrap_or(keys.saturating_mul(2)));
+        let (width, values) = (linear_width(x), values.unwrap_or(keys.saturating_mul(2)));
         let [batch, steps, _] = x.dims()[..] else {
             return g.fail(Kind::Shape, format!("gated_delta_net({x:?}): [batch, steps, width] is needed"));
         };

@@ -2,7 +2,7 @@
 //!
 //! Both graphs share states, so they are methods of one program. A window of up to `context` tokens is a state; while
 //! it grows, the keys and values of a token never change, so a token needs one row of each product. Once the window is
-//! full it moves by one token, which changes the place of each, and so all keys and values.
+//! full, it moves by one token. This changes the position of every token, and so all keys and values.
 //!
 //! Invariant: token number i is drawn with the key folded by i. So a text is a function of params, window, settings and
 //! key, however its tokens are divided among the two graphs, up to the rounding of the logits.
@@ -37,19 +37,19 @@ struct Text<'g> {
 }
 
 /// The states of a text.
-struct TextStates<'g> {
+struct GenerateStates<'g> {
     text: Text<'g>,
     key: Var<'g>,
     /// Keys and values of each block, `[context, width]`.
     caches: Vec<[Var<'g>; 2]>,
 }
 
-impl<'g> TextStates<'g> {
-    fn new(g: &'g Builder, dtype: DType, o: &Gpt) -> TextStates<'g> {
+impl<'g> GenerateStates<'g> {
+    fn new(g: &'g Builder, dtype: DType, o: &Gpt) -> GenerateStates<'g> {
         let number = |name: &str| g.state(name, [], DType::I64, Init::Zeros);
         let cache =
             |i: usize, what: &str| g.state(&format!("generate.{what}.{i}"), [o.context, o.width], dtype, Init::Zeros);
-        TextStates {
+        GenerateStates {
             text: Text {
                 window: g.state(GENERATE_WINDOW, [o.context], DType::I32, Init::Zeros),
                 length: number(GENERATE_LENGTH),
@@ -97,7 +97,7 @@ impl<'g> Text<'g> {
 #[track_caller]
 pub fn gpt_next_token<'g>(g: &'g Builder, dtype: DType, o: Gpt, how: Sampling) -> Var<'g> {
     g.with_caller(|| {
-        let (o, states) = (o.dropout(0.0), TextStates::new(g, dtype, &o));
+        let (o, states) = (o.dropout(0.0), GenerateStates::new(g, dtype, &o));
         let (wte, places) = gpt_tables(g, dtype, &o);
         let x = (g.layer("transformer.wte", || wte.gather(states.text.window, 0)) + places).unsqueeze(0);
         let caches = RefCell::new(Vec::new());
@@ -121,7 +121,7 @@ pub fn gpt_next_token<'g>(g: &'g Builder, dtype: DType, o: Gpt, how: Sampling) -
 #[track_caller]
 pub fn gpt_next_tokens<'g>(g: &'g Builder, dtype: DType, o: Gpt, most: usize, how: Sampling) -> Var<'g> {
     g.with_caller(|| {
-        let (o, states) = (o.dropout(0.0), TextStates::new(g, dtype, &o));
+        let (o, states) = (o.dropout(0.0), GenerateStates::new(g, dtype, &o));
         let (wte, places) = gpt_tables(g, dtype, &o);
         let Text { window, length, kept, drawn } = states.text;
         let out = g.full(0.0, [most], DType::I32);
@@ -131,7 +131,7 @@ pub fn gpt_next_tokens<'g>(g: &'g Builder, dtype: DType, o: Gpt, most: usize, ho
         let last = g.fori(count, most, &carries, |i, c| {
             let text = Text { window: c[0], length: c[1], kept: c[2], drawn: c[3] };
             let caches: Vec<[Var<'g>; 2]> = c[5..].chunks_exact(2).map(|c| [c[0], c[1]]).collect();
-            let (token, next, caches) = cached_token(g, &o, (wte, places), text, &caches, (how, states.key));
+            let (token, next, caches) = generate_cached_token(g, &o, (wte, places), text, &caches, (how, states.key));
             let out = c[4].scatter_slices(i.reshape([1]), token, 0, Scatter::Set);
             let next = [next.window, next.length, next.kept, next.drawn, out];
             next.into_iter().chain(caches.into_iter().flatten()).collect()
@@ -145,7 +145,7 @@ pub fn gpt_next_tokens<'g>(g: &'g Builder, dtype: DType, o: Gpt, most: usize, ho
 
 /// A token `i32[1]` that is drawn after the last one of the window, the text with it, and the caches with the keys and
 /// values of that last one.
-fn cached_token<'g>(
+fn generate_cached_token<'g>(
     g: &'g Builder,
     o: &Gpt,
     (wte, places): (Var<'g>, Var<'g>),

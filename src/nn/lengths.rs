@@ -1,4 +1,4 @@
-//! Sequences of several lengths in one batch: masks of what counts.
+//! Sequences of several lengths in one batch: masks of the steps that count.
 
 use crate::error::Kind;
 use crate::nodes::{DType, Var};

@@ -52,25 +52,25 @@ pub fn linear_no_bias<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize
 #[track_caller]
 pub fn linear_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Linear) -> Var<'g> {
     g.layer_scope(name, || {
-        let inputs = dense_width(x);
+        let inputs = linear_width(x);
         let weight = options.weight_init.unwrap_or(init_by_fan_in(inputs));
         let w = g.param(&format!("{name}.weight"), [outputs, inputs], x.dtype(), weight);
         let b = options.bias.then(|| {
             let init = options.bias_init.unwrap_or(init_by_fan_in(inputs));
             g.param(&format!("{name}.bias"), [outputs], x.dtype(), init)
         });
-        dense_project(x, w, b)
+        linear_project(x, w, b)
     })
 }
 
 /// The last dimension.
-pub(super) fn dense_width(x: Var<'_>) -> usize {
+pub(super) fn linear_width(x: Var<'_>) -> usize {
     x.dims().last().copied().unwrap_or(0)
 }
 
 /// `x·wᵀ + b` over the last axis, with `w` `[outputs, inputs]`.
 #[track_caller]
-pub(super) fn dense_project<'g>(x: Var<'g>, w: Var<'g>, b: Option<Var<'g>>) -> Var<'g> {
+pub(super) fn linear_project<'g>(x: Var<'g>, w: Var<'g>, b: Option<Var<'g>>) -> Var<'g> {
     // Leading axes become one: one product instead of many, followed by the bias.
     let mut d = x.dims().to_vec();
     let inputs = d.pop().unwrap_or(0);
@@ -110,7 +110,7 @@ setters! {
 #[track_caller]
 pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, options: Lora) -> Var<'g> {
     g.layer_scope(name, || {
-        let (inputs, r) = (dense_width(x), options.rank);
+        let (inputs, r) = (linear_width(x), options.rank);
         if x.is_some() && (r == 0 || r > inputs.min(outputs)) {
             let text = format!("lora_linear({x:?}): rank {r}; it goes from 1 to {}", inputs.min(outputs));
             return g.fail(Kind::Shape, text);
@@ -120,7 +120,7 @@ pub fn lora_linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize, o
         let b = options.bias.then(|| g.frozen_param(&format!("{name}.bias"), [outputs], x.dtype(), init));
         let down = g.param(&format!("{name}.lora_A"), [r, inputs], x.dtype(), init);
         let up = g.param(&format!("{name}.lora_B"), [outputs, r], x.dtype(), Init::Zeros);
-        let low = dense_project(dropout(x, options.dropout), down, None);
-        dense_project(x, w, b) + dense_project(low, up, None) * (options.alpha / r as f64)
+        let low = linear_project(dropout(x, options.dropout), down, None);
+        linear_project(x, w, b) + linear_project(low, up, None) * (options.alpha / r as f64)
     })
 }

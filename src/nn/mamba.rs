@@ -1,7 +1,7 @@
 //! The layer of Mamba: a gated selective scan, named as in its reference implementation.
 
 use super::convs::causal_depthwise_conv1d;
-use super::linear_layers::{Linear, dense_width, linear_no_bias, linear_with};
+use super::linear_layers::{Linear, linear_no_bias, linear_width, linear_with};
 use crate::error::Kind;
 use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, Init, SelectiveScan, Var};
@@ -67,7 +67,7 @@ pub(super) fn mamba_step_bias() -> Init {
 pub fn mamba<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: Mamba) -> Var<'g> {
     g.layer_scope(name, || {
         let Mamba { states, kernel, expand, rank } = options;
-        let width = dense_width(x);
+        let width = linear_width(x);
         if !x.is_some() {
             return x;
         }
@@ -95,7 +95,7 @@ pub fn mamba<'g>(g: &'g Builder, name: &str, x: Var<'g>, options: Mamba) -> Var<
 /// The scan of `x` `[batch, steps, channels]` with what it needs made of x.
 #[track_caller]
 fn mamba_scan<'g>(g: &'g Builder, name: &str, x: Var<'g>, states: usize, rank: usize) -> Var<'g> {
-    let (inner, dtype) = (dense_width(x), x.dtype());
+    let (inner, dtype) = (linear_width(x), x.dtype());
     let of_x = linear_no_bias(g, &format!("{name}.x_proj"), x, states.saturating_mul(2).saturating_add(rank));
     let [b, c] = [rank, rank + states].map(|at| of_x.narrow(-1, at, states));
     let dt = Linear {

@@ -1,7 +1,7 @@
 //! A mixture of experts.
 
 use super::init::init_by_fan_in;
-use super::linear_layers::dense_width;
+use super::linear_layers::linear_width;
 use super::linear_no_bias;
 use crate::error::Kind;
 use crate::kernels::gguf::BlockType;
@@ -77,7 +77,7 @@ setters! {
 #[track_caller]
 pub fn moe<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Moe) -> [Var<'g>; 2] {
     g.layer_scope(name, || {
-        let (dims, width) = (x.dims(), dense_width(x));
+        let (dims, width) = (x.dims(), linear_width(x));
         if (x.is_some() && dims.is_empty()) || o.top_k == 0 || o.top_k > o.experts {
             let text = format!("moe({x:?}): {} of {} experts for each token of [.., width]", o.top_k, o.experts);
             return [g.fail(Kind::Shape, text); 2];

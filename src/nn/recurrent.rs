@@ -4,7 +4,7 @@
 //! The products with the input do not depend on the state, so one product before the loop computes them for all steps.
 
 use super::init::init_by_fan_in;
-use super::linear_layers::dense_width;
+use super::linear_layers::linear_width;
 use crate::nodes::{Builder, DType, Var};
 use std::panic::Location;
 
@@ -63,7 +63,7 @@ pub(super) fn recurrent_params<'g>(
 /// The params of a layer. Their names end in `_l0`, as those of torch's first layer.
 #[track_caller]
 fn recurrent_layer<'g>(g: &'g Builder, name: &str, x: Var<'g>, gates: usize, hidden: usize) -> RecurrentParams<'g> {
-    let sizes = RecurrentSizes { gates, inputs: dense_width(x), hidden, bias: true };
+    let sizes = RecurrentSizes { gates, inputs: linear_width(x), hidden, bias: true };
     recurrent_params(g, name, "_l0", x.dtype(), sizes)
 }
 
@@ -88,7 +88,7 @@ fn recurrent_gate<'g>(x: Var<'g>, i: usize, hidden: usize) -> Var<'g> {
 /// A GRU's next state, from `x·W_ihᵀ + b_ih` and the previous state.
 #[track_caller]
 pub(super) fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
-    let hidden = dense_width(h);
+    let hidden = linear_width(h);
     let of_h = map.apply(h);
     let both = |i: usize| (recurrent_gate(of_x, i, hidden) + recurrent_gate(of_h, i, hidden)).sigmoid();
     let (r, z) = (both(0), both(1));
@@ -99,7 +99,7 @@ pub(super) fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, map: RecurrentMap<'g>) -> 
 /// An LSTM's next state and cell, from `x·W_ihᵀ + b_ih` and the previous state and cell.
 #[track_caller]
 pub(super) fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, map: RecurrentMap<'g>) -> [Var<'g>; 2] {
-    let hidden = dense_width(h);
+    let hidden = linear_width(h);
     let all = of_x + map.apply(h);
     let part = |i: usize| recurrent_gate(all, i, hidden);
     let c = part(1).sigmoid() * c + part(0).sigmoid() * part(2).tanh();
@@ -156,7 +156,7 @@ pub fn lstm_cell<'g>(
 #[track_caller]
 pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
     g.layer_scope(name, || {
-        let hidden = dense_width(h0);
+        let hidden = linear_width(h0);
         let p = recurrent_layer(g, name, x, 1, hidden);
         let (h, y) = g.scan(&[h0], &[recurrent_project(x, p.of_x)], |h, x| {
             let h = (p.of_h.apply(h[0]) + x[0]).tanh();
@@ -172,7 +172,7 @@ pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 #[track_caller]
 pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
     g.layer_scope(name, || {
-        let hidden = dense_width(h0);
+        let hidden = linear_width(h0);
         let p = recurrent_layer(g, name, x, 3, hidden);
         let (h, y) = g.scan(&[h0], &[recurrent_project(x, p.of_x)], |h, x| {
             let h = gru_step(x[0], h[0], p.of_h);
@@ -188,7 +188,7 @@ pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 #[track_caller]
 pub fn lstm<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>, c0: Var<'g>) -> (Var<'g>, Var<'g>, Var<'g>) {
     g.layer_scope(name, || {
-        let hidden = dense_width(h0);
+        let hidden = linear_width(h0);
         let p = recurrent_layer(g, name, x, 4, hidden);
         let (last, y) = g.scan(&[h0, c0], &[recurrent_project(x, p.of_x)], |s, x| {
             let [h, c] = lstm_step(x[0], s[0], s[1], p.of_h);

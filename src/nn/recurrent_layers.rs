@@ -39,10 +39,10 @@ pub struct Recurrent<'g> {
     pub h0: Option<Var<'g>>,
     /// The first cells of an LSTM, of the shape of `h0`; zeros without them.
     pub c0: Option<Var<'g>>,
-    /// The number of steps of each sequence, `[batch]`, `i32` or `i64`. What is behind a sequence's end is not read,
-    /// its outputs are 0, its last state is that of its last step, and its reverse direction begins there: torch's
-    /// packed sequences, in any order. A length of 0 gives the first state; one above the number of steps is an error
-    /// of the step.
+    /// The number of steps of each sequence, `[batch]`, `i32` or `i64`. Steps after the end of a sequence are not read,
+    /// and their outputs are 0. The last state of a sequence is that of its last step, and its reverse direction begins
+    /// there: torch's packed sequences, in any order. A length of 0 gives the first state; one above the number of
+    /// steps is an error of the step.
     pub lengths: Option<Var<'g>>,
     /// The activation of [`rnn_with`].
     pub nonlinearity: Nonlinearity,
@@ -78,7 +78,7 @@ setters! {
     }
 }
 
-/// What [`rnn_with`] and [`gru_with`] give.
+/// The results of [`rnn_with`] and [`gru_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecurrentRun<'g> {
     /// The states of the last layer at all steps, `[steps, batch, directions·hidden]`.
@@ -87,7 +87,7 @@ pub struct RecurrentRun<'g> {
     pub h_n: Var<'g>,
 }
 
-/// What [`lstm_with`] gives.
+/// The results of [`lstm_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct LstmRun<'g> {
     /// As in [`RecurrentRun`].
@@ -124,9 +124,9 @@ impl RecurrentKind {
     }
 }
 
-/// Elman network of one or more layers, as `torch.nn.RNN`: see [`rnn`](super::rnn) for the formula. `x` is `[steps,
-/// batch, inputs]`. Params of layer k: `name.weight_ih_lk`, `name.weight_hh_lk`, `name.bias_ih_lk`, `name.bias_hh_lk`,
-/// and those with `_reverse` behind.
+/// Elman network of one or more layers, as `torch.nn.RNN`: see [`rnn`](super::rnn) for the formula. `x` is
+/// `[steps, batch, inputs]`. Params of layer k: `name.weight_ih_lk`, `name.weight_hh_lk`, `name.bias_ih_lk`,
+/// `name.bias_hh_lk`, and the same with the suffix `_reverse`.
 ///
 /// ```
 /// use arenagrad::prelude::*;

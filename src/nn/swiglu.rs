@@ -1,6 +1,6 @@
 //! The gated feed-forward layer.
 
-use super::linear_layers::dense_width;
+use super::linear_layers::linear_width;
 use super::linear_no_bias;
 use crate::nodes::{Builder, Var};
 
@@ -12,6 +12,6 @@ pub fn swiglu<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize) -> Var<
     g.layer_scope(name, || {
         let gate = linear_no_bias(g, &format!("{name}.gate_proj"), x, hidden).silu();
         let up = linear_no_bias(g, &format!("{name}.up_proj"), x, hidden);
-        linear_no_bias(g, &format!("{name}.down_proj"), gate * up, dense_width(x))
+        linear_no_bias(g, &format!("{name}.down_proj"), gate * up, linear_width(x))
     })
 }

@@ -4,7 +4,7 @@ use super::attention::{
     CausalSelfAttention, MultiHead, attend_causally, multi_head_attention, projected_self_attention,
 };
 use super::dropout::{dropout, dropout_now};
-use super::linear_layers::{Linear, dense_width, linear, linear_with};
+use super::linear_layers::{Linear, linear, linear_width, linear_with};
 use super::norms::{layer_norm, layer_norm_no_bias, rms_norm};
 use super::swiglu::swiglu;
 use crate::error::Kind;
@@ -93,7 +93,7 @@ pub fn transformer_block<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Transfor
         let feed = |x| {
             let inner = |act: fn(Var<'g>) -> Var<'g>| {
                 let h = dropout(act(linear(g, &format!("{name}.linear1"), x, o.hidden)), o.dropout);
-                linear(g, &format!("{name}.linear2"), h, dense_width(x))
+                linear(g, &format!("{name}.linear2"), h, linear_width(x))
             };
             let y = match o.feed_forward {
                 FeedForward::Relu => inner(Var::relu),

@@ -78,7 +78,7 @@ pub struct Notes {
 }
 
 /// The page. `notes` gives the notes on an op by the op's name.
-pub fn page(notes: impl Fn(&str) -> Notes) -> String {
+pub fn reference_page(notes: impl Fn(&str) -> Notes) -> String {
     let mut families: Vec<&str> = Vec::new();
     for f in FAMILIES {
         if !families.contains(f) {

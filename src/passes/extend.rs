@@ -1,4 +1,4 @@
-//! A graph with more nodes that a user writes: see [`extend`].
+//! Extends a graph by nodes that a user writes: see [`extend`].
 
 use super::copier::Copier;
 use super::signature::{signature_leaf, signature_output};

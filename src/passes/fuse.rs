@@ -63,7 +63,7 @@ fn fused_operands(g: Graph<'_>, n: Node) -> usize {
 }
 
 /// The nodes that read each value, in order.
-pub(super) fn fusion_readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
+pub(super) fn fuse_readers(g: Graph<'_>) -> Side<Value, Vec<Node>> {
     let mut r = Side::filled(g.values(), Vec::new());
     for n in (0..g.nodes()).map(Node::new) {
         for &a in g.args_of(n) {
@@ -85,8 +85,8 @@ pub(super) fn fused_regions(g: Graph<'_>) -> Side<Region, bool> {
 }
 
 /// Assigns pointwise nodes to regions, readers before operands.
-fn fusion_clusters(g: Graph<'_>) -> Clusters {
-    let readers = fusion_readers(g);
+fn fuse_clusters(g: Graph<'_>) -> Clusters {
+    let readers = fuse_readers(g);
     let mut pinned = Side::filled(g.values(), false);
     for &v in g.yields.iter().chain(g.updates.iter().map(|u| &u.1)) {
         pinned[v] = true;
@@ -155,7 +155,7 @@ fn fuse_repeated(g: Graph<'_>, n: Node, readers: &Side<Value, Vec<Node>>, c: &Cl
 
 /// Fuses the pointwise nodes of `g`. The graph, and a report of each region.
 pub fn fuse<'b>(g: Graph<'_>, bump: &'b Bump) -> Result<(Graph<'b>, Vec<Fusion>)> {
-    let c = fusion_clusters(g);
+    let c = fuse_clusters(g);
     let mut made = Vec::new();
     let fused = rebuild(g, bump, &mut |v| {
         let members = &c.members[v.node];

@@ -1,5 +1,5 @@
-//! Inlining: the body of a region replaces each call of it. A custom function is a call too; the derivative rules of
-//! its own go.
+//! Inlining: the body of a region replaces each call of it. A custom function is inlined like a call, and its
+//! derivative rules are dropped.
 //!
 //! A body may call further regions several times: forty short regions describe 2⁴⁰ nodes. So the nodes are counted
 //! before any is written. Invariant: neither counting nor writing recurses, so calls may nest to any depth.

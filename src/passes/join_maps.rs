@@ -1,12 +1,12 @@
 //! Joins `map` nodes and lone pointwise ops in the bodies of loops and branches: those of one shape become a few `map`
-//! nodes with several results. What a body computes is small and stays in cache, so the number of kernel calls counts.
+//! nodes with several results. The tensors of a body are small and stay in cache, so the number of kernel calls counts.
 //!
-//! Nodes of a body are written in an order that brings pointwise nodes together: first all others whose operands are
-//! there, then all pointwise nodes of one shape that need only them and one another, and so on. The entry is left
+//! Nodes of a body are written in an order that brings pointwise nodes together: first all other nodes whose operands
+//! are ready, then all pointwise nodes of one shape that need only those and one another, and so on. The entry is left
 //! alone: there, another order would keep more bytes alive. Invariant: the bits stay, because each step of a region
 //! rounds on its own.
 
-use super::fuse::{fused_regions, fusion_readers};
+use super::fuse::{fuse_readers, fused_regions};
 use super::rebuild::{RebuildVisit, rebuild};
 use super::simplify::Hits;
 use crate::arena::{Node, Region, Shape, Side, Value, Window, ids::Id};
@@ -30,7 +30,7 @@ const MOST_NODES: usize = 1 << 10;
 
 /// Joins pointwise nodes in the bodies of loops and branches of `g`. Counts the nodes saved in `hits`.
 pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
-    let facts = JoinFacts { g, readers: fusion_readers(g), fused: fused_regions(g) };
+    let facts = JoinFacts { g, readers: fuse_readers(g), fused: fused_regions(g) };
     // Region of the source → the region that is written in its place.
     let mut made = vec![Region::NONE; g.regions()];
     rebuild(g, bump, &mut |v| {
@@ -55,7 +55,7 @@ pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Gr
 }
 
 /// True if `g` has a loop or a choice.
-pub fn has_loops_or_choices(g: Graph<'_>) -> bool {
+pub fn has_regions_to_join_maps(g: Graph<'_>) -> bool {
     (0..g.nodes()).map(Node::new).any(|n| g.op[n.at()] != Op::MAP && join_maps_bodies(g, n).next().is_some())
 }
 

@@ -1,4 +1,4 @@
-//! Inner values as outputs, by name: see [`keep`].
+//! Makes inner values outputs, by name: see [`keep`].
 
 use super::rebuild::rebuild_buf;
 use crate::arena::{Sym, Value, ids::Id};

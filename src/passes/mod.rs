@@ -2,17 +2,18 @@
 //!
 //! * [`rebuild`] is the loop that most passes share: it drops dead nodes, merges equal ones and applies a rule.
 //! * [`ad`] holds derivatives; [`ad::prepare`] brings a graph into the form that derivatives or lowering need.
-//! * [`batch`] makes a graph one for a batch (`vmap`).
+//! * [`batch`] turns a graph into one for a batch (`vmap`).
 //! * [`extend`](mod@extend) adds nodes that a user writes, such as a loss of derivatives.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
-//! * [`scan_dce`] and [`choice_dce`] drop what nothing reads of loops and choices; [`known_branch`] drops choices.
-//! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves code out of loops; `join_maps`
-//!   joins what is left.
-//! * `join_splats` makes one op of the two stages of an image of splats.
+//! * [`scan_dce`] and [`choice_dce`] drop the parts of loops and choices that nothing reads; [`known_branch`] drops
+//!   choices.
+//! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves nodes out of loops; `join_maps`
+//!   joins the pointwise nodes that stay in their bodies.
+//! * `join_splats` joins the two stages of an image of splats to one op.
 //! * `keep_scan_states` keeps states of selective scans for their gradients.
-//! * [`keep_half`] keeps what the backward half reads in half precision.
+//! * [`keep_half`] keeps values for the backward half in half precision.
 //! * [`mod@qat`] rounds weights and activations, for quantisation-aware training.
-//! * [`moves`] says what a value is made of by moves.
+//! * [`moves`] traces a value back through ops that only move elements.
 //! * [`product_precision`] gives each product its precision.
 //! * [`optimiser`] appends the update. [`pipeline`] is the only place where the order of passes is written.
 
@@ -47,6 +48,7 @@ pub mod scan_dce;
 pub mod signature;
 pub mod simplify;
 mod stretches;
+mod strip_checkpoints;
 mod trimmed_region;
 
 pub use ad::grad::{GradOptions, Missing, grad, vjp};

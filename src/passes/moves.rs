@@ -1,5 +1,5 @@
-//! Moves that keep all elements: ops of [`Flags::SAME_BYTES`], and transposes. What a value is made of by them, and
-//! where an axis is on either side.
+//! Moves that keep all elements: ops of [`Flags::SAME_BYTES`], and transposes. Traces a value back through them, and an
+//! axis from one side to the other.
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::size_attrs::to_size_attrs;
@@ -8,7 +8,7 @@ use crate::nodes::ops::layout::attrs::TransposeAttrs;
 use crate::nodes::{Graph, Op};
 
 /// True if the result of node `n` has every element of its only operand, once.
-pub fn keeps_elements(g: Graph<'_>, n: Node) -> bool {
+pub fn move_keeps_elements(g: Graph<'_>, n: Node) -> bool {
     g.op[n.at()] == Op::TRANSPOSE || g.def_of(n).flags.has(Flags::SAME_BYTES)
 }
 
@@ -38,7 +38,7 @@ pub fn moved_from(g: Graph<'_>, v: Value, axis: Option<usize>) -> MovedFrom {
     let mut at = MovedFrom { value: v, axis };
     loop {
         let n = g.def[at.value.at()];
-        if !keeps_elements(g, n) {
+        if !move_keeps_elements(g, n) {
             return at;
         }
         let axis = at.axis.and_then(|axis| axes_of_move(g, n)?.get(axis).copied());

@@ -1,12 +1,12 @@
 //! The optimiser: appends gradients, clipping and updates to the graph of a loss, which makes one training step.
 //!
-//! This file has what a user says ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
-//! rules and their numbers, `rule_ranges` the range of each number, `builders` the types that users name ([`AdamW`] …),
-//! `groups` finds the settings of each param, `update_target` and `adam_family` write elementwise updates (one
-//! instruction per param, in place), `matrix` those that need the whole param, `lbfgs` that of all params together,
-//! `projection` what follows an update, `grad_accumulation` sums gradients over micro-batches.
-//! Invariant: the optimiser adds one input, [`LR`]; all that it keeps is states, so a run resumed from params and
-//! states gives the same bits.
+//! This file has the user's options ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
+//! rules and their numbers, `rule_ranges` the range of each number, `named_optimisers` the types that users name
+//! ([`AdamW`] …), `groups` finds the settings of each param, `update_target` and `adam_family` write elementwise
+//! updates (one instruction per param, in place), `matrix` those that need the whole param, `lbfgs` that of all params
+//! together, `projection` what follows an update, `grad_accumulation` sums gradients over micro-batches. Invariant: the
+//! optimiser adds one input, [`LR`]; it keeps all else in states, so a run resumed from params and states gives the
+//! same bits.
 
 mod adam_family;
 mod clip;
@@ -383,7 +383,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
     signature_loss(g, loss)?;
-    groups::refuse_codes(g, &names)?;
+    groups::refuse_codes_in_groups(g, &names)?;
     let settings = groups::group_settings(g, opt, &names)?;
     projection::check_projections(&opt.projections, &names)?;
     if opt.accumulate > 1 {
@@ -466,7 +466,7 @@ fn append_optimiser<'g>(
         if let Some(decay) = opt.ema {
             let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());
             let (was, is) = (old.view_as_real(), next.view_as_real());
-            let later = update_target::flush_subnormals(was * decay + is * (1.0 - decay));
+            let later = update_target::update_target_flush(was * decay + is * (1.0 - decay));
             b.update(old, t.equal(1.0).select(is, later).viewed_like(leaf));
         }
     }

@@ -4,8 +4,9 @@ use super::fusion_notes::{self, Fusion, Notes};
 use super::keep_half::{Keep, KeptHalf, keep_half};
 use super::keep_scan_states::{has_scans_with_gradients, keep_scan_states};
 use super::simplify::Hits;
+use super::strip_checkpoints::strip_checkpoints;
 use super::{
-    batch, choice_dce, fold, fuse, hoist, inline, join_maps, known_branch, patterns, rebuild, remat, scan_dce, simplify,
+    batch, choice_dce, fold, fuse, hoist, inline, join_maps, known_branch, patterns, rebuild, scan_dce, simplify,
 };
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -114,7 +115,7 @@ pub const PIPELINE: &[Pass] = &[
         doc: "drop the boundaries of blocks",
         stage: None,
         needed: always_in_pipeline,
-        run: |g, _| remat::strip_checkpoints(g),
+        run: |g, _| strip_checkpoints(g),
     },
     // After rematerialisation, which may compute a scan again for its gradient.
     Pass {
@@ -145,7 +146,7 @@ pub const PIPELINE: &[Pass] = &[
         name: "join",
         doc: "join point-wise regions in bodies of loops and branches",
         stage: Some(Stage::Fused),
-        needed: join_maps::has_loops_or_choices,
+        needed: join_maps::has_regions_to_join_maps,
         run: pipeline_join,
     },
     // Fusion leaves behind the single ops that it copied into regions.
@@ -363,7 +364,7 @@ pub fn minimal_pipeline_halves() -> (Vec<&'static str>, Vec<&'static str>) {
 ///
 /// # Errors
 /// Those of the passes.
-pub fn run_and_keep(g: Graph<'_>, names: &[&'static str], keep: Keep) -> Result<(GraphBuf, KeptHalf)> {
+pub fn run_pipeline_and_keep(g: Graph<'_>, names: &[&'static str], keep: Keep) -> Result<(GraphBuf, KeptHalf)> {
     if keep == Keep::F32 {
         return Ok((run_pipeline(g, names, false)?.0, KeptHalf::default()));
     }

@@ -10,10 +10,10 @@ use crate::error::{Error, Kind, Result};
 use crate::kernels::gemm::Precision;
 use crate::names;
 use crate::nodes::ir::opdef::Flags;
-use crate::nodes::ops::optim::steps::optim_step_layout;
-use crate::nodes::ops::optim::steps::step_of_fused_update;
+use crate::nodes::ops::optim::fused_update::step_of_fused_update;
+use crate::nodes::ops::optim::optim_step_layout;
 use crate::nodes::{DType, Graph, LeafKind, Op};
-use crate::passes::moves::keeps_elements;
+use crate::passes::moves::move_keeps_elements;
 
 /// The precision of the products of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,7 +80,7 @@ fn product_precision_of_param(g: &Graph<'_>, w: Value) -> Vec<Node> {
         }
         if has_product_precision(g, n) {
             found.push(n);
-        } else if keeps_elements(*g, n) {
+        } else if move_keeps_elements(*g, n) {
             g.outs_of(n).for_each(|v| moved[v.at()] = true);
         }
     }

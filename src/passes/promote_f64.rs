@@ -1,8 +1,8 @@
 //! Promotion to f64, for comparing gradients with finite differences.
 //!
 //! Every narrower float dtype of leaves, constants and casts becomes f64, and c64 becomes c128; integers and booleans
-//! stay. Invariant: names of leaves and outputs and the shapes of all values stay. For checking tools: the promoted
-//! graph is another program.
+//! stay. Invariant: names of leaves and outputs and the shapes of all values stay. Only tools that check gradients use
+//! it, because the promoted graph is a different program.
 
 use super::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::arena::{Node, Region, Side, Value, ids::Id};

@@ -4,7 +4,7 @@ use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
-use crate::nodes::ir::emit::is_leaf_name;
+use crate::nodes::ir::leaf::is_leaf_name;
 use hashbrown::{HashMap, HashSet};
 
 /// The leaf called `name`, or an error that lists the names. For many names use [`Signature`].

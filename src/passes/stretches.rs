@@ -1,8 +1,9 @@
 //! Writes a loop in stretches: a loop over stretches of iterations, whose body runs the iterations of one stretch.
 //!
 //! A last stretch that is shorter is an outer loop of its own, of one iteration. Iterations at one end may run in one
-//! plain loop, without stretches. The stretches of a loop that ends early end early too: a flag ends a stretch and then
-//! the loops over stretches; a number of iterations becomes one of stretches, and one for each stretch.
+//! plain loop, without stretches. A loop that ends early also ends early when it runs in stretches. A flag ends the
+//! stretch, and then the loops over stretches. A number of iterations becomes a number of stretches and, for each
+//! stretch, a number of iterations.
 //!
 //! Invariant: iterations keep their order and their slices, so random numbers and results keep their bits. Two passes
 //! write such loops: derivatives of loops that keep few carries ([`super::ad`]) and rematerialisation

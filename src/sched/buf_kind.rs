@@ -1,4 +1,4 @@
-//! What a buffer holds.
+//! The kind of a buffer's contents.
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,12 +5,12 @@
 //! workspace that of the loop's scratch. The offsets of slices of stacked operands advance with each iteration.
 //!
 //! Invariant: at each iteration, two buffers of a body have disjoint bytes, unless both are only read. The checker
-//! proved this: the loop's operands are disjoint in this sense, and externs fit them. For [`Exec`](super::exec::Exec)
-//! alone.
+//! proved this: the loop's operands are disjoint in this sense, and externs fit them. Used by
+//! [`Exec`](super::exec::Exec) only.
 
 use super::checker::Checked;
 use super::instructions::{OUT_OF_PLACE, Operand};
-use super::planned_body::{FlagBound, LoopExit, Outer, PlannedBody, loop_timestamps};
+use super::planned_body::{FlagBound, LoopExit, Outer, PlannedBody, planned_body_timestamps};
 use super::tape::Tapes;
 use crate::arena::Node;
 use crate::arena::tensor::LINE;
@@ -225,7 +225,7 @@ impl Linked {
             let call =
                 Call { kernel: code.kernel[i], reads: (start, mid), writes: (mid, end), params, loop_calls, time };
             self.segments[index].calls.push(call);
-            time = time.saturating_add(loop_timestamps(code, i));
+            time = time.saturating_add(planned_body_timestamps(code, i));
         }
         Ok(index as u32)
     }

@@ -1,8 +1,8 @@
 //! The modelled time of a step: times of instructions by [`kernels::cost_model`](crate::kernels::cost_model), barriers,
 //! and bytes that threads fetch from each other's caches.
 //!
-//! Invariant: nothing here reads a clock, so equal plans get equal tapes. For [`share`](super::share), which chooses
-//! tapes by it, and for reports.
+//! Invariant: nothing here reads a clock, so equal plans get equal tapes. Used by [`share`](super::share), which
+//! chooses tapes by it, and by reports.
 
 use super::checker::Checked;
 use super::instructions::{InstrTime, Instructions};

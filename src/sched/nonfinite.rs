@@ -1,10 +1,9 @@
 //! Looking for NaN and infinities while a step runs: operands are scanned before a node's instructions, its results
 //! after them.
 //!
-//! A node *makes* a bad number if its operands have none of that sort: a NaN of operands without NaN, or an infinity of
-//! finite operands. The first such node in the order of execution is the culprit. Later nodes whose results are not
-//! finite are carriers. A step goes on after the culprit, so that the carriers are known. Invariant: watching changes
-//! no result.
+//! A node *makes* a bad number if it gives a NaN from operands without NaN, or an infinity from finite operands. The
+//! first such node in the order of execution is the culprit. Later nodes whose results are not finite are carriers. A
+//! step goes on after the culprit, so that the carriers are known. Invariant: watching changes no result.
 
 use super::link::Segment;
 use super::observer::StepObserver;

@@ -1,5 +1,5 @@
-//! From lowered code to a proven plan: order, sharing of bytes, packing, check. For a graph, and for one iteration of
-//! a loop.
+//! From lowered code to a proven plan: order, sharing of bytes, packing, check. It plans a graph, or one iteration of a
+//! loop.
 
 use super::alias::Alias;
 use super::checker::{Checked, Plan, check_plan};

@@ -1,8 +1,8 @@
 //! The proof that tapes are free of races: every unit runs once, and threads that touch the same bytes have a barrier
 //! in between unless all of them read.
 //!
-//! Independent of how the tapes were made ([`share`](super::share)): it looks at the bytes of each thread. For
-//! [`Exec`](super::exec::Exec), which rests on it.
+//! Independent of how the tapes were made ([`share`](super::share)): it looks at the bytes of each thread.
+//! [`Exec`](super::exec::Exec) rests on it.
 
 use super::checker::{Checked, Plan};
 use super::faults::FaultCommits;

@@ -1,12 +1,12 @@
 //! How the threads of a team meet: the start of a step, its barriers, its end, sleep between steps, and the stop of a
 //! step after a fault or a panic.
 //!
-//! Invariants, which `src/sched/tests/team_model` checks under a model checker: what the caller wrote before a step is
-//! seen in it; what a thread wrote before a barrier is seen behind it; what it wrote in a step is seen after it; no
-//! wake-up is lost; a step that stops ends on all threads; threads that are told to quit end.
+//! Invariants, which `src/sched/tests/team_model` checks under a model checker: writes of the caller before a step are
+//! seen in the step; writes of a thread before a barrier are seen after the barrier; writes of a thread in a step are
+//! seen after the step; no wake-up is lost; a step that stops ends on all threads; threads that are told to quit end.
 //!
 //! A thread that finds a fault publishes the timestamp of its instruction. The gate keeps the least one. Every thread
-//! runs its instructions up to that timestamp and none behind it, so all threads agree on the instruction that stopped
+//! runs its instructions up to that timestamp and none after it, so all threads agree on the instruction that stopped
 //! the step, and none waits at a barrier that another will not reach.
 
 use super::team_sync::{AtomicBool, AtomicUsize, Parker, Unparker, YIELDS, fence, spin_loop, yield_now};
@@ -44,8 +44,8 @@ pub(super) struct TeamGate {
 /// The waits of one thread.
 struct TeamWaits {
     asleep: AtomicBool,
-    at_barrier: TeamBackoff,
-    between_steps: TeamBackoff,
+    at_barrier: GateBackoff,
+    between_steps: GateBackoff,
 }
 
 /// How often a thread spins before it yields.
@@ -53,9 +53,9 @@ struct TeamWaits {
 /// A long yield means that another thread ran on this core, perhaps one that this thread waits for, so the thread spins
 /// half as often from then on. Waits that end while spinning, and short yields, raise the number again. So two teams on
 /// the same cores alternate, and a single team makes no system calls.
-struct TeamBackoff(AtomicU32);
+struct GateBackoff(AtomicU32);
 
-impl TeamBackoff {
+impl GateBackoff {
     /// Calls `look` until it returns a value. `look` gets the number of yields of this wait. `most` limits the spins.
     #[inline]
     fn wait<T>(&self, most: u32, mut look: impl FnMut(u32) -> Option<T>) -> T {
@@ -88,7 +88,7 @@ impl TeamGate {
     /// A gate for `threads` threads, the caller's counted, which spin at most `spins` times before they yield.
     pub fn new(threads: usize, spins: u32) -> TeamGate {
         let padded = |n| CachePadded::new(AtomicUsize::new(n));
-        let backoff = || TeamBackoff(AtomicU32::new(spins));
+        let backoff = || GateBackoff(AtomicU32::new(spins));
         let waits = || TeamWaits { asleep: AtomicBool::new(false), at_barrier: backoff(), between_steps: backoff() };
         TeamGate {
             epoch: padded(0),
@@ -164,7 +164,7 @@ impl TeamGate {
     /// Waits until `others` threads have started their main loops.
     pub fn started(&self, others: usize) {
         // A backoff of its own: a slow start says nothing about waits in steps.
-        self.all_done(others, &TeamBackoff(AtomicU32::new(self.spins)));
+        self.all_done(others, &GateBackoff(AtomicU32::new(self.spins)));
     }
 
     /// Waits until the `others` have finished the step. What they wrote in it is the caller's to read.
@@ -172,7 +172,7 @@ impl TeamGate {
         self.all_done(others, &self.waits[0].at_barrier);
     }
 
-    fn all_done(&self, others: usize, backoff: &TeamBackoff) {
+    fn all_done(&self, others: usize, backoff: &GateBackoff) {
         backoff.wait(self.spins, |_| (self.done.load(Ordering::Acquire) >= others).then_some(()));
     }
 

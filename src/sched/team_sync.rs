@@ -1,7 +1,7 @@
-//! Where the [gate](super::team_gate) of a team takes atomics, parking and yields from.
+//! The atomics, parking and yields of the [gate](super::team_gate) of a team.
 //!
-//! The standard library and crossbeam; in tests that are compiled with `--cfg loom`, the model checker
-//! (`src/sched/tests/team_model`), which runs the gate's code in many orders.
+//! They come from the standard library and crossbeam. In tests that are compiled with `--cfg loom` they come from the
+//! model checker (`src/sched/tests/team_model`), which runs the gate's code in many orders.
 
 #[cfg(not(all(loom, test)))]
 pub(super) use crossbeam_utils::sync::{Parker, Unparker};

@@ -1,8 +1,8 @@
 //! Recording a step: for each thread, when it ran which instruction, and when it waited for the others.
 //!
 //! Invariants: recording allocates nothing, and a step that is not recorded reads no clock. The recorder is an observer
-//! that wraps the [`StepObserver`] of a plain step, and plain steps are compiled without it. For [`exec`](super::exec)
-//! and [`team`](super::team).
+//! that wraps the [`StepObserver`] of a plain step, and plain steps are compiled without it. Used by
+//! [`exec`](super::exec) and [`team`](super::team).
 
 use super::link::Segment;
 use super::observer::StepObserver;

@@ -1,7 +1,7 @@
-//! What the ops of a graph read in the bytes of its values: blocks of GGUF files, of which type and shape.
+//! Finds the values of a graph whose bytes are blocks of GGUF files, with the type and the shape that ops read.
 //!
-//! Invariant: a reader is found through views, moves, loops and branches. A move that changes which bytes there are
-//! keeps the type of the blocks and forgets their matrix.
+//! Invariant: a reader is found through views, moves, loops and branches. A move that drops or repeats bytes keeps the
+//! type of the blocks, but not the shape of their matrix.
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::kernels::gguf::BlockType;

@@ -4,9 +4,9 @@
 //! not depend on the budget, so a larger budget never repeats more operations, and a smaller budget never gives a
 //! larger arena.
 //!
-//! Invariant: bits do not depend on the number of threads. Where values are kept in half precision, they depend on what
-//! is computed again, and each thread's scratch takes room. So the choice is then that of one thread, and a budget that
-//! does not hold it with all threads' scratch is refused.
+//! Invariant: bits do not depend on the number of threads. If values are kept in half precision, bits depend on which
+//! values are recomputed, so the number of threads must not change that choice. It is then made for one thread. A
+//! budget that fits this choice, but not together with the scratch of all threads, is refused.
 
 use super::{CompiledGraph, Keep, Recomputed, Session};
 use crate::error::{Error, Kind, Result};
@@ -95,10 +95,10 @@ fn each_budget(g: Graph<'_>, session: &Session, mut see: impl FnMut(CompiledGrap
     };
     let simple = pipeline::run_pipeline(g, &first, false)?.0;
     // What nothing reads of a loop in stretches goes.
-    let graphs = remat::graphs(simple, |g| Ok(pipeline::run_pipeline(g, &["trim"], false)?.0))?;
-    for (i, choice) in remat::choices_of_graphs(&graphs) {
-        let again = remat::apply(graphs[i].graph.view(), &graphs[i].facts, &choice)?;
-        let (graph, kept) = pipeline::run_and_keep(again.view(), &second, session.keep)?;
+    let graphs = remat::remat_graphs(simple, |g| Ok(pipeline::run_pipeline(g, &["trim"], false)?.0))?;
+    for (i, choice) in remat::remat_choices_of_graphs(&graphs) {
+        let again = remat::apply_remat(graphs[i].graph.view(), &graphs[i].facts, &choice)?;
+        let (graph, kept) = pipeline::run_pipeline_and_keep(again.view(), &second, session.keep)?;
         let mut ready = CompiledGraph::new(graph, session)?;
         ready.kept = kept;
         ready.recomputed = Recomputed { what: choice.name, nodes: choice.nodes, flops: choice.flops };

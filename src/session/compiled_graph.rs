@@ -1,4 +1,4 @@
-//! What a program is made of: a graph with kernels for all ops, its plan, and its tapes.
+//! The parts of a program: a graph with kernels for all ops, its plan, and its tapes.
 
 use super::{Recomputed, Session};
 use crate::error::{Error, Kind, Result};
@@ -28,7 +28,7 @@ pub struct CompiledGraph {
 impl CompiledGraph {
     /// Schedules `graph`, whose ops must all have kernels. Uses the number of threads with the least modelled time.
     pub fn new(graph: GraphBuf, s: &Session) -> Result<CompiledGraph> {
-        let (mut threads, precision) = (s.planned_threads()?, precisions_of_nodes(graph.view(), &s.precision)?);
+        let (mut threads, precision) = (s.planned_threads()?, compiled_graph_precisions(graph.view(), &s.precision)?);
         let mut scheduled = schedule_in(graph.view(), threads, &precision)?;
         let mut tapes = s.tapes(&scheduled.plan);
         while tapes.threads() < threads {
@@ -52,11 +52,11 @@ impl CompiledGraph {
 /// The graph of `g` in which every op has a kernel, and what it keeps in half precision.
 pub fn compilable_graph(g: Graph<'_>, s: &Session) -> Result<(GraphBuf, KeptHalf)> {
     let passes = if s.runs_all_passes() { pipeline::pipeline_passes() } else { pipeline::MINIMAL.to_vec() };
-    pipeline::run_and_keep(g, &passes, s.keep)
+    pipeline::run_pipeline_and_keep(g, &passes, s.keep)
 }
 
 /// The precision of each node of `g`; empty if all are the default.
-fn precisions_of_nodes(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
+fn compiled_graph_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Precision>> {
     isa_choice().map_err(|why| Error::new(Kind::Plan, why))?;
     if *choice == Precisions::default() {
         return Ok(Vec::new());

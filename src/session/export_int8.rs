@@ -1,10 +1,9 @@
 //! Export of a network that was trained for codes: products of integers in place of products of rounded numbers.
 //!
-//! A rounded number is `fake_quantize` or `lsq` of something. What it is made of decides: if no input reaches it, it is
-//! a weight, and its codes become a constant; else it is an activation, and its codes are computed. A product whose
-//! both operands have codes, directly or after moves, becomes a product of the codes. Invariant: each value of the
-//! exported graph has the type of the value in its place, and its numbers but for the rounding of sums; equal numbers
-//! have equal codes.
+//! A rounded number is a result of `fake_quantize` or `lsq`. If no input reaches it, it is a weight, and its codes
+//! become a constant; else it is an activation, and its codes are computed. A product whose both operands have codes,
+//! directly or after moves, becomes a product of the codes. Invariant: a value of the exported graph has the type of
+//! the value that it replaces, and the same numbers, except for the rounding of sums; equal numbers have equal codes.
 
 use super::{Program, Session};
 use crate::arena::{Node, Side, Value, ids::Id};
@@ -13,7 +12,7 @@ use crate::nodes::ops::quant::attrs::{FakeQuantizeAttrs, LsqAttrs};
 use crate::nodes::ops::quant::lsq::lsq_codes;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, LeafKind, Op, Quantize, Var};
 use crate::passes::copier::Copier;
-use crate::passes::moves::{axis_after_move, keeps_elements};
+use crate::passes::moves::{axis_after_move, move_keeps_elements};
 use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuild_buf, rebuilt_by_pass};
 
 mod products;
@@ -61,7 +60,7 @@ pub fn export_int8<'a>(graph: impl Into<Graph<'a>>, program: &Program) -> Result
         let text = format!("export_int8: the graph updates {name:?}; export the evaluating graph");
         return Err(Error::new(Kind::Verify, text));
     }
-    let known = known_values(g);
+    let known = values_known_to_export(g);
     let sites = CodedSites::find(g, &known);
     let constants = sites.evaluate(g, program)?;
     let mut count = 0;
@@ -70,11 +69,14 @@ pub fn export_int8<'a>(graph: impl Into<Graph<'a>>, program: &Program) -> Result
         let is_kept = |n: Node| g.def_of(n).is_leaf() && known[g.out(n)];
         let mut c = Copier::new(g, &b).without(is_kept);
         for l in g.leaves().filter(|l| l.kind != LeafKind::Input) {
-            c.map[l.value] =
-                b.constant_bytes(leaf_bytes(g, l.value, l.name, program)?, g.dims(l.value), g.dtype[l.value.at()]);
+            c.map[l.value] = b.constant_bytes(
+                exported_leaf_bytes(g, l.value, l.name, program)?,
+                g.dims(l.value),
+                g.dtype[l.value.at()],
+            );
         }
         let mut export =
-            Export { sites: &sites, constants: &constants, codes: Side::filled(g.values(), None), count: 0 };
+            Int8Export { sites: &sites, constants: &constants, codes: Side::filled(g.values(), None), count: 0 };
         c.run(&mut |v| export.rewrite(v));
         c.signature();
         count = export.count;
@@ -91,7 +93,7 @@ pub fn export_int8<'a>(graph: impl Into<Graph<'a>>, program: &Program) -> Result
 }
 
 /// The bytes of the param or state `name` of `program`, which must have the type of `v`.
-fn leaf_bytes<'p>(g: Graph<'_>, v: Value, name: &str, program: &'p Program) -> Result<&'p [u8]> {
+fn exported_leaf_bytes<'p>(g: Graph<'_>, v: Value, name: &str, program: &'p Program) -> Result<&'p [u8]> {
     let Some((b, bytes)) = program.persistent().find(|(b, _)| b.name == name) else {
         return Err(Error::new(Kind::Name, format!("export_int8: the program has no param or state {name:?}")));
     };
@@ -108,7 +110,7 @@ fn leaf_bytes<'p>(g: Graph<'_>, v: Value, name: &str, program: &'p Program) -> R
 }
 
 /// The values of the entry that no input reaches and no effect makes.
-fn known_values(g: Graph<'_>) -> Side<Value, bool> {
+fn values_known_to_export(g: Graph<'_>) -> Side<Value, bool> {
     let mut known = Side::filled(g.values(), false);
     for n in g.region_nodes(g.entry()) {
         let def = g.def_of(n);
@@ -194,7 +196,7 @@ impl CodedSites {
         let within = |e: Error| e.context("export_int8");
         let mut p = Session::new().threads(1).compile(&part).map_err(within)?;
         for l in part.view().leaves().filter(|l| l.kind != LeafKind::Input) {
-            p.write_bytes(l.name, leaf_bytes(part.view(), l.value, l.name, program)?)?;
+            p.write_bytes(l.name, exported_leaf_bytes(part.view(), l.value, l.name, program)?)?;
         }
         p.step().map_err(within)?;
         let dtype = |i: usize| g.dtype[g.args_of(self.0[i].node)[1].at()];
@@ -249,7 +251,7 @@ struct Coded {
 }
 
 /// The walk that writes the exported graph.
-struct Export<'s> {
+struct Int8Export<'s> {
     sites: &'s CodedSites,
     constants: &'s [CodedConstants],
     codes: Side<Value, Option<Coded>>,
@@ -257,15 +259,15 @@ struct Export<'s> {
     count: usize,
 }
 
-impl Export<'_> {
+impl Int8Export<'_> {
     fn rewrite<'g>(&mut self, v: &RebuildVisit<'_, 'g>) -> Option<Vec<Var<'g>>> {
         let out = v.src.out(v.node);
         if let Ok(i) = self.sites.0.binary_search_by_key(&v.node, |s| s.node) {
             return Some(vec![self.round(v, i)]);
         }
         let codes = |i: usize| v.src.args_of(v.node).get(i).and_then(|&a| self.codes[a]);
-        if keeps_elements(v.src, v.node) {
-            self.codes[out] = codes(0).and_then(|c| moved_codes(v, c));
+        if move_keeps_elements(v.src, v.node) {
+            self.codes[out] = codes(0).and_then(|c| moved_export_codes(v, c));
             return None;
         }
         let y = integer_product(v, v.op(), codes(0)?, codes(1)?)?;
@@ -295,7 +297,7 @@ impl Export<'_> {
 }
 
 /// The codes `c` after the move `v`; `None` if its scales lose their axis.
-fn moved_codes(v: &RebuildVisit<'_, '_>, c: Coded) -> Option<Coded> {
+fn moved_export_codes(v: &RebuildVisit<'_, '_>, c: Coded) -> Option<Coded> {
     let axis = match c.axis {
         Some(axis) => Some(axis_after_move(v.src, v.node, axis)?),
         None => None,

@@ -1,4 +1,4 @@
-//! Sizes for people.
+//! Numbers of bytes as text for people.
 
 /// A size for people: `1.5 KiB`.
 pub fn human(bytes: u64) -> String {

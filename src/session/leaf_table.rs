@@ -1,7 +1,7 @@
 //! The params and states that several graphs share, matched by name, and their places in the arena.
 //!
-//! Invariant: equal names mean equal leaves: kind, dtype, dims and start values. What differs is an error that names
-//! both places. A leaf keeps its place; new ones come behind it.
+//! Invariant: equal names mean equal leaves: kind, dtype, dims and start values. A difference is an error that names
+//! both places. A leaf keeps its place; new leaves are added at the end.
 
 use super::compiled_graph::CompiledGraph;
 use crate::arena::dims::Dims;

@@ -109,7 +109,7 @@ impl Program {
     pub(super) fn new(parts: Vec<Part<'_>>, runner: Runner, mut arena: TensorArena) -> Program {
         let table = BindingTable::new(&parts);
         for part in &parts {
-            write_constants(&mut arena, &part.ready.graph.view(), &part.ready.scheduled);
+            write_program_constants(&mut arena, &part.ready.graph.view(), &part.ready.scheduled);
         }
         for (b, x) in table.bindings.iter().filter_map(|b| Some((b, b.default?))) {
             start_values::fill_constant_start_value(&mut arena.bytes_mut()[b.range()], b.dtype, x);
@@ -158,7 +158,7 @@ impl Program {
             return Err(self.fresh.error(at, &self.bindings));
         }
         if let Some(mut finder) = self.methods[at].finder.take() {
-            let done = self.step_watched(at, &mut finder);
+            let done = self.find_nan_step(at, &mut finder);
             self.methods[at].finder = Some(finder);
             return done;
         }
@@ -479,7 +479,7 @@ impl Program {
 }
 
 /// Writes the constants of `g` to their places.
-fn write_constants(arena: &mut TensorArena, g: &Graph<'_>, s: &Scheduled) {
+fn write_program_constants(arena: &mut TensorArena, g: &Graph<'_>, s: &Scheduled) {
     for n in (0..g.nodes()).map(Node::new).filter(|n| g.op[n.at()] == Op::CONSTANT) {
         // Constants in bodies of loops have offsets, too; a constant that no instruction reads has none.
         let Some(&at) = s.plan.offset.get(s.slices[g.out(n).at()].buf as usize) else { continue };

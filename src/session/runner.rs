@@ -1,4 +1,4 @@
-//! Who runs the steps of a program: the caller's thread, or a team.
+//! Runs the steps of a program, on the caller's thread or on a team.
 //!
 //! Only [`Program`](super::Program) uses it.
 

@@ -1,7 +1,7 @@
 //! Several graphs in one arena: params and states are matched by name and live once; activations share bytes.
 //!
 //! Invariant: equal names mean equal leaves (`leaf_table`). Each plan is proved in the arena that all of them share,
-//! and proved not to touch what is the others' own. Only [`Session::compile_all`](super::Session::compile_all) uses
+//! and proved not to touch the own areas of the others. Only [`Session::compile_all`](super::Session::compile_all) uses
 //! this.
 
 use super::budget::{self, Fit};
@@ -19,7 +19,7 @@ use crate::sched::areas::Frame;
 /// Readies `graphs` for one arena.
 pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<CompiledGraph>> {
     let of_method = |g: Graph<'_>| {
-        let precision = precisions_of_method(g, graphs, &session.precision);
+        let precision = shared_method_precisions(g, graphs, &session.precision);
         Session { budget: None, precision, ..session.clone() }
     };
     let of = |&(name, g): &(&str, Graph<'_>)| {
@@ -66,7 +66,7 @@ pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result
 }
 
 /// The choice for `g`, one of `all`: without the patterns that match params of other graphs only.
-fn precisions_of_method(g: Graph<'_>, all: &[(&str, Graph<'_>)], choice: &Precisions) -> Precisions {
+fn shared_method_precisions(g: Graph<'_>, all: &[(&str, Graph<'_>)], choice: &Precisions) -> Precisions {
     let matches = |g: Graph<'_>, pattern: &str| {
         g.leaves().any(|l| l.kind == LeafKind::Param && names::matches_name(pattern, l.name))
     };

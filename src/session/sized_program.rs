@@ -119,8 +119,8 @@ fn sizes_in_words(sizes: &Sizes) -> String {
 
 impl SizedProgram {
     /// The program of the net at these sizes, in any order: a [`Program`] with its own inputs and outputs, and with
-    /// params and states as the last size left them. The first time, it is built, planned and proved; after that it is
-    /// there at once, but for the first time after other plans moved it: then it is placed and proved again. A handle
+    /// params and states as the last size left them. The first call for a size builds, plans and proves the program.
+    /// Later calls find it ready, unless other plans have moved it: then it is placed and proved again. A handle
     /// belongs to the program of one size.
     ///
     /// Errors: a symbol is bound twice; the recipe asks for a symbol that is not bound, or does not ask for one that
@@ -158,8 +158,8 @@ impl SizedProgram {
         self.made
     }
 
-    /// Bytes of the arena: params, states, the inputs, outputs and constants of all kept plans, and one workspace. It
-    /// grows when a size needs more, by more than that size needs, so that it seldom grows; under
+    /// Bytes of the arena: params, states, the inputs, outputs and constants of all kept plans, and one workspace. When
+    /// a size needs more, the arena grows by more than that size needs, so that it seldom grows; under
     /// [`Session::memory_budget`] it never exceeds the budget.
     pub fn arena_bytes(&self) -> usize {
         self.current.map_or(self.arena.len(), |k| self.plans[k].program.arena.len())

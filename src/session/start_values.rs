@@ -10,25 +10,25 @@ use crate::kernels::vmath;
 use crate::nodes::DType;
 use crate::nodes::ir::leaf::{InitKind, LeafInit};
 use crate::nodes::ops::random::var::RNG_STATE;
-use crate::sched::order::wait_for_pool_workers;
+use crate::sched::order::wait_for_order_workers;
 use rayon::prelude::*;
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 /// True for the state that holds the key of random ops: it starts with the seed.
-fn is_rng_key(name: &str, dtype: DType, dims: &[usize]) -> bool {
+fn is_start_value_key(name: &str, dtype: DType, dims: &[usize]) -> bool {
     name == RNG_STATE && dtype == DType::U32 && dims == [4]
 }
 
 /// An error if start values of leaf `name` are drawn, and no numbers of its dtype can be.
 pub fn check_start_values((dtype, dims): (DType, &[usize]), init: &LeafInit, name: &str) -> Result<(), String> {
     let float = dtype.is_real_float();
-    ensure!(float || !init.is_random() || is_rng_key(name, dtype, dims), "no random start values of {dtype}");
+    ensure!(float || !init.is_random() || is_start_value_key(name, dtype, dims), "no random start values of {dtype}");
     Ok(())
 }
 
 /// Fills the bytes of leaf `name`, of this dtype and these dims, which [`check_start_values`] passed.
 pub fn fill_start_values(bytes: &mut [u8], (dtype, dims): (DType, &[usize]), init: &LeafInit, seed: u64, name: &str) {
-    if is_rng_key(name, dtype, dims) {
+    if is_start_value_key(name, dtype, dims) {
         bytes.copy_from_slice(bytemuck::cast_slice(&[seed as u32, (seed >> 32) as u32, 0, 0]));
         return;
     }
@@ -91,7 +91,7 @@ fn draw_start_values(bytes: &mut [u8], dtype: DType, draw: &(dyn Fn(usize) -> f6
     }
     let pieces = bytes.par_chunks_mut(PIECE * size).enumerate();
     pieces.for_each(|(i, piece)| draw_start_value_piece(piece, dtype, i * PIECE, draw));
-    wait_for_pool_workers();
+    wait_for_order_workers();
 }
 
 /// As [`draw_start_values`], for a piece of the leaf that begins at element `from`.

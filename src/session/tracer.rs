@@ -1,4 +1,4 @@
-//! Recorded steps: what each thread did when, and what each instruction is.
+//! Recorded steps: the times of each thread's instructions and waits, and a label for each instruction.
 //!
 //! Invariants: labels are made when a program is compiled, and only by
 //! [`Session::compile_traced`](super::Session::compile_traced); recording a step does not change its results. Tools use

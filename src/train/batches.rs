@@ -6,7 +6,7 @@
 use crate::arena::rng::permutation;
 use crate::error::{Error, Kind, Result};
 
-/// What becomes of the last examples of an epoch if they do not fill a batch.
+/// What happens to the last examples of an epoch if they do not fill a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partial {
     /// They are left out.

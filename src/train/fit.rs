@@ -1,6 +1,6 @@
 //! The loop of a run: steps, evaluations, checkpoints, callbacks, and the reasons to stop.
 //!
-//! Invariant: what the loop does after a step follows from the trainer's counters and from what its checkpoint keeps. A
+//! Invariant: the actions after a step follow from the trainer's counters and from the numbers in its checkpoint. A
 //! checkpoint is written after everything else of its step. So a resumed run calls, evaluates and stops as one that
 //! never stopped. A checkpoint never holds params that are not finite, unless the trainer goes on after such losses.
 
@@ -24,7 +24,7 @@ pub enum Every {
     Epochs(u64),
 }
 
-/// What a callback is told. The trainer that it gets beside has done everything up to it.
+/// An event that a callback gets. The trainer beside it has done everything up to the event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event<'a> {
     /// A step is done.
@@ -58,7 +58,7 @@ pub enum Ended {
     Callback(String),
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// Why it ended.
@@ -148,13 +148,13 @@ impl<'a> Fit<'a> {
         Fit::default()
     }
 
-    /// Ends when the trainer has done `n` steps, those of before a resume included.
+    /// Ends when the trainer has done `n` steps, including those before a resume.
     pub fn steps(mut self, n: u64) -> Fit<'a> {
         self.steps = Some(n);
         self
     }
 
-    /// Ends when the trainer has done `n` epochs, those of before a resume included.
+    /// Ends when the trainer has done `n` epochs, including those before a resume.
     pub fn epochs(mut self, n: u64) -> Fit<'a> {
         self.epochs = Some(n);
         self

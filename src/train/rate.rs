@@ -7,7 +7,7 @@ use super::plateau::{PlateauState, ReduceLrOnPlateau};
 use crate::error::{Error, Kind, Result};
 use std::fmt;
 
-/// What a rate may depend on. A checkpoint holds it.
+/// The numbers that a rate may depend on. A checkpoint holds it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateInput {
     /// Steps done: 0 for the first step.

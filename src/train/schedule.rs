@@ -168,7 +168,7 @@ impl Schedule {
         Schedule::CosineRestarts { lr, t_0, t_mult: 1, min_lr: 0.0 }
     }
 
-    /// A tenth of the rate before it at each of `milestones` (torch's default).
+    /// At each of `milestones`, the rate falls to a tenth (torch's default).
     pub fn multi_step(lr: f64, milestones: impl Into<Vec<u64>>) -> Schedule {
         Schedule::MultiStep { lr, milestones: milestones.into(), gamma: 0.1 }
     }

@@ -12,7 +12,6 @@ pub(super) mod streamed;
 use super::checkpoint::Entry;
 use super::plateau::PlateauState;
 use super::rate::{Rate, RateInput};
-use super::source::StreamPosition;
 use super::{Batches, Partial};
 use crate::error::{Error, Kind, Result};
 use crate::session::{Method, Program, Role, Trace};
@@ -43,7 +42,7 @@ pub struct Progress {
     pub ns: u64,
 }
 
-/// What becomes of a step whose loss is not finite.
+/// What happens to a step whose loss is not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NonFinite {
     /// An error of kind [`Kind::Diverged`].
@@ -124,12 +123,6 @@ impl Trainer {
         Trainer::with_feed(program, loss, rate.into(), Feed::Shuffled(batches), seed)
     }
 
-    /// As [`Trainer::new`], for batches that come from a stream ([`Trainer::step_from`]) or from the caller, one by one
-    /// ([`Trainer::step`], whose `fill` then gets no indices).
-    pub fn streaming(program: Program, loss: &str, rate: impl Into<Rate>, seed: u64) -> Result<Trainer> {
-        Trainer::with_feed(program, loss, rate.into(), Feed::Stream(StreamFeed::default()), seed)
-    }
-
     fn with_feed(program: Program, loss: &str, rate: Rate, feed: Feed, seed: u64) -> Result<Trainer> {
         rate.validate()?;
         if let Some((b, _)) = program.persistent().find(|(b, _)| is_saved_trainer_tensor(&b.name)) {
@@ -164,8 +157,8 @@ impl Trainer {
         Ok(t)
     }
 
-    /// Batches of `examples` examples are for `method`, whose program shares the params: the last batches of epochs,
-    /// with [`Partial::Short`]. `fill` gets as many indices and writes into the inputs of that method.
+    /// Runs batches of `examples` examples by `method`, which shares the params. With [`Partial::Short`], the last
+    /// batches of epochs are such batches. `fill` gets as many indices and writes into the inputs of that method.
     ///
     /// Errors: the method is of another program, has no input `lr` or no output of the loss's name, or is given for a
     /// size that another one is for.
@@ -177,7 +170,7 @@ impl Trainer {
         Ok(self)
     }
 
-    /// What becomes of a step whose loss is not finite: by default an error.
+    /// What happens to a step whose loss is not finite: by default an error.
     pub fn on_non_finite(mut self, choice: NonFinite) -> Trainer {
         self.non_finite = choice;
         self
@@ -314,15 +307,7 @@ impl Trainer {
         }
     }
 
-    /// Where the stream is; at its start without a stream.
-    pub(super) fn stream_position(&self) -> StreamPosition {
-        match &self.feed {
-            Feed::Shuffled(_) => StreamPosition::default(),
-            Feed::Stream(s) => s.at,
-        }
-    }
-
-    /// What becomes of a step whose loss is not finite.
+    /// What happens to a step whose loss is not finite.
     pub fn non_finite_choice(&self) -> NonFinite {
         self.non_finite
     }

@@ -204,10 +204,10 @@ fn recomputed_values_are_the_same_values() {
         let simple = pipeline::run_pipeline((m.small)().view(), &first, true).unwrap().0;
         let facts = remat::remat_facts(simple.view());
         let mut want = None;
-        let choices = remat::choices(simple.view(), &facts);
+        let choices = remat::remat_choices(simple.view(), &facts);
         assert!(choices.len() > 1, "{}: nothing can be computed twice", m.name);
         for c in choices {
-            let again = remat::apply(simple.view(), &facts, &c).unwrap();
+            let again = remat::apply_remat(simple.view(), &facts, &c).unwrap();
             let prepared = pipeline::run_pipeline(&again, &second, true).unwrap().0;
             let g = prepared.view();
             let l = lower(g, 1).unwrap();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[test]
 fn the_reference_page_is_current() {
     let (methods, sentences) = (methods(), sentences());
-    let page = reference::page(|op| Notes {
+    let page = reference::reference_page(|op| Notes {
         about: sentences.get(op).cloned().unwrap_or_else(|| panic!("the constant of {op} has no documentation")),
         method: methods.get(op).cloned(),
     });

@@ -39,7 +39,7 @@ pub struct VjpArgs {
     #[command(flatten)]
     pub sizes: SizeArgs,
     /// Leaves with respect to which to differentiate, separated by commas [default: all params that are not frozen]. An
-    /// inner value is given by its name, or by its number in what `print` prints, as %5.
+    /// inner value is given by its name or, as %5, by its number in the output of `print`.
     #[arg(long, value_name = "LEAF", value_delimiter = ',')]
     pub wrt: Vec<String>,
     /// Outputs to differentiate, separated by commas [default: all outputs that are floats].

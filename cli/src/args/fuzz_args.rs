@@ -24,7 +24,7 @@ pub struct GenerateArgs {
     /// Seed of the graph; graph i of several has the seed N + i.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// The most drawn nodes. Leaves, regions, and nodes that make operands fit come on top.
+    /// The most drawn nodes. Leaves, regions, and nodes that make operands fit are not counted.
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub nodes: u32,
     /// Ops with weights: `tanh,matmul=8` draws these two, `*,scan=0` all but loops [default: all ops, equally often].
@@ -52,7 +52,7 @@ pub struct GenerateArgs {
 #[command(after_help = "\
 CMD is run by sh, with the path of a candidate in the place of each {}, or at its end if there is no {}. Exit code 0
 means that the candidate is still interesting: the failure is there. Any other code, a signal, and a check that takes
-longer than --timeout mean that it is not. So do the checks of C-Reduce, llvm-reduce and halfempty. For a program that
+longer than --timeout mean that it is not. The checks of C-Reduce, llvm-reduce and halfempty do the same. For a program that
 fails: --check '! program'. For one that crashes: --check 'program {} 2>&1 | grep -q \"out of range\"'.")]
 pub struct ReduceArgs {
     /// The graph's text. It must be interesting itself.

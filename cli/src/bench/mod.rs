@@ -19,8 +19,8 @@ use arenagrad::train::{Loaded, Times};
 use serde::Serialize;
 use std::cell::LazyCell;
 use std::time::{Duration, Instant};
-pub use workloads::Workload;
-use workloads::{WORKLOADS, WorkloadPool};
+use workloads::WorkloadPool;
+pub use workloads::{Workload, find_workload};
 
 /// Steps before the timed ones.
 const WARMUP: usize = 20;
@@ -41,7 +41,7 @@ pub fn bench_command(a: &BenchArgs) -> Run {
     }
     let mut all = Vec::new();
     for name in &a.workloads {
-        all.push(if name == act::ACT { None } else { Some(workload_named(name)?) });
+        all.push(if name == act::ACT { None } else { Some(find_workload(name)?) });
     }
     if let (Some(file), [None]) = (&a.trace, &all[..]) {
         return Err(fail_bad_input(format!(
@@ -81,16 +81,6 @@ pub fn bench_command(a: &BenchArgs) -> Run {
 /// The results of a workload as a line of JSON.
 fn bench_json(metrics: &impl Serialize) -> Run<String> {
     serde_json::to_string(metrics).map_err(fail_bad_input)
-}
-
-/// The workload called `name`.
-pub fn workload_named(name: &str) -> Run<&'static Workload> {
-    let known = || {
-        let steps = WORKLOADS.iter().map(|w| format!("{} ({})", w.name, w.doc)).collect::<Vec<_>>().join(", ");
-        format!("{steps}, and for bench act ({})", act::ACT_DOC)
-    };
-    let found = WORKLOADS.iter().find(|w| w.name == name);
-    found.ok_or_else(|| fail_bad_input(format!("no workload is called {name:?}; there are {}", known())))
 }
 
 /// The results of a workload. The names are the keys of `--json`.

@@ -223,3 +223,13 @@ fn finite_workload_data(path: &Path, name: &str, bytes: &[u8]) -> Run {
         None => Ok(()),
     }
 }
+
+/// The workload called `name`.
+pub fn find_workload(name: &str) -> Run<&'static Workload> {
+    let known = || {
+        let steps = WORKLOADS.iter().map(|w| format!("{} ({})", w.name, w.doc)).collect::<Vec<_>>().join(", ");
+        format!("{steps}, and for bench act ({})", super::act::ACT_DOC)
+    };
+    let found = WORKLOADS.iter().find(|w| w.name == name);
+    found.ok_or_else(|| fail_bad_input(format!("no workload is called {name:?}; there are {}", known())))
+}

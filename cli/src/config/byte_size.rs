@@ -7,7 +7,7 @@ use std::fmt;
 
 /// Reads a number of bytes, or a text like "64MiB".
 pub fn read_byte_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteSize>, D::Error> {
-    from.deserialize_any(Size).map(Some)
+    from.deserialize_any(ByteSizeVisitor).map(Some)
 }
 
 /// Writes the number of bytes; a text like "1.2 MiB" would be rounded. Integers of TOML are `i64`.
@@ -15,9 +15,9 @@ pub fn write_byte_size<S: Serializer>(size: &Option<ByteSize>, to: S) -> Result<
     size.map(|s| i64::try_from(s.as_u64()).unwrap_or(i64::MAX)).serialize(to)
 }
 
-struct Size;
+struct ByteSizeVisitor;
 
-impl Visitor<'_> for Size {
+impl Visitor<'_> for ByteSizeVisitor {
     type Value = ByteSize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

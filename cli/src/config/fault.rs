@@ -1,4 +1,4 @@
-//! Faults of a configuration: what is wrong, and with which key or option.
+//! Faults of a configuration: the message, and the key or option at fault.
 //!
 //! Invariant: a message says what was expected, in terms of the file format.
 

@@ -1,4 +1,4 @@
-//! Lists of a given length. The parser of TOML would take a longer list and drop the rest.
+//! Lists of a given length. A longer list is refused: the parser of TOML alone would drop the rest.
 
 use serde::de::{Deserialize, Deserializer, Error};
 

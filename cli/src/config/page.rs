@@ -87,7 +87,7 @@ fn page_default_text(default: KeyDefault) -> String {
     }
 }
 
-fn page_row_text(row: &KeyRow) -> String {
+fn page_line_of_row(row: &KeyRow) -> String {
     let default = match row.default {
         RowDefault::Value(value) => format!("`{value}`"),
         RowDefault::ByTask { images, chargpt } => format!("`{images}`; task chargpt: `{chargpt}`"),
@@ -115,7 +115,7 @@ fn config_page() -> String {
     for (table, text) in rows::SECTIONS {
         page.push_str(text);
         page.push_str("\n| key | type | unit | default | meaning |\n|---|---|---|---|---|\n");
-        KEYS.iter().filter(|row| row.table == table).for_each(|row| page.push_str(&page_row_text(row)));
+        KEYS.iter().filter(|row| row.table == table).for_each(|row| page.push_str(&page_line_of_row(row)));
         if matches!(table, "optimiser" | "schedule") {
             page.push_str(&page_kinds_text(table));
         }
@@ -140,9 +140,9 @@ fn the_page_is_up_to_date() {
 // The page's rows are the parser's keys.
 
 /// Records the keys that a table takes.
-struct Keys<'a>(&'a mut Vec<&'static str>);
+struct PageKeys<'a>(&'a mut Vec<&'static str>);
 
-impl<'de> Deserializer<'de> for Keys<'_> {
+impl<'de> Deserializer<'de> for PageKeys<'_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
@@ -168,7 +168,7 @@ impl<'de> Deserializer<'de> for Keys<'_> {
 /// The keys that the parser of `T` takes.
 fn page_keys_of<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
     let mut keys = Vec::new();
-    assert!(T::deserialize(Keys(&mut keys)).is_err_and(|e| e.to_string() == "recorded"));
+    assert!(T::deserialize(PageKeys(&mut keys)).is_err_and(|e| e.to_string() == "recorded"));
     keys
 }
 

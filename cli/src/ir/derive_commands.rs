@@ -4,7 +4,7 @@
 //! Invariant: standard output holds one graph, or the report that replaces it, and nothing else.
 
 use super::fusion::fusion_place_text;
-use super::print_opt_grad::{only_output_for_grad, print_text};
+use super::print_opt_grad::{only_output_for_grad, print_command_text};
 use super::{ir_failure, load_ir};
 use crate::args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 use crate::fail::{Run, fail_bad_input};
@@ -18,7 +18,7 @@ pub fn jvp_command(a: &JvpArgs) -> Run {
     let (wrt, outputs) =
         (leaves_to_derive(&a.file, graph.view(), &a.wrt)?, floats_to_derive(&a.file, graph.view(), &a.outputs)?);
     let done = graph.jvp(&derive_names(&outputs), &derive_names(&wrt)).map_err(ir_failure(&a.file))?;
-    emit_out(print_text(&a.file, done.view(), a.locations))
+    emit_out(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `vjp`.
@@ -28,7 +28,7 @@ pub fn vjp_command(a: &VjpArgs) -> Run {
         (leaves_to_derive(&a.file, graph.view(), &a.wrt)?, floats_to_derive(&a.file, graph.view(), &a.outputs)?);
     let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
     let done = graph.vjp(&derive_names(&outputs), &derive_names(&wrt), missing).map_err(ir_failure(&a.file))?;
-    emit_out(print_text(&a.file, done.view(), a.locations))
+    emit_out(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `hvp`.
@@ -39,7 +39,7 @@ pub fn hvp_command(a: &HvpArgs) -> Run {
         only_output_for_grad(&a.file, graph.view(), a.output.as_deref())?,
     );
     let done = graph.hvp(&loss, &derive_names(&wrt)).map_err(ir_failure(&a.file))?;
-    emit_out(print_text(&a.file, done.view(), a.locations))
+    emit_out(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `jacobian`.
@@ -48,7 +48,7 @@ pub fn jacobian_command(a: &JacobianArgs) -> Run {
     let output = only_output_for_grad(&a.file, graph.view(), a.output.as_deref())?;
     let leaf = only_leaf_to_derive(&a.file, graph.view(), a.wrt.as_deref())?;
     let done = graph.jacobian(&output, &leaf).map_err(ir_failure(&a.file))?;
-    emit_out(print_text(&a.file, done.view(), a.locations))
+    emit_out(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `nth`.
@@ -60,7 +60,7 @@ pub fn nth_command(a: &NthArgs) -> Run {
         true => graph.directional_nth_grad(&output, &leaf, a.order),
         false => graph.nth_grad(&output, &leaf, a.order),
     };
-    emit_out(print_text(&a.file, done.map_err(ir_failure(&a.file))?.view(), a.locations))
+    emit_out(print_command_text(&a.file, done.map_err(ir_failure(&a.file))?.view(), a.locations))
 }
 
 /// Runs `vmap`.
@@ -76,7 +76,7 @@ pub fn vmap_command(a: &VmapArgs) -> Run {
     let map = a.outputs.iter().fold(map, |map, o| map.output(&o.name, o.axis));
     let done = graph.vmap(&map).map_err(ir_failure(&a.file))?;
     if !a.report {
-        return emit_out(print_text(&a.file, done.view(), a.locations));
+        return emit_out(print_command_text(&a.file, done.view(), a.locations));
     }
     let all = one_by_one_ops(&done);
     let line = |o: &OneByOne| format!("{:<20} {}: one member after another\n", o.op, fusion_place_text(&o.location));

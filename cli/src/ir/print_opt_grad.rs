@@ -16,11 +16,11 @@ use std::path::Path;
 
 /// Runs `print`.
 pub fn print_command(a: &PrintArgs) -> Run {
-    emit_out(print_text(&a.file, load_ir(&a.file, &a.sizes)?.view(), a.locations))
+    emit_out(print_command_text(&a.file, load_ir(&a.file, &a.sizes)?.view(), a.locations))
 }
 
 /// The text of a graph that came from `file`.
-pub fn print_text(file: &Path, g: Graph<'_>, locations: bool) -> String {
+pub fn print_command_text(file: &Path, g: Graph<'_>, locations: bool) -> String {
     print_with(g, PrintOptions { locations, file: Some(&file.display().to_string()) })
 }
 
@@ -39,7 +39,7 @@ pub fn opt_command(a: &OptArgs) -> Run {
         let fusions = collect_fusion_notes(traces.into_iter().map(|t| t.fusions));
         return emit_out(if a.json { fusion::fusion_json(&fusions) } else { fusion::fusion_table(&fusions) });
     }
-    emit_out(print_text(&a.file, done.view(), a.locations))
+    emit_out(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `grad`.
@@ -55,7 +55,7 @@ pub fn grad_command(a: &GradArgs) -> Run {
         let (_, traces) = pipeline::run_pipeline(&done, &["simplify"], true).map_err(ir_failure(&a.file))?;
         print_opt_trace(&traces);
     }
-    emit_out(print_text(&a.file, done.view(), a.locations))
+    emit_out(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// `given`, or the name of the only output, or an error that lists all of them.

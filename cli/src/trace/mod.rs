@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Runs the command: records a step of a workload of `bench`, or of a graph in a file.
 pub fn trace_command(a: &TraceArgs) -> Run {
-    let recorded = match bench::workload_named(&a.target) {
+    let recorded = match bench::find_workload(&a.target) {
         Ok(_) if !a.sizes.bound.is_empty() => {
             return Err(fail_bad_input(format!("--size is for graphs; {} is a workload", a.target)));
         }

@@ -1,4 +1,4 @@
-//! What a run measures of itself.
+//! The measurements of a run.
 
 use arenagrad::train::Times;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `run.html`: what a run is, how far it is, its charts and its memory map.
+//! `run.html`: the facts of a run, its progress, its charts and its memory map.
 //!
 //! Invariant: the page is replaced as a whole, between steps. It tells the state of the run when it was written.
 

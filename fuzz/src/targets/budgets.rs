@@ -1,4 +1,4 @@
-//! Memory budgets: a budget changes no bit, is kept, or is refused with the smallest that would do.
+//! Memory budgets: a budget either holds and changes no bit, or is refused with the smallest one that would do.
 
 use super::{GRAPHS, Target, scripts};
 use crate::engine::{Outcome, assert_same, drawn_graph, outcome, run_steps, with_loss};

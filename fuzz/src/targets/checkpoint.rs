@@ -1,4 +1,4 @@
-//! Any bytes are a checkpoint that is written back to an equal one, or an error.
+//! Any bytes either load as a checkpoint, which is written back to an equal one, or give an error.
 
 use super::{READERS, Target};
 use arenagrad::error::Kind;

@@ -1,4 +1,5 @@
-//! Any text is a configuration of a run whose kept text says the same, or an error that names file and line.
+//! Any text either parses as a configuration, whose saved text means the same, or gives an error that names file and
+//! line.
 
 use super::MemoryLimit;
 use super::Target;

@@ -1,4 +1,4 @@
-//! Any bytes are a table of numbers, or an error that names the line.
+//! Any bytes either parse as a table of numbers or give an error that names the line.
 
 use super::{READERS, Target};
 use crate::engine::reader_error;

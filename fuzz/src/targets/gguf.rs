@@ -1,5 +1,5 @@
-//! Any file opened as GGUF: what opens lists tensors that lie in the file, and its parts written again are read as
-//! equal; a load that fails changes nothing.
+//! Any file opened as GGUF. If it opens, its tensors lie in the file, and a file written from them is read as equal. A
+//! load that fails changes nothing.
 
 use super::{READERS, Target};
 use crate::files::file_path;

@@ -1,4 +1,4 @@
-//! Drawn graphs are sound, their text is them, and all passes leave them sound.
+//! Drawn graphs are sound, their text parses back to them, and every pass leaves them sound.
 
 use super::{GRAPHS, Target, scripts};
 use crate::engine::drawn_graph;

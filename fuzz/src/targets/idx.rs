@@ -1,4 +1,4 @@
-//! Any bytes are an IDX array, whole or read in parts of any size, or an error that names the byte.
+//! Any bytes either parse as an IDX array, as a whole and in parts of any size, or give an error that names the byte.
 
 use super::{READERS, Target};
 use crate::engine::reader_error;

@@ -1,4 +1,4 @@
-//! Any bytes are an array that is written back to an equal file, or an error that names the byte.
+//! Any bytes either parse as an array, which is written back to an equal file, or give an error that names the byte.
 
 use super::{READERS, Target};
 use crate::engine::reader_error;

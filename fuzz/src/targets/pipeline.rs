@@ -1,4 +1,4 @@
-//! The whole way from graph to values: what the engine computes is what the oracle computes, within rounding.
+//! The whole way from graph to values: the engine and the oracle agree within rounding.
 
 use super::{GRAPHS, Target, scripts};
 use crate::engine::drawn_graph;

@@ -1,5 +1,5 @@
-//! Plans: the checker accepts what the planner makes, which computes what the plan without reuse computes; and it
-//! refuses every wrong plan that computes something else.
+//! Plans. The checker accepts the plan of the planner, and that has the results of the plan without reuse. The checker
+//! refuses every wrong plan that has other results.
 
 use super::{GRAPHS, Target, scripts};
 use crate::engine::drawn_graph;

@@ -1,4 +1,4 @@
-//! Any text is a graph that verifies and prints back to itself, or has errors with places.
+//! Any text either parses to a graph that verifies and prints back to itself, or gives errors with locations.
 
 use super::{MemoryLimit, Target, file_tests};
 use arenagrad::tools::fuzz::check_random_text;

@@ -1,4 +1,5 @@
-//! Any file opened as weights: what is read tensor by tensor is what is read as a whole, and what a program loads.
+//! Any file opened as weights: reading tensor by tensor, reading the whole file, and loading into a program give the
+//! same bytes.
 
 use super::checkpoint::{WORDS, seeds};
 use super::{READERS, Target};

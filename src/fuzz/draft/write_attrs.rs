@@ -1,4 +1,5 @@
-//! The attributes of a node that is written: under a rule for sizes, without the operands that go.
+//! The attributes of a node as the draft writes them: with changed sizes, and without the entries of operands that are
+//! dropped.
 
 use super::write::Writing;
 use super::{Resize, draft_regions_of};
@@ -39,8 +40,8 @@ impl Writing<'_, '_> {
                 Owned::Region(r) => *r = self.regions.get(r.at()).copied().unwrap_or(Region::NONE),
                 Owned::Shape(s) => *s = self.shape(*s)?,
                 Owned::DType(t) => *t = self.dtype(*t),
-                Owned::Int(i) => *i = self.int(*i),
-                Owned::Ints(list) => list.iter_mut().for_each(|i| *i = self.int(*i)),
+                Owned::Int(i) => *i = self.attr_int(*i),
+                Owned::Ints(list) => list.iter_mut().for_each(|i| *i = self.attr_int(*i)),
                 _ => {}
             }
         }
@@ -58,7 +59,7 @@ impl Writing<'_, '_> {
         }
     }
 
-    fn int(&self, i: i64) -> i64 {
+    fn attr_int(&self, i: i64) -> i64 {
         match (self.d.resize, usize::try_from(i)) {
             (Some(r @ (Resize::Exactly(from, _) | Resize::Multiples(from, _))), Ok(n)) if n >= from => r.size(n) as i64,
             _ => i,

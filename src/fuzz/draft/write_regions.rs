@@ -1,4 +1,4 @@
-//! Regions that are written where they are run, and nodes that move into a region.
+//! Writes a region in the place of its call, and moves nodes into a region.
 
 use super::write::{Writing, draft_unfit};
 use crate::arena::{Node, Region, Value, ids::Id};

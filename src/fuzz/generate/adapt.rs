@@ -1,6 +1,6 @@
 //! Operands: values of the graph, made to fit by casts, broadcasts, slices, reshapes and clamps.
 
-use super::Drawing;
+use super::Generator;
 use crate::arena::{DType, Value};
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::opdef::{Domain, Op};
@@ -21,7 +21,7 @@ fn adapt_bounds(domain: Domain) -> Option<(f64, f64)> {
     }
 }
 
-impl Drawing<'_, '_> {
+impl Generator<'_, '_> {
     /// A value of type `ty` for an operand of `domain`: one of the graph where one can be made to fit, else a new one.
     /// `loose` allows floats outside of the domain, now and then.
     pub(super) fn adapt_operand(&mut self, ty: Ty, domain: Option<Domain>, loose: bool) -> Option<Value> {

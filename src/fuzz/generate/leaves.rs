@@ -1,6 +1,6 @@
-//! New leaves, with plain and with unusual start values; in regions, fills.
+//! New leaves, with plain and with unusual start values. Inside regions, fills take their place.
 
-use super::Drawing;
+use super::Generator;
 use crate::arena::{DType, Value};
 use crate::nodes::ir::attr_types::Choice;
 use crate::nodes::ir::dtype::Ty;
@@ -26,7 +26,7 @@ fn leaf_number_in(domain: Domain) -> f64 {
     }
 }
 
-impl Drawing<'_, '_> {
+impl Generator<'_, '_> {
     /// A value from outside of type `ty`: a leaf, or in a region a fill. `domain` is that of its first reader.
     pub(super) fn fresh_leaf(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
         let kind = (self.draw)(4);

@@ -26,7 +26,7 @@ const NAMES: &[&str] = &["h", "y", "fc1.weight", "odd name", "7", "q\"uo\\te", "
 const REGION_NODES: u32 = 4;
 
 /// A graph that is being drawn.
-struct Drawing<'a, 'd> {
+struct Generator<'a, 'd> {
     e: Emit,
     draw: &'a mut Draw<'d>,
     options: &'a GraphOptions,
@@ -66,7 +66,7 @@ pub fn draw_graph(options: &GraphOptions, draw: &mut Draw<'_>) -> Result<GraphBu
         .collect();
     let region_nodes = REGION_NODES * options.nodes.min(1 << 20) + REGION_NODES;
     let (regions, leaves, read) = (Vec::new(), Vec::new(), Vec::new());
-    let mut d = Drawing { e, draw, options, rows, regions, leaves, region_nodes, level: 0, read };
+    let mut d = Generator { e, draw, options, rows, regions, leaves, region_nodes, level: 0, read };
     for _ in 0..=(d.draw)(options.nodes.max(1)) {
         d.node();
     }
@@ -86,7 +86,7 @@ pub fn random_graph_with(nodes: u32, extra_ops: &[&'static OpDef], draw: &mut Dr
     draw_graph(&GraphOptions::default().nodes(nodes).extra_ops(extra_ops), draw)
 }
 
-impl Drawing<'_, '_> {
+impl Generator<'_, '_> {
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[(self.draw)(from.len() as u32) as usize]
     }

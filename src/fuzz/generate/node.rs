@@ -1,6 +1,6 @@
 //! One drawn node: an op, a conformance case as it is or with the sizes of values at hand, and operands.
 
-use super::Drawing;
+use super::Generator;
 use crate::arena::{DType, Value};
 use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::{Attr, Attrs, Owned};
@@ -20,7 +20,7 @@ fn node_domain(case: &Case, i: usize) -> Option<Domain> {
     case.domains.get(i).or(case.domains.last()).copied()
 }
 
-impl Drawing<'_, '_> {
+impl Generator<'_, '_> {
     /// Draws a node with its operands. Where nothing fits, nothing is drawn.
     pub(super) fn node(&mut self) {
         let total = self.rows.last().map_or(0, |r| r.0);

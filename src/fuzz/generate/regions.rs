@@ -1,6 +1,6 @@
 //! Loops, choices, calls and custom functions with drawn bodies.
 
-use super::Drawing;
+use super::Generator;
 use crate::arena::{Region, Value};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::opdef::Op;
@@ -13,7 +13,7 @@ use crate::nodes::ops::control::scan::{Exit, ScanAttrs};
 /// The most regions inside one another.
 const MAX_LEVEL: u32 = 3;
 
-impl Drawing<'_, '_> {
+impl Generator<'_, '_> {
     /// A node of `op`, which runs a region, with a drawn body.
     pub(super) fn node_with_region(&mut self, op: Op) -> Vec<Value> {
         if self.level >= MAX_LEVEL || self.region_nodes == 0 {
@@ -168,7 +168,7 @@ impl Drawing<'_, '_> {
         Some([self.region_exit_full(on, DType::Bool)?, self.region_exit_full(0.0, DType::I64)?])
     }
 
-    /// The next of [`Drawing::region_exit_carries`], of types `tys`, in the open body: the loop ends after iteration
+    /// The next of [`Generator::region_exit_carries`], of types `tys`, in the open body: the loop ends after iteration
     /// `last`.
     fn region_exit_yields(&mut self, tys: &[Ty], last: u32) -> Vec<Value> {
         let next = |d: &mut Self| {

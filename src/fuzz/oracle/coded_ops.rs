@@ -1,12 +1,12 @@
 //! Coded weights and products of codes, element by element, from the definition of each code.
 //!
-//! Invariant: nothing comes from kernels, nor from decompositions. Sums of codes are whole numbers; what multiplies
-//! them is computed in `f64`, as the ops define it.
+//! Invariant: nothing comes from kernels, nor from decompositions. Sums of codes are exact integers. The factors of
+//! these sums are computed in `f64`, as the ops define them.
 
 use super::array::{Array, array_count, unravel_array_index};
 use super::balls::{Ball, Balls, UNKNOWN, ZERO};
 use super::element_bytes::nearest_element;
-use super::quant_ops::positive_scales;
+use super::quant_ops::oracle_quant_scales;
 use super::rounding::{Rounding, rounding_spread};
 use super::stop::Stop;
 use super::whole_ops::wrap_whole;
@@ -16,7 +16,7 @@ use crate::nodes::ops::quant::weight_attrs::{DequantAttrs, DequantMatmulAttrs, W
 use crate::nodes::{Attrs, DType, Op};
 
 /// How many products an op on codes has, if `op` is one of these.
-pub(super) fn coded_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
+pub(super) fn oracle_coded_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
     let terms = match op {
         Op::DEQUANT | Op::DEQUANTIZE => 1,
         Op::DEQUANT_MATMUL | Op::Q_MATMUL => args[0].dims.last().copied().unwrap_or(1),
@@ -26,8 +26,8 @@ pub(super) fn coded_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
     Some((array_count(to) as u64).saturating_mul(terms as u64))
 }
 
-/// The op on codes that [`coded_work`] knows.
-pub(super) fn coded_op(
+/// The op on codes that [`oracle_coded_work`] knows.
+pub(super) fn oracle_coded_op(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[&Array],
@@ -45,27 +45,27 @@ pub(super) fn coded_op(
     };
     Ok(match op {
         Op::DEQUANTIZE => {
-            let scales = positive_scales(args[1], may_fault)?;
+            let scales = oracle_quant_scales(args[1], may_fault)?;
             let axis = DequantizeAttrs::of(attrs).axis.and_then(|axis| usize::try_from(axis).ok());
             reals(&|i| {
                 let at = axis.map_or(0, |axis| unravel_array_index(i, to)[axis]);
                 let zero = args.get(2).map_or(Some(0), |z| z.whole(at));
-                let centred = args[0].whole(i).zip(zero).map(|(q, z)| whole_ball(q - z));
-                centred.map_or(UNKNOWN, |q| e.times(q, coded_ball(&scales, at)))
+                let centred = args[0].whole(i).zip(zero).map(|(q, z)| oracle_coded_whole_ball(q - z));
+                centred.map_or(UNKNOWN, |q| e.times(q, oracle_coded_ball(&scales, at)))
             })
         }
         Op::DEQUANT => {
-            let w = Weights::new(e, DequantAttrs::of(attrs), args);
+            let w = OracleCodedWeights::new(e, DequantAttrs::of(attrs), args);
             reals(&|i| w.number(i / w.n.max(1), i % w.n.max(1)))
         }
         Op::DEQUANT_MATMUL => {
             let a = DequantMatmulAttrs::of(attrs);
-            let (transposed, w) = (a.transposed, Weights::new(e, a.into(), &args[1..]));
+            let (transposed, w) = (a.transposed, OracleCodedWeights::new(e, a.into(), &args[1..]));
             let (k, columns) = (args[0].dims.last().copied().unwrap_or(1), to.last().copied().unwrap_or(1));
             reals(&|i| {
                 let (row, column) = (i / columns, i % columns);
                 let weight = |t: usize| if transposed { w.number(column, t) } else { w.number(t, column) };
-                e.sum(ZERO, 1.0, (0..k).map(|t| (coded_ball(args[0], row * k + t), weight(t))))
+                e.sum(ZERO, 1.0, (0..k).map(|t| (oracle_coded_ball(args[0], row * k + t), weight(t))))
             })
         }
         Op::Q_MATMUL => {
@@ -74,23 +74,23 @@ pub(super) fn coded_op(
             let terms = |i: usize| (0..k).map(move |t| Some((i / n * k + t, t * n + i % n)));
             p.results(dtype, to, |i| (p.sum(terms(i)), i % n))
         }
-        _ => convolved_codes(&QConvAttrs::of(attrs), args, dtype, to),
+        _ => oracle_convolved_codes(&QConvAttrs::of(attrs), args, dtype, to),
     })
 }
 
 /// Float `i` of `x`.
-fn coded_ball(x: &Array, i: usize) -> Ball {
+fn oracle_coded_ball(x: &Array, i: usize) -> Ball {
     let (x, b) = x.real(i);
     if x.is_finite() { Ball { x, b } } else { UNKNOWN }
 }
 
-fn whole_ball(x: i128) -> Ball {
+fn oracle_coded_whole_ball(x: i128) -> Ball {
     Ball { x: x as f64, b: 0.0 }
 }
 
 /// A number of one sign bit, `exponent` bits and `mantissa` bits: (1 + m/2^mantissa)·2^(e − bias), and below the least
 /// exponent m·2^(1 − bias − mantissa).
-fn float_of_code(code: u32, exponent: u32, mantissa: u32) -> f64 {
+fn oracle_float_of_code(code: u32, exponent: u32, mantissa: u32) -> f64 {
     let (bias, m) = ((1 << (exponent - 1)) - 1, f64::from(code & ((1 << mantissa) - 1)));
     let (e, unit) = ((code >> mantissa & ((1 << exponent) - 1)) as i32, 2f64.powi(-(mantissa as i32)));
     let size = if e == 0 { m * unit * 2f64.powi(1 - bias) } else { (1.0 + m * unit) * 2f64.powi(e - bias) };
@@ -98,12 +98,12 @@ fn float_of_code(code: u32, exponent: u32, mantissa: u32) -> f64 {
 }
 
 /// A number of four bits of exponent and three of mantissa; `None` for NaN.
-fn e4m3_of_code(code: u32) -> Option<f64> {
-    if code & 0x7F == 0x7F { None } else { Some(float_of_code(code, 4, 3)) }
+fn oracle_e4m3_of_code(code: u32) -> Option<f64> {
+    if code & 0x7F == 0x7F { None } else { Some(oracle_float_of_code(code, 4, 3)) }
 }
 
 /// Coded weights: codes, scales, and the third operand if there is one.
-struct Weights<'a> {
+struct OracleCodedWeights<'a> {
     e: Balls,
     a: DequantAttrs,
     args: &'a [&'a Array],
@@ -111,9 +111,9 @@ struct Weights<'a> {
     n: usize,
 }
 
-impl<'a> Weights<'a> {
-    fn new(e: Balls, a: DequantAttrs, args: &'a [&'a Array]) -> Weights<'a> {
-        Weights { e, a, args, n: args[1].dims[1] }
+impl<'a> OracleCodedWeights<'a> {
+    fn new(e: Balls, a: DequantAttrs, args: &'a [&'a Array]) -> OracleCodedWeights<'a> {
+        OracleCodedWeights { e, a, args, n: args[1].dims[1] }
     }
 
     /// The code of this flat position.
@@ -128,25 +128,29 @@ impl<'a> Weights<'a> {
     fn number(&self, p: usize, j: usize) -> Ball {
         let Some(code) = self.code(p * self.n + j) else { return UNKNOWN };
         let block = p / self.a.block as usize * self.n + j;
-        let zero = |none: i128| self.args.get(2).map_or(whole_ball(none), |zeros| coded_ball(zeros, block));
-        let centred = |zero: Ball| self.e.sum(whole_ball(code), -1.0, std::iter::once((zero, whole_ball(1))));
+        let zero = |none: i128| {
+            self.args.get(2).map_or(oracle_coded_whole_ball(none), |zeros| oracle_coded_ball(zeros, block))
+        };
+        let centred = |zero: Ball| {
+            self.e.sum(oracle_coded_whole_ball(code), -1.0, std::iter::once((zero, oracle_coded_whole_ball(1))))
+        };
         let exact = |x: f64| if x.is_finite() { Ball { x, b: 0.0 } } else { UNKNOWN };
         let number = match self.a.scheme {
             WeightScheme::Int8 => centred(zero(0)),
             WeightScheme::Int4 => centred(zero(8)),
-            WeightScheme::Fp8E4m3 => e4m3_of_code(code as u32).map_or(UNKNOWN, exact),
+            WeightScheme::Fp8E4m3 => oracle_e4m3_of_code(code as u32).map_or(UNKNOWN, exact),
             WeightScheme::Fp8E5m2 if code >> 2 & 31 == 31 => UNKNOWN,
-            WeightScheme::Fp8E5m2 => exact(float_of_code(code as u32, 5, 2)),
-            WeightScheme::Nvfp4 => exact(float_of_code(code as u32, 2, 1)),
+            WeightScheme::Fp8E5m2 => exact(oracle_float_of_code(code as u32, 5, 2)),
+            WeightScheme::Nvfp4 => exact(oracle_float_of_code(code as u32, 2, 1)),
         };
         let scale = match self.a.scheme {
             WeightScheme::Nvfp4 => {
                 let Some(scale) = self.args[1].whole(block) else { return UNKNOWN };
                 // NaN counts as 0.
-                let scale = exact(e4m3_of_code(scale as u32).unwrap_or(0.0));
-                self.args.get(2).map_or(UNKNOWN, |all| self.e.times(scale, coded_ball(all, 0)))
+                let scale = exact(oracle_e4m3_of_code(scale as u32).unwrap_or(0.0));
+                self.args.get(2).map_or(UNKNOWN, |all| self.e.times(scale, oracle_coded_ball(all, 0)))
             }
-            _ => coded_ball(self.args[1], block),
+            _ => oracle_coded_ball(self.args[1], block),
         };
         self.e.times(number, scale)
     }
@@ -217,7 +221,7 @@ impl CodeSums<'_> {
 }
 
 /// `q_conv2d`: a place beyond the edge counts as the zero point of x.
-fn convolved_codes(a: &QConvAttrs, args: &[&Array], dtype: DType, to: &[usize]) -> Array {
+fn oracle_convolved_codes(a: &QConvAttrs, args: &[&Array], dtype: DType, to: &[usize]) -> Array {
     let (x, w) = (&args[0].dims, &args[1].dims);
     let (c_in, h, width) = (x[1], x[2] as i64, x[3] as i64);
     let (c_out, own, kh, kw) = (w[0], w[1], w[2], w[3]);
@@ -247,11 +251,11 @@ mod tests {
     #[test]
     fn codes_of_floats_have_known_numbers() {
         let e4m3 = [(0x01, 2f64.powi(-9)), (0x08, 2f64.powi(-6)), (0x38, 1.0), (0x7E, 448.0), (0xB8, -1.0)];
-        assert!(e4m3.iter().all(|&(code, x)| e4m3_of_code(code) == Some(x)));
-        assert_eq!((e4m3_of_code(0x7F), e4m3_of_code(0xFF)), (None, None));
+        assert!(e4m3.iter().all(|&(code, x)| oracle_e4m3_of_code(code) == Some(x)));
+        assert_eq!((oracle_e4m3_of_code(0x7F), oracle_e4m3_of_code(0xFF)), (None, None));
         let e5m2 = [(0x01, 2f64.powi(-16)), (0x3C, 1.0), (0x7B, 57344.0)];
-        assert!(e5m2.iter().all(|&(code, x)| float_of_code(code, 5, 2) == x));
-        let e2m1: Vec<f64> = (0..10).map(|code| float_of_code(code, 2, 1)).collect();
+        assert!(e5m2.iter().all(|&(code, x)| oracle_float_of_code(code, 5, 2) == x));
+        let e2m1: Vec<f64> = (0..10).map(|code| oracle_float_of_code(code, 2, 1)).collect();
         assert_eq!(e2m1, [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5]);
     }
 }

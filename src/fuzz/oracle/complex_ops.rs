@@ -1,10 +1,10 @@
-//! Complex numbers joined of their parts, and taken apart. All other complex arithmetic is real ops.
+//! Joins real and imaginary parts to complex numbers, and takes them apart. All other complex arithmetic is real ops.
 
 use super::array::Array;
 use crate::nodes::{DType, Op};
 
 /// The result of `complex`, `real` or `imag`, of type `dtype`.
-pub(super) fn complex_parts(op: Op, args: &[&Array], dtype: DType) -> Option<Array> {
+pub(super) fn oracle_complex_parts(op: Op, args: &[&Array], dtype: DType) -> Option<Array> {
     let x = *args.first()?;
     let part = |k: usize| {
         let one = |i: usize| (x.pair(i).unwrap_or_default()[k], x.bounds()[i]);

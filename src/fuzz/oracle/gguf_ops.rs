@@ -4,7 +4,7 @@
 
 use super::array::{Array, array_count};
 use super::element_bytes::nearest_element;
-use super::grouped_ops::group_of_each_row;
+use super::grouped_ops::oracle_group_of_each_row;
 use super::rounding::Rounding;
 use super::stop::Stop;
 use crate::kernels::gguf::BlockType;
@@ -15,19 +15,19 @@ use crate::nodes::{Attrs, DType, Op};
 const OFFSET: f64 = 16.0;
 
 /// An element: scale·code − min, each step rounded to `f32`.
-struct Element {
+struct OracleGgufElement {
     scale: f64,
     code: f64,
     min: f64,
 }
 
-impl Element {
+impl OracleGgufElement {
     fn product(&self) -> f64 {
-        single(self.scale * self.code)
+        oracle_gguf_single(self.scale * self.code)
     }
 
     fn value(&self) -> f64 {
-        single(self.product() - self.min)
+        oracle_gguf_single(self.product() - self.min)
     }
 
     /// What the rounding of a kernel that multiplies by codes is relative to.
@@ -36,27 +36,27 @@ impl Element {
     }
 }
 
-fn single(x: f64) -> f64 {
+fn oracle_gguf_single(x: f64) -> f64 {
     nearest_element(DType::F32, x)
 }
 
 /// The half at byte `at`.
-fn half_at(b: &[u8], at: usize) -> f64 {
+fn oracle_gguf_half(b: &[u8], at: usize) -> f64 {
     half::f16::from_le_bytes([b[at], b[at + 1]]).to_f64()
 }
 
 /// Element `e` of a block.
-fn element(t: BlockType, b: &[u8], e: usize) -> Element {
-    let of_32 = |code: i32, scale: f64, min: f64| Element { scale, code: f64::from(code), min };
+fn oracle_gguf_element(t: BlockType, b: &[u8], e: usize) -> OracleGgufElement {
+    let of_32 = |code: i32, scale: f64, min: f64| OracleGgufElement { scale, code: f64::from(code), min };
     // In blocks of 32, the first sixteen elements are the lower halves of bytes.
     let four = |q: usize| i32::from(if e < 16 { b[q + e % 16] & 15 } else { b[q + e % 16] >> 4 });
     let fifth = |h: usize| i32::from(b[h + e / 8] >> (e % 8) & 1) << 4;
-    let d = half_at(b, 0);
+    let d = oracle_gguf_half(b, 0);
     match t {
         BlockType::Q4_0 => of_32(four(2) - 8, d, 0.0),
-        BlockType::Q4_1 => of_32(four(4), d, -half_at(b, 2)),
+        BlockType::Q4_1 => of_32(four(4), d, -oracle_gguf_half(b, 2)),
         BlockType::Q5_0 => of_32(four(6) + fifth(2) - 16, d, 0.0),
-        BlockType::Q5_1 => of_32(four(8) + fifth(4), d, -half_at(b, 2)),
+        BlockType::Q5_1 => of_32(four(8) + fifth(4), d, -oracle_gguf_half(b, 2)),
         BlockType::Q8_0 => of_32(i32::from(b[2 + e] as i8), d, 0.0),
         BlockType::Iq4Nl => {
             let values = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
@@ -70,26 +70,29 @@ fn element(t: BlockType, b: &[u8], e: usize) -> Element {
             let d = f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
             of_32(i32::from(b[4 + e] as i8), d, 0.0)
         }
-        _ => element_of_256(t, b, e),
+        _ => oracle_gguf_element_of_256(t, b, e),
     }
 }
 
-fn element_of_256(t: BlockType, b: &[u8], e: usize) -> Element {
+fn oracle_gguf_element_of_256(t: BlockType, b: &[u8], e: usize) -> OracleGgufElement {
     let (half, plane, k) = (e / 128, e % 128 / 32, e % 32);
     let two = |q: usize| i32::from(b[q + 32 * half + k] >> (2 * plane) & 3);
-    let with =
-        |code: i32, scale: f64, min: f64| Element { scale: single(scale), code: f64::from(code), min: single(min) };
+    let with = |code: i32, scale: f64, min: f64| OracleGgufElement {
+        scale: oracle_gguf_single(scale),
+        code: f64::from(code),
+        min: oracle_gguf_single(min),
+    };
     match t {
         BlockType::Q2K => {
             let s = b[e / 16];
-            with(two(16), half_at(b, 80) * f64::from(s & 15), half_at(b, 82) * f64::from(s >> 4))
+            with(two(16), oracle_gguf_half(b, 80) * f64::from(s & 15), oracle_gguf_half(b, 82) * f64::from(s >> 4))
         }
         BlockType::Q3K => {
             let (s, j) = (&b[96..108], e / 16);
             let low = if j < 8 { s[j] & 15 } else { s[j - 8] >> 4 };
             let scale = i32::from(low) + (i32::from(s[8 + j % 4] >> (2 * (j / 4)) & 3) << 4) - 32;
             let missing = b[k] >> (4 * half + plane) & 1 == 0;
-            with(two(32) - if missing { 4 } else { 0 }, half_at(b, 108) * f64::from(scale), 0.0)
+            with(two(32) - if missing { 4 } else { 0 }, oracle_gguf_half(b, 108) * f64::from(scale), 0.0)
         }
         BlockType::Q4K | BlockType::Q5K => {
             let (s, j) = (&b[4..16], e / 32);
@@ -103,15 +106,15 @@ fn element_of_256(t: BlockType, b: &[u8], e: usize) -> Element {
             };
             let byte = b[q + 32 * (e / 64) + k];
             let v = i32::from(if e % 64 < 32 { byte & 15 } else { byte >> 4 }) + fifth;
-            with(v, half_at(b, 0) * f64::from(scale), half_at(b, 2) * f64::from(min))
+            with(v, oracle_gguf_half(b, 0) * f64::from(scale), oracle_gguf_half(b, 2) * f64::from(min))
         }
         BlockType::Q6K => {
             let byte = b[64 * half + 32 * (plane % 2) + k];
             let low = i32::from(if plane < 2 { byte & 15 } else { byte >> 4 });
             let v = low + (i32::from(b[128 + 32 * half + k] >> (2 * plane) & 3) << 4) - 32;
-            with(v, half_at(b, 208) * f64::from(b[192 + e / 16] as i8), 0.0)
+            with(v, oracle_gguf_half(b, 208) * f64::from(b[192 + e / 16] as i8), 0.0)
         }
-        BlockType::Tq2_0 => with(two(0) - 1, half_at(b, 64), 0.0),
+        BlockType::Tq2_0 => with(two(0) - 1, oracle_gguf_half(b, 64), 0.0),
         _ => {
             let (byte, n) = match e {
                 0..160 => (b[e % 32], e / 32),
@@ -119,20 +122,20 @@ fn element_of_256(t: BlockType, b: &[u8], e: usize) -> Element {
                 _ => (b[48 + e % 4], (e - 240) / 4),
             };
             let moved = u32::from(byte) * 3u32.pow(n as u32) % 256;
-            with((moved * 3 / 256) as i32 - 1, half_at(b, 52), 0.0)
+            with((moved * 3 / 256) as i32 - 1, oracle_gguf_half(b, 52), 0.0)
         }
     }
 }
 
 /// All elements of blocks, or `None` if a byte is unknown.
-fn elements(t: BlockType, blocks: &Array) -> Option<Vec<Element>> {
+fn oracle_gguf_elements(t: BlockType, blocks: &Array) -> Option<Vec<OracleGgufElement>> {
     let bytes: Vec<u8> = blocks.each_whole().map(|x| x.map(|x| x as u8)).collect::<Option<_>>()?;
-    let one = |b: &[u8]| (0..t.elements()).map(|e| element(t, b, e)).collect::<Vec<_>>();
+    let one = |b: &[u8]| (0..t.elements()).map(|e| oracle_gguf_element(t, b, e)).collect::<Vec<_>>();
     Some(bytes.chunks_exact(t.bytes()).flat_map(one).collect())
 }
 
 /// How many products an op on blocks has, if `op` is one.
-pub(super) fn gguf_work(op: Op, attrs: &Attrs<'_>, to: &[usize]) -> Option<u64> {
+pub(super) fn oracle_gguf_work(op: Op, attrs: &Attrs<'_>, to: &[usize]) -> Option<u64> {
     let terms = match op {
         Op::GGUF_DEQUANT | Op::GGUF_DEQUANT_EXPERTS => 1,
         Op::GGUF_MATMUL => {
@@ -148,8 +151,8 @@ pub(super) fn gguf_work(op: Op, attrs: &Attrs<'_>, to: &[usize]) -> Option<u64> 
     Some((array_count(to) as u64).saturating_mul(terms.unsigned_abs()))
 }
 
-/// The op on blocks that [`gguf_work`] knows.
-pub(super) fn gguf_op(
+/// The op on blocks that [`oracle_gguf_work`] knows.
+pub(super) fn oracle_gguf_op(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[&Array],
@@ -157,14 +160,14 @@ pub(super) fn gguf_op(
     to: &[usize],
     may_fault: &mut bool,
 ) -> Result<Array, Stop> {
-    let number = |e: &Element| (e.value(), Rounding::of(dtype).ulps(e.value(), 0.0));
+    let number = |e: &OracleGgufElement| (e.value(), Rounding::of(dtype).ulps(e.value(), 0.0));
     let known = match (op, args) {
-        (Op::GGUF_DEQUANT, &[blocks]) => elements(GgufDequantAttrs::of(attrs).block_type, blocks)
+        (Op::GGUF_DEQUANT, &[blocks]) => oracle_gguf_elements(GgufDequantAttrs::of(attrs).block_type, blocks)
             .map(|d| Array::reals(dtype, to, d.iter().map(number))),
         (Op::GGUF_DEQUANT_EXPERTS, &[blocks]) => {
             let a = GgufExpertsAttrs::of(attrs);
             let (n, k) = (a.n as usize, a.k as usize);
-            elements(a.block_type, blocks).map(|d| {
+            oracle_gguf_elements(a.block_type, blocks).map(|d| {
                 let one = |at: usize| number(&d[at / (n * k) * n * k + at % n * k + at / n % k]);
                 Array::reals(dtype, to, (0..array_count(to)).map(one))
             })
@@ -172,14 +175,15 @@ pub(super) fn gguf_op(
         (Op::GGUF_MATMUL, &[x, blocks]) => {
             let a = GgufMatmulAttrs::of(attrs);
             let of = |_: usize| 0;
-            elements(a.block_type, blocks).map(|d| product([a.n, a.k], a.back, x, (&d, &of), dtype, to))
+            oracle_gguf_elements(a.block_type, blocks)
+                .map(|d| oracle_gguf_product([a.n, a.k], a.back, x, (&d, &of), dtype, to))
         }
         (Op::GGUF_GROUPED_MATMUL, &[x, blocks, groups]) => {
             let a = GgufGroupedAttrs::of(attrs);
-            let group = group_of_each_row(groups, a.by_size, x.dims[0], a.groups as usize, may_fault)?;
+            let group = oracle_group_of_each_row(groups, a.by_size, x.dims[0], a.groups as usize, may_fault)?;
             let of = |row: usize| group.as_ref().map_or(0, |g| g[row]);
-            let d = if group.is_some() { elements(a.block_type, blocks) } else { None };
-            d.map(|d| product([a.n, a.k], a.back, x, (&d, &of), dtype, to))
+            let d = if group.is_some() { oracle_gguf_elements(a.block_type, blocks) } else { None };
+            d.map(|d| oracle_gguf_product([a.n, a.k], a.back, x, (&d, &of), dtype, to))
         }
         _ => None,
     };
@@ -187,11 +191,11 @@ pub(super) fn gguf_op(
 }
 
 /// x·Dᵀ, or x·D, with one of the matrices `d` `[n, k]` for each row.
-fn product(
+fn oracle_gguf_product(
     [n, k]: [i64; 2],
     back: bool,
     x: &Array,
-    (d, of): (&[Element], &dyn Fn(usize) -> usize),
+    (d, of): (&[OracleGgufElement], &dyn Fn(usize) -> usize),
     dtype: DType,
     to: &[usize],
 ) -> Array {

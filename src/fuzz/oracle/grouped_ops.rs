@@ -1,15 +1,15 @@
 //! Products of rows by the matrix of their group. A group that is unknown makes all results unknown.
 
 use super::array::{Array, array_count};
-use super::index_ops::check_index_elements;
-use super::layout_ops::zeros_layout;
-use super::product_ops::sum_of_products;
+use super::index_ops::check_oracle_index_elements;
+use super::layout_ops::oracle_zeros_layout;
+use super::product_ops::oracle_sum_of_products;
 use super::stop::Stop;
 use crate::nodes::ops::grouped::attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};
 use crate::nodes::{Attrs, DType, Op};
 
 /// The number of products, if `op` is one of these.
-pub(super) fn grouped_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
+pub(super) fn oracle_grouped_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64> {
     let terms = match op {
         Op::GROUPED_MATMUL => args[0].dims[1],
         Op::GROUPED_OUTER => args[0].dims[0],
@@ -19,7 +19,7 @@ pub(super) fn grouped_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64>
 }
 
 /// `grouped_matmul` or `grouped_outer` of type `dtype` and shape `to`.
-pub(super) fn grouped_product(
+pub(super) fn oracle_grouped_product(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[&Array],
@@ -28,15 +28,15 @@ pub(super) fn grouped_product(
     may_fault: &mut bool,
 ) -> Result<Array, Stop> {
     if array_count(to) == 0 {
-        return Ok(zeros_layout(dtype, to));
+        return Ok(oracle_zeros_layout(dtype, to));
     }
     let (a, b, rows) = (args[0], args[1], args[0].dims[0]);
     let (by_size, groups) = match op {
         Op::GROUPED_MATMUL => (GroupedMatmulAttrs::of(attrs).by_size, b.dims[0]),
         _ => (GroupedOuterAttrs::of(attrs).by_size, to[0]),
     };
-    let Some(group) = group_of_each_row(args[2], by_size, rows, groups, may_fault)? else {
-        return Ok(zeros_layout(dtype, to).unknown());
+    let Some(group) = oracle_group_of_each_row(args[2], by_size, rows, groups, may_fault)? else {
+        return Ok(oracle_zeros_layout(dtype, to).unknown());
     };
     let one = |e: usize| match op {
         Op::GROUPED_MATMUL => {
@@ -45,35 +45,35 @@ pub(super) fn grouped_product(
             let first = group[i] * k * n;
             let tw = GroupedMatmulAttrs::of(attrs).tw;
             let factor = |t: usize| (i * k + t, first + if tw { j * k + t } else { t * n + j });
-            sum_of_products(dtype, (a, b), (0..k).map(factor))
+            oracle_sum_of_products(dtype, (a, b), (0..k).map(factor))
         }
         _ => {
             let (k, n) = (to[1], to[2]);
             let (group_of, i, j) = (e / (k * n), e / n % k, e % n);
             let own = (0..rows).filter(|&r| group[r] == group_of);
-            sum_of_products(dtype, (a, b), own.map(|r| (r * k + i, r * n + j)))
+            oracle_sum_of_products(dtype, (a, b), own.map(|r| (r * k + i, r * n + j)))
         }
     };
     Ok(Array::reals(dtype, to, (0..array_count(to)).map(one)))
 }
 
 /// The group of each row; `None` if one is unknown, and then the step may fail.
-pub(super) fn group_of_each_row(
+pub(super) fn oracle_group_of_each_row(
     of: &Array,
     by_size: bool,
     rows: usize,
     groups: usize,
     may_fault: &mut bool,
 ) -> Result<Option<Vec<usize>>, Stop> {
-    let known = if by_size { groups_of_sizes(of, rows)? } else { check_index_elements(of, groups)? };
+    let known = if by_size { oracle_groups_of_sizes(of, rows)? } else { check_oracle_index_elements(of, groups)? };
     let known = known.into_iter().collect::<Option<Vec<usize>>>();
     *may_fault |= known.is_none();
     Ok(known)
 }
 
 /// The group of each row, from the sizes of the groups; all `None` if a size is unknown.
-fn groups_of_sizes(sizes: &Array, rows: usize) -> Result<Vec<Option<usize>>, Stop> {
-    let sizes = check_index_elements(sizes, rows + 1)?;
+fn oracle_groups_of_sizes(sizes: &Array, rows: usize) -> Result<Vec<Option<usize>>, Stop> {
+    let sizes = check_oracle_index_elements(sizes, rows + 1)?;
     let Some(sizes) = sizes.into_iter().collect::<Option<Vec<usize>>>() else { return Ok(vec![None; rows.max(1)]) };
     let sum = sizes.iter().fold(0, |sum: usize, n| sum.saturating_add(*n));
     if sum != rows {

@@ -5,23 +5,28 @@
 
 use super::array::{Array, array_count};
 use super::binary_fns::{compare_binary, map_binary_fn, select_binary};
-use super::coded_ops::{coded_op, coded_work};
-use super::complex_ops::complex_parts;
+use super::coded_ops::{oracle_coded_op, oracle_coded_work};
+use super::complex_ops::oracle_complex_parts;
 use super::fourier_ops::{fourier_length, fourier_transform};
-use super::gguf_ops::{gguf_op, gguf_work};
-use super::grouped_ops::{grouped_product, grouped_work};
-use super::index_ops::index_elements;
-use super::layout_ops::{apply_layout_op, constant_layout};
-use super::matrix_ops::{apply_matrix_op, matrix_work};
-use super::order_ops::{extreme_in_order, order_positions, order_row_len, running_extreme_in_order};
+use super::gguf_ops::{oracle_gguf_op, oracle_gguf_work};
+use super::grouped_ops::{oracle_grouped_product, oracle_grouped_work};
+use super::index_ops::oracle_index_elements;
+use super::layout_ops::{apply_oracle_layout_op, oracle_constant_layout};
+use super::leaf_values::LeafValues;
+use super::matrix_ops::{apply_oracle_matrix_op, oracle_matrix_work};
+use super::order_ops::{
+    oracle_extreme_in_order, oracle_order_positions, oracle_order_row_len, oracle_running_extreme_in_order,
+};
 use super::product_ops::oracle_product;
-use super::quant_ops::positive_scales;
-use super::random_ops::apply_random_op;
-use super::reduce_ops::{apply_reduce_op, oracle_reduce_cumsum, oracle_reduce_root_sum_squares, oracle_reduce_softmax};
+use super::quant_ops::oracle_quant_scales;
+use super::random_ops::apply_oracle_random_op;
+use super::reduce_ops::{
+    apply_oracle_reduce_op, oracle_reduce_cumsum, oracle_reduce_root_sum_squares, oracle_reduce_softmax,
+};
 use super::region_ops::Results;
 use super::rounding::Rounding;
-use super::sample_ops::draw_tokens;
-use super::splat_ops::{apply_splat_op, splat_work};
+use super::sample_ops::oracle_sample_tokens;
+use super::splat_ops::{apply_oracle_splat_op, oracle_splat_work};
 use super::stop::Stop;
 use super::unary_fns::map_unary_fn;
 use super::whole_ops::{cast_to_whole_or_real, map_whole};
@@ -40,6 +45,58 @@ const MOST_WORK: u64 = 1 << 32;
 pub(super) const MOST_ELEMENTS: u64 = 1 << 25;
 /// The deepest nest of calls, loops and decompositions.
 const DEEPEST: usize = 64;
+
+/// An output, or the next value of a param or a state.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// The name of the output, or of the leaf.
+    pub name: String,
+    /// Its elements.
+    pub array: Rc<Array>,
+}
+
+/// What one step of a graph computes.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// The outputs, in order.
+    pub outputs: Vec<Named>,
+    /// The values that params and states have after the step, for those that it changes.
+    pub updates: Vec<Named>,
+    /// Whether the step may fail for an index or a divisor that the oracle does not know.
+    pub may_fault: bool,
+}
+
+/// What a step of `graph` computes from these values of its leaves.
+///
+/// # Errors
+/// [`Stop`] says why there is no reference.
+///
+/// ```
+/// use arenagrad::prelude::*;
+/// use arenagrad::tools::fuzz::{LeafValues, interpret};
+/// # fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+/// let g = Builder::new("net");
+/// let x = g.input("x", [2, 3], DType::F32);
+/// let graph = g.finish([x.exp().sum(..).named("y")])?;
+/// let reference = interpret(graph.view(), &LeafValues::draw(graph.view(), 7)?)?;
+/// let y = &reference.outputs[0].array;
+/// assert!(y.number(0) > 0.0 && y.bounds()[0] < 1e-4);
+/// # Ok(())
+/// # }
+/// ```
+pub fn interpret(graph: Graph<'_>, leaves: &LeafValues) -> Result<Reference, Stop> {
+    let given = leaves.arrays(graph)?;
+    let mut account = InterpreterAccount::new();
+    account.hold(given.iter().map(|x| x.len() as u64).sum())?;
+    let next = graph.updates.iter().map(|u| u.1);
+    let wanted: Vec<Value> = graph.outputs().iter().copied().chain(next).collect();
+    let mut all = Interpreter::new(graph, &mut account).region(graph.entry(), &given, &wanted)?.into_iter();
+    let outputs = graph.output_names.iter().zip(all.by_ref());
+    let outputs = outputs.map(|(&name, array)| Named { name: graph.str(name).to_string(), array }).collect();
+    let leaf = |v: Value| graph.leaf(v).map_or(String::new(), |l| l.1.to_string());
+    let updates = graph.updates.iter().zip(all).map(|(&(v, _), array)| Named { name: leaf(v), array }).collect();
+    Ok(Reference { outputs, updates, may_fault: account.may_fault })
+}
 
 /// What all interpreters of one interpretation share.
 pub(super) struct InterpreterAccount {
@@ -167,10 +224,10 @@ impl<'g, 'a> Interpreter<'g, 'a> {
     /// The results of an op that factors matrices or solves with a triangle.
     fn factors(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Results>, Stop> {
         let (op, attrs) = (self.g.op[n.at()], self.g.attrs(n));
-        let Some(work) = matrix_work(op, args) else { return Ok(None) };
+        let Some(work) = oracle_matrix_work(op, args) else { return Ok(None) };
         self.account.spend(work)?;
         let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
-        let all = apply_matrix_op(op, &attrs, args, &dims, &mut self.account.may_fault)?;
+        let all = apply_oracle_matrix_op(op, &attrs, args, &dims, &mut self.account.may_fault)?;
         Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
     }
 
@@ -178,9 +235,9 @@ impl<'g, 'a> Interpreter<'g, 'a> {
     fn splats(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Results>, Stop> {
         let (op, attrs) = (self.g.op[n.at()], self.g.attrs(n));
         let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
-        let Some(work) = splat_work(op, args, &dims) else { return Ok(None) };
+        let Some(work) = oracle_splat_work(op, args, &dims) else { return Ok(None) };
         self.account.spend(work)?;
-        let all = apply_splat_op(op, &attrs, args, &dims, &mut self.account.may_fault);
+        let all = apply_oracle_splat_op(op, &attrs, args, &dims, &mut self.account.may_fault);
         Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
     }
 
@@ -189,39 +246,39 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         let (g, v, op, attrs) = (self.g, self.g.out(n), self.g.op[n.at()], self.g.attrs(n));
         let (dtype, dims) = (g.dtype[v.at()], g.dims(v).to_vec());
         let all: Vec<&Array> = args.iter().map(Rc::as_ref).collect();
-        if let Some(y) = constant_layout(op, &attrs, dtype, &dims) {
+        if let Some(y) = oracle_constant_layout(op, &attrs, dtype, &dims) {
             return Ok(Some(y));
         }
-        if let Some(y) = apply_random_op(op, &attrs, &all, dtype, &dims) {
+        if let Some(y) = apply_oracle_random_op(op, &attrs, &all, dtype, &dims) {
             return Ok(Some(y));
         }
-        if let Some(y) = draw_tokens(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
+        if let Some(y) = oracle_sample_tokens(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));
         }
-        if let Some(y) = apply_layout_op(op, &attrs, &all, &dims) {
+        if let Some(y) = apply_oracle_layout_op(op, &attrs, &all, &dims) {
             return Ok(Some(y));
         }
-        if let Some(y) = complex_parts(op, &all, dtype) {
+        if let Some(y) = oracle_complex_parts(op, &all, dtype) {
             return Ok(Some(y));
         }
         if let Some(n) = fourier_length(op, &all, &dims) {
             self.account.spend((n as u64).saturating_mul((all[0].len() + array_count(&dims)) as u64))?;
             return Ok(Some(fourier_transform(op, &attrs, all[0], n, dtype, &dims)));
         }
-        if let Some(work) = gguf_work(op, &attrs, &dims) {
+        if let Some(work) = oracle_gguf_work(op, &attrs, &dims) {
             self.account.spend(work)?;
-            return gguf_op(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
+            return oracle_gguf_op(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
         }
-        if let Some(work) = coded_work(op, &all, &dims) {
+        if let Some(work) = oracle_coded_work(op, &all, &dims) {
             self.account.spend(work)?;
-            return coded_op(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
+            return oracle_coded_op(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
         }
-        if let Some(y) = index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
+        if let Some(y) = oracle_index_elements(op, &attrs, &all, &dims, &mut self.account.may_fault)? {
             return Ok(Some(y));
         }
-        if let Some(work) = grouped_work(op, &all, &dims) {
+        if let Some(work) = oracle_grouped_work(op, &all, &dims) {
             self.account.spend(work)?;
-            return grouped_product(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
+            return oracle_grouped_product(op, &attrs, &all, dtype, &dims, &mut self.account.may_fault).map(Some);
         }
         if let Some(work) = interpreter_product_work(op, &all, &dims) {
             self.account.spend(work)?;
@@ -233,21 +290,21 @@ impl<'g, 'a> Interpreter<'g, 'a> {
     fn elementwise(&mut self, op: Op, attrs: &Attrs<'_>, all: &[&Array], to: &[usize]) -> Result<Option<Array>, Stop> {
         let y = match (op, all) {
             (Op::CAST, &[x]) => Some(cast_to_whole_or_real(x, CastAttrs::of(attrs).to)),
-            (Op::POSITIVE_SCALE, &[x]) => Some(positive_scales(x, &mut self.account.may_fault)?),
+            (Op::POSITIVE_SCALE, &[x]) => Some(oracle_quant_scales(x, &mut self.account.may_fault)?),
             (Op::SELECT, &[c, a, b]) => Some(select_binary(c, a, b)),
-            (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(extreme_in_order(op, attrs, x, to)),
+            (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(oracle_extreme_in_order(op, attrs, x, to)),
             (Op::ARG_SORT | Op::CUM_ARG_MAX | Op::CUMSUM, &[x]) => {
                 // Every element is compared with every other of its row, or added to it.
-                self.account.spend((order_row_len(op, attrs, x) as u64).saturating_mul(x.len() as u64))?;
+                self.account.spend((oracle_order_row_len(op, attrs, x) as u64).saturating_mul(x.len() as u64))?;
                 Some(match op {
-                    Op::ARG_SORT => order_positions(attrs, x),
-                    Op::CUM_ARG_MAX => running_extreme_in_order(attrs, x),
+                    Op::ARG_SORT => oracle_order_positions(attrs, x),
+                    Op::CUM_ARG_MAX => oracle_running_extreme_in_order(attrs, x),
                     _ => oracle_reduce_cumsum(attrs, x),
                 })
             }
             (Op::ROOT_SUM_SQUARES, all) => oracle_reduce_root_sum_squares(all),
             (Op::SOFTMAX | Op::LOG_SOFTMAX, &[x]) => Some(oracle_reduce_softmax(op, attrs, x)),
-            (_, &[x]) => match apply_reduce_op(op, attrs, x, to) {
+            (_, &[x]) => match apply_oracle_reduce_op(op, attrs, x, to) {
                 Some(y) => Some(y),
                 None if x.is_real() => map_unary_fn(op, attrs, x),
                 None => map_whole(op, attrs, all, &mut self.account.may_fault)?,

@@ -9,7 +9,7 @@ use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAt
 use crate::nodes::{Attrs, DType, Op};
 
 /// A tensor of one number, which the type holds or rounds.
-fn filled_layout(dtype: DType, dims: &[usize], value: f64) -> Array {
+fn oracle_filled_layout(dtype: DType, dims: &[usize], value: f64) -> Array {
     let n = array_count(dims);
     if dtype.is_complex() {
         return Array::pairs(dtype, dims, (0..n).map(|_| ([nearest_element(dtype.part(), value), 0.0], 0.0)));
@@ -21,10 +21,10 @@ fn filled_layout(dtype: DType, dims: &[usize], value: f64) -> Array {
 }
 
 /// The result of a constant, a fill or a counter.
-pub(super) fn constant_layout(op: Op, attrs: &Attrs<'_>, dtype: DType, dims: &[usize]) -> Option<Array> {
+pub(super) fn oracle_constant_layout(op: Op, attrs: &Attrs<'_>, dtype: DType, dims: &[usize]) -> Option<Array> {
     Some(match op {
         Op::CONSTANT => array_of_element_bytes(dtype, dims, &ConstantAttrs::of(attrs).data),
-        Op::FULL => filled_layout(dtype, dims, FullAttrs::of(attrs).value),
+        Op::FULL => oracle_filled_layout(dtype, dims, FullAttrs::of(attrs).value),
         Op::IOTA => {
             let axis = IotaAttrs::of(attrs).axis as usize;
             let at = |i: usize| unravel_array_index(i, dims)[axis];
@@ -44,7 +44,7 @@ pub(super) fn constant_layout(op: Op, attrs: &Attrs<'_>, dtype: DType, dims: &[u
 }
 
 /// The result of an op that moves elements, of shape `to`.
-pub(super) fn apply_layout_op(op: Op, attrs: &Attrs<'_>, args: &[&Array], to: &[usize]) -> Option<Array> {
+pub(super) fn apply_oracle_layout_op(op: Op, attrs: &Attrs<'_>, args: &[&Array], to: &[usize]) -> Option<Array> {
     let x = *args.first()?;
     let pick = |from: &dyn Fn(&[usize]) -> usize| {
         x.pick(to, (0..array_count(to)).map(|i| from(&unravel_array_index(i, to)[..to.len()])))
@@ -82,14 +82,14 @@ pub(super) fn apply_layout_op(op: Op, attrs: &Attrs<'_>, args: &[&Array], to: &[
                 ravel_array_index(&(0..rank).map(turned).collect::<Vec<_>>(), &x.dims)
             })
         }
-        Op::CONCAT => concat_layout(ConcatAttrs::of(attrs).axis as usize, args, to),
-        Op::PAD => pad_layout(&PadAttrs::of(attrs), x, to),
+        Op::CONCAT => oracle_concat_layout(ConcatAttrs::of(attrs).axis as usize, args, to),
+        Op::PAD => oracle_pad_layout(&PadAttrs::of(attrs), x, to),
         _ => return None,
     })
 }
 
-fn concat_layout(axis: usize, args: &[&Array], to: &[usize]) -> Array {
-    let mut y = zeros_layout(args[0].dtype, to);
+fn oracle_concat_layout(axis: usize, args: &[&Array], to: &[usize]) -> Array {
+    let mut y = oracle_zeros_layout(args[0].dtype, to);
     let mut first = 0;
     for x in args {
         for i in 0..x.len() {
@@ -102,9 +102,9 @@ fn concat_layout(axis: usize, args: &[&Array], to: &[usize]) -> Array {
     y
 }
 
-fn pad_layout(a: &PadAttrs, x: &Array, to: &[usize]) -> Array {
+fn oracle_pad_layout(a: &PadAttrs, x: &Array, to: &[usize]) -> Array {
     let low = to_size_attrs(&a.low);
-    let mut y = filled_layout(x.dtype, to, a.value);
+    let mut y = oracle_filled_layout(x.dtype, to, a.value);
     for i in 0..x.len() {
         let mut at = unravel_array_index(i, &x.dims);
         low.iter().zip(&mut at).for_each(|(l, at)| *at += l);
@@ -114,14 +114,14 @@ fn pad_layout(a: &PadAttrs, x: &Array, to: &[usize]) -> Array {
 }
 
 /// Slice `i` of the first axis.
-pub(super) fn slice_layout(x: &Array, i: usize) -> Array {
+pub(super) fn oracle_slice_layout(x: &Array, i: usize) -> Array {
     let dims = &x.dims[1..];
     let n = array_count(dims);
     x.pick(dims, i * n..(i + 1) * n)
 }
 
 /// An array of this type and shape of zeros.
-pub(super) fn zeros_layout(dtype: DType, dims: &[usize]) -> Array {
+pub(super) fn oracle_zeros_layout(dtype: DType, dims: &[usize]) -> Array {
     let n = array_count(dims);
     let numbers = match (dtype.is_real_float(), dtype.is_complex()) {
         (true, _) => Numbers::Real(vec![0.0; n]),

@@ -1,7 +1,8 @@
-//! Which numbers a leaf may have: those that all its readers can use.
+//! The domains of leaves: the numbers that all readers of a leaf can use.
 //!
-//! A reader says it by the domains of its conformance cases; a reader of indices, by the axis that they count along.
-//! What reads a copy of the leaf (a slice, a shape, an operand of a call) reads the leaf.
+//! The domains of a reader's conformance cases say which numbers it can use; for indices, the axis that they count
+//! along gives the range. A reader of a copy of the leaf (a slice, another shape, an operand of a call) counts as a
+//! reader of the leaf.
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::size_attrs::to_size_attrs;

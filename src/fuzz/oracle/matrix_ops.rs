@@ -1,7 +1,8 @@
 //! Factors of matrices and solves with triangles, by textbook loops.
 //!
-//! Factors and solves carry bounds through every operation. Eigenvalues and singular values are off by at most the norm
-//! of what the matrix is off by (Weyl), their vectors by that over the gap to the next one (Davis and Kahan, Wedin).
+//! Factors and solves carry bounds through every operation. The error of an eigenvalue or a singular value is at most
+//! the norm of the matrix's error (Weyl). The error of its vector is at most that norm over the gap to the next value
+//! (Davis and Kahan, Wedin).
 
 use super::array::{Array, array_count};
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
@@ -14,7 +15,7 @@ use std::rc::Rc;
 type Matrix = Vec<Vec<Ball>>;
 
 /// Matrices of an array: its last two axes.
-fn matrices_of(x: &Array) -> Vec<Matrix> {
+fn oracle_matrices_of(x: &Array) -> Vec<Matrix> {
     let [.., rows, cols] = x.dims[..] else { return Vec::new() };
     let ball = |i: usize| {
         let (x, b) = x.real(i);
@@ -24,20 +25,20 @@ fn matrices_of(x: &Array) -> Vec<Matrix> {
     (0..array_count(&x.dims[..x.dims.len() - 2])).map(matrix).collect()
 }
 
-fn matrices_of_balls(dtype: DType, dims: &[usize], all: impl Iterator<Item = Ball>) -> Array {
+fn oracle_matrices_of_balls(dtype: DType, dims: &[usize], all: impl Iterator<Item = Ball>) -> Array {
     Array::reals(dtype, dims, all.map(|b| (b.x, b.b)))
 }
 
-fn filled_matrix(m: usize, n: usize, with: Ball) -> Matrix {
+fn oracle_filled_matrix(m: usize, n: usize, with: Ball) -> Matrix {
     vec![vec![with; n]; m]
 }
 
-fn transposed_matrix(a: &Matrix, n: usize) -> Matrix {
+fn oracle_transposed_matrix(a: &Matrix, n: usize) -> Matrix {
     (0..n).map(|j| a.iter().map(|row| row[j]).collect()).collect()
 }
 
 /// Work of an op that this file computes; `None` for any other.
-pub(super) fn matrix_work(op: Op, args: &[Rc<Array>]) -> Option<u64> {
+pub(super) fn oracle_matrix_work(op: Op, args: &[Rc<Array>]) -> Option<u64> {
     let ops = [Op::LU, Op::TRIANGULAR_SOLVE, Op::CHOLESKY, Op::QR, Op::EIGH, Op::SVD];
     let sweeps = if op == Op::EIGH || op == Op::SVD { 60 } else { 2 };
     let work = |a: &Rc<Array>| (a.len() as u64).saturating_mul(a.dims.iter().copied().max().unwrap_or(0) as u64);
@@ -45,7 +46,7 @@ pub(super) fn matrix_work(op: Op, args: &[Rc<Array>]) -> Option<u64> {
 }
 
 /// The results of one of the ops, of shapes `dims`.
-pub(super) fn apply_matrix_op(
+pub(super) fn apply_oracle_matrix_op(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[Rc<Array>],
@@ -54,14 +55,14 @@ pub(super) fn apply_matrix_op(
 ) -> Result<Vec<Array>, Stop> {
     let (a, dtype) = (&args[0], args[0].dtype);
     let r = Rounding::of(dtype);
-    let all = matrices_of(a);
+    let all = oracle_matrices_of(a);
     let [.., m, n] = a.dims[..] else { return Err(Stop::broken("a matrix has two axes")) };
     let floats =
-        |i: usize, parts: Vec<Matrix>| matrices_of_balls(dtype, &dims[i], parts.into_iter().flatten().flatten());
+        |i: usize, parts: Vec<Matrix>| oracle_matrices_of_balls(dtype, &dims[i], parts.into_iter().flatten().flatten());
     Ok(match op {
         Op::TRIANGULAR_SOLVE => {
             let attrs = TriangularSolveAttrs::of(attrs);
-            vec![floats(0, solve_matrix_triangles(Balls(r), &attrs, [a, &args[1]], &dims[0], may_fault)?)]
+            vec![floats(0, oracle_solve_matrix_triangles(Balls(r), &attrs, [a, &args[1]], &dims[0], may_fault)?)]
         }
         Op::CHOLESKY => {
             let one = |(i, a): (usize, &Matrix)| oracle_matrix_cholesky(Balls(r), i, a, may_fault);
@@ -71,7 +72,7 @@ pub(super) fn apply_matrix_op(
             let done: Vec<_> = all.into_iter().map(|a| oracle_matrix_lu(Balls(r), a)).collect();
             let rows = done.iter().flat_map(|(_, rows, _)| rows.iter().copied());
             let rows = Array::wholes(DType::I32, &dims[1], rows);
-            let signs = matrices_of_balls(dtype, &dims[2], done.iter().map(|d| d.2));
+            let signs = oracle_matrices_of_balls(dtype, &dims[2], done.iter().map(|d| d.2));
             vec![floats(0, done.into_iter().map(|d| d.0).collect()), rows, signs]
         }
         Op::QR => {
@@ -95,14 +96,14 @@ pub(super) fn apply_matrix_op(
 }
 
 /// X of each system, where batch axes are broadcast.
-fn solve_matrix_triangles(
+fn oracle_solve_matrix_triangles(
     e: Balls,
     attrs: &TriangularSolveAttrs,
     [a, b]: [&Array; 2],
     to: &[usize],
     may_fault: &mut bool,
 ) -> Result<Vec<Matrix>, Stop> {
-    let (left, right) = (matrices_of(a), matrices_of(b));
+    let (left, right) = (oracle_matrices_of(a), oracle_matrices_of(b));
     let batch = &to[..to.len() - 2];
     let place = |x: &Array, mut m: usize| {
         let own = &x.dims[..x.dims.len() - 2];
@@ -116,13 +117,14 @@ fn solve_matrix_triangles(
         }
         at
     };
-    let one =
-        |m: usize| solve_matrix_triangle(e, attrs, (place(a, m), &left[place(a, m)]), &right[place(b, m)], may_fault);
+    let one = |m: usize| {
+        oracle_solve_matrix_triangle(e, attrs, (place(a, m), &left[place(a, m)]), &right[place(b, m)], may_fault)
+    };
     (0..array_count(batch)).map(one).collect()
 }
 
 /// X of one system for this B; the matrix has this number.
-fn solve_matrix_triangle(
+fn oracle_solve_matrix_triangle(
     e: Balls,
     attrs: &TriangularSolveAttrs,
     (number, a): (usize, &Matrix),
@@ -140,16 +142,16 @@ fn solve_matrix_triangle(
         return if fault {
             Err(Stop::fault(format!("matrix {number} is singular")))
         } else {
-            Ok(filled_matrix(n, k, nan))
+            Ok(oracle_filled_matrix(n, k, nan))
         };
     }
     if pivots().any(|p| p.x.is_nan() || p.x.abs() <= p.b) {
         *may_fault |= fault;
-        return Ok(filled_matrix(n, k, UNKNOWN));
+        return Ok(oracle_filled_matrix(n, k, UNKNOWN));
     }
     let at = |i: usize, j: usize| if attrs.transpose { a[j][i] } else { a[i][j] };
     let upper = attrs.upper != attrs.transpose;
-    let mut columns = transposed_matrix(b, k);
+    let mut columns = oracle_transposed_matrix(b, k);
     for x in &mut columns {
         for step in 0..n {
             let i = if upper { n - 1 - step } else { step };
@@ -158,12 +160,12 @@ fn solve_matrix_triangle(
             x[i] = if attrs.unit { left } else { e.over(left, a[i][i]) };
         }
     }
-    Ok(transposed_matrix(&columns, n))
+    Ok(oracle_transposed_matrix(&columns, n))
 }
 
 fn oracle_matrix_cholesky(e: Balls, number: usize, a: &Matrix, may_fault: &mut bool) -> Result<Matrix, Stop> {
     let n = a.len();
-    let mut l = filled_matrix(n, n, ZERO);
+    let mut l = oracle_filled_matrix(n, n, ZERO);
     for i in 0..n {
         for j in 0..=i {
             let mean = e.times(e.sum(a[i][j], 1.0, std::iter::once((ONE, a[j][i]))), Ball { x: 0.5, b: 0.0 });
@@ -174,7 +176,7 @@ fn oracle_matrix_cholesky(e: Balls, number: usize, a: &Matrix, may_fault: &mut b
                 return Err(Stop::fault(format!("matrix {number} is not positive definite")));
             } else if rest.x.is_nan() || rest.x <= rest.b {
                 *may_fault = true;
-                return Ok(filled_matrix(n, n, UNKNOWN));
+                return Ok(oracle_filled_matrix(n, n, UNKNOWN));
             } else {
                 l[i][i] = e.root(rest);
             }
@@ -188,7 +190,7 @@ fn oracle_matrix_lu(e: Balls, mut a: Matrix) -> (Matrix, Vec<Option<i128>>, Ball
     let n = a.len();
     let mut rows: Vec<usize> = (0..n).collect();
     let mut sign = 1.0;
-    let unknown = || (filled_matrix(n, n, UNKNOWN), vec![None; n], UNKNOWN);
+    let unknown = || (oracle_filled_matrix(n, n, UNKNOWN), vec![None; n], UNKNOWN);
     for j in 0..n {
         for i in 0..n {
             a[i][j] = e.sum(a[i][j], -1.0, (0..i.min(j)).map(|k| (a[i][k], a[k][j])));
@@ -222,8 +224,8 @@ fn oracle_matrix_lu(e: Balls, mut a: Matrix) -> (Matrix, Vec<Option<i128>>, Ball
 /// Modified Gram-Schmidt. Reflectors are at least as exact; the factor is for their other order.
 fn oracle_matrix_qr(e: Balls, a: &Matrix, m: usize, n: usize) -> (Matrix, Matrix) {
     let k = m.min(n);
-    let (mut q, mut r) = (Vec::<Vec<Ball>>::new(), filled_matrix(k, n, ZERO));
-    for (j, mut v) in transposed_matrix(a, n).into_iter().enumerate() {
+    let (mut q, mut r) = (Vec::<Vec<Ball>>::new(), oracle_filled_matrix(k, n, ZERO));
+    for (j, mut v) in oracle_transposed_matrix(a, n).into_iter().enumerate() {
         for (i, q) in q.iter().enumerate() {
             r[i][j] = e.sum(ZERO, 1.0, q.iter().copied().zip(v.iter().copied()));
             for (v, q) in v.iter_mut().zip(q) {
@@ -237,18 +239,18 @@ fn oracle_matrix_qr(e: Balls, a: &Matrix, m: usize, n: usize) -> (Matrix, Matrix
     }
     let looser = |x: &mut Ball| x.b *= 8.0 * (m + n) as f64;
     q.iter_mut().chain(&mut r).flatten().for_each(looser);
-    (if m == 0 { Vec::new() } else { transposed_matrix(&q, m) }, r)
+    (if m == 0 { Vec::new() } else { oracle_transposed_matrix(&q, m) }, r)
 }
 
 /// What a decomposition of `a` may be off by: the norm of its bounds, and rounding.
-fn matrix_distance(r: Rounding, a: &Matrix) -> f64 {
+fn oracle_matrix_distance(r: Rounding, a: &Matrix) -> f64 {
     let norm = |f: fn(&Ball) -> f64| a.iter().flatten().map(|x| f(x) * f(x)).sum::<f64>().sqrt();
     let off = norm(|x| x.b) + 64.0 * (a.len() + 4) as f64 * (r.unit + f64::EPSILON) * norm(|x| x.x) + r.least;
     if off.is_finite() { off } else { f64::INFINITY }
 }
 
 /// −1 where the largest magnitude is negative, and whether it is known which one that is.
-fn matrix_sign(x: &[f64], off: f64) -> (f64, bool) {
+fn oracle_matrix_sign(x: &[f64], off: f64) -> (f64, bool) {
     let mut order: Vec<usize> = (0..x.len()).collect();
     order.sort_by(|&i, &j| x[j].abs().total_cmp(&x[i].abs()));
     let at = |i: usize| order.get(i).map_or(0.0, |&i| x[i]);
@@ -256,14 +258,14 @@ fn matrix_sign(x: &[f64], off: f64) -> (f64, bool) {
 }
 
 /// How far the vector of value `i` may turn, if `off` is small beside the gap to the other values.
-fn matrix_turn(values: &[f64], i: usize, off: f64, floor: f64) -> f64 {
+fn oracle_matrix_turn(values: &[f64], i: usize, off: f64, floor: f64) -> f64 {
     let gaps = values.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, x)| (x - values[i]).abs());
     let gap = gaps.fold(floor, f64::min);
     if 8.0 * off < gap { 8.0 * off / gap } else { f64::INFINITY }
 }
 
 /// Rotations of pairs of rows of `w` until they are orthogonal. The same rotations of the identity.
-fn rotate_matrix_until_orthogonal(w: &mut [Vec<f64>]) -> Vec<Vec<f64>> {
+fn oracle_rotate_matrix_until_orthogonal(w: &mut [Vec<f64>]) -> Vec<Vec<f64>> {
     let k = w.len();
     let mut turned: Vec<Vec<f64>> = (0..k).map(|i| (0..k).map(|j| f64::from(u8::from(i == j))).collect()).collect();
     let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
@@ -293,22 +295,22 @@ fn rotate_matrix_until_orthogonal(w: &mut [Vec<f64>]) -> Vec<Vec<f64>> {
 
 /// Eigenvalues of S + c·1 are its singular values, if c makes it positive.
 fn oracle_matrix_eigh(r: Rounding, a: &Matrix) -> (Vec<Ball>, Matrix) {
-    let (n, off) = (a.len(), 4.0 * matrix_distance(r, a));
+    let (n, off) = (a.len(), 4.0 * oracle_matrix_distance(r, a));
     if n == 0 || off == f64::INFINITY {
-        return (vec![UNKNOWN; n], filled_matrix(n, n, UNKNOWN));
+        return (vec![UNKNOWN; n], oracle_filled_matrix(n, n, UNKNOWN));
     }
     let shift = 2.0 * a.iter().flatten().map(|x| x.x * x.x).sum::<f64>().sqrt();
     let part = |i: usize, j: usize| 0.5 * a[i][j].x + 0.5 * a[j][i].x + if i == j { shift } else { 0.0 };
     let mut w: Vec<Vec<f64>> = (0..n).map(|i| (0..n).map(|j| part(i, j)).collect()).collect();
-    let turned = rotate_matrix_until_orthogonal(&mut w);
+    let turned = oracle_rotate_matrix_until_orthogonal(&mut w);
     let value = |row: &Vec<f64>| row.iter().map(|x| x * x).sum::<f64>().sqrt() - shift;
     let mut all: Vec<(f64, &Vec<f64>)> = w.iter().map(value).zip(&turned).collect();
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
     let values: Vec<f64> = all.iter().map(|x| x.0).collect();
-    let mut u = filled_matrix(n, n, UNKNOWN);
+    let mut u = oracle_filled_matrix(n, n, UNKNOWN);
     for (j, (_, vector)) in all.iter().enumerate() {
-        let b = matrix_turn(&values, j, off, f64::INFINITY);
-        let (sign, known) = matrix_sign(vector, b);
+        let b = oracle_matrix_turn(&values, j, off, f64::INFINITY);
+        let (sign, known) = oracle_matrix_sign(vector, b);
         let b = if known { b + 64.0 * r.unit } else { f64::INFINITY };
         vector.iter().enumerate().for_each(|(i, x)| u[i][j] = Ball { x: sign * x, b });
     }
@@ -316,24 +318,24 @@ fn oracle_matrix_eigh(r: Rounding, a: &Matrix) -> (Vec<Ball>, Matrix) {
 }
 
 fn oracle_matrix_svd(r: Rounding, a: &Matrix, m: usize, n: usize) -> (Matrix, Vec<Ball>, Matrix) {
-    let (k, off) = (m.min(n), matrix_distance(r, a));
-    let (mut u, mut vt) = (filled_matrix(m, k, UNKNOWN), filled_matrix(k, n, UNKNOWN));
+    let (k, off) = (m.min(n), oracle_matrix_distance(r, a));
+    let (mut u, mut vt) = (oracle_filled_matrix(m, k, UNKNOWN), oracle_filled_matrix(k, n, UNKNOWN));
     if k == 0 || off == f64::INFINITY {
         return (u, vec![UNKNOWN; k], vt);
     }
-    let rows = if m >= n { transposed_matrix(a, n) } else { a.clone() };
+    let rows = if m >= n { oracle_transposed_matrix(a, n) } else { a.clone() };
     let mut w: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(|x| x.x).collect()).collect();
-    let turned = rotate_matrix_until_orthogonal(&mut w);
+    let turned = oracle_rotate_matrix_until_orthogonal(&mut w);
     let length = |row: &Vec<f64>| row.iter().map(|x| x * x).sum::<f64>().sqrt();
     let mut all: Vec<(f64, &Vec<f64>, &Vec<f64>)> = w.iter().zip(&turned).map(|(w, t)| (length(w), w, t)).collect();
     all.sort_by(|x, y| y.0.total_cmp(&x.0));
     let values: Vec<f64> = all.iter().map(|x| x.0).collect();
     for (j, (s, long, short)) in all.into_iter().enumerate() {
         // A value near 0 has neighbours outside of the thin decomposition.
-        let b = matrix_turn(&values, j, off, s);
+        let b = oracle_matrix_turn(&values, j, off, s);
         let long: Vec<f64> = long.iter().map(|x| x / s).collect();
         let (left, right) = if m >= n { (&long, short) } else { (short, &long) };
-        let (sign, known) = matrix_sign(left, b);
+        let (sign, known) = oracle_matrix_sign(left, b);
         let b = if known { b + 64.0 * r.unit } else { f64::INFINITY };
         let ball = |x: &f64| if x.is_finite() { Ball { x: sign * x, b } } else { UNKNOWN };
         left.iter().enumerate().for_each(|(i, x)| u[i][j] = ball(x));

@@ -1,5 +1,5 @@
-//! The oracle: what a graph computes, by slow and obvious loops in `f64`, with a bound of the engine's rounding for
-//! each element.
+//! The oracle: computes a graph by slow and obvious loops in `f64`, with a bound of the engine's rounding for each
+//! element.
 //!
 //! Invariant: no number comes from the engine's passes, plans, kernels or vector math. An op with a decomposition is
 //! interpreted by it, unless it has a loop here.
@@ -24,7 +24,6 @@ mod product_ops;
 mod quant_ops;
 mod random_ops;
 mod reduce_ops;
-mod reference;
 mod region_ops;
 mod rounding;
 mod sample_ops;
@@ -36,7 +35,7 @@ mod whole_ops;
 
 pub use array::Array;
 pub use element_bytes::{array_of_element_bytes, element_bytes_of_array};
+pub use interpreter::{Named, Reference, interpret};
 pub use leaf_values::{LeafValue, LeafValues};
-pub use reference::{Named, Reference, interpret};
 pub(super) use rounding::largest_before_rounding;
 pub use stop::Stop;

@@ -1,17 +1,17 @@
 //! Positions of elements by their order: of extremes, of running extremes, and of sorted rows.
 //!
-//! A position is unknown if another element is as near as the bounds of both.
+//! A position is unknown if the bounds of its element overlap those of another element.
 
 use super::array::Array;
-use super::layout_ops::zeros_layout;
-use super::reduce_ops::reduce_rows_along;
+use super::layout_ops::oracle_zeros_layout;
+use super::reduce_ops::oracle_reduce_rows_along;
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, RunningAttrs};
 use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs};
 use crate::nodes::{Attrs, DType, Op};
 use std::cmp::Ordering;
 
 /// The length of the rows of `x` in which an op orders elements, or adds them up.
-pub(super) fn order_row_len(op: Op, attrs: &Attrs<'_>, x: &Array) -> usize {
+pub(super) fn oracle_order_row_len(op: Op, attrs: &Attrs<'_>, x: &Array) -> usize {
     let axis = match op {
         Op::CUMSUM => RunningAttrs::of(attrs).axis,
         Op::CUM_ARG_MAX => CumArgMaxAttrs::of(attrs).axis,
@@ -22,19 +22,19 @@ pub(super) fn order_row_len(op: Op, attrs: &Attrs<'_>, x: &Array) -> usize {
 
 /// An element with its bound; whole numbers are compared exactly.
 #[derive(Clone, Copy)]
-struct OrderedItem {
+struct OracleOrderedItem {
     real: f64,
     whole: i128,
     bound: f64,
 }
 
-fn ordered_item(x: &Array, i: usize) -> OrderedItem {
-    OrderedItem { real: x.number(i), whole: x.whole(i).unwrap_or(0), bound: x.bounds()[i] }
+fn oracle_ordered_item(x: &Array, i: usize) -> OracleOrderedItem {
+    OracleOrderedItem { real: x.number(i), whole: x.whole(i).unwrap_or(0), bound: x.bounds()[i] }
 }
 
-impl OrderedItem {
+impl OracleOrderedItem {
     /// The order of two elements, NaN above all.
-    fn order(self, other: OrderedItem, real: bool) -> Ordering {
+    fn order(self, other: OracleOrderedItem, real: bool) -> Ordering {
         match real {
             false => self.whole.cmp(&other.whole),
             true => {
@@ -45,7 +45,7 @@ impl OrderedItem {
     }
 
     /// Whether the order of two elements follows from their bounds.
-    fn is_apart(self, other: OrderedItem) -> bool {
+    fn is_apart(self, other: OracleOrderedItem) -> bool {
         let bounds = self.bound + other.bound;
         let far = || (self.real - other.real).abs() > bounds || self.real.is_nan() != other.real.is_nan();
         bounds == 0.0 || (bounds < f64::INFINITY && far())
@@ -53,7 +53,7 @@ impl OrderedItem {
 }
 
 /// The position of the extreme of a row: the first, or with `last` the last of equals, and of NaN.
-fn order_position(row: &[OrderedItem], real: bool, smallest: bool, last: bool) -> Option<usize> {
+fn oracle_order_position(row: &[OracleOrderedItem], real: bool, smallest: bool, last: bool) -> Option<usize> {
     let mut best = 0;
     for k in 1..row.len() {
         let o = row[k].order(row[best], real);
@@ -69,22 +69,23 @@ fn order_position(row: &[OrderedItem], real: bool, smallest: bool, last: bool) -
 }
 
 /// `arg_max` or `arg_min`, of shape `to`.
-pub(super) fn extreme_in_order(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Array {
+pub(super) fn oracle_extreme_in_order(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Array {
     let ArgExtremeAttrs { axis, dtype } = ArgExtremeAttrs::of(attrs);
     let one = |row: Vec<usize>| {
-        let row: Vec<OrderedItem> = row.iter().map(|&i| ordered_item(x, i)).collect();
-        order_position(&row, x.is_real(), op == Op::ARG_MIN, false).map(|k| k as i128)
+        let row: Vec<OracleOrderedItem> = row.iter().map(|&i| oracle_ordered_item(x, i)).collect();
+        oracle_order_position(&row, x.is_real(), op == Op::ARG_MIN, false).map(|k| k as i128)
     };
-    Array::wholes(dtype, to, reduce_rows_along(&x.dims, axis as usize).map(one))
+    Array::wholes(dtype, to, oracle_reduce_rows_along(&x.dims, axis as usize).map(one))
 }
 
 /// `cum_arg_max`.
-pub(super) fn running_extreme_in_order(attrs: &Attrs<'_>, x: &Array) -> Array {
+pub(super) fn oracle_running_extreme_in_order(attrs: &Attrs<'_>, x: &Array) -> Array {
     let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(attrs);
-    let mut y = zeros_layout(DType::I32, &x.dims);
-    for row in reduce_rows_along(&x.dims, axis as usize) {
-        let items: Vec<OrderedItem> = row.iter().map(|&i| ordered_item(x, i)).collect();
-        let at = (0..row.len()).map(|k| order_position(&items[..=k], x.is_real(), smallest, true).map(|k| k as i128));
+    let mut y = oracle_zeros_layout(DType::I32, &x.dims);
+    for row in oracle_reduce_rows_along(&x.dims, axis as usize) {
+        let items: Vec<OracleOrderedItem> = row.iter().map(|&i| oracle_ordered_item(x, i)).collect();
+        let at =
+            (0..row.len()).map(|k| oracle_order_position(&items[..=k], x.is_real(), smallest, true).map(|k| k as i128));
         let at = Array::wholes(DType::I32, &[row.len()], at);
         (0..row.len()).for_each(|k| y.put(row[k], &at, k));
     }
@@ -92,12 +93,12 @@ pub(super) fn running_extreme_in_order(attrs: &Attrs<'_>, x: &Array) -> Array {
 }
 
 /// `arg_sort` along the last axis: equal ones in their order, NaN last.
-pub(super) fn order_positions(attrs: &Attrs<'_>, x: &Array) -> Array {
+pub(super) fn oracle_order_positions(attrs: &Attrs<'_>, x: &Array) -> Array {
     let descending = ArgSortAttrs::of(attrs).descending;
     let real = x.is_real();
-    let mut y = zeros_layout(DType::I32, &x.dims);
-    for row in reduce_rows_along(&x.dims, x.dims.len() - 1) {
-        let items: Vec<OrderedItem> = row.iter().map(|&i| ordered_item(x, i)).collect();
+    let mut y = oracle_zeros_layout(DType::I32, &x.dims);
+    for row in oracle_reduce_rows_along(&x.dims, x.dims.len() - 1) {
+        let items: Vec<OracleOrderedItem> = row.iter().map(|&i| oracle_ordered_item(x, i)).collect();
         let mut order: Vec<usize> = (0..row.len()).collect();
         order.sort_by(|&a, &b| {
             let (a, b) = (items[a], items[b]);

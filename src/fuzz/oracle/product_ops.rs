@@ -44,7 +44,11 @@ pub(super) fn oracle_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
         (0..k).map(move |s| (p + s * ps, q + s * qs))
     };
     if a.is_real() && b.is_real() {
-        return Array::reals(dtype, to, (0..array_count(to)).map(|e| sum_of_products(dtype, (a, b), factors(e))));
+        return Array::reals(
+            dtype,
+            to,
+            (0..array_count(to)).map(|e| oracle_sum_of_products(dtype, (a, b), factors(e))),
+        );
     }
     let one = |e: usize| {
         let mut sum: i128 = 0;
@@ -57,7 +61,7 @@ pub(super) fn oracle_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
 }
 
 /// Σ a[p]·b[q] over the positions `factors` of real numbers, and its bound.
-pub(super) fn sum_of_products(
+pub(super) fn oracle_sum_of_products(
     dtype: DType,
     (a, b): (&Array, &Array),
     factors: impl Iterator<Item = (usize, usize)>,
@@ -70,14 +74,14 @@ pub(super) fn sum_of_products(
         known &= !((x * y).is_infinite() && x.is_finite() && y.is_finite());
         let exact = libm::fma(x, y, -(x * y)) == 0.0 && nearest_element(dtype, x * y) == x * y;
         more += if exact { 0.0 } else { r.ulps(x * y, 0.5) };
-        Term { x: x * y, bound: bound_of_product_term((x, bx), (y, by)) }
+        Term { x: x * y, bound: oracle_bound_of_product_term((x, bx), (y, by)) }
     });
     let (sum, bound) = r.sum(terms);
     r.settled(sum, if known { bound + more } else { f64::INFINITY })
 }
 
 /// The bound of a product of two numbers with bounds, before rounding. It is infinite if one of them is unknown.
-pub(super) fn bound_of_product_term((x, bx): (f64, f64), (y, by): (f64, f64)) -> f64 {
+pub(super) fn oracle_bound_of_product_term((x, bx): (f64, f64), (y, by): (f64, f64)) -> f64 {
     if bx.max(by) == f64::INFINITY {
         return f64::INFINITY;
     }

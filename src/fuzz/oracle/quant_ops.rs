@@ -1,11 +1,11 @@
-//! Ops on quantised numbers that no decomposition explains.
+//! Ops on quantised numbers that have no decomposition.
 
 use super::array::Array;
 use super::rounding::Rounding;
 use super::stop::Stop;
 
 /// The scales `x`, which must be normal numbers above 0. A scale that may be none sets `may_fault`.
-pub(super) fn positive_scales(x: &Array, may_fault: &mut bool) -> Result<Array, Stop> {
+pub(super) fn oracle_quant_scales(x: &Array, may_fault: &mut bool) -> Result<Array, Stop> {
     let least = Rounding::of(x.dtype).least;
     for (i, (s, bound)) in x.each_real().enumerate() {
         let fine = |s: f64| s >= least && s.is_finite();

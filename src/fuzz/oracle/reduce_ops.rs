@@ -3,8 +3,8 @@
 //! An op here reads rows: the elements that one result (or one row of results) is made of.
 
 use super::array::{Array, array_around, array_count, ravel_array_index, unravel_array_index};
-use super::layout_ops::zeros_layout;
-use super::product_ops::bound_of_product_term;
+use super::layout_ops::oracle_zeros_layout;
+use super::product_ops::oracle_bound_of_product_term;
 use super::rounding::{Rounding, Term};
 use super::whole_ops::wrap_whole;
 use crate::nodes::build::size_attrs::to_size_attrs;
@@ -13,7 +13,7 @@ use crate::nodes::ops::softmax::attrs::SoftmaxAttrs;
 use crate::nodes::{Attrs, DType, Op};
 
 /// The positions of the elements of each row that is reduced over `axes`, rows in the order of the results.
-fn reduce_rows_over(dims: &[usize], axes: &[usize]) -> Vec<Vec<usize>> {
+fn oracle_reduce_rows_over(dims: &[usize], axes: &[usize]) -> Vec<Vec<usize>> {
     let kept: Vec<usize> = (0..dims.len()).filter(|a| !axes.contains(a)).collect();
     let kept_dims: Vec<usize> = kept.iter().map(|&a| dims[a]).collect();
     let mut rows = vec![Vec::new(); array_count(&kept_dims)];
@@ -26,13 +26,13 @@ fn reduce_rows_over(dims: &[usize], axes: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// The sum of some floats with its bound.
-pub(super) fn reduce_by_sum(r: Rounding, all: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
+pub(super) fn oracle_reduce_by_sum(r: Rounding, all: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     let (y, bound) = r.sum(all.map(|(x, bound)| Term { x, bound }));
     r.settled(y, bound)
 }
 
 /// The largest (or with `sign` −1 the smallest) of some floats.
-pub(super) fn reduce_to_extreme(all: &[(f64, f64)], sign: f64) -> (f64, f64) {
+pub(super) fn oracle_reduce_to_extreme(all: &[(f64, f64)], sign: f64) -> (f64, f64) {
     if all.iter().any(|x| x.1 == f64::INFINITY) {
         return (0.0, f64::INFINITY);
     }
@@ -48,7 +48,7 @@ pub(super) fn reduce_to_extreme(all: &[(f64, f64)], sign: f64) -> (f64, f64) {
     (sign * y, (high - y).max(y - low))
 }
 
-pub(super) fn reduce_by_product(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
+pub(super) fn oracle_reduce_by_product(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
     let y: f64 = all.iter().map(|x| x.0).product();
     let high: f64 = all.iter().map(|x| x.0.abs() + x.1).product();
     let size: f64 = all.iter().map(|x| x.0.abs()).product();
@@ -63,7 +63,7 @@ pub(super) fn reduce_by_product(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
 }
 
 /// ln Σ eˣ.
-fn reduce_log_sum_exp(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
+fn oracle_reduce_log_sum_exp(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
     let m = all.iter().map(|x| x.0).fold(f64::NEG_INFINITY, f64::max);
     let b = all.iter().map(|x| x.1).fold(0.0, f64::max);
     if all.iter().any(|x| x.0.is_nan()) || m.is_infinite() {
@@ -77,15 +77,15 @@ fn reduce_log_sum_exp(r: Rounding, all: &[(f64, f64)]) -> (f64, f64) {
 
 fn oracle_reduce_reals(op: Op, r: Rounding, all: &[(f64, f64)]) -> Option<(f64, f64)> {
     Some(match op {
-        Op::REDUCE_SUM => reduce_by_sum(r, all.iter().copied()),
+        Op::REDUCE_SUM => oracle_reduce_by_sum(r, all.iter().copied()),
         Op::REDUCE_MEAN => {
-            let ((y, b), n) = (reduce_by_sum(r, all.iter().copied()), all.len() as f64);
+            let ((y, b), n) = (oracle_reduce_by_sum(r, all.iter().copied()), all.len() as f64);
             r.settled(y / n, if n > 0.0 { b / n + r.ulps(y / n, 2.0) } else { 0.0 })
         }
-        Op::REDUCE_MAX => reduce_to_extreme(all, 1.0),
-        Op::REDUCE_MIN => reduce_to_extreme(all, -1.0),
-        Op::REDUCE_PROD => reduce_by_product(r, all),
-        Op::LOGSUMEXP => reduce_log_sum_exp(r, all),
+        Op::REDUCE_MAX => oracle_reduce_to_extreme(all, 1.0),
+        Op::REDUCE_MIN => oracle_reduce_to_extreme(all, -1.0),
+        Op::REDUCE_PROD => oracle_reduce_by_product(r, all),
+        Op::LOGSUMEXP => oracle_reduce_log_sum_exp(r, all),
         _ => return None,
     })
 }
@@ -102,14 +102,14 @@ pub(super) fn oracle_reduce_wholes(op: Op, dtype: DType, all: &[Option<i128>]) -
 }
 
 /// The result of a reduction over axes, of shape `to`.
-pub(super) fn apply_reduce_op(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Option<Array> {
+pub(super) fn apply_oracle_reduce_op(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Option<Array> {
     if !matches!(
         op,
         Op::REDUCE_SUM | Op::REDUCE_MEAN | Op::REDUCE_MAX | Op::REDUCE_MIN | Op::REDUCE_PROD | Op::LOGSUMEXP
     ) {
         return None;
     }
-    let rows = reduce_rows_over(&x.dims, &to_size_attrs(&ReduceAttrs::of(attrs).axes));
+    let rows = oracle_reduce_rows_over(&x.dims, &to_size_attrs(&ReduceAttrs::of(attrs).axes));
     if !x.is_real() {
         let one =
             |row: &Vec<usize>| oracle_reduce_wholes(op, x.dtype, &row.iter().map(|&i| x.whole(i)).collect::<Vec<_>>());
@@ -130,7 +130,7 @@ pub(super) fn oracle_reduce_root_sum_squares(args: &[&Array]) -> Option<Array> {
     let squares = parts
         .iter()
         .flat_map(|p| p.each_real())
-        .map(|(x, b)| Term { x: x * x, bound: bound_of_product_term((x, b), (x, b)) });
+        .map(|(x, b)| Term { x: x * x, bound: oracle_bound_of_product_term((x, b), (x, b)) });
     let (sum, bound) = Rounding::of(DType::F64).sum(squares);
     let own = (sum.sqrt(), if sum > 0.0 { bound / sum.sqrt() + r.ulps(sum.sqrt(), 4.0) } else { bound.sqrt() });
     let count: usize = parts.iter().map(|p| p.len()).sum();
@@ -148,7 +148,7 @@ pub(super) fn oracle_reduce_root_sum_squares(args: &[&Array]) -> Option<Array> {
 }
 
 /// The positions of the elements of each row along `axis`, from the first to the last.
-pub(super) fn reduce_rows_along(dims: &[usize], axis: usize) -> impl Iterator<Item = Vec<usize>> + use<> {
+pub(super) fn oracle_reduce_rows_along(dims: &[usize], axis: usize) -> impl Iterator<Item = Vec<usize>> + use<> {
     let [before, n, after] = array_around(dims, axis);
     (0..before * after).map(move |i| (0..n).map(|k| (i / after * n + k) * after + i % after).collect())
 }
@@ -157,15 +157,19 @@ pub(super) fn reduce_rows_along(dims: &[usize], axis: usize) -> impl Iterator<It
 pub(super) fn oracle_reduce_cumsum(attrs: &Attrs<'_>, x: &Array) -> Array {
     let a = RunningAttrs::of(attrs);
     let r = Rounding::of(x.dtype);
-    let mut y = zeros_layout(x.dtype, &x.dims);
-    for mut row in reduce_rows_along(&x.dims, a.axis as usize) {
+    let mut y = oracle_zeros_layout(x.dtype, &x.dims);
+    for mut row in oracle_reduce_rows_along(&x.dims, a.axis as usize) {
         if a.reverse {
             row.reverse();
         }
         for k in 0..row.len() {
             let seen = &row[..if a.exclusive { k } else { k + 1 }];
             let one = match x.is_real() {
-                true => Array::reals(x.dtype, &[], std::iter::once(reduce_by_sum(r, seen.iter().map(|&i| x.real(i))))),
+                true => Array::reals(
+                    x.dtype,
+                    &[],
+                    std::iter::once(oracle_reduce_by_sum(r, seen.iter().map(|&i| x.real(i)))),
+                ),
                 false => {
                     let all: Vec<_> = seen.iter().map(|&i| x.whole(i)).collect();
                     Array::wholes(x.dtype, &[], std::iter::once(oracle_reduce_wholes(Op::REDUCE_SUM, x.dtype, &all)))
@@ -180,8 +184,8 @@ pub(super) fn oracle_reduce_cumsum(attrs: &Attrs<'_>, x: &Array) -> Array {
 /// `softmax` or `log_softmax` along an axis.
 pub(super) fn oracle_reduce_softmax(op: Op, attrs: &Attrs<'_>, x: &Array) -> Array {
     let r = Rounding::of(x.dtype);
-    let mut y = zeros_layout(x.dtype, &x.dims);
-    for row in reduce_rows_along(&x.dims, SoftmaxAttrs::of(attrs).axis as usize) {
+    let mut y = oracle_zeros_layout(x.dtype, &x.dims);
+    for row in oracle_reduce_rows_along(&x.dims, SoftmaxAttrs::of(attrs).axis as usize) {
         let all: Vec<(f64, f64)> = row.iter().map(|&i| x.real(i)).collect();
         let m = all.iter().map(|x| x.0).fold(f64::NEG_INFINITY, f64::max);
         let widest = all.iter().map(|x| x.1).fold(0.0, f64::max);

@@ -2,7 +2,7 @@
 
 use super::array::{Array, array_count};
 use super::interpreter::Interpreter;
-use super::layout_ops::{slice_layout, zeros_layout};
+use super::layout_ops::{oracle_slice_layout, oracle_zeros_layout};
 use super::stop::Stop;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::nodes::Op;
@@ -75,7 +75,7 @@ impl Interpreter<'_, '_> {
         let read: Vec<bool> = read.iter().enumerate().map(|(i, &read)| read || i < s.carries).collect();
         let (mut carries, fixed, stacked) = (args[..s.carries].to_vec(), &args[s.carries..s.xs()], &args[s.xs()..]);
         let outs = self.g.outs_of(n).skip(s.carries);
-        let mut ys: Vec<Array> = outs.map(|v| zeros_layout(self.g.dtype[v.at()], &self.g.dims(v))).collect();
+        let mut ys: Vec<Array> = outs.map(|v| oracle_zeros_layout(self.g.dtype[v.at()], &self.g.dims(v))).collect();
         let length = match s.exit {
             Some(Exit::Count) => self.region_iterations(&fixed[0], s.length)?,
             Some(Exit::Flag) if s.is_unbounded() => Some(usize::MAX),
@@ -94,7 +94,7 @@ impl Interpreter<'_, '_> {
             }
             self.account.spend(16)?;
             let i = if s.reverse { length - 1 - turn } else { turn };
-            let slices = stacked.iter().map(|x| Rc::new(slice_layout(x, i)));
+            let slices = stacked.iter().map(|x| Rc::new(oracle_slice_layout(x, i)));
             let given: Vec<Rc<Array>> = carries.iter().chain(fixed).cloned().chain(slices).collect();
             let mut yields = self.body(s.body, &given, &read)?;
             for (y, slice) in ys.iter_mut().zip(yields.drain(s.carries..)) {

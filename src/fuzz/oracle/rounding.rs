@@ -1,5 +1,5 @@
-//! What rounding may add to a bound: the unit roundoff of each float type, its largest number, and the steps of a
-//! running error analysis. Source: Higham, "Accuracy and Stability of Numerical Algorithms", chapters 2 to 4.
+//! Bounds of rounding: the unit roundoff of each float type, its largest number, and the steps of a running error
+//! analysis. Source: Higham, "Accuracy and Stability of Numerical Algorithms", chapters 2 to 4.
 
 use crate::nodes::DType;
 

@@ -2,13 +2,13 @@
 //! exponentials, could change it.
 
 use super::array::{Array, array_count};
-use super::random_ops::{oracle_random_uniform, random_key_words};
+use super::random_ops::{oracle_random_key_words, oracle_random_uniform};
 use super::stop::Stop;
 use crate::nodes::ops::random::attrs::SampleAttrs;
 use crate::nodes::{Attrs, DType, Op};
 
 /// The tokens of shape `to`, if `op` draws them.
-pub(super) fn draw_tokens(
+pub(super) fn oracle_sample_tokens(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[&Array],
@@ -17,7 +17,7 @@ pub(super) fn draw_tokens(
 ) -> Result<Option<Array>, Stop> {
     let (Op::SAMPLE, &[logits, key]) = (op, args) else { return Ok(None) };
     let (a, n) = (SampleAttrs::of(attrs), logits.dims.last().copied().unwrap_or(1));
-    let key = random_key_words(key);
+    let key = oracle_random_key_words(key);
     let mut tokens = Vec::new();
     for row in 0..array_count(to) {
         let all: Vec<(f64, f64)> = (row * n..(row + 1) * n).map(|i| logits.real(i)).collect();
@@ -32,13 +32,15 @@ pub(super) fn draw_tokens(
         if all.iter().all(|x| x.0 == f64::NEG_INFINITY) {
             return Err(Stop::fault(format!("no logit of row {row} is above −∞")));
         }
-        tokens.push(key.and_then(|key| token(&a, &all, oracle_random_uniform(key, a.stream as u64, DType::F64, row))));
+        tokens.push(key.and_then(|key| {
+            oracle_sample_token(&a, &all, oracle_random_uniform(key, a.stream as u64, DType::F64, row))
+        }));
     }
     Ok(Some(Array::wholes(DType::I32, to, tokens.into_iter().map(|t| t.map(|t| t as i128)))))
 }
 
 /// The token that `u` chooses from numbers with bounds, if it is sure.
-fn token(a: &SampleAttrs, logits: &[(f64, f64)], u: f64) -> Option<usize> {
+fn oracle_sample_token(a: &SampleAttrs, logits: &[(f64, f64)], u: f64) -> Option<usize> {
     let mut order: Vec<usize> = (0..logits.len()).filter(|&i| logits[i].0 > f64::NEG_INFINITY).collect();
     // A stable sort: equal ones, as zeros of both signs are, stay in their order.
     order.sort_by(|&i, &j| logits[j].0.partial_cmp(&logits[i].0).unwrap_or(std::cmp::Ordering::Equal));

@@ -25,15 +25,15 @@ const FAR: f64 = 40.0;
 const STEPS: f64 = 1e5;
 
 /// Whether the gamma function has a pole at `x`.
-fn is_special_pole(x: f64) -> bool {
+fn is_oracle_special_pole(x: f64) -> bool {
     x <= 0.0 && x == x.floor()
 }
 
 /// ψ(x); NaN at the poles but ±0, and where the recurrence would be too long.
-pub(super) fn special_digamma(x: f64) -> f64 {
+pub(super) fn oracle_special_digamma(x: f64) -> f64 {
     match x {
         _ if x == 0.0 => -1.0 / x,
-        _ if is_special_pole(x) || x < -STEPS => f64::NAN,
+        _ if is_oracle_special_pole(x) || x < -STEPS => f64::NAN,
         _ if x == f64::INFINITY => x,
         _ => {
             let (mut z, mut sum) = (x, 0.0);
@@ -48,8 +48,8 @@ pub(super) fn special_digamma(x: f64) -> f64 {
 }
 
 /// ψ⁽ⁿ⁾(x) for n ≥ 1; NaN at the poles, and where the recurrence would be too long.
-pub(super) fn special_polygamma(order: i32, x: f64) -> f64 {
-    if is_special_pole(x) || x.is_nan() || x < -STEPS {
+pub(super) fn oracle_special_polygamma(order: i32, x: f64) -> f64 {
+    if is_oracle_special_pole(x) || x.is_nan() || x < -STEPS {
         return f64::NAN;
     }
     if x == f64::INFINITY {
@@ -76,7 +76,7 @@ pub(super) fn special_polygamma(order: i32, x: f64) -> f64 {
 }
 
 /// The y in [`low`, `high`] where the rising function `f` is 0: by bisection, then Newton's method with slope `df`.
-fn special_root(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64, df: impl Fn(f64) -> f64) -> f64 {
+fn oracle_special_root(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64, df: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
         if f(middle) < 0.0 { low = middle } else { high = middle }
@@ -89,42 +89,44 @@ fn special_root(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64, df: impl Fn
     y
 }
 
-fn special_erf_slope(y: f64) -> f64 {
+fn oracle_special_erf_slope(y: f64) -> f64 {
     FRAC_2_SQRT_PI * libm::exp(-y * y)
 }
 
 /// The y with erf y = x.
-pub(super) fn special_erfinv(x: f64) -> f64 {
+pub(super) fn oracle_special_erfinv(x: f64) -> f64 {
     match x.abs() {
         a if a > 1.0 || a.is_nan() => f64::NAN,
         1.0 => x * f64::INFINITY,
         // erf y = 2y/√π as far as `f64` tells.
         a if a < 1e-9 => x / FRAC_2_SQRT_PI,
         // Near 1 the distance to 1 tells more, which erfc keeps.
-        a if a > 0.5 => special_root(0.0, 30.0, |y| (1.0 - a) - libm::erfc(y), special_erf_slope).copysign(x),
-        a => special_root(0.0, 1.0, |y| libm::erf(y) - a, special_erf_slope).copysign(x),
+        a if a > 0.5 => {
+            oracle_special_root(0.0, 30.0, |y| (1.0 - a) - libm::erfc(y), oracle_special_erf_slope).copysign(x)
+        }
+        a => oracle_special_root(0.0, 1.0, |y| libm::erf(y) - a, oracle_special_erf_slope).copysign(x),
     }
 }
 
 /// The y with 1 − erf y = x.
-pub(super) fn special_erfcinv(x: f64) -> f64 {
+pub(super) fn oracle_special_erfcinv(x: f64) -> f64 {
     match x {
         0.0 => f64::INFINITY,
         2.0 => f64::NEG_INFINITY,
         _ if !(0.0..=2.0).contains(&x) => f64::NAN,
-        _ if x > 0.5 => special_erfinv(1.0 - x),
+        _ if x > 0.5 => oracle_special_erfinv(1.0 - x),
         // By logarithms: the slope of erfc vanishes with it, and is about 2y·erfc(y) in the tail.
-        _ => special_root(
+        _ => oracle_special_root(
             0.0,
             30.0,
-            |y| libm::log(x) - special_log_erfc(y),
-            |y| if y > 10.0 { 2.0 * y } else { special_erf_slope(y) / libm::erfc(y) },
+            |y| libm::log(x) - oracle_special_log_erfc(y),
+            |y| if y > 10.0 { 2.0 * y } else { oracle_special_erf_slope(y) / libm::erfc(y) },
         ),
     }
 }
 
 /// ln erfc y, in the tail by the asymptotic series 7.1.23, as erfc itself underflows.
-fn special_log_erfc(y: f64) -> f64 {
+fn oracle_special_log_erfc(y: f64) -> f64 {
     if y < 10.0 {
         return libm::log(libm::erfc(y));
     }
@@ -137,17 +139,17 @@ fn special_log_erfc(y: f64) -> f64 {
 }
 
 /// 1/(1 + e⁻ˣ).
-pub(super) fn special_sigmoid(x: f64) -> f64 {
+pub(super) fn oracle_special_sigmoid(x: f64) -> f64 {
     if x >= 0.0 { 1.0 / (1.0 + libm::exp(-x)) } else { libm::exp(x) / (1.0 + libm::exp(x)) }
 }
 
 /// ln(1 + eˣ).
-pub(super) fn special_softplus(x: f64) -> f64 {
+pub(super) fn oracle_special_softplus(x: f64) -> f64 {
     if x.is_nan() { x } else { x.max(0.0) + libm::log1p(libm::exp(-x.abs())) }
 }
 
 /// Φ(x). The tail multiplies what rounding of x/√2 loses, so that is added to the first order.
-fn special_normal_share(x: f64) -> f64 {
+fn oracle_special_normal_share(x: f64) -> f64 {
     let t = -x * FRAC_1_SQRT_2;
     // 1/√2 less its nearest f64.
     let lost = libm::fma(-x, FRAC_1_SQRT_2, -t) + x * 4.833646656726457e-17;
@@ -156,51 +158,51 @@ fn special_normal_share(x: f64) -> f64 {
 }
 
 /// x·Φ(x).
-pub(super) fn special_gelu(x: f64) -> f64 {
-    x * special_normal_share(x)
+pub(super) fn oracle_special_gelu(x: f64) -> f64 {
+    x * oracle_special_normal_share(x)
 }
 
 /// The limits of the derivatives of activations at ±∞, where their formulas are ∞·0.
-fn special_unless_infinite(x: f64, slope: impl Fn(f64) -> f64) -> f64 {
+fn oracle_special_unless_infinite(x: f64, slope: impl Fn(f64) -> f64) -> f64 {
     if x.is_infinite() { f64::from(x > 0.0) } else { slope(x) }
 }
 
 /// Φ(x) + x·φ(x).
-pub(super) fn special_gelu_grad(x: f64) -> f64 {
-    special_unless_infinite(x, special_gelu_slope)
+pub(super) fn oracle_special_gelu_grad(x: f64) -> f64 {
+    oracle_special_unless_infinite(x, oracle_special_gelu_slope)
 }
 
-fn special_gelu_slope(x: f64) -> f64 {
-    special_normal_share(x) + x * libm::exp(-0.5 * x * x) * 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2
+fn oracle_special_gelu_slope(x: f64) -> f64 {
+    oracle_special_normal_share(x) + x * libm::exp(-0.5 * x * x) * 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2
 }
 
 /// √(8/π), the factor of v in `gelu_tanh`, and its derivatives.
 const GELU: f64 = FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
 
 /// x·σ(v), v = √(8/π)(x + 0.044715x³).
-pub(super) fn special_gelu_tanh(x: f64) -> f64 {
-    x * special_sigmoid(GELU * (x + 0.044715 * x * x * x))
+pub(super) fn oracle_special_gelu_tanh(x: f64) -> f64 {
+    x * oracle_special_sigmoid(GELU * (x + 0.044715 * x * x * x))
 }
 
-/// The derivative of [`special_gelu_tanh`].
-pub(super) fn special_gelu_tanh_grad(x: f64) -> f64 {
-    special_unless_infinite(x, special_gelu_tanh_slope)
+/// The derivative of [`oracle_special_gelu_tanh`].
+pub(super) fn oracle_special_gelu_tanh_grad(x: f64) -> f64 {
+    oracle_special_unless_infinite(x, oracle_special_gelu_tanh_slope)
 }
 
-fn special_gelu_tanh_slope(x: f64) -> f64 {
-    let s = special_sigmoid(GELU * (x + 0.044715 * x * x * x));
-    let other = special_sigmoid(-GELU * (x + 0.044715 * x * x * x));
+fn oracle_special_gelu_tanh_slope(x: f64) -> f64 {
+    let s = oracle_special_sigmoid(GELU * (x + 0.044715 * x * x * x));
+    let other = oracle_special_sigmoid(-GELU * (x + 0.044715 * x * x * x));
     s + x * s * other * GELU * (1.0 + 3.0 * 0.044715 * x * x)
 }
 
 /// x·σ(x).
-pub(super) fn special_silu(x: f64) -> f64 {
-    x * special_sigmoid(x)
+pub(super) fn oracle_special_silu(x: f64) -> f64 {
+    x * oracle_special_sigmoid(x)
 }
 
 /// σ(1 + x(1 − σ)).
-pub(super) fn special_silu_grad(x: f64) -> f64 {
-    special_unless_infinite(x, |x| special_sigmoid(x) * (1.0 + x * special_sigmoid(-x)))
+pub(super) fn oracle_special_silu_grad(x: f64) -> f64 {
+    oracle_special_unless_infinite(x, |x| oracle_special_sigmoid(x) * (1.0 + x * oracle_special_sigmoid(-x)))
 }
 
 #[cfg(test)]
@@ -214,35 +216,35 @@ mod tests {
     #[test]
     fn the_gamma_family_has_known_values() {
         let gamma = 0.577_215_664_901_532_9;
-        close(special_digamma(1.0), -gamma);
-        close(special_digamma(0.5), -gamma - 2.0 * std::f64::consts::LN_2);
-        close(special_digamma(-0.5), 2.0 - gamma - 2.0 * std::f64::consts::LN_2);
+        close(oracle_special_digamma(1.0), -gamma);
+        close(oracle_special_digamma(0.5), -gamma - 2.0 * std::f64::consts::LN_2);
+        close(oracle_special_digamma(-0.5), 2.0 - gamma - 2.0 * std::f64::consts::LN_2);
         let pi = std::f64::consts::PI;
-        close(special_polygamma(1, 1.0), pi * pi / 6.0);
-        close(special_polygamma(1, 0.5), pi * pi / 2.0);
-        close(special_polygamma(2, 1.0), -2.0 * 1.202_056_903_159_594_3);
-        close(special_polygamma(3, 1.0), pi.powi(4) / 15.0);
+        close(oracle_special_polygamma(1, 1.0), pi * pi / 6.0);
+        close(oracle_special_polygamma(1, 0.5), pi * pi / 2.0);
+        close(oracle_special_polygamma(2, 1.0), -2.0 * 1.202_056_903_159_594_3);
+        close(oracle_special_polygamma(3, 1.0), pi.powi(4) / 15.0);
     }
 
     #[test]
     fn inverses_of_the_error_functions_go_back() {
         for x in [-0.999, -0.5, -1e-3, 1e-12, 0.3, 0.7, 0.999_999] {
-            close(libm::erf(special_erfinv(x)), x);
+            close(libm::erf(oracle_special_erfinv(x)), x);
         }
         for x in [1e-300, 1e-10, 0.2, 0.5, 1.0 - 1e-3, 1.7] {
-            close(libm::erfc(special_erfcinv(x)) / x, 1.0);
+            close(libm::erfc(oracle_special_erfcinv(x)) / x, 1.0);
         }
         // A number of 40-digit arithmetic.
-        close(special_erfcinv(f64::from_bits(1)) / 27.213_293_210_812_95, 1.0);
-        assert_eq!((special_erfinv(-1.0), special_erfcinv(0.0)), (f64::NEG_INFINITY, f64::INFINITY));
+        close(oracle_special_erfcinv(f64::from_bits(1)) / 27.213_293_210_812_95, 1.0);
+        assert_eq!((oracle_special_erfinv(-1.0), oracle_special_erfcinv(0.0)), (f64::NEG_INFINITY, f64::INFINITY));
     }
 
     #[test]
     fn derivatives_of_activations_are_slopes() {
         let pairs: [(fn(f64) -> f64, fn(f64) -> f64); 3] = [
-            (special_gelu, special_gelu_grad),
-            (special_gelu_tanh, special_gelu_tanh_grad),
-            (special_silu, special_silu_grad),
+            (oracle_special_gelu, oracle_special_gelu_grad),
+            (oracle_special_gelu_tanh, oracle_special_gelu_tanh_grad),
+            (oracle_special_silu, oracle_special_silu_grad),
         ];
         for (f, df) in pairs {
             for x in [-2.0, -0.3, 0.7, 1.9] {

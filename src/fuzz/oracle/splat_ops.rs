@@ -1,7 +1,7 @@
 //! Images of splats by loops over all pixels and all splats, without tiles.
 //!
-//! Where a bound leaves open whether a splat is drawn, which of two is nearer or where blending stops, the pixel or the
-//! whole image is unknown. Gradients, tangents and the rectangles of splats are unknown.
+//! The pixel, or the whole image, is unknown where the bounds do not decide whether a splat is drawn, which of two is
+//! nearer, or where blending stops. Gradients, tangents and the rectangles of splats are unknown.
 
 use super::array::Array;
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
@@ -16,12 +16,12 @@ type Vector = [Ball; 3];
 /// Numbers of a splat as rays meet it.
 const RECORD: usize = 16;
 
-fn exact_splat_number(x: f64) -> Ball {
+fn oracle_splat_number(x: f64) -> Ball {
     Ball { x, b: 0.0 }
 }
 
 /// Whether a < b, if the bounds tell.
-fn is_splat_below(a: Ball, b: Ball) -> Option<bool> {
+fn is_oracle_splat_below(a: Ball, b: Ball) -> Option<bool> {
     match (a.x - b.x).abs() > a.b + b.b {
         true => Some(a.x < b.x),
         false => (a.b + b.b == 0.0).then_some(a.x < b.x),
@@ -48,7 +48,7 @@ impl OracleScene<'_> {
 
     /// An attribute as the engine's type has it.
     fn attr(&self, x: f64) -> Ball {
-        exact_splat_number(nearest_element(self.dtype, x))
+        oracle_splat_number(nearest_element(self.dtype, x))
     }
 
     fn plus(&self, a: Ball, b: Ball) -> Ball {
@@ -75,7 +75,7 @@ impl OracleScene<'_> {
         let (least, scale) = (self.attr(1e-6), self.attr(self.attrs.radius_scale));
         let axis = |x: Ball| {
             let axis = self.e.times(self.function(x, libm::exp), scale);
-            match is_splat_below(axis, least) {
+            match is_oracle_splat_below(axis, least) {
                 Some(true) => least,
                 Some(false) => axis,
                 None => UNKNOWN,
@@ -88,8 +88,8 @@ impl OracleScene<'_> {
         let inverse = self.e.over(ONE, length);
         let [w, x, y, z] = if none { [ONE, ZERO, ZERO, ZERO] } else { q.map(|q| self.e.times(q, inverse)) };
         let twice = |a: Ball, b: Ball, sign: f64, c: Ball, d: Ball| {
-            let second = self.e.times(exact_splat_number(sign), self.e.times(c, d));
-            self.e.times(exact_splat_number(2.0), self.plus(self.e.times(a, b), second))
+            let second = self.e.times(oracle_splat_number(sign), self.e.times(c, d));
+            self.e.times(oracle_splat_number(2.0), self.plus(self.e.times(a, b), second))
         };
         let diagonal = |a: Ball, b: Ball| self.minus(ONE, twice(a, a, 1.0, b, b));
         let rows = [
@@ -113,7 +113,7 @@ impl OracleScene<'_> {
             return at(0).map(Self::clamped);
         }
         let base = at(0).map(|c| {
-            self.e.sum(exact_splat_number(0.5), 1.0, std::iter::once((c, self.attr(0.282_094_791_773_878_14))))
+            self.e.sum(oracle_splat_number(0.5), 1.0, std::iter::once((c, self.attr(0.282_094_791_773_878_14))))
         });
         if harmonics < 4 {
             return base;
@@ -121,7 +121,7 @@ impl OracleScene<'_> {
         let length = self.e.root(self.dot(towards, towards));
         let factor = self.attr(0.488_602_511_902_919_9);
         let [x, y, z] = towards.map(|t| self.e.times(self.e.over(t, length), factor));
-        let signed = [self.e.times(exact_splat_number(-1.0), y), z, self.e.times(exact_splat_number(-1.0), x)];
+        let signed = [self.e.times(oracle_splat_number(-1.0), y), z, self.e.times(oracle_splat_number(-1.0), x)];
         [0, 1, 2].map(|c| self.e.sum(base[c], 1.0, (0..3).map(|k| (signed[k], at(k + 1)[c]))))
     }
 
@@ -136,13 +136,13 @@ impl OracleScene<'_> {
         let mut record = [ZERO; RECORD];
         let parts = [to_ball.as_flattened(), &local, &[opacity], &self.colour(i, towards)].concat();
         record.copy_from_slice(&parts);
-        let depth = self.e.times(exact_splat_number(-1.0), self.dot(towards, self.vector(5, 3)));
+        let depth = self.e.times(oracle_splat_number(-1.0), self.dot(towards, self.vector(5, 3)));
         let cutoff = self.attr(self.attrs.alpha_cutoff);
         let hides = [
-            is_splat_below(depth, self.attr(self.attrs.near)),
-            is_splat_below(self.attr(self.attrs.far), depth),
-            is_splat_below(ZERO, opacity).map(|above| !above),
-            is_splat_below(opacity, cutoff),
+            is_oracle_splat_below(depth, self.attr(self.attrs.near)),
+            is_oracle_splat_below(self.attr(self.attrs.far), depth),
+            is_oracle_splat_below(ZERO, opacity).map(|above| !above),
+            is_oracle_splat_below(opacity, cutoff),
         ];
         let drawn = match hides {
             _ if hides.contains(&Some(true)) => Some(false),
@@ -154,8 +154,8 @@ impl OracleScene<'_> {
 
     /// The ray of a pixel, of length 1.
     fn ray(&self, view: usize, row: usize, column: usize) -> Vector {
-        let x = exact_splat_number(column as f64 + 0.5 - 0.5 * self.attrs.width as f64);
-        let y = exact_splat_number(0.5 * self.attrs.height as f64 - row as f64 - 0.5);
+        let x = oracle_splat_number(column as f64 + 0.5 - 0.5 * self.attrs.width as f64);
+        let y = oracle_splat_number(0.5 * self.attrs.height as f64 - row as f64 - 0.5);
         let [right, up, forward] = [1, 2, 3].map(|k| self.vector(view, k));
         let along = [0, 1, 2].map(|k| self.e.sum(forward[k], 1.0, [(x, right[k]), (y, up[k])].into_iter()));
         let inverse = self.e.over(ONE, self.e.root(self.dot(along, along)));
@@ -170,10 +170,10 @@ impl OracleScene<'_> {
         if square.x - square.b < self.e.0.least {
             return UNKNOWN;
         }
-        let along = self.e.over(self.e.times(exact_splat_number(-1.0), self.dot(o, d)), square);
+        let along = self.e.over(self.e.times(oracle_splat_number(-1.0), self.dot(o, d)), square);
         let along = Ball { x: along.x.max(0.0), b: along.b };
         let c = [0, 1, 2].map(|k| self.e.sum(o[k], 1.0, std::iter::once((along, d[k]))));
-        let half = self.e.times(exact_splat_number(-0.5), self.dot(c, c));
+        let half = self.e.times(oracle_splat_number(-0.5), self.dot(c, c));
         self.e.times(s[12], self.function(half, libm::exp))
     }
 
@@ -182,11 +182,11 @@ impl OracleScene<'_> {
         let (cutoff, threshold) = (self.attr(self.attrs.alpha_cutoff), self.attr(self.attrs.transmittance));
         let (mut colour, mut passes) = ([ZERO; 3], ONE);
         for s in splats {
-            if is_splat_below(passes, threshold)? {
+            if is_oracle_splat_below(passes, threshold)? {
                 break;
             }
             let alpha = self.alpha(s, ray);
-            if is_splat_below(alpha, cutoff)? {
+            if is_oracle_splat_below(alpha, cutoff)? {
                 continue;
             }
             let weight = self.e.times(passes, alpha);
@@ -215,7 +215,7 @@ impl OracleScene<'_> {
 }
 
 /// The positions of splats, nearest first; `None` if the bounds do not tell.
-fn order_of_splats(distances: &[Ball]) -> Option<Vec<usize>> {
+fn oracle_order_of_splats(distances: &[Ball]) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = (0..distances.len()).collect();
     order.sort_by(|&a, &b| distances[a].x.total_cmp(&distances[b].x));
     let mut farthest = f64::NEG_INFINITY;
@@ -229,7 +229,7 @@ fn order_of_splats(distances: &[Ball]) -> Option<Vec<usize>> {
 }
 
 /// Work of an op that this file knows; `None` for any other.
-pub(super) fn splat_work(op: Op, args: &[Rc<Array>], dims: &[Vec<usize>]) -> Option<u64> {
+pub(super) fn oracle_splat_work(op: Op, args: &[Rc<Array>], dims: &[Vec<usize>]) -> Option<u64> {
     let elements = |d: &Vec<usize>| d.iter().product::<usize>() as u64;
     match op {
         Op::SPLAT_RENDER => Some(args[3].len() as u64 * elements(&dims[1]) * 80),
@@ -242,7 +242,7 @@ pub(super) fn splat_work(op: Op, args: &[Rc<Array>], dims: &[Vec<usize>]) -> Opt
 }
 
 /// The results of such an op, of shapes `dims`.
-pub(super) fn apply_splat_op(
+pub(super) fn apply_oracle_splat_op(
     op: Op,
     attrs: &Attrs<'_>,
     args: &[Rc<Array>],
@@ -263,7 +263,7 @@ pub(super) fn apply_splat_op(
             let drawn = all.iter().map(|s| s.1).collect::<Option<Vec<bool>>>();
             let ordered = drawn.and_then(|drawn| {
                 let seen: Vec<usize> = (0..count).filter(|&i| drawn[i]).collect();
-                let order = order_of_splats(&seen.iter().map(|&i| all[i].2).collect::<Vec<_>>())?;
+                let order = oracle_order_of_splats(&seen.iter().map(|&i| all[i].2).collect::<Vec<_>>())?;
                 Some(order.iter().map(|&k| all[seen[k]].0).collect())
             });
             scene.image(ordered, 5, dims)
@@ -271,7 +271,7 @@ pub(super) fn apply_splat_op(
         Op::SPLAT_PREPARE => {
             let all: Vec<_> = (0..count).map(|i| scene.record(i)).collect();
             let records = all.iter().flat_map(|s| s.0).map(|b| (b.x, b.b));
-            let order = order_of_splats(&all.iter().map(|s| s.2).collect::<Vec<_>>());
+            let order = oracle_order_of_splats(&all.iter().map(|s| s.2).collect::<Vec<_>>());
             let place = |k: usize| order.as_ref().map(|order| order[k] as i128);
             vec![
                 Array::reals(dtype, &dims[0], records),

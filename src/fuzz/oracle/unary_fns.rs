@@ -1,6 +1,6 @@
 //! Ops on each element of one float tensor: a table of functions and of the engine's documented errors.
 //!
-//! The bound of a result is how far the function moves within the operand's bound, and the error of one evaluation.
+//! The bound of a result is the change of the function over the operand's bound, plus the error of one evaluation.
 
 use super::array::Array;
 use super::element_bytes::nearest_element;
@@ -99,15 +99,15 @@ fn transcendental_unary_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<UnaryFn<'f>>
         Op::TAN => few(libm::tan),
         Op::ATAN => few(libm::atan),
         Op::TANH => few(libm::tanh),
-        Op::SIGMOID => few(special::special_sigmoid),
+        Op::SIGMOID => few(special::oracle_special_sigmoid),
         Op::ERF => few(libm::erf),
-        Op::GELU => few(special::special_gelu),
-        Op::GELU_TANH => few(special::special_gelu_tanh),
-        Op::SILU => few(special::special_silu),
-        Op::SOFTPLUS => few(special::special_softplus),
-        Op::GELU_GRAD => few(special::special_gelu_grad).with_roots(FEW[1]),
-        Op::GELU_TANH_GRAD => few(special::special_gelu_tanh_grad).with_roots(FEW[1]),
-        Op::SILU_GRAD => few(special::special_silu_grad).with_roots(FEW[1]),
+        Op::GELU => few(special::oracle_special_gelu),
+        Op::GELU_TANH => few(special::oracle_special_gelu_tanh),
+        Op::SILU => few(special::oracle_special_silu),
+        Op::SOFTPLUS => few(special::oracle_special_softplus),
+        Op::GELU_GRAD => few(special::oracle_special_gelu_grad).with_roots(FEW[1]),
+        Op::GELU_TANH_GRAD => few(special::oracle_special_gelu_tanh_grad).with_roots(FEW[1]),
+        Op::SILU_GRAD => few(special::oracle_special_silu_grad).with_roots(FEW[1]),
         Op::ASIN => UnaryFn::wide(libm::asin),
         Op::ACOS => UnaryFn::wide(libm::acos),
         Op::SINH => UnaryFn::wide(libm::sinh),
@@ -119,15 +119,15 @@ fn transcendental_unary_fn<'f>(op: Op, attrs: &Attrs<'_>) -> Option<UnaryFn<'f>>
         Op::LOG2 => UnaryFn::wide(libm::log2),
         Op::LOG10 => UnaryFn::wide(libm::log10),
         Op::ERFC => UnaryFn::wide(libm::erfc),
-        Op::ERFINV => UnaryFn::wide(special::special_erfinv),
-        Op::ERFCINV => UnaryFn::wide(special::special_erfcinv).with_roots(2.0),
+        Op::ERFINV => UnaryFn::wide(special::oracle_special_erfinv),
+        Op::ERFCINV => UnaryFn::wide(special::oracle_special_erfcinv).with_roots(2.0),
         Op::LGAMMA => {
             UnaryFn::wide(|x| if x == f64::NEG_INFINITY { f64::INFINITY } else { libm::lgamma(x) }).with_roots(8.0)
         }
-        Op::DIGAMMA => UnaryFn::wide(special::special_digamma).with_roots(8.0),
+        Op::DIGAMMA => UnaryFn::wide(special::oracle_special_digamma).with_roots(8.0),
         Op::POLYGAMMA => {
             let order = PolygammaAttrs::of(attrs).order as i32;
-            UnaryFn::wide(move |x| special::special_polygamma(order, x)).with_roots(8.0)
+            UnaryFn::wide(move |x| special::oracle_special_polygamma(order, x)).with_roots(8.0)
         }
         _ => return None,
     })

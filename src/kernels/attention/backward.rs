@@ -5,7 +5,7 @@
 //! there because ∂lse/∂s = P). With dropout mask M, y comes from P ⊙ M: dv = (P ⊙ M)ᵀ·dy and dP = (dy·vᵀ) ⊙ M; δ does
 //! not change.
 //!
-//! Σ dy·y is summed by the same chains as dP. So the two cancel exactly in a row whose only probability is 1.
+//! Σ dy·y is summed by the same chains as dP. So dP and δ cancel exactly in a row in which one probability is 1.
 //!
 //! Invariant: dq is summed over blocks of keys; dk and dv are summed over the heads of q that share a head of k, then
 //! over blocks of queries. Both orders ascend. The blocks do not depend on how the work is divided.

@@ -1,6 +1,6 @@
 //! The forward kernel: y = softmax(scores)·v and the log-sum-exp of each row.
 //!
-//! Invariant: see `mod.rs`. A unit is some rows of y. Each head in it is computed separately, in runs of rows.
+//! Invariant: see `mod.rs`. A unit is some rows of y. Each head of a unit is computed separately, some rows at a time.
 
 use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element, Query, cut_attention_shape_scratch};
 use super::dropout::DropoutBuffer;

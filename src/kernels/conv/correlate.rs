@@ -1,9 +1,8 @@
 //! Correlations: the forward pass and the gradient by the input.
 //!
-//! A call computes runs of whole images, or some channels of one image. The loops of such a run, from outside to
-//! inside: groups, chunks of packed weights, images, bands of rows, sub-grids, blocks of channels. Each output element
-//! is one chain of sums over the taps, so the blocking does not affect its bits. Used by the entry points of the
-//! folder.
+//! A call computes several whole images, or some channels of one image. Its loops, from outside to inside: groups,
+//! chunks of packed weights, images, bands of rows, sub-grids, blocks of channels. Each output element is one chain of
+//! sums over the taps, so the blocking does not affect its bits. Used by the entry points of the folder.
 
 use super::conv_plan::{ConvPlan, IMAGES, SLACK};
 use super::images;

@@ -1,12 +1,12 @@
 //! The gradient by the weight. A block of images gives a partial gradient, by products of strips of x with dy. Then the
 //! partial gradients are added.
 //!
-//! Lanes are output channels (see `outer`) or positions of a row (see `micro::micro_dots`), whichever fill vectors
-//! better. The order of sums depends only on the shape and on which strips of x hold infinity or NaN: rows of such a
-//! strip are summed one by one, and rows of other strips may be summed as one long row, with zeros in the gaps. The
-//! images of a block are read in order. A strip holds one band of rows of a few images. Each lane is one chain through
-//! all strips of a unit, and the lanes are added in a tree. The partial gradients are added in the order of the blocks.
-//! Used by the entry points of the folder.
+//! Lanes are output channels (see `outer_sweep`) or positions of a row (see `micro::micro_dots`), whichever fill
+//! vectors better. The order of sums depends only on the shape and on which strips of x hold infinity or NaN: rows of
+//! such a strip are summed one by one, and rows of other strips may be summed as one long row, with zeros in the gaps.
+//! The images of a block are read in order. A strip holds one band of rows of a few images. Each lane is one chain
+//! through all strips of a unit, and the lanes are added in a tree. The partial gradients are added in the order of the
+//! blocks. Used by the entry points of the folder.
 
 use super::conv_plan::{ConvPlan, LANES, SLACK, conv_plan_weight_blocks};
 use super::geom::ConvGeom;

@@ -1,4 +1,4 @@
-//! Codes as numbers, one by one, for loops that become vectors.
+//! The number of one code, written so that loops over it vectorise.
 
 use super::fp8::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
 

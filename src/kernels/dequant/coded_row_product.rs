@@ -23,7 +23,7 @@ pub const ROW_SCRATCH: usize = 3 * STRIP;
 
 simd! {
     /// sums += x[0]·w[0] + … + x[3]·w[3], one after the other, for four rows of codes.
-    fn add_four_rows[T: Float + From<f32>, N: CodeNumber](
+    fn add_four_coded_rows[T: Float + From<f32>, N: CodeNumber](
         number: N,
         x: &[T; TOGETHER],
         rows: [&[u8]; TOGETHER],
@@ -46,7 +46,7 @@ simd! {
 
 simd! {
     /// sums += x·w for one row of codes.
-    fn add_row[T: Float + From<f32>, N: CodeNumber](
+    fn add_coded_row[T: Float + From<f32>, N: CodeNumber](
         number: N,
         x: T,
         row: &[u8],
@@ -61,13 +61,13 @@ simd! {
 }
 
 /// Scales, zeros and sums of the columns of a strip whose codes are in the same half of a byte.
-struct Half<'s, T> {
+struct CodedHalf<'s, T> {
     scale: &'s [T],
     zero: &'s [T],
     sums: &'s mut [T],
 }
 
-impl<T: Float + From<f32>> Half<'_, T> {
+impl<T: Float + From<f32>> CodedHalf<'_, T> {
     /// Adds rows of one block, whose codes begin at `first` and are `step` bytes apart.
     fn add(&mut self, number: impl CodeNumber, x: &[T], codes: &[u8], first: usize, step: usize) {
         let len = self.sums.len();
@@ -75,18 +75,25 @@ impl<T: Float + From<f32>> Half<'_, T> {
         let (fours, rest) = x.as_chunks::<TOGETHER>();
         for (q, x) in fours.iter().enumerate() {
             let p = TOGETHER * q;
-            prefetch_rows(&codes[first..], p + AHEAD, step, len);
-            add_four_rows(number, x, [row(p), row(p + 1), row(p + 2), row(p + 3)], self.scale, self.zero, self.sums);
+            prefetch_coded_rows(&codes[first..], p + AHEAD, step, len);
+            add_four_coded_rows(
+                number,
+                x,
+                [row(p), row(p + 1), row(p + 2), row(p + 3)],
+                self.scale,
+                self.zero,
+                self.sums,
+            );
         }
         for (i, x) in rest.iter().enumerate() {
-            add_row(number, *x, row(TOGETHER * fours.len() + i), self.scale, self.zero, self.sums);
+            add_coded_row(number, *x, row(TOGETHER * fours.len() + i), self.scale, self.zero, self.sums);
         }
     }
 }
 
 /// Prefetches the first `len` bytes of rows `p ..` of codes, which are `step` bytes apart.
 #[inline]
-fn prefetch_rows(codes: &[u8], p: usize, step: usize, len: usize) {
+fn prefetch_coded_rows(codes: &[u8], p: usize, step: usize, len: usize) {
     for row in p..p + TOGETHER {
         let Some(row) = codes.get(row * step..) else { return };
         for line in (0..len).step_by(LINE) {
@@ -96,7 +103,7 @@ fn prefetch_rows(codes: &[u8], p: usize, step: usize, len: usize) {
 }
 
 /// Puts elements of even places before those of odd places.
-fn split_halves<T: Copy>(from: &[T], to: &mut [T]) {
+fn split_coded_halves<T: Copy>(from: &[T], to: &mut [T]) {
     let (even, odd) = to.split_at_mut(from.len() / 2);
     for ((pair, even), odd) in from.as_chunks::<2>().0.iter().zip(even).zip(odd) {
         (*even, *odd) = (pair[0], pair[1]);
@@ -137,18 +144,18 @@ impl<T: Float + From<f32>> CodedWeights<'_, T> {
             if !packed {
                 self.copy_scales(block, from, scale);
                 self.copy_zeros(block, from, zero);
-                Half { scale, zero, sums }.add(low, x, self.codes, first, step);
+                CodedHalf { scale, zero, sums }.add(low, x, self.codes, first, step);
                 continue;
             }
             // `y` is free until the end.
             self.copy_scales(block, from, y);
-            split_halves(y, scale);
+            split_coded_halves(y, scale);
             self.copy_zeros(block, from, y);
-            split_halves(y, zero);
+            split_coded_halves(y, zero);
             let ((s0, s1), (z0, z1)) = (scale.split_at(len / 2), zero.split_at(len / 2));
             let (even, odd) = sums.split_at_mut(len / 2);
-            Half { scale: s0, zero: z0, sums: even }.add(low, x, self.codes, first, step);
-            Half { scale: s1, zero: z1, sums: odd }.add(high, x, self.codes, first, step);
+            CodedHalf { scale: s0, zero: z0, sums: even }.add(low, x, self.codes, first, step);
+            CodedHalf { scale: s1, zero: z1, sums: odd }.add(high, x, self.codes, first, step);
         }
         match packed {
             false => y.copy_from_slice(sums),

@@ -1,7 +1,7 @@
 //! Codes of some rows and columns as numbers.
 //!
 //! Invariant: element `(p, j)` is (number of its code − zero of column j)·(scale of column j). Codes that share bytes
-//! are numbered through all of the matrix, so a row may begin in the middle of a byte.
+//! are packed through the whole matrix, so a row may begin in the middle of a byte.
 
 use super::code_number::CodeNumber;
 use crate::float::Float;
@@ -27,7 +27,7 @@ pub struct CodeRows<'a> {
 
 /// Codes of four bits, one in a byte.
 #[inline(always)]
-fn unpack_nibbles(bytes: &[u8], first: usize, to: &mut [u8]) {
+fn decode_row_of_nibbles(bytes: &[u8], first: usize, to: &mut [u8]) {
     let bytes = &bytes[first / 2..];
     let (head, to) = to.split_at_mut((first % 2).min(to.len()));
     if let Some(head) = head.first_mut() {
@@ -59,7 +59,7 @@ simd! {
         for p in 0..from.rows {
             let first = from.first + p * from.step;
             let codes = if from.packed {
-                unpack_nibbles(from.codes, first, &mut unpacked[..cols]);
+                decode_row_of_nibbles(from.codes, first, &mut unpacked[..cols]);
                 &unpacked[..cols]
             } else {
                 &from.codes[first..][..cols]

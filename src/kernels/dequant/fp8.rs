@@ -1,7 +1,6 @@
-//! Floating-point numbers of 8 and 4 bits, as numbers.
+//! Conversion of floating-point numbers of 8 and 4 bits to `f32`.
 //!
-//! Invariant: a conversion is exact. It consists of integer arithmetic and one selection, so that loops of it become
-//! vectors.
+//! Invariant: a conversion is exact. It consists of integer arithmetic and one selection, so loops over it vectorise.
 
 /// The number of an E4M3 code (4 bits of exponent, bias 7; no infinity; 0x7f and 0xff are NaN; the largest is 448).
 #[inline(always)]

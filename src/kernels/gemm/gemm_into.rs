@@ -23,7 +23,7 @@ use crate::simd::Token;
 use std::ops::Range;
 
 /// The observer that passes the tiles of one block of scratch to the sink.
-struct Sums<'t, K> {
+struct GemmIntoSums<'t, K> {
     /// The sink.
     to: &'t mut K,
     /// Whether sums are complete after this block of k.
@@ -38,7 +38,7 @@ struct Sums<'t, K> {
     rows: usize,
 }
 
-impl<T, K: TileSink<T>> TileObserver<T> for Sums<'_, K> {
+impl<T, K: TileSink<T>> TileObserver<T> for GemmIntoSums<'_, K> {
     #[inline(always)]
     fn before(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>)) {
         let (rows, cols) = next();
@@ -162,7 +162,7 @@ pub fn gemm_into_rows<T: GemmFloat>(
                     let c = MatrixMut::new(block, row_panel.rows, cols);
                     let part = BlockedSums { tiles: row_panel, tallest, k, c, add: cut > 0, step: None, far_c: false };
                     let whole = pc + k == g.k;
-                    let mut sums = Sums { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
+                    let mut sums = GemmIntoSums { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
                     part.compute(token, a.from(i, k), &mut panels, &mut sums);
                 }
             }

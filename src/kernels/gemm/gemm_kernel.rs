@@ -13,7 +13,7 @@ use super::gemv::{self, Gemv};
 use super::operands::{Dots, Operands};
 use super::{column_sums, outer_product, transposed};
 use crate::abi::{Args, Kernel, MatrixMut};
-use crate::by_dtype::no_kernel;
+use crate::by_dtype::no_kernel_by_dtype;
 use crate::simd::Token;
 use arenagrad_arena::dtype::DType;
 use std::ops::Range;
@@ -46,7 +46,7 @@ pub fn gemm_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
     match dtype {
         DType::F32 => Ok(kernel::<f32>(g)),
         DType::F64 => Ok(kernel::<f64>(g)),
-        d => no_kernel(d),
+        d => no_kernel_by_dtype(d),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What op lowerings ask about a product: its scratch and its fused forms.
+//! Queries of op lowerings about a product: its scratch and its fused forms.
 //!
 //! Invariant: each answer follows from the descriptor and [`Algorithm::of`].
 //!

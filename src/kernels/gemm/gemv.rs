@@ -1,7 +1,7 @@
 //! Products of a vector and a matrix: m = 1, or n = 1 as its transpose.
 //!
 //! If the matrix is contiguous along the result, sums are the chains of `tile`. If it is contiguous along k, they are
-//! the dot products of `dots`. Which one follows from the descriptor alone.
+//! the dot products of `dots`. The descriptor alone decides between the two.
 //!
 //! In a step with a batch of one, a product of a row and a matrix takes some tens of nanoseconds. Reading the whole
 //! descriptor would cost a noticeable share of that. So [`is_gemv`] products have a kernel that reads only what they

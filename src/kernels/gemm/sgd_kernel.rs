@@ -12,7 +12,7 @@ use super::gemm_units::gemm_unit_row;
 use super::outer_product;
 use super::sgd_epilogue::SgdEpilogue;
 use crate::abi::{Args, Kernel, MatrixMut};
-use crate::by_dtype::no_kernel;
+use crate::by_dtype::no_kernel_by_dtype;
 use crate::simd::Token;
 use arenagrad_arena::dtype::DType;
 
@@ -29,7 +29,7 @@ pub fn sgd_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
     match dtype {
         DType::F32 => Ok(sgd_kernel::<f32>(g)),
         DType::F64 => Ok(sgd_kernel::<f64>(g)),
-        d => no_kernel(d),
+        d => no_kernel_by_dtype(d),
     }
 }
 

@@ -2,9 +2,8 @@
 //!
 //! Invariant: a tile computes `c[i][j] = fma(a[i][p], b[p][j], c[i][j])` for `p` ascending, one chain for each element,
 //! from 0 or from C; or it updates C by an SGD step whose gradient is the sums. The bits depend neither on the tile's
-//! size nor on the instruction set. Bounds of A and B are checked once for each tile; those of C hold by its type.
-//! The SGD step of a partial tile is made from stored sums, which saves the compiler half of the code
-//! ([`tile_part_step`]).
+//! size nor on the instruction set. Bounds of A and B are checked once for each tile; those of C hold by its type. The
+//! SGD step of a partial tile reads sums that were stored first, which halves the compiled code ([`tile_part_step`]).
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]

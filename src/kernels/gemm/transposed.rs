@@ -1,7 +1,7 @@
 //! Products by their transpose: C has some tens of rows, B is wide, and both operands are contiguous along k.
 //!
-//! This is the forward product of a linear layer. Packing the wide matrix would cost a large share of the sums. So
-//! Cᵀ = Bᵀ · Aᵀ is computed, for which only the few rows of A are packed, and transposed back.
+//! This is the forward product of a linear layer. Packing the wide matrix would take a large share of the time. So the
+//! kernel computes Cᵀ = Bᵀ · Aᵀ, which packs only the few rows of A, and transposes the result.
 //!
 //! Invariant: the bits are those of the general product, because all sums are chains. The choice follows from the
 //! descriptor alone.

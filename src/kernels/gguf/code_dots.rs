@@ -45,13 +45,13 @@ impl<'a> CodeRow<'a> {
 
     /// Reads a row of blocks.
     pub fn fill(&mut self, block_type: BlockType, row: &[u8]) {
-        with_block_codec!(block_type, codec => unpack_row(codec, row, self.codes, self.scales, self.mins));
+        with_block_codec!(block_type, codec => unpack_code_row(codec, row, self.codes, self.scales, self.mins));
     }
 }
 
 simd! {
     /// Writes codes, scales and mins of a row of blocks. Meanwhile the row after the next is fetched from memory.
-    fn unpack_row[C: BlockCodec](codec: C, row: &[u8], codes: &mut [i8], scales: &mut [f32], mins: &mut [f32]) {
+    fn unpack_code_row[C: BlockCodec](codec: C, row: &[u8], codes: &mut [i8], scales: &mut [f32], mins: &mut [f32]) {
         let groups = C::ELEMENTS / GROUP;
         let next = row.as_ptr().addr() + 2 * row.len();
         (0..row.len()).step_by(LINE).for_each(|line| prefetch_l2(next + line));
@@ -65,9 +65,9 @@ simd! {
 
 simd! {
     /// The sum of each group of x.
-    pub fn group_sums(x: &[f32], sums: &mut [f32]) {
+    pub fn code_group_sums(x: &[f32], sums: &mut [f32]) {
         for (x, sum) in x.as_chunks::<GROUP>().0.iter().zip(sums) {
-            *sum = sum_of_lanes(*x);
+            *sum = sum_of_code_lanes(*x);
         }
     }
 }
@@ -94,7 +94,7 @@ simd! {
 
 simd! {
     /// Subtracts Σ min·sum from lanes.
-    pub fn subtract_mins(mins: &[f32], sums: &[f32], lanes: &mut Lanes) {
+    pub fn subtract_code_mins(mins: &[f32], sums: &[f32], lanes: &mut Lanes) {
         let (whole, rest) = mins.as_chunks::<GROUP>();
         let (sums, last) = sums.as_chunks::<GROUP>();
         let mut total = *lanes;
@@ -112,7 +112,7 @@ simd! {
 
 /// The sum of the lanes: the upper half is added to the lower half until one is left.
 #[inline(always)]
-pub fn sum_of_lanes<const N: usize>(mut lanes: [f32; N]) -> f32 {
+pub fn sum_of_code_lanes<const N: usize>(mut lanes: [f32; N]) -> f32 {
     let mut half = N / 2;
     while half > 0 {
         for l in 0..half {
@@ -124,9 +124,9 @@ pub fn sum_of_lanes<const N: usize>(mut lanes: [f32; N]) -> f32 {
 }
 
 /// The product of a row of codes with x, whose groups have these sums.
-pub fn row_product(row: &CodeRow<'_>, x: &[f32], sums: &[f32]) -> f32 {
+pub fn code_row_dot(row: &CodeRow<'_>, x: &[f32], sums: &[f32]) -> f32 {
     let mut lanes = [0.0; GROUP];
     code_dot(row, x, &mut lanes);
-    subtract_mins(row.mins, sums, &mut lanes);
-    sum_of_lanes(lanes)
+    subtract_code_mins(row.mins, sums, &mut lanes);
+    sum_of_code_lanes(lanes)
 }

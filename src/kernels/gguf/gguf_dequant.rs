@@ -40,7 +40,7 @@ impl GgufDequant {
 
 /// Writes the elements of a group to `to`.
 #[inline(always)]
-pub fn decode_group<T: From<f32>>(group: Group, to: &mut [T; GROUP]) {
+pub fn gguf_dequant_group<T: From<f32>>(group: Group, to: &mut [T; GROUP]) {
     for (to, code) in to.iter_mut().zip(group.codes) {
         *to = T::from(group.scale * f32::from(code) - group.min);
     }
@@ -48,10 +48,10 @@ pub fn decode_group<T: From<f32>>(group: Group, to: &mut [T; GROUP]) {
 
 simd! {
     /// Writes the elements of whole blocks.
-    fn decode_whole_blocks[C: BlockCodec, T: Pod + From<f32>](codec: C, blocks: &[u8], to: &mut [T]) {
+    fn gguf_dequant_whole_blocks[C: BlockCodec, T: Pod + From<f32>](codec: C, blocks: &[u8], to: &mut [T]) {
         for (block, to) in blocks.chunks_exact(C::BYTES).zip(to.chunks_exact_mut(C::ELEMENTS)) {
             for (g, to) in to.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
-                decode_group(codec.group(block, g), to);
+                gguf_dequant_group(codec.group(block, g), to);
             }
         }
     }
@@ -64,7 +64,7 @@ simd! {
 pub fn decode_blocks(block_type: BlockType, blocks: &[u8], to: &mut [f32]) {
     let count = to.len() / block_type.elements();
     let blocks = &blocks[..count * block_type.bytes()];
-    with_block_codec!(block_type, codec => decode_whole_blocks(codec, blocks, to));
+    with_block_codec!(block_type, codec => gguf_dequant_whole_blocks(codec, blocks, to));
 }
 
 /// Reads blocks; writes their elements, [`GgufDequant::per_unit`]; params [`GgufDequant`].

@@ -7,13 +7,13 @@
 //!
 //! Rows are in the order of their groups, see [`grouped`](crate::grouped). A group without rows is not decoded. Few
 //! rows in `f32` are multiplied by the codes, as in `gguf_matmul`; all others by panels that are decoded for each
-//! group. Invariant: which of the two follows from the params and the element type alone, so a row depends neither on
+//! group. Invariant: the params and the element type alone decide which of the two is used, so a row depends neither on
 //! the number of threads nor on the groups of the others.
 
 use super::block_codec::GROUP;
 use super::block_type::BlockType;
 use super::coded_rows::CodedRows;
-use super::gguf_matmul::{CODED_ROWS, coded_columns, coded_scratch, multiply_by_coded_rows};
+use super::gguf_matmul::{CODED_ROWS, gguf_coded_columns, gguf_coded_scratch, gguf_multiply_by_coded_rows};
 use crate::abi::{Args, Split};
 use crate::by_dtype::by_dtype;
 use crate::gemm::{Gemm, GemmFloat, OpenDecoded, TransposedPanels, decoded_target};
@@ -62,14 +62,14 @@ impl GgufGrouped {
         if !self.by_codes(size) {
             return self.gemm(self.rows).decoded_division();
         }
-        let width = coded_columns(BlockType::ALL[self.block_type], self.rows, self.k);
+        let width = gguf_coded_columns(BlockType::ALL[self.block_type], self.rows, self.k);
         (Split::Columns { row: self.n, width }, self.n.div_ceil(width))
     }
 
     /// Elements of scratch of each thread, for elements of `size` bytes.
     pub fn scratch(&self, size: usize) -> usize {
         match (self.by_codes(size), size) {
-            (true, _) => coded_scratch(BlockType::ALL[self.block_type], self.rows, self.k),
+            (true, _) => gguf_coded_scratch(BlockType::ALL[self.block_type], self.rows, self.k),
             (_, 4) => self.open().scratch::<f32>(GROUP),
             _ => self.open().scratch::<f64>(GROUP),
         }
@@ -95,12 +95,12 @@ pub fn gguf_grouped_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
     }
     let (blocks, starts) = (args.read::<u8>(1), args.read::<i32>(2));
     if p.by_codes(size_of::<T>()) {
-        let first = args.units().start * coded_columns(BlockType::ALL[p.block_type], p.rows, p.k);
+        let first = args.units().start * gguf_coded_columns(BlockType::ALL[p.block_type], p.rows, p.k);
         let (x, mut y, scratch) = (args.read::<f32>(0), args.panel::<f32>(0), args.write::<f32>(1));
         let columns = y.cols();
         for (group, rows) in groups_within(starts, 0..p.rows) {
             let x = &x[rows.start * p.k..rows.end * p.k];
-            multiply_by_coded_rows(p.matrix(blocks, group, first), x, y.part(rows, 0..columns), scratch);
+            gguf_multiply_by_coded_rows(p.matrix(blocks, group, first), x, y.part(rows, 0..columns), scratch);
         }
         return;
     }

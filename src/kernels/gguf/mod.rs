@@ -1,4 +1,4 @@
-//! Weights in the blocks of GGUF files: a few numbers that share one scale, in some bits each.
+//! Weights in the blocks of GGUF files. A block holds a few numbers as codes of some bits each, which share a scale.
 //!
 //! A matrix D `[n, k]` lies row by row, each row as `k / elements` blocks. Element `e` of a block is
 //! `scale·code − min`, where 16 elements share scale and min: all types are read as such [groups](Group). So one loop

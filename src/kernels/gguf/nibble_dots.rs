@@ -11,11 +11,11 @@
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
-use super::block_codec::{BlockCodec, block_array};
+use super::block_codec::{BlockCodec, block_codec_array};
 use super::block_type::BlockType;
 use super::blocks_of_32::Q4_0;
 use super::blocks_of_256::Q4K;
-use super::code_dots::sum_of_lanes;
+use super::code_dots::sum_of_code_lanes;
 use super::nibble_x::{LANES, NibbleX, PART, STEP, XPart};
 use crate::simd::{Op, PairProducts, Simd, Token, Vectors, prefetch_l2};
 use crate::with_token;
@@ -30,7 +30,7 @@ pub fn has_nibbles(block_type: BlockType, k: usize) -> bool {
 }
 
 /// The sum of each thirty-two elements of x, from the sums of sixteen.
-pub fn part_sums(groups: &[f32], sums: &mut [f32]) {
+pub fn nibble_part_sums(groups: &[f32], sums: &mut [f32]) {
     for (pair, sum) in groups.as_chunks::<2>().0.iter().zip(sums) {
         *sum = pair[0] + pair[1];
     }
@@ -75,28 +75,28 @@ struct NibbleLanes {
 impl NibbleLanes {
     /// The product.
     fn sum(&self) -> f32 {
-        sum_of_lanes::<LANES>(std::array::from_fn(|l| self.even[l] + self.odd[l] - self.mins[l]))
+        sum_of_code_lanes::<LANES>(std::array::from_fn(|l| self.even[l] + self.odd[l] - self.mins[l]))
     }
 }
 
 /// The scales and the mins of a block of Q4_K.
-struct Head {
+struct NibbleHead {
     scale: f32,
     scales: [u8; 8],
     min: f32,
     mins: [u8; 8],
 }
 
-impl Head {
+impl NibbleHead {
     #[inline(always)]
-    fn of<S: Simd>(s: S, block: &[u8; Q4K::BYTES]) -> Head {
-        let word = |i: usize| u32::from_le_bytes(*block_array(&block[i..]));
+    fn of<S: Simd>(s: S, block: &[u8; Q4K::BYTES]) -> NibbleHead {
+        let word = |i: usize| u32::from_le_bytes(*block_codec_array(&block[i..]));
         let (low_scales, low_mins, low) = (word(4), word(8), word(12));
         let high = |w: u32| w >> 2 & 0x3030_3030;
         let both = |low: u32, rest: u32| (u64::from(low & 0x3f3f_3f3f) | u64::from(rest) << 32).to_le_bytes();
         let half = |i: usize| u16::from_le_bytes([block[i], block[i + 1]]);
         let numbers = s.f16_values([half(0), half(2), 0, 0]);
-        Head {
+        NibbleHead {
             scale: numbers[0],
             scales: both(low_scales, low & 0x0f0f_0f0f | high(low_scales)),
             min: numbers[1],
@@ -122,7 +122,7 @@ impl<S: Vectors<f32, Half: PairProducts>> Op for Q4KDot<'_, S> {
         // The heads of all blocks come first: their chains of short operations overlap.
         let scales = p.scales.as_chunks_mut::<8>().0;
         for ((b, scales), (x_scales, sums)) in blocks.clone().zip(&mut *scales).zip(parts) {
-            let head = Head::of(s, b);
+            let head = NibbleHead::of(s, b);
             let mut scaled = [0.0; LANES];
             for l in 0..LANES {
                 scaled[l] = head.scale * f32::from(head.scales[l]) * x_scales[l];
@@ -138,8 +138,12 @@ impl<S: Vectors<f32, Half: PairProducts>> Op for Q4KDot<'_, S> {
                 next += Q4K::BYTES / 4;
                 let words: [u32; LANES] = pod_read_unaligned(&b[16 + 32 * i..][..PART]);
                 let words = words.map(u32::from_le);
-                add_scaled(&mut even, part_dot(s, &words, &steps[i].parts[0]), scales[2 * i]);
-                add_scaled(&mut odd, part_dot(s, &shifted(&words, [4; LANES]), &steps[i].parts[1]), scales[2 * i + 1]);
+                add_scaled_nibbles(&mut even, nibble_part_dot(s, &words, &steps[i].parts[0]), scales[2 * i]);
+                add_scaled_nibbles(
+                    &mut odd,
+                    nibble_part_dot(s, &shifted_nibbles(&words, [4; LANES]), &steps[i].parts[1]),
+                    scales[2 * i + 1],
+                );
             }
         }
         NibbleLanes { even, odd, mins }
@@ -169,9 +173,12 @@ impl<S: Vectors<f32, Half: PairProducts>> Op for Q4_0Dot<'_, S> {
             for q in 0..2 {
                 mins[q] = (8.0 * scales[q]).mul_add(sums[q], mins[q]);
             }
-            let (first, second) = (words_of_q4_0(block_array(&first[2..])), words_of_q4_0(block_array(&second[2..])));
-            add_scaled(&mut even, part_dot(s, &first, &step.parts[0]), scales[0] * x_scales[0]);
-            add_scaled(&mut odd, part_dot(s, &second, &step.parts[1]), scales[1] * x_scales[1]);
+            let (first, second) = (
+                nibble_words_of_q4_0(block_codec_array(&first[2..])),
+                nibble_words_of_q4_0(block_codec_array(&second[2..])),
+            );
+            add_scaled_nibbles(&mut even, nibble_part_dot(s, &first, &step.parts[0]), scales[0] * x_scales[0]);
+            add_scaled_nibbles(&mut odd, nibble_part_dot(s, &second, &step.parts[1]), scales[1] * x_scales[1]);
         }
         NibbleLanes { even, odd, mins }
     }
@@ -179,7 +186,7 @@ impl<S: Vectors<f32, Half: PairProducts>> Op for Q4_0Dot<'_, S> {
 
 /// Words shifted to the right.
 #[inline(always)]
-fn shifted(words: &[u32; LANES], by: [u32; LANES]) -> [u32; LANES] {
+fn shifted_nibbles(words: &[u32; LANES], by: [u32; LANES]) -> [u32; LANES] {
     let mut shifted = [0; LANES];
     for l in 0..LANES {
         shifted[l] = words[l] >> by[l];
@@ -189,20 +196,20 @@ fn shifted(words: &[u32; LANES], by: [u32; LANES]) -> [u32; LANES] {
 
 /// Words whose places 0 and 8 have the codes of a block of Q4_0: 16 lower and 16 upper halves of bytes.
 #[inline(always)]
-fn words_of_q4_0(bytes: &[u8; 16]) -> [u32; LANES] {
+fn nibble_words_of_q4_0(bytes: &[u8; 16]) -> [u32; LANES] {
     let half: [u32; LANES / 2] = pod_read_unaligned(bytes);
     let half = half.map(u32::from_le);
     let mut words = [0; LANES];
     words[..LANES / 2].copy_from_slice(&half);
     words[LANES / 2..].copy_from_slice(&half);
-    shifted(&words, [0, 0, 0, 0, 4, 4, 4, 4])
+    shifted_nibbles(&words, [0, 0, 0, 0, 4, 4, 4, 4])
 }
 
 /// The lanes of Σ code·x of a part: codes at the places 0 and 8 of words.
 #[inline(always)]
-fn part_dot<S: PairProducts>(s: S, words: &[u32; LANES], x: &XPart) -> [f32; LANES] {
-    let codes = [codes_at(words, 0), codes_at(words, 8)];
-    let (high, low) = (pair_sums(s, &codes, &x.high), pair_sums(s, &codes, &x.low));
+fn nibble_part_dot<S: PairProducts>(s: S, words: &[u32; LANES], x: &XPart) -> [f32; LANES] {
+    let codes = [nibble_codes_at(words, 0), nibble_codes_at(words, 8)];
+    let (high, low) = (nibble_pair_sums(s, &codes, &x.high), nibble_pair_sums(s, &codes, &x.low));
     let mut dot = [0.0; LANES];
     for l in 0..LANES {
         dot[l] = (low[l] as f32).mul_add(1.0 / (1 << 15) as f32, high[l] as f32);
@@ -212,7 +219,7 @@ fn part_dot<S: PairProducts>(s: S, words: &[u32; LANES], x: &XPart) -> [f32; LAN
 
 /// Pairs of codes: those at one place of all words.
 #[inline(always)]
-fn codes_at(words: &[u32; LANES], place: u32) -> [u32; LANES] {
+fn nibble_codes_at(words: &[u32; LANES], place: u32) -> [u32; LANES] {
     let mut codes = [0; LANES];
     for l in 0..LANES {
         codes[l] = words[l] >> place & 0x000f_000f;
@@ -222,7 +229,7 @@ fn codes_at(words: &[u32; LANES], place: u32) -> [u32; LANES] {
 
 /// Sums of products of two pairs in each lane.
 #[inline(always)]
-fn pair_sums<S: PairProducts>(s: S, codes: &[[u32; LANES]; 2], x: &[[u32; LANES]; 2]) -> [i32; LANES] {
+fn nibble_pair_sums<S: PairProducts>(s: S, codes: &[[u32; LANES]; 2], x: &[[u32; LANES]; 2]) -> [i32; LANES] {
     let (mut sums, width) = ([0; LANES], S::BYTES / 4);
     for at in (0..LANES).step_by(width) {
         let mut sum = S::Lanes::zeroed();
@@ -238,7 +245,7 @@ fn pair_sums<S: PairProducts>(s: S, codes: &[[u32; LANES]; 2], x: &[[u32; LANES]
 
 /// Adds a dot times a scale.
 #[inline(always)]
-fn add_scaled(sums: &mut [f32; LANES], dot: [f32; LANES], scale: f32) {
+fn add_scaled_nibbles(sums: &mut [f32; LANES], dot: [f32; LANES], scale: f32) {
     for l in 0..LANES {
         sums[l] = dot[l].mul_add(scale, sums[l]);
     }

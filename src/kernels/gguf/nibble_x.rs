@@ -61,14 +61,14 @@ impl<'a> NibbleX<'a> {
     pub fn fill(&mut self, x: &[f32]) -> bool {
         let mut held = true;
         for (x, scale) in x.as_chunks::<PART>().0.iter().zip(&mut *self.scales) {
-            let largest = largest_size(x);
+            let largest = nibble_x_largest_size(x);
             held &= largest == 0.0 || SIZES.contains(&largest);
             // The power of two above the largest number is twice that of its exponent.
             let above = 2.0 * f32::from_bits(largest.max(SIZES.start).to_bits() >> 23 << 23);
             *scale = above / (1 << 14) as f32;
         }
         if held {
-            write_parts(x, self.scales, bytemuck::cast_slice_mut(self.steps));
+            write_nibble_x_parts(x, self.scales, bytemuck::cast_slice_mut(self.steps));
         }
         held
     }
@@ -76,14 +76,14 @@ impl<'a> NibbleX<'a> {
 
 /// The largest size of a number; NaN if there is one.
 #[inline(always)]
-fn largest_size(x: &[f32; PART]) -> f32 {
+fn nibble_x_largest_size(x: &[f32; PART]) -> f32 {
     // Sizes have the order of their bits, in which NaN is above all numbers.
     f32::from_bits(x.iter().fold(0, |largest, x| largest.max(x.abs().to_bits())))
 }
 
 simd! {
     /// Writes x as integers. `scales` are those of its parts.
-    fn write_parts(x: &[f32], scales: &[f32], parts: &mut [XPart]) {
+    fn write_nibble_x_parts(x: &[f32], scales: &[f32], parts: &mut [XPart]) {
         for ((x, scale), part) in x.as_chunks::<PART>().0.iter().zip(scales).zip(parts) {
             let by = (1 << 15) as f32 / scale;
             let mut integers = [0; PART];
@@ -128,7 +128,7 @@ mod tests {
             }
             // Units are small against the largest number of their part.
             for (x, scale) in x.as_chunks::<PART>().0.iter().zip(&*row.scales) {
-                assert!(*scale <= largest_size(x).max(SIZES.start) * 2f32.powi(-13));
+                assert!(*scale <= nibble_x_largest_size(x).max(SIZES.start) * 2f32.powi(-13));
             }
         }
     }

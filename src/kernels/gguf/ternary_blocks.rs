@@ -1,7 +1,7 @@
 //! Block types of the numbers −1, 0 and 1.
 
-use super::block_codec::{BlockCodec, GROUP, Group, block_array, codes_from};
-use super::blocks_of_256::plane_of;
+use super::block_codec::{BlockCodec, GROUP, Group, block_codec_array, block_codes_from};
+use super::blocks_of_256::plane_of_256;
 use crate::f16_value::f16_value;
 
 /// Two bits for each element as in Q2_K, then d.
@@ -15,9 +15,9 @@ impl BlockCodec for Tq2_0 {
 
     #[inline(always)]
     fn group(self, block: &[u8], g: usize) -> Group {
-        let b: &[u8; 66] = block_array(block);
-        let (half_block, plane, k) = plane_of(g);
-        let codes = codes_from(&b[32 * half_block + k..], |q| (q >> (2 * plane) & 3) as i8 - 1);
+        let b: &[u8; 66] = block_codec_array(block);
+        let (half_block, plane, k) = plane_of_256(g);
+        let codes = block_codes_from(&b[32 * half_block + k..], |q| (q >> (2 * plane) & 3) as i8 - 1);
         Group { codes, scale: f16_value([b[64], b[65]]), min: 0.0 }
     }
 }
@@ -32,7 +32,7 @@ const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
 /// Digit `n` of a byte, less 1.
 #[inline(always)]
-fn digit(byte: u8, n: usize) -> i8 {
+fn ternary_digit(byte: u8, n: usize) -> i8 {
     ((u16::from(byte.wrapping_mul(POWERS[n])) * 3) >> 8) as i8 - 1
 }
 
@@ -44,11 +44,11 @@ impl BlockCodec for Tq1_0 {
     /// The first ten groups are the digits of 32 bytes, the next five those of 16, the last one those of 4.
     #[inline(always)]
     fn group(self, block: &[u8], g: usize) -> Group {
-        let b: &[u8; 54] = block_array(block);
+        let b: &[u8; 54] = block_codec_array(block);
         let codes = match g {
-            0..10 => codes_from(&b[GROUP * (g % 2)..], |q| digit(q, g / 2)),
-            10..15 => codes_from(&b[32..], |q| digit(q, g - 10)),
-            _ => std::array::from_fn(|i| digit(b[48 + i % 4], i / 4)),
+            0..10 => block_codes_from(&b[GROUP * (g % 2)..], |q| ternary_digit(q, g / 2)),
+            10..15 => block_codes_from(&b[32..], |q| ternary_digit(q, g - 10)),
+            _ => std::array::from_fn(|i| ternary_digit(b[48 + i % 4], i / 4)),
         };
         Group { codes, scale: f16_value([b[52], b[53]]), min: 0.0 }
     }

@@ -282,7 +282,9 @@ fn half_step(t: BlockType, block: &[u8], e: usize) -> f32 {
     let d = crate::f16_value::f16_value([block[0], block[1]]).abs();
     match t {
         BlockType::Q4K => {
-            let scale = super::blocks_of_256::scale_and_min(super::block_codec::block_array(&block[4..]), e / 32).0;
+            let scale =
+                super::blocks_of_256::scale_and_min_of_256(super::block_codec::block_codec_array(&block[4..]), e / 32)
+                    .0;
             d * f32::from(scale) / 2.0
         }
         _ => d / 2.0,

@@ -1,7 +1,7 @@
 //! Rows in the order of their groups: a counting sort, and the first row of each group.
 //!
-//! Invariant: what these kernels write is in range whatever they read. After a fault all rows are in the first group,
-//! in their order, so the kernels behind them stay within their operands until the step ends.
+//! Invariant: the results of these kernels are in range whatever they read. After a fault all rows are in the first
+//! group, in their order, so the kernels that follow stay within their operands until the step ends.
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;

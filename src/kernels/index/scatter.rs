@@ -1,5 +1,5 @@
-//! Scatters into an existing tensor: set, add, multiply, max, min. And the scatters that
-//! add to zeros: the adjoints of gather and of take along an axis.
+//! Scatters into an existing tensor: set, add, multiply, max, min. Also the scatters that add to zeros, which are the
+//! adjoints of gather and of take along an axis.
 //!
 //! Invariant: every index is checked before the call writes anything, in place or not. Updates of one element are
 //! applied in the order of the indices, whatever the units.

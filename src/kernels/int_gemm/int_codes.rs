@@ -1,4 +1,4 @@
-//! Codes of 8 bits as 16-bit integers without their zero.
+//! Codes of 8 bits as 16-bit integers: the code minus its zero point.
 
 /// How the bytes of an operand are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

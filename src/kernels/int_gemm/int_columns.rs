@@ -33,7 +33,7 @@ const TOGETHER: usize = 16;
 
 simd! {
     /// Packs pairs of rows, `row` codes apart, whose columns are adjacent. `data` begins at the first.
-    fn pack_pairs_of_rows(
+    fn pack_int_columns_of_rows(
         codes: IntCodes,
         data: &[u8],
         row: usize,
@@ -70,7 +70,7 @@ simd! {
 
 simd! {
     /// Packs one column, whose terms are adjacent, into every `width`th element.
-    fn pack_pairs_of_column(codes: IntCodes, terms: &[u8], width: usize, to: &mut [i32]) {
+    fn pack_int_column(codes: IntCodes, terms: &[u8], width: usize, to: &mut [i32]) {
         let (pairs, rest) = terms.as_chunks::<2>();
         for (to, &[first, second]) in to.iter_mut().step_by(width).zip(pairs) {
             *to = codes.pair(first, second);
@@ -87,14 +87,14 @@ impl IntPanels for IntColumns<'_> {
         let to = &mut to[..pairs.len() * width];
         if self.col == 1 {
             let data = &self.data[terms.start * self.row + cols.start..];
-            return pack_pairs_of_rows(self.codes, data, self.row, terms.len(), cols.len(), width, to);
+            return pack_int_columns_of_rows(self.codes, data, self.row, terms.len(), cols.len(), width, to);
         }
         if cols.len() < width {
             to.fill(0);
         }
         for (j, col) in cols.enumerate() {
             let from = &self.data[col * self.col..][terms.clone()];
-            pack_pairs_of_column(self.codes, from, width, &mut to[j..]);
+            pack_int_column(self.codes, from, width, &mut to[j..]);
         }
     }
 }

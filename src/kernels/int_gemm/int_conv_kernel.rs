@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | [`int_conv_kernel`] | x: `[images, groups · channels, h, w]`, weights: `[groups · m, channels, kh, kw]`, of one byte | `i32[images, groups · m, oh, ow]`, scratch | [`IntConv`] |
 //!
-//! Places beyond the edge count as x's zero.
+//! Padding counts as the zero point of x.
 
 use super::int_codes::IntCodes;
 use super::int_gemm_desc::{IntBlocks, int_unit_rows};

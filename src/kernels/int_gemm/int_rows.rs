@@ -23,7 +23,7 @@ pub struct IntRows<'a> {
 
 simd! {
     /// Packs adjacent terms of one row.
-    fn pack_adjacent_terms(codes: IntCodes, from: &[u8], to: &mut [i32]) {
+    fn pack_int_rows_adjacent(codes: IntCodes, from: &[u8], to: &mut [i32]) {
         let (pairs, rest) = from.as_chunks::<2>();
         for (to, &[first, second]) in to.iter_mut().zip(pairs) {
             *to = codes.pair(first, second);
@@ -36,7 +36,7 @@ simd! {
 
 simd! {
     /// Packs one pair of each row: the terms of rows are adjacent.
-    fn pack_terms_of_rows(codes: IntCodes, first: &[u8], second: Option<&[u8]>, to: &mut [i32], step: usize) {
+    fn pack_int_rows_apart(codes: IntCodes, first: &[u8], second: Option<&[u8]>, to: &mut [i32], step: usize) {
         for (i, to) in to.iter_mut().step_by(step).enumerate().take(first.len()) {
             *to = match second {
                 Some(second) => codes.pair(first[i], second[i]),
@@ -53,14 +53,14 @@ impl IntRows<'_> {
         if self.col == 1 {
             for (i, row) in rows.enumerate() {
                 let from = &self.data[row * self.row..][terms.clone()];
-                pack_adjacent_terms(self.codes, from, &mut to[i * step..][..pairs.len()]);
+                pack_int_rows_adjacent(self.codes, from, &mut to[i * step..][..pairs.len()]);
             }
             return;
         }
         let line = |k: usize| &self.data[k * self.col + rows.start * self.row..][..rows.len()];
         for (p, k) in terms.clone().step_by(2).enumerate() {
             let second = (k + 1 < self.k).then(|| line(k + 1));
-            pack_terms_of_rows(self.codes, line(k), second, &mut to[p..], step);
+            pack_int_rows_apart(self.codes, line(k), second, &mut to[p..], step);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Register tiles of products of integers, for each instruction set.
 //!
-//! Invariant: a tile is the integers of the definition modulo 2³².
+//! Invariant: the sums of a tile are exact modulo 2³².
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]

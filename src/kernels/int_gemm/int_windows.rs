@@ -1,7 +1,7 @@
 //! Packing of B from the windows of an image: a row of B is a channel and a place in the window, a column is a position
 //! of the window.
 //!
-//! Invariant: places beyond the edge count as the zero of the codes, so they contribute 0.
+//! Invariant: padding counts as the zero point of the codes, so it contributes 0.
 
 use super::int_codes::{IntCodes, int_pair};
 use super::int_columns::IntPanels;

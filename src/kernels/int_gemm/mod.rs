@@ -1,8 +1,8 @@
 //! Exact products of matrices of 8-bit integers, and convolutions as such products.
 //!
 //! An operand is read as code − zero, which fits 16 bits. Adjacent terms of a sum are packed as pairs, and one
-//! instruction multiplies and adds a pair in each lane ([`simd::PairProducts`](crate::simd::PairProducts)). So zeros
-//! cost nothing, and nothing is corrected afterwards.
+//! instruction multiplies and adds a pair in each lane ([`simd::PairProducts`](crate::simd::PairProducts)). So zero
+//! points cost nothing, and sums need no correction.
 //!
 //! * `int_gemm_desc`: the descriptor, units, scratch.
 //! * `int_codes`: codes as 16-bit integers. `int_rows`, `int_columns`: packing of A and of B. `int_windows`: packing of
@@ -11,7 +11,7 @@
 //! * `int_product`: cache blocks. `int_gemm_kernel`, `int_conv_kernel`: the kernels.
 //! * `requantise`: sums as codes or numbers.
 //!
-//! Invariant: results are the integers of the definition modulo 2³². So they depend on nothing else.
+//! Invariant: results are exact modulo 2³², so they depend on the operands alone.
 
 mod int_codes;
 mod int_columns;

@@ -10,7 +10,7 @@
 //! Invariant: an element depends on its sum and its channel alone.
 
 use crate::abi::{Args, Kernel};
-use crate::by_dtype::no_kernel;
+use crate::by_dtype::no_kernel_by_dtype;
 use crate::params::params;
 use crate::simd;
 use arenagrad_arena::dtype::DType;
@@ -166,6 +166,6 @@ pub fn requantise_for(dtype: DType) -> Result<Kernel, String> {
         DType::I8 => Ok(requantise::<i8>),
         DType::I32 => Ok(requantise::<i32>),
         DType::F32 => Ok(requantise::<f32>),
-        d => no_kernel(d),
+        d => no_kernel_by_dtype(d),
     }
 }

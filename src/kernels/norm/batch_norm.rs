@@ -173,7 +173,7 @@ simd! {
 }
 
 /// The params of a unit's channels, and their gradients.
-struct Channels<'a, T> {
+struct BatchNormChannels<'a, T> {
     mean: &'a [T],
     rstd: &'a [T],
     gamma: &'a [T],
@@ -181,7 +181,7 @@ struct Channels<'a, T> {
     dbeta: &'a mut [T],
 }
 
-impl<T: Float> Channels<'_, T> {
+impl<T: Float> BatchNormChannels<'_, T> {
     /// Stores dγ and dβ of channel `i` with `n` elements; the numbers that dx needs, with γ in the scale.
     fn finish(&mut self, i: usize, sums: ChannelSums<T>, n: T) -> ChannelGrad<T> {
         let (mean, rstd) = (self.mean[i], self.rstd[i]);
@@ -192,7 +192,11 @@ impl<T: Float> Channels<'_, T> {
 }
 
 /// Channels of a small area, all at once.
-fn batch_norm_narrow_grad<T: Float>(p: &BatchNormGrad, mut c: BatchNormColumns<'_, T>, mut channels: Channels<'_, T>) {
+fn batch_norm_narrow_grad<T: Float>(
+    p: &BatchNormGrad,
+    mut c: BatchNormColumns<'_, T>,
+    mut channels: BatchNormChannels<'_, T>,
+) {
     let (width, n) = (c.of.len(), T::from_f64((p.samples * p.area) as f64));
     let [mut mean, mut shift, mut slope, mut scale] = [[T::ZERO; TILE]; 4];
     for (to, m) in mean.chunks_exact_mut(p.area).zip(channels.mean) {
@@ -224,7 +228,7 @@ fn batch_norm_narrow_grad<T: Float>(p: &BatchNormGrad, mut c: BatchNormColumns<'
 fn batch_norm_wide_grad<T: Float>(
     p: &BatchNormGrad,
     mut c: BatchNormColumns<'_, T>,
-    channels: &mut Channels<'_, T>,
+    channels: &mut BatchNormChannels<'_, T>,
     i: usize,
 ) {
     let sums = batch_norm_sums(&c, channels.mean[i], 0..p.samples);
@@ -251,7 +255,7 @@ pub fn batch_norm_backward_kernel<T: Float>(args: &mut Args<'_>) {
         let count = dgamma.len();
         let own = from..from + count;
         let (mean, rstd, gamma) = (&mean[own.clone()], &rstd[own.clone()], &gamma[own]);
-        let mut channels = Channels { mean, rstd, gamma, dgamma, dbeta };
+        let mut channels = BatchNormChannels { mean, rstd, gamma, dgamma, dbeta };
         if p.area < AREA {
             let own = p.columns_of(from - first..from - first + count);
             let columns = BatchNormColumns {

@@ -1,4 +1,5 @@
-//! What the adjoints of group norm and batch norm share: the two sums over a channel, and the sweep that writes dx.
+//! Parts that the adjoints of group norm and batch norm share: the two sums over a channel, and the sweep that writes
+//! dx.
 //!
 //! With x̂ = (x − mean)·rstd, both adjoints are dx = scale·(γ·dy − shift − (x − mean)·slope), where shift and slope
 //! follow from Σ dy and Σ dy·(x − mean) of the channels. dβ is the first sum; dγ is the second one times rstd.

@@ -11,12 +11,12 @@
 //! Two [`reduce::sum`](crate::reduce::sum) with params [`GroupNormGrad::combine`] turn the partial dγ and dβ
 //! into dγ and dβ.
 //!
-//! Invariant: a unit is some rows, which it reads twice: for the sums over each channel, then for dx. If there are
-//! many samples, a unit is whole samples and adds up their dγ and dβ; so the partials are smaller than x. Which of the
-//! two, and the order of all sums, follow from the shape.
+//! Invariant: a unit is some rows, which it reads twice: for the sums over each channel, then for dx. If there are many
+//! samples, a unit is whole samples and adds up their dγ and dβ; so the partials are smaller than x. The shape decides
+//! between the two, and fixes the order of all sums.
 
 use super::channel_grad::{ChannelGrad, LANES, channel_grad_sums, write_channel_grad};
-use super::{finish_layer_norm_grad, layer_norm_affine_grad};
+use super::layer_norm::{finish_layer_norm_grad, layer_norm_affine_grad};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;

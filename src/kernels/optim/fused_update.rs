@@ -15,7 +15,7 @@ use std::ops::Range;
 const FAR: usize = 512 << 10;
 
 /// A parameter that is updated by the tiles of its gradient.
-struct Param<'a, T> {
+struct FusedUpdateParam<'a, T> {
     tensors: OptimKernelTensors<'a, T>,
     step: OptimKernelStep<T>,
     /// Columns of the parameter.
@@ -23,7 +23,7 @@ struct Param<'a, T> {
     far: bool,
 }
 
-impl<T: Float> TileSink<T> for Param<'_, T> {
+impl<T: Float> TileSink<T> for FusedUpdateParam<'_, T> {
     fn prefetch(&self, rows: Range<usize>, cols: Range<usize>, queue: &mut PrefetchQueue) {
         if !self.far {
             return;
@@ -47,7 +47,7 @@ fn fused_update_by_product<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, step: Op
     let x = OptimKernelTensors::new(args, &[2, 3, 4][..tensors], 0, units.start * g.per_unit());
     let far = x.len() * tensors * size_of::<T>() > FAR;
     let scratch = args.write::<T>(tensors);
-    gemm_into(g, (a, b), units, scratch, &mut Param { tensors: x, step, n: g.n, far });
+    gemm_into(g, (a, b), units, scratch, &mut FusedUpdateParam { tensors: x, step, n: g.n, far });
 }
 
 /// One step of SGD, as in [`sgd_update_kernel`](super::sgd_update_kernel), with the gradient A · B. Requires

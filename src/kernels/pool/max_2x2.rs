@@ -1,7 +1,7 @@
 //! Max pools with 2 × 2 windows that tile the plane. Rows of 4 to 15 windows are computed in two pieces of fixed size,
 //! so that they fill vectors. Where the pieces overlap, the second writes the same values again.
 //!
-//! Invariant: the bits are those of the general loops in `max`.
+//! Invariant: the bits are those of the general loops in `max_pool`.
 
 use super::inner_loops::pool_inner_loop_beats;
 use crate::float::Float;

@@ -13,7 +13,7 @@
 //! | `portable` | plain Rust, on every target |
 //!
 //! `isa` has the choice, `vector` and `pair_products` the traits, `token` the token that is chosen at run time,
-//! `transpose_x86` and `hsum_x86` what both x86-64 files share.
+//! `transpose_x86` and `hsum_x86` the code that both x86-64 files share.
 //!
 //! Invariant: all instruction sets give the same bits. `mul_add` is one instruction where there is one. Elsewhere (an
 //! x86-64 without FMA, WebAssembly) it is a correctly rounded library call or arithmetic in `f64`, which are slow.

@@ -1,10 +1,9 @@
-//! The gradients of splats as rays meet them.
+//! The gradients of projected splats.
 //!
 //! Each pixel is blended again, and then walked back to front: with g the cotangent of its colour before the exponent,
-//! and D that of T behind a splat, ᾱ = T·(g·colour − D), then D becomes (1 − α)·D + α·(g·colour). It begins with
-//! g·background − the cotangent of alpha. Each splat gets −α·ᾱ·c·cᵀ and −α·ᾱ·c, c as
-//! [`closest_on_ray`] gives it: these sums have no large terms that cancel, as sums by the elements of its matrix
-//! would.
+//! and D that of T behind a splat, ᾱ = T·(g·colour − D), then D becomes (1 − α)·D + α·(g·colour). At first, D is
+//! g·background minus the cotangent of alpha. Each splat gets −α·ᾱ·c·cᵀ and −α·ᾱ·c, c as [`closest_on_ray`] gives it:
+//! these sums have no large terms that cancel; sums over the elements of its matrix would have some.
 //!
 //! Invariant: tiles t, t + groups, t + 2·groups … are a unit, and are walked in this order. The sums of a pixel row of
 //! a tile are trees of [`LANES`] pixels.
@@ -13,7 +12,7 @@
 //! |---|---|---|---|
 //! | [`splat_backward_kernel`] | cotangent of the image, records, bounds, order, view | sums of each group, scratch | [`Splat`] |
 
-use super::blend::{BlendObserver, Limits, blend_encode_slope, blend_span, check_blend_steps};
+use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, check_blend_steps};
 use super::lists::TileLists;
 use super::rays::{LANES, Lanes, RaySpan, Rays, closest_on_ray, record_for_rays, sum_rays};
 use super::splat_params::{MOMENTS, RECORD, Splat, VIEW_SUMS};
@@ -99,7 +98,7 @@ simd! {
 }
 
 /// What all spans of a call share.
-struct Backward<'a, T> {
+struct SplatBackward<'a, T> {
     p: Splat,
     cotangent: &'a [T],
     records: &'a [T],
@@ -107,7 +106,7 @@ struct Backward<'a, T> {
     view: &'a [T],
 }
 
-impl<T: Float> Backward<'_, T> {
+impl<T: Float> SplatBackward<'_, T> {
     /// Adds the gradients of a span.
     fn walk_span(
         &self,
@@ -119,7 +118,7 @@ impl<T: Float> Backward<'_, T> {
     ) {
         let (p, rays) = (&self.p, Rays::of(&self.p, span, self.view));
         blended.len = 0;
-        let blend = blend_span((list, self.bounds), span, self.records, &rays, Limits::of(p), blended);
+        let blend = blend_span((list, self.bounds), span, self.records, &rays, BlendLimits::of(p), blended);
         check_blend_steps(p, &blend, tile, args);
         let (gamma, background) = (T::from_f64(p.gamma), p.background::<T>());
         let mut to =
@@ -150,7 +149,7 @@ impl<T: Float> Backward<'_, T> {
     }
 }
 
-/// The gradients of splats as rays meet them, and of right, up and forward of the view.
+/// The gradients of projected splats, and of right, up and forward of the view.
 ///
 /// Reads the cotangent of the image `T[height, width, 4]` and what [`splat_blend_kernel`](super::splat_blend_kernel)
 /// reads. Writes sums `T[groups, count, MOMENTS]`, sums `T[groups, VIEW_SUMS]`, scratch of numbers
@@ -167,7 +166,7 @@ pub fn splat_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (lists, splats) = positions[..p.backward_positions()].split_at_mut(p.list_scratch());
     let mut lists = TileLists::new(&p, bounds, order, lists);
     let mut blended = BackwardBlend { splats, lanes: &mut lanes[..p.backward_scratch()], len: 0 };
-    let backward = Backward { p, cotangent, records, bounds, view };
+    let backward = SplatBackward { p, cotangent, records, bounds, view };
     let tiles = p.tiles_across() * p.tile_rows();
     let sums = moments.chunks_exact_mut(p.count * MOMENTS).zip(view_sums.chunks_exact_mut(VIEW_SUMS));
     for (group, (moments, view_sums)) in units.zip(sums) {

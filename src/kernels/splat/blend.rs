@@ -19,7 +19,7 @@ use crate::vmath;
 
 /// When a splat is blended.
 #[derive(Clone, Copy)]
-pub(super) struct Limits<T> {
+pub(super) struct BlendLimits<T> {
     cutoff: T,
     /// Blending stops below it.
     threshold: T,
@@ -27,10 +27,10 @@ pub(super) struct Limits<T> {
     steps: T,
 }
 
-impl<T: Float> Limits<T> {
-    pub(super) fn of(p: &Splat) -> Limits<T> {
+impl<T: Float> BlendLimits<T> {
+    pub(super) fn of(p: &Splat) -> BlendLimits<T> {
         let steps = if p.max_steps == 0 { T::INFINITY } else { T::from_f64(p.max_steps as f64) };
-        Limits { cutoff: T::from_f64(p.alpha_cutoff), threshold: T::from_f64(p.transmittance), steps }
+        BlendLimits { cutoff: T::from_f64(p.alpha_cutoff), threshold: T::from_f64(p.transmittance), steps }
     }
 }
 
@@ -80,7 +80,7 @@ fn is_below_blend_limit<T: Float>(a: T, b: T) -> bool {
 simd! {
     /// Blends one splat into a span. The lanes of the result are its α, 0 where it is not blended.
     fn blend_splat[T: Float](
-        i: usize, records: &[T], rays: &Rays<T>, limits: Limits<T>, to: &mut Blend<T>,
+        i: usize, records: &[T], rays: &Rays<T>, limits: BlendLimits<T>, to: &mut Blend<T>,
     ) -> Lanes<T> {
         let s = record_for_rays(records, i);
         let mut alpha = [T::ZERO; LANES];
@@ -112,7 +112,7 @@ pub(super) fn blend_span<T: Float>(
     span: &RaySpan,
     records: &[T],
     rays: &Rays<T>,
-    limits: Limits<T>,
+    limits: BlendLimits<T>,
     observer: &mut impl BlendObserver<T>,
 ) -> Blend<T> {
     let mut to = Blend::new(span.columns.len());
@@ -165,7 +165,7 @@ pub fn splat_blend_kernel<T: Float>(args: &mut Args<'_>) {
         (args.read::<T>(0), args.read::<i32>(1), args.read::<i32>(2), args.read::<T>(3));
     let (image, passes, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<i32>(2));
     let mut lists = TileLists::new(&p, bounds, order, &mut scratch[..p.list_scratch()]);
-    let (limits, gamma, background) = (Limits::of(&p), T::from_f64(p.gamma), p.background::<T>());
+    let (limits, gamma, background) = (BlendLimits::of(&p), T::from_f64(p.gamma), p.background::<T>());
     let across = p.tiles_across();
     for tile in units.start * across..units.end * across {
         let list = lists.fill(&p, tile, args);

@@ -1,15 +1,15 @@
 //! The pixels that a splat may touch: a rectangle that holds all pixels at which its opacity reaches the cutoff.
 //!
 //! That is so where the ray meets the ellipsoid of radius r = √(2·ln(opacity/cutoff)). In the coordinates of the view
-//! (right, up, forward) let it have the centre q and the matrix S = r²·W·Wᵀ. A plane ℓ·x = 0 through the camera touches
-//! it if ℓᵀ(q·qᵀ − S)ℓ = 0. With ℓ = (1, 0, −x) that is a quadratic equation for the first and the last column; for
-//! rows it is ℓ = (0, 1, −y).
+//! (right, up, forward), let the ellipsoid have the centre q and the matrix S = r²·W·Wᵀ. A plane ℓ·x = 0 through the
+//! camera touches it if ℓᵀ(q·qᵀ − S)ℓ = 0. With ℓ = (1, 0, −x) that is a quadratic equation for the first and the last
+//! column; for rows it is ℓ = (0, 1, −y).
 //!
-//! Invariant: a rectangle is never too small. It is computed in `f64` for an ellipsoid that is larger by what rounding
-//! may do to the blending kernel, and has one more pixel on each side. Where the ellipsoid reaches the plane of the
-//! camera, or a number is not finite, it is the whole image.
+//! Invariant: a rectangle is never too small. It is computed in `f64`. The ellipsoid is enlarged by the rounding error
+//! that the blending kernel may have, and the rectangle by one pixel on each side. Where the ellipsoid reaches the
+//! plane of the camera, or a number is not finite, it is the whole image.
 
-use super::ellipsoid::{Ellipsoid, Splats};
+use super::ellipsoid::{Ellipsoid, EllipsoidParams};
 use super::splat_params::Splat;
 use super::vectors::{Triple, vector_at, vector_cross, vector_dot, vector_times};
 use crate::float::Float;
@@ -55,7 +55,7 @@ impl LensBounds {
     pub(super) fn bounds<T: Float>(
         &self,
         p: &Splat,
-        x: &Splats<'_, T>,
+        x: &EllipsoidParams<'_, T>,
         i: usize,
         shape: &Ellipsoid<T>,
         opacity: T,

@@ -15,7 +15,7 @@ pub(super) const HARMONIC_1: f64 = 0.488_602_511_902_919_9;
 
 /// The operands that describe splats.
 #[derive(Clone, Copy)]
-pub(super) struct Splats<'a, T> {
+pub(super) struct EllipsoidParams<'a, T> {
     pub(super) position: &'a [T],
     pub(super) log_scale: &'a [T],
     pub(super) rotation: &'a [T],
@@ -24,12 +24,12 @@ pub(super) struct Splats<'a, T> {
     pub(super) view: &'a [T],
 }
 
-impl<'a, T: Float> Splats<'a, T> {
+impl<'a, T: Float> EllipsoidParams<'a, T> {
     /// Reads `first` to `first + 5` of a call.
-    pub(super) fn read(args: &Args<'a>, first: usize) -> Splats<'a, T> {
+    pub(super) fn read(args: &Args<'a>, first: usize) -> EllipsoidParams<'a, T> {
         let [position, log_scale, rotation, opacity, colour, view] =
             [0, 1, 2, 3, 4, 5].map(|i| args.read::<T>(first + i));
-        Splats { position, log_scale, rotation, opacity, colour, view }
+        EllipsoidParams { position, log_scale, rotation, opacity, colour, view }
     }
 
     /// camera − centre of splat `i`.
@@ -60,7 +60,7 @@ pub(super) struct Ellipsoid<T> {
 }
 
 impl<T: Float> Ellipsoid<T> {
-    pub(super) fn of(p: &Splat, x: &Splats<'_, T>, i: usize) -> Ellipsoid<T> {
+    pub(super) fn of(p: &Splat, x: &EllipsoidParams<'_, T>, i: usize) -> Ellipsoid<T> {
         let (least, factor) = (T::from_f64(SHORTEST), T::from_f64(p.radius_scale));
         let given = vector_at(x.log_scale, i).map(|s| vmath::exp(s) * factor);
         let shortest = given.map(|a| a < least);

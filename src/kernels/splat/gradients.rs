@@ -1,11 +1,11 @@
-//! The gradients of the inputs, from those of splats as rays meet them.
+//! The gradients of the inputs, from those of projected splats.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`splat_gradients_kernel`] | sums of each group, the inputs | the gradients of positions, log-scales, rotations, opacities, colours | [`Splat`] |
 //! | [`splat_view_gradient_kernel`] | the gradient of positions, sums of each group | the gradient of the view | [`Splat`] |
 
-use super::ellipsoid::{Ellipsoid, HARMONIC_0, HARMONIC_1, Splats, ellipsoid_direction};
+use super::ellipsoid::{Ellipsoid, EllipsoidParams, HARMONIC_0, HARMONIC_1, ellipsoid_direction};
 use super::splat_params::{GROUPS, MOMENTS, SPLATS, Splat, VIEW_SUMS};
 use super::vectors::{Triple, vector_at, vector_cross, vector_dot, vector_plus_scaled, vector_transposed_times};
 use crate::abi::Args;
@@ -67,7 +67,7 @@ fn write_colour_gradient<T: Float>(p: &Splat, colour: &[T], seen: Triple<T>, g: 
 pub fn splat_gradients_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Splat::from_words(args.params());
     let units = args.units();
-    let (sums, x) = (args.read::<T>(0), Splats::<T>::read(args, 1));
+    let (sums, x) = (args.read::<T>(0), EllipsoidParams::<T>::read(args, 1));
     let [position, log_scale, rotation, opacity, colour] = [0, 1, 2, 3, 4].map(|i| args.write::<T>(i));
     let first = units.start * SPLATS;
     for k in 0..opacity.len() {

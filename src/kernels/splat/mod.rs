@@ -2,21 +2,21 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `scene` | the params, and the layout of what a splat becomes |
+//! | `splat_params` | the params, and the layout of a projected splat |
 //! | `vectors` | vectors of three |
 //! | `ellipsoid` | the axes and the rotation of a splat, and its colour |
 //! | `bounds` | the pixels that a splat may touch |
-//! | `project` | splats as rays meet them, their bounds and distances; the order |
+//! | `project` | projected splats, their bounds and distances; the order |
 //! | `lists` | the splats of each tile |
 //! | `rays` | sixteen pixels of an image row |
 //! | `blend` | the image |
-//! | `backward` | the gradients of splats as rays meet them |
+//! | `backward` | the gradients of projected splats |
 //! | `gradients` | the gradients of the inputs |
 //! | `tangents` | the derivative of the image along a direction |
 //!
 //! Invariant: tiles, lists and bounds decide only which splats are looked at. Each pixel is blended by the same
-//! operations with any tile size, so the image has the bits of a loop over all splats. Gradients are summed in an order
-//! that the sizes of image, tile and scene give.
+//! operations with any tile size, so the image has the bits of a loop over all splats. The sizes of image, tile and
+//! scene fix the order in which gradients are summed.
 
 mod backward;
 mod blend;

@@ -1,4 +1,4 @@
-//! Splats as rays meet them, and their order.
+//! Projects splats: a record, bounds and a distance for each, and their order from near to far.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -9,7 +9,7 @@
 //! cutoff) has empty bounds. A NaN is drawn.
 
 use super::bounds::LensBounds;
-use super::ellipsoid::{Ellipsoid, Splats, ellipsoid_clamp_to_unit, ellipsoid_colour, ellipsoid_direction};
+use super::ellipsoid::{Ellipsoid, EllipsoidParams, ellipsoid_clamp_to_unit, ellipsoid_colour, ellipsoid_direction};
 use super::splat_params::{RECORD, SPLATS, Splat};
 use super::vectors::{vector_at, vector_dot, vector_times};
 use crate::abi::Args;
@@ -23,7 +23,7 @@ fn is_projected_hidden<T: Float>(p: &Splat, depth: T, opacity: T) -> bool {
     depth < near || depth > far || opacity <= T::ZERO || opacity < T::from_f64(p.alpha_cutoff)
 }
 
-/// What rays need of each splat.
+/// The record of each splat: the numbers that rays need.
 ///
 /// Reads positions `T[count, 3]`, logarithms of scales `T[count, 3]`, quaternions `T[count, 4]`, opacities `T[count]`,
 /// colours `T[count, 3]` or `T[count, coefficients, 3]` and the view `T[4, 3]`. Writes records `T[count, RECORD]`,
@@ -31,7 +31,7 @@ fn is_projected_hidden<T: Float>(p: &Splat, depth: T, opacity: T) -> bool {
 pub fn splat_project_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Splat::from_words(args.params());
     let first = args.units().start * SPLATS;
-    let x = Splats::<T>::read(args, 0);
+    let x = EllipsoidParams::<T>::read(args, 0);
     let (records, bounds, distances) = (args.write::<T>(0), args.write::<i32>(1), args.write::<T>(2));
     let lens = LensBounds::of(&p, x.view);
     let forward = vector_at(x.view, 3);

@@ -1,4 +1,4 @@
-//! The params of all kernels of splats, and the layout of what they hand to one another.
+//! The params of all kernels of splats, and the layout of the buffers between these kernels.
 //!
 //! The view is `T[4, 3]`: the place of the camera, then right, up and forward. The ray of the pixel in row i and column
 //! j points along (j + ½ − width/2)·right + (height/2 − i − ½)·up + forward; so rows run downwards.

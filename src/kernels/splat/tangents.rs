@@ -5,11 +5,11 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`splat_tangents_kernel`] | the inputs, their tangents | tangents of splats as rays meet them: `T[count, MOMENTS]` | [`Splat`] |
+//! | [`splat_tangents_kernel`] | the inputs, their tangents | tangents of projected splats: `T[count, MOMENTS]` | [`Splat`] |
 //! | [`splat_blend_tangent_kernel`] | records, bounds, order, view, those tangents, the view's tangent | the tangents of image and T, scratch | [`Splat`] |
 
-use super::blend::{BlendObserver, Limits, blend_encode_slope, blend_span, check_blend_steps};
-use super::ellipsoid::{Ellipsoid, HARMONIC_0, HARMONIC_1, Splats, ellipsoid_direction};
+use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, check_blend_steps};
+use super::ellipsoid::{Ellipsoid, EllipsoidParams, HARMONIC_0, HARMONIC_1, ellipsoid_direction};
 use super::lists::TileLists;
 use super::rays::{LANES, Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
 use super::splat_params::{MOMENTS, RECORD, SPLATS, Splat};
@@ -38,14 +38,14 @@ fn colour_tangent<T: Float>(p: &Splat, colour: [&[T]; 2], seen: Triple<T>, turn:
     [0, 1, 2].map(|c| T::from_f64(HARMONIC_1).mul_add(harmonics(c), base[c]))
 }
 
-/// The tangents of splats as rays meet them.
+/// The tangents of projected splats.
 ///
 /// Reads what [`splat_project_kernel`](super::splat_project_kernel) reads, and a tangent of each of the six; writes
 /// `T[count, MOMENTS]`. A unit is [`SPLATS`] splats.
 pub fn splat_tangents_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Splat::from_words(args.params());
     let first = args.units().start * SPLATS;
-    let (x, dx) = (Splats::<T>::read(args, 0), Splats::<T>::read(args, 6));
+    let (x, dx) = (EllipsoidParams::<T>::read(args, 0), EllipsoidParams::<T>::read(args, 6));
     for (k, to) in args.write::<T>(0).chunks_exact_mut(MOMENTS).enumerate() {
         let i = first + k;
         let (shape, towards) = (Ellipsoid::of(&p, &x, i), x.towards_camera(i));
@@ -128,7 +128,7 @@ pub fn splat_blend_tangent_kernel<T: Float>(args: &mut Args<'_>) {
     let (moves, turn) = (args.read::<T>(4), args.read::<T>(5));
     let (image, passes, scratch) = (args.write::<T>(0), args.write::<T>(1), args.write::<i32>(2));
     let mut lists = TileLists::new(&p, bounds, order, &mut scratch[..p.list_scratch()]);
-    let (limits, gamma, background) = (Limits::of(&p), T::from_f64(p.gamma), p.background::<T>());
+    let (limits, gamma, background) = (BlendLimits::of(&p), T::from_f64(p.gamma), p.background::<T>());
     let across = p.tiles_across();
     for tile in units.start * across..units.end * across {
         let list = lists.fill(&p, tile, args);

@@ -35,7 +35,7 @@ simd! {
 
 simd! {
     /// As `bf16::from_f32`, without branches: rounds to nearest, half to even; a NaN stays one and becomes quiet.
-    fn round_to_bf16(dst: &mut [u16], src: &[u32]) {
+    fn cast_round_to_bf16(dst: &mut [u16], src: &[u32]) {
         for (d, &x) in dst.iter_mut().zip(src) {
             let rounded = x.wrapping_add(0x7fff + ((x >> 16) & 1)) >> 16;
             let nan = (x & 0x7fff_ffff) > 0x7f80_0000;
@@ -46,7 +46,7 @@ simd! {
 
 simd! {
     /// As `bf16::to_f32`, without branches.
-    fn widen_bf16(dst: &mut [u32], src: &[u16]) {
+    fn cast_widen_bf16(dst: &mut [u32], src: &[u16]) {
         for (d, &x) in dst.iter_mut().zip(src) {
             let x = u32::from(x) << 16;
             *d = if (x & 0x7fff_ffff) > 0x7f80_0000 { x | 0x40_0000 } else { x };
@@ -169,8 +169,8 @@ pub(super) fn cast_tile(elem: DType, to: DType, dst: &mut [u8], src: &[u8]) {
     let n = dst.len() / to.size();
     let src = &src[..n * elem.size()];
     match (elem, to) {
-        (DType::BF16, DType::F32) => widen_bf16(cast_slice_mut(dst), cast_slice(src)),
-        (DType::F32, DType::BF16) => round_to_bf16(cast_slice_mut(dst), cast_slice(src)),
+        (DType::BF16, DType::F32) => cast_widen_bf16(cast_slice_mut(dst), cast_slice(src)),
+        (DType::F32, DType::BF16) => cast_round_to_bf16(cast_slice_mut(dst), cast_slice(src)),
         // The `half` crate has vector instructions for these two.
         (DType::F16, DType::F32) => cast_slice::<u8, f16>(src).convert_to_f32_slice(cast_slice_mut(dst)),
         (DType::F32, DType::F16) => cast_slice_mut::<u8, f16>(dst).convert_from_f32_slice(cast_slice(src)),
@@ -199,7 +199,7 @@ mod tests {
     fn loops_of_bf16_have_the_bits_of_the_half_crate() {
         let all: Vec<u16> = (0..=u16::MAX).collect();
         let mut wide = vec![0u32; all.len()];
-        widen_bf16(&mut wide, &all);
+        cast_widen_bf16(&mut wide, &all);
         for (&x, &y) in all.iter().zip(&wide) {
             assert_eq!(bf16::from_bits(x).to_f32().to_bits(), y, "{x:#x}");
         }
@@ -207,7 +207,7 @@ mod tests {
         for low in [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
             let near: Vec<u32> = wide.iter().map(|x| x | low).collect();
             let mut rounded = vec![0u16; near.len()];
-            round_to_bf16(&mut rounded, &near);
+            cast_round_to_bf16(&mut rounded, &near);
             for (&x, &y) in near.iter().zip(&rounded) {
                 assert_eq!(bf16::from_f32(f32::from_bits(x)).to_bits(), y, "{x:#x}");
             }

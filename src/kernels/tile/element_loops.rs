@@ -38,7 +38,7 @@ simd! {
 
 simd! {
     /// `dst` = op(a, y).
-    pub(super) fn zip_with_constant[T: Pod, O: ElementZip<T>](op: O, dst: &mut [O::Out], a: &[T], y: T) {
+    pub(super) fn zip_elements_with_constant[T: Pod, O: ElementZip<T>](op: O, dst: &mut [O::Out], a: &[T], y: T) {
         for (d, x) in dst.iter_mut().zip(a) {
             *d = op.at(*x, y);
         }
@@ -47,7 +47,7 @@ simd! {
 
 simd! {
     /// `dst` = op(x, b).
-    pub(super) fn zip_constant_with[T: Pod, O: ElementZip<T>](op: O, dst: &mut [O::Out], x: T, b: &[T]) {
+    pub(super) fn zip_constant_with_elements[T: Pod, O: ElementZip<T>](op: O, dst: &mut [O::Out], x: T, b: &[T]) {
         for (d, y) in dst.iter_mut().zip(b) {
             *d = op.at(x, *y);
         }
@@ -56,7 +56,7 @@ simd! {
 
 simd! {
     /// `dst` = x where the byte of `cond` is not 0, else `constant`; with `flip`, x where it is 0.
-    pub(super) fn select_with_constant(dst: &mut [u32], cond: &[u8], x: &[u32], constant: u32, flip: bool) {
+    pub(super) fn select_elements_with_constant(dst: &mut [u32], cond: &[u8], x: &[u32], constant: u32, flip: bool) {
         let flip = u32::mask(flip);
         for ((d, k), x) in dst.iter_mut().zip(cond).zip(x) {
             *d = constant ^ (*x ^ constant) & (u32::mask(*k != 0) ^ flip);

@@ -1,7 +1,7 @@
 //! The loop of each step, as a function over bytes: it is looked up once, when a program is compiled.
 //!
-//! Frequent operations have functions of their own; [`apply_step`] dispatches the others when it runs. An operand that
-//! is a constant may be in the loop. Invariant: a function computes what `apply_step` does, bit for bit.
+//! Frequent operations have functions of their own; [`apply_step`] dispatches the others when it runs. A constant
+//! operand may be part of the loop. Invariant: a function computes what `apply_step` does, bit for bit.
 
 use super::apply::apply_step;
 use super::element_loops::*;
@@ -50,7 +50,7 @@ fn swapped_loop<T: Pod, O: ElementZip<T> + Default>(
 }
 
 /// One operand, the first or the second, and a constant behind it.
-fn constant_behind<O: ElementZip<f32> + Default>(
+fn loop_constant_behind<O: ElementZip<f32> + Default>(
     s: &StepCode,
     dst: &mut [u8],
     a: &[u8],
@@ -58,12 +58,12 @@ fn constant_behind<O: ElementZip<f32> + Default>(
     _: &[u8],
 ) -> Option<usize> {
     let x = if a.is_empty() { b } else { a };
-    zip_with_constant(O::default(), cast_slice_mut(dst), cast_slice(x), f32::imm(s.imm[0], s.imm[1]));
+    zip_elements_with_constant(O::default(), cast_slice_mut(dst), cast_slice(x), f32::imm(s.imm[0], s.imm[1]));
     None
 }
 
 /// One operand, the first or the second, and a constant before it.
-fn constant_before<O: ElementZip<f32> + Default>(
+fn loop_constant_before<O: ElementZip<f32> + Default>(
     s: &StepCode,
     dst: &mut [u8],
     a: &[u8],
@@ -71,7 +71,7 @@ fn constant_before<O: ElementZip<f32> + Default>(
     _: &[u8],
 ) -> Option<usize> {
     let y = if a.is_empty() { b } else { a };
-    zip_constant_with(O::default(), cast_slice_mut(dst), f32::imm(s.imm[0], s.imm[1]), cast_slice(y));
+    zip_constant_with_elements(O::default(), cast_slice_mut(dst), f32::imm(s.imm[0], s.imm[1]), cast_slice(y));
     None
 }
 
@@ -80,15 +80,15 @@ fn select_loop(_: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) -> Op
     None
 }
 
-fn select_or_constant(s: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8], _: &[u8]) -> Option<usize> {
+fn select_loop_or_constant(s: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8], _: &[u8]) -> Option<usize> {
     let constant = f32::imm(s.imm[0], s.imm[1]).to_bits();
-    select_with_constant(cast_slice_mut(dst), a, cast_slice(b), constant, false);
+    select_elements_with_constant(cast_slice_mut(dst), a, cast_slice(b), constant, false);
     None
 }
 
-fn select_constant_or(s: &StepCode, dst: &mut [u8], a: &[u8], _: &[u8], c: &[u8]) -> Option<usize> {
+fn select_loop_constant_or(s: &StepCode, dst: &mut [u8], a: &[u8], _: &[u8], c: &[u8]) -> Option<usize> {
     let constant = f32::imm(s.imm[0], s.imm[1]).to_bits();
-    select_with_constant(cast_slice_mut(dst), a, cast_slice(c), constant, true);
+    select_elements_with_constant(cast_slice_mut(dst), a, cast_slice(c), constant, true);
     None
 }
 
@@ -159,22 +159,22 @@ pub(super) fn loop_with_constant(op: Op, elem: DType, k: usize) -> Option<StepLo
     }
     Some(match (op, k) {
         // Sums and products have the same bits in either order.
-        (Op::Add, _) => constant_behind::<Add>,
-        (Op::Mul, _) => constant_behind::<Mul>,
-        (Op::Sub, 1) => constant_behind::<Sub>,
-        (Op::Div, 1) => constant_behind::<Div>,
-        (Op::Max, 1) => constant_behind::<Max>,
-        (Op::Min, 1) => constant_behind::<Min>,
-        (Op::Eq, _) => constant_behind::<Equal>,
-        (Op::Ne, _) => constant_behind::<Differ>,
-        (Op::Lt, 1) | (Op::Gt, 0) => constant_behind::<Less>,
-        (Op::Le, 1) | (Op::Ge, 0) => constant_behind::<LessEqual>,
-        (Op::Sub, 0) => constant_before::<Sub>,
-        (Op::Div, 0) => constant_before::<Div>,
-        (Op::Lt, 0) | (Op::Gt, 1) => constant_before::<Less>,
-        (Op::Le, 0) | (Op::Ge, 1) => constant_before::<LessEqual>,
-        (Op::Select, 1) => select_constant_or,
-        (Op::Select, 2) => select_or_constant,
+        (Op::Add, _) => loop_constant_behind::<Add>,
+        (Op::Mul, _) => loop_constant_behind::<Mul>,
+        (Op::Sub, 1) => loop_constant_behind::<Sub>,
+        (Op::Div, 1) => loop_constant_behind::<Div>,
+        (Op::Max, 1) => loop_constant_behind::<Max>,
+        (Op::Min, 1) => loop_constant_behind::<Min>,
+        (Op::Eq, _) => loop_constant_behind::<Equal>,
+        (Op::Ne, _) => loop_constant_behind::<Differ>,
+        (Op::Lt, 1) | (Op::Gt, 0) => loop_constant_behind::<Less>,
+        (Op::Le, 1) | (Op::Ge, 0) => loop_constant_behind::<LessEqual>,
+        (Op::Sub, 0) => loop_constant_before::<Sub>,
+        (Op::Div, 0) => loop_constant_before::<Div>,
+        (Op::Lt, 0) | (Op::Gt, 1) => loop_constant_before::<Less>,
+        (Op::Le, 0) | (Op::Ge, 1) => loop_constant_before::<LessEqual>,
+        (Op::Select, 1) => select_loop_constant_or,
+        (Op::Select, 2) => select_loop_or_constant,
         _ => return None,
     })
 }

@@ -203,7 +203,7 @@ fn one_step_in_place() {
         let lines = tile_plan_scratch_len(p) / LINE;
         let writes = [Out::of::<i32>(len, UNIT), Out(lines, LINE, Split::PerThread(lines))];
         let code: crate::abi::Prepared = std::sync::Arc::new(TileCode::new(p));
-        harness::run_prepared(tile_run, (&[], Some(&code)), &reads, &writes, tile_units(len))
+        harness::run_harness_prepared(tile_run, (&[], Some(&code)), &reads, &writes, tile_units(len))
     };
     let [a, b] = [3, 7].map(|k| (0..len as i32).map(|i| i * k % 97 + 1).collect::<Vec<_>>());
     let mut zero = b.clone();

@@ -1,6 +1,6 @@
 //! The code of a tile program, as the kernel reads it: the steps of its plan, each with the loop that computes it.
 //!
-//! [`TileCode`] is made once, when a program is compiled, and is what is prepared for a call. Invariant: a loop
+//! [`TileCode`] is made once, when a program is compiled, and is the prepared data of a call. Invariant: a loop
 //! computes what [`apply_step`](super::apply::apply_step) does, bit for bit.
 
 use super::program::TileProgram;

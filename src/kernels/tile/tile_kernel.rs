@@ -240,14 +240,17 @@ impl<'a, const I: usize, const O: usize> TileKernelCall<'a, '_, I, O> {
                 let to = usize::from(to);
                 let (low, rest) = slots.split_at_mut(to * stride);
                 let (dst, high) = rest.split_at_mut(stride);
-                (&mut dst[..len], StepOperands { slots: [low, high], slot: to, outs: [outs, &[]], out: usize::MAX })
+                (
+                    &mut dst[..len],
+                    TileKernelStepOperands { slots: [low, high], slot: to, outs: [outs, &[]], out: usize::MAX },
+                )
             }
             Storage::Out(to) => {
                 let to = usize::from(to);
                 let (low, rest) = outs.split_at_mut(to);
                 let (dst, high) = rest.split_first_mut()?;
                 let dst = &mut dst[from * step.out.size()..][..len];
-                (dst, StepOperands { slots: [slots, &[]], slot: usize::MAX, outs: [low, high], out: to })
+                (dst, TileKernelStepOperands { slots: [slots, &[]], slot: usize::MAX, outs: [low, high], out: to })
             }
             Storage::None | Storage::Input(..) => return None,
         };
@@ -261,7 +264,7 @@ impl<'a, const I: usize, const O: usize> TileKernelCall<'a, '_, I, O> {
 
 /// What a step may read beside inputs: all slots and outputs but the one that it writes. The lists are those before it
 /// and those behind it.
-struct StepOperands<'s, 'a> {
+struct TileKernelStepOperands<'s, 'a> {
     slots: [&'s [u8]; 2],
     /// The slot that is written; `usize::MAX` if none is.
     slot: usize,
@@ -270,7 +273,7 @@ struct StepOperands<'s, 'a> {
     out: usize,
 }
 
-impl<'s> StepOperands<'s, '_> {
+impl<'s> TileKernelStepOperands<'s, '_> {
     /// The elements of a tile, `from` on, of an operand whose elements have `size` bytes. `now` has the tiles of the
     /// inputs that are read in place.
     #[inline(always)]

@@ -390,9 +390,9 @@ impl Builder {
         self.with(|e| e.update(leaf, next));
     }
 
-    /// Adds an update that continues the earlier ones of this step: `f` makes the next value of `leaf` of the value
-    /// that `leaf` has after them (its own, if there are none). So a layer that is applied twice updates its states
-    /// twice, in the order of the calls.
+    /// Adds an update that continues the earlier ones of this step: `f` computes the next value of `leaf` from the
+    /// value after those updates, or from `leaf` itself if there are none. So a layer that is applied twice updates its
+    /// states twice, in the order of the calls.
     ///
     /// ```
     /// use arenagrad::prelude::*;

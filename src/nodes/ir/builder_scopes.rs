@@ -1,12 +1,13 @@
-//! Scopes of the builder: whose layer and line a node is of, which leaves are shared, and what the graph is built for.
+//! Scopes of the builder: the layer and the source line of nodes, shared leaves, and whether the graph is for training
+//! or for evaluation.
 
 use super::builder::Builder;
 use crate::error::Location;
 use std::panic;
 
 impl Builder {
-    /// Calls `f`, which builds the layer called `name`: an error of its nodes begins with `layer "name": `. In a layer
-    /// of layers the innermost one is named. All layers of [`nn`](crate::nn) do this.
+    /// Calls `f`, which builds the layer called `name`: an error of its nodes begins with `layer "name": `. Inside
+    /// nested layers, the error names the innermost one. All layers of [`nn`](crate::nn) do this.
     ///
     /// ```
     /// use arenagrad::prelude::*;

@@ -1,4 +1,4 @@
-//! What the `cost` function of an op definition reads of its node.
+//! A node as the `cost` function of an op definition reads it.
 
 use super::graph::Graph;
 use crate::arena::Node;

@@ -10,6 +10,11 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::op::Op;
 use crate::nodes::ir::opdef::{Arity, Batch, Deriv, Flags, Lower, OpDef};
 
+/// Whether a leaf can be called `name`: not if it is empty or has a control character, a quote or a backslash.
+pub fn is_leaf_name(name: &str) -> bool {
+    !name.is_empty() && !name.chars().any(|c| c.is_control() || c == '"' || c == '\\')
+}
+
 pub use crate::nodes::ir::init::{Init, InitKind, LeafInit, StartValues};
 
 impl Op {

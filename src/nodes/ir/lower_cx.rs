@@ -1,4 +1,4 @@
-//! What the `lower` function of an op definition reads of its node, and the calls that it writes.
+//! A node as the `lower` function of an op definition reads it, and the calls that the function writes.
 
 use super::attrs::Attrs;
 use super::call::{Buf, Call, Temp, View};

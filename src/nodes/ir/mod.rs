@@ -1,7 +1,7 @@
 //! The graph and its infrastructure. No file here knows an op by name, except the leaves.
 //!
-//! [`graph`] has the frozen columns, [`emit`] the growing ones, [`builder`] what users and rules write with.
-//! [`opdef`] defines an op definition. [`text`] prints and parses. [`verify`] checks twelve invariants.
+//! [`graph`] has the frozen columns, [`emit`] the growing ones, [`builder`] the interface with which users and rules
+//! write them. [`opdef`] defines an op definition. [`text`] prints and parses. [`verify`] checks twelve invariants.
 
 pub mod arity;
 pub mod attr_types;

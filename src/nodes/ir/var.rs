@@ -1,4 +1,4 @@
-//! What a [`Var`] tells of its value.
+//! Facts about the value of a [`Var`], such as its shape and its name.
 
 use super::builder::Var;
 use super::dtype::{DType, Ty};

@@ -140,7 +140,7 @@ ops! {
     CAST = pointwise::compare;
 
     MATMUL = matmul;
-    DOT_GENERAL = matmul;
+    DOT_GENERAL = matmul::dot_general;
 
     SOLVE = linalg::solve;
     LU = linalg::lu;
@@ -156,7 +156,7 @@ ops! {
     SPLAT_PREPARE = splat::stages;
     SPLAT_RASTERIZE = splat::stages;
 
-    INT_MATMUL = matmul::integers;
+    INT_MATMUL = matmul::int_matmul;
 
     GROUPED_MATMUL = grouped;
     GROUPED_OUTER = grouped;
@@ -229,8 +229,8 @@ ops! {
     LOG_SOFTMAX = softmax;
     LOG_SOFTMAX_BACKWARD = softmax;
 
-    SOFTMAX_CROSS_ENTROPY = loss;
-    SOFTMAX_CROSS_ENTROPY_BACKWARD = loss;
+    SOFTMAX_CROSS_ENTROPY = loss::cross_entropy;
+    SOFTMAX_CROSS_ENTROPY_BACKWARD = loss::cross_entropy;
     MSE_LOSS = loss;
     BCE_WITH_LOGITS = loss;
 
@@ -305,7 +305,7 @@ ops! {
     MATMUL_ADD = matmul::epilogue;
     ATTENTION_PACKED = attention;
     ATTENTION_PACKED_BACKWARD = attention;
-    CROSS_ENTROPY_GRADIENT = loss;
+    CROSS_ENTROPY_GRADIENT = loss::cross_entropy;
     SQUARED_ERROR_GRADIENT = loss;
     MATMUL_SGD = optim::fused_update;
     MATMUL_SGD_MOMENTUM = optim::fused_update;
@@ -319,8 +319,8 @@ ops! {
 
     LINEAR = blocks;
     SHARED_LINEAR_PAIR = blocks;
-    SWIGLU_BLOCK = blocks;
-    DEPTHWISE_CONV1D_CAUSAL = blocks;
+    SWIGLU_BLOCK = blocks::swiglu;
+    DEPTHWISE_CONV1D_CAUSAL = blocks::causal_conv;
     ATTENTION_BLOCK = blocks::transformer_blocks;
     TRANSFORMER_LAYER = blocks::transformer_blocks;
     LLAMA_DECODER_BLOCK = blocks::transformer_blocks;

@@ -1,7 +1,7 @@
 //! Activity analysis: a derivative passes through the values that depend on the chosen leaves and on which the chosen
 //! results depend, both along differentiable edges. One region at a time; a loop counts as one op.
 
-use super::codes::{Codes, ends_derivatives};
+use super::codes::{Codes, code_ends_derivatives};
 use super::inner_values::inner_value_or_leaf;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::nodes::ir::opdef::{Deriv, Lower, opdef_regions};
@@ -45,7 +45,7 @@ pub fn is_active_through(def: &OpDef) -> bool {
 /// True if the derivative by operand `a` goes through an op of definition `def`. An op of integers alone has the
 /// derivative zero, and yet a code goes through: it becomes an error later.
 fn passes_operand(codes: &Codes<'_>, def: &OpDef, a: Value) -> bool {
-    is_active_through(def) || (codes.is_code(a) && !ends_derivatives(def))
+    is_active_through(def) || (codes.is_code(a) && !code_ends_derivatives(def))
 }
 
 /// The values of region `r` that depend differentiably on `roots`, values of `r`.

@@ -5,7 +5,7 @@
 
 use super::activity::active_from;
 use super::choice_site::backward_choice;
-use super::codes::zero_tangent;
+use super::codes::zero_tangent_of_code;
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
 use super::join::join_cotangents;
 use super::scan_site::{AdContext, LoopOperands, ScanSite};
@@ -147,7 +147,7 @@ impl<'g> Backward<'_, '_, 'g> {
                     true => (outs[i], cts[i]),
                     false => (context.src.args_of(n)[i], self.take_so_far(context.src.args_of(n)[i])),
                 };
-                start.unwrap_or_else(|| zero_tangent(context.map.get(operand)))
+                start.unwrap_or_else(|| zero_tangent_of_code(context.map.get(operand)))
             })
             .collect();
         let results = l.backward(&BackwardParts { cts, sums: &sums, slices: &slices }, &starts)?;
@@ -196,7 +196,7 @@ impl<'g> ScanSite<'_, '_, 'g> {
             back.walk()?;
             let one = |&i: &usize| {
                 let arg = self.args[i];
-                back.take_so_far(arg).unwrap_or_else(|| zero_tangent(local[arg]))
+                back.take_so_far(arg).unwrap_or_else(|| zero_tangent_of_code(local[arg]))
             };
             Ok(sums.iter().chain(slices).map(one).collect())
         })

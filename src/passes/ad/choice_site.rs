@@ -3,7 +3,7 @@
 //! zero times infinity.
 
 use super::backward::Backward;
-use super::codes::zero_tangent;
+use super::codes::zero_tangent_of_code;
 use super::forward::Forward;
 use super::scan_site::{AdContext, ScanSiteValues, write_scan_site_region};
 use crate::arena::{Node, Region, Value, Window, ids::Id};
@@ -93,7 +93,7 @@ pub(super) fn backward_choice<'g>(
         let yields = src.region_yields(parts.region);
         seeded.iter().zip(parts.seeds).for_each(|(&j, &ct)| back.add(yields[j], ct));
         back.walk()?;
-        let one = |a: &Value| back.cotangent(*a).unwrap_or_else(|| zero_tangent(parts.local[*a]));
+        let one = |a: &Value| back.cotangent(*a).unwrap_or_else(|| zero_tangent_of_code(parts.local[*a]));
         Ok(roots.iter().map(one).collect())
     })?;
     wanted.iter().zip(results).for_each(|(&i, d)| grads[i] = Some(d));
@@ -130,7 +130,7 @@ pub(super) fn forward_choice<'g>(
         forward.walk()?;
         let one = |&j: &usize| {
             let y = yields[j];
-            forward.tangent(y).unwrap_or_else(|| zero_tangent(parts.local[y]))
+            forward.tangent(y).unwrap_or_else(|| zero_tangent_of_code(parts.local[y]))
         };
         Ok(with_tangent.iter().map(one).collect())
     })?;

@@ -2,8 +2,8 @@
 //!
 //! A derivative passes through a code as through the real number that it stands for. So the tangent and the cotangent
 //! of a code are those of that number, in `f32`: its own dtype could hold neither. No integer is a code by its dtype
-//! alone. It is one if an op of [`Flags::QUANT`] makes it or reads it, or if it is a code before or after a move, a
-//! loop, a branch or a call. Invariant: [`Codes::tangent_dtype`] is the only answer to the question whether a value has
+//! alone. It is one if an op of [`Flags::QUANT`] makes it or reads it, or if a move, a loop, a branch or a call
+//! connects it with a code. Invariant: [`Codes::tangent_dtype`] is the only answer to the question whether a value has
 //! a tangent, and of which dtype.
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
@@ -99,12 +99,12 @@ fn passes_codes(def: &OpDef) -> bool {
 }
 
 /// True if the op ends every derivative on purpose: a step function, or `stop_gradient`.
-pub fn ends_derivatives(def: &OpDef) -> bool {
+pub fn code_ends_derivatives(def: &OpDef) -> bool {
     matches!(def.deriv, Deriv::Zero) && (def.flags.has(Flags::STEP) || def.flags.has(Flags::STOP))
 }
 
 /// Zeros as the tangent of `x`.
-pub fn zero_tangent<'g>(x: Var<'g>) -> Var<'g> {
+pub fn zero_tangent_of_code<'g>(x: Var<'g>) -> Var<'g> {
     match x.dtype().is_differentiable() {
         true => x.full_like(0.0),
         false => x.g.full(0.0, x.dims(), x.dtype().of_tangent()),

@@ -1,8 +1,8 @@
 //! Derivatives of custom functions: the rule's region is written in place of the derivative.
 //!
-//! If the rule for the mode is missing, the other one is transposed. A rule is linear in its last arguments (tangents
-//! or cotangents), so its adjoint by them is found by a reverse walk over its region, written at zeros. Invariant:
-//! [`super::activity`] marks the rules that are transposed, so they are prepared.
+//! If the rule for the mode is missing, the other one is transposed. A rule is linear in its last arguments, the
+//! tangents or cotangents. So a reverse walk over its region, with zeros for these arguments, gives its adjoint.
+//! Invariant: [`super::activity`] marks the rules that are transposed, so they are prepared.
 
 use super::backward::Backward;
 use super::scan_site::{AdContext, ScanSiteValues, write_scan_site_region};

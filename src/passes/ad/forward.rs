@@ -5,7 +5,7 @@
 
 use super::activity::active_towards;
 use super::choice_site::forward_choice;
-use super::codes::{ends_derivatives, zero_tangent};
+use super::codes::{code_ends_derivatives, zero_tangent_of_code};
 use super::custom_rules::{CustomRulesSite, custom_rules_title};
 use super::scan_site::{AdContext, LoopOperands, Operands, ScanSite};
 use crate::arena::{Node, Value, Window, ids::Id};
@@ -56,7 +56,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
         let outs: Vec<Var<'g>> = src.outs_of(n).map(|v| map.get(v)).collect();
         let site = Site { g, op: src.op[n.at()], attrs: src.attrs(n), args: &args, outs: &outs };
         let codes = self.context.codes;
-        if !ends_derivatives(def) {
+        if !code_ends_derivatives(def) {
             let results: Vec<Value> = src.outs_of(n).collect();
             codes.check_passage(n, |i| ts[i].is_some(), |j| self.wanted[results[j]])?;
         }
@@ -72,7 +72,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
                 // (an index) is used as it is.
                 let fill = |(i, a): (usize, &Var<'g>)| match ts[i] {
                     Some(t) => t,
-                    None if codes.carries(src.args_of(n)[i]) => zero_tangent(*a),
+                    None if codes.carries(src.args_of(n)[i]) => zero_tangent_of_code(*a),
                     None => *a,
                 };
                 let dots: Vec<Var<'g>> = args.iter().enumerate().map(fill).collect();
@@ -127,7 +127,7 @@ fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g
     let moving: Vec<usize> = (0..k).zip(l.dependent(&has)).filter(|(_, d)| *d).map(|(i, _)| i).collect();
     let given = |r: std::ops::Range<usize>| r.filter_map(|i| ts[i].map(|t| (l.args[i], t))).collect::<Vec<_>>();
     let (dot_consts, dot_xs) = (given(k..xs), given(xs..l.args.len()));
-    let zero = |i: usize| ts[i].unwrap_or_else(|| zero_tangent(context.map.get(context.src.args_of(n)[i])));
+    let zero = |i: usize| ts[i].unwrap_or_else(|| zero_tangent_of_code(context.map.get(context.src.args_of(n)[i])));
     let again = l.scan.exit == Some(Exit::Flag);
     let values = l.given(0..if again { k } else { 0 });
     let starts: Vec<Var<'g>> = values.iter().map(|v| v.1).chain(moving.iter().map(|&i| zero(i))).collect();
@@ -160,7 +160,7 @@ fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g
         forward.walk()?;
         let carried = |&i: &usize| {
             let y = l.yields[i];
-            forward.tangent(y).unwrap_or_else(|| zero_tangent(local[y]))
+            forward.tangent(y).unwrap_or_else(|| zero_tangent_of_code(local[y]))
         };
         let next = l.yields[..values.len()].iter().map(|&y| local[y]);
         let mut yields: Vec<Var<'g>> = next.chain(moving.iter().map(carried)).collect();

@@ -2,8 +2,8 @@
 
 use super::activity::Mode;
 use super::backward::Backward;
-use super::codes::{Codes, zero_tangent};
-use super::inner_values::{copy_without_marks, inner_value_or_leaf, mark_inner_values};
+use super::codes::{Codes, zero_tangent_of_code};
+use super::inner_values::{copy_without_inner_value_marks, inner_value_or_leaf, mark_inner_values};
 use super::prepare::prepare_for_autodiff;
 use super::scan_site::{AdContext, ScanSiteValues};
 use crate::arena::{Value, ids::Id};
@@ -32,7 +32,7 @@ pub enum Missing {
 pub struct GradOptions {
     /// Names of leaves, or of inner values: the printed name of a value ([`Var::named`](crate::graph::Var::named)), the
     /// name of an output, or `%5`, the number of a value in the printed text form (a text that was parsed may have
-    /// called it otherwise). The name of a leaf comes first. If empty: all params that are not frozen.
+    /// called it otherwise). The names of leaves take precedence. If empty: all params that are not frozen.
     pub wrt: Vec<String>,
     /// Params to leave out, by name or pattern. The first `*` of a pattern matches any characters.
     pub frozen: Vec<String>,
@@ -122,7 +122,7 @@ pub fn grad_from(g: Graph<'_>, loss: &str, options: &GradOptions, seed: Seed<'_>
     rebuilt_by_pass("grad", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
-        copy_without_marks(g, &mut c, &b);
+        copy_without_inner_value_marks(g, &mut c, &b);
         let seed = seed(&b, c.map[signature_output(g, loss)?]);
         let codes = Codes::of(g);
         let grads = ReverseGrad::new(&codes, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
@@ -147,7 +147,7 @@ pub fn vjp<'a>(g: impl Into<Graph<'a>>, outputs: &[&str], wrt: &[&str], missing:
     rebuilt_by_pass("vjp", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
-        copy_without_marks(g, &mut c, &b);
+        copy_without_inner_value_marks(g, &mut c, &b);
         let (mut seeds, mut signature, codes) = (Vec::new(), Signature::new(g), Codes::of(g));
         for &o in outputs {
             let v = signature.output(o)?;
@@ -205,7 +205,7 @@ impl<'r, 'x, 'g> ReverseGrad<'r, 'x, 'g> {
         for (&v, name) in self.wrt.iter().zip(self.names) {
             grads.push(match (self.back.cotangent(v), missing) {
                 (Some(ct), _) => ct,
-                (None, Missing::Zero) => zero_tangent(context.map.get(v)),
+                (None, Missing::Zero) => zero_tangent_of_code(context.map.get(v)),
                 (None, Missing::Error) => {
                     let from: Vec<&str> = seeds.iter().map(|s| s.0).collect();
                     let text = format!(

@@ -131,7 +131,7 @@ fn marked_inner_values(g: Graph<'_>) -> impl Iterator<Item = Value> {
 }
 
 /// Copies the nodes of `g`, its updates, and its outputs, all without what [`mark_inner_values`] added.
-pub(super) fn copy_without_marks(g: Graph<'_>, c: &mut Copier<'_, '_>, b: &Builder) {
+pub(super) fn copy_without_inner_value_marks(g: Graph<'_>, c: &mut Copier<'_, '_>, b: &Builder) {
     let barriers: Vec<Node> = marked_inner_values(g).map(|v| g.def[v.at()]).collect();
     c.run(&mut |v| {
         let added = barriers.contains(&v.node) && v.op() == Op::OPTIMIZATION_BARRIER;

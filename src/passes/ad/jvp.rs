@@ -2,7 +2,7 @@
 //! at outputs only.
 
 use super::activity::Mode;
-use super::codes::{Codes, zero_tangent};
+use super::codes::{Codes, zero_tangent_of_code};
 use super::forward::Forward;
 use super::prepare::prepare_for_autodiff;
 use super::scan_site::{AdContext, ScanSiteValues};
@@ -54,7 +54,7 @@ pub(super) fn jvp_with_inputs(g: Graph<'_>, outputs: &[&str], wrt: &[&str], inpu
         forward.walk()?;
         b.with(|e| e.set_loc(u32::MAX));
         for (&o, &v) in outputs.iter().zip(&results) {
-            let t = forward.tangent(v).unwrap_or_else(|| zero_tangent(c.map[v]));
+            let t = forward.tangent(v).unwrap_or_else(|| zero_tangent_of_code(c.map[v]));
             b.output(&signature.unused(&format!("tangent.{o}")), t);
         }
         drop(c);

@@ -27,7 +27,7 @@ pub(super) fn write_keep_every(g: Graph<'_>, active: &Side<Node, bool>) -> Resul
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r).filter(|&n| stretch(n).is_some()) {
             let scan = Scan::of(&g.attrs(n));
-            fits[n] = above[r] + 2 + inside[scan.body] <= DEPTH && !reads_count(g, &scan);
+            fits[n] = above[r] + 2 + inside[scan.body] <= DEPTH && !keep_every_reads_count(g, &scan);
         }
     }
     rebuild_buf(g, &mut |v| {
@@ -38,7 +38,7 @@ pub(super) fn write_keep_every(g: Graph<'_>, active: &Side<Node, bool>) -> Resul
 }
 
 /// True if the body of a loop that counts its iterations reads their number: a stretch has another one.
-fn reads_count(g: Graph<'_>, scan: &Scan) -> bool {
+fn keep_every_reads_count(g: Graph<'_>, scan: &Scan) -> bool {
     let Some(n) = g.region_args(scan.body).nth(scan.carries).filter(|_| scan.exit == Some(Exit::Count)) else {
         return false;
     };

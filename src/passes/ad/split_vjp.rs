@@ -1,12 +1,12 @@
 //! A vector-Jacobian product as two programs: the forward one hands over the values that the backward one reads.
 //!
-//! Invariant: both halves are nodes of the graph that [`vjp`] writes, so their results have its bits. What depends on
-//! no leaf is computed in both.
+//! Invariant: both halves are nodes of the graph that [`vjp`] writes, so their results have its bits. Both compute the
+//! values that depend on no leaf.
 
 use super::grad::{Missing, vjp};
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::Result;
-use crate::nodes::ir::emit::is_leaf_name;
+use crate::nodes::ir::leaf::is_leaf_name;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Init};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};

@@ -1,6 +1,6 @@
 //! Loops whose iterations may run at once are written for all of them: the iterations become members of a batch.
 //!
-//! It is an optimisation alone: such a loop has a meaning of its own, and runs as one without this pass.
+//! The pass is only an optimisation: without it, such a loop runs like any other.
 
 use super::batched_region::{BatchContext, Member, write_batched_region};
 use crate::arena::{Node, Region, Side, Value, ids::Id};

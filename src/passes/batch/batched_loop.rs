@@ -1,12 +1,13 @@
 //! Ops that run regions, for all members: the regions are written again for all of them.
 //!
-//! What an operand, a yield or an argument of a region is, batched or the same for all, must be known before the region
-//! is written. [`batched_region_values`] tells; where it is too careful, a value is repeated for the members.
+//! Whether an operand, a yield or an argument of a region is batched must be known before the region is written.
+//! [`batched_region_values`] decides this, on the safe side: a value that need not be batched may be repeated for the
+//! members.
 
 use super::batched_region::{BatchContext, Member, batched_region_values, write_batched_region};
 use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::common::batch_site::swap_axis_runs;
+use crate::nodes::ops::common::batch_site::swap_batch_axis_runs;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
 use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
@@ -80,7 +81,7 @@ pub(super) fn batched_loop_scan<'g>(
     // Slices of one iteration, for all members: the axis of the iterations stands before that of the batch.
     let operand = |(i, a): (usize, &Member<'g>)| match i < scan.xs() {
         true => a.as_batched(batched[i], size),
-        false if a.batched => swap_axis_runs(a.var, 0, 1, 1),
+        false if a.batched => swap_batch_axis_runs(a.var, 0, 1, 1),
         false => a.var,
     };
     let operands: Vec<Var<'g>> = args.iter().enumerate().map(operand).collect();
@@ -93,7 +94,7 @@ pub(super) fn batched_loop_scan<'g>(
     g.with(|e| e.set_loc(src.loc[n.at()]));
     let attrs = ScanAttrs { body, ..ScanAttrs::of(&src.attrs(n)) };
     let result = |(i, (var, &batched)): (usize, (Var<'g>, &bool))| match i >= scan.carries && batched {
-        true => Member { var: swap_axis_runs(var, 0, 1, 1), batched },
+        true => Member { var: swap_batch_axis_runs(var, 0, 1, 1), batched },
         false => Member { var, batched },
     };
     let results: Vec<Var<'g>> = g.emit(Op::SCAN, &operands, &attrs.list()).into();

@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::attrs::Kind as FieldKind;
 use crate::nodes::ir::opdef::{Batch, BatchSite, Lower};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::batch_site::repeat_for_members;
+use crate::nodes::ops::common::batch_site::repeat_for_batch_members;
 use crate::nodes::{Builder, Graph, Op, Var};
 
 /// What a batched region is written from.
@@ -38,7 +38,7 @@ pub(super) struct Member<'g> {
 impl<'g> Member<'g> {
     /// The value with the batch's axis.
     pub(super) fn for_all(self, size: usize) -> Var<'g> {
-        if self.batched { self.var } else { repeat_for_members(self.var, size) }
+        if self.batched { self.var } else { repeat_for_batch_members(self.var, size) }
     }
 
     /// The value, with the batch's axis if `batched`.

@@ -14,7 +14,7 @@ mod one_by_one;
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Batch;
-use crate::nodes::ops::common::batch_site::swap_axis_runs;
+use crate::nodes::ops::common::batch_site::swap_batch_axis_runs;
 use crate::nodes::ops::control::custom_fn::has_custom_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
 use crate::passes::decompose::decompose_while;
@@ -29,7 +29,7 @@ use batched_region::{
 };
 pub use one_by_one::{OneByOne, one_by_one_ops};
 
-/// What the members of a batch draw where one example draws random numbers.
+/// The random numbers that the members of a batch draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Randomness {
     /// A random op is an error.
@@ -221,7 +221,7 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
     let mut known = Vec::new();
     for &(v, leaf) in &written {
         let axis = axis_of(v);
-        let var = axis.map_or(leaf, |axis| swap_axis_runs(leaf, 0, axis, 1));
+        let var = axis.map_or(leaf, |axis| swap_batch_axis_runs(leaf, 0, axis, 1));
         known.push((v, Member { var, batched: axis.is_some() }));
     }
     let values = write_batched_region(context, g.entry(), &known)?;
@@ -229,7 +229,7 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
     for (&v, &name) in g.outputs().iter().zip(g.output_names) {
         let asked = map.outputs.iter().position(|o| o.0 == g.str(name));
         let var = match asked.map(|i| outputs[i].axis) {
-            Some(axis) => swap_axis_runs(values[v].for_all(map.size), 0, 1, axis),
+            Some(axis) => swap_batch_axis_runs(values[v].for_all(map.size), 0, 1, axis),
             None => values[v].var,
         };
         b.output(g.str(name), var);
@@ -237,7 +237,7 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
     for &(v, next) in g.updates {
         let Some(&(_, leaf)) = written.iter().find(|w| w.0 == v) else { continue };
         match (axis_of(v), values[next]) {
-            (Some(axis), next) => b.update(leaf, swap_axis_runs(next.for_all(map.size), 0, 1, axis)),
+            (Some(axis), next) => b.update(leaf, swap_batch_axis_runs(next.for_all(map.size), 0, 1, axis)),
             (None, Member { var, batched: false }) => b.update(leaf, var),
             (None, _) => {
                 let name = g.leaf(v).map_or("", |l| l.1);

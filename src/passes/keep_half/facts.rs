@@ -1,6 +1,6 @@
-//! Which values of a training step are kept in half precision, and how the backward half gets each of them.
+//! Decides which values of a training step are kept in half precision, and how the backward half gets each of them.
 //!
-//! The forward half ends with the last output that is no gradient. The nodes behind it on which a gradient or a param's
+//! The forward half ends with the last output that is no gradient. The nodes after it on which a gradient or a param's
 //! next value depends are *gradient nodes*; they alone read rounded values. So no other output changes, and no state
 //! but those that follow from gradients. A value stays in full precision where rounding it saves nothing or would harm
 //! more than its own accuracy: see [`HalfFacts::exact`] and [`HalfFacts::summary`].
@@ -55,7 +55,7 @@ pub struct HalfFacts {
 }
 
 /// The names of what a gradient can be of: leaves, outputs and named values.
-fn names_of_values(g: Graph<'_>) -> HashSet<&str> {
+fn half_facts_names(g: Graph<'_>) -> HashSet<&str> {
     let outputs = g.output_names.iter().map(|&name| g.str(name));
     let inner =
         g.region_values(g.entry()).filter(|&v| g.names[v as usize].is_some()).map(|v| g.str(g.names[v as usize]));
@@ -64,7 +64,7 @@ fn names_of_values(g: Graph<'_>) -> HashSet<&str> {
 
 /// True if the output called `name` is the gradient of one of `values`, the first or a later one, or that of a value
 /// without a name (`grad.%5`), or the norm of gradients.
-fn is_gradient_output(values: &HashSet<&str>, name: &str) -> bool {
+fn is_half_gradient_output(values: &HashSet<&str>, name: &str) -> bool {
     let of_value = |of: &str| {
         let later = of.rsplit_once('.').filter(|(_, number)| number.parse::<u32>().is_ok());
         values.contains(of) || later.is_some_and(|(first, _)| values.contains(first)) || of.starts_with('%')
@@ -73,18 +73,18 @@ fn is_gradient_output(values: &HashSet<&str>, name: &str) -> bool {
 }
 
 /// The loop that node `n` is.
-pub fn scan_of(g: Graph<'_>, n: Node) -> Option<Scan> {
+pub fn half_facts_scan(g: Graph<'_>, n: Node) -> Option<Scan> {
     matches!(g.def_of(n).lower, Lower::Loop).then(|| Scan::of(&g.attrs(n)))
 }
 
 /// True if the node has the elements of its only operand, perhaps in another order, some of them or repeated.
-fn moves_elements(g: Graph<'_>, n: Node) -> bool {
+fn half_moves_elements(g: Graph<'_>, n: Node) -> bool {
     let flags = g.def_of(n).flags;
     flags.has(Flags::SAME_BYTES) || (flags.has(Flags::MOVE) && g.op[n.at()] != Op::CAST && g.args_of(n).len() == 1)
 }
 
 /// True if a rounding of operand `a` could change what node `n` decides.
-fn decides_by(g: Graph<'_>, n: Node, a: Value) -> bool {
+fn half_decides_by(g: Graph<'_>, n: Node, a: Value) -> bool {
     let (def, op) = (g.def_of(n), g.op[n.at()]);
     if !g.dtype[a.at()].is_float() || op == Op::SIGN {
         return false;
@@ -107,8 +107,8 @@ fn decides_by(g: Graph<'_>, n: Node, a: Value) -> bool {
 impl HalfFacts {
     /// The facts of `g`, which has no dead nodes; `None` if it has no backward half.
     pub fn of(g: Graph<'_>) -> Option<HalfFacts> {
-        let values = names_of_values(g);
-        let is_gradient = |name| is_gradient_output(&values, g.str(name));
+        let values = half_facts_names(g);
+        let is_gradient = |name| is_half_gradient_output(&values, g.str(name));
         let outputs = || g.outputs().iter().zip(g.output_names).map(|(&v, &name)| (v, is_gradient(name)));
         let boundary = outputs().filter(|o| !o.1).map(|o| g.def[o.0.at()]).max()?;
         let mut f = HalfFacts {
@@ -153,7 +153,7 @@ impl HalfFacts {
             self.made_before[n] = bytes;
             for v in g.outs_of(n) {
                 self.last_forward[v] = n;
-                bytes += if moves_elements(g, n) { 0 } else { g.bytes(v) as u64 };
+                bytes += if half_moves_elements(g, n) { 0 } else { g.bytes(v) as u64 };
             }
             for &a in g.args_of(n) {
                 if n <= self.boundary {
@@ -172,12 +172,12 @@ impl HalfFacts {
         let (def, args) = (g.def_of(n), g.args_of(n));
         let fixed = |&a: &Value| self.free[a] && !g.def_of(g.def[a.at()]).is_leaf();
         let constant = !def.is_leaf() && args.iter().all(fixed);
-        let of_summaries = (def.is_pointwise() || moves_elements(g, n))
+        let of_summaries = (def.is_pointwise() || half_moves_elements(g, n))
             && args.iter().any(|&a| self.summary[a])
             && args.iter().all(|&a| self.summary[a] || self.free[a]);
         let whole = matches!(def.lower, Lower::Loop | Lower::Choice);
         let largest = g.outs_of(n).map(|v| g.numel(v)).max().unwrap_or(0);
-        let body = scan_of(g, n).map(|scan| (scan.carries, g.region_yields(scan.body)));
+        let body = half_facts_scan(g, n).map(|scan| (scan.carries, g.region_yields(scan.body)));
         for (i, v) in g.outs_of(n).enumerate() {
             self.free[v] = constant || (def.is_leaf() && g.op[n.at()] != Op::ARG);
             self.summary[v] = match body {
@@ -206,12 +206,12 @@ impl HalfFacts {
     /// Whether node `n` makes its operands exact.
     fn follow_readers(&mut self, g: Graph<'_>, n: Node, entry: bool) {
         let backward = !entry || n > self.boundary;
-        let moved = moves_elements(g, n) && g.outs_of(n).any(|v| self.exact[v]);
+        let moved = half_moves_elements(g, n) && g.outs_of(n).any(|v| self.exact[v]);
         let of_branches = matches!(g.def_of(n).lower, Lower::Choice) && self.branches_decide(g, n);
-        let body: Option<Vec<Value>> = scan_of(g, n).map(|scan| g.region_args(scan.body).collect());
+        let body: Option<Vec<Value>> = half_facts_scan(g, n).map(|scan| g.region_args(scan.body).collect());
         for (i, &a) in g.args_of(n).iter().enumerate() {
             let inside = body.as_ref().is_some_and(|args| self.exact[args[i]]);
-            let own = backward && (inside || of_branches || decides_by(g, n, a) || (entry && !self.gradient[n]));
+            let own = backward && (inside || of_branches || half_decides_by(g, n, a) || (entry && !self.gradient[n]));
             self.exact[a] |= moved || own;
         }
     }
@@ -256,7 +256,7 @@ impl HalfFacts {
 
     /// How the backward half gets `v`, made by `n`.
     fn decide_one(&mut self, g: Graph<'_>, n: Node, v: Value) -> Kept {
-        if moves_elements(g, n) {
+        if half_moves_elements(g, n) {
             let from = g.args_of(n)[0];
             if self.free[from] || (self.kept[from] == Kept::Full && self.first_backward[from].is_some()) {
                 return Kept::Full;

@@ -1,7 +1,7 @@
 //! Loops whose stacks are in half precision: a body rounds what it stacks, and widens the slices that it reads.
 
 use super::HalfWriter;
-use super::facts::{HalfFacts, Kept, scan_of};
+use super::facts::{HalfFacts, Kept, half_facts_scan};
 use crate::arena::{DType, Node, Region, Value, Window, ids::Id};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op, Ty, Var};
@@ -11,7 +11,7 @@ use crate::passes::trimmed_region::copy_region_nodes;
 /// The stacked results of loop `n` of the forward half that it may stack in half precision: nothing reads them in full.
 /// By result; empty if there is none.
 pub fn stacks_in_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
-    let Some(scan) = scan_of(g, n).filter(|_| n <= f.boundary) else { return Vec::new() };
+    let Some(scan) = half_facts_scan(g, n).filter(|_| n <= f.boundary) else { return Vec::new() };
     let half = |(i, v): (usize, Value)| i >= scan.carries && f.kept[v] == Kept::Half && !f.read_forward[v];
     let stacks: Vec<bool> = g.outs_of(n).enumerate().map(half).collect();
     if stacks.contains(&true) { stacks } else { Vec::new() }
@@ -20,14 +20,14 @@ pub fn stacks_in_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
 /// The stacked inputs of loop `n` of the backward half that it may read in half precision. By operand; empty if there
 /// is none.
 pub fn slices_in_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
-    let Some(scan) = scan_of(g, n).filter(|_| n > f.boundary) else { return Vec::new() };
+    let Some(scan) = half_facts_scan(g, n).filter(|_| n > f.boundary) else { return Vec::new() };
     let slices: Vec<bool> =
         g.args_of(n).iter().enumerate().map(|(i, &a)| i >= scan.xs() && f.kept[a] == Kept::Half).collect();
     if slices.contains(&true) { slices } else { Vec::new() }
 }
 
 /// Writes the body `r` with the arguments of `args` and the yields of `yields` in type `half`.
-fn half_body(v: &RebuildVisit<'_, '_>, r: Region, half: DType, args: &[bool], yields: &[bool]) -> Region {
+fn half_loop_body(v: &RebuildVisit<'_, '_>, r: Region, half: DType, args: &[bool], yields: &[bool]) -> Region {
     let (src, g) = (v.src, v.g);
     let is = |list: &[bool], i: usize| list.get(i) == Some(&true);
     let ty = |(i, a): (usize, Value)| match is(args, i) {
@@ -57,7 +57,7 @@ impl HalfWriter<'_> {
         stacks: &[bool],
     ) -> Vec<Var<'g>> {
         let scan = Scan::of(&v.src.attrs(v.node));
-        let body = half_body(v, scan.body, self.half_type, slices, stacks);
+        let body = half_loop_body(v, scan.body, self.half_type, slices, stacks);
         v.g.with(|e| e.set_loc(v.src.loc[v.node.at()]));
         v.g.emit(Op::SCAN, args, &scan.over(body, scan.carries, scan.consts).list()).into()
     }

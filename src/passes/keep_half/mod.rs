@@ -4,11 +4,11 @@
 //! [`facts`] says which values of the forward half these are. Each is rounded behind its last reader in the forward
 //! half, and widened before its readers in the backward half: once for readers that are near one another, so that no
 //! `f32` copy lives long. Each widening reads another `optimization_barrier`, so that no pass merges them. A value that
-//! is a move, or a shift or scale, of a kept one is written again from that one. [`loops`]: loops stack rounded slices,
-//! and widen slices as they read them.
+//! is a move, a shift or a scaling of a kept value is recomputed from it. [`loops`]: loops stack rounded slices, and
+//! widen slices as they read them.
 //!
-//! Runs between patterns and pointwise fusion: what fused ops keep is known then, and a widening still becomes a step
-//! of the region that reads it.
+//! Runs between patterns and pointwise fusion. At this point it is known which values fused ops keep, and a widening
+//! can still become a step of the region that reads it.
 
 mod facts;
 mod loops;
@@ -134,7 +134,7 @@ impl HalfWriter<'_> {
         }
         let stacks = loops::stacks_in_half(v.src, self.facts, v.node);
         let mut outs = match stacks.is_empty() {
-            true => copy_visited(v, v.args),
+            true => copy_half_visited(v, v.args),
             false => self.half_loop(v, v.args, &[], &stacks),
         };
         for (i, o) in v.src.outs_of(v.node).enumerate().filter(|(i, _)| stacks.get(*i) == Some(&true)) {
@@ -154,7 +154,8 @@ impl HalfWriter<'_> {
     /// Writes a node of the backward half so that it reads widened copies.
     fn backward_node<'g>(&mut self, v: &RebuildVisit<'_, 'g>) -> Option<Vec<Var<'g>>> {
         let src = v.src;
-        if !src.args_of(v.node).iter().any(|&a| self.facts.kept[behind_barriers(src, self.facts, a)] != Kept::Full) {
+        if !src.args_of(v.node).iter().any(|&a| self.facts.kept[half_behind_barriers(src, self.facts, a)] != Kept::Full)
+        {
             return None;
         }
         let slices = loops::slices_in_half(src, self.facts, v.node);
@@ -167,7 +168,7 @@ impl HalfWriter<'_> {
         }
         v.g.with(|e| e.set_loc(src.loc[v.node.at()]));
         Some(match slices.is_empty() {
-            true => copy_visited(v, &args),
+            true => copy_half_visited(v, &args),
             false => self.half_loop(v, &args, &slices, &[]),
         })
     }
@@ -175,7 +176,7 @@ impl HalfWriter<'_> {
     /// What node `v` of the backward half reads instead of `a`.
     fn widened<'g>(&mut self, v: &RebuildVisit<'_, 'g>, a: Value) -> Var<'g> {
         let (src, g) = (v.src, v.g);
-        let x = behind_barriers(src, self.facts, a);
+        let x = half_behind_barriers(src, self.facts, a);
         let kept = self.facts.kept[x];
         if kept == Kept::Full {
             return v.map[a];
@@ -203,7 +204,7 @@ impl HalfWriter<'_> {
 }
 
 /// Copies node `v` with operands `args`.
-fn copy_visited<'g>(v: &RebuildVisit<'_, 'g>, args: &[Var<'g>]) -> Vec<Var<'g>> {
+fn copy_half_visited<'g>(v: &RebuildVisit<'_, 'g>, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let args: Vec<Value> = args.iter().map(|a| a.v).collect();
     let outs: Vec<Value> = v.g.with(|e| e.copy(&v.src, v.node, &args, v.regions).iter().collect());
     outs.into_iter().map(|o| v.g.var(o)).collect()
@@ -211,7 +212,7 @@ fn copy_visited<'g>(v: &RebuildVisit<'_, 'g>, args: &[Var<'g>]) -> Vec<Var<'g>> 
 
 /// The value that is `a` before barriers of the backward half, through which copies read kept values. A widening has a
 /// barrier of its own.
-fn behind_barriers(g: Graph<'_>, f: &HalfFacts, mut a: Value) -> Value {
+fn half_behind_barriers(g: Graph<'_>, f: &HalfFacts, mut a: Value) -> Value {
     loop {
         let n = g.def[a.at()];
         if n <= f.boundary || g.op[n.at()] != Op::OPTIMIZATION_BARRIER {

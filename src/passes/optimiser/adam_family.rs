@@ -4,7 +4,7 @@
 
 use super::rule::Rule;
 use super::update_target::{
-    UpdateTarget, flush_subnormals, update_target_bias_correction, update_target_decay, update_target_lerp,
+    UpdateTarget, update_target_bias_correction, update_target_decay, update_target_flush, update_target_lerp,
     update_target_square_average,
 };
 use crate::nodes::{Builder, DType, Init, Var};
@@ -22,7 +22,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.step(&states, &scalars[..if decoupled { 3 } else { 2 }], |p, g, s, k| {
             let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[2] } else { p };
-            let m = flush_subnormals(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let m = update_target_flush(update_target_lerp(s[0], g, 1.0 - betas.0));
             let v = update_target_square_average(s[1], g, betas.1);
             let most = s[2].maximum(v);
             vec![p + k[0] * m / (most.sqrt() / k[1] + eps), m, v, most]
@@ -34,8 +34,8 @@ impl<'g> UpdateTarget<'_, 'g> {
         let size = -self.lr64 / update_target_bias_correction(self.t, betas.0);
         self.step(&[self.state("exp_avg"), self.state("exp_inf")], &[size], |p, g, s, k| {
             let g = update_target_decay(g, p, weight_decay);
-            let m = flush_subnormals(update_target_lerp(s[0], g, 1.0 - betas.0));
-            let most = flush_subnormals((s[1] * betas.1).maximum(g.abs() + eps));
+            let m = update_target_flush(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let most = update_target_flush((s[1] * betas.1).maximum(g.abs() + eps));
             vec![p + k[0] * m / most, m, most]
         })
     }
@@ -58,7 +58,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.step(&states, &scalars[..if decoupled { 6 } else { 5 }], |p, g, s, k| {
             let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[5] } else { p };
-            let m = flush_subnormals(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let m = update_target_flush(update_target_lerp(s[0], g, 1.0 - betas.0));
             let v = update_target_square_average(s[1], g, betas.1);
             let plain = m / k[0] * k[1];
             let adapted = plain * (k[2] / (v.sqrt() + eps)) * k[3];
@@ -81,7 +81,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.step(&states, &scalars[..if decoupled { 4 } else { 3 }], |p, g, s, k| {
             let g = if decoupled { g } else { update_target_decay(g, p, weight_decay) };
             let p = if decoupled { p * k[3] } else { p };
-            let m = flush_subnormals(update_target_lerp(s[0], g, 1.0 - betas.0));
+            let m = update_target_flush(update_target_lerp(s[0], g, 1.0 - betas.0));
             let v = update_target_square_average(s[1], g, betas.1);
             let d = (v / k[2]).sqrt() + eps;
             vec![p + k[0] * g / d + k[1] * m / d, m, v]

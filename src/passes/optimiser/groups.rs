@@ -124,7 +124,7 @@ pub(super) fn check_groups_leaf_names(g: Graph<'_>) -> Result<()> {
 }
 
 /// An error if one of `params` holds codes: their gradient is that of real numbers, which no update of integers takes.
-pub(super) fn refuse_codes(g: Graph<'_>, params: &[&str]) -> Result<()> {
+pub(super) fn refuse_codes_in_groups(g: Graph<'_>, params: &[&str]) -> Result<()> {
     let codes = Codes::of(g);
     let found = params.iter().find_map(|name| g.find_leaf(name).map(|l| (name, l.0)).filter(|l| codes.is_code(l.1)));
     let Some((name, v)) = found else { return Ok(()) };

@@ -3,8 +3,9 @@
 //! All params of L-BFGS are one vector, as in torch. The history is a ring of `history_size` rows, so a step writes one
 //! row of it, in place. Numbers of rows are clamped, so that lowering knows that no look-up can stop the step: a step
 //! that may still stop changes no state in place. `opt.ro` holds 1/(y·s) of each row, and 0 for rows without a pair.
-//! Such a row adds nothing to either loop, so both loops always run over all rows, from the newest back and from the
-//! oldest on. Before the first step all states are 0 (H is 1): y·s is 0, no pair is kept, and the direction is −g.
+//! Such a row adds nothing to either loop, so both loops run over all rows, the first from the newest to the oldest,
+//! the second from the oldest to the newest. Before the first step all states are 0 (H is 1): y·s is 0, no pair is
+//! kept, and the direction is −g.
 
 use super::groups::Settings;
 use super::rule::Rule;
@@ -26,7 +27,7 @@ pub(super) struct LbfgsStep<'g> {
 }
 
 /// The states of L-BFGS, as they are before the step. N is the number of elements of all params, m the history.
-struct History<'g> {
+struct LbfgsHistory<'g> {
     /// y of each row: \[m, N\].
     dirs: Var<'g>,
     /// s of each row: \[m, N\].
@@ -75,7 +76,7 @@ fn lbfgs_move<'g>(b: &'g Builder, g: Var<'g>, rows: usize, step: LbfgsStep<'g>) 
     let (n, dtype) = (g.numel(), g.dtype());
     let state = |name: &str, dims: &[usize]| b.state(&format!("opt.{name}"), dims, dtype, Init::Zeros);
     let (last_grad, last_move) = (state("prev_flat_grad", &[n]), state("prev_step", &[n]));
-    let history = History {
+    let history = LbfgsHistory {
         dirs: state("old_dirs", &[rows, n]),
         steps: state("old_stps", &[rows, n]),
         ro: state("ro", &[rows]),
@@ -109,9 +110,9 @@ fn lbfgs_row_index(at: Var<'_>, rows: usize) -> Var<'_> {
     at.clamp(0.0, rows.saturating_sub(1) as f64)
 }
 
-impl<'g> History<'g> {
+impl<'g> LbfgsHistory<'g> {
     /// The history after this step: with the pair (y, s), if it is curved enough. Adds the updates of the states.
-    fn with_pair(self, b: &'g Builder, y: Var<'g>, s: Var<'g>) -> History<'g> {
+    fn with_pair(self, b: &'g Builder, y: Var<'g>, s: Var<'g>) -> LbfgsHistory<'g> {
         let dtype = y.dtype();
         let (curvature, square) = (lbfgs_dot(y, s), lbfgs_dot(y, y));
         let kept = curvature.greater(LEAST_CURVATURE).logical_and(square.greater(0.0));
@@ -135,7 +136,7 @@ impl<'g> History<'g> {
         b.update(self.ro, ro);
         b.update(self.scale, scale);
         b.update(self.head, head);
-        History { dirs, steps, ro, head, scale, rows: self.rows }
+        LbfgsHistory { dirs, steps, ro, head, scale, rows: self.rows }
     }
 
     /// −H·g.

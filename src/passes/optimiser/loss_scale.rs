@@ -2,8 +2,8 @@
 //! are divided by it before anything reads them. A step in which a gradient is not finite changes nothing but the
 //! scale.
 //!
-//! Invariant: what a step skips are all next values that the optimiser adds; those of the graph itself (running
-//! statistics, the random key) stay.
+//! Invariant: such a step skips every update that the optimiser adds, and makes those of the graph itself (running
+//! statistics, the random key).
 
 use super::Optimiser;
 use crate::arena::Value;

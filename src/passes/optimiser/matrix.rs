@@ -6,7 +6,7 @@
 use super::rule::Rule;
 use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{DType, Op, Var};
-use crate::passes::optimiser::update_target::{UpdateTarget, flush_subnormals, update_target_lerp};
+use crate::passes::optimiser::update_target::{UpdateTarget, update_target_flush, update_target_lerp};
 
 /// √Σx² in f64. If the sum is in range of x's dtype, it is rounded to that dtype.
 fn matrix_rule_norm(x: Var<'_>) -> Var<'_> {
@@ -50,7 +50,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         let square = self.g * self.g;
         let average = |kind: &str, now: Var<'g>| {
             let old = self.state_of(kind, &now.dims());
-            let new = flush_subnormals(old + (now - old) * fresh);
+            let new = update_target_flush(old + (now - old) * fresh);
             self.b.update(old, new);
             new
         };
@@ -73,7 +73,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         };
         let &[rows, columns] = &self.p.dims()[..] else { return self.p };
         let old = self.state("momentum_buffer");
-        let buf = flush_subnormals(update_target_lerp(old, self.g, 1.0 - momentum));
+        let buf = update_target_flush(update_target_lerp(old, self.g, 1.0 - momentum));
         self.b.update(old, buf);
         let u = if nesterov { update_target_lerp(self.g, buf, momentum) } else { buf };
         let x = matrix_rule_orthogonal(u, ns_coefficients, ns_steps, eps);

@@ -1,4 +1,4 @@
-//! Projections: what an optimiser does to a param after its update, in the same step.
+//! Projections: functions that an optimiser applies to a param after its update, in the same step.
 //!
 //! A projection writes ordinary nodes between the rule's next value and the update of the param, so they are fused,
 //! planned in place and proved like the rest of the step.

@@ -1,4 +1,4 @@
-//! What each number of a rule may be.
+//! The range of each number of a rule.
 //!
 //! Invariant: if [`Rule::validate`] accepts a rule, and params and gradients are finite, its update never fails.
 

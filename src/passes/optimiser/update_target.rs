@@ -43,7 +43,7 @@ pub(super) struct UpdateTarget<'s, 'g> {
 }
 
 /// `x` with 0 instead of denormal numbers. NaN stays.
-pub(super) fn flush_subnormals(x: Var<'_>) -> Var<'_> {
+pub(super) fn update_target_flush(x: Var<'_>) -> Var<'_> {
     let least = if x.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
     x.abs().less(least).select(x.full_like(0.0), x)
 }
@@ -61,7 +61,7 @@ pub(super) fn update_target_lerp<'g>(from: Var<'g>, to: Var<'g>, weight: f64) ->
 
 /// β·v + (1 − β)·g².
 pub(super) fn update_target_square_average<'g>(v: Var<'g>, g: Var<'g>, beta: f64) -> Var<'g> {
-    flush_subnormals(v * beta + g * (1.0 - beta) * g)
+    update_target_flush(v * beta + g * (1.0 - beta) * g)
 }
 
 /// 1 − βᵗ, in f64.
@@ -188,7 +188,7 @@ impl<'g> UpdateTarget<'_, 'g> {
             let mut next = vec![v];
             let mut spread = v;
             if centered {
-                let mean = flush_subnormals(update_target_lerp(s[1], g, 1.0 - alpha));
+                let mean = update_target_flush(update_target_lerp(s[1], g, 1.0 - alpha));
                 // Rounding, or a v that is flushed before ḡ, could make the difference negative and the param NaN.
                 spread = (v - mean * mean).maximum(0.0);
                 next.push(mean);
@@ -196,7 +196,7 @@ impl<'g> UpdateTarget<'_, 'g> {
             let d = spread.sqrt() + eps;
             let p = match s.last().filter(|_| moves) {
                 Some(&buf) => {
-                    let buf = flush_subnormals(buf * momentum + g / d);
+                    let buf = update_target_flush(buf * momentum + g / d);
                     next.push(buf);
                     p + k[0] * buf
                 }
@@ -222,7 +222,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.step(&[self.state("sum")], &scalars, |p, g, s, k| {
             let g = update_target_decay(g, p, weight_decay);
             let before = k.get(1).map_or(s[0], |&start| s[0] + start);
-            let sum = flush_subnormals(before + g * g);
+            let sum = update_target_flush(before + g * g);
             vec![p + k[0] * g / (sum.sqrt() + eps), sum]
         })
     }
@@ -243,7 +243,7 @@ impl<'g> UpdateTarget<'_, 'g> {
             let way = (s[0] * betas.0 + g * (1.0 - betas.0)).sign();
             vec![
                 p - k[0] * update_target_decay(way, p, weight_decay),
-                flush_subnormals(s[0] * betas.1 + g * (1.0 - betas.1)),
+                update_target_flush(s[0] * betas.1 + g * (1.0 - betas.1)),
             ]
         })
     }
@@ -254,7 +254,7 @@ impl<'g> UpdateTarget<'_, 'g> {
         let scalars = [update_target_bias_correction(self.t, betas.0), update_target_bias_correction(self.t, betas.1)];
         let tensors = [self.p, self.g, states[0], states[1]];
         let out = self.sweep(&tensors, &scalars, |t, k| {
-            let m = flush_subnormals(update_target_lerp(t[2], t[1], 1.0 - betas.0));
+            let m = update_target_flush(update_target_lerp(t[2], t[1], 1.0 - betas.0));
             let v = update_target_square_average(t[3], t[1], betas.1);
             vec![update_target_decay(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]
         });

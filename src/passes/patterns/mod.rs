@@ -84,7 +84,7 @@ const RULES: &[Rule] = &[
     Rule { name: "attention-packed-backward", roots: |op| op == Op::CONCAT, find: packed::match_packed_backward },
     Rule { name: "residual-layer-norm", roots: |op| op == Op::LAYER_NORM, find: norm::match_norm_residual },
     Rule { name: "residual-rms-norm", roots: |op| op == Op::RMS_NORM, find: norm::match_norm_residual },
-    Rule { name: "splat-render", roots: |op| op == Op::SPLAT_RASTERIZE, find: splats::match_split_render },
+    Rule { name: "splat-render", roots: |op| op == Op::SPLAT_RASTERIZE, find: splats::match_split_splat_render },
     Rule { name: "swiglu", roots: |op| op == Op::MUL, find: swiglu::match_swiglu_pattern },
     Rule { name: "swiglu-cast", roots: |op| op == Op::CAST, find: swiglu::match_swiglu_cast },
 ];

@@ -8,7 +8,7 @@ use crate::nodes::ops::splat::attrs::SplatAttrs;
 use crate::passes::join_splats::operands_of_join_splats;
 
 /// `splat_rasterize` on what `splat_prepare` gives, if nothing else reads that.
-pub fn match_split_render(f: &PatternFacts<'_>, root: Node) -> Found {
+pub fn match_split_splat_render(f: &PatternFacts<'_>, root: Node) -> Found {
     let Some(operands) = operands_of_join_splats(f.g, root) else { return Found::No };
     let between = &f.args(root)[..3];
     if let Some(&v) = between.iter().find(|&&v| !f.alone(v)) {

@@ -5,7 +5,8 @@ use super::facts::PatternFacts;
 use super::matches::{Found, Match};
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::ir::attrs::Owned;
-use crate::nodes::ops::optim::steps::{fused_update_of_step, optim_step_layout};
+use crate::nodes::ops::optim::fused_update::fused_update_of_step;
+use crate::nodes::ops::optim::optim_step_layout;
 use crate::nodes::{Op, Var};
 
 /// The most elements of a small param. Its step costs more for the call than for the work.

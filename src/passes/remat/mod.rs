@@ -1,8 +1,8 @@
 //! Rematerialisation: the backward half computes values of the forward half again instead of keeping them.
 //!
 //! [`facts`] finds the forward-backward boundary (the node that makes the loss), and what each value costs to keep and
-//! to compute again. A [`Choice`] says which forward values are kept for backward readers. [`choices`] lists a few,
-//! from "keep all" to "keep the boundaries of blocks"; [`apply`] writes the graph of one of them. Copies read kept
+//! to compute again. A [`Choice`] says which forward values are kept for backward readers. [`remat_choices`] lists a few,
+//! from "keep all" to "keep the boundaries of blocks"; [`apply_remat`] writes the graph of one of them. Copies read kept
 //! values through an `optimization_barrier`, so that no later pass merges a copy with its original. Each copy stands
 //! right before the first backward node that needs it. Results do not change: ops are pure, and a random number follows
 //! from the key, the stream and the position of the element.
@@ -53,7 +53,7 @@ pub struct RematGraph {
 
 /// `g`, and `g` with shares of its loops in stretches: those first that save most bytes for each repeated operation.
 /// `tidy` is applied to each graph that is written.
-pub fn graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Result<Vec<RematGraph>> {
+pub fn remat_graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Result<Vec<RematGraph>> {
     let facts = remat_facts(g.view());
     let mut groups = loops::remat_loop_groups(g.view(), &facts);
     let count = groups.len();
@@ -81,10 +81,10 @@ pub fn graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -> Resu
 /// The choices worth trying on each of `graphs`, with the graph's place in the list: those with fewest repeated
 /// operations first; the first repeats none. The list depends on the graphs alone, so a larger budget never picks a
 /// choice that repeats more.
-pub fn choices_of_graphs(graphs: &[RematGraph]) -> Vec<(usize, Choice)> {
+pub fn remat_choices_of_graphs(graphs: &[RematGraph]) -> Vec<(usize, Choice)> {
     let mut list = Vec::new();
     for (i, g) in graphs.iter().enumerate() {
-        for mut choice in choices(g.graph.view(), &g.facts) {
+        for mut choice in remat_choices(g.graph.view(), &g.facts) {
             if g.loops > 0 {
                 let more = if choice.nodes > 0 { format!(", {}", choice.name) } else { String::new() };
                 choice.name = format!("{}{more}", g.name);
@@ -99,7 +99,7 @@ pub fn choices_of_graphs(graphs: &[RematGraph]) -> Vec<(usize, Choice)> {
 }
 
 /// The choices worth trying on `g`, those with fewest repeated operations first; the first repeats none.
-pub fn choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
+pub fn remat_choices(g: Graph<'_>, f: &RematFacts) -> Vec<Choice> {
     let mut list = vec![Choice { name: "nothing".into(), flops: 0, nodes: 0, kept: Side::filled(g.values(), true) }];
     let mut add = |name: String, recomputable: &dyn Fn(Node, Value) -> bool| {
         let kept = cut::least_cut(g, f, recomputable);
@@ -135,7 +135,7 @@ fn remat_repeated(g: Graph<'_>, f: &RematFacts, kept: &Side<Value, bool>) -> Vec
 }
 
 /// `g` with the values that `choice` does not keep computed again before their backward readers.
-pub fn apply(g: Graph<'_>, f: &RematFacts, choice: &Choice) -> Result<GraphBuf> {
+pub fn apply_remat(g: Graph<'_>, f: &RematFacts, choice: &Choice) -> Result<GraphBuf> {
     let mut copies = RematCopies {
         f,
         kept: &choice.kept,
@@ -144,11 +144,6 @@ pub fn apply(g: Graph<'_>, f: &RematFacts, choice: &Choice) -> Result<GraphBuf> 
         barrier: vec![None; g.values()],
     };
     rebuild_buf(g, &mut |v| copies.backward_node(v))
-}
-
-/// Drops the `checkpoint` nodes, by which users mark the boundaries of blocks.
-pub fn strip_checkpoints(g: Graph<'_>) -> Result<GraphBuf> {
-    rebuild_buf(g, &mut |v| (v.op() == Op::CHECKPOINT).then(|| v.args.to_vec()))
 }
 
 /// The copies made so far.

@@ -14,7 +14,9 @@ use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::{DType, Graph, Op};
 use crate::sched::instructions::{BufKind, Instr, InstrTime, Instructions, NO_LOOP, Operand};
 use crate::sched::pack::lines;
-use crate::sched::planned_body::{Extern, FlagBound, LoopExit, Outer, PlannedBody, UNBOUNDED_LENGTH, loop_timestamps};
+use crate::sched::planned_body::{
+    Extern, FlagBound, LoopExit, Outer, PlannedBody, UNBOUNDED_LENGTH, planned_body_timestamps,
+};
 use crate::sched::planner::{PlannerTimer, run_planner};
 use std::sync::Arc;
 
@@ -32,7 +34,7 @@ struct Trajectory {
 }
 
 /// The trajectories of loop `n`. A loop that ends early has none.
-fn trajectories(g: Graph<'_>, s: &Scan) -> Vec<Trajectory> {
+fn loop_trajectories(g: Graph<'_>, s: &Scan) -> Vec<Trajectory> {
     let yields = g.region_yields(s.body);
     let mut all: Vec<Trajectory> = Vec::new();
     for (carry, (arg, &next)) in g.region_args(s.body).zip(&yields[..s.carries]).enumerate() {
@@ -152,7 +154,7 @@ fn lower_loop_body(
     let base: usize = externs.iter().map(|e| plan.code.bytes[e.buf as usize].div_ceil(LINE) * LINE).sum();
     let (length, reverse, when, exit) = (s.length, s.reverse, s.when, s.exit);
     let mut body = PlannedBody { plan, externs, base, length, reverse, when, exit, timestamps: 0 };
-    let times = (0..body.plan.code.len()).map(|i| loop_timestamps(&body.plan.code, i));
+    let times = (0..body.plan.code.len()).map(|i| planned_body_timestamps(&body.plan.code, i));
     body.timestamps = times.fold(body.barriers(), usize::saturating_add);
     Ok((body, constants))
 }
@@ -168,7 +170,7 @@ impl Lowerer<'_> {
             let of = if s.exit.is_some() { " and stacked results" } else { "" };
             return Err(lowering_error(format!("scan: {carries} carries{of}; {MAX_CARRIES} is the limit")));
         }
-        let trajectories = trajectories(g, &s);
+        let trajectories = loop_trajectories(g, &s);
         for t in &trajectories {
             self.start_loop_trajectory(n, &s, t);
         }

@@ -1,7 +1,7 @@
 //! Dependencies among groups: data, the order of effects, and preferences.
 //!
 //! Invariant: an edge leads to a group with a larger number, because program order is a legal order. A preference may
-//! lead anywhere. For the other files of this folder.
+//! lead anywhere. Used by the other files of this folder.
 
 use crate::sched::faults;
 use crate::sched::instructions::{BufKind, Instructions};

@@ -54,7 +54,7 @@ const PARALLEL: usize = 128;
 
 /// Waits until all workers of the pool have started: one that starts late would allocate during the first steps. Called
 /// from a worker, it returns at once: all have started, and waiting would run other jobs on this stack.
-pub fn wait_for_pool_workers() {
+pub fn wait_for_order_workers() {
     if rayon::current_thread_index().is_none() {
         rayon::broadcast(|_| ());
     }
@@ -81,7 +81,7 @@ pub fn best_order(code: &Instructions) -> Result<Ordered> {
     };
     let scored = scored?;
     if parallel {
-        wait_for_pool_workers();
+        wait_for_order_workers();
     }
     // The first of equals.
     let (name, order) = match (0..orders.len()).min_by_key(|&i| scored[i]) {

@@ -1,8 +1,8 @@
-//! Packing: offsets for buffers of known lifetime and size, in as little memory as possible. Dynamic storage
-//! allocation.
+//! Packing: offsets for buffers of known lifetime and size, in as little memory as possible
+//! (dynamic storage allocation).
 //!
-//! This module knows nothing of graphs. [`pack`] takes lifetimes and sizes ([`Buffers`]) in any unit and returns
-//! offsets ([`Packing`]):
+//! This module knows nothing of graphs. [`pack`] takes lifetimes and sizes
+//! ([`Buffers`]) in any unit and returns offsets ([`Packing`]):
 //!
 //! 1. [`problem`] turns moments into sections and sizes into units, and splits the buffers into parts that share no
 //!    section;

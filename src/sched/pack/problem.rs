@@ -3,7 +3,7 @@
 //! A section is a maximal set of buffers that are all alive at one moment: two buffers share a moment exactly if they
 //! share a section. There are at most as many sections as moments at which a lifetime starts. Buffers are sorted by
 //! start section, so a part is a range of buffers and a range of sections. The unit of sizes is their greatest common
-//! divisor. For the packers of this folder.
+//! divisor. Used by the packers of this folder.
 
 use super::buffers::Buffers;
 use crate::error::{Error, Kind, Result};

@@ -1,11 +1,11 @@
-//! Proof that a loop's body may run on the operands of its instruction. For the checker alone.
+//! Proof that a loop's body may run on the operands of its instruction. Used by the checker only.
 //!
 //! The body was proved in an address space of its own, where externs are disjoint. That proof holds in the arena only
 //! if the operands are disjoint as well, unless both are only read, and if each operand has the contents that the body
 //! expects of its extern. The checker proves which operands of an instruction share bytes; this file proves that the
 //! body neither writes what the loop only reads, nor reads a result of the loop that has no contents yet.
 
-use super::{Extern, FlagBound, LoopExit, Outer, PlannedBody, loop_timestamps};
+use super::{Extern, FlagBound, LoopExit, Outer, PlannedBody, planned_body_timestamps};
 use crate::arena::tensor::LINE;
 use crate::kernels::abi::Split;
 use crate::sched::instructions::{BufKind, Instructions, OUT_OF_PLACE, Operand};
@@ -110,7 +110,8 @@ impl PlannedBody {
     /// There is an iteration, and its timestamps are counted right.
     fn timestamps_fit(&self) -> Proof {
         let code = &self.plan.code;
-        let all = (0..code.len()).map(|i| loop_timestamps(code, i)).fold(self.barriers(), usize::saturating_add);
+        let all =
+            (0..code.len()).map(|i| planned_body_timestamps(code, i)).fold(self.barriers(), usize::saturating_add);
         let few = self.timestamps.checked_mul(self.length).is_some_and(|n| n <= isize::MAX as usize);
         require_fits(self.length > 0, || "a loop of no iteration".into())?;
         require_fits(few && self.timestamps == all, || {

@@ -1,5 +1,5 @@
-//! For each promise that lets a loop's body run on the operands of its instruction, a loop that breaks only this one,
-//! and the words by which it is refused.
+//! For each condition under which a loop's body may run on the operands of its instruction, a loop that breaks only
+//! this one, and the message that refuses it.
 
 use crate::arena::tensor::LINE;
 use crate::kernels::abi::Split;

@@ -1,4 +1,4 @@
-//! For each promise of the checker, a plan that breaks only this one, and the words by which it is refused.
+//! For each invariant that the checker proves, a plan that breaks only this one, and the message that refuses it.
 
 use super::ops::{ADD, COLUMNS, FRESH, PICK, REVERSE, TWO, node, one};
 use super::random::planned;

@@ -1,4 +1,4 @@
-//! For each promise of tapes, tapes that break only this one, and the words by which they are refused.
+//! For each invariant of tapes, tapes that break only this one, and the message that refuses them.
 
 use super::ops::{FRESH, PICK, REVERSE, one};
 use super::random::planned;

@@ -25,14 +25,14 @@ pub(super) fn integer_product<'g>(v: &RebuildVisit<'_, 'g>, op: Op, a: Coded, b:
 }
 
 /// The attributes of sums of products of codes with these zero points.
-fn sums_of_codes(x_zp: i32, w_zp: i32) -> QMatmulAttrs {
+fn integer_product_of_codes(x_zp: i32, w_zp: i32) -> QMatmulAttrs {
     let (s_x, s_w, s_out) = (1.0, 1.0, 1.0);
     let (x_zp, w_zp, ste) = (i64::from(x_zp), i64::from(w_zp), ProductSte::Masked);
     QMatmulAttrs { x_zp, w_zp, out_zp: 0, s_x, s_w, s_out, to: DType::I32, scales: false, ste }
 }
 
 /// Sums of products of codes as real numbers: each position of `sums` along `axis` has the scale of a times that of b.
-fn real_sums<'g>(sums: Var<'g>, a: Coded, b: Coded, axis: usize) -> Var<'g> {
+fn integer_product_in_reals<'g>(sums: Var<'g>, a: Coded, b: Coded, axis: usize) -> Var<'g> {
     let scale = sums.g.var(a.scale) * sums.g.var(b.scale);
     sums.dequantize(scale, None, (scale.rank() == 1).then_some(axis as i64))
 }
@@ -47,8 +47,9 @@ fn integer_matmul<'g>(v: &RebuildVisit<'_, 'g>, a: Coded, b: Coded) -> Option<Va
     }
     let swapped = |x: Var<'g>, swap: bool| if swap { x.movedim(&[-1], &[-2]) } else { x };
     let (x, w) = (swapped(x, ta), swapped(w, tb));
-    let sums = v.g.emit1(Op::Q_MATMUL, &[x, w], &sums_of_codes(a.zero_of_product()?, b.zero_of_product()?).list());
-    Some(real_sums(sums, a, b, sums.rank() - 1))
+    let sums =
+        v.g.emit1(Op::Q_MATMUL, &[x, w], &integer_product_of_codes(a.zero_of_product()?, b.zero_of_product()?).list());
+    Some(integer_product_in_reals(sums, a, b, sums.rank() - 1))
 }
 
 fn integer_conv2d<'g>(v: &RebuildVisit<'_, 'g>, a: Coded, b: Coded) -> Option<Var<'g>> {
@@ -59,8 +60,8 @@ fn integer_conv2d<'g>(v: &RebuildVisit<'_, 'g>, a: Coded, b: Coded) -> Option<Va
     }
     let ConvAttrs { stride, pad, dilation, groups } = ConvAttrs::of(&v.src.attrs(v.node));
     let QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste } =
-        sums_of_codes(a.zero_of_product()?, b.zero_of_product()?);
+        integer_product_of_codes(a.zero_of_product()?, b.zero_of_product()?);
     let attrs = QConvAttrs { stride, pad, dilation, groups, x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste };
     let sums = v.g.emit1(Op::Q_CONV2D, &[x, w], &attrs.list());
-    Some(real_sums(sums, a, b, 1))
+    Some(integer_product_in_reals(sums, a, b, 1))
 }

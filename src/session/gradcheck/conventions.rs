@@ -1,4 +1,4 @@
-//! Ops whose derivative is a convention, on the way of a gradient: finite differences know nothing of it.
+//! Finds ops on the path of a gradient whose derivative is a convention, which finite differences cannot confirm.
 
 use crate::arena::{Node, Side, ids::Id};
 use crate::nodes::ir::attrs::Owned;

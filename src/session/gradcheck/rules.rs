@@ -1,4 +1,4 @@
-//! Custom functions in a check of gradients: whether a function's two rules agree, and whose gradients a rule may
+//! Custom functions in a check of gradients: whether the two rules of a function agree, and which gradients a rule may
 //! change on purpose.
 
 use super::GradientCheck;

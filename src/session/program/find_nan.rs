@@ -178,7 +178,7 @@ fn find_nan_range(n: &NonfiniteCounts) -> String {
 impl Program {
     /// A step of `method` that looks for NaN, with `f`.
     #[cold]
-    pub(super) fn step_watched(&mut self, method: usize, f: &mut NanFinder) -> Result<()> {
+    pub(super) fn find_nan_step(&mut self, method: usize, f: &mut NanFinder) -> Result<()> {
         self.find_nan_in_leaves(method)?;
         f.before.clear();
         for b in self.bindings.iter().filter(|b| b.is_persistent()) {
@@ -186,7 +186,7 @@ impl Program {
         }
         let done = self.runner.step_watched(method, &mut self.arena, &f.calls, &mut f.found);
         let e = match (&f.found.culprit, done) {
-            (Some(c), done) => self.culprit(method, f, c, done.is_ok()),
+            (Some(c), done) => self.find_nan_culprit(method, f, c, done.is_ok()),
             (None, Ok(())) => return Ok(()),
             (None, Err(stop)) => self.stopped(method, crate::sched::exec::Stop { changed: false, ..stop }),
         };
@@ -225,7 +225,7 @@ impl Program {
     }
 
     /// The error of a step of `method` that names `c`. `ran` is true if the step went on to its end.
-    fn culprit(&self, method: usize, f: &NanFinder, c: &Culprit, ran: bool) -> Error {
+    fn find_nan_culprit(&self, method: usize, f: &NanFinder, c: &Culprit, ran: bool) -> Error {
         let (label, n) = (&f.labels[c.write.0], &c.result);
         let result = &label.writes[c.write.1];
         let mut text = format!(

@@ -36,7 +36,7 @@ impl Program {
 
     /// The number of a method of this program.
     #[inline]
-    fn number(&self, m: Method) -> Result<usize> {
+    fn method_number(&self, m: Method) -> Result<usize> {
         if m.program != self.id {
             return Err(Error::new(Kind::Data, "a method of another program"));
         }
@@ -47,30 +47,30 @@ impl Program {
     /// copied. The outputs of the other methods stay as they are. Errors as for [`Program::step`]; `m` is of another
     /// program.
     pub fn run(&mut self, m: Method) -> Result<()> {
-        let at = self.number(m)?;
+        let at = self.method_number(m)?;
         self.step_of(at)
     }
 
     /// The input of method `m` called `name`. Errors: there is none, or its elements are not of type `T`; `m` is of
     /// another program.
     pub fn input_of<T: Elem>(&self, m: Method, name: &str) -> Result<Handle<T>> {
-        self.handle(self.number(m)?, Role::Input, name)
+        self.handle(self.method_number(m)?, Role::Input, name)
     }
 
     /// The output of method `m` called `name`. Errors as for [`Program::input_of`].
     pub fn output_of<T: Elem>(&self, m: Method, name: &str) -> Result<Handle<T>> {
-        self.handle(self.number(m)?, Role::Output, name)
+        self.handle(self.method_number(m)?, Role::Output, name)
     }
 
     /// The named tensors of method `m`: its inputs, params and states in the graph's order, then its outputs. Errors:
     /// `m` is of another program.
     pub fn bindings_of(&self, m: Method) -> Result<impl Iterator<Item = &Binding>> {
-        let named = &self.methods[self.number(m)?].named;
+        let named = &self.methods[self.method_number(m)?].named;
         Ok(named.iter().map(|&i| &self.bindings[i as usize]))
     }
 
     /// The memory plan of method `m`. Its arena is that of the whole program. Errors: `m` is of another program.
     pub fn plan_of(&self, m: Method) -> Result<&PlanReport> {
-        Ok(&self.methods[self.number(m)?].report)
+        Ok(&self.methods[self.method_number(m)?].report)
     }
 }

@@ -1,4 +1,4 @@
-//! A plan that a sized program keeps: a program without an arena, and what places it again.
+//! A plan that a sized program keeps: a program without an arena, and the data to place it again.
 
 use super::layout::{Layout, PlanLines};
 use crate::arena::tensor::{LINE, TensorArena};

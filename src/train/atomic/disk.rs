@@ -1,4 +1,4 @@
-//! The calls on the file system that replacing a file makes. Tests fail each of them, and stop between any two.
+//! The calls on the file system that replacing a file makes. Tests make each of them fail, and stop between any two.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};

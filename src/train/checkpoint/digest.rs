@@ -70,7 +70,7 @@ pub fn seal(file: &mut Vec<u8>) -> Result<()> {
 }
 
 /// As [`check`], for a file whose length field and header are `head`, and whose other bytes `data` reads, in pieces.
-pub fn check_file<'m>(
+pub fn check_file_digest<'m>(
     head: &[u8],
     data: &mut dyn Read,
     metadata: impl IntoIterator<Item = (&'m String, &'m String)>,
@@ -113,5 +113,5 @@ const WHY: &str = "it was damaged, or another program changed it and kept the di
 /// Compares a well-formed file with the digest in its metadata. Fails if the digest does not fit.
 pub fn check<'m>(file: &[u8], metadata: impl IntoIterator<Item = (&'m String, &'m String)>) -> Result<Digest> {
     let (head, mut data) = file.split_at(file.len().min(AT + SIZE));
-    check_file(head, &mut data, metadata)
+    check_file_digest(head, &mut data, metadata)
 }

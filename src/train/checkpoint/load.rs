@@ -1,7 +1,8 @@
 //! Programs and files: saving and loading all that a program keeps, and loading weights from other places.
 //!
 //! Invariant: names, dtypes, shapes and bools are checked before the first byte of the program changes. If a file
-//! cannot be read to its end after that, the leaves that were meant count as unset, so that no step uses half of them.
+//! cannot be read to its end after that, the leaves that the load was to fill count as unset, so that no step uses half
+//! of them.
 
 use super::weights::{Stored, Weights};
 use super::{Digest, bad_checkpoint_header, save};
@@ -80,13 +81,13 @@ impl Program {
         let file = Weights::open(path)?;
         let own = |name: &str| self.persistent().any(|(b, _)| b.name == name);
         let other = |name: &str| (!is_saved_trainer_tensor(name) || own(name)).then(|| name.to_string());
-        let (pairs, report) = self.pairs(&file, &Load { rename: Some(&other), ..Load::default() })?;
+        let (pairs, report) = self.load_pairs(&file, &Load { rename: Some(&other), ..Load::default() })?;
         if let Some(name) = report.kept.first() {
             let text = format!("{}: there is no tensor for state {name:?}", path.display());
             return Err(Error::new(Kind::Name, text));
         }
         let plan = checkpoint_load_plan(&pairs);
-        self.fill(&file, plan)?;
+        self.load_into(&file, plan)?;
         Ok(file.digest())
     }
 
@@ -96,14 +97,14 @@ impl Program {
     /// shape differs in more than axes of length 1; its dtype differs and is no float; two tensors are for one leaf; an
     /// element of a bool is neither 0 nor 1.
     pub fn load_weights(&mut self, file: &Weights, how: Load<'_>) -> Result<LoadReport> {
-        let (pairs, report) = self.pairs(file, &how)?;
+        let (pairs, report) = self.load_pairs(file, &how)?;
         let plan = checkpoint_load_plan(&pairs);
-        self.fill(file, plan)?;
+        self.load_into(file, plan)?;
         Ok(report)
     }
 
     /// The tensors of `file` for the leaves of this program, checked.
-    fn pairs<'a>(&'a self, file: &'a Weights, how: &Load<'_>) -> Result<(Vec<Pair<'a>>, LoadReport)> {
+    fn load_pairs<'a>(&'a self, file: &'a Weights, how: &Load<'_>) -> Result<(Vec<Pair<'a>>, LoadReport)> {
         let leaves: Vec<&Binding> = self.persistent().map(|(b, _)| b).collect();
         let by_name: HashMap<&str, usize> = leaves.iter().enumerate().map(|(i, b)| (b.name.as_str(), i)).collect();
         let (mut found, mut report): (Vec<Option<&Stored>>, _) = (vec![None; leaves.len()], LoadReport::default());
@@ -137,7 +138,7 @@ impl Program {
     }
 
     /// Reads the tensors of `plan` into the leaves of those names.
-    fn fill(&mut self, file: &Weights, plan: Vec<(String, Stored)>) -> Result<()> {
+    fn load_into(&mut self, file: &Weights, plan: Vec<(String, Stored)>) -> Result<()> {
         let mut piece = Vec::new();
         for (name, stored) in &plan {
             let (leaf, bytes) = self.persistent_mut(name)?;

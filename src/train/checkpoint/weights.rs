@@ -146,7 +146,7 @@ impl Weights {
                 "the header tells of {data} bytes of tensors; the file has {rest}"
             )));
         }
-        let digest = digest::check_file(&head, &mut file, meta.metadata().iter().flatten())?;
+        let digest = digest::check_file_digest(&head, &mut file, meta.metadata().iter().flatten())?;
         for (name, info) in meta.tensors() {
             let dtype = DTYPES.iter().find(|d| d.1 == info.dtype).map(|d| d.0);
             let dtype = dtype

@@ -1,6 +1,6 @@
 //! Steps of a run on shuffled batches or on a stream, with the ends of their epochs.
 //!
-//! Invariant: each end of an epoch is told once, also in a run that resumes there.
+//! Invariant: each end of an epoch is reported once, also in a run that resumes there.
 
 use crate::error::Result;
 use crate::session::Program;

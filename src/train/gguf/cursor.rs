@@ -1,10 +1,10 @@
 //! A file that is read from its start, with its length known.
 //!
-//! Invariant: what is asked for is compared with the rest of the file, and with the limit of a head, before memory is
-//! taken for it. The number of strings is limited, too. Errors name the byte.
+//! Invariant: a length is compared with the rest of the file, and with the limit of a head, before memory is taken for
+//! it. The number of strings is limited, too. Errors name the byte.
 
 use super::bad_gguf;
-use super::file::HEADER_LIMIT;
+use super::gguf_file::HEADER_LIMIT;
 use crate::error::{Error, Result};
 use std::io::{ErrorKind, Read};
 

@@ -1,9 +1,9 @@
 //! Tensors of GGUF files for the leaves of a program.
 //!
 //! Invariant: names, types and shapes are checked before the first byte of the program changes. If a file cannot be
-//! read to its end after that, the leaves that were meant count as unset, so that no step uses half of them.
+//! read to its end after that, the leaves that the load was to fill count as unset, so that no step uses half of them.
 
-use super::file::{Gguf, GgufTensor};
+use super::gguf_file::{Gguf, GgufTensor};
 use super::tensor_type::TensorType;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::gguf::{BlockType, decode_blocks};
@@ -84,7 +84,7 @@ impl Program {
                 }
                 continue;
             };
-            let by = conversion(leaf, tensor, how, &mut report)?;
+            let by = load_conversion(leaf, tensor, how, &mut report)?;
             report.loaded.push(leaf.name.clone());
             pairs.push(Pair { leaf: leaf.name.clone(), tensor: tensor.clone(), by });
         }
@@ -133,7 +133,7 @@ impl Program {
 }
 
 /// How `t` becomes the value of `leaf`, or why it cannot.
-fn conversion(leaf: &Binding, t: &GgufTensor, how: &Load<'_>, report: &mut LoadReport) -> Result<Conversion> {
+fn load_conversion(leaf: &Binding, t: &GgufTensor, how: &Load<'_>, report: &mut LoadReport) -> Result<Conversion> {
     let (name, dims) = (t.kind.name(), &t.dims);
     let differ = |why: &str| {
         let text = format!("{:?} is {name}{dims:?} in the file, not {}{}{why}", t.name, leaf.dtype, leaf.dims);

@@ -30,7 +30,7 @@ macro_rules! numbers {
             pub(super) fn read<R: Read>(id: u32, from: &mut Cursor<R>) -> Result<Meta> {
                 Ok(match id {
                     $($id => Meta::$variant($t::from_le_bytes(from.array()?)),)*
-                    7 => Meta::Bool(read_bool(from)?),
+                    7 => Meta::Bool(read_metadata_bool(from)?),
                     8 => Meta::String(from.string("bytes of a text")?),
                     ARRAY => {
                         let id = from.u32()?;
@@ -44,7 +44,7 @@ macro_rules! numbers {
                 match self {
                     $(Meta::$variant(x) => to.extend(x.to_le_bytes()),)*
                     Meta::Bool(x) => to.push(u8::from(*x)),
-                    Meta::String(x) => write_string(x, to),
+                    Meta::String(x) => write_metadata_string(x, to),
                     Meta::Array(x) => x.write(to),
                 }
             }
@@ -86,7 +86,7 @@ macro_rules! numbers {
                     })*
                     7 => {
                         let n = from.fits(count, 1, "bools of an array")?;
-                        MetaArray::Bool((0..n).map(|_| read_bool(from)).collect::<Result<_>>()?)
+                        MetaArray::Bool((0..n).map(|_| read_metadata_bool(from)).collect::<Result<_>>()?)
                     }
                     8 => {
                         let n = from.fits(count, 8, "texts of an array")?;
@@ -107,7 +107,7 @@ macro_rules! numbers {
                 match self {
                     $(MetaArray::$variant(x) => x.iter().for_each(|x| to.extend(x.to_le_bytes())),)*
                     MetaArray::Bool(x) => to.extend(x.iter().map(|&x| u8::from(x))),
-                    MetaArray::String(x) => x.iter().for_each(|x| write_string(x, to)),
+                    MetaArray::String(x) => x.iter().for_each(|x| write_metadata_string(x, to)),
                 }
             }
         }
@@ -162,7 +162,7 @@ impl Meta {
     }
 }
 
-fn read_bool<R: Read>(from: &mut Cursor<R>) -> Result<bool> {
+fn read_metadata_bool<R: Read>(from: &mut Cursor<R>) -> Result<bool> {
     match from.array()? {
         [0] => Ok(false),
         [1] => Ok(true),
@@ -171,7 +171,7 @@ fn read_bool<R: Read>(from: &mut Cursor<R>) -> Result<bool> {
 }
 
 /// Writes a string: its length, then its bytes.
-pub(super) fn write_string(x: &str, to: &mut Vec<u8>) {
+pub(super) fn write_metadata_string(x: &str, to: &mut Vec<u8>) {
     to.extend((x.len() as u64).to_le_bytes());
     to.extend(x.as_bytes());
 }

@@ -1,9 +1,9 @@
 //! GGUF files: named tensors, most of them weights in blocks, with metadata.
 //!
 //! [`Gguf::open`] reads the head of a file and [`Gguf::read`] the bytes of a tensor, from their place in the file into
-//! the place where they are wanted. [`Program::load_gguf`](crate::session::Program::load_gguf) fills leaves by name:
-//! a `u8` leaf gets the blocks as they are, for [`Var::gguf_matmul`](crate::graph::Var::gguf_matmul). [`save`] writes a
-//! file, [`encode`] makes blocks of numbers.
+//! the place where they are wanted. [`Program::load_gguf`](crate::session::Program::load_gguf) fills leaves by name: a
+//! `u8` leaf gets the blocks as they are, for [`Var::gguf_matmul`](crate::graph::Var::gguf_matmul). [`save`] writes a
+//! file, [`encode`] writes numbers as blocks.
 //!
 //! Invariants: a file is hostile until proven good. Each length is compared with the rest of the file before memory is
 //! taken for it, sizes are multiplied with checks, names and keys occur once, arrays hold no arrays, and each tensor
@@ -11,13 +11,13 @@
 //! is replaced as a whole or not at all, and equal contents give equal bytes.
 
 mod cursor;
-mod file;
+mod gguf_file;
 mod load;
 mod metadata;
 mod tensor_type;
 mod write;
 
-pub use file::{Gguf, GgufTensor, HEADER_LIMIT};
+pub use gguf_file::{Gguf, GgufTensor, HEADER_LIMIT};
 pub use metadata::{Meta, MetaArray};
 pub use tensor_type::TensorType;
 pub use write::{GgufEntry, encode_file, save};

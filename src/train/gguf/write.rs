@@ -1,8 +1,8 @@
 //! Writing GGUF files.
 
 use super::bad_gguf;
-use super::file::{HEADER_LIMIT, alignment_of};
-use super::metadata::{Meta, write_string};
+use super::gguf_file::{HEADER_LIMIT, gguf_file_alignment};
+use super::metadata::{Meta, write_metadata_string};
 use super::tensor_type::TensorType;
 use crate::error::Result;
 use crate::train::write_atomically;
@@ -34,22 +34,22 @@ pub struct GgufEntry<'a> {
 /// axes, a type that files do not have, rows that are no whole blocks, or another number of bytes than its shape; what
 /// comes before the data is too long to be read.
 pub fn encode_file(metadata: &[(String, Meta)], tensors: &[GgufEntry<'_>]) -> Result<Vec<u8>> {
-    let alignment = alignment_of(metadata)? as usize;
-    check_unique("key", metadata.iter().map(|m| m.0.as_str()))?;
-    check_unique("tensor", tensors.iter().map(|t| t.name))?;
+    let alignment = gguf_file_alignment(metadata)? as usize;
+    check_unique_to_write("key", metadata.iter().map(|m| m.0.as_str()))?;
+    check_unique_to_write("tensor", tensors.iter().map(|t| t.name))?;
     let mut file = b"GGUF".to_vec();
     file.extend(VERSION.to_le_bytes());
     file.extend((tensors.len() as u64).to_le_bytes());
     file.extend((metadata.len() as u64).to_le_bytes());
     for (key, value) in metadata {
-        write_string(key, &mut file);
+        write_metadata_string(key, &mut file);
         file.extend(value.type_id().to_le_bytes());
         value.write(&mut file);
     }
     let mut offset = 0usize;
     for t in tensors {
-        let id = check_entry(t).map_err(|e| e.context(format!("tensor {:?}", t.name)))?;
-        write_string(t.name, &mut file);
+        let id = check_entry_to_write(t).map_err(|e| e.context(format!("tensor {:?}", t.name)))?;
+        write_metadata_string(t.name, &mut file);
         file.extend((t.dims.len() as u32).to_le_bytes());
         t.dims.iter().rev().for_each(|&d| file.extend((d as u64).to_le_bytes()));
         file.extend(id.to_le_bytes());
@@ -75,7 +75,7 @@ pub fn save(path: impl AsRef<Path>, metadata: &[(String, Meta)], tensors: &[Gguf
     write_atomically(path.as_ref(), &encode_file(metadata, tensors)?)
 }
 
-fn check_unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+fn check_unique_to_write<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = HashSet::new();
     for name in names {
         if !seen.insert(name) {
@@ -86,7 +86,7 @@ fn check_unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<
 }
 
 /// Requires that a tensor can be in a file. Returns the number of its type.
-fn check_entry(t: &GgufEntry<'_>) -> Result<u32> {
+fn check_entry_to_write(t: &GgufEntry<'_>) -> Result<u32> {
     if t.dims.len() > MAX_AXES {
         return Err(bad_gguf(format!("{} axes; at most {MAX_AXES} are possible", t.dims.len())));
     }

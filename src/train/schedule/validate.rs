@@ -1,4 +1,4 @@
-//! What the numbers of a schedule may be.
+//! The ranges of a schedule's numbers.
 
 use super::Schedule;
 use crate::error::{Error, Kind, Result};

@@ -1,4 +1,4 @@
-//! The checkpoint of a trainer: what it holds beside the program's params and states, and how it is read back.
+//! The checkpoint of a trainer: its entries beside the program's params and states, and how they are read back.
 //!
 //! Invariant: everything of a file is checked before anything of the trainer changes.
 

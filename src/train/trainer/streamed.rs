@@ -6,6 +6,7 @@
 use super::{Feed, Progress, Trainer, wrong_trainer_feed};
 use crate::error::{Error, Kind, Result};
 use crate::session::Program;
+use crate::train::Rate;
 use crate::train::source::{Source, StreamPosition, Supply};
 
 /// What [`Trainer::pull_streamed`] came to.
@@ -31,9 +32,23 @@ impl Default for StreamFeed {
 }
 
 impl Trainer {
+    /// As [`Trainer::new`], for batches that come from a stream ([`Trainer::step_from`]) or from the caller, one by one
+    /// ([`Trainer::step`], whose `fill` then gets no indices).
+    pub fn streaming(program: Program, loss: &str, rate: impl Into<Rate>, seed: u64) -> Result<Trainer> {
+        Trainer::with_feed(program, loss, rate.into(), Feed::Stream(StreamFeed::default()), seed)
+    }
+
     /// Whether batches come one by one, not from shuffled examples.
     pub(in crate::train) fn is_streaming(&self) -> bool {
         matches!(self.feed, Feed::Stream(_))
+    }
+
+    /// Where the stream is; at its start without a stream.
+    pub(in crate::train) fn stream_position(&self) -> StreamPosition {
+        match &self.feed {
+            Feed::Shuffled(_) => StreamPosition::default(),
+            Feed::Stream(s) => s.at,
+        }
     }
 
     /// Runs one step on the next batch of `source`; `None` at the end of the stream.

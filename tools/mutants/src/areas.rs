@@ -1,4 +1,4 @@
-//! Which files have mutants, and to which area each belongs.
+//! The files that have mutants, and the area of each.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -3,7 +3,7 @@
 //!
 //! All mutants are compiled into one copy of the working tree; the variable `MUTANT` says which one is on. Each test is
 //! run once to see which mutants it reaches. A mutant is then tried on the tests that reach it, the quick ones first.
-//! What has been built, recorded and tried is kept: a run goes on where the last one ended.
+//! Builds, recordings and trials are kept, so a run goes on where the last one ended.
 
 mod areas;
 mod finder;

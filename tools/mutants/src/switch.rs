@@ -1,4 +1,4 @@
-//! Which mutant is on in this process: the crate that the mutated copy of the sources asks.
+//! Says which mutant is on in this process. The mutated copy of the sources calls this crate.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

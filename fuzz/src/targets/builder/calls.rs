@@ -1,4 +1,4 @@
-//! What calls draw from, and calls of the builder itself: leaves, names, updates, loops, regions, scopes.
+//! The values that calls draw from, and calls of the builder itself: leaves, names, updates, loops, regions, scopes.
 
 use super::dtype;
 use crate::script::Script;

@@ -1,5 +1,5 @@
-//! Any calls of the builder, wrong ones included: no panic, and the first error is kept and has a place. What comes out
-//! without an error is a sound graph, which compiles and runs if it is small.
+//! Any calls of the builder, wrong ones included: no panic, and the first error is kept and has a place. A graph that
+//! finishes without an error is sound; if it is small, it compiles and runs.
 
 mod calls;
 mod layers;

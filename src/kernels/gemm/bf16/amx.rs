@@ -1,6 +1,6 @@
 //! AMX tile registers. One instruction multiplies 16 × 32 by 32 × 16 bf16 numbers, in sixteen cycles.
 //!
-//! Invariant: a [`AmxTiles`] exists on a thread only while the thread's tile registers are configured, and only if the
+//! Invariant: an [`AmxTiles`] exists on a thread only while the thread's tile registers are configured, and only if the
 //! system lets this process use them. It never leaves its thread, and nothing but [`AmxTiles::multiply`] uses the
 //! registers meanwhile.
 

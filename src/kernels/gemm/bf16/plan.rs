@@ -1,4 +1,4 @@
-//! Which products a bf16 engine computes, and the sizes of their blocks.
+//! The choice of the products that a bf16 engine computes, and the sizes of their blocks.
 
 use super::engine::Bf16Engine;
 use super::packed::{DEPTH, LINE, LINES, PACKED, SIDE};

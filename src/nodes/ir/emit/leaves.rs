@@ -7,12 +7,8 @@ use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind};
 use crate::nodes::ir::attrs::{Attr, Attrs, Field, Kind as AttrKind, Owned};
 use crate::nodes::ir::init::{InitKind, LeafInit};
+use crate::nodes::ir::leaf::is_leaf_name;
 use crate::nodes::ir::opdef::Op;
-
-/// Whether a leaf can be called `name`: not if it is empty or has a control character, a quote or a backslash.
-pub fn is_leaf_name(name: &str) -> bool {
-    !name.is_empty() && !name.chars().any(|c| c.is_control() || c == '"' || c == '\\')
-}
 
 impl Emit {
     /// Adds a leaf called `name`. An error if there is a leaf of this name.

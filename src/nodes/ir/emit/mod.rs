@@ -31,7 +31,6 @@ mod regions;
 
 use body::Body;
 pub use body::Closed;
-pub use leaves::is_leaf_name;
 pub use limits::MAX_NODES;
 pub use loop_captures::Aside;
 pub use outs::Outs;

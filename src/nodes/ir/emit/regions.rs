@@ -1,6 +1,6 @@
 //! Regions of the growing graph: opening and closing them, and which one is open.
 //!
-//! A value is identified by its id and the *scope* of its region. What a region captures is in `loop_captures`.
+//! A value is identified by its id and the *scope* of its region. `loop_captures` has the captures of regions.
 //!
 //! Invariant: the entry is opened first and closed last, by [`Emit::finish`].
 

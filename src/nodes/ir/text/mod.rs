@@ -20,8 +20,8 @@
 //! * The attribute `name` of a leaf is omitted: it is the value's name. Ops with both a `dtype` and a `shape` omit
 //!   these: the type after the colon gives them. All other attributes are written, in any order.
 //! * A dimension, and an integer attribute, may depend on symbols: `f32[batch,784]`, `shape=[2*batch+1,3]`. It is a sum
-//!   of products of integers and symbols. [`parse_with_sizes`] gives symbols their sizes; what is printed
-//!   has numbers only.
+//!   of products of integers and symbols. [`parse_with_sizes`] gives symbols their sizes. Printed text has numbers
+//!   only.
 //! * Types are assertions, which shape inference checks. They may be omitted unless they replace attributes.
 //! * A statement is one line. A line may break after a comma.
 //! * A node or an argument may have a source location after its types: `%y = tanh %x : f32[4] loc("net.rs":12)`. Plans

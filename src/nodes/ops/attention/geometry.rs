@@ -11,7 +11,7 @@ use std::ops::Deref;
 
 /// Sizes and options of a node, checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Geometry {
+pub struct AttentionGeometry {
     /// Order of axes.
     pub layout: Layout,
     /// Sequences.
@@ -75,9 +75,12 @@ pub(super) fn geometry_count(name: &str, n: i64) -> Result<usize, String> {
     usize::try_from(n).map_err(|_| format!("{name} is {n}"))
 }
 
-impl Geometry {
+impl AttentionGeometry {
     /// The geometry of q, k and v of these dimensions.
-    pub fn of<D: Deref<Target = [usize]>>([q, k, v]: &[D; 3], attrs: &AttentionAttrs) -> Result<Geometry, String> {
+    pub fn of<D: Deref<Target = [usize]>>(
+        [q, k, v]: &[D; 3],
+        attrs: &AttentionAttrs,
+    ) -> Result<AttentionGeometry, String> {
         let AttentionAttrs { layout, mask, window, ahead, top_left, scale, softcap, .. } = *attrs;
         let (heads, kv_heads) = (geometry_count("heads", attrs.heads)?, geometry_count("kv_heads", attrs.kv_heads)?);
         ensure!(heads.is_multiple_of(kv_heads), "kv_heads = {kv_heads} does not divide heads = {heads}");
@@ -94,7 +97,7 @@ impl Geometry {
         ensure!(mask != Mask::None || !top_left, "top_left places queries among keys, but mask is none");
         ensure!(scale.is_finite(), "scale is {scale}; it must be finite (0 stands for 1/√width)");
         ensure!(softcap >= 0.0 && softcap.is_finite(), "softcap is {softcap}; it must be 0 (none) or positive");
-        Ok(Geometry {
+        Ok(AttentionGeometry {
             layout,
             batch,
             heads,
@@ -169,7 +172,7 @@ pub fn geometry_optional_operands(attrs: &AttentionAttrs, rest: usize) -> Option
 pub(super) fn check_geometry_optionals(
     cx: &Infer<'_>,
     attrs: &AttentionAttrs,
-    g: &Geometry,
+    g: &AttentionGeometry,
     rest: usize,
 ) -> Result<(), String> {
     let Optional { padding, bias, key, end } = geometry_optional_operands(attrs, rest);
@@ -196,7 +199,7 @@ pub(super) fn check_geometry_optionals(
     }
 }
 
-impl Geometry {
+impl AttentionGeometry {
     /// A tensor of `heads` heads with its heads first, in groups: q and y have several in a group, k and v one.
     pub(super) fn split<'g>(&self, x: Var<'g>, heads: usize) -> Var<'g> {
         let d = x.dims();
@@ -213,7 +216,7 @@ impl Geometry {
         x.reshape([self.batch, self.kv_heads, heads / self.kv_heads, len, width])
     }
 
-    /// The inverse of [`Geometry::split`].
+    /// The inverse of [`AttentionGeometry::split`].
     pub(super) fn join<'g>(&self, x: Var<'g>) -> Var<'g> {
         let d = x.dims();
         // After an error it may have any shape.
@@ -232,7 +235,7 @@ impl Geometry {
         x.reshape([self.batch, self.kv_heads, self.group(), self.queries, 1])
     }
 
-    /// The inverse of [`Geometry::score_column`].
+    /// The inverse of [`AttentionGeometry::score_column`].
     pub(super) fn score_rows<'g>(&self, x: Var<'g>) -> Var<'g> {
         x.reshape([self.batch, self.heads, self.queries])
     }

@@ -14,7 +14,7 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout, Pairing};
 use crate::nodes::ops::attention::packed_parts::packed_parts;
 use crate::nodes::ops::attention::rope_geometry::RopeGeometry;
-use crate::nodes::ops::attention::{Geometry, Optional, geometry_optional_operands};
+use crate::nodes::ops::attention::{AttentionGeometry, Optional, geometry_optional_operands};
 
 /// How q, k and v are read, and where optional operands begin.
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ fn lower_attention_params(cx: &LowerCx<'_>, reads: &AttentionReads, dlse: bool) 
     let (attrs, AttentionReads { first, packed, rest }) = (AttentionAttrs::of(&cx.attrs()), *reads);
     let dims =
         if packed { packed_parts(&cx.arg_dims(first), &attrs)? } else { [0, 1, 2].map(|i| cx.arg_dims(first + i)) };
-    let g = Geometry::of(&dims, &attrs)?;
+    let g = AttentionGeometry::of(&dims, &attrs)?;
     let Optional { padding, bias, .. } = geometry_optional_operands(&attrs, rest);
     let strides = bias.map_or([0, 0], |i| {
         let (d, s) = (cx.arg_dims(i), cx.arg_dims(i).strides());

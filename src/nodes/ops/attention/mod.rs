@@ -1,6 +1,6 @@
 //! Scaled dot-product attention, with a backward op that computes all gradients in one sweep.
 //!
-//! Invariant: [`Geometry::of`] and [`check_geometry_optionals`] check shapes, masks and options; both ops, their
+//! Invariant: [`AttentionGeometry::of`] and [`check_geometry_optionals`] check shapes, masks and options; both ops, their
 //! lowering and their decompositions share them. Neither op stores anything of size queries × keys, except the
 //! gradient of a bias, if that is read.
 
@@ -27,7 +27,7 @@ use Domain::{Bit, Bits, Positive, Real, Unit};
 pub use attrs::Layout;
 use attrs::{AttentionAttrs, AttentionBackwardAttrs};
 use geometry::check_geometry_optionals;
-pub use geometry::{Geometry, Optional, geometry_optional_operands};
+pub use geometry::{AttentionGeometry, Optional, geometry_optional_operands};
 pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
 use scores::Scores;
 
@@ -39,7 +39,7 @@ fn infer_attention(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
     let attrs = AttentionAttrs::of(&cx.attrs);
-    let g = Geometry::of(&attention_dims(cx, 0), &attrs)?;
+    let g = AttentionGeometry::of(&attention_dims(cx, 0), &attrs)?;
     check_geometry_optionals(cx, &attrs, &g, 3)?;
     cx.result(dtype, &g.y())?;
     cx.result(dtype, &[g.batch, g.heads, g.queries])
@@ -51,7 +51,7 @@ fn infer_attention_backward(cx: &mut Infer<'_>) -> Result<(), String> {
     let rest = 6 + usize::from(dlse);
     ensure!(cx.args.len() >= rest, "{} operands; at least {rest} are needed", cx.args.len());
     (1..rest).try_for_each(|i| cx.same_dtype(0, i))?;
-    let g = Geometry::of(&attention_dims(cx, 1), &attrs)?;
+    let g = AttentionGeometry::of(&attention_dims(cx, 1), &attrs)?;
     cx.expect_dims(0, "dy", &g.y())?;
     cx.expect_dims(4, "y", &g.y())?;
     let rows = [g.batch, g.heads, g.queries];
@@ -70,11 +70,11 @@ fn infer_attention_backward(cx: &mut Infer<'_>) -> Result<(), String> {
 /// Multiply-adds: for each pair, `a` times the width of q and k and `b` times that of v.
 fn attention_flops(cx: &CostCx<'_>, first: usize, a: usize, b: usize) -> u64 {
     let d = |i: usize| cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[first + i]).shape);
-    let g = Geometry::of(&[d(0), d(1), d(2)], &AttentionAttrs::of(&cx.graph.attrs(cx.node)));
+    let g = AttentionGeometry::of(&[d(0), d(1), d(2)], &AttentionAttrs::of(&cx.graph.attrs(cx.node)));
     g.map_or(0, |g| attention_flops_of(&g, a, b))
 }
 
-fn attention_flops_of(g: &Geometry, a: usize, b: usize) -> u64 {
+fn attention_flops_of(g: &AttentionGeometry, a: usize, b: usize) -> u64 {
     g.pairs().saturating_mul(2 * (a * g.width + b * g.value_width) as u64)
 }
 

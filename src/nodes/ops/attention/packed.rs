@@ -1,10 +1,10 @@
 //! Attention whose q, k and v are side by side in the rows of one operand, as one product writes them. Nothing is
 //! copied out first, and the backward op writes the gradient of that product's result.
 //!
-//! Invariant: [`super::Geometry`] checks the parts. The layout is `bsd`, and q and k have one length.
+//! Invariant: [`super::AttentionGeometry`] checks the parts. The layout is `bsd`, and q and k have one length.
 
 use super::attrs::{AttentionAttrs, AttentionBackwardAttrs};
-use super::geometry::{Geometry, check_geometry_optionals};
+use super::geometry::{AttentionGeometry, check_geometry_optionals};
 use super::packed_parts::{packed_parts, packed_widths};
 use super::{attention_flops_of, lower};
 use crate::ensure;
@@ -15,8 +15,8 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 use Domain::{Bit, Bits, Positive, Real, Unit};
 
-fn packed_geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<Geometry, String> {
-    Geometry::of(&packed_parts(&cx.dims(i), attrs)?, attrs)
+fn packed_geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<AttentionGeometry, String> {
+    AttentionGeometry::of(&packed_parts(&cx.dims(i), attrs)?, attrs)
 }
 
 /// q, k and v of the packed operand `i`; empty if the widths do not fit, which `infer` refuses.
@@ -33,7 +33,7 @@ fn unpack_packed_qkv<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
 fn packed_flops(cx: &CostCx<'_>, i: usize, a: usize, b: usize) -> u64 {
     let attrs = AttentionAttrs::of(&cx.graph.attrs(cx.node));
     let d = cx.graph.shape_dims(cx.graph.ty(cx.graph.args_of(cx.node)[i]).shape);
-    packed_parts(&d, &attrs).and_then(|p| Geometry::of(&p, &attrs)).map_or(0, |g| attention_flops_of(&g, a, b))
+    packed_parts(&d, &attrs).and_then(|p| AttentionGeometry::of(&p, &attrs)).map_or(0, |g| attention_flops_of(&g, a, b))
 }
 
 /// [`ATTENTION`](super::ATTENTION) whose queries, keys and values are side by side in one tensor.

@@ -5,7 +5,7 @@
 //! no derivative of any order computes ∞ − ∞ or 0·∞. Only the op definitions use this file.
 
 use super::attrs::AttentionAttrs;
-use super::geometry::{Geometry, Optional, geometry_optional_operands};
+use super::geometry::{AttentionGeometry, Optional, geometry_optional_operands};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
@@ -14,7 +14,7 @@ use crate::nodes::ops::random::attrs::DrawAttrs;
 
 /// The scores of a node, with the parts of their derivative.
 pub struct Scores<'g> {
-    pub geo: Geometry,
+    pub geo: AttentionGeometry,
     pub q: Var<'g>,
     pub k: Var<'g>,
     pub v: Var<'g>,
@@ -39,7 +39,7 @@ impl<'g> Scores<'g> {
     pub fn new(s: &Site<'_, 'g>, first: usize, rest: usize) -> Option<Scores<'g>> {
         let [q, k, v] = [0, 1, 2].map(|i| s.args[first + i]);
         let attrs = AttentionAttrs::of(&s.attrs);
-        let geo = Geometry::of(&[q.dims(), k.dims(), v.dims()], &attrs).ok()?;
+        let geo = AttentionGeometry::of(&[q.dims(), k.dims(), v.dims()], &attrs).ok()?;
         let Optional { padding, bias, key, .. } = geometry_optional_operands(&attrs, rest);
         let (q, k, v) = (geo.split(q, geo.heads), geo.split(k, geo.kv_heads), geo.split(v, geo.kv_heads));
         let raw = q.matmul_t(k, false, true) * geo.scale;

@@ -1,21 +1,20 @@
 //! Layers as ops: linear layers, a gated feed-forward, a causal convolution, and whole layers of transformers.
 //!
-//! A block has no kernel. [`expand_blocks`](crate::passes::expand_blocks()) replaces it by fused ops, to
-//! run, or by primitive ops, to differentiate. A layer that another op computes has no block; `linear` is the
-//! exception. Users write `matmul_bias_act` for a product with bias and activation, `residual_rms_norm` for a sum with
-//! its norm, and `attention` for attention without its projections.
+//! A block has no kernel. [`expand_blocks`](crate::passes::expand_blocks()) replaces it by fused ops, to run, or by
+//! primitive ops, to differentiate. There is no block for a layer that another op computes, except `linear`. Users
+//! write `matmul_bias_act` for a product with bias and activation, `residual_rms_norm` for a sum with its norm, and
+//! `attention` for attention without its projections.
 
 pub mod attrs;
+pub mod causal_conv;
 pub mod swiglu;
 pub mod transformer_blocks;
 
 use crate::ensure;
-use crate::nodes::Conv2d;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
-use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::matmul::attrs::MatmulBiasActAttrs;
 use Domain::Real;
@@ -126,64 +125,4 @@ pub const SHARED_LINEAR_PAIR: OpDef = OpDef {
         Case { args: "f[2,3,4] f[4,3] f[4,3]", attrs: "", domains: &[Real] },
     ],
     ..block_op(Deriv::ViaDecompose, |s| vec![s.args[0].matmul(s.args[1]), s.args[0].matmul(s.args[2])])
-};
-
-/// `(silu(x·gate)·(x·up))·down`.
-pub(super) fn feed_forward_of_block<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
-    (x.matmul(gate).silu() * x.matmul(up)).matmul(down)
-}
-
-/// A gated feed-forward layer with SiLU.
-pub const SWIGLU_BLOCK: OpDef = OpDef {
-    name: "swiglu_block",
-    doc: "y = (silu(x·gate)·(x·up))·down, from (x, up, gate, down)",
-    arity: Arity::Exactly(4),
-    infer: |cx| {
-        let mut d = check_block_input(cx, 2)?;
-        let k = d.pop().unwrap_or(0);
-        let inner = check_block_weight(cx, 1, "up", k)?;
-        cx.same_dtype(0, 2)?;
-        cx.expect_dims(2, "gate", &[k, inner])?;
-        d.push(check_block_weight(cx, 3, "down", inner)?);
-        cx.result(cx.dtype(0), &d)
-    },
-    cases: &[
-        Case { args: "f[3,4] f[4,5] f[4,5] f[5,4]", attrs: "", domains: &[Real] },
-        Case { args: "f[2,3,4] f[4,6] f[4,6] f[6,2]", attrs: "", domains: &[Real] },
-    ],
-    ..block_op(Deriv::ViaDecompose, |s| vec![feed_forward_of_block(s.args[0], s.args[1], s.args[2], s.args[3])])
-};
-
-fn infer_causal_conv_block(cx: &mut Infer<'_>) -> Result<(), String> {
-    cx.float(0)?;
-    (1..3).try_for_each(|i| cx.same_dtype(0, i))?;
-    let (x, w) = (cx.rank(0, "x", 3)?, cx.rank(1, "w", 4)?);
-    ensure!(w[3] > 0, "w has shape {w}: no taps");
-    ensure!(x[1] > 0 && x[2] > 0, "x has shape {x}: no steps or no channels");
-    cx.expect_dims(1, "w", &[x[2], 1, 1, w[3]])?;
-    cx.expect_dims(2, "the left pad", &[x[0], w[3] - 1, x[2]])?;
-    cx.same_as(0)
-}
-
-/// The left pad and x joined along time, convolved with one filter for each channel. Time is the last axis meanwhile.
-fn decompose_causal_conv_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, w, before) = (s.args[0], s.args[1], s.args[2]);
-    let (d, taps) = (x.dims(), w.dims()[3]);
-    let long = before.concat(&[x], 1).transpose(&[0, 2, 1]).reshape([d[0], d[2], 1, d[1] + taps - 1]);
-    let y = long.conv2d(w, Conv2d { groups: d[2], ..Conv2d::default() });
-    vec![y.reshape([d[0], d[2], d[1]]).transpose(&[0, 2, 1])]
-}
-
-/// A causal 1-D convolution of each channel.
-pub const DEPTHWISE_CONV1D_CAUSAL: OpDef = OpDef {
-    name: "depthwise_conv1d_causal",
-    doc: "y[b,t,c] = Σₖ w[c,0,0,k]·z[b,t+k,c], z = (left pad, x) joined along time, from (x[B,S,C], w[C,1,1,K], pad[B,K−1,C])",
-    arity: Arity::Exactly(3),
-    infer: infer_causal_conv_block,
-    cost: |cx| 2 * cx.out() * (cx.arg(1) / cx.graph.dims(cx.graph.args_of(cx.node)[1])[0].max(1) as u64),
-    cases: &[
-        Case { args: "f[2,5,3] f[3,1,1,4] f[2,3,3]", attrs: "", domains: &[Real] },
-        Case { args: "f[1,2,4] f[4,1,1,1] f[1,0,4]", attrs: "", domains: &[Real] },
-    ],
-    ..block_op(Deriv::ViaDecompose, decompose_causal_conv_block)
 };

@@ -11,6 +11,7 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
+use crate::nodes::ops::blocks::{block_op, check_block_input, check_block_weight};
 use crate::nodes::ops::common::lowering::elem;
 use crate::nodes::ops::pointwise::map::{MapProgram, emit_map_program};
 use Domain::Real;
@@ -90,4 +91,30 @@ pub const SWIGLU: OpDef = OpDef {
         Case { args: "f[2,4200]", attrs: "gate_first=false to=f32", domains: &[Real] },
         Case { args: "f[6]", attrs: "gate_first=true to=f64", domains: &[Real] },
     ],
+};
+
+/// `(silu(x·gate)·(x·up))·down`.
+pub(super) fn swiglu_feed_forward<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
+    (x.matmul(gate).silu() * x.matmul(up)).matmul(down)
+}
+
+/// A gated feed-forward layer with SiLU.
+pub const SWIGLU_BLOCK: OpDef = OpDef {
+    name: "swiglu_block",
+    doc: "y = (silu(x·gate)·(x·up))·down, from (x, up, gate, down)",
+    arity: Arity::Exactly(4),
+    infer: |cx| {
+        let mut d = check_block_input(cx, 2)?;
+        let k = d.pop().unwrap_or(0);
+        let inner = check_block_weight(cx, 1, "up", k)?;
+        cx.same_dtype(0, 2)?;
+        cx.expect_dims(2, "gate", &[k, inner])?;
+        d.push(check_block_weight(cx, 3, "down", inner)?);
+        cx.result(cx.dtype(0), &d)
+    },
+    cases: &[
+        Case { args: "f[3,4] f[4,5] f[4,5] f[5,4]", attrs: "", domains: &[Real] },
+        Case { args: "f[2,3,4] f[4,6] f[4,6] f[6,2]", attrs: "", domains: &[Real] },
+    ],
+    ..block_op(Deriv::ViaDecompose, |s| vec![swiglu_feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
 };

@@ -13,9 +13,8 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::attention::Layout;
 use crate::nodes::ops::attention::var::{Attention, Rope};
 use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};
-use crate::nodes::ops::blocks::{
-    affine_of_block, block_op, check_block_input, check_block_vector, check_block_weight, feed_forward_of_block,
-};
+use crate::nodes::ops::blocks::swiglu::swiglu_feed_forward;
+use crate::nodes::ops::blocks::{affine_of_block, block_op, check_block_input, check_block_vector, check_block_weight};
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::norm::NormAttrs;
 use Domain::{Bit, Positive, Real, Unit};
@@ -284,7 +283,7 @@ fn decompose_llama_decoder<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     );
     let normed = s.g.emit(Op::RESIDUAL_RMS_NORM, &[mixed.matmul(s.args[6]), x, s.args[7], s.args[8]], &norm.list());
     let [h, sum, ..] = *normed else { return Vec::new() };
-    vec![sum + feed_forward_of_block(h, s.args[10], s.args[9], s.args[11])]
+    vec![sum + swiglu_feed_forward(h, s.args[10], s.args[9], s.args[11])]
 }
 
 /// A layer of Llama.

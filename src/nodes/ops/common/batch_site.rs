@@ -1,16 +1,16 @@
-//! What batch rules share: operands with the batch's axis, and the op on them.
+//! Helpers of batch rules: operands with the batch's axis, and the op on them.
 
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::BatchSite;
 
 /// `x`, the same for all members, once for each of `size` members.
-pub fn repeat_for_members<'g>(x: Var<'g>, size: usize) -> Var<'g> {
+pub fn repeat_for_batch_members<'g>(x: Var<'g>, size: usize) -> Var<'g> {
     x.broadcast([&[size], &x.dims()[..]].concat())
 }
 
 /// `x` with two runs of axes exchanged: the `first` axes from `at` on, and the `second` axes behind them.
-pub fn swap_axis_runs<'g>(x: Var<'g>, at: usize, first: usize, second: usize) -> Var<'g> {
+pub fn swap_batch_axis_runs<'g>(x: Var<'g>, at: usize, first: usize, second: usize) -> Var<'g> {
     if first == 0 || second == 0 || !x.is_some() {
         return x;
     }
@@ -24,7 +24,7 @@ impl<'g> BatchSite<'_, 'g> {
     pub fn arg(&self, i: usize) -> Var<'g> {
         match self.batched[i] {
             true => self.site.args[i],
-            false => repeat_for_members(self.site.args[i], self.size),
+            false => repeat_for_batch_members(self.site.args[i], self.size),
         }
     }
 

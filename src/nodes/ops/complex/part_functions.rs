@@ -1,7 +1,8 @@
 //! Functions of complex numbers in real ops on their parts. Values are principal; cuts are those of C99: they lie on
 //! the negative real axis, and the sign of the imaginary part says from which side.
 //!
-//! Invariant: a branch that is not taken sees numbers at which it is finite, so that it makes no NaN in a derivative.
+//! Invariant: the side of a select that is not taken is computed at numbers at which it is finite, so that it makes no
+//! NaN in a derivative.
 
 use super::parts::Parts;
 use crate::nodes::ir::builder::Var;
@@ -10,7 +11,7 @@ use crate::nodes::ir::builder::Var;
 const MOST_FACTORS: f64 = 16.0;
 
 /// −x where x is below 0. The derivative at 0 is 1, so that no formula that reads it has a kink there.
-fn magnitude(x: Var<'_>) -> Var<'_> {
+fn part_magnitude(x: Var<'_>) -> Var<'_> {
     x.less(0.0).select(-x, x)
 }
 
@@ -69,7 +70,7 @@ impl<'g> Parts<'g> {
         let zero = self.is_zero();
         let z = Parts::chosen(zero, self.full(1.0, 0.0), self);
         // Halves first: the sum of both could overflow.
-        let root = (magnitude(z.re) * 0.5 + z.modulus() * 0.5).sqrt();
+        let root = (part_magnitude(z.re) * 0.5 + z.modulus() * 0.5).sqrt();
         let side = z.im.full_like(1.0).copysign(z.im);
         let other = z.im / (root * 2.0);
         let left = z.re.less(0.0);
@@ -101,7 +102,7 @@ impl<'g> Parts<'g> {
     /// tanh z = (u + it) / (1 + iut), where u = tanh Re z and t = tan Im z. Nothing overflows for a large real part.
     pub(super) fn tanh(self) -> Parts<'g> {
         let (u, t) = (self.re.tanh(), self.im.tan());
-        let q = (magnitude(self.re) * -2.0).exp();
+        let q = (part_magnitude(self.re) * -2.0).exp();
         // 1 − u², without cancellation.
         let rest = q * 4.0 / (q + 1.0).square();
         let below = (u * t).square() + 1.0;

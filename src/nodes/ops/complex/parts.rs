@@ -1,4 +1,4 @@
-//! A complex value as its two parts: what all complex arithmetic is written in.
+//! A complex value as its two parts. All complex arithmetic is written in them.
 
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;

@@ -1,5 +1,5 @@
-//! Pointwise ops of complex operands, in real ops: which there are, and what each is written in. An op that is not
-//! listed refuses complex numbers by its shape inference.
+//! The pointwise ops that take complex operands, each written in real ops. An op that is not listed refuses complex
+//! numbers by its shape inference.
 
 use super::parts::{Parts, has_parts, parts_of_pair};
 use crate::nodes::ir::builder::Var;

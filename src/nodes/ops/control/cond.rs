@@ -1,5 +1,5 @@
 //! The choice: one op that runs one of two regions, and the builder's methods. Each closure runs once, while the graph
-//! is built; what they use from outside becomes operands.
+//! is built; values that it uses from outside become operands.
 //!
 //! Operands are the predicate, then the captured values. Both regions take all captured values, in one order, and yield
 //! as many values of the same types. Only the region that the predicate picks runs. Invariant: a region computes
@@ -102,7 +102,7 @@ struct Branch {
 impl Builder {
     /// The results of `then` if `pred` is true, else those of `otherwise`. Only that branch runs. Both closures run
     /// once, while the graph is built, may use any value from outside, and return as many values of the same types. A
-    /// branch that does not run gives what it uses the gradient 0. `pred` is `bool[]`.
+    /// branch that does not run adds nothing to the gradients of the values that it uses. `pred` is `bool[]`.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -129,8 +129,9 @@ impl Builder {
         self.choose(panic::Location::caller(), pred, then, otherwise)
     }
 
-    /// The results of branch number `index`, of which only that one runs. `index` is `i32[]` or `i64[]`; a number that
-    /// is no branch stops the step with an error. Otherwise as [`Builder::cond`], of which ⌈log₂ n⌉ are in one another.
+    /// The results of branch number `index`. Only that branch runs. `index` is `i32[]` or `i64[]`; a number that is no
+    /// branch stops the step with an error. It is written as ⌈log₂ n⌉ levels of [`Builder::cond`], whose other rules
+    /// hold.
     ///
     /// ```
     /// use arenagrad::prelude::*;

@@ -174,7 +174,7 @@ impl Builder {
 impl<'g, 'f> CustomFn<'g, 'f> {
     /// The rule of reverse mode. It gets the arguments, the results, and a cotangent of each result; it returns a
     /// cotangent of each argument, of the argument's type. `None` is zero. An argument that is not a float takes
-    /// `None`; the cotangent of a result that is not a float is zeros without a meaning. A result that nothing reads
+    /// `None`; the cotangent of a result that is not a float is zeros, and means nothing. A result that nothing reads
     /// has the cotangent zero.
     pub fn vjp(
         self,

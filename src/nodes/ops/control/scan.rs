@@ -2,10 +2,10 @@
 //! captured values become operands; it runs once, while the graph is built.
 //!
 //! Operands are carries, then constants of the loop, then stacked inputs; results are the final carries, then stacked
-//! results. The body's arguments are carries, constants and one slice (the leading axis removed) of each stacked
-//! input; it yields the next carries and one slice of each stacked result. Iteration `i` runs from 0 to `length − 1`,
-//! or backwards, and slices and stacks by `i` either way. A loop with an [`Exit`] may end early; the slices of stacked
-//! results that it did not come to are zeros. Invariant: a carry keeps its type.
+//! results. The body's arguments are carries, constants and one slice (the leading axis removed) of each stacked input;
+//! it yields the next carries and one slice of each stacked result. Iteration `i` runs from 0 to `length − 1`, or
+//! backwards, and slices and stacks by `i` either way. A loop with an [`Exit`] may end early; the slices of stacked
+//! results that it did not reach are zeros. Invariant: a carry keeps its type.
 
 use crate::arena::Region;
 use crate::arena::Value;
@@ -80,8 +80,8 @@ pub struct Scan {
     pub at_once: bool,
     /// What ends the loop early; `None`: all iterations run.
     pub exit: Option<Exit>,
-    /// Of a loop that a carry ends: the number of iterations that the error tells if it is still to go on after
-    /// `length` of them. 0: there is no error. `None`: `length`.
+    /// For a loop that a carry ends: the number of iterations that the error names if the loop would go on after
+    /// `length` iterations. 0: there is no error. `None`: `length`.
     pub bound: Option<usize>,
 }
 

@@ -23,7 +23,7 @@ impl Builder {
     /// that does not run costs nothing. Gradients are those of the iterations that ran. A gradient in reverse mode
     /// needs a bound: what it reads takes the memory of `bound` iterations, or less with
     /// [`keep_every`](Builder::while_loop_with). [`jvp`](crate::graph::GraphBuf::jvp) needs none. A body that draws
-    /// random numbers draws others in each iteration.
+    /// random numbers draws new ones in each iteration.
     ///
     /// ```
     /// use arenagrad::prelude::*;

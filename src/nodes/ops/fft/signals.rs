@@ -1,4 +1,4 @@
-//! What is made of Fourier transforms: frequencies, convolutions, power spectra, and spectra in blocks.
+//! Methods built on Fourier transforms: frequencies, convolutions, power spectra, and spectra in blocks.
 
 use super::norm::FftNorm;
 use crate::error::Kind;

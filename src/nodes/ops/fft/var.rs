@@ -1,6 +1,6 @@
-//! Fourier transforms as methods of [`Var`], with NumPy's names, norms and defaults. `axis` may be negative; `n`
-//! elements of the axis are transformed: more are cut off, fewer are followed by zeros. The longest transform has 2²⁴
-//! elements.
+//! Fourier transforms as methods of [`Var`], with NumPy's names, norms and defaults. `axis` may be negative. `n`
+//! elements of the axis are transformed: a longer axis is cut, and a shorter one is padded with zeros. The longest
+//! transform has 2²⁴ elements.
 
 use super::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
 use super::norm::FftNorm;

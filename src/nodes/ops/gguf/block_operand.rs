@@ -1,4 +1,4 @@
-//! Which operand of an op is blocks, and of which matrix.
+//! Finds the operand of an op that holds blocks, and the matrix that they hold.
 
 use super::attrs::{GgufDequantAttrs, GgufExpertsAttrs, GgufGroupedAttrs, GgufMatmulAttrs};
 use crate::arena::{Node, ids::Id};

@@ -1,7 +1,7 @@
 //! All elements of a matrix of blocks.
 
 use super::attrs::GgufDequantAttrs;
-use super::check_blocks;
+use super::check_gguf_blocks;
 use crate::arena::dims::MAX_RANK;
 use crate::ensure;
 use crate::kernels::gguf::{GgufDequant, gguf_dequant_kernel};
@@ -20,7 +20,7 @@ fn infer_gguf_dequant(cx: &mut Infer<'_>) -> Result<(), String> {
     let (&k, lead) = dims.split_last().ok_or("dims is empty; blocks run along the last axis")?;
     let rows = lead.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).ok_or("dims are too large")?;
     ensure!(dims.len() <= MAX_RANK, "dims has {} entries; at most {MAX_RANK} are possible", dims.len());
-    check_blocks(cx, 0, a.block_type, rows, k)?;
+    check_gguf_blocks(cx, 0, a.block_type, rows, k)?;
     cx.result(DType::F32, &dims)
 }
 

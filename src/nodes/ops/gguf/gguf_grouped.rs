@@ -2,7 +2,7 @@
 //! Blocks hold the matrices `[n, k]` of all groups, one after the other.
 
 use super::attrs::{GgufExpertsAttrs, GgufGroupedAttrs};
-use super::{DECODING, check_blocks};
+use super::{DECODING, check_gguf_blocks};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gguf::{BlockType, GgufGrouped, gguf_grouped_kernel_for};
@@ -21,7 +21,7 @@ use crate::nodes::ops::index::batch::batch_index_positions;
 use Domain::{Count, Index, Real};
 
 /// Checks that operand `i` is the blocks of the matrices of all groups. Their number, rows and columns.
-fn check_expert_blocks(
+fn check_gguf_grouped_blocks(
     cx: &Infer<'_>,
     i: usize,
     block_type: BlockType,
@@ -30,7 +30,7 @@ fn check_expert_blocks(
     let size = |(what, x): (&str, i64)| usize::try_from(x).map_err(|_| format!("{what} is {x}; it must be 0 or more"));
     let [groups, n, k] = [size(sizes[0])?, size(sizes[1])?, size(sizes[2])?];
     let rows = groups.checked_mul(n).ok_or_else(|| format!("{groups} matrices of {n} rows are too many"))?;
-    check_blocks(cx, i, block_type, rows, k)?;
+    check_gguf_blocks(cx, i, block_type, rows, k)?;
     ensure!(i32::try_from(groups).is_ok(), "{} is {groups}; it must be below 2³¹", sizes[0].0);
     Ok([groups, n, k])
 }
@@ -39,7 +39,7 @@ fn infer_gguf_grouped(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let a = GgufGroupedAttrs::of(&cx.attrs);
     let sizes = [("groups", a.groups), ("n", a.n), ("k", a.k)];
-    let [groups, n, k] = check_expert_blocks(cx, 1, a.block_type, sizes)?;
+    let [groups, n, k] = check_gguf_grouped_blocks(cx, 1, a.block_type, sizes)?;
     let x = cx.rank(0, "x", 2)?;
     let (terms, columns) = if a.back { (n, k) } else { (k, n) };
     ensure!(x[1] == terms, "rows of {} elements and matrices of {terms} terms do not fit", x[1]);
@@ -178,7 +178,7 @@ const GROUPED_CASES: &[Case] = &[
 fn infer_gguf_experts(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = GgufExpertsAttrs::of(&cx.attrs);
     let sizes = [("experts", a.experts), ("n", a.n), ("k", a.k)];
-    let [experts, n, k] = check_expert_blocks(cx, 0, a.block_type, sizes)?;
+    let [experts, n, k] = check_gguf_grouped_blocks(cx, 0, a.block_type, sizes)?;
     cx.result(DType::F32, &[experts, k, n])
 }
 

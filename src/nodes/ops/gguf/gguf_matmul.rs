@@ -1,7 +1,7 @@
 //! Products with a matrix of blocks, which is decoded part by part while it is read.
 
 use super::attrs::GgufMatmulAttrs;
-use super::{DECODING, check_blocks};
+use super::{DECODING, check_gguf_blocks};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gguf::{GgufMatmul, gguf_matmul_kernel_for};
@@ -18,7 +18,7 @@ fn infer_gguf_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = GgufMatmulAttrs::of(&cx.attrs);
     let size = |what: &str, x: i64| usize::try_from(x).map_err(|_| format!("{what} is {x}; it must not be negative"));
     let (n, k) = (size("n", a.n)?, size("k", a.k)?);
-    check_blocks(cx, 1, a.block_type, n, k)?;
+    check_gguf_blocks(cx, 1, a.block_type, n, k)?;
     let mut dims = cx.dims(0);
     let (terms, columns) = if a.back { (n, k) } else { (k, n) };
     let x = dims;

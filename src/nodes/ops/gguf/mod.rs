@@ -2,15 +2,15 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `attrs` | the attributes; block types as one |
-//! | `block_operand` | which operand of an op is blocks |
+//! | `attrs` | the attributes, of which the block type is one |
+//! | `block_operand` | the operand of an op that holds blocks |
 //! | `gguf_dequant` | all elements of a matrix of blocks |
 //! | `gguf_matmul` | products with a matrix of blocks |
 //! | `gguf_grouped` | products of rows by the matrix of their group; the matrices of all groups as numbers |
 //! | `var` | all of them as methods |
 //!
 //! Invariant: blocks are a `u8` operand of rank 1 that holds a matrix row by row, each row as whole blocks. Its length
-//! is checked; its bytes may be any.
+//! is checked; any bytes are valid.
 
 pub mod attrs;
 mod block_operand;
@@ -30,7 +30,7 @@ use crate::nodes::ir::infer::Infer;
 const DECODING: u64 = 16;
 
 /// Requires that operand `i` is the blocks of a matrix of `rows` rows of `k` elements.
-fn check_blocks(cx: &Infer<'_>, i: usize, block_type: BlockType, rows: usize, k: usize) -> Result<(), String> {
+fn check_gguf_blocks(cx: &Infer<'_>, i: usize, block_type: BlockType, rows: usize, k: usize) -> Result<(), String> {
     let (name, elements) = (block_type.name(), block_type.elements());
     ensure!(cx.dtype(i) == DType::U8, "the blocks are {}; they must be u8", cx.dtype(i));
     ensure!(k.is_multiple_of(elements), "rows of {k} elements are no whole {name} blocks, which have {elements}");

@@ -71,7 +71,7 @@ fn grouped_product_class(dtype: DType) -> CostClass {
 }
 
 /// `call` with scratch of `len` elements of `dtype` for each thread, if there are any.
-fn lower_with_scratch(cx: &mut LowerCx<'_>, dtype: DType, len: usize, call: Call) -> Call {
+fn lower_grouped_with_scratch(cx: &mut LowerCx<'_>, dtype: DType, len: usize, call: Call) -> Call {
     if len > 0 { call.scratch(cx.scratch(dtype.size(), len)) } else { call }
 }
 
@@ -90,7 +90,7 @@ pub fn lower_grouped_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
         .flops(cx.flops())
         .cost_class(grouped_product_class(dtype))
         .whole(2);
-    let call = lower_with_scratch(cx, dtype, p.scratch(dtype), call);
+    let call = lower_grouped_with_scratch(cx, dtype, p.scratch(dtype), call);
     cx.call(call);
     groups.put_back(cx, dtype, to, (Buf::Out(0), n));
     Ok(())
@@ -110,7 +110,7 @@ pub fn lower_grouped_outer(cx: &mut LowerCx<'_>) -> Result<(), String> {
         .flops(cx.flops())
         .cost_class(grouped_product_class(dtype))
         .whole(3);
-    let call = lower_with_scratch(cx, dtype, p.scratch(dtype), call);
+    let call = lower_grouped_with_scratch(cx, dtype, p.scratch(dtype), call);
     cx.call(call);
     Ok(())
 }

@@ -218,7 +218,7 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::ONE_HOT, &[self], &OneHotAttrs { depth: size_attr_to_i64(depth), dtype }.list())
     }
 
-    /// `sizes[i]` elements from `starts[i]` on along each axis i, as `jax.lax.dynamic_slice`, but for what is out of
+    /// `sizes[i]` elements from `starts[i]` on along each axis i, as `jax.lax.dynamic_slice`, except for starts out of
     /// range. Each start is an `i64[]` value, known when the step runs. A start outside of 0..=n − size of an axis of n
     /// is an error of the step that names the axis (as the element of the index operand), the start and the bound.
     /// Gradients go to this tensor.
@@ -250,9 +250,9 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// This with `update` written at `starts`, one `i64[]` value for each axis, as `jax.lax.dynamic_update_slice`, but
-    /// for what is out of range: see [`Var::dynamic_slice`]. `update` has the type and the rank of this. Gradients go
-    /// to this tensor, where it is not overwritten, and to the update.
+    /// This with `update` written at `starts`, one `i64[]` value for each axis, as `jax.lax.dynamic_update_slice`,
+    /// except for starts out of range: see [`Var::dynamic_slice`]. `update` has the type and the rank of this.
+    /// Gradients go to this tensor, where it is not overwritten, and to the update.
     #[track_caller]
     pub fn dynamic_update_slice(self, update: Var<'g>, starts: &[Var<'g>]) -> Var<'g> {
         self.g.with_caller(|| {

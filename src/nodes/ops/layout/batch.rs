@@ -1,4 +1,5 @@
-//! Batch rules of ops that move elements: each does with the axes of each member what it does without a batch.
+//! Batch rules of ops that move elements: each applies the op to the axes of a member, and leaves the batch's axis
+//! where it is.
 
 use super::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 use crate::nodes::build::size_attrs::size_attr_to_i64;

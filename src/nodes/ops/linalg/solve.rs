@@ -9,7 +9,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::batch_site::repeat_for_members;
+use crate::nodes::ops::common::batch_site::repeat_for_batch_members;
 use Domain::{Dominant, Real};
 
 /// A⁻¹·b, or A⁻ᵀ·b, by factors that are known.
@@ -45,7 +45,7 @@ fn batch_solve<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let mut outs = s.site.rebuild_with(&[s.aligned(0, rank), s.aligned(1, rank)]);
     for (i, dims) in [(1, &own[..]), (2, &own[..own.len() - 1])] {
         let factor = outs.get_mut(i)?;
-        *factor = if s.batched[0] { factor.reshape(dims) } else { repeat_for_members(*factor, s.size) };
+        *factor = if s.batched[0] { factor.reshape(dims) } else { repeat_for_batch_members(*factor, s.size) };
     }
     Some(outs)
 }

@@ -8,7 +8,7 @@ use crate::nodes::ops::loss::attrs::{Reduction, ReductionAttrs};
 use crate::nodes::ops::loss::cross_entropy::{self, CrossEntropy};
 
 /// max(ln p, −100), whose derivative is 1/max(p, 1e-12).
-fn bce_bounded_log<'g>(p: Var<'g>) -> Var<'g> {
+fn loss_bounded_log<'g>(p: Var<'g>) -> Var<'g> {
     let least = 1e-12;
     let tiny = p.less(least);
     // The value is constant there; the term beside it has value 0 and the slope 1/least.
@@ -92,7 +92,7 @@ impl<'g> Var<'g> {
             return self.g.fail(Kind::Shape, text);
         }
         self.g.with_caller(|| {
-            reduction.of(-(targets * bce_bounded_log(self) + (1.0 - targets) * bce_bounded_log(1.0 - self)))
+            reduction.of(-(targets * loss_bounded_log(self) + (1.0 - targets) * loss_bounded_log(1.0 - self)))
         })
     }
 

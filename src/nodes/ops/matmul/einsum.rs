@@ -9,30 +9,30 @@ use std::collections::BTreeMap;
 /// What an axis is called: a letter, or its distance from the last axis of those that `...` stands for. The order is
 /// that of the axes of an implicit output: `...` first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Label {
+enum EinsumLabel {
     Dots(std::cmp::Reverse<usize>),
     Letter(char),
 }
 
-impl std::fmt::Display for Label {
+impl std::fmt::Display for EinsumLabel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Label::Letter(c) => write!(f, "letter {c}"),
-            Label::Dots(from_last) => write!(f, "axis -{} of `...`", from_last.0 + 1),
+            EinsumLabel::Letter(c) => write!(f, "letter {c}"),
+            EinsumLabel::Dots(from_last) => write!(f, "axis -{} of `...`", from_last.0 + 1),
         }
     }
 }
 
 /// The letters of one operand or of the output.
-struct Subscript {
+struct EinsumSubscript {
     before: Vec<char>,
     dots: bool,
     /// Letters after `...`.
     after: Vec<char>,
 }
 
-impl Subscript {
-    fn parse(text: &str) -> Result<Subscript, String> {
+impl EinsumSubscript {
+    fn parse(text: &str) -> Result<EinsumSubscript, String> {
         let (before, after) = match text.split_once("...") {
             Some((before, after)) => (before, Some(after)),
             None => (text, None),
@@ -44,18 +44,18 @@ impl Subscript {
                 None => Ok(part.chars().filter(|c| !c.is_whitespace()).collect::<Vec<char>>()),
             }
         };
-        Ok(Subscript { before: letters(before)?, dots: after.is_some(), after: letters(after.unwrap_or(""))? })
+        Ok(EinsumSubscript { before: letters(before)?, dots: after.is_some(), after: letters(after.unwrap_or(""))? })
     }
 
     /// The labels, where `...` stands for `dots` axes.
-    fn labels(&self, dots: usize) -> Vec<Label> {
-        let middle = (0..if self.dots { dots } else { 0 }).rev().map(|i| Label::Dots(std::cmp::Reverse(i)));
-        let letters = |list: &[char]| list.iter().map(|&c| Label::Letter(c)).collect::<Vec<_>>();
+    fn labels(&self, dots: usize) -> Vec<EinsumLabel> {
+        let middle = (0..if self.dots { dots } else { 0 }).rev().map(|i| EinsumLabel::Dots(std::cmp::Reverse(i)));
+        let letters = |list: &[char]| list.iter().map(|&c| EinsumLabel::Letter(c)).collect::<Vec<_>>();
         letters(&self.before).into_iter().chain(middle).chain(letters(&self.after)).collect()
     }
 
     /// The labels of operand `i`, which has this rank.
-    fn of_rank(&self, i: usize, rank: usize) -> Result<Vec<Label>, String> {
+    fn of_rank(&self, i: usize, rank: usize) -> Result<Vec<EinsumLabel>, String> {
         let letters = self.before.len() + self.after.len();
         let fits = if self.dots { letters <= rank } else { letters == rank };
         ensure!(fits, "operand {i} has rank {rank}, and its subscript {letters} letters");
@@ -65,31 +65,32 @@ impl Subscript {
 
 /// A value with a label for each axis.
 #[derive(Clone)]
-struct Term<'g> {
+struct EinsumTerm<'g> {
     x: Var<'g>,
-    labels: Vec<Label>,
+    labels: Vec<EinsumLabel>,
 }
 
-impl<'g> Term<'g> {
-    fn has(&self, label: Label) -> bool {
+impl<'g> EinsumTerm<'g> {
+    fn has(&self, label: EinsumLabel) -> bool {
         self.labels.contains(&label)
     }
 
-    fn at(&self, label: Label) -> Option<usize> {
+    fn at(&self, label: EinsumLabel) -> Option<usize> {
         self.labels.iter().position(|&l| l == label)
     }
 
     /// Diagonals instead of repeated letters, and no axes of length 1 that `...` broadcasts.
-    fn distinct(mut self, sizes: &BTreeMap<Label, usize>) -> Term<'g> {
+    fn distinct(mut self, sizes: &BTreeMap<EinsumLabel, usize>) -> EinsumTerm<'g> {
         let d = self.x.dims();
-        let one = |a: &usize| matches!(self.labels[*a], Label::Dots(_)) && d[*a] != sizes[&self.labels[*a]];
+        let one = |a: &usize| matches!(self.labels[*a], EinsumLabel::Dots(_)) && d[*a] != sizes[&self.labels[*a]];
         let repeated: Vec<usize> = (0..self.labels.len()).filter(one).collect();
         self.x = self.x.squeeze(size_attrs_to_i64(&repeated).as_slice());
         for &a in repeated.iter().rev() {
             self.labels.remove(a);
         }
-        let twice =
-            |t: &Term<'g>| t.labels.iter().enumerate().find_map(|(b, &l)| t.at(l).filter(|&a| a < b).map(|a| (a, b)));
+        let twice = |t: &EinsumTerm<'g>| {
+            t.labels.iter().enumerate().find_map(|(b, &l)| t.at(l).filter(|&a| a < b).map(|a| (a, b)))
+        };
         while let Some((a, b)) = twice(&self) {
             self.x = self.x.diagonal(0, size_attr_to_i64(a), size_attr_to_i64(b));
             let label = self.labels.remove(b);
@@ -100,17 +101,17 @@ impl<'g> Term<'g> {
     }
 
     /// The sum over the labels that `kept` does not hold.
-    fn summed(self, kept: impl Fn(Label) -> bool) -> Term<'g> {
+    fn summed(self, kept: impl Fn(EinsumLabel) -> bool) -> EinsumTerm<'g> {
         let lone: Vec<usize> = (0..self.labels.len()).filter(|&a| !kept(self.labels[a])).collect();
         if lone.is_empty() {
             return self;
         }
         let x = self.x.sum(size_attrs_to_i64(&lone).as_slice());
-        Term { x, labels: self.labels.into_iter().filter(|&l| kept(l)).collect() }
+        EinsumTerm { x, labels: self.labels.into_iter().filter(|&l| kept(l)).collect() }
     }
 
     /// The axes in the order of `labels`; a label that this has not becomes an axis of length 1.
-    fn arranged(&self, labels: &[Label]) -> Var<'g> {
+    fn arranged(&self, labels: &[EinsumLabel]) -> Var<'g> {
         let perm: Vec<usize> = labels.iter().filter_map(|&l| self.at(l)).collect();
         let x = if perm.is_sorted() { self.x } else { self.x.permute(&perm) };
         let d = self.x.dims();
@@ -118,33 +119,33 @@ impl<'g> Term<'g> {
     }
 
     /// The product of this and `b`, summed over the labels that both have and `kept` does not hold.
-    fn times(&self, b: &Term<'g>, kept: impl Fn(Label) -> bool) -> Term<'g> {
-        let (shared, free): (Vec<Label>, Vec<Label>) = self.labels.iter().partition(|&&l| b.has(l));
-        let (batch, gone): (Vec<Label>, Vec<Label>) = shared.into_iter().partition(|&l| kept(l));
+    fn times(&self, b: &EinsumTerm<'g>, kept: impl Fn(EinsumLabel) -> bool) -> EinsumTerm<'g> {
+        let (shared, free): (Vec<EinsumLabel>, Vec<EinsumLabel>) = self.labels.iter().partition(|&&l| b.has(l));
+        let (batch, gone): (Vec<EinsumLabel>, Vec<EinsumLabel>) = shared.into_iter().partition(|&l| kept(l));
         let free_b = b.labels.iter().copied().filter(|&l| !self.has(l));
-        let labels: Vec<Label> = batch.iter().copied().chain(free).chain(free_b).collect();
+        let labels: Vec<EinsumLabel> = batch.iter().copied().chain(free).chain(free_b).collect();
         let dtype = self.x.dtype();
         if gone.is_empty() || !(dtype.is_float() || dtype.is_index()) {
             // A product without a sum is no matrix product.
             let all = [&labels[..], &gone].concat();
-            return Term { x: self.arranged(&all) * b.arranged(&all), labels: all }.summed(kept);
+            return EinsumTerm { x: self.arranged(&all) * b.arranged(&all), labels: all }.summed(kept);
         }
-        let axes = |t: &Term<'g>, list: &[Label]| -> Vec<i64> {
+        let axes = |t: &EinsumTerm<'g>, list: &[EinsumLabel]| -> Vec<i64> {
             list.iter().filter_map(|&l| t.at(l)).map(size_attr_to_i64).collect()
         };
         let (batches, contracted) = ([axes(self, &batch), axes(b, &batch)], [axes(self, &gone), axes(b, &gone)]);
         let [both, sums] = [&batches, &contracted].map(|[a, b]| [a.as_slice(), b.as_slice()]);
-        Term { x: self.x.dot_general(b.x, both, sums), labels }
+        EinsumTerm { x: self.x.dot_general(b.x, both, sums), labels }
     }
 }
 
 /// The size of each label. A letter has one size; `...` broadcasts.
-fn einsum_sizes(terms: &[Term<'_>]) -> Result<BTreeMap<Label, usize>, String> {
-    let mut found: BTreeMap<Label, (usize, usize)> = BTreeMap::new();
+fn einsum_sizes(terms: &[EinsumTerm<'_>]) -> Result<BTreeMap<EinsumLabel, usize>, String> {
+    let mut found: BTreeMap<EinsumLabel, (usize, usize)> = BTreeMap::new();
     for (i, t) in terms.iter().enumerate() {
         for (&label, &n) in t.labels.iter().zip(t.x.dims().iter()) {
             let (first, size) = *found.entry(label).or_insert((i, n));
-            let broadcasts = matches!(label, Label::Dots(_)) && (size == 1 || n == 1);
+            let broadcasts = matches!(label, EinsumLabel::Dots(_)) && (size == 1 || n == 1);
             ensure!(size == n || broadcasts, "{label} is {size} in operand {first} and {n} in operand {i}");
             if size != n && size == 1 {
                 found.insert(label, (i, n));
@@ -155,17 +156,17 @@ fn einsum_sizes(terms: &[Term<'_>]) -> Result<BTreeMap<Label, usize>, String> {
 }
 
 /// The labels of the output.
-fn einsum_result_labels(output: Option<&str>, terms: &[Term<'_>]) -> Result<Vec<Label>, String> {
+fn einsum_result_labels(output: Option<&str>, terms: &[EinsumTerm<'_>]) -> Result<Vec<EinsumLabel>, String> {
     let all = || terms.iter().flat_map(|t| &t.labels).copied();
-    let dots = all().filter_map(|l| if let Label::Dots(i) = l { Some(i.0 + 1) } else { None }).max().unwrap_or(0);
+    let dots = all().filter_map(|l| if let EinsumLabel::Dots(i) = l { Some(i.0 + 1) } else { None }).max().unwrap_or(0);
     let Some(text) = output else {
-        let mut once: Vec<Label> =
-            all().filter(|&l| matches!(l, Label::Dots(_)) || all().filter(|&k| k == l).count() == 1).collect();
+        let mut once: Vec<EinsumLabel> =
+            all().filter(|&l| matches!(l, EinsumLabel::Dots(_)) || all().filter(|&k| k == l).count() == 1).collect();
         once.sort_unstable();
         once.dedup();
         return Ok(once);
     };
-    let subscript = Subscript::parse(text)?;
+    let subscript = EinsumSubscript::parse(text)?;
     ensure!(subscript.dots || dots == 0, "`...` stands for {dots} axes of the operands, and the output has none");
     let labels = subscript.labels(dots);
     for (i, &l) in labels.iter().enumerate() {
@@ -177,14 +178,19 @@ fn einsum_result_labels(output: Option<&str>, terms: &[Term<'_>]) -> Result<Vec<
 
 /// The pair whose product shortens the work most: the least size of the result, less the sizes of both; among equals
 /// the least number of products, then the first.
-fn einsum_cheapest_pair(terms: &[Term<'_>], sizes: &BTreeMap<Label, usize>, out: &[Label]) -> (usize, usize) {
-    let size = |labels: &mut dyn Iterator<Item = Label>| labels.map(|l| sizes[&l] as f64).product::<f64>();
+fn einsum_cheapest_pair(
+    terms: &[EinsumTerm<'_>],
+    sizes: &BTreeMap<EinsumLabel, usize>,
+    out: &[EinsumLabel],
+) -> (usize, usize) {
+    let size = |labels: &mut dyn Iterator<Item = EinsumLabel>| labels.map(|l| sizes[&l] as f64).product::<f64>();
     let mut best = ((0, 1), (f64::INFINITY, f64::INFINITY));
     for i in 0..terms.len() {
         for k in i + 1..terms.len() {
             let (a, b) = (&terms[i], &terms[k]);
-            let kept =
-                |&l: &Label| out.contains(&l) || terms.iter().enumerate().any(|(n, t)| n != i && n != k && t.has(l));
+            let kept = |&l: &EinsumLabel| {
+                out.contains(&l) || terms.iter().enumerate().any(|(n, t)| n != i && n != k && t.has(l))
+            };
             let union = || a.labels.iter().copied().chain(b.labels.iter().copied().filter(|&l| !a.has(l)));
             let result = size(&mut union().filter(kept));
             let saved = size(&mut a.labels.iter().copied()) + size(&mut b.labels.iter().copied());
@@ -208,12 +214,13 @@ fn einsum_contraction<'g>(equation: &str, xs: &[Var<'g>]) -> Result<Var<'g>, Str
         return Err(format!("operand 0 is {} and operand {i} {}; cast one", xs[0].dtype(), xs[i].dtype()));
     }
     let named = subscripts.iter().zip(xs).enumerate();
-    let labelled = named.map(|(i, (text, &x))| Ok(Term { x, labels: Subscript::parse(text)?.of_rank(i, x.rank())? }));
-    let terms = labelled.collect::<Result<Vec<Term<'g>>, String>>()?;
+    let labelled =
+        named.map(|(i, (text, &x))| Ok(EinsumTerm { x, labels: EinsumSubscript::parse(text)?.of_rank(i, x.rank())? }));
+    let terms = labelled.collect::<Result<Vec<EinsumTerm<'g>>, String>>()?;
     let (sizes, out) = (einsum_sizes(&terms)?, einsum_result_labels(output, &terms)?);
-    let mut terms: Vec<Term<'g>> = terms.into_iter().map(|t| t.distinct(&sizes)).collect();
+    let mut terms: Vec<EinsumTerm<'g>> = terms.into_iter().map(|t| t.distinct(&sizes)).collect();
     for i in 0..terms.len() {
-        let elsewhere = |l: Label| terms.iter().enumerate().any(|(k, t)| k != i && t.has(l));
+        let elsewhere = |l: EinsumLabel| terms.iter().enumerate().any(|(k, t)| k != i && t.has(l));
         terms[i] = terms[i].clone().summed(|l| out.contains(&l) || elsewhere(l));
     }
     while terms.len() > 1 {

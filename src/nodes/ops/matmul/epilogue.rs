@@ -9,7 +9,8 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::activation::ActGrad;
 use crate::nodes::ops::matmul::attrs::{MatmulAttrs, MatmulBiasActAttrs, MatmulDactAttrs};
-use crate::nodes::ops::matmul::matmul_dims::{matmul_flops, matmul_operand_dims};
+use crate::nodes::ops::matmul::matmul_dims::matmul_operand_dims;
+use crate::nodes::ops::matmul::matmul_flops;
 use Domain::Real;
 
 fn infer_bias_act_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {

@@ -1,8 +1,7 @@
-//! Shapes and costs of matrix products.
+//! Shapes of matrix products.
 
 use crate::ensure;
 use crate::nodes::build::broadcast::broadcast_dims;
-use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 
@@ -21,12 +20,4 @@ pub fn matmul_dims(a: &[usize], b: &[usize], ta: bool, tb: bool) -> Result<Vec<u
 pub fn matmul_operand_dims(cx: &Infer<'_>) -> Result<Vec<usize>, String> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&cx.attrs);
     matmul_dims(&cx.dims(0), &cx.dims(1), ta, tb)
-}
-
-/// 2·m·n·k over the batch.
-pub fn matmul_flops(cx: &CostCx<'_>) -> u64 {
-    let a = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
-    let MatmulAttrs { ta, .. } = MatmulAttrs::of(&cx.graph.attrs(cx.node));
-    let k = a.len().checked_sub(if ta { 2 } else { 1 }).map_or(0, |i| a[i]);
-    cx.out().saturating_mul(2).saturating_mul(k as u64)
 }

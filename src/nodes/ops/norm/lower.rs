@@ -5,10 +5,11 @@ use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::norm::batch_norm::BatchNormGrad;
 use crate::kernels::norm::group_norm::GroupNormGrad;
+use crate::kernels::norm::layer_norm::LayerNorm;
 use crate::kernels::norm::residual_norm::ResidualNorm;
-use crate::kernels::norm::{LayerNorm, batch_norm, group_norm, residual_norm, rms_norm};
+use crate::kernels::norm::{batch_norm, group_norm, layer_norm, residual_norm, rms_norm};
+use crate::kernels::reduce;
 use crate::kernels::reduce::Reduce;
-use crate::kernels::{norm, reduce};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::norm::NormAttrs;
@@ -22,7 +23,7 @@ fn lower_norm_rows(d: &Dims, eps: f64) -> LayerNorm {
 /// `layer_norm`.
 pub fn lower_layer_norm(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = lower_norm_rows(&cx.arg_dims(0), NormAttrs::of(&cx.attrs()).eps);
-    let kernel = norm::layer_norm_kernel_for(cx.dtype(0))?;
+    let kernel = layer_norm::layer_norm_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::NORM).reads_args(3);
     let call = call.writes(Buf::Out(0), p.per_unit());
     cx.call(call.writes(Buf::Out(1), p.rows_per_unit()).writes(Buf::Out(2), p.rows_per_unit()));
@@ -67,7 +68,7 @@ fn lower_residual_norm(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), Strin
 
 /// `layer_norm_backward`. The kernel wants gamma last.
 pub fn lower_layer_norm_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let kernel = norm::layer_norm_backward_kernel_for(cx.dtype(0))?;
+    let kernel = layer_norm::layer_norm_backward_kernel_for(cx.dtype(0))?;
     lower_norm_backward(cx, kernel, &[0, 1, 3, 4, 2])
 }
 

@@ -13,7 +13,8 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
-use crate::nodes::ops::matmul::matmul_dims::{matmul_flops, matmul_operand_dims};
+use crate::nodes::ops::matmul::matmul_dims::matmul_operand_dims;
+use crate::nodes::ops::matmul::matmul_flops;
 use crate::nodes::ops::optim::attrs::{MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs};
 use crate::nodes::ops::optim::check_optim_step_number;
 use Domain::{Count, Positive, Real};
@@ -167,3 +168,17 @@ pub const MATMUL_ADAM: OpDef = OpDef {
 };
 
 const ADAM: &[Domain] = &[Real, Real, Real, Real, Positive, Positive, Count(9), Positive];
+
+/// Steps and their fused weight updates.
+const BEHIND: [(Op, Op); 3] =
+    [(Op::SGD, Op::MATMUL_SGD), (Op::SGD_MOMENTUM, Op::MATMUL_SGD_MOMENTUM), (Op::ADAM, Op::MATMUL_ADAM)];
+
+/// The fused weight update of step `op`.
+pub fn fused_update_of_step(op: Op) -> Option<Op> {
+    BEHIND.iter().find(|b| b.0 == op).map(|b| b.1)
+}
+
+/// The step of the fused weight update `op`.
+pub fn step_of_fused_update(op: Op) -> Option<Op> {
+    BEHIND.iter().find(|b| b.1 == op).map(|b| b.0)
+}

@@ -16,8 +16,8 @@ use crate::nodes::ops::matmul::lower::{
 use crate::nodes::ops::optim::attrs::{
     AdamAttrs, MatmulAdamAttrs, MatmulSgdAttrs, MatmulSgdMomentumAttrs, SgdAttrs, SgdMomentumAttrs,
 };
-use crate::nodes::ops::optim::steps::optim_step_layout;
-use crate::nodes::ops::optim::steps::step_of_fused_update;
+use crate::nodes::ops::optim::fused_update::step_of_fused_update;
+use crate::nodes::ops::optim::optim_step_layout;
 
 /// A rule, as its kernels take it.
 struct LoweredOptimStep {

@@ -7,7 +7,6 @@
 pub mod attrs;
 pub mod fused_update;
 pub mod lower;
-pub mod steps;
 pub mod var;
 
 use crate::ensure;
@@ -16,11 +15,20 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::optim::steps::optim_step_layout;
 use Domain::{Count, Positive, Real};
 use attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
+
+/// The number of operands of each param and of scalars after them; `None` where `op` is no step.
+pub fn optim_step_layout(op: Op) -> Option<(usize, usize)> {
+    match op {
+        Op::SGD => Some((2, 1)),
+        Op::SGD_MOMENTUM => Some((3, 2)),
+        Op::ADAM => Some((4, 2)),
+        _ => None,
+    }
+}
 
 const fn optim_step_op(
     name: &'static str,

@@ -1,9 +1,9 @@
 //! Elementwise methods and operators of [`Var`]. Operands broadcast as in NumPy.
 //!
-//! Functions take `f32` and `f64` unless they say more; arithmetic and comparisons take integers too. What complex
-//! numbers have is listed in `complex/var.rs`. A number as the
-//! second operand takes the type of the first. A wrong operand is an error of the graph: the builder keeps the first
-//! one, and [`Builder::finish`](crate::nodes::Builder::finish) returns it.
+//! Functions take `f32` and `f64` unless they say more; arithmetic and comparisons take integers too. `complex/var.rs`
+//! lists the methods that complex numbers have. A number as the second operand takes the type of the first. A wrong
+//! operand is an error of the graph: the builder keeps the first one, and
+//! [`Builder::finish`](crate::nodes::Builder::finish) returns it.
 
 use crate::arena::Value;
 use crate::error::Kind;

@@ -1,18 +1,66 @@
-//! Coded weights as operands: their checks, their numbers in simpler ops, and their derivatives. Rules of `dequant` and
-//! `dequant_matmul` share them.
+//! Coded weights. Users make a [`CodedWeights`]. The rest of the file serves the rules of `dequant` and
+//! `dequant_matmul`: checks of the operands, the weights as numbers in simpler ops, and derivatives.
 //!
 //! Operands are the codes, the scales `[⌈k / block⌉, n]`, and, for integer codes, zeros of the scales' shape, which may
-//! be left out. Of [`WeightScheme::Nvfp4`] the scales are codes, and the third operand is the number that multiplies
-//! them all.
+//! be left out. With [`WeightScheme::Nvfp4`], the scales are codes too, and the third operand is a factor of all
+//! scales.
 
 use super::weight_attrs::{DequantAttrs, WeightScheme};
 use crate::ensure;
 use crate::kernels::dequant::fp8::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
-use crate::nodes::build::size_attrs::to_size_attr;
+use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attr};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::Op;
+
+/// Weights `[k, n]` as codes: (code − zero)·scale, with a scale and a zero for each block of rows of a column. Scales
+/// and zeros are `[⌈k / block⌉, n]`, of the type of the numbers. [`encode_weights`](crate::graph::encode_weights) makes
+/// codes and scales of numbers.
+#[derive(Clone, Copy)]
+pub struct CodedWeights<'g> {
+    pub(super) scheme: WeightScheme,
+    pub(super) block: usize,
+    pub(super) k: usize,
+    codes: Var<'g>,
+    scales: Var<'g>,
+    third: Option<Var<'g>>,
+}
+
+impl<'g> CodedWeights<'g> {
+    /// Weights of a scheme, except [`WeightScheme::Nvfp4`]: `k` rows, of which `block` share a scale.
+    pub fn new(scheme: WeightScheme, k: usize, block: usize, codes: Var<'g>, scales: Var<'g>) -> CodedWeights<'g> {
+        CodedWeights { scheme, block, k, codes, scales, third: None }
+    }
+
+    /// The same with zeros, if codes are integers. Without them the zero is 0, and 8 for [`WeightScheme::Int4`].
+    pub fn with_zeros(self, zeros: Var<'g>) -> CodedWeights<'g> {
+        CodedWeights { third: Some(zeros), ..self }
+    }
+
+    /// Weights of [`WeightScheme::Nvfp4`]: `k` rows in blocks of 16, scales as `u8` codes, and the number that
+    /// multiplies all scales.
+    pub fn nvfp4(k: usize, codes: Var<'g>, scales: Var<'g>, all_scales: Var<'g>) -> CodedWeights<'g> {
+        CodedWeights { scheme: WeightScheme::Nvfp4, block: 16, k, codes, scales, third: Some(all_scales) }
+    }
+
+    /// The weights as numbers, `[k, n]`: the op `dequant`. The derivative by a code is its scale; codes of four bits,
+    /// which share bytes, and codes of scales count as constants.
+    ///
+    /// # Errors
+    /// Those of [`Builder::finish`](crate::graph::Builder::finish): shapes that do not fit one another, other types,
+    /// zeros of codes that are floats.
+    #[track_caller]
+    pub fn numbers(&self) -> Var<'g> {
+        let CodedWeights { scheme, block, k, codes, .. } = *self;
+        let attrs = DequantAttrs { scheme, block: size_attr_to_i64(block), k: size_attr_to_i64(k) };
+        codes.g.emit1(Op::DEQUANT, &self.operands(), &attrs.list())
+    }
+
+    pub(super) fn operands(&self) -> Vec<Var<'g>> {
+        [self.codes, self.scales].into_iter().chain(self.third).collect()
+    }
+}
 
 /// The sizes and the float type of weights whose operands begin at operand `first`: rows, columns, type.
 pub(super) fn check_coded_weights(
@@ -59,13 +107,13 @@ pub(super) fn check_coded_weights(
 
 /// The operands of coded weights, as rules see them.
 #[derive(Clone, Copy)]
-pub(super) struct WeightSite<'a, 'g> {
+pub(super) struct CodedWeightSite<'a, 'g> {
     pub(super) a: &'a DequantAttrs,
     /// Codes, scales, and the third operand if there is one.
     pub(super) args: &'a [Var<'g>],
 }
 
-impl<'g> WeightSite<'_, 'g> {
+impl<'g> CodedWeightSite<'_, 'g> {
     fn codes(&self) -> Var<'g> {
         self.args[0]
     }

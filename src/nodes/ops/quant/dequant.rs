@@ -1,6 +1,6 @@
 //! Coded weights as numbers, and products with them.
 
-use super::coded_weights::{WeightSite, check_coded_weights};
+use super::coded_weights::{CodedWeightSite, check_coded_weights};
 use super::weight_attrs::{DequantAttrs, DequantMatmulAttrs};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
@@ -57,14 +57,14 @@ pub const DEQUANT: OpDef = OpDef {
         cx.result(dtype, &[k, n])
     },
     deriv: Deriv::Rules(
-        |s, t| vec![WeightSite { a: &DequantAttrs::of(&s.attrs), args: s.args }.tangent(t)],
+        |s, t| vec![CodedWeightSite { a: &DequantAttrs::of(&s.attrs), args: s.args }.tangent(t)],
         |s, ct, needed| match ct[0] {
-            Some(g) => WeightSite { a: &DequantAttrs::of(&s.attrs), args: s.args }.cotangents(g, needed),
+            Some(g) => CodedWeightSite { a: &DequantAttrs::of(&s.attrs), args: s.args }.cotangents(g, needed),
             None => vec![None; s.args.len()],
         },
     ),
     batch: Batch::Members,
-    decompose: Some(|s| vec![WeightSite { a: &DequantAttrs::of(&s.attrs), args: s.args }.in_simpler_ops()]),
+    decompose: Some(|s| vec![CodedWeightSite { a: &DequantAttrs::of(&s.attrs), args: s.args }.in_simpler_ops()]),
     lower: Lower::Kernel(lower_dequant),
     cost: |cx| 2 * cx.out(),
     cases: &[
@@ -86,14 +86,14 @@ fn dequant_product<'g>(s: &Site<'_, 'g>, x: Var<'g>, transposed: bool) -> Var<'g
 }
 
 /// `[.., n]` as `[m, n]`.
-fn as_matrix(x: Var<'_>) -> Var<'_> {
+fn dequant_as_matrix(x: Var<'_>) -> Var<'_> {
     let n = x.dims().last().copied().unwrap_or(1);
     x.reshape([x.dims().iter().rev().skip(1).product(), n])
 }
 
 /// x · w, or x · wᵀ, of any number of leading axes.
-fn product_of_rows<'g>(x: Var<'g>, w: Var<'g>, transposed: bool) -> Var<'g> {
-    let y = as_matrix(x).matmul_t(w, false, transposed);
+fn dequant_product_of_rows<'g>(x: Var<'g>, w: Var<'g>, transposed: bool) -> Var<'g> {
+    let y = dequant_as_matrix(x).matmul_t(w, false, transposed);
     let (mut dims, n) = (x.dims().to_vec(), y.dims()[1]);
     if let Some(last) = dims.last_mut() {
         *last = n;
@@ -105,7 +105,7 @@ fn decompose_dequant_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = DequantMatmulAttrs::of(&s.attrs);
     let transposed = a.transposed;
     let w = s.g.emit1(Op::DEQUANT, &s.args[1..], &DequantAttrs::from(a).list());
-    vec![product_of_rows(s.args[0], w, transposed)]
+    vec![dequant_product_of_rows(s.args[0], w, transposed)]
 }
 
 /// Each term of the tangent is a product with one tangent.
@@ -113,8 +113,8 @@ fn dequant_matmul_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Op
     let a = DequantMatmulAttrs::of(&s.attrs);
     let transposed = a.transposed;
     let of_x = t[0].map(|t| dequant_product(s, t, transposed));
-    let of_w = WeightSite { a: &a.into(), args: &s.args[1..] }.tangent(&t[1..]);
-    let of_w = of_w.map(|w| product_of_rows(s.args[0], w, transposed));
+    let of_w = CodedWeightSite { a: &a.into(), args: &s.args[1..] }.tangent(&t[1..]);
+    let of_w = of_w.map(|w| dequant_product_of_rows(s.args[0], w, transposed));
     vec![of_x.into_iter().chain(of_w).reduce(|a, b| a + b)]
 }
 
@@ -124,9 +124,9 @@ fn dequant_matmul_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], neede
     let transposed = a.transposed;
     let mut all = vec![needed[0].then(|| dequant_product(s, g, !transposed))];
     if needed[1..].iter().any(|n| *n) {
-        let (x, g) = (as_matrix(s.args[0]), as_matrix(g));
+        let (x, g) = (dequant_as_matrix(s.args[0]), dequant_as_matrix(g));
         let of_w = if transposed { g.matmul_t(x, true, false) } else { x.matmul_t(g, true, false) };
-        all.extend(WeightSite { a: &a.into(), args: &s.args[1..] }.cotangents(of_w, &needed[1..]));
+        all.extend(CodedWeightSite { a: &a.into(), args: &s.args[1..] }.cotangents(of_w, &needed[1..]));
     }
     all.resize(s.args.len(), None);
     all

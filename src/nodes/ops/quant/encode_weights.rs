@@ -1,11 +1,11 @@
-//! Numbers as coded weights, when a model is prepared.
+//! Encodes numbers as coded weights, when a model is prepared.
 
 use super::weight_attrs::WeightScheme;
 use crate::error::{Error, Kind, Result};
 use crate::kernels::dequant::fp8::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
 
 /// Weights as [`encode_weights`] gives them: the data of the operands of
-/// [`CodedWeights`](super::weight_var::CodedWeights).
+/// [`CodedWeights`](super::coded_weights::CodedWeights).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EncodedWeights {
     /// The codes. Those of [`WeightScheme::Int8`] are the bytes of `i8`.
@@ -19,7 +19,7 @@ pub struct EncodedWeights {
 }
 
 /// The largest number of a scheme's codes.
-fn largest(scheme: WeightScheme) -> f32 {
+fn largest_weight(scheme: WeightScheme) -> f32 {
     match scheme {
         WeightScheme::Int8 => 127.0,
         WeightScheme::Int4 => 7.0,
@@ -31,7 +31,7 @@ fn largest(scheme: WeightScheme) -> f32 {
 
 /// The code of the nearest number among codes `0..count`, whose numbers ascend, with the sign in bit `sign`. A tie goes
 /// to the even code.
-fn nearest_code(x: f32, of: fn(u8) -> f32, count: u8, sign: u8) -> u8 {
+fn nearest_weight_code(x: f32, of: fn(u8) -> f32, count: u8, sign: u8) -> u8 {
     let (size, mut low, mut high) = (x.abs(), 0, count - 1);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -49,14 +49,14 @@ fn nearest_code(x: f32, of: fn(u8) -> f32, count: u8, sign: u8) -> u8 {
 }
 
 /// The code of x / scale.
-fn encode_number(scheme: WeightScheme, x: f32, scale: f32) -> u8 {
+fn encode_weight_number(scheme: WeightScheme, x: f32, scale: f32) -> u8 {
     let steps = if scale > 0.0 { x / scale } else { 0.0 };
     match scheme {
         WeightScheme::Int8 => steps.round_ties_even().clamp(-127.0, 127.0) as i8 as u8,
         WeightScheme::Int4 => (steps.round_ties_even() + 8.0).clamp(0.0, 15.0) as u8,
-        WeightScheme::Fp8E4m3 => nearest_code(steps, e4m3_to_f32, 0x7f, 0x80),
-        WeightScheme::Fp8E5m2 => nearest_code(steps, e5m2_to_f32, 0x7c, 0x80),
-        WeightScheme::Nvfp4 => nearest_code(steps, e2m1_to_f32, 8, 8),
+        WeightScheme::Fp8E4m3 => nearest_weight_code(steps, e4m3_to_f32, 0x7f, 0x80),
+        WeightScheme::Fp8E5m2 => nearest_weight_code(steps, e5m2_to_f32, 0x7c, 0x80),
+        WeightScheme::Nvfp4 => nearest_weight_code(steps, e2m1_to_f32, 8, 8),
     }
 }
 
@@ -82,17 +82,20 @@ pub fn encode_weights(scheme: WeightScheme, w: &[f32], [k, n]: [usize; 2], block
         let most = &mut most[e / n / block * n + e % n];
         *most = most.max(x.abs());
     }
-    let mut scales: Vec<f32> = most.iter().map(|m| m / largest(scheme)).collect();
+    let mut scales: Vec<f32> = most.iter().map(|m| m / largest_weight(scheme)).collect();
     let (mut scale_codes, mut all_scales) = (Vec::new(), 1.0);
     if scheme == WeightScheme::Nvfp4 {
         // The largest scale has the largest code.
         let top = scales.iter().copied().fold(0.0, f32::max);
-        all_scales = if top > 0.0 { top / largest(WeightScheme::Fp8E4m3) } else { 1.0 };
-        scale_codes = scales.iter().map(|s| encode_number(WeightScheme::Fp8E4m3, *s, all_scales)).collect();
+        all_scales = if top > 0.0 { top / largest_weight(WeightScheme::Fp8E4m3) } else { 1.0 };
+        scale_codes = scales.iter().map(|s| encode_weight_number(WeightScheme::Fp8E4m3, *s, all_scales)).collect();
         scales = scale_codes.iter().map(|c| e4m3_to_f32(*c) * all_scales).collect();
     }
-    let codes: Vec<u8> =
-        w.iter().enumerate().map(|(e, x)| encode_number(scheme, *x, scales[e / n / block * n + e % n])).collect();
+    let codes: Vec<u8> = w
+        .iter()
+        .enumerate()
+        .map(|(e, x)| encode_weight_number(scheme, *x, scales[e / n / block * n + e % n]))
+        .collect();
     let codes = match scheme.kernel().is_packed() {
         true => codes.chunks(2).map(|pair| pair[0] | pair.get(1).copied().unwrap_or(0) << 4).collect(),
         false => codes,

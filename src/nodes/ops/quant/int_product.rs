@@ -1,4 +1,4 @@
-//! Products of codes: what a matrix product and a convolution share. Checks, results of sums, masks, calls.
+//! Parts that the matrix product and the convolution of codes share: checks, results from sums, masks and kernel calls.
 
 use super::int_attrs::QMatmulAttrs;
 use super::scale::lower_checked_scales;
@@ -13,7 +13,7 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::Op;
 
 /// Checks types of x, w, bias and scales for `n` columns or channels and sums of `terms` terms.
-pub(super) fn check_code_product(cx: &Infer<'_>, a: &QMatmulAttrs, n: usize, terms: usize) -> Result<(), String> {
+pub(super) fn check_int_product(cx: &Infer<'_>, a: &QMatmulAttrs, n: usize, terms: usize) -> Result<(), String> {
     let (x, w, operands) = (cx.dtype(0), cx.dtype(1), cx.args.len());
     ensure!(matches!(x, DType::I8 | DType::U8), "x is {x}; codes of i8 or u8 are needed");
     ensure!(w == DType::I8, "w is {w}; codes of i8 are needed");
@@ -31,14 +31,14 @@ pub(super) fn check_code_product(cx: &Infer<'_>, a: &QMatmulAttrs, n: usize, ter
 }
 
 /// A product of codes as its rules see it: a row for each column or channel of the result is aligned by `align`.
-pub(super) struct ProductSite<'a, 'g> {
+pub(super) struct IntProductSite<'a, 'g> {
     pub(super) a: &'a QMatmulAttrs,
     pub(super) args: &'a [Var<'g>],
     /// `[n]` in a shape that broadcasts with the result.
     pub(super) align: &'a dyn Fn(Var<'g>) -> Var<'g>,
 }
 
-impl<'g> ProductSite<'_, 'g> {
+impl<'g> IntProductSite<'_, 'g> {
     pub(super) fn bias(&self) -> Option<Var<'g>> {
         self.a.places(self.args.len()).0.map(|i| self.args[i])
     }
@@ -138,7 +138,7 @@ pub(super) fn lower_requantise(
 }
 
 /// Where the sums go: straight to the result if they are the result, else to a temporary of `len` elements.
-pub(super) fn place_of_sums(cx: &mut LowerCx<'_>, a: &QMatmulAttrs, len: usize) -> Buf {
+pub(super) fn place_of_int_sums(cx: &mut LowerCx<'_>, a: &QMatmulAttrs, len: usize) -> Buf {
     let are_result = a.to == DType::I32 && a.places(cx.args()).0.is_none();
     if are_result { Buf::Out(0) } else { cx.temp(4, len) }
 }

@@ -1,12 +1,13 @@
 //! Learned step sizes (LSQ, Esser et al. 2020): fake quantisation whose scales have a gradient.
 
 use super::attrs::{LsqAttrs, LsqFactor};
-use super::scale::{batch_by_scale, check_code_range, check_scale, checked_scale, lower_checked_scales};
+use super::scale::{batch_by_scale, check_scale, check_scale_code_range, checked_scale, lower_checked_scales};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::lsq::{LsqBackward, lsq_backward_for};
 use crate::kernels::reduce::{Reduce, sum_for};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
+use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
@@ -15,6 +16,39 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Positive, Real};
+
+/// Options of [`Var::lsq`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lsq {
+    /// The axis whose positions have a scale each. Without one there is one. The default is none.
+    pub axis: Option<i64>,
+    /// The lowest and the highest code.
+    pub range: (i64, i64),
+    /// The factor of the gradient of a scale. The default is [`LsqFactor::One`].
+    pub factor: LsqFactor,
+}
+
+impl Lsq {
+    /// Signed codes of `bits` bits, 2 to 8, as of weights: −8 to 7 for 4.
+    pub fn bits(bits: u32) -> Lsq {
+        let n = if (2..=8).contains(&bits) { 1 << (bits - 1) } else { 0 };
+        Lsq::codes(-n, n - 1)
+    }
+
+    /// Codes of `bits` bits, 2 to 8, from 0 on, as of what `relu` gives: 0 to 15 for 4.
+    pub fn unsigned_bits(bits: u32) -> Lsq {
+        Lsq::codes(0, if (2..=8).contains(&bits) { (1 << bits) - 1 } else { 0 })
+    }
+
+    /// Codes `lo` to `hi`.
+    pub fn codes(lo: i64, hi: i64) -> Lsq {
+        Lsq { axis: None, range: (lo, hi), factor: LsqFactor::One }
+    }
+}
+
+setters! {
+    [] Lsq { axis: i64 => Some(axis), range: (i64, i64), factor: LsqFactor }
+}
 
 impl LsqAttrs {
     /// The factor of the gradient of a scale that `count` elements have.
@@ -28,7 +62,7 @@ impl LsqAttrs {
 
 fn infer_lsq_range(cx: &Infer<'_>) -> Result<(), String> {
     let a = LsqAttrs::of(&cx.attrs);
-    check_code_range(a.lo, a.hi)?;
+    check_scale_code_range(a.lo, a.hi)?;
     let fine = a.factor == LsqFactor::One || a.hi > 0;
     ensure!(fine, "the factor 1/√(n·hi) needs a highest code above 0, not {}", a.hi);
     Ok(())

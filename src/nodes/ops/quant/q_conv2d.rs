@@ -1,7 +1,7 @@
 //! 2-D convolutions of codes.
 
 use super::int_attrs::{ProductSte, QConvAttrs};
-use super::int_product::{ProductSite, check_code_product, lower_requantise, place_of_sums};
+use super::int_product::{IntProductSite, check_int_product, lower_requantise, place_of_int_sums};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{IntConv, int_conv_kernel};
 use crate::nodes::ir::batch::BatchSite;
@@ -24,7 +24,7 @@ fn infer_q_conv2d(cx: &mut Infer<'_>) -> Result<(), String> {
     let (x, w) = (cx.rank(0, "x", 4)?, cx.rank(1, "w", 4)?);
     check_conv_channels(&conv, &x, &w)?;
     let [ho, wo] = Convolution::new(&x, &w, &conv).count()?;
-    check_code_product(cx, &a.product(), w[0], w[1..].iter().product())?;
+    check_int_product(cx, &a.product(), w[0], w[1..].iter().product())?;
     cx.result(a.to, &[x[0], w[0], ho, wo])
 }
 
@@ -33,7 +33,7 @@ fn lower_q_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let a = attrs.product();
     let c = Convolution::new(&cx.arg_dims(0), &cx.arg_dims(1), &attrs.conv());
     let [images, channels, oh, ow] = window_array::<4>(&y);
-    let sums = place_of_sums(cx, &a, y.numel());
+    let sums = place_of_int_sums(cx, &a, y.numel());
     let win = &c.windows;
     let p = IntConv {
         images,
@@ -63,27 +63,27 @@ fn lower_q_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// `[channels]` as `[channels, 1, 1]`.
-fn by_channel(x: Var<'_>) -> Var<'_> {
+fn q_conv2d_by_channel(x: Var<'_>) -> Var<'_> {
     x.reshape([x.numel(), 1, 1])
 }
 
 /// The convolution and the product as the rules see them.
-fn with_product<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&Convolution, &ProductSite<'_, 'g>) -> R) -> R {
+fn q_conv2d_with_product<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&Convolution, &IntProductSite<'_, 'g>) -> R) -> R {
     let attrs = QConvAttrs::of(&s.attrs);
     let c = Convolution::new(&s.args[0].dims(), &s.args[1].dims(), &attrs.conv());
-    f(&c, &ProductSite { a: &attrs.product(), args: s.args, align: &by_channel })
+    f(&c, &IntProductSite { a: &attrs.product(), args: s.args, align: &q_conv2d_by_channel })
 }
 
 /// The convolution in `f64`, which holds all sums exactly.
 fn decompose_q_conv2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    with_product(s, |c, p| {
+    q_conv2d_with_product(s, |c, p| {
         let sums = c.forward(p.centred_x(DType::F64), p.centred_w(DType::F64)).cast(DType::I32);
         vec![p.result(sums)]
     })
 }
 
 /// `t`, masked if the derivative asks.
-fn masked<'g>(s: &Site<'_, 'g>, p: &ProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> {
+fn q_conv2d_masked<'g>(s: &Site<'_, 'g>, p: &IntProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> {
     if p.a.ste != ProductSte::Masked || p.a.to != DType::I8 {
         return t;
     }
@@ -92,7 +92,7 @@ fn masked<'g>(s: &Site<'_, 'g>, p: &ProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> 
 
 /// As the tangent of `q_matmul`.
 fn q_conv2d_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    with_product(s, |c, p| {
+    q_conv2d_with_product(s, |c, p| {
         let codes = p.a.ste == ProductSte::Codes;
         let of_x = t[0].map(|t| {
             let y = c.forward(t, p.centred_w(DType::F32));
@@ -102,17 +102,17 @@ fn q_conv2d_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<V
             let y = c.forward(p.centred_x(DType::F32), t);
             if codes { y } else { y * p.a.s_x }
         });
-        let of_bias = p.bias().and_then(|_| t[2]).map(|t| by_channel(t).broadcast(s.outs[0].dims()));
+        let of_bias = p.bias().and_then(|_| t[2]).map(|t| q_conv2d_by_channel(t).broadcast(s.outs[0].dims()));
         let sum = [of_x, of_w, of_bias].into_iter().flatten().reduce(|a, b| a + b);
-        vec![sum.map(|sum| masked(s, p, if codes { p.by_multiplier(sum) } else { sum }))]
+        vec![sum.map(|sum| q_conv2d_masked(s, p, if codes { p.by_multiplier(sum) } else { sum }))]
     })
 }
 
 fn q_conv2d_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(g) = ct[0] else { return vec![None; s.args.len()] };
-    with_product(s, |c, p| {
+    q_conv2d_with_product(s, |c, p| {
         let codes = p.a.ste == ProductSte::Codes;
-        let g = masked(s, p, g);
+        let g = q_conv2d_masked(s, p, g);
         let g = if codes { p.by_multiplier(g) } else { g };
         let x = needed[0].then(|| {
             let g = if codes { g } else { p.by_scale_of_w(g) };

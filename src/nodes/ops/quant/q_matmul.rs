@@ -1,7 +1,7 @@
 //! Matrix products of codes.
 
 use super::int_attrs::{ProductSte, QMatmulAttrs};
-use super::int_product::{ProductSite, check_code_product, lower_requantise, place_of_sums};
+use super::int_product::{IntProductSite, check_int_product, lower_requantise, place_of_int_sums};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{IntGemm, int_gemm_kernel};
@@ -18,7 +18,7 @@ fn infer_q_matmul(cx: &mut Infer<'_>) -> Result<(), String> {
     let a = QMatmulAttrs::of(&cx.attrs);
     let (mut dims, w) = (cx.dims(0), cx.rank(1, "w", 2)?);
     ensure!(dims.last() == Some(&w[0]), "x has shape {dims}; its last axis must be {} long, as w is {w}", w[0]);
-    check_code_product(cx, &a, w[1], w[0])?;
+    check_int_product(cx, &a, w[1], w[0])?;
     if let Some(last) = dims.make_mut().last_mut() {
         *last = w[1];
     }
@@ -29,7 +29,7 @@ fn lower_q_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (a, y, w) = (QMatmulAttrs::of(&cx.attrs()), cx.out_dims(0), cx.arg_dims(1));
     let (k, n) = (w[0], w[1]);
     let m: usize = y[..y.len() - 1].iter().product();
-    let sums = place_of_sums(cx, &a, m * n);
+    let sums = place_of_int_sums(cx, &a, m * n);
     let p = IntGemm {
         batch: 1,
         m,
@@ -50,26 +50,26 @@ fn lower_q_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
 }
 
 /// The product as its rules see it.
-fn with_product<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&ProductSite<'_, 'g>) -> R) -> R {
-    f(&ProductSite { a: &QMatmulAttrs::of(&s.attrs), args: s.args, align: &|per_column| per_column })
+fn q_matmul_with_product<'g, R>(s: &Site<'_, 'g>, f: impl FnOnce(&IntProductSite<'_, 'g>) -> R) -> R {
+    f(&IntProductSite { a: &QMatmulAttrs::of(&s.attrs), args: s.args, align: &|per_column| per_column })
 }
 
 /// `[.., n]` as `[m, n]`.
-fn rows(x: Var<'_>) -> Var<'_> {
+fn q_matmul_rows(x: Var<'_>) -> Var<'_> {
     let n = x.dims().last().copied().unwrap_or(1);
     x.reshape([x.dims().iter().rev().skip(1).product(), n])
 }
 
 fn decompose_q_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    with_product(s, |p| {
-        let dims = result_dims(s, s.args[1].dims()[1]);
-        let sums = rows(p.centred_x(DType::I32)).matmul(p.centred_w(DType::I32)).reshape(dims);
+    q_matmul_with_product(s, |p| {
+        let dims = q_matmul_result_dims(s, s.args[1].dims()[1]);
+        let sums = q_matmul_rows(p.centred_x(DType::I32)).matmul(p.centred_w(DType::I32)).reshape(dims);
         vec![p.result(sums)]
     })
 }
 
 /// `t`, masked if the derivative asks.
-fn masked<'g>(s: &Site<'_, 'g>, p: &ProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> {
+fn q_matmul_masked<'g>(s: &Site<'_, 'g>, p: &IntProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> {
     if p.a.ste != ProductSte::Masked || p.a.to != DType::I8 {
         return t;
     }
@@ -78,25 +78,25 @@ fn masked<'g>(s: &Site<'_, 'g>, p: &ProductSite<'_, 'g>, t: Var<'g>) -> Var<'g> 
 
 /// Of real numbers: ẋ·w + x·ẇ + ḃ. Of codes as numbers, that times the multiplier, with codes for numbers.
 fn q_matmul_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
-    with_product(s, |p| {
+    q_matmul_with_product(s, |p| {
         let (codes, n) = (p.a.ste == ProductSte::Codes, s.args[1].dims()[1]);
-        let shaped = |y: Var<'g>| y.reshape(result_dims(s, n));
+        let shaped = |y: Var<'g>| y.reshape(q_matmul_result_dims(s, n));
         let of_x = t[0].map(|t| {
-            let y = shaped(rows(t).matmul(p.centred_w(DType::F32)));
+            let y = shaped(q_matmul_rows(t).matmul(p.centred_w(DType::F32)));
             if codes { y } else { p.by_scale_of_w(y) }
         });
         let of_w = t[1].map(|t| {
-            let y = shaped(rows(p.centred_x(DType::F32)).matmul(t));
+            let y = shaped(q_matmul_rows(p.centred_x(DType::F32)).matmul(t));
             if codes { y } else { y * p.a.s_x }
         });
-        let of_bias = p.bias().and_then(|_| t[2]).map(|t| t.broadcast(result_dims(s, n)));
+        let of_bias = p.bias().and_then(|_| t[2]).map(|t| t.broadcast(q_matmul_result_dims(s, n)));
         let sum = [of_x, of_w, of_bias].into_iter().flatten().reduce(|a, b| a + b);
-        vec![sum.map(|sum| masked(s, p, if codes { p.by_multiplier(sum) } else { sum }))]
+        vec![sum.map(|sum| q_matmul_masked(s, p, if codes { p.by_multiplier(sum) } else { sum }))]
     })
 }
 
 /// The dimensions of the result.
-fn result_dims(s: &Site<'_, '_>, n: usize) -> Vec<usize> {
+fn q_matmul_result_dims(s: &Site<'_, '_>, n: usize) -> Vec<usize> {
     let mut dims = s.args[0].dims().to_vec();
     if let Some(last) = dims.last_mut() {
         *last = n;
@@ -106,19 +106,19 @@ fn result_dims(s: &Site<'_, '_>, n: usize) -> Vec<usize> {
 
 fn q_matmul_cotangents<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], needed: &[bool]) -> Vec<Option<Var<'g>>> {
     let Some(g) = ct[0] else { return vec![None; s.args.len()] };
-    with_product(s, |p| {
+    q_matmul_with_product(s, |p| {
         let codes = p.a.ste == ProductSte::Codes;
-        let g = masked(s, p, g);
+        let g = q_matmul_masked(s, p, g);
         let g = if codes { p.by_multiplier(g) } else { g };
         let x = needed[0].then(|| {
             let g = if codes { g } else { p.by_scale_of_w(g) };
-            rows(g).matmul_t(p.centred_w(DType::F32), false, true).reshape(s.args[0].dims())
+            q_matmul_rows(g).matmul_t(p.centred_w(DType::F32), false, true).reshape(s.args[0].dims())
         });
         let w = needed[1].then(|| {
-            let w = rows(p.centred_x(DType::F32)).matmul_t(rows(g), true, false);
+            let w = q_matmul_rows(p.centred_x(DType::F32)).matmul_t(q_matmul_rows(g), true, false);
             if codes { w } else { w * p.a.s_x }
         });
-        let bias = p.bias().filter(|_| needed[2]).map(|_| rows(g).sum(0));
+        let bias = p.bias().filter(|_| needed[2]).map(|_| q_matmul_rows(g).sum(0));
         let mut all = vec![x, w, bias];
         all.resize(s.args.len(), None);
         all

@@ -3,7 +3,7 @@
 use crate::error::Kind;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::leaf::Init;
-use crate::nodes::ops::quant::var::FakeQuantize;
+use crate::nodes::ops::quant::fake_quantize::FakeQuantize;
 
 /// Where [`Builder::fake_quantize`] gets its scales from.
 #[derive(Clone, Copy, Debug)]

@@ -78,7 +78,7 @@ pub(super) fn check_scale(cx: &Infer<'_>, axis: Option<i64>) -> Result<(), Strin
 const LARGEST_CODE: i64 = 1 << 24;
 
 /// Checks that `lo..=hi` is a range of codes.
-pub(super) fn check_code_range(lo: i64, hi: i64) -> Result<(), String> {
+pub(super) fn check_scale_code_range(lo: i64, hi: i64) -> Result<(), String> {
     let held = lo >= -LARGEST_CODE && hi <= LARGEST_CODE;
     ensure!(lo < hi && held, "{lo}..={hi} is no range of codes; lo is below hi, and both are within ±{LARGEST_CODE}");
     Ok(())

@@ -1,110 +1,24 @@
 //! Quantisation as methods of [`Var`].
 
-use super::attrs::{CodeSte, DequantizeAttrs, FakeQuantizeAttrs, FakeSte, LsqAttrs, LsqFactor, QuantizeAttrs};
-use crate::nodes::build::setters::setters;
+use super::attrs::{DequantizeAttrs, FakeQuantizeAttrs, LsqAttrs, QuantizeAttrs};
+use super::code_product::CodeProduct;
+use super::coded_weights::CodedWeights;
+use super::fake_quantize::FakeQuantize;
+use super::int_attrs::{QConvAttrs, QMatmulAttrs};
+use super::lsq::Lsq;
+use super::quantize_dequantize::Quantize;
+use super::weight_attrs::DequantMatmulAttrs;
+use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
-use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
-
-/// Options of [`Var::quantize`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quantize {
-    /// The axis whose positions have a scale and a zero point each. Without one there is one of each. The default is
-    /// none.
-    pub axis: Option<i64>,
-    /// The dtype of the codes, `i8` or `u8`.
-    pub to: DType,
-    /// The lowest and the highest code.
-    pub range: (i64, i64),
-    /// The derivative. The default is [`CodeSte::Clip`].
-    pub ste: CodeSte,
-}
-
-impl Quantize {
-    /// Codes −128 to 127.
-    pub fn i8() -> Quantize {
-        Quantize { axis: None, to: DType::I8, range: (-128, 127), ste: CodeSte::Clip }
-    }
-
-    /// Codes 0 to 255.
-    pub fn u8() -> Quantize {
-        Quantize { to: DType::U8, range: (0, 255), ..Quantize::i8() }
-    }
-}
-
-setters! {
-    [] Quantize { axis: i64 => Some(axis), range: (i64, i64), ste: CodeSte }
-}
-
-/// Options of [`Var::fake_quantize`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FakeQuantize {
-    /// The axis whose positions have a scale and a zero point each. Without one there is one of each. The default is
-    /// none.
-    pub axis: Option<i64>,
-    /// The lowest and the highest code.
-    pub range: (i64, i64),
-    /// The derivative by x.
-    pub ste: FakeSte,
-}
-
-impl FakeQuantize {
-    /// Codes of `bits` bits, 2 to 8, the same on both sides of 0: −127 to 127 for 8, −7 to 7 for 4, −1 to 1 for 2. The
-    /// derivative is [`FakeSte::Clipped`].
-    pub fn bits(bits: u32) -> FakeQuantize {
-        let hi = if (2..=8).contains(&bits) { (1 << (bits - 1)) - 1 } else { 0 };
-        FakeQuantize { axis: None, range: (-hi, hi), ste: FakeSte::Clipped }
-    }
-
-    /// Codes `lo` to `hi`, with torch's derivative, [`FakeSte::Saturated`].
-    pub fn affine(lo: i64, hi: i64) -> FakeQuantize {
-        FakeQuantize { axis: None, range: (lo, hi), ste: FakeSte::Saturated }
-    }
-}
-
-setters! {
-    [] FakeQuantize { axis: i64 => Some(axis), range: (i64, i64), ste: FakeSte }
-}
-
-/// Options of [`Var::lsq`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lsq {
-    /// The axis whose positions have a scale each. Without one there is one. The default is none.
-    pub axis: Option<i64>,
-    /// The lowest and the highest code.
-    pub range: (i64, i64),
-    /// The factor of the gradient of a scale. The default is [`LsqFactor::One`].
-    pub factor: LsqFactor,
-}
-
-impl Lsq {
-    /// Signed codes of `bits` bits, 2 to 8, as of weights: −8 to 7 for 4.
-    pub fn bits(bits: u32) -> Lsq {
-        let n = if (2..=8).contains(&bits) { 1 << (bits - 1) } else { 0 };
-        Lsq::codes(-n, n - 1)
-    }
-
-    /// Codes of `bits` bits, 2 to 8, from 0 on, as of what `relu` gives: 0 to 15 for 4.
-    pub fn unsigned_bits(bits: u32) -> Lsq {
-        Lsq::codes(0, if (2..=8).contains(&bits) { (1 << bits) - 1 } else { 0 })
-    }
-
-    /// Codes `lo` to `hi`.
-    pub fn codes(lo: i64, hi: i64) -> Lsq {
-        Lsq { axis: None, range: (lo, hi), factor: LsqFactor::One }
-    }
-}
-
-setters! {
-    [] Lsq { axis: i64 => Some(axis), range: (i64, i64), factor: LsqFactor }
-}
+use crate::nodes::ops::conv::var::Conv2d;
 
 impl<'g> Var<'g> {
     /// Codes of these real numbers: clamp(round(x / `scale`) + `zero`, lo, hi), halves to even, with no zero point as
     /// 0. NaN has the code of 0, and infinities have the codes at the ends.
     ///
     /// A code stands for the real number scale·(q − zero): derivatives pass through codes as through that number. So
-    /// the derivative of `dequantize` after `quantize` is 1, and 0 where the code is cut off (see [`CodeSte`]). The
+    /// the derivative of `dequantize` after `quantize` is 1, and 0 where the code is cut off (see [`CodeSte`](crate::graph::CodeSte)). The
     /// gradient of a code is `f32`. Moves (`reshape`, `transpose`, slices, `concat` …) pass it on, and so do quantised
     /// ops; for any other op on codes the derivative is an error. Scales and zero points get no gradient here: see
     /// [`Var::lsq`].
@@ -253,5 +167,135 @@ impl<'g> Var<'g> {
             Some(axis) => self.on_axis(op, axis, |axis| f(Some(axis))),
             None => self.g.with_caller(|| f(None)),
         }
+    }
+}
+
+impl<'g> Var<'g> {
+    /// The product of codes x `[.., k]` (`i8` or `u8`) with codes w `[k, n]` (`i8`): sums of (x − x_zp)·(w − w_zp) plus
+    /// `bias`, computed exactly, as codes, sums or numbers ([`CodeProduct`]). Sums as `i32` wrap around if the bias
+    /// makes them too large. `bias` is `i32[n]` and counts in steps of s_x·s_w; `scales` is `f32[n]`, the scale of each
+    /// column of w in the place of s_w. An element of `scales` that is not above 0 and finite ends the step.
+    ///
+    /// Derivatives pass through codes as through the real numbers that they stand for, as in [`Var::quantize`]: those
+    /// by x, w and `bias` are `f32`. They are 0 where a code of the result is cut off, unless [`ProductSte`](crate::graph::ProductSte) says
+    /// otherwise. Scales have none.
+    ///
+    /// # Errors
+    /// Those of [`Builder::finish`](crate::graph::Builder::finish): other types or shapes; a zero point that is no
+    /// code; a scale that is not above 0 and finite; more than 33,000 terms of a sum, which could overflow; a zero
+    /// point or scale of a result that has none.
+    ///
+    /// ```
+    /// use arenagrad::graph::{CodeProduct, Quantize};
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("codes");
+    /// let (x, w) = (g.input("x", [2, 3], DType::F32), g.input("w", [3, 2], DType::F32));
+    /// let (a, b) = (g.constant(&[0.01f32], []), g.constant(&[0.02f32], []));
+    /// let (x, w) = (x.quantize(a, None, Quantize::i8()), w.quantize(b, None, Quantize::i8()));
+    /// let options = CodeProduct::to_f32().s_x(0.01).s_w(0.02);
+    /// let y = x.q_matmul(w, None, None, options).named("y");
+    /// let mut p = Session::new().compile(&g.finish([y])?)?;
+    /// p.values_mut::<f32>("x")?.copy_from_slice(&[0.5, -1.0, 0.25, 1.0, 0.0, -0.5]);
+    /// p.values_mut::<f32>("w")?.copy_from_slice(&[1.0, 2.0, -1.0, 0.5, 0.0, -2.0]);
+    /// p.step()?;
+    /// assert_eq!(p.values::<f32>("y")?, [1.5, 0.0, 1.0, 3.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn q_matmul(
+        self,
+        w: Var<'g>,
+        bias: impl Into<Option<Var<'g>>>,
+        scales: impl Into<Option<Var<'g>>>,
+        options: CodeProduct,
+    ) -> Var<'g> {
+        let scales = scales.into();
+        let args: Vec<Var<'g>> = [self, w].into_iter().chain(bias.into()).chain(scales).collect();
+        self.g.emit1(Op::Q_MATMUL, &args, &options.attrs(scales.is_some()).list())
+    }
+
+    /// The convolution of codes x `[N, C, H, W]` with codes w `[O, C/groups, kh, kw]`: as [`Var::q_matmul`] over the
+    /// windows of [`Var::conv2d`], with `bias` and `scales` for each channel of the result. Padding has the code x_zp,
+    /// so it counts as 0.
+    #[track_caller]
+    pub fn q_conv2d(
+        self,
+        w: Var<'g>,
+        bias: impl Into<Option<Var<'g>>>,
+        scales: impl Into<Option<Var<'g>>>,
+        windows: Conv2d,
+        options: CodeProduct,
+    ) -> Var<'g> {
+        let scales = scales.into();
+        let args: Vec<Var<'g>> = [self, w].into_iter().chain(bias.into()).chain(scales).collect();
+        let QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste } = options.attrs(scales.is_some());
+        let attrs = QConvAttrs {
+            stride: size_attrs_to_i64(&windows.stride),
+            pad: size_attrs_to_i64(&windows.pad),
+            dilation: size_attrs_to_i64(&windows.dilation),
+            groups: size_attr_to_i64(windows.groups),
+            x_zp,
+            w_zp,
+            out_zp,
+            s_x,
+            s_w,
+            s_out,
+            to,
+            scales,
+            ste,
+        };
+        self.g.emit1(Op::Q_CONV2D, &args, &attrs.list())
+    }
+}
+
+impl<'g> Var<'g> {
+    /// The product of x `[.., k]` with coded weights, `[.., n]`. The weights are decoded while the product reads them,
+    /// so their numbers never take memory. It has the bits of the product with [`CodedWeights::numbers`].
+    ///
+    /// Derivatives by x, scales, zeros and codes are those of that product; errors are those of
+    /// [`CodedWeights::numbers`].
+    ///
+    /// ```
+    /// use arenagrad::graph::{CodedWeights, WeightScheme, encode_weights};
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let (k, n, block) = (64, 8, 32);
+    /// let w: Vec<f32> = (0..k * n).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
+    /// let encoded = encode_weights(WeightScheme::Int4, &w, [k, n], block)?;
+    ///
+    /// let g = Builder::new("small");
+    /// let x = g.input("x", [1, k], DType::F32);
+    /// let codes = g.state("w", [k * n / 2], DType::U8, Init::Zeros);
+    /// let scales = g.state("scales", [k / block, n], DType::F32, Init::Zeros);
+    /// let y = x.dequant_matmul(CodedWeights::new(WeightScheme::Int4, k, block, codes, scales)).named("y");
+    /// let mut p = Session::new().compile(&g.finish([y])?)?;
+    /// p.values_mut::<u8>("w")?.copy_from_slice(&encoded.codes);
+    /// p.values_mut::<f32>("scales")?.copy_from_slice(&encoded.scales);
+    /// p.values_mut::<f32>("x")?.fill(1.0);
+    /// p.step()?;
+    /// let exact: f32 = (0..k).map(|p| w[p * n]).sum();
+    /// assert!((p.values::<f32>("y")?[0] - exact).abs() < 1.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn dequant_matmul(self, w: CodedWeights<'g>) -> Var<'g> {
+        self.dequant_product(w, false)
+    }
+
+    /// As [`Var::dequant_matmul`] with the transpose of the weights: x `[.., n]` gives `[.., k]`.
+    #[track_caller]
+    pub fn dequant_matmul_t(self, w: CodedWeights<'g>) -> Var<'g> {
+        self.dequant_product(w, true)
+    }
+
+    #[track_caller]
+    fn dequant_product(self, w: CodedWeights<'g>, transposed: bool) -> Var<'g> {
+        let CodedWeights { scheme, block, k, .. } = w;
+        let attrs = DequantMatmulAttrs { scheme, block: size_attr_to_i64(block), k: size_attr_to_i64(k), transposed };
+        let args = [vec![self], w.operands()].concat();
+        self.g.emit1(Op::DEQUANT_MATMUL, &args, &attrs.list())
     }
 }

@@ -32,21 +32,21 @@ fn infer_random_draws(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// Other numbers for each member, drawn as one tensor. Members with keys of their own are left to a loop.
-fn batch_draws<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+fn batch_random_draws<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let a = DrawAttrs::of(&s.site.attrs);
-    let shape = batch_draws_shape(s, a.shape)?;
+    let shape = batch_random_shape(s, a.shape)?;
     s.emit(s.site.args, &DrawAttrs { shape, ..a }.list())
 }
 
-/// As [`batch_draws`], for whole numbers.
-fn batch_draws_of_integers<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
+/// As [`batch_random_draws`], for whole numbers.
+fn batch_random_integers<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let a = RandomIntAttrs::of(&s.site.attrs);
-    let shape = batch_draws_shape(s, a.shape)?;
+    let shape = batch_random_shape(s, a.shape)?;
     s.emit(s.site.args, &RandomIntAttrs { shape, ..a }.list())
 }
 
 /// The shape of the draws of all members, unless they have keys of their own.
-fn batch_draws_shape(s: &BatchSite<'_, '_>, one: Shape) -> Option<Shape> {
+fn batch_random_shape(s: &BatchSite<'_, '_>, one: Shape) -> Option<Shape> {
     let dims = s.site.g.shape_dims(one);
     s.site.g.shape(&[&[s.size], &dims[..]].concat()).filter(|_| !s.batched[0])
 }
@@ -61,7 +61,7 @@ const fn random_op(name: &'static str, doc: &'static str, lower: Lower, cases: &
         flags: Flags::PURE,
         infer: infer_random_draws,
         deriv,
-        batch: Batch::Draws(batch_draws),
+        batch: Batch::Draws(batch_random_draws),
         decompose: None,
         lower,
         cost: |cx| 20 * cx.out(),
@@ -107,7 +107,7 @@ pub const RNG_INT: OpDef = OpDef {
         cx.out.push(Ty { dtype, shape });
         Ok(())
     },
-    batch: Batch::Draws(batch_draws_of_integers),
+    batch: Batch::Draws(batch_random_integers),
     ..random_op(
         "rng_int",
         "whole numbers from low to high − 1, equally likely to 2⁻⁶⁴, of stream `stream` under the key",

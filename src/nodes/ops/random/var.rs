@@ -35,8 +35,8 @@ impl<'g> Var<'g> {
     }
 
     /// One position along `axis` at random, where this tensor holds the logarithms of the probabilities, up to a
-    /// constant for each row, as `dtype`: `i32` or `i64`. The axis disappears. It is the position of the maximum of
-    /// logits and Gumbel noise; one of probability 0 (−∞) is never drawn beside another.
+    /// constant for each row, as `dtype`: `i32` or `i64`. The axis disappears. It is the position of the largest sum of
+    /// logit and Gumbel noise. A position of probability 0 (−∞) is drawn only if all others have probability 0, too.
     #[track_caller]
     pub fn categorical(self, axis: i64, dtype: DType) -> Var<'g> {
         if !self.is_some() {
@@ -246,7 +246,7 @@ impl Builder {
     }
 
     /// Numbers from the standard normal distribution, between `lo` and `hi` alone. Either may be infinite; `lo` must be
-    /// below `hi`. It inverts the distribution function, on the side where that keeps its digits. Bounds whose
+    /// below `hi`. The draw inverts the distribution function, from the side on which no digits are lost. Bounds whose
     /// probability is below the range of `dtype` are an error: from about 12 on in `f32`, from 37 on in `f64`.
     #[track_caller]
     pub fn truncated_normal(&self, dims: impl AsRef<[usize]>, dtype: DType, lo: f64, hi: f64) -> Var<'_> {

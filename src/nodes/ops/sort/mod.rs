@@ -1,5 +1,6 @@
 //! Positions of elements in sorted order, and of running extremes. `take_along_axis` gives the values, and its
-//! derivative moves gradients back to where the values came from. The largest elements, with their positions.
+//! derivative moves gradients back to where the values came from. `top_k` gives the largest elements with their
+//! positions.
 
 pub mod attrs;
 pub mod lower;

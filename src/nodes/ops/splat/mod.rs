@@ -47,8 +47,3 @@ fn check_splats(cx: &Infer<'_>, first: usize) -> Result<SplatAttrs, String> {
     cx.expect_dims(first + 5, "the view", &[4, 3])?;
     Ok(attrs)
 }
-
-/// The dimensions of the image and of its last T.
-fn splat_image_dims(attrs: &SplatAttrs) -> [usize; 2] {
-    [attrs.height, attrs.width].map(|n| usize::try_from(n).unwrap_or(0))
-}

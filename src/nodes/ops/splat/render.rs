@@ -1,7 +1,7 @@
 //! The image of splats, with its gradient and its tangent.
 
 use super::attrs::SplatAttrs;
-use super::{OPERANDS, check_splats, lower, splat_image_dims};
+use super::{OPERANDS, check_splats, lower};
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
@@ -12,6 +12,11 @@ use Domain::{Chance, Real, Unit};
 
 /// Splats that a pixel is taken to meet, for the cost: what lists hold depends on the numbers.
 const MET: u64 = 32;
+
+/// The dimensions of the image and of its last T.
+fn splat_image_dims(attrs: &SplatAttrs) -> [usize; 2] {
+    [attrs.height, attrs.width].map(|n| usize::try_from(n).unwrap_or(0))
+}
 
 /// Adds the image and T, of the dtype of operand `i`.
 pub(super) fn infer_splat_image(cx: &mut Infer<'_>, i: usize, attrs: &SplatAttrs) -> Result<(), String> {

@@ -1,5 +1,5 @@
-//! `splat_render` in two ops: what rays need of each splat, and the image of that. Together they are one op again
-//! before derivatives are taken, and when ops are fused.
+//! `splat_render` in two ops: the projection of the splats, and the image of projected splats. Passes join the two
+//! before they take derivatives, and when they fuse ops.
 
 use super::attrs::SplatAttrs;
 use super::render::{infer_splat_image, splat_cost};

@@ -154,7 +154,7 @@ impl<'g> Splats<'g> {
         [all[0], all[1]]
     }
 
-    /// The first half of [`Splats::render`]: what rays need of each splat.
+    /// The first half of [`Splats::render`]: the projection of the splats.
     #[track_caller]
     pub fn prepare(&self, view: Var<'g>, image: SplatImage) -> PreparedSplats<'g> {
         let Splats { positions, log_scales, rotations, opacities, colours } = *self;
@@ -164,7 +164,7 @@ impl<'g> Splats<'g> {
     }
 }
 
-/// What rays need of splats, for one view. The op `splat_prepare` tells what the numbers are.
+/// Splats that are projected for one view. The op `splat_prepare` tells what the numbers are.
 #[derive(Clone, Copy, Debug)]
 pub struct PreparedSplats<'g> {
     /// Numbers of each splat, `[N, 16]`.

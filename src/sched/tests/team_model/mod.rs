@@ -4,7 +4,8 @@
 //!
 //! Checked properties:
 //!
-//! * What the caller writes before a step, the threads read in it. What they write in it, the caller reads after it.
+//! * The threads read in a step what the caller wrote before it. The caller reads after a step what the threads wrote
+//!   in it.
 //! * No thread passes a barrier before all have written what stands before it.
 //! * No wake-up is lost: a thread that sleeps between steps takes part in the next one, and ends when the team quits.
 //! * A step in which a thread finds a fault or panics ends on all threads. They agree on the least timestamp, none runs

@@ -1,4 +1,4 @@
-//! What the gate takes atomics, parking and yields from when the model checker runs it.
+//! The atomics, parking and yields of the gate under the model checker.
 //!
 //! Each atomic operation notes its place and its ordering, so that the model can weaken one of them: a planted bug.
 

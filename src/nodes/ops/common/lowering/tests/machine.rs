@@ -3,7 +3,7 @@
 
 use crate::arena::{Value, ids::Id};
 use crate::kernels::abi::Split;
-use crate::kernels::harness::{In, Out, Outcome, run_prepared};
+use crate::kernels::harness::{In, Out, Outcome, run_harness_prepared};
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::call::{Buf, Call, View};
 use crate::nodes::ir::dtype::DType;
@@ -57,7 +57,7 @@ impl Node<'_> {
             Out(bytes.len() / size, size, split)
         };
         let writes: Vec<Out> = c.writes.iter().map(write).collect();
-        run_prepared(c.kernel, (&c.params, c.prepared.as_ref()), &reads, &writes, c.units)
+        run_harness_prepared(c.kernel, (&c.params, c.prepared.as_ref()), &reads, &writes, c.units)
     }
 
     fn call(&mut self, c: &Call) -> Result<(), usize> {

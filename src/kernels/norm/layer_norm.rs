@@ -9,13 +9,7 @@
 //! | [`layer_norm_backward_kernel`] | dy, x: `T[rows, n]`, mean, rstd: `T[rows]`, \[γ: `T[n]`\] | dx: `T[rows, n]`, \[dγ, dβ: `T[blocks, n]`\] | [`LayerNorm`] |
 //!
 //! Operands in brackets exist if [`LayerNorm::affine`]. The partial dγ and dβ are scratch with one row for each block
-//! of rows. Two [`reduce::sum`](super::reduce::sum) with params [`LayerNorm::combine`] turn them into dγ and dβ.
-
-pub mod batch_norm;
-mod channel_grad;
-pub mod group_norm;
-pub mod residual_norm;
-pub mod rms_norm;
+//! of rows. Two [`reduce::sum`](crate::reduce::sum) with params [`LayerNorm::combine`] turn them into dγ and dβ.
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -89,7 +83,7 @@ simd! {
 }
 
 simd! {
-    fn layer_norm_affine_row[T: Float](x: &[T], mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
+    pub(super) fn layer_norm_affine_row[T: Float](x: &[T], mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
         for (((y, x), g), b) in y.iter_mut().zip(x).zip(affine.0).zip(affine.1) {
             *y = (*x - mean) * rstd * *g + *b;
         }
@@ -129,7 +123,7 @@ by_dtype!(layer_norm_kernel_for = layer_norm_kernel::<floats>);
 
 simd! {
     /// `dx = dy·γ`; adds this row's terms to dγ and dβ.
-    fn layer_norm_affine_grad[T: Float](
+    pub(super) fn layer_norm_affine_grad[T: Float](
         dy: &[T], x: &[T], moments: (T, T), gamma: &[T], dx: &mut [T], sums: (&mut [T], &mut [T])
     ) {
         let (mean, rstd) = moments;
@@ -144,7 +138,7 @@ simd! {
 
 simd! {
     /// `dx = rstd·(dx − a − x̂·b)`.
-    fn project_layer_norm_grad[T: Float](x: &[T], moments: (T, T), means: (T, T), dx: &mut [T]) {
+    pub(super) fn project_layer_norm_grad[T: Float](x: &[T], moments: (T, T), means: (T, T), dx: &mut [T]) {
         let ((mean, rstd), (a, b)) = (moments, means);
         for (dx, x) in dx.iter_mut().zip(x) {
             *dx = rstd * (*dx - a - (*x - mean) * rstd * b);
@@ -153,7 +147,7 @@ simd! {
 }
 
 /// Replaces dy·γ in `dx` by the gradient of one row.
-fn finish_layer_norm_grad<T: Float>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
+pub(super) fn finish_layer_norm_grad<T: Float>(x: &[T], (mean, rstd): (T, T), dx: &mut [T]) {
     let n = T::from_f64(x.len() as f64);
     let sum = pairwise::pairwise_row(pairwise::Sum, dx);
     let dot = pairwise::pairwise_dot_from(dx, x, mean) * rstd;

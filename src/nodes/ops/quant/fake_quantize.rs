@@ -1,38 +1,69 @@
 //! Fake quantisation: real numbers rounded to those that codes stand for.
 
 use super::attrs::{FakeQuantizeAttrs, FakeSte};
-use super::codes::{inside_range, unclamped_code};
-use super::scale::{aligned_scale, batch_by_scale, check_code_range, check_scale, checked_scale};
+use super::quantize_dequantize::{quantize_inside_range, quantize_unclamped};
+use super::scale::{aligned_scale, batch_by_scale, check_scale, check_scale_code_range, checked_scale};
 use crate::ensure;
+use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Index, Positive, Real};
 
+/// Options of [`Var::fake_quantize`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FakeQuantize {
+    /// The axis whose positions have a scale and a zero point each. Without one there is one of each. The default is
+    /// none.
+    pub axis: Option<i64>,
+    /// The lowest and the highest code.
+    pub range: (i64, i64),
+    /// The derivative by x.
+    pub ste: FakeSte,
+}
+
+impl FakeQuantize {
+    /// Codes of `bits` bits, 2 to 8, the same on both sides of 0: −127 to 127 for 8, −7 to 7 for 4, −1 to 1 for 2. The
+    /// derivative is [`FakeSte::Clipped`].
+    pub fn bits(bits: u32) -> FakeQuantize {
+        let hi = if (2..=8).contains(&bits) { (1 << (bits - 1)) - 1 } else { 0 };
+        FakeQuantize { axis: None, range: (-hi, hi), ste: FakeSte::Clipped }
+    }
+
+    /// Codes `lo` to `hi`, with torch's derivative, [`FakeSte::Saturated`].
+    pub fn affine(lo: i64, hi: i64) -> FakeQuantize {
+        FakeQuantize { axis: None, range: (lo, hi), ste: FakeSte::Saturated }
+    }
+}
+
+setters! {
+    [] FakeQuantize { axis: i64 => Some(axis), range: (i64, i64), ste: FakeSte }
+}
+
 /// The zero point of the site as a float that broadcasts with x.
-fn zero_of_fake<'g>(s: &Site<'_, 'g>, axis: Option<i64>) -> Option<Var<'g>> {
+fn fake_quantize_zero<'g>(s: &Site<'_, 'g>, axis: Option<i64>) -> Option<Var<'g>> {
     s.args.get(2).map(|z| aligned_scale(z.cast(s.args[0].dtype()), s.args[0], axis))
 }
 
-fn decompose_fake<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_fake_quantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, a) = (s.args[0], FakeQuantizeAttrs::of(&s.attrs));
-    let code = unclamped_code(x, s.args[1], s.args.get(2).copied(), a.axis).clamp(a.lo as f64, a.hi as f64);
-    let centred = zero_of_fake(s, a.axis).map_or(code, |z| code - z);
+    let code = quantize_unclamped(x, s.args[1], s.args.get(2).copied(), a.axis).clamp(a.lo as f64, a.hi as f64);
+    let centred = fake_quantize_zero(s, a.axis).map_or(code, |z| code - z);
     vec![centred * checked_scale(s.args[1], x, a.axis)]
 }
 
 /// `t` times the derivative of the result by x.
-fn through_fake<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
+fn fake_quantize_straight_through<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
     let (x, a) = (s.args[0], FakeQuantizeAttrs::of(&s.attrs));
     let scale = || checked_scale(s.args[1], x, a.axis);
     match a.ste {
         FakeSte::Identity => t,
         FakeSte::Saturated => {
-            let code = unclamped_code(x, s.args[1], s.args.get(2).copied(), a.axis);
-            inside_range(code, a.lo, a.hi, t)
+            let code = quantize_unclamped(x, s.args[1], s.args.get(2).copied(), a.axis);
+            quantize_inside_range(code, a.lo, a.hi, t)
         }
         FakeSte::Clipped => {
-            let (s0, zero) = (scale(), zero_of_fake(s, a.axis));
+            let (s0, zero) = (scale(), fake_quantize_zero(s, a.axis));
             let end = |code: i64| match zero {
                 Some(z) => (code as f64 - z) * s0,
                 None => s0 * code as f64,
@@ -60,16 +91,16 @@ pub const FAKE_QUANTIZE: OpDef = OpDef {
         let dtype = cx.float(0)?;
         check_scale(cx, a.axis)?;
         ensure!(cx.dtype(1) == dtype, "the scale is {}, and x is {dtype}; cast one of them", cx.dtype(1));
-        check_code_range(a.lo, a.hi)?;
+        check_scale_code_range(a.lo, a.hi)?;
         let symmetric = a.lo == -a.hi && cx.args.len() == 2;
         let any = !matches!(a.ste, FakeSte::Tanh | FakeSte::Hardtanh);
         ensure!(any || symmetric, "tanh and hardtanh need a range −hi..=hi without a zero point");
         cx.same_as(0)
     },
     deriv: Deriv::Rules(
-        |s, t| vec![t[0].map(|t| through_fake(s, t))],
+        |s, t| vec![t[0].map(|t| fake_quantize_straight_through(s, t))],
         |s, ct, _| {
-            let x = ct[0].map(|g| through_fake(s, g));
+            let x = ct[0].map(|g| fake_quantize_straight_through(s, g));
             [x, None, None].into_iter().take(s.args.len()).collect()
         },
     ),
@@ -78,7 +109,7 @@ pub const FAKE_QUANTIZE: OpDef = OpDef {
         let (args, axis) = batch_by_scale(s, a.axis, &[1, 2])?;
         s.emit(&args, &FakeQuantizeAttrs { axis, ..a }.list())
     }),
-    decompose: Some(decompose_fake),
+    decompose: Some(decompose_fake_quantize),
     lower: Lower::Expand,
     cost: |cx| 6 * cx.out(),
     cases: &[

@@ -64,7 +64,7 @@ fn im2col_plane_len(g: &PoolGeom) -> usize {
 }
 
 /// Units of [`im2col_kernel`] (`columns`) or [`col2im_kernel`]: one plane each.
-pub fn unfold_units(g: &PoolGeom, columns: bool) -> Units {
+pub fn im2col_units(g: &PoolGeom, columns: bool) -> Units {
     Units { count: g.n * g.c, per_unit: if columns { im2col_plane_len(g) } else { g.h * g.w } }
 }
 

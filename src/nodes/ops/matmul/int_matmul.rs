@@ -1,6 +1,7 @@
 //! Products of integer matrices.
 
-use super::matmul_dims::{matmul_dims, matmul_flops};
+use super::matmul_dims::matmul_dims;
+use super::matmul_flops;
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{IntGemm, int_gemm_kernel};

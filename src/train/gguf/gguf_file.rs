@@ -73,7 +73,7 @@ impl Gguf {
         if !found.is_file() {
             return Err(bad_gguf("no regular file"));
         }
-        let head = read_head(BufReader::new(&file), found.len())?;
+        let head = read_gguf_file_head(BufReader::new(&file), found.len())?;
         let mut by_name: Vec<u32> = (0..head.tensors.len() as u32).collect();
         by_name.sort_by(|&a, &b| head.tensors[a as usize].name.cmp(&head.tensors[b as usize].name));
         Ok(Gguf { path: path.to_path_buf(), file: Mutex::new(file), head, by_name })
@@ -150,7 +150,7 @@ struct Listed {
 }
 
 /// Reads the head of a file of `len` bytes.
-pub(super) fn read_head(from: impl Read, len: u64) -> Result<Head> {
+pub(super) fn read_gguf_file_head(from: impl Read, len: u64) -> Result<Head> {
     let mut c = Cursor::new(from, len);
     if c.left() < 4 || &c.array::<4>()? != b"GGUF" {
         return Err(bad_gguf("byte 0: no GGUF file: it does not begin with \"GGUF\""));
@@ -162,10 +162,10 @@ pub(super) fn read_head(from: impl Read, len: u64) -> Result<Head> {
     }
     let (tensors, entries) = (c.u64()?, c.u64()?);
     let entries = c.fits(entries, LEAST_ENTRY, "entries of metadata")?;
-    let metadata = read_metadata(&mut c, entries)?;
+    let metadata = read_gguf_file_metadata(&mut c, entries)?;
     let tensors = c.fits(tensors, LEAST_TENSOR, "tensors")?;
-    let listed = read_list(&mut c, tensors)?;
-    let alignment = u64::from(alignment_of(&metadata)?);
+    let listed = read_gguf_file_list(&mut c, tensors)?;
+    let alignment = u64::from(gguf_file_alignment(&metadata)?);
     let start = c.at().next_multiple_of(alignment);
     let placed = listed.into_iter().map(|t| {
         let Listed { name, kind, dims, bytes, offset } = t;
@@ -183,7 +183,7 @@ pub(super) fn read_head(from: impl Read, len: u64) -> Result<Head> {
     Ok(Head { version, metadata, tensors: placed.collect::<Result<_>>()? })
 }
 
-fn read_metadata<R: Read>(c: &mut Cursor<R>, entries: usize) -> Result<Vec<(String, Meta)>> {
+fn read_gguf_file_metadata<R: Read>(c: &mut Cursor<R>, entries: usize) -> Result<Vec<(String, Meta)>> {
     let mut all: Vec<(String, Meta)> = Vec::new();
     let mut keys = HashSet::new();
     for _ in 0..entries {
@@ -199,7 +199,7 @@ fn read_metadata<R: Read>(c: &mut Cursor<R>, entries: usize) -> Result<Vec<(Stri
 }
 
 /// The alignment that metadata names.
-pub(super) fn alignment_of(metadata: &[(String, Meta)]) -> Result<u32> {
+pub(super) fn gguf_file_alignment(metadata: &[(String, Meta)]) -> Result<u32> {
     match metadata.iter().find(|m| m.0 == "general.alignment").map(|m| &m.1) {
         None => Ok(ALIGNMENT),
         Some(Meta::U32(x)) if (1..=MOST_ALIGNMENT).contains(x) => Ok(*x),
@@ -207,12 +207,12 @@ pub(super) fn alignment_of(metadata: &[(String, Meta)]) -> Result<u32> {
     }
 }
 
-fn read_list<R: Read>(c: &mut Cursor<R>, count: usize) -> Result<Vec<Listed>> {
+fn read_gguf_file_list<R: Read>(c: &mut Cursor<R>, count: usize) -> Result<Vec<Listed>> {
     let mut all = Vec::new();
     let mut names = HashSet::new();
     for _ in 0..count {
         let name = c.string("bytes of a name")?;
-        let t = read_listed(c, name.clone()).map_err(|e| e.context(format!("tensor {name:?}")))?;
+        let t = read_gguf_file_listed(c, name.clone()).map_err(|e| e.context(format!("tensor {name:?}")))?;
         if !names.insert(name) {
             return Err(c.error(format!("tensor {:?} occurs twice", t.name)));
         }
@@ -221,7 +221,7 @@ fn read_list<R: Read>(c: &mut Cursor<R>, count: usize) -> Result<Vec<Listed>> {
     Ok(all)
 }
 
-fn read_listed<R: Read>(c: &mut Cursor<R>, name: String) -> Result<Listed> {
+fn read_gguf_file_listed<R: Read>(c: &mut Cursor<R>, name: String) -> Result<Listed> {
     let axes = c.u32()?;
     if axes > MAX_AXES {
         return Err(c.error(format!("{axes} axes; at most {MAX_AXES} are possible")));

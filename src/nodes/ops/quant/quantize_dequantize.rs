@@ -3,27 +3,58 @@
 use super::attrs::{CodeSte, DequantizeAttrs, QuantizeAttrs};
 use super::scale::{aligned_scale, batch_by_scale, check_scale, checked_scale};
 use crate::ensure;
+use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Index, Positive, Real};
 
+/// Options of [`Var::quantize`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantize {
+    /// The axis whose positions have a scale and a zero point each. Without one there is one of each. The default is
+    /// none.
+    pub axis: Option<i64>,
+    /// The dtype of the codes, `i8` or `u8`.
+    pub to: DType,
+    /// The lowest and the highest code.
+    pub range: (i64, i64),
+    /// The derivative. The default is [`CodeSte::Clip`].
+    pub ste: CodeSte,
+}
+
+impl Quantize {
+    /// Codes −128 to 127.
+    pub fn i8() -> Quantize {
+        Quantize { axis: None, to: DType::I8, range: (-128, 127), ste: CodeSte::Clip }
+    }
+
+    /// Codes 0 to 255.
+    pub fn u8() -> Quantize {
+        Quantize { to: DType::U8, range: (0, 255), ..Quantize::i8() }
+    }
+}
+
+setters! {
+    [] Quantize { axis: i64 => Some(axis), range: (i64, i64), ste: CodeSte }
+}
+
 /// round(x·(1/s)) + z, before it is cut off to a range. A product with the reciprocal has torch's bits.
-pub(super) fn unclamped_code<'g>(x: Var<'g>, scale: Var<'g>, zero: Option<Var<'g>>, axis: Option<i64>) -> Var<'g> {
+pub(super) fn quantize_unclamped<'g>(x: Var<'g>, scale: Var<'g>, zero: Option<Var<'g>>, axis: Option<i64>) -> Var<'g> {
     let steps = (x * checked_scale(scale, x, axis).recip()).round();
     zero.map_or(steps, |z| steps + aligned_scale(z.cast(x.dtype()), x, axis))
 }
 
 /// `t` where `code` is in `lo..=hi`, and an exact 0 elsewhere.
-pub(super) fn inside_range<'g>(code: Var<'g>, lo: i64, hi: i64, t: Var<'g>) -> Var<'g> {
+pub(super) fn quantize_inside_range<'g>(code: Var<'g>, lo: i64, hi: i64, t: Var<'g>) -> Var<'g> {
     let inside = code.greater_equal(lo as f64).logical_and(code.less_equal(hi as f64));
     inside.select(t, t.full_like(0.0))
 }
 
 fn decompose_quantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, a) = (s.args[0], QuantizeAttrs::of(&s.attrs));
-    let code = unclamped_code(x, s.args[1], s.args.get(2).copied(), a.axis);
+    let code = quantize_unclamped(x, s.args[1], s.args.get(2).copied(), a.axis);
     let zero = match s.args.get(2) {
         Some(z) => aligned_scale(z.cast(x.dtype()), x, a.axis).broadcast(x.dims()),
         None => x.full_like(0.0),
@@ -32,13 +63,13 @@ fn decompose_quantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 /// `t` times the derivative of the real number by x.
-fn through_quantize<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
+fn quantize_straight_through<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
     let a = QuantizeAttrs::of(&s.attrs);
     match a.ste {
         CodeSte::Identity => t,
         CodeSte::Clip => {
-            let code = unclamped_code(s.args[0], s.args[1], s.args.get(2).copied(), a.axis);
-            inside_range(code, a.lo, a.hi, t)
+            let code = quantize_unclamped(s.args[0], s.args[1], s.args.get(2).copied(), a.axis);
+            quantize_inside_range(code, a.lo, a.hi, t)
         }
     }
 }
@@ -62,9 +93,9 @@ pub const QUANTIZE: OpDef = OpDef {
         cx.result(a.to, &dims)
     },
     deriv: Deriv::Rules(
-        |s, t| vec![t[0].map(|t| through_quantize(s, t).cast(DType::F32))],
+        |s, t| vec![t[0].map(|t| quantize_straight_through(s, t).cast(DType::F32))],
         |s, ct, _| {
-            let x = ct[0].map(|g| through_quantize(s, g.cast(s.args[0].dtype())));
+            let x = ct[0].map(|g| quantize_straight_through(s, g.cast(s.args[0].dtype())));
             [x, None, None].into_iter().take(s.args.len()).collect()
         },
     ),

@@ -1,0 +1,57 @@
+//! Options of products of codes.
+
+use super::int_attrs::{ProductSte, QMatmulAttrs};
+use crate::nodes::build::setters::setters;
+use crate::nodes::ir::dtype::DType;
+
+/// Options of [`Var::q_matmul`](crate::graph::Var::q_matmul) and [`Var::q_conv2d`](crate::graph::Var::q_conv2d). A code q of x stands for s_x·(q − x_zp), and so on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CodeProduct {
+    /// The zero point of x.
+    pub x_zp: i64,
+    /// The zero point of w.
+    pub w_zp: i64,
+    /// The zero point of the result's codes.
+    pub out_zp: i64,
+    /// The scale of x.
+    pub s_x: f64,
+    /// The scale of w. It stays 1 if each column of w has a scale.
+    pub s_w: f64,
+    /// The scale of the result's codes.
+    pub s_out: f64,
+    /// The type of the result: `i8` codes, `i32` sums without scales, or `f32` numbers.
+    pub to: DType,
+    /// The derivative.
+    pub ste: ProductSte,
+}
+
+impl CodeProduct {
+    fn new(to: DType) -> CodeProduct {
+        let (s_x, s_w, s_out) = (1.0, 1.0, 1.0);
+        CodeProduct { x_zp: 0, w_zp: 0, out_zp: 0, s_x, s_w, s_out, to, ste: ProductSte::Masked }
+    }
+
+    /// Results as `i8` codes: clamp(round(sum·s_x·s_w/s_out) + out_zp, −128, 127). Zero points are 0 and scales 1.
+    pub fn to_i8() -> CodeProduct {
+        CodeProduct::new(DType::I8)
+    }
+
+    /// Results as `i32` sums, which stand for s_x·s_w·sum.
+    pub fn to_i32() -> CodeProduct {
+        CodeProduct::new(DType::I32)
+    }
+
+    /// Results as numbers, sum·s_x·s_w.
+    pub fn to_f32() -> CodeProduct {
+        CodeProduct::new(DType::F32)
+    }
+
+    pub(super) fn attrs(self, scales: bool) -> QMatmulAttrs {
+        let CodeProduct { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, ste } = self;
+        QMatmulAttrs { x_zp, w_zp, out_zp, s_x, s_w, s_out, to, scales, ste }
+    }
+}
+
+setters! {
+    [] CodeProduct { x_zp: i64, w_zp: i64, out_zp: i64, s_x: f64, s_w: f64, s_out: f64, ste: ProductSte }
+}
