@@ -420,3 +420,6 @@ impl Emit {
         Outs { first: Value::NONE, len: 0 }
     }
 }
+
+#[cfg(test)]
+mod tests;
