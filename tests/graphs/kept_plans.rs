@@ -22,15 +22,19 @@ fn digest(text: &str) -> u64 {
     text.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3))
 }
 
-/// The texts of a graph after each pass.
+/// The texts of a graph after each pass, and after passes that only some programs need.
 fn texts(graph: &GraphBuf) -> String {
+    let simple: Vec<&str> = pipeline_passes().into_iter().take_while(|pass| *pass != "patterns").collect();
     let mut out = String::new();
+    for names in [&["prepare"][..], &[&simple[..], &["keep_bf16"]].concat(), &[&simple[..], &["keep_f16"]].concat()] {
+        out += &run_pipeline(graph, names, false).map_or_else(|e| e.message, |(g, _)| print(g.view()));
+    }
     let mut graph = graph.clone();
     for pass in pipeline_passes() {
         graph = run_pipeline(&graph, &[pass], false).unwrap().0;
         out += &format!("{pass}\n{}\n", print(graph.view()));
     }
-    out
+    out + &print(run_pipeline(&graph, &["unfuse"], false).unwrap().0.view())
 }
 
 /// The figures of a plan, and all its buffers.
