@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Tests that ask all ops, and take names of ops from `OPS`: each op counts as a test.
 const BY_OP: [&str; 2] =
@@ -24,6 +24,9 @@ const EARLY: [&str; 4] = [
 /// Binaries that look at the sources themselves.
 const LEFT_OUT: [&str; 2] = ["style", "alloc"];
 
+/// The most seconds of a test. Longer ones would be reached for few mutants, and take most of the time of a recording.
+const LONGEST: f64 = 10.0;
+
 /// A test that can run alone.
 #[derive(Clone, Debug)]
 pub struct Test {
@@ -31,6 +34,7 @@ pub struct Test {
     pub name: String,
     /// The op, of [`BY_OP`].
     pub op: Option<String>,
+    /// Processor's time.
     pub seconds: f64,
     /// The mutants that it asks for, in order.
     pub seen: Vec<u32>,
@@ -71,39 +75,51 @@ impl Binary {
         Ok(names(&[])?.into_iter().filter(|n| !ignored.contains(n)).collect())
     }
 
-    /// Runs some tests. `seconds` is what they take without a mutant: ten times that is too long.
-    pub fn run(&self, names: &[&str], vars: &[(&str, &str)], seconds: f64) -> io::Result<End> {
+    /// Runs some tests for at most `limit` seconds. Returns how they ended, and the seconds that they took. Seconds are
+    /// those of the processor, since other programs may run; tests that wait for each other are stopped, too.
+    pub fn run(&self, names: &[&str], vars: &[(&str, &str)], limit: f64) -> io::Result<(End, f64)> {
         let mut command = Command::new("sh");
         // Mutants that allocate or write without end are stopped.
         command.args(["-c", "ulimit -v 16000000; ulimit -f 2000000; ulimit -c 0; exec \"$0\" \"$@\""]);
         command.arg(&self.path).args(["--exact", "--test-threads", "1"]).args(names);
         command.envs(vars.iter().copied()).env("RUST_BACKTRACE", "0").current_dir(&self.folder);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let (start, stat) = (Instant::now(), format!("/proc/{}/stat", child.id()));
-        let mut pause = 2;
+        let stat = format!("/proc/{}/stat", child.id());
+        let (mut pause, mut seconds, mut waited) = (2, 0.0, 0.0);
         loop {
             if let Some(status) = child.try_wait()? {
-                return Ok(if status.success() { End::Passed } else { End::Failed });
+                return Ok((if status.success() { End::Passed } else { End::Failed }, seconds));
             }
-            // The processor's time, since other programs may run; the clock's, for those who wait for each other.
-            if processor_seconds(&stat) > 4.0 + 10.0 * seconds || start.elapsed().as_secs_f64() > 30.0 + 40.0 * seconds
-            {
+            let now = Process::read(&stat);
+            // Pauses are counted, not the clock: both processes may be stopped for a while.
+            waited += if now.stopped { 0.0 } else { pause as f64 / 1000.0 };
+            if now.seconds > limit || waited > 30.0 + 4.0 * limit {
                 child.kill()?;
                 child.wait()?;
-                return Ok(End::TimedOut);
+                return Ok((End::TimedOut, now.seconds));
             }
             std::thread::sleep(Duration::from_millis(pause));
+            seconds = now.seconds + pause as f64 / 1000.0;
             pause = (pause * 2).min(50);
         }
     }
 }
 
-/// User's and system's time of a process, by its `stat` file, for a clock of 100 ticks a second.
-fn processor_seconds(stat: &str) -> f64 {
-    let text = fs::read_to_string(stat).unwrap_or_default();
-    let after = text.rsplit(')').next().unwrap_or_default();
-    let ticks = |k| after.split_whitespace().nth(k).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
-    (ticks(11) + ticks(12)) / 100.0
+/// What the `stat` file of a process says.
+struct Process {
+    /// User's and system's time, for a clock of 100 ticks a second.
+    seconds: f64,
+    /// True while a signal keeps it from running.
+    stopped: bool,
+}
+
+impl Process {
+    fn read(stat: &str) -> Process {
+        let text = fs::read_to_string(stat).unwrap_or_default();
+        let words: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |k: usize| words.get(k).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+        Process { seconds: (ticks(11) + ticks(12)) / 100.0, stopped: words.first() == Some(&"T") }
+    }
 }
 
 /// The tests of the binaries, with what each reaches. What is recorded in `out` is not run again.
@@ -144,7 +160,7 @@ pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize) -
                         }
                     };
                     if seconds < 0.0 {
-                        eprintln!("left out, since it fails without a mutant: {key}");
+                        eprintln!("left out, since it fails without a mutant or takes {LONGEST} s: {key}");
                         continue;
                     }
                     let bytes = fs::read(&file).unwrap_or_default();
@@ -161,17 +177,16 @@ pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize) -
     Ok(done.into_inner().unwrap_or_default())
 }
 
-/// The seconds that a test takes, or a negative number if it fails.
+/// The seconds that a test takes, or a negative number if it fails or takes too long.
 fn record_one(test: &Test, binary: &Binary, file: &Path) -> io::Result<f64> {
     let _ = fs::remove_file(file);
-    let start = Instant::now();
     let seen = file.to_string_lossy();
     let mut vars = vec![("MUTANTS_SEEN", &*seen)];
     if let Some(op) = &test.op {
         vars.push(("OPS", op));
     }
-    let end = binary.run(&[&test.name], &vars, 60.0)?;
-    Ok(if end == End::Passed { start.elapsed().as_secs_f64() } else { -1.0 })
+    let (end, seconds) = binary.run(&[&test.name], &vars, LONGEST)?;
+    Ok(if end == End::Passed { seconds } else { -1.0 })
 }
 
 impl Test {

@@ -118,10 +118,10 @@ fn try_one(m: &Mutant, reaching: &[&Test], binaries: &[Binary], cap: f64) -> (&'
         let vars = [("MUTANT", number.as_str()), ("OPS", &ops)];
         spent += seconds;
         let by = || format!("{} {} {ops}", binaries[together[0].binary].name, names[0]);
-        match binaries[together[0].binary].run(&names, &vars, seconds) {
-            Ok(End::Passed) => {}
-            Ok(End::Failed) => return ("noticed", by()),
-            Ok(End::TimedOut) => return ("timeout", by()),
+        match binaries[together[0].binary].run(&names, &vars, 4.0 + 10.0 * seconds) {
+            Ok((End::Passed, _)) => {}
+            Ok((End::Failed, _)) => return ("noticed", by()),
+            Ok((End::TimedOut, _)) => return ("timeout", by()),
             Err(e) => return ("short", e.to_string()),
         }
     }
