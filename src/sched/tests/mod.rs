@@ -99,7 +99,7 @@ fn a_fault_stops_the_step() {
     assert_eq!(p.values::<f32>("w").unwrap(), [1.0; 8]);
 }
 
-/// A later instruction that checks the same indices may still stop the step if the first ones are in a branch, which may
+/// A later instruction that checks the same indices may still stop the step if the first one is in a branch, which may
 /// not run. A loop runs, so behind it the indices are known to be good.
 #[test]
 fn what_a_branch_checks_is_unknown_behind_it() {
