@@ -22,7 +22,7 @@ use tree::Tree;
 use trial::Outcome;
 
 const USAGE: &str =
-    "mutants [list | run | again | report] [-n NUMBER] [-p NUMBER] [-s SEED] [-j THREADS] [-c SECONDS] [-t TESTS] [-o] [-k] [AREA…]
+    "mutants [list | run | again | report] [-n NUMBER] [-p NUMBER] [-s SEED] [-j THREADS] [-c SECONDS] [-l SECONDS] [-t TESTS] [-o] [-k] [AREA…]
 
 list    prints the mutants of the areas (all areas without AREA)
 run     tries NUMBER mutants (30) of each area, drawn by SEED (1), THREADS (2) at a time
@@ -30,6 +30,7 @@ again   tries those once more that no test noticed; needed after new tests
 report  prints the table, and the mutants that no test noticed
 -p      compiles NUMBER mutants of each area (100), and those that no test noticed; more take longer to build
 -c      stops the tests of a mutant after SECONDS (60)
+-l      leaves out tests that take more than SECONDS (10)
 -t      only the tests of these targets, such as `ops,lib` (all)
 -o      builds nothing: the tests as the last run with these targets built them
 -k      the mutants of the crates arena, kernels and fft instead of the engine's
@@ -42,6 +43,7 @@ struct Options {
     seed: u64,
     threads: usize,
     cap: f64,
+    longest: f64,
     kernels: bool,
     targets: Vec<String>,
     old: bool,
@@ -56,6 +58,7 @@ fn options() -> Option<Options> {
         seed: 1,
         threads: 2,
         cap: 60.0,
+        longest: 10.0,
         kernels: false,
         targets: vec![],
         old: false,
@@ -70,6 +73,7 @@ fn options() -> Option<Options> {
             "-s" => o.seed = words.next()?.parse().ok()?,
             "-j" => o.threads = words.next()?.parse().ok()?,
             "-c" => o.cap = words.next()?.parse().ok()?,
+            "-l" => o.longest = words.next()?.parse().ok()?,
             "-t" => o.targets = words.next()?.split(',').map(String::from).collect(),
             "-o" => o.old = true,
             "-k" => o.kernels = true,
@@ -198,7 +202,7 @@ fn recorded(tree: &Tree, root: &Path, binaries: &[Binary], o: &Options) -> std::
         let _ = std::fs::remove_file(tree.out.join("times"));
     }
     std::fs::write(mark, sources)?;
-    tests::record(&tree.out, binaries, &ops, o.threads)
+    tests::record(&tree.out, binaries, &ops, o.threads, o.longest)
 }
 
 /// Mutants that compute the same, with the reason.

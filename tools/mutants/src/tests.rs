@@ -24,9 +24,6 @@ const EARLY: [&str; 4] = [
 /// Binaries that look at the sources themselves.
 const LEFT_OUT: [&str; 2] = ["style", "alloc"];
 
-/// The most seconds of a test. Longer ones would be reached for few mutants, and take most of the time of a recording.
-const LONGEST: f64 = 10.0;
-
 /// A test that can run alone.
 #[derive(Clone, Debug)]
 pub struct Test {
@@ -122,8 +119,9 @@ impl Process {
     }
 }
 
-/// The tests of the binaries, with what each reaches. What is recorded in `out` is not run again.
-pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize) -> io::Result<Vec<Test>> {
+/// The tests of the binaries that take at most `limit` seconds, with what each reaches. What is recorded in `out` is not
+/// run again.
+pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize, limit: f64) -> io::Result<Vec<Test>> {
     let folder = out.join("seen");
     fs::create_dir_all(&folder)?;
     let mut tests = Vec::new();
@@ -152,15 +150,17 @@ pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize) -
                     let key = test.key(binaries);
                     let file = folder.join(file_name(&key));
                     let seconds = match known.get(&key) {
-                        Some(s) => *s,
-                        None => {
-                            let s = record_one(test, &binaries[test.binary], &file).unwrap_or(-1.0);
+                        Some(s) if *s >= 0.0 || -s >= limit => *s,
+                        _ => {
+                            let s = record_one(test, &binaries[test.binary], &file, limit).unwrap_or(f64::NEG_INFINITY);
                             append(&out.join("times"), &format!("{key}\t{s:.3}\n"));
                             s
                         }
                     };
+                    if seconds == f64::NEG_INFINITY {
+                        eprintln!("left out, since it fails without a mutant: {key}");
+                    }
                     if seconds < 0.0 {
-                        eprintln!("left out, since it fails without a mutant or takes {LONGEST} s: {key}");
                         continue;
                     }
                     let bytes = fs::read(&file).unwrap_or_default();
@@ -177,16 +177,20 @@ pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize) -
     Ok(done.into_inner().unwrap_or_default())
 }
 
-/// The seconds that a test takes, or a negative number if it fails or takes too long.
-fn record_one(test: &Test, binary: &Binary, file: &Path) -> io::Result<f64> {
+/// The seconds that a test takes; `-limit` if it takes more; below all numbers if it fails.
+fn record_one(test: &Test, binary: &Binary, file: &Path, limit: f64) -> io::Result<f64> {
     let _ = fs::remove_file(file);
     let seen = file.to_string_lossy();
     let mut vars = vec![("MUTANTS_SEEN", &*seen)];
     if let Some(op) = &test.op {
         vars.push(("OPS", op));
     }
-    let (end, seconds) = binary.run(&[&test.name], &vars, LONGEST)?;
-    Ok(if end == End::Passed { seconds } else { -1.0 })
+    let (end, seconds) = binary.run(&[&test.name], &vars, limit)?;
+    Ok(match end {
+        End::Passed => seconds,
+        End::Failed => f64::NEG_INFINITY,
+        End::TimedOut => -limit,
+    })
 }
 
 impl Test {
