@@ -212,5 +212,9 @@ mod tests {
         assert_eq!(bytes(at(2, false), 1), [x, 0]);
         // Columns are in the caches of their writers and rows are read: half of each is elsewhere, and counts as all.
         assert_eq!(bytes(homes(2, false, true), 2), [x / 2 + x / 2; 2]);
+        // What is written in place is invalidated in the caches of those who have read it.
+        let in_place = (0..code.len()).find(|&i| code.whole[i] == 0 && !code.pairs_of(i).is_empty()).unwrap();
+        let bytes = |spread| modelled_fetch(code, in_place, 2, &mut homes(2, spread, false));
+        assert_eq!((bytes(false), bytes(true)), (none, [x / 2; 2]));
     }
 }

@@ -1,10 +1,11 @@
 //! Passes and plans stay as they are: `tests/filetests/plans.txt` has digests of the texts after all passes and of the
-//! plans, for small models and drawn graphs. A change that is meant is written with `BLESS=1`; the figures beside the
-//! digests tell whether plans have become larger.
+//! plans, for small models and drawn graphs, and of the derivatives and batches of drawn graphs. A change that is meant
+//! is written with `BLESS=1`; the figures beside the digests tell whether plans have become larger.
 
 use crate::common::zoo::ZOO;
-use arenagrad::graph::GraphBuf;
+use arenagrad::graph::{GraphBuf, Missing, Randomness, Vmap, jvp, vjp, vmap};
 use arenagrad::session::Session;
+use arenagrad::tools::arena::{Value, ids::Id};
 use arenagrad::tools::fuzz::{GraphOptions, draw_graph, seeded_draws};
 use arenagrad::tools::ir::text::print;
 use arenagrad::tools::kernels::simd::isa;
@@ -21,15 +22,19 @@ fn digest(text: &str) -> u64 {
     text.bytes().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3))
 }
 
-/// The texts of a graph after each pass.
+/// The texts of a graph after each pass, and after passes that only some programs need.
 fn texts(graph: &GraphBuf) -> String {
+    let simple: Vec<&str> = pipeline_passes().into_iter().take_while(|pass| *pass != "patterns").collect();
     let mut out = String::new();
+    for names in [&["prepare"][..], &[&simple[..], &["keep_bf16"]].concat(), &[&simple[..], &["keep_f16"]].concat()] {
+        out += &run_pipeline(graph, names, false).map_or_else(|e| e.message, |(g, _)| print(g.view()));
+    }
     let mut graph = graph.clone();
     for pass in pipeline_passes() {
         graph = run_pipeline(&graph, &[pass], false).unwrap().0;
         out += &format!("{pass}\n{}\n", print(graph.view()));
     }
-    out
+    out + &print(run_pipeline(&graph, &["unfuse"], false).unwrap().0.view())
 }
 
 /// The figures of a plan, and all its buffers.
@@ -46,12 +51,40 @@ fn plan(graph: &GraphBuf, session: &Session) -> [String; 2] {
     }
 }
 
+/// The sizes that budgets can give, and what they repeat.
+fn budgets(graph: &GraphBuf, session: &Session) -> String {
+    let all = session.budgets(graph).unwrap();
+    let least = all.last().map_or(0, |b| b.arena_bytes);
+    format!("{}, least {least} bytes {:016x}", all.len(), digest(&format!("{all:?}")))
+}
+
 fn page(name: &str, graph: &GraphBuf) -> String {
     let one = Session::new().threads(1);
-    let [figures, plan_digest] = plan(graph, &one);
-    let bytes = one.plan(graph).map_or(0, |p| p.arena_bytes);
-    let less = plan(graph, &Session::new().threads(1).memory_budget(bytes - bytes / 8)).join(" ");
-    format!("{name}: texts {:016x}\n  plan: {figures} {plan_digest}\n  in 7/8: {less}\n", digest(&texts(graph)))
+    let ([figures, plan_digest], budgets) = (plan(graph, &one), budgets(graph, &one));
+    format!("{name}: texts {:016x}\n  plan: {figures} {plan_digest}\n  budgets: {budgets}\n", digest(&texts(graph)))
+}
+
+/// The derivatives of all outputs by all leaves of floats, in both modes, and three members with leaves of their own.
+/// With `plans`, how the reverse mode is planned, which keeps values of the forward half.
+fn transforms(name: &str, graph: &GraphBuf, plans: bool) -> String {
+    let g = graph.view();
+    let float = |v: Value| g.dtype[v.at()].is_differentiable();
+    let wrt: Vec<&str> = g.leaves().filter(|l| float(l.value)).map(|l| l.name).collect();
+    let outputs = g.outputs().iter().zip(g.output_names).filter(|o| float(*o.0));
+    let outputs: Vec<&str> = outputs.map(|o| g.str(*o.1)).collect();
+    let of = |made: arenagrad::Result<GraphBuf>| match made {
+        Ok(made) => format!("{} nodes {:016x}", made.view().nodes(), digest(&print(made.view()))),
+        Err(e) => e.message,
+    };
+    let members = g.leaves().fold(Vmap::new(3).randomness(Randomness::Different), |v, l| v.leaf(l.name, 0));
+    let reverse = vjp(graph, &outputs, &wrt, Missing::Zero);
+    let planned = reverse.as_ref().ok().filter(|_| plans).map(|g| page(&format!("{name}, reverse"), g));
+    format!(
+        "{name}: vjp {}\n  jvp {}\n  vmap {}\n",
+        of(reverse),
+        of(jvp(graph, &outputs, &wrt)),
+        of(vmap(graph, &members)),
+    ) + &planned.unwrap_or_default()
 }
 
 #[test]
@@ -62,6 +95,7 @@ fn passes_and_plans_are_those_of_the_file() {
     for seed in 0..40 {
         let graph = draw_graph(&options, &mut seeded_draws(seed)).unwrap();
         found.push(page(&format!("drawn {seed}"), &graph));
+        found.push(transforms(&format!("drawn {seed}"), &graph, seed < 12));
     }
     let head = format!("plans for {}\n", isa().name());
     if std::env::var_os("BLESS").is_some() {

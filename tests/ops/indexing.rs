@@ -7,6 +7,7 @@ use crate::common::{How, PLAIN, Tensor, run, try_run};
 use arenagrad::graph::{Builder, DType, Scatter, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
+use arenagrad::tools::sched::schedule;
 use safetensors::SafeTensors;
 use std::path::Path;
 
@@ -273,5 +274,56 @@ fn what_does_not_fit_is_named() {
         (error(|g, _| at(g, &[3]).bin_count(1 << 62)), ["scatter_add", "4611686018427387904", "i64"]),
     ] {
         assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/indexing.rs"), "{e}");
+    }
+}
+
+/// A step cannot stop at indices that are good by what makes them: they are not checked. All others are.
+#[test]
+fn indices_that_are_known_to_be_good_are_not_checked() {
+    type Make = for<'g> fn(&'g Builder, Var<'g>) -> Var<'g>;
+    let checked = |make: Make| {
+        let g = Builder::new("g");
+        let (x, free) = (g.input("x", [6], F64), g.input("i", [2, 3], I64));
+        let s = schedule(g.finish([x.gather(make(&g, free), 0)]).unwrap().view(), 1).unwrap();
+        s.plan.code.checks.len()
+    };
+    let good: [(&str, Make); 20] = [
+        ("positions", |g, _| g.iota(0, [6], I64)),
+        ("positions along an axis", |g, _| g.iota(1, [9, 6], I64)),
+        ("a cast", |g, _| g.iota(0, [6], I64).cast(DType::I32)),
+        ("two casts", |g, _| g.iota(0, [6], DType::I32).cast(I64).cast(DType::I32)),
+        ("the largest", |g, _| g.input("y", [4, 6], F64).arg_max(1, I64)),
+        ("the smallest", |g, _| g.input("y", [6, 4], F64).arg_min(0, DType::I32)),
+        ("the largest few", |g, _| g.input("y", [6], F64).top_k(2, 0).1),
+        ("an order", |g, _| g.input("y", [6], F64).arg_sort(0, false)),
+        ("a number", |g, _| g.full(5.0, [3], I64)),
+        ("numbers in a range", |g, _| g.constant(&[5.0, 0.0], [2]).cast(I64).clamp(0.0, 5.0)),
+        ("a range", |_, i| i.clamp(0.0, 5.0)),
+        ("a reshape", |_, i| i.clamp(0.0, 5.0).reshape([3, 2])),
+        ("a transpose", |_, i| i.clamp(0.0, 5.0).t()),
+        ("a broadcast", |_, i| i.clamp(0.0, 5.0).broadcast([2, 2, 3])),
+        ("a part", |_, i| i.clamp(0.0, 5.0).narrow(1, 0, 2)),
+        ("the other way", |_, i| i.clamp(0.0, 5.0).flip([0])),
+        ("a mark", |_, i| i.clamp(0.0, 5.0).checkpoint()),
+        ("what is looked up", |g, i| i.clamp(0.0, 5.0).gather(g.iota(0, [2], I64), 0)),
+        ("what is taken", |g, i| i.clamp(0.0, 5.0).take_along_axis(g.iota(0, [2, 3], I64), 0)),
+        ("fewer than there are", |_, i| i.clamp(0.0, 3.0)),
+    ];
+    for (name, make) in good {
+        assert_eq!(checked(make), 0, "{name}");
+    }
+    let other: [(&str, Make); 9] = [
+        ("an input", |_, i| i),
+        ("a cast of an input", |_, i| i.cast(DType::I32)),
+        ("a number that was real", |g, _| g.iota(0, [6], I64).cast(F64).cast(I64)),
+        ("one position more", |g, _| g.iota(0, [7], I64)),
+        ("the largest of more", |g, _| g.input("y", [4, 7], F64).arg_max(1, I64)),
+        ("too large a number", |g, _| g.full(6.0, [3], I64)),
+        ("a negative number", |g, _| g.full(-1.0, [3], I64)),
+        ("too large a range", |_, i| i.clamp(0.0, 6.0)),
+        ("a range below 0", |_, i| i.clamp(-1.0, 5.0)),
+    ];
+    for (name, make) in other {
+        assert_eq!(checked(make), 1, "{name}");
     }
 }

@@ -1,9 +1,9 @@
 //! What the shape rules answer to wrong operands and attributes: `tests/filetests/shape_rules.txt`.
 //!
 //! For each op the file says how many variants of its cases are accepted, with a digest of the variants and of their
-//! results, and which texts refuse the others, how often. Numbers, types and shapes are written `#`. `BLESS=1` writes
-//! what is found, and `OPS="conv2d" cargo test --release --test ops shape_rules -- --nocapture` prints
-//! each variant of an op.
+//! results, and which texts refuse the others, how often. Types, shapes and numbers but those of operands are written
+//! `#`. `BLESS=1` writes what is found, and `OPS="conv2d" cargo test --release --test ops shape_rules -- --nocapture`
+//! prints each variant of an op.
 
 #![allow(clippy::unwrap_used)] // A test may panic.
 
@@ -19,18 +19,21 @@ fn is_varied(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit()) || DType::ALL.iter().any(|d| d.to_string() == word)
 }
 
-/// The reason of a refusal without numbers, types and shapes.
+/// The reason of a refusal without numbers, types and shapes, but with the numbers of operands.
 fn reason(def: &OpDef, text: &str) -> String {
     let types = text.strip_prefix(def.name).filter(|rest| rest.starts_with('('));
     let text = types.and_then(|rest| rest.split_once("): ")).map_or(text, |(_, why)| why);
     let text = text.lines().collect::<Vec<_>>().join(" ");
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-    let mut out = String::new();
+    let (mut out, mut before) = (String::new(), "");
     let mut rest = text.as_str();
     while let Some(c) = rest.chars().next() {
         let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len()).max(c.len_utf8());
         let (word, after) = rest.split_at(end);
-        out.push_str(if is_varied(word) { "#" } else { word });
+        out.push_str(if is_varied(word) && before != "operand" { "#" } else { word });
+        if word != " " {
+            before = word;
+        }
         rest = after;
     }
     let mut out = out.replace("-#", "#");

@@ -160,6 +160,13 @@ fn pools_to_a_given_size() {
     refuses(&["adaptive_avg_pool2d(", "height 5 to 1099511627776"], |g| {
         x(g, &[1, 2, 5, 6]).adaptive_avg_pool2d([1 << 40, 2])
     });
+    // Copied out, an axis is 10,000 + 2·18,170 places long: one more on both axes are too many for i32.
+    let g = Builder::new("wide");
+    assert!(x(&g, &[1, 1, 10_000, 10_000]).adaptive_avg_pool2d([18_170; 2]).is_some());
+    refuses(
+        &["adaptive_avg_pool2d(", "planes of [1,1,10001,10001] to [18170, 18170] have more places than i32"],
+        |g| x(g, &[1, 1, 10_001, 10_001]).adaptive_avg_pool2d([18_170; 2]),
+    );
     refuses(&["adaptive_avg_pool2d(", "rank 4"], |g| x(g, &[2, 5, 6]).adaptive_avg_pool2d([1, 1]));
 }
 

@@ -288,3 +288,26 @@ fn bytes_are_written_by_name() {
     assert!(p.write_bytes("x", &[0; 4]).unwrap_err().message.contains("has 8 bytes; 4 are written"));
     assert!(p.write_bytes("y", &[0; 8]).unwrap_err().message.contains("there is no input, param or state \"y\""));
 }
+
+/// A picture names a buffer by its value; one whose value has no name, by the op that makes it.
+#[test]
+fn labels_name_values_or_ops() {
+    let g = Builder::new("labels");
+    let (x, w) = (g.input("x", [4, 8], DType::F32), g.input("w", [8, 8], DType::F32));
+    let h = x.matmul(w).named("hidden");
+    let graph = g.finish([h.matmul(w).softmax(-1).named("y")]).unwrap();
+    let plan = Session::new().threads(1).plan(&graph).unwrap();
+    let labels = |value: &str| {
+        let b = plan.buffers.iter().find(|b| b.value.is_some() && b.name == value).unwrap();
+        b.labels()
+    };
+    let at = |value: &str| format!("{value} inspect.rs:");
+    for (value, op) in [("hidden", "matmul"), ("y", "softmax")] {
+        let all = labels(value);
+        assert!(all[0].starts_with(&format!("{value}, {op} inspect.rs:")), "{all:?}");
+        assert!(all[1].starts_with(&at(value)) && all[2..] == [value], "{all:?}");
+    }
+    let unnamed = plan.buffers.iter().find(|b| b.value.is_some() && b.name == b.value.to_string()).unwrap();
+    let all = unnamed.labels();
+    assert!(all.len() == 2 && all[0].starts_with(&at("matmul")) && all[1] == "matmul", "{all:?}");
+}

@@ -235,6 +235,10 @@ fn plans_may_not_touch_the_bytes_of_others() {
     }
     // Own areas that lie in the leaves of the plan are refused, too.
     let areas = Areas::new(&s, false).unwrap();
+    assert!(
+        areas.workspace < Areas::new(&s, true).unwrap().workspace,
+        "lines stay free only if red zones are asked for"
+    );
     let lines = 10_000;
     let leaves: Vec<(u32, u64)> = Vec::new();
     assert!(areas.place(s, &Frame { leaves: &leaves, own: 0, workspace: 1, lines }).is_err());

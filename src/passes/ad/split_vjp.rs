@@ -85,7 +85,7 @@ impl<'x> VjpHalves<'x> {
         for n in g.region_nodes(g.entry()) {
             let args = || g.args_of(n).iter().map(|a| g.def[a.at()]);
             back[n] |= args().any(|a| back[a]);
-            free[n] = !g.def_of(n).is_leaf() && g.def_of(n).is_pure() && args().all(|a| free[a]);
+            free[n] = g.def_of(n).is_pure() && args().all(|a| free[a]);
         }
         let outputs = before.outputs().len();
         let read = g.region_nodes(g.entry()).filter(|&n| back[n]).flat_map(|n| g.args_of(n));

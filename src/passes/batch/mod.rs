@@ -214,12 +214,12 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
     let (regions, draws) = (write_batched_region_copies(g, b), batched_regions_that_draw(g, map.randomness));
     let context = BatchContext { src: g, g: b, regions: &regions, draws: &draws, size: map.size };
     let axis_of = |v: Value| leaves.iter().find(|m| m.value == v).map(|m| m.axis);
-    let mut written = Vec::new();
+    let mut written = Side::filled(g.values(), b.var(Value::NONE));
     for v in g.leaves().map(|l| l.value) {
-        written.push((v, batched_leaf::write_batched_leaf(context, v, axis_of(v))?));
+        written[v] = batched_leaf::write_batched_leaf(context, v, axis_of(v))?;
     }
     let mut known = Vec::new();
-    for &(v, leaf) in &written {
+    for (v, leaf) in g.leaves().map(|l| (l.value, written[l.value])) {
         let axis = axis_of(v);
         let var = axis.map_or(leaf, |axis| swap_batch_axis_runs(leaf, 0, axis, 1));
         known.push((v, Member { var, batched: axis.is_some() }));
@@ -235,7 +235,7 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
         b.output(g.str(name), var);
     }
     for &(v, next) in g.updates {
-        let Some(&(_, leaf)) = written.iter().find(|w| w.0 == v) else { continue };
+        let leaf = written[v];
         match (axis_of(v), values[next]) {
             (Some(axis), next) => b.update(leaf, swap_batch_axis_runs(next.for_all(map.size), 0, 1, axis)),
             (None, Member { var, batched: false }) => b.update(leaf, var),

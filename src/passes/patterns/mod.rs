@@ -113,7 +113,7 @@ fn find_patterns(f: &PatternFacts<'_>) -> Round {
     for (n, r) in pattern_nodes(g) {
         for rule in RULES.iter().filter(|rule| (rule.roots)(g.op[n.at()])) {
             let note = |outcome| Fusion { rule: rule.name, op: g.def_of(n).name, location: g.location(n), outcome };
-            match (rule.find)(f, n) {
+            match in_order(f, (rule.find)(f, n), r) {
                 Found::No => {}
                 Found::Missed(reason) => round.missed.push(note(Outcome::Missed { reason })),
                 Found::Fired(m) => {
@@ -121,14 +121,6 @@ fn find_patterns(f: &PatternFacts<'_>) -> Round {
                     taken.extend(m.gives.iter().map(|g| f.node(g.0)));
                     taken.sort_unstable();
                     taken.dedup();
-                    if let Some(late) = late_pattern_operand(f, &m, r) {
-                        let reason = format!(
-                            "{} is computed after the value that the pattern begins with",
-                            pattern_value_name(g, late)
-                        );
-                        round.missed.push(note(Outcome::Missed { reason }));
-                        continue;
-                    }
                     // A match that overlaps an earlier one waits for the next round.
                     if !taken.iter().any(|&n| claimed[n]) {
                         taken.iter().for_each(|&n| claimed[n] = true);
@@ -141,6 +133,18 @@ fn find_patterns(f: &PatternFacts<'_>) -> Round {
         }
     }
     round
+}
+
+/// What a rule found; a miss if the match has an operand that is computed too late.
+fn in_order(f: &PatternFacts<'_>, found: Found, r: Region) -> Found {
+    let Found::Fired(m) = found else { return found };
+    match late_pattern_operand(f, &m, r) {
+        None => Found::Fired(m),
+        Some(late) => {
+            let name = pattern_value_name(f.g, late);
+            Found::Missed(format!("{name} is computed after the value that the pattern begins with"))
+        }
+    }
 }
 
 fn pattern_value_name(g: Graph<'_>, v: Value) -> String {

@@ -1,5 +1,8 @@
 //! Budgets end to end: bytes, bits and repeated operations of nets that are mostly activations.
 
+mod facts;
+mod loops;
+
 use super::*;
 use crate::arena::tensor::LINE;
 use crate::nn;

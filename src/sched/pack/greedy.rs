@@ -23,12 +23,12 @@ pub fn greedy_first_fit(v: &Buffers) -> Placed {
     greedy(v, &greedy_pack_order(v, |i| [v.size[i], v.end[i] - v.first[i]]), false)
 }
 
-/// Larger buffers first, each in the smallest gap that holds it (XLA's spatial best fit).
+/// Larger buffers first, each in the smallest gap that holds it, of equal ones in the lowest (XLA's spatial best fit).
 pub fn greedy_best_fit(v: &Buffers) -> Placed {
     greedy(v, &greedy_pack_order(v, |i| [v.size[i], v.end[i] - v.first[i]]), true)
 }
 
-/// Longer lifetimes first, each in the smallest gap that holds it (XLA's temporal best fit).
+/// Longer lifetimes first, each in the gap that [`greedy_best_fit`] takes (XLA's temporal best fit).
 pub fn greedy_best_fit_by_life(v: &Buffers) -> Placed {
     greedy(v, &greedy_pack_order(v, |i| [v.end[i] - v.first[i], v.size[i]]), true)
 }

@@ -130,6 +130,37 @@ fn both_stacks_of_a_carry_are_one_buffer() {
     }
 }
 
+/// A stack is part of one such buffer at most: here the values behind the iterations are those of both carries. A loop
+/// without iterations has none.
+#[test]
+fn carries_with_one_next_value_share_its_stack() {
+    for length in [4, 0] {
+        let g = Builder::new("shared");
+        let starts = ["a", "b"].map(|name| g.input(name, [3], DType::F32));
+        let x = g.input("x", [length, 3], DType::F32);
+        let (h, ys) = g.scan(&starts, &[x], |h, x| {
+            let next = h[0] * 0.5 + h[1] + x[0];
+            (vec![next, next], vec![h[0], h[1], next])
+        });
+        let outputs = [h[0].named("h"), ys[0].named("one"), ys[1].named("other"), ys[2].named("after")];
+        let mut p = Session::new().compile(&g.finish(outputs).unwrap()).unwrap();
+        p.values_mut::<f32>("a").unwrap().fill(2.0);
+        p.values_mut::<f32>("b").unwrap().fill(-1.0);
+        p.values_mut::<f32>("x").unwrap().fill(0.25);
+        p.step().unwrap();
+        let (mut h, mut stacks) = ([2.0f32, -1.0], [const { Vec::new() }; 3]);
+        for _ in 0..length {
+            let next = h[0] * 0.5 + h[1] + 0.25;
+            [h[0], h[1], next].iter().zip(&mut stacks).for_each(|(x, stack)| stack.extend([*x; 3]));
+            h = [next; 2];
+        }
+        assert_eq!(p.values::<f32>("h").unwrap(), [h[0]; 3]);
+        for (name, want) in ["one", "other", "after"].iter().zip(&stacks) {
+            assert_eq!(p.values::<f32>(name).unwrap(), want, "{name} of {length} iterations");
+        }
+    }
+}
+
 #[test]
 fn threads_meet_around_iterations() {
     let s = schedule(graph().view(), 3).unwrap();

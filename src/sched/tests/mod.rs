@@ -13,6 +13,7 @@ pub mod team_model;
 mod wrong;
 mod wrong_tapes;
 
+use super::faults::FaultCommits;
 use super::{checker, exec, schedule, schedule_with_red_zones, share};
 use crate::nodes::{Builder, DType, Init};
 use crate::session::Session;
@@ -96,6 +97,26 @@ fn a_fault_stops_the_step() {
     p.values_mut::<i32>("at").unwrap()[5] = 7;
     p.step().unwrap();
     assert_eq!(p.values::<f32>("w").unwrap(), [1.0; 8]);
+}
+
+/// A later instruction that checks the same indices may still stop the step if the first one is in a branch, which may
+/// not run. A loop runs, so behind it the indices are known to be good.
+#[test]
+fn what_a_branch_checks_is_unknown_behind_it() {
+    let stops = |branch: bool| {
+        let g = Builder::new("p");
+        let (x, at) = (g.input("x", [8], F32), g.input("at", [8], DType::I32));
+        let first = match branch {
+            true => g.cond(g.input("on", [], DType::Bool), || vec![one(&g, &PICK, &[x, at])], || vec![x])[0],
+            false => g.scan(&[x], &[x.reshape([1, 8])], |c, _| (vec![one(&g, &PICK, &[c[0], at])], vec![])).0[0],
+        };
+        g.output("first", first);
+        g.output("last", one(&g, &PICK, &[first, at]));
+        let s = schedule(g.finish([]).unwrap().view(), 1).unwrap();
+        let stops = FaultCommits::new(&s.plan).stops;
+        stops.iter().filter(|&&stops| stops).count()
+    };
+    assert_eq!((stops(true), stops(false)), (2, 1));
 }
 
 #[test]

@@ -13,6 +13,10 @@ use std::path::{Path, PathBuf};
 const BATCH: usize = 4;
 
 fn trainer(hidden: usize, seed: u64) -> Trainer {
+    trainer_at(hidden, seed, Schedule::one_cycle(1e-2, 40))
+}
+
+fn trainer_at(hidden: usize, seed: u64, rate: impl Into<Rate>) -> Trainer {
     let g = Builder::new("small");
     let x = g.input("x", [BATCH, 3], DType::F32);
     let h = nn::linear(&g, "fc1", x, hidden).tanh().dropout(0.25);
@@ -21,7 +25,7 @@ fn trainer(hidden: usize, seed: u64) -> Trainer {
     let step = train(&graph, "loss", optim::AdamW::new(1e-2)).unwrap();
     let program = Session::new().compile(&step).unwrap();
     let batches = Batches::new(11, BATCH, seed).unwrap();
-    Trainer::new(program, "loss", Schedule::one_cycle(1e-2, 40), batches, seed).unwrap()
+    Trainer::new(program, "loss", rate, batches, seed).unwrap()
 }
 
 fn run(t: &mut Trainer, steps: usize) -> Vec<u64> {
@@ -88,7 +92,10 @@ fn checkpoints_of_other_runs_are_refused_and_change_nothing() {
 
 /// A checkpoint after five steps, three of which fill an epoch's first half, with one tensor changed.
 fn edited(path: &Path, name: &str, change: impl Fn(&mut [i64])) {
-    let mut t = trainer(8, 3);
+    edited_of(trainer(8, 3), path, name, change);
+}
+
+fn edited_of(mut t: Trainer, path: &Path, name: &str, change: impl Fn(&mut [i64])) {
     run(&mut t, 5);
     t.save(path).unwrap();
     let file = Loaded::open(path).unwrap();
@@ -123,12 +130,35 @@ fn numbers_that_no_run_comes_to_are_refused() {
     refused(CURSOR, &|c| c[5] += 1, "the checkpoint has batch ");
     refused(STEP, &|s| s[0] = -1, "opt.step is -1; it goes from 0");
     refused(STEP, &|s| s[0] |= 1 << 60, "opt.step");
-    edited(&path, STEP, |_| {});
-    assert_eq!(trainer(8, 3).restore(&path).unwrap(), Digest::Fits);
+    refused(STEP, &|s| s[0] = (1 << 53) + 1, "opt.step is 9007199254740993; it goes from 0 to 9007199254740992");
+    for steps in [5, 1 << 53] {
+        edited(&path, STEP, |s| s[0] = steps);
+        assert_eq!(trainer(8, 3).restore(&path).unwrap(), Digest::Fits);
+    }
     std::fs::remove_file(path).unwrap();
 }
 
 /// A step that fails takes no batch: the next step gets the same one, in a run that resumes from here too.
+/// The state of a plateau: two metrics, the rate, the best metric, and two counts.
+#[test]
+fn a_state_of_a_rate_that_no_run_comes_to_is_refused() {
+    let path = file("rates");
+    let new = || trainer_at(8, 3, crate::train::ReduceLrOnPlateau::new(1e-2));
+    let restored = |i: usize, x: f64| {
+        edited_of(new(), &path, "train.rate", |r| r[i] = x.to_bits() as i64);
+        new().restore(&path)
+    };
+    for (i, good) in [(2, 0.0), (3, f64::INFINITY), (4, 0.0), (4, (1u64 << 53) as f64), (5, 7.0)] {
+        restored(i, good).unwrap();
+    }
+    let counts = [-1.0, 0.5, (1u64 << 54) as f64, f64::INFINITY, f64::NAN].map(|x| [(4, x), (5, x)]);
+    for (i, bad) in counts.into_iter().flatten().chain([(2, -0.5), (2, f64::INFINITY), (3, f64::NAN)]) {
+        let e = restored(i, bad).unwrap_err();
+        assert!(e.message.starts_with("train.rate has rate "), "number {i} is {bad}: {e}");
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
 #[test]
 fn a_failed_step_takes_no_batch() {
     let path = file("failed");

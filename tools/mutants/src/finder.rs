@@ -313,6 +313,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_field_value(&mut self, f: &'ast syn::FieldValue) {
+        if self.rules.elsewhere(f.attrs.iter().map(|a| self.of(a))) {
+            return;
+        }
         let name = match &f.member {
             syn::Member::Named(name) => name.to_string(),
             syn::Member::Unnamed(_) => String::new(),

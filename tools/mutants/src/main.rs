@@ -19,16 +19,18 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use tests::{Binary, Test};
 use tree::Tree;
+use trial::Outcome;
 
 const USAGE: &str =
-    "mutants [list | run | again | report] [-n NUMBER] [-p NUMBER] [-s SEED] [-j THREADS] [-c SECONDS] [-t TESTS] [-o] [-k] [AREA…]
+    "mutants [list | run | again | report] [-n NUMBER] [-p NUMBER] [-s SEED] [-j THREADS] [-c SECONDS] [-l SECONDS] [-t TESTS] [-o] [-k] [AREA…]
 
 list    prints the mutants of the areas (all areas without AREA)
 run     tries NUMBER mutants (30) of each area, drawn by SEED (1), THREADS (2) at a time
 again   tries those once more that no test noticed; needed after new tests
 report  prints the table, and the mutants that no test noticed
--p      compiles NUMBER mutants of each area (100); more take longer to build
+-p      compiles NUMBER mutants of each area (100), and those that no test noticed; more take longer to build
 -c      stops the tests of a mutant after SECONDS (60)
+-l      leaves out tests that take more than SECONDS (10)
 -t      only the tests of these targets, such as `ops,lib` (all)
 -o      builds nothing: the tests as the last run with these targets built them
 -k      the mutants of the crates arena, kernels and fft instead of the engine's
@@ -41,6 +43,7 @@ struct Options {
     seed: u64,
     threads: usize,
     cap: f64,
+    longest: f64,
     kernels: bool,
     targets: Vec<String>,
     old: bool,
@@ -55,6 +58,7 @@ fn options() -> Option<Options> {
         seed: 1,
         threads: 2,
         cap: 60.0,
+        longest: 10.0,
         kernels: false,
         targets: vec![],
         old: false,
@@ -69,6 +73,7 @@ fn options() -> Option<Options> {
             "-s" => o.seed = words.next()?.parse().ok()?,
             "-j" => o.threads = words.next()?.parse().ok()?,
             "-c" => o.cap = words.next()?.parse().ok()?,
+            "-l" => o.longest = words.next()?.parse().ok()?,
             "-t" => o.targets = words.next()?.split(',').map(String::from).collect(),
             "-o" => o.old = true,
             "-k" => o.kernels = true,
@@ -98,8 +103,14 @@ fn command(o: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let out = std::env::var_os("MUTANTS_OUT").map_or(root.join("target/mutants"), PathBuf::from);
     let out = if o.kernels { out.join("kernels") } else { out };
     let same = Equivalents::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("equivalent"))?;
+    let unnoticed: HashSet<String> =
+        trial::read(&out).into_iter().filter(Outcome::is_unnoticed).map(|r| r.entry).collect();
+    let mut drawn = HashSet::new();
     let mut tree = Tree::new(&root, &out, o.kernels, |mutants| {
-        ranked(mutants, &AREAS, o.seed).into_iter().flat_map(|l| l.into_iter().take(o.pool)).map(|m| m.id).collect()
+        let pools = ranked(mutants, &AREAS, o.seed).into_iter().flat_map(|l| l.into_iter().take(o.pool));
+        drawn = pools.map(|m| m.id).collect();
+        let again = mutants.iter().filter(|m| unnoticed.contains(&m.entry()));
+        drawn.iter().copied().chain(again.map(|m| m.id)).collect()
     })?;
     for entry in same.unused(&tree.mutants, o.kernels) {
         eprintln!("equivalent: no mutant is called {entry}");
@@ -117,13 +128,13 @@ fn command(o: &Options) -> Result<(), Box<dyn std::error::Error>> {
         let wanted = wanted(&tree, &same, o);
         let binaries = binaries(&tree, o)?;
         let tests = recorded(&tree, &root, &binaries, o)?;
-        trial::run(&tree.out, &wanted, &tests, &binaries, o.threads, o.cap);
+        trial::run(&tree, &wanted, &tests, &binaries, o.threads, o.cap);
     }
-    report::print(&tree, &same, &o.areas);
+    report::print(&tree, &same, &drawn, &o.areas);
     Ok(())
 }
 
-/// The mutants of each area, in the order in which they are drawn. It follows from the seed and their names.
+/// The mutants of each area, in the order in which they are drawn. It follows from the seed and their entries.
 fn ranked<'m>(mutants: &'m [Mutant], areas: &[&str], seed: u64) -> Vec<Vec<&'m Mutant>> {
     let mut ranked: Vec<Vec<&Mutant>> = areas.iter().map(|_| Vec::new()).collect();
     for m in mutants {
@@ -131,13 +142,13 @@ fn ranked<'m>(mutants: &'m [Mutant], areas: &[&str], seed: u64) -> Vec<Vec<&'m M
             ranked[k].push(m);
         }
     }
-    ranked.iter_mut().for_each(|list| list.sort_by_key(|m| trial::rank(seed, &m.name())));
+    ranked.iter_mut().for_each(|list| list.sort_by_key(|m| trial::rank(seed, &m.entry())));
     ranked
 }
 
 /// The mutants to be tried, area after area in turn.
 fn wanted<'t>(tree: &'t Tree, same: &Equivalents, o: &Options) -> Vec<&'t Mutant> {
-    let results: HashMap<String, String> = trial::read(&tree.out).into_iter().map(|r| (r.name, r.end)).collect();
+    let results: HashMap<String, Outcome> = trial::read(&tree.out).into_iter().map(|r| (r.entry.clone(), r)).collect();
     let areas: Vec<&str> = o.areas.iter().map(String::as_str).collect();
     let mut ranked = ranked(&tree.mutants, &areas, o.seed);
     for list in &mut ranked {
@@ -145,10 +156,10 @@ fn wanted<'t>(tree: &'t Tree, same: &Equivalents, o: &Options) -> Vec<&'t Mutant
         if o.command == "run" {
             list.truncate(o.number);
         }
-        let unnoticed = |m: &&Mutant| {
-            results.get(&m.name()).is_some_and(|end| matches!(end.as_str(), "missed" | "unreached" | "short"))
-        };
-        list.retain(|m| if o.command == "again" { unnoticed(m) } else { !results.contains_key(&m.name()) });
+        list.retain(|m| match results.get(&m.entry()) {
+            Some(last) => o.command == "again" && last.is_unnoticed(),
+            None => o.command == "run",
+        });
     }
     let most = ranked.iter().map(Vec::len).max().unwrap_or(0);
     (0..most).flat_map(|k| ranked.iter().filter_map(move |list| list.get(k).copied())).collect()
@@ -184,14 +195,14 @@ fn recorded(tree: &Tree, root: &Path, binaries: &[Binary], o: &Options) -> std::
     let names = page.lines().filter_map(|l| l.strip_prefix("### ")).filter(|n| !leaves.contains(n));
     let ops: Vec<String> = names.map(String::from).collect();
     let present = tree.mutants.iter().filter(|m| !tree.absent.contains(&m.id));
-    let sources = present.map(|m| m.name() + "\n").collect::<String>();
+    let sources = present.map(|m| format!("{} {}\n", m.id, m.entry())).collect::<String>();
     let mark = tree.out.join("recorded");
     if std::fs::read_to_string(&mark).is_ok_and(|old| old != sources) {
         let _ = std::fs::remove_dir_all(tree.out.join("seen"));
         let _ = std::fs::remove_file(tree.out.join("times"));
     }
     std::fs::write(mark, sources)?;
-    tests::record(&tree.out, binaries, &ops, o.threads)
+    tests::record(&tree.out, binaries, &ops, o.threads, o.longest)
 }
 
 /// Mutants that compute the same, with the reason.

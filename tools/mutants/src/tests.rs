@@ -7,14 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Tests that ask all ops, and take names of ops from `OPS`: each op counts as a test.
 const BY_OP: [&str; 2] =
     ["conformance::every_op_passes_every_facet", "shape_rules::shape_rules_answer_what_the_file_says"];
 
 /// Tests that compare many answers with a file: they notice much, and so come early.
-const EARLY: [&str; 3] = [BY_OP[1], "kept_plans::passes_and_plans_are_those_of_the_file", "filetests::file_tests"];
+const EARLY: [&str; 4] = [
+    BY_OP[1],
+    "kept_plans::passes_and_plans_are_those_of_the_file",
+    "filetests::file_tests",
+    "sched::pack::tests::kept::packings_are_those_of_the_file",
+];
 
 /// Binaries that look at the sources themselves.
 const LEFT_OUT: [&str; 2] = ["style", "alloc"];
@@ -26,6 +31,7 @@ pub struct Test {
     pub name: String,
     /// The op, of [`BY_OP`].
     pub op: Option<String>,
+    /// Processor's time.
     pub seconds: f64,
     /// The mutants that it asks for, in order.
     pub seen: Vec<u32>,
@@ -66,43 +72,56 @@ impl Binary {
         Ok(names(&[])?.into_iter().filter(|n| !ignored.contains(n)).collect())
     }
 
-    /// Runs some tests. `seconds` is what they take without a mutant: ten times that is too long.
-    pub fn run(&self, names: &[&str], vars: &[(&str, &str)], seconds: f64) -> io::Result<End> {
+    /// Runs some tests for at most `limit` seconds. Returns how they ended, and the seconds that they took. Seconds are
+    /// those of the processor, since other programs may run; tests that wait for each other are stopped, too.
+    pub fn run(&self, names: &[&str], vars: &[(&str, &str)], limit: f64) -> io::Result<(End, f64)> {
         let mut command = Command::new("sh");
         // Mutants that allocate or write without end are stopped.
         command.args(["-c", "ulimit -v 16000000; ulimit -f 2000000; ulimit -c 0; exec \"$0\" \"$@\""]);
         command.arg(&self.path).args(["--exact", "--test-threads", "1"]).args(names);
         command.envs(vars.iter().copied()).env("RUST_BACKTRACE", "0").current_dir(&self.folder);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let (start, stat) = (Instant::now(), format!("/proc/{}/stat", child.id()));
-        let mut pause = 2;
+        let stat = format!("/proc/{}/stat", child.id());
+        let (mut pause, mut seconds, mut waited) = (2, 0.0, 0.0);
         loop {
             if let Some(status) = child.try_wait()? {
-                return Ok(if status.success() { End::Passed } else { End::Failed });
+                return Ok((if status.success() { End::Passed } else { End::Failed }, seconds));
             }
-            // The processor's time, since other programs may run; the clock's, for those who wait for each other.
-            if processor_seconds(&stat) > 4.0 + 10.0 * seconds || start.elapsed().as_secs_f64() > 30.0 + 40.0 * seconds
-            {
+            let now = Process::read(&stat);
+            // Pauses are counted, not the clock: both processes may be stopped for a while.
+            waited += if now.stopped { 0.0 } else { pause as f64 / 1000.0 };
+            if now.seconds > limit || waited > 30.0 + 4.0 * limit {
                 child.kill()?;
                 child.wait()?;
-                return Ok(End::TimedOut);
+                return Ok((End::TimedOut, now.seconds));
             }
             std::thread::sleep(Duration::from_millis(pause));
+            seconds = now.seconds + pause as f64 / 1000.0;
             pause = (pause * 2).min(50);
         }
     }
 }
 
-/// User's and system's time of a process, by its `stat` file, for a clock of 100 ticks a second.
-fn processor_seconds(stat: &str) -> f64 {
-    let text = fs::read_to_string(stat).unwrap_or_default();
-    let after = text.rsplit(')').next().unwrap_or_default();
-    let ticks = |k| after.split_whitespace().nth(k).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
-    (ticks(11) + ticks(12)) / 100.0
+/// What the `stat` file of a process says.
+struct Process {
+    /// User's and system's time, for a clock of 100 ticks a second.
+    seconds: f64,
+    /// True while a signal keeps it from running.
+    stopped: bool,
 }
 
-/// The tests of the binaries, with what each reaches. What is recorded in `out` is not run again.
-pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize) -> io::Result<Vec<Test>> {
+impl Process {
+    fn read(stat: &str) -> Process {
+        let text = fs::read_to_string(stat).unwrap_or_default();
+        let words: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |k: usize| words.get(k).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+        Process { seconds: (ticks(11) + ticks(12)) / 100.0, stopped: words.first() == Some(&"T") }
+    }
+}
+
+/// The tests of the binaries that take at most `limit` seconds, with what each reaches. What is recorded in `out` is not
+/// run again.
+pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize, limit: f64) -> io::Result<Vec<Test>> {
     let folder = out.join("seen");
     fs::create_dir_all(&folder)?;
     let mut tests = Vec::new();
@@ -131,15 +150,17 @@ pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize) -
                     let key = test.key(binaries);
                     let file = folder.join(file_name(&key));
                     let seconds = match known.get(&key) {
-                        Some(s) => *s,
-                        None => {
-                            let s = record_one(test, &binaries[test.binary], &file).unwrap_or(-1.0);
+                        Some(s) if *s >= 0.0 || -s >= limit => *s,
+                        _ => {
+                            let s = record_one(test, &binaries[test.binary], &file, limit).unwrap_or(f64::NEG_INFINITY);
                             append(&out.join("times"), &format!("{key}\t{s:.3}\n"));
                             s
                         }
                     };
-                    if seconds < 0.0 {
+                    if seconds == f64::NEG_INFINITY {
                         eprintln!("left out, since it fails without a mutant: {key}");
+                    }
+                    if seconds < 0.0 {
                         continue;
                     }
                     let bytes = fs::read(&file).unwrap_or_default();
@@ -153,26 +174,31 @@ pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize) -
             });
         }
     });
-    let mut tests = done.into_inner().unwrap_or_default();
-    let place = |t: &Test| t.seconds * if EARLY.contains(&t.name.as_str()) { 0.05 } else { 1.0 };
-    tests.sort_by(|a, b| place(a).total_cmp(&place(b)));
-    Ok(tests)
+    Ok(done.into_inner().unwrap_or_default())
 }
 
-/// The seconds that a test takes, or a negative number if it fails.
-fn record_one(test: &Test, binary: &Binary, file: &Path) -> io::Result<f64> {
+/// The seconds that a test takes; `-limit` if it takes more; below all numbers if it fails.
+fn record_one(test: &Test, binary: &Binary, file: &Path, limit: f64) -> io::Result<f64> {
     let _ = fs::remove_file(file);
-    let start = Instant::now();
     let seen = file.to_string_lossy();
     let mut vars = vec![("MUTANTS_SEEN", &*seen)];
     if let Some(op) = &test.op {
         vars.push(("OPS", op));
     }
-    let end = binary.run(&[&test.name], &vars, 60.0)?;
-    Ok(if end == End::Passed { start.elapsed().as_secs_f64() } else { -1.0 })
+    let (end, seconds) = binary.run(&[&test.name], &vars, limit)?;
+    Ok(match end {
+        End::Passed => seconds,
+        End::Failed => f64::NEG_INFINITY,
+        End::TimedOut => -limit,
+    })
 }
 
 impl Test {
+    /// The seconds that it takes; less for a test that comes early.
+    pub fn place(&self) -> f64 {
+        self.seconds * if EARLY.contains(&self.name.as_str()) { 0.05 } else { 1.0 }
+    }
+
     pub fn key(&self, binaries: &[Binary]) -> String {
         let op = self.op.as_ref().map(|op| format!(" {op}")).unwrap_or_default();
         format!("{} {}{op}", binaries[self.binary].name, self.name)

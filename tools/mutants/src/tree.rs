@@ -24,7 +24,7 @@ pub struct Tree {
     pub mutants: Vec<Mutant>,
     /// Those that do not compile.
     pub dropped: HashSet<u32>,
-    /// Those that were not drawn, and so are not in the copy.
+    /// Those that are not in the copy.
     pub absent: HashSet<u32>,
     sources: Vec<Source>,
 }
@@ -46,7 +46,7 @@ impl Tree {
         root: &Path,
         out: &Path,
         kernels: bool,
-        drawn: impl FnOnce(&[Mutant]) -> HashSet<u32>,
+        wanted: impl FnOnce(&[Mutant]) -> HashSet<u32>,
     ) -> Fallible<Tree> {
         let listed = Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root).output()?;
         let names: Vec<String> = String::from_utf8(listed.stdout)?.lines().map(String::from).collect();
@@ -86,9 +86,9 @@ impl Tree {
         let out = out.canonicalize()?;
         let known: HashSet<String> =
             fs::read_to_string(out.join("unviable")).unwrap_or_default().lines().map(String::from).collect();
-        let dropped = mutants.iter().filter(|m| known.contains(&m.name())).map(|m| m.id).collect();
-        let drawn = drawn(&mutants);
-        let absent = mutants.iter().map(|m| m.id).filter(|id| !drawn.contains(id)).collect();
+        let dropped = mutants.iter().filter(|m| known.contains(&m.entry())).map(|m| m.id).collect();
+        let wanted = wanted(&mutants);
+        let absent = mutants.iter().map(|m| m.id).filter(|id| !wanted.contains(id)).collect();
         Ok(Tree { out, mutants, dropped, absent, sources })
     }
 
@@ -135,7 +135,7 @@ impl Tree {
             let errors = self.drop_refused(&String::from_utf8_lossy(&output.stdout));
             eprintln!("{} errors, {} mutants do not compile", errors.len(), self.dropped.len());
             let names: BTreeSet<String> =
-                self.mutants.iter().filter(|m| self.dropped.contains(&m.id)).map(Mutant::name).collect();
+                self.mutants.iter().filter(|m| self.dropped.contains(&m.id)).map(Mutant::entry).collect();
             fs::write(self.out.join("unviable"), names.into_iter().map(|n| n + "\n").collect::<String>())?;
             if self.dropped.len() == before {
                 return Err(errors.join("\n").into());

@@ -419,3 +419,6 @@ impl Emit {
         Outs { first: Value::NONE, len: 0 }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,6 +79,8 @@ fn attributes_alone() {
     let message = |text: &str, e: &mut Emit| parse_attrs(schema, text, e).unwrap_err().to_string();
     assert_eq!(message("ta=true", &mut e), "1:1: attribute tb of the op is missing");
     assert_eq!(message("ta=true ta=true tb=true", &mut e), "1:9: attribute ta of the op is given twice");
+    // As in a graph, attributes stand on one line.
+    assert!(message("ta=true\ntb=true", &mut e).contains("an attribute"));
     assert_eq!(message("ta=1", &mut e), "1:4: attribute ta of the op takes true or false, not 1");
     e.open_region("case_body");
     let a = parse_type("f32[3]", &mut e).unwrap();

@@ -66,7 +66,12 @@ impl Columns {
     }
 
     fn verify(&self, g: Graph<'_>, stage: Stage) -> Vec<String> {
-        let broken = Graph {
+        verify(self.in_place_of(g), stage).iter().map(ToString::to_string).collect()
+    }
+
+    /// `g` with these columns.
+    fn in_place_of<'x>(&'x self, g: Graph<'x>) -> Graph<'x> {
+        Graph {
             op: &self.op,
             args_at: &self.args_at,
             outs_at: &self.outs_at,
@@ -86,8 +91,7 @@ impl Columns {
             updates: &self.updates,
             locs: &self.locs,
             ..g
-        };
-        verify(broken, stage).iter().map(ToString::to_string).collect()
+        }
     }
 
     /// The first node of `op`.
@@ -111,6 +115,20 @@ fn a_sound_graph_breaks_no_invariant() {
     for stage in [Stage::Block, Stage::Core, Stage::Fused] {
         assert_eq!(verify(sound().view(), stage), []);
     }
+}
+
+#[test]
+fn the_first_error_tells_how_many_others_there_are() {
+    let told = |f: &dyn Fn(&mut Columns)| {
+        let g = sound();
+        let mut c = Columns::of(g.view());
+        f(&mut c);
+        (c.verify(g.view(), Stage::Block), check(c.in_place_of(g.view()), Stage::Block).unwrap_err().to_string())
+    };
+    let (all, first) = told(&|c| c.locs.truncate(0));
+    assert!(all.len() > 1 && first.contains(&format!(" (and {} more)", all.len() - 1)), "{first}");
+    let (all, first) = told(&|c| c.region_names.push(Sym::NONE));
+    assert_eq!(all, [first], "one error is told as it is");
 }
 
 #[test]

@@ -71,8 +71,7 @@ fn infer_conv_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     check_conv_channels(&a, &x, &w)?;
     let win = a.windows::<N>(window_array(&x[2..]), window_array(&w[2..]));
     let count = win.count()?;
-    let images = if N == 3 { x[0].checked_mul(count[0]).ok_or("the number of planes overflows")? } else { x[0] };
-    conv_nd_beneath(images, [x[1], w[0]], a.groups(), &win).geom().validate()?;
+    conv_nd_beneath(x[0], [x[1], w[0]], a.groups(), &win).geom().validate()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], w[0]], &count[..]].concat())
 }

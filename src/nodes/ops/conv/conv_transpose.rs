@@ -72,8 +72,7 @@ fn infer_conv_transpose<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String
     let win = a.windows::<N>(window_array(&x[2..]), window_array(&w[2..]));
     let t = conv_transpose_axes(&win, output_pad)?;
     let (size, pad) = (t.map(|t| t.size - t.zeros), t.map(|t| t.pad));
-    let images = if N == 3 { x[0].checked_mul(x[2]).ok_or("the number of planes overflows")? } else { x[0] };
-    conv_nd_beneath(images, [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
+    conv_nd_beneath(x[0], [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
     let dtype = cx.dtype(0);
     cx.result(dtype, &[&[x[0], outputs], &t.map(|t| t.size)[..]].concat())
 }

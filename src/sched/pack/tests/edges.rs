@@ -103,6 +103,40 @@ fn the_checker_finds_what_overlaps() {
     assert_eq!(shifted, w.len(), "in a full packing nothing can move");
 }
 
+/// A at 0..10, B above it, C above both in moments without D, which is above all. Then A and C die, and S comes.
+fn gaps(c: u64, d: u64) -> Buffers {
+    Buffers::from_rows([(0, 4, 10), (3, 6, 10), (1, 4, c), (3, 6, d), (5, 6, 4)])
+}
+
+#[test]
+fn greedy_packers_choose_gaps_as_they_say() {
+    // Two gaps of 10: the lower one.
+    let v = gaps(10, 10);
+    assert_eq!(greedy::greedy_best_fit(&v).0, [0, 10, 20, 30, 0]);
+    // Gaps of 10 and 6: the first, or the smaller one.
+    let v = gaps(6, 5);
+    assert_eq!(greedy::greedy_first_fit(&v).0, [0, 10, 20, 26, 0]);
+    assert_eq!(greedy::greedy_best_fit(&v).0, [0, 10, 20, 26, 20]);
+    let (mut by_size, mut by_life) = (0, 0);
+    for seed in 0..40 {
+        let v = instances::power_law_instance(60, seed);
+        let (a, b) = (greedy::greedy_best_fit(&v), greedy::greedy_best_fit_by_life(&v));
+        assert_eq!(greedy::greedy_xla(&v), if b.1 < a.1 { b.clone() } else { a.clone() }, "the lower one");
+        by_size += usize::from(a.1 < b.1);
+        by_life += usize::from(b.1 < a.1);
+    }
+    assert!(by_size > 0 && by_life > 0, "each is better at times: {by_size} and {by_life}");
+}
+
+#[test]
+fn a_packing_by_another_packer_is_solved_at_the_lower_bound() {
+    let apart = Intervals { first: vec![0, 1], end: vec![1, 2], lines: vec![3, 3] };
+    let none = lines::pack_lines_with(&apart, greedy::greedy_no_reuse).unwrap();
+    assert_eq!((none.height, none.max_live, none.solved), (6, 3, false));
+    let best = lines::pack_lines_with(&apart, greedy::greedy_best_fit).unwrap();
+    assert_eq!((best.height, best.max_live, best.solved), (3, 3, true));
+}
+
 #[test]
 fn the_other_packers_are_right_too() {
     for seed in 0..20 {

@@ -2,6 +2,7 @@
 
 mod edges;
 mod exact;
+mod kept;
 mod scale;
 
 use super::{Buffers, Options, Packing, pack, proof};
