@@ -65,7 +65,8 @@ fn loops_whose_stacks_meet_are_one_group() {
     let both = "%d2 = scan %start, %s2 body=@d carries=1 consts=0 length=256 reverse=true";
     for (second, outputs) in [("", ""), (both, ", d2=%d2")] {
         let g = parse(&text(second, outputs)).unwrap();
-        let list = graphs(pipeline::run_pipeline(&g, &[], true).unwrap().0, |g| rebuild_buf(g, &mut |_| None)).unwrap();
+        let list =
+            remat_graphs(pipeline::run_pipeline(&g, &[], true).unwrap().0, |g| rebuild_buf(g, &mut |_| None)).unwrap();
         assert_eq!(list.len(), 1 + LOOP_PARTS, "{second}");
         assert!(list[1..].iter().all(|r| r.loops == 1 && r.name.contains("of 1 loop")), "{second}");
         let names: &[&str] = if second.is_empty() { &["loss", "d1"] } else { &["loss", "d1", "d2"] };
@@ -84,7 +85,7 @@ fn stacks_that_others_read_are_kept() {
     let whole = "%d2 = exp %s2";
     for (second, outputs) in [("", ", s1=%s1, s2=%s2"), (whole, ", d2=%d2, s1=%s1")] {
         let g = parse(&text(second, outputs)).unwrap();
-        let list = graphs(pipeline::run_pipeline(&g, &[], true).unwrap().0, tidy).unwrap();
+        let list = remat_graphs(pipeline::run_pipeline(&g, &[], true).unwrap().0, tidy).unwrap();
         assert_eq!(list.len(), 1, "{second}: no loop can run in stretches");
     }
 }
@@ -93,9 +94,9 @@ fn stacks_that_others_read_are_kept() {
 fn operations_that_loops_repeat_are_counted() {
     let g = recurrent(64, 2);
     let simple = pipeline::run_pipeline(&g, &pipeline::pipeline_halves().0, true).unwrap().0;
-    let list = graphs(simple, |g| rebuild_buf(g, &mut |_| None)).unwrap();
+    let list = remat_graphs(simple, |g| rebuild_buf(g, &mut |_| None)).unwrap();
     assert!(list.len() > 2 && list[0].loops == 0 && list[0].flops == 0);
-    let all = choices_of_graphs(&list);
+    let all = remat_choices_of_graphs(&list);
     assert!(all.windows(2).all(|w| w[0].1.flops <= w[1].1.flops) && all[0].1.flops == 0);
     for (k, graph) in list.iter().enumerate().skip(1) {
         assert!(graph.loops > 0 && graph.flops >= list[k - 1].flops && graph.flops > 0);
