@@ -349,7 +349,8 @@ pub fn report_pipeline<'a>(g: impl Into<Graph<'a>>) -> Result<Vec<Fusion>> {
     Ok(fusion_notes::collect_fusion_notes(traces.into_iter().map(|t| t.fusions)))
 }
 
-/// The pipeline before and after rematerialisation: [`remat`] needs ops that are simplified and not yet fused.
+/// The pipeline before and after rematerialisation: [`remat`](super::remat) needs ops that are simplified and not yet
+/// fused.
 pub fn pipeline_halves() -> (Vec<&'static str>, Vec<&'static str>) {
     split_pipeline(&pipeline_passes())
 }

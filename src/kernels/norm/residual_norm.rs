@@ -8,7 +8,8 @@
 //! Operands in brackets exist if [`ResidualNorm::bias`] and [`ResidualNorm::keep`] say so. The first write (the sum if
 //! it is kept, else y) may be in place of x or of res: a row is written after that row of both was read.
 //!
-//! Invariant: the bits are those of the additions followed by [`layer_norm_kernel`](super::layer_norm::layer_norm_kernel) or
+//! Invariant: the bits are those of the additions followed by
+//! [`layer_norm_kernel`](super::layer_norm::layer_norm_kernel) or
 //! [`rms_norm_kernel`](super::rms_norm::rms_norm_kernel). A sum that is not written is rounded, too.
 
 use super::layer_norm::{LayerNorm, layer_norm_affine_row, layer_norm_moments};

@@ -5,7 +5,8 @@
 //! | [`rms_norm_kernel`] | x: `T[rows, n]`, γ, β: `T[n]` | y: `T[rows, n]`, rstd: `T[rows]` | [`LayerNorm`] |
 //! | [`rms_norm_backward_kernel`] | dy, x: `T[rows, n]`, rstd: `T[rows]`, γ: `T[n]` | dx: `T[rows, n]`, dγ, dβ: `T[blocks, n]` | [`LayerNorm`] |
 //!
-//! Invariant: units and partial sums are those of [`layer_norm_kernel`](super::layer_norm::layer_norm_kernel) with γ and β.
+//! Invariant: units and partial sums are those of [`layer_norm_kernel`](super::layer_norm::layer_norm_kernel) with γ
+//! and β.
 
 use super::layer_norm::{LayerNorm, layer_norm_affine_grad, layer_norm_affine_row, project_layer_norm_grad};
 use crate::abi::Args;

@@ -1,11 +1,11 @@
 //! Rematerialisation: the backward half computes values of the forward half again instead of keeping them.
 //!
 //! [`facts`] finds the forward-backward boundary (the node that makes the loss), and what each value costs to keep and
-//! to compute again. A [`Choice`] says which forward values are kept for backward readers. [`remat_choices`] lists a few,
-//! from "keep all" to "keep the boundaries of blocks"; [`apply_remat`] writes the graph of one of them. Copies read kept
-//! values through an `optimization_barrier`, so that no later pass merges a copy with its original. Each copy stands
-//! right before the first backward node that needs it. Results do not change: ops are pure, and a random number follows
-//! from the key, the stream and the position of the element.
+//! to compute again. A [`Choice`] says which forward values are kept for backward readers. [`remat_choices`] lists a
+//! few, from "keep all" to "keep the boundaries of blocks"; [`apply_remat`] writes the graph of one of them. Copies
+//! read kept values through an `optimization_barrier`, so that no later pass merges a copy with its original. Each copy
+//! stands right before the first backward node that needs it. Results do not change: ops are pure, and a random number
+//! follows from the key, the stream and the position of the element.
 //!
 //! Runs between folding and fusion: copies of pointwise ops then fuse with their readers.
 

@@ -1,5 +1,5 @@
-//! Tests of the kernels in `layer_norm.rs`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3 and 7
-//! unit ranges (see `harness`).
+//! Tests of the kernels in `layer_norm.rs`: against naive loops in f64, at the edges of shapes and values, in 1, 2, 3
+//! and 7 unit ranges (see `harness`).
 
 use super::*;
 use crate::harness::{In, Out, close, get, noise, run};

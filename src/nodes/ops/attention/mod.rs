@@ -1,7 +1,7 @@
 //! Scaled dot-product attention, with a backward op that computes all gradients in one sweep.
 //!
-//! Invariant: [`AttentionGeometry::of`] and [`check_geometry_optionals`] check shapes, masks and options; both ops, their
-//! lowering and their decompositions share them. Neither op stores anything of size queries × keys, except the
+//! Invariant: [`AttentionGeometry::of`] and [`check_geometry_optionals`] check shapes, masks and options; both ops,
+//! their lowering and their decompositions share them. Neither op stores anything of size queries × keys, except the
 //! gradient of a bias, if that is read.
 
 pub mod attrs;

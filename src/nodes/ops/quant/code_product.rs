@@ -4,7 +4,8 @@ use super::int_attrs::{ProductSte, QMatmulAttrs};
 use crate::nodes::build::setters::setters;
 use crate::nodes::ir::dtype::DType;
 
-/// Options of [`Var::q_matmul`](crate::graph::Var::q_matmul) and [`Var::q_conv2d`](crate::graph::Var::q_conv2d). A code q of x stands for s_x·(q − x_zp), and so on.
+/// Options of [`Var::q_matmul`](crate::graph::Var::q_matmul) and [`Var::q_conv2d`](crate::graph::Var::q_conv2d). A code
+/// q of x stands for s_x·(q − x_zp), and so on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CodeProduct {
     /// The zero point of x.

@@ -18,10 +18,10 @@ impl<'g> Var<'g> {
     /// 0. NaN has the code of 0, and infinities have the codes at the ends.
     ///
     /// A code stands for the real number scale·(q − zero): derivatives pass through codes as through that number. So
-    /// the derivative of `dequantize` after `quantize` is 1, and 0 where the code is cut off (see [`CodeSte`](crate::graph::CodeSte)). The
-    /// gradient of a code is `f32`. Moves (`reshape`, `transpose`, slices, `concat` …) pass it on, and so do quantised
-    /// ops; for any other op on codes the derivative is an error. Scales and zero points get no gradient here: see
-    /// [`Var::lsq`].
+    /// the derivative of `dequantize` after `quantize` is 1, and 0 where the code is cut off (see
+    /// [`CodeSte`](crate::graph::CodeSte)). The gradient of a code is `f32`. Moves (`reshape`, `transpose`, slices,
+    /// `concat` …) pass it on, and so do quantised ops; for any other op on codes the derivative is an error. Scales
+    /// and zero points get no gradient here: see [`Var::lsq`].
     ///
     /// # Errors
     /// Those of [`Builder::finish`](crate::graph::Builder::finish): x is not `f32` or `f64`; `scale` is of another
@@ -67,8 +67,8 @@ impl<'g> Var<'g> {
 
     /// These numbers rounded to those that codes stand for, to train a network for codes: (clamp(round(x / `scale`) +
     /// `zero`, lo, hi) − `zero`)·`scale`, halves to even, with no zero point as 0. The derivative by x is that of
-    /// [`FakeSte`]; scales get none (see [`Var::lsq`]). `torch.fake_quantize_per_tensor_affine` and, with
-    /// [`FakeQuantize::axis`], `torch.fake_quantize_per_channel_affine` are [`FakeQuantize::affine`].
+    /// [`FakeSte`](crate::graph::FakeSte); scales get none (see [`Var::lsq`]). `torch.fake_quantize_per_tensor_affine`
+    /// and, with [`FakeQuantize::axis`], `torch.fake_quantize_per_channel_affine` are [`FakeQuantize::affine`].
     ///
     /// [`Var::symmetric_scale`] is the scale of a batch,
     /// [`Builder::fake_quantize`](crate::graph::Builder::fake_quantize) keeps a running one. Errors are those of
@@ -101,8 +101,8 @@ impl<'g> Var<'g> {
     }
 
     /// As [`Var::fake_quantize`] without a zero point, but `scale` is learned (LSQ): its gradient is κ·Σ ψ(x / scale)·ȳ
-    /// with ψ(z) = round(z) − z in the range, and lo or hi outside of it; κ is [`LsqFactor`]. The gradient by x is ȳ in
-    /// the range, 0 outside. [`Var::lsq_scale`] is the paper's first scale.
+    /// with ψ(z) = round(z) − z in the range, and lo or hi outside of it; κ is [`LsqFactor`](crate::graph::LsqFactor).
+    /// The gradient by x is ȳ in the range, 0 outside. [`Var::lsq_scale`] is the paper's first scale.
     ///
     /// ```
     /// use arenagrad::graph::{Lsq, LsqFactor};
@@ -177,8 +177,8 @@ impl<'g> Var<'g> {
     /// column of w in the place of s_w. An element of `scales` that is not above 0 and finite ends the step.
     ///
     /// Derivatives pass through codes as through the real numbers that they stand for, as in [`Var::quantize`]: those
-    /// by x, w and `bias` are `f32`. They are 0 where a code of the result is cut off, unless [`ProductSte`](crate::graph::ProductSte) says
-    /// otherwise. Scales have none.
+    /// by x, w and `bias` are `f32`. They are 0 where a code of the result is cut off, unless
+    /// [`ProductSte`](crate::graph::ProductSte) says otherwise. Scales have none.
     ///
     /// # Errors
     /// Those of [`Builder::finish`](crate::graph::Builder::finish): other types or shapes; a zero point that is no
