@@ -36,23 +36,6 @@ fn every_order(d: &Deps, left: &mut Vec<u32>, order: &mut Vec<u32>, f: &mut impl
     true
 }
 
-/// Groups are visited in blocks; which groups share a block does not change the bound.
-#[test]
-fn the_certificate_does_not_depend_on_the_blocks() {
-    for seed in 0..4 {
-        let buf = graph(seed, 2 * BLOCK + 100 * seed as usize);
-        let code = lower(buf.view(), 1).unwrap().code;
-        let (d, n) = (Deps::new(&code), code.groups() as u64);
-        assert!(n > BLOCK as u64);
-        let bound = |rank: &dyn Fn(u64) -> u64| {
-            let alive: Vec<u64> = (0..n).map(|g| u64::MAX / 2 + rank(g)).collect();
-            order_bound(&code, &d, &alive).unwrap()
-        };
-        let kept = best_order(&code).unwrap().order_bound;
-        assert_eq!([bound(&|_| 0), bound(&|g| g), bound(&|g| g * 7919 % 1009)], [kept; 3], "seed {seed}");
-    }
-}
-
 fn open(d: &Deps, n: usize) -> Vec<u32> {
     (0..n).map(|g| d.before.of(g).len() as u32).collect()
 }
