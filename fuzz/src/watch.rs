@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 pub const HANG: u8 = 71;
 /// Bytes before the input: its length, the number of runs, the number of edges.
 const HEAD: usize = 24;
-/// Seconds of processor time after which an input hangs. Code without optimisation is slow.
+/// Seconds of processor time, of all threads, after which an input hangs. Code without optimisation is slow.
 const LIMIT: f64 = if cfg!(debug_assertions) { 60.0 } else { 20.0 };
-/// Seconds after which an input hangs that uses no processor: it may wait for others, or for itself.
+/// Seconds after which any input hangs: one that waits uses no processor.
 const WAIT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1200 } else { 400 });
 
 /// The file of the input that runs.

@@ -128,13 +128,17 @@ fn known_values_and_gradients() {
 }
 
 /// Shapes whose units are members and runs of channels, with no step, one step, and stretches of unequal length.
-const SIZES: [Sizes; 5] = [
+const SIZES: [Sizes; 6] = [
     Sizes::new(2, 0, 3, 2),
     Sizes::new(1, 1, 1, 1),
     Sizes::new(2, 17, 35, 3),
     Sizes::new(3, 17, 4, 5),
     Sizes::new(1, 1024, 2, 2),
+    LONG,
 ];
+
+/// Steps enough to keep states; the last stretch and the last vector are short.
+const LONG: Sizes = Sizes::new(2, 67, 18, 3);
 
 #[test]
 fn results_and_gradients_are_those_of_a_scan() {
@@ -159,13 +163,24 @@ fn a_training_step_keeps_states_for_its_gradient() {
         let ops = ["selective_scan", "selective_scan_backward", "selective_scan_keep", "selective_scan_kept_backward"];
         ops.map(|op| text.matches(&format!("= {op} ")).count())
     };
-    assert_eq!(counts(&graph(SIZES[2], F64, fused)), [1, 0, 0, 0]);
-    assert_eq!(counts(&gradient(SIZES[2], F64, fused)), [0, 0, 1, 1]);
+    assert_eq!(counts(&graph(LONG, F64, fused)), [1, 0, 0, 0]);
+    assert_eq!(counts(&gradient(LONG, F64, fused)), [0, 0, 1, 1]);
+    // States of a short sequence would take more bytes than x.
+    assert_eq!(counts(&gradient(SIZES[2], F64, fused)), [1, 1, 0, 0]);
+    // The scan and its gradient are in the bodies of two loops.
+    let in_loop = |x: &[Var<'_>]| {
+        let (h, y) = x[0].g.scan(&[x[6]], &[x[0].unsqueeze(0)], |h, row| {
+            let [y, last] = fused(&[row[0], x[1], x[2], x[3], x[4], x[5], h[0]]);
+            (vec![last], vec![y])
+        });
+        [y[0].squeeze(0), h[0]]
+    };
+    assert_eq!(counts(&gradient(LONG, F64, |x| in_loop(x))).iter().sum::<usize>(), 2);
 }
 
 #[test]
 fn bits_are_the_same_for_any_number_of_threads() {
-    for (sizes, dtype) in [(SIZES[2], DType::F32), (SIZES[3], F64), (Sizes::new(2, 40, 130, 4), DType::F32)] {
+    for (sizes, dtype) in [(SIZES[2], DType::F32), (LONG, F64), (Sizes::new(2, 70, 130, 4), DType::F32)] {
         let (step, x) = (gradient(sizes, dtype, fused), sizes.draw(dtype));
         let one = run(&step, &x, PLAIN);
         for threads in [2, 3, 7] {

@@ -21,6 +21,8 @@ const LARGE: usize = 768;
 const STRIP: usize = 8;
 /// Rows and columns of a tile that is transposed at a time.
 const TILE: usize = 32;
+/// The most bytes of a factor that is computed in scratch: each thread has as many.
+const APART: usize = 2 << 20;
 /// Rows that are updated one by one.
 const BAND: usize = 16;
 
@@ -40,9 +42,10 @@ fn cholesky_panel(n: usize) -> usize {
 }
 
 /// Elements between two rows of U while it is computed, of elements of `size` bytes. Rows that are a multiple of 4096
-/// bytes apart share few sets of a cache; then U is in scratch, with other steps.
+/// bytes apart share few sets of a cache; then U is in scratch, with other steps, if it is small.
 fn cholesky_step(size: usize, n: usize) -> usize {
-    if (n * size).is_multiple_of(4096) { n + 64 / size } else { n }
+    let row = n * size;
+    if row.is_multiple_of(4096) && row.saturating_mul(n) <= APART { n + 64 / size } else { n }
 }
 
 /// Elements of scratch of [`lu_by_panels`] for matrices of `n` rows of elements of `size` bytes.
@@ -58,7 +61,7 @@ pub fn cholesky_scratch(size: usize, n: usize) -> usize {
     let panels = (0..n).step_by(width).map(|from| Panel { step, ..Panel::of(n, from, width) });
     let products = panels.flat_map(|p| p.bands().map(move |i| p.cholesky_band(i)).chain([p.cholesky_rows()]));
     let upper = if step > n { n * step } else { 0 };
-    upper + n * PANEL + TILE * TILE + most_scratch(size, products)
+    upper + n * width + TILE * TILE + most_scratch(size, products)
 }
 
 /// The most scratch of a product, for elements of `size` bytes.
@@ -294,7 +297,7 @@ fn upper_factor<T: GemmFloat>(
     square: &mut [T],
     scratch: &mut [T],
 ) -> bool {
-    let (minus, work) = scratch.split_at_mut(n * PANEL);
+    let (minus, work) = scratch.split_at_mut(n * cholesky_panel(n));
     for from in (0..n).step_by(cholesky_panel(n)) {
         let p = Panel { step, ..Panel::of(n, from, cholesky_panel(n)) };
         copy_symmetric_part(&p, a, u, square);

@@ -2,7 +2,7 @@
 //! `states` numbers (Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023).
 //!
 //! Lanes are channels, so y is a sum of vectors, and B and C are scalars of them. A decay is 2^(Δ_t·A·log₂ e): the
-//! factor is part of A. A = −∞ counts as the lowest finite number: its decay is 0, and 1 for Δ = 0.
+//! factor is part of A. A·log₂ e = −∞ counts as the lowest finite number: its decay is 0, and 1 for Δ = 0.
 //!
 //! The rows of neighbouring steps are `channels` elements apart. A vector copies some of them at a time, so that it
 //! waits once for the memory of all.
@@ -101,9 +101,8 @@ impl SelectiveScan {
     }
 }
 
-/// The number of steps between two states that are kept for a gradient: half of the root of the steps, at least 1. So
-/// twice as many states are kept as there are steps in a stretch; but a stretch, which has states and decays, fits into
-/// a cache.
+/// The number of steps between two states that are kept for a gradient: half of the root of the steps, at least 1. With
+/// the whole root fewer states would be kept, but a stretch, which has states and decays, would not fit into a cache.
 pub fn selective_scan_stretch(steps: usize) -> usize {
     recurrent_stretch_of(steps).div_ceil(2)
 }
@@ -149,11 +148,13 @@ impl ScanVector {
         self.channel..self.channel + self.width
     }
 
-    /// Writes A·log₂ e, with the lowest finite number for −∞.
+    /// Writes A·log₂ e, with the lowest finite number for −∞, and the largest for a finite A.
     pub fn load_rates<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
         transpose_to_lanes(&x.a[self.channel * p.states..], self.width, to);
         for a in to.as_flattened_mut() {
             let rate = *a * T::LOG2E;
+            let overflows = rate == T::INFINITY && *a < T::INFINITY;
+            let rate = if overflows { -T::LOWEST } else { rate };
             *a = if rate < T::LOWEST { T::LOWEST } else { rate };
         }
     }
@@ -293,6 +294,14 @@ pub(super) fn selective_scan_next<T: Float>(decay: &Lanes<T>, h: &Lanes<T>, infl
     next
 }
 
+/// Moves the state by one step.
+#[inline(always)]
+pub(super) fn move_state<T: Float>(step: &ScanStep<'_, T>, decays: &[Lanes<T>], h: &mut [Lanes<T>]) {
+    for ((h, decay), b) in h.iter_mut().zip(decays).zip(step.b) {
+        *h = selective_scan_next(decay, h, &step.inflow, *b);
+    }
+}
+
 /// Moves the state by one step, and adds Σ C·h to `sum`.
 #[inline(always)]
 fn scan_and_sum<T: Float>(step: &ScanStep<'_, T>, decays: &[Lanes<T>], h: &mut [Lanes<T>], sum: &mut Lanes<T>) {
@@ -304,32 +313,42 @@ fn scan_and_sum<T: Float>(step: &ScanStep<'_, T>, decays: &[Lanes<T>], h: &mut [
     }
 }
 
+/// What a vector of channels has besides its operands.
+struct ForwardScratch<'a, T> {
+    /// A·log₂ e.
+    rates: &'a mut [Lanes<T>],
+    /// [`largest_of_lanes`] of them.
+    most: Lanes<T>,
+    /// The state.
+    h: &'a mut [Lanes<T>],
+    /// The decays of one step.
+    decays: &'a mut [Lanes<T>],
+    block: ScanBlock<T>,
+}
+
 simd! {
-    /// The steps `of` of a vector of channels. `h` holds the state before them, then the one after; `decays` is scratch.
-    fn selective_scan_vector[T: Float](
+    /// The steps `of` of a vector of channels. Moves the state.
+    fn selective_scan_steps[T: Float](
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         v: ScanVector,
         of: Range<usize>,
-        rates: &[Lanes<T>],
-        h: &mut [Lanes<T>],
-        decays: &mut [Lanes<T>],
+        s: &mut ForwardScratch<'_, T>,
         y: &mut MatrixMut<'_, T>,
     ) {
-        let (d, most) = (x.d.map(|d| load_lanes(d, v.channel, v.width)), largest_of_lanes(rates));
-        let mut block = ScanBlock::zeros();
+        let d = x.d.map(|d| load_lanes(d, v.channel, v.width));
         for steps in scan_blocks(of) {
-            block.load(p, x, v, steps.clone(), &most);
+            s.block.load(p, x, v, steps.clone(), &s.most);
             for at in steps.enumerate() {
-                let step = block.step(p, x, v, at);
+                let step = s.block.step(p, x, v, at);
                 let mut sum = [T::ZERO; LANES];
                 if let Some(d) = &d {
                     for ((to, d), x) in sum.iter_mut().zip(d).zip(&step.x) {
                         *to = *d * *x;
                     }
                 }
-                step.write_decays(rates, decays);
-                scan_and_sum(&step, decays, h, &mut sum);
+                step.write_decays(s.rates, s.decays);
+                scan_and_sum(&step, s.decays, s.h, &mut sum);
                 store_lanes(&sum, y.row(at.1));
             }
         }
@@ -339,28 +358,34 @@ simd! {
 /// The selective scan and the last state.
 ///
 /// Reads x, Δ, A, B, C, D and h_0 as the head of the file says; writes y, the last state and those that are kept, all
-/// divided by [`SequenceUnits::split`], and scratch (`Split::PerThread`, [`SelectiveScan::scratch`]); params [`SelectiveScan`].
+/// divided by [`SequenceUnits::split`], and scratch (`Split::PerThread`, [`SelectiveScan::scratch`]); params
+/// [`SelectiveScan`].
 pub fn selective_scan_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = SelectiveScan::from_words(args.params());
     let (units, x) = (p.units(), ScanOperands::<T>::read(&p, args, 0));
     let mut y = units.part::<T>(args, 0, p.steps, 1);
     let mut last = units.part::<T>(args, 1, 1, p.states);
     let mut kept = (p.keep > 0).then(|| units.part::<T>(args, 2, p.stretches(), p.states));
-    let (rates, rest) =
-        args.write::<T>(2 + usize::from(p.keep > 0))[..p.scratch()].as_chunks_mut().0.split_at_mut(p.states);
+    let scratch = args.write::<T>(2 + usize::from(p.keep > 0));
+    let (rates, rest) = scratch[..p.scratch()].as_chunks_mut().0.split_at_mut(p.states);
     let (h, decays) = rest.split_at_mut(p.states);
+    let mut s = ForwardScratch { rates, most: [T::ZERO; LANES], h, decays, block: ScanBlock::zeros() };
     for unit in args.units().map(|unit| units.unit(unit)) {
         for v in unit.batch.flat_map(|b| ScanVector::all(b, unit.channels.clone())) {
-            v.load_rates(&p, &x, rates);
-            v.load_h0(&p, &x, h);
-            let mut y = y.at(v.b, &v.channels());
-            for (k, steps) in p.stretches_of_steps().enumerate() {
-                if let Some(kept) = &mut kept {
-                    transpose_from_lanes(h, kept.at(v.b, &v.channels()).row(k));
+            v.load_rates(&p, &x, s.rates);
+            v.load_h0(&p, &x, s.h);
+            s.most = largest_of_lanes(s.rates);
+            let (channels, mut y) = (v.channels(), y.at(v.b, &v.channels()));
+            match &mut kept {
+                None => selective_scan_steps(&p, &x, v, 0..p.steps, &mut s, &mut y),
+                Some(kept) => {
+                    for (k, steps) in p.stretches_of_steps().enumerate() {
+                        transpose_from_lanes(s.h, kept.at(v.b, &channels).row(k));
+                        selective_scan_steps(&p, &x, v, steps, &mut s, &mut y);
+                    }
                 }
-                selective_scan_vector(&p, &x, v, steps, rates, h, decays, &mut y);
             }
-            transpose_from_lanes(h, last.at(v.b, &v.channels()).row(0));
+            transpose_from_lanes(s.h, last.at(v.b, &channels).row(0));
         }
     }
 }

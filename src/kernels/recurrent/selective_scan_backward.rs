@@ -16,7 +16,7 @@ use super::lanes::{
     LANES, Lanes, PARTS, load_lanes, store_lanes, sum_lanes_to_four, transpose_from_lanes, transpose_to_lanes,
 };
 use super::selective_scan::{
-    BLOCK, BlockRows, ScanBlock, ScanOperands, ScanStep, ScanVector, SelectiveScan, largest_of_lanes, scan_blocks,
+    BLOCK, BlockRows, ScanBlock, ScanOperands, ScanStep, ScanVector, SelectiveScan, largest_of_lanes, move_state, scan_blocks,
     selective_scan_next,
 };
 use super::sequence_units::{SequencePart, SequenceUnits};
@@ -91,9 +91,7 @@ simd! {
                 for at in steps.enumerate() {
                     let step = block.step(p, x, v, at);
                     step.write_decays(s.rates, decays);
-                    for ((h, decay), b) in h.iter_mut().zip(&*decays).zip(step.b) {
-                        *h = selective_scan_next(decay, h, &step.inflow, *b);
-                    }
+                    move_state(&step, decays, h);
                 }
             }
         }

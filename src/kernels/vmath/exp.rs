@@ -22,15 +22,20 @@ fn exp_reduce<T: Real>(x: T) -> (T, T) {
     (t, (r * r).mul_add(T::exp_tail(r), r))
 }
 
+/// y·2ⁿ for `t = n + ROUND`. 2ⁿ has two factors, so that the largest and the subnormal results are rounded once.
+#[inline(always)]
+fn times_pow2_by_halves<T: Real>(y: T, t: T) -> T {
+    let n = t - T::ROUND;
+    let half = n.mul_add(T::HALF, T::ROUND);
+    let rest = (n - (half - T::ROUND)) + T::ROUND;
+    y * T::pow2(half) * T::pow2(rest)
+}
+
 /// eˣ.
 #[inline(always)]
 pub fn exp<T: Real>(x: T) -> T {
     let (t, p) = exp_reduce(exp_cut(x, T::EXP_RANGE.0, T::EXP_RANGE.1));
-    // 2ⁿ in two factors, so that the largest and the subnormal results are rounded once.
-    let n = t - T::ROUND;
-    let half = n.mul_add(T::HALF, T::ROUND);
-    let rest = (n - (half - T::ROUND)) + T::ROUND;
-    (T::ONE + p) * T::pow2(half) * T::pow2(rest)
+    times_pow2_by_halves(T::ONE + p, t)
 }
 
 /// eˣ for x ≤ 0 or NaN, in fewer steps than [`exp`].
@@ -110,11 +115,7 @@ fn exp2_reduce<T: Real>(x: T) -> (T, T) {
 #[inline(always)]
 pub fn exp2<T: Real>(x: T) -> T {
     let (t, y) = exp2_reduce(exp_cut(x, T::EXP2_RANGE.0, T::EXP2_RANGE.1));
-    // 2ⁿ in two factors, so that the largest and the subnormal results are rounded once.
-    let n = t - T::ROUND;
-    let half = n.mul_add(T::HALF, T::ROUND);
-    let rest = (n - (half - T::ROUND)) + T::ROUND;
-    y * T::pow2(half) * T::pow2(rest)
+    times_pow2_by_halves(y, t)
 }
 
 /// 2ˣ for |x| up to [`Real::EXP_MIDDLE`], with the bits of [`exp2`] in fewer steps.

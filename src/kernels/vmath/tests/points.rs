@@ -148,6 +148,10 @@ fn zeros_infinities_and_poles() {
         let x = if k < -1022 { f64::from_bits(1 << (k + 1074)) } else { f64::from_bits(((k + 1023) as u64) << 52) };
         assert_eq!((exp2(f64::from(k)), log2(x)), (x, f64::from(k)));
     }
+    for k in -149..128 {
+        let x = if k < -126 { f32::from_bits(1 << (k + 149)) } else { f32::from_bits(((k + 127) as u32) << 23) };
+        assert_eq!(exp2(k as f32), x);
+    }
 }
 
 #[test]
@@ -186,4 +190,17 @@ fn pairs_at_zeros_and_infinities() {
     }
     assert_eq!((1f32.next_towards(INF as f32), 1f32.next_towards(0.0)), (1.0 + f32::EPSILON, 1.0 - f32::EPSILON / 2.0));
     assert!(1f32.next_towards(f32::NAN).is_nan() && f32::NAN.next_towards(1.0).is_nan());
+}
+
+#[test]
+fn powers_of_two_in_few_steps_have_the_same_bits() {
+    for i in -10_000..=10_000 {
+        let part = f64::from(i) / 1e4;
+        let (x, y) = (part * f64::EXP_MIDDLE, part as f32 * f32::EXP_MIDDLE);
+        assert_eq!(exp2_middle(x).to_bits(), exp2(x).to_bits(), "{x}");
+        assert_eq!(exp2_middle(y).to_bits(), exp2(y).to_bits(), "{y}");
+        // Half an ulp of the last operation, and what the polynomial and the sum before it add.
+        let want = f64::from(y).exp2();
+        assert!((f64::from(exp2(y)) - want).abs() <= 0.75 * f64::from(f32::EPSILON) * want, "{y}");
+    }
 }

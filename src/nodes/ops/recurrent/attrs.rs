@@ -3,7 +3,7 @@
 use crate::nodes::ir::attr_types::attrs;
 
 attrs! {
-    /// Attributes of `selective_scan`. Those of its backward op begin with them.
+    /// Attributes of `selective_scan`. Those of the other ops of the scan begin with them.
     pub struct SelectiveScanAttrs {
         /// Whether D is an operand.
         d: bool,

@@ -1,5 +1,5 @@
-//! The selective scan of a training step: it keeps the state before every few steps, and its gradient begins there. So
-//! no state is computed three times.
+//! The selective scan of a training step: it keeps the state before every few steps, and its gradient begins there.
+//! Without them the backward op would compute each state twice: first those before the stretches, then all of them.
 
 use super::attrs::{SelectiveScanKeepAttrs, SelectiveScanKeptBackwardAttrs};
 use super::lower;

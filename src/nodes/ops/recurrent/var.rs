@@ -25,7 +25,9 @@ impl<'g> Var<'g> {
     /// h ← exp(Δ·A)∘h + Δ·B·x and y = Σ C·h + D·x at each step, with Δ `delta` of the shape of x, A `[channels,
     /// states]`, B and C `[batch, steps, states]`. All are `f32` or all `f64`.
     ///
-    /// A training step keeps about 2·√steps of the states, and its gradient computes the others again. A = −∞ forgets the state at a step with Δ > 0. Source: Gu and Dao, "Mamba".
+    /// A gradient computes the states again, in memory that grows with the square root of the number of steps. In long
+    /// sequences the scan of a training step keeps about 2·√steps states for it. A = −∞ forgets the state at a step
+    /// with Δ > 0. Source: Gu and Dao, "Mamba".
     ///
     /// ```
     /// use arenagrad::graph::SelectiveScan;
