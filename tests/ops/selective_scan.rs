@@ -156,6 +156,15 @@ fn results_and_gradients_are_those_of_a_scan() {
     }
 }
 
+/// The op in the body of a loop of one iteration.
+fn in_loop<'g>(x: &[Var<'g>]) -> [Var<'g>; 2] {
+    let (h, y) = x[0].g.scan(&[x[6]], &[x[0].unsqueeze(0)], |h, row| {
+        let [y, last] = fused(&[row[0], x[1], x[2], x[3], x[4], x[5], h[0]]);
+        (vec![last], vec![y])
+    });
+    [y[0].squeeze(0), h[0]]
+}
+
 #[test]
 fn a_training_step_keeps_states_for_its_gradient() {
     let counts = |g: &GraphBuf| {
@@ -168,14 +177,8 @@ fn a_training_step_keeps_states_for_its_gradient() {
     // States of a short sequence would take more bytes than x.
     assert_eq!(counts(&gradient(SIZES[2], F64, fused)), [1, 1, 0, 0]);
     // The scan and its gradient are in the bodies of two loops.
-    let in_loop = |x: &[Var<'_>]| {
-        let (h, y) = x[0].g.scan(&[x[6]], &[x[0].unsqueeze(0)], |h, row| {
-            let [y, last] = fused(&[row[0], x[1], x[2], x[3], x[4], x[5], h[0]]);
-            (vec![last], vec![y])
-        });
-        [y[0].squeeze(0), h[0]]
-    };
-    assert_eq!(counts(&gradient(LONG, F64, |x| in_loop(x))).iter().sum::<usize>(), 2);
+    let [scans, gradients, kept, from_kept] = counts(&gradient(LONG, F64, in_loop));
+    assert!(scans > 0 && gradients > 0 && [kept, from_kept] == [0, 0]);
 }
 
 #[test]

@@ -16,8 +16,8 @@ use super::lanes::{
     LANES, Lanes, PARTS, load_lanes, store_lanes, sum_lanes_to_four, transpose_from_lanes, transpose_to_lanes,
 };
 use super::selective_scan::{
-    BLOCK, BlockRows, ScanBlock, ScanOperands, ScanStep, ScanVector, SelectiveScan, largest_of_lanes, move_state, scan_blocks,
-    selective_scan_next,
+    BLOCK, BlockRows, ScanBlock, ScanOperands, ScanStep, ScanVector, SelectiveScan, largest_of_lanes, move_state,
+    scan_blocks, selective_scan_next,
 };
 use super::sequence_units::{SequencePart, SequenceUnits};
 use crate::abi::{Args, MatrixMut};
