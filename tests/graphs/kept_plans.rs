@@ -3,7 +3,7 @@
 //! is written with `BLESS=1`; the figures beside the digests tell whether plans have become larger.
 
 use crate::common::zoo::ZOO;
-use arenagrad::graph::{GraphBuf, LeafKind, Missing, Randomness, Vmap, jvp, vjp, vmap};
+use arenagrad::graph::{GraphBuf, Missing, Randomness, Vmap, jvp, vjp, vmap};
 use arenagrad::session::Session;
 use arenagrad::tools::arena::{Value, ids::Id};
 use arenagrad::tools::fuzz::{GraphOptions, draw_graph, seeded_draws};
@@ -65,7 +65,8 @@ fn page(name: &str, graph: &GraphBuf) -> String {
 }
 
 /// The derivatives of all outputs by all leaves of floats, in both modes, and three members with leaves of their own.
-fn transforms(name: &str, graph: &GraphBuf) -> String {
+/// With `plans`, how the reverse mode is planned, which keeps values of the forward half.
+fn transforms(name: &str, graph: &GraphBuf, plans: bool) -> String {
     let g = graph.view();
     let float = |v: Value| g.dtype[v.at()].is_differentiable();
     let wrt: Vec<&str> = g.leaves().filter(|l| float(l.value)).map(|l| l.name).collect();
@@ -75,14 +76,15 @@ fn transforms(name: &str, graph: &GraphBuf) -> String {
         Ok(made) => format!("{} nodes {:016x}", made.view().nodes(), digest(&print(made.view()))),
         Err(e) => e.message,
     };
-    let inputs = g.leaves().filter(|l| l.kind == LeafKind::Input);
-    let members = inputs.fold(Vmap::new(3).randomness(Randomness::Different), |v, l| v.leaf(l.name, 0));
+    let members = g.leaves().fold(Vmap::new(3).randomness(Randomness::Different), |v, l| v.leaf(l.name, 0));
+    let reverse = vjp(graph, &outputs, &wrt, Missing::Zero);
+    let planned = reverse.as_ref().ok().filter(|_| plans).map(|g| page(&format!("{name}, reverse"), g));
     format!(
         "{name}: vjp {}\n  jvp {}\n  vmap {}\n",
-        of(vjp(graph, &outputs, &wrt, Missing::Zero)),
+        of(reverse),
         of(jvp(graph, &outputs, &wrt)),
         of(vmap(graph, &members)),
-    )
+    ) + &planned.unwrap_or_default()
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn passes_and_plans_are_those_of_the_file() {
     for seed in 0..40 {
         let graph = draw_graph(&options, &mut seeded_draws(seed)).unwrap();
         found.push(page(&format!("drawn {seed}"), &graph));
-        found.push(transforms(&format!("drawn {seed}"), &graph));
+        found.push(transforms(&format!("drawn {seed}"), &graph, seed < 12));
     }
     let head = format!("plans for {}\n", isa().name());
     if std::env::var_os("BLESS").is_some() {

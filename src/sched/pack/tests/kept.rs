@@ -1,6 +1,5 @@
-//! Packings stay as they are: `tests/filetests/packings.txt` has heights, nodes of the search, and digests of offsets of
-//! many problems. A change that is meant is written with `BLESS=1`; the figures tell whether packings have become
-//! higher, or cost more.
+//! Packings stay as they are: `tests/filetests/packings.txt` has heights, nodes of the search, and digests of offsets.
+//! A change that is meant is written with `BLESS=1`; the figures tell whether packings are higher, or cost more.
 
 use super::{proven, random};
 use crate::arena::rng::SplitMix64;
