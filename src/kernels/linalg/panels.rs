@@ -355,8 +355,8 @@ fn copy_negative<T: Float>(rows: &[T], step: usize, columns: Range<usize>, to: &
 }
 
 simd! {
-    /// Factors the rows of a band of U, of `n` elements each and `step` apart, whose first element on the diagonal is in
-    /// column `first`. False if a pivot is not positive.
+    /// Factors the rows of a band of U, of `n` elements each and `step` apart. Their first element of the diagonal is
+    /// in column `first`. False if a pivot is not positive.
     fn finish_cholesky_band[T: Float](n: usize, step: usize, band: &mut [T], first: usize) -> bool {
         for i in 0..band.len() / step {
             let (above, row) = band.split_at_mut(i * step);

@@ -58,8 +58,7 @@ pub fn lower_selective_scan_kept_backward(cx: &mut LowerCx<'_>) -> Result<(), St
     lower_backward_scan(cx, last, every as usize)
 }
 
-/// All gradients of a selective scan, with dB and dC apart for each unit that has some of the channels, then the sums of
-/// these.
+/// All gradients of a selective scan. Units that have some of the channels write dB and dC apart; these are then added.
 fn lower_backward_scan(cx: &mut LowerCx<'_>, last: bool, keep: usize) -> Result<(), String> {
     let (p, dtype) = (lower_selective_scan_params(cx, 1 + usize::from(last), keep), cx.dtype(0));
     let (units, sums) = (p.units(), p.batch * p.steps * p.states);

@@ -2,7 +2,7 @@
 //! sweep.
 //!
 //! Invariant: a backward op reads no state of the forward op. It computes the states again from the operands, and its
-//! scratch grows with the square root of the number of steps. The exceptions are the fused ops of `selective_scan_kept`.
+//! scratch grows with the square root of the number of steps. The fused ops of `selective_scan_kept` are exceptions.
 //! Decompositions are scans. `ssd` is made of other ops.
 
 pub mod attrs;
