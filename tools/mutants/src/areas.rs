@@ -60,7 +60,6 @@ pub const AREAS: [&str; 13] = [
 pub const LEFT_OUT: &[(&str, &str)] = &[
     ("src/fuzz", "a tool of tests: tools/planted checks it"),
     ("src/conform", "the conformance suite: tests/ops/conformance.rs plants wrong definitions"),
-    ("src/nodes/random_graphs.rs", "a tool of tests"),
     ("src/nodes/case_regions.rs", "regions of conformance cases"),
     ("src/message_texts.rs", "a test"),
     ("src/tools.rs", "names only"),

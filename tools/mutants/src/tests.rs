@@ -119,8 +119,8 @@ impl Process {
     }
 }
 
-/// The tests of the binaries that take at most `limit` seconds, with what each reaches. What is recorded in `out` is not
-/// run again.
+/// The tests of the binaries that take at most `limit` seconds, with what each reaches. Those that `out` has are not run
+/// again.
 pub fn record(out: &Path, binaries: &[Binary], ops: &[String], threads: usize, limit: f64) -> io::Result<Vec<Test>> {
     let folder = out.join("seen");
     fs::create_dir_all(&folder)?;

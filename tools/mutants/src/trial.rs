@@ -74,8 +74,8 @@ pub fn run(tree: &Tree, mutants: &[&Mutant], tests: &[Test], binaries: &[Binary]
     });
 }
 
-/// The tests that reach a mutant, in the order in which they are tried: the quick ones, and those that reach little else
-/// than the mutant's file, come first. `file` holds the mutants of the file.
+/// The tests that reach a mutant, in the order in which they are tried: the quick ones, and those that reach little but
+/// the mutant's file, come first. `file` holds the mutants of the file.
 fn reaching<'t>(m: &Mutant, file: &Range<u32>, tests: &'t [Test]) -> Vec<&'t Test> {
     let mut reaching: Vec<(f64, &Test)> = Vec::new();
     for t in tests.iter().filter(|t| t.seen.binary_search(&m.id).is_ok()) {
