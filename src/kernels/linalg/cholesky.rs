@@ -48,24 +48,30 @@ simd! {
 }
 
 impl Cholesky {
-    /// Elements of scratch for each thread, for elements of `size` bytes.
+    /// Elements of scratch for elements of `size` bytes: for each thread, or once if there is one matrix.
     pub fn scratch(&self, size: usize) -> usize {
-        if has_cholesky_panels(self.n) { cholesky_scratch(size, self.n) } else { 0 }
+        if has_cholesky_panels(self.n) { cholesky_scratch(size, self.n, self.alone()) } else { 0 }
+    }
+
+    /// Whether there is one matrix.
+    fn alone(&self) -> bool {
+        self.count == 1
     }
 }
 
 /// The lower Cholesky factor of the symmetric part of each matrix. A matrix that is not positive definite is a fault.
 ///
-/// Reads A: `T[count, n, n]`; writes L: the same, and scratch (`Split::PerThread`, [`Cholesky::scratch`]); params
-/// [`Cholesky`].
+/// Reads A: `T[count, n, n]`; writes L: the same, and scratch ([`Cholesky::scratch`]); params [`Cholesky`].
 pub fn cholesky_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = Cholesky::from_words(args.params());
     let (a, size) = (args.read::<T>(0), p.n * p.n);
     let (units, l, scratch) = (args.units(), args.write::<T>(0), args.write::<T>(1));
     for (m, l) in units.zip(l.chunks_exact_mut(size.max(1))) {
         let a = &a[batch_map_range(m, size)];
-        let done =
-            if has_cholesky_panels(p.n) { cholesky_by_panels(p.n, a, l, scratch) } else { cholesky_by_rows(p.n, a, l) };
+        let done = match has_cholesky_panels(p.n) {
+            true => cholesky_by_panels(p.n, p.alone(), a, l, scratch),
+            false => cholesky_by_rows(p.n, a, l),
+        };
         if !done {
             l.fill(T::NAN);
             args.fault_matrix(m, Cause::NotPositiveDefinite);

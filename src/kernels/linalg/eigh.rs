@@ -206,8 +206,8 @@ simd! {
 
 /// Eigenvalues and eigenvectors of the symmetric part of each matrix.
 ///
-/// Reads A: `T[count, n, n]`; writes w: `T[count, n]`, U: `T[count, n, n]`, and scratch (`Split::PerThread`,
-/// [`Eigh::scratch`]); params [`Eigh`].
+/// Reads A: `T[count, n, n]`; writes w: `T[count, n]`, U: `T[count, n, n]`, and scratch
+/// ([`Eigh::scratch`]); params [`Eigh`].
 pub fn eigh_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Eigh::from_words(args.params());
     let (units, a, size) = (args.units(), args.read::<T>(0), p.n * p.n);

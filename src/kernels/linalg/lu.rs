@@ -159,7 +159,7 @@ simd! {
 /// row `rows[i]` of A; `sign` is that of the permutation.
 ///
 /// Reads A: `T[count, n, n]`; writes LU: the same, in place of A or not, rows: `i32[count, n]`, sign: `T[count]`, and
-/// scratch (`Split::PerThread`, [`LuFactor::scratch`]); params [`LuFactor`].
+/// scratch ([`LuFactor::scratch`]); params [`LuFactor`].
 pub fn lu_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = LuFactor::from_words(args.params());
     let from = args.inplace(0).is_none().then(|| args.read::<T>(0));
@@ -281,7 +281,7 @@ fn solve_small<T: Float>(
 /// or its X is NaN. A row outside of 0..n is a fault.
 ///
 /// Reads LU: `T[.., n, n]`, rows: `i32[.., n]`, B: `T[.., n, k]`; writes X: `T[count, n, k]` and scratch
-/// (`Split::PerThread`, [`LuSolve::scratch`]); params [`LuSolve`], then a [`BatchMap`].
+/// ([`LuSolve::scratch`]); params [`LuSolve`], then a [`BatchMap`].
 pub fn lu_solve_kernel<T: Float>(args: &mut Args<'_>) {
     let p = LuSolve::from_words(args.params());
     let map = BatchMap::from_words(&args.params()[LuSolve::WORDS..]);
@@ -320,7 +320,7 @@ by_dtype!(lu_solve_for = lu_solve_kernel::<floats>);
 /// [`lu_solve_kernel`] makes of them.
 ///
 /// Reads A: `T[count, n, n]` with n ≤ [`SMALL`], B: `T[.., n, k]`; writes X: `T[count, n, k]` and scratch
-/// (`Split::PerThread`, [`LuSolve::factor_scratch`]); params [`LuSolve`] without `transpose`, then a [`BatchMap`].
+/// ([`LuSolve::factor_scratch`]); params [`LuSolve`] without `transpose`, then a [`BatchMap`].
 pub fn small_solve<T: GemmFloat>(args: &mut Args<'_>) {
     let p = LuSolve::from_words(args.params());
     let map = BatchMap::from_words(&args.params()[LuSolve::WORDS..]);

@@ -21,8 +21,10 @@ const LARGE: usize = 768;
 const STRIP: usize = 8;
 /// Rows and columns of a tile that is transposed at a time.
 const TILE: usize = 32;
-/// The most bytes of a factor that is computed in scratch: each thread has as many.
+/// The most bytes of a factor that is computed in scratch, of which each thread has as many.
 const APART: usize = 2 << 20;
+/// The same of a matrix that is alone: its scratch is there once.
+const APART_ALONE: usize = 8 << 20;
 /// Rows that are updated one by one.
 const BAND: usize = 16;
 
@@ -43,9 +45,9 @@ fn cholesky_panel(n: usize) -> usize {
 
 /// Elements between two rows of U while it is computed, of elements of `size` bytes. Rows that are a multiple of 4096
 /// bytes apart share few sets of a cache; then U is in scratch, with other steps, if it is small.
-fn cholesky_step(size: usize, n: usize) -> usize {
-    let row = n * size;
-    if row.is_multiple_of(4096) && row.saturating_mul(n) <= APART { n + 64 / size } else { n }
+fn cholesky_step(size: usize, n: usize, alone: bool) -> usize {
+    let (row, most) = (n * size, if alone { APART_ALONE } else { APART });
+    if row.is_multiple_of(4096) && row.saturating_mul(n) <= most { n + 64 / size } else { n }
 }
 
 /// Elements of scratch of [`lu_by_panels`] for matrices of `n` rows of elements of `size` bytes.
@@ -55,9 +57,9 @@ pub fn lu_scratch(size: usize, n: usize) -> usize {
     n * (PANEL + STRIP) + most_scratch(size, products)
 }
 
-/// The same of [`cholesky_by_panels`].
-pub fn cholesky_scratch(size: usize, n: usize) -> usize {
-    let (step, width) = (cholesky_step(size, n), cholesky_panel(n));
+/// The same of [`cholesky_by_panels`], for a matrix that is `alone` or one of several.
+pub fn cholesky_scratch(size: usize, n: usize, alone: bool) -> usize {
+    let (step, width) = (cholesky_step(size, n, alone), cholesky_panel(n));
     let panels = (0..n).step_by(width).map(|from| Panel { step, ..Panel::of(n, from, width) });
     let products = panels.flat_map(|p| p.bands().map(move |i| p.cholesky_band(i)).chain([p.cholesky_rows()]));
     let upper = if step > n { n * step } else { 0 };
@@ -277,8 +279,9 @@ simd! {
 }
 
 /// Writes the factor L of the symmetric part of `a`; false if it is not positive definite. Works on U = Lᵀ, row by row.
-pub fn cholesky_by_panels<T: GemmFloat>(n: usize, a: &[T], l: &mut [T], scratch: &mut [T]) -> bool {
-    let step = cholesky_step(size_of::<T>(), n);
+/// `alone` is that of [`cholesky_scratch`]; the bits do not depend on it.
+pub fn cholesky_by_panels<T: GemmFloat>(n: usize, alone: bool, a: &[T], l: &mut [T], scratch: &mut [T]) -> bool {
+    let step = cholesky_step(size_of::<T>(), n, alone);
     let (apart, scratch) = scratch.split_at_mut(if step > n { n * step } else { 0 });
     let (square, scratch) = scratch.split_at_mut(TILE * TILE);
     let done = upper_factor(n, step, a, if step > n { &mut *apart } else { &mut *l }, square, scratch);

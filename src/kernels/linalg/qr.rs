@@ -119,8 +119,8 @@ pub fn qr_of_matrix<T: Float>(p: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch
 
 /// Q and R of each matrix.
 ///
-/// Reads A: `T[count, m, n]`; writes Q: `T[count, m, k]`, R: `T[count, k, n]`, and scratch (`Split::PerThread`,
-/// [`Qr::scratch`]); params [`Qr`].
+/// Reads A: `T[count, m, n]`; writes Q: `T[count, m, k]`, R: `T[count, k, n]`, and scratch
+/// ([`Qr::scratch`]); params [`Qr`].
 pub fn qr_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Qr::from_words(args.params());
     let (units, a, k) = (args.units(), args.read::<T>(0), p.rank());

@@ -151,7 +151,7 @@ fn svd_of_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &mut 
 /// Singular values and vectors of each matrix.
 ///
 /// Reads A: `T[count, m, n]`; writes U: `T[count, m, k]`, s: `T[count, k]`, Vᵀ: `T[count, k, n]`, and scratch
-/// (`Split::PerThread`, [`Svd::scratch`]); params [`Svd`].
+/// ([`Svd::scratch`]); params [`Svd`].
 pub fn svd_kernel<T: Float>(args: &mut Args<'_>) {
     let p = Svd::from_words(args.params());
     let (units, a, k) = (args.units(), args.read::<T>(0), p.rank());

@@ -10,7 +10,7 @@ use super::*;
 use crate::abi::{Kernel, Split};
 use crate::float::Float;
 use crate::gemm::GemmFloat;
-use crate::harness::{In, Out, Outcome, close, get, hashes, noise, run};
+use crate::harness::{In, Out, Outcome, close, get, hashes, noise, run, unless_miri};
 use crate::simd::{self, Isa};
 
 /// `a · b`, with the operands transposed first where asked.
@@ -289,6 +289,22 @@ fn cholesky_gives_the_symmetric_part_back() {
             assert!((0..n * n).all(|e| e % n <= e / n || l[e] == 0.0));
         }
     }
+}
+
+#[test]
+fn a_matrix_alone_has_the_factor_of_one_of_several() {
+    // From 1,024 rows on, rows are 4 KiB, and U of a matrix that is alone is computed in scratch.
+    let n = unless_miri(1024, 65);
+    let mut a = hashes::<f32>(n * n, 4);
+    (0..n).for_each(|i| a[i * (n + 1)] += n as f32);
+    let [one, two] = [1, 2].map(|count| {
+        let p = Cholesky { count, n };
+        let writes = [Out::of::<f32>(count * n * n, n * n), scratch::<f32>(p.scratch(size_of::<f32>()))];
+        run(cholesky_kernel::<f32>, &p.to_words(), &[In::of(&a.repeat(count))], &writes, count)
+    });
+    let scratches = [1, 2].map(|count| Cholesky { count, n }.scratch(size_of::<f32>()));
+    assert_eq!(scratches[0] > scratches[1], unless_miri(true, false));
+    assert!(get::<f32>(&two, 0) == get::<f32>(&one, 0).repeat(2));
 }
 
 /// Shapes, and matrices with a scale: of no rank, of low rank, large and small.

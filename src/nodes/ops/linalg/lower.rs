@@ -1,6 +1,6 @@
 //! Kernel calls of linear algebra. A matrix of the batch is a unit.
 
-use crate::kernels::abi::Kernel;
+use crate::kernels::abi::{Kernel, Split};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::linalg::cholesky::Cholesky;
 use crate::kernels::linalg::eigh::Eigh;
@@ -30,9 +30,15 @@ fn lower_matrix_call(cx: &LowerCx<'_>, kernel: Kernel, words: Vec<u64>, units: u
     Call::new(kernel, words, units).flops(cx.flops()).cost_class(CostClass::LINALG)
 }
 
+/// Scratch of `len` elements for `count` matrices, each a unit: for each thread, or once if there is one matrix.
+fn lower_matrix_scratch(cx: &mut LowerCx<'_>, len: usize, count: usize) -> (Buf, Split) {
+    let size = cx.dtype(0).size();
+    if count == 1 { (cx.temp(size, len), Split::PerUnit(len)) } else { cx.scratch(size, len) }
+}
+
 /// The factors of operand 0, their rows and their signs.
 fn lower_lu_factor(cx: &mut LowerCx<'_>, p: LuFactor, [factors, rows, sign]: [Buf; 3]) -> Result<(), String> {
-    let scratch = cx.scratch(cx.dtype(0).size(), p.scratch(cx.dtype(0).size()));
+    let scratch = lower_matrix_scratch(cx, p.scratch(cx.dtype(0).size()), p.count);
     let call = lower_matrix_call(cx, linalg::lu::lu_factor_for(cx.dtype(0))?, p.to_words(), p.count);
     let call = call.reads_args(1).writes(factors, p.n * p.n).writes(rows, p.n).writes(sign, 1);
     cx.call(call.scratch(scratch).inplace(&[(0, 0)]));
@@ -50,7 +56,7 @@ fn lower_lu_solve_call(cx: &mut LowerCx<'_>, lu: Buf, rows: Buf, b: usize, a: &L
     let (count, n, k) = lower_matrix_counts(&cx.out_dims(0));
     let p = LuSolve { count, n, k, transpose: a.transpose, nan: a.singular == Singular::Nan };
     let words = [p.to_words(), lower_batch_words(cx, b)].concat();
-    let scratch = cx.scratch(cx.dtype(0).size(), p.scratch());
+    let scratch = lower_matrix_scratch(cx, p.scratch(), p.count);
     let call = lower_matrix_call(cx, linalg::lu::lu_solve_for(cx.dtype(0))?, words, count);
     cx.call(call.reads(&[lu, rows, Buf::Arg(b)]).faults().writes(Buf::Out(0), n * k).scratch(scratch));
     Ok(())
@@ -67,7 +73,7 @@ fn lower_small_solve(cx: &mut LowerCx<'_>, nan: bool) -> Result<(), String> {
     let (count, n, k) = lower_matrix_counts(&cx.out_dims(0));
     let p = LuSolve { count, n, k, transpose: false, nan };
     let words = [p.to_words(), lower_batch_words(cx, 1)].concat();
-    let scratch = cx.scratch(cx.dtype(0).size(), p.factor_scratch());
+    let scratch = lower_matrix_scratch(cx, p.factor_scratch(), p.count);
     let call = lower_matrix_call(cx, linalg::lu::small_solve_for(cx.dtype(0))?, words, count);
     cx.call(call.reads_args(2).faults().writes(Buf::Out(0), n * k).scratch(scratch));
     Ok(())
@@ -108,7 +114,7 @@ pub fn lower_triangular_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn lower_cholesky(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (count, n, _) = lower_matrix_counts(&cx.arg_dims(0));
     let p = Cholesky { count, n };
-    let scratch = cx.scratch(cx.dtype(0).size(), p.scratch(cx.dtype(0).size()));
+    let scratch = lower_matrix_scratch(cx, p.scratch(cx.dtype(0).size()), p.count);
     let call = lower_matrix_call(cx, linalg::cholesky::cholesky_for(cx.dtype(0))?, p.to_words(), count);
     cx.call(call.reads_args(1).faults().writes(Buf::Out(0), n * n).scratch(scratch));
     Ok(())
@@ -118,7 +124,7 @@ pub fn lower_cholesky(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn lower_qr(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (count, m, n) = lower_matrix_counts(&cx.arg_dims(0));
     let p = Qr { count, m, n };
-    let scratch = cx.scratch(cx.dtype(0).size(), p.scratch());
+    let scratch = lower_matrix_scratch(cx, p.scratch(), p.count);
     let call = lower_matrix_call(cx, linalg::qr::qr_for(cx.dtype(0))?, p.to_words(), count).reads_args(1);
     cx.call(call.writes(Buf::Out(0), m * p.rank()).writes(Buf::Out(1), p.rank() * n).scratch(scratch));
     Ok(())
@@ -128,7 +134,7 @@ pub fn lower_qr(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn lower_eigh(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (count, n, _) = lower_matrix_counts(&cx.arg_dims(0));
     let p = Eigh { count, n };
-    let scratch = cx.scratch(cx.dtype(0).size(), p.scratch());
+    let scratch = lower_matrix_scratch(cx, p.scratch(), p.count);
     let call = lower_matrix_call(cx, linalg::eigh::eigh_for(cx.dtype(0))?, p.to_words(), count).reads_args(1);
     cx.call(call.writes(Buf::Out(0), n).writes(Buf::Out(1), n * n).scratch(scratch));
     Ok(())
@@ -138,7 +144,7 @@ pub fn lower_eigh(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub fn lower_svd(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (count, m, n) = lower_matrix_counts(&cx.arg_dims(0));
     let p = Svd { count, m, n };
-    let scratch = cx.scratch(cx.dtype(0).size(), p.scratch());
+    let scratch = lower_matrix_scratch(cx, p.scratch(), p.count);
     let call = lower_matrix_call(cx, linalg::svd::svd_for(cx.dtype(0))?, p.to_words(), count).reads_args(1);
     let call = call.writes(Buf::Out(0), m * p.rank()).writes(Buf::Out(1), p.rank());
     cx.call(call.writes(Buf::Out(2), p.rank() * n).scratch(scratch));
