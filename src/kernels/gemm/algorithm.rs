@@ -48,7 +48,8 @@ impl Algorithm {
         } else if algorithm_is_dots(g) {
             Algorithm::Dots
         } else {
-            Algorithm::Blocked(BlockedPlan::new::<T>(g))
+            let plan = BlockedPlan::new::<T>(g);
+            Algorithm::Blocked(if g.accumulate { plan.with_old_c::<T>(g) } else { plan })
         }
     }
 

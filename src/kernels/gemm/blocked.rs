@@ -10,7 +10,7 @@ use super::column_sums;
 use super::epilogue::GemmEpilogue;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::operands::TileOperands;
+use super::operands::{TileOperands, View};
 use super::pack_block::{Block, pack_block};
 use super::prefetch::PrefetchQueue;
 use super::sgd_epilogue::SgdEpilogue;
@@ -31,17 +31,6 @@ pub struct BlockedProduct<'a, T> {
     pub sums: Option<MatrixMut<'a, T>>,
 }
 
-/// A block of an operand, packed or in place.
-#[derive(Clone, Copy)]
-pub struct View<'a, T> {
-    /// The elements, from the block's first.
-    pub data: &'a [T],
-    /// Stride between rows.
-    pub row: usize,
-    /// Stride between columns.
-    pub col: usize,
-}
-
 /// A block of A.
 #[derive(Clone, Copy)]
 pub enum BlockedRows<'a, T> {
@@ -58,6 +47,15 @@ impl<'a, T> BlockedRows<'a, T> {
         match self {
             BlockedRows::Strided(a) => BlockedRows::Strided(View { data: &a.data[i * a.row..], ..a }),
             BlockedRows::Panels(data) => BlockedRows::Panels(&data[i * k..]),
+        }
+    }
+
+    /// The rows of a tile of `height` rows from row `i` on.
+    #[inline(always)]
+    fn of_tile(self, (i, height): (usize, usize), k: usize) -> View<'a, T> {
+        match self.from(i, k) {
+            BlockedRows::Strided(a) => a,
+            BlockedRows::Panels(data) => View { data, row: 1, col: height },
         }
     }
 }
@@ -154,7 +152,10 @@ pub fn blocked_product<T: GemmFloat>(
                 let add = g.accumulate || pc > 0;
                 let (block, step) = (c.part(0..rows, 0..cols), end.sgd());
                 let part = BlockedSums { tiles, tallest, k, c: block, add, step, far_c: plan.far_c };
-                part.compute(token, a, &mut panels, &mut ());
+                match plan.by_rows {
+                    true => part.compute_by_rows(token, a, &mut panels, plan.far_a),
+                    false => part.compute(token, a, &mut panels, &mut ()),
+                }
                 if pc + k == g.k {
                     end.apply(c, (ic, jc));
                     if let Some(to) = &mut p.sums {
@@ -266,8 +267,7 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
         observer: &mut impl TileObserver<T>,
     ) {
         let BlockedSums { tiles, tallest, k, mut c, add, step, far_c } = self;
-        let cols = c.cols();
-        let prefetch_c = (add || step.is_some()) && (far_c || k >= PREFETCH_C_TERMS);
+        let (cols, prefetch_c) = (c.cols(), prefetches_c(add || step.is_some(), far_c, k));
         let width_at = |j: usize| T::width(token, tallest, cols - j);
         let mut lines = PrefetchQueue::default();
         let mut j = 0;
@@ -284,29 +284,44 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
                     };
                     (i..i + height, j..j + width_at(j))
                 });
-                let a = match a {
-                    BlockedRows::Strided(a) => View { data: &a.data[i * a.row..], ..a },
-                    BlockedRows::Panels(data) => View { data: &data[i * k..], row: 1, col: height },
-                };
-                let t = TileOperands {
-                    a: a.data,
-                    a_row: a.row,
-                    a_col: a.col,
-                    b: panel.data,
-                    b_row: panel.row,
-                    k,
-                    c: c.part(i..i + height, j..j + width),
-                    add,
-                    prefetch_c,
-                    prefetch: lines.any(),
-                    step,
-                };
-                T::tile(token, t);
+                let (a, to) = (a.of_tile((i, height), k), c.part(i..i + height, j..j + width));
+                T::tile(token, TileOperands::new(a, panel, k, to, add, prefetch_c, lines.any(), step));
                 observer.after(i, j, c.part(i..i + height, j..j + width));
             }
             j += width;
         }
     }
+}
+
+impl<T: GemmFloat> BlockedSums<'_, T> {
+    /// Computes the block, all tiles of some rows before those of the next rows. The rows of A are prefetched if it is
+    /// far.
+    fn compute_by_rows(self, token: Token, a: BlockedRows<'_, T>, b: &mut BlockedMicroPanels<'_, T>, far_a: bool) {
+        let BlockedSums { tiles, tallest, k, mut c, add, step, far_c } = self;
+        let (cols, prefetch_c) = (c.cols(), prefetches_c(add || step.is_some(), far_c, k));
+        let mut lines = PrefetchQueue::default();
+        for (t, (i, height)) in tiles.each().enumerate() {
+            let of_tile = a.of_tile((i, height), k);
+            if far_a && t + 1 < tiles.count {
+                let (next, rows) = tiles.tile(t + 1);
+                let of_next = a.of_tile((next, rows), k);
+                lines.set(std::iter::once(of_next.data), rows, k, of_next.row);
+                lines.spread(cols.div_ceil(T::width(token, tallest, cols)), k);
+            }
+            let mut j = 0;
+            while j < cols {
+                let width = T::width(token, tallest, cols - j);
+                let (panel, to) = (b.at(token, j, width, k, tallest), c.part(i..i + height, j..j + width));
+                T::tile(token, TileOperands::new(of_tile, panel, k, to, add, prefetch_c, lines.any(), step));
+                j += width;
+            }
+        }
+    }
+}
+
+/// Whether the rows of C below a tile are prefetched: if old elements are read, which are far, or each tile takes long.
+fn prefetches_c(reads_c: bool, far_c: bool, k: usize) -> bool {
+    reads_c && (far_c || k >= PREFETCH_C_TERMS)
 }
 
 /// Packs a block of B of `k` rows and `cols` columns, micro-panel after micro-panel, each one tile wide.

@@ -24,6 +24,11 @@ pub struct BlockedPlan {
     pub prefetch_b: bool,
     /// Whether C is too large to stay in a cache.
     pub far_c: bool,
+    /// Whether all tiles of some rows are computed before those of the next rows, with all of a block of B packed or in
+    /// place.
+    pub by_rows: bool,
+    /// Whether the rows of A are prefetched, too.
+    pub far_a: bool,
     /// Micro-panels of B are at most as wide as tiles of this many rows. Tiles of fewer rows may be wider, but scratch
     /// has no room for wider micro-panels.
     pub panel_rows: usize,
@@ -57,8 +62,7 @@ impl BlockedPlan {
             if g.n * kc <= block / size { g.n } else { (block / kc / MICRO_PANELS).max(1) * (MICRO_PANELS / size) };
         // Lines along k are read to their end for each micro-panel. Lines along n are left after a few cache lines,
         // which hardware prefetchers handle badly.
-        let all_b = bytes_b * g.batch().iter().filter(|d| d.b != 0).map(|d| d.size).product::<usize>();
-        let prefetch_b = all_b > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;
+        let prefetch_b = g.all_b() * size > PREFETCH_B && g.m >= PACK_B_ROWS && g.b.row.min(g.b.col) == 1;
         let by_panel = pack_b && (g.b.col != 1 || prefetch_b || bytes_b <= tuning.panel_b) && mc == g.m;
         let panel_rows = if g.m >= PACK_B_ROWS { MIN_TILE_ROWS } else { 1 };
         BlockedPlan {
@@ -67,11 +71,29 @@ impl BlockedPlan {
             by_panel,
             prefetch_b: prefetch_b && by_panel,
             far_c: g.len() * size > PREFETCH_C,
+            by_rows: false,
+            far_a: false,
             panel_rows,
             mc,
             kc,
             nc: nc.min(g.n),
         }
+    }
+
+    /// The same plan where C is read before it is written. If it comes from memory and all of B stays in a cache, it is
+    /// read row by row: a micro-panel at a time, each line would lie in a page of its own.
+    pub fn with_old_c<T>(self, g: &Gemm) -> BlockedPlan {
+        let b_stays = self.nc == g.n && self.kc * g.n * size_of::<T>() <= BLOCK_B;
+        if self.far_c && b_stays && g.m >= PACK_B_ROWS { self.by_rows() } else { self }
+    }
+
+    /// The same plan where A comes from memory: its rows are read once, and prefetched.
+    pub fn with_far_a(self) -> BlockedPlan {
+        BlockedPlan { far_a: true, ..self.by_rows() }
+    }
+
+    fn by_rows(self) -> BlockedPlan {
+        BlockedPlan { by_panel: false, prefetch_b: false, by_rows: true, ..self }
     }
 
     /// Elements of scratch of each thread: whole cache lines, so that threads do not share lines.

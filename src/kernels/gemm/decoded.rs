@@ -6,12 +6,13 @@
 //! Invariant: an element of C is the chain of [`tile`](super::tile) over the numbers that the decoder gives, from 0. So
 //! it has the bits of the general product of A with the decoded matrix, whatever the units and the blocks are.
 
-use super::blocked::{BlockedMicroPanels, BlockedRows, BlockedSums, BlockedTiles, View, pack_blocked_a};
+use super::blocked::{BlockedMicroPanels, BlockedRows, BlockedSums, BlockedTiles, pack_blocked_a};
 use super::blocked_plan::BlockedPlan;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
 use super::gemm_kernel::{Corner, gemm_kernel_rows};
 use super::gemm_units::gemm_unit_share;
+use super::operands::View;
 use super::pack_block::{Block, pack_block};
 use super::tuning::{
     BLOCK_B, DECODED_FEW_ROWS, DECODED_FEW_ROWS_BLOCK, DECODED_FEW_ROWS_DEPTH, DIVIDED_COLS, MICRO_PANELS, PAD,

@@ -136,6 +136,12 @@ impl Gemm {
         &self.dims.batch[..self.dims.rank]
     }
 
+    /// Elements of all matrices B.
+    #[inline]
+    pub fn all_b(&self) -> usize {
+        self.k * self.n * self.batch().iter().filter(|d| d.b != 0).map(|d| d.size).product::<usize>()
+    }
+
     /// Whether it has a third operand: the bias or the act-grad operand.
     #[inline]
     pub fn third(&self) -> bool {

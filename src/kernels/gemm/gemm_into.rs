@@ -9,12 +9,13 @@
 use super::algorithm::Algorithm;
 use super::bf16::{self, Bf16Engine};
 use super::blocked::{
-    BlockedMicroPanels, BlockedRows, BlockedSums, BlockedTiles, TileObserver, View, pack_blocked_a, pack_blocked_b,
+    BlockedMicroPanels, BlockedRows, BlockedSums, BlockedTiles, TileObserver, pack_blocked_a, pack_blocked_b,
 };
 use super::blocked_plan::BlockedPlan;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
 use super::gemm_units::gemm_unit_row;
+use super::operands::View;
 use super::prefetch::PrefetchQueue;
 use super::sink::{RecastSink, TileSink};
 use super::tuning::{MICRO_PANELS, PAD, SINK_BLOCK_A, SINK_BLOCK_B, SINK_ROWS};

@@ -18,6 +18,17 @@ pub struct Operands<'a, T> {
     pub third: Option<&'a [T]>,
 }
 
+/// A block of an operand, packed or in place.
+#[derive(Clone, Copy)]
+pub struct View<'a, T> {
+    /// The elements, from the block's first.
+    pub data: &'a [T],
+    /// Stride between rows.
+    pub row: usize,
+    /// Stride between columns.
+    pub col: usize,
+}
+
 /// One register tile of C and the operands that it is computed from.
 pub struct TileOperands<'a, T> {
     /// A, from the tile's first row.
@@ -44,7 +55,22 @@ pub struct TileOperands<'a, T> {
     pub step: Option<SgdEpilogue<T>>,
 }
 
-impl<T> TileOperands<'_, T> {
+impl<'a, T> TileOperands<'a, T> {
+    /// The tile `c` of the product of the rows `a` and the columns `b`.
+    #[inline(always)]
+    pub fn new(
+        a: View<'a, T>,
+        b: View<'a, T>,
+        k: usize,
+        c: MatrixMut<'a, T>,
+        add: bool,
+        prefetch_c: bool,
+        prefetch: Option<&'a mut PrefetchQueue>,
+        step: Option<SgdEpilogue<T>>,
+    ) -> TileOperands<'a, T> {
+        let (a, a_row, a_col) = (a.data, a.row, a.col);
+        TileOperands { a, a_row, a_col, b: b.data, b_row: b.row, k, c, add, prefetch_c, prefetch, step }
+    }
     /// Whether every element of A and B that the tile reads is inside the slices.
     #[inline(always)]
     pub fn fits(&self) -> bool {

@@ -213,6 +213,22 @@ fn a_large_b_is_prefetched_by_micro_panels() {
     }
 }
 
+#[test]
+#[cfg_attr(miri, ignore = "too large for an interpreter")]
+fn an_old_c_from_memory_is_read_row_by_row() {
+    let g = Gemm { accumulate: true, ..Gemm::new(660, 830, 9) };
+    for g in layouts(g) {
+        assert!(matches!(Algorithm::of::<f32>(&g), Algorithm::Blocked(plan) if plan.by_rows), "{g:?}");
+    }
+    for g in [g, g.with_a_transposed().with_b_transposed(), Gemm { bias: true, act: Act::Relu, ..g }] {
+        check(g);
+    }
+    for g in [Gemm { accumulate: false, ..g }, Gemm { accumulate: false, ..g.with_a_transposed() }] {
+        fused_step::<f32>(g, 0.1, true);
+        fused_step::<f64>(g, 0.0, false);
+    }
+}
+
 /// The last visit of the last tile leaves nothing to prefetch.
 #[test]
 fn lines_are_prefetched_in_time() {

@@ -11,7 +11,7 @@ use super::blocked_plan::BlockedPlan;
 use super::epilogue::GemmEpilogue;
 use super::gemm_desc::{Gemm, Strides};
 use super::gemm_float::GemmFloat;
-use super::tuning::{TRANSPOSED_BLOCK, TRANSPOSED_LANES, TRANSPOSED_ROWS, TRANSPOSED_SQUARE};
+use super::tuning::{PREFETCH_B, TRANSPOSED_BLOCK, TRANSPOSED_LANES, TRANSPOSED_ROWS, TRANSPOSED_SQUARE};
 use crate::abi::MatrixMut;
 use crate::simd::Token;
 
@@ -37,9 +37,15 @@ fn transposed_gemm<T>(g: &Gemm) -> Gemm {
     Gemm::new(transposed_rows_at_once::<T>(g), g.m, g.k).with_strides(a, b)
 }
 
+/// The plan of the transpose of `g`, whose rows of A are columns of B.
+pub fn transposed_plan<T>(g: &Gemm) -> BlockedPlan {
+    let plan = BlockedPlan::new::<T>(&transposed_gemm::<T>(g));
+    if g.all_b() * size_of::<T>() > PREFETCH_B { plan.with_far_a() } else { plan }
+}
+
 /// Elements of scratch of each thread.
 pub fn transposed_scratch<T: GemmFloat>(g: &Gemm) -> usize {
-    BlockedPlan::new::<T>(&transposed_gemm::<T>(g)).scratch::<T>()
+    transposed_plan::<T>(g).scratch::<T>()
         + transposed_rows_at_once::<T>(g) * g.m
         + TRANSPOSED_SQUARE.0 * TRANSPOSED_SQUARE.1
 }
@@ -54,7 +60,7 @@ pub fn transposed_product<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let (t, (rows, cols)) = (transposed_gemm::<T>(g), (c.rows(), c.cols()));
-    let plan = BlockedPlan::new::<T>(&t);
+    let plan = transposed_plan::<T>(g);
     let (square, rest) = scratch.split_at_mut(TRANSPOSED_SQUARE.0 * TRANSPOSED_SQUARE.1);
     let (all, scratch) = rest.split_at_mut(t.m * t.n);
     for j in (0..cols).step_by(t.m) {

@@ -37,6 +37,19 @@ fn transposed_products_have_the_bits_of_others() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too large for an interpreter")]
+fn a_wide_matrix_from_memory_is_read_row_by_row() {
+    let (m, n, k) = (40, 700, 801);
+    let g = Gemm { bias: true, ..Gemm::new(m, n, k).with_b_transposed() };
+    let far = |g: &Gemm| transposed::transposed_plan::<f32>(g).far_a;
+    assert!(far(&g) && !far(&Gemm { n: 600, ..g }));
+    transposes::<f32>(g, f64::from(f32::EPSILON));
+    let own = Gemm { n: 200, ..g }.with_batch(&[Batch { size: 4, a: m * k, b: k * 200 }]).expect("one batch dimension");
+    assert!(far(&own));
+    check(own);
+}
+
+#[test]
 fn the_matrices_of_a_batch_are_transposed_one_by_one() {
     for (m, n, k) in unless_miri(vec![(32, 130, 90), (40, 133, 300)], vec![(32, 64, 64)]) {
         let g = Gemm::new(m, n, k).with_b_transposed();
