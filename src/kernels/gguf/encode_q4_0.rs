@@ -1,4 +1,4 @@
-//! Numbers as Q4_0 blocks.
+//! Encodes numbers as Q4_0 blocks.
 //!
 //! Codes go from −8 to 7: one side of zero has one code more, and the sign of d decides which side. Invariant: as for
 //! `encode_q8_0`.

@@ -4,7 +4,8 @@
 //! * `sequence_units`: how units divide a batch of sequences.
 //! * `lanes`: sixteen neighbouring channels as one vector.
 //! * [`selective_scan`], [`selective_scan_backward`]: a diagonal decay for each channel.
-//! * [`gated_delta`], [`gated_delta_backward`]: a matrix for each head, which a key reads and corrects.
+//! * [`gated_delta`], [`gated_delta_backward`]: a matrix for each head. In each step a key reads a value from it, and
+//!   the difference from the step's own value corrects it.
 //!
 //! Invariants: a state is read and written by one unit alone, from the first step to the last, so bits do not depend on
 //! threads. A backward kernel has the state before every stretch of steps, whose length is of the order of √steps, and
