@@ -1,4 +1,5 @@
-//! Jacobians: one sweep for a batch of directions, one for each element of the output or of the leaf.
+//! Jacobians: one reverse or forward walk for a batch of directions. The batch has a direction for each element of the
+//! output or of the leaf.
 
 use super::grad::{Missing, vjp};
 use super::jvp::jvp;

@@ -1,7 +1,7 @@
 //! The optimisers that users name: `AdamW::new(1e-3).weight_decay(0.1)`.
 //!
 //! Each type names one rule and has no fields. Its `new` gives an [`Optimiser`] of that rule, which has a method for
-//! each number of the rule. Invariant: the rule of an `Optimiser<X>` is the variant of [`Rule`] that `X` names.
+//! each hyperparameter of the rule. Invariant: the rule of an `Optimiser<X>` is the variant of [`Rule`] that `X` names.
 
 use super::Optimiser;
 use super::rule::{MuonScale, Rule};

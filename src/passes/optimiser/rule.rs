@@ -1,6 +1,7 @@
-//! Update rules: their numbers, with torch's names and defaults.
+//! Update rules and their hyperparameters, with torch's names and defaults.
 //!
-//! `rule_ranges` says what each number may be; `update_target`, `adam_family`, `matrix` and `lbfgs` write the formulas.
+//! `rule_ranges` has the range of each hyperparameter; `update_target`, `adam_family`, `matrix` and `lbfgs` write the
+//! formulas.
 
 /// How Muon's rate depends on the sides A and B of the matrix, as torch's `adjust_lr_fn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
