@@ -2,7 +2,7 @@
 //! at its position. Rows of any width fill the vectors, and no sum runs across lanes.
 //!
 //! Invariant: an element is one chain of `mul_add` over images, rows and columns of dy, in this order. The number of
-//! taps that are computed at once does not affect the bits. Used by `weight_grad` only.
+//! taps that are computed at once does not affect the bits. Used by `weight_grad`; `conv_plan` reads [`BLOCK`].
 
 use super::micro::{micro_fma, micro_vector};
 use crate::float::Float;
