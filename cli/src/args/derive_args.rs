@@ -136,9 +136,9 @@ fn mapped_derive_arg(text: &str) -> Result<Mapped, String> {
 /// What members of a batch draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Draws {
-    /// All the same numbers.
+    /// All members draw the same numbers.
     Same,
-    /// Each numbers of its own.
+    /// Each member draws numbers of its own.
     Different,
 }
 
@@ -153,10 +153,12 @@ pub struct VmapArgs {
     /// The number of members.
     #[arg(long, value_name = "N")]
     pub members: usize,
-    /// Leaves that differ between members, separated by commas: NAME, or NAME@AXIS for another axis than the first.
+    /// Leaves that differ between members, separated by commas. NAME has the batch's axis first; NAME@AXIS has it at
+    /// that position.
     #[arg(long = "leaf", value_name = "LEAF[@AXIS]", value_delimiter = ',', value_parser = mapped_derive_arg, required = true)]
     pub leaves: Vec<Mapped>,
-    /// The axis of outputs, separated by commas [default: the first axis of each output that differs between members].
+    /// Where outputs have the batch's axis, separated by commas: NAME or NAME@AXIS, as for --leaf [default: first, in
+    /// each output that differs between members].
     #[arg(long = "output", value_name = "NAME[@AXIS]", value_delimiter = ',', value_parser = mapped_derive_arg)]
     pub outputs: Vec<Mapped>,
     /// What members draw [default: a random op is an error].
@@ -165,7 +167,7 @@ pub struct VmapArgs {
     /// Print the source location of each node.
     #[arg(long)]
     pub locations: bool,
-    /// Instead of the graph, print the ops that run one member after another, and their places.
+    /// Instead of the graph, print the ops that run one member after another, with their source locations.
     #[arg(long, conflicts_with = "locations")]
     pub report: bool,
 }
