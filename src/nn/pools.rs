@@ -57,18 +57,21 @@ functions! {
     adaptive_avg_pool3d([usize; 3]);
 }
 
+/// The windows of x `[N, C, H, W]` as columns `[N, C·kh·kw, windows]`, as `torch.nn.functional.unfold`: see
 /// [`Var::im2col`].
 #[track_caller]
 pub fn unfold(x: Var<'_>, options: Unfold) -> Var<'_> {
     x.im2col(options)
 }
 
-/// [`Var::col2im`].
+/// Adds columns x `[N, C·kh·kw, windows]` into planes `[N, C, H, W]` with `size = [H, W]`, as
+/// `torch.nn.functional.fold`: see [`Var::col2im`].
 #[track_caller]
 pub fn fold(x: Var<'_>, size: [usize; 2], options: Unfold) -> Var<'_> {
     x.col2im(size, options)
 }
 
+/// x `[N, C, …]` with the axes after the second resized to `size`, as `torch.nn.functional.interpolate`: see
 /// [`Var::interpolate`].
 #[track_caller]
 pub fn interpolate<'g>(x: Var<'g>, size: &[usize], mode: Interpolation) -> Var<'g> {

@@ -1,7 +1,7 @@
 //! Recurrent networks of several layers and both directions, over sequences of several lengths, as torch has them.
 //!
-//! Each direction of each layer is one scan. Where a sequence has ended, its state stays as it is and its output is 0:
-//! so the last state is that of the sequence's end, and the reverse direction begins there.
+//! Each direction of each layer is one scan. After the end of a sequence, its state stays as it is and its output is 0.
+//! So the last state is the one at the end of the sequence, and the reverse direction starts there.
 
 use super::dropout::dropout;
 use super::lengths::sequence_mask;

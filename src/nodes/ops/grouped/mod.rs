@@ -1,6 +1,7 @@
 //! Products of rows by the matrix of their group: a token by the weight of its expert.
 //!
-//! Each op is the transpose of the other, so derivatives of any order are these two again.
+//! There are two ops: `grouped_matmul`, and `grouped_outer`, which sums outer products by group. Their transposes are
+//! made of the same two ops, and so are derivatives of any order.
 
 pub mod attrs;
 pub mod lower;

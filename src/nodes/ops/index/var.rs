@@ -185,8 +185,8 @@ impl<'g> Var<'g> {
         self.g.full(1.0, flat.dims(), DType::I64).scatter_add(flat, 0, n)
     }
 
-    /// Slices at `indices` along `axis`: shape `[..axis] ++ indices ++ [axis + 1..]`. Any element type. An index
-    /// outside of the axis is an error when the step runs.
+    /// The slices at positions `indices`, `i32` or `i64`, along `axis`. In the shape, the shape of `indices` takes the
+    /// place of `axis`. Elements may have any type. An index outside of the axis is an error when the step runs.
     #[track_caller]
     pub fn gather(self, indices: Var<'g>, axis: i64) -> Var<'g> {
         self.on_axis(Op::GATHER, axis, |axis| self.g.emit1(Op::GATHER, &[self, indices], &GatherAttrs { axis }.list()))

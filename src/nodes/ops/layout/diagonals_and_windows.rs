@@ -71,8 +71,8 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// The sum of diagonal `offset` of the plane of `axis1` and `axis2`, which disappear. The type is `f32`, `f64`,
-    /// `i32` or `i64`.
+    /// The sum of diagonal `offset` of the plane of `axis1` and `axis2`. Both axes are removed. The type is `f32`,
+    /// `f64`, `i32` or `i64`.
     #[track_caller]
     pub fn trace(self, offset: i64, axis1: i64, axis2: i64) -> Var<'g> {
         let Some(_) = self.axes_at("trace", [axis1, axis2]) else { return self.none() };

@@ -1,4 +1,5 @@
-//! Moves, joins and parts of elements, and axes, as methods of [`Var`], with torch's names and defaults.
+//! Methods of [`Var`] that move, join and select elements, and that add, remove and reorder axes, with torch's names
+//! and defaults.
 
 use crate::error::Kind;
 use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis};
@@ -13,7 +14,8 @@ use crate::nodes::ops::layout::pad_mode::PadMode;
 
 impl<'g> Var<'g> {
     /// The same elements in row-major order, in shape `dims`. One dimension may be `usize::MAX`: it is computed. If
-    /// another dimension is 0, it cannot be computed and is an error, as in torch. No copy is made.
+    /// another dimension is 0, it cannot be computed, which is an error, as in torch. A shape with another number of
+    /// elements is an error. No copy is made.
     #[track_caller]
     pub fn reshape(self, dims: impl AsRef<[usize]>) -> Var<'g> {
         let mut dims = dims.as_ref().to_vec();
@@ -125,7 +127,7 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::SLICE, &[self], &a.list())
     }
 
-    /// Elements `start..start + len` along `axis`. A range beyond the axis is an error.
+    /// Elements `start..start + len` along `axis`, which may be negative. A range beyond the axis is an error.
     #[track_caller]
     pub fn narrow(self, axis: i64, start: usize, len: usize) -> Var<'g> {
         self.on_axis(Op::SLICE, axis, |a| {
@@ -157,7 +159,7 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// This and `rest`, joined along `axis`. All have one type, and one shape but for `axis`.
+    /// This and `rest`, joined along `axis`. All must have the same type, and the same shape except along `axis`.
     #[track_caller]
     pub fn concat(self, rest: &[Var<'g>], axis: i64) -> Var<'g> {
         self.on_axis(Op::CONCAT, axis, |axis| {
@@ -298,7 +300,7 @@ impl<'g> Var<'g> {
     }
 
     /// Consecutive parts along `axis` with these sizes, as `torch.split`. The sizes must sum to the length of the axis.
-    /// After an error, the number of parts is the same.
+    /// After an error there are still as many parts as `sizes`.
     #[track_caller]
     pub fn split(self, sizes: &[usize], axis: i64) -> Vec<Var<'g>> {
         self.g.with_caller(|| {
@@ -354,8 +356,8 @@ impl<'g> Var<'g> {
         self.reshape(left)
     }
 
-    /// This with a new axis of length 1 at `axis` of the result, as `torch.unsqueeze`. A negative axis counts from the
-    /// end of the result.
+    /// This tensor with a new axis of length 1, which is axis `axis` of the result, as `torch.unsqueeze`. A negative
+    /// axis counts from the end of the result.
     #[track_caller]
     pub fn unsqueeze(self, axis: i64) -> Var<'g> {
         let Some(at) = self.new_axis("unsqueeze", axis) else { return self.none() };

@@ -242,8 +242,8 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::SELECT, &[self.broadcast(d), a.broadcast(d), b.broadcast(d)], &[])
     }
 
-    /// max(lo, min(x, hi)). `lo` must not be above `hi`; an infinite bound does not bound. The derivative is 1 strictly
-    /// inside the bounds, and 0 at and outside them.
+    /// max(lo, min(x, hi)), of floats or integers. `lo` must not be above `hi`, and both must be elements of the type;
+    /// an infinite bound is no bound. The derivative is 1 strictly inside the bounds, and 0 at and outside them.
     #[track_caller]
     pub fn clamp(self, lo: f64, hi: f64) -> Var<'g> {
         self.g.emit1(Op::CLAMP, &[self], &ClampAttrs { lo, hi }.list())
@@ -287,7 +287,7 @@ impl<'g> Var<'g> {
         self.g.emit1(if bools { Op::NOT } else { Op::BITWISE_NOT }, &[self], &[])
     }
 
-    /// x², of any type with arithmetic.
+    /// x², of any type that `*` takes.
     #[track_caller]
     pub fn square(self) -> Var<'g> {
         self * self

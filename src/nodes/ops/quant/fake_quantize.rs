@@ -23,7 +23,7 @@ pub struct FakeQuantize {
 }
 
 impl FakeQuantize {
-    /// Codes of `bits` bits, 2 to 8, the same on both sides of 0: −127 to 127 for 8, −7 to 7 for 4, −1 to 1 for 2. The
+    /// Codes of `bits` bits, 2 to 8, symmetric about 0: −127 to 127 for 8 bits, −7 to 7 for 4, −1 to 1 for 2. The
     /// derivative is [`FakeSte::Clipped`].
     pub fn bits(bits: u32) -> FakeQuantize {
         let hi = if (2..=8).contains(&bits) { (1 << (bits - 1)) - 1 } else { 0 };
