@@ -166,21 +166,21 @@ impl<R> Optimiser<R> {
         self.rule
     }
 
-    /// Clamps each element of each gradient to −`most` … `most`, as `torch.nn.utils.clip_grad_value_`, before norms are
-    /// clipped. `most` is finite and above 0.
+    /// Clamps each element of each gradient to −`most` … `most`, as in `torch.nn.utils.clip_grad_value_`, before norms
+    /// are clipped. `most` is finite and above 0.
     pub fn clip_value(mut self, most: f64) -> Optimiser<R> {
         self.clip_value = Some(most);
         self
     }
 
-    /// Scales all gradients by min(1, `max` / (‖g‖ + 1e-6)), where ‖g‖ is the norm of all gradients together, as
+    /// Scales all gradients by min(1, `max` / (‖g‖ + 1e-6)), where ‖g‖ is the norm of all gradients together, as in
     /// `torch.nn.utils.clip_grad_norm_`. `max` is finite and above 0.
     pub fn clip_norm(mut self, max: f64) -> Optimiser<R> {
         self.clip_norm = Some(max);
         self
     }
 
-    /// The order p of the norm that [`Optimiser::clip_norm`] clips, as torch's `norm_type`: (Σ|g|ᵖ)^(1/p), or the
+    /// The order p of the norm that [`Optimiser::clip_norm`] clips, as in torch's `norm_type`: (Σ|g|ᵖ)^(1/p), or the
     /// largest |g| for `f64::INFINITY`. p is above 0. The default is 2.
     ///
     /// ```
@@ -232,7 +232,7 @@ impl<R> Optimiser<R> {
     }
 
     /// Keeps a moving average of each trained param in a state `ema.<param>`: the param itself after the first step,
-    /// `decay·ema + (1 − decay)·param` after later ones, as `torch.optim.swa_utils.get_ema_avg_fn`. `decay` is in
+    /// `decay·ema + (1 − decay)·param` after later ones, as in `torch.optim.swa_utils.get_ema_avg_fn`. `decay` is in
     /// [0, 1).
     pub fn ema(mut self, decay: f64) -> Optimiser<R> {
         self.ema = Some(decay);
@@ -270,7 +270,7 @@ impl<R> Optimiser<R> {
         self
     }
 
-    /// Scales the loss before it is differentiated, and divides gradients by the scale before they are clipped, as
+    /// Scales the loss before it is differentiated, and divides gradients by the scale before they are clipped, as in
     /// `torch.amp.GradScaler`. The scale is the state `opt.loss_scale`. In a step in which a gradient is not finite,
     /// all that the optimiser updates stays as it is (params, moments, averages, the step count), and the scale
     /// shrinks. So a step that overflows in `f16` ([`Keep::F16`](crate::session::Keep::F16)) does no harm. The loss

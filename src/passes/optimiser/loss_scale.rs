@@ -1,4 +1,4 @@
-//! Dynamic loss scaling, as `torch.amp.GradScaler`: the gradients of a step are those of the loss times a scale, and
+//! Dynamic loss scaling, as in `torch.amp.GradScaler`: the gradients of a step are those of the loss times a scale, and
 //! are divided by it before anything reads them. A step in which a gradient is not finite makes the scale smaller and
 //! leaves the params alone.
 //!

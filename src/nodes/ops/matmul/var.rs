@@ -44,7 +44,7 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// aᵢ·bⱼ of two vectors, `[n, m]`, as `torch.outer`.
+    /// aᵢ·bⱼ of two vectors, `[n, m]`, as in `torch.outer`.
     #[track_caller]
     pub fn outer(self, b: Var<'g>) -> Var<'g> {
         if !self.g.owns("outer", &[b]) || !self.is_some() || !b.is_some() {

@@ -155,7 +155,7 @@ impl<'g> Var<'g> {
         self.g.with_caller(|| reduce_root_with_zero_slope(self.var(axes, correction, keep)))
     }
 
-    /// The p-norm (Σ|x|ᵖ)^(1/p) over `axes` (removed), as `torch.linalg.vector_norm`: p = ∞ gives the largest
+    /// The p-norm (Σ|x|ᵖ)^(1/p) over `axes` (removed), as in `torch.linalg.vector_norm`: p = ∞ gives the largest
     /// |x|, −∞ the smallest, 0 the number of elements that are not 0. Of `f32` or `f64`; squares are not scaled, so
     /// they may overflow. The derivative is 0 where the norm or the element is 0. Tied extremes share it evenly.
     #[track_caller]
@@ -188,7 +188,7 @@ impl<'g> Var<'g> {
         edge.select(limit, edge.select(1.0, sum).pow(1.0 / p))
     }
 
-    /// ln Σ eˣ of the elements so far along `axis`, each included, as `torch.logcumsumexp`: a loop of ln(eᵃ + eᵇ),
+    /// ln Σ eˣ of the elements so far along `axis`, each included, as in `torch.logcumsumexp`: a loop of ln(eᵃ + eᵇ),
     /// without overflow. The gradient of a run of −∞ is 0.
     #[track_caller]
     pub fn logcumsumexp(self, axis: i64) -> Var<'g> {
