@@ -83,8 +83,8 @@ fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> R
     })
 }
 
-/// The values of region `r` that its derivative by all arguments reads, found by differentiating on `scratch`. Empty if
-/// the body has no derivative: the caller may not need one.
+/// The values of region `r` that its derivative with respect to all arguments reads, found by differentiating on
+/// `scratch`. Empty if the body has no derivative: the caller may not need one.
 fn residual_reads(codes: &Codes<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Window<Value, bool> {
     let g = codes.graph();
     let mut read = Window::filled(g.region_values(r), false);

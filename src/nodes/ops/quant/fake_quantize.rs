@@ -18,7 +18,7 @@ pub struct FakeQuantize {
     pub axis: Option<i64>,
     /// The lowest and the highest code.
     pub range: (i64, i64),
-    /// The derivative by x.
+    /// The derivative with respect to x.
     pub ste: FakeSte,
 }
 
@@ -52,7 +52,7 @@ fn decompose_fake_quantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![centred * checked_scale(s.args[1], x, a.axis)]
 }
 
-/// `t` times the derivative of the result by x.
+/// `t` times the derivative of the result with respect to x.
 fn fake_quantize_straight_through<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
     let (x, a) = (s.args[0], FakeQuantizeAttrs::of(&s.attrs));
     let scale = || checked_scale(s.args[1], x, a.axis);
