@@ -432,7 +432,7 @@ pub struct TraceArgs {
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
     #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
     pub keep: Keep,
-    /// Folder with NAME.safetensors for the workload, as for `bench` [default: synthetic data].
+    /// Folder with WORKLOAD.safetensors, as for `bench` [default: synthetic data].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }
@@ -459,7 +459,7 @@ pub struct BenchArgs {
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
     #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
     pub keep: Keep,
-    /// Folder with NAME.safetensors for each workload (params under `p.NAME`, batches under `x` and `y`) [default:
+    /// Folder with WORKLOAD.safetensors for each workload (params under `p.PARAM`, batches under `x` and `y`) [default:
     /// synthetic data].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,

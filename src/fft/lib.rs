@@ -1,9 +1,9 @@
 //! Plans of Fourier transforms of any length, for rows of `f32` and `f64`.
 //!
 //! The crates `rustfft` and `realfft` have the algorithms. Their code is generic, so the crate that names an element
-//! type compiles it. Compiling it takes a third as long as compiling the kernels. This crate names the element types,
-//! so the code is compiled once, while the kernels are compiled. This crate exports trait objects, and one call is a
-//! whole transform.
+//! type compiles it. This takes a third as long as compiling the kernels. This crate names the element types. So the
+//! code is compiled only once, and at the same time as the kernels. This crate exports trait objects, and one call is
+//! a whole transform.
 
 pub use num_complex::Complex;
 pub use realfft::{ComplexToReal, RealToComplex};

@@ -2,8 +2,8 @@
 //!
 //! Invariant: the actions after a step follow from the trainer's counters and from the numbers in its checkpoint. A
 //! checkpoint is written after everything else of its step, except the callbacks for that checkpoint. So a resumed run
-//! calls, evaluates and stops as one that never stopped. A checkpoint never holds params that are not finite, unless
-//! the trainer is set to go on after a loss that is not finite.
+//! makes the same calls and evaluations as a run without a pause, and ends at the same step. A checkpoint never holds
+//! params that are not finite, unless the trainer is set to go on after a loss that is not finite.
 
 use super::early_stopping::EarlyStopping;
 use super::source::Source;

@@ -110,7 +110,8 @@ pub struct NthArgs {
     /// The order of the derivative, from 0 to 8.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = derive_order_arg)]
     pub order: usize,
-    /// Differentiate along N directions, which are inputs, instead of N times by a scalar.
+    /// Differentiate once along each of N directions, which are inputs, instead of N times with respect to a scalar. N
+    /// is the number that --order gives.
     #[arg(long)]
     pub directions: bool,
     /// Print the source location of each node.

@@ -1,8 +1,8 @@
 //! Products of a few rows of x with matrices of Q4_K and Q4_0 blocks, straight from their four-bit codes.
 //!
 //! A word of 32 bits holds eight codes. Shifts and masks turn it into pairs of 16-bit codes, without moving anything
-//! between lanes. `nibble_x` writes rows of x as pairs of integers in the same order, so the sum of the four products
-//! of a lane is exact.
+//! between lanes. `nibble_x` writes rows of x as pairs of integers in the same order. A lane multiplies the four codes
+//! of a part that it holds by four integers of x, and the sum of these four products is exact.
 //!
 //! Invariant: the products of a part (32 elements, which share a scale) are summed in eight lanes, in ascending order
 //! of the parts, with one sum for even parts and one for odd parts. Then the two sums of each lane are added, and the

@@ -3,7 +3,8 @@
 //!
 //! Lanes are channels, so y is a sum of vectors, and a number of B or of C is the same for all lanes. A decay is
 //! computed as 2^(Δ_t·A·log₂ e), where A is multiplied by log₂ e once, in advance. If that product is −∞, the lowest
-//! finite number replaces it, so that the decay is 0, and 1 for Δ = 0.
+//! finite number replaces it, so the decay for Δ = 0 is 1, not NaN, and that for any Δ that is not tiny is 0. If A is
+//! finite and the product is ∞, the largest finite number replaces it.
 //!
 //! The rows of neighbouring steps are `channels` elements apart. So the rows of several steps are copied at a time:
 //! then their cache misses overlap.

@@ -4,7 +4,7 @@
 //! of the colour before the exponent γ is applied, and D the cotangent of the transmittance T behind the current splat.
 //! Then ᾱ = T·(g·colour − D), and D becomes (1 − α)·D + α·(g·colour). D starts as g·background minus the cotangent of
 //! the alpha of the pixel. For each splat, −α·ᾱ·c·cᵀ and −α·ᾱ·c are summed, where [`closest_on_ray`] gives c. These
-//! sums have no large terms that cancel, as sums of the cotangents of its matrix would have.
+//! sums have no large terms that cancel. Sums of the cotangents of the splat's matrix would have such terms.
 //!
 //! Invariant: tiles t, t + groups, t + 2·groups … are a unit, and are walked in this order. The sums of a pixel row of
 //! a tile are trees of [`LANES`] pixels.

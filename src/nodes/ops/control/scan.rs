@@ -347,7 +347,7 @@ pub struct Loop {
     /// again, keeps what it reads of these, and goes on to the next stretch. So a gradient takes the memory of
     /// `length / n` sets of carries and of `n` iterations, and the time of one more run of the loop. With `n` near the
     /// square root of the length, memory is least. Values and gradients have the same bits for every `n`. An `n` that
-    /// divides the length is best: else stacked results and gradients by stacked inputs are copied once more.
+    /// divides the length is best: else stacked results and gradients of stacked inputs are copied once more.
     pub keep_every: Option<usize>,
     /// Whether all iterations may run at once: see [`Builder::vmap`]. There are no carries then.
     pub at_once: bool,
