@@ -20,7 +20,7 @@ fn grouped<'g>(g: &'g Builder, x: Var<'g>) -> Var<'g> {
     x.grouped_matmul(g.input("w", [experts, k, n], DType::F32), g.input("expert", [rows], DType::I32))
 }
 
-/// The product, and its gradients by x and w.
+/// The product, and its gradients with respect to x and w.
 fn graphs(f: Form) -> [GraphBuf; 2] {
     let [rows, k, n, _] = SIZES;
     let g = Builder::new("moe");

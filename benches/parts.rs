@@ -31,7 +31,7 @@ fn program(g: &GraphBuf) -> Program {
     p
 }
 
-/// Times `loss` alone and with its gradients by `wrt`.
+/// Times `loss` alone and with its gradients with respect to `wrt`.
 fn both(c: &mut Criterion, name: &str, elements: usize, wrt: &[&str], loss: impl Fn(&Builder) -> Var<'_>) {
     let g = Builder::new("part");
     let loss = loss(&g).named("loss");

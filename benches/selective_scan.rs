@@ -26,7 +26,7 @@ fn looped<'g>([x, delta, a, b, c]: [Var<'g>; 5]) -> Var<'g> {
     y[0].transpose(&[1, 0, 2])
 }
 
-/// The scan of positive Δ and negative A, and its gradients by all operands.
+/// The scan of positive Δ and negative A, and its gradients with respect to all operands.
 fn graphs(f: Form) -> [GraphBuf; 2] {
     let [batch, steps, channels, states] = SIZES;
     let g = Builder::new("selective_scan");

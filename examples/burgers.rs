@@ -1,7 +1,7 @@
 //! A network that solves Burgers' equation, u_t + u·u_x = ν·u_xx for −1 ≤ x ≤ 1 and 0 ≤ t ≤ 1, with u = −sin(πx) at
 //! t = 0 and u = 0 at both ends. It sees no solution: its loss is the square of the equation's residual, whose
-//! derivatives by x and t, the second one too, are gradients of the network (Raissi, Perdikaris and Karniadakis,
-//! "Physics-informed neural networks", 2019).
+//! derivatives with respect to x and t, the second one too, are gradients of the network (Raissi, Perdikaris and
+//! Karniadakis, "Physics-informed neural networks", 2019).
 //!
 //! Run it with `cargo run --release --example burgers`. It prints u at t = 1 beside the exact solution, which Cole and
 //! Hopf's transform gives as a quotient of two integrals, and the error over the whole domain.

@@ -1,5 +1,6 @@
 //! A pair potential learnt from energies and forces of small clusters, as interatomic potentials are fitted. A force is
-//! a gradient of the energy, so the gradient of the loss by the params needs second derivatives of the network.
+//! a gradient of the energy, so the gradient of the loss with respect to the params needs second derivatives of the
+//! network.
 //!
 //! The data come from a known potential (Morse), so the learnt one can be compared: run
 //! `cargo run --release --example force_matching`. It prints the error of forces and energies of clusters that training
@@ -29,7 +30,7 @@ fn learnt<'g>(g: &'g Builder, r: Var<'g>) -> Var<'g> {
     nn::linear(g, "last", h, 1)
 }
 
-/// The energies of a batch of clusters, and the gradient of their sum by the positions.
+/// The energies of a batch of clusters, and the gradient of their sum with respect to the positions.
 fn energies() -> Result<GraphBuf> {
     let g = Builder::new("energies");
     let at = g.input("positions", [BATCH, ATOMS, 3], DType::F64);

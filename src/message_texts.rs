@@ -1,5 +1,5 @@
-//! Finds the messages of a source file that no text contains. Tests use it to show that every refusal of a checker has
-//! a case.
+//! Finds the error messages in a source file that are missing from the messages that a test saw. So tests show that
+//! every refusal of a checker has a test case.
 
 /// The messages in `source`, up to its tests, whose longest fixed part `seen` lacks.
 pub fn unseen_messages(source: &str, seen: &str) -> Vec<String> {

@@ -67,7 +67,8 @@ pub const MAX_THREADS: usize = 1024;
 const METHOD: &str = "step";
 
 /// Choices for compiling programs. None of them changes what a program computes, except the precision of products and
-/// of what is kept for the backward half.
+/// of what is kept for the backward half. Where values are kept in half precision, the memory budget may change the
+/// last bits of gradients, too.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -160,10 +161,10 @@ impl Session {
     }
 
     /// Chooses the type in which a training step keeps `f32` values of its forward half for its backward half. The
-    /// default is [`Keep::F32`]. All ops still compute in `f32`: a value is rounded behind its last reader in the
+    /// default is [`Keep::F32`]. All ops still compute in `f32`: a value is rounded after its last reader in the
     /// forward half, and widened right before each reader in the backward half. So the loss and all other outputs keep
-    /// their bits, and gradients get the error of one rounding of each kept value. The arena shrinks, as long as kept
-    /// values are most of it; [`PlanReport::kept`] tells how much is kept so.
+    /// their bits, and gradients get the error of one rounding of each kept value. The arena shrinks if kept values are
+    /// most of it. [`PlanReport::kept`] tells how many values and bytes are kept in half precision.
     ///
     /// Not rounded are: leaves and outputs; types other than `f32`; statistics, sums and factors of matrices; values
     /// that the backward half compares with others; values of fewer than 1024 bytes; and values that are needed again

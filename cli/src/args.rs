@@ -96,8 +96,8 @@ pub enum Command {
     Run(RunArgs),
     /// Verify a graph, prove its plan, and compare its gradients with finite differences in f64.
     Check(CheckArgs),
-    /// Run two graphs on the same drawn leaves and compare their outputs, within the rounding that an oracle allows;
-    /// exit code 2 if nothing could be compared.
+    /// Run two graphs on the same random values of their leaves and compare their outputs: they may differ by as much
+    /// as rounding can explain. Exit code 2 if nothing could be compared.
     Compare(CompareArgs),
     /// Draw random graphs, for fuzzing.
     Generate(GenerateArgs),
@@ -146,7 +146,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "N")]
     pub checkpoint_every: Option<u64>,
     /// Largest size of the step's arena, in bytes or like 64MiB [default: no limit]. Values are recomputed to fit. The
-    /// weights do not depend on it.
+    /// weights do not depend on it, unless --keep is bf16 or f16.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<ByteSize>,
     /// Precision of matrix products: f32, bf16x3 (each number as three bf16 terms, as accurate as f32), bf16x2 (as two
@@ -274,7 +274,7 @@ pub struct OptArgs {
     /// Print the source location of each node.
     #[arg(long, conflicts_with = "report")]
     pub locations: bool,
-    /// Print the report as JSON.
+    /// With --report: print the report as JSON.
     #[arg(long, requires = "report")]
     pub json: bool,
 }
@@ -432,7 +432,7 @@ pub struct TraceArgs {
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
     #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
     pub keep: Keep,
-    /// Folder with NAME.safetensors for the workload, as for `bench` [default: synthetic data].
+    /// Folder with WORKLOAD.safetensors, as for `bench` [default: synthetic data].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }
@@ -459,7 +459,7 @@ pub struct BenchArgs {
     /// Type in which values of the forward half are kept for the backward half: f32, bf16 or f16.
     #[arg(long, value_parser = keep_arg, value_name = "TYPE", default_value = "f32")]
     pub keep: Keep,
-    /// Folder with NAME.safetensors for each workload (params under `p.NAME`, batches under `x` and `y`) [default:
+    /// Folder with WORKLOAD.safetensors for each workload (params under `p.PARAM`, batches under `x` and `y`) [default:
     /// synthetic data].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,

@@ -1,9 +1,9 @@
 //! The program `arenagrad`: reads the command line, runs a command, and turns a failure into one line and an exit code.
-//! It is a library, so that it compiles while the engine's code is generated, and so that fuzz targets reach the parser
-//! of configurations.
+//! It is a library for two reasons. Cargo can compile a library before the engine's machine code is complete, so builds
+//! are faster; and fuzz targets can call the parser of configurations.
 //!
-//! Invariant: exit code 0 is success; 1 is a claim that does not hold, a full disk or standard output that is closed,
-//! or memory that ran out; 2 is bad input, or a file that cannot be read or written. No input ends in a backtrace.
+//! Invariant: exit code 0 is success; 1 is a claim that does not hold, a loss that is not finite, a full disk, or
+//! memory that ran out; 2 is bad input, or a file that cannot be read or written. No input ends in a backtrace.
 
 mod alloc;
 mod args;

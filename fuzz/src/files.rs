@@ -1,4 +1,4 @@
-//! Files of targets that read and write them.
+//! Paths of the temporary files that targets read and write.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Keeps the input that runs in a file: if the process dies or hangs, the file holds the input that did it.
+//! Writes each input to a file before it runs: if the process dies or hangs, the file holds the input that did it.
 //!
 //! Invariant: the file is written before an input runs, so a crash of any kind leaves it behind.
 

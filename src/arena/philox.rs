@@ -1,5 +1,5 @@
 //! Philox4x32-10: random numbers as a function of a counter and a key (Salmon et al., "Parallel random numbers: as easy
-//! as 1, 2, 3", SC 2011). Random ops and start values come from it.
+//! as 1, 2, 3", SC 2011). Random ops and random start values take their numbers from it.
 
 /// Multipliers of a round.
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];

@@ -1,6 +1,6 @@
 //! Sequential random numbers: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
-//! OOPSLA 2014). Shuffles, searches, random graphs and test data draw from it. Random ops and start values come from
-//! [`philox`](super::philox).
+//! OOPSLA 2014). Shuffles, searches, random graphs and test data draw from it. Random ops and random start values take
+//! their numbers from [`philox`](super::philox).
 //!
 //! Invariant: a number of SplitMix64 is a function of the seed and of the count of numbers before it.
 

@@ -1,4 +1,5 @@
-//! Facets about derivatives: against differences, forward against reverse mode, second order, and zeros.
+//! Facets about derivatives: reverse mode against finite differences, forward mode against reverse mode, second
+//! derivatives against finite differences, and derivatives that are declared to be zero.
 
 use super::conform_run::{ConformRun, PLAIN, try_run};
 use super::facets::{Answer, FacetError, facet_holds};

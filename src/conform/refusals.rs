@@ -2,7 +2,8 @@
 //!
 //! An accepted variant is judged by the definition alone. Its decomposition, if there is one, must have the same types
 //! and numbers. Forward and reverse mode must be adjoint, which also shows that cotangents have the types of the
-//! operands. If the variant only gives an attribute another value of the usual size, every other facet is checked, too.
+//! operands. If the variant differs only in the value of an attribute, and that value is not an extreme one, every
+//! other facet is checked, too.
 
 use super::conform_name_seed;
 use super::conform_run::{How, PLAIN, try_run};

@@ -1,4 +1,5 @@
-//! The answers of an op's shape rule to its conformance cases and to each variant of them: result types, or an error.
+//! Asks an op's shape inference about each conformance case and each variant of it. An answer is the result types, or
+//! an error.
 
 use super::conform_name_seed;
 use super::sample::{Given, Sample, build_sample};

@@ -15,9 +15,9 @@ pub(super) enum Differs {
     Number,
     /// The type of an operand, or their order.
     Operand,
-    /// An attribute, which has an extreme value or one of another form.
+    /// An attribute, which has an extreme value or a value of another form.
     Extreme,
-    /// The attribute with this number in the schema, which has another value of the usual size.
+    /// The attribute with this number in the schema, which has another value that is not extreme.
     Attribute(usize),
 }
 

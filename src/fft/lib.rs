@@ -1,8 +1,9 @@
 //! Plans of Fourier transforms of any length, for rows of `f32` and `f64`.
 //!
-//! The crates `rustfft` and `realfft` have the algorithms. Their code is generic, so it is compiled in the crate that
-//! names an element type. That takes a third of the time that the kernels take; here it is compiled once, at the same
-//! time as the kernels. This crate exports trait objects, and one call is a whole transform.
+//! The crates `rustfft` and `realfft` have the algorithms. Their code is generic, so the crate that names an element
+//! type compiles it. This takes a third as long as compiling the kernels. This crate names the element types. So the
+//! code is compiled only once, and at the same time as the kernels. This crate exports trait objects, and one call is
+//! a whole transform.
 
 pub use num_complex::Complex;
 pub use realfft::{ComplexToReal, RealToComplex};

@@ -43,9 +43,9 @@ impl TransformFloats {
     }
 }
 
-/// Checks the derivatives of all float outputs of `graph` by all float leaves, in f64, at leaves drawn from `seed`:
-/// ⟨Jv, w⟩ = ⟨v, Jᵀw⟩ by the engine, within the oracle's bound; and Jv against differences of the oracle. With `order`
-/// 2 the same of the graph with its vector-Jacobian product, whose derivatives are those of gradients.
+/// Checks the derivatives of all float outputs of `graph` with respect to all float leaves, in f64, at leaves drawn
+/// from `seed`: ⟨Jv, w⟩ = ⟨v, Jᵀw⟩ by the engine, within the oracle's bound; and Jv against differences of the oracle.
+/// With `order` 2 the same of the graph with its vector-Jacobian product, whose derivatives are those of gradients.
 ///
 /// # Errors
 /// A [`Finding`]: a derivative is wrong, or the derivative of a graph that has one fails.

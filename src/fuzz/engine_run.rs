@@ -1,4 +1,4 @@
-//! One step of a graph by the engine, on drawn leaves.
+//! One step of a graph by the engine, on random values of its leaves.
 
 use super::oracle::{Array, LeafValues, Named, array_of_element_bytes, element_bytes_of_array};
 use crate::arena::{Value, ids::Id};

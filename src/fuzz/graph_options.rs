@@ -21,7 +21,8 @@ use crate::nodes::ops::table::OPS;
 /// ```
 #[derive(Clone, Debug)]
 pub struct GraphOptions {
-    /// The most drawn nodes of the entry. Leaves, bodies of regions, and nodes that make an operand fit come on top.
+    /// The largest number of drawn nodes of the entry. Leaves, bodies of regions, and nodes that make an operand fit
+    /// are not counted.
     pub nodes: u32,
     /// Operands are taken from this many values before the node: 1 draws chains, large numbers draw bushy graphs.
     pub depth: u32,
@@ -31,7 +32,7 @@ pub struct GraphOptions {
     pub regions: bool,
     /// The largest axis of a value.
     pub largest_axis: usize,
-    /// The most elements of a value.
+    /// The largest number of elements of a value.
     pub largest_value: usize,
     /// The element types that values may have.
     pub dtypes: Vec<DType>,

@@ -1,5 +1,6 @@
-//! A graph with its plan, the numbers that the plan computes, and wrong plans, in the ways in which planners were
-//! wrong. Tests compare the numbers of a plan with those of the graph.
+//! A graph with its plan, and wrong plans made from it: each has one mistake of a kind that planners made. Tests
+//! compare what [`simulate_plan`] gives for such a plan with what it gives for a plan in which no two buffers share a
+//! byte.
 
 use super::draws::Draw;
 use super::simulate_plan::{is_free_in_simulated_plan, simulate_plan};

@@ -1,7 +1,8 @@
 //! Simulates a plan without its kernels. Each byte that an instruction writes becomes a hash of the instruction and of
-//! all bytes that it reads; a copy copies bytes. Two plans of one code agree on the outputs and the leaves only if no
-//! byte that matters was overwritten, except for collisions of 64-bit hashes. The simulation knows no lifetimes and no
-//! labels, and shares no code with the checker.
+//! all bytes that it reads; a copy copies bytes. Two plans of the same instructions agree on the outputs and the leaves
+//! only if no byte that matters was overwritten, except for collisions of 64-bit hashes. The simulation uses no
+//! lifetimes and, unlike the checker, does not record which buffer's contents a byte holds. It shares no code with the
+//! checker.
 
 use crate::arena::ids::Id;
 use crate::kernels::abi::Split;

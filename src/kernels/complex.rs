@@ -1,5 +1,5 @@
-//! Kernels that join real and imaginary parts to complex numbers, and take them apart. Used by the lowering of
-//! `complex`, `real` and `imag`.
+//! Kernels that combine real and imaginary parts into complex numbers, and split complex numbers into parts. Used by
+//! the lowering of `complex`, `real` and `imag`.
 //!
 //! Invariant: a complex number is two floats in memory, the real part first.
 //!

@@ -1,4 +1,5 @@
-//! The backward half of learned step sizes: the cotangents of x and of its scales in one sweep over memory.
+//! The gradients of quantisation with trained scales (learned step sizes): the cotangents of x and of its scales in one
+//! sweep over memory.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

@@ -1,14 +1,14 @@
 //! SGD and Adam updates by torch's formulas (SGD in torch's order of operations, Adam within a few ulps). One
-//! instruction updates one parameter, or several small ones.
+//! instruction updates one param, or several small ones.
 //!
-//! Invariant: parameters and moments are updated element by element, so in place and out of place give the same bits.
-//! Moments below the smallest normal number are flushed to zero: subnormal moments would make idle parameters many
-//! times slower than active ones. Used by the lowering of the optimiser ops.
+//! Invariant: params and moments are updated element by element, so in place and out of place give the same bits.
+//! Moments below the smallest normal number are flushed to zero: subnormal moments would make idle params many times
+//! slower than active ones. Used by the lowering of the optimiser ops.
 //!
-//! | kernel | reads | writes (each in place of the read of its name, or not) | params |
+//! | kernel | reads | writes (each may be in place of the read of the same name) | params |
 //! |---|---|---|---|
-//! | [`sgd_update_kernel`] | p, g, \[buf\] of each parameter; lr, \[t\], \[scale\] | p, \[buf\] of each | [`Sgd`] |
-//! | [`adam_update_kernel`] | p, g, m, v of each parameter; lr, t, \[scale\] | p, m, v of each | [`Adam`] |
+//! | [`sgd_update_kernel`] | p, g, \[buf\] of each param; lr, \[t\], \[scale\] | p, \[buf\] of each | [`Sgd`] |
+//! | [`adam_update_kernel`] | p, g, m, v of each param; lr, t, \[scale\] | p, m, v of each | [`Adam`] |
 //! | [`fused_sgd_update_kernel`] | a, b, p, \[buf\], lr, \[t\], \[scale\] | p, \[buf\], scratch | those of the product, [`Sgd`] |
 //! | [`fused_adam_update_kernel`] | a, b, p, m, v, lr, t, \[scale\] | p, m, v, scratch | those of the product, [`Adam`] |
 //!

@@ -1,4 +1,4 @@
-//! Parameter structs of kernels, and their encoding as words of an instruction.
+//! The params of kernels: structs that are encoded as words of an instruction.
 //!
 //! Invariant: `from_words(&p.to_words()) == p`.
 

@@ -10,8 +10,8 @@
 //! 2⁻⁵³. Uniforms `2j` and `2j + 1`, called u and w, give the normals `r·cos θ, r·sin θ` with `r = √(−2·ln(1 − u))` and
 //! `θ = 2π·w` (Box and Muller).
 //!
-//! A whole number of `low..low + span` comes from 64 bits, those of a uniform `f64`: `low + (bits · span) >> 64`. A
-//! number is too likely, or not likely enough, by less than 2⁻⁶⁴ (Lemire, "Fast random integer generation in an
+//! A random integer of `low..low + span` is `low + (bits · span) >> 64`, where `bits` are the 64 bits from which a
+//! uniform `f64` is made. Its probability is off by less than 2⁻⁶⁴ (Lemire, "Fast random integer generation in an
 //! interval", 2019, without the rejection).
 //!
 //! | kernel | reads | writes | params |

@@ -5,7 +5,7 @@
 //! | [`positive_scale`] | s: `T[len]` | the same, in place of s or not | [`PositiveScale`] |
 //!
 //! Invariant: the fault is that of the first scale that is 0 or less, subnormal, infinite, or NaN. The reciprocal of a
-//! scale that passes is finite. For the lowering of `positive_scale`.
+//! scale that passes is finite. Used by the lowering of `positive_scale`.
 
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;

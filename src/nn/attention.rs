@@ -128,7 +128,7 @@ impl<'g> MultiHead<'g> {
     }
 }
 
-/// Attention of `query` `[batch, queries, width]` over `key` and `value` `[batch, keys, width]`, as
+/// Attention of `query` `[batch, queries, width]` over `key` and `value` `[batch, keys, width]`, as in
 /// `torch.nn.MultiheadAttention` with `batch_first`: params `name.in_proj_weight` `[3·width, width]` (fewer rows with
 /// fewer `kv_heads`; Glorot uniform), `name.in_proj_bias` (zeros), `name.out_proj.weight` and `name.out_proj.bias`
 /// (zeros).

@@ -162,7 +162,7 @@ pub fn causal_depthwise_conv1d<'g>(g: &'g Builder, name: &str, x: Var<'g>, kerne
     conv1d(g, name, x, c, kernel, Conv1d { pad: [kernel.saturating_sub(1), 0], groups: c, ..Conv1d::default() })
 }
 
-/// Transposed convolution of `x` `[N, C, L]`, as `torch.nn.ConvTranspose1d`: params `name.weight`
+/// Transposed convolution of `x` `[N, C, L]`, as in `torch.nn.ConvTranspose1d`: params `name.weight`
 /// `[C, outputs/groups, kernel…]` and `name.bias`.
 #[track_caller]
 pub fn conv_transpose1d<'g>(
@@ -189,7 +189,7 @@ pub fn conv_transpose1d_with<'g>(
     conv_transposed(g, name, x, outputs, kernel.per_axis(), &o, |w| x.conv_transpose1d(w, o.conv))
 }
 
-/// Transposed convolution of `x` `[N, C, H, W]`, as `torch.nn.ConvTranspose2d`: params `name.weight`
+/// Transposed convolution of `x` `[N, C, H, W]`, as in `torch.nn.ConvTranspose2d`: params `name.weight`
 /// `[C, outputs/groups, kernel…]` and `name.bias`.
 #[track_caller]
 pub fn conv_transpose2d<'g>(
@@ -216,7 +216,7 @@ pub fn conv_transpose2d_with<'g>(
     conv_transposed(g, name, x, outputs, kernel.per_axis(), &o, |w| x.conv_transpose2d(w, o.conv))
 }
 
-/// Transposed convolution of `x` `[N, C, D, H, W]`, as `torch.nn.ConvTranspose3d`: params `name.weight`
+/// Transposed convolution of `x` `[N, C, D, H, W]`, as in `torch.nn.ConvTranspose3d`: params `name.weight`
 /// `[C, outputs/groups, kernel…]` and `name.bias`.
 #[track_caller]
 pub fn conv_transpose3d<'g>(

@@ -20,7 +20,7 @@ setters! {
     [] Ctc { blank: usize, reduction: Reduction, zero_infinity: bool }
 }
 
-/// −ln of the sum of the probabilities of all alignments of each target sequence, as `torch.nn.CTCLoss`. `log_probs`
+/// −ln of the sum of the probabilities of all alignments of each target sequence, as in `torch.nn.CTCLoss`. `log_probs`
 /// `[T, N, classes]` are logarithms of probabilities (`log_softmax` of logits); `targets` `[N, S]` are labels; the
 /// first `input_lengths[n]` steps and the first `target_lengths[n]` labels of each sequence count. Labels and lengths
 /// are `i32` or `i64`; labels beyond a length may be any numbers. Without a reduction the result is `[N]`.

@@ -2,7 +2,7 @@
 
 use crate::nodes::{Builder, Var};
 
-/// Sets each element to zero with probability `p` and scales the rest by 1/(1 − p), as `torch.nn.Dropout`. It is the
+/// Sets each element to zero with probability `p` and scales the rest by 1/(1 − p), as in `torch.nn.Dropout`. It is the
 /// identity for `p = 0`, and while the builder builds for evaluation ([`Builder::training`]). `p` outside of [0, 1] is
 /// an error either way. [`Var::dropout`] always drops.
 #[track_caller]

@@ -1,11 +1,12 @@
 //! Text from a GPT, as graphs: the next token of a window, and many tokens in one loop that keeps keys and values.
 //!
-//! Both graphs share states, so they are methods of one program. A window of up to `context` tokens is a state; while
-//! it grows, the keys and values of a token never change, so a token needs one row of each product. Once the window is
-//! full, it moves by one token. This changes the position of every token, and so all keys and values.
+//! Both graphs share states, so they are methods of one program. A window of up to `context` tokens is a state. While
+//! it grows, the keys and values of earlier tokens do not change, so each new token adds one row to each product. Once
+//! the window is full, it moves by one token. This changes the position of every token, and so all keys and values.
 //!
-//! Invariant: token number i is drawn with the key folded by i. So a text is a function of params, window, settings and
-//! key, however its tokens are divided among the two graphs, up to the rounding of the logits.
+//! Invariant: token number i is drawn with a key that `rng_fold` makes from the text's key and i. So a text is a
+//! function of params, window, settings and key, however its tokens are divided among the two graphs, up to the
+//! rounding of the logits.
 
 use super::attention::attend_causally;
 use super::transformer::{Gpt, gpt_blocks, gpt_tables};

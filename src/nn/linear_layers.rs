@@ -35,8 +35,8 @@ impl Linear {
     }
 }
 
-/// A linear layer, `y = x·Wᵀ + b`, as `torch.nn.Linear`: `x` `[…, inputs]` gives `[…, outputs]`. Params: `name.weight`
-/// `[outputs, inputs]` and `name.bias` `[outputs]`, of the dtype of `x`.
+/// A linear layer, `y = x·Wᵀ + b`, as in `torch.nn.Linear`: `x` `[…, inputs]` gives `[…, outputs]`. Params:
+/// `name.weight` `[outputs, inputs]` and `name.bias` `[outputs]`, of the dtype of `x`.
 #[track_caller]
 pub fn linear<'g>(g: &'g Builder, name: &str, x: Var<'g>, outputs: usize) -> Var<'g> {
     linear_with(g, name, x, outputs, Linear::default())

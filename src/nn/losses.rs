@@ -5,13 +5,13 @@ use crate::error::Kind;
 use crate::nodes::build::setters::setters;
 use crate::nodes::{Reduction, Var};
 
-/// |a − b|, as `torch.nn.L1Loss`.
+/// |a − b|, as in `torch.nn.L1Loss`.
 #[track_caller]
 pub fn l1_loss<'g>(a: Var<'g>, b: Var<'g>, reduction: Reduction) -> Var<'g> {
     reduction.of((a - b).abs())
 }
 
-/// d²/2 where |d| ≤ δ, δ(|d| − δ/2) beyond, with d = a − b, as `torch.nn.HuberLoss`. δ is positive.
+/// d²/2 where |d| ≤ δ, δ(|d| − δ/2) beyond, with d = a − b, as in `torch.nn.HuberLoss`. δ is positive.
 #[track_caller]
 pub fn huber_loss<'g>(a: Var<'g>, b: Var<'g>, delta: f64, reduction: Reduction) -> Var<'g> {
     let d = a - b;
@@ -27,8 +27,8 @@ pub fn huber_loss<'g>(a: Var<'g>, b: Var<'g>, delta: f64, reduction: Reduction) 
     reduction.of(far.less_equal(delta).select(square, line))
 }
 
-/// −log p of each label, `log_probs` `[N, classes]` and integer `labels` `[N]`, as `torch.nn.NLLLoss`. A label outside
-/// the classes is an error when the step runs.
+/// −log p of each label, `log_probs` `[N, classes]` and integer `labels` `[N]`, as in `torch.nn.NLLLoss`. A label
+/// outside the classes is an error when the step runs.
 #[track_caller]
 pub fn nll_loss<'g>(log_probs: Var<'g>, labels: Var<'g>, reduction: Reduction) -> Var<'g> {
     let (d, n) = (log_probs.dims(), labels.dims());
@@ -40,7 +40,7 @@ pub fn nll_loss<'g>(log_probs: Var<'g>, labels: Var<'g>, reduction: Reduction) -
     reduction.of(-log_probs.take_along_axis(labels.reshape([rows, 1]), 1).reshape([rows]))
 }
 
-/// t·(log t − x) for log-probabilities x and probabilities t (0 where t is 0), as `torch.nn.KLDivLoss`. torch's
+/// t·(log t − x) for log-probabilities x and probabilities t (0 where t is 0), as in `torch.nn.KLDivLoss`. torch's
 /// "batchmean" is the sum divided by the number of rows.
 #[track_caller]
 pub fn kl_div<'g>(log_input: Var<'g>, target: Var<'g>, reduction: Reduction) -> Var<'g> {
@@ -50,7 +50,7 @@ pub fn kl_div<'g>(log_input: Var<'g>, target: Var<'g>, reduction: Reduction) -> 
     reduction.of(some.select(target * (safe.log() - log_input), target.full_like(0.0)))
 }
 
-/// a·b / (max(‖a‖, ε)·max(‖b‖, ε)) along `axis`, as `torch.nn.CosineSimilarity`.
+/// a·b / (max(‖a‖, ε)·max(‖b‖, ε)) along `axis`, as in `torch.nn.CosineSimilarity`.
 #[track_caller]
 pub fn cosine_similarity<'g>(a: Var<'g>, b: Var<'g>, axis: i64, eps: f64) -> Var<'g> {
     // All nodes have the caller's line as their location.
@@ -60,7 +60,7 @@ pub fn cosine_similarity<'g>(a: Var<'g>, b: Var<'g>, axis: i64, eps: f64) -> Var
     })
 }
 
-/// 1 − cos where y is 1, max(0, cos − margin) where y is −1, for rows of `a` and `b` `[N, D]` and `y` `[N]`, as
+/// 1 − cos where y is 1, max(0, cos − margin) where y is −1, for rows of `a` and `b` `[N, D]` and `y` `[N]`, as in
 /// `torch.nn.CosineEmbeddingLoss`.
 #[track_caller]
 pub fn cosine_embedding_loss<'g>(a: Var<'g>, b: Var<'g>, y: Var<'g>, margin: f64, reduction: Reduction) -> Var<'g> {
@@ -69,14 +69,14 @@ pub fn cosine_embedding_loss<'g>(a: Var<'g>, b: Var<'g>, y: Var<'g>, margin: f64
     reduction.of(each)
 }
 
-/// x where y is 1, max(0, margin − x) where y is −1, as `torch.nn.HingeEmbeddingLoss`.
+/// x where y is 1, max(0, margin − x) where y is −1, as in `torch.nn.HingeEmbeddingLoss`.
 #[track_caller]
 pub fn hinge_embedding_loss<'g>(x: Var<'g>, y: Var<'g>, margin: f64, reduction: Reduction) -> Var<'g> {
     reduction.of(y.greater(0.0).select(x, (margin - x).relu()))
 }
 
-/// d²/(2β) where |d| < β, |d| − β/2 beyond, with d = a − b, as `torch.nn.SmoothL1Loss`. β = 0 gives |d|; a negative one
-/// is an error.
+/// d²/(2β) where |d| < β, |d| − β/2 beyond, with d = a − b, as in `torch.nn.SmoothL1Loss`. β = 0 gives |d|; a negative
+/// one is an error.
 #[track_caller]
 pub fn smooth_l1_loss<'g>(a: Var<'g>, b: Var<'g>, beta: f64, reduction: Reduction) -> Var<'g> {
     let d = a - b;
@@ -90,7 +90,7 @@ pub fn smooth_l1_loss<'g>(a: Var<'g>, b: Var<'g>, beta: f64, reduction: Reductio
     reduction.of(far.less(beta).select(d * d * (0.5 / beta), far - 0.5 * beta))
 }
 
-/// ½(ln v + (x − t)²/v) with v = max(variance, eps), as `torch.nn.GaussianNLLLoss`; `full` adds ½ ln 2π. The shapes
+/// ½(ln v + (x − t)²/v) with v = max(variance, eps), as in `torch.nn.GaussianNLLLoss`; `full` adds ½ ln 2π. The shapes
 /// broadcast. The bound passes the gradient of the variance on, as torch's does. eps is positive.
 #[track_caller]
 pub fn gaussian_nll_loss<'g>(
@@ -135,7 +135,7 @@ setters! {
     [] PoissonNll { log_input: bool, full: bool, eps: f64, reduction: Reduction }
 }
 
-/// eˣ − t·x for logarithms x of rates, x − t·ln(x + eps) for rates, as `torch.nn.PoissonNLLLoss`.
+/// eˣ − t·x for logarithms x of rates, x − t·ln(x + eps) for rates, as in `torch.nn.PoissonNLLLoss`.
 #[track_caller]
 pub fn poisson_nll_loss<'g>(x: Var<'g>, target: Var<'g>, opt: PoissonNll) -> Var<'g> {
     if opt.eps.is_nan() || opt.eps < 0.0 {
@@ -182,7 +182,7 @@ setters! {
 }
 
 /// max(0, ‖a − p + eps‖ − ‖a − n + eps‖ + margin) for rows along the last axis of an anchor, a positive and a negative,
-/// as `torch.nn.TripletMarginLoss`.
+/// as in `torch.nn.TripletMarginLoss`.
 #[track_caller]
 pub fn triplet_margin_loss<'g>(anchor: Var<'g>, positive: Var<'g>, negative: Var<'g>, opt: Triplet) -> Var<'g> {
     anchor.g.with_caller(|| {

@@ -57,25 +57,28 @@ functions! {
     adaptive_avg_pool3d([usize; 3]);
 }
 
+/// The windows of x `[N, C, H, W]` as columns `[N, C·kh·kw, windows]`, as in `torch.nn.functional.unfold`: see
 /// [`Var::im2col`].
 #[track_caller]
 pub fn unfold(x: Var<'_>, options: Unfold) -> Var<'_> {
     x.im2col(options)
 }
 
-/// [`Var::col2im`].
+/// Adds columns x `[N, C·kh·kw, windows]` into planes `[N, C, H, W]` with `size = [H, W]`, as in
+/// `torch.nn.functional.fold`: see [`Var::col2im`].
 #[track_caller]
 pub fn fold(x: Var<'_>, size: [usize; 2], options: Unfold) -> Var<'_> {
     x.col2im(size, options)
 }
 
+/// x `[N, C, …]` with the axes after the second resized to `size`, as in `torch.nn.functional.interpolate`: see
 /// [`Var::interpolate`].
 #[track_caller]
 pub fn interpolate<'g>(x: Var<'g>, size: &[usize], mode: Interpolation) -> Var<'g> {
     x.interpolate(size, mode)
 }
 
-/// x `[N, C, …]` with each of its one to three last axes `scale` times as long, as `torch.nn.Upsample`.
+/// x `[N, C, …]` with each of its one to three last axes `scale` times as long, as in `torch.nn.Upsample`.
 #[track_caller]
 pub fn upsample(x: Var<'_>, scale: usize, mode: Interpolation) -> Var<'_> {
     let d = x.dims();

@@ -106,9 +106,9 @@ pub(super) fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, map: Recurren
     [part(3).sigmoid() * c.tanh(), c]
 }
 
-/// One step of [`rnn`], as `torch.nn.RNNCell`: a function from `x` `[batch, inputs]` and the state `[batch, hidden]` to
-/// the next state. Its calls share the params `name.weight_ih`, `name.weight_hh`, `name.bias_ih` and `name.bias_hh`, so
-/// calling it several times unrolls a network. All its nodes have the line of the call of `rnn_cell`.
+/// One step of [`rnn`], as in `torch.nn.RNNCell`: a function from `x` `[batch, inputs]` and the state `[batch, hidden]`
+/// to the next state. Its calls share the params `name.weight_ih`, `name.weight_hh`, `name.bias_ih` and `name.bias_hh`,
+/// so calling it several times unrolls a network. All its nodes have the line of the call of `rnn_cell`.
 #[track_caller]
 pub fn rnn_cell<'g>(
     g: &'g Builder,
@@ -122,7 +122,7 @@ pub fn rnn_cell<'g>(
     move |x, h| g.layer_at(at, &name, || (p.of_x.apply(x) + p.of_h.apply(h)).tanh())
 }
 
-/// One step of [`gru`], as `torch.nn.GRUCell`; see [`rnn_cell`].
+/// One step of [`gru`], as in `torch.nn.GRUCell`; see [`rnn_cell`].
 #[track_caller]
 pub fn gru_cell<'g>(
     g: &'g Builder,
@@ -136,7 +136,7 @@ pub fn gru_cell<'g>(
     move |x, h| g.layer_at(at, &name, || gru_step(p.of_x.apply(x), h, p.of_h))
 }
 
-/// One step of [`lstm`], as `torch.nn.LSTMCell`, from state and cell to the next state and cell; see [`rnn_cell`].
+/// One step of [`lstm`], as in `torch.nn.LSTMCell`, from state and cell to the next state and cell; see [`rnn_cell`].
 #[track_caller]
 pub fn lstm_cell<'g>(
     g: &'g Builder,

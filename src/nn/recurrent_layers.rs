@@ -1,7 +1,7 @@
 //! Recurrent networks of several layers and both directions, over sequences of several lengths, as torch has them.
 //!
-//! Each direction of each layer is one scan. Where a sequence has ended, its state stays as it is and its output is 0:
-//! so the last state is that of the sequence's end, and the reverse direction begins there.
+//! Each direction of each layer is one scan. After the end of a sequence, its state stays as it is and its output is 0.
+//! So the last state is the one at the end of the sequence, and the reverse direction starts there.
 
 use super::dropout::dropout;
 use super::lengths::sequence_mask;
@@ -124,7 +124,7 @@ impl RecurrentKind {
     }
 }
 
-/// Elman network of one or more layers, as `torch.nn.RNN`: see [`rnn`](super::rnn) for the formula. `x` is
+/// Elman network of one or more layers, as in `torch.nn.RNN`: see [`rnn`](super::rnn) for the formula. `x` is
 /// `[steps, batch, inputs]`. Params of layer k: `name.weight_ih_lk`, `name.weight_hh_lk`, `name.bias_ih_lk`,
 /// `name.bias_hh_lk`, and the same with the suffix `_reverse`.
 ///
@@ -145,7 +145,7 @@ pub fn rnn_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Re
     RecurrentRun { output, h_n }
 }
 
-/// Gated recurrent units of one or more layers, as `torch.nn.GRU`: see [`gru`](super::gru) for the formula and
+/// Gated recurrent units of one or more layers, as in `torch.nn.GRU`: see [`gru`](super::gru) for the formula and
 /// [`rnn_with`] for shapes and names.
 #[track_caller]
 pub fn gru_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> RecurrentRun<'g> {
@@ -153,7 +153,7 @@ pub fn gru_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Re
     RecurrentRun { output, h_n }
 }
 
-/// Long short-term memory of one or more layers, as `torch.nn.LSTM`: see [`lstm`](super::lstm) for the formula and
+/// Long short-term memory of one or more layers, as in `torch.nn.LSTM`: see [`lstm`](super::lstm) for the formula and
 /// [`rnn_with`] for shapes and names.
 #[track_caller]
 pub fn lstm_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> LstmRun<'g> {

@@ -2,7 +2,7 @@
 
 use crate::nodes::{Builder, Var};
 
-/// Layers one after the other, as `torch.nn.Sequential`: layer `i` is called `name.i`. Layers without params count,
+/// Layers one after the other, as in `torch.nn.Sequential`: layer `i` is called `name.i`. Layers without params count,
 /// too.
 ///
 /// ```

@@ -79,7 +79,7 @@ setters! {
     }
 }
 
-/// Self-attention and a feed-forward part over `x` `[batch, sequence, width]`, each with a residual connection, as
+/// Self-attention and a feed-forward part over `x` `[batch, sequence, width]`, each with a residual connection, as in
 /// `torch.nn.TransformerEncoderLayer` with `batch_first`. Params: `name.self_attn.*` (see [`multi_head_attention`]),
 /// `name.linear1.*`, `name.linear2.*`, `name.norm1.*` and `name.norm2.*`.
 #[track_caller]

@@ -1,8 +1,9 @@
 //! The op reference, one page made from the op table. `docs/ops.md` is its output, and `tests/ops/sources.rs`
 //! compares them.
 //!
-//! Most of an entry is in the definition. Three facts come from running it on a conformance case: the element types
-//! that shape inference and lowering accept, the number of results, and the cost class of the kernel calls.
+//! Most of an entry is copied from the op definition. Three facts come from running the definition on a conformance
+//! case: the element types that shape inference and lowering accept, the number of results, and the cost class of the
+//! kernel calls.
 
 use crate::kernels::cost_model::CostClass;
 use crate::nodes::case_regions::add_case_region;

@@ -1,5 +1,5 @@
-//! Decomposition of picked nodes, round by round: ops become their decompositions, regions are written in place, loops
-//! are unrolled.
+//! Decomposition of picked nodes, round by round: ops become their decompositions, calls become their bodies, choices
+//! become both branches and a `select`, loops are unrolled.
 
 use crate::arena::{Node, Side, ids::Id};
 use crate::error::{Error, Kind, Result};

@@ -1,9 +1,9 @@
 //! Moves nodes out of the body of a loop if they read nothing but constants of the loop.
 //!
-//! Such a node runs once, in front of the loop, and its result becomes a constant of the loop. Moves and fills stay
-//! where they are read: they cost little, and their results may be large. A loop that may end early keeps its body,
-//! because it may run no iteration at all. Loops inside a loop come first, so that their code may leave the outer loop
-//! in a later round. Invariant: the bits stay, because a node computes the same from the same operands.
+//! Such a node runs once, before the loop, and its result becomes a constant of the loop. Moves and fills stay where
+//! they are read: they cost little, and their results may be large. A loop that may end early keeps its body, because
+//! it may run no iteration at all. Loops inside a loop come first, so that their code may leave the outer loop in a
+//! later round. Invariant: the bits stay, because a node computes the same from the same operands.
 //!
 //! Before a reverse derivative, broadcasts of small constants move out, too. The adjoint loop then sums the cotangents
 //! of the broadcast, and the sum is reduced once, after the loop, instead of in each iteration.

@@ -1,7 +1,8 @@
 //! A selective scan keeps states for its gradient: `selective_scan` becomes `selective_scan_keep`, and its
 //! `selective_scan_backward` becomes `selective_scan_kept_backward`.
 //!
-//! The states may take no more bytes than x, so sequences are long: S ≥ 4·N² for S steps and N numbers of a state.
+//! The pass does this only if the states take no more bytes than x. That is so for long sequences: about S ≥ 4·N² for S
+//! steps and N numbers of a state.
 
 use super::rebuild::{RebuildVisit, rebuild_buf};
 use crate::arena::{Node, Side, Value, ids::Id};

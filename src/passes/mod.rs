@@ -3,13 +3,13 @@
 //! * [`rebuild`] is the loop that most passes share: it drops dead nodes, merges equal ones and applies a rule.
 //! * [`ad`] holds derivatives; [`ad::prepare`] brings a graph into the form that derivatives or lowering need.
 //! * [`batch`] turns a graph into one for a batch (`vmap`).
-//! * [`extend`](mod@extend) adds nodes that a user writes, such as a loss of derivatives.
+//! * [`extend`](mod@extend) adds nodes that a user writes, such as a loss that is made of derivatives.
 //! * [`patterns`] and [`fuse`] make fused ops; [`fusion_notes`] lists the rules that fired and those that just missed.
 //! * [`scan_dce`] and [`choice_dce`] drop the parts of loops and choices that nothing reads; [`known_branch`] drops
 //!   choices.
 //! * `stretches` writes a loop as a loop over stretches of iterations. `hoist` moves nodes out of loops; `join_maps`
 //!   joins the pointwise nodes that stay in their bodies.
-//! * `join_splats` joins the two stages of an image of splats to one op.
+//! * `join_splats` joins the two ops that draw an image of splats into one.
 //! * `keep_scan_states` keeps states of selective scans for their gradients.
 //! * [`keep_half`] keeps values for the backward half in half precision.
 //! * [`mod@qat`] rounds weights and activations, for quantisation-aware training.

@@ -1,5 +1,5 @@
-//! Moves that keep all elements: ops of [`Flags::SAME_BYTES`], and transposes. Traces a value back through them, and an
-//! axis from one side to the other.
+//! Moves that keep all elements: ops of [`Flags::SAME_BYTES`], and transposes. Traces a value back through such ops,
+//! and finds which axis of the operand an axis of the result is.
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::size_attrs::to_size_attrs;

@@ -1,12 +1,12 @@
 //! The optimiser: appends gradients, clipping and updates to the graph of a loss, which makes one training step.
 //!
 //! This file has the user's options ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
-//! rules and their numbers, `rule_ranges` the range of each number, `named_optimisers` the types that users name
-//! ([`AdamW`] …), `groups` finds the settings of each param, `update_target` and `adam_family` write elementwise
-//! updates (one instruction per param, in place), `matrix` those that need the whole param, `lbfgs` that of all params
-//! together, `projection` what follows an update, `grad_accumulation` sums gradients over micro-batches. Invariant: the
-//! optimiser adds one input, [`LR`]; it keeps all else in states, so a run resumed from params and states gives the
-//! same bits.
+//! rules and their hyperparameters, `rule_ranges` the range of each hyperparameter, `named_optimisers` the types that
+//! users name ([`AdamW`] …). `groups` finds the settings of each param. `update_target` and `adam_family` write
+//! elementwise updates (one instruction for each param, in place), `matrix` the updates that need the whole param,
+//! `lbfgs` the update of all params together. `projection` writes what follows an update. `grad_accumulation` sums
+//! gradients over micro-batches. Invariant: the optimiser adds one input, [`LR`]; it keeps all else in states, so a run
+//! resumed from params and states gives the same bits.
 
 mod adam_family;
 mod clip;
@@ -166,21 +166,21 @@ impl<R> Optimiser<R> {
         self.rule
     }
 
-    /// Clamps each element of each gradient to −`most` … `most`, as `torch.nn.utils.clip_grad_value_`, before norms are
-    /// clipped. `most` is finite and above 0.
+    /// Clamps each element of each gradient to −`most` … `most`, as in `torch.nn.utils.clip_grad_value_`, before norms
+    /// are clipped. `most` is finite and above 0.
     pub fn clip_value(mut self, most: f64) -> Optimiser<R> {
         self.clip_value = Some(most);
         self
     }
 
-    /// Scales all gradients by min(1, `max` / (‖g‖ + 1e-6)), where ‖g‖ is the norm of all gradients together, as
+    /// Scales all gradients by min(1, `max` / (‖g‖ + 1e-6)), where ‖g‖ is the norm of all gradients together, as in
     /// `torch.nn.utils.clip_grad_norm_`. `max` is finite and above 0.
     pub fn clip_norm(mut self, max: f64) -> Optimiser<R> {
         self.clip_norm = Some(max);
         self
     }
 
-    /// The order p of the norm that [`Optimiser::clip_norm`] clips, as torch's `norm_type`: (Σ|g|ᵖ)^(1/p), or the
+    /// The order p of the norm that [`Optimiser::clip_norm`] clips, as in torch's `norm_type`: (Σ|g|ᵖ)^(1/p), or the
     /// largest |g| for `f64::INFINITY`. p is above 0. The default is 2.
     ///
     /// ```
@@ -232,7 +232,7 @@ impl<R> Optimiser<R> {
     }
 
     /// Keeps a moving average of each trained param in a state `ema.<param>`: the param itself after the first step,
-    /// `decay·ema + (1 − decay)·param` after later ones, as `torch.optim.swa_utils.get_ema_avg_fn`. `decay` is in
+    /// `decay·ema + (1 − decay)·param` after later ones, as in `torch.optim.swa_utils.get_ema_avg_fn`. `decay` is in
     /// [0, 1).
     pub fn ema(mut self, decay: f64) -> Optimiser<R> {
         self.ema = Some(decay);
@@ -270,7 +270,7 @@ impl<R> Optimiser<R> {
         self
     }
 
-    /// Scales the loss before it is differentiated, and divides gradients by the scale before they are clipped, as
+    /// Scales the loss before it is differentiated, and divides gradients by the scale before they are clipped, as in
     /// `torch.amp.GradScaler`. The scale is the state `opt.loss_scale`. In a step in which a gradient is not finite,
     /// all that the optimiser updates stays as it is (params, moments, averages, the step count), and the scale
     /// shrinks. So a step that overflows in `f16` ([`Keep::F16`](crate::session::Keep::F16)) does no harm. The loss

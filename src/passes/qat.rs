@@ -1,7 +1,7 @@
-//! Quantisation-aware training: rounds weights and activations of a graph as codes would be.
+//! Quantisation-aware training: rounds weights and activations of a graph to numbers that codes can stand for.
 //!
-//! Invariant: names, order and types of leaves, outputs and updates stay; states for running scales are added. A
-//! weight is rounded once, in front of the first of its readers, for all of them.
+//! Invariant: names, order and types of leaves, outputs and updates stay; states for running scales are added. A weight
+//! is rounded once, before the first of its readers, for all of them.
 
 use super::copier::Copier;
 use super::moves::moved_from;

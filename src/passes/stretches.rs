@@ -1,9 +1,9 @@
 //! Writes a loop in stretches: a loop over stretches of iterations, whose body runs the iterations of one stretch.
 //!
-//! A last stretch that is shorter is an outer loop of its own, of one iteration. Iterations at one end may run in one
-//! plain loop, without stretches. A loop that ends early also ends early when it runs in stretches. A flag ends the
-//! stretch, and then the loops over stretches. A number of iterations becomes a number of stretches and, for each
-//! stretch, a number of iterations.
+//! If the last stretch is shorter, it is an outer loop of its own, with one iteration. The first or the last iterations
+//! may run in one plain loop, without stretches. A loop that ends early also ends early when it runs in stretches. If
+//! its exit is a flag, the flag ends the stretch, and then the loops over stretches. If its exit is a number of
+//! iterations, the number of stretches and the number of iterations of each stretch are computed from it.
 //!
 //! Invariant: iterations keep their order and their slices, so random numbers and results keep their bits. Two passes
 //! write such loops: derivatives of loops that keep few carries ([`super::ad`]) and rematerialisation

@@ -1,10 +1,11 @@
-//! Faults: which instructions may stop a step, and from which instruction on leaves may change.
+//! Faults: which instructions may stop a step, and which instruction is the first that may change a leaf.
 //!
-//! A kernel that follows indices checks them and stops the step at a bad one; one that solves stops it at a singular
-//! matrix. Updates are in place, so a step that stopped after the first update would leave some leaves updated and
-//! others not. Hence the invariant that [`checker`](super::checker) proves: no instruction that may stop a step comes
-//! after one that writes bytes of a param or a state. An instruction that checks the same indices against the same
-//! bound as an earlier one cannot stop the step any more, so the derivative of a look-up does not delay updates.
+//! A kernel that reads indices checks them, and stops the step at a bad one. A kernel that solves equations stops the
+//! step at a singular matrix. Updates are in place, so a step that stopped after the first update would leave some
+//! leaves updated and others not. Hence the invariant that [`checker`](super::checker) proves: no instruction that may
+//! stop a step comes after one that writes bytes of a param or a state. An instruction that checks the same indices
+//! against the same bound as an earlier one cannot stop the step any more, so the derivative of a look-up does not
+//! delay updates.
 //!
 //! In the body of a loop the rule does not apply. There, an instruction that may stop makes the loop's instruction one
 //! that may stop.

@@ -5,8 +5,8 @@
 //! workspace that of the loop's scratch. The offsets of slices of stacked operands advance with each iteration.
 //!
 //! Invariant: at each iteration, two buffers of a body have disjoint bytes, unless both are only read. The checker
-//! proved this: the loop's operands are disjoint in this sense, and externs fit them. Used by
-//! [`Exec`](super::exec::Exec) only.
+//! proved this: the loop's operands are disjoint in this sense, and externs fit them. Only [`Exec`](super::exec::Exec)
+//! links; the observers of steps read segments.
 
 use super::checker::Checked;
 use super::instructions::{OUT_OF_PLACE, Operand};

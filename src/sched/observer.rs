@@ -1,8 +1,9 @@
 //! The callbacks of the executor while a thread walks its tape.
 //!
-//! Plain, poisoned, watched, recorded and multi-threaded steps differ in their observers alone, and the walk is
-//! compiled once for each. Implemented in [`exec`](super::exec), [`team`](super::team), [`track`](super::track) and
-//! [`nonfinite`](super::nonfinite).
+//! All kinds of steps run the same walk, which is compiled once for each observer. A plain step has one thread and
+//! observes nothing. A poisoned step overwrites bytes that hold no value any more. A watched step looks for NaN and
+//! infinities. A recorded step notes times. Steps on several threads wait at barriers. Implemented in
+//! [`exec`](super::exec), [`team`](super::team), [`track`](super::track) and [`nonfinite`](super::nonfinite).
 
 use super::link::Segment;
 use crate::kernels::abi::{ArenaPtr, LoopOffsets};

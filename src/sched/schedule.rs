@@ -1,4 +1,4 @@
-//! A graph to a proven plan: lowering, then all phases of the planner.
+//! From a graph to a proven plan: lowering, then all phases of the planner.
 
 use super::intervals::Intervals;
 use super::pack::lines;

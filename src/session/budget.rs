@@ -5,8 +5,8 @@
 //! larger arena.
 //!
 //! Invariant: bits do not depend on the number of threads. If values are kept in half precision, bits depend on which
-//! values are recomputed, so the number of threads must not change that choice. It is then made for one thread. A
-//! budget that fits this choice, but not together with the scratch of all threads, is refused.
+//! values are recomputed, so the number of threads must not change that choice. So the choice is made as for one
+//! thread. A budget that is large enough for it with one thread, but not with the scratch of all threads, is refused.
 
 use super::{CompiledGraph, Keep, Recomputed, Session};
 use crate::error::{Error, Kind, Result};

@@ -1,9 +1,10 @@
 //! Export of a network that was trained for codes: products of integers in place of products of rounded numbers.
 //!
 //! A rounded number is a result of `fake_quantize` or `lsq`. If no input reaches it, it is a weight, and its codes
-//! become a constant; else it is an activation, and its codes are computed. A product whose both operands have codes,
-//! directly or after moves, becomes a product of the codes. Invariant: a value of the exported graph has the type of
-//! the value that it replaces, and the same numbers, except for the rounding of sums; equal numbers have equal codes.
+//! become a constant; else it is an activation, and its codes are computed. If both operands of a product have codes,
+//! directly or through ops that only move elements, the product becomes a product of the codes. Invariant: a value of
+//! the exported graph has the type of the value that it replaces, and the same numbers, except for the rounding of
+//! sums; equal numbers have equal codes.
 
 use super::{Program, Session};
 use crate::arena::{Node, Side, Value, ids::Id};

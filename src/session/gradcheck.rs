@@ -37,7 +37,7 @@ impl Default for GradientCheck {
     }
 }
 
-/// How well the gradient by one leaf agrees with finite differences.
+/// How well the gradient of one leaf agrees with finite differences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeafGradient {
     /// The leaf.
@@ -110,10 +110,10 @@ impl fmt::Display for GradientReport {
     }
 }
 
-/// Compares the gradients of `graph` by all its float leaves with finite differences, in f64. What is differentiated is
-/// the sum of all elements of all float outputs, each with a fixed weight. `inputs` are the elements of leaves by name,
-/// in row-major order. Other leaves have drawn values: floats in ±1, or in 0.1 to 1.1 if the outputs are not finite
-/// otherwise; params their start values; integers 0. See [`GradientCheck`] for other tolerances.
+/// Compares the gradients of `graph` with respect to all its float leaves with finite differences, in f64. What is
+/// differentiated is the sum of all elements of all float outputs, each with a fixed weight. `inputs` are the elements
+/// of leaves by name, in row-major order. Other leaves have drawn values: floats in ±1, or in 0.1 to 1.1 if the outputs
+/// are not finite otherwise; params their start values; integers 0. See [`GradientCheck`] for other tolerances.
 ///
 /// The derivative of a straight-through op (`fake_quantize`, `lsq`), of an op on codes (`quantize`, `q_matmul`) and of
 /// `stop_gradient` is by definition that of another function, which differences do not know. A gradient that passes
@@ -166,7 +166,7 @@ impl GradientCheck {
         Ok(GradientReport { agreement, ..report })
     }
 
-    /// Compares the gradients of output `name` by all float leaves.
+    /// Compares the gradients of output `name` with respect to all float leaves.
     fn compare_all(&self, graph: &GraphBuf, name: &str, inputs: &[(&str, &[f64])]) -> Result<GradientReport> {
         let g = graph.view();
         let floats = g.leaves().filter(|l| g.ty(l.value).dtype == DType::F64 && g.numel(l.value) > 0);

@@ -319,8 +319,9 @@ impl Program {
         Ok(&b.dims)
     }
 
-    /// Fills params and states with their start values and sets the random key to `seed`, step 0. The values of a leaf
-    /// depend on the seed and the leaf's name alone.
+    /// Fills params and states with their start values, and sets the random key to seed `seed` and step number 0. The
+    /// values of a leaf depend on its `Init`, the seed and the leaf's name alone. It is an error if a leaf that is no
+    /// float has random start values; then nothing changes.
     pub fn init(&mut self, seed: u64) -> Result<()> {
         self.start(seed, |_| true)
     }

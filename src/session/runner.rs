@@ -10,7 +10,7 @@ use crate::sched::nonfinite::{NonfiniteFindings, WatchedCall};
 use crate::sched::team::Team;
 use std::time::Instant;
 
-/// What runs the methods of a program; see the file's head.
+/// What runs the methods of a program: the caller's thread or a team.
 pub struct Runner {
     /// Of each method.
     execs: Vec<Exec>,

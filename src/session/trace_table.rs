@@ -1,6 +1,7 @@
 //! The table of a recorded step: time by op.
 //!
-//! Invariant: the times of all lines add up to the time of the step on all threads.
+//! Invariant: the times of all rows, those of waiting and of the gaps between instructions included, add up to the
+//! duration of the step times the number of threads.
 
 use super::tracer::{Trace, WAIT};
 use std::collections::BTreeMap;

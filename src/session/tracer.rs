@@ -1,6 +1,6 @@
-//! Recorded steps: the times of each thread's instructions and waits, and a label for each instruction.
+//! Recorded steps: the times of each thread's instructions and waits, and a description of each instruction ([`Call`]).
 //!
-//! Invariants: labels are made when a program is compiled, and only by
+//! Invariants: descriptions are made when a program is compiled, and only by
 //! [`Session::compile_traced`](super::Session::compile_traced); recording a step does not change its results. Tools use
 //! this to show where a step's time goes.
 
@@ -49,7 +49,7 @@ pub struct Trace {
     pub dropped: u64,
 }
 
-/// The labels and event buffers of a program that was compiled for tracing.
+/// The descriptions of instructions and the event buffers of a program that was compiled for tracing.
 pub struct Tracer {
     calls: Arc<[Call]>,
     pub(super) tracks: Vec<Track>,

@@ -1,8 +1,9 @@
 //! The loop of a run: steps, evaluations, checkpoints, callbacks, and the reasons to stop.
 //!
 //! Invariant: the actions after a step follow from the trainer's counters and from the numbers in its checkpoint. A
-//! checkpoint is written after everything else of its step. So a resumed run calls, evaluates and stops as one that
-//! never stopped. A checkpoint never holds params that are not finite, unless the trainer goes on after such losses.
+//! checkpoint is written after everything else of its step, except the callbacks for that checkpoint. So a resumed run
+//! makes the same calls and evaluations as a run without a pause, and ends at the same step. A checkpoint never holds
+//! params that are not finite, unless the trainer is set to go on after a loss that is not finite.
 
 use super::early_stopping::EarlyStopping;
 use super::source::Source;
@@ -69,9 +70,10 @@ pub struct Fitted {
     pub metric: Option<f64>,
 }
 
-/// The loop of a run. What it does after a step, in this order: callbacks for the step; at the end of an epoch,
-/// callbacks for the epoch; if it is due, an evaluation, its report to the rate, and callbacks for it; if it is due, a
-/// checkpoint and callbacks for it.
+/// The loop of a run. After each step it does the following, in this order. It calls the callbacks for the step and, at
+/// the end of an epoch, those for the epoch. If an evaluation is due, it evaluates, tells the metric to the learning
+/// rate, calls the callbacks for the evaluation, and writes the file of [`Fit::keep_best`] if the metric is the best so
+/// far. If a checkpoint is due, it writes it and calls the callbacks for it.
 ///
 /// ```
 /// use arenagrad::prelude::*;

@@ -2,8 +2,8 @@
 //! [`Trainer`] that combines them.
 //!
 //! Invariant: everything that a run's bits depend on is a function of seed and step ([`schedule`], [`batches`]), or in
-//! the checkpoint ([`checkpoint`], [`Rate`], [`Trainer::kept`]). So a resumed run equals one that never stopped. Only
-//! programs import this module.
+//! the checkpoint ([`checkpoint`], [`Rate`], [`Trainer::kept`]). So a resumed run equals one that never stopped. No
+//! other module of the library imports this one.
 
 pub mod atomic;
 pub mod batches;

@@ -1,4 +1,4 @@
-//! A learning rate that falls when a metric stops getting better, as torch's `ReduceLROnPlateau`.
+//! A learning rate that falls when a metric stops getting better, as in torch's `ReduceLROnPlateau`.
 //!
 //! Invariant: the rate is a function of the options and the metrics reported so far, and a checkpoint holds what
 //! depends on those metrics. So a resumed run has the rates of one that never stopped.

@@ -173,12 +173,12 @@ impl Schedule {
         Schedule::MultiStep { lr, milestones: milestones.into(), gamma: 0.1 }
     }
 
-    /// Linear from `lr/3` to `lr` (torch's defaults).
+    /// Linear from `lr/3` at step 0 to `lr` at step `total_iters`, and `lr` from there on (torch's defaults).
     pub fn linear(lr: f64, total_iters: u64) -> Schedule {
         Schedule::Linear { lr, start_factor: 1.0 / 3.0, end_factor: 1.0, total_iters }
     }
 
-    /// Linear from `lr` to 0: power 1 (torch's default).
+    /// Linear from `lr` at step 0 to 0 at step `total_iters`: power 1 (torch's default).
     pub fn polynomial(lr: f64, total_iters: u64) -> Schedule {
         Schedule::Polynomial { lr, total_iters, power: 1.0 }
     }

@@ -1,6 +1,7 @@
 //! Streams of batches that need not fit in memory and may be endless.
 //!
-//! Invariant: a position is an epoch and a number of batches of it, so a checkpoint needs only these two.
+//! Invariant: a position is the number of an epoch and the number of its batches that were taken, so a checkpoint needs
+//! only these two.
 
 use crate::error::{Error, Kind, Result};
 use crate::session::Program;

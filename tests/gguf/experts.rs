@@ -19,7 +19,7 @@ enum Stored {
     Decoded,
 }
 
-/// y of x, the matrices and the groups of the rows, with the gradient of Σ y² by x.
+/// y of x, the matrices and the groups of the rows, with the gradient of Σ y² with respect to x.
 fn product(t: BlockType, rows: usize, [groups, n, k]: [usize; 3], stored: Stored) -> GraphBuf {
     let g = Builder::new("experts");
     let (x, at) = (g.param("x", [rows, k], F32, Init::Zeros), g.input("at", [rows], DType::I32));

@@ -64,8 +64,8 @@ fn page(name: &str, graph: &GraphBuf) -> String {
     format!("{name}: texts {:016x}\n  plan: {figures} {plan_digest}\n  budgets: {budgets}\n", digest(&texts(graph)))
 }
 
-/// The derivatives of all outputs by all leaves of floats, in both modes, and three members with leaves of their own.
-/// With `plans`, how the reverse mode is planned, which keeps values of the forward half.
+/// The derivatives of all outputs with respect to all leaves of floats, in both modes, and three members with leaves of
+/// their own. With `plans`, how the reverse mode is planned, which keeps values of the forward half.
 fn transforms(name: &str, graph: &GraphBuf, plans: bool) -> String {
     let g = graph.view();
     let float = |v: Value| g.dtype[v.at()].is_differentiable();

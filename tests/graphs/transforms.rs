@@ -1,4 +1,5 @@
-//! Transforms of graphs beyond gradients by leaves: inner values, directions, halves of a vector-Jacobian product.
+//! Transforms of graphs beyond gradients with respect to leaves: inner values, directions, halves of a vector-Jacobian
+//! product.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -124,8 +124,8 @@ const FUNCTIONS: &[(&str, Function, fn(C, C) -> C)] = &[
     ("select", |a, b| a.real().less(b.real()).select(a, b), |a, b| if a[0] < b[0] { a } else { b }),
 ];
 
-/// A program of `f` with the gradient of Σ Re y + 2·Σ Im y by both operands, and the product of the Hessian of the same
-/// sum of squares with a direction.
+/// A program of `f` with the gradient of Σ Re y + 2·Σ Im y with respect to both operands, and the product of the
+/// Hessian of the same sum of squares with a direction.
 fn gradients(f: Function, dtype: DType) -> GraphBuf {
     let g = Builder::new("g");
     let (a, b) = (g.input("a", [10], dtype), g.input("b", [10], dtype));
@@ -240,7 +240,7 @@ fn cuts_and_large_numbers() {
     assert!(c128([0.0, 0.0], |z| z.pow(-0.5))[0].is_nan());
 }
 
-/// The gradient of `loss` by the input `z` of these values, and the loss.
+/// The gradient of `loss` with respect to the input `z` of these values, and the loss.
 fn slopes(z: &[C], loss: for<'g> fn(Var<'g>) -> Var<'g>) -> (Vec<C>, f64) {
     let g = Builder::new("g");
     let x = g.input("z", [z.len()], DType::C128);

@@ -146,7 +146,7 @@ fn an_implicit_function_has_the_derivative_of_its_solution() {
         let g = Builder::new("implicit");
         let x = g.input("x", [2], F64);
         let f = g.custom_fn("newton", &[x], |x| vec![newton(&g, x[0])]);
-        // Jᵀu = d, with J the Jacobian of the equations by y.
+        // Jᵀu = d, with J the Jacobian of the equations with respect to y.
         let y = match ruled {
             true => f.vjp(|_, _, y, d| {
                 let (ab, ba) = (y[0].narrow(0, 1, 1).cos() * 0.3, y[0].narrow(0, 0, 1) * 0.4);

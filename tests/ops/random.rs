@@ -129,7 +129,7 @@ fn categories_have_their_frequencies() {
     assert!(chi < 30.0, "{chi}");
 }
 
-/// The derivative of the mean by a parameter, with the noise held fixed.
+/// The derivative of the mean with respect to a parameter, with the noise held fixed.
 #[test]
 fn draws_are_differentiable_in_their_parameters() {
     let g = Builder::new("g");

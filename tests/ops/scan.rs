@@ -54,7 +54,7 @@ fn a_scan_is_its_unrolled_loop() {
     }
 }
 
-/// The gradients of the loss by all inputs.
+/// The gradients of the loss with respect to all inputs.
 fn gradients(g: &GraphBuf) -> GraphBuf {
     let v = g.view();
     let names: Vec<&str> = v.leaves().map(|l| l.name).collect();

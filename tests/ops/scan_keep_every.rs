@@ -45,7 +45,7 @@ fn inputs(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
     v.leaves().map(one).collect()
 }
 
-/// The gradients of the loss by all float inputs.
+/// The gradients of the loss with respect to all float inputs.
 fn gradients(g: &GraphBuf) -> GraphBuf {
     let v = g.view();
     let names: Vec<&str> = v.leaves().filter(|l| v.dtype[l.value.at()].is_differentiable()).map(|l| l.name).collect();

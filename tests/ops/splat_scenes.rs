@@ -61,7 +61,7 @@ pub fn render(scene: &Scene, image: SplatImage) -> Vec<Tensor> {
     run(&image_of(scene, image, F64), scene, PLAIN)
 }
 
-/// The gradients of Σ cotangent·image by all six inputs.
+/// The gradients of Σ cotangent·image with respect to all six inputs.
 pub fn gradients(scene: &Scene, image: SplatImage, cotangent: Tensor) -> Vec<Tensor> {
     let g = vjp(&image_of(scene, image, F64), &["image"], &NAMES, Missing::Zero).unwrap();
     let all = run(&g, &[&scene[..], &[cotangent]].concat(), PLAIN);

@@ -7,7 +7,7 @@ use arenagrad::session::{Program, Session};
 
 const F64: DType = DType::F64;
 
-/// wⁿ·x₀ with n iterations, its derivatives by w and x₀, and its second derivative by w.
+/// wⁿ·x₀ with n iterations, its derivatives with respect to w and x₀, and its second derivative with respect to w.
 fn power() -> GraphBuf {
     let g = Builder::new("power");
     let (w, x0) = (g.input("w", [], F64), g.input("x0", [], F64));

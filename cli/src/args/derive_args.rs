@@ -110,7 +110,8 @@ pub struct NthArgs {
     /// The order of the derivative, from 0 to 8.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = derive_order_arg)]
     pub order: usize,
-    /// Differentiate along N directions, which are inputs, instead of N times by a scalar.
+    /// Differentiate once along each of N directions, which are inputs, instead of N times with respect to a scalar. N
+    /// is the number that --order gives.
     #[arg(long)]
     pub directions: bool,
     /// Print the source location of each node.
@@ -136,9 +137,9 @@ fn mapped_derive_arg(text: &str) -> Result<Mapped, String> {
 /// What members of a batch draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Draws {
-    /// All the same numbers.
+    /// All members draw the same numbers.
     Same,
-    /// Each numbers of its own.
+    /// Each member draws numbers of its own.
     Different,
 }
 
@@ -153,10 +154,12 @@ pub struct VmapArgs {
     /// The number of members.
     #[arg(long, value_name = "N")]
     pub members: usize,
-    /// Leaves that differ between members, separated by commas: NAME, or NAME@AXIS for another axis than the first.
+    /// Leaves that differ between members, separated by commas. NAME has the batch's axis first; NAME@AXIS has it at
+    /// that position.
     #[arg(long = "leaf", value_name = "LEAF[@AXIS]", value_delimiter = ',', value_parser = mapped_derive_arg, required = true)]
     pub leaves: Vec<Mapped>,
-    /// The axis of outputs, separated by commas [default: the first axis of each output that differs between members].
+    /// Where outputs have the batch's axis, separated by commas: NAME or NAME@AXIS, as for --leaf [default: first, in
+    /// each output that differs between members].
     #[arg(long = "output", value_name = "NAME[@AXIS]", value_delimiter = ',', value_parser = mapped_derive_arg)]
     pub outputs: Vec<Mapped>,
     /// What members draw [default: a random op is an error].
@@ -165,7 +168,7 @@ pub struct VmapArgs {
     /// Print the source location of each node.
     #[arg(long)]
     pub locations: bool,
-    /// Instead of the graph, print the ops that run one member after another, and their places.
+    /// Instead of the graph, print the ops that run one member after another, with their source locations.
     #[arg(long, conflicts_with = "locations")]
     pub report: bool,
 }

@@ -24,7 +24,7 @@ pub struct GenerateArgs {
     /// Seed of the graph; graph i of several has the seed N + i.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// The most drawn nodes. Leaves, regions, and nodes that make operands fit are not counted.
+    /// Largest number of drawn nodes. Leaves, regions, and nodes that make operands fit are not counted.
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub nodes: u32,
     /// Ops with weights: `tanh,matmul=8` draws these two, `*,scan=0` all but loops [default: all ops, equally often].
@@ -33,13 +33,13 @@ pub struct GenerateArgs {
     /// Element types that values may have, separated by commas [default: all].
     #[arg(long, value_name = "TYPES", value_delimiter = ',', value_parser = fuzz_dtype_arg)]
     pub dtypes: Vec<DType>,
-    /// How many values back operands are taken from: 1 gives chains, large numbers bushy graphs.
+    /// Operands are taken from this many of the latest values: 1 gives chains, large numbers give bushy graphs.
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub depth: u32,
     /// Draw loops, calls and custom functions, too.
     #[arg(long)]
     pub regions: bool,
-    /// Number of graphs; more than one need --out.
+    /// Number of graphs. For more than one, --out is needed.
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub count: u64,
     /// Folder for the graphs, each a file drawn-SEED.ir [default: the graph is printed].
@@ -52,7 +52,7 @@ pub struct GenerateArgs {
 #[command(after_help = "\
 CMD is run by sh, with the path of a candidate in the place of each {}, or at its end if there is no {}. Exit code 0
 means that the candidate is still interesting: the failure is there. Any other code, a signal, and a check that takes
-longer than --timeout mean that it is not. The checks of C-Reduce, llvm-reduce and halfempty do the same. For a program that
+longer than --timeout mean that it is not. C-Reduce, llvm-reduce and halfempty use the same exit codes. For a program that
 fails: --check '! program'. For one that crashes: --check 'program {} 2>&1 | grep -q \"out of range\"'.")]
 pub struct ReduceArgs {
     /// The graph's text. It must be interesting itself.
@@ -66,7 +66,7 @@ pub struct ReduceArgs {
     /// File for the smallest graph so far, replaced as a whole each time [default: it is printed at the end].
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// The most candidates that are checked.
+    /// Largest number of candidates to check.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub max_checks: usize,
     /// Seconds that a check may take; then it is killed with all processes that it started.

@@ -1,7 +1,8 @@
 //! The workload `act`: acting in a program that also learns, against a program that only acts.
 //!
 //! Invariant: both act on the same observations with the same network, in turn, in rounds. A step of learning begins
-//! each round, so the weights of the shared program are live, and both start with the caches as learning leaves them.
+//! each round. So the weights of the shared program change from round to round, and both start with the CPU caches as
+//! learning leaves them.
 
 use crate::args::BenchArgs;
 use crate::fail::Run;

@@ -1,4 +1,4 @@
-//! The reference page of configurations, `docs/config.md`, and the tests that hold it to the parser.
+//! The reference page of configurations, `docs/config.md`, and the tests that compare it with the parser.
 //!
 //! `ARENAGRAD_WRITE_DOCS=1 cargo test -p arenagrad-cli config::page` writes the page.
 

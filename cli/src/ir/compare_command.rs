@@ -1,7 +1,7 @@
 //! The command `compare`: runs two graphs on the same draws and tells how far their outputs are apart.
 //!
-//! Invariant: exit code 0 says that no element of any draw differs by more than rounding explains, and that some
-//! element was compared, or that there is none.
+//! Invariant: exit code 0 says that for no seed an element differs by more than rounding explains, and that at least
+//! one element was compared, unless the outputs have no elements.
 
 use super::{ir_failure, load_ir};
 use crate::args::CompareArgs;

@@ -1,5 +1,5 @@
-//! Kernels at odd sizes: products, windows, reductions, moves and look-ups whose axes lie just beside the widths of
-//! vectors, tiles and units, against the oracle; and some against themselves with units divided among threads.
+//! Kernels at odd sizes: products, windows, reductions, moves and look-ups along axes whose lengths are near the widths
+//! of vectors, tiles and units, against the oracle. Some runs divide the units among threads.
 
 use super::pipeline::{any_way, assert_agrees};
 use super::{GRAPHS, Target, scripts};

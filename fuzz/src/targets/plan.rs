@@ -1,5 +1,5 @@
-//! Plans. The checker accepts the plan of the planner, and that has the results of the plan without reuse. The checker
-//! refuses every wrong plan that has other results.
+//! Plans. The checker accepts the planner's plan, and this plan gives the same results as a plan in which no two
+//! buffers share bytes. The checker refuses every wrong plan that has other results.
 
 use super::{GRAPHS, Target, scripts};
 use crate::engine::drawn_graph;

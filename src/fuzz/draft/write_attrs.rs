@@ -1,5 +1,5 @@
-//! The attributes of a node as the draft writes them: with changed sizes, and without the entries of operands that are
-//! dropped.
+//! The attributes of a node as the draft writes them. Sizes that changed are replaced, and lists lose the entries that
+//! belong to operands that are dropped.
 
 use super::write::Writing;
 use super::{Resize, draft_regions_of};

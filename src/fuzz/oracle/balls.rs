@@ -1,4 +1,4 @@
-//! Numbers with the bounds of what the engine computes, and arithmetic on them.
+//! A number with a bound of how far the engine's number may be from it, and arithmetic on such pairs.
 
 use super::rounding::{Rounding, Term};
 

@@ -1,5 +1,5 @@
-//! Ops with indices. An index out of range stops the interpretation. An index that is unknown makes every result
-//! unknown that it may reach.
+//! Ops with indices. An index out of range stops the interpretation. If an index is unknown, every result that it may
+//! reach is unknown.
 
 use super::array::{Array, array_around, array_count};
 use super::layout_ops::oracle_zeros_layout;

@@ -1,4 +1,4 @@
-//! Reductions, running sums, softmaxes, and orders of elements.
+//! Reductions, running sums, softmaxes, and sorted orders.
 //!
 //! An op here reads rows: the elements that one result (or one row of results) is made of.
 

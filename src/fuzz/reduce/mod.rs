@@ -23,7 +23,7 @@ use steps::Step;
 /// Limits of a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct ReduceOptions<'s> {
-    /// The most graphs that are checked.
+    /// The largest number of graphs to check.
     pub max_checks: usize,
     /// The longest time, if there is a limit. With one, the result depends on the clock.
     pub max_time: Option<Duration>,

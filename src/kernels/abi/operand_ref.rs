@@ -1,4 +1,5 @@
-//! Operands of an instruction as byte ranges of the arena, how units divide them, and how loops move them.
+//! The operands of an instruction: their byte ranges in the arena, how units divide them, and how far their offsets
+//! advance in each iteration of a loop.
 
 /// How the units of an instruction divide an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

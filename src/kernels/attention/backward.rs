@@ -128,7 +128,7 @@ pub fn attention_backward_kernel<T: Element>(args: &mut Args<'_>) {
 
 by_dtype!(attention_backward_kernel_for = attention_backward_kernel::<floats>);
 
-/// The gradients by k and v only, with the bits of [`attention_backward_kernel`]. Writes dk, dv and scratch; a unit is
+/// The gradients of k and v only, with the bits of [`attention_backward_kernel`]. Writes dk, dv and scratch; a unit is
 /// [`BLOCK_KEYS`] keys of one head.
 pub fn attention_backward_keys_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
@@ -152,7 +152,7 @@ pub fn attention_backward_keys_kernel<T: Element>(args: &mut Args<'_>) {
 
 by_dtype!(attention_backward_keys_kernel_for = attention_backward_keys_kernel::<floats>);
 
-/// The gradients by q and the bias only, with the bits of [`attention_backward_kernel`]. Writes dq, scratch and,
+/// The gradients of q and the bias only, with the bits of [`attention_backward_kernel`]. Writes dq, scratch and,
 /// optionally, dbias; a unit is [`CHUNK_QUERIES`] queries of one head.
 pub fn attention_backward_queries_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());

@@ -1,5 +1,5 @@
-//! Dropout of attention probabilities. The factor of a probability is a function of the key and of its index alone, so
-//! the backward kernel recomputes it instead of reading it.
+//! Dropout of attention probabilities. The factor of a probability follows from the random key and the index of the
+//! probability alone, so the backward kernel recomputes it instead of reading it.
 //!
 //! Invariant: the random numbers are those of [`random_uniform_kernel`](crate::random::random_uniform_kernel)
 //! for an `f32` tensor `[batch, heads, queries, keys]`, whatever the type of the probabilities and the blocks.

@@ -1,6 +1,7 @@
-//! Packs the gradients of q, k and v into rows, as a product with packed weights reads them.
+//! Joins the gradients of q, k and v into rows, in the layout of an operand that has q, k and v in one row.
 //!
-//! Invariant: elements only move. Used by the lowering of the backward op of packed operands.
+//! Invariant: elements only move. Used by the lowering of the backward op of attention whose q, k and v are one
+//! operand.
 
 use super::attention_shape::{AttentionShape, Element};
 use crate::abi::Args;

@@ -1,7 +1,7 @@
 //! Operations on one row of a block of scores, between the products.
 //!
 //! Invariant: an optional slice is empty or as long as the row. Each function is a few loops over at most a block of
-//! keys, in the first-level cache. Used by the two kernels of the folder.
+//! keys, in the first-level cache. Used by the forward kernel and the backward kernels.
 
 use super::attention_shape::{CHUNK, Element};
 use crate::pairwise::{Max, PairwiseReducer, Sum, pairwise_join_lanes, pairwise_lanes_apart};

@@ -1,5 +1,5 @@
-//! The plan of a convolution. One description, [`ConvPlan`], serves the forward pass, the gradient by the input (a
-//! correlation of dy whose output is split into `stride` interleaved sub-grids) and the gradient by the weight.
+//! The plan of a convolution. One description, [`ConvPlan`], serves the forward pass, the input gradient (a correlation
+//! of dy whose output is split into `stride` interleaved sub-grids) and the weight gradient.
 //!
 //! The source image is copied once into a *strip*: for each channel, zero-padded planes (one for each stride phase), in
 //! which every tap of a window is at a constant offset from the output's position. So a product needs no im2col: row k
@@ -57,7 +57,7 @@ pub(super) struct ConvPlan {
     pub images: bool,
     /// Whether columns are packed before the product.
     pub packed: bool,
-    /// Whether the gradient by the weight has output channels in its lanes (see `outer`) instead of positions.
+    /// Whether the weight gradient has output channels in its lanes (see `outer`) instead of positions.
     pub outer: bool,
     /// Output channels whose weights are packed together.
     pub chunk: usize,
@@ -296,7 +296,7 @@ impl ConvPlan {
         (0..rows * cols).map(move |s| [s / cols, s % cols])
     }
 
-    /// (units, elements of the output in a unit) of the forward pass and of the gradient by the input.
+    /// (units, elements of the output in a unit) of the forward pass and of the input gradient.
     pub fn units(&self) -> (usize, usize) {
         let (area, all) = (self.dst[0] * self.dst[1], self.groups * self.dst_c);
         if self.block == all {
@@ -307,7 +307,7 @@ impl ConvPlan {
     }
 }
 
-/// (image blocks, output channels of a unit) of the gradient by the weight. A block has enough positions to amortise
+/// (image blocks, output channels of a unit) of the weight gradient. A block has enough positions to amortise
 /// its sums over lanes, and there are enough units for many threads.
 pub(super) fn conv_plan_weight_blocks(g: &ConvGeom) -> (usize, usize) {
     let enough = if ConvPlan::weight(g).outer { 1024 } else { 3072 };

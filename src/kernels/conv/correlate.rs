@@ -1,4 +1,4 @@
-//! Correlations: the forward pass and the gradient by the input.
+//! Correlations: the forward pass and the input gradient.
 //!
 //! A call computes several whole images, or some channels of one image. Its loops, from outside to inside: groups,
 //! chunks of packed weights, images, bands of rows, sub-grids, blocks of channels. Each output element is one chain of

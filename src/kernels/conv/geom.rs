@@ -1,4 +1,4 @@
-//! The geometry of a 2-D convolution: sizes, checks of user input, and parameter words.
+//! The geometry of a 2-D convolution: sizes, checks of user input, and the encoding as words of an instruction.
 //!
 //! Invariant: kernels require a geometry that [`ConvGeom::validate`] accepts. Op definitions build and check it,
 //! lowering encodes it as words, and the entry points decode it.

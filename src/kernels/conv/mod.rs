@@ -1,4 +1,4 @@
-//! 2-D convolution (cross-correlation, NCHW): forward, gradient by the input, gradient by the weight.
+//! 2-D convolution (cross-correlation, NCHW): forward pass, input gradient, weight gradient.
 //!
 //! Each is a function over slices with an entry point of the kernel ABI. Padding is data: a zero that is multiplied
 //! like any other element. The exception is `images` (images in the SIMD lanes), which skips taps that see only

@@ -1,8 +1,8 @@
-//! The gradient by the weight with output channels in the lanes: each pixel of x is multiplied by the [`BLOCK`] values
-//! of dy at its position. Rows of any width fill the vectors, and no sum runs across lanes.
+//! The weight gradient with output channels in the lanes: each pixel of x is multiplied by the [`BLOCK`] values of dy
+//! at its position. Rows of any width fill the vectors, and no sum runs across lanes.
 //!
 //! Invariant: an element is one chain of `mul_add` over images, rows and columns of dy, in this order. The number of
-//! taps that are computed at once does not affect the bits. Used by `weight_grad` only.
+//! taps that are computed at once does not affect the bits. Used by `weight_grad`; `conv_plan` reads [`BLOCK`].
 
 use super::micro::{micro_fma, micro_vector};
 use crate::float::Float;

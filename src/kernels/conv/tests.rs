@@ -1,4 +1,5 @@
-//! Convolutions against seven naive loops, their adjoint identities, and the independence of bits from unit ranges.
+//! Convolutions against a naive loop over all products, their adjoint identities, and equal bits for all ranges of
+//! units.
 
 use super::conv_plan::ConvPlan;
 use super::*;

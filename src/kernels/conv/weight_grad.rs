@@ -1,4 +1,4 @@
-//! The gradient by the weight. A block of images gives a partial gradient, by products of strips of x with dy. Then the
+//! The weight gradient. A block of images gives a partial gradient, by products of strips of x with dy. Then the
 //! partial gradients are added.
 //!
 //! Lanes are output channels (see `outer_sweep`) or positions of a row (see `micro::micro_dots`), whichever fill

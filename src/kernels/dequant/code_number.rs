@@ -1,4 +1,5 @@
-//! The number of one code, written so that loops over it vectorise.
+//! Converts the bits of one code to a number, before its zero and its scale apply. Loops over these conversions
+//! vectorise.
 
 use super::fp8::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
 

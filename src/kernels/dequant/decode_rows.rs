@@ -1,7 +1,7 @@
-//! Codes of some rows and columns as numbers.
+//! Decodes some rows and columns of a matrix of codes.
 //!
-//! Invariant: element `(p, j)` is (number of its code − zero of column j)·(scale of column j). Codes that share bytes
-//! are packed through the whole matrix, so a row may begin in the middle of a byte.
+//! Invariant: element `(p, j)` is (number of its code − zero of column j)·(scale of column j). Codes of 4 bits are
+//! packed without gaps between rows, so a row may begin in the middle of a byte.
 
 use super::code_number::CodeNumber;
 use crate::float::Float;

@@ -2,7 +2,7 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`dequant_kernel`] | codes, scales, then zeros, or the number that multiplies all scales | `T[k, n]` | [`DequantMatmul`] |
+//! | [`dequant_kernel`] | codes, scales, then, if the scheme has it, a third operand: the zeros or the factor of all scales | `T[k, n]` | [`DequantMatmul`] |
 //! | [`dequant_matmul`] | x: `T[m, k]`, then the same | `T[m, n]`, scratch | [`DequantMatmul`] |
 //!
 //! With `transposed`, x is `[m, n]` and the product `[m, k]`. Invariant: a product has the bits of the general product

@@ -1,10 +1,11 @@
-//! Weights that are stored as codes of 4 or 8 bits: their numbers, and products with them.
+//! Weights that are stored as codes of 4 or 8 bits: how they are decoded, and products with them.
 //!
 //! A weight is (code − zero)·scale. Scale and zero belong to a block of rows of one column. A product decodes the
 //! weights while it packs them, see [`gemm::PanelDecoder`](crate::gemm::PanelDecoder).
 //!
 //! * `fp8`: numbers of 8 and 4 bits.
-//! * `code_scheme`: the schemes. `code_number`: the number of a code. `decode_rows`: numbers of some rows and columns.
+//! * `code_scheme`: the schemes. `code_number`: converts the bits of a code to a number. `decode_rows`: decodes some
+//!   rows and columns.
 //! * `coded_weights`: weights as a matrix that a product decodes. `coded_row_product`: products of one row.
 //! * `dequant_kernels`: the kernels that lowerings use.
 

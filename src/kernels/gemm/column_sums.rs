@@ -1,7 +1,7 @@
 //! Sums of the columns of C while they are in cache: the gradient of a bias.
 //!
-//! There is a row of sums for each block of rows. If there are several, [`reduce::sum`](crate::reduce::sum)
-//! adds them. Invariant: the result has the bits of a reduction of C along its rows.
+//! There is a row of sums for each block of rows. If there are several, [`reduce::sum`](crate::reduce::sum) adds them.
+//! Invariant: the result has the bits of a reduction of C over all its rows.
 
 use super::gemm_float::GemmFloat;
 use crate::abi::MatrixMut;

@@ -1,6 +1,6 @@
 //! The innermost loops of the instruction set that a [`Token`] names.
 //!
-//! Invariant: a [`Token`] becomes a type in this file only.
+//! Invariant: of the files of `gemm`, only this one chooses code by the value of a [`Token`].
 
 use super::gemm_float::GemmFloat;
 use super::operands::{Dots, TileOperands};

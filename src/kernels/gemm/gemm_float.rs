@@ -1,7 +1,7 @@
 //! The element types of matrix products: `f32` and `f64`.
 //!
-//! `dispatch` implements the trait. The trait has a file of its own because the innermost loops name it, and its
-//! implementation calls them.
+//! `dispatch` implements the trait. The trait has a file of its own so that imports have no cycle: the innermost loops
+//! import the trait, and `dispatch` imports the innermost loops.
 
 use super::operands::{Dots, TileOperands};
 use crate::float::Float;

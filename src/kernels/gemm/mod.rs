@@ -13,9 +13,10 @@
 //!   Zee and van de Geijn, 2015).
 //! * `outer_product`, `gemv`, `transposed`, `bf16`: the other algorithms.
 //! * `algorithm`: which algorithm computes a product; `gemm_units`: how units divide it.
-//! * `gemm_into`, `sgd_kernel`: products that go to a sink or an SGD step instead of memory.
+//! * `gemm_into`: products that go to a sink instead of memory.
 //! * `open_product`: products whose number of rows or terms is known only when a step runs.
-//! * `gemm_queries`, `gemm_kernel`: the methods and kernels that lowerings use.
+//! * `gemm_queries`, `gemm_kernel`: the methods and kernels that lowerings use. `sgd_kernel`: products that update a
+//!   param by an SGD step.
 //! * `decoded`: products with a B that is decoded while it is packed.
 //!
 //! Invariants:

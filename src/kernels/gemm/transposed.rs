@@ -1,4 +1,5 @@
-//! Products by their transpose: C has some tens of rows, B is wide, and both operands are contiguous along k.
+//! Products that are computed as their transpose: C has some tens of rows, B is wide, and both operands are contiguous
+//! along k.
 //!
 //! This is the forward product of a linear layer. Packing the wide matrix would take a large share of the time. So the
 //! kernel computes Cᵀ = Bᵀ · Aᵀ, which packs only the few rows of A, and transposes the result.

@@ -1,4 +1,4 @@
-//! The block types: names, numbers in files, sizes.
+//! The block types: their names, the numbers that stand for them in files, and their sizes.
 
 use super::block_codec::BlockCodec;
 use super::blocks_of_32::{Iq4Nl, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};

@@ -1,12 +1,12 @@
-//! Products of few rows x with a matrix of blocks, in `f32`, without decoding the matrix.
+//! Products of a few rows of x with a matrix of blocks, in `f32`, without decoding the matrix.
 //!
 //! Within a group, Σ (scale·code − min)·x = scale·Σ code·x − min·Σ x. The sums of x are the same for all rows of the
 //! matrix and are made once. A row of the matrix is first written as codes, scales and mins.
 //!
-//! Invariant: an element of the result depends on one row of x and one row of the matrix, and its sums have a fixed
-//! order: element `i` of each group is added in lane `i`, those of even and of odd groups apart, in ascending order;
-//! then the upper half of the lanes is added to the lower half until one is left. All instruction sets give the same
-//! bits.
+//! Invariant: an element of the result depends on one row of x and one row of the matrix. The order of its sum is
+//! fixed. Lane `i` adds element `i` of each group, in ascending order of the groups, with one sum for even groups and
+//! one for odd groups. Then the two sums of each lane are added, and the upper half of the lanes is added to the lower
+//! half until one is left. All instruction sets give the same bits.
 
 use super::block_codec::{BlockCodec, GROUP};
 use super::block_type::{BlockType, with_block_codec};

@@ -1,7 +1,7 @@
-//! Numbers as Q4_0 blocks.
+//! Encodes numbers as Q4_0 blocks.
 //!
-//! Codes go from −8 to 7: one side of zero has one code more, and the sign of d decides which side. Invariant: as for
-//! `encode_q8_0`.
+//! Codes go from −8 to 7, so one side of zero has one code more. The sign of d, the scale of a block, decides whether
+//! this is the side of the negative or of the positive numbers. Invariant: as for `encode_q8_0`.
 
 use super::block_codec::BlockCodec;
 use super::blocks_of_32::Q4_0;

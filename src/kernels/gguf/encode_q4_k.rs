@@ -1,9 +1,9 @@
-//! Numbers as Q4_K blocks.
+//! Encodes numbers as Q4_K blocks.
 //!
 //! Thirty-two numbers are coded as `step·v − min` with v from 0 to 15; step and min are two `f16` numbers of the block,
 //! each times an integer from 0 to 63. Both are rounded up, so that the codes reach from the smallest number to the
-//! largest one. Invariant: a number moves by half a step of its thirty-two at most (and by rounding of `f32`), unless
-//! the block's numbers are so small that these `f16` numbers are subnormal.
+//! largest one. Invariant: a decoded number differs from the original by at most half the step of its thirty-two
+//! numbers (and by rounding of `f32`), unless the block's numbers are so small that these `f16` numbers are subnormal.
 
 use super::block_codec::BlockCodec;
 use super::blocks_of_256::Q4K;

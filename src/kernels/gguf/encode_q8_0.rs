@@ -1,7 +1,7 @@
-//! Numbers as Q8_0 blocks.
+//! Encodes numbers as Q8_0 blocks.
 //!
-//! Invariant: a number moves by half a step at most, d/2 for the d of its block, unless the block's numbers are so
-//! small that d is a subnormal `f16`.
+//! Invariant: a decoded number differs from the original by d/2 at most, where d is the scale of its block, unless the
+//! block's numbers are so small that d is a subnormal `f16`.
 
 use super::block_codec::BlockCodec;
 use super::blocks_of_32::Q8_0;

@@ -1,14 +1,15 @@
-//! Products of rows by the matrix of their group, where matrices are blocks: tokens by the weights of their experts.
+//! Multiplies each row by the matrix of its group, where the matrices are stored as blocks: tokens by the weights of
+//! their experts.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`gguf_grouped_kernel`] | x: `T[rows, k]`, D `[groups, n, k]` as blocks: `u8`, starts: `i32[groups + 1]` | y = x·Dᵀ of the group: `T[rows, n]`, scratch | [`GgufGrouped`] |
 //! | the same, if `back` | g: `T[rows, n]`, D, starts | g·D of the group: `T[rows, k]`, scratch | |
 //!
-//! Rows are in the order of their groups, see [`grouped`](crate::grouped). A group without rows is not decoded. Few
-//! rows in `f32` are multiplied by the codes, as in `gguf_matmul`; all others by panels that are decoded for each
-//! group. Invariant: the params and the element type alone decide which of the two is used, so a row depends neither on
-//! the number of threads nor on the groups of the others.
+//! Rows are in the order of their groups, see [`grouped`](crate::grouped). A group without rows is not decoded. If x is
+//! `f32` and has few rows, they are multiplied by the codes, as in `gguf_matmul`. Otherwise the rows are multiplied by
+//! panels that are decoded for each group. Invariant: the params and the element type alone decide which of the two is
+//! used, so a row of the result depends neither on the number of threads nor on the groups of the other rows.
 
 use super::block_codec::GROUP;
 use super::block_type::BlockType;

@@ -5,9 +5,9 @@
 //! | [`gguf_matmul_kernel`] | x: `T[m, k]`, D `[n, k]` as blocks: `u8` | y = x·Dᵀ: `T[m, n]`, scratch | [`GgufMatmul`] |
 //! | the same, if `back` | g: `T[m, n]`, D | g·D: `T[m, k]`, scratch | |
 //!
-//! Few rows x in `f32` are multiplied by the codes (`code_dots`, `nibble_dots`): reading D is then most of the work.
-//! All other products decode D into the panels of the general product, and have the bits of a product with the decoded
-//! matrix. Invariant: the params and the element type alone decide which of the two is used.
+//! If x is `f32` and has few rows, they are multiplied by the codes (`code_dots`, `nibble_dots`): reading D is then
+//! most of the work. All other products decode D into the panels of the general product, and have the bits of a product
+//! with the decoded matrix. Invariant: the params and the element type alone decide which of the two is used.
 
 use super::block_codec::GROUP;
 use super::block_type::BlockType;

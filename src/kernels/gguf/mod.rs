@@ -1,17 +1,19 @@
-//! Weights in the blocks of GGUF files. A block holds a few numbers as codes of some bits each, which share a scale.
+//! Weights in the blocks of GGUF files. A block holds 32 or 256 numbers as codes of a few bits each, which share a
+//! scale.
 //!
 //! A matrix D `[n, k]` lies row by row, each row as `k / elements` blocks. Element `e` of a block is
 //! `scale·code − min`, where 16 elements share scale and min: all types are read as such [groups](Group). So one loop
 //! decodes all types, and one loop multiplies by them.
 //!
-//! * `block_type`: the types, their sizes and their numbers in files. `block_codec`: the trait of a type.
+//! * `block_type`: the types, their sizes and the numbers that stand for them in files. `block_codec`: the trait of a
+//!   type.
 //! * `blocks_of_32`, `blocks_of_256`, `q6_k`, `ternary_blocks`: the layouts.
 //! * `gguf_dequant`: all elements of a matrix as `f32`.
 //! * `coded_rows`: parts of a matrix for the panels of a product.
-//! * `code_dots`: products of few rows with codes. `nibble_dots`: the same for codes of four bits and rows as
-//!   integers, `nibble_x`.
+//! * `code_dots`: products of a few rows of x with codes. `nibble_dots`: the same for codes of four bits, with rows of
+//!   x that `nibble_x` rounds to integers.
 //! * `gguf_matmul`: the kernel of products. `gguf_grouped`: that of products of rows by the matrix of their group.
-//! * `encode_q8_0`, `encode_q4_0`, `encode_q4_k`: numbers as blocks.
+//! * `encode_q8_0`, `encode_q4_0`, `encode_q4_k`: encode numbers as blocks.
 //!
 //! Invariants: a decoded number has the bits that the format's own library gives (product and difference rounded to
 //! `f32` one after the other). The decoded matrix never exists during a product.

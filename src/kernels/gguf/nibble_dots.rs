@@ -1,12 +1,12 @@
-//! Products of few rows x with matrices of Q4_K and Q4_0 blocks, straight from their four-bit codes.
+//! Products of a few rows of x with matrices of Q4_K and Q4_0 blocks, straight from their four-bit codes.
 //!
-//! A word of 32 bits has four bytes, so eight codes; shifts and masks give pairs of codes of 16 bits, without any
-//! exchange between lanes. Rows x are pairs of integers in that order (`nibble_x`), so the sum of the four products of
-//! a lane is exact.
+//! A word of 32 bits holds eight codes. Shifts and masks turn it into pairs of 16-bit codes, without moving anything
+//! between lanes. `nibble_x` writes rows of x as pairs of integers in the same order. A lane multiplies the four codes
+//! of a part that it holds by four integers of x, and the sum of these four products is exact.
 //!
-//! Invariant: the products of a part are summed in eight lanes, those of even and of odd parts apart, in ascending
-//! order; then the upper half of the lanes is added to the lower half until one is left. All instruction sets give the
-//! same bits.
+//! Invariant: the products of a part (32 elements, which share a scale) are summed in eight lanes, in ascending order
+//! of the parts, with one sum for even parts and one for odd parts. Then the two sums of each lane are added, and the
+//! upper half of the lanes is added to the lower half until one is left. All instruction sets give the same bits.
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]

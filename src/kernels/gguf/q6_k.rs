@@ -1,5 +1,5 @@
-//! Q6_K blocks: the low four bits of all codes, then their high two bits, signed scales, and d. The layout of planes is
-//! that of `blocks_of_256`.
+//! Q6_K blocks. A block holds the low four bits of all codes, then their high two bits, then a signed scale for each
+//! group, then d, the `f16` factor of these scales. The layout of planes is that of `blocks_of_256`.
 
 use super::block_codec::{BlockCodec, Group, block_codec_array, block_codes_from, block_nibbles};
 use super::blocks_of_256::plane_of_256;

@@ -55,9 +55,9 @@ impl GroupedProduct {
 
 /// Each row times the matrix of its group.
 ///
-/// Reads x: `T[rows, k]`, rows by rising group; w: `T[groups, k, n]`; starts: `i32[groups + 1]`; writes
-/// `T[rows, n]`, [`GroupedProduct::division`], and scratch (`Split::PerThread`, [`GroupedProduct::scratch`]; it may be
-/// left out if that is 0); params [`GroupedProduct`].
+/// Reads x: `T[rows, k]`, rows by rising group; w: `T[groups, k, n]`, or `T[groups, n, k]` if `transposed`; starts:
+/// `i32[groups + 1]`; writes `T[rows, n]`, [`GroupedProduct::division`], and scratch (`Split::PerThread`,
+/// [`GroupedProduct::scratch`]; it may be left out if that is 0); params [`GroupedProduct`].
 pub fn grouped_product_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = GroupedProduct::from_words(args.params());
     let units = args.units();

@@ -9,7 +9,7 @@
 //!   B from the windows of an image.
 //! * `int_tile`: the innermost loop, for each instruction set.
 //! * `int_product`: cache blocks. `int_gemm_kernel`, `int_conv_kernel`: the kernels.
-//! * `requantise`: sums as codes or numbers.
+//! * `requantise`: turns sums into codes or numbers.
 //!
 //! Invariant: results are exact modulo 2³², so they depend on the operands alone.
 

@@ -1,11 +1,11 @@
-//! Sums of products of codes as codes of their own, or as numbers.
+//! Requantises: turns sums of products of codes into codes with another scale, or into numbers.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`requantise`] | sums: `i32[outer, channels, inner]`, then bias: `i32[channels]`, then scales: `f32[channels]` | `i8`, `i32` or `f32`, of the sums' shape | [`Requantise`] |
 //!
-//! With s = sum + bias, exactly, and v = s·multiplier·scale in `f64`: the result is s as `i32`, which wraps, v rounded
-//! as `f32`, or round(v) + zero, clamped, as `i8`; round is half to even, and that of NaN is 0.
+//! Let s = sum + bias, exactly, and v = s·multiplier·scale in `f64`. An `i32` result is s, wrapped. An `f32` result is
+//! v, rounded. An `i8` result is round(v) + zero, clamped, where round is half to even, and 0 for NaN.
 //!
 //! Invariant: an element depends on its sum and its channel alone.
 

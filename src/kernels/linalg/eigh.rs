@@ -1,8 +1,8 @@
 //! Eigenvalues, ascending, and orthonormal eigenvectors of symmetric matrices: (A + Aᵀ)/2 = U·diag(w)·Uᵀ.
 //!
 //! Reflectors make the matrix tridiagonal, then implicit QL steps make it diagonal (Wilkinson and Reinsch, 1971). Rows
-//! of scratch hold the eigenvectors, so that a rotation is a loop over two rows. The largest magnitude of each
-//! eigenvector, the first of equals, is positive. A matrix with a NaN or an infinity has NaN as result.
+//! of scratch hold the eigenvectors, so that a rotation is a loop over two rows. In each eigenvector, the element of
+//! largest magnitude is positive; of several, the first one is. A matrix with a NaN or an infinity has NaN as result.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

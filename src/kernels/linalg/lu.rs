@@ -1,9 +1,9 @@
 //! LU factors with partial pivoting, `A[rows] = L·U`, and solves with them.
 //!
-//! Right-looking, in strips of [`STRIP`] columns; a row behind a strip takes all of the strip's updates at once, which
-//! changes no bit. Large matrices are factored by `panels`. The pivot is the first of the largest magnitudes. A zero
-//! pivot leaves its column; nothing is divided by it. So every matrix has factors, and a singular one has a zero on the
-//! diagonal of U.
+//! The algorithm is right-looking, in strips of [`STRIP`] columns. Once a strip is factored, the rest of each row,
+//! right of the strip, takes all of the strip's updates at once, which changes no bit. Large matrices are factored by
+//! `panels`. The pivot is the element of largest magnitude, the first of several. If it is zero, its column stays as it
+//! is, and nothing is divided by it. So every matrix has factors, and a singular one has a zero on the diagonal of U.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

@@ -1,8 +1,8 @@
 //! Factors of large matrices, panel by panel. Most of the work is in the products of panels with the rest of the
 //! matrix.
 //!
-//! Invariant: an element is one chain of `mul_add`, in ascending order of the terms, or what `gemm` makes of the same
-//! sum; so the bits depend on the number of rows alone.
+//! Invariant: an element is one chain of `mul_add`, in ascending order of the terms, or the sum of the same terms as
+//! `gemm` computes it. The number of rows alone decides which.
 
 use super::rows::{add_scaled_row, first_largest, scale_row, subtract_rows, two_rows};
 use crate::abi::MatrixMut;

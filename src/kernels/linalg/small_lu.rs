@@ -1,7 +1,7 @@
 //! LU factors of eight small matrices at once, and solves with them: lane `l` of a vector belongs to matrix `l`.
 //!
 //! Invariant: each element is computed by the operations of `lu` and `triangular` in their order, so a matrix has the
-//! same bits in a group as alone. What a group cannot do (a zero pivot), it leaves to them.
+//! same bits in a group as alone. If a pivot of a group is zero, those files compute its matrices one by one instead.
 
 use super::batch_map::batch_map_range;
 use crate::float::Float;

@@ -2,8 +2,8 @@
 //!
 //! One-sided Jacobi (Hestenes, 1958): rotations make the k rows of A, or of Aᵀ if A has more rows than columns,
 //! orthogonal. Their lengths are the singular values. The reduced QR factor of the sorted rows makes them orthonormal,
-//! also where a singular value is 0. The largest magnitude of each column of U, the first of equals, is positive. A
-//! matrix with a NaN or an infinity has NaN as result.
+//! even where a singular value is 0. In each column of U, the element of largest magnitude is positive; of several, the
+//! first one is. A matrix with a NaN or an infinity has NaN as result.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

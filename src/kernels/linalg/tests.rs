@@ -1,4 +1,4 @@
-//! Tests of factors and solves: they give the matrix back, by naive products, whatever the units.
+//! Tests of factors and solves: naive products of the factors give the matrix back, for every division into units.
 
 use super::cholesky::{Cholesky, cholesky_kernel};
 use super::eigh::{Eigh, eigh_kernel};

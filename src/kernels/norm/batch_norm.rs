@@ -8,8 +8,9 @@
 //! | [`batch_norm_backward_kernel`] | dy, x: `T[samples, channels, area]`, mean, rstd, γ: `T[channels]` | dx: `T[samples, channels, area]`, dγ, dβ: `T[channels]` | [`BatchNormGrad`] |
 //!
 //! Invariant: a unit is some channels, as columns of the matrix `[samples, channels · area]`. It reads them twice: for
-//! the sums, then, from the last sample to the first, for dx. Samples are added pairwise. Channels of a small area are
-//! added column by column first, so that vectors run along the columns. Nothing is kept between units.
+//! the sums, then, from the last sample to the first, for dx. Samples are added pairwise. If the area of a channel is
+//! small, each column is summed over the samples first, with one column in each lane; then the columns of a channel are
+//! added. Nothing is kept between units.
 
 use super::channel_grad::{ChannelGrad, ChannelSums, channel_grad_sums, write_channel_grad};
 use crate::abi::{Args, MatrixMut};

@@ -1,8 +1,8 @@
-//! Fused weight updates: a product whose result is a gradient updates the parameter tile by tile, while each tile is in
+//! Fused weight updates: a product whose result is a gradient updates the param tile by tile, while each tile is in
 //! cache.
 //!
-//! Invariant: the bits are those of the product followed by the step. While one tile is computed, the parameter and
-//! states of the next tile are prefetched, so that memory traffic overlaps with arithmetic.
+//! Invariant: the bits are those of the product followed by the step. While one tile is computed, the param and states
+//! of the next tile are prefetched, so that memory traffic overlaps with arithmetic.
 
 use super::{ADAM_TENSORS, Adam, OptimKernelBlock, OptimKernelStep, OptimKernelTensors, Sgd};
 use crate::abi::{Args, MatrixMut};

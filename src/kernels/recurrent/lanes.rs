@@ -1,4 +1,4 @@
-//! Sixteen neighbouring channels as one vector. Lanes behind the last channel hold zeros.
+//! Sixteen neighbouring channels as one vector. Lanes past the last channel hold zeros.
 
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};

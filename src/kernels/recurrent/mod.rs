@@ -4,11 +4,13 @@
 //! * `sequence_units`: how units divide a batch of sequences.
 //! * `lanes`: sixteen neighbouring channels as one vector.
 //! * [`selective_scan`], [`selective_scan_backward`]: a diagonal decay for each channel.
-//! * [`gated_delta`], [`gated_delta_backward`]: a matrix for each head, which a key reads and corrects.
+//! * [`gated_delta`], [`gated_delta_backward`]: a matrix for each head. In each step the matrix decays.
+//!   Its product with the step's key is compared with the step's value, and the difference corrects the matrix.
 //!
 //! Invariants: a state is read and written by one unit alone, from the first step to the last, so bits do not depend on
-//! threads. A backward kernel has the state before every stretch of steps, whose length is of the order of √steps, and
-//! computes the states between again. So its memory grows with the square root of the number of steps.
+//! threads. A backward kernel has a copy of the state before each stretch of steps, and computes the other states
+//! again. The length of a stretch is of the order of √steps. So its memory grows with the square root of the number of
+//! steps.
 
 pub mod gated_delta;
 pub mod gated_delta_backward;

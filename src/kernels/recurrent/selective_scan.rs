@@ -1,11 +1,13 @@
 //! The selective scan: h_t = e^(Δ_t·A)∘h_(t−1) + Δ_t·B_t·x_t and y_t = Σ_n C_t·h_t + D∘x_t, for each channel a state of
 //! `states` numbers (Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023).
 //!
-//! Lanes are channels, so y is a sum of vectors, and B and C are scalars of them. A decay is 2^(Δ_t·A·log₂ e): the
-//! factor is part of A. A·log₂ e = −∞ counts as the lowest finite number: its decay is 0, and 1 for Δ = 0.
+//! Lanes are channels, so y is a sum of vectors, and a number of B or of C is the same for all lanes. A decay is
+//! computed as 2^(Δ_t·A·log₂ e), where A is multiplied by log₂ e once, in advance. If that product is −∞, the lowest
+//! finite number replaces it, so the decay for Δ = 0 is 1, not NaN, and that for any Δ that is not tiny is 0. If A is
+//! finite and the product is ∞, the largest finite number replaces it.
 //!
-//! The rows of neighbouring steps are `channels` elements apart. A vector copies some of them at a time, so that it
-//! waits once for the memory of all.
+//! The rows of neighbouring steps are `channels` elements apart. So the rows of several steps are copied at a time:
+//! then their cache misses overlap.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

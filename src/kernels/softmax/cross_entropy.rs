@@ -133,7 +133,7 @@ fn cross_entropy_losses<T: Float>(
     }
 }
 
-/// −Σ target·log softmax(logits) of each row, as torch's `cross_entropy(reduction="none", ignore_index,
+/// −Σ target·log softmax(logits) of each row, as in torch's `cross_entropy(reduction="none", ignore_index,
 /// label_smoothing)`: `(1 − ε)·nll + ε·mean(−log p)`, 0 for an ignored row. A label that is neither a class nor the
 /// ignored one is a fault at its row.
 ///

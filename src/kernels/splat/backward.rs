@@ -1,9 +1,10 @@
 //! The gradients of projected splats.
 //!
-//! Each pixel is blended again, and then walked back to front: with g the cotangent of its colour before the exponent,
-//! and D that of T behind a splat, ᾱ = T·(g·colour − D), then D becomes (1 − α)·D + α·(g·colour). At first, D is
-//! g·background minus the cotangent of alpha. Each splat gets −α·ᾱ·c·cᵀ and −α·ᾱ·c, c as [`closest_on_ray`] gives it:
-//! these sums have no large terms that cancel; sums over the elements of its matrix would have some.
+//! Each pixel is blended again (see `blend`), and then its splats are walked from back to front. Let g be the cotangent
+//! of the colour before the exponent γ is applied, and D the cotangent of the transmittance T behind the current splat.
+//! Then ᾱ = T·(g·colour − D), and D becomes (1 − α)·D + α·(g·colour). D starts as g·background minus the cotangent of
+//! the alpha of the pixel. For each splat, −α·ᾱ·c·cᵀ and −α·ᾱ·c are summed, where [`closest_on_ray`] gives c. These
+//! sums have no large terms that cancel. Sums of the cotangents of the splat's matrix would have such terms.
 //!
 //! Invariant: tiles t, t + groups, t + 2·groups … are a unit, and are walked in this order. The sums of a pixel row of
 //! a tile are trees of [`LANES`] pixels.

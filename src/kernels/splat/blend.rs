@@ -1,7 +1,9 @@
 //! The image: the splats of each tile, blended front to back at each pixel.
 //!
-//! With α = opacity·exp(−½·|c|²), c as [`closest_on_ray`] gives it: colour += T·α·(colour of the splat), T *= 1 − α,
-//! for α ≥ cutoff and until T is below the threshold. The pixel is (max(0, colour + T·background)^γ, 1 − T).
+//! T is the transmittance of a pixel: the part of the light that passes the splats blended so far, 1 at first. With α =
+//! opacity·exp(−½·|c|²), where [`closest_on_ray`] gives c, a splat adds T·α·(its colour) to the colour of the pixel,
+//! and multiplies T by 1 − α. A splat with α below the cutoff is skipped. Blending ends when T is below the threshold.
+//! The pixel is (max(0, colour + T·background)^γ, 1 − T).
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|

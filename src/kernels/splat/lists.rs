@@ -1,7 +1,7 @@
 //! The splats that may touch a tile, nearest first.
 //!
-//! Invariant: a list holds every splat whose bounds meet the tile, or the first ones if a limit cuts it. A position
-//! outside of the list of splats is a fault.
+//! Invariant: a list holds every splat whose bounds meet the tile, or the first ones if a limit cuts it. An entry of
+//! the order that is not the number of a splat is a fault.
 
 use super::splat_params::Splat;
 use crate::abi::Args;

@@ -6,7 +6,7 @@
 //! | [`splat_project_order_kernel`] | squared distances | positions, nearest first | [`Splat`] |
 //!
 //! Invariant: a splat that is not drawn (its depth is not between near and far, or its opacity is 0 or below the
-//! cutoff) has empty bounds. A NaN is drawn.
+//! cutoff) has empty bounds. A splat with a NaN counts as drawn.
 
 use super::bounds::LensBounds;
 use super::ellipsoid::{Ellipsoid, EllipsoidParams, ellipsoid_clamp_to_unit, ellipsoid_colour, ellipsoid_direction};

@@ -15,7 +15,7 @@ pub const RECORD: usize = 16;
 /// opacity and the colour.
 pub const MOMENTS: usize = 13;
 
-/// Sums for the gradient by right, up and forward of the view.
+/// Sums for the gradients of right, up and forward of the view.
 pub const VIEW_SUMS: usize = 9;
 
 /// Splats of a unit of the kernels that go through splats one by one.

@@ -1,7 +1,7 @@
 //! The loop of each step, as a function over bytes: it is looked up once, when a program is compiled.
 //!
-//! Frequent operations have functions of their own; [`apply_step`] dispatches the others when it runs. A constant
-//! operand may be part of the loop. Invariant: a function computes what `apply_step` does, bit for bit.
+//! Frequent operations have functions of their own; [`apply_step`] dispatches the others when it runs. Some loops read
+//! one operand as a constant of the step. Invariant: a function computes what `apply_step` does, bit for bit.
 
 use super::apply::apply_step;
 use super::element_loops::*;

@@ -1,6 +1,6 @@
 //! Inverse trigonometric functions, as arc tangents of well-conditioned quotients.
 //!
-//! All but [`atan`] compute in `f64`. An `f32` is widened first, so its result has one rounding of its own.
+//! All but [`atan`] compute in `f64`. An `f32` is widened first, and the result is rounded to `f32` once.
 
 use super::real_trait::Real;
 use std::f64::consts::PI;

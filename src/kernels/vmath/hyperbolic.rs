@@ -1,6 +1,6 @@
 //! Hyperbolic functions and their inverses, by `expm1` and `log1p`, so that nothing cancels near 0.
 //!
-//! All compute in `f64`. An `f32` is widened first, so its result has one rounding of its own.
+//! All compute in `f64`. An `f32` is widened first, and the result is rounded to `f32` once.
 
 use super::exp::{exp, expm1};
 use super::log::{log, log1p};

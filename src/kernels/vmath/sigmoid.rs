@@ -1,8 +1,8 @@
 //! The logistic function and SiLU.
 //!
 //! An activation and its derivative share the exponential. The forms that compute one of them have the bits of the form
-//! that computes both. A small sigmoid has a power of two as a factor, which is multiplied last. So a subnormal result
-//! is rounded once, too.
+//! that computes both. A small sigmoid is computed as a number times a power of two. SiLU multiplies by x before it
+//! multiplies by this power of two, so a subnormal result is rounded only once.
 
 use super::exp::{exp_below, exp_with_rest};
 use super::real_trait::Real;

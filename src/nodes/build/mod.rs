@@ -1,5 +1,4 @@
-//! Parts of the builder that need no op by name: axes, sizes, implicit broadcasting, regions and
-//! options.
+//! Parts of the builder that are common to many ops: axes, sizes, implicit broadcasting, regions and options.
 
 pub mod axes;
 pub mod broadcast;

@@ -1,5 +1,5 @@
-//! Attributes: words with a schema. Printing, parsing, verification, hashing and the generators of random graphs use
-//! the schema only.
+//! Attributes: a list of 32-bit words for each node, and a schema that says what they mean. Printing, parsing,
+//! verification, hashing and the generators of random graphs use the schema only.
 //!
 //! Invariant: the words of a node are those of its op's fields, in order, and no others.
 

@@ -17,7 +17,7 @@ pub struct BatchSite<'x, 'g> {
 /// The results of a node for all members, each with the batch's axis first. `None` leaves the node to a loop.
 pub type BatchRule = for<'g> fn(&BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>>;
 
-/// How an op runs on a batch, as a fact.
+/// How an op runs on a batch: the field `batch` of an op definition.
 #[derive(Clone, Copy)]
 pub enum Batch {
     /// The op takes one more leading axis on all operands and gives it to all results, with the same attributes.

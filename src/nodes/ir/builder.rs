@@ -1,4 +1,4 @@
-//! The builder, with which users and rules write graphs.
+//! The builder, with which users, and the rules of op definitions, write graphs.
 //!
 //! [`Var`] is a `Copy` handle with operators and methods. Each method adds nodes to the graph of its [`Builder`].
 //! Errors stick (see [`Emit`]): the first error is kept with the caller's file and line, and [`Builder::finish`]
@@ -336,7 +336,8 @@ impl Builder {
         self.leaf(Op::STATE, name, &attrs.list())
     }
 
-    /// An input: a value that the caller writes before a step.
+    /// An input: a value that the caller writes before a step. A second leaf of this name is an error, except in
+    /// [`Builder::reuse`].
     #[track_caller]
     pub fn input(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType) -> Var<'_> {
         self.any_input(name, dims.as_ref(), dtype, None)
@@ -349,7 +350,8 @@ impl Builder {
         self.any_input(name, dims.as_ref(), dtype, Some(default))
     }
 
-    /// A trained value, which starts as `init` says.
+    /// A param: a value that training changes, and that starts as `init` says. A second leaf of this name is an error,
+    /// except in [`Builder::reuse`].
     #[track_caller]
     pub fn param(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
         self.any_param(name, dims.as_ref(), dtype, init, false)
@@ -361,7 +363,8 @@ impl Builder {
         self.any_param(name, dims.as_ref(), dtype, init, true)
     }
 
-    /// A state: a value that persists from step to step and changes by [`Builder::update`] only.
+    /// A state: a value that persists from step to step and changes by [`Builder::update`] only. A second leaf of this
+    /// name is an error, except in [`Builder::reuse`].
     #[track_caller]
     pub fn state(&self, name: &str, dims: impl AsRef<[usize]>, dtype: DType, init: Init) -> Var<'_> {
         self.any_state(name, dims.as_ref(), dtype, init, None)
@@ -382,7 +385,8 @@ impl Builder {
         self.with(|e| e.output(name, v));
     }
 
-    /// Adds an update: after a step, `leaf` (a param or a state) has the value `next`.
+    /// Adds an update: after a step, `leaf` (a param or a state) has the value `next`, which must have its dtype and
+    /// shape. A second update of `leaf` is an error, and so is one inside a loop or a branch.
     #[track_caller]
     pub fn update(&self, leaf: Var<'_>, next: Var<'_>) {
         self.record_location();
@@ -428,7 +432,7 @@ impl Builder {
     /// its handle's name, it becomes an output once more, as `out0`, `out1` ….
     ///
     /// # Errors
-    /// The first error of any call; two values under one name. A graph is finished once: later nodes, and finishing
+    /// The first error of any call; two outputs of one name. A graph is finished once: later nodes, and finishing
     /// again, are errors.
     #[track_caller]
     pub fn finish<'g>(&'g self, outputs: impl IntoIterator<Item = Var<'g>>) -> Result<GraphBuf> {

@@ -161,7 +161,8 @@ impl Call {
         Call { whole, ..self }
     }
 
-    /// Sets the number of operations of the cost class, if it is not the number of floating-point operations.
+    /// Sets the number of operations as the cost class counts them. Without this call it is the number of
+    /// floating-point operations.
     pub fn ops(self, ops: u64) -> Call {
         Call { ops, ..self }
     }

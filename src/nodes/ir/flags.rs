@@ -33,12 +33,12 @@ impl Flags {
     /// Differentiated as a constant, whatever the function is: `stop_gradient`.
     pub const STOP: Flags = Flags(2048);
     /// A convolution, attention or general product. Like a [`Flags::PRODUCT`], it takes much longer than a sweep over
-    /// its operands. A sum and its norm are not fused if such a node stands between them. Only ops of forward graphs
-    /// are marked.
+    /// its operands. A residual sum and the norm of that sum are not fused if such a node stands between them. Most
+    /// backward ops do not have this flag.
     pub const HEAVY: Flags = Flags(4096);
-    /// Sums, factorisations and periodic functions: small changes of the op's operands change its results much. Where
-    /// values are kept in half precision, its operands are not rounded; nor are its results, unless it is a pointwise
-    /// op.
+    /// The op amplifies rounding errors of its operands: large terms of a sum may cancel, a matrix that is factored may
+    /// be ill-conditioned, and a large argument spans many periods. Where values are kept in half precision, the
+    /// operands of such an op are not rounded; nor are its results, unless it is a pointwise op.
     pub const EXACT: Flags = Flags(8192);
 
     /// Integer operands and results are codes: each stands for a real number, and its tangents and cotangents are those

@@ -370,7 +370,7 @@ impl GraphBuf {
         Ok(GraphBuf { graph: MaybeUninit::new(graph), _bump: bump })
     }
 
-    /// The columns.
+    /// The graph, borrowed.
     #[inline]
     pub fn view(&self) -> Graph<'_> {
         // SAFETY: `make` wrote it. Its columns live as long as `self`.

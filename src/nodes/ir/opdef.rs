@@ -26,7 +26,7 @@ pub type Jvp = for<'g> fn(&Site<'_, 'g>, &[Option<Var<'g>>]) -> Vec<Option<Var<'
 /// The decomposition: the results in simpler ops.
 pub type Expand = for<'g> fn(&Site<'_, 'g>) -> Vec<Var<'g>>;
 
-/// The derivative of an op, as a fact.
+/// How an op is differentiated: the field `deriv` of an op definition.
 #[derive(Clone, Copy)]
 pub enum Deriv {
     /// The derivative is zero. The conformance suite checks it by finite differences. For an op with float operands,
@@ -107,8 +107,9 @@ pub enum Domain {
 
 /// A conformance case: operand types, attributes, and the ranges of the operands' numbers.
 ///
-/// `args` is in the text form, where `f` is each of f32 and f64, and `c` the complex type of it: `"f[3,4] c[4]"`.
-/// `attrs` is in the text form: `"ta=false tb=true"`. Operands beyond the end of `domains` have its last domain.
+/// `args` is in the text form: `"f[3,4] c[4]"`. The case runs in f32 and in f64: `f` is that type, and `c` the complex
+/// type with parts of that type. `attrs` is in the text form: `"ta=false tb=true"`. If there are more operands than
+/// `domains`, the rest have the last domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Operand types.
@@ -122,10 +123,9 @@ pub struct Case {
 /// An op definition: all that the engine knows of an op. Every field is needed: an op without a derivative says so by
 /// [`Deriv::Error`].
 ///
-/// An op of your own is a `static`, as a definition is known by its address;
-/// [`Builder::custom`](crate::graph::Builder::custom) adds nodes of it,
-/// [`text::parse_with`](super::text::parse_with) reads it, and `tools::testing::conform` tests it. There is no
-/// registry.
+/// Make the definition of an op of your own a `static`, because the engine identifies a definition by its address.
+/// [`Builder::custom`](crate::graph::Builder::custom) adds nodes of it, [`text::parse_with`](super::text::parse_with)
+/// reads it, and `tools::testing::conform` tests it. There is no registry.
 ///
 /// ```
 /// use arenagrad::prelude::*;
@@ -163,8 +163,8 @@ pub struct Case {
 /// # }
 /// ```
 ///
-/// A definition that is made at run time, as for each of a list of functions, is leaked: it lives as long as the
-/// program, so make it once and not in each graph.
+/// A definition may also be made at run time, for instance one for each function of a list. It must be leaked, so it
+/// lives until the process ends: make it once, not once for each graph.
 ///
 /// ```
 /// # use arenagrad::tools::{ir::opdef::OpDef, ops::pointwise::math::TANH};

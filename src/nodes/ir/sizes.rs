@@ -1,8 +1,8 @@
 //! Symbols: sizes that a graph is built for, by name.
 //!
 //! A graph has no symbols: all its sizes are numbers. Sizes that vary belong to a *recipe*, a function that builds the
-//! graph once for each binding of its symbols. So sizes that become constants (the 1/N of a mean), loops and branches
-//! are right at every size.
+//! graph once for each choice of sizes of its symbols. So sizes that become constants (the 1/N of a mean), loops and
+//! branches are right at every size.
 //!
 //! Invariant: the names of [`Sizes`] are sorted, and no two are equal.
 

@@ -34,7 +34,7 @@ impl<'g> Var<'g> {
         self.dims().numel()
     }
 
-    /// False for the value that an error leaves.
+    /// False if an error left no value: the op that should have made it was used wrongly.
     pub fn is_some(self) -> bool {
         self.v != Value::NONE
     }

@@ -42,8 +42,8 @@ pub fn is_active_through(def: &OpDef) -> bool {
     !matches!(def.deriv, Deriv::Zero)
 }
 
-/// True if the derivative by operand `a` goes through an op of definition `def`. An op of integers alone has the
-/// derivative zero, and yet a code goes through: it becomes an error later.
+/// True if the derivative with respect to operand `a` goes through an op of definition `def`. An op of integers alone
+/// has the derivative zero, and yet a code goes through: it becomes an error later.
 fn passes_operand(codes: &Codes<'_>, def: &OpDef, a: Value) -> bool {
     is_active_through(def) || (codes.is_code(a) && !code_ends_derivatives(def))
 }

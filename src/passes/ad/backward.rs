@@ -1,7 +1,8 @@
 //! The reverse walk over a region: it applies the derivative fact of each op definition, the last node first.
 //!
 //! A loop in the region is differentiated by a reverse walk over its body: see [`super::scan_site`]. Invariant: the
-//! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
+//! graph is prepared by [`super::prepare::prepare_for_autodiff`], so the walk meets no op whose derivative fact is
+//! [`Deriv::ViaDecompose`].
 
 use super::activity::active_from;
 use super::choice_site::backward_choice;

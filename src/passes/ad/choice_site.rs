@@ -1,6 +1,6 @@
-//! Derivatives of choices: the derivative of a choice is a choice over the same predicate. Its branches run the branch
-//! again from the captured values, and then its derivative. So the branch that does not run adds nothing, not even
-//! zero times infinity.
+//! Derivatives of choices: the derivative of a choice is a choice over the same predicate. Each of its branches first
+//! runs the original branch again from the captured values, and then the derivative of that branch. So the branch that
+//! does not run adds nothing, not even zero times infinity.
 
 use super::backward::Backward;
 use super::codes::zero_tangent_of_code;

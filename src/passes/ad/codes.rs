@@ -1,4 +1,4 @@
-//! Codes: integers that stand for real numbers, as those that [`quantize`](crate::nodes::Op::QUANTIZE) gives.
+//! Codes: integers that stand for real numbers, such as those that [`quantize`](crate::nodes::Op::QUANTIZE) gives.
 //!
 //! A derivative passes through a code as through the real number that it stands for. So the tangent and the cotangent
 //! of a code are those of that number, in `f32`: its own dtype could hold neither. No integer is a code by its dtype

@@ -1,8 +1,9 @@
-//! Derivatives of custom functions: the rule's region is written in place of the derivative.
+//! Derivatives of custom functions: the region of the user's rule is written as the derivative.
 //!
-//! If the rule for the mode is missing, the other one is transposed. A rule is linear in its last arguments, the
-//! tangents or cotangents. So a reverse walk over its region, with zeros for these arguments, gives its adjoint.
-//! Invariant: [`super::activity`] marks the rules that are transposed, so they are prepared.
+//! If the function has no rule for the mode (forward or reverse), the rule for the other mode is transposed. A rule is
+//! linear in its last arguments, the tangents or cotangents. So a reverse walk over its region, with zeros for these
+//! arguments, gives its adjoint. Invariant: [`super::activity`] marks the rules that are transposed, so they are
+//! prepared.
 
 use super::backward::Backward;
 use super::scan_site::{AdContext, ScanSiteValues, write_scan_site_region};

@@ -1,7 +1,8 @@
 //! The forward walk over a region: it applies the derivative fact of each op definition, in order.
 //!
 //! A loop in the region is differentiated by a forward walk over its body: see [`super::scan_site`]. Invariant: the
-//! graph is prepared by [`super::prepare::prepare_for_autodiff`], so no op of [`Deriv::ViaDecompose`] is on the way.
+//! graph is prepared by [`super::prepare::prepare_for_autodiff`], so the walk meets no op whose derivative fact is
+//! [`Deriv::ViaDecompose`].
 
 use super::activity::active_towards;
 use super::choice_site::forward_choice;

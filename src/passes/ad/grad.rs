@@ -27,7 +27,7 @@ pub enum Missing {
     Zero,
 }
 
-/// The leaves and inner values to differentiate by.
+/// The leaves and inner values with respect to which to differentiate.
 #[derive(Clone, Debug, Default)]
 pub struct GradOptions {
     /// Names of leaves, or of inner values: the printed name of a value ([`Var::named`](crate::graph::Var::named)), the
@@ -46,7 +46,7 @@ impl GradOptions {
         GradOptions { wrt: names.iter().map(|s| s.to_string()).collect(), ..Default::default() }
     }
 
-    /// The leaves to differentiate by, in order.
+    /// The leaves with respect to which to differentiate, in order.
     ///
     /// # Errors
     /// A pattern of `frozen` that matches no param; a leaf of `wrt` that is frozen; no leaf at all.
@@ -81,8 +81,8 @@ impl GradOptions {
 /// `options`; of codes (see [`Var::quantize`](crate::graph::Var::quantize)) it is `f32`. Other outputs and updates stay
 /// as they are.
 ///
-/// An inner value gets the derivative of the loss by that value alone, as if it were a leaf. What it is computed from
-/// gets its own gradient, through the inner value too.
+/// An inner value gets the derivative of the loss with respect to that value alone, as if it were a leaf. What it is
+/// computed from gets its own gradient, through the inner value too.
 ///
 /// # Errors
 /// An unknown name; a name that several values have; a loss that is not a scalar or carries no derivative; an op

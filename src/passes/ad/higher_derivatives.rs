@@ -40,7 +40,7 @@ pub fn hvp<'a>(g: impl Into<Graph<'a>>, loss: &str, wrt: &[&str]) -> Result<Grap
     jvp(v, &[loss].into_iter().chain(grads).collect::<Vec<_>>(), &wrt)
 }
 
-/// Adds to `g` the `n`-th derivative of the scalar output `output` by the scalar leaf `leaf`, as output
+/// Adds to `g` the `n`-th derivative of the scalar output `output` with respect to the scalar leaf `leaf`, as output
 /// `grad<n>.<leaf>`. It is an explicit zero once the derivative no longer depends on the leaf.
 ///
 /// # Errors
@@ -63,10 +63,10 @@ pub fn nth_grad<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str, n: usize)
     with_last_higher_derivative(g, buf.view(), &last, &format!("grad{n}.{leaf}"))
 }
 
-/// Adds to `g` the `n`-th derivative of `output` by `leaf` along `n` directions: inputs `dir_0`, `dir_1` …, of the
-/// leaf's type, and an output `tangent<n>.<output>` of the output's type, dⁿf\[d₀, d₁, …\]. It does not depend on the
-/// order of the directions. There are `n` forward walks, one over the other, so the graph grows as 2ⁿ. With a scalar
-/// leaf and ones as directions it is [`nth_grad`].
+/// Adds to `g` the `n`-th derivative of `output` with respect to `leaf` along `n` directions: inputs `dir_0`, `dir_1`
+/// …, of the leaf's type, and an output `tangent<n>.<output>` of the output's type, dⁿf\[d₀, d₁, …\]. It does not
+/// depend on the order of the directions. There are `n` forward walks, one over the other, so the graph grows as 2ⁿ.
+/// With a scalar leaf and ones as directions it is [`nth_grad`].
 ///
 /// # Errors
 /// Those of [`jvp`].

@@ -1,7 +1,7 @@
-//! Inner values to differentiate by: `wrt` of [`grad`](super::grad::grad) and [`vjp`](super::grad::vjp) may name a
-//! value of the entry that nodes compute.
+//! Derivatives with respect to inner values: `wrt` of [`grad`](super::grad::grad) and [`vjp`](super::grad::vjp) may
+//! name a value of the entry that nodes compute.
 //!
-//! Before preparation, such a value goes behind an `optimization_barrier`, so that no pass merges it with an equal
+//! Before preparation, such a value passes through an `optimization_barrier`, so that no pass merges it with an equal
 //! value. It also becomes an output under a reserved name, by which it is found after preparation. Invariant: the graph
 //! of a derivative has neither these barriers nor these outputs.
 

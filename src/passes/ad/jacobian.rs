@@ -1,4 +1,5 @@
-//! Jacobians: one sweep for a batch of directions, one for each element of the output or of the leaf.
+//! Jacobians: one reverse or forward walk for a batch of directions. The batch has a direction for each element of the
+//! output or of the leaf.
 
 use super::grad::{Missing, vjp};
 use super::jvp::jvp;
@@ -11,8 +12,8 @@ use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::passes::signature::{Signature, signature_leaf, signature_output};
 
-/// Adds to `g` the Jacobian of `output` by `leaf`, as output `jacobian.<leaf>`. Its shape is the output's dimensions
-/// followed by the leaf's.
+/// Adds to `g` the Jacobian of `output` with respect to `leaf`, as output `jacobian.<leaf>`. Its shape is the output's
+/// dimensions followed by the leaf's.
 ///
 /// All directions are one batch: there is one reverse sweep for all elements of the output, or, if the leaf has fewer,
 /// one forward sweep for all elements of the leaf. So the graph does not grow with the Jacobian; its memory does.

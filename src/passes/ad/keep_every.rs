@@ -1,8 +1,9 @@
 //! Loops that keep few carries: a loop with `keep_every` becomes a loop in stretches before it is differentiated.
 //!
 //! The outer loop keeps the carries of each of its iterations and nothing else ([`Scan::keeps_carries_only`]), so its
-//! derivative runs a stretch again. A loop that ends early is written so too. Invariant: gradients have the bits of a
-//! loop that keeps all, as a constant's cotangents are added in the same order (see [`super::backward`]).
+//! derivative runs a stretch again. A loop that ends early becomes a loop in stretches, too. Invariant: gradients have
+//! the bits of a loop that keeps the carries of each iteration, because the cotangents of a constant are added in the
+//! same order (see [`super::backward`]).
 
 use crate::arena::{Node, Region, Side, ids::Id};
 use crate::error::Result;

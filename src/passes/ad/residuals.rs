@@ -2,8 +2,8 @@
 //!
 //! They become stacked results of the loop. To collect them, AD runs once on a throwaway copy of the body in which
 //! every value of the body is an argument. A value that moves or cheap pointwise ops can recompute is not stacked.
-//! Invariant: every carry is stacked, unless the loop has no bound, so that all other values can be recomputed.
-//! [`mod@crate::passes::scan_dce`] later drops the stacked results that nothing reads.
+//! Invariant: every carry is stacked, so that all other values can be recomputed. Only a loop without a bound stacks
+//! nothing. [`mod@crate::passes::scan_dce`] later drops the stacked results that nothing reads.
 
 use super::activity::{Mode, active_nodes};
 use super::backward::Backward;
@@ -83,8 +83,8 @@ fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> R
     })
 }
 
-/// The values of region `r` that its derivative by all arguments reads, found by differentiating on `scratch`. Empty if
-/// the body has no derivative: the caller may not need one.
+/// The values of region `r` that its derivative with respect to all arguments reads, found by differentiating on
+/// `scratch`. Empty if the body has no derivative: the caller may not need one.
 fn residual_reads(codes: &Codes<'_>, r: Region, scratch: &Builder, regions: &[Region]) -> Window<Value, bool> {
     let g = codes.graph();
     let mut read = Window::filled(g.region_values(r), false);

@@ -1,4 +1,5 @@
-//! Leaves with the batch's axis: the same name, rule of start values and default; the shape has one axis more.
+//! Leaves with the batch's axis: the name, the rule of the start values and the default stay, and the shape has one
+//! more axis.
 
 use super::batched_region::BatchContext;
 use crate::arena::{Value, ids::Id};

@@ -1,9 +1,10 @@
 //! Decides which values of a training step are kept in half precision, and how the backward half gets each of them.
 //!
 //! The forward half ends with the last output that is no gradient. The nodes after it on which a gradient or a param's
-//! next value depends are *gradient nodes*; they alone read rounded values. So no other output changes, and no state
-//! but those that follow from gradients. A value stays in full precision where rounding it saves nothing or would harm
-//! more than its own accuracy: see [`HalfFacts::exact`] and [`HalfFacts::summary`].
+//! next value depends are *gradient nodes*; they alone read rounded values. So all other outputs stay the same, and so
+//! do all states that do not follow from gradients. A value stays in full precision if rounding it saves nothing, if a
+//! node compares or factors it ([`HalfFacts::exact`]), or if its error would scale whole rows of gradients
+//! ([`HalfFacts::summary`]).
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::nodes::ir::attrs::Kind;

@@ -1,11 +1,11 @@
 //! Half precision for what is kept: values that the backward half reads are kept as `bf16` or `f16`, and computed with
 //! in `f32`.
 //!
-//! [`facts`] says which values of the forward half these are. Each is rounded behind its last reader in the forward
-//! half, and widened before its readers in the backward half: once for readers that are near one another, so that no
-//! `f32` copy lives long. Each widening reads another `optimization_barrier`, so that no pass merges them. A value that
-//! is a move, a shift or a scaling of a kept value is recomputed from it. [`loops`]: loops stack rounded slices, and
-//! widen slices as they read them.
+//! [`facts`] says which values of the forward half these are. Each is rounded after its last reader in the forward
+//! half, and widened before its readers in the backward half. Readers that are near one another share one widening, so
+//! that no `f32` copy lives long. Each widening reads an `optimization_barrier` of its own, so that no pass merges two
+//! of them. A value that is a move, a shift or a scaling of a kept value is recomputed from it. [`loops`]: loops stack
+//! rounded slices, and widen slices as they read them.
 //!
 //! Runs between patterns and pointwise fusion. At this point it is known which values fused ops keep, and a widening
 //! can still become a step of the region that reads it.

@@ -1,4 +1,4 @@
-//! Clipping of gradients, as torch's `clip_grad_value_` and `clip_grad_norm_`.
+//! Clipping of gradients, as in torch's `clip_grad_value_` and `clip_grad_norm_`.
 //!
 //! Invariant: a norm is right wherever it is a finite number of f64, even if powers of gradients overflow or underflow.
 

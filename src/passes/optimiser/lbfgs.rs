@@ -1,11 +1,11 @@
 //! L-BFGS: the two-loop recursion over a history that lives in states.
 //!
 //! All params of L-BFGS are one vector, as in torch. The history is a ring of `history_size` rows, so a step writes one
-//! row of it, in place. Numbers of rows are clamped, so that lowering knows that no look-up can stop the step: a step
-//! that may still stop changes no state in place. `opt.ro` holds 1/(y·s) of each row, and 0 for rows without a pair.
-//! Such a row adds nothing to either loop, so both loops run over all rows, the first from the newest to the oldest,
-//! the second from the oldest to the newest. Before the first step all states are 0 (H is 1): y·s is 0, no pair is
-//! kept, and the direction is −g.
+//! row of it, in place. Row indices are clamped, so that lowering knows that no look-up can stop the step. Otherwise
+//! states could not change in place, because a step that may still stop changes no state. `opt.ro` holds 1/(y·s) of
+//! each row, and 0 for rows without a pair. Such a row adds nothing to either loop, so both loops run over all rows,
+//! the first from the newest to the oldest, the second from the oldest to the newest. Before the first step all states
+//! are 0 (H is 1): y·s is 0, no pair is kept, and the direction is −g.
 
 use super::groups::Settings;
 use super::rule::Rule;

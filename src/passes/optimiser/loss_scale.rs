@@ -1,9 +1,9 @@
-//! Dynamic loss scaling, as `torch.amp.GradScaler`: the gradients of a step are those of the loss times a scale, and
-//! are divided by it before anything reads them. A step in which a gradient is not finite changes nothing but the
-//! scale.
+//! Dynamic loss scaling, as in `torch.amp.GradScaler`: the gradients of a step are those of the loss times a scale, and
+//! are divided by it before anything reads them. A step in which a gradient is not finite makes the scale smaller and
+//! leaves the params alone.
 //!
-//! Invariant: such a step skips every update that the optimiser adds, and makes those of the graph itself (running
-//! statistics, the random key).
+//! Invariant: such a step skips all updates that the optimiser adds, except those of the scale and of its count of
+//! steps. It makes the updates of the graph itself (running statistics, the random key).
 
 use super::Optimiser;
 use crate::arena::Value;

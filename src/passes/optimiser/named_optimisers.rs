@@ -1,7 +1,7 @@
 //! The optimisers that users name: `AdamW::new(1e-3).weight_decay(0.1)`.
 //!
 //! Each type names one rule and has no fields. Its `new` gives an [`Optimiser`] of that rule, which has a method for
-//! each number of the rule. Invariant: the rule of an `Optimiser<X>` is the variant of [`Rule`] that `X` names.
+//! each hyperparameter of the rule. Invariant: the rule of an `Optimiser<X>` is the variant of [`Rule`] that `X` names.
 
 use super::Optimiser;
 use super::rule::{MuonScale, Rule};
@@ -46,7 +46,7 @@ macro_rules! optimisers {
 }
 
 optimisers! {
-    /// Stochastic gradient descent, as `torch.optim.SGD`; the formula is that of [`Rule::Sgd`].
+    /// Stochastic gradient descent, as in `torch.optim.SGD`; the formula is that of [`Rule::Sgd`].
     Sgd: Sgd = SGD {
         /// μ, finite and not negative. Default 0: no momentum buffer is kept.
         momentum: f64,
@@ -57,7 +57,7 @@ optimisers! {
         /// L2 penalty, added to the gradient. Default 0.
         weight_decay: f64,
     }
-    /// Adam, as `torch.optim.Adam`; the formula is that of [`Rule::Adam`].
+    /// Adam, as in `torch.optim.Adam`; the formula is that of [`Rule::Adam`].
     Adam: Adam = ADAM {
         /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
         betas: (f64, f64),
@@ -68,7 +68,7 @@ optimisers! {
         /// Divides by the root of the largest second moment so far. Default false.
         amsgrad: bool,
     }
-    /// AdamW, as `torch.optim.AdamW`: Adam whose weight decay shrinks the param; see [`Rule::Adam`].
+    /// AdamW, as in `torch.optim.AdamW`: Adam whose weight decay shrinks the param; see [`Rule::Adam`].
     AdamW: Adam = ADAMW {
         /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
         betas: (f64, f64),
@@ -79,7 +79,7 @@ optimisers! {
         /// Divides by the root of the largest second moment so far. Default false.
         amsgrad: bool,
     }
-    /// Adamax, as `torch.optim.Adamax`; the formula is that of [`Rule::Adamax`]. torch's rate is 2e-3.
+    /// Adamax, as in `torch.optim.Adamax`; the formula is that of [`Rule::Adamax`]. torch's rate is 2e-3.
     Adamax: Adamax = ADAMAX {
         /// Decays of the first moment and of the largest gradient, each in [0, 1). Default (0.9, 0.999).
         betas: (f64, f64),
@@ -88,7 +88,7 @@ optimisers! {
         /// L2 penalty, added to the gradient. Default 0.
         weight_decay: f64,
     }
-    /// Rectified Adam, as `torch.optim.RAdam`; the formula is that of [`Rule::RAdam`].
+    /// Rectified Adam, as in `torch.optim.RAdam`; the formula is that of [`Rule::RAdam`].
     RAdam: RAdam = RADAM {
         /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
         betas: (f64, f64),
@@ -99,8 +99,8 @@ optimisers! {
         /// Whether the weight decay shrinks the param instead of joining the gradient. Default false.
         decoupled_weight_decay: bool,
     }
-    /// L-BFGS with a fixed rate, as `torch.optim.LBFGS` without line search, one iteration a step; the formula is that
-    /// of [`Rule::Lbfgs`]. torch's rate is 1.
+    /// L-BFGS with a fixed rate, as in `torch.optim.LBFGS` without line search, one iteration a step; the formula is
+    /// that of [`Rule::Lbfgs`]. torch's rate is 1.
     ///
     /// It suits problems whose batch is the same in every step. There is no line search yet (torch's `line_search_fn`),
     /// so a loss that is far from quadratic needs a lower rate. torch's tolerances end its inner loop of `max_iter`
@@ -112,7 +112,7 @@ optimisers! {
         /// L2 penalty, added to the gradient. Default 0.
         weight_decay: f64,
     }
-    /// RMSprop, as `torch.optim.RMSprop`; the formula is that of [`Rule::RmsProp`].
+    /// RMSprop, as in `torch.optim.RMSprop`; the formula is that of [`Rule::RmsProp`].
     RmsProp: RmsProp = RMSPROP {
         /// Decay of the mean of squares, in [0, 1). Default 0.99.
         alpha: f64,
@@ -125,7 +125,7 @@ optimisers! {
         /// L2 penalty, added to the gradient. Default 0.
         weight_decay: f64,
     }
-    /// Adagrad, as `torch.optim.Adagrad`; the formula is that of [`Rule::Adagrad`].
+    /// Adagrad, as in `torch.optim.Adagrad`; the formula is that of [`Rule::Adagrad`].
     Adagrad: Adagrad = ADAGRAD {
         /// Decay of the rate: lr / (1 + (t − 1)·decay). Default 0.
         lr_decay: f64,
@@ -136,7 +136,7 @@ optimisers! {
         /// L2 penalty, added to the gradient. Default 0.
         weight_decay: f64,
     }
-    /// Adadelta, as `torch.optim.Adadelta`; the formula is that of [`Rule::Adadelta`]. torch's rate is 1.
+    /// Adadelta, as in `torch.optim.Adadelta`; the formula is that of [`Rule::Adadelta`]. torch's rate is 1.
     Adadelta: Adadelta = ADADELTA {
         /// Decay of both means of squares, in [0, 1). Default 0.9.
         rho: f64,
@@ -145,7 +145,7 @@ optimisers! {
         /// L2 penalty, added to the gradient. Default 0.
         weight_decay: f64,
     }
-    /// Adam with Nesterov momentum, as `torch.optim.NAdam`; the formula is that of [`Rule::NAdam`].
+    /// Adam with Nesterov momentum, as in `torch.optim.NAdam`; the formula is that of [`Rule::NAdam`].
     NAdam: NAdam = NADAM {
         /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
         betas: (f64, f64),
@@ -156,7 +156,7 @@ optimisers! {
         /// L2 penalty, added to the gradient. Default 0.
         weight_decay: f64,
     }
-    /// NAdam whose weight decay shrinks the param, as `torch.optim.NAdam` with `decoupled_weight_decay`.
+    /// NAdam whose weight decay shrinks the param, as in `torch.optim.NAdam` with `decoupled_weight_decay`.
     NAdamW: NAdam = NADAMW {
         /// Decays of the first and second moments, each in [0, 1). Default (0.9, 0.999).
         betas: (f64, f64),
@@ -183,7 +183,7 @@ optimisers! {
         /// Weight decay. Default 1e-2.
         weight_decay: f64,
     }
-    /// Adafactor, as `torch.optim.Adafactor`; the formula is that of [`Rule::Adafactor`].
+    /// Adafactor, as in `torch.optim.Adafactor`; the formula is that of [`Rule::Adafactor`].
     Adafactor: Adafactor = ADAFACTOR {
         /// Exponent of the decay of second moments, not above 0. Default -0.8.
         beta2_decay: f64,
@@ -194,7 +194,7 @@ optimisers! {
         /// Weight decay: the param shrinks by lr times this in each step. Default 0.
         weight_decay: f64,
     }
-    /// Muon for matrices, as `torch.optim.Muon`; the formula is that of [`Rule::Muon`]. Put params that are not
+    /// Muon for matrices, as in `torch.optim.Muon`; the formula is that of [`Rule::Muon`]. Put params that are not
     /// matrices into a group of another rule.
     Muon: Muon = MUON {
         /// μ, in [0, 1). Default 0.95.

@@ -1,8 +1,9 @@
-//! Update rules: their numbers, with torch's names and defaults.
+//! Update rules and their hyperparameters, with torch's names and defaults.
 //!
-//! `rule_ranges` says what each number may be; `update_target`, `adam_family`, `matrix` and `lbfgs` write the formulas.
+//! `rule_ranges` has the range of each hyperparameter; `update_target`, `adam_family`, `matrix` and `lbfgs` write the
+//! formulas.
 
-/// How Muon's rate depends on the sides A and B of the matrix, as torch's `adjust_lr_fn`.
+/// How Muon's rate depends on the sides A and B of the matrix, as in torch's `adjust_lr_fn`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MuonScale {
     /// √max(1, A/B).
@@ -56,7 +57,7 @@ pub enum Rule {
         amsgrad: bool,
     },
     /// `g += wd·p; m += (1 − β₁)(g − m); u = max(β₂u, |g| + ε); p −= lr/(1 − β₁ᵗ)·m/u` (Kingma and Ba, arXiv:1412.6980,
-    /// section 7.1), as `torch.optim.Adamax`.
+    /// section 7.1), as in `torch.optim.Adamax`.
     Adamax {
         /// β₁ and β₂.
         betas: (f64, f64),
@@ -65,7 +66,7 @@ pub enum Rule {
         /// wd.
         weight_decay: f64,
     },
-    /// Adam whose rate follows the variance of its moments (Liu et al., arXiv:1908.03265), as `torch.optim.RAdam`.
+    /// Adam whose rate follows the variance of its moments (Liu et al., arXiv:1908.03265), as in `torch.optim.RAdam`.
     /// With `ρ∞ = 2/(1 − β₂) − 1` and `ρ = ρ∞ − 2tβ₂ᵗ/(1 − β₂ᵗ)`, `p −= lr·m/(1 − β₁ᵗ)·r·√(1 − β₂ᵗ)/(√v + ε)` where
     /// `r = √((ρ − 4)(ρ − 2)ρ∞ / ((ρ∞ − 4)(ρ∞ − 2)ρ))`. While ρ is at most 5, `p −= lr·m/(1 − β₁ᵗ)`.
     RAdam {
@@ -78,7 +79,7 @@ pub enum Rule {
         /// `p *= 1 − lr·wd` before the update, instead of `g += wd·p`.
         decoupled_weight_decay: bool,
     },
-    /// L-BFGS with a fixed rate, as `torch.optim.LBFGS` without line search, one iteration a step:
+    /// L-BFGS with a fixed rate, as in `torch.optim.LBFGS` without line search, one iteration a step:
     /// `g += wd·p; y = g − g₋₁; s = p − p₋₁`; the pair (y, s) joins the history if `y·s > 1e-10`, and the oldest pair
     /// leaves a full one; then `p −= t·H·g`, where H is the two-loop recursion over the history from `y·s/(y·y)·I`
     /// (the newest pair's), and t is lr, in the first step `lr·min(1, 1/Σ|g|)`. All params of L-BFGS are one vector.
@@ -154,7 +155,7 @@ pub enum Rule {
         /// wd.
         weight_decay: f64,
     },
-    /// Second moments of matrices as an outer product of row and column means, as `torch.optim.Adafactor`:
+    /// Second moments of matrices as an outer product of row and column means, as in `torch.optim.Adafactor`:
     /// `w = t^decay; r += w(mean g² by row − r); c likewise; u = g/√(max(r·c/max(mean r, ε₁), ε₁²));
     /// α = max(ε₂, rms p)·min(lr, 1/√t); p = (1 − lr·wd)p − α·u/max(1, rms u/d)`. Params of
     /// fewer than two axes keep an unfactored second moment.
@@ -168,7 +169,7 @@ pub enum Rule {
         /// wd.
         weight_decay: f64,
     },
-    /// Orthogonalised momentum, for matrices only, as `torch.optim.Muon`: `m += (1 − μ)(g − m)`, `u = m` (nesterov:
+    /// Orthogonalised momentum, for matrices only, as in `torch.optim.Muon`: `m += (1 − μ)(g − m)`, `u = m` (nesterov:
     /// `g + μ(m − g)`), `X = u/max(‖u‖, ε)`, `ns_steps` times `A = XXᵀ, X = aX + (bA + cAA)X`,
     /// `p = (1 − lr·wd)p − lr·scale·X`. X is computed in the param's type (torch rounds it to bf16).
     Muon {

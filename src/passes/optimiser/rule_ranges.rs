@@ -1,4 +1,4 @@
-//! The range of each number of a rule.
+//! The range of each hyperparameter of a rule.
 //!
 //! Invariant: if [`Rule::validate`] accepts a rule, and params and gradients are finite, its update never fails.
 

@@ -53,7 +53,7 @@ pub(super) fn update_target_decay<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var
     if decay == 0.0 { g } else { g + p * decay }
 }
 
-/// `from + weight·(to − from)`, computed from the nearer end, as torch's lerp.
+/// `from + weight·(to − from)`, computed from the nearer end, as in torch's lerp.
 pub(super) fn update_target_lerp<'g>(from: Var<'g>, to: Var<'g>, weight: f64) -> Var<'g> {
     let d = to - from;
     if weight.abs() < 0.5 { from + d * weight } else { to - d * (1.0 - weight) }

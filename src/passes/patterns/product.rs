@@ -1,4 +1,4 @@
-//! Products with a bias and an activation, and products of one input.
+//! Products with a bias and an activation, products that a loop adds to a carry, and products that share an input.
 
 use super::facts::{Linear, PatternFacts};
 use super::matches::{Found, Match};

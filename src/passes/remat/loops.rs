@@ -1,10 +1,10 @@
 //! Loops under a budget: a forward loop and the backward loops that read its stacks run in stretches.
 //!
 //! The forward loop keeps its carries before each stretch. For each stretch, the forward loop runs again and stacks the
-//! values that the backward loop reads; then the backward loop runs its iterations of the stretch. All lengths of
-//! stretches repeat the same operations, so the length is the one that takes the fewest bytes. A loop may run in
-//! stretches in part: its last iterations then keep their stacks and run once. Loops whose stacks meet in one backward
-//! loop are one group, with the same stretches.
+//! values that the backward loop reads; then the backward loop runs its iterations of the stretch. Stretches of every
+//! length repeat the same operations, so the length that takes the fewest bytes is chosen. It may be that only the
+//! first iterations of a loop run in stretches; the last ones then keep their stacks and run once. Forward loops whose
+//! stacks one backward loop reads are one group, with the same stretches.
 
 use super::facts::RematFacts;
 use crate::arena::{Node, Side, Value, ids::Id};

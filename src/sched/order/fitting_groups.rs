@@ -1,5 +1,5 @@
-//! Ready groups in a tournament tree for the least key among those that allocate at most a given number of bytes. Its
-//! leaves are in the order of allocated bytes. Every call is O(log n).
+//! The ready groups in a tournament tree. It finds the group of least key among those that allocate at most a given
+//! number of bytes. Its leaves are in the order of allocated bytes. Every call is O(log n).
 
 /// The entry of a group that is not ready.
 const NONE: (i64, u32) = (i64::MAX, u32::MAX);

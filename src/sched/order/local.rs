@@ -1,9 +1,9 @@
 //! Local search: where the best order is above the certificate, single groups move away from its fullest instruction,
 //! the one with the most live lines.
 //!
-//! A group before that instruction moves behind it if its results are needed only later. A group behind it moves in
-//! front of it if the group ends lifetimes. Deterministic: moves are tried in a fixed order, the first that helps is
-//! kept, and the budget counts groups scored.
+//! A group before that instruction moves after it if its results are needed only later. A group after it moves before
+//! it if that group ends lifetimes. Deterministic: moves are tried in a fixed order, the first that helps is kept, and
+//! the budget counts groups scored.
 
 use super::deps::Deps;
 use crate::error::Result;

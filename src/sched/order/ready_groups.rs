@@ -1,4 +1,4 @@
-//! Ready groups in a heap for the least key. Every call is O(log n).
+//! The ready groups in a heap, which gives the group of least key. Every call is O(log n).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,7 +1,7 @@
 //! Proof of a packing: a sweep through time with an ordered map of the live buffers.
 //!
-//! It shares no code with the packers. It cannot see whether lifetimes and sizes are right; the plan checker proves
-//! that, which walks the instructions.
+//! It shares no code with the packers. It cannot see whether lifetimes and sizes are right. The plan checker proves
+//! that: it walks the instructions.
 
 use super::buffers::Buffers;
 use crate::error::{Error, Kind, Result};

@@ -1,7 +1,7 @@
 //! Proof that a loop's body may run on the operands of its instruction. Used by the checker only.
 //!
-//! The body was proved in an address space of its own, where externs are disjoint. That proof holds in the arena only
-//! if the operands are disjoint as well, unless both are only read, and if each operand has the contents that the body
+//! The body was proved in an address space of its own, where externs are disjoint. That proof holds in the arena on two
+//! conditions: any two operands are disjoint unless both are only read, and each operand has the contents that the body
 //! expects of its extern. The checker proves which operands of an instruction share bytes; this file proves that the
 //! body neither writes what the loop only reads, nor reads a result of the loop that has no contents yet.
 

@@ -12,8 +12,8 @@ fn is_convention(def: &OpDef) -> bool {
     [Flags::STRAIGHT, Flags::QUANT, Flags::STOP].into_iter().any(|flag| def.flags.has(flag))
 }
 
-/// Names of the ops through which the derivative by `leaf` passes on the way to a float output, and whose derivative is
-/// by definition that of another function. Those in a region count as on the way if its node is.
+/// Names of the ops through which the derivative with respect to `leaf` passes on the way to a float output, and whose
+/// derivative is by definition that of another function. Those in a region count as on the way if its node is.
 pub fn conventions_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
     let (mut names, nodes) = (Vec::new(), 0..g.nodes());
     let Some((leaf, _)) = g.find_leaf(leaf) else { return names };

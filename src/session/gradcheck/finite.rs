@@ -167,8 +167,8 @@ impl FinitePoint {
         self.changed.iter().try_for_each(|&i| self.write(p, i))
     }
 
-    /// The derivative of `output` by element `at`, by differences of fourth order (error: h⁴ times the fifth
-    /// derivative). Of the widths, the one that agrees best with `claim` counts; a wrong claim agrees with none.
+    /// The derivative of `output` with respect to element `at`, by differences of fourth order (error: h⁴ times the
+    /// fifth derivative). Of the widths, the one that agrees best with `claim` counts; a wrong claim agrees with none.
     pub fn derivative(&mut self, p: &mut Program, output: &str, at: Element, claim: f64) -> Result<f64> {
         let mut best = f64::NAN;
         for h in WIDTHS {

@@ -44,7 +44,7 @@ fn checked_rule_name(g: Graph<'_>, f: &CustomFnAttrs) -> String {
     format!("{:?}", g.str(g.region_names[f.body.at()]))
 }
 
-/// Names of the custom functions with rules through which the derivative by `leaf` passes.
+/// Names of the custom functions with rules through which the derivative with respect to `leaf` passes.
 pub fn rules_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
     let Some((leaf, _)) = g.find_leaf(leaf) else { return Vec::new() };
     let from = active_from(&Codes::of(g), g.entry(), &[leaf]);

@@ -17,7 +17,7 @@ use std::path::Path;
 /// Bytes that are read at once where elements are converted or looked at.
 const PIECE: usize = 1 << 16;
 
-/// How [`Program::load_weights`] treats what does not fit.
+/// How [`Program::load_weights`] treats tensors of the file and leaves of the program that do not match.
 #[derive(Clone, Copy)]
 pub struct Load<'a> {
     /// Whether a param without a tensor, a tensor without a param or state, or another shape is an error. If not, they

@@ -21,7 +21,7 @@ const INDEX: &str = ".index.json";
 /// Largest list of shards, in bytes.
 const INDEX_LIMIT: u64 = 64 << 20;
 
-/// Opened weights; see the file's head.
+/// Weights on disk, opened: a safetensors file, or several shards. A tensor's bytes are read when they are asked for.
 pub struct Weights {
     /// The lock holds the position from seek to read.
     files: Vec<(PathBuf, Mutex<File>)>,

@@ -1,4 +1,5 @@
-//! Bad data files: each refusal has a file that meets it, also if the file changes while it is read.
+//! Bad data files: for each refusal there is a file that is refused for that reason. Files that change while they are
+//! read are among them.
 
 use super::*;
 use std::io::{self, Write};

@@ -84,7 +84,7 @@ impl Gguf {
         self.head.version
     }
 
-    /// The path.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -10,7 +10,7 @@ const ARRAY: u32 = 9;
 
 macro_rules! numbers {
     ($($variant:ident $t:ident $id:literal)*) => {
-        /// A value of metadata.
+        /// A value of the metadata of a GGUF file.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs)] // The variants are called as their types.
         pub enum Meta { $($variant($t),)* Bool(bool), String(String), Array(MetaArray) }

@@ -3,7 +3,7 @@
 use crate::kernels::gguf::BlockType;
 use crate::nodes::DType;
 
-/// The type of a tensor.
+/// The type of a tensor in a GGUF file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorType {
     /// Elements of a type.

@@ -1,4 +1,4 @@
-//! The numbers that a trainer keeps for others. Invariant: they are in the checkpoint.
+//! The numbers that a trainer keeps for callbacks and for the caller's loop. Invariant: the checkpoint holds them.
 
 use super::Trainer;
 use crate::error::{Error, Kind, Result};

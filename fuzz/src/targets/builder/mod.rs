@@ -1,4 +1,4 @@
-//! Any calls of the builder, wrong ones included: no panic, and the first error is kept and has a place. A graph that
+//! Any calls of the builder, wrong ones included: no panic, and the first error is kept with its location. A graph that
 //! finishes without an error is sound; if it is small, it compiles and runs.
 
 mod calls;

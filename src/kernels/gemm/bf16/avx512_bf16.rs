@@ -1,8 +1,8 @@
 //! AVX512-BF16: packing, and tiles of products by `vdpbf16ps`.
 //!
-//! Invariants: packing gives the same words as `terms`. For each pair of elements along k, a sum adds first the odd
-//! one's product, then the even one's. Callers have an [`Bf16Engine`](super::engine::Bf16Engine) other than the
-//! portable one. Such an engine exists only where the CPU has the instructions.
+//! Invariants: packing gives the same words as `terms`. For each pair of elements along k, a sum first adds the product
+//! of the odd element, then that of the even one. Callers have an [`Bf16Engine`](super::engine::Bf16Engine) other than
+//! the portable one. Such an engine exists only where the CPU has the instructions.
 
 use super::operands::{Tile, operand_terms_order};
 use super::packed::{DEPTH, LINE, LINES, PackedTile, Runs, Side};

@@ -1,8 +1,9 @@
 //! Packed tiles: their sizes, and the blocks of operands that are packed into them.
 //!
-//! A *line* is a row of A or a column of B. A packed tile is sixteen lines by 32 elements along k, as 256 words of two
-//! bf16. Word `16 * line + pair` of a packed tile of A has elements `2 * pair` and `2 * pair + 1` of line `line`. In a
-//! packed tile of B, word `16 * pair + line` has them. A *micro-panel* is the packed tiles of sixteen lines, along k.
+//! Here a *line* is a row of A or a column of B, never 64 bytes. A packed tile is sixteen lines by 32 elements along k,
+//! as 256 words of two bf16. Word `16 * line + pair` of a packed tile of A has elements `2 * pair` and `2 * pair + 1`
+//! of line `line`. In a packed tile of B, word `16 * pair + line` has them. A *micro-panel* is the packed tiles of
+//! sixteen lines, along k.
 
 /// Lines of a packed tile.
 pub const LINES: usize = 16;

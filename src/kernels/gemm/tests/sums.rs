@@ -1,4 +1,4 @@
-//! Tests of sums of columns beside products: their bits, and which products have them.
+//! Tests of the sums of columns that a product computes besides C: their bits, and which products compute them.
 
 use super::*;
 use crate::reduce;

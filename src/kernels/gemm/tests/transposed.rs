@@ -1,4 +1,4 @@
-//! Tests of products that are computed by their transpose: their bits, and which products they are.
+//! Tests of products that are computed as their transpose: their bits, and which products are computed so.
 
 use super::super::transposed;
 use super::*;

@@ -1,4 +1,4 @@
-//! The kernels against naive loops, over shapes that divide into vectors, stretches and units, and that do not.
+//! The kernels against naive loops. Some of the shapes divide into whole vectors, stretches and units, and some do not.
 
 mod gated_delta;
 mod selective_scan;

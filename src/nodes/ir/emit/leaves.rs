@@ -11,7 +11,8 @@ use crate::nodes::ir::leaf::is_leaf_name;
 use crate::nodes::ir::opdef::Op;
 
 impl Emit {
-    /// Adds a leaf called `name`. An error if there is a leaf of this name.
+    /// Adds a leaf called `name`. If there is a leaf of this name, that is an error, unless leaves are shared and the
+    /// two are equal: then it is that leaf.
     pub fn leaf(&mut self, op: Op, name: &str, attrs: &[Attr<'_>]) -> Value {
         let sym = self.strings.intern(name);
         if !is_leaf_name(name) {

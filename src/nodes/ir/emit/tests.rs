@@ -1,4 +1,4 @@
-//! Errors that stick, and the number of values.
+//! The first error is kept, and later nodes on its results are skipped. The number of values has a limit.
 
 use super::*;
 use crate::nodes::DType;

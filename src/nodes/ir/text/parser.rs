@@ -1,9 +1,10 @@
-//! The state of the parser: the current token, the labels defined so far, and the errors.
+//! The state of the parser: the current token, the *labels* (names or numbers of values and regions) defined so far,
+//! and the errors.
 //!
-//! A text becomes a graph in one pass; each statement is emitted when it is read. Regions and their bodies are in
-//! `parse_region`, nodes in `parse_node`, attribute values in `parse_attr`, types in `parse_type`. Invariant: every
-//! iteration of a loop consumes a token, so the time is linear in the text, and no function calls itself. A bad
-//! statement defines its labels as [`Value::NONE`]; later nodes on them are skipped without an error.
+//! A text is read once, from start to end; each statement adds its nodes to the graph when it is read. Regions and
+//! their bodies are in `parse_region`, nodes in `parse_node`, attribute values in `parse_attr`, types in `parse_type`.
+//! Invariant: every iteration of a loop consumes a token, so the time is linear in the text, and no function calls
+//! itself. A bad statement defines its labels as [`Value::NONE`]; later nodes on them are skipped without an error.
 
 use super::lexer::{Lexer, Name, Tok, Token};
 use super::strings::{brief_text_string, unescape_string};

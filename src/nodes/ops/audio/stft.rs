@@ -10,7 +10,7 @@ use crate::nodes::ops::window::unfold::Unfold;
 /// Squared windows whose sum is below this cannot be divided by, as in torch.
 const LEAST_SQUARED_WINDOWS: f64 = 1e-11;
 
-/// Options of [`Var::stft`](crate::graph::Var::stft) and [`Var::istft`](crate::graph::Var::istft), as torch's.
+/// Options of [`Var::stft`](crate::graph::Var::stft) and [`Var::istft`](crate::graph::Var::istft), as in torch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stft {
     /// Samples of a frame, the length of its Fourier transform.

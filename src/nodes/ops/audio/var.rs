@@ -33,9 +33,9 @@ setters! {
 }
 
 impl<'g> Var<'g> {
-    /// The short-time Fourier transform of signals along the last axis: `[…, n_fft/2 + 1, frames]`, as `torch.stft` of
-    /// real numbers. Frame t is [`rfft`](Var::rfft) of the window times `n_fft` samples, which begin at t·hop, or lie
-    /// around t·hop if frames are centred. Samples behind the last whole frame are left out.
+    /// The short-time Fourier transform of signals along the last axis: `[…, n_fft/2 + 1, frames]`, as in `torch.stft`
+    /// of real numbers. Frame t is [`rfft`](Var::rfft) of the window times `n_fft` samples, which begin at t·hop, or
+    /// lie around t·hop if frames are centred. Samples behind the last whole frame are left out.
     ///
     /// ```
     /// use arenagrad::graph::{LogMel, MelFilterbank, Stft};
@@ -59,11 +59,11 @@ impl<'g> Var<'g> {
         self.g.with_caller(|| self.stft_frames(opt).unwrap_or_else(|why| self.refuse("stft", why)))
     }
 
-    /// The inverse of [`Var::stft`], as `torch.istft`: the frames of `[…, n_fft/2 + 1, frames]`, each times the window,
-    /// are added where they lie, and divided by the sum of the squared windows. `length` is that of the signal; without
-    /// it the signal ends with the last frame, or at half of it if frames are centred. It is an error if the squared
-    /// windows sum to 0 (less than 10⁻¹¹) at a sample: so it is at the first one under Hann's window if frames are not
-    /// centred.
+    /// The inverse of [`Var::stft`], as in `torch.istft`: the frames of `[…, n_fft/2 + 1, frames]`, each times the
+    /// window, are added where they lie, and divided by the sum of the squared windows. `length` is that of the signal;
+    /// without it the signal ends with the last frame, or at half of it if frames are centred. It is an error if the
+    /// squared windows sum to 0 (less than 10⁻¹¹) at a sample: so it is at the first one under Hann's window if frames
+    /// are not centred.
     #[track_caller]
     pub fn istft(self, opt: Stft, length: Option<usize>) -> Var<'g> {
         if !self.is_some() {

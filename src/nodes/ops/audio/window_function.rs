@@ -2,8 +2,8 @@
 
 use std::f64::consts::TAU;
 
-/// The weights of a frame's samples, in the periodic form: one period of a sum of cosines, as `torch.hann_window` and
-/// `scipy.signal.get_window` have it.
+/// The weights of a frame's samples, in the periodic form: one period of a sum of cosines, as in `torch.hann_window`
+/// and `scipy.signal.get_window`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WindowFunction {
     /// 0.5 − 0.5·cos(2πk/n).

@@ -1,4 +1,5 @@
-//! Reads at fixed positions of an axis, and numbers for the positions of an axis.
+//! Helpers for decompositions: the elements at fixed positions of an axis, and a constant with one number for each
+//! position of an axis.
 
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;

@@ -70,7 +70,7 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// The angle of z in radians, in (−π, π], as `torch.angle`: 0 or π of a real value. The derivative at 0 is 0.
+    /// The angle of z in radians, in (−π, π], as in `torch.angle`: 0 or π of a real value. The derivative at 0 is 0.
     #[track_caller]
     pub fn angle(self) -> Var<'g> {
         self.g.with_caller(|| match has_parts(self) {
@@ -79,7 +79,8 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// The parts of complex numbers along a new last axis of 2, as `torch.view_as_real`. Real numbers stay as they are.
+    /// The parts of complex numbers along a new last axis of 2, as in `torch.view_as_real`. Real numbers stay as they
+    /// are.
     #[track_caller]
     pub fn view_as_real(self) -> Var<'g> {
         match has_parts(self) {
@@ -91,7 +92,7 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// The complex numbers whose parts lie along the last axis, which has length 2 and disappears, as
+    /// The complex numbers whose parts lie along the last axis, which has length 2 and disappears, as in
     /// `torch.view_as_complex`.
     #[track_caller]
     pub fn view_as_complex(self) -> Var<'g> {
@@ -114,7 +115,7 @@ impl<'g> Var<'g> {
         if has_parts(like) { self.view_as_complex() } else { self }
     }
 
-    /// abs·(cos angle + i·sin angle), as `torch.polar`. This is the modulus.
+    /// abs·(cos angle + i·sin angle), as in `torch.polar`. This is the modulus.
     #[track_caller]
     pub fn polar(self, angle: Var<'g>) -> Var<'g> {
         self.g.with_caller(|| (self * angle.cos()).complex(self * angle.sin()))

@@ -57,8 +57,8 @@ impl Builder {
         }
     }
 
-    /// Each of these vectors repeated over the grid that they span, as `torch.meshgrid` with `indexing="ij"`: vector i
-    /// runs along axis i, and all results have shape `[n₀, n₁, …]`.
+    /// Each of these vectors repeated over the grid that they span, as in `torch.meshgrid` with `indexing="ij"`: vector
+    /// i runs along axis i, and all results have shape `[n₀, n₁, …]`.
     #[track_caller]
     pub fn meshgrid<'g>(&'g self, xs: &[Var<'g>]) -> Vec<Var<'g>> {
         self.with_caller(|| {

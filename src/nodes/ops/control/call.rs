@@ -39,7 +39,7 @@ pub const CALL: OpDef = OpDef {
 };
 
 impl Builder {
-    /// Calls a region, which must be of this builder. `args` have the types of its arguments; the results are its
+    /// Calls a region of this builder. `args` must have the types of the region's arguments. The results are its
     /// yields.
     #[track_caller]
     pub fn call(&self, routine: Routine<'_>, args: &[Var<'_>]) -> Results<'_> {

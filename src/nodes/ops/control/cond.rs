@@ -1,9 +1,9 @@
 //! The choice: one op that runs one of two regions, and the builder's methods. Each closure runs once, while the graph
 //! is built; values that it uses from outside become operands.
 //!
-//! Operands are the predicate, then the captured values. Both regions take all captured values, in one order, and yield
-//! as many values of the same types. Only the region that the predicate picks runs. Invariant: a region computes
-//! nothing that outlives it but its yields.
+//! Operands are the predicate, then the captured values. Both regions take all captured values, in the same order, and
+//! yield the same number of values, of the same types. Only the region that the predicate picks runs. Invariant: a
+//! region computes nothing that outlives it but its yields.
 
 use crate::arena::Region;
 use crate::arena::Value;
@@ -101,8 +101,9 @@ struct Branch {
 
 impl Builder {
     /// The results of `then` if `pred` is true, else those of `otherwise`. Only that branch runs. Both closures run
-    /// once, while the graph is built, may use any value from outside, and return as many values of the same types. A
-    /// branch that does not run adds nothing to the gradients of the values that it uses. `pred` is `bool[]`.
+    /// once, while the graph is built, and may use any value from outside. Both must return the same number of values,
+    /// of the same types. A branch that does not run adds nothing to the gradients of the values that it uses. `pred`
+    /// is `bool[]`.
     ///
     /// ```
     /// use arenagrad::prelude::*;

@@ -192,11 +192,11 @@ impl<'g, 'f> CustomFn<'g, 'f> {
         CustomFn { jvp: Some(Box::new(rule)), ..self }
     }
 
-    /// The results. After an error, their number is the same.
+    /// The results. After an error there are still as many as without it.
     ///
     /// # Errors
-    /// They are those of [`Builder::finish`], and name the function: a captured float, a rule that returns another
-    /// number of values or another type, an error of an op inside.
+    /// [`Builder::finish`] returns them; they name the function. The function captures a float although there is a
+    /// rule; a rule returns the wrong number of values or a wrong type; an op inside is used wrongly.
     #[track_caller]
     pub fn call(self) -> Vec<Var<'g>> {
         let CustomFn { g, name, args, body, vjp, jvp } = self;

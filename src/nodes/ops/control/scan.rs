@@ -1,11 +1,12 @@
-//! The counted loop: one op, whose body is a region, and the builder's methods. A closure becomes the body, and
-//! captured values become operands; it runs once, while the graph is built.
+//! The counted loop: one op, whose body is a region, and the builder's methods. The caller's closure writes the body;
+//! it runs once, while the graph is built. Values from outside that it uses become operands.
 //!
 //! Operands are carries, then constants of the loop, then stacked inputs; results are the final carries, then stacked
 //! results. The body's arguments are carries, constants and one slice (the leading axis removed) of each stacked input;
-//! it yields the next carries and one slice of each stacked result. Iteration `i` runs from 0 to `length − 1`, or
-//! backwards, and slices and stacks by `i` either way. A loop with an [`Exit`] may end early; the slices of stacked
-//! results that it did not reach are zeros. Invariant: a carry keeps its type.
+//! it yields the next carries and one slice of each stacked result. Iterations run for `i` from 0 to `length − 1`, or
+//! in the reverse order. Either way, iteration `i` reads slice `i` of each stacked input and writes slice `i` of each
+//! stacked result. A loop with an [`Exit`] may end early; the slices of stacked results that it did not reach are
+//! zeros. Invariant: a carry keeps its type.
 
 use crate::arena::Region;
 use crate::arena::Value;
@@ -333,7 +334,7 @@ impl LoopEnd<'_> {
     }
 }
 
-/// How a loop runs.
+/// Options of [`Builder::scan_with`] and [`Builder::while_loop_with`]: how a loop runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loop {
     /// Number of iterations; `None`: the number of slices of the stacked inputs.
@@ -346,7 +347,7 @@ pub struct Loop {
     /// again, keeps what it reads of these, and goes on to the next stretch. So a gradient takes the memory of
     /// `length / n` sets of carries and of `n` iterations, and the time of one more run of the loop. With `n` near the
     /// square root of the length, memory is least. Values and gradients have the same bits for every `n`. An `n` that
-    /// divides the length is best: else stacked results and gradients by stacked inputs are copied once more.
+    /// divides the length is best: else stacked results and gradients of stacked inputs are copied once more.
     pub keep_every: Option<usize>,
     /// Whether all iterations may run at once: see [`Builder::vmap`]. There are no carries then.
     pub at_once: bool,
@@ -362,8 +363,9 @@ pub type Scanned<'g> = (Vec<Var<'g>>, Vec<Var<'g>>);
 
 impl Builder {
     /// A loop over the leading axis of `xs`. Each iteration computes `(carries, y) = f(carries, x)` with one slice `x`
-    /// of each of `xs`; the result is the final carries and the stacked `y`. A carry keeps its type. `f` runs once,
-    /// while the graph is built, and may use any value from outside. After an error, the number of results is the same.
+    /// of each of `xs`; the result is the final carries and the stacked `y`. All of `xs` must have the same number of
+    /// slices, and a carry must keep its type. `f` runs once, while the graph is built, and may use any value from
+    /// outside. After an error there are still as many results as without it.
     ///
     /// ```
     /// use arenagrad::prelude::*;
@@ -397,7 +399,7 @@ impl Builder {
         self.scan_with(Loop::default(), carries, xs, f)
     }
 
-    /// As [`Builder::scan`], with its options in `how`. Without stacked inputs `how.length` is needed.
+    /// As [`Builder::scan`], with options `how`. If `xs` is empty, `how.length` must be given.
     #[track_caller]
     pub fn scan_with<'g>(
         &'g self,

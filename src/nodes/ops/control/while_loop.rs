@@ -2,7 +2,7 @@
 //! ([`Exit`](super::scan::Exit)), so an iteration that does not run costs nothing.
 //!
 //! The condition is a carry: it is computed before the loop and at the end of the body. Invariant: a loop that would go
-//! on after its bound stops the step.
+//! on after its bound ends the step with an error.
 
 use super::scan::{Loop, LoopEnd};
 use crate::error::{Error, Kind};

@@ -1,7 +1,8 @@
 //! Batch rules of 2-D convolutions.
 //!
 //! If the members share the weights, their images become one larger batch of images. If each member has its own
-//! weights, the members become groups of channels. A batch without members has no groups, and is left to a loop.
+//! weights, the members become groups of channels. A batch of 0 members would make a convolution of 0 groups, so it is
+//! left to a loop.
 
 use super::attrs::{ConvAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
 use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attr};

@@ -1,5 +1,5 @@
-//! Transposed convolutions over one to three axes. All decompose into the input gradient of `conv2d`. Over three axes
-//! there is one for each position of the kernel in depth; they are dilated in depth and summed.
+//! Transposed convolutions over one to three axes. All decompose into the input gradient of `conv2d`. Over three axes,
+//! one such gradient is computed for each position of the kernel in depth; they are dilated in depth and summed.
 
 use crate::ensure;
 use crate::nodes::build::dilate::dilate;

@@ -1,5 +1,5 @@
-//! Fourier transforms along the last axis, of any length from 1 on. The ops have a plain factor; methods have NumPy's
-//! names and norms.
+//! Fourier transforms along the last axis, of any length from 1 on. The ops multiply by any factor, the attribute
+//! `scale`. The methods have NumPy's names and take the factor from NumPy's norms.
 //!
 //! Derivatives follow the convention of complex cotangents (see [`complex`](crate::nodes::ops::complex)): the transpose
 //! of a transform is the transform in the other direction with the same factor.

@@ -1,4 +1,5 @@
-//! Methods built on Fourier transforms: frequencies, convolutions, power spectra, and spectra in blocks.
+//! Methods built on Fourier transforms: frequencies, convolutions, power spectra, and complex numbers as a real tensor
+//! whose last axis holds all real parts, then all imaginary parts.
 
 use super::norm::FftNorm;
 use crate::error::Kind;

@@ -1,6 +1,7 @@
 //! Products of rows by the matrix of their group: a token by the weight of its expert.
 //!
-//! Each op is the transpose of the other, so derivatives of any order are these two again.
+//! There are two ops: `grouped_matmul`, and `grouped_outer`, which sums outer products by group. The transpose of
+//! each with respect to either operand is one call of one of the two, so derivatives of any order need no other op.
 
 pub mod attrs;
 pub mod lower;

@@ -48,7 +48,7 @@ impl<'g> Var<'g> {
 
     /// The sum of the outer products of the rows of each group: of this, `[rows, k]`, and `b`, `[rows, n]`, matrix e of
     /// the result `[count, k, n]` is Σ xᵢᵀ·bᵢ over the rows i of group e, and zeros if it has none. `groups` is that of
-    /// [`Var::grouped_matmul`], of which this is the gradient by w.
+    /// [`Var::grouped_matmul`], of which this is the gradient of w.
     #[track_caller]
     pub fn grouped_outer(self, b: Var<'g>, groups: Var<'g>, count: usize) -> Var<'g> {
         let attrs = GroupedOuterAttrs { groups: size_attr_to_i64(count), by_size: false };

@@ -16,9 +16,9 @@ use crate::nodes::ops::index::attrs::{
 
 impl<'g> Var<'g> {
     /// This tensor with `updates[.., i, ..]` written at `indices[.., i, ..]` along `axis`: the counterpart of
-    /// [`Var::take_along_axis`], as `torch.scatter` and `torch.scatter_reduce` (with `include_self`). `mode` says how
-    /// an update combines with the old element. Indices and updates have one shape; it may differ from this tensor's
-    /// along `axis` only.
+    /// [`Var::take_along_axis`], as in `torch.scatter` and `torch.scatter_reduce` (with `include_self`). `mode` says
+    /// how an update combines with the old element. Indices and updates have one shape; it may differ from this
+    /// tensor's along `axis` only.
     ///
     /// Gradients go to this tensor and to the updates. If several updates set one element, the last gets the gradient.
     /// Tied maxima or minima share it evenly.
@@ -27,7 +27,7 @@ impl<'g> Var<'g> {
         self.scatter_along("scatter", [updates, indices], axis, mode, true)
     }
 
-    /// This tensor with slices of `updates` written at `indices` along `axis`, combined as `mode` says; as
+    /// This tensor with slices of `updates` written at `indices` along `axis`, combined as `mode` says; as in
     /// `torch.index_copy`, `index_add` and `index_reduce`. It is the counterpart of [`Var::gather`], whose result has
     /// the shape of the updates. Gradients are those of [`Var::scatter`].
     #[track_caller]
@@ -127,8 +127,8 @@ impl<'g> Var<'g> {
         at.is_some().then(|| (d[..m].iter().product(), at))
     }
 
-    /// The rows `indices` of this table `[rows, ..]`, as `torch.nn.functional.embedding`: shape `indices ++ [..]`. Row
-    /// `padding` gets no gradient. A `padding` that is no row of the table is an error.
+    /// The rows `indices` of this table `[rows, ..]`, as in `torch.nn.functional.embedding`: shape `indices ++ [..]`.
+    /// Row `padding` gets no gradient. A `padding` that is no row of the table is an error.
     #[track_caller]
     pub fn embedding(self, indices: Var<'g>, padding: Option<usize>) -> Var<'g> {
         let y = self.gather(indices, 0);
@@ -143,7 +143,7 @@ impl<'g> Var<'g> {
         hidden.select(y.stop_gradient(), y)
     }
 
-    /// The number of elements in each of `bins` equal parts of `min..=max`, `[bins]`, in the type of this, as
+    /// The number of elements in each of `bins` equal parts of `min..=max`, `[bins]`, in the type of this, as in
     /// `torch.histc`. If `min` and `max` are equal, the least and the largest element take their place. Elements
     /// outside are not counted. The derivative is 0. A range that is not finite, or whose `min` is above `max`, is an
     /// error; so is one whose ends or width are not distinct finite numbers of this type.
@@ -185,14 +185,15 @@ impl<'g> Var<'g> {
         self.g.full(1.0, flat.dims(), DType::I64).scatter_add(flat, 0, n)
     }
 
-    /// Slices at `indices` along `axis`: shape `[..axis] ++ indices ++ [axis + 1..]`. Any element type. An index
-    /// outside of the axis is an error when the step runs.
+    /// The slices at positions `indices`, `i32` or `i64`, along `axis`. The result has the shape of this, with the
+    /// shape of `indices` in the place of `axis`. Elements may have any type. An index outside of the axis is an error
+    /// when the step runs.
     #[track_caller]
     pub fn gather(self, indices: Var<'g>, axis: i64) -> Var<'g> {
         self.on_axis(Op::GATHER, axis, |axis| self.g.emit1(Op::GATHER, &[self, indices], &GatherAttrs { axis }.list()))
     }
 
-    /// Element `indices[.., i, ..]` along `axis`, in the shape of `indices`, as `torch.take_along_dim`. The shape of
+    /// Element `indices[.., i, ..]` along `axis`, in the shape of `indices`, as in `torch.take_along_dim`. The shape of
     /// the indices may differ from this tensor's along `axis` only.
     #[track_caller]
     pub fn take_along_axis(self, indices: Var<'g>, axis: i64) -> Var<'g> {

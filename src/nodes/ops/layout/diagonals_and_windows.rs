@@ -18,8 +18,8 @@ fn diagonal_len(rows: usize, cols: usize, offset: i64) -> usize {
 }
 
 impl<'g> Var<'g> {
-    /// The elements `[i, i + offset]` of the plane of `axis1` and `axis2`, along a new last axis, as `torch.diagonal`:
-    /// offset 0 is the main diagonal, 1 the one above it. A diagonal outside of the plane is empty.
+    /// The elements `[i, i + offset]` of the plane of `axis1` and `axis2`, along a new last axis, as in
+    /// `torch.diagonal`: offset 0 is the main diagonal, 1 the one above it. A diagonal outside of the plane is empty.
     #[track_caller]
     pub fn diagonal(self, offset: i64, axis1: i64, axis2: i64) -> Var<'g> {
         let Some(axes) = self.axes_at("diagonal", [axis1, axis2]) else { return self.none() };
@@ -43,7 +43,8 @@ impl<'g> Var<'g> {
     }
 
     /// Zeros with the elements of the last axis on diagonal `offset` of the plane of `axis1` and `axis2` of the result,
-    /// as `torch.diag_embed`: the transpose of [`Var::diagonal`]. The plane is square, of n + |offset| elements a side.
+    /// as in `torch.diag_embed`: the transpose of [`Var::diagonal`]. The plane is square, of n + |offset| elements a
+    /// side.
     #[track_caller]
     pub fn diag_embed(self, offset: i64, axis1: i64, axis2: i64) -> Var<'g> {
         let Some(last) = self.axis_at("diag_embed", -1) else { return self.none() };
@@ -71,16 +72,16 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// The sum of diagonal `offset` of the plane of `axis1` and `axis2`, which disappear. The type is `f32`, `f64`,
-    /// `i32` or `i64`.
+    /// The sum of diagonal `offset` of the plane of `axis1` and `axis2`. Both axes are removed. The type is `f32`,
+    /// `f64`, `i32` or `i64`.
     #[track_caller]
     pub fn trace(self, offset: i64, axis1: i64, axis2: i64) -> Var<'g> {
         let Some(_) = self.axes_at("trace", [axis1, axis2]) else { return self.none() };
         self.g.with_caller(|| self.diagonal(offset, axis1, axis2).sum(-1))
     }
 
-    /// All windows of `size` elements along `axis`, `step` apart, as `torch.Tensor.unfold`: `axis` counts the windows,
-    /// and a new last axis has the elements of each. Elements after the last whole window are left out.
+    /// All windows of `size` elements along `axis`, `step` apart, as in `torch.Tensor.unfold`: `axis` counts the
+    /// windows, and a new last axis has the elements of each. Elements after the last whole window are left out.
     #[track_caller]
     pub fn sliding_window(self, axis: i64, size: usize, step: usize) -> Var<'g> {
         let Some(at) = self.axis_at("sliding_window", axis) else { return self.none() };

@@ -1,4 +1,5 @@
-//! Moves, joins and parts of elements, and axes, as methods of [`Var`], with torch's names and defaults.
+//! Methods of [`Var`] that move, join and select elements, and that add, remove and reorder axes, with torch's names
+//! and defaults.
 
 use crate::error::Kind;
 use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis};
@@ -13,7 +14,8 @@ use crate::nodes::ops::layout::pad_mode::PadMode;
 
 impl<'g> Var<'g> {
     /// The same elements in row-major order, in shape `dims`. One dimension may be `usize::MAX`: it is computed. If
-    /// another dimension is 0, it cannot be computed and is an error, as in torch. No copy is made.
+    /// another dimension is 0, it cannot be computed, which is an error, as in torch. A shape with another number of
+    /// elements is an error. No copy is made.
     #[track_caller]
     pub fn reshape(self, dims: impl AsRef<[usize]>) -> Var<'g> {
         let mut dims = dims.as_ref().to_vec();
@@ -125,7 +127,7 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::SLICE, &[self], &a.list())
     }
 
-    /// Elements `start..start + len` along `axis`. A range beyond the axis is an error.
+    /// Elements `start..start + len` along `axis`, which may be negative. A range beyond the axis is an error.
     #[track_caller]
     pub fn narrow(self, axis: i64, start: usize, len: usize) -> Var<'g> {
         self.on_axis(Op::SLICE, axis, |a| {
@@ -157,7 +159,7 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// This and `rest`, joined along `axis`. All have one type, and one shape but for `axis`.
+    /// This and `rest`, joined along `axis`. All must have the same type, and the same shape except along `axis`.
     #[track_caller]
     pub fn concat(self, rest: &[Var<'g>], axis: i64) -> Var<'g> {
         self.on_axis(Op::CONCAT, axis, |axis| {
@@ -221,7 +223,8 @@ impl<'g> Var<'g> {
         self.narrow(axis, cut, n - cut).concat(&[self.narrow(axis, 0, cut)], axis)
     }
 
-    /// The tensor repeated `times[i]` times along each axis `i`, as `torch.tile`. `times` has an entry for each axis.
+    /// The tensor repeated `times[i]` times along each axis `i`, as in `torch.tile`. `times` has an entry for each
+    /// axis.
     #[track_caller]
     pub fn tile(self, times: &[usize]) -> Var<'g> {
         let d = self.dims();
@@ -279,8 +282,8 @@ impl<'g> Var<'g> {
         y
     }
 
-    /// This and `rest`, side by side along a new axis, as `torch.stack`. All have one type and one shape. `axis` is the
-    /// position of the new axis in the result; a negative one counts from the end of the result.
+    /// This and `rest`, side by side along a new axis, as in `torch.stack`. All have one type and one shape. `axis` is
+    /// the position of the new axis in the result; a negative one counts from the end of the result.
     #[track_caller]
     pub fn stack(self, rest: &[Var<'g>], axis: i64) -> Var<'g> {
         self.g.with_caller(|| {
@@ -297,8 +300,8 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// Consecutive parts along `axis` with these sizes, as `torch.split`. The sizes must sum to the length of the axis.
-    /// After an error, the number of parts is the same.
+    /// Consecutive parts along `axis` with these sizes, as in `torch.split`. The sizes must sum to the length of the
+    /// axis. After an error there are still as many parts as `sizes`.
     #[track_caller]
     pub fn split(self, sizes: &[usize], axis: i64) -> Vec<Var<'g>> {
         self.g.with_caller(|| {
@@ -318,8 +321,8 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// At most `parts` consecutive parts along `axis`, as `torch.chunk`: each of ⌈n / parts⌉ elements of an axis of n,
-    /// but for the last, which may be shorter. There are fewer parts if fewer suffice. `parts` is at least 1.
+    /// At most `parts` consecutive parts along `axis`, as in `torch.chunk`: each of ⌈n / parts⌉ elements of an axis of
+    /// n, but for the last, which may be shorter. There are fewer parts if fewer suffice. `parts` is at least 1.
     #[track_caller]
     pub fn chunk(self, parts: usize, axis: i64) -> Vec<Var<'g>> {
         self.g.with_caller(|| {
@@ -354,8 +357,8 @@ impl<'g> Var<'g> {
         self.reshape(left)
     }
 
-    /// This with a new axis of length 1 at `axis` of the result, as `torch.unsqueeze`. A negative axis counts from the
-    /// end of the result.
+    /// This tensor with a new axis of length 1, which is axis `axis` of the result, as in `torch.unsqueeze`. A negative
+    /// axis counts from the end of the result.
     #[track_caller]
     pub fn unsqueeze(self, axis: i64) -> Var<'g> {
         let Some(at) = self.new_axis("unsqueeze", axis) else { return self.none() };
@@ -379,7 +382,7 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// Axes `first` to `last`, both included, joined into one, as `torch.flatten`. A scalar becomes `[1]`.
+    /// Axes `first` to `last`, both included, joined into one, as in `torch.flatten`. A scalar becomes `[1]`.
     #[track_caller]
     pub fn flatten(self, first: i64, last: i64) -> Var<'g> {
         if self.is_some() && self.rank() == 0 && [first, last].iter().all(|a| (-1..=0).contains(a)) {
@@ -395,8 +398,8 @@ impl<'g> Var<'g> {
         self.reshape([&d[..a], &[d[a..=b].iter().product()], &d[b + 1..]].concat())
     }
 
-    /// `axis` divided into axes of these sizes, as `torch.unflatten`. One size may be `usize::MAX`: it is computed. The
-    /// product of the sizes must be the length of the axis.
+    /// `axis` divided into axes of these sizes, as in `torch.unflatten`. One size may be `usize::MAX`: it is computed.
+    /// The product of the sizes must be the length of the axis.
     #[track_caller]
     pub fn unflatten(self, axis: i64, sizes: &[usize]) -> Var<'g> {
         let Some(at) = self.axis_at("unflatten", axis) else { return self.none() };
@@ -415,7 +418,7 @@ impl<'g> Var<'g> {
         self.reshape([&d[..at], &sizes, &d[at + 1..]].concat())
     }
 
-    /// Axes `from[i]` moved to the positions `to[i]`, the others in their order, as `torch.movedim`.
+    /// Axes `from[i]` moved to the positions `to[i]`, the others in their order, as in `torch.movedim`.
     #[track_caller]
     pub fn movedim(self, from: &[i64], to: &[i64]) -> Var<'g> {
         let (Some(a), Some(b)) = (self.axes_at("movedim", from), self.axes_at("movedim", to)) else {
@@ -430,7 +433,7 @@ impl<'g> Var<'g> {
         if perm.is_sorted() { self } else { self.permute(&perm) }
     }
 
-    /// Each element `times` times in a row along `axis`, as `torch.repeat_interleave` with a number.
+    /// Each element `times` times in a row along `axis`, as in `torch.repeat_interleave` with a number.
     #[track_caller]
     pub fn repeat_interleave(self, times: usize, axis: i64) -> Var<'g> {
         let Some(at) = self.axis_at("repeat_interleave", axis) else { return self.none() };

@@ -20,8 +20,8 @@ pub struct TriangularOptions {
 }
 
 impl<'g> Var<'g> {
-    /// X with A·X = B for this A, `[.., n, n]`, and `b`, `[.., n, k]`, as `torch.linalg.solve`. Batch axes broadcast. A
-    /// singular matrix ends the step with an error that names it; see [`Var::solve_or_nan`].
+    /// X with A·X = B for this A, `[.., n, n]`, and `b`, `[.., n, k]`, as in `torch.linalg.solve`. Batch axes
+    /// broadcast. A singular matrix ends the step with an error that names it; see [`Var::solve_or_nan`].
     ///
     /// ```
     /// use arenagrad::prelude::*;

@@ -1,5 +1,5 @@
-//! Cross entropies of labels and of probabilities: the op of labels, its gradient, the op that computes both, and the
-//! losses with weights of classes and of probabilities, which are written in other ops.
+//! Cross entropies. Three ops take integer labels: the loss, its gradient, and both at once. Losses with class weights,
+//! and losses whose targets are probabilities, are written in other ops.
 
 use super::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, Reduction};
 use super::{loss_op, lower};

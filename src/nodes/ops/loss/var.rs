@@ -24,7 +24,7 @@ impl<'g> Var<'g> {
         self.cross_entropy_with(labels, CrossEntropy::default())
     }
 
-    /// Cross entropy of logits `[.., classes]` and integer labels `[..]`, as `torch.nn.functional.cross_entropy` on
+    /// Cross entropy of logits `[.., classes]` and integer labels `[..]`, as in `torch.nn.functional.cross_entropy` on
     /// `[N, classes]`. The classes are always the last axis (torch has them second for rank above 2). Labels of a float
     /// type are probabilities `[.., classes]`, as in torch: the loss is −Σ target·ln softmax(x); they get gradients,
     /// too.
@@ -79,8 +79,8 @@ impl<'g> Var<'g> {
     }
 
     /// The binary cross entropy −t·ln p − (1 − t)·ln(1 − p) of these probabilities p and targets t, both in \[0, 1\],
-    /// of one type and shape, reduced as `reduction` says; as `torch.nn.BCELoss`: logarithms are at least −100, and the
-    /// divisors of the gradient at least 1e-12. [`Var::bce_with_logits`] loses fewer digits.
+    /// of one type and shape, reduced as `reduction` says; as in `torch.nn.BCELoss`: logarithms are at least −100, and
+    /// the divisors of the gradient at least 1e-12. [`Var::bce_with_logits`] loses fewer digits.
     #[track_caller]
     pub fn bce(self, targets: Var<'g>, reduction: Reduction) -> Var<'g> {
         if !self.g.owns("bce", &[targets]) || !self.is_some() || !targets.is_some() {

@@ -233,11 +233,11 @@ fn einsum_contraction<'g>(equation: &str, xs: &[Var<'g>]) -> Result<Var<'g>, Str
 }
 
 impl Builder {
-    /// The Einstein sum of `xs` that `equation` describes, as `torch.einsum`. Each operand has a subscript of letters,
-    /// one for each axis; axes with one letter have one length. The output is the sum, over the letters that it has
-    /// not, of the products of the elements. Without `->`, the output has `...` and then the letters that occur once,
-    /// in alphabetical order (A–Z before a–z). A letter that an operand repeats takes its diagonal. `...` stands for
-    /// any number of axes, which broadcast; lengths of letters do not. Spaces count for nothing.
+    /// The Einstein sum of `xs` that `equation` describes, as in `torch.einsum`. Each operand has a subscript of
+    /// letters, one for each axis; axes with one letter have one length. The output is the sum, over the letters that
+    /// it has not, of the products of the elements. Without `->`, the output has `...` and then the letters that occur
+    /// once, in alphabetical order (A–Z before a–z). A letter that an operand repeats takes its diagonal. `...` stands
+    /// for any number of axes, which broadcast; lengths of letters do not. Spaces count for nothing.
     ///
     /// Operands are of one type, `f32`, `f64`, `i32` or `i64`. Several operands are multiplied pair by pair, by a
     /// greedy path: the pair whose product is smallest next to its factors first. Each pair with a common

@@ -1,5 +1,5 @@
 //! Products with an epilogue, applied to each block of the result while it is in cache: bias and activation, or the
-//! derivative of an activation; and products that continue a sum.
+//! derivative of an activation. Also products that are added to a matrix: y = c + a·b.
 
 use super::lower;
 use crate::ensure;

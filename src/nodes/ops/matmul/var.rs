@@ -8,8 +8,8 @@ use crate::nodes::ops::matmul::attrs::{DotGeneralAttrs, MatmulAttrs};
 
 impl<'g> Var<'g> {
     /// The matrix product of the last two axes: `[.., m, k]` by `[.., k, n]` gives `[.., m, n]`; leading axes
-    /// broadcast. Both operands have rank 2 or more and one type: `f32` or `f64`, `i32`, `i64`, or `i8` or `u8`, whose
-    /// product is `i32`. Sums of integers wrap.
+    /// broadcast. Both operands have rank 2 or more and one type: `f32`, `f64`, `c64`, `c128`, `i32`, `i64`, or `i8` or
+    /// `u8`, whose product is `i32`. Sums of integers wrap.
     #[track_caller]
     pub fn matmul(self, b: Var<'g>) -> Var<'g> {
         self.matmul_t(b, false, false)
@@ -44,7 +44,7 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// aᵢ·bⱼ of two vectors, `[n, m]`, as `torch.outer`.
+    /// aᵢ·bⱼ of two vectors, `[n, m]`, as in `torch.outer`.
     #[track_caller]
     pub fn outer(self, b: Var<'g>) -> Var<'g> {
         if !self.g.owns("outer", &[b]) || !self.is_some() || !b.is_some() {

@@ -9,14 +9,14 @@ use crate::nodes::ops::norm::batch_norm_inference::BatchNormInferenceAttrs;
 use crate::nodes::ops::norm::group_norm::GroupNormAttrs;
 
 impl<'g> Var<'g> {
-    /// Layer normalisation, as `torch.nn.LayerNorm`: γ(x − mean)/√(var + eps) + β with the biased variance, over the
+    /// Layer normalisation, as in `torch.nn.LayerNorm`: γ(x − mean)/√(var + eps) + β with the biased variance, over the
     /// trailing axes that `gamma` and `beta` have. All are `f32` or all `f64`.
     #[track_caller]
     pub fn layer_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
         self.trailing_norm(Op::LAYER_NORM, gamma, beta, eps)
     }
 
-    /// Normalisation by the root mean square, as `torch.nn.RMSNorm` with a bias: γx/√(mean(x²) + eps) + β, over the
+    /// Normalisation by the root mean square, as in `torch.nn.RMSNorm` with a bias: γx/√(mean(x²) + eps) + β, over the
     /// trailing axes that `gamma` and `beta` have.
     #[track_caller]
     pub fn rms_norm(self, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
@@ -40,8 +40,8 @@ impl<'g> Var<'g> {
         self.g.emit1(op, &args, &NormAttrs { eps }.list()).reshape(d)
     }
 
-    /// Normalisation of each of `groups` runs of channels (axis 1) of each sample, as `torch.nn.GroupNorm`. `gamma` and
-    /// `beta` have an element for each channel. `groups` must divide the channels.
+    /// Normalisation of each of `groups` runs of channels (axis 1) of each sample, as in `torch.nn.GroupNorm`. `gamma`
+    /// and `beta` have an element for each channel. `groups` must divide the channels.
     #[track_caller]
     pub fn group_norm(self, groups: usize, gamma: Var<'g>, beta: Var<'g>, eps: f64) -> Var<'g> {
         let attrs = GroupNormAttrs { groups: i64::try_from(groups).unwrap_or(i64::MAX), eps };
@@ -59,7 +59,7 @@ impl<'g> Var<'g> {
 }
 
 impl<'g> Var<'g> {
-    /// Normalisation of each feature by given statistics: γ(x − mean)/√(var + eps) + β, as
+    /// Normalisation of each feature by given statistics: γ(x − mean)/√(var + eps) + β, as in
     /// `torch.nn.functional.batch_norm` outside of training. `gamma`, `beta` and the `statistics` (mean, variance) have
     /// an element for each position along `axis`, which torch fixes at 1. All are `f32` or all `f64`, and all get
     /// gradients.
@@ -79,7 +79,7 @@ impl<'g> Var<'g> {
     }
 
     /// x / (k + alpha·m)^beta of x `[N, C, …]`, m being the sum of squares over `size` neighbouring channels (size / 2
-    /// before, the rest after; missing ones count as 0) divided by `size`, as `torch.nn.LocalResponseNorm`. torch's
+    /// before, the rest after; missing ones count as 0) divided by `size`, as in `torch.nn.LocalResponseNorm`. torch's
     /// defaults are alpha 1e-4, beta 0.75, k 1. Source: Krizhevsky et al., "ImageNet classification with deep
     /// convolutional neural networks".
     #[track_caller]

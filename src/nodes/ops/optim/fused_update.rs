@@ -1,9 +1,9 @@
 //! Fused weight updates: an optimiser step in the epilogue of the product that is its gradient. The gradient needs no
 //! memory.
 //!
-//! The operands are those of the product, then those of the step of one param without the gradient: p, its states, the
-//! rate, the step number where the rule has one, and the scale of the gradient if there is one. The attributes are
-//! those of the product, then those of the step.
+//! The operands are those of the product, then those of the optimiser step of one param, except the gradient: the
+//! param, its states, the rate, the step number if the optimiser has one, and the scale of the gradient if there is
+//! one. The attributes are those of the product, then those of the step.
 
 use super::lower;
 use crate::ensure;

@@ -1,8 +1,8 @@
 //! Optimiser steps by torch's formulas. The step number `t` counts from 1.
 //!
 //! A step takes one param or several. Its operands are the param, the gradient and the states of each; then, once, the
-//! rate and, where the rule has one, the step number. If there is one more scalar, it multiplies the gradients first
-//! (global-norm clipping). The results are the updated params and states, in the order of the operands.
+//! rate and, if the optimiser has one, the step number. One more scalar is optional: the gradients are multiplied by it
+//! first (global-norm clipping). The results are the updated params and states, in the order of the operands.
 
 pub mod attrs;
 pub mod fused_update;

@@ -53,7 +53,7 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::SGD, &[self, g, lr], &SgdAttrs { weight_decay }.list())
     }
 
-    /// The param and the momentum buffer after step `t` of SGD, as `torch.optim.SGD`. `t` is an `i64` scalar that
+    /// The param and the momentum buffer after step `t` of SGD, as in `torch.optim.SGD`. `t` is an `i64` scalar that
     /// counts from 1; in step 1 the buffer is the gradient. The momentum must be above 0.
     #[track_caller]
     pub fn sgd_momentum_step(self, g: Var<'g>, buf: Var<'g>, lr: Var<'g>, t: Var<'g>, opt: SgdOptions) -> [Var<'g>; 2] {

@@ -1,4 +1,5 @@
-//! Activations and other pointwise functions of one tensor that are formulas of ops, as methods of [`Var`].
+//! Activations and other pointwise functions of one tensor as methods of [`Var`]. Each is one op or a formula of a few
+//! ops.
 //!
 //! Values and derivatives at kinks are torch's. All take `f32` and `f64`. Fusion computes each in one sweep.
 

@@ -2,8 +2,8 @@
 //! nodes that it replaces, so inlining is its decomposition.
 //!
 //! A broadcast, and the reshape that merges its axes, are inside the region and cost nothing: the kernel reads the
-//! operand with stride 0 along repeated axes. So a `map` also serves an operand that the slices of a batch share, and a
-//! resize that repeats elements.
+//! operand with stride 0 along repeated axes. So a `map` can also read an operand that the slices of a batch share, or
+//! one whose elements a resize repeats, without a copy.
 
 use crate::arena::dims::Dims;
 use crate::arena::ids::Id;

@@ -39,7 +39,7 @@ fn peephole_gate(steps: &[Sourced], i: usize) -> Option<Sourced> {
     fits.then(|| (TileStep::new(TileOp::Gate, choice.elem, &[], [0.0; 2]), vec![of[0], value]))
 }
 
-/// A value times the derivative of an activation by its result y: 1 − y² or y·(1 − y).
+/// A value times the derivative of an activation, computed from the activation's result y: 1 − y² or y·(1 − y).
 fn peephole_slope(steps: &[Sourced], i: usize) -> Option<Sourced> {
     let (step, operands) = peephole_step_of(steps, Slot::TileStep(i), TileOp::Mul)?;
     let &[a, b] = operands else { return None };

@@ -147,23 +147,24 @@ binary! {
     maximum => MAX;
     /// The smaller of a and b; NaN if either is. A tie shares the gradient evenly. The operands broadcast.
     minimum => MIN;
-    /// aᵇ, as C's `pow`, of `f32` or `f64`. The derivative by a is 0 where b = 0. The derivative by b is 0 where a = 0
-    /// and b ≥ 0, and NaN for a < 0.
+    /// aᵇ, as C's `pow`, of `f32` or `f64`. The derivative with respect to a is 0 where b = 0. The derivative with
+    /// respect to b is 0 where a = 0 and b ≥ 0, and NaN for a < 0.
     pow => POW;
     /// The angle of the point (b, a) in radians, in (−π, π], with C's signs: (±0, b) gives ±0 for b ≥ +0 and ±π for
     /// b ≤ −0. Both derivatives are 0 at (0, 0). The operands broadcast.
     atan2 => ATAN2;
     /// √(a² + b²) without overflow in between. Both derivatives are 0 at (0, 0). The operands broadcast.
     hypot => HYPOT;
-    /// |a| with the sign of b. The derivative by a is ±1, and 0 at a = 0; that by b is 0. The operands broadcast.
+    /// |a| with the sign of b. The derivative with respect to a is ±1, and 0 at a = 0; the one with respect to b is 0.
+    /// The operands broadcast.
     copysign => COPYSIGN;
     /// The next number of the type after a towards b. It has no derivative. The operands broadcast.
     nextafter => NEXTAFTER;
-    /// a − trunc(a/b)·b, exact, with the sign of a: C's `fmod`, and `%` of Rust's integers. The derivative by b is
-    /// −trunc(a/b). Division of an integer by 0 is an error of the step. The operands broadcast.
+    /// a − trunc(a/b)·b, exact, with the sign of a: C's `fmod`, and `%` of Rust's integers. The derivative with respect
+    /// to b is −trunc(a/b). Division of an integer by 0 is an error of the step. The operands broadcast.
     fmod => FMOD;
-    /// a − ⌊a/b⌋·b, with the sign of b: Python's `%`. The derivative by b is −⌊a/b⌋. Division of an integer by 0 is an
-    /// error of the step. The operands broadcast.
+    /// a − ⌊a/b⌋·b, with the sign of b: Python's `%`. The derivative with respect to b is −⌊a/b⌋. Division of an
+    /// integer by 0 is an error of the step. The operands broadcast.
     remainder => REMAINDER;
     /// ⌊a/b⌋, of floats and integers: Python's `//`. The derivative is 0. Division of an integer by 0 is an error of
     /// the step. The operands broadcast.
@@ -219,7 +220,7 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// `a` where this bool is true, `b` elsewhere, as `torch.where`. All three broadcast; `a` and `b` have one type.
+    /// `a` where this bool is true, `b` elsewhere, as in `torch.where`. All three broadcast; `a` and `b` have one type.
     /// One of them may be a number, which takes the type of the other. The side that is not chosen gets
     /// an exact 0 as its gradient.
     #[track_caller]
@@ -242,8 +243,8 @@ impl<'g> Var<'g> {
         self.g.emit1(Op::SELECT, &[self.broadcast(d), a.broadcast(d), b.broadcast(d)], &[])
     }
 
-    /// max(lo, min(x, hi)). `lo` must not be above `hi`; an infinite bound does not bound. The derivative is 1 strictly
-    /// inside the bounds, and 0 at and outside them.
+    /// max(lo, min(x, hi)), of floats or integers. `lo` must not be above `hi`, and both must be elements of the type;
+    /// an infinite bound is no bound. The derivative is 1 strictly inside the bounds, and 0 at and outside them.
     #[track_caller]
     pub fn clamp(self, lo: f64, hi: f64) -> Var<'g> {
         self.g.emit1(Op::CLAMP, &[self], &ClampAttrs { lo, hi }.list())
@@ -287,7 +288,7 @@ impl<'g> Var<'g> {
         self.g.emit1(if bools { Op::NOT } else { Op::BITWISE_NOT }, &[self], &[])
     }
 
-    /// x², of any type with arithmetic.
+    /// x², of any type that `*` takes.
     #[track_caller]
     pub fn square(self) -> Var<'g> {
         self * self
@@ -378,8 +379,8 @@ impl<'g> Var<'g> {
         self.g.with_caller(|| self.select(self.g.full(a, [], dtype), b))
     }
 
-    /// This value where `cond` is true, `other` (a value or a number) elsewhere, as `torch.Tensor.where`: the same as
-    /// `cond.select(self, other)`.
+    /// This value where `cond` is true, `other` (a value or a number) elsewhere, as in `torch.Tensor.where`: the same
+    /// as `cond.select(self, other)`.
     #[track_caller]
     pub fn where_(self, cond: Var<'g>, other: impl Operand<'g>) -> Var<'g> {
         cond.select(self, other)

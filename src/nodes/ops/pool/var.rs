@@ -1,8 +1,8 @@
 //! Pools as methods of [`Var`]. `ceil_mode` becomes padding at the end: the ops have no such mode.
 //!
-//! Maxima come with their positions, too, as torch's `return_indices`. One axis is a plane of height 1. Three axes are
-//! pooled in two steps: each plane, then along the planes. The first of equal elements wins in both, so the first in
-//! row-major order wins.
+//! Maxima come with their positions, too, as in torch's `return_indices`. One axis is a plane of height 1. Three axes
+//! are pooled in two steps: each plane, then along the planes. The first of equal elements wins in both, so the first
+//! in row-major order wins.
 
 use crate::error::Kind;
 use crate::nodes::build::size_attrs::size_attrs_to_i64;
@@ -165,7 +165,7 @@ impl<'g> Var<'g> {
     }
 
     /// [`Var::max_pool2d`] with the position h·W + w in the plane of x `[N, C, H, W]` that each result came from,
-    /// `i32`, as torch's `return_indices`.
+    /// `i32`, as in torch's `return_indices`.
     #[track_caller]
     pub fn max_pool2d_with_indices(self, opt: Pool2d) -> [Var<'g>; 2] {
         match self.pool_windows(&opt) {
@@ -176,7 +176,7 @@ impl<'g> Var<'g> {
     }
 
     /// [`Var::max_pool3d`] with the position (d·H + h)·W + w in the volume of x `[N, C, D, H, W]` that each result came
-    /// from, `i32`, as torch's `return_indices`. A volume of more than 2³¹ − 1 elements is an error.
+    /// from, `i32`, as in torch's `return_indices`. A volume of more than 2³¹ − 1 elements is an error.
     #[track_caller]
     pub fn max_pool3d_with_indices(self, opt: Pool3d) -> [Var<'g>; 2] {
         self.g.with_caller(|| {

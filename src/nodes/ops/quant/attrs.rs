@@ -4,11 +4,11 @@ use crate::nodes::ir::attr_types::{attrs, choice};
 use crate::nodes::ir::dtype::DType;
 
 choice! {
-    /// The derivative of a number by what it is rounded from. Rounding itself has the derivative 0, so another function
-    /// stands for it.
+    /// The derivative of a rounded number with respect to the number before rounding. Rounding itself has the
+    /// derivative 0, so another function stands for it.
     #[derive(Default)]
     pub enum CodeSte {
-        /// 1 where the code is inside the range, 0 where it is cut off: as torch's fake quantisation.
+        /// 1 where the code is inside the range, 0 where it is cut off: as in torch's fake quantisation.
         #[default]
         Clip = "clip",
         /// 1 everywhere.
@@ -27,13 +27,13 @@ attrs! {
         lo: i64,
         /// The highest code.
         hi: i64,
-        /// The derivative by x.
+        /// The derivative with respect to x.
         ste: CodeSte,
     }
 }
 
 choice! {
-    /// The derivative of a fake-quantised number by the number. `hi` is the highest code and s the scale.
+    /// The derivative of a fake-quantised number with respect to the number. `hi` is the highest code and s the scale.
     #[derive(Default)]
     pub enum FakeSte {
         /// 1 everywhere.
@@ -45,8 +45,8 @@ choice! {
         Tanh = "tanh",
         /// max(0, 1 − |x| / (hi·s)). The range is symmetric.
         Hardtanh = "hardtanh",
-        /// 1 where the code is not cut off, 0 elsewhere: as torch's fake quantisation. Up to half a step outside of the
-        /// lowest and the highest real number it is 1, too.
+        /// 1 where the code is not cut off, 0 elsewhere: as in torch's fake quantisation. Up to half a step outside of
+        /// the lowest and the highest real number it is 1, too.
         Saturated = "saturated",
     }
 }
@@ -72,7 +72,7 @@ attrs! {
         lo: i64,
         /// The highest code.
         hi: i64,
-        /// The derivative by x.
+        /// The derivative with respect to x.
         ste: FakeSte,
     }
 }

@@ -44,8 +44,8 @@ impl<'g> CodedWeights<'g> {
         CodedWeights { scheme: WeightScheme::Nvfp4, block: 16, k, codes, scales, third: Some(all_scales) }
     }
 
-    /// The weights as numbers, `[k, n]`: the op `dequant`. The derivative by a code is its scale; codes of four bits,
-    /// which share bytes, and codes of scales count as constants.
+    /// The weights as numbers, `[k, n]`: the op `dequant`. The derivative with respect to a code is its scale; codes of
+    /// four bits, which share bytes, and codes of scales count as constants.
     ///
     /// # Errors
     /// Those of [`Builder::finish`](crate::graph::Builder::finish): shapes that do not fit one another, other types,

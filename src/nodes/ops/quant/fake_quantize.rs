@@ -18,12 +18,12 @@ pub struct FakeQuantize {
     pub axis: Option<i64>,
     /// The lowest and the highest code.
     pub range: (i64, i64),
-    /// The derivative by x.
+    /// The derivative with respect to x.
     pub ste: FakeSte,
 }
 
 impl FakeQuantize {
-    /// Codes of `bits` bits, 2 to 8, the same on both sides of 0: −127 to 127 for 8, −7 to 7 for 4, −1 to 1 for 2. The
+    /// Codes of `bits` bits, 2 to 8, symmetric about 0: −127 to 127 for 8 bits, −7 to 7 for 4, −1 to 1 for 2. The
     /// derivative is [`FakeSte::Clipped`].
     pub fn bits(bits: u32) -> FakeQuantize {
         let hi = if (2..=8).contains(&bits) { (1 << (bits - 1)) - 1 } else { 0 };
@@ -52,7 +52,7 @@ fn decompose_fake_quantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![centred * checked_scale(s.args[1], x, a.axis)]
 }
 
-/// `t` times the derivative of the result by x.
+/// `t` times the derivative of the result with respect to x.
 fn fake_quantize_straight_through<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
     let (x, a) = (s.args[0], FakeQuantizeAttrs::of(&s.attrs));
     let scale = || checked_scale(s.args[1], x, a.axis);

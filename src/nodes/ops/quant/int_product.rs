@@ -67,7 +67,7 @@ impl<'g> IntProductSite<'_, 'g> {
         }
     }
 
-    /// `x` times what multiplies the sums: the derivative of the result's codes by the sums.
+    /// `x` times what multiplies the sums: the derivative of the result's codes with respect to the sums.
     pub(super) fn by_multiplier(&self, x: Var<'g>) -> Var<'g> {
         if self.a.to == DType::I32 {
             return x;

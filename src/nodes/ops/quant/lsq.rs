@@ -29,13 +29,13 @@ pub struct Lsq {
 }
 
 impl Lsq {
-    /// Signed codes of `bits` bits, 2 to 8, as of weights: −8 to 7 for 4.
+    /// Signed codes of `bits` bits, 2 to 8, for weights: −8 to 7 for 4 bits.
     pub fn bits(bits: u32) -> Lsq {
         let n = if (2..=8).contains(&bits) { 1 << (bits - 1) } else { 0 };
         Lsq::codes(-n, n - 1)
     }
 
-    /// Codes of `bits` bits, 2 to 8, from 0 on, as of what `relu` gives: 0 to 15 for 4.
+    /// Codes of `bits` bits, 2 to 8, from 0 on, for results of `relu`: 0 to 15 for 4 bits.
     pub fn unsigned_bits(bits: u32) -> Lsq {
         Lsq::codes(0, if (2..=8).contains(&bits) { (1 << bits) - 1 } else { 0 })
     }

@@ -62,7 +62,7 @@ fn decompose_quantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     vec![code.isnan().select(zero, code).clamp(a.lo as f64, a.hi as f64).cast(a.to)]
 }
 
-/// `t` times the derivative of the real number by x.
+/// `t` times the derivative of the real number with respect to x.
 fn quantize_straight_through<'g>(s: &Site<'_, 'g>, t: Var<'g>) -> Var<'g> {
     let a = QuantizeAttrs::of(&s.attrs);
     match a.ste {

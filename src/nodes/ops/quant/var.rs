@@ -66,9 +66,10 @@ impl<'g> Var<'g> {
     }
 
     /// These numbers rounded to those that codes stand for, to train a network for codes: (clamp(round(x / `scale`) +
-    /// `zero`, lo, hi) − `zero`)·`scale`, halves to even, with no zero point as 0. The derivative by x is that of
-    /// [`FakeSte`](crate::graph::FakeSte); scales get none (see [`Var::lsq`]). `torch.fake_quantize_per_tensor_affine`
-    /// and, with [`FakeQuantize::axis`], `torch.fake_quantize_per_channel_affine` are [`FakeQuantize::affine`].
+    /// `zero`, lo, hi) − `zero`)·`scale`, halves to even, with no zero point as 0. The derivative with respect to x is
+    /// that of [`FakeSte`](crate::graph::FakeSte); scales get none (see [`Var::lsq`]).
+    /// `torch.fake_quantize_per_tensor_affine` and, with [`FakeQuantize::axis`],
+    /// `torch.fake_quantize_per_channel_affine` are [`FakeQuantize::affine`].
     ///
     /// [`Var::symmetric_scale`] is the scale of a batch,
     /// [`Builder::fake_quantize`](crate::graph::Builder::fake_quantize) keeps a running one. Errors are those of
@@ -102,7 +103,7 @@ impl<'g> Var<'g> {
 
     /// As [`Var::fake_quantize`] without a zero point, but `scale` is learned (LSQ): its gradient is κ·Σ ψ(x / scale)·ȳ
     /// with ψ(z) = round(z) − z in the range, and lo or hi outside of it; κ is [`LsqFactor`](crate::graph::LsqFactor).
-    /// The gradient by x is ȳ in the range, 0 outside. [`Var::lsq_scale`] is the paper's first scale.
+    /// The gradient with respect to x is ȳ in the range, 0 outside. [`Var::lsq_scale`] is the paper's first scale.
     ///
     /// ```
     /// use arenagrad::graph::{Lsq, LsqFactor};
@@ -254,7 +255,7 @@ impl<'g> Var<'g> {
     /// The product of x `[.., k]` with coded weights, `[.., n]`. The weights are decoded while the product reads them,
     /// so their numbers never take memory. It has the bits of the product with [`CodedWeights::numbers`].
     ///
-    /// Derivatives by x, scales, zeros and codes are those of that product; errors are those of
+    /// Derivatives with respect to x, scales, zeros and codes are those of that product; errors are those of
     /// [`CodedWeights::numbers`].
     ///
     /// ```

@@ -4,8 +4,8 @@ use crate::kernels::dequant::CodeScheme;
 use crate::nodes::ir::attr_types::{attrs, choice};
 
 choice! {
-    /// How weights are coded. A weight is (code − zero)·scale, with a scale and a zero for each block of rows of a
-    /// column.
+    /// How weights `[k, n]` are coded. A weight is (code − zero)·scale. In each column, each block of consecutive rows
+    /// has one scale and one zero.
     pub enum WeightScheme {
         /// Signed integers of 8 bits: `i8[k, n]`.
         Int8 = "int8",

@@ -1,5 +1,5 @@
-//! The gated delta rule of gated DeltaNets: a state that fades, and that each step corrects so that its key gives its
-//! value.
+//! The gated delta rule of gated DeltaNets. The state is a matrix. Each step multiplies it by a decay, then changes it
+//! so that it maps the step's key closer to the step's value.
 
 use super::attrs::{GatedDeltaAttrs, GatedDeltaBackwardAttrs};
 use super::gated_delta_steps::DeltaSteps;

@@ -1,5 +1,6 @@
-//! The selective scan of a training step: it keeps the state before every few steps, and its gradient begins there.
-//! Without them the backward op would compute each state twice: first those before the stretches, then all of them.
+//! The selective scan of a training step. The forward op keeps the state before every `every`-th step, and the backward
+//! op computes the other states from these. Without kept states the backward op would compute each state twice: once to
+//! find the states before the stretches, and once inside its stretch.
 
 use super::attrs::{SelectiveScanKeepAttrs, SelectiveScanKeptBackwardAttrs};
 use super::lower;

@@ -1,8 +1,8 @@
 //! State-space duality (Mamba2): the selective scan with one decay for each head, as products of matrices over chunks
 //! of the sequence. It is made of other ops.
 //!
-//! Invariant: a decay e^(l_i − l_j) between two steps is a difference of running sums of Δ·A inside of one chunk, and
-//! is masked before it is raised, so no exponential overflows.
+//! Invariant: a decay e^(l_i − l_j) between two steps has an exponent that is a difference of running sums of Δ·A
+//! inside of one chunk. The exponent is masked before the exponential is computed, so no exponential overflows.
 
 use crate::error::Kind;
 use crate::nodes::build::setters::setters;

@@ -36,7 +36,7 @@ attrs! {
 attrs! {
     /// Attributes of `arg_max` and `arg_min`.
     pub struct ArgExtremeAttrs {
-        /// The axis, which disappears.
+        /// The axis, which is removed.
         axis: i64,
         /// The type of the positions.
         dtype: DType,

@@ -22,21 +22,20 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// The sum over `axes`, which disappear. An empty sum is 0. The type is `f32`, `f64`, `i32` or `i64`;
+    /// The sum over `axes` (removed). An empty sum is 0. The type is `f32`, `f64`, `i32`, `i64`, `c64` or `c128`;
     /// [`Var::sum_as`] takes others.
     sum => REDUCE_SUM;
-    /// The mean over `axes`, which disappear, of `f32` or `f64`. The mean of no element is NaN.
+    /// The mean over `axes` (removed) of `f32`, `f64`, `c64` or `c128`. The mean of no element is NaN.
     mean => REDUCE_MEAN;
-    /// The maximum over `axes`, which disappear, of floats, integers or bools; NaN if any element is. An empty axis is
-    /// an error. Ties share the gradient evenly.
+    /// The maximum over `axes` (removed) of floats, integers or bools; NaN if any element is. An empty axis is an
+    /// error. Ties share the gradient evenly.
     amax => REDUCE_MAX;
-    /// The minimum over `axes`, which disappear, of floats, integers or bools; NaN if any element is. An empty axis is
-    /// an error. Ties share the gradient evenly.
+    /// The minimum over `axes` (removed) of floats, integers or bools; NaN if any element is. An empty axis is an
+    /// error. Ties share the gradient evenly.
     amin => REDUCE_MIN;
-    /// The product over `axes`, which disappear. An empty product is 1. The gradient divides by nothing, so elements
-    /// may be 0.
+    /// The product over `axes` (removed). An empty product is 1. The gradient divides by nothing, so elements may be 0.
     prod => REDUCE_PROD;
-    /// ln Σ eˣ over `axes`, which disappear, without overflow. An empty axis is an error.
+    /// ln Σ eˣ over `axes` (removed), without overflow, of `f32` or `f64`. An empty axis is an error.
     logsumexp => LOGSUMEXP;
 }
 
@@ -60,8 +59,8 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// The sum over `axes`, which disappear, computed in `dtype`: of `i8`, `u8`, `u32` or bools as `i32` or `i64`, or
-    /// of floats in a wider type. The elements are cast first; sums of integers wrap.
+    /// The sum over `axes` (removed), computed in `dtype`: of `i8`, `u8`, `u32` or bools as `i32` or `i64`, or of
+    /// floats in a wider type. The elements are cast first; sums of integers wrap.
     #[track_caller]
     pub fn sum_as(self, axes: impl Axes, dtype: DType) -> Var<'g> {
         if self.is_some() { self.cast(dtype).sum(axes) } else { self }
@@ -80,8 +79,8 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// The position of the first largest element along `axis`, which disappears, as `dtype`: `i32` or `i64`. NaN counts
-    /// as largest. An empty axis is an error.
+    /// The position of the first largest element along `axis` (removed), as `dtype`: `i32` or `i64`. NaN counts as
+    /// largest. An empty axis is an error.
     #[track_caller]
     pub fn arg_max(self, axis: i64, dtype: DType) -> Var<'g> {
         self.on_axis(Op::ARG_MAX, axis, |axis| {
@@ -89,8 +88,8 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// The position of the first smallest element along `axis`, which disappears, as `dtype`: `i32` or `i64`. NaN
-    /// counts as smallest. An empty axis is an error.
+    /// The position of the first smallest element along `axis` (removed), as `dtype`: `i32` or `i64`. NaN counts as
+    /// smallest. An empty axis is an error.
     #[track_caller]
     pub fn arg_min(self, axis: i64, dtype: DType) -> Var<'g> {
         self.on_axis(Op::ARG_MIN, axis, |axis| {
@@ -116,19 +115,21 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// Whether any element along `axes`, which disappear, is not 0 (NaN is not), as a bool. Of no element: false.
+    /// Whether any element along `axes` differs from 0, as a bool. NaN differs from 0. An empty axis gives false.
+    /// `axes` are removed.
     #[track_caller]
     pub fn any(self, axes: impl Axes) -> Var<'g> {
         self.g.with_caller(|| self.count_hits("any", axes, true).map_or(self.none(), |n| n.not_equal(0.0)))
     }
 
-    /// Whether all elements along `axes`, which disappear, are not 0 (NaN is not), as a bool. Of no element: true.
+    /// Whether all elements along `axes` differ from 0, as a bool. NaN differs from 0. An empty axis gives true. `axes`
+    /// are removed.
     #[track_caller]
     pub fn all(self, axes: impl Axes) -> Var<'g> {
         self.g.with_caller(|| self.count_hits("all", axes, false).map_or(self.none(), |n| n.equal(0.0)))
     }
 
-    /// The number of elements along `axes`, which disappear, that are not 0 (NaN is not), as `i64`.
+    /// The number of elements along `axes` that differ from 0, as `i64`. NaN differs from 0. `axes` are removed.
     #[track_caller]
     pub fn count_nonzero(self, axes: impl Axes) -> Var<'g> {
         self.g.with_caller(|| self.count_hits("count_nonzero", axes, true).unwrap_or(self.none()))
@@ -154,7 +155,7 @@ impl<'g> Var<'g> {
         self.g.with_caller(|| reduce_root_with_zero_slope(self.var(axes, correction, keep)))
     }
 
-    /// The p-norm (Σ|x|ᵖ)^(1/p) over `axes`, which disappear, as `torch.linalg.vector_norm`: p = ∞ gives the largest
+    /// The p-norm (Σ|x|ᵖ)^(1/p) over `axes` (removed), as in `torch.linalg.vector_norm`: p = ∞ gives the largest
     /// |x|, −∞ the smallest, 0 the number of elements that are not 0. Of `f32` or `f64`; squares are not scaled, so
     /// they may overflow. The derivative is 0 where the norm or the element is 0. Tied extremes share it evenly.
     #[track_caller]
@@ -187,7 +188,7 @@ impl<'g> Var<'g> {
         edge.select(limit, edge.select(1.0, sum).pow(1.0 / p))
     }
 
-    /// ln Σ eˣ of the elements so far along `axis`, each included, as `torch.logcumsumexp`: a loop of ln(eᵃ + eᵇ),
+    /// ln Σ eˣ of the elements so far along `axis`, each included, as in `torch.logcumsumexp`: a loop of ln(eᵃ + eᵇ),
     /// without overflow. The gradient of a run of −∞ is 0.
     #[track_caller]
     pub fn logcumsumexp(self, axis: i64) -> Var<'g> {

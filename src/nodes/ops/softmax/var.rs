@@ -11,7 +11,7 @@ impl<'g> Var<'g> {
         self.on_axis(Op::SOFTMAX, axis, |axis| self.g.emit1(Op::SOFTMAX, &[self], &SoftmaxAttrs { axis }.list()))
     }
 
-    /// Softmax of −x along `axis`, as `torch.nn.functional.softmin`.
+    /// Softmax of −x along `axis`, as in `torch.nn.functional.softmin`.
     #[track_caller]
     pub fn softmin(self, axis: i64) -> Var<'g> {
         self.g.with_caller(|| (-self).softmax(axis))

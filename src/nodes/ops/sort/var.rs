@@ -72,9 +72,9 @@ impl<'g> Var<'g> {
 }
 
 impl<'g> Var<'g> {
-    /// The largest element so far along `axis`, and its position (i32), as `torch.cummax`. Of equal elements the last
-    /// counts. From the first NaN on, the result is NaN, at the position of the last NaN so far. Gradients go back to
-    /// where the values were.
+    /// The largest element so far along `axis`, and its position (i32), as in `torch.cummax`. Of equal elements the
+    /// last counts. From the first NaN on, the result is NaN, at the position of the last NaN so far. Gradients go back
+    /// to where the values were.
     #[track_caller]
     pub fn cummax(self, axis: i64) -> (Var<'g>, Var<'g>) {
         self.running_sort_extreme("cummax", axis, false)

@@ -119,9 +119,9 @@ fn grid_sample_cubic_outer(x: Var<'_>) -> Var<'_> {
 }
 
 impl<'g> Var<'g> {
-    /// Images `[N, C, H, W]` read at places `[N, H', W', 2]`: `[N, C, H', W']`, as `torch.nn.functional.grid_sample`. A
-    /// place is (x, y), in units in which the image reaches from −1 to 1. Both are `f32` or both `f64`; both get
-    /// gradients. A place that is NaN gives 0. Planes have 1 to 2²⁸ pixels.
+    /// Images `[N, C, H, W]` read at places `[N, H', W', 2]`: `[N, C, H', W']`, as in
+    /// `torch.nn.functional.grid_sample`. A place is (x, y), in units in which the image reaches from −1 to 1. Both are
+    /// `f32` or both `f64`; both get gradients. A place that is NaN gives 0. Planes have 1 to 2²⁸ pixels.
     #[track_caller]
     pub fn grid_sample(self, grid: Var<'g>, opt: GridSample) -> Var<'g> {
         if !self.g.owns("grid_sample", &[grid]) || !self.is_some() || !grid.is_some() {

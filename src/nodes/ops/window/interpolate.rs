@@ -1,5 +1,5 @@
-//! Images of another size, as torch's `interpolate`. Each axis is resized alone, by copying the nearest element or by
-//! weighing neighbours. The op is linear in the image.
+//! Images of another size, as in torch's `interpolate`. Each axis is resized alone, by copying the nearest element or
+//! by weighing neighbours. The op is linear in the image.
 
 use crate::ensure;
 use crate::nodes::build::size_attrs::check_size_attrs;

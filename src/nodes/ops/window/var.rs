@@ -8,7 +8,7 @@ use crate::nodes::ops::window::interpolate::{InterpolateAttrs, Interpolation};
 use crate::nodes::ops::window::unfold::Unfold;
 
 impl<'g> Var<'g> {
-    /// The windows of x `[N, C, H, W]` as columns `[N, C·kh·kw, windows]`, as `torch.nn.functional.unfold`: row
+    /// The windows of x `[N, C, H, W]` as columns `[N, C·kh·kw, windows]`, as in `torch.nn.functional.unfold`: row
     /// (c·kh + i)·kw + j holds the elements of channel c under tap (i, j). (Rows by window, `[N·windows, C·kh·kw]`, are
     /// `.transpose(&[0, 2, 1])` and a reshape away.)
     #[track_caller]
@@ -17,13 +17,13 @@ impl<'g> Var<'g> {
     }
 
     /// Columns `[N, C·kh·kw, windows]` added where [`Var::im2col`] takes them from, in planes of height and width
-    /// `size`: its transpose, as `torch.nn.functional.fold`.
+    /// `size`: its transpose, as in `torch.nn.functional.fold`.
     #[track_caller]
     pub fn col2im(self, size: [usize; 2], opt: Unfold) -> Var<'g> {
         self.g.emit1(Op::COL2IM, &[self], &Col2imAttrs::new(size, opt.window_attrs()).list())
     }
 
-    /// x `[N, C, …]` with the one to three axes after the second resized to `size`, as
+    /// x `[N, C, …]` with the one to three axes after the second resized to `size`, as in
     /// `torch.nn.functional.interpolate` with a size. x is `f32` or `f64`; empty axes are an error.
     #[track_caller]
     pub fn interpolate(self, size: &[usize], mode: Interpolation) -> Var<'g> {
@@ -31,7 +31,7 @@ impl<'g> Var<'g> {
     }
 
     /// `[.., C·r², H, W]` as `[.., C, H·r, W·r]`: channel c·r² + i·r + j becomes the pixels (i, j) of each r × r block,
-    /// as `torch.nn.PixelShuffle`. Source: Shi et al., "Real-time single image and video super-resolution".
+    /// as in `torch.nn.PixelShuffle`. Source: Shi et al., "Real-time single image and video super-resolution".
     #[track_caller]
     pub fn pixel_shuffle(self, r: usize) -> Var<'g> {
         let d = self.dims();
@@ -54,7 +54,8 @@ impl<'g> Var<'g> {
         })
     }
 
-    /// `[.., C, H·r, W·r]` as `[.., C·r², H, W]`: the inverse of [`Var::pixel_shuffle`], as `torch.nn.PixelUnshuffle`.
+    /// `[.., C, H·r, W·r]` as `[.., C·r², H, W]`: the inverse of [`Var::pixel_shuffle`], as in
+    /// `torch.nn.PixelUnshuffle`.
     #[track_caller]
     pub fn pixel_unshuffle(self, r: usize) -> Var<'g> {
         let d = self.dims();

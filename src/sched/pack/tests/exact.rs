@@ -1,4 +1,5 @@
-//! The search is compared with brute force, and with itself without its strongest inference. Also perfect packings.
+//! Compares the search with brute force, and with the same search without its strongest inference. Also tests perfect
+//! packings.
 
 use super::{brute_force, filled, proven, random};
 use crate::arena::rng::SplitMix64;

@@ -1,5 +1,6 @@
 //! Packings stay as they are: `tests/filetests/packings.txt` has heights, nodes of the search, and digests of offsets.
-//! A change that is meant is written with `BLESS=1`; the figures tell whether packings are higher, or cost more.
+//! After an intended change, `BLESS=1` writes the file again. Its figures tell whether packings are higher, or took
+//! more nodes.
 
 use super::{proven, random};
 use crate::arena::rng::SplitMix64;

@@ -9,16 +9,16 @@
 //! * No thread passes a barrier before all have written what stands before it.
 //! * No wake-up is lost: a thread that sleeps between steps takes part in the next one, and ends when the team quits.
 //! * A step in which a thread finds a fault or panics ends on all threads. They agree on the least timestamp, none runs
-//!   an instruction behind the barrier that follows it, and the next step is whole.
+//!   an instruction after the barrier that follows it, and the next step is whole.
 //! * A team that quits before its threads have started ends.
 //!
 //! The data between the threads are cells that loom watches: an access that nothing orders is an error. A thread that
 //! sleeps for ever is a deadlock, which loom reports.
 //!
-//! Two threads run in all orders with at most three preemptions. A switch where a thread waits is no preemption. Three
-//! threads start and quit with one; their steps take too long (`three_threads`). Without a limit, waits that yield have
-//! too many orders. `each_planted_bug_is_found` weakens every ordering of the gate, one after another, and removes its
-//! fences, wake-ups and barriers.
+//! Two threads run in all orders with at most three preemptions. A switch where a thread waits does not count as a
+//! preemption. The start and the end of three threads are run with one preemption at most; their steps would take too
+//! long (`three_threads`). Without a limit, waits that yield have too many orders. `each_planted_bug_is_found` weakens
+//! every ordering of the gate, one after another, and removes its fences, wake-ups and barriers.
 
 pub mod sync;
 
