@@ -52,7 +52,7 @@ pub fn tile_split<T>(mut t: TileOperands<'_, T>, whole: usize, mut compute: impl
 macro_rules! each_row {
     ($i:ident in $rows:ident $body:block) => { each_row!(@ $i $rows $body 0 1 2 3 4 5) };
     (@ $i:ident $rows:ident $body:block $($row:literal)+) => {
-        $(if $row < $rows {
+        $(if const { $row < $rows } {
             const $i: usize = $row;
             $body
         })+
