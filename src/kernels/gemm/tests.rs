@@ -5,8 +5,6 @@ use super::blocked_plan::BlockedPlan;
 use super::gemm_kernel::{Corner, Target, gemm_kernel_block_by, gemm_kernel_rows};
 use super::gemv::Gemv;
 use super::operands::Operands;
-use super::sgd_epilogue::SgdEpilogue;
-use super::sgd_kernel::run_sgd_kernel;
 use super::*;
 use crate::abi::{ArenaPtr, Args, MatrixMut, OperandRef, Split};
 use crate::fault::Fault;
@@ -14,6 +12,7 @@ use crate::harness::{self, In, Out, unless_miri};
 use crate::simd::{Isa, Token};
 use std::ops::Range;
 
+mod sgd;
 mod sinks;
 mod sums;
 mod transposed;
@@ -222,10 +221,6 @@ fn an_old_c_from_memory_is_read_row_by_row() {
     }
     for g in [g, g.with_a_transposed().with_b_transposed(), Gemm { bias: true, act: Act::Relu, ..g }] {
         check(g);
-    }
-    for g in [Gemm { accumulate: false, ..g }, Gemm { accumulate: false, ..g.with_a_transposed() }] {
-        fused_step::<f32>(g, 0.1, true);
-        fused_step::<f64>(g, 0.0, false);
     }
 }
 
@@ -443,53 +438,6 @@ fn rows_have_a_kernel_of_their_own() {
     }
 }
 
-/// A fused SGD step has the bits of the product and a step after it.
-fn fused_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
-    assert!(g.fuses_sgd::<T>(), "{g:?}");
-    let (case, p) = (Case::<T>::new(g), numbers::<T>(99, g.len()));
-    let mut want = vec![T::NAN; g.len()];
-    gemm(&g, &case.a, &case.b, None, &mut want, 0..g.units(), &mut vec![T::NAN; g.scratch_len::<T>()]);
-    let step = SgdEpilogue { lr: T::from_f64(0.3), decay: T::from_f64(decay) };
-    want.iter_mut().zip(&p).for_each(|(c, p)| *c = step.apply(*p, *c));
-    let mut words = g.to_words();
-    words.push(decay.to_bits());
-    let lr = [step.lr];
-    let old = if over { In::of(&p).over(0) } else { In::of(&p) };
-    let reads = [In::of(&case.a), In::of(&case.b), old, In::of(&lr)];
-    let (scratch, size) = (g.sgd_scratch::<T>(), size_of::<T>());
-    let writes = [Out(g.len(), size, Split::PerUnit(g.per_unit())), Out(scratch, size, Split::PerThread(scratch))];
-    let writes = &writes[..1 + usize::from(scratch > 0)];
-    for kernel in [sgd_kernel::<T>(&g), run_sgd_kernel::<T>] {
-        let got = harness::run(kernel, &words, &reads, writes, g.units());
-        assert!(harness::get::<T>(&got, 0) == want, "{g:?}");
-    }
-}
-
-#[test]
-fn sgd_epilogues_of_products_that_would_be_transposed() {
-    for (m, n, k) in unless_miri(vec![(128, 2048, 512), (32, 150, 285), (47, 104, 170)], vec![(32, 64, 64)]) {
-        let g = Gemm::new(m, n, k).with_b_transposed();
-        assert!(super::transposed::transposed_fits(&g));
-        fused_step::<f32>(g, 0.1, false);
-        fused_step::<f64>(g, 0.0, true);
-    }
-}
-
-#[test]
-fn sgd_epilogues_of_batches() {
-    for (m, n, k) in unless_miri(vec![(50, 140, 9), (7, 90, 33), (5, 40, 1), (130, 64, 70)], vec![(5, 9, 3), (3, 5, 1)])
-    {
-        let each = |a, b| Batch { size: 5, a, b };
-        for batch in [each(m * k, k * n), each(0, k * n)] {
-            for g in [Gemm::new(m, n, k), Gemm::new(m, n, k).with_a_transposed()] {
-                let g = g.with_batch(&[batch]).expect("one batch dimension");
-                fused_step::<f32>(g, 0.1, true);
-                fused_step::<f64>(g, 0.0, false);
-            }
-        }
-    }
-}
-
 #[test]
 #[cfg_attr(miri, ignore = "too large for an interpreter")]
 fn sums_without_terms_are_zero_in_every_unit() {
@@ -497,19 +445,6 @@ fn sums_without_terms_are_zero_in_every_unit() {
         for g in layouts(Gemm::new(m, n, 0)) {
             let case = Case::<f32>::new(Gemm { act: Act::Mul, ..g });
             assert!(case.by(Token::current(), 3, None).iter().all(|c| *c == 0.0), "{g:?}");
-        }
-    }
-}
-
-#[test]
-fn sgd_epilogues_of_outer_products() {
-    let all = vec![(4, 32), (32, 2), (32, 1), (700, 1), (3, 17), (600, 500), (2, 16)];
-    for (m, n) in unless_miri(all, vec![(4, 32), (32, 1), (3, 17)]) {
-        for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(outer_product::outer_product_fits) {
-            for (decay, over) in [(0.0, false), (0.1, true)] {
-                fused_step::<f32>(g, decay, over);
-                fused_step::<f64>(g, decay, over);
-            }
         }
     }
 }

@@ -287,7 +287,7 @@ pub fn lu_solve_kernel<T: Float>(args: &mut Args<'_>) {
     let map = BatchMap::from_words(&args.params()[LuSolve::WORDS..]);
     let (lu, rows, b) = (args.read::<T>(0), args.read::<i32>(1), args.read::<T>(2));
     let (first, x, scratch) = (args.units().start, args.write::<T>(0), args.write::<T>(1));
-    let (size, scratch) = ((p.n * p.k).max(1), &mut scratch[..p.scratch()]);
+    let size = (p.n * p.k).max(1);
     for (g, x) in x.chunks_mut(LANES * size).enumerate() {
         let first = first + g * LANES;
         let in_group = in_groups(p.count, p.n) && x.len() == LANES * size;

@@ -6,7 +6,8 @@
 //! * `small_lu`: factors and solves of eight small matrices at once. `panels`: factors of large matrices.
 //! * [`qr`], [`eigh`], [`svd`]: orthogonal decompositions.
 //!
-//! The scratch of a kernel is `Split::PerThread`, or `Split::PerUnit` if the batch has one matrix: then it is there once.
+//! The scratch of a kernel is `Split::PerThread`; if the batch has one matrix, it is `Split::PerUnit`, so it is there
+//! once.
 //!
 //! Invariants: a matrix of the batch is a unit, so bits do not depend on threads. Each element is one chain of
 //! `mul_add` in a fixed order, or a dot product with a fixed number of partial sums, so bits do not depend on the

@@ -71,7 +71,7 @@ impl GradOptions {
         let params = g.leaves().filter(|l| l.kind == LeafKind::Param && !frozen(l.value, l.name));
         let names: Vec<String> = params.map(|l| l.name.to_string()).collect();
         if names.is_empty() {
-            return Err(Error::new(Kind::Derivative, "there is no param to differentiate by"));
+            return Err(Error::new(Kind::Derivative, "there is no param to differentiate with respect to"));
         }
         Ok(names)
     }

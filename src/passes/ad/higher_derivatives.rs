@@ -49,8 +49,10 @@ pub fn nth_grad<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str, n: usize)
     let g = g.into();
     let v = signature_leaf(g, leaf)?;
     if !g.dims(v).is_empty() {
-        let text =
-            format!("the n-th derivative by {leaf:?} needs a scalar, not {}; see hvp and jacobian", g.ty_text(v));
+        let text = format!(
+            "the n-th derivative with respect to {leaf:?} needs a scalar, not {}; see hvp and jacobian",
+            g.ty_text(v)
+        );
         return Err(underivable_signature(g, v, text));
     }
     let mut last = output.to_string();

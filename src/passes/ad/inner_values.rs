@@ -43,7 +43,7 @@ fn find_inner_value(g: Graph<'_>, name: &str) -> Result<Option<Value>> {
     all.dedup();
     match all[..] {
         [] if (0..entry.start).map(Value).any(|v| called(&v)) => {
-            bad(format!("{name:?} is a value inside a loop or a call; differentiate by a value outside"))
+            bad(format!("{name:?} is a value inside a loop or a call; differentiate with respect to a value outside"))
         }
         [] => Ok(None),
         [v] => inner_value_not_leaf(g, v, name).map(Some),

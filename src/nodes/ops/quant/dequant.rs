@@ -48,7 +48,7 @@ fn lower_dequant_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// Coded weights as numbers.
 pub const DEQUANT: OpDef = OpDef {
     name: "dequant",
-    doc: "w[p, j] = (code[p, j] − zero[p/block, j])·scale[p/block, j], from (codes, scales[, zeros]) or, for nvfp4, (codes, codes of scales, a number that multiplies all scales); the derivative by a code is its scale, that of packed codes is 0",
+    doc: "w[p, j] = (code[p, j] − zero[p/block, j])·scale[p/block, j], from (codes, scales[, zeros]) or, for nvfp4, (codes, codes of scales, a number that multiplies all scales); the derivative with respect to a code is its scale, to packed codes 0",
     arity: Arity::Between(2, 3),
     attrs: DequantAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::QUANT),
