@@ -48,8 +48,7 @@ impl Algorithm {
         } else if algorithm_is_dots(g) {
             Algorithm::Dots
         } else {
-            let plan = BlockedPlan::new::<T>(g);
-            Algorithm::Blocked(if g.accumulate { plan.with_old_c::<T>(g) } else { plan })
+            Algorithm::Blocked(if g.accumulate { BlockedPlan::with_old_c::<T>(g) } else { BlockedPlan::new::<T>(g) })
         }
     }
 

@@ -1,7 +1,8 @@
 //! The general product: cache blocks around register tiles (Goto and van de Geijn, 2008).
 //!
 //! A block of A stays in L2 while it is multiplied by one micro-panel of B after another; a micro-panel is as wide as a
-//! tile. Operands that a tile would read slowly in place are packed into scratch first.
+//! tile. Where A or an old C comes from memory, a block of B stays in L2, and the tiles of some rows come before those of
+//! the next. Operands that a tile would read slowly in place are packed into scratch first.
 //!
 //! Invariant: the bits do not depend on block sizes, because a sum over several blocks of k continues from C.
 
@@ -257,6 +258,13 @@ impl<T: GemmFloat> BlockedMicroPanels<'_, T> {
 }
 
 impl<T: GemmFloat> BlockedSums<'_, T> {
+    /// What its tiles have in common. Old elements of C are prefetched if they are far, or if each tile takes long.
+    #[inline(always)]
+    fn each_tile(&self) -> EachTile<T> {
+        let BlockedSums { k, add, step, far_c, .. } = *self;
+        EachTile { k, add, prefetch_c: (add || step.is_some()) && (far_c || k >= PREFETCH_C_TERMS), step }
+    }
+
     /// Computes the block, micro-panel by micro-panel, and calls `observer` for each tile.
     #[inline(always)]
     pub fn compute(
@@ -266,8 +274,9 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
         b: &mut BlockedMicroPanels<'_, T>,
         observer: &mut impl TileObserver<T>,
     ) {
-        let BlockedSums { tiles, tallest, k, mut c, add, step, far_c } = self;
-        let (cols, prefetch_c) = (c.cols(), prefetches_c(add || step.is_some(), far_c, k));
+        let each = self.each_tile();
+        let BlockedSums { tiles, tallest, k, mut c, .. } = self;
+        let cols = c.cols();
         let width_at = |j: usize| T::width(token, tallest, cols - j);
         let mut lines = PrefetchQueue::default();
         let mut j = 0;
@@ -285,20 +294,19 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
                     (i..i + height, j..j + width_at(j))
                 });
                 let (a, to) = (a.of_tile((i, height), k), c.part(i..i + height, j..j + width));
-                T::tile(token, TileOperands::new(a, panel, k, to, add, prefetch_c, lines.any(), step));
+                T::tile(token, each.operands(a, panel, to, lines.any()));
                 observer.after(i, j, c.part(i..i + height, j..j + width));
             }
             j += width;
         }
     }
-}
 
-impl<T: GemmFloat> BlockedSums<'_, T> {
     /// Computes the block, all tiles of some rows before those of the next rows. The rows of A are prefetched if it is
     /// far.
     fn compute_by_rows(self, token: Token, a: BlockedRows<'_, T>, b: &mut BlockedMicroPanels<'_, T>, far_a: bool) {
-        let BlockedSums { tiles, tallest, k, mut c, add, step, far_c } = self;
-        let (cols, prefetch_c) = (c.cols(), prefetches_c(add || step.is_some(), far_c, k));
+        let each = self.each_tile();
+        let BlockedSums { tiles, tallest, k, mut c, .. } = self;
+        let cols = c.cols();
         let mut lines = PrefetchQueue::default();
         for (t, (i, height)) in tiles.each().enumerate() {
             let of_tile = a.of_tile((i, height), k);
@@ -312,16 +320,38 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
             while j < cols {
                 let width = T::width(token, tallest, cols - j);
                 let (panel, to) = (b.at(token, j, width, k, tallest), c.part(i..i + height, j..j + width));
-                T::tile(token, TileOperands::new(of_tile, panel, k, to, add, prefetch_c, lines.any(), step));
+                T::tile(token, each.operands(of_tile, panel, to, lines.any()));
                 j += width;
             }
         }
     }
 }
 
-/// Whether the rows of C below a tile are prefetched: if old elements are read, which are far, or each tile takes long.
-fn prefetches_c(reads_c: bool, far_c: bool, k: usize) -> bool {
-    reads_c && (far_c || k >= PREFETCH_C_TERMS)
+/// What all tiles of a block have in common.
+struct EachTile<T> {
+    k: usize,
+    add: bool,
+    prefetch_c: bool,
+    step: Option<SgdEpilogue<T>>,
+}
+
+impl<T> EachTile<T> {
+    /// The tile `c` of the product of the rows `a` and the columns `b`.
+    #[inline(always)]
+    fn operands<'a>(
+        &self,
+        a: View<'a, T>,
+        b: View<'a, T>,
+        c: MatrixMut<'a, T>,
+        prefetch: Option<&'a mut PrefetchQueue>,
+    ) -> TileOperands<'a, T>
+    where
+        T: Copy,
+    {
+        let EachTile { k, add, prefetch_c, step } = *self;
+        let (a, a_row, a_col) = (a.data, a.row, a.col);
+        TileOperands { a, a_row, a_col, b: b.data, b_row: b.row, k, c, add, prefetch_c, prefetch, step }
+    }
 }
 
 /// Packs a block of B of `k` rows and `cols` columns, micro-panel after micro-panel, each one tile wide.

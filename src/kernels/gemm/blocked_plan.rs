@@ -7,7 +7,7 @@ use super::gemm_float::GemmFloat;
 use super::tuning::{
     A_IN_L1, ALIASED_A, BLOCK_A, BLOCK_B, BLOCK_B_SHARED, BLOCK_C_ACT_GRAD, FAR_ROWS, KC, KC_LARGE_C, LARGE_C,
     MICRO_PANELS, MIN_TILE_ROWS, PACK_A_COLS, PACK_A_PAGES_COLS, PACK_A_PAGES_STRIDE, PACK_B_ROWS, PAD, PREFETCH_B,
-    PREFETCH_C, Tuning,
+    PREFETCH_C, SHORT_SUMS, Tuning,
 };
 use crate::simd::Token;
 
@@ -80,14 +80,18 @@ impl BlockedPlan {
         }
     }
 
-    /// The same plan where C is read before it is written. If it comes from memory and all of B stays in a cache, it is
-    /// read row by row: a micro-panel at a time, each line would lie in a page of its own.
-    pub fn with_old_c<T>(self, g: &Gemm) -> BlockedPlan {
-        let b_stays = self.nc == g.n && self.kc * g.n * size_of::<T>() <= BLOCK_B;
-        if self.far_c && b_stays && g.m >= PACK_B_ROWS { self.by_rows() } else { self }
+    /// The plan of a product whose C is read before it is written: it accumulates, or is the gradient of a fused step. A
+    /// C that comes from memory is read row by row if sums are short and all of B stays in a cache. A micro-panel at a
+    /// time, each line would lie in a page of its own.
+    pub fn with_old_c<T>(g: &Gemm) -> BlockedPlan {
+        let plan = BlockedPlan::new::<T>(g);
+        let b_stays = plan.nc == g.n && g.k * g.n * size_of::<T>() <= BLOCK_B;
+        let c_takes_longer = plan.far_c && g.k <= SHORT_SUMS && g.m >= PACK_B_ROWS;
+        if c_takes_longer && b_stays { plan.by_rows() } else { plan }
     }
 
-    /// The same plan where A comes from memory: its rows are read once, and prefetched.
+    /// The same plan where A comes from memory: its rows are prefetched, and each block of them is read once if B has
+    /// one block of columns.
     pub fn with_far_a(self) -> BlockedPlan {
         BlockedPlan { far_a: true, ..self.by_rows() }
     }

@@ -52,7 +52,7 @@ impl Gemm {
     pub fn sgd_scratch<T: GemmFloat>(&self) -> usize {
         match Algorithm::of::<T>(self) {
             Algorithm::Outer => 0,
-            _ => BlockedPlan::new::<T>(self).with_old_c::<T>(self).scratch::<T>(),
+            _ => BlockedPlan::with_old_c::<T>(self).scratch::<T>(),
         }
     }
 

@@ -55,22 +55,7 @@ pub struct TileOperands<'a, T> {
     pub step: Option<SgdEpilogue<T>>,
 }
 
-impl<'a, T> TileOperands<'a, T> {
-    /// The tile `c` of the product of the rows `a` and the columns `b`.
-    #[inline(always)]
-    pub fn new(
-        a: View<'a, T>,
-        b: View<'a, T>,
-        k: usize,
-        c: MatrixMut<'a, T>,
-        add: bool,
-        prefetch_c: bool,
-        prefetch: Option<&'a mut PrefetchQueue>,
-        step: Option<SgdEpilogue<T>>,
-    ) -> TileOperands<'a, T> {
-        let (a, a_row, a_col) = (a.data, a.row, a.col);
-        TileOperands { a, a_row, a_col, b: b.data, b_row: b.row, k, c, add, prefetch_c, prefetch, step }
-    }
+impl<T> TileOperands<'_, T> {
     /// Whether every element of A and B that the tile reads is inside the slices.
     #[inline(always)]
     pub fn fits(&self) -> bool {

@@ -55,7 +55,7 @@ pub fn run_sgd_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let end = GemmEpilogue { bias: None, kind: Kind::Sgd(step) };
     let scratch = if args.writes() > 1 { args.write::<T>(1) } else { &mut [] };
     let (token, plan, outer) =
-        (Token::current(), BlockedPlan::new::<T>(&g).with_old_c::<T>(&g), outer_product::outer_product_fits(&g));
+        (Token::current(), BlockedPlan::with_old_c::<T>(&g), outer_product::outer_product_fits(&g));
     let at = Corner { row: gemm_unit_row(whole.start, &g), col: 0 };
     gemm_kernel_each_matrix(&g, at, MatrixMut::new(c, whole.len() / g.n, g.n), |from, mut c| {
         let (a, b) = (&a[from.a..], &b[from.b..]);

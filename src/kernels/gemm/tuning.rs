@@ -74,6 +74,9 @@ pub const PAD: usize = 16;
 /// Micro-panels are made for tiles of at least this many rows if C has [`PACK_B_ROWS`] rows or more.
 pub const MIN_TILE_ROWS: usize = 4;
 
+/// Up to this many terms of a sum, an old C that comes from memory takes longer than the sums.
+pub const SHORT_SUMS: usize = 64;
+
 // Packing.
 
 /// From this many columns of C on, packing an A that is contiguous along k costs next to nothing. For an A that is
@@ -94,9 +97,9 @@ pub const ALIASED_A: usize = 2 * FAR_ROWS;
 
 // Prefetching.
 
-/// A B of more bytes than this is prefetched: a smaller one stays in a cache.
+/// A B of more bytes than this comes from memory, and is prefetched: a smaller one stays in a cache.
 pub const PREFETCH_B: usize = 2 << 20;
-/// An old C of more bytes than this is prefetched.
+/// An old C of more bytes than this comes from memory, and is prefetched.
 pub const PREFETCH_C: usize = 2 << 20;
 /// From this k on, a tile of C is prefetched while the previous tile is computed.
 pub const PREFETCH_C_TERMS: usize = 64;

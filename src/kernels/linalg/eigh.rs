@@ -30,7 +30,7 @@ params! {
 }
 
 impl Eigh {
-    /// Elements of scratch for each thread: the matrix, the eigenvectors, and four rows.
+    /// Elements of scratch: the matrix, the eigenvectors, and four rows.
     pub fn scratch(&self) -> usize {
         2 * self.n * self.n + 4 * self.n
     }

@@ -41,7 +41,7 @@ params! {
 }
 
 impl LuFactor {
-    /// Elements of scratch for each thread, for elements of `size` bytes.
+    /// Elements of scratch for elements of `size` bytes.
     pub fn scratch(&self, size: usize) -> usize {
         match in_groups(self.count, self.n) {
             true => LANES * self.n * self.n,
@@ -71,7 +71,7 @@ impl LuSolve {
     /// Number of words.
     const WORDS: usize = 5;
 
-    /// Elements of scratch for each thread of [`lu_solve_kernel`].
+    /// Elements of scratch of [`lu_solve_kernel`].
     pub fn scratch(&self) -> usize {
         match in_groups(self.count, self.n) {
             true => LANES * self.n * (self.n + self.k),
@@ -80,7 +80,7 @@ impl LuSolve {
         }
     }
 
-    /// Elements of scratch for each thread of [`small_solve`].
+    /// Elements of scratch of [`small_solve`].
     pub fn factor_scratch(&self) -> usize {
         let alone = self.n * self.n;
         if in_groups(self.count, self.n) { LANES * (alone + self.n * self.k) } else { alone }

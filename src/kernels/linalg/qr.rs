@@ -33,7 +33,7 @@ impl Qr {
         self.m.min(self.n)
     }
 
-    /// Elements of scratch for each thread: the reflectors, a column of one, a row, and τ of each.
+    /// Elements of scratch: the reflectors, a column of one, a row, and τ of each.
     pub fn scratch(&self) -> usize {
         self.m * self.n + self.m + self.n + self.rank()
     }

@@ -50,7 +50,7 @@ impl Svd {
         Qr { count: 1, m: self.len(), n: self.rank() }
     }
 
-    /// Elements of scratch for each thread: the rows twice, the rotations, the QR factors, lengths and a column.
+    /// Elements of scratch: the rows twice, the rotations, the QR factors, lengths and a column.
     pub fn scratch(&self) -> usize {
         let (k, len) = (self.rank(), self.len());
         3 * k * len + 2 * k * k + k + len + self.qr().scratch()

@@ -33,14 +33,16 @@ fn orthonormal(q: &[f64], m: usize, k: usize, tolerance: f64) {
     close(&product(q, q, [k, m, k], true, false), &identity(k), tolerance);
 }
 
-fn scratch<T>(len: usize) -> Out {
-    Out(7 * len, size_of::<T>(), Split::PerThread(len))
+/// Scratch as the lowering has it: once for one matrix, else for each thread.
+fn scratch<T>(count: usize, len: usize) -> Out {
+    let (all, split) = if count == 1 { (len, Split::PerUnit(len)) } else { (7 * len, Split::PerThread(len)) };
+    Out(all, size_of::<T>(), split)
 }
 
 fn decompose<T: Float>(kernel: Kernel, words: &[u64], a: &[T], outs: &[(usize, usize)], scratched: usize) -> Outcome {
     let count = outs[0].1;
     let mut writes: Vec<Out> = outs.iter().map(|&(len, count)| Out::of::<T>(len * count, len)).collect();
-    writes.push(scratch::<T>(scratched));
+    writes.push(scratch::<T>(count, scratched));
     run(kernel, words, &[In::of(a)], &writes, count)
 }
 
@@ -50,7 +52,7 @@ fn lu_of<T: GemmFloat>(count: usize, n: usize, a: &[T]) -> (Vec<T>, Vec<i32>, Ve
         Out::of::<T>(count * n * n, n * n),
         Out::of::<i32>(count * n, n),
         Out::of::<T>(count, 1),
-        scratch::<T>(p.scratch(size_of::<T>())),
+        scratch::<T>(p.count, p.scratch(size_of::<T>())),
     ];
     let apart = run(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
     assert_eq!(apart, run(lu_kernel::<T>, &p.to_words(), &[In::of(a).over(0)], &writes, count));
@@ -114,7 +116,7 @@ fn solves_give_the_right_hand_side_back() {
         let map = BatchMap::to_words(&[3, 2], &[2], &[3, 2]);
         let (lu, rows, _) = lu_of(2, n, &a);
         let p = LuSolve { count: 6, n, k, transpose, nan: false };
-        let writes = [Out::of::<f64>(6 * n * k, n * k), scratch::<f64>(p.scratch())];
+        let writes = [Out::of::<f64>(6 * n * k, n * k), scratch::<f64>(p.count, p.scratch())];
         let reads = [In::of(&lu), In::of(&rows), In::of(&b)];
         let x: Vec<f64> =
             get(&run(lu_solve_kernel::<f64>, &[p.to_words(), map.clone()].concat(), &reads, &writes, 6), 0);
@@ -155,7 +157,7 @@ fn small_systems<T: GemmFloat>(a: &[T], b: &[T], [count, n, k]: [usize; 3]) -> V
         Out::of::<T>(count * n * n, n * n),
         Out::of::<i32>(count * n, n),
         Out::of::<T>(count, 1),
-        scratch::<T>(p.scratch(size_of::<T>())),
+        scratch::<T>(p.count, p.scratch(size_of::<T>())),
     ];
     let factors = run(lu_kernel::<T>, &p.to_words(), &[In::of(a)], &writes, count);
     let (lu, rows) = (get::<T>(&factors, 0), get::<i32>(&factors, 1));
@@ -163,12 +165,12 @@ fn small_systems<T: GemmFloat>(a: &[T], b: &[T], [count, n, k]: [usize; 3]) -> V
     let mut all = vec![factors];
     for transpose in [false, true] {
         let p = LuSolve { count, n, k, transpose, nan: true };
-        let writes = [Out::of::<T>(count * n * k, n * k), scratch::<T>(p.scratch())];
+        let writes = [Out::of::<T>(count * n * k, n * k), scratch::<T>(p.count, p.scratch())];
         let reads = [In::of(&lu), In::of(&rows), In::of(b)];
         all.push(run(lu_solve_kernel::<T>, &[p.to_words(), map.clone()].concat(), &reads, &writes, count));
     }
     let p = LuSolve { count, n, k, transpose: false, nan: true };
-    let writes = [Out::of::<T>(count * n * k, n * k), scratch::<T>(p.factor_scratch())];
+    let writes = [Out::of::<T>(count * n * k, n * k), scratch::<T>(p.count, p.factor_scratch())];
     all.push(run(small_solve::<T>, &[p.to_words(), map].concat(), &[In::of(a), In::of(b)], &writes, count));
     all
 }
@@ -225,7 +227,7 @@ fn a_singular_matrix_of_a_group_is_named() {
     a[13 * n * n..14 * n * n].fill(1.0);
     let p = LuSolve { count, n, k: 1, transpose: false, nan: false };
     let words = [p.to_words(), BatchMap::to_words(&[count], &[count], &[count])].concat();
-    let writes = [Out::of::<f64>(count * n, n), scratch::<f64>(p.factor_scratch())];
+    let writes = [Out::of::<f64>(count * n, n), scratch::<f64>(p.count, p.factor_scratch())];
     assert_eq!(run(small_solve::<f64>, &words, &[In::of(&a), In::of(&b)], &writes, count), Err(13));
 }
 
@@ -237,7 +239,7 @@ fn singular_matrices_are_faults_or_nan() {
     for nan in [false, true] {
         let p = LuSolve { count: 3, n: 2, k: 1, transpose: false, nan };
         let words = [p.to_words(), BatchMap::to_words(&[3], &[3], &[3])].concat();
-        let writes = [Out::of::<f64>(6, 2), scratch::<f64>(0)];
+        let writes = [Out::of::<f64>(6, 2), scratch::<f64>(p.count, 0)];
         let done = run(lu_solve_kernel::<f64>, &words, &[In::of(&lu), In::of(&rows), In::of(&b)], &writes, 3);
         match nan {
             false => assert_eq!(done, Err(2)),
@@ -247,7 +249,13 @@ fn singular_matrices_are_faults_or_nan() {
     let p = Cholesky { count: 2, n: 2 };
     let bad = [identity(2), vec![1.0, 2.0, 2.0, 1.0]].concat();
     assert_eq!(
-        run(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&bad)], &[Out::of::<f64>(8, 4), scratch::<f64>(0)], 2),
+        run(
+            cholesky_kernel::<f64>,
+            &p.to_words(),
+            &[In::of(&bad)],
+            &[Out::of::<f64>(8, 4), scratch::<f64>(p.count, 0)],
+            2
+        ),
         Err(1)
     );
 }
@@ -269,7 +277,7 @@ fn large_matrices_without_factors_are_noticed() {
         let mut a = [identity(n), identity(n)].concat();
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             a[n * n + at * (n + 1)] = bad;
-            let writes = [Out::of::<f64>(2 * n * n, n * n), scratch::<f64>(p.scratch(size_of::<f64>()))];
+            let writes = [Out::of::<f64>(2 * n * n, n * n), scratch::<f64>(p.count, p.scratch(size_of::<f64>()))];
             assert_eq!(run(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&a)], &writes, 2), Err(1), "{at} {bad}");
         }
     }
@@ -281,7 +289,7 @@ fn cholesky_gives_the_symmetric_part_back() {
         let mut a = noise(2 * n * n, 3);
         (0..2 * n).for_each(|i| a[i / n * n * n + i % n * (n + 1)] += n as f64);
         let p = Cholesky { count: 2, n };
-        let writes = [Out::of::<f64>(2 * n * n, n * n), scratch::<f64>(p.scratch(size_of::<f64>()))];
+        let writes = [Out::of::<f64>(2 * n * n, n * n), scratch::<f64>(p.count, p.scratch(size_of::<f64>()))];
         let l = run(cholesky_kernel::<f64>, &p.to_words(), &[In::of(&a)], &writes, 2);
         for (a, l) in a.chunks(n * n).zip(get::<f64>(&l, 0).chunks(n * n)) {
             let sym: Vec<f64> = (0..n * n).map(|e| (a[e] + a[e % n * n + e / n]) / 2.0).collect();
@@ -299,7 +307,7 @@ fn a_matrix_alone_has_the_factor_of_one_of_several() {
     (0..n).for_each(|i| a[i * (n + 1)] += n as f32);
     let [one, two] = [1, 2].map(|count| {
         let p = Cholesky { count, n };
-        let writes = [Out::of::<f32>(count * n * n, n * n), scratch::<f32>(p.scratch(size_of::<f32>()))];
+        let writes = [Out::of::<f32>(count * n * n, n * n), scratch::<f32>(p.count, p.scratch(size_of::<f32>()))];
         run(cholesky_kernel::<f32>, &p.to_words(), &[In::of(&a.repeat(count))], &writes, count)
     });
     let scratches = [1, 2].map(|count| Cholesky { count, n }.scratch(size_of::<f32>()));
@@ -389,9 +397,13 @@ fn all_factors<T: GemmFloat>(n: usize) -> Vec<Outcome> {
     let (p, c) = (LuFactor { count: 1, n }, Cholesky { count: 1, n });
     let (e, q, s) = (Eigh { count: 1, n }, Qr { count: 1, m: n, n }, Svd { count: 1, m: n, n });
     let square = (n * n, 1);
-    let lu =
-        [Out::of::<T>(n * n, n * n), Out::of::<i32>(n, n), Out::of::<T>(1, 1), scratch::<T>(p.scratch(size_of::<T>()))];
-    let factor = [Out::of::<T>(n * n, n * n), scratch::<T>(c.scratch(size_of::<T>()))];
+    let lu = [
+        Out::of::<T>(n * n, n * n),
+        Out::of::<i32>(n, n),
+        Out::of::<T>(1, 1),
+        scratch::<T>(p.count, p.scratch(size_of::<T>())),
+    ];
+    let factor = [Out::of::<T>(n * n, n * n), scratch::<T>(c.count, c.scratch(size_of::<T>()))];
     vec![
         run(lu_kernel::<T>, &p.to_words(), &[In::of(&a)], &lu, 1),
         run(cholesky_kernel::<T>, &c.to_words(), &[In::of(&a)], &factor, 1),

@@ -62,7 +62,7 @@ impl Tree {
             match is_source && !LEFT_OUT.iter().any(|(path, _)| name.starts_with(path)) {
                 true => files.push((name, String::from_utf8(bytes)?)),
                 false if name.ends_with("Cargo.toml") && !name.starts_with("tools/") => {
-                    put(&tree.join(&name), manifest(&name, &String::from_utf8(bytes)?).as_bytes())?;
+                    put(&tree.join(&name), manifest(&name, &String::from_utf8(bytes)?)?.as_bytes())?;
                 }
                 false => put(&tree.join(&name), &bytes)?,
             }
@@ -237,18 +237,21 @@ fn test_files(files: &[(String, String)]) -> Vec<String> {
     all
 }
 
-/// A manifest with the dependency that says which mutant is on. The engine is built for quick builds.
-fn manifest(name: &str, text: &str) -> String {
+/// A manifest with the dependency that says which mutant is on. The engine is built in many units: mutants are in it.
+fn manifest(name: &str, text: &str) -> Fallible<String> {
     let up = match name {
         "Cargo.toml" => "mutants",
         "src/arena/Cargo.toml" | "src/kernels/Cargo.toml" | "src/fft/Cargo.toml" => "../../mutants",
-        _ => return text.to_string(),
+        _ => return Ok(text.to_string()),
     };
     let line = format!("[dependencies]\narenagrad-mutants = {{ path = \"{up}\" }}\n");
     let text = match text.contains("\n[dependencies]\n") {
         true => text.replacen("[dependencies]\n", &line, 1),
         false => format!("{text}\n{line}"),
     };
-    let profile = "[profile.release.package.arenagrad]\nopt-level = 2\ncodegen-units = 4\n";
-    text.replace(profile, "[profile.release.package.arenagrad]\nopt-level = 1\ncodegen-units = 32\n")
+    let profile = "[profile.release.package.arenagrad]\nopt-level = 1\ncodegen-units = 4\n";
+    if name == "Cargo.toml" && !text.contains(profile) {
+        return Err("Cargo.toml: the profile of the engine is not the expected one".into());
+    }
+    Ok(text.replace(profile, "[profile.release.package.arenagrad]\nopt-level = 1\ncodegen-units = 32\n"))
 }
