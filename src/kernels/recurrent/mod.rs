@@ -4,6 +4,7 @@
 //! * `sequence_units`: how units divide a batch of sequences.
 //! * `lanes`: sixteen neighbouring channels as one vector.
 //! * [`selective_scan`], [`selective_scan_backward`]: a diagonal decay for each channel.
+//! * `selective_scan_rows`: what they share.
 //! * [`gated_delta`], [`gated_delta_backward`]: a matrix for each head, which a key reads and corrects.
 //!
 //! Invariants: a state is read and written by one unit alone, from the first step to the last, so bits do not depend on
@@ -15,6 +16,7 @@ pub mod gated_delta_backward;
 mod lanes;
 pub mod selective_scan;
 pub mod selective_scan_backward;
+mod selective_scan_rows;
 pub mod sequence_units;
 #[cfg(test)]
 mod tests;
