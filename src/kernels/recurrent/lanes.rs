@@ -7,24 +7,30 @@ use std::array::from_fn;
 /// Channels of a vector.
 pub const LANES: usize = 16;
 
-/// Partial sums of a vector.
-pub const PARTS: usize = 4;
+/// Half of them.
+pub const HALF: usize = LANES / 2;
 
 /// A number for each of sixteen channels.
 pub type Lanes<T> = [T; LANES];
 
+/// Writes the first lanes, as many as `x` has elements, and zeros behind them.
+#[inline(always)]
+pub fn copy_to_lanes<T: Float>(x: &[T], lanes: &mut Lanes<T>) {
+    match x.first_chunk() {
+        Some(x) => *lanes = *x,
+        None => {
+            *lanes = [T::ZERO; LANES];
+            lanes[..x.len()].copy_from_slice(x);
+        }
+    }
+}
+
 /// The first `width` lanes from `x[at]` on.
 #[inline(always)]
 pub fn load_lanes<T: Float>(x: &[T], at: usize, width: usize) -> Lanes<T> {
-    let from = &x[at..at + width];
-    match from.first_chunk() {
-        Some(lanes) => *lanes,
-        None => {
-            let mut lanes = [T::ZERO; LANES];
-            lanes[..width].copy_from_slice(from);
-            lanes
-        }
-    }
+    let mut lanes = [T::ZERO; LANES];
+    copy_to_lanes(&x[at..at + width], &mut lanes);
+    lanes
 }
 
 /// Writes the first lanes, as many as `to` has elements.
@@ -36,14 +42,12 @@ pub fn store_lanes<T: Float>(lanes: &Lanes<T>, to: &mut [T]) {
     }
 }
 
-/// The first `width` lanes as four sums of every fourth lane, in a tree. Their sum is (0 + 2) + (1 + 3).
+/// The sum of each of four vectors: (0 + 2) + (1 + 3).
 #[inline(always)]
-pub fn sum_lanes_to_four<T: Float>(mut lanes: Lanes<T>, width: usize) -> [T; PARTS] {
-    if width < LANES {
-        lanes[width..].fill(T::ZERO);
-    }
-    let eight: [T; 8] = from_fn(|l| lanes[l] + lanes[l + 8]);
-    from_fn(|l| eight[l] + eight[l + 4])
+pub fn sum_four<T: Float>(x: [[T; 4]; 4]) -> [T; 4] {
+    let even: [T; 4] = from_fn(|i| x[i][0] + x[i][2]);
+    let odd: [T; 4] = from_fn(|i| x[i][1] + x[i][3]);
+    from_fn(|i| even[i] + odd[i])
 }
 
 /// `width` rows of `lanes.len()` elements as columns: lane l of vector n is element n of row l.

@@ -6,8 +6,8 @@
 //! finite number replaces it, so the decay for Δ = 0 is 1, not NaN, and that for any Δ that is not tiny is 0. If A is
 //! finite and the product is ∞, the largest finite number replaces it.
 //!
-//! The rows of neighbouring steps are `channels` elements apart. So the rows of several steps are copied at a time:
-//! then their cache misses overlap.
+//! A block of steps is computed for one number of the states after another: its decays, then its part of y. So a number
+//! of the state stays in a register, as do the constants of a power of two.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
@@ -15,27 +15,36 @@
 //!
 //! Invariant: each number of a state is one chain of `mul_add` over the steps, and each y one over the states.
 
-use super::lanes::{LANES, Lanes, PARTS, load_lanes, store_lanes, transpose_from_lanes, transpose_to_lanes};
+use super::lanes::{LANES, Lanes, load_lanes, store_lanes, transpose_from_lanes};
 use super::recurrent_stretch_of;
-use super::sequence_units::SequenceUnits;
+use super::selective_scan_rows::{
+    GROUP, ScanOperands, ScanRow, ScanVector, StepNumbers, X, largest_of_lanes, prefetch_slice, scan_groups,
+    selective_scan_next, share_of_steps, write_decays,
+};
+use super::sequence_units::{SequencePart, SequenceUnits};
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
 use crate::params::params;
 use crate::simd;
-use crate::vmath;
+use crate::simd::prefetch_l2;
 use std::array::from_fn;
 use std::ops::Range;
 
 /// The most runs of channels: a sum over the channels has no more parts.
 const RUNS: usize = 32;
 
-/// Steps whose rows a vector copies at a time.
-pub(super) const BLOCK: usize = 16;
+/// A unit has whole groups of vectors if this many runs remain.
+const ENOUGH_RUNS: usize = 8;
 
-/// A row for each step of a block.
-pub(super) type BlockRows<T> = [Lanes<T>; BLOCK];
+/// Steps whose rows a vector copies at a time.
+const BLOCK: usize = 16;
+
+/// The position of y in the rows of the forward kernel.
+const Y: usize = 4;
+/// Vectors of a step.
+const FORWARD_ROW: usize = 5;
 
 params! {
     /// Params of the kernels of the selective scan.
@@ -63,18 +72,35 @@ impl SelectiveScan {
     /// How units divide the channels.
     pub fn units(&self) -> SequenceUnits {
         let vectors = self.channels.div_ceil(LANES);
-        SequenceUnits { batch: self.batch, channels: self.channels, width: vectors.div_ceil(RUNS).max(1) * LANES }
+        let width = match vectors / GROUP >= ENOUGH_RUNS {
+            true => vectors.div_ceil(RUNS).next_multiple_of(GROUP),
+            false => 1,
+        };
+        SequenceUnits { batch: self.batch, channels: self.channels, width: width * LANES }
     }
 
-    /// Elements of scratch for each thread of the forward kernel: the rates, the state and the decays of a vector of
-    /// channels.
+    /// Vectors of the largest group.
+    pub(super) fn group_vectors(&self) -> usize {
+        let units = self.units();
+        let channels = if units.by_batch() { self.channels } else { units.width };
+        channels.div_ceil(LANES).min(GROUP)
+    }
+
+    /// Vectors of scratch for each vector of a group: the rates, the state, and the steps of a block.
+    fn forward_vector_scratch(&self) -> usize {
+        self.states.saturating_mul(2).saturating_add(BLOCK * FORWARD_ROW)
+    }
+
+    /// Elements of scratch for each thread of the forward kernel.
     pub fn scratch(&self) -> usize {
-        (3 * LANES).saturating_mul(self.states)
+        let vectors = (self.group_vectors() * LANES).saturating_mul(self.forward_vector_scratch());
+        vectors.saturating_add((2 * BLOCK).saturating_mul(self.states))
     }
 
-    /// Steps between two states that are kept.
+    /// Steps between two states that are kept. If only the backward kernel keeps them, there are at least those of a
+    /// block.
     pub fn stretch(&self) -> usize {
-        if self.keep > 0 { self.keep } else { selective_scan_stretch(self.steps) }
+        if self.keep > 0 { self.keep } else { selective_scan_stretch(self.steps).max(BLOCK) }
     }
 
     /// States that are kept: those before each stretch.
@@ -93,266 +119,142 @@ impl SelectiveScan {
         let member = self.steps * self.states;
         if self.units().by_batch() { member } else { self.batch * member }
     }
-
-    /// Elements of scratch for each thread of the backward kernel.
-    pub fn backward_scratch(&self) -> usize {
-        let kept = if self.keep > 0 { 0 } else { self.stretches() };
-        let states = kept + 2 * self.stretch() + 4;
-        let partial_sums = 2 * BLOCK * PARTS;
-        (LANES.saturating_mul(states).saturating_add(partial_sums)).saturating_mul(self.states)
-    }
 }
 
 /// The number of steps between two states that are kept for a gradient: half of the root of the steps, at least 1. With
-/// the whole root fewer states would be kept, but a stretch, which has states and decays, would not fit into a cache.
+/// the whole root fewer states would be kept, but the rows of a stretch would not fit into a cache.
 pub fn selective_scan_stretch(steps: usize) -> usize {
     recurrent_stretch_of(steps).div_ceil(2)
 }
 
-/// The operands of a scan.
-#[derive(Clone, Copy)]
-pub(super) struct ScanOperands<'a, T> {
-    pub x: &'a [T],
-    pub delta: &'a [T],
-    pub a: &'a [T],
-    pub b: &'a [T],
-    pub c: &'a [T],
-    pub d: Option<&'a [T]>,
-    pub h0: Option<&'a [T]>,
-}
-
-impl<'a, T: Float> ScanOperands<'a, T> {
-    /// The reads from `first` on.
-    pub fn read(p: &SelectiveScan, args: &Args<'a>, first: usize) -> ScanOperands<'a, T> {
-        let [x, delta, a, b, c] = [0, 1, 2, 3, 4].map(|i| args.read(first + i));
-        let h0 = first + 5 + usize::from(p.d);
-        ScanOperands { x, delta, a, b, c, d: p.d.then(|| args.read(first + 5)), h0: p.h0.then(|| args.read(h0)) }
-    }
-}
-
-/// Up to sixteen channels of one sequence.
-#[derive(Clone, Copy)]
-pub(super) struct ScanVector {
-    pub b: usize,
-    pub channel: usize,
-    pub width: usize,
-}
-
-impl ScanVector {
-    /// The vectors of some channels of member `b`.
-    pub fn all(b: usize, channels: Range<usize>) -> impl Iterator<Item = ScanVector> {
-        let end = channels.end;
-        channels.step_by(LANES).map(move |channel| ScanVector { b, channel, width: LANES.min(end - channel) })
-    }
-
-    /// The channels.
-    pub fn channels(&self) -> Range<usize> {
-        self.channel..self.channel + self.width
-    }
-
-    /// Writes A·log₂ e, with the lowest finite number for −∞, and the largest for a finite A.
-    pub fn load_rates<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
-        transpose_to_lanes(&x.a[self.channel * p.states..], self.width, to);
-        for a in to.as_flattened_mut() {
-            let rate = *a * T::LOG2E;
-            let overflows = rate == T::INFINITY && *a < T::INFINITY;
-            let rate = if overflows { -T::LOWEST } else { rate };
-            *a = if rate < T::LOWEST { T::LOWEST } else { rate };
-        }
-    }
-
-    /// Writes h_0.
-    pub fn load_h0<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
-        match x.h0 {
-            Some(h0) => transpose_to_lanes(&h0[self.state(p)..], self.width, to),
-            None => to.fill([T::ZERO; LANES]),
-        }
-    }
-
-    /// The first number of the states in `[batch, channels, states]`.
-    pub fn state(&self, p: &SelectiveScan) -> usize {
-        (self.b * p.channels + self.channel) * p.states
-    }
-
-    /// The first number of the states before stretch `k` in `[batch, stretches, channels, states]`.
-    pub fn kept_state(&self, p: &SelectiveScan, k: usize) -> usize {
-        ((self.b * p.stretches() + k) * p.channels + self.channel) * p.states
-    }
-
-    /// Copies the rows of some steps, of a `[batch, steps, channels]`.
-    #[inline(always)]
-    pub fn load_rows<T: Float>(&self, p: &SelectiveScan, from: &[T], steps: Range<usize>, to: &mut BlockRows<T>) {
-        let first = self.b * p.steps * p.channels + self.channel;
-        for (to, t) in to.iter_mut().zip(steps) {
-            *to = load_lanes(from, first + t * p.channels, self.width);
-        }
-    }
-}
-
 /// Parts of `steps`, each of at most [`BLOCK`].
-pub(super) fn scan_blocks(steps: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
+fn scan_blocks(steps: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
     let (start, len) = (steps.start, steps.len());
     (0..len.div_ceil(BLOCK)).map(move |k| start + k * BLOCK..start + ((k + 1) * BLOCK).min(len))
 }
 
-/// x and Δ of the steps of a block.
-pub(super) struct ScanBlock<T> {
-    x: BlockRows<T>,
-    delta: BlockRows<T>,
-    /// Whether all decays are normal numbers.
-    normal: bool,
-}
-
-impl<T: Float> ScanBlock<T> {
-    /// A block of zeros.
-    #[inline(always)]
-    pub fn zeros() -> ScanBlock<T> {
-        ScanBlock { x: [[T::ZERO; LANES]; BLOCK], delta: [[T::ZERO; LANES]; BLOCK], normal: true }
-    }
-
-    /// Copies the rows of some steps. `most` is [`largest_of_lanes`] of the vector's rates.
-    #[inline(always)]
-    pub fn load(
-        &mut self,
-        p: &SelectiveScan,
-        from: &ScanOperands<'_, T>,
-        v: ScanVector,
-        steps: Range<usize>,
-        most: &Lanes<T>,
-    ) {
-        v.load_rows(p, from.x, steps.clone(), &mut self.x);
-        v.load_rows(p, from.delta, steps.clone(), &mut self.delta);
-        let longest = largest_of_lanes(&self.delta[..steps.len()]);
-        self.normal = true;
-        for (most, delta) in most.iter().zip(&longest) {
-            self.normal &= *most * *delta <= T::EXP_MIDDLE;
-        }
-    }
-
-    /// Number `i` of the steps, which is step `t` of the vector.
-    #[inline(always)]
-    pub fn step<'a>(
-        &self,
-        p: &SelectiveScan,
-        from: &ScanOperands<'a, T>,
-        v: ScanVector,
-        (i, t): (usize, usize),
-    ) -> ScanStep<'a, T> {
-        let (x, delta) = (self.x[i], self.delta[i]);
-        let mut inflow = [T::ZERO; LANES];
-        for ((to, x), delta) in inflow.iter_mut().zip(&x).zip(&delta) {
-            *to = *x * *delta;
-        }
-        let row = (v.b * p.steps + t) * p.states;
-        let (b, c) = (&from.b[row..row + p.states], &from.c[row..row + p.states]);
-        ScanStep { x, delta, inflow, normal: self.normal, b, c }
-    }
-}
-
-/// What one step of a vector reads.
-pub(super) struct ScanStep<'a, T> {
-    pub x: Lanes<T>,
-    pub delta: Lanes<T>,
-    /// Δ·x.
-    pub inflow: Lanes<T>,
-    /// Whether all decays are normal numbers.
-    pub normal: bool,
-    pub b: &'a [T],
-    pub c: &'a [T],
-}
-
-/// The largest magnitude in each lane; NaN if one is.
-#[inline(always)]
-pub(super) fn largest_of_lanes<T: Float>(x: &[Lanes<T>]) -> Lanes<T> {
-    let mut most = [T::ZERO; LANES];
-    for x in x {
-        for (most, x) in most.iter_mut().zip(x) {
-            *most = if x.abs() <= *most || most.is_nan() { *most } else { x.abs() };
-        }
-    }
-    most
-}
-
-impl<T: Float> ScanStep<'_, T> {
-    /// Writes e^(Δ·A) for each number of the states, of its rates A·log₂ e. This is a loop of its own, whose constants
-    /// fit into registers.
-    #[inline(always)]
-    pub fn write_decays(&self, rates: &[Lanes<T>], decays: &mut [Lanes<T>]) {
-        let each = decays.iter_mut().zip(rates);
-        match self.normal {
-            true => each.for_each(|(to, rates)| *to = from_fn(|l| vmath::exp2_middle(rates[l] * self.delta[l]))),
-            false => each.for_each(|(to, rates)| *to = from_fn(|l| vmath::exp2(rates[l] * self.delta[l]))),
-        }
-    }
-}
-
-/// decay∘h + Δ·x·B for one number of the states.
-#[inline(always)]
-pub(super) fn selective_scan_next<T: Float>(decay: &Lanes<T>, h: &Lanes<T>, inflow: &Lanes<T>, b: T) -> Lanes<T> {
-    let mut next = [T::ZERO; LANES];
-    for (((to, decay), h), inflow) in next.iter_mut().zip(decay).zip(h).zip(inflow) {
-        *to = decay.mul_add(*h, *inflow * b);
-    }
-    next
-}
-
-/// Moves the state by one step.
-#[inline(always)]
-pub(super) fn move_state<T: Float>(step: &ScanStep<'_, T>, decays: &[Lanes<T>], h: &mut [Lanes<T>]) {
-    for ((h, decay), b) in h.iter_mut().zip(decays).zip(step.b) {
-        *h = selective_scan_next(decay, h, &step.inflow, *b);
-    }
-}
-
-/// Moves the state by one step, and adds Σ C·h to `sum`.
-#[inline(always)]
-fn scan_and_sum<T: Float>(step: &ScanStep<'_, T>, decays: &[Lanes<T>], h: &mut [Lanes<T>], sum: &mut Lanes<T>) {
-    for (((h, decay), b), c) in h.iter_mut().zip(decays).zip(step.b).zip(step.c) {
-        *h = selective_scan_next(decay, h, &step.inflow, *b);
-        for (to, h) in sum.iter_mut().zip(h.iter()) {
-            *to = c.mul_add(*h, *to);
-        }
-    }
-}
-
-/// What a vector of channels has besides its operands.
-struct ForwardScratch<'a, T> {
+/// A vector of channels and its scratch.
+struct ForwardVector<'a, T> {
+    v: ScanVector,
     /// A·log₂ e.
     rates: &'a mut [Lanes<T>],
     /// [`largest_of_lanes`] of them.
     most: Lanes<T>,
     /// The state.
     h: &'a mut [Lanes<T>],
-    /// The decays of one step.
-    decays: &'a mut [Lanes<T>],
-    block: ScanBlock<T>,
+    /// D.
+    d: Option<Lanes<T>>,
+    /// The steps of a block.
+    rows: &'a mut [ScanRow<T, FORWARD_ROW>],
 }
 
-simd! {
-    /// The steps `of` of a vector of channels. Moves the state.
-    fn selective_scan_steps[T: Float](
+impl<'a, T: GemmFloat> ForwardVector<'a, T> {
+    /// Before the first step.
+    fn new(
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         v: ScanVector,
+        scratch: &'a mut [Lanes<T>],
+    ) -> ForwardVector<'a, T> {
+        let (rates, rest) = scratch.split_at_mut(p.states);
+        let (h, rows) = rest.split_at_mut(p.states);
+        v.load_rates(p, x, rates);
+        v.load_h0(p, x, h);
+        let (most, d) = (largest_of_lanes(rates), x.d.map(|d| load_lanes(d, v.channel, v.width)));
+        ForwardVector { v, rates, most, h, d, rows: rows.as_chunks_mut().0 }
+    }
+}
+
+/// The vectors of a group.
+type ForwardGroup<'a, T> = [Option<ForwardVector<'a, T>>; GROUP];
+
+simd! {
+    /// The steps `of`, at most a block. Moves the states. `y` has the channels of the group.
+    fn selective_scan_block[T: Float](
+        p: &SelectiveScan,
+        x: &ScanOperands<'_, T>,
         of: Range<usize>,
-        s: &mut ForwardScratch<'_, T>,
+        vectors: &mut ForwardGroup<'_, T>,
+        numbers: &StepNumbers<'_, T>,
         y: &mut MatrixMut<'_, T>,
     ) {
-        let d = x.d.map(|d| load_lanes(d, v.channel, v.width));
-        for steps in scan_blocks(of) {
-            s.block.load(p, x, v, steps.clone(), &s.most);
-            for at in steps.enumerate() {
-                let step = s.block.step(p, x, v, at);
-                let mut sum = [T::ZERO; LANES];
-                if let Some(d) = &d {
-                    for ((to, d), x) in sum.iter_mut().zip(d).zip(&step.x) {
-                        *to = *d * *x;
-                    }
-                }
-                step.write_decays(s.rates, s.decays);
-                scan_and_sum(&step, s.decays, s.h, &mut sum);
-                store_lanes(&sum, y.row(at.1));
+        let mut columns = 0..0;
+        for s in vectors.iter_mut().flatten() {
+            columns = columns.end..columns.end + s.v.width;
+            let rows = &mut s.rows[..of.len()];
+            let normal = s.v.load_steps(p, x, of.start, &s.most, rows);
+            for row in rows.iter_mut() {
+                row[Y] = s.d.map_or([T::ZERO; LANES], |d| from_fn(|l| d[l] * row[X][l]));
             }
+            for (n, (h, rates)) in s.h.iter_mut().zip(s.rates.iter()).enumerate() {
+                if of.end < p.steps { share_of_steps(&of, n, p.states, |t| {
+                    prefetch_l2(y.row(t)[columns.clone()].as_ptr().addr());
+                    [x.x, x.delta].iter().for_each(|x| s.v.prefetch_row(p, x, t + of.len()));
+                    numbers.prefetch(p, x, s.v.b, t + of.len());
+                }); }
+                write_decays(rates, normal, rows);
+                let ([b, c], mut now) = (numbers.of(n, rows.len()), *h);
+                for ((row, b), c) in rows.iter_mut().zip(b).zip(c) {
+                    now = selective_scan_next(row, &now, *b);
+                    row[Y] = from_fn(|l| c.mul_add(now[l], row[Y][l]));
+                }
+                *h = now;
+            }
+            for (row, t) in rows.iter().zip(of.clone()) {
+                store_lanes(&row[Y], &mut y.row(t)[columns.clone()]);
+            }
+        }
+    }
+}
+
+/// Writes of the kernel, by position.
+struct ForwardParts<'a, T> {
+    y: SequencePart<'a, T>,
+    last: SequencePart<'a, T>,
+    /// The state before each stretch.
+    kept: Option<SequencePart<'a, T>>,
+    scratch: &'a mut [T],
+}
+
+impl<'a, T: GemmFloat> ForwardParts<'a, T> {
+    fn of(p: &SelectiveScan, args: &mut Args<'a>) -> ForwardParts<'a, T> {
+        let units = p.units();
+        ForwardParts {
+            y: units.part(args, 0, p.steps, 1),
+            last: units.part(args, 1, 1, p.states),
+            kept: (p.keep > 0).then(|| units.part(args, 2, p.stretches(), p.states)),
+            scratch: args.write(2 + usize::from(p.keep > 0)),
+        }
+    }
+
+    /// A group of channels of member `b`.
+    fn group(&mut self, p: &SelectiveScan, x: &ScanOperands<'_, T>, b: usize, channels: Range<usize>) {
+        let each = p.forward_vector_scratch();
+        let (own, rest) = self.scratch[..p.scratch()].split_at_mut(p.group_vectors() * LANES * each);
+        let mut own = own.as_chunks_mut().0.chunks_exact_mut(each).zip(ScanVector::all(b, channels.clone()));
+        let mut vectors: ForwardGroup<'_, T> = from_fn(|_| own.next().map(|(own, v)| ForwardVector::new(p, x, v, own)));
+        let (mut numbers, mut y) = (StepNumbers::new(p, BLOCK, rest), self.y.at(b, &channels));
+        let mut scan = |of: Range<usize>, vectors: &mut ForwardGroup<'_, T>| {
+            for steps in scan_blocks(of) {
+                numbers.load(p, x, b, steps.clone());
+                selective_scan_block(p, x, steps, vectors, &numbers, &mut y);
+            }
+        };
+        match &mut self.kept {
+            None => scan(0..p.steps, &mut vectors),
+            Some(kept) => {
+                for (k, of) in p.stretches_of_steps().enumerate() {
+                    for s in vectors.iter().flatten() {
+                        let mut kept = kept.at(b, &s.v.channels());
+                        transpose_from_lanes(s.h, kept.row(k));
+                        prefetch_slice(kept.row((k + 1).min(p.stretches() - 1)));
+                    }
+                    scan(of, &mut vectors);
+                }
+            }
+        }
+        for s in vectors.iter().flatten() {
+            transpose_from_lanes(s.h, self.last.at(b, &s.v.channels()).row(0));
         }
     }
 }
@@ -364,30 +266,11 @@ simd! {
 /// [`SelectiveScan`].
 pub fn selective_scan_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = SelectiveScan::from_words(args.params());
-    let (units, x) = (p.units(), ScanOperands::<T>::read(&p, args, 0));
-    let mut y = units.part::<T>(args, 0, p.steps, 1);
-    let mut last = units.part::<T>(args, 1, 1, p.states);
-    let mut kept = (p.keep > 0).then(|| units.part::<T>(args, 2, p.stretches(), p.states));
-    let scratch = args.write::<T>(2 + usize::from(p.keep > 0));
-    let (rates, rest) = scratch[..p.scratch()].as_chunks_mut().0.split_at_mut(p.states);
-    let (h, decays) = rest.split_at_mut(p.states);
-    let mut s = ForwardScratch { rates, most: [T::ZERO; LANES], h, decays, block: ScanBlock::zeros() };
-    for unit in args.units().map(|unit| units.unit(unit)) {
-        for v in unit.batch.flat_map(|b| ScanVector::all(b, unit.channels.clone())) {
-            v.load_rates(&p, &x, s.rates);
-            v.load_h0(&p, &x, s.h);
-            s.most = largest_of_lanes(s.rates);
-            let (channels, mut y) = (v.channels(), y.at(v.b, &v.channels()));
-            match &mut kept {
-                None => selective_scan_steps(&p, &x, v, 0..p.steps, &mut s, &mut y),
-                Some(kept) => {
-                    for (k, steps) in p.stretches_of_steps().enumerate() {
-                        transpose_from_lanes(s.h, kept.at(v.b, &channels).row(k));
-                        selective_scan_steps(&p, &x, v, steps, &mut s, &mut y);
-                    }
-                }
-            }
-            transpose_from_lanes(s.h, last.at(v.b, &channels).row(0));
+    let x = ScanOperands::<T>::read(&p, args, 0);
+    let mut parts = ForwardParts::<T>::of(&p, args);
+    for unit in args.units().map(|unit| p.units().unit(unit)) {
+        for b in unit.batch {
+            scan_groups(unit.channels.clone()).for_each(|channels| parts.group(&p, &x, b, channels));
         }
     }
 }

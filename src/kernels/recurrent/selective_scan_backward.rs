@@ -9,263 +9,345 @@
 //! |---|---|---|---|
 //! | [`selective_scan_backward_kernel`] | ȳ: `T[batch, steps, channels]`, the gradient of the last state if `last`, the operands of the scan, if `keep` the states that it kept: `T[batch, stretches, channels, states]` | x̄, Δ̄: `T[batch, steps, channels]`, Ā: `T[batch, channels, states]`, B̄, C̄: `T[sums, batch, steps, states]`, D̄: `T[batch, channels]` if `d`, the gradient of h_0: `T[batch, channels, states]` if `h0`, scratch | [`SelectiveScan`] |
 //!
-//! Invariant: `sums` is [`SequenceUnits::sums`]. A unit adds vectors of channels in ascending order, each summed in a
-//! tree; the lowering adds the units.
+//! A stretch of steps is computed for one number of the states after another: its decays, its states, then its
+//! gradients from the last step to the first. So a number of λ and one of Ā stay in registers.
+//!
+//! Invariant: `sums` is [`SequenceUnits::sums`]. The terms of B̄ and C̄ of a group of vectors are added in eight
+//! lanes: the lower half of a vector, then its upper half, in the order of the vectors. Their sum is a tree: lanes l
+//! and l + 4, then l and l + 2, then l and l + 1. A unit adds groups in ascending order; the lowering adds the units.
 
-use super::lanes::{
-    LANES, Lanes, PARTS, load_lanes, store_lanes, sum_lanes_to_four, transpose_from_lanes, transpose_to_lanes,
-};
-use super::selective_scan::{
-    BLOCK, BlockRows, ScanBlock, ScanOperands, ScanStep, ScanVector, SelectiveScan, largest_of_lanes, move_state,
-    scan_blocks, selective_scan_next,
+use super::lanes::{HALF, LANES, Lanes, load_lanes, store_lanes, sum_four, transpose_from_lanes, transpose_to_lanes};
+use super::selective_scan::SelectiveScan;
+use super::selective_scan_rows::{
+    DECAY, DELTA, GROUP, INFLOW, ScanOperands, ScanRow, ScanVector, StepNumbers, X, largest_of_lanes, prefetch_slice,
+    scan_groups, selective_scan_next, share_of_steps, write_decays,
 };
 use super::sequence_units::{SequencePart, SequenceUnits};
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::gemm::GemmFloat;
+use crate::gemm::{GemmFloat, transpose};
 use crate::simd;
+use crate::simd::prefetch_l2;
 use std::array::from_fn;
 use std::ops::Range;
 
-/// Scratch of a vector of channels; each state has one vector for each of its numbers.
-struct BackwardScratch<'a, T> {
+/// One number of the states before the step.
+const STATE: usize = 4;
+/// ȳ.
+const DY: usize = 5;
+/// Σ λ·B over the states.
+const TO_INFLOW: usize = 6;
+/// Σ λ·rate·a·h over the states.
+const TO_DECAY: usize = 7;
+/// Vectors of a step.
+const ROW: usize = 8;
+
+/// The vectors of one step.
+type BackwardRow<T> = ScanRow<T, ROW>;
+
+impl SelectiveScan {
+    /// Steps for which there is room: those of a stretch, and a few so that sums are whole vectors.
+    fn padded_stretch(&self) -> usize {
+        self.stretch().next_multiple_of(LANES)
+    }
+
+    /// Vectors of scratch for each vector of a group: those of its states, and the rows of a stretch.
+    fn vector_scratch(&self) -> usize {
+        let kept = if self.keep > 0 { 0 } else { self.stretches() };
+        (kept + 4).saturating_mul(self.states).saturating_add(ROW * self.stretch())
+    }
+
+    /// Elements of scratch for each thread of the backward kernel.
+    pub fn backward_scratch(&self) -> usize {
+        let terms = self.padded_stretch();
+        let vectors = self.group_vectors().saturating_mul(self.vector_scratch()).saturating_add(terms);
+        LANES.saturating_mul(vectors).saturating_add((5 * terms).saturating_mul(self.states))
+    }
+}
+
+/// A vector of channels and its scratch; each state has one vector for each of its numbers.
+struct BackwardVector<'a, T> {
+    v: ScanVector,
     /// A·log₂ e.
-    rates: &'a [Lanes<T>],
+    rates: &'a mut [Lanes<T>],
     /// [`largest_of_lanes`] of them.
     most: Lanes<T>,
     /// The state before each stretch; empty if an operand keeps them.
     kept: &'a mut [Lanes<T>],
-    /// The states of one stretch: before its first step, then after each step.
-    states: &'a mut [Lanes<T>],
-    /// The decays of one stretch.
-    decays: &'a mut [Lanes<T>],
+    /// The state before one stretch.
+    first: &'a mut [Lanes<T>],
     /// a_(t+1)∘λ_(t+1).
     carry: &'a mut [Lanes<T>],
     /// Ā.
     da: &'a mut [Lanes<T>],
-    /// Partial sums of the terms of B̄, then of C̄: for each step of a block, each number of the states.
-    partial: [&'a mut [[T; PARTS]]; 2],
-}
-
-/// Gradients that a vector of channels writes.
-struct BackwardRows<'a, T> {
-    dx: MatrixMut<'a, T>,
-    ddelta: MatrixMut<'a, T>,
-    /// Rows of steps, to which the vector adds.
-    db: &'a mut [T],
-    dc: &'a mut [T],
+    /// D.
+    d: Option<Lanes<T>>,
     /// D̄.
     dd: Lanes<T>,
+    /// The steps of one stretch.
+    rows: &'a mut [BackwardRow<T>],
+    /// Whether all their decays are normal numbers.
+    normal: bool,
 }
 
-/// Writes the state after a step.
-#[inline(always)]
-fn write_state_after<T: Float>(
-    step: &ScanStep<'_, T>,
-    decays: &[Lanes<T>],
-    before: &[Lanes<T>],
-    after: &mut [Lanes<T>],
-) {
-    for (((to, h), decay), b) in after.iter_mut().zip(before).zip(decays).zip(step.b) {
-        *to = selective_scan_next(decay, h, &step.inflow, *b);
-    }
-}
-
-simd! {
-    /// Writes the state before each stretch. The first is there.
-    fn keep_selective_scan_states[T: Float](
+impl<'a, T: GemmFloat> BackwardVector<'a, T> {
+    /// Before the last step.
+    fn new(
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
+        dlast: Option<&[T]>,
         v: ScanVector,
-        s: &mut BackwardScratch<'_, T>,
-        block: &mut ScanBlock<T>,
-    ) {
+        scratch: &'a mut [Lanes<T>],
+    ) -> BackwardVector<'a, T> {
         let n = p.states;
-        let decays = &mut s.decays[..n];
-        for k in 1..p.stretches() {
-            s.kept.copy_within((k - 1) * n..k * n, k * n);
-            let h = &mut s.kept[k * n..(k + 1) * n];
-            for steps in scan_blocks((k - 1) * p.stretch()..k * p.stretch()) {
-                block.load(p, x, v, steps.clone(), &s.most);
-                for at in steps.enumerate() {
-                    let step = block.step(p, x, v, at);
-                    step.write_decays(s.rates, decays);
-                    move_state(&step, decays, h);
-                }
+        let (rates, rest) = scratch.split_at_mut(n);
+        let (first, rest) = rest.split_at_mut(n);
+        let (carry, rest) = rest.split_at_mut(n);
+        let (da, rest) = rest.split_at_mut(n);
+        let (rows, kept) = rest.split_at_mut(ROW * p.stretch());
+        v.load_rates(p, x, rates);
+        if let Some(first) = kept.get_mut(..n) {
+            v.load_h0(p, x, first);
+        }
+        match dlast {
+            Some(dlast) => transpose_to_lanes(&dlast[v.state(p)..], v.width, carry),
+            None => carry.fill([T::ZERO; LANES]),
+        }
+        da.fill([T::ZERO; LANES]);
+        let most = largest_of_lanes(rates);
+        let (d, rows) = (x.d.map(|d| load_lanes(d, v.channel, v.width)), rows.as_chunks_mut().0);
+        BackwardVector { v, rates, most, kept, first, carry, da, d, dd: [T::ZERO; LANES], rows, normal: true }
+    }
+
+    /// Loads the state before stretch `k`, and prefetches the one before.
+    fn load_first(&mut self, p: &SelectiveScan, kept: Option<&[T]>, k: usize) {
+        let (n, width) = (p.states, self.v.width);
+        let state = |k: usize| k * n..(k + 1) * n;
+        match kept {
+            Some(kept) => {
+                prefetch_slice(&kept[self.v.kept_state(p, k.saturating_sub(1))..][..width * n]);
+                transpose_to_lanes(&kept[self.v.kept_state(p, k)..], width, self.first);
             }
+            None => self.first.copy_from_slice(&self.kept[state(k)]),
         }
     }
 }
 
+/// The vectors of a group.
+type BackwardGroup<'a, T> = [Option<BackwardVector<'a, T>>; GROUP];
+
+/// The terms of B̄ and of C̄ of one step, in half of the lanes.
+type Terms<T> = [[T; HALF]; 2];
+
+/// What the vectors of a group share.
+struct GroupScratch<'a, T> {
+    /// Those of one number of the states, for each step of a stretch.
+    terms: &'a mut [Terms<T>],
+    /// B̄ and C̄ of one stretch: for each number of the states, those of the steps.
+    sums: [&'a mut [T]; 2],
+    /// The same for each step.
+    turned: &'a mut [T],
+    /// Whether it is the first group of a unit. It writes B̄ and C̄, the others add to them.
+    first: bool,
+    /// B and C of one stretch.
+    numbers: StepNumbers<'a, T>,
+}
+
+/// Gradients of steps that a group writes.
+struct BackwardRows<'a, T> {
+    /// The first channel of the group.
+    channel: usize,
+    dx: MatrixMut<'a, T>,
+    ddelta: MatrixMut<'a, T>,
+    /// Rows of steps, to which the group adds.
+    db: &'a mut [T],
+    dc: &'a mut [T],
+}
+
+impl<T> BackwardRows<'_, T> {
+    /// The columns of a vector.
+    #[inline(always)]
+    fn columns(&self, v: ScanVector) -> Range<usize> {
+        v.channel - self.channel..v.channel - self.channel + v.width
+    }
+}
+
 simd! {
-    /// Writes the states and the decays of the steps `of`. The first state is there.
-    fn repeat_selective_scan_stretch[T: Float](
+    /// Writes the state behind stretch `k` of the steps `of`. That before it is there.
+    fn keep_selective_scan_state[T: Float](
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
-        v: ScanVector,
+        k: usize,
         of: Range<usize>,
-        s: &mut BackwardScratch<'_, T>,
-        block: &mut ScanBlock<T>,
+        s: &mut BackwardVector<'_, T>,
+        numbers: &StepNumbers<'_, T>,
     ) {
-        let n = p.states;
-        for steps in scan_blocks(of.clone()) {
-            block.load(p, x, v, steps.clone(), &s.most);
-            for (i, t) in steps.enumerate() {
-                let step = block.step(p, x, v, (i, t));
-                let at = (t - of.start) * n;
-                let (before, after) = s.states[at..at + 2 * n].split_at_mut(n);
-                let decays = &mut s.decays[at..at + n];
-                step.write_decays(s.rates, decays);
-                write_state_after(&step, decays, before, after);
-            }
+        let (n, rows) = (p.states, &mut s.rows[..of.len()]);
+        let (before, after) = s.kept[k * n..(k + 2) * n].split_at_mut(n);
+        let normal = s.v.load_steps(p, x, of.start, &s.most, rows);
+        for (n, ((before, after), rates)) in before.iter().zip(after).zip(s.rates.iter()).enumerate() {
+            write_decays(rates, normal, rows);
+            let [b, _] = numbers.of(n, rows.len());
+            *after = rows.iter().zip(b).fold(*before, |h, (row, b)| selective_scan_next(row, &h, *b));
         }
     }
 }
 
-/// The sums over the states of one step: Σ λ·B, and Σ λ·rate·a·h.
-struct StateSums<T> {
-    inflow: Lanes<T>,
-    decay: Lanes<T>,
-}
-
-/// What step `t` adds for one number of the states: moves the carry, and returns the terms of B̄ and C̄.
+/// The products of two vectors: the lower half of the lanes is added to `sums`, then the upper half. `FULL` if all
+/// lanes are channels, else the first `width` are.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)] // One caller, whose loop has these vectors.
-fn selective_scan_backward_number<T: Float>(
-    step: &ScanStep<'_, T>,
-    dy: &Lanes<T>,
-    [b, c]: [T; 2],
-    (rates, decay): (&Lanes<T>, &Lanes<T>),
-    [before, after]: [&Lanes<T>; 2],
-    carry: &mut Lanes<T>,
-    da: &mut Lanes<T>,
-    sums: &mut StateSums<T>,
-) -> [Lanes<T>; 2] {
-    // Each vector is whole before it is stored: a store between two loads would keep them from being one instruction.
-    let lambda: Lanes<T> = from_fn(|l| c.mul_add(dy[l], carry[l]));
-    let next: Lanes<T> = from_fn(|l| lambda[l] * decay[l]);
-    let moved: Lanes<T> = from_fn(|l| next[l] * before[l]);
-    let more: Lanes<T> = from_fn(|l| step.delta[l].mul_add(moved[l], da[l]));
-    sums.inflow = from_fn(|l| lambda[l].mul_add(b, sums.inflow[l]));
-    sums.decay = from_fn(|l| rates[l].mul_add(moved[l], sums.decay[l]));
-    (*carry, *da) = (next, more);
-    [from_fn(|l| lambda[l] * step.inflow[l]), from_fn(|l| dy[l] * after[l])]
+fn add_products<T: Float, const FULL: bool>(x: &Lanes<T>, y: &Lanes<T>, width: usize, sums: &mut [T; HALF]) {
+    let only = |x: &Lanes<T>| -> Lanes<T> { from_fn(|l| if FULL || l < width { x[l] } else { T::ZERO }) };
+    let (x, y) = (only(x), only(y));
+    *sums = from_fn(|l| x[l + HALF].mul_add(y[l + HALF], x[l].mul_add(y[l], sums[l])));
 }
 
-/// The vectors of one step, one for each number of the states.
-struct StepVectors<'a, T> {
-    before: &'a [Lanes<T>],
-    after: &'a [Lanes<T>],
-    rates: &'a [Lanes<T>],
-    decays: &'a [Lanes<T>],
-    carry: &'a mut [Lanes<T>],
-    da: &'a mut [Lanes<T>],
-    /// As in [`BackwardScratch`], of this step.
-    partial: [&'a mut [[T; PARTS]]; 2],
-}
-
-/// The states of one step: moves the carries, and writes the partial sums of B̄ and C̄. `FULL` if all lanes are
-/// channels, else the first `width` are.
+/// Writes the state before each step, for number `n` of the states, and adds the terms of C̄.
 #[inline(always)]
-fn backward_states<T: Float, const FULL: bool>(
-    step: &ScanStep<'_, T>,
-    dy: &Lanes<T>,
-    width: usize,
-    s: StepVectors<'_, T>,
-) -> StateSums<T> {
-    let mut sums = StateSums { inflow: [T::ZERO; LANES], decay: [T::ZERO; LANES] };
-    let [to_b, to_c] = s.partial;
-    let states = s.before.iter().zip(s.after).zip(s.rates.iter().zip(s.decays));
-    let moved = s.carry.iter_mut().zip(s.da).zip(to_b.iter_mut().zip(to_c));
-    let numbers = states.zip(moved).zip(step.b.iter().zip(step.c));
-    for ((((before, after), (rates, decay)), ((carry, da), (to_b, to_c))), (b, c)) in numbers {
-        let (of_state, states) = ((rates, decay), [before, after]);
-        let terms = selective_scan_backward_number(step, dy, [*b, *c], of_state, states, carry, da, &mut sums);
-        [*to_b, *to_c] = terms.map(|x| sum_lanes_to_four(x, if FULL { LANES } else { width }));
-    }
-    sums
-}
-
-/// Adds the sum of each four to its number.
-#[inline(always)]
-fn add_partial_sums<T: Float>(partial: &[[T; PARTS]], to: &mut [T]) {
-    let (fours, rest) = partial.as_chunks::<4>();
-    let (to_fours, to_rest) = to.as_chunks_mut::<4>();
-    // Four at a time, the sums are vectors.
-    for (to, x) in to_fours.iter_mut().zip(fours) {
-        let even: [T; 4] = from_fn(|i| x[i][0] + x[i][2]);
-        let odd: [T; 4] = from_fn(|i| x[i][1] + x[i][3]);
-        *to = from_fn(|i| to[i] + (even[i] + odd[i]));
-    }
-    for (to, x) in to_rest.iter_mut().zip(rest) {
-        *to += (x[0] + x[2]) + (x[1] + x[3]);
+fn write_states<T: Float, const FULL: bool>(
+    s: &mut BackwardVector<'_, T>,
+    n: usize,
+    numbers: &StepNumbers<'_, T>,
+    terms: &mut [Terms<T>],
+) {
+    let ([b, _], mut h) = (numbers.of(n, terms.len()), s.first[n]);
+    for ((row, terms), b) in s.rows.iter_mut().zip(terms).zip(b) {
+        row[STATE] = h;
+        h = selective_scan_next(row, &h, *b);
+        add_products::<T, FULL>(&row[DY], &h, s.v.width, &mut terms[1]);
     }
 }
 
-/// Writes x̄ and Δ̄ of step `t`, and adds its term of D̄.
+/// What the steps of a stretch, from the last, add for number `n` of the states: moves the carry, and adds to Ā and to
+/// the terms of B̄.
 #[inline(always)]
-fn write_backward_row<T: Float>(
-    step: &ScanStep<'_, T>,
-    dy: &Lanes<T>,
-    sums: &StateSums<T>,
-    d: &Option<Lanes<T>>,
-    t: usize,
+fn backward_number<T: Float, const FULL: bool>(
+    s: &mut BackwardVector<'_, T>,
+    n: usize,
+    numbers: &StepNumbers<'_, T>,
+    terms: &mut [Terms<T>],
+) {
+    let ([b, c], rows) = (numbers.of(n, terms.len()), &mut s.rows[..terms.len()]);
+    let (rates, mut carry, mut da) = (s.rates[n], s.carry[n], s.da[n]);
+    for (((row, terms), b), c) in rows.iter_mut().zip(terms).zip(b).zip(c).rev() {
+        let lambda: Lanes<T> = from_fn(|l| c.mul_add(row[DY][l], carry[l]));
+        carry = from_fn(|l| lambda[l] * row[DECAY][l]);
+        let moved: Lanes<T> = from_fn(|l| carry[l] * row[STATE][l]);
+        da = from_fn(|l| row[DELTA][l].mul_add(moved[l], da[l]));
+        row[TO_INFLOW] = from_fn(|l| lambda[l].mul_add(*b, row[TO_INFLOW][l]));
+        row[TO_DECAY] = from_fn(|l| rates[l].mul_add(moved[l], row[TO_DECAY][l]));
+        add_products::<T, FULL>(&lambda, &row[INFLOW], s.v.width, &mut terms[0]);
+    }
+    (s.carry[n], s.da[n]) = (carry, da);
+}
+
+/// Writes the sums of the terms of each step, which become 0: B̄, then C̄.
+#[inline(always)]
+fn sum_terms<T: Float>(terms: &mut [Terms<T>], [b, c]: [&mut [T]; 2]) {
+    let sums = b.as_chunks_mut::<4>().0.iter_mut().zip(c.as_chunks_mut::<4>().0);
+    for (terms, (b, c)) in terms.as_chunks_mut::<4>().0.iter_mut().zip(sums) {
+        let halves = |i: usize, of: usize| -> [T; 4] { from_fn(|l| terms[i][of][l] + terms[i][of][l + 4]) };
+        (*b, *c) = (sum_four(from_fn(|i| halves(i, 0))), sum_four(from_fn(|i| halves(i, 1))));
+        *terms = [[[T::ZERO; HALF]; 2]; 4];
+    }
+}
+
+/// Writes x̄ and Δ̄ of the steps `of`, and adds their terms of D̄.
+#[inline(always)]
+fn write_backward_rows<T: Float>(s: &mut BackwardVector<'_, T>, of: Range<usize>, to: &mut BackwardRows<'_, T>) {
+    let columns = to.columns(s.v);
+    for (row, t) in s.rows[..of.len()].iter().zip(of).rev() {
+        let mut dx: Lanes<T> = from_fn(|l| row[TO_INFLOW][l] * row[DELTA][l]);
+        // The rates have the factor log₂ e.
+        let ddelta: Lanes<T> = from_fn(|l| row[TO_INFLOW][l].mul_add(row[X][l], row[TO_DECAY][l] * T::LN2_HI));
+        if let Some(d) = &s.d {
+            dx = from_fn(|l| d[l].mul_add(row[DY][l], dx[l]));
+            s.dd = from_fn(|l| row[X][l].mul_add(row[DY][l], s.dd[l]));
+        }
+        store_lanes(&dx, &mut to.dx.row(t)[columns.clone()]);
+        store_lanes(&ddelta, &mut to.ddelta.row(t)[columns.clone()]);
+    }
+}
+
+/// Prefetches the rows that step `t` writes, and those that the step `ahead` steps before it reads.
+#[inline(always)]
+fn prefetch_for_step<T: Float>(
+    p: &SelectiveScan,
+    (x, dy): (&ScanOperands<'_, T>, &[T]),
+    v: ScanVector,
+    (t, ahead): (usize, usize),
+    numbers: &StepNumbers<'_, T>,
     to: &mut BackwardRows<'_, T>,
 ) {
-    let mut dx: Lanes<T> = from_fn(|l| sums.inflow[l] * step.delta[l]);
-    // The rates have the factor log₂ e.
-    let ddelta: Lanes<T> = from_fn(|l| sums.inflow[l].mul_add(step.x[l], sums.decay[l] * T::LN2_HI));
-    if let Some(d) = d {
-        dx = from_fn(|l| d[l].mul_add(dy[l], dx[l]));
-        to.dd = from_fn(|l| step.x[l].mul_add(dy[l], to.dd[l]));
-    }
-    store_lanes(&dx, to.dx.row(t));
-    store_lanes(&ddelta, to.ddelta.row(t));
+    let columns = to.columns(v);
+    prefetch_l2(to.dx.row(t)[columns.clone()].as_ptr().addr());
+    prefetch_l2(to.ddelta.row(t)[columns].as_ptr().addr());
+    let before = t.wrapping_sub(ahead);
+    [x.x, x.delta, dy].iter().for_each(|x| v.prefetch_row(p, x, before));
+    numbers.prefetch(p, x, v.b, before);
 }
 
 simd! {
-    /// The gradients of the steps `of`, from the last to the first.
+    /// The gradients of the steps `of`, from the last to the first. Terms are 0, and become it.
     fn selective_scan_backward_stretch[T: Float](
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         dy: &[T],
-        v: ScanVector,
         of: Range<usize>,
-        s: &mut BackwardScratch<'_, T>,
-        block: &mut ScanBlock<T>,
-        dys: &mut BlockRows<T>,
+        vectors: &mut BackwardGroup<'_, T>,
+        s: &mut GroupScratch<'_, T>,
         to: &mut BackwardRows<'_, T>,
     ) {
-        let n = p.states;
-        let d = x.d.map(|d| load_lanes(d, v.channel, v.width));
-        for steps in scan_blocks(of.clone()).rev() {
-            block.load(p, x, v, steps.clone(), &s.most);
-            v.load_rows(p, dy, steps.clone(), dys);
-            for (i, t) in steps.clone().enumerate().rev() {
-                let (step, dy) = (block.step(p, x, v, (i, t)), &dys[i]);
-                let at = (t - of.start) * n;
-                let (before, after) = s.states[at..at + 2 * n].split_at(n);
-                let vectors = StepVectors {
-                    before,
-                    after,
-                    rates: s.rates,
-                    decays: &s.decays[at..at + n],
-                    carry: s.carry,
-                    da: s.da,
-                    partial: s.partial.each_mut().map(|to| &mut to[i * n..(i + 1) * n]),
-                };
-                let sums = match v.width == LANES {
-                    true => backward_states::<T, true>(&step, dy, LANES, vectors),
-                    false => backward_states::<T, false>(&step, dy, v.width, vectors),
-                };
-                write_backward_row(&step, dy, &sums, &d, t, to);
+        for s in vectors.iter_mut().flatten() {
+            let rows = &mut s.rows[..of.len()];
+            s.normal = s.v.load_steps(p, x, of.start, &s.most, rows);
+            s.v.load_rows(p, dy, of.start, rows, DY);
+            for row in rows.iter_mut() {
+                (row[TO_INFLOW], row[TO_DECAY]) = ([T::ZERO; LANES], [T::ZERO; LANES]);
             }
-            // The terms of a block at a time: vectors that load what was just stored would wait.
-            let rows = steps.start * n..steps.end * n;
-            let [db, dc] = s.partial.each_ref().map(|partial| &partial[..rows.len()]);
-            add_partial_sums(db, &mut to.db[rows.clone()]);
-            add_partial_sums(dc, &mut to.dc[rows]);
+        }
+        let fours = of.len().next_multiple_of(4);
+        let [sums_b, sums_c] = s.sums.each_mut().map(|x| x.chunks_exact_mut(s.terms.len()));
+        for (n, (sums_b, sums_c)) in sums_b.zip(sums_c).enumerate() {
+            let (numbers, terms) = (&s.numbers, &mut s.terms[..of.len()]);
+            for vector in vectors.iter_mut().flatten() {
+                share_of_steps(&of, n, p.states, |t| prefetch_for_step(p, (x, dy), vector.v, (t, of.len()), numbers, to));
+                write_decays(&vector.rates[n], vector.normal, &mut vector.rows[..of.len()]);
+                match vector.v.width == LANES {
+                    true => {
+                        write_states::<T, true>(vector, n, numbers, terms);
+                        backward_number::<T, true>(vector, n, numbers, terms);
+                    }
+                    false => {
+                        write_states::<T, false>(vector, n, numbers, terms);
+                        backward_number::<T, false>(vector, n, numbers, terms);
+                    }
+                }
+            }
+            sum_terms(&mut s.terms[..fours], [sums_b, sums_c]);
+        }
+        for vector in vectors.iter_mut().flatten() {
+            write_backward_rows(vector, of.clone(), to);
+        }
+    }
+}
+
+/// Adds B̄ and C̄ of a stretch to those of the unit.
+fn add_sums<T: GemmFloat>(
+    p: &SelectiveScan,
+    of: Range<usize>,
+    s: &mut GroupScratch<'_, T>,
+    to: &mut BackwardRows<'_, T>,
+) {
+    let (n, room, rows) = (p.states, s.numbers.room, of.start * p.states..of.end * p.states);
+    for (sums, to) in s.sums.iter().zip([&mut *to.db, &mut *to.dc]) {
+        let to = &mut to[rows.clone()];
+        if s.first {
+            transpose(sums, room, to, n, of.len(), n);
+        } else {
+            transpose(sums, room, s.turned, n, of.len(), n);
+            to.iter_mut().zip(s.turned.iter()).for_each(|(to, x)| *to += *x);
         }
     }
 }
@@ -280,27 +362,31 @@ struct BackwardReads<'a, T> {
     kept: Option<&'a [T]>,
 }
 
-/// All steps of a vector of channels. The state before the first step is the first of those kept in scratch, if they
+/// All steps of a group of member `b`. The state before the first step is the first of those kept in scratch, if they
 /// are no operand.
-fn selective_scan_backward_vector<T: GemmFloat>(
+fn selective_scan_backward_group<T: GemmFloat>(
     p: &SelectiveScan,
     x: &ScanOperands<'_, T>,
     reads: BackwardReads<'_, T>,
-    v: ScanVector,
-    s: &mut BackwardScratch<'_, T>,
+    b: usize,
+    vectors: &mut BackwardGroup<'_, T>,
+    s: &mut GroupScratch<'_, T>,
     to: &mut BackwardRows<'_, T>,
 ) {
-    let (n, mut block, mut dys) = (p.states, ScanBlock::zeros(), [[T::ZERO; LANES]; BLOCK]);
     if reads.kept.is_none() {
-        keep_selective_scan_states(p, x, v, s, &mut block);
-    }
-    for (k, of) in p.stretches_of_steps().enumerate().rev() {
-        match reads.kept {
-            Some(kept) => transpose_to_lanes(&kept[v.kept_state(p, k)..], v.width, &mut s.states[..n]),
-            None => s.states[..n].copy_from_slice(&s.kept[k * n..(k + 1) * n]),
+        for (k, of) in p.stretches_of_steps().enumerate().take(p.stretches().saturating_sub(1)) {
+            s.numbers.load(p, x, b, of.clone());
+            for vector in vectors.iter_mut().flatten() {
+                keep_selective_scan_state(p, x, k, of.clone(), vector, &s.numbers);
+            }
         }
-        repeat_selective_scan_stretch(p, x, v, of.clone(), s, &mut block);
-        selective_scan_backward_stretch(p, x, reads.dy, v, of, s, &mut block, &mut dys, to);
+    }
+    s.terms.fill([[T::ZERO; HALF]; 2]);
+    for (k, of) in p.stretches_of_steps().enumerate().rev() {
+        s.numbers.load(p, x, b, of.clone());
+        vectors.iter_mut().flatten().for_each(|vector| vector.load_first(p, reads.kept, k));
+        selective_scan_backward_stretch(p, x, reads.dy, of.clone(), vectors, s, to);
+        add_sums(p, of, s, to);
     }
 }
 
@@ -334,58 +420,46 @@ impl<'a, T: GemmFloat> BackwardParts<'a, T> {
         }
     }
 
-    /// One vector of channels, with its rows of B̄ and C̄ from element `sums` on.
-    fn vector(
+    /// A group of channels of member `b`, with its rows of B̄ and C̄ from element `sums` on.
+    fn group(
         &mut self,
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         reads: BackwardReads<'_, T>,
-        v: ScanVector,
+        (b, channels, first): (usize, Range<usize>, bool),
         sums: usize,
     ) {
-        let (n, channels, rows) = (p.states, v.channels(), sums..sums + p.steps * p.states);
-        let (all, _) = self.scratch[..p.backward_scratch()].as_chunks_mut();
-        let (rates, rest) = all.split_at_mut(n);
-        let (kept, rest) = rest.split_at_mut(if p.keep > 0 { 0 } else { p.stretches() * n });
-        let (states, rest) = rest.split_at_mut((p.stretch() + 1) * n);
-        let (decays, rest) = rest.split_at_mut(p.stretch() * n);
-        let (carry, rest) = rest.split_at_mut(n);
-        let (da, rest) = rest.split_at_mut(n);
-        let (db, dc) = rest.as_flattened_mut().as_chunks_mut().0[..2 * BLOCK * n].split_at_mut(BLOCK * n);
-        v.load_rates(p, x, rates);
-        if let Some(first) = kept.get_mut(..n) {
-            v.load_h0(p, x, first);
-        }
-        match reads.dlast {
-            Some(dlast) => transpose_to_lanes(&dlast[v.state(p)..], v.width, carry),
-            None => carry.fill([T::ZERO; LANES]),
-        }
-        da.fill([T::ZERO; LANES]);
-        let mut s = BackwardScratch {
-            most: largest_of_lanes(rates),
-            rates,
-            kept,
-            states,
-            decays,
-            carry,
-            da,
-            partial: [db, dc],
-        };
+        let rows = sums..sums + p.steps * p.states;
+        let own = p.group_vectors() * p.vector_scratch() * LANES;
+        let (own, rest) = self.scratch[..p.backward_scratch()].split_at_mut(own);
+        let (terms, rest) = rest.split_at_mut(p.padded_stretch() * LANES);
+        let numbers = p.padded_stretch() * p.states;
+        let (turned, rest) = rest.split_at_mut(numbers);
+        let (sums_b, rest) = rest.split_at_mut(numbers);
+        let (sums_c, rest) = rest.split_at_mut(numbers);
+        let numbers = StepNumbers::new(p, p.padded_stretch(), rest);
+        let mut own =
+            own.as_chunks_mut().0.chunks_exact_mut(p.vector_scratch()).zip(ScanVector::all(b, channels.clone()));
+        let mut vectors = from_fn(|_| own.next().map(|(own, v)| BackwardVector::new(p, x, reads.dlast, v, own)));
+        let terms = terms.as_chunks_mut().0.as_chunks_mut().0;
+        let mut s = GroupScratch { terms, sums: [sums_b, sums_c], turned, first, numbers };
         let mut to = BackwardRows {
-            dx: self.dx.at(v.b, &channels),
-            ddelta: self.ddelta.at(v.b, &channels),
+            channel: channels.start,
+            dx: self.dx.at(b, &channels),
+            ddelta: self.ddelta.at(b, &channels),
             db: &mut self.db[rows.clone()],
             dc: &mut self.dc[rows],
-            dd: [T::ZERO; LANES],
         };
-        selective_scan_backward_vector(p, x, reads, v, &mut s, &mut to);
-        let dd = to.dd;
-        transpose_from_lanes(s.da, self.da.at(v.b, &channels).row(0));
-        if let Some(to) = &mut self.dd {
-            store_lanes(&dd, to.at(v.b, &channels).row(0));
-        }
-        if let Some(dh0) = &mut self.dh0 {
-            transpose_from_lanes(s.carry, dh0.at(v.b, &channels).row(0));
+        selective_scan_backward_group(p, x, reads, b, &mut vectors, &mut s, &mut to);
+        for vector in vectors.iter().flatten() {
+            let channels = vector.v.channels();
+            transpose_from_lanes(vector.da, self.da.at(b, &channels).row(0));
+            if let Some(to) = &mut self.dd {
+                store_lanes(&vector.dd, to.at(b, &channels).row(0));
+            }
+            if let Some(dh0) = &mut self.dh0 {
+                transpose_from_lanes(vector.carry, dh0.at(b, &channels).row(0));
+            }
         }
     }
 }
@@ -411,11 +485,9 @@ pub fn selective_scan_backward_kernel<T: GemmFloat>(args: &mut Args<'_>) {
         let unit = parts.units.unit(unit);
         for (i, b) in unit.batch.clone().enumerate() {
             let sums = (k * unit.batch.len() + i) * member;
-            // Zeros that the vectors find in a cache.
-            parts.db[sums..sums + member].fill(T::ZERO);
-            parts.dc[sums..sums + member].fill(T::ZERO);
-            for v in ScanVector::all(b, unit.channels.clone()) {
-                parts.vector(&p, &x, reads, v, sums);
+            for channels in scan_groups(unit.channels.clone()) {
+                let first = channels.start == unit.channels.start;
+                parts.group(&p, &x, reads, (b, channels, first), sums);
             }
         }
     }

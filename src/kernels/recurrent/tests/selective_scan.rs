@@ -122,8 +122,8 @@ fn kept_states(p: &SelectiveScan, x: &Numbers) -> Vec<f64> {
     stretches.flat_map(|(b, k)| (0..row).map(move |i| all[b * row + i][k * p.stretch()])).collect()
 }
 
-/// Shapes: units by members and by channels, vectors that are full or not, stretches of equal length or not. Each keeps
-/// no states, and states before stretches that are shorter and longer than a block.
+/// Shapes: units by members and by channels, of one group or more, vectors that are full or not, stretches of equal
+/// length or not. Each keeps no states, and states before stretches that are shorter and longer than a block.
 fn shapes() -> Vec<SelectiveScan> {
     let all = [
         [1, 0, 3, 2],
@@ -135,12 +135,13 @@ fn shapes() -> Vec<SelectiveScan> {
         [5, 16, 20, 2],
         [1, 3, 600, 1],
         [1, 41, 5, 2],
+        [4, 18, 50, 2],
     ];
     let of = |(i, [batch, steps, channels, states]): (usize, [usize; 4])| {
         let (d, h0, last) = (i % 2 == 1, i % 4 < 2, i % 3 < 2);
         [0, 1, 3, 20].map(|keep| SelectiveScan { batch, steps, channels, states, d, h0, last, keep })
     };
-    all.into_iter().take(unless_miri(9, 5)).enumerate().flat_map(of).collect()
+    all.into_iter().take(unless_miri(10, 5)).enumerate().flat_map(of).collect()
 }
 
 fn forward_agrees<T: GemmFloat>(tolerance: f64) {
