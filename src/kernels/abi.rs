@@ -167,14 +167,9 @@ impl<'a> Args<'a> {
     /// that of `T`.
     #[inline]
     pub fn read<T: Pod>(&self, i: usize) -> &'a [T] {
-        let s = &self.reads[i];
-        assert!(s.inplace.is_none(), "read of an operand that is written in place");
-        let off = self.bounds::<T>(s);
-        // SAFETY: in bounds and aligned (checked above); by the file's invariant nothing writes these bytes now.
-        #[allow(unsafe_code)]
-        unsafe {
-            std::slice::from_raw_parts(self.arena.base.add(off).cast::<T>(), s.len)
-        }
+        let bytes = self.read_bytes(i);
+        self.bounds::<T>(&self.reads[i]);
+        bytemuck::cast_slice(bytes)
     }
 
     /// Read operand `i` as bytes, all of it, whatever the size of its elements.

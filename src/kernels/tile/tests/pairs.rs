@@ -1,4 +1,4 @@
-//! Two steps that one loop computes have the bits of two steps, whatever they are, and whichever operands are constants.
+//! Two steps that one loop computes have the bits of two steps, whichever of their operands are constants.
 
 use super::*;
 
