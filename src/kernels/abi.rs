@@ -167,13 +167,24 @@ impl<'a> Args<'a> {
     /// that of `T`.
     #[inline]
     pub fn read<T: Pod>(&self, i: usize) -> &'a [T] {
+        let bytes = self.read_bytes(i);
+        self.bounds::<T>(&self.reads[i]);
+        bytemuck::cast_slice(bytes)
+    }
+
+    /// Read operand `i` as bytes, all of it, whatever the size of its elements.
+    ///
+    /// # Panics
+    /// As [`Args::read`] does for an operand in place.
+    #[inline]
+    pub fn read_bytes(&self, i: usize) -> &'a [u8] {
         let s = &self.reads[i];
         assert!(s.inplace.is_none(), "read of an operand that is written in place");
-        let off = self.bounds::<T>(s);
-        // SAFETY: in bounds and aligned (checked above); by the file's invariant nothing writes these bytes now.
+        let (off, len) = self.byte_bounds(s);
+        // SAFETY: in bounds (checked above); by the file's invariant nothing writes these bytes now.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts(self.arena.base.add(off).cast::<T>(), s.len)
+            std::slice::from_raw_parts(self.arena.base.add(off), len)
         }
     }
 
@@ -185,18 +196,42 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn write<T: Pod>(&mut self, j: usize) -> &'a mut [T] {
         let s = self.take(j);
-        assert!(s.split.columns().is_none(), "written operand {j} is divided by columns");
-        let (from, to) = match s.split {
-            Split::Whole | Split::Columns { .. } => (0, s.len),
-            Split::PerUnit(n) => ((self.units.start * n).min(s.len), (self.units.end * n).min(s.len)),
-            Split::PerThread(n) => ((self.thread * n).min(s.len), ((self.thread + 1) * n).min(s.len)),
-        };
+        let (from, to) = self.part(j, s);
         let off = self.bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nothing else touches
         // this part of the operand during the call.
         #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts_mut(self.arena.base.add(off).cast::<T>().add(from), to - from)
+        }
+    }
+
+    /// What [`Args::write`] gives, as bytes, whatever the size of the elements.
+    ///
+    /// # Panics
+    /// As [`Args::write`] does, but for the size of elements.
+    #[inline]
+    pub fn write_bytes(&mut self, j: usize) -> &'a mut [u8] {
+        let s = self.take(j);
+        let (from, to) = self.part(j, s);
+        let (off, len) = self.byte_bounds(s);
+        let (from, to) = (from * s.size, (to * s.size).min(len));
+        // SAFETY: in bounds (checked above); taken once; by the file's invariant nothing else touches this part of the
+        // operand during the call.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts_mut(self.arena.base.add(off).add(from), to - from)
+        }
+    }
+
+    /// The elements of written operand `j` that belong to this call's units, or to its thread.
+    #[inline]
+    fn part(&self, j: usize, s: &OperandRef) -> (usize, usize) {
+        assert!(s.split.columns().is_none(), "written operand {j} is divided by columns");
+        match s.split {
+            Split::Whole | Split::Columns { .. } => (0, s.len),
+            Split::PerUnit(n) => ((self.units.start * n).min(s.len), (self.units.end * n).min(s.len)),
+            Split::PerThread(n) => ((self.thread * n).min(s.len), ((self.thread + 1) * n).min(s.len)),
         }
     }
 
@@ -280,5 +315,14 @@ impl<'a> Args<'a> {
         assert!(off.is_multiple_of(align_of::<T>()) && off <= self.arena.len);
         assert!(s.len <= (self.arena.len - off) / size);
         off
+    }
+
+    /// Byte offset and length in bytes of `s`, after a check of the arena's bounds.
+    #[inline]
+    fn byte_bounds(&self, s: &OperandRef) -> (usize, usize) {
+        let off = self.moves.offset(s);
+        let len = s.len.checked_mul(s.size);
+        assert!(off <= self.arena.len && len.is_some_and(|len| len <= self.arena.len - off));
+        (off, s.len * s.size)
     }
 }

@@ -16,6 +16,7 @@ use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
+use hashbrown::HashMap;
 
 /// The most elements of the results of a joined node.
 const MOST_ELEMENTS: usize = 1 << 14;
@@ -74,6 +75,41 @@ fn join_maps_regions(v: &RebuildVisit<'_, '_>, made: &[Region]) -> Vec<Region> {
 /// An input of a pointwise region: a value, read as it is or as its broadcast to a shape.
 type JoinInput = (Value, Shape);
 
+/// The steps of a joined node. Equal steps, of which each region that is joined has its own, become one.
+#[derive(Default)]
+struct JoinSteps {
+    /// How many there are.
+    count: usize,
+    /// The number of each value. Equal values have one number.
+    of: HashMap<Value, usize>,
+    /// The number of the result of each step: an op, its attributes, the numbers of its operands.
+    known: HashMap<(Op, Vec<u32>, Vec<usize>), usize>,
+    numbers: usize,
+}
+
+impl JoinSteps {
+    /// The number of value `v`.
+    fn number(&mut self, v: Value) -> usize {
+        let numbers = &mut self.numbers;
+        *self.of.entry(v).or_insert_with(|| join_steps_next(numbers))
+    }
+
+    /// Adds step `n` of `g`, whose operands have the numbers `args`. The number of its result.
+    fn add(&mut self, g: Graph<'_>, n: Node, args: Vec<usize>) -> usize {
+        let (numbers, count) = (&mut self.numbers, &mut self.count);
+        *self.known.entry((g.op[n.at()], g.attrs(n).words.to_vec(), args)).or_insert_with(|| {
+            // Operands are read as broadcasts and reshapes of them.
+            *count += usize::from(!matches!(g.op[n.at()], Op::BROADCAST | Op::RESHAPE));
+            join_steps_next(numbers)
+        })
+    }
+}
+
+fn join_steps_next(numbers: &mut usize) -> usize {
+    *numbers += 1;
+    *numbers
+}
+
 struct JoinFacts<'x> {
     g: Graph<'x>,
     readers: Side<Value, Vec<Node>>,
@@ -89,26 +125,36 @@ impl JoinFacts<'_> {
         (pointwise && (1..=MOST_ELEMENTS).contains(&g.numel(v))).then(|| g.shape[v.at()])
     }
 
-    /// The inputs of `n`, and its steps.
-    fn reads(&self, n: Node) -> (Vec<JoinInput>, usize) {
+    /// The inputs of `n`. Adds its steps to `steps`.
+    fn reads(&self, n: Node, steps: &mut JoinSteps) -> Vec<JoinInput> {
         let g = self.g;
         if g.op[n.at()] != Op::MAP {
-            return (g.args_of(n).iter().map(|&a| (a, g.shape[a.at()])).collect(), 1);
+            let args = g.args_of(n).iter().map(|&a| steps.number(a)).collect();
+            let own = steps.add(g, n, args);
+            steps.of.insert(g.out(n), own);
+            return g.args_of(n).iter().map(|&a| (a, g.shape[a.at()])).collect();
         }
-        let (mut inputs, mut steps) = (Vec::new(), 0);
+        let mut inputs = Vec::new();
         let region = MapAttrs::of(&g.attrs(n)).body;
         let to = g.shape[g.out(n).at()];
+        let mut numbers = Window::filled(g.region_values(region), 0);
         for inner in g.region_nodes(region) {
             let v = g.out(inner);
             let arg = |v: Value| g.args_of(n)[ArgAttrs::of(&g.attrs(g.def[v.at()])).index as usize];
             match g.op[inner.at()] {
                 Op::ARG if g.shape[v.at()] == to => inputs.push((arg(v), to)),
-                Op::ARG | Op::RESHAPE => {}
                 Op::BROADCAST => inputs.push((arg(g.args_of(inner)[0]), g.shape[v.at()])),
-                _ => steps += 1,
+                _ => {}
             }
+            numbers[v] = match g.op[inner.at()] {
+                Op::ARG => steps.number(arg(v)),
+                _ => steps.add(g, inner, g.args_of(inner).iter().map(|&a| numbers[a]).collect()),
+            };
         }
-        (inputs, steps)
+        for (v, y) in g.outs_of(n).zip(g.region_yields(region)) {
+            steps.of.insert(v, numbers[*y]);
+        }
+        inputs
     }
 
     /// True if the region of `n` broadcasts a result of `others`. It cannot be joined with them then: a region
@@ -156,18 +202,18 @@ impl JoinFacts<'_> {
                 }
                 fits.is_none()
             });
-            parts.extend(self.chunks(r, sweep));
+            parts.extend(self.chunks(r, sweep, live));
         }
         parts
     }
 
     /// Cuts `sweep`, in order, into parts that a kernel can compute.
-    fn chunks(&self, r: Region, mut sweep: Vec<Node>) -> Vec<Vec<Node>> {
+    fn chunks(&self, r: Region, mut sweep: Vec<Node>, live: &Side<Node, bool>) -> Vec<Vec<Node>> {
         let mut parts = Vec::new();
         while !sweep.is_empty() {
-            let (mut inputs, mut steps, mut count) = (Vec::<JoinInput>::new(), 0, 0);
+            let (mut inputs, mut steps, mut count) = (Vec::<JoinInput>::new(), JoinSteps::default(), 0);
             for &n in &sweep {
-                let (reads, own) = self.reads(n);
+                let reads = self.reads(n, &mut steps);
                 let inside = |v: Value| sweep[..count].contains(&self.g.def[v.at()]);
                 let mut with = inputs.clone();
                 for read in reads.into_iter().filter(|read| !inside(read.0)) {
@@ -175,12 +221,12 @@ impl JoinFacts<'_> {
                         with.push(read);
                     }
                 }
-                if count > 0 && (with.len() > MOST_INPUTS || steps + own > MOST_STEPS) {
+                if count > 0 && (with.len() > MOST_INPUTS || steps.count > MOST_STEPS) {
                     break;
                 }
-                (inputs, steps, count) = (with, steps + own, count + 1);
+                (inputs, count) = (with, count + 1);
             }
-            while count > 1 && self.results(r, &sweep[..count]).len() > MOST_RESULTS {
+            while count > 1 && self.results(r, &sweep[..count], live).len() > MOST_RESULTS {
                 count -= 1;
             }
             let rest = sweep.split_off(count);
@@ -189,11 +235,12 @@ impl JoinFacts<'_> {
         parts
     }
 
-    /// The values of `part` that others read.
-    fn results(&self, r: Region, part: &[Node]) -> Vec<Value> {
+    /// The values of `part` that others read. Fusion leaves dead readers behind, which do not count.
+    fn results(&self, r: Region, part: &[Node], live: &Side<Node, bool>) -> Vec<Value> {
         let g = self.g;
+        let read = |v: Value| self.readers[v].iter().any(|&n| live[n] && !part.contains(&n));
         let all = part.iter().flat_map(|&n| g.outs_of(n));
-        all.filter(|&v| g.region_yields(r).contains(&v) || self.readers[v].iter().any(|n| !part.contains(n))).collect()
+        all.filter(|&v| g.region_yields(r).contains(&v) || read(v)).collect()
     }
 
     /// Writes body `r` part by part.
@@ -211,7 +258,7 @@ impl JoinFacts<'_> {
                     src.outs_of(n).zip(outs.iter()).for_each(|(o, new)| map[o] = new);
                     continue;
                 }
-                let results = self.results(r, part);
+                let results = self.results(r, part, v.live);
                 for (o, new) in results.iter().zip(self.write_joined(v, part, &results, &map)) {
                     g.with(|e| e.set_name(new.v, src.names[o.at()]));
                     map[*o] = new.v;

@@ -4,7 +4,7 @@
 
 use crate::common::{Draw, How, PLAIN, Tensor, run, same_bits};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Var, grad};
-use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::arena::{Node, ids::Id};
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::pipeline;
 
@@ -91,6 +91,23 @@ fn gradients_of_a_cell_are_a_few_regions() {
 }
 
 /// Branches, loops in loops, integers, truth values, and sizes without an element.
+/// Fusion copies ops into regions and leaves them behind without a reader. What only they read is no result.
+#[test]
+fn joined_regions_have_the_results_that_are_read() {
+    let g = Builder::new("read");
+    let (c, xs) = (g.input("c", [5, 7], DType::F32), g.input("xs", [6, 5, 7], DType::F32));
+    let (last, all) = g.scan(&[c], &[xs], |c, x| {
+        let y = (c[0] + x[0]).exp();
+        (vec![(y * 2.0).tanh()], vec![(y * 3.0).sin()])
+    });
+    let g = g.finish([last[0].named("last"), all[0].named("all")]).unwrap();
+    let fused = pipeline::run_whole_pipeline(&g).unwrap();
+    let v = fused.view();
+    let maps = (0..v.nodes()).map(Node::new).filter(|n| v.ops[v.op[n.at()].0 as usize].name == "map");
+    assert_eq!(maps.map(|n| v.outs_of(n).count()).collect::<Vec<_>>(), [2]);
+    keeps_bits(&g, "a value that two regions read");
+}
+
 #[test]
 fn bodies_of_all_kinds_keep_their_bits() {
     let g = Builder::new("nested");

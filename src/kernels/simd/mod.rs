@@ -40,6 +40,8 @@ mod x86_v4;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_vnni;
 
+use bytemuck::Pod;
+
 #[cfg(test)]
 pub use isa::limit;
 pub use isa::{Isa, detect_isa, isa, isa_at_most, isa_choice};
@@ -82,6 +84,50 @@ pub fn prefetch_l2(address: usize) {
         std::arch::asm!("prfm pldl2keep, [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
     }
     let _ = address;
+}
+
+/// A loop over bytes that is chosen once for the instruction set of the CPU, by [`byte_loop`], and then called often.
+/// `run` is inlined.
+pub trait ByteLoop {
+    /// An element of the result.
+    type To: Pod;
+    /// What the loop knows beside its operands.
+    type Step;
+    /// What it returns.
+    type Out;
+    /// Computes `dst`.
+    fn run(step: &Self::Step, dst: &mut [Self::To], sources: &[&[u8]; 4]) -> Self::Out;
+}
+
+/// The version of `B` for the best instruction set.
+pub fn byte_loop<B: ByteLoop>() -> fn(&B::Step, &mut [u8], &[&[u8]; 4]) -> B::Out {
+    macro_rules! chosen {
+        ($isa:ident, $features:literal) => {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            {
+                #[target_feature(enable = $features)]
+                fn compiled<B: ByteLoop>(step: &B::Step, dst: &mut [B::To], sources: &[&[u8]; 4]) -> B::Out {
+                    B::run(step, dst, sources)
+                }
+                fn chosen<B: ByteLoop>(step: &B::Step, dst: &mut [u8], sources: &[&[u8]; 4]) -> B::Out {
+                    // Here, because the compiler forgets that nothing shares bytes with `dst` where it is cast.
+                    let dst = bytemuck::cast_slice_mut(dst);
+                    // SAFETY: a pointer to this function is made below only, if `isa` has these instructions. `isa` is
+                    // never better than what `detect_isa` saw on this CPU.
+                    #[allow(unsafe_code)]
+                    unsafe {
+                        compiled::<B>(step, dst, sources)
+                    }
+                }
+                if isa() == Isa::$isa {
+                    return chosen::<B>;
+                }
+            }
+        };
+    }
+    chosen!(Avx512, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma");
+    chosen!(Avx2, "avx2,fma");
+    |step, dst, sources| B::run(step, bytemuck::cast_slice_mut(dst), sources)
 }
 
 /// Compiles a safe function for each instruction set and dispatches at run time.

@@ -17,7 +17,7 @@ use half::{bf16, f16};
 /// Applies `step` to tiles in bytes. The operands have at least as many elements as `dst`. Returns the first bad
 /// element.
 #[inline]
-pub(super) fn apply_step(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8], c: &[u8]) -> Option<usize> {
+pub(super) fn apply_step(step: &StepCode, dst: &mut [u8], &[a, b, c, _]: &[&[u8]; 4]) -> Option<usize> {
     match (step.op, step.elem) {
         (Op::Copy, _) => {
             let n = dst.len();

@@ -36,36 +36,8 @@ simd! {
     }
 }
 
-simd! {
-    /// `dst` = op(a, y).
-    pub(super) fn zip_elements_with_constant[T: Pod, O: ElementZip<T>](op: O, dst: &mut [O::Out], a: &[T], y: T) {
-        for (d, x) in dst.iter_mut().zip(a) {
-            *d = op.at(*x, y);
-        }
-    }
-}
-
-simd! {
-    /// `dst` = op(x, b).
-    pub(super) fn zip_constant_with_elements[T: Pod, O: ElementZip<T>](op: O, dst: &mut [O::Out], x: T, b: &[T]) {
-        for (d, y) in dst.iter_mut().zip(b) {
-            *d = op.at(x, *y);
-        }
-    }
-}
-
-simd! {
-    /// `dst` = x where the byte of `cond` is not 0, else `constant`; with `flip`, x where it is 0.
-    pub(super) fn select_elements_with_constant(dst: &mut [u32], cond: &[u8], x: &[u32], constant: u32, flip: bool) {
-        let flip = u32::mask(flip);
-        for ((d, k), x) in dst.iter_mut().zip(cond).zip(x) {
-            *d = constant ^ (*x ^ constant) & (u32::mask(*k != 0) ^ flip);
-        }
-    }
-}
-
 /// Words that `select` picks by bit masks.
-trait ElementWord: Pod + ops::BitAnd<Output = Self> + ops::BitXor<Output = Self> {
+pub(super) trait ElementWord: Pod + ops::BitAnd<Output = Self> + ops::BitXor<Output = Self> {
     /// All bits set, or none.
     fn mask(on: bool) -> Self;
 }
@@ -296,6 +268,7 @@ maps! { Float:
 zips! { ElementNumber -> T:
     Add |x, y| x.add(y);
     Sub |x, y| x.sub(y);
+    SubFrom |x, y| y.sub(x);
     Mul |x, y| x.mul(y);
     Max |x, y| ElementNumber::max(x, y);
     Min |x, y| ElementNumber::min(x, y);
@@ -315,6 +288,7 @@ zips! { ElementInt -> T:
 
 zips! { Float -> T:
     Div |x, y| x / y;
+    DivFrom |x, y| y / x;
     Gate |x, y| if x > T::ZERO { y } else { T::ZERO };
     TanhGrad |x, y| y * (T::ONE - x * x);
     SigmoidGrad |x, y| y * (x * (T::ONE - x));
@@ -325,6 +299,8 @@ zips! { ElementNumber -> u8:
     Differ |x, y| (x != y) as u8;
     Less |x, y| (x < y) as u8;
     LessEqual |x, y| (x <= y) as u8;
+    Greater |x, y| (x > y) as u8;
+    GreaterEqual |x, y| (x >= y) as u8;
 }
 
 /// a where a > 0, else slope · a.

@@ -16,6 +16,7 @@ mod apply;
 mod cast;
 mod element_loops;
 mod load;
+mod paired_loops;
 mod program;
 mod special;
 mod step_loops;

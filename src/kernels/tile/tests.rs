@@ -1,7 +1,7 @@
 //! Each operation against a scalar form, each access against its definition, and the invariants of `tile/mod.rs`:
 //! ranges, tiles, in-place operands and instruction sets change no bit.
 
-use super::tile_kernel::{TileKernelOperands, execute_tile_kernel, tile_kernel as tile_run};
+use super::tile_kernel::{LooseOperands, execute_loose_tile_kernel, tile_kernel as tile_run};
 use super::*;
 use crate::abi::Split;
 use crate::harness::{self, In, Out};
@@ -12,6 +12,7 @@ use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
 mod access;
 mod ops;
+mod pairs;
 
 /// Line-aligned bytes.
 #[derive(Clone)]
@@ -62,20 +63,16 @@ fn run_in(
     let mut unit = 0;
     while unit < tile_units(p.len) {
         let (lo, hi) = (unit * UNIT, ((unit + grain) * UNIT).min(p.len));
-        let mut ops = TileKernelOperands::<MAX_INPUTS, MAX_OUTPUTS>::new();
-        for (i, b) in inputs.iter().enumerate() {
-            match inplace.iter().find(|(k, _)| *k == i) {
-                Some((_, j)) => ops.inplace[i] = Some(*j as u8),
-                None => ops.inputs[i] = b.bytes(),
-            }
-        }
-        for (j, b) in outs.iter_mut().enumerate() {
-            let size = p.elem(p.outputs[j]).unwrap().size();
-            ops.outs[j] = &mut b.bytes_mut()[lo * size..hi * size];
-        }
         scratch.bytes_mut().fill(0xa5);
-        ops.slots = scratch.bytes_mut();
-        execute_tile_kernel(&code, &mut ops, lo, hi, &mut |e| first = Some(first.map_or(e, |f| f.min(e))));
+        let over = |i: usize| inplace.iter().find(|(k, _)| *k == i).map(|(_, j)| *j);
+        let size = |j: usize| p.elem(p.outputs[j]).unwrap().size();
+        let mut operands = LooseOperands {
+            inputs: inputs.iter().enumerate().map(|(i, b)| over(i).map_or_else(|| Ok(b.bytes()), Err)).collect(),
+            outs: outs.iter_mut().enumerate().map(|(j, b)| &mut b.bytes_mut()[lo * size(j)..hi * size(j)]).collect(),
+            slots: scratch.bytes_mut(),
+        };
+        let fault = &mut |e: usize| first = Some(first.map_or(e, |f| f.min(e)));
+        execute_loose_tile_kernel(&code, &mut operands, (lo, hi), fault);
         unit += grain;
     }
     (outs, first)

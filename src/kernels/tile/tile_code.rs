@@ -3,7 +3,7 @@
 //! [`TileCode`] is made once, when a program is compiled, and is the prepared data of a call. Invariant: a loop
 //! computes what [`apply_step`](super::apply::apply_step) does, bit for bit.
 
-use super::program::TileProgram;
+use super::program::{MAX_INPUTS, MAX_OUTPUTS, MAX_STEPS, TileProgram};
 use super::step_loops::{StepLoop, loop_with_constant, step_loop};
 use super::tile_op::TileOp;
 use super::tile_plan::{Kind, PlannedInput, PlannedStep, Storage, TilePlan};
@@ -11,6 +11,15 @@ use arenagrad_arena::DType;
 
 /// A dimension or a stride.
 pub(super) type Word = u64;
+
+/// The most entries of the table of a call: nothing, the inputs, their tiles, the outputs, the slots. Inputs, constants
+/// and results have at most a slot each.
+pub(super) const MAX_TABLE: usize = 1 + 3 * MAX_INPUTS + 2 * MAX_OUTPUTS + MAX_STEPS;
+
+/// The entry of the table that holds nothing.
+const NOTHING: u16 = 0;
+/// The entry of the first input. The outputs, the slots and the tiles of inputs that are not whole follow the inputs.
+pub(super) const FIRST_INPUT: usize = 1;
 
 /// A step as the kernel reads it.
 #[derive(Clone, Copy)]
@@ -20,19 +29,20 @@ pub(super) struct StepCode {
     pub op: TileOp,
     pub elem: DType,
     pub out: DType,
-    pub to: Storage,
-    pub args: [Storage; 3],
-    /// Bytes of an element of each operand.
-    pub sizes: [usize; 3],
-    /// The immediates, or the constant that an operand is.
+    /// Bytes of an element of the result.
+    pub size: usize,
+    /// What the step writes and reads: entries of the table of a call.
+    pub to: u16,
+    pub args: [u16; 4],
+    /// The immediates. Of a loop with constants: the constant operand, or the constant of each of two steps.
     pub imm: [f64; 2],
 }
 
 impl StepCode {
-    fn new(PlannedStep { step, to, args }: &PlannedStep) -> StepCode {
+    fn new(PlannedStep { step, pair, to, args }: &PlannedStep, entry: impl Fn(Storage) -> u16) -> StepCode {
         let &super::program::TileStep { op, elem, out, imm, .. } = step;
-        let size = |k: usize| if k < op.arity() { op.operand(elem, k).size() } else { 0 };
-        StepCode { run: step_loop(op, elem), op, elem, out, to: *to, args: *args, sizes: [0, 1, 2].map(size), imm }
+        let (run, imm) = pair.as_ref().map_or_else(|| (step_loop(op, elem), imm), |pair| (pair.run, pair.constants));
+        StepCode { run, op, elem, out, size: out.size(), to: entry(*to), args: args.map(entry), imm }
     }
 
     /// The step with operand `k`, a constant, in its loop.
@@ -40,7 +50,7 @@ impl StepCode {
         let number = !constant.iter().any(|x| x.is_nan());
         let run = loop_with_constant(self.op, self.elem, k).filter(|_| number)?;
         let mut args = self.args;
-        args[k] = Storage::None;
+        args[k] = NOTHING;
         Some(StepCode { run, args, imm: constant, ..self })
     }
 }
@@ -48,22 +58,24 @@ impl StepCode {
 /// An input as the kernel reads it.
 pub(super) struct InputCode {
     pub elem: DType,
-    /// The slot of its tile if it is not read in place.
-    pub slot: usize,
+    /// The entry of its tile in the table of a call, and that of the slot for the tile if it is not contiguous.
+    pub tile: u16,
+    pub slot: u16,
     kind: Kind,
     /// Of a strided view: a dimension and a stride for each axis, outermost first.
     walk: Vec<Word>,
 }
 
 impl InputCode {
-    fn new(PlannedInput { kind, elem, slot }: &PlannedInput) -> InputCode {
+    fn new(PlannedInput { kind, elem, slot }: &PlannedInput, tile: u16, entry: impl Fn(Storage) -> u16) -> InputCode {
         let walk = match kind {
             Kind::Strided { walk, .. } => {
                 walk.iter().flat_map(|(dim, stride)| [*dim as Word, *stride as Word]).collect()
             }
             _ => Vec::new(),
         };
-        InputCode { elem: *elem, slot: slot.map_or(0, usize::from), kind: kind.clone(), walk }
+        let slot = entry(slot.map_or(Storage::None, Storage::Slot));
+        InputCode { elem: *elem, slot, tile, kind: kind.clone(), walk }
     }
 
     #[inline(always)]
@@ -97,10 +109,12 @@ pub(super) enum AccessCode<'a> {
 /// A program as the kernel reads it: what is prepared for a call of [`tile_kernel`](super::tile_kernel()).
 pub struct TileCode {
     pub(super) len: usize,
-    /// Whether the program is one step from whole inputs, in the order of its operands or not, to one output.
+    /// Whether the program is one loop from whole inputs to one output.
     pub(super) direct: bool,
     /// Lines of a slot.
     pub(super) lines: usize,
+    /// Entries of the table of a call.
+    pub(super) table: usize,
     pub(super) inputs: Vec<InputCode>,
     /// The constants that no loop has in it.
     pub(super) once: Vec<StepCode>,
@@ -108,6 +122,8 @@ pub struct TileCode {
     pub(super) steps: Vec<StepCode>,
     /// The types of the outputs.
     pub(super) outputs: Vec<DType>,
+    /// For each output, the entry of the slot for the tile of an input that it is in place of.
+    pub(super) copies: Vec<u16>,
 }
 
 impl TileCode {
@@ -117,18 +133,36 @@ impl TileCode {
     /// If [`TileProgram::check`] does not hold.
     pub fn new(program: &TileProgram) -> TileCode {
         let plan = TilePlan::new(program);
-        let whole = plan.inputs.iter().all(|input| input.kind == Kind::Full);
-        let direct = plan.once.is_empty() && plan.steps.len() == 1 && plan.outputs.len() == 1 && whole;
-        let mut once: Vec<StepCode> = plan.once.iter().map(StepCode::new).collect();
-        let constant = |at: Storage| once.iter().find(|c| c.to == at && at != Storage::None).map(|c| c.imm);
+        let first_out = FIRST_INPUT + plan.inputs.len();
+        let first_slot = first_out + plan.outputs.len();
+        let mut table = first_slot + usize::from(plan.slots);
+        let mut tile = |i: usize, kind: &Kind| match kind {
+            Kind::Full => FIRST_INPUT + i,
+            _ => {
+                table += 1;
+                table - 1
+            }
+        };
+        let tiles: Vec<u16> = plan.inputs.iter().enumerate().map(|(i, input)| tile(i, &input.kind) as u16).collect();
+        let entry = |at: Storage| match at {
+            Storage::None => NOTHING,
+            Storage::Input(i) => tiles[usize::from(i)],
+            Storage::Out(j) => first_out as u16 + j,
+            Storage::Slot(s) => first_slot as u16 + s,
+        };
+        let mut once: Vec<StepCode> = plan.once.iter().map(|step| StepCode::new(step, entry)).collect();
+        let constant = |at: u16| once.iter().find(|c| c.to == at && at != NOTHING).map(|c| c.imm);
         let with_constant = |step: &PlannedStep| {
-            let step = StepCode::new(step);
-            let one = |k: usize| constant(step.args[k]).and_then(|imm| step.with_constant(k, imm));
-            (0..step.op.arity()).find_map(one).unwrap_or(step)
+            let code = StepCode::new(step, entry);
+            let one = |k: usize| constant(code.args[k]).and_then(|imm| code.with_constant(k, imm));
+            (0..step.step.op.arity()).filter(|_| step.pair.is_none()).find_map(one).unwrap_or(code)
         };
         let steps: Vec<StepCode> = plan.steps.iter().map(with_constant).collect();
         once.retain(|c| steps.iter().any(|s| s.args.contains(&c.to)));
-        let inputs = plan.inputs.iter().map(InputCode::new).collect();
-        TileCode { len: plan.len, direct, lines: plan.lines, inputs, once, steps, outputs: plan.outputs }
+        let whole = plan.inputs.iter().all(|input| input.kind == Kind::Full);
+        let direct = once.is_empty() && steps.len() == 1 && plan.outputs.len() == 1 && whole;
+        let inputs = plan.inputs.iter().zip(&tiles).map(|(input, &tile)| InputCode::new(input, tile, entry)).collect();
+        let copies = plan.copies.iter().map(|slot| entry(slot.map_or(Storage::None, Storage::Slot))).collect();
+        TileCode { len: plan.len, direct, lines: plan.lines, table, inputs, once, steps, outputs: plan.outputs, copies }
     }
 }

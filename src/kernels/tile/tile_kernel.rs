@@ -1,51 +1,74 @@
 //! The kernel: for each tile of a range of units, it runs all steps on the tile.
 //!
-//! Invariant: the result of an element depends on its index and the inputs alone, not on the range or the tile.
+//! A call has a table of what steps read and write, so that a step finds its operands without a case for each kind. In
+//! a small map, finding them takes longer than the step. Invariant: the result of an element depends on its index and
+//! the inputs alone, not on the range or the tile.
 
 use super::apply::apply_fill;
 use super::load::{load_contiguous_tile, load_tile};
-use super::program::{MAX_INPUTS, MAX_OUTPUTS, TileProgram};
-use super::tile_code::{AccessCode, InputCode, StepCode, TileCode};
-use super::tile_plan::Storage;
+use super::program::TileProgram;
+use super::tile_code::{AccessCode, FIRST_INPUT, InputCode, MAX_TABLE, StepCode, TileCode};
 use super::{TILE, UNIT, tile_plan_scratch_len};
 use crate::abi::Args;
 use arenagrad_arena::DType;
 use arenagrad_arena::tensor::{LINE, Line};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
-/// The operands of a call as bytes: room for `I` inputs and `O` outputs.
-pub(super) struct TileKernelOperands<'a, const I: usize, const O: usize> {
-    /// The inputs, whole; empty if written in place.
-    pub inputs: [&'a [u8]; I],
-    /// For an input written in place, the output that shares its bytes.
-    pub inplace: [Option<u8>; I],
-    /// The outputs; element 0 is the first element of the range.
-    pub outs: [&'a mut [u8]; O],
-    /// This thread's scratch.
-    pub slots: &'a mut [u8],
+/// An entry of the table: the current tile of an operand, or a slot. Further bytes may follow the tile.
+enum TileBytes<'a> {
+    /// Bytes that are read only.
+    Read(&'a [u8]),
+    /// An output or a slot.
+    Written(&'a mut [u8]),
+    /// A slot that has become the entry of this input: an output is in place of it.
+    Given(u16),
 }
 
-impl<const I: usize, const O: usize> TileKernelOperands<'_, I, O> {
-    pub(super) fn new() -> Self {
-        TileKernelOperands {
-            inputs: [&[]; I],
-            inplace: [None; I],
-            outs: std::array::from_fn(|_| Default::default()),
-            slots: &mut [],
-        }
+/// An entry that holds nothing.
+const NONE: TileBytes<'static> = TileBytes::Read(&[]);
+
+/// The operands of a call.
+pub(super) trait TileOperands<'a> {
+    /// Input `i`, whole, or the output that shares its bytes.
+    fn input(&self, i: usize) -> Result<&'a [u8], usize>;
+    /// The part of output `j` that belongs to the range; may be called once.
+    fn output(&mut self, j: usize) -> &'a mut [u8];
+    /// This thread's scratch; may be called once.
+    fn slots(&mut self) -> &'a mut [u8];
+}
+
+/// The operands of a kernel's call.
+struct TileArgs<'c, 'a> {
+    args: &'c mut Args<'a>,
+    /// The write that is scratch.
+    scratch: usize,
+}
+
+impl<'a> TileOperands<'a> for TileArgs<'_, 'a> {
+    #[inline]
+    fn input(&self, i: usize) -> Result<&'a [u8], usize> {
+        self.args.inplace(i).map_or_else(|| Ok(self.args.read_bytes(i)), Err)
+    }
+
+    #[inline]
+    fn output(&mut self, j: usize) -> &'a mut [u8] {
+        self.args.write_bytes(j)
+    }
+
+    #[inline]
+    fn slots(&mut self) -> &'a mut [u8] {
+        if self.args.writes() > self.scratch { self.args.write_bytes(self.scratch) } else { &mut [] }
     }
 }
 
 /// The state of a call.
-struct TileKernelCall<'a, 'c, const I: usize, const O: usize> {
+struct TileKernelCall<'a, 'c> {
     code: &'c TileCode,
-    ops: &'c mut TileKernelOperands<'a, I, O>,
-    /// The current tile of each input that is read in place; empty if the tile is in the input's slot.
-    now: [&'a [u8]; I],
-    /// Bytes of a slot.
-    stride: usize,
-    /// First element of the range.
+    /// What steps read and write, at the entries that [`TileCode`] names.
+    table: &'c mut [TileBytes<'a>],
+    /// Elements of the range.
     lo: usize,
+    hi: usize,
 }
 
 /// A tile: elements `at..at + n`.
@@ -55,62 +78,31 @@ struct Tile {
     n: usize,
 }
 
-/// Read operand `i` of `elem`, as bytes.
-#[inline]
-fn tile_kernel_read<'a>(args: &Args<'a>, i: usize, elem: DType) -> &'a [u8] {
-    match elem.size() {
-        1 => args.read::<u8>(i),
-        2 => cast_slice(args.read::<u16>(i)),
-        4 => cast_slice(args.read::<u32>(i)),
-        _ => cast_slice(args.read::<u64>(i)),
-    }
-}
-
-/// Written operand `j` of `elem`, as bytes.
-#[inline]
-fn tile_kernel_write<'a>(args: &mut Args<'a>, j: usize, elem: DType) -> &'a mut [u8] {
-    match elem.size() {
-        1 => args.write::<u8>(j),
-        2 => cast_slice_mut(args.write::<u16>(j)),
-        4 => cast_slice_mut(args.write::<u32>(j)),
-        _ => cast_slice_mut(args.write::<u64>(j)),
-    }
-}
-
 /// The tile kernel. `tile/mod.rs` documents its operands.
 pub fn tile_kernel(args: &mut Args<'_>) {
     let code: &TileCode = args.prepared();
-    match (code.inputs.len(), code.outputs.len()) {
+    match code.table {
         _ if code.direct => tile_kernel_direct(args, code),
-        // Room for many operands takes time to set up.
-        (..=8, ..=2) => tile_kernel_tiles::<8, 2>(args, code),
-        (..=16, ..=8) => tile_kernel_tiles::<16, 8>(args, code),
-        _ => tile_kernel_tiles::<MAX_INPUTS, MAX_OUTPUTS>(args, code),
+        // A large table takes time to set up.
+        ..=16 => tile_kernel_tiles::<16>(args, code),
+        ..=64 => tile_kernel_tiles::<64>(args, code),
+        ..=128 => tile_kernel_tiles::<128>(args, code),
+        _ => tile_kernel_tiles::<MAX_TABLE>(args, code),
     }
 }
 
-/// Runs a program tile by tile. It has at most `I` inputs and `O` outputs.
-fn tile_kernel_tiles<const I: usize, const O: usize>(args: &mut Args<'_>, code: &TileCode) {
-    let mut ops = TileKernelOperands::<I, O>::new();
-    for (i, input) in code.inputs.iter().enumerate() {
-        match args.inplace(i) {
-            Some(j) => ops.inplace[i] = Some(j as u8),
-            None => ops.inputs[i] = tile_kernel_read(args, i, input.elem),
-        }
-    }
-    for (j, &elem) in code.outputs.iter().enumerate() {
-        ops.outs[j] = tile_kernel_write(args, j, elem);
-    }
-    if args.writes() > code.outputs.len() {
-        ops.slots = cast_slice_mut(args.write::<Line>(code.outputs.len()));
-    }
+/// Runs a program tile by tile. Its table has at most `N` entries.
+fn tile_kernel_tiles<const N: usize>(args: &mut Args<'_>, code: &TileCode) {
     let units = args.units();
-    execute_tile_kernel(code, &mut ops, units.start * UNIT, units.end * UNIT, &mut |element| {
-        args.fault_divisor(element)
-    });
+    let mut table = [NONE; N];
+    let operands = &mut TileArgs { args, scratch: code.outputs.len() };
+    let (lo, hi) = (units.start * UNIT, units.end * UNIT);
+    if let Some(mut call) = TileKernelCall::new(code, &mut table, operands, lo, hi) {
+        call.run(&mut |element| args.fault_divisor(element));
+    }
 }
 
-/// Runs a program of one step from whole inputs to one output: over the range at once or, if the output is in place of
+/// Runs a program of one loop from whole inputs to one output: over the range at once or, if the output is in place of
 /// an input, tile by tile from a copy.
 #[inline]
 fn tile_kernel_direct(args: &mut Args<'_>, code: &TileCode) {
@@ -118,197 +110,178 @@ fn tile_kernel_direct(args: &mut Args<'_>, code: &TileCode) {
     let (lo, hi) = (units.start * UNIT, (units.end * UNIT).min(code.len));
     let Some(step) = code.steps.first().filter(|_| lo < hi) else { return };
     let own = (0..code.inputs.len()).find(|&i| args.inplace(i).is_some());
-    let source = |k: usize| match step.args[k] {
-        Storage::Input(i, _) if Some(usize::from(i)) != own => {
-            let size = step.sizes[k];
-            &tile_kernel_read(args, usize::from(i), step.op.operand(step.elem, k))[lo * size..hi * size]
-        }
+    let input = |k: usize| Some(usize::from(step.args[k]).wrapping_sub(FIRST_INPUT)).filter(|&i| i < code.inputs.len());
+    let size = |i: usize| code.inputs[i].elem.size();
+    let sources: [&[u8]; 4] = std::array::from_fn(|k| match input(k) {
+        Some(i) if Some(i) != own => &args.read_bytes(i)[lo * size(i)..hi * size(i)],
         _ => &[],
-    };
-    let sources = [source(0), source(1), source(2)];
-    let dst = tile_kernel_write(args, 0, step.out);
-    let Some(own) = own else {
-        let [a, b, c] = sources;
-        if let Some(element) = (step.run)(step, dst, a, b, c) {
+    });
+    let dst = args.write_bytes(0);
+    if own.is_none() {
+        if let Some(element) = (step.run)(step, dst, &sources) {
             args.fault_divisor(lo + element);
         }
         return;
-    };
-    let slot: &mut [u8] = cast_slice_mut(args.write::<Line>(1));
+    }
+    let slot = args.write_bytes(1);
     for (t, dst) in dst.chunks_mut(TILE * step.out.size()).enumerate() {
         let (n, copy) = (dst.len() / step.out.size(), &mut slot[..dst.len()]);
         copy.copy_from_slice(dst);
-        let tile = |k: usize| match step.args[k] {
-            Storage::Input(i, _) if usize::from(i) == own => &*copy,
-            Storage::Input(..) => &sources[k][t * TILE * step.sizes[k]..][..n * step.sizes[k]],
-            _ => &[],
-        };
-        if let Some(element) = (step.run)(step, dst, tile(0), tile(1), tile(2)) {
+        let tiles: [&[u8]; 4] = std::array::from_fn(|k| match input(k) {
+            Some(i) if Some(i) == own => &*copy,
+            Some(i) => &sources[k][t * TILE * size(i)..][..n * size(i)],
+            None => &[],
+        });
+        if let Some(element) = (step.run)(step, dst, &tiles) {
             args.fault_divisor(lo + t * TILE + element);
         }
     }
 }
 
-/// Computes elements `lo..hi` of a program; `hi` is clipped to its length.
-pub(super) fn execute_tile_kernel<const I: usize, const O: usize>(
-    code: &TileCode,
-    ops: &mut TileKernelOperands<'_, I, O>,
-    lo: usize,
-    hi: usize,
-    fault: &mut dyn FnMut(usize),
-) {
-    let hi = hi.min(code.len);
-    if lo >= hi {
-        return;
-    }
-    let mut call = TileKernelCall { code, ops, now: [&[]; I], stride: code.lines * LINE, lo };
-    call.prologue(hi);
-    for at in (lo..hi).step_by(TILE) {
-        let tile = Tile { at, n: TILE.min(hi - at) };
-        call.load(tile);
-        for step in &code.steps {
-            if let Some(element) = call.step(step, tile) {
-                fault(at + element);
+impl<'a, 'c> TileKernelCall<'a, 'c> {
+    /// A call for elements `lo..hi`, which are clipped to the program's length. None if there are none.
+    fn new(
+        code: &'c TileCode,
+        table: &'c mut [TileBytes<'a>],
+        operands: &mut impl TileOperands<'a>,
+        lo: usize,
+        hi: usize,
+    ) -> Option<TileKernelCall<'a, 'c>> {
+        let hi = hi.min(code.len);
+        if lo >= hi {
+            return None;
+        }
+        let first_output = FIRST_INPUT + code.inputs.len();
+        let mut entries = table.iter_mut().skip(first_output);
+        for (j, entry) in entries.by_ref().take(code.outputs.len()).enumerate() {
+            *entry = TileBytes::Written(operands.output(j));
+        }
+        let slots = operands.slots();
+        if code.lines > 0 {
+            for (entry, slot) in entries.zip(slots.chunks_exact_mut(code.lines * LINE)) {
+                *entry = TileBytes::Written(slot);
             }
         }
+        for (i, input) in code.inputs.iter().enumerate() {
+            table[FIRST_INPUT + i] = match operands.input(i) {
+                Ok(bytes) if matches!(input.access(), AccessCode::Full) => {
+                    TileBytes::Read(&bytes[lo * input.elem.size()..])
+                }
+                Ok(bytes) => TileBytes::Read(bytes),
+                Err(j) => std::mem::replace(
+                    &mut table[usize::from(code.copies[j])],
+                    TileBytes::Given((FIRST_INPUT + i) as u16),
+                ),
+            };
+        }
+        Some(TileKernelCall { code, table, lo, hi })
     }
-}
 
-impl<'a, const I: usize, const O: usize> TileKernelCall<'a, '_, I, O> {
-    /// Fills the slots that hold once-per-call values.
-    fn prologue(&mut self, hi: usize) {
-        let tile = Tile { at: self.lo, n: TILE.min(hi - self.lo) };
+    /// Computes the range. `fault` gets the first bad element of each step and tile.
+    fn run(&mut self, fault: &mut dyn FnMut(usize)) {
         for step in &self.code.once {
-            if let Storage::Slot(s) = step.to {
-                let slot = &mut self.ops.slots[usize::from(s) * self.stride..][..tile.n * step.out.size()];
-                apply_fill(step.out, step.imm, slot);
+            if let TileBytes::Written(slot) = &mut self.table[usize::from(step.to)] {
+                apply_fill(step.out, step.imm, &mut slot[..TILE.min(self.hi - self.lo) * step.out.size()]);
             }
         }
-        for (i, input) in self.code.inputs.iter().enumerate() {
-            if tile_kernel_loads_once(input.access()) {
-                self.fetch(i, input, tile);
+        for at in (self.lo..self.hi).step_by(TILE) {
+            let tile = Tile { at, n: TILE.min(self.hi - at) };
+            if at > self.lo {
+                self.advance();
+            }
+            self.load(tile);
+            for step in &self.code.steps {
+                if let Some(element) = self.step(step, tile.n) {
+                    fault(at + element);
+                }
             }
         }
     }
 
-    /// Locates or fetches this tile of every input.
+    /// Moves on from a full tile of all operands to the next.
+    fn advance(&mut self) {
+        let ahead = |elem: DType| TILE * elem.size();
+        let mut entries = self.table.iter_mut().skip(FIRST_INPUT);
+        for (input, entry) in self.code.inputs.iter().zip(entries.by_ref()) {
+            if let (AccessCode::Full, TileBytes::Read(bytes)) = (input.access(), entry) {
+                *bytes = &bytes[ahead(input.elem)..];
+            }
+        }
+        for (entry, &elem) in entries.zip(&self.code.outputs) {
+            if let TileBytes::Written(bytes) = std::mem::replace(entry, NONE) {
+                *entry = TileBytes::Written(&mut bytes[ahead(elem)..]);
+            }
+        }
+    }
+
+    /// Fetches this tile of every input that is not read where it is.
     #[inline]
     fn load(&mut self, tile: Tile) {
+        for (j, &slot) in self.code.copies.iter().enumerate() {
+            if let TileBytes::Given(input) = self.table[usize::from(slot)] {
+                // Before any step writes: the output is about to overwrite these bytes.
+                let bytes = tile.n * self.code.outputs[j].size();
+                let (low, high) = self.table.split_at_mut(FIRST_INPUT + self.code.inputs.len());
+                if let TileBytes::Written(copy) = &mut low[usize::from(input)] {
+                    copy[..bytes].copy_from_slice(&tile_bytes(&high[j])[..bytes]);
+                }
+            }
+        }
         for (i, input) in self.code.inputs.iter().enumerate() {
-            let size = input.elem.size();
-            match (input.access(), self.ops.inplace[i]) {
-                (AccessCode::Unused, _) => {}
-                (AccessCode::Full, None) => {
-                    self.now[i] = &self.ops.inputs[i][tile.at * size..(tile.at + tile.n) * size];
-                }
-                (AccessCode::Full, Some(j)) => {
-                    // Before any step writes: an output is about to overwrite these bytes.
-                    let from = &self.ops.outs[usize::from(j)][(tile.at - self.lo) * size..][..tile.n * size];
-                    self.ops.slots[input.slot * self.stride..][..from.len()].copy_from_slice(from);
-                }
-                (access, _) if tile_kernel_loads_once(access) => {}
-                _ => self.fetch(i, input, tile),
+            match (input.access(), &self.table[FIRST_INPUT + i]) {
+                (AccessCode::Unused | AccessCode::Full, _) => {}
+                (access, _) if tile_kernel_loads_once(access) && tile.at > self.lo => {}
+                (access, &TileBytes::Read(source)) => self.fetch(input, access, source, tile),
+                _ => {}
             }
         }
     }
 
-    fn fetch(&mut self, i: usize, input: &InputCode, tile: Tile) {
-        let (src, size, access) = (self.ops.inputs[i], input.elem.size(), input.access());
-        self.now[i] = &[];
+    /// Fetches a tile of an input that has an entry of its own for it.
+    fn fetch(&mut self, input: &InputCode, access: AccessCode<'_>, source: &'a [u8], tile: Tile) {
+        let (size, entry, slot) = (input.elem.size(), usize::from(input.tile), usize::from(input.slot));
+        // The slot is at one of its two entries.
         if let Some(at) = load_contiguous_tile(access, tile.at, tile.n) {
-            self.now[i] = &src[at * size..(at + tile.n) * size];
+            if let TileBytes::Written(_) = self.table[entry] {
+                self.table.swap(entry, slot);
+            }
+            self.table[entry] = TileBytes::Read(&source[at * size..(at + tile.n) * size]);
             return;
         }
-        let dst = &mut self.ops.slots[input.slot * self.stride..][..tile.n * size];
+        if let TileBytes::Read(_) = self.table[entry] {
+            self.table.swap(entry, slot);
+        }
+        let TileBytes::Written(dst) = &mut self.table[entry] else { return };
+        let dst = &mut dst[..tile.n * size];
         match size {
-            1 => load_tile::<u8>(dst, src, access, tile.at),
-            2 => load_tile::<u16>(dst, src, access, tile.at),
-            4 => load_tile::<u32>(dst, src, access, tile.at),
-            _ => load_tile::<u64>(dst, src, access, tile.at),
+            1 => load_tile::<u8>(dst, source, access, tile.at),
+            2 => load_tile::<u16>(dst, source, access, tile.at),
+            4 => load_tile::<u32>(dst, source, access, tile.at),
+            _ => load_tile::<u64>(dst, source, access, tile.at),
         }
     }
 
-    /// Runs one step on one tile. Returns its first bad element.
-    #[inline]
-    fn step(&mut self, step: &StepCode, tile: Tile) -> Option<usize> {
-        let (stride, from) = (self.stride, tile.at - self.lo);
-        let TileKernelOperands { outs, slots, .. } = &mut *self.ops;
-        let len = tile.n * step.out.size();
-        // What is written is cut out, so that everything else can be borrowed.
-        let (dst, others) = match step.to {
-            Storage::Slot(to) => {
-                let to = usize::from(to);
-                let (low, rest) = slots.split_at_mut(to * stride);
-                let (dst, high) = rest.split_at_mut(stride);
-                (
-                    &mut dst[..len],
-                    TileKernelStepOperands { slots: [low, high], slot: to, outs: [outs, &[]], out: usize::MAX },
-                )
-            }
-            Storage::Out(to) => {
-                let to = usize::from(to);
-                let (low, rest) = outs.split_at_mut(to);
-                let (dst, high) = rest.split_first_mut()?;
-                let dst = &mut dst[from * step.out.size()..][..len];
-                (dst, TileKernelStepOperands { slots: [slots, &[]], slot: usize::MAX, outs: [low, high], out: to })
-            }
-            Storage::None | Storage::Input(..) => return None,
-        };
-        let (args, sizes, at) = (&step.args, &step.sizes, (from, tile.n));
-        let a = others.operand((args[0], sizes[0]), stride, at, &self.now);
-        let b = others.operand((args[1], sizes[1]), stride, at, &self.now);
-        let c = others.operand((args[2], sizes[2]), stride, at, &self.now);
-        (step.run)(step, dst, a, b, c)
+    /// Runs one step on a tile of `n` elements. Returns its first bad element.
+    #[inline(always)]
+    fn step(&mut self, step: &StepCode, n: usize) -> Option<usize> {
+        // The table is cut at what is written, so that everything else can be borrowed.
+        let (low, rest) = self.table.split_at_mut(usize::from(step.to));
+        let (TileBytes::Written(dst), high) = rest.split_first_mut()? else { return None };
+        let sources = step.args.map(|at| {
+            let at = usize::from(at);
+            tile_bytes(if at < low.len() { &low[at] } else { &high[at - low.len() - 1] })
+        });
+        (step.run)(step, &mut dst[..n * step.size], &sources)
     }
 }
 
-/// What a step may read beside inputs: all slots and outputs but the one that it writes. The lists are those before it
-/// and those behind it.
-struct TileKernelStepOperands<'s, 'a> {
-    slots: [&'s [u8]; 2],
-    /// The slot that is written; `usize::MAX` if none is.
-    slot: usize,
-    outs: [&'s [&'a mut [u8]]; 2],
-    /// The output that is written; `usize::MAX` if none is.
-    out: usize,
-}
-
-impl<'s> TileKernelStepOperands<'s, '_> {
-    /// The elements of a tile, `from` on, of an operand whose elements have `size` bytes. `now` has the tiles of the
-    /// inputs that are read in place.
-    #[inline(always)]
-    fn operand(
-        &self,
-        (at, size): (Storage, usize),
-        stride: usize,
-        (from, n): (usize, usize),
-        now: &[&'s [u8]],
-    ) -> &'s [u8] {
-        match at {
-            Storage::None => &[],
-            Storage::Slot(s) => self.slot(s, stride),
-            Storage::Input(i, s) => match now[usize::from(i)] {
-                [] => self.slot(s, stride),
-                bytes => bytes,
-            },
-            Storage::Out(j) => &self.out(j)[from * size..][..n * size],
-        }
-    }
-
-    #[inline(always)]
-    fn slot(&self, s: u16, stride: usize) -> &'s [u8] {
-        let s = usize::from(s);
-        if s < self.slot {
-            &self.slots[0][s * stride..][..stride]
-        } else {
-            &self.slots[1][(s - self.slot - 1) * stride..][..stride]
-        }
-    }
-
-    #[inline(always)]
-    fn out(&self, j: u16) -> &'s [u8] {
-        let j = usize::from(j);
-        if j < self.out { &*self.outs[0][j] } else { &*self.outs[1][j - self.out - 1] }
+/// What an entry of the table holds.
+#[inline(always)]
+fn tile_bytes<'s>(entry: &'s TileBytes<'_>) -> &'s [u8] {
+    match entry {
+        TileBytes::Read(bytes) => bytes,
+        TileBytes::Written(bytes) => bytes,
+        TileBytes::Given(_) => &[],
     }
 }
 
@@ -319,6 +292,43 @@ fn tile_kernel_loads_once(access: AccessCode<'_>) -> bool {
         AccessCode::Scalar => true,
         AccessCode::Suffix(n) => TILE.is_multiple_of(n),
         _ => false,
+    }
+}
+
+/// Operands that are in no arena. An operand is taken out by the call that uses it.
+#[derive(Default)]
+pub(super) struct LooseOperands<'a> {
+    /// The inputs, whole, or the outputs that share their bytes.
+    pub inputs: Vec<Result<&'a [u8], usize>>,
+    /// The outputs; element 0 is the first element of the range.
+    pub outs: Vec<&'a mut [u8]>,
+    pub slots: &'a mut [u8],
+}
+
+impl<'a> TileOperands<'a> for LooseOperands<'a> {
+    fn input(&self, i: usize) -> Result<&'a [u8], usize> {
+        self.inputs[i]
+    }
+
+    fn output(&mut self, j: usize) -> &'a mut [u8] {
+        std::mem::take(&mut self.outs[j])
+    }
+
+    fn slots(&mut self) -> &'a mut [u8] {
+        std::mem::take(&mut self.slots)
+    }
+}
+
+/// Computes elements `lo..hi` of a program; `hi` is clipped to its length.
+pub(super) fn execute_loose_tile_kernel(
+    code: &TileCode,
+    operands: &mut LooseOperands<'_>,
+    (lo, hi): (usize, usize),
+    fault: &mut dyn FnMut(usize),
+) {
+    let mut table = [NONE; MAX_TABLE];
+    if let Some(mut call) = TileKernelCall::new(code, &mut table, operands, lo, hi) {
+        call.run(fault);
     }
 }
 
@@ -337,16 +347,15 @@ pub fn tile_kernel_eval(program: &TileProgram, inputs: &[&[u8]], outputs: &mut [
     let ins: Vec<Vec<Line>> = inputs.iter().map(|b| lines(b)).collect();
     let mut outs: Vec<Vec<Line>> = outputs.iter().map(|b| lines(b)).collect();
     let mut scratch = vec![Line::zeroed(); tile_plan_scratch_len(program) / LINE];
-    let mut ops = TileKernelOperands::<MAX_INPUTS, MAX_OUTPUTS>::new();
-    for ((to, from), bytes) in ops.inputs.iter_mut().zip(&ins).zip(inputs) {
-        *to = &cast_slice(from)[..bytes.len()];
-    }
-    for (to, from) in ops.outs.iter_mut().zip(&mut outs) {
-        *to = cast_slice_mut(from);
-    }
-    ops.slots = cast_slice_mut(&mut scratch);
+    let mut operands = LooseOperands {
+        inputs: ins.iter().zip(inputs).map(|(from, bytes)| Ok(&cast_slice(from)[..bytes.len()])).collect(),
+        outs: outs.iter_mut().map(|to| cast_slice_mut(to)).collect(),
+        slots: cast_slice_mut(&mut scratch),
+    };
     let mut first = None;
-    execute_tile_kernel(&code, &mut ops, 0, program.len, &mut |e| first = Some(first.map_or(e, |f: usize| f.min(e))));
+    execute_loose_tile_kernel(&code, &mut operands, (0, program.len), &mut |e| {
+        first = Some(first.map_or(e, |f: usize| f.min(e)));
+    });
     for (to, from) in outputs.iter_mut().zip(&outs) {
         let bytes: &[u8] = cast_slice(from);
         to.copy_from_slice(&bytes[..to.len()]);

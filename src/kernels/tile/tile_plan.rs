@@ -1,10 +1,12 @@
 //! Plans a program: finds the live steps and decides where each value is stored. [`super::tile_code`] makes the code of
 //! the plan.
 //!
-//! Invariant: a step's result is never in the slot of one of its operands. A slot that is filled once per call is never
+//! Invariant: a step's result is never in the slot of one of its operands. Slots of inputs and constants are never
 //! reused. Every other slot is free after the last use of its value.
 
 use super::TILE;
+use super::element_loops::ElementNumber;
+use super::paired_loops::{PairedStep, paired_step};
 use super::program::{Access, TileProgram, TileStep, merged_tile_program_dims};
 use super::tile_op::TileOp;
 use arenagrad_arena::DType;
@@ -30,8 +32,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Storage {
     None,
-    /// An input, and the slot of its tile if it is not read in place.
-    Input(u16, u16),
+    Input(u16),
     Slot(u16),
     Out(u16),
 }
@@ -83,15 +84,17 @@ impl TilePlanSlots {
 pub(super) struct PlannedInput {
     pub kind: Kind,
     pub elem: DType,
-    /// Receives tiles that cannot be read in place.
+    /// Receives tiles that are not contiguous.
     pub slot: Option<u16>,
 }
 
 /// A step of a plan.
 pub(super) struct PlannedStep {
     pub step: TileStep,
+    /// If the step is computed together with the one before it.
+    pub pair: Option<PairedStep>,
     pub to: Storage,
-    pub args: [Storage; 3],
+    pub args: [Storage; 4],
 }
 
 /// A program, its dead steps removed, with storage for each value.
@@ -103,6 +106,8 @@ pub(super) struct TilePlan {
     /// The other live steps.
     pub steps: Vec<PlannedStep>,
     pub outputs: Vec<DType>,
+    /// For each output, what receives the tile of an input that it is in place of. None if it cannot be.
+    pub copies: Vec<Option<u16>>,
     pub slots: u16,
     /// Cache lines of a slot.
     pub lines: usize,
@@ -113,12 +118,32 @@ pub(super) struct TilePlan {
 struct Life {
     /// One past the last step that reads it; 0 if no step does.
     end: usize,
+    /// How often live steps read it.
+    reads: usize,
     /// The output that it becomes, if any.
     out: Option<u16>,
 }
 
+/// A step that is to be planned.
+struct LiveStep {
+    step: TileStep,
+    pair: Option<PairedStep>,
+    /// Whether the step that reads it computes it, too.
+    inside: bool,
+}
+
+impl LiveStep {
+    /// What the step reads.
+    fn reads(&self) -> &[u16] {
+        match &self.pair {
+            Some(pair) => &pair.args[..pair.count],
+            None => &self.step.args[..self.step.op.arity()],
+        }
+    }
+}
+
 /// The steps, with a copy appended for each output that is an input or repeats an earlier output.
-fn plan_tile_copies(p: &TileProgram) -> (Vec<TileStep>, Vec<Life>) {
+fn plan_tile_copies(p: &TileProgram) -> (Vec<LiveStep>, Vec<Life>) {
     let mut steps = p.steps.clone();
     let mut life = vec![Life::default(); p.inputs.len() + steps.len()];
     for (j, &v) in p.outputs.iter().enumerate() {
@@ -127,7 +152,7 @@ fn plan_tile_copies(p: &TileProgram) -> (Vec<TileStep>, Vec<Life>) {
             life[at].out = Some(j as u16);
         } else if let Some(elem) = p.elem(v) {
             steps.push(TileStep::new(TileOp::Copy, elem, &[v], [0.0; 2]));
-            life.push(Life { end: 0, out: Some(j as u16) });
+            life.push(Life { out: Some(j as u16), ..Life::default() });
         }
     }
     // In reverse order, so that a dead step keeps nothing alive.
@@ -135,12 +160,41 @@ fn plan_tile_copies(p: &TileProgram) -> (Vec<TileStep>, Vec<Life>) {
         let v = p.inputs.len() + s;
         if life[v].out.is_some() || life[v].end > 0 {
             for a in step.args.iter().take(step.op.arity()) {
-                let end = &mut life[usize::from(*a)].end;
-                *end = (*end).max(s + 1);
+                let life = &mut life[usize::from(*a)];
+                (life.end, life.reads) = (life.end.max(s + 1), life.reads + 1);
             }
         }
     }
+    let steps = plan_tile_pairs(p.inputs.len(), steps, &mut life);
     (steps, life)
+}
+
+/// Joins a step with the one that makes an operand of it, where a loop computes both and nothing else reads what is
+/// between.
+fn plan_tile_pairs(inputs: usize, steps: Vec<TileStep>, life: &mut [Life]) -> Vec<LiveStep> {
+    let step_of = |v: u16| usize::from(v).checked_sub(inputs).map(|s| &steps[s]);
+    let constant = |v: u16| step_of(v).filter(|s| s.op == TileOp::Fill).map(|s| f32::imm(s.imm[0], s.imm[1]));
+    let mut live: Vec<LiveStep> =
+        steps.iter().map(|step| LiveStep { step: *step, pair: None, inside: false }).collect();
+    for (s, step) in steps.iter().enumerate() {
+        if life[inputs + s].end == 0 && life[inputs + s].out.is_none() {
+            continue;
+        }
+        let pair = (0..step.op.arity()).find_map(|k| {
+            let at = usize::from(step.args[k]);
+            let first = &live[at.checked_sub(inputs)?];
+            let alone = life[at].out.is_none() && life[at].reads == 1 && first.pair.is_none();
+            Some((at, paired_step(&first.step, step, k, &constant).filter(|_| alone)?))
+        });
+        if let Some((at, pair)) = pair {
+            for &a in &pair.args[..pair.count] {
+                life[usize::from(a)].end = life[usize::from(a)].end.max(s + 1);
+            }
+            live[at - inputs].inside = true;
+            live[s].pair = Some(pair);
+        }
+    }
+    live
 }
 
 impl TilePlan {
@@ -150,38 +204,28 @@ impl TilePlan {
         let (steps, life) = plan_tile_copies(p);
         let outputs: Vec<DType> = p.outputs.iter().filter_map(|o| p.elem(*o)).collect();
         let mut slots = TilePlanSlots::default();
-        let mut plan =
-            TilePlan { len: p.len, inputs: vec![], once: vec![], steps: vec![], outputs, slots: 0, lines: 0 };
+        let (inputs, once, copies) = (vec![], vec![], vec![]);
+        let mut plan = TilePlan { len: p.len, inputs, once, steps: vec![], outputs, copies, slots: 0, lines: 0 };
         let mut storage = vec![Storage::None; life.len()];
-        // Slots of once-per-call values come first: they must neither come from the free list nor return to it.
-        let once = |kind: &Kind| match kind {
-            Kind::Scalar => true,
-            Kind::Suffix(n) => TILE.is_multiple_of(*n),
-            _ => false,
-        };
+        // Slots of inputs and constants come first: they must neither come from the free list nor return to it.
         for (i, input) in p.inputs.iter().enumerate() {
             let kind = if life[i].end == 0 { Kind::Unused } else { plan_tile_access(&input.access, p.len) };
-            let slot = once(&kind).then(|| slots.take(input.elem));
+            let slot = (!matches!(kind, Kind::Unused | Kind::Full)).then(|| slots.take(input.elem));
             plan.inputs.push(PlannedInput { kind, elem: input.elem, slot });
         }
-        for (s, step) in steps.iter().enumerate() {
+        let whole = |elem: DType| plan.inputs.iter().any(|i| i.kind == Kind::Full && i.elem.size() == elem.size());
+        plan.copies = plan.outputs.iter().map(|&elem| whole(elem).then(|| slots.take(elem))).collect();
+        for (s, LiveStep { step, .. }) in steps.iter().enumerate() {
             let v = p.inputs.len() + s;
             if step.op == TileOp::Fill && life[v].out.is_none() && life[v].end > 0 {
                 storage[v] = Storage::Slot(slots.take(step.elem));
-                plan.once.push(PlannedStep { step: *step, to: storage[v], args: [Storage::None; 3] });
+                plan.once.push(PlannedStep { step: *step, pair: None, to: storage[v], args: [Storage::None; 4] });
             }
         }
-        // An input with access `Full` uses its slot only if it is written in place.
-        for input in &mut plan.inputs {
-            let inplace = plan.outputs.iter().any(|o| o.size() == input.elem.size());
-            if input.slot.is_none() && input.kind != Kind::Unused && (input.kind != Kind::Full || inplace) {
-                input.slot = Some(slots.take(input.elem));
-            }
+        for (i, storage) in storage.iter_mut().enumerate().take(p.inputs.len()) {
+            *storage = Storage::Input(i as u16);
         }
-        for (i, input) in plan.inputs.iter().enumerate() {
-            storage[i] = Storage::Input(i as u16, input.slot.unwrap_or(0));
-        }
-        plan.store_steps(p.inputs.len(), &steps, &life, &mut storage, &mut slots, once);
+        plan.store_steps(p.inputs.len(), &steps, &life, &mut storage, &mut slots);
         plan.slots = slots.count;
         let tile = TILE.min(p.len.next_multiple_of(LINE));
         plan.lines = (tile * slots.widest).div_ceil(LINE);
@@ -191,41 +235,33 @@ impl TilePlan {
     fn store_steps(
         &mut self,
         inputs: usize,
-        steps: &[TileStep],
+        steps: &[LiveStep],
         life: &[Life],
         storage: &mut [Storage],
         slots: &mut TilePlanSlots,
-        once: impl Fn(&Kind) -> bool,
     ) {
-        for (s, step) in steps.iter().enumerate() {
-            let v = inputs + s;
+        for (s, live) in steps.iter().enumerate() {
+            let (v, step) = (inputs + s, live.step);
             let constant = storage[v] != Storage::None;
-            if constant || (life[v].end == 0 && life[v].out.is_none()) {
+            if constant || live.inside || (life[v].end == 0 && life[v].out.is_none()) {
                 continue;
             }
             storage[v] = match life[v].out {
                 Some(j) => Storage::Out(j),
                 None => Storage::Slot(slots.take(step.out)),
             };
-            let mut args = [Storage::None; 3];
-            for (to, from) in args.iter_mut().zip(step.args).take(step.op.arity()) {
-                *to = storage[usize::from(from)];
+            let mut args = [Storage::None; 4];
+            for (to, from) in args.iter_mut().zip(live.reads()) {
+                *to = storage[usize::from(*from)];
             }
-            self.steps.push(PlannedStep { step: *step, to: storage[v], args });
+            self.steps.push(PlannedStep { step, pair: live.pair, to: storage[v], args });
             // After the result has its slot, so that it cannot be an operand's slot.
-            let mut dead = step.args;
-            dead[..step.op.arity()].sort_unstable();
-            for (k, a) in dead.iter().take(step.op.arity()).enumerate() {
-                let a = usize::from(*a);
-                if life[a].end != s + 1 || (k > 0 && usize::from(dead[k - 1]) == a) {
-                    continue;
-                }
+            let mut dead = live.reads().to_vec();
+            dead.sort_unstable();
+            dead.dedup();
+            for a in dead.into_iter().map(usize::from).filter(|&a| life[a].end == s + 1) {
                 match storage[a] {
-                    Storage::Slot(slot) if steps[a - inputs].op != TileOp::Fill => slots.free.push(slot),
-                    Storage::Input(i, _) => match &self.inputs[usize::from(i)] {
-                        PlannedInput { kind, slot: Some(slot), .. } if !once(kind) => slots.free.push(*slot),
-                        _ => {}
-                    },
+                    Storage::Slot(slot) if steps[a - inputs].step.op != TileOp::Fill => slots.free.push(slot),
                     _ => {}
                 }
             }

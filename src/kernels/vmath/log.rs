@@ -32,6 +32,13 @@ pub fn log<T: Real>(x: T) -> T {
     if x >= T::ZERO { y } else { T::NAN }
 }
 
+/// log x for a positive normal number, with the bits of [`log`] in fewer steps.
+#[inline(always)]
+pub fn log_normal<T: Real>(x: T) -> T {
+    let (m, k, _) = T::split_normal(x);
+    log_join(m - T::ONE, k)
+}
+
 /// log(1 + x): −∞ at −1, NaN below.
 #[inline(always)]
 pub fn log1p<T: Real>(x: T) -> T {

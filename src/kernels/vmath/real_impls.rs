@@ -58,18 +58,23 @@ macro_rules! bits {
 
         #[inline(always)]
         fn split(x: $t) -> ($t, $t, $t) {
+            let low = x < $t::MIN_POSITIVE;
+            let (m, k, down) = Self::split_normal(if low { x * (1u64 << $tiny) as $t } else { x });
+            let shift: $t = if low { $tiny as $t } else { 0.0 };
+            (m, k - shift, down)
+        }
+
+        #[inline(always)]
+        fn split_normal(x: $t) -> ($t, $t, $t) {
             const ROOT: $u = (std::f64::consts::FRAC_1_SQRT_2 as $t).to_bits();
             const ONE: $u = (1.0 as $t).to_bits();
             const MASK: $u = (1 << $mant) - 1;
             // A float with the integer in its low mantissa bits: converts without a conversion instruction.
             const INT: $t = (1u64 << $mant) as $t;
-            let low = x < $t::MIN_POSITIVE;
-            let scaled = if low { x * (1u64 << $tiny) as $t } else { x };
-            let shift: $t = if low { $tiny as $t } else { 0.0 };
-            let bits = scaled.to_bits().wrapping_add(ONE - ROOT);
+            let bits = x.to_bits().wrapping_add(ONE - ROOT);
             let e = bits >> $mant;
             let m = $t::from_bits((bits & MASK) + ROOT);
-            let k = $t::from_bits(e | INT.to_bits()) - (INT + $bias as $t) - shift;
+            let k = $t::from_bits(e | INT.to_bits()) - (INT + $bias as $t);
             let e = if e < 2 * $bias { e } else { 2 * $bias - 1 };
             (m, k, $t::from_bits((2 * $bias - e) << $mant))
         }

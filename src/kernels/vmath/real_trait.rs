@@ -117,6 +117,8 @@ pub trait Real:
     /// (m, k, 2⁻ᵏ) with `x = m · 2ᵏ` and √½ ≤ m < √2, for x > 0. 2⁻ᵏ is right if x is normal and k is below the largest
     /// exponent.
     fn split(x: Self) -> (Self, Self, Self);
+    /// [`Real::split`] of a normal x > 0.
+    fn split_normal(x: Self) -> (Self, Self, Self);
     /// The magnitude of `self` with the sign bit of `s`.
     fn with_sign(self, s: Self) -> Self;
     /// The next number of this type towards `y`: C's `nextafter`.
