@@ -76,38 +76,46 @@ fn join_maps_regions(v: &RebuildVisit<'_, '_>, made: &[Region]) -> Vec<Region> {
 type JoinInput = (Value, Shape);
 
 /// The steps of a joined node. Equal steps, of which each region that is joined has its own, become one.
-#[derive(Default)]
 struct JoinSteps {
     /// How many there are.
     count: usize,
-    /// The number of each value. Equal values have one number.
-    of: HashMap<Value, usize>,
+    /// The number of each value, 0 if it has none yet. Equal values have one number.
+    of: Side<Value, u32>,
     /// The number of the result of each step: an op, its attributes, the numbers of its operands.
-    known: HashMap<(Op, Vec<u32>, Vec<usize>), usize>,
-    numbers: usize,
+    known: HashMap<(Op, Vec<u32>, Vec<u32>), u32>,
+    last: u32,
 }
 
 impl JoinSteps {
+    fn new(g: Graph<'_>) -> JoinSteps {
+        JoinSteps { count: 0, of: Side::filled(g.values(), 0), known: HashMap::new(), last: 0 }
+    }
+
+    /// Forgets all steps. Values keep their numbers.
+    fn clear(&mut self) {
+        self.count = 0;
+        self.known.clear();
+    }
+
     /// The number of value `v`.
-    fn number(&mut self, v: Value) -> usize {
-        let numbers = &mut self.numbers;
-        *self.of.entry(v).or_insert_with(|| join_steps_next(numbers))
+    fn number(&mut self, v: Value) -> u32 {
+        if self.of[v] == 0 {
+            self.last += 1;
+            self.of[v] = self.last;
+        }
+        self.of[v]
     }
 
     /// Adds step `n` of `g`, whose operands have the numbers `args`. The number of its result.
-    fn add(&mut self, g: Graph<'_>, n: Node, args: Vec<usize>) -> usize {
-        let (numbers, count) = (&mut self.numbers, &mut self.count);
+    fn add(&mut self, g: Graph<'_>, n: Node, args: Vec<u32>) -> u32 {
+        let (last, count) = (&mut self.last, &mut self.count);
         *self.known.entry((g.op[n.at()], g.attrs(n).words.to_vec(), args)).or_insert_with(|| {
             // Operands are read as broadcasts and reshapes of them.
             *count += usize::from(!matches!(g.op[n.at()], Op::BROADCAST | Op::RESHAPE));
-            join_steps_next(numbers)
+            *last += 1;
+            *last
         })
     }
-}
-
-fn join_steps_next(numbers: &mut usize) -> usize {
-    *numbers += 1;
-    *numbers
 }
 
 struct JoinFacts<'x> {
@@ -131,7 +139,7 @@ impl JoinFacts<'_> {
         if g.op[n.at()] != Op::MAP {
             let args = g.args_of(n).iter().map(|&a| steps.number(a)).collect();
             let own = steps.add(g, n, args);
-            steps.of.insert(g.out(n), own);
+            steps.of[g.out(n)] = own;
             return g.args_of(n).iter().map(|&a| (a, g.shape[a.at()])).collect();
         }
         let mut inputs = Vec::new();
@@ -152,7 +160,7 @@ impl JoinFacts<'_> {
             };
         }
         for (v, y) in g.outs_of(n).zip(g.region_yields(region)) {
-            steps.of.insert(v, numbers[*y]);
+            steps.of[v] = numbers[*y];
         }
         inputs
     }
@@ -180,7 +188,7 @@ impl JoinFacts<'_> {
         }
         let mut there = Window::filled(g.region_values(r), false);
         g.region_args(r).for_each(|a| there[a] = true);
-        let (mut parts, mut left) = (Vec::new(), nodes);
+        let (mut parts, mut left, mut steps) = (Vec::new(), nodes, JoinSteps::new(g));
         while !left.is_empty() {
             let ready = |n: Node, there: &Window<Value, bool>| g.args_of(n).iter().all(|&a| there[a]);
             left.retain(|&n| {
@@ -202,18 +210,25 @@ impl JoinFacts<'_> {
                 }
                 fits.is_none()
             });
-            parts.extend(self.chunks(r, sweep, live));
+            parts.extend(self.chunks(r, sweep, live, &mut steps));
         }
         parts
     }
 
     /// Cuts `sweep`, in order, into parts that a kernel can compute.
-    fn chunks(&self, r: Region, mut sweep: Vec<Node>, live: &Side<Node, bool>) -> Vec<Vec<Node>> {
+    fn chunks(
+        &self,
+        r: Region,
+        mut sweep: Vec<Node>,
+        live: &Side<Node, bool>,
+        steps: &mut JoinSteps,
+    ) -> Vec<Vec<Node>> {
         let mut parts = Vec::new();
         while !sweep.is_empty() {
-            let (mut inputs, mut steps, mut count) = (Vec::<JoinInput>::new(), JoinSteps::default(), 0);
+            steps.clear();
+            let (mut inputs, mut count) = (Vec::<JoinInput>::new(), 0);
             for &n in &sweep {
-                let reads = self.reads(n, &mut steps);
+                let reads = self.reads(n, steps);
                 let inside = |v: Value| sweep[..count].contains(&self.g.def[v.at()]);
                 let mut with = inputs.clone();
                 for read in reads.into_iter().filter(|read| !inside(read.0)) {

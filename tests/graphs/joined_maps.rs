@@ -90,7 +90,6 @@ fn gradients_of_a_cell_are_a_few_regions() {
     keeps_bits(&step, "a cell");
 }
 
-/// Branches, loops in loops, integers, truth values, and sizes without an element.
 /// Fusion copies ops into regions and leaves them behind without a reader. What only they read is no result.
 #[test]
 fn joined_regions_have_the_results_that_are_read() {
@@ -108,6 +107,7 @@ fn joined_regions_have_the_results_that_are_read() {
     keeps_bits(&g, "a value that two regions read");
 }
 
+/// Branches, loops in loops, integers, truth values, and sizes without an element.
 #[test]
 fn bodies_of_all_kinds_keep_their_bits() {
     let g = Builder::new("nested");

@@ -1,8 +1,8 @@
 //! The general product: cache blocks around register tiles (Goto and van de Geijn, 2008).
 //!
 //! A block of A stays in L2 while it is multiplied by one micro-panel of B after another; a micro-panel is as wide as a
-//! tile. Where A or an old C comes from memory, a block of B stays in L2, and the tiles of some rows come before those of
-//! the next. Operands that a tile would read slowly in place are packed into scratch first.
+//! tile. Where A or an old C comes from memory, a block of B stays in L2, and the tiles of some rows come before those
+//! of the next. Operands that a tile would read slowly in place are packed into scratch first.
 //!
 //! Invariant: the bits do not depend on block sizes, because a sum over several blocks of k continues from C.
 

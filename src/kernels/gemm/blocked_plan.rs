@@ -80,9 +80,9 @@ impl BlockedPlan {
         }
     }
 
-    /// The plan of a product whose C is read before it is written: it accumulates, or is the gradient of a fused step. A
-    /// C that comes from memory is read row by row if sums are short and all of B stays in a cache. A micro-panel at a
-    /// time, each line would lie in a page of its own.
+    /// The plan of a product whose C is read before it is written: it accumulates, or is the gradient of a fused step.
+    /// A C that comes from memory is read row by row if sums are short and all of B stays in a cache. A micro-panel at
+    /// a time, each line would lie in a page of its own.
     pub fn with_old_c<T>(g: &Gemm) -> BlockedPlan {
         let plan = BlockedPlan::new::<T>(g);
         let b_stays = plan.nc == g.n && g.k * g.n * size_of::<T>() <= BLOCK_B;

@@ -121,10 +121,14 @@ impl SelectiveScan {
     }
 }
 
-/// The number of steps between two states that are kept for a gradient: half of the root of the steps, at least 1. With
-/// the whole root fewer states would be kept, but the rows of a stretch would not fit into a cache.
+/// The number of steps between two states that are kept for a gradient: half of the root of the steps, at least 1;
+/// whole blocks if it is more than one. With the whole root fewer states would be kept, but the rows of a stretch would
+/// not fit into a cache.
 pub fn selective_scan_stretch(steps: usize) -> usize {
-    recurrent_stretch_of(steps).div_ceil(2)
+    match recurrent_stretch_of(steps).div_ceil(2) {
+        few @ ..=BLOCK => few,
+        many => many.next_multiple_of(BLOCK),
+    }
 }
 
 /// Parts of `steps`, each of at most [`BLOCK`].

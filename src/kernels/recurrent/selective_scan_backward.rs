@@ -62,7 +62,7 @@ impl SelectiveScan {
     pub fn backward_scratch(&self) -> usize {
         let terms = self.padded_stretch();
         let vectors = self.group_vectors().saturating_mul(self.vector_scratch()).saturating_add(terms);
-        LANES.saturating_mul(vectors).saturating_add((5 * terms).saturating_mul(self.states))
+        LANES.saturating_mul(vectors).saturating_add(terms.saturating_mul(5).saturating_mul(self.states))
     }
 }
 
@@ -283,9 +283,10 @@ fn prefetch_for_step<T: Float>(
     let columns = to.columns(v);
     prefetch_l2(to.dx.row(t)[columns.clone()].as_ptr().addr());
     prefetch_l2(to.ddelta.row(t)[columns].as_ptr().addr());
-    let before = t.wrapping_sub(ahead);
-    [x.x, x.delta, dy].iter().for_each(|x| v.prefetch_row(p, x, before));
-    numbers.prefetch(p, x, v.b, before);
+    if let Some(before) = t.checked_sub(ahead) {
+        [x.x, x.delta, dy].iter().for_each(|x| v.prefetch_row(p, x, before));
+        numbers.prefetch(p, x, v.b, before);
+    }
 }
 
 simd! {

@@ -269,6 +269,8 @@ zips! { ElementNumber -> T:
     Add |x, y| x.add(y);
     Sub |x, y| x.sub(y);
     SubFrom |x, y| y.sub(x);
+    // A step of one operand, in a loop for two.
+    NegFirst |x, _y| x.neg();
     Mul |x, y| x.mul(y);
     Max |x, y| ElementNumber::max(x, y);
     Min |x, y| ElementNumber::min(x, y);

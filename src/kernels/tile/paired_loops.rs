@@ -44,6 +44,8 @@ enum Sum {
     DivFrom,
     Max,
     Min,
+    /// −x, whatever the other is.
+    Neg,
 }
 
 /// A pair as it is found: its loop, and what it reads behind the first operand.
@@ -87,7 +89,7 @@ pub(super) fn paired_step(
 fn first_sum(step: &TileStep, other: &impl Fn(u16) -> Other) -> Option<(Sum, u16, Other)> {
     let [a, b, _] = step.args;
     Some(match (step.op, other(a), other(b)) {
-        (Op::Neg, ..) => (Sum::Mul, a, Other::Constant(-1.0)),
+        (Op::Neg, ..) => (Sum::Neg, a, Other::Constant(0.0)),
         (Op::Recip, ..) => (Sum::DivFrom, a, Other::Constant(1.0)),
         (Op::Add, c @ Other::Constant(_), Other::Value(_)) => (Sum::Add, b, c),
         (Op::Mul, c @ Other::Constant(_), Other::Value(_)) => (Sum::Mul, b, c),
@@ -106,7 +108,7 @@ fn first_sum(step: &TileStep, other: &impl Fn(u16) -> Other) -> Option<(Sum, u16
 fn second_sum(step: &TileStep, k: usize, other: &impl Fn(u16) -> Other) -> Option<(Sum, Other)> {
     let y = other(step.args[1 - k.min(1)]);
     Some(match (step.op, k, y) {
-        (Op::Neg, ..) => (Sum::Mul, Other::Constant(-1.0)),
+        (Op::Neg, ..) => (Sum::Neg, Other::Constant(0.0)),
         (Op::Add, ..) => (Sum::Add, y),
         (Op::Mul, ..) => (Sum::Mul, y),
         (Op::Sub, 0, Other::Constant(c)) => (Sum::Add, Other::Constant(-c)),
@@ -130,13 +132,14 @@ fn paired_sums(first: &TileStep, second: &TileStep, k: usize, other: &impl Fn(u1
         (Sum::SubFrom, Other::Constant(_)) => sums_behind::<SubFrom, Constant>(g, z),
         (Sum::Mul, Other::Constant(_)) => sums_behind::<Mul, Constant>(g, z),
         (Sum::DivFrom, Other::Constant(_)) => sums_behind::<DivFrom, Constant>(g, z),
+        (Sum::Neg, Other::Constant(_)) => sums_behind::<NegFirst, Constant>(g, z),
         _ => None,
     };
     Some(Found { run, first: x, others: [Some(y), Some(z), None] })
 }
 
-/// The loop of `F` with an operand of kind `A`, and `g` behind it.
-fn sums_behind<F: Arithmetic, A: Kind>(g: Sum, z: Other) -> Option<StepLoop> {
+/// The loop of `F` with an operand of the kind `A`, and `g` behind it.
+fn sums_behind<F: Arithmetic, A: OperandKind>(g: Sum, z: Other) -> Option<StepLoop> {
     Some(match (g, z) {
         (Sum::Add, Other::Value(_)) => compiled::<Sums<F, A, Add, Values>>(),
         (Sum::Sub, Other::Value(_)) => compiled::<Sums<F, A, Sub, Values>>(),
@@ -147,6 +150,7 @@ fn sums_behind<F: Arithmetic, A: Kind>(g: Sum, z: Other) -> Option<StepLoop> {
         (Sum::Add, Other::Constant(_)) => compiled::<Sums<F, A, Add, Constant>>(),
         (Sum::SubFrom, Other::Constant(_)) => compiled::<Sums<F, A, SubFrom, Constant>>(),
         (Sum::Mul, Other::Constant(_)) => compiled::<Sums<F, A, Mul, Constant>>(),
+        (Sum::Neg, Other::Constant(_)) => compiled::<Sums<F, A, NegFirst, Constant>>(),
         _ => return None,
     })
 }
@@ -185,8 +189,8 @@ fn paired_selection(first: &TileStep, second: &TileStep, other: &impl Fn(u16) ->
     Some(Found { run, first: a, others: [Some(b), Some(x), Some(y)] })
 }
 
-/// The loop that selects by the comparison `C` with an operand of kind `A`.
-fn selections_by<C: Comparison, A: Kind>(x: Other, y: Other) -> Option<StepLoop> {
+/// The loop that selects by the comparison `C` with an operand of the kind `A`.
+fn selections_by<C: Comparison, A: OperandKind>(x: Other, y: Other) -> Option<StepLoop> {
     Some(match (x, y) {
         (Other::Value(_), Other::Value(_)) => compiled::<Selection<C, A, Values, Values>>(),
         (Other::Value(_), Other::Constant(_)) => compiled::<Selection<C, A, Values, Constant>>(),
@@ -204,25 +208,25 @@ trait Comparison: ElementZip<f32, Out = u8> + Default {}
 impl<O: ElementZip<f32, Out = u8> + Default> Comparison for O {}
 
 /// What an operand is: values or a constant.
-trait Kind {
+trait OperandKind {
     const VALUES: bool;
 }
 
 struct Values;
 struct Constant;
 
-impl Kind for Values {
+impl OperandKind for Values {
     const VALUES: bool = true;
 }
 
-impl Kind for Constant {
+impl OperandKind for Constant {
     const VALUES: bool = false;
 }
 
 /// `dst` = g(f(x, y), z). Each of y and z is values or a constant.
 struct Sums<F, A, G, B>(PhantomData<(F, A, G, B)>);
 
-impl<F: Arithmetic, A: Kind, G: Arithmetic, B: Kind> StepBody for Sums<F, A, G, B> {
+impl<F: Arithmetic, A: OperandKind, G: Arithmetic, B: OperandKind> StepBody for Sums<F, A, G, B> {
     type To = f32;
 
     #[inline(always)]
@@ -245,7 +249,7 @@ impl<F: Arithmetic, A: Kind, G: Arithmetic, B: Kind> StepBody for Sums<F, A, G, 
 /// `dst` = x where c(a, b), else y. Each of b, x and y is values or a constant.
 struct Selection<C, B, X, Y>(PhantomData<(C, B, X, Y)>);
 
-impl<C: Comparison, B: Kind, X: Kind, Y: Kind> StepBody for Selection<C, B, X, Y> {
+impl<C: Comparison, B: OperandKind, X: OperandKind, Y: OperandKind> StepBody for Selection<C, B, X, Y> {
     type To = f32;
 
     #[inline(always)]

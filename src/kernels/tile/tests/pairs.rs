@@ -68,7 +68,11 @@ fn pairs_have_the_bits_of_two_steps() {
     let seconds = [Neg, Recip, Exp, Add, Sub, Mul, Div, Max, Min, Select, Lt];
     let values = [0.0, -0.0, 1.0, -2.5, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-45, 3e38, -1.0, 0.3];
     let len = TILE + 21;
-    let value = |i: usize, e: usize| values[(e / 11usize.pow(i as u32 % 3) + i) % 11];
+    // Drawn, so that each value meets each other one.
+    let value = |i: usize, e: usize| {
+        let drawn = ((e * 8 + i) as u32).wrapping_mul(0x9e37_79b9);
+        values[((drawn ^ drawn >> 15).wrapping_mul(0x85eb_ca6b) >> 16) as usize % values.len()]
+    };
     let input = |i: usize| Buffer::of(&(0..len).map(|e| value(i, e)).collect::<Vec<_>>());
     let mut buffers: Vec<Buffer> = (0..5).map(input).collect();
     buffers.push(Buffer::of(&(0..len).map(|e| (e % 3 == 0) as u8).collect::<Vec<_>>()));
