@@ -85,8 +85,8 @@ pub fn tile_kernel(args: &mut Args<'_>) {
         _ if code.direct => tile_kernel_direct(args, code),
         // A large table takes time to set up.
         ..=16 => tile_kernel_tiles::<16>(args, code),
-        ..=64 => tile_kernel_tiles::<64>(args, code),
-        ..=128 => tile_kernel_tiles::<128>(args, code),
+        17..=64 => tile_kernel_tiles::<64>(args, code),
+        65..=128 => tile_kernel_tiles::<128>(args, code),
         _ => tile_kernel_tiles::<MAX_TABLE>(args, code),
     }
 }
