@@ -242,5 +242,5 @@ fn asan_sees_an_overrun_between_operands() {
         let behind = unsafe { std::hint::black_box(x.as_ptr()).add(x.len()).read_volatile() };
         args.write::<u8>(0)[0] = behind;
     };
-    let _ = harness_once(reach, &[], &[In::of(&[1u8; 13])], &[Out::of::<u8>(1, 1)], 1, 1);
+    let _ = harness_once(reach, (&[], None), &[In::of(&[1u8; 13])], &[Out::of::<u8>(1, 1)], 1, 1);
 }
