@@ -36,13 +36,16 @@ pub(super) fn oracle_special_digamma(x: f64) -> f64 {
         _ if is_oracle_special_pole(x) || x < -STEPS => f64::NAN,
         _ if x == f64::INFINITY => x,
         _ => {
-            let (mut z, mut sum) = (x, 0.0);
+            // Up to 10⁵ terms, whose sum may nearly cancel the logarithm. So what each addition rounds away is added, too.
+            let (mut z, mut sum, mut lost) = (x, 0.0, 0.0);
             while z < FAR {
-                sum += 1.0 / z;
-                z += 1.0;
+                let term = 1.0 / z;
+                let next: f64 = sum + term;
+                lost += if f64::abs(sum) >= f64::abs(term) { (sum - next) + term } else { (term - next) + sum };
+                (sum, z) = (next, z + 1.0);
             }
             let tail = BERNOULLI.iter().zip(1..).map(|(b, k)| b / (2.0 * f64::from(k)) * z.powi(-2 * k)).sum::<f64>();
-            libm::log(z) - 0.5 / z - tail - sum
+            libm::log(z) - sum - lost - 0.5 / z - tail
         }
     }
 }

@@ -191,11 +191,13 @@ simd! {
                 row[Y] = s.d.map_or([T::ZERO; LANES], |d| from_fn(|l| d[l] * row[X][l]));
             }
             for (n, (h, rates)) in s.h.iter_mut().zip(s.rates.iter()).enumerate() {
-                if of.end < p.steps { share_of_steps(&of, n, p.states, |t| {
-                    prefetch_l2(y.row(t)[columns.clone()].as_ptr().addr());
-                    [x.x, x.delta].iter().for_each(|x| s.v.prefetch_row(p, x, t + of.len()));
-                    numbers.prefetch(p, x, s.v.b, t + of.len());
-                }); }
+                if of.end < p.steps {
+                    share_of_steps(&of, n, p.states, |t| {
+                        prefetch_l2(y.row(t)[columns.clone()].as_ptr().addr());
+                        [x.x, x.delta].iter().for_each(|x| s.v.prefetch_row(p, x, t + of.len()));
+                        numbers.prefetch(p, x, s.v.b, t + of.len());
+                    });
+                }
                 write_decays(rates, normal, rows);
                 let ([b, c], mut now) = (numbers.of(n, rows.len()), *h);
                 for ((row, b), c) in rows.iter_mut().zip(b).zip(c) {

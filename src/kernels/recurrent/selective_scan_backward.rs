@@ -76,7 +76,7 @@ struct BackwardVector<'a, T> {
     /// The state before each stretch; empty if an operand keeps them.
     kept: &'a mut [Lanes<T>],
     /// The state before one stretch.
-    first: &'a mut [Lanes<T>],
+    before: &'a mut [Lanes<T>],
     /// a_(t+1)∘λ_(t+1).
     carry: &'a mut [Lanes<T>],
     /// Ā.
@@ -102,7 +102,7 @@ impl<'a, T: GemmFloat> BackwardVector<'a, T> {
     ) -> BackwardVector<'a, T> {
         let n = p.states;
         let (rates, rest) = scratch.split_at_mut(n);
-        let (first, rest) = rest.split_at_mut(n);
+        let (before, rest) = rest.split_at_mut(n);
         let (carry, rest) = rest.split_at_mut(n);
         let (da, rest) = rest.split_at_mut(n);
         let (rows, kept) = rest.split_at_mut(ROW * p.stretch());
@@ -117,19 +117,19 @@ impl<'a, T: GemmFloat> BackwardVector<'a, T> {
         da.fill([T::ZERO; LANES]);
         let most = largest_of_lanes(rates);
         let (d, rows) = (x.d.map(|d| load_lanes(d, v.channel, v.width)), rows.as_chunks_mut().0);
-        BackwardVector { v, rates, most, kept, first, carry, da, d, dd: [T::ZERO; LANES], rows, normal: true }
+        BackwardVector { v, rates, most, kept, before, carry, da, d, dd: [T::ZERO; LANES], rows, normal: true }
     }
 
     /// Loads the state before stretch `k`, and prefetches the one before.
-    fn load_first(&mut self, p: &SelectiveScan, kept: Option<&[T]>, k: usize) {
+    fn load_state_before(&mut self, p: &SelectiveScan, kept: Option<&[T]>, k: usize) {
         let (n, width) = (p.states, self.v.width);
         let state = |k: usize| k * n..(k + 1) * n;
         match kept {
             Some(kept) => {
                 prefetch_slice(&kept[self.v.kept_state(p, k.saturating_sub(1))..][..width * n]);
-                transpose_to_lanes(&kept[self.v.kept_state(p, k)..], width, self.first);
+                transpose_to_lanes(&kept[self.v.kept_state(p, k)..], width, self.before);
             }
-            None => self.first.copy_from_slice(&self.kept[state(k)]),
+            None => self.before.copy_from_slice(&self.kept[state(k)]),
         }
     }
 }
@@ -149,7 +149,7 @@ struct GroupScratch<'a, T> {
     /// The same for each step.
     turned: &'a mut [T],
     /// Whether it is the first group of a unit. It writes B̄ and C̄, the others add to them.
-    first: bool,
+    is_first: bool,
     /// B and C of one stretch.
     numbers: StepNumbers<'a, T>,
 }
@@ -174,7 +174,7 @@ impl<T> BackwardRows<'_, T> {
 }
 
 simd! {
-    /// Writes the state behind stretch `k` of the steps `of`. That before it is there.
+    /// Writes the state after stretch `k`, whose steps are `of`. The state before it is already there.
     fn keep_selective_scan_state[T: Float](
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
@@ -211,7 +211,7 @@ fn write_states<T: Float, const FULL: bool>(
     numbers: &StepNumbers<'_, T>,
     terms: &mut [Terms<T>],
 ) {
-    let ([b, _], mut h) = (numbers.of(n, terms.len()), s.first[n]);
+    let ([b, _], mut h) = (numbers.of(n, terms.len()), s.before[n]);
     for ((row, terms), b) in s.rows.iter_mut().zip(terms).zip(b) {
         row[STATE] = h;
         h = selective_scan_next(row, &h, *b);
@@ -344,7 +344,7 @@ fn add_sums<T: GemmFloat>(
     let (n, room, rows) = (p.states, s.numbers.room, of.start * p.states..of.end * p.states);
     for (sums, to) in s.sums.iter().zip([&mut *to.db, &mut *to.dc]) {
         let to = &mut to[rows.clone()];
-        if s.first {
+        if s.is_first {
             transpose(sums, room, to, n, of.len(), n);
         } else {
             transpose(sums, room, s.turned, n, of.len(), n);
@@ -385,7 +385,7 @@ fn selective_scan_backward_group<T: GemmFloat>(
     s.terms.fill([[T::ZERO; HALF]; 2]);
     for (k, of) in p.stretches_of_steps().enumerate().rev() {
         s.numbers.load(p, x, b, of.clone());
-        vectors.iter_mut().flatten().for_each(|vector| vector.load_first(p, reads.kept, k));
+        vectors.iter_mut().flatten().for_each(|vector| vector.load_state_before(p, reads.kept, k));
         selective_scan_backward_stretch(p, x, reads.dy, of.clone(), vectors, s, to);
         add_sums(p, of, s, to);
     }
@@ -427,7 +427,7 @@ impl<'a, T: GemmFloat> BackwardParts<'a, T> {
         p: &SelectiveScan,
         x: &ScanOperands<'_, T>,
         reads: BackwardReads<'_, T>,
-        (b, channels, first): (usize, Range<usize>, bool),
+        (b, channels, is_first): (usize, Range<usize>, bool),
         sums: usize,
     ) {
         let rows = sums..sums + p.steps * p.states;
@@ -443,7 +443,7 @@ impl<'a, T: GemmFloat> BackwardParts<'a, T> {
             own.as_chunks_mut().0.chunks_exact_mut(p.vector_scratch()).zip(ScanVector::all(b, channels.clone()));
         let mut vectors = from_fn(|_| own.next().map(|(own, v)| BackwardVector::new(p, x, reads.dlast, v, own)));
         let terms = terms.as_chunks_mut().0.as_chunks_mut().0;
-        let mut s = GroupScratch { terms, sums: [sums_b, sums_c], turned, first, numbers };
+        let mut s = GroupScratch { terms, sums: [sums_b, sums_c], turned, is_first, numbers };
         let mut to = BackwardRows {
             channel: channels.start,
             dx: self.dx.at(b, &channels),
@@ -487,8 +487,8 @@ pub fn selective_scan_backward_kernel<T: GemmFloat>(args: &mut Args<'_>) {
         for (i, b) in unit.batch.clone().enumerate() {
             let sums = (k * unit.batch.len() + i) * member;
             for channels in scan_groups(unit.channels.clone()) {
-                let first = channels.start == unit.channels.start;
-                parts.group(&p, &x, reads, (b, channels, first), sums);
+                let is_first = channels.start == unit.channels.start;
+                parts.group(&p, &x, reads, (b, channels, is_first), sums);
             }
         }
     }
