@@ -221,7 +221,14 @@ fn oracle_matrix_lu(e: Balls, mut a: Matrix) -> (Matrix, Vec<Option<i128>>, Ball
     (a, rows.into_iter().map(|r| Some(r as i128)).collect(), Ball { x: sign, b: 0.0 })
 }
 
-/// Modified Gram-Schmidt. Reflectors are at least as exact; the factor is for their other order.
+/// Gives each number of a column the norm of the column's bounds. What a reflector rounds in one row, it spreads over all.
+fn oracle_spread_matrix_bounds<'a>(column: impl Iterator<Item = &'a mut Ball>, factor: f64) {
+    let known: Vec<&mut Ball> = column.filter(|x| x.b.is_finite()).collect();
+    let norm = known.iter().map(|x| x.b * x.b).sum::<f64>().sqrt();
+    known.into_iter().for_each(|x| x.b = factor * norm);
+}
+
+/// Modified Gram-Schmidt. The columns of reflectors are at least as exact; the factor is for their other order.
 fn oracle_matrix_qr(e: Balls, a: &Matrix, m: usize, n: usize) -> (Matrix, Matrix) {
     let k = m.min(n);
     let (mut q, mut r) = (Vec::<Vec<Ball>>::new(), oracle_filled_matrix(k, n, ZERO));
@@ -237,8 +244,11 @@ fn oracle_matrix_qr(e: Balls, a: &Matrix, m: usize, n: usize) -> (Matrix, Matrix
             q.push(v.iter().map(|x| e.over(*x, r[j][j])).collect());
         }
     }
-    let looser = |x: &mut Ball| x.b *= 8.0 * (m + n) as f64;
-    q.iter_mut().chain(&mut r).flatten().for_each(looser);
+    let looser = 8.0 * (m + n) as f64;
+    q.iter_mut().for_each(|column| oracle_spread_matrix_bounds(column.iter_mut(), looser));
+    for j in 0..n {
+        oracle_spread_matrix_bounds(r.iter_mut().take(j + 1).map(|row| &mut row[j]), looser);
+    }
     (if m == 0 { Vec::new() } else { oracle_transposed_matrix(&q, m) }, r)
 }
 

@@ -29,10 +29,10 @@ fn is_oracle_special_pole(x: f64) -> bool {
     x <= 0.0 && x == x.floor()
 }
 
-/// ψ(x); NaN at the poles but ±0, and where the recurrence would be too long.
+/// ψ(x); infinite at ±0 and where 1/x overflows, NaN at the other poles, and where the recurrence would be too long.
 pub(super) fn oracle_special_digamma(x: f64) -> f64 {
     match x {
-        _ if x == 0.0 => -1.0 / x,
+        _ if (1.0 / x).is_infinite() => -1.0 / x,
         _ if is_oracle_special_pole(x) || x < -STEPS => f64::NAN,
         _ if x == f64::INFINITY => x,
         _ => {
@@ -222,6 +222,8 @@ mod tests {
         close(oracle_special_digamma(1.0), -gamma);
         close(oracle_special_digamma(0.5), -gamma - 2.0 * std::f64::consts::LN_2);
         close(oracle_special_digamma(-0.5), 2.0 - gamma - 2.0 * std::f64::consts::LN_2);
+        assert_eq!(oracle_special_digamma(f64::from_bits(1)), f64::NEG_INFINITY);
+        assert_eq!(oracle_special_digamma(-f64::from_bits(1)), f64::INFINITY);
         // After 30,000 terms, of 6.72.
         assert!((oracle_special_digamma(-30_000.771_05) - 6.721_772_484_619_106).abs() < 4e-15);
         let pi = std::f64::consts::PI;

@@ -10,6 +10,7 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::index::attrs::Scatter;
 use Domain::{Index, Real};
 
 /// Options of [`Var::cross_entropy_with`].
@@ -73,14 +74,18 @@ fn cross_entropy_row_counts<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     s.args[1].not_equal(CrossEntropyAttrs::of(&s.attrs).ignore_index as f64)
 }
 
+/// The labels as a column `[N, 1]`, with 0 for an ignored one: that may be any number.
+fn cross_entropy_label_column<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+    let labels = s.args[1];
+    cross_entropy_row_counts(s).select(labels, labels.full_like(0.0)).reshape([labels.numel(), 1])
+}
+
 /// (1 − ε)(lse − x[label]) + ε(lse − mean x), 0 in ignored rows; and lse.
 fn decompose_cross_entropy<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, labels, smooth) = (s.args[0], s.args[1], CrossEntropyAttrs::of(&s.attrs).label_smoothing);
     let lse = x.logsumexp(1);
     let counted = cross_entropy_row_counts(s);
-    // An ignored label may be any number: it must not reach the gather.
-    let safe = counted.select(labels, labels.full_like(0.0)).reshape([labels.numel(), 1]);
-    let picked = x.take_along_axis(safe, 1).reshape(labels.dims());
+    let picked = x.take_along_axis(cross_entropy_label_column(s), 1).reshape(labels.dims());
     let mut loss = lse - picked;
     if smooth > 0.0 {
         loss = loss * (1.0 - smooth) + (lse - x.mean(1)) * smooth;
@@ -137,9 +142,11 @@ pub const SOFTMAX_CROSS_ENTROPY: OpDef = OpDef {
 
 /// (e^(x − lse) − target)·dloss, 0 in ignored rows.
 fn decompose_cross_entropy_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
-    let (x, labels, lse, dloss) = (s.args[0], s.args[1], s.args[2], s.args[3]);
+    let (x, lse, dloss) = (s.args[0], s.args[2], s.args[3]);
     let (smooth, classes) = (CrossEntropyAttrs::of(&s.attrs).label_smoothing, x.dims().get(1).copied().unwrap_or(1));
-    let hot = labels.one_hot(classes, x.dtype());
+    // A scatter, not `one_hot`: a label outside of the classes is an error.
+    let at = cross_entropy_label_column(s);
+    let hot = x.full_like(0.0).scatter(at, at.full_like(1.0).cast(x.dtype()), 1, Scatter::Set);
     let target = if smooth > 0.0 { hot * (1.0 - smooth) + smooth / classes as f64 } else { hot };
     let dx = ((x - cross_entropy_over_columns(lse, x)).exp() - target) * cross_entropy_over_columns(dloss, x);
     // A select, not a product with 0: infinite logits of an ignored row have no gradient either.
