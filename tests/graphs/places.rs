@@ -119,3 +119,23 @@ fn strings_have_a_limit() {
     let e = parse(&text((1 << 16) + 1)).unwrap_err();
     assert!(e.message.contains("this string is too long"), "{}", &e.message[..e.message.len().min(200)]);
 }
+
+/// Reductions, reads and writes of complex tensors are made of those of their parts.
+#[test]
+fn wrong_calls_on_complex_tensors_have_the_callers_line() {
+    let errors = [
+        {
+            let g = Builder::new("sum");
+            (g.finish([g.input("z", [2, 3], DType::C64).sum([1, -1]).named("y")]).err(), line!())
+        },
+        {
+            let g = Builder::new("scatter_add");
+            let [z, at] = [g.input("z", [2, 3], DType::C64), g.input("at", [5], DType::I32)];
+            (g.finish([z.scatter_add(at, 0, 4).named("y")]).err(), line!())
+        },
+    ];
+    for (error, line) in errors {
+        let at = error.as_ref().map(|e: &Error| e.location.clone());
+        assert_eq!(at, Some(Location::Source(file!().to_string(), line)), "{error:?}");
+    }
+}

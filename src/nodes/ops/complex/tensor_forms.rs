@@ -10,7 +10,8 @@ use crate::nodes::ir::opdef::Op;
 /// `f` of each part of `z`. `None` if `z` is real.
 #[track_caller]
 pub(in crate::nodes) fn complex_form_by_parts<'g>(z: Var<'g>, f: impl Fn(Var<'g>) -> Var<'g>) -> Option<Var<'g>> {
-    has_parts(z).then(|| z.g.with_caller(|| Parts::of(z).each(f).join()))
+    // No closure around `with_caller`: it would be the caller.
+    if has_parts(z) { Some(z.g.with_caller(|| Parts::of(z).each(f).join())) } else { None }
 }
 
 /// `f` of each pair of parts of `a` and `b`. `None` if both are real.
