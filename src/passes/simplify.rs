@@ -44,8 +44,17 @@ const RULES: &[Rule] = &[
         simplify_other_operand(v, -1.0).filter(|x| x.dtype().is_float()).map(|x| -x)
     }),
     simplify_rule("neg-neg", &[Op::NEG], |v| simplify_inner(v, Op::NEG)),
+    simplify_rule("add-neg", &[Op::ADD], |v| {
+        let [a, b] = [v.args[0], v.args[1]];
+        simplify_negated(b).map(|b| a - b).or_else(|| simplify_negated(a).map(|a| b - a))
+    }),
+    simplify_rule("sub-neg", &[Op::SUB], |v| simplify_negated(v.args[1]).map(|b| v.args[0] + b)),
+    // To the outside, where a sum takes it.
+    simplify_rule("mul-neg", &[Op::MUL], |v| simplify_signs(v, |a, b| a * b)),
+    simplify_rule("div-neg", &[Op::DIV], |v| simplify_signs(v, |a, b| a / b)),
     simplify_rule("not-not", &[Op::NOT], |v| simplify_inner(v, Op::NOT)),
     simplify_rule("select-same", &[Op::SELECT], |v| (v.args[1].v == v.args[2].v).then_some(v.args[1])),
+    simplify_rule("select-and", &[Op::SELECT], simplify_select_by_both),
     simplify_rule("cast-same", &[Op::CAST], simplify_same_type),
     simplify_rule("reshape-same", &[Op::RESHAPE], simplify_same_type),
     simplify_rule("reshape-reshape", &[Op::RESHAPE], |v| {
@@ -115,6 +124,38 @@ fn simplify_other_operand<'g>(v: &RebuildVisit<'_, 'g>, value: f64) -> Option<Va
         return Some(a);
     }
     (simplify_fill(a) == Some(value)).then_some(b)
+}
+
+/// The float whose negative `x` is.
+fn simplify_negated(x: Var<'_>) -> Option<Var<'_>> {
+    simplify_operand(x, Op::NEG).filter(|x| x.dtype().is_float())
+}
+
+/// A product or a quotient whose operands give up their signs.
+fn simplify_signs<'g>(v: &RebuildVisit<'_, 'g>, op: fn(Var<'g>, Var<'g>) -> Var<'g>) -> Option<Var<'g>> {
+    let [a, b] = [v.args[0], v.args[1]];
+    match (simplify_negated(a), simplify_negated(b)) {
+        (Some(a), Some(b)) => Some(op(a, b)),
+        (Some(a), None) => Some(-op(a, b)),
+        (None, Some(b)) => Some(-op(a, b)),
+        (None, None) => None,
+    }
+}
+
+/// A selection by two comparisons, with a constant where one does not hold, is two selections. A loop computes a
+/// comparison and a selection at once.
+fn simplify_select_by_both<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
+    let [both, x, y] = [v.args[0], v.args[1], v.args[2]];
+    simplify_fill(y)?;
+    let compares = |p: Value| {
+        let op = both.g.with(|e| e.def(p).map(|def| def.op));
+        op.is_some_and(|op| [Op::EQ, Op::NE, Op::LT, Op::LE, Op::GT, Op::GE].contains(&op))
+    };
+    let [p, q] = both.g.with(|e| match e.def(both.v)? {
+        Definition { op: Op::AND, args, .. } => <[Value; 2]>::try_from(args).ok(),
+        _ => None,
+    })?;
+    (compares(p) && compares(q)).then(|| both.g.var(p).select(both.g.var(q).select(x, y), y))
 }
 
 /// `x + −0` is `x` for every float, −0 included.

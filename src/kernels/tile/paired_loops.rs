@@ -22,6 +22,8 @@ pub(super) struct PairedStep {
     pub count: usize,
     /// The constant operands of the first step and of the second.
     pub constants: [f64; 2],
+    /// The value that the second step adds, if it is one that the result may be in place of.
+    pub addend: Option<u16>,
 }
 
 /// An operand beside the first.
@@ -53,6 +55,7 @@ struct Found {
     run: Option<StepLoop>,
     first: u16,
     others: [Option<Other>; 3],
+    addend: Option<u16>,
 }
 
 /// The pair of `first` and `second`, whose operand `k` is the result of `first`, if a loop computes both. `constant`
@@ -71,7 +74,13 @@ pub(super) fn paired_step(
         Op::Select if k == 0 => paired_selection(first, second, &other)?,
         _ => paired_sums(first, second, k, &other)?,
     };
-    let mut pair = PairedStep { run: found.run?, args: [found.first, 0, 0, 0], count: 1, constants: [0.0; 2] };
+    let mut pair = PairedStep {
+        run: found.run?,
+        args: [found.first, 0, 0, 0],
+        count: 1,
+        constants: [0.0; 2],
+        addend: found.addend,
+    };
     for (i, other) in found.others.into_iter().enumerate() {
         match other {
             None => {}
@@ -135,13 +144,17 @@ fn paired_sums(first: &TileStep, second: &TileStep, k: usize, other: &impl Fn(u1
         (Sum::Neg, Other::Constant(_)) => sums_behind::<NegFirst, Constant>(g, z),
         _ => None,
     };
-    Some(Found { run, first: x, others: [Some(y), Some(z), None] })
+    let addend = match (g, z) {
+        (Sum::Add, Other::Value(v)) => Some(v),
+        _ => None,
+    };
+    Some(Found { run, first: x, others: [Some(y), Some(z), None], addend })
 }
 
 /// The loop of `F` with an operand of the kind `A`, and `g` behind it.
 fn sums_behind<F: Arithmetic, A: OperandKind>(g: Sum, z: Other) -> Option<StepLoop> {
     Some(match (g, z) {
-        (Sum::Add, Other::Value(_)) => compiled::<Sums<F, A, Add, Values>>(),
+        (Sum::Add, Other::Value(_)) => compiled::<SumsAdded<F, A>>(),
         (Sum::Sub, Other::Value(_)) => compiled::<Sums<F, A, Sub, Values>>(),
         (Sum::SubFrom, Other::Value(_)) => compiled::<Sums<F, A, SubFrom, Values>>(),
         (Sum::Mul, Other::Value(_)) => compiled::<Sums<F, A, Mul, Values>>(),
@@ -186,7 +199,7 @@ fn paired_selection(first: &TileStep, second: &TileStep, other: &impl Fn(u16) ->
         (Op::Ge, Other::Constant(_)) => selections_by::<GreaterEqual, Constant>(x, y),
         _ => None,
     };
-    Some(Found { run, first: a, others: [Some(b), Some(x), Some(y)] })
+    Some(Found { run, first: a, others: [Some(b), Some(x), Some(y)], addend: None })
 }
 
 /// The loop that selects by the comparison `C` with an operand of the kind `A`.
@@ -242,6 +255,28 @@ impl<F: Arithmetic, A: OperandKind, G: Arithmetic, B: OperandKind> StepBody for 
             (true, false) => with_x.zip(floats(y)).for_each(|((to, x), y)| *to = g.at(f.at(*x, *y), d)),
             (false, true) => with_x.zip(floats(y)).for_each(|((to, x), z)| *to = g.at(f.at(*x, c), *z)),
             (false, false) => with_x.for_each(|(to, x)| *to = g.at(f.at(*x, c), d)),
+        }
+    }
+}
+
+/// `dst` = f(x, y) + z, or f(x, y) + `dst` if z is empty: the result is in place of it. y is values or a constant.
+struct SumsAdded<F, A>(PhantomData<(F, A)>);
+
+impl<F: Arithmetic, A: OperandKind> StepBody for SumsAdded<F, A> {
+    type To = f32;
+
+    #[inline(always)]
+    fn run(step: &StepCode, dst: &mut [f32], sources: &[&[u8]; 4]) {
+        let &[x, y, z, _] = sources;
+        let (f, c) = (F::default(), step.imm[0] as f32);
+        match (A::VALUES, if A::VALUES { z } else { y }.is_empty()) {
+            (_, false) => Sums::<F, A, Add, Values>::run(step, dst, sources),
+            (true, true) => {
+                for ((to, x), y) in dst.iter_mut().zip(floats(x)).zip(floats(y)) {
+                    *to = f.at(*x, *y) + *to;
+                }
+            }
+            (false, true) => dst.iter_mut().zip(floats(x)).for_each(|(to, x)| *to = f.at(*x, c) + *to),
         }
     }
 }

@@ -75,6 +75,25 @@ impl<T: Pod, O: ElementZip<T> + Default, const SWAPPED: bool> StepBody for Zippe
     }
 }
 
+/// The sum of two operands. One that is empty is what the result is in place of.
+struct Added<T>(PhantomData<T>);
+
+impl<T: Float + ElementNumber> StepBody for Added<T> {
+    type To = T;
+
+    #[inline(always)]
+    fn run(step: &StepCode, dst: &mut [T], sources: &[&[u8]; 4]) {
+        let &[a, b, ..] = sources;
+        if a.is_empty() || b.is_empty() {
+            for (d, x) in dst.iter_mut().zip(cast_slice::<u8, T>(if a.is_empty() { b } else { a })) {
+                *d = Add.at(*d, *x);
+            }
+        } else {
+            Zipped::<T, Add, false>::run(step, dst, sources);
+        }
+    }
+}
+
 /// One operand, the first or the second, and a constant behind it; with `BEFORE`, before it.
 struct WithConstant<O, const BEFORE: bool>(PhantomData<O>);
 
@@ -167,7 +186,7 @@ fn float_loop<T: Float + ElementNumber>(op: Op) -> Option<StepLoop> {
         Op::Recip => compiled::<Mapped<T, Recip>>(),
         Op::Tanh => compiled::<Mapped<T, Tanh>>(),
         Op::Sigmoid => compiled::<Mapped<T, Sigmoid>>(),
-        Op::Add => compiled::<Zipped<T, Add, false>>(),
+        Op::Add => compiled::<Added<T>>(),
         Op::Sub => compiled::<Zipped<T, Sub, false>>(),
         Op::Mul => compiled::<Zipped<T, Mul, false>>(),
         Op::Div => compiled::<Zipped<T, Div, false>>(),

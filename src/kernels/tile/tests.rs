@@ -184,6 +184,16 @@ fn in_place_is_out_of_place() {
     }
 }
 
+/// Runs a program with one result as the executor does, in place of input `over`.
+fn run_as_executed<T: bytemuck::Pod>(p: &TileProgram, inputs: &[&[T]], over: Option<usize>) -> harness::Outcome {
+    let of = |(i, x): (usize, &&[T])| if over == Some(i) { In::of(*x).over(0) } else { In::of(*x) };
+    let reads: Vec<In> = inputs.iter().enumerate().map(of).collect();
+    let lines = tile_plan_scratch_len(p) / LINE;
+    let writes = [Out::of::<T>(p.len, UNIT), Out(lines, LINE, Split::PerThread(lines))];
+    let code: crate::abi::Prepared = std::sync::Arc::new(TileCode::new(p));
+    harness::run_harness_prepared(tile_run, (&[], Some(&code)), &reads, &writes, tile_units(p.len))
+}
+
 /// A program of one step may run in place of either operand, in any ranges of units, with equal results and faults.
 #[test]
 fn one_step_in_place() {
@@ -194,25 +204,93 @@ fn one_step_in_place() {
         outputs: vec![2],
         len,
     };
-    let run = |p: &TileProgram, a: &[i32], b: &[i32], over: Option<usize>| {
-        let of = |x: &[i32], i: usize| if over == Some(i) { In::of(x).over(0) } else { In::of(x) };
-        let reads = [of(a, 0), of(b, 1)];
-        let lines = tile_plan_scratch_len(p) / LINE;
-        let writes = [Out::of::<i32>(len, UNIT), Out(lines, LINE, Split::PerThread(lines))];
-        let code: crate::abi::Prepared = std::sync::Arc::new(TileCode::new(p));
-        harness::run_harness_prepared(tile_run, (&[], Some(&code)), &reads, &writes, tile_units(len))
-    };
     let [a, b] = [3, 7].map(|k| (0..len as i32).map(|i| i * k % 97 + 1).collect::<Vec<_>>());
     let mut zero = b.clone();
     zero[UNIT + TILE + 5] = 0;
     for p in [step(TileOp::Sub, DType::I32), step(TileOp::Div, DType::I32)] {
-        let want = run(&p, &a, &b, None);
+        let want = run_as_executed(&p, &[&a, &b], None);
         assert!(want.is_ok());
-        let fails = run(&p, &a, &zero, None);
+        let fails = run_as_executed(&p, &[&a, &zero], None);
         assert_eq!(fails.clone().err(), (p.steps[0].op == TileOp::Div).then_some(UNIT + TILE + 5));
         for over in [0, 1] {
-            assert_eq!(harness::get::<i32>(&run(&p, &a, &b, Some(over)), 0), harness::get::<i32>(&want, 0));
-            assert_eq!(run(&p, &a, &zero, Some(over)).err(), fails.clone().err());
+            let got = run_as_executed(&p, &[&a, &b], Some(over));
+            assert_eq!(harness::get::<i32>(&got, 0), harness::get::<i32>(&want, 0));
+            assert_eq!(run_as_executed(&p, &[&a, &zero], Some(over)).err(), fails.clone().err());
+        }
+    }
+    let [a, b] = [a, b].map(|x| x.iter().map(|&x| x as f32).collect::<Vec<_>>());
+    let mut pair = step(TileOp::Mul, DType::F32);
+    pair.inputs.push(full(DType::F32));
+    pair.steps[0].args = [0, 1, 0];
+    pair.steps.push(TileStep::new(TileOp::Add, DType::F32, &[3, 2], [0.0; 2]));
+    pair.outputs = vec![4];
+    for (p, inputs) in [(step(TileOp::Add, DType::F32), &[&a[..], &b][..]), (pair, &[&a, &b, &b])] {
+        assert!(TileCode::new(&p).direct);
+        let want = run_as_executed(&p, inputs, None);
+        for over in 0..inputs.len() {
+            let got = run_as_executed(&p, inputs, Some(over));
+            assert_eq!(harness::get::<f32>(&got, 0), harness::get::<f32>(&want, 0));
+        }
+    }
+}
+
+/// A step that adds to what its result is in place of has the bits of one that adds to another buffer.
+#[test]
+fn sums_in_place_of_their_addend() {
+    let step = |op, elem, args: &[u16]| TileStep::new(op, elem, args, [0.25, 0.0]);
+    let two = |elem, args: &[u16]| vec![step(TileOp::Add, elem, args)];
+    let pair = |args: &[u16]| vec![step(TileOp::Mul, DType::F32, &[1, 2]), step(TileOp::Add, DType::F32, args)];
+    let constant = vec![
+        step(TileOp::Fill, DType::F32, &[]),
+        step(TileOp::Mul, DType::F32, &[1, 3]),
+        step(TileOp::Add, DType::F32, &[4, 0]),
+    ];
+    // The steps, and whether the result may add to operand 0.
+    let rows = [
+        (DType::F32, two(DType::F32, &[0, 1]), true),
+        (DType::F32, two(DType::F32, &[1, 0]), true),
+        (DType::F64, two(DType::F64, &[0, 1]), true),
+        (DType::I32, two(DType::I32, &[0, 1]), false),
+        (DType::F32, two(DType::F32, &[0, 0]), false),
+        (DType::F32, pair(&[3, 0]), true),
+        (DType::F32, pair(&[0, 3]), true),
+        (DType::F32, constant, true),
+        (DType::F32, [pair(&[3, 0]), vec![step(TileOp::Exp, DType::F32, &[0])]].concat(), false),
+    ];
+    for (elem, steps, adds) in rows {
+        for len in [1, TILE - 3, TILE, 2 * UNIT + TILE + 5] {
+            // Two results, of which the second keeps a program of one step from the direct loop.
+            for more in [false, true] {
+                let last = 3 + steps.len() as u16 - 1;
+                let first = if steps.last().is_some_and(|s| s.op == TileOp::Exp) { last - 1 } else { last };
+                let mut p =
+                    TileProgram { inputs: vec![full(elem); 3], steps: steps.clone(), outputs: vec![first], len };
+                if first != last {
+                    p.outputs.push(last);
+                }
+                if more {
+                    p.steps.push(step(TileOp::Mul, elem, &[1, 2]));
+                    p.outputs.push(last + 1);
+                }
+                let code = TileCode::new(&p);
+                assert_eq!(code.adds_in_place(0, 0), adds, "{:?}", p.steps);
+                let buffers: Vec<Buffer> = (0..3)
+                    .map(|k| match elem {
+                        DType::F64 => {
+                            Buffer::of(&(0..len).map(|i| (i * (k + 3) % 97) as f64 / 7.0).collect::<Vec<_>>())
+                        }
+                        DType::I32 => Buffer::of(&(0..len).map(|i| (i * (k + 3) % 97) as i32).collect::<Vec<_>>()),
+                        _ => Buffer::of(&(0..len).map(|i| (i * (k + 3) % 97) as f32 / 7.0).collect::<Vec<_>>()),
+                    })
+                    .collect();
+                let (want, _) = run_in(&p, &buffers, &[], 1);
+                for pair in [(0, 0), (1, 0)] {
+                    let (got, _) = run_in(&p, &buffers, &[pair], 2);
+                    for (g, w) in got.iter().zip(&want) {
+                        assert_eq!(g.bytes(), w.bytes(), "{:?}, length {len}, input {} in place", p.steps, pair.0);
+                    }
+                }
+            }
         }
     }
 }

@@ -124,9 +124,17 @@ pub struct TileCode {
     pub(super) outputs: Vec<DType>,
     /// For each output, the entry of the slot for the tile of an input that it is in place of.
     pub(super) copies: Vec<u16>,
+    /// For each output, the inputs to which its step adds if the output is in place of them.
+    pub(super) addends: Vec<[Option<u16>; 2]>,
 }
 
 impl TileCode {
+    /// Whether the step of output `j` reads input `i` from the output, if that is in place of it.
+    #[inline]
+    pub(super) fn adds_in_place(&self, i: usize, j: usize) -> bool {
+        self.addends[j].contains(&Some(i as u16))
+    }
+
     /// The code of `program`.
     ///
     /// # Panics
@@ -163,6 +171,17 @@ impl TileCode {
         let direct = once.is_empty() && steps.len() == 1 && plan.outputs.len() == 1 && whole;
         let inputs = plan.inputs.iter().zip(&tiles).map(|(input, &tile)| InputCode::new(input, tile, entry)).collect();
         let copies = plan.copies.iter().map(|slot| entry(slot.map_or(Storage::None, Storage::Slot))).collect();
-        TileCode { len: plan.len, direct, lines: plan.lines, table, inputs, once, steps, outputs: plan.outputs, copies }
+        TileCode {
+            len: plan.len,
+            direct,
+            lines: plan.lines,
+            table,
+            inputs,
+            once,
+            steps,
+            outputs: plan.outputs,
+            copies,
+            addends: plan.addends,
+        }
     }
 }

@@ -117,7 +117,7 @@ fn tile_kernel_direct(args: &mut Args<'_>, code: &TileCode) {
         _ => &[],
     });
     let dst = args.write_bytes(0);
-    if own.is_none() {
+    if own.is_none_or(|i| code.adds_in_place(i, 0)) {
         if let Some(element) = (step.run)(step, dst, &sources) {
             args.fault_divisor(lo + element);
         }
@@ -168,6 +168,8 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
                     TileBytes::Read(&bytes[lo * input.elem.size()..])
                 }
                 Ok(bytes) => TileBytes::Read(bytes),
+                // The step reads it from its result.
+                Err(j) if code.adds_in_place(i, j) => NONE,
                 Err(j) => std::mem::replace(
                     &mut table[usize::from(code.copies[j])],
                     TileBytes::Given((FIRST_INPUT + i) as u16),
@@ -204,7 +206,7 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
         let mut entries = self.table.iter_mut().skip(FIRST_INPUT);
         for (input, entry) in self.code.inputs.iter().zip(entries.by_ref()) {
             if let (AccessCode::Full, TileBytes::Read(bytes)) = (input.access(), entry) {
-                *bytes = &bytes[ahead(input.elem)..];
+                *bytes = bytes.get(ahead(input.elem)..).unwrap_or_default();
             }
         }
         for (entry, &elem) in entries.zip(&self.code.outputs) {

@@ -108,6 +108,9 @@ pub(super) struct TilePlan {
     pub outputs: Vec<DType>,
     /// For each output, what receives the tile of an input that it is in place of. None if it cannot be.
     pub copies: Vec<Option<u16>>,
+    /// For each output, the inputs that its step alone reads and adds. If the output is in place of one, nothing is
+    /// copied.
+    pub addends: Vec<[Option<u16>; 2]>,
     pub slots: u16,
     /// Cache lines of a slot.
     pub lines: usize,
@@ -133,6 +136,19 @@ struct LiveStep {
 }
 
 impl LiveStep {
+    /// What the step reads once and adds, with the bits of a sum in either order: values that its result may be in
+    /// place of.
+    fn addends(&self) -> [Option<u16>; 2] {
+        match &self.pair {
+            Some(pair) => [pair.addend, None],
+            None if self.step.op == TileOp::Add && matches!(self.step.elem, DType::F32 | DType::F64) => {
+                let [a, b, _] = self.step.args;
+                [Some(a), Some(b)]
+            }
+            None => [None; 2],
+        }
+    }
+
     /// What the step reads.
     fn reads(&self) -> &[u16] {
         match &self.pair {
@@ -204,8 +220,9 @@ impl TilePlan {
         let (steps, life) = plan_tile_copies(p);
         let outputs: Vec<DType> = p.outputs.iter().filter_map(|o| p.elem(*o)).collect();
         let mut slots = TilePlanSlots::default();
-        let (inputs, once, copies) = (vec![], vec![], vec![]);
-        let mut plan = TilePlan { len: p.len, inputs, once, steps: vec![], outputs, copies, slots: 0, lines: 0 };
+        let (inputs, once, copies, addends) = (vec![], vec![], vec![], vec![]);
+        let mut plan =
+            TilePlan { len: p.len, inputs, once, steps: vec![], outputs, copies, addends, slots: 0, lines: 0 };
         let mut storage = vec![Storage::None; life.len()];
         // Slots of inputs and constants come first: they must neither come from the free list nor return to it.
         for (i, input) in p.inputs.iter().enumerate() {
@@ -215,6 +232,14 @@ impl TilePlan {
         }
         let whole = |elem: DType| plan.inputs.iter().any(|i| i.kind == Kind::Full && i.elem.size() == elem.size());
         plan.copies = plan.outputs.iter().map(|&elem| whole(elem).then(|| slots.take(elem))).collect();
+        plan.addends = vec![[None; 2]; plan.outputs.len()];
+        for (live, result) in steps.iter().zip(&life[p.inputs.len()..]) {
+            let whole = |v: &u16| plan.inputs.get(usize::from(*v)).is_some_and(|i| i.kind == Kind::Full);
+            let alone = |v: &u16| whole(v) && life[usize::from(*v)].reads == 1;
+            if let Some(j) = result.out.filter(|_| !live.inside) {
+                plan.addends[usize::from(j)] = live.addends().map(|v| v.filter(alone));
+            }
+        }
         for (s, LiveStep { step, .. }) in steps.iter().enumerate() {
             let v = p.inputs.len() + s;
             if step.op == TileOp::Fill && life[v].out.is_none() && life[v].end > 0 {
