@@ -3,7 +3,6 @@
 use crate::gemm::{Gemm, GemmFloat, Strides};
 use crate::params::params;
 use arenagrad_arena::dtype::DType;
-use std::ops::Range;
 
 /// Maximal number of queries in a block.
 pub const BLOCK_QUERIES: usize = 64;
@@ -183,17 +182,6 @@ impl AttentionShape {
         ((q.b * self.heads + q.h) * self.queries + q.i) * self.keys + key
     }
 
-    /// The keys that query `i` may see. Both ends are monotonic in `i`.
-    pub(super) fn visible(&self, i: usize) -> Range<usize> {
-        if !self.causal {
-            return 0..self.keys;
-        }
-        // The place, and the number of queries more, since it may lie before the first key.
-        let place = i + if self.top_left { self.queries } else { self.keys };
-        let end = (place + 1).saturating_add(self.ahead).saturating_sub(self.queries).min(self.keys);
-        place.saturating_sub(self.queries.saturating_add(self.window)).min(end)..end
-    }
-
     /// Rows of y in a unit of the forward kernel: rows of one head or, if `seq_major`, of all heads. If a number of
     /// rows close to [`BLOCK_QUERIES`] divides the queries, no unit spans two heads.
     pub(super) fn rows_per_unit(&self) -> usize {
@@ -252,12 +240,6 @@ impl AttentionShape {
     /// Queries in a block. With a causal mask and few keys, smaller blocks skip more products.
     pub(super) fn block_queries(&self) -> usize {
         if self.causal && self.keys <= BLOCK_KEYS { FEW_QUERIES } else { BLOCK_QUERIES }
-    }
-
-    /// Number of keys, from key `j` of a block on, that are multiplied with queries that see no key from `end` on.
-    pub(super) fn keys_before(&self, j: usize, end: usize) -> usize {
-        let seen = end.saturating_sub(j).next_multiple_of(CHUNK);
-        seen.min(BLOCK_KEYS).min(self.keys - j)
     }
 
     /// The products of `m` queries with `n` keys in the forward kernel: scores, values.

@@ -127,7 +127,7 @@ pub(super) fn record_for_rays<T: Float>(records: &[T], i: usize) -> &[T; RECORD]
 
 /// Σ of the lanes, in a tree.
 #[inline(always)]
-pub(super) fn sum_rays<T: Float>(mut x: Lanes<T>) -> T {
+pub(super) fn sum_ray_lanes<T: Float>(mut x: Lanes<T>) -> T {
     let mut half = LANES / 2;
     while half > 0 {
         for l in 0..half {

@@ -211,7 +211,10 @@ fn one_step_in_place() {
         let fails = run(&p, &a, &zero, None);
         assert_eq!(fails.clone().err(), (p.steps[0].op == TileOp::Div).then_some(UNIT + TILE + 5));
         for over in [0, 1] {
-            assert_eq!(harness::get::<i32>(&run(&p, &a, &b, Some(over)), 0), harness::get::<i32>(&want, 0));
+            assert_eq!(
+                harness::harness_result::<i32>(&run(&p, &a, &b, Some(over)), 0),
+                harness::harness_result::<i32>(&want, 0)
+            );
             assert_eq!(run(&p, &a, &zero, Some(over)).err(), fails.clone().err());
         }
     }
