@@ -13,6 +13,8 @@ pub(super) const FEW_QUERIES: usize = 32;
 /// Queries in a unit of [`attention_backward_queries_kernel`](super::attention_backward_queries_kernel). Keys are
 /// transposed once for all of them.
 pub const CHUNK_QUERIES: usize = 4 * BLOCK_QUERIES;
+/// Rows in a unit of [`pack_gradients_kernel`](super::pack_gradients_kernel).
+pub(super) const PACK_ROWS: usize = 16;
 /// Elements that are computed side by side. A row of whole chunks has no slow remainder.
 pub const CHUNK: usize = 16;
 /// Alignment of scratch pieces, in elements.
@@ -135,6 +137,16 @@ impl AttentionShape {
     /// Elements of a row of packed q, k and v.
     pub fn packed_row(&self) -> usize {
         self.heads * self.width + self.kv_heads * (self.width + self.value_width)
+    }
+
+    /// Units of [`pack_gradients_kernel`](super::pack_gradients_kernel).
+    pub fn pack_gradients_units(&self) -> usize {
+        (self.batch * self.queries).div_ceil(PACK_ROWS)
+    }
+
+    /// Elements of the result of [`pack_gradients_kernel`](super::pack_gradients_kernel) in a unit.
+    pub fn pack_gradients_per_unit(&self) -> usize {
+        PACK_ROWS * self.packed_row()
     }
 
     /// Rows of a head at column `column` of packed q, k and v.

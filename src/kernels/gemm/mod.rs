@@ -1,8 +1,8 @@
 //! Matrix products C = A · B.
 //!
-//! [`Gemm`] describes a batched product with strided operands and an epilogue. [`run`] is its kernel. [`gemm`] computes
-//! it over plain slices, for kernels that are made of products. Each file imports only files above it in this list,
-//! except that `precision` asks `bf16` for the engine:
+//! [`Gemm`] describes a batched product with strided operands and an epilogue. [`run_gemm_kernel`] is its kernel.
+//! [`gemm`] computes it over plain slices, for kernels that are made of products. Each file imports only files above it
+//! in this list, except that `precision` asks `bf16` for the engine:
 //!
 //! * `tuning`: all tuning constants.
 //! * `act`, `precision`, `gemm_desc`: the descriptor.

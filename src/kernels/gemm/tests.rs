@@ -414,7 +414,7 @@ fn columns_are_for_a_large_b() {
     assert!(!by_columns(Gemm::new(2, 1024, 1024).with_batch(&batch).unwrap()));
 }
 
-/// [`kernel`] has the bits of [`gemm_kernel_block_by`] for a product of a row, in any ranges of units.
+/// [`gemm_kernel`] has the bits of [`gemm_kernel_block_by`] for a product of a row, in any ranges of units.
 fn row<T: GemmFloat>(g: Gemm) {
     let case = Case::<T>::new(g);
     let (want, bias, len) =

@@ -129,7 +129,7 @@ impl ScanRowVector {
     }
 
     /// Copies x and Δ of the steps from `first` on, and writes Δ·x. Returns whether all decays are normal numbers.
-    /// `most` is [`largest_of_lanes`] of the rates.
+    /// `most` is [`largest_of_lanes`](super::lanes::largest_of_lanes) of the rates.
     #[inline(always)]
     pub fn load_steps<T: Float, const K: usize>(
         &self,

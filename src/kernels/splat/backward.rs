@@ -15,24 +15,12 @@
 
 use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, fault_too_many_blended};
 use super::lists::TileLists;
-use super::rays::{LANES, Lanes, RaySpan, Rays, closest_on_ray, record_for_rays, sum_ray_lanes};
-use super::splat_params::{MOMENTS, RECORD, Splat, VIEW_SUMS};
+use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, record_for_rays, sum_ray_lanes};
+use super::splat_params::{LANES, MOMENTS, RECORD, Splat, VIEW_SUMS};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::simd;
-
-impl Splat {
-    /// Numbers of scratch for each thread of [`splat_backward_kernel`].
-    pub fn backward_scratch(&self) -> usize {
-        2 * LANES * self.capacity()
-    }
-
-    /// Positions of scratch for each thread of [`splat_backward_kernel`].
-    pub fn backward_positions(&self) -> usize {
-        self.list_scratch() + self.capacity()
-    }
-}
 
 /// The splats that were blended into a span, with α and T of each.
 struct BackwardBlend<'a, T> {

@@ -10,8 +10,8 @@
 //! | [`splat_blend_kernel`] | records, bounds, order, view | image: `T[height, width, 4]`, T: `T[height, width]`, scratch | [`Splat`] |
 
 use super::lists::TileLists;
-use super::rays::{LANES, Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
-use super::splat_params::Splat;
+use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
+use super::splat_params::{LANES, Splat};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;

@@ -1,12 +1,9 @@
 //! Sixteen neighbouring pixels of an image row: their rays, and where splats are along them.
 
-use super::splat_params::{RECORD, Splat};
+use super::splat_params::{LANES, RECORD, Splat};
 use super::vectors::Triple;
 use crate::float::Float;
 use std::ops::Range;
-
-/// Pixels that are computed together.
-pub(super) const LANES: usize = 16;
 
 /// A number for each of the pixels.
 pub(super) type Lanes<T> = [T; LANES];

@@ -11,8 +11,8 @@
 use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, fault_too_many_blended};
 use super::ellipsoid::{Ellipsoid, EllipsoidParams, HARMONIC_0, HARMONIC_1, ellipsoid_direction};
 use super::lists::TileLists;
-use super::rays::{LANES, Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
-use super::splat_params::{MOMENTS, RECORD, SPLATS, Splat};
+use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
+use super::splat_params::{LANES, MOMENTS, RECORD, SPLATS, Splat};
 use super::vectors::{Triple, vector_at, vector_cross, vector_dot, vector_minus, vector_plus_scaled, vector_times};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
