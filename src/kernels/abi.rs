@@ -4,18 +4,21 @@
 //! the arena. A write overlaps no read, except an in-place read, which is reached through the write only. The threads
 //! that share an instruction get disjoint ranges of its units.
 
-use crate::fault::{Bad, Cause, Fault};
+use crate::fault::Fault;
 use bytemuck::Pod;
 use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
+mod arena_ptr;
+mod args_faults;
 mod matrix_mut;
 mod operand_ref;
 #[cfg(test)]
 mod tests;
 
+pub use arena_ptr::ArenaPtr;
 pub use matrix_mut::MatrixMut;
 pub use operand_ref::{DEPTH, LoopOffsets, OperandRef, Split, Strides};
 
@@ -24,39 +27,6 @@ pub type Kernel = fn(&mut Args<'_>);
 
 /// What a kernel needs beside its parameter words, made once when a program is compiled: tables of a Fourier transform.
 pub type Prepared = Arc<dyn Any + Send + Sync>;
-
-/// The arena as the executor sees it during a step: a pointer and a length.
-#[derive(Clone, Copy)]
-pub struct ArenaPtr {
-    base: *mut u8,
-    len: usize,
-}
-
-// SAFETY: an `ArenaPtr` is a pointer and a length. Its bytes are reached only through `Args`, whose invariant (head of
-// the file) is that concurrent calls touch disjoint bytes unless they only read.
-#[allow(unsafe_code)]
-unsafe impl Send for ArenaPtr {}
-// SAFETY: as for `Send`; an `ArenaPtr` has no interior mutability.
-#[allow(unsafe_code)]
-unsafe impl Sync for ArenaPtr {}
-
-impl ArenaPtr {
-    /// Points to an arena's bytes. The caller keeps the arena alive and unborrowed while kernels run.
-    pub fn new(bytes: &mut [u8]) -> ArenaPtr {
-        ArenaPtr { base: bytes.as_mut_ptr(), len: bytes.len() }
-    }
-
-    /// Pointer and length, to pass to another thread.
-    pub fn parts(self) -> (*mut u8, usize) {
-        (self.base, self.len)
-    }
-
-    /// The inverse of [`ArenaPtr::parts`]. Calling it is harmless: only [`Args::new`], which is unsafe, relies on the
-    /// values.
-    pub fn from_parts(base: *mut u8, len: usize) -> ArenaPtr {
-        ArenaPtr { base, len }
-    }
-}
 
 /// One call of a kernel: parameters, a range of units, and the operands as slices.
 pub struct Args<'a> {
@@ -168,7 +138,7 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn read<T: Pod>(&self, i: usize) -> &'a [T] {
         let bytes = self.read_bytes(i);
-        self.bounds::<T>(&self.reads[i]);
+        self.arena_bounds::<T>(&self.reads[i]);
         bytemuck::cast_slice(bytes)
     }
 
@@ -180,7 +150,7 @@ impl<'a> Args<'a> {
     pub fn read_bytes(&self, i: usize) -> &'a [u8] {
         let s = &self.reads[i];
         assert!(s.inplace.is_none(), "read of an operand that is written in place");
-        let (off, len) = self.byte_bounds(s);
+        let (off, len) = self.arena_byte_bounds(s);
         // SAFETY: in bounds (checked above); by the file's invariant nothing writes these bytes now.
         #[allow(unsafe_code)]
         unsafe {
@@ -195,9 +165,9 @@ impl<'a> Args<'a> {
     /// if its element size is not that of `T`.
     #[inline]
     pub fn write<T: Pod>(&mut self, j: usize) -> &'a mut [T] {
-        let s = self.take(j);
+        let s = self.take_operand(j);
         let (from, to) = self.part(j, s);
-        let off = self.bounds::<T>(s);
+        let off = self.arena_bounds::<T>(s);
         // SAFETY: in bounds and aligned (checked above); taken once; by the file's invariant nothing else touches
         // this part of the operand during the call.
         #[allow(unsafe_code)]
@@ -212,9 +182,9 @@ impl<'a> Args<'a> {
     /// As [`Args::write`] does, but for the size of elements.
     #[inline]
     pub fn write_bytes(&mut self, j: usize) -> &'a mut [u8] {
-        let s = self.take(j);
+        let s = self.take_operand(j);
         let (from, to) = self.part(j, s);
-        let (off, len) = self.byte_bounds(s);
+        let (off, len) = self.arena_byte_bounds(s);
         let (from, to) = (from * s.size, (to * s.size).min(len));
         // SAFETY: in bounds (checked above); taken once; by the file's invariant nothing else touches this part of the
         // operand during the call.
@@ -227,7 +197,7 @@ impl<'a> Args<'a> {
     /// The elements of written operand `j` that belong to this call's units, or to its thread.
     #[inline]
     fn part(&self, j: usize, s: &OperandRef) -> (usize, usize) {
-        assert!(s.split.columns().is_none(), "written operand {j} is divided by columns");
+        assert!(s.split.operand_columns().is_none(), "written operand {j} is divided by columns");
         match s.split {
             Split::Whole | Split::Columns { .. } => (0, s.len),
             Split::PerUnit(n) => ((self.units.start * n).min(s.len), (self.units.end * n).min(s.len)),
@@ -242,11 +212,11 @@ impl<'a> Args<'a> {
     /// that of `T`.
     #[inline]
     pub fn panel<T: Pod>(&mut self, j: usize) -> MatrixMut<'a, T> {
-        let s = self.take(j);
-        let columns = s.split.columns();
+        let s = self.take_operand(j);
+        let columns = s.split.operand_columns();
         assert!(columns.is_some(), "written operand {j} is not divided by columns");
         let (row, width) = columns.unwrap_or_default();
-        let at = self.arena.base.wrapping_add(self.bounds::<T>(s)).cast::<T>();
+        let at = self.arena.base.wrapping_add(self.arena_bounds::<T>(s)).cast::<T>();
         // The operand lies in the arena, aligned, and by the file's invariant nothing else touches these columns during
         // the call. This is the invariant of `MatrixMut`.
         let all = MatrixMut { at, step: row, rows: s.len / row.max(1), cols: row, owner: PhantomData };
@@ -256,62 +226,18 @@ impl<'a> Args<'a> {
 
     /// Written operand `j`, marked as taken.
     #[inline]
-    fn take(&mut self, j: usize) -> &'a OperandRef {
+    fn take_operand(&mut self, j: usize) -> &'a OperandRef {
         assert!(self.taken & (1 << j) == 0, "written operand {j} taken twice");
         self.taken |= 1 << j;
         &self.writes[j]
     }
 
-    /// Reports a bad value at `element` of the index operand, for example an index out of range. The step then ends
-    /// with an error.
-    #[cold]
-    pub fn fault(&self, element: usize) {
-        self.fault.record(Bad { element, ..Bad::default() });
-    }
-
-    /// As [`Args::fault`], for an integer divisor of 0.
-    #[cold]
-    pub fn fault_divisor(&self, element: usize) {
-        self.fault.record(Bad { element, value: None, cause: Cause::ZeroDivisor });
-    }
-
-    /// As [`Args::fault`], for an index `value` outside `0..bound`.
-    #[cold]
-    pub fn fault_index(&self, element: usize, value: i64, bound: usize) {
-        self.fault.record(Bad { element, value: Some((value, bound)), cause: Cause::Index });
-    }
-
-    /// As [`Args::fault`], for matrix `number` of a batch.
-    #[cold]
-    pub fn fault_matrix(&self, number: usize, cause: Cause) {
-        self.fault.record(Bad { element: number, value: None, cause });
-    }
-
-    /// As [`Args::fault`], for tile `number`, which has `count` splats where at most `most` may be.
-    #[cold]
-    pub fn fault_limit(&self, number: usize, count: usize, most: usize, cause: Cause) {
-        self.fault.record(Bad { element: number, value: Some((count as i64, most)), cause });
-    }
-
-    /// As [`Args::fault`], for sizes of groups that sum to `sum`, where there are `rows` rows.
-    #[cold]
-    pub fn fault_group_sizes(&self, sum: i64, rows: usize) {
-        self.fault.record(Bad { element: 0, value: Some((sum, rows)), cause: Cause::GroupSizes });
-    }
-
-    /// As [`Args::fault`], for a row of logits: one at `position` is NaN or +∞, or none is above −∞.
-    #[cold]
-    pub fn fault_logits(&self, row: usize, position: Option<usize>) {
-        let cause = if position.is_some() { Cause::Logit } else { Cause::NoLogit };
-        self.fault.record(Bad { element: row, value: position.map(|i| (i as i64, 0)), cause });
-    }
-
     /// Byte offset of `s`, after checks of element size, alignment and arena bounds.
     #[inline]
-    fn bounds<T: Pod>(&self, s: &OperandRef) -> usize {
+    fn arena_bounds<T: Pod>(&self, s: &OperandRef) -> usize {
         let size = size_of::<T>();
         assert!(s.size == size, "an operand of {}-byte elements is taken as {}-byte elements", s.size, size);
-        let off = self.moves.offset(s);
+        let off = self.moves.operand_offset(s);
         assert!(off.is_multiple_of(align_of::<T>()) && off <= self.arena.len);
         assert!(s.len <= (self.arena.len - off) / size);
         off
@@ -319,8 +245,8 @@ impl<'a> Args<'a> {
 
     /// Byte offset and length in bytes of `s`, after a check of the arena's bounds.
     #[inline]
-    fn byte_bounds(&self, s: &OperandRef) -> (usize, usize) {
-        let off = self.moves.offset(s);
+    fn arena_byte_bounds(&self, s: &OperandRef) -> (usize, usize) {
+        let off = self.moves.operand_offset(s);
         let len = s.len.checked_mul(s.size);
         assert!(off <= self.arena.len && len.is_some_and(|len| len <= self.arena.len - off));
         (off, s.len * s.size)

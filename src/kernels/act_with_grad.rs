@@ -77,7 +77,7 @@ by_dtype!(gelu_tanh_for = gelu_tanh::<floats>);
 by_dtype!(silu_for = silu::<floats>);
 
 simd! {
-    fn act_with_grad_apart[T: Float, C: ActWithGradCurve<T>](curve: C, x: &[T], y: &mut [T], grad: &mut [T]) {
+    fn sweep_act_with_grad_apart[T: Float, C: ActWithGradCurve<T>](curve: C, x: &[T], y: &mut [T], grad: &mut [T]) {
         for ((y, s), x) in y.iter_mut().zip(grad).zip(x) {
             (*y, *s) = curve.at(*x);
         }
@@ -86,7 +86,7 @@ simd! {
 
 simd! {
     /// In place: `y` holds x.
-    fn act_with_grad_over_y[T: Float, C: ActWithGradCurve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
+    fn sweep_act_with_grad_over_y[T: Float, C: ActWithGradCurve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
         for (y, s) in y.iter_mut().zip(grad) {
             (*y, *s) = curve.at(*y);
         }
@@ -95,7 +95,7 @@ simd! {
 
 simd! {
     /// In place: `grad` holds x.
-    fn act_with_grad_over_grad[T: Float, C: ActWithGradCurve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
+    fn sweep_act_with_grad_over_grad[T: Float, C: ActWithGradCurve<T>](curve: C, y: &mut [T], grad: &mut [T]) {
         for (y, s) in y.iter_mut().zip(grad) {
             (*y, *s) = curve.at(*s);
         }
@@ -106,9 +106,9 @@ fn sweep_act_with_grad<T: Float, C: ActWithGradCurve<T>>(curve: C, args: &mut Ar
     let (lo, place) = (args.units().start * UNIT, args.inplace(0));
     let (y, grad) = (args.write::<T>(0), args.write::<T>(1));
     match place {
-        None => act_with_grad_apart(curve, &args.read::<T>(0)[lo..lo + y.len()], y, grad),
-        Some(0) => act_with_grad_over_y(curve, y, grad),
-        Some(_) => act_with_grad_over_grad(curve, y, grad),
+        None => sweep_act_with_grad_apart(curve, &args.read::<T>(0)[lo..lo + y.len()], y, grad),
+        Some(0) => sweep_act_with_grad_over_y(curve, y, grad),
+        Some(_) => sweep_act_with_grad_over_grad(curve, y, grad),
     }
 }
 
@@ -116,7 +116,7 @@ fn sweep_act_with_grad<T: Float, C: ActWithGradCurve<T>>(curve: C, args: &mut Ar
 mod tests {
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, get, noise32, run};
+    use crate::harness::{In, Out, harness_result, noise32, run_harness};
 
     type Slices = fn(&mut [f32], &[f32]);
 
@@ -136,8 +136,11 @@ mod tests {
                 grad(&mut s, &x);
                 for read in [In::of(&x), In::of(&x).over(0), In::of(&x).over(1)] {
                     let writes = [0; 2].map(|_| Out::of::<f32>(len, p.per_unit()));
-                    let got = run(kernel, &p.to_words(), &[read], &writes, p.units());
-                    assert_eq!((get::<f32>(&got, 0), get::<f32>(&got, 1)), (y.clone(), s.clone()));
+                    let got = run_harness(kernel, &p.to_words(), &[read], &writes, p.units());
+                    assert_eq!(
+                        (harness_result::<f32>(&got, 0), harness_result::<f32>(&got, 1)),
+                        (y.clone(), s.clone())
+                    );
                 }
             }
         }

@@ -203,7 +203,7 @@ fn copy_strided_row<T: Pod>(x: &[T], at: i64, stride: i64, out: &mut [T]) {
 /// Writes four rows of the output, `n` apart, at column `from`, from columns `r..r + 4` of a full tile. Works in 4 × 4
 /// blocks, which compile to register shuffles.
 #[inline(always)]
-fn copy_four_transposed<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
+fn copy_strided_four_transposed<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize, out: &mut [T]) {
     let (ab, cd) = out.split_at_mut(2 * n);
     let ((a, b), (c, d)) = (ab.split_at_mut(n), cd.split_at_mut(n));
     let rows = [a, b, c, d].map(|row| row[from..from + TILE].as_chunks_mut::<4>().0);
@@ -217,7 +217,7 @@ fn copy_four_transposed<T: Pod>(tile: &Tile<T>, r: usize, n: usize, from: usize,
 
 /// Fills `out`, rows of `n` elements, from adjacent columns of `x`. Row `r` is column `at + r`; source rows are
 /// `stride` apart.
-fn copy_transposed_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Tile<T>, out: &mut [T]) {
+fn copy_strided_transposed_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &mut Tile<T>, out: &mut [T]) {
     let rows = out.len() / n;
     for from in (0..n).step_by(TILE) {
         let w = TILE.min(n - from);
@@ -232,7 +232,7 @@ fn copy_transposed_rows<T: Pod>(x: &[T], at: i64, stride: i64, n: usize, tile: &
         let mut done = 0;
         if w == TILE {
             for four in out.chunks_exact_mut(4 * n) {
-                copy_four_transposed(tile, done, n, from, four);
+                copy_strided_four_transposed(tile, done, n, from, four);
                 done += 4;
             }
         }
@@ -270,7 +270,7 @@ fn copy_strided_columns<T: Pod>(p: &StridedCopy, x: &[T], lo: usize, out: &mut [
     while rest.len() >= n {
         let rows = TILE_ROWS.min(row.neighbours()).min(rest.len() / n);
         let (part, after) = rest.split_at_mut(rows * n);
-        copy_transposed_rows(x, row.at, stride, n, &mut tile, part);
+        copy_strided_transposed_rows(x, row.at, stride, n, &mut tile, part);
         row.advance(rows);
         at += part.len();
         rest = after;

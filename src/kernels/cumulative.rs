@@ -127,11 +127,14 @@ by_dtype!(cumprod_kernel_for = cumulative_prod_kernel::<numbers>);
 mod tests {
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, close, get, noise, run};
+    use crate::harness::{In, Out, close, harness_result, noise, run_harness};
 
     fn call<T: Num>(k: Kernel, p: &Cumulative, x: &[T]) -> Vec<T> {
         assert_eq!(Cumulative::from_words(&p.to_words()), *p);
-        get(&run(k, &p.to_words(), &[In::of(x)], &[Out::of::<T>(x.len(), p.per_unit())], p.units()), 0)
+        harness_result(
+            &run_harness(k, &p.to_words(), &[In::of(x)], &[Out::of::<T>(x.len(), p.per_unit())], p.units()),
+            0,
+        )
     }
 
     fn naive(p: &Cumulative, x: &[f64], start: f64, f: impl Fn(f64, f64) -> f64) -> Vec<f64> {

@@ -187,7 +187,7 @@ by_dtype!(irfft_rows_for = irfft_kernel::<floats>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, get, noise, run_harness_prepared};
+    use crate::harness::{In, Out, harness_result, noise, run_harness_prepared};
     use std::f64::consts::TAU;
 
     /// Σ zₖ e^(sign·2πikj/n) by definition.
@@ -214,7 +214,10 @@ mod tests {
             Out::of::<O>(rows * out, p.rows_per_unit() * out),
             Out(scratch, float.size(), crate::abi::Split::PerThread(scratch)),
         ];
-        get(&run_harness_prepared(kernel, (&p.to_words(), Some(&tables)), &[In::of(x)], &writes, p.units()), 0)
+        harness_result(
+            &run_harness_prepared(kernel, (&p.to_words(), Some(&tables)), &[In::of(x)], &writes, p.units()),
+            0,
+        )
     }
 
     fn rms(got: impl Iterator<Item = [f64; 2]>, want: &[[f64; 2]]) -> f64 {

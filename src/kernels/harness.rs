@@ -47,7 +47,7 @@ impl Out {
 pub type Outcome = Result<Vec<Vec<u8>>, usize>;
 
 /// The elements of write `j`.
-pub fn get<T: Pod>(outcome: &Outcome, j: usize) -> Vec<T> {
+pub fn harness_result<T: Pod>(outcome: &Outcome, j: usize) -> Vec<T> {
     bytemuck::pod_collect_to_vec(&outcome.as_ref().unwrap()[j])
 }
 
@@ -159,16 +159,16 @@ fn harness_asan_region(arena: ArenaPtr, bytes: Range<usize>, open: bool) {
 fn harness_asan_region(_: ArenaPtr, _: Range<usize>, _: bool) {}
 
 /// `few` under Miri, which takes a thousand times as long as the CPU; `all` otherwise.
-pub fn unless_miri<T>(all: T, few: T) -> T {
+pub fn harness_unless_miri<T>(all: T, few: T) -> T {
     if cfg!(miri) { few } else { all }
 }
 
 /// Runs `kernel` over its units in 1, 2, 3 and 7 ranges, asserts that the bits agree, and returns them.
-pub fn run(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize) -> Outcome {
+pub fn run_harness(kernel: Kernel, params: &[u64], reads: &[In], writes: &[Out], units: usize) -> Outcome {
     run_harness_prepared(kernel, (params, None), reads, writes, units)
 }
 
-/// As [`run`], for a kernel that reads what was prepared for it.
+/// As [`run_harness`], for a kernel that reads what was prepared for it.
 pub fn run_harness_prepared(
     kernel: Kernel,
     params: (&[u64], Option<&Prepared>),
@@ -209,15 +209,15 @@ pub fn noise32(n: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Number `i` in −1..1 of the stream of `seed`.
-pub fn hashed(i: usize, seed: usize) -> f64 {
+pub fn harness_hash(i: usize, seed: usize) -> f64 {
     let h = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (seed as u64 + 7).wrapping_mul(0xD1B5_4A32_D192_ED03);
     let h = (h ^ (h >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     ((h >> 11) as f64) / (1u64 << 52) as f64 - 1.0
 }
 
-/// The first `len` numbers of [`hashed`].
-pub fn hashes<T: Float>(len: usize, seed: usize) -> Vec<T> {
-    (0..len).map(|i| T::from_f64(hashed(i, seed))).collect()
+/// The first `len` numbers of [`harness_hash`].
+pub fn harness_hashes<T: Float>(len: usize, seed: usize) -> Vec<T> {
+    (0..len).map(|i| T::from_f64(harness_hash(i, seed))).collect()
 }
 
 /// Asserts that `a` equals `b` within `tol`, relative to max(1, |b|). Equal infinities agree, and so do NaNs.

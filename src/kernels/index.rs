@@ -27,45 +27,45 @@ const UNIT: usize = 4096;
 /// An index or a label: `i32` or `i64`.
 pub trait Index: Pod + Send + Sync + Debug {
     /// Position `i` as an index.
-    fn of(i: usize) -> Self;
+    fn index_of_place(i: usize) -> Self;
     /// The number, of which the lowest bits are kept.
-    fn of_i64(i: i64) -> Self;
+    fn index_of_i64(i: i64) -> Self;
     /// Widens to `i64`.
-    fn to_i64(self) -> i64;
+    fn index_to_i64(self) -> i64;
 
     /// The position, if it lies in `0..n`.
     #[inline(always)]
     fn within(self, n: usize) -> Option<usize> {
-        usize::try_from(self.to_i64()).ok().filter(|i| *i < n)
+        usize::try_from(self.index_to_i64()).ok().filter(|i| *i < n)
     }
 }
 
 impl Index for i32 {
     #[inline(always)]
-    fn of(i: usize) -> i32 {
+    fn index_of_place(i: usize) -> i32 {
         i as i32
     }
     #[inline(always)]
-    fn of_i64(i: i64) -> i32 {
+    fn index_of_i64(i: i64) -> i32 {
         i as i32
     }
     #[inline(always)]
-    fn to_i64(self) -> i64 {
+    fn index_to_i64(self) -> i64 {
         i64::from(self)
     }
 }
 
 impl Index for i64 {
     #[inline(always)]
-    fn of(i: usize) -> i64 {
+    fn index_of_place(i: usize) -> i64 {
         i as i64
     }
     #[inline(always)]
-    fn of_i64(i: i64) -> i64 {
+    fn index_of_i64(i: i64) -> i64 {
         i
     }
     #[inline(always)]
-    fn to_i64(self) -> i64 {
+    fn index_to_i64(self) -> i64 {
         self
     }
 }
@@ -100,22 +100,6 @@ impl Indexed {
         (self.outer * self.k).div_ceil(self.rows_per_unit())
     }
 
-    /// Rows of the table in a unit of a scatter: part of the one outer row, or whole outer rows.
-    fn scatter_rows(&self) -> usize {
-        if self.outer == 1 { self.rows_per_unit() } else { self.n }
-    }
-
-    /// Elements of the table `[outer, n, inner]` in a unit of [`scatter::scatter_add_kernel`] and
-    /// [`scatter::scatter_along_axis_add_kernel`].
-    pub fn per_unit_scatter(&self) -> usize {
-        self.scatter_rows() * self.inner
-    }
-
-    /// Number of units of [`scatter::scatter_add_kernel`] and [`scatter::scatter_along_axis_add_kernel`].
-    pub fn units_scatter(&self) -> usize {
-        (self.outer * self.n).div_ceil(self.scatter_rows().max(1))
-    }
-
     /// The rows `o * k + j` of the values that this call computes.
     fn value_rows(&self, args: &Args<'_>) -> Range<usize> {
         let (units, rows) = (args.units(), self.rows_per_unit());
@@ -133,10 +117,10 @@ impl Indexed {
 }
 
 /// Position of the first index outside `0..n`.
-fn first_bad_index_of<I: Index>(indices: &[I], n: usize) -> Option<usize> {
+fn first_index_out_of_range<I: Index>(indices: &[I], n: usize) -> Option<usize> {
     // A negative index is huge as `u64`, so one comparison checks both bounds. The loop has no early exit, so it
     // vectorises.
-    let bad = |i: &I| i.to_i64() as u64 >= n as u64;
+    let bad = |i: &I| i.index_to_i64() as u64 >= n as u64;
     let any = indices.chunks(256).position(|c| c.iter().fold(false, |b, i| b | bad(i)))?;
     indices.iter().skip(any * 256).position(bad).map(|i| any * 256 + i)
 }
@@ -144,19 +128,19 @@ fn first_bad_index_of<I: Index>(indices: &[I], n: usize) -> Option<usize> {
 /// Reports element `at` of the indices, which lies outside `0..n`.
 #[cold]
 fn report_bad_index<I: Index>(args: &Args<'_>, idx: &[I], at: usize, n: usize) {
-    args.fault_index(at, idx[at].to_i64(), n);
+    args.fault_index(at, idx[at].index_to_i64(), n);
 }
 
 /// Copies rows `idx` of a table.
 fn gather_rows<T: Pod, I: Index>(table: &[T], idx: &[I], inner: usize, out: &mut [T]) {
     if inner == 1 {
         for (o, i) in out.iter_mut().zip(idx) {
-            *o = table[i.to_i64() as usize];
+            *o = table[i.index_to_i64() as usize];
         }
         return;
     }
     for (o, i) in out.chunks_exact_mut(inner).zip(idx) {
-        o.copy_from_slice(&table[i.to_i64() as usize * inner..][..inner]);
+        o.copy_from_slice(&table[i.index_to_i64() as usize * inner..][..inner]);
     }
 }
 
@@ -174,7 +158,7 @@ pub fn gather_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
     // A call within one outer row uses only some of the indices.
     let used =
         if rows.start / p.k == (rows.end - 1) / p.k { rows.start % p.k..(rows.end - 1) % p.k + 1 } else { 0..p.k };
-    if let Some(bad) = first_bad_index_of(&idx[used.clone()], p.n) {
+    if let Some(bad) = first_index_out_of_range(&idx[used.clone()], p.n) {
         return report_bad_index(args, idx, used.start + bad, p.n);
     }
     let mut rest = args.write::<T>(0);
@@ -199,7 +183,7 @@ pub fn take_along_axis_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
         return;
     }
     let (all, idx) = (idx, &idx[rows.start * p.inner..rows.end * p.inner]);
-    if let Some(bad) = first_bad_index_of(idx, p.n) {
+    if let Some(bad) = first_index_out_of_range(idx, p.n) {
         return report_bad_index(args, all, rows.start * p.inner + bad, p.n);
     }
     let (mut rest, mut idx) = (args.write::<T>(0), idx);
@@ -212,7 +196,7 @@ pub fn take_along_axis_kernel<T: Pod, I: Index>(args: &mut Args<'_>) {
         } else {
             for (out, idx) in out.chunks_exact_mut(p.inner).zip(now.chunks_exact(p.inner)) {
                 for (i, (o, at)) in out.iter_mut().zip(idx).enumerate() {
-                    *o = x[at.to_i64() as usize * p.inner + i];
+                    *o = x[at.index_to_i64() as usize * p.inner + i];
                 }
             }
         }

@@ -53,14 +53,14 @@ impl IntMatmul {
 }
 
 /// An integer type with products.
-pub trait IntFactor: Pod + Default {
+pub trait IntMatmulFactor: Pod + Default {
     /// sum + a·b, wrapping.
     fn multiply_add(sum: Self, a: Self, b: Self) -> Self;
 }
 
 macro_rules! factors {
     ($($t:ident)*) => {$(
-        impl IntFactor for $t {
+        impl IntMatmulFactor for $t {
             #[inline(always)]
             fn multiply_add(sum: $t, a: $t, b: $t) -> $t {
                 sum.wrapping_add(a.wrapping_mul(b))
@@ -73,7 +73,7 @@ factors! { i32 i64 }
 
 simd! {
     /// y += a · b for a row b.
-    fn int_matmul_add_row[T: IntFactor](y: &mut [T], a: T, b: &[T]) {
+    fn int_matmul_add_row[T: IntMatmulFactor](y: &mut [T], a: T, b: &[T]) {
         for (y, b) in y.iter_mut().zip(b) {
             *y = T::multiply_add(*y, a, *b);
         }
@@ -84,7 +84,7 @@ simd! {
 ///
 /// Reads a: `T[batch, m, k]`, b: `T[batch, k, n]`; writes `T[batch, m, n]`, [`IntMatmul::per_unit`]; params
 /// [`IntMatmul`].
-pub fn int_matmul_kernel<T: IntFactor>(args: &mut Args<'_>) {
+pub fn int_matmul_kernel<T: IntMatmulFactor>(args: &mut Args<'_>) {
     let p = IntMatmul::from_words(args.params());
     let first = args.units().start * p.rows();
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
@@ -108,7 +108,7 @@ by_dtype!(int_matmul_kernel_for = int_matmul_kernel::<I32 i32, I64 i64>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, harness_result, run_harness};
 
     #[test]
     fn products_are_those_of_i128_and_wrap() {
@@ -121,8 +121,10 @@ mod tests {
                 let (a, b) = (noise(batch * m * k, 1), noise(batch * k * n, 2));
                 let out = [Out::of::<i64>(batch * m * n, p.per_unit())];
                 let words = p.to_words();
-                let y: Vec<i64> =
-                    get(&run(int_matmul_kernel::<i64>, &words, &[In::of(&a), In::of(&b)], &out, p.units()), 0);
+                let y: Vec<i64> = harness_result(
+                    &run_harness(int_matmul_kernel::<i64>, &words, &[In::of(&a), In::of(&b)], &out, p.units()),
+                    0,
+                );
                 for (at, y) in y.iter().enumerate() {
                     let (s, i, j) = (at / (m * n), at / n % m, at % n);
                     let x = |t: usize| a[s * m * k + if ta { t * m + i } else { i * k + t }];

@@ -145,7 +145,7 @@ by_dtype!(lsq_backward_for = lsq_backward::<floats>);
 mod tests {
     use super::*;
     use crate::abi::Split;
-    use crate::harness::{In, Out, close, get, noise, run};
+    use crate::harness::{In, Out, close, harness_result, noise, run_harness};
 
     /// The definition: x̄, and the cotangent of each scale.
     fn naive(p: &LsqBackward, g: &[f64], x: &[f64], s: &[f64]) -> [Vec<f64>; 2] {
@@ -174,10 +174,10 @@ mod tests {
             let writes = [Out::of::<f64>(n, p.per_unit()), sums, scratch];
             let reads = [[In::of(&g), In::of(&x)], [In::of(&g).over(0), In::of(&x)], [In::of(&g), In::of(&x).over(0)]];
             for [g, x] in reads {
-                let got = run(lsq_backward::<f64>, &p.to_words(), &[g, x, In::of(&s)], &writes, p.units());
-                assert_eq!(get::<f64>(&got, 0), dx);
+                let got = run_harness(lsq_backward::<f64>, &p.to_words(), &[g, x, In::of(&s)], &writes, p.units());
+                assert_eq!(harness_result::<f64>(&got, 0), dx);
                 let mut sums = vec![0.0; channels];
-                get::<f64>(&got, 1).iter().enumerate().for_each(|(i, x)| sums[i % channels] += x);
+                harness_result::<f64>(&got, 1).iter().enumerate().for_each(|(i, x)| sums[i % channels] += x);
                 close(&sums, &ds, 1e-12);
             }
         }

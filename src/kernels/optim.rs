@@ -50,7 +50,7 @@ params! {
 
 impl Sgd {
     /// Updated tensors of a parameter: p and, with momentum, the buffer.
-    fn tensors(&self) -> usize {
+    fn optim_kernel_tensors(&self) -> usize {
         1 + usize::from(self.momentum != 0.0)
     }
 }
@@ -316,9 +316,9 @@ fn optim_kernel_update<T: Float>(args: &mut Args<'_>, step: &OptimKernelStep<T>,
 /// `T[n]`, \[buf: `T[n]`\] of each, [`UNIT`] elements a unit, in place of their reads or not; params [`Sgd`].
 pub fn sgd_update_kernel<T: Float>(args: &mut Args<'_>) {
     let a = Sgd::from_words(args.params());
-    let params = args.writes() / a.tensors();
-    let step = OptimKernelStep::sgd(&a, args, params * (a.tensors() + 1));
-    optim_kernel_update::<T>(args, &step, a.tensors());
+    let params = args.writes() / a.optim_kernel_tensors();
+    let step = OptimKernelStep::sgd(&a, args, params * (a.optim_kernel_tensors() + 1));
+    optim_kernel_update::<T>(args, &step, a.optim_kernel_tensors());
 }
 
 by_dtype!(sgd_update_kernel_for = sgd_update_kernel::<floats>);

@@ -214,7 +214,7 @@ pub fn random_int_kernel<I: Index>(args: &mut Args<'_>) {
             let w = 2 * (e % 2);
             let bits = u64::from(words[w][e / 2]) << 32 | u64::from(words[w + 1][e / 2]);
             let scaled = (u128::from(bits) * u128::from(p.span)) >> 64;
-            *o = I::of_i64(p.low.wrapping_add(scaled as u64) as i64);
+            *o = I::index_of_i64(p.low.wrapping_add(scaled as u64) as i64);
         }
     }
 }
@@ -225,14 +225,17 @@ by_dtype!(random_int_kernel_for = random_int_kernel::<I32 i32, I64 i64>);
 mod tests {
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, close, get, run};
+    use crate::harness::{In, Out, close, harness_result, run_harness};
 
     const KEY: [u32; 4] = [1, 2, 3, 4];
 
     fn call<T: RandomDraw>(k: Kernel, len: usize, key: [u32; 4], stream: u64) -> Vec<T> {
         let p = Random { len, stream };
         assert_eq!(Random::from_words(&p.to_words()), p);
-        get(&run(k, &p.to_words(), &[In::of(&key)], &[Out::of::<T>(len, p.per_unit())], p.units()), 0)
+        harness_result(
+            &run_harness(k, &p.to_words(), &[In::of(&key)], &[Out::of::<T>(len, p.per_unit())], p.units()),
+            0,
+        )
     }
 
     #[test]
@@ -308,8 +311,8 @@ mod tests {
     fn whole_numbers_keep_to_their_range() {
         let draw = |len: usize, low: i64, span: u64| -> Vec<i64> {
             let p = RandomInt { len, stream: 9, low: low as u64, span };
-            get(
-                &run(
+            harness_result(
+                &run_harness(
                     random_int_kernel::<i64>,
                     &p.to_words(),
                     &[In::of(&KEY)],

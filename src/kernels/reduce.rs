@@ -165,7 +165,7 @@ pub fn reduce_columns<T: Num, F: PairwiseReducer<T>>(f: F, x: &[T], inner: usize
     reduce_into(f, x, x.len() / inner.max(1), inner, 0, out);
 }
 
-fn run_reduce<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
+fn run_reduce_kernel<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finish: impl Fn(T, &Reduce) -> T) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let out = args.write::<T>(0);
@@ -175,7 +175,7 @@ fn run_reduce<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F, finish: 
     }
 }
 
-fn run_partial_reduce<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F) {
+fn run_partial_reduce_kernel<T: Num, F: PairwiseReducer<T>>(args: &mut Args<'_>, f: F) {
     let p = PartialReduce::from_words(args.params());
     let (x, out) = (args.read::<T>(0), args.write::<T>(0));
     for (u, out) in args.units().zip(out.chunks_exact_mut(p.inner)) {
@@ -192,7 +192,7 @@ macro_rules! entries {
         ///
         /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
         pub fn $name<T: $bound>(args: &mut Args<'_>) {
-            run_reduce::<T, _>(args, $fold, |x, _| x);
+            run_reduce_kernel::<T, _>(args, $fold, |x, _| x);
         }
 
         /// The first step of a split reduction: one result per chunk.
@@ -200,7 +200,7 @@ macro_rules! entries {
         /// Reads x: `T[outer, n, inner]`; writes `T[outer, chunks, inner]`, [`PartialReduce::per_unit`]; params
         /// [`PartialReduce`].
         pub fn $partial<T: $bound>(args: &mut Args<'_>) {
-            run_partial_reduce::<T, _>(args, $fold);
+            run_partial_reduce_kernel::<T, _>(args, $fold);
         }
     )*};
 }
@@ -233,7 +233,7 @@ by_dtype!(sum_squares_partial_for = sum_squares_partial::<floats>);
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
 pub fn reduce_mean_kernel<T: Float>(args: &mut Args<'_>) {
-    run_reduce::<T, _>(args, pairwise::Sum, |x, p| x / T::from_f64(p.divisor as f64));
+    run_reduce_kernel::<T, _>(args, pairwise::Sum, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
 by_dtype!(reduce_mean_kernel_for = reduce_mean_kernel::<floats>);
@@ -242,7 +242,7 @@ by_dtype!(reduce_mean_kernel_for = reduce_mean_kernel::<floats>);
 ///
 /// Reads x: `T[outer, n, inner]`; writes `T[outer, inner]`, [`Reduce::per_unit`]; params [`Reduce`].
 pub fn reduce_mean_squares_kernel<T: Float>(args: &mut Args<'_>) {
-    run_reduce::<T, _>(args, pairwise::Squares, |x, p| x / T::from_f64(p.divisor as f64));
+    run_reduce_kernel::<T, _>(args, pairwise::Squares, |x, p| x / T::from_f64(p.divisor as f64));
 }
 
 by_dtype!(reduce_mean_squares_kernel_for = reduce_mean_squares_kernel::<floats>);
@@ -338,7 +338,7 @@ simd! {
     fn reduce_arg_columns[T: Num, I: Index, F: PairwiseReducer<T>](f: F, x: &[T], stride: usize, best: &mut [T], out: &mut [I]) {
         let (w, whole) = (out.len(), Unmasked::new());
         for (r, x) in x.chunks(stride).filter(|x| x.len() >= w).enumerate() {
-            let row = I::of(r);
+            let row = I::index_of_place(r);
             for ((b, o), x) in best.iter_mut().zip(out.iter_mut()).zip(x) {
                 // The join keeps the first of two equal elements, and NaN once there is one. NaN differs from itself.
                 let next = f.join(*b, *x);
@@ -350,18 +350,18 @@ simd! {
     }
 }
 
-fn run_arg_reduce<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
+fn run_arg_reduce_kernel<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
     let p = Reduce::from_words(args.params());
     let lo = args.units().start * p.per_unit();
     let (x, out) = (args.read::<T>(0), args.write::<I>(0));
-    out.fill(I::of(0));
+    out.fill(I::index_of_place(0));
     if p.n == 0 {
         return;
     }
     if p.inner == 1 {
         for (i, o) in out.iter_mut().enumerate() {
             let x = &x[(lo + i) * p.n..][..p.n];
-            *o = I::of(reduce_first_of(x, pairwise::pairwise_row(f, x)));
+            *o = I::index_of_place(reduce_first_of(x, pairwise::pairwise_row(f, x)));
         }
         return;
     }
@@ -378,7 +378,7 @@ fn run_arg_reduce<T: Num, I: Index, F: Best<T>>(args: &mut Args<'_>, f: F) {
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
 pub fn reduce_arg_max_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
-    run_arg_reduce::<T, I, _>(args, pairwise::Max);
+    run_arg_reduce_kernel::<T, I, _>(args, pairwise::Max);
 }
 
 by_dtype!(reduce_arg_max_kernel_for = reduce_arg_max_kernel::<numbers, index>);
@@ -387,7 +387,7 @@ by_dtype!(reduce_arg_max_kernel_for = reduce_arg_max_kernel::<numbers, index>);
 ///
 /// Reads x: `T[outer, n, inner]`; writes `I[outer, inner]` (`i32` or `i64`), [`Reduce::per_unit`]; params [`Reduce`].
 pub fn reduce_arg_min_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
-    run_arg_reduce::<T, I, _>(args, pairwise::Min);
+    run_arg_reduce_kernel::<T, I, _>(args, pairwise::Min);
 }
 
 by_dtype!(reduce_arg_min_kernel_for = reduce_arg_min_kernel::<numbers, index>);

@@ -60,13 +60,13 @@ fn scaled_root_sum_squares<T: Float>(args: &Args<'_>, tensors: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, harness_result, run_harness};
 
     fn of<T: Float>(sum: T, parts: &[Vec<T>]) -> f64 {
         let p = Parts { tensors: parts.len(), len: parts.iter().map(Vec::len).sum() };
         let reads: Vec<In> = std::iter::once(In::of(&[sum])).chain(parts.iter().map(|x| In::of(x))).collect();
-        let out = run(root_sum_squares_kernel::<T>, &p.to_words(), &reads, &[Out::of::<f64>(1, 1)], 1);
-        get::<f64>(&out, 0)[0]
+        let out = run_harness(root_sum_squares_kernel::<T>, &p.to_words(), &reads, &[Out::of::<f64>(1, 1)], 1);
+        harness_result::<f64>(&out, 0)[0]
     }
 
     #[test]

@@ -177,22 +177,22 @@ by_dtype!(sample_kernel_for = sample_kernel::<floats>);
 mod tests {
     use super::*;
     use crate::abi::Split;
-    use crate::harness::{In, Out, Outcome, get, hashes, run};
+    use crate::harness::{In, Out, Outcome, harness_hashes, harness_result, run_harness};
 
     fn sampled(p: &Sample, logits: &[f32], key: [u32; 4]) -> Outcome {
         let scratch = |size| Out(p.n, size, Split::PerThread(p.n));
         let writes = [Out::of::<i32>(p.rows, p.per_unit()), scratch(4), scratch(8)];
-        run(sample_kernel::<f32>, &p.to_words(), &[In::of(logits), In::of(&key)], &writes, p.units())
+        run_harness(sample_kernel::<f32>, &p.to_words(), &[In::of(logits), In::of(&key)], &writes, p.units())
     }
 
     #[test]
     fn rows_get_the_tokens_of_their_uniforms() {
         let key = [5, 6, 7, 8];
         for (rows, n, top_k, top_p) in [(1, 1, 0, 1.0), (9, 5, 3, 1.0), (700, 11, 0, 0.7), (3, 5000, 40, 0.9)] {
-            let logits: Vec<f32> = hashes(rows * n, 3);
+            let logits: Vec<f32> = harness_hashes(rows * n, 3);
             let p = Sample { rows, n, stream: 9, temperature: 0.7, top_k, top_p };
             assert_eq!(Sample::from_words(&p.to_words()), p);
-            let tokens: Vec<i32> = get(&sampled(&p, &logits, key), 0);
+            let tokens: Vec<i32> = harness_result(&sampled(&p, &logits, key), 0);
             let mut u = vec![0.0; rows.next_multiple_of(2)];
             random_uniform::<f64>(key, 9, 0, &mut u);
             let (mut order, mut weights) = (vec![0; n], vec![0.0; n]);
@@ -210,6 +210,6 @@ mod tests {
         let low = f32::NEG_INFINITY;
         assert_eq!(sampled(&p, &[0.0, 1.0, low, 0.0, f32::NAN, 1.0], [0; 4]), Err(2));
         assert_eq!(sampled(&p, &[0.0, 1.0, low, low, 0.0, f32::INFINITY], [0; 4]), Err(1));
-        assert_eq!(get::<i32>(&sampled(&p, &[0.0, low, low, 0.0, low, 1.0], [0; 4]), 0), [0, 1, 1]);
+        assert_eq!(harness_result::<i32>(&sampled(&p, &[0.0, low, low, 0.0, low, 1.0], [0; 4]), 0), [0, 1, 1]);
     }
 }

@@ -70,7 +70,7 @@ by_dtype!(arg_sort_kernel_for = arg_sort_kernel::<numbers>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, harness_result, run_harness};
 
     #[test]
     fn rows_sort_as_a_stable_sort_does() {
@@ -81,7 +81,10 @@ mod tests {
                 let x: Vec<f32> = (0..rows * n).map(cell).collect();
                 let p = Sort { rows, n, descending };
                 let out = [Out::of::<i32>(rows * n, p.per_unit())];
-                let got: Vec<i32> = get(&run(arg_sort_kernel::<f32>, &p.to_words(), &[In::of(&x)], &out, p.units()), 0);
+                let got: Vec<i32> = harness_result(
+                    &run_harness(arg_sort_kernel::<f32>, &p.to_words(), &[In::of(&x)], &out, p.units()),
+                    0,
+                );
                 for (row, got) in x.chunks(n).zip(got.chunks(n)) {
                     let mut want: Vec<i32> = (0..n as i32).collect();
                     // The key of a NaN is above all; slice::sort_by is stable.

@@ -46,7 +46,7 @@ simd! {
 
 simd! {
     /// `d` holds a and becomes a − b.
-    fn squared_error_over_a[T: Float](b: &[T], d: &mut [T]) {
+    fn sweep_squared_error_over_a[T: Float](b: &[T], d: &mut [T]) {
         for (d, b) in d.iter_mut().zip(b) {
             *d -= *b;
         }
@@ -55,7 +55,7 @@ simd! {
 
 simd! {
     /// `d` holds b and becomes a − b.
-    fn squared_error_over_b[T: Float](a: &[T], d: &mut [T]) {
+    fn sweep_squared_error_over_b[T: Float](a: &[T], d: &mut [T]) {
         for (d, a) in d.iter_mut().zip(a) {
             *d = *a - *d;
         }
@@ -88,8 +88,8 @@ pub fn squared_error_kernel<T: Float>(args: &mut Args<'_>) {
         let part = |x: &'_ [T]| -> std::ops::Range<usize> { at.min(x.len())..(at + d.len()).min(x.len()) };
         match (a, b) {
             (Some(a), Some(b)) => squared_error_differences(&a[part(a)], &b[part(b)], d),
-            (None, Some(b)) => squared_error_over_a(&b[part(b)], d),
-            (Some(a), None) => squared_error_over_b(&a[part(a)], d),
+            (None, Some(b)) => sweep_squared_error_over_a(&b[part(b)], d),
+            (Some(a), None) => sweep_squared_error_over_b(&a[part(a)], d),
             // a and b are the same operand: 0, or NaN where it is not finite.
             (None, None) => d.iter_mut().for_each(|x| *x -= *x),
         }
@@ -107,7 +107,7 @@ by_dtype!(squared_error_kernel_for = squared_error_kernel::<floats>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, get, noise32, run};
+    use crate::harness::{In, Out, harness_result, noise32, run_harness};
 
     #[test]
     fn bits_are_those_of_separate_sweeps() {
@@ -125,8 +125,11 @@ mod tests {
                 for reads in
                     [[In::of(&a), In::of(&b)], [In::of(&a).over(1), In::of(&b)], [In::of(&a), In::of(&b).over(1)]]
                 {
-                    let got = run(squared_error_kernel::<f32>, &p.to_words(), &reads, &outs, p.units());
-                    assert_eq!((get::<f32>(&got, 0), get::<f32>(&got, 1)), (sums.clone(), grad.clone()));
+                    let got = run_harness(squared_error_kernel::<f32>, &p.to_words(), &reads, &outs, p.units());
+                    assert_eq!(
+                        (harness_result::<f32>(&got, 0), harness_result::<f32>(&got, 1)),
+                        (sums.clone(), grad.clone())
+                    );
                 }
             }
         }

@@ -85,7 +85,7 @@ by_dtype!(top_k_kernel_for = top_k_kernel::<numbers>);
 mod tests {
     use super::*;
     use crate::abi::Split;
-    use crate::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, harness_result, run_harness};
 
     /// NaN, ties, infinities and zeros of both signs.
     fn cell(i: usize) -> f32 {
@@ -107,8 +107,8 @@ mod tests {
                 assert_eq!(TopK::from_words(&p.to_words()), p);
                 let scratch = Out(p.scratch(), size_of::<i32>(), Split::PerThread(p.scratch()));
                 let writes = [Out::of::<f32>(rows * k, p.per_unit()), Out::of::<i32>(rows * k, p.per_unit()), scratch];
-                let out = run(top_k_kernel::<f32>, &p.to_words(), &[In::of(&x)], &writes, p.units());
-                let (values, positions): (Vec<u32>, Vec<i32>) = (get(&out, 0), get(&out, 1));
+                let out = run_harness(top_k_kernel::<f32>, &p.to_words(), &[In::of(&x)], &writes, p.units());
+                let (values, positions): (Vec<u32>, Vec<i32>) = (harness_result(&out, 0), harness_result(&out, 1));
                 for (r, row) in x.chunks(n).enumerate() {
                     let mut want: Vec<i32> = (0..n as i32).collect();
                     // The key of a NaN is above all; slice::sort_by is stable. Zeros of both signs are equal.

@@ -11,7 +11,7 @@ pub use super::operand::Operand;
 use super::planned_body::PlannedBody;
 use crate::arena::{Node, Value};
 use crate::kernels::abi::{Kernel, Prepared, Split};
-use crate::kernels::bytes;
+use crate::kernels::byte_copies;
 use crate::kernels::cost_model::CostClass;
 use std::sync::Arc;
 
@@ -273,13 +273,13 @@ impl Instructions {
             return;
         }
         self.push(&Instr {
-            kernel: bytes::copy_bytes_kernel,
+            kernel: byte_copies::copy_bytes_kernel,
             params: &[],
             prepared: None,
             reads: &[Operand::of_bytes(from.buf, from.off, len, Split::Whole)],
-            writes: &[Operand::of_bytes(to, 0, len, Split::PerUnit(bytes::UNIT))],
+            writes: &[Operand::of_bytes(to, 0, len, Split::PerUnit(byte_copies::UNIT))],
             pairs: &[],
-            units: len.div_ceil(bytes::UNIT),
+            units: len.div_ceil(byte_copies::UNIT),
             node,
             flops: 0,
             time: InstrTime::of(CostClass::COPY, 0, 2 * len as u64),

@@ -212,7 +212,7 @@ impl StepObserver for NonfiniteObserver<'_> {
         }
         let range = |slot: u32| {
             let s = &segment.slots[slot as usize];
-            let at = moves.offset(s);
+            let at = moves.operand_offset(s);
             at..at + s.len * s.size
         };
         for (slot, read) in (call.reads.0..call.reads.1).zip(&watched.reads) {

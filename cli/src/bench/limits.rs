@@ -3,7 +3,7 @@
 //! Invariant: both are measured, on as many threads as the programs that they are compared with. No table of processors
 //! is used.
 
-use arenagrad::tools::kernels::limits::{compute_limit, limit_of_sweep};
+use arenagrad::tools::kernels::machine_limits::{machine_limit_of_compute, machine_limit_of_sweep};
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ fn rate_limit<S>(threads: usize, state: impl Fn() -> S + Sync, work: impl Fn(&mu
 /// Single-precision operations per second of `threads` threads: multiply-adds in registers, by the widest instructions
 /// that kernels use.
 pub fn flops_limit(threads: usize) -> f64 {
-    rate_limit(threads, || (), |(), n| compute_limit(n * 1000))
+    rate_limit(threads, || (), |(), n| machine_limit_of_compute(n * 1000))
 }
 
 /// Bytes per second that `threads` threads read and write, together, when they sweep over `bytes` bytes repeatedly.
@@ -65,7 +65,7 @@ pub fn bandwidth_limit(threads: usize, bytes: u64) -> f64 {
         || vec![1f32; floats.max(1024)],
         |x, n| {
             for _ in 0..n {
-                limit_of_sweep(black_box(x));
+                machine_limit_of_sweep(black_box(x));
             }
             (n * 8 * x.len()) as f64
         },

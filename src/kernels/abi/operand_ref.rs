@@ -23,7 +23,7 @@ pub enum Split {
 impl Split {
     /// The row length and the columns of a unit, if units divide columns.
     #[inline]
-    pub(super) fn columns(self) -> Option<(usize, usize)> {
+    pub(super) fn operand_columns(self) -> Option<(usize, usize)> {
         match self {
             Split::Columns { row, width } => Some((row, width)),
             Split::Whole | Split::PerUnit(_) | Split::PerThread(_) => None,
@@ -79,7 +79,7 @@ impl LoopOffsets<'_> {
     /// Byte offset of `s` in the current iteration. The arithmetic wraps; [`Args`](super::Args) checks bounds
     /// afterwards.
     #[inline]
-    pub fn offset(&self, s: &OperandRef) -> usize {
+    pub fn operand_offset(&self, s: &OperandRef) -> usize {
         match s.moves {
             0 => s.off,
             m => self.strides[m as usize]

@@ -1,7 +1,7 @@
 //! Tests of operands: the part that a call gets, and the bounds of panels.
 
 use super::*;
-use crate::fault::Cause;
+use crate::fault::{Bad, Cause};
 use arenagrad_arena::tensor::TensorArena;
 
 #[test]

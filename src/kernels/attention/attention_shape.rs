@@ -3,7 +3,6 @@
 use crate::gemm::{Gemm, GemmFloat, Strides};
 use crate::params::params;
 use arenagrad_arena::dtype::DType;
-use std::ops::Range;
 
 /// Maximal number of queries in a block.
 pub const BLOCK_QUERIES: usize = 64;
@@ -14,6 +13,8 @@ pub(super) const FEW_QUERIES: usize = 32;
 /// Queries in a unit of [`attention_backward_queries_kernel`](super::attention_backward_queries_kernel). Keys are
 /// transposed once for all of them.
 pub const CHUNK_QUERIES: usize = 4 * BLOCK_QUERIES;
+/// Rows in a unit of [`pack_gradients_kernel`](super::pack_gradients_kernel).
+pub(super) const PACK_ROWS: usize = 16;
 /// Elements that are computed side by side. A row of whole chunks has no slow remainder.
 pub const CHUNK: usize = 16;
 /// Alignment of scratch pieces, in elements.
@@ -138,6 +139,16 @@ impl AttentionShape {
         self.heads * self.width + self.kv_heads * (self.width + self.value_width)
     }
 
+    /// Units of [`pack_gradients_kernel`](super::pack_gradients_kernel).
+    pub fn pack_gradients_units(&self) -> usize {
+        (self.batch * self.queries).div_ceil(PACK_ROWS)
+    }
+
+    /// Elements of the result of [`pack_gradients_kernel`](super::pack_gradients_kernel) in a unit.
+    pub fn pack_gradients_per_unit(&self) -> usize {
+        PACK_ROWS * self.packed_row()
+    }
+
     /// Rows of a head at column `column` of packed q, k and v.
     pub(super) fn packed_rows(&self, b: usize, column: usize) -> AttentionShapeRows {
         let step = self.packed_row();
@@ -181,17 +192,6 @@ impl AttentionShape {
     /// Index of a probability in `[batch, heads, queries, keys]`.
     pub(super) fn probability(&self, q: Query, key: usize) -> usize {
         ((q.b * self.heads + q.h) * self.queries + q.i) * self.keys + key
-    }
-
-    /// The keys that query `i` may see. Both ends are monotonic in `i`.
-    pub(super) fn visible(&self, i: usize) -> Range<usize> {
-        if !self.causal {
-            return 0..self.keys;
-        }
-        // The place, and the number of queries more, since it may lie before the first key.
-        let place = i + if self.top_left { self.queries } else { self.keys };
-        let end = (place + 1).saturating_add(self.ahead).saturating_sub(self.queries).min(self.keys);
-        place.saturating_sub(self.queries.saturating_add(self.window)).min(end)..end
     }
 
     /// Rows of y in a unit of the forward kernel: rows of one head or, if `seq_major`, of all heads. If a number of
@@ -252,12 +252,6 @@ impl AttentionShape {
     /// Queries in a block. With a causal mask and few keys, smaller blocks skip more products.
     pub(super) fn block_queries(&self) -> usize {
         if self.causal && self.keys <= BLOCK_KEYS { FEW_QUERIES } else { BLOCK_QUERIES }
-    }
-
-    /// Number of keys, from key `j` of a block on, that are multiplied with queries that see no key from `end` on.
-    pub(super) fn keys_before(&self, j: usize, end: usize) -> usize {
-        let seen = end.saturating_sub(j).next_multiple_of(CHUNK);
-        seen.min(BLOCK_KEYS).min(self.keys - j)
     }
 
     /// The products of `m` queries with `n` keys in the forward kernel: scores, values.

@@ -79,7 +79,7 @@ struct Keys<'a, T> {
 }
 
 /// The reads of all backward kernels.
-fn attention_backward_operands<'a, T: Element>(
+fn attention_backward_kernel_operands<'a, T: Element>(
     p: &AttentionShape,
     args: &Args<'a>,
 ) -> (AttentionInputs<'a, T>, Saved<'a, T>) {
@@ -103,7 +103,7 @@ fn attention_backward_part<T>(x: &mut [T], u: usize, per: usize) -> &mut [T] {
 /// queries, keys]`. Unit `u` owns the elements of its head or group of heads.
 pub fn attention_backward_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
-    let (units, (inputs, saved)) = (args.units(), attention_backward_operands::<T>(&p, args));
+    let (units, (inputs, saved)) = (args.units(), attention_backward_kernel_operands::<T>(&p, args));
     let rows = p.group() * p.queries;
     let [dq, dk, dv, scratch] = [0, 1, 2, 3].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 4 { args.write::<T>(4) } else { &mut [] };
@@ -132,7 +132,7 @@ by_dtype!(attention_backward_kernel_for = attention_backward_kernel::<floats>);
 /// [`BLOCK_KEYS`] keys of one head.
 pub fn attention_backward_keys_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
-    let (units, (inputs, saved)) = (args.units(), attention_backward_operands::<T>(&p, args));
+    let (units, (inputs, saved)) = (args.units(), attention_backward_kernel_operands::<T>(&p, args));
     let [dk, dv, scratch] = [0, 1, 2].map(|i| args.write::<T>(i));
     let mut scratch = cut_attention_shape_scratch(scratch, p.backward_pieces());
     let each = p.keys.div_ceil(BLOCK_KEYS);
@@ -156,7 +156,7 @@ by_dtype!(attention_backward_keys_kernel_for = attention_backward_keys_kernel::<
 /// optionally, dbias; a unit is [`CHUNK_QUERIES`] queries of one head.
 pub fn attention_backward_queries_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
-    let (units, (inputs, saved)) = (args.units(), attention_backward_operands::<T>(&p, args));
+    let (units, (inputs, saved)) = (args.units(), attention_backward_kernel_operands::<T>(&p, args));
     let [dq, scratch] = [0, 1].map(|i| args.write::<T>(i));
     let dbias = if args.writes() > 2 { args.write::<T>(2) } else { &mut [] };
     let mut scratch = cut_attention_shape_scratch(scratch, p.backward_pieces());
@@ -326,11 +326,11 @@ fn attention_backward_block<T: Element>(
         let (s, g) = (&mut s[wide.clone()], &mut g[wide]);
         let kept = x.drop.map(|d| d.factors(p.probability(query, span.start), span.len(), &mut dropped));
         if let Some(kept) = kept {
-            score_rows::drop_score_row(g, kept);
+            score_rows::scale_score_row_by_each(g, kept);
         }
         score_rows::score_row_gradients(s, g, &seen, row, (bias, keep), dbias);
         if let Some(kept) = kept {
-            score_rows::drop_score_row(s, kept);
+            score_rows::scale_score_row_by_each(s, kept);
         }
     }
     let (from, w, vw) = (keys.j - job.keys.start, p.width, p.value_width);

@@ -86,7 +86,10 @@ fn attention_forward_run<T: Element>(
             if let Some(drop) = x.drop {
                 // Dropout comes after the sum, which includes dropped weights.
                 let first = p.probability(query, j + seen.start);
-                score_rows::drop_score_row(&mut row[seen.clone()], drop.factors(first, seen.len(), &mut dropped));
+                score_rows::scale_score_row_by_each(
+                    &mut row[seen.clone()],
+                    drop.factors(first, seen.len(), &mut dropped),
+                );
             }
             if shrink != T::ONE {
                 score_rows::multiply_score_row(&mut acc[r * p.value_width..][..p.value_width], shrink);

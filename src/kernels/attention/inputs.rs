@@ -2,7 +2,7 @@
 
 use super::attention_shape::{AttentionShape, BLOCK_KEYS, Element, Query};
 use super::dropout::Dropout;
-use super::keys::KeyMask;
+use super::keys::AttentionKeyMask;
 use crate::abi::Args;
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ pub(super) struct AttentionInputs<'a, T> {
     pub q: &'a [T],
     pub k: &'a [T],
     pub v: &'a [T],
-    pub keep: KeyMask<'a, T>,
+    pub keep: AttentionKeyMask<'a, T>,
     pub bias: Bias<'a, T>,
     /// Dropout, if any.
     pub drop: Option<Dropout<T>>,
@@ -43,9 +43,9 @@ impl<'a, T: Element> AttentionInputs<'a, T> {
     /// are operands from `rest` on.
     pub fn read(p: &AttentionShape, args: &Args<'a>, first: usize, rest: usize) -> AttentionInputs<'a, T> {
         let keep = match (p.padding, p.bytes) {
-            (false, _) => KeyMask::All,
-            (true, false) => KeyMask::Float(args.read::<T>(rest)),
-            (true, true) => KeyMask::Bytes(args.read::<u8>(rest)),
+            (false, _) => AttentionKeyMask::All,
+            (true, false) => AttentionKeyMask::Float(args.read::<T>(rest)),
+            (true, true) => AttentionKeyMask::Bytes(args.read::<u8>(rest)),
         };
         let at = rest + usize::from(p.padding);
         let bias = match (p.bias, p.bias_bytes) {

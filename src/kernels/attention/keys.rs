@@ -1,7 +1,26 @@
 //! Ranges of keys that a query sees, and the mask of keys.
 
-use super::attention_shape::{CHUNK, Element};
+use super::attention_shape::{AttentionShape, BLOCK_KEYS, CHUNK, Element};
 use std::ops::Range;
+
+impl AttentionShape {
+    /// The keys that query `i` may see. Both ends are monotonic in `i`.
+    pub(super) fn visible(&self, i: usize) -> Range<usize> {
+        if !self.causal {
+            return 0..self.keys;
+        }
+        // The place, and the number of queries more, since it may lie before the first key.
+        let place = i + if self.top_left { self.queries } else { self.keys };
+        let end = (place + 1).saturating_add(self.ahead).saturating_sub(self.queries).min(self.keys);
+        place.saturating_sub(self.queries.saturating_add(self.window)).min(end)..end
+    }
+
+    /// Number of keys, from key `j` of a block on, that are multiplied with queries that see no key from `end` on.
+    pub(super) fn keys_before(&self, j: usize, end: usize) -> usize {
+        let seen = end.saturating_sub(j).next_multiple_of(CHUNK);
+        seen.min(BLOCK_KEYS).min(self.keys - j)
+    }
+}
 
 /// The part of `seen` within the `n` keys from `j` on, relative to `j`.
 pub(super) fn keys_in_block(seen: &Range<usize>, j: usize, n: usize) -> Range<usize> {
@@ -24,7 +43,7 @@ pub(super) fn keys_within(part: &Range<usize>, whole: &Range<usize>) -> Range<us
 
 /// The mask of keys.
 #[derive(Clone, Copy)]
-pub(super) enum KeyMask<'a, T> {
+pub(super) enum AttentionKeyMask<'a, T> {
     /// All keys are kept.
     All,
     /// Keys whose number is at least ½ are kept.
@@ -33,17 +52,17 @@ pub(super) enum KeyMask<'a, T> {
     Bytes(&'a [u8]),
 }
 
-impl<T: Element> KeyMask<'_, T> {
+impl<T: Element> AttentionKeyMask<'_, T> {
     /// Writes 1 or 0 for each key from `at` on and returns them; returns an empty slice if all keys are kept.
     pub(super) fn write<'t>(&self, at: usize, to: &'t mut [T]) -> &'t [T] {
         let one = |keep: bool| if keep { T::ONE } else { T::ZERO };
         match self {
-            KeyMask::All => return &[],
-            KeyMask::Float(x) => {
+            AttentionKeyMask::All => return &[],
+            AttentionKeyMask::Float(x) => {
                 let half = T::from_f64(0.5);
                 to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x >= half));
             }
-            KeyMask::Bytes(x) => to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x != 0)),
+            AttentionKeyMask::Bytes(x) => to.iter_mut().zip(&x[at..]).for_each(|(to, x)| *to = one(*x != 0)),
         }
         to
     }

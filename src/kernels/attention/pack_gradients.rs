@@ -3,24 +3,9 @@
 //! Invariant: elements only move. Used by the lowering of the backward op of attention whose q, k and v are one
 //! operand.
 
-use super::attention_shape::{AttentionShape, Element};
+use super::attention_shape::{AttentionShape, Element, PACK_ROWS};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
-
-/// Rows in a unit.
-const ROWS: usize = 16;
-
-impl AttentionShape {
-    /// Units of [`pack_gradients_kernel`].
-    pub fn pack_gradients_units(&self) -> usize {
-        (self.batch * self.queries).div_ceil(ROWS)
-    }
-
-    /// Elements of the result of [`pack_gradients_kernel`] in a unit.
-    pub fn pack_gradients_per_unit(&self) -> usize {
-        ROWS * self.packed_row()
-    }
-}
 
 /// Row (b, i) of the result is the rows of q's heads, of k's heads, of v's heads. There are as many keys as queries.
 ///
@@ -32,7 +17,7 @@ pub fn pack_gradients_kernel<T: Element>(args: &mut Args<'_>) {
     let p = AttentionShape::from_words(args.params());
     let from = [0, 1, 2].map(|i| args.read::<T>(i));
     let parts = [(p.heads, p.width), (p.kv_heads, p.width), (p.kv_heads, p.value_width)];
-    let first = args.units().start * ROWS;
+    let first = args.units().start * PACK_ROWS;
     for (r, row) in args.write::<T>(0).chunks_exact_mut(p.packed_row().max(1)).enumerate() {
         let (b, i) = ((first + r) / p.queries, (first + r) % p.queries);
         let mut rest = row;

@@ -53,7 +53,7 @@ pub(super) struct ConvPlan {
     pub band: usize,
     /// Images whose columns are adjacent in one product.
     pub fold: usize,
-    /// Whether the lanes are [`IMAGES`] images (see `images`) instead of columns.
+    /// Whether the lanes are [`IMAGES`] images (see `image_lanes`) instead of columns.
     pub images: bool,
     /// Whether columns are packed before the product.
     pub packed: bool,

@@ -4,9 +4,9 @@
 //! chunks of packed weights, images, bands of rows, sub-grids, blocks of channels. Each output element is one chain of
 //! sums over the taps, so the blocking does not affect its bits. Used by the entry points of the folder.
 
+use super::conv_micro::{ConvMicroEpilogue, Span, conv_micro_block_rows, conv_micro_panel};
 use super::conv_plan::{ConvPlan, IMAGES, SLACK};
-use super::images;
-use super::micro::{MicroEpilogue, Span, micro_block_rows, micro_panel};
+use super::image_lanes;
 use super::strip::{clear_strip, copy_strip_rows, load_strip, spread_strip_rows, strip_len};
 use crate::float::Float;
 use crate::gemm::GemmFloat;
@@ -17,7 +17,7 @@ use std::ops::Range;
 pub(super) struct Product<'a, T> {
     pub src: &'a [T],
     pub weight: &'a [T],
-    pub epilogue: MicroEpilogue<'a, T>,
+    pub epilogue: ConvMicroEpilogue<'a, T>,
 }
 
 /// The scratch of one thread, split.
@@ -49,7 +49,7 @@ struct Part {
 /// Elements of the staging buffer: positions of a band, at the strip's pitch or packed, times the rows of a block.
 fn correlate_stage_len(c: &ConvPlan) -> usize {
     if c.images {
-        return images::images_stage_len(c);
+        return image_lanes::image_lanes_stage_len(c);
     }
     let together = c.columns();
     let apart = (c.band * c.pitch).next_multiple_of(SLACK);
@@ -168,7 +168,7 @@ fn correlate_pack_weights<T: Float>(
         });
         let mut from = channels.start;
         while from < channels.end {
-            let m = micro_block_rows(channels.end - from);
+            let m = conv_micro_block_rows(channels.end - from);
             let real = m.min(channels.end - from);
             let mut block = scratch.weights[at..at + (k - k0) * m].chunks_exact_mut(m);
             c.each_tap(sub, |src, tap, _| {
@@ -240,24 +240,24 @@ fn correlate_side_by_side<T: GemmFloat>(
 ) {
     let channels = c.src_c * c.src[0] * c.src[1];
     let src = &p.src[(part.image * c.groups + part.group) * channels..];
-    images::load_images(c, src, c.groups * channels, part.images, scratch.strip, scratch.stage);
+    image_lanes::load_image_lanes(c, src, c.groups * channels, part.images, scratch.strip, scratch.stage);
     // Packed rows of all blocks, and of the blocks before this one.
     let (mut all, mut before) = (0, 0);
     let mut m0 = part.from;
     while m0 < part.to {
-        all += micro_block_rows(part.to - m0);
-        m0 += micro_block_rows(part.to - m0).min(part.to - m0);
+        all += conv_micro_block_rows(part.to - m0);
+        m0 += conv_micro_block_rows(part.to - m0).min(part.to - m0);
     }
     m0 = part.from;
     while m0 < part.to {
-        let m = micro_block_rows(part.to - m0);
+        let m = conv_micro_block_rows(part.to - m0);
         let rows = m.min(part.to - m0);
         let a = |taps: usize, count: usize| &scratch.weights[taps * all + count * before..][..count * m];
-        images::images_block(c, m, rows, scratch.offs, a, scratch.strip, scratch.stage);
+        image_lanes::image_lanes_block(c, m, rows, scratch.offs, a, scratch.strip, scratch.stage);
         let first = part.group * c.dst_c + m0;
         let area = c.dst[0] * c.dst[1];
         let to = &mut dst[(m0 - part.from) * area..];
-        images::unstage_images(c, p.epilogue, part.images, first..first + rows, stride, scratch.stage, to);
+        image_lanes::unstage_image_lanes(c, p.epilogue, part.images, first..first + rows, stride, scratch.stage, to);
         before += m;
         m0 += rows;
     }
@@ -298,7 +298,7 @@ fn correlate_blocks<T: Float>(
     };
     let (mut m0, mut at) = (part.from, job.at);
     while m0 < part.to {
-        let m = micro_block_rows(part.to - m0);
+        let m = conv_micro_block_rows(part.to - m0);
         let rows = m.min(part.to - m0);
         let a = &scratch.weights[at..at + taps * m];
         let first = part.group * c.dst_c + m0;
@@ -306,10 +306,10 @@ fn correlate_blocks<T: Float>(
         let dst = &mut dst[(m0 - part.from) * area..];
         if width > 0 && c.step == [1, 1] && pitch == job.cols && part.images == 1 {
             let span = Span { rows, width, ld: area, epilogue };
-            micro_panel(m, a, offs, b, span, &mut dst[part.row * job.cols..]);
+            conv_micro_panel(m, a, offs, b, span, &mut dst[part.row * job.cols..]);
         } else if width > 0 {
             let ld = width.next_multiple_of(LINE);
-            micro_panel(m, a, offs, b, Span { rows, width, ld, epilogue }, scratch.stage);
+            conv_micro_panel(m, a, offs, b, Span { rows, width, ld, epilogue }, scratch.stage);
             correlate_unstage(c, part, job, Staged { pitch, ld, rows, stride }, scratch.stage, dst);
         }
         at += taps * m;

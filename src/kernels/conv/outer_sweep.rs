@@ -4,7 +4,7 @@
 //! Invariant: an element is one chain of `mul_add` over images, rows and columns of dy, in this order. The number of
 //! taps that are computed at once does not affect the bits. Used by `weight_grad`; `conv_plan` reads [`BLOCK`].
 
-use super::micro::{micro_fma, micro_vector};
+use super::conv_micro::{conv_micro_fma, conv_micro_vector};
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
 use crate::simd;
@@ -40,11 +40,11 @@ fn outer_sweep_at<T: Float, const R: usize, const K: usize, const V: usize, cons
     mut acc: [[[[T; L]; V]; K]; R],
 ) -> [[[[T; L]; V]; K]; R] {
     for v in 0..V {
-        let d: [T; L] = micro_vector(&dy[v * L..]);
+        let d: [T; L] = conv_micro_vector(&dy[v * L..]);
         for r in 0..R {
             let x = &rows[r][q..][..K];
             for k in 0..K {
-                acc[r][k][v] = micro_fma([x[k]; L], d, acc[r][k][v]);
+                acc[r][k][v] = conv_micro_fma([x[k]; L], d, acc[r][k][v]);
             }
         }
     }

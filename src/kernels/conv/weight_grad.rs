@@ -1,16 +1,18 @@
 //! The weight gradient. A block of images gives a partial gradient, by products of strips of x with dy. Then the
 //! partial gradients are added.
 //!
-//! Lanes are output channels (see `outer_sweep`) or positions of a row (see `micro::micro_dots`), whichever fill
-//! vectors better. The order of sums depends only on the shape and on which strips of x hold infinity or NaN: rows of
-//! such a strip are summed one by one, and rows of other strips may be summed as one long row, with zeros in the gaps.
-//! The images of a block are read in order. A strip holds one band of rows of a few images. Each lane is one chain
-//! through all strips of a unit, and the lanes are added in a tree. The partial gradients are added in the order of the
-//! blocks. Used by the entry points of the folder.
+//! Lanes are output channels (see `outer_sweep`) or positions of a row (see `conv_micro::conv_micro_dots`), whichever
+//! fill vectors better. The order of sums depends only on the shape and on which strips of x hold infinity or NaN: rows
+//! of such a strip are summed one by one, and rows of other strips may be summed as one long row, with zeros in the
+//! gaps. The images of a block are read in order. A strip holds one band of rows of a few images. Each lane is one
+//! chain through all strips of a unit, and the lanes are added in a tree. The partial gradients are added in the order
+//! of the blocks. Used by the entry points of the folder.
 
+use super::conv_micro::{
+    Rows, TAPS, conv_micro_all_finite, conv_micro_dots, conv_micro_dots_rows, conv_micro_fold, conv_micro_lanes,
+};
 use super::conv_plan::{ConvPlan, LANES, SLACK, conv_plan_weight_blocks};
 use super::geom::ConvGeom;
-use super::micro::{Rows, TAPS, micro_all_finite, micro_dots, micro_dots_rows, micro_fold, micro_lanes};
 use super::outer_sweep::{BLOCK, Field, outer_sweep_channels_innermost, outer_sweep_run_of, outer_sweep_sums};
 use super::strip::{clear_strip, copy_strip_rows, load_strip, strip_len};
 use crate::float::Float;
@@ -45,7 +47,7 @@ fn weight_grad_sums_len(g: &ConvGeom, c: &ConvPlan) -> [usize; 2] {
 
 /// Vectors of positions in one row of dy. With packed columns a strip is one row.
 fn weight_grad_steps<T>(c: &ConvPlan) -> usize {
-    if c.packed { c.columns() / micro_lanes::<T>() } else { c.grid[1].div_ceil(micro_lanes::<T>()) }
+    if c.packed { c.columns() / conv_micro_lanes::<T>() } else { c.grid[1].div_ceil(conv_micro_lanes::<T>()) }
 }
 
 /// [images of a strip, elements of columns, elements of dy's copies].
@@ -179,11 +181,11 @@ fn weight_grad_channels<T: GemmFloat>(
 fn fold_weight_grad_tiles<T: Float>(sums: &[T], part: &mut [T], taps: usize, cols: Range<usize>) {
     let (channels, mut m0, mut sums) = (part.len() / taps, 0, sums);
     while m0 < channels {
-        let m = micro_dots_rows(channels - m0);
+        let m = conv_micro_dots_rows(channels - m0);
         for k0 in (0..cols.len()).step_by(TAPS) {
-            let (tile, rest) = sums.split_at(m * TAPS * micro_lanes::<T>());
+            let (tile, rest) = sums.split_at(m * TAPS * conv_micro_lanes::<T>());
             let mut out = [T::ZERO; 8 * TAPS];
-            micro_fold(tile, &mut out);
+            conv_micro_fold(tile, &mut out);
             for (part, out) in part[m0 * taps..].chunks_exact_mut(taps).zip(out.as_chunks::<TAPS>().0).take(m) {
                 part[cols.clone()][k0..].iter_mut().zip(out).for_each(|(p, o)| *p = *o);
             }
@@ -248,13 +250,13 @@ fn weight_grad_along<T: Float>(
     };
     let (mut m0, mut at) = (0, 0);
     while m0 < channels {
-        let m = micro_dots_rows(channels - m0);
+        let m = conv_micro_dots_rows(channels - m0);
         let real = m.min(channels - m0);
         load_weight_grad_dy(c, dy, p, p.lo + m0..p.lo + m0 + real, m, scratch.finite, scratch.dy);
         for k0 in (0..taps).step_by(TAPS) {
             let offs = [0, 1, 2].map(|j| offs[(k0 + j).min(taps - 1)] as usize);
-            micro_dots(m, x, offs, scratch.dy, s, &mut scratch.sums[at..]);
-            at += m * TAPS * micro_lanes::<T>();
+            conv_micro_dots(m, x, offs, scratch.dy, s, &mut scratch.sums[at..]);
+            at += m * TAPS * conv_micro_lanes::<T>();
         }
         m0 += real;
     }
@@ -270,7 +272,7 @@ fn load_weight_grad_x<'x, T: Float>(
     let [rows, cols] = c.grid;
     if !c.outer && !c.packed {
         // Vectors read past rows, into whatever the strip contains there.
-        let finite = p.images.clone().all(|image| micro_all_finite(planes(image)));
+        let finite = p.images.clone().all(|image| conv_micro_all_finite(planes(image)));
         if finite && !scratch.finite {
             clear_strip(scratch.strip);
         }
@@ -303,7 +305,7 @@ fn load_weight_grad_dy<T: Float>(
     finite: bool,
     to: &mut [T],
 ) {
-    let (steps, l) = (weight_grad_steps::<T>(c), micro_lanes::<T>());
+    let (steps, l) = (weight_grad_steps::<T>(c), conv_micro_lanes::<T>());
     let ([h, cols], all) = (c.grid, c.groups * c.dst_c);
     let rows = c.band.min(h - p.row);
     let row_len = steps * m * l;

@@ -1,7 +1,7 @@
 //! Converts the bits of one code to a number, before its zero and its scale apply. Loops over these conversions
 //! vectorise.
 
-use super::fp8::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
+use super::fp8_fp4::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
 
 /// The number of a code that is in a byte.
 pub trait CodeNumber: Copy {

@@ -75,7 +75,7 @@ impl<T: Float + From<f32>> CodedHalf<'_, T> {
         let (fours, rest) = x.as_chunks::<TOGETHER>();
         for (q, x) in fours.iter().enumerate() {
             let p = TOGETHER * q;
-            prefetch_coded_rows(&codes[first..], p + AHEAD, step, len);
+            prefetch_for_coded_row_product(&codes[first..], p + AHEAD, step, len);
             add_four_coded_rows(
                 number,
                 x,
@@ -93,11 +93,11 @@ impl<T: Float + From<f32>> CodedHalf<'_, T> {
 
 /// Prefetches the first `len` bytes of rows `p ..` of codes, which are `step` bytes apart.
 #[inline]
-fn prefetch_coded_rows(codes: &[u8], p: usize, step: usize, len: usize) {
+fn prefetch_for_coded_row_product(codes: &[u8], p: usize, step: usize, len: usize) {
     for row in p..p + TOGETHER {
         let Some(row) = codes.get(row * step..) else { return };
         for line in (0..len).step_by(LINE) {
-            simd::prefetch_l2(row.as_ptr().addr() + line);
+            simd::simd_prefetch_l2(row.as_ptr().addr() + line);
         }
     }
 }
@@ -111,21 +111,22 @@ fn split_coded_halves<T: Copy>(from: &[T], to: &mut [T]) {
 }
 
 impl<T: Float + From<f32>> CodedWeights<'_, T> {
-    /// Whether [`row_product`](CodedWeights::row_product) computes products with these weights: rows begin at bytes.
-    pub fn rows_begin_at_bytes(&self) -> bool {
+    /// Whether [`coded_row_product`](CodedWeights::coded_row_product) computes products with these weights: rows begin
+    /// at bytes.
+    pub fn coded_row_product_fits(&self) -> bool {
         !self.scheme.is_packed() || self.n.is_multiple_of(2)
     }
 
-    /// Columns `cols` of x·w, for weights whose [rows begin at bytes](CodedWeights::rows_begin_at_bytes). The first
+    /// Columns `cols` of x·w, for weights whose [rows begin at bytes](CodedWeights::coded_row_product_fits). The first
     /// column is even. `scratch` has [`ROW_SCRATCH`] elements.
-    pub fn row_product(&self, x: &[T], cols: Range<usize>, y: &mut [T], scratch: &mut [T]) {
+    pub fn coded_row_product(&self, x: &[T], cols: Range<usize>, y: &mut [T], scratch: &mut [T]) {
         for (from, y) in cols.step_by(STRIP).zip(y.chunks_mut(STRIP)) {
-            with_code_numbers!(self.scheme, (low, high) => self.strip_product((low, high), x, from, y, scratch));
+            with_code_numbers!(self.scheme, (low, high) => self.coded_row_product_strip((low, high), x, from, y, scratch));
         }
     }
 
     /// A strip of the product.
-    fn strip_product<L: CodeNumber, H: CodeNumber>(
+    fn coded_row_product_strip<L: CodeNumber, H: CodeNumber>(
         &self,
         (low, high): (L, H),
         x: &[T],

@@ -3,7 +3,7 @@
 use super::code_number::with_code_numbers;
 use super::code_scheme::CodeScheme;
 use super::decode_rows::{CHUNK, CodeRows, decode_rows};
-use super::fp8::e4m3_to_f32;
+use super::fp8_fp4::e4m3_to_f32;
 use crate::float::Float;
 use crate::gemm::PanelDecoder;
 use std::ops::Range;

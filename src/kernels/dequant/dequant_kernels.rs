@@ -3,7 +3,7 @@
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`dequant_kernel`] | codes, scales, then, if the scheme has it, a third operand: the zeros or the factor of all scales | `T[k, n]` | [`DequantMatmul`] |
-//! | [`dequant_matmul`] | x: `T[m, k]`, then the same | `T[m, n]`, scratch | [`DequantMatmul`] |
+//! | [`dequant_matmul_kernel`] | x: `T[m, k]`, then the same | `T[m, n]`, scratch | [`DequantMatmul`] |
 //!
 //! With `transposed`, x is `[m, n]` and the product `[m, k]`. Invariant: a product has the bits of the general product
 //! with the decoded weights.
@@ -13,7 +13,7 @@ use super::coded_row_product::ROW_SCRATCH;
 use super::coded_weights::{CodedWeights, DEPTH, Scales};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
-use crate::gemm::{Gemm, GemmFloat, PanelDecoder, TransposedPanels, decoded_row, run_decoded};
+use crate::gemm::{Gemm, GemmFloat, PanelDecoder, TransposedDecoder, decoded_product_row, run_decoded};
 use crate::params::params;
 
 /// About the number of weights in a unit of [`dequant_kernel`].
@@ -48,13 +48,13 @@ impl DequantMatmul {
 
     /// Elements of scratch of each thread for a product.
     pub fn scratch<T: GemmFloat + From<f32>>(&self) -> usize {
-        let depth = if self.transposed { TransposedPanels::<()>::DEPTH } else { DEPTH };
+        let depth = if self.transposed { TransposedDecoder::<()>::DEPTH } else { DEPTH };
         let decoded = self.gemm().decoded_scratch::<T>(depth);
-        if self.is_row_product() { decoded.max(ROW_SCRATCH) } else { decoded }
+        if self.is_coded_row_product() { decoded.max(ROW_SCRATCH) } else { decoded }
     }
 
     /// Whether it is the product of one row, which has loops of its own.
-    fn is_row_product(&self) -> bool {
+    fn is_coded_row_product(&self) -> bool {
         self.m == 1 && !self.transposed
     }
 
@@ -74,7 +74,7 @@ impl DequantMatmul {
     }
 
     /// The weights whose operands begin at read `first`.
-    fn weights<'a, T: GemmFloat>(&self, args: &Args<'a>, first: usize) -> CodedWeights<'a, T> {
+    fn dequant_weights<'a, T: GemmFloat>(&self, args: &Args<'a>, first: usize) -> CodedWeights<'a, T> {
         let scheme = CodeScheme::from_word(self.scheme);
         let codes = args.read::<u8>(first);
         let scales = match scheme {
@@ -92,7 +92,7 @@ impl DequantMatmul {
 /// [`DequantMatmul::per_unit`]; params [`DequantMatmul`].
 pub fn dequant_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
     let p = DequantMatmul::from_words(args.params());
-    let weights = p.weights::<T>(args, 0);
+    let weights = p.dequant_weights::<T>(args, 0);
     let first = args.units().start * p.rows();
     let to = args.write::<T>(0);
     weights.decode(first..first + to.len() / p.n.max(1), 0..p.n, to, p.n);
@@ -102,19 +102,19 @@ pub fn dequant_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
 ///
 /// Reads x: `T[m, k]`, then as [`dequant_kernel`]; writes `T[m, n]`, divided by [`Gemm::decoded_division`], and scratch
 /// (`Split::PerThread`, [`DequantMatmul::scratch`]); params [`DequantMatmul`].
-pub fn dequant_matmul<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
+pub fn dequant_matmul_kernel<T: GemmFloat + From<f32>>(args: &mut Args<'_>) {
     let p = DequantMatmul::from_words(args.params());
-    let (g, x, weights) = (p.gemm(), args.read::<T>(0), p.weights::<T>(args, 1));
-    if p.is_row_product() && weights.rows_begin_at_bytes() {
-        let (from, mut y) = decoded_row(args, &g);
+    let (g, x, weights) = (p.gemm(), args.read::<T>(0), p.dequant_weights::<T>(args, 1));
+    if p.is_coded_row_product() && weights.coded_row_product_fits() {
+        let (from, mut y) = decoded_product_row(args, &g);
         let scratch = args.write::<T>(1);
-        return weights.row_product(x, from..from + y.cols(), y.row(0), scratch);
+        return weights.coded_row_product(x, from..from + y.cols(), y.row(0), scratch);
     }
     match p.transposed {
-        true => run_decoded(args, &g, x, &TransposedPanels(weights)),
+        true => run_decoded(args, &g, x, &TransposedDecoder(weights)),
         false => run_decoded(args, &g, x, &weights),
     }
 }
 
 by_dtype!(dequant_kernel_for = dequant_kernel::<floats>);
-by_dtype!(dequant_matmul_for = dequant_matmul::<floats>);
+by_dtype!(dequant_matmul_kernel_for = dequant_matmul_kernel::<floats>);

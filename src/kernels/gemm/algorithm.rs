@@ -10,7 +10,7 @@ use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
 use super::gemv::Gemv;
 use super::tuning::{DOTS_NARROW, DOTS_NARROW_TERMS, DOTS_TERMS_PER_ROW, PACK_B_ROWS};
-use super::{outer_product, transposed};
+use super::{outer_product, transposed_product};
 
 /// How a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Algorithm {
             Algorithm::Outer
         } else if let Some(gemv) = Gemv::new(g) {
             Algorithm::Gemv(gemv)
-        } else if transposed::transposed_fits(g) {
+        } else if transposed_product::transposed_fits(g) {
             Algorithm::Transposed
         } else if algorithm_is_dots(g) {
             Algorithm::Dots
@@ -58,7 +58,7 @@ impl Algorithm {
             Algorithm::Empty | Algorithm::Outer | Algorithm::Dots => 0,
             Algorithm::Bf16(plan) => plan.scratch(g.k),
             Algorithm::Gemv(gemv) => gemv.scratch(),
-            Algorithm::Transposed => transposed::transposed_scratch::<T>(g),
+            Algorithm::Transposed => transposed_product::transposed_scratch::<T>(g),
             Algorithm::Blocked(plan) => plan.scratch::<T>(),
         }
     }
@@ -82,5 +82,5 @@ pub fn algorithm_is_dots(g: &Gemm) -> bool {
         && g.a.col == 1
         && g.b.row == 1
         && g.b.col >= g.k
-        && !transposed::transposed_fits(g)
+        && !transposed_product::transposed_fits(g)
 }

@@ -11,7 +11,7 @@ use super::column_sums;
 use super::epilogue::GemmEpilogue;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::operands::{TileOperands, View};
+use super::operands::{RegisterTileOperands, View};
 use super::pack_block::{Block, pack_block};
 use super::prefetch::PrefetchQueue;
 use super::sgd_epilogue::SgdEpilogue;
@@ -131,7 +131,9 @@ pub fn blocked_product<T: GemmFloat>(
             let b = View { data: &p.b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
             let mut panels = match (plan.pack_b, plan.by_panel) {
                 (false, _) => BlockedMicroPanels::InPlace(b),
-                (true, false) => BlockedMicroPanels::Packed(pack_blocked_b(token, &b, k, cols, tallest, scratch_b)),
+                (true, false) => {
+                    BlockedMicroPanels::Packed(blocked_product_packed_b(token, &b, k, cols, tallest, scratch_b))
+                }
                 (true, true) => BlockedMicroPanels::Packing {
                     b,
                     to: scratch_b,
@@ -146,13 +148,13 @@ pub fn blocked_product<T: GemmFloat>(
                 // A lone block of A stays packed for all columns.
                 let fresh = jc == 0 || all > plan.mc;
                 let a = if plan.pack_a {
-                    pack_blocked_a(token, a, tiles, k, scratch_a, fresh)
+                    blocked_product_packed_a(token, a, tiles, k, scratch_a, fresh)
                 } else {
                     BlockedRows::Strided(a)
                 };
                 let add = g.accumulate || pc > 0;
                 let (block, step) = (c.part(0..rows, 0..cols), end.sgd());
-                let part = BlockedSums { tiles, tallest, k, c: block, add, step, far_c: plan.far_c };
+                let part = BlockedProductSums { tiles, tallest, k, c: block, add, step, far_c: plan.far_c };
                 match plan.by_rows {
                     true => part.compute_by_rows(token, a, &mut panels, plan.far_a),
                     false => part.compute(token, a, &mut panels, &mut ()),
@@ -174,7 +176,7 @@ pub fn blocked_product<T: GemmFloat>(
 }
 
 /// A block of C, and the sums over one block of k that are added to it.
-pub struct BlockedSums<'a, T> {
+pub struct BlockedProductSums<'a, T> {
     /// The tiles of its rows.
     pub tiles: BlockedTiles,
     /// Rows of the tallest tile that the micro-panels are made for.
@@ -192,20 +194,20 @@ pub struct BlockedSums<'a, T> {
 }
 
 /// An observer of the tiles of a block.
-pub trait TileObserver<T> {
+pub trait BlockedTileObserver<T> {
     /// Runs before a tile is computed. Fills `lines` with what to prefetch for the next tile. `next` gives its rows and
     /// columns; the rows may be below the block.
-    fn before(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>));
+    fn before_blocked_tile(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>));
     /// Runs after a tile has been computed. It begins at row `i` and column `j` of the block.
-    fn after(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>);
+    fn after_blocked_tile(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>);
 }
 
 /// Observes nothing.
-impl<T> TileObserver<T> for () {
+impl<T> BlockedTileObserver<T> for () {
     #[inline(always)]
-    fn before(&mut self, _: &mut PrefetchQueue, _: impl FnOnce() -> (Range<usize>, Range<usize>)) {}
+    fn before_blocked_tile(&mut self, _: &mut PrefetchQueue, _: impl FnOnce() -> (Range<usize>, Range<usize>)) {}
     #[inline(always)]
-    fn after(&mut self, _: usize, _: usize, _: MatrixMut<'_, T>) {}
+    fn after_blocked_tile(&mut self, _: usize, _: usize, _: MatrixMut<'_, T>) {}
 }
 
 /// The micro-panels of a block of B.
@@ -234,7 +236,7 @@ impl<T: GemmFloat> BlockedMicroPanels<'_, T> {
             BlockedMicroPanels::Packed(packed) => View { data: &packed[j * k..], row: width, col: 1 },
             BlockedMicroPanels::Packing { b, to, .. } => {
                 let from = View { data: &b.data[j * b.col..], ..*b };
-                View { data: pack_blocked_b(token, &from, k, width, tallest, to), row: width, col: 1 }
+                View { data: blocked_product_packed_b(token, &from, k, width, tallest, to), row: width, col: 1 }
             }
         }
     }
@@ -257,12 +259,12 @@ impl<T: GemmFloat> BlockedMicroPanels<'_, T> {
     }
 }
 
-impl<T: GemmFloat> BlockedSums<'_, T> {
+impl<T: GemmFloat> BlockedProductSums<'_, T> {
     /// What its tiles have in common. Old elements of C are prefetched if they are far, or if each tile takes long.
     #[inline(always)]
-    fn each_tile(&self) -> EachTile<T> {
-        let BlockedSums { k, add, step, far_c, .. } = *self;
-        EachTile { k, add, prefetch_c: (add || step.is_some()) && (far_c || k >= PREFETCH_C_TERMS), step }
+    fn each_tile(&self) -> EachBlockedTile<T> {
+        let BlockedProductSums { k, add, step, far_c, .. } = *self;
+        EachBlockedTile { k, add, prefetch_c: (add || step.is_some()) && (far_c || k >= PREFETCH_C_TERMS), step }
     }
 
     /// Computes the block, micro-panel by micro-panel, and calls `observer` for each tile.
@@ -272,10 +274,10 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
         token: Token,
         a: BlockedRows<'_, T>,
         b: &mut BlockedMicroPanels<'_, T>,
-        observer: &mut impl TileObserver<T>,
+        observer: &mut impl BlockedTileObserver<T>,
     ) {
         let each = self.each_tile();
-        let BlockedSums { tiles, tallest, k, mut c, .. } = self;
+        let BlockedProductSums { tiles, tallest, k, mut c, .. } = self;
         let cols = c.cols();
         let width_at = |j: usize| T::width(token, tallest, cols - j);
         let mut lines = PrefetchQueue::default();
@@ -285,7 +287,7 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
             b.prefetch(token, j + width, (tiles.count, k), tallest, &mut lines);
             let panel = b.at(token, j, width, k, tallest);
             for (t, (i, height)) in tiles.each().enumerate() {
-                observer.before(&mut lines, || {
+                observer.before_blocked_tile(&mut lines, || {
                     let ((i, height), j) = match (t + 1 < tiles.count, j + width < cols) {
                         (true, _) => (tiles.tile(t + 1), j),
                         (_, true) => (tiles.tile(0), j + width),
@@ -295,7 +297,7 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
                 });
                 let (a, to) = (a.of_tile((i, height), k), c.part(i..i + height, j..j + width));
                 T::tile(token, each.operands(a, panel, to, lines.any()));
-                observer.after(i, j, c.part(i..i + height, j..j + width));
+                observer.after_blocked_tile(i, j, c.part(i..i + height, j..j + width));
             }
             j += width;
         }
@@ -305,7 +307,7 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
     /// far.
     fn compute_by_rows(self, token: Token, a: BlockedRows<'_, T>, b: &mut BlockedMicroPanels<'_, T>, far_a: bool) {
         let each = self.each_tile();
-        let BlockedSums { tiles, tallest, k, mut c, .. } = self;
+        let BlockedProductSums { tiles, tallest, k, mut c, .. } = self;
         let cols = c.cols();
         let mut lines = PrefetchQueue::default();
         for (t, (i, height)) in tiles.each().enumerate() {
@@ -328,14 +330,14 @@ impl<T: GemmFloat> BlockedSums<'_, T> {
 }
 
 /// What all tiles of a block have in common.
-struct EachTile<T> {
+struct EachBlockedTile<T> {
     k: usize,
     add: bool,
     prefetch_c: bool,
     step: Option<SgdEpilogue<T>>,
 }
 
-impl<T> EachTile<T> {
+impl<T> EachBlockedTile<T> {
     /// The tile `c` of the product of the rows `a` and the columns `b`.
     #[inline(always)]
     fn operands<'a>(
@@ -344,18 +346,18 @@ impl<T> EachTile<T> {
         b: View<'a, T>,
         c: MatrixMut<'a, T>,
         prefetch: Option<&'a mut PrefetchQueue>,
-    ) -> TileOperands<'a, T>
+    ) -> RegisterTileOperands<'a, T>
     where
         T: Copy,
     {
-        let EachTile { k, add, prefetch_c, step } = *self;
+        let EachBlockedTile { k, add, prefetch_c, step } = *self;
         let (a, a_row, a_col) = (a.data, a.row, a.col);
-        TileOperands { a, a_row, a_col, b: b.data, b_row: b.row, k, c, add, prefetch_c, prefetch, step }
+        RegisterTileOperands { a, a_row, a_col, b: b.data, b_row: b.row, k, c, add, prefetch_c, prefetch, step }
     }
 }
 
 /// Packs a block of B of `k` rows and `cols` columns, micro-panel after micro-panel, each one tile wide.
-pub fn pack_blocked_b<'a, T: GemmFloat>(
+pub fn blocked_product_packed_b<'a, T: GemmFloat>(
     token: Token,
     b: &View<'_, T>,
     k: usize,
@@ -379,7 +381,7 @@ pub fn pack_blocked_b<'a, T: GemmFloat>(
 
 /// Packs a block of A if it is `fresh`, else it is packed already. An A that is contiguous along m goes into
 /// micro-panels, any other one into rows.
-pub fn pack_blocked_a<'a, T: GemmFloat>(
+pub fn blocked_product_packed_a<'a, T: GemmFloat>(
     token: Token,
     a: View<'_, T>,
     tiles: BlockedTiles,
@@ -389,7 +391,7 @@ pub fn pack_blocked_a<'a, T: GemmFloat>(
 ) -> BlockedRows<'a, T> {
     if a.row == 1 {
         if fresh {
-            pack_blocked_panels(a, tiles, k, to);
+            blocked_product_packed_panels(a, tiles, k, to);
         }
         return BlockedRows::Panels(to);
     }
@@ -402,7 +404,7 @@ pub fn pack_blocked_a<'a, T: GemmFloat>(
 }
 
 /// Packs a block of A whose columns are contiguous into micro-panels: the tile's rows for each k, one after the other.
-fn pack_blocked_panels<T: GemmFloat>(a: View<'_, T>, tiles: BlockedTiles, k: usize, to: &mut [T]) {
+fn blocked_product_packed_panels<T: GemmFloat>(a: View<'_, T>, tiles: BlockedTiles, k: usize, to: &mut [T]) {
     for p in (0..k).step_by(PACK_ROWS) {
         let row_panel = PACK_ROWS.min(k - p);
         for (i, height) in tiles.each() {

@@ -3,7 +3,7 @@
 //! Invariant: of the files of `gemm`, only this one chooses code by the value of a [`Token`].
 
 use super::gemm_float::GemmFloat;
-use super::operands::{Dots, TileOperands};
+use super::operands::{Dots, RegisterTileOperands};
 use super::tile_shapes::{self, TileShapes};
 use super::transpose;
 use crate::simd::{Simd, Token};
@@ -16,10 +16,10 @@ macro_rules! gemm_float {
                 with_token!(token, s => tile_shapes::tile_shape::<_, $t>(s, rows))
             }
             fn width(token: Token, rows: usize, cols: usize) -> usize {
-                with_token!(token, s => tile_shapes::tile_width::<_, $t>(s, rows, cols))
+                with_token!(token, s => tile_shapes::tile_shape_width::<_, $t>(s, rows, cols))
             }
             #[inline]
-            fn tile(token: Token, t: TileOperands<'_, $t>) {
+            fn tile(token: Token, t: RegisterTileOperands<'_, $t>) {
                 with_token!(token, s => s.tile(t));
             }
             #[inline]

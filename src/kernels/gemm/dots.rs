@@ -11,7 +11,7 @@
 use super::gemm_float::GemmFloat;
 use super::operands::Dots;
 use super::tuning::{LINE, PREFETCH_DOTS};
-use crate::simd::{Op, Vectors};
+use crate::simd::{SimdOp, Vectors};
 
 /// Bytes of the dot products whose lanes are summed together.
 pub const SUM_BYTES: usize = 32;
@@ -19,7 +19,7 @@ pub const SUM_BYTES: usize = 32;
 /// Dot products of any number of rows. `NV` vectors are a cache line, and `J` products have [`SUM_BYTES`]. `DEEP` rows
 /// of the first matrix are multiplied by `BY` rows of the second at once, a lone row by `ALONE`. `J` rows of the second
 /// matrix stay in L1 while all rows of the first pass.
-pub struct Kernel<'a, S, T, const NV: usize, const J: usize, const DEEP: usize, const BY: usize, const ALONE: usize>(
+pub struct DotsKernel<'a, S, T, const NV: usize, const J: usize, const DEEP: usize, const BY: usize, const ALONE: usize>(
     pub S,
     pub Dots<'a, T>,
 );
@@ -32,14 +32,14 @@ impl<
     const DEEP: usize,
     const BY: usize,
     const ALONE: usize,
-> Op for Kernel<'_, S, T, NV, J, DEEP, BY, ALONE>
+> SimdOp for DotsKernel<'_, S, T, NV, J, DEEP, BY, ALONE>
 {
     type Out = ();
 
     #[inline(always)]
     fn call(self) {
         const { assert!(NV * S::LANES * size_of::<T>() == LINE && J * size_of::<T>() == SUM_BYTES) };
-        let Kernel(s, mut d) = self;
+        let DotsKernel(s, mut d) = self;
         let (n, whole) = (d.out.cols(), d.out.cols() / J * J);
         for at in (0..whole).step_by(J) {
             s.vectorize(DotsColumns::<S, T, NV, J, DEEP, BY, ALONE, true>(s, &mut d, at));
@@ -73,7 +73,7 @@ impl<
     const BY: usize,
     const ALONE: usize,
     const WHOLE: bool,
-> Op for DotsColumns<'_, '_, S, T, NV, J, DEEP, BY, ALONE, WHOLE>
+> SimdOp for DotsColumns<'_, '_, S, T, NV, J, DEEP, BY, ALONE, WHOLE>
 {
     type Out = ();
 
@@ -108,7 +108,7 @@ fn dots_lanes<S: Vectors<T>, T: GemmFloat, const NV: usize, const I: usize, cons
     k: usize,
 ) -> [[S::V; J]; I] {
     assert!(k >= 1 && x.len() >= (I - 1) * x_step + k && rows.len() >= (J - 1) * step + k);
-    let zero = s.splat(T::ZERO);
+    let zero = s.broadcast(T::ZERO);
     let mut acc = [[[zero; NV]; J]; I];
     // SAFETY: by the assertion, row i < I has k elements from `i * x_step`, and row j < J from `j * step`. Whole
     // vectors end at or before k. The last ones are masked there.
@@ -187,7 +187,7 @@ fn dots_block<
     at: usize,
 ) {
     let (x, rows) = ((&d.x[from * d.x_step..], d.x_step), &d.rows[at * d.step..]);
-    let mut parts = [[s.splat(T::ZERO); J]; I];
+    let mut parts = [[s.broadcast(T::ZERO); J]; I];
     let n = if WHOLE { J } else { J.min(d.out.cols() - at) };
     let mut j = 0;
     while WHOLE && I == 1 && j < J {

@@ -163,6 +163,11 @@ impl Gemm {
         self.len() == 0
     }
 
+    /// Whether it has neither old C nor epilogue.
+    pub(super) fn bare(&self) -> bool {
+        !self.accumulate && !self.bias && self.act == Act::None
+    }
+
     /// Offsets of matrix `at` of the batch in A and in B, in elements.
     pub(super) fn offsets(&self, mut at: usize) -> (usize, usize) {
         let (mut a, mut b) = (0, 0);

@@ -3,7 +3,7 @@
 //! `dispatch` implements the trait. The trait has a file of its own so that imports have no cycle: the innermost loops
 //! import the trait, and `dispatch` imports the innermost loops.
 
-use super::operands::{Dots, TileOperands};
+use super::operands::{Dots, RegisterTileOperands};
 use crate::float::Float;
 use crate::simd::Token;
 
@@ -17,7 +17,7 @@ pub trait GemmFloat: Float {
     fn width(token: Token, rows: usize, cols: usize) -> usize;
     /// Computes one tile. Its size must be one that `shape` and `width` gave.
     #[doc(hidden)]
-    fn tile(token: Token, t: TileOperands<'_, Self>);
+    fn tile(token: Token, t: RegisterTileOperands<'_, Self>);
     /// Computes the dot products of rows of two matrices.
     #[doc(hidden)]
     fn dots(token: Token, d: Dots<'_, Self>);

@@ -9,7 +9,8 @@
 use super::algorithm::Algorithm;
 use super::bf16::{self, Bf16Engine};
 use super::blocked::{
-    BlockedMicroPanels, BlockedRows, BlockedSums, BlockedTiles, TileObserver, pack_blocked_a, pack_blocked_b,
+    BlockedMicroPanels, BlockedProductSums, BlockedRows, BlockedTileObserver, BlockedTiles, blocked_product_packed_a,
+    blocked_product_packed_b,
 };
 use super::blocked_plan::BlockedPlan;
 use super::gemm_desc::Gemm;
@@ -24,7 +25,7 @@ use crate::simd::Token;
 use std::ops::Range;
 
 /// The observer that passes the tiles of one block of scratch to the sink.
-struct GemmIntoSums<'t, K> {
+struct GemmIntoObserver<'t, K> {
     /// The sink.
     to: &'t mut K,
     /// Whether sums are complete after this block of k.
@@ -39,9 +40,9 @@ struct GemmIntoSums<'t, K> {
     rows: usize,
 }
 
-impl<T, K: TileSink<T>> TileObserver<T> for GemmIntoSums<'_, K> {
+impl<T, K: TileSink<T>> BlockedTileObserver<T> for GemmIntoObserver<'_, K> {
     #[inline(always)]
-    fn before(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>)) {
+    fn before_blocked_tile(&mut self, lines: &mut PrefetchQueue, next: impl FnOnce() -> (Range<usize>, Range<usize>)) {
         let (rows, cols) = next();
         let (rows, cols) = (self.row + rows.start..self.row + rows.end, self.col + cols.start..self.col + cols.end);
         lines.clear();
@@ -55,7 +56,7 @@ impl<T, K: TileSink<T>> TileObserver<T> for GemmIntoSums<'_, K> {
         }
     }
     #[inline(always)]
-    fn after(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>) {
+    fn after_blocked_tile(&mut self, i: usize, j: usize, tile: MatrixMut<'_, T>) {
         if self.whole {
             self.to.consume(self.row + i, self.col + j, tile);
         }
@@ -149,21 +150,22 @@ pub fn gemm_into_rows<T: GemmFloat>(
                     let a = match plan.pack_a {
                         true => {
                             let packed = &mut scratch_a[cut * plan.packed_a()..];
-                            pack_blocked_a(token, a, tiles, k, packed, jc == 0 && i == 0)
+                            blocked_product_packed_a(token, a, tiles, k, packed, jc == 0 && i == 0)
                         }
                         false => BlockedRows::Strided(a),
                     };
                     let b = View { data: &b[pc * g.b.row + jc * g.b.col..], row: g.b.row, col: g.b.col };
                     let packed = &mut scratch_b[if plan.pack_b { pc * cols } else { 0 }..];
                     if plan.pack_b && i == 0 {
-                        pack_blocked_b(token, &b, k, cols, tallest, packed);
+                        blocked_product_packed_b(token, &b, k, cols, tallest, packed);
                     }
                     let mut panels =
                         if plan.pack_b { BlockedMicroPanels::Packed(packed) } else { BlockedMicroPanels::InPlace(b) };
                     let c = MatrixMut::new(block, row_panel.rows, cols);
-                    let part = BlockedSums { tiles: row_panel, tallest, k, c, add: cut > 0, step: None, far_c: false };
+                    let part =
+                        BlockedProductSums { tiles: row_panel, tallest, k, c, add: cut > 0, step: None, far_c: false };
                     let whole = pc + k == g.k;
-                    let mut sums = GemmIntoSums { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
+                    let mut sums = GemmIntoObserver { to, whole, k, row: ic + i, col: jc, rows: ic + tiles.rows };
                     part.compute(token, a.from(i, k), &mut panels, &mut sums);
                 }
             }

@@ -11,7 +11,7 @@ use super::gemm_float::GemmFloat;
 use super::gemm_units::gemm_unit_row;
 use super::gemv::{self, Gemv};
 use super::operands::{Dots, Operands};
-use super::{column_sums, outer_product, transposed};
+use super::{column_sums, outer_product, transposed_product};
 use crate::abi::{Args, Kernel, MatrixMut};
 use crate::by_dtype::no_kernel_by_dtype;
 use crate::simd::Token;
@@ -31,21 +31,21 @@ pub struct Corner {
 pub struct Target<'c, T> {
     /// The block.
     pub c: MatrixMut<'c, T>,
-    /// The sums of its columns, for [`Gemm::sums`].
+    /// The sums of its columns, for [`Gemm::unit_sums`].
     pub sums: Option<MatrixMut<'c, T>>,
 }
 
-/// The kernel of a product: [`run`], or a faster one with the same operands, words and bits.
-pub fn kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
-    if gemv::is_gemv(g).is_some() { gemm_kernel_row::<T> } else { run::<T> }
+/// The kernel of a product: [`run_gemm_kernel`], or a faster one with the same operands, words and bits.
+pub fn gemm_kernel<T: GemmFloat>(g: &Gemm) -> Kernel {
+    if gemv::is_gemv(g).is_some() { gemm_kernel_row::<T> } else { run_gemm_kernel::<T> }
 }
 
-/// [`kernel`] for an element type.
+/// [`gemm_kernel`] for an element type.
 #[inline(never)]
 pub fn gemm_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
     match dtype {
-        DType::F32 => Ok(kernel::<f32>(g)),
-        DType::F64 => Ok(kernel::<f64>(g)),
+        DType::F32 => Ok(gemm_kernel::<f32>(g)),
+        DType::F64 => Ok(gemm_kernel::<f64>(g)),
         d => no_kernel_by_dtype(d),
     }
 }
@@ -55,9 +55,9 @@ pub fn gemm_kernel_for(dtype: DType, g: &Gemm) -> Result<Kernel, String> {
 /// * Reads a, b; then the bias `[n]` or the act-grad operand `[batch.., m, n]` if [`Gemm::third`]; then the old C
 ///   `[batch.., m, n]` if the product accumulates (it may be left out if C holds it already).
 /// * Writes C `[batch.., m, n]`, divided by [`Gemm::division`]; then the sums of its columns if the descriptor asks,
-///   divided by [`Gemm::sums`]; then scratch (`Split::PerThread(scratch_len())`, may be left out if that is 0).
+///   divided by [`Gemm::unit_sums`]; then scratch (`Split::PerThread(scratch_len())`, may be left out if that is 0).
 /// * Words: [`Gemm::to_words`].
-pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
+pub fn run_gemm_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::from_words(args.params());
     let units = args.units();
     let operands = Operands { a: args.read::<T>(0), b: args.read::<T>(1), third: g.third().then(|| args.read::<T>(2)) };
@@ -84,10 +84,10 @@ pub fn run<T: GemmFloat>(args: &mut Args<'_>) {
     gemm_kernel_block(&g, operands, at, Target { c, sums }, scratch);
 }
 
-/// As [`run`], for a product that [`gemv::is_gemv`] names.
+/// As [`run_gemm_kernel`], for a product that [`gemv::is_gemv`] names.
 fn gemm_kernel_row<T: GemmFloat>(args: &mut Args<'_>) {
     let g = Gemm::unbatched(args.params());
-    let Some(gemv) = Gemv::new(&g) else { return run::<T>(args) };
+    let Some(gemv) = Gemv::new(&g) else { return run_gemm_kernel::<T>(args) };
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
     let third = g.third().then(|| args.read::<T>(2));
     let (from, c) = (args.units().start * g.per_unit(), args.write::<T>(0));
@@ -123,7 +123,7 @@ pub fn gemm<T: GemmFloat>(
 ///
 /// # Panics
 /// If a slice is shorter than the descriptor says, or `c` is a column whose elements are apart.
-pub fn gemm_view<T: GemmFloat>(g: &Gemm, a: &[T], b: &[T], c: MatrixMut<'_, T>, scratch: &mut [T]) {
+pub fn gemm_kernel_view<T: GemmFloat>(g: &Gemm, a: &[T], b: &[T], c: MatrixMut<'_, T>, scratch: &mut [T]) {
     assert!(c.cols() != 1 || c.rows() == 1 || c.step() == 1, "{} elements of a column", c.rows());
     let o = Operands { a, b, third: None };
     gemm_kernel_block(g, o, Corner { row: 0, col: 0 }, Target { c, sums: None }, scratch);
@@ -177,7 +177,7 @@ pub fn gemm_kernel_block_by<T: GemmFloat>(
         let mut out = c.part(0..rows, 0..cols);
         match algorithm {
             // These two apply the epilogue block by block.
-            Algorithm::Transposed => transposed::transposed_product(token, g, (a, b), out, &end, scratch),
+            Algorithm::Transposed => transposed_product::transposed_product(token, g, (a, b), out, &end, scratch),
             Algorithm::Blocked(plan) => {
                 let p =
                     BlockedProduct { a, b, c: out, sums: sums.take_if(|_| column_sums::column_sums_by_blocks(g.n)) };

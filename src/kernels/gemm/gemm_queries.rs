@@ -4,7 +4,6 @@
 //!
 //! A query is generic over the element type. Its form with `_for` takes the type as a value.
 
-use super::act::Act;
 use super::algorithm::Algorithm;
 use super::blocked_plan::BlockedPlan;
 use super::column_sums;
@@ -36,11 +35,6 @@ impl Gemm {
     fn makes_bare_tiles<T: GemmFloat>(&self) -> bool {
         let matrices = self.m != 1 && self.n != 1 && !self.is_empty();
         self.bare() && matrices && Algorithm::of::<T>(self).makes_tiles()
-    }
-
-    /// Whether it has neither old C nor epilogue.
-    fn bare(&self) -> bool {
-        !self.accumulate && !self.bias && self.act == Act::None
     }
 
     /// Whether the bf16 engine computes it.

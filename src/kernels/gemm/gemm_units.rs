@@ -5,7 +5,7 @@
 use super::gemm_desc::Gemm;
 use super::precision::Precision;
 use super::tuning::{DIVIDED_COLS, FAR_B, PACK_B_ROWS, UNIT_COLS, UNIT_ROWS, UNIT_ROWS_BF16, UNIT_WORK};
-use super::{column_sums, transposed};
+use super::{column_sums, transposed_product};
 use crate::abi::Split;
 use crate::pairwise;
 use std::ops::Range;
@@ -28,7 +28,7 @@ impl Gemm {
     pub(super) fn unit_columns(&self) -> Option<usize> {
         let (m, n, k) = (self.m, self.n, self.k);
         let large = n >= DIVIDED_COLS && 2 * m * (k + n) <= k * n && (m >= PACK_B_ROWS || k * n >= FAR_B);
-        (self.batch().is_empty() && (transposed::transposed_fits(self) || (large && m > 1)))
+        (self.batch().is_empty() && (transposed_product::transposed_fits(self) || (large && m > 1)))
             .then(|| gemm_unit_share(m * k, UNIT_COLS))
     }
 
@@ -45,7 +45,7 @@ impl Gemm {
         };
         let rows = gemm_unit_share(self.n * self.k, step);
         // Of a transposed product, each unit reads all of B, and all rows of A together.
-        let rows = if transposed::transposed_fits(self) { rows.next_multiple_of(self.m) } else { rows };
+        let rows = if transposed_product::transposed_fits(self) { rows.next_multiple_of(self.m) } else { rows };
         rows.min(self.batches() * self.m) * self.n
     }
 
@@ -62,7 +62,7 @@ impl Gemm {
 
     /// The number of rows of the sums of columns, `[rows, n]`, one for each block of rows of C; and how units divide
     /// them.
-    pub fn sums(&self) -> (usize, Split) {
+    pub fn unit_sums(&self) -> (usize, Split) {
         let blocks = |rows| column_sums::column_sums_blocks(rows, self.n);
         match self.unit_columns() {
             Some(width) => (blocks(self.m), Split::Columns { row: self.n, width }),

@@ -1,17 +1,17 @@
 //! Products of a vector and a matrix: m = 1, or n = 1 as its transpose.
 //!
-//! If the matrix is contiguous along the result, sums are the chains of `tile`. If it is contiguous along k, they are
-//! the dot products of `dots`. The descriptor alone decides between the two.
+//! If the matrix is contiguous along the result, sums are the chains of `register_tile`. If it is contiguous along k,
+//! they are the dot products of `dots`. The descriptor alone decides between the two.
 //!
 //! In a step with a batch of one, a product of a row and a matrix takes some tens of nanoseconds. Reading the whole
 //! descriptor would cost a noticeable share of that. So [`is_gemv`] products have a kernel that reads only what they
-//! need (see [`gemm_kernel::kernel`](super::gemm_kernel::kernel)).
+//! need (see [`gemm_kernel::gemm_kernel`](super::gemm_kernel::gemm_kernel)).
 
 use super::act_fn::{act_fn, act_grad_fn};
 use super::epilogue::epilogue_add_row;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
-use super::operands::{Dots, Operands, TileOperands};
+use super::operands::{Dots, Operands, RegisterTileOperands};
 use super::outer_product;
 use super::pack_block::{Block, pack_block};
 use crate::abi::MatrixMut;
@@ -87,7 +87,7 @@ impl Gemv {
         let mut j = 0;
         while j < out.len() {
             let cols = T::width(token, 1, out.len() - j);
-            let t = TileOperands {
+            let t = RegisterTileOperands {
                 a: x,
                 a_row: 0,
                 a_col: self.x_step,

@@ -1,23 +1,24 @@
 //! Matrix products C = A · B.
 //!
-//! [`Gemm`] describes a batched product with strided operands and an epilogue. [`run`] is its kernel. [`gemm`] computes
-//! it over plain slices, for kernels that are made of products. Each file imports only files above it in this list,
-//! except that `precision` asks `bf16` for the engine:
+//! [`Gemm`] describes a batched product with strided operands and an epilogue. [`run_gemm_kernel`] is its kernel.
+//! [`gemm`] computes it over plain slices, for kernels that are made of products. Each file imports only files above it
+//! in this list, except that `precision` asks `bf16` for the engine:
 //!
 //! * `tuning`: all tuning constants.
 //! * `act`, `precision`, `gemm_desc`: the descriptor.
 //! * `sgd_epilogue`, `prefetch`, `operands`, `gemm_float`: the arguments of the innermost loops. `sink`: a consumer of
 //!   tiles.
-//! * `tile`, `dots`, `transpose`, `tile_shapes`, `dispatch`: the innermost loops, compiled for each instruction set.
+//! * `register_tile`, `dots`, `transpose`, `tile_shapes`, `dispatch`: the innermost loops, compiled for each
+//!   instruction set.
 //! * `act_fn`, `epilogue`, `column_sums`, `pack_block`, `blocked_plan`, `blocked`: the general product, after BLIS (Van
 //!   Zee and van de Geijn, 2015).
-//! * `outer_product`, `gemv`, `transposed`, `bf16`: the other algorithms.
+//! * `outer_product`, `gemv`, `transposed_product`, `bf16`: the other algorithms.
 //! * `algorithm`: which algorithm computes a product; `gemm_units`: how units divide it.
 //! * `gemm_into`: products that go to a sink instead of memory.
 //! * `open_product`: products whose number of rows or terms is known only when a step runs.
 //! * `gemm_queries`, `gemm_kernel`: the methods and kernels that lowerings use. `sgd_kernel`: products that update a
 //!   param by an SGD step.
-//! * `decoded`: products with a B that is decoded while it is packed.
+//! * `decoded_product`: products with a B that is decoded while it is packed.
 //!
 //! Invariants:
 //!
@@ -37,7 +38,7 @@ mod bf16;
 mod blocked;
 mod blocked_plan;
 mod column_sums;
-mod decoded;
+mod decoded_product;
 mod dispatch;
 mod dots;
 mod epilogue;
@@ -54,25 +55,27 @@ mod outer_product;
 mod pack_block;
 mod precision;
 mod prefetch;
+mod register_tile;
 mod sgd_epilogue;
 mod sgd_kernel;
 mod sink;
 #[cfg(test)]
 mod tests;
-mod tile;
 mod tile_shapes;
 mod transpose;
-mod transposed;
+mod transposed_product;
 mod tuning;
 
 pub use act::Act;
 pub use act_fn::act_fn;
 pub use bf16::bf16_engine;
-pub use decoded::{OpenDecoded, PanelDecoder, TransposedPanels, decoded_row, decoded_target, run_decoded};
+pub use decoded_product::{
+    OpenDecoded, PanelDecoder, TransposedDecoder, decoded_product_row, decoded_product_target, run_decoded,
+};
 pub use gemm_desc::{Batch, Dims, Gemm, MAX_BATCH, Strides};
 pub use gemm_float::GemmFloat;
 pub use gemm_into::gemm_into;
-pub use gemm_kernel::{gemm, gemm_kernel_for, gemm_view, kernel, run};
+pub use gemm_kernel::{gemm, gemm_kernel, gemm_kernel_for, gemm_kernel_view, run_gemm_kernel};
 pub use open_product::{OpenProduct, open_unit_columns, open_unit_rows};
 pub use precision::Precision;
 pub use prefetch::PrefetchQueue;

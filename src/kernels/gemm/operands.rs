@@ -30,7 +30,7 @@ pub struct View<'a, T> {
 }
 
 /// One register tile of C and the operands that it is computed from.
-pub struct TileOperands<'a, T> {
+pub struct RegisterTileOperands<'a, T> {
     /// A, from the tile's first row.
     pub a: &'a [T],
     /// Stride between rows of A.
@@ -55,7 +55,7 @@ pub struct TileOperands<'a, T> {
     pub step: Option<SgdEpilogue<T>>,
 }
 
-impl<T> TileOperands<'_, T> {
+impl<T> RegisterTileOperands<'_, T> {
     /// Whether every element of A and B that the tile reads is inside the slices.
     #[inline(always)]
     pub fn fits(&self) -> bool {

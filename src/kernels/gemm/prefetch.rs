@@ -2,12 +2,12 @@
 //!
 //! Only rows in different pages are prefetched, because hardware prefetchers do not foresee those. Requests are sent a
 //! few lines at a time while a tile is computed, because many requests at once would wait for one another. `blocked`
-//! and the sinks fill a [`PrefetchQueue`]; the loops of `tile` send its requests.
+//! and the sinks fill a [`PrefetchQueue`]; the loops of `register_tile` send its requests.
 //!
 //! Invariant: a prefetch has no effect that a program can see, so addresses need no check.
 
 use super::tuning::LINE;
-use crate::simd::prefetch_l2;
+use crate::simd::simd_prefetch_l2;
 
 /// Most blocks that are prefetched together: a param and its two moments.
 const BLOCKS: usize = 3;
@@ -79,7 +79,7 @@ impl PrefetchQueue {
             if self.rows == 0 {
                 return;
             }
-            self.at[..self.blocks].iter().for_each(|at| prefetch_l2(at.wrapping_add(self.done)));
+            self.at[..self.blocks].iter().for_each(|at| simd_prefetch_l2(at.wrapping_add(self.done)));
             self.done += LINE;
             if self.done >= self.width {
                 self.done = 0;

@@ -8,7 +8,7 @@ use super::operands::Operands;
 use super::*;
 use crate::abi::{ArenaPtr, Args, MatrixMut, OperandRef, Split};
 use crate::fault::Fault;
-use crate::harness::{self, In, Out, unless_miri};
+use crate::harness::{self, In, Out, harness_unless_miri};
 use crate::simd::{Isa, Token};
 use std::ops::Range;
 
@@ -112,8 +112,8 @@ impl<T: GemmFloat> Case<T> {
             assert!(error <= bound * size, "{g:?} element {at}: {got:?}, not {want}");
         }
         for token in tokens() {
-            for parts in unless_miri(vec![1, 2, 3, 7], vec![2]) {
-                for columns in unless_miri(vec![None, Some(1), Some(5)], vec![None, Some(5)]) {
+            for parts in harness_unless_miri(vec![1, 2, 3, 7], vec![2]) {
+                for columns in harness_unless_miri(vec![None, Some(1), Some(5)], vec![None, Some(5)]) {
                     let equal = self.by(token, parts, columns) == best;
                     assert!(equal, "{:?} differs by {token:?} in {parts} parts of {columns:?}", self.g);
                 }
@@ -162,10 +162,10 @@ fn layouts(g: Gemm) -> [Gemm; 5] {
 
 #[test]
 fn small_shapes_in_every_layout() {
-    let sizes = unless_miri(vec![1, 2, 5, 8, 17, 33], vec![1, 5, 18]);
+    let sizes = harness_unless_miri(vec![1, 2, 5, 8, 17, 33], vec![1, 5, 18]);
     for &m in &sizes {
         for &n in &sizes {
-            for k in unless_miri(vec![1, 2, 7, 16, 41], vec![1, 37]) {
+            for k in harness_unless_miri(vec![1, 2, 7, 16, 41], vec![1, 37]) {
                 layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
             }
         }
@@ -197,7 +197,7 @@ fn edges_of_blocks_in_every_layout() {
         (7, 384, 128),
         (3, 300, 20),
     ];
-    for (m, n, k) in unless_miri(all, few) {
+    for (m, n, k) in harness_unless_miri(all, few) {
         layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
     }
 }
@@ -260,7 +260,7 @@ fn nothing_to_compute_and_nothing_to_sum() {
 #[test]
 fn epilogues_and_accumulation() {
     let all = vec![(1, 200, 33), (200, 1, 33), (33, 1, 600), (32, 10, 128), (65, 300, 300), (5, 5, 5)];
-    for (m, n, k) in unless_miri(all, vec![(1, 20, 33), (20, 1, 3), (3, 5, 70), (49, 5, 3)]) {
+    for (m, n, k) in harness_unless_miri(all, vec![(1, 20, 33), (20, 1, 3), (3, 5, 70), (49, 5, 3)]) {
         for (bias, act, accumulate) in
             [(true, Act::None, false), (false, Act::Relu, false), (true, Act::Relu, true), (false, Act::None, true)]
         {
@@ -279,7 +279,7 @@ fn epilogues_and_accumulation() {
 #[test]
 fn batches_and_broadcasts() {
     let all = vec![(3, 4, 5), (1, 40, 8), (40, 1, 8), (70, 20, 30), (1, 1, 9), (20, 1, 1), (40, 1, 1), (20, 5, 1)];
-    for (m, n, k) in unless_miri(all, vec![(3, 4, 5)]) {
+    for (m, n, k) in harness_unless_miri(all, vec![(3, 4, 5)]) {
         let (a, b) = (m * k, k * n);
         for dims in [
             vec![Batch { size: 3, a, b }],
@@ -324,7 +324,7 @@ fn words_round_trip() {
 #[test]
 fn zeros_do_not_hide_nan() {
     let all = vec![(3, 40, 20), (1, 40, 20), (40, 1, 20), (60, 300, 80)];
-    for (m, n, k) in unless_miri(all, vec![(3, 10, 20), (1, 40, 20), (40, 1, 20)]) {
+    for (m, n, k) in harness_unless_miri(all, vec![(3, 10, 20), (1, 40, 20), (40, 1, 20)]) {
         for g in layouts(Gemm { act: Act::Relu, ..Gemm::new(m, n, k) }) {
             let mut case = Case::<f32>::new(g);
             case.a.fill(0.0);
@@ -357,7 +357,7 @@ fn the_kernel_reads_and_writes_its_operands() {
     let frame = ArenaPtr::new(bytemuck::cast_slice_mut(&mut arena));
     // SAFETY: the operands are disjoint and inside the vector.
     let mut args = unsafe { Args::new(frame, &reads, &writes, &words, 0..g.units(), 0, &fault) };
-    run::<f32>(&mut args);
+    run_gemm_kernel::<f32>(&mut args);
     assert_eq!(arena[out..out + 600], want);
 }
 
@@ -380,8 +380,8 @@ fn kernel_by_columns<T: GemmFloat>(g: Gemm) {
             let old = reads.pop().map(|old| old.over(0));
             reads.extend(old);
         }
-        let got = harness::run(run::<T>, &g.to_words(), &reads, &writes, units);
-        assert!(harness::get::<T>(&got, 0) == want, "{g:?}, in place: {over}");
+        let got = harness::run_harness(run_gemm_kernel::<T>, &g.to_words(), &reads, &writes, units);
+        assert!(harness::harness_result::<T>(&got, 0) == want, "{g:?}, in place: {over}");
     }
 }
 
@@ -414,7 +414,7 @@ fn columns_are_for_a_large_b() {
     assert!(!by_columns(Gemm::new(2, 1024, 1024).with_batch(&batch).unwrap()));
 }
 
-/// [`kernel`] has the bits of [`gemm_kernel_block_by`] for a product of a row, in any ranges of units.
+/// [`gemm_kernel`] has the bits of [`gemm_kernel_block_by`] for a product of a row, in any ranges of units.
 fn row<T: GemmFloat>(g: Gemm) {
     let case = Case::<T>::new(g);
     let (want, bias, len) =
@@ -422,17 +422,27 @@ fn row<T: GemmFloat>(g: Gemm) {
     let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), bias].into_iter().flatten().map(In::of).collect();
     let out = |len, split| Out(len, size_of::<T>(), split);
     let writes = [out(g.len(), Split::PerUnit(g.per_unit())), out(len, Split::PerThread(len))];
-    let got = harness::run(kernel::<T>(&g), &g.to_words(), &reads, &writes[..1 + usize::from(len > 0)], g.units());
-    assert!(harness::get::<T>(&got, 0) == want, "{g:?}");
+    let got = harness::run_harness(
+        gemm_kernel::<T>(&g),
+        &g.to_words(),
+        &reads,
+        &writes[..1 + usize::from(len > 0)],
+        g.units(),
+    );
+    assert!(harness::harness_result::<T>(&got, 0) == want, "{g:?}");
 }
 
 #[test]
 fn rows_have_a_kernel_of_their_own() {
     let all = vec![(1, 1), (2, 32), (32, 4), (32, 2), (100, 33), (5000, 70), (1, 300)];
-    for (n, k) in unless_miri(all, vec![(1, 1), (2, 32), (33, 4), (1, 70)]) {
+    for (n, k) in harness_unless_miri(all, vec![(1, 1), (2, 32), (33, 4), (1, 70)]) {
         for g in layouts(Gemm::new(1, n, k)) {
             let own = Gemv::new(&g).is_some();
-            assert_eq!(own, kernel::<f32>(&g) as usize != run::<f32> as fn(&mut Args<'_>) as usize, "{g:?}");
+            assert_eq!(
+                own,
+                gemm_kernel::<f32>(&g) as usize != run_gemm_kernel::<f32> as fn(&mut Args<'_>) as usize,
+                "{g:?}"
+            );
             row::<f32>(g);
             row::<f64>(Gemm { bias: true, act: Act::Tanh, ..g });
             row::<f32>(Gemm { act: Act::SigmoidGrad, ..g });

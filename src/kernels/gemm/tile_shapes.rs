@@ -3,9 +3,10 @@
 //! Invariants: one table, in `tuning`, both names the sizes and makes a kernel for each. A taller tile is never wider;
 //! scratch for B relies on it.
 
-use super::operands::{Dots, TileOperands};
+use super::operands::{Dots, RegisterTileOperands};
+use super::register_tile::RegisterTileKernel;
 use super::tuning::{DotsShape, LINE, Tuning, tile_tables};
-use super::{dots, tile};
+use super::{dots, register_tile};
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 use crate::simd::Neon;
 use crate::simd::{Isa, Portable, Simd, Vectors};
@@ -19,7 +20,7 @@ pub trait TileShapes<T: Copy>: Vectors<T> {
     /// The widths of tiles of `rows` rows, in vectors, least first.
     fn widths(rows: usize) -> &'static [usize];
     /// Computes a tile of one of those sizes. Its last vector may be partial.
-    fn tile(self, t: TileOperands<'_, T>);
+    fn tile(self, t: RegisterTileOperands<'_, T>);
     /// Computes dot products.
     fn dots(self, d: Dots<'_, T>);
 }
@@ -41,24 +42,24 @@ macro_rules! kernels {
                 }
             }
 
-            fn tile(self, mut t: TileOperands<'_, $t>) {
+            fn tile(self, mut t: RegisterTileOperands<'_, $t>) {
                 let (lanes, rows, cols) = (<Self as Vectors<$t>>::LANES, t.c.rows(), t.c.cols());
                 let (vectors, part) = (cols.div_ceil(lanes), cols % lanes != 0);
                 if part && let Some(step) = t.step.take() {
-                    return tile::tile_part_step(t, step, |t| self.tile(t));
+                    return register_tile::register_tile_part_step(t, step, |t| self.tile(t));
                 }
                 // Half of the kernels' code is for partial vectors. Of `f64`, only a lone one has kernels.
                 const LONE: bool = size_of::<$t>() > 4;
                 if LONE && part && vectors > 1 {
                     let widest = <Self as TileShapes<$t>>::widths(rows).iter().rev().find(|w| **w < vectors);
-                    return tile::tile_split(t, widest.map_or(1, |w| *w) * lanes, |t| self.tile(t));
+                    return register_tile::register_tile_split(t, widest.map_or(1, |w| *w) * lanes, |t| self.tile(t));
                 }
                 match (rows, vectors, part) {
                     $($(($rows, $vectors, false) => {
-                            self.vectorize(tile::TileKernel::<_, _, $rows, $vectors, false>(self, &mut t));
+                            self.vectorize(RegisterTileKernel::<_, _, $rows, $vectors, false>(self, &mut t));
                         }
                         ($rows, $vectors, true) if !LONE || $vectors == 1 => {
-                            self.vectorize(tile::TileKernel::<_, _, $rows, $vectors, true>(self, &mut t));
+                            self.vectorize(RegisterTileKernel::<_, _, $rows, $vectors, true>(self, &mut t));
                         })+)+
                     (rows, vectors, _) => unreachable!("no tile of {rows} rows and {vectors} vectors"),
                 }
@@ -68,7 +69,7 @@ macro_rules! kernels {
                 const DOTS: DotsShape = Tuning::of(Isa::$isa).$dots;
                 const LINE_VECTORS: usize = LINE / <$token as Simd>::BYTES;
                 const SUMS: usize = dots::SUM_BYTES / size_of::<$t>();
-                self.vectorize(dots::Kernel::<
+                self.vectorize(dots::DotsKernel::<
                     _, _, LINE_VECTORS, SUMS, { DOTS.rows }, { DOTS.by }, { DOTS.by_alone }
                 >(self, d));
             }
@@ -85,7 +86,7 @@ pub fn tile_shape<S: TileShapes<T>, T: Copy>(_: S, rows: usize) -> (usize, usize
 }
 
 /// The widest tile of `rows` rows that covers at most `cols` columns.
-pub fn tile_width<S: TileShapes<T>, T: Copy>(_: S, rows: usize, cols: usize) -> usize {
+pub fn tile_shape_width<S: TileShapes<T>, T: Copy>(_: S, rows: usize, cols: usize) -> usize {
     let want = cols.div_ceil(S::LANES);
     let vectors = S::widths(rows).iter().rev().copied().find(|w| *w <= want).unwrap_or(1);
     (vectors * S::LANES).min(cols)

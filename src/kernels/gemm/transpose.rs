@@ -3,7 +3,7 @@
 //! Invariant: it only moves elements. Bounds are checked once for each call.
 
 use super::gemm_float::GemmFloat;
-use crate::simd::{Op, Simd, Token, Vectors};
+use crate::simd::{Simd, SimdOp, Token, Vectors};
 
 /// Copies `to[o * to_step + i] = from[i * step + o]` for `o` below `outer` and `i` below `inner`.
 pub struct TransposeKernel<'a, S, T> {
@@ -16,7 +16,7 @@ pub struct TransposeKernel<'a, S, T> {
     pub inner: usize,
 }
 
-impl<S: Vectors<T>, T: GemmFloat> Op for TransposeKernel<'_, S, T> {
+impl<S: Vectors<T>, T: GemmFloat> SimdOp for TransposeKernel<'_, S, T> {
     type Out = ();
 
     #[inline(always)]

@@ -74,7 +74,7 @@ pub fn block_codec_array<const N: usize>(block: &[u8]) -> &[u8; N] {
 
 /// Sixteen codes made from sixteen bytes.
 #[inline(always)]
-pub fn block_codes_from(bytes: &[u8], code: impl Fn(u8) -> i8) -> [i8; GROUP] {
+pub fn block_codec_codes(bytes: &[u8], code: impl Fn(u8) -> i8) -> [i8; GROUP] {
     let bytes: &[u8; GROUP] = block_codec_array(bytes);
     let mut codes = [0; GROUP];
     for (to, &byte) in codes.iter_mut().zip(bytes) {
@@ -85,7 +85,7 @@ pub fn block_codes_from(bytes: &[u8], code: impl Fn(u8) -> i8) -> [i8; GROUP] {
 
 /// The lower four bits of sixteen bytes, or the upper four.
 #[inline(always)]
-pub fn block_nibbles(bytes: &[u8], upper: bool) -> [i8; GROUP] {
+pub fn block_codec_nibbles(bytes: &[u8], upper: bool) -> [i8; GROUP] {
     let shift = if upper { 4 } else { 0 };
-    block_codes_from(bytes, |b| (b >> shift & 15) as i8)
+    block_codec_codes(bytes, |b| (b >> shift & 15) as i8)
 }

@@ -11,7 +11,7 @@
 use super::block_codec::{BlockCodec, GROUP};
 use super::block_type::{BlockType, with_block_codec};
 use crate::simd;
-use crate::simd::prefetch_l2;
+use crate::simd::simd_prefetch_l2;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -20,7 +20,7 @@ const LINE: usize = 64;
 pub type Lanes = [f32; GROUP];
 
 /// A row of a matrix of blocks, as codes.
-pub struct CodeRow<'a> {
+pub struct CodeDotsRow<'a> {
     /// The codes, one for each element.
     pub codes: &'a mut [i8],
     /// The scale of each group.
@@ -29,32 +29,34 @@ pub struct CodeRow<'a> {
     pub mins: &'a mut [f32],
 }
 
-impl<'a> CodeRow<'a> {
+impl<'a> CodeDotsRow<'a> {
     /// `f32`s of scratch for a row of `k` elements.
     pub fn scratch(k: usize) -> usize {
         k.div_ceil(4) + 2 * (k / GROUP)
     }
 
     /// A row of `k` elements in scratch, and the rest of the scratch.
-    pub fn of(k: usize, scratch: &'a mut [f32]) -> (CodeRow<'a>, &'a mut [f32]) {
+    pub fn of(k: usize, scratch: &'a mut [f32]) -> (CodeDotsRow<'a>, &'a mut [f32]) {
         let (codes, rest) = scratch.split_at_mut(k.div_ceil(4));
         let (scales, rest) = rest.split_at_mut(k / GROUP);
         let (mins, rest) = rest.split_at_mut(k / GROUP);
-        (CodeRow { codes: &mut bytemuck::cast_slice_mut(codes)[..k], scales, mins }, rest)
+        (CodeDotsRow { codes: &mut bytemuck::cast_slice_mut(codes)[..k], scales, mins }, rest)
     }
 
     /// Reads a row of blocks.
     pub fn fill(&mut self, block_type: BlockType, row: &[u8]) {
-        with_block_codec!(block_type, codec => unpack_code_row(codec, row, self.codes, self.scales, self.mins));
+        with_block_codec!(block_type, codec => unpack_code_dots_row(codec, row, self.codes, self.scales, self.mins));
     }
 }
 
 simd! {
     /// Writes codes, scales and mins of a row of blocks. Meanwhile the row after the next is fetched from memory.
-    fn unpack_code_row[C: BlockCodec](codec: C, row: &[u8], codes: &mut [i8], scales: &mut [f32], mins: &mut [f32]) {
+    fn unpack_code_dots_row[C: BlockCodec](
+        codec: C, row: &[u8], codes: &mut [i8], scales: &mut [f32], mins: &mut [f32],
+    ) {
         let groups = C::ELEMENTS / GROUP;
         let next = row.as_ptr().addr() + 2 * row.len();
-        (0..row.len()).step_by(LINE).for_each(|line| prefetch_l2(next + line));
+        (0..row.len()).step_by(LINE).for_each(|line| simd_prefetch_l2(next + line));
         let blocks = row.chunks_exact(C::BYTES).zip(codes.chunks_exact_mut(C::ELEMENTS));
         let numbers = scales.chunks_exact_mut(groups).zip(mins.chunks_exact_mut(groups));
         for ((block, codes), (scales, mins)) in blocks.zip(numbers) {
@@ -74,7 +76,7 @@ simd! {
 
 simd! {
     /// The lanes of Σ scale·Σ code·x over the groups of a row.
-    fn code_dot(row: &CodeRow<'_>, x: &[f32], lanes: &mut Lanes) {
+    fn code_dot(row: &CodeDotsRow<'_>, x: &[f32], lanes: &mut Lanes) {
         // Two sums, so that the next addition need not wait for the last one. Blocks have an even number of groups.
         let (mut even, mut odd) = ([0.0; GROUP], [0.0; GROUP]);
         let pairs = row.codes.as_chunks::<{ 2 * GROUP }>().0.iter().zip(x.as_chunks::<{ 2 * GROUP }>().0);
@@ -124,7 +126,7 @@ pub fn sum_of_code_lanes<const N: usize>(mut lanes: [f32; N]) -> f32 {
 }
 
 /// The product of a row of codes with x, whose groups have these sums.
-pub fn code_row_dot(row: &CodeRow<'_>, x: &[f32], sums: &[f32]) -> f32 {
+pub fn code_row_dot(row: &CodeDotsRow<'_>, x: &[f32], sums: &[f32]) -> f32 {
     let mut lanes = [0.0; GROUP];
     code_dot(row, x, &mut lanes);
     subtract_code_mins(row.mins, sums, &mut lanes);

@@ -35,7 +35,7 @@ impl CodedRows<'_> {
 
 simd! {
     /// Writes elements `cols` of each row, `step` apart in `to`.
-    fn decode_parts_of_rows[C: BlockCodec, T: Pod + From<f32>](
+    fn decode_parts_of_coded_rows[C: BlockCodec, T: Pod + From<f32>](
         codec: C,
         rows: &[u8],
         row_bytes: usize,
@@ -72,6 +72,6 @@ impl<T: GemmFloat + From<f32>> PanelDecoder<T> for CodedRows<'_> {
     fn decode(&self, rows: Range<usize>, cols: Range<usize>, to: &mut [T], step: usize) {
         let row_bytes = self.row_bytes();
         let rows = &self.blocks[rows.start * row_bytes..rows.end * row_bytes];
-        with_block_codec!(self.block_type, codec => decode_parts_of_rows(codec, rows, row_bytes, cols, to, step));
+        with_block_codec!(self.block_type, codec => decode_parts_of_coded_rows(codec, rows, row_bytes, cols, to, step));
     }
 }

@@ -7,7 +7,7 @@
 
 use super::block_codec::BlockCodec;
 use super::blocks_of_256::Q4K;
-use super::encode_q8_0::{q8_0_check_finite, q8_0_half_of, q8_0_nearest_code};
+use super::encode_q8_0::{encode_q8_0_check_finite, encode_q8_0_half, encode_q8_0_nearest_code};
 use half::f16;
 
 /// Parts of a block that have a scale and a min of their own.
@@ -20,15 +20,15 @@ const MOST: f32 = 63.0;
 /// # Errors
 /// A number that is not finite, or too large for the scale of a block.
 pub fn encode_q4_k(numbers: &[f32], to: &mut [u8]) -> Result<(), String> {
-    q8_0_check_finite(numbers)?;
+    encode_q8_0_check_finite(numbers)?;
     let blocks = numbers.as_chunks::<{ Q4K::ELEMENTS }>().0.iter().zip(to.as_chunks_mut::<{ Q4K::BYTES }>().0);
     blocks.enumerate().try_for_each(|(i, (x, block))| encode_q4_k_block(x, block, i * Q4K::ELEMENTS))
 }
 
 /// The least half that is not below `x`, which is not negative.
 fn q4_k_half_from(x: f32, first: usize) -> Result<f16, String> {
-    let near = q8_0_half_of(x, first)?;
-    if near.to_f32() >= x { Ok(near) } else { q8_0_half_of(f16::from_bits(near.to_bits() + 1).to_f32(), first) }
+    let near = encode_q8_0_half(x, first)?;
+    if near.to_f32() >= x { Ok(near) } else { encode_q8_0_half(f16::from_bits(near.to_bits() + 1).to_f32(), first) }
 }
 
 /// How many steps of `d` reach `x`: at most 63; 0 if d is 0.
@@ -58,7 +58,7 @@ fn encode_q4_k_block(x: &[f32; Q4K::ELEMENTS], block: &mut [u8; Q4K::BYTES], fir
     for (c, (x, to)) in x.as_chunks::<64>().0.iter().zip(block[16..].as_chunks_mut::<32>().0).enumerate() {
         let code = |x: f32, part: usize| {
             let (step, min) = (d.to_f32() * scales[part], dmin.to_f32() * mins[part]);
-            q8_0_nearest_code(x + min, step, 0, 15) as u8
+            encode_q8_0_nearest_code(x + min, step, 0, 15) as u8
         };
         for (j, to) in to.iter_mut().enumerate() {
             *to = code(x[j], 2 * c) | code(x[j + 32], 2 * c + 1) << 4;

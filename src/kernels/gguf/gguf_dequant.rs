@@ -61,7 +61,7 @@ simd! {
 ///
 /// # Panics
 /// If there are fewer blocks.
-pub fn decode_blocks(block_type: BlockType, blocks: &[u8], to: &mut [f32]) {
+pub fn gguf_dequant_blocks(block_type: BlockType, blocks: &[u8], to: &mut [f32]) {
     let count = to.len() / block_type.elements();
     let blocks = &blocks[..count * block_type.bytes()];
     with_block_codec!(block_type, codec => gguf_dequant_whole_blocks(codec, blocks, to));
@@ -73,5 +73,5 @@ pub fn gguf_dequant_kernel(args: &mut Args<'_>) {
     let block_type = BlockType::ALL[p.block_type];
     let first = args.units().start * UNIT / block_type.elements() * block_type.bytes();
     let (blocks, to) = (args.read::<u8>(0), args.write::<f32>(0));
-    decode_blocks(block_type, &blocks[first..], to);
+    gguf_dequant_blocks(block_type, &blocks[first..], to);
 }

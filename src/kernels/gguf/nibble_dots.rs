@@ -17,7 +17,7 @@ use super::blocks_of_32::Q4_0;
 use super::blocks_of_256::Q4K;
 use super::code_dots::sum_of_code_lanes;
 use super::nibble_x::{LANES, NibbleX, PART, STEP, XPart};
-use crate::simd::{Op, PairProducts, Simd, Token, Vectors, prefetch_l2};
+use crate::simd::{PairProducts, Simd, SimdOp, Token, Vectors, simd_prefetch_l2};
 use crate::with_token;
 use bytemuck::{Zeroable, pod_read_unaligned};
 
@@ -108,7 +108,7 @@ impl NibbleHead {
 /// Σ scale·Σ code·x − Σ min·Σ x over a row of Q4_K blocks.
 struct Q4KDot<'a, S>(S, NibbleProduct<'a>);
 
-impl<S: Vectors<f32, Half: PairProducts>> Op for Q4KDot<'_, S> {
+impl<S: Vectors<f32, Half: PairProducts>> SimdOp for Q4KDot<'_, S> {
     type Out = NibbleLanes;
 
     #[inline(always)]
@@ -134,7 +134,7 @@ impl<S: Vectors<f32, Half: PairProducts>> Op for Q4KDot<'_, S> {
         }
         for ((b, steps), scales) in blocks.zip(p.x.steps.as_chunks::<4>().0).zip(scales) {
             for i in 0..4 {
-                prefetch_l2(next);
+                simd_prefetch_l2(next);
                 next += Q4K::BYTES / 4;
                 let words: [u32; LANES] = pod_read_unaligned(&b[16 + 32 * i..][..PART]);
                 let words = words.map(u32::from_le);
@@ -153,7 +153,7 @@ impl<S: Vectors<f32, Half: PairProducts>> Op for Q4KDot<'_, S> {
 /// The same over a row of Q4_0 blocks, two at a time.
 struct Q4_0Dot<'a, S>(S, NibbleProduct<'a>);
 
-impl<S: Vectors<f32, Half: PairProducts>> Op for Q4_0Dot<'_, S> {
+impl<S: Vectors<f32, Half: PairProducts>> SimdOp for Q4_0Dot<'_, S> {
     type Out = NibbleLanes;
 
     #[inline(always)]
@@ -165,7 +165,7 @@ impl<S: Vectors<f32, Half: PairProducts>> Op for Q4_0Dot<'_, S> {
         let blocks = p.row.as_chunks::<{ 2 * Q4_0::BYTES }>().0.iter().zip(&*p.x.steps);
         let parts = p.x.scales.as_chunks::<2>().0.iter().zip(p.sums.as_chunks::<2>().0);
         for ((b, step), (x_scales, sums)) in blocks.zip(parts) {
-            prefetch_l2(next);
+            simd_prefetch_l2(next);
             next += 2 * Q4_0::BYTES;
             let (first, second) = b.split_at(Q4_0::BYTES);
             let half = |b: &[u8]| u16::from_le_bytes([b[0], b[1]]);

@@ -1,7 +1,7 @@
 //! Q6_K blocks. A block holds the low four bits of all codes, then their high two bits, then a signed scale for each
 //! group, then d, the `f16` factor of these scales. The layout of planes is that of `blocks_of_256`.
 
-use super::block_codec::{BlockCodec, Group, block_codec_array, block_codes_from, block_nibbles};
+use super::block_codec::{BlockCodec, Group, block_codec_array, block_codec_codes, block_codec_nibbles};
 use super::blocks_of_256::plane_of_256;
 use crate::f16_value::f16_value;
 
@@ -24,8 +24,8 @@ impl BlockCodec for Q6K {
     fn group(self, block: &[u8], g: usize) -> Group {
         let b: &[u8; 210] = block_codec_array(block);
         let (half, plane, k) = plane_of_256(g);
-        let mut codes = block_nibbles(&b[64 * half + 32 * (plane % 2) + k..], plane >= 2);
-        let high = block_codes_from(&b[128 + 32 * half + k..], |h| (h >> (2 * plane) & 3) as i8);
+        let mut codes = block_codec_nibbles(&b[64 * half + 32 * (plane % 2) + k..], plane >= 2);
+        let high = block_codec_codes(&b[128 + 32 * half + k..], |h| (h >> (2 * plane) & 3) as i8);
         for (code, high) in codes.iter_mut().zip(high) {
             *code += 16 * high - 32;
         }

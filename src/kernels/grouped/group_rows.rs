@@ -7,6 +7,7 @@ use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::index::Index;
 use crate::params::params;
+use std::ops::Range;
 
 params! {
     /// Params of [`group_rows_kernel`] and [`group_starts_kernel`].
@@ -31,20 +32,20 @@ pub fn group_rows_kernel<I: Index>(args: &mut Args<'_>) {
     let group = args.read::<I>(0);
     let (order, places, starts) = (args.write::<i32>(0), args.write::<i32>(1), args.write::<i32>(2));
     if let Some(bad) = group.iter().position(|g| g.within(p.groups).is_none()) {
-        args.fault_index(bad, group[bad].to_i64(), p.groups);
-        in_first_group(order, p.rows);
-        in_first_group(places, p.rows);
-        return one_group(starts, p.rows);
+        args.fault_index(bad, group[bad].index_to_i64(), p.groups);
+        all_group_rows_in_first(order, p.rows);
+        all_group_rows_in_first(places, p.rows);
+        return starts_of_one_group_of_rows(starts, p.rows);
     }
     starts.fill(0);
-    group.iter().for_each(|g| starts[g.to_i64() as usize] += 1);
+    group.iter().for_each(|g| starts[g.index_to_i64() as usize] += 1);
     let mut before = 0;
     for start in &mut *starts {
         (*start, before) = (before, before + *start);
     }
     // Each start runs to the end of its group, which is the next group's start.
     for (row, (place, g)) in (0..).zip(places.iter_mut().zip(group)) {
-        let start = &mut starts[g.to_i64() as usize];
+        let start = &mut starts[g.index_to_i64() as usize];
         (*place, order[*start as usize]) = (*start, row);
         *start += 1;
     }
@@ -65,31 +66,44 @@ pub fn group_starts_kernel<I: Index>(args: &mut Args<'_>) {
     let p = GroupRows::from_words(args.params());
     let (sizes, starts) = (args.read::<I>(0), args.write::<i32>(0));
     if let Some(bad) = sizes.iter().position(|s| s.within(p.rows + 1).is_none()) {
-        args.fault_index(bad, sizes[bad].to_i64(), p.rows + 1);
-        return one_group(starts, p.rows);
+        args.fault_index(bad, sizes[bad].index_to_i64(), p.rows + 1);
+        return starts_of_one_group_of_rows(starts, p.rows);
     }
-    let sum = sizes.iter().fold(0i64, |sum, s| sum.saturating_add(s.to_i64()));
+    let sum = sizes.iter().fold(0i64, |sum, s| sum.saturating_add(s.index_to_i64()));
     if sum != p.rows as i64 {
         args.fault_group_sizes(sum, p.rows);
-        return one_group(starts, p.rows);
+        return starts_of_one_group_of_rows(starts, p.rows);
     }
     starts[0] = 0;
     let mut end = 0;
     for (start, size) in starts[1..].iter_mut().zip(sizes) {
-        end += size.to_i64() as i32;
+        end += size.index_to_i64() as i32;
         *start = end;
     }
 }
 
 by_dtype!(group_starts_kernel_for = group_starts_kernel::<I32 i32, I64 i64>);
 
+/// The groups that have rows in `rows`, and which of these rows each has. `starts` holds the first row of each group,
+/// then the number of rows.
+pub(crate) fn group_rows_within(
+    starts: &[i32],
+    rows: Range<usize>,
+) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+    let (from, to) = (rows.start, rows.end);
+    let first = starts.partition_point(|s| *s as usize <= from).saturating_sub(1);
+    let groups = starts.windows(2).enumerate().skip(first).take_while(move |(_, of)| (of[0] as usize) < to);
+    let within = move |(group, of): (usize, &[i32])| (group, (of[0] as usize).max(from)..(of[1] as usize).min(to));
+    groups.map(within).filter(|(_, part)| !part.is_empty())
+}
+
 /// The rows in their order.
-fn in_first_group(order: &mut [i32], rows: usize) {
+fn all_group_rows_in_first(order: &mut [i32], rows: usize) {
     (0..rows as i32).zip(order).for_each(|(i, o)| *o = i);
 }
 
 /// All rows in the first group.
-fn one_group(starts: &mut [i32], rows: usize) {
+fn starts_of_one_group_of_rows(starts: &mut [i32], rows: usize) {
     starts.fill(rows as i32);
     starts[0] = 0;
 }

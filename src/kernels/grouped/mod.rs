@@ -21,15 +21,3 @@ pub mod outer;
 pub mod product;
 #[cfg(test)]
 mod tests;
-
-use std::ops::Range;
-
-/// The groups that have rows in `rows`, and which of these rows each has. `starts` holds the first row of each group,
-/// then the number of rows.
-pub(crate) fn groups_within(starts: &[i32], rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
-    let (from, to) = (rows.start, rows.end);
-    let first = starts.partition_point(|s| *s as usize <= from).saturating_sub(1);
-    let groups = starts.windows(2).enumerate().skip(first).take_while(move |(_, of)| (of[0] as usize) < to);
-    let within = move |(group, of): (usize, &[i32])| (group, (of[0] as usize).max(from)..(of[1] as usize).min(to));
-    groups.map(within).filter(|(_, part)| !part.is_empty())
-}

@@ -59,7 +59,7 @@ by_dtype!(ravel_kernel_for = ravel_kernel::<I32 i32, I64 i64>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, harness_result, run_harness};
 
     #[test]
     fn coordinates_become_one_number_each_checked() {
@@ -69,10 +69,10 @@ mod tests {
         let p = Ravel { len: places.len(), axes: 3 };
         let words = [p.to_words(), sizes.to_vec()].concat();
         let call = |idx: &[i64]| {
-            run(ravel_kernel::<i64>, &words, &[In::of(idx)], &[Out::of::<i64>(p.len, p.per_unit())], p.units())
+            run_harness(ravel_kernel::<i64>, &words, &[In::of(idx)], &[Out::of::<i64>(p.len, p.per_unit())], p.units())
         };
         let want: Vec<i64> = places.iter().map(|[a, b, c]| (a * 3 + b) * 5 + c).collect();
-        assert_eq!(get::<i64>(&call(&flat), 0), want);
+        assert_eq!(harness_result::<i64>(&call(&flat), 0), want);
         // In range as one number, and not as coordinates.
         flat[3 * 2000 + 1] = 3;
         assert_eq!(call(&flat), Err(3 * 2000 + 1));

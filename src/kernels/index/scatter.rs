@@ -4,7 +4,7 @@
 //! Invariant: every index is checked before the call writes anything, in place or not. Updates of one element are
 //! applied in the order of the indices, whatever the units.
 
-use super::{Indexed, first_bad_index_of, report_bad_index};
+use super::{Indexed, first_index_out_of_range, report_bad_index};
 use crate::abi::Args;
 use crate::by_dtype::{by_dtype, by_size};
 use crate::params::params;
@@ -12,6 +12,24 @@ use crate::simd;
 use crate::{index::Index, num::Num};
 use bytemuck::Pod;
 use std::ops::Range;
+
+impl Indexed {
+    /// Rows of the table in a unit of a scatter: part of the one outer row, or whole outer rows.
+    fn scatter_rows(&self) -> usize {
+        if self.outer == 1 { self.rows_per_unit() } else { self.n }
+    }
+
+    /// Elements of the table `[outer, n, inner]` in a unit of [`scatter_add_kernel`] and
+    /// [`scatter_along_axis_add_kernel`].
+    pub fn per_unit_scatter(&self) -> usize {
+        self.scatter_rows() * self.inner
+    }
+
+    /// Number of units of [`scatter_add_kernel`] and [`scatter_along_axis_add_kernel`].
+    pub fn units_scatter(&self) -> usize {
+        (self.outer * self.n).div_ceil(self.scatter_rows().max(1))
+    }
+}
 
 params! {
     /// Params of the scatters.
@@ -80,7 +98,7 @@ simd! {
         join: J, updates: &[T], idx: &[I], inner: usize, rows: Range<usize>, out: &mut [T]
     ) {
         for (x, i) in updates.chunks_exact(inner).zip(idx) {
-            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
+            let at = (i.index_to_i64() as usize).wrapping_sub(rows.start);
             if at < rows.len() {
                 for (o, x) in out[at * inner..][..inner].iter_mut().zip(x) {
                     *o = join.join(*o, *x);
@@ -101,7 +119,7 @@ fn scatter_join_elements<T: Pod, I: Index, J: ScatterJoin<T>>(
 ) {
     for (x, idx) in updates.chunks_exact(inner).zip(idx.chunks_exact(inner)) {
         for (column, (x, i)) in x.iter().zip(idx).enumerate() {
-            let at = (i.to_i64() as usize).wrapping_sub(rows.start);
+            let at = (i.index_to_i64() as usize).wrapping_sub(rows.start);
             if at < rows.len() {
                 let o = &mut out[at * inner + column];
                 *o = join.join(*o, *x);
@@ -114,7 +132,7 @@ fn run_scatter_kernel<T: Pod, I: Index, J: ScatterJoin<T>>(args: &mut Args<'_>, 
     let p = Scatter::from_words(args.params());
     let view = p.view();
     let (updates, idx) = (args.read::<T>(1), args.read::<I>(2));
-    if let Some(bad) = first_bad_index_of(idx, p.n) {
+    if let Some(bad) = first_index_out_of_range(idx, p.n) {
         return report_bad_index(args, idx, bad, p.n);
     }
     let base = args.inplace(0).is_none().then(|| args.read::<T>(0));
@@ -205,7 +223,7 @@ fn scatter_kernel_onto_zeros<T: Num>(
 pub fn scatter_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
-    if let Some(bad) = first_bad_index_of(idx, p.n) {
+    if let Some(bad) = first_index_out_of_range(idx, p.n) {
         return report_bad_index(args, idx, bad, p.n);
     }
     let size = p.k * p.inner;
@@ -224,7 +242,7 @@ by_dtype!(scatter_add_kernel_for = scatter_add_kernel::<numbers, index>);
 pub fn scatter_along_axis_add_kernel<T: Num, I: Index>(args: &mut Args<'_>) {
     let p = Indexed::from_words(args.params());
     let (updates, idx) = (args.read::<T>(0), args.read::<I>(1));
-    if let Some(bad) = first_bad_index_of(idx, p.n) {
+    if let Some(bad) = first_index_out_of_range(idx, p.n) {
         return report_bad_index(args, idx, bad, p.n);
     }
     let size = p.k * p.inner;
@@ -239,13 +257,13 @@ by_dtype!(scatter_along_axis_add_kernel_for = scatter_along_axis_add_kernel::<nu
 mod tests {
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, Outcome, get, noise, run};
+    use crate::harness::{In, Out, Outcome, harness_result, noise, run_harness};
 
     fn call<T: Pod, I: Index>(k: Kernel, p: &Scatter, base: &[T], updates: &[T], idx: &[I], over: bool) -> Outcome {
         assert_eq!(Scatter::from_words(&p.to_words()), *p);
         let first = if over { In::of(base).over(0) } else { In::of(base) };
         let out = [Out::of::<T>(base.len(), p.per_unit())];
-        run(k, &p.to_words(), &[first, In::of(updates), In::of(idx)], &out, p.units())
+        run_harness(k, &p.to_words(), &[first, In::of(updates), In::of(idx)], &out, p.units())
     }
 
     #[test]
@@ -273,7 +291,7 @@ mod tests {
                         want[at] = f(want[at], *u);
                     }
                     let apart = call(kernel, &p, &base, &updates, &idx, false);
-                    assert_eq!(get::<f64>(&apart, 0), want, "{p:?}");
+                    assert_eq!(harness_result::<f64>(&apart, 0), want, "{p:?}");
                     assert_eq!(call(kernel32, &p, &base, &updates, &idx32, true), apart);
                 }
             }

@@ -28,19 +28,19 @@ impl IntCodes {
     /// A pair of values: the first is the lower half.
     #[inline(always)]
     pub fn pair(self, first: u8, second: u8) -> i32 {
-        int_pair(self.value(first), self.value(second))
+        int_codes_pair(self.value(first), self.value(second))
     }
 
     /// A value and a 0.
     #[inline(always)]
     pub fn half_pair(self, first: u8) -> i32 {
-        int_pair(self.value(first), 0)
+        int_codes_pair(self.value(first), 0)
     }
 }
 
 /// Two integers in one.
 #[inline(always)]
-pub fn int_pair(first: i16, second: i16) -> i32 {
+pub fn int_codes_pair(first: i16, second: i16) -> i32 {
     i32::from(first as u16) | i32::from(second) << 16
 }
 

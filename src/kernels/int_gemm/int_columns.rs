@@ -8,7 +8,7 @@ use crate::simd;
 use std::ops::Range;
 
 /// A matrix B whose panels can be packed.
-pub trait IntPanels {
+pub trait IntColumnPanels {
     /// Packs pairs `pairs` of columns `cols`, of which there are at most `width`, at most 64.
     fn pack(&self, pairs: Range<usize>, cols: Range<usize>, width: usize, to: &mut [i32]);
 }
@@ -81,7 +81,7 @@ simd! {
     }
 }
 
-impl IntPanels for IntColumns<'_> {
+impl IntColumnPanels for IntColumns<'_> {
     fn pack(&self, pairs: Range<usize>, cols: Range<usize>, width: usize, to: &mut [i32]) {
         let terms = 2 * pairs.start..self.k.min(2 * pairs.end);
         let to = &mut to[..pairs.len() * width];

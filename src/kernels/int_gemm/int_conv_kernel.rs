@@ -7,8 +7,8 @@
 //! Padding counts as the zero point of x.
 
 use super::int_codes::IntCodes;
-use super::int_gemm_desc::{IntBlocks, int_unit_rows};
-use super::int_product::{IntBlock, int_product};
+use super::int_gemm_desc::{IntGemmBlocks, int_gemm_unit_rows};
+use super::int_product::{IntBlock, int_product_block};
 use super::int_rows::IntRows;
 use super::int_tile::IntEngine;
 use super::int_windows::{IntAxis, IntWindows};
@@ -72,17 +72,17 @@ impl IntConv {
 
     /// Elements of the result in a unit.
     pub fn per_unit(&self) -> usize {
-        int_unit_rows(self.n(), self.k()) * self.n()
+        int_gemm_unit_rows(self.n(), self.k()) * self.n()
     }
 
     /// Number of units.
     pub fn units(&self) -> usize {
-        (self.images * self.groups * self.m).div_ceil(int_unit_rows(self.n(), self.k()))
+        (self.images * self.groups * self.m).div_ceil(int_gemm_unit_rows(self.n(), self.k()))
     }
 
     /// Elements of scratch of each thread.
     pub fn scratch(&self) -> usize {
-        IntBlocks::new(self.m, self.n(), self.k()).scratch()
+        IntGemmBlocks::new(self.m, self.n(), self.k()).scratch()
     }
 
     /// The windows of one group of an image.
@@ -106,8 +106,8 @@ impl IntConv {
 pub fn int_conv_kernel(args: &mut Args<'_>) {
     let p = IntConv::from_words(args.params());
     let (x, w, engine) = (args.read::<u8>(0), args.read::<u8>(1), IntEngine::current());
-    let (n, k, row) = (p.n(), p.k(), args.units().start * int_unit_rows(p.n(), p.k()));
-    let (blocks, codes) = (IntBlocks::new(p.m, n, k), IntCodes::new(true, p.w_zero));
+    let (n, k, row) = (p.n(), p.k(), args.units().start * int_gemm_unit_rows(p.n(), p.k()));
+    let (blocks, codes) = (IntGemmBlocks::new(p.m, n, k), IntCodes::new(true, p.w_zero));
     let (y, scratch) = (args.write::<i32>(0), args.write::<i32>(1));
     let all = y.len() / n.max(1);
     let mut y = MatrixMut::new(y, all, n);
@@ -117,7 +117,7 @@ pub fn int_conv_kernel(args: &mut Args<'_>) {
         let rows = (p.m - from).min(all - done);
         let a = IntRows { data: &w[at % p.groups * p.m * k..], codes, row: k, col: 1, k };
         let part = IntBlock { row: from, col: 0, c: y.part(done..done + rows, 0..n) };
-        int_product(engine, &blocks, &a, &p.windows(x, at), part, scratch);
+        int_product_block(engine, &blocks, &a, &p.windows(x, at), part, scratch);
         done += rows;
     }
 }

@@ -51,7 +51,7 @@ params! {
 
 /// Blocks of a product that are packed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IntBlocks {
+pub struct IntGemmBlocks {
     /// Pairs of terms.
     pub pairs: usize,
     /// Columns of B.
@@ -60,10 +60,10 @@ pub struct IntBlocks {
     pub rows: usize,
 }
 
-impl IntBlocks {
+impl IntGemmBlocks {
     /// The blocks of a product of `m` rows, `n` columns and `k` terms.
-    pub fn new(m: usize, n: usize, k: usize) -> IntBlocks {
-        IntBlocks {
+    pub fn new(m: usize, n: usize, k: usize) -> IntGemmBlocks {
+        IntGemmBlocks {
             pairs: k.div_ceil(2).clamp(1, PAIRS),
             cols: n.next_multiple_of(UNIT_COLS).clamp(UNIT_COLS, COLS),
             rows: m.clamp(1, ROWS),
@@ -87,7 +87,7 @@ impl IntBlocks {
 }
 
 /// Rows in a unit of a product with `n` columns and `k` terms.
-pub fn int_unit_rows(n: usize, k: usize) -> usize {
+pub fn int_gemm_unit_rows(n: usize, k: usize) -> usize {
     (UNIT / n.saturating_mul(k).max(1)).max(1).next_multiple_of(UNIT_ROWS)
 }
 
@@ -108,7 +108,7 @@ impl IntGemm {
 
     /// Rows of a unit where units divide rows.
     pub fn unit_rows(&self) -> usize {
-        int_unit_rows(self.n, self.k)
+        int_gemm_unit_rows(self.n, self.k)
     }
 
     /// How units divide C, `[batch, m, n]`, and their number.
@@ -124,6 +124,6 @@ impl IntGemm {
 
     /// Elements of scratch of each thread.
     pub fn scratch(&self) -> usize {
-        IntBlocks::new(self.m, self.n, self.k).scratch()
+        IntGemmBlocks::new(self.m, self.n, self.k).scratch()
     }
 }

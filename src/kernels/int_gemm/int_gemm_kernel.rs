@@ -7,8 +7,8 @@
 //! With `ta`, a is `[batch, k, m]`; with `tb`, b is `[batch, n, k]`.
 
 use super::int_columns::IntColumns;
-use super::int_gemm_desc::{IntBlocks, IntGemm};
-use super::int_product::{IntBlock, int_product};
+use super::int_gemm_desc::{IntGemm, IntGemmBlocks};
+use super::int_product::{IntBlock, int_product_block};
 use super::int_rows::IntRows;
 use super::int_tile::IntEngine;
 use crate::abi::{Args, MatrixMut};
@@ -39,7 +39,7 @@ pub fn int_gemm_block(
     block: IntBlock<'_>,
     scratch: &mut [i32],
 ) {
-    let (blocks, (of_a, of_b)) = (IntBlocks::new(p.m, p.n, p.k), p.codes());
+    let (blocks, (of_a, of_b)) = (IntGemmBlocks::new(p.m, p.n, p.k), p.codes());
     let IntBlock { row, col, mut c } = block;
     let strides = |transposed: bool, rows: usize, cols: usize| if transposed { (1, rows) } else { (cols, 1) };
     let ((a_row, a_col), (b_row, b_col)) = (strides(p.ta, p.m, p.k), strides(p.tb, p.k, p.n));
@@ -50,7 +50,7 @@ pub fn int_gemm_block(
         let a = IntRows { data: &a[at * p.m * p.k..], codes: of_a, row: a_row, col: a_col, k: p.k };
         let b = IntColumns { data: &b[at * p.k * p.n..], codes: of_b, row: b_row, col: b_col, k: p.k };
         let part = IntBlock { row: from, col, c: c.part(done..done + rows, 0..cols) };
-        int_product(engine, &blocks, &a, &b, part, scratch);
+        int_product_block(engine, &blocks, &a, &b, part, scratch);
         done += rows;
     }
 }

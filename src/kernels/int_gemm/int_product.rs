@@ -1,7 +1,7 @@
 //! Blocks of a product of integers: a packed block of B stays in L2 while rows of A are multiplied by it.
 
-use super::int_columns::IntPanels;
-use super::int_gemm_desc::IntBlocks;
+use super::int_columns::IntColumnPanels;
+use super::int_gemm_desc::IntGemmBlocks;
 use super::int_rows::IntRows;
 use super::int_tile::{IntEngine, IntTile, TILE_COLS, TILE_ROWS};
 use crate::abi::MatrixMut;
@@ -17,13 +17,13 @@ pub struct IntBlock<'c> {
     pub c: MatrixMut<'c, i32>,
 }
 
-/// Computes a block of the product of `a` and `b`, which have `a.k` terms. `scratch` has [`IntBlocks::scratch`]
+/// Computes a block of the product of `a` and `b`, which have `a.k` terms. `scratch` has [`IntGemmBlocks::scratch`]
 /// elements.
-pub fn int_product(
+pub fn int_product_block(
     engine: IntEngine,
-    blocks: &IntBlocks,
+    blocks: &IntGemmBlocks,
     a: &IntRows<'_>,
-    b: &impl IntPanels,
+    b: &impl IntColumnPanels,
     block: IntBlock<'_>,
     scratch: &mut [i32],
 ) {

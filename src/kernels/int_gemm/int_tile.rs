@@ -5,7 +5,7 @@
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
-use crate::simd::{Op, PairProducts, Simd, Token};
+use crate::simd::{PairProducts, Simd, SimdOp, Token};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::simd::{Vnni, vnni};
 use bytemuck::Zeroable;
@@ -44,7 +44,7 @@ pub enum IntEngine {
 /// The kernel of tiles of `MR` rows and `NV` vectors.
 struct IntTileKernel<'k, 't, S, const MR: usize, const NV: usize>(S, &'k mut IntTile<'t>);
 
-impl<S: PairProducts, const MR: usize, const NV: usize> Op for IntTileKernel<'_, '_, S, MR, NV> {
+impl<S: PairProducts, const MR: usize, const NV: usize> SimdOp for IntTileKernel<'_, '_, S, MR, NV> {
     type Out = ();
 
     #[inline(always)]
@@ -65,7 +65,7 @@ impl<S: PairProducts, const MR: usize, const NV: usize> Op for IntTileKernel<'_,
                 row[j] = bytemuck::pod_read_unaligned(bytemuck::cast_slice(&line[j * lanes..][..lanes]));
             }
             for i in 0..MR {
-                let x = s.splat_pair(a[i][p]);
+                let x = s.broadcast_pair(a[i][p]);
                 for j in 0..NV {
                     sums[i][j] = s.add_pair_products(sums[i][j], x, row[j]);
                 }

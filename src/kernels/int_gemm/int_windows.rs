@@ -3,8 +3,8 @@
 //!
 //! Invariant: padding counts as the zero point of the codes, so it contributes 0.
 
-use super::int_codes::{IntCodes, int_pair};
-use super::int_columns::IntPanels;
+use super::int_codes::{IntCodes, int_codes_pair};
+use super::int_columns::IntColumnPanels;
 use super::int_gemm_desc::UNIT_COLS;
 use std::ops::Range;
 
@@ -88,7 +88,7 @@ impl IntWindows<'_> {
     }
 }
 
-impl IntPanels for IntWindows<'_> {
+impl IntColumnPanels for IntWindows<'_> {
     fn pack(&self, pairs: Range<usize>, cols: Range<usize>, width: usize, to: &mut [i32]) {
         let (mut first, mut second) = ([0i16; UNIT_COLS], [0i16; UNIT_COLS]);
         for (pair, to) in pairs.zip(to.chunks_exact_mut(width)) {
@@ -99,7 +99,7 @@ impl IntPanels for IntWindows<'_> {
             }
             let (to, beyond) = to.split_at_mut(cols.len());
             for ((to, first), second) in to.iter_mut().zip(first).zip(second) {
-                *to = int_pair(first, second);
+                *to = int_codes_pair(first, second);
             }
             beyond.fill(0);
         }

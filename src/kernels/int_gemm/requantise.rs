@@ -63,7 +63,7 @@ impl Requantise {
 /// A type of results.
 pub trait RequantiseTo: Pod {
     /// The result of a sum and its bias, by its multiplier.
-    fn result(sum: i32, bias: i32, multiplier: f64, zero: i32) -> Self;
+    fn requantised(sum: i32, bias: i32, multiplier: f64, zero: i32) -> Self;
 }
 
 /// 1.5 · 2⁵²: adding it to a small number leaves the number's nearest integer in the lower bits, half to even.
@@ -71,7 +71,7 @@ const ROUND: f64 = 6_755_399_441_055_744.0;
 
 impl RequantiseTo for i8 {
     #[inline(always)]
-    fn result(sum: i32, bias: i32, multiplier: f64, zero: i32) -> i8 {
+    fn requantised(sum: i32, bias: i32, multiplier: f64, zero: i32) -> i8 {
         let x = (f64::from(sum) + f64::from(bias)) * multiplier;
         let x = if x.is_nan() { 0.0 } else { x };
         // Far beyond the codes, and far from the limits of the rounding below.
@@ -84,14 +84,14 @@ impl RequantiseTo for i8 {
 
 impl RequantiseTo for i32 {
     #[inline(always)]
-    fn result(sum: i32, bias: i32, _: f64, _: i32) -> i32 {
+    fn requantised(sum: i32, bias: i32, _: f64, _: i32) -> i32 {
         sum.wrapping_add(bias)
     }
 }
 
 impl RequantiseTo for f32 {
     #[inline(always)]
-    fn result(sum: i32, bias: i32, multiplier: f64, _: i32) -> f32 {
+    fn requantised(sum: i32, bias: i32, multiplier: f64, _: i32) -> f32 {
         ((f64::from(sum) + f64::from(bias)) * multiplier) as f32
     }
 }
@@ -100,7 +100,7 @@ simd! {
     /// A row of one channel.
     fn requantise_same[T: RequantiseTo](sums: &[i32], bias: i32, multiplier: f64, zero: i32, to: &mut [T]) {
         for (to, sum) in to.iter_mut().zip(sums) {
-            *to = T::result(*sum, bias, multiplier, zero);
+            *to = T::requantised(*sum, bias, multiplier, zero);
         }
     }
 }
@@ -109,7 +109,7 @@ simd! {
     /// A row of all channels, with scales.
     fn requantise_each[T: RequantiseTo](sums: &[i32], bias: &[i32], scales: &[f32], by: f64, zero: i32, to: &mut [T]) {
         for (((to, sum), bias), scale) in to.iter_mut().zip(sums).zip(bias).zip(scales) {
-            *to = T::result(*sum, *bias, by * f64::from(*scale), zero);
+            *to = T::requantised(*sum, *bias, by * f64::from(*scale), zero);
         }
     }
 }
@@ -118,7 +118,7 @@ simd! {
     /// A row of all channels, with one multiplier.
     fn requantise_biased[T: RequantiseTo](sums: &[i32], bias: &[i32], by: f64, zero: i32, to: &mut [T]) {
         for ((to, sum), bias) in to.iter_mut().zip(sums).zip(bias) {
-            *to = T::result(*sum, *bias, by, zero);
+            *to = T::requantised(*sum, *bias, by, zero);
         }
     }
 }
@@ -127,7 +127,7 @@ simd! {
     /// A row of all channels, with scales and no bias.
     fn requantise_scaled[T: RequantiseTo](sums: &[i32], scales: &[f32], by: f64, zero: i32, to: &mut [T]) {
         for ((to, sum), scale) in to.iter_mut().zip(sums).zip(scales) {
-            *to = T::result(*sum, 0, by * f64::from(*scale), zero);
+            *to = T::requantised(*sum, 0, by * f64::from(*scale), zero);
         }
     }
 }

@@ -1,17 +1,17 @@
 //! Tests of products and convolutions of 8-bit integers against sums in `i64`.
 
 use super::int_conv_kernel::{IntConv, int_conv_kernel};
-use super::int_gemm_desc::{IntBlocks, IntGemm};
+use super::int_gemm_desc::{IntGemm, IntGemmBlocks};
 use super::int_gemm_kernel::{int_gemm_block, int_gemm_kernel};
 use super::int_product::IntBlock;
 use super::int_tile::IntEngine;
 use super::requantise::{Requantise, requantise};
 use crate::abi::{MatrixMut, Split};
-use crate::harness::{In, Out, get, hashes, run};
+use crate::harness::{In, Out, harness_hashes, harness_result, run_harness};
 use crate::simd::{Isa, Token, detect_isa, limit};
 
 fn bytes(len: usize, seed: usize) -> Vec<u8> {
-    hashes::<f64>(len, seed).iter().map(|x| (x.to_bits() >> 20) as u8).collect()
+    harness_hashes::<f64>(len, seed).iter().map(|x| (x.to_bits() >> 20) as u8).collect()
 }
 
 /// A code as a number without its zero.
@@ -38,7 +38,7 @@ fn naive(p: &IntGemm, a: &[u8], b: &[u8]) -> Vec<i32> {
 fn product(p: &IntGemm, a: &[u8], b: &[u8]) -> Vec<i32> {
     let ((split, units), per) = (p.division(), p.scratch());
     let out = [Out(p.batch * p.m * p.n, 4, split), Out(per, 4, Split::PerThread(per))];
-    get(&run(int_gemm_kernel, &p.to_words(), &[In::of(a), In::of(b)], &out, units), 0)
+    harness_result(&run_harness(int_gemm_kernel, &p.to_words(), &[In::of(a), In::of(b)], &out, units), 0)
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn engines_agree() {
     let (a, b) = (bytes(p.m * p.k, 1), bytes(p.k * p.n, 2));
     let by = |engine: IntEngine| {
         let mut c = vec![0; p.m * p.n];
-        let mut scratch = vec![0; IntBlocks::new(p.m, p.n, p.k).scratch()];
+        let mut scratch = vec![0; IntGemmBlocks::new(p.m, p.n, p.k).scratch()];
         let block = IntBlock { row: 0, col: 0, c: MatrixMut::new(&mut c, p.m, p.n) };
         int_gemm_block(engine, &p, (&a, &b), block, &mut scratch);
         c
@@ -157,7 +157,7 @@ fn naive_conv(p: &IntConv, x: &[u8], w: &[u8]) -> Vec<i32> {
 fn conv(p: &IntConv, x: &[u8], w: &[u8]) -> Vec<i32> {
     let (len, per) = (p.images * p.groups * p.m * p.oh * p.ow, p.scratch());
     let out = [Out::of::<i32>(len, p.per_unit()), Out(per, 4, Split::PerThread(per))];
-    get(&run(int_conv_kernel, &p.to_words(), &[In::of(x), In::of(w)], &out, p.units()), 0)
+    harness_result(&run_harness(int_conv_kernel, &p.to_words(), &[In::of(x), In::of(w)], &out, p.units()), 0)
 }
 
 #[test]
@@ -241,11 +241,20 @@ fn sums_become_codes_half_to_even() {
         let mut reads = vec![In::of(sums)];
         reads.extend(p.bias.then(|| In::of(bias)));
         reads.extend(p.scales.then(|| In::of(scales)));
-        get(&run(requantise::<i8>, &p.to_words(), &reads, &[Out::of::<i8>(sums.len(), p.per_unit())], p.units()), 0)
+        harness_result(
+            &run_harness(
+                requantise::<i8>,
+                &p.to_words(),
+                &reads,
+                &[Out::of::<i8>(sums.len(), p.per_unit())],
+                p.units(),
+            ),
+            0,
+        )
     };
     let p = Requantise { outer: 2, channels: 2, inner: 1, bias: false, scales: false, multiplier: 0.05, zero: 5 };
     assert_eq!(run_to(&p, &[-1, -50, 641, -693], &[], &[]), [5, 3, 37, -30]);
-    let sums: Vec<i32> = hashes::<f64>(40_000, 9).iter().map(|x| (x * 2147483648.0) as i32).collect();
+    let sums: Vec<i32> = harness_hashes::<f64>(40_000, 9).iter().map(|x| (x * 2147483648.0) as i32).collect();
     for (channels, inner) in [(50, 1), (8, 5), (1, 40), (40_000, 1), (2, 20_000)] {
         let outer = sums.len() / channels / inner;
         let bias: Vec<i32> = (0..channels as i32).map(|c| c.wrapping_mul(77_777_777)).collect();

@@ -5,8 +5,8 @@
 //! | [`cholesky_kernel`] | A: `T[count, n, n]` | L: `T[count, n, n]`, scratch | [`Cholesky`] |
 
 use super::batch_map::batch_map_range;
-use super::panels::{cholesky_by_panels, cholesky_scratch, has_cholesky_panels};
-use super::rows::dot_rows;
+use super::cholesky_panels::{cholesky_by_panels, cholesky_panels_scratch, has_cholesky_panels};
+use super::matrix_rows::dot_matrix_rows;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
@@ -34,9 +34,9 @@ simd! {
             for j in 0..i {
                 let mean = (a[i * n + j] + a[j * n + i]) * T::HALF;
                 let above = &done[j * n..][..n];
-                row[j] = (mean - dot_rows(&row[..j], &above[..j])) / above[j];
+                row[j] = (mean - dot_matrix_rows(&row[..j], &above[..j])) / above[j];
             }
-            let pivot = a[i * n + i] - dot_rows(&row[..i], &row[..i]);
+            let pivot = a[i * n + i] - dot_matrix_rows(&row[..i], &row[..i]);
             if pivot <= T::ZERO || pivot.is_nan() || pivot == T::INFINITY {
                 return false;
             }
@@ -50,7 +50,7 @@ simd! {
 impl Cholesky {
     /// Elements of scratch for elements of `size` bytes: for each thread, or once if there is one matrix.
     pub fn scratch(&self, size: usize) -> usize {
-        if has_cholesky_panels(self.n) { cholesky_scratch(size, self.n, self.alone()) } else { 0 }
+        if has_cholesky_panels(self.n) { cholesky_panels_scratch(size, self.n, self.alone()) } else { 0 }
     }
 
     /// Whether there is one matrix.

@@ -9,7 +9,10 @@
 //! | [`eigh_kernel`] | A: `T[count, n, n]` | w: `T[count, n]`, U: `T[count, n, n]`, scratch | [`Eigh`] |
 
 use super::batch_map::batch_map_range;
-use super::rows::{add_scaled_row, dot_rows, epsilon_of_rows, largest_of_row, reflector_of_row, rotate_rows, two_rows};
+use super::matrix_rows::{
+    add_scaled_matrix_row, dot_matrix_rows, largest_of_matrix_row, matrix_row_epsilon, matrix_row_reflector,
+    rotate_matrix_rows, two_matrix_rows,
+};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -45,7 +48,7 @@ fn eigh_make_tridiagonal<T: Float>(n: usize, s: &mut [T], d: &mut [T], e: &mut [
         let row = &mut head[j * n..];
         d[j] = row[j];
         let v = &mut row[j + 1..];
-        let (factor, beta) = reflector_of_row(v);
+        let (factor, beta) = matrix_row_reflector(v);
         (tau[j], e[j]) = (factor, beta);
         if factor == T::ZERO {
             continue;
@@ -53,13 +56,13 @@ fn eigh_make_tridiagonal<T: Float>(n: usize, s: &mut [T], d: &mut [T], e: &mut [
         let p = &mut p[..v.len()];
         p.fill(T::ZERO);
         for (v, row) in v.iter().zip(below.chunks_exact(n)) {
-            add_scaled_row(factor * *v, &row[j + 1..], p);
+            add_scaled_matrix_row(factor * *v, &row[j + 1..], p);
         }
-        let half = -T::HALF * factor * dot_rows(p, v);
-        add_scaled_row(half, v, p);
+        let half = -T::HALF * factor * dot_matrix_rows(p, v);
+        add_scaled_matrix_row(half, v, p);
         for ((v_i, w_i), row) in v.iter().zip(p.iter()).zip(below.chunks_exact_mut(n)) {
-            add_scaled_row(-*v_i, p, &mut row[j + 1..]);
-            add_scaled_row(-*w_i, v, &mut row[j + 1..]);
+            add_scaled_matrix_row(-*v_i, p, &mut row[j + 1..]);
+            add_scaled_matrix_row(-*w_i, v, &mut row[j + 1..]);
         }
     }
 }
@@ -77,8 +80,8 @@ fn eigh_multiply_reflectors<T: Float>(n: usize, s: &[T], tau: &[T], z: &mut [T])
         }
         let v = &s[j * n + j + 1..(j + 1) * n];
         for row in z[(j + 1) * n..].chunks_exact_mut(n) {
-            let factor = -tau[j] * dot_rows(&row[j + 1..], v);
-            add_scaled_row(factor, v, &mut row[j + 1..]);
+            let factor = -tau[j] * dot_matrix_rows(&row[j + 1..], v);
+            add_scaled_matrix_row(factor, v, &mut row[j + 1..]);
         }
     }
 }
@@ -116,8 +119,8 @@ fn eigh_step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T]
         p = s * next;
         d[i + 1] = g + p;
         g = c.mul_add(next, -b);
-        let (x, y) = two_rows(z, n, i, i + 1);
-        rotate_rows(c, s, x, y);
+        let (x, y) = two_matrix_rows(z, n, i, i + 1);
+        rotate_matrix_rows(c, s, x, y);
     }
     d[l] -= p;
     e[l] = g;
@@ -127,7 +130,7 @@ fn eigh_step_ql<T: Float>(n: usize, l: usize, m: usize, d: &mut [T], e: &mut [T]
 /// Makes a tridiagonal matrix diagonal: `d` becomes its eigenvalues. False if it takes too many steps.
 #[inline(always)]
 fn eigh_diagonalise<T: Float>(n: usize, d: &mut [T], e: &mut [T], z: &mut [T]) -> bool {
-    let epsilon = epsilon_of_rows::<T>();
+    let epsilon = matrix_row_epsilon::<T>();
     for l in 0..n {
         let mut steps = 0;
         loop {
@@ -169,7 +172,7 @@ pub fn eigh_sign_of_largest<T: Float>(x: &[T]) -> T {
 simd! {
     /// Writes w and U of one matrix.
     fn eigh_of_matrix[T: Float](n: usize, a: &[T], w: &mut [T], u: &mut [T], scratch: &mut [T]) {
-        let scale = largest_of_row(a);
+        let scale = largest_of_matrix_row(a);
         if scale.is_nan() || scale == T::INFINITY {
             w.fill(T::NAN);
             u.fill(T::NAN);

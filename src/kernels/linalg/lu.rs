@@ -2,22 +2,23 @@
 //!
 //! The algorithm is right-looking, in strips of [`STRIP`] columns. Once a strip is factored, the rest of each row,
 //! right of the strip, takes all of the strip's updates at once, which changes no bit. Large matrices are factored by
-//! `panels`. The pivot is the element of largest magnitude, the first of several. If it is zero, its column stays as it
-//! is, and nothing is divided by it. So every matrix has factors, and a singular one has a zero on the diagonal of U.
+//! `lu_panels`. The pivot is the element of largest magnitude, the first of several. If it is zero, its column stays as
+//! it is, and nothing is divided by it. So every matrix has factors, and a singular one has a zero on the diagonal of
+//! U.
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
 //! | [`lu_kernel`] | A: `T[count, n, n]` | LU: `T[count, n, n]`, rows: `i32[count, n]`, sign: `T[count]`, scratch | [`LuFactor`] |
 //! | [`lu_solve_kernel`] | LU: `T[.., n, n]`, rows: `i32[.., n]`, B: `T[.., n, k]` | X: `T[count, n, k]`, scratch | [`LuSolve`], `BatchMap` |
-//! | [`small_solve`] | A: `T[count, n, n]`, B: `T[.., n, k]` | X: `T[count, n, k]`, scratch | [`LuSolve`], `BatchMap` |
+//! | [`lu_solve_small_kernel`] | A: `T[count, n, n]`, B: `T[.., n, k]` | X: `T[count, n, k]`, scratch | [`LuSolve`], `BatchMap` |
 
 use super::batch_map::{BatchMap, batch_map_range};
-use super::panels::{has_lu_panels, lu_by_panels, lu_scratch};
-use super::rows::{subtract_rows, two_rows};
-use super::small_lu::{
-    LANES, Lanes, SMALL, all_regular, factor_group, in_groups, lanes_to_matrices, matrices_to_lanes, rows_to_lanes,
-    solve_group, solve_group_transposed,
+use super::lu_lanes::{
+    LANES, Lanes, SMALL, all_lu_lanes_regular, factor_lu_lanes, in_lu_lanes, lu_lanes_to_matrices,
+    matrices_to_lu_lanes, rows_to_lu_lanes, solve_lu_lanes, solve_lu_lanes_transposed,
 };
+use super::lu_panels::{has_lu_panels, lu_by_panels, lu_panels_scratch};
+use super::matrix_rows::{subtract_matrix_rows, two_matrix_rows};
 use super::triangular::{Triangle, is_singular_triangle, solve_triangle};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -43,9 +44,9 @@ params! {
 impl LuFactor {
     /// Elements of scratch for elements of `size` bytes.
     pub fn scratch(&self, size: usize) -> usize {
-        match in_groups(self.count, self.n) {
+        match in_lu_lanes(self.count, self.n) {
             true => LANES * self.n * self.n,
-            false if has_lu_panels(self.n) => lu_scratch(size, self.n),
+            false if has_lu_panels(self.n) => lu_panels_scratch(size, self.n),
             false => 0,
         }
     }
@@ -73,17 +74,17 @@ impl LuSolve {
 
     /// Elements of scratch of [`lu_solve_kernel`].
     pub fn scratch(&self) -> usize {
-        match in_groups(self.count, self.n) {
+        match in_lu_lanes(self.count, self.n) {
             true => LANES * self.n * (self.n + self.k),
             false if self.transpose => self.n * self.k,
             false => 0,
         }
     }
 
-    /// Elements of scratch of [`small_solve`].
+    /// Elements of scratch of [`lu_solve_small_kernel`].
     pub fn factor_scratch(&self) -> usize {
         let alone = self.n * self.n;
-        if in_groups(self.count, self.n) { LANES * (alone + self.n * self.k) } else { alone }
+        if in_lu_lanes(self.count, self.n) { LANES * (alone + self.n * self.k) } else { alone }
     }
 }
 
@@ -108,7 +109,7 @@ fn lu_factor_strip<T: Float>(n: usize, from: usize, to: usize, a: &mut [T], rows
     for j in from..to {
         let pivot_row = lu_pivot_row(n, j, a);
         if pivot_row != j {
-            let (x, y) = two_rows(a, n, j, pivot_row);
+            let (x, y) = two_matrix_rows(a, n, j, pivot_row);
             x.swap_with_slice(y);
             rows.swap(j, pivot_row);
             odd = !odd;
@@ -122,7 +123,7 @@ fn lu_factor_strip<T: Float>(n: usize, from: usize, to: usize, a: &mut [T], rows
         for row in below.chunks_exact_mut(n) {
             row[j] = row[j] / pivot;
             let m = [row[j]];
-            subtract_rows(&m, pivots, n, j + 1, &mut row[j + 1..to]);
+            subtract_matrix_rows(&m, pivots, n, j + 1, &mut row[j + 1..to]);
         }
     }
     odd
@@ -148,7 +149,7 @@ simd! {
                 let (head, tail) = a.split_at_mut(i * n);
                 let (left, right) = tail[..n].split_at_mut(to);
                 let updates = &left[from..i.min(to)];
-                subtract_rows(updates, &head[from * n..], n, to, right);
+                subtract_matrix_rows(updates, &head[from * n..], n, to, right);
             }
         }
         odd
@@ -166,7 +167,7 @@ pub fn lu_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let (first, size) = (args.units().start, p.n * p.n);
     let (factors, rows, signs) = (args.write::<T>(0), args.write::<i32>(1), args.write::<T>(2));
     let scratch = args.write::<T>(3);
-    let is_grouped = in_groups(p.count, p.n);
+    let is_grouped = in_lu_lanes(p.count, p.n);
     let (lanes, scratch) = scratch.split_at_mut(if is_grouped { LANES * size } else { 0 });
     let lanes = lanes.as_chunks_mut().0;
     for (g, signs) in signs.chunks_mut(LANES).enumerate() {
@@ -175,8 +176,8 @@ pub fn lu_kernel<T: GemmFloat>(args: &mut Args<'_>) {
         let rows = &mut rows[group.start * p.n..group.end * p.n];
         let here = |m: usize| first + group.start + m;
         let in_group = is_grouped && signs.len() == LANES;
-        if in_group && factor_small(&p, from.unwrap_or(&*factors), from.map_or(0, |_| here(0)), lanes, rows, signs) {
-            lanes_to_matrices(lanes, factors);
+        if in_group && lu_factor_small(&p, from.unwrap_or(&*factors), from.map_or(0, |_| here(0)), lanes, rows, signs) {
+            lu_lanes_to_matrices(lanes, factors);
             continue;
         }
         if let Some(a) = from {
@@ -192,7 +193,7 @@ pub fn lu_kernel<T: GemmFloat>(args: &mut Args<'_>) {
 by_dtype!(lu_factor_for = lu_kernel::<floats>);
 
 /// The factors of a group of matrices from number `first` of `a` on. False if one needs the general way.
-fn factor_small<T: Float>(
+fn lu_factor_small<T: Float>(
     p: &LuFactor,
     a: &[T],
     first: usize,
@@ -200,9 +201,9 @@ fn factor_small<T: Float>(
     rows: &mut [i32],
     signs: &mut [T],
 ) -> bool {
-    matrices_to_lanes(a, p.n * p.n, std::array::from_fn(|l| first + l), lanes);
+    matrices_to_lu_lanes(a, p.n * p.n, std::array::from_fn(|l| first + l), lanes);
     let mut odd = [false; LANES];
-    let done = factor_group(p.n, lanes, rows, &mut odd);
+    let done = factor_lu_lanes(p.n, lanes, rows, &mut odd);
     for (sign, odd) in signs.iter_mut().zip(odd) {
         *sign = if odd { -T::ONE } else { T::ONE };
     }
@@ -236,7 +237,7 @@ fn lu_solve_one<T: Float>(p: &LuSolve, lu: &[T], rows: &[i32], b: &[T], x: &mut 
 }
 
 /// Solves a group: the matrices of `x` from number `first` on. False if one needs the general way.
-fn solve_small<T: Float>(
+fn lu_solve_small<T: Float>(
     p: &LuSolve,
     map: &BatchMap<'_>,
     first: usize,
@@ -254,18 +255,18 @@ fn solve_small<T: Float>(
     let order = &order[..LANES * n];
     let (lanes, solved) = scratch.as_chunks_mut().0.split_at_mut(n * n);
     let solved = &mut solved[..n * k];
-    matrices_to_lanes(lu, n * n, factors, lanes);
-    if !all_regular(n, lanes) || order.iter().any(|row| !(0..n as i32).contains(row)) {
+    matrices_to_lu_lanes(lu, n * n, factors, lanes);
+    if !all_lu_lanes_regular(n, lanes) || order.iter().any(|row| !(0..n as i32).contains(row)) {
         return false;
     }
     if !p.transpose {
-        rows_to_lanes(b, k, from, order, solved);
-        solve_group(n, k, lanes, solved);
-        lanes_to_matrices(solved, x);
+        rows_to_lu_lanes(b, k, from, order, solved);
+        solve_lu_lanes(n, k, lanes, solved);
+        lu_lanes_to_matrices(solved, x);
         return true;
     }
-    matrices_to_lanes(b, n * k, from, solved);
-    solve_group_transposed(n, k, lanes, solved);
+    matrices_to_lu_lanes(b, n * k, from, solved);
+    solve_lu_lanes_transposed(n, k, lanes, solved);
     x.fill(T::ZERO);
     for ((l, x), order) in x.chunks_exact_mut(n * k).enumerate().zip(order.chunks_exact(n)) {
         for (row, solved) in order.iter().zip(solved.chunks_exact(k)) {
@@ -290,8 +291,8 @@ pub fn lu_solve_kernel<T: Float>(args: &mut Args<'_>) {
     let size = (p.n * p.k).max(1);
     for (g, x) in x.chunks_mut(LANES * size).enumerate() {
         let first = first + g * LANES;
-        let in_group = in_groups(p.count, p.n) && x.len() == LANES * size;
-        if in_group && solve_small(&p, &map, first, [lu, b], rows, x, scratch) {
+        let in_group = in_lu_lanes(p.count, p.n) && x.len() == LANES * size;
+        if in_group && lu_solve_small(&p, &map, first, [lu, b], rows, x, scratch) {
             continue;
         }
         for (u, x) in x.chunks_exact_mut(size).enumerate() {
@@ -321,7 +322,7 @@ by_dtype!(lu_solve_for = lu_solve_kernel::<floats>);
 ///
 /// Reads A: `T[count, n, n]` with n ≤ [`SMALL`], B: `T[.., n, k]`; writes X: `T[count, n, k]` and scratch
 /// ([`LuSolve::factor_scratch`]); params [`LuSolve`] without `transpose`, then a [`BatchMap`].
-pub fn small_solve<T: GemmFloat>(args: &mut Args<'_>) {
+pub fn lu_solve_small_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = LuSolve::from_words(args.params());
     let map = BatchMap::from_words(&args.params()[LuSolve::WORDS..]);
     let (a, b) = (args.read::<T>(0), args.read::<T>(1));
@@ -330,16 +331,16 @@ pub fn small_solve<T: GemmFloat>(args: &mut Args<'_>) {
     let mut rows = [0; LANES * SMALL];
     for (g, x) in x.chunks_mut(LANES * size).enumerate() {
         let first = first + g * LANES;
-        if in_groups(p.count, n) && x.len() == LANES * size {
+        if in_lu_lanes(p.count, n) && x.len() == LANES * size {
             let (rows, mut odd) = (&mut rows[..LANES * n], [false; LANES]);
             let at: Lanes<(usize, usize)> = std::array::from_fn(|l| map.matrices(first + l));
             let (lanes, solved) = scratch.as_chunks_mut().0.split_at_mut(n * n);
-            matrices_to_lanes(a, n * n, at.map(|m| m.0), lanes);
-            if factor_group(n, lanes, rows, &mut odd) && all_regular(n, lanes) {
+            matrices_to_lu_lanes(a, n * n, at.map(|m| m.0), lanes);
+            if factor_lu_lanes(n, lanes, rows, &mut odd) && all_lu_lanes_regular(n, lanes) {
                 let solved = &mut solved[..n * p.k];
-                rows_to_lanes(b, p.k, at.map(|m| m.1), rows, solved);
-                solve_group(n, p.k, lanes, solved);
-                lanes_to_matrices(solved, x);
+                rows_to_lu_lanes(b, p.k, at.map(|m| m.1), rows, solved);
+                solve_lu_lanes(n, p.k, lanes, solved);
+                lu_lanes_to_matrices(solved, x);
                 continue;
             }
         }
@@ -361,4 +362,4 @@ pub fn small_solve<T: GemmFloat>(args: &mut Args<'_>) {
     }
 }
 
-by_dtype!(small_solve_for = small_solve::<floats>);
+by_dtype!(lu_solve_small_kernel_for = lu_solve_small_kernel::<floats>);

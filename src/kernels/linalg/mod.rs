@@ -1,9 +1,10 @@
 //! Dense linear algebra on batches of matrices in row-major order.
 //!
-//! * `rows`: the loops over rows that the algorithms are made of. `batch_map`: which matrix of an operand belongs to a
-//!   matrix of the result.
+//! * `matrix_rows`: the loops over rows that the algorithms are made of. `batch_map`: which matrix of an operand
+//!   belongs to a matrix of the result.
 //! * [`lu`], [`cholesky`], [`triangular`]: factors, and solves with them.
-//! * `small_lu`: factors and solves of eight small matrices at once. `panels`: factors of large matrices.
+//! * `lu_lanes`: factors and solves of eight small matrices at once. `lu_panels`, `cholesky_panels`: factors of large
+//!   matrices; `panels`: what both have in common.
 //! * [`qr`], [`eigh`], [`svd`]: orthogonal decompositions.
 //!
 //! The scratch of a kernel is `Split::PerThread`; if the batch has one matrix, it is `Split::PerUnit`, so it is there
@@ -15,16 +16,18 @@
 
 mod batch_map;
 pub mod cholesky;
+mod cholesky_panels;
 pub mod eigh;
 pub mod lu;
+mod lu_lanes;
+mod lu_panels;
+pub(crate) mod matrix_rows;
 mod panels;
 pub mod qr;
-pub(crate) mod rows;
-mod small_lu;
 pub mod svd;
 #[cfg(test)]
 mod tests;
 pub mod triangular;
 
 pub use batch_map::BatchMap;
-pub use small_lu::SMALL;
+pub use lu_lanes::SMALL;

@@ -8,7 +8,7 @@
 //! | [`qr_kernel`] | A: `T[count, m, n]` | Q: `T[count, m, k]`, R: `T[count, k, n]`, scratch | [`Qr`] |
 
 use super::batch_map::batch_map_range;
-use super::rows::{add_scaled_row, largest_of_row, reflector_of_row, scale_row};
+use super::matrix_rows::{add_scaled_matrix_row, largest_of_matrix_row, matrix_row_reflector, scale_matrix_row};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -57,11 +57,11 @@ fn qr_reflect_rows<T: Float>(tau: T, v: &[T], width: usize, from: usize, x: &mut
     let row = &mut row[..width - from];
     row.fill(T::ZERO);
     for (v, x) in v.iter().zip(x.chunks_exact(width)) {
-        add_scaled_row(*v, &x[from..], row);
+        add_scaled_matrix_row(*v, &x[from..], row);
     }
-    scale_row(-tau, row);
+    scale_matrix_row(-tau, row);
     for (v, x) in v.iter().zip(x.chunks_exact_mut(width)) {
-        add_scaled_row(*v, row, &mut x[from..]);
+        add_scaled_matrix_row(*v, row, &mut x[from..]);
     }
 }
 
@@ -73,7 +73,7 @@ simd! {
         let (column, rest) = rest.split_at_mut(m);
         let (row, tau) = rest.split_at_mut(n);
         let s = QrScratch { work, column, row, tau };
-        let scale = largest_of_row(a);
+        let scale = largest_of_matrix_row(a);
         // The reciprocal of a subnormal number is infinite. Such a matrix is scaled no more than that allows.
         let scale = if scale < T::MIN_POSITIVE { T::ONE } else { scale };
         for (w, a) in s.work.iter_mut().zip(a) {
@@ -84,7 +84,7 @@ simd! {
                 s.column[i - j] = s.work[i * n + j];
             }
             let v = &mut s.column[..m - j];
-            let (tau, beta) = reflector_of_row(v);
+            let (tau, beta) = matrix_row_reflector(v);
             s.tau[j] = tau;
             qr_reflect_rows(tau, v, n, j + 1, &mut s.work[j * n..], s.row);
             s.work[j * n + j] = beta;

@@ -11,8 +11,10 @@
 
 use super::batch_map::batch_map_range;
 use super::eigh::eigh_sign_of_largest;
+use super::matrix_rows::{
+    dot_matrix_rows, largest_of_matrix_row, matrix_row_epsilon, rotate_matrix_rows, two_matrix_rows,
+};
 use super::qr::{Qr, qr_of_matrix};
-use super::rows::{dot_rows, epsilon_of_rows, largest_of_row, rotate_rows, two_rows};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
@@ -60,13 +62,13 @@ impl Svd {
 simd! {
     /// Makes the `k` rows of `w` orthogonal, and applies the same rotations to the rows of `j`.
     fn svd_orthogonalise_rows[T: Float](k: usize, len: usize, w: &mut [T], j: &mut [T]) {
-        let least = epsilon_of_rows::<T>() * T::from_f64(len as f64).sqrt();
+        let least = matrix_row_epsilon::<T>() * T::from_f64(len as f64).sqrt();
         for _ in 0..MOST_SWEEPS {
             let mut rotated = false;
             for q in 1..k {
                 for p in 0..q {
-                    let (x, y) = two_rows(w, len, p, q);
-                    let (a, b, both) = (dot_rows(x, x), dot_rows(y, y), dot_rows(x, y));
+                    let (x, y) = two_matrix_rows(w, len, p, q);
+                    let (a, b, both) = (dot_matrix_rows(x, x), dot_matrix_rows(y, y), dot_matrix_rows(x, y));
                     if both.abs() <= least * a.sqrt() * b.sqrt() {
                         continue;
                     }
@@ -81,9 +83,9 @@ simd! {
                     }
                     rotated = true;
                     let c = T::ONE / t.mul_add(t, T::ONE).sqrt();
-                    rotate_rows(c, c * t, x, y);
-                    let (x, y) = two_rows(j, k, p, q);
-                    rotate_rows(c, c * t, x, y);
+                    rotate_matrix_rows(c, c * t, x, y);
+                    let (x, y) = two_matrix_rows(j, k, p, q);
+                    rotate_matrix_rows(c, c * t, x, y);
                 }
             }
             if !rotated {
@@ -102,7 +104,7 @@ fn svd_place_of<T: Float>(i: usize, lengths: &[T]) -> usize {
 /// Writes U, s and Vᵀ of one matrix.
 fn svd_of_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &mut [T], scratch: &mut [T]) {
     let (m, n, k, len, tall) = (p.m, p.n, p.rank(), p.len(), p.m >= p.n);
-    let scale = largest_of_row(a);
+    let scale = largest_of_matrix_row(a);
     if scale.is_nan() || scale == T::INFINITY {
         [u, s, vt].into_iter().for_each(|x| x.fill(T::NAN));
         return;
@@ -124,7 +126,7 @@ fn svd_of_matrix<T: Float>(p: &Svd, a: &[T], u: &mut [T], s: &mut [T], vt: &mut 
     (0..k).for_each(|i| j[i * k + i] = T::ONE);
     svd_orthogonalise_rows(k, len, w, j);
     for (length, row) in lengths.iter_mut().zip(w.chunks_exact(len)) {
-        *length = dot_rows(row, row).sqrt();
+        *length = dot_matrix_rows(row, row).sqrt();
     }
     for i in 0..k {
         let to = svd_place_of(i, lengths);

@@ -5,8 +5,8 @@
 //! | [`triangular_solve_kernel`] | A: `T[.., n, n]`, B: `T[.., n, k]` | X: `T[count, n, k]` | [`TriangularSolve`], `BatchMap` |
 
 use super::batch_map::{BatchMap, batch_map_range};
-use super::rows::{add_scaled_row, dot_rows, subtract_rows};
-use super::small_lu::SMALL;
+use super::lu_lanes::SMALL;
+use super::matrix_rows::{add_scaled_matrix_row, dot_matrix_rows, subtract_matrix_rows};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
@@ -80,9 +80,9 @@ fn gather_triangle_row<T: Float>(t: &Triangle, i: usize, a: &[T], x: &mut [T]) {
     let (m, solved) = if t.upper { (&line[i + 1..], &*tail) } else { (&line[..i], &*head) };
     // Few rows are one chain, as in a group of small matrices.
     if k == 1 && n > SMALL {
-        row[0] -= dot_rows(m, solved);
+        row[0] -= dot_matrix_rows(m, solved);
     } else {
-        subtract_rows(m, solved, k, 0, row);
+        subtract_matrix_rows(m, solved, k, 0, row);
     }
     divide_triangle_row(t, i, a, row);
 }
@@ -97,10 +97,10 @@ fn scatter_triangle_row<T: Float>(t: &Triangle, i: usize, a: &[T], x: &mut [T]) 
     let line = &a[i * n..][..n];
     let (m, rest) = if t.upper { (&line[i + 1..], tail) } else { (&line[..i], head) };
     if k == 1 {
-        add_scaled_row(-row[0], m, rest);
+        add_scaled_matrix_row(-row[0], m, rest);
     } else {
         for (m, x) in m.iter().zip(rest.chunks_exact_mut(k)) {
-            add_scaled_row(-*m, row, x);
+            add_scaled_matrix_row(-*m, row, x);
         }
     }
 }

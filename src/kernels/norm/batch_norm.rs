@@ -102,7 +102,7 @@ impl<T: Float> BatchNormColumns<'_, T> {
 }
 
 /// Where a range of samples is halved: at a power of two of blocks.
-fn batch_norm_split(samples: &Range<usize>, block: usize) -> usize {
+fn batch_norm_sums_split(samples: &Range<usize>, block: usize) -> usize {
     samples.start + samples.len().div_ceil(block).next_power_of_two() / 2 * block
 }
 
@@ -111,7 +111,7 @@ fn batch_norm_sums<T: Float>(c: &BatchNormColumns<'_, T>, mean: T, samples: Rang
     if samples.len() == 1 {
         return channel_grad_sums(c.dy(samples.start), c.x(samples.start), mean);
     }
-    let at = batch_norm_split(&samples, 1);
+    let at = batch_norm_sums_split(&samples, 1);
     batch_norm_sums(c, mean, samples.start..at).join(batch_norm_sums(c, mean, at..samples.end))
 }
 
@@ -148,7 +148,7 @@ fn batch_norm_column_sums<T: Float>(
         samples.for_each(|n| add_batch_norm_columns(c.dy(n), c.x(n), mean, sums));
         return;
     }
-    let (at, mut rest) = (batch_norm_split(&samples, ROWS), *sums);
+    let (at, mut rest) = (batch_norm_sums_split(&samples, ROWS), *sums);
     batch_norm_column_sums(c, mean, samples.start..at, sums);
     batch_norm_column_sums(c, mean, at..samples.end, &mut rest);
     sums.dy.iter_mut().zip(rest.dy).for_each(|(a, b)| *a += b);

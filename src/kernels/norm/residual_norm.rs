@@ -44,7 +44,7 @@ impl ResidualNorm {
 }
 
 simd! {
-    fn add_residual[T: Float](x: &[T], res: &[T], out: &mut [T]) {
+    fn residual_norm_sum[T: Float](x: &[T], res: &[T], out: &mut [T]) {
         for ((o, x), r) in out.iter_mut().zip(x).zip(res) {
             *o = *x + *r;
         }
@@ -52,7 +52,7 @@ simd! {
 }
 
 simd! {
-    fn add_onto_residual[T: Float](other: &[T], out: &mut [T]) {
+    fn residual_norm_sum_onto[T: Float](other: &[T], out: &mut [T]) {
         for (o, x) in out.iter_mut().zip(other) {
             *o += *x;
         }
@@ -60,7 +60,7 @@ simd! {
 }
 
 simd! {
-    fn add_biased_residual[T: Float](x: &[T], bias: &[T], res: &[T], out: &mut [T]) {
+    fn residual_norm_biased_sum[T: Float](x: &[T], bias: &[T], res: &[T], out: &mut [T]) {
         for (((o, x), b), r) in out.iter_mut().zip(x).zip(bias).zip(res) {
             *o = (*x + *b) + *r;
         }
@@ -68,7 +68,7 @@ simd! {
 }
 
 simd! {
-    fn add_biased_onto_residual[T: Float](x: &[T], bias: &[T], out: &mut [T]) {
+    fn residual_norm_biased_sum_onto[T: Float](x: &[T], bias: &[T], out: &mut [T]) {
         for ((o, x), b) in out.iter_mut().zip(x).zip(bias) {
             *o += *x + *b;
         }
@@ -76,7 +76,7 @@ simd! {
 }
 
 simd! {
-    fn residual_affine_in_place[T: Float](mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
+    fn residual_norm_affine_in_place[T: Float](mean: T, rstd: T, affine: (&[T], &[T]), y: &mut [T]) {
         for ((y, g), b) in y.iter_mut().zip(affine.0).zip(affine.1) {
             *y = (*y - mean) * rstd * *g + *b;
         }
@@ -109,13 +109,13 @@ impl<'a, T: Float> ResidualOperands<'a, T> {
         let n = out.len();
         let row = |v: Option<&'a [T]>| v.map(|v| &v[at..at + n]);
         match (row(self.x), row(self.res), self.bias) {
-            (Some(x), Some(res), None) => add_residual(x, res, out),
-            (Some(other), None, None) | (None, Some(other), None) => add_onto_residual(other, out),
-            (Some(x), Some(res), Some(bias)) => add_biased_residual(x, bias, res, out),
-            (Some(x), None, Some(bias)) => add_biased_onto_residual(x, bias, out),
+            (Some(x), Some(res), None) => residual_norm_sum(x, res, out),
+            (Some(other), None, None) | (None, Some(other), None) => residual_norm_sum_onto(other, out),
+            (Some(x), Some(res), Some(bias)) => residual_norm_biased_sum(x, bias, res, out),
+            (Some(x), None, Some(bias)) => residual_norm_biased_sum_onto(x, bias, out),
             (None, Some(res), Some(bias)) => {
-                add_onto_residual(bias, out);
-                add_onto_residual(res, out);
+                residual_norm_sum_onto(bias, out);
+                residual_norm_sum_onto(res, out);
             }
             // x and res are the same operand.
             (None, None, bias) => {
@@ -148,7 +148,7 @@ fn sweep_residual_norm<T: Float>(
             None => {
                 ops.sum(at, y);
                 let (mean, rstd) = moments(y, i);
-                residual_affine_in_place(mean, rstd, ops.affine, y);
+                residual_norm_affine_in_place(mean, rstd, ops.affine, y);
             }
         }
     }

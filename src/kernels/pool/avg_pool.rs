@@ -115,7 +115,7 @@ pub fn avg_pool_backward_planes<T: Float>(g: &PoolGeom, by: PoolDivisor, dy: &[T
 /// flags ([`COUNT_PAD`](super::COUNT_PAD), [`SUM`](super::SUM)); [`PoolGeom::y_units`].
 pub fn avg_pool_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, x, _) = pool_geom_of_call(args);
-    let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
+    let by = PoolDivisor::of_geom_flags(args.params()[PoolGeom::WORDS]);
     let y = args.write::<T>(0);
     avg_pool_planes(&g, by, &args.read(0)[x], y);
 }
@@ -128,7 +128,7 @@ by_dtype!(avg_pool2d_kernel_for = avg_pool_kernel::<floats>);
 /// flags ([`COUNT_PAD`](super::COUNT_PAD), [`SUM`](super::SUM)); [`PoolGeom::x_units`].
 pub fn avg_pool_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let (g, _, y) = pool_geom_of_call(args);
-    let by = PoolDivisor::of(args.params()[PoolGeom::WORDS]);
+    let by = PoolDivisor::of_geom_flags(args.params()[PoolGeom::WORDS]);
     let dx = args.write::<T>(0);
     avg_pool_backward_planes(&g, by, &args.read(0)[y], dx);
 }

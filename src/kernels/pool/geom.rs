@@ -22,7 +22,7 @@ pub enum PoolDivisor {
 
 impl PoolDivisor {
     /// The divisor that flags select.
-    pub(super) fn of(flags: u64) -> PoolDivisor {
+    pub(super) fn of_geom_flags(flags: u64) -> PoolDivisor {
         match (flags & SUM != 0, flags & COUNT_PAD != 0) {
             (true, _) => PoolDivisor::One,
             (_, true) => PoolDivisor::Window,
@@ -133,6 +133,11 @@ impl PoolGeom {
     /// Whether 2 × 2 windows tile the image without padding.
     pub(super) fn has_2x2_windows(&self) -> bool {
         [self.kh, self.kw] == [2, 2] && self.stride == [2, 2] && self.pad == [0; 4] && self.dilation == [1, 1]
+    }
+
+    /// Whether windows are at least 4 wide and overlap little, so that the loops of `wide_windows` are used.
+    pub(super) fn has_wide_windows(&self) -> bool {
+        self.dilation[1] == 1 && self.kw >= 4 && (self.stride[1] >= 3 || self.out_w() == 1)
     }
 
     /// The divisor of a window.

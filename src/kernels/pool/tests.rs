@@ -7,7 +7,7 @@ use super::*;
 use crate::abi::{ArenaPtr, Args, Kernel, OperandRef, Split};
 use crate::fault::Fault;
 use crate::float::Float;
-use crate::harness::{HarnessOperands, hashed, hashes};
+use crate::harness::{HarnessOperands, harness_hash, harness_hashes};
 use crate::window_sizes::Units;
 use arenagrad_arena::tensor::TensorArena;
 
@@ -92,7 +92,7 @@ fn close<T: Float>(got: &[T], want: &[f64], g: &PoolGeom) {
 fn check_max<T: Float>(g: &PoolGeom) {
     assert_eq!(PoolGeom::from_words(&g.to_words()), *g);
     // Few distinct values: the first of equal elements must win.
-    let x: Vec<T> = (0..g.x_len()).map(|i| T::from_f64((hashed(i, 1) * 3.0).round())).collect();
+    let x: Vec<T> = (0..g.x_len()).map(|i| T::from_f64((harness_hash(i, 1) * 3.0).round())).collect();
     let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
     let (mut y, mut idx) = (vec![T::NAN; g.y_len()], vec![7; g.y_len()]);
     max_pool_planes(g, &x, &mut y, &mut idx);
@@ -109,7 +109,7 @@ fn check_max<T: Float>(g: &PoolGeom) {
         }
         assert_eq!((y.to_f64(), *i), (best, at), "{o} in {g:?}");
     }
-    let (v, dy) = (hashes::<f64>(g.x_len(), 3), hashes::<f64>(g.y_len(), 2));
+    let (v, dy) = (harness_hashes::<f64>(g.x_len(), 3), harness_hashes::<f64>(g.y_len(), 2));
     let (mut dx, mut jv) = (vec![f64::NAN; g.x_len()], vec![f64::NAN; g.y_len()]);
     assert_eq!(max_pool_backward_planes(g, &dy, &idx, &mut dx), None);
     assert_eq!(max_pool_gather_planes(g, &v, &idx, &mut jv), None);
@@ -120,7 +120,7 @@ fn check_max<T: Float>(g: &PoolGeom) {
 }
 
 fn check_avg<T: Float>(g: &PoolGeom, by: PoolDivisor) {
-    let (x, dy) = (hashes::<T>(g.x_len(), 1), hashes::<T>(g.y_len(), 2));
+    let (x, dy) = (harness_hashes::<T>(g.x_len(), 1), harness_hashes::<T>(g.y_len(), 2));
     let (area, image) = (g.out_h() * g.out_w(), g.h * g.w);
     let (mut want, mut want_dx) = (vec![0.0; g.y_len()], vec![0.0; g.x_len()]);
     for o in 0..g.y_len() {
@@ -165,8 +165,8 @@ fn average_pools_match_naive_loops() {
 #[test]
 fn nan_wins_and_the_first_one() {
     for g in dilated().into_iter().filter(|g| g.x_len() > 0) {
-        let mut x = hashes::<f32>(g.x_len(), 1);
-        let bad: Vec<usize> = (0..g.x_len()).filter(|i| hashed(*i, 9) > 0.5).collect();
+        let mut x = harness_hashes::<f32>(g.x_len(), 1);
+        let bad: Vec<usize> = (0..g.x_len()).filter(|i| harness_hash(*i, 9) > 0.5).collect();
         bad.iter().for_each(|i| x[*i] = f32::NAN);
         let (mut y, mut idx) = (vec![0f32; g.y_len()], vec![0; g.y_len()]);
         max_pool_planes(&g, &x, &mut y, &mut idx);
@@ -230,7 +230,7 @@ fn run(
 #[test]
 fn entry_points_give_the_same_bits_for_all_ranges() {
     for g in shapes() {
-        let (x, dy) = (hashes::<f32>(g.x_len(), 1), hashes::<f32>(g.y_len(), 2));
+        let (x, dy) = (harness_hashes::<f32>(g.x_len(), 1), harness_hashes::<f32>(g.y_len(), 2));
         let (mut y, mut idx) = (vec![0f32; g.y_len()], vec![0; g.y_len()]);
         max_pool_planes(&g, &x, &mut y, &mut idx);
         let (x, dy, i): (&[u8], &[u8], &[u8]) =

@@ -11,11 +11,6 @@ use std::ops::Range;
 const LANES: usize = 8;
 
 impl PoolGeom {
-    /// Whether windows are at least 4 wide and overlap little, so that this file's loops are used.
-    pub(super) fn has_wide_windows(&self) -> bool {
-        self.dilation[1] == 1 && self.kw >= 4 && (self.stride[1] >= 3 || self.out_w() == 1)
-    }
-
     /// The image columns of the windows of output column `ow`.
     #[inline(always)]
     fn wide_window_span(&self, ow: usize) -> Range<usize> {

@@ -8,12 +8,11 @@
 //!
 //! Invariant: each number of u and of o is one chain of `mul_add` over the keys.
 
-use super::recurrent_stretch_of;
-use super::sequence_units::SequenceUnits;
+use super::sequence_units::{SequenceUnits, sequence_stretch};
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::linalg::rows::{add_scaled_row, scale_row};
+use crate::linalg::matrix_rows::{add_scaled_matrix_row, scale_matrix_row};
 use crate::params::params;
 use crate::simd;
 use crate::vmath;
@@ -56,18 +55,12 @@ impl GatedDelta {
 
     /// Steps between two states that the backward kernel keeps.
     pub fn stretch(&self) -> usize {
-        recurrent_stretch_of(self.steps)
+        sequence_stretch(self.steps)
     }
 
     /// States that the backward kernel keeps: those before each stretch.
     pub fn stretches(&self) -> usize {
         self.steps.div_ceil(self.stretch())
-    }
-
-    /// Elements of scratch for each thread of the backward kernel.
-    pub fn backward_scratch(&self) -> usize {
-        let states = self.stretches() + self.stretch() + 2;
-        self.state_len().saturating_mul(states).saturating_add(self.values.saturating_mul(4)).saturating_add(self.keys)
     }
 
     /// The factor of the outputs.
@@ -78,7 +71,7 @@ impl GatedDelta {
 
 /// The operands of the rule.
 #[derive(Clone, Copy)]
-pub(super) struct DeltaOperands<'a, T> {
+pub(super) struct GatedDeltaOperands<'a, T> {
     q: &'a [T],
     k: &'a [T],
     v: &'a [T],
@@ -88,7 +81,7 @@ pub(super) struct DeltaOperands<'a, T> {
 }
 
 /// What one step of a head reads.
-pub(super) struct DeltaStep<'a, T> {
+pub(super) struct GatedDeltaStep<'a, T> {
     pub q: &'a [T],
     pub k: &'a [T],
     pub v: &'a [T],
@@ -97,20 +90,20 @@ pub(super) struct DeltaStep<'a, T> {
     pub beta: T,
 }
 
-impl<'a, T: Float> DeltaOperands<'a, T> {
+impl<'a, T: Float> GatedDeltaOperands<'a, T> {
     /// The reads from `first` on.
-    pub fn read(p: &GatedDelta, args: &Args<'a>, first: usize) -> DeltaOperands<'a, T> {
+    pub fn read(p: &GatedDelta, args: &Args<'a>, first: usize) -> GatedDeltaOperands<'a, T> {
         let [q, k, v, g, beta] = [0, 1, 2, 3, 4].map(|i| args.read(first + i));
-        DeltaOperands { q, k, v, g, beta, state: p.state.then(|| args.read(first + 5)) }
+        GatedDeltaOperands { q, k, v, g, beta, state: p.state.then(|| args.read(first + 5)) }
     }
 
     /// Step `t` of head `h` of sequence `b`.
     #[inline(always)]
-    pub fn step(&self, p: &GatedDelta, [b, h]: [usize; 2], t: usize) -> DeltaStep<'a, T> {
+    pub fn step(&self, p: &GatedDelta, [b, h]: [usize; 2], t: usize) -> GatedDeltaStep<'a, T> {
         let at = (b * p.steps + t) * p.heads + h;
         let row = |x: &'a [T], n: usize| &x[at * n..(at + 1) * n];
         let (q, k, v) = (row(self.q, p.keys), row(self.k, p.keys), row(self.v, p.values));
-        DeltaStep { q, k, v, decay: vmath::exp(self.g[at]), beta: self.beta[at] }
+        GatedDeltaStep { q, k, v, decay: vmath::exp(self.g[at]), beta: self.beta[at] }
     }
 
     /// Writes S_0.
@@ -122,21 +115,21 @@ impl<'a, T: Float> DeltaOperands<'a, T> {
     }
 }
 
-impl<T: Float> DeltaStep<'_, T> {
+impl<T: Float> GatedDeltaStep<'_, T> {
     /// Replaces the state before the step by that after it. Writes d.
     #[inline(always)]
     pub fn advance(&self, state: &mut [T], d: &mut [T]) {
         let values = d.len();
         d.fill(T::ZERO);
         for (row, k) in state.chunks_exact_mut(values).zip(self.k) {
-            scale_row(self.decay, row);
-            add_scaled_row(*k, row, d);
+            scale_matrix_row(self.decay, row);
+            add_scaled_matrix_row(*k, row, d);
         }
         for (d, v) in d.iter_mut().zip(self.v) {
             *d = self.beta * (*v - *d);
         }
         for (row, k) in state.chunks_exact_mut(values).zip(self.k) {
-            add_scaled_row(*k, d, row);
+            add_scaled_matrix_row(*k, d, row);
         }
     }
 }
@@ -145,7 +138,7 @@ simd! {
     /// All steps of a head. `state` holds S_0, then the last state.
     fn gated_delta_head[T: Float](
         p: &GatedDelta,
-        x: &DeltaOperands<'_, T>,
+        x: &GatedDeltaOperands<'_, T>,
         at: [usize; 2],
         state: &mut [T],
         d: &mut [T],
@@ -156,9 +149,9 @@ simd! {
             step.advance(state, d);
             o.fill(T::ZERO);
             for (row, q) in state.chunks_exact(p.values).zip(step.q) {
-                add_scaled_row(*q, row, o);
+                add_scaled_matrix_row(*q, row, o);
             }
-            scale_row(p.scale(), o);
+            scale_matrix_row(p.scale(), o);
         }
     }
 }
@@ -169,7 +162,7 @@ simd! {
 /// [`SequenceUnits::split`], and scratch (`Split::PerThread`, [`GatedDelta::scratch`]); params [`GatedDelta`].
 pub fn gated_delta_kernel<T: Float>(args: &mut Args<'_>) {
     let p = GatedDelta::from_words(args.params());
-    let (units, x) = (p.units(), DeltaOperands::<T>::read(&p, args, 0));
+    let (units, x) = (p.units(), GatedDeltaOperands::<T>::read(&p, args, 0));
     let mut o = units.part::<T>(args, 0, p.steps, p.values);
     let mut last = units.part::<T>(args, 1, 1, p.state_len());
     let d = &mut args.write::<T>(2)[..p.scratch()];

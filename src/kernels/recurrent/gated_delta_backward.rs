@@ -10,17 +10,25 @@
 //!
 //! Invariant: see `mod.rs`. A dot product has a fixed number of partial sums.
 
-use super::gated_delta::{DeltaOperands, GatedDelta};
+use super::gated_delta::{GatedDelta, GatedDeltaOperands};
 use super::sequence_units::SequencePart;
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
-use crate::linalg::rows::{add_scaled_row, dot_rows, scale_row};
+use crate::linalg::matrix_rows::{add_scaled_matrix_row, dot_matrix_rows, scale_matrix_row};
 use crate::simd;
 use std::ops::Range;
 
+impl GatedDelta {
+    /// Elements of scratch for each thread of the backward kernel.
+    pub fn backward_scratch(&self) -> usize {
+        let states = self.stretches() + self.stretch() + 2;
+        self.state_len().saturating_mul(states).saturating_add(self.values.saturating_mul(4)).saturating_add(self.keys)
+    }
+}
+
 /// Scratch of a head.
-struct DeltaScratch<'a, T> {
+struct GatedDeltaBackwardScratch<'a, T> {
     /// The state before each stretch.
     kept: &'a mut [T],
     /// The states of one stretch: before its first step, then after each step.
@@ -33,8 +41,8 @@ struct DeltaScratch<'a, T> {
     terms: &'a mut [T],
 }
 
-impl<'a, T: Float> DeltaScratch<'a, T> {
-    fn cut(p: &GatedDelta, scratch: &'a mut [T]) -> DeltaScratch<'a, T> {
+impl<'a, T: Float> GatedDeltaBackwardScratch<'a, T> {
+    fn cut(p: &GatedDelta, scratch: &'a mut [T]) -> GatedDeltaBackwardScratch<'a, T> {
         let (len, values) = (p.state_len(), p.values);
         let (kept, rest) = scratch[..p.backward_scratch()].split_at_mut(p.stretches() * len);
         let (states, rest) = rest.split_at_mut((p.stretch() + 1) * len);
@@ -43,12 +51,12 @@ impl<'a, T: Float> DeltaScratch<'a, T> {
         let (miss, rest) = rest.split_at_mut(values);
         let (dd, rest) = rest.split_at_mut(values);
         let (du, terms) = rest.split_at_mut(values);
-        DeltaScratch { kept, states, carry, vectors: [d, miss, dd, du], terms }
+        GatedDeltaBackwardScratch { kept, states, carry, vectors: [d, miss, dd, du], terms }
     }
 }
 
 /// The rows of steps that a head writes.
-struct DeltaRows<'a, T> {
+struct GatedDeltaBackwardRows<'a, T> {
     dq: MatrixMut<'a, T>,
     dk: MatrixMut<'a, T>,
     dv: MatrixMut<'a, T>,
@@ -58,9 +66,9 @@ struct DeltaRows<'a, T> {
 
 simd! {
     /// Writes the state before each stretch. The first is there.
-    fn keep_gated_delta_states[T: Float](
+    fn keep_gated_delta_backward_states[T: Float](
         p: &GatedDelta,
-        x: &DeltaOperands<'_, T>,
+        x: &GatedDeltaOperands<'_, T>,
         at: [usize; 2],
         kept: &mut [T],
         d: &mut [T],
@@ -77,9 +85,9 @@ simd! {
 
 simd! {
     /// Writes the states of the steps `of`. The first state is there.
-    fn repeat_gated_delta_stretch[T: Float](
+    fn repeat_gated_delta_backward_stretch[T: Float](
         p: &GatedDelta,
-        x: &DeltaOperands<'_, T>,
+        x: &GatedDeltaOperands<'_, T>,
         at: [usize; 2],
         of: Range<usize>,
         states: &mut [T],
@@ -97,12 +105,12 @@ simd! {
     /// The gradients of the steps `of`, from the last to the first.
     fn gated_delta_backward_stretch[T: Float](
         p: &GatedDelta,
-        x: &DeltaOperands<'_, T>,
+        x: &GatedDeltaOperands<'_, T>,
         grads: &[T],
         at: [usize; 2],
         of: Range<usize>,
-        s: &mut DeltaScratch<'_, T>,
-        to: &mut DeltaRows<'_, T>,
+        s: &mut GatedDeltaBackwardScratch<'_, T>,
+        to: &mut GatedDeltaBackwardRows<'_, T>,
     ) {
         let (n, m, scale) = (p.state_len(), p.values, p.scale::<T>());
         let [d, miss, dd, du] = &mut s.vectors;
@@ -112,7 +120,7 @@ simd! {
             let grad = &grads[((at[0] * p.steps + t) * p.heads + at[1]) * m..][..m];
             miss.fill(T::ZERO);
             for (row, k) in before.chunks_exact(m).zip(step.k) {
-                add_scaled_row(*k * step.decay, row, miss);
+                add_scaled_matrix_row(*k * step.decay, row, miss);
             }
             for ((d, miss), v) in d.iter_mut().zip(miss.iter_mut()).zip(step.v) {
                 *miss = *v - *miss;
@@ -121,9 +129,9 @@ simd! {
             dd.fill(T::ZERO);
             let rows = s.carry.chunks_exact_mut(m).zip(after.chunks_exact(m)).zip(to.dq.row(t));
             for (((r, after), dq), (q, k)) in rows.zip(step.q.iter().zip(step.k)) {
-                *dq = scale * dot_rows(after, grad);
-                add_scaled_row(*q * scale, grad, r);
-                add_scaled_row(*k, r, dd);
+                *dq = scale * dot_matrix_rows(after, grad);
+                add_scaled_matrix_row(*q * scale, grad, r);
+                add_scaled_matrix_row(*k, r, dd);
             }
             for ((du, dv), dd) in du.iter_mut().zip(to.dv.row(t)).zip(dd.iter()) {
                 *dv = step.beta * *dd;
@@ -131,19 +139,19 @@ simd! {
             }
             let rows = s.carry.chunks_exact_mut(m).zip(before.chunks_exact(m)).zip(s.terms.iter_mut());
             for (((r, before), term), (k, dk)) in rows.zip(step.k.iter().zip(to.dk.row(t))) {
-                *dk = dot_rows(before, du).mul_add(step.decay, dot_rows(r, d));
-                add_scaled_row(*k, du, r);
-                scale_row(step.decay, r);
-                *term = dot_rows(r, before);
+                *dk = dot_matrix_rows(before, du).mul_add(step.decay, dot_matrix_rows(r, d));
+                add_scaled_matrix_row(*k, du, r);
+                scale_matrix_row(step.decay, r);
+                *term = dot_matrix_rows(r, before);
             }
             to.dg.row(t)[0] = s.terms.iter().fold(T::ZERO, |sum, term| sum + *term);
-            to.dbeta.row(t)[0] = dot_rows(dd, miss);
+            to.dbeta.row(t)[0] = dot_matrix_rows(dd, miss);
         }
     }
 }
 
 /// Writes of the kernel, by position.
-struct DeltaParts<'a, T> {
+struct GatedDeltaBackwardParts<'a, T> {
     dq: SequencePart<'a, T>,
     dk: SequencePart<'a, T>,
     dv: SequencePart<'a, T>,
@@ -153,10 +161,10 @@ struct DeltaParts<'a, T> {
     scratch: &'a mut [T],
 }
 
-impl<'a, T: Float> DeltaParts<'a, T> {
-    fn of(p: &GatedDelta, args: &mut Args<'a>) -> DeltaParts<'a, T> {
+impl<'a, T: Float> GatedDeltaBackwardParts<'a, T> {
+    fn of(p: &GatedDelta, args: &mut Args<'a>) -> GatedDeltaBackwardParts<'a, T> {
         let units = p.units();
-        DeltaParts {
+        GatedDeltaBackwardParts {
             dq: units.part(args, 0, p.steps, p.keys),
             dk: units.part(args, 1, p.steps, p.keys),
             dv: units.part(args, 2, p.steps, p.values),
@@ -168,10 +176,10 @@ impl<'a, T: Float> DeltaParts<'a, T> {
     }
 
     /// All steps of a head, given ō and the gradient of the last state.
-    fn head(&mut self, p: &GatedDelta, x: &DeltaOperands<'_, T>, grads: [&[T]; 2], [b, h]: [usize; 2]) {
+    fn head(&mut self, p: &GatedDelta, x: &GatedDeltaOperands<'_, T>, grads: [&[T]; 2], [b, h]: [usize; 2]) {
         let (head, at, n) = (h..h + 1, [b, h], p.state_len());
-        let mut s = DeltaScratch::cut(p, self.scratch);
-        let mut to = DeltaRows {
+        let mut s = GatedDeltaBackwardScratch::cut(p, self.scratch);
+        let mut to = GatedDeltaBackwardRows {
             dq: self.dq.at(b, &head),
             dk: self.dk.at(b, &head),
             dv: self.dv.at(b, &head),
@@ -185,11 +193,11 @@ impl<'a, T: Float> DeltaParts<'a, T> {
         if let Some(first) = s.kept.get_mut(..n) {
             x.load_state(p, at, first);
         }
-        keep_gated_delta_states(p, x, at, s.kept, s.vectors[0]);
+        keep_gated_delta_backward_states(p, x, at, s.kept, s.vectors[0]);
         for k in (0..p.stretches()).rev() {
             let of = k * p.stretch()..((k + 1) * p.stretch()).min(p.steps);
             s.states[..n].copy_from_slice(&s.kept[k * n..(k + 1) * n]);
-            repeat_gated_delta_stretch(p, x, at, of.clone(), s.states, s.vectors[0]);
+            repeat_gated_delta_backward_stretch(p, x, at, of.clone(), s.states, s.vectors[0]);
             gated_delta_backward_stretch(p, x, grads[0], at, of, &mut s, &mut to);
         }
         if let Some(dstate) = &mut self.dstate {
@@ -205,9 +213,9 @@ impl<'a, T: Float> DeltaParts<'a, T> {
 /// [`GatedDelta::backward_scratch`] elements (`Split::PerThread`); params [`GatedDelta`].
 pub fn gated_delta_backward_kernel<T: Float>(args: &mut Args<'_>) {
     let p = GatedDelta::from_words(args.params());
-    let x = DeltaOperands::<T>::read(&p, args, 1 + usize::from(p.last));
+    let x = GatedDeltaOperands::<T>::read(&p, args, 1 + usize::from(p.last));
     let grads: [&[T]; 2] = [args.read(0), if p.last { args.read(1) } else { &[] }];
-    let mut parts = DeltaParts::<T>::of(&p, args);
+    let mut parts = GatedDeltaBackwardParts::<T>::of(&p, args);
     for unit in args.units().map(|unit| p.units().unit(unit)) {
         for (b, h) in unit.batch.flat_map(|b| unit.channels.clone().map(move |h| (b, h))) {
             parts.head(&p, &x, grads, [b, h]);

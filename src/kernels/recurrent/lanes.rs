@@ -44,7 +44,7 @@ pub fn store_lanes<T: Float>(lanes: &Lanes<T>, to: &mut [T]) {
 
 /// The sum of each of four vectors: (0 + 2) + (1 + 3).
 #[inline(always)]
-pub fn sum_four<T: Float>(x: [[T; 4]; 4]) -> [T; 4] {
+pub fn sum_four_lanes<T: Float>(x: [[T; 4]; 4]) -> [T; 4] {
     let even: [T; 4] = from_fn(|i| x[i][0] + x[i][2]);
     let odd: [T; 4] = from_fn(|i| x[i][1] + x[i][3]);
     from_fn(|i| even[i] + odd[i])
@@ -63,4 +63,25 @@ pub fn transpose_to_lanes<T: GemmFloat>(rows: &[T], width: usize, lanes: &mut [L
 pub fn transpose_from_lanes<T: GemmFloat>(lanes: &[Lanes<T>], rows: &mut [T]) {
     let n = lanes.len();
     transpose(lanes.as_flattened(), LANES, rows, n, rows.len() / n.max(1), n);
+}
+
+/// The larger magnitude in each lane; NaN if one is.
+#[inline(always)]
+pub fn larger_of_lanes<T: Float>(most: &Lanes<T>, x: &Lanes<T>) -> Lanes<T> {
+    from_fn(|l| if x[l].abs() <= most[l] || most[l].is_nan() { most[l] } else { x[l].abs() })
+}
+
+/// The largest magnitude in each lane; NaN if one is.
+#[inline(always)]
+pub fn largest_of_lanes<T: Float>(x: &[Lanes<T>]) -> Lanes<T> {
+    x.iter().fold([T::ZERO; LANES], |most, x| larger_of_lanes(&most, x))
+}
+
+/// The products of two vectors: the lower half of the lanes is added to `sums`, then the upper half. `FULL` if all
+/// lanes are channels, else the first `width` are.
+#[inline(always)]
+pub fn add_lane_products<T: Float, const FULL: bool>(x: &Lanes<T>, y: &Lanes<T>, width: usize, sums: &mut [T; HALF]) {
+    let only = |x: &Lanes<T>| -> Lanes<T> { from_fn(|l| if FULL || l < width { x[l] } else { T::ZERO }) };
+    let (x, y) = (only(x), only(y));
+    *sums = from_fn(|l| x[l + HALF].mul_add(y[l + HALF], x[l].mul_add(y[l], sums[l])));
 }

@@ -22,9 +22,3 @@ mod selective_scan_rows;
 pub mod sequence_units;
 #[cfg(test)]
 mod tests;
-
-/// The number of steps between two kept states: ⌈√steps⌉, at least 1.
-fn recurrent_stretch_of(steps: usize) -> usize {
-    let root = steps.isqrt();
-    (root + usize::from(root * root < steps)).max(1)
-}

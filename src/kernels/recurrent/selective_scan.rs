@@ -15,20 +15,19 @@
 //!
 //! Invariant: each number of a state is one chain of `mul_add` over the steps, and each y one over the states.
 
-use super::lanes::{LANES, Lanes, load_lanes, store_lanes, transpose_from_lanes};
-use super::recurrent_stretch_of;
+use super::lanes::{LANES, Lanes, largest_of_lanes, load_lanes, store_lanes, transpose_from_lanes};
 use super::selective_scan_rows::{
-    GROUP, ScanOperands, ScanRow, ScanVector, StepNumbers, X, largest_of_lanes, prefetch_slice, scan_groups,
-    selective_scan_next, share_of_steps, write_decays,
+    GROUP, ScanRow, ScanRowNumbers, ScanRowOperands, ScanRowVector, X, next_state_of_scan_row, prefetch_scan_row,
+    scan_row_groups, share_of_scan_rows, write_scan_row_decays,
 };
-use super::sequence_units::{SequencePart, SequenceUnits};
+use super::sequence_units::{SequencePart, SequenceUnits, sequence_stretch};
 use crate::abi::{Args, MatrixMut};
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::GemmFloat;
 use crate::params::params;
 use crate::simd;
-use crate::simd::prefetch_l2;
+use crate::simd::simd_prefetch_l2;
 use std::array::from_fn;
 use std::ops::Range;
 
@@ -125,21 +124,21 @@ impl SelectiveScan {
 /// whole blocks if it is more than one. With the whole root fewer states would be kept, but the rows of a stretch would
 /// not fit into a cache.
 pub fn selective_scan_stretch(steps: usize) -> usize {
-    match recurrent_stretch_of(steps).div_ceil(2) {
+    match sequence_stretch(steps).div_ceil(2) {
         few @ ..=BLOCK => few,
         many => many.next_multiple_of(BLOCK),
     }
 }
 
 /// Parts of `steps`, each of at most [`BLOCK`].
-fn scan_blocks(steps: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
+fn selective_scan_blocks(steps: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
     let (start, len) = (steps.start, steps.len());
     (0..len.div_ceil(BLOCK)).map(move |k| start + k * BLOCK..start + ((k + 1) * BLOCK).min(len))
 }
 
 /// A vector of channels and its scratch.
-struct ForwardVector<'a, T> {
-    v: ScanVector,
+struct SelectiveScanVector<'a, T> {
+    v: ScanRowVector,
     /// A·log₂ e.
     rates: &'a mut [Lanes<T>],
     /// [`largest_of_lanes`] of them.
@@ -152,34 +151,34 @@ struct ForwardVector<'a, T> {
     rows: &'a mut [ScanRow<T, FORWARD_ROW>],
 }
 
-impl<'a, T: GemmFloat> ForwardVector<'a, T> {
+impl<'a, T: GemmFloat> SelectiveScanVector<'a, T> {
     /// Before the first step.
     fn new(
         p: &SelectiveScan,
-        x: &ScanOperands<'_, T>,
-        v: ScanVector,
+        x: &ScanRowOperands<'_, T>,
+        v: ScanRowVector,
         scratch: &'a mut [Lanes<T>],
-    ) -> ForwardVector<'a, T> {
+    ) -> SelectiveScanVector<'a, T> {
         let (rates, rest) = scratch.split_at_mut(p.states);
         let (h, rows) = rest.split_at_mut(p.states);
         v.load_rates(p, x, rates);
         v.load_h0(p, x, h);
         let (most, d) = (largest_of_lanes(rates), x.d.map(|d| load_lanes(d, v.channel, v.width)));
-        ForwardVector { v, rates, most, h, d, rows: rows.as_chunks_mut().0 }
+        SelectiveScanVector { v, rates, most, h, d, rows: rows.as_chunks_mut().0 }
     }
 }
 
 /// The vectors of a group.
-type ForwardGroup<'a, T> = [Option<ForwardVector<'a, T>>; GROUP];
+type SelectiveScanGroup<'a, T> = [Option<SelectiveScanVector<'a, T>>; GROUP];
 
 simd! {
     /// The steps `of`, at most a block. Moves the states. `y` has the channels of the group.
     fn selective_scan_block[T: Float](
         p: &SelectiveScan,
-        x: &ScanOperands<'_, T>,
+        x: &ScanRowOperands<'_, T>,
         of: Range<usize>,
-        vectors: &mut ForwardGroup<'_, T>,
-        numbers: &StepNumbers<'_, T>,
+        vectors: &mut SelectiveScanGroup<'_, T>,
+        numbers: &ScanRowNumbers<'_, T>,
         y: &mut MatrixMut<'_, T>,
     ) {
         let mut columns = 0..0;
@@ -192,16 +191,16 @@ simd! {
             }
             for (n, (h, rates)) in s.h.iter_mut().zip(s.rates.iter()).enumerate() {
                 if of.end < p.steps {
-                    share_of_steps(&of, n, p.states, |t| {
-                        prefetch_l2(y.row(t)[columns.clone()].as_ptr().addr());
+                    share_of_scan_rows(&of, n, p.states, |t| {
+                        simd_prefetch_l2(y.row(t)[columns.clone()].as_ptr().addr());
                         [x.x, x.delta].iter().for_each(|x| s.v.prefetch_row(p, x, t + of.len()));
                         numbers.prefetch(p, x, s.v.b, t + of.len());
                     });
                 }
-                write_decays(rates, normal, rows);
+                write_scan_row_decays(rates, normal, rows);
                 let ([b, c], mut now) = (numbers.of(n, rows.len()), *h);
                 for ((row, b), c) in rows.iter_mut().zip(b).zip(c) {
-                    now = selective_scan_next(row, &now, *b);
+                    now = next_state_of_scan_row(row, &now, *b);
                     row[Y] = from_fn(|l| c.mul_add(now[l], row[Y][l]));
                 }
                 *h = now;
@@ -214,7 +213,7 @@ simd! {
 }
 
 /// Writes of the kernel, by position.
-struct ForwardParts<'a, T> {
+struct SelectiveScanParts<'a, T> {
     y: SequencePart<'a, T>,
     last: SequencePart<'a, T>,
     /// The state before each stretch.
@@ -222,10 +221,10 @@ struct ForwardParts<'a, T> {
     scratch: &'a mut [T],
 }
 
-impl<'a, T: GemmFloat> ForwardParts<'a, T> {
-    fn of(p: &SelectiveScan, args: &mut Args<'a>) -> ForwardParts<'a, T> {
+impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
+    fn of(p: &SelectiveScan, args: &mut Args<'a>) -> SelectiveScanParts<'a, T> {
         let units = p.units();
-        ForwardParts {
+        SelectiveScanParts {
             y: units.part(args, 0, p.steps, 1),
             last: units.part(args, 1, 1, p.states),
             kept: (p.keep > 0).then(|| units.part(args, 2, p.stretches(), p.states)),
@@ -234,14 +233,15 @@ impl<'a, T: GemmFloat> ForwardParts<'a, T> {
     }
 
     /// A group of channels of member `b`.
-    fn group(&mut self, p: &SelectiveScan, x: &ScanOperands<'_, T>, b: usize, channels: Range<usize>) {
+    fn group(&mut self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, b: usize, channels: Range<usize>) {
         let each = p.forward_vector_scratch();
         let (own, rest) = self.scratch[..p.scratch()].split_at_mut(p.group_vectors() * LANES * each);
-        let mut own = own.as_chunks_mut().0.chunks_exact_mut(each).zip(ScanVector::all(b, channels.clone()));
-        let mut vectors: ForwardGroup<'_, T> = from_fn(|_| own.next().map(|(own, v)| ForwardVector::new(p, x, v, own)));
-        let (mut numbers, mut y) = (StepNumbers::new(p, BLOCK, rest), self.y.at(b, &channels));
-        let mut scan = |of: Range<usize>, vectors: &mut ForwardGroup<'_, T>| {
-            for steps in scan_blocks(of) {
+        let mut own = own.as_chunks_mut().0.chunks_exact_mut(each).zip(ScanRowVector::all(b, channels.clone()));
+        let mut vectors: SelectiveScanGroup<'_, T> =
+            from_fn(|_| own.next().map(|(own, v)| SelectiveScanVector::new(p, x, v, own)));
+        let (mut numbers, mut y) = (ScanRowNumbers::new(p, BLOCK, rest), self.y.at(b, &channels));
+        let mut scan = |of: Range<usize>, vectors: &mut SelectiveScanGroup<'_, T>| {
+            for steps in selective_scan_blocks(of) {
                 numbers.load(p, x, b, steps.clone());
                 selective_scan_block(p, x, steps, vectors, &numbers, &mut y);
             }
@@ -253,7 +253,7 @@ impl<'a, T: GemmFloat> ForwardParts<'a, T> {
                     for s in vectors.iter().flatten() {
                         let mut kept = kept.at(b, &s.v.channels());
                         transpose_from_lanes(s.h, kept.row(k));
-                        prefetch_slice(kept.row((k + 1).min(p.stretches() - 1)));
+                        prefetch_scan_row(kept.row((k + 1).min(p.stretches() - 1)));
                     }
                     scan(of, &mut vectors);
                 }
@@ -272,11 +272,11 @@ impl<'a, T: GemmFloat> ForwardParts<'a, T> {
 /// [`SelectiveScan`].
 pub fn selective_scan_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = SelectiveScan::from_words(args.params());
-    let x = ScanOperands::<T>::read(&p, args, 0);
-    let mut parts = ForwardParts::<T>::of(&p, args);
+    let x = ScanRowOperands::<T>::read(&p, args, 0);
+    let mut parts = SelectiveScanParts::<T>::of(&p, args);
     for unit in args.units().map(|unit| p.units().unit(unit)) {
         for b in unit.batch {
-            scan_groups(unit.channels.clone()).for_each(|channels| parts.group(&p, &x, b, channels));
+            scan_row_groups(unit.channels.clone()).for_each(|channels| parts.group(&p, &x, b, channels));
         }
     }
 }

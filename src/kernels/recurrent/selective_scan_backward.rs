@@ -16,11 +16,14 @@
 //! lanes: the lower half of a vector, then its upper half, in the order of the vectors. Their sum is a tree: lanes l
 //! and l + 4, then l and l + 2, then l and l + 1. A unit adds groups in ascending order; the lowering adds the units.
 
-use super::lanes::{HALF, LANES, Lanes, load_lanes, store_lanes, sum_four, transpose_from_lanes, transpose_to_lanes};
+use super::lanes::{
+    HALF, LANES, Lanes, add_lane_products, largest_of_lanes, load_lanes, store_lanes, sum_four_lanes,
+    transpose_from_lanes, transpose_to_lanes,
+};
 use super::selective_scan::SelectiveScan;
 use super::selective_scan_rows::{
-    DECAY, DELTA, GROUP, INFLOW, ScanOperands, ScanRow, ScanVector, StepNumbers, X, largest_of_lanes, prefetch_slice,
-    scan_groups, selective_scan_next, share_of_steps, write_decays,
+    DECAY, DELTA, GROUP, INFLOW, ScanRow, ScanRowNumbers, ScanRowOperands, ScanRowVector, X, next_state_of_scan_row,
+    prefetch_scan_row, scan_row_groups, share_of_scan_rows, write_scan_row_decays,
 };
 use super::sequence_units::{SequencePart, SequenceUnits};
 use crate::abi::{Args, MatrixMut};
@@ -28,7 +31,7 @@ use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
 use crate::simd;
-use crate::simd::prefetch_l2;
+use crate::simd::simd_prefetch_l2;
 use std::array::from_fn;
 use std::ops::Range;
 
@@ -44,31 +47,31 @@ const TO_DECAY: usize = 7;
 const ROW: usize = 8;
 
 /// The vectors of one step.
-type BackwardRow<T> = ScanRow<T, ROW>;
+type ScanBackwardRow<T> = ScanRow<T, ROW>;
 
 impl SelectiveScan {
     /// Steps for which there is room: those of a stretch, and a few so that sums are whole vectors.
-    fn padded_stretch(&self) -> usize {
+    fn backward_padded_stretch(&self) -> usize {
         self.stretch().next_multiple_of(LANES)
     }
 
     /// Vectors of scratch for each vector of a group: those of its states, and the rows of a stretch.
-    fn vector_scratch(&self) -> usize {
+    fn backward_vector_scratch(&self) -> usize {
         let kept = if self.keep > 0 { 0 } else { self.stretches() };
         (kept + 4).saturating_mul(self.states).saturating_add(ROW * self.stretch())
     }
 
     /// Elements of scratch for each thread of the backward kernel.
     pub fn backward_scratch(&self) -> usize {
-        let terms = self.padded_stretch();
-        let vectors = self.group_vectors().saturating_mul(self.vector_scratch()).saturating_add(terms);
+        let terms = self.backward_padded_stretch();
+        let vectors = self.group_vectors().saturating_mul(self.backward_vector_scratch()).saturating_add(terms);
         LANES.saturating_mul(vectors).saturating_add(terms.saturating_mul(5).saturating_mul(self.states))
     }
 }
 
 /// A vector of channels and its scratch; each state has one vector for each of its numbers.
-struct BackwardVector<'a, T> {
-    v: ScanVector,
+struct ScanBackwardVector<'a, T> {
+    v: ScanRowVector,
     /// A·log₂ e.
     rates: &'a mut [Lanes<T>],
     /// [`largest_of_lanes`] of them.
@@ -86,20 +89,20 @@ struct BackwardVector<'a, T> {
     /// D̄.
     dd: Lanes<T>,
     /// The steps of one stretch.
-    rows: &'a mut [BackwardRow<T>],
+    rows: &'a mut [ScanBackwardRow<T>],
     /// Whether all their decays are normal numbers.
     normal: bool,
 }
 
-impl<'a, T: GemmFloat> BackwardVector<'a, T> {
+impl<'a, T: GemmFloat> ScanBackwardVector<'a, T> {
     /// Before the last step.
     fn new(
         p: &SelectiveScan,
-        x: &ScanOperands<'_, T>,
+        x: &ScanRowOperands<'_, T>,
         dlast: Option<&[T]>,
-        v: ScanVector,
+        v: ScanRowVector,
         scratch: &'a mut [Lanes<T>],
-    ) -> BackwardVector<'a, T> {
+    ) -> ScanBackwardVector<'a, T> {
         let n = p.states;
         let (rates, rest) = scratch.split_at_mut(n);
         let (before, rest) = rest.split_at_mut(n);
@@ -117,7 +120,7 @@ impl<'a, T: GemmFloat> BackwardVector<'a, T> {
         da.fill([T::ZERO; LANES]);
         let most = largest_of_lanes(rates);
         let (d, rows) = (x.d.map(|d| load_lanes(d, v.channel, v.width)), rows.as_chunks_mut().0);
-        BackwardVector { v, rates, most, kept, before, carry, da, d, dd: [T::ZERO; LANES], rows, normal: true }
+        ScanBackwardVector { v, rates, most, kept, before, carry, da, d, dd: [T::ZERO; LANES], rows, normal: true }
     }
 
     /// Loads the state before stretch `k`, and prefetches the one before.
@@ -126,7 +129,7 @@ impl<'a, T: GemmFloat> BackwardVector<'a, T> {
         let state = |k: usize| k * n..(k + 1) * n;
         match kept {
             Some(kept) => {
-                prefetch_slice(&kept[self.v.kept_state(p, k.saturating_sub(1))..][..width * n]);
+                prefetch_scan_row(&kept[self.v.kept_state(p, k.saturating_sub(1))..][..width * n]);
                 transpose_to_lanes(&kept[self.v.kept_state(p, k)..], width, self.before);
             }
             None => self.before.copy_from_slice(&self.kept[state(k)]),
@@ -135,7 +138,7 @@ impl<'a, T: GemmFloat> BackwardVector<'a, T> {
 }
 
 /// The vectors of a group.
-type BackwardGroup<'a, T> = [Option<BackwardVector<'a, T>>; GROUP];
+type ScanBackwardGroup<'a, T> = [Option<ScanBackwardVector<'a, T>>; GROUP];
 
 /// The terms of B̄ and of C̄ of one step, in half of the lanes.
 type Terms<T> = [[T; HALF]; 2];
@@ -151,11 +154,11 @@ struct GroupScratch<'a, T> {
     /// Whether it is the first group of a unit. It writes B̄ and C̄, the others add to them.
     is_first: bool,
     /// B and C of one stretch.
-    numbers: StepNumbers<'a, T>,
+    numbers: ScanRowNumbers<'a, T>,
 }
 
 /// Gradients of steps that a group writes.
-struct BackwardRows<'a, T> {
+struct ScanBackwardRows<'a, T> {
     /// The first channel of the group.
     channel: usize,
     dx: MatrixMut<'a, T>,
@@ -165,67 +168,58 @@ struct BackwardRows<'a, T> {
     dc: &'a mut [T],
 }
 
-impl<T> BackwardRows<'_, T> {
+impl<T> ScanBackwardRows<'_, T> {
     /// The columns of a vector.
     #[inline(always)]
-    fn columns(&self, v: ScanVector) -> Range<usize> {
+    fn columns(&self, v: ScanRowVector) -> Range<usize> {
         v.channel - self.channel..v.channel - self.channel + v.width
     }
 }
 
 simd! {
     /// Writes the state after stretch `k`, whose steps are `of`. The state before it is already there.
-    fn keep_selective_scan_state[T: Float](
+    fn keep_scan_backward_state[T: Float](
         p: &SelectiveScan,
-        x: &ScanOperands<'_, T>,
+        x: &ScanRowOperands<'_, T>,
         k: usize,
         of: Range<usize>,
-        s: &mut BackwardVector<'_, T>,
-        numbers: &StepNumbers<'_, T>,
+        s: &mut ScanBackwardVector<'_, T>,
+        numbers: &ScanRowNumbers<'_, T>,
     ) {
         let (n, rows) = (p.states, &mut s.rows[..of.len()]);
         let (before, after) = s.kept[k * n..(k + 2) * n].split_at_mut(n);
         let normal = s.v.load_steps(p, x, of.start, &s.most, rows);
         for (n, ((before, after), rates)) in before.iter().zip(after).zip(s.rates.iter()).enumerate() {
-            write_decays(rates, normal, rows);
+            write_scan_row_decays(rates, normal, rows);
             let [b, _] = numbers.of(n, rows.len());
-            *after = rows.iter().zip(b).fold(*before, |h, (row, b)| selective_scan_next(row, &h, *b));
+            *after = rows.iter().zip(b).fold(*before, |h, (row, b)| next_state_of_scan_row(row, &h, *b));
         }
     }
 }
 
-/// The products of two vectors: the lower half of the lanes is added to `sums`, then the upper half. `FULL` if all
-/// lanes are channels, else the first `width` are.
-#[inline(always)]
-fn add_products<T: Float, const FULL: bool>(x: &Lanes<T>, y: &Lanes<T>, width: usize, sums: &mut [T; HALF]) {
-    let only = |x: &Lanes<T>| -> Lanes<T> { from_fn(|l| if FULL || l < width { x[l] } else { T::ZERO }) };
-    let (x, y) = (only(x), only(y));
-    *sums = from_fn(|l| x[l + HALF].mul_add(y[l + HALF], x[l].mul_add(y[l], sums[l])));
-}
-
 /// Writes the state before each step, for number `n` of the states, and adds the terms of C̄.
 #[inline(always)]
-fn write_states<T: Float, const FULL: bool>(
-    s: &mut BackwardVector<'_, T>,
+fn write_scan_backward_states<T: Float, const FULL: bool>(
+    s: &mut ScanBackwardVector<'_, T>,
     n: usize,
-    numbers: &StepNumbers<'_, T>,
+    numbers: &ScanRowNumbers<'_, T>,
     terms: &mut [Terms<T>],
 ) {
     let ([b, _], mut h) = (numbers.of(n, terms.len()), s.before[n]);
     for ((row, terms), b) in s.rows.iter_mut().zip(terms).zip(b) {
         row[STATE] = h;
-        h = selective_scan_next(row, &h, *b);
-        add_products::<T, FULL>(&row[DY], &h, s.v.width, &mut terms[1]);
+        h = next_state_of_scan_row(row, &h, *b);
+        add_lane_products::<T, FULL>(&row[DY], &h, s.v.width, &mut terms[1]);
     }
 }
 
 /// What the steps of a stretch, from the last, add for number `n` of the states: moves the carry, and adds to Ā and to
 /// the terms of B̄.
 #[inline(always)]
-fn backward_number<T: Float, const FULL: bool>(
-    s: &mut BackwardVector<'_, T>,
+fn scan_backward_number<T: Float, const FULL: bool>(
+    s: &mut ScanBackwardVector<'_, T>,
     n: usize,
-    numbers: &StepNumbers<'_, T>,
+    numbers: &ScanRowNumbers<'_, T>,
     terms: &mut [Terms<T>],
 ) {
     let ([b, c], rows) = (numbers.of(n, terms.len()), &mut s.rows[..terms.len()]);
@@ -237,25 +231,29 @@ fn backward_number<T: Float, const FULL: bool>(
         da = from_fn(|l| row[DELTA][l].mul_add(moved[l], da[l]));
         row[TO_INFLOW] = from_fn(|l| lambda[l].mul_add(*b, row[TO_INFLOW][l]));
         row[TO_DECAY] = from_fn(|l| rates[l].mul_add(moved[l], row[TO_DECAY][l]));
-        add_products::<T, FULL>(&lambda, &row[INFLOW], s.v.width, &mut terms[0]);
+        add_lane_products::<T, FULL>(&lambda, &row[INFLOW], s.v.width, &mut terms[0]);
     }
     (s.carry[n], s.da[n]) = (carry, da);
 }
 
 /// Writes the sums of the terms of each step, which become 0: B̄, then C̄.
 #[inline(always)]
-fn sum_terms<T: Float>(terms: &mut [Terms<T>], [b, c]: [&mut [T]; 2]) {
+fn sum_scan_backward_terms<T: Float>(terms: &mut [Terms<T>], [b, c]: [&mut [T]; 2]) {
     let sums = b.as_chunks_mut::<4>().0.iter_mut().zip(c.as_chunks_mut::<4>().0);
     for (terms, (b, c)) in terms.as_chunks_mut::<4>().0.iter_mut().zip(sums) {
         let halves = |i: usize, of: usize| -> [T; 4] { from_fn(|l| terms[i][of][l] + terms[i][of][l + 4]) };
-        (*b, *c) = (sum_four(from_fn(|i| halves(i, 0))), sum_four(from_fn(|i| halves(i, 1))));
+        (*b, *c) = (sum_four_lanes(from_fn(|i| halves(i, 0))), sum_four_lanes(from_fn(|i| halves(i, 1))));
         *terms = [[[T::ZERO; HALF]; 2]; 4];
     }
 }
 
 /// Writes x̄ and Δ̄ of the steps `of`, and adds their terms of D̄.
 #[inline(always)]
-fn write_backward_rows<T: Float>(s: &mut BackwardVector<'_, T>, of: Range<usize>, to: &mut BackwardRows<'_, T>) {
+fn write_scan_backward_rows<T: Float>(
+    s: &mut ScanBackwardVector<'_, T>,
+    of: Range<usize>,
+    to: &mut ScanBackwardRows<'_, T>,
+) {
     let columns = to.columns(s.v);
     for (row, t) in s.rows[..of.len()].iter().zip(of).rev() {
         let mut dx: Lanes<T> = from_fn(|l| row[TO_INFLOW][l] * row[DELTA][l]);
@@ -272,17 +270,17 @@ fn write_backward_rows<T: Float>(s: &mut BackwardVector<'_, T>, of: Range<usize>
 
 /// Prefetches the rows that step `t` writes, and those that the step `ahead` steps before it reads.
 #[inline(always)]
-fn prefetch_for_step<T: Float>(
+fn prefetch_scan_backward_step<T: Float>(
     p: &SelectiveScan,
-    (x, dy): (&ScanOperands<'_, T>, &[T]),
-    v: ScanVector,
+    (x, dy): (&ScanRowOperands<'_, T>, &[T]),
+    v: ScanRowVector,
     (t, ahead): (usize, usize),
-    numbers: &StepNumbers<'_, T>,
-    to: &mut BackwardRows<'_, T>,
+    numbers: &ScanRowNumbers<'_, T>,
+    to: &mut ScanBackwardRows<'_, T>,
 ) {
     let columns = to.columns(v);
-    prefetch_l2(to.dx.row(t)[columns.clone()].as_ptr().addr());
-    prefetch_l2(to.ddelta.row(t)[columns].as_ptr().addr());
+    simd_prefetch_l2(to.dx.row(t)[columns.clone()].as_ptr().addr());
+    simd_prefetch_l2(to.ddelta.row(t)[columns].as_ptr().addr());
     if let Some(before) = t.checked_sub(ahead) {
         [x.x, x.delta, dy].iter().for_each(|x| v.prefetch_row(p, x, before));
         numbers.prefetch(p, x, v.b, before);
@@ -293,12 +291,12 @@ simd! {
     /// The gradients of the steps `of`, from the last to the first. Terms are 0, and become it.
     fn selective_scan_backward_stretch[T: Float](
         p: &SelectiveScan,
-        x: &ScanOperands<'_, T>,
+        x: &ScanRowOperands<'_, T>,
         dy: &[T],
         of: Range<usize>,
-        vectors: &mut BackwardGroup<'_, T>,
+        vectors: &mut ScanBackwardGroup<'_, T>,
         s: &mut GroupScratch<'_, T>,
-        to: &mut BackwardRows<'_, T>,
+        to: &mut ScanBackwardRows<'_, T>,
     ) {
         for s in vectors.iter_mut().flatten() {
             let rows = &mut s.rows[..of.len()];
@@ -313,33 +311,35 @@ simd! {
         for (n, (sums_b, sums_c)) in sums_b.zip(sums_c).enumerate() {
             let (numbers, terms) = (&s.numbers, &mut s.terms[..of.len()]);
             for vector in vectors.iter_mut().flatten() {
-                share_of_steps(&of, n, p.states, |t| prefetch_for_step(p, (x, dy), vector.v, (t, of.len()), numbers, to));
-                write_decays(&vector.rates[n], vector.normal, &mut vector.rows[..of.len()]);
+                share_of_scan_rows(&of, n, p.states, |t| {
+                    prefetch_scan_backward_step(p, (x, dy), vector.v, (t, of.len()), numbers, to)
+                });
+                write_scan_row_decays(&vector.rates[n], vector.normal, &mut vector.rows[..of.len()]);
                 match vector.v.width == LANES {
                     true => {
-                        write_states::<T, true>(vector, n, numbers, terms);
-                        backward_number::<T, true>(vector, n, numbers, terms);
+                        write_scan_backward_states::<T, true>(vector, n, numbers, terms);
+                        scan_backward_number::<T, true>(vector, n, numbers, terms);
                     }
                     false => {
-                        write_states::<T, false>(vector, n, numbers, terms);
-                        backward_number::<T, false>(vector, n, numbers, terms);
+                        write_scan_backward_states::<T, false>(vector, n, numbers, terms);
+                        scan_backward_number::<T, false>(vector, n, numbers, terms);
                     }
                 }
             }
-            sum_terms(&mut s.terms[..fours], [sums_b, sums_c]);
+            sum_scan_backward_terms(&mut s.terms[..fours], [sums_b, sums_c]);
         }
         for vector in vectors.iter_mut().flatten() {
-            write_backward_rows(vector, of.clone(), to);
+            write_scan_backward_rows(vector, of.clone(), to);
         }
     }
 }
 
 /// Adds B̄ and C̄ of a stretch to those of the unit.
-fn add_sums<T: GemmFloat>(
+fn add_scan_backward_sums<T: GemmFloat>(
     p: &SelectiveScan,
     of: Range<usize>,
     s: &mut GroupScratch<'_, T>,
-    to: &mut BackwardRows<'_, T>,
+    to: &mut ScanBackwardRows<'_, T>,
 ) {
     let (n, room, rows) = (p.states, s.numbers.room, of.start * p.states..of.end * p.states);
     for (sums, to) in s.sums.iter().zip([&mut *to.db, &mut *to.dc]) {
@@ -355,7 +355,7 @@ fn add_sums<T: GemmFloat>(
 
 /// What the kernel reads beside the operands of the scan.
 #[derive(Clone, Copy)]
-struct BackwardReads<'a, T> {
+struct ScanBackwardReads<'a, T> {
     dy: &'a [T],
     /// The gradient of the last state.
     dlast: Option<&'a [T]>,
@@ -367,18 +367,18 @@ struct BackwardReads<'a, T> {
 /// are no operand.
 fn selective_scan_backward_group<T: GemmFloat>(
     p: &SelectiveScan,
-    x: &ScanOperands<'_, T>,
-    reads: BackwardReads<'_, T>,
+    x: &ScanRowOperands<'_, T>,
+    reads: ScanBackwardReads<'_, T>,
     b: usize,
-    vectors: &mut BackwardGroup<'_, T>,
+    vectors: &mut ScanBackwardGroup<'_, T>,
     s: &mut GroupScratch<'_, T>,
-    to: &mut BackwardRows<'_, T>,
+    to: &mut ScanBackwardRows<'_, T>,
 ) {
     if reads.kept.is_none() {
         for (k, of) in p.stretches_of_steps().enumerate().take(p.stretches().saturating_sub(1)) {
             s.numbers.load(p, x, b, of.clone());
             for vector in vectors.iter_mut().flatten() {
-                keep_selective_scan_state(p, x, k, of.clone(), vector, &s.numbers);
+                keep_scan_backward_state(p, x, k, of.clone(), vector, &s.numbers);
             }
         }
     }
@@ -387,12 +387,12 @@ fn selective_scan_backward_group<T: GemmFloat>(
         s.numbers.load(p, x, b, of.clone());
         vectors.iter_mut().flatten().for_each(|vector| vector.load_state_before(p, reads.kept, k));
         selective_scan_backward_stretch(p, x, reads.dy, of.clone(), vectors, s, to);
-        add_sums(p, of, s, to);
+        add_scan_backward_sums(p, of, s, to);
     }
 }
 
 /// Writes of the kernel, by position.
-struct BackwardParts<'a, T> {
+struct ScanBackwardParts<'a, T> {
     units: SequenceUnits,
     dx: SequencePart<'a, T>,
     ddelta: SequencePart<'a, T>,
@@ -404,11 +404,11 @@ struct BackwardParts<'a, T> {
     scratch: &'a mut [T],
 }
 
-impl<'a, T: GemmFloat> BackwardParts<'a, T> {
-    fn of(p: &SelectiveScan, args: &mut Args<'a>) -> BackwardParts<'a, T> {
+impl<'a, T: GemmFloat> ScanBackwardParts<'a, T> {
+    fn of(p: &SelectiveScan, args: &mut Args<'a>) -> ScanBackwardParts<'a, T> {
         let units = p.units();
         let h0 = 5 + usize::from(p.d);
-        BackwardParts {
+        ScanBackwardParts {
             units,
             dx: units.part(args, 0, p.steps, 1),
             ddelta: units.part(args, 1, p.steps, 1),
@@ -425,26 +425,29 @@ impl<'a, T: GemmFloat> BackwardParts<'a, T> {
     fn group(
         &mut self,
         p: &SelectiveScan,
-        x: &ScanOperands<'_, T>,
-        reads: BackwardReads<'_, T>,
+        x: &ScanRowOperands<'_, T>,
+        reads: ScanBackwardReads<'_, T>,
         (b, channels, is_first): (usize, Range<usize>, bool),
         sums: usize,
     ) {
         let rows = sums..sums + p.steps * p.states;
-        let own = p.group_vectors() * p.vector_scratch() * LANES;
+        let own = p.group_vectors() * p.backward_vector_scratch() * LANES;
         let (own, rest) = self.scratch[..p.backward_scratch()].split_at_mut(own);
-        let (terms, rest) = rest.split_at_mut(p.padded_stretch() * LANES);
-        let numbers = p.padded_stretch() * p.states;
+        let (terms, rest) = rest.split_at_mut(p.backward_padded_stretch() * LANES);
+        let numbers = p.backward_padded_stretch() * p.states;
         let (turned, rest) = rest.split_at_mut(numbers);
         let (sums_b, rest) = rest.split_at_mut(numbers);
         let (sums_c, rest) = rest.split_at_mut(numbers);
-        let numbers = StepNumbers::new(p, p.padded_stretch(), rest);
-        let mut own =
-            own.as_chunks_mut().0.chunks_exact_mut(p.vector_scratch()).zip(ScanVector::all(b, channels.clone()));
-        let mut vectors = from_fn(|_| own.next().map(|(own, v)| BackwardVector::new(p, x, reads.dlast, v, own)));
+        let numbers = ScanRowNumbers::new(p, p.backward_padded_stretch(), rest);
+        let mut own = own
+            .as_chunks_mut()
+            .0
+            .chunks_exact_mut(p.backward_vector_scratch())
+            .zip(ScanRowVector::all(b, channels.clone()));
+        let mut vectors = from_fn(|_| own.next().map(|(own, v)| ScanBackwardVector::new(p, x, reads.dlast, v, own)));
         let terms = terms.as_chunks_mut().0.as_chunks_mut().0;
         let mut s = GroupScratch { terms, sums: [sums_b, sums_c], turned, is_first, numbers };
-        let mut to = BackwardRows {
+        let mut to = ScanBackwardRows {
             channel: channels.start,
             dx: self.dx.at(b, &channels),
             ddelta: self.ddelta.at(b, &channels),
@@ -474,19 +477,19 @@ pub fn selective_scan_backward_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let p = SelectiveScan::from_words(args.params());
     let first = 1 + usize::from(p.last);
     let kept = first + 5 + usize::from(p.d) + usize::from(p.h0);
-    let x = ScanOperands::<T>::read(&p, args, first);
-    let reads = BackwardReads::<T> {
+    let x = ScanRowOperands::<T>::read(&p, args, first);
+    let reads = ScanBackwardReads::<T> {
         dy: args.read(0),
         dlast: p.last.then(|| args.read(1)),
         kept: (p.keep > 0).then(|| args.read(kept)),
     };
-    let mut parts = BackwardParts::<T>::of(&p, args);
+    let mut parts = ScanBackwardParts::<T>::of(&p, args);
     let member = p.steps * p.states;
     for (k, unit) in args.units().enumerate() {
         let unit = parts.units.unit(unit);
         for (i, b) in unit.batch.clone().enumerate() {
             let sums = (k * unit.batch.len() + i) * member;
-            for channels in scan_groups(unit.channels.clone()) {
+            for channels in scan_row_groups(unit.channels.clone()) {
                 let is_first = channels.start == unit.channels.start;
                 parts.group(&p, &x, reads, (b, channels, is_first), sums);
             }

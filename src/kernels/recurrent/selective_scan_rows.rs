@@ -7,12 +7,12 @@
 //!
 //! Invariant: the vectors of a step lie side by side, so that a loop over the steps has one pointer.
 
-use super::lanes::{LANES, Lanes, copy_to_lanes, transpose_to_lanes};
+use super::lanes::{LANES, Lanes, copy_to_lanes, larger_of_lanes, transpose_to_lanes};
 use super::selective_scan::SelectiveScan;
 use crate::abi::Args;
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
-use crate::simd::prefetch_l2;
+use crate::simd::simd_prefetch_l2;
 use crate::vmath;
 use std::array::from_fn;
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub(super) const DECAY: usize = 3;
 
 /// The operands of a scan.
 #[derive(Clone, Copy)]
-pub(super) struct ScanOperands<'a, T> {
+pub(super) struct ScanRowOperands<'a, T> {
     pub x: &'a [T],
     pub delta: &'a [T],
     pub a: &'a [T],
@@ -47,28 +47,28 @@ pub(super) struct ScanOperands<'a, T> {
     pub h0: Option<&'a [T]>,
 }
 
-impl<'a, T: Float> ScanOperands<'a, T> {
+impl<'a, T: Float> ScanRowOperands<'a, T> {
     /// The reads from `first` on.
-    pub fn read(p: &SelectiveScan, args: &Args<'a>, first: usize) -> ScanOperands<'a, T> {
+    pub fn read(p: &SelectiveScan, args: &Args<'a>, first: usize) -> ScanRowOperands<'a, T> {
         let [x, delta, a, b, c] = [0, 1, 2, 3, 4].map(|i| args.read(first + i));
         let h0 = first + 5 + usize::from(p.d);
-        ScanOperands { x, delta, a, b, c, d: p.d.then(|| args.read(first + 5)), h0: p.h0.then(|| args.read(h0)) }
+        ScanRowOperands { x, delta, a, b, c, d: p.d.then(|| args.read(first + 5)), h0: p.h0.then(|| args.read(h0)) }
     }
 }
 
 /// Up to sixteen channels of one sequence.
 #[derive(Clone, Copy)]
-pub(super) struct ScanVector {
+pub(super) struct ScanRowVector {
     pub b: usize,
     pub channel: usize,
     pub width: usize,
 }
 
-impl ScanVector {
+impl ScanRowVector {
     /// The vectors of some channels of member `b`.
-    pub fn all(b: usize, channels: Range<usize>) -> impl Iterator<Item = ScanVector> {
+    pub fn all(b: usize, channels: Range<usize>) -> impl Iterator<Item = ScanRowVector> {
         let end = channels.end;
-        channels.step_by(LANES).map(move |channel| ScanVector { b, channel, width: LANES.min(end - channel) })
+        channels.step_by(LANES).map(move |channel| ScanRowVector { b, channel, width: LANES.min(end - channel) })
     }
 
     /// The channels.
@@ -77,7 +77,7 @@ impl ScanVector {
     }
 
     /// Writes A·log₂ e, with the lowest finite number for −∞, and the largest for a finite A.
-    pub fn load_rates<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
+    pub fn load_rates<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, to: &mut [Lanes<T>]) {
         transpose_to_lanes(&x.a[self.channel * p.states..], self.width, to);
         for a in to.as_flattened_mut() {
             let rate = *a * T::LOG2E;
@@ -88,7 +88,7 @@ impl ScanVector {
     }
 
     /// Writes h_0.
-    pub fn load_h0<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, to: &mut [Lanes<T>]) {
+    pub fn load_h0<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, to: &mut [Lanes<T>]) {
         match x.h0 {
             Some(h0) => transpose_to_lanes(&h0[self.state(p)..], self.width, to),
             None => to.fill([T::ZERO; LANES]),
@@ -125,16 +125,16 @@ impl ScanVector {
     #[inline(always)]
     pub fn prefetch_row<T>(&self, p: &SelectiveScan, from: &[T], t: usize) {
         let row = (self.b * p.steps).wrapping_add(t).wrapping_mul(p.channels).wrapping_add(self.channel);
-        prefetch_l2(from.as_ptr().addr().wrapping_add(row.wrapping_mul(size_of::<T>())));
+        simd_prefetch_l2(from.as_ptr().addr().wrapping_add(row.wrapping_mul(size_of::<T>())));
     }
 
     /// Copies x and Δ of the steps from `first` on, and writes Δ·x. Returns whether all decays are normal numbers.
-    /// `most` is [`largest_of_lanes`] of the rates.
+    /// `most` is [`largest_of_lanes`](super::lanes::largest_of_lanes) of the rates.
     #[inline(always)]
     pub fn load_steps<T: Float, const K: usize>(
         &self,
         p: &SelectiveScan,
-        from: &ScanOperands<'_, T>,
+        from: &ScanRowOperands<'_, T>,
         first: usize,
         most: &Lanes<T>,
         rows: &mut [ScanRow<T, K>],
@@ -152,13 +152,13 @@ impl ScanVector {
 
 /// Prefetches a slice.
 #[inline(always)]
-pub(super) fn prefetch_slice<T>(x: &[T]) {
-    (0..size_of_val(x)).step_by(LINE).for_each(|line| prefetch_l2(x.as_ptr().addr() + line));
+pub(super) fn prefetch_scan_row<T>(x: &[T]) {
+    (0..size_of_val(x)).step_by(LINE).for_each(|line| simd_prefetch_l2(x.as_ptr().addr() + line));
 }
 
 /// Calls `f` for every `parts`-th of `steps`, from number `i` on.
 #[inline(always)]
-pub(super) fn share_of_steps(steps: &Range<usize>, i: usize, parts: usize, mut f: impl FnMut(usize)) {
+pub(super) fn share_of_scan_rows(steps: &Range<usize>, i: usize, parts: usize, mut f: impl FnMut(usize)) {
     let mut t = steps.start + i;
     while t < steps.end {
         f(t);
@@ -167,22 +167,22 @@ pub(super) fn share_of_steps(steps: &Range<usize>, i: usize, parts: usize, mut f
 }
 
 /// B and C of neighbouring steps of a sequence: for each number of the states, those of the steps.
-pub(super) struct StepNumbers<'a, T> {
+pub(super) struct ScanRowNumbers<'a, T> {
     /// Steps for which there is room.
     pub room: usize,
     pub b: &'a mut [T],
     pub c: &'a mut [T],
 }
 
-impl<'a, T: GemmFloat> StepNumbers<'a, T> {
+impl<'a, T: GemmFloat> ScanRowNumbers<'a, T> {
     /// Room for `room` steps in scratch of `2 * room * states` elements.
-    pub fn new(p: &SelectiveScan, room: usize, scratch: &'a mut [T]) -> StepNumbers<'a, T> {
+    pub fn new(p: &SelectiveScan, room: usize, scratch: &'a mut [T]) -> ScanRowNumbers<'a, T> {
         let (b, c) = scratch.split_at_mut(room * p.states);
-        StepNumbers { room, b, c }
+        ScanRowNumbers { room, b, c }
     }
 
     /// Copies those of member `member` of the batch.
-    pub fn load(&mut self, p: &SelectiveScan, x: &ScanOperands<'_, T>, member: usize, steps: Range<usize>) {
+    pub fn load(&mut self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, member: usize, steps: Range<usize>) {
         let first = (member * p.steps + steps.start) * p.states;
         for (from, to) in [(x.b, &mut *self.b), (x.c, &mut *self.c)] {
             let from = &from[first..first + steps.len() * p.states];
@@ -194,14 +194,14 @@ impl<'a, T: GemmFloat> StepNumbers<'a, T> {
     }
 }
 
-impl<T> StepNumbers<'_, T> {
+impl<T> ScanRowNumbers<'_, T> {
     /// Prefetches those of step `t`, which may be no step.
     #[inline(always)]
-    pub fn prefetch(&self, p: &SelectiveScan, x: &ScanOperands<'_, T>, member: usize, t: usize) {
+    pub fn prefetch(&self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, member: usize, t: usize) {
         let row = (member * p.steps).wrapping_add(t).wrapping_mul(p.states);
         for x in [x.b, x.c] {
             let row = x.as_ptr().addr().wrapping_add(row.wrapping_mul(size_of::<T>()));
-            (0..p.states * size_of::<T>()).step_by(LINE).for_each(|line| prefetch_l2(row.wrapping_add(line)));
+            (0..p.states * size_of::<T>()).step_by(LINE).for_each(|line| simd_prefetch_l2(row.wrapping_add(line)));
         }
     }
 
@@ -213,27 +213,19 @@ impl<T> StepNumbers<'_, T> {
 }
 
 /// The groups of some channels.
-pub(super) fn scan_groups(channels: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn scan_row_groups(channels: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let end = channels.end;
     channels.step_by(GROUP * LANES).map(move |channel| channel..(channel + GROUP * LANES).min(end))
-}
-
-/// The larger magnitude in each lane; NaN if one is.
-#[inline(always)]
-fn larger_of_lanes<T: Float>(most: &Lanes<T>, x: &Lanes<T>) -> Lanes<T> {
-    from_fn(|l| if x[l].abs() <= most[l] || most[l].is_nan() { most[l] } else { x[l].abs() })
-}
-
-/// The largest magnitude in each lane; NaN if one is.
-#[inline(always)]
-pub(super) fn largest_of_lanes<T: Float>(x: &[Lanes<T>]) -> Lanes<T> {
-    x.iter().fold([T::ZERO; LANES], |most, x| larger_of_lanes(&most, x))
 }
 
 /// Writes e^(Δ·A) for one number of the states, of its rates A·log₂ e. This is a loop of its own, whose constants fit
 /// into registers.
 #[inline(always)]
-pub(super) fn write_decays<T: Float, const K: usize>(rates: &Lanes<T>, normal: bool, rows: &mut [ScanRow<T, K>]) {
+pub(super) fn write_scan_row_decays<T: Float, const K: usize>(
+    rates: &Lanes<T>,
+    normal: bool,
+    rows: &mut [ScanRow<T, K>],
+) {
     match normal {
         true => rows.iter_mut().for_each(|x| x[DECAY] = from_fn(|l| vmath::exp2_middle(rates[l] * x[DELTA][l]))),
         false => rows.iter_mut().for_each(|x| x[DECAY] = from_fn(|l| vmath::exp2(rates[l] * x[DELTA][l]))),
@@ -242,6 +234,6 @@ pub(super) fn write_decays<T: Float, const K: usize>(rates: &Lanes<T>, normal: b
 
 /// decay∘h + Δ·x·B for one number of the states.
 #[inline(always)]
-pub(super) fn selective_scan_next<T: Float, const K: usize>(row: &ScanRow<T, K>, h: &Lanes<T>, b: T) -> Lanes<T> {
+pub(super) fn next_state_of_scan_row<T: Float, const K: usize>(row: &ScanRow<T, K>, h: &Lanes<T>, b: T) -> Lanes<T> {
     from_fn(|l| row[DECAY][l].mul_add(h[l], row[INFLOW][l] * b))
 }

@@ -98,3 +98,9 @@ impl<T> SequencePart<'_, T> {
         self.matrix.part(row..row + self.rows, columns)
     }
 }
+
+/// The number of steps between two kept states: ⌈√steps⌉, at least 1.
+pub(super) fn sequence_stretch(steps: usize) -> usize {
+    let root = steps.isqrt();
+    (root + usize::from(root * root < steps)).max(1)
+}

@@ -3,18 +3,18 @@
 
 use super::*;
 use crate::abi::Kernel;
-use crate::harness::{In, Out, close, get, noise, noise32, run};
+use crate::harness::{In, Out, close, harness_result, noise, noise32, run_harness};
 
 /// Runs a reduction as its plan says.
 fn planned<T: Num>(one: Kernel, partial: Kernel, last: Kernel, x: &[T], shape: [usize; 3]) -> Vec<T> {
     let p = plan_reduce(shape[0], shape[1], shape[2]);
     let reduce = |k: Kernel, x: &[T]| {
         let out = [Out::of::<T>(p.last.out_len(), p.last.per_unit())];
-        get(&run(k, &p.last.to_words(), &[In::of(x)], &out, p.last.units()), 0)
+        harness_result(&run_harness(k, &p.last.to_words(), &[In::of(x)], &out, p.last.units()), 0)
     };
     let Some(part) = p.partial else { return reduce(one, x) };
     let out = [Out::of::<T>(part.out_len(), part.per_unit())];
-    let scratch: Vec<T> = get(&run(partial, &part.to_words(), &[In::of(x)], &out, part.units()), 0);
+    let scratch: Vec<T> = harness_result(&run_harness(partial, &part.to_words(), &[In::of(x)], &out, part.units()), 0);
     reduce(last, &scratch)
 }
 
@@ -117,7 +117,10 @@ fn long_sums_keep_their_digits() {
 
 fn arg_of<T: Num, I: Index>(k: Kernel, x: &[T], [outer, n, inner]: [usize; 3]) -> Vec<I> {
     let p = Reduce::new(outer, n, inner);
-    get(&run(k, &p.to_words(), &[In::of(x)], &[Out::of::<I>(p.out_len(), p.per_unit())], p.units()), 0)
+    harness_result(
+        &run_harness(k, &p.to_words(), &[In::of(x)], &[Out::of::<I>(p.out_len(), p.per_unit())], p.units()),
+        0,
+    )
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn logsumexp_at_the_edges() {
     let lse = |x: &[f64], [outer, n, inner]: [usize; 3]| -> Vec<f64> {
         let p = Reduce::new(outer, n, inner);
         let out = [Out::of::<f64>(p.out_len(), p.per_unit())];
-        get(&run(reduce_logsumexp_kernel::<f64>, &p.to_words(), &[In::of(x)], &out, p.units()), 0)
+        harness_result(&run_harness(reduce_logsumexp_kernel::<f64>, &p.to_words(), &[In::of(x)], &out, p.units()), 0)
     };
     for shape in SHAPES {
         let x = noise(shape.iter().product(), 11);
@@ -208,8 +211,9 @@ fn every_instruction_set_gives_the_same_bits() {
 fn columns_of_blocks_are_rows() {
     for (n, inner) in [(33, 70), (128, 65), (1024, 66), (1025, 130), (2111, 300), (32769, 65)] {
         let x = noise32(n * inner, 5);
-        let run =
-            |k: Kernel, p: &[u64], units, x: &[f32], out: Out| get::<f32>(&run(k, p, &[In::of(x)], &[out], units), 0);
+        let run = |k: Kernel, p: &[u64], units, x: &[f32], out: Out| {
+            harness_result::<f32>(&run_harness(k, p, &[In::of(x)], &[out], units), 0)
+        };
         let one = |k: Kernel, n: usize, x: &[f32]| {
             let p = Reduce::new(1, n, inner);
             run(k, &p.to_words(), p.units(), x, Out::of::<f32>(inner, p.per_unit()))

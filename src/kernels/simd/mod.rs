@@ -51,7 +51,7 @@ pub use pair_products::PairProducts;
 pub use portable::Portable;
 pub use token::{Shape, Token};
 pub use unmasked::Unmasked;
-pub use vector::{Op, Simd, Vectors};
+pub use vector::{Simd, SimdOp, Vectors};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub use {
     x86_v3::V3,
@@ -67,7 +67,7 @@ pub fn vnni() -> Option<std::convert::Infallible> {
 
 /// Prefetches the cache line at an address into L2. Any address is valid.
 #[inline(always)]
-pub fn prefetch_l2(address: usize) {
+pub fn simd_prefetch_l2(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};

@@ -1,7 +1,7 @@
 //! AArch64 Advanced SIMD (NEON): 32 registers of 16 bytes. Every AArch64 CPU has it.
 
 use super::pair_products::{PairProducts, add_pair_products_of_four};
-use super::vector::{Op, Simd, Vectors};
+use super::vector::{Simd, SimdOp, Vectors};
 use std::arch::aarch64::*;
 
 /// The token of NEON.
@@ -25,9 +25,9 @@ impl Simd for Neon {
     const REGS: usize = 32;
 
     #[inline(always)]
-    fn vectorize<O: Op>(self, op: O) -> O::Out {
+    fn vectorize<O: SimdOp>(self, op: O) -> O::Out {
         /// A separate function, as on the other instruction sets.
-        fn within<O: Op>(op: O) -> O::Out {
+        fn within<O: SimdOp>(op: O) -> O::Out {
             op.call()
         }
         within(op)
@@ -44,7 +44,7 @@ impl PairProducts for Neon {
     type Lanes = [i32; 4];
 
     #[inline(always)]
-    fn splat_pair(self, pair: i32) -> [i32; 4] {
+    fn broadcast_pair(self, pair: i32) -> [i32; 4] {
         [pair; 4]
     }
     #[inline(always)]
@@ -54,7 +54,7 @@ impl PairProducts for Neon {
 }
 
 macro_rules! vectors {
-    ($t:ident, $v:ident, $lanes:literal, $splat:ident, $add:ident, $fma:ident, $load:ident, $store:ident,
+    ($t:ident, $v:ident, $lanes:literal, $broadcast:ident, $add:ident, $fma:ident, $load:ident, $store:ident,
      $transpose:ident, $hsum:ident) => {
         impl Vectors<$t> for Neon {
             type V = $v;
@@ -67,8 +67,8 @@ macro_rules! vectors {
                 self
             }
             #[inline(always)]
-            fn splat(self, x: $t) -> $v {
-                here!($splat(x))
+            fn broadcast(self, x: $t) -> $v {
+                here!($broadcast(x))
             }
             #[inline(always)]
             fn add(self, a: $v, b: $v) -> $v {
@@ -118,7 +118,7 @@ macro_rules! vectors {
             #[inline(always)]
             #[allow(unsafe_code)]
             unsafe fn transpose_block(self, from: *const $t, step: usize, to: *mut $t, to_step: usize) {
-                let mut square = [here!($splat(0.0)); $lanes];
+                let mut square = [here!($broadcast(0.0)); $lanes];
                 for l in 0..$lanes {
                     square[l] = here!($load(from.add(l * step)));
                 }

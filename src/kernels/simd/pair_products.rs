@@ -12,7 +12,7 @@ pub trait PairProducts: Simd {
     type Lanes: Pod;
 
     /// The same pair in all lanes.
-    fn splat_pair(self, pair: i32) -> Self::Lanes;
+    fn broadcast_pair(self, pair: i32) -> Self::Lanes;
 
     /// `sums + a.0 * b.0 + a.1 * b.1` in each lane.
     fn add_pair_products(self, sums: Self::Lanes, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
@@ -33,12 +33,12 @@ pub fn add_pair_products_of_four(sums: [i32; 4], a: [i32; 4], b: [i32; 4]) -> [i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{Isa, Op, Token, vnni};
+    use crate::simd::{Isa, SimdOp, Token, vnni};
     use crate::with_token;
 
     struct Sums<S>(S, [i32; 16], [i32; 16], [i32; 16]);
 
-    impl<S: PairProducts> Op for Sums<S> {
+    impl<S: PairProducts> SimdOp for Sums<S> {
         type Out = [i32; 16];
 
         #[inline(always)]
@@ -62,7 +62,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 32) as i32
         };
-        for round in 0..crate::harness::unless_miri(2000, 20) {
+        for round in 0..crate::harness::harness_unless_miri(2000, 20) {
             let mut draw = || std::array::from_fn::<i32, 16, _>(|_| next());
             let (sums, a, b) = (draw(), draw(), draw());
             // Factors of −2¹⁵ are outside the contract; the largest ones are not.

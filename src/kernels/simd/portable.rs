@@ -5,7 +5,7 @@
 //! and 14 to 40 times slower than a product and a sum.
 
 use super::pair_products::{PairProducts, add_pair_products_of_four};
-use super::vector::{Op, Simd, Vectors};
+use super::vector::{Simd, SimdOp, Vectors};
 
 /// The token of plain Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ impl Simd for Portable {
     const REGS: usize = 16;
 
     #[inline(always)]
-    fn vectorize<O: Op>(self, op: O) -> O::Out {
+    fn vectorize<O: SimdOp>(self, op: O) -> O::Out {
         /// A separate function, as on the other instruction sets.
-        fn within<O: Op>(op: O) -> O::Out {
+        fn within<O: SimdOp>(op: O) -> O::Out {
             op.call()
         }
         within(op)
@@ -35,7 +35,7 @@ impl PairProducts for Portable {
     type Lanes = [i32; 4];
 
     #[inline(always)]
-    fn splat_pair(self, pair: i32) -> [i32; 4] {
+    fn broadcast_pair(self, pair: i32) -> [i32; 4] {
         [pair; 4]
     }
     #[inline(always)]
@@ -114,7 +114,7 @@ macro_rules! vectors {
                 self
             }
             #[inline(always)]
-            fn splat(self, x: $t) -> Self::V {
+            fn broadcast(self, x: $t) -> Self::V {
                 [x; $lanes]
             }
             #[inline(always)]
@@ -239,7 +239,7 @@ mod tests {
             state ^= state << 17;
             state
         };
-        for kind in 0..crate::harness::unless_miri(400_000, 400) {
+        for kind in 0..crate::harness::harness_unless_miri(400_000, 400) {
             let all: [(f32, f32, f32); 4] = std::array::from_fn(|_| operands(kind, next(), next()));
             let lanes = portable_fused_lanes(all.map(|t| t.0), all.map(|t| t.1), all.map(|t| t.2));
             for ((x, y, z), lane) in all.into_iter().zip(lanes) {

@@ -10,7 +10,7 @@ use crate::f16_value::f16_of_bits;
 
 /// A function that [`Simd::vectorize`] compiles for an instruction set. Implementations and all that they call are
 /// `#[inline(always)]`.
-pub trait Op {
+pub trait SimdOp {
     /// The result.
     type Out;
     /// Calls the function.
@@ -25,7 +25,7 @@ pub trait Simd: Copy {
     const REGS: usize;
 
     /// Calls `op`, compiled for this instruction set.
-    fn vectorize<O: Op>(self, op: O) -> O::Out;
+    fn vectorize<O: SimdOp>(self, op: O) -> O::Out;
 
     /// Prefetches the cache line at `at` into L1. Any address is valid: a prefetch has no effect that a program can
     /// see.
@@ -54,7 +54,7 @@ pub trait Vectors<T: Copy>: Simd {
     /// The token of [`Half`](Vectors::Half).
     fn half(self) -> Self::Half;
     /// `x` in all lanes.
-    fn splat(self, x: T) -> Self::V;
+    fn broadcast(self, x: T) -> Self::V;
     /// `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once.

@@ -5,7 +5,7 @@
 use super::hsum_x86 as hsum;
 use super::pair_products::PairProducts;
 use super::transpose_x86::{self as transpose, here};
-use super::vector::{Op, Simd, Vectors};
+use super::vector::{Simd, SimdOp, Vectors};
 use std::arch::x86_64::*;
 
 /// The token of AVX2, FMA and F16C.
@@ -17,9 +17,9 @@ impl Simd for V3 {
     const REGS: usize = 16;
 
     #[inline(always)]
-    fn vectorize<O: Op>(self, op: O) -> O::Out {
+    fn vectorize<O: SimdOp>(self, op: O) -> O::Out {
         #[target_feature(enable = "avx2,fma,f16c")]
-        fn within<O: Op>(op: O) -> O::Out {
+        fn within<O: SimdOp>(op: O) -> O::Out {
             op.call()
         }
         here!(within(op))
@@ -41,7 +41,7 @@ impl PairProducts for V3 {
     type Lanes = __m256i;
 
     #[inline(always)]
-    fn splat_pair(self, pair: i32) -> __m256i {
+    fn broadcast_pair(self, pair: i32) -> __m256i {
         here!(_mm256_set1_epi32(pair))
     }
     #[inline(always)]
@@ -51,7 +51,7 @@ impl PairProducts for V3 {
 }
 
 macro_rules! vectors {
-    ($t:ident, $int:ident, $v:ident, $lanes:literal, $splat:ident, $add:ident, $fma:ident,
+    ($t:ident, $int:ident, $v:ident, $lanes:literal, $broadcast:ident, $add:ident, $fma:ident,
      $load:ident, $load_partial:ident, $store:ident, $store_partial:ident, $transpose:ident, $hsum:ident) => {
         impl Vectors<$t> for V3 {
             type V = $v;
@@ -64,8 +64,8 @@ macro_rules! vectors {
                 self
             }
             #[inline(always)]
-            fn splat(self, x: $t) -> $v {
-                here!($splat(x))
+            fn broadcast(self, x: $t) -> $v {
+                here!($broadcast(x))
             }
             #[inline(always)]
             fn add(self, a: $v, b: $v) -> $v {
@@ -111,7 +111,7 @@ macro_rules! vectors {
             #[inline(always)]
             #[allow(unsafe_code)]
             unsafe fn transpose_block(self, from: *const $t, step: usize, to: *mut $t, to_step: usize) {
-                let mut square = [here!($splat(0.0)); $lanes];
+                let mut square = [here!($broadcast(0.0)); $lanes];
                 for l in 0..$lanes {
                     square[l] = here!($load(from.add(l * step)));
                 }

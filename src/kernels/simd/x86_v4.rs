@@ -5,7 +5,7 @@
 use super::hsum_x86 as hsum;
 use super::pair_products::PairProducts;
 use super::transpose_x86::{self as transpose, here};
-use super::vector::{Op, Simd, Vectors};
+use super::vector::{Simd, SimdOp, Vectors};
 use std::arch::x86_64::*;
 
 /// The token of AVX-512.
@@ -17,9 +17,9 @@ impl Simd for V4 {
     const REGS: usize = 32;
 
     #[inline(always)]
-    fn vectorize<O: Op>(self, op: O) -> O::Out {
+    fn vectorize<O: SimdOp>(self, op: O) -> O::Out {
         #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-        fn within<O: Op>(op: O) -> O::Out {
+        fn within<O: SimdOp>(op: O) -> O::Out {
             op.call()
         }
         here!(within(op))
@@ -35,7 +35,7 @@ impl PairProducts for V4 {
     type Lanes = __m512i;
 
     #[inline(always)]
-    fn splat_pair(self, pair: i32) -> __m512i {
+    fn broadcast_pair(self, pair: i32) -> __m512i {
         here!(_mm512_set1_epi32(pair))
     }
     #[inline(always)]
@@ -45,7 +45,7 @@ impl PairProducts for V4 {
 }
 
 macro_rules! vectors {
-    ($t:ident, $v:ident, $mask:ident, $lanes:literal, $block:literal, $splat:ident, $add:ident, $fma:ident,
+    ($t:ident, $v:ident, $mask:ident, $lanes:literal, $block:literal, $broadcast:ident, $add:ident, $fma:ident,
      $load:ident, $load_partial:ident, $store:ident, $store_partial:ident,
      $transpose:ident, $hsum:ident, $hsum_alone:ident) => {
         impl Vectors<$t> for V4 {
@@ -59,8 +59,8 @@ macro_rules! vectors {
                 super::V3(())
             }
             #[inline(always)]
-            fn splat(self, x: $t) -> $v {
-                here!($splat(x))
+            fn broadcast(self, x: $t) -> $v {
+                here!($broadcast(x))
             }
             #[inline(always)]
             fn add(self, a: $v, b: $v) -> $v {

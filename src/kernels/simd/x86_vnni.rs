@@ -4,7 +4,7 @@
 
 use super::pair_products::PairProducts;
 use super::transpose_x86::here;
-use super::vector::{Op, Simd};
+use super::vector::{Simd, SimdOp};
 use super::{Isa, isa};
 use std::arch::x86_64::*;
 
@@ -23,9 +23,9 @@ impl Simd for Vnni {
     const REGS: usize = 32;
 
     #[inline(always)]
-    fn vectorize<O: Op>(self, op: O) -> O::Out {
+    fn vectorize<O: SimdOp>(self, op: O) -> O::Out {
         #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,fma")]
-        fn within<O: Op>(op: O) -> O::Out {
+        fn within<O: SimdOp>(op: O) -> O::Out {
             op.call()
         }
         here!(within(op))
@@ -41,7 +41,7 @@ impl PairProducts for Vnni {
     type Lanes = __m512i;
 
     #[inline(always)]
-    fn splat_pair(self, pair: i32) -> __m512i {
+    fn broadcast_pair(self, pair: i32) -> __m512i {
         here!(_mm512_set1_epi32(pair))
     }
     #[inline(always)]

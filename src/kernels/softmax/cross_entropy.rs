@@ -61,9 +61,9 @@ impl CrossEntropy {
     ) -> Result<impl Iterator<Item = Option<usize>> + use<'a, I>, usize> {
         let (classes, ignore) = (self.classes, self.ignore_index);
         let labels = &labels[lo..lo + rows];
-        match labels.iter().position(|l| l.to_i64() != ignore && l.within(classes).is_none()) {
+        match labels.iter().position(|l| l.index_to_i64() != ignore && l.within(classes).is_none()) {
             Some(bad) => Err(lo + bad),
-            None => Ok(labels.iter().map(move |l| l.within(classes).filter(|_| l.to_i64() != ignore))),
+            None => Ok(labels.iter().map(move |l| l.within(classes).filter(|_| l.index_to_i64() != ignore))),
         }
     }
 }
@@ -146,7 +146,7 @@ pub fn cross_entropy_kernel<T: Float, I: Index>(args: &mut Args<'_>) {
     let (loss, lse) = (args.write::<T>(0), args.write::<T>(1));
     match p.labels(labels, lo, loss.len()) {
         Ok(targets) => cross_entropy_losses(&p, &x[lo * p.classes..], targets, loss, lse),
-        Err(row) => args.fault_index(row, labels[row].to_i64(), p.classes),
+        Err(row) => args.fault_index(row, labels[row].index_to_i64(), p.classes),
     }
 }
 
@@ -188,17 +188,17 @@ simd! {
 
 /// Gradients of the losses: one for each row, or one for all.
 #[derive(Clone, Copy)]
-enum CrossEntropyWeights<'a, T> {
+enum CrossEntropyKernelWeights<'a, T> {
     Each(&'a [T]),
     All(T),
 }
 
-impl<T: Float> CrossEntropyWeights<'_, T> {
+impl<T: Float> CrossEntropyKernelWeights<'_, T> {
     #[inline]
-    fn of(&self, row: usize) -> T {
+    fn of_row(&self, row: usize) -> T {
         match self {
-            CrossEntropyWeights::Each(d) => d[row],
-            CrossEntropyWeights::All(d) => *d,
+            CrossEntropyKernelWeights::Each(d) => d[row],
+            CrossEntropyKernelWeights::All(d) => *d,
         }
     }
 }
@@ -208,7 +208,7 @@ fn cross_entropy_gradients<T: Float>(
     p: &CrossEntropy,
     x: Option<&[T]>,
     lo: usize,
-    (lse, weights): (&[T], CrossEntropyWeights<'_, T>),
+    (lse, weights): (&[T], CrossEntropyKernelWeights<'_, T>),
     targets: impl Iterator<Item = Option<usize>>,
     out: &mut [T],
 ) {
@@ -223,13 +223,13 @@ fn cross_entropy_gradients<T: Float>(
         for (k, out) in out.chunks_mut(rows * n).enumerate() {
             let count = out.len() / n;
             for (i, d) in d[..count].iter_mut().enumerate() {
-                *d = weights.of(lo + k * rows + i);
+                *d = weights.of_row(lo + k * rows + i);
             }
             cross_entropy_short_grads_over(n, &lse[k * rows..][..count], &d[..count], uniform, out);
         }
     } else {
         for (i, out) in out.chunks_exact_mut(n).enumerate() {
-            let (l, d) = (lse[i], weights.of(lo + i));
+            let (l, d) = (lse[i], weights.of_row(lo + i));
             match x {
                 Some(x) => cross_entropy_row_grad(&x[(lo + i) * n..][..n], l, uniform, d, out),
                 None => cross_entropy_row_grad_over(l, uniform, d, out),
@@ -239,7 +239,7 @@ fn cross_entropy_gradients<T: Float>(
     let hit = T::from_f64(1.0 - p.smoothing);
     for (i, (out, label)) in out.chunks_exact_mut(n).zip(targets).enumerate() {
         match label {
-            Some(label) => out[label] -= weights.of(lo + i) * hit,
+            Some(label) => out[label] -= weights.of_row(lo + i) * hit,
             None => out.fill(T::ZERO),
         }
     }
@@ -257,8 +257,10 @@ pub fn cross_entropy_backward_kernel<T: Float, I: Index>(args: &mut Args<'_>) {
     let out = args.write::<T>(0);
     let labels = args.read::<I>(1);
     match p.labels(labels, lo, out.len() / p.classes.max(1)) {
-        Ok(targets) => cross_entropy_gradients(&p, x, lo, (&lse[lo..], CrossEntropyWeights::Each(dloss)), targets, out),
-        Err(row) => args.fault_index(row, labels[row].to_i64(), p.classes),
+        Ok(targets) => {
+            cross_entropy_gradients(&p, x, lo, (&lse[lo..], CrossEntropyKernelWeights::Each(dloss)), targets, out)
+        }
+        Err(row) => args.fault_index(row, labels[row].index_to_i64(), p.classes),
     }
 }
 
@@ -280,13 +282,13 @@ pub fn cross_entropy_gradient_kernel<T: Float, I: Index>(args: &mut Args<'_>) {
     let targets = || p.labels(labels, lo, loss.len());
     let (first, second) = match (targets(), targets()) {
         (Ok(first), Ok(second)) => (first, second),
-        (Err(row), _) | (_, Err(row)) => return args.fault_index(row, labels[row].to_i64(), p.classes),
+        (Err(row), _) | (_, Err(row)) => return args.fault_index(row, labels[row].index_to_i64(), p.classes),
     };
     match x {
         Some(x) => cross_entropy_losses(&p, &x[lo * p.classes..], first, loss, lse),
         None => cross_entropy_losses(&p, out, first, loss, lse),
     }
-    cross_entropy_gradients(&p, x, lo, (lse, CrossEntropyWeights::All(weight)), second, out);
+    cross_entropy_gradients(&p, x, lo, (lse, CrossEntropyKernelWeights::All(weight)), second, out);
 }
 
 by_dtype!(cross_entropy_gradient_kernel_for = cross_entropy_gradient_kernel::<floats, index>);

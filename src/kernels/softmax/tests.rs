@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::abi::Kernel;
-use crate::harness::{In, Out, Outcome, close, get, noise, noise32, run};
+use crate::harness::{In, Out, Outcome, close, harness_result, noise, noise32, run_harness};
 use crate::index::Index;
 
 const SHAPES: [[usize; 3]; 11] = [
@@ -23,7 +23,10 @@ const SHAPES: [[usize; 3]; 11] = [
 fn map<T: Float>(k: Kernel, reads: &[&[T]], [outer, n, inner]: [usize; 3]) -> Vec<T> {
     let p = Softmax { outer, n, inner };
     let reads: Vec<In> = reads.iter().map(|x| In::of(x)).collect();
-    get(&run(k, &p.to_words(), &reads, &[Out::of::<T>(outer * n * inner, p.per_unit())], p.units()), 0)
+    harness_result(
+        &run_harness(k, &p.to_words(), &reads, &[Out::of::<T>(outer * n * inner, p.per_unit())], p.units()),
+        0,
+    )
 }
 
 /// Applies `f` to each line along the axis.
@@ -91,13 +94,13 @@ fn infinities_and_large_logits() {
 
 fn entropy<T: Float, I: Index>(x: &[T], labels: &[I], p: &CrossEntropy) -> Outcome {
     let out = || Out::of::<T>(p.rows, p.per_unit());
-    run(cross_entropy_kernel::<T, I>, &p.to_words(), &[In::of(x), In::of(labels)], &[out(), out()], p.units())
+    run_harness(cross_entropy_kernel::<T, I>, &p.to_words(), &[In::of(x), In::of(labels)], &[out(), out()], p.units())
 }
 
 fn entropy_backward<T: Float, I: Index>(x: &[T], labels: &[I], lse: &[T], d: &[T], p: &CrossEntropy) -> Outcome {
     let reads = [In::of(x), In::of(labels), In::of(lse), In::of(d)];
     let out = [Out::of::<T>(x.len(), p.per_unit_logits())];
-    run(cross_entropy_backward_kernel::<T, I>, &p.to_words(), &reads, &out, p.units())
+    run_harness(cross_entropy_backward_kernel::<T, I>, &p.to_words(), &reads, &out, p.units())
 }
 
 #[test]
@@ -105,9 +108,13 @@ fn cross_entropy_golden() {
     let (x, labels) = ([1f32, 2.0, 0.5, -1.0, 0.0, 3.0], [2i32, 1]);
     let p = CrossEntropy { rows: 2, classes: 3, ignore_index: -100, smoothing: 0.0 };
     let got = entropy(&x, &labels, &p);
-    close(&get::<f32>(&got, 0), &[1.9643688, 3.0658839], 1e-6);
-    let grad = entropy_backward(&x, &labels, &get::<f32>(&got, 1), &[1.0, -0.5], &p);
-    close(&get::<f32>(&grad, 0), &[0.2312239, 0.6285317, -0.8597556, -0.0085739, 0.4766937, -0.4681198], 1e-6);
+    close(&harness_result::<f32>(&got, 0), &[1.9643688, 3.0658839], 1e-6);
+    let grad = entropy_backward(&x, &labels, &harness_result::<f32>(&got, 1), &[1.0, -0.5], &p);
+    close(
+        &harness_result::<f32>(&grad, 0),
+        &[0.2312239, 0.6285317, -0.8597556, -0.0085739, 0.4766937, -0.4681198],
+        1e-6,
+    );
 }
 
 #[test]
@@ -127,15 +134,15 @@ fn cross_entropy_is_torchs_formula() {
             };
             let loss: Vec<f64> =
                 (0..rows).map(|r| (0..classes).map(|c| 0.0 - target(r, c) * y[r * classes + c].ln()).sum()).collect();
-            close(&get::<f64>(&got, 0), &loss, 1e-12);
+            close(&harness_result::<f64>(&got, 0), &loss, 1e-12);
             let grad: Vec<f64> = (0..rows * classes)
                 .map(|k| {
                     let r = k / classes;
                     if labels[r] == -7 { 0.0 } else { d[r] * (y[k] - target(r, k % classes)) }
                 })
                 .collect();
-            let lse = get::<f64>(&got, 1);
-            close(&get::<f64>(&entropy_backward(&x, &labels, &lse, &d, &p), 0), &grad, 1e-12);
+            let lse = harness_result::<f64>(&got, 1);
+            close(&harness_result::<f64>(&entropy_backward(&x, &labels, &lse, &d, &p), 0), &grad, 1e-12);
         }
     }
 }
@@ -148,7 +155,7 @@ fn the_gradient_comes_with_the_loss() {
         let x = noise32(rows * classes, 5);
         let labels: Vec<i64> = (0..rows).map(|i| (i * 7 % classes.min(11)) as i64).collect();
         let first = entropy(&x, &labels, &p);
-        let lse = get::<f32>(&first, 1);
+        let lse = harness_result::<f32>(&first, 1);
         let second = entropy_backward(&x, &labels, &lse, &vec![0.3f32; rows], &p);
         let mut words = p.to_words();
         words.push(f64::from(0.3f32).to_bits());
@@ -158,10 +165,20 @@ fn the_gradient_comes_with_the_loss() {
             Out::of::<f32>(rows * classes, p.per_unit_logits()),
         ];
         for read in [In::of(&x), In::of(&x).over(2)] {
-            let got =
-                run(cross_entropy_gradient_kernel::<f32, i64>, &words, &[read, In::of(&labels)], &outs, p.units());
-            let all = |j| get::<f32>(&got, j);
-            assert!(all(0) == get::<f32>(&first, 0) && all(1) == lse && all(2) == get::<f32>(&second, 0), "{classes}");
+            let got = run_harness(
+                cross_entropy_gradient_kernel::<f32, i64>,
+                &words,
+                &[read, In::of(&labels)],
+                &outs,
+                p.units(),
+            );
+            let all = |j| harness_result::<f32>(&got, j);
+            assert!(
+                all(0) == harness_result::<f32>(&first, 0)
+                    && all(1) == lse
+                    && all(2) == harness_result::<f32>(&second, 0),
+                "{classes}"
+            );
         }
         // A single row, computed by a loop along it, has the same bits as among others.
         let row = &x[..classes];
@@ -174,10 +191,10 @@ fn the_gradient_comes_with_the_loss() {
 fn cross_entropy_of_large_logits_keeps_its_digits() {
     let p = CrossEntropy { rows: 1, classes: 2, ignore_index: -100, smoothing: 0.0 };
     let got = entropy(&[1e6f32, 1e6], &[0i32], &p);
-    close(&get::<f32>(&got, 0), &[std::f32::consts::LN_2], 1e-7);
+    close(&harness_result::<f32>(&got, 0), &[std::f32::consts::LN_2], 1e-7);
     let (low, got_low) = (f32::NEG_INFINITY, entropy(&[f32::NEG_INFINITY, 1.0], &[1i32], &p));
-    close(&get::<f32>(&got_low, 0), &[0.0], 0.0);
-    close(&get::<f32>(&entropy(&[low, 1.0], &[0i32], &p), 0), &[f32::INFINITY], 0.0);
+    close(&harness_result::<f32>(&got_low, 0), &[0.0], 0.0);
+    close(&harness_result::<f32>(&entropy(&[low, 1.0], &[0i32], &p), 0), &[f32::INFINITY], 0.0);
 }
 
 #[test]
@@ -202,7 +219,7 @@ fn in_place_is_out_of_place() {
         let (x, y) = (noise32(n, 3), noise32(n, 4));
         let p = Softmax { outer: shape[0], n: shape[1], inner: 1 };
         let over = |k: Kernel, reads: &[In]| -> Vec<f32> {
-            get(&run(k, &p.to_words(), reads, &[Out::of::<f32>(n, p.per_unit())], p.units()), 0)
+            harness_result(&run_harness(k, &p.to_words(), reads, &[Out::of::<f32>(n, p.per_unit())], p.units()), 0)
         };
         assert_eq!(over(softmax_kernel::<f32>, &[In::of(&x).over(0)]), map(softmax_kernel::<f32>, &[&x], shape));
         let reads = [In::of(&y), In::of(&x).over(0)];
@@ -214,8 +231,8 @@ fn in_place_is_out_of_place() {
     let beside = entropy_backward(&x, &labels, &d, &d, &p);
     let reads = [In::of(&x).over(0), In::of(&labels), In::of(&d), In::of(&d)];
     let out = Out::of::<f32>(20_000, p.per_unit_logits());
-    let over = run(cross_entropy_backward_kernel::<f32, i32>, &p.to_words(), &reads, &[out], p.units());
-    assert!(get::<f32>(&beside, 0) == get::<f32>(&over, 0));
+    let over = run_harness(cross_entropy_backward_kernel::<f32, i32>, &p.to_words(), &reads, &[out], p.units());
+    assert!(harness_result::<f32>(&beside, 0) == harness_result::<f32>(&over, 0));
 }
 
 #[test]
@@ -236,7 +253,7 @@ fn every_instruction_set_gives_the_same_bits() {
             out.extend(y);
         }
         let got = entropy(&x, &labels, &p);
-        out.extend(get::<f32>(&got, 0).iter().chain(&get::<f32>(&got, 1)));
+        out.extend(harness_result::<f32>(&got, 0).iter().chain(&harness_result::<f32>(&got, 1)));
         out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
     };
     let best = all();

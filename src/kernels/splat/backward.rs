@@ -13,26 +13,14 @@
 //! |---|---|---|---|
 //! | [`splat_backward_kernel`] | cotangent of the image, records, bounds, order, view | sums of each group, scratch | [`Splat`] |
 
-use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, check_blend_steps};
+use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, fault_too_many_blended};
 use super::lists::TileLists;
-use super::rays::{LANES, Lanes, RaySpan, Rays, closest_on_ray, record_for_rays, sum_rays};
-use super::splat_params::{MOMENTS, RECORD, Splat, VIEW_SUMS};
+use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, record_for_rays, sum_ray_lanes};
+use super::splat_params::{LANES, MOMENTS, RECORD, Splat, VIEW_SUMS};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::float::Float;
 use crate::simd;
-
-impl Splat {
-    /// Numbers of scratch for each thread of [`splat_backward_kernel`].
-    pub fn backward_scratch(&self) -> usize {
-        2 * LANES * self.capacity()
-    }
-
-    /// Positions of scratch for each thread of [`splat_backward_kernel`].
-    pub fn backward_positions(&self) -> usize {
-        self.list_scratch() + self.capacity()
-    }
-}
 
 /// The splats that were blended into a span, with α and T of each.
 struct BackwardBlend<'a, T> {
@@ -93,7 +81,7 @@ simd! {
             }
         }
         for k in 0..MOMENTS {
-            sums[k] += sum_rays(terms[k]);
+            sums[k] += sum_ray_lanes(terms[k]);
         }
     }
 }
@@ -120,7 +108,7 @@ impl<T: Float> SplatBackward<'_, T> {
         let (p, rays) = (&self.p, Rays::of(&self.p, span, self.view));
         blended.len = 0;
         let blend = blend_span((list, self.bounds), span, self.records, &rays, BlendLimits::of(p), blended);
-        check_blend_steps(p, &blend, tile, args);
+        fault_too_many_blended(p, &blend, tile, args);
         let (gamma, background) = (T::from_f64(p.gamma), p.background::<T>());
         let mut to =
             SpanCotangents { colour: [[T::ZERO; LANES]; 3], passes: [T::ZERO; LANES], rays: [[T::ZERO; LANES]; 3] };
@@ -142,10 +130,10 @@ impl<T: Float> SplatBackward<'_, T> {
         rays.project(&mut to.rays);
         let [x, y] = &rays.steps;
         for k in 0..3 {
-            let by_step = |steps: &Lanes<T>| sum_rays(std::array::from_fn(|l| steps[l] * to.rays[k][l]));
+            let by_step = |steps: &Lanes<T>| sum_ray_lanes(std::array::from_fn(|l| steps[l] * to.rays[k][l]));
             view_sums[k] += by_step(x);
             view_sums[3 + k] += by_step(y);
-            view_sums[6 + k] += sum_rays(to.rays[k]);
+            view_sums[6 + k] += sum_ray_lanes(to.rays[k]);
         }
     }
 }

@@ -10,8 +10,8 @@
 //! | [`splat_blend_kernel`] | records, bounds, order, view | image: `T[height, width, 4]`, T: `T[height, width]`, scratch | [`Splat`] |
 
 use super::lists::TileLists;
-use super::rays::{LANES, Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
-use super::splat_params::Splat;
+use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
+use super::splat_params::{LANES, Splat};
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
 use crate::fault::Cause;
@@ -66,9 +66,9 @@ pub(super) trait BlendObserver<T> {
 }
 
 /// For who wants the image alone.
-pub(super) struct Unobserved;
+pub(super) struct UnobservedBlend;
 
-impl<T> BlendObserver<T> for Unobserved {
+impl<T> BlendObserver<T> for UnobservedBlend {
     #[inline(always)]
     fn blended(&mut self, _: usize, _: &Lanes<T>, _: &Lanes<T>) {}
 }
@@ -133,7 +133,7 @@ pub(super) fn blend_span<T: Float>(
 }
 
 /// Reports a pixel that more splats cover than may.
-pub(super) fn check_blend_steps<T: Float>(p: &Splat, blend: &Blend<T>, tile: usize, args: &Args<'_>) {
+pub(super) fn fault_too_many_blended<T: Float>(p: &Splat, blend: &Blend<T>, tile: usize, args: &Args<'_>) {
     let most = if p.max_steps == 0 || p.truncate { usize::MAX } else { p.max_steps };
     let count = blend.most_steps();
     if count > most {
@@ -173,8 +173,8 @@ pub fn splat_blend_kernel<T: Float>(args: &mut Args<'_>) {
         let list = lists.fill(&p, tile, args);
         for span in RaySpan::of_tile(&p, tile) {
             let rays = Rays::of(&p, &span, view);
-            let blend = blend_span((list, bounds), &span, records, &rays, limits, &mut Unobserved);
-            check_blend_steps(&p, &blend, tile, args);
+            let blend = blend_span((list, bounds), &span, records, &rays, limits, &mut UnobservedBlend);
+            fault_too_many_blended(&p, &blend, tile, args);
             let at = span.pixels(&p, units.start * p.tile);
             let pixels = image[4 * at.start..4 * at.end].chunks_exact_mut(4).zip(&mut passes[at]);
             for (l, (pixel, passes)) in pixels.enumerate() {

@@ -11,7 +11,7 @@
 
 use super::ellipsoid::{Ellipsoid, EllipsoidParams};
 use super::splat_params::Splat;
-use super::vectors::{Triple, vector_at, vector_cross, vector_dot, vector_times};
+use super::vectors::{Triple, vector_at, vector_cross, vector_dot, vector_length, vector_times};
 use crate::float::Float;
 
 /// First column, column behind the last, first row, row behind the last.
@@ -27,10 +27,6 @@ pub(super) struct LensBounds {
     epsilon: f64,
 }
 
-fn length_in_bounds(v: Triple<f64>) -> f64 {
-    vector_dot(v, v).sqrt()
-}
-
 impl LensBounds {
     pub(super) fn of<T: Float>(p: &Splat, view: &[T]) -> LensBounds {
         let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
@@ -40,14 +36,13 @@ impl LensBounds {
         let volume = vector_dot(right, rows[0]);
         let inverse = rows.map(|row| row.map(|x| x / volume));
         // How far rounding moves a ray, in pixels.
-        let size =
-            0.5 * width * length_in_bounds(right) + 0.5 * height * length_in_bounds(up) + length_in_bounds(forward);
-        let blur = 16.0 * epsilon * size * inverse.map(length_in_bounds).iter().sum::<f64>();
+        let size = 0.5 * width * vector_length(right) + 0.5 * height * vector_length(up) + vector_length(forward);
+        let blur = 16.0 * epsilon * size * inverse.map(vector_length).iter().sum::<f64>();
         LensBounds { inverse: (blur < 0.5).then_some(inverse), width, height, epsilon }
     }
 
     /// All pixels.
-    fn everything(&self) -> PixelBounds {
+    fn all_pixels(&self) -> PixelBounds {
         [0, self.width as i32, 0, self.height as i32]
     }
 
@@ -66,7 +61,7 @@ impl LensBounds {
             let shortest = axes.iter().copied().fold(f64::INFINITY, f64::min);
             let square = 2.0 * (opacity.to_f64() / p.alpha_cutoff).ln();
             let square = square + 64.0 * self.epsilon * (1.0 + square);
-            let radius = square.max(0.0).sqrt() + 128.0 * self.epsilon * length_in_bounds(towards) / shortest;
+            let radius = square.max(0.0).sqrt() + 128.0 * self.epsilon * vector_length(towards) / shortest;
             let place = vector_times(&inverse, towards).map(|x| -x);
             let rotation = shape.rotation.map(|row| row.map(T::to_f64));
             // The axes of the ellipsoid in the coordinates of the view, by rows.
@@ -78,7 +73,7 @@ impl LensBounds {
             });
             self.outline(place, &spread)
         });
-        found.unwrap_or_else(|| self.everything())
+        found.unwrap_or_else(|| self.all_pixels())
     }
 
     /// The rectangle around an ellipsoid with this centre and these rows of axes; `None` if it may be anything.

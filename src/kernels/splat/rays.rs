@@ -1,12 +1,9 @@
 //! Sixteen neighbouring pixels of an image row: their rays, and where splats are along them.
 
-use super::splat_params::{RECORD, Splat};
+use super::splat_params::{LANES, RECORD, Splat};
 use super::vectors::Triple;
 use crate::float::Float;
 use std::ops::Range;
-
-/// Pixels that are computed together.
-pub(super) const LANES: usize = 16;
 
 /// A number for each of the pixels.
 pub(super) type Lanes<T> = [T; LANES];
@@ -127,7 +124,7 @@ pub(super) fn record_for_rays<T: Float>(records: &[T], i: usize) -> &[T; RECORD]
 
 /// Σ of the lanes, in a tree.
 #[inline(always)]
-pub(super) fn sum_rays<T: Float>(mut x: Lanes<T>) -> T {
+pub(super) fn sum_ray_lanes<T: Float>(mut x: Lanes<T>) -> T {
     let mut half = LANES / 2;
     while half > 0 {
         for l in 0..half {

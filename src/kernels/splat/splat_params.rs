@@ -24,6 +24,9 @@ pub const SPLATS: usize = 64;
 /// The most groups of tiles, whose gradients are summed apart.
 pub(super) const GROUPS: usize = 16;
 
+/// Pixels that are computed together.
+pub(super) const LANES: usize = 16;
+
 params! {
     /// Params of all kernels of splats.
     pub struct Splat {
@@ -98,6 +101,16 @@ impl Splat {
     /// Positions of scratch for each thread of a kernel of the image.
     pub fn list_scratch(&self) -> usize {
         self.count + self.capacity()
+    }
+
+    /// Numbers of scratch for each thread of [`splat_backward_kernel`](super::splat_backward_kernel).
+    pub fn backward_scratch(&self) -> usize {
+        2 * LANES * self.capacity()
+    }
+
+    /// Positions of scratch for each thread of [`splat_backward_kernel`](super::splat_backward_kernel).
+    pub fn backward_positions(&self) -> usize {
+        self.list_scratch() + self.capacity()
     }
 
     /// The colour behind all splats.

@@ -47,3 +47,8 @@ pub(super) fn vector_transposed_times<T: Float>(rows: &[Triple<T>; 3], x: Triple
     let first = [x[0] * rows[0][0], x[0] * rows[0][1], x[0] * rows[0][2]];
     vector_plus_scaled(vector_plus_scaled(first, x[1], rows[1]), x[2], rows[2])
 }
+
+/// |v|.
+pub(super) fn vector_length(v: Triple<f64>) -> f64 {
+    vector_dot(v, v).sqrt()
+}

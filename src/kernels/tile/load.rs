@@ -12,7 +12,9 @@ pub(super) fn load_contiguous_tile(access: AccessCode<'_>, at: usize, n: usize) 
     match access {
         AccessCode::Suffix(period) if at % period + n <= period => Some(at % period),
         AccessCode::Strided { base, walk } => match walk {
-            [.., dim, 1] if at % *dim as usize + n <= *dim as usize => Some(LoadOdometer::new(base, walk, at).offset),
+            [.., dim, 1] if at % *dim as usize + n <= *dim as usize => {
+                Some(TileLoadOdometer::new(base, walk, at).offset)
+            }
             _ => None,
         },
         _ => None,
@@ -26,7 +28,7 @@ pub(super) fn load_tile<T: Pod>(dst: &mut [u8], src: &[u8], access: AccessCode<'
         AccessCode::Scalar => dst.fill(src[0]),
         AccessCode::Suffix(n) => tile_load_suffix(dst, &src[..n], at % n),
         AccessCode::Prefix(n) => load_tile_prefix(dst, src, at, n),
-        AccessCode::Strided { base, walk } => load_strided_tile(dst, src, LoadOdometer::new(base, walk, at)),
+        AccessCode::Strided { base, walk } => load_strided_tile(dst, src, TileLoadOdometer::new(base, walk, at)),
         AccessCode::Full | AccessCode::Unused => {}
     }
 }
@@ -57,16 +59,16 @@ fn load_tile_prefix<T: Pod>(dst: &mut [T], src: &[T], at: usize, n: usize) {
 }
 
 /// A cursor in a strided view: the index, and the input element at it.
-struct LoadOdometer<'a> {
+struct TileLoadOdometer<'a> {
     walk: &'a [Word],
     index: [usize; MAX_DIMS],
     offset: usize,
 }
 
-impl<'a> LoadOdometer<'a> {
+impl<'a> TileLoadOdometer<'a> {
     #[inline]
-    fn new(base: usize, walk: &'a [Word], at: usize) -> LoadOdometer<'a> {
-        let mut o = LoadOdometer { walk, index: [0; MAX_DIMS], offset: base };
+    fn new(base: usize, walk: &'a [Word], at: usize) -> TileLoadOdometer<'a> {
+        let mut o = TileLoadOdometer { walk, index: [0; MAX_DIMS], offset: base };
         let mut rest = at;
         for (axis, index) in walk.chunks_exact(2).zip(&mut o.index).rev() {
             let dim = axis[0] as usize;
@@ -93,7 +95,7 @@ impl<'a> LoadOdometer<'a> {
     }
 }
 
-fn load_strided_tile<T: Pod>(dst: &mut [T], src: &[T], mut o: LoadOdometer<'_>) {
+fn load_strided_tile<T: Pod>(dst: &mut [T], src: &[T], mut o: TileLoadOdometer<'_>) {
     let rank = o.walk.len() / 2;
     let Some(inner) = rank.checked_sub(1) else {
         dst.fill(src[o.offset]);

@@ -8,9 +8,9 @@ use crate::vmath;
 
 /// Rounds toward zero.
 #[derive(Clone, Copy)]
-struct Trunc;
+struct SpecialTrunc;
 
-impl<T: Float> ElementMap<T> for Trunc {
+impl<T: Float> ElementMap<T> for SpecialTrunc {
     #[inline(always)]
     fn at(self, x: T) -> T {
         x.abs().floor().with_sign(x)
@@ -19,9 +19,9 @@ impl<T: Float> ElementMap<T> for Trunc {
 
 /// The magnitude of a with the sign of b.
 #[derive(Clone, Copy)]
-struct Copysign;
+struct SpecialCopysign;
 
-impl<T: Float> ElementZip<T> for Copysign {
+impl<T: Float> ElementZip<T> for SpecialCopysign {
     type Out = T;
     #[inline(always)]
     fn at(self, x: T, y: T) -> T {
@@ -31,9 +31,9 @@ impl<T: Float> ElementZip<T> for Copysign {
 
 /// The next number towards b.
 #[derive(Clone, Copy)]
-struct Nextafter;
+struct SpecialNextafter;
 
-impl<T: Float> ElementZip<T> for Nextafter {
+impl<T: Float> ElementZip<T> for SpecialNextafter {
     type Out = T;
     #[inline(always)]
     fn at(self, x: T, y: T) -> T {
@@ -44,7 +44,7 @@ impl<T: Float> ElementZip<T> for Nextafter {
 /// Applies a step that `apply::apply_float` does not name.
 pub(super) fn apply_special<T: Float>(step: &StepCode, dst: &mut [T], a: &[T], b: &[T]) {
     match step.op {
-        Op::Trunc => map_elements(Trunc, dst, a),
+        Op::Trunc => map_elements(SpecialTrunc, dst, a),
         Op::Asin => vmath::asin_slice(dst, a),
         Op::Acos => vmath::acos_slice(dst, a),
         Op::Sinh => vmath::sinh_slice(dst, a),
@@ -63,8 +63,8 @@ pub(super) fn apply_special<T: Float>(step: &StepCode, dst: &mut [T], a: &[T], b
         Op::Polygamma => vmath::polygamma_slice(dst, a, step.imm[0] as usize),
         Op::Atan2 => vmath::atan2_slice(dst, a, b),
         Op::Hypot => vmath::hypot_slice(dst, a, b),
-        Op::Copysign => zip_elements(Copysign, dst, a, b),
-        Op::Nextafter => zip_elements(Nextafter, dst, a, b),
+        Op::Copysign => zip_elements(SpecialCopysign, dst, a, b),
+        Op::Nextafter => zip_elements(SpecialNextafter, dst, a, b),
         Op::Fmod => vmath::fmod_slice(dst, a, b),
         Op::Remainder => vmath::remainder_slice(dst, a, b),
         Op::FloorDivide => vmath::floor_divide_slice(dst, a, b),

@@ -214,7 +214,7 @@ fn one_step_in_place() {
         assert_eq!(fails.clone().err(), (p.steps[0].op == TileOp::Div).then_some(UNIT + TILE + 5));
         for over in [0, 1] {
             let got = run_as_executed(&p, &[&a, &b], Some(over));
-            assert_eq!(harness::get::<i32>(&got, 0), harness::get::<i32>(&want, 0));
+            assert_eq!(harness::harness_result::<i32>(&got, 0), harness::harness_result::<i32>(&want, 0));
             assert_eq!(run_as_executed(&p, &[&a, &zero], Some(over)).err(), fails.clone().err());
         }
     }
@@ -229,7 +229,7 @@ fn one_step_in_place() {
         let want = run_as_executed(&p, inputs, None);
         for over in 0..inputs.len() {
             let got = run_as_executed(&p, inputs, Some(over));
-            assert_eq!(harness::get::<f32>(&got, 0), harness::get::<f32>(&want, 0));
+            assert_eq!(harness::harness_result::<f32>(&got, 0), harness::harness_result::<f32>(&want, 0));
         }
     }
 }

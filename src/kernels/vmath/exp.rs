@@ -2,7 +2,6 @@
 //!
 //! x = n·ln 2 + r with |r| ≤ ½ ln 2; eˣ = 2ⁿ(1 + r + r²q(r)). Comparisons are written so that NaN passes through.
 
-use super::log::log1p;
 use super::real_trait::Real;
 
 /// `x` clamped to `lo..=hi`; NaN stays.
@@ -24,7 +23,7 @@ fn exp_reduce<T: Real>(x: T) -> (T, T) {
 
 /// y·2ⁿ for `t = n + ROUND`. 2ⁿ has two factors, so that the largest and the subnormal results are rounded once.
 #[inline(always)]
-fn times_pow2_by_halves<T: Real>(y: T, t: T) -> T {
+fn exp_times_pow2_by_halves<T: Real>(y: T, t: T) -> T {
     let n = t - T::ROUND;
     let half = n.mul_add(T::HALF, T::ROUND);
     let rest = (n - (half - T::ROUND)) + T::ROUND;
@@ -35,7 +34,7 @@ fn times_pow2_by_halves<T: Real>(y: T, t: T) -> T {
 #[inline(always)]
 pub fn exp<T: Real>(x: T) -> T {
     let (t, p) = exp_reduce(exp_cut(x, T::EXP_RANGE.0, T::EXP_RANGE.1));
-    times_pow2_by_halves(T::ONE + p, t)
+    exp_times_pow2_by_halves(T::ONE + p, t)
 }
 
 /// eˣ for x ≤ 0 or NaN, in fewer steps than [`exp`].
@@ -89,20 +88,6 @@ pub fn exp_middle<T: Real>(x: T) -> T {
     (T::ONE + p) * T::pow2(t)
 }
 
-/// log(1 + eˣ) = max(x, 0) + log1p(e^−|x|).
-#[inline(always)]
-pub fn softplus<T: Real>(x: T) -> T {
-    let top = if x > T::ZERO { x } else { T::ZERO };
-    top + log1p(exp_below(-x.abs()))
-}
-
-/// x where x > 0, else `alpha` · expm1(x).
-#[inline(always)]
-pub fn elu<T: Real>(x: T, alpha: T) -> T {
-    let low = alpha * expm1(x);
-    if x > T::ZERO { x } else { low }
-}
-
 /// `(n + ROUND, 2ᶠ)` for x = n + f.
 #[inline(always)]
 fn exp2_reduce<T: Real>(x: T) -> (T, T) {
@@ -115,7 +100,7 @@ fn exp2_reduce<T: Real>(x: T) -> (T, T) {
 #[inline(always)]
 pub fn exp2<T: Real>(x: T) -> T {
     let (t, y) = exp2_reduce(exp_cut(x, T::EXP2_RANGE.0, T::EXP2_RANGE.1));
-    times_pow2_by_halves(y, t)
+    exp_times_pow2_by_halves(y, t)
 }
 
 /// 2ˣ for |x| up to [`Real::EXP_MIDDLE`], with the bits of [`exp2`] in fewer steps.
@@ -124,3 +109,18 @@ pub fn exp2_middle<T: Real>(x: T) -> T {
     let (t, y) = exp2_reduce(x);
     T::times_pow2(y, t)
 }
+
+/// Methods of [`Real`] that multiply by powers of two.
+macro_rules! exp_methods {
+    ($t:ident, $mant:literal) => {
+        #[inline(always)]
+        fn pow2(t: $t) -> $t {
+            Self::times_pow2(1.0, t)
+        }
+        #[inline(always)]
+        fn times_pow2(y: $t, t: $t) -> $t {
+            $t::from_bits((t.to_bits() << $mant).wrapping_add(y.to_bits()))
+        }
+    };
+}
+pub(super) use exp_methods;

@@ -34,7 +34,7 @@ pub fn log<T: Real>(x: T) -> T {
 
 /// log x for a positive normal number, with the bits of [`log`] in fewer steps.
 #[inline(always)]
-pub fn log_normal<T: Real>(x: T) -> T {
+pub fn log_of_normal<T: Real>(x: T) -> T {
     let (m, k, _) = T::split_normal(x);
     log_join(m - T::ONE, k)
 }
@@ -83,3 +83,31 @@ pub fn log10(x: f64) -> f64 {
     let low = k.mul_add(LOG10_2_LOW, l * LOG10_E_LOW);
     log_or_limit(x, k.mul_add(LOG10_2, l.mul_add(LOG10_E, low)))
 }
+
+/// Methods of [`Real`] that split a number for its logarithm.
+macro_rules! log_methods {
+    ($t:ident, $u:ident, $mant:literal, $bias:literal, $tiny:literal) => {
+        #[inline(always)]
+        fn split(x: $t) -> ($t, $t, $t) {
+            let low = x < $t::MIN_POSITIVE;
+            let (m, k, down) = Self::split_normal(if low { x * (1u64 << $tiny) as $t } else { x });
+            let shift: $t = if low { $tiny as $t } else { 0.0 };
+            (m, k - shift, down)
+        }
+        #[inline(always)]
+        fn split_normal(x: $t) -> ($t, $t, $t) {
+            const ROOT: $u = (std::f64::consts::FRAC_1_SQRT_2 as $t).to_bits();
+            const ONE: $u = (1.0 as $t).to_bits();
+            const MASK: $u = (1 << $mant) - 1;
+            // A float with the integer in its low mantissa bits: converts without a conversion instruction.
+            const INT: $t = (1u64 << $mant) as $t;
+            let bits = x.to_bits().wrapping_add(ONE - ROOT);
+            let e = bits >> $mant;
+            let m = $t::from_bits((bits & MASK) + ROOT);
+            let k = $t::from_bits(e | INT.to_bits()) - (INT + $bias as $t);
+            let e = if e < 2 * $bias { e } else { 2 * $bias - 1 };
+            (m, k, $t::from_bits((2 * $bias - e) << $mant))
+        }
+    };
+}
+pub(super) use log_methods;

@@ -28,7 +28,52 @@
 //! types. For `f32` their error is about ½ ulp; for `f64` it is a few ulp, and below 1e-13 relative. Without FMA
 //! instructions (CPUs before AVX2) `mul_add` is a library call, exact but slow.
 
+/// Methods of [`Real`] that a CPU computes, correctly rounded or exact.
+macro_rules! rounded_methods {
+    ($t:ident) => {
+        #[inline(always)]
+        fn mul_add(self, a: $t, b: $t) -> $t {
+            $t::mul_add(self, a, b)
+        }
+        #[inline(always)]
+        fn sqrt(self) -> $t {
+            $t::sqrt(self)
+        }
+        #[inline(always)]
+        fn abs(self) -> $t {
+            $t::abs(self)
+        }
+        #[inline(always)]
+        fn is_nan(self) -> bool {
+            $t::is_nan(self)
+        }
+        #[inline(always)]
+        fn with_sign(self, s: $t) -> $t {
+            self.copysign(s)
+        }
+        #[inline(always)]
+        fn next_towards(self, y: $t) -> $t {
+            let next = if y > self { self.next_up() } else { self.next_down() };
+            let y = if y.is_nan() || self.is_nan() { $t::NAN } else { y };
+            if self == y || y.is_nan() { y } else { next }
+        }
+        #[inline(always)]
+        fn floor(self) -> $t {
+            $t::floor(self)
+        }
+        #[inline(always)]
+        fn ceil(self) -> $t {
+            $t::ceil(self)
+        }
+        #[inline(always)]
+        fn round_even(self) -> $t {
+            self.round_ties_even()
+        }
+    };
+}
+
 mod arc;
+mod elu;
 mod erf;
 mod erfc;
 mod erfinv;
@@ -44,26 +89,29 @@ mod real_trait;
 mod remainder;
 mod sigmoid;
 mod slices;
+mod softplus;
 mod tanh;
 #[cfg(test)]
 mod tests;
 mod trig;
 
 pub use arc::{acos, asin, atan, atan2};
+pub use elu::elu;
 pub use erf::erf;
 pub use erfc::erfc;
 pub use erfinv::{erfcinv, erfinv};
-pub use exp::{elu, exp, exp_below, exp_middle, exp2, exp2_middle, expm1, softplus};
+pub use exp::{exp, exp_below, exp_middle, exp2, exp2_middle, expm1};
 pub use gamma::{MAX_ORDER, digamma, lgamma, polygamma};
 pub use gelu::{gelu, gelu_both, gelu_grad, gelu_tanh, gelu_tanh_both, gelu_tanh_grad};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
 pub use hypot::hypot;
-pub use log::{log, log_normal, log1p, log2, log10};
+pub use log::{log, log_of_normal, log1p, log2, log10};
 pub use pow::pow;
 pub use real_trait::Real;
 pub use remainder::{floor_divide, fmod, remainder};
 pub use sigmoid::{sigmoid, silu, silu_both, silu_grad};
 pub use slices::*;
+pub use softplus::softplus;
 pub use tanh::tanh;
 pub use trig::{cos, sin, tan};
 

@@ -1,11 +1,14 @@
-//! `f32` and `f64` as types with elementary functions: coefficients of polynomials and exponent operations.
+//! `f32` and `f64` as types with elementary functions: constants and the coefficients of polynomials.
 
+use super::exp::exp_methods;
+use super::log::log_methods;
 use super::real_trait::{Real, poly};
+use super::trig::trig_methods;
 use super::{pow, trig};
 
-/// Exponent operations and other parts with the same source for both types.
-macro_rules! bits {
-    ($t:ident, $u:ident, $mant:literal, $bias:literal, $tiny:literal) => {
+/// Constants and conversions with the same source for both types.
+macro_rules! constants {
+    ($t:ident, $mant:literal) => {
         const ZERO: $t = 0.0;
         const ONE: $t = 1.0;
         const INFINITY: $t = $t::INFINITY;
@@ -13,22 +16,6 @@ macro_rules! bits {
         const MIN_POSITIVE: $t = $t::MIN_POSITIVE;
         const LOWEST: $t = $t::MIN;
 
-        #[inline(always)]
-        fn mul_add(self, a: $t, b: $t) -> $t {
-            $t::mul_add(self, a, b)
-        }
-        #[inline(always)]
-        fn sqrt(self) -> $t {
-            $t::sqrt(self)
-        }
-        #[inline(always)]
-        fn abs(self) -> $t {
-            $t::abs(self)
-        }
-        #[inline(always)]
-        fn is_nan(self) -> bool {
-            $t::is_nan(self)
-        }
         #[inline(always)]
         fn from_f64(x: f64) -> $t {
             x as $t
@@ -45,97 +32,17 @@ macro_rules! bits {
         const INV_SQRT_2PI: $t = 0.398_942_280_401_432_7f64 as $t;
         const SQRT_2: $t = std::f64::consts::SQRT_2 as $t;
         const MILLS_B: $t = 1.25;
-
-        #[inline(always)]
-        fn pow2(t: $t) -> $t {
-            Self::times_pow2(1.0, t)
-        }
-
-        #[inline(always)]
-        fn times_pow2(y: $t, t: $t) -> $t {
-            $t::from_bits((t.to_bits() << $mant).wrapping_add(y.to_bits()))
-        }
-
-        #[inline(always)]
-        fn split(x: $t) -> ($t, $t, $t) {
-            let low = x < $t::MIN_POSITIVE;
-            let (m, k, down) = Self::split_normal(if low { x * (1u64 << $tiny) as $t } else { x });
-            let shift: $t = if low { $tiny as $t } else { 0.0 };
-            (m, k - shift, down)
-        }
-
-        #[inline(always)]
-        fn split_normal(x: $t) -> ($t, $t, $t) {
-            const ROOT: $u = (std::f64::consts::FRAC_1_SQRT_2 as $t).to_bits();
-            const ONE: $u = (1.0 as $t).to_bits();
-            const MASK: $u = (1 << $mant) - 1;
-            // A float with the integer in its low mantissa bits: converts without a conversion instruction.
-            const INT: $t = (1u64 << $mant) as $t;
-            let bits = x.to_bits().wrapping_add(ONE - ROOT);
-            let e = bits >> $mant;
-            let m = $t::from_bits((bits & MASK) + ROOT);
-            let k = $t::from_bits(e | INT.to_bits()) - (INT + $bias as $t);
-            let e = if e < 2 * $bias { e } else { 2 * $bias - 1 };
-            (m, k, $t::from_bits((2 * $bias - e) << $mant))
-        }
-
-        #[inline(always)]
-        fn with_sign(self, s: $t) -> $t {
-            self.copysign(s)
-        }
-        #[inline(always)]
-        fn next_towards(self, y: $t) -> $t {
-            let next = if y > self { self.next_up() } else { self.next_down() };
-            let y = if y.is_nan() || self.is_nan() { $t::NAN } else { y };
-            if self == y || y.is_nan() { y } else { next }
-        }
-        #[inline(always)]
-        fn floor(self) -> $t {
-            $t::floor(self)
-        }
-        #[inline(always)]
-        fn ceil(self) -> $t {
-            $t::ceil(self)
-        }
-        #[inline(always)]
-        fn round_even(self) -> $t {
-            self.round_ties_even()
-        }
-        #[inline(always)]
-        fn sin(x: $t) -> $t {
-            if Self::trig_fits(x) { Self::sin_fit(x) } else { x.sin() }
-        }
-        #[inline(always)]
-        fn cos(x: $t) -> $t {
-            if Self::trig_fits(x) { Self::cos_fit(x) } else { x.cos() }
-        }
-        #[inline(always)]
-        fn tan(x: $t) -> $t {
-            if Self::trig_fits(x) { Self::tan_fit(x) } else { x.tan() }
-        }
-        #[inline(always)]
-        fn sin_far(x: $t) -> $t {
-            x.sin()
-        }
-        #[inline(always)]
-        fn cos_far(x: $t) -> $t {
-            x.cos()
-        }
-        #[inline(always)]
-        fn tan_far(x: $t) -> $t {
-            x.tan()
-        }
-        #[inline(always)]
-        fn trig_fits(x: $t) -> bool {
-            x.abs() <= trig::LIMIT as $t
-        }
     };
 }
 
 // The polynomials interpolate at Chebyshev nodes, computed with 200 bits. Their relative errors are below 2^-28 (f32)
 // and 2^-54 (f64).
 impl Real for f32 {
-    bits!(f32, u32, 23, 127, 24);
+    constants!(f32, 23);
+    rounded_methods!(f32);
+    exp_methods!(f32, 23);
+    log_methods!(f32, u32, 23, 127, 24);
+    trig_methods!(f32);
     const LN2_HI: f32 = std::f32::consts::LN_2;
     const LN2_LO: f32 = -1.904_654_2e-9;
     const EXP_RANGE: (f32, f32) = (-104.0, 89.0);
@@ -204,7 +111,11 @@ impl Real for f32 {
 }
 
 impl Real for f64 {
-    bits!(f64, u64, 52, 1023, 53);
+    constants!(f64, 52);
+    rounded_methods!(f64);
+    exp_methods!(f64, 52);
+    log_methods!(f64, u64, 52, 1023, 53);
+    trig_methods!(f64);
     const LN2_HI: f64 = std::f64::consts::LN_2;
     const LN2_LO: f64 = 2.319_046_813_846_299_6e-17;
     const EXP_RANGE: (f64, f64) = (-746.0, 710.0);

@@ -69,7 +69,7 @@ macro_rules! tested {
 
 tested! {
     exp_slice exp_elements exp exp_middle "eˣ" |x: T| x.abs() <= T::EXP_MIDDLE;
-    log_slice log_elements log log_normal "log x" |x: T| (x >= T::MIN_POSITIVE) & (x < T::INFINITY);
+    log_slice log_elements log log_of_normal "log x" |x: T| (x >= T::MIN_POSITIVE) & (x < T::INFINITY);
 }
 
 /// Slice forms of functions that compute in `f64`.
@@ -131,7 +131,7 @@ macro_rules! trig {
         #[doc = concat!("`dst` = ", $what, ", element by element.")]
         pub fn $slice<T: Real>(dst: &mut [T], src: &[T]) {
             simd! {
-                fn near_slice[T: Real](dst: &mut [T], src: &[T]) -> bool {
+                fn near_trig_slice[T: Real](dst: &mut [T], src: &[T]) -> bool {
                     let mut all = true;
                     for (d, s) in dst.iter_mut().zip(src) {
                         *d = T::$near(*s);
@@ -140,7 +140,7 @@ macro_rules! trig {
                     all
                 }
             }
-            if !near_slice(dst, src) {
+            if !near_trig_slice(dst, src) {
                 for (d, s) in dst.iter_mut().zip(src).filter(|(_, s)| !T::trig_fits(**s)) {
                     *d = T::$far(*s);
                 }

@@ -144,3 +144,38 @@ pub fn cos<T: Real>(x: T) -> T {
 pub fn tan<T: Real>(x: T) -> T {
     T::tan(x)
 }
+
+/// The trigonometric methods of [`Real`]: those of this file for arguments that fit, else std's.
+macro_rules! trig_methods {
+    ($t:ident) => {
+        #[inline(always)]
+        fn sin(x: $t) -> $t {
+            if Self::trig_fits(x) { Self::sin_fit(x) } else { x.sin() }
+        }
+        #[inline(always)]
+        fn cos(x: $t) -> $t {
+            if Self::trig_fits(x) { Self::cos_fit(x) } else { x.cos() }
+        }
+        #[inline(always)]
+        fn tan(x: $t) -> $t {
+            if Self::trig_fits(x) { Self::tan_fit(x) } else { x.tan() }
+        }
+        #[inline(always)]
+        fn sin_far(x: $t) -> $t {
+            x.sin()
+        }
+        #[inline(always)]
+        fn cos_far(x: $t) -> $t {
+            x.cos()
+        }
+        #[inline(always)]
+        fn tan_far(x: $t) -> $t {
+            x.tan()
+        }
+        #[inline(always)]
+        fn trig_fits(x: $t) -> bool {
+            x.abs() <= trig::LIMIT as $t
+        }
+    };
+}
+pub(super) use trig_methods;

@@ -5,7 +5,7 @@ use crate::arena::tensor::LINE;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::Split;
-use crate::kernels::bytes;
+use crate::kernels::byte_copies;
 use crate::kernels::copy::{self, Fill};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gemm::Precision;
@@ -178,13 +178,13 @@ impl Lowerer<'_> {
         let results: Vec<Operand> = outs.map(|v| whole(self.result(v), v)).collect();
         for (&from, to) in args.iter().zip(&results[..s.carries]).filter(|(_, to)| to.bytes() > 0) {
             self.code.push(&Instr {
-                kernel: bytes::keep_bytes_kernel,
+                kernel: byte_copies::copy_bytes_unless_shared_kernel,
                 params: &[],
                 prepared: None,
                 reads: &[self.whole(from)],
-                writes: &[Operand { split: Split::PerUnit(bytes::UNIT), ..*to }],
+                writes: &[Operand { split: Split::PerUnit(byte_copies::UNIT), ..*to }],
                 pairs: &[(0, 0)],
-                units: to.bytes().div_ceil(bytes::UNIT),
+                units: to.bytes().div_ceil(byte_copies::UNIT),
                 node: n,
                 flops: 0,
                 time: InstrTime::of(CostClass::COPY, 0, 2 * to.bytes() as u64),
@@ -216,7 +216,7 @@ impl Lowerer<'_> {
         self.slices[g.out(n).at() + t.before] = before_at;
         self.slices[after.at()] = after_at;
         self.code.push(&Instr {
-            kernel: bytes::place_bytes_kernel,
+            kernel: byte_copies::place_bytes_kernel,
             params: &[start as u64],
             prepared: None,
             reads: &[self.whole(from)],

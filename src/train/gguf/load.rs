@@ -6,7 +6,7 @@
 use super::gguf_file::{Gguf, GgufTensor};
 use super::tensor_type::TensorType;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::gguf::{BlockType, decode_blocks};
+use crate::kernels::gguf::{BlockType, gguf_dequant_blocks};
 use crate::names::list_names;
 use crate::nodes::DType;
 use crate::session::{Binding, Program, Role};
@@ -121,7 +121,7 @@ impl Program {
                     read.resize(bytes(n), 0);
                     file.read(t, bytes(first), &mut read)?;
                     numbers.resize(n, 0.0);
-                    decode_blocks(block, &read, &mut numbers);
+                    gguf_dequant_blocks(block, &read, &mut numbers);
                     for (out, x) in out.chunks_exact_mut(size).zip(&numbers) {
                         checkpoint_store_float(leaf.dtype, out, f64::from(*x));
                     }

@@ -145,7 +145,7 @@ macro_rules! pair {
 }
 
 /// A kernel for one or two micro-panels of A. It loads or zeroes C, repeats the products of the pairs of splits `steps`
-/// times, in the order of `operands::operand_terms_order`, and stores C.
+/// times, in the order of `terms::bf16_terms_order`, and stores C.
 macro_rules! kernel {
     ($name:ident: one, $splits:literal splits, $pairs:tt) => {
         kernel!($name, one, $splits, ["tmm0" at "{c0}", "tmm1" at "{c0} + 64"], $pairs);
@@ -203,7 +203,7 @@ macro_rules! kernel {
 impl AmxTiles {
     /// C (+)= A·B for one or two micro-panels of A and two of B. A micro-panel has `splits` packed tiles for each step
     /// of 32 terms, one for each bf16 term of its numbers. Their products are summed in the order of
-    /// `operands::operand_terms_order`. `c` has rows of 32 columns, `c_row` apart.
+    /// `terms::bf16_terms_order`. `c` has rows of 32 columns, `c_row` apart.
     ///
     /// # Panics
     /// If a slice is too short.

@@ -4,9 +4,10 @@
 //! of the odd element, then that of the even one. Callers have an [`Bf16Engine`](super::engine::Bf16Engine) other than
 //! the portable one. Such an engine exists only where the CPU has the instructions.
 
-use super::operands::{Tile, operand_terms_order};
+use super::operands::Tile;
 use super::packed::{DEPTH, LINE, LINES, PackedTile, Runs, Side};
 use super::terms;
+use super::terms::bf16_terms_order;
 use std::arch::x86_64::*;
 
 /// Packs the numbers of one packed tile, as `to.len()` terms each. Returns what `pack_bf16` returns, which is
@@ -220,7 +221,7 @@ fn avx512_bf16_eight_rows(
         }
     }
     for ((a, x), y) in a.chunks_exact(splits).zip(b[0].chunks_exact(splits)).zip(b[1].chunks_exact(splits)) {
-        for &(of_a, of_b) in operand_terms_order(splits) {
+        for &(of_a, of_b) in bf16_terms_order(splits) {
             let rows: &[[u32; LINE]] = &a[of_a].as_chunks().0[8 * half..];
             if let Some(rows) = rows.first_chunk() {
                 acc = avx512_bf16_accumulate(acc, rows, &x[of_b], &y[of_b]);

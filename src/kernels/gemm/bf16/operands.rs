@@ -1,4 +1,4 @@
-//! The operands of an engine: a tile of C, and the order of its products of terms.
+//! The operands of an engine: a tile of C.
 
 use super::packed::PackedTile;
 
@@ -16,15 +16,4 @@ pub struct Tile<'a, 'c> {
     pub c_row: usize,
     /// Whether sums start from C, else from 0.
     pub add: bool,
-}
-
-/// The products of terms for each 32 elements along k, in order, as (term of A, term of B). Term 0 is the highest. With
-/// two terms, the products left out are as small as the error of two terms; with three, as the rounding of f32.
-/// Consecutive products share an operand.
-pub fn operand_terms_order(splits: usize) -> &'static [(usize, usize)] {
-    match splits {
-        1 => &[(0, 0)],
-        2 => &[(0, 1), (0, 0), (1, 0)],
-        _ => &[(0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)],
-    }
 }

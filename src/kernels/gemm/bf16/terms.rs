@@ -1,4 +1,5 @@
-//! f32 numbers as bf16 terms, two to a word, in plain Rust. Every packing routine gives these words.
+//! f32 numbers as bf16 terms, two to a word, in plain Rust. Every packing routine gives these words. Also the order of
+//! the products of terms.
 //!
 //! Invariant: a term is rounded to the nearest bf16, ties to even. Numbers below the normal range become zero of their
 //! sign, as the instructions read them. NaN stays NaN. If x is split into terms, high + middle differs from x by at
@@ -51,4 +52,15 @@ pub fn terms_word(even: u32, odd: u32) -> u32 {
 #[inline(always)]
 pub fn terms_of_word(word: u32) -> [f32; 2] {
     [f32::from_bits(word << 16), f32::from_bits(word & HIGH)]
+}
+
+/// The products of terms for each 32 elements along k, in order, as (term of A, term of B). Term 0 is the highest. With
+/// two terms, the products left out are as small as the error of two terms; with three, as the rounding of f32.
+/// Consecutive products share an operand.
+pub fn bf16_terms_order(splits: usize) -> &'static [(usize, usize)] {
+    match splits {
+        1 => &[(0, 0)],
+        2 => &[(0, 1), (0, 0), (1, 0)],
+        _ => &[(0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)],
+    }
 }

@@ -8,7 +8,7 @@ use super::pack::pack_bf16;
 use super::packed::{DEPTH, LINES, PACKED, PackedSource, Side};
 use super::{Bf16Engine, Bf16Plan, terms};
 use crate::abi::MatrixMut;
-use crate::harness::unless_miri;
+use crate::harness::harness_unless_miri;
 use crate::simd::{Isa, limit};
 
 const ENGINES: [Bf16Engine; 3] = [Bf16Engine::Portable, Bf16Engine::Avx512, Bf16Engine::Amx];
@@ -121,7 +121,7 @@ impl Case {
                 let error = (f64::from(*got) - want).abs();
                 assert!(error <= (bound + sums) * size, "{:?} {engine:?} element {at}: {got}, not {want}", self.g);
             }
-            for parts in unless_miri(vec![2, 3, 7], vec![3]) {
+            for parts in harness_unless_miri(vec![2, 3, 7], vec![3]) {
                 // Units divide a lone row inside tiles. The engine never computes such a product.
                 if self.g.m > 1 || !self.g.batch().is_empty() {
                     assert!(self.by(engine, parts) == whole, "{:?} differs by {engine:?} in {parts} parts", self.g);
@@ -142,7 +142,7 @@ fn bound(precision: Precision) -> f64 {
 const PRECISIONS: [Precision; 3] = [Precision::Bf16, Precision::Bf16x2, Precision::Bf16x3];
 
 fn check(g: Gemm) {
-    for precision in unless_miri(PRECISIONS.to_vec(), vec![PRECISIONS[g.k % 3]]) {
+    for precision in harness_unless_miri(PRECISIONS.to_vec(), vec![PRECISIONS[g.k % 3]]) {
         Case::new(Gemm { precision, ..g }).check();
     }
 }
@@ -154,9 +154,9 @@ fn layouts(g: Gemm) -> [Gemm; 5] {
 
 #[test]
 fn small_shapes_in_every_layout() {
-    for m in unless_miri(vec![1, 5, 16, 33], vec![5, 17]) {
-        for n in unless_miri(vec![1, 15, 32, 50], vec![1, 33]) {
-            for k in unless_miri(vec![1, 2, 31, 33, 64], vec![2, 33]) {
+    for m in harness_unless_miri(vec![1, 5, 16, 33], vec![5, 17]) {
+        for n in harness_unless_miri(vec![1, 15, 32, 50], vec![1, 33]) {
+            for k in harness_unless_miri(vec![1, 2, 31, 33, 64], vec![2, 33]) {
                 layouts(Gemm::new(m, n, k)).into_iter().for_each(check);
             }
         }
@@ -176,7 +176,7 @@ fn edges_of_blocks_in_every_layout() {
 #[test]
 fn epilogues_and_accumulation() {
     let all = vec![(33, 40, 600), (32, 10, 128), (65, 300, 70), (5, 5, 5)];
-    for (m, n, k) in unless_miri(all, vec![(5, 5, 5)]) {
+    for (m, n, k) in harness_unless_miri(all, vec![(5, 5, 5)]) {
         for (bias, act, accumulate) in
             [(true, Act::None, false), (false, Act::Relu, false), (true, Act::Relu, true), (false, Act::None, true)]
         {
@@ -189,7 +189,7 @@ fn epilogues_and_accumulation() {
 
 #[test]
 fn batches_and_broadcasts() {
-    for (m, n, k) in unless_miri(vec![(3, 4, 5), (70, 20, 30), (1, 40, 8)], vec![(3, 4, 5)]) {
+    for (m, n, k) in harness_unless_miri(vec![(3, 4, 5), (70, 20, 30), (1, 40, 8)], vec![(3, 4, 5)]) {
         let (a, b) = (m * k, k * n);
         for dims in [
             vec![Batch { size: 3, a, b }],
@@ -206,7 +206,7 @@ fn batches_and_broadcasts() {
 #[test]
 fn the_portable_engine_sums_as_avx512_does() {
     for precision in PRECISIONS {
-        for (m, n, k) in unless_miri(vec![(40, 70, 300), (17, 33, 65)], vec![(17, 33, 35)]) {
+        for (m, n, k) in harness_unless_miri(vec![(40, 70, 300), (17, 33, 65)], vec![(17, 33, 35)]) {
             let case = Case::new(Gemm { precision, accumulate: true, ..Gemm::new(m, n, k) });
             let want = case.by(Bf16Engine::Portable, 1);
             for isa in [Isa::Portable, Isa::Avx2] {
@@ -281,7 +281,7 @@ fn rounding_is_to_nearest_even_and_splitting_leaves_little() {
         assert_eq!(terms::nearest_term(f32::from_bits(x)), want);
     }
     assert_eq!(terms::nearest_term(-1e-39), 0x8000_0000);
-    for x in numbers(9, unless_miri(10_000, 100)).into_iter().chain([
+    for x in numbers(9, harness_unless_miri(10_000, 100)).into_iter().chain([
         f32::MAX,
         -f32::MAX,
         1.0 + 1.0 / 512.0 + 1.0 / 131_072.0,
@@ -315,7 +315,7 @@ fn the_bounds_hold_where_most_is_lost() {
 #[test]
 fn infinities_and_nan_pass() {
     for precision in PRECISIONS {
-        for (m, n, k) in unless_miri(vec![(40, 70, 600), (5, 3, 9)], vec![(5, 3, 9)]) {
+        for (m, n, k) in harness_unless_miri(vec![(40, 70, 600), (5, 3, 9)], vec![(5, 3, 9)]) {
             for g in layouts(Gemm { precision, ..Gemm::new(m, n, k) }) {
                 let mut case = Case::new(g);
                 // Positive except for the elements set below.

@@ -1,7 +1,7 @@
 //! Tiles of C from packed tiles, by an engine.
 //!
 //! Invariant: the order of an engine's sums follows from k alone. An engine goes along k in pieces of 32 elements. For
-//! each piece it adds the products of terms in the order of [`operand_terms_order`]. Every product of two terms is
+//! each piece it adds the products of terms in the order of [`bf16_terms_order`]. Every product of two terms is
 //! exact. Subnormal numbers count as zero. The portable engine has the bits of `vdpbf16ps`, except near overflow and
 //! underflow. AMX sums the even and the odd elements of each 32 separately.
 
@@ -10,9 +10,10 @@ use super::amx;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512_bf16;
 use super::engine::Bf16Engine;
-use super::operands::{Tile, operand_terms_order};
+use super::operands::Tile;
 use super::packed::{DEPTH, PackedTile};
 use super::terms;
+use super::terms::bf16_terms_order;
 
 /// The state of an engine on a thread.
 pub struct Bf16TileMachine {
@@ -64,7 +65,7 @@ fn portable_bf16_tile(t: Tile<'_, '_>) {
             for (b, c) in t.b.iter().zip(c.as_chunks_mut::<16>().0) {
                 let steps = a.chunks_exact(t.splits).zip(b.chunks_exact(t.splits));
                 steps.for_each(|(a, b)| {
-                    for &(of_a, of_b) in operand_terms_order(t.splits) {
+                    for &(of_a, of_b) in bf16_terms_order(t.splits) {
                         sum_bf16_tile_row(&a[of_a], row, &b[of_b], c);
                     }
                 });

@@ -21,16 +21,16 @@ fn fused_step<T: GemmFloat>(g: Gemm, decay: f64, over: bool) {
     let writes = [Out(g.len(), size, Split::PerUnit(g.per_unit())), Out(scratch, size, Split::PerThread(scratch))];
     let writes = &writes[..1 + usize::from(scratch > 0)];
     for kernel in [sgd_kernel::<T>(&g), run_sgd_kernel::<T>] {
-        let got = harness::run(kernel, &words, &reads, writes, g.units());
-        assert!(harness::get::<T>(&got, 0) == want, "{g:?}");
+        let got = harness::run_harness(kernel, &words, &reads, writes, g.units());
+        assert!(harness::harness_result::<T>(&got, 0) == want, "{g:?}");
     }
 }
 
 #[test]
 fn sgd_epilogues_of_products_that_would_be_transposed() {
-    for (m, n, k) in unless_miri(vec![(128, 2048, 512), (32, 150, 285), (47, 104, 170)], vec![(32, 64, 64)]) {
+    for (m, n, k) in harness_unless_miri(vec![(128, 2048, 512), (32, 150, 285), (47, 104, 170)], vec![(32, 64, 64)]) {
         let g = Gemm::new(m, n, k).with_b_transposed();
-        assert!(super::super::transposed::transposed_fits(&g));
+        assert!(transposed_product::transposed_fits(&g));
         fused_step::<f32>(g, 0.1, false);
         fused_step::<f64>(g, 0.0, true);
     }
@@ -38,7 +38,8 @@ fn sgd_epilogues_of_products_that_would_be_transposed() {
 
 #[test]
 fn sgd_epilogues_of_batches() {
-    for (m, n, k) in unless_miri(vec![(50, 140, 9), (7, 90, 33), (5, 40, 1), (130, 64, 70)], vec![(5, 9, 3), (3, 5, 1)])
+    for (m, n, k) in
+        harness_unless_miri(vec![(50, 140, 9), (7, 90, 33), (5, 40, 1), (130, 64, 70)], vec![(5, 9, 3), (3, 5, 1)])
     {
         let each = |a, b| Batch { size: 5, a, b };
         for batch in [each(m * k, k * n), each(0, k * n)] {
@@ -54,7 +55,7 @@ fn sgd_epilogues_of_batches() {
 #[test]
 fn sgd_epilogues_of_outer_products() {
     let all = vec![(4, 32), (32, 2), (32, 1), (700, 1), (3, 17), (600, 500), (2, 16)];
-    for (m, n) in unless_miri(all, vec![(4, 32), (32, 1), (3, 17)]) {
+    for (m, n) in harness_unless_miri(all, vec![(4, 32), (32, 1), (3, 17)]) {
         for g in layouts(Gemm::new(m, n, 1)).into_iter().filter(outer_product::outer_product_fits) {
             for (decay, over) in [(0.0, false), (0.1, true)] {
                 fused_step::<f32>(g, decay, over);

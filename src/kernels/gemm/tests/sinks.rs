@@ -49,7 +49,7 @@ fn fed<T: GemmFloat>(g: Gemm) {
 fn sinks_consume_the_bits_of_stored_products() {
     let shapes =
         vec![(2, 3, 1), (5, 7, 9), (49, 130, 65), (100, 513, 20), (130, 300, 600), (97, 70, 1300), (1100, 140, 1030)];
-    for (m, n, k) in unless_miri(shapes, vec![(2, 3, 1), (5, 7, 9), (50, 21, 9)]) {
+    for (m, n, k) in harness_unless_miri(shapes, vec![(2, 3, 1), (5, 7, 9), (50, 21, 9)]) {
         for g in layouts(Gemm::new(m, n, k)).into_iter().filter(|g| !algorithm_is_dots(g)) {
             fed::<f32>(g);
             fed::<f64>(g);
@@ -73,7 +73,7 @@ fn sinks_consume_the_bits_of_stored_products() {
 #[test]
 fn sinks_consume_the_bits_of_stored_bf16_products() {
     let all = vec![(33, 40, 600), (64, 130, 64), (700, 65, 520), (49, 1100, 33)];
-    for (m, n, k) in unless_miri(all, vec![(18, 33, 35)]) {
+    for (m, n, k) in harness_unless_miri(all, vec![(18, 33, 35)]) {
         for precision in [Precision::Bf16, Precision::Bf16x2, Precision::Bf16x3] {
             for g in layouts(Gemm { precision, ..Gemm::new(m, n, k) }) {
                 assert!(precision != Precision::Bf16 || g.feeds_sink::<f32>(), "{g:?}");

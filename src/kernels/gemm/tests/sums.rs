@@ -8,32 +8,38 @@ fn reduced<T: GemmFloat>((m, n): (usize, usize), c: &[T]) -> Vec<T> {
     let (mut x, plan) = (In::of(c), reduce::plan_reduce(1, m, n));
     if let Some(p) = plan.partial {
         let out = [Out::of::<T>(p.out_len(), p.per_unit())];
-        x = In::of(&harness::get::<T>(
-            &harness::run(reduce::sum_partial::<T>, &p.to_words(), &[x], &out, p.units()),
+        x = In::of(&harness::harness_result::<T>(
+            &harness::run_harness(reduce::sum_partial::<T>, &p.to_words(), &[x], &out, p.units()),
             0,
         ));
     }
     let p = plan.last;
-    harness::get(&harness::run(reduce::sum::<T>, &p.to_words(), &[x], &[Out::of::<T>(n, p.per_unit())], p.units()), 0)
+    harness::harness_result(
+        &harness::run_harness(reduce::sum::<T>, &p.to_words(), &[x], &[Out::of::<T>(n, p.per_unit())], p.units()),
+        0,
+    )
 }
 
 /// Checks that sums beside a product have the bits of a reduction of it. Returns whether the product has sums.
 fn sums<T: GemmFloat>(g: Gemm) -> bool {
     let Some(g) = g.with_sums::<T>() else { return false };
-    let (case, ((split, units), (blocks, sums))) = (Case::<T>::new(g), (g.division(), g.sums()));
+    let (case, ((split, units), (blocks, sums))) = (Case::<T>::new(g), (g.division(), g.unit_sums()));
     let third = g.third().then_some(&case.third[..]);
     let reads: Vec<In> = [Some(&case.a[..]), Some(&case.b[..]), third].into_iter().flatten().map(In::of).collect();
     let (scratch, size) = (g.scratch_len::<T>(), size_of::<T>());
     let writes =
         [Out(g.len(), size, split), Out(blocks * g.n, size, sums), Out(scratch, size, Split::PerThread(scratch))];
-    let got = harness::run(run::<T>, &g.to_words(), &reads, &writes, units);
-    let (c, sums) = (harness::get::<T>(&got, 0), harness::get::<T>(&got, 1));
+    let got = harness::run_harness(run_gemm_kernel::<T>, &g.to_words(), &reads, &writes, units);
+    let (c, sums) = (harness::harness_result::<T>(&got, 0), harness::harness_result::<T>(&got, 1));
     let p = reduce::Reduce::new(1, blocks, g.n);
     let joined = match blocks {
         1 => sums,
         _ => {
             let out = [Out::of::<T>(g.n, p.per_unit())];
-            harness::get(&harness::run(reduce::sum::<T>, &p.to_words(), &[In::of(&sums)], &out, p.units()), 0)
+            harness::harness_result(
+                &harness::run_harness(reduce::sum::<T>, &p.to_words(), &[In::of(&sums)], &out, p.units()),
+                0,
+            )
         }
     };
     let bits = |x: &[T]| x.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<_>>();
@@ -72,14 +78,12 @@ fn sums_have_the_bits_of_a_reduction() {
     }
     assert!(sums::<f32>(Gemm { act: Act::Mul, ..Gemm::new(9, 100, 0) }));
     let transposed = Gemm { act: Act::TanhGrad, ..Gemm::new(64, 300, 200).with_b_transposed() };
-    assert!(
-        super::super::transposed::transposed_fits(&transposed) && sums::<f32>(transposed) && sums::<f64>(transposed)
-    );
+    assert!(transposed_product::transposed_fits(&transposed) && sums::<f32>(transposed) && sums::<f64>(transposed));
 }
 
 #[test]
 fn sums_cost_neither_bits_nor_units() {
-    let units = |g: Gemm| g.with_sums::<f32>().map(|g| (g.division().1, g.sums().0));
+    let units = |g: Gemm| g.with_sums::<f32>().map(|g| (g.division().1, g.unit_sums().0));
     // One unit stays one. Others are blocks of rows, or columns as without sums.
     assert_eq!(units(Gemm::new(32, 128, 10)), Some((1, 1)));
     assert_eq!(units(Gemm::new(256, 1024, 1024)), Some((32, 8)));

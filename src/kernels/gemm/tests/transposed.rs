@@ -1,6 +1,6 @@
 //! Tests of products that are computed as their transpose: their bits, and which products are computed so.
 
-use super::super::transposed;
+use super::super::transposed_product;
 use super::*;
 
 /// The product of the same numbers, with B laid out so that its transpose is not computed.
@@ -8,12 +8,12 @@ fn straight<T: GemmFloat>(case: &Case<T>) -> Case<T> {
     let g = case.g;
     let b = (0..g.k * g.n).map(|i| case.b[i % g.n * g.b.col + i / g.n]).collect();
     let g = g.with_strides(g.a, Strides { row: g.n, col: 1 });
-    assert!(!transposed::transposed_fits(&g));
+    assert!(!transposed_product::transposed_fits(&g));
     Case { g, a: case.a.clone(), b, third: case.third.clone(), c: case.c.clone() }
 }
 
 fn transposes<T: GemmFloat>(g: Gemm, epsilon: f64) {
-    assert!(transposed::transposed_fits(&g), "{g:?}");
+    assert!(transposed_product::transposed_fits(&g), "{g:?}");
     let case = Case::<T>::new(g);
     if epsilon > 0.0 {
         case.check(epsilon);
@@ -26,7 +26,7 @@ fn transposes<T: GemmFloat>(g: Gemm, epsilon: f64) {
 fn transposed_products_have_the_bits_of_others() {
     // Whole and partial vectors, several blocks of the transpose, several blocks of k, rows longer than k.
     let all = vec![(32, 64, 64), (40, 133, 81), (45, 1500, 96), (128, 700, 300), (61, 130, 1300)];
-    for (m, n, k) in unless_miri(all, vec![(32, 64, 64)]) {
+    for (m, n, k) in harness_unless_miri(all, vec![(32, 64, 64)]) {
         let g = Gemm::new(m, n, k).with_b_transposed();
         let apart = Gemm { a: Strides { row: k + 5, col: 1 }, b: Strides { row: 1, col: k + 3 }, ..g };
         transposes::<f32>(Gemm { bias: true, act: Act::Relu, ..g }, f64::from(f32::EPSILON));
@@ -41,7 +41,7 @@ fn transposed_products_have_the_bits_of_others() {
 fn a_wide_matrix_from_memory_is_read_row_by_row() {
     let (m, n, k) = (40, 700, 801);
     let g = Gemm { bias: true, ..Gemm::new(m, n, k).with_b_transposed() };
-    let far = |g: &Gemm| transposed::transposed_plan::<f32>(g).far_a;
+    let far = |g: &Gemm| transposed_product::transposed_plan::<f32>(g).far_a;
     assert!(far(&g) && !far(&Gemm { n: 600, ..g }));
     transposes::<f32>(g, f64::from(f32::EPSILON));
     let own = Gemm { n: 200, ..g }.with_batch(&[Batch { size: 4, a: m * k, b: k * 200 }]).expect("one batch dimension");
@@ -51,10 +51,10 @@ fn a_wide_matrix_from_memory_is_read_row_by_row() {
 
 #[test]
 fn the_matrices_of_a_batch_are_transposed_one_by_one() {
-    for (m, n, k) in unless_miri(vec![(32, 130, 90), (40, 133, 300)], vec![(32, 64, 64)]) {
+    for (m, n, k) in harness_unless_miri(vec![(32, 130, 90), (40, 133, 300)], vec![(32, 64, 64)]) {
         let g = Gemm::new(m, n, k).with_b_transposed();
         let own = g.with_batch(&[Batch { size: 4, a: m * k, b: k * n }]).expect("one batch dimension");
-        assert!(transposed::transposed_fits(&own) && own.per_unit().is_multiple_of(m * n));
+        assert!(transposed_product::transposed_fits(&own) && own.per_unit().is_multiple_of(m * n));
         check(Gemm { bias: true, act: Act::Relu, ..own });
         check(Gemm { act: Act::TanhGrad, ..own });
     }
@@ -62,7 +62,7 @@ fn the_matrices_of_a_batch_are_transposed_one_by_one() {
 
 #[test]
 fn a_wide_matrix_along_k_is_transposed() {
-    let fits = |g: Gemm| transposed::transposed_fits(&g);
+    let fits = |g: Gemm| transposed_product::transposed_fits(&g);
     let nt = |m, n, k| Gemm::new(m, n, k).with_b_transposed();
     assert!(fits(nt(32, 128, 784)) && fits(nt(128, 4096, 4096)) && fits(nt(64, 128, 128)));
     // Too few rows, too many, idle lanes; a narrow C; short sums; other layouts; an old C.

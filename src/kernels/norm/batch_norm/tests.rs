@@ -3,15 +3,15 @@
 
 use super::*;
 use crate::abi::Split;
-use crate::harness::{In, Out, close, get, hashes, run};
+use crate::harness::{In, Out, close, harness_hashes, harness_result, run_harness};
 
 /// dy, x, mean, rstd, γ.
 type Operands<T> = [Vec<T>; 5];
 
 fn operands<T: Float>(p: &BatchNormGrad) -> Operands<T> {
     let (c, all) = (p.channels, p.samples * p.row());
-    let rstd = hashes::<T>(c, 4).into_iter().map(|x| x + T::TWO).collect();
-    [hashes(all, 1), hashes(all, 2), hashes(c, 3), rstd, hashes(c, 5)]
+    let rstd = harness_hashes::<T>(c, 4).into_iter().map(|x| x + T::TWO).collect();
+    [harness_hashes(all, 1), harness_hashes(all, 2), harness_hashes(c, 3), rstd, harness_hashes(c, 5)]
 }
 
 /// dx, dγ, dβ of the kernel.
@@ -21,11 +21,11 @@ fn backward<T: Float>(p: &BatchNormGrad, of: &Operands<T>) -> [Vec<T>; 3] {
     let sums = || Out::of::<T>(p.channels, p.per_unit());
     let writes = [Out(of[1].len(), size_of::<T>(), split), sums(), sums()];
     let mut reads: Vec<In> = of.iter().map(|x| In::of(x)).collect();
-    let got = run(batch_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
+    let got = run_harness(batch_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
     reads[0] = In::of(&of[0]).over(0);
-    let over = run(batch_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
+    let over = run_harness(batch_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
     assert_eq!(got, over, "{p:?} in place");
-    [0, 1, 2].map(|j| get(&got, j))
+    [0, 1, 2].map(|j| harness_result(&got, j))
 }
 
 /// dx, dγ, dβ by the definition.

@@ -2,7 +2,7 @@
 //! in 1, 2, 3 and 7 unit ranges (see `harness`).
 
 use super::*;
-use crate::harness::{In, Out, close, get, hashes, run};
+use crate::harness::{In, Out, close, harness_hashes, harness_result, run_harness};
 use crate::reduce;
 
 /// dy, x, mean, rstd, γ.
@@ -10,8 +10,14 @@ type Operands<T> = [Vec<T>; 5];
 
 fn operands<T: Float>(p: &GroupNormGrad) -> Operands<T> {
     let (rows, all) = (p.samples * p.groups, p.samples * p.groups * p.row());
-    let rstd = hashes::<T>(rows, 4).into_iter().map(|x| x + T::TWO).collect();
-    [hashes(all, 1), hashes(all, 2), hashes(rows, 3), rstd, hashes(p.groups * p.channels, 5)]
+    let rstd = harness_hashes::<T>(rows, 4).into_iter().map(|x| x + T::TWO).collect();
+    [
+        harness_hashes(all, 1),
+        harness_hashes(all, 2),
+        harness_hashes(rows, 3),
+        rstd,
+        harness_hashes(p.groups * p.channels, 5),
+    ]
 }
 
 /// dx, dγ, dβ of the kernel.
@@ -20,19 +26,22 @@ fn backward<T: Float>(p: &GroupNormGrad, of: &Operands<T>) -> [Vec<T>; 3] {
     let partial = || Out::of::<T>(p.partials() * p.groups * p.channels, p.partials_per_unit());
     let writes = [Out::of::<T>(of[1].len(), p.per_unit()), partial(), partial()];
     let reads: Vec<In> = of.iter().map(|x| In::of(x)).collect();
-    let got = run(group_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
+    let got = run_harness(group_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
     if p.area > 1 {
         let mut reads = reads;
         reads[0] = In::of(&of[0]).over(0);
-        let over = run(group_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
+        let over = run_harness(group_norm_backward_kernel::<T>, &p.to_words(), &reads, &writes, p.units());
         assert_eq!(got, over, "{p:?} in place");
     }
     let c = p.combine();
     let sum = |j: usize| {
         let out = [Out::of::<T>(p.groups * p.channels, c.per_unit())];
-        get(&run(reduce::sum::<T>, &c.to_words(), &[In::of(&get::<T>(&got, j))], &out, c.units()), 0)
+        harness_result(
+            &run_harness(reduce::sum::<T>, &c.to_words(), &[In::of(&harness_result::<T>(&got, j))], &out, c.units()),
+            0,
+        )
     };
-    [get(&got, 0), sum(1), sum(2)]
+    [harness_result(&got, 0), sum(1), sum(2)]
 }
 
 /// dx, dγ, dβ by the definition.

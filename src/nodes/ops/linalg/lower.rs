@@ -74,7 +74,7 @@ fn lower_small_solve(cx: &mut LowerCx<'_>, nan: bool) -> Result<(), String> {
     let p = LuSolve { count, n, k, transpose: false, nan };
     let words = [p.to_words(), lower_batch_words(cx, 1)].concat();
     let scratch = lower_matrix_scratch(cx, p.factor_scratch(), p.count);
-    let call = lower_matrix_call(cx, linalg::lu::small_solve_for(cx.dtype(0))?, words, count);
+    let call = lower_matrix_call(cx, linalg::lu::lu_solve_small_kernel_for(cx.dtype(0))?, words, count);
     cx.call(call.reads_args(2).faults().writes(Buf::Out(0), n * k).scratch(scratch));
     Ok(())
 }

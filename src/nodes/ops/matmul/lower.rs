@@ -74,7 +74,7 @@ pub fn lower_matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
         let rows = y[..y.len() - 1].iter().product();
         return lower_reduced_columns(cx, (rows, g.n), (Buf::Out(0), Buf::Out(1)));
     };
-    let blocks = g.sums().0;
+    let blocks = g.unit_sums().0;
     let sums = if blocks == 1 { Buf::Out(1) } else { cx.temp(dtype.size(), blocks * g.n) };
     let to = MatmulTo { c: Buf::Out(0), old: Buf::Out(0), sums: Some(sums) };
     lower_matmul_call_to(cx, g, &[0, 1, 2].map(Buf::Arg), to, cx.flops())?;
@@ -113,7 +113,7 @@ fn lower_matmul_call_to(cx: &mut LowerCx<'_>, g: Gemm, reads: &[Buf], to: Matmul
         .whole(whole);
     let call = if g.accumulate { call.reads(&[to.old]).inplace(&[(reads.len(), 0)]) } else { call };
     let call = call.divided(to.c, split);
-    let call = if let Some(sums) = to.sums { call.divided(sums, g.sums().1) } else { call };
+    let call = if let Some(sums) = to.sums { call.divided(sums, g.unit_sums().1) } else { call };
     let call = if scratch > 0 { call.scratch(cx.scratch(dtype.size(), scratch)) } else { call };
     cx.call(call);
     Ok(())

@@ -4,7 +4,7 @@ use super::coded_weights::{CodedWeightSite, check_coded_weights};
 use super::weight_attrs::{DequantAttrs, DequantMatmulAttrs};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::dequant::{CodeScheme, DequantMatmul, dequant_kernel_for, dequant_matmul_for};
+use crate::kernels::dequant::{CodeScheme, DequantMatmul, dequant_kernel_for, dequant_matmul_kernel_for};
 use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::ir::batch::BatchSite;
 use crate::nodes::ir::builder::Var;
@@ -40,7 +40,7 @@ fn lower_dequant_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let len = if dtype == DType::F64 { p.scratch::<f64>() } else { p.scratch::<f32>() };
     let scratch = cx.scratch(dtype.size(), len);
     let class = if dtype == DType::F64 { CostClass::PRODUCT_F64 } else { CostClass::PRODUCT };
-    let call = Call::new(dequant_matmul_for(dtype)?, p.to_words(), units).flops(cx.flops()).cost_class(class);
+    let call = Call::new(dequant_matmul_kernel_for(dtype)?, p.to_words(), units).flops(cx.flops()).cost_class(class);
     cx.call(call.reads_args(cx.args()).whole(1).divided(Buf::Out(0), split).scratch(scratch));
     Ok(())
 }

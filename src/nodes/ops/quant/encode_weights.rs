@@ -2,7 +2,7 @@
 
 use super::weight_attrs::WeightScheme;
 use crate::error::{Error, Kind, Result};
-use crate::kernels::dequant::fp8::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
+use crate::kernels::dequant::fp8_fp4::{e2m1_to_f32, e4m3_to_f32, e5m2_to_f32};
 
 /// Weights as [`encode_weights`] gives them: the data of the operands of
 /// [`CodedWeights`](super::coded_weights::CodedWeights).

@@ -2,7 +2,7 @@
 
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::scales::{PositiveScale, positive_scale_for};
+use crate::kernels::positive_scale::{PositiveScale, positive_scale_kernel_for};
 use crate::nodes::build::axes::check_axis;
 use crate::nodes::ir::batch::BatchSite;
 use crate::nodes::ir::builder::Var;
@@ -14,7 +14,7 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 
 fn lower_positive_scale(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = PositiveScale { len: cx.arg_dims(0).numel() };
-    let call = Call::new(positive_scale_for(cx.dtype(0))?, p.to_words(), p.units()).cost_class(CostClass::COPY);
+    let call = Call::new(positive_scale_kernel_for(cx.dtype(0))?, p.to_words(), p.units()).cost_class(CostClass::COPY);
     cx.call(call.reads_args(1).faults().writes(Buf::Out(0), p.per_unit()).inplace(&[(0, 0)]));
     Ok(())
 }
@@ -24,7 +24,7 @@ fn lower_positive_scale(cx: &mut LowerCx<'_>) -> Result<(), String> {
 pub(super) fn lower_checked_scales(cx: &mut LowerCx<'_>, i: usize) -> Result<Buf, String> {
     let (dtype, p) = (cx.dtype(i), PositiveScale { len: cx.arg_dims(i).numel() });
     let scales = cx.temp(dtype.size(), p.len);
-    let call = Call::new(positive_scale_for(dtype)?, p.to_words(), p.units()).reads(&[Buf::Arg(i)]);
+    let call = Call::new(positive_scale_kernel_for(dtype)?, p.to_words(), p.units()).reads(&[Buf::Arg(i)]);
     cx.call(call.cost_class(CostClass::COPY).faults().writes(scales, p.per_unit()));
     Ok(scales)
 }

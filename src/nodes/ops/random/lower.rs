@@ -2,9 +2,9 @@
 
 use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::key::step_key_kernel;
 use crate::kernels::random::{Random, RandomInt};
-use crate::kernels::{key, random};
+use crate::kernels::random_key::step_key_kernel;
+use crate::kernels::{random, random_key};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::random::attrs::{DrawAttrs, RandomIntAttrs};
@@ -42,13 +42,13 @@ pub fn lower_rng_int(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `rng_next`.
 pub fn lower_rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let call = Call::new(step_key_kernel, [], 1).reads_args(1).writes(Buf::Out(0), key::WORDS);
+    let call = Call::new(step_key_kernel, [], 1).reads_args(1).writes(Buf::Out(0), random_key::WORDS);
     cx.call(call.inplace(&[(0, 0)]));
     Ok(())
 }
 
 /// `rng_fold`.
 pub fn lower_rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    cx.call(Call::new(key::fold_key_kernel, [], 1).reads_args(2).writes(Buf::Out(0), key::WORDS));
+    cx.call(Call::new(random_key::fold_key_kernel, [], 1).reads_args(2).writes(Buf::Out(0), random_key::WORDS));
     Ok(())
 }

@@ -32,7 +32,7 @@ fused!(fused12: a b c d e f g h i j k l);
 fused!(fused6: a b c d e f);
 
 /// The same for targets without a multiply-add instruction: a product and a sum.
-fn separate_flops_limit(acc: &mut [[f32; LANES]], count: usize) {
+fn machine_limit_of_separate_flops(acc: &mut [[f32; LANES]], count: usize) {
     let &mut [mut a, mut b] = acc else { return };
     for _ in 0..count {
         for chain in [&mut a, &mut b] {
@@ -46,7 +46,7 @@ fn separate_flops_limit(acc: &mut [[f32; LANES]], count: usize) {
 
 simd! {
     /// Reads and writes each element once.
-    pub fn limit_of_sweep(x: &mut [f32]) {
+    pub fn machine_limit_of_sweep(x: &mut [f32]) {
         for x in x {
             *x = x.mul_add(0.999, 0.001);
         }
@@ -54,13 +54,13 @@ simd! {
 }
 
 /// Runs `count` multiply-adds of each element, and returns the number of operations done.
-pub fn compute_limit(count: usize) -> f64 {
+pub fn machine_limit_of_compute(count: usize) -> f64 {
     // As many chains as the registers hold besides the two factors, and at least eight vectors: two units with a
     // latency of four cycles each need eight independent operations.
     let (chains, run): (usize, fn(&mut [[f32; LANES]], usize)) = match isa() {
         Isa::Avx512 => (12, fused12),
         Isa::Avx2 | Isa::Neon => (6, fused6),
-        Isa::Portable => (2, separate_flops_limit),
+        Isa::Portable => (2, machine_limit_of_separate_flops),
     };
     let mut acc = black_box([[0.5; LANES]; 12]);
     run(&mut acc[..chains], count);
@@ -74,17 +74,17 @@ mod tests {
 
     #[test]
     fn work_is_what_it_says() {
-        assert_eq!(compute_limit(3) / compute_limit(1), 3.0);
+        assert_eq!(machine_limit_of_compute(3) / machine_limit_of_compute(1), 3.0);
         let once = |x: f32| x.mul_add(0.999, 0.001);
         let mut acc = [[0.5f32; LANES]; 12];
         fused12(&mut acc, 2);
         fused6(&mut acc[..6], 1);
         let (twice, thrice) = (once(once(0.5)), once(once(once(0.5))));
         assert!(acc[..6].iter().flatten().all(|&x| x == thrice) && acc[6..].iter().flatten().all(|&x| x == twice));
-        separate_flops_limit(&mut acc[6..8], 1);
+        machine_limit_of_separate_flops(&mut acc[6..8], 1);
         assert!(acc[6..8].iter().flatten().all(|&x| x == twice * 0.999 + 0.001));
         let mut swept = vec![2.0f32; 37];
-        limit_of_sweep(&mut swept);
+        machine_limit_of_sweep(&mut swept);
         assert!(swept.iter().all(|&x| x == once(2.0)));
     }
 }

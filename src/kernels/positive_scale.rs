@@ -2,7 +2,7 @@
 //!
 //! | kernel | reads | writes | params |
 //! |---|---|---|---|
-//! | [`positive_scale`] | s: `T[len]` | the same, in place of s or not | [`PositiveScale`] |
+//! | [`positive_scale_kernel`] | s: `T[len]` | the same, in place of s or not | [`PositiveScale`] |
 //!
 //! Invariant: the fault is that of the first scale that is 0 or less, subnormal, infinite, or NaN. The reciprocal of a
 //! scale that passes is finite. Used by the lowering of `positive_scale`.
@@ -17,7 +17,7 @@ use crate::params::params;
 const UNIT: usize = 4096;
 
 params! {
-    /// Params of [`positive_scale`].
+    /// Params of [`positive_scale_kernel`].
     pub struct PositiveScale {
         /// Number of scales.
         pub len: usize,
@@ -39,7 +39,7 @@ impl PositiveScale {
 /// Copies scales. One that is no normal number above 0 is a fault.
 ///
 /// Reads s: `T[len]`; writes the same, in place of s or not, [`PositiveScale::per_unit`]; params [`PositiveScale`].
-pub fn positive_scale<T: Float>(args: &mut Args<'_>) {
+pub fn positive_scale_kernel<T: Float>(args: &mut Args<'_>) {
     let from = args.inplace(0).is_none().then(|| args.read::<T>(0));
     let first = args.units().start * UNIT;
     let y = args.write::<T>(0);
@@ -51,18 +51,19 @@ pub fn positive_scale<T: Float>(args: &mut Args<'_>) {
     }
 }
 
-by_dtype!(positive_scale_for = positive_scale::<floats>);
+by_dtype!(positive_scale_kernel_for = positive_scale_kernel::<floats>);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{In, Out, get, run};
+    use crate::harness::{In, Out, harness_result, run_harness};
 
     fn scales(s: &[f32], over: bool) -> Result<Vec<f32>, usize> {
         let p = PositiveScale { len: s.len() };
         let read = if over { In::of(s).over(0) } else { In::of(s) };
         let writes = [Out::of::<f32>(s.len(), p.per_unit())];
-        run(positive_scale::<f32>, &p.to_words(), &[read], &writes, p.units()).map(|all| get(&Ok(all), 0))
+        run_harness(positive_scale_kernel::<f32>, &p.to_words(), &[read], &writes, p.units())
+            .map(|all| harness_result(&Ok(all), 0))
     }
 
     #[test]

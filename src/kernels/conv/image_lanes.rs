@@ -4,8 +4,8 @@
 //! Invariant: an output element is one chain of `mul_add` over the taps that may see a pixel of the source, in order.
 //! Neither the tile size nor the other fifteen images affect its bits. Used by `correlate` only.
 
+use super::conv_micro::{ConvMicroEpilogue, conv_micro_terms, conv_micro_vector};
 use super::conv_plan::{ConvPlan, IMAGES};
-use super::micro::{MicroEpilogue, micro_terms, micro_vector};
 use super::strip::clear_strip;
 use crate::float::Float;
 use crate::gemm::{GemmFloat, transpose};
@@ -14,14 +14,14 @@ use crate::simd::Token;
 use std::ops::Range;
 
 /// Elements of the staging buffer: a block of output channels, or the source before it moves to the strip.
-pub(super) fn images_stage_len(c: &ConvPlan) -> usize {
+pub(super) fn image_lanes_stage_len(c: &ConvPlan) -> usize {
     let block = 6.min(c.dst_c) * c.dst[0] * c.dst[1];
     IMAGES * block.max(c.src_c * c.src[0] * c.src[1])
 }
 
 /// Copies the channels of one group of up to [`IMAGES`] images into a cleared strip. `each` is the stride from image to
 /// image.
-pub(super) fn load_images<T: GemmFloat>(
+pub(super) fn load_image_lanes<T: GemmFloat>(
     c: &ConvPlan,
     src: &[T],
     each: usize,
@@ -48,8 +48,8 @@ pub(super) fn load_images<T: GemmFloat>(
         if row >= rows {
             continue;
         }
-        for (q, pixels) in line.chunks_exact(c.image_run(w) * IMAGES).enumerate() {
-            let col = q * c.image_run(w) + c.lead[1];
+        for (q, pixels) in line.chunks_exact(c.image_lanes_run(w) * IMAGES).enumerate() {
+            let col = q * c.image_lanes_run(w) + c.lead[1];
             let (plane, col) = (plane + col % c.phase[1], col / c.phase[1]);
             let room = cols.saturating_sub(col) * IMAGES;
             let at = (plane * c.plane() + row * c.pitch + col) * IMAGES;
@@ -61,13 +61,13 @@ pub(super) fn load_images<T: GemmFloat>(
 
 impl ConvPlan {
     /// Pixels of a row that stay adjacent in the strip.
-    fn image_run(&self, w: usize) -> usize {
+    fn image_lanes_run(&self, w: usize) -> usize {
         if self.phase[1] == 1 { w } else { 1 }
     }
 
     /// The taps along axis `a`, of those that contribute to sub-grid `sub`, that see a pixel from one of the positions
     /// `at`. All of them if the source is split into phases.
-    fn image_taps_seeing(&self, a: usize, sub: usize, at: Range<usize>) -> Range<usize> {
+    fn image_lanes_taps_seeing(&self, a: usize, sub: usize, at: Range<usize>) -> Range<usize> {
         let mut taps = (0..self.kernel[a]).filter_map(|k| self.tap(a, sub, k)).enumerate();
         if self.phase[a] != 1 {
             return 0..taps.count();
@@ -83,7 +83,7 @@ impl ConvPlan {
 /// The taps of a tile: in each of `outer` groups of `size` taps, the rows `rows`, `step` taps apart, and in each row
 /// the taps `cols`.
 #[derive(Clone)]
-struct ImageTaps {
+struct ImageLanesTaps {
     outer: usize,
     size: usize,
     rows: Range<usize>,
@@ -91,16 +91,16 @@ struct ImageTaps {
     cols: Range<usize>,
 }
 
-impl ImageTaps {
+impl ImageLanesTaps {
     /// The taps that a tile needs of `channels` source channels with `of` = [rows, columns] taps each.
-    fn new(channels: usize, of: [usize; 2], rows: Range<usize>, cols: Range<usize>) -> ImageTaps {
+    fn new(channels: usize, of: [usize; 2], rows: Range<usize>, cols: Range<usize>) -> ImageLanesTaps {
         let size = of[0] * of[1];
         if cols.len() < of[1] {
-            ImageTaps { outer: channels, size, rows, step: of[1], cols }
+            ImageLanesTaps { outer: channels, size, rows, step: of[1], cols }
         } else if rows.len() < of[0] {
-            ImageTaps { outer: channels, size, rows: 0..1, step: size, cols: rows.start * of[1]..rows.end * of[1] }
+            ImageLanesTaps { outer: channels, size, rows: 0..1, step: size, cols: rows.start * of[1]..rows.end * of[1] }
         } else {
-            ImageTaps { outer: 1, size: 0, rows: 0..1, step: 0, cols: 0..channels * size }
+            ImageLanesTaps { outer: 1, size: 0, rows: 0..1, step: 0, cols: 0..channels * size }
         }
     }
 }
@@ -110,10 +110,10 @@ struct Tile<const M: usize, const P: usize, const L: usize>;
 
 /// The sums stay in registers only if all indices are constants: hence the copy to `out` at the end.
 #[inline(always)]
-fn image_sums<T: Float, const M: usize, const P: usize, const L: usize>(
+fn image_lanes_sums<T: Float, const M: usize, const P: usize, const L: usize>(
     a: &[T],
     offs: &[u32],
-    taps: &ImageTaps,
+    taps: &ImageLanesTaps,
     strip: &[T],
     out: &mut [[[T; L]; P]; M],
 ) {
@@ -125,7 +125,7 @@ fn image_sums<T: Float, const M: usize, const P: usize, const L: usize>(
             let run = base + taps.cols.start..base + taps.cols.end;
             for (a, &off) in a[run.clone()].iter().zip(&offs[run]) {
                 let x = &strip[off as usize * IMAGES..][..(P - 1) * IMAGES + L];
-                acc = micro_terms(a, std::array::from_fn(|p| micro_vector(&x[p * IMAGES..])), acc);
+                acc = conv_micro_terms(a, std::array::from_fn(|p| conv_micro_vector(&x[p * IMAGES..])), acc);
             }
         }
     }
@@ -135,10 +135,10 @@ fn image_sums<T: Float, const M: usize, const P: usize, const L: usize>(
 /// One tile for all [`IMAGES`] images. `step` is the output stride from position to position, `ld` from channel to
 /// channel.
 #[inline(always)]
-fn image_tile<T: Float, const M: usize, const P: usize, const L: usize>(
+fn image_lanes_tile<T: Float, const M: usize, const P: usize, const L: usize>(
     a: &[T],
     offs: &[u32],
-    taps: &ImageTaps,
+    taps: &ImageLanesTaps,
     strip: &[T],
     dst: &mut [T],
     step: usize,
@@ -146,7 +146,7 @@ fn image_tile<T: Float, const M: usize, const P: usize, const L: usize>(
 ) {
     for lane in (0..IMAGES).step_by(L) {
         let mut out = [[[T::ZERO; L]; P]; M];
-        image_sums::<T, M, P, L>(a, offs, taps, &strip[lane..], &mut out);
+        image_lanes_sums::<T, M, P, L>(a, offs, taps, &strip[lane..], &mut out);
         for (out, row) in out.iter().zip(dst.chunks_mut(ld)) {
             for (p, v) in out.iter().enumerate() {
                 row[p * step + lane..][..L].copy_from_slice(v);
@@ -156,24 +156,26 @@ fn image_tile<T: Float, const M: usize, const P: usize, const L: usize>(
 }
 
 simd! { wide
-    fn image_tile_wide[T: Float, const M: usize, const P: usize, const L: usize](
-        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &ImageTaps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
+    fn image_lanes_tile_wide[T: Float, const M: usize, const P: usize, const L: usize](
+        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &ImageLanesTaps, strip: &[T], dst: &mut [T], step: usize,
+        ld: usize,
     ) {
-        image_tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
+        image_lanes_tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
     }
 }
 
 simd! { narrow
-    fn image_tile_narrow[T: Float, const M: usize, const P: usize, const L: usize](
-        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &ImageTaps, strip: &[T], dst: &mut [T], step: usize, ld: usize,
+    fn image_lanes_tile_narrow[T: Float, const M: usize, const P: usize, const L: usize](
+        _t: Tile<M, P, L>, a: &[T], offs: &[u32], taps: &ImageLanesTaps, strip: &[T], dst: &mut [T], step: usize,
+        ld: usize,
     ) {
-        image_tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
+        image_lanes_tile::<T, M, P, L>(a, offs, taps, strip, dst, step, ld);
     }
 }
 
 /// Maximal number of positions that share their taps, for a block of `m` channels: as many as the widest vectors have
 /// registers for.
-fn most_image_positions(m: usize) -> usize {
+fn most_image_lanes_positions(m: usize) -> usize {
     match m {
         6 => 4,
         4 => 5,
@@ -181,13 +183,13 @@ fn most_image_positions(m: usize) -> usize {
     }
 }
 
-/// [`image_tile`] for a block of `m` channels (1, 2, 4 or 6) at some of `left` positions. Returns their number.
-fn image_tiles<T: Float>(
+/// [`image_lanes_tile`] for a block of `m` channels (1, 2, 4 or 6) at some of `left` positions. Returns their number.
+fn image_lanes_tiles<T: Float>(
     m: usize,
     left: usize,
     a: &[T],
     offs: &[u32],
-    taps: &ImageTaps,
+    taps: &ImageLanesTaps,
     strip: &[T],
     dst: &mut [T],
     step: usize,
@@ -204,19 +206,19 @@ fn image_tiles<T: Float>(
     macro_rules! by_rows {
         (wide $l:literal) => {
             match m {
-                1 => go!(image_tile_wide, 1, $l, 8 4 2),
-                2 => go!(image_tile_wide, 2, $l, 8 4 2),
-                4 => go!(image_tile_wide, 4, $l, 5 4 3 2),
-                _ => go!(image_tile_wide, 6, $l, 4 3 2),
+                1 => go!(image_lanes_tile_wide, 1, $l, 8 4 2),
+                2 => go!(image_lanes_tile_wide, 2, $l, 8 4 2),
+                4 => go!(image_lanes_tile_wide, 4, $l, 5 4 3 2),
+                _ => go!(image_lanes_tile_wide, 6, $l, 4 3 2),
             }
         };
         // Vectors with twice the registers: a cache line is used whole once it is loaded.
         (narrow $l:literal) => {
             match m {
-                1 => go!(image_tile_narrow, 1, $l, 4 2),
-                2 => go!(image_tile_narrow, 2, $l, 2),
-                4 => go!(image_tile_narrow, 4, $l, ),
-                _ => go!(image_tile_narrow, 6, $l, ),
+                1 => go!(image_lanes_tile_narrow, 1, $l, 4 2),
+                2 => go!(image_lanes_tile_narrow, 2, $l, 2),
+                4 => go!(image_lanes_tile_narrow, 4, $l, ),
+                _ => go!(image_lanes_tile_narrow, 6, $l, ),
             }
         };
     }
@@ -231,7 +233,7 @@ fn image_tiles<T: Float>(
 /// A block of `rows` channels (packed as `m`) of all sub-grids, staged as [channel][position of the output][image].
 /// `a(taps, weights)` returns the packed weights of a sub-grid, from the number of taps before it and its number of
 /// weights.
-pub(super) fn images_block<'a, T: Float>(
+pub(super) fn image_lanes_block<'a, T: Float>(
     c: &ConvPlan,
     m: usize,
     rows: usize,
@@ -247,19 +249,24 @@ pub(super) fn images_block<'a, T: Float>(
         let (offs, a) = (&offs[k0..k0 + count], a(k0, count));
         let [height, width] = c.sub_grid(sub);
         for row in 0..height {
-            let down = c.image_taps_seeing(0, sub[0], row..row + 1);
+            let down = c.image_lanes_taps_seeing(0, sub[0], row..row + 1);
             let mut col = 0;
             while col < width {
                 // As few tiles as possible, of about equal size.
                 let left = width - col;
-                let some = left.div_ceil(left.div_ceil(most_image_positions(m)));
-                let taps = ImageTaps::new(c.src_c, of, down.clone(), c.image_taps_seeing(1, sub[1], col..col + some));
+                let some = left.div_ceil(left.div_ceil(most_image_lanes_positions(m)));
+                let taps = ImageLanesTaps::new(
+                    c.src_c,
+                    of,
+                    down.clone(),
+                    c.image_lanes_taps_seeing(1, sub[1], col..col + some),
+                );
                 let at = (row * c.step[0] + sub[0]) * c.dst[1] + col * c.step[1] + sub[1];
                 let (step, mut done) = (c.step[1] * IMAGES, 0);
                 while done < some {
                     let strip = &strip[(row * c.pitch + col + done) * IMAGES..];
                     let dst = &mut stage[at * IMAGES + done * step..rows * area];
-                    done += image_tiles(m, some - done, a, offs, &taps, strip, dst, step, area);
+                    done += image_lanes_tiles(m, some - done, a, offs, &taps, strip, dst, step, area);
                 }
                 col += some;
             }
@@ -269,9 +276,9 @@ pub(super) fn images_block<'a, T: Float>(
 }
 
 /// Applies the epilogue to a staged block and copies it to the images, `stride` elements apart.
-pub(super) fn unstage_images<T: GemmFloat>(
+pub(super) fn unstage_image_lanes<T: GemmFloat>(
     c: &ConvPlan,
-    epilogue: MicroEpilogue<'_, T>,
+    epilogue: ConvMicroEpilogue<'_, T>,
     images: usize,
     channels: Range<usize>,
     stride: usize,

@@ -20,7 +20,7 @@ pub fn place_bytes_kernel(args: &mut Args<'_>) {
 }
 
 /// As [`copy_bytes_kernel`], but does nothing if the operands share their bytes.
-pub fn keep_bytes_kernel(args: &mut Args<'_>) {
+pub fn copy_bytes_unless_shared_kernel(args: &mut Args<'_>) {
     if args.inplace(0).is_none() {
         copy_bytes_kernel(args);
     }

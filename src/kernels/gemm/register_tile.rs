@@ -3,31 +3,32 @@
 //! Invariant: a tile computes `c[i][j] = fma(a[i][p], b[p][j], c[i][j])` for `p` ascending, one chain for each element,
 //! from 0 or from C; or it updates C by an SGD step whose gradient is the sums. The bits depend neither on the tile's
 //! size nor on the instruction set. Bounds of A and B are checked once for each tile; those of C hold by its type. The
-//! SGD step of a partial tile reads sums that were stored first, which halves the compiled code ([`tile_part_step`]).
+//! SGD step of a partial tile reads sums that were stored first, which halves the compiled code
+//! ([`register_tile_part_step`]).
 
 // Sums stay in registers only where every index is a constant, so loops are over indices: they are unrolled.
 #![allow(clippy::needless_range_loop)]
 
 use super::gemm_float::GemmFloat;
-use super::operands::TileOperands;
+use super::operands::RegisterTileOperands;
 use super::sgd_epilogue::SgdEpilogue;
 use crate::abi::MatrixMut;
-use crate::simd::{Op, Vectors};
+use crate::simd::{SimdOp, Vectors};
 
 /// Elements of the largest tile: 24 vectors of 64 bytes.
 const MOST_ELEMENTS: usize = 24 * 16;
 
 /// The SGD step of a partial tile: `compute` makes the sums, and C is updated row by row.
 #[inline(never)]
-pub fn tile_part_step<T: GemmFloat>(
-    mut t: TileOperands<'_, T>,
+pub fn register_tile_part_step<T: GemmFloat>(
+    mut t: RegisterTileOperands<'_, T>,
     step: SgdEpilogue<T>,
-    compute: impl FnOnce(TileOperands<'_, T>),
+    compute: impl FnOnce(RegisterTileOperands<'_, T>),
 ) {
     let (rows, cols) = (t.c.rows(), t.c.cols());
     let mut sums = [T::ZERO; MOST_ELEMENTS];
     let to = MatrixMut::new(&mut sums, rows, cols);
-    compute(TileOperands { c: to, add: false, prefetch_c: false, prefetch: t.prefetch, step: None, ..t });
+    compute(RegisterTileOperands { c: to, add: false, prefetch_c: false, prefetch: t.prefetch, step: None, ..t });
     for (i, sums) in sums.chunks_exact(cols).take(rows).enumerate() {
         for (param, gradient) in t.c.row(i).iter_mut().zip(sums) {
             *param = step.apply(*param, *gradient);
@@ -37,14 +38,30 @@ pub fn tile_part_step<T: GemmFloat>(
 
 /// A tile as two: its first `whole` columns and the rest. Columns are independent, so the bits are those of one tile.
 #[inline(never)]
-pub fn tile_split<T>(mut t: TileOperands<'_, T>, whole: usize, mut compute: impl FnMut(TileOperands<'_, T>)) {
+pub fn register_tile_split<T>(
+    mut t: RegisterTileOperands<'_, T>,
+    whole: usize,
+    mut compute: impl FnMut(RegisterTileOperands<'_, T>),
+) {
     let (rows, cols) = (t.c.rows(), t.c.cols());
-    let TileOperands { a, a_row, a_col, b, b_row, k, add, prefetch_c, .. } = t;
+    let RegisterTileOperands { a, a_row, a_col, b, b_row, k, add, prefetch_c, .. } = t;
     let c = t.c.part(0..rows, 0..whole);
     let prefetch = t.prefetch.as_deref_mut();
-    compute(TileOperands { a, a_row, a_col, b, b_row, k, c, add, prefetch_c, prefetch, step: None });
+    compute(RegisterTileOperands { a, a_row, a_col, b, b_row, k, c, add, prefetch_c, prefetch, step: None });
     let c = t.c.part(0..rows, whole..cols);
-    compute(TileOperands { a, a_row, a_col, b: &b[whole..], b_row, k, c, add, prefetch_c, prefetch: None, step: None });
+    compute(RegisterTileOperands {
+        a,
+        a_row,
+        a_col,
+        b: &b[whole..],
+        b_row,
+        k,
+        c,
+        add,
+        prefetch_c,
+        prefetch: None,
+        step: None,
+    });
 }
 
 /// Repeats a block for each row of a tile, unrolled in the source. Accumulators stay in registers only where every
@@ -88,26 +105,26 @@ macro_rules! put {
 }
 
 /// The kernel of tiles of `MR` rows and `NV` vectors. With `PART`, the last vector is partial.
-pub struct TileKernel<'t, 'a, S, T, const MR: usize, const NV: usize, const PART: bool>(
+pub struct RegisterTileKernel<'t, 'a, S, T, const MR: usize, const NV: usize, const PART: bool>(
     pub S,
-    pub &'t mut TileOperands<'a, T>,
+    pub &'t mut RegisterTileOperands<'a, T>,
 );
 
-impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: bool> Op
-    for TileKernel<'_, '_, S, T, MR, NV, PART>
+impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: bool> SimdOp
+    for RegisterTileKernel<'_, '_, S, T, MR, NV, PART>
 {
     type Out = ();
 
     #[inline(always)]
     fn call(self) {
-        let TileKernel(s, t) = self;
+        let RegisterTileKernel(s, t) = self;
         let (lanes, cols) = (S::LANES, t.c.cols());
         assert!(t.fits() && t.c.rows() == MR && cols <= NV * lanes && cols > (NV - 1) * lanes);
         assert!(!PART || t.step.is_none());
         let mask = s.mask(cols - (NV - 1) * lanes);
         let (mut a, mut b, c) = (t.a.as_ptr(), t.b.as_ptr(), t.c.as_mut_ptr());
         let (a_row, a_col, b_row, c_row) = (t.a_row, t.a_col, t.b_row, t.c.step());
-        let mut acc = [[s.splat(T::ZERO); NV]; MR];
+        let mut acc = [[s.broadcast(T::ZERO); NV]; MR];
         // Rows are addressed from every third one. The compiler must not see that those are equally far apart: it would
         // compute each address from the one before, in a chain as long as the tile's arithmetic.
         let third: [usize; 2] = std::hint::black_box([0, 3 * a_row]);
@@ -128,12 +145,12 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
             while left > 0 {
                 let run = t.prefetch.as_ref().map_or(left, |lines| lines.terms.min(left));
                 for _ in 0..run {
-                    let mut row = [s.splat(T::ZERO); NV];
+                    let mut row = [s.broadcast(T::ZERO); NV];
                     for j in 0..NV {
                         row[j] = load!(s, lanes, mask, b, j);
                     }
                     each_row!(I in MR {
-                        let x = s.splat(*a.add(third[I / 3] + I % 3 * a_row));
+                        let x = s.broadcast(*a.add(third[I / 3] + I % 3 * a_row));
                         for j in 0..NV {
                             acc[I][j] = s.fma(x, row[j], acc[I][j]);
                         }
@@ -153,8 +170,8 @@ impl<S: Vectors<T>, T: GemmFloat, const MR: usize, const NV: usize, const PART: 
             }
             let Some(step) = t.step else { return };
             // Sums and products, each rounded by itself, made of `fma`.
-            let (one, minus, none) = (s.splat(T::ONE), s.splat(-T::ONE), s.splat(-T::ZERO));
-            let (lr, decay) = (s.splat(step.lr), s.splat(step.decay));
+            let (one, minus, none) = (s.broadcast(T::ONE), s.broadcast(-T::ONE), s.broadcast(-T::ZERO));
+            let (lr, decay) = (s.broadcast(step.lr), s.broadcast(step.decay));
             // One branch for the whole tile: a branch for each vector would cost more than the step.
             if step.decay != T::ZERO {
                 each_vector!(I, j in MR, NV {

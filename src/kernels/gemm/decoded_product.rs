@@ -3,10 +3,11 @@
 //! A [`PanelDecoder`] writes some rows and columns of B as numbers. They go to the micro-panels of the general product,
 //! so the numbers of all of B never exist at once.
 //!
-//! Invariant: an element of C is the chain of [`tile`](super::tile) over the numbers that the decoder gives, from 0. So
-//! it has the bits of the general product of A with the decoded matrix, whatever the units and the blocks are.
+//! Invariant: an element of C is the chain of [`register_tile`](super::register_tile) over the numbers that the decoder
+//! gives, from 0. So it has the bits of the general product of A with the decoded matrix, whatever the units and the
+//! blocks are.
 
-use super::blocked::{BlockedMicroPanels, BlockedRows, BlockedSums, BlockedTiles, pack_blocked_a};
+use super::blocked::{BlockedMicroPanels, BlockedProductSums, BlockedRows, BlockedTiles, blocked_product_packed_a};
 use super::blocked_plan::BlockedPlan;
 use super::gemm_desc::Gemm;
 use super::gemm_float::GemmFloat;
@@ -35,17 +36,17 @@ pub trait PanelDecoder<T> {
 /// The transpose of a matrix that is decoded. The decoder is asked for up to sixteen rows from anywhere on, whatever
 /// its depth is.
 #[derive(Clone, Copy, Debug)]
-pub struct TransposedPanels<D>(pub D);
+pub struct TransposedDecoder<D>(pub D);
 
 /// Rows and columns that are transposed at once.
 const SQUARE: usize = 16;
 
-impl<D> TransposedPanels<D> {
+impl<D> TransposedDecoder<D> {
     /// The [`PanelDecoder::depth`] of all of them.
     pub const DEPTH: usize = SQUARE;
 }
 
-impl<T: GemmFloat, D: PanelDecoder<T>> PanelDecoder<T> for TransposedPanels<D> {
+impl<T: GemmFloat, D: PanelDecoder<T>> PanelDecoder<T> for TransposedDecoder<D> {
     fn depth(&self) -> usize {
         SQUARE
     }
@@ -114,7 +115,7 @@ impl Gemm {
 }
 
 /// The elements of C that a call computes, and the first of them.
-pub fn decoded_target<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (Corner, MatrixMut<'a, T>) {
+pub fn decoded_product_target<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (Corner, MatrixMut<'a, T>) {
     let units = args.units();
     match g.decoded_columns() {
         Some(width) => (Corner { row: 0, col: (units.start * width).min(g.n) }, args.panel::<T>(0)),
@@ -124,8 +125,8 @@ pub fn decoded_target<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (Corne
 
 /// The elements that a call of a product of one row computes, and the first of them: for kernels that have a loop of
 /// their own for one row. It is a multiple of 32.
-pub fn decoded_row<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (usize, MatrixMut<'a, T>) {
-    let (at, c) = decoded_target(args, g);
+pub fn decoded_product_row<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (usize, MatrixMut<'a, T>) {
+    let (at, c) = decoded_product_target(args, g);
     (at.col, c)
 }
 
@@ -136,8 +137,8 @@ pub fn decoded_row<'a, T: GemmFloat>(args: &mut Args<'a>, g: &Gemm) -> (usize, M
 /// # Panics
 /// If a slice is shorter than the descriptor says.
 pub fn run_decoded<T: GemmFloat>(args: &mut Args<'_>, g: &Gemm, a: &[T], b: &impl PanelDecoder<T>) {
-    let (at, c) = decoded_target(args, g);
-    decoded_block(Token::current(), g, a, b, at, c, args.write::<T>(1));
+    let (at, c) = decoded_product_target(args, g);
+    decoded_product_block(Token::current(), g, a, b, at, c, args.write::<T>(1));
 }
 
 /// Products with decoded matrices of one shape, each with any number of rows of A. Plans are made for few rows and for
@@ -172,12 +173,12 @@ impl OpenDecoded {
         scratch: &mut [T],
     ) {
         let g = if c.rows() <= DECODED_FEW_ROWS { &self.few } else { &self.many };
-        decoded_block(Token::current(), g, a, b, Corner { row: 0, col }, c, scratch);
+        decoded_product_block(Token::current(), g, a, b, Corner { row: 0, col }, c, scratch);
     }
 }
 
 /// Computes the block of C that begins at `at`.
-fn decoded_block<T: GemmFloat>(
+fn decoded_product_block<T: GemmFloat>(
     token: Token,
     g: &Gemm,
     a: &[T],
@@ -222,11 +223,12 @@ fn decoded_block<T: GemmFloat>(
                 let a = View { data: &a[ic * g.a.row + pc * g.a.col..], row: g.a.row, col: g.a.col };
                 let fresh = jc == 0 || all > plan.mc;
                 let a = match plan.pack_a {
-                    true => pack_blocked_a(token, a, tiles, k, scratch_a, fresh),
+                    true => blocked_product_packed_a(token, a, tiles, k, scratch_a, fresh),
                     false => BlockedRows::Strided(a),
                 };
                 let block = c.part(ic..ic + rows, jc..jc + width);
-                let part = BlockedSums { tiles, tallest, k, c: block, add: pc > 0, step: None, far_c: plan.far_c };
+                let part =
+                    BlockedProductSums { tiles, tallest, k, c: block, add: pc > 0, step: None, far_c: plan.far_c };
                 part.compute(token, a, &mut panels, &mut ());
             }
         }
@@ -257,7 +259,7 @@ mod tests {
     use super::super::gemm;
     use super::*;
     use crate::abi::Kernel;
-    use crate::harness::{In, Out, get, noise, run};
+    use crate::harness::{In, Out, harness_result, noise, run_harness};
     use crate::simd::{Isa, detect_isa, limit};
 
     /// A matrix whose numbers are stored negated. With a depth of 0, parts may begin anywhere.
@@ -287,7 +289,7 @@ mod tests {
         let (a, b) = (args.read::<f64>(0), args.read::<f64>(1));
         let (depth, transposed) = (rest[0] as usize, rest[1] != 0);
         match transposed {
-            true => run_decoded(args, &g, a, &TransposedPanels(Negated { b, n: g.k, depth: 0 })),
+            true => run_decoded(args, &g, a, &TransposedDecoder(Negated { b, n: g.k, depth: 0 })),
             false => run_decoded(args, &g, a, &Negated { b, n: g.n, depth }),
         }
     }
@@ -312,8 +314,8 @@ mod tests {
                     let depth = if transposed { SQUARE } else { depth };
                     let per = g.decoded_scratch::<f64>(depth);
                     let out = [Out(m * n, 8, split), Out(per, 8, Split::PerThread(per))];
-                    let y = run(kernel as Kernel, &words, &[In::of(&a), In::of(stored)], &out, units);
-                    let same = get::<f64>(&y, 0).iter().zip(&want).all(|(y, w)| y.to_bits() == w.to_bits());
+                    let y = run_harness(kernel as Kernel, &words, &[In::of(&a), In::of(stored)], &out, units);
+                    let same = harness_result::<f64>(&y, 0).iter().zip(&want).all(|(y, w)| y.to_bits() == w.to_bits());
                     assert!(same, "{m} x {n} x {k}, depth {depth}, {isa:?}, transposed: {transposed}");
                 }
                 limit(detect_isa());

@@ -1,9 +1,9 @@
 //! The convolution and its gradients: units, scratch, functions over slices and entry points.
 
+use super::conv_micro::ConvMicroEpilogue;
 use super::conv_plan::{ConvPlan, conv_plan_weight_blocks};
 use super::correlate::{self, Product, correlate};
 use super::geom::ConvGeom;
-use super::micro::MicroEpilogue;
 use super::weight_grad;
 use crate::abi::Args;
 use crate::by_dtype::by_dtype;
@@ -12,13 +12,13 @@ use crate::gemm::{Act, GemmFloat, act_fn};
 use crate::window_sizes::Units;
 use std::ops::Range;
 
-/// Units of [`conv2d_images`]: images, or blocks of output channels if there are few images.
+/// Units of [`conv2d_forward`]: images, or blocks of output channels if there are few images.
 pub fn conv2d_units(g: &ConvGeom) -> Units {
     let (count, per_unit) = ConvPlan::forward(g).units();
     Units { count, per_unit }
 }
 
-/// Elements of scratch per thread for [`conv2d_images`].
+/// Elements of scratch per thread for [`conv2d_forward`].
 pub fn conv2d_scratch(g: &ConvGeom) -> usize {
     correlate::correlate_scratch_len(&ConvPlan::forward(g))
 }
@@ -26,7 +26,7 @@ pub fn conv2d_scratch(g: &ConvGeom) -> usize {
 /// y = act(conv(x, weight) (+ bias)) for the units `units`; `y` is their part of the output.
 ///
 /// x is `[n, c_in, h, w]`, weight `[c_out, c_in / groups, kh, kw]`, bias `[c_out]` or empty, y `[n, c_out, ho, wo]`.
-pub fn conv2d_images<T: GemmFloat>(
+pub fn conv2d_forward<T: GemmFloat>(
     g: &ConvGeom,
     x: &[T],
     weight: &[T],
@@ -37,7 +37,7 @@ pub fn conv2d_images<T: GemmFloat>(
     scratch: &mut [T],
 ) {
     let relu = act == Act::Relu;
-    let epilogue = MicroEpilogue { bias, relu, act: if relu { None } else { act_fn(act) } };
+    let epilogue = ConvMicroEpilogue { bias, relu, act: if relu { None } else { act_fn(act) } };
     correlate(&ConvPlan::forward(g), Product { src: x, weight, epilogue }, units, y, scratch);
 }
 
@@ -52,7 +52,7 @@ pub fn conv2d_backward_input_scratch(g: &ConvGeom) -> usize {
     correlate::correlate_scratch_len(&ConvPlan::backward(g))
 }
 
-/// dx, the adjoint of [`conv2d_images`] in x, for the units `units`; `dx` is their part of the result.
+/// dx, the adjoint of [`conv2d_forward`] in x, for the units `units`; `dx` is their part of the result.
 pub fn conv2d_backward_input<T: GemmFloat>(
     g: &ConvGeom,
     dy: &[T],
@@ -61,7 +61,7 @@ pub fn conv2d_backward_input<T: GemmFloat>(
     dx: &mut [T],
     scratch: &mut [T],
 ) {
-    let p = Product { src: dy, weight, epilogue: MicroEpilogue { bias: &[], relu: false, act: None } };
+    let p = Product { src: dy, weight, epilogue: ConvMicroEpilogue { bias: &[], relu: false, act: None } };
     correlate(&ConvPlan::backward(g), p, units, dx, scratch);
 }
 
@@ -82,7 +82,7 @@ pub fn conv2d_backward_weight_scratch(g: &ConvGeom) -> usize {
     weight_grad::weight_grad_scratch_len(g, &ConvPlan::weight(g))
 }
 
-/// The adjoint of [`conv2d_images`] in the weight, as [`conv2d_weight_parts`] parts, for the units `units`; `parts` is
+/// The adjoint of [`conv2d_forward`] in the weight, as [`conv2d_weight_parts`] parts, for the units `units`; `parts` is
 /// their part of the result.
 pub fn conv2d_backward_weight<T: GemmFloat>(
     g: &ConvGeom,
@@ -103,7 +103,7 @@ pub fn conv2d_weight_combine<T: Float>(parts: &[T], len: usize, from: usize, dw:
     weight_grad::combine_weight_grad_parts(parts, len, from, dw);
 }
 
-/// Entry point of [`conv2d_images`].
+/// Entry point of [`conv2d_forward`].
 ///
 /// Reads x, weight and, optionally, bias; writes y, `PerUnit(conv2d_units.per_unit)`, and scratch,
 /// `PerThread(conv2d_scratch)`; params [`ConvGeom`], then, optionally, the number of an activation ([`Act`]);
@@ -113,7 +113,7 @@ pub fn conv2d_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let act = args.params().get(ConvGeom::WORDS).map_or(Act::None, |w| Act::from_word(*w));
     let bias = if args.reads() > 2 { args.read::<T>(2) } else { &[] };
     let (y, scratch) = (args.write::<T>(0), args.write::<T>(1));
-    conv2d_images(&g, args.read(0), args.read(1), bias, act, args.units(), y, scratch);
+    conv2d_forward(&g, args.read(0), args.read(1), bias, act, args.units(), y, scratch);
 }
 
 by_dtype!(conv2d_kernel_for = conv2d_kernel::<floats>);
