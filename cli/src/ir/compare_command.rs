@@ -6,7 +6,7 @@
 use super::{ir_failure, load_ir};
 use crate::args::CompareArgs;
 use crate::fail::{Run, fail_bad_input, fail_expectation};
-use crate::out::emit_out;
+use crate::stdout_stderr::emit_stdout;
 use arenagrad::tools::fuzz::{Comparison, OutputComparison, RunOptions, compare_graph_signatures, compare_graphs_with};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -31,8 +31,8 @@ pub fn compare_command(a: &CompareArgs) -> Run {
         compared += found.outputs.iter().map(|o| o.elements - o.unknown).sum::<usize>();
         open += found.outputs.iter().map(|o| o.unknown).sum::<usize>() + usize::from(found.fault.is_some());
         match a.json {
-            true => emit_out(comparison_json(seed, &found))?,
-            false => emit_out(comparison_table(seed, &found))?,
+            true => emit_stdout(comparison_json(seed, &found))?,
+            false => emit_stdout(comparison_table(seed, &found))?,
         }
     }
     match different {

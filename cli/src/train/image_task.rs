@@ -7,7 +7,7 @@ use crate::fail::Run;
 use crate::measure::Measure;
 use crate::model::convnet::{self, IMAGES, LABELS, Sizes};
 use crate::model::{LOGITS, LOSS};
-use crate::numbers::number_of;
+use crate::numbers::grouped_number_of;
 use arenagrad::error::Result;
 use arenagrad::session::{Handle, Program};
 use arenagrad::train::{Progress, Trainer, copy_params};
@@ -38,10 +38,11 @@ impl ImageTask {
             None => digits::load_digits()?,
         };
         let sizes = Sizes { batch: c.batch, image: split.train.size, classes: split.classes };
-        let trainer = train_task::task_trainer(c, &convnet::convnet_training(model, sizes)?, LOSS, split.train.len())?;
+        let trainer =
+            train_task::train_task_trainer(c, &convnet::convnet_training(model, sizes)?, LOSS, split.train.len())?;
         let test_batch = TEST_BATCH.min(split.test.len());
         let graph = convnet::convnet_inference(model, Sizes { batch: test_batch, ..sizes })?;
-        let tester = train_task::task_session(c).compile(&graph)?;
+        let tester = train_task::train_task_session(c).compile(&graph)?;
         Ok(ImageTask {
             images: trainer.program().input(IMAGES)?,
             labels: trainer.program().input(LABELS)?,
@@ -97,7 +98,7 @@ impl TrainTask for ImageTask {
     }
 
     fn sizes(&self) -> train_task::Sizes {
-        let images = |n| number_of(n, "images");
+        let images = |n| grouped_number_of(n, "images");
         train_task::Sizes { trained: images(self.split.train.len()), evaluated: images(self.split.test.len()) }
     }
 }
