@@ -24,6 +24,7 @@ mod observer;
 mod operand;
 pub mod order;
 pub mod pack;
+pub mod plan;
 pub mod planned_body;
 pub mod planner;
 pub mod races;

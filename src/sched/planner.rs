@@ -2,12 +2,13 @@
 //! loop.
 
 use super::alias::Alias;
-use super::checker::{Checked, Plan, check_plan};
+use super::checker::{Checked, check_plan};
 use super::instructions::{BufKind, Instructions};
 use super::intervals::Intervals;
 use super::lower::{BufferSlice, Lowered};
 use super::order;
 use super::pack::Packing;
+use super::plan::Plan;
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use std::time::{Duration, Instant};

@@ -436,7 +436,7 @@ impl Program {
             );
             return Err(Error::new(Kind::Data, e));
         }
-        elem::proven_elems(b, bytemuck::cast_slice(data))?;
+        elem::check_elem_bytes(b, bytemuck::cast_slice(data))?;
         self.get_mut(h)?.copy_from_slice(data);
         Ok(())
     }
@@ -450,7 +450,7 @@ impl Program {
             let (role, size, given) = (b.role.binding_name(), b.bytes, bytes.len());
             return Err(Error::new(Kind::Data, format!("{role} {name:?} has {size} bytes; {given} are written")));
         }
-        elem::proven_elems(b, bytes)?;
+        elem::check_elem_bytes(b, bytes)?;
         self.fresh.put(i);
         self.arena.bytes_mut()[b.range()].copy_from_slice(bytes);
         Ok(())

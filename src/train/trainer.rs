@@ -3,8 +3,8 @@
 //! Invariant: [`Trainer::restore`] brings back the state that [`Trainer::save`] wrote, bit for bit, so a resumed run
 //! equals one that never stopped. A step allocates nothing, except in the caller's `fill` or source.
 
-mod copies;
 mod kept;
+mod param_copies;
 mod save_restore;
 mod step_io;
 pub(super) mod streamed;
@@ -15,14 +15,14 @@ use super::rate::{Rate, RateInput};
 use super::{Batches, Partial};
 use crate::error::{Error, Kind, Result};
 use crate::session::{Method, Program, Role, Trace};
-pub use copies::{averages, copy_averages, copy_params, entries, set_params};
 pub use kept::KEPT_LIMIT;
 use kept::Kept;
+pub use param_copies::{averages, copy_averages, copy_params, entries, set_params};
 pub(super) use save_restore::is_saved_trainer_tensor;
 pub use save_restore::{CURSOR, MAX_STEPS};
 use std::time::Instant;
 pub use step_io::MASK;
-use step_io::{StepIo, StepMask};
+use step_io::{StepIo, StepIoMask};
 use streamed::StreamFeed;
 
 /// The result of a step.
@@ -120,10 +120,10 @@ impl Trainer {
     /// Fails if the rate is invalid, if the program has no input `lr` or no such output, or if batches are to be
     /// filled up ([`Partial::Pad`]) and the program has no input [`MASK`] with an element for each example.
     pub fn new(program: Program, loss: &str, rate: impl Into<Rate>, batches: Batches, seed: u64) -> Result<Trainer> {
-        Trainer::with_feed(program, loss, rate.into(), Feed::Shuffled(batches), seed)
+        Trainer::new_with_feed(program, loss, rate.into(), Feed::Shuffled(batches), seed)
     }
 
-    fn with_feed(program: Program, loss: &str, rate: Rate, feed: Feed, seed: u64) -> Result<Trainer> {
+    fn new_with_feed(program: Program, loss: &str, rate: Rate, feed: Feed, seed: u64) -> Result<Trainer> {
         rate.validate()?;
         if let Some((b, _)) = program.persistent().find(|(b, _)| is_saved_trainer_tensor(&b.name)) {
             let text = format!("{:?} is the name of a tensor that checkpoints keep for the trainer", b.name);
@@ -134,7 +134,7 @@ impl Trainer {
         let batch = if let Feed::Shuffled(b) = &feed { b.batch() } else { 0 };
         let mut io = StepIo::new(&program, first, loss, batch)?;
         if matches!(&feed, Feed::Shuffled(b) if b.partial_choice() == Partial::Pad) {
-            io.mask = Some(StepMask::new(&program, first, batch)?);
+            io.mask = Some(StepIoMask::new(&program, first, batch)?);
         }
         let nothing = PlateauState { lr: 0.0, best: 0.0, bad: 0, cooldown: 0 };
         let mut t = Trainer {

@@ -7,7 +7,7 @@ use super::{Feed, Progress, Trainer, wrong_trainer_feed};
 use crate::error::{Error, Kind, Result};
 use crate::session::Program;
 use crate::train::Rate;
-use crate::train::source::{Source, StreamPosition, Supply};
+use crate::train::stream_source::{Source, StreamPosition, Supply};
 
 /// What [`Trainer::pull_streamed`] came to.
 pub enum Pulled {
@@ -35,7 +35,7 @@ impl Trainer {
     /// As [`Trainer::new`], for batches that come from a stream ([`Trainer::step_from`]) or from the caller, one by one
     /// ([`Trainer::step`], whose `fill` then gets no indices).
     pub fn streaming(program: Program, loss: &str, rate: impl Into<Rate>, seed: u64) -> Result<Trainer> {
-        Trainer::with_feed(program, loss, rate.into(), Feed::Stream(StreamFeed::default()), seed)
+        Trainer::new_with_feed(program, loss, rate.into(), Feed::Stream(StreamFeed::default()), seed)
     }
 
     /// Whether batches come one by one, not from shuffled examples.
