@@ -55,7 +55,7 @@ use crate::sched::tape::Tapes;
 use crate::sched::{modelled_time, schedule_with_red_zones, share};
 use compiled_graph::{CompiledGraph, prepare_compiled_graph};
 use program::find_nan::NanFinder;
-use program::{Part, ProgramOrigin};
+use program::part::{Part, ProgramOrigin};
 use runner::Runner;
 use std::time::{Duration, Instant};
 use tracer::Tracer;
@@ -243,7 +243,7 @@ impl Session {
         self
     }
 
-    /// Most plans that a [`SizedProgram`](sized_program::SizedProgram) keeps, at least 1; 64 unless set. Beyond it, the plan that was used least
+    /// Most plans that a [`SizedProgram`] keeps, at least 1; 64 unless set. Beyond it, the plan that was used least
     /// recently is dropped: its size is planned anew when it is asked for again, with inputs that were never written.
     pub fn plans_kept(mut self, n: usize) -> Session {
         self.plans_kept = n.max(1);

@@ -43,9 +43,9 @@ pub mod passes {
 /// The scheduler: order, lifetimes, packing, the plan and its checker, the executor.
 pub mod sched {
     pub use crate::sched::{
-        Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, offsets,
-        order, pack, plan, planned_body, planner, races, schedule, schedule_in, schedule_with_red_zones, share, tape,
-        team, track,
+        Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, order,
+        pack, plan, planned_body, planned_offsets, planner, races, schedule, schedule_in, schedule_with_red_zones,
+        share, tape, team, track,
     };
 }
 

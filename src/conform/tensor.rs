@@ -100,7 +100,7 @@ pub(super) fn read_conform_tensor(p: &Program, name: &str, dtype: DType) -> Resu
 }
 
 /// Type of a value as (dtype, dims).
-pub fn ty(g: Graph<'_>, v: Value) -> (DType, Vec<usize>) {
+pub fn conform_value_type(g: Graph<'_>, v: Value) -> (DType, Vec<usize>) {
     (g.dtype[v.at()], g.dims(v).to_vec())
 }
 

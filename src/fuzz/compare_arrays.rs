@@ -50,7 +50,7 @@ impl Agreement {
     }
 
     /// The median of the relative bounds; 0 without any.
-    pub fn median(&self) -> f64 {
+    pub fn median_bound(&self) -> f64 {
         let mut all = self.relative.clone();
         all.sort_by(f64::total_cmp);
         all.get(all.len() / 2).copied().unwrap_or(0.0)

@@ -12,6 +12,7 @@ pub(super) mod streamed;
 use super::checkpoint::Entry;
 use super::plateau::PlateauState;
 use super::rate::{Rate, RateInput};
+use super::stream_source::Source;
 use super::{Batches, Partial};
 use crate::error::{Error, Kind, Result};
 use crate::session::{Method, Program, Role, Trace};
@@ -23,7 +24,7 @@ pub use save_restore::{CURSOR, MAX_STEPS};
 use std::time::Instant;
 pub use step_io::MASK;
 use step_io::{StepIo, StepIoMask};
-use streamed::StreamFeed;
+use streamed::{Pulled, StreamFeed};
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -195,6 +196,23 @@ impl Trainer {
                 }
                 let (at, examples, ns) = done?;
                 self.done(at, examples, lr, ns)
+            }
+        }
+    }
+
+    /// Runs one step on the next batch of `source`; `None` at the end of the stream.
+    ///
+    /// Errors are those of [`Trainer::step`]; those of the source name the batch and its epoch, both counted from 0. A
+    /// step that fails, unless for its loss, leaves the trainer unchanged: the source seeks back to the same batch
+    /// before the next step. A trainer of shuffled batches takes none from a stream.
+    pub fn step_from(&mut self, source: &mut dyn Source) -> Result<Option<Progress>> {
+        let (mut ended, start) = (false, self.stream_position());
+        loop {
+            match self.pull_streamed(source)? {
+                Pulled::Step(p) => return Ok(Some(p)),
+                Pulled::End => return Ok(None),
+                Pulled::EndOfEpoch if ended => return Err(self.empty_streamed_epoch(start)),
+                Pulled::EndOfEpoch => ended = true,
             }
         }
     }

@@ -9,7 +9,7 @@ pub mod zoo;
 
 use arenagrad::graph::GraphBuf;
 pub use arenagrad::tools::testing::tensor::{
-    How, PLAIN, Tensor, TensorDraws, conform_distance, same_conform_bits, try_conform_run, ty,
+    How, PLAIN, Tensor, TensorDraws, conform_distance, conform_value_type, same_conform_bits, try_conform_run,
 };
 
 /// Runs `g` once on its inputs, in the order of the leaves; the outputs in order.

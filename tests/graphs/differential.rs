@@ -22,12 +22,12 @@ use arenagrad::tools::sched::order::list::list_schedule;
 use arenagrad::tools::sched::order::{self, CANDIDATES, Ordered};
 use arenagrad::tools::sched::pack::{Packing, greedy, lines};
 use arenagrad::tools::sched::plan::Plan;
-use arenagrad::tools::sched::{offsets, share, team::Team};
+use arenagrad::tools::sched::{planned_offsets, share, team::Team};
 
 type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Packing>;
 
 fn planned(o: &Ordered, threads: usize, pack: Pack<'_>) -> Checked {
-    let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, pack).unwrap();
+    let (offset, bytes) = planned_offsets(&o.code, &o.alias, &o.live, pack).unwrap();
     check_plan(Plan {
         code: o.code.clone(),
         offset,

@@ -15,7 +15,7 @@ use arenagrad::tools::sched::instructions::{BufKind, Instructions, Operand};
 use arenagrad::tools::sched::order;
 use arenagrad::tools::sched::order::deps::Deps;
 use arenagrad::tools::sched::plan::Plan;
-use arenagrad::tools::sched::{lower, offsets, pack::lines};
+use arenagrad::tools::sched::{lower, pack::lines, planned_offsets};
 
 /// States that swap and shift, params that others follow, outputs that are leaves: what needs copies.
 fn leaves() -> GraphBuf {
@@ -101,7 +101,7 @@ fn the_checker_refuses_steps_that_tear() {
             let mut blind = lowered.code.clone();
             (blind.checks, blind.checks_at) = (Vec::new(), vec![0; blind.checks_at.len()]);
             let o = order::score_order(&blind, &order, "any").unwrap();
-            let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
+            let (offset, bytes) = planned_offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
             let mut code = o.code;
             let seeing = lowered.code.permuted(&order);
             let copies = code.len() - seeing.len();
@@ -116,7 +116,7 @@ fn the_checker_refuses_steps_that_tear() {
         // The planner's own order, with checks in mind, passes.
         let same: Vec<u32> = (0..lowered.code.groups() as u32).collect();
         let o = order::score_order(&lowered.code, &same, "same").unwrap();
-        let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
+        let (offset, bytes) = planned_offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
         check_plan(Plan { code: o.code, offset, inplace: o.alias.inplace, bytes, threads: 1, foreign: Vec::new() })
             .unwrap();
     }

@@ -2,7 +2,7 @@
 
 use super::train_task::{self, TrainTask};
 use crate::config::{Config, Model};
-use crate::data::{LabelledSplit, digits, idx};
+use crate::data::{LabelledSplit, digits, idx_folder};
 use crate::fail::Run;
 use crate::measure::Measure;
 use crate::model::convnet::{self, IMAGES, LABELS, Sizes};
@@ -34,7 +34,7 @@ impl ImageTask {
     /// Loads the data and compiles both programs.
     pub fn open(c: &Config, model: &Model) -> Run<ImageTask> {
         let split = match &c.data {
-            Some(dir) => idx::load_idx(dir)?,
+            Some(dir) => idx_folder::load_idx_folder(dir)?,
             None => digits::load_digits()?,
         };
         let sizes = Sizes { batch: c.batch, image: split.train.size, classes: split.classes };

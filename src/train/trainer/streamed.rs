@@ -51,23 +51,6 @@ impl Trainer {
         }
     }
 
-    /// Runs one step on the next batch of `source`; `None` at the end of the stream.
-    ///
-    /// Errors are those of [`Trainer::step`]; those of the source name the batch and its epoch, both counted from 0. A
-    /// step that fails, unless for its loss, leaves the trainer unchanged: the source seeks back to the same batch
-    /// before the next step. A trainer of shuffled batches takes none from a stream.
-    pub fn step_from(&mut self, source: &mut dyn Source) -> Result<Option<Progress>> {
-        let (mut ended, start) = (false, self.stream_position());
-        loop {
-            match self.pull_streamed(source)? {
-                Pulled::Step(p) => return Ok(Some(p)),
-                Pulled::End => return Ok(None),
-                Pulled::EndOfEpoch if ended => return Err(self.empty_streamed_epoch(start)),
-                Pulled::EndOfEpoch => ended = true,
-            }
-        }
-    }
-
     /// As [`Trainer::step_from`], but returns at the end of an epoch, too.
     pub(in crate::train) fn pull_streamed(&mut self, source: &mut dyn Source) -> Result<Pulled> {
         let lr = self.next_lr()?;
