@@ -1,5 +1,5 @@
-//! Convolutions as layers, transposed ones among them, over one to three axes; their options: those of the ops, and those
-//! of the params.
+//! Convolutions as layers, transposed ones among them, over one to three axes; their options: those of the ops, and
+//! those of the params.
 //!
 //! `nn::conv2d` takes the options of the op, [`Conv2d`](crate::nodes::Conv2d). `.bias(…)`, `.weight_init(…)` and
 //! `.bias_init(…)` turn them into options of the layer, which `nn::conv2d_with` takes and the op does not.

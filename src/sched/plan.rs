@@ -10,7 +10,8 @@ pub struct Plan {
     pub code: Instructions,
     /// Byte offset of each buffer in the arena.
     pub offset: Vec<usize>,
-    /// For each read, the write of its instruction that shares its bytes, or [`OUT_OF_PLACE`](super::instructions::OUT_OF_PLACE).
+    /// For each read, the write of its instruction that shares its bytes, or
+    /// [`OUT_OF_PLACE`](super::instructions::OUT_OF_PLACE).
     pub inplace: Vec<u8>,
     /// Bytes of the arena.
     pub bytes: usize,

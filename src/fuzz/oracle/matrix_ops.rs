@@ -224,7 +224,8 @@ fn oracle_matrix_lu(e: Balls, mut a: Matrix) -> (Matrix, Vec<Option<i128>>, Ball
     (a, rows.into_iter().map(|r| Some(r as i128)).collect(), Ball { x: sign, b: 0.0 })
 }
 
-/// Gives each number of a column the norm of the column's bounds. What a reflector rounds in one row, it spreads over all.
+/// Gives each number of a column the norm of the column's bounds. What a reflector rounds in one row, it spreads over
+/// all.
 fn oracle_spread_matrix_bounds<'a>(column: impl Iterator<Item = &'a mut Ball>, factor: f64) {
     let known: Vec<&mut Ball> = column.filter(|x| x.b.is_finite()).collect();
     let norm = known.iter().map(|x| x.b * x.b).sum::<f64>().sqrt();
