@@ -27,7 +27,7 @@ pub fn list_names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
 
 /// The end of a message about `wanted`, a name or a pattern that matches none of `names`: the names, and the nearest
 /// one.
-pub fn names_instead<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
+pub fn list_names_instead<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
     let near = match wanted.split_once('*') {
         Some((start, end)) => nearest_name_part(start, end, names.clone()),
         None => nearest_name(wanted, names.clone()),
@@ -106,11 +106,11 @@ mod tests {
     #[test]
     fn near_names_are_told() {
         let names = || ["fc1.weight", "fc1.bias", "fc2.weight"].into_iter();
-        assert!(names_instead("fc1.wieght", names()).ends_with("; did you mean fc1.weight?"));
-        assert!(names_instead("fx2.*", names()).ends_with("; did you mean fc2.weight?"));
-        assert!(names_instead("*.bais", names()).ends_with("; did you mean fc1.bias?"));
-        assert_eq!(names_instead("typo.*", names()), "; there are fc1.weight, fc1.bias, fc2.weight");
+        assert!(list_names_instead("fc1.wieght", names()).ends_with("; did you mean fc1.weight?"));
+        assert!(list_names_instead("fx2.*", names()).ends_with("; did you mean fc2.weight?"));
+        assert!(list_names_instead("*.bais", names()).ends_with("; did you mean fc1.bias?"));
+        assert_eq!(list_names_instead("typo.*", names()), "; there are fc1.weight, fc1.bias, fc2.weight");
         let many: Vec<String> = (0..100).map(|i| format!("layer{i}")).collect();
-        assert!(names_instead("x", many.iter().map(String::as_str)).ends_with("layer23, 76 more"));
+        assert!(list_names_instead("x", many.iter().map(String::as_str)).ends_with("layer23, 76 more"));
     }
 }

@@ -53,9 +53,9 @@ use crate::sched::checker::Checked;
 use crate::sched::exec::Exec;
 use crate::sched::tape::Tapes;
 use crate::sched::{modelled_time, schedule_with_red_zones, share};
-use compiled_graph::{CompiledGraph, compilable_graph};
+use compiled_graph::{CompiledGraph, prepare_compiled_graph};
 use program::find_nan::NanFinder;
-use program::{Part, ProgramOrigin};
+use program::part::{Part, ProgramOrigin};
 use runner::Runner;
 use std::time::{Duration, Instant};
 use tracer::Tracer;
@@ -243,6 +243,13 @@ impl Session {
         self
     }
 
+    /// Most plans that a [`SizedProgram`] keeps, at least 1; 64 unless set. Beyond it, the plan that was used least
+    /// recently is dropped: its size is planned anew when it is asked for again, with inputs that were never written.
+    pub fn plans_kept(mut self, n: usize) -> Session {
+        self.plans_kept = n.max(1);
+        self
+    }
+
     /// Optimises and plans `graph`, checks the plan, and allocates the arena.
     ///
     /// Errors: the graph is not valid; no plan fits the memory budget; a pattern of [`Session::precision_of`] matches
@@ -363,7 +370,7 @@ impl Session {
         let start = Instant::now();
         let mut ready = match self.budget {
             None => {
-                let (graph, kept) = compilable_graph(g, self)?;
+                let (graph, kept) = prepare_compiled_graph(g, self)?;
                 CompiledGraph { kept, ..CompiledGraph::new(graph, self)? }
             }
             Some(bytes) => match budget::fit_budget(g, self, bytes, &|r| Ok(r.scheduled.plan.bytes))? {
@@ -386,7 +393,7 @@ impl Session {
     }
 
     fn report(&self, ready: &CompiledGraph) -> PlanReport {
-        let mut report = plan_report::report_plan(&ready.graph.view(), &ready.scheduled);
+        let mut report = plan_report::make_plan_report(&ready.graph.view(), &ready.scheduled);
         report.recomputed = ready.recomputed.clone();
         report.kept = ready.kept;
         report.threads = ready.tapes.threads();

@@ -43,16 +43,16 @@ pub mod passes {
 /// The scheduler: order, lifetimes, packing, the plan and its checker, the executor.
 pub mod sched {
     pub use crate::sched::{
-        Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, offsets,
-        order, pack, planned_body, planner, races, schedule, schedule_in, schedule_with_red_zones, share, tape, team,
-        track,
+        Scheduled, alias, areas, checker, exec, faults, instructions, intervals, link, lower, modelled_time, order,
+        pack, plan, planned_body, planned_offsets, planner, races, schedule, schedule_in, schedule_with_red_zones,
+        share, tape, team, track,
     };
 }
 
 /// Markup that reports share, and the page of a plan with a section of one's own.
 pub mod report {
-    pub use crate::session::html_page::{Page, page_html};
-    pub use crate::session::markup::{escape, ticks};
+    pub use crate::session::html_page::{Page, html_page_text};
+    pub use crate::session::markup::{escape, markup_ticks};
 }
 
 /// Conformance of op definitions.

@@ -15,7 +15,7 @@ use arenagrad::tools::ir::opdef::{Deriv, Flags};
 use arenagrad::tools::ir::text;
 use arenagrad::tools::passes::pipeline;
 use arenagrad::tools::testing::conform;
-use arenagrad::tools::testing::tensor::{Draw, PLAIN, Tensor, try_run};
+use arenagrad::tools::testing::tensor::{PLAIN, Tensor, TensorDraws, try_conform_run};
 use custom_op::{LEAKY_SUM, leaky_sum};
 
 const F64: DType = DType::F64;
@@ -42,7 +42,7 @@ fn graph() -> GraphBuf {
 fn at(g: &GraphBuf, inputs: &[Tensor], name: &str) -> Vec<f64> {
     let v = g.view();
     let i = v.output_names.iter().position(|&s| v.str(s) == name).unwrap();
-    try_run(g, inputs, PLAIN).unwrap()[i].data.clone()
+    try_conform_run(g, inputs, PLAIN).unwrap()[i].data.clone()
 }
 
 fn leaky(x: &[f64]) -> Vec<f64> {
@@ -57,7 +57,7 @@ fn an_op_is_run_and_differentiated() {
     let tensor = |data: Vec<f64>| Tensor { dtype: F64, dims: vec![2, 4], data };
     let x: Vec<f64> = (0..8).map(|i| f64::from(i) * 0.3 - 1.0).collect();
     let y = leaky(&x);
-    assert_eq!(try_run(&g, &[tensor(x.clone())], PLAIN).unwrap()[1].data, y);
+    assert_eq!(try_conform_run(&g, &[tensor(x.clone())], PLAIN).unwrap()[1].data, y);
     let back = |ct: Vec<f64>| {
         let mut ct = ct;
         ct.chunks_mut(4).for_each(|row| (0..3).rev().for_each(|i| row[i] += 0.5 * row[i + 1]));
@@ -162,8 +162,8 @@ fn a_definition_may_be_made_at_run_time() {
     let x = g.input("x", [2, 4], F64);
     let y = ops.iter().fold(x, |x, op| g.custom(op, &[x], &[Attr::F64(0.5)])[0]);
     let graph = g.finish([y.named("y")]).unwrap();
-    let x = Draw(1).tensor(F64, &[2, 4], arenagrad::tools::ir::opdef::Domain::Real);
-    assert_eq!(try_run(&graph, std::slice::from_ref(&x), PLAIN).unwrap()[0].data, leaky(&leaky(&x.data)));
+    let x = TensorDraws(1).tensor(F64, &[2, 4], arenagrad::tools::ir::opdef::Domain::Real);
+    assert_eq!(try_conform_run(&graph, std::slice::from_ref(&x), PLAIN).unwrap()[0].data, leaky(&leaky(&x.data)));
     let printed = text::print(graph.view());
     assert_eq!(text::parse_with(&printed, &ops).unwrap(), graph);
     // Two definitions of one name are an error.

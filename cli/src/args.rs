@@ -11,7 +11,7 @@ pub use fuzz_args::{GenerateArgs, ReduceArgs};
 pub use size_args::SizeArgs;
 
 use crate::fail::{Run, fail_bad_input};
-use crate::out;
+use crate::stdout_stderr;
 use arenagrad::Precision;
 use arenagrad::session::{Keep, MAX_THREADS};
 use bytesize::ByteSize;
@@ -49,13 +49,13 @@ pub fn threads_arg(text: &str) -> Result<usize, String> {
 
 /// Handles what clap returns instead of a command line: prints help and version as they are, and turns an error into
 /// one line.
-pub fn refused_args(e: &clap::Error) -> Run {
+pub fn handle_args_error(e: &clap::Error) -> Run {
     let text = e.render().to_string();
     if !e.use_stderr() {
-        return out::emit_out(text);
+        return stdout_stderr::emit_stdout(text);
     }
     if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        out::note_out(text);
+        stdout_stderr::note_stderr(text);
         return Err(fail_bad_input("a command is missing; see arenagrad --help"));
     }
     let said = text.split("\n\n").take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));

@@ -3,14 +3,14 @@
 //! Invariant of [`Config`]: every number is within its bounds, so later code need not check it.
 
 mod bounds;
-mod byte_size;
+pub mod byte_size;
 mod fault;
 mod kind_key;
 mod number_list;
 mod optimiser;
-mod positions;
 mod schedule;
 mod task;
+mod toml_positions;
 mod words;
 
 #[cfg(test)]
@@ -18,7 +18,6 @@ mod page;
 
 use crate::args::{self, TrainArgs};
 use crate::fail::{Run, fail_bad_input, fail_io};
-use crate::numbers::numbers_of_bytes;
 use crate::run_dir::{CONFIG, RunDir, checkpoint_in_run_dir};
 use crate::sys;
 use arenagrad::Precision;
@@ -26,13 +25,15 @@ use arenagrad::optim::Optimiser;
 use arenagrad::session::{Keep, MAX_THREADS};
 use arenagrad::train::Schedule;
 use bounds::{SIZE_LIMIT, STEP_LIMIT, fault_of_bounds, within_bounds};
+use byte_size::byte_size_as_usize;
 use bytesize::ByteSize;
-use fault::{KeyRun, fault_of_given_keys, key_fault, table_fault};
+use fault::{KeyRun, key_fault, table_fault};
+use kind_key::given_kind_keys;
 use optimiser::OptimiserTable;
-use positions::KeyPositions;
 use schedule::ScheduleTable;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use toml_positions::TomlPositions;
 
 use task::TaskKind;
 pub use task::{Model, Network, Task};
@@ -186,7 +187,7 @@ fn parse_config(path: &Path, text: &str) -> Run<ConfigFile> {
         let line = before.matches('\n').count() + 1;
         let col = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
         let what = words::plain_words(e.message());
-        let keys = KeyPositions::new(text);
+        let keys = TomlPositions::new(text);
         // The message names an unknown key itself.
         let table = |key: &'_ str| key.rfind('.').map(|dot| key[..dot].to_string());
         let key = match what.starts_with("unknown key") {
@@ -236,7 +237,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
             ScheduleTable::nano_gpt(optimiser.lr, steps).build("schedule", optimiser.lr, steps)?
         }
     };
-    let given = file.schedule.as_ref().map_or(Vec::new(), fault_of_given_keys);
+    let given = file.schedule.as_ref().map_or(Vec::new(), given_kind_keys);
     schedule.validate().map_err(|e| table_fault("schedule", &given, &e))?;
     let threads = args.threads.or(file.threads).unwrap_or_else(|| sys::sys_cores().min(MAX_THREADS));
     let name = if args.threads.is_some() { "--threads" } else { "threads" };
@@ -248,7 +249,7 @@ fn build_config(mut file: ConfigFile, args: &TrainArgs, base: &Path, resumed: Op
         threads: args::threads_arg(&threads.to_string()).map_err(|text| fault_of_bounds(name, text))?,
         out: RunDir::new(out),
         checkpoint_every: file.checkpoint_every.unwrap_or(200),
-        max_memory: file.max_memory.map(numbers_of_bytes),
+        max_memory: file.max_memory.map(byte_size_as_usize),
         precision,
         keep,
         trace: args.trace.clone(),

@@ -2,9 +2,11 @@
 //!
 //! Invariant: a message is printed as one line.
 
+use crate::stdout_stderr::note_stderr;
 use arenagrad::error::{Error, Kind, Location};
 use std::fmt::Display;
 use std::path::Path;
+use std::process::ExitCode;
 
 /// Why a command failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,12 +32,12 @@ pub fn fail_expectation(message: impl Display) -> Fail {
 
 impl From<Error> for Fail {
     fn from(e: Error) -> Fail {
-        fail_of_kind(e.kind, e)
+        fail_with_exit_code(e.kind, e)
     }
 }
 
 /// A failure with the exit code of `kind`.
-fn fail_of_kind(kind: Kind, message: impl Display) -> Fail {
+fn fail_with_exit_code(kind: Kind, message: impl Display) -> Fail {
     match kind {
         Kind::Diverged | Kind::Full | Kind::Memory => fail_expectation(message),
         _ => fail_bad_input(message),
@@ -45,12 +47,25 @@ fn fail_of_kind(kind: Kind, message: impl Display) -> Fail {
 /// The failure `file:line:col: message` of an error in the text of `file`.
 pub fn fail_in_text(file: &Path, e: &Error) -> Fail {
     match e.location {
-        Location::Text(line, col) => fail_of_kind(e.kind, format!("{}:{line}:{col}: {}", file.display(), e.message)),
-        _ => fail_of_kind(e.kind, format!("{}: {e}", file.display())),
+        Location::Text(line, col) => {
+            fail_with_exit_code(e.kind, format!("{}:{line}:{col}: {}", file.display(), e.message))
+        }
+        _ => fail_with_exit_code(e.kind, format!("{}: {e}", file.display())),
     }
 }
 
 /// Turns an error of the operating system into a failure that names the file.
 pub fn fail_io(path: &Path) -> impl Fn(std::io::Error) -> Fail {
     move |e| Error::from(e).context(path.display()).into()
+}
+
+/// The exit code of a result. Prints a failure as one line.
+pub fn exit_code(done: Run) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fail) => {
+            note_stderr(format!("arenagrad: {}", fail.message.trim_end().replace('\n', "; ")));
+            ExitCode::from(fail.code)
+        }
+    }
 }

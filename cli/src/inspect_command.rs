@@ -5,7 +5,7 @@
 
 use crate::args::InspectArgs;
 use crate::fail::{Run, fail_io};
-use crate::out::emit_out;
+use crate::stdout_stderr::emit_stdout;
 use arenagrad::train::Weights;
 use arenagrad::train::gguf::{Gguf, Meta};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub fn inspect_command(a: &InspectArgs) -> Run {
         true => inspect_gguf(&a.file)?,
         false => inspect_safetensors(&a.file)?,
     };
-    emit_out(if a.json { inspected_json(&contents).to_string() } else { inspected_text(&contents) })
+    emit_stdout(if a.json { inspected_json(&contents).to_string() } else { inspected_text(&contents) })
 }
 
 /// Whether the first four bytes are those of a GGUF file.

@@ -17,14 +17,14 @@ mod ir;
 mod measure;
 mod model;
 mod numbers;
-mod out;
 mod pack_command;
 mod report;
 mod run_dir;
-mod sample;
+mod safetensors_file;
+mod sample_command;
+mod stdout_stderr;
 mod stop_flag;
 mod sys;
-mod tensors;
 mod trace;
 mod train;
 
@@ -40,33 +40,22 @@ use std::process::ExitCode;
 pub fn run_arenagrad() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(e) => return exit_code(args::refused_args(&e)),
+        Err(e) => return fail::exit_code(args::handle_args_error(&e)),
     };
     // A panic is a bug of this program. It is reported in one line, without a backtrace.
     std::panic::set_hook(Box::new(|_| {}));
-    exit_code(catch_unwind(AssertUnwindSafe(|| run_parsed_command(&cli))).unwrap_or_else(|payload| {
+    fail::exit_code(catch_unwind(AssertUnwindSafe(|| run_parsed_command(&cli))).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("unknown");
         Err(fail::fail_expectation(format!("internal error: {text}")))
     }))
 }
 
-/// The exit code of a result. Prints a failure as one line.
-fn exit_code(done: fail::Run) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(fail) => {
-            out::note_out(format!("arenagrad: {}", fail.message.trim_end().replace('\n', "; ")));
-            ExitCode::from(fail.code)
-        }
-    }
-}
-
 /// Runs the command that the user chose.
 fn run_parsed_command(cli: &Cli) -> fail::Run {
     match &cli.command {
         Command::Train(a) => train::train_command(a),
-        Command::Sample(a) => sample::sample_command(a),
+        Command::Sample(a) => sample_command::sample_command(a),
         Command::Plan(a) => ir::plan_command::plan_command(a),
         Command::Print(a) => ir::print_opt_grad::print_command(a),
         Command::Opt(a) => ir::print_opt_grad::opt_command(a),

@@ -1,4 +1,4 @@
-//! Numbers as text, and sizes as numbers.
+//! Numbers as text.
 
 /// A number with commas between its thousands: `1,234`.
 pub fn grouped_number(n: usize) -> String {
@@ -14,13 +14,8 @@ pub fn grouped_number(n: usize) -> String {
 }
 
 /// A count in words: `1,438 images`.
-pub fn number_of(n: usize, what: &str) -> String {
+pub fn grouped_number_of(n: usize, what: &str) -> String {
     format!("{} {what}", grouped_number(n))
-}
-
-/// A size in bytes. A size beyond the address space becomes `usize::MAX`.
-pub fn numbers_of_bytes(size: bytesize::ByteSize) -> usize {
-    usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use crate::args::PackArgs;
 use crate::fail::{Fail, Run, fail_bad_input, fail_expectation};
-use crate::out::emit_out;
+use crate::stdout_stderr::emit_stdout;
 use crate::sys::sys_read_file;
 use arenagrad::tools::sched::pack::{self, Buffers, Options, Packing, instances};
 use arenagrad::train::write_atomically;
@@ -57,7 +57,7 @@ pub fn pack_command(a: &PackArgs) -> Run {
         (Some(file), _) => (read_pack_table(file, a.capacity)?, file.display().to_string()),
         (None, what) => {
             let what = what.clone().unwrap_or_default();
-            (synthetic_pack_table(&what)?, what)
+            (synthetic_pack_command_table(&what)?, what)
         }
     };
     let named = |e| fail_bad_input(format!("{name}: {e}"));
@@ -81,7 +81,7 @@ pub fn pack_command(a: &PackArgs) -> Run {
         nodes: p.nodes,
         seconds,
     };
-    emit_out(if a.json { serde_json::to_string(&metrics).map_err(fail_bad_input)? } else { metrics.text() })?;
+    emit_stdout(if a.json { serde_json::to_string(&metrics).map_err(fail_bad_input)? } else { metrics.text() })?;
     match (p.solved, a.capacity) {
         (true, _) => Ok(()),
         (false, Some(c)) => Err(fail_expectation(format!("{name}: the best height is {}, the capacity {c}", p.height))),
@@ -111,7 +111,7 @@ impl PackMetrics {
 const SYNTHETIC: usize = 10_000_000;
 
 /// Synthetic buffers, as `KIND:N` or `KIND:N:SEED` describes them.
-fn synthetic_pack_table(what: &str) -> Run<Table> {
+fn synthetic_pack_command_table(what: &str) -> Run<Table> {
     let wrong = || {
         fail_bad_input(format!(
             "--make is {what:?}; it should be like training:1000:1, with at most {SYNTHETIC} buffers"

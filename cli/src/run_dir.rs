@@ -4,7 +4,7 @@
 //! [`METRICS`], which grows by whole lines. This module knows names and bytes, not what the files mean.
 
 use crate::fail::{Run, fail_bad_input, fail_io};
-use crate::out::warn_out;
+use crate::stdout_stderr::warn_stderr;
 use arenagrad::train::write_atomically;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -82,7 +82,9 @@ impl RunDir {
                 return Err(fail_bad_input(format!("{dir}: another process writes into this folder")));
             }
             Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => {
-                warn_out(format!("{dir}: this file system has no locks; let only one process write into this folder"));
+                warn_stderr(format!(
+                    "{dir}: this file system has no locks; let only one process write into this folder"
+                ));
             }
             Err(TryLockError::Error(e)) => return Err(fail_io(&path)(e)),
         }

@@ -55,6 +55,6 @@ impl ConformRun<'_> {
 ///
 /// # Errors
 /// Those of compiling and of the step; a tensor of another length than its leaf, or of a dtype without numbers here.
-pub fn try_run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Result<Vec<Tensor>> {
+pub fn try_conform_run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Result<Vec<Tensor>> {
     ConformRun::new(g, how)?.run(inputs)
 }

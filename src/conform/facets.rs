@@ -1,13 +1,13 @@
-//! The facets: checks of one sample each. Those about derivatives are in `derivatives`.
+//! The facets: checks of one sample each. Those about derivatives are in `derivative_facets`.
 //!
 //! Invariant: a facet reads the definition alone, so it holds for any op.
 
-use super::batches;
-use super::conform_run::{How, PLAIN, try_run};
-use super::derivatives;
+use super::batch_facet;
+use super::conform_run::{How, PLAIN, try_conform_run};
+use super::derivative_facets;
 use super::refusals;
-use super::sample::{Sample, build_sample};
-use super::tensor::{Tensor, distance, same_bits};
+use super::sample::{Sample, build_conform_sample};
+use super::tensor::{Tensor, conform_distance, same_conform_bits};
 use crate::error::Error;
 use crate::nodes::ir::opdef::has_generic_opdef_types;
 use crate::nodes::ir::text;
@@ -53,11 +53,11 @@ pub(super) const FACETS: [(&str, Facet); 11] = [
     ("f32=f64", f32_facet),
     ("threads", threads_and_poison_facet),
     ("in place", in_place_facet),
-    ("vjp", derivatives::reverse_derivatives_agree_with_differences),
-    ("jvp", derivatives::forward_and_reverse_derivatives_are_adjoint),
-    ("2nd order", derivatives::second_derivatives_agree_with_differences),
-    ("zero", derivatives::zero_derivatives_are_zero_by_differences),
-    ("vmap", batches::batches_agree_with_single_members),
+    ("vjp", derivative_facets::reverse_derivative_facet),
+    ("jvp", derivative_facets::adjoint_derivative_facet),
+    ("2nd order", derivative_facets::second_derivative_facet),
+    ("zero", derivative_facets::zero_derivative_facet),
+    ("vmap", batch_facet::batch_facet),
     (refusals::VARIANTS, refusals::refusals_are_right),
 ];
 
@@ -82,9 +82,9 @@ pub(super) fn kernel_facet(s: &Sample) -> Answer {
     }
     let slow = prepare::prepare_decomposed(s.graph.view())?;
     let raw = How { optimise: false, ..PLAIN };
-    let (a, b) = (try_run(&s.graph, &s.operands, PLAIN)?, try_run(&slow, &s.operands, raw)?);
+    let (a, b) = (try_conform_run(&s.graph, &s.operands, PLAIN)?, try_conform_run(&slow, &s.operands, raw)?);
     a.iter().zip(&b).try_for_each(|(a, b)| {
-        let d = distance(&a.data, &b.data);
+        let d = conform_distance(&a.data, &b.data);
         facet_holds(d <= facet_tolerance(a), || format!("{d:e} apart\n{:?}\n{:?}", a.data, b.data))
     })
 }
@@ -100,27 +100,27 @@ fn f32_facet(s: &Sample) -> Answer {
         return Err("f32 only".into());
     }
     // The same numbers: those of f32.
-    let y = try_run(&s.graph, &s.operands, PLAIN)?;
+    let y = try_conform_run(&s.graph, &s.operands, PLAIN)?;
     let wider = |dtype: DType| match dtype {
         DType::F32 => DType::F64,
         DType::C64 => DType::C128,
         other => other,
     };
     let wide = |t: &Tensor| Tensor { dtype: wider(t.dtype), ..t.clone() };
-    let twin = build_sample(s.def, &s.given, DType::F64, false)?;
-    let z = try_run(&twin, &s.operands.iter().map(wide).collect::<Vec<_>>(), PLAIN)?;
+    let twin = build_conform_sample(s.def, &s.given, DType::F64, false)?;
+    let z = try_conform_run(&twin, &s.operands.iter().map(wide).collect::<Vec<_>>(), PLAIN)?;
     y.iter().zip(&z).filter(|(y, _)| y.dtype.part().is_float()).try_for_each(|(y, z)| {
-        let d = distance(&y.data, &z.data);
+        let d = conform_distance(&y.data, &z.data);
         facet_holds(d <= 3e-5, || format!("{d:e} apart\n{:?}\n{:?}", y.data, z.data))
     })
 }
 
 fn threads_and_poison_facet(s: &Sample) -> Answer {
-    let one = try_run(&s.graph, &s.operands, PLAIN)?;
+    let one = try_conform_run(&s.graph, &s.operands, PLAIN)?;
     let shared = [2, 3, 7].map(|threads| How { threads, share: true, ..PLAIN });
     for how in shared.into_iter().chain([How { threads: 3, ..PLAIN }, How { poison: true, ..PLAIN }]) {
-        let many = try_run(&s.graph, &s.operands, how)?;
-        let same = one.iter().zip(&many).all(|(a, b)| same_bits(a, b));
+        let many = try_conform_run(&s.graph, &s.operands, how)?;
+        let same = one.iter().zip(&many).all(|(a, b)| same_conform_bits(a, b));
         facet_holds(same, || format!("other bits with {how:?}"))?;
     }
     Ok(())
@@ -129,8 +129,9 @@ fn threads_and_poison_facet(s: &Sample) -> Answer {
 fn in_place_facet(s: &Sample) -> Answer {
     let raw = How { optimise: false, ..PLAIN };
     let ready = |behind| -> crate::Result<GraphBuf> {
-        prepare::prepare_for_lowering(build_sample(s.def, &s.given, s.float, behind)?.view())
+        prepare::prepare_for_lowering(build_conform_sample(s.def, &s.given, s.float, behind)?.view())
     };
-    let (a, b) = (try_run(&ready(false)?, &s.operands, raw)?, try_run(&ready(true)?, &s.operands, raw)?);
-    facet_holds(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)), || "other bits in place".into())
+    let (a, b) =
+        (try_conform_run(&ready(false)?, &s.operands, raw)?, try_conform_run(&ready(true)?, &s.operands, raw)?);
+    facet_holds(a.iter().zip(&b).all(|(a, b)| same_conform_bits(a, b)), || "other bits in place".into())
 }

@@ -3,14 +3,15 @@
 //!
 //! Invariant: a check that is not made has a reason. A panic in a definition is a failed check.
 
-mod batches;
+mod batch_facet;
 pub(super) mod conform_run;
-mod derivatives;
+mod derivative_facets;
 mod facets;
 mod refusals;
 mod sample;
 mod shape_rules;
 pub mod tensor;
+mod tensor_draws;
 mod variants;
 
 use crate::error::{Error, Kind, Result};
@@ -93,7 +94,8 @@ impl fmt::Display for Conformance {
 /// Asks every facet of each of `defs`. Leaves are left out.
 pub fn conformance(defs: &[&'static OpDef]) -> Conformance {
     let defs: Vec<&'static OpDef> = defs.iter().copied().filter(|d| !d.is_leaf()).collect();
-    let found: Vec<OpAnswers> = defs.par_iter().map(|def| conform_op(def, conform_name_seed(def.name))).collect();
+    let found: Vec<OpAnswers> =
+        defs.par_iter().map(|def| conformance_of_op(def, conform_name_seed(def.name))).collect();
     let mut all = Conformance { ops: Vec::new(), tallies: Vec::new(), broken: Vec::new() };
     for (def, mut found) in defs.into_iter().zip(found) {
         all.ops.push((def, found.answers));
@@ -166,7 +168,7 @@ struct OpAnswers {
 }
 
 /// The answers of one definition, and its faults.
-fn conform_op(def: &'static OpDef, seed: u64) -> OpAnswers {
+fn conformance_of_op(def: &'static OpDef, seed: u64) -> OpAnswers {
     let mut tally = Tally::default();
     let mut answers: Vec<Answers> = FACETS.iter().map(|_| Answers::default()).collect();
     let mut broken: Vec<String> = opdef_fault(def).map(|why| format!("{}: {why}", def.name)).into_iter().collect();
@@ -175,13 +177,13 @@ fn conform_op(def: &'static OpDef, seed: u64) -> OpAnswers {
     }
     let samples = catch_unwind(AssertUnwindSafe(|| Sample::all(def, seed)));
     let samples = samples.unwrap_or_else(|panic| {
-        broken.push(format!("{}: panicked: {}", def.name, conform_panic_text(&*panic)));
+        broken.push(format!("{}: panicked: {}", def.name, conformance_panic_text(&*panic)));
         Vec::new()
     });
     for (name, sample) in samples {
         match sample {
             Ok(sample) => {
-                conform_sample(&sample, &mut answers);
+                conformance_of_sample(&sample, &mut answers);
                 tally.accepted += sample.tally.get().accepted;
                 tally.refused += sample.tally.get().refused;
             }
@@ -191,10 +193,10 @@ fn conform_op(def: &'static OpDef, seed: u64) -> OpAnswers {
     OpAnswers { answers, tally, broken }
 }
 
-fn conform_sample(s: &Sample, answers: &mut [Answers]) {
+fn conformance_of_sample(s: &Sample, answers: &mut [Answers]) {
     for ((name, facet), a) in FACETS.iter().zip(answers) {
         let answer: Answer = catch_unwind(AssertUnwindSafe(|| facet(s)))
-            .unwrap_or_else(|panic| Err(FacetError::Fails(format!("panicked: {}", conform_panic_text(&*panic)))));
+            .unwrap_or_else(|panic| Err(FacetError::Fails(format!("panicked: {}", conformance_panic_text(&*panic)))));
         match answer {
             Ok(()) => a.hold += 1,
             Err(FacetError::NotAsked(why)) if a.because.is_none_or(|old| old == F64_ONLY) => a.because = Some(why),
@@ -205,7 +207,7 @@ fn conform_sample(s: &Sample, answers: &mut [Answers]) {
 }
 
 /// What a panic said.
-fn conform_panic_text(panic: &(dyn Any + Send)) -> &str {
+fn conformance_panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

@@ -6,11 +6,12 @@
 //! other facet is checked, too.
 
 use super::conform_name_seed;
-use super::conform_run::{How, PLAIN, try_run};
-use super::derivatives::forward_and_reverse_derivatives_are_adjoint;
+use super::conform_run::{How, PLAIN, try_conform_run};
+use super::derivative_facets::adjoint_derivative_facet;
 use super::facets::{Answer, FACETS, FacetError, facet_holds, kernel_facet};
 use super::sample::{F64_ONLY, Sample, Tally};
-use super::tensor::{Draw, is_conform_tensor_type};
+use super::tensor::is_conform_tensor_type;
+use super::tensor_draws::TensorDraws;
 use super::variants::{Differs, Variant, variants_of};
 use crate::arena::Value;
 use crate::error::{Error, Kind};
@@ -39,7 +40,7 @@ pub(super) fn refusals_are_right(s: &Sample) -> Answer {
         return Err(F64_ONLY.into());
     }
     // Other draws for each case, so that cases ask about different values.
-    let mut draw = Draw(conform_name_seed(&s.name));
+    let mut draw = TensorDraws(conform_name_seed(&s.name));
     let mut asked = vec![0; s.def.attrs.len()];
     let mut wrong = Vec::new();
     for v in variants_of(s, &mut draw) {
@@ -52,8 +53,8 @@ pub(super) fn refusals_are_right(s: &Sample) -> Answer {
 
 /// Whether a variant is refused by name, or right. `asked` counts, for each attribute, the values that were asked every
 /// facet.
-fn judge_refusal(s: &Sample, v: &Variant, asked: &mut [usize], draw: &mut Draw) -> Answer {
-    let built = Sample::build(s.name.clone(), s.def, v.given.clone(), s.float, &mut Draw(draw.bits()));
+fn judge_refusal(s: &Sample, v: &Variant, asked: &mut [usize], draw: &mut TensorDraws) -> Answer {
+    let built = Sample::build(s.name.clone(), s.def, v.given.clone(), s.float, &mut TensorDraws(draw.bits()));
     if v.differs != Differs::Number {
         let mut tally: Tally = s.tally.get();
         *if built.is_ok() { &mut tally.accepted } else { &mut tally.refused } += 1;
@@ -68,7 +69,7 @@ fn judge_refusal(s: &Sample, v: &Variant, asked: &mut [usize], draw: &mut Draw) 
     if !has_refusable_numbers(&variant) || runs_long_for_refusal(&variant) {
         return Ok(());
     }
-    if let Err(e) = try_run(&variant.graph, &variant.operands, How { poison: true, ..PLAIN }) {
+    if let Err(e) = try_conform_run(&variant.graph, &variant.operands, How { poison: true, ..PLAIN }) {
         // An index that is in range for the case, and not for the variant.
         return facet_holds(e.kind == Kind::Data && e.message.contains(s.def.name), || format!("it does not run: {e}"));
     }
@@ -89,7 +90,7 @@ fn judge_refusal(s: &Sample, v: &Variant, asked: &mut [usize], draw: &mut Draw) 
         }
         Differs::Operand | Differs::Attribute(_) => {
             refusal_answered(kernel_facet(&variant))?;
-            refusal_answered(forward_and_reverse_derivatives_are_adjoint(&variant))
+            refusal_answered(adjoint_derivative_facet(&variant))
         }
         _ => refusal_answered(kernel_facet(&variant)),
     }

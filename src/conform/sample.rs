@@ -1,6 +1,7 @@
 //! Samples: a conformance case of an op in one element type, as a graph with operands.
 
-use super::tensor::{Draw, Tensor};
+use super::tensor::Tensor;
+use super::tensor_draws::TensorDraws;
 use crate::arena::Value;
 use crate::arena::ids::Id;
 use crate::error::Result;
@@ -14,16 +15,16 @@ use std::cell::Cell;
 
 /// Operands and attributes of a node, in the text form of a [`Case`]: those of a case, or a variant of them.
 #[derive(Clone, Debug)]
-pub(super) struct Given {
+pub(super) struct SampleGiven {
     pub(super) args: String,
     pub(super) attrs: String,
     /// The case. A region that the attributes name is made for its operands.
     pub(super) case: &'static Case,
 }
 
-impl Given {
-    pub(super) fn of(case: &'static Case) -> Given {
-        Given { args: case.args.to_string(), attrs: case.attrs.to_string(), case }
+impl SampleGiven {
+    pub(super) fn of(case: &'static Case) -> SampleGiven {
+        SampleGiven { args: case.args.to_string(), attrs: case.attrs.to_string(), case }
     }
 }
 
@@ -32,7 +33,7 @@ pub(super) struct Sample {
     /// Op, case and element type: `softmax#0 f64`.
     pub(super) name: String,
     pub(super) def: &'static OpDef,
-    pub(super) given: Given,
+    pub(super) given: SampleGiven,
     pub(super) float: DType,
     pub(super) graph: GraphBuf,
     pub(super) operands: Vec<Tensor>,
@@ -57,8 +58,8 @@ impl Sample {
         for (k, case) in def.cases.iter().enumerate() {
             for &float in case.floats(&[DType::F64]) {
                 let name = format!("{}#{k} {float}", def.name);
-                let draw = &mut Draw(seed.wrapping_add(k as u64));
-                let sample = Sample::build(name.clone(), def, Given::of(case), float, draw);
+                let draw = &mut TensorDraws(seed.wrapping_add(k as u64));
+                let sample = Sample::build(name.clone(), def, SampleGiven::of(case), float, draw);
                 all.push((name, sample));
             }
         }
@@ -69,11 +70,11 @@ impl Sample {
     pub(super) fn build(
         name: String,
         def: &'static OpDef,
-        given: Given,
+        given: SampleGiven,
         float: DType,
-        draw: &mut Draw,
+        draw: &mut TensorDraws,
     ) -> Result<Sample> {
-        let graph = build_sample(def, &given, float, false)?;
+        let graph = build_conform_sample(def, &given, float, false)?;
         let operands = sample_operands(&graph, given.case, draw);
         Ok(Sample { name, def, given, float, graph, operands, tally: Cell::default() })
     }
@@ -82,7 +83,7 @@ impl Sample {
     /// decomposed before it is differentiated; so only this one asks for its own derivative rules.
     pub(super) fn without_statistics(&self) -> Option<Result<Sample>> {
         self.def.flags.has(Flags::STATS).then(|| {
-            let graph = build_sample_results(self.def, &self.given, self.float, false, 1)?;
+            let graph = build_conform_sample_results(self.def, &self.given, self.float, false, 1)?;
             let (name, given) = (format!("{}, first result", self.name), self.given.clone());
             Ok(Sample { name, given, graph, operands: self.operands.clone(), tally: Cell::default(), ..*self })
         })
@@ -119,14 +120,19 @@ impl Sample {
 
 /// The graph of one node: inputs x0, x1 …, outputs y0, y1 …. With `behind`, each operand is first computed from an
 /// input (negated twice), so that it dies at the op and may be overwritten.
-pub(super) fn build_sample(def: &'static OpDef, given: &Given, float: DType, behind: bool) -> Result<GraphBuf> {
-    build_sample_results(def, given, float, behind, usize::MAX)
+pub(super) fn build_conform_sample(
+    def: &'static OpDef,
+    given: &SampleGiven,
+    float: DType,
+    behind: bool,
+) -> Result<GraphBuf> {
+    build_conform_sample_results(def, given, float, behind, usize::MAX)
 }
 
 /// The same with the first `results` results as outputs.
-fn build_sample_results(
+fn build_conform_sample_results(
     def: &'static OpDef,
-    given: &Given,
+    given: &SampleGiven,
     float: DType,
     behind: bool,
     results: usize,
@@ -155,7 +161,7 @@ fn build_sample_results(
     g.finish([])
 }
 
-pub(super) fn sample_operands(g: &GraphBuf, case: &Case, draw: &mut Draw) -> Vec<Tensor> {
+pub(super) fn sample_operands(g: &GraphBuf, case: &Case, draw: &mut TensorDraws) -> Vec<Tensor> {
     let v = g.view();
     let domain = |i: usize| case.domains.get(i).or(case.domains.last()).copied().unwrap_or(Domain::Real);
     v.leaves().enumerate().map(|(i, l)| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), domain(i))).collect()

@@ -2,8 +2,8 @@
 //! an error.
 
 use super::conform_name_seed;
-use super::sample::{Given, Sample, build_sample};
-use super::tensor::Draw;
+use super::sample::{Sample, SampleGiven, build_conform_sample};
+use super::tensor_draws::TensorDraws;
 use super::variants::variants_of;
 use crate::arena::ids::Id;
 use crate::error::Result;
@@ -32,14 +32,14 @@ pub fn shape_answers(def: &'static OpDef) -> Result<Vec<ShapeAnswer>> {
             continue;
         }
         all.push(shape_answer(&s, &s.given));
-        let mut draw = Draw(conform_name_seed(&s.name));
+        let mut draw = TensorDraws(conform_name_seed(&s.name));
         all.extend(variants_of(&s, &mut draw).iter().map(|v| shape_answer(&s, &v.given)));
     }
     Ok(all)
 }
 
-fn shape_answer(s: &Sample, given: &Given) -> ShapeAnswer {
-    let built = build_sample(s.def, given, s.float, false);
+fn shape_answer(s: &Sample, given: &SampleGiven) -> ShapeAnswer {
+    let built = build_conform_sample(s.def, given, s.float, false);
     let answer = built.map(|g| shape_result_types(&g)).map_err(|e| e.message);
     ShapeAnswer { given: format!("({}) {}", given.args, given.attrs), answer }
 }

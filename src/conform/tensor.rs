@@ -1,10 +1,10 @@
-//! Tensors as numbers, and draws from domains. A complex number is two numbers.
+//! Tensors as numbers. A complex number is two numbers.
 
-pub use super::conform_run::{How, PLAIN, try_run};
+pub use super::conform_run::{How, PLAIN, try_conform_run};
+pub use super::tensor_draws::TensorDraws;
 use crate::arena::Value;
 use crate::arena::ids::Id;
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ir::opdef::Domain;
 use crate::nodes::{DType, Graph};
 use crate::session::Program;
 
@@ -17,69 +17,6 @@ pub struct Tensor {
     pub dims: Vec<usize>,
     /// Elements, in row-major order. A complex element is its real part and then its imaginary part.
     pub data: Vec<f64>,
-}
-
-/// A stream of random numbers (SplitMix64), the same for the same seed. It shares no code with the streams that
-/// programs draw from.
-pub struct Draw(pub u64);
-
-impl Draw {
-    /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in [0, 1).
-    pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// A tensor of this type whose numbers come from `domain`.
-    pub fn tensor(&mut self, dtype: DType, dims: &[usize], domain: Domain) -> Tensor {
-        let n = dims.iter().product::<usize>() * conform_numbers_of_element(dtype);
-        let mut data: Vec<f64> = (0..n).map(|i| self.number(domain, i)).collect();
-        if domain == Domain::Distinct {
-            // A shuffled ladder.
-            for i in (1..n).rev() {
-                data.swap(i, (self.bits() % (i as u64 + 1)) as usize);
-            }
-        }
-        if let (Domain::Dominant, &[.., rows, cols]) = (domain, dims) {
-            let on_diagonal = |i: &usize| i / cols % rows == i % cols;
-            (0..n).filter(on_diagonal).for_each(|i| data[i] = 3.25 + 2.5 * data[i]);
-        }
-        if domain == Domain::Code && dtype == DType::I8 {
-            data.iter_mut().for_each(|x| *x -= 128.0);
-        }
-        if dtype.part() == DType::F32 {
-            data.iter_mut().for_each(|x| *x = *x as f32 as f64);
-        }
-        Tensor { dtype, dims: dims.to_vec(), data }
-    }
-
-    fn number(&mut self, domain: Domain, i: usize) -> f64 {
-        match domain {
-            Domain::Real => {
-                let x = self.unit() * 3.0 - 1.5;
-                if x.abs() < 0.1 { x + 0.1f64.copysign(x) } else { x }
-            }
-            Domain::Positive => 0.5 + 1.5 * self.unit(),
-            Domain::Beyond => 2.5 + 1.5 * self.unit(),
-            Domain::Chance => 0.05 + 0.9 * self.unit(),
-            Domain::Unit => 0.9 * (2.0 * self.unit() - 1.0),
-            Domain::Distinct => 0.05 * i as f64 - 1.0 + 0.01 * self.unit(),
-            Domain::Dominant => 0.3 * (2.0 * self.unit() - 1.0),
-            Domain::Index(n) => (self.bits() % n.max(1) as u64) as f64,
-            Domain::Count(n) => 1.0 + (self.bits() % n.max(1) as u64) as f64,
-            Domain::Bit => (self.bits() & 1) as f64,
-            Domain::Bits => (self.bits() as u32) as f64,
-            Domain::Code => (self.bits() & 255) as f64,
-        }
-    }
 }
 
 /// How many numbers an element is.
@@ -163,13 +100,13 @@ pub(super) fn read_conform_tensor(p: &Program, name: &str, dtype: DType) -> Resu
 }
 
 /// Type of a value as (dtype, dims).
-pub fn ty(g: Graph<'_>, v: Value) -> (DType, Vec<usize>) {
+pub fn conform_value_type(g: Graph<'_>, v: Value) -> (DType, Vec<usize>) {
     (g.dtype[v.at()], g.dims(v).to_vec())
 }
 
 /// Largest |a − b| / max(1, |a|, |b|); NaN against NaN and equal infinities count as equal. Infinite if the lengths
 /// differ.
-pub fn distance(a: &[f64], b: &[f64]) -> f64 {
+pub fn conform_distance(a: &[f64], b: &[f64]) -> f64 {
     if a.len() != b.len() {
         return f64::INFINITY;
     }
@@ -185,7 +122,7 @@ pub fn distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Equal to the bit (NaN payloads aside).
-pub fn same_bits(a: &Tensor, b: &Tensor) -> bool {
+pub fn same_conform_bits(a: &Tensor, b: &Tensor) -> bool {
     let bit = |(x, y): (&f64, &f64)| x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
     a.dims == b.dims && a.data.iter().zip(&b.data).all(bit)
 }

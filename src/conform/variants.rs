@@ -2,8 +2,8 @@
 //!
 //! Invariant: a variant differs from its case in one thing. Variants are texts, made from the case and the schema.
 
-use super::sample::{Given, Sample};
-use super::tensor::Draw;
+use super::sample::{Sample, SampleGiven};
+use super::tensor_draws::TensorDraws;
 use crate::nodes::DType;
 use crate::nodes::ir::attrs::{Field, Kind};
 use std::fmt::Display;
@@ -25,7 +25,7 @@ pub(super) enum Differs {
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
     pub(super) differs: Differs,
-    pub(super) given: Given,
+    pub(super) given: SampleGiven,
 }
 
 /// The largest rank of a tensor.
@@ -38,7 +38,7 @@ const HUGE: [i64; 4] = [1 << 31, 1 << 40, i64::MAX, i64::MIN];
 const EXTREMES: [&str; 6] = ["nan", "inf", "-inf", "1e300", "-1e300", "5e-324"];
 
 /// The variants of a sample's case.
-pub(super) fn variants_of(s: &Sample, draw: &mut Draw) -> Vec<Variant> {
+pub(super) fn variants_of(s: &Sample, draw: &mut TensorDraws) -> Vec<Variant> {
     let mut all = operand_variants(s);
     for (k, field) in s.def.attrs.iter().enumerate() {
         let words: Vec<(&str, &str)> = s.given.attrs.split_whitespace().filter_map(|w| w.split_once('=')).collect();
@@ -49,7 +49,7 @@ pub(super) fn variants_of(s: &Sample, draw: &mut Draw) -> Vec<Variant> {
             let differs = if usual { Differs::Attribute(k) } else { Differs::Extreme };
             let own = value.map(|value| format!("{}={value}", field.name));
             let attrs = rest.iter().cloned().chain(own).collect::<Vec<_>>().join(" ");
-            all.push(Variant { differs, given: Given { attrs, ..s.given.clone() } });
+            all.push(Variant { differs, given: SampleGiven { attrs, ..s.given.clone() } });
         }
     }
     all
@@ -60,7 +60,7 @@ fn operand_variants(s: &Sample) -> Vec<Variant> {
     let words: Vec<&str> = s.given.args.split_whitespace().collect();
     let mut all = Vec::new();
     let mut add = |differs, words: &[String]| {
-        all.push(Variant { differs, given: Given { args: words.join(" "), ..s.given.clone() } });
+        all.push(Variant { differs, given: SampleGiven { args: words.join(" "), ..s.given.clone() } });
     };
     let owned: Vec<String> = words.iter().map(|w| w.to_string()).collect();
     if let Some((_, fewer)) = owned.split_last() {
@@ -123,7 +123,7 @@ fn variant_dims(dims: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// Other values of an attribute, as texts, and whether they are of the usual size; `None` leaves the attribute out.
-fn variant_values(field: &Field, old: Option<&str>, draw: &mut Draw) -> Vec<(bool, Option<String>)> {
+fn variant_values(field: &Field, old: Option<&str>, draw: &mut TensorDraws) -> Vec<(bool, Option<String>)> {
     let mut all = Vec::new();
     if field.optional && old.is_some() {
         all.push((true, None));

@@ -1,8 +1,8 @@
 //! Compares the engine with the oracle.
 
-use super::compare_arrays::{Agreement, compare_arrays};
+use super::compare_arrays::{Agreement, ElementDifference, compare_arrays};
 use super::engine_run::{EngineStep, RunOptions, run_engine};
-use super::finding::{Difference, Finding};
+use super::finding::Finding;
 use super::oracle::{LeafValues, Reference, Stop, interpret};
 use crate::error::Kind;
 use crate::nodes::{Graph, GraphBuf};
@@ -67,7 +67,7 @@ pub fn check_run_leaves(
 }
 
 /// Compares a step of the engine with the reference.
-fn check_run_step(step: &EngineStep, reference: &Reference) -> Result<Agreement, Difference> {
+fn check_run_step(step: &EngineStep, reference: &Reference) -> Result<Agreement, ElementDifference> {
     let mut all = Agreement::default();
     let outputs = step.outputs.iter().zip(&reference.outputs);
     for (mine, want) in outputs.chain(step.updates.iter().zip(&reference.updates)) {

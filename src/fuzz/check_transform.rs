@@ -3,9 +3,9 @@
 //! Both are checked in f64. Invariant: a derivative that does not exist is no finding, and neither is an element near a
 //! kink or a jump.
 
-use super::compare_arrays::{Agreement, compare_arrays};
+use super::compare_arrays::{Agreement, ElementDifference, compare_arrays};
 use super::engine_run::{RunOptions, run_engine};
-use super::finding::{Difference, Finding};
+use super::finding::Finding;
 use super::inner_product::InnerProduct;
 use super::oracle::{Array, LeafValue, LeafValues, Named, Stop, interpret};
 use crate::arena::{Node, ids::Id};
@@ -144,7 +144,7 @@ fn transforms_are_adjoint(
     cotangents: &[&Rc<Array>],
     grads: &[Array],
     directions: &[&Rc<Array>],
-) -> Result<Agreement, Difference> {
+) -> Result<Agreement, ElementDifference> {
     let (mut jv, mut jtw) = (InnerProduct::default(), InnerProduct::default());
     tangents.iter().zip(cotangents).for_each(|(x, w)| jv.add(x, w));
     grads.iter().zip(directions).for_each(|(x, v)| jtw.add(x, v));
@@ -152,21 +152,21 @@ fn transforms_are_adjoint(
     match jv.slack(jtw) {
         None => Ok(Agreement { unknown: 1, ..Agreement::default() }),
         Some(bound) if jv.differs(jtw) => {
-            Err(Difference { name: "<Jv,w> against <v,JTw>".into(), element: 0, left, right, bound })
+            Err(ElementDifference { name: "<Jv,w> against <v,JTw>".into(), element: 0, left, right, bound })
         }
         Some(_) => Ok(Agreement { compared: 1, ..Agreement::default() }),
     }
 }
 
 /// Whether the derivative is that of the function: no rule of a user's, no gradient that is stopped.
-fn is_plain_transform(g: Graph<'_>) -> bool {
+fn can_check_transform_by_differences(g: Graph<'_>) -> bool {
     let conventions = [Flags::STOP, Flags::QUANT, Flags::STRAIGHT];
     let by_differences = |n: Node| !conventions.iter().any(|&f| g.def_of(n).flags.has(f)) && !has_custom_rules(g, n);
     (0..g.nodes()).map(Node::new).all(by_differences)
 }
 
 /// The float outputs of `g` with the float leaves moved along the directions.
-fn moved_for_transform(
+fn check_transform_outputs_moved(
     g: Graph<'_>,
     leaves: &LeafValues,
     floats: &TransformFloats,
@@ -192,11 +192,11 @@ fn check_transform_differences(
     floats: &TransformFloats,
     directions: &[&Rc<Array>],
     tangents: &[Array],
-) -> Result<Agreement, Difference> {
+) -> Result<Agreement, ElementDifference> {
     let mut seen = Agreement::default();
     let steps = [-STEP, -STEP / 2.0, 0.0, STEP / 2.0, STEP];
-    let points = if is_plain_transform(g) {
-        steps.map(|by| moved_for_transform(g, leaves, floats, directions, by))
+    let points = if can_check_transform_by_differences(g) {
+        steps.map(|by| check_transform_outputs_moved(g, leaves, floats, directions, by))
     } else {
         Default::default()
     };
@@ -214,7 +214,7 @@ fn check_transform_differences(
                     let name = || format!("tangent.{}", floats.outputs[k]);
                     let near = (left - want).abs() <= bound;
                     if !near {
-                        return Err(Difference { name: name(), element: i, left, right: want, bound });
+                        return Err(ElementDifference { name: name(), element: i, left, right: want, bound });
                     }
                 }
                 _ => seen.unknown += 1,

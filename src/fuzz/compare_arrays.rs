@@ -1,9 +1,31 @@
 //! Compares two results element by element: within the bounds of both, with rules for NaN and infinities. It counts the
 //! elements that were compared and those that rounding leaves open.
 
-use super::finding::Difference;
 use super::oracle::{Array, Named, Reference, largest_before_rounding};
 use crate::nodes::DType;
+use std::fmt;
+
+/// Two elements that differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ElementDifference {
+    /// The output, or the param or state after the step.
+    pub name: String,
+    /// The position of the element, in row-major order.
+    pub element: usize,
+    /// The element on the left; in a check of a run, the engine's.
+    pub left: f64,
+    /// The element on the right; in a check of a run, the oracle's.
+    pub right: f64,
+    /// The most that rounding explains.
+    pub bound: f64,
+}
+
+impl fmt::Display for ElementDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ElementDifference { name, element, left, right, bound } = self;
+        write!(f, "element {element} of {name:?} is {left:e} against {right:e}, and rounding explains {bound:e}")
+    }
+}
 
 /// How many elements two results agree in, and how close they come to their bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,7 +50,7 @@ impl Agreement {
     }
 
     /// The median of the relative bounds; 0 without any.
-    pub fn median(&self) -> f64 {
+    pub fn median_bound(&self) -> f64 {
         let mut all = self.relative.clone();
         all.sort_by(f64::total_cmp);
         all.get(all.len() / 2).copied().unwrap_or(0.0)
@@ -78,7 +100,7 @@ pub(super) fn compare_array_elements(left: &Array, right: &Array, i: usize) -> V
 ///
 /// # Errors
 /// The first difference.
-pub fn compare_arrays(name: &str, left: &Array, right: &Array) -> Result<Agreement, Difference> {
+pub fn compare_arrays(name: &str, left: &Array, right: &Array) -> Result<Agreement, ElementDifference> {
     let mut seen = Agreement::default();
     for element in 0..left.len().max(right.len()) {
         match compare_array_elements(left, right, element) {
@@ -92,7 +114,13 @@ pub fn compare_arrays(name: &str, left: &Array, right: &Array) -> Result<Agreeme
             }
             Verdict::Different(bound) => {
                 let at = |x: &Array| if element < x.len() { x.number(element) } else { f64::NAN };
-                return Err(Difference { name: name.to_string(), element, left: at(left), right: at(right), bound });
+                return Err(ElementDifference {
+                    name: name.to_string(),
+                    element,
+                    left: at(left),
+                    right: at(right),
+                    bound,
+                });
             }
         }
     }
@@ -104,7 +132,7 @@ pub fn compare_arrays(name: &str, left: &Array, right: &Array) -> Result<Agreeme
 ///
 /// # Errors
 /// The first difference.
-pub fn compare_arrays_with_reference(left: &Reference, right: &Reference) -> Result<Agreement, Difference> {
+pub fn compare_arrays_with_reference(left: &Reference, right: &Reference) -> Result<Agreement, ElementDifference> {
     let mut seen = Agreement::default();
     let lists: [(&[Named], &[Named]); 2] = [(&left.outputs, &right.outputs), (&left.updates, &right.updates)];
     for (left, right) in lists {

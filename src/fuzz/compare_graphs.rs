@@ -3,9 +3,8 @@
 //! Invariant: the engine runs both graphs. The oracle says how far rounding may put them apart: as far as both of their
 //! bounds together.
 
-use super::compare_arrays::{Verdict, compare_array_elements};
+use super::compare_arrays::{ElementDifference, Verdict, compare_array_elements};
 use super::engine_run::{EngineStep, RunOptions, run_engine};
-use super::finding::Difference;
 use super::oracle::{Array, LeafValues, Named, Reference, interpret};
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
@@ -27,12 +26,12 @@ pub struct OutputComparison {
     /// Elements that differ by more than their bound.
     pub different: usize,
     /// The element that is farthest apart, measured by its bound; none if all are equal.
-    pub worst: Option<Difference>,
+    pub worst: Option<ElementDifference>,
 }
 
 /// How two graphs compare.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
+pub struct GraphComparison {
     /// Each output, then each param and state that the graphs change.
     pub outputs: Vec<OutputComparison>,
     /// The errors of the steps, if both fail: then they agree.
@@ -41,7 +40,7 @@ pub struct Comparison {
     pub no_reference: Option<String>,
 }
 
-impl Comparison {
+impl GraphComparison {
     /// Whether the graphs agree: no element differs by more than its bound.
     pub fn agrees(&self) -> bool {
         self.outputs.iter().all(|o| o.different == 0)
@@ -50,14 +49,14 @@ impl Comparison {
 
 /// A leaf, an output or an update that two graphs do not share.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mismatch {
+pub struct GraphMismatch {
     /// What it is: `leaf "x"`.
     pub what: String,
     /// Its type in each graph and the place of its node there, if the graph has it.
     pub sides: [Option<(String, Location)>; 2],
 }
 
-impl Mismatch {
+impl GraphMismatch {
     /// The mismatch in one line; `names` are those of the graphs.
     pub fn describe(&self, names: [&str; 2]) -> String {
         let side = |i: usize| match &self.sides[i] {
@@ -70,7 +69,7 @@ impl Mismatch {
 }
 
 /// What two graphs do not share: leaves by name and type, outputs by name and type, and which leaves change.
-pub fn compare_graph_signatures(a: Graph<'_>, b: Graph<'_>) -> Vec<Mismatch> {
+pub fn compare_graph_signatures(a: Graph<'_>, b: Graph<'_>) -> Vec<GraphMismatch> {
     let mut all = Vec::new();
     for (kind, list) in [
         ("leaf", compared_graph_leaves as Lister),
@@ -85,7 +84,7 @@ pub fn compare_graph_signatures(a: Graph<'_>, b: Graph<'_>) -> Vec<Mismatch> {
             let sides = [side(a, find(&left, name)), side(b, find(&right, name))];
             let ty = |i: usize| sides[i].as_ref().map(|s: &(String, Location)| &s.0);
             if ty(0) != ty(1) {
-                all.push(Mismatch { what: format!("{kind} {name:?}"), sides });
+                all.push(GraphMismatch { what: format!("{kind} {name:?}"), sides });
             }
         }
     }
@@ -111,17 +110,17 @@ fn compared_graph_updates(g: Graph<'_>) -> Vec<(String, Value)> {
 /// # Errors
 /// The graphs do not share leaves and outputs; one of them does not compile; the step of one fails, but not that of the
 /// other.
-pub fn compare_graphs(a: &GraphBuf, b: &GraphBuf, seed: u64) -> Result<Comparison> {
+pub fn compare_graphs(a: &GraphBuf, b: &GraphBuf, seed: u64) -> Result<GraphComparison> {
     compare_graphs_with(a.view(), b.view(), seed, RunOptions::default())
 }
 
 /// Compares two graphs as [`compare_graphs`] does, and runs them this way.
-pub fn compare_graphs_with(a: Graph<'_>, b: Graph<'_>, seed: u64, how: RunOptions) -> Result<Comparison> {
+pub fn compare_graphs_with(a: Graph<'_>, b: Graph<'_>, seed: u64, how: RunOptions) -> Result<GraphComparison> {
     if let Some(m) = compare_graph_signatures(a, b).first() {
         return Err(Error::new(Kind::Shape, m.describe(["the first graph", "the second graph"])));
     }
     let leaves = LeafValues::draw_for(&[a, b], seed)?;
-    let mut comparison = Comparison { outputs: Vec::new(), fault: None, no_reference: None };
+    let mut comparison = GraphComparison { outputs: Vec::new(), fault: None, no_reference: None };
     let steps = match (run_engine(a, &leaves, how), run_engine(b, &leaves, how)) {
         (Ok(x), Ok(y)) => [x, y],
         (Err(x), Err(y)) if x.kind == Kind::Data && y.kind == Kind::Data => {
@@ -183,7 +182,7 @@ fn compare_graph_output(name: &str, left: &Array, right: &Array) -> OutputCompar
         let apart = if different && !(l - r).is_finite() { f64::INFINITY } else { (l - r).abs() / bound.max(1e-300) };
         if apart > farthest || (different && all.worst.is_none()) {
             farthest = apart;
-            all.worst = Some(Difference { name: name.to_string(), element, left: l, right: r, bound });
+            all.worst = Some(ElementDifference { name: name.to_string(), element, left: l, right: r, bound });
         }
     }
     all

@@ -9,13 +9,14 @@ mod write_attrs;
 mod write_regions;
 
 use crate::arena::{Node, Region, Value, ids::Id};
+use crate::error::Error;
 use crate::nodes::ir::attrs::{Kind, Owned};
 use crate::nodes::{Graph, Op};
 use std::ops::Range;
 
 /// What stands where a value is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Stand {
+pub(super) enum DraftStand {
     /// The value.
     Itself,
     /// An earlier value of its region.
@@ -26,9 +27,14 @@ pub(super) enum Stand {
     Full(f64),
 }
 
+/// An error of a draft that is no graph.
+fn draft_unfit(text: impl Into<String>) -> Error {
+    Error::new(crate::error::Kind::Verify, text)
+}
+
 /// A rule for the dimensions of all shapes, and for the integers of attributes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Resize {
+pub(super) enum DraftResize {
     /// Each axis of this size, and each integer with this value, becomes the second number.
     Exactly(usize, usize),
     /// Also axes that are a multiple of the size.
@@ -41,11 +47,11 @@ pub(super) enum Resize {
     DropLast(usize),
 }
 
-impl Resize {
+impl DraftResize {
     fn size(self, n: usize) -> usize {
         match self {
-            Resize::Exactly(from, to) | Resize::AxesOnly(from, to) if n == from => to,
-            Resize::Multiples(from, to) if n.is_multiple_of(from) => n / from * to,
+            DraftResize::Exactly(from, to) | DraftResize::AxesOnly(from, to) if n == from => to,
+            DraftResize::Multiples(from, to) if n.is_multiple_of(from) => n / from * to,
             _ => n,
         }
     }
@@ -53,8 +59,8 @@ impl Resize {
     /// The dimensions `dims` under the rule.
     pub(super) fn dims(self, dims: &[usize]) -> Vec<usize> {
         match self {
-            Resize::DropFirst(n) if dims.first() == Some(&n) => dims[1..].to_vec(),
-            Resize::DropLast(n) if dims.last() == Some(&n) => dims[..dims.len() - 1].to_vec(),
+            DraftResize::DropFirst(n) if dims.first() == Some(&n) => dims[1..].to_vec(),
+            DraftResize::DropLast(n) if dims.last() == Some(&n) => dims[..dims.len() - 1].to_vec(),
             _ => dims.iter().map(|&n| self.size(n)).collect(),
         }
     }
@@ -74,7 +80,7 @@ pub(super) struct Draft<'g> {
     /// Next values of the updates; `None` drops the update.
     pub(super) updates: Vec<Option<Value>>,
     /// What stands for each value.
-    pub(super) stand: Vec<Stand>,
+    pub(super) stand: Vec<DraftStand>,
     /// Region arguments that go, with the operands for them.
     pub(super) dropped_args: Vec<bool>,
     /// Leaves that become plain inputs.
@@ -84,7 +90,7 @@ pub(super) struct Draft<'g> {
     /// Changed attributes: node, position, value.
     pub(super) attrs: Vec<(Node, usize, Owned)>,
     /// A rule for sizes.
-    pub(super) resize: Option<Resize>,
+    pub(super) resize: Option<DraftResize>,
     /// An element type that becomes another, everywhere.
     pub(super) dtype: Option<(crate::arena::DType, crate::arena::DType)>,
     /// Nodes that are written a second time, with one operand of another value, as outputs.
@@ -105,7 +111,7 @@ impl<'g> Draft<'g> {
             args: src.args.to_vec(),
             yields: src.yields.iter().copied().map(Some).collect(),
             updates: src.updates.iter().map(|u| Some(u.1)).collect(),
-            stand: vec![Stand::Itself; src.values()],
+            stand: vec![DraftStand::Itself; src.values()],
             dropped_args: vec![false; src.values()],
             as_input: vec![false; src.nodes()],
             inlined: vec![false; src.regions()],
@@ -119,9 +125,9 @@ impl<'g> Draft<'g> {
     }
 
     /// The value that readers of `v` read, and how.
-    fn read(&self, mut v: Value) -> (Value, Stand) {
+    fn read(&self, mut v: Value) -> (Value, DraftStand) {
         // A stand-in is an earlier value, so the walk ends.
-        while let Stand::Other(w) = self.stand[v.at()] {
+        while let DraftStand::Other(w) = self.stand[v.at()] {
             v = w;
         }
         (v, self.stand[v.at()])

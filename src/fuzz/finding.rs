@@ -1,23 +1,9 @@
-//! A finding of a check: the place where two results differ by more than rounding explains.
+//! A finding of a check: what is wrong, and the place where two results differ by more than rounding explains.
 
+use super::compare_arrays::ElementDifference;
 use crate::nodes::Graph;
 use crate::nodes::ir::text::print;
 use std::fmt;
-
-/// Two elements that differ.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
-    /// The output, or the param or state after the step.
-    pub name: String,
-    /// The position of the element, in row-major order.
-    pub element: usize,
-    /// The element on the left; in a check of a run, the engine's.
-    pub left: f64,
-    /// The element on the right; in a check of a run, the oracle's.
-    pub right: f64,
-    /// The most that rounding explains.
-    pub bound: f64,
-}
 
 /// What a check found.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +13,7 @@ pub struct Finding {
     /// What is wrong, in one sentence.
     pub what: String,
     /// The elements that differ, if that is it.
-    pub difference: Option<Box<Difference>>,
+    pub difference: Option<Box<ElementDifference>>,
     /// The seed of the leaves.
     pub seed: u64,
     /// The text of the graph.
@@ -39,16 +25,9 @@ impl Finding {
         Finding { check: check.into(), what: what.into(), difference: None, seed, graph: print(graph) }
     }
 
-    pub(super) fn differs(check: impl Into<String>, d: Difference, seed: u64, graph: Graph<'_>) -> Finding {
+    pub(super) fn differs(check: impl Into<String>, d: ElementDifference, seed: u64, graph: Graph<'_>) -> Finding {
         let what = d.to_string();
         Finding { difference: Some(Box::new(d)), ..Finding::new(check, what, seed, graph) }
-    }
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Difference { name, element, left, right, bound } = self;
-        write!(f, "element {element} of {name:?} is {left:e} against {right:e}, and rounding explains {bound:e}")
     }
 }
 

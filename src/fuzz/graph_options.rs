@@ -2,7 +2,7 @@
 
 use crate::arena::DType;
 use crate::error::{Error, Kind, Result};
-use crate::names::names_instead;
+use crate::names::list_names_instead;
 use crate::nodes::OpDef;
 use crate::nodes::build::setters::setters;
 use crate::nodes::ops::table::OPS;
@@ -103,7 +103,7 @@ impl GraphOptions {
             let named = self.table().position(|def| def.name == name && !def.is_leaf());
             let Some(at) = named else {
                 let names = self.table().filter(|d| !d.is_leaf()).map(|d| d.name);
-                let text = format!("no op is called {name:?}{}", names_instead(name, names));
+                let text = format!("no op is called {name:?}{}", list_names_instead(name, names));
                 return Err(Error::new(Kind::Name, text));
             };
             weights[at] = Some(weight);

@@ -3,7 +3,7 @@
 //! Each mutation is a change of a draft's columns, and shape inference says whether the result is a graph; if not, a
 //! mutation is drawn again. Invariant: draws decide everything, so equal draws give equal mutants.
 
-use super::draft::{Draft, Resize, Stand};
+use super::draft::{Draft, DraftResize, DraftStand};
 use super::draws::Draw;
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::Result;
@@ -70,12 +70,12 @@ fn pick_mutation<T: Copy>(from: &[T], draw: &mut Draw<'_>) -> Option<T> {
 
 /// A node that is no leaf.
 fn inner_mutable_node(g: Graph<'_>, draw: &mut Draw<'_>) -> Option<Node> {
-    let nodes: Vec<Node> = (0..g.nodes()).map(Node::new).filter(|&n| !is_outer_mutable(g, n)).collect();
+    let nodes: Vec<Node> = (0..g.nodes()).map(Node::new).filter(|&n| !mutate_skips_node(g, n)).collect();
     pick_mutation(&nodes, draw)
 }
 
 /// Whether `n` is an argument or a leaf.
-fn is_outer_mutable(g: Graph<'_>, n: Node) -> bool {
+fn mutate_skips_node(g: Graph<'_>, n: Node) -> bool {
     g.op[n.at()] == Op::ARG || g.op[n.at()].is_named_leaf()
 }
 
@@ -163,9 +163,9 @@ fn mutate_size(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let from = pick_mutation(&d.src.dims(v), draw)?;
     let to = pick_mutation(SIZES, draw).filter(|&to| to != from)?;
     d.resize = Some(match draw(3) {
-        1 if from > 1 => Resize::Multiples(from, to),
-        2 => Resize::AxesOnly(from, to),
-        _ => Resize::Exactly(from, to),
+        1 if from > 1 => DraftResize::Multiples(from, to),
+        2 => DraftResize::AxesOnly(from, to),
+        _ => DraftResize::Exactly(from, to),
     });
     Some(())
 }
@@ -186,9 +186,9 @@ fn mutate_by_drop(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     for v in d.src.outs_of(n) {
         let other = mutate_to_other_of_type(d.src, v, d.src.outs_at[n.at()], draw);
         d.stand[v.at()] = match (other, draw(3)) {
-            (Some(w), 0 | 1) => Stand::Other(w),
-            (_, 2) | (None, 1) if entry => Stand::Input,
-            _ => Stand::Full(1.0),
+            (Some(w), 0 | 1) => DraftStand::Other(w),
+            (_, 2) | (None, 1) if entry => DraftStand::Input,
+            _ => DraftStand::Full(1.0),
         };
     }
     Some(())
@@ -199,7 +199,7 @@ fn mutate_by_outline(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     let nodes = g.region_nodes(g.entry());
     let start = Node::new(g.nodes_at[g.entry().at()] as usize + pick_mutation_below(nodes.len(), draw)?);
     let most = 1 + draw(6) as usize;
-    let inside = |n: &Node| !is_outer_mutable(g, *n) && !g.def_of(*n).flags.has(Flags::EFFECT);
+    let inside = |n: &Node| !mutate_skips_node(g, *n) && !g.def_of(*n).flags.has(Flags::EFFECT);
     let count = (start.at()..g.nodes()).map(Node::new).take(most).take_while(inside).count();
     d.outlined = (count > 0).then(|| start.at()..start.at() + count);
     d.outlined.as_ref().map(|_| ())

@@ -7,13 +7,13 @@ use super::simulate_plan::{is_free_in_simulated_plan, simulate_plan};
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use crate::nodes::Graph;
-use crate::sched::checker::Plan;
 use crate::sched::instructions::{Instructions, Update};
 use crate::sched::intervals::Intervals;
 use crate::sched::lower::lower;
-use crate::sched::offsets;
 use crate::sched::order::{self, Ordered};
 use crate::sched::pack::lines;
+use crate::sched::plan::Plan;
+use crate::sched::planned_offsets;
 
 /// The ways in which a plan can be wrong.
 pub const WRONG_PLANS: [&str; 10] = [
@@ -47,17 +47,17 @@ impl PlannedGraph {
 
     /// The plan of the instructions in `ordered`.
     pub fn ordered(ordered: Ordered) -> Result<PlannedGraph> {
-        let (offset, bytes) = offsets(&ordered.code, &ordered.alias, &ordered.live, lines::pack_lines)?;
+        let (offset, bytes) = planned_offsets(&ordered.code, &ordered.alias, &ordered.live, lines::pack_lines)?;
         let (code, inplace): (Instructions, _) = (ordered.code.clone(), ordered.alias.inplace.clone());
         let right = Plan { code, offset, inplace, bytes, threads: 1, foreign: Vec::new() };
         let outside = || Error::new(Kind::Plan, "the plan without reuse reaches outside its arena");
-        let want = simulate_plan(&plan_graph_apart(&right)).ok_or_else(outside)?;
+        let want = simulate_plan(&planned_graph_apart(&right)).ok_or_else(outside)?;
         Ok(PlannedGraph { ordered, right, want })
     }
 }
 
 /// The plan without reuse: nothing is in place but what the code itself asks for, and copies bring next values home.
-pub fn plan_graph_apart(right: &Plan) -> Plan {
+pub fn planned_graph_apart(right: &Plan) -> Plan {
     let mut p = right.clone();
     let mut end = 0;
     for b in 0..p.offset.len() {
@@ -84,7 +84,7 @@ pub fn plan_graph_apart(right: &Plan) -> Plan {
 
 impl PlannedGraph {
     fn wrongly_replanned(&self, live: &Intervals) -> Option<Plan> {
-        let (offset, bytes) = offsets(&self.right.code, &self.ordered.alias, live, lines::pack_lines).ok()?;
+        let (offset, bytes) = planned_offsets(&self.right.code, &self.ordered.alias, live, lines::pack_lines).ok()?;
         Some(Plan { offset, bytes, ..self.right.clone() })
     }
 

@@ -6,8 +6,8 @@
 
 use crate::arena::ids::Id;
 use crate::kernels::abi::Split;
-use crate::sched::checker::Plan;
 use crate::sched::instructions::{BufKind, Operand};
+use crate::sched::plan::Plan;
 use hashbrown::HashSet;
 use std::ops::Range;
 

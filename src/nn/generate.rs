@@ -9,7 +9,7 @@
 //! rounding of the logits.
 
 use super::attention::attend_causally;
-use super::transformer::{Gpt, gpt_blocks, gpt_tables};
+use super::transformer::{Gpt, gpt_transformer_blocks, gpt_transformer_tables};
 use crate::kernels::sample::Sampling;
 use crate::nodes::{Attention, Builder, DType, Init, Layout, Op, Scatter, Var};
 use std::cell::RefCell;
@@ -30,7 +30,7 @@ pub const GENERATE_COUNT: &str = "generate.count";
 
 /// What changes with each token.
 #[derive(Clone, Copy)]
-struct Text<'g> {
+struct GeneratedText<'g> {
     window: Var<'g>,
     length: Var<'g>,
     kept: Var<'g>,
@@ -39,7 +39,7 @@ struct Text<'g> {
 
 /// The states of a text.
 struct GenerateStates<'g> {
-    text: Text<'g>,
+    text: GeneratedText<'g>,
     key: Var<'g>,
     /// Keys and values of each block, `[context, width]`.
     caches: Vec<[Var<'g>; 2]>,
@@ -51,7 +51,7 @@ impl<'g> GenerateStates<'g> {
         let cache =
             |i: usize, what: &str| g.state(&format!("generate.{what}.{i}"), [o.context, o.width], dtype, Init::Zeros);
         GenerateStates {
-            text: Text {
+            text: GeneratedText {
                 window: g.state(GENERATE_WINDOW, [o.context], DType::I32, Init::Zeros),
                 length: number(GENERATE_LENGTH),
                 kept: number(GENERATE_KEPT),
@@ -62,17 +62,17 @@ impl<'g> GenerateStates<'g> {
         }
     }
 
-    fn update(&self, g: &'g Builder, next: Text<'g>, caches: &[[Var<'g>; 2]]) {
-        let Text { window, length, kept, drawn } = self.text;
+    fn update(&self, g: &'g Builder, next: GeneratedText<'g>, caches: &[[Var<'g>; 2]]) {
+        let GeneratedText { window, length, kept, drawn } = self.text;
         let pairs = [(window, next.window), (length, next.length), (kept, next.kept), (drawn, next.drawn)];
         let all = self.caches.iter().flatten().zip(caches.iter().flatten());
         pairs.into_iter().chain(all.map(|(a, b)| (*a, *b))).for_each(|(leaf, next)| g.update(leaf, next));
     }
 }
 
-impl<'g> Text<'g> {
+impl<'g> GeneratedText<'g> {
     /// Draws a token `i32[1]` from `logits` `[1, vocabulary]` and appends it.
-    fn append(self, g: &'g Builder, logits: Var<'g>, how: Sampling, key: Var<'g>) -> (Var<'g>, Text<'g>) {
+    fn append(self, g: &'g Builder, logits: Var<'g>, how: Sampling, key: Var<'g>) -> (Var<'g>, GeneratedText<'g>) {
         let key = g.emit1(Op::RNG_FOLD, &[key, self.drawn.cast(DType::U32)], &[]);
         let token = logits.sample_with_key(how, key, 0);
         let context = self.window.numel();
@@ -82,7 +82,7 @@ impl<'g> Text<'g> {
         let moved = self.window.narrow(0, 1.min(context), context.saturating_sub(1));
         let moved = moved.concat(&[self.window.narrow(0, 0, context.min(1))], 0);
         let window = full.select(moved, self.window).scatter_slices(place, token, 0, Scatter::Set);
-        let next = Text {
+        let next = GeneratedText {
             window,
             length: (self.length + 1.0).minimum(context as f64),
             kept: full.select(self.length.full_like(0.0), self.length),
@@ -99,10 +99,10 @@ impl<'g> Text<'g> {
 pub fn gpt_next_token<'g>(g: &'g Builder, dtype: DType, o: Gpt, how: Sampling) -> Var<'g> {
     g.with_caller(|| {
         let (o, states) = (o.dropout(0.0), GenerateStates::new(g, dtype, &o));
-        let (wte, places) = gpt_tables(g, dtype, &o);
+        let (wte, places) = gpt_transformer_tables(g, dtype, &o);
         let x = (g.layer("transformer.wte", || wte.gather(states.text.window, 0)) + places).unsqueeze(0);
         let caches = RefCell::new(Vec::new());
-        let h = gpt_blocks(g, x, &o, &|[q, k, v]| {
+        let h = gpt_transformer_blocks(g, x, &o, &|[q, k, v]| {
             caches.borrow_mut().push([k.squeeze(0), v.squeeze(0)]);
             attend_causally([q, k, v], o.heads, 0.0)
         });
@@ -123,21 +123,21 @@ pub fn gpt_next_token<'g>(g: &'g Builder, dtype: DType, o: Gpt, how: Sampling) -
 pub fn gpt_next_tokens<'g>(g: &'g Builder, dtype: DType, o: Gpt, most: usize, how: Sampling) -> Var<'g> {
     g.with_caller(|| {
         let (o, states) = (o.dropout(0.0), GenerateStates::new(g, dtype, &o));
-        let (wte, places) = gpt_tables(g, dtype, &o);
-        let Text { window, length, kept, drawn } = states.text;
+        let (wte, places) = gpt_transformer_tables(g, dtype, &o);
+        let GeneratedText { window, length, kept, drawn } = states.text;
         let out = g.full(0.0, [most], DType::I32);
         let first = [window, length, kept, drawn, out];
         let carries: Vec<Var<'g>> = first.into_iter().chain(states.caches.iter().flatten().copied()).collect();
         let count = g.input(GENERATE_COUNT, [], DType::I64);
         let last = g.fori(count, most, &carries, |i, c| {
-            let text = Text { window: c[0], length: c[1], kept: c[2], drawn: c[3] };
+            let text = GeneratedText { window: c[0], length: c[1], kept: c[2], drawn: c[3] };
             let caches: Vec<[Var<'g>; 2]> = c[5..].chunks_exact(2).map(|c| [c[0], c[1]]).collect();
             let (token, next, caches) = generate_cached_token(g, &o, (wte, places), text, &caches, (how, states.key));
             let out = c[4].scatter_slices(i.reshape([1]), token, 0, Scatter::Set);
             let next = [next.window, next.length, next.kept, next.drawn, out];
             next.into_iter().chain(caches.into_iter().flatten()).collect()
         });
-        let next = Text { window: last[0], length: last[1], kept: last[2], drawn: last[3] };
+        let next = GeneratedText { window: last[0], length: last[1], kept: last[2], drawn: last[3] };
         let caches: Vec<[Var<'g>; 2]> = last[5..].chunks_exact(2).map(|c| [c[0], c[1]]).collect();
         states.update(g, next, &caches);
         last[4]
@@ -150,10 +150,10 @@ fn generate_cached_token<'g>(
     g: &'g Builder,
     o: &Gpt,
     (wte, places): (Var<'g>, Var<'g>),
-    text: Text<'g>,
+    text: GeneratedText<'g>,
     caches: &[[Var<'g>; 2]],
     (how, key): (Sampling, Var<'g>),
-) -> (Var<'g>, Text<'g>, Vec<[Var<'g>; 2]>) {
+) -> (Var<'g>, GeneratedText<'g>, Vec<[Var<'g>; 2]>) {
     let at = text.length - 1.0;
     // Out of range, so that the step ends, unless all tokens before are kept.
     let wrong = text.kept.not_equal(at).cast(DType::I64) * o.context as f64;
@@ -162,7 +162,7 @@ fn generate_cached_token<'g>(
     let x = (g.layer("transformer.wte", || wte.gather(token, 0)) + places.gather(row, 0)).unsqueeze(0);
     let seen = g.iota(1, [1, o.context], DType::I64).less_equal(at);
     let next = RefCell::new(Vec::new());
-    let h = gpt_blocks(g, x, o, &|[q, k, v]| {
+    let h = gpt_transformer_blocks(g, x, o, &|[q, k, v]| {
         let mut next = next.borrow_mut();
         let Some(cache) = caches.get(next.len()) else { return q };
         let written = |cache: Var<'g>, x: Var<'g>| cache.scatter_slices(row, x.squeeze(0), 0, Scatter::Set);

@@ -1,6 +1,6 @@
 //! The layer of Mamba: a gated selective scan, named as in its reference implementation.
 
-use super::convs::causal_depthwise_conv1d;
+use super::conv_layers::causal_depthwise_conv1d;
 use super::linear_layers::{Linear, linear_no_bias, linear_width, linear_with};
 use crate::error::Kind;
 use crate::nodes::build::setters::setters;

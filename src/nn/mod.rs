@@ -4,45 +4,48 @@
 //! `torch.nn.Linear` and `torch.nn.Conv2d` do. A layer only adds nodes to the graph; there are no layer objects.
 
 mod attention;
-mod conv_options;
-mod convs;
+mod conv_layers;
 mod ctc;
 mod dropout;
 mod embedding;
-mod gated_delta;
+mod fold_unfold;
+mod gated_delta_net;
 mod generate;
 pub mod init;
+mod interpolate;
 mod lengths;
 mod linear_layers;
+mod lora;
 mod losses;
 mod mamba;
 mod moe;
 mod norms;
 mod pools;
 mod recurrent;
-mod recurrent_layers;
 mod sequential;
 mod swiglu;
 mod transformer;
 
 pub use crate::nodes::{Conv2d, Conv3d};
 pub use attention::{CausalSelfAttention, MultiHead, causal_self_attention, multi_head_attention};
-pub use conv_options::{Conv1d, ConvLayer, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvTransposeLayer};
-pub use convs::{
-    causal_depthwise_conv1d, conv_transpose1d, conv_transpose1d_with, conv_transpose2d, conv_transpose2d_with,
-    conv_transpose3d, conv_transpose3d_with, conv1d, conv1d_with, conv2d, conv2d_no_bias, conv2d_with, conv3d,
-    conv3d_with,
+pub use conv_layers::{
+    Conv1d, ConvLayer, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvTransposeLayer, causal_depthwise_conv1d,
+    conv_transpose1d, conv_transpose1d_with, conv_transpose2d, conv_transpose2d_with, conv_transpose3d,
+    conv_transpose3d_with, conv1d, conv1d_with, conv2d, conv2d_no_bias, conv2d_with, conv3d, conv3d_with,
 };
 pub use ctc::{Ctc, ctc_loss};
 pub use dropout::dropout;
 pub use embedding::{Embedding, embedding, embedding_with, padded_embedding};
-pub use gated_delta::{GatedDeltaNet, gated_delta_net};
+pub use fold_unfold::{fold, unfold};
+pub use gated_delta_net::{GatedDeltaNet, gated_delta_net};
 pub use generate::{
     GENERATE_COUNT, GENERATE_DRAWN, GENERATE_KEPT, GENERATE_KEY, GENERATE_LENGTH, GENERATE_WINDOW, gpt_next_token,
     gpt_next_tokens,
 };
+pub use interpolate::{interpolate, upsample};
 pub use lengths::sequence_mask;
-pub use linear_layers::{Linear, Lora, linear, linear_no_bias, linear_with, lora_linear};
+pub use linear_layers::{Linear, linear, linear_no_bias, linear_with};
+pub use lora::{Lora, lora_linear};
 pub use losses::{
     PoissonNll, Triplet, cosine_embedding_loss, cosine_similarity, gaussian_nll_loss, hinge_embedding_loss, huber_loss,
     kl_div, l1_loss, nll_loss, poisson_nll_loss, smooth_l1_loss, triplet_margin_loss,
@@ -53,8 +56,10 @@ pub use norms::{
     BatchNorm, batch_norm, group_norm, instance_norm, layer_norm, layer_norm_no_bias, layer_norm2d, rms_norm,
 };
 pub use pools::*;
-pub use recurrent::{gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell};
-pub use recurrent_layers::{LstmRun, Nonlinearity, Recurrent, RecurrentRun, gru_with, lstm_with, rnn_with};
+pub use recurrent::{
+    LstmRun, Nonlinearity, Recurrent, RecurrentRun, gru, gru_cell, gru_with, lstm, lstm_cell, lstm_with, rnn, rnn_cell,
+    rnn_with,
+};
 pub use sequential::Sequential;
 pub use swiglu::swiglu;
 pub use transformer::{FeedForward, Gpt, Norm, TransformerBlock, gpt, transformer_block};

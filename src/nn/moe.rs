@@ -92,7 +92,7 @@ pub fn moe<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Moe) -> [Var<'g>; 2] {
                 let w = g.param(&name, [o.experts, outputs, inputs], x.dtype(), init_by_fan_in(inputs));
                 return x.sorted_grouped_matmul(w, routes.sizes, true);
             };
-            let Some(bytes) = expert_bytes(t, [o.experts, outputs, inputs]) else {
+            let Some(bytes) = moe_expert_bytes(t, [o.experts, outputs, inputs]) else {
                 let text = format!("{name}: rows of {inputs} elements are no whole {} blocks", t.name());
                 return g.fail(Kind::Shape, text);
             };
@@ -111,7 +111,7 @@ pub fn moe<'g>(g: &'g Builder, name: &str, x: Var<'g>, o: Moe) -> [Var<'g>; 2] {
 }
 
 /// Bytes of the blocks of all experts' matrices of these sizes; `None` if a row is no whole blocks.
-fn expert_bytes(t: BlockType, [experts, outputs, inputs]: [usize; 3]) -> Option<usize> {
+fn moe_expert_bytes(t: BlockType, [experts, outputs, inputs]: [usize; 3]) -> Option<usize> {
     t.bytes_of(inputs)?.checked_mul(outputs)?.checked_mul(experts)
 }
 

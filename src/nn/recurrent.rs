@@ -1,23 +1,30 @@
-//! Recurrent cells, and layers of one direction, with torch's parameter names, layouts, gate orders and start values.
-//! Each layer is one scan.
+//! Recurrent cells and layers, with torch's parameter names, layouts, gate orders and start values: of one direction,
+//! and networks of several layers and both directions, over sequences of several lengths.
 //!
-//! The products with the input do not depend on the state, so one product before the loop computes them for all steps.
+//! Each direction of each layer is one scan. The products with the input do not depend on the state, so one product
+//! before the loop computes them for all steps. After the end of a sequence, its state stays as it is and its output
+//! is 0. So the last state is the one at the end of the sequence, and the reverse direction starts there.
 
+use super::dropout::dropout;
 use super::init::init_by_fan_in;
+use super::lengths::sequence_mask;
 use super::linear_layers::linear_width;
-use crate::nodes::{Builder, DType, Var};
+use crate::arena::Value;
+use crate::error::Kind;
+use crate::nodes::build::setters::setters;
+use crate::nodes::{Builder, DType, Loop, Var};
 use std::panic::Location;
 
 /// The params of one direction of a layer: of the input and of the state.
 #[derive(Clone, Copy)]
-pub(super) struct RecurrentParams<'g> {
+struct RecurrentParams<'g> {
     pub of_x: RecurrentMap<'g>,
     pub of_h: RecurrentMap<'g>,
 }
 
 /// A weight, and maybe a bias.
 #[derive(Clone, Copy)]
-pub(super) struct RecurrentMap<'g> {
+struct RecurrentMap<'g> {
     pub w: Var<'g>,
     pub b: Option<Var<'g>>,
 }
@@ -33,7 +40,7 @@ impl<'g> RecurrentMap<'g> {
 
 /// The sizes of a layer, and whether it has biases.
 #[derive(Clone, Copy)]
-pub(super) struct RecurrentSizes {
+struct RecurrentSizes {
     pub gates: usize,
     pub inputs: usize,
     pub hidden: usize,
@@ -43,7 +50,7 @@ pub(super) struct RecurrentSizes {
 /// The params of a layer: weights and biases of input and state. `suffix` is `_l0` for a layer, as in torch, and empty
 /// for a cell.
 #[track_caller]
-pub(super) fn recurrent_params<'g>(
+fn recurrent_params<'g>(
     g: &'g Builder,
     name: &str,
     suffix: &str,
@@ -62,17 +69,23 @@ pub(super) fn recurrent_params<'g>(
 
 /// The params of a layer. Their names end in `_l0`, as those of torch's first layer.
 #[track_caller]
-fn recurrent_layer<'g>(g: &'g Builder, name: &str, x: Var<'g>, gates: usize, hidden: usize) -> RecurrentParams<'g> {
+fn recurrent_layer_params<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    gates: usize,
+    hidden: usize,
+) -> RecurrentParams<'g> {
     let sizes = RecurrentSizes { gates, inputs: linear_width(x), hidden, bias: true };
     recurrent_params(g, name, "_l0", x.dtype(), sizes)
 }
 
 /// `x·Wᵀ + b` for all steps: `x` is `[steps, batch, inputs]`.
 #[track_caller]
-pub(super) fn recurrent_project<'g>(x: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
+fn recurrent_project<'g>(x: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
     let d = x.dims();
     let [steps, batch, inputs] = d[..] else {
-        return x.g.fail(crate::error::Kind::Shape, format!("a recurrent layer takes [steps, batch, inputs], not {d}"));
+        return x.g.fail(Kind::Shape, format!("a recurrent layer takes [steps, batch, inputs], not {d}"));
     };
     let rows = map.w.dims().first().copied().unwrap_or(0);
     map.apply(x.reshape([steps * batch, inputs])).reshape([steps, batch, rows])
@@ -87,7 +100,7 @@ fn recurrent_gate<'g>(x: Var<'g>, i: usize, hidden: usize) -> Var<'g> {
 
 /// A GRU's next state, from `x·W_ihᵀ + b_ih` and the previous state.
 #[track_caller]
-pub(super) fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
+fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, map: RecurrentMap<'g>) -> Var<'g> {
     let hidden = linear_width(h);
     let of_h = map.apply(h);
     let both = |i: usize| (recurrent_gate(of_x, i, hidden) + recurrent_gate(of_h, i, hidden)).sigmoid();
@@ -98,7 +111,7 @@ pub(super) fn gru_step<'g>(of_x: Var<'g>, h: Var<'g>, map: RecurrentMap<'g>) -> 
 
 /// An LSTM's next state and cell, from `x·W_ihᵀ + b_ih` and the previous state and cell.
 #[track_caller]
-pub(super) fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, map: RecurrentMap<'g>) -> [Var<'g>; 2] {
+fn lstm_step<'g>(of_x: Var<'g>, h: Var<'g>, c: Var<'g>, map: RecurrentMap<'g>) -> [Var<'g>; 2] {
     let hidden = linear_width(h);
     let all = of_x + map.apply(h);
     let part = |i: usize| recurrent_gate(all, i, hidden);
@@ -157,7 +170,7 @@ pub fn lstm_cell<'g>(
 pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
     g.layer_scope(name, || {
         let hidden = linear_width(h0);
-        let p = recurrent_layer(g, name, x, 1, hidden);
+        let p = recurrent_layer_params(g, name, x, 1, hidden);
         let (h, y) = g.scan(&[h0], &[recurrent_project(x, p.of_x)], |h, x| {
             let h = (p.of_h.apply(h[0]) + x[0]).tanh();
             (vec![h], vec![h])
@@ -173,7 +186,7 @@ pub fn rnn<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>, Var<'g>) {
     g.layer_scope(name, || {
         let hidden = linear_width(h0);
-        let p = recurrent_layer(g, name, x, 3, hidden);
+        let p = recurrent_layer_params(g, name, x, 3, hidden);
         let (h, y) = g.scan(&[h0], &[recurrent_project(x, p.of_x)], |h, x| {
             let h = gru_step(x[0], h[0], p.of_h);
             (vec![h], vec![h])
@@ -189,11 +202,286 @@ pub fn gru<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>) -> (Var<'g>,
 pub fn lstm<'g>(g: &'g Builder, name: &str, x: Var<'g>, h0: Var<'g>, c0: Var<'g>) -> (Var<'g>, Var<'g>, Var<'g>) {
     g.layer_scope(name, || {
         let hidden = linear_width(h0);
-        let p = recurrent_layer(g, name, x, 4, hidden);
+        let p = recurrent_layer_params(g, name, x, 4, hidden);
         let (last, y) = g.scan(&[h0, c0], &[recurrent_project(x, p.of_x)], |s, x| {
             let [h, c] = lstm_step(x[0], s[0], s[1], p.of_h);
             (vec![h, c], vec![h])
         });
         (y[0], last[0], last[1])
     })
+}
+
+/// The activation of [`rnn_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nonlinearity {
+    /// The hyperbolic tangent.
+    #[default]
+    Tanh,
+    /// max(0, x).
+    Relu,
+}
+
+/// Options of [`rnn_with`], [`gru_with`] and [`lstm_with`], with torch's defaults.
+#[derive(Clone, Copy, Debug)]
+pub struct Recurrent<'g> {
+    /// Number of layers. Each reads the outputs of the one before.
+    pub layers: usize,
+    /// Whether each layer also runs from the end to the start; its outputs are those of both directions, one after the
+    /// other along the last axis.
+    pub bidirectional: bool,
+    /// Adds the params `bias_ih` and `bias_hh`.
+    pub bias: bool,
+    /// Whether x and the outputs are `[batch, steps, …]`, instead of `[steps, batch, …]`.
+    pub batch_first: bool,
+    /// Dropout probability of the outputs of each layer but the last, while training ([`Builder::training`]).
+    pub dropout: f64,
+    /// The first states, `[layers·directions, batch, hidden]`; zeros without them.
+    pub h0: Option<Var<'g>>,
+    /// The first cells of an LSTM, of the shape of `h0`; zeros without them.
+    pub c0: Option<Var<'g>>,
+    /// The number of steps of each sequence, `[batch]`, `i32` or `i64`. Steps after the end of a sequence are not read,
+    /// and their outputs are 0. The last state of a sequence is that of its last step, and its reverse direction begins
+    /// there: torch's packed sequences, in any order. A length of 0 gives the first state; one above the number of
+    /// steps is an error of the step.
+    pub lengths: Option<Var<'g>>,
+    /// The activation of [`rnn_with`].
+    pub nonlinearity: Nonlinearity,
+}
+
+impl Default for Recurrent<'_> {
+    fn default() -> Self {
+        Recurrent {
+            layers: 1,
+            bidirectional: false,
+            bias: true,
+            batch_first: false,
+            dropout: 0.0,
+            h0: None,
+            c0: None,
+            lengths: None,
+            nonlinearity: Nonlinearity::Tanh,
+        }
+    }
+}
+
+setters! {
+    ['g] Recurrent<'g> {
+        layers: usize,
+        bidirectional: bool,
+        bias: bool,
+        batch_first: bool,
+        dropout: f64,
+        h0: Var<'g> => Some(h0),
+        c0: Var<'g> => Some(c0),
+        lengths: Var<'g> => Some(lengths),
+        nonlinearity: Nonlinearity,
+    }
+}
+
+/// The results of [`rnn_with`] and [`gru_with`].
+#[derive(Clone, Copy, Debug)]
+pub struct RecurrentRun<'g> {
+    /// The states of the last layer at all steps, `[steps, batch, directions·hidden]`.
+    pub output: Var<'g>,
+    /// The last state of each layer and direction, `[layers·directions, batch, hidden]`.
+    pub h_n: Var<'g>,
+}
+
+/// The results of [`lstm_with`].
+#[derive(Clone, Copy, Debug)]
+pub struct LstmRun<'g> {
+    /// As in [`RecurrentRun`].
+    pub output: Var<'g>,
+    /// As in [`RecurrentRun`].
+    pub h_n: Var<'g>,
+    /// The last cell of each layer and direction, `[layers·directions, batch, hidden]`.
+    pub c_n: Var<'g>,
+}
+
+/// The kind of a recurrent network.
+#[derive(Clone, Copy, PartialEq)]
+enum RecurrentKind {
+    Rnn(Nonlinearity),
+    Gru,
+    Lstm,
+}
+
+impl RecurrentKind {
+    fn gates(self) -> usize {
+        match self {
+            RecurrentKind::Rnn(_) => 1,
+            RecurrentKind::Gru => 3,
+            RecurrentKind::Lstm => 4,
+        }
+    }
+
+    fn function(self) -> &'static str {
+        match self {
+            RecurrentKind::Rnn(_) => "rnn_with",
+            RecurrentKind::Gru => "gru_with",
+            RecurrentKind::Lstm => "lstm_with",
+        }
+    }
+}
+
+/// Elman network of one or more layers, as in `torch.nn.RNN`: see [`rnn`] for the formula. `x` is
+/// `[steps, batch, inputs]`. Params of layer k: `name.weight_ih_lk`, `name.weight_hh_lk`, `name.bias_ih_lk`,
+/// `name.bias_hh_lk`, and the same with the suffix `_reverse`.
+///
+/// ```
+/// use arenagrad::prelude::*;
+///
+/// let g = Builder::new("tagger");
+/// let x = g.input("x", [8, 20, 16], DType::F32); // 8 sequences of up to 20 steps
+/// let lengths = g.input("lengths", [8], DType::I32);
+/// let o = nn::Recurrent::default().layers(2).bidirectional(true).batch_first(true).dropout(0.1).lengths(lengths);
+/// let run = nn::lstm_with(&g, "lstm", x, 32, o);
+/// assert_eq!(*run.output.dims(), [8, 20, 64]);
+/// assert_eq!(*run.h_n.dims(), [4, 8, 32]);
+/// ```
+#[track_caller]
+pub fn rnn_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> RecurrentRun<'g> {
+    let LstmRun { output, h_n, .. } = recurrent_layers(g, name, x, hidden, RecurrentKind::Rnn(o.nonlinearity), o);
+    RecurrentRun { output, h_n }
+}
+
+/// Gated recurrent units of one or more layers, as in `torch.nn.GRU`: see [`gru`] for the formula and
+/// [`rnn_with`] for shapes and names.
+#[track_caller]
+pub fn gru_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> RecurrentRun<'g> {
+    let LstmRun { output, h_n, .. } = recurrent_layers(g, name, x, hidden, RecurrentKind::Gru, o);
+    RecurrentRun { output, h_n }
+}
+
+/// Long short-term memory of one or more layers, as in `torch.nn.LSTM`: see [`lstm`] for the formula and
+/// [`rnn_with`] for shapes and names.
+#[track_caller]
+pub fn lstm_with<'g>(g: &'g Builder, name: &str, x: Var<'g>, hidden: usize, o: Recurrent<'g>) -> LstmRun<'g> {
+    recurrent_layers(g, name, x, hidden, RecurrentKind::Lstm, o)
+}
+
+/// Why the operands do not fit, if they do not.
+fn check_recurrent_layers(x: Var<'_>, hidden: usize, kind: RecurrentKind, o: &Recurrent<'_>) -> Result<(), String> {
+    let d = x.dims();
+    if d.len() != 3 || !x.dtype().is_float() {
+        let order = if o.batch_first { "[batch, steps, inputs]" } else { "[steps, batch, inputs]" };
+        return Err(format!("x is {}{d}; floats {order} are needed", x.dtype()));
+    }
+    if o.layers == 0 {
+        return Err("0 layers; 1 is the least".into());
+    }
+    if kind != RecurrentKind::Lstm && o.c0.is_some() {
+        return Err("c0 is given; only an LSTM has cells".into());
+    }
+    let batch = if o.batch_first { d[0] } else { d[1] };
+    let want = [o.layers.saturating_mul(1 + usize::from(o.bidirectional)), batch, hidden];
+    for (what, first) in [("h0", o.h0), ("c0", o.c0)] {
+        if let Some(v) = first.filter(|v| v.is_some() && (v.dtype() != x.dtype() || v.dims()[..] != want)) {
+            return Err(format!("{what} is {}{}; {}{want:?} is needed", v.dtype(), v.dims(), x.dtype()));
+        }
+    }
+    match o.lengths.filter(|l| l.is_some()) {
+        Some(l) if l.dims()[..] != [batch] || !matches!(l.dtype(), DType::I32 | DType::I64) => {
+            Err(format!("lengths are {}{}; i32 or i64 [{batch}] is needed", l.dtype(), l.dims()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[track_caller]
+fn recurrent_layers<'g>(
+    g: &'g Builder,
+    name: &str,
+    x: Var<'g>,
+    hidden: usize,
+    kind: RecurrentKind,
+    o: Recurrent<'g>,
+) -> LstmRun<'g> {
+    g.layer_scope(name, || {
+        let none = g.var(Value::NONE);
+        let none = LstmRun { output: none, h_n: none, c_n: none };
+        let given: Vec<Var<'g>> = [Some(x), o.h0, o.c0, o.lengths].into_iter().flatten().collect();
+        if !g.owns(kind.function(), &given) || given.iter().any(|v| !v.is_some()) {
+            return none;
+        }
+        if let Err(why) = check_recurrent_layers(x, hidden, kind, &o) {
+            g.fail(Kind::Shape, format!("{}: {why}", kind.function()));
+            return none;
+        }
+        let x = if o.batch_first { x.transpose(&[1, 0, 2]) } else { x };
+        let live = o.lengths.map(|l| sequence_mask(l, x.dims()[0]).transpose(&[1, 0]).unsqueeze(2));
+        // What is behind a sequence's end has no part in any product, not even as 0·NaN.
+        let mut x = live.map_or(x, |live| live.select(x, 0.0));
+        let (mut states, mut cells) = (Vec::new(), Vec::new());
+        for layer in 0..o.layers {
+            let mut outputs = Vec::new();
+            for reverse in [false, true].into_iter().take(1 + usize::from(o.bidirectional)) {
+                let direction = RecurrentDirection { layer, reverse, hidden, kind, live, at: states.len() };
+                let run = direction.run(g, name, x, &o);
+                outputs.push(run.output);
+                states.push(run.h_n);
+                cells.push(run.c_n);
+            }
+            // After an error, such as one layer too many, no further layers are built.
+            if g.error().is_some() {
+                return none;
+            }
+            x = outputs[0].concat(&outputs[1..], -1);
+            if layer + 1 < o.layers {
+                x = dropout(x, o.dropout);
+            }
+        }
+        let output = if o.batch_first { x.transpose(&[1, 0, 2]) } else { x };
+        let stacked = |all: &[Var<'g>]| all[0].stack(&all[1..], 0);
+        let c_n = if kind == RecurrentKind::Lstm { stacked(&cells) } else { output };
+        LstmRun { output, h_n: stacked(&states), c_n }
+    })
+}
+
+/// One direction of one layer.
+struct RecurrentDirection<'g> {
+    layer: usize,
+    reverse: bool,
+    hidden: usize,
+    kind: RecurrentKind,
+    /// Where sequences have not ended, `[steps, batch, 1]`.
+    live: Option<Var<'g>>,
+    /// Its place among the directions of all layers.
+    at: usize,
+}
+
+impl<'g> RecurrentDirection<'g> {
+    /// Runs over `x` `[steps, batch, inputs]`. `h_n` and `c_n` are `[batch, hidden]`.
+    fn run(&self, g: &'g Builder, name: &str, x: Var<'g>, o: &Recurrent<'g>) -> LstmRun<'g> {
+        let suffix = format!("_l{}{}", self.layer, if self.reverse { "_reverse" } else { "" });
+        let d = x.dims();
+        let sizes = RecurrentSizes {
+            gates: self.kind.gates(),
+            inputs: d.last().copied().unwrap_or(0),
+            hidden: self.hidden,
+            bias: o.bias,
+        };
+        let p = recurrent_params(g, name, &suffix, x.dtype(), sizes);
+        let first = |given: Option<Var<'g>>| match given {
+            Some(all) => all.narrow(0, self.at, 1).squeeze(0),
+            None => g.full(0.0, [d.get(1).copied().unwrap_or(0), self.hidden], x.dtype()),
+        };
+        let lstm = self.kind == RecurrentKind::Lstm;
+        let mut starts = vec![first(o.h0)];
+        starts.extend(lstm.then(|| first(o.c0)));
+        let mut xs = vec![recurrent_project(x, p.of_x)];
+        xs.extend(self.live);
+        let (last, y) = g.scan_with(Loop::default().reverse(self.reverse), &starts, &xs, |s, now| {
+            let next = match self.kind {
+                RecurrentKind::Rnn(Nonlinearity::Tanh) => vec![(p.of_h.apply(s[0]) + now[0]).tanh()],
+                RecurrentKind::Rnn(Nonlinearity::Relu) => vec![(p.of_h.apply(s[0]) + now[0]).relu()],
+                RecurrentKind::Gru => vec![gru_step(now[0], s[0], p.of_h)],
+                RecurrentKind::Lstm => lstm_step(now[0], s[0], s[1], p.of_h).to_vec(),
+            };
+            let Some(&live) = now.get(1) else { return (next.clone(), vec![next[0]]) };
+            let kept = next.iter().zip(s).map(|(&next, &before)| live.select(next, before)).collect();
+            (kept, vec![live.select(next[0], 0.0)])
+        });
+        LstmRun { output: y[0], h_n: last[0], c_n: last.get(1).copied().unwrap_or(last[0]) }
+    }
 }

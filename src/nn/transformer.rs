@@ -162,23 +162,23 @@ pub fn gpt<'g>(g: &'g Builder, tokens: Var<'g>, dtype: DType, o: Gpt) -> Var<'g>
         if length > o.context {
             return g.fail(Kind::Shape, format!("gpt({tokens:?}): the context is {}", o.context));
         }
-        let (wte, places) = gpt_tables(g, dtype, &o);
+        let (wte, places) = gpt_transformer_tables(g, dtype, &o);
         let x = g.layer("transformer.wte", || wte.gather(tokens, 0)) + places.narrow(0, 0, length);
         let attend = |qkv| attend_causally(qkv, o.heads, dropout_now(g, o.dropout));
-        let x = gpt_blocks(g, dropout(x, o.dropout), &o, &attend).reshape([batch * length, o.width]);
+        let x = gpt_transformer_blocks(g, dropout(x, o.dropout), &o, &attend).reshape([batch * length, o.width]);
         x.matmul_t(wte, false, true).reshape([batch, length, o.vocabulary])
     })
 }
 
 /// The tables of a [`gpt`]: an embedding of each token, and one of each place.
-pub(super) fn gpt_tables<'g>(g: &'g Builder, dtype: DType, o: &Gpt) -> (Var<'g>, Var<'g>) {
+pub(super) fn gpt_transformer_tables<'g>(g: &'g Builder, dtype: DType, o: &Gpt) -> (Var<'g>, Var<'g>) {
     let table = |name, rows| g.param(name, [rows, o.width], dtype, Init::Normal(0.02));
     (table("transformer.wte.weight", o.vocabulary), table("transformer.wpe.weight", o.context))
 }
 
 /// The blocks of a [`gpt`] and its last norm, over embedded tokens `x` `[batch, sequence, width]`. `attend` is the
 /// attention of queries, keys and values; it is called once for each block, in order.
-pub(super) fn gpt_blocks<'g>(
+pub(super) fn gpt_transformer_blocks<'g>(
     g: &'g Builder,
     mut x: Var<'g>,
     o: &Gpt,

@@ -46,7 +46,7 @@ pub fn keep<'a>(g: impl Into<Graph<'a>>, patterns: &[&str]) -> Result<GraphBuf> 
                 let known: Vec<&str> = named.iter().map(|&v| name(v)).collect();
                 format!(
                     "keep: {pattern:?} matches no named value{}",
-                    names::names_instead(pattern, known.iter().copied())
+                    names::list_names_instead(pattern, known.iter().copied())
                 )
             }
         };

@@ -56,7 +56,7 @@ pub fn product_precisions(g: Graph<'_>, choice: &Precisions) -> Result<Vec<Preci
         }
         if !found {
             let known: Vec<&str> = params().map(|l| l.name).collect();
-            let instead = names::names_instead(pattern, known.iter().copied());
+            let instead = names::list_names_instead(pattern, known.iter().copied());
             return Err(Error::new(Kind::Name, format!("precision: {pattern:?} matches no param{instead}")));
         }
         if !products {

@@ -270,7 +270,7 @@ fn qat_matched(
     for pattern in patterns {
         let found: Vec<Value> = known.iter().filter(|k| names::matches_name(pattern, k.0)).map(|k| k.1).collect();
         if found.is_empty() {
-            let instead = names::names_instead(pattern, known.iter().map(|k| k.0));
+            let instead = names::list_names_instead(pattern, known.iter().map(|k| k.0));
             return Err(Error::new(Kind::Name, format!("qat: {what}: {pattern:?} matches no {kind}{instead}")));
         }
         if let Some(&v) = found.iter().find(|v| !g.dtype[v.at()].is_float()) {

@@ -19,12 +19,15 @@ pub fn signature_output(g: Graph<'_>, name: &str) -> Result<Value> {
 
 fn no_signature_leaf(g: Graph<'_>, name: &str) -> Error {
     let known: Vec<&str> = g.leaves().map(|l| l.name).collect();
-    Error::new(Kind::Name, format!("no leaf is called {name:?}{}", names::names_instead(name, known.iter().copied())))
+    Error::new(
+        Kind::Name,
+        format!("no leaf is called {name:?}{}", names::list_names_instead(name, known.iter().copied())),
+    )
 }
 
 fn no_signature_output(g: Graph<'_>, name: &str) -> Error {
     let known = g.output_names.iter().map(|&s| g.str(s));
-    Error::new(Kind::Name, format!("no output is called {name:?}{}", names::names_instead(name, known)))
+    Error::new(Kind::Name, format!("no output is called {name:?}{}", names::list_names_instead(name, known)))
 }
 
 /// The leaves and outputs of a graph by name, found in one scan.

@@ -7,10 +7,11 @@
 
 use super::alias::Alias;
 use super::buf_kind::BufKind;
-use super::checker::{Plan, check_plan};
+use super::checker::check_plan;
 use super::instructions::Instructions;
 use super::intervals::Intervals;
 use super::pack::lines;
+use super::plan::Plan;
 use super::planner::Scheduled;
 use super::schedule::wider_schedule;
 use crate::arena::tensor::LINE;

@@ -5,7 +5,7 @@
 
 use super::checker::Checked;
 use super::faults::FaultCommits;
-use super::link::{BodyCall, Linked, Segment, link, link_red_zones};
+use super::link::{Linked, LinkedBody, Segment, link, link_red_zones};
 use super::nonfinite::{NonfiniteFindings, NonfiniteObserver, WatchedCall};
 use super::observer::StepObserver;
 use super::planned_body::{FlagBound, LoopExit};
@@ -176,7 +176,7 @@ impl<W: StepObserver> ExecWalk<'_, W> {
     #[allow(unsafe_code)]
     unsafe fn body(
         &mut self,
-        body: &BodyCall,
+        body: &LinkedBody,
         (reads, writes): (&[OperandRef], &[OperandRef]),
         moves: &LoopOffsets<'_>,
         clock: usize,
@@ -309,7 +309,7 @@ impl Exec {
     /// Runs one step on this thread. Panics if the arena is too small or the tapes are for more than one thread.
     pub fn step(&self, arena: &mut TensorArena, state: &ThreadState) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.threads() == 1);
-        let mut single = SingleThread(ArenaPtr::new(arena.bytes_mut()));
+        let mut single = ExecSingleThread(ArenaPtr::new(arena.bytes_mut()));
         // SAFETY: the arena is borrowed for the whole step, it is large enough, and there is one thread.
         #[allow(unsafe_code)]
         let step = || unsafe {
@@ -321,7 +321,7 @@ impl Exec {
     /// As [`Exec::step`]; records the step in `track`.
     pub fn step_traced(&self, arena: &mut TensorArena, state: &ThreadState, track: &mut Track) -> Result<(), Stop> {
         assert!(arena.len() >= self.bytes && self.threads() == 1);
-        let mut traced = TrackObserver::new(SingleThread(ArenaPtr::new(arena.bytes_mut())), track);
+        let mut traced = TrackObserver::new(ExecSingleThread(ArenaPtr::new(arena.bytes_mut())), track);
         // SAFETY: as in `step`.
         #[allow(unsafe_code)]
         let step = || unsafe {
@@ -374,9 +374,9 @@ impl Exec {
 }
 
 /// A step on one thread.
-struct SingleThread(ArenaPtr);
+struct ExecSingleThread(ArenaPtr);
 
-impl StepObserver for SingleThread {
+impl StepObserver for ExecSingleThread {
     #[inline(always)]
     fn arena(&mut self) -> ArenaPtr {
         self.0

@@ -10,8 +10,8 @@
 //! In the body of a loop the rule does not apply. There, an instruction that may stop makes the loop's instruction one
 //! that may stop.
 
-use super::checker::Plan;
 use super::instructions::{BufKind, Instructions};
+use super::plan::Plan;
 use crate::nodes::ir::call::Looks;
 use hashbrown::HashSet;
 use std::ops::Range;

@@ -7,6 +7,7 @@
 
 pub use super::buf_kind::BufKind;
 use super::faults::FaultCheck;
+use super::modelled_time::InstrTime;
 pub use super::operand::Operand;
 use super::planned_body::PlannedBody;
 use crate::arena::{Node, Value};
@@ -22,22 +23,6 @@ pub struct Update {
     pub leaf: u32,
     /// The next value, of the leaf's size. Never a leaf itself.
     pub from: Operand,
-}
-
-/// The modelled time of an instruction, in picoseconds: see [`crate::kernels::cost_model`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InstrTime {
-    /// All units on one thread, `fixed` included.
-    pub total: u64,
-    /// The part of a call that does not depend on the number of its units.
-    pub fixed: u64,
-}
-
-impl InstrTime {
-    /// The time of a call of class `class` that makes `ops` operations and moves `bytes` bytes.
-    pub fn of(class: CostClass, ops: u64, bytes: u64) -> InstrTime {
-        InstrTime { total: class.time(ops, bytes), fixed: class.fixed() }
-    }
 }
 
 /// One instruction, as [`Instructions::push`] reads it.
@@ -77,7 +62,7 @@ pub struct Instr<'a> {
 pub const NO_LOOP: (u32, u32) = (u32::MAX, u32::MAX);
 
 /// The entry of a read that shares no bytes with a write, in the `inplace` columns of [`Alias`](super::alias::Alias)
-/// and [`Plan`](super::checker::Plan).
+/// and [`Plan`](super::plan::Plan).
 pub const OUT_OF_PLACE: u8 = u8::MAX;
 
 /// Instructions, groups, buffers, outputs and updates, as columns.

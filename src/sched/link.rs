@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// One instruction, with ranges of its operands in [`Segment::slots`] and of its parameters in [`Segment::params`].
 #[derive(Clone, Copy)]
-pub(super) struct Call {
+pub(super) struct LinkedCall {
     pub kernel: Kernel,
     pub reads: (u32, u32),
     pub writes: (u32, u32),
@@ -30,7 +30,7 @@ pub(super) struct Call {
     pub time: usize,
 }
 
-impl Call {
+impl LinkedCall {
     /// True if it runs its kernel, not a loop or a branch.
     pub fn runs_kernel(&self) -> bool {
         self.loop_calls.0 == self.loop_calls.1
@@ -39,7 +39,7 @@ impl Call {
 
 /// The linked code of the graph, or of one iteration of a loop.
 pub(super) struct Segment {
-    pub calls: Vec<Call>,
+    pub calls: Vec<LinkedCall>,
     /// Operands of all calls: reads, then writes, call by call.
     pub slots: Vec<OperandRef>,
     pub params: Vec<u64>,
@@ -55,7 +55,7 @@ pub(super) struct Segment {
 }
 
 /// A linked loop.
-pub(super) struct BodyCall {
+pub(super) struct LinkedBody {
     pub segment: u32,
     pub length: usize,
     pub reverse: bool,
@@ -73,7 +73,7 @@ pub(super) struct BodyCall {
     pub timestamps: usize,
 }
 
-impl BodyCall {
+impl LinkedBody {
     /// The operand of the instruction that decides what runs: a predicate, a flag, or a number of iterations.
     pub fn decides(&self, reads: &[OperandRef], writes: &[OperandRef]) -> Option<OperandRef> {
         match (self.when, self.exit) {
@@ -103,7 +103,7 @@ impl BodyCall {
 #[derive(Default)]
 pub(super) struct Linked {
     pub segments: Vec<Segment>,
-    pub loop_calls: Vec<BodyCall>,
+    pub loop_calls: Vec<LinkedBody>,
     /// Strides of operands in loops; the first is all zeros.
     pub strides: Vec<Strides>,
     /// Node of each instruction of all segments.
@@ -222,8 +222,14 @@ impl Linked {
             }
             let end = self.segments[index].slots.len() as u32;
             let params = (code.params_at[i], code.params_at[i + 1]);
-            let call =
-                Call { kernel: code.kernel[i], reads: (start, mid), writes: (mid, end), params, loop_calls, time };
+            let call = LinkedCall {
+                kernel: code.kernel[i],
+                reads: (start, mid),
+                writes: (mid, end),
+                params,
+                loop_calls,
+                time,
+            };
             self.segments[index].calls.push(call);
             time = time.saturating_add(planned_body_timestamps(code, i));
         }
@@ -254,7 +260,7 @@ impl Linked {
         tapes: Tapes,
         map: &LinkMap,
         depth: usize,
-    ) -> Result<BodyCall, String> {
+    ) -> Result<LinkedBody, String> {
         let code = &plan.code;
         let l: &PlannedBody = &code.loops[b];
         if depth == DEPTH {
@@ -291,11 +297,11 @@ impl Linked {
         let team = tapes.threads() > 1;
         let segment = self.segment(&l.plan, tapes, &inside, depth + 1, deaths)?;
         let PlannedBody { length, reverse, when, exit, timestamps, .. } = *l;
-        Ok(BodyCall { segment, length, reverse, when, exit, barriers: l.barriers(), team, depth, timestamps })
+        Ok(LinkedBody { segment, length, reverse, when, exit, barriers: l.barriers(), team, depth, timestamps })
     }
 
     /// The loop or the branches that `call` runs; none if it runs its kernel.
-    pub fn calls_of(&self, call: &Call) -> &[BodyCall] {
+    pub fn calls_of(&self, call: &LinkedCall) -> &[LinkedBody] {
         &self.loop_calls[call.loop_calls.0 as usize..call.loop_calls.1 as usize]
     }
 
@@ -328,24 +334,6 @@ impl Linked {
             }
             segment = loop_call.segment as usize;
         }
-    }
-
-    /// Number of events of a recorded step of `thread`.
-    pub fn track_events(&self, thread: usize) -> usize {
-        self.segment_track_events(0, thread)
-    }
-
-    fn segment_track_events(&self, segment: usize, thread: usize) -> usize {
-        let l: &Segment = &self.segments[segment];
-        let body = |t: &BodyCall| {
-            let each =
-                self.segment_track_events(t.segment as usize, thread).saturating_add(usize::from(t.team) * t.barriers);
-            // One barrier more where the flag is read before the first iteration.
-            each.saturating_mul(t.length).saturating_add(usize::from(t.team))
-        };
-        let of = |instr: u32| self.calls_of(&l.calls[instr as usize]).iter().map(body).max().unwrap_or(1);
-        let each = l.tapes.thread(thread).iter().map(|e| if e.barrier { 1 } else { of(e.instr) });
-        each.fold(0, usize::saturating_add)
     }
 }
 
@@ -417,7 +405,7 @@ fn link_deaths(plan: &Checked) -> LinkedDeaths {
 mod tests {
     use super::*;
     use crate::nodes::{Builder, DType};
-    use crate::sched::checker::Plan;
+    use crate::sched::plan::Plan;
     use crate::sched::schedule;
     use crate::sched::share::share_tapes_above;
     use std::sync::Arc;

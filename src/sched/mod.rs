@@ -24,6 +24,7 @@ mod observer;
 mod operand;
 pub mod order;
 pub mod pack;
+pub mod plan;
 pub mod planned_body;
 pub mod planner;
 pub mod races;
@@ -35,7 +36,7 @@ mod team_gate;
 mod team_sync;
 pub mod track;
 
-pub use planner::{Scheduled, offsets};
+pub use planner::{Scheduled, planned_offsets};
 pub use schedule::{schedule, schedule_in, schedule_with_red_zones};
 
 #[cfg(test)]

@@ -5,14 +5,31 @@
 //! chooses tapes by it, and by reports.
 
 use super::checker::Checked;
-use super::instructions::{InstrTime, Instructions};
+use super::instructions::Instructions;
 use super::tape::Tapes;
 use crate::kernels::abi::Split;
+use crate::kernels::cost_model::CostClass;
 
 /// Picoseconds of a barrier of two threads, and of each further thread.
 const BARRIER: (u64, u64) = (450_000, 60_000);
 /// Picoseconds for a byte in another core's cache: to fetch it, or to invalidate it there.
 const FETCH: u64 = 100;
+
+/// The modelled time of an instruction, in picoseconds: see [`kernels::cost_model`](crate::kernels::cost_model).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InstrTime {
+    /// All units on one thread, `fixed` included.
+    pub total: u64,
+    /// The part of a call that does not depend on the number of its units.
+    pub fixed: u64,
+}
+
+impl InstrTime {
+    /// The time of a call of class `class` that makes `ops` operations and moves `bytes` bytes.
+    pub fn of(class: CostClass, ops: u64, bytes: u64) -> InstrTime {
+        InstrTime { total: class.time(ops, bytes), fixed: class.fixed() }
+    }
+}
 
 /// Picoseconds of a barrier of `threads` threads.
 pub fn modelled_barrier(threads: usize) -> u64 {

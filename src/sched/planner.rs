@@ -2,12 +2,13 @@
 //! loop.
 
 use super::alias::Alias;
-use super::checker::{Checked, Plan, check_plan};
+use super::checker::{Checked, check_plan};
 use super::instructions::{BufKind, Instructions};
 use super::intervals::Intervals;
 use super::lower::{BufferSlice, Lowered};
 use super::order;
 use super::pack::Packing;
+use super::plan::Plan;
 use crate::arena::tensor::LINE;
 use crate::error::{Error, Kind, Result};
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ pub(super) fn run_planner(
 ) -> Result<Scheduled> {
     let best = order::best_order(&lowered.code)?;
     timer.lap("order");
-    let (offset, bytes) = offsets(&best.code, &best.alias, &best.live, pack)?;
+    let (offset, bytes) = planned_offsets(&best.code, &best.alias, &best.live, pack)?;
     timer.lap("pack");
     let inplace = best.alias.inplace.clone();
     let plan = check_plan(Plan { code: best.code, offset, inplace, bytes, threads, foreign: Vec::new() })?;
@@ -83,7 +84,7 @@ pub(super) fn run_planner(
 ///
 /// Pinned buffers come first, by kind, so that all params are one run of bytes; `pack` gives the others offsets behind
 /// them. An error if the arena would have more than `u32::MAX` lines.
-pub fn offsets(
+pub fn planned_offsets(
     code: &Instructions,
     alias: &Alias,
     live: &Intervals,

@@ -4,9 +4,10 @@
 //! Independent of how the tapes were made ([`share`](super::share)): it looks at the bytes of each thread.
 //! [`Exec`](super::exec::Exec) rests on it.
 
-use super::checker::{Checked, Plan};
+use super::checker::Checked;
 use super::faults::FaultCommits;
 use super::instructions::{Instructions, OUT_OF_PLACE, Operand};
+use super::plan::Plan;
 use super::tape::{Entry, Tapes};
 use crate::kernels::abi::Split;
 use std::collections::BTreeMap;

@@ -31,7 +31,7 @@ pub(super) fn wider_schedule(v: &Intervals) -> Intervals {
 
 fn schedule_packed(g: Graph<'_>, threads: usize, precision: &[Precision], pack: &Packer) -> Result<Scheduled> {
     let mut timer = PlannerTimer::new();
-    let lowered = lower::lower_with_precision(g, threads.max(1), precision)?;
+    let lowered = lower::lower_entry_with_precision(g, threads.max(1), precision)?;
     timer.lap("lower");
     planner::run_planner(lowered, threads.max(1), pack, timer)
 }

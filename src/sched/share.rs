@@ -6,10 +6,11 @@
 //! where one thread may stop the step before another writes leaves. [`races`](super::races) proves the tapes by other
 //! means.
 
-use super::checker::{Checked, Plan};
+use super::checker::Checked;
 use super::faults::FaultCommits;
 use super::instructions::{Instructions, Operand};
 use super::modelled_time;
+use super::plan::Plan;
 use super::planned_body::PlannedBody;
 use super::tape::{Entry, Tapes};
 use crate::kernels::abi::Split;

@@ -4,7 +4,7 @@
 //! that wraps the [`StepObserver`] of a plain step, and plain steps are compiled without it. Used by
 //! [`exec`](super::exec) and [`team`](super::team).
 
-use super::link::Segment;
+use super::link::{Linked, LinkedBody, Segment};
 use super::observer::StepObserver;
 use crate::kernels::abi::ArenaPtr;
 use std::ops::Range;
@@ -34,6 +34,26 @@ pub struct Track {
     events: Vec<Event>,
     capacity: usize,
     dropped: u64,
+}
+
+impl Linked {
+    /// Number of events of a recorded step of `thread`.
+    pub fn track_events(&self, thread: usize) -> usize {
+        self.segment_track_events(0, thread)
+    }
+
+    fn segment_track_events(&self, segment: usize, thread: usize) -> usize {
+        let l: &Segment = &self.segments[segment];
+        let body = |t: &LinkedBody| {
+            let each =
+                self.segment_track_events(t.segment as usize, thread).saturating_add(usize::from(t.team) * t.barriers);
+            // One barrier more where the flag is read before the first iteration.
+            each.saturating_mul(t.length).saturating_add(usize::from(t.team))
+        };
+        let of = |instr: u32| self.calls_of(&l.calls[instr as usize]).iter().map(body).max().unwrap_or(1);
+        let each = l.tapes.thread(thread).iter().map(|e| if e.barrier { 1 } else { of(e.instr) });
+        each.fold(0, usize::saturating_add)
+    }
 }
 
 impl Track {

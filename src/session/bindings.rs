@@ -1,7 +1,7 @@
 //! The named tensors of a program: leaves and outputs, what they stand for, and where they lie.
 
 use super::block_readers::{BlockReader, block_readers};
-use super::program::Part;
+use super::program::part::Part;
 use crate::arena::dims::Dims;
 use crate::arena::{Value, ids::Id};
 use crate::nodes::ir::leaf::{InputAttrs, LeafInit, ParamAttrs, StateAttrs};

@@ -47,7 +47,7 @@ pub fn block_readers(g: &Graph<'_>) -> Option<Side<Value, Vec<BlockReader>>> {
     for r in (0..g.regions()).map(Region::new) {
         for n in g.region_nodes(r).rev() {
             for (i, &a) in g.args_of(n).iter().enumerate().filter(|(_, a)| g.dtype[a.at()] == DType::U8) {
-                for reader in readers_by(g, n, i, &readers) {
+                for reader in block_readers_by_node(g, n, i, &readers) {
                     if !readers[a].contains(&reader) {
                         readers[a].push(reader);
                     }
@@ -59,7 +59,7 @@ pub fn block_readers(g: &Graph<'_>) -> Option<Side<Value, Vec<BlockReader>>> {
 }
 
 /// The readers of operand `i` of node `n`, where `known` has those of its results and of its regions' arguments.
-fn readers_by(g: &Graph<'_>, n: Node, i: usize, known: &Side<Value, Vec<BlockReader>>) -> Vec<BlockReader> {
+fn block_readers_by_node(g: &Graph<'_>, n: Node, i: usize, known: &Side<Value, Vec<BlockReader>>) -> Vec<BlockReader> {
     if let Some(own) = block_operand(g, n) {
         let reader = BlockReader { block_type: own.block_type, matrix: Some([own.rows, own.columns]) };
         return if own.operand == i { vec![reader] } else { Vec::new() };

@@ -50,7 +50,7 @@ impl CompiledGraph {
 }
 
 /// The graph of `g` in which every op has a kernel, and what it keeps in half precision.
-pub fn compilable_graph(g: Graph<'_>, s: &Session) -> Result<(GraphBuf, KeptHalf)> {
+pub fn prepare_compiled_graph(g: Graph<'_>, s: &Session) -> Result<(GraphBuf, KeptHalf)> {
     let passes = if s.runs_all_passes() { pipeline::pipeline_passes() } else { pipeline::MINIMAL.to_vec() };
     pipeline::run_pipeline_and_keep(g, &passes, s.keep)
 }

@@ -18,7 +18,7 @@ use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuild_buf, rebuilt_
 
 mod products;
 
-use products::integer_product;
+use products::export_product;
 
 /// The integer network of `graph`, an evaluating graph that [`qat`](fn@crate::graph::qat) rounded (or that was built
 /// with [`Var::fake_quantize`](crate::graph::Var::fake_quantize) or [`Var::lsq`](crate::graph::Var::lsq)), with the
@@ -62,7 +62,7 @@ pub fn export_int8<'a>(graph: impl Into<Graph<'a>>, program: &Program) -> Result
         return Err(Error::new(Kind::Verify, text));
     }
     let known = values_known_to_export(g);
-    let sites = CodedSites::find(g, &known);
+    let sites = Int8ExportSites::find(g, &known);
     let constants = sites.evaluate(g, program)?;
     let mut count = 0;
     let exported = rebuilt_by_pass("export_int8", |bump| {
@@ -126,7 +126,7 @@ fn values_known_to_export(g: Graph<'_>) -> Side<Value, bool> {
 
 /// A rounded number whose codes fit `i8`.
 #[derive(Clone, Copy, Debug)]
-struct CodedSite {
+struct Int8ExportSite {
     node: Node,
     /// No input reaches it.
     weight: bool,
@@ -138,17 +138,17 @@ struct CodedSite {
 }
 
 /// All of them, in the order of their nodes.
-struct CodedSites(Vec<CodedSite>);
+struct Int8ExportSites(Vec<Int8ExportSite>);
 
 /// What was computed of a site: scale, zero point and, of a weight, codes, as bytes.
-struct CodedConstants {
+struct Int8ExportConstants {
     scale: Vec<u8>,
     zero: Vec<i32>,
     codes: Vec<u8>,
 }
 
-impl CodedSites {
-    fn find(g: Graph<'_>, known: &Side<Value, bool>) -> CodedSites {
+impl Int8ExportSites {
+    fn find(g: Graph<'_>, known: &Side<Value, bool>) -> Int8ExportSites {
         let mut all = Vec::new();
         for n in g.region_nodes(g.entry()) {
             let (axis, lo, hi) = match g.op[n.at()] {
@@ -166,14 +166,14 @@ impl CodedSites {
             let shift = if lo >= -128 && hi <= 127 { 0 } else { (lo + 128).min(128.max(hi - 127)) };
             let args = g.args_of(n);
             if hi - shift <= 127 && args[1..].iter().all(|&a| known[a]) {
-                all.push(CodedSite { node: n, weight: known[args[0]], axis, lo, hi, shift });
+                all.push(Int8ExportSite { node: n, weight: known[args[0]], axis, lo, hi, shift });
             }
         }
-        CodedSites(all)
+        Int8ExportSites(all)
     }
 
     /// Computes scales, zero points and codes from the params and states of `program`.
-    fn evaluate(&self, g: Graph<'_>, program: &Program) -> Result<Vec<CodedConstants>> {
+    fn evaluate(&self, g: Graph<'_>, program: &Program) -> Result<Vec<Int8ExportConstants>> {
         let part = rebuilt_by_pass("export_int8", |bump| {
             let b = Builder::rewriting(Emit::like(&g));
             let mut c = Copier::new(g, &b);
@@ -201,7 +201,7 @@ impl CodedSites {
         }
         p.step().map_err(within)?;
         let dtype = |i: usize| g.dtype[g.args_of(self.0[i].node)[1].at()];
-        let one = |(i, site): (usize, &CodedSite)| -> Result<CodedConstants> {
+        let one = |(i, site): (usize, &Int8ExportSite)| -> Result<Int8ExportConstants> {
             let name = format!("scale.{i}");
             let (scale, fine): (Vec<u8>, bool) = match dtype(i) {
                 DType::F64 => {
@@ -222,13 +222,13 @@ impl CodedSites {
                 true => bytemuck::cast_slice(p.values::<i8>(&format!("codes.{i}"))?).to_vec(),
                 false => Vec::new(),
             };
-            Ok(CodedConstants { scale, zero: p.values::<i32>(&format!("zero.{i}"))?.to_vec(), codes })
+            Ok(Int8ExportConstants { scale, zero: p.values::<i32>(&format!("zero.{i}"))?.to_vec(), codes })
         };
         self.0.iter().enumerate().map(one).collect()
     }
 }
 
-impl CodedSite {
+impl Int8ExportSite {
     /// The codes of `x`, each that of the site in `g`. `lsq` divides by the scale; `fake_quantize` and `quantize`
     /// multiply by its reciprocal.
     fn codes<'g>(&self, g: Graph<'_>, x: Var<'g>, scale: Var<'g>, zero: Option<Var<'g>>) -> Var<'g> {
@@ -242,7 +242,7 @@ impl CodedSite {
 
 /// The codes of a value of the source graph, in the exported graph.
 #[derive(Clone, Copy, Debug)]
-struct Coded {
+struct Int8ExportCodes {
     codes: Value,
     scale: Value,
     /// The axis that the scales are for.
@@ -253,9 +253,9 @@ struct Coded {
 
 /// The walk that writes the exported graph.
 struct Int8Export<'s> {
-    sites: &'s CodedSites,
-    constants: &'s [CodedConstants],
-    codes: Side<Value, Option<Coded>>,
+    sites: &'s Int8ExportSites,
+    constants: &'s [Int8ExportConstants],
+    codes: Side<Value, Option<Int8ExportCodes>>,
     /// Products of integers that were written.
     count: usize,
 }
@@ -271,7 +271,7 @@ impl Int8Export<'_> {
             self.codes[out] = codes(0).and_then(|c| moved_export_codes(v, c));
             return None;
         }
-        let y = integer_product(v, v.op(), codes(0)?, codes(1)?)?;
+        let y = export_product(v, v.op(), codes(0)?, codes(1)?)?;
         self.count += 1;
         Some(vec![y])
     }
@@ -292,17 +292,17 @@ impl Int8Export<'_> {
             None => Some(0),
         };
         let axis = site.axis.and_then(|a| usize::try_from(a).ok());
-        self.codes[v.src.out(v.node)] = Some(Coded { codes: codes.v, scale: s.v, axis, zero: zero_point });
+        self.codes[v.src.out(v.node)] = Some(Int8ExportCodes { codes: codes.v, scale: s.v, axis, zero: zero_point });
         codes.dequantize(s, zero, site.axis)
     }
 }
 
 /// The codes `c` after the move `v`; `None` if its scales lose their axis.
-fn moved_export_codes(v: &RebuildVisit<'_, '_>, c: Coded) -> Option<Coded> {
+fn moved_export_codes(v: &RebuildVisit<'_, '_>, c: Int8ExportCodes) -> Option<Int8ExportCodes> {
     let axis = match c.axis {
         Some(axis) => Some(axis_after_move(v.src, v.node, axis)?),
         None => None,
     };
     let moved = v.g.with(|e| e.copy(&v.src, v.node, &[c.codes], v.regions));
-    Some(Coded { codes: moved.iter().next()?, axis, ..c })
+    Some(Int8ExportCodes { codes: moved.iter().next()?, axis, ..c })
 }

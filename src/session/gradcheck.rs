@@ -3,7 +3,7 @@
 //! Invariant: the differences are those of the same graph in f64, and both programs start from the same values.
 
 mod conventions;
-mod finite;
+mod finite_differences;
 mod rules;
 
 use super::{Program, Session};
@@ -14,7 +14,7 @@ use crate::passes::ad::prepare::prepare_outputs;
 use crate::passes::promote_f64::promote_f64;
 use crate::passes::{GradOptions, Missing, grad};
 use conventions::conventions_on_the_way;
-use finite::{Element, FinitePoint, summed_for_finite_differences};
+use finite_differences::{Element, FinitePoint, summed_for_finite_differences};
 use hashbrown::HashMap;
 pub use rules::RulesAgreement;
 use rules::rules_on_the_way;
@@ -180,7 +180,7 @@ impl GradientCheck {
             Err(e) if e.kind == Kind::Derivative => return none(e.to_string()),
             made => made?,
         };
-        let mut p = self.finite_pair(graph, name, &grads, inputs)?;
+        let mut p = self.compile_pair(graph, name, &grads, inputs)?;
         p.point.eval(&mut p.grads, name)?;
         let outputs = grads.view();
         let names = outputs.output_names[g.outputs().len()..].iter().map(|&s| outputs.str(s));
@@ -200,7 +200,7 @@ impl GradientCheck {
     }
 
     /// Compiles both programs and finds a point where the output `name` is finite.
-    fn finite_pair(&self, graph: &GraphBuf, name: &str, grads: &GraphBuf, inputs: &[(&str, &[f64])]) -> Result<Pair> {
+    fn compile_pair(&self, graph: &GraphBuf, name: &str, grads: &GraphBuf, inputs: &[(&str, &[f64])]) -> Result<Pair> {
         let plain = prepare_outputs(graph, |n| n == name)?;
         let mut plain = Session::new().compile(&plain)?;
         let grads = Session::new().compile(grads)?;

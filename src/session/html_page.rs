@@ -39,12 +39,12 @@ impl PlanReport {
     /// # }
     /// ```
     pub fn html(&self, title: &str) -> String {
-        page_html(&Page { title, facts: &self.facts(), sections: &[], plan: self })
+        html_page_text(&Page { title, facts: &self.facts(), sections: &[], plan: self })
     }
 }
 
 /// The page's text.
-pub fn page_html(p: &Page<'_>) -> String {
+pub fn html_page_text(p: &Page<'_>) -> String {
     let title = escape(p.title);
     let mut s = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\

@@ -19,7 +19,7 @@ pub fn escape(text: &str) -> String {
 }
 
 /// About `n` evenly spaced round numbers from 0 to at most `max`.
-pub fn ticks(max: f64, n: usize) -> Vec<f64> {
+pub fn markup_ticks(max: f64, n: usize) -> Vec<f64> {
     if !(max > 0.0 && max.is_finite()) {
         return vec![0.0];
     }
@@ -40,9 +40,9 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(ticks(10.0, 5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert_eq!(ticks(7.3, 4), [0.0, 2.0, 4.0, 6.0]);
-        assert_eq!(ticks(0.0, 4), [0.0]);
-        assert_eq!(ticks(f64::NAN, 4), [0.0]);
+        assert_eq!(markup_ticks(10.0, 5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(markup_ticks(7.3, 4), [0.0, 2.0, 4.0, 6.0]);
+        assert_eq!(markup_ticks(0.0, 4), [0.0]);
+        assert_eq!(markup_ticks(f64::NAN, 4), [0.0]);
     }
 }

@@ -5,7 +5,7 @@
 //! rectangle with room is labelled with value, op and place.
 
 use super::human::human;
-use super::markup::{escape, ticks};
+use super::markup::{escape, markup_ticks};
 use super::plan_report::PlanReport;
 use std::fmt::Write;
 
@@ -125,7 +125,7 @@ fn memory_map_axes(s: &mut String, plan: &PlanReport, x: &dyn Fn(f64) -> f64, y:
             human(b as u64)
         );
     }
-    for t in ticks(plan.instructions as f64, 10).into_iter().filter(|t| t.fract() == 0.0) {
+    for t in markup_ticks(plan.instructions as f64, 10).into_iter().filter(|t| t.fract() == 0.0) {
         let _ = write!(
             s,
             "<text x=\"{:.2}\" y=\"{:.2}\" text-anchor=\"middle\" fill=\"#444\">{t}</text>",

@@ -2,6 +2,7 @@
 
 pub(super) mod find_nan;
 pub(super) mod method;
+pub(super) mod part;
 
 use super::bindings::{self, Binding, BindingIndex, BindingTable, Role};
 use super::compiled_graph::CompiledGraph;
@@ -11,16 +12,17 @@ use super::handle::Handle;
 use super::plan_report::PlanReport;
 use super::runner::Runner;
 use super::start_values;
-use super::tracer::{Trace, Tracer};
+use super::tracer::Trace;
 use crate::arena::tensor::TensorArena;
 use crate::arena::{Node, ids::Id};
-use crate::error::{Error, Kind, Location, Result};
+use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Graph, Op};
 use crate::sched::Scheduled;
 use crate::sched::exec::{Exec, Stop};
-use find_nan::NanFinder;
+use method::Method;
+use part::{MethodData, Part};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A compiled program with its memory: one method, or several that share params and states.
@@ -59,47 +61,6 @@ pub struct Program {
     pub(super) methods: Vec<MethodData>,
     /// Whether the last step that failed may have changed params.
     half_done: bool,
-}
-
-/// A method of a program.
-pub(super) struct MethodData {
-    pub name: String,
-    /// Its inputs and outputs, and all params and states of the program.
-    pub index: BindingIndex,
-    /// Its inputs, params, states and outputs, as indices of bindings, in the graph's order.
-    pub named: Vec<u32>,
-    /// Of each instruction.
-    origins: Vec<ProgramOrigin>,
-    pub report: PlanReport,
-    pub tracer: Option<Tracer>,
-    pub finder: Option<Box<NanFinder>>,
-}
-
-/// The op and the source line that an instruction comes from, for error messages.
-pub(super) struct ProgramOrigin {
-    op: &'static str,
-    location: Location,
-}
-
-impl ProgramOrigin {
-    /// The origin of an instruction of node `n`. If there is no node, the instruction updates a leaf.
-    pub fn of(g: &Graph<'_>, n: Node) -> ProgramOrigin {
-        match n.is_some() {
-            true => ProgramOrigin { op: g.def_of(n).name, location: g.location(n) },
-            false => ProgramOrigin { op: "update", location: Location::Nowhere },
-        }
-    }
-}
-
-/// What one method of a program is made of.
-pub(super) struct Part<'r> {
-    pub name: String,
-    pub ready: &'r CompiledGraph,
-    /// Of each instruction.
-    pub origins: Vec<ProgramOrigin>,
-    pub tracer: Option<Tracer>,
-    pub finder: Option<Box<NanFinder>>,
-    pub report: PlanReport,
 }
 
 static PROGRAMS: AtomicU64 = AtomicU64::new(0);
@@ -181,6 +142,37 @@ impl Program {
         let trace = t.trace();
         done.map_err(|stop| self.stopped(0, stop))?;
         Ok(trace)
+    }
+
+    /// Runs one step of method `m`. It reads and writes the params and states that the other methods see; nothing is
+    /// copied. The outputs of the other methods stay as they are. Errors as for [`Program::step`]; `m` is of another
+    /// program.
+    pub fn run(&mut self, m: Method) -> Result<()> {
+        let at = self.method_number(m)?;
+        self.step_of(at)
+    }
+
+    /// The input of method `m` called `name`. Errors: there is none, or its elements are not of type `T`; `m` is of
+    /// another program.
+    pub fn input_of<T: Elem>(&self, m: Method, name: &str) -> Result<Handle<T>> {
+        self.handle(self.method_number(m)?, Role::Input, name)
+    }
+
+    /// The output of method `m` called `name`. Errors as for [`Program::input_of`].
+    pub fn output_of<T: Elem>(&self, m: Method, name: &str) -> Result<Handle<T>> {
+        self.handle(self.method_number(m)?, Role::Output, name)
+    }
+
+    /// The named tensors of method `m`: its inputs, params and states in the graph's order, then its outputs. Errors:
+    /// `m` is of another program.
+    pub fn bindings_of(&self, m: Method) -> Result<impl Iterator<Item = &Binding>> {
+        let named = &self.methods[self.method_number(m)?].named;
+        Ok(named.iter().map(|&i| &self.bindings[i as usize]))
+    }
+
+    /// The memory plan of method `m`. Its arena is that of the whole program. Errors: `m` is of another program.
+    pub fn plan_of(&self, m: Method) -> Result<&PlanReport> {
+        Ok(&self.methods[self.method_number(m)?].report)
     }
 
     /// Number of threads that run steps of the first method.
@@ -436,7 +428,7 @@ impl Program {
             );
             return Err(Error::new(Kind::Data, e));
         }
-        elem::proven_elems(b, bytemuck::cast_slice(data))?;
+        elem::check_elem_bytes(b, bytemuck::cast_slice(data))?;
         self.get_mut(h)?.copy_from_slice(data);
         Ok(())
     }
@@ -450,7 +442,7 @@ impl Program {
             let (role, size, given) = (b.role.binding_name(), b.bytes, bytes.len());
             return Err(Error::new(Kind::Data, format!("{role} {name:?} has {size} bytes; {given} are written")));
         }
-        elem::proven_elems(b, bytes)?;
+        elem::check_elem_bytes(b, bytes)?;
         self.fresh.put(i);
         self.arena.bytes_mut()[b.range()].copy_from_slice(bytes);
         Ok(())

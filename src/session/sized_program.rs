@@ -20,7 +20,7 @@ use crate::names;
 use crate::nodes::{Builder, Graph, GraphBuf, Sizes};
 use crate::sched::team::Team;
 use kept_plan::{KeptPlan, kept_plan_line_bytes};
-use layout::{Layout, PlanLines};
+use layout::{Layout, LayoutPlanLines};
 use std::fmt;
 
 /// Plans that are kept unless [`Session::plans_kept`] says otherwise.
@@ -103,17 +103,10 @@ impl Session {
             made: 0,
         }
     }
-
-    /// Most plans that a [`SizedProgram`] keeps, at least 1; 64 unless set. Beyond it, the plan that was used least
-    /// recently is dropped: its size is planned anew when it is asked for again, with inputs that were never written.
-    pub fn plans_kept(mut self, n: usize) -> Session {
-        self.plans_kept = n.max(1);
-        self
-    }
 }
 
 /// What errors call a size: `at batch=7`.
-fn sizes_in_words(sizes: &Sizes) -> String {
+fn sized_program_name(sizes: &Sizes) -> String {
     if sizes.iter().next().is_none() { "without symbols".to_string() } else { format!("at {sizes}") }
 }
 
@@ -135,7 +128,7 @@ impl SizedProgram {
             Some(k) => self.place_again(k)?,
             None => {
                 let sizes = Sizes::new(sizes)?;
-                let label = sizes_in_words(&sizes);
+                let label = sized_program_name(&sizes);
                 self.plan(sizes).map_err(|e| e.context(label))?
             }
         };
@@ -195,15 +188,15 @@ impl SizedProgram {
             true => None,
             false => {
                 let mut leaves = self.leaves.clone();
-                leaves.add(&[(&format!("the graph {}", sizes_in_words(&sizes)), ready.graph.view())])?;
+                leaves.add(&[(&format!("the graph {}", sized_program_name(&sizes)), ready.graph.view())])?;
                 Some(leaves)
             }
         };
         let leaves = more_leaves.as_ref().unwrap_or(&self.leaves);
         let divided = self.within_budget(graph.view(), ready, leaves.lines())?;
-        let new = PlanLines::of(&divided.areas);
+        let new = LayoutPlanLines::of(&divided.areas);
         let staying = self.staying(leaves.lines(), &new);
-        let kept: Vec<PlanLines> = staying.iter().map(|&k| self.plans[k].lines.clone()).collect();
+        let kept: Vec<LayoutPlanLines> = staying.iter().map(|&k| self.plans[k].lines.clone()).collect();
         let placed = self.layout.with(leaves.lines(), &kept, &new, self.most_lines());
         let own = placed.own.last().cloned().unwrap_or_default();
         let places = leaves.places(&divided.ready);
@@ -251,11 +244,11 @@ impl SizedProgram {
 
     /// The plans that stay when one that takes `new` comes: the most recently used, as many as are kept and fit the
     /// budget, by number.
-    fn staying(&self, leaves: u64, new: &PlanLines) -> Vec<usize> {
+    fn staying(&self, leaves: u64, new: &LayoutPlanLines) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.plans.len()).collect();
         order.sort_by_key(|&k| std::cmp::Reverse(self.plans[k].used));
         order.truncate(self.session.plans_kept - 1);
-        let own = |p: &PlanLines| p.own.end - p.own.start;
+        let own = |p: &LayoutPlanLines| p.own.end - p.own.start;
         let (mut sum, mut widest) = (leaves + own(new), new.workspace);
         let fit = order.iter().take_while(|&&k| {
             let lines = &self.plans[k].lines;
@@ -312,7 +305,7 @@ impl SizedProgram {
     fn place_again(&mut self, k: usize) -> Result<usize> {
         self.park()?;
         let plan = self.plans.swap_remove(k);
-        let label = sizes_in_words(&plan.sizes);
+        let label = sized_program_name(&plan.sizes);
         let (plan, threads) =
             plan.placed_again(&self.layout, &self.leaves, &self.session).map_err(|e| e.context(label))?;
         self.start_threads(threads)?;
@@ -346,7 +339,7 @@ impl SizedProgram {
         let Some((arena, team)) = plan.give_back(&mut self.set) else {
             let text = format!(
                 "the program {} was replaced by another one, and its params with it",
-                sizes_in_words(&plan.sizes)
+                sized_program_name(&plan.sizes)
             );
             return Err(Error::new(Kind::Data, text));
         };

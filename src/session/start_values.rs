@@ -55,7 +55,7 @@ pub fn fill_start_values(bytes: &mut [u8], (dtype, dims): (DType, &[usize]), ini
         }
         InitKind::Around => draw_start_values(bytes, dtype, &|i| number(0) + scale * normal(i)),
         InitKind::TruncNormal => {
-            let cut = TruncatedNormal::new(number(0), scale, number(1), number(2));
+            let cut = TruncatedNormalStart::new(number(0), scale, number(1), number(2));
             draw_start_values(bytes, dtype, &|i| cut.at(uniform(i).0));
         }
         InitKind::Orthogonal => {
@@ -138,7 +138,7 @@ fn uniform_start_value(seed: u64, stream: u64, i: u64) -> (f64, f64) {
 }
 
 /// A normal distribution without its tails, by the inverse of its distribution function.
-pub struct TruncatedNormal {
+pub struct TruncatedNormalStart {
     mean: f64,
     deviation: f64,
     low: f64,
@@ -157,8 +157,8 @@ enum TruncatedSide {
     Around,
 }
 
-impl TruncatedNormal {
-    pub fn new(mean: f64, deviation: f64, low: f64, high: f64) -> TruncatedNormal {
+impl TruncatedNormalStart {
+    pub fn new(mean: f64, deviation: f64, low: f64, high: f64) -> TruncatedNormalStart {
         let unit = |x: f64| (x - mean) / deviation * FRAC_1_SQRT_2;
         let (a, b) = (unit(low), unit(high));
         let (side, from, to) = if a > 0.0 {
@@ -168,7 +168,7 @@ impl TruncatedNormal {
         } else {
             (TruncatedSide::Around, vmath::erf(a), vmath::erf(b))
         };
-        TruncatedNormal { mean, deviation, low, high, from, to, side }
+        TruncatedNormalStart { mean, deviation, low, high, from, to, side }
     }
 
     /// The number below which a share `u`, from 0 to 1, of the distribution lies (above which, on the side above).

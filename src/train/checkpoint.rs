@@ -7,57 +7,33 @@
 //! `format=pt` and weights have torch's names, so `safetensors.torch.load_file` reads them.
 
 pub mod digest;
+mod entry;
+mod floats;
 mod header;
-pub mod load;
 mod loaded;
 pub mod lora;
+pub mod program_load;
 pub mod tensor;
 pub mod weights;
 
 use super::atomic::write_atomically;
 use crate::error::Result;
 use crate::nodes::DType;
+use crate::session::{Program, Role};
+use crate::train::trainer::entries;
 pub use digest::Digest;
+pub use entry::Entry;
+use entry::checked_entry;
+pub(super) use floats::{read_checkpoint_float, write_checkpoint_float};
 pub use header::HEADER_LIMIT;
 use header::bad_checkpoint_header;
-pub use load::{Load, LoadReport};
 pub use loaded::Loaded;
 pub use lora::{merge, peft_name};
+pub use program_load::{Load, LoadReport};
 use safetensors::tensor::{Dtype, TensorView};
 use std::path::Path;
 pub use tensor::Tensor;
 pub use weights::{Stored, Weights};
-
-/// A named tensor, borrowed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Entry<'a> {
-    /// The name, unique in a file.
-    pub name: &'a str,
-    /// Element type.
-    pub dtype: DType,
-    /// The shape.
-    pub dims: &'a [usize],
-    /// Elements, little-endian and row-major.
-    pub bytes: &'a [u8],
-}
-
-impl Entry<'_> {
-    /// Whether no element is NaN or infinite.
-    pub fn is_finite(&self) -> bool {
-        let floats = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().all(|b| f32::from_le_bytes(*b).is_finite());
-        let halves =
-            |finite: fn(u16) -> bool| self.bytes.as_chunks::<2>().0.iter().all(|b| finite(u16::from_le_bytes(*b)));
-        match self.dtype {
-            DType::F32 | DType::C64 => floats(self.bytes),
-            DType::F64 | DType::C128 => {
-                self.bytes.as_chunks::<8>().0.iter().all(|b| f64::from_le_bytes(*b).is_finite())
-            }
-            DType::F16 => halves(|x| half::f16::from_bits(x).is_finite()),
-            DType::BF16 => halves(|x| half::bf16::from_bits(x).is_finite()),
-            _ => true,
-        }
-    }
-}
 
 /// The dtypes and their names in files.
 const DTYPES: [(DType, Dtype); 14] = [
@@ -77,17 +53,6 @@ const DTYPES: [(DType, Dtype); 14] = [
     (DType::C64, Dtype::C64),
 ];
 
-/// Returns the entry, or an error if an element is no value of its type: a bool other than 0 and 1.
-fn checked_checkpoint_entry<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
-    match e.dtype.misfit(e.bytes) {
-        Some(at) => {
-            let text = format!("element {at} of {:?} is {}; a bool is 0 or 1", e.name, e.bytes[at]);
-            Err(bad_checkpoint_header(text))
-        }
-        None => Ok(e),
-    }
-}
-
 /// The bytes of a safetensors file with these entries and a [`digest`]. Fails with
 /// [`Kind::Data`](crate::error::Kind::Data) if a name occurs twice or a bool is neither 0 nor 1.
 pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
@@ -97,7 +62,7 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
         return Err(bad_checkpoint_header(format!("two tensors are called {:?}", w[0])));
     }
     let views = entries.iter().map(|e| {
-        let e = checked_checkpoint_entry(*e)?;
+        let e = checked_entry(*e)?;
         let dtype = DTYPES.iter().find(|d| d.0 == e.dtype).map(|d| d.1);
         let dtype = dtype.ok_or_else(|| {
             bad_checkpoint_header(format!("{:?}: safetensors files have no type for {}", e.name, e.dtype))
@@ -116,6 +81,18 @@ pub fn encode(entries: &[Entry<'_>]) -> Result<Vec<u8>> {
 /// Writes the entries to `path`, as a whole or not at all.
 pub fn save(path: &Path, entries: &[Entry<'_>]) -> Result<()> {
     write_atomically(path, &encode(entries)?)
+}
+
+impl Program {
+    /// Writes all params and states to the safetensors file `path`, as a whole or not at all, with a digest.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        save(path.as_ref(), &entries(self, |role| matches!(role, Role::Param | Role::State)))
+    }
+
+    /// As [`Program::save`], but only the params: what other programs and libraries read.
+    pub fn save_weights(&self, path: impl AsRef<Path>) -> Result<()> {
+        save(path.as_ref(), &entries(self, |role| role == Role::Param))
+    }
 }
 
 #[cfg(test)]

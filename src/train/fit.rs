@@ -6,7 +6,7 @@
 //! params that are not finite, unless the trainer is set to go on after a loss that is not finite.
 
 use super::early_stopping::EarlyStopping;
-use super::source::Source;
+use super::stream_source::Source;
 use super::trainer::{NonFinite, Progress, Trainer};
 use crate::error::{Error, Kind, Result};
 use crate::session::Program;
@@ -267,18 +267,18 @@ impl<'a> Fit<'a> {
                 Taken::End => break,
                 Taken::Step(p) => {
                     fitted.last = Some(p);
-                    (self.call(Event::Step(&p), t)?, self.after(t, Due::Step(p.step))?)
+                    (self.call(Event::Step(&p), t)?, self.after(t, FitDue::Step(p.step))?)
                 }
                 Taken::LastStep(p) => {
                     fitted.last = Some(p);
                     let step = self.call(Event::Step(&p), t)?;
-                    let (flow, due) = self.epoch(t, p.epoch, Due::Both(p.step, p.epoch + 1))?;
-                    (first_fit_break(step, flow), due)
+                    let (flow, due) = self.epoch(t, p.epoch, FitDue::Both(p.step, p.epoch + 1))?;
+                    (earlier_fit_break(step, flow), due)
                 }
-                Taken::EndOfEpoch(epoch) => self.epoch(t, epoch, Due::Epoch(epoch + 1))?,
+                Taken::EndOfEpoch(epoch) => self.epoch(t, epoch, FitDue::Epoch(epoch + 1))?,
             };
             fitted.metric = due.metric.or(fitted.metric);
-            if let ControlFlow::Break(reason) = first_fit_break(flow, due.flow) {
+            if let ControlFlow::Break(reason) = earlier_fit_break(flow, due.flow) {
                 fitted.ended = Ended::Callback(reason);
                 break;
             }
@@ -291,13 +291,13 @@ impl<'a> Fit<'a> {
     }
 
     /// What happens at the end of an epoch.
-    fn epoch(&mut self, t: &mut Trainer, epoch: u64, due: Due) -> Result<(ControlFlow<String>, After)> {
+    fn epoch(&mut self, t: &mut Trainer, epoch: u64, due: FitDue) -> Result<(ControlFlow<String>, After)> {
         let flow = self.call(Event::Epoch(epoch), t)?;
         Ok((flow, self.after(t, due)?))
     }
 
     /// Evaluates and writes the checkpoint, each if it is due.
-    fn after(&mut self, t: &mut Trainer, due: Due) -> Result<After> {
+    fn after(&mut self, t: &mut Trainer, due: FitDue) -> Result<After> {
         let mut after = After { flow: ControlFlow::Continue(()), metric: None };
         if let Some((every, evaluate)) = &mut self.evaluate
             && due.has(*every)
@@ -308,11 +308,11 @@ impl<'a> Fit<'a> {
             let better = self.stopping.map_or(Ok(false), |s| s.count(t, metric))?;
             after.flow = self.call(Event::Evaluation(metric), t)?;
             if let Some(path) = self.best.as_deref().filter(|_| better) {
-                save_finite_fit(t, path)?;
+                save_fit_checkpoint(t, path)?;
             }
         }
         if self.checkpoint.as_ref().is_some_and(|c| due.has(c.1)) {
-            after.flow = first_fit_break(after.flow, self.save(t)?);
+            after.flow = earlier_fit_break(after.flow, self.save(t)?);
         }
         Ok(after)
     }
@@ -321,7 +321,7 @@ impl<'a> Fit<'a> {
     fn save(&mut self, t: &mut Trainer) -> Result<ControlFlow<String>> {
         let Some((path, _)) = &self.checkpoint else { return Ok(ControlFlow::Continue(())) };
         let path = path.clone();
-        save_finite_fit(t, &path)?;
+        save_fit_checkpoint(t, &path)?;
         (self.saved, self.wrote) = (Saved::Current, true);
         self.call(Event::Checkpoint(&path), t)
     }
@@ -349,7 +349,7 @@ impl<'a> Fit<'a> {
             _ if bad => return e,
             Saved::Current => format!("{shown} holds the run before this step"),
             // The step left the trainer as it was.
-            Saved::Behind => match save_finite_fit(t, path) {
+            Saved::Behind => match save_fit_checkpoint(t, path) {
                 Ok(()) => format!("{shown} holds the run before this step"),
                 Err(other) => format!("no checkpoint could be written: {other}"),
             },
@@ -360,17 +360,17 @@ impl<'a> Fit<'a> {
 
 /// What is due: after a step, at the end of an epoch, or after the last step of an epoch.
 #[derive(Clone, Copy)]
-enum Due {
+enum FitDue {
     Step(u64),
     Epoch(u64),
     Both(u64, u64),
 }
 
-impl Due {
+impl FitDue {
     fn has(self, every: Every) -> bool {
         match (every, self) {
-            (Every::Steps(n), Due::Step(step) | Due::Both(step, _)) => step.is_multiple_of(n),
-            (Every::Epochs(n), Due::Epoch(epoch) | Due::Both(_, epoch)) => epoch.is_multiple_of(n),
+            (Every::Steps(n), FitDue::Step(step) | FitDue::Both(step, _)) => step.is_multiple_of(n),
+            (Every::Epochs(n), FitDue::Epoch(epoch) | FitDue::Both(_, epoch)) => epoch.is_multiple_of(n),
             _ => false,
         }
     }
@@ -382,12 +382,12 @@ struct After {
     metric: Option<f64>,
 }
 
-fn first_fit_break(a: ControlFlow<String>, b: ControlFlow<String>) -> ControlFlow<String> {
+fn earlier_fit_break(a: ControlFlow<String>, b: ControlFlow<String>) -> ControlFlow<String> {
     if a.is_break() { a } else { b }
 }
 
 /// Writes a checkpoint, unless a param is not finite and the trainer takes that for an error.
-fn save_finite_fit(t: &Trainer, path: &Path) -> Result<()> {
+fn save_fit_checkpoint(t: &Trainer, path: &Path) -> Result<()> {
     if t.non_finite_choice() == NonFinite::Error
         && let Some(name) = t.weights().iter().find(|e| !e.is_finite()).map(|e| e.name)
     {

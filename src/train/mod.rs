@@ -17,7 +17,7 @@ mod plateau;
 mod rate;
 pub mod sampling;
 pub mod schedule;
-mod source;
+mod stream_source;
 pub mod trainer;
 
 pub use crate::arena::rng::permutation;
@@ -31,5 +31,5 @@ pub use plateau::{Mode, ReduceLrOnPlateau, Threshold};
 pub use rate::{Rate, RateInput};
 pub use sampling::{Sampler, Sampling};
 pub use schedule::Schedule;
-pub use source::{Source, Stream, StreamPosition, Supply, stream};
+pub use stream_source::{Source, Stream, StreamPosition, Supply, stream};
 pub use trainer::{NonFinite, Progress, Trainer, averages, copy_averages, copy_params, set_params};

@@ -3,8 +3,8 @@
 //! Invariant: [`Trainer::restore`] brings back the state that [`Trainer::save`] wrote, bit for bit, so a resumed run
 //! equals one that never stopped. A step allocates nothing, except in the caller's `fill` or source.
 
-mod copies;
 mod kept;
+mod param_copies;
 mod save_restore;
 mod step_io;
 pub(super) mod streamed;
@@ -12,18 +12,19 @@ pub(super) mod streamed;
 use super::checkpoint::Entry;
 use super::plateau::PlateauState;
 use super::rate::{Rate, RateInput};
+use super::stream_source::Source;
 use super::{Batches, Partial};
 use crate::error::{Error, Kind, Result};
 use crate::session::{Method, Program, Role, Trace};
-pub use copies::{averages, copy_averages, copy_params, entries, set_params};
 pub use kept::KEPT_LIMIT;
 use kept::Kept;
+pub use param_copies::{averages, copy_averages, copy_params, entries, set_params};
 pub(super) use save_restore::is_saved_trainer_tensor;
 pub use save_restore::{CURSOR, MAX_STEPS};
 use std::time::Instant;
 pub use step_io::MASK;
-use step_io::{StepIo, StepMask};
-use streamed::StreamFeed;
+use step_io::{StepIo, StepIoMask};
+use streamed::{Pulled, StreamFeed};
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,10 +121,10 @@ impl Trainer {
     /// Fails if the rate is invalid, if the program has no input `lr` or no such output, or if batches are to be
     /// filled up ([`Partial::Pad`]) and the program has no input [`MASK`] with an element for each example.
     pub fn new(program: Program, loss: &str, rate: impl Into<Rate>, batches: Batches, seed: u64) -> Result<Trainer> {
-        Trainer::with_feed(program, loss, rate.into(), Feed::Shuffled(batches), seed)
+        Trainer::new_with_feed(program, loss, rate.into(), Feed::Shuffled(batches), seed)
     }
 
-    fn with_feed(program: Program, loss: &str, rate: Rate, feed: Feed, seed: u64) -> Result<Trainer> {
+    fn new_with_feed(program: Program, loss: &str, rate: Rate, feed: Feed, seed: u64) -> Result<Trainer> {
         rate.validate()?;
         if let Some((b, _)) = program.persistent().find(|(b, _)| is_saved_trainer_tensor(&b.name)) {
             let text = format!("{:?} is the name of a tensor that checkpoints keep for the trainer", b.name);
@@ -134,7 +135,7 @@ impl Trainer {
         let batch = if let Feed::Shuffled(b) = &feed { b.batch() } else { 0 };
         let mut io = StepIo::new(&program, first, loss, batch)?;
         if matches!(&feed, Feed::Shuffled(b) if b.partial_choice() == Partial::Pad) {
-            io.mask = Some(StepMask::new(&program, first, batch)?);
+            io.mask = Some(StepIoMask::new(&program, first, batch)?);
         }
         let nothing = PlateauState { lr: 0.0, best: 0.0, bad: 0, cooldown: 0 };
         let mut t = Trainer {
@@ -195,6 +196,23 @@ impl Trainer {
                 }
                 let (at, examples, ns) = done?;
                 self.done(at, examples, lr, ns)
+            }
+        }
+    }
+
+    /// Runs one step on the next batch of `source`; `None` at the end of the stream.
+    ///
+    /// Errors are those of [`Trainer::step`]; those of the source name the batch and its epoch, both counted from 0. A
+    /// step that fails, unless for its loss, leaves the trainer unchanged: the source seeks back to the same batch
+    /// before the next step. A trainer of shuffled batches takes none from a stream.
+    pub fn step_from(&mut self, source: &mut dyn Source) -> Result<Option<Progress>> {
+        let (mut ended, start) = (false, self.stream_position());
+        loop {
+            match self.pull_streamed(source)? {
+                Pulled::Step(p) => return Ok(Some(p)),
+                Pulled::End => return Ok(None),
+                Pulled::EndOfEpoch if ended => return Err(self.empty_streamed_epoch(start)),
+                Pulled::EndOfEpoch => ended = true,
             }
         }
     }

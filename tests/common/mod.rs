@@ -8,9 +8,11 @@ pub mod slopes;
 pub mod zoo;
 
 use arenagrad::graph::GraphBuf;
-pub use arenagrad::tools::testing::tensor::{Draw, How, PLAIN, Tensor, distance, same_bits, try_run, ty};
+pub use arenagrad::tools::testing::tensor::{
+    How, PLAIN, Tensor, TensorDraws, conform_distance, conform_value_type, same_conform_bits, try_conform_run,
+};
 
 /// Runs `g` once on its inputs, in the order of the leaves; the outputs in order.
 pub fn run(g: &GraphBuf, inputs: &[Tensor], how: How) -> Vec<Tensor> {
-    try_run(g, inputs, how).unwrap_or_else(|e| panic!("{e}\n{g:?}"))
+    try_conform_run(g, inputs, how).unwrap_or_else(|e| panic!("{e}\n{g:?}"))
 }

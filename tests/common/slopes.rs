@@ -1,6 +1,6 @@
 //! Derivatives of any graph against differences: what the conformance suite asks of ops, for methods that are none.
 
-use super::{Draw, PLAIN, Tensor, run};
+use super::{PLAIN, Tensor, TensorDraws, run};
 use arenagrad::graph::{DType, GraphBuf, Missing, jvp, vjp};
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::opdef::Domain;
@@ -15,7 +15,7 @@ fn floats(g: &GraphBuf) -> (Vec<String>, Vec<String>) {
 }
 
 /// The operands, and numbers for what a transform added.
-fn extended(g: &GraphBuf, operands: &[Tensor], draw: &mut Draw) -> Vec<Tensor> {
+fn extended(g: &GraphBuf, operands: &[Tensor], draw: &mut TensorDraws) -> Vec<Tensor> {
     let v = g.view();
     let added = v.leaves().skip(operands.len());
     let more: Vec<Tensor> = added.map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Real)).collect();
@@ -72,7 +72,7 @@ pub fn derivatives_agree(g: &GraphBuf, operands: &[Tensor]) {
     let second = jvp(&back, &strs(&grads), &strs(&wrt)).unwrap_or_else(|e| panic!("{e}\n{g:?}"));
     let tangents: Vec<String> = grads.iter().map(|w| format!("tangent.{w}")).collect();
     for seed in 1..=2 {
-        let inputs = extended(&second, operands, &mut Draw(seed));
+        let inputs = extended(&second, operands, &mut TensorDraws(seed));
         let (first, directions) = inputs.split_at(inputs.len() - wrt.len());
         let seeds = &first[operands.len()..];
         let value = |at: &[Tensor]| dot(&outputs(g, at, &outs), seeds);
@@ -83,7 +83,7 @@ pub fn derivatives_agree(g: &GraphBuf, operands: &[Tensor]) {
         let pushed = outputs(&forward, &[operands, directions].concat(), &names);
         near("forward mode", dot(&pushed, seeds), dot(&gradient, directions), 1e-9, g);
         let bent = outputs(&second, &inputs, &tangents);
-        let weights = extended(&second, operands, &mut Draw(seed + 50)).split_off(inputs.len() - wrt.len());
+        let weights = extended(&second, operands, &mut TensorDraws(seed + 50)).split_off(inputs.len() - wrt.len());
         let slanted = |at: &[Tensor]| dot(&outputs(&back, &[at, seeds].concat(), &grads), &weights);
         near("second derivative", dot(&bent, &weights), slope(operands, directions, slanted), 1e-6, g);
     }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::Draw;
+use crate::common::TensorDraws;
 use arenagrad::error::Result;
 use arenagrad::graph::{DType, Graph, Op};
 use arenagrad::tools::arena::Value;
@@ -12,7 +12,7 @@ use arenagrad::tools::arena::tensor::TensorArena;
 use arenagrad::tools::ops::constant::attrs::ConstantAttrs;
 use arenagrad::tools::passes::pipeline::{self, run_whole_pipeline};
 use arenagrad::tools::passes::remat;
-use arenagrad::tools::sched::checker::{Checked, Plan, check_plan};
+use arenagrad::tools::sched::checker::{Checked, check_plan};
 use arenagrad::tools::sched::exec::{Exec, ThreadState};
 use arenagrad::tools::sched::instructions::BufKind;
 use arenagrad::tools::sched::intervals::Intervals;
@@ -21,12 +21,13 @@ use arenagrad::tools::sched::order::deps::Deps;
 use arenagrad::tools::sched::order::list::list_schedule;
 use arenagrad::tools::sched::order::{self, CANDIDATES, Ordered};
 use arenagrad::tools::sched::pack::{Packing, greedy, lines};
-use arenagrad::tools::sched::{offsets, share, team::Team};
+use arenagrad::tools::sched::plan::Plan;
+use arenagrad::tools::sched::{planned_offsets, share, team::Team};
 
 type Pack<'a> = &'a dyn Fn(&Intervals) -> Result<Packing>;
 
 fn planned(o: &Ordered, threads: usize, pack: Pack<'_>) -> Checked {
-    let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, pack).unwrap();
+    let (offset, bytes) = planned_offsets(&o.code, &o.alias, &o.live, pack).unwrap();
     check_plan(Plan {
         code: o.code.clone(),
         offset,
@@ -41,7 +42,7 @@ fn planned(o: &Ordered, threads: usize, pack: Pack<'_>) -> Checked {
 /// First bytes of a leaf: labels are classes, numbers are small.
 fn start(g: &Graph<'_>, v: Value, seed: usize) -> Vec<u8> {
     let n = g.numel(v);
-    let mut d = Draw(seed as u64);
+    let mut d = TensorDraws(seed as u64);
     match g.dtype[v.at()] {
         DType::F32 => (0..n).flat_map(|_| (d.unit() as f32 - 0.5).to_le_bytes()).collect(),
         DType::I32 => (0..n).flat_map(|_| ((d.bits() % 3) as i32).to_le_bytes()).collect(),
@@ -98,7 +99,7 @@ fn reversed(v: &Intervals) -> Result<Packing> {
 
 /// Buffers in random order, each in a random one of the gaps that hold it, a line or more above its neighbour.
 fn random(v: &Intervals, seed: u64) -> Result<Packing> {
-    let mut d = Draw(seed);
+    let mut d = TensorDraws(seed);
     let mut order: Vec<usize> = (0..v.len()).filter(|&b| v.lines[b] > 0 && v.first[b] < v.end[b]).collect();
     for i in (1..order.len()).rev() {
         order.swap(i, (d.bits() % (i as u64 + 1)) as usize);

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, Conv2d, DType, GraphBuf, Init, Op, Stage, Var};
 use arenagrad::graph::{GradOptions, Missing, grad};
@@ -33,7 +33,7 @@ const RAW: How = How { optimise: false, ..PLAIN };
 
 fn drawn(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
     let v = g.view();
-    let mut d = Draw(seed);
+    let mut d = TensorDraws(seed);
     v.leaves()
         .map(|l| {
             let dtype = v.dtype[l.value.at()];
@@ -52,14 +52,14 @@ fn ops(g: &GraphBuf) -> Vec<&'static str> {
 fn agree(a: &[Tensor], b: &[Tensor], exact: bool, what: &str) {
     assert_eq!(a.len(), b.len());
     for (a, b) in a.iter().zip(b) {
-        let d = distance(&a.data, &b.data);
+        let d = conform_distance(&a.data, &b.data);
         let bound = if a.dtype == DType::F32 { 4e-6 } else { 4e-12 };
-        assert!(if exact { same_bits(a, b) } else { d <= bound }, "{what}: off by {d:e}\n{a:?}\n{b:?}");
+        assert!(if exact { same_conform_bits(a, b) } else { d <= bound }, "{what}: off by {d:e}\n{a:?}\n{b:?}");
     }
 }
 
 /// One op with random attributes on operands of random sizes: its graph, and whether un-fusing keeps each bit.
-fn sample(op: usize, dtype: DType, d: &mut Draw) -> (GraphBuf, bool) {
+fn sample(op: usize, dtype: DType, d: &mut TensorDraws) -> (GraphBuf, bool) {
     let g = Builder::new("sample");
     let mut pick = |n: usize| 1 + (d.bits() % n as u64) as usize;
     let (b, s, k, n) = (pick(4), pick(9), pick(40), pick(40));
@@ -156,7 +156,7 @@ proptest! {
 
     #[test]
     fn fused_ops_and_blocks_are_what_they_are_made_of(op in 0usize..8, wide in any::<bool>(), seed in any::<u64>()) {
-        let (g, exact) = sample(op, if wide { DType::F64 } else { DType::F32 }, &mut Draw(seed));
+        let (g, exact) = sample(op, if wide { DType::F64 } else { DType::F32 }, &mut TensorDraws(seed));
         let plain = passes::unfuse(&g).unwrap();
         prop_assert!(verify::verify(plain.view(), Stage::Core).is_empty());
         let x = drawn(&g, seed);
@@ -224,7 +224,7 @@ fn patterns_keep_values_and_gradients_and_need_no_more_memory() {
             assert!(wanted.iter().all(|w| names.contains(w)), "{names:?}");
             let x = drawn(g, 3);
             for (a, b) in run(&fused, &x, RAW).iter().zip(&run(&plain, &x, RAW)) {
-                let d = distance(&a.data, &b.data);
+                let d = conform_distance(&a.data, &b.data);
                 // Two layers with norms make 1000 roundings of one.
                 assert!(d <= if dtype == DType::F32 { 5e-4 } else { 1e-12 }, "off by {d:e}");
             }
@@ -238,7 +238,7 @@ fn patterns_keep_values_and_gradients_and_need_no_more_memory() {
 #[test]
 fn what_a_user_fused_is_differentiated() {
     for op in 0..8 {
-        let (g, _) = sample(op, DType::F64, &mut Draw(op as u64));
+        let (g, _) = sample(op, DType::F64, &mut TensorDraws(op as u64));
         let v = g.view();
         let outs: Vec<&str> = v
             .outputs()
@@ -393,7 +393,7 @@ fn gradients_of_max_pools_are_gated_where_they_are_small() {
         assert_eq!(fired("gate-before-unpool"), fires, "{report:?}");
         for seed in 0..20 {
             let mut x = drawn(&step, seed);
-            let mut d = Draw(seed);
+            let mut d = TensorDraws(seed);
             x.iter_mut().flat_map(|t| &mut t.data).for_each(|v| *v = (d.bits() % 5) as f64 - 2.0);
             if seed % 4 == 3 {
                 let at = d.bits() as usize % x[0].data.len();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::graph::{Builder, DType, GradOptions, Graph, GraphBuf, Init, Loop, grad};
 use arenagrad::tools::arena::Region;
 use arenagrad::tools::arena::ids::Id;
@@ -11,7 +11,7 @@ use arenagrad::tools::passes::ad::prepare::prepare_one_region;
 use arenagrad::tools::passes::pipeline;
 
 fn drawn(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
-    let (v, mut d) = (g.view(), Draw(seed));
+    let (v, mut d) = (g.view(), TensorDraws(seed));
     v.leaves().map(|l| d.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Unit)).collect()
 }
 
@@ -32,7 +32,7 @@ fn keeps_bits(g: &GraphBuf, what: &str) {
     let plain = run(g, &x, How { optimise: false, ..PLAIN });
     for threads in [1, 3] {
         let moved = run(g, &x, How { threads, poison: threads == 3, ..PLAIN });
-        assert!(moved.iter().zip(&plain).all(|(a, b)| same_bits(a, b)), "{what}, {threads} threads");
+        assert!(moved.iter().zip(&plain).all(|(a, b)| same_conform_bits(a, b)), "{what}, {threads} threads");
     }
 }
 
@@ -94,7 +94,7 @@ fn gradients_through_what_left() {
     // The sum of the products of the weight's gradient is joined with them, which rounds otherwise.
     let x = drawn(&step, 7);
     let (a, b) = (run(&step, &x, PLAIN), run(&step, &x, How { optimise: false, ..PLAIN }));
-    assert!(a.iter().zip(&b).all(|(a, b)| distance(&a.data, &b.data) < 1e-12), "{a:?}\n{b:?}");
+    assert!(a.iter().zip(&b).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-12), "{a:?}\n{b:?}");
 }
 
 /// The adjoint of a loop adds up cotangents of broadcasts, and reduces them once.
@@ -116,5 +116,5 @@ fn gradients_of_scalars_are_summed_once() {
     // The unrolled graph has the same gradients but for rounding.
     let unrolled = grad(&prepare_one_region(&loss).unwrap(), "loss", &GradOptions::default()).unwrap();
     let (a, b) = (run(&step, &drawn(&step, 7), PLAIN), run(&unrolled, &drawn(&unrolled, 7), PLAIN));
-    assert!(a.iter().zip(&b).all(|(a, b)| distance(&a.data, &b.data) < 1e-12), "{a:?}\n{b:?}");
+    assert!(a.iter().zip(&b).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-12), "{a:?}\n{b:?}");
 }

@@ -3,18 +3,19 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::Draw;
+use crate::common::TensorDraws;
 use arenagrad::graph::{Builder, DType, GraphBuf, Init};
 use arenagrad::tools::fuzz::seeded_draws;
 use arenagrad::tools::fuzz::{PlannedGraph, WRONG_PLANS, simulate_plan};
 use arenagrad::tools::ops::index::attrs::Scatter;
 use arenagrad::tools::passes::pipeline::run_whole_pipeline;
-use arenagrad::tools::sched::checker::{Plan, check_plan};
+use arenagrad::tools::sched::checker::check_plan;
 use arenagrad::tools::sched::faults::UNSEEN;
 use arenagrad::tools::sched::instructions::{BufKind, Instructions, Operand};
 use arenagrad::tools::sched::order;
 use arenagrad::tools::sched::order::deps::Deps;
-use arenagrad::tools::sched::{lower, offsets, pack::lines};
+use arenagrad::tools::sched::plan::Plan;
+use arenagrad::tools::sched::{lower, pack::lines, planned_offsets};
 
 /// States that swap and shift, params that others follow, outputs that are leaves: what needs copies.
 fn leaves() -> GraphBuf {
@@ -93,14 +94,14 @@ fn the_checker_refuses_steps_that_tear() {
     for (k, g) in graphs.iter().enumerate() {
         let prepared = run_whole_pipeline(g).unwrap();
         let lowered = lower::lower(prepared.view(), 1).unwrap();
-        let mut d = Draw(k as u64);
+        let mut d = TensorDraws(k as u64);
         for _ in 0..if cfg!(debug_assertions) { 6 } else { 40 } {
             // Any order that data allows, planned as if nothing could stop the step.
             let order = shuffled(&lowered.code, &mut d);
             let mut blind = lowered.code.clone();
             (blind.checks, blind.checks_at) = (Vec::new(), vec![0; blind.checks_at.len()]);
             let o = order::score_order(&blind, &order, "any").unwrap();
-            let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
+            let (offset, bytes) = planned_offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
             let mut code = o.code;
             let seeing = lowered.code.permuted(&order);
             let copies = code.len() - seeing.len();
@@ -115,7 +116,7 @@ fn the_checker_refuses_steps_that_tear() {
         // The planner's own order, with checks in mind, passes.
         let same: Vec<u32> = (0..lowered.code.groups() as u32).collect();
         let o = order::score_order(&lowered.code, &same, "same").unwrap();
-        let (offset, bytes) = offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
+        let (offset, bytes) = planned_offsets(&o.code, &o.alias, &o.live, lines::pack_lines).unwrap();
         check_plan(Plan { code: o.code, offset, inplace: o.alias.inplace, bytes, threads: 1, foreign: Vec::new() })
             .unwrap();
     }
@@ -124,7 +125,7 @@ fn the_checker_refuses_steps_that_tear() {
 }
 
 /// The groups of `code` in an order that is drawn among those that data and effects allow.
-fn shuffled(code: &Instructions, d: &mut Draw) -> Vec<u32> {
+fn shuffled(code: &Instructions, d: &mut TensorDraws) -> Vec<u32> {
     let deps = Deps::new(code);
     let n = code.groups();
     let mut open: Vec<usize> = (0..n).map(|g| deps.before.of(g).len()).collect();

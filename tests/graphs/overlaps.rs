@@ -1,8 +1,8 @@
 //! What the kernels of a plan touch, byte by byte, those of loops at every iteration. This knows nothing of labels or
 //! proofs, and shares no line with the checker.
 
-use arenagrad::tools::sched::checker::Plan;
 use arenagrad::tools::sched::instructions::Operand;
+use arenagrad::tools::sched::plan::Plan;
 use arenagrad::tools::sched::planned_body::{Outer, PlannedBody};
 use std::ops::Range;
 

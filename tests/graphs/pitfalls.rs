@@ -79,7 +79,7 @@ fn gradient(g: &GraphBuf, x: &[f64]) -> Vec<f64> {
         })
         .collect();
     let reverse = outs.pop().unwrap().data;
-    assert!(crate::common::distance(&by_axis, &reverse) < 1e-14, "forward {by_axis:?}, reverse {reverse:?}");
+    assert!(crate::common::conform_distance(&by_axis, &reverse) < 1e-14, "forward {by_axis:?}, reverse {reverse:?}");
     reverse
 }
 
@@ -209,8 +209,8 @@ fn second_derivatives_of_convolutions_reach_the_weights() {
     ];
     let mut outs = run(&both, &at, PLAIN);
     let (hw, hx) = (outs.pop().unwrap().data, outs.pop().unwrap().data);
-    assert!(crate::common::distance(&hx, &centre(xu, xl)) < 1e-7, "by x: {hx:?}");
-    assert!(crate::common::distance(&hw, &centre(wu, wl)) < 1e-7, "by w: {hw:?}");
+    assert!(crate::common::conform_distance(&hx, &centre(xu, xl)) < 1e-7, "by x: {hx:?}");
+    assert!(crate::common::conform_distance(&hw, &centre(wu, wl)) < 1e-7, "by w: {hw:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{Draw, PLAIN, Tensor, distance, run, same_bits};
+use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Op, Var};
 use arenagrad::graph::{directional_nth_grad, grad, hvp, jacobian, jvp, nth_grad, split_vjp, vjp};
@@ -18,7 +18,7 @@ const F64: DType = DType::F64;
 
 /// The outputs of `g` on its leaves, drawn from `seed`, by name.
 fn outputs(g: &GraphBuf, seed: u64) -> Vec<(String, Tensor)> {
-    let (v, mut draw) = (g.view(), Draw(seed));
+    let (v, mut draw) = (g.view(), TensorDraws(seed));
     let inputs: Vec<Tensor> =
         v.leaves().map(|l| draw.tensor(v.ty(l.value).dtype, &v.dims(l.value), Domain::Real)).collect();
     let names = v.output_names.iter().map(|&s| v.str(s).to_string());
@@ -48,7 +48,7 @@ fn an_inner_value_gets_its_own_gradient_and_passes_on_that_of_its_operands() {
     assert_eq!(names, ["loss", "h", "grad.h", "grad.w"]);
     let all = outputs(&both, 1);
     let twice: Vec<f64> = data(&all, "h").iter().map(|h| 2.0 * h).collect();
-    assert!(distance(data(&all, "grad.h"), &twice) < 1e-15);
+    assert!(conform_distance(data(&all, "grad.h"), &twice) < 1e-15);
     // xᵀ·2h, and the same as without `h` in the list.
     let alone = outputs(&grad(&graph, "loss", &GradOptions::wrt(&["w"])).unwrap(), 1);
     assert_eq!(data(&all, "grad.w"), data(&alone, "grad.w"));
@@ -79,7 +79,7 @@ fn equal_values_of_other_names_keep_gradients_of_their_own() {
     let graph = g.finish([((h * h).sum(..) + (k * k * k).sum(..)).named("loss"), h]).unwrap();
     let all = outputs(&grad(&graph, "loss", &GradOptions::wrt(&["h"])).unwrap(), 3);
     let twice: Vec<f64> = data(&all, "h").iter().map(|h| 2.0 * h).collect();
-    assert!(distance(data(&all, "grad.h"), &twice) < 1e-14);
+    assert!(conform_distance(data(&all, "grad.h"), &twice) < 1e-14);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_value_that_preparation_decomposes_keeps_its_name() {
     let graph = g.finish([(n * n * n).sum(..).named("loss"), n]).unwrap();
     let all = outputs(&grad(&graph, "loss", &GradOptions::wrt(&["n", "h"])).unwrap(), 4);
     let want: Vec<f64> = data(&all, "n").iter().map(|n| 3.0 * n * n).collect();
-    assert!(distance(data(&all, "grad.n"), &want) < 1e-14);
+    assert!(conform_distance(data(&all, "grad.n"), &want) < 1e-14);
     // As an input, `h` has the same gradient.
     let g = Builder::new("rest");
     let (h, gain) = (g.input("h", [2, 6], F64), g.param("gain", [6], F64, Init::Ones));
@@ -99,7 +99,7 @@ fn a_value_that_preparation_decomposes_keeps_its_name() {
     let rest = g.finish([(n * n * n).sum(..).named("loss")]).unwrap();
     let rest = grad(&rest, "loss", &GradOptions::wrt(&["h"])).unwrap();
     let whole = grad(&graph, "loss", &GradOptions::wrt(&["h"])).unwrap();
-    let mut draw = Draw(5);
+    let mut draw = TensorDraws(5);
     let [x, w, gain] = [&[2, 6][..], &[6, 6], &[6]].map(|d| draw.tensor(F64, d, Domain::Real));
     let leaves = |g: &GraphBuf| g.view().leaves().map(|l| l.name.to_string()).collect::<Vec<_>>();
     let h: Vec<f64> = (0..12).map(|i| (0..6).map(|j| x.data[i / 6 * 6 + j] * w.data[6 * j + i % 6]).sum()).collect();
@@ -109,7 +109,7 @@ fn a_value_that_preparation_decomposes_keeps_its_name() {
         let pick = |n: &String| known.iter().find(|k| k.0 == n).unwrap().1.clone();
         run(g, &leaves(g).iter().map(pick).collect::<Vec<_>>(), PLAIN).pop().unwrap().data
     };
-    assert!(distance(&of(&whole), &of(&rest)) < 1e-12);
+    assert!(conform_distance(&of(&whole), &of(&rest)) < 1e-12);
 }
 
 /// An output may have any name, a leaf may not.
@@ -133,7 +133,7 @@ fn inner_values_work_in_vjp_and_across_loops() {
     let graph = g.finish([last[0].named("y")]).unwrap();
     let all = outputs(&vjp(&graph, &["y"], &["s", "w"], Missing::Error).unwrap(), 6);
     let thrice: Vec<f64> = data(&all, "grad.s").iter().map(|s| 3.0 * s).collect();
-    assert!(distance(data(&all, "grad.w"), &thrice) < 1e-14 && thrice.iter().all(|x| *x != 0.0));
+    assert!(conform_distance(data(&all, "grad.w"), &thrice) < 1e-14 && thrice.iter().all(|x| *x != 0.0));
 }
 
 #[test]
@@ -207,14 +207,14 @@ fn hvp_gives_the_slope_along_the_tangent() {
     let graph = g.finish([linear(&[x, w]).tanh().square_sum().named("loss")]).unwrap();
     let both = hvp(&graph, "loss", &["x", "w"]).unwrap();
     let v = both.view();
-    let mut draw = Draw(7);
+    let mut draw = TensorDraws(7);
     let inputs: Vec<Tensor> = v.leaves().map(|l| draw.tensor(F64, &v.dims(l.value), Domain::Real)).collect();
     let leaf = |name: &str| inputs[v.leaves().position(|l| l.name == name).unwrap()].data.clone();
     let names: Vec<String> = v.output_names.iter().map(|&s| v.str(s).to_string()).collect();
     let all: Vec<(String, Tensor)> = names.into_iter().zip(run(&both, &inputs, PLAIN)).collect();
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let want = dot(data(&all, "grad.x"), &leaf("tangent.x")) + dot(data(&all, "grad.w"), &leaf("tangent.w"));
-    assert!(distance(data(&all, "tangent.loss"), &[want]) < 1e-13 && want != 0.0);
+    assert!(conform_distance(data(&all, "tangent.loss"), &[want]) < 1e-13 && want != 0.0);
 }
 
 /// The sum of squares.
@@ -236,13 +236,13 @@ fn third_derivatives_along_directions() {
     let third = directional_nth_grad(&graph, "f", "x", 3).unwrap();
     let leaves: Vec<&str> = third.view().leaves().map(|l| l.name).collect();
     assert_eq!(leaves, ["x", "dir_0", "dir_1", "dir_2"]);
-    let mut draw = Draw(8);
+    let mut draw = TensorDraws(8);
     let t: Vec<Tensor> = (0..4).map(|_| draw.tensor(F64, &[5], Domain::Real)).collect();
     let want: f64 = (0..5).map(|i| 6.0 * t[1].data[i] * t[2].data[i] * t[3].data[i]).sum();
     for order in [[1, 2, 3], [2, 1, 3], [3, 2, 1], [2, 3, 1]] {
         let inputs: Vec<Tensor> = [0].iter().chain(&order).map(|&i: &usize| t[i].clone()).collect();
         let got = run(&third, &inputs, PLAIN).pop().unwrap().data;
-        assert!(distance(&got, &[want]) < 1e-13, "{order:?}: {got:?} {want}");
+        assert!(conform_distance(&got, &[want]) < 1e-13, "{order:?}: {got:?} {want}");
     }
     let names: Vec<&str> = third.view().output_names.iter().map(|&s| third.view().str(s)).collect();
     assert_eq!(names, ["f", "tangent3.f"]);
@@ -261,7 +261,7 @@ fn a_scalar_along_ones_is_the_nth_derivative() {
             PLAIN,
         );
         let b = run(&nth_grad(&graph, "f", "x", n).unwrap(), &[one(0.7)], PLAIN);
-        assert!(distance(&a[1].data, &b[1].data) < 1e-13, "{n}: {a:?} {b:?}");
+        assert!(conform_distance(&a[1].data, &b[1].data) < 1e-13, "{n}: {a:?} {b:?}");
     }
     let e = directional_nth_grad(&graph, "f", "y", 1).err().unwrap();
     assert!(e.message.contains("no leaf is called \"y\""), "{e}");
@@ -354,7 +354,7 @@ fn methods_are_the_functions() {
     assert_eq!(graph.jacobian("f", "x").unwrap(), jacobian(&graph, "f", "x").unwrap());
     let two = graph.directional_nth_grad("f", "x", 2).unwrap();
     assert_eq!(two, directional_nth_grad(&graph, "f", "x", 2).unwrap());
-    assert!(same_bits(
+    assert!(same_conform_bits(
         &outputs(&graph, 1)[0].1,
         &outputs(&graph.split_vjp(&["f"], &["x"], Missing::Zero).unwrap().forward, 1)[0].1
     ));

@@ -2,14 +2,15 @@
 //! checker, or the linker behind it, refuses each. Which are harmful is decided by walking over the bytes that kernels
 //! touch (see `overlaps.rs`).
 
-use crate::common::Draw;
+use crate::common::TensorDraws;
 use crate::overlaps::sound;
 use arenagrad::graph::{Builder, DType, GraphBuf, Var};
 use arenagrad::tools::arena::tensor::LINE;
 use arenagrad::tools::kernels::abi::Split;
-use arenagrad::tools::sched::checker::{Plan, check_plan};
+use arenagrad::tools::sched::checker::check_plan;
 use arenagrad::tools::sched::exec::Exec;
 use arenagrad::tools::sched::instructions::{BufKind, Operand};
+use arenagrad::tools::sched::plan::Plan;
 use arenagrad::tools::sched::planned_body::{Outer, PlannedBody};
 use arenagrad::tools::sched::{schedule, share};
 use std::sync::Arc;
@@ -375,7 +376,7 @@ fn a_loop_that_two_instructions_run_is_refused() {
 }
 
 /// Applies a drawn change; false if it is none.
-fn change(s: &mut Subject, kind: u64, d: &mut Draw) -> bool {
+fn change(s: &mut Subject, kind: u64, d: &mut TensorDraws) -> bool {
     let mut below = |n: usize| (d.bits() % n.max(1) as u64) as usize;
     let (e, r, w) = (below(s.body().externs.len()), below(s.reads()), below(s.writes()));
     let other = below(s.writes());
@@ -416,7 +417,7 @@ fn change(s: &mut Subject, kind: u64, d: &mut Draw) -> bool {
 fn the_checker_refuses_every_harmful_loop() {
     const KINDS: u64 = 13;
     let right = Subject::new();
-    let mut d = Draw(12);
+    let mut d = TensorDraws(12);
     let (mut harmful, mut by_kind) = (0, [0usize; KINDS as usize]);
     for round in 0..if cfg!(debug_assertions) { 1_500 } else { 6_000 } {
         let mut s = right.clone();

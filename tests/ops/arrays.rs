@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{Draw, How, PLAIN, Tensor, distance, run, try_run};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, try_conform_run};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
 use arenagrad::tools::ir::opdef::Domain;
 
@@ -70,7 +70,7 @@ fn moves(
     if y.data.iter().any(|&y| y != 0.0) {
         // A square: the second derivative of a move alone is 0.
         let g = graph(from, |x| f(x) * f(x));
-        derivatives_agree(&g, &[Draw(3).tensor(F64, from, Domain::Real)]);
+        derivatives_agree(&g, &[TensorDraws(3).tensor(F64, from, Domain::Real)]);
     }
 }
 
@@ -171,7 +171,7 @@ fn tests_and_counts_of_elements() {
 
 #[test]
 fn norms_are_roots_of_sums_of_powers() {
-    let mut draw = Draw(5);
+    let mut draw = TensorDraws(5);
     let x = draw.tensor(F64, &[4, 3], Domain::Real);
     for p in [-INF, -2.5, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0, INF] {
         let column = |j: usize| (0..4).map(move |i| i * 3 + j);
@@ -186,7 +186,7 @@ fn norms_are_roots_of_sums_of_powers() {
         };
         let want: Vec<f64> = (0..3).map(of).collect();
         let got = value(&[4, 3], &x.data, |x| x.norm(p, 0));
-        assert!(distance(&got.data, &want) < 1e-14, "{p}: {got:?} {want:?}");
+        assert!(conform_distance(&got.data, &want) < 1e-14, "{p}: {got:?} {want:?}");
         if p != 0.0 {
             derivatives_agree(&graph(&[4, 3], |x| x.norm(p, 0)), std::slice::from_ref(&x));
         }
@@ -201,9 +201,9 @@ fn norms_at_zero_have_no_gradient() {
         assert_eq!(gradient(&[2], &[0.0; 2], |x| x.norm(p, 0)), [0.0, 0.0], "{p}");
     }
     let g = gradient(&[2, 2], &[0.0, 0.0, 3.0, 4.0], |x| x.norm(2.0, 1));
-    assert!(g[..2] == [0.0; 2] && distance(&g, &[0.0, 0.0, 0.6, 0.8]) < 1e-15, "{g:?}");
+    assert!(g[..2] == [0.0; 2] && conform_distance(&g, &[0.0, 0.0, 0.6, 0.8]) < 1e-15, "{g:?}");
     // An element at 0 beside others: torch masks it.
-    assert!(distance(&gradient(&[2], &[0.0, 2.0], |x| x.norm(0.5, 0)), &[0.0, 1.0]) < 1e-15);
+    assert!(conform_distance(&gradient(&[2], &[0.0, 2.0], |x| x.norm(0.5, 0)), &[0.0, 1.0]) < 1e-15);
     let sum = graph(&[3], |x| x.norm(2.0, 0) * x.norm(2.0, 0));
     let hessian = arenagrad::graph::hvp(&sum, "y", &["x"]).unwrap();
     let outs = run(&hessian, &[floats(&[3], &[0.0; 3]), floats(&[3], &[1.0; 3])], PLAIN);
@@ -239,13 +239,13 @@ fn running_sums_of_exponentials_do_not_overflow() {
     }
     assert_eq!(gradient(&[2], &[-INF, -INF], |x| x.logcumsumexp(0)), [0.0, 0.0]);
     assert_eq!(gradient(&[2, 2], &[-INF; 4], |x| x.logsumexp(1)), [0.0; 4]);
-    let mut draw = Draw(6);
+    let mut draw = TensorDraws(6);
     for (dims, axis) in [(vec![5], 0), (vec![2, 4, 3], 1), (vec![3, 2], -1), (vec![1, 2], 0)] {
         derivatives_agree(&graph(&dims, |x| x.logcumsumexp(axis)), &[draw.tensor(F64, &dims, Domain::Real)]);
     }
     let soft = value(&[1, 3], &[1.0, 2.0, 3.0], |x| x.softmin(1)).data;
     let want = [1.0, 2.0, 3.0].map(|x: f64| (-x).exp() / (1..=3).map(|k| (-f64::from(k)).exp()).sum::<f64>());
-    assert!(distance(&soft, &want) < 1e-15);
+    assert!(conform_distance(&soft, &want) < 1e-15);
 }
 
 #[test]
@@ -268,10 +268,10 @@ fn window(sizes: [usize; 3], starts: [i64; 3], how: How) -> Result<[Tensor; 2], 
     let y = x.dynamic_slice(&at, &sizes);
     let z = x.dynamic_update_slice(u, &at);
     let f = g.finish([y.named("y"), z.named("z"), (y * u).named("yu"), (z * z).named("zz")]).unwrap();
-    let mut draw = Draw(4);
+    let mut draw = TensorDraws(4);
     let mut inputs = vec![draw.tensor(F64, &[4, 5, 3], Domain::Real), draw.tensor(F64, &sizes, Domain::Real)];
     inputs.extend(starts.map(|s| Tensor { dtype: I64, dims: vec![], data: vec![s as f64] }));
-    let outs = try_run(&f, &inputs, how).map_err(|e| e.to_string())?;
+    let outs = try_conform_run(&f, &inputs, how).map_err(|e| e.to_string())?;
     if sizes.iter().product::<usize>() > 0 {
         derivatives_agree(&f, &inputs);
     }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{Draw, How, PLAIN, Tensor, distance, run};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run};
 use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout, Op, Var};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::nn;
@@ -49,7 +49,7 @@ fn every_option_is_its_definition() {
     let masks = Attention { padding: Some(padding), bias: Some(bias), ..Attention::default() };
     let full = Attention { window: Some(40), scale: 0.9, softcap: 3.0, ..masks };
     let f = g.finish([q.attention(k, v, full).named("y")]).unwrap();
-    let mut draw = Draw(3);
+    let mut draw = TensorDraws(3);
     let x: Vec<Tensor> = f
         .view()
         .leaves()
@@ -64,14 +64,14 @@ fn every_option_is_its_definition() {
         seen.then(|| 3.0 * (dot * 0.9 / 3.0).tanh() + x[4].data[i * keys + j])
     });
     let got = run(&f, &x, PLAIN).remove(0).data;
-    assert!(distance(&got, &want) < 1e-13);
+    assert!(conform_distance(&got, &want) < 1e-13);
 }
 
 /// Windows on both sides and places counted from the start, through whole blocks of the kernel, for more and for fewer
 /// queries than keys; a mask of bools.
 #[test]
 fn windows_places_and_masks_are_their_definitions() {
-    let mut draw = Draw(9);
+    let mut draw = TensorDraws(9);
     for (queries, keys) in [(67, 150), (150, 67), (140, 140), (5, 1)] {
         for (window, ahead, causal, top_left) in [
             (Some(usize::MAX), usize::MAX, false, false),
@@ -103,7 +103,7 @@ fn windows_places_and_masks_are_their_definitions() {
                 ((!banded || near) && x[3].data[i * keys + j] > 0.0).then_some(dot)
             });
             let got = run(&f, &x, PLAIN).remove(0).data;
-            assert!(distance(&got, &want) < 1e-13, "{queries} {keys} {window:?} {ahead} {causal} {top_left}");
+            assert!(conform_distance(&got, &want) < 1e-13, "{queries} {keys} {window:?} {ahead} {causal} {top_left}");
         }
     }
 }
@@ -119,7 +119,7 @@ fn all(dims: [usize; 4], keys: usize, bias: &[f64], q: f64, opt: Attention<'stat
     let [y, lse] = x.attention_with_lse(k, v, opt);
     let f = g.finish([y.sum(..).named("loss"), y.named("y"), lse.named("lse")]).unwrap();
     let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v", "bias"])).unwrap();
-    let mut draw = Draw(1);
+    let mut draw = TensorDraws(1);
     let mut inputs: Vec<Tensor> =
         [dims, [b, h, keys, w], [b, h, keys, w]].iter().map(|d| draw.tensor(F64, d, Domain::Positive)).collect();
     inputs[0].data.iter_mut().for_each(|x| *x *= q);
@@ -175,7 +175,7 @@ fn the_fused_block_is_attention_of_its_parts() {
     for (name, dims) in want.into_iter().chain(proj) {
         assert!(names.contains(&(name.to_string(), dims)), "{name} in {names:?}");
     }
-    let mut draw = Draw(8);
+    let mut draw = TensorDraws(8);
     let t: Vec<Tensor> = v.leaves().map(|l| draw.tensor(F64, &v.dims(l.value), Domain::Unit)).collect();
     let leaf = |name: &str| &t[names.iter().position(|n| n.0 == name).unwrap()].data;
     let affine = |x: &[f64], name: &str, n: usize| -> Vec<f64> {
@@ -197,7 +197,7 @@ fn the_fused_block_is_attention_of_its_parts() {
             (0..5).flat_map(|s| (0..3).flat_map(move |h| (0..2).map(move |c| (h * 5 + s) * 2 + c))).map(|i| y[i]),
         );
     }
-    assert!(distance(&run(&f, &t, PLAIN)[0].data, &affine(&mixed, "c_proj", 6)) < 1e-13);
+    assert!(conform_distance(&run(&f, &t, PLAIN)[0].data, &affine(&mixed, "c_proj", 6)) < 1e-13);
 }
 
 /// With values of ones on the diagonal, y is the probabilities, and the gradient of Σ y·w in v their transpose times w.
@@ -213,7 +213,7 @@ fn dropped_probabilities_are_the_same_forwards_and_backwards() {
     let f = g.finish([y.sum(..).named("loss"), y, whole, other]).unwrap();
     let back = grad(&f, "loss", &GradOptions::wrt(&["v"])).unwrap();
     let mut program = Session::new().threads(2).compile(&back).unwrap();
-    let mut draw = Draw(3);
+    let mut draw = TensorDraws(3);
     for name in ["q", "k"] {
         let x = draw.tensor(F64, &[2 * n, n], Domain::Unit).data;
         program.values_mut::<f64>(name).unwrap().copy_from_slice(&x);
@@ -227,7 +227,7 @@ fn dropped_probabilities_are_the_same_forwards_and_backwards() {
         let (y, whole, other, dv) = (of("y"), of("whole"), of("other"), of("grad.v"));
         let kept = |y: &[f64]| -> Vec<bool> { y.iter().map(|y| *y != 0.0).collect() };
         let want: Vec<f64> = y.iter().zip(&whole).map(|(y, w)| if *y == 0.0 { 0.0 } else { w / (1.0 - p) }).collect();
-        assert!(distance(&y, &want) < 1e-14);
+        assert!(conform_distance(&y, &want) < 1e-14);
         let (all, left) = (kept(&whole).iter().filter(|k| **k).count(), kept(&y).iter().filter(|k| **k).count());
         assert_eq!(all, n * (n + 1));
         assert!((left as f64 / all as f64 - (1.0 - p)).abs() < 0.012, "{left} of {all}");
@@ -235,7 +235,7 @@ fn dropped_probabilities_are_the_same_forwards_and_backwards() {
         for (head, dv) in dv.chunks(n * n).enumerate() {
             let sum = |j: usize| -> f64 { (0..n).map(|i| y[(head * n + i) * n + j]).sum() };
             let want: Vec<f64> = (0..n * n).map(|e| sum(e / n)).collect();
-            assert!(distance(dv, &want) < 1e-12);
+            assert!(conform_distance(dv, &want) < 1e-12);
         }
         assert_ne!(kept(&y)[..n * n], kept(&y)[n * n..], "heads");
         seen.extend([kept(&y), kept(&other)]);
@@ -262,7 +262,7 @@ fn what_is_dropped_is_dropped_again_when_computed_again() {
     let step = |session: Session, again: bool| {
         let mut p = session.compile(&back).unwrap();
         assert_eq!(p.plan().recomputed.nodes > 0, again);
-        let mut draw = Draw(11);
+        let mut draw = TensorDraws(11);
         let mut number = |x: &mut f32| *x = draw.unit() as f32 - 0.5;
         p.values_mut::<f32>("x").unwrap().iter_mut().for_each(&mut number);
         p.values_mut::<f32>("w").unwrap().iter_mut().for_each(&mut number);
@@ -287,14 +287,14 @@ fn gradients_keep_their_bits_however_heads_are_divided() {
         let y = q.attention(k, v, opt);
         let f = g.finish([(y * y).sum(..).named("loss")]).unwrap();
         let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v", "bias"])).unwrap();
-        let mut draw = Draw(5);
+        let mut draw = TensorDraws(5);
         let inputs: Vec<Tensor> =
             f.view().leaves().take(4).map(|l| draw.tensor(DType::F32, &f.view().dims(l.value), Domain::Real)).collect();
         let of = |threads| run(&back, &inputs, How { threads, ..PLAIN });
         let one = of(1);
         assert!(one[1..].iter().all(|t| t.data.iter().any(|x| *x != 0.0)));
         for threads in [2, 3, 8] {
-            let same = one.iter().zip(&of(threads)).all(|(a, b)| crate::common::same_bits(a, b));
+            let same = one.iter().zip(&of(threads)).all(|(a, b)| crate::common::same_conform_bits(a, b));
             assert!(same, "{b} × {heads} heads, {threads} threads");
         }
     }

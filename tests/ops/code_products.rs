@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::distance;
+use crate::common::conform_distance;
 use arenagrad::graph::{
     Builder, CodeProduct, Conv2d, DType, GradOptions, GraphBuf, Init, Missing, ProductSte, Quantize, grad, jvp, vjp,
 };
@@ -62,7 +62,7 @@ fn gradients(options: CodeProduct) -> Vec<Vec<f32>> {
 
 fn near(ours: &[f32], theirs: &[f64]) {
     let ours: Vec<f64> = ours.iter().map(|x| f64::from(*x)).collect();
-    assert!(distance(&ours, theirs) < 1e-6, "{ours:?}, not {theirs:?}");
+    assert!(conform_distance(&ours, theirs) < 1e-6, "{ours:?}, not {theirs:?}");
 }
 
 #[test]

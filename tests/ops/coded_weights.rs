@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{Draw, PLAIN, Tensor, distance, run};
+use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
 use arenagrad::graph::{
     Builder, CodedWeights, DType, GradOptions, GraphBuf, Init, Missing, WeightScheme, encode_weights, grad, vjp,
 };
@@ -75,7 +75,7 @@ fn gradients_are_those_of_the_net_in_floats() {
     for (case, size) in sizes.into_iter().enumerate() {
         let [m, k, n, block] = size;
         for (scheme, zeros) in [(WeightScheme::Int8, false), (WeightScheme::Int8, true), (WeightScheme::Int4, true)] {
-            let mut draw = Draw(5 + case as u64);
+            let mut draw = TensorDraws(5 + case as u64);
             let of_scales = [k.div_ceil(block), n];
             let x = draw.tensor(DType::F64, &[m, k], Domain::Real);
             let (s, z) = (
@@ -121,7 +121,11 @@ fn gradients_are_those_of_the_net_in_floats() {
                 let most = theirs.1.data.iter().fold(1f64, |m, x| m.max(x.abs()));
                 let scaled = |t: &Tensor| -> Vec<f64> { t.data.iter().map(|x| x / most).collect() };
                 assert_eq!(ours.0, theirs.0);
-                assert!(distance(&scaled(&ours.1), &scaled(&theirs.1)) < 1e-12, "{scheme:?} {size:?} {}", ours.0);
+                assert!(
+                    conform_distance(&scaled(&ours.1), &scaled(&theirs.1)) < 1e-12,
+                    "{scheme:?} {size:?} {}",
+                    ours.0
+                );
             }
         }
     }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Missing, Var, grad, hvp, jvp, vjp};
 use arenagrad::tools::ir::opdef::Domain;
 use arenagrad::tools::passes::ad::prepare::prepare_one_region;
@@ -45,7 +45,7 @@ pub const X: [f64; 3] = [-1.3, 0.4, 2.6];
 pub const CT: [f64; 3] = [0.7, -2.0, 1.5];
 
 pub fn close(a: &[f64], b: &[f64]) -> bool {
-    distance(a, b) < 1e-12
+    conform_distance(a, b) < 1e-12
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn a_stable_derivative_of_log1pexp() {
         let graph = g.finish([y.sum(..).named("y")]).unwrap();
         let gradient = grad(&graph, "y", &GradOptions::wrt(&["x"])).unwrap();
         let x = Tensor { dtype: DType::F32, dims: vec![1], data: vec![100.0] };
-        assert!(distance(&at(&gradient, std::slice::from_ref(&x), "grad.x"), &[want]) < 1e-6);
+        assert!(conform_distance(&at(&gradient, std::slice::from_ref(&x), "grad.x"), &[want]) < 1e-6);
         let forward = jvp(&graph, &["y"], &["x"]).unwrap();
         let one = Tensor { data: vec![1.0], ..x.clone() };
-        assert!(distance(&at(&forward, &[x, one], "tangent.y"), &[want]) < 1e-6);
+        assert!(conform_distance(&at(&forward, &[x, one], "tangent.y"), &[want]) < 1e-6);
     }
 }
 
@@ -203,7 +203,7 @@ fn integer_operands_have_neither_tangents_nor_cotangents() {
     });
     let outs = f.call();
     let graph = g.finish([outs[0].named("i"), outs[1].named("y")]).unwrap();
-    let mut draw = Draw(3);
+    let mut draw = TensorDraws(3);
     let x = draw.tensor(F64, &[4, 2], Domain::Real);
     let rows = Tensor { dtype: DType::I32, dims: vec![3], data: vec![2.0, 0.0, 2.0] };
     let ct = Tensor { dtype: F64, dims: vec![3, 2], data: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
@@ -280,7 +280,7 @@ fn a_transposed_rule_agrees_with_the_rule() {
         };
         let (up, down) = (moved(1e-5), moved(-1e-5));
         let want: Vec<f64> = up.iter().zip(&down).map(|(a, b)| (a - b) / 2e-5).collect();
-        assert!(distance(&got, &want) < 1e-8, "{got:?} {want:?}");
+        assert!(conform_distance(&got, &want) < 1e-8, "{got:?} {want:?}");
     }
 }
 
@@ -315,7 +315,7 @@ fn in_a_loop(ruled: bool) -> GraphBuf {
 
 #[test]
 fn a_custom_function_in_a_loop() {
-    let mut draw = Draw(9);
+    let mut draw = TensorDraws(9);
     let inputs = [[6, 3].as_slice(), &[3], &[3]].map(|d| draw.tensor(F64, d, Domain::Unit));
     let tangents = [[6, 3].as_slice(), &[3], &[3]].map(|d| draw.tensor(F64, d, Domain::Unit));
     let all = [inputs, tangents].concat();
@@ -327,7 +327,7 @@ fn a_custom_function_in_a_loop() {
     let second = |g: &GraphBuf| hvp(g, "loss", &wrt).unwrap();
     let same = |g: &GraphBuf, h: &GraphBuf, inputs: &[Tensor]| {
         let (a, b) = (run(g, inputs, PLAIN), run(h, inputs, PLAIN));
-        a.iter().zip(&b).all(|(a, b)| distance(&a.data, &b.data) < 1e-12)
+        a.iter().zip(&b).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-12)
     };
     for other in [&flat, &plain] {
         assert!(same(&first(&ruled), &first(other), &all[..3]));
@@ -339,7 +339,7 @@ fn a_custom_function_in_a_loop() {
     let one = run(&g, &all[..3], PLAIN);
     let shared = [2, 3, 7].map(|threads| How { threads, share: true, ..PLAIN });
     for how in shared.into_iter().chain([How { poison: true, ..PLAIN }]) {
-        assert!(one.iter().zip(&run(&g, &all[..3], how)).all(|(a, b)| same_bits(a, b)), "{how:?}");
+        assert!(one.iter().zip(&run(&g, &all[..3], how)).all(|(a, b)| same_conform_bits(a, b)), "{how:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{Draw, PLAIN, Tensor, distance, run};
+use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
 use arenagrad::graph::{Builder, DType, GraphBuf, Var};
 use arenagrad::tools::arena::Value;
 use arenagrad::tools::arena::ids::Id;
@@ -51,7 +51,7 @@ fn longest(operands: &[(Vec<char>, Tensor)], letter: char) -> usize {
 }
 
 /// One random equation: letters with sizes, operands with repeated letters and `...`, an output or none.
-fn random_equation(draw: &mut Draw) -> (String, Vec<(Vec<char>, Tensor)>, Vec<char>, Vec<usize>) {
+fn random_equation(draw: &mut TensorDraws) -> (String, Vec<(Vec<char>, Tensor)>, Vec<char>, Vec<usize>) {
     let mut below = |n: usize| (draw.bits() % n as u64) as usize;
     let sizes: Vec<usize> = (0..8).map(|_| 1 + below(4)).collect();
     // Letters a to e; f, g are the axes that `...` stands for.
@@ -101,7 +101,7 @@ fn random_equation(draw: &mut Draw) -> (String, Vec<(Vec<char>, Tensor)>, Vec<ch
 
 #[test]
 fn random_equations_are_sums_over_all_indices() {
-    let mut draw = Draw(2026);
+    let mut draw = TensorDraws(2026);
     for round in 0..400 {
         let (equation, operands, out, sizes) = random_equation(&mut draw);
         let want = by_loops(&operands, &out, |c| sizes[c as usize - 'a' as usize]);
@@ -110,7 +110,7 @@ fn random_equations_are_sums_over_all_indices() {
         let got = run(&f, &inputs, PLAIN).remove(0);
         let shapes: Vec<&Vec<usize>> = inputs.iter().map(|t| &t.dims).collect();
         assert_eq!(got.dims, want.dims, "{equation} {shapes:?}");
-        let far = distance(&got.data, &want.data);
+        let far = conform_distance(&got.data, &want.data);
         assert!(far < 1e-12, "{equation} {shapes:?}: {far:e}");
         if round % 8 == 0 {
             derivatives_agree(&f, &inputs);
@@ -124,7 +124,7 @@ fn count(f: &GraphBuf, op: Op) -> usize {
 
 #[test]
 fn pairs_are_products_in_a_greedy_order() {
-    let t = |dims: &[usize]| Draw(1).tensor(F64, dims, Domain::Real);
+    let t = |dims: &[usize]| TensorDraws(1).tensor(F64, dims, Domain::Real);
     // ab·bc shrinks by 2020 elements, bc·cd by 1970.
     let f = graph("ab,bc,cd->ad", &[t(&[2, 50]), t(&[50, 40]), t(&[40, 3])]);
     assert_eq!(count(&f, Op::DOT_GENERAL), 2);

@@ -1,7 +1,7 @@
 //! The gated delta rule and the scan of Mamba2: known values, the same loops as scans, memory, derivatives, wrong use.
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Missing, Ssd, Var, Vmap, grad, vjp, vmap};
 use arenagrad::session::Session;
 use arenagrad::tools::ir::opdef::Domain;
@@ -12,7 +12,7 @@ const F64: DType = DType::F64;
 type Operands = Vec<(&'static str, Vec<usize>, Domain)>;
 
 fn draw(operands: &Operands, dtype: DType) -> Vec<Tensor> {
-    let mut draw = Draw(5);
+    let mut draw = TensorDraws(5);
     operands.iter().map(|(_, dims, domain)| draw.tensor(dtype, dims, *domain)).collect()
 }
 
@@ -99,7 +99,7 @@ fn forms_agree(operands: &Operands, forms: [Form; 2], tolerances: [f64; 2]) {
         let [ours, theirs] = forms.map(|f| run(&gradient(operands, dtype, f), &draw(operands, dtype), PLAIN));
         assert_eq!(ours.len(), 3 + operands.len());
         for (i, (a, b)) in ours.iter().zip(&theirs).enumerate() {
-            let far = distance(&a.data, &b.data);
+            let far = conform_distance(&a.data, &b.data);
             assert!(a.dims == b.dims && far <= tolerance, "{:?} {dtype}, output {i}: {far:e}", operands[0].1);
         }
     }
@@ -162,7 +162,7 @@ fn bits_of_the_delta_rule_are_the_same_for_any_number_of_threads() {
         let one = run(&step, &x, PLAIN);
         for threads in [2, 3, 7] {
             let many = run(&step, &x, How { threads, share: true, ..PLAIN });
-            assert!(one.iter().zip(&many).all(|(a, b)| same_bits(a, b)), "{shape:?}, {threads} threads");
+            assert!(one.iter().zip(&many).all(|(a, b)| same_conform_bits(a, b)), "{shape:?}, {threads} threads");
         }
     }
 }
@@ -264,7 +264,7 @@ fn chunks_of_mamba2_are_a_scan() {
     ];
     let operands = ssd_operands([1, 130, 2, 2, 1, 2]);
     let [ours, theirs] = plain.map(|f| run(&graph(&operands, F64, f), &draw(&operands, F64), PLAIN));
-    assert!(ours.iter().zip(&theirs).all(|(a, b)| distance(&a.data, &b.data) < 1e-12));
+    assert!(ours.iter().zip(&theirs).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-12));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! order, faults, and refusals.
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{Draw, PLAIN, Tensor, run, try_run};
+use crate::common::{PLAIN, Tensor, TensorDraws, run, try_conform_run};
 use arenagrad::error::Kind;
 use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Var, grad};
 use arenagrad::tools::ir::opdef::Domain;
@@ -57,7 +57,7 @@ fn products_and_gradients_are_those_worked_out_elsewhere() {
 #[test]
 fn a_thousand_rows_and_eight_experts_are_a_loop_over_rows() {
     let (rows, groups, k, n) = (1000, 8, 16, 12);
-    let mut draw = Draw(7);
+    let mut draw = TensorDraws(7);
     let group = draw.tensor(DType::I64, &[rows], Domain::Index(groups));
     let one = tensor(DType::I64, &[rows], &vec![3.0; rows]);
     for (at, tw) in [(&group, false), (&group, true), (&one, false)] {
@@ -89,7 +89,7 @@ fn a_thousand_rows_and_eight_experts_are_a_loop_over_rows() {
 /// A function that is not linear in the product, so that its second derivatives use both ops.
 #[test]
 fn second_derivatives_agree_with_differences() {
-    let mut draw = Draw(11);
+    let mut draw = TensorDraws(11);
     let dims: [&[usize]; 2] = [&[6, 3], &[3, 3, 2]];
     let at = draw.tensor(DType::I32, &[6], Domain::Index(2));
     let curved = |tw: bool| {
@@ -117,7 +117,7 @@ fn fault(rows: usize, at: &[f64], by_size: bool) -> String {
         tensor(DType::I32, &[at.len()], at),
         tensor(F64, &[rows, 2], &x),
     ];
-    let e = try_run(&graph, &given, PLAIN).unwrap_err();
+    let e = try_conform_run(&graph, &given, PLAIN).unwrap_err();
     assert_eq!(e.kind, Kind::Data, "{e}");
     e.to_string()
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{Draw, How, PLAIN, Tensor, distance, run, try_run};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, try_conform_run};
 use arenagrad::graph::{Builder, CrossEntropy, DType, GradOptions, GraphBuf, Reduction, Var, grad};
 use arenagrad::nn::{self, Ctc, PoissonNll, Triplet};
 use arenagrad::tools::ir::opdef::Domain;
@@ -41,7 +41,7 @@ fn loss_is(inputs: &[Tensor], each: &[f64], f: impl for<'g> Fn(&[Var<'g>], Reduc
             Reduction::Mean => vec![sum / each.len() as f64],
             Reduction::Sum => vec![sum],
         };
-        assert!(distance(&got, &want) < 1e-13, "{reduction:?}: {got:?} {want:?}");
+        assert!(conform_distance(&got, &want) < 1e-13, "{reduction:?}: {got:?} {want:?}");
         derivatives_agree(&g, inputs);
     }
 }
@@ -63,7 +63,7 @@ fn value(inputs: &[Tensor], f: impl for<'g> Fn(&[Var<'g>]) -> Var<'g>) -> Vec<f6
 
 #[test]
 fn smooth_l1_is_a_parabola_and_lines() {
-    let mut draw = Draw(1);
+    let mut draw = TensorDraws(1);
     let [a, b] = [0; 2].map(|_| draw.tensor(F64, &[4, 5], Domain::Real));
     for beta in [0.7, 2.0] {
         let each = pairs(&a, &b, |a, b| {
@@ -87,7 +87,7 @@ fn huber_without_a_bend_is_a_parabola() {
 
 #[test]
 fn gaussian_and_poisson_likelihoods() {
-    let mut draw = Draw(2);
+    let mut draw = TensorDraws(2);
     let [x, t] = [0; 2].map(|_| draw.tensor(F64, &[3, 4], Domain::Real));
     let var = draw.tensor(F64, &[3, 1], Domain::Positive);
     let tau = 2.0 * std::f64::consts::PI;
@@ -121,7 +121,7 @@ fn gaussian_and_poisson_likelihoods() {
         let got = value(&[rate.clone(), count.clone()], |v| {
             nn::poisson_nll_loss(v[0], v[1], PoissonNll { reduction: Reduction::None, ..opt })
         });
-        assert!(distance(&got, &each) < 1e-14);
+        assert!(conform_distance(&got, &each) < 1e-14);
         // Away from the kink at 1.
         loss_is(&[rate.clone(), near], &each_near, |v, reduction| {
             nn::poisson_nll_loss(v[0], v[1], PoissonNll { reduction, ..opt })
@@ -131,7 +131,7 @@ fn gaussian_and_poisson_likelihoods() {
 
 #[test]
 fn triplets_compare_distances() {
-    let mut draw = Draw(3);
+    let mut draw = TensorDraws(3);
     let all: Vec<Tensor> = (0..3).map(|_| draw.tensor(F64, &[6, 4], Domain::Real)).collect();
     for (p, swap, margin) in [(2.0, false, 1.0), (2.0, true, 0.5), (1.0, false, 2.0), (3.0, true, 1.0)] {
         let distance = |a: &Tensor, b: &Tensor, row: usize| {
@@ -161,7 +161,7 @@ fn cross_entropy_of_probabilities_of_two_classes() {
     let edge = [floats(&[4], &[0.0, 1.0, 0.0, 1.0]), floats(&[4], &[1.0, 0.0, 0.0, 1.0])];
     assert_eq!(value(&edge, |v| v[0].bce(v[1], Reduction::None)), [100.0, 100.0, 0.0, 0.0]);
     let g = gradient(&edge, |v| v[0].bce(v[1], Reduction::None));
-    assert!(distance(&g, &[-1e12, 1e12, 1.0, -1.0]) < 1e-12, "{g:?}");
+    assert!(conform_distance(&g, &[-1e12, 1e12, 1.0, -1.0]) < 1e-12, "{g:?}");
     let bad = [floats(&[2], &[-0.1, f64::NAN]), floats(&[2], &[1.0, 0.0])];
     assert!(value(&bad, |v| v[0].bce(v[1], Reduction::None)).iter().all(|x| x.is_nan()));
 }
@@ -174,7 +174,7 @@ fn log_softmax(row: &[f64]) -> Vec<f64> {
 
 #[test]
 fn classes_have_weights() {
-    let mut draw = Draw(4);
+    let mut draw = TensorDraws(4);
     let (x, w) = (draw.tensor(F64, &[2, 3, 4], Domain::Real), draw.tensor(F64, &[4], Domain::Positive));
     let labels = ints(&[2, 3], &[3, 0, -7, 2, 2, 1]);
     for smooth in [0.0, 0.2, 1.0] {
@@ -202,7 +202,7 @@ fn classes_have_weights() {
                 Reduction::Sum => vec![sum],
             };
             assert_eq!(got.dims.len(), if reduction == Reduction::None { 2 } else { 0 });
-            assert!(distance(&got.data, &want) < 1e-14, "{smooth} {reduction:?}: {:?} {want:?}", got.data);
+            assert!(conform_distance(&got.data, &want) < 1e-14, "{smooth} {reduction:?}: {:?} {want:?}", got.data);
             derivatives_agree(&g, &inputs);
         }
     }
@@ -210,7 +210,7 @@ fn classes_have_weights() {
 
 #[test]
 fn targets_are_probabilities() {
-    let mut draw = Draw(5);
+    let mut draw = TensorDraws(5);
     let (x, w) = (draw.tensor(F64, &[5, 3], Domain::Real), draw.tensor(F64, &[3], Domain::Positive));
     let t = draw.tensor(F64, &[5, 3], Domain::Positive);
     for smooth in [0.0, 0.3] {
@@ -238,7 +238,7 @@ fn targets_are_probabilities() {
     let want = -(0.25 * log[0] + 0.75 * log[1]);
     assert!((value(&inputs, |v| v[0].cross_entropy(v[1]))[0] - want).abs() < 1e-15);
     let g = gradient(&inputs, |v| v[0].cross_entropy(v[1]));
-    assert!(distance(&g, &[log[0].exp() - 0.25, 0.0, log[1].exp() - 0.75]) < 1e-15, "{g:?}");
+    assert!(conform_distance(&g, &[log[0].exp() - 0.25, 0.0, log[1].exp() - 0.75]) < 1e-15, "{g:?}");
 }
 
 /// −ln of the sum over all paths of `steps` classes that collapse to `labels`.
@@ -266,7 +266,7 @@ const LENGTHS: [[i64; 2]; 6] = [[5, 3], [4, 2], [2, 1], [3, 0], [3, 3], [0, 0]];
 
 /// Random logits `[5, 6, 3]`, and the labels with their lengths.
 fn sequences() -> Vec<Tensor> {
-    let x = Draw(6).tensor(F64, &[5, 6, 3], Domain::Real);
+    let x = TensorDraws(6).tensor(F64, &[5, 6, 3], Domain::Real);
     let column = |k: usize| LENGTHS.map(|l| l[k]);
     vec![x, ints(&[6, 3], LABELS.as_flattened()), ints(&[6], &column(0)), ints(&[6], &column(1))]
 }
@@ -290,7 +290,7 @@ fn alignments_are_summed() {
         for how in [PLAIN, How { threads: 3, share: true, ..PLAIN }, How { poison: true, ..PLAIN }] {
             let got = run(&f, &inputs, how).remove(0).data;
             let want: Vec<f64> = each.iter().map(|&l| if zero_infinity && l == INF { 0.0 } else { l }).collect();
-            assert!(distance(&got, &want) < 1e-13, "{got:?} {want:?}");
+            assert!(conform_distance(&got, &want) < 1e-13, "{got:?} {want:?}");
         }
         if zero_infinity {
             derivatives_agree(&f, &inputs);
@@ -310,18 +310,18 @@ fn alignments_are_summed() {
 
 #[test]
 fn another_class_may_be_the_blank() {
-    let x = Draw(7).tensor(F64, &[4, 2, 3], Domain::Real);
+    let x = TensorDraws(7).tensor(F64, &[4, 2, 3], Domain::Real);
     let inputs = [x.clone(), ints(&[2, 2], &[0, 1, 1, 1]), ints(&[2], &[4, 4]), ints(&[2], &[2, 2])];
     let log = |n: usize| (0..4).map(|t| log_softmax(&x.data[(t * 2 + n) * 3..][..3])).collect::<Vec<_>>();
     let want = [alignments(&log(0), &[0, 1], 2), alignments(&log(1), &[1, 1], 2)];
     let opt = Ctc { blank: 2, reduction: Reduction::None, zero_infinity: false };
     let got = value(&inputs, |v| nn::ctc_loss(v[0].log_softmax(-1), v[1], v[2], v[3], opt));
-    assert!(distance(&got, &want) < 1e-13, "{got:?} {want:?}");
+    assert!(conform_distance(&got, &want) < 1e-13, "{got:?} {want:?}");
     // No label at all: all steps are blank.
     let none = [x.clone(), ints(&[2, 0], &[]), ints(&[2], &[4, 1]), ints(&[2], &[0, 0])];
     let got = value(&none, |v| nn::ctc_loss(v[0].log_softmax(-1), v[1], v[2], v[3], opt));
     let blanks = |n: usize, steps: usize| -log(n)[..steps].iter().map(|row| row[2]).sum::<f64>();
-    assert!(distance(&got, &[blanks(0, 4), blanks(1, 1)]) < 1e-13);
+    assert!(conform_distance(&got, &[blanks(0, 4), blanks(1, 1)]) < 1e-13);
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn labels_and_lengths_out_of_range_are_faults() {
         let inputs =
             [floats(&[3, 1, 4], &[-1.0; 12]), ints(&[1, 2], &labels), ints(&[1], &[steps]), ints(&[1], &[len])];
         let f = graph(&inputs, |v| nn::ctc_loss(v[0], v[1], v[2], v[3], Ctc::default()));
-        try_run(&f, &inputs, PLAIN).map(|_| ()).map_err(|e| e.to_string())
+        try_conform_run(&f, &inputs, PLAIN).map(|_| ()).map_err(|e| e.to_string())
     };
     assert_eq!(fault([3, 99], 3, 1), Ok(()));
     for (e, part) in [

@@ -1,7 +1,7 @@
 //! The mixture of experts: against a loop over tokens, gradients against differences, ties, dropped tokens, refusals.
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{Draw, PLAIN, Tensor, run};
+use crate::common::{PLAIN, Tensor, TensorDraws, run};
 use arenagrad::graph::{Builder, DType, GraphBuf};
 use arenagrad::nn::{self, Moe};
 use arenagrad::tools::ir::opdef::Domain;
@@ -19,7 +19,7 @@ fn layer(tokens: usize, o: Moe) -> GraphBuf {
 
 /// x, and the weights of router, gate, up and down.
 fn operands(tokens: usize, experts: usize, seed: u64) -> Vec<Tensor> {
-    let mut draw = Draw(seed);
+    let mut draw = TensorDraws(seed);
     let dims: [&[usize]; 5] = [
         &[tokens, WIDTH],
         &[experts, WIDTH],

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{Draw, PLAIN, Tensor, distance, run};
+use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
 use arenagrad::graph::{
     Builder, DType, GradOptions, GraphBuf, GridSample, GridSampling, Interpolation, Missing, Outside, Pool1d, Pool2d,
     Pool3d, Var, grad,
@@ -63,7 +63,7 @@ fn row(x: &[f64], out: usize, mode: Interpolation) -> Vec<f64> {
 
 #[test]
 fn cubic_and_antialiased_images_are_their_definitions() {
-    let mut draw = Draw(1);
+    let mut draw = TensorDraws(1);
     use Interpolation::*;
     for mode in [Cubic, CubicAligned, LinearAntialias, CubicAntialias] {
         for (from, to) in [([5, 7], [9, 3]), ([4, 4], [1, 8]), ([11, 3], [2, 3]), ([1, 2], [3, 5])] {
@@ -77,7 +77,7 @@ fn cubic_and_antialiased_images_are_their_definitions() {
                     (0..to[1]).map(|c| row(&rows.iter().map(|r| r[c]).collect::<Vec<_>>(), to[0], mode)).collect();
                 want.extend((0..to[0]).flat_map(|r| cols.iter().map(move |c| c[r])));
             }
-            assert!(distance(&got.data, &want) < 1e-14, "{mode:?} {from:?} {to:?}");
+            assert!(conform_distance(&got.data, &want) < 1e-14, "{mode:?} {from:?} {to:?}");
         }
     }
 }
@@ -144,7 +144,7 @@ fn sample(plane: &[f64], [h, w]: [usize; 2], [x, y]: [f64; 2], opt: &GridSample)
 
 #[test]
 fn images_at_computed_places_are_their_definitions() {
-    let mut draw = Draw(2);
+    let mut draw = TensorDraws(2);
     for mode in [GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic] {
         for padding in [Outside::Zeros, Outside::Border, Outside::Reflection] {
             for align_corners in [false, true] {
@@ -167,7 +167,7 @@ fn images_at_computed_places_are_their_definitions() {
                         let places = grid.data[k / 3 * 24..][..24].chunks(2);
                         want.extend(places.map(|p| sample(plane, [h, w], [p[0], p[1]], &opt)));
                     }
-                    assert!(distance(&got.data, &want) < 1e-13, "{opt:?} {h} × {w}\n{:?}\n{want:?}", got.data);
+                    assert!(conform_distance(&got.data, &want) < 1e-13, "{opt:?} {h} × {w}\n{:?}\n{want:?}", got.data);
                     derivatives_agree(&f, &inputs);
                 }
             }
@@ -241,7 +241,7 @@ fn maxima(x: &Tensor, kernel: [usize; 3], stride: [usize; 3], pad: [usize; 3]) -
 
 #[test]
 fn maxima_of_volumes_and_rows_tell_where_they_were() {
-    let mut draw = Draw(5);
+    let mut draw = TensorDraws(5);
     for (size, kernel, stride, pad) in [
         ([4, 5, 6], [2, 3, 2], [2, 2, 1], [1, 1, 0]),
         ([3, 2, 2], [3, 2, 1], [1, 1, 1], [0, 0, 0]),
@@ -280,7 +280,7 @@ fn maxima_of_volumes_and_rows_tell_where_they_were() {
 /// x / (k + alpha/size·Σ x²)^beta over the channels c − size/2 … c + (size − 1)/2.
 #[test]
 fn responses_are_divided_by_their_neighbours() {
-    let x = Draw(3).tensor(F64, &[2, 5, 3], Domain::Real);
+    let x = TensorDraws(3).tensor(F64, &[2, 5, 3], Domain::Real);
     for size in [1, 2, 5, 40] {
         let f = graph(std::slice::from_ref(&x), |v| v[0].local_response_norm(size, 0.3, 0.75, 2.0));
         let at = |n: usize, c: usize, i: usize| x.data[(n * 5 + c) * 3 + i];
@@ -291,7 +291,7 @@ fn responses_are_divided_by_their_neighbours() {
         };
         let want: Vec<f64> = (0..30).map(one).collect();
         let got = run(&f, std::slice::from_ref(&x), PLAIN).remove(0).data;
-        assert!(distance(&got, &want) < 1e-14, "{size}");
+        assert!(conform_distance(&got, &want) < 1e-14, "{size}");
         derivatives_agree(&f, std::slice::from_ref(&x));
     }
 }

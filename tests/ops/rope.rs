@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{Draw, PLAIN, Tensor, distance, run};
+use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
 use arenagrad::graph::{AxialRope2d, Builder, DType, Init, Layout, Pairing, Rope, Var};
 use arenagrad::graph::{GradOptions, grad, jvp};
 use arenagrad::tools::ir::opdef::Domain;
@@ -38,7 +38,7 @@ fn both_pairings_give_the_golden_values() {
 #[test]
 fn layouts_and_tables_agree() {
     let [b, s, h, w, n] = [2, 7, 3, 10, 8];
-    let x = Draw(3).tensor(F64, &[b, s, h, w], Domain::Real);
+    let x = TensorDraws(3).tensor(F64, &[b, s, h, w], Domain::Real);
     for opt in [HALVES, NEIGHBOURS] {
         let g = Builder::new("rope");
         let x0 = g.input("x", [b, s, h, w], F64);
@@ -68,10 +68,10 @@ fn layouts_and_tables_agree() {
             }
         }
         for y in &y[..3] {
-            assert!(distance(&y.data, &want) < 1e-14);
+            assert!(conform_distance(&y.data, &want) < 1e-14);
         }
-        assert!(distance(&y[3].data, &turned) < 1e-14);
-        assert!(distance(&y[4].data, &x.data) < 1e-14);
+        assert!(conform_distance(&y[3].data, &turned) < 1e-14);
+        assert!(conform_distance(&y[4].data, &x.data) < 1e-14);
     }
 }
 
@@ -83,7 +83,7 @@ fn axial_embedding_is_its_formula() {
     let g = Builder::new("axial");
     let y = axial.apply(g.input("x", dims, F64));
     let f = g.finish([y]).unwrap();
-    let x = Draw(5).tensor(F64, &dims, Domain::Real);
+    let x = TensorDraws(5).tensor(F64, &dims, Domain::Real);
     let got = run(&f, std::slice::from_ref(&x), PLAIN).remove(0).data;
     for (k, pair) in x.data.chunks(2).enumerate() {
         let (t, j) = (k / 8 % 12 % 6, k % 4);
@@ -91,7 +91,7 @@ fn axial_embedding_is_its_formula() {
         let angle = place * 100f64.powf(-((4 * (j % 2)) as f64) / 8.0);
         let (c, s) = (angle.cos(), angle.sin());
         let want = [pair[0] * c - pair[1] * s, pair[0] * s + pair[1] * c];
-        assert!(distance(&got[2 * k..2 * k + 2], &want) < 1e-14, "pair {k}");
+        assert!(conform_distance(&got[2 * k..2 * k + 2], &want) < 1e-14, "pair {k}");
     }
 }
 
@@ -108,12 +108,12 @@ fn tangents_turn_forwards_and_gradients_backwards() {
     let names: Vec<String> = forward.view().output_names.iter().map(|&n| forward.view().str(n).to_string()).collect();
     let at = names.iter().position(|n| n == "tangent.y").unwrap();
     let tangent = run(&forward, &[one.clone(), one.clone()], PLAIN).remove(at).data;
-    assert!(distance(&tangent, &[0.0687759, -1.0471864, 3.1615297, 4.3478041]) < 1e-7, "{tangent:?}");
+    assert!(conform_distance(&tangent, &[0.0687759, -1.0471864, 3.1615297, 4.3478041]) < 1e-7, "{tangent:?}");
     let back = grad(&f, "loss", &GradOptions::wrt(&["x"])).unwrap();
     let got = run(&back, &[one], PLAIN).pop().unwrap().data;
     let (c, s) = ([0.3f64.cos(), 0.7f64.cos()], [0.3f64.sin(), 0.7f64.sin()]);
     let want = [c[0] + 3.0 * s[0], 2.0 * c[1] + 4.0 * s[1], 3.0 * c[0] - s[0], 4.0 * c[1] - 2.0 * s[1]];
-    assert!(distance(&got, &want) < 1e-14, "{got:?}");
+    assert!(conform_distance(&got, &want) < 1e-14, "{got:?}");
 }
 
 #[test]

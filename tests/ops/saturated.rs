@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{Draw, How, PLAIN, Tensor, run};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, run};
 use arenagrad::graph::{Attention, Builder, DType, GraphBuf, Layout};
 use arenagrad::graph::{GradOptions, grad};
 use arenagrad::tools::passes::ad::prepare;
@@ -30,7 +30,7 @@ impl Shape {
     }
 
     /// q, k, v, and the gradient of y.
-    fn data(&self, draw: &mut Draw) -> [Vec<f64>; 4] {
+    fn data(&self, draw: &mut TensorDraws) -> [Vec<f64>; 4] {
         let [q, k, v, dy] = [0; 4].map(|_| Vec::new());
         let mut all = [q, k, v, dy];
         for _ in 0..self.batch {
@@ -93,7 +93,7 @@ fn saturated_attention_has_no_gradient_in_q_and_k() {
         shape(1, 1, 140, [64, 64], false),
         shape(1, 40, 257, [128, 130], false),
     ];
-    let mut draw = Draw(19);
+    let mut draw = TensorDraws(19);
     for s in &shapes {
         let [q, k, v, dy] = s.data(&mut draw);
         let row = |n, w| [s.batch, 1, n, w];
@@ -114,7 +114,7 @@ fn saturated_attention_has_no_gradient_in_q_and_k() {
             let outs = run(&back, &inputs, how);
             zeros("dq", s, &outs[1]);
             zeros("dk", s, &outs[2]);
-            let d = crate::common::distance(&outs[3].data, &want);
+            let d = crate::common::conform_distance(&outs[3].data, &want);
             // The scores of both ways round in orders of their own.
             assert!(d < 1e-3, "dv of {s:?} is {d:e} off");
         }
@@ -147,7 +147,7 @@ fn saturated_packed_attention_has_no_gradient_in_q_and_k() {
     let fused = run_whole_pipeline(&back).unwrap();
     let ops: Vec<&str> = fused.view().op.iter().map(|op| fused.view().ops[op.0 as usize].name).collect();
     assert!(ops.contains(&"attention_packed_backward"), "{ops:?}");
-    let [q, k, v, dy] = s.data(&mut Draw(4));
+    let [q, k, v, dy] = s.data(&mut TensorDraws(4));
     let rows = q.chunks(w).zip(k.chunks(w)).zip(v.chunks(w));
     let packed: Vec<f64> = rows.flat_map(|((q, k), v)| [q, k, v].concat()).collect();
     let inputs = [tensor(&[s.batch, n, 3 * w], &packed), tensor(&[s.batch, n, w], &dy)];
@@ -169,7 +169,7 @@ fn saturated_attention_in_plain_ops_has_no_gradient_in_q_and_k() {
     let f = g.finish([(y * dy).sum(..).named("loss")]).unwrap();
     let f = prepare::prepare_decomposed(f.view()).unwrap();
     let back = grad(&f, "loss", &GradOptions::wrt(&["q", "k", "v"])).unwrap();
-    let data = s.data(&mut Draw(6));
+    let data = s.data(&mut TensorDraws(6));
     let widths = [64, 64, 33, 33];
     let inputs: Vec<Tensor> = data.iter().zip(widths).map(|(x, w)| tensor(&[s.batch, 1, s.keys, w], x)).collect();
     let outs = run(&back, &inputs, How { optimise: false, ..PLAIN });
@@ -195,7 +195,7 @@ fn saturated_rows_have_no_gradient_in_their_logits() {
                 (x.cross_entropy(labels) * w.amax(1)).sum(..).named("weighted"),
             ])
             .unwrap();
-        let mut draw = Draw(classes as u64);
+        let mut draw = TensorDraws(classes as u64);
         let hot = |r: usize| (r * 5 + 1) % classes;
         let logit = |i: usize| if i % classes == hot(i / classes) { 300.0 } else { 3.0 * (i % 11) as f64 };
         let logits: Vec<f64> = (0..6 * classes).map(logit).collect();

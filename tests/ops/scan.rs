@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::graph::Missing;
 use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Var};
 use arenagrad::nn;
@@ -32,7 +32,7 @@ fn rnn(steps: usize, batch: usize, hidden: usize, reverse: bool) -> GraphBuf {
 fn inputs(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
     use arenagrad::tools::arena::ids::Id;
     let v = g.view();
-    let mut draw = Draw(seed);
+    let mut draw = TensorDraws(seed);
     v.leaves().map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Unit)).collect()
 }
 
@@ -44,12 +44,12 @@ fn a_scan_is_its_unrolled_loop() {
         let x = inputs(&g, 1);
         let (a, b) = (run(&g, &x, PLAIN), run(&flat, &x, PLAIN));
         for (a, b) in a.iter().zip(&b) {
-            assert!(distance(&a.data, &b.data) < 1e-13, "{a:?}\n{b:?}");
+            assert!(conform_distance(&a.data, &b.data) < 1e-13, "{a:?}\n{b:?}");
         }
         let shared = How { threads: 3, share: true, ..PLAIN };
         for how in [shared, How { poison: true, ..PLAIN }, How { optimise: false, ..PLAIN }] {
             let c = run(&g, &x, how);
-            assert!(a.iter().zip(&c).all(|(a, c)| same_bits(a, c) || !how.optimise));
+            assert!(a.iter().zip(&c).all(|(a, c)| same_conform_bits(a, c) || !how.optimise));
         }
     }
 }
@@ -70,10 +70,10 @@ fn gradients_are_those_of_the_unrolled_loop() {
         let (ra, rb) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));
         assert_eq!(ra.len(), 8);
         for (a, b) in ra.iter().zip(&rb) {
-            assert!(distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
+            assert!(conform_distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
         }
         for how in [How { threads: 3, share: true, ..PLAIN }, How { poison: true, ..PLAIN }] {
-            assert!(ra.iter().zip(&run(&a, &x, how)).all(|(a, c)| same_bits(a, c)));
+            assert!(ra.iter().zip(&run(&a, &x, how)).all(|(a, c)| same_conform_bits(a, c)));
         }
     }
 }
@@ -90,7 +90,7 @@ fn threads_share_the_work_of_a_loop_and_change_no_bit() {
         assert!((threads.div_ceil(2).max(2)..=threads).contains(&used), "{used} of {threads} threads");
         for share in [false, true] {
             let many = run(&d, &x, How { threads, share, ..PLAIN });
-            assert!(many.iter().zip(&one).all(|(a, b)| same_bits(a, b)), "{threads} threads, all: {share}");
+            assert!(many.iter().zip(&one).all(|(a, b)| same_conform_bits(a, b)), "{threads} threads, all: {share}");
         }
     }
 }
@@ -139,10 +139,10 @@ fn loops_stand_in_loops() {
         let x = inputs(&a, 4);
         let (ra, rb) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));
         for (a, b) in ra.iter().zip(&rb) {
-            assert!(distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
+            assert!(conform_distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
         }
         let poisoned = run(&a, &x, How { poison: true, ..PLAIN });
-        assert!(ra.iter().zip(&poisoned).all(|(a, b)| same_bits(a, b)));
+        assert!(ra.iter().zip(&poisoned).all(|(a, b)| same_conform_bits(a, b)));
     }
 }
 
@@ -263,7 +263,7 @@ fn what_does_not_change_in_a_loop_survives_it() {
     let want = run(&prepare_one_region(&graph).unwrap(), &x, PLAIN);
     for how in [PLAIN, How { poison: true, ..PLAIN }, How { optimise: false, poison: true, ..PLAIN }] {
         for (a, b) in run(&graph, &x, how).iter().zip(&want) {
-            assert!(distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
+            assert!(conform_distance(&a.data, &b.data) < 1e-12, "{a:?}\n{b:?}");
         }
     }
 }
@@ -290,7 +290,7 @@ fn a_gated_cell_trains() {
     let mut p = Session::new().threads(2).compile(&step).unwrap();
     p.init(3).unwrap();
     p.values_mut::<f32>(LR).unwrap()[0] = 0.01;
-    let mut draw = Draw(5);
+    let mut draw = TensorDraws(5);
     let mut losses = Vec::new();
     for _ in 0..300 {
         let xs: Vec<f32> = (0..steps * batch).map(|_| draw.unit() as f32 - 0.5).collect();
@@ -362,7 +362,7 @@ fn recurrent_layers_are_those_of_torch() {
         let v = graph.view();
         let named = |name: &str| x[v.leaves().position(|l| l.name == name).unwrap()].data.clone();
         let want = reference(gates, &named, sizes);
-        assert!(distance(&r[0].data, &want) < 1e-13, "{gates}: {:?}\n{want:?}", r[0].data);
+        assert!(conform_distance(&r[0].data, &want) < 1e-13, "{gates}: {:?}\n{want:?}", r[0].data);
         assert_eq!(r[1].data[(steps - 1) * batch * n..], r[0].data);
     }
 }

@@ -1,7 +1,7 @@
 //! The selective scan: known values, the same loop as a scan, memory, derivatives of all orders, threads, wrong use.
 
 use crate::common::slopes::derivatives_agree;
-use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
 use arenagrad::graph::{
     Builder, DType, GradOptions, GraphBuf, Missing, SelectiveScan, Var, Vmap, grad, hvp, vjp, vmap,
 };
@@ -41,7 +41,7 @@ impl Sizes {
 
     /// Numbers of the operands, with a positive Δ and a negative A.
     fn draw(self, dtype: DType) -> Vec<Tensor> {
-        let mut draw = Draw(7);
+        let mut draw = TensorDraws(7);
         let of = |(name, dims): (&str, Vec<usize>)| {
             let domain = if matches!(name, "delta" | "a") { Domain::Chance } else { Domain::Unit };
             let mut t = draw.tensor(dtype, &dims, domain);
@@ -149,7 +149,7 @@ fn results_and_gradients_are_those_of_a_scan() {
             assert_eq!(ours.len(), 10);
             for (i, (a, b)) in ours.iter().zip(&theirs).enumerate() {
                 assert_eq!(a.dims, b.dims, "{sizes:?}, output {i}");
-                let far = distance(&a.data, &b.data);
+                let far = conform_distance(&a.data, &b.data);
                 assert!(far <= tolerance, "{sizes:?} {dtype}, output {i}: {far:e}");
             }
         }
@@ -188,7 +188,7 @@ fn bits_are_the_same_for_any_number_of_threads() {
         let one = run(&step, &x, PLAIN);
         for threads in [2, 3, 7] {
             let many = run(&step, &x, How { threads, share: true, ..PLAIN });
-            assert!(one.iter().zip(&many).all(|(a, b)| same_bits(a, b)), "{sizes:?}, {threads} threads");
+            assert!(one.iter().zip(&many).all(|(a, b)| same_conform_bits(a, b)), "{sizes:?}, {threads} threads");
         }
     }
 }
@@ -221,10 +221,10 @@ fn derivatives_of_all_orders_are_those_of_differences() {
     let names = ["x", "delta", "a", "h0"];
     let [ours, theirs] = [fused as Form, looped].map(|f| hvp(&graph(sizes, F64, f), "loss", &names).unwrap());
     let v = ours.view();
-    let mut draw = Draw(3);
+    let mut draw = TensorDraws(3);
     x.extend(v.leaves().skip(7).map(|l| draw.tensor(F64, &v.dims(l.value), Domain::Real)));
     let [ours, theirs] = [run(&ours, &x, PLAIN), run(&theirs, &x, PLAIN)];
-    assert!(ours.iter().zip(&theirs).all(|(a, b)| distance(&a.data, &b.data) < 1e-11), "{ours:?}\n{theirs:?}");
+    assert!(ours.iter().zip(&theirs).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-11), "{ours:?}\n{theirs:?}");
 }
 
 /// One result alone has a gradient; D and h_0 are absent.
@@ -240,7 +240,7 @@ fn the_last_state_alone_has_a_gradient() {
     };
     let plain: Form = |x| x[0].selective_scan(x[1], x[2], x[3], x[4], SelectiveScan::default().h0(x[6]));
     let [ours, theirs] = [plain, looped].map(|f| run(&last_of(f), &sizes.draw(F64), PLAIN));
-    assert!(ours.iter().zip(&theirs).all(|(a, b)| distance(&a.data, &b.data) < 1e-12), "{ours:?}\n{theirs:?}");
+    assert!(ours.iter().zip(&theirs).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-12), "{ours:?}\n{theirs:?}");
 }
 
 #[test]

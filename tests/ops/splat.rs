@@ -1,6 +1,6 @@
 //! Splats: known numbers, a plain loop over all splats, differences, ties, limits of depth, faults, wrong use.
 
-use crate::common::{Draw, How, PLAIN, Tensor, distance, run, same_bits, try_run};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits, try_conform_run};
 use crate::splat_scenes::{
     CAMERA, F64, NAMES, Scene, drawn, gradients, image_by, image_of, plain_image, render, staged, tensor, vector,
 };
@@ -68,7 +68,7 @@ fn tiles_give_the_image_of_a_plain_loop() {
     near("image", &first[0].data, &want, 1e-11);
     for tile in [1, 7, 64] {
         let other = render(&scene, options.tile(tile));
-        assert!(first.iter().zip(&other).all(|(a, b)| same_bits(a, b)), "tiles of {tile}");
+        assert!(first.iter().zip(&other).all(|(a, b)| same_conform_bits(a, b)), "tiles of {tile}");
     }
     let single = image_of(&scene, options, DType::F32);
     let narrow: Vec<Tensor> = scene
@@ -76,7 +76,7 @@ fn tiles_give_the_image_of_a_plain_loop() {
         .map(|t| Tensor { dtype: DType::F32, data: t.data.iter().map(|x| f64::from(*x as f32)).collect(), ..t.clone() })
         .collect();
     // A pixel at which α is the cutoff may show a splat in one type only.
-    let far = distance(&run(&single, &narrow, PLAIN)[0].data, &first[0].data);
+    let far = conform_distance(&run(&single, &narrow, PLAIN)[0].data, &first[0].data);
     assert!(far < 5e-3, "{far:e}");
 }
 
@@ -89,7 +89,7 @@ fn gradients_are_those_of_differences() {
         let ahead = vector(&scene[0], 0);
         scene[0].data[3..6].copy_from_slice(&[ahead[0] * 0.9, ahead[1], ahead[2] + 0.7]);
         let options = SplatImage::new(6, 5).background([0.3, 0.5, 0.2]).alpha_cutoff(1e-9).transmittance(0.0).tile(4);
-        let cotangent = Draw(seed + 90).tensor(F64, &[5, 6, 4], Domain::Real);
+        let cotangent = TensorDraws(seed + 90).tensor(F64, &[5, 6, 4], Domain::Real);
         let have = gradients(&scene, options, cotangent.clone());
         let g = image_of(&scene, options, F64);
         let value = |scene: &Scene| -> f64 {
@@ -116,7 +116,7 @@ fn tangents_are_adjoint_to_gradients() {
     let g = image_of(&scene, options, F64);
     let forward = jvp(&g, &["image", "passes"], &NAMES).unwrap();
     let back = vjp(&g, &["image", "passes"], &NAMES, Missing::Zero).unwrap();
-    let draw = &mut Draw(4);
+    let draw = &mut TensorDraws(4);
     let tangents: Vec<Tensor> = scene.iter().map(|t| draw.tensor(F64, &t.dims, Domain::Unit)).collect();
     let cotangents = [draw.tensor(F64, &[18, 20, 4], Domain::Unit), draw.tensor(F64, &[18, 20], Domain::Unit)];
     let sum = |a: &[Tensor], b: &[Tensor]| -> f64 {
@@ -189,16 +189,16 @@ fn clamped_opacities_and_colours_have_no_gradient() {
 fn threads_change_no_bit() {
     let (scene, options) = (drawn(300, &[300, 4, 3], 6), SplatImage::new(70, 50).tile(8));
     let g = vjp(&image_of(&scene, options, F64), &["image"], &NAMES, Missing::Zero).unwrap();
-    let inputs = [&scene[..], &[Draw(3).tensor(F64, &[50, 70, 4], Domain::Real)]].concat();
+    let inputs = [&scene[..], &[TensorDraws(3).tensor(F64, &[50, 70, 4], Domain::Real)]].concat();
     let one = run(&g, &inputs, PLAIN);
     for threads in [2, 3, 7] {
         for share in [false, true] {
             let many = run(&g, &inputs, How { threads, share, ..PLAIN });
-            assert!(one.iter().zip(&many).all(|(a, b)| same_bits(a, b)), "{threads} threads");
+            assert!(one.iter().zip(&many).all(|(a, b)| same_conform_bits(a, b)), "{threads} threads");
         }
     }
     let poisoned = run(&g, &inputs, How { poison: true, ..PLAIN });
-    assert!(one.iter().zip(&poisoned).all(|(a, b)| same_bits(a, b)));
+    assert!(one.iter().zip(&poisoned).all(|(a, b)| same_conform_bits(a, b)));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn limits_end_the_step_with_tile_and_count() {
     scene[1] = tensor(&[9, 3], &[1.0; 27]);
     scene[3] = tensor(&[9], &[0.3; 9]);
     let fails = |options: SplatImage| {
-        let e = try_run(&image_of(&scene, options, F64), &scene, PLAIN).unwrap_err();
+        let e = try_conform_run(&image_of(&scene, options, F64), &scene, PLAIN).unwrap_err();
         assert_eq!(e.kind, Kind::Data);
         e.to_string()
     };
@@ -220,7 +220,7 @@ fn limits_end_the_step_with_tile_and_count() {
     assert!(e.contains("9 splats cover a pixel of tile 0, and max_steps is 5"), "{e}");
     let all = render(&scene, options);
     let fits = render(&scene, options.max_list(9).max_steps(9));
-    assert!(all.iter().zip(&fits).all(|(a, b)| same_bits(a, b)));
+    assert!(all.iter().zip(&fits).all(|(a, b)| same_conform_bits(a, b)));
     // The nearest ones stay. With equal distances these are the first.
     let few = scene.iter().zip([2, 2, 2, 2, 2, 10]).map(|(t, n)| match n {
         10 => t.clone(),
@@ -234,12 +234,12 @@ fn limits_end_the_step_with_tile_and_count() {
     let two = render(&few, options);
     for cut in [options.max_list(2), options.max_steps(2)] {
         let cut = render(&scene, cut.truncate(true));
-        assert!(two.iter().zip(&cut).all(|(a, b)| same_bits(a, b)));
+        assert!(two.iter().zip(&cut).all(|(a, b)| same_conform_bits(a, b)));
     }
     // A gradient alone stops as well.
     let g = vjp(&image_of(&scene, options.max_list(8), F64), &["image"], &NAMES, Missing::Zero).unwrap();
     let cotangent = tensor(&[16, 16, 4], &[1.0; 1024]);
-    assert!(try_run(&g, &[&scene[..], &[cotangent]].concat(), PLAIN).is_err());
+    assert!(try_conform_run(&g, &[&scene[..], &[cotangent]].concat(), PLAIN).is_err());
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn two_stages_are_one_op_again() {
     let (whole, split) = (image_of(&scene, options, F64), image_by(&scene, options, F64, staged));
     assert_eq!(ops_of(&split), ["splat_prepare", "splat_rasterize"]);
     let (a, b) = (run(&whole, &scene, PLAIN), run(&split, &scene, How { optimise: false, ..PLAIN }));
-    assert!(a.iter().zip(&b).all(|(a, b)| same_bits(a, b)));
+    assert!(a.iter().zip(&b).all(|(a, b)| same_conform_bits(a, b)));
     assert_eq!(ops_of(&run_whole_pipeline(split.view()).unwrap()), ["splat_render"]);
     let back = |g: &GraphBuf| vjp(g, &["image"], &NAMES, Missing::Zero).unwrap();
     assert_eq!(back(&whole), back(&split));

@@ -1,6 +1,6 @@
 //! Scenes of splats, their images and gradients by the engine, and their images by a plain loop over all splats.
 
-use crate::common::{Draw, PLAIN, Tensor, run};
+use crate::common::{PLAIN, Tensor, TensorDraws, run};
 use arenagrad::graph::{Builder, DType, GraphBuf, Missing, SplatImage, Splats, Var, vjp};
 use arenagrad::tools::ir::opdef::Domain;
 
@@ -18,7 +18,7 @@ pub type Scene = Vec<Tensor>;
 
 /// `n` splats around the origin with colours of these dimensions.
 pub fn drawn(n: usize, colours: &[usize], seed: u64) -> Scene {
-    let draw = &mut Draw(seed);
+    let draw = &mut TensorDraws(seed);
     let mut real = |dims: &[usize], scale: f64, shift: f64| {
         let t = draw.tensor(F64, dims, Domain::Unit);
         Tensor { data: t.data.iter().map(|x| x * scale + shift).collect(), ..t }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use crate::common::{Draw, How, PLAIN, Tensor, run};
+use crate::common::{How, PLAIN, Tensor, TensorDraws, run};
 use arenagrad::graph::Builder;
 use arenagrad::graph::Conv;
 use arenagrad::graph::ConvTranspose;
@@ -33,7 +33,7 @@ fn both(f: impl Fn(&Builder) -> Var<'_>) -> GraphBuf {
 
 fn results(g: &GraphBuf, how: How) -> Vec<Tensor> {
     use arenagrad::tools::arena::ids::Id;
-    let mut draw = Draw(16);
+    let mut draw = TensorDraws(16);
     let v = g.view();
     let inputs: Vec<Tensor> = v
         .leaves()

@@ -5,13 +5,14 @@
 use arenagrad::tools::sched::instructions::Instructions;
 use arenagrad::tools::sched::intervals::intervals;
 use arenagrad::tools::sched::pack::{greedy, lines};
-use arenagrad::tools::sched::{alias, offsets};
+use arenagrad::tools::sched::{alias, planned_offsets};
 
 /// Bytes of the arena, and lines alive at once.
 pub fn baseline(code: &Instructions) -> (usize, u64) {
     let mut code = code.clone();
     let alias = alias::alias_leaves(&mut code);
     let live = intervals(&code, &alias).expect("lifetimes");
-    let (_, bytes) = offsets(&code, &alias, &live, |v| lines::pack_lines_with(v, greedy::greedy_xla)).expect("a plan");
+    let (_, bytes) =
+        planned_offsets(&code, &alias, &live, |v| lines::pack_lines_with(v, greedy::greedy_xla)).expect("a plan");
     (bytes, live.max_live())
 }

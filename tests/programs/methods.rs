@@ -6,7 +6,8 @@ use arenagrad::nn;
 use arenagrad::optim::{self, train};
 use arenagrad::session::{Program, Session};
 use arenagrad::tools::sched::areas::{Areas, Frame};
-use arenagrad::tools::sched::checker::{Plan, check_plan};
+use arenagrad::tools::sched::checker::check_plan;
+use arenagrad::tools::sched::plan::Plan;
 use arenagrad::tools::sched::schedule;
 use arenagrad::train::{Batches, Schedule, Trainer, copy_params};
 

@@ -35,25 +35,25 @@ const ROUNDS: usize = 200;
 const TIMES: usize = 1 << 20;
 
 /// The policy, for `rows` observations.
-fn act_policy(g: &Builder, rows: usize) -> Var<'_> {
+fn bench_act_policy(g: &Builder, rows: usize) -> Var<'_> {
     let x = g.input("x", [rows, SEEN], DType::F32);
     let h = nn::linear(g, "fc1", x, 64).tanh();
     nn::linear(g, "fc2", nn::linear(g, "hidden", h, 64).tanh(), 2)
 }
 
-fn act_graph() -> Result<GraphBuf> {
+fn bench_act_graph() -> Result<GraphBuf> {
     let g = Builder::new(ACT);
-    g.finish([act_policy(&g, 1).named("out")])
+    g.finish([bench_act_policy(&g, 1).named("out")])
 }
 
-fn act_learn_graph() -> Result<GraphBuf> {
+fn bench_act_learn_graph() -> Result<GraphBuf> {
     let g = Builder::new("learn");
-    let loss = act_policy(&g, BATCH).mse(g.input("y", [BATCH, 2], DType::F32));
+    let loss = bench_act_policy(&g, BATCH).mse(g.input("y", [BATCH, 2], DType::F32));
     train(&g.finish([loss.named("loss")])?, "loss", optim::Adam::new(1e-3))
 }
 
 /// A program that acts.
-struct Actor {
+struct BenchActor {
     program: Program,
     method: Method,
     x: Handle<f32>,
@@ -63,11 +63,11 @@ struct Actor {
     sum: f32,
 }
 
-impl Actor {
-    fn new(program: Program, method: &str) -> Result<Actor> {
+impl BenchActor {
+    fn new(program: Program, method: &str) -> Result<BenchActor> {
         let method = program.method(method)?;
         let (x, out) = (program.input_of(method, "x")?, program.output_of(method, "out")?);
-        Ok(Actor { program, method, x, out, times: Times::new(TIMES), sum: 0.0 })
+        Ok(BenchActor { program, method, x, out, times: Times::new(TIMES), sum: 0.0 })
     }
 
     /// Acts [`ROUND`] times. An act is all that a user waits for: an observation is written, the method runs, the
@@ -84,7 +84,7 @@ impl Actor {
         Ok(())
     }
 
-    fn us(&self, q: f64) -> f64 {
+    fn quantile_us(&self, q: f64) -> f64 {
         self.times.quantile(q) as f64 / 1e3
     }
 }
@@ -143,7 +143,7 @@ struct ReadBytes {
     copied: usize,
 }
 
-fn act_read_bytes(p: &Program) -> Result<ReadBytes> {
+fn bench_act_read_bytes(p: &Program) -> Result<ReadBytes> {
     let (learn, act) = (p.plan_of(p.method("learn")?)?, p.plan_of(p.method(ACT)?)?);
     let params = || act.buffers.iter().filter(|b| b.kind == BufKind::Param);
     let shared = |b: &&BufferReport| {
@@ -156,7 +156,7 @@ fn act_read_bytes(p: &Program) -> Result<ReadBytes> {
 /// Times acts for `a.seconds`, and at least 20,000 acts of each program.
 pub fn time_acts(a: &BenchArgs) -> Run<ActMetrics> {
     let session = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
-    let (learn, act) = (act_learn_graph()?, act_graph()?);
+    let (learn, act) = (bench_act_learn_graph()?, bench_act_graph()?);
     let mut shared = session.compile_all(&[("learn", &learn), (ACT, &act)])?;
     let mut alone = session.compile_all(&[(ACT, &act)])?;
     shared.init(0)?;
@@ -167,9 +167,9 @@ pub fn time_acts(a: &BenchArgs) -> Run<ActMetrics> {
     shared.values_mut::<f32>("x")?.iter_mut().enumerate().for_each(|(i, x)| *x = number(i));
     shared.values_mut::<f32>("y")?.iter_mut().enumerate().for_each(|(i, y)| *y = number(i + 9));
     let observations: Vec<f32> = (0..SEEN * ROUND).map(number).collect();
-    let read = act_read_bytes(&shared)?;
+    let read = bench_act_read_bytes(&shared)?;
 
-    let (mut shared, mut alone) = (Actor::new(shared, ACT)?, Actor::new(alone, ACT)?);
+    let (mut shared, mut alone) = (BenchActor::new(shared, ACT)?, BenchActor::new(alone, ACT)?);
     let (limit, mut start, mut before, mut rounds) = (Duration::from_secs_f64(a.seconds), Instant::now(), 0, 0);
     while rounds < WARMUP + ROUNDS || start.elapsed() < limit {
         if rounds == WARMUP {
@@ -189,12 +189,12 @@ pub fn time_acts(a: &BenchArgs) -> Run<ActMetrics> {
         workload: ACT,
         threads: a.threads,
         acts,
-        alone_us_p50: alone.us(0.5),
-        alone_us_p99: alone.us(0.99),
-        shared_us_p50: shared.us(0.5),
-        shared_us_p99: shared.us(0.99),
-        ratio_p50: shared.us(0.5) / alone.us(0.5),
-        ratio_p99: shared.us(0.99) / alone.us(0.99),
+        alone_us_p50: alone.quantile_us(0.5),
+        alone_us_p99: alone.quantile_us(0.99),
+        shared_us_p50: shared.quantile_us(0.5),
+        shared_us_p99: shared.quantile_us(0.99),
+        ratio_p50: shared.quantile_us(0.5) / alone.quantile_us(0.5),
+        ratio_p99: shared.quantile_us(0.99) / alone.quantile_us(0.99),
         copied_bytes: read.copied,
         param_bytes: read.all,
         arena_alone_bytes,

@@ -8,7 +8,7 @@ mod workloads;
 
 use crate::args::BenchArgs;
 use crate::fail::{Run, fail_bad_input};
-use crate::out::{self, emit_out};
+use crate::stdout_stderr::{self, emit_stdout};
 use crate::trace::record;
 use crate::{alloc, sys};
 use arenagrad::Precision;
@@ -56,7 +56,7 @@ pub fn bench_command(a: &BenchArgs) -> Run {
     let cores = a.threads.min(sys::sys_cores());
     let peak = LazyCell::new(|| limits::flops_limit(cores));
     for w in all {
-        emit_out(match w {
+        emit_stdout(match w {
             Some(w) => {
                 let metrics = time_bench(w, a, cores, *peak)?;
                 if a.json { bench_json(&metrics)? } else { metrics.text() }
@@ -69,9 +69,9 @@ pub fn bench_command(a: &BenchArgs) -> Run {
         if let (Some(file), Some(w)) = (&a.trace, w) {
             let table = record::write_trace_record(file, w.name, &Bench::new(w, a, true)?.record()?)?;
             // With --json, standard output holds nothing but JSON.
-            if a.json { out::note_out(table) } else { emit_out(table)? }
+            if a.json { stdout_stderr::note_stderr(table) } else { emit_stdout(table)? }
         }
-        if out::out_reader_is_gone() {
+        if stdout_stderr::stdout_reader_is_gone() {
             break;
         }
     }

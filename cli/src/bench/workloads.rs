@@ -4,7 +4,7 @@
 //! compared with those of other engines.
 
 use crate::fail::{Fail, Run, fail_bad_input};
-use crate::tensors;
+use crate::safetensors_file;
 use arenagrad::error::Result;
 use arenagrad::graph::{Builder, Conv2d, CrossEntropy, DType, GraphBuf, Pool2d, Var};
 use arenagrad::nn;
@@ -201,7 +201,7 @@ impl WorkloadPool {
 
 /// Reads the data file of a workload.
 pub fn open_workload_data(path: &Path) -> Run<Loaded> {
-    tensors::open_tensors(path, FILE_LIMIT)
+    safetensors_file::open_safetensors_file(path, FILE_LIMIT)
 }
 
 /// Gives each param the value called `p.<name>` in `file`. Fails on a value that is not finite.

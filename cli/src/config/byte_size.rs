@@ -15,6 +15,11 @@ pub fn write_byte_size<S: Serializer>(size: &Option<ByteSize>, to: S) -> Result<
     size.map(|s| i64::try_from(s.as_u64()).unwrap_or(i64::MAX)).serialize(to)
 }
 
+/// A size in bytes. A size beyond the address space becomes `usize::MAX`.
+pub fn byte_size_as_usize(size: ByteSize) -> usize {
+    usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
+}
+
 struct ByteSizeVisitor;
 
 impl Visitor<'_> for ByteSizeVisitor {

@@ -2,10 +2,9 @@
 //!
 //! Invariant: a message says what was expected, in terms of the file format.
 
-use super::positions::KeyPositions;
+use super::toml_positions::TomlPositions;
 use crate::fail::{Fail, fail_bad_input};
 use arenagrad::error::Error;
-use serde::Serialize;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -54,11 +53,6 @@ pub fn table_fault(at: &str, given: &[String], e: &Error) -> KeyFault {
     key_fault(&path, format!("{path}: {message}"))
 }
 
-/// The keys of `table` that have a value.
-pub fn fault_of_given_keys(table: &impl Serialize) -> Vec<String> {
-    toml::Table::try_from(table).map_or(Vec::new(), |t| t.keys().cloned().collect())
-}
-
 impl From<Fail> for KeyFault {
     fn from(fail: Fail) -> KeyFault {
         KeyFault { origin: Origin::Other, fail }
@@ -77,7 +71,7 @@ impl KeyFault {
         let place = match &self.origin {
             Origin::CommandLine => return self.fail,
             Origin::Other => String::new(),
-            Origin::Key(key) => KeyPositions::new(text).line(key).map_or(String::new(), |line| format!(":{line}")),
+            Origin::Key(key) => TomlPositions::new(text).line(key).map_or(String::new(), |line| format!(":{line}")),
         };
         Fail { message: format!("{}{place}: {}", file.display(), self.fail.message), ..self.fail }
     }

@@ -1,6 +1,7 @@
 //! Keys that only some kinds of optimisers and schedules read.
 
 use super::fault::{KeyRun, key_fault};
+use serde::Serialize;
 
 /// The value of an absent key.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +38,11 @@ pub const fn kind_key_by(name: &'static str, text: &'static str) -> KindKey {
 /// A key that must be given.
 pub const fn kind_key_needed(name: &'static str) -> KindKey {
     KindKey { name, default: KeyDefault::Required }
+}
+
+/// The keys of `table` that have a value.
+pub fn given_kind_keys(table: &impl Serialize) -> Vec<String> {
+    toml::Table::try_from(table).map_or(Vec::new(), |t| t.keys().cloned().collect())
 }
 
 /// A fault if the table `at` of this `kind` has a key of `given` that it does not read. `shared` are read by all kinds.

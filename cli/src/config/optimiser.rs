@@ -2,8 +2,8 @@
 //!
 //! Invariant: a key that the kind does not read is an error, and so is a number outside its formula's domain.
 
-use super::fault::{KeyRun, fault_of_given_keys, key_fault, table_fault};
-use super::kind_key::{KindKey, kind_key, kind_key_by, refuse_keys_of_other_kind};
+use super::fault::{KeyRun, key_fault, table_fault};
+use super::kind_key::{KindKey, given_kind_keys, kind_key, kind_key_by, refuse_keys_of_other_kind};
 use super::number_list::{read_number_pair_list, read_number_triple_list};
 use arenagrad::optim::{Group, LossScale, MuonScale, Optimiser, Rule};
 use serde::{Deserialize, Serialize};
@@ -76,13 +76,13 @@ pub struct OptimiserTable {
     pub(super) accumulate: Option<usize>,
     decay_from_rank: Option<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    group: Vec<GroupTable>,
+    group: Vec<OptimiserGroupTable>,
 }
 
 /// A group: the settings of the params whose names match a pattern.
 #[derive(Deserialize, Serialize, Debug, Default, Clone)]
 #[serde(deny_unknown_fields, default, expecting = "a table of a group")]
-pub(super) struct GroupTable {
+pub(super) struct OptimiserGroupTable {
     pattern: String,
     lr_scale: Option<f64>,
     weight_decay: Option<f64>,
@@ -199,7 +199,7 @@ impl OptimiserTable {
     /// The rule, with torch's defaults for absent keys. `at` is the path of this table.
     fn rule(&self, at: &str) -> KeyRun<Rule> {
         let (kind, reads) = self.kind.reads();
-        let given = fault_of_given_keys(self);
+        let given = given_kind_keys(self);
         refuse_keys_of_other_kind(at, kind, &given, &[&["kind"], &WHOLE[..]].concat(), reads)?;
         let rule = self.filled(self.default_rule());
         let rule = self.weight_decay.map_or(rule, |d| rule.with_weight_decay(d));
@@ -309,11 +309,11 @@ impl OptimiserTable {
         o.loss_scale = self.loss_scale.map(|init| LossScale::dynamic().init_scale(init));
         o.accumulate = self.accumulate.unwrap_or(1);
         o.decay_from_rank = self.decay_from_rank.unwrap_or(0);
-        o.validate().map_err(|e| table_fault(at, &fault_of_given_keys(self), &e))?;
+        o.validate().map_err(|e| table_fault(at, &given_kind_keys(self), &e))?;
         for (i, g) in self.group.iter().enumerate() {
             let at = format!("{at}.group[{i}]");
             o = o.group(&g.pattern, g.build(&at)?);
-            o.validate().map_err(|e| table_fault(&at, &fault_of_given_keys(g), &e))?;
+            o.validate().map_err(|e| table_fault(&at, &given_kind_keys(g), &e))?;
         }
         Ok(o)
     }
@@ -329,16 +329,14 @@ impl AdjustLr {
     }
 }
 
-impl GroupTable {
+impl OptimiserGroupTable {
     /// The group, checked. `at` is the path of this table.
     fn build(&self, at: &str) -> KeyRun<Group> {
         if self.pattern.is_empty() {
             return Err(key_fault(at, format!("{at}.pattern is missing; it is a name in quotes, where * is any text")));
         }
         let rule = self.rule.as_deref();
-        if let Some(key) =
-            rule.and_then(|r| fault_of_given_keys(r).into_iter().find(|key| WHOLE.contains(&key.as_str())))
-        {
+        if let Some(key) = rule.and_then(|r| given_kind_keys(r).into_iter().find(|key| WHOLE.contains(&key.as_str()))) {
             let path = format!("{at}.rule.{key}");
             let text = format!("{path} belongs to the optimiser, not to a group");
             return Err(key_fault(path, text));

@@ -5,7 +5,7 @@
 mod rows;
 
 use super::kind_key::{KeyDefault, KindKey};
-use super::optimiser::{GroupTable, OptimiserKind, OptimiserTable, WHOLE};
+use super::optimiser::{OptimiserGroupTable, OptimiserKind, OptimiserTable, WHOLE};
 use super::schedule::{ScheduleKind, ScheduleTable};
 use super::task::{Model, Network};
 use super::{Config, ConfigFile, build_config, parse_config};
@@ -79,7 +79,7 @@ fn page_kinds_of(table: &str) -> Vec<KindText> {
 
 // The page.
 
-fn page_default_text(default: KeyDefault) -> String {
+fn config_page_default(default: KeyDefault) -> String {
     match default {
         KeyDefault::Value(value) => format!("`{value}`"),
         KeyDefault::Text(text) => text.to_string(),
@@ -87,7 +87,7 @@ fn page_default_text(default: KeyDefault) -> String {
     }
 }
 
-fn page_line_of_row(row: &KeyRow) -> String {
+fn config_page_line(row: &KeyRow) -> String {
     let default = match row.default {
         RowDefault::Value(value) => format!("`{value}`"),
         RowDefault::ByTask { images, chargpt } => format!("`{images}`; task chargpt: `{chargpt}`"),
@@ -99,11 +99,11 @@ fn page_line_of_row(row: &KeyRow) -> String {
     format!("| `{}` | {} | {unit} | {default} | {} |\n", row.key, row.ty, row.meaning)
 }
 
-fn page_kinds_text(table: &str) -> String {
+fn config_page_kinds(table: &str) -> String {
     let mut page = String::from("\n| `kind` | keys that it reads, with their defaults |\n|---|---|\n");
     for kind in page_kinds_of(table) {
         let keys: Vec<String> =
-            kind.reads.iter().map(|k| format!("`{}`: {}", k.name, page_default_text(k.default))).collect();
+            kind.reads.iter().map(|k| format!("`{}`: {}", k.name, config_page_default(k.default))).collect();
         let keys = if keys.is_empty() { "–".to_string() } else { keys.join("; ") };
         writeln!(page, "| `{}` | {keys} |", kind.name).unwrap();
     }
@@ -115,9 +115,9 @@ fn config_page() -> String {
     for (table, text) in rows::SECTIONS {
         page.push_str(text);
         page.push_str("\n| key | type | unit | default | meaning |\n|---|---|---|---|---|\n");
-        KEYS.iter().filter(|row| row.table == table).for_each(|row| page.push_str(&page_line_of_row(row)));
+        KEYS.iter().filter(|row| row.table == table).for_each(|row| page.push_str(&config_page_line(row)));
         if matches!(table, "optimiser" | "schedule") {
-            page.push_str(&page_kinds_text(table));
+            page.push_str(&config_page_kinds(table));
         }
     }
     page.push_str(rows::TAIL);
@@ -179,7 +179,7 @@ fn every_key_of_the_parser_has_a_row_and_every_row_a_key() {
         ("model", page_keys_of::<Model>()),
         ("gpt", page_keys_of::<Network>()),
         ("optimiser", page_keys_of::<OptimiserTable>()),
-        ("optimiser.group", page_keys_of::<GroupTable>()),
+        ("optimiser.group", page_keys_of::<OptimiserGroupTable>()),
         ("schedule", page_keys_of::<ScheduleTable>()),
     ];
     let known: Vec<&str> = rows::SECTIONS.iter().map(|s| s.0).collect();
@@ -226,13 +226,13 @@ fn read_page_struct(text: &str) -> Run<Config> {
 }
 
 /// All of a configuration but its text.
-fn page_meaning(text: &str) -> String {
+fn config_page_meaning(text: &str) -> String {
     let c = read_page_struct(text).unwrap_or_else(|e| panic!("{text}\n{}", e.message));
     format!("{:?}", Config { text: String::new(), ..c })
 }
 
 /// The text before the key of a row: the table, and other keys that the key needs.
-fn page_context(row: &KeyRow, task: &str) -> String {
+fn config_page_context(row: &KeyRow, task: &str) -> String {
     let head = format!("task = \"{task}\"\n");
     let by_kind = || {
         let kinds = page_kinds_of(row.table);
@@ -256,12 +256,12 @@ fn page_context(row: &KeyRow, task: &str) -> String {
 #[test]
 fn examples_are_accepted_and_change_the_run() {
     for row in KEYS {
-        let context = page_context(row, if row.key == "gpt" { "chargpt" } else { "images" });
-        let with = page_meaning(&format!("{context}{} = {}\n", row.key, row.example));
+        let context = config_page_context(row, if row.key == "gpt" { "chargpt" } else { "images" });
+        let with = config_page_meaning(&format!("{context}{} = {}\n", row.key, row.example));
         if matches!(row.default, RowDefault::Required) || row.table == "schedule" && row.default == RowDefault::ByKind {
             continue;
         }
-        assert!(with != page_meaning(&context), "[{}] {} = {} changes nothing", row.table, row.key, row.example);
+        assert!(with != config_page_meaning(&context), "[{}] {} = {} changes nothing", row.table, row.key, row.example);
     }
 }
 
@@ -269,17 +269,17 @@ fn examples_are_accepted_and_change_the_run() {
 fn defaults_are_those_of_the_parser() {
     let same = |context: &str, key: &str, value: &str| {
         let with = format!("{context}{key} = {value}\n");
-        assert_eq!(page_meaning(&with), page_meaning(context), "{with}");
+        assert_eq!(config_page_meaning(&with), config_page_meaning(context), "{with}");
     };
     for row in KEYS {
         match row.default {
-            RowDefault::Value(value) => same(&page_context(row, "images"), row.key, value),
+            RowDefault::Value(value) => same(&config_page_context(row, "images"), row.key, value),
             RowDefault::ByTask { images, chargpt } => {
-                same(&page_context(row, "images"), row.key, images);
-                same(&page_context(row, "chargpt"), row.key, chargpt);
+                same(&config_page_context(row, "images"), row.key, images);
+                same(&config_page_context(row, "chargpt"), row.key, chargpt);
             }
             RowDefault::Required => {
-                let context = page_context(row, "images");
+                let context = config_page_context(row, "images");
                 let e = read_page_struct(&context).unwrap_err().message;
                 assert!(e.starts_with("a.toml:") && e.contains(&format!("{} is missing", row.key)), "{context}{e}");
             }
@@ -369,7 +369,7 @@ fn a_wrong_value_is_named_with_file_line_and_key_in_plain_words() {
         "{ kind = \"x\" }",
     ];
     for row in KEYS {
-        let context = page_context(row, if row.key == "gpt" { "chargpt" } else { "images" });
+        let context = config_page_context(row, if row.key == "gpt" { "chargpt" } else { "images" });
         let mut refused = 0;
         for value in values {
             let text = format!("{context}{} = {value}\n", row.key);

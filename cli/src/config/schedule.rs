@@ -3,8 +3,8 @@
 //! Invariant: a key that the kind does not read is an error.
 
 use super::bounds::within_bounds;
-use super::fault::{KeyRun, fault_of_given_keys, key_fault};
-use super::kind_key::{KindKey, kind_key, kind_key_by, kind_key_needed, refuse_keys_of_other_kind};
+use super::fault::{KeyRun, key_fault};
+use super::kind_key::{KindKey, given_kind_keys, kind_key, kind_key_by, kind_key_needed, refuse_keys_of_other_kind};
 use arenagrad::train::Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +108,7 @@ impl ScheduleTable {
     pub fn build(&self, at: &str, lr: f64, total: u64) -> KeyRun<Schedule> {
         let t = self;
         let (name, reads) = t.kind.reads();
-        refuse_keys_of_other_kind(at, name, &fault_of_given_keys(t), &["kind"], reads)?;
+        refuse_keys_of_other_kind(at, name, &given_kind_keys(t), &["kind"], reads)?;
         let needed = |key: &str, x: Option<u64>| {
             x.ok_or_else(|| key_fault(at, format!("{at}.{key} is missing; {name} needs a number of steps")))
         };

@@ -2,7 +2,7 @@
 
 pub mod corpus;
 pub mod digits;
-pub mod idx;
+pub mod idx_folder;
 mod labelled_images;
 mod vocabulary;
 

@@ -2,7 +2,7 @@
 
 use crate::args::GenerateArgs;
 use crate::fail::{Run, fail_bad_input, fail_io};
-use crate::out::emit_out;
+use crate::stdout_stderr::emit_stdout;
 use arenagrad::tools::fuzz::{GraphOptions, draw_graph, seeded_draws};
 use arenagrad::tools::ir::text::print;
 use arenagrad::train::write_atomically;
@@ -23,7 +23,7 @@ pub fn generate_command(a: &GenerateArgs) -> Run {
         let seed = a.seed.wrapping_add(i);
         let text = print(draw_graph(&options, &mut seeded_draws(seed))?.view());
         match &a.out {
-            None => emit_out(text)?,
+            None => emit_stdout(text)?,
             Some(dir) => {
                 std::fs::create_dir_all(dir).map_err(fail_io(dir))?;
                 write_atomically(&dir.join(format!("drawn-{seed}.ir")), text.as_bytes())?;

@@ -7,7 +7,7 @@ use super::check_process::{Answer, CheckProcess};
 use crate::args::ReduceArgs;
 use crate::fail::{Fail, Run, fail_bad_input};
 use crate::ir::load_ir;
-use crate::out::{emit_out, note_out};
+use crate::stdout_stderr::{emit_stdout, note_stderr};
 use crate::stop_flag::stop_flag;
 use arenagrad::graph::GraphBuf;
 use arenagrad::tools::fuzz::{GraphSize, ReduceOptions, reduce_graph_counting};
@@ -30,8 +30,8 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
             return Err(fail_bad_input(format!("{file}: not interesting: the check {why}; {want}")));
         }
     }
-    reduce_note_size(a, 0, &graph);
-    reduce_keep_best(a, &graph)?;
+    reduce_command_note_size(a, 0, &graph);
+    reduce_command_keep_best(a, &graph)?;
     let (mut asked, mut best) = (0, GraphSize::of(graph.view()));
     let mut failed: Option<Fail> = None;
     let mut still_fails = |g: &GraphBuf| {
@@ -39,7 +39,7 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
             return false;
         }
         asked += 1;
-        match check.run(&print(g.view())).and_then(|answer| reduce_answered(a, asked, g, answer, &mut best)) {
+        match check.run(&print(g.view())).and_then(|answer| reduce_command_answered(a, asked, g, answer, &mut best)) {
             Ok(interesting) => interesting,
             Err(e) => {
                 failed = Some(e);
@@ -60,33 +60,39 @@ pub fn reduce_command(a: &ReduceArgs) -> Run {
             (false, true) => "interrupted: this is the smallest so far",
             (false, false) => "--max-checks ended the search",
         };
-        note_out(format!("{} checks: {}; {end}", done.checks, GraphSize::of(done.graph.view())));
+        note_stderr(format!("{} checks: {}; {end}", done.checks, GraphSize::of(done.graph.view())));
     }
-    if a.out.is_none() { emit_out(print(done.graph.view())) } else { Ok(()) }
+    if a.out.is_none() { emit_stdout(print(done.graph.view())) } else { Ok(()) }
 }
 
 /// Whether check number `asked` of `g` found it interesting. A graph that is, and is not larger than `best`, becomes
 /// the best.
-fn reduce_answered(a: &ReduceArgs, asked: usize, g: &GraphBuf, answer: Answer, best: &mut GraphSize) -> Run<bool> {
+fn reduce_command_answered(
+    a: &ReduceArgs,
+    asked: usize,
+    g: &GraphBuf,
+    answer: Answer,
+    best: &mut GraphSize,
+) -> Run<bool> {
     if answer != Answer::Interesting {
         return Ok(false);
     }
-    reduce_note_size(a, asked, g);
+    reduce_command_note_size(a, asked, g);
     let size = GraphSize::of(g.view());
     if size <= *best {
         *best = size;
-        reduce_keep_best(a, g)?;
+        reduce_command_keep_best(a, g)?;
     }
     Ok(true)
 }
 
-fn reduce_note_size(a: &ReduceArgs, asked: usize, g: &GraphBuf) {
+fn reduce_command_note_size(a: &ReduceArgs, asked: usize, g: &GraphBuf) {
     if !a.quiet {
-        note_out(format!("check {asked}: {}", GraphSize::of(g.view())));
+        note_stderr(format!("check {asked}: {}", GraphSize::of(g.view())));
     }
 }
 
-fn reduce_keep_best(a: &ReduceArgs, g: &GraphBuf) -> Run {
+fn reduce_command_keep_best(a: &ReduceArgs, g: &GraphBuf) -> Run {
     match &a.out {
         Some(path) => Ok(write_atomically(path, print(g.view()).as_bytes())?),
         None => Ok(()),

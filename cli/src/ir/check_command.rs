@@ -5,7 +5,7 @@
 use super::{ir_failure, load_ir};
 use crate::args::CheckArgs;
 use crate::fail::{Run, fail_bad_input, fail_expectation};
-use crate::out::emit_out;
+use crate::stdout_stderr::emit_stdout;
 use arenagrad::error::Kind;
 use arenagrad::session::{GradientCheck, Session};
 
@@ -15,17 +15,17 @@ pub fn check_command(a: &CheckArgs) -> Run {
         return Err(fail_bad_input(format!("--tolerance is {}; it must be positive and finite", a.tolerance)));
     }
     let graph = load_ir(&a.file, &a.sizes)?;
-    emit_out(format!("verified: {} nodes, {} values", graph.view().nodes(), graph.view().values()))?;
+    emit_stdout(format!("verified: {} nodes, {} values", graph.view().nodes(), graph.view().values()))?;
     let program = Session::new().compile(&graph).map_err(ir_failure(&a.file))?;
     let plan = program.plan();
     let (buffers, bytes) = (plan.buffers.len(), plan.arena_bytes);
-    emit_out(format!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions))?;
+    emit_stdout(format!("plan proven: {} instructions, {buffers} buffers in {bytes} bytes", plan.instructions))?;
     let check = GradientCheck { tolerance: a.tolerance, seed: a.seed, elements: a.elements };
     let report = check.run(&graph, &[]).map_err(|e| match e.kind {
         Kind::Diverged => fail_expectation(format!("{}: {e}", a.file.display())),
         _ => ir_failure(&a.file)(e),
     })?;
-    emit_out(&report)?;
+    emit_stdout(&report)?;
     match report.leaves.iter().filter(|l| l.wrong()).count() {
         0 => Ok(()),
         n => Err(fail_expectation(format!("{}: {n} gradients differ from finite differences", a.file.display()))),

@@ -6,8 +6,10 @@
 use super::{ir_failure, load_ir};
 use crate::args::CompareArgs;
 use crate::fail::{Run, fail_bad_input, fail_expectation};
-use crate::out::emit_out;
-use arenagrad::tools::fuzz::{Comparison, OutputComparison, RunOptions, compare_graph_signatures, compare_graphs_with};
+use crate::stdout_stderr::emit_stdout;
+use arenagrad::tools::fuzz::{
+    GraphComparison, OutputComparison, RunOptions, compare_graph_signatures, compare_graphs_with,
+};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -31,8 +33,8 @@ pub fn compare_command(a: &CompareArgs) -> Run {
         compared += found.outputs.iter().map(|o| o.elements - o.unknown).sum::<usize>();
         open += found.outputs.iter().map(|o| o.unknown).sum::<usize>() + usize::from(found.fault.is_some());
         match a.json {
-            true => emit_out(comparison_json(seed, &found))?,
-            false => emit_out(comparison_table(seed, &found))?,
+            true => emit_stdout(comparison_json(seed, &found))?,
+            false => emit_stdout(comparison_table(seed, &found))?,
         }
     }
     match different {
@@ -46,7 +48,7 @@ pub fn compare_command(a: &CompareArgs) -> Run {
 }
 
 /// A comparison as lines.
-fn comparison_table(seed: u64, c: &Comparison) -> String {
+fn comparison_table(seed: u64, c: &GraphComparison) -> String {
     let mut s = format!("seed {seed}\n");
     if let Some(why) = &c.fault {
         let _ = writeln!(s, "  both steps fail: {why}");
@@ -78,7 +80,7 @@ fn comparison_table(seed: u64, c: &Comparison) -> String {
 }
 
 /// A comparison as JSON. Numbers that JSON does not have are strings.
-fn comparison_json(seed: u64, c: &Comparison) -> Value {
+fn comparison_json(seed: u64, c: &GraphComparison) -> Value {
     let number = |x: f64| if x.is_finite() { json!(x) } else { json!(x.to_string()) };
     let output = |o: &OutputComparison| {
         let worst = o.worst.as_ref().map(|d| {

@@ -4,63 +4,69 @@
 //! Invariant: standard output holds one graph, or the report that replaces it, and nothing else.
 
 use super::fusion::fusion_place_text;
-use super::print_opt_grad::{only_output_for_grad, print_command_text};
+use super::print_opt_grad::{grad_command_output, print_command_text};
 use super::{ir_failure, load_ir};
 use crate::args::{Draws, HvpArgs, JacobianArgs, JvpArgs, NthArgs, VjpArgs, VmapArgs};
 use crate::fail::{Run, fail_bad_input};
-use crate::out::emit_out;
+use crate::stdout_stderr::emit_stdout;
 use arenagrad::graph::{GradOptions, Graph, Missing, OneByOne, Randomness, Vmap, one_by_one_ops};
 use std::path::Path;
 
 /// Runs `jvp`.
 pub fn jvp_command(a: &JvpArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
-    let (wrt, outputs) =
-        (leaves_to_derive(&a.file, graph.view(), &a.wrt)?, floats_to_derive(&a.file, graph.view(), &a.outputs)?);
-    let done = graph.jvp(&derive_names(&outputs), &derive_names(&wrt)).map_err(ir_failure(&a.file))?;
-    emit_out(print_command_text(&a.file, done.view(), a.locations))
+    let (wrt, outputs) = (
+        derive_command_leaves(&a.file, graph.view(), &a.wrt)?,
+        derive_command_outputs(&a.file, graph.view(), &a.outputs)?,
+    );
+    let done = graph.jvp(&derive_command_names(&outputs), &derive_command_names(&wrt)).map_err(ir_failure(&a.file))?;
+    emit_stdout(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `vjp`.
 pub fn vjp_command(a: &VjpArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
-    let (wrt, outputs) =
-        (leaves_to_derive(&a.file, graph.view(), &a.wrt)?, floats_to_derive(&a.file, graph.view(), &a.outputs)?);
+    let (wrt, outputs) = (
+        derive_command_leaves(&a.file, graph.view(), &a.wrt)?,
+        derive_command_outputs(&a.file, graph.view(), &a.outputs)?,
+    );
     let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
-    let done = graph.vjp(&derive_names(&outputs), &derive_names(&wrt), missing).map_err(ir_failure(&a.file))?;
-    emit_out(print_command_text(&a.file, done.view(), a.locations))
+    let done = graph
+        .vjp(&derive_command_names(&outputs), &derive_command_names(&wrt), missing)
+        .map_err(ir_failure(&a.file))?;
+    emit_stdout(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `hvp`.
 pub fn hvp_command(a: &HvpArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
     let (wrt, loss) = (
-        leaves_to_derive(&a.file, graph.view(), &a.wrt)?,
-        only_output_for_grad(&a.file, graph.view(), a.output.as_deref())?,
+        derive_command_leaves(&a.file, graph.view(), &a.wrt)?,
+        grad_command_output(&a.file, graph.view(), a.output.as_deref())?,
     );
-    let done = graph.hvp(&loss, &derive_names(&wrt)).map_err(ir_failure(&a.file))?;
-    emit_out(print_command_text(&a.file, done.view(), a.locations))
+    let done = graph.hvp(&loss, &derive_command_names(&wrt)).map_err(ir_failure(&a.file))?;
+    emit_stdout(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `jacobian`.
 pub fn jacobian_command(a: &JacobianArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
-    let output = only_output_for_grad(&a.file, graph.view(), a.output.as_deref())?;
-    let leaf = only_leaf_to_derive(&a.file, graph.view(), a.wrt.as_deref())?;
+    let output = grad_command_output(&a.file, graph.view(), a.output.as_deref())?;
+    let leaf = derive_command_leaf(&a.file, graph.view(), a.wrt.as_deref())?;
     let done = graph.jacobian(&output, &leaf).map_err(ir_failure(&a.file))?;
-    emit_out(print_command_text(&a.file, done.view(), a.locations))
+    emit_stdout(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `nth`.
 pub fn nth_command(a: &NthArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
-    let output = only_output_for_grad(&a.file, graph.view(), a.output.as_deref())?;
-    let leaf = only_leaf_to_derive(&a.file, graph.view(), a.wrt.as_deref())?;
+    let output = grad_command_output(&a.file, graph.view(), a.output.as_deref())?;
+    let leaf = derive_command_leaf(&a.file, graph.view(), a.wrt.as_deref())?;
     let done = match a.directions {
         true => graph.directional_nth_grad(&output, &leaf, a.order),
         false => graph.nth_grad(&output, &leaf, a.order),
     };
-    emit_out(print_command_text(&a.file, done.map_err(ir_failure(&a.file))?.view(), a.locations))
+    emit_stdout(print_command_text(&a.file, done.map_err(ir_failure(&a.file))?.view(), a.locations))
 }
 
 /// Runs `vmap`.
@@ -76,21 +82,21 @@ pub fn vmap_command(a: &VmapArgs) -> Run {
     let map = a.outputs.iter().fold(map, |map, o| map.output(&o.name, o.axis));
     let done = graph.vmap(&map).map_err(ir_failure(&a.file))?;
     if !a.report {
-        return emit_out(print_command_text(&a.file, done.view(), a.locations));
+        return emit_stdout(print_command_text(&a.file, done.view(), a.locations));
     }
     let all = one_by_one_ops(&done);
     let line = |o: &OneByOne| format!("{:<20} {}: one member after another\n", o.op, fusion_place_text(&o.location));
     let lines: String = all.iter().map(line).collect();
     let ops = if all.len() == 1 { "op runs" } else { "ops run" };
-    emit_out(format!("{lines}{} {ops} one member after another\n", all.len()))
+    emit_stdout(format!("{lines}{} {ops} one member after another\n", all.len()))
 }
 
-fn derive_names(names: &[String]) -> Vec<&str> {
+fn derive_command_names(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 
 /// `given`, or all params that are not frozen.
-fn leaves_to_derive(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<String>> {
+fn derive_command_leaves(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<String>> {
     match given.is_empty() {
         true => GradOptions::default().leaves(g).map_err(ir_failure(file)),
         false => Ok(given.to_vec()),
@@ -98,7 +104,7 @@ fn leaves_to_derive(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<Stri
 }
 
 /// `given`, or all outputs that are floats.
-fn floats_to_derive(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<String>> {
+fn derive_command_outputs(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<String>> {
     if !given.is_empty() {
         return Ok(given.to_vec());
     }
@@ -111,7 +117,7 @@ fn floats_to_derive(file: &Path, g: Graph<'_>, given: &[String]) -> Run<Vec<Stri
 }
 
 /// `given`, or the only param that is not frozen, or, where there is no param, the only float leaf.
-fn only_leaf_to_derive(file: &Path, g: Graph<'_>, given: Option<&str>) -> Run<String> {
+fn derive_command_leaf(file: &Path, g: Graph<'_>, given: Option<&str>) -> Run<String> {
     let floats = || g.leaves().filter(|l| g.ty(l.value).dtype.is_real_float()).map(|l| l.name.to_string()).collect();
     let known: Vec<String> = match given {
         Some(name) => return Ok(name.to_string()),

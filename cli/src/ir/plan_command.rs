@@ -4,9 +4,9 @@
 
 use super::{ir_failure, load_ir};
 use crate::args::PlanArgs;
+use crate::config::byte_size::byte_size_as_usize;
 use crate::fail::{Run, fail_bad_input};
-use crate::numbers::numbers_of_bytes;
-use crate::out::emit_out;
+use crate::stdout_stderr::emit_stdout;
 use arenagrad::Precision;
 use arenagrad::session::{Budget, BufferReport, PlanReport, Recomputed, Session};
 use arenagrad::train::write_atomically;
@@ -18,25 +18,25 @@ pub fn plan_command(a: &PlanArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
     let file = a.file.display().to_string();
     let free = Session::new().threads(a.threads).precision(a.precision).keep(a.keep);
-    let session = a.max_memory.map_or_else(|| free.clone(), |m| free.clone().memory_budget(numbers_of_bytes(m)));
+    let session = a.max_memory.map_or_else(|| free.clone(), |m| free.clone().memory_budget(byte_size_as_usize(m)));
     let drawn = a.svg.is_some() || a.html.is_some();
     let plan = match !a.budgets || drawn {
         true => Some(session.plan(&graph).map_err(ir_failure(&a.file))?.in_file(&file)),
         false => None,
     };
     if let Some(plan) = &plan {
-        draw_plan(a, &file, plan)?;
+        plan_command_drawings(a, &file, plan)?;
     }
     match (plan, a.json) {
-        _ if a.budgets => print_plan_budgets(&free.budgets(&graph).map_err(ir_failure(&a.file))?, a.json),
-        (Some(plan), true) => emit_out(serde_json::to_string(&plan_json(&plan)).map_err(fail_bad_input)?),
-        (Some(plan), false) => emit_out(plan),
+        _ if a.budgets => print_plan_command_budgets(&free.budgets(&graph).map_err(ir_failure(&a.file))?, a.json),
+        (Some(plan), true) => emit_stdout(serde_json::to_string(&plan_json(&plan)).map_err(fail_bad_input)?),
+        (Some(plan), false) => emit_stdout(plan),
         (None, _) => Ok(()),
     }
 }
 
 /// Writes the memory map and the page.
-fn draw_plan(a: &PlanArgs, file: &str, plan: &PlanReport) -> Run {
+fn plan_command_drawings(a: &PlanArgs, file: &str, plan: &PlanReport) -> Run {
     if let Some(path) = &a.svg {
         write_atomically(path, plan.svg().as_bytes())?;
     }
@@ -47,18 +47,18 @@ fn draw_plan(a: &PlanArgs, file: &str, plan: &PlanReport) -> Run {
 }
 
 /// Prints the arena sizes that recomputation can reach, and the operations that each repeats.
-fn print_plan_budgets(list: &[Budget], json: bool) -> Run {
+fn print_plan_command_budgets(list: &[Budget], json: bool) -> Run {
     if json {
         let row =
             |b: &Budget| json!({ "arena_bytes": b.arena_bytes, "recomputed": plan_recomputed_json(&b.recomputed) });
-        return emit_out(Value::from(list.iter().map(row).collect::<Vec<_>>()));
+        return emit_stdout(Value::from(list.iter().map(row).collect::<Vec<_>>()));
     }
     let mut s = format!("{:>15} {:>9} {:>15}  computed twice\n", "arena bytes", "nodes", "operations");
     for b in list {
         let r = &b.recomputed;
         let _ = writeln!(s, "{:>15} {:>9} {:>15}  {}", b.arena_bytes, r.nodes, r.flops, r.what);
     }
-    emit_out(s)
+    emit_stdout(s)
 }
 
 /// A recomputation as JSON.

@@ -6,7 +6,7 @@
 use super::{fusion, ir_failure, load_ir};
 use crate::args::{GradArgs, OptArgs, PrintArgs};
 use crate::fail::{Run, fail_bad_input};
-use crate::out::{emit_out, note_out};
+use crate::stdout_stderr::{emit_stdout, note_stderr};
 use arenagrad::graph::Graph;
 use arenagrad::graph::{GradOptions, Missing, grad};
 use arenagrad::tools::ir::text::{PrintOptions, print_with};
@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Runs `print`.
 pub fn print_command(a: &PrintArgs) -> Run {
-    emit_out(print_command_text(&a.file, load_ir(&a.file, &a.sizes)?.view(), a.locations))
+    emit_stdout(print_command_text(&a.file, load_ir(&a.file, &a.sizes)?.view(), a.locations))
 }
 
 /// The text of a graph that came from `file`.
@@ -37,29 +37,29 @@ pub fn opt_command(a: &OptArgs) -> Run {
     }
     if a.report {
         let fusions = collect_fusion_notes(traces.into_iter().map(|t| t.fusions));
-        return emit_out(if a.json { fusion::fusion_json(&fusions) } else { fusion::fusion_table(&fusions) });
+        return emit_stdout(if a.json { fusion::fusion_json(&fusions) } else { fusion::fusion_table(&fusions) });
     }
-    emit_out(print_command_text(&a.file, done.view(), a.locations))
+    emit_stdout(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// Runs `grad`.
 pub fn grad_command(a: &GradArgs) -> Run {
     let graph = load_ir(&a.file, &a.sizes)?;
     let g = graph.view();
-    let output = only_output_for_grad(&a.file, g, a.output.as_deref())?;
+    let output = grad_command_output(&a.file, g, a.output.as_deref())?;
     let missing = if a.zero_missing { Missing::Zero } else { Missing::Error };
     let options = GradOptions { wrt: a.wrt.clone(), missing, ..GradOptions::default() };
     let done = grad(g, &output, &options).map_err(ir_failure(&a.file))?;
     if a.trace {
-        note_out(format!("grad: {} -> {} nodes", g.nodes(), done.view().nodes()));
+        note_stderr(format!("grad: {} -> {} nodes", g.nodes(), done.view().nodes()));
         let (_, traces) = pipeline::run_pipeline(&done, &["simplify"], true).map_err(ir_failure(&a.file))?;
         print_opt_trace(&traces);
     }
-    emit_out(print_command_text(&a.file, done.view(), a.locations))
+    emit_stdout(print_command_text(&a.file, done.view(), a.locations))
 }
 
 /// `given`, or the name of the only output, or an error that lists all of them.
-pub fn only_output_for_grad(path: &Path, g: Graph<'_>, given: Option<&str>) -> Run<String> {
+pub fn grad_command_output(path: &Path, g: Graph<'_>, given: Option<&str>) -> Run<String> {
     let names: Vec<&str> = given.map_or_else(|| g.output_names.iter().map(|&s| g.str(s)).collect(), |name| vec![name]);
     match names.as_slice() {
         [one] => Ok(one.to_string()),
@@ -79,6 +79,6 @@ fn print_opt_trace(traces: &[Trace]) {
         hits.sort();
         let hits = if hits.is_empty() { String::new() } else { format!("; {}", hits.join(", ")) };
         let us = t.time.as_nanos() as f64 / 1e3;
-        note_out(format!("{}: {} -> {} nodes, {us:.0} us{hits}", t.pass, t.nodes.0, t.nodes.1));
+        note_stderr(format!("{}: {} -> {} nodes, {us:.0} us{hits}", t.pass, t.nodes.0, t.nodes.1));
     }
 }

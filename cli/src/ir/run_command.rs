@@ -6,9 +6,9 @@
 use super::{ir_failure, load_ir};
 use crate::args::RunArgs;
 use crate::fail::{Run, fail_bad_input};
-use crate::out::emit_out;
 use crate::run_dir::RunDir;
-use crate::tensors;
+use crate::safetensors_file;
+use crate::stdout_stderr::emit_stdout;
 use arenagrad::session::{Program, Role, Session};
 use arenagrad::train::data::{encode_npy, read_npy_within};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub fn run_command(a: &RunArgs) -> Run {
     let mut p = Session::new().threads(a.threads).compile(&graph).map_err(ir_failure(&a.file))?;
     p.init(a.seed).map_err(ir_failure(&a.file))?;
     if let Some(path) = &a.weights {
-        tensors::load_param_tensors(&mut p, path)?;
+        safetensors_file::load_safetensors_params(&mut p, path)?;
     }
     let mut given = Vec::new();
     for pair in &a.inputs {
@@ -46,7 +46,7 @@ pub fn run_command(a: &RunArgs) -> Run {
         let file = file.map_err(|e| fail_bad_input(format!("output {:?}: {e}", b.name)))?;
         let name = format!("{}.npy", run_output_file(&b.name));
         dir.replace(&name, &file)?;
-        emit_out(format!("{} {}{} {}", b.name, b.dtype, b.dims, dir.file(&name).display()))?;
+        emit_stdout(format!("{} {}{} {}", b.name, b.dtype, b.dims, dir.file(&name).display()))?;
     }
     Ok(())
 }

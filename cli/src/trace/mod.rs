@@ -9,7 +9,7 @@ use crate::args::{BenchArgs, TraceArgs};
 use crate::bench::{self, Bench};
 use crate::fail::{Run, fail_bad_input};
 use crate::ir::{ir_failure, load_ir};
-use crate::out::emit_out;
+use crate::stdout_stderr::emit_stdout;
 use arenagrad::graph::{DType, GraphBuf};
 use arenagrad::session::{Binding, Call, Program, Role, Session, Trace};
 use std::path::Path;
@@ -49,14 +49,14 @@ pub fn trace_command(a: &TraceArgs) -> Run {
             t
         }
     };
-    emit_out(record::write_trace_record(&a.out, &a.target, &recorded)?)
+    emit_stdout(record::write_trace_record(&a.out, &a.target, &recorded)?)
 }
 
 /// A recorded step of a graph on synthetic inputs.
 fn trace_of_graph(graph: &GraphBuf, session: &Session, path: &Path) -> Run<Trace> {
     let mut p = session.compile_traced(graph).map_err(ir_failure(path))?;
     p.init(0).map_err(ir_failure(path))?;
-    fill_trace_inputs(&mut p)?;
+    fill_trace_command_inputs(&mut p)?;
     for _ in 0..record::WARMUP {
         p.step().map_err(ir_failure(path))?;
     }
@@ -65,7 +65,7 @@ fn trace_of_graph(graph: &GraphBuf, session: &Session, path: &Path) -> Run<Trace
 
 /// Fills float inputs with numbers in [-1, 1], and all others with 0, a valid index of any axis. Inputs with a default
 /// keep it.
-fn fill_trace_inputs(p: &mut Program) -> Run {
+fn fill_trace_command_inputs(p: &mut Program) -> Run {
     let without_default = |b: &&Binding| b.role == Role::Input && b.default.is_none();
     let inputs: Vec<_> = p.bindings().iter().filter(without_default).cloned().collect();
     for b in &inputs {

@@ -9,8 +9,8 @@ use super::train_task::TrainTask;
 use crate::config::Config;
 use crate::fail::{Run, fail_bad_input};
 use crate::measure::Evaluation;
-use crate::out::emit_out;
 use crate::run_dir::{AVERAGES, SUMMARY, WEIGHTS};
+use crate::stdout_stderr::emit_stdout;
 use crate::sys;
 use arenagrad::train::averages;
 use arenagrad::train::checkpoint::encode;
@@ -78,12 +78,12 @@ pub fn finish_run(c: &Config, task: &mut dyn TrainTask, history: &mut History, m
     let text = serde_json::to_string_pretty(&summary).map_err(fail_bad_input)?;
     c.out.replace(SUMMARY, format!("{text}\n").as_bytes())?;
     if json {
-        return emit_out(text);
+        return emit_stdout(text);
     }
     let mut lines: String = facts.iter().map(|(name, value)| format!("{name:<22}{value}\n")).collect();
     lines.push_str(&format!("{:<22}{}\n", "written to", c.out.path().display()));
     if let Some(sample) = task.sample_text()? {
         lines.push_str(&format!("\n{sample}\n"));
     }
-    emit_out(lines)
+    emit_stdout(lines)
 }

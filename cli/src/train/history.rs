@@ -7,7 +7,7 @@
 use crate::fail::{Run, fail_io};
 use crate::measure::{Evaluation, Measure};
 use crate::run_dir::{METRICS, RunDir};
-use crate::{out, sys};
+use crate::{stdout_stderr, sys};
 use arenagrad::train::{Jsonl, Progress};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -72,7 +72,11 @@ impl History {
         let before = if known == done { 0 } else { done };
         if before > 0 {
             kept.steps.clear();
-            out::warn_out(format!("{}: lines of {} of {done} steps are missing", path.display(), done - known));
+            stdout_stderr::warn_stderr(format!(
+                "{}: lines of {} of {done} steps are missing",
+                path.display(),
+                done - known
+            ));
         }
         dir.replace(METRICS, kept.text.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&path).map_err(fail_io(&path))?;

@@ -2,12 +2,12 @@
 
 use super::train_task::{self, TrainTask};
 use crate::config::{Config, Model};
-use crate::data::{LabelledSplit, digits, idx};
+use crate::data::{LabelledSplit, digits, idx_folder};
 use crate::fail::Run;
 use crate::measure::Measure;
 use crate::model::convnet::{self, IMAGES, LABELS, Sizes};
 use crate::model::{LOGITS, LOSS};
-use crate::numbers::number_of;
+use crate::numbers::grouped_number_of;
 use arenagrad::error::Result;
 use arenagrad::session::{Handle, Program};
 use arenagrad::train::{Progress, Trainer, copy_params};
@@ -34,14 +34,15 @@ impl ImageTask {
     /// Loads the data and compiles both programs.
     pub fn open(c: &Config, model: &Model) -> Run<ImageTask> {
         let split = match &c.data {
-            Some(dir) => idx::load_idx(dir)?,
+            Some(dir) => idx_folder::load_idx_folder(dir)?,
             None => digits::load_digits()?,
         };
         let sizes = Sizes { batch: c.batch, image: split.train.size, classes: split.classes };
-        let trainer = train_task::task_trainer(c, &convnet::convnet_training(model, sizes)?, LOSS, split.train.len())?;
+        let trainer =
+            train_task::train_task_trainer(c, &convnet::convnet_training(model, sizes)?, LOSS, split.train.len())?;
         let test_batch = TEST_BATCH.min(split.test.len());
         let graph = convnet::convnet_inference(model, Sizes { batch: test_batch, ..sizes })?;
-        let tester = train_task::task_session(c).compile(&graph)?;
+        let tester = train_task::train_task_session(c).compile(&graph)?;
         Ok(ImageTask {
             images: trainer.program().input(IMAGES)?,
             labels: trainer.program().input(LABELS)?,
@@ -97,7 +98,7 @@ impl TrainTask for ImageTask {
     }
 
     fn sizes(&self) -> train_task::Sizes {
-        let images = |n| number_of(n, "images");
+        let images = |n| grouped_number_of(n, "images");
         train_task::Sizes { trained: images(self.split.train.len()), evaluated: images(self.split.test.len()) }
     }
 }

@@ -17,8 +17,8 @@ mod train_task;
 use crate::args::TrainArgs;
 use crate::config::{Config, Task as Chosen};
 use crate::fail::{Run, fail_expectation};
-use crate::out;
 use crate::run_dir::{CONFIG, METRICS};
+use crate::stdout_stderr;
 use crate::stop_flag::stop_flag;
 use history::History;
 use image_task::ImageTask;
@@ -31,7 +31,7 @@ use train_task::TrainTask;
 pub fn train_command(a: &TrainArgs) -> Run {
     let config = Config::new(a)?;
     let stop = stop_flag()?;
-    let mut task = open_train_task(&config)?;
+    let mut task = open_train_command_task(&config)?;
     // The lock comes before the checkpoint is read: a run that goes on meanwhile would replace it. A folder that does
     // not exist yet holds no checkpoint.
     let claimed = config.out.exists().then(|| config.out.lock()).transpose()?;
@@ -53,7 +53,7 @@ pub fn train_command(a: &TrainArgs) -> Run {
         return Err(e);
     }
     if let Some(table) = measured.trace.as_ref().filter(|_| !a.quiet) {
-        out::note_out(table);
+        stdout_stderr::note_stderr(table);
     }
     steps::save_between_steps(&config, task.as_ref(), &mut history)?;
     let done = task.trainer().steps_done();
@@ -70,7 +70,7 @@ pub fn train_command(a: &TrainArgs) -> Run {
 }
 
 /// The task that a configuration asks for.
-fn open_train_task(c: &Config) -> Run<Box<dyn TrainTask>> {
+fn open_train_command_task(c: &Config) -> Run<Box<dyn TrainTask>> {
     Ok(match &c.task {
         Chosen::Images(model) => Box::new(ImageTask::open(c, model)?),
         Chosen::CharGpt(network) => Box::new(TextTask::open(c, network)?),

@@ -3,7 +3,7 @@
 //! Invariant: it draws on the loop's thread and between steps, so no step's time or allocation count includes it.
 
 use crate::measure::Measure;
-use crate::out::note_out;
+use crate::stdout_stderr::note_stderr;
 use arenagrad::train::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -52,7 +52,7 @@ impl Show {
         self.last = value;
         if self.lines {
             let (step, steps, evaluated) = (p.step, self.steps, self.last_evaluation());
-            note_out(format!("step {step}/{steps}  loss {:.4}  lr {:.2e}  {evaluated}", p.loss, p.lr));
+            note_stderr(format!("step {step}/{steps}  loss {:.4}  lr {:.2e}  {evaluated}", p.loss, p.lr));
         }
     }
 

@@ -10,8 +10,8 @@ use super::train_task::TrainTask;
 use crate::alloc;
 use crate::config::Config;
 use crate::fail::Run;
-use crate::out::warn_out;
 use crate::run_dir::CHECKPOINT;
+use crate::stdout_stderr::warn_stderr;
 use crate::trace::record;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -66,7 +66,7 @@ pub fn run_steps(
             && (progress.step % part == 0 || timer.is_due())
             && let Err(e) = page::write_train_page(c, task, history, m, "running")
         {
-            warn_out(e.message);
+            warn_stderr(e.message);
         }
     }
     show.end();

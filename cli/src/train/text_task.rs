@@ -7,9 +7,9 @@ use crate::fail::Run;
 use crate::measure::Measure;
 use crate::model::LOSS;
 use crate::model::chargpt::{self, LOSSES, NEXT, TOKENS};
-use crate::numbers::number_of;
+use crate::numbers::grouped_number_of;
 use crate::run_dir::VOCABULARY;
-use crate::sample::SampleGenerator;
+use crate::sample_command::SampleCommandGenerator;
 use arenagrad::error::Result;
 use arenagrad::session::{Handle, Program};
 use arenagrad::train::{Progress, Sampling, Trainer, copy_params};
@@ -40,8 +40,8 @@ impl TextTask {
         let (n, batch) = (corpus.vocabulary.len(), c.batch);
         // The last window ends one character before the text does: its last target is the text's last character.
         let windows = corpus.train.len() - network.context;
-        let trainer = train_task::task_trainer(c, &chargpt::chargpt_training(network, n, batch)?, LOSS, windows)?;
-        let validator = train_task::task_session(c).compile(&chargpt::chargpt_validation(network, n, batch)?)?;
+        let trainer = train_task::train_task_trainer(c, &chargpt::chargpt_training(network, n, batch)?, LOSS, windows)?;
+        let validator = train_task::train_task_session(c).compile(&chargpt::chargpt_validation(network, n, batch)?)?;
         let slots = |p: &Program| -> Result<[Handle<i32>; 2]> { Ok([p.input(TOKENS)?, p.input(NEXT)?]) };
         Ok(TextTask {
             inputs: slots(trainer.program())?,
@@ -109,7 +109,7 @@ impl TrainTask for TextTask {
     }
 
     fn sizes(&self) -> Sizes {
-        let characters = |n| number_of(n, "characters");
+        let characters = |n| grouped_number_of(n, "characters");
         Sizes { trained: characters(self.corpus.train.len()), evaluated: characters(self.corpus.validate.len()) }
     }
 
@@ -119,7 +119,7 @@ impl TrainTask for TextTask {
 
     fn sample_text(&mut self) -> Run<Option<String>> {
         let settings = Sampling { temperature: 0.8, ..Sampling::default() };
-        let mut g = SampleGenerator::new(&self.network, self.corpus.vocabulary.clone(), settings, 1)?;
+        let mut g = SampleCommandGenerator::new(&self.network, self.corpus.vocabulary.clone(), settings, 1)?;
         copy_params(self.trainer.program(), g.program())?;
         let mut out = String::new();
         g.run(&[], SAMPLE_LENGTH, self.seed, &mut |c| {

@@ -51,16 +51,16 @@ pub trait TrainTask {
 }
 
 /// The session of a run.
-pub fn task_session(c: &Config) -> Session {
+pub fn train_task_session(c: &Config) -> Session {
     Session::new().threads(c.threads).precision(c.precision).keep(c.keep)
 }
 
 /// Compiles the training step of `graph`, whose scalar output is called `loss`, for `examples` examples.
-pub fn task_trainer(c: &Config, graph: &GraphBuf, loss: &str, examples: usize) -> Run<Trainer> {
+pub fn train_task_trainer(c: &Config, graph: &GraphBuf, loss: &str, examples: usize) -> Run<Trainer> {
     // With accumulation the inputs gain a leading axis over micro-batches. Their bytes are those of one large batch.
     let batches = Batches::new(examples, c.batch.saturating_mul(c.optimiser.accumulate), c.seed)?;
     let step = optim::train(graph, loss, &c.optimiser)?;
-    let session = c.max_memory.map_or_else(|| task_session(c), |m| task_session(c).memory_budget(m));
+    let session = c.max_memory.map_or_else(|| train_task_session(c), |m| train_task_session(c).memory_budget(m));
     let program: Program = match c.trace {
         Some(_) => session.compile_traced(&step)?,
         None => session.compile(&step)?,

@@ -1,8 +1,8 @@
 //! [`Draft::write`]: the columns as a graph.
 
-use super::{Draft, Stand, draft_bodies_of, draft_regions_of};
+use super::{Draft, DraftStand, draft_bodies_of, draft_regions_of, draft_unfit};
 use crate::arena::{DType, Node, Region, Shape, Side, Value, ids::Id};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::nodes::ir::attrs::{Attr, Owned};
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::leaf::InputAttrs;
@@ -10,7 +10,7 @@ use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::{Emit, GraphBuf, Op};
 
 /// A graph that is being written from a draft.
-pub(super) struct Writing<'d, 'g> {
+pub(super) struct DraftWriter<'d, 'g> {
     pub(super) d: &'d Draft<'g>,
     pub(super) e: Emit,
     /// Source value → value of the region that is written.
@@ -24,10 +24,6 @@ pub(super) struct Writing<'d, 'g> {
     names: usize,
 }
 
-pub(super) fn draft_unfit(text: impl Into<String>) -> Error {
-    Error::new(Kind::Verify, text)
-}
-
 impl Draft<'_> {
     /// The graph of these columns.
     ///
@@ -35,7 +31,7 @@ impl Draft<'_> {
     /// Columns that are no graph: types that do not fit, or a value that is read and not there.
     pub(in crate::fuzz) fn write(&self) -> Result<GraphBuf> {
         let src = self.src;
-        let mut w = Writing {
+        let mut w = DraftWriter {
             d: self,
             e: Emit::like(&src),
             map: Side::filled(src.values(), Value::NONE),
@@ -56,7 +52,7 @@ impl Draft<'_> {
     }
 }
 
-impl Writing<'_, '_> {
+impl DraftWriter<'_, '_> {
     /// Marks what is read: one reverse scan.
     fn want(&mut self) {
         let (d, src) = (self.d, self.d.src);
@@ -89,41 +85,10 @@ impl Writing<'_, '_> {
 
     pub(super) fn is_live(&self, n: Node) -> bool {
         let (d, src) = (self.d, self.d.src);
-        let wanted = |v: Value| self.wanted[v] && d.stand[v.at()] == Stand::Itself;
+        let wanted = |v: Value| self.wanted[v] && d.stand[v.at()] == DraftStand::Itself;
         let kept = !d.sweep || !src.def_of(n).is_pure() && !src.def_of(n).is_leaf();
-        let gone = src.outs_of(n).len() > 0 && src.outs_of(n).all(|v| d.stand[v.at()] != Stand::Itself);
+        let gone = src.outs_of(n).len() > 0 && src.outs_of(n).all(|v| d.stand[v.at()] != DraftStand::Itself);
         src.outs_of(n).any(wanted) || kept && !gone
-    }
-
-    fn region(&mut self, r: Region) -> Result<()> {
-        let src = self.d.src;
-        let entry = r == src.entry();
-        if !entry {
-            self.e.open_region(src.str(src.region_names[r.at()]));
-        }
-        let outlined = self.d.outlined.clone().filter(|_| entry).unwrap_or(0..0);
-        let args: Vec<Value> = src.region_args(r).collect();
-        for &v in &args {
-            self.arg(v)?;
-        }
-        args.iter().try_for_each(|&v| self.stand(v))?;
-        for n in src.region_nodes(r).skip(args.len()) {
-            if outlined.start == n.at() && !outlined.is_empty() {
-                self.outline_region(outlined.clone())?;
-            }
-            if !outlined.contains(&n.at()) {
-                self.node(n)?;
-            }
-        }
-        if !entry {
-            let yields = self.kept_yields(r)?;
-            self.regions[r.at()] = self.e.close_region(&yields);
-        }
-        self.checked()
-    }
-
-    pub(super) fn kept_yields(&self, r: Region) -> Result<Vec<Value>> {
-        self.d.yields_of(r).iter().flatten().map(|&v| self.value(v)).collect()
     }
 
     pub(super) fn checked(&mut self) -> Result<()> {
@@ -152,7 +117,7 @@ impl Writing<'_, '_> {
     }
 
     /// Writes argument `v` of the open region.
-    fn arg(&mut self, v: Value) -> Result<()> {
+    pub(super) fn arg(&mut self, v: Value) -> Result<()> {
         if !self.d.dropped_args[v.at()] {
             let ty = self.ty(self.d.src.ty(v))?;
             self.map[v] = self.e.region_arg(ty);
@@ -191,12 +156,12 @@ impl Writing<'_, '_> {
         }
         let ty = self.ty(self.d.src.ty(v))?;
         match self.d.stand[v.at()] {
-            Stand::Itself | Stand::Other(_) => {}
-            Stand::Full(value) => {
+            DraftStand::Itself | DraftStand::Other(_) => {}
+            DraftStand::Full(value) => {
                 let attrs = FullAttrs { value, dtype: ty.dtype, shape: ty.shape };
                 self.map[v] = self.e.emit(Op::FULL, &[], &attrs.list()).at(0);
             }
-            Stand::Input => {
+            DraftStand::Input => {
                 let name = self.new_name();
                 self.map[v] = self.input(&name, ty);
             }

@@ -1,8 +1,8 @@
 //! The attributes of a node as the draft writes them. Sizes that changed are replaced, and lists lose the entries that
 //! belong to operands that are dropped.
 
-use super::write::Writing;
-use super::{Resize, draft_regions_of};
+use super::write::DraftWriter;
+use super::{DraftResize, draft_regions_of};
 use crate::arena::{Node, Region, ids::Id};
 use crate::error::Result;
 use crate::nodes::Op;
@@ -26,7 +26,7 @@ fn write_attr_without_axis(name: &str, attr: &mut Owned, first: bool) {
     }
 }
 
-impl Writing<'_, '_> {
+impl DraftWriter<'_, '_> {
     /// The attributes of `n` in the new graph.
     pub(super) fn attrs(&mut self, n: Node) -> Result<Vec<Owned>> {
         let mut attrs = self.d.attrs_of(n);
@@ -53,15 +53,17 @@ impl Writing<'_, '_> {
         let src = self.d.src;
         let dims = src.args_of(n).first().map(|&v| src.dims(v))?;
         match self.d.resize? {
-            Resize::DropFirst(size) if dims.first() == Some(&size) => Some(true),
-            Resize::DropLast(size) if dims.last() == Some(&size) => Some(false),
+            DraftResize::DropFirst(size) if dims.first() == Some(&size) => Some(true),
+            DraftResize::DropLast(size) if dims.last() == Some(&size) => Some(false),
             _ => None,
         }
     }
 
     fn attr_int(&self, i: i64) -> i64 {
         match (self.d.resize, usize::try_from(i)) {
-            (Some(r @ (Resize::Exactly(from, _) | Resize::Multiples(from, _))), Ok(n)) if n >= from => r.size(n) as i64,
+            (Some(r @ (DraftResize::Exactly(from, _) | DraftResize::Multiples(from, _))), Ok(n)) if n >= from => {
+                r.size(n) as i64
+            }
             _ => i,
         }
     }

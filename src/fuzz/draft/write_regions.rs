@@ -1,6 +1,7 @@
-//! Writes a region in the place of its call, and moves nodes into a region.
+//! Writes regions: where they stood, in the place of a call, and as nodes that move into one.
 
-use super::write::{Writing, draft_unfit};
+use super::draft_unfit;
+use super::write::DraftWriter;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::Op;
@@ -9,7 +10,39 @@ use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::layout::attrs::{SliceAttrs, ToShapeAttrs};
 
-impl Writing<'_, '_> {
+impl DraftWriter<'_, '_> {
+    /// Writes region `r`, which stands where it stood.
+    pub(super) fn region(&mut self, r: Region) -> Result<()> {
+        let src = self.d.src;
+        let entry = r == src.entry();
+        if !entry {
+            self.e.open_region(src.str(src.region_names[r.at()]));
+        }
+        let outlined = self.d.outlined.clone().filter(|_| entry).unwrap_or(0..0);
+        let args: Vec<Value> = src.region_args(r).collect();
+        for &v in &args {
+            self.arg(v)?;
+        }
+        args.iter().try_for_each(|&v| self.stand(v))?;
+        for n in src.region_nodes(r).skip(args.len()) {
+            if outlined.start == n.at() && !outlined.is_empty() {
+                self.outline_region(outlined.clone())?;
+            }
+            if !outlined.contains(&n.at()) {
+                self.node(n)?;
+            }
+        }
+        if !entry {
+            let yields = self.kept_yields(r)?;
+            self.regions[r.at()] = self.e.close_region(&yields);
+        }
+        self.checked()
+    }
+
+    pub(super) fn kept_yields(&self, r: Region) -> Result<Vec<Value>> {
+        self.d.yields_of(r).iter().flatten().map(|&v| self.value(v)).collect()
+    }
+
     /// Writes the body `r` of node `n` once in its place: that of a loop for its first iteration, and one branch of a
     /// choice.
     pub(super) fn splice_region(&mut self, n: Node, r: Region) -> Result<Vec<Value>> {

@@ -17,7 +17,7 @@ const NUMBERS: &[f64] =
 const SCALES: &[f64] = &[0.0, -0.0, 1.0, 0.1, 5e-324, 1.0 / 3.0, 65504.0];
 
 /// A number of `domain` that every dtype which operands of this domain have can hold.
-fn leaf_number_in(domain: Domain) -> f64 {
+fn generated_leaf_number(domain: Domain) -> f64 {
     match domain {
         Domain::Real | Domain::Distinct | Domain::Dominant | Domain::Unit | Domain::Chance => 0.5,
         Domain::Positive | Domain::Count(_) | Domain::Bit | Domain::Bits | Domain::Code => 1.0,
@@ -27,6 +27,19 @@ fn leaf_number_in(domain: Domain) -> f64 {
 }
 
 impl Generator<'_, '_> {
+    /// Updates of some params and states.
+    pub(super) fn updates(&mut self) {
+        for leaf in self.leaves.clone() {
+            let updated = self.e.def(leaf).is_some_and(|def| def.op != Op::INPUT);
+            if updated && self.chance(1, 3) {
+                let ty = self.e.ty(leaf);
+                if let Some(next) = self.adapt_operand(ty, None, false) {
+                    self.e.update(leaf, next);
+                }
+            }
+        }
+    }
+
     /// A value from outside of type `ty`: a leaf, or in a region a fill. `domain` is that of its first reader.
     pub(super) fn fresh_leaf(&mut self, ty: Ty, domain: Option<Domain>) -> Option<Value> {
         let kind = (self.draw)(4);
@@ -65,7 +78,7 @@ impl Generator<'_, '_> {
         let Ty { dtype, shape } = ty;
         let held: Vec<f64> = NUMBERS.iter().copied().filter(|&x| dtype.holds(x)).collect();
         let value = match domain {
-            Some(domain) => leaf_number_in(domain),
+            Some(domain) => generated_leaf_number(domain),
             None if self.chance(1, 8) => self.pick(&held),
             None => self.pick(&held[..held.len().min(3)]),
         };

@@ -11,7 +11,7 @@ mod regions;
 
 use super::draws::Draw;
 use super::graph_options::GraphOptions;
-use crate::arena::{DType, Region, Value};
+use crate::arena::{Region, Value};
 use crate::error::Result;
 use crate::nodes::ir::attrs::Attr;
 use crate::nodes::ir::dtype::Ty;
@@ -101,8 +101,11 @@ impl Generator<'_, '_> {
         self.options.weight(op.0 as usize) > 0
     }
 
-    fn may_have(&self, dtype: DType) -> bool {
-        self.options.dtypes.contains(&dtype)
+    /// Whether a value may have type `ty`.
+    fn fits(&self, ty: Ty) -> bool {
+        let dims = self.e.shapes.dims(ty.shape);
+        let small = dims.iter().all(|&d| d <= self.options.largest_axis) && dims.numel() <= self.options.largest_value;
+        small && self.may_have(ty.dtype)
     }
 
     /// A value of the open region, one of the last `depth`, if there is any.
@@ -134,19 +137,6 @@ impl Generator<'_, '_> {
             let name = self.pick(NAMES);
             let name = self.e.strings.intern(name);
             self.e.set_name(v, name);
-        }
-    }
-
-    /// Updates of some params and states.
-    fn updates(&mut self) {
-        for leaf in self.leaves.clone() {
-            let updated = self.e.def(leaf).is_some_and(|def| def.op != Op::INPUT);
-            if updated && self.chance(1, 3) {
-                let ty = self.e.ty(leaf);
-                if let Some(next) = self.adapt_operand(ty, None, false) {
-                    self.e.update(leaf, next);
-                }
-            }
         }
     }
 

@@ -16,7 +16,7 @@ struct Plan {
 }
 
 /// The domain of operand `i` of a case.
-fn node_domain(case: &Case, i: usize) -> Option<Domain> {
+fn generated_node_domain(case: &Case, i: usize) -> Option<Domain> {
     case.domains.get(i).or(case.domains.last()).copied()
 }
 
@@ -66,18 +66,18 @@ impl Generator<'_, '_> {
         };
         let mut args = Vec::new();
         for (i, &ty) in plan.tys.iter().enumerate() {
-            let Some(v) = self.adapt_operand(ty, node_domain(case, i), def.is_pointwise()) else { return Vec::new() };
+            let Some(v) = self.adapt_operand(ty, generated_node_domain(case, i), def.is_pointwise()) else {
+                return Vec::new();
+            };
             args.push(v);
         }
         let attrs: Vec<Attr<'_>> = plan.attrs.iter().map(Owned::borrow).collect();
         self.emit(op, &args, &attrs)
     }
 
-    /// Whether a value may have type `ty`.
-    pub(super) fn fits(&self, ty: Ty) -> bool {
-        let dims = self.e.shapes.dims(ty.shape);
-        let small = dims.iter().all(|&d| d <= self.options.largest_axis) && dims.numel() <= self.options.largest_value;
-        small && self.may_have(ty.dtype)
+    /// Whether values may have elements of `dtype`.
+    pub(super) fn may_have(&self, dtype: DType) -> bool {
+        self.options.dtypes.contains(&dtype)
     }
 
     /// Whether shape inference takes the plan, and its results may be.
@@ -96,8 +96,8 @@ impl Generator<'_, '_> {
     /// The plan with the type of a recent value in the place of an operand's, if shape inference takes it.
     fn node_at_sizes_at_hand(&mut self, def: &'static OpDef, case: &Case, plan: &Plan) -> Option<Plan> {
         // Indices are drawn for the sizes of the case.
-        let indexed =
-            (0..plan.tys.len()).any(|i| matches!(node_domain(case, i), Some(Domain::Index(_) | Domain::Count(_))));
+        let indexed = (0..plan.tys.len())
+            .any(|i| matches!(generated_node_domain(case, i), Some(Domain::Index(_) | Domain::Count(_))));
         let floats = plan.tys.iter().all(|ty| ty.dtype.is_float());
         if plan.tys.is_empty() || indexed && !def.is_pointwise() || !floats && !def.is_pointwise() {
             return None;

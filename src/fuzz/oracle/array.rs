@@ -29,7 +29,7 @@ pub struct Array {
 }
 
 /// Number of elements of a tensor of this shape.
-pub(super) fn array_count(dims: &[usize]) -> usize {
+pub(super) fn oracle_array_count(dims: &[usize]) -> usize {
     dims.iter().product()
 }
 
@@ -49,8 +49,8 @@ pub(super) fn ravel_array_index(at: &[usize], dims: &[usize]) -> usize {
 }
 
 /// Elements before, along and after an axis: a tensor as `[before, along, after]`.
-pub(super) fn array_around(dims: &[usize], axis: usize) -> [usize; 3] {
-    [array_count(&dims[..axis]), dims[axis], array_count(&dims[axis + 1..])]
+pub(super) fn oracle_array_around(dims: &[usize], axis: usize) -> [usize; 3] {
+    [oracle_array_count(&dims[..axis]), dims[axis], oracle_array_count(&dims[axis + 1..])]
 }
 
 impl Array {
@@ -226,10 +226,10 @@ mod tests {
     #[test]
     fn coordinates_go_both_ways() {
         let dims = [2, 3, 4];
-        for i in 0..array_count(&dims) {
+        for i in 0..oracle_array_count(&dims) {
             assert_eq!(ravel_array_index(&unravel_array_index(i, &dims)[..3], &dims), i);
         }
         assert_eq!(unravel_array_index(17, &dims)[..3], [1, 1, 1]);
-        assert_eq!(array_around(&dims, 1), [2, 3, 4]);
+        assert_eq!(oracle_array_around(&dims, 1), [2, 3, 4]);
     }
 }

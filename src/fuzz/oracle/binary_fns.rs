@@ -1,8 +1,7 @@
 //! Ops on each pair of elements of two float tensors, comparisons, and selection.
 
 use super::array::Array;
-use super::element_bytes::nearest_element;
-use super::rounding::{Rounding, rounding_spread};
+use super::rounding::{Rounding, nearest_element, rounding_spread};
 use crate::nodes::{DType, Op};
 
 /// a − ⌊a/b⌋·b of the exact quotient, with the sign of b.
@@ -91,7 +90,7 @@ fn is_exact_binary(op: Op, a: f64, b: f64, y: f64) -> bool {
 }
 
 /// The result of an op on each pair of elements of two float tensors, if it is one that this file has.
-pub(super) fn map_binary_fn(op: Op, a: &Array, b: &Array) -> Option<Array> {
+pub(super) fn map_oracle_binary_fn(op: Op, a: &Array, b: &Array) -> Option<Array> {
     let (f, ulps) = binary_fn(op, a.dtype)?;
     let (r, dtype) = (Rounding::of(a.dtype), a.dtype);
     let ulps = ulps[usize::from(a.dtype == DType::F64)];
@@ -119,7 +118,7 @@ pub(super) fn map_binary_fn(op: Op, a: &Array, b: &Array) -> Option<Array> {
 }
 
 /// A comparison of two tensors of any one type.
-pub(super) fn compare_binary(op: Op, a: &Array, b: &Array) -> Option<Array> {
+pub(super) fn compare_oracle_binary_fn(op: Op, a: &Array, b: &Array) -> Option<Array> {
     let holds = |o: Option<std::cmp::Ordering>| {
         Some(match op {
             Op::EQ => o.is_some_and(|o| o.is_eq()),
@@ -151,7 +150,7 @@ pub(super) fn compare_binary(op: Op, a: &Array, b: &Array) -> Option<Array> {
 }
 
 /// `a` where `c` is true, `b` elsewhere. Where `c` is unknown, the bound covers both.
-pub(super) fn select_binary(c: &Array, a: &Array, b: &Array) -> Array {
+pub(super) fn select_oracle_binary_fn(c: &Array, a: &Array, b: &Array) -> Array {
     let mut y = a.clone();
     for i in 0..c.len() {
         match c.whole(i) {

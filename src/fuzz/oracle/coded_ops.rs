@@ -3,11 +3,10 @@
 //! Invariant: nothing comes from kernels, nor from decompositions. Sums of codes are exact integers. The factors of
 //! these sums are computed in `f64`, as the ops define them.
 
-use super::array::{Array, array_count, unravel_array_index};
+use super::array::{Array, oracle_array_count, unravel_array_index};
 use super::balls::{Ball, Balls, UNKNOWN, ZERO};
-use super::element_bytes::nearest_element;
 use super::quant_ops::oracle_quant_scales;
-use super::rounding::{Rounding, rounding_spread};
+use super::rounding::{Rounding, nearest_element, rounding_spread};
 use super::stop::Stop;
 use super::whole_ops::wrap_whole;
 use crate::nodes::ops::quant::attrs::DequantizeAttrs;
@@ -20,10 +19,10 @@ pub(super) fn oracle_coded_work(op: Op, args: &[&Array], to: &[usize]) -> Option
     let terms = match op {
         Op::DEQUANT | Op::DEQUANTIZE => 1,
         Op::DEQUANT_MATMUL | Op::Q_MATMUL => args[0].dims.last().copied().unwrap_or(1),
-        Op::Q_CONV2D => array_count(&args[1].dims[1..]),
+        Op::Q_CONV2D => oracle_array_count(&args[1].dims[1..]),
         _ => return None,
     };
-    Some((array_count(to) as u64).saturating_mul(terms as u64))
+    Some((oracle_array_count(to) as u64).saturating_mul(terms as u64))
 }
 
 /// The op on codes that [`oracle_coded_work`] knows.
@@ -41,7 +40,7 @@ pub(super) fn oracle_coded_op(
             let Ball { x, b } = one(i);
             (x, b)
         };
-        Array::reals(dtype, to, (0..array_count(to)).map(number))
+        Array::reals(dtype, to, (0..oracle_array_count(to)).map(number))
     };
     Ok(match op {
         Op::DEQUANTIZE => {
@@ -69,12 +68,12 @@ pub(super) fn oracle_coded_op(
             })
         }
         Op::Q_MATMUL => {
-            let p = CodeSums { a: QMatmulAttrs::of(attrs), args };
+            let p = OracleCodedSums { a: QMatmulAttrs::of(attrs), args };
             let (k, n) = (args[1].dims[0], args[1].dims[1]);
             let terms = |i: usize| (0..k).map(move |t| Some((i / n * k + t, t * n + i % n)));
             p.results(dtype, to, |i| (p.sum(terms(i)), i % n))
         }
-        _ => oracle_convolved_codes(&QConvAttrs::of(attrs), args, dtype, to),
+        _ => oracle_coded_convolution(&QConvAttrs::of(attrs), args, dtype, to),
     })
 }
 
@@ -157,12 +156,12 @@ impl<'a> OracleCodedWeights<'a> {
 }
 
 /// Sums of products of codes, and what becomes of them.
-struct CodeSums<'a> {
+struct OracleCodedSums<'a> {
     a: QMatmulAttrs,
     args: &'a [&'a Array],
 }
 
-impl CodeSums<'_> {
+impl OracleCodedSums<'_> {
     /// Σ (x − x_zp)·(w − w_zp) over these positions; `None` stands for a place beyond the edge, which adds nothing.
     fn sum(&self, terms: impl Iterator<Item = Option<(usize, usize)>>) -> Option<i128> {
         let mut sum = 0;
@@ -182,7 +181,7 @@ impl CodeSums<'_> {
             let bias = if has_bias { self.args[2].whole(column) } else { Some(0) };
             (sum.zip(bias).map(|(sum, bias)| wrap_whole(DType::I32, sum + bias)), column)
         };
-        let count = array_count(to);
+        let count = oracle_array_count(to);
         if dtype == DType::I32 {
             return Array::wholes(dtype, to, (0..count).map(|i| biased(i).0));
         }
@@ -221,11 +220,11 @@ impl CodeSums<'_> {
 }
 
 /// `q_conv2d`: a place beyond the edge counts as the zero point of x.
-fn oracle_convolved_codes(a: &QConvAttrs, args: &[&Array], dtype: DType, to: &[usize]) -> Array {
+fn oracle_coded_convolution(a: &QConvAttrs, args: &[&Array], dtype: DType, to: &[usize]) -> Array {
     let (x, w) = (&args[0].dims, &args[1].dims);
     let (c_in, h, width) = (x[1], x[2] as i64, x[3] as i64);
     let (c_out, own, kh, kw) = (w[0], w[1], w[2], w[3]);
-    let p = CodeSums { a: a.product(), args };
+    let p = OracleCodedSums { a: a.product(), args };
     p.results(dtype, to, |i| {
         let at = unravel_array_index(i, to);
         let (image, channel) = (at[0], at[1]);

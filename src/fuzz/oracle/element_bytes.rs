@@ -20,7 +20,7 @@ pub fn array_of_element_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Arr
     }
 }
 
-fn element_real_of_bits(dtype: DType, bits: u64) -> f64 {
+pub(super) fn element_real_of_bits(dtype: DType, bits: u64) -> f64 {
     match dtype {
         DType::F16 => f16::from_bits(bits as u16).to_f64(),
         DType::BF16 => bf16::from_bits(bits as u16).to_f64(),
@@ -52,18 +52,13 @@ pub fn element_bytes_of_array(a: &Array) -> Vec<u8> {
     all.flat_map(|(i, k)| bits(i, k).to_le_bytes().into_iter().take(part.size())).collect()
 }
 
-fn element_bits_of_real(dtype: DType, x: f64) -> u64 {
+pub(super) fn element_bits_of_real(dtype: DType, x: f64) -> u64 {
     match dtype {
         DType::F16 => u64::from(f16::from_f64(x).to_bits()),
         DType::BF16 => u64::from(bf16::from_f64(x).to_bits()),
         DType::F32 => u64::from((x as f32).to_bits()),
         _ => x.to_bits(),
     }
-}
-
-/// `x` as the nearest number of a float type.
-pub(super) fn nearest_element(dtype: DType, x: f64) -> f64 {
-    element_real_of_bits(dtype, element_bits_of_real(dtype, x))
 }
 
 #[cfg(test)]

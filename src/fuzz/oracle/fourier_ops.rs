@@ -1,7 +1,7 @@
 //! Fourier transforms by definition: one sum for each result. A fast transform of N elements has an error of at most
 //! c·u·log₂N·‖y‖₂. Source: Higham, "Accuracy and Stability of Numerical Algorithms", section 24.1.
 
-use super::array::{Array, array_count};
+use super::array::{Array, oracle_array_count};
 use super::rounding::Rounding;
 use crate::nodes::ops::fft::attrs::{FftAttrs, IrfftAttrs, RfftAttrs};
 use crate::nodes::{Attrs, DType, Op};
@@ -11,7 +11,7 @@ use std::f64::consts::TAU;
 const GROWTH: f64 = 24.0;
 
 /// The length of the transform, if `op` is one.
-pub(super) fn fourier_length(op: Op, args: &[&Array], to: &[usize]) -> Option<usize> {
+pub(super) fn oracle_fourier_length(op: Op, args: &[&Array], to: &[usize]) -> Option<usize> {
     match op {
         Op::FFT | Op::IRFFT => to.last().copied(),
         Op::RFFT => args.first()?.dims.last().copied(),
@@ -20,7 +20,14 @@ pub(super) fn fourier_length(op: Op, args: &[&Array], to: &[usize]) -> Option<us
 }
 
 /// The transform `op` of the rows of `x`, of length `n`.
-pub(super) fn fourier_transform(op: Op, attrs: &Attrs<'_>, x: &Array, n: usize, dtype: DType, to: &[usize]) -> Array {
+pub(super) fn oracle_fourier_transform(
+    op: Op,
+    attrs: &Attrs<'_>,
+    x: &Array,
+    n: usize,
+    dtype: DType,
+    to: &[usize],
+) -> Array {
     let (sign, scale) = match op {
         Op::FFT => {
             let FftAttrs { inverse, scale } = FftAttrs::of(attrs);
@@ -30,7 +37,7 @@ pub(super) fn fourier_transform(op: Op, attrs: &Attrs<'_>, x: &Array, n: usize, 
         _ => (1.0, IrfftAttrs::of(attrs).scale),
     };
     let (from, width) = (x.dims.last().copied().unwrap_or(1), to.last().copied().unwrap_or(1));
-    let all = (0..array_count(to) / width.max(1)).flat_map(|r| {
+    let all = (0..oracle_array_count(to) / width.max(1)).flat_map(|r| {
         let row: Vec<([f64; 2], f64)> =
             (r * from..(r + 1) * from).map(|i| (fourier_element(x, i), x.bounds()[i])).collect();
         let row = if op == Op::IRFFT { whole_fourier_spectrum(&row, n) } else { row };

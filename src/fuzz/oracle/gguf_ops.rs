@@ -2,10 +2,9 @@
 //!
 //! In a block of 256, element e is in half e/128 of the block, in plane (e mod 128)/32 of that half, at place e mod 32.
 
-use super::array::{Array, array_count};
-use super::element_bytes::nearest_element;
+use super::array::{Array, oracle_array_count};
 use super::grouped_ops::oracle_group_of_each_row;
-use super::rounding::Rounding;
+use super::rounding::{Rounding, nearest_element};
 use super::stop::Stop;
 use crate::kernels::gguf::BlockType;
 use crate::nodes::ops::gguf::attrs::{GgufDequantAttrs, GgufExpertsAttrs, GgufGroupedAttrs, GgufMatmulAttrs};
@@ -148,7 +147,7 @@ pub(super) fn oracle_gguf_work(op: Op, attrs: &Attrs<'_>, to: &[usize]) -> Optio
         }
         _ => return None,
     };
-    Some((array_count(to) as u64).saturating_mul(terms.unsigned_abs()))
+    Some((oracle_array_count(to) as u64).saturating_mul(terms.unsigned_abs()))
 }
 
 /// The op on blocks that [`oracle_gguf_work`] knows.
@@ -169,7 +168,7 @@ pub(super) fn oracle_gguf_op(
             let (n, k) = (a.n as usize, a.k as usize);
             oracle_gguf_elements(a.block_type, blocks).map(|d| {
                 let one = |at: usize| number(&d[at / (n * k) * n * k + at % n * k + at / n % k]);
-                Array::reals(dtype, to, (0..array_count(to)).map(one))
+                Array::reals(dtype, to, (0..oracle_array_count(to)).map(one))
             })
         }
         (Op::GGUF_MATMUL, &[x, blocks]) => {
@@ -187,7 +186,7 @@ pub(super) fn oracle_gguf_op(
         }
         _ => None,
     };
-    Ok(known.unwrap_or_else(|| Array::reals(dtype, to, (0..array_count(to)).map(|_| (0.0, f64::INFINITY)))))
+    Ok(known.unwrap_or_else(|| Array::reals(dtype, to, (0..oracle_array_count(to)).map(|_| (0.0, f64::INFINITY)))))
 }
 
 /// x·Dᵀ, or x·D, with one of the matrices `d` `[n, k]` for each row.
@@ -219,5 +218,5 @@ fn oracle_gguf_product(
         }
         r.settled(y, moved + r.ulps(sizes, terms as f64 / 2.0 + 8.0))
     };
-    Array::reals(dtype, to, (0..array_count(to)).map(one))
+    Array::reals(dtype, to, (0..oracle_array_count(to)).map(one))
 }

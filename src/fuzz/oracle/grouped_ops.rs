@@ -1,6 +1,6 @@
 //! Products of rows by the matrix of their group. A group that is unknown makes all results unknown.
 
-use super::array::{Array, array_count};
+use super::array::{Array, oracle_array_count};
 use super::index_ops::check_oracle_index_elements;
 use super::layout_ops::oracle_zeros_layout;
 use super::product_ops::oracle_sum_of_products;
@@ -15,7 +15,7 @@ pub(super) fn oracle_grouped_work(op: Op, args: &[&Array], to: &[usize]) -> Opti
         Op::GROUPED_OUTER => args[0].dims[0],
         _ => return None,
     };
-    Some((array_count(to) as u64).saturating_mul(terms as u64))
+    Some((oracle_array_count(to) as u64).saturating_mul(terms as u64))
 }
 
 /// `grouped_matmul` or `grouped_outer` of type `dtype` and shape `to`.
@@ -27,7 +27,7 @@ pub(super) fn oracle_grouped_product(
     to: &[usize],
     may_fault: &mut bool,
 ) -> Result<Array, Stop> {
-    if array_count(to) == 0 {
+    if oracle_array_count(to) == 0 {
         return Ok(oracle_zeros_layout(dtype, to));
     }
     let (a, b, rows) = (args[0], args[1], args[0].dims[0]);
@@ -54,7 +54,7 @@ pub(super) fn oracle_grouped_product(
             oracle_sum_of_products(dtype, (a, b), own.map(|r| (r * k + i, r * n + j)))
         }
     };
-    Ok(Array::reals(dtype, to, (0..array_count(to)).map(one)))
+    Ok(Array::reals(dtype, to, (0..oracle_array_count(to)).map(one)))
 }
 
 /// The group of each row; `None` if one is unknown, and then the step may fail.

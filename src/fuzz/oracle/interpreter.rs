@@ -3,19 +3,18 @@
 //!
 //! Invariant: no pass, plan or kernel of the engine takes part; the builder alone writes decompositions.
 
-use super::array::{Array, array_count};
-use super::binary_fns::{compare_binary, map_binary_fn, select_binary};
+use super::array::{Array, oracle_array_count};
+use super::binary_fns::{compare_oracle_binary_fn, map_oracle_binary_fn, select_oracle_binary_fn};
 use super::coded_ops::{oracle_coded_op, oracle_coded_work};
 use super::complex_ops::oracle_complex_parts;
-use super::fourier_ops::{fourier_length, fourier_transform};
+use super::fourier_ops::{oracle_fourier_length, oracle_fourier_transform};
 use super::gguf_ops::{oracle_gguf_op, oracle_gguf_work};
 use super::grouped_ops::{oracle_grouped_product, oracle_grouped_work};
 use super::index_ops::oracle_index_elements;
 use super::layout_ops::{apply_oracle_layout_op, oracle_constant_layout};
 use super::leaf_values::LeafValues;
-use super::matrix_ops::{apply_oracle_matrix_op, oracle_matrix_work};
 use super::order_ops::{
-    oracle_extreme_in_order, oracle_order_positions, oracle_order_row_len, oracle_running_extreme_in_order,
+    oracle_order_extreme, oracle_order_positions, oracle_order_row_len, oracle_order_running_extreme,
 };
 use super::product_ops::oracle_product;
 use super::quant_ops::oracle_quant_scales;
@@ -26,7 +25,6 @@ use super::reduce_ops::{
 use super::region_ops::Results;
 use super::rounding::Rounding;
 use super::sample_ops::oracle_sample_tokens;
-use super::splat_ops::{apply_oracle_splat_op, oracle_splat_work};
 use super::stop::Stop;
 use super::unary_fns::map_unary_fn;
 use super::whole_ops::{cast_to_whole_or_real, map_whole};
@@ -209,36 +207,16 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(all) = self.run_region_op(n, args, read)? {
             return Ok(all);
         }
-        if let Some(all) = self.factors(n, args)? {
+        if let Some(all) = self.run_matrix_op(n, args)? {
             return Ok(all);
         }
-        if let Some(all) = self.splats(n, args)? {
+        if let Some(all) = self.run_splat_op(n, args)? {
             return Ok(all);
         }
         match self.primitive(n, args)? {
             Some(y) => Ok(vec![Some(Rc::new(y))]),
             None => Ok(self.expanded(n, args)?.into_iter().map(Some).collect()),
         }
-    }
-
-    /// The results of an op that factors matrices or solves with a triangle.
-    fn factors(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Results>, Stop> {
-        let (op, attrs) = (self.g.op[n.at()], self.g.attrs(n));
-        let Some(work) = oracle_matrix_work(op, args) else { return Ok(None) };
-        self.account.spend(work)?;
-        let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
-        let all = apply_oracle_matrix_op(op, &attrs, args, &dims, &mut self.account.may_fault)?;
-        Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
-    }
-
-    /// The results of an op on splats.
-    fn splats(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Results>, Stop> {
-        let (op, attrs) = (self.g.op[n.at()], self.g.attrs(n));
-        let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
-        let Some(work) = oracle_splat_work(op, args, &dims) else { return Ok(None) };
-        self.account.spend(work)?;
-        let all = apply_oracle_splat_op(op, &attrs, args, &dims, &mut self.account.may_fault);
-        Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
     }
 
     /// The result of an op that the oracle has a loop for.
@@ -261,9 +239,9 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         if let Some(y) = oracle_complex_parts(op, &all, dtype) {
             return Ok(Some(y));
         }
-        if let Some(n) = fourier_length(op, &all, &dims) {
-            self.account.spend((n as u64).saturating_mul((all[0].len() + array_count(&dims)) as u64))?;
-            return Ok(Some(fourier_transform(op, &attrs, all[0], n, dtype, &dims)));
+        if let Some(n) = oracle_fourier_length(op, &all, &dims) {
+            self.account.spend((n as u64).saturating_mul((all[0].len() + oracle_array_count(&dims)) as u64))?;
+            return Ok(Some(oracle_fourier_transform(op, &attrs, all[0], n, dtype, &dims)));
         }
         if let Some(work) = oracle_gguf_work(op, &attrs, &dims) {
             self.account.spend(work)?;
@@ -291,14 +269,14 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         let y = match (op, all) {
             (Op::CAST, &[x]) => Some(cast_to_whole_or_real(x, CastAttrs::of(attrs).to)),
             (Op::POSITIVE_SCALE, &[x]) => Some(oracle_quant_scales(x, &mut self.account.may_fault)?),
-            (Op::SELECT, &[c, a, b]) => Some(select_binary(c, a, b)),
-            (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(oracle_extreme_in_order(op, attrs, x, to)),
+            (Op::SELECT, &[c, a, b]) => Some(select_oracle_binary_fn(c, a, b)),
+            (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(oracle_order_extreme(op, attrs, x, to)),
             (Op::ARG_SORT | Op::CUM_ARG_MAX | Op::CUMSUM, &[x]) => {
                 // Every element is compared with every other of its row, or added to it.
                 self.account.spend((oracle_order_row_len(op, attrs, x) as u64).saturating_mul(x.len() as u64))?;
                 Some(match op {
                     Op::ARG_SORT => oracle_order_positions(attrs, x),
-                    Op::CUM_ARG_MAX => oracle_running_extreme_in_order(attrs, x),
+                    Op::CUM_ARG_MAX => oracle_order_running_extreme(attrs, x),
                     _ => oracle_reduce_cumsum(attrs, x),
                 })
             }
@@ -309,9 +287,9 @@ impl<'g, 'a> Interpreter<'g, 'a> {
                 None if x.is_real() => map_unary_fn(op, attrs, x),
                 None => map_whole(op, attrs, all, &mut self.account.may_fault)?,
             },
-            (_, &[a, b]) => match compare_binary(op, a, b) {
+            (_, &[a, b]) => match compare_oracle_binary_fn(op, a, b) {
                 Some(y) => Some(y),
-                None if a.is_real() && b.is_real() => map_binary_fn(op, a, b),
+                None if a.is_real() && b.is_real() => map_oracle_binary_fn(op, a, b),
                 None if a.is_real() || b.is_real() => None,
                 None => map_whole(op, attrs, all, &mut self.account.may_fault)?,
             },
@@ -330,7 +308,7 @@ impl<'g, 'a> Interpreter<'g, 'a> {
         let v = graph.view();
         let mut run = |args: &[Rc<Array>]| Interpreter::new(v, self.account).region(v.entry(), args, v.outputs());
         let all = run(args);
-        let terms = interpreter_window_terms(self.g.op[n.at()], &self.g.attrs(n)).map(|terms| {
+        let terms = interpreted_window_terms(self.g.op[n.at()], &self.g.attrs(n)).map(|terms| {
             let sizes: Vec<_> = args.iter().map(|a| Rc::new(interpreted_magnitude(a))).collect();
             (terms, run(&sizes))
         });
@@ -363,7 +341,7 @@ fn interpret_as_own_kernel(all: Vec<Rc<Array>>, args: &[Rc<Array>], decompositio
 }
 
 /// How many elements a window of a pool of sums or means has, if `op` is one or the transpose of one.
-fn interpreter_window_terms(op: Op, attrs: &Attrs<'_>) -> Option<f64> {
+fn interpreted_window_terms(op: Op, attrs: &Attrs<'_>) -> Option<f64> {
     let pools = [Op::SUM_POOL2D, Op::SUM_POOL2D_BACKWARD, Op::AVG_POOL2D, Op::AVG_POOL2D_BACKWARD];
     let kernel = pools.contains(&op).then(|| attrs.iter().find(|(field, _)| field.name == "kernel"))??;
     let Owned::Ints(kernel) = kernel.1 else { return None };
@@ -391,7 +369,7 @@ fn interpreter_product_work(op: Op, args: &[&Array], to: &[usize]) -> Option<u64
     let &[a, _] = args else { return None };
     let rank = a.dims.len();
     let inner = matches!(op, Op::MATMUL | Op::INT_MATMUL).then(|| a.dims[rank - 2].max(a.dims[rank - 1]))?;
-    Some((array_count(to) as u64).saturating_mul(inner as u64))
+    Some((oracle_array_count(to) as u64).saturating_mul(inner as u64))
 }
 
 fn interpreted_value(values: &Values, v: Value, first: usize) -> Result<Rc<Array>, Stop> {

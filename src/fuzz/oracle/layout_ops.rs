@@ -1,7 +1,8 @@
 //! Ops that move elements, and constants.
 
-use super::array::{Array, Numbers, array_count, ravel_array_index, unravel_array_index};
-use super::element_bytes::{array_of_element_bytes, nearest_element};
+use super::array::{Array, Numbers, oracle_array_count, ravel_array_index, unravel_array_index};
+use super::element_bytes::array_of_element_bytes;
+use super::rounding::nearest_element;
 use super::whole_ops::wrap_whole;
 use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ops::constant::attrs::{ConstantAttrs, FullAttrs, IotaAttrs};
@@ -10,7 +11,7 @@ use crate::nodes::{Attrs, DType, Op};
 
 /// A tensor of one number, which the type holds or rounds.
 fn oracle_filled_layout(dtype: DType, dims: &[usize], value: f64) -> Array {
-    let n = array_count(dims);
+    let n = oracle_array_count(dims);
     if dtype.is_complex() {
         return Array::pairs(dtype, dims, (0..n).map(|_| ([nearest_element(dtype.part(), value), 0.0], 0.0)));
     }
@@ -32,11 +33,13 @@ pub(super) fn oracle_constant_layout(op: Op, attrs: &Attrs<'_>, dtype: DType, di
                 true => Array::reals(
                     dtype,
                     dims,
-                    (0..array_count(dims)).map(|i| (nearest_element(dtype, at(i) as f64), 0.0)),
+                    (0..oracle_array_count(dims)).map(|i| (nearest_element(dtype, at(i) as f64), 0.0)),
                 ),
-                false => {
-                    Array::wholes(dtype, dims, (0..array_count(dims)).map(|i| Some(wrap_whole(dtype, at(i) as i128))))
-                }
+                false => Array::wholes(
+                    dtype,
+                    dims,
+                    (0..oracle_array_count(dims)).map(|i| Some(wrap_whole(dtype, at(i) as i128))),
+                ),
             }
         }
         _ => return None,
@@ -47,7 +50,7 @@ pub(super) fn oracle_constant_layout(op: Op, attrs: &Attrs<'_>, dtype: DType, di
 pub(super) fn apply_oracle_layout_op(op: Op, attrs: &Attrs<'_>, args: &[&Array], to: &[usize]) -> Option<Array> {
     let x = *args.first()?;
     let pick = |from: &dyn Fn(&[usize]) -> usize| {
-        x.pick(to, (0..array_count(to)).map(|i| from(&unravel_array_index(i, to)[..to.len()])))
+        x.pick(to, (0..oracle_array_count(to)).map(|i| from(&unravel_array_index(i, to)[..to.len()])))
     };
     let rank = x.dims.len();
     Some(match op {
@@ -116,13 +119,13 @@ fn oracle_pad_layout(a: &PadAttrs, x: &Array, to: &[usize]) -> Array {
 /// Slice `i` of the first axis.
 pub(super) fn oracle_slice_layout(x: &Array, i: usize) -> Array {
     let dims = &x.dims[1..];
-    let n = array_count(dims);
+    let n = oracle_array_count(dims);
     x.pick(dims, i * n..(i + 1) * n)
 }
 
 /// An array of this type and shape of zeros.
 pub(super) fn oracle_zeros_layout(dtype: DType, dims: &[usize]) -> Array {
-    let n = array_count(dims);
+    let n = oracle_array_count(dims);
     let numbers = match (dtype.is_real_float(), dtype.is_complex()) {
         (true, _) => Numbers::Real(vec![0.0; n]),
         (_, true) => Numbers::Pair(vec![[0.0; 2]; n]),

@@ -100,14 +100,14 @@ fn ask_leaf_domains_of_operands(g: Graph<'_>, n: Node, asked: &mut [Option<LeafR
             Domain::Real | Domain::Distinct => !whole,
             _ => true,
         });
-        let copied = is_copied_leaf(g, n, i).then(|| asked[g.out(n).at()]).flatten();
+        let copied = copies_leaf_domain(g, n, i).then(|| asked[g.out(n).at()]).flatten();
         ask_leaf_domain(asked, a, domain.map(LeafRange::of));
         ask_leaf_domain(asked, a, copied);
     }
 }
 
 /// Whether the result has the elements of operand `i`.
-fn is_copied_leaf(g: Graph<'_>, n: Node, i: usize) -> bool {
+fn copies_leaf_domain(g: Graph<'_>, n: Node, i: usize) -> bool {
     let (from, to) = (g.dtype[g.args_of(n)[i].at()], g.dtype[g.out(n).at()]);
     match g.op[n.at()] {
         Op::RESHAPE | Op::CHECKPOINT | Op::OPTIMIZATION_BARRIER | Op::STOP_GRADIENT | Op::TRANSPOSE => true,

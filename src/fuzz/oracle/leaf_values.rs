@@ -1,10 +1,9 @@
 //! Values for the leaves of a graph: a function of the seed, the leaf's name, its type and its readers.
 
-use super::array::{Array, array_count};
-use super::element_bytes::nearest_element;
+use super::array::{Array, oracle_array_count};
 use super::interpreter::MOST_ELEMENTS;
 use super::leaf_domains::{LeafRange, leaf_domains};
-use super::rounding::Rounding;
+use super::rounding::{Rounding, nearest_element};
 use super::stop::Stop;
 use super::whole_ops::whole_range;
 use crate::arena::ids::Id;
@@ -70,7 +69,7 @@ impl LeafValues {
                 }
             }
         }
-        let elements = all.iter().map(|a| array_count(&a.dims) as u64).fold(0, u64::saturating_add);
+        let elements = all.iter().map(|a| oracle_array_count(&a.dims) as u64).fold(0, u64::saturating_add);
         if elements > MOST_ELEMENTS {
             return Err(Stop::TooLarge);
         }
@@ -122,7 +121,7 @@ fn leaf_value_stream(seed: u64, name: &str) -> SplitMix64 {
 
 fn draw_leaf_values(a: &Asked, seed: u64) -> Array {
     let mut stream = leaf_value_stream(seed, &a.name);
-    let n = array_count(&a.dims);
+    let n = oracle_array_count(&a.dims);
     if a.dtype.is_complex() {
         let mut part = || nearest_element(a.dtype.part(), crate::arena::rng::unit(stream.bits()) * 3.0 - 1.5);
         let all: Vec<_> = (0..n).map(|_| ([part(), part()], 0.0)).collect();

@@ -69,7 +69,7 @@ fn oracle_order_position(row: &[OracleOrderedItem], real: bool, smallest: bool, 
 }
 
 /// `arg_max` or `arg_min`, of shape `to`.
-pub(super) fn oracle_extreme_in_order(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Array {
+pub(super) fn oracle_order_extreme(op: Op, attrs: &Attrs<'_>, x: &Array, to: &[usize]) -> Array {
     let ArgExtremeAttrs { axis, dtype } = ArgExtremeAttrs::of(attrs);
     let one = |row: Vec<usize>| {
         let row: Vec<OracleOrderedItem> = row.iter().map(|&i| oracle_ordered_item(x, i)).collect();
@@ -79,7 +79,7 @@ pub(super) fn oracle_extreme_in_order(op: Op, attrs: &Attrs<'_>, x: &Array, to: 
 }
 
 /// `cum_arg_max`.
-pub(super) fn oracle_running_extreme_in_order(attrs: &Attrs<'_>, x: &Array) -> Array {
+pub(super) fn oracle_order_running_extreme(attrs: &Attrs<'_>, x: &Array) -> Array {
     let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(attrs);
     let mut y = oracle_zeros_layout(DType::I32, &x.dims);
     for row in oracle_reduce_rows_along(&x.dims, axis as usize) {

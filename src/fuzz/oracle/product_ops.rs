@@ -1,19 +1,18 @@
 //! Products of matrices, of floats and of integers.
 
-use super::array::{Array, array_count, ravel_array_index, unravel_array_index};
-use super::element_bytes::nearest_element;
-use super::rounding::{Rounding, Term};
+use super::array::{Array, oracle_array_count, ravel_array_index, unravel_array_index};
+use super::rounding::{Rounding, Term, nearest_element};
 use super::whole_ops::wrap_whole;
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::{Attrs, DType};
 
 /// Where the elements of one operand are that belong to an element of the result.
-struct Side<'a> {
+struct ProductSide<'a> {
     x: &'a Array,
     transposed: bool,
 }
 
-impl Side<'_> {
+impl ProductSide<'_> {
     /// The position of row `i`, column `j` in the matrix that belongs to the batch at `at`.
     fn position(&self, at: &[usize], i: usize, j: usize) -> usize {
         let d = &self.x.dims;
@@ -30,7 +29,7 @@ pub(super) fn oracle_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(attrs);
     let rank = a.dims.len();
     let k = if ta { a.dims[rank - 2] } else { a.dims[rank - 1] };
-    let (left, right) = (Side { x: a, transposed: ta }, Side { x: b, transposed: tb });
+    let (left, right) = (ProductSide { x: a, transposed: ta }, ProductSide { x: b, transposed: tb });
     let lead = to.len() - 2;
     let factors = |e: usize| {
         let at = unravel_array_index(e, to);
@@ -47,7 +46,7 @@ pub(super) fn oracle_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
         return Array::reals(
             dtype,
             to,
-            (0..array_count(to)).map(|e| oracle_sum_of_products(dtype, (a, b), factors(e))),
+            (0..oracle_array_count(to)).map(|e| oracle_sum_of_products(dtype, (a, b), factors(e))),
         );
     }
     let one = |e: usize| {
@@ -57,7 +56,7 @@ pub(super) fn oracle_product(attrs: &Attrs<'_>, a: &Array, b: &Array, dtype: DTy
         }
         Some(sum)
     };
-    Array::wholes(dtype, to, (0..array_count(to)).map(one))
+    Array::wholes(dtype, to, (0..oracle_array_count(to)).map(one))
 }
 
 /// Σ a[p]·b[q] over the positions `factors` of real numbers, and its bound.

@@ -1,6 +1,6 @@
 //! Ops that run a region: calls, custom functions, fused regions, and loops.
 
-use super::array::{Array, array_count};
+use super::array::{Array, oracle_array_count};
 use super::interpreter::Interpreter;
 use super::layout_ops::{oracle_slice_layout, oracle_zeros_layout};
 use super::stop::Stop;
@@ -42,13 +42,13 @@ impl Interpreter<'_, '_> {
             _ => return Ok(None),
         };
         let operands = if self.g.op[n.at()] == Op::IF { &args[1..] } else { args };
-        self.body(body, operands, read).map(Some)
+        self.run_region_body(body, operands, read).map(Some)
     }
 
     /// The results of a choice whose predicate is unknown: elements that both branches have, in bounds that hold for
     /// either. A branch that faults makes all unknown.
     fn run_either_region(&mut self, a: Region, b: Region, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
-        let (first, second) = match (self.body(a, args, read), self.body(b, args, read)) {
+        let (first, second) = match (self.run_region_body(a, args, read), self.run_region_body(b, args, read)) {
             (Ok(first), Ok(second)) => (first, second),
             (Ok(known), Err(Stop::Fault(_))) | (Err(Stop::Fault(_)), Ok(known)) => {
                 return Ok(self.unknown_region_results(known.into_iter()));
@@ -61,7 +61,7 @@ impl Interpreter<'_, '_> {
     }
 
     /// The yields of a region that are read.
-    fn body(&mut self, r: Region, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
+    fn run_region_body(&mut self, r: Region, args: &[Rc<Array>], read: &[bool]) -> Result<Results, Stop> {
         self.account.enter()?;
         let wanted: Vec<Value> = self.g.region_yields(r).iter().zip(read).filter(|y| *y.1).map(|y| *y.0).collect();
         let all = self.region(r, args, &wanted);
@@ -96,10 +96,10 @@ impl Interpreter<'_, '_> {
             let i = if s.reverse { length - 1 - turn } else { turn };
             let slices = stacked.iter().map(|x| Rc::new(oracle_slice_layout(x, i)));
             let given: Vec<Rc<Array>> = carries.iter().chain(fixed).cloned().chain(slices).collect();
-            let mut yields = self.body(s.body, &given, &read)?;
+            let mut yields = self.run_region_body(s.body, &given, &read)?;
             for (y, slice) in ys.iter_mut().zip(yields.drain(s.carries..)) {
                 let Some(slice) = slice else { continue };
-                let size = array_count(slice.dims());
+                let size = oracle_array_count(slice.dims());
                 (0..size).for_each(|k| y.put(i * size + k, &slice, k));
             }
             carries = yields.into_iter().flatten().collect();

@@ -1,6 +1,7 @@
 //! Bounds of rounding: the unit roundoff of each float type, its largest number, and the steps of a running error
 //! analysis. Source: Higham, "Accuracy and Stability of Numerical Algorithms", chapters 2 to 4.
 
+use super::element_bytes::{element_bits_of_real, element_real_of_bits};
 use crate::nodes::DType;
 
 /// The rounding of a float type.
@@ -89,6 +90,11 @@ pub(super) fn rounding_spread(y: f64, ends: &[f64]) -> f64 {
         false => f64::INFINITY,
     };
     ends.iter().map(one).fold(0.0, f64::max)
+}
+
+/// `x` as the nearest number of a float type.
+pub(super) fn nearest_element(dtype: DType, x: f64) -> f64 {
+    element_real_of_bits(dtype, element_bits_of_real(dtype, x))
 }
 
 #[cfg(test)]

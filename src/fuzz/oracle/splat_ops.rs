@@ -5,8 +5,11 @@
 
 use super::array::Array;
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
-use super::element_bytes::nearest_element;
-use super::rounding::{Rounding, rounding_spread};
+use super::interpreter::Interpreter;
+use super::region_ops::Results;
+use super::rounding::{Rounding, nearest_element, rounding_spread};
+use super::stop::Stop;
+use crate::arena::{Node, ids::Id};
 use crate::nodes::ops::splat::attrs::SplatAttrs;
 use crate::nodes::{Attrs, DType, Op};
 use std::rc::Rc;
@@ -280,5 +283,17 @@ pub(super) fn apply_oracle_splat_op(
             ]
         }
         _ => dims.iter().map(unknown).collect(),
+    }
+}
+
+impl Interpreter<'_, '_> {
+    /// The results of an op on splats.
+    pub(super) fn run_splat_op(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Results>, Stop> {
+        let (op, attrs) = (self.g.op[n.at()], self.g.attrs(n));
+        let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
+        let Some(work) = oracle_splat_work(op, args, &dims) else { return Ok(None) };
+        self.account.spend(work)?;
+        let all = apply_oracle_splat_op(op, &attrs, args, &dims, &mut self.account.may_fault);
+        Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
     }
 }

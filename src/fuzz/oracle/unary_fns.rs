@@ -3,8 +3,7 @@
 //! The bound of a result is the change of the function over the operand's bound, plus the error of one evaluation.
 
 use super::array::Array;
-use super::element_bytes::nearest_element;
-use super::rounding::{Rounding, rounding_spread};
+use super::rounding::{Rounding, nearest_element, rounding_spread};
 use super::special_fns as special;
 use crate::nodes::ops::pointwise::attrs::{ClampAttrs, EluAttrs, LeakyReluAttrs, PolygammaAttrs};
 use crate::nodes::{Attrs, DType, Op};
@@ -145,7 +144,7 @@ fn is_fragile_unary(op: Op, x: f64, b: f64) -> bool {
 }
 
 /// Where an activation that falls and rises is smallest; NaN for other ops.
-fn lowest_unary(op: Op) -> f64 {
+fn lowest_of_unary_fn(op: Op) -> f64 {
     match op {
         Op::GELU => -0.7517916,
         Op::GELU_TANH => -0.7524614,
@@ -176,8 +175,8 @@ pub(super) fn map_unary_fn(op: Op, attrs: &Attrs<'_>, x: &Array) -> Option<Array
             true if matches!(op, Op::SIN | Op::COS) => b.min(2.0),
             // Their slopes are below 1, and they rise and fall between −0.2 and 1.2.
             true if matches!(op, Op::GELU_GRAD | Op::GELU_TANH_GRAD | Op::SILU_GRAD) => b.min(1.4),
-            true if (lowest_unary(op) - x).abs() <= b => {
-                rounding_spread(y, &[(f.at)(x - b), (f.at)(lowest_unary(op)), (f.at)(x + b)])
+            true if (lowest_of_unary_fn(op) - x).abs() <= b => {
+                rounding_spread(y, &[(f.at)(x - b), (f.at)(lowest_of_unary_fn(op)), (f.at)(x + b)])
             }
             true => rounding_spread(y, &[(f.at)(x - b), (f.at)(x + b)]),
         };

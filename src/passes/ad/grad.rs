@@ -54,7 +54,7 @@ impl GradOptions {
         let params = || g.leaves().filter(|l| l.kind == LeafKind::Param).map(|l| l.name);
         if let Some(p) = self.frozen.iter().find(|p| !params().any(|name| names::matches_name(p, name))) {
             let known: Vec<&str> = params().collect();
-            let text = format!("freeze: {p:?} matches no param{}", names::names_instead(p, known.iter().copied()));
+            let text = format!("freeze: {p:?} matches no param{}", names::list_names_instead(p, known.iter().copied()));
             return Err(Error::new(Kind::Name, text));
         }
         let matched = |name: &str| self.frozen.iter().find(|p| names::matches_name(p, name));

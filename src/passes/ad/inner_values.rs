@@ -59,7 +59,7 @@ fn no_inner_value(g: Graph<'_>, name: &str) -> Error {
     let mut known: Vec<&str> = named.chain(g.output_names.iter().copied()).map(|s| g.str(s)).collect();
     known.sort_unstable();
     known.dedup();
-    let instead = names::names_instead(name, known.iter().copied());
+    let instead = names::list_names_instead(name, known.iter().copied());
     Error::new(Kind::Name, format!("no leaf or value is called {name:?}{instead}"))
 }
 

@@ -99,7 +99,7 @@ pub(super) fn group_settings(g: Graph<'_>, opt: &Optimiser, params: &[&str]) -> 
                 format!("group {pattern:?} has no param: earlier groups have all that it matches; name it before them")
             }
             false => {
-                let instead = names::names_instead(pattern, params.iter().copied());
+                let instead = names::list_names_instead(pattern, params.iter().copied());
                 format!("group {pattern:?} matches no trained param{instead}")
             }
         };

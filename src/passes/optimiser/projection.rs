@@ -50,7 +50,7 @@ impl Projection {
 pub(super) fn check_projections(all: &[Projection], trained: &[&str]) -> Result<()> {
     let idle = all.iter().find(|p| !trained.iter().any(|name| names::matches_name(&p.pattern, name)));
     idle.map_or(Ok(()), |p| {
-        let instead = names::names_instead(&p.pattern, trained.iter().copied());
+        let instead = names::list_names_instead(&p.pattern, trained.iter().copied());
         Err(Error::new(Kind::Name, format!("projection {:?} matches no trained param{instead}", p.pattern)))
     })
 }

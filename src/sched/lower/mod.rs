@@ -4,10 +4,11 @@
 //! value is a leaf, become copies here. So later phases may rely on two invariants: no output is a leaf, and no next
 //! value is one.
 
-mod loops;
+mod loops_and_choices;
 
 use super::faults::{FaultCheck, UNSEEN};
-use super::instructions::{BufKind, Instr, InstrTime, Instructions, NO_LOOP, Operand, Update};
+use super::instructions::{BufKind, Instr, Instructions, NO_LOOP, Operand, Update};
+use super::modelled_time::InstrTime;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::kernels::abi::{DEPTH, Split};
@@ -47,11 +48,11 @@ pub struct Lowered {
 /// Errors: an op without a kernel (kind `Stage`), a lowering that breaks the rules for calls, loops that are nested
 /// deeper than [`DEPTH`] (kind `Plan`).
 pub fn lower(g: Graph<'_>, threads: usize) -> Result<Lowered> {
-    lower_with_precision(g, threads, &[])
+    lower_entry_with_precision(g, threads, &[])
 }
 
 /// As [`lower`], with `precision[n]` for the products of node `n`, or the default if the column is empty.
-pub fn lower_with_precision<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
+pub fn lower_entry_with_precision<'g>(g: Graph<'g>, threads: usize, precision: &'g [Precision]) -> Result<Lowered> {
     check_lowering_depth(g)?;
     let mut l = Lowerer::new(g, g.entry(), threads, precision);
     for n in g.region_nodes(g.entry()) {
@@ -73,7 +74,7 @@ fn check_lowering_depth(g: Graph<'_>) -> Result<()> {
             }
             if inside[r.at()] > DEPTH {
                 let why = format!("{}: loops and branches stand more than {DEPTH} deep in one another", def.name);
-                return Err(lowering_error(why).at(g.location(n)));
+                return Err(lowerer_error(why).at(g.location(n)));
             }
         }
     }
@@ -95,7 +96,7 @@ fn values_to_lower(g: &Graph<'_>, r: Region) -> Vec<bool> {
     used
 }
 
-fn lowering_error(message: impl Into<String>) -> Error {
+fn lowerer_error(message: impl Into<String>) -> Error {
     Error::new(Kind::Plan, message)
 }
 
@@ -159,7 +160,7 @@ impl<'g> Lowerer<'g> {
         let mut cx = LowerCx::new(g, n, &used);
         cx.threads = self.threads;
         cx.precision = self.precision.get(n.at()).copied().unwrap_or_default();
-        let named = |e: String| lowering_error(format!("{}: {e}", def.name));
+        let named = |e: String| lowerer_error(format!("{}: {e}", def.name));
         run_op_lowering(&mut cx).map_err(named)?;
         let LowerCx { calls, temps, views, .. } = cx;
         self.views(n, &views).map_err(named)?;
@@ -353,7 +354,7 @@ impl<'g> Lowerer<'g> {
         let g = self.g;
         for &(leaf, next) in g.updates {
             if g.bytes(leaf) != g.bytes(next) {
-                return Err(lowering_error(format!("{} is updated with another type", g.ty_text(leaf))));
+                return Err(lowerer_error(format!("{} is updated with another type", g.ty_text(leaf))));
             }
             self.update(self.slices[leaf.at()].buf, next, g.def[leaf.at()]);
         }

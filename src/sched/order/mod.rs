@@ -89,7 +89,7 @@ pub fn best_order(code: &Instructions) -> Result<Ordered> {
         None => ("program", &[][..]),
     };
     let mut best = score_order(code, order, name)?;
-    best.order_bound = bound::order_bound(code, &deps, &order_live_lines(&best, order))?;
+    best.order_bound = bound::order_bound(code, &deps, &best_order_live_lines(&best, order))?;
     if best.bound > best.order_bound {
         let moved = local::improve_local_order(code, &deps, order, best.order_bound)?;
         if moved != order {
@@ -116,7 +116,7 @@ pub fn score_order(code: &Instructions, order: &[u32], name: &'static str) -> Re
 }
 
 /// The largest sum of live lines over the instructions of each group, by the group's number before ordering.
-fn order_live_lines(o: &Ordered, order: &[u32]) -> Vec<u64> {
+fn best_order_live_lines(o: &Ordered, order: &[u32]) -> Vec<u64> {
     let by_instruction = o.live.alive();
     let mut most = vec![0; order.len()];
     for (k, &g) in order.iter().enumerate() {

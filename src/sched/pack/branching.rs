@@ -34,7 +34,7 @@ impl<H: Height> SearchState<H> {
                 Choice::Rank => self.branch_lowest(low, high),
                 _ => {
                     let (low, high) = (low as usize, high as usize);
-                    self.branch_in_section(self.branch_section(low, high, choice), low, high, choice)
+                    self.branch_in_section(self.branching_section(low, high, choice), low, high, choice)
                 }
             };
             let Some(stale) = stale else { return best };
@@ -85,7 +85,7 @@ impl<H: Height> SearchState<H> {
     }
 
     /// The section to branch in.
-    fn branch_section(&self, low: usize, high: usize, choice: Choice) -> usize {
+    fn branching_section(&self, low: usize, high: usize, choice: Choice) -> usize {
         let mut best = Best { section: low, ways: u64::MAX, weight: 1, floor: H::FAR };
         let (mut s, mut before) = (low, H::FAR);
         while s < high {

@@ -66,9 +66,9 @@ impl<'a> ExactSearches<'a> {
                 shake_exact_order(&mut order, &mut dice, round);
                 // Heights must be below `FAR`, so that the sum of two fits.
                 let sum = self.sum.max(cap);
-                let outcome = if sum < u32::FAR.wide() {
+                let outcome = if sum < u32::FAR.wide_height() {
                     self.attempt::<u32>(&order, cap, choice, limit.min(left))
-                } else if sum < u64::FAR.wide() {
+                } else if sum < u64::FAR.wide_height() {
                     self.attempt::<u64>(&order, cap, choice, limit.min(left))
                 } else {
                     return Outcome::Limit;
@@ -93,10 +93,11 @@ impl<'a> ExactSearches<'a> {
     fn attempt<H: Height>(&mut self, order: &[u32], cap: u64, choice: Choice, limit: u64) -> Outcome {
         let (from, low) = (self.part.from, self.part.low);
         let of = |v: &[u32]| order.iter().map(|&k| v[from + k as usize] - low).collect::<Vec<u32>>();
-        let size = order.iter().map(|&k| H::narrow(self.p.size[from + k as usize])).collect();
+        let size = order.iter().map(|&k| H::narrow_height(self.p.size[from + k as usize])).collect();
         let weight = std::mem::take(&mut self.weight);
         let sections = self.part.high - low;
-        let mut state = SearchState::new(of(&self.p.start), of(&self.p.end), size, sections, H::narrow(cap), weight);
+        let mut state =
+            SearchState::new(of(&self.p.start), of(&self.p.end), size, sections, H::narrow_height(cap), weight);
         let outcome = search(&mut state, choice, limit, &mut self.nodes);
         self.weight = state.weight;
         outcome

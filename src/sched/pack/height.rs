@@ -11,21 +11,21 @@ pub trait Height: Copy + Ord + Debug + Add<Output = Self> + Sub<Output = Self> {
     /// height does not overflow.
     const FAR: Self;
     /// `x`, which must be below [`Height::FAR`].
-    fn narrow(x: u64) -> Self;
+    fn narrow_height(x: u64) -> Self;
     /// As a `u64`.
-    fn wide(self) -> u64;
+    fn wide_height(self) -> u64;
 }
 
 impl Height for u32 {
     const ZERO: u32 = 0;
     const FAR: u32 = 1 << 31;
 
-    fn narrow(x: u64) -> u32 {
+    fn narrow_height(x: u64) -> u32 {
         debug_assert!(x < 1 << 31);
         x as u32
     }
 
-    fn wide(self) -> u64 {
+    fn wide_height(self) -> u64 {
         u64::from(self)
     }
 }
@@ -34,11 +34,11 @@ impl Height for u64 {
     const ZERO: u64 = 0;
     const FAR: u64 = 1 << 63;
 
-    fn narrow(x: u64) -> u64 {
+    fn narrow_height(x: u64) -> u64 {
         x
     }
 
-    fn wide(self) -> u64 {
+    fn wide_height(self) -> u64 {
         self
     }
 }

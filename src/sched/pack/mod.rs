@@ -39,6 +39,7 @@ pub mod greedy;
 pub mod height;
 pub mod instances;
 pub mod lines;
+mod pack_run;
 pub mod problem;
 pub mod proof;
 pub mod rank;
@@ -51,11 +52,8 @@ pub mod squeaky_wheel;
 pub use buffers::Buffers;
 
 use crate::error::Result;
-use exact::ExactSearches;
-use problem::{Part, Problem};
-use rank::RankFacts;
-use search::Outcome;
-use skyline::PartPacking;
+use pack_run::PackRun;
+use problem::Problem;
 
 /// The goal of a packing, and the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,12 +95,6 @@ impl Packing {
     }
 }
 
-/// Most buffers of a part for branch and bound: a node visits each section.
-const LARGEST: usize = 4096;
-
-/// Most pairs of overlapping lifetimes of a part for branch and bound, which lists them.
-const PAIRS: u64 = 1 << 23;
-
 /// Packs `v`.
 ///
 /// Offsets and height are in the unit of `v.size`. They are multiples of the greatest common divisor of the sizes, so
@@ -127,104 +119,6 @@ pub fn pack(v: &Buffers, options: &Options) -> Result<Packing> {
     let (height, bound) = (run.height * p.unit, run.bound * p.unit);
     let solved = options.capacity.map_or(height == bound, |c| height <= c);
     Ok(Packing { at, height, max_live: p.max_live() * p.unit, bound, nodes: run.nodes, solved })
-}
-
-/// A part whose best skyline is above the target.
-struct Open {
-    part: Part,
-    facts: RankFacts,
-    height: u64,
-    /// True if it is small enough for branch and bound.
-    small: bool,
-}
-
-/// The packing so far, in units.
-struct PackRun<'a> {
-    p: &'a Problem,
-    at: Vec<u64>,
-    /// Height of the parts that are done.
-    height: u64,
-    bound: u64,
-    nodes: u64,
-    /// A height that is low enough.
-    target: u64,
-    /// True if the caller gave a capacity.
-    feasible: bool,
-}
-
-impl PackRun<'_> {
-    /// Finds the best skyline of each part. Returns the parts that are above the target.
-    fn skylines(&mut self, nodes: u64) -> Vec<Open> {
-        let mut open = Vec::new();
-        for &part in &self.p.parts {
-            let facts = RankFacts::new(self.p, part);
-            let small = nodes > 0 && part.to - part.from <= LARGEST && facts.pairs() <= PAIRS;
-            let PartPacking { at, height } =
-                squeaky_wheel::squeaky_wheel_first(self.p, part, &facts, self.target, small);
-            self.at[part.from..part.to].copy_from_slice(&at);
-            if height <= self.target {
-                self.height = self.height.max(height);
-            } else {
-                open.push(Open { part, facts, height, small });
-            }
-        }
-        open
-    }
-
-    /// Lowers a part towards the target, or towards the height of the finished parts if that is higher.
-    fn lower(&mut self, o: &Open, nodes: u64) {
-        let enough = self.target.max(self.height);
-        let mut height = o.height;
-        if height > enough && o.small && nodes > self.nodes {
-            height = self.search(o, enough, nodes - self.nodes);
-        }
-        if height > enough && o.small {
-            height = self.keep(o.part, height, squeaky_wheel::squeaky_wheel_rest(self.p, o.part, &o.facts, enough));
-        }
-        if height > enough {
-            let from = &self.at[o.part.from..o.part.to];
-            let found = anneal::anneal(self.p, o.part, from, height, enough, nodes);
-            height = found.map_or(height, |f| self.keep(o.part, height, f));
-        }
-        self.height = self.height.max(height);
-    }
-
-    /// Keeps the packing `found` of `part` if it is lower than `height`. Returns the lower height.
-    fn keep(&mut self, part: Part, height: u64, found: PartPacking) -> u64 {
-        if found.height < height {
-            self.at[part.from..part.to].copy_from_slice(&found.at);
-        }
-        height.min(found.height)
-    }
-
-    /// Branch and bound at the cap `enough`, then repeatedly halfway between the last cap that failed and the best
-    /// height. Returns the best height. The first search gets half of the budget (7/8 if the caller gave a capacity),
-    /// each later one a quarter of the rest.
-    fn search(&mut self, o: &Open, enough: u64, budget: u64) -> u64 {
-        let mut exact = ExactSearches::new(self.p, o.part, &o.facts);
-        let (mut low, mut high) = (enough, o.height);
-        let (mut cap, mut share) = (enough, if self.feasible { budget - budget / 8 } else { budget / 2 });
-        // One above the highest refuted cap.
-        let mut proven = 0;
-        while low < high && share > 0 {
-            match exact.solve(cap, share) {
-                Outcome::Found(at) => {
-                    let size = &self.p.size[o.part.from..o.part.to];
-                    let top = at.iter().zip(size).map(|(a, s)| a + s).max().unwrap_or(0);
-                    high = self.keep(o.part, high, PartPacking { at, height: top });
-                }
-                Outcome::Refuted => (low, proven) = (cap + 1, cap + 1),
-                Outcome::Limit => low = cap + 1,
-            }
-            share = (budget - exact.nodes.min(budget)) / 4;
-            // The search ends when a packing is found below a cap that ran out of budget.
-            cap = low + high.saturating_sub(low) / 2;
-        }
-        // All parts must fit, so the bound of one part is a bound of the packing.
-        self.bound = self.bound.max(proven);
-        self.nodes += exact.nodes;
-        high
-    }
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ impl<H: Height> SearchState<H> {
 
     /// The offset of each buffer, by rank.
     pub fn offsets(&self) -> Vec<u64> {
-        self.at.iter().map(|&a| a.wide()).collect()
+        self.at.iter().map(|&a| a.wide_height()).collect()
     }
 
     /// The number of changes so far, for [`SearchState::undo`].
@@ -176,7 +176,7 @@ impl<H: Height> SearchState<H> {
         }
         let eff = least.max(self.eff[i]);
         #[cfg(test)]
-        let eff = if self.plain { self.eff[i] + H::narrow(1) } else { eff };
+        let eff = if self.plain { self.eff[i] + H::narrow_height(1) } else { eff };
         if eff + self.size[i] > self.cap {
             return false;
         }

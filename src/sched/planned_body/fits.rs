@@ -17,14 +17,14 @@ fn require_fits(ok: bool, broken: impl FnOnce() -> String) -> Proof {
 }
 
 /// The operands of a loop's instruction.
-struct FitTarget<'a> {
+struct BodyFitsTarget<'a> {
     reads: &'a [Operand],
     writes: &'a [Operand],
     /// For each read, the write that shares its bytes, or [`OUT_OF_PLACE`].
     inplace: &'a [u8],
 }
 
-impl FitTarget<'_> {
+impl BodyFitsTarget<'_> {
     fn operand(&self, outer: Outer) -> Option<&Operand> {
         match outer {
             Outer::Read(r) => self.reads.get(r),
@@ -42,7 +42,7 @@ impl PlannedBody {
     /// Proves that the body's externs and workspace fit the operands of instruction `i` of `code`. `inplace` names, for
     /// each read, the write that shares its bytes.
     pub fn fits(&self, code: &Instructions, i: usize, inplace: &[u8]) -> Proof {
-        let outside = FitTarget { reads: code.reads_of(i), writes: code.writes_of(i), inplace };
+        let outside = BodyFitsTarget { reads: code.reads_of(i), writes: code.writes_of(i), inplace };
         // One thread runs all of it, or all threads do with barriers: no thread has a part of an operand.
         let whole = |o: &Operand| o.split == Split::Whole;
         let all = outside.reads.iter().chain(outside.writes).all(whole) && code.units[i] == 1 && !code.copies[i];
@@ -75,7 +75,7 @@ impl PlannedBody {
     }
 
     /// A branch runs once, and read 0 is its predicate: one byte that no write takes over.
-    fn predicate_fits(&self, outside: &FitTarget<'_>) -> Proof {
+    fn predicate_fits(&self, outside: &BodyFitsTarget<'_>) -> Proof {
         let Some(_) = self.when else { return Ok(()) };
         let one = outside.reads.first().is_some_and(|o| o.bytes() == 1 && o.size == 1);
         let apart = outside.inplace.first() == Some(&OUT_OF_PLACE);
@@ -84,7 +84,7 @@ impl PlannedBody {
 
     /// What ends the loop early has the size that the executor reads, and no iteration needs to run: each write has
     /// contents before the first.
-    fn exit_fits(&self, outside: &FitTarget<'_>) -> Proof {
+    fn exit_fits(&self, outside: &BodyFitsTarget<'_>) -> Proof {
         let Some(exit) = self.exit else { return Ok(()) };
         let there = match exit {
             LoopExit::Flag(bound) => {
@@ -136,7 +136,7 @@ impl PlannedBody {
 
     /// Extern `e` has the size of its operand and the contents that the body expects; the body does not write what the
     /// loop reads.
-    fn extern_fits(&self, e: &Extern, outside: &FitTarget<'_>) -> Proof {
+    fn extern_fits(&self, e: &Extern, outside: &BodyFitsTarget<'_>) -> Proof {
         let (code, buf) = (&self.plan.code, e.buf as usize);
         let Some(o) = outside.operand(e.outer) else {
             return Err("an extern of the body is no operand of the loop".into());

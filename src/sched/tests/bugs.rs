@@ -345,8 +345,8 @@ fn a_class_lives_as_long_as_its_last_member() {
     assert_eq!(o.alias.class[of(b)] as usize, root, "the second takes over the first");
     let mut live = o.live.clone();
     live.end[root] = live.first[root] + 2;
-    let (offset, bytes) = crate::sched::offsets(&o.code, &o.alias, &live, lines::pack_lines).unwrap();
-    assert!(check_plan(crate::sched::checker::Plan { offset, bytes, ..right }).is_err());
+    let (offset, bytes) = crate::sched::planned_offsets(&o.code, &o.alias, &live, lines::pack_lines).unwrap();
+    assert!(check_plan(crate::sched::plan::Plan { offset, bytes, ..right }).is_err());
 }
 
 /// Two names for one storage at two offsets: each reads its own part, and neither is overwritten while the other is

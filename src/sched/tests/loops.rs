@@ -2,8 +2,9 @@
 
 use crate::arena::tensor::LINE;
 use crate::nodes::{Builder, DType, GraphBuf, Loop};
-use crate::sched::checker::{Plan, check_plan};
+use crate::sched::checker::check_plan;
 use crate::sched::instructions::BufKind;
+use crate::sched::plan::Plan;
 use crate::sched::planned_body::{Outer, PlannedBody};
 use crate::sched::races::race_free;
 use crate::sched::schedule;

@@ -8,9 +8,10 @@ use crate::arena::{Node, Value};
 use crate::kernels::abi::Split;
 use crate::message_texts::unseen_messages;
 use crate::nodes::{Builder, DType, Init};
-use crate::sched::checker::{Plan, check_plan};
+use crate::sched::checker::check_plan;
 use crate::sched::instructions::{BufKind, OUT_OF_PLACE, Operand};
 use crate::sched::pack::lines;
+use crate::sched::plan::Plan;
 use crate::sched::schedule;
 
 /// A sound plan for two threads, and the op and node of each instruction.

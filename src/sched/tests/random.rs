@@ -8,13 +8,14 @@ use crate::error::Result;
 use crate::kernels::abi::Split;
 use crate::nodes::ops::constant::attrs::ConstantAttrs;
 use crate::nodes::{Builder, DType, Graph, GraphBuf, Init, Op, Var};
-use crate::sched::checker::{Checked, Plan, check_plan};
+use crate::sched::checker::{Checked, check_plan};
 use crate::sched::exec::{Exec, ThreadState};
 use crate::sched::intervals::Intervals;
 use crate::sched::lower::{Lowered, lower};
-use crate::sched::offsets;
 use crate::sched::order::{self, Ordered};
 use crate::sched::pack::{Packing, greedy, lines};
+use crate::sched::plan::Plan;
+use crate::sched::planned_offsets;
 use crate::sched::share::share_tapes_above;
 use crate::sched::tape::Tapes;
 use crate::sched::team::Team;
@@ -110,7 +111,7 @@ pub struct Planned {
 pub fn planned(g: Graph<'_>, threads: usize, pack: fn(&Intervals) -> Result<Packing>) -> Planned {
     let lowered = lower(g, threads).unwrap();
     let ordered = order::best_order(&lowered.code).unwrap();
-    let (offset, bytes) = offsets(&ordered.code, &ordered.alias, &ordered.live, pack).unwrap();
+    let (offset, bytes) = planned_offsets(&ordered.code, &ordered.alias, &ordered.live, pack).unwrap();
     let inplace = ordered.alias.inplace.clone();
     let plan = Plan { code: ordered.code.clone(), offset, inplace, bytes, threads, foreign: Vec::new() };
     Planned { lowered, ordered, plan }
@@ -280,7 +281,7 @@ fn mutated(o: &Ordered, right: &Plan, kind: usize, d: &mut Draw) -> Option<Plan>
         }
     }
     if (3..6).contains(&kind) {
-        let (offset, bytes) = offsets(&o.code, &o.alias, &live, lines::pack_lines).ok()?;
+        let (offset, bytes) = planned_offsets(&o.code, &o.alias, &live, lines::pack_lines).ok()?;
         (p.offset, p.bytes) = (offset, bytes);
     }
     (p.offset != right.offset || p.inplace != right.inplace).then_some(p)

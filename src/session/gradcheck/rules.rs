@@ -2,7 +2,7 @@
 //! change on purpose.
 
 use super::GradientCheck;
-use super::finite::FinitePoint;
+use super::finite_differences::FinitePoint;
 use crate::arena::{Node, ids::Id};
 use crate::error::{Kind, Result};
 use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
@@ -36,11 +36,11 @@ impl fmt::Display for RulesAgreement {
 }
 
 /// The custom functions with rules of the entry of `g`.
-fn functions_with_rules(g: Graph<'_>) -> impl Iterator<Item = (Node, CustomFnAttrs)> {
+fn gradcheck_rule_functions(g: Graph<'_>) -> impl Iterator<Item = (Node, CustomFnAttrs)> {
     g.region_nodes(g.entry()).filter(move |&n| has_custom_rules(g, n)).map(move |n| (n, CustomFnAttrs::of(&g.attrs(n))))
 }
 
-fn checked_rule_name(g: Graph<'_>, f: &CustomFnAttrs) -> String {
+fn gradcheck_rule_name(g: Graph<'_>, f: &CustomFnAttrs) -> String {
     format!("{:?}", g.str(g.region_names[f.body.at()]))
 }
 
@@ -48,9 +48,9 @@ fn checked_rule_name(g: Graph<'_>, f: &CustomFnAttrs) -> String {
 pub fn rules_on_the_way(g: Graph<'_>, leaf: &str) -> Vec<String> {
     let Some((leaf, _)) = g.find_leaf(leaf) else { return Vec::new() };
     let from = active_from(&Codes::of(g), g.entry(), &[leaf]);
-    let mut names: Vec<String> = functions_with_rules(g)
+    let mut names: Vec<String> = gradcheck_rule_functions(g)
         .filter(|(n, _)| g.args_of(*n).iter().any(|&a| from[a]))
-        .map(|(_, f)| checked_rule_name(g, &f))
+        .map(|(_, f)| gradcheck_rule_name(g, &f))
         .collect();
     names.dedup();
     names
@@ -60,8 +60,8 @@ impl GradientCheck {
     /// Compares the two rules of custom functions, if one has both, on the graph `wide`, which is in f64.
     pub(super) fn compare_rules(&self, wide: &GraphBuf) -> Result<Option<RulesAgreement>> {
         let g = wide.view();
-        let both = functions_with_rules(g).filter(|(_, f)| f.vjp.is_some() && f.jvp.is_some());
-        let names: Vec<String> = both.map(|(_, f)| checked_rule_name(g, &f)).collect();
+        let both = gradcheck_rule_functions(g).filter(|(_, f)| f.vjp.is_some() && f.jvp.is_some());
+        let names: Vec<String> = both.map(|(_, f)| gradcheck_rule_name(g, &f)).collect();
         let float = |v| g.ty(v).dtype == DType::F64 && g.numel(v) > 0;
         let wrt: Vec<&str> = g.leaves().filter(|l| float(l.value)).map(|l| l.name).collect();
         let outputs = g.outputs().iter().zip(g.output_names);

@@ -1,6 +1,6 @@
 //! A plan that a sized program keeps: a program without an arena, and the data to place it again.
 
-use super::layout::{Layout, PlanLines};
+use super::layout::{Layout, LayoutPlanLines};
 use crate::arena::tensor::{LINE, TensorArena};
 use crate::error::Result;
 use crate::nodes::Sizes;
@@ -29,7 +29,7 @@ pub struct KeptPlan {
     id: u64,
     ready: CompiledGraph,
     areas: Areas,
-    pub lines: PlanLines,
+    pub lines: LayoutPlanLines,
     /// The version of the layout for which it is placed.
     pub version: u64,
     /// When it was used last.
@@ -41,7 +41,7 @@ impl KeptPlan {
     /// The plan of `program`, which was made of `divided`.
     pub fn new(sizes: Sizes, program: Program, divided: Divided, own: Range<u64>, leaves: &LeafTable) -> KeptPlan {
         let Divided { ready, areas } = divided;
-        let lines = PlanLines { own, workspace: areas.workspace };
+        let lines = LayoutPlanLines { own, workspace: areas.workspace };
         let persistent = program.bindings.iter().enumerate().filter(|(_, b)| b.is_persistent());
         let link = |(binding, number): (usize, u32)| LeafLink { binding, number: number as usize };
         let links = persistent.filter_map(|(i, b)| Some((i, leaves.number(&b.name)?))).map(link).collect();

@@ -26,14 +26,14 @@ pub struct Layout {
 
 /// Lines that a plan takes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlanLines {
+pub struct LayoutPlanLines {
     /// Its own area; before the plan is placed, only the length counts.
     pub own: Range<u64>,
     /// Lines of its workspace.
     pub workspace: u64,
 }
 
-impl PlanLines {
+impl LayoutPlanLines {
     fn own_lines(&self) -> u64 {
         self.own.end.saturating_sub(self.own.start)
     }
@@ -46,10 +46,10 @@ pub struct Placed {
     pub own: Vec<Range<u64>>,
 }
 
-impl PlanLines {
+impl LayoutPlanLines {
     /// The lines that a plan of these areas takes; its own area has no place yet.
-    pub fn of(areas: &Areas) -> PlanLines {
-        PlanLines { own: 0..areas.own, workspace: areas.workspace }
+    pub fn of(areas: &Areas) -> LayoutPlanLines {
+        LayoutPlanLines { own: 0..areas.own, workspace: areas.workspace }
     }
 }
 
@@ -61,7 +61,7 @@ impl Layout {
 
     /// A layout for the `kept` plans and a new one, with `leaves` lines of params and states. If all lines have to be
     /// at most `most`, the plans alone must fit them. Nothing moves if there is a gap for the new plan's own area.
-    pub fn with(&self, leaves: u64, kept: &[PlanLines], new: &PlanLines, most: Option<u64>) -> Placed {
+    pub fn with(&self, leaves: u64, kept: &[LayoutPlanLines], new: &LayoutPlanLines, most: Option<u64>) -> Placed {
         let fits = |lines: u64| most.is_none_or(|most| lines <= most);
         let lines = self.lines.max(self.workspace.saturating_add(new.workspace));
         if let Some(at) = self.gap(kept, new.own_lines()).filter(|_| leaves == self.leaves && fits(lines)) {
@@ -84,7 +84,7 @@ impl Layout {
     }
 
     /// The first line of the lowest gap of `lines` lines between own areas. `None` before the first plan.
-    fn gap(&self, kept: &[PlanLines], lines: u64) -> Option<u64> {
+    fn gap(&self, kept: &[LayoutPlanLines], lines: u64) -> Option<u64> {
         if self.version == 0 {
             return None;
         }
@@ -105,8 +105,8 @@ impl Layout {
 mod tests {
     use super::*;
 
-    fn plan(own: Range<u64>, workspace: u64) -> PlanLines {
-        PlanLines { own, workspace }
+    fn plan(own: Range<u64>, workspace: u64) -> LayoutPlanLines {
+        LayoutPlanLines { own, workspace }
     }
 
     /// Own areas lie between leaves and workspace, and none overlaps another.
@@ -145,12 +145,12 @@ mod tests {
     fn a_limit_is_kept() {
         for most in 30..60 {
             let mut layout = Layout::default();
-            let mut kept: Vec<PlanLines> = Vec::new();
+            let mut kept: Vec<LayoutPlanLines> = Vec::new();
             for (own, workspace) in [(3, 5), (2, 9), (4, 7), (1, 20), (6, 4), (0, 0)] {
                 let placed = layout.with(2, &kept, &plan(0..own, workspace), Some(most));
                 check(&placed);
                 let widest = kept.iter().map(|p| p.workspace).max().unwrap_or(0).max(workspace);
-                let least = 2 + own + kept.iter().map(PlanLines::own_lines).sum::<u64>() + widest;
+                let least = 2 + own + kept.iter().map(LayoutPlanLines::own_lines).sum::<u64>() + widest;
                 assert!(placed.layout.lines <= most || least > most, "{most}: {:?}", placed.layout);
                 kept.push(plan(0..own, workspace));
                 kept.iter_mut().zip(&placed.own).for_each(|(p, own)| p.own = own.clone());

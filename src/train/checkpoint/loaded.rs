@@ -1,8 +1,9 @@
 //! A file of tensors in memory.
 
+use super::DTYPES;
 use super::digest::{self, Digest};
+use super::entry::{Entry, checked_entry};
 use super::header::{HEADER_LIMIT, bad_checkpoint_header, repeated_header_key};
-use super::{DTYPES, Entry, checked_checkpoint_entry};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use std::fs::File;
@@ -71,7 +72,7 @@ impl Loaded {
             let dtype =
                 dtype.ok_or_else(|| bad_checkpoint_header(format!("{name:?} is {}: not supported", info.dtype)))?;
             let at = start + info.data_offsets.0..start + info.data_offsets.1;
-            checked_checkpoint_entry(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
+            checked_entry(Entry { name: &name, dtype, dims: &info.shape, bytes: &bytes[at.clone()] })?;
             index.push(Held { name, dtype, dims: info.shape.clone(), at });
         }
         index.sort_by(|a, b| a.name.cmp(&b.name));

@@ -3,7 +3,7 @@
 //! [`nn::lora_linear`](crate::nn::lora_linear) has loralib's names: `fc.weight`, `fc.lora_A`, `fc.lora_B`. PEFT calls
 //! them `base_model.model.fc.base_layer.weight`, `base_model.model.fc.lora_A.weight` and so on, with the same shapes.
 
-use super::load::{checkpoint_load_float, checkpoint_store_float};
+use super::floats::{read_checkpoint_float, write_checkpoint_float};
 use super::{Tensor, bad_checkpoint_header};
 use crate::error::{Error, Kind, Result};
 use crate::session::{Binding, Program, Role};
@@ -56,7 +56,7 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
         let mut t = Tensor { name: b.name.clone(), dtype: b.dtype, dims: b.dims.to_vec(), bytes: bytes.to_vec() };
         let layer = b.name.strip_suffix(".weight");
         if let Some(layer) = layer.filter(|l| find(format!("{l}.lora_A")).is_ok()) {
-            add_lora_adaptation(&mut t, find(format!("{layer}.lora_A"))?, find(format!("{layer}.lora_B"))?, alpha)?;
+            merge_checkpoint_lora(&mut t, find(format!("{layer}.lora_A"))?, find(format!("{layer}.lora_B"))?, alpha)?;
             count += 1;
         }
         merged.push(t);
@@ -68,7 +68,7 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
 }
 
 /// Adds `(alpha/r)·B·A` to `w`.
-fn add_lora_adaptation(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), alpha: f64) -> Result<()> {
+fn merge_checkpoint_lora(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]), alpha: f64) -> Result<()> {
     let floats = w.dtype.is_real_float();
     let ([outputs, inputs], [r, a1], [b0, b1]) = (&w.dims[..], &a.0.dims[..], &b.0.dims[..]) else {
         return Err(bad_checkpoint_header(format!("{:?} and its adaptation are no matrices", w.name)));
@@ -83,7 +83,7 @@ fn add_lora_adaptation(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]
         return Err(Error::new(Kind::Shape, text));
     }
     let (dtype, size, scale) = (w.dtype, w.dtype.size(), alpha / r as f64);
-    let all = |bytes: &[u8]| bytes.chunks_exact(size).map(|x| checkpoint_load_float(dtype, x)).collect::<Vec<f64>>();
+    let all = |bytes: &[u8]| bytes.chunks_exact(size).map(|x| read_checkpoint_float(dtype, x)).collect::<Vec<f64>>();
     let (a, b) = (all(a.1), all(b.1));
     let mut row = vec![0.0; inputs];
     for (i, out) in w.bytes.chunks_exact_mut((inputs * size).max(1)).enumerate() {
@@ -93,8 +93,8 @@ fn add_lora_adaptation(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u8]
             row.iter_mut().zip(&a[k * inputs..]).for_each(|(sum, a)| *sum += b * a);
         }
         for (out, sum) in out.chunks_exact_mut(size).zip(&row) {
-            let x = checkpoint_load_float(dtype, out) + scale * sum;
-            checkpoint_store_float(dtype, out, x);
+            let x = read_checkpoint_float(dtype, out) + scale * sum;
+            write_checkpoint_float(dtype, out, x);
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Tensors that own their bytes. Invariant: the bytes are those of elements of the dtype, as many as the shape has.
 
-use super::{Entry, checked_checkpoint_entry};
+use super::entry::{Entry, checked_entry};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::DType;
 use crate::session::Elem;
@@ -24,7 +24,7 @@ impl Tensor {
             return Err(Error::new(Kind::Shape, text));
         }
         let t = Tensor { name: name.into(), dtype, dims: dims.into(), bytes: bytemuck::cast_slice(data).to_vec() };
-        checked_checkpoint_entry(t.entry())?;
+        checked_entry(t.entry())?;
         Ok(t)
     }
 

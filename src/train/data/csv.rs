@@ -76,7 +76,7 @@ pub fn read_csv(path: impl AsRef<Path>, header: bool) -> Result<Table> {
 /// ```
 pub struct CsvRows<R> {
     name: String,
-    reader: Reader<RowBounded<Chain<R, &'static [u8]>>>,
+    reader: Reader<CsvRowBounded<Chain<R, &'static [u8]>>>,
     record: ByteRecord,
     names: Vec<String>,
     /// Fields of a row; 0 before the first.
@@ -88,7 +88,7 @@ impl<R: Read> CsvRows<R> {
     /// empty, no UTF-8, or cannot be read.
     pub fn new(name: impl Display, input: R, header: bool) -> Result<CsvRows<R>> {
         // A line ends with a line feed, the last one too; so the reader's line is that after the record.
-        let input = RowBounded { input: input.chain(&b"\n"[..]), left: ROW_LIMIT };
+        let input = CsvRowBounded { input: input.chain(&b"\n"[..]), left: ROW_LIMIT };
         // Rows of other lengths are reported here, with their columns.
         let reader = ReaderBuilder::new()
             .has_headers(false)
@@ -171,12 +171,12 @@ impl<R: Read> CsvRows<R> {
 }
 
 /// An input that gives at most `left` bytes more.
-struct RowBounded<R> {
+struct CsvRowBounded<R> {
     input: R,
     left: u64,
 }
 
-impl<R: Read> Read for RowBounded<R> {
+impl<R: Read> Read for CsvRowBounded<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let n = self.input.read(into)?;
         let over = || io::Error::new(ErrorKind::InvalidData, format!("a row of more than {ROW_LIMIT} bytes"));

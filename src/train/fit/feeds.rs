@@ -4,7 +4,7 @@
 
 use crate::error::Result;
 use crate::session::Program;
-use crate::train::source::Source;
+use crate::train::stream_source::Source;
 use crate::train::trainer::streamed::Pulled;
 use crate::train::trainer::{Progress, Trainer};
 

@@ -10,7 +10,7 @@ use crate::kernels::gguf::{BlockType, gguf_dequant_blocks};
 use crate::names::list_names;
 use crate::nodes::DType;
 use crate::session::{Binding, Program, Role};
-use crate::train::checkpoint::load::{checkpoint_load_float, checkpoint_store_float};
+use crate::train::checkpoint::{read_checkpoint_float, write_checkpoint_float};
 use crate::train::{Load, LoadReport};
 use hashbrown::HashMap;
 
@@ -19,7 +19,7 @@ const PIECE: usize = 1 << 14;
 
 /// How the bytes of a tensor become those of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Conversion {
+enum GgufConversion {
     /// As they are.
     Copy,
     /// Floats of one type to those of another.
@@ -32,7 +32,7 @@ enum Conversion {
 struct Pair {
     leaf: String,
     tensor: GgufTensor,
-    by: Conversion,
+    by: GgufConversion,
 }
 
 impl Program {
@@ -84,7 +84,7 @@ impl Program {
                 }
                 continue;
             };
-            let by = load_conversion(leaf, tensor, how, &mut report)?;
+            let by = gguf_load_conversion(leaf, tensor, how, &mut report)?;
             report.loaded.push(leaf.name.clone());
             pairs.push(Pair { leaf: leaf.name.clone(), tensor: tensor.clone(), by });
         }
@@ -108,22 +108,22 @@ impl Program {
         for (k, out) in bytes.chunks_mut(PIECE * size).enumerate() {
             let (first, n) = (k * PIECE, out.len() / size);
             match pair.by {
-                Conversion::Copy => file.read(t, first * size, out)?,
-                Conversion::Cast(from) => {
+                GgufConversion::Copy => file.read(t, first * size, out)?,
+                GgufConversion::Cast(from) => {
                     read.resize(n * from.size(), 0);
                     file.read(t, first * from.size(), &mut read)?;
                     for (out, x) in out.chunks_exact_mut(size).zip(read.chunks_exact(from.size())) {
-                        checkpoint_store_float(leaf.dtype, out, checkpoint_load_float(from, x));
+                        write_checkpoint_float(leaf.dtype, out, read_checkpoint_float(from, x));
                     }
                 }
-                Conversion::Decode(block) => {
+                GgufConversion::Decode(block) => {
                     let bytes = |elements: usize| elements / block.elements() * block.bytes();
                     read.resize(bytes(n), 0);
                     file.read(t, bytes(first), &mut read)?;
                     numbers.resize(n, 0.0);
                     gguf_dequant_blocks(block, &read, &mut numbers);
                     for (out, x) in out.chunks_exact_mut(size).zip(&numbers) {
-                        checkpoint_store_float(leaf.dtype, out, f64::from(*x));
+                        write_checkpoint_float(leaf.dtype, out, f64::from(*x));
                     }
                 }
             }
@@ -133,7 +133,12 @@ impl Program {
 }
 
 /// How `t` becomes the value of `leaf`, or why it cannot.
-fn load_conversion(leaf: &Binding, t: &GgufTensor, how: &Load<'_>, report: &mut LoadReport) -> Result<Conversion> {
+fn gguf_load_conversion(
+    leaf: &Binding,
+    t: &GgufTensor,
+    how: &Load<'_>,
+    report: &mut LoadReport,
+) -> Result<GgufConversion> {
     let (name, dims) = (t.kind.name(), &t.dims);
     let differ = |why: &str| {
         let text = format!("{:?} is {name}{dims:?} in the file, not {}{}{why}", t.name, leaf.dtype, leaf.dims);
@@ -146,7 +151,7 @@ fn load_conversion(leaf: &Binding, t: &GgufTensor, how: &Load<'_>, report: &mut 
         // Blocks of several types have the same number of bytes.
         return match leaf.blocks.iter().find(|reader| !reader.fits(b, dims)) {
             Some(reader) => differ(&format!("; the program reads {:?} as {reader}", leaf.name)),
-            None => Ok(Conversion::Copy),
+            None => Ok(GgufConversion::Copy),
         };
     }
     if dims[..] != leaf.dims[..] {
@@ -158,9 +163,9 @@ fn load_conversion(leaf: &Binding, t: &GgufTensor, how: &Load<'_>, report: &mut 
         }
     }
     let by = match t.kind {
-        TensorType::Plain(d) if d == leaf.dtype => return Ok(Conversion::Copy),
-        TensorType::Plain(d) if d.is_real_float() && leaf.dtype.is_real_float() => Conversion::Cast(d),
-        TensorType::Blocks(b) if leaf.dtype.is_real_float() => Conversion::Decode(b),
+        TensorType::Plain(d) if d == leaf.dtype => return Ok(GgufConversion::Copy),
+        TensorType::Plain(d) if d.is_real_float() && leaf.dtype.is_real_float() => GgufConversion::Cast(d),
+        TensorType::Blocks(b) if leaf.dtype.is_real_float() => GgufConversion::Decode(b),
         _ => return differ(""),
     };
     if !how.cast {

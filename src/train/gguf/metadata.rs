@@ -1,6 +1,7 @@
 //! Metadata: values of thirteen types under keys.
 
 use super::cursor::Cursor;
+use super::write::write_gguf_string;
 use crate::error::Result;
 use std::fmt;
 use std::io::Read;
@@ -44,7 +45,7 @@ macro_rules! numbers {
                 match self {
                     $(Meta::$variant(x) => to.extend(x.to_le_bytes()),)*
                     Meta::Bool(x) => to.push(u8::from(*x)),
-                    Meta::String(x) => write_metadata_string(x, to),
+                    Meta::String(x) => write_gguf_string(x, to),
                     Meta::Array(x) => x.write(to),
                 }
             }
@@ -107,7 +108,7 @@ macro_rules! numbers {
                 match self {
                     $(MetaArray::$variant(x) => x.iter().for_each(|x| to.extend(x.to_le_bytes())),)*
                     MetaArray::Bool(x) => to.extend(x.iter().map(|&x| u8::from(x))),
-                    MetaArray::String(x) => x.iter().for_each(|x| write_metadata_string(x, to)),
+                    MetaArray::String(x) => x.iter().for_each(|x| write_gguf_string(x, to)),
                 }
             }
         }
@@ -168,10 +169,4 @@ fn read_metadata_bool<R: Read>(from: &mut Cursor<R>) -> Result<bool> {
         [1] => Ok(true),
         [x] => Err(from.error(format!("a bool is {x}; it may be 0 or 1"))),
     }
-}
-
-/// Writes a string: its length, then its bytes.
-pub(super) fn write_metadata_string(x: &str, to: &mut Vec<u8>) {
-    to.extend((x.len() as u64).to_le_bytes());
-    to.extend(x.as_bytes());
 }

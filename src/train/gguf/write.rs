@@ -2,7 +2,7 @@
 
 use super::bad_gguf;
 use super::gguf_file::{HEADER_LIMIT, gguf_file_alignment};
-use super::metadata::{Meta, write_metadata_string};
+use super::metadata::Meta;
 use super::tensor_type::TensorType;
 use crate::error::Result;
 use crate::train::write_atomically;
@@ -42,14 +42,14 @@ pub fn encode_file(metadata: &[(String, Meta)], tensors: &[GgufEntry<'_>]) -> Re
     file.extend((tensors.len() as u64).to_le_bytes());
     file.extend((metadata.len() as u64).to_le_bytes());
     for (key, value) in metadata {
-        write_metadata_string(key, &mut file);
+        write_gguf_string(key, &mut file);
         file.extend(value.type_id().to_le_bytes());
         value.write(&mut file);
     }
     let mut offset = 0usize;
     for t in tensors {
-        let id = check_entry_to_write(t).map_err(|e| e.context(format!("tensor {:?}", t.name)))?;
-        write_metadata_string(t.name, &mut file);
+        let id = check_gguf_entry(t).map_err(|e| e.context(format!("tensor {:?}", t.name)))?;
+        write_gguf_string(t.name, &mut file);
         file.extend((t.dims.len() as u32).to_le_bytes());
         t.dims.iter().rev().for_each(|&d| file.extend((d as u64).to_le_bytes()));
         file.extend(id.to_le_bytes());
@@ -86,7 +86,7 @@ fn check_unique_to_write<'a>(what: &str, names: impl Iterator<Item = &'a str>) -
 }
 
 /// Requires that a tensor can be in a file. Returns the number of its type.
-fn check_entry_to_write(t: &GgufEntry<'_>) -> Result<u32> {
+fn check_gguf_entry(t: &GgufEntry<'_>) -> Result<u32> {
     if t.dims.len() > MAX_AXES {
         return Err(bad_gguf(format!("{} axes; at most {MAX_AXES} are possible", t.dims.len())));
     }
@@ -99,4 +99,10 @@ fn check_entry_to_write(t: &GgufEntry<'_>) -> Result<u32> {
         return Err(bad_gguf(text));
     }
     Ok(id)
+}
+
+/// Writes a string: its length, then its bytes.
+pub(super) fn write_gguf_string(x: &str, to: &mut Vec<u8>) {
+    to.extend((x.len() as u64).to_le_bytes());
+    to.extend(x.as_bytes());
 }

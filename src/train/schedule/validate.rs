@@ -50,7 +50,7 @@ impl Schedule {
         if depth > MAX_DEPTH {
             return refuse_to_validate(format!("schedules in schedules go {MAX_DEPTH} levels deep"));
         }
-        if let Some(bad) = self.numbers().into_iter().find(|n| !n.fits) {
+        if let Some(bad) = self.validated_numbers().into_iter().find(|n| !n.fits) {
             return refuse_to_validate(format!("{} is {}; {}", bad.name, bad.value, bad.must));
         }
         match self {
@@ -76,7 +76,7 @@ impl Schedule {
     }
 
     /// The numbers of this schedule, without those of schedules in it.
-    fn numbers(&self) -> Vec<Number> {
+    fn validated_numbers(&self) -> Vec<Number> {
         match *self {
             Schedule::Constant { lr } => vec![validate_schedule_size("lr", lr)],
             Schedule::Step { lr, step_size, gamma } => {

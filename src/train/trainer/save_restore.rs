@@ -11,7 +11,7 @@ use crate::session::Role;
 use crate::train::Partial;
 use crate::train::checkpoint::{self, Digest, Entry, HEADER_LIMIT, Loaded};
 use crate::train::plateau::PlateauState;
-use crate::train::source::StreamPosition;
+use crate::train::stream_source::StreamPosition;
 use std::path::Path;
 
 /// Name of the checkpoint's tensor of counters, `i64[6]`: version, step, epoch, position, seed, batch. Of a stream the
@@ -36,7 +36,7 @@ pub(in crate::train) fn is_saved_trainer_tensor(name: &str) -> bool {
 
 /// The counters of a checkpoint: the elements of [`CURSOR`], in order.
 #[derive(Clone, Copy)]
-struct SavedCursor {
+struct SavedTrainerCursor {
     version: u64,
     /// Steps done.
     step: u64,
@@ -47,43 +47,43 @@ struct SavedCursor {
     batch: u64,
 }
 
-impl SavedCursor {
+impl SavedTrainerCursor {
     fn to_words(self) -> [u64; 6] {
         [self.version, self.step, self.epoch, self.position, self.seed, self.batch]
     }
 
-    fn from_words([version, step, epoch, position, seed, batch]: [u64; 6]) -> SavedCursor {
-        SavedCursor { version, step, epoch, position, seed, batch }
+    fn from_words([version, step, epoch, position, seed, batch]: [u64; 6]) -> SavedTrainerCursor {
+        SavedTrainerCursor { version, step, epoch, position, seed, batch }
     }
 }
 
 /// What the rate of a checkpoint depends on.
-struct SavedRate {
+struct SavedTrainerRate {
     loss: f64,
     metric: f64,
     plateau: PlateauState,
 }
 
-impl SavedRate {
+impl SavedTrainerRate {
     fn to_words(&self) -> [f64; 6] {
         let p = &self.plateau;
         // The counts are exact: a run has fewer reports than an f64 has integers.
         [self.loss, self.metric, p.lr, p.best, p.bad as f64, p.cooldown as f64]
     }
 
-    fn from_words([loss, metric, lr, best, bad, cooldown]: [f64; 6]) -> Result<SavedRate> {
+    fn from_words([loss, metric, lr, best, bad, cooldown]: [f64; 6]) -> Result<SavedTrainerRate> {
         let count = |x: f64| x >= 0.0 && x.fract() == 0.0 && x <= MAX_STEPS as f64;
         if !(lr.is_finite() && lr >= 0.0 && !best.is_nan() && count(bad) && count(cooldown)) {
             let text = format!("{RATE} has rate {lr}, best metric {best}, {bad} bad reports, cooldown {cooldown}");
             return Err(Error::new(Kind::Data, text));
         }
         let plateau = PlateauState { lr, best, bad: bad as u64, cooldown: cooldown as u64 };
-        Ok(SavedRate { loss, metric, plateau })
+        Ok(SavedTrainerRate { loss, metric, plateau })
     }
 }
 
 /// The number of a choice in [`PARTIAL`].
-fn saved_partial_code(p: Partial) -> u64 {
+fn saved_trainer_partial(p: Partial) -> u64 {
     match p {
         Partial::Drop => 0,
         Partial::Pad => 1,
@@ -93,26 +93,26 @@ fn saved_partial_code(p: Partial) -> u64 {
 
 /// What a file says of the trainer, checked.
 struct RestoredTrainer {
-    cursor: SavedCursor,
+    cursor: SavedTrainerCursor,
     taken: u64,
-    rate: Option<SavedRate>,
+    rate: Option<SavedTrainerRate>,
     kept: Vec<Kept>,
 }
 
 impl Trainer {
     /// The present counters.
-    fn saved_cursor(&self) -> SavedCursor {
+    fn saved_cursor(&self) -> SavedTrainerCursor {
         let (epoch, position, batch) = match &self.feed {
             Feed::Shuffled(b) => (b.cursor().0, b.cursor().1, b.batch() as u64),
             Feed::Stream(s) => (s.at.epoch, s.at.batch, 0),
         };
-        SavedCursor { version: VERSION, step: self.step, epoch, position, seed: self.seed, batch }
+        SavedTrainerCursor { version: VERSION, step: self.step, epoch, position, seed: self.seed, batch }
     }
 
     /// The present choice for partial batches, as a number.
     fn saved_partial(&self) -> u64 {
         match &self.feed {
-            Feed::Shuffled(b) => saved_partial_code(b.partial_choice()),
+            Feed::Shuffled(b) => saved_trainer_partial(b.partial_choice()),
             Feed::Stream(_) => 0,
         }
     }
@@ -125,7 +125,7 @@ impl Trainer {
     /// Writes params, states and what the trainer counts and keeps to `path`, as a whole or not at all.
     pub fn save(&self, path: &Path) -> Result<()> {
         let (cursor, partial, taken) = (self.saved_cursor().to_words(), [self.saved_partial()], [self.batches_taken()]);
-        let rate = SavedRate { loss: self.last_loss, metric: self.metric, plateau: self.plateau }.to_words();
+        let rate = SavedTrainerRate { loss: self.last_loss, metric: self.metric, plateau: self.plateau }.to_words();
         let rate_words = [self.saved_rate_words()];
         let names: Vec<String> = self.kept.iter().map(|k| format!("{KEPT}{}", k.name)).collect();
         let sizes: Vec<[usize; 1]> = self.kept.iter().map(|k| [k.numbers.len()]).collect();
@@ -180,7 +180,7 @@ impl Trainer {
     /// Reads and checks what the file says of the trainer.
     fn check_trainer_tensors(&self, file: &Loaded) -> Result<RestoredTrainer> {
         let words: [u64; 6] = bytemuck::pod_read_unaligned(file.expect(CURSOR, DType::I64, &[6])?.bytes);
-        let (read, own) = (SavedCursor::from_words(words), self.saved_cursor());
+        let (read, own) = (SavedTrainerCursor::from_words(words), self.saved_cursor());
         let same = |what: &str, theirs: u64, ours: u64| {
             let text = || format!("the checkpoint has {what} {theirs}, this run has {ours}");
             if theirs == ours { Ok(()) } else { Err(Error::new(Kind::Data, text())) }
@@ -202,7 +202,7 @@ impl Trainer {
             Feed::Shuffled(b) => b.before((read.epoch, read.position)),
             Feed::Stream(_) => bytemuck::pod_read_unaligned(file.expect(STREAM, DType::I64, &[1])?.bytes),
         };
-        let SavedCursor { step, epoch, position, .. } = read;
+        let SavedTrainerCursor { step, epoch, position, .. } = read;
         let beyond = matches!(self.feed, Feed::Stream(_)) && (position > taken || epoch > MAX_STEPS);
         // Each step takes one batch, so no run has taken fewer batches than steps.
         if step > taken || taken > MAX_STEPS || beyond {
@@ -218,10 +218,10 @@ impl Trainer {
         let rate = match self.rate.has_state() {
             true => {
                 let read = file.expect(RATE, DType::F64, &[self.saved_rate_words()])?.bytes;
-                let now = SavedRate { loss: self.last_loss, metric: self.metric, plateau: self.plateau };
+                let now = SavedTrainerRate { loss: self.last_loss, metric: self.metric, plateau: self.plateau };
                 let mut words = now.to_words();
                 words[..self.saved_rate_words()].copy_from_slice(&bytemuck::pod_collect_to_vec::<u8, f64>(read));
-                Some(SavedRate::from_words(words)?)
+                Some(SavedTrainerRate::from_words(words)?)
             }
             false => None,
         };

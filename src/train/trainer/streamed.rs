@@ -7,7 +7,7 @@ use super::{Feed, Progress, Trainer, wrong_trainer_feed};
 use crate::error::{Error, Kind, Result};
 use crate::session::Program;
 use crate::train::Rate;
-use crate::train::source::{Source, StreamPosition, Supply};
+use crate::train::stream_source::{Source, StreamPosition, Supply};
 
 /// What [`Trainer::pull_streamed`] came to.
 pub enum Pulled {
@@ -35,7 +35,7 @@ impl Trainer {
     /// As [`Trainer::new`], for batches that come from a stream ([`Trainer::step_from`]) or from the caller, one by one
     /// ([`Trainer::step`], whose `fill` then gets no indices).
     pub fn streaming(program: Program, loss: &str, rate: impl Into<Rate>, seed: u64) -> Result<Trainer> {
-        Trainer::with_feed(program, loss, rate.into(), Feed::Stream(StreamFeed::default()), seed)
+        Trainer::new_with_feed(program, loss, rate.into(), Feed::Stream(StreamFeed::default()), seed)
     }
 
     /// Whether batches come one by one, not from shuffled examples.
@@ -48,23 +48,6 @@ impl Trainer {
         match &self.feed {
             Feed::Shuffled(_) => StreamPosition::default(),
             Feed::Stream(s) => s.at,
-        }
-    }
-
-    /// Runs one step on the next batch of `source`; `None` at the end of the stream.
-    ///
-    /// Errors are those of [`Trainer::step`]; those of the source name the batch and its epoch, both counted from 0. A
-    /// step that fails, unless for its loss, leaves the trainer unchanged: the source seeks back to the same batch
-    /// before the next step. A trainer of shuffled batches takes none from a stream.
-    pub fn step_from(&mut self, source: &mut dyn Source) -> Result<Option<Progress>> {
-        let (mut ended, start) = (false, self.stream_position());
-        loop {
-            match self.pull_streamed(source)? {
-                Pulled::Step(p) => return Ok(Some(p)),
-                Pulled::End => return Ok(None),
-                Pulled::EndOfEpoch if ended => return Err(self.empty_streamed_epoch(start)),
-                Pulled::EndOfEpoch => ended = true,
-            }
         }
     }
 

@@ -20,10 +20,11 @@ fn solve<H: Height>(v: &Buffers, cap: u64, choice: Choice, plain: bool, seed: u6
     let mut dice = SplitMix64(seed);
     (1..order.len()).rev().for_each(|k| order.swap(k, dice.below(k as u64 + 1) as usize));
     let of = |column: &[u32]| order.iter().map(|&k| column[k]).collect::<Vec<u32>>();
-    let size: Vec<H> = order.iter().map(|&k| H::narrow(p.size[k])).collect();
+    let size: Vec<H> = order.iter().map(|&k| H::narrow_height(p.size[k])).collect();
     let sections = p.load.len() as u32;
     let weight = vec![1; sections as usize];
-    let mut state = SearchState::new(of(&p.start), of(&p.end), size.clone(), sections, H::narrow(cap / p.unit), weight);
+    let mut state =
+        SearchState::new(of(&p.start), of(&p.end), size.clone(), sections, H::narrow_height(cap / p.unit), weight);
     state.plain = plain;
     let mut nodes = 0;
     match search(&mut state, choice, 1_000_000, &mut nodes) {

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// True if the reader of standard output has closed the pipe. A command that only prints may stop then.
-pub fn out_reader_is_gone() -> bool {
+pub fn stdout_reader_is_gone() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }
 
 /// The result of a write, without the error of a closed pipe.
-fn checked_out(done: Result<()>) -> Run {
+fn checked_stdout(done: Result<()>) -> Run {
     match done {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == ErrorKind::BrokenPipe => {
@@ -30,42 +30,42 @@ fn checked_out(done: Result<()>) -> Run {
 }
 
 /// Prints a text, with a newline at its end.
-pub fn emit_out(text: impl Display) -> Run {
+pub fn emit_stdout(text: impl Display) -> Run {
     let text = text.to_string();
-    let mut out = Out::new();
+    let mut out = BufferedStdout::new();
     out.write(&text)?;
     out.write(if text.ends_with('\n') { "" } else { "\n" })?;
     out.flush()
 }
 
 /// Writes a line to standard error.
-pub fn note_out(text: impl Display) {
+pub fn note_stderr(text: impl Display) {
     let text = text.to_string();
     // A failure here has no other place to be reported.
     let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
 }
 
 /// Writes a warning to standard error. The command goes on.
-pub fn warn_out(text: impl Display) {
-    note_out(format!("arenagrad: warning: {text}"));
+pub fn warn_stderr(text: impl Display) {
+    note_stderr(format!("arenagrad: warning: {text}"));
 }
 
 /// Standard output, locked and buffered, for texts that come in pieces.
-pub struct Out(BufWriter<StdoutLock<'static>>);
+pub struct BufferedStdout(BufWriter<StdoutLock<'static>>);
 
-impl Out {
+impl BufferedStdout {
     /// Locks standard output.
-    pub fn new() -> Out {
-        Out(BufWriter::new(std::io::stdout().lock()))
+    pub fn new() -> BufferedStdout {
+        BufferedStdout(BufWriter::new(std::io::stdout().lock()))
     }
 
     /// Prints a piece.
     pub fn write(&mut self, text: &str) -> Run {
-        if out_reader_is_gone() { Ok(()) } else { checked_out(self.0.write_all(text.as_bytes())) }
+        if stdout_reader_is_gone() { Ok(()) } else { checked_stdout(self.0.write_all(text.as_bytes())) }
     }
 
     /// Flushes the buffer.
     pub fn flush(&mut self) -> Run {
-        if out_reader_is_gone() { Ok(()) } else { checked_out(self.0.flush()) }
+        if stdout_reader_is_gone() { Ok(()) } else { checked_stdout(self.0.flush()) }
     }
 }

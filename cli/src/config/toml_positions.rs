@@ -6,24 +6,24 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 /// A key of a text, and the bytes of the key and of its value.
-struct KeyPosition {
+struct TomlPosition {
     path: String,
     key: Range<usize>,
     value: Range<usize>,
 }
 
 /// The keys of a text.
-pub struct KeyPositions<'t> {
+pub struct TomlPositions<'t> {
     text: &'t str,
-    keys: Vec<KeyPosition>,
+    keys: Vec<TomlPosition>,
 }
 
-impl<'t> KeyPositions<'t> {
+impl<'t> TomlPositions<'t> {
     /// The keys of `text`. Of a text with errors, those that could be read.
-    pub fn new(text: &'t str) -> KeyPositions<'t> {
+    pub fn new(text: &'t str) -> TomlPositions<'t> {
         let mut keys = Vec::new();
-        add_key_positions(DeTable::parse_recoverable(text).0.get_ref(), "", &mut keys);
-        KeyPositions { text, keys }
+        add_toml_positions(DeTable::parse_recoverable(text).0.get_ref(), "", &mut keys);
+        TomlPositions { text, keys }
     }
 
     /// The line of the key `path`, counted from 1; if it is not there, that of the table that would have it.
@@ -40,7 +40,7 @@ impl<'t> KeyPositions<'t> {
 
     /// The innermost key at byte `at`.
     pub fn key_at(&self, at: usize) -> Option<&str> {
-        let reach = |k: &KeyPosition| {
+        let reach = |k: &TomlPosition| {
             let ranges = [&k.key, &k.value];
             ranges.into_iter().filter(|r| r.contains(&at)).map(ExactSizeIterator::len).min()
         };
@@ -50,23 +50,23 @@ impl<'t> KeyPositions<'t> {
 }
 
 /// Adds the keys of `table`, whose paths begin with `prefix`.
-fn add_key_positions(table: &DeTable<'_>, prefix: &str, keys: &mut Vec<KeyPosition>) {
+fn add_toml_positions(table: &DeTable<'_>, prefix: &str, keys: &mut Vec<TomlPosition>) {
     for (key, value) in table {
         let path = format!("{prefix}{}", key.get_ref());
         match value.get_ref() {
-            DeValue::Table(inner) => add_key_positions(inner, &format!("{path}."), keys),
+            DeValue::Table(inner) => add_toml_positions(inner, &format!("{path}."), keys),
             DeValue::Array(elements) => {
                 for (i, element) in elements.iter().enumerate() {
                     if let DeValue::Table(inner) = element.get_ref() {
                         let path = format!("{path}[{i}]");
-                        add_key_positions(inner, &format!("{path}."), keys);
-                        keys.push(KeyPosition { path, key: element.span(), value: element.span() });
+                        add_toml_positions(inner, &format!("{path}."), keys);
+                        keys.push(TomlPosition { path, key: element.span(), value: element.span() });
                     }
                 }
             }
             _ => {}
         }
-        keys.push(KeyPosition { path, key: key.span(), value: value.span() });
+        keys.push(TomlPosition { path, key: key.span(), value: value.span() });
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn keys_are_found_by_path_and_by_byte() {
-        let p = KeyPositions::new(TEXT);
+        let p = TomlPositions::new(TEXT);
         let lines = [
             ("steps", 1),
             ("optimiser.lr", 4),
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn a_text_with_errors_has_the_keys_that_could_be_read() {
-        assert_eq!(KeyPositions::new("steps = 7\nseed = = 3\n").line("steps"), Some(1));
-        KeyPositions::new(&format!("x = {}1", "[".repeat(100_000)));
-        KeyPositions::new("[[[[\n]=\"\"\"");
+        assert_eq!(TomlPositions::new("steps = 7\nseed = = 3\n").line("steps"), Some(1));
+        TomlPositions::new(&format!("x = {}1", "[".repeat(100_000)));
+        TomlPositions::new("[[[[\n]=\"\"\"");
     }
 }

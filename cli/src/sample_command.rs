@@ -11,9 +11,9 @@ use crate::config::{Config, Network, Task};
 use crate::data::Vocabulary;
 use crate::fail::{Run, fail_bad_input};
 use crate::model::chargpt::{self, TOKEN};
-use crate::out::{self, Out};
 use crate::run_dir::{RunDir, VOCABULARY, WEIGHTS};
-use crate::{sys, tensors};
+use crate::stdout_stderr::{self, BufferedStdout};
+use crate::{safetensors_file, sys};
 use arenagrad::error::Result;
 use arenagrad::nn::{GENERATE_COUNT, GENERATE_DRAWN, GENERATE_KEPT, GENERATE_KEY, GENERATE_LENGTH, GENERATE_WINDOW};
 use arenagrad::session::{Handle, Method, Program, Role, Session};
@@ -28,7 +28,7 @@ const MOST: usize = 1 << 24;
 const AT_ONCE: usize = 16;
 
 /// The states of the text of a program.
-struct SampleStates {
+struct SampleCommandStates {
     window: Handle<i32>,
     length: Handle<i64>,
     kept: Handle<i64>,
@@ -37,11 +37,11 @@ struct SampleStates {
     caches: Vec<Handle<f32>>,
 }
 
-impl SampleStates {
-    fn new(p: &Program) -> Run<SampleStates> {
+impl SampleCommandStates {
+    fn new(p: &Program) -> Run<SampleCommandStates> {
         let known = [GENERATE_WINDOW, GENERATE_LENGTH, GENERATE_KEPT, GENERATE_DRAWN, GENERATE_KEY];
         let states = p.bindings().iter().filter(|b| b.role == Role::State && !known.contains(&b.name.as_str()));
-        Ok(SampleStates {
+        Ok(SampleCommandStates {
             window: p.state(GENERATE_WINDOW)?,
             length: p.state(GENERATE_LENGTH)?,
             kept: p.state(GENERATE_KEPT)?,
@@ -69,9 +69,9 @@ impl SampleStates {
 }
 
 /// A program that continues a text.
-pub struct SampleGenerator {
+pub struct SampleCommandGenerator {
     program: Program,
-    states: SampleStates,
+    states: SampleCommandStates,
     /// One character from the whole window, and up to [`AT_ONCE`] with kept keys and values.
     methods: [Method; 2],
     count: Handle<i64>,
@@ -80,9 +80,9 @@ pub struct SampleGenerator {
     vocabulary: Vocabulary,
 }
 
-impl SampleGenerator {
+impl SampleCommandGenerator {
     /// Compiles the program. Its params are unset until the caller loads or copies them.
-    pub fn new(n: &Network, vocabulary: Vocabulary, settings: Sampling, threads: usize) -> Run<SampleGenerator> {
+    pub fn new(n: &Network, vocabulary: Vocabulary, settings: Sampling, threads: usize) -> Run<SampleCommandGenerator> {
         // A bad setting is told without an op and a line.
         Sampler::new(settings)?;
         let one = chargpt::chargpt_next_token(n, vocabulary.len(), settings)?;
@@ -91,8 +91,8 @@ impl SampleGenerator {
         let methods = [program.method("one")?, program.method("many")?];
         let count = program.input_of(methods[1], GENERATE_COUNT)?;
         let tokens = [program.output_of(methods[0], TOKEN)?, program.output_of(methods[1], TOKEN)?];
-        let states = SampleStates::new(&program)?;
-        Ok(SampleGenerator { program, states, methods, count, tokens, context: n.context, vocabulary })
+        let states = SampleCommandStates::new(&program)?;
+        Ok(SampleCommandGenerator { program, states, methods, count, tokens, context: n.context, vocabulary })
     }
 
     /// The program.
@@ -107,7 +107,7 @@ impl SampleGenerator {
         let text = if prompt.is_empty() { newline() } else { prompt.to_vec() };
         self.states.start(&mut self.program, &text, seed)?;
         let mut left = n;
-        while left > 0 && !out::out_reader_is_gone() {
+        while left > 0 && !stdout_stderr::stdout_reader_is_gone() {
             let p = &mut self.program;
             let (length, kept) = (p.get(self.states.length)?[0], p.get(self.states.kept)?[0]);
             // The whole window, until all but its last character have kept keys and values.
@@ -140,11 +140,11 @@ pub fn sample_command(a: &SampleArgs) -> Run {
     let vocabulary = Vocabulary::from_json(&sys::sys_read_text(&path, LIMIT)?).map_err(named)?;
     let prompt = vocabulary.encode(&a.prompt).map_err(|e| fail_bad_input(format!("--prompt: {e}")))?;
     let settings = Sampling { temperature: a.temperature, top_k: a.top_k, top_p: a.top_p };
-    let mut g = SampleGenerator::new(&network, vocabulary, settings, a.threads)?;
+    let mut g = SampleCommandGenerator::new(&network, vocabulary, settings, a.threads)?;
     let weights = a.weights.clone().unwrap_or_else(|| dir.file(WEIGHTS));
-    tensors::load_param_tensors(g.program(), &weights)?;
-    let mut out = Out::new();
-    for i in (0..a.samples).take_while(|_| !out::out_reader_is_gone()) {
+    safetensors_file::load_safetensors_params(g.program(), &weights)?;
+    let mut out = BufferedStdout::new();
+    for i in (0..a.samples).take_while(|_| !stdout_stderr::stdout_reader_is_gone()) {
         let mut text = a.prompt.clone();
         if !a.json {
             out.write(&text)?;

@@ -1,6 +1,6 @@
 //! Lowering of loops and choices: each body is lowered and planned once, and the node becomes one instruction.
 
-use super::{BufferSlice, Lowered, Lowerer, lowering_error};
+use super::{BufferSlice, Lowered, Lowerer, lowerer_error};
 use crate::arena::tensor::LINE;
 use crate::arena::{Node, Region, Value, ids::Id};
 use crate::error::Result;
@@ -12,7 +12,8 @@ use crate::kernels::gemm::Precision;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::scan::{Exit, Scan};
 use crate::nodes::{DType, Graph, Op};
-use crate::sched::instructions::{BufKind, Instr, InstrTime, Instructions, NO_LOOP, Operand};
+use crate::sched::instructions::{BufKind, Instr, Instructions, NO_LOOP, Operand};
+use crate::sched::modelled_time::InstrTime;
 use crate::sched::pack::lines;
 use crate::sched::planned_body::{
     Extern, FlagBound, LoopExit, Outer, PlannedBody, UNBOUNDED_LENGTH, planned_body_timestamps,
@@ -34,7 +35,7 @@ struct Trajectory {
 }
 
 /// The trajectories of loop `n`. A loop that ends early has none.
-fn loop_trajectories(g: Graph<'_>, s: &Scan) -> Vec<Trajectory> {
+fn lowered_loop_trajectories(g: Graph<'_>, s: &Scan) -> Vec<Trajectory> {
     let yields = g.region_yields(s.body);
     let mut all: Vec<Trajectory> = Vec::new();
     for (carry, (arg, &next)) in g.region_args(s.body).zip(&yields[..s.carries]).enumerate() {
@@ -49,7 +50,7 @@ fn loop_trajectories(g: Graph<'_>, s: &Scan) -> Vec<Trajectory> {
 }
 
 /// How a body reads and writes the operands of its instruction.
-struct BodyShape {
+struct LoweredBodyShape {
     region: Region,
     /// Number of carries: the first arguments and yields, which are one operand each.
     carries: usize,
@@ -66,9 +67,9 @@ struct BodyShape {
     exit: Option<LoopExit>,
 }
 
-impl BodyShape {
+impl LoweredBodyShape {
     /// `stacked`: the number of stacked results whose first contents are reads, behind those of the carries.
-    fn of_loop(g: Graph<'_>, s: &Scan, trajectories: Vec<Trajectory>, stacked: usize) -> BodyShape {
+    fn of_loop(g: Graph<'_>, s: &Scan, trajectories: Vec<Trajectory>, stacked: usize) -> LoweredBodyShape {
         let (region, constants) = (s.body, g.region_args(s.body).count() + stacked);
         let (carries, xs, reverse) = (s.carries, s.xs(), s.reverse);
         let length = if s.is_unbounded() { UNBOUNDED_LENGTH } else { s.length };
@@ -80,7 +81,7 @@ impl BodyShape {
             }),
             Exit::Count => LoopExit::Count(s.carries + stacked),
         });
-        BodyShape {
+        LoweredBodyShape {
             region,
             carries,
             xs,
@@ -95,10 +96,10 @@ impl BodyShape {
     }
 
     /// The branch that runs if the predicate, read 0, is `when`.
-    fn of_branch(g: Graph<'_>, region: Region, when: bool, constants: usize) -> BodyShape {
+    fn of_branch(g: Graph<'_>, region: Region, when: bool, constants: usize) -> LoweredBodyShape {
         let (xs, when, trajectories) = (g.region_args(region).count(), Some(when), Vec::new());
         let (carries, first_read, length, reverse, exit) = (0, 1, 1, false, None);
-        BodyShape { region, carries, xs, first_read, trajectories, constants, length, reverse, when, exit }
+        LoweredBodyShape { region, carries, xs, first_read, trajectories, constants, length, reverse, when, exit }
     }
 
     /// The write that is yield `i`; `None` if it is a window of another one.
@@ -111,7 +112,7 @@ impl BodyShape {
 /// Lowers and plans a body. Also returns the constants that it reads: they become reads of the instruction.
 fn lower_loop_body(
     g: Graph<'_>,
-    s: &BodyShape,
+    s: &LoweredBodyShape,
     threads: usize,
     precision: &[Precision],
 ) -> Result<(PlannedBody, Vec<Value>)> {
@@ -168,9 +169,9 @@ impl Lowerer<'_> {
         let carries = if s.exit.is_some() { outs.len() } else { s.carries };
         if carries > MAX_CARRIES {
             let of = if s.exit.is_some() { " and stacked results" } else { "" };
-            return Err(lowering_error(format!("scan: {carries} carries{of}; {MAX_CARRIES} is the limit")));
+            return Err(lowerer_error(format!("scan: {carries} carries{of}; {MAX_CARRIES} is the limit")));
         }
-        let trajectories = loop_trajectories(g, &s);
+        let trajectories = lowered_loop_trajectories(g, &s);
         for t in &trajectories {
             self.start_loop_trajectory(n, &s, t);
         }
@@ -268,7 +269,7 @@ impl Lowerer<'_> {
             Some(_) => (0..results.len()).collect(),
             None => (0..s.carries).chain(trajectories.iter().map(|t| t.after)).collect(),
         };
-        let shape = BodyShape::of_loop(g, s, trajectories, starts.len() - s.carries);
+        let shape = LoweredBodyShape::of_loop(g, s, trajectories, starts.len() - s.carries);
         let (body, constants) = lower_loop_body(g, &shape, self.threads, self.precision)?;
         // Twice the timestamps: sums of them must not overflow either.
         if body
@@ -277,7 +278,7 @@ impl Lowerer<'_> {
             .and_then(|t| t.checked_mul(2))
             .is_none_or(|t| t > isize::MAX as usize)
         {
-            return Err(lowering_error(format!(
+            return Err(lowerer_error(format!(
                 "scan: {} iterations of {} instructions are too many",
                 shape.length, body.timestamps
             )));
@@ -304,7 +305,7 @@ impl Lowerer<'_> {
         let mut reads: Vec<Operand> = g.args_of(n).iter().map(|&v| self.whole(v)).collect();
         let mut bodies = Vec::new();
         for (region, when) in [(attrs.then, true), (attrs.otherwise, false)] {
-            let shape = BodyShape::of_branch(g, region, when, reads.len());
+            let shape = LoweredBodyShape::of_branch(g, region, when, reads.len());
             let (body, constants) = lower_loop_body(g, &shape, self.threads, self.precision)?;
             self.read_loop_constants(&constants, &mut reads);
             bodies.push(body);
@@ -313,7 +314,7 @@ impl Lowerer<'_> {
         let results: Vec<Operand> = g.outs_of(n).map(|v| whole(self.result(v), v)).collect();
         let all = bodies.iter().map(|b| b.timestamps).fold(0usize, usize::saturating_add);
         if all > isize::MAX as usize / 2 {
-            return Err(lowering_error("if: its branches have too many instructions"));
+            return Err(lowerer_error("if: its branches have too many instructions"));
         }
         self.run_loop_bodies(n, bodies, &reads, results, &[]);
         self.code.close(false);

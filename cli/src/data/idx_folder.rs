@@ -20,11 +20,11 @@ const PART: usize = 1 << 16;
 const CLASS_LIMIT: u8 = 200;
 
 /// Reads the four files of a folder, under MNIST's names: images and labels, `train` and `t10k`.
-pub fn load_idx(dir: &Path) -> Run<LabelledSplit> {
+pub fn load_idx_folder(dir: &Path) -> Run<LabelledSplit> {
     let half = |prefix: &str| -> Run<LabelledImages> {
-        let i = find_idx_file(dir, &format!("{prefix}-images"), "idx3-ubyte")?;
-        let l = find_idx_file(dir, &format!("{prefix}-labels"), "idx1-ubyte")?;
-        let (images, labels) = (open_idx_file(&i, 3)?, open_idx_file(&l, 1)?);
+        let i = find_in_idx_folder(dir, &format!("{prefix}-images"), "idx3-ubyte")?;
+        let l = find_in_idx_folder(dir, &format!("{prefix}-labels"), "idx1-ubyte")?;
+        let (images, labels) = (open_in_idx_folder(&i, 3)?, open_in_idx_folder(&l, 1)?);
         let (&[n, height, width], &[m]) = (images.dims(), labels.dims()) else {
             return Err(fail_bad_input(format!("{}: another number of sizes", dir.display())));
         };
@@ -38,7 +38,7 @@ pub fn load_idx(dir: &Path) -> Run<LabelledSplit> {
 }
 
 /// The path of a file under one of its usual names: with `-` or `.` before the kind, gzipped or not.
-fn find_idx_file(dir: &Path, stem: &str, kind: &str) -> Run<PathBuf> {
+fn find_in_idx_folder(dir: &Path, stem: &str, kind: &str) -> Run<PathBuf> {
     let names = ["-", "."].into_iter().flat_map(|dot| ["", ".gz"].map(|gz| format!("{stem}{dot}{kind}{gz}")));
     let mut paths = names.map(|n| dir.join(n));
     let missing = || fail_bad_input(format!("{}: there is no {stem}-{kind} or {stem}-{kind}.gz", dir.display()));
@@ -49,7 +49,7 @@ fn find_idx_file(dir: &Path, stem: &str, kind: &str) -> Run<PathBuf> {
 type IdxFile = Idx<Box<dyn Read>>;
 
 /// Opens a file of this rank whose elements are bytes or floats.
-fn open_idx_file(path: &Path, rank: u8) -> Run<IdxFile> {
+fn open_in_idx_folder(path: &Path, rank: u8) -> Run<IdxFile> {
     let file = File::open(path).map_err(fail_io(path))?;
     let length = file.metadata().map_err(fail_io(path))?.len();
     let mut file = BufReader::new(file);

@@ -1,16 +1,17 @@
-//! Programs and files: saving and loading all that a program keeps, and loading weights from other places.
+//! Loading all that a program keeps from a file, and loading weights from other places.
 //!
 //! Invariant: names, dtypes, shapes and bools are checked before the first byte of the program changes. If a file
 //! cannot be read to its end after that, the leaves that the load was to fill count as unset, so that no step uses half
 //! of them.
 
+use super::floats::{read_checkpoint_float, write_checkpoint_float};
 use super::weights::{Stored, Weights};
-use super::{Digest, bad_checkpoint_header, save};
+use super::{Digest, bad_checkpoint_header};
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::DType;
 use crate::session::{Binding, Program, Role};
-use crate::train::trainer::{entries, is_saved_trainer_tensor};
+use crate::train::trainer::is_saved_trainer_tensor;
 use hashbrown::HashMap;
 use std::path::Path;
 
@@ -60,16 +61,6 @@ struct Pair<'a> {
 }
 
 impl Program {
-    /// Writes all params and states to the safetensors file `path`, as a whole or not at all, with a digest.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        save(path.as_ref(), &entries(self, |role| matches!(role, Role::Param | Role::State)))
-    }
-
-    /// As [`Program::save`], but only the params: what other programs and libraries read.
-    pub fn save_weights(&self, path: impl AsRef<Path>) -> Result<()> {
-        save(path.as_ref(), &entries(self, |role| role == Role::Param))
-    }
-
     /// Reads back all params and states from a file that [`Program::save`] or a [`Trainer`](crate::train::Trainer)
     /// wrote. Returns whether it holds a digest.
     ///
@@ -226,28 +217,8 @@ fn checkpoint_load_cast(file: &Weights, t: &Stored, dtype: DType, into: &mut [u8
         let read = &mut piece[..out.len() / to * from];
         file.read(t, k * PIECE, read)?;
         for (out, x) in out.chunks_exact_mut(to).zip(read.chunks_exact(from)) {
-            checkpoint_store_float(dtype, out, checkpoint_load_float(t.dtype, x));
+            write_checkpoint_float(dtype, out, read_checkpoint_float(t.dtype, x));
         }
     }
     Ok(())
-}
-
-/// The little-endian float `x`. Every float of at most 64 bits is an `f64`.
-pub(in crate::train) fn checkpoint_load_float(dtype: DType, x: &[u8]) -> f64 {
-    match dtype {
-        DType::F16 => x.first_chunk().map_or(0.0, |b| half::f16::from_le_bytes(*b).to_f64()),
-        DType::BF16 => x.first_chunk().map_or(0.0, |b| half::bf16::from_le_bytes(*b).to_f64()),
-        DType::F32 => x.first_chunk().map_or(0.0, |b| f64::from(f32::from_le_bytes(*b))),
-        _ => x.first_chunk().map_or(0.0, |b| f64::from_le_bytes(*b)),
-    }
-}
-
-/// Writes `x` to `out`, rounded once to `dtype`.
-pub(in crate::train) fn checkpoint_store_float(dtype: DType, out: &mut [u8], x: f64) {
-    match dtype {
-        DType::F16 => out.copy_from_slice(&half::f16::from_f64(x).to_le_bytes()),
-        DType::BF16 => out.copy_from_slice(&half::bf16::from_f64(x).to_le_bytes()),
-        DType::F32 => out.copy_from_slice(&(x as f32).to_le_bytes()),
-        _ => out.copy_from_slice(&x.to_le_bytes()),
-    }
 }

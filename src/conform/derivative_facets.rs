@@ -1,10 +1,11 @@
 //! Facets about derivatives: reverse mode against finite differences, forward mode against reverse mode, second
 //! derivatives against finite differences, and derivatives that are declared to be zero.
 
-use super::conform_run::{ConformRun, PLAIN, try_run};
+use super::conform_run::{ConformRun, PLAIN, try_conform_run};
 use super::facets::{Answer, FacetError, facet_holds};
 use super::sample::{F64_ONLY, Sample};
-use super::tensor::{Draw, Tensor, distance, same_bits};
+use super::tensor::{Tensor, conform_distance, same_conform_bits};
+use super::tensor_draws::TensorDraws;
 use crate::arena::ids::Id;
 use crate::error::Kind;
 use crate::nodes::ir::opdef::{Deriv, Domain, Flags};
@@ -14,55 +15,55 @@ use crate::passes::{Missing, jvp, vjp};
 /// The most elements of an operand that are moved.
 const MOVED: usize = 24;
 
-pub(super) fn derivative_names(names: &[String]) -> Vec<&str> {
+pub(super) fn derivative_facet_names(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 
 /// The inputs of a transformed graph: the case's operands, and draws for what the transform added.
-fn derivative_inputs(g: &GraphBuf, operands: &[Tensor], draw: &mut Draw) -> Vec<Tensor> {
+fn derivative_facet_inputs(g: &GraphBuf, operands: &[Tensor], draw: &mut TensorDraws) -> Vec<Tensor> {
     let v = g.view();
     let extra = v.leaves().skip(operands.len());
     let more: Vec<Tensor> = extra.map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Real)).collect();
     [operands, &more].concat()
 }
 
-fn derivative_output(g: &GraphBuf, results: &[Tensor], name: &str) -> Result<Tensor, FacetError> {
+fn derivative_facet_output(g: &GraphBuf, results: &[Tensor], name: &str) -> Result<Tensor, FacetError> {
     let v = g.view();
     let i = v.output_names.iter().position(|&s| v.str(s) == name);
     i.and_then(|i| results.get(i).cloned()).ok_or_else(|| FacetError::Fails(format!("there is no output {name}")))
 }
 
 /// Σ a·b; an infinite result (the log-sum-exp of nothing) is a constant, and counts for nothing.
-fn dot_of_derivatives(a: &[f64], b: &[f64]) -> f64 {
+fn derivative_facet_dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).filter(|(x, _)| !x.is_infinite()).map(|(x, y)| x * y).sum()
 }
 
 /// At most [`MOVED`] elements of `n`, evenly spread.
-fn picked_derivatives(n: usize) -> Vec<usize> {
+fn derivative_facet_elements(n: usize) -> Vec<usize> {
     let mut all: Vec<usize> = if n <= MOVED { (0..n).collect() } else { (0..MOVED).map(|i| i * n / MOVED).collect() };
     all.dedup();
     all
 }
 
 /// Asks a question of a sample, and of its first result alone.
-fn derivatives_with_and_without_statistics(s: &Sample, check: fn(&Sample) -> Answer) -> Answer {
+fn derivative_facet_without_statistics(s: &Sample, check: fn(&Sample) -> Answer) -> Answer {
     check(s)?;
     s.without_statistics().map_or(Ok(()), |first| check(&first?))
 }
 
-pub(super) fn reverse_derivatives_agree_with_differences(s: &Sample) -> Answer {
-    derivatives_with_and_without_statistics(s, check_reverse_derivatives)
+pub(super) fn reverse_derivative_facet(s: &Sample) -> Answer {
+    derivative_facet_without_statistics(s, check_reverse_derivative_facet)
 }
 
-fn check_reverse_derivatives(s: &Sample) -> Answer {
+fn check_reverse_derivative_facet(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
     // The derivative is that of another function, by definition.
     if s.has_codes() || s.def.flags.has(Flags::STRAIGHT) {
         return Err("by definition".into());
     }
-    let g = vjp(s.graph.view(), &derivative_names(&outs), &derivative_names(&wrt), Missing::Zero)?;
-    let inputs = derivative_inputs(&g, &s.operands, &mut Draw(77));
-    let results = try_run(&g, &inputs, PLAIN)?;
+    let g = vjp(s.graph.view(), &derivative_facet_names(&outs), &derivative_facet_names(&wrt), Missing::Zero)?;
+    let inputs = derivative_facet_inputs(&g, &s.operands, &mut TensorDraws(77));
+    let results = try_conform_run(&g, &inputs, PLAIN)?;
     let seeds = &inputs[s.operands.len()..];
     // Σ ⟨y, seed⟩ at operands moved by h along element e of operand k.
     let mut primal = ConformRun::new(&s.graph, PLAIN)?;
@@ -72,15 +73,15 @@ fn check_reverse_derivatives(s: &Sample) -> Answer {
         let y = primal.run(&moved)?;
         let mut sum = 0.0;
         for (o, c) in outs.iter().zip(seeds) {
-            sum += dot_of_derivatives(&derivative_output(&s.graph, &y, o)?.data, &c.data);
+            sum += derivative_facet_dot(&derivative_facet_output(&s.graph, &y, o)?.data, &c.data);
         }
         Ok(sum)
     };
     let v = s.graph.view();
     for (k, l) in v.leaves().enumerate().filter(|(_, l)| v.dtype[l.value.at()].part() == DType::F64) {
         let name = l.name;
-        let got = derivative_output(&g, &results, &format!("grad.{name}"))?;
-        for e in picked_derivatives(got.data.len()) {
+        let got = derivative_facet_output(&g, &results, &format!("grad.{name}"))?;
+        for e in derivative_facet_elements(got.data.len()) {
             let mut agrees = |h: f64| {
                 // A fourth-order stencil, so that the step may be large against rounding.
                 let (near, far) = (at(k, e, h)? - at(k, e, -h)?, at(k, e, 2.0 * h)? - at(k, e, -2.0 * h)?);
@@ -95,23 +96,23 @@ fn check_reverse_derivatives(s: &Sample) -> Answer {
     Ok(())
 }
 
-pub(super) fn forward_and_reverse_derivatives_are_adjoint(s: &Sample) -> Answer {
-    derivatives_with_and_without_statistics(s, check_adjoint_derivatives)
+pub(super) fn adjoint_derivative_facet(s: &Sample) -> Answer {
+    derivative_facet_without_statistics(s, check_adjoint_derivative_facet)
 }
 
-fn check_adjoint_derivatives(s: &Sample) -> Answer {
+fn check_adjoint_derivative_facet(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
-    let forward = jvp(s.graph.view(), &derivative_names(&outs), &derivative_names(&wrt))?;
-    let both = vjp(&forward, &derivative_names(&outs), &derivative_names(&wrt), Missing::Zero)?;
-    let inputs = derivative_inputs(&both, &s.operands, &mut Draw(5));
-    let results = try_run(&both, &inputs, PLAIN)?;
+    let forward = jvp(s.graph.view(), &derivative_facet_names(&outs), &derivative_facet_names(&wrt))?;
+    let both = vjp(&forward, &derivative_facet_names(&outs), &derivative_facet_names(&wrt), Missing::Zero)?;
+    let inputs = derivative_facet_inputs(&both, &s.operands, &mut TensorDraws(5));
+    let results = try_conform_run(&both, &inputs, PLAIN)?;
     let (tangents, cotangents) = inputs[s.operands.len()..].split_at(wrt.len());
     let total = |prefix: &str, names: &[String], with: &[Tensor]| -> Result<f64, FacetError> {
         let mut sum = 0.0;
         for (name, t) in names.iter().zip(with) {
-            let y = derivative_output(&both, &results, &format!("{prefix}.{name}"))?;
+            let y = derivative_facet_output(&both, &results, &format!("{prefix}.{name}"))?;
             facet_holds(y.dims == t.dims, || format!("{prefix}.{name} has dimensions {:?}, not {:?}", y.dims, t.dims))?;
-            sum += dot_of_derivatives(&y.data, &t.data);
+            sum += derivative_facet_dot(&y.data, &t.data);
         }
         Ok(sum)
     };
@@ -120,24 +121,24 @@ fn check_adjoint_derivatives(s: &Sample) -> Answer {
     facet_holds((jv - vj).abs() <= most * jv.abs().max(1.0), || format!("<Jv,w> = {jv}, <v,JTw> = {vj}"))
 }
 
-pub(super) fn second_derivatives_agree_with_differences(s: &Sample) -> Answer {
-    derivatives_with_and_without_statistics(s, check_second_derivatives)
+pub(super) fn second_derivative_facet(s: &Sample) -> Answer {
+    derivative_facet_without_statistics(s, check_second_derivative_facet)
 }
 
-fn check_second_derivatives(s: &Sample) -> Answer {
+fn check_second_derivative_facet(s: &Sample) -> Answer {
     let (wrt, outs) = s.differentiable()?;
     if s.has_codes() {
         return Err("by definition".into());
     }
-    let first = vjp(s.graph.view(), &derivative_names(&outs), &derivative_names(&wrt), Missing::Zero)?;
+    let first = vjp(s.graph.view(), &derivative_facet_names(&outs), &derivative_facet_names(&wrt), Missing::Zero)?;
     let grads: Vec<String> = wrt.iter().map(|w| format!("grad.{w}")).collect();
-    let second = match jvp(&first, &derivative_names(&grads), &derivative_names(&wrt)) {
+    let second = match jvp(&first, &derivative_facet_names(&grads), &derivative_facet_names(&wrt)) {
         // The gradient is an op that has no derivative, and says so.
         Err(e) if e.kind == Kind::Derivative => return Err("refused".into()),
         second => second?,
     };
-    let inputs = derivative_inputs(&second, &s.operands, &mut Draw(13));
-    let results = try_run(&second, &inputs, PLAIN)?;
+    let inputs = derivative_facet_inputs(&second, &s.operands, &mut TensorDraws(13));
+    let results = try_conform_run(&second, &inputs, PLAIN)?;
     let (points, tangents) = inputs.split_at(inputs.len() - wrt.len());
     let floats: Vec<usize> = (0..s.operands.len()).filter(|&k| s.operands[k].dtype.part() == DType::F64).collect();
     let h = 1e-5;
@@ -151,32 +152,32 @@ fn check_second_derivatives(s: &Sample) -> Answer {
     };
     let (up, down, far_up, far_down) = (moved(h)?, moved(-h)?, moved(2.0 * h)?, moved(-2.0 * h)?);
     for g in &grads {
-        let got = derivative_output(&second, &results, &format!("tangent.{g}"))?;
-        let of = |r: &[Tensor]| derivative_output(&first, r, g).map(|t| t.data);
+        let got = derivative_facet_output(&second, &results, &format!("tangent.{g}"))?;
+        let of = |r: &[Tensor]| derivative_facet_output(&first, r, g).map(|t| t.data);
         // Five points: the error of three is that of a third derivative, which whole blocks have plenty of.
         let (a, b, c, d) = (of(&up)?, of(&down)?, of(&far_up)?, of(&far_down)?);
         let slope = |i: usize| (8.0 * (a[i] - b[i]) - (c[i] - d[i])) / (12.0 * h);
         let want: Vec<f64> = (0..a.len()).map(slope).collect();
-        let off = distance(&got.data, &want);
+        let off = conform_distance(&got.data, &want);
         facet_holds(off <= 1e-6, || format!("{g} off by {off:e}\n{:?}\n{want:?}", got.data))?;
     }
     Ok(())
 }
 
-pub(super) fn zero_derivatives_are_zero_by_differences(s: &Sample) -> Answer {
+pub(super) fn zero_derivative_facet(s: &Sample) -> Answer {
     let floats = s.operands.iter().any(|t| t.dtype.part() == s.float);
     match s.def.deriv {
         Deriv::Zero if s.def.flags.has(Flags::STOP) => Err("stops".into()),
         Deriv::Zero if !floats => Err("integers".into()),
         Deriv::Zero if s.float == DType::F32 => Err(F64_ONLY.into()),
-        Deriv::Zero => check_zero_derivatives(s),
+        Deriv::Zero => check_zero_derivative_facet(s),
         _ => Err("not zero".into()),
     }
 }
 
 /// Moves each float operand of a sample in f64, one element at a time. A function with the derivative zero gives the
 /// same numbers before and behind. A step function may jump in between, but not at every second element.
-fn check_zero_derivatives(s: &Sample) -> Answer {
+fn check_zero_derivative_facet(s: &Sample) -> Answer {
     let mut program = ConformRun::new(&s.graph, PLAIN)?;
     let mut at = |k: usize, e: usize, h: f64| {
         let mut moved = s.operands.clone();
@@ -187,7 +188,7 @@ fn check_zero_derivatives(s: &Sample) -> Answer {
     for (k, t) in s.operands.iter().enumerate().filter(|(_, t)| t.dtype.part() == DType::F64) {
         for e in (0..t.data.len()).step_by(t.data.len().div_ceil(MOVED).max(1)) {
             let h = 1e-6;
-            match at(k, e, -h)?.iter().zip(&at(k, e, h)?).all(|(a, b)| same_bits(a, b)) {
+            match at(k, e, -h)?.iter().zip(&at(k, e, h)?).all(|(a, b)| same_conform_bits(a, b)) {
                 true => still += 1,
                 false => jumps.push(format!("operand {k} element {e}")),
             }

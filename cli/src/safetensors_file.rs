@@ -4,7 +4,7 @@
 //! to it cannot be detected.
 
 use crate::fail::Run;
-use crate::out::warn_out;
+use crate::stdout_stderr::warn_stderr;
 use arenagrad::session::{Program, Role};
 use arenagrad::train::trainer::CURSOR;
 use arenagrad::train::{Digest, Load, Loaded, Weights};
@@ -12,27 +12,27 @@ use std::collections::HashSet;
 use std::path::Path;
 
 /// Reads a file of at most `limit` bytes. Checkpoints should hold a digest; weights of other programs need none.
-pub fn open_tensors(path: &Path, limit: u64) -> Run<Loaded> {
+pub fn open_safetensors_file(path: &Path, limit: u64) -> Run<Loaded> {
     let file = Loaded::open_within(path, limit)?;
     if file.find(CURSOR).is_some() {
-        warn_of_tensors_without_digest(path, file.digest());
+        warn_of_safetensors_without_digest(path, file.digest());
     }
     Ok(file)
 }
 
 /// Warns if the checkpoint `path` holds no digest.
-pub fn warn_of_tensors_without_digest(path: &Path, digest: Digest) {
+pub fn warn_of_safetensors_without_digest(path: &Path, digest: Digest) {
     if digest == Digest::Absent {
-        warn_out(format!("{}: this checkpoint has no digest, so damage to it cannot be detected", path.display()));
+        warn_stderr(format!("{}: this checkpoint has no digest, so damage to it cannot be detected", path.display()));
     }
 }
 
 /// Gives all params of `p` the values that the file holds. Its other tensors are left out: a checkpoint holds the
 /// states of the optimiser too.
-pub fn load_param_tensors(p: &mut Program, path: &Path) -> Run {
+pub fn load_safetensors_params(p: &mut Program, path: &Path) -> Run {
     let file = Weights::open(path)?;
     if file.find(CURSOR).is_some() {
-        warn_of_tensors_without_digest(path, file.digest());
+        warn_of_safetensors_without_digest(path, file.digest());
     }
     let params = p.bindings().iter().filter(|b| b.role == Role::Param);
     let params: HashSet<String> = params.map(|b| b.name.clone()).collect();

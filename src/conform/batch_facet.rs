@@ -1,11 +1,12 @@
 //! The facet about batches. For each choice of operands that differ between members, the batched graph must compute
 //! what the graph computes for each member alone.
 
-use super::conform_run::{PLAIN, try_run};
-use super::derivatives::derivative_names;
+use super::conform_run::{PLAIN, try_conform_run};
+use super::derivative_facets::derivative_facet_names;
 use super::facets::{Answer, FacetError, facet_holds, facet_tolerance};
 use super::sample::{Sample, sample_operands};
-use super::tensor::{Draw, Tensor, conform_numbers_of_element, distance, same_bits};
+use super::tensor::{Tensor, conform_distance, conform_numbers_of_element, same_conform_bits};
+use super::tensor_draws::TensorDraws;
 use crate::arena::ids::Id;
 use crate::nodes::GraphBuf;
 use crate::nodes::ir::opdef::{Batch, Domain};
@@ -17,7 +18,7 @@ const MEMBERS: usize = 3;
 const FEW: usize = 3;
 
 /// The choices of operands that differ between members, as bits.
-fn batch_choices(operands: usize) -> Vec<u32> {
+fn batch_facet_choices(operands: usize) -> Vec<u32> {
     let all = (1u32 << operands) - 1;
     match operands {
         0 => Vec::new(),
@@ -27,7 +28,7 @@ fn batch_choices(operands: usize) -> Vec<u32> {
 }
 
 /// `parts`, one for each member, as one tensor with the batch's axis at `axis`.
-fn stack_batch(parts: &[&Tensor], axis: usize) -> Tensor {
+fn stack_batch_facet(parts: &[&Tensor], axis: usize) -> Tensor {
     let first = parts[0];
     let mut dims = first.dims.clone();
     let inner = dims[axis..].iter().product::<usize>() * conform_numbers_of_element(first.dtype);
@@ -38,14 +39,14 @@ fn stack_batch(parts: &[&Tensor], axis: usize) -> Tensor {
 }
 
 /// The graph of a sample, or of its gradient, and operands of each member.
-struct Batched<'s> {
+struct BatchFacet<'s> {
     graph: &'s GraphBuf,
     /// For each member, its operands, in the order of the leaves.
     members: Vec<Vec<Tensor>>,
     exact: bool,
 }
 
-impl Batched<'_> {
+impl BatchFacet<'_> {
     /// The batched graph against runs of single members. Operands `chosen` differ. The batch's axis is the last one
     /// of leaves and outputs if `last`, else the first.
     fn agrees(&self, chosen: u32, last: bool) -> Answer {
@@ -60,15 +61,15 @@ impl Batched<'_> {
         }
         let axis = |t: &Tensor| if last { t.dims.len() } else { 0 };
         let operand = |i: usize, t: &Tensor| match differs(i) {
-            true => stack_batch(&self.members.iter().map(|m| &m[i]).collect::<Vec<_>>(), axis(t)),
+            true => stack_batch_facet(&self.members.iter().map(|m| &m[i]).collect::<Vec<_>>(), axis(t)),
             false => t.clone(),
         };
         let inputs: Vec<Tensor> = self.members[0].iter().enumerate().map(|(i, t)| operand(i, t)).collect();
-        let have = try_run(&vmap(self.graph, &map)?, &inputs, PLAIN);
+        let have = try_conform_run(&vmap(self.graph, &map)?, &inputs, PLAIN);
         let mut want = Vec::new();
         for member in &self.members {
             let pick = |(i, t): (usize, &Tensor)| if differs(i) { t.clone() } else { self.members[0][i].clone() };
-            match try_run(self.graph, &member.iter().enumerate().map(pick).collect::<Vec<_>>(), PLAIN) {
+            match try_conform_run(self.graph, &member.iter().enumerate().map(pick).collect::<Vec<_>>(), PLAIN) {
                 Ok(results) => want.push(results),
                 // An index out of range stops a member, and so the batch.
                 Err(e) => {
@@ -79,61 +80,61 @@ impl Batched<'_> {
         let have = have?;
         for (i, have) in have.iter().enumerate() {
             let parts: Vec<&Tensor> = want.iter().map(|w| &w[i]).collect();
-            let want = stack_batch(&parts, axis(parts[0]));
+            let want = stack_batch_facet(&parts, axis(parts[0]));
             let why = |what: &str| format!("{what}; operands {chosen:b} batched\n{:?}\n{:?}", have.data, want.data);
             facet_holds(have.dims == want.dims, || {
                 why(&format!("result {i} is {:?}, not {:?}", have.dims, want.dims))
             })?;
-            let off = distance(&have.data, &want.data);
-            let near = if self.exact { same_bits(have, &want) } else { off <= facet_tolerance(have) };
+            let off = conform_distance(&have.data, &want.data);
+            let near = if self.exact { same_conform_bits(have, &want) } else { off <= facet_tolerance(have) };
             facet_holds(near, || why(&format!("result {i} is {off:e} apart")))?;
         }
         Ok(())
     }
 }
 
-pub(super) fn batches_agree_with_single_members(s: &Sample) -> Answer {
+pub(super) fn batch_facet(s: &Sample) -> Answer {
     let count = s.operands.len();
     if count == 0 {
         return Err("no operand".into());
     }
-    let mut draw = Draw(31);
+    let mut draw = TensorDraws(31);
     let mut members = vec![s.operands.clone()];
     members.extend((1..MEMBERS).map(|_| sample_operands(&s.graph, s.given.case, &mut draw)));
     // What one step of the tile interpreter computes does not depend on the shape.
     let exact = s.def.is_pointwise() && matches!(s.def.batch, Batch::Leading);
     let all = (1u32 << count) - 1;
-    let batched = Batched { graph: &s.graph, members, exact };
+    let batched = BatchFacet { graph: &s.graph, members, exact };
     batched.agrees(all, true)?;
-    batch_choices(count).into_iter().try_for_each(|chosen| batched.agrees(chosen, false))?;
+    batch_facet_choices(count).into_iter().try_for_each(|chosen| batched.agrees(chosen, false))?;
     for size in [1, 0] {
         let mut map = Vmap::new(size).randomness(Randomness::Same);
         for l in s.graph.view().leaves() {
             map = map.leaf(l.name, 0);
         }
-        let one: Vec<Tensor> = s.operands.iter().map(|t| stack_batch(&vec![t; size.max(1)], 0)).collect();
+        let one: Vec<Tensor> = s.operands.iter().map(|t| stack_batch_facet(&vec![t; size.max(1)], 0)).collect();
         let none = |t: &Tensor| Tensor { dims: [&[0], &t.dims[1..]].concat(), data: Vec::new(), ..t.clone() };
         let inputs: Vec<Tensor> = if size == 0 { one.iter().map(none).collect() } else { one };
-        try_run(&vmap(&s.graph, &map)?, &inputs, PLAIN)
+        try_conform_run(&vmap(&s.graph, &map)?, &inputs, PLAIN)
             .map_err(|e| FacetError::Fails(format!("{size} members: {e}")))?;
     }
-    batch_gradients_agree(s, &batched.members)
+    batch_facet_of_gradients(s, &batched.members)
 }
 
 /// The gradients of all members at once against those of single members.
-fn batch_gradients_agree(s: &Sample, members: &[Vec<Tensor>]) -> Answer {
+fn batch_facet_of_gradients(s: &Sample, members: &[Vec<Tensor>]) -> Answer {
     let Ok((wrt, outs)) = s.differentiable() else { return Ok(()) };
-    let g = vjp(s.graph.view(), &derivative_names(&outs), &derivative_names(&wrt), Missing::Zero)?;
+    let g = vjp(s.graph.view(), &derivative_facet_names(&outs), &derivative_facet_names(&wrt), Missing::Zero)?;
     let v = g.view();
-    let mut draw = Draw(43);
-    let full = |member: &Vec<Tensor>, draw: &mut Draw| {
+    let mut draw = TensorDraws(43);
+    let full = |member: &Vec<Tensor>, draw: &mut TensorDraws| {
         let seeds = v.leaves().skip(member.len());
         let more = seeds.map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Real));
         member.iter().cloned().chain(more).collect::<Vec<_>>()
     };
     let members: Vec<Vec<Tensor>> = members.iter().map(|m| full(m, &mut draw)).collect();
     let count = members[0].len();
-    let batched = Batched { graph: &g, members, exact: false };
+    let batched = BatchFacet { graph: &g, members, exact: false };
     let all = (1u32 << count) - 1;
     let own = (1u32 << s.operands.len()) - 1;
     // Single operands differ, or all of them, or all of them and the seeds.

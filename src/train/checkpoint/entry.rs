@@ -1,0 +1,47 @@
+//! Entries of files: named tensors, borrowed.
+
+use super::header::bad_checkpoint_header;
+use crate::error::Result;
+use crate::nodes::DType;
+
+/// A named tensor, borrowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entry<'a> {
+    /// The name, unique in a file.
+    pub name: &'a str,
+    /// Element type.
+    pub dtype: DType,
+    /// The shape.
+    pub dims: &'a [usize],
+    /// Elements, little-endian and row-major.
+    pub bytes: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// Whether no element is NaN or infinite.
+    pub fn is_finite(&self) -> bool {
+        let floats = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().all(|b| f32::from_le_bytes(*b).is_finite());
+        let halves =
+            |finite: fn(u16) -> bool| self.bytes.as_chunks::<2>().0.iter().all(|b| finite(u16::from_le_bytes(*b)));
+        match self.dtype {
+            DType::F32 | DType::C64 => floats(self.bytes),
+            DType::F64 | DType::C128 => {
+                self.bytes.as_chunks::<8>().0.iter().all(|b| f64::from_le_bytes(*b).is_finite())
+            }
+            DType::F16 => halves(|x| half::f16::from_bits(x).is_finite()),
+            DType::BF16 => halves(|x| half::bf16::from_bits(x).is_finite()),
+            _ => true,
+        }
+    }
+}
+
+/// Returns the entry, or an error if an element is no value of its type: a bool other than 0 and 1.
+pub(super) fn checked_entry<'a>(e: Entry<'a>) -> Result<Entry<'a>> {
+    match e.dtype.misfit(e.bytes) {
+        Some(at) => {
+            let text = format!("element {at} of {:?} is {}; a bool is 0 or 1", e.name, e.bytes[at]);
+            Err(bad_checkpoint_header(text))
+        }
+        None => Ok(e),
+    }
+}
