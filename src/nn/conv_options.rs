@@ -3,7 +3,8 @@
 //! `nn::conv2d` takes the options of the op, [`Conv2d`](crate::nodes::Conv2d). `.bias(…)`, `.weight_init(…)` and
 //! `.bias_init(…)` turn them into options of the layer, which `nn::conv2d_with` takes and the op does not.
 
-use crate::nodes::build::setters::{both_sides, setters};
+use crate::nodes::build::per_axis::both_sides_per_axis;
+use crate::nodes::build::setters::setters;
 use crate::nodes::{Conv, ConvTranspose, Init, PerAxis};
 
 /// Options of [`conv1d`](super::conv1d).
@@ -37,7 +38,7 @@ setters! {
 impl Conv1d {
     /// These options with the same `pad` on both sides: torch's `padding`.
     pub fn padding(self, padding: impl PerAxis<1>) -> Conv1d {
-        Conv1d { pad: both_sides(padding), ..self }
+        Conv1d { pad: both_sides_per_axis(padding), ..self }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Graphs: their columns, the builder that writes them, and the ops.
 //!
 //! * [`ir`] has the columns, frozen and growing, the text form and the verifier. It knows no op but the leaves.
-//! * [`build`] adds axes, broadcasting and regions to the builder.
+//! * [`build`] adds axes and broadcasting to the builder.
 //! * [`ops`] has the op definitions, one folder for each family, and their [table](ops::table).
 //!
 //! A module imports only the modules before it.
@@ -10,11 +10,12 @@ pub mod build;
 #[doc(hidden)]
 pub mod case_regions;
 pub mod ir;
+mod new_builder;
 pub mod ops;
 #[doc(hidden)]
 pub mod reference;
 
-pub use build::setters::PerAxis;
+pub use build::per_axis::PerAxis;
 pub use ir::attrs::{Attr, Attrs};
 pub use ir::builder::{Builder, Routine, Var};
 pub use ir::dtype::{DType, Ty};
@@ -30,16 +31,16 @@ pub use ops::attention::axial_rope::AxialRope2d;
 pub use ops::attention::rope::Pairing;
 pub use ops::attention::var::{Attention, Rope};
 pub use ops::audio::attrs::LogMelOver;
+pub use ops::audio::log_mel::LogMel;
 pub use ops::audio::mel_filterbank::{MelFilterbank, MelScale};
 pub use ops::audio::stft::Stft;
-pub use ops::audio::var::LogMel;
 pub use ops::audio::window_function::WindowFunction;
 pub use ops::control::cond::SwitchBranch;
 pub use ops::control::custom_fn::CustomFn;
 pub use ops::control::scan::Loop;
-pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};
+pub use ops::conv::conv_options::{Conv, Conv2d, Conv3d, ConvTranspose};
 pub use ops::fft::norm::FftNorm;
-pub use ops::fft::signals::ConvPart;
+pub use ops::fft::var::ConvPart;
 pub use ops::index::attrs::Scatter;
 pub use ops::layout::pad_mode::PadMode;
 pub use ops::linalg::attrs::Singular;

@@ -6,7 +6,10 @@
 use super::rule::Rule;
 use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{DType, Op, Var};
-use crate::passes::optimiser::update_target::{UpdateTarget, update_target_flush, update_target_lerp};
+use crate::passes::optimiser::update_target::{
+    UpdateTarget, update_target_bias_correction, update_target_decay, update_target_flush, update_target_lerp,
+    update_target_square_average,
+};
 
 /// √Σx² in f64. If the sum is in range of x's dtype, it is rounded to that dtype.
 fn matrix_rule_norm(x: Var<'_>) -> Var<'_> {
@@ -80,6 +83,20 @@ impl<'g> UpdateTarget<'_, 'g> {
         let keep = self.matrix_rounded(1.0 - self.lr64 * weight_decay);
         let size = self.matrix_rounded(self.lr64 * scale.factor(rows, columns));
         self.hold(&[self.p], &[self.p * keep - size * x])
+    }
+
+    /// Updates the moments of LAMB. Returns the unscaled update m̂/(√v̂ + ε) + wd·p.
+    fn lamb_direction(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Option<Var<'g>> {
+        let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
+        let scalars = [update_target_bias_correction(self.t, betas.0), update_target_bias_correction(self.t, betas.1)];
+        let tensors = [self.p, self.g, states[0], states[1]];
+        let out = self.sweep(&tensors, &scalars, |t, k| {
+            let m = update_target_flush(update_target_lerp(t[2], t[1], 1.0 - betas.0));
+            let v = update_target_square_average(t[3], t[1], betas.1);
+            vec![update_target_decay(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]
+        });
+        self.hold(&states, out.get(1..)?);
+        out.first().copied()
     }
 }
 

@@ -8,10 +8,9 @@ use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::complex::tensor_forms::{complex_form_by_pairs, complex_form_by_parts};
-use crate::nodes::ops::index::attrs::Scatter;
+use crate::nodes::ops::complex::forms::{complex_form_by_pairs, complex_form_by_parts};
 use crate::nodes::ops::index::attrs::{
-    GatherAttrs, HistogramAttrs, OneHotAttrs, RavelIndexAttrs, ScatterAddAttrs, ScatterAttrs,
+    GatherAttrs, HistogramAttrs, OneHotAttrs, RavelIndexAttrs, Scatter, ScatterAddAttrs, ScatterAttrs,
 };
 
 impl<'g> Var<'g> {
@@ -37,7 +36,7 @@ impl<'g> Var<'g> {
 
     /// These updates added into zeros by `op`: `SCATTER_ADD` or `SCATTER_ALONG_AXIS`.
     #[track_caller]
-    pub(super) fn summed_at(self, op: Op, indices: Var<'g>, attrs: &ScatterAddAttrs) -> Var<'g> {
+    pub(super) fn scatter_into_zeros(self, op: Op, indices: Var<'g>, attrs: &ScatterAddAttrs) -> Var<'g> {
         let real = |x: Var<'g>| x.g.emit1(op, &[x, indices], &attrs.list());
         match complex_form_by_parts(self, real) {
             Some(y) => y,
@@ -209,7 +208,7 @@ impl<'g> Var<'g> {
     pub fn scatter_add(self, indices: Var<'g>, axis: i64, size: usize) -> Var<'g> {
         let rank = (self.rank() + 1).saturating_sub(indices.rank());
         let attrs = ScatterAddAttrs { axis: axis_from_front(axis, rank), size: size_attr_to_i64(size) };
-        self.summed_at(Op::SCATTER_ADD, indices, &attrs)
+        self.scatter_into_zeros(Op::SCATTER_ADD, indices, &attrs)
     }
 
     /// 1 at the index along a new last axis of length `depth`, 0 elsewhere, as `dtype`. An index outside of it gives
@@ -244,7 +243,7 @@ impl<'g> Var<'g> {
     pub fn dynamic_slice(self, starts: &[Var<'g>], sizes: &[usize]) -> Var<'g> {
         self.g.with_caller(|| {
             let Some(starts) = self.checked_starts("dynamic_slice", starts, sizes) else { return self.none() };
-            let moving = self.moving_axes(sizes);
+            let moving = self.dynamic_index_axes(sizes);
             moving
                 .iter()
                 .fold(self, |x, &a| x.gather(dynamic_index_positions(starts[a], sizes[a]), size_attr_to_i64(a)))
@@ -266,7 +265,7 @@ impl<'g> Var<'g> {
                 return self.refuse("dynamic_update_slice", why);
             }
             let Some(starts) = self.checked_starts("dynamic_update_slice", starts, &sizes) else { return self.none() };
-            match &self.moving_axes(&sizes)[..] {
+            match &self.dynamic_index_axes(&sizes)[..] {
                 [] => update,
                 moving => dynamic_index_write(self, update, &starts, moving),
             }
@@ -275,7 +274,7 @@ impl<'g> Var<'g> {
 
     /// The axes along which a part of these sizes may move; the first axis if there is none, so that its start is
     /// checked.
-    fn moving_axes(self, sizes: &[usize]) -> Vec<usize> {
+    fn dynamic_index_axes(self, sizes: &[usize]) -> Vec<usize> {
         let d = self.dims();
         let moving: Vec<usize> = (0..d.len()).filter(|&a| sizes[a] != d[a]).collect();
         if moving.is_empty() { (0..d.len().min(1)).collect() } else { moving }

@@ -65,7 +65,7 @@ fn check_cross_entropy_rows(cx: &Infer<'_>) -> Result<usize, String> {
 }
 
 /// `v[N]` as `[N, C]`.
-fn cross_entropy_over_columns<'g>(v: Var<'g>, like: Var<'g>) -> Var<'g> {
+fn cross_entropy_op_over_columns<'g>(v: Var<'g>, like: Var<'g>) -> Var<'g> {
     v.reshape([v.numel(), 1]).broadcast(like.dims())
 }
 
@@ -148,9 +148,9 @@ fn decompose_cross_entropy_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let at = cross_entropy_label_column(s);
     let hot = x.full_like(0.0).scatter(at, at.full_like(1.0).cast(x.dtype()), 1, Scatter::Set);
     let target = if smooth > 0.0 { hot * (1.0 - smooth) + smooth / classes as f64 } else { hot };
-    let dx = ((x - cross_entropy_over_columns(lse, x)).exp() - target) * cross_entropy_over_columns(dloss, x);
+    let dx = ((x - cross_entropy_op_over_columns(lse, x)).exp() - target) * cross_entropy_op_over_columns(dloss, x);
     // A select, not a product with 0: infinite logits of an ignored row have no gradient either.
-    vec![cross_entropy_over_columns(cross_entropy_row_counts(s), x).select(dx, x.full_like(0.0))]
+    vec![cross_entropy_op_over_columns(cross_entropy_row_counts(s), x).select(dx, x.full_like(0.0))]
 }
 
 /// The cotangent of the logits of [`SOFTMAX_CROSS_ENTROPY`].
@@ -247,7 +247,7 @@ pub(super) fn cross_entropy_of_labels<'g>(x: Var<'g>, labels: Var<'g>, opt: &Cro
 }
 
 /// (1 − ε)·w[label]·(−ln p[label]) − ε/classes·Σ w·ln p for each row, and w[label]; both 0 in ignored rows.
-pub(super) fn weighted_cross_entropy<'g>(
+pub(super) fn cross_entropy_op_weighted<'g>(
     x: Var<'g>,
     labels: Var<'g>,
     w: Var<'g>,
