@@ -3,7 +3,7 @@
 
 use crate::arena::{Node, Side, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::scan::{Exit, Scan};
@@ -132,4 +132,12 @@ pub(in crate::passes) fn pick_to_decompose(g: Graph<'_>, pick: impl Fn(&OpDef) -
         picked[n] = pick(g.def_of(n));
     }
     picked
+}
+
+/// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
+pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
+    decompose_picked_nodes(g, InlineCalls::All, |g| {
+        pick_to_decompose(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED))
+    })
 }

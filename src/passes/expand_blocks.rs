@@ -1,11 +1,10 @@
 //! Expansion of blocks: a block, which has no kernel, becomes fused or primitive ops.
 
-use super::fuse::unfuse;
 use crate::arena::{Node, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::{Graph, GraphBuf};
-use crate::passes::decompose::{decompose_picked_nodes, pick_to_decompose};
+use crate::passes::decompose::{decompose_picked_nodes, pick_to_decompose, unfuse};
 use crate::passes::fuse::FusionPolicy;
 use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::rebuild_buf;

@@ -14,9 +14,7 @@ use crate::error::Result;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
-use crate::nodes::{Graph, GraphBuf, Op, Ty, Var};
-use crate::passes::decompose::{decompose_picked_nodes, pick_to_decompose};
-use crate::passes::inline::InlineCalls;
+use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 
 /// The most steps of a region: its registers must stay in the L1 cache.
@@ -226,14 +224,6 @@ fn fused_operand(v: &RebuildVisit<'_, '_>, a: Value, local: &mut Vec<(Value, Val
     let x = v.g.with(|e| e.copy(&v.src, d, &ops, &[])).at(0);
     local.push((a, x));
     x
-}
-
-/// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
-pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
-    let g = g.into();
-    decompose_picked_nodes(g, InlineCalls::All, |g| {
-        pick_to_decompose(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED))
-    })
 }
 
 impl FusionPolicy {

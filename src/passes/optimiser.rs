@@ -1,12 +1,12 @@
 //! The optimiser: appends gradients, clipping and updates to the graph of a loss, which makes one training step.
 //!
-//! This file has the user's options ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
-//! rules and their hyperparameters, `rule_ranges` the range of each hyperparameter, `named_optimisers` the types that
-//! users name ([`AdamW`] …). `groups` finds the settings of each param. `update_target` and `adam_family` write
-//! elementwise updates (one instruction for each param, in place), `matrix` the updates that need the whole param,
-//! `lbfgs` the update of all params together. `projection` writes what follows an update. `grad_accumulation` sums
-//! gradients over micro-batches. Invariant: the optimiser adds one input, [`LR`]; it keeps all else in states, so a run
-//! resumed from params and states gives the same bits.
+//! This file has the user's options ([`Optimiser`]), of which `clip`, `groups` and `projection` have their own, and
+//! adds clipping and moving averages to a rule. `rule` has the rules and their hyperparameters, `rule_ranges` the range
+//! of each hyperparameter, `named_optimisers` the types that users name ([`AdamW`] …). `groups` finds the settings of
+//! each param. `update_target` and `adam_family` write elementwise updates (one instruction for each param, in place),
+//! `matrix` the updates that need the whole param, `lbfgs` the update of all params together. `projection` writes what
+//! follows an update. `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds one input,
+//! [`LR`]; it keeps all else in states, so a run resumed from params and states gives the same bits.
 
 mod adam_family;
 mod clip;
@@ -41,8 +41,9 @@ use update_target::UpdateTarget;
 
 pub use groups::Group;
 pub use loss_scale::{LOSS_SCALE, LossScale};
+pub use matrix::MuonScale;
 pub use projection::Projection;
-pub use rule::{MuonScale, Rule};
+pub use rule::Rule;
 
 /// Name of the input that holds the learning rate.
 pub const LR: &str = "lr";

@@ -6,8 +6,8 @@ use super::keep_scan_states::{has_scans_with_gradients, keep_scan_states};
 use super::simplify::Hits;
 use super::strip_checkpoints::strip_checkpoints;
 use super::{
-    batch, choice_dce, fold, fuse, fusion_notes, hoist, inline, join_maps, known_branch, patterns, rebuild, scan_dce,
-    simplify,
+    batch, choice_dce, decompose, fold, fuse, fusion_notes, hoist, inline, join_maps, known_branch, patterns, rebuild,
+    scan_dce, simplify,
 };
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -191,7 +191,7 @@ pub const EXTRA: &[Pass] = &[
         doc: "write fused ops and blocks in primitive ones",
         stage: Some(Stage::Core),
         needed: always_in_pipeline,
-        run: |g, _| fuse::unfuse(g),
+        run: |g, _| decompose::unfuse(g),
     },
     Pass {
         name: "prepare",

@@ -7,7 +7,8 @@ use super::jvp::jvp;
 use super::split_vjp::{SplitVjp, split_vjp};
 use crate::error::Result;
 use crate::nodes::GraphBuf;
-use crate::passes::batch::{Vmap, vmap};
+use crate::passes::batch::Vmap;
+use crate::passes::batch::vmap;
 
 /// Transforms; each is the function of the same name in [`graph`](crate::graph).
 ///

@@ -1,6 +1,5 @@
 //! The walk over a region that writes it for all members, by the batch fact of each op definition.
 
-use super::Randomness;
 use super::batched_loop::{batched_loop_choice, batched_loop_custom_fn, batched_loop_scan};
 use super::one_by_one::one_by_one;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
@@ -10,6 +9,7 @@ use crate::nodes::ir::opdef::{Batch, BatchSite, Lower};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::batch_site::repeat_for_batch_members;
 use crate::nodes::{Builder, Graph, Op, Var};
+use crate::passes::batch::Randomness;
 
 /// What a batched region is written from.
 #[derive(Clone, Copy)]

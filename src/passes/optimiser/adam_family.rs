@@ -8,7 +8,7 @@ use super::update_target::{
     UpdateTarget, update_target_bias_correction, update_target_decay, update_target_flush, update_target_lerp,
     update_target_square_average,
 };
-use crate::nodes::ops::optim::var::AdamOptions;
+use crate::nodes::ops::optim::step_options::AdamOptions;
 use crate::nodes::{Builder, DType, Init, Var};
 
 impl<'g> UpdateTarget<'_, 'g> {

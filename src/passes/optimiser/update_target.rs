@@ -11,7 +11,7 @@
 use super::projection::Projection;
 use super::rule::Rule;
 use crate::arena::Value;
-use crate::nodes::ops::optim::var::{AdamOptions, SgdOptions};
+use crate::nodes::ops::optim::step_options::{AdamOptions, SgdOptions};
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Builder, DType, Init, Op, Ty, Var};
 

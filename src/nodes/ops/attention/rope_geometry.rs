@@ -103,7 +103,7 @@ impl RopeGeometry {
         }
     }
 
-    /// The inverse of [`RopeGeometry::pair`].
+    /// The inverse of [`RopeGeometry::rope_pair`].
     pub(super) fn rope_unpair<'g>(&self, [a, b]: [Var<'g>; 2]) -> Var<'g> {
         match self.pairing {
             Pairing::Halves => a.concat(&[b], -1),

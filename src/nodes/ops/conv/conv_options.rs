@@ -16,9 +16,9 @@ pub struct Conv<const N: usize, const P: usize> {
     pub groups: usize,
 }
 
-/// Options of [`Var::conv2d`].
+/// Options of [`Var::conv2d`](crate::nodes::Var::conv2d).
 pub type Conv2d = Conv<2, 4>;
-/// Options of [`Var::conv3d`].
+/// Options of [`Var::conv3d`](crate::nodes::Var::conv3d).
 pub type Conv3d = Conv<3, 6>;
 
 impl<const N: usize, const P: usize> Default for Conv<N, P> {

@@ -2,6 +2,7 @@
 
 pub mod attrs;
 pub(crate) mod batch;
+mod dynamic_slice;
 pub mod index_bounds;
 pub mod lower;
 pub mod scatter;

@@ -5,50 +5,13 @@ use super::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, Reduction};
 use super::{loss_op, lower};
 use crate::ensure;
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::index::attrs::Scatter;
+use crate::nodes::ops::loss::cross_entropy_options::CrossEntropy;
 use Domain::{Index, Real};
-
-/// Options of [`Var::cross_entropy_with`].
-#[derive(Clone, Copy, Debug)]
-pub struct CrossEntropy<'g> {
-    /// Rows with this label have no loss. Probabilities have no label to ignore.
-    pub ignore_index: i64,
-    /// ε: the target is (1 − ε)·onehot + ε/classes.
-    pub label_smoothing: f64,
-    /// How the losses of the rows are reduced. The mean is over the rows that count, and NaN if none does. With
-    /// weights it is the sum divided by the sum of the rows' weights; with probabilities, by the number of rows.
-    pub reduction: Reduction,
-    /// The factor of each class's part of the loss, `[classes]`, in the type of the logits.
-    pub weight: Option<Var<'g>>,
-}
-
-setters! {
-    ['g] CrossEntropy<'g> {
-        ignore_index: i64,
-        label_smoothing: f64,
-        reduction: Reduction,
-        weight: Var<'g> => Some(weight),
-    }
-}
-
-impl<'g> CrossEntropy<'g> {
-    /// The loss of each row. If no label is ignored, the mean over all rows equals the default loss. Training on that
-    /// mean is cheaper: all rows have the same weight, so one kernel computes the loss and its gradient.
-    pub fn per_row() -> CrossEntropy<'g> {
-        CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() }
-    }
-}
-
-impl<'g> Default for CrossEntropy<'g> {
-    fn default() -> CrossEntropy<'g> {
-        CrossEntropy { ignore_index: -100, label_smoothing: 0.0, reduction: Reduction::Mean, weight: None }
-    }
-}
 
 /// Checks logits `[N, C]`, labels `[N]` and the attributes, and gives N.
 fn check_cross_entropy_rows(cx: &Infer<'_>) -> Result<usize, String> {

@@ -3,6 +3,7 @@
 
 pub mod attrs;
 pub mod cross_entropy;
+pub mod cross_entropy_options;
 pub mod lower;
 pub mod var;
 

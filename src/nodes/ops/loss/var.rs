@@ -5,7 +5,7 @@ use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::loss::attrs::{Reduction, ReductionAttrs};
-use crate::nodes::ops::loss::cross_entropy::CrossEntropy;
+use crate::nodes::ops::loss::cross_entropy_options::CrossEntropy;
 use crate::nodes::ops::loss::{cross_entropy, loss_bounded_log};
 
 impl<'g> Var<'g> {

@@ -5,13 +5,13 @@ use super::code_product::CodeProduct;
 use super::coded_weights::CodedWeights;
 use super::fake_quantize::FakeQuantize;
 use super::int_attrs::{QConvAttrs, QMatmulAttrs};
-use super::lsq::Lsq;
 use super::quantize_dequantize::Quantize;
 use super::weight_attrs::DequantMatmulAttrs;
 use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::conv::conv_options::Conv2d;
+use crate::nodes::ops::quant::lsq_options::Lsq;
 
 impl<'g> Var<'g> {
     /// Codes of these real numbers: clamp(round(x / `scale`) + `zero`, lo, hi), halves to even, with no zero point as
