@@ -2,8 +2,7 @@
 
 use super::tensor::Tensor;
 use super::tensor_draws::TensorDraws;
-use crate::arena::Value;
-use crate::arena::ids::Id;
+use crate::arena::{Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::Attr;
@@ -154,7 +153,7 @@ fn build_conform_sample_results(
         .collect();
     g.with(|e| add_case_region(e, given.case, &of_case));
     let owned = g.with(|e| text::parse_attrs(def.attrs, &given.attrs, e)).map_err(|e| e.context(def.name))?;
-    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
+    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.as_attr()).collect();
     for (i, y) in g.custom(def, &x, &attrs).into_iter().enumerate().take(results) {
         g.output(&format!("y{i}"), y);
     }

@@ -11,7 +11,7 @@ use super::oracle::{Array, LeafValue, LeafValues, Named, Stop, interpret};
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind};
 use crate::nodes::ir::opdef::Flags;
-use crate::nodes::ops::control::custom_fn::has_custom_rules;
+use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
 use crate::nodes::{Graph, GraphBuf};
 use crate::passes::promote_f64::promote_f64;
 use crate::passes::{Missing, jvp, vjp};
@@ -161,7 +161,7 @@ fn transforms_are_adjoint(
 /// Whether the derivative is that of the function: no rule of a user's, no gradient that is stopped.
 fn can_check_transform_by_differences(g: Graph<'_>) -> bool {
     let conventions = [Flags::STOP, Flags::QUANT, Flags::STRAIGHT];
-    let by_differences = |n: Node| !conventions.iter().any(|&f| g.def_of(n).flags.has(f)) && !has_custom_rules(g, n);
+    let by_differences = |n: Node| !conventions.iter().any(|&f| g.def_of(n).flags.has(f)) && !custom_fn_has_rules(g, n);
     (0..g.nodes()).map(Node::new).all(by_differences)
 }
 

@@ -7,7 +7,8 @@
 use super::init::init_by_fan_in;
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::setters::{both_sides, setters};
+use crate::nodes::build::per_axis::both_sides_per_axis;
+use crate::nodes::build::setters::setters;
 use crate::nodes::{Builder, Conv, Conv2d, Conv3d, ConvTranspose, Init, PerAxis, Var};
 
 /// Options of [`conv1d`].
@@ -41,7 +42,7 @@ setters! {
 impl Conv1d {
     /// These options with the same `pad` on both sides: torch's `padding`.
     pub fn padding(self, padding: impl PerAxis<1>) -> Conv1d {
-        Conv1d { pad: both_sides(padding), ..self }
+        Conv1d { pad: both_sides_per_axis(padding), ..self }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Graphs: their columns, the builder that writes them, and the ops.
 //!
 //! * [`ir`] has the columns, frozen and growing, the text form and the verifier. It knows no op but the leaves.
-//! * [`build`] adds axes, broadcasting and regions to the builder.
+//! * [`build`] adds axes and broadcasting to the builder.
 //! * [`ops`] has the op definitions, one folder for each family, and their [table](ops::table).
 //!
 //! A module imports only the modules before it.
@@ -10,11 +10,12 @@ pub mod build;
 #[doc(hidden)]
 pub mod case_regions;
 pub mod ir;
+mod new_builder;
 pub mod ops;
 #[doc(hidden)]
 pub mod reference;
 
-pub use build::setters::PerAxis;
+pub use build::per_axis::PerAxis;
 pub use ir::attrs::{Attr, Attrs};
 pub use ir::builder::{Builder, Routine, Var};
 pub use ir::dtype::{DType, Ty};
@@ -30,23 +31,23 @@ pub use ops::attention::axial_rope::AxialRope2d;
 pub use ops::attention::rope::Pairing;
 pub use ops::attention::var::{Attention, Rope};
 pub use ops::audio::attrs::LogMelOver;
+pub use ops::audio::log_mel::LogMel;
 pub use ops::audio::mel_filterbank::{MelFilterbank, MelScale};
 pub use ops::audio::stft::Stft;
-pub use ops::audio::var::LogMel;
 pub use ops::audio::window_function::WindowFunction;
 pub use ops::control::cond::SwitchBranch;
 pub use ops::control::custom_fn::CustomFn;
 pub use ops::control::scan::Loop;
-pub use ops::conv::var::{Conv, Conv2d, Conv3d, ConvTranspose};
+pub use ops::conv::conv_options::{Conv, Conv2d, Conv3d, ConvTranspose};
 pub use ops::fft::norm::FftNorm;
-pub use ops::fft::signals::ConvPart;
+pub use ops::fft::var::ConvPart;
 pub use ops::index::attrs::Scatter;
 pub use ops::layout::pad_mode::PadMode;
 pub use ops::linalg::attrs::Singular;
 pub use ops::linalg::var::TriangularOptions;
 pub use ops::loss::attrs::Reduction;
-pub use ops::loss::cross_entropy::CrossEntropy;
-pub use ops::optim::var::{AdamOptions, SgdOptions};
+pub use ops::loss::cross_entropy_options::CrossEntropy;
+pub use ops::optim::step_options::{AdamOptions, SgdOptions};
 pub use ops::pool::pool_options::{Pool, Pool1d, Pool2d, Pool3d};
 pub use ops::quant::attrs::{CodeSte, FakeSte, LsqFactor};
 pub use ops::quant::code_product::CodeProduct;
@@ -54,13 +55,14 @@ pub use ops::quant::coded_weights::CodedWeights;
 pub use ops::quant::encode_weights::{EncodedWeights, encode_weights};
 pub use ops::quant::fake_quantize::FakeQuantize;
 pub use ops::quant::int_attrs::ProductSte;
-pub use ops::quant::lsq::Lsq;
+pub use ops::quant::lsq_options::Lsq;
 pub use ops::quant::quantize_dequantize::Quantize;
 pub use ops::quant::running_scale::QuantScale;
 pub use ops::quant::weight_attrs::WeightScheme;
 pub use ops::recurrent::ssd::Ssd;
 pub use ops::recurrent::var::SelectiveScan;
-pub use ops::splat::var::{PreparedSplats, SplatImage, Splats};
+pub use ops::splat::splat_image::SplatImage;
+pub use ops::splat::var::{PreparedSplats, Splats};
 pub use ops::window::grid_sample::{GridSample, GridSampling, Outside};
 pub use ops::window::interpolate::Interpolation;
 pub use ops::window::unfold::Unfold;

@@ -10,7 +10,8 @@ use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::{Attr, Field, Kind, Owned};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Batch, Case, Deriv, Flags, Lower};
-use crate::nodes::ir::text::{parse_attrs, parse_types};
+use crate::nodes::ir::text::parse_attrs;
+use crate::nodes::ir::text::parse_types;
 use crate::nodes::ops::run_op_lowering;
 use crate::nodes::ops::table::{FAMILIES, OPS};
 use crate::nodes::{Builder, DType, Op, OpDef, Var};
@@ -160,7 +161,7 @@ impl ReferenceSample {
         let x: Vec<Var<'_>> = types.iter().enumerate().map(input).collect();
         g.with(|e| add_case_region(e, self.case, &types));
         let owned = g.with(|e| parse_attrs(self.def.attrs, self.case.attrs, e)).ok()?;
-        let attrs: Vec<Attr<'_>> = owned.iter().map(Owned::borrow).collect();
+        let attrs: Vec<Attr<'_>> = owned.iter().map(Owned::as_attr).collect();
         let outs = g.emit(self.op, &x, &attrs);
         g.finish(outs).ok()
     }

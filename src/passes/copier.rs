@@ -137,7 +137,7 @@ impl<'x, 'g> Copier<'x, 'g> {
         if let Some((_, name)) = src.leaf(src.out(n)) {
             // `Emit::leaf` keeps names unique.
             let owned: Vec<_> = src.attrs(n).iter().skip(1).map(|(_, a)| a).collect();
-            let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
+            let attrs: Vec<_> = owned.iter().map(|a| a.as_attr()).collect();
             let new = self.g.with(|e| e.leaf(src.op[n.at()], name, &attrs));
             self.map[src.out(n)] = self.g.var(new);
             return;

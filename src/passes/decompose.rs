@@ -3,7 +3,7 @@
 
 use crate::arena::{Node, Side, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ir::opdef::Lower;
+use crate::nodes::ir::opdef::{Flags, Lower};
 use crate::nodes::ops::control::call::CallAttrs;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::scan::{Exit, Scan};
@@ -75,7 +75,7 @@ fn decompose_by_unrolling<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> V
 
 /// Writes both branches of the choice `v`, and a `select` for each result. It keeps values, and not derivatives: the
 /// branch that does not run may be NaN.
-fn decompose_into_select<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Vec<Var<'g>> {
+fn decompose_choice_into_select<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Vec<Var<'g>> {
     let IfAttrs { then, otherwise } = IfAttrs::of(&v.src.attrs(v.node));
     let [then, otherwise] = [then, otherwise].map(|r| inline_region(v, r, &v.args[1..], calls));
     let pred = v.args[0];
@@ -86,7 +86,7 @@ fn decompose_into_select<'g>(v: &RebuildVisit<'_, 'g>, calls: InlineCalls) -> Ve
 /// removes one level of decompositions or loops; calls are inlined at any depth in one round.
 ///
 /// Calls inside a body are written out with it if they are among `calls`.
-pub(in crate::passes) fn decompose_while(
+pub(in crate::passes) fn decompose_picked_nodes(
     g: Graph<'_>,
     calls: InlineCalls,
     mut pick: impl FnMut(Graph<'_>) -> Side<Node, bool>,
@@ -97,7 +97,7 @@ pub(in crate::passes) fn decompose_while(
         let mut picked = pick(buf.view());
         // A loop without a bound cannot be unrolled.
         for n in (0..buf.view().nodes()).map(Node::new).filter(|&n| picked[n]).collect::<Vec<_>>() {
-            picked[n] = !decompose_unbounded_loop(buf.view(), n);
+            picked[n] = !is_decomposed_unbounded_loop(buf.view(), n);
         }
         if !picked.as_slice().contains(&true) {
             if round == 0 {
@@ -112,7 +112,7 @@ pub(in crate::passes) fn decompose_while(
             match (picked[v.node], v.def.decompose) {
                 (true, Some(expand)) => Some(expand(&v.site(&[]))),
                 (true, None) if v.def.is_inlined() => Some(inline_region(v, region(), v.args, calls)),
-                (true, None) if matches!(v.def.lower, Lower::Choice) => Some(decompose_into_select(v, calls)),
+                (true, None) if matches!(v.def.lower, Lower::Choice) => Some(decompose_choice_into_select(v, calls)),
                 (true, None) if matches!(v.def.lower, Lower::Loop) => Some(decompose_by_unrolling(v, calls)),
                 _ => None,
             }
@@ -121,7 +121,7 @@ pub(in crate::passes) fn decompose_while(
     Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
 }
 
-fn decompose_unbounded_loop(g: Graph<'_>, n: Node) -> bool {
+fn is_decomposed_unbounded_loop(g: Graph<'_>, n: Node) -> bool {
     matches!(g.def_of(n).lower, Lower::Loop) && Scan::of(&g.attrs(n)).is_unbounded()
 }
 
@@ -132,4 +132,12 @@ pub(in crate::passes) fn pick_to_decompose(g: Graph<'_>, pick: impl Fn(&OpDef) -
         picked[n] = pick(g.def_of(n));
     }
     picked
+}
+
+/// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
+pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
+    let g = g.into();
+    decompose_picked_nodes(g, InlineCalls::All, |g| {
+        pick_to_decompose(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED))
+    })
 }

@@ -1,29 +1,13 @@
 //! Expansion of blocks: a block, which has no kernel, becomes fused or primitive ops.
 
-use super::fuse::unfuse;
 use crate::arena::{Node, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::{Graph, GraphBuf};
-use crate::passes::decompose::{decompose_while, pick_to_decompose};
+use crate::passes::decompose::{decompose_picked_nodes, pick_to_decompose, unfuse};
+use crate::passes::fuse::FusionPolicy;
 use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::rebuild_buf;
-
-/// Which ops replace blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FusionPolicy {
-    /// Fused ops, for programs that run without further transforms.
-    Direct,
-    /// Primitive ops, for derivatives and for patterns that fuse across blocks.
-    Fusable,
-}
-
-impl FusionPolicy {
-    /// The policy for derivatives.
-    pub fn for_autodiff() -> FusionPolicy {
-        FusionPolicy::Fusable
-    }
-}
 
 /// Replaces block ops by fused or by primitive ops, as `policy` says. With [`FusionPolicy::Fusable`], a graph that has
 /// blocks is unfused as a whole: see [`unfuse`].
@@ -32,7 +16,7 @@ pub fn expand_blocks<'a>(g: impl Into<Graph<'a>>, policy: FusionPolicy) -> Resul
     match (has_blocks_to_expand(g), policy) {
         (false, _) => rebuild_buf(g, &mut |_| None),
         (true, FusionPolicy::Direct) => {
-            decompose_while(g, InlineCalls::All, |g| pick_to_decompose(g, |def| def.flags.has(Flags::BLOCK)))
+            decompose_picked_nodes(g, InlineCalls::All, |g| pick_to_decompose(g, |def| def.flags.has(Flags::BLOCK)))
         }
         (true, FusionPolicy::Fusable) => unfuse(g),
     }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::kernels::tile::{self, Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ir::opdef::{Flags, Lower};
-use crate::nodes::ops::common::lowering::elem;
+use crate::nodes::ops::common::lowering::lowering_dtype;
 use crate::nodes::ops::constant::attrs::{ConstantAttrs, FullAttrs};
 use crate::nodes::{DType, Graph, Op, Var};
 use bumpalo::Bump;
@@ -46,7 +46,7 @@ pub(super) fn fold_operand(x: Var<'_>) -> Option<Known> {
 /// The bytes of `value` as one element of `dtype`, rounded as the fill kernel rounds. `None` if no kernel has the
 /// dtype.
 pub fn folded_bytes(value: f64, dtype: DType) -> Option<Vec<u8>> {
-    let to = elem(dtype).ok()?;
+    let to = lowering_dtype(dtype).ok()?;
     let program = TileProgram {
         inputs: vec![],
         // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
@@ -61,7 +61,7 @@ pub fn folded_bytes(value: f64, dtype: DType) -> Option<Vec<u8>> {
 
 /// The element of `dtype` with these bytes as an `f64`, if the conversion is exact.
 fn exact_fold(bytes: &[u8], dtype: DType) -> Option<f64> {
-    let from = elem(dtype).ok()?;
+    let from = lowering_dtype(dtype).ok()?;
     let program = TileProgram {
         inputs: vec![Input { elem: from, access: Access::Full }],
         steps: vec![TileStep::cast(from, DType::F64, 0)],
@@ -87,11 +87,11 @@ fn fold_pointwise<'g>(v: &RebuildVisit<'_, 'g>, op: TileOp, imm: [f64; 2]) -> Op
     if len == 0 || len > MAX_ELEMENTS || (op.divides() && !dtype.is_float()) {
         return None;
     }
-    let from = elem(v.args.last()?.dtype()).ok()?;
-    let to = elem(dtype).ok()?;
+    let from = lowering_dtype(v.args.last()?.dtype()).ok()?;
+    let to = lowering_dtype(dtype).ok()?;
     let inputs = v.args.iter().zip(&operands).map(|(a, o)| {
         let access = if o.is_fill { Access::Scalar } else { Access::Full };
-        Some(Input { elem: elem(a.dtype()).ok()?, access })
+        Some(Input { elem: lowering_dtype(a.dtype()).ok()?, access })
     });
     let codes: Vec<u16> = (0..v.args.len() as u16).collect();
     let mut step = match op {

@@ -14,9 +14,7 @@ use crate::error::Result;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
-use crate::nodes::{Graph, GraphBuf, Op, Ty, Var};
-use crate::passes::decompose::{decompose_while, pick_to_decompose};
-use crate::passes::inline::InlineCalls;
+use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
 
 /// The most steps of a region: its registers must stay in the L1 cache.
@@ -228,10 +226,18 @@ fn fused_operand(v: &RebuildVisit<'_, '_>, a: Value, local: &mut Vec<(Value, Val
     x
 }
 
-/// Replaces block ops and fused ops by their decompositions, and inlines fused regions.
-pub fn unfuse<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
-    let g = g.into();
-    decompose_while(g, InlineCalls::All, |g| {
-        pick_to_decompose(g, |def| def.flags.has(Flags::BLOCK) || def.flags.has(Flags::FUSED))
-    })
+impl FusionPolicy {
+    /// The policy for derivatives.
+    pub fn for_autodiff() -> FusionPolicy {
+        FusionPolicy::Fusable
+    }
+}
+
+/// Which ops replace blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FusionPolicy {
+    /// Fused ops, for programs that run without further transforms.
+    Direct,
+    /// Primitive ops, for derivatives and for patterns that fuse across blocks.
+    Fusable,
 }

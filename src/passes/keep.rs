@@ -74,3 +74,10 @@ pub fn keep<'a>(g: impl Into<Graph<'a>>, patterns: &[&str]) -> Result<GraphBuf> 
     let more = Graph { yields: &yields, yields_at: &yields_at, output_names: &output_names, ..g };
     rebuild_buf(more, &mut |_| None)
 }
+
+impl GraphBuf {
+    /// See [`keep`].
+    pub fn keep(&self, patterns: &[&str]) -> Result<GraphBuf> {
+        keep(self, patterns)
+    }
+}

@@ -14,7 +14,7 @@ use crate::nodes::ops::recurrent::attrs::{
 use crate::nodes::{Graph, GraphBuf, Op, Var};
 
 /// The operands of the scan of a `selective_scan_backward`.
-fn scan_operands<'a, T>(attrs: &SelectiveScanBackwardAttrs, args: &'a [T]) -> &'a [T] {
+fn kept_scan_operands<'a, T>(attrs: &SelectiveScanBackwardAttrs, args: &'a [T]) -> &'a [T] {
     &args[1 + usize::from(attrs.last)..]
 }
 
@@ -25,12 +25,12 @@ fn fits_scan_states(g: Graph<'_>, x: Value, a: Value) -> bool {
 }
 
 /// The scan of the same operands as the `selective_scan_backward` `n`, before it in its region, if it may keep states.
-fn scan_of_gradient(g: Graph<'_>, n: Node) -> Option<Node> {
+fn kept_scan_of_gradient(g: Graph<'_>, n: Node) -> Option<Node> {
     if g.op[n.at()] != Op::SELECTIVE_SCAN_BACKWARD {
         return None;
     }
     let attrs = SelectiveScanBackwardAttrs::of(&g.attrs(n));
-    let operands = scan_operands(&attrs, g.args_of(n));
+    let operands = kept_scan_operands(&attrs, g.args_of(n));
     if !fits_scan_states(g, operands[0], operands[2]) {
         return None;
     }
@@ -43,25 +43,25 @@ fn scan_of_gradient(g: Graph<'_>, n: Node) -> Option<Node> {
 
 /// True if [`keep_scan_states`] changes `g`.
 pub(super) fn has_scans_with_gradients(g: Graph<'_>) -> bool {
-    (0..g.nodes()).map(Node::new).any(|n| scan_of_gradient(g, n).is_some())
+    (0..g.nodes()).map(Node::new).any(|n| kept_scan_of_gradient(g, n).is_some())
 }
 
 /// Steps between two states that a scan of `x` keeps.
-fn steps_between_scan_states(x: Var<'_>) -> i64 {
+fn steps_between_kept_scan_states(x: Var<'_>) -> i64 {
     x.dims().get(1).map_or(1, |&steps| selective_scan_stretch(steps)) as i64
 }
 
 /// The scan that keeps states: the results of the plain one, then the states.
 fn keeping_scan<'g>(v: &RebuildVisit<'_, 'g>) -> Vec<Var<'g>> {
     let SelectiveScanAttrs { d, h0 } = SelectiveScanAttrs::of(&v.src.attrs(v.node));
-    let attrs = SelectiveScanKeepAttrs { d, h0, every: steps_between_scan_states(v.args[0]) };
+    let attrs = SelectiveScanKeepAttrs { d, h0, every: steps_between_kept_scan_states(v.args[0]) };
     v.g.emit(Op::SELECTIVE_SCAN_KEEP, v.args, &attrs.list()).to_vec()
 }
 
 /// The gradients from the states `kept`.
-fn gradients_from_states<'g>(v: &RebuildVisit<'_, 'g>, kept: Value) -> Vec<Var<'g>> {
+fn gradients_from_kept_scan_states<'g>(v: &RebuildVisit<'_, 'g>, kept: Value) -> Vec<Var<'g>> {
     let attrs = SelectiveScanBackwardAttrs::of(&v.src.attrs(v.node));
-    let every = steps_between_scan_states(scan_operands(&attrs, v.args)[0]);
+    let every = steps_between_kept_scan_states(kept_scan_operands(&attrs, v.args)[0]);
     let SelectiveScanBackwardAttrs { d, h0, last } = attrs;
     let (args, attrs) = ([v.args, &[v.g.var(kept)]].concat(), SelectiveScanKeptBackwardAttrs { d, h0, last, every });
     v.g.emit(Op::SELECTIVE_SCAN_KEPT_BACKWARD, &args, &attrs.list()).to_vec()
@@ -72,7 +72,7 @@ pub(super) fn keep_scan_states(g: Graph<'_>) -> Result<GraphBuf> {
     let mut scan_of = Side::<Node, Option<Node>>::filled(g.nodes(), None);
     let mut has_gradient = Side::filled(g.nodes(), false);
     for n in (0..g.nodes()).map(Node::new) {
-        scan_of[n] = scan_of_gradient(g, n);
+        scan_of[n] = kept_scan_of_gradient(g, n);
         if let Some(scan) = scan_of[n] {
             has_gradient[scan] = true;
         }
@@ -86,6 +86,6 @@ pub(super) fn keep_scan_states(g: Graph<'_>) -> Result<GraphBuf> {
         }
         // A scan whose results nothing reads is dead and not visited: then the gradient stays as it is.
         let states = scan_of[v.node].map_or(Value::NONE, |scan| kept[scan]);
-        (states != Value::NONE).then(|| gradients_from_states(v, states))
+        (states != Value::NONE).then(|| gradients_from_kept_scan_states(v, states))
     })
 }

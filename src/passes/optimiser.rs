@@ -1,12 +1,12 @@
 //! The optimiser: appends gradients, clipping and updates to the graph of a loss, which makes one training step.
 //!
-//! This file has the user's options ([`Optimiser`]), and adds clipping and moving averages to a rule. `rule` has the
-//! rules and their hyperparameters, `rule_ranges` the range of each hyperparameter, `named_optimisers` the types that
-//! users name ([`AdamW`] …). `groups` finds the settings of each param. `update_target` and `adam_family` write
-//! elementwise updates (one instruction for each param, in place), `matrix` the updates that need the whole param,
-//! `lbfgs` the update of all params together. `projection` writes what follows an update. `grad_accumulation` sums
-//! gradients over micro-batches. Invariant: the optimiser adds one input, [`LR`]; it keeps all else in states, so a run
-//! resumed from params and states gives the same bits.
+//! This file has the user's options ([`Optimiser`]), of which `clip`, `groups` and `projection` have their own, and
+//! adds clipping and moving averages to a rule. `rule` has the rules and their hyperparameters, `rule_ranges` the range
+//! of each hyperparameter, `named_optimisers` the types that users name ([`AdamW`] …). `groups` finds the settings of
+//! each param. `update_target` and `adam_family` write elementwise updates (one instruction for each param, in place),
+//! `matrix` the updates that need the whole param, `lbfgs` the update of all params together. `projection` writes what
+//! follows an update. `grad_accumulation` sums gradients over micro-batches. Invariant: the optimiser adds one input,
+//! [`LR`]; it keeps all else in states, so a run resumed from params and states gives the same bits.
 
 mod adam_family;
 mod clip;
@@ -41,8 +41,9 @@ use update_target::UpdateTarget;
 
 pub use groups::Group;
 pub use loss_scale::{LOSS_SCALE, LossScale};
+pub use matrix::MuonScale;
 pub use projection::Projection;
-pub use rule::{MuonScale, Rule};
+pub use rule::Rule;
 
 /// Name of the input that holds the learning rate.
 pub const LR: &str = "lr";
@@ -166,64 +167,6 @@ impl<R> Optimiser<R> {
         self.rule
     }
 
-    /// Clamps each element of each gradient to −`most` … `most`, as in `torch.nn.utils.clip_grad_value_`, before norms
-    /// are clipped. `most` is finite and above 0.
-    pub fn clip_value(mut self, most: f64) -> Optimiser<R> {
-        self.clip_value = Some(most);
-        self
-    }
-
-    /// Scales all gradients by min(1, `max` / (‖g‖ + 1e-6)), where ‖g‖ is the norm of all gradients together, as in
-    /// `torch.nn.utils.clip_grad_norm_`. `max` is finite and above 0.
-    pub fn clip_norm(mut self, max: f64) -> Optimiser<R> {
-        self.clip_norm = Some(max);
-        self
-    }
-
-    /// The order p of the norm that [`Optimiser::clip_norm`] clips, as in torch's `norm_type`: (Σ|g|ᵖ)^(1/p), or the
-    /// largest |g| for `f64::INFINITY`. p is above 0. The default is 2.
-    ///
-    /// ```
-    /// use arenagrad::prelude::*;
-    /// # fn main() -> Result<()> {
-    /// let g = Builder::new("g");
-    /// let w = g.param("w", [2], DType::F32, Init::Zeros);
-    /// let graph = g.finish([(w * g.constant(&[3.0, -4.0], [2])).sum(..).named("loss")])?;
-    /// let step = train(&graph, "loss", optim::Sgd::new(1.0).clip_norm(1.0).norm_type(f64::INFINITY))?;
-    /// let mut p = Session::new().compile(&step)?;
-    /// p.init(0)?;
-    /// p.step()?;
-    /// assert!((p.values::<f32>("w")?[0] + 0.75).abs() < 1e-5 && (p.values::<f32>("w")?[1] - 1.0).abs() < 1e-5);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn norm_type(mut self, p: f64) -> Optimiser<R> {
-        self.norm_type = p;
-        self
-    }
-
-    /// Makes [`Optimiser::clip_norm`] clip the gradient of each param by its own norm, as a call of torch's
-    /// `clip_grad_norm_` for each param. The default is false.
-    pub fn clip_each(mut self, on: bool) -> Optimiser<R> {
-        self.clip_each = on;
-        self
-    }
-
-    /// Leaves the params that match `pattern` as they are: a name, whose first `*` is any run of characters
-    /// (`fc1.*`). They get no gradient. A pattern that matches no param is an error of [`train`].
-    pub fn freeze(mut self, pattern: &str) -> Optimiser<R> {
-        self.frozen.push(pattern.to_string());
-        self
-    }
-
-    /// Gives the params that match `pattern` other settings. A pattern is a name; its first `*` is any run of
-    /// characters (`fc1.*`, `*.bias`). A param belongs to the first group that matches it. A group without a param is
-    /// an error of [`train`].
-    pub fn group(mut self, pattern: &str, group: Group) -> Optimiser<R> {
-        self.groups.push((pattern.to_string(), group));
-        self
-    }
-
     /// Decays only params of `rank` or more axes, unless their group says otherwise: 2 decays matrices and embeddings,
     /// not biases and gains.
     pub fn decay_from_rank(mut self, rank: usize) -> Optimiser<R> {
@@ -244,29 +187,6 @@ impl<R> Optimiser<R> {
     /// stacked along a first axis of `k`.
     pub fn accumulate(mut self, k: usize) -> Optimiser<R> {
         self.accumulate = k;
-        self
-    }
-
-    /// Makes the Euclidean norm of all gradients together, before clipping, an output of the training graph, called
-    /// [`GRAD_NORM`]: √Σg², whatever [`Optimiser::norm_type`] is. It has the first param's dtype and is right even if
-    /// the squares overflow. With micro-batches it is the norm of their mean gradient. The default is false.
-    ///
-    /// ```
-    /// use arenagrad::prelude::*;
-    /// # fn main() -> Result<()> {
-    /// let g = Builder::new("g");
-    /// let w = g.param("w", [2], DType::F32, Init::Ones);
-    /// let graph = g.finish([(w * g.constant(&[3.0, 4.0], [2])).sum(..).named("loss")])?;
-    /// let step = train(&graph, "loss", optim::Sgd::new(0.1).grad_norm(true))?;
-    /// let mut p = Session::new().compile(&step)?;
-    /// p.init(0)?;
-    /// p.step()?;
-    /// assert_eq!(p.values::<f32>("grad_norm")?, [5.0]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn grad_norm(mut self, on: bool) -> Optimiser<R> {
-        self.grad_norm = on;
         self
     }
 
@@ -297,38 +217,6 @@ impl<R> Optimiser<R> {
     /// ```
     pub fn loss_scale(mut self, scale: LossScale) -> Optimiser<R> {
         self.loss_scale = Some(scale);
-        self
-    }
-
-    /// After each update, gives the params that match `pattern` the value `f(p)`, where `p` is what the rule gives: a
-    /// clamp to a box, a unit norm. It is part of the step, and in place where the ops allow it. Patterns are those of
-    /// [`Optimiser::group`]; several projections of a param apply in the order of the calls. Moving averages see
-    /// projected params. The start values of params are not projected.
-    ///
-    /// Errors of [`train`]: `f` gives another type than `p` has; the pattern matches no trained param; the rule of a
-    /// param is [`Lbfgs`], whose history would not see the projection.
-    ///
-    /// ```
-    /// use arenagrad::prelude::*;
-    /// # fn main() -> Result<()> {
-    /// let g = Builder::new("g");
-    /// let w = g.param("w", [2], DType::F32, Init::Zeros);
-    /// let graph = g.finish([(w * g.constant(&[-3.0, 5.0], [2])).sum(..).named("loss")])?;
-    /// let step = train(&graph, "loss", optim::Sgd::new(1.0).project("w", |w| w.clamp(-1.0, 1.0)))?;
-    /// let mut p = Session::new().compile(&step)?;
-    /// p.init(0)?;
-    /// p.step()?;
-    /// assert_eq!(p.values::<f32>("w")?, [1.0, -1.0]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn project(
-        mut self,
-        pattern: &str,
-        f: impl for<'g> Fn(Var<'g>) -> Var<'g> + Send + Sync + 'static,
-    ) -> Optimiser<R> {
-        self.projections.push(Projection::new(pattern, Location::caller(), f));
         self
     }
 
@@ -383,11 +271,11 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
     let leaves = options.leaves(g)?;
     let names: Vec<&str> = leaves.iter().map(String::as_str).collect();
     signature_loss(g, loss)?;
-    groups::refuse_codes_in_groups(g, &names)?;
+    groups::check_groups_hold_no_codes(g, &names)?;
     let settings = groups::group_settings(g, opt, &names)?;
     projection::check_projections(&opt.projections, &names)?;
     if opt.accumulate > 1 {
-        let one = grad_from(g, loss, &options, &|b, loss| loss_scale::loss_seed(b, opt, loss))?;
+        let one = grad_from(g, loss, &options, &|b, loss| loss_scale::loss_scale_seed(b, opt, loss))?;
         return rebuilt_by_pass("train", |bump| {
             let b = Builder::rewriting(Emit::like(&one.view()));
             let (params, grads) = grad_accumulation::accumulate_grads(one.view(), &b, loss, &names, opt.accumulate)?;
@@ -404,7 +292,7 @@ pub fn train<'a>(g: impl Into<Graph<'a>>, loss: &str, opt: impl Into<Optimiser>)
         c.run(&mut |_| None);
         c.signature();
         b.come_from(caller);
-        let seed = loss_scale::loss_seed(&b, opt, c.map[signature_output(g, loss)?]);
+        let seed = loss_scale::loss_scale_seed(&b, opt, c.map[signature_output(g, loss)?]);
         let codes = Codes::of(g);
         let grads = ReverseGrad::new(&codes, &b, &c, &names)?.run(&[(loss, seed)], options.missing)?;
         let signature = Signature::new(g);
@@ -467,7 +355,7 @@ fn append_optimiser<'g>(
             let old = b.average(&format!("{EMA}{name}"), name, leaf.dims(), leaf.dtype());
             let (was, is) = (old.view_as_real(), next.view_as_real());
             let later = update_target::update_target_flush(was * decay + is * (1.0 - decay));
-            b.update(old, t.equal(1.0).select(is, later).viewed_like(leaf));
+            b.update(old, t.equal(1.0).select(is, later).viewed_as_complex_like(leaf));
         }
     }
     if let Some((step, how)) = scaled.zip(opt.loss_scale.as_ref()) {

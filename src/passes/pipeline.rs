@@ -1,12 +1,13 @@
 //! The pipeline: the passes that run before lowering, in order, each with the reason for its position.
 
-use super::fusion_notes::{self, Fusion, Notes};
+use super::fusion_notes::{Fusion, Notes};
 use super::keep_half::{Keep, KeptHalf, keep_half};
 use super::keep_scan_states::{has_scans_with_gradients, keep_scan_states};
 use super::simplify::Hits;
 use super::strip_checkpoints::strip_checkpoints;
 use super::{
-    batch, choice_dce, fold, fuse, hoist, inline, join_maps, known_branch, patterns, rebuild, scan_dce, simplify,
+    batch, choice_dce, decompose, fold, fuse, fusion_notes, hoist, inline, join_maps, known_branch, patterns, rebuild,
+    scan_dce, simplify,
 };
 use crate::arena::{Node, ids::Id};
 use crate::error::{Error, Kind, Result};
@@ -15,7 +16,8 @@ use crate::nodes::ir::verify;
 use crate::nodes::ir::verify::Stage;
 use crate::nodes::{Graph, GraphBuf, OpDef};
 use crate::passes::ad::prepare;
-use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
+use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
+use crate::passes::fuse::FusionPolicy;
 use std::time::{Duration, Instant};
 
 /// The most rounds of a pass that runs until nothing changes.
@@ -189,7 +191,7 @@ pub const EXTRA: &[Pass] = &[
         doc: "write fused ops and blocks in primitive ones",
         stage: Some(Stage::Core),
         needed: always_in_pipeline,
-        run: |g, _| fuse::unfuse(g),
+        run: |g, _| decompose::unfuse(g),
     },
     Pass {
         name: "prepare",

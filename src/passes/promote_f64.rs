@@ -61,7 +61,7 @@ fn promoted<'g>(g: Graph<'_>, b: &'g Builder, n: Node, map: &Side<Value, Var<'g>
             _ => {}
         }
     }
-    let attrs: Vec<Attr<'_>> = owned.iter().map(Owned::borrow).collect();
+    let attrs: Vec<Attr<'_>> = owned.iter().map(Owned::as_attr).collect();
     let args: Vec<Var<'g>> = g.args_of(n).iter().map(|&a| map[a]).collect();
     match g.leaf(g.out(n)) {
         Some((_, name)) => vec![b.var(b.with(|e| e.leaf(g.op[n.at()], name, &attrs[1..])))],

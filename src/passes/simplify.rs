@@ -58,14 +58,14 @@ const RULES: &[Rule] = &[
     simplify_rule("cast-same", &[Op::CAST], simplify_same_type),
     simplify_rule("reshape-same", &[Op::RESHAPE], simplify_same_type),
     simplify_rule("reshape-reshape", &[Op::RESHAPE], |v| {
-        simplify_inner(v, Op::RESHAPE).map(|x| x.reshape(simplified_dims(v)))
+        simplify_inner(v, Op::RESHAPE).map(|x| x.reshape(simplify_result_dims(v)))
     }),
     simplify_rule("reshape-full", &[Op::RESHAPE, Op::BROADCAST], |v| {
-        simplify_fill(v.args[0]).map(|x| v.g.full(x, simplified_dims(v), v.args[0].dtype()))
+        simplify_fill(v.args[0]).map(|x| v.g.full(x, simplify_result_dims(v), v.args[0].dtype()))
     }),
     simplify_rule("broadcast-same", &[Op::BROADCAST], simplify_same_type),
     simplify_rule("broadcast-broadcast", &[Op::BROADCAST], |v| {
-        simplify_inner(v, Op::BROADCAST).map(|x| x.broadcast(simplified_dims(v)))
+        simplify_inner(v, Op::BROADCAST).map(|x| x.broadcast(simplify_result_dims(v)))
     }),
     simplify_rule("transpose-transpose", &[Op::TRANSPOSE], simplify_two_transposes),
     simplify_rule("transpose-reshape", &[Op::TRANSPOSE], simplify_idle_transpose),
@@ -76,12 +76,12 @@ const RULES: &[Rule] = &[
             let axes = ReduceAttrs::of(&v.src.attrs(v.node)).axes;
             let d = v.args[0].dims();
             // Only reductions over no axis are dropped: a sum over one element turns −0 into +0.
-            (axes.is_empty() && d.len() == simplified_dims(v).len()).then_some(v.args[0])
+            (axes.is_empty() && d.len() == simplify_result_dims(v).len()).then_some(v.args[0])
         },
     ),
     simplify_rule("slice-all", &[Op::SLICE], |v| {
         let steps = SliceAttrs::of(&v.src.attrs(v.node)).steps;
-        (steps.iter().all(|&p| p == 1) && v.args[0].dims() == simplified_dims(v)).then_some(v.args[0])
+        (steps.iter().all(|&p| p == 1) && v.args[0].dims() == simplify_result_dims(v)).then_some(v.args[0])
     }),
     simplify_rule("pad-nothing", &[Op::PAD], simplify_same_type),
     simplify_rule("flip-nothing", &[Op::FLIP], |v| {
@@ -100,7 +100,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// Dimensions of the node's result.
-fn simplified_dims(v: &RebuildVisit<'_, '_>) -> crate::arena::dims::Dims {
+fn simplify_result_dims(v: &RebuildVisit<'_, '_>) -> crate::arena::dims::Dims {
     v.src.dims(v.src.out(v.node))
 }
 
@@ -209,14 +209,14 @@ fn simplify_moved_part<'g>(z: Var<'g>, part: usize, most: usize) -> Option<Var<'
         return simplify_part(z, part);
     };
     let moved = simplify_moved_part(z.g.var(of), part, most - 1)?;
-    let attrs: Vec<_> = attrs.iter().map(|a| a.borrow()).collect();
+    let attrs: Vec<_> = attrs.iter().map(|a| a.as_attr()).collect();
     Some(z.g.emit1(op, &[moved], &attrs))
 }
 
 /// The operand, if it has the type of the result.
 fn simplify_same_type<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let ty = v.src.ty(v.src.out(v.node));
-    (v.args[0].dtype() == ty.dtype && v.args[0].dims() == simplified_dims(v)).then_some(v.args[0])
+    (v.args[0].dtype() == ty.dtype && v.args[0].dims() == simplify_result_dims(v)).then_some(v.args[0])
 }
 
 /// The permutation of `x`, if `x` is a transpose.
@@ -240,7 +240,7 @@ fn simplify_idle_transpose<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> {
     let perm = to_size_attrs(&TransposeAttrs::of(&v.src.attrs(v.node)).perm);
     let d = v.args[0].dims();
     let long: Vec<usize> = perm.into_iter().filter(|&p| d[p] != 1).collect();
-    long.is_sorted().then(|| v.args[0].reshape(simplified_dims(v)))
+    long.is_sorted().then(|| v.args[0].reshape(simplify_result_dims(v)))
 }
 
 /// A transpose of the last two axes of an operand becomes a flag of the product.

@@ -18,7 +18,7 @@ pub fn live_in_trimmed_region(g: Graph<'_>, r: Region, yields: &[bool]) -> Windo
 
 /// Copies the nodes of region `r` of the source that `takes` accepts into the open region. `map` has the new arguments,
 /// and gets the results.
-pub fn copy_region_nodes(
+pub fn copy_trimmed_region_nodes(
     v: &RebuildVisit<'_, '_>,
     r: Region,
     map: &mut Window<Value, Value>,
@@ -48,7 +48,7 @@ pub fn trimmed_region(
     let body = g.region(src.str(src.region_names[r.at()]), &tys, |args| {
         let mut map = Window::filled(src.region_values(r), Value::NONE);
         kept.iter().zip(args).for_each(|(&a, x)| map[a] = x.v);
-        copy_region_nodes(v, r, &mut map, |n| src.outs_of(n).any(|v| live[v]));
+        copy_trimmed_region_nodes(v, r, &mut map, |n| src.outs_of(n).any(|v| live[v]));
         let kept = src.region_yields(r).iter().zip(yields).filter(|y| *y.1);
         kept.map(|(&y, _)| g.var(map[y])).collect()
     });

@@ -18,7 +18,7 @@ use arenagrad::tools::ops::blocks::attrs::LinearAttrs;
 use arenagrad::tools::ops::blocks::attrs::LlamaDecoderBlockAttrs;
 use arenagrad::tools::ops::blocks::attrs::SwigluAttrs;
 use arenagrad::tools::ops::blocks::attrs::TransformerLayerAttrs;
-use arenagrad::tools::ops::common::window_geometry::WindowAttrs;
+use arenagrad::tools::ops::common::window_attrs::WindowAttrs;
 use arenagrad::tools::ops::conv::attrs::ConvAttrs;
 use arenagrad::tools::ops::matmul::activation::Activation;
 use arenagrad::tools::ops::matmul::attrs::LoraMatmulAttrs;
@@ -64,7 +64,7 @@ fn sample(op: usize, dtype: DType, d: &mut TensorDraws) -> (GraphBuf, bool) {
     let mut pick = |n: usize| 1 + (d.bits() % n as u64) as usize;
     let (b, s, k, n) = (pick(4), pick(9), pick(40), pick(40));
     let [p, q, r] = [(); 3].map(|()| pick(2) == 1);
-    let act = Activation::from_index(pick(Activation::NAMES.len()) as u32 - 1);
+    let act = Activation::from_choice_index(pick(Activation::NAMES.len()) as u32 - 1);
     let x = |name: &str, dims: &[usize]| g.input(name, dims, dtype);
     let (heads, width) = (pick(3), 2 * pick(4));
     let (h, to) = (heads * width, if r { DType::F32 } else { DType::F64 });

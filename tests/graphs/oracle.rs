@@ -24,7 +24,7 @@ fn case_graph(def: &'static OpDef, case: &Case, float: DType) -> GraphBuf {
     let x: Vec<Var<'_>> = types.iter().enumerate().map(input).collect();
     g.with(|e| add_case_region(e, case, &types));
     let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap();
-    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
+    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.as_attr()).collect();
     for (i, y) in g.custom(def, &x, &attrs).into_iter().enumerate() {
         g.output(&format!("y{i}"), y);
     }

@@ -39,7 +39,7 @@ fn graph(def: &'static OpDef, case: &Case, place: Place, outs: &[(Vec<usize>, DT
     let on = any.bitwise_or(any.bitwise_not());
     g.with(|e| add_case_region(e, case, &types));
     let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap();
-    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.borrow()).collect();
+    let attrs: Vec<Attr<'_>> = owned.iter().map(|a| a.as_attr()).collect();
     let op = || g.custom(def, &x, &attrs).into_iter().collect::<Vec<Var<'_>>>();
     let zeros = || outs.iter().map(|(dims, dtype)| g.full(0.0, dims, *dtype)).collect::<Vec<Var<'_>>>();
     let y = match place {

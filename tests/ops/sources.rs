@@ -59,8 +59,16 @@ fn plain(text: &str) -> String {
 }
 
 /// The files of builder methods.
-const METHODS: [&str; 6] =
-    ["var.rs", "builder.rs", "control/call.rs", "control/custom_fn.rs", "control/scan.rs", "pointwise/activations.rs"];
+const METHODS: [&str; 8] = [
+    "var.rs",
+    "builder.rs",
+    "build/broadcast.rs",
+    "control/call.rs",
+    "control/custom_fn.rs",
+    "control/scan.rs",
+    "pointwise/var_activations.rs",
+    "sort/cum_arg_max.rs",
+];
 
 /// The builder method of each op that has one, by the op's name: the method called like the op, else one that a list
 /// of methods gives, else the first that names the op.

@@ -177,7 +177,7 @@ fn one(op: Op, case: &Case) -> Option<GraphBuf> {
         args.push(e.leaf(Op::STATE, &name, &attrs.list()[1..]));
     }
     let attrs = parse_attrs(OPS[op.0 as usize].attrs, case.attrs, &mut e).ok()?;
-    let borrowed: Vec<Attr<'_>> = attrs.iter().map(|a| a.borrow()).collect();
+    let borrowed: Vec<Attr<'_>> = attrs.iter().map(|a| a.as_attr()).collect();
     let outs = e.emit(op, &args, &borrowed);
     for (i, v) in outs.iter().enumerate() {
         e.output(&format!("y{i}"), v);

@@ -195,14 +195,14 @@ impl DraftWriter<'_, '_> {
                 return Ok(vec![self.input(name, ty)]);
             }
             let attrs = self.attrs(n)?;
-            let attrs: Vec<Attr<'_>> = attrs.iter().skip(1).map(Owned::borrow).collect();
+            let attrs: Vec<Attr<'_>> = attrs.iter().skip(1).map(Owned::as_attr).collect();
             return Ok(vec![self.e.leaf(src.op[n.at()], name, &attrs)]);
         }
         let op = d.op[n.at()];
         let kept = d.args_of(n).iter().enumerate().filter(|(i, _)| self.attrs_keep_operand(n, *i));
         let args = kept.map(|(_, &v)| self.value(v)).collect::<Result<Vec<Value>>>()?;
         let attrs = self.attrs(n)?;
-        let attrs: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
+        let attrs: Vec<Attr<'_>> = attrs.iter().map(Owned::as_attr).collect();
         let outs = self.e.emit(op, &args, &attrs);
         for &(_, at, other) in d.copies.iter().filter(|c| c.0 == n) {
             let mut args = args.clone();

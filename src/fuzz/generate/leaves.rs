@@ -93,7 +93,7 @@ impl Generator<'_, '_> {
             5 if count <= 64 => {
                 LeafInit::new(InitKind::Values, 0.0, Some((0..count).map(|_| self.pick(&held)).collect()))
             }
-            kind => LeafInit::new(InitKind::from_index(kind % 4), self.pick(SCALES), None),
+            kind => LeafInit::new(InitKind::from_choice_index(kind % 4), self.pick(SCALES), None),
         }
     }
 }

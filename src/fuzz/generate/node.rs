@@ -7,7 +7,8 @@ use crate::nodes::ir::attrs::{Attr, Attrs, Owned};
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Case, Domain, Flags, Op, OpDef, has_generic_opdef_types};
-use crate::nodes::ir::text::{parse_attrs, parse_types};
+use crate::nodes::ir::text::parse_attrs;
+use crate::nodes::ir::text::parse_types;
 
 /// Operand types and attributes of a node that is about to be drawn.
 struct Plan {
@@ -71,7 +72,7 @@ impl Generator<'_, '_> {
             };
             args.push(v);
         }
-        let attrs: Vec<Attr<'_>> = plan.attrs.iter().map(Owned::borrow).collect();
+        let attrs: Vec<Attr<'_>> = plan.attrs.iter().map(Owned::as_attr).collect();
         self.emit(op, &args, &attrs)
     }
 
@@ -83,7 +84,7 @@ impl Generator<'_, '_> {
     /// Whether shape inference takes the plan, and its results may be.
     fn node_results_fit(&mut self, def: &'static OpDef, plan: &Plan) -> bool {
         let mut words = Vec::new();
-        let encoded = plan.attrs.iter().zip(def.attrs).all(|(a, f)| a.borrow().encode(f, &mut words).is_ok());
+        let encoded = plan.attrs.iter().zip(def.attrs).all(|(a, f)| a.as_attr().encode(f, &mut words).is_ok());
         if !encoded || plan.attrs.len() != def.attrs.len() {
             return false;
         }

@@ -394,7 +394,7 @@ fn interpreter_expansion(g: Graph<'_>, n: Node) -> Result<GraphBuf, Stop> {
             Owned::Region(_) => return Err(Stop::Unsupported(def.name)),
             other => other,
         };
-        let attr: Attr<'_> = attr.borrow();
+        let attr: Attr<'_> = attr.as_attr();
         attr.encode(field, &mut words).map_err(|e| Stop::broken(format!("{}: {e}", def.name)))?;
     }
     let attrs = Attrs { fields: def.attrs, words: &words };

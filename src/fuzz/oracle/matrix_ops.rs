@@ -4,10 +4,13 @@
 //! the norm of the matrix's error (Weyl). The error of its vector is at most that norm over the gap to the next value
 //! (Davis and Kahan, Wedin).
 
-use super::array::{Array, array_count};
+use super::array::{Array, oracle_array_count};
 use super::balls::{Ball, Balls, ONE, UNKNOWN, ZERO};
+use super::interpreter::Interpreter;
+use super::region_ops::Results;
 use super::rounding::Rounding;
 use super::stop::Stop;
+use crate::arena::{Node, ids::Id};
 use crate::nodes::ops::linalg::attrs::{Singular, TriangularSolveAttrs};
 use crate::nodes::{Attrs, DType, Op};
 use std::rc::Rc;
@@ -22,7 +25,7 @@ fn oracle_matrices_of(x: &Array) -> Vec<Matrix> {
         Ball { x, b }
     };
     let matrix = |m: usize| (0..rows).map(|r| (0..cols).map(|c| ball((m * rows + r) * cols + c)).collect()).collect();
-    (0..array_count(&x.dims[..x.dims.len() - 2])).map(matrix).collect()
+    (0..oracle_array_count(&x.dims[..x.dims.len() - 2])).map(matrix).collect()
 }
 
 fn oracle_matrices_of_balls(dtype: DType, dims: &[usize], all: impl Iterator<Item = Ball>) -> Array {
@@ -120,7 +123,7 @@ fn oracle_solve_matrix_triangles(
     let one = |m: usize| {
         oracle_solve_matrix_triangle(e, attrs, (place(a, m), &left[place(a, m)]), &right[place(b, m)], may_fault)
     };
-    (0..array_count(batch)).map(one).collect()
+    (0..oracle_array_count(batch)).map(one).collect()
 }
 
 /// X of one system for this B; the matrix has this number.
@@ -221,7 +224,7 @@ fn oracle_matrix_lu(e: Balls, mut a: Matrix) -> (Matrix, Vec<Option<i128>>, Ball
     (a, rows.into_iter().map(|r| Some(r as i128)).collect(), Ball { x: sign, b: 0.0 })
 }
 
-/// Gives each number of a column the norm of the column's bounds: what a reflector rounds in one row, it spreads over
+/// Gives each number of a column the norm of the column's bounds. What a reflector rounds in one row, it spreads over
 /// all.
 fn oracle_spread_matrix_bounds<'a>(column: impl Iterator<Item = &'a mut Ball>, factor: f64) {
     let known: Vec<&mut Ball> = column.filter(|x| x.b.is_finite()).collect();
@@ -353,4 +356,16 @@ fn oracle_matrix_svd(r: Rounding, a: &Matrix, m: usize, n: usize) -> (Matrix, Ve
         right.iter().enumerate().for_each(|(i, x)| vt[j][i] = ball(x));
     }
     (u, values.into_iter().map(|x| Ball { x, b: off }).collect(), vt)
+}
+
+impl Interpreter<'_, '_> {
+    /// The results of an op that factors matrices or solves with a triangle.
+    pub(super) fn run_matrix_op(&mut self, n: Node, args: &[Rc<Array>]) -> Result<Option<Results>, Stop> {
+        let (op, attrs) = (self.g.op[n.at()], self.g.attrs(n));
+        let Some(work) = oracle_matrix_work(op, args) else { return Ok(None) };
+        self.account.spend(work)?;
+        let dims: Vec<Vec<usize>> = self.g.outs_of(n).map(|v| self.g.dims(v).to_vec()).collect();
+        let all = apply_oracle_matrix_op(op, &attrs, args, &dims, &mut self.account.may_fault)?;
+        Ok(Some(all.into_iter().map(|y| Some(Rc::new(y))).collect()))
+    }
 }

@@ -3,6 +3,7 @@
 use crate::arena::dims::Dims;
 use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::Op;
 
 /// The common shape of `a` and `b` by NumPy's rule, or `None`: shapes are aligned at their last axes, and an axis of
@@ -22,43 +23,6 @@ pub fn broadcast_dims(a: &[usize], b: &[usize]) -> Option<Dims> {
     Some(out)
 }
 
-/// The right-hand side of an operator: a value or a number.
-pub trait Operand<'g> {
-    /// This operand of `op` as a value. A number becomes a fill of `like`'s type. An error if the dtype cannot
-    /// represent it, such as a fraction next to integers.
-    fn var_like(self, like: Var<'g>, op: Op) -> Var<'g>;
-
-    /// The value, if this is no number.
-    fn as_var(&self) -> Option<Var<'g>>;
-}
-
-impl<'g> Operand<'g> for Var<'g> {
-    fn var_like(self, _: Var<'g>, _: Op) -> Var<'g> {
-        self
-    }
-
-    fn as_var(&self) -> Option<Var<'g>> {
-        Some(*self)
-    }
-}
-
-impl<'g> Operand<'g> for f64 {
-    #[track_caller]
-    fn var_like(self, like: Var<'g>, op: Op) -> Var<'g> {
-        match like.dtype().refuses(self).filter(|_| like.is_some()) {
-            Some(why) => {
-                let (name, dtype, dims) = (like.g.op_name(op), like.dtype(), like.dims());
-                like.g.fail(Kind::Shape, format!("{name}({dtype}{dims}, {self}): {why}"))
-            }
-            None => like.full_like(self),
-        }
-    }
-
-    fn as_var(&self) -> Option<Var<'g>> {
-        None
-    }
-}
-
 impl<'g> Var<'g> {
     /// `op` on `self` and `b`, after both are broadcast to their common shape.
     #[track_caller]
@@ -73,5 +37,24 @@ impl<'g> Var<'g> {
             return self.g.fail(Kind::Shape, format!("{name}: shapes {da} and {db} do not broadcast"));
         };
         self.g.emit1(op, &[self.broadcast(dims), b.broadcast(dims)], &[])
+    }
+
+    /// The sum over the axes that a broadcast from `dims` repeats: the transpose of [`Var::broadcast`]. It is an error
+    /// if `dims` do not broadcast to this shape.
+    #[track_caller]
+    pub fn unbroadcast(self, dims: &[usize]) -> Var<'g> {
+        let from = self.dims();
+        if *from == *dims || !self.is_some() {
+            return self;
+        }
+        if broadcast_dims(dims, &from) != Some(from) {
+            let text = format!("unbroadcast({self:?}): {} does not broadcast to {from}", Infer::show_dims(dims));
+            return self.g.fail(Kind::Shape, text);
+        }
+        let lead = from.len() - dims.len();
+        let axes: Vec<i64> =
+            (0..from.len()).filter(|&i| i < lead || (dims[i - lead] == 1 && from[i] != 1)).map(|i| i as i64).collect();
+        let summed = if axes.is_empty() { self } else { self.reduce(Op::REDUCE_SUM, axes.as_slice(), false) };
+        summed.reshape(dims)
     }
 }

@@ -24,10 +24,10 @@ pub trait AttrType: Sized {
     const OPTIONAL: bool = false;
 
     /// Reads field `i`.
-    fn read(attrs: &Attrs<'_>, i: usize) -> Self;
+    fn read_attr(attrs: &Attrs<'_>, i: usize) -> Self;
 
     /// The attribute as [`Emit::emit`](super::emit::Emit::emit) takes it.
-    fn write(&self) -> Attr<'_>;
+    fn write_attr(&self) -> Attr<'_>;
 }
 
 macro_rules! attr_types {
@@ -35,11 +35,11 @@ macro_rules! attr_types {
         impl AttrType for $ty {
             const KIND: Kind = Kind::$kind;
 
-            fn read(attrs: &Attrs<'_>, i: usize) -> $ty {
+            fn read_attr(attrs: &Attrs<'_>, i: usize) -> $ty {
                 attrs.$read(i)
             }
 
-            fn write(&self) -> Attr<'_> {
+            fn write_attr(&self) -> Attr<'_> {
                 let $x = self;
                 Attr::$kind($write)
             }
@@ -64,12 +64,12 @@ impl<T: AttrType> AttrType for Option<T> {
     const KIND: Kind = T::KIND;
     const OPTIONAL: bool = true;
 
-    fn read(attrs: &Attrs<'_>, i: usize) -> Option<T> {
-        attrs.has(i).then(|| T::read(attrs, i))
+    fn read_attr(attrs: &Attrs<'_>, i: usize) -> Option<T> {
+        attrs.has(i).then(|| T::read_attr(attrs, i))
     }
 
-    fn write(&self) -> Attr<'_> {
-        self.as_ref().map_or(Attr::Absent, T::write)
+    fn write_attr(&self) -> Attr<'_> {
+        self.as_ref().map_or(Attr::Absent, T::write_attr)
     }
 }
 
@@ -79,21 +79,21 @@ pub trait Choice: Copy + 'static {
     const NAMES: &'static [&'static str];
 
     /// The variant with this index; the last if there is none.
-    fn from_index(i: u32) -> Self;
+    fn from_choice_index(i: u32) -> Self;
 
     /// The index of the variant.
-    fn index(self) -> u32;
+    fn choice_index(self) -> u32;
 }
 
 impl<T: Choice> AttrType for T {
     const KIND: Kind = Kind::Choice(T::NAMES);
 
-    fn read(attrs: &Attrs<'_>, i: usize) -> T {
-        T::from_index(attrs.choice(i))
+    fn read_attr(attrs: &Attrs<'_>, i: usize) -> T {
+        T::from_choice_index(attrs.choice(i))
     }
 
-    fn write(&self) -> Attr<'_> {
-        Attr::Choice(self.index())
+    fn write_attr(&self) -> Attr<'_> {
+        Attr::Choice(self.choice_index())
     }
 }
 
@@ -107,12 +107,12 @@ macro_rules! choice {
         impl $crate::nodes::ir::attr_types::Choice for $name {
             const NAMES: &'static [&'static str] = &[$($text),*];
 
-            fn from_index(i: u32) -> $name {
+            fn from_choice_index(i: u32) -> $name {
                 const ALL: &[$name] = &[$($name::$variant),*];
                 ALL[(i as usize).min(ALL.len() - 1)]
             }
 
-            fn index(self) -> u32 {
+            fn choice_index(self) -> u32 {
                 self as u32
             }
         }
@@ -149,12 +149,12 @@ macro_rules! attrs {
                 );
                 let mut next = 0..;
                 let mut field = || next.next().unwrap_or_default();
-                $name { $($field: <$ty as $crate::nodes::ir::attr_types::AttrType>::read(attrs, field())),* }
+                $name { $($field: <$ty as $crate::nodes::ir::attr_types::AttrType>::read_attr(attrs, field())),* }
             }
 
             /// The attributes as `Emit::emit` takes them.
             pub fn list(&self) -> [$crate::nodes::ir::attrs::Attr<'_>; [$(stringify!($field)),*].len()] {
-                [$($crate::nodes::ir::attr_types::AttrType::write(&self.$field)),*]
+                [$($crate::nodes::ir::attr_types::AttrType::write_attr(&self.$field)),*]
             }
         }
     };

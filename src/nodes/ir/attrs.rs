@@ -6,65 +6,7 @@
 use crate::arena::{Region, Shape, Sym};
 use crate::nodes::DType;
 
-/// The kind of an attribute.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
-    /// `true` or `false`; 1 word.
-    Bool,
-    /// A signed integer; 2 words.
-    Int,
-    /// A double; 2 words.
-    F64,
-    /// An element type; 1 word.
-    DType,
-    /// A shape; 1 word.
-    Shape,
-    /// A list of signed integers; 1 word and 2 for each.
-    Ints,
-    /// A list of doubles; 1 word and 2 for each.
-    Floats,
-    /// A string; 1 word.
-    Sym,
-    /// A region; 1 word.
-    Region,
-    /// Raw bytes, padded to whole words; 1 word and the words.
-    Bytes,
-    /// One of a few names; 1 word.
-    Choice(&'static [&'static str]),
-}
-
-/// A named attribute of an op.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Field {
-    /// The name in text.
-    pub name: &'static str,
-    /// The kind.
-    pub kind: Kind,
-    /// True if a node may omit the attribute. A word before the words of the kind then says whether it is present.
-    pub optional: bool,
-}
-
-impl Field {
-    /// A field.
-    pub const fn new(name: &'static str, kind: Kind) -> Field {
-        Field { name, kind, optional: false }
-    }
-
-    /// A field that a node may omit. Optional fields come last; the text form shows those that are present.
-    pub const fn optional(name: &'static str, kind: Kind) -> Field {
-        Field { name, kind, optional: true }
-    }
-}
-
-/// True if the attributes are one word, which the node stores itself.
-pub fn attrs_are_inline(fields: &[Field]) -> bool {
-    match fields {
-        [f] if !f.optional => {
-            matches!(f.kind, Kind::Bool | Kind::DType | Kind::Shape | Kind::Sym | Kind::Region | Kind::Choice(_))
-        }
-        _ => false,
-    }
-}
+pub use super::attr_fields::{Field, Kind, attrs_are_inline};
 
 /// An attribute as given to [`Emit::emit`](super::emit::Emit::emit).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -347,7 +289,7 @@ pub enum Owned {
 
 impl Owned {
     /// The same attribute, borrowed.
-    pub fn borrow(&self) -> Attr<'_> {
+    pub fn as_attr(&self) -> Attr<'_> {
         match self {
             Owned::Bool(b) => Attr::Bool(*b),
             Owned::Int(i) => Attr::Int(*i),

@@ -14,10 +14,11 @@ use super::graph::GraphBuf;
 use super::leaf::{Init, InputAttrs, LeafInit, ParamAttrs, StateAttrs};
 use super::opdef::{Op, OpDef};
 use super::results::Results;
-use super::sizes::{AskedSizes, Sizes};
+use super::sizes::Sizes;
 use crate::arena::dims::Dims;
 use crate::arena::{Region, Shape, Sym, Value};
 use crate::error::{Error, Kind, Result};
+use crate::nodes::ir::asked_sizes::AskedSizes;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -447,6 +448,38 @@ impl Builder {
             self.with(|e| e.output(&name, v));
         }
         GraphBuf::make(|bump| self.with(|e| e.finish_shared(bump)))
+    }
+
+    /// Whether later layers are built for training (the default) or for evaluation, as `train()` and `eval()` of
+    /// torch's modules. For evaluation, the dropout of [`nn`](crate::nn)'s layers is the identity, and batch norm reads
+    /// its running statistics. So one function builds both networks.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    ///
+    /// let net = |g: &Builder, training: bool| {
+    ///     g.training(training);
+    ///     let x = g.input("x", [8, 4], DType::F32);
+    ///     let h = nn::dropout(nn::linear(g, "fc1", x, 16).relu(), 0.5);
+    ///     nn::linear(g, "fc2", h, 2).tap("y");
+    /// };
+    /// let [learn, eval] = [true, false].map(|training| {
+    ///     let g = Builder::new("net");
+    ///     net(&g, training);
+    ///     g.finish([])
+    /// });
+    /// let (learn, eval) = (learn?, eval?);
+    /// let mut p = Session::new().compile_all(&[("learn", &learn), ("eval", &eval)])?;
+    /// # p.init(0)?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn training(&self, on: bool) {
+        self.training.set(on);
+    }
+
+    /// What [`Builder::training`] said last.
+    pub fn is_training(&self) -> bool {
+        self.training.get()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Start values that are lists of numbers. The builder keeps them, so that [`Init`] stays small.
 
 use super::builder::Builder;
-use super::init::{Init, LeafInit, StartValues, init_digest};
+use super::init::{Init, LeafInit, StartValues};
 use crate::error::Kind;
 
 impl Builder {
@@ -36,4 +36,9 @@ impl Builder {
         }
         found.map(|values| init.attrs(values))
     }
+}
+
+/// FNV-1a over the bits, so that NaNs of one list are equal to themselves.
+pub(super) fn init_digest(values: &[f64]) -> u64 {
+    values.iter().fold(0xcbf2_9ce4_8422_2325, |h, x| (h ^ x.to_bits()).wrapping_mul(0x100_0000_01b3))
 }

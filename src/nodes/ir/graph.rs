@@ -333,19 +333,22 @@ impl PartialEq for Graph<'_> {
             && names(self, self.region_names) == names(o, o.region_names)
             && names(self, self.output_names) == names(o, o.output_names)
             && (0..self.values()).all(|v| self.dims(Value::new(v)) == o.dims(Value::new(v)))
-            && (0..self.nodes()).all(|n| graphs_share_attrs(self, o, Node::new(n)))
+            && (0..self.nodes()).all(|n| self.has_attrs_of(o, Node::new(n)))
     }
 }
 
-fn graphs_share_attrs(a: &Graph<'_>, b: &Graph<'_>, n: Node) -> bool {
-    use super::attrs::Owned;
-    a.attrs(n).iter().zip(b.attrs(n).iter()).all(|((_, x), (_, y))| match (x, y) {
-        (Owned::Shape(x), Owned::Shape(y)) => a.shape_dims(x) == b.shape_dims(y),
-        (Owned::Sym(x), Owned::Sym(y)) => a.str(x) == b.str(y),
-        (Owned::F64(x), Owned::F64(y)) => x.to_bits() == y.to_bits(),
-        (Owned::Floats(x), Owned::Floats(y)) => x.iter().map(|x| x.to_bits()).eq(y.iter().map(|y| y.to_bits())),
-        (x, y) => x == y,
-    })
+impl Graph<'_> {
+    /// True if the attributes of node `n` are those of node `n` of `b`.
+    fn has_attrs_of(&self, b: &Graph<'_>, n: Node) -> bool {
+        use super::attrs::Owned;
+        self.attrs(n).iter().zip(b.attrs(n).iter()).all(|((_, x), (_, y))| match (x, y) {
+            (Owned::Shape(x), Owned::Shape(y)) => self.shape_dims(x) == b.shape_dims(y),
+            (Owned::Sym(x), Owned::Sym(y)) => self.str(x) == b.str(y),
+            (Owned::F64(x), Owned::F64(y)) => x.to_bits() == y.to_bits(),
+            (Owned::Floats(x), Owned::Floats(y)) => x.iter().map(|x| x.to_bits()).eq(y.iter().map(|y| y.to_bits())),
+            (x, y) => x == y,
+        })
+    }
 }
 
 /// A graph with the bump arena of its columns. Builders and passes return it.

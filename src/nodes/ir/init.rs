@@ -3,6 +3,7 @@
 use crate::arena::dims::Dims;
 use crate::ensure;
 use crate::nodes::ir::attr_types::{Choice, choice};
+use crate::nodes::ir::builder_start_values::init_digest;
 use crate::nodes::ir::dtype::DType;
 use std::fmt;
 use std::sync::Arc;
@@ -112,11 +113,6 @@ pub struct LeafInit {
     pub start: Arc<[f64]>,
 }
 
-/// FNV-1a over the bits, so that NaNs of one list are equal to themselves.
-pub(super) fn init_digest(values: &[f64]) -> u64 {
-    values.iter().fold(0xcbf2_9ce4_8422_2325, |h, x| (h ^ x.to_bits()).wrapping_mul(0x100_0000_01b3))
-}
-
 impl Init {
     /// These start values as attributes. Those of [`Init::Values`] are `list`.
     pub fn attrs(self, list: &[f64]) -> LeafInit {
@@ -160,7 +156,7 @@ impl LeafInit {
 
     /// An error unless these are start values of `dtype` and `dims`. The scale is checked elsewhere.
     pub fn check(&self, dtype: DType, dims: &Dims) -> Result<(), String> {
-        let (start, kind, name) = (&self.start[..], self.kind, InitKind::NAMES[self.kind.index() as usize]);
+        let (start, kind, name) = (&self.start[..], self.kind, InitKind::NAMES[self.kind.choice_index() as usize]);
         let count = match kind {
             InitKind::Values => dims.numel(),
             InitKind::Constant | InitKind::Around | InitKind::Dirac => 1,
@@ -221,7 +217,7 @@ impl LeafInit {
 
     fn check_finite(&self, dtype: DType, numbers: &[f64]) -> Result<(), String> {
         let bad = numbers.iter().find(|x| !x.is_finite() || !dtype.can_hold(**x));
-        let name = InitKind::NAMES[self.kind.index() as usize];
+        let name = InitKind::NAMES[self.kind.choice_index() as usize];
         bad.map_or(Ok(()), |x| Err(format!("start values {name}: {x:?} is no finite {dtype}")))
     }
 }
@@ -235,7 +231,7 @@ impl PartialEq for LeafInit {
 
 impl fmt::Display for LeafInit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(InitKind::NAMES[self.kind.index() as usize])?;
+        f.write_str(InitKind::NAMES[self.kind.choice_index() as usize])?;
         if self.scale != 0.0 {
             write!(f, "({})", self.scale)?;
         }

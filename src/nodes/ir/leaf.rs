@@ -122,13 +122,13 @@ impl StateAttrs {
 }
 
 /// Infers the type that the attributes of a leaf state.
-pub(in crate::nodes) fn infer_leaf_type(cx: &mut Infer<'_>, dtype: DType, shape: Shape) -> Result<(), String> {
+pub(in crate::nodes) fn infer_leaf_op(cx: &mut Infer<'_>, dtype: DType, shape: Shape) -> Result<(), String> {
     cx.out.push(Ty { dtype, shape });
     Ok(())
 }
 
 /// An error unless `scale` is finite, not negative, and at most the largest number of `dtype`.
-fn check_leaf_scale(dtype: DType, scale: f64) -> Result<(), String> {
+fn check_leaf_op_scale(dtype: DType, scale: f64) -> Result<(), String> {
     ensure!(scale >= 0.0 && scale.is_finite(), "scale is {scale}; it must be finite and not negative");
     let most = match dtype {
         DType::F16 => half::f16::MAX.to_f64(),
@@ -141,7 +141,7 @@ fn check_leaf_scale(dtype: DType, scale: f64) -> Result<(), String> {
 }
 
 /// An op definition without operands and without a kernel.
-pub(in crate::nodes) const fn define_leaf(
+pub(in crate::nodes) const fn define_leaf_op(
     name: &'static str,
     doc: &'static str,
     attrs: &'static [Field],
@@ -165,7 +165,7 @@ pub(in crate::nodes) const fn define_leaf(
 }
 
 /// A value that the caller writes before each step.
-pub const INPUT: OpDef = define_leaf(
+pub const INPUT: OpDef = define_leaf_op(
     "input",
     "a value that the caller writes before each step; until then all its elements are `default`, if there is one",
     InputAttrs::FIELDS,
@@ -175,22 +175,22 @@ pub const INPUT: OpDef = define_leaf(
         if let Some(x) = default {
             ensure!(dtype.can_hold(x), "{x} is no default of {dtype}");
         }
-        infer_leaf_type(cx, dtype, shape)
+        infer_leaf_op(cx, dtype, shape)
     },
 );
 
 /// A trained value.
 pub const PARAM: OpDef =
-    define_leaf("param", "a trained value, kept from step to step", ParamAttrs::FIELDS, Deriv::Zero, |cx| {
+    define_leaf_op("param", "a trained value, kept from step to step", ParamAttrs::FIELDS, Deriv::Zero, |cx| {
         let attrs = ParamAttrs::of(&cx.attrs);
         let ParamAttrs { dtype, shape, scale, .. } = attrs;
-        check_leaf_scale(dtype, scale)?;
+        check_leaf_op_scale(dtype, scale)?;
         attrs.leaf_init().check(dtype, &cx.shapes.dims(shape))?;
-        infer_leaf_type(cx, dtype, shape)
+        infer_leaf_op(cx, dtype, shape)
     });
 
 /// A value kept from step to step.
-pub const STATE: OpDef = define_leaf(
+pub const STATE: OpDef = define_leaf_op(
     "state",
     "a value kept from step to step; the moving average of param `averages`, if that is given",
     StateAttrs::FIELDS,
@@ -198,16 +198,16 @@ pub const STATE: OpDef = define_leaf(
     |cx| {
         let attrs = StateAttrs::of(&cx.attrs);
         let StateAttrs { dtype, shape, scale, .. } = attrs;
-        check_leaf_scale(dtype, scale)?;
+        check_leaf_op_scale(dtype, scale)?;
         attrs.leaf_init().check(dtype, &cx.shapes.dims(shape))?;
-        infer_leaf_type(cx, dtype, shape)
+        infer_leaf_op(cx, dtype, shape)
     },
 );
 
 /// An argument of a region.
-pub const ARG: OpDef = define_leaf("arg", "argument `index` of a region", ArgAttrs::FIELDS, Deriv::Zero, |cx| {
+pub const ARG: OpDef = define_leaf_op("arg", "argument `index` of a region", ArgAttrs::FIELDS, Deriv::Zero, |cx| {
     let ArgAttrs { dtype, shape, .. } = ArgAttrs::of(&cx.attrs);
-    infer_leaf_type(cx, dtype, shape)
+    infer_leaf_op(cx, dtype, shape)
 });
 
 #[cfg(test)]

@@ -4,13 +4,19 @@
 //! write them. [`opdef`] defines an op definition. [`text`] prints and parses. [`verify`] checks twelve invariants.
 
 pub mod arity;
+pub mod asked_sizes;
+pub mod attr_fields;
 pub mod attr_types;
 pub mod attrs;
 pub mod batch;
 pub mod builder;
-mod builder_scopes;
+mod builder_layers;
+mod builder_locations;
+mod builder_regions;
 mod builder_start_values;
 pub mod call;
+pub mod case;
+pub mod check_opdefs;
 pub mod cost_cx;
 pub mod emit;
 pub mod flags;

@@ -4,7 +4,8 @@ pub use super::arity::Arity;
 use super::attrs::{Attrs, Field, Kind as FieldKind};
 pub use super::batch::{Batch, BatchRule, BatchSite};
 use super::builder::Var;
-use super::dtype::DType;
+pub use super::case::{Case, has_generic_opdef_types};
+pub use super::check_opdefs::check_opdefs;
 pub use super::flags::Flags;
 use super::graph::Graph;
 use super::infer::Infer;
@@ -103,21 +104,6 @@ pub enum Domain {
     Bits,
     /// Any 8-bit integer: −128 … 127 for `i8`, 0 … 255 for other types.
     Code,
-}
-
-/// A conformance case: operand types, attributes, and the ranges of the operands' numbers.
-///
-/// `args` is in the text form: `"f[3,4] c[4]"`. The case runs in f32 and in f64: `f` is that type, and `c` the complex
-/// type with parts of that type. `attrs` is in the text form: `"ta=false tb=true"`. If there are more operands than
-/// `domains`, the rest have the last domain.
-#[derive(Clone, Copy, Debug)]
-pub struct Case {
-    /// Operand types.
-    pub args: &'static str,
-    /// Attributes.
-    pub attrs: &'static str,
-    /// Domains of the operands.
-    pub domains: &'static [Domain],
 }
 
 /// An op definition: all that the engine knows of an op. Every field is needed: an op without a derivative says so by
@@ -220,18 +206,6 @@ pub struct OpDef {
     pub cases: &'static [Case],
 }
 
-impl Case {
-    /// The float types that the case stands for: f32 and f64, or `otherwise` if no operand says `f` or `c`.
-    pub fn floats(&self, otherwise: &'static [DType]) -> &'static [DType] {
-        if has_generic_opdef_types(self.args) { &[DType::F32, DType::F64] } else { otherwise }
-    }
-}
-
-/// Whether operand types in the text form of a [`Case`] say `f` or `c`, which stand for several types.
-pub fn has_generic_opdef_types(args: &str) -> bool {
-    args.split_whitespace().any(|a| a.starts_with("f[") || a.starts_with("c["))
-}
-
 impl OpDef {
     /// True if the op may be merged, moved and dropped.
     pub const fn is_pure(&self) -> bool {
@@ -259,22 +233,6 @@ impl std::fmt::Debug for OpDef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
-}
-
-/// `a == b`, in a const context.
-const fn equal_opdef_names(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    if a.len() != b.len() {
-        return false;
-    }
-    let mut i = 0;
-    while i < a.len() {
-        if a[i] != b[i] {
-            return false;
-        }
-        i += 1;
-    }
-    true
 }
 
 /// The regions of node `n` that are planned as bodies of one instruction: those of a loop or of a choice.
@@ -307,26 +265,5 @@ pub const fn opdef_fault(def: &OpDef) -> Option<&'static str> {
         Some("an op that is batched through its decomposition needs one")
     } else {
         None
-    }
-}
-
-/// Checks op definitions at compile time: a definition that breaks an invariant does not build. For definitions of
-/// your own: `const _: () = check_opdefs(&[&MY_OP]);`
-#[allow(clippy::panic)] // A const panic is a compile error.
-pub const fn check_opdefs(ops: &[&OpDef]) {
-    assert!(ops.len() < u16::MAX as usize);
-    let mut i = 0;
-    while i < ops.len() {
-        let r = ops[i];
-        if let Some(why) = opdef_fault(r) {
-            panic!("{}", why);
-        }
-        assert!(r.is_leaf() || !r.cases.is_empty(), "an op needs conformance cases");
-        let mut j = 0;
-        while j < i {
-            assert!(!equal_opdef_names(ops[j].name, r.name), "two ops have one name");
-            j += 1;
-        }
-        i += 1;
     }
 }

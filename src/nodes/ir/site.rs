@@ -23,7 +23,7 @@ impl<'g> Site<'_, 'g> {
     /// Adds the same op with other operands. Returns all its results.
     pub fn rebuild_with(&self, args: &[Var<'g>]) -> Vec<Var<'g>> {
         let owned: Vec<_> = self.attrs.iter().map(|(_, a)| a).collect();
-        let attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
+        let attrs: Vec<_> = owned.iter().map(|a| a.as_attr()).collect();
         self.g.emit(self.op, args, &attrs).into()
     }
 }

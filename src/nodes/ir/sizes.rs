@@ -7,8 +7,6 @@
 //! Invariant: the names of [`Sizes`] are sorted, and no two are equal.
 
 use crate::error::{Error, Kind, Result};
-use crate::names;
-use std::cell::RefCell;
 use std::fmt;
 
 /// The largest size of a symbol: 2³² − 1. So `2 * batch + 1` fits a `usize` of 64 bits.
@@ -17,8 +15,8 @@ pub const MAX_SIZE: usize = u32::MAX as usize;
 /// Symbols and their sizes: `batch=7, len=12`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    names: Vec<String>,
-    sizes: Vec<usize>,
+    pub(super) names: Vec<String>,
+    pub(super) sizes: Vec<usize>,
 }
 
 impl Sizes {
@@ -44,7 +42,7 @@ impl Sizes {
         self.position(name).map(|i| self.sizes[i])
     }
 
-    fn position(&self, name: &str) -> Option<usize> {
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.names.binary_search_by(|n| n.as_str().cmp(name)).ok()
     }
 
@@ -70,57 +68,6 @@ impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list: Vec<String> = self.iter().map(|(name, size)| format!("{name}={size}")).collect();
         if list.is_empty() { f.write_str("no symbol") } else { f.write_str(&list.join(", ")) }
-    }
-}
-
-/// Sizes, and which of them were asked for.
-#[derive(Debug, Default)]
-pub struct AskedSizes {
-    sizes: Sizes,
-    asked: RefCell<Vec<bool>>,
-}
-
-impl AskedSizes {
-    /// None of `sizes` was asked for.
-    pub fn new(sizes: Sizes) -> AskedSizes {
-        let asked = RefCell::new(vec![false; sizes.names.len()]);
-        AskedSizes { sizes, asked }
-    }
-
-    /// The size of the symbol called `name`, or why there is none.
-    pub fn ask(&self, name: &str) -> Result<usize> {
-        let Some(i) = self.sizes.position(name) else {
-            let bound = match self.sizes.names.is_empty() {
-                true => "; no symbol is bound".to_string(),
-                false => format!(
-                    "; bound are {}{}",
-                    names::list_names(self.sizes.names()),
-                    names::nearest_name(name, self.sizes.names())
-                ),
-            };
-            return Err(Error::new(Kind::Name, format!("symbol {name:?} has no size{bound}")));
-        };
-        if let Some(asked) = self.asked.borrow_mut().get_mut(i) {
-            *asked = true;
-        }
-        Ok(self.sizes.sizes[i])
-    }
-
-    /// The first symbol that was not asked for.
-    pub fn unused(&self) -> Option<&str> {
-        let at = self.asked.borrow().iter().position(|asked| !asked)?;
-        self.sizes.names.get(at).map(String::as_str)
-    }
-
-    /// The names of the symbols that were asked for.
-    pub fn used(&self) -> Vec<&str> {
-        let asked = self.asked.borrow();
-        self.sizes.names().zip(asked.iter()).filter(|(_, asked)| **asked).map(|(name, _)| name).collect()
-    }
-
-    /// The sizes.
-    pub fn sizes(&self) -> &Sizes {
-        &self.sizes
     }
 }
 

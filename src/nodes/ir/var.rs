@@ -4,6 +4,7 @@ use super::builder::Var;
 use super::dtype::{DType, Ty};
 use crate::arena::Value;
 use crate::arena::dims::Dims;
+use crate::error::Kind;
 
 impl<'g> Var<'g> {
     /// Type.
@@ -81,6 +82,17 @@ impl<'g> Var<'g> {
     /// True if both are handles of one value.
     pub(crate) fn is_same_value(self, other: Var<'_>) -> bool {
         std::ptr::eq(self.g, other.g) && (self.v, self.scope) == (other.v, other.scope)
+    }
+
+    /// The value that an error leaves.
+    pub(in crate::nodes) fn none(self) -> Var<'g> {
+        self.g.var(Value::NONE)
+    }
+
+    /// Records the error "what(this value): why". Returns a value that later nodes skip.
+    #[track_caller]
+    pub(in crate::nodes) fn refuse(self, what: &str, why: impl std::fmt::Display) -> Var<'g> {
+        self.g.fail(Kind::Shape, format!("{what}({self:?}): {why}"))
     }
 }
 

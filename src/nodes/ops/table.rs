@@ -1,13 +1,8 @@
 //! The list of ops. A new op needs one line here, and its definition in a family of [`ops`](crate::nodes::ops).
 
 use super::*;
-use crate::arena::shapes::Shapes;
-use crate::arena::strings::Strings;
-use crate::nodes::ir::builder::Builder;
-use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::leaf;
 use crate::nodes::ir::opdef::{Op, OpDef, check_opdefs};
-use crate::nodes::ir::sizes::Sizes;
 
 macro_rules! ops {
     (leaves { $($leaf:ident)* } $($id:ident = $family:ident $(:: $file:ident)*;)*) => {
@@ -200,7 +195,7 @@ ops! {
     Q_CONV2D = quant::q_conv2d;
 
     ARG_SORT = sort;
-    CUM_ARG_MAX = sort;
+    CUM_ARG_MAX = sort::cum_arg_max;
     TOP_K = sort;
     GATHER = index;
     SCATTER_ADD = index;
@@ -324,37 +319,4 @@ ops! {
     ATTENTION_BLOCK = blocks::transformer_blocks;
     TRANSFORMER_LAYER = blocks::transformer_blocks;
     LLAMA_DECODER_BLOCK = blocks::transformer_blocks;
-}
-
-// `ir` knows no op but the leaves. The built-in ops are handed to the writer here.
-impl Emit {
-    /// An empty graph called `name`.
-    pub fn new(name: &str) -> Emit {
-        Emit::with_tables(OPS.to_vec(), Strings::default(), Shapes::default(), Vec::new(), name)
-    }
-}
-
-impl Builder {
-    /// A builder of a graph called `name`.
-    pub fn new(name: &str) -> Builder {
-        Builder::tracking(Emit::new(name))
-    }
-
-    /// A builder of a graph called `name`, whose [symbols](Builder::symbol) have these sizes. Two sizes for one symbol,
-    /// and a size above [`MAX_SIZE`](crate::tools::ir::sizes::MAX_SIZE), are an error of the graph.
-    pub fn with_sizes(name: &str, sizes: &[(&str, usize)]) -> Builder {
-        match Sizes::new(sizes) {
-            Ok(sizes) => Builder::tracking_sizes(Emit::new(name), sizes),
-            Err(e) => {
-                let g = Builder::new(name);
-                g.with(|emit| emit.fail(e));
-                g
-            }
-        }
-    }
-
-    /// As [`Builder::with_sizes`], for sizes that are known to be sound.
-    pub(crate) fn at_sizes(name: &str, sizes: Sizes) -> Builder {
-        Builder::tracking_sizes(Emit::new(name), sizes)
-    }
 }

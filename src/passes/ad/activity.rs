@@ -5,7 +5,7 @@ use super::codes::{Codes, code_ends_derivatives};
 use super::inner_values::inner_value_or_leaf;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
 use crate::nodes::ir::opdef::{Deriv, Lower, opdef_regions};
-use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
+use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, custom_fn_has_rules};
 use crate::nodes::{Graph, OpDef};
 use crate::passes::signature::Signature;
 
@@ -44,7 +44,7 @@ pub fn is_active_through(def: &OpDef) -> bool {
 
 /// True if the derivative with respect to operand `a` goes through an op of definition `def`. An op of integers alone
 /// has the derivative zero, and yet a code goes through: it becomes an error later.
-fn passes_operand(codes: &Codes<'_>, def: &OpDef, a: Value) -> bool {
+fn derivative_passes_operand(codes: &Codes<'_>, def: &OpDef, a: Value) -> bool {
     is_active_through(def) || (codes.is_code(a) && !code_ends_derivatives(def))
 }
 
@@ -56,7 +56,7 @@ pub fn active_from(codes: &Codes<'_>, r: Region, roots: &[Value]) -> Window<Valu
         d[root] = true;
     }
     for n in g.region_nodes(r) {
-        if g.args_of(n).iter().any(|&a| d[a] && passes_operand(codes, g.def_of(n), a)) {
+        if g.args_of(n).iter().any(|&a| d[a] && derivative_passes_operand(codes, g.def_of(n), a)) {
             for v in g.outs_of(n) {
                 d[v] = codes.carries(v);
             }
@@ -75,7 +75,7 @@ pub fn active_towards(codes: &Codes<'_>, r: Region, results: &[Value]) -> Window
     for n in g.region_nodes(r).rev() {
         if g.outs_of(n).any(|v| d[v]) {
             for &a in g.args_of(n) {
-                if codes.carries(a) && passes_operand(codes, g.def_of(n), a) {
+                if codes.carries(a) && derivative_passes_operand(codes, g.def_of(n), a) {
                     d[a] = true;
                 }
             }
@@ -119,7 +119,7 @@ pub fn active_nodes(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: Mode) ->
 /// The rule of node `n` that is transposed because the rule for the mode is missing. A rule is transposed in reverse
 /// mode.
 fn activity_transposed_rule(g: Graph<'_>, n: Node, modes: ActivityModes) -> Option<Region> {
-    if !has_custom_rules(g, n) {
+    if !custom_fn_has_rules(g, n) {
         return None;
     }
     match CustomFnAttrs::of(&g.attrs(n)) {

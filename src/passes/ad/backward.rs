@@ -151,7 +151,7 @@ impl<'g> Backward<'_, '_, 'g> {
                 start.unwrap_or_else(|| zero_tangent_of_code(context.map.get(operand)))
             })
             .collect();
-        let results = l.backward(&BackwardParts { cts, sums: &sums, slices: &slices }, &starts)?;
+        let results = l.write_backward_loop(&BackwardParts { cts, sums: &sums, slices: &slices }, &starts)?;
         for (&i, d) in sums.iter().chain(&slices).zip(results) {
             grads[i] = Some(d).filter(|_| want[i]);
         }
@@ -171,7 +171,7 @@ struct BackwardParts<'p, 'g> {
 
 impl<'g> ScanSite<'_, '_, 'g> {
     /// Writes the adjoint of the loop. Its results: the cotangents of `sums`, which begin at `starts`, and of `slices`.
-    fn backward(&self, parts: &BackwardParts<'_, 'g>, starts: &[Var<'g>]) -> Result<Vec<Var<'g>>> {
+    fn write_backward_loop(&self, parts: &BackwardParts<'_, 'g>, starts: &[Var<'g>]) -> Result<Vec<Var<'g>>> {
         let (k, o) = (self.scan.carries, self.operands());
         let BackwardParts { cts, sums, slices } = *parts;
         let consts: Vec<Var<'g>> = o.consts.iter().map(|c| c.1).collect();

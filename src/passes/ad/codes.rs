@@ -27,7 +27,7 @@ impl<'x> Codes<'x> {
         if !(0..g.nodes()).map(Node::new).any(quantised) {
             return Codes { g, is_code: None };
         }
-        let mut classes = CodeClasses { parent: Side::filled(g.values(), Value::NONE) };
+        let mut classes = AdCodeClasses { parent: Side::filled(g.values(), Value::NONE) };
         (0..g.nodes()).map(Node::new).for_each(|n| classes.join_node(g, n));
         let mut marked = Side::filled(g.values(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| quantised(n)) {
@@ -112,12 +112,12 @@ pub fn zero_tangent_of_code<'g>(x: Var<'g>) -> Var<'g> {
 }
 
 /// Classes of values that are codes together.
-struct CodeClasses {
+struct AdCodeClasses {
     /// Another value of the class; `NONE` for its root.
     parent: Side<Value, Value>,
 }
 
-impl CodeClasses {
+impl AdCodeClasses {
     fn root(&mut self, v: Value) -> Value {
         let mut root = v;
         while self.parent[root] != Value::NONE {

@@ -93,7 +93,7 @@ impl<'r, 'x, 'g> Forward<'r, 'x, 'g> {
             Deriv::ViaDecompose => {
                 return Err(Error::new(Kind::Verify, format!("{} is not prepared", def.name)).at(src.location(n)));
             }
-            Deriv::Loop => forward_loop(self.context, n, &ts)?,
+            Deriv::Loop => forward_mode_loop(self.context, n, &ts)?,
             Deriv::Choice => forward_choice(self.context, n, &ts)?,
             Deriv::OwnRules => CustomRulesSite::new(self.context, n)?.tangents(&ts)?,
             Deriv::Error(why) => {
@@ -121,7 +121,11 @@ struct ForwardArg<'g> {
 
 /// The tangents of the results of the loop `n`, given those of its operands. A loop that a carry ends may have no
 /// bound, so it runs again, with the tangents beside the values; others read what the loop stacked.
-fn forward_loop<'g>(context: AdContext<'_, '_, 'g>, n: Node, ts: &[Option<Var<'g>>]) -> Result<Vec<Option<Var<'g>>>> {
+fn forward_mode_loop<'g>(
+    context: AdContext<'_, '_, 'g>,
+    n: Node,
+    ts: &[Option<Var<'g>>],
+) -> Result<Vec<Option<Var<'g>>>> {
     let l = ScanSite::new(context, n);
     let (k, xs) = (l.scan.carries, l.scan.xs());
     let has: Vec<bool> = ts.iter().map(Option::is_some).collect();

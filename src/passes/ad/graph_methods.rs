@@ -6,10 +6,9 @@ use super::jacobian::jacobian;
 use super::jvp::jvp;
 use super::split_vjp::{SplitVjp, split_vjp};
 use crate::error::Result;
-use crate::nodes::{Builder, GraphBuf, Var};
-use crate::passes::batch::{Vmap, vmap};
-use crate::passes::extend::{GraphValues, extend};
-use crate::passes::keep::keep;
+use crate::nodes::GraphBuf;
+use crate::passes::batch::Vmap;
+use crate::passes::batch::vmap;
 
 /// Transforms; each is the function of the same name in [`graph`](crate::graph).
 ///
@@ -63,17 +62,6 @@ impl GraphBuf {
     /// See [`vmap`].
     pub fn vmap(&self, map: &Vmap<'_>) -> Result<GraphBuf> {
         vmap(self, map)
-    }
-
-    /// See [`extend`].
-    #[track_caller]
-    pub fn extend(&self, f: impl for<'g> FnOnce(&'g Builder, GraphValues<'_, 'g>) -> Vec<Var<'g>>) -> Result<GraphBuf> {
-        extend(self, f)
-    }
-
-    /// See [`keep`].
-    pub fn keep(&self, patterns: &[&str]) -> Result<GraphBuf> {
-        keep(self, patterns)
     }
 
     /// See [`directional_nth_grad`].

@@ -5,9 +5,10 @@ use super::grad::{Missing, vjp};
 use super::jvp::jvp;
 use crate::arena::{Value, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::common::batch_site::swap_batch_axis_runs;
+use crate::nodes::ops::common::batch_site::swap_batch_site_axes;
 use crate::nodes::{Builder, DType, Emit, Graph, GraphBuf, Var};
-use crate::passes::batch::{Randomness, Vmap, vmap};
+use crate::passes::batch::vmap;
+use crate::passes::batch::{Randomness, Vmap};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{finish_rebuild, rebuilt_by_pass};
 use crate::passes::signature::{Signature, signature_leaf, signature_output};
@@ -44,7 +45,7 @@ pub fn jacobian<'a>(g: impl Into<Graph<'a>>, output: &str, leaf: &str) -> Result
     let dims = [&g.dims(out)[..], &g.dims(by)[..]].concat();
     close_jacobian(all.view(), direction, result, |rows| {
         // Forward, the rows are those of the transpose.
-        let rows = if forward { swap_batch_axis_runs(rows, 0, 1, rows.rank().saturating_sub(1)) } else { rows };
+        let rows = if forward { swap_batch_site_axes(rows, 0, 1, rows.rank().saturating_sub(1)) } else { rows };
         (name.clone(), rows.reshape(&dims))
     })
 }

@@ -29,7 +29,7 @@ fn padded_for_join<'g>(x: Var<'g>) -> Option<Padded<'g>> {
 }
 
 /// The operands of `x` if it is a concatenation along `axis`; else `x` alone.
-fn join_parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
+fn ad_join_parts<'g>(x: Var<'g>, axis: usize) -> Vec<Var<'g>> {
     let joined = x.g.with(|e| match e.def(x.v)? {
         Definition { op: Op::CONCAT, args, attrs } if usize::try_from(ConcatAttrs::of(&attrs).axis) == Ok(axis) => {
             Some(args.to_vec())
@@ -49,7 +49,7 @@ pub fn join_cotangents<'g>(a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
     if n - first.high[axis] != second.low[axis] {
         return None;
     }
-    let all = [join_parts(first.inner, axis), join_parts(second.inner, axis)].concat();
+    let all = [ad_join_parts(first.inner, axis), ad_join_parts(second.inner, axis)].concat();
     if all.len() > MAX_PARTS {
         return None;
     }

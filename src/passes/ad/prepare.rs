@@ -7,25 +7,26 @@ use super::activity::{Mode, active_nodes};
 use crate::arena::{Node, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::opdef::{Deriv, Flags, Lower};
-use crate::nodes::ops::control::custom_fn::has_custom_rules;
+use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, LeafKind, OpDef};
 use crate::passes::ad::keep_every::write_keep_every;
 use crate::passes::ad::residuals::save_residuals;
 use crate::passes::batch::{has_loops_at_once, write_loops_at_once};
 use crate::passes::copier::Copier;
-use crate::passes::decompose::{decompose_while, pick_to_decompose};
-use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
+use crate::passes::decompose::{decompose_picked_nodes, pick_to_decompose};
+use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
+use crate::passes::fuse::FusionPolicy;
 use crate::passes::hoist::hoist_for_adjoint;
 use crate::passes::inline::{InlineCalls, inlined};
 use crate::passes::join_splats::{has_splats_to_join, join_splats};
 use crate::passes::rebuild::finish_rebuild;
 
-/// As [`decompose_while`], after `calls` are inlined at once. Round by round, nested regions would be written again in
-/// each round.
+/// As [`decompose_picked_nodes`], after `calls` are inlined at once. Round by round, nested regions would be written
+/// again in each round.
 fn prepare_all(g: Graph<'_>, calls: InlineCalls, pick: impl FnMut(Graph<'_>) -> Side<Node, bool>) -> Result<GraphBuf> {
     match (0..g.nodes()).map(Node::new).any(|n| calls.has(g, n)) {
-        true => decompose_while(inlined(g, calls)?.view(), calls, pick),
-        false => decompose_while(g, calls, pick),
+        true => decompose_picked_nodes(inlined(g, calls)?.view(), calls, pick),
+        false => decompose_picked_nodes(g, calls, pick),
     }
 }
 
@@ -51,13 +52,13 @@ pub fn prepare_for_autodiff(g: Graph<'_>, wrt: &[&str], results: &[&str], mode: 
     let joined = has_splats_to_join(g).then(|| join_splats(g)).transpose()?;
     let g = joined.as_ref().map_or(g, GraphBuf::view);
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
-    let ready = decompose_while(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
+    let ready = decompose_picked_nodes(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
         let (active, stats) = (active_nodes(g, wrt, results, mode), prepare_stats_used(g));
         let mut pick = Side::filled(g.nodes(), false);
         for n in (0..g.nodes()).map(Node::new).filter(|&n| active[n]) {
             let def = g.def_of(n);
             let through = matches!(def.deriv, Deriv::ViaDecompose) || (def.flags.has(Flags::STATS) && stats[n]);
-            pick[n] = def.is_inlined() && !has_custom_rules(g, n) || (through && def.decompose.is_some());
+            pick[n] = def.is_inlined() && !custom_fn_has_rules(g, n) || (through && def.decompose.is_some());
         }
         pick
     })?;
@@ -105,7 +106,7 @@ pub fn prepare_one_region<'a>(g: impl Into<Graph<'a>>) -> Result<GraphBuf> {
     prepare_all(g.into(), InlineCalls::WithoutRules, |g| {
         let mut picked =
             pick_to_decompose(g, |def| def.is_inlined() || matches!(def.lower, Lower::Loop | Lower::Choice));
-        (0..g.nodes()).map(Node::new).filter(|&n| has_custom_rules(g, n)).for_each(|n| picked[n] = false);
+        (0..g.nodes()).map(Node::new).filter(|&n| custom_fn_has_rules(g, n)).for_each(|n| picked[n] = false);
         picked
     })
 }

@@ -2,14 +2,14 @@
 //!
 //! The pass is only an optimisation: without it, such a loop runs like any other.
 
-use super::batched_region::{BatchContext, Member, write_batched_region};
+use super::batched_region::{BatchContext, BatchMember, write_batched_region};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::Kind as FieldKind;
-use crate::nodes::ops::control::custom_fn::has_custom_rules;
+use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, GraphBuf, Op, Var};
-use crate::passes::decompose::decompose_while;
+use crate::passes::decompose::decompose_picked_nodes;
 use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::{RebuildVisit, rebuild_buf};
 
@@ -31,7 +31,7 @@ pub fn write_loops_at_once(g: Graph<'_>) -> Result<GraphBuf> {
     let mut buf = rebuild_buf(g, &mut |_| None)?;
     // A round writes the loops of one level of nesting.
     while has_loops_at_once(buf.view()) {
-        let ready = prepare_bodies_at_once(buf.view())?;
+        let ready = batch_bodies_at_once(buf.view())?;
         let mut failed = None;
         buf = rebuild_buf(ready.view(), &mut |v| {
             if !is_at_once(v.src, v.node) || failed.is_some() {
@@ -50,15 +50,15 @@ pub fn write_loops_at_once(g: Graph<'_>) -> Result<GraphBuf> {
 }
 
 /// The form that batching needs, in the regions that loops at once run.
-fn prepare_bodies_at_once(g: Graph<'_>) -> Result<GraphBuf> {
-    decompose_while(g, InlineCalls::WithoutRules, |g| {
+fn batch_bodies_at_once(g: Graph<'_>) -> Result<GraphBuf> {
+    decompose_picked_nodes(g, InlineCalls::WithoutRules, |g| {
         let mut inside = Side::<Region, bool>::filled(g.regions(), false);
         let mut pick = Side::filled(g.nodes(), false);
         // A region comes before those that run it.
         for r in (0..g.regions()).rev().map(Region::new) {
             for n in g.region_nodes(r) {
                 let def = g.def_of(n);
-                let call = def.decompose.is_none() && def.is_inlined() && !has_custom_rules(g, n);
+                let call = def.decompose.is_none() && def.is_inlined() && !custom_fn_has_rules(g, n);
                 let through = call || (def.decompose.is_some() && def.batch.is_via_decompose(&g.attrs(n)));
                 pick[n] = inside[r] && through;
                 if !inside[r] && !is_at_once(g, n) {
@@ -80,8 +80,8 @@ fn write_at_once<'g>(v: &RebuildVisit<'_, 'g>) -> Result<Vec<Var<'g>>> {
     let scan = Scan::of(&v.src.attrs(v.node));
     let draws = Side::filled(v.src.regions(), false);
     let context = BatchContext { src: v.src, g: v.g, regions: v.regions, draws: &draws, size: scan.length };
-    let arg = |(i, (value, &var)): (usize, (Value, &Var<'g>))| (value, Member { var, batched: i >= scan.consts });
-    let args: Vec<(Value, Member<'g>)> = v.src.region_args(scan.body).zip(v.args).enumerate().map(arg).collect();
+    let arg = |(i, (value, &var)): (usize, (Value, &Var<'g>))| (value, BatchMember { var, batched: i >= scan.consts });
+    let args: Vec<(Value, BatchMember<'g>)> = v.src.region_args(scan.body).zip(v.args).enumerate().map(arg).collect();
     let values = write_batched_region(context, scan.body, &args)?;
     Ok(v.src.region_yields(scan.body).iter().map(|&y| values[y].for_all(scan.length)).collect())
 }

@@ -20,7 +20,7 @@ pub(super) fn write_batched_leaf<'g>(
     let name = src.leaf(v).map_or("", |l| l.1);
     let mut dims = src.dims(v).to_vec();
     let owned: Vec<_> = src.attrs(n).iter().skip(1).map(|(_, a)| a).collect();
-    let mut attrs: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
+    let mut attrs: Vec<_> = owned.iter().map(|a| a.as_attr()).collect();
     let start;
     if let Some(axis) = axis {
         start = batched_leaf_start(context, v, axis)?;

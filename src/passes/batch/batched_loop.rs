@@ -4,10 +4,10 @@
 //! [`batched_region_values`] decides this, on the safe side: a value that need not be batched may be repeated for the
 //! members.
 
-use super::batched_region::{BatchContext, Member, batched_region_values, write_batched_region};
+use super::batched_region::{BatchContext, BatchMember, batched_region_values, write_batched_region};
 use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::{Error, Kind, Result};
-use crate::nodes::ops::common::batch_site::swap_batch_axis_runs;
+use crate::nodes::ops::common::batch_site::swap_batch_site_axes;
 use crate::nodes::ops::control::cond::IfAttrs;
 use crate::nodes::ops::control::custom_fn::CustomFnAttrs;
 use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
@@ -19,7 +19,7 @@ fn write_batched_loop_body<'g>(
     context: BatchContext<'_, '_, 'g>,
     r: Region,
     batched: &[bool],
-    close: impl FnOnce(&[Member<'g>]) -> Vec<Var<'g>>,
+    close: impl FnOnce(&[BatchMember<'g>]) -> Vec<Var<'g>>,
 ) -> Result<Region> {
     let BatchContext { src, g, size, .. } = context;
     g.with(|e| e.open_region(src.str(src.region_names[r.at()])));
@@ -28,12 +28,12 @@ fn write_batched_loop_body<'g>(
         let lead: &[usize] = if batched { &[size] } else { &[] };
         let shape = g.shape(&[lead, &dims[..]].concat()).unwrap_or(src.ty(v).shape);
         let var = g.var(g.with(|e| e.region_arg(Ty { dtype: src.dtype[v.at()], shape })));
-        (v, Member { var, batched })
+        (v, BatchMember { var, batched })
     };
-    let args: Vec<(Value, Member<'g>)> = src.region_args(r).zip(batched).map(arg).collect();
+    let args: Vec<(Value, BatchMember<'g>)> = src.region_args(r).zip(batched).map(arg).collect();
     let written = write_batched_region(context, r, &args);
     let yields = written.map(|values| {
-        let yields: Vec<Member<'g>> = src.region_yields(r).iter().map(|&y| values[y]).collect();
+        let yields: Vec<BatchMember<'g>> = src.region_yields(r).iter().map(|&y| values[y]).collect();
         close(&yields)
     });
     let ids: Vec<Value> = yields.iter().flatten().map(|y| y.v).collect();
@@ -58,8 +58,8 @@ fn batched_loop_args(context: BatchContext<'_, '_, '_>, r: Region, args: &[bool]
 pub(super) fn batched_loop_scan<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
-    args: &[Member<'g>],
-) -> Result<Option<Vec<Member<'g>>>> {
+    args: &[BatchMember<'g>],
+) -> Result<Option<Vec<BatchMember<'g>>>> {
     let BatchContext { src, g, size, draws, .. } = context;
     let scan = Scan::of(&src.attrs(n));
     let mut batched: Vec<bool> = args.iter().map(|a| a.batched).collect();
@@ -79,9 +79,9 @@ pub(super) fn batched_loop_scan<'g>(
         };
     }
     // Slices of one iteration, for all members: the axis of the iterations stands before that of the batch.
-    let operand = |(i, a): (usize, &Member<'g>)| match i < scan.xs() {
+    let operand = |(i, a): (usize, &BatchMember<'g>)| match i < scan.xs() {
         true => a.as_batched(batched[i], size),
-        false if a.batched => swap_batch_axis_runs(a.var, 0, 1, 1),
+        false if a.batched => swap_batch_site_axes(a.var, 0, 1, 1),
         false => a.var,
     };
     let operands: Vec<Var<'g>> = args.iter().enumerate().map(operand).collect();
@@ -94,8 +94,8 @@ pub(super) fn batched_loop_scan<'g>(
     g.with(|e| e.set_loc(src.loc[n.at()]));
     let attrs = ScanAttrs { body, ..ScanAttrs::of(&src.attrs(n)) };
     let result = |(i, (var, &batched)): (usize, (Var<'g>, &bool))| match i >= scan.carries && batched {
-        true => Member { var: swap_batch_axis_runs(var, 0, 1, 1), batched },
-        false => Member { var, batched },
+        true => BatchMember { var: swap_batch_site_axes(var, 0, 1, 1), batched },
+        false => BatchMember { var, batched },
     };
     let results: Vec<Var<'g>> = g.emit(Op::SCAN, &operands, &attrs.list()).into();
     Ok(Some(results.into_iter().zip(&outs).enumerate().map(result).collect()))
@@ -105,8 +105,8 @@ pub(super) fn batched_loop_scan<'g>(
 pub(super) fn batched_loop_choice<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
-    args: &[Member<'g>],
-) -> Result<Option<Vec<Member<'g>>>> {
+    args: &[BatchMember<'g>],
+) -> Result<Option<Vec<BatchMember<'g>>>> {
     let BatchContext { src, g, size, draws, .. } = context;
     let IfAttrs { then, otherwise } = IfAttrs::of(&src.attrs(n));
     let branches = [then, otherwise];
@@ -121,13 +121,13 @@ pub(super) fn batched_loop_choice<'g>(
     let batched: Vec<bool> = args[1..].iter().map(|a| a.batched).collect();
     let [a, b] = branches.map(|r| batched_loop_yields(context, r, &batched));
     let outs: Vec<bool> = a.into_iter().zip(b).map(|(a, b)| a || b).collect();
-    let close = |yields: &[Member<'g>]| yields.iter().zip(&outs).map(|(y, &b)| y.as_batched(b, size)).collect();
+    let close = |yields: &[BatchMember<'g>]| yields.iter().zip(&outs).map(|(y, &b)| y.as_batched(b, size)).collect();
     let then = write_batched_loop_body(context, then, &batched, close)?;
     let otherwise = write_batched_loop_body(context, otherwise, &batched, close)?;
     g.with(|e| e.set_loc(src.loc[n.at()]));
     let operands: Vec<Var<'g>> = args.iter().map(|a| a.var).collect();
     let results: Vec<Var<'g>> = g.emit(Op::IF, &operands, &IfAttrs { then, otherwise }.list()).into();
-    Ok(Some(results.into_iter().zip(outs).map(|(var, batched)| Member { var, batched }).collect()))
+    Ok(Some(results.into_iter().zip(outs).map(|(var, batched)| BatchMember { var, batched }).collect()))
 }
 
 /// The results of the custom function `n`, all batched. Its rules are written for all members too: the cotangent of an
@@ -135,8 +135,8 @@ pub(super) fn batched_loop_choice<'g>(
 pub(super) fn batched_loop_custom_fn<'g>(
     context: BatchContext<'_, '_, 'g>,
     n: Node,
-    args: &[Member<'g>],
-) -> Result<Vec<Member<'g>>> {
+    args: &[BatchMember<'g>],
+) -> Result<Vec<BatchMember<'g>>> {
     let BatchContext { src, g, size, .. } = context;
     let attrs = CustomFnAttrs::of(&src.attrs(n));
     let batched: Vec<bool> = args.iter().map(|a| a.batched).collect();
@@ -145,15 +145,15 @@ pub(super) fn batched_loop_custom_fn<'g>(
     let primals = || src.args_of(n)[..own].iter().zip(&batched).filter(|(v, _)| float(**v)).map(|(_, &b)| b);
     let outs = src.outs_of(n).len();
     let of = src.outs_of(n).filter(|&v| float(v)).count();
-    let all = |yields: &[Member<'g>]| yields.iter().map(|y| y.for_all(size)).collect::<Vec<_>>();
+    let all = |yields: &[BatchMember<'g>]| yields.iter().map(|y| y.for_all(size)).collect::<Vec<_>>();
     let body = write_batched_loop_body(context, attrs.body, &batched, all)?;
-    let rule = |r: Option<Region>, seeds: &[bool], close: &dyn Fn(&[Member<'g>]) -> Vec<Var<'g>>| {
+    let rule = |r: Option<Region>, seeds: &[bool], close: &dyn Fn(&[BatchMember<'g>]) -> Vec<Var<'g>>| {
         let inputs = [&batched[..], &vec![true; outs], seeds].concat();
         r.map(|r| write_batched_loop_body(context, r, &inputs, close)).transpose()
     };
     let by: Vec<bool> = primals().collect();
-    let summed = |yields: &[Member<'g>]| {
-        let one = |(y, &batched): (&Member<'g>, &bool)| match batched {
+    let summed = |yields: &[BatchMember<'g>]| {
+        let one = |(y, &batched): (&BatchMember<'g>, &bool)| match batched {
             true => y.for_all(size),
             false => y.for_all(size).sum(0),
         };
@@ -165,5 +165,5 @@ pub(super) fn batched_loop_custom_fn<'g>(
     let operands: Vec<Var<'g>> = args.iter().map(|a| a.var).collect();
     let attrs = CustomFnAttrs { body, vjp, jvp, ..attrs };
     let results: Vec<Var<'g>> = g.emit(Op::CUSTOM_FN, &operands, &attrs.list()).into();
-    Ok(results.into_iter().map(|var| Member { var, batched: true }).collect())
+    Ok(results.into_iter().map(|var| BatchMember { var, batched: true }).collect())
 }

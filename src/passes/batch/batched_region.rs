@@ -1,6 +1,5 @@
 //! The walk over a region that writes it for all members, by the batch fact of each op definition.
 
-use super::Randomness;
 use super::batched_loop::{batched_loop_choice, batched_loop_custom_fn, batched_loop_scan};
 use super::one_by_one::one_by_one;
 use crate::arena::{Node, Region, Side, Value, Window, ids::Id};
@@ -10,6 +9,7 @@ use crate::nodes::ir::opdef::{Batch, BatchSite, Lower};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::batch_site::repeat_for_batch_members;
 use crate::nodes::{Builder, Graph, Op, Var};
+use crate::passes::batch::Randomness;
 
 /// What a batched region is written from.
 #[derive(Clone, Copy)]
@@ -28,14 +28,14 @@ pub(super) struct BatchContext<'r, 'x, 'g> {
 
 /// A value of the new graph.
 #[derive(Clone, Copy)]
-pub(super) struct Member<'g> {
+pub(super) struct BatchMember<'g> {
     /// The value.
     pub(super) var: Var<'g>,
     /// True if it has the batch's axis in front. Otherwise it is the same for all members.
     pub(super) batched: bool,
 }
 
-impl<'g> Member<'g> {
+impl<'g> BatchMember<'g> {
     /// The value with the batch's axis.
     pub(super) fn for_all(self, size: usize) -> Var<'g> {
         if self.batched { self.var } else { repeat_for_batch_members(self.var, size) }
@@ -114,24 +114,24 @@ pub(super) fn write_batched_region_copies(g: Graph<'_>, b: &Builder) -> Vec<Regi
 pub(super) fn write_batched_region<'g>(
     context: BatchContext<'_, '_, 'g>,
     r: Region,
-    known: &[(Value, Member<'g>)],
-) -> Result<Window<Value, Member<'g>>> {
+    known: &[(Value, BatchMember<'g>)],
+) -> Result<Window<Value, BatchMember<'g>>> {
     let BatchContext { src, g, regions, draws, .. } = context;
-    let none = Member { var: g.var(Value::NONE), batched: false };
+    let none = BatchMember { var: g.var(Value::NONE), batched: false };
     let mut values = Window::filled(src.region_values(r), none);
     for &(v, member) in known {
         values[v] = member;
     }
     for n in src.region_nodes(r).filter(|&n| src.op[n.at()] != Op::ARG && !src.def_of(n).is_leaf()) {
         g.with(|e| e.set_loc(src.loc[n.at()]));
-        let args: Vec<Member<'g>> = src.args_of(n).iter().map(|&a| values[a]).collect();
-        let outs: Vec<Member<'g>> =
+        let args: Vec<BatchMember<'g>> = src.args_of(n).iter().map(|&a| values[a]).collect();
+        let outs: Vec<BatchMember<'g>> =
             match args.iter().any(|a| a.batched) || (draws[r] && draws_in_batched_region(src, n, draws)) {
                 true => batched_region_node(context, n, &args)?,
                 false => {
                     let ids: Vec<Value> = args.iter().map(|a| a.var.v).collect();
                     let outs = g.with(|e| e.copy(&src, n, &ids, regions));
-                    outs.iter().map(|v| Member { var: g.var(v), batched: false }).collect()
+                    outs.iter().map(|v| BatchMember { var: g.var(v), batched: false }).collect()
                 }
             };
         if let Some(e) = g.error() {
@@ -147,10 +147,14 @@ pub(super) fn write_batched_region<'g>(
 }
 
 /// The results of node `n`, of whose operands one is batched or which draws.
-fn batched_region_node<'g>(context: BatchContext<'_, '_, 'g>, n: Node, args: &[Member<'g>]) -> Result<Vec<Member<'g>>> {
+fn batched_region_node<'g>(
+    context: BatchContext<'_, '_, 'g>,
+    n: Node,
+    args: &[BatchMember<'g>],
+) -> Result<Vec<BatchMember<'g>>> {
     let BatchContext { src, g, size, .. } = context;
     let def = src.def_of(n);
-    let all = |outs: Vec<Var<'g>>| outs.into_iter().map(|var| Member { var, batched: true }).collect();
+    let all = |outs: Vec<Var<'g>>| outs.into_iter().map(|var| BatchMember { var, batched: true }).collect();
     let (vars, batched): (Vec<_>, Vec<_>) = args.iter().map(|a| (a.var, a.batched)).unzip();
     let site = Site { g, op: src.op[n.at()], attrs: src.attrs(n), args: &vars, outs: &[] };
     let site = BatchSite { site, batched: &batched, size };
@@ -178,7 +182,7 @@ fn batched_region_node<'g>(context: BatchContext<'_, '_, 'g>, n: Node, args: &[M
 }
 
 /// An error unless `out` has the type of `v`, with the batch's axis in front if it is batched.
-fn check_batched_region_result(context: BatchContext<'_, '_, '_>, v: Value, out: Member<'_>) -> Result<()> {
+fn check_batched_region_result(context: BatchContext<'_, '_, '_>, v: Value, out: BatchMember<'_>) -> Result<()> {
     let BatchContext { src, size, .. } = context;
     let lead: &[usize] = if out.batched { &[size] } else { &[] };
     if out.var.dtype() == src.dtype[v.at()] && *out.var.dims() == [lead, &src.dims(v)[..]].concat() {

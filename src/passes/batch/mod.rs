@@ -10,77 +10,27 @@ mod batched_leaf;
 mod batched_loop;
 mod batched_region;
 mod one_by_one;
+mod vmap_options;
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::nodes::ir::opdef::Batch;
-use crate::nodes::ops::common::batch_site::swap_batch_axis_runs;
-use crate::nodes::ops::control::custom_fn::has_custom_rules;
+use crate::nodes::ops::common::batch_site::swap_batch_site_axes;
+use crate::nodes::ops::control::custom_fn::custom_fn_has_rules;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf};
-use crate::passes::decompose::decompose_while;
-use crate::passes::expand_blocks::{FusionPolicy, expand_blocks, has_blocks_to_expand};
+use crate::passes::decompose::decompose_picked_nodes;
+use crate::passes::expand_blocks::{expand_blocks, has_blocks_to_expand};
+use crate::passes::fuse::FusionPolicy;
 use crate::passes::inline::InlineCalls;
 use crate::passes::rebuild::{finish_rebuild, rebuild_buf, rebuilt_by_pass};
 use crate::passes::signature::Signature;
 pub use at_once::{has_loops_at_once, write_loops_at_once};
 use batched_region::{
-    BatchContext, Member, batched_region_values, batched_regions_that_draw, write_batched_region,
+    BatchContext, BatchMember, batched_region_values, batched_regions_that_draw, write_batched_region,
     write_batched_region_copies,
 };
 pub use one_by_one::{OneByOne, one_by_one_ops};
-
-/// The random numbers that the members of a batch draw.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Randomness {
-    /// A random op is an error.
-    #[default]
-    Error,
-    /// All members draw the same numbers: those of one example.
-    Same,
-    /// Each member draws numbers of its own, all from the stream of the op.
-    Different,
-}
-
-/// What [`vmap`] maps: the size of the batch, the leaves and outputs that have its axis, and where.
-///
-/// An axis counts in the shape with the batch's axis; a negative one counts from the end.
-#[derive(Clone, Debug)]
-pub struct Vmap<'n> {
-    size: usize,
-    leaves: Vec<(&'n str, i64)>,
-    outputs: Vec<(&'n str, i64)>,
-    randomness: Randomness,
-}
-
-impl<'n> Vmap<'n> {
-    /// A batch of `size` members, without leaves.
-    pub fn new(size: usize) -> Self {
-        Vmap { size, leaves: Vec::new(), outputs: Vec::new(), randomness: Randomness::Error }
-    }
-
-    /// The leaf `name` gets the batch's axis at `axis`: an input, a state or a param. All others are shared.
-    pub fn leaf(mut self, name: &'n str, axis: i64) -> Self {
-        self.leaves.push((name, axis));
-        self
-    }
-
-    /// These leaves get the batch's axis in front.
-    pub fn leaves(mut self, names: &[&'n str]) -> Self {
-        self.leaves.extend(names.iter().map(|&name| (name, 0)));
-        self
-    }
-
-    /// The output `name` has the batch's axis at `axis`. Other outputs that depend on mapped leaves have it in front.
-    pub fn output(mut self, name: &'n str, axis: i64) -> Self {
-        self.outputs.push((name, axis));
-        self
-    }
-
-    /// What random ops draw.
-    pub fn randomness(self, randomness: Randomness) -> Self {
-        Vmap { randomness, ..self }
-    }
-}
+pub use vmap_options::{Randomness, Vmap};
 
 /// A position that is asked for: of a leaf or an output.
 #[derive(Clone, Copy)]
@@ -125,12 +75,12 @@ struct MappedAt {
 /// mapped param whose start values are those of one matrix (`eye`, `dirac`, `orthogonal`).
 pub fn vmap<'a>(g: impl Into<Graph<'a>>, map: &Vmap<'_>) -> Result<GraphBuf> {
     let g = g.into();
-    let mapped = batch_mapped_leaves(g, map)?;
+    let mapped = vmap_mapped_leaves(g, map)?;
     let names: Vec<&str> = mapped.iter().filter_map(|m| g.leaf(m.value)).map(|l| l.1).collect();
     let prepared = prepare_for_vmap(g, &names, map.randomness)?;
     let g = prepared.view();
     batch_refuse_draws(g, map.randomness)?;
-    let (leaves, outputs) = (batch_mapped_leaves(g, map)?, batch_mapped_outputs(g, map)?);
+    let (leaves, outputs) = (vmap_mapped_leaves(g, map)?, batch_mapped_outputs(g, map)?);
     let written = rebuilt_by_pass("vmap", |bump| {
         let b = Builder::rewriting(Emit::like(&g));
         write_vmap(g, &b, map, &leaves, &outputs)?;
@@ -141,7 +91,7 @@ pub fn vmap<'a>(g: impl Into<Graph<'a>>, map: &Vmap<'_>) -> Result<GraphBuf> {
 }
 
 /// `axis` of a shape that has one axis more than `rank`.
-fn batch_axis_of(what: &str, name: &str, axis: i64, rank: usize) -> Result<usize> {
+fn vmap_axis_of(what: &str, name: &str, axis: i64, rank: usize) -> Result<usize> {
     let all = rank as i64 + 1;
     let plain = if axis < 0 { axis + all } else { axis };
     let found = usize::try_from(plain).ok().filter(|&a| a <= rank);
@@ -150,7 +100,7 @@ fn batch_axis_of(what: &str, name: &str, axis: i64, rank: usize) -> Result<usize
 }
 
 /// The entries of `list` as values of `g`.
-fn batch_mapped_at(
+fn vmap_mapped_at(
     g: Graph<'_>,
     what: &str,
     list: &[(&str, i64)],
@@ -161,19 +111,19 @@ fn batch_mapped_at(
             return Err(Error::new(Kind::Name, format!("vmap: {what} {name:?} is given twice")));
         }
         let value = find(name)?;
-        Ok(MappedAt { value, axis: batch_axis_of(what, name, axis, g.dims(value).len())? })
+        Ok(MappedAt { value, axis: vmap_axis_of(what, name, axis, g.dims(value).len())? })
     };
     list.iter().enumerate().map(one).collect()
 }
 
-fn batch_mapped_leaves(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
+fn vmap_mapped_leaves(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
     let signature = Signature::new(g);
-    batch_mapped_at(g, "leaf", &map.leaves, |name| signature.leaf(name))
+    vmap_mapped_at(g, "leaf", &map.leaves, |name| signature.leaf(name))
 }
 
 fn batch_mapped_outputs(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
     let signature = Signature::new(g);
-    batch_mapped_at(g, "output", &map.outputs, |name| signature.output(name))
+    vmap_mapped_at(g, "output", &map.outputs, |name| signature.output(name))
 }
 
 /// The form that batching needs: ops that are batched through their decomposition are decomposed, and regions that run
@@ -181,14 +131,14 @@ fn batch_mapped_outputs(g: Graph<'_>, map: &Vmap<'_>) -> Result<Vec<MappedAt>> {
 /// called `names` stay as they are; else all random ops must show.
 fn prepare_for_vmap(g: Graph<'_>, names: &[&str], randomness: Randomness) -> Result<GraphBuf> {
     let written = has_blocks_to_expand(g).then(|| expand_blocks(g, FusionPolicy::for_autodiff())).transpose()?;
-    decompose_while(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
+    decompose_picked_nodes(written.as_ref().map_or(g, GraphBuf::view), InlineCalls::WithoutRules, |g| {
         let roots = g.leaves().filter(|l| names.contains(&l.name)).map(|l| l.value).collect::<Vec<_>>();
         let batched = batched_region_values(g, g.entry(), &roots, &Side::filled(g.regions(), false));
         let mut pick = Side::filled(g.nodes(), false);
         for r in (0..g.regions()).map(Region::new) {
             for n in g.region_nodes(r) {
                 let def = g.def_of(n);
-                let call = def.decompose.is_none() && def.is_inlined() && !has_custom_rules(g, n);
+                let call = def.decompose.is_none() && def.is_inlined() && !custom_fn_has_rules(g, n);
                 let through = call || (def.decompose.is_some() && def.batch.is_via_decompose(&g.attrs(n)));
                 let all = r != g.entry() || randomness != Randomness::Same;
                 pick[n] = through && (all || g.outs_of(n).any(|v| batched[v]));
@@ -221,15 +171,15 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
     let mut known = Vec::new();
     for (v, leaf) in g.leaves().map(|l| (l.value, written[l.value])) {
         let axis = axis_of(v);
-        let var = axis.map_or(leaf, |axis| swap_batch_axis_runs(leaf, 0, axis, 1));
-        known.push((v, Member { var, batched: axis.is_some() }));
+        let var = axis.map_or(leaf, |axis| swap_batch_site_axes(leaf, 0, axis, 1));
+        known.push((v, BatchMember { var, batched: axis.is_some() }));
     }
     let values = write_batched_region(context, g.entry(), &known)?;
     b.with(|e| e.set_loc(u32::MAX));
     for (&v, &name) in g.outputs().iter().zip(g.output_names) {
         let asked = map.outputs.iter().position(|o| o.0 == g.str(name));
         let var = match asked.map(|i| outputs[i].axis) {
-            Some(axis) => swap_batch_axis_runs(values[v].for_all(map.size), 0, 1, axis),
+            Some(axis) => swap_batch_site_axes(values[v].for_all(map.size), 0, 1, axis),
             None => values[v].var,
         };
         b.output(g.str(name), var);
@@ -237,8 +187,8 @@ fn write_vmap(g: Graph<'_>, b: &Builder, map: &Vmap<'_>, leaves: &[MappedAt], ou
     for &(v, next) in g.updates {
         let leaf = written[v];
         match (axis_of(v), values[next]) {
-            (Some(axis), next) => b.update(leaf, swap_batch_axis_runs(next.for_all(map.size), 0, 1, axis)),
-            (None, Member { var, batched: false }) => b.update(leaf, var),
+            (Some(axis), next) => b.update(leaf, swap_batch_site_axes(next.for_all(map.size), 0, 1, axis)),
+            (None, BatchMember { var, batched: false }) => b.update(leaf, var),
             (None, _) => {
                 let name = g.leaf(v).map_or("", |l| l.1);
                 let text = format!("vmap: all members share {name:?}, and its update differs between them; map it too");

@@ -1,7 +1,7 @@
 //! The loop over members: a scan without carries, whose body is the node as it is. It is right for every op, also for
 //! choices whose predicate differs between members: each member runs its own branch.
 
-use super::batched_region::{BatchContext, Member};
+use super::batched_region::{BatchContext, BatchMember};
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::Location;
 use crate::nodes::ops::control::scan::{Scan, ScanAttrs};
@@ -31,7 +31,7 @@ pub fn one_by_one_ops<'g>(g: impl Into<Graph<'g>>) -> Vec<OneByOne> {
 }
 
 /// The results of node `n` for all members, one member after another.
-pub(super) fn one_by_one<'g>(context: BatchContext<'_, '_, 'g>, n: Node, args: &[Member<'g>]) -> Vec<Var<'g>> {
+pub(super) fn one_by_one<'g>(context: BatchContext<'_, '_, 'g>, n: Node, args: &[BatchMember<'g>]) -> Vec<Var<'g>> {
     let BatchContext { src, g, regions, size, .. } = context;
     g.with(|e| e.open_region(BODY));
     // Operands that all members share are constants of the loop; these come first.

@@ -6,7 +6,7 @@ use crate::arena::{DType, Node, Region, Value, Window, ids::Id};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op, Ty, Var};
 use crate::passes::rebuild::RebuildVisit;
-use crate::passes::trimmed_region::copy_region_nodes;
+use crate::passes::trimmed_region::copy_trimmed_region_nodes;
 
 /// The stacked results of loop `n` of the forward half that it may stack in half precision: nothing reads them in full.
 /// By result; empty if there is none.
@@ -19,7 +19,7 @@ pub fn stacks_in_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
 
 /// The stacked inputs of loop `n` of the backward half that it may read in half precision. By operand; empty if there
 /// is none.
-pub fn slices_in_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
+pub fn loop_slices_kept_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
     let Some(scan) = half_facts_scan(g, n).filter(|_| n > f.boundary) else { return Vec::new() };
     let slices: Vec<bool> =
         g.args_of(n).iter().enumerate().map(|(i, &a)| i >= scan.xs() && f.kept[a] == Kept::Half).collect();
@@ -40,7 +40,7 @@ fn half_loop_body(v: &RebuildVisit<'_, '_>, r: Region, half: DType, args: &[bool
         for (i, a) in src.region_args(r).enumerate() {
             map[a] = if is(args, i) { given[i].cast(src.dtype[a.at()]).v } else { given[i].v };
         }
-        copy_region_nodes(v, r, &mut map, |n| v.live[n]);
+        copy_trimmed_region_nodes(v, r, &mut map, |n| v.live[n]);
         let all = src.region_yields(r).iter().enumerate();
         all.map(|(i, &y)| if is(yields, i) { g.var(map[y]).cast(half) } else { g.var(map[y]) }).collect()
     });

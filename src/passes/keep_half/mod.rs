@@ -134,7 +134,7 @@ impl HalfWriter<'_> {
         }
         let stacks = loops::stacks_in_half(v.src, self.facts, v.node);
         let mut outs = match stacks.is_empty() {
-            true => copy_half_visited(v, v.args),
+            true => keep_half_copy(v, v.args),
             false => self.half_loop(v, v.args, &[], &stacks),
         };
         for (i, o) in v.src.outs_of(v.node).enumerate().filter(|(i, _)| stacks.get(*i) == Some(&true)) {
@@ -158,7 +158,7 @@ impl HalfWriter<'_> {
         {
             return None;
         }
-        let slices = loops::slices_in_half(src, self.facts, v.node);
+        let slices = loops::loop_slices_kept_half(src, self.facts, v.node);
         let mut args = Vec::with_capacity(v.args.len());
         for (i, &a) in src.args_of(v.node).iter().enumerate() {
             args.push(match slices.get(i) {
@@ -168,7 +168,7 @@ impl HalfWriter<'_> {
         }
         v.g.with(|e| e.set_loc(src.loc[v.node.at()]));
         Some(match slices.is_empty() {
-            true => copy_half_visited(v, &args),
+            true => keep_half_copy(v, &args),
             false => self.half_loop(v, &args, &slices, &[]),
         })
     }
@@ -204,7 +204,7 @@ impl HalfWriter<'_> {
 }
 
 /// Copies node `v` with operands `args`.
-fn copy_half_visited<'g>(v: &RebuildVisit<'_, 'g>, args: &[Var<'g>]) -> Vec<Var<'g>> {
+fn keep_half_copy<'g>(v: &RebuildVisit<'_, 'g>, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let args: Vec<Value> = args.iter().map(|a| a.v).collect();
     let outs: Vec<Value> = v.g.with(|e| e.copy(&v.src, v.node, &args, v.regions).iter().collect());
     outs.into_iter().map(|o| v.g.var(o)).collect()

@@ -1,4 +1,5 @@
-//! Adam's relatives: AMSGrad, Adamax, RAdam and NAdam. Each update is one sweep for each param, in place.
+//! Adam and its relatives: AMSGrad, Adamax, RAdam, NAdam, RMSprop, Adagrad and Adadelta. Each update is one sweep for
+//! each param, in place.
 //!
 //! Formulas follow torch's order of operations (`torch/optim/*.py`, `_single_tensor_*`).
 
@@ -7,6 +8,7 @@ use super::update_target::{
     UpdateTarget, update_target_bias_correction, update_target_decay, update_target_flush, update_target_lerp,
     update_target_square_average,
 };
+use crate::nodes::ops::optim::step_options::AdamOptions;
 use crate::nodes::{Builder, DType, Init, Var};
 
 impl<'g> UpdateTarget<'_, 'g> {
@@ -85,6 +87,76 @@ impl<'g> UpdateTarget<'_, 'g> {
             let v = update_target_square_average(s[1], g, betas.1);
             let d = (v / k[2]).sqrt() + eps;
             vec![p + k[0] * g / d + k[1] * m / d, m, v]
+        })
+    }
+
+    pub fn adam(&self, options: AdamOptions) -> Var<'g> {
+        let moments = [self.state("exp_avg"), self.state("exp_avg_sq")];
+        let new = self.p.adam_step(self.g, moments, self.lr, self.t, options);
+        self.hold(&[self.p, moments[0], moments[1]], &new)
+    }
+
+    pub fn rmsprop(&self, rule: &Rule, moves: bool, centered: bool) -> Var<'g> {
+        let &Rule::RmsProp { alpha, eps, momentum, weight_decay, .. } = rule else { return self.p };
+        let mut states = vec![self.state("square_avg")];
+        if centered {
+            states.push(self.state("grad_avg"));
+        }
+        if moves {
+            states.push(self.state("momentum_buffer"));
+        }
+        self.step(&states, &[-self.lr64], |p, g, s, k| {
+            let g = update_target_decay(g, p, weight_decay);
+            let v = update_target_square_average(s[0], g, alpha);
+            let mut next = vec![v];
+            let mut spread = v;
+            if centered {
+                let mean = update_target_flush(update_target_lerp(s[1], g, 1.0 - alpha));
+                // Rounding, or a v that is flushed before ḡ, could make the difference negative and the param NaN.
+                spread = (v - mean * mean).maximum(0.0);
+                next.push(mean);
+            }
+            let d = spread.sqrt() + eps;
+            let p = match s.last().filter(|_| moves) {
+                Some(&buf) => {
+                    let buf = update_target_flush(buf * momentum + g / d);
+                    next.push(buf);
+                    p + k[0] * buf
+                }
+                None => p + k[0] * g / d,
+            };
+            next.insert(0, p);
+            next
+        })
+    }
+
+    pub fn adagrad(&self, rule: &Rule) -> Var<'g> {
+        let &Rule::Adagrad { lr_decay, initial_accumulator_value: start, eps, weight_decay } = rule else {
+            return self.p;
+        };
+        let mut scalars = vec![-self.lr64];
+        if lr_decay != 0.0 {
+            scalars[0] = scalars[0] / ((self.t.cast(DType::F64) - 1.0) * lr_decay + 1.0);
+        }
+        if start != 0.0 {
+            let (at, zero) = (self.lr64.full_like(start), self.lr64.full_like(0.0));
+            scalars.push(self.t.equal(1.0).select(at, zero));
+        }
+        self.step(&[self.state("sum")], &scalars, |p, g, s, k| {
+            let g = update_target_decay(g, p, weight_decay);
+            let before = k.get(1).map_or(s[0], |&start| s[0] + start);
+            let sum = update_target_flush(before + g * g);
+            vec![p + k[0] * g / (sum.sqrt() + eps), sum]
+        })
+    }
+
+    pub fn adadelta(&self, rho: f64, eps: f64, weight_decay: f64) -> Var<'g> {
+        let states = [self.state("square_avg"), self.state("acc_delta")];
+        self.step(&states, &[-self.lr64], |p, g, s, k| {
+            let g = update_target_decay(g, p, weight_decay);
+            let v = update_target_square_average(s[0], g, rho);
+            let delta = (s[1] + eps).sqrt() / (v + eps).sqrt() * g;
+            vec![p + k[0] * delta, v, update_target_square_average(s[1], delta, rho)]
         })
     }
 }

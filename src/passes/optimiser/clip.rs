@@ -87,3 +87,72 @@ pub(super) fn check_clip(opt: &Optimiser) -> Result<()> {
     }
     Ok(())
 }
+
+impl<R> Optimiser<R> {
+    /// Clamps each element of each gradient to −`most` … `most`, as in `torch.nn.utils.clip_grad_value_`, before norms
+    /// are clipped. `most` is finite and above 0.
+    pub fn clip_value(mut self, most: f64) -> Optimiser<R> {
+        self.clip_value = Some(most);
+        self
+    }
+
+    /// Scales all gradients by min(1, `max` / (‖g‖ + 1e-6)), where ‖g‖ is the norm of all gradients together, as in
+    /// `torch.nn.utils.clip_grad_norm_`. `max` is finite and above 0.
+    pub fn clip_norm(mut self, max: f64) -> Optimiser<R> {
+        self.clip_norm = Some(max);
+        self
+    }
+
+    /// The order p of the norm that [`Optimiser::clip_norm`] clips, as in torch's `norm_type`: (Σ|g|ᵖ)^(1/p), or the
+    /// largest |g| for `f64::INFINITY`. p is above 0. The default is 2.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let w = g.param("w", [2], DType::F32, Init::Zeros);
+    /// let graph = g.finish([(w * g.constant(&[3.0, -4.0], [2])).sum(..).named("loss")])?;
+    /// let step = train(&graph, "loss", optim::Sgd::new(1.0).clip_norm(1.0).norm_type(f64::INFINITY))?;
+    /// let mut p = Session::new().compile(&step)?;
+    /// p.init(0)?;
+    /// p.step()?;
+    /// assert!((p.values::<f32>("w")?[0] + 0.75).abs() < 1e-5 && (p.values::<f32>("w")?[1] - 1.0).abs() < 1e-5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn norm_type(mut self, p: f64) -> Optimiser<R> {
+        self.norm_type = p;
+        self
+    }
+
+    /// Makes [`Optimiser::clip_norm`] clip the gradient of each param by its own norm, as a call of torch's
+    /// `clip_grad_norm_` for each param. The default is false.
+    pub fn clip_each(mut self, on: bool) -> Optimiser<R> {
+        self.clip_each = on;
+        self
+    }
+
+    /// Makes the Euclidean norm of all gradients together, before clipping, an output of the training graph, called
+    /// [`GRAD_NORM`](crate::optim::GRAD_NORM): √Σg², whatever [`Optimiser::norm_type`] is. It has the first param's
+    /// dtype and is right even if the squares overflow. With micro-batches it is the norm of their mean gradient. The
+    /// default is false.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let w = g.param("w", [2], DType::F32, Init::Ones);
+    /// let graph = g.finish([(w * g.constant(&[3.0, 4.0], [2])).sum(..).named("loss")])?;
+    /// let step = train(&graph, "loss", optim::Sgd::new(0.1).grad_norm(true))?;
+    /// let mut p = Session::new().compile(&step)?;
+    /// p.init(0)?;
+    /// p.step()?;
+    /// assert_eq!(p.values::<f32>("grad_norm")?, [5.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn grad_norm(mut self, on: bool) -> Optimiser<R> {
+        self.grad_norm = on;
+        self
+    }
+}

@@ -1,4 +1,4 @@
-//! Groups of params, and the settings of each param.
+//! Groups of params, frozen params, and the settings of each param.
 //!
 //! Params with equal settings share the values that depend on the settings alone (rates, the schedule of NAdam).
 
@@ -9,6 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::Graph;
 use crate::passes::ad::codes::Codes;
+use crate::passes::optimiser::lbfgs::check_lbfgs_groups;
 use crate::passes::signature::Signature;
 
 /// Settings of a group of params that differ from the optimiser's.
@@ -124,7 +125,7 @@ pub(super) fn check_groups_leaf_names(g: Graph<'_>) -> Result<()> {
 }
 
 /// An error if one of `params` holds codes: their gradient is that of real numbers, which no update of integers takes.
-pub(super) fn refuse_codes_in_groups(g: Graph<'_>, params: &[&str]) -> Result<()> {
+pub(super) fn check_groups_hold_no_codes(g: Graph<'_>, params: &[&str]) -> Result<()> {
     let codes = Codes::of(g);
     let found = params.iter().find_map(|name| g.find_leaf(name).map(|l| (name, l.0)).filter(|l| codes.is_code(l.1)));
     let Some((name, v)) = found else { return Ok(()) };
@@ -132,27 +133,19 @@ pub(super) fn refuse_codes_in_groups(g: Graph<'_>, params: &[&str]) -> Result<()
     Err(Error::new(Kind::Derivative, text).at(g.location(g.def[v.at()])))
 }
 
-/// An error unless all params of L-BFGS have one history and one rate, and no projection.
-fn check_lbfgs_groups(s: &Settings, opt: &Optimiser, params: &[&str]) -> Result<()> {
-    let mut history = None;
-    for kind in &s.kinds {
-        let Rule::Lbfgs { history_size, .. } = kind.rule else { continue };
-        let first = *history.get_or_insert(history_size);
-        if first != history_size {
-            let text =
-                format!("lbfgs: groups have history_size {first} and {history_size}; all params share one history");
-            return Err(Error::new(Kind::Data, text));
-        }
-        if kind.lr_scale != 1.0 {
-            let text = format!("lbfgs: a group has lr_scale {}; all params of lbfgs share one rate", kind.lr_scale);
-            return Err(Error::new(Kind::Data, text));
-        }
+impl<R> Optimiser<R> {
+    /// Leaves the params that match `pattern` as they are: a name, whose first `*` is any run of characters
+    /// (`fc1.*`). They get no gradient. A pattern that matches no param is an error of [`train`](crate::optim::train).
+    pub fn freeze(mut self, pattern: &str) -> Optimiser<R> {
+        self.frozen.push(pattern.to_string());
+        self
     }
-    let is_lbfgs = |&(i, _): &(usize, &&str)| matches!(s.kinds[s.kind_of[i]].rule, Rule::Lbfgs { .. });
-    let projected = |name: &str| opt.projections.iter().any(|p| names::matches_name(&p.pattern, name));
-    if let Some((_, name)) = params.iter().enumerate().filter(is_lbfgs).find(|(_, name)| projected(name)) {
-        let text = format!("lbfgs: param {name:?} has a projection, which its history would not see");
-        return Err(Error::new(Kind::Data, text));
+
+    /// Gives the params that match `pattern` other settings. A pattern is a name; its first `*` is any run of
+    /// characters (`fc1.*`, `*.bias`). A param belongs to the first group that matches it. A group without a param is
+    /// an error of [`train`](crate::optim::train).
+    pub fn group(mut self, pattern: &str, group: Group) -> Optimiser<R> {
+        self.groups.push((pattern.to_string(), group));
+        self
     }
-    Ok(())
 }

@@ -86,7 +86,7 @@ impl LossScale {
 }
 
 /// What the cotangent of `loss` is at first: 1, or the scale.
-pub(super) fn loss_seed<'g>(b: &'g Builder, opt: &Optimiser, loss: Var<'g>) -> Var<'g> {
+pub(super) fn loss_scale_seed<'g>(b: &'g Builder, opt: &Optimiser, loss: Var<'g>) -> Var<'g> {
     match opt.loss_scale {
         None => loss.full_like(1.0),
         Some(LossScale { init, .. }) => b.state(LOSS_SCALE, [], DType::F32, Init::Constant(init)).cast(loss.dtype()),
@@ -102,7 +102,7 @@ pub(super) struct ScaledStep<'g> {
     own: Vec<Value>,
 }
 
-/// Divides `grads` by the scale that [`loss_seed`] made. `None` if there is none.
+/// Divides `grads` by the scale that [`loss_scale_seed`] made. `None` if there is none.
 pub(super) fn unscale_grads<'g>(b: &'g Builder, grads: &mut [Var<'g>]) -> Option<ScaledStep<'g>> {
     let scale = b.var(b.with(|e| e.leaf_called(LOSS_SCALE))?);
     let inverse = scale.cast(DType::F64).recip();
@@ -120,7 +120,9 @@ impl<'g> ScaledStep<'g> {
     pub fn guard_updates(self, b: &'g Builder, how: &LossScale) {
         for leaf in b.with(|e| e.updated_leaves()).into_iter().filter(|leaf| !self.own.contains(leaf)) {
             let leaf = b.var(leaf);
-            b.update_with(leaf, |next| self.finite.select(next.view_as_real(), leaf.view_as_real()).viewed_like(leaf));
+            b.update_with(leaf, |next| {
+                self.finite.select(next.view_as_real(), leaf.view_as_real()).viewed_as_complex_like(leaf)
+            });
         }
         let steps = b.state(STEPS, [], DType::I64, Init::Zeros);
         let (scale, good) = (self.scale, steps + 1.0);

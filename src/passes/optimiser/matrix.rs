@@ -6,7 +6,10 @@
 use super::rule::Rule;
 use crate::nodes::ops::reduce::euclidean_length::euclidean_length;
 use crate::nodes::{DType, Op, Var};
-use crate::passes::optimiser::update_target::{UpdateTarget, update_target_flush, update_target_lerp};
+use crate::passes::optimiser::update_target::{
+    UpdateTarget, update_target_bias_correction, update_target_decay, update_target_flush, update_target_lerp,
+    update_target_square_average,
+};
 
 /// √Σx² in f64. If the sum is in range of x's dtype, it is rounded to that dtype.
 fn matrix_rule_norm(x: Var<'_>) -> Var<'_> {
@@ -81,6 +84,20 @@ impl<'g> UpdateTarget<'_, 'g> {
         let size = self.matrix_rounded(self.lr64 * scale.factor(rows, columns));
         self.hold(&[self.p], &[self.p * keep - size * x])
     }
+
+    /// Updates the moments of LAMB. Returns the unscaled update m̂/(√v̂ + ε) + wd·p.
+    fn lamb_direction(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Option<Var<'g>> {
+        let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
+        let scalars = [update_target_bias_correction(self.t, betas.0), update_target_bias_correction(self.t, betas.1)];
+        let tensors = [self.p, self.g, states[0], states[1]];
+        let out = self.sweep(&tensors, &scalars, |t, k| {
+            let m = update_target_flush(update_target_lerp(t[2], t[1], 1.0 - betas.0));
+            let v = update_target_square_average(t[3], t[1], betas.1);
+            vec![update_target_decay(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]
+        });
+        self.hold(&states, out.get(1..)?);
+        out.first().copied()
+    }
 }
 
 /// A matrix with the singular vectors of `u` and singular values near 1, by the quintic Newton–Schulz iteration
@@ -96,4 +113,28 @@ fn matrix_rule_orthogonal<'g>(u: Var<'g>, (a, b, c): (f64, f64, f64), steps: u32
         x = x * a + poly.matmul(x);
     }
     if tall { x.t() } else { x }
+}
+
+/// How Muon's rate depends on the sides A and B of the matrix, as in torch's `adjust_lr_fn`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MuonScale {
+    /// √max(1, A/B).
+    #[default]
+    Original,
+    /// 0.2·√max(A, B). Learning rates and decays found for AdamW can be kept.
+    MatchRmsAdamw,
+    /// √(A/B).
+    SpectralUnclamped,
+}
+
+impl MuonScale {
+    /// The factor for a matrix of `rows`×`columns`.
+    pub fn factor(self, rows: usize, columns: usize) -> f64 {
+        let (a, b) = (rows as f64, columns as f64);
+        match self {
+            MuonScale::Original => (a / b).max(1.0).sqrt(),
+            MuonScale::MatchRmsAdamw => 0.2 * a.max(b).sqrt(),
+            MuonScale::SpectralUnclamped => (a / b).sqrt(),
+        }
+    }
 }

@@ -4,7 +4,8 @@
 //! each hyperparameter of the rule. Invariant: the rule of an `Optimiser<X>` is the variant of [`Rule`] that `X` names.
 
 use super::Optimiser;
-use super::rule::{MuonScale, Rule};
+use super::rule::Rule;
+use crate::passes::optimiser::matrix::MuonScale;
 
 /// Declares types that name rules, with the variant, the defaults and the numbers of each rule.
 macro_rules! optimisers {

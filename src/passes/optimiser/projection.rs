@@ -6,6 +6,8 @@
 use crate::error::{Error, Kind, Result};
 use crate::names;
 use crate::nodes::{Builder, Var};
+use crate::passes::optimiser::Optimiser;
+use crate::passes::optimiser::update_target::UpdateTarget;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -32,7 +34,7 @@ impl Projection {
     }
 
     /// The projection of `next`, the value of param `name` after the rule. Another type is an error of `b`.
-    pub(super) fn of<'g>(&self, b: &'g Builder, name: &str, next: Var<'g>) -> Var<'g> {
+    pub(super) fn after_update<'g>(&self, b: &'g Builder, name: &str, next: Var<'g>) -> Var<'g> {
         let before = b.with(|e| e.loc_here());
         b.come_from(self.location);
         let y = (self.apply)(next);
@@ -65,5 +67,47 @@ impl PartialEq for Projection {
 impl fmt::Debug for Projection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Projection({:?}, at {})", self.pattern, self.location)
+    }
+}
+
+impl<'g> UpdateTarget<'_, 'g> {
+    /// What the projections of this param make of `next`, one after another.
+    pub(super) fn projected(&self, next: Var<'g>) -> Var<'g> {
+        let mine = self.projections.iter().filter(|p| names::matches_name(&p.pattern, self.name));
+        mine.fold(next, |next, p| p.after_update(&self.b, self.name, next))
+    }
+}
+
+impl<R> Optimiser<R> {
+    /// After each update, gives the params that match `pattern` the value `f(p)`, where `p` is what the rule gives: a
+    /// clamp to a box, a unit norm. It is part of the step, and in place where the ops allow it. Patterns are those of
+    /// [`Optimiser::group`]; several projections of a param apply in the order of the calls. Moving averages see
+    /// projected params. The start values of params are not projected.
+    ///
+    /// Errors of [`train`](crate::optim::train): `f` gives another type than `p` has; the pattern matches no trained
+    /// param; the rule of a param is [`Lbfgs`](crate::optim::Lbfgs), whose history would not see the projection.
+    ///
+    /// ```
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("g");
+    /// let w = g.param("w", [2], DType::F32, Init::Zeros);
+    /// let graph = g.finish([(w * g.constant(&[-3.0, 5.0], [2])).sum(..).named("loss")])?;
+    /// let step = train(&graph, "loss", optim::Sgd::new(1.0).project("w", |w| w.clamp(-1.0, 1.0)))?;
+    /// let mut p = Session::new().compile(&step)?;
+    /// p.init(0)?;
+    /// p.step()?;
+    /// assert_eq!(p.values::<f32>("w")?, [1.0, -1.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn project(
+        mut self,
+        pattern: &str,
+        f: impl for<'g> Fn(Var<'g>) -> Var<'g> + Send + Sync + 'static,
+    ) -> Optimiser<R> {
+        self.projections.push(Projection::new(pattern, Location::caller(), f));
+        self
     }
 }

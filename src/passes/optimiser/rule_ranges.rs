@@ -51,7 +51,7 @@ const MAX_HISTORY: usize = 10_000;
 
 impl Rule {
     /// The rule's numbers without the weight decay, and their ranges.
-    fn numbers(&self) -> Vec<(&'static str, f64, RuleRange)> {
+    fn number_ranges(&self) -> Vec<(&'static str, f64, RuleRange)> {
         let moments =
             |betas: (f64, f64)| [("beta1", betas.0, RuleRange::Fraction), ("beta2", betas.1, RuleRange::Fraction)];
         match *self {
@@ -101,7 +101,8 @@ impl Rule {
     /// An error that names the first number out of its range.
     pub fn validate(&self) -> Result<()> {
         let decay = [("weight_decay", self.weight_decay(), RuleRange::Size)];
-        if let Some((what, x, may)) = self.numbers().into_iter().chain(decay).find(|(_, x, may)| !may.allows(*x)) {
+        if let Some((what, x, may)) = self.number_ranges().into_iter().chain(decay).find(|(_, x, may)| !may.allows(*x))
+        {
             return Err(Error::new(Kind::Data, format!("{}: {what} is {x}; {}", self.name(), may.text())));
         }
         match *self {

@@ -11,8 +11,7 @@
 use super::projection::Projection;
 use super::rule::Rule;
 use crate::arena::Value;
-use crate::names;
-use crate::nodes::ops::optim::var::{AdamOptions, SgdOptions};
+use crate::nodes::ops::optim::step_options::{AdamOptions, SgdOptions};
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Builder, DType, Init, Op, Ty, Var};
 
@@ -120,19 +119,13 @@ impl<'g> UpdateTarget<'_, 'g> {
         let mut first = None;
         for (&leaf, &next) in old.iter().zip(new) {
             let (leaf, next) = match leaf.is_same_value(self.p) {
-                true => (self.leaf, self.projected(next.viewed_like(self.leaf))),
+                true => (self.leaf, self.projected(next.viewed_as_complex_like(self.leaf))),
                 false => (leaf, next),
             };
             self.b.update(leaf, next);
             first.get_or_insert(next);
         }
         first.unwrap_or(self.b.var(Value::NONE))
-    }
-
-    /// What the projections of this param make of `next`, one after another.
-    fn projected(&self, next: Var<'g>) -> Var<'g> {
-        let mine = self.projections.iter().filter(|p| names::matches_name(&p.pattern, self.name));
-        mine.fold(next, |next, p| p.of(self.b, self.name, next))
     }
 
     /// Writes the update of the param and its states. Returns the next value of the param.
@@ -167,76 +160,6 @@ impl<'g> UpdateTarget<'_, 'g> {
         self.hold(&[self.p, buf], &self.p.sgd_momentum_step(self.g, buf, self.lr, self.t, options))
     }
 
-    fn adam(&self, options: AdamOptions) -> Var<'g> {
-        let moments = [self.state("exp_avg"), self.state("exp_avg_sq")];
-        let new = self.p.adam_step(self.g, moments, self.lr, self.t, options);
-        self.hold(&[self.p, moments[0], moments[1]], &new)
-    }
-
-    fn rmsprop(&self, rule: &Rule, moves: bool, centered: bool) -> Var<'g> {
-        let &Rule::RmsProp { alpha, eps, momentum, weight_decay, .. } = rule else { return self.p };
-        let mut states = vec![self.state("square_avg")];
-        if centered {
-            states.push(self.state("grad_avg"));
-        }
-        if moves {
-            states.push(self.state("momentum_buffer"));
-        }
-        self.step(&states, &[-self.lr64], |p, g, s, k| {
-            let g = update_target_decay(g, p, weight_decay);
-            let v = update_target_square_average(s[0], g, alpha);
-            let mut next = vec![v];
-            let mut spread = v;
-            if centered {
-                let mean = update_target_flush(update_target_lerp(s[1], g, 1.0 - alpha));
-                // Rounding, or a v that is flushed before ḡ, could make the difference negative and the param NaN.
-                spread = (v - mean * mean).maximum(0.0);
-                next.push(mean);
-            }
-            let d = spread.sqrt() + eps;
-            let p = match s.last().filter(|_| moves) {
-                Some(&buf) => {
-                    let buf = update_target_flush(buf * momentum + g / d);
-                    next.push(buf);
-                    p + k[0] * buf
-                }
-                None => p + k[0] * g / d,
-            };
-            next.insert(0, p);
-            next
-        })
-    }
-
-    fn adagrad(&self, rule: &Rule) -> Var<'g> {
-        let &Rule::Adagrad { lr_decay, initial_accumulator_value: start, eps, weight_decay } = rule else {
-            return self.p;
-        };
-        let mut scalars = vec![-self.lr64];
-        if lr_decay != 0.0 {
-            scalars[0] = scalars[0] / ((self.t.cast(DType::F64) - 1.0) * lr_decay + 1.0);
-        }
-        if start != 0.0 {
-            let (at, zero) = (self.lr64.full_like(start), self.lr64.full_like(0.0));
-            scalars.push(self.t.equal(1.0).select(at, zero));
-        }
-        self.step(&[self.state("sum")], &scalars, |p, g, s, k| {
-            let g = update_target_decay(g, p, weight_decay);
-            let before = k.get(1).map_or(s[0], |&start| s[0] + start);
-            let sum = update_target_flush(before + g * g);
-            vec![p + k[0] * g / (sum.sqrt() + eps), sum]
-        })
-    }
-
-    fn adadelta(&self, rho: f64, eps: f64, weight_decay: f64) -> Var<'g> {
-        let states = [self.state("square_avg"), self.state("acc_delta")];
-        self.step(&states, &[-self.lr64], |p, g, s, k| {
-            let g = update_target_decay(g, p, weight_decay);
-            let v = update_target_square_average(s[0], g, rho);
-            let delta = (s[1] + eps).sqrt() / (v + eps).sqrt() * g;
-            vec![p + k[0] * delta, v, update_target_square_average(s[1], delta, rho)]
-        })
-    }
-
     fn lion(&self, betas: (f64, f64), weight_decay: f64) -> Var<'g> {
         let m = self.state("exp_avg");
         self.step(&[m], &[self.lr64], |p, g, s, k| {
@@ -246,19 +169,5 @@ impl<'g> UpdateTarget<'_, 'g> {
                 update_target_flush(s[0] * betas.1 + g * (1.0 - betas.1)),
             ]
         })
-    }
-
-    /// Updates the moments of LAMB. Returns the unscaled update m̂/(√v̂ + ε) + wd·p.
-    pub fn lamb_direction(&self, betas: (f64, f64), eps: f64, weight_decay: f64) -> Option<Var<'g>> {
-        let states = [self.state("exp_avg"), self.state("exp_avg_sq")];
-        let scalars = [update_target_bias_correction(self.t, betas.0), update_target_bias_correction(self.t, betas.1)];
-        let tensors = [self.p, self.g, states[0], states[1]];
-        let out = self.sweep(&tensors, &scalars, |t, k| {
-            let m = update_target_flush(update_target_lerp(t[2], t[1], 1.0 - betas.0));
-            let v = update_target_square_average(t[3], t[1], betas.1);
-            vec![update_target_decay(m / k[0] / ((v / k[1]).sqrt() + eps), t[0], weight_decay), m, v]
-        });
-        self.hold(&states, out.get(1..)?);
-        out.first().copied()
     }
 }

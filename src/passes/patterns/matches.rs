@@ -1,7 +1,7 @@
 //! The answer of a rule: the values that it replaces, and how to write the replacement.
 
 use super::facts::PatternFacts;
-use crate::arena::{Node, Value};
+use crate::arena::{Node, Region, Value};
 use crate::nodes::{Builder, Var};
 
 /// Writes the replacement on the match's operands. Its results.
@@ -55,4 +55,12 @@ pub(super) enum Found {
     Missed(String),
     /// The pattern is here.
     Fired(Match),
+}
+
+/// An operand that is computed after the first replaced node and cannot move up. A node of the entry without operands
+/// can.
+pub(super) fn late_pattern_operand(f: &PatternFacts<'_>, m: &Match, r: Region) -> Option<Value> {
+    let first = first_matched_node(f, m);
+    let movable = |n: Node| r == f.g.entry() && f.args(n).is_empty();
+    m.args.iter().copied().find(|&a| f.node(a) >= first && !movable(f.node(a)))
 }

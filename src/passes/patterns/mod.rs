@@ -35,6 +35,7 @@ use super::rebuild::{finish_rebuild, rebuild_buf};
 use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
+use crate::passes::patterns::matches::late_pattern_operand;
 
 /// The most rounds. A product with its bias and activation needs two or three.
 const ROUNDS: usize = 8;
@@ -113,7 +114,7 @@ fn find_patterns(f: &PatternFacts<'_>) -> Round {
     for (n, r) in pattern_nodes(g) {
         for rule in RULES.iter().filter(|rule| (rule.roots)(g.op[n.at()])) {
             let note = |outcome| Fusion { rule: rule.name, op: g.def_of(n).name, location: g.location(n), outcome };
-            match in_order(f, (rule.find)(f, n), r) {
+            match pattern_in_order(f, (rule.find)(f, n), r) {
                 Found::No => {}
                 Found::Missed(reason) => round.missed.push(note(Outcome::Missed { reason })),
                 Found::Fired(m) => {
@@ -136,7 +137,7 @@ fn find_patterns(f: &PatternFacts<'_>) -> Round {
 }
 
 /// What a rule found; a miss if the match has an operand that is computed too late.
-fn in_order(f: &PatternFacts<'_>, found: Found, r: Region) -> Found {
+fn pattern_in_order(f: &PatternFacts<'_>, found: Found, r: Region) -> Found {
     let Found::Fired(m) = found else { return found };
     match late_pattern_operand(f, &m, r) {
         None => Found::Fired(m),
@@ -152,17 +153,9 @@ fn pattern_value_name(g: Graph<'_>, v: Value) -> String {
     if name.is_some() { format!("%{}", g.str(name)) } else { format!("%{v}") }
 }
 
-/// An operand that is computed after the first replaced node and cannot move up. A node of the entry without operands
-/// can.
-fn late_pattern_operand(f: &PatternFacts<'_>, m: &Match, r: Region) -> Option<Value> {
-    let first = first_matched_node(f, m);
-    let movable = |n: Node| r == f.g.entry() && f.args(n).is_empty();
-    m.args.iter().copied().find(|&a| f.node(a) >= first && !movable(f.node(a)))
-}
-
 /// Writes the operands that matches need before their position in the source: leaves, all of them so that they keep
 /// their order, and fills.
-fn hoist_pattern_operands(f: &PatternFacts<'_>, found: &[Match], c: &mut Copier<'_, '_>) {
+fn write_late_pattern_operands(f: &PatternFacts<'_>, found: &[Match], c: &mut Copier<'_, '_>) {
     let missing = |m: &Match| {
         let begin = first_matched_node(f, m);
         m.args.iter().copied().filter(move |&a| f.node(a) >= begin).collect::<Vec<_>>()
@@ -192,7 +185,7 @@ fn rewrite_patterns(f: &PatternFacts<'_>, found: &[Match]) -> Result<GraphBuf> {
     let buf = GraphBuf::make(|bump| {
         let b = Builder::rewriting(Emit::like(&g));
         let mut c = Copier::new(g, &b);
-        hoist_pattern_operands(f, found, &mut c);
+        write_late_pattern_operands(f, found, &mut c);
         c.run(&mut |v| {
             let i = of[v.node]?;
             if made[i].is_empty() {

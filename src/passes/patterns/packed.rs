@@ -6,7 +6,7 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ops::attention::attrs::{AttentionAttrs, AttentionBackwardAttrs, Layout};
-use crate::nodes::ops::attention::packed_parts::packed_widths;
+use crate::nodes::ops::attention::packed_parts::packed_part_widths;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, SliceAttrs};
 
 /// The packed value that q, k and v (`qkv`) are slices of, in the layout that the attributes of node `n` give.
@@ -17,7 +17,7 @@ fn match_packed_value(f: &PatternFacts<'_>, n: Node, qkv: &[Value]) -> Option<Va
     }
     let x = f.args(f.is(qkv[0], Op::SLICE)?)[0];
     let (d, mut at) = (f.dims(x), 0);
-    let widths = packed_widths(&d, &attrs).ok()?;
+    let widths = packed_part_widths(&d, &attrs).ok()?;
     for (&part, width) in qkv.iter().zip(widths) {
         let cut = f.is(part, Op::SLICE).filter(|&n| f.args(n)[0] == x)?;
         let a = SliceAttrs::of(&f.attrs(cut));

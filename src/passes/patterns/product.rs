@@ -100,7 +100,7 @@ fn match_product_columns(f: &PatternFacts<'_>, w: Value) -> Option<Columns> {
 }
 
 /// True if the two values of `ys` have no reader but `silu(one)·other`.
-fn products_feed_swiglu(f: &PatternFacts<'_>, ys: &[Value]) -> bool {
+fn products_feed_one_gate(f: &PatternFacts<'_>, ys: &[Value]) -> bool {
     let &[a, b] = ys else { return false };
     [(a, b), (b, a)].into_iter().any(|(gate, value)| {
         let silu = f.reader(gate).filter(|n| f.g.op[n.at()] == Op::SILU);
@@ -147,7 +147,7 @@ pub fn match_shared_products(f: &PatternFacts<'_>, root: Node) -> Found {
     }
     let ys: Vec<Value> = all.iter().map(|&n| f.g.out(n)).collect();
     let rows = f.g.numel(x) / d[0].max(1);
-    if rows > d[0] && !products_feed_swiglu(f, &ys) {
+    if rows > d[0] && !products_feed_one_gate(f, &ys) {
         return Found::Missed(format!("taking the result apart would copy {rows} rows, slicing the weights {}", d[0]));
     }
     // Slices of the weights with other readers (derivatives) would stay, and slices of the result would be added.

@@ -6,7 +6,7 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::layout::attrs::SliceAttrs;
-use crate::nodes::ops::pointwise::attrs::Curve;
+use crate::nodes::ops::pointwise::attrs::CurveAttr;
 use crate::nodes::ops::pointwise::attrs::{ActWithGradAttrs, CastAttrs};
 use crate::nodes::{DType, Op};
 
@@ -27,7 +27,7 @@ pub fn match_swiglu_pattern(f: &PatternFacts<'_>, root: Node) -> Found {
     let args = f.args(root);
     let Some((silu, value)) = [(0, 1), (1, 0)].into_iter().find_map(|(i, j)| Some((f.is(args[i], Op::SILU)?, args[j])))
     else {
-        let is_silu = |n: Node| ActWithGradAttrs::of(&f.attrs(n)).act == Curve::Silu;
+        let is_silu = |n: Node| ActWithGradAttrs::of(&f.attrs(n)).act == CurveAttr::Silu;
         let trained = args.iter().any(|&v| f.is(v, Op::ACT_WITH_GRAD).is_some_and(is_silu));
         return match trained {
             true => Found::Missed("the gate's derivative is read by the backward side".into()),

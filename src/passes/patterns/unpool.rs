@@ -6,7 +6,7 @@ use crate::arena::{Node, Value, ids::Id};
 use crate::nodes::Op;
 use crate::nodes::build::size_attrs::size_attrs_to_i64;
 use crate::nodes::ops::pool::attrs::MaxPoolBackwardAttrs;
-use crate::nodes::ops::pool::pool_plane;
+use crate::nodes::ops::pool::pool_op_plane;
 
 /// The gradient of a max pool.
 struct PoolGradient {
@@ -24,7 +24,7 @@ fn match_unpool_gradient(f: &PatternFacts<'_>, v: Value) -> Option<PoolGradient>
     let pool = f.node(a[1]);
     let own = f.g.op[pool.at()] == Op::MAX_POOL2D && f.g.out(pool) != a[1];
     // Positions in a plane of another size would drop elements or be out of range.
-    let fits = own && pool_plane(&f.dims(f.args(pool)[0])) == pool_plane(&f.dims(v));
+    let fits = own && pool_op_plane(&f.dims(f.args(pool)[0])) == pool_op_plane(&f.dims(v));
     fits.then_some(PoolGradient { dy: a[0], positions: a[1], pool })
 }
 
@@ -54,7 +54,7 @@ pub fn match_mask_before_unpool(f: &PatternFacts<'_>, root: Node) -> Found {
     if f.alone(a[0]) {
         inner.push(compare);
     }
-    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: size_attrs_to_i64(&pool_plane(&f.dims(h))) });
+    let (small, large) = (f.dims(y), MaxPoolBackwardAttrs { in_hw: size_attrs_to_i64(&pool_op_plane(&f.dims(h))) });
     let m = Match::one(f.g.out(root), vec![y, dy, positions], inner, move |g, a| {
         let mask = a[0].greater(g.full(c, small, dtype));
         let masked = mask.select(a[1], g.full(0.0, small, dtype));

@@ -43,7 +43,7 @@ fn match_update(
 ) -> Found {
     let (op, attrs) = (f.g.op[root.at()], matched_update_attributes(f, root));
     Found::Fired(Match::new(args, gives, inner, move |g, a: &[Var<'_>]| {
-        let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
+        let attrs: Vec<_> = attrs.iter().map(Owned::as_attr).collect();
         g.emit(op, a, &attrs).into()
     }))
 }
@@ -72,7 +72,7 @@ pub fn match_update_behind_product(f: &PatternFacts<'_>, root: Node) -> Found {
     let operands = [f.args(product), &args[..1], &args[2..]].concat();
     let gives = f.g.outs_of(root).zip(0..).collect();
     Found::Fired(Match::new(operands, gives, vec![product], move |g, a: &[Var<'_>]| {
-        let attrs: Vec<_> = attrs.iter().map(Owned::borrow).collect();
+        let attrs: Vec<_> = attrs.iter().map(Owned::as_attr).collect();
         g.emit(behind, a, &attrs).into()
     }))
 }

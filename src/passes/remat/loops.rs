@@ -20,12 +20,12 @@ use std::ops::Range;
 /// The most lengths of stretches that are compared.
 const MAX_LENGTHS: usize = 4096;
 
-/// The parts of a loop that [`LoopGroup::stretched`] counts.
+/// The parts of a loop that [`RematLoopGroup::stretched`] counts.
 pub const LOOP_PARTS: usize = 4;
 
 /// Forward loops, and the backward loops that read their stacks.
 #[derive(Clone, Debug)]
-pub struct LoopGroup {
+pub struct RematLoopGroup {
     /// The forward loops, in order.
     forward: Vec<Node>,
     /// The backward loops.
@@ -69,10 +69,10 @@ fn remat_loop_stacks(g: Graph<'_>, f: &RematFacts) -> Side<Value, bool> {
 }
 
 /// The groups of loops that stretches make smaller, those first that save most for each repeated operation.
-pub fn remat_loop_groups(g: Graph<'_>, f: &RematFacts) -> Vec<LoopGroup> {
+pub fn remat_loop_groups(g: Graph<'_>, f: &RematFacts) -> Vec<RematLoopGroup> {
     let (stacks, inside) = (remat_loop_stacks(g, f), stretch_levels_inside(g, |_| 1));
     let fits = |n: &Node| remat_loop_of(g, *n).is_some_and(|s| inside[s.body] + 2 <= DEPTH);
-    let mut groups: Vec<LoopGroup> = Vec::new();
+    let mut groups: Vec<RematLoopGroup> = Vec::new();
     for n in g.region_nodes(g.entry()).filter(|&n| !f.is_forward(n) && remat_loop_of(g, n).is_some()) {
         let mut forward: Vec<Node> = g.args_of(n).iter().filter(|&&a| stacks[a]).map(|a| g.def[a.at()]).collect();
         if forward.is_empty() {
@@ -91,7 +91,16 @@ pub fn remat_loop_groups(g: Graph<'_>, f: &RematFacts) -> Vec<LoopGroup> {
         forward.dedup();
         let length = remat_loop_of(g, n).map_or(0, |s| s.length);
         let (carried, stacked, copied, flops) = (0, 0, 0, 0);
-        groups.push(LoopGroup { forward, backward, length, carried, stacked, copied, flops, stretched: LOOP_PARTS });
+        groups.push(RematLoopGroup {
+            forward,
+            backward,
+            length,
+            carried,
+            stacked,
+            copied,
+            flops,
+            stretched: LOOP_PARTS,
+        });
     }
     groups.iter_mut().for_each(|group| group.measure(g, f, &stacks));
     groups.retain(|group| group.saved() > 0 && group.forward.iter().chain(&group.backward).all(fits));
@@ -99,7 +108,7 @@ pub fn remat_loop_groups(g: Graph<'_>, f: &RematFacts) -> Vec<LoopGroup> {
     groups
 }
 
-impl LoopGroup {
+impl RematLoopGroup {
     fn measure(&mut self, g: Graph<'_>, f: &RematFacts, stacks: &Side<Value, bool>) {
         for &n in self.forward.iter().chain(&self.backward) {
             let carries = remat_loop_of(g, n).map_or(0, |s| s.carries);
@@ -157,7 +166,7 @@ impl LoopGroup {
 }
 
 /// `g` with the loops of `groups` in stretches.
-pub fn apply_remat_loops(g: Graph<'_>, f: &RematFacts, groups: &[LoopGroup]) -> Result<GraphBuf> {
+pub fn apply_remat_loops(g: Graph<'_>, f: &RematFacts, groups: &[RematLoopGroup]) -> Result<GraphBuf> {
     let mut how = Side::filled(g.nodes(), None);
     for group in groups.iter().filter(|group| group.stretched > 0) {
         let one = StretchedLoop { each: group.each(), plain: (group.plain(g).start, group.plain(g).end) };

@@ -68,7 +68,7 @@ pub fn remat_graphs(g: GraphBuf, tidy: impl Fn(Graph<'_>) -> Result<GraphBuf>) -
             break;
         }
         let graph = tidy(loops::apply_remat_loops(g.view(), &facts, &groups)?.view())?;
-        let flops = groups.iter().map(loops::LoopGroup::flops).sum();
+        let flops = groups.iter().map(loops::RematLoopGroup::flops).sum();
         let name =
             format!("{} % of {count} loop{}", 100 * share / loops::LOOP_PARTS, if count == 1 { "" } else { "s" });
         let loops = groups.iter().filter(|group| group.stretched > 0).count();

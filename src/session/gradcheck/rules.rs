@@ -5,7 +5,7 @@ use super::GradientCheck;
 use super::finite_differences::FinitePoint;
 use crate::arena::{Node, ids::Id};
 use crate::error::{Kind, Result};
-use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, has_custom_rules};
+use crate::nodes::ops::control::custom_fn::{CustomFnAttrs, custom_fn_has_rules};
 use crate::nodes::{DType, Graph, GraphBuf};
 use crate::passes::ad::activity::active_from;
 use crate::passes::ad::codes::Codes;
@@ -37,7 +37,9 @@ impl fmt::Display for RulesAgreement {
 
 /// The custom functions with rules of the entry of `g`.
 fn gradcheck_rule_functions(g: Graph<'_>) -> impl Iterator<Item = (Node, CustomFnAttrs)> {
-    g.region_nodes(g.entry()).filter(move |&n| has_custom_rules(g, n)).map(move |n| (n, CustomFnAttrs::of(&g.attrs(n))))
+    g.region_nodes(g.entry())
+        .filter(move |&n| custom_fn_has_rules(g, n))
+        .map(move |n| (n, CustomFnAttrs::of(&g.attrs(n))))
 }
 
 fn gradcheck_rule_name(g: Graph<'_>, f: &CustomFnAttrs) -> String {

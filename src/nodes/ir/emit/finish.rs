@@ -1,4 +1,4 @@
-//! [`Emit::finish`], which lays the regions end to end.
+//! [`Emit::finish`], which lays the regions end to end, and the refusal of what comes after it.
 
 use super::Emit;
 use crate::arena::{Node, Sym, Value};
@@ -60,36 +60,44 @@ impl Emit {
         Graph {
             name: self.name,
             ops: bump.alloc_slice_copy(&self.ops),
-            op: alloc_finished(bump, each().flat_map(|(_, b)| b.op.iter().copied())),
-            args_at: alloc_finished(
+            op: finished_column(bump, each().flat_map(|(_, b)| b.op.iter().copied())),
+            args_at: finished_column(
                 bump,
                 [0].into_iter().chain(each().flat_map(|(r, b)| offsets(&b.args_at, args[r]))),
             ),
-            outs_at: alloc_finished(
+            outs_at: finished_column(
                 bump,
                 [0].into_iter().chain(each().flat_map(|(r, b)| offsets(&b.outs_at, values[r]))),
             ),
-            attr: alloc_finished(bump, each().flat_map(|(_, b)| b.attr.iter().copied())),
-            loc: alloc_finished(bump, each().flat_map(|(_, b)| b.loc.iter().copied())),
-            args: alloc_finished(bump, each().flat_map(|(r, b)| shift(&b.args, values[r]))),
+            attr: finished_column(bump, each().flat_map(|(_, b)| b.attr.iter().copied())),
+            loc: finished_column(bump, each().flat_map(|(_, b)| b.loc.iter().copied())),
+            args: finished_column(bump, each().flat_map(|(r, b)| shift(&b.args, values[r]))),
             extra: bump.alloc_slice_copy(&self.extra),
-            def: alloc_finished(
+            def: finished_column(
                 bump,
                 each().flat_map(|(r, b)| b.def.iter().map(move |d| (r, d.0))).map(|(r, d)| Node(d + nodes[r])),
             ),
-            dtype: alloc_finished(bump, pairs().map(|(b, i)| ty(b, i).dtype)),
-            shape: alloc_finished(bump, pairs().map(|(b, i)| ty(b, i).shape)),
-            names: alloc_finished(bump, each().flat_map(|(_, b)| b.names.iter().copied())),
+            dtype: finished_column(bump, pairs().map(|(b, i)| ty(b, i).dtype)),
+            shape: finished_column(bump, pairs().map(|(b, i)| ty(b, i).shape)),
+            names: finished_column(bump, each().flat_map(|(_, b)| b.names.iter().copied())),
             nodes_at: bump.alloc_slice_copy(&nodes),
-            yields_at: alloc_finished(bump, finished_starts(all.iter().map(|b| b.yields.len())).into_iter()),
-            yields: alloc_finished(bump, each().flat_map(|(r, b)| shift(&b.yields, values[r]))),
-            region_names: alloc_finished(bump, each().map(|(_, b)| b.name.unwrap_or(Sym::NONE))),
-            output_names: alloc_finished(bump, self.outputs.iter().map(|o| o.0)),
-            updates: alloc_finished(bump, updates),
+            yields_at: finished_column(bump, finished_starts(all.iter().map(|b| b.yields.len())).into_iter()),
+            yields: finished_column(bump, each().flat_map(|(r, b)| shift(&b.yields, values[r]))),
+            region_names: finished_column(bump, each().map(|(_, b)| b.name.unwrap_or(Sym::NONE))),
+            output_names: finished_column(bump, self.outputs.iter().map(|o| o.0)),
+            updates: finished_column(bump, updates),
             shapes: self.shapes.freeze(bump),
             strings: self.strings.freeze(bump),
             locs: bump.alloc_slice_copy(&self.locs),
         }
+    }
+
+    /// True if the graph is finished. Records an error then, because the caller wants to add to it.
+    pub(super) fn is_over(&mut self) -> bool {
+        if self.ended {
+            self.fail(Error::new(Kind::Verify, "the graph is finished; another one takes another builder"));
+        }
+        self.ended
     }
 }
 
@@ -103,7 +111,7 @@ fn finished_starts(lens: impl Iterator<Item = usize>) -> Vec<u32> {
     at
 }
 
-fn alloc_finished<T: Copy>(bump: &Bump, items: impl Iterator<Item = T>) -> &[T] {
+fn finished_column<T: Copy>(bump: &Bump, items: impl Iterator<Item = T>) -> &[T] {
     // One exact allocation: growing in the bump would leave dead copies behind.
     bump.alloc_slice_copy(&items.collect::<Vec<_>>())
 }

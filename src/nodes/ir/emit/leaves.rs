@@ -1,4 +1,4 @@
-//! Leaves by name.
+//! Leaves by name, and their next values.
 //!
 //! Invariant: names of leaves are distinct.
 
@@ -87,20 +87,22 @@ impl Emit {
         std::mem::replace(&mut self.shares_leaves, on)
     }
 
-    /// Later nodes are of the layer called `name`, until [`Emit::leave_layer`].
-    pub fn enter_layer(&mut self, name: &str) {
-        let name = self.strings.intern(name);
-        self.layers.push(name);
-    }
-
-    /// Later nodes are of the layer around the one entered last.
-    pub fn leave_layer(&mut self) {
-        self.layers.pop();
-    }
-
     /// The leaf called `name`.
     pub fn leaf_called(&mut self, name: &str) -> Option<Value> {
         let sym = self.strings.intern(name);
         self.leaves.get(&sym).copied()
+    }
+
+    /// The leaves that have an update, in the order of the updates.
+    pub fn updated_leaves(&self) -> Vec<Value> {
+        self.updates.iter().map(|u| u.0).collect()
+    }
+
+    /// The next value of `leaf`, as a value of the open region, if `leaf` has an update. Both may be captured.
+    pub fn next_value_of(&mut self, leaf: Value) -> Option<Value> {
+        let leaf = self.value_in_entry(leaf)?;
+        let next = self.updates.iter().find(|u| u.0 == leaf)?.1;
+        let entry = self.in_entry_region(|e| e.region_scope());
+        Some(self.import_captured(next, entry))
     }
 }

@@ -3,8 +3,8 @@
 //! A value from outside that the body of a loop uses becomes an argument of the body. A use in an inner body adds an
 //! argument to each body in between, once. Users call the builder's `scan` or `custom_fn`, which do this.
 //!
-//! Invariant: a captured argument stands where it was first needed, until [`Emit::close_loop`] moves all arguments to
-//! the front, in the order of the loop's operands.
+//! Invariant: a captured argument stands where it was first needed, until [`Emit::close_loop_region`] moves all
+//! arguments to the front, in the order of the loop's operands.
 
 use super::Emit;
 use super::body::{Body, Captures, Closed};
@@ -13,9 +13,6 @@ use crate::error::{Error, Kind};
 use crate::nodes::ir::dtype::{DType, Ty};
 use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::opdef::{Deriv, Op};
-
-/// A region that is set aside: it is neither open nor closed, and is completed later.
-pub struct Aside(Body);
 
 impl Emit {
     /// Opens the body of a loop: like a region, but it may use values from outside.
@@ -28,19 +25,6 @@ impl Emit {
     pub fn open_capturing(&mut self, name: &str) {
         self.open_region(name);
         self.current_mut().captures = Some(Captures { once: true, ..Captures::default() });
-    }
-
-    /// Sets the open region aside, so that regions beside it can be written before it is closed.
-    pub fn set_aside(&mut self) -> Option<Aside> {
-        let region = if self.at_entry_region() { None } else { self.open.pop() };
-        self.aside += region.as_ref().map_or(0, |b| b.def.len());
-        region.map(Aside)
-    }
-
-    /// Opens again a region that was set aside while the same regions were open around it.
-    pub fn resume(&mut self, region: Aside) {
-        self.aside -= region.0.def.len();
-        self.open.push(region.0);
     }
 
     /// The values of the region around the open one that the open one captures, in order of first use.
@@ -62,7 +46,7 @@ impl Emit {
 
     /// True if a derivative may be asked for that passes through `v`, a value of the open region: it depends
     /// differentiably on a leaf, or on an argument that is not captured from outside.
-    pub fn may_carry_gradient(&self, v: Value) -> bool {
+    pub fn captures_gradient(&self, v: Value) -> bool {
         let mut todo = vec![(self.open.len() - 1, v)];
         let mut seen = hashbrown::HashSet::new();
         while let Some((level, v)) = todo.pop() {
@@ -170,7 +154,7 @@ impl Emit {
     }
 
     /// Closes the body of a loop whose first arguments are `carries` carries and then `xs` slices of stacked inputs.
-    pub fn close_loop(&mut self, carries: usize, xs: usize, yields: &[Value]) -> Closed {
+    pub fn close_loop_region(&mut self, carries: usize, xs: usize, yields: &[Value]) -> Closed {
         let none = Closed { region: Region::NONE, captures: Vec::new(), indexed: false };
         let Some(captures) = self.current_mut().captures.take().filter(|_| self.open.len() > 1) else {
             self.fail(Error::new(Kind::Verify, "the body of a loop is closed that was not opened"));

@@ -15,6 +15,7 @@ use crate::arena::shapes::Shapes;
 use crate::arena::strings::Strings;
 use crate::arena::{Node, Region, Shape, Sym, Value, ids::Id};
 use crate::error::{Error, Kind, Location, Result};
+use body::Body;
 use hashbrown::DefaultHashBuilder;
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -29,11 +30,10 @@ mod outputs;
 mod outs;
 mod regions;
 
-use body::Body;
 pub use body::Closed;
 pub use limits::MAX_NODES;
-pub use loop_captures::Aside;
 pub use outs::Outs;
+pub use regions::Aside;
 
 /// A node as [`Emit::def`] shows it.
 pub struct Definition<'e> {
@@ -218,14 +218,6 @@ impl Emit {
         Attrs { fields, words }
     }
 
-    /// True if the graph is finished. Records an error then, because the caller wants to add to it.
-    fn is_over(&mut self) -> bool {
-        if self.ended {
-            self.fail(Error::new(Kind::Verify, "the graph is finished; another one takes another builder"));
-        }
-        self.ended
-    }
-
     /// Records `e`, unless there is an earlier error.
     pub fn fail(&mut self, e: Error) {
         if self.error.is_none() {
@@ -293,7 +285,7 @@ impl Emit {
             let owned: Vec<_> = attrs.iter().map(|(_, a)| a).collect();
             let mapped: Vec<_> = owned
                 .iter()
-                .map(|a| match a.borrow() {
+                .map(|a| match a.as_attr() {
                     Attr::Region(r) => Attr::Region(regions.get(r.at()).copied().unwrap_or(Region::NONE)),
                     a => a,
                 })

@@ -1,4 +1,5 @@
-//! The name of the growing graph, and debug names of values. Names of outputs are stored with the outputs.
+//! The name of the growing graph, debug names of values, and names of layers. Names of outputs are stored with the
+//! outputs.
 
 use super::Emit;
 use crate::arena::{Sym, Value, ids::Id};
@@ -27,5 +28,16 @@ impl Emit {
     /// Sets the name of the graph.
     pub fn rename(&mut self, name: &str) {
         self.name = self.strings.intern(name);
+    }
+
+    /// Later nodes are of the layer called `name`, until [`Emit::leave_layer`].
+    pub fn enter_layer(&mut self, name: &str) {
+        let name = self.strings.intern(name);
+        self.layers.push(name);
+    }
+
+    /// Later nodes are of the layer around the one entered last.
+    pub fn leave_layer(&mut self) {
+        self.layers.pop();
     }
 }

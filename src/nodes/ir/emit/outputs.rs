@@ -26,19 +26,6 @@ impl Emit {
         self.outputs_seen.get(&name).copied()
     }
 
-    /// The next value of `leaf`, as a value of the open region, if `leaf` has an update. Both may be captured.
-    pub fn next_value_of(&mut self, leaf: Value) -> Option<Value> {
-        let leaf = self.value_in_entry(leaf)?;
-        let next = self.updates.iter().find(|u| u.0 == leaf)?.1;
-        let entry = self.in_entry_region(|e| e.region_scope());
-        Some(self.import_captured(next, entry))
-    }
-
-    /// The leaves that have an update, in the order of the updates.
-    pub fn updated_leaves(&self) -> Vec<Value> {
-        self.updates.iter().map(|u| u.0).collect()
-    }
-
     /// Adds an update, or puts `next` in the place of the value that it continues.
     pub fn update_again(&mut self, leaf: Value, next: Value) {
         let at = self.updates.iter().position(|u| u.0 == leaf).filter(|_| self.at_entry_region() && !self.is_over());

@@ -1,4 +1,4 @@
-//! Regions of the growing graph: opening and closing them, and which one is open.
+//! Regions of the growing graph: opening and closing them, setting them aside, and which one is open.
 //!
 //! A value is identified by its id and the *scope* of its region. `loop_captures` has the captures of regions.
 //!
@@ -79,4 +79,20 @@ impl Emit {
     pub fn in_entry_region<R>(&mut self, f: impl FnOnce(&mut Emit) -> R) -> R {
         self.at_region_level(0, f)
     }
+
+    /// Sets the open region aside, so that regions beside it can be written before it is closed.
+    pub fn set_region_aside(&mut self) -> Option<Aside> {
+        let region = if self.at_entry_region() { None } else { self.open.pop() };
+        self.aside += region.as_ref().map_or(0, |b| b.def.len());
+        region.map(Aside)
+    }
+
+    /// Opens again a region that was set aside while the same regions were open around it.
+    pub fn resume_region(&mut self, region: Aside) {
+        self.aside -= region.0.def.len();
+        self.open.push(region.0);
+    }
 }
+
+/// A region that is set aside: it is neither open nor closed, and is completed later.
+pub struct Aside(Body);

@@ -31,9 +31,9 @@ fn values_of_a_region_that_is_set_aside_are_counted_once() {
     e.emit(Op::EXP, &[y], &[]);
     for _ in 0..3 {
         assert_eq!(e.all_values(), 4);
-        let aside = e.set_aside().unwrap();
+        let aside = e.set_region_aside().unwrap();
         assert_eq!((e.all_values(), e.values()), (4, 2));
-        e.resume(aside);
+        e.resume_region(aside);
         assert_eq!((e.all_values(), e.values()), (4, 2));
     }
 }

@@ -140,8 +140,8 @@ impl<'t> Lexer<'t> {
         let start = self.at;
         let tok = match self.peek(0) {
             None => Tok::End,
-            Some(b'%') => self.label("a name or a number must follow %").map_or_else(Tok::Bad, Tok::Value),
-            Some(b'@') => self.label("a name or a number must follow @").map_or_else(Tok::Bad, Tok::Region),
+            Some(b'%') => self.parse_label("a name or a number must follow %").map_or_else(Tok::Bad, Tok::Value),
+            Some(b'@') => self.parse_label("a name or a number must follow @").map_or_else(Tok::Bad, Tok::Region),
             Some(b'"') => self.string().map_or_else(Tok::Bad, Tok::Str),
             Some(b'<') if self.peek(1) == Some(b'-') => {
                 self.at += 2;
@@ -178,7 +178,7 @@ impl<'t> Lexer<'t> {
         &self.text[start..self.at]
     }
 
-    fn label(&mut self, none: &'static str) -> Result<Name<'t>, &'static str> {
+    fn parse_label(&mut self, none: &'static str) -> Result<Name<'t>, &'static str> {
         self.at += 1;
         match self.peek(0) {
             Some(b'"') => self.string().map(Name::Quoted),

@@ -43,14 +43,15 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
-use super::attrs::{Field, Owned};
-use super::dtype::{DType, Ty};
+use super::asked_sizes::AskedSizes;
 use super::emit::Emit;
 use super::graph::GraphBuf;
 use super::opdef::OpDef;
-use super::sizes::{AskedSizes, Sizes};
+use super::sizes::Sizes;
 use crate::error::{Error, Kind, Result};
 
+pub use parse_attr::parse_attrs;
+pub use parse_type::{parse_type, parse_types};
 pub use parser::MAX_ERRORS;
 pub(in crate::nodes) use print::Printer;
 pub use print::{PrintOptions, print, print_with};
@@ -113,26 +114,4 @@ pub fn parse_all_with_sizes(text: &str, extra_ops: &[&'static OpDef], sizes: &Si
     parser.sizes = AskedSizes::new(sizes.clone());
     parser.parse_file()?;
     GraphBuf::make(|bump| emit.finish(bump)).map_err(|e| vec![e])
-}
-
-/// The attributes in `text` (`"ta=false tb=true"`), one for each of `fields`. Regions are the closed regions of `emit`,
-/// by name.
-pub fn parse_attrs(fields: &'static [Field], text: &str, emit: &mut Emit) -> Result<Vec<Owned>> {
-    parser::Parser::new(text, emit).parse_lone_attrs(fields)
-}
-
-/// The type in `text`: `f32[3,4]`.
-pub fn parse_type(text: &str, emit: &mut Emit) -> Result<Ty> {
-    parser::Parser::new(text, emit).parse_lone_type()
-}
-
-/// The types in `text`, separated by blanks: `"f[3,4] i32[]"`. The dtype `f` is `float`, and `c` the complex one of it.
-pub fn parse_types(text: &str, float: DType, emit: &mut Emit) -> Result<Vec<Ty>> {
-    let complex = float.complex().unwrap_or(float);
-    let one = |word: &str| match word.split_once('[') {
-        Some(("f", rest)) => parse_type(&format!("{float}[{rest}"), emit),
-        Some(("c", rest)) => parse_type(&format!("{complex}[{rest}"), emit),
-        _ => parse_type(word, emit),
-    };
-    text.split_whitespace().map(one).collect()
 }

@@ -6,8 +6,10 @@ use super::lexer::Tok;
 use super::parser::Parser;
 use super::strings::{brief_text_string, unescape_string};
 use crate::error::Result;
+use crate::names::nearest_name;
 use crate::nodes::ir::attrs::{Field, Kind, Owned};
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::emit::Emit;
 
 fn parse_attr_f64(word: &str) -> Option<f64> {
     match word {
@@ -33,7 +35,7 @@ fn parse_attr_bytes(word: &str) -> Option<Vec<u8>> {
 }
 
 /// A description of values of `kind`, for messages.
-pub(super) fn describe_attr_kind(kind: &Kind) -> String {
+pub(super) fn describe_parsed_attr(kind: &Kind) -> String {
     match kind {
         Kind::Bool => "true or false".into(),
         Kind::Int => "a 64-bit integer".into(),
@@ -57,7 +59,7 @@ impl<'t> Parser<'t, '_> {
             Kind::Shape if self.is(b'[') => return self.parse_type_shape().map(Owned::Shape),
             Kind::Ints if self.is(b'[') => return self.parse_attr_ints("an integer").map(Owned::Ints),
             Kind::Int if matches!(start.tok, Tok::Word(_)) && !start.first => {
-                let looks = describe_attr_kind(&field.kind);
+                let looks = describe_parsed_attr(&field.kind);
                 let wrong = |found: &str| format!("attribute {} of {op} takes {looks}, not {found}", field.name);
                 return self.parse_size(&wrong).map(Owned::Int);
             }
@@ -72,7 +74,7 @@ impl<'t> Parser<'t, '_> {
                 _ => None,
             },
             Kind::Region => match start.tok {
-                Tok::Region(name) => return self.region_use(name).map(Owned::Region),
+                Tok::Region(name) => return self.parse_region_use(name).map(Owned::Region),
                 _ => None,
             },
             kind => match start.tok {
@@ -90,7 +92,7 @@ impl<'t> Parser<'t, '_> {
             }
             None => {
                 let found = brief_text_string(self.lex.slice(&start)).into_owned();
-                let looks = describe_attr_kind(&field.kind);
+                let looks = describe_parsed_attr(&field.kind);
                 Err(self.error(&start, format!("attribute {} of {op} takes {looks}, not {found}", field.name)))
             }
         }
@@ -139,6 +141,30 @@ impl<'t> Parser<'t, '_> {
             _ => Err(self.expected("an attribute")),
         }
     }
+
+    /// `ta=false tb=true`, to the colon or the end of the line.
+    pub(super) fn parse_node_attrs(&mut self, op: &str, schema: &[Field]) -> Result<Vec<Option<Owned>>> {
+        let mut found: Vec<Option<Owned>> = vec![None; schema.len()];
+        let mut fresh = self.lone;
+        while let Tok::Word(word) = self.tok.tok {
+            if self.tok.first && !fresh || self.at_location() {
+                break;
+            }
+            fresh = false;
+            let t = self.tok;
+            let Some(i) = schema.iter().position(|f| f.name == word) else {
+                let near = nearest_name(word, schema.iter().map(|f| f.name));
+                return Err(self.error(&t, format!("{op} has no attribute {}{near}", brief_text_string(word))));
+            };
+            self.advance();
+            self.expect(b'=', &format!("= and the value of attribute {word}"))?;
+            let value = self.parse_attr(op, &schema[i])?;
+            if found[i].replace(value).is_some() {
+                return Err(self.error(&t, format!("attribute {word} of {op} is given twice")));
+            }
+        }
+        Ok(found)
+    }
 }
 
 fn parse_attr_word(kind: Kind, word: &str) -> Option<Owned> {
@@ -150,4 +176,10 @@ fn parse_attr_word(kind: Kind, word: &str) -> Option<Owned> {
         Kind::Choice(names) => Owned::Choice(names.iter().position(|n| *n == word)? as u32),
         _ => return None,
     })
+}
+
+/// The attributes in `text` (`"ta=false tb=true"`), one for each of `fields`. Regions are the closed regions of `emit`,
+/// by name.
+pub fn parse_attrs(fields: &'static [Field], text: &str, emit: &mut Emit) -> Result<Vec<Owned>> {
+    Parser::new(text, emit).parse_lone_attrs(fields)
 }

@@ -4,7 +4,7 @@
 //! `arg`.
 
 use super::lexer::{Tok, Token};
-use super::parse_type::type_field_positions;
+use super::parse_type::parsed_type_fields;
 use super::parser::{Defined, Parser};
 use super::renamed::renamed_op;
 use super::strings::brief_text_string;
@@ -39,7 +39,7 @@ impl<'t> Parser<'t, '_> {
         self.expect(b'=', "= and an op")?;
         let (op, at) = (self.parse_node_op(entry)?, self.before);
         let def = self.e.ops[op.0 as usize];
-        let args = self.values_on_line()?;
+        let args = self.parse_values()?;
         let mut attrs = self.parse_node_attrs(def.name, def.attrs)?;
         let types = self.parse_node_types()?;
         let loc = self.location()?;
@@ -72,7 +72,7 @@ impl<'t> Parser<'t, '_> {
     }
 
     fn emit_parsed_node(&mut self, op: Op, args: &[Value], attrs: &[Owned]) -> Vec<Value> {
-        let borrowed: Vec<Attr<'_>> = attrs.iter().map(Owned::borrow).collect();
+        let borrowed: Vec<Attr<'_>> = attrs.iter().map(Owned::as_attr).collect();
         match (op.is_named_leaf(), attrs.first()) {
             (true, Some(&Owned::Sym(name))) if args.is_empty() => {
                 let name = self.e.strings.str(name).to_string();
@@ -109,30 +109,6 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// `ta=false tb=true`, to the colon or the end of the line.
-    pub(super) fn parse_node_attrs(&mut self, op: &str, schema: &[Field]) -> Result<Vec<Option<Owned>>> {
-        let mut found: Vec<Option<Owned>> = vec![None; schema.len()];
-        let mut fresh = self.lone;
-        while let Tok::Word(word) = self.tok.tok {
-            if self.tok.first && !fresh || self.at_location() {
-                break;
-            }
-            fresh = false;
-            let t = self.tok;
-            let Some(i) = schema.iter().position(|f| f.name == word) else {
-                let near = nearest_name(word, schema.iter().map(|f| f.name));
-                return Err(self.error(&t, format!("{op} has no attribute {}{near}", brief_text_string(word))));
-            };
-            self.advance();
-            self.expect(b'=', &format!("= and the value of attribute {word}"))?;
-            let value = self.parse_attr(op, &schema[i])?;
-            if found[i].replace(value).is_some() {
-                return Err(self.error(&t, format!("attribute {word} of {op} is given twice")));
-            }
-        }
-        Ok(found)
-    }
-
     /// `: f32[2], i32[2]`.
     fn parse_node_types(&mut self) -> Result<Vec<Ty>> {
         let mut types = Vec::new();
@@ -146,7 +122,7 @@ impl<'t> Parser<'t, '_> {
     }
 
     fn fill_node_type(&self, schema: &[Field], attrs: &mut [Option<Owned>], ty: Option<&Ty>) {
-        if let (Some((d, s)), Some(ty)) = (type_field_positions(schema), ty) {
+        if let (Some((d, s)), Some(ty)) = (parsed_type_fields(schema), ty) {
             attrs[d].get_or_insert(Owned::DType(ty.dtype));
             attrs[s].get_or_insert(Owned::Shape(ty.shape));
         }
@@ -159,7 +135,7 @@ impl<'t> Parser<'t, '_> {
         attrs: Vec<Option<Owned>>,
         at: &Token<'t>,
     ) -> Result<Vec<Owned>> {
-        let by_type = type_field_positions(schema);
+        let by_type = parsed_type_fields(schema);
         let absent = |i: usize| schema[i].optional.then_some(Owned::Absent);
         let one = |(i, a): (usize, Option<Owned>)| {
             a.or_else(|| absent(i)).ok_or_else(|| match by_type {

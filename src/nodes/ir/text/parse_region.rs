@@ -106,8 +106,8 @@ impl<'t> Parser<'t, '_> {
                     Err(self.error(&start, format!("nothing follows {end} but }}")))
                 }
                 Tok::Word("yield") if !entry => self.parse_region_yields().map(|y| last = Some(y)),
-                Tok::Word("return") if entry => self.parse_entry_outputs().map(|()| last = Some(Vec::new())),
-                Tok::Word("update") if entry => self.parse_entry_update(),
+                Tok::Word("return") if entry => self.parse_region_outputs().map(|()| last = Some(Vec::new())),
+                Tok::Word("update") if entry => self.parse_region_update(),
                 Tok::Value(_) => self.parse_node_statement(entry),
                 _ => Err(self.expected_in_region(entry)),
             };
@@ -145,10 +145,10 @@ impl<'t> Parser<'t, '_> {
 
     fn parse_region_yields(&mut self) -> Result<Vec<Value>> {
         self.advance();
-        self.values_on_line()
+        self.parse_values()
     }
 
-    fn parse_entry_outputs(&mut self) -> Result<()> {
+    fn parse_region_outputs(&mut self) -> Result<()> {
         self.advance();
         if self.tok.first || self.is(b'}') || self.tok.tok == Tok::End {
             return Ok(());
@@ -162,7 +162,7 @@ impl<'t> Parser<'t, '_> {
             };
             self.advance();
             self.expect(b'=', "= and the output's value")?;
-            let v = self.value()?;
+            let v = self.parse_value()?;
             self.set_location(&start);
             self.e.output(&name, v);
             self.keep_emitted();
@@ -173,15 +173,15 @@ impl<'t> Parser<'t, '_> {
         Ok(())
     }
 
-    fn parse_entry_update(&mut self) -> Result<()> {
+    fn parse_region_update(&mut self) -> Result<()> {
         let start = self.tok;
         self.advance();
-        let leaf = self.value()?;
+        let leaf = self.parse_value()?;
         if self.tok.tok != Tok::Arrow || self.tok.first {
             return Err(self.expected("<- and the next value"));
         }
         self.advance();
-        let next = self.value()?;
+        let next = self.parse_value()?;
         self.set_location(&start);
         self.e.update(leaf, next);
         self.keep_emitted();

@@ -1,7 +1,7 @@
 //! Types in a text.
 
 use super::lexer::Tok;
-use super::parse_attr::describe_attr_kind;
+use super::parse_attr::describe_parsed_attr;
 use super::parser::Parser;
 use super::strings::brief_text_string;
 use crate::arena::Shape;
@@ -9,9 +9,10 @@ use crate::arena::dims::{Dims, MAX_RANK};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Field, Kind};
 use crate::nodes::ir::dtype::{DType, Ty};
+use crate::nodes::ir::emit::Emit;
 
 /// Positions of the fields `dtype` and `shape`, if there are both. The type of the first result gives them.
-pub(super) fn type_field_positions(fields: &[Field]) -> Option<(usize, usize)> {
+pub(super) fn parsed_type_fields(fields: &[Field]) -> Option<(usize, usize)> {
     let find = |name, kind| fields.iter().position(|f| f.name == name && f.kind == kind);
     Some((find("dtype", Kind::DType)?, find("shape", Kind::Shape)?))
 }
@@ -31,7 +32,7 @@ impl Parser<'_, '_> {
         let start = self.tok;
         let Tok::Word(word) = start.tok else { return Err(self.expected("a type like f32[2,3]")) };
         let dtype = DType::parse(word).ok_or_else(|| {
-            let known = describe_attr_kind(&Kind::DType);
+            let known = describe_parsed_attr(&Kind::DType);
             self.error(&start, format!("{} is not {known}", brief_text_string(word)))
         })?;
         self.advance();
@@ -45,4 +46,20 @@ impl Parser<'_, '_> {
         let ty = self.parse_type()?;
         if self.tok.tok == Tok::End { Ok(ty) } else { Err(self.expected("the end of the type")) }
     }
+}
+
+/// The type in `text`: `f32[3,4]`.
+pub fn parse_type(text: &str, emit: &mut Emit) -> Result<Ty> {
+    Parser::new(text, emit).parse_lone_type()
+}
+
+/// The types in `text`, separated by blanks: `"f[3,4] i32[]"`. The dtype `f` is `float`, and `c` the complex one of it.
+pub fn parse_types(text: &str, float: DType, emit: &mut Emit) -> Result<Vec<Ty>> {
+    let complex = float.complex().unwrap_or(float);
+    let one = |word: &str| match word.split_once('[') {
+        Some(("f", rest)) => parse_type(&format!("{float}[{rest}"), emit),
+        Some(("c", rest)) => parse_type(&format!("{complex}[{rest}"), emit),
+        _ => parse_type(word, emit),
+    };
+    text.split_whitespace().map(one).collect()
 }

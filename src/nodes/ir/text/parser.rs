@@ -11,9 +11,9 @@ use super::strings::{brief_text_string, unescape_string};
 use crate::arena::{Region, Sym, Value};
 use crate::error::{Error, Kind, Location, Result};
 use crate::names::list_names;
+use crate::nodes::ir::asked_sizes::AskedSizes;
 use crate::nodes::ir::emit::Emit;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ir::sizes::AskedSizes;
 use hashbrown::HashMap;
 
 /// Errors after which the parser stops.
@@ -224,7 +224,7 @@ impl<'t, 'e> Parser<'t, 'e> {
 
     // Labels.
 
-    fn label(&mut self, t: &Token<'t>, name: Name<'t>) -> Result<Label> {
+    fn parse_label(&mut self, t: &Token<'t>, name: Name<'t>) -> Result<Label> {
         Ok(match name {
             Name::Number(n) => Label::Number(n),
             Name::Plain(s) => Label::Name(self.e.strings.intern(s)),
@@ -238,7 +238,7 @@ impl<'t, 'e> Parser<'t, 'e> {
     /// Parses a label that is defined at the current token. A name in quotes may follow a number.
     pub(super) fn define(&mut self, name: Name<'t>) -> Result<Defined<'t>> {
         let token = self.tok;
-        let label = self.label(&token, name)?;
+        let label = self.parse_label(&token, name)?;
         self.advance();
         let mut known = if let Label::Name(s) = label { s } else { Sym::NONE };
         if let (Label::Number(_), Tok::Str(raw), false) = (label, self.tok.tok, self.tok.first) {
@@ -263,10 +263,10 @@ impl<'t, 'e> Parser<'t, 'e> {
     }
 
     /// The value that the current token names.
-    pub(super) fn value(&mut self) -> Result<Value> {
+    pub(super) fn parse_value(&mut self) -> Result<Value> {
         let t = self.tok;
         let Tok::Value(name) = t.tok else { return Err(self.expected("a value like %x")) };
-        let label = self.label(&t, name)?;
+        let label = self.parse_label(&t, name)?;
         self.advance();
         if let Some(&v) = self.values.get(&label) {
             return Ok(v);
@@ -280,9 +280,9 @@ impl<'t, 'e> Parser<'t, 'e> {
     }
 
     /// The region of the current token, `name`.
-    pub(super) fn region_use(&mut self, name: Name<'t>) -> Result<Region> {
+    pub(super) fn parse_region_use(&mut self, name: Name<'t>) -> Result<Region> {
         let t = self.tok;
-        let label = self.label(&t, name)?;
+        let label = self.parse_label(&t, name)?;
         self.advance();
         let found = match (self.lone, label) {
             (true, Label::Name(s)) => self.e.region_called(s),
@@ -295,13 +295,13 @@ impl<'t, 'e> Parser<'t, 'e> {
     }
 
     /// Values separated by commas, to the end of the line.
-    pub(super) fn values_on_line(&mut self) -> Result<Vec<Value>> {
+    pub(super) fn parse_values(&mut self) -> Result<Vec<Value>> {
         let mut list = Vec::new();
         if !matches!(self.tok.tok, Tok::Value(_)) || self.tok.first {
             return Ok(list);
         }
         loop {
-            list.push(self.value()?);
+            list.push(self.parse_value()?);
             if !self.comma() {
                 break;
             }

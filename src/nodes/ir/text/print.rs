@@ -2,7 +2,7 @@
 //!
 //! Invariant: the text of a sound graph parses to an equal graph.
 
-use super::parse_type::type_field_positions;
+use super::parse_type::parsed_type_fields;
 use super::strings::{is_plain_string, quote_string};
 use crate::arena::{Node, Region, Sym, Value, ids::Id};
 use crate::error::Location;
@@ -204,7 +204,7 @@ impl<'a> Printer<'a> {
         if g.op[n.at()].is_named_leaf() && i == 0 {
             return self.str(g.names[first.at()]) == self.str(NameAttrs::of(&attrs).name);
         }
-        match type_field_positions(attrs.fields) {
+        match parsed_type_fields(attrs.fields) {
             Some((d, s)) if i == d || i == s => {
                 attrs.dtype(d) == g.dtype[first.at()] && attrs.shape(s) == g.shape[first.at()]
             }

@@ -5,6 +5,8 @@ use super::*;
 use crate::arena::Value;
 use crate::error::Location;
 use crate::fuzz::{check_random_graph, check_random_text};
+use crate::nodes::ir::attrs::Owned;
+use crate::nodes::ir::dtype::DType;
 use crate::nodes::ops::table::OPS;
 use crate::nodes::{Builder, Op};
 

@@ -70,7 +70,7 @@ pub(in crate::nodes::ops) fn geometry_axes(
 }
 
 /// Attribute `name` as a number of at least 1.
-pub(super) fn geometry_count(name: &str, n: i64) -> Result<usize, String> {
+pub(super) fn attention_count(name: &str, n: i64) -> Result<usize, String> {
     ensure!(n >= 1, "{name} is {n}; it must be at least 1");
     usize::try_from(n).map_err(|_| format!("{name} is {n}"))
 }
@@ -82,7 +82,7 @@ impl AttentionGeometry {
         attrs: &AttentionAttrs,
     ) -> Result<AttentionGeometry, String> {
         let AttentionAttrs { layout, mask, window, ahead, top_left, scale, softcap, .. } = *attrs;
-        let (heads, kv_heads) = (geometry_count("heads", attrs.heads)?, geometry_count("kv_heads", attrs.kv_heads)?);
+        let (heads, kv_heads) = (attention_count("heads", attrs.heads)?, attention_count("kv_heads", attrs.kv_heads)?);
         ensure!(heads.is_multiple_of(kv_heads), "kv_heads = {kv_heads} does not divide heads = {heads}");
         let [batch, _, queries, width] = geometry_axes("q", q, layout, heads)?;
         let [kb, _, keys, kw] = geometry_axes("k", k, layout, kv_heads)?;
@@ -260,4 +260,8 @@ impl AttentionGeometry {
             seen.logical_and(behind.less_equal(self.window.min(self.keys + self.queries) as f64))
         }
     }
+}
+
+pub(super) fn attention_dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::dims::Dims; 3] {
+    [0, 1, 2].map(|i| cx.dims(first + i))
 }

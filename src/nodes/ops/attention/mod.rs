@@ -23,6 +23,7 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::attention::geometry::attention_dims;
 use Domain::{Bit, Bits, Positive, Real, Unit};
 pub use attrs::Layout;
 use attrs::{AttentionAttrs, AttentionBackwardAttrs};
@@ -30,10 +31,6 @@ use geometry::check_geometry_optionals;
 pub use geometry::{AttentionGeometry, Optional, geometry_optional_operands};
 pub use packed::{ATTENTION_PACKED, ATTENTION_PACKED_BACKWARD};
 use scores::Scores;
-
-fn attention_dims<'e>(cx: &Infer<'e>, first: usize) -> [crate::arena::dims::Dims; 3] {
-    [0, 1, 2].map(|i| cx.dims(first + i))
-}
 
 fn infer_attention(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;

@@ -5,7 +5,7 @@
 
 use super::attrs::{AttentionAttrs, AttentionBackwardAttrs};
 use super::geometry::{AttentionGeometry, check_geometry_optionals};
-use super::packed_parts::{packed_parts, packed_widths};
+use super::packed_parts::{packed_part_widths, packed_parts};
 use super::{attention_flops_of, lower};
 use crate::ensure;
 use crate::nodes::ir::builder::Var;
@@ -21,7 +21,7 @@ fn packed_geometry(cx: &Infer<'_>, attrs: &AttentionAttrs, i: usize) -> Result<A
 
 /// q, k and v of the packed operand `i`; empty if the widths do not fit, which `infer` refuses.
 fn unpack_packed_qkv<'g>(s: &Site<'_, 'g>, i: usize) -> Vec<Var<'g>> {
-    let Ok(widths) = packed_widths(&s.args[i].dims(), &AttentionAttrs::of(&s.attrs)) else { return Vec::new() };
+    let Ok(widths) = packed_part_widths(&s.args[i].dims(), &AttentionAttrs::of(&s.attrs)) else { return Vec::new() };
     let mut at = 0;
     let mut next = |w: usize| {
         at += w;

@@ -9,12 +9,8 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 pub use crate::nodes::ops::attention::attrs::Pairing;
 use crate::nodes::ops::attention::attrs::RopeAttrs;
-use crate::nodes::ops::attention::rope_geometry::RopeGeometry;
+use crate::nodes::ops::attention::rope_geometry::{RopeGeometry, rope_geometry};
 use Domain::{Real, Unit};
-
-fn rope_geometry(s: &Site<'_, '_>) -> Option<RopeGeometry> {
-    RopeGeometry::of(&s.args[0].dims(), &s.args[1].dims(), &s.args[2].dims(), &s.attrs).ok()
-}
 
 /// The op again, on other operands, with negated angles if `inverse`.
 fn rebuild_rope<'g>(s: &Site<'_, 'g>, args: [Var<'g>; 3], inverse: bool) -> Var<'g> {
@@ -45,8 +41,8 @@ fn rope_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<
     }
     let ([a, b], [u, v]) =
         (geo.rope_pair(geo.split_heads(s.args[0], geo.width)), geo.rope_pair(geo.split_heads(*g, geo.width)));
-    let cos = want[1].then(|| geo.rope_table(u * a + v * b));
-    let sin = want[2].then(|| geo.rope_table(if geo.inverse { u * b - v * a } else { v * a - u * b }));
+    let cos = want[1].then(|| geo.from_table_axes(u * a + v * b));
+    let sin = want[2].then(|| geo.from_table_axes(if geo.inverse { u * b - v * a } else { v * a - u * b }));
     vec![x, cos, sin]
 }
 

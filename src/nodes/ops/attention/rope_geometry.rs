@@ -4,8 +4,9 @@ use crate::ensure;
 use crate::nodes::ir::attrs::Attrs;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
+use crate::nodes::ir::site::Site;
 use crate::nodes::ops::attention::attrs::{Layout, Pairing, RopeAttrs};
-use crate::nodes::ops::attention::geometry::{geometry_axes, geometry_count};
+use crate::nodes::ops::attention::geometry::{attention_count, geometry_axes};
 
 /// Sizes and options of a node, checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +35,7 @@ impl RopeGeometry {
     /// The geometry of operands of these dimensions.
     pub fn of(x: &[usize], cos: &[usize], sin: &[usize], attrs: &Attrs<'_>) -> Result<RopeGeometry, String> {
         let RopeAttrs { layout, heads, pairing, inverse } = RopeAttrs::of(attrs);
-        let heads = geometry_count("heads", heads)?;
+        let heads = attention_count("heads", heads)?;
         let [batch, _, seq, width] = geometry_axes("x", x, layout, heads)?;
         ensure!(
             cos == sin,
@@ -72,7 +73,7 @@ impl RopeGeometry {
     }
 
     /// A table that broadcasts against [`RopeGeometry::split_heads`].
-    pub(super) fn rope_table_axes<'g>(&self, table: Var<'g>) -> Var<'g> {
+    pub(super) fn to_table_axes<'g>(&self, table: Var<'g>) -> Var<'g> {
         let batch = if self.own { self.batch } else { 1 };
         table.reshape(match self.layout {
             Layout::Bhsd => [batch, 1, self.seq, self.pairs],
@@ -80,8 +81,8 @@ impl RopeGeometry {
         })
     }
 
-    /// The inverse of [`RopeGeometry::rope_table_axes`], summing what several heads or sequences share.
-    pub(super) fn rope_table<'g>(&self, x: Var<'g>) -> Var<'g> {
+    /// The inverse of [`RopeGeometry::to_table_axes`], summing what several heads or sequences share.
+    pub(super) fn from_table_axes<'g>(&self, x: Var<'g>) -> Var<'g> {
         let heads = if self.layout == Layout::Bhsd { 1 } else { 2 };
         match self.own {
             true => x.sum(heads),
@@ -102,7 +103,7 @@ impl RopeGeometry {
         }
     }
 
-    /// The inverse of [`RopeGeometry::pair`].
+    /// The inverse of [`RopeGeometry::rope_pair`].
     pub(super) fn rope_unpair<'g>(&self, [a, b]: [Var<'g>; 2]) -> Var<'g> {
         match self.pairing {
             Pairing::Halves => a.concat(&[b], -1),
@@ -120,8 +121,12 @@ impl RopeGeometry {
     /// The rotated pairs of `x`, without the elements that pass through.
     pub(super) fn rope_rotate<'g>(&self, x: Var<'g>, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
         let ([a, b], c, s) =
-            (self.rope_pair(self.split_heads(x, self.width)), self.rope_table_axes(cos), self.rope_table_axes(sin));
+            (self.rope_pair(self.split_heads(x, self.width)), self.to_table_axes(cos), self.to_table_axes(sin));
         let s = if self.inverse { -s } else { s };
         self.rope_unpair([a * c - b * s, b * c + a * s])
     }
+}
+
+pub(super) fn rope_geometry(s: &Site<'_, '_>) -> Option<RopeGeometry> {
+    RopeGeometry::of(&s.args[0].dims(), &s.args[1].dims(), &s.args[2].dims(), &s.attrs).ok()
 }

@@ -2,6 +2,7 @@
 
 use super::attrs::{LogMelAttrs, LogMelOver, SpectrumLayout};
 use crate::ensure;
+use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
@@ -113,3 +114,28 @@ pub const LOG_MEL: OpDef = OpDef {
         Case { args: "c[0,2,3] f[2,3]", attrs: "floor=1 range=1 over=clip layout=complex", domains: &[Real] },
     ],
 };
+
+/// Options of [`Var::log_mel`]. The defaults are Whisper's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogMel {
+    /// The least energy of a mel bin; a smaller one counts as this.
+    pub floor: f64,
+    /// How many powers of ten below the maximum a bin may lie; a lower one counts as this.
+    pub range: f64,
+    /// Over what the maximum is taken.
+    pub over: LogMelOver,
+}
+
+impl Default for LogMel {
+    fn default() -> LogMel {
+        LogMel { floor: 1e-10, range: 8.0, over: LogMelOver::Clip }
+    }
+}
+
+setters! {
+    [] LogMel {
+        floor: f64,
+        range: f64,
+        over: LogMelOver,
+    }
+}

@@ -1,36 +1,11 @@
 //! Short-time Fourier transforms and log-mel spectra as methods of [`Var`].
 
-use super::attrs::{LogMelAttrs, LogMelOver, SpectrumLayout};
+use super::attrs::{LogMelAttrs, SpectrumLayout};
 use super::stft::Stft;
-use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::audio::log_mel::LogMel;
 use crate::nodes::ops::fft::norm::FftNorm;
-
-/// Options of [`Var::log_mel`]. The defaults are Whisper's.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LogMel {
-    /// The least energy of a mel bin; a smaller one counts as this.
-    pub floor: f64,
-    /// How many powers of ten below the maximum a bin may lie; a lower one counts as this.
-    pub range: f64,
-    /// Over what the maximum is taken.
-    pub over: LogMelOver,
-}
-
-impl Default for LogMel {
-    fn default() -> LogMel {
-        LogMel { floor: 1e-10, range: 8.0, over: LogMelOver::Clip }
-    }
-}
-
-setters! {
-    [] LogMel {
-        floor: f64,
-        range: f64,
-        over: LogMelOver,
-    }
-}
 
 impl<'g> Var<'g> {
     /// The short-time Fourier transform of signals along the last axis: `[…, n_fft/2 + 1, frames]`, as in `torch.stft`

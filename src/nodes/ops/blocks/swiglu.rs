@@ -12,7 +12,7 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::blocks::attrs::SwigluAttrs;
 use crate::nodes::ops::blocks::{block_op, check_block_input, check_block_weight};
-use crate::nodes::ops::common::lowering::elem;
+use crate::nodes::ops::common::lowering::lowering_dtype;
 use crate::nodes::ops::pointwise::map::{MapProgram, emit_map_program};
 use Domain::Real;
 
@@ -22,14 +22,14 @@ fn swiglu_halves(gate_first: bool, n: usize) -> [usize; 2] {
 }
 
 /// Half of the last axis.
-fn swiglu_half(d: &Dims) -> usize {
+fn swiglu_block_half(d: &Dims) -> usize {
     d.last().map_or(0, |n| n / 2)
 }
 
 fn infer_swiglu(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.float(0)?;
     let mut d = cx.dims(0);
-    let n = swiglu_half(&d);
+    let n = swiglu_block_half(&d);
     let last = d.make_mut().last_mut().ok_or("x is a scalar; it needs an axis of two halves")?;
     ensure!(*last == 2 * n, "the last axis is {last}; two halves need an even one");
     *last = n;
@@ -40,16 +40,16 @@ fn infer_swiglu(cx: &mut Infer<'_>) -> Result<(), String> {
 
 fn decompose_swiglu<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
-    let n = swiglu_half(&x.dims());
+    let n = swiglu_block_half(&x.dims());
     let SwigluAttrs { gate_first, to } = SwigluAttrs::of(&s.attrs);
     let [value, gate] = swiglu_halves(gate_first, n).map(|at| x.narrow(-1, at, n));
     vec![(gate.silu() * value).cast(to)]
 }
 
 fn lower_swiglu(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let n = swiglu_half(&cx.arg_dims(0));
+    let n = swiglu_block_half(&cx.arg_dims(0));
     let rows = cx.arg_dims(0).numel() / (2 * n).max(1);
-    let (from, to) = (elem(cx.dtype(0))?, elem(cx.out(0).dtype)?);
+    let (from, to) = (lowering_dtype(cx.dtype(0))?, lowering_dtype(cx.out(0).dtype)?);
     let view = |base| Input {
         elem: from,
         access: Access::Strided { dims: vec![rows, n], strides: vec![2 * n as isize, 1], base },
@@ -94,7 +94,7 @@ pub const SWIGLU: OpDef = OpDef {
 };
 
 /// `(silu(x·gate)·(x·up))·down`.
-pub(super) fn swiglu_feed_forward<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
+pub(super) fn swiglu_block_feed_forward<'g>(x: Var<'g>, up: Var<'g>, gate: Var<'g>, down: Var<'g>) -> Var<'g> {
     (x.matmul(gate).silu() * x.matmul(up)).matmul(down)
 }
 
@@ -116,5 +116,5 @@ pub const SWIGLU_BLOCK: OpDef = OpDef {
         Case { args: "f[3,4] f[4,5] f[4,5] f[5,4]", attrs: "", domains: &[Real] },
         Case { args: "f[2,3,4] f[4,6] f[4,6] f[6,2]", attrs: "", domains: &[Real] },
     ],
-    ..block_op(Deriv::ViaDecompose, |s| vec![swiglu_feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
+    ..block_op(Deriv::ViaDecompose, |s| vec![swiglu_block_feed_forward(s.args[0], s.args[1], s.args[2], s.args[3])])
 };

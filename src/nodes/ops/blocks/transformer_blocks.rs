@@ -13,8 +13,8 @@ use crate::nodes::ir::site::Site;
 use crate::nodes::ops::attention::Layout;
 use crate::nodes::ops::attention::var::{Attention, Rope};
 use crate::nodes::ops::blocks::attrs::{AttentionBlockAttrs, LlamaDecoderBlockAttrs, TransformerLayerAttrs};
-use crate::nodes::ops::blocks::swiglu::swiglu_feed_forward;
-use crate::nodes::ops::blocks::{affine_of_block, block_op, check_block_input, check_block_vector, check_block_weight};
+use crate::nodes::ops::blocks::swiglu::swiglu_block_feed_forward;
+use crate::nodes::ops::blocks::{block_op, block_op_affine, check_block_input, check_block_vector, check_block_weight};
 use crate::nodes::ops::matmul::activation::Activation;
 use crate::nodes::ops::norm::NormAttrs;
 use Domain::{Bit, Positive, Real, Unit};
@@ -26,7 +26,7 @@ fn transformer_heads(name: &str, h: i64, width: usize) -> Result<usize, String> 
 }
 
 /// Checks a mask of keys: `[batch, keys]`, bool or of x's type.
-fn check_transformer_padding(cx: &Infer<'_>, i: usize, d: &[usize]) -> Result<(), String> {
+fn check_transformer_block_mask(cx: &Infer<'_>, i: usize, d: &[usize]) -> Result<(), String> {
     let t = cx.dtype(i);
     ensure!(t == DType::Bool || t == cx.dtype(0), "the mask is {t}; bool or {} is needed", cx.dtype(0));
     cx.expect_dims(i, "the mask of keys", &d[..2])
@@ -84,7 +84,7 @@ fn infer_attention_block(cx: &mut Infer<'_>) -> Result<(), String> {
     let heads = transformer_heads("heads", attrs.heads, width)?;
     let out = check_block_weight(cx, 2, "out_w", width)?;
     if let Some(i) = parts.mask {
-        check_transformer_padding(cx, i, &d)?;
+        check_transformer_block_mask(cx, i, &d)?;
     }
     if let Some([i, j]) = parts.biases {
         check_block_vector(cx, i, "qkv_b", packed)?;
@@ -100,13 +100,13 @@ fn decompose_attention_block<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let attrs = AttentionBlockAttrs::of(&s.attrs);
     let (heads, causal) = (to_size_attr(attrs.heads), attrs.causal);
     let Some(parts) = AttentionBlockParts::of(s.args, &attrs) else { return Vec::new() };
-    let all = affine_of_block(s.args[0], s.args[1], parts.biases.map(|b| b[0]), Activation::None);
+    let all = block_op_affine(s.args[0], s.args[1], parts.biases.map(|b| b[0]), Activation::None);
     let width = s.args[2].dims()[0];
     let [q, k, v] = [0, 1, 2].map(|i| all.narrow(-1, i * width, width));
     let rotated = |x: Var<'g>| parts.tables.map_or(x, |[cos, sin]| rotate_transformer_heads(x, heads, cos, sin));
     let options = Attention { layout: Layout::Bsd, heads, causal, padding: parts.mask, ..Attention::default() };
     let mixed = rotated(q).attention(rotated(k), v, options);
-    vec![affine_of_block(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
+    vec![block_op_affine(mixed, s.args[2], parts.biases.map(|b| b[1]), Activation::None)]
 }
 
 /// A layer of multi-head self-attention, with its projections.
@@ -187,7 +187,7 @@ fn infer_transformer_layer(cx: &mut Infer<'_>) -> Result<(), String> {
     for ((_, i), what, n) in biases {
         i.map_or(Ok(()), |i| check_block_vector(cx, i, what, n))?;
     }
-    check_transformer_padding(cx, l.mask, &d)?;
+    check_transformer_block_mask(cx, l.mask, &d)?;
     for (name, eps) in [("eps1", eps1), ("eps2", eps2)] {
         ensure!(eps >= 0.0, "{name} is {eps}; it must not be negative");
     }
@@ -209,8 +209,8 @@ fn decompose_transformer_layer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let block = AttentionBlockAttrs { heads: transformer_heads, causal: false, padding: true, bias, rope: false };
     let mixed = x.g.emit1(Op::ATTENTION_BLOCK, &args, &block.list());
     let h = transformer_add_norm(mixed, x, l.norm1, eps1);
-    let inner = affine_of_block(h, l.fc1.0, l.fc1.1, act);
-    vec![transformer_add_norm(affine_of_block(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
+    let inner = block_op_affine(h, l.fc1.0, l.fc1.1, act);
+    vec![transformer_add_norm(block_op_affine(inner, l.fc2.0, l.fc2.1, Activation::None), h, l.norm2, eps2)]
 }
 
 /// A layer of BERT.
@@ -255,7 +255,7 @@ fn infer_llama_decoder(cx: &mut Infer<'_>) -> Result<(), String> {
     }
     check_transformer_rope_tables(cx, 12, d[1], q / h)?;
     if cx.args.len() == 15 {
-        check_transformer_padding(cx, 14, &d)?;
+        check_transformer_block_mask(cx, 14, &d)?;
     }
     ensure!(attrs.eps >= 0.0, "eps is {}; it must not be negative", attrs.eps);
     cx.same_as(0)
@@ -283,7 +283,7 @@ fn decompose_llama_decoder<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     );
     let normed = s.g.emit(Op::RESIDUAL_RMS_NORM, &[mixed.matmul(s.args[6]), x, s.args[7], s.args[8]], &norm.list());
     let [h, sum, ..] = *normed else { return Vec::new() };
-    vec![sum + swiglu_feed_forward(h, s.args[10], s.args[9], s.args[11])]
+    vec![sum + swiglu_block_feed_forward(h, s.args[10], s.args[9], s.args[11])]
 }
 
 /// A layer of Llama.

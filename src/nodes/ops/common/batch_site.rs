@@ -10,7 +10,7 @@ pub fn repeat_for_batch_members<'g>(x: Var<'g>, size: usize) -> Var<'g> {
 }
 
 /// `x` with two runs of axes exchanged: the `first` axes from `at` on, and the `second` axes behind them.
-pub fn swap_batch_axis_runs<'g>(x: Var<'g>, at: usize, first: usize, second: usize) -> Var<'g> {
+pub fn swap_batch_site_axes<'g>(x: Var<'g>, at: usize, first: usize, second: usize) -> Var<'g> {
     if first == 0 || second == 0 || !x.is_some() {
         return x;
     }
@@ -72,6 +72,6 @@ pub fn behind_batch(axes: &[i64]) -> Vec<i64> {
 }
 
 /// `list`, one number for each axis, with `first` for the batch's axis.
-pub fn with_batch_entry(first: i64, list: &[i64]) -> Vec<i64> {
+pub fn with_batch_site_entry(first: i64, list: &[i64]) -> Vec<i64> {
     [&[first], list].concat()
 }

@@ -4,4 +4,5 @@ pub mod batch_site;
 pub mod cost;
 pub(crate) mod lowering;
 pub mod positions;
+pub mod window_attrs;
 pub mod window_geometry;

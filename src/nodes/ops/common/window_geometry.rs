@@ -2,43 +2,12 @@
 //! decomposition of windows over planes into simple ops, one tap (position in the window) at a time. Shape inference
 //! and builder methods share it, so that both refuse the same windows.
 
+use super::window_attrs::WindowAttrs;
 use crate::ensure;
 use crate::nodes::build::dilate::dilate;
 use crate::nodes::build::size_attrs::check_size_attrs;
 use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attrs};
-use crate::nodes::ir::attr_types::attrs;
 use crate::nodes::ir::builder::Var;
-
-attrs! {
-    /// The attributes of `im2col` and of pools of maxima and minima. Other ops over windows have more attributes, and
-    /// give these by conversion.
-    pub struct WindowAttrs {
-        /// Taps along each axis.
-        kernel: Vec<i64>,
-        /// Step between windows.
-        stride: Vec<i64>,
-        /// Padding before and after each axis, the first axis first.
-        pad: Vec<i64>,
-        /// Distance between taps.
-        dilation: Vec<i64>,
-    }
-}
-
-impl WindowAttrs {
-    /// Checks that the lists are those of windows over `N` axes.
-    pub fn check<const N: usize>(&self) -> Result<(), String> {
-        check_window_array::<N>("kernel", &self.kernel)?;
-        check_window_array::<N>("stride", &self.stride)?;
-        check_window_pad::<N>(&self.pad)?;
-        check_window_array::<N>("dilation", &self.dilation).map(|_| ())
-    }
-
-    /// The windows over axes of these sizes, [tight](WindowGeometry::tight).
-    pub fn over<const N: usize>(&self, size: [usize; N]) -> WindowGeometry<N> {
-        let kernel = window_array(&to_size_attrs(&self.kernel));
-        WindowGeometry::from_lists(size, kernel, &self.stride, &self.pad, &self.dilation).tight()
-    }
-}
 
 /// The windows over `N` axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +30,13 @@ pub fn window_axis_name(n: usize, a: usize) -> &'static str {
 }
 
 /// The first `N` entries of a list that shape inference has seen.
-pub fn window_array<const N: usize>(list: &[usize]) -> [usize; N] {
+pub fn window_geometry_array<const N: usize>(list: &[usize]) -> [usize; N] {
     std::array::from_fn(|i| list.get(i).copied().unwrap_or(0))
 }
 
 /// `[low, high, low, high, …]` as pairs.
 pub fn window_geometry_pairs<const N: usize>(list: &[usize]) -> [[usize; 2]; N] {
-    std::array::from_fn(|a| window_array(list.get(2 * a..).unwrap_or(&[])))
+    std::array::from_fn(|a| window_geometry_array(list.get(2 * a..).unwrap_or(&[])))
 }
 
 /// The list of attribute `name` as `N` non-negative sizes.
@@ -92,7 +61,7 @@ impl<const N: usize> WindowGeometry<N> {
         pad: &[i64],
         dilation: &[i64],
     ) -> WindowGeometry<N> {
-        let [stride, dilation] = [stride, dilation].map(|l| window_array(&to_size_attrs(l)));
+        let [stride, dilation] = [stride, dilation].map(|l| window_geometry_array(&to_size_attrs(l)));
         WindowGeometry { size, kernel, stride, pad: window_geometry_pairs(&to_size_attrs(pad)), dilation }
     }
 

@@ -4,11 +4,9 @@
 //! Convention: the cotangent of z is ∂L/∂Re z + i·∂L/∂Im z, as in torch. So L = |z|² gives 2z, and a step of gradient
 //! descent is z − rate·cotangent.
 
+pub mod forms;
 pub mod lower;
-pub mod part_functions;
 pub mod parts;
-pub mod pointwise_forms;
-pub mod tensor_forms;
 pub mod var;
 
 use crate::nodes::ir::lower_cx::LowerFn;

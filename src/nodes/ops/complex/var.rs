@@ -111,7 +111,7 @@ impl<'g> Var<'g> {
 
     /// This, the [`Var::view_as_real`] of a value of `like`'s type, as a value of that type.
     #[track_caller]
-    pub(crate) fn viewed_like(self, like: Var<'g>) -> Var<'g> {
+    pub(crate) fn viewed_as_complex_like(self, like: Var<'g>) -> Var<'g> {
         if has_parts(like) { self.view_as_complex() } else { self }
     }
 

@@ -8,13 +8,13 @@ use crate::ensure;
 use crate::nodes::build::axes::check_axis;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::leaf::{define_leaf, infer_leaf_type};
+use crate::nodes::ir::leaf::{define_leaf_op, infer_leaf_op};
 use crate::nodes::ir::opdef::{Case, Deriv, Flags, Lower, OpDef};
 use crate::nodes::ops::constant::attrs::{ConstantAttrs, ConstantType, FullAttrs, IotaAttrs};
 
 fn infer_constant(cx: &mut Infer<'_>) -> Result<(), String> {
     let ConstantType { dtype, shape } = ConstantType::of(&cx.attrs);
-    infer_leaf_type(cx, dtype, shape)?;
+    infer_leaf_op(cx, dtype, shape)?;
     let want = cx.shapes.dims(shape).numel() * dtype.size();
     let have = ConstantAttrs::data_len(&cx.attrs);
     ensure!(have == want, "{have} bytes where the type takes {want}");
@@ -31,7 +31,7 @@ fn infer_constant(cx: &mut Infer<'_>) -> Result<(), String> {
 pub const CONSTANT: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     cases: &[Case { args: "", attrs: "dtype=f32 shape=[2] data=0x0000803f00000040", domains: &[] }],
-    ..define_leaf(
+    ..define_leaf_op(
         "constant",
         "the elements in `data`: little-endian bytes in row-major order",
         ConstantAttrs::FIELDS,
@@ -45,10 +45,10 @@ pub const FULL: OpDef = OpDef {
     flags: Flags::PURE.and(Flags::MOVE),
     lower: Lower::Kernel(lower::lower_full),
     cases: &[Case { args: "", attrs: "value=1.5 dtype=f32 shape=[2,3]", domains: &[] }],
-    ..define_leaf("full", "yᵢ = value", FullAttrs::FIELDS, Deriv::Zero, |cx| {
+    ..define_leaf_op("full", "yᵢ = value", FullAttrs::FIELDS, Deriv::Zero, |cx| {
         let FullAttrs { value, dtype, shape } = FullAttrs::of(&cx.attrs);
         ensure!(dtype.holds(value), "{value} is no element of {dtype}");
-        infer_leaf_type(cx, dtype, shape)
+        infer_leaf_op(cx, dtype, shape)
     })
 };
 
@@ -60,13 +60,13 @@ pub const IOTA: OpDef = OpDef {
         Case { args: "", attrs: "axis=0 dtype=i32 shape=[4,3]", domains: &[] },
         Case { args: "", attrs: "axis=1 dtype=f64 shape=[4,3]", domains: &[] },
     ],
-    ..define_leaf("iota", "0, 1, 2 … along `axis`", IotaAttrs::FIELDS, Deriv::Zero, |cx| {
+    ..define_leaf_op("iota", "0, 1, 2 … along `axis`", IotaAttrs::FIELDS, Deriv::Zero, |cx| {
         let IotaAttrs { axis, dtype: d, shape } = IotaAttrs::of(&cx.attrs);
         ensure!(!matches!(d, DType::I8 | DType::U8) && (d.is_float() || d.is_int()), "no iota of {d}; cast it");
         let at = check_axis(axis, cx.shapes.dims(shape).len())?;
         let last = cx.shapes.dims(shape)[at].saturating_sub(1);
         ensure!(d.is_float() || d.holds(last as f64), "{last} is no element of {d}");
-        infer_leaf_type(cx, d, shape)
+        infer_leaf_op(cx, d, shape)
     })
 };
 

@@ -5,10 +5,9 @@
 //! yield the same number of values, of the same types. Only the region that the predicate picks runs. Invariant: a
 //! region computes nothing that outlives it but its yields.
 
-use crate::arena::Region;
 use crate::arena::Value;
 use crate::arena::dims::Dims;
-use crate::arena::ids::Id;
+use crate::arena::{Region, ids::Id};
 use crate::ensure;
 use crate::error::{Error, Kind};
 use crate::nodes::ir::attr_types::attrs;
@@ -221,12 +220,12 @@ impl Builder {
         otherwise: impl FnOnce() -> Vec<Var<'g>>,
     ) -> Vec<Var<'g>> {
         let pred = self.with_location(at, || self.local(pred));
-        let (then, otherwise) = (self.branch("then", then), self.branch("otherwise", otherwise));
-        self.with_location(at, || self.close_choice(pred, then, otherwise))
+        let (then, otherwise) = (self.cond_branch("then", then), self.cond_branch("otherwise", otherwise));
+        self.with_location(at, || self.close_cond(pred, then, otherwise))
     }
 
     /// The choice of two branches that are set aside.
-    fn close_choice<'g>(&'g self, pred: Value, then: Branch, otherwise: Branch) -> Vec<Var<'g>> {
+    fn close_cond<'g>(&'g self, pred: Value, then: Branch, otherwise: Branch) -> Vec<Var<'g>> {
         let count = then.yields.len();
         if count != otherwise.yields.len() {
             let other = otherwise.yields.len();
@@ -235,8 +234,10 @@ impl Builder {
         }
         let mut captured = then.captured.clone();
         captured.extend(otherwise.captured.iter().filter(|v| !then.captured.contains(v)));
-        let attrs =
-            IfAttrs { then: self.close_branch(then, &captured), otherwise: self.close_branch(otherwise, &captured) };
+        let attrs = IfAttrs {
+            then: self.close_cond_branch(then, &captured),
+            otherwise: self.close_cond_branch(otherwise, &captured),
+        };
         let failed = self.error().is_some();
         let outs = self.with(|e| e.emit(Op::IF, &[&[pred], &captured[..]].concat(), &attrs.list()));
         match failed || outs.len() != count {
@@ -245,18 +246,18 @@ impl Builder {
         }
     }
 
-    fn branch<'g>(&'g self, name: &str, f: impl FnOnce() -> Vec<Var<'g>>) -> Branch {
+    fn cond_branch<'g>(&'g self, name: &str, f: impl FnOnce() -> Vec<Var<'g>>) -> Branch {
         self.with(|e| e.open_capturing(name));
         let yields: Vec<Value> = f().into_iter().map(|y| self.local(y)).collect();
-        self.with(|e| Branch { captured: e.captured(), yields, region: e.set_aside() })
+        self.with(|e| Branch { captured: e.captured(), yields, region: e.set_region_aside() })
     }
 
-    fn close_branch(&self, b: Branch, captured: &[Value]) -> Region {
+    fn close_cond_branch(&self, b: Branch, captured: &[Value]) -> Region {
         let Some(region) = b.region else { return Region::NONE };
         self.with(|e| {
-            e.resume(region);
+            e.resume_region(region);
             e.capture_all(captured);
-            e.close_loop(0, 0, &b.yields).region
+            e.close_loop_region(0, 0, &b.yields).region
         })
     }
 }

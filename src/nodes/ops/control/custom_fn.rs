@@ -43,7 +43,7 @@ impl CustomFnAttrs {
 }
 
 /// True if node `n` is a custom function with a derivative rule.
-pub fn has_custom_rules(g: Graph<'_>, n: crate::arena::Node) -> bool {
+pub fn custom_fn_has_rules(g: Graph<'_>, n: crate::arena::Node) -> bool {
     matches!(g.def_of(n).deriv, Deriv::OwnRules) && CustomFnAttrs::of(&g.attrs(n)).has_rules()
 }
 
@@ -206,11 +206,11 @@ impl<'g, 'f> CustomFn<'g, 'f> {
         let operands: Vec<Value> = args.iter().map(|x| g.local(*x)).collect();
         let tys: Vec<Ty> = args.iter().map(|x| custom_fn_type_here(g, *x)).collect();
         let title = format!("custom_fn {name:?}");
-        let body = in_custom_fn(g, &title, || write_custom_fn(g, &name, &tys, &[], |x| body(x)));
+        let body = in_custom_fn(g, &title, || add_custom_fn_region(g, &name, &tys, &[], |x| body(x)));
         let outs = body.tys.clone();
         let rule = |suffix: &str, seeds: &[Ty], f: Rule<'g, 'f>| {
             in_custom_fn(g, &format!("{title}, rule {suffix}"), || {
-                write_custom_fn(
+                add_custom_fn_region(
                     g,
                     &format!("{name}.{suffix}"),
                     &tys,
@@ -272,7 +272,7 @@ fn in_custom_fn<R>(g: &Builder, what: &str, f: impl FnOnce() -> R) -> R {
 }
 
 /// Writes a region called `name` with arguments `args` and `more`, and sets it aside.
-fn write_custom_fn<'g>(
+fn add_custom_fn_region<'g>(
     g: &'g Builder,
     name: &str,
     args: &[Ty],
@@ -284,7 +284,7 @@ fn write_custom_fn<'g>(
     let yields: Vec<Value> = f(&vars).into_iter().map(|y| g.local(y)).collect();
     g.with(|e| {
         let (tys, captured) = (yields.iter().map(|&y| e.ty(y)).collect(), e.captured());
-        CustomFnRegion { region: e.set_aside(), args: args.len(), more: more.len(), yields, tys, captured }
+        CustomFnRegion { region: e.set_region_aside(), args: args.len(), more: more.len(), yields, tys, captured }
     })
 }
 
@@ -345,16 +345,16 @@ fn finish_custom_fn<'g>(
 fn close_custom_fn(g: &Builder, written: CustomFnRegion, captured: &[Value]) -> Region {
     let CustomFnRegion { region: Some(region), args, more, yields, .. } = written else { return Region::NONE };
     g.with(|e| {
-        e.resume(region);
+        e.resume_region(region);
         e.capture_all(captured);
-        e.close_loop(args, more, &yields).region
+        e.close_loop_region(args, more, &yields).region
     })
 }
 
 /// An error if the function reads a float from outside that may carry a gradient: its rules give it none.
 fn refuse_custom_fn_captures(g: &Builder, captured: &[Value]) {
     g.with(|e| {
-        let Some(&v) = captured.iter().find(|&&v| e.may_carry_gradient(v)) else { return };
+        let Some(&v) = captured.iter().find(|&&v| e.captures_gradient(v)) else { return };
         let name = e.strings.str(e.name_of(v)).to_string();
         let (dtype, dims) = (e.dtype(v), e.dims(v));
         let why = "would get no gradient: pass it as an argument or stop its gradient";

@@ -8,9 +8,8 @@
 //! stacked result. A loop with an [`Exit`] may end early; the slices of stacked results that it did not reach are
 //! zeros. Invariant: a carry keeps its type.
 
-use crate::arena::Region;
 use crate::arena::Value;
-use crate::arena::ids::Id;
+use crate::arena::{Region, ids::Id};
 use crate::ensure;
 use crate::error::{Error, Kind};
 use crate::nodes::build::setters::setters;
@@ -319,7 +318,7 @@ fn scan_cost(cx: &CostCx<'_>) -> u64 {
 
 /// What ends a loop that a builder writes.
 #[derive(Clone, Copy)]
-pub(super) enum LoopEnd<'g> {
+pub(super) enum ScanEnd<'g> {
     /// Its last iteration.
     Length,
     /// The first carry: [`Exit::Flag`].
@@ -328,9 +327,9 @@ pub(super) enum LoopEnd<'g> {
     Count(Var<'g>),
 }
 
-impl LoopEnd<'_> {
+impl ScanEnd<'_> {
     fn is_flag(self) -> bool {
-        matches!(self, LoopEnd::Flag)
+        matches!(self, ScanEnd::Flag)
     }
 }
 
@@ -408,14 +407,14 @@ impl Builder {
         xs: &[Var<'g>],
         f: impl FnOnce(&[Var<'g>], &[Var<'g>]) -> Scanned<'g>,
     ) -> Scanned<'g> {
-        self.scan_until(LoopEnd::Length, how, carries, xs, f)
+        self.scan_until(ScanEnd::Length, how, carries, xs, f)
     }
 
     /// As [`Builder::scan_with`]; `end` says what ends the loop.
     #[track_caller]
     pub(super) fn scan_until<'g>(
         &'g self,
-        end: LoopEnd<'g>,
+        end: ScanEnd<'g>,
         how: Loop,
         carries: &[Var<'g>],
         xs: &[Var<'g>],
@@ -432,9 +431,9 @@ impl Builder {
         let mut args: Vec<Value> = carries.iter().map(|c| self.local(*c)).collect();
         let stacked: Vec<Value> = xs.iter().map(|x| self.local(*x)).collect();
         let (exit, count) = match end {
-            LoopEnd::Length => (None, None),
-            LoopEnd::Flag => (Some(Exit::Flag), None),
-            LoopEnd::Count(n) => (Some(Exit::Count), Some(self.local(n))),
+            ScanEnd::Length => (None, None),
+            ScanEnd::Flag => (Some(Exit::Flag), None),
+            ScanEnd::Count(n) => (Some(Exit::Count), Some(self.local(n))),
         };
         let mut tys: Vec<Ty> = carries.iter().map(|c| c.ty()).collect();
         for (x, d) in xs.iter().zip(&dims) {
@@ -455,7 +454,7 @@ impl Builder {
         if let Some(number) = number {
             yields.insert(next.len().min(yields.len()), (self.var(number) + 1.0).v);
         }
-        let body = self.with(|e| e.close_loop(carries.len(), xs.len(), &yields));
+        let body = self.with(|e| e.close_loop_region(carries.len(), xs.len(), &yields));
         if next.len() != carries.len() {
             let why = format!("scan: {} carries enter the body and {} leave it", carries.len(), next.len());
             self.with(|e| e.fail(Error::new(Kind::Shape, why)));

@@ -4,7 +4,7 @@
 //! The condition is a carry: it is computed before the loop and at the end of the body. Invariant: a loop that would go
 //! on after its bound ends the step with an error.
 
-use super::scan::{Loop, LoopEnd};
+use super::scan::{Loop, ScanEnd};
 use crate::error::{Error, Kind};
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
@@ -100,8 +100,8 @@ impl Builder {
         let trips = self.with_location(at, || self.full(0.0, [], DType::I64));
         let all: Vec<Var<'g>> = [on, trips].into_iter().chain(carries.iter().copied()).collect();
         let how = Loop { length: Some(how.length.unwrap_or(0)), ..how };
-        let (mut last, _) = self.scan_until(LoopEnd::Flag, how, &all, &[], |c, _| {
-            let next = self.loop_carries(at, &c[2..], body(&c[2..]));
+        let (mut last, _) = self.scan_until(ScanEnd::Flag, how, &all, &[], |c, _| {
+            let next = self.while_loop_carries(at, &c[2..], body(&c[2..]));
             let on = self.loop_condition(at, go_on(&next));
             let trips = self.with_location(at, || c[1] + 1.0);
             ([on, trips].into_iter().chain(next).collect(), Vec::new())
@@ -166,9 +166,10 @@ impl Builder {
             return self.fori_unbounded(at, how, n, carries, body);
         }
         let iterations = self.with_location(at, || self.iota(0, [bound], DType::I64));
-        let end = LoopEnd::Count(n);
-        let (last, _) = self
-            .scan_until(end, how, carries, &[iterations], |c, i| (self.loop_carries(at, c, body(i[0], c)), Vec::new()));
+        let end = ScanEnd::Count(n);
+        let (last, _) = self.scan_until(end, how, carries, &[iterations], |c, i| {
+            (self.while_loop_carries(at, c, body(i[0], c)), Vec::new())
+        });
         last
     }
 
@@ -186,7 +187,7 @@ impl Builder {
         let all: Vec<Var<'g>> = std::iter::once(first).chain(carries.iter().copied()).collect();
         let less = |c: &[Var<'g>]| self.with_location(at, || c[0].less(n));
         let (mut last, _) = self.while_loop_with(how, &all, less, |c| {
-            let next = self.loop_carries(at, &c[1..], body(c[0], &c[1..]));
+            let next = self.while_loop_carries(at, &c[1..], body(c[0], &c[1..]));
             std::iter::once(self.with_location(at, || c[0] + 1.0)).chain(next).collect()
         });
         last.remove(0);
@@ -199,27 +200,32 @@ impl Builder {
             return on;
         }
         let is = format!("{}{}", on.dtype(), on.dims());
-        self.loop_error(at, format!("while_loop: the condition is {is}; it must be bool[]"));
+        self.while_loop_error(at, format!("while_loop: the condition is {is}; it must be bool[]"));
         self.with_location(at, || self.full(0.0, [], DType::Bool))
     }
 
     /// The next carries, or an error if they have not the types of the old ones.
-    fn loop_carries<'g>(&'g self, at: &'static Location<'static>, old: &[Var<'g>], new: Vec<Var<'g>>) -> Vec<Var<'g>> {
+    fn while_loop_carries<'g>(
+        &'g self,
+        at: &'static Location<'static>,
+        old: &[Var<'g>],
+        new: Vec<Var<'g>>,
+    ) -> Vec<Var<'g>> {
         let (n, m) = (old.len(), new.len());
         if n != m {
-            self.loop_error(at, format!("loop: {n} carries enter the body and {m} leave it"));
+            self.while_loop_error(at, format!("loop: {n} carries enter the body and {m} leave it"));
             return old.to_vec();
         }
         let show = |x: Var<'g>| format!("{}{}", x.dtype(), x.dims());
         if let Some(i) = (0..n).find(|&i| old[i].ty() != new[i].ty()) {
             let (is, next) = (show(old[i]), show(new[i]));
-            self.loop_error(at, format!("loop: carry {i} enters the body as {is} and leaves it as {next}"));
+            self.while_loop_error(at, format!("loop: carry {i} enters the body as {is} and leaves it as {next}"));
             return old.to_vec();
         }
         new
     }
 
-    fn loop_error(&self, at: &'static Location<'static>, why: String) {
+    fn while_loop_error(&self, at: &'static Location<'static>, why: String) {
         self.with_location(at, || self.with(|e| e.fail(Error::new(Kind::Shape, why))));
     }
 }

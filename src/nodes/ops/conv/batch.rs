@@ -8,16 +8,16 @@ use super::attrs::{ConvAttrs, ConvInputGradAttrs, ConvWeightGradAttrs};
 use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attr};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::BatchSite;
-use crate::nodes::ops::common::batch_site::swap_batch_axis_runs;
+use crate::nodes::ops::common::batch_site::swap_batch_site_axes;
 
 /// Images of all members, `[members, N, C, ..]`, as `[N, members · C, ..]`.
 fn batch_conv_members_as_channels<'g>(x: Var<'g>) -> Var<'g> {
-    swap_batch_axis_runs(x, 0, 1, 1).flatten(1, 2)
+    swap_batch_site_axes(x, 0, 1, 1).flatten(1, 2)
 }
 
 /// The inverse of [`batch_conv_members_as_channels`].
 fn batch_conv_channels_as_members<'g>(x: Var<'g>, size: usize, channels: usize) -> Var<'g> {
-    swap_batch_axis_runs(x.unflatten(1, &[size, channels]), 0, 1, 1)
+    swap_batch_site_axes(x.unflatten(1, &[size, channels]), 0, 1, 1)
 }
 
 /// `a` with the groups of `size` members.

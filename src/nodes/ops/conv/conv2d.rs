@@ -12,7 +12,7 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{check_window_array, sum_over_window_taps, window_array};
+use crate::nodes::ops::common::window_geometry::{check_window_array, sum_over_window_taps, window_geometry_array};
 use Domain::Real;
 
 const fn conv2d_op(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
@@ -80,13 +80,13 @@ pub(super) fn conv2d_flops(cx: &CostCx<'_>) -> u64 {
 /// Channels of `x` apart by group: `[N, C, h, w]` as `[N, G, C/G, h·w]`.
 fn split_conv2d_groups<'g>(x: Var<'g>, groups: usize) -> Var<'g> {
     let d = x.dims();
-    let [n, c, h, w] = window_array::<4>(&d);
+    let [n, c, h, w] = window_geometry_array::<4>(&d);
     x.reshape([n, groups, c / groups.max(1), h * w])
 }
 
 /// The weights of one tap by group: `[1, G, O/G, C/G]`.
 fn conv2d_tap_weights<'g>(w: Var<'g>, tap: [usize; 2], groups: usize) -> Var<'g> {
-    let [o, c, _, _] = window_array::<4>(&w.dims());
+    let [o, c, _, _] = window_geometry_array::<4>(&w.dims());
     w.narrow(2, tap[0], 1).narrow(3, tap[1], 1).reshape([1, groups, o / groups.max(1), c])
 }
 

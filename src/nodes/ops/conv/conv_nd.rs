@@ -9,7 +9,7 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Cost, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, sum_over_window_taps, window_array};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, sum_over_window_taps, window_geometry_array};
 use crate::nodes::ops::conv::attrs::ConvAttrs;
 use crate::nodes::ops::conv::convolution::Convolution;
 use crate::nodes::ops::conv::{check_conv_channels, check_conv_operands};
@@ -69,7 +69,7 @@ fn infer_conv_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let [x, w] = check_conv_operands::<N>(cx, &a, ["x", "w"])?;
     check_conv_nd_depth::<N>(&w)?;
     check_conv_channels(&a, &x, &w)?;
-    let win = a.windows::<N>(window_array(&x[2..]), window_array(&w[2..]));
+    let win = a.windows::<N>(window_geometry_array(&x[2..]), window_geometry_array(&w[2..]));
     let count = win.count()?;
     conv_nd_beneath(x[0], [x[1], w[0]], a.groups(), &win).geom().validate()?;
     let dtype = cx.dtype(0);
@@ -78,7 +78,7 @@ fn infer_conv_nd<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
 
 /// The windows of the kernel `w` over the axes of `x`.
 pub(super) fn conv_nd_windows<const N: usize>(a: &ConvAttrs, x: Var<'_>, w: Var<'_>) -> WindowGeometry<N> {
-    a.windows(window_array(&x.dims()[2..]), window_array(&w.dims()[2..]))
+    a.windows(window_geometry_array(&x.dims()[2..]), window_geometry_array(&w.dims()[2..]))
 }
 
 /// `conv2d` with these windows.
@@ -88,7 +88,7 @@ fn conv_nd_plane<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, groups: i6
 
 /// `[a, b, l]` as planes of height 1.
 pub(super) fn conv1d_as_plane<'g>(x: Var<'g>) -> Var<'g> {
-    let [a, b, l] = window_array::<3>(&x.dims());
+    let [a, b, l] = window_geometry_array::<3>(&x.dims());
     x.reshape([a, b, 1, l])
 }
 
@@ -101,13 +101,13 @@ fn decompose_conv1d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         &flat_conv_nd_windows(&conv_nd_windows::<1>(&a, x, w)),
         a.groups,
     );
-    let [n, o, _, l] = window_array::<4>(&y.dims());
+    let [n, o, _, l] = window_geometry_array::<4>(&y.dims());
     vec![y.reshape([n, o, l])]
 }
 
 /// `[N, C, D, H, W]` as `[D, N·C·H·W]`: the planes under one tap in depth are then contiguous.
 pub(super) fn conv_nd_depth_first<'g>(x: Var<'g>) -> Var<'g> {
-    let [n, c, d, h, w] = window_array::<5>(&x.dims());
+    let [n, c, d, h, w] = window_geometry_array::<5>(&x.dims());
     x.transpose(&[2, 0, 1, 3, 4]).reshape([d, n * c * h * w])
 }
 
@@ -119,13 +119,13 @@ pub(super) fn conv_nd_depth_back<'g>(x: Var<'g>, [n, c, h, w]: [usize; 4]) -> Va
 
 /// The weights of one tap in depth.
 pub(super) fn conv_nd_depth_tap<'g>(w: Var<'g>, k: usize) -> Var<'g> {
-    let [a, b, d, kh, kw] = window_array::<5>(&w.dims());
+    let [a, b, d, kh, kw] = window_geometry_array::<5>(&w.dims());
     w.transpose(&[2, 0, 1, 3, 4]).reshape([d, a * b * kh * kw]).narrow(0, k, 1).reshape([a, b, kh, kw])
 }
 
 fn decompose_conv3d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
-    let [n, c, d, h, wd] = window_array::<5>(&x.dims());
+    let [n, c, d, h, wd] = window_geometry_array::<5>(&x.dims());
     let a = ConvAttrs::of(&s.attrs);
     let win = conv_nd_windows::<3>(&a, x, w);
     let Ok([depth, ho, wo]) = win.count() else { return Vec::new() };

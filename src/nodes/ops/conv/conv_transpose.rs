@@ -10,7 +10,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Case, Deriv, Domain, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_array, sum_over_window_taps, window_array, window_axis_name,
+    WindowGeometry, check_window_array, sum_over_window_taps, window_axis_name, window_geometry_array,
 };
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
 use crate::nodes::ops::conv::check_conv_operands;
@@ -69,7 +69,7 @@ fn infer_conv_transpose<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String
     ensure!(w[0] == x[1], "w takes {} channels, x has {}", w[0], x[1]);
     let outputs = w[1].checked_mul(a.groups().max(1)).ok_or("the number of channels overflows")?;
     let groups = a.check_groups(x[1], outputs)?;
-    let win = a.windows::<N>(window_array(&x[2..]), window_array(&w[2..]));
+    let win = a.windows::<N>(window_geometry_array(&x[2..]), window_geometry_array(&w[2..]));
     let t = conv_transpose_axes(&win, output_pad)?;
     let (size, pad) = (t.map(|t| t.size - t.zeros), t.map(|t| t.pad));
     conv_nd_beneath(x[0], [outputs, x[1]], groups, &WindowGeometry { size, pad, ..win }).geom().validate()?;
@@ -85,7 +85,7 @@ fn conv_transpose2d_over<'g>(x: Var<'g>, w: Var<'g>, win: &WindowGeometry<2>, gr
 fn decompose_conv_transpose<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, w) = (s.args[0], s.args[1]);
     let transpose = ConvTransposeAttrs::of(&s.attrs);
-    let output_pad = window_array(&to_size_attrs(&transpose.output_pad));
+    let output_pad = window_geometry_array(&to_size_attrs(&transpose.output_pad));
     let a = ConvAttrs::from(transpose);
     let win = conv_nd_windows::<N>(&a, x, w);
     let Ok(t) = conv_transpose_axes(&win, output_pad) else { return Vec::new() };
@@ -93,7 +93,7 @@ fn decompose_conv_transpose<'g, const N: usize>(s: &Site<'_, 'g>) -> Vec<Var<'g>
     let y = match N {
         1 => {
             let y = conv_transpose2d_over(conv1d_as_plane(x), conv1d_as_plane(w), &two, a.groups);
-            let [n, o, _, l] = window_array::<4>(&y.dims());
+            let [n, o, _, l] = window_geometry_array::<4>(&y.dims());
             y.reshape([n, o, l])
         }
         2 => conv_transpose2d_over(x, w, &two, a.groups),
@@ -130,7 +130,7 @@ struct Depth {
 /// The transposed 3-D convolution without the zeros at its end. `two` are its windows over height and width.
 fn conv_transpose3d_over<'g>([x, w]: [Var<'g>; 2], a: &ConvAttrs, two: &WindowGeometry<2>, depth: &Depth) -> Var<'g> {
     let &Depth { planes: d, taps: k, stride: step, dilation: far, transposed: t } = depth;
-    let [n, c, _, h, wd] = window_array::<5>(&x.dims());
+    let [n, c, _, h, wd] = window_geometry_array::<5>(&x.dims());
     let (o, [ho, wo]) = (w.dims()[1] * a.groups(), two.size);
     let planes = conv_nd_depth_first(x).reshape([d * n, c, h, wd]);
     let size = t.size - t.zeros;

@@ -27,7 +27,7 @@ fn lower_conv_call(cx: &mut LowerCx<'_>, kernel: Kernel, words: &[u64], units: U
 /// `conv2d` and `conv2d_bias_act`.
 pub fn lower_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let g = lower_conv_geom(cx);
-    let act = if cx.args() > 2 { ConvBiasActAttrs::of(&cx.attrs()).act.kernel() } else { Act::None };
+    let act = if cx.args() > 2 { ConvBiasActAttrs::of(&cx.attrs()).act.epilogue_act() } else { Act::None };
     let words = [&g.to_words()[..], &[act as u64]].concat();
     let kernel = conv::conv2d_kernel_for(cx.dtype(0))?;
     lower_conv_call(cx, kernel, &words, conv::conv2d_units(&g), conv::conv2d_scratch(&g), Buf::Out(0));

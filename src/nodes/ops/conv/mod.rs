@@ -5,6 +5,7 @@ mod batch;
 pub mod bias_act;
 pub mod conv2d;
 pub mod conv_nd;
+pub mod conv_options;
 pub mod conv_transpose;
 pub mod convolution;
 pub mod lower;

@@ -7,7 +7,6 @@
 pub mod attrs;
 pub mod lower;
 pub mod norm;
-pub mod signals;
 pub mod var;
 
 use crate::arena::dims::Dims;
@@ -32,7 +31,7 @@ fn check_fft_length(n: usize) -> Result<usize, String> {
 }
 
 /// The dimensions of operand 0 before the last axis, and the length of that.
-fn check_fft_rows(cx: &Infer<'_>) -> Result<(Dims, usize), String> {
+fn check_fft_op_rows(cx: &Infer<'_>) -> Result<(Dims, usize), String> {
     let d = cx.dims(0);
     let n = d.last().copied().ok_or("a scalar has no axis to transform along")?;
     Ok((d, n))
@@ -53,7 +52,7 @@ pub const FFT: OpDef = OpDef {
     flags: Flags::PURE,
     infer: |cx| {
         cx.complex(0)?;
-        let (_, n) = check_fft_rows(cx)?;
+        let (_, n) = check_fft_op_rows(cx)?;
         check_fft_length(n)?;
         cx.same_as(0)
     },
@@ -81,7 +80,7 @@ pub const RFFT: OpDef = OpDef {
     attrs: RfftAttrs::FIELDS,
     infer: |cx| {
         let float = cx.float(0)?;
-        let (d, n) = check_fft_rows(cx)?;
+        let (d, n) = check_fft_op_rows(cx)?;
         let half = check_fft_length(n)? / 2 + 1;
         let to = float.complex().ok_or_else(|| format!("there are no complex numbers of {float}"))?;
         cx.result(to, &[&d[..d.len() - 1], &[half]].concat())
@@ -128,7 +127,7 @@ pub const IRFFT: OpDef = OpDef {
     attrs: IrfftAttrs::FIELDS,
     infer: |cx| {
         let part = cx.complex(0)?;
-        let (d, half) = check_fft_rows(cx)?;
+        let (d, half) = check_fft_op_rows(cx)?;
         let n = IrfftAttrs::of(&cx.attrs).n;
         let size = usize::try_from(n).map_err(|_| format!("n is {n}; it must be 1 or more"))?;
         ensure!(size >= 1, "n is 0; it must be 1 or more");

@@ -16,11 +16,11 @@ const NAMES: [&str; BlockType::ALL.len()] = {
 impl Choice for BlockType {
     const NAMES: &'static [&'static str] = &NAMES;
 
-    fn from_index(i: u32) -> BlockType {
+    fn from_choice_index(i: u32) -> BlockType {
         BlockType::ALL[(i as usize).min(BlockType::ALL.len() - 1)]
     }
 
-    fn index(self) -> u32 {
+    fn choice_index(self) -> u32 {
         self as u32
     }
 }

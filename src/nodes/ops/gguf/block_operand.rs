@@ -1,9 +1,12 @@
-//! Finds the operand of an op that holds blocks, and the matrix that they hold.
+//! Finds the operand of an op that holds blocks, and the matrix that they hold; checks it.
 
 use super::attrs::{GgufDequantAttrs, GgufExpertsAttrs, GgufGroupedAttrs, GgufMatmulAttrs};
 use crate::arena::{Node, ids::Id};
+use crate::ensure;
 use crate::kernels::gguf::BlockType;
 use crate::nodes::Graph;
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::Op;
 
 /// An operand that is blocks.
@@ -43,4 +46,22 @@ pub fn block_operand(g: &Graph<'_>, n: Node) -> Option<BlockOperand> {
     };
     let size = |x: i64| usize::try_from(x).unwrap_or(0);
     Some(BlockOperand { operand, block_type, rows: size(rows), columns: size(columns) })
+}
+
+/// Requires that operand `i` is the blocks of a matrix of `rows` rows of `k` elements.
+pub(super) fn check_gguf_blocks(
+    cx: &Infer<'_>,
+    i: usize,
+    block_type: BlockType,
+    rows: usize,
+    k: usize,
+) -> Result<(), String> {
+    let (name, elements) = (block_type.name(), block_type.elements());
+    ensure!(cx.dtype(i) == DType::U8, "the blocks are {}; they must be u8", cx.dtype(i));
+    ensure!(k.is_multiple_of(elements), "rows of {k} elements are no whole {name} blocks, which have {elements}");
+    let bytes = block_type.bytes_of(k).and_then(|row| row.checked_mul(rows));
+    let bytes = bytes.ok_or_else(|| format!("{rows} rows of {k} elements are too many"))?;
+    let held = cx.rank(i, "the blocks", 1)?[0];
+    ensure!(held == bytes, "the blocks have {held} bytes; {rows} rows of {k} elements of {name} have {bytes}");
+    Ok(())
 }

@@ -1,7 +1,6 @@
 //! All elements of a matrix of blocks.
 
 use super::attrs::GgufDequantAttrs;
-use super::check_gguf_blocks;
 use crate::arena::dims::MAX_RANK;
 use crate::ensure;
 use crate::kernels::gguf::{GgufDequant, gguf_dequant_kernel};
@@ -12,6 +11,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ops::gguf::block_operand::check_gguf_blocks;
 use Domain::Index;
 
 fn infer_gguf_dequant(cx: &mut Infer<'_>) -> Result<(), String> {

@@ -1,8 +1,8 @@
 //! Products of rows by the matrix of their group, where matrices are blocks: tokens by the weights of their experts.
 //! Blocks hold the matrices `[n, k]` of all groups, one after the other.
 
+use super::DECODING;
 use super::attrs::{GgufExpertsAttrs, GgufGroupedAttrs};
-use super::{DECODING, check_gguf_blocks};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gguf::{BlockType, GgufGrouped, gguf_grouped_kernel_for};
@@ -15,8 +15,9 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::gguf::block_operand::check_gguf_blocks;
 use crate::nodes::ops::grouped::check_groups;
-use crate::nodes::ops::grouped::lower::RowGroups;
+use crate::nodes::ops::grouped::lower::LoweredGroups;
 use crate::nodes::ops::index::batch::batch_index_positions;
 use Domain::{Count, Index, Real};
 
@@ -90,7 +91,7 @@ fn lower_gguf_grouped(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (rows, terms, columns) = (cx.arg_dims(0)[0], cx.arg_dims(0)[1], cx.out_dims(0)[1]);
     let [groups, n, k] = [a.groups, a.n, a.k].map(to_size_attr);
     let p = GgufGrouped { block_type: a.block_type as usize, rows, n, k, groups, back: a.back };
-    let of = RowGroups::lower(cx, 2, GroupRows { rows, groups }, a.by_size)?;
+    let of = LoweredGroups::lower(cx, 2, GroupRows { rows, groups }, a.by_size)?;
     let x = of.sorted(cx, dtype, Buf::Arg(0), terms);
     let to = of.unsorted_target(cx, dtype, (Buf::Out(0), columns));
     let ((split, units), len) = (p.division(dtype.size()), p.scratch(dtype.size()));

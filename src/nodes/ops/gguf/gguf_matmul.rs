@@ -1,7 +1,7 @@
 //! Products with a matrix of blocks, which is decoded part by part while it is read.
 
+use super::DECODING;
 use super::attrs::GgufMatmulAttrs;
-use super::{DECODING, check_gguf_blocks};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::gguf::{GgufMatmul, gguf_matmul_kernel_for};
@@ -11,6 +11,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::gguf::block_operand::check_gguf_blocks;
 use Domain::{Index, Real};
 
 fn infer_gguf_matmul(cx: &mut Infer<'_>) -> Result<(), String> {

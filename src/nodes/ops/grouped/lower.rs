@@ -12,7 +12,7 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::grouped::attrs::{GroupedMatmulAttrs, GroupedOuterAttrs};
 
 /// Where the rows of each group are.
-pub struct RowGroups {
+pub struct LoweredGroups {
     /// The first row of each group, then the number of rows: `i32[groups + 1]`.
     pub starts: Buf,
     /// The row at each place, and the place of each row, `i32[rows]`; `None` if rows are in their places.
@@ -20,22 +20,22 @@ pub struct RowGroups {
     rows: usize,
 }
 
-impl RowGroups {
+impl LoweredGroups {
     /// The call that finds the rows of each group. `groups` is operand `arg`: the group of each row or, if `by_size`,
     /// the size of each group.
-    pub fn lower(cx: &mut LowerCx<'_>, arg: usize, p: GroupRows, by_size: bool) -> Result<RowGroups, String> {
+    pub fn lower(cx: &mut LowerCx<'_>, arg: usize, p: GroupRows, by_size: bool) -> Result<LoweredGroups, String> {
         let (dtype, word) = (cx.dtype(arg), size_of::<i32>());
         let starts = cx.temp(word, p.groups + 1);
         if by_size {
             let call = Call::new(group_starts_kernel_for(dtype)?, p.to_words(), 1).reads(&[Buf::Arg(arg)]).faults();
             cx.call(call.divided(starts, Split::Whole).cost_class(CostClass::INDEX));
-            return Ok(RowGroups { starts, order: None, rows: p.rows });
+            return Ok(LoweredGroups { starts, order: None, rows: p.rows });
         }
         let (order, places) = (cx.temp(word, p.rows), cx.temp(word, p.rows));
         let call = Call::new(group_rows_kernel_for(dtype)?, p.to_words(), 1).reads(&[Buf::Arg(arg)]);
         let call = call.looks(0, p.groups).early().cost_class(CostClass::INDEX);
         cx.call([order, places, starts].iter().fold(call, |call, &to| call.divided(to, Split::Whole)));
-        Ok(RowGroups { starts, order: Some((order, places)), rows: p.rows })
+        Ok(LoweredGroups { starts, order: Some((order, places)), rows: p.rows })
     }
 
     /// The rows of `from`, of `n` elements of type `dtype`, in the order of their groups.
@@ -66,7 +66,7 @@ impl RowGroups {
     }
 }
 
-fn grouped_product_class(dtype: DType) -> CostClass {
+fn grouped_lowering_class(dtype: DType) -> CostClass {
     if dtype == DType::F32 { CostClass::PRODUCT } else { CostClass::PRODUCT_F64 }
 }
 
@@ -80,7 +80,7 @@ pub fn lower_grouped_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let GroupedMatmulAttrs { tw, by_size } = GroupedMatmulAttrs::of(&cx.attrs());
     let (x, w, n, dtype) = (cx.arg_dims(0), cx.arg_dims(1), cx.out_dims(0)[1], cx.dtype(0));
     let p = GroupedProduct { rows: x[0], k: x[1], n, groups: w[0], transposed: tw };
-    let groups = RowGroups::lower(cx, 2, GroupRows { rows: p.rows, groups: p.groups }, by_size)?;
+    let groups = LoweredGroups::lower(cx, 2, GroupRows { rows: p.rows, groups: p.groups }, by_size)?;
     let rows = groups.sorted(cx, dtype, Buf::Arg(0), p.k);
     let to = groups.unsorted_target(cx, dtype, (Buf::Out(0), n));
     let (split, units) = p.division();
@@ -88,7 +88,7 @@ pub fn lower_grouped_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
         .reads(&[rows, Buf::Arg(1), groups.starts])
         .divided(to, split)
         .flops(cx.flops())
-        .cost_class(grouped_product_class(dtype))
+        .cost_class(grouped_lowering_class(dtype))
         .whole(2);
     let call = lower_grouped_with_scratch(cx, dtype, p.scratch(dtype), call);
     cx.call(call);
@@ -101,14 +101,14 @@ pub fn lower_grouped_outer(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let GroupedOuterAttrs { by_size, .. } = GroupedOuterAttrs::of(&cx.attrs());
     let (y, dtype) = (cx.out_dims(0), cx.dtype(0));
     let p = GroupedOuter { rows: cx.arg_dims(0)[0], groups: y[0], k: y[1], n: y[2] };
-    let groups = RowGroups::lower(cx, 2, GroupRows { rows: p.rows, groups: p.groups }, by_size)?;
+    let groups = LoweredGroups::lower(cx, 2, GroupRows { rows: p.rows, groups: p.groups }, by_size)?;
     let x = groups.sorted(cx, dtype, Buf::Arg(0), p.k);
     let g = groups.sorted(cx, dtype, Buf::Arg(1), p.n);
     let call = Call::new(grouped_outer_kernel_for(dtype)?, p.to_words(), p.units())
         .reads(&[x, g, groups.starts])
         .writes(Buf::Out(0), p.per_unit())
         .flops(cx.flops())
-        .cost_class(grouped_product_class(dtype))
+        .cost_class(grouped_lowering_class(dtype))
         .whole(3);
     let call = lower_grouped_with_scratch(cx, dtype, p.scratch(dtype), call);
     cx.call(call);

@@ -52,21 +52,21 @@ fn infer_grouped_outer(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The group of each of `rows` rows, from the sizes of the groups: the number of groups that end at the row or before.
-fn groups_of_sizes<'g>(sizes: Var<'g>, rows: usize) -> Var<'g> {
+fn grouped_op_of_sizes<'g>(sizes: Var<'g>, rows: usize) -> Var<'g> {
     let (dtype, ends) = (sizes.dtype(), sizes.cumsum(0, false, false).unsqueeze(0));
     let row = sizes.g.iota(0, [rows], dtype).unsqueeze(1);
     ends.less_equal(row).cast(dtype).sum(1)
 }
 
-fn groups_of_rows<'g>(s: &Site<'_, 'g>, rows: usize, by_size: bool) -> Var<'g> {
-    if by_size { groups_of_sizes(s.args[2], rows) } else { s.args[2] }
+fn grouped_op_of_rows<'g>(s: &Site<'_, 'g>, rows: usize, by_size: bool) -> Var<'g> {
+    if by_size { grouped_op_of_sizes(s.args[2], rows) } else { s.args[2] }
 }
 
 /// The matrix of each row, and a product with it.
 fn decompose_grouped_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let GroupedMatmulAttrs { tw, by_size } = GroupedMatmulAttrs::of(&s.attrs);
     let (x, w) = (s.args[0], s.args[1]);
-    let own = w.gather(groups_of_rows(s, x.dims()[0], by_size), 0);
+    let own = w.gather(grouped_op_of_rows(s, x.dims()[0], by_size), 0);
     vec![x.unsqueeze(1).matmul_t(own, false, tw).squeeze(1)]
 }
 
@@ -75,7 +75,7 @@ fn decompose_grouped_outer<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let GroupedOuterAttrs { groups, by_size } = GroupedOuterAttrs::of(&s.attrs);
     let (x, g) = (s.args[0], s.args[1]);
     let all = x.unsqueeze(2) * g.unsqueeze(1);
-    vec![all.scatter_add(groups_of_rows(s, x.dims()[0], by_size), 0, to_size_attr(groups))]
+    vec![all.scatter_add(grouped_op_of_rows(s, x.dims()[0], by_size), 0, to_size_attr(groups))]
 }
 
 fn transpose_grouped_matmul<'g>(s: &Site<'_, 'g>, i: usize, ct: Var<'g>) -> Option<Var<'g>> {

@@ -8,7 +8,7 @@ use crate::nodes::build::size_attrs::{size_attr_to_i64, to_size_attr};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{BatchSite, Op};
-use crate::nodes::ops::common::batch_site::swap_batch_axis_runs;
+use crate::nodes::ops::common::batch_site::swap_batch_site_axes;
 
 /// The indices of all members, `[members, ..]`, as positions in row-major order along axes of `size` and `n`.
 pub(crate) fn batch_index_positions<'g>(ids: Var<'g>, size: usize, n: usize) -> Var<'g> {
@@ -20,13 +20,13 @@ pub(crate) fn batch_index_positions<'g>(ids: Var<'g>, size: usize, n: usize) -> 
 }
 
 /// `x`, `[members, before.., n, after..]` with `before` axes before `n`, as `[members · n, before.., after..]`.
-fn merge_batch_axis<'g>(x: Var<'g>, before: usize) -> Var<'g> {
-    swap_batch_axis_runs(x, 1, before, 1).flatten(0, 1)
+fn merge_index_batch_axis<'g>(x: Var<'g>, before: usize) -> Var<'g> {
+    swap_batch_site_axes(x, 1, before, 1).flatten(0, 1)
 }
 
-/// The inverse of [`merge_batch_axis`].
-fn split_batch_axis<'g>(x: Var<'g>, [size, n]: [usize; 2], before: usize) -> Var<'g> {
-    swap_batch_axis_runs(x.unflatten(0, &[size, n]), 1, 1, before)
+/// The inverse of [`merge_index_batch_axis`].
+fn split_index_batch_axis<'g>(x: Var<'g>, [size, n]: [usize; 2], before: usize) -> Var<'g> {
+    swap_batch_site_axes(x.unflatten(0, &[size, n]), 1, 1, before)
 }
 
 /// The rule of `gather`.
@@ -35,11 +35,11 @@ pub(super) fn batch_gather<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let (x, ids, before) = (s.site.args[0], s.site.args[1], to_size_attr(axis));
     Some(vec![match s.batched {
         [true, false] => x.gather(ids, axis + 1),
-        [false, _] => swap_batch_axis_runs(x.gather(ids, axis), 0, before, 1),
+        [false, _] => swap_batch_site_axes(x.gather(ids, axis), 0, before, 1),
         _ => {
             let n = x.axis_len(axis + 1)?;
-            let y = merge_batch_axis(x, before).gather(batch_index_positions(ids, s.size, n), 0);
-            swap_batch_axis_runs(y, 1, s.rank(1), before)
+            let y = merge_index_batch_axis(x, before).gather(batch_index_positions(ids, s.size, n), 0);
+            swap_batch_site_axes(y, 1, s.rank(1), before)
         }
     }])
 }
@@ -51,9 +51,9 @@ pub(super) fn batch_scatter_add<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>
     if !s.batched[1] {
         return s.emit(s.site.args, &ScatterAddAttrs { axis: axis + 1, size }.list());
     }
-    let updates = swap_batch_axis_runs(s.arg(0), 1, before, s.rank(1));
+    let updates = swap_batch_site_axes(s.arg(0), 1, before, s.rank(1));
     let y = updates.scatter_add(batch_index_positions(s.site.args[1], s.size, n), 0, s.size * n);
-    Some(vec![split_batch_axis(y, [s.size, n], before)])
+    Some(vec![split_index_batch_axis(y, [s.size, n], before)])
 }
 
 /// The rule of `take_along_axis`.
@@ -81,7 +81,7 @@ pub(super) fn batch_scatter<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let before = to_size_attr(axis);
     let n = base.axis_len(axis + 1)?;
     let positions = batch_index_positions(ids, s.size, n);
-    let args = [merge_batch_axis(base, before), swap_batch_axis_runs(updates, 1, before, s.rank(2)), positions];
+    let args = [merge_index_batch_axis(base, before), swap_batch_site_axes(updates, 1, before, s.rank(2)), positions];
     let y = s.emit(&args, &ScatterAttrs { axis: 0, mode, own }.list())?;
-    Some(y.into_iter().map(|y| split_batch_axis(y, [s.size, n], before)).collect())
+    Some(y.into_iter().map(|y| split_index_batch_axis(y, [s.size, n], before)).collect())
 }

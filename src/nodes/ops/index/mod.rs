@@ -2,6 +2,7 @@
 
 pub mod attrs;
 pub(crate) mod batch;
+mod dynamic_slice;
 pub mod index_bounds;
 pub mod lower;
 pub mod scatter;
@@ -40,7 +41,7 @@ fn index_length(x: i64) -> Result<usize, String> {
     usize::try_from(x).map_err(|_| format!("size {x} is negative"))
 }
 
-fn check_index_summable(cx: &Infer<'_>) -> Result<DType, String> {
+fn check_index_op_sums(cx: &Infer<'_>) -> Result<DType, String> {
     cx.real(0)?;
     let d = cx.dtype(0);
     ensure!(d.is_float() || d.is_index(), "no sums of {d}; cast it");
@@ -78,7 +79,7 @@ pub const GATHER: OpDef = OpDef {
 pub const SCATTER_ADD: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
-        let dtype = check_index_summable(cx)?;
+        let dtype = check_index_op_sums(cx)?;
         let (u, i) = (cx.dims(0), cx.dims(1));
         let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(&cx.attrs);
         let axis = usize::try_from(axis).map_err(|_| format!("axis {axis} is negative"))?;
@@ -128,7 +129,7 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
             let axis = GatherAttrs::of(&s.attrs).axis;
             let size = s.args[0].dims()[to_size_attr(axis)] as i64;
             let attrs = ScatterAddAttrs { axis, size };
-            (i == 0).then(|| g.summed_at(Op::SCATTER_ALONG_AXIS, s.args[1], &attrs))
+            (i == 0).then(|| g.scatter_into_zeros(Op::SCATTER_ALONG_AXIS, s.args[1], &attrs))
         }),
     )
 };
@@ -137,7 +138,7 @@ pub const TAKE_ALONG_AXIS: OpDef = OpDef {
 pub const SCATTER_ALONG_AXIS: OpDef = OpDef {
     infer: |cx| {
         cx.index(1)?;
-        let dtype = check_index_summable(cx)?;
+        let dtype = check_index_op_sums(cx)?;
         cx.expect_dims(1, "the index", &cx.dims(0))?;
         let mut d = cx.dims(0);
         let ScatterAddAttrs { axis, size } = ScatterAddAttrs::of(&cx.attrs);

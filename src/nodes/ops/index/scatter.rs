@@ -1,6 +1,6 @@
 //! Scatter into a tensor; `ravel_index`, which turns coordinates into one flat index.
 //!
-//! Invariant: [`ScatterWeights`] alone says how gradients pass to the updates and to the base. Both modes of
+//! Invariant: [`ScatterOpWeights`] alone says how gradients pass to the updates and to the base. Both modes of
 //! differentiation use it.
 
 use super::lower;
@@ -46,12 +46,12 @@ fn infer_scatter(cx: &mut Infer<'_>) -> Result<(), String> {
 
 /// A factor, and a mask outside which the result is 0. Both may be missing.
 #[derive(Clone, Copy, Default)]
-struct ScatterShare<'g> {
+struct ScatterOpShare<'g> {
     only: Option<Var<'g>>,
     times: Option<Var<'g>>,
 }
 
-impl<'g> ScatterShare<'g> {
+impl<'g> ScatterOpShare<'g> {
     fn of(self, x: Var<'g>) -> Var<'g> {
         let x = self.times.map_or(x, |t| x * t);
         self.only.map_or(x, |only| only.select(x, x.full_like(0.0)))
@@ -59,13 +59,13 @@ impl<'g> ScatterShare<'g> {
 }
 
 /// The factors of ȳ on its way to the base and to the updates.
-struct ScatterWeights<'g> {
-    base: ScatterShare<'g>,
-    updates: ScatterShare<'g>,
+struct ScatterOpWeights<'g> {
+    base: ScatterOpShare<'g>,
+    updates: ScatterOpShare<'g>,
 }
 
 /// The elements of `x` at the indices of the updates.
-fn scatter_elements_at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
+fn scatter_op_elements_at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
     let a = ScatterAttrs::of(&s.attrs);
     match a.own {
         true => x.take_along_axis(s.args[2], a.axis),
@@ -74,40 +74,40 @@ fn scatter_elements_at<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
 }
 
 /// Sums of updates at their indices.
-fn scatter_sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
+fn scatter_op_sums<'g>(s: &Site<'_, 'g>, updates: Var<'g>) -> Var<'g> {
     let ScatterAttrs { axis, own, .. } = ScatterAttrs::of(&s.attrs);
     let op = if own { Op::SCATTER_ALONG_AXIS } else { Op::SCATTER_ADD };
     let size = s.args[0].dims()[to_size_attr(axis)] as i64;
-    updates.summed_at(op, s.args[2], &ScatterAddAttrs { axis, size })
+    updates.scatter_into_zeros(op, s.args[2], &ScatterAddAttrs { axis, size })
 }
 
 /// The op again, in another mode.
-fn rebuild_scatter<'g>(s: &Site<'_, 'g>, base: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
+fn scatter_op_in_mode<'g>(s: &Site<'_, 'g>, base: Var<'g>, updates: Var<'g>, mode: Scatter) -> Var<'g> {
     let attrs = ScatterAttrs { mode, ..ScatterAttrs::of(&s.attrs) };
     base.scattered(updates, s.args[2], &attrs)
 }
 
-impl<'g> ScatterWeights<'g> {
-    fn new(s: &Site<'_, 'g>) -> ScatterWeights<'g> {
+impl<'g> ScatterOpWeights<'g> {
+    fn new(s: &Site<'_, 'g>) -> ScatterOpWeights<'g> {
         match ScatterAttrs::of(&s.attrs).mode {
-            Scatter::Add => ScatterWeights { base: ScatterShare::default(), updates: ScatterShare::default() },
-            Scatter::Set => ScatterWeights::last(s),
-            Scatter::Mul => ScatterWeights::factors(s),
-            Scatter::Max | Scatter::Min => ScatterWeights::ties(s),
+            Scatter::Add => ScatterOpWeights { base: ScatterOpShare::default(), updates: ScatterOpShare::default() },
+            Scatter::Set => ScatterOpWeights::last(s),
+            Scatter::Mul => ScatterOpWeights::factors(s),
+            Scatter::Max | Scatter::Min => ScatterOpWeights::ties(s),
         }
     }
 
     /// Of several updates of one element, the last gets the gradient; the base gets it at elements without an update.
-    fn last(s: &Site<'_, 'g>) -> ScatterWeights<'g> {
+    fn last(s: &Site<'_, 'g>) -> ScatterOpWeights<'g> {
         let (base, a, d) = (s.args[0].dims(), ScatterAttrs::of(&s.attrs), s.args[2].dims());
         let axis = to_size_attr(a.axis);
-        let only = |only| ScatterShare { only: Some(only), times: None };
+        let only = |only| ScatterOpShare { only: Some(only), times: None };
         if a.own {
             let order = s.g.iota(a.axis, d, DType::I64);
-            let winner = rebuild_scatter(s, s.g.full(-1.0, base, DType::I64), order, Scatter::Set);
-            return ScatterWeights {
+            let winner = scatter_op_in_mode(s, s.g.full(-1.0, base, DType::I64), order, Scatter::Set);
+            return ScatterOpWeights {
                 base: only(winner.less(0.0)),
-                updates: only(scatter_elements_at(s, winner).equal(order)),
+                updates: only(scatter_op_elements_at(s, winner).equal(order)),
             };
         }
         // One winner for each index of the axis.
@@ -121,31 +121,31 @@ impl<'g> ScatterWeights<'g> {
         let mut shape = vec![1; base.len() - 1 + d.len()];
         shape[axis..axis + d.len()].copy_from_slice(&d);
         let won = winner.gather(idx, 0).equal(order).reshape(&shape).broadcast(s.args[1].dims());
-        ScatterWeights { base: only(kept), updates: only(won) }
+        ScatterOpWeights { base: only(kept), updates: only(won) }
     }
 
     /// All elements that are the extreme share evenly.
-    fn ties(s: &Site<'_, 'g>) -> ScatterWeights<'g> {
+    fn ties(s: &Site<'_, 'g>) -> ScatterOpWeights<'g> {
         let (dtype, y) = (s.args[0].dtype(), s.outs[0]);
         let base = s.args[0].equal(y).cast(dtype);
-        let updates = s.args[1].equal(scatter_elements_at(s, y)).cast(dtype);
-        let count = base + scatter_sums(s, updates);
-        let share = |hit: Var<'g>, count: Var<'g>| ScatterShare { only: None, times: Some(hit / count) };
-        ScatterWeights { base: share(base, count), updates: share(updates, scatter_elements_at(s, count)) }
+        let updates = s.args[1].equal(scatter_op_elements_at(s, y)).cast(dtype);
+        let count = base + scatter_op_sums(s, updates);
+        let share = |hit: Var<'g>, count: Var<'g>| ScatterOpShare { only: None, times: Some(hit / count) };
+        ScatterOpWeights { base: share(base, count), updates: share(updates, scatter_op_elements_at(s, count)) }
     }
 
     /// The product of all other factors. Only factors that are not 0 are divided by.
-    fn factors(s: &Site<'_, 'g>) -> ScatterWeights<'g> {
+    fn factors(s: &Site<'_, 'g>) -> ScatterOpWeights<'g> {
         let (base, u) = (s.args[0], s.args[1]);
         let zero = u.equal(0.0);
         let rest = zero.select(u.full_like(1.0), u);
-        let product = rebuild_scatter(s, base, rest, Scatter::Mul);
+        let product = scatter_op_in_mode(s, base, rest, Scatter::Mul);
         let zeros = zero.cast(u.dtype());
-        let others = (scatter_elements_at(s, scatter_sums(s, zeros)) - zeros).equal(0.0);
-        let of_base = rebuild_scatter(s, base.full_like(1.0), u, Scatter::Mul);
-        ScatterWeights {
-            base: ScatterShare { only: None, times: Some(of_base) },
-            updates: ScatterShare { only: Some(others), times: Some(scatter_elements_at(s, product) / rest) },
+        let others = (scatter_op_elements_at(s, scatter_op_sums(s, zeros)) - zeros).equal(0.0);
+        let of_base = scatter_op_in_mode(s, base.full_like(1.0), u, Scatter::Mul);
+        ScatterOpWeights {
+            base: ScatterOpShare { only: None, times: Some(of_base) },
+            updates: ScatterOpShare { only: Some(others), times: Some(scatter_op_elements_at(s, product) / rest) },
         }
     }
 }
@@ -154,15 +154,15 @@ fn scatter_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g
     if t[0].is_none() && t[1].is_none() {
         return vec![None];
     }
-    let w = ScatterWeights::new(s);
-    let (base, updates) = (t[0].map(|t| w.base.of(t)), t[1].map(|t| scatter_sums(s, w.updates.of(t))));
+    let w = ScatterOpWeights::new(s);
+    let (base, updates) = (t[0].map(|t| w.base.of(t)), t[1].map(|t| scatter_op_sums(s, w.updates.of(t))));
     vec![[base, updates].into_iter().flatten().reduce(|a, b| a + b)]
 }
 
 fn scatter_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<Option<Var<'g>>> {
     let [Some(g)] = *ct else { return vec![None; 3] };
-    let w = ScatterWeights::new(s);
-    vec![want[0].then(|| w.base.of(g)), want[1].then(|| w.updates.of(scatter_elements_at(s, g))), None]
+    let w = ScatterOpWeights::new(s);
+    vec![want[0].then(|| w.base.of(g)), want[1].then(|| w.updates.of(scatter_op_elements_at(s, g))), None]
 }
 
 /// A tensor with updates joined in at indices.

@@ -5,38 +5,38 @@ use super::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, T
 use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::BatchSite;
-use crate::nodes::ops::common::batch_site::{behind_batch, with_batch_entry};
+use crate::nodes::ops::common::batch_site::{behind_batch, with_batch_site_entry};
 
 /// The dimensions that a reshape or a broadcast gives all members together.
-fn batch_to_dims(s: &BatchSite<'_, '_>) -> Vec<usize> {
+fn batch_layout_dims(s: &BatchSite<'_, '_>) -> Vec<usize> {
     let dims = s.site.g.shape_dims(ToShapeAttrs::of(&s.site.attrs).shape);
     [&[s.size], &dims[..]].concat()
 }
 
 /// The rule of `reshape`.
 pub(super) fn batch_reshape<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
-    Some(vec![s.site.args[0].reshape(batch_to_dims(s))])
+    Some(vec![s.site.args[0].reshape(batch_layout_dims(s))])
 }
 
 /// The rule of `broadcast`.
 pub(super) fn batch_broadcast<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
-    let dims = batch_to_dims(s);
+    let dims = batch_layout_dims(s);
     Some(vec![s.aligned(0, dims.len() - 1).broadcast(dims)])
 }
 
 /// The rule of `transpose`.
 pub(super) fn batch_transpose<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let TransposeAttrs { perm } = TransposeAttrs::of(&s.site.attrs);
-    s.emit(s.site.args, &TransposeAttrs { perm: with_batch_entry(0, &behind_batch(&perm)) }.list())
+    s.emit(s.site.args, &TransposeAttrs { perm: with_batch_site_entry(0, &behind_batch(&perm)) }.list())
 }
 
 /// The rule of `slice`.
 pub(super) fn batch_slice<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let SliceAttrs { starts, limits, steps } = SliceAttrs::of(&s.site.attrs);
     let attrs = SliceAttrs {
-        starts: with_batch_entry(0, &starts),
-        limits: with_batch_entry(size_attr_to_i64(s.size), &limits),
-        steps: with_batch_entry(1, &steps),
+        starts: with_batch_site_entry(0, &starts),
+        limits: with_batch_site_entry(size_attr_to_i64(s.size), &limits),
+        steps: with_batch_site_entry(1, &steps),
     };
     s.emit(s.site.args, &attrs.list())
 }
@@ -50,7 +50,7 @@ pub(super) fn batch_concat<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
 /// The rule of `pad`.
 pub(super) fn batch_pad<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
     let PadAttrs { low, high, value } = PadAttrs::of(&s.site.attrs);
-    let attrs = PadAttrs { low: with_batch_entry(0, &low), high: with_batch_entry(0, &high), value };
+    let attrs = PadAttrs { low: with_batch_site_entry(0, &low), high: with_batch_site_entry(0, &high), value };
     s.emit(s.site.args, &attrs.list())
 }
 

@@ -1,9 +1,11 @@
-//! Diagonals and windows as methods, with torch's names and defaults. None of them is an op.
+//! Diagonals, triangles and windows as methods, with torch's names and defaults. None of them is an op.
 
+use crate::error::Kind;
 use crate::nodes::build::axes::Axes;
 use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::opdef::Op;
 
 /// The most elements of all windows along an axis: positions are i32.
 const MOST_TAPS: usize = 1 << 28;
@@ -104,5 +106,41 @@ impl<'g> Var<'g> {
             let windows = self.gather(self.g.constant_bytes(&bytes, [count, size], DType::I32), at);
             windows.movedim(&[at + 1], &[-1])
         })
+    }
+
+    /// The lower triangle of the last two axes: elements above diagonal `k` become 0 (0 is the main diagonal, 1 the one
+    /// above it). A rank below 2 is an error.
+    #[track_caller]
+    pub fn tril(self, k: i64) -> Var<'g> {
+        self.triangle(Op::LE, k)
+    }
+
+    /// The elements whose column is `side` of their row + `k`: `LE` or `GE`.
+    #[track_caller]
+    fn triangle(self, side: Op, k: i64) -> Var<'g> {
+        // All nodes get the caller's location.
+        self.g.with_caller(|| {
+            let name = if side == Op::LE { "tril" } else { "triu" };
+            let (d, r) = (self.dims(), self.rank());
+            if !self.is_some() || r < 2 {
+                return match self.is_some() {
+                    true => self.g.fail(Kind::Shape, format!("{name}({self:?}): rank 2 or more is needed")),
+                    false => self,
+                };
+            }
+            let position = |axis| self.g.iota(axis, [d[r - 2], d[r - 1]], DType::I64);
+            // A diagonal beyond the corner is as good as any further one, and its number is exact.
+            let k = k.clamp(-(d[r - 2] as i64) - 1, d[r - 1] as i64 + 1);
+            let (row, col) = (position(0), position(1));
+            let keep = col.pair(side, row + k as f64);
+            keep.broadcast(d).select(self, self.full_like(0.0))
+        })
+    }
+
+    /// The upper triangle of the last two axes: elements below diagonal `k` become 0 (0 is the main diagonal, 1 the one
+    /// above it). A rank below 2 is an error.
+    #[track_caller]
+    pub fn triu(self, k: i64) -> Var<'g> {
+        self.triangle(Op::GE, k)
     }
 }

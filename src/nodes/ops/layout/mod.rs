@@ -75,7 +75,7 @@ pub const RESHAPE: OpDef = OpDef {
     )
 };
 
-const fn same_layout_op(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
+const fn define_layout_op(name: &'static str, doc: &'static str, deriv: Deriv) -> OpDef {
     OpDef {
         flags: Flags::PURE.and(Flags::MOVES_CODES).and(Flags::SAME_BYTES),
         cases: &[Case { args: "f[3,4]", attrs: "", domains: &[Real] }],
@@ -93,14 +93,14 @@ const fn same_layout_op(name: &'static str, doc: &'static str, deriv: Deriv) -> 
 }
 
 /// The operand, marked as a boundary of rematerialisation.
-pub const CHECKPOINT: OpDef = same_layout_op(
+pub const CHECKPOINT: OpDef = define_layout_op(
     "checkpoint",
     "y = x; under a memory budget, values between two checkpoints may be recomputed",
     Deriv::Linear(|_, _, g| Some(g)),
 );
 
 /// The operand, which no pass merges with its copies.
-pub const OPTIMIZATION_BARRIER: OpDef = same_layout_op(
+pub const OPTIMIZATION_BARRIER: OpDef = define_layout_op(
     "optimization_barrier",
     "y = x; passes treat y as another value than x, so a computation that is repeated from y is not merged with the original",
     Deriv::Linear(|_, _, g| Some(g)),

@@ -3,11 +3,9 @@
 
 use crate::error::Kind;
 use crate::nodes::build::axes::{Axes, AxisSplit, split_at_axis};
-use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
-use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::layout::attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 use crate::nodes::ops::layout::pad_mode::PadMode;
@@ -89,25 +87,6 @@ impl<'g> Var<'g> {
         }
     }
 
-    /// The sum over the axes that a broadcast from `dims` repeats: the transpose of [`Var::broadcast`]. It is an error
-    /// if `dims` do not broadcast to this shape.
-    #[track_caller]
-    pub fn unbroadcast(self, dims: &[usize]) -> Var<'g> {
-        let from = self.dims();
-        if *from == *dims || !self.is_some() {
-            return self;
-        }
-        if broadcast_dims(dims, &from) != Some(from) {
-            let text = format!("unbroadcast({self:?}): {} does not broadcast to {from}", Infer::show_dims(dims));
-            return self.g.fail(Kind::Shape, text);
-        }
-        let lead = from.len() - dims.len();
-        let axes: Vec<i64> =
-            (0..from.len()).filter(|&i| i < lead || (dims[i - lead] == 1 && from[i] != 1)).map(|i| i as i64).collect();
-        let summed = if axes.is_empty() { self } else { self.reduce(Op::REDUCE_SUM, axes.as_slice(), false) };
-        summed.reshape(dims)
-    }
-
     /// Elements `starts[i]..limits[i]` along each axis `i`, in steps of `steps[i]`. Each list has an entry for each
     /// axis. Ranges beyond the axis and steps of 0 are errors.
     #[track_caller]
@@ -153,7 +132,7 @@ impl<'g> Var<'g> {
     /// The elements in reverse order along `axes`: one, several, or `..` for all.
     #[track_caller]
     pub fn flip(self, axes: impl Axes) -> Var<'g> {
-        match self.axes(Op::FLIP, axes) {
+        match self.axes_for_op(Op::FLIP, axes) {
             Some(axes) => self.g.emit1(Op::FLIP, &[self], &FlipAttrs { axes }.list()),
             None => self.g.var(crate::arena::Value::NONE),
         }
@@ -165,42 +144,6 @@ impl<'g> Var<'g> {
         self.on_axis(Op::CONCAT, axis, |axis| {
             let all: Vec<_> = [&[self], rest].concat();
             self.g.emit1(Op::CONCAT, &all, &ConcatAttrs { axis }.list())
-        })
-    }
-
-    /// The lower triangle of the last two axes: elements above diagonal `k` become 0 (0 is the main diagonal, 1 the one
-    /// above it). A rank below 2 is an error.
-    #[track_caller]
-    pub fn tril(self, k: i64) -> Var<'g> {
-        self.triangle(Op::LE, k)
-    }
-
-    /// The upper triangle of the last two axes: elements below diagonal `k` become 0 (0 is the main diagonal, 1 the one
-    /// above it). A rank below 2 is an error.
-    #[track_caller]
-    pub fn triu(self, k: i64) -> Var<'g> {
-        self.triangle(Op::GE, k)
-    }
-
-    /// The elements whose column is `side` of their row + `k`: `LE` or `GE`.
-    #[track_caller]
-    fn triangle(self, side: Op, k: i64) -> Var<'g> {
-        // All nodes get the caller's location.
-        self.g.with_caller(|| {
-            let name = if side == Op::LE { "tril" } else { "triu" };
-            let (d, r) = (self.dims(), self.rank());
-            if !self.is_some() || r < 2 {
-                return match self.is_some() {
-                    true => self.g.fail(Kind::Shape, format!("{name}({self:?}): rank 2 or more is needed")),
-                    false => self,
-                };
-            }
-            let position = |axis| self.g.iota(axis, [d[r - 2], d[r - 1]], DType::I64);
-            // A diagonal beyond the corner is as good as any further one, and its number is exact.
-            let k = k.clamp(-(d[r - 2] as i64) - 1, d[r - 1] as i64 + 1);
-            let (row, col) = (position(0), position(1));
-            let keep = col.pair(side, row + k as f64);
-            keep.broadcast(d).select(self, self.full_like(0.0))
         })
     }
 

@@ -1,7 +1,7 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 
 use super::{
-    linalg_cubic_cost, linalg_reciprocal_or_zero, linalg_rounding_noise, linalg_square_dims, linalg_sum_of,
+    linalg_cubic_cost, linalg_op_rounding_noise, linalg_reciprocal_or_zero, linalg_square_dims, linalg_sum_of,
     linalg_symmetric_part, lower,
 };
 use crate::nodes::ir::builder::Var;
@@ -16,7 +16,7 @@ fn eigh_inverse_gaps<'g>(w: Var<'g>) -> Var<'g> {
         return gaps;
     }
     let largest = w.abs().reduce(Op::REDUCE_MAX, -1, true).unsqueeze(-1);
-    linalg_reciprocal_or_zero(gaps, linalg_rounding_noise(largest))
+    linalg_reciprocal_or_zero(gaps, linalg_op_rounding_noise(largest))
 }
 
 /// With C = Uᵀ·sym(Ȧ)·U: ẇ = the diagonal of C, U̇ = U·(F∘C), F the inverse gaps.

@@ -20,7 +20,7 @@ fn lower_matrix_counts(d: &[usize]) -> (usize, usize, usize) {
 }
 
 /// The map from the matrices of the first result to those of operands 0 and `b`.
-fn lower_batch_words(cx: &LowerCx<'_>, b: usize) -> Vec<u64> {
+fn lower_linalg_batch(cx: &LowerCx<'_>, b: usize) -> Vec<u64> {
     let batch = |d: &[usize]| d[..d.len() - 2].to_vec();
     BatchMap::to_words(&batch(&cx.out_dims(0)), &batch(&cx.arg_dims(0)), &batch(&cx.arg_dims(b)))
 }
@@ -55,7 +55,7 @@ pub fn lower_lu(cx: &mut LowerCx<'_>) -> Result<(), String> {
 fn lower_lu_solve_call(cx: &mut LowerCx<'_>, lu: Buf, rows: Buf, b: usize, a: &LuSolveAttrs) -> Result<(), String> {
     let (count, n, k) = lower_matrix_counts(&cx.out_dims(0));
     let p = LuSolve { count, n, k, transpose: a.transpose, nan: a.singular == Singular::Nan };
-    let words = [p.to_words(), lower_batch_words(cx, b)].concat();
+    let words = [p.to_words(), lower_linalg_batch(cx, b)].concat();
     let scratch = lower_matrix_scratch(cx, p.scratch(), p.count);
     let call = lower_matrix_call(cx, linalg::lu::lu_solve_for(cx.dtype(0))?, words, count);
     cx.call(call.reads(&[lu, rows, Buf::Arg(b)]).faults().writes(Buf::Out(0), n * k).scratch(scratch));
@@ -72,7 +72,7 @@ pub fn lower_lu_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
 fn lower_small_solve(cx: &mut LowerCx<'_>, nan: bool) -> Result<(), String> {
     let (count, n, k) = lower_matrix_counts(&cx.out_dims(0));
     let p = LuSolve { count, n, k, transpose: false, nan };
-    let words = [p.to_words(), lower_batch_words(cx, 1)].concat();
+    let words = [p.to_words(), lower_linalg_batch(cx, 1)].concat();
     let scratch = lower_matrix_scratch(cx, p.factor_scratch(), p.count);
     let call = lower_matrix_call(cx, linalg::lu::lu_solve_small_kernel_for(cx.dtype(0))?, words, count);
     cx.call(call.reads_args(2).faults().writes(Buf::Out(0), n * k).scratch(scratch));
@@ -103,7 +103,7 @@ pub fn lower_triangular_solve(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let TriangularSolveAttrs { upper, transpose, unit, singular } = TriangularSolveAttrs::of(&cx.attrs());
     let (count, n, k) = lower_matrix_counts(&cx.out_dims(0));
     let p = TriangularSolve { count, n, k, upper, transpose, unit, nan: singular == Singular::Nan };
-    let words = [p.to_words(), lower_batch_words(cx, 1)].concat();
+    let words = [p.to_words(), lower_linalg_batch(cx, 1)].concat();
     let call = lower_matrix_call(cx, linalg::triangular::triangular_solve_for(cx.dtype(0))?, words, count);
     let call = call.reads_args(2).writes(Buf::Out(0), n * k);
     cx.call(if unit || p.nan { call } else { call.faults() });

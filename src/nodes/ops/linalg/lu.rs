@@ -2,7 +2,7 @@
 
 use super::attrs::{LuSolveAttrs, TriangularSolveAttrs};
 use super::triangular::{UNIT_LOWER, UPPER};
-use super::{infer_linalg_solution, linalg_cubic_cost, linalg_solve_cost, linalg_square_dims, lower};
+use super::{linalg_cubic_cost, linalg_square_dims, lower};
 use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
@@ -10,6 +10,7 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
+use crate::nodes::ops::linalg::solve::{infer_linalg_solution, linalg_solve_cost};
 use Domain::{Dominant, Index, Real};
 
 /// `rows` as positions along the rows of `x`, to which it broadcasts.
@@ -23,7 +24,7 @@ fn lu_permute_rows<'g>(x: Var<'g>, rows: Var<'g>) -> Var<'g> {
 }
 
 /// Pᵀ·x.
-fn lu_unpermute_rows<'g>(x: Var<'g>, rows: Var<'g>) -> Var<'g> {
+fn lu_op_unpermute_rows<'g>(x: Var<'g>, rows: Var<'g>) -> Var<'g> {
     let (rank, d) = (x.rank(), x.dims());
     if rank < 2 {
         return x;
@@ -51,7 +52,7 @@ fn lu_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Optio
         let below = g.tril(-1);
         let lower = (below + lu.tril(-1).matmul_t(below, true, false)).tril(-1);
         let middle = lower + g.triu(0).matmul_t(lu.triu(0), false, true).triu(0);
-        lu_unpermute_rows(UPPER.solve_right(lu, UNIT_LOWER.solve(lu, middle, true), true), rows)
+        lu_op_unpermute_rows(UPPER.solve_right(lu, UNIT_LOWER.solve(lu, middle, true), true), rows)
     });
     vec![a]
 }
@@ -96,7 +97,7 @@ fn decompose_lu_solve<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
         s.g.emit1(Op::TRIANGULAR_SOLVE, &[lu, b], &attrs.list())
     };
     if transpose {
-        return vec![lu_unpermute_rows(solve(false, solve(true, b)), rows)];
+        return vec![lu_op_unpermute_rows(solve(false, solve(true, b)), rows)];
     }
     let (d, own) = (b.dims(), rows.dims());
     let batch = broadcast_dims(&own[..own.len().saturating_sub(1)], &d[..d.len().saturating_sub(2)]);

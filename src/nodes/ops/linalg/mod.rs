@@ -18,7 +18,6 @@ pub mod var;
 
 use crate::arena::dims::Dims;
 use crate::ensure;
-use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
@@ -41,29 +40,11 @@ fn linalg_square_dims(cx: &Infer<'_>, i: usize, what: &str) -> Result<(Dims, usi
     Ok((batch, n))
 }
 
-/// The type of X for a square operand 0, called `what`, and right-hand sides in operand `b`; adds it as a result.
-fn infer_linalg_solution(cx: &mut Infer<'_>, what: &str, b: usize) -> Result<(), String> {
-    let (batch_a, n) = linalg_square_dims(cx, 0, what)?;
-    let (batch_b, rows, k) = linalg_matrix_dims(cx, b, "B")?;
-    cx.same_dtype(0, b)?;
-    let (da, db, dtype) = (cx.dims(0), cx.dims(b), cx.dtype(0));
-    ensure!(rows == n, "{what} has shape {da} and B has shape {db}; B needs {n} rows");
-    let batch = broadcast_dims(&batch_a, &batch_b)
-        .ok_or_else(|| format!("the batch axes of {what}, {da}, and of B, {db}, do not broadcast"))?;
-    cx.result(dtype, &[&batch[..], &[n, k]].concat())
-}
-
 /// `thirds`/3 operations for each number of the first operand and each of its shorter side.
 fn linalg_cubic_cost(cx: &CostCx<'_>, thirds: u64) -> u64 {
     let d = cx.graph.dims(cx.graph.args_of(cx.node)[0]);
     let short = d.iter().rev().take(2).copied().min().unwrap_or(0) as u64;
     cx.arg(0).saturating_mul(short).saturating_mul(thirds) / 3
-}
-
-/// Two operations for each number of X and each row of the matrix.
-fn linalg_solve_cost(cx: &CostCx<'_>) -> u64 {
-    let n = cx.graph.dims(cx.graph.args_of(cx.node)[0]).last().copied().unwrap_or(0) as u64;
-    cx.out().saturating_mul(2 * n)
 }
 
 /// The transposed matrix times `scale`, added to the matrix times `scale`.
@@ -88,7 +69,7 @@ fn linalg_reciprocal_or_zero<'g>(x: Var<'g>, noise: Var<'g>) -> Var<'g> {
 }
 
 /// What rounding leaves of numbers of magnitudes up to `largest`: the bound for [`linalg_reciprocal_or_zero`].
-fn linalg_rounding_noise<'g>(largest: Var<'g>) -> Var<'g> {
+fn linalg_op_rounding_noise<'g>(largest: Var<'g>) -> Var<'g> {
     let epsilon = if largest.dtype().size() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
     largest * (16.0 * epsilon)
 }

@@ -8,7 +8,7 @@ use crate::nodes::ir::site::Site;
 use Domain::Real;
 
 /// The first `k` columns, and the rest if there is one.
-fn qr_split_columns<'g>(x: Var<'g>, k: usize) -> (Var<'g>, Option<Var<'g>>) {
+fn qr_op_split_columns<'g>(x: Var<'g>, k: usize) -> (Var<'g>, Option<Var<'g>>) {
     let n = x.dims().last().copied().unwrap_or(k);
     if n == k { (x, None) } else { (x.narrow(-1, 0, k), Some(x.narrow(-1, k, n - k))) }
 }
@@ -24,7 +24,7 @@ fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = t[0] else { return vec![None, None] };
     let (q, k) = (s.outs[0], qr_rank(s));
     let ((r, _), (t, t_rest), (_, a_rest)) =
-        (qr_split_columns(s.outs[1], k), qr_split_columns(t, k), qr_split_columns(s.args[0], k));
+        (qr_op_split_columns(s.outs[1], k), qr_op_split_columns(t, k), qr_op_split_columns(s.args[0], k));
     let quotient = UPPER.solve_right(r, t, false);
     let c = q.matmul_t(quotient, true, false);
     let w = c.triu(0) + c.tril(-1).t();
@@ -37,9 +37,9 @@ fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
 /// A·R̄ᵀ to Q̄ and have Ā = Q·R̄.
 fn qr_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let (q, k) = (s.outs[0], qr_rank(s));
-    let ((r, _), (_, a_rest)) = (qr_split_columns(s.outs[1], k), qr_split_columns(s.args[0], k));
+    let ((r, _), (_, a_rest)) = (qr_op_split_columns(s.outs[1], k), qr_op_split_columns(s.args[0], k));
     let (gr, gr_rest) = ct[1].map_or((None, None), |g| {
-        let (g, rest) = qr_split_columns(g, k);
+        let (g, rest) = qr_op_split_columns(g, k);
         (Some(g), rest)
     });
     let gq = linalg_sum_of([ct[0], gr_rest.zip(a_rest).map(|(g, a)| a.matmul_t(g, false, true))]);

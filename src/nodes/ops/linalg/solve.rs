@@ -1,12 +1,13 @@
 //! Solves with general matrices. The node keeps the factors, and its derivative solves with them.
 
 use super::attrs::{LuSolveAttrs, SolveAttrs};
-use super::{
-    infer_linalg_solution, linalg_cubic_cost, linalg_results_of, linalg_solve_cost, linalg_square_dims, linalg_sum_of,
-    lower,
-};
+use super::{linalg_cubic_cost, linalg_matrix_dims, linalg_results_of, linalg_square_dims, linalg_sum_of, lower};
+use crate::ensure;
+use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::batch_site::repeat_for_batch_members;
@@ -81,3 +82,21 @@ pub const SOLVE: OpDef = OpDef {
 };
 
 const CASE: &[Domain] = &[Dominant, Real];
+
+/// The type of X for a square operand 0, called `what`, and right-hand sides in operand `b`; adds it as a result.
+pub(super) fn infer_linalg_solution(cx: &mut Infer<'_>, what: &str, b: usize) -> Result<(), String> {
+    let (batch_a, n) = linalg_square_dims(cx, 0, what)?;
+    let (batch_b, rows, k) = linalg_matrix_dims(cx, b, "B")?;
+    cx.same_dtype(0, b)?;
+    let (da, db, dtype) = (cx.dims(0), cx.dims(b), cx.dtype(0));
+    ensure!(rows == n, "{what} has shape {da} and B has shape {db}; B needs {n} rows");
+    let batch = broadcast_dims(&batch_a, &batch_b)
+        .ok_or_else(|| format!("the batch axes of {what}, {da}, and of B, {db}, do not broadcast"))?;
+    cx.result(dtype, &[&batch[..], &[n, k]].concat())
+}
+
+/// Two operations for each number of X and each row of the matrix.
+pub(super) fn linalg_solve_cost(cx: &CostCx<'_>) -> u64 {
+    let n = cx.graph.dims(cx.graph.args_of(cx.node)[0]).last().copied().unwrap_or(0) as u64;
+    cx.out().saturating_mul(2 * n)
+}

@@ -1,7 +1,7 @@
 //! Thin singular value decompositions.
 
 use super::{
-    linalg_cubic_cost, linalg_matrix_dims, linalg_reciprocal_or_zero, linalg_rounding_noise, linalg_sum_of, lower,
+    linalg_cubic_cost, linalg_matrix_dims, linalg_op_rounding_noise, linalg_reciprocal_or_zero, linalg_sum_of, lower,
 };
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
@@ -26,7 +26,7 @@ impl<'g> SvdFactors<'g> {
         if s.numel() == 0 {
             return SvdFactors { u, vt, s, inverse: s, gaps: s - s.t() };
         }
-        let noise = linalg_rounding_noise(s.reduce(Op::REDUCE_MAX, -1, true));
+        let noise = linalg_op_rounding_noise(s.reduce(Op::REDUCE_MAX, -1, true));
         let inverse = linalg_reciprocal_or_zero(s, noise);
         // Not the difference of squares, which would lose digits.
         let gaps = linalg_reciprocal_or_zero(s - s.t(), noise) * linalg_reciprocal_or_zero(s + s.t(), noise);
@@ -45,7 +45,7 @@ impl<'g> SvdFactors<'g> {
 }
 
 /// `x` without its part in the span of the columns of `u`.
-fn svd_outside_columns<'g>(u: Var<'g>, x: Var<'g>) -> Var<'g> {
+fn svd_op_outside_columns<'g>(u: Var<'g>, x: Var<'g>) -> Var<'g> {
     x - u.matmul(u.matmul_t(x, true, false))
 }
 
@@ -59,11 +59,11 @@ fn svd_jvp<'g>(site: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>
     let (right, left) = (p * f.s, p * f.s.t());
     let mut du = f.u.matmul(f.gaps * (right + right.t()));
     if f.is_tall() {
-        du = du + svd_outside_columns(f.u, av) * f.inverse;
+        du = du + svd_op_outside_columns(f.u, av) * f.inverse;
     }
     let mut dv = f.vt.t().matmul(f.gaps * (left + left.t()));
     if f.is_wide() {
-        dv = dv + svd_outside_columns(f.vt.t(), au) * f.inverse;
+        dv = dv + svd_op_outside_columns(f.vt.t(), au) * f.inverse;
     }
     vec![Some(du), Some(p.diagonal(0, -2, -1)), Some(dv.t())]
 }
@@ -78,9 +78,9 @@ fn svd_vjp<'g>(site: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<O
     let from_v = ct[2].map(|g| twice(f.gaps * f.vt.matmul_t(g, false, true)) * f.s.t());
     let middle = linalg_sum_of([ct[1].map(|g| g.diag_embed(0, -2, -1)), from_u, from_v]);
     let inside = middle.map(|m| f.u.matmul(m).matmul(f.vt));
-    let tall = ct[0].filter(|_| f.is_tall()).map(|g| (svd_outside_columns(f.u, g) * f.inverse).matmul(f.vt));
+    let tall = ct[0].filter(|_| f.is_tall()).map(|g| (svd_op_outside_columns(f.u, g) * f.inverse).matmul(f.vt));
     let wide =
-        ct[2].filter(|_| f.is_wide()).map(|g| f.u.matmul_t(svd_outside_columns(v, g.t()) * f.inverse, false, true));
+        ct[2].filter(|_| f.is_wide()).map(|g| f.u.matmul_t(svd_op_outside_columns(v, g.t()) * f.inverse, false, true));
     vec![linalg_sum_of([inside, tall, wide])]
 }
 

@@ -1,27 +1,28 @@
 //! Solves with triangular matrices.
 
 use super::attrs::{Singular, TriangularSolveAttrs};
-use super::{infer_linalg_solution, linalg_solve_cost, linalg_sum_of, lower};
+use super::{linalg_sum_of, lower};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, BatchSite, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::linalg::solve::{infer_linalg_solution, linalg_solve_cost};
 use Domain::{Dominant, Real};
 
 /// Solves in rules: a singular triangle gives NaN.
 #[derive(Clone, Copy)]
-pub(super) struct TriangularSide {
+pub(super) struct TriangularOpSide {
     pub(super) upper: bool,
     pub(super) unit: bool,
 }
 
 /// L of packed LU factors.
-pub(super) const UNIT_LOWER: TriangularSide = TriangularSide { upper: false, unit: true };
+pub(super) const UNIT_LOWER: TriangularOpSide = TriangularOpSide { upper: false, unit: true };
 /// The lower triangle.
-pub(super) const LOWER: TriangularSide = TriangularSide { upper: false, unit: false };
+pub(super) const LOWER: TriangularOpSide = TriangularOpSide { upper: false, unit: false };
 /// The upper triangle.
-pub(super) const UPPER: TriangularSide = TriangularSide { upper: true, unit: false };
+pub(super) const UPPER: TriangularOpSide = TriangularOpSide { upper: true, unit: false };
 
-impl TriangularSide {
+impl TriangularOpSide {
     /// T⁻¹·b, or T⁻ᵀ·b, for the triangle T of `a`.
     pub(super) fn solve<'g>(self, a: Var<'g>, b: Var<'g>, transpose: bool) -> Var<'g> {
         let attrs = TriangularSolveAttrs { upper: self.upper, transpose, unit: self.unit, singular: Singular::Nan };

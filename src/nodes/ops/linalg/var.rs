@@ -52,12 +52,12 @@ impl<'g> Var<'g> {
     /// As [`Var::solve`], for vectors `b`, `[.., n]`: one for each matrix. Batch axes broadcast.
     #[track_caller]
     pub fn solve_vec(self, b: Var<'g>) -> Var<'g> {
-        self.for_vectors("solve_vec", b, |b| self.solve(b))
+        self.solve_for_vectors("solve_vec", b, |b| self.solve(b))
     }
 
     /// `solve` on the vectors `b` as columns.
     #[track_caller]
-    fn for_vectors(self, what: &str, b: Var<'g>, solve: impl FnOnce(Var<'g>) -> Var<'g>) -> Var<'g> {
+    fn solve_for_vectors(self, what: &str, b: Var<'g>, solve: impl FnOnce(Var<'g>) -> Var<'g>) -> Var<'g> {
         if !self.g.owns(what, &[b]) || !b.is_some() {
             return self.none();
         }

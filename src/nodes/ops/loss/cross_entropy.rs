@@ -5,50 +5,13 @@ use super::attrs::{CrossEntropyAttrs, CrossEntropyGradientAttrs, Reduction};
 use super::{loss_op, lower};
 use crate::ensure;
 use crate::error::Kind;
-use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::index::attrs::Scatter;
+use crate::nodes::ops::loss::cross_entropy_options::CrossEntropy;
 use Domain::{Index, Real};
-
-/// Options of [`Var::cross_entropy_with`].
-#[derive(Clone, Copy, Debug)]
-pub struct CrossEntropy<'g> {
-    /// Rows with this label have no loss. Probabilities have no label to ignore.
-    pub ignore_index: i64,
-    /// ε: the target is (1 − ε)·onehot + ε/classes.
-    pub label_smoothing: f64,
-    /// How the losses of the rows are reduced. The mean is over the rows that count, and NaN if none does. With
-    /// weights it is the sum divided by the sum of the rows' weights; with probabilities, by the number of rows.
-    pub reduction: Reduction,
-    /// The factor of each class's part of the loss, `[classes]`, in the type of the logits.
-    pub weight: Option<Var<'g>>,
-}
-
-setters! {
-    ['g] CrossEntropy<'g> {
-        ignore_index: i64,
-        label_smoothing: f64,
-        reduction: Reduction,
-        weight: Var<'g> => Some(weight),
-    }
-}
-
-impl<'g> CrossEntropy<'g> {
-    /// The loss of each row. If no label is ignored, the mean over all rows equals the default loss. Training on that
-    /// mean is cheaper: all rows have the same weight, so one kernel computes the loss and its gradient.
-    pub fn per_row() -> CrossEntropy<'g> {
-        CrossEntropy { reduction: Reduction::None, ..CrossEntropy::default() }
-    }
-}
-
-impl<'g> Default for CrossEntropy<'g> {
-    fn default() -> CrossEntropy<'g> {
-        CrossEntropy { ignore_index: -100, label_smoothing: 0.0, reduction: Reduction::Mean, weight: None }
-    }
-}
 
 /// Checks logits `[N, C]`, labels `[N]` and the attributes, and gives N.
 fn check_cross_entropy_rows(cx: &Infer<'_>) -> Result<usize, String> {
@@ -65,7 +28,7 @@ fn check_cross_entropy_rows(cx: &Infer<'_>) -> Result<usize, String> {
 }
 
 /// `v[N]` as `[N, C]`.
-fn cross_entropy_over_columns<'g>(v: Var<'g>, like: Var<'g>) -> Var<'g> {
+fn cross_entropy_op_over_columns<'g>(v: Var<'g>, like: Var<'g>) -> Var<'g> {
     v.reshape([v.numel(), 1]).broadcast(like.dims())
 }
 
@@ -148,9 +111,9 @@ fn decompose_cross_entropy_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let at = cross_entropy_label_column(s);
     let hot = x.full_like(0.0).scatter(at, at.full_like(1.0).cast(x.dtype()), 1, Scatter::Set);
     let target = if smooth > 0.0 { hot * (1.0 - smooth) + smooth / classes as f64 } else { hot };
-    let dx = ((x - cross_entropy_over_columns(lse, x)).exp() - target) * cross_entropy_over_columns(dloss, x);
+    let dx = ((x - cross_entropy_op_over_columns(lse, x)).exp() - target) * cross_entropy_op_over_columns(dloss, x);
     // A select, not a product with 0: infinite logits of an ignored row have no gradient either.
-    vec![cross_entropy_over_columns(cross_entropy_row_counts(s), x).select(dx, x.full_like(0.0))]
+    vec![cross_entropy_op_over_columns(cross_entropy_row_counts(s), x).select(dx, x.full_like(0.0))]
 }
 
 /// The cotangent of the logits of [`SOFTMAX_CROSS_ENTROPY`].
@@ -247,7 +210,7 @@ pub(super) fn cross_entropy_of_labels<'g>(x: Var<'g>, labels: Var<'g>, opt: &Cro
 }
 
 /// (1 − ε)·w[label]·(−ln p[label]) − ε/classes·Σ w·ln p for each row, and w[label]; both 0 in ignored rows.
-pub(super) fn weighted_cross_entropy<'g>(
+pub(super) fn cross_entropy_op_weighted<'g>(
     x: Var<'g>,
     labels: Var<'g>,
     w: Var<'g>,

@@ -3,6 +3,7 @@
 
 pub mod attrs;
 pub mod cross_entropy;
+pub mod cross_entropy_options;
 pub mod lower;
 pub mod var;
 
@@ -78,7 +79,7 @@ fn infer_loss_pair(cx: &mut Infer<'_>) -> Result<(), String> {
 }
 
 /// The losses of the elements, their mean or their sum.
-fn reduced_loss<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
+fn loss_op_reduced<'g>(s: &Site<'_, 'g>, loss: Var<'g>) -> Vec<Var<'g>> {
     vec![match ReductionAttrs::of(&s.attrs).reduction {
         Reduction::None => loss,
         Reduction::Mean => loss.mean(..),
@@ -92,7 +93,7 @@ pub const MSE_LOSS: OpDef = OpDef {
     cost: cost_per_operand,
     decompose: Some(|s| {
         let d = s.args[0] - s.args[1];
-        reduced_loss(s, d * d)
+        loss_op_reduced(s, d * d)
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=none", domains: &[Real] },
@@ -110,7 +111,7 @@ pub const BCE_WITH_LOGITS: OpDef = OpDef {
     // conventions, not σ(x) − y) and that loses nothing to cancellation where the loss is tiny.
     decompose: Some(|s| {
         let (x, y) = (s.args[0], s.args[1]);
-        reduced_loss(s, (-x).softplus() * y + x.softplus() * (1.0 - y))
+        loss_op_reduced(s, (-x).softplus() * y + x.softplus() * (1.0 - y))
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5]", attrs: "reduction=none", domains: &[Real, Unit] },
@@ -125,3 +126,12 @@ pub const BCE_WITH_LOGITS: OpDef = OpDef {
         Deriv::ViaDecompose,
     )
 };
+
+/// max(ln p, −100), whose derivative is 1/max(p, 1e-12).
+fn loss_bounded_log<'g>(p: Var<'g>) -> Var<'g> {
+    let least = 1e-12;
+    let tiny = p.less(least);
+    // The value is constant there; the term beside it has value 0 and the slope 1/least.
+    let edge = p.log().maximum(-100.0).stop_gradient() + (p - p.stop_gradient()) * (1.0 / least);
+    tiny.select(edge, tiny.select(1.0, p).log())
+}

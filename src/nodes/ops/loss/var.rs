@@ -5,16 +5,8 @@ use crate::error::Kind;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::loss::attrs::{Reduction, ReductionAttrs};
-use crate::nodes::ops::loss::cross_entropy::{self, CrossEntropy};
-
-/// max(ln p, −100), whose derivative is 1/max(p, 1e-12).
-fn loss_bounded_log<'g>(p: Var<'g>) -> Var<'g> {
-    let least = 1e-12;
-    let tiny = p.less(least);
-    // The value is constant there; the term beside it has value 0 and the slope 1/least.
-    let edge = p.log().maximum(-100.0).stop_gradient() + (p - p.stop_gradient()) * (1.0 / least);
-    tiny.select(edge, tiny.select(1.0, p).log())
-}
+use crate::nodes::ops::loss::cross_entropy_options::CrossEntropy;
+use crate::nodes::ops::loss::{cross_entropy, loss_bounded_log};
 
 impl<'g> Var<'g> {
     /// The mean of −ln softmax(x)\[label\] over the rows whose label is not −100: [`Var::cross_entropy_with`] with
@@ -52,7 +44,7 @@ impl<'g> Var<'g> {
             let (x, flat) = (self.reshape([rows.numel(), classes]), labels.reshape([rows.numel()]));
             let (loss, counts) = match opt.weight {
                 Some(w) => {
-                    let (loss, weights) = cross_entropy::weighted_cross_entropy(x, flat, w, &opt);
+                    let (loss, weights) = cross_entropy::cross_entropy_op_weighted(x, flat, w, &opt);
                     (loss, Some(weights))
                 }
                 None => (cross_entropy::cross_entropy_of_labels(x, flat, &opt), None),

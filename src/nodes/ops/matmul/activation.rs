@@ -40,7 +40,7 @@ impl Activation {
     }
 
     /// The epilogue that computes it.
-    pub fn kernel(self) -> Act {
+    pub fn epilogue_act(self) -> Act {
         match self {
             Activation::None => Act::None,
             Activation::Relu => Act::Relu,
@@ -54,7 +54,7 @@ impl Activation {
 
     /// The activation that `op` computes.
     pub fn of_op(op: Op) -> Option<Activation> {
-        (0..Activation::NAMES.len() as u32).map(Activation::from_index).find(|a| a.op() == Some(op))
+        (0..Activation::NAMES.len() as u32).map(Activation::from_choice_index).find(|a| a.op() == Some(op))
     }
 
     /// This activation of `y`.
@@ -79,7 +79,7 @@ choice! {
 
 impl ActGrad {
     /// The epilogue that computes it.
-    pub fn kernel(self) -> Act {
+    pub fn epilogue_act(self) -> Act {
         match self {
             ActGrad::Relu => Act::ReluGrad,
             ActGrad::Tanh => Act::TanhGrad,
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn an_activation_is_found_by_its_op() {
         for i in 1..Activation::NAMES.len() as u32 {
-            let act = Activation::from_index(i);
+            let act = Activation::from_choice_index(i);
             let op = act.op().unwrap();
             assert_eq!(OPS[op.0 as usize].name, Activation::NAMES[i as usize]);
             assert_eq!(Activation::of_op(op), Some(act));

@@ -54,7 +54,7 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     ],
 };
 
-fn infer_product_sum(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_epilogue_sum(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     cx.same_dtype(0, 2)?;
@@ -63,7 +63,7 @@ fn infer_product_sum(cx: &mut Infer<'_>) -> Result<(), String> {
     cx.result(dtype, &dims)
 }
 
-fn decompose_product_sum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
+fn decompose_epilogue_sum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let MatmulAttrs { ta, tb } = MatmulAttrs::of(&s.attrs);
     vec![s.args[2] + s.args[0].matmul_t(s.args[1], ta, tb)]
 }
@@ -75,10 +75,10 @@ pub const MATMUL_ADD: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: MatmulAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
-    infer: infer_product_sum,
+    infer: infer_epilogue_sum,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
-    decompose: Some(decompose_product_sum),
+    decompose: Some(decompose_epilogue_sum),
     lower: Lower::Kernel(lower::lower_matmul_add),
     cost: matmul_flops,
     cases: &[

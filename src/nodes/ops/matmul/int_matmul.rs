@@ -6,13 +6,11 @@ use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{IntGemm, int_gemm_kernel};
 use crate::kernels::int_matmul::{IntMatmul, int_matmul_kernel_for};
-use crate::nodes::build::broadcast::broadcast_dims;
-use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
+use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use Domain::{Code, Index};
 
@@ -76,24 +74,3 @@ pub const INT_MATMUL: OpDef = OpDef {
         Case { args: "i32[1,3,0] i32[1,0,4]", attrs: "ta=false tb=false", domains: &[Index(99)] },
     ],
 };
-
-impl<'g> Var<'g> {
-    /// [`Var::matmul_t`] of integers: the batch axes become one.
-    #[track_caller]
-    pub(super) fn int_matmul(self, b: Var<'g>, ta: bool, tb: bool) -> Var<'g> {
-        let attrs = MatmulAttrs { ta, tb };
-        let (da, db) = (self.dims(), b.dims());
-        let fits = self.dtype() == b.dtype() && matmul_dims(&da, &db, ta, tb).is_ok();
-        let (ra, rb) = (da.len().saturating_sub(2), db.len().saturating_sub(2));
-        let batch = if fits { broadcast_dims(&da[..ra], &db[..rb]) } else { None };
-        // Operands that do not fit go to the op, whose check says why.
-        let Some(batch) = batch else { return self.g.emit1(Op::INT_MATMUL, &[self, b], &attrs.list()) };
-        let count: usize = batch.iter().product();
-        let flat = |x: Var<'g>, last: &[usize]| {
-            x.broadcast([&batch[..], last].concat()).reshape([&[count][..], last].concat())
-        };
-        let y = self.g.emit1(Op::INT_MATMUL, &[flat(self, &da[ra..]), flat(b, &db[rb..])], &attrs.list());
-        let last = y.dims();
-        if y.is_some() { y.reshape([&batch[..], &last[1..]].concat()) } else { y }
-    }
-}

@@ -9,7 +9,7 @@ use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::lowering::{elem, push_lowering_program};
+use crate::nodes::ops::common::lowering::{lowering_dtype, push_lowering_program};
 use crate::nodes::ops::matmul::attrs::{LoraMatmulAttrs, MatmulAttrs, MatmulBiasActAttrs, MatmulDactAttrs};
 use crate::nodes::ops::reduce::lower::{lower_reduced_blocks, lower_reduced_columns};
 
@@ -47,7 +47,7 @@ pub fn lower_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
 
 /// `matmul_bias_act`.
 pub fn lower_matmul_bias_act(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let act = MatmulBiasActAttrs::of(&cx.attrs()).act.kernel();
+    let act = MatmulBiasActAttrs::of(&cx.attrs()).act.epilogue_act();
     let g = Gemm { bias: true, act, ..lower_matmul_product(cx)? };
     lower_plain_matmul(cx, g)
 }
@@ -62,7 +62,7 @@ pub fn lower_matmul_add(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `matmul_dact`.
 pub fn lower_matmul_dact(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dtype, y) = (cx.dtype(0), cx.out_dims(0));
-    let act = MatmulDactAttrs::of(&cx.attrs()).by.kernel();
+    let act = MatmulDactAttrs::of(&cx.attrs()).by.epilogue_act();
     let g = Gemm { act, precision: cx.precision, ..lower_matmul_product(cx)? };
     if !cx.used[1] {
         return lower_plain_matmul(cx, g);
@@ -129,7 +129,7 @@ pub fn lower_lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
         let g = Gemm::new(rows, n, k);
         if transposed { g.with_b_transposed() } else { g }
     };
-    let (size, e) = (cx.dtype(0).size(), elem(cx.dtype(0))?);
+    let (size, e) = (cx.dtype(0).size(), lowering_dtype(cx.dtype(0))?);
     let flops = |g: &Gemm| 2 * (g.len() * g.k) as u64;
     let low = if cx.used[1] { Buf::Out(1) } else { cx.temp(size, rows * rank) };
     let g = by(rank, k);

@@ -1,10 +1,12 @@
 //! Matrix products as methods of [`Var`].
 
 use crate::nodes::build::axes::axis_from_front;
+use crate::nodes::build::broadcast::broadcast_dims;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::complex::tensor_forms::complex_product_form;
+use crate::nodes::ops::complex::forms::complex_product_form;
 use crate::nodes::ops::matmul::attrs::{DotGeneralAttrs, MatmulAttrs};
+use crate::nodes::ops::matmul::matmul_dims::matmul_dims;
 
 impl<'g> Var<'g> {
     /// The matrix product of the last two axes: `[.., m, k]` by `[.., k, n]` gives `[.., m, n]`; leading axes
@@ -54,5 +56,24 @@ impl<'g> Var<'g> {
             return self.refuse("outer", format!("shapes {} and {}; two vectors are needed", self.dims(), b.dims()));
         }
         self.g.with_caller(|| self.reshape([self.numel(), 1]) * b.reshape([1, b.numel()]))
+    }
+
+    /// [`Var::matmul_t`] of integers: the batch axes become one.
+    #[track_caller]
+    pub(super) fn int_matmul(self, b: Var<'g>, ta: bool, tb: bool) -> Var<'g> {
+        let attrs = MatmulAttrs { ta, tb };
+        let (da, db) = (self.dims(), b.dims());
+        let fits = self.dtype() == b.dtype() && matmul_dims(&da, &db, ta, tb).is_ok();
+        let (ra, rb) = (da.len().saturating_sub(2), db.len().saturating_sub(2));
+        let batch = if fits { broadcast_dims(&da[..ra], &db[..rb]) } else { None };
+        // Operands that do not fit go to the op, whose check says why.
+        let Some(batch) = batch else { return self.g.emit1(Op::INT_MATMUL, &[self, b], &attrs.list()) };
+        let count: usize = batch.iter().product();
+        let flat = |x: Var<'g>, last: &[usize]| {
+            x.broadcast([&batch[..], last].concat()).reshape([&[count][..], last].concat())
+        };
+        let y = self.g.emit1(Op::INT_MATMUL, &[flat(self, &da[ra..]), flat(b, &db[rb..])], &attrs.list());
+        let last = y.dims();
+        if y.is_some() { y.reshape([&batch[..], &last[1..]].concat()) } else { y }
     }
 }

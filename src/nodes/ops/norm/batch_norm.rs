@@ -9,8 +9,8 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{
-    NormAttrs, STATISTICS, add_norm_cotangents, check_norm_backward, check_norm_channels, check_norm_eps,
-    norm_per_channel, norm_sum_to_channels,
+    NormAttrs, STATISTICS, check_norm_backward, check_norm_channels, check_norm_eps, norm_op_add_cotangents,
+    norm_op_per_channel, norm_sum_to_channels,
 };
 use Domain::Real;
 
@@ -18,16 +18,16 @@ fn decompose_batch_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let axes: Vec<i64> = (0..x.rank() as i64).filter(|&a| a != 1).collect();
     let mean = x.mean(&axes[..]);
-    let d = x - norm_per_channel(mean, x);
+    let d = x - norm_op_per_channel(mean, x);
     let var = (d * d).mean(&axes[..]);
     let scale = (var + NormAttrs::of(&s.attrs).eps).rsqrt() * s.args[1];
-    vec![d * norm_per_channel(scale, x) + norm_per_channel(s.args[2], x), mean, var]
+    vec![d * norm_op_per_channel(scale, x) + norm_op_per_channel(s.args[2], x), mean, var]
 }
 
 /// The mean of each channel over the batch, shaped to broadcast over x.
 fn batch_norm_mean_of_channels(x: Var<'_>) -> Var<'_> {
     let n = x.numel() / x.dims()[1].max(1);
-    norm_per_channel(norm_sum_to_channels(x) / n as f64, x)
+    norm_op_per_channel(norm_sum_to_channels(x) / n as f64, x)
 }
 
 /// x − mean, 1/√(var + eps) and x̂ at a batch norm; the second is shaped to broadcast over x.
@@ -37,22 +37,23 @@ struct BatchNormParts<'g> {
     hat: Var<'g>,
 }
 
-fn batch_norm_parts<'g>(s: &Site<'_, 'g>) -> BatchNormParts<'g> {
+fn batch_norm_op_parts<'g>(s: &Site<'_, 'g>) -> BatchNormParts<'g> {
     let x = s.args[0];
-    let centred = x - norm_per_channel(s.outs[1], x);
-    let rstd = norm_per_channel((s.outs[2] + NormAttrs::of(&s.attrs).eps).rsqrt(), x);
+    let centred = x - norm_op_per_channel(s.outs[1], x);
+    let rstd = norm_op_per_channel((s.outs[2] + NormAttrs::of(&s.attrs).eps).rsqrt(), x);
     BatchNormParts { centred, rstd, hat: centred * rstd }
 }
 
 /// ẏ = γ·r·(ẋ − mean ẋ − x̂·mean(x̂⊙ẋ)) + γ̇·x̂ + β̇; the mean has mean ẋ, and var has 2·mean((x − mean)⊙ẋ).
 fn batch_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let (x, gamma) = (s.args[0], s.args[1]);
-    let BatchNormParts { centred, rstd, hat } = batch_norm_parts(s);
+    let BatchNormParts { centred, rstd, hat } = batch_norm_op_parts(s);
     let means = t[0].map(|t| [batch_norm_mean_of_channels(t), batch_norm_mean_of_channels(centred * t)]);
-    let from_x =
-        t[0].zip(means).map(|(t, [a, b])| (t - a - centred * (b * rstd * rstd)) * (rstd * norm_per_channel(gamma, x)));
-    let from_gamma = t[1].map(|t| hat * norm_per_channel(t, x));
-    let from_beta = t[2].map(|t| norm_per_channel(t, x).broadcast(x.dims()));
+    let from_x = t[0]
+        .zip(means)
+        .map(|(t, [a, b])| (t - a - centred * (b * rstd * rstd)) * (rstd * norm_op_per_channel(gamma, x)));
+    let from_gamma = t[1].map(|t| hat * norm_op_per_channel(t, x));
+    let from_beta = t[2].map(|t| norm_op_per_channel(t, x).broadcast(x.dims()));
     let y = [from_x, from_gamma, from_beta].into_iter().flatten().reduce(|a, b| a + b);
     vec![y, means.map(|m| m[0].reshape(gamma.dims())), means.map(|m| (m[1] * 2.0).reshape(gamma.dims()))]
 }
@@ -61,13 +62,13 @@ fn batch_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var
 fn batch_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
     let (x, gamma, mean, var) = (s.args[0], s.args[1], s.outs[1], s.outs[2]);
     let n = x.numel() as f64 / mean.numel().max(1) as f64;
-    let from_mean = ct[1].map(|ct| norm_per_channel(ct / n, x).broadcast(x.dims()));
-    let from_var = ct[2].map(|ct| (x - norm_per_channel(mean, x)) * norm_per_channel(ct * (2.0 / n), x));
+    let from_mean = ct[1].map(|ct| norm_op_per_channel(ct / n, x).broadcast(x.dims()));
+    let from_var = ct[2].map(|ct| (x - norm_op_per_channel(mean, x)) * norm_op_per_channel(ct * (2.0 / n), x));
     let all = ct[0].map(|dy| {
         let rstd = (var + NormAttrs::of(&s.attrs).eps).rsqrt();
         s.g.emit(Op::BATCH_NORM_BACKWARD, &[dy, x, gamma, mean, rstd], &[])
     });
-    add_norm_cotangents(all.as_deref(), [from_mean, from_var])
+    norm_op_add_cotangents(all.as_deref(), [from_mean, from_var])
 }
 
 /// Normalisation of each channel over the batch, with its statistics.
@@ -101,10 +102,10 @@ pub const BATCH_NORM: OpDef = OpDef {
 /// dx = γr(dy − mean(dy) − x̂·mean(x̂⊙dy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
 fn decompose_batch_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma) = (s.args[0], s.args[1], s.args[2]);
-    let rstd = norm_per_channel(s.args[4], x);
-    let hat = (x - norm_per_channel(s.args[3], x)) * rstd;
+    let rstd = norm_op_per_channel(s.args[4], x);
+    let hat = (x - norm_op_per_channel(s.args[3], x)) * rstd;
     let dx = (dy - batch_norm_mean_of_channels(dy) - hat * batch_norm_mean_of_channels(hat * dy))
-        * (rstd * norm_per_channel(gamma, x));
+        * (rstd * norm_op_per_channel(gamma, x));
     vec![dx, norm_sum_to_channels(dy * hat), norm_sum_to_channels(dy)]
 }
 

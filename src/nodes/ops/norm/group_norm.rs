@@ -9,8 +9,8 @@ use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::norm::{
-    NormAttrs, STATISTICS, add_norm_cotangents, check_norm_backward, check_norm_channels, check_norm_eps,
-    norm_per_channel, norm_sum_to_channels,
+    NormAttrs, STATISTICS, check_norm_backward, check_norm_channels, check_norm_eps, norm_op_add_cotangents,
+    norm_op_per_channel, norm_sum_to_channels,
 };
 use Domain::Real;
 
@@ -33,7 +33,7 @@ fn decompose_group_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (one, zero) = (s.g.full(1.0, [size], x.dtype()), s.g.full(0.0, [size], x.dtype()));
     let normed = s.g.emit(Op::LAYER_NORM, &[flat, one, zero], &NormAttrs { eps }.list());
     let [hat, mean, rstd] = *normed else { return Vec::new() };
-    let y = hat.reshape(d) * norm_per_channel(s.args[1], x) + norm_per_channel(s.args[2], x);
+    let y = hat.reshape(d) * norm_op_per_channel(s.args[1], x) + norm_op_per_channel(s.args[2], x);
     vec![y, mean.reshape([d[0], groups]), rstd.reshape([d[0], groups])]
 }
 
@@ -45,28 +45,28 @@ fn repeat_group_norm_group<'g>(stat: Var<'g>, x: Var<'g>) -> Var<'g> {
 }
 
 /// The mean over each of as many groups as `like` has, `[N, groups]`.
-fn group_norm_mean_of_groups<'g>(x: Var<'g>, like: Var<'g>) -> Var<'g> {
+fn group_norm_op_mean<'g>(x: Var<'g>, like: Var<'g>) -> Var<'g> {
     let (d, s) = (x.dims(), like.dims());
     x.reshape([s[0], s[1], d[1..].iter().product::<usize>() / s[1]]).mean(-1)
 }
 
 /// x̂ = (x − mean)·rstd.
-fn group_norm_unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
+fn group_norm_op_unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
     (x - repeat_group_norm_group(mean, x)) * repeat_group_norm_group(rstd, x)
 }
 
 /// ẏ = γ·r·(ẋ − mean ẋ − x̂·mean(x̂⊙ẋ)) + γ̇·x̂ + β̇; the mean has mean ẋ, and rstd has −r²·mean(x̂⊙ẋ).
 fn group_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let (x, gamma, mean, rstd) = (s.args[0], s.args[1], s.outs[1], s.outs[2]);
-    let hat = group_norm_unit(x, mean, rstd);
-    let means = t[0].map(|t| [group_norm_mean_of_groups(t, mean), group_norm_mean_of_groups(hat * t, mean)]);
+    let hat = group_norm_op_unit(x, mean, rstd);
+    let means = t[0].map(|t| [group_norm_op_mean(t, mean), group_norm_op_mean(hat * t, mean)]);
     let from_x = t[0].zip(means).map(|(t, [a, b])| {
         (t - repeat_group_norm_group(a, x) - hat * repeat_group_norm_group(b, x))
             * repeat_group_norm_group(rstd, x)
-            * norm_per_channel(gamma, x)
+            * norm_op_per_channel(gamma, x)
     });
-    let from_gamma = t[1].map(|t| hat * norm_per_channel(t, x));
-    let from_beta = t[2].map(|t| norm_per_channel(t, x).broadcast(x.dims()));
+    let from_gamma = t[1].map(|t| hat * norm_op_per_channel(t, x));
+    let from_beta = t[2].map(|t| norm_op_per_channel(t, x).broadcast(x.dims()));
     let y = [from_x, from_gamma, from_beta].into_iter().flatten().reduce(|a, b| a + b);
     vec![y, means.map(|m| m[0]), means.map(|m| -(rstd * rstd * m[1]))]
 }
@@ -77,9 +77,9 @@ fn group_norm_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> V
     let n = x.numel() as f64 / mean.numel().max(1) as f64;
     let from_mean = ct[1].map(|ct| repeat_group_norm_group(ct / n, x));
     let from_rstd =
-        ct[2].map(|ct| -(repeat_group_norm_group(ct * rstd * rstd / n, x) * group_norm_unit(x, mean, rstd)));
+        ct[2].map(|ct| -(repeat_group_norm_group(ct * rstd * rstd / n, x) * group_norm_op_unit(x, mean, rstd)));
     let all = ct[0].map(|dy| s.g.emit(Op::GROUP_NORM_BACKWARD, &[dy, x, gamma, mean, rstd], &[]));
-    add_norm_cotangents(all.as_deref(), [from_mean, from_rstd])
+    norm_op_add_cotangents(all.as_deref(), [from_mean, from_rstd])
 }
 
 /// Normalisation of groups of channels of each sample.
@@ -115,9 +115,9 @@ pub const GROUP_NORM: OpDef = OpDef {
 /// dx = r(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
 fn decompose_group_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma, mean, rstd) = (s.args[0], s.args[1], s.args[2], s.args[3], s.args[4]);
-    let hat = group_norm_unit(x, mean, rstd);
-    let g = dy * norm_per_channel(gamma, x);
-    let over = |v: Var<'g>| repeat_group_norm_group(group_norm_mean_of_groups(v, mean), x);
+    let hat = group_norm_op_unit(x, mean, rstd);
+    let g = dy * norm_op_per_channel(gamma, x);
+    let over = |v: Var<'g>| repeat_group_norm_group(group_norm_op_mean(v, mean), x);
     let dx = (g - over(g) - hat * over(hat * g)) * repeat_group_norm_group(rstd, x);
     vec![dx, norm_sum_to_channels(dy * hat), norm_sum_to_channels(dy)]
 }

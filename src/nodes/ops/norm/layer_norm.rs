@@ -8,7 +8,7 @@ use crate::nodes::ops::norm::{NormAttrs, check_norm_eps, check_normalised_size, 
 use Domain::{Positive, Real};
 
 /// The mean of each row, repeated along it.
-fn layer_norm_mean<'g>(x: Var<'g>) -> Var<'g> {
+fn layer_norm_op_mean<'g>(x: Var<'g>) -> Var<'g> {
     repeat_norm_rows(x.mean(-1), x)
 }
 
@@ -21,16 +21,16 @@ fn decompose_layer_norm<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
 }
 
 /// x̂ = (x − mean)·rstd.
-fn layer_norm_unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
+fn layer_norm_op_unit<'g>(x: Var<'g>, mean: Var<'g>, rstd: Var<'g>) -> Var<'g> {
     (x - repeat_norm_rows(mean, x)) * repeat_norm_rows(rstd, x)
 }
 
 /// ẏ = γ·r·(ẋ − mean ẋ − x̂·mean(x̂⊙ẋ)) + γ̇·x̂ + β̇.
 fn layer_norm_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let (x, gamma, rstd) = (s.args[0], s.args[1], s.outs[2]);
-    let hat = layer_norm_unit(x, s.outs[1], rstd);
-    let from_x =
-        t[0].map(|t| (t - layer_norm_mean(t) - hat * layer_norm_mean(hat * t)) * repeat_norm_rows(rstd, x) * gamma);
+    let hat = layer_norm_op_unit(x, s.outs[1], rstd);
+    let from_x = t[0]
+        .map(|t| (t - layer_norm_op_mean(t) - hat * layer_norm_op_mean(hat * t)) * repeat_norm_rows(rstd, x) * gamma);
     let from_gamma = t[1].map(|t| hat * t);
     let from_beta = t[2].map(|t| t.broadcast(x.dims()));
     let parts = [from_x, from_gamma, from_beta];
@@ -77,9 +77,9 @@ pub const LAYER_NORM: OpDef = OpDef {
 /// dx = r(γdy − mean(γdy) − x̂·mean(x̂⊙γdy)), dγ = Σ dy⊙x̂, dβ = Σ dy.
 fn decompose_layer_norm_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (dy, x, gamma, rstd) = (s.args[0], s.args[1], s.args[2], s.args[4]);
-    let hat = layer_norm_unit(x, s.args[3], rstd);
+    let hat = layer_norm_op_unit(x, s.args[3], rstd);
     let g = dy * gamma;
-    let dx = (g - layer_norm_mean(g) - hat * layer_norm_mean(hat * g)) * repeat_norm_rows(rstd, x);
+    let dx = (g - layer_norm_op_mean(g) - hat * layer_norm_op_mean(hat * g)) * repeat_norm_rows(rstd, x);
     let n = gamma.dims();
     vec![dx, (dy * hat).unbroadcast(&n), dy.unbroadcast(&n)]
 }

@@ -93,7 +93,7 @@ fn check_norm_backward(cx: &Infer<'_>) -> Result<usize, String> {
 }
 
 /// A value for each channel, shaped to broadcast over x.
-fn norm_per_channel<'g>(v: Var<'g>, x: Var<'g>) -> Var<'g> {
+fn norm_op_per_channel<'g>(v: Var<'g>, x: Var<'g>) -> Var<'g> {
     let mut d = vec![1; x.rank() - 1];
     d[0] = v.numel();
     v.reshape(d)
@@ -106,7 +106,7 @@ fn norm_sum_to_channels(x: Var<'_>) -> Var<'_> {
 }
 
 /// The cotangents of (x, γ, β): `all` from a backward op, and `more` for x from the statistics.
-fn add_norm_cotangents<'g>(all: Option<&[Var<'g>]>, more: [Option<Var<'g>>; 2]) -> Vec<Option<Var<'g>>> {
+fn norm_op_add_cotangents<'g>(all: Option<&[Var<'g>]>, more: [Option<Var<'g>>; 2]) -> Vec<Option<Var<'g>>> {
     let of = |i: usize| all.and_then(|all| all.get(i).copied());
     vec![[of(0), more[0], more[1]].into_iter().flatten().reduce(|a, b| a + b), of(1), of(2)]
 }

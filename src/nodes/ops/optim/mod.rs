@@ -7,6 +7,7 @@
 pub mod attrs;
 pub mod fused_update;
 pub mod lower;
+pub mod step_options;
 pub mod var;
 
 use crate::ensure;
@@ -48,7 +49,7 @@ const fn optim_step_op(
         batch: Batch::Rule(batch_optim_step),
         decompose: None,
         lower: Lower::Expand,
-        cost: |cx| 4 * optim_step_elements(cx, 2, 1),
+        cost: |cx| 4 * optim_op_step_elements(cx, 2, 1),
         cases: &[],
     }
 }
@@ -67,7 +68,7 @@ fn batch_optim_step<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
 const MOST_RESULTS: usize = 64;
 
 /// Elements of all params of a step.
-fn optim_step_elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
+fn optim_op_step_elements(cx: &CostCx<'_>, tensors: usize, scalars: usize) -> u64 {
     let params = (cx.graph.args_of(cx.node).len() - scalars) / tensors;
     (0..params).map(|i| cx.arg(tensors * i)).sum()
 }
@@ -107,7 +108,7 @@ fn check_optim_step_tensors(cx: &mut Infer<'_>, n: usize, counts: bool) -> Resul
 
 /// The results of `one` for each param. `one` takes the tensors of the param, with the gradient scaled, and the
 /// scalars.
-fn optim_step_each_param<'g>(
+fn optim_op_step_each_param<'g>(
     s: &Site<'_, 'g>,
     (n, scalars): (usize, usize),
     one: impl Fn(&[Var<'g>], &[Var<'g>]) -> Vec<Var<'g>>,
@@ -131,7 +132,7 @@ pub(super) fn check_optim_step_number(cx: &Infer<'_>, i: usize) -> Result<(), St
 }
 
 /// g + wd·p. A decay of 0 adds nothing, not even the NaN of 0·∞.
-fn decayed_optim_gradient<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
+fn optim_op_decayed_gradient<'g>(g: Var<'g>, p: Var<'g>, decay: f64) -> Var<'g> {
     if decay == 0.0 { g } else { g + p * decay }
 }
 
@@ -143,7 +144,9 @@ pub const SGD: OpDef = OpDef {
     },
     decompose: Some(|s| {
         let SgdAttrs { weight_decay } = SgdAttrs::of(&s.attrs);
-        optim_step_each_param(s, (2, 1), |t, k| vec![t[0] - k[0] * decayed_optim_gradient(t[1], t[0], weight_decay)])
+        optim_op_step_each_param(s, (2, 1), |t, k| {
+            vec![t[0] - k[0] * optim_op_decayed_gradient(t[1], t[0], weight_decay)]
+        })
     }),
     cases: &[
         Case { args: "f[3,5] f[3,5] f[]", attrs: "weight_decay=0", domains: &[Real, Real, Positive] },
@@ -166,9 +169,9 @@ pub const SGD: OpDef = OpDef {
 
 fn decompose_sgd_momentum<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = SgdMomentumAttrs::of(&s.attrs);
-    optim_step_each_param(s, (3, 2), |tensors, k| {
+    optim_op_step_each_param(s, (3, 2), |tensors, k| {
         let (p, lr, t) = (tensors[0], k[0], k[1]);
-        let g = decayed_optim_gradient(tensors[1], p, a.weight_decay);
+        let g = optim_op_decayed_gradient(tensors[1], p, a.weight_decay);
         let later = tensors[2] * a.momentum + g * (1.0 - a.dampening);
         let buf = t.equal(1.0).select(g, later);
         let move_by = if a.nesterov { g + buf * a.momentum } else { buf };
@@ -183,7 +186,7 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
         check_optim_step_tensors(cx, 3, true)
     },
     decompose: Some(decompose_sgd_momentum),
-    cost: |cx| 6 * optim_step_elements(cx, 3, 2),
+    cost: |cx| 6 * optim_op_step_elements(cx, 3, 2),
     cases: &[
         Case {
             args: "f[3,5] f[3,5] f[3,5] f[] i64[]",
@@ -212,21 +215,21 @@ pub const SGD_MOMENTUM: OpDef = OpDef {
 };
 
 /// 1 − βᵗ in `f64`: an `f32` would lose half the digits of a β near 1.
-fn optim_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
+fn optim_op_bias_correction<'g>(t: Var<'g>, beta: f64) -> Var<'g> {
     let t = t.cast(DType::F64);
     1.0 - t.full_like(beta).pow(t)
 }
 
 fn decompose_adam<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let AdamAttrs { beta1, beta2, eps, weight_decay: decay, decoupled } = AdamAttrs::of(&s.attrs);
-    optim_step_each_param(s, (4, 2), |tensors, k| {
+    optim_op_step_each_param(s, (4, 2), |tensors, k| {
         let (p, m, v, lr, t) = (tensors[0], tensors[2], tensors[3], k[0], k[1]);
-        let g = if decoupled { tensors[1] } else { decayed_optim_gradient(tensors[1], p, decay) };
+        let g = if decoupled { tensors[1] } else { optim_op_decayed_gradient(tensors[1], p, decay) };
         let p = if decoupled { p * (1.0 - lr * decay) } else { p };
         let m = m + (g - m) * (1.0 - beta1);
         let v = v * beta2 + g * g * (1.0 - beta2);
-        let size = (lr.cast(DType::F64) / optim_bias_correction(t, beta1)).cast(p.dtype());
-        let root = optim_bias_correction(t, beta2).sqrt().cast(p.dtype());
+        let size = (lr.cast(DType::F64) / optim_op_bias_correction(t, beta1)).cast(p.dtype());
+        let root = optim_op_bias_correction(t, beta2).sqrt().cast(p.dtype());
         vec![p - size * (m / (v.sqrt() / root + eps)), m, v]
     })
 }
@@ -238,7 +241,7 @@ pub const ADAM: OpDef = OpDef {
         check_optim_step_tensors(cx, 4, true)
     },
     decompose: Some(decompose_adam),
-    cost: |cx| 14 * optim_step_elements(cx, 4, 2),
+    cost: |cx| 14 * optim_op_step_elements(cx, 4, 2),
     cases: &[
         Case {
             args: "f[3,5] f[3,5] f[3,5] f[3,5] f[] i64[]",

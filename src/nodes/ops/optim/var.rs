@@ -1,49 +1,9 @@
 //! Optimiser steps as methods of [`Var`], with torch's options and defaults.
 
-use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
 use crate::nodes::ops::optim::attrs::{AdamAttrs, SgdAttrs, SgdMomentumAttrs};
-
-/// Options of [`Var::sgd_momentum_step`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SgdOptions {
-    /// μ.
-    pub momentum: f64,
-    /// The share of the gradient that the momentum buffer leaves out.
-    pub dampening: f64,
-    /// Nesterov momentum.
-    pub nesterov: bool,
-    /// L2 penalty, added to the gradient.
-    pub weight_decay: f64,
-}
-
-/// Options of [`Var::adam_step`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdamOptions {
-    /// Decays of the first and the second moment.
-    pub betas: [f64; 2],
-    /// Added to the denominator, for numerical stability.
-    pub eps: f64,
-    /// Weight decay.
-    pub weight_decay: f64,
-    /// True for AdamW: the decay shrinks the param. False for Adam: the decay is added to the gradient.
-    pub decoupled: bool,
-}
-
-impl Default for AdamOptions {
-    fn default() -> AdamOptions {
-        AdamOptions { betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0, decoupled: false }
-    }
-}
-
-setters! {
-    [] SgdOptions { momentum: f64, dampening: f64, nesterov: bool, weight_decay: f64 }
-}
-
-setters! {
-    [] AdamOptions { betas: [f64; 2], eps: f64, weight_decay: f64, decoupled: bool }
-}
+use crate::nodes::ops::optim::step_options::{AdamOptions, SgdOptions};
 
 impl<'g> Var<'g> {
     /// The param after one step of gradient descent: `p − lr·(g + weight_decay·p)`. `g` has the param's shape and

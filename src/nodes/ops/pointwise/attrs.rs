@@ -49,7 +49,7 @@ attrs! {
 
 choice! {
     /// An activation that `act_with_grad` computes.
-    pub enum Curve {
+    pub enum CurveAttr {
         /// With the error function.
         Gelu = "gelu",
         /// With the hyperbolic tangent.
@@ -59,25 +59,25 @@ choice! {
     }
 }
 
-impl Curve {
+impl CurveAttr {
     /// All of them.
-    pub const ALL: [Curve; 3] = [Curve::Gelu, Curve::GeluTanh, Curve::Silu];
+    pub const ALL: [CurveAttr; 3] = [CurveAttr::Gelu, CurveAttr::GeluTanh, CurveAttr::Silu];
 
     /// The op of the activation.
     pub fn act_op(self) -> Op {
         match self {
-            Curve::Gelu => Op::GELU,
-            Curve::GeluTanh => Op::GELU_TANH,
-            Curve::Silu => Op::SILU,
+            CurveAttr::Gelu => Op::GELU,
+            CurveAttr::GeluTanh => Op::GELU_TANH,
+            CurveAttr::Silu => Op::SILU,
         }
     }
 
     /// The op of its derivative.
     pub fn act_grad_op(self) -> Op {
         match self {
-            Curve::Gelu => Op::GELU_GRAD,
-            Curve::GeluTanh => Op::GELU_TANH_GRAD,
-            Curve::Silu => Op::SILU_GRAD,
+            CurveAttr::Gelu => Op::GELU_GRAD,
+            CurveAttr::GeluTanh => Op::GELU_TANH_GRAD,
+            CurveAttr::Silu => Op::SILU_GRAD,
         }
     }
 }
@@ -86,7 +86,7 @@ attrs! {
     /// Attributes of `act_with_grad`.
     pub struct ActWithGradAttrs {
         /// The activation.
-        act: Curve,
+        act: CurveAttr,
     }
 }
 

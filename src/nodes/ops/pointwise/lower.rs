@@ -6,15 +6,15 @@ use crate::kernels::cost_model::CostClass;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ops::pointwise::attrs::ActWithGradAttrs;
-use crate::nodes::ops::pointwise::attrs::Curve;
+use crate::nodes::ops::pointwise::attrs::CurveAttr;
 
 /// `act_with_grad`.
 pub fn lower_act_with_grad(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let p = ActWithGrad { len: cx.arg_dims(0).numel() };
     let kernel = match ActWithGradAttrs::of(&cx.attrs()).act {
-        Curve::Gelu => act_with_grad::gelu_for(cx.dtype(0))?,
-        Curve::GeluTanh => act_with_grad::gelu_tanh_for(cx.dtype(0))?,
-        Curve::Silu => act_with_grad::silu_for(cx.dtype(0))?,
+        CurveAttr::Gelu => act_with_grad::gelu_for(cx.dtype(0))?,
+        CurveAttr::GeluTanh => act_with_grad::gelu_tanh_for(cx.dtype(0))?,
+        CurveAttr::Silu => act_with_grad::silu_for(cx.dtype(0))?,
     };
     let call =
         Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::ACTIVATION).reads_args(1);

@@ -6,8 +6,7 @@
 //! one whose elements a resize repeats, without a copy.
 
 use crate::arena::dims::Dims;
-use crate::arena::ids::Id;
-use crate::arena::{DType, Region, Value, Window};
+use crate::arena::{DType, Region, Value, Window, ids::Id};
 use crate::ensure;
 use crate::kernels::tile::{Access, Input, TileOp, TileProgram, TileStep};
 use crate::nodes::ir::call::Buf;
@@ -16,7 +15,7 @@ use crate::nodes::ir::leaf::ArgAttrs;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
-use crate::nodes::ops::common::lowering::{elem, push_lowering_program};
+use crate::nodes::ops::common::lowering::{lowering_dtype, push_lowering_program};
 use crate::nodes::ops::constant::attrs::FullAttrs;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::ops::pointwise::peephole::peephole_steps;
@@ -82,7 +81,7 @@ pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String>
     let mut steps: Vec<(TileStep, Vec<Slot>)> = Vec::new();
     for n in g.region_nodes(r) {
         let (op, v, args) = (g.op[n.at()], g.out(n), g.args_of(n));
-        let e = elem(g.dtype[v.at()])?;
+        let e = lowering_dtype(g.dtype[v.at()])?;
         match (op, g.def_of(n).lower) {
             (Op::ARG, _) => {
                 let arg = ArgAttrs::of(&g.attrs(n)).index as usize;
@@ -131,7 +130,7 @@ fn map_point_step(
     let args = g.args_of(n);
     // The type of a select is that of its values, not of its condition.
     let typed = args.last().ok_or("a point-wise op without operands")?;
-    let from = elem(g.dtype[typed.at()])?;
+    let from = lowering_dtype(g.dtype[typed.at()])?;
     let operands = args.iter().map(|&a| slots[a]).collect::<Option<Vec<_>>>();
     let operands = operands.ok_or("an operand of another shape than the region")?;
     let step = match op {

@@ -1,7 +1,6 @@
 //! Elementwise ops, and the regions that fusion builds from them.
 
 pub mod act_with_grad;
-mod activations;
 pub mod arith;
 pub mod attrs;
 pub mod bits;
@@ -14,6 +13,7 @@ mod peephole;
 mod slot;
 pub mod special;
 pub mod var;
+mod var_activations;
 
 use crate::nodes::ir::attrs::Attrs;
 

@@ -7,12 +7,14 @@
 
 use crate::arena::Value;
 use crate::error::Kind;
-use crate::nodes::build::broadcast::{Operand, broadcast_dims};
+use crate::nodes::build::broadcast::broadcast_dims;
+use crate::nodes::build::operand::Operand;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::complex::pointwise_forms::{complex_binary_form, complex_unary_form};
-use crate::nodes::ops::complex::tensor_forms::{complex_cast_form, complex_selected_form};
+use crate::nodes::ops::complex::forms::{
+    complex_binary_form, complex_cast_form, complex_selected_form, complex_unary_form,
+};
 use crate::nodes::ops::pointwise::attrs::{CastAttrs, ClampAttrs, PolygammaAttrs};
 use std::f64::consts::PI;
 
@@ -258,7 +260,7 @@ impl<'g> Var<'g> {
 
     /// `integers` of integers, `bools` of bools.
     #[track_caller]
-    fn bits(self, b: impl Operand<'g>, integers: Op, bools: Op) -> Var<'g> {
+    fn bits_of_pair(self, b: impl Operand<'g>, integers: Op, bools: Op) -> Var<'g> {
         let op = if self.is_some() && self.dtype() == DType::Bool { bools } else { integers };
         self.pair(op, b.var_like(self, op))
     }
@@ -266,19 +268,19 @@ impl<'g> Var<'g> {
     /// The bits that both a and b have; of bools, whether both hold. The operands broadcast.
     #[track_caller]
     pub fn bitwise_and(self, b: impl Operand<'g>) -> Var<'g> {
-        self.bits(b, Op::BITWISE_AND, Op::AND)
+        self.bits_of_pair(b, Op::BITWISE_AND, Op::AND)
     }
 
     /// The bits that a or b has; of bools, whether one holds. The operands broadcast.
     #[track_caller]
     pub fn bitwise_or(self, b: impl Operand<'g>) -> Var<'g> {
-        self.bits(b, Op::BITWISE_OR, Op::OR)
+        self.bits_of_pair(b, Op::BITWISE_OR, Op::OR)
     }
 
     /// The bits that one of a and b has; of bools, whether one alone holds. The operands broadcast.
     #[track_caller]
     pub fn bitwise_xor(self, b: impl Operand<'g>) -> Var<'g> {
-        self.bits(b, Op::BITWISE_XOR, Op::NE)
+        self.bits_of_pair(b, Op::BITWISE_XOR, Op::NE)
     }
 
     /// All bits of an integer inverted; of a bool, its negation.

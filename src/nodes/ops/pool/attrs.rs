@@ -1,7 +1,7 @@
 //! Attributes of pools. Those of pools of maxima and minima are [`WindowAttrs`].
 
 use crate::nodes::ir::attr_types::attrs;
-use crate::nodes::ops::common::window_geometry::WindowAttrs;
+use crate::nodes::ops::common::window_attrs::WindowAttrs;
 
 attrs! {
     /// Attributes of `max_pool2d_backward`.

@@ -7,22 +7,23 @@ use crate::kernels::pool::PoolGeom;
 use crate::kernels::window_sizes::Units;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::window_geometry::{WindowAttrs, WindowGeometry, window_array};
+use crate::nodes::ops::common::window_attrs::WindowAttrs;
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_geometry_array};
 use crate::nodes::ops::index::index_bounds::index_bounds_of_pool;
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, AvgPoolBackwardAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
-use crate::nodes::ops::pool::pool_plane;
+use crate::nodes::ops::pool::pool_op_plane;
 
 /// The kernels' parameters of a pool of `[n, c, …]`.
 pub(in crate::nodes::ops) fn lower_pool_geom(nc: &[usize], win: &WindowGeometry<2>) -> PoolGeom {
     let WindowGeometry { size: [h, w], kernel: [kh, kw], stride, pad, dilation } = *win;
-    let [n, c] = window_array(nc);
-    PoolGeom { n, c, h, w, kh, kw, stride, pad: window_array(pad.as_flattened()), dilation }
+    let [n, c] = window_geometry_array(nc);
+    PoolGeom { n, c, h, w, kh, kw, stride, pad: window_geometry_array(pad.as_flattened()), dilation }
 }
 
 /// `max_pool2d`; positions are not written if no instruction reads them.
 pub fn lower_max_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_op_plane(&d)));
     let units = g.y_units();
     let kernel = pool::max_pool2d_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
@@ -42,11 +43,11 @@ pub(in crate::nodes::ops) fn lower_moving_pool_geom(nc: &[usize], plane: [usize;
 /// `max_pool2d_backward`.
 pub fn lower_max_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (dy, dx) = (cx.arg_dims(0), cx.out_dims(0));
-    let g = lower_moving_pool_geom(&dy, pool_plane(&dx), pool_plane(&dy));
+    let g = lower_moving_pool_geom(&dy, pool_op_plane(&dx), pool_op_plane(&dy));
     let units = g.x_units();
     let kernel = pool::max_pool2d_backward_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
-    lower_pool_moves(cx, call.writes(Buf::Out(0), units.per_unit), pool_plane(&dx));
+    lower_pool_moves(cx, call.writes(Buf::Out(0), units.per_unit), pool_op_plane(&dx));
     Ok(())
 }
 
@@ -61,11 +62,11 @@ fn lower_pool_moves(cx: &mut LowerCx<'_>, call: Call, plane: [usize; 2]) {
 /// `max_pool2d_gather`.
 pub fn lower_max_pool2d_gather(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (x, y) = (cx.arg_dims(0), cx.out_dims(0));
-    let g = lower_moving_pool_geom(&x, pool_plane(&x), pool_plane(&y));
+    let g = lower_moving_pool_geom(&x, pool_op_plane(&x), pool_op_plane(&y));
     let units = g.y_units();
     let kernel = pool::max_pool2d_gather_kernel_for(cx.dtype(0))?;
     let call = Call::new(kernel, g.to_words(), units.count).flops(cx.flops()).cost_class(CostClass::POOL);
-    lower_pool_moves(cx, call.writes(Buf::Out(0), units.per_unit), pool_plane(&x));
+    lower_pool_moves(cx, call.writes(Buf::Out(0), units.per_unit), pool_op_plane(&x));
     Ok(())
 }
 
@@ -87,7 +88,7 @@ fn lower_avg_pool(
 /// `avg_pool2d`.
 pub fn lower_avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.arg_dims(0), AvgPoolAttrs::of(&cx.attrs()));
-    let g = lower_pool_geom(&d, &a.windows().over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &a.windows().over(pool_op_plane(&d)));
     let kernel = pool::avg_pool2d_kernel_for(cx.dtype(0))?;
     lower_avg_pool(cx, kernel, &g, g.y_units(), a.count_include_pad)
 }
@@ -95,7 +96,7 @@ pub fn lower_avg_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `avg_pool2d_backward`.
 pub fn lower_avg_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (d, a) = (cx.out_dims(0), AvgPoolBackwardAttrs::of(&cx.attrs()));
-    let g = lower_pool_geom(&d, &a.windows().over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &a.windows().over(pool_op_plane(&d)));
     let kernel = pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?;
     lower_avg_pool(cx, kernel, &g, g.x_units(), a.count_include_pad)
 }
@@ -112,13 +113,13 @@ fn lower_sum_pool(cx: &mut LowerCx<'_>, kernel: Kernel, g: &PoolGeom, units: Uni
 /// `sum_pool2d`.
 pub fn lower_sum_pool2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = lower_pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &SumPoolAttrs::of(&cx.attrs()).windows().over(pool_op_plane(&d)));
     lower_sum_pool(cx, pool::avg_pool2d_kernel_for(cx.dtype(0))?, &g, g.y_units())
 }
 
 /// `sum_pool2d_backward`.
 pub fn lower_sum_pool2d_backward(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = lower_pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &SumPoolBackwardAttrs::of(&cx.attrs()).windows().over(pool_op_plane(&d)));
     lower_sum_pool(cx, pool::avg_pool2d_backward_kernel_for(cx.dtype(0))?, &g, g.x_units())
 }

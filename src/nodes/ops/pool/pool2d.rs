@@ -11,13 +11,12 @@ use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::WindowAttrs;
-use crate::nodes::ops::common::window_geometry::WindowGeometry;
-use crate::nodes::ops::common::window_geometry::check_window_array;
-use crate::nodes::ops::common::window_geometry::sum_over_window_taps;
-use crate::nodes::ops::common::window_geometry::window_array;
+use crate::nodes::ops::common::window_attrs::WindowAttrs;
+use crate::nodes::ops::common::window_geometry::{
+    WindowGeometry, check_window_array, sum_over_window_taps, window_geometry_array,
+};
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
-use crate::nodes::ops::pool::{check_pool_plane, pool_plane};
+use crate::nodes::ops::pool::{check_pool_op_plane, pool_op_plane};
 use Domain::{Distinct, Index, Real};
 
 const fn pool2d_op(
@@ -48,10 +47,10 @@ fn infer_max_pool2d(cx: &mut Infer<'_>) -> Result<(), String> {
     let d = cx.rank(0, "x", 4)?;
     let a = WindowAttrs::of(&cx.attrs);
     a.check::<2>()?;
-    let win = a.over(pool_plane(&d));
+    let win = a.over(pool_op_plane(&d));
     let [ho, wo] = win.count()?;
     win.all_touch()?;
-    check_pool_plane(win.size)?;
+    check_pool_op_plane(win.size)?;
     cx.result(dtype, &[d[0], d[1], ho, wo])?;
     cx.result(DType::I32, &[d[0], d[1], ho, wo])
 }
@@ -61,7 +60,7 @@ fn infer_max_pool2d(cx: &mut Infer<'_>) -> Result<(), String> {
 fn decompose_max_pool2d<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let x = s.args[0];
     let d = x.dims();
-    let win = WindowAttrs::of(&s.attrs).over(pool_plane(&d));
+    let win = WindowAttrs::of(&s.attrs).over(pool_op_plane(&d));
     let Ok(count) = win.count() else { return Vec::new() };
     let [h, w] = win.size;
     let places = s.g.iota(0, [h * w], DType::I32).reshape([1, 1, h, w]).broadcast(d);
@@ -109,7 +108,7 @@ pub const MAX_POOL2D: OpDef = OpDef {
         WindowAttrs::FIELDS,
         Deriv::Rules(
             |s, t| vec![t[0].map(|t| s.g.emit1(Op::MAX_POOL2D_GATHER, &[t, s.outs[1]], &[])), None],
-            |s, ct, _| vec![ct[0].map(|g| spread_pool2d(s, g, s.outs[1], pool_plane(&s.args[0].dims())))],
+            |s, ct, _| vec![ct[0].map(|g| spread_pool2d(s, g, s.outs[1], pool_op_plane(&s.args[0].dims())))],
         ),
     )
 };
@@ -126,7 +125,7 @@ fn check_pool2d_index(cx: &Infer<'_>) -> Result<[Vec<usize>; 2], String> {
 
 /// `[N, C, h, w]` as rows of planes.
 fn pool2d_planes<'g>(x: Var<'g>) -> Var<'g> {
-    let [n, c, h, w] = window_array::<4>(&x.dims());
+    let [n, c, h, w] = window_geometry_array::<4>(&x.dims());
     x.reshape([n * c, h * w])
 }
 
@@ -142,18 +141,19 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
         let [dy, index] = check_pool2d_index(cx)?;
         cx.expect_dims(1, "places", &dy)?;
         let hw = check_window_array::<2>("in_hw", &MaxPoolBackwardAttrs::of(&cx.attrs).in_hw)?;
-        check_pool_plane(hw)?;
+        check_pool_op_plane(hw)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[index[0], index[1], hw[0], hw[1]])
     },
     decompose: Some(|s| {
         let (dy, index) = (s.args[0], s.args[1]);
-        let (d, [h, w]) = (dy.dims(), window_array::<2>(&to_size_attrs(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
+        let (d, [h, w]) =
+            (dy.dims(), window_geometry_array::<2>(&to_size_attrs(&MaxPoolBackwardAttrs::of(&s.attrs).in_hw)));
         let attrs = ScatterAddAttrs { axis: 1, size: (h * w) as i64 };
         let (none, places) = pool2d_places(index);
         let up = none.select(dy.full_like(0.0), dy);
         let dx = s.g.emit1(Op::SCATTER_ALONG_AXIS, &[pool2d_planes(up), pool2d_planes(places)], &attrs.list());
-        let [n, c, ..] = window_array::<4>(&d);
+        let [n, c, ..] = window_geometry_array::<4>(&d);
         vec![dx.reshape([n, c, h, w])]
     }),
     cases: &[
@@ -174,7 +174,7 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
 pub const MAX_POOL2D_GATHER: OpDef = OpDef {
     infer: |cx| {
         let [x, index] = check_pool2d_index(cx)?;
-        check_pool_plane(pool_plane(&x))?;
+        check_pool_op_plane(pool_op_plane(&x))?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &index)
     },
@@ -193,7 +193,7 @@ pub const MAX_POOL2D_GATHER: OpDef = OpDef {
         "y[n, c, i, j] = x[n, c, index[n, c, i, j]] in each plane of x, 0 for the index −1",
         2,
         &[],
-        Deriv::Linear(|s, i, g| (i == 0).then(|| spread_pool2d(s, g, s.args[1], pool_plane(&s.args[0].dims())))),
+        Deriv::Linear(|s, i, g| (i == 0).then(|| spread_pool2d(s, g, s.args[1], pool_op_plane(&s.args[0].dims())))),
     )
 };
 
@@ -228,13 +228,13 @@ pub const AVG_POOL2D: OpDef = OpDef {
     infer: |cx| {
         let dtype = cx.float(0)?;
         let d = cx.rank(0, "x", 4)?;
-        let [ho, wo] = avg_pool2d_count(&AvgPoolAttrs::of(&cx.attrs).windows(), pool_plane(&d))?;
+        let [ho, wo] = avg_pool2d_count(&AvgPoolAttrs::of(&cx.attrs).windows(), pool_op_plane(&d))?;
         cx.result(dtype, &[d[0], d[1], ho, wo])
     },
     decompose: Some(|s| {
         let x = s.args[0];
         let a = AvgPoolAttrs::of(&s.attrs);
-        let win = a.windows().over(pool_plane(&x.dims()));
+        let win = a.windows().over(pool_op_plane(&x.dims()));
         let Ok(count) = win.count() else { return Vec::new() };
         let padded = win.pad(x, 0.0);
         let total = sum_over_window_taps(win.taps().map(|t| win.tap(padded, t, count)));
@@ -266,7 +266,7 @@ pub const AVG_POOL2D: OpDef = OpDef {
         AvgPoolAttrs::FIELDS,
         Deriv::Linear(|s, _, g| {
             let AvgPoolAttrs { kernel, stride, pad, count_include_pad } = AvgPoolAttrs::of(&s.attrs);
-            let in_hw = size_attrs_to_i64(&pool_plane(&s.args[0].dims()));
+            let in_hw = size_attrs_to_i64(&pool_op_plane(&s.args[0].dims()));
             let attrs = AvgPoolBackwardAttrs { in_hw, kernel, stride, pad, count_include_pad };
             Some(s.g.emit1(Op::AVG_POOL2D_BACKWARD, &[g], &attrs.list()))
         }),
@@ -287,7 +287,7 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
     decompose: Some(|s| {
         let dy = s.args[0];
         let a = AvgPoolBackwardAttrs::of(&s.attrs);
-        let win = a.windows().over(window_array(&to_size_attrs(&a.in_hw)));
+        let win = a.windows().over(window_geometry_array(&to_size_attrs(&a.in_hw)));
         let Ok(count) = win.count() else { return Vec::new() };
         let share = dy * avg_pool2d_shares(s, &win, count, dy.dtype(), a.count_include_pad);
         sum_over_window_taps(win.taps().map(|t| win.untap(share, t))).map(|dx| win.crop(dx)).into_iter().collect()

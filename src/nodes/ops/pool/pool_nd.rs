@@ -9,11 +9,12 @@ use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::common::window_attrs::WindowAttrs;
 use crate::nodes::ops::common::window_geometry::{
-    WindowAttrs, WindowGeometry, check_window_array, sum_over_window_taps, window_array,
+    WindowGeometry, check_window_array, sum_over_window_taps, window_geometry_array,
 };
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
-use crate::nodes::ops::pool::{check_pool_plane, pool_plane};
+use crate::nodes::ops::pool::{check_pool_op_plane, pool_op_plane};
 use Domain::{Distinct, Real};
 
 const fn pool_nd_op(
@@ -45,17 +46,17 @@ fn infer_pool_nd<const N: usize>(cx: &mut Infer<'_>, windows: &WindowAttrs) -> R
     let dtype = cx.float(0)?;
     let d = cx.rank(0, "x", N + 2)?;
     windows.check::<N>()?;
-    let win = windows.over::<N>(window_array(&d[2..]));
+    let win = windows.over::<N>(window_geometry_array(&d[2..]));
     let count = win.count()?;
     win.all_touch()?;
     if N == 3 {
         // Windows over depth slide over the results of those over height and width.
         let rest = count[1].checked_mul(count[2]).ok_or("the number of windows overflows")?;
-        check_pool_plane([d[2], rest])?;
-        check_pool_plane([d[3], d[4]])?;
+        check_pool_op_plane([d[2], rest])?;
+        check_pool_op_plane([d[3], d[4]])?;
         d[1].checked_mul(d[2]).ok_or("the number of planes overflows")?;
     } else {
-        check_pool_plane([d[2], d[3..].iter().product()])?;
+        check_pool_op_plane([d[2], d[3..].iter().product()])?;
     }
     cx.result(dtype, &[&d[..2], &count[..]].concat())
 }
@@ -102,7 +103,7 @@ pub fn pool_nd_plane<'g>(g: &'g Builder, x: Var<'g>, kind: Plane, win: &WindowGe
 /// A pool over the axes after the second, by pools of planes.
 fn pool_nd_by_planes<'g, const N: usize>(x: Var<'g>, kind: Plane, windows: &WindowAttrs) -> Var<'g> {
     let (g, d) = (x.g, x.dims());
-    let win = windows.over::<N>(window_array(&d[2..]));
+    let win = windows.over::<N>(window_geometry_array(&d[2..]));
     match (N, win.count()) {
         (1, Ok(count)) => {
             let flat = x.reshape([d[0], d[1], 1, d[2]]);
@@ -261,15 +262,19 @@ pub const SUM_POOL2D: OpDef = OpDef {
         infer_sum_pool_nd::<2>,
         |s| {
             let x = s.args[0];
-            let win = SumPoolAttrs::of(&s.attrs).windows().over(pool_plane(&x.dims()));
+            let win = SumPoolAttrs::of(&s.attrs).windows().over(pool_op_plane(&x.dims()));
             let Ok(count) = win.count() else { return Vec::new() };
             let padded = win.pad(x, 0.0);
             sum_over_window_taps(win.taps().map(|t| win.tap(padded, t, count))).into_iter().collect()
         },
         Deriv::Linear(|s, _, g| {
             let SumPoolAttrs { kernel, stride, pad } = SumPoolAttrs::of(&s.attrs);
-            let attrs =
-                SumPoolBackwardAttrs { in_hw: size_attrs_to_i64(&pool_plane(&s.args[0].dims())), kernel, stride, pad };
+            let attrs = SumPoolBackwardAttrs {
+                in_hw: size_attrs_to_i64(&pool_op_plane(&s.args[0].dims())),
+                kernel,
+                stride,
+                pad,
+            };
             Some(s.g.emit1(Op::SUM_POOL2D_BACKWARD, &[g], &attrs.list()))
         }),
     )
@@ -296,13 +301,13 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
             let win = a.windows().over(hw);
             let count = win.count()?;
             win.all_touch()?;
-            check_pool_plane(hw)?;
+            check_pool_op_plane(hw)?;
             cx.expect_dims(0, "dy", &[d[0], d[1], count[0], count[1]])?;
             cx.result(dtype, &[d[0], d[1], hw[0], hw[1]])
         },
         |s| {
             let a = SumPoolBackwardAttrs::of(&s.attrs);
-            let win = a.windows().over(window_array(&to_size_attrs(&a.in_hw)));
+            let win = a.windows().over(window_geometry_array(&to_size_attrs(&a.in_hw)));
             sum_over_window_taps(win.taps().map(|t| win.untap(s.args[0], t)))
                 .map(|dx| win.crop(dx))
                 .into_iter()

@@ -1,7 +1,8 @@
 //! Options of pools, with torch's names.
 
-use crate::nodes::build::setters::{PerAxis, both_sides, setters};
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_array, window_geometry_pairs};
+use crate::nodes::build::per_axis::{PerAxis, both_sides_per_axis};
+use crate::nodes::build::setters::setters;
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, window_geometry_array, window_geometry_pairs};
 
 /// Options of a pool over `N` axes, with `P` = 2·`N` sides to pad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +58,12 @@ impl<const N: usize, const P: usize> Pool<N, P> {
 
     /// These windows with the same padding on both sides of each axis.
     pub fn padding(self, padding: impl PerAxis<N>) -> Self {
-        Pool { pad: both_sides(padding), ..self }
+        Pool { pad: both_sides_per_axis(padding), ..self }
     }
 
     /// The windows over axes of these sizes.
     pub(super) fn over(&self, size: &[usize]) -> WindowGeometry<N> {
         let Pool { kernel, stride, pad, dilation, .. } = *self;
-        WindowGeometry { size: window_array(size), kernel, stride, pad: window_geometry_pairs(&pad), dilation }
+        WindowGeometry { size: window_geometry_array(size), kernel, stride, pad: window_geometry_pairs(&pad), dilation }
     }
 }

@@ -92,7 +92,7 @@ fn dequant_as_matrix(x: Var<'_>) -> Var<'_> {
 }
 
 /// x · w, or x · wᵀ, of any number of leading axes.
-fn dequant_product_of_rows<'g>(x: Var<'g>, w: Var<'g>, transposed: bool) -> Var<'g> {
+fn dequant_op_product_of_rows<'g>(x: Var<'g>, w: Var<'g>, transposed: bool) -> Var<'g> {
     let y = dequant_as_matrix(x).matmul_t(w, false, transposed);
     let (mut dims, n) = (x.dims().to_vec(), y.dims()[1]);
     if let Some(last) = dims.last_mut() {
@@ -105,16 +105,16 @@ fn decompose_dequant_matmul<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let a = DequantMatmulAttrs::of(&s.attrs);
     let transposed = a.transposed;
     let w = s.g.emit1(Op::DEQUANT, &s.args[1..], &DequantAttrs::from(a).list());
-    vec![dequant_product_of_rows(s.args[0], w, transposed)]
+    vec![dequant_op_product_of_rows(s.args[0], w, transposed)]
 }
 
 /// Each term of the tangent is a product with one tangent.
-fn dequant_matmul_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
+fn dequant_op_matmul_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let a = DequantMatmulAttrs::of(&s.attrs);
     let transposed = a.transposed;
     let of_x = t[0].map(|t| dequant_product(s, t, transposed));
     let of_w = CodedWeightSite { a: &a.into(), args: &s.args[1..] }.tangent(&t[1..]);
-    let of_w = of_w.map(|w| dequant_product_of_rows(s.args[0], w, transposed));
+    let of_w = of_w.map(|w| dequant_op_product_of_rows(s.args[0], w, transposed));
     vec![of_x.into_iter().chain(of_w).reduce(|a, b| a + b)]
 }
 
@@ -158,7 +158,7 @@ pub const DEQUANT_MATMUL: OpDef = OpDef {
         }
         cx.result(dtype, &dims)
     },
-    deriv: Deriv::Rules(dequant_matmul_tangent, dequant_matmul_cotangents),
+    deriv: Deriv::Rules(dequant_op_matmul_tangent, dequant_matmul_cotangents),
     batch: Batch::Rule(batch_dequant_matmul),
     decompose: Some(decompose_dequant_matmul),
     lower: Lower::Kernel(lower_dequant_matmul),

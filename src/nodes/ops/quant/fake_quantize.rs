@@ -2,12 +2,13 @@
 
 use super::attrs::{FakeQuantizeAttrs, FakeSte};
 use super::quantize_dequantize::{quantize_inside_range, quantize_unclamped};
-use super::scale::{aligned_scale, batch_by_scale, check_scale, check_scale_code_range, checked_scale};
+use super::scale::{batch_by_scale, check_scale, check_scale_code_range, checked_scale, quant_scale_aligned};
 use crate::ensure;
 use crate::nodes::build::setters::setters;
-use crate::nodes::ir::builder::Var;
+use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
+use crate::nodes::ops::quant::running_scale::QuantScale;
 use Domain::{Index, Positive, Real};
 
 /// Options of [`Var::fake_quantize`].
@@ -42,7 +43,7 @@ setters! {
 
 /// The zero point of the site as a float that broadcasts with x.
 fn fake_quantize_zero<'g>(s: &Site<'_, 'g>, axis: Option<i64>) -> Option<Var<'g>> {
-    s.args.get(2).map(|z| aligned_scale(z.cast(s.args[0].dtype()), s.args[0], axis))
+    s.args.get(2).map(|z| quant_scale_aligned(z.cast(s.args[0].dtype()), s.args[0], axis))
 }
 
 fn decompose_fake_quantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
@@ -124,3 +125,54 @@ pub const FAKE_QUANTIZE: OpDef = OpDef {
 };
 
 const CHANNELS: &[Domain] = &[Real, Positive, Index(3)];
+
+impl Builder {
+    /// [`Var::fake_quantize`] without a zero point, with scales from `scale`. The range of `options` is that of codes
+    /// on both sides of 0, or from 0 on. `name` is that of the state `name.scale` of [`QuantScale::Ema`].
+    ///
+    /// # Errors
+    /// Those of [`Var::fake_quantize`]; a range whose lowest code is above 0 or whose highest one is below 1, unless
+    /// the scales are [`QuantScale::Fixed`].
+    ///
+    /// ```
+    /// use arenagrad::graph::{FakeQuantize, QuantScale};
+    /// use arenagrad::prelude::*;
+    /// # fn main() -> Result<()> {
+    /// let g = Builder::new("layer");
+    /// let x = g.input("x", [2], DType::F32);
+    /// let y = g.fake_quantize("in", x, FakeQuantize::bits(4), QuantScale::Ema(0.9)).named("y");
+    /// let mut p = Session::new().compile(&g.finish([y])?)?;
+    /// p.init(0)?;
+    /// for (largest, scale) in [(1.4, 0.2), (0.7, 0.19), (2.1, 0.201)] {
+    ///     p.values_mut::<f32>("x")?.copy_from_slice(&[0.1, largest]);
+    ///     p.step()?;
+    ///     assert!((p.values::<f32>("in.scale")?[0] - scale).abs() < 1e-6);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn fake_quantize<'g>(
+        &'g self,
+        name: &str,
+        x: Var<'g>,
+        options: FakeQuantize,
+        scale: QuantScale<'g>,
+    ) -> Var<'g> {
+        let (lo, hi) = options.range;
+        let fixed = matches!(scale, QuantScale::Fixed(_)) || (lo, hi) == (0, 0);
+        if x.is_some() && !fixed && (lo > 0 || hi < 1) {
+            let why = format!("codes {lo}..={hi}; with a scale of the batch, lo is 0 or less and hi 1 or more");
+            return x.refuse("fake_quantize", why);
+        }
+        self.with_caller(|| {
+            let hi = hi.max(1);
+            let scale = match scale {
+                QuantScale::PerBatch => x.symmetric_scale(hi, options.axis),
+                QuantScale::Ema(decay) => self.running_scale(name, x, hi, options.axis, decay),
+                QuantScale::Fixed(scale) => scale,
+            };
+            x.fake_quantize(scale, None, options)
+        })
+    }
+}

@@ -138,7 +138,7 @@ pub(super) fn lower_requantise(
 }
 
 /// Where the sums go: straight to the result if they are the result, else to a temporary of `len` elements.
-pub(super) fn place_of_int_sums(cx: &mut LowerCx<'_>, a: &QMatmulAttrs, len: usize) -> Buf {
+pub(super) fn int_product_sums_place(cx: &mut LowerCx<'_>, a: &QMatmulAttrs, len: usize) -> Buf {
     let are_result = a.to == DType::I32 && a.places(cx.args()).0.is_none();
     if are_result { Buf::Out(0) } else { cx.temp(4, len) }
 }

@@ -7,7 +7,6 @@ use crate::kernels::cost_model::CostClass;
 use crate::kernels::lsq::{LsqBackward, lsq_backward_for};
 use crate::kernels::reduce::{Reduce, sum_for};
 use crate::nodes::build::axes::{AxisSplit, split_at_axis};
-use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::dtype::DType;
@@ -16,39 +15,6 @@ use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use Domain::{Positive, Real};
-
-/// Options of [`Var::lsq`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lsq {
-    /// The axis whose positions have a scale each. Without one there is one. The default is none.
-    pub axis: Option<i64>,
-    /// The lowest and the highest code.
-    pub range: (i64, i64),
-    /// The factor of the gradient of a scale. The default is [`LsqFactor::One`].
-    pub factor: LsqFactor,
-}
-
-impl Lsq {
-    /// Signed codes of `bits` bits, 2 to 8, for weights: −8 to 7 for 4 bits.
-    pub fn bits(bits: u32) -> Lsq {
-        let n = if (2..=8).contains(&bits) { 1 << (bits - 1) } else { 0 };
-        Lsq::codes(-n, n - 1)
-    }
-
-    /// Codes of `bits` bits, 2 to 8, from 0 on, for results of `relu`: 0 to 15 for 4 bits.
-    pub fn unsigned_bits(bits: u32) -> Lsq {
-        Lsq::codes(0, if (2..=8).contains(&bits) { (1 << bits) - 1 } else { 0 })
-    }
-
-    /// Codes `lo` to `hi`.
-    pub fn codes(lo: i64, hi: i64) -> Lsq {
-        Lsq { axis: None, range: (lo, hi), factor: LsqFactor::One }
-    }
-}
-
-setters! {
-    [] Lsq { axis: i64 => Some(axis), range: (i64, i64), factor: LsqFactor }
-}
 
 impl LsqAttrs {
     /// The factor of the gradient of a scale that `count` elements have.
@@ -75,12 +41,12 @@ fn lsq_steps<'g>(x: Var<'g>, scale: Var<'g>, a: &LsqAttrs) -> [Var<'g>; 2] {
 }
 
 /// ψ(z): round(z) − z in the range, the end of the range outside.
-fn lsq_slope<'g>([z, inside]: [Var<'g>; 2], a: &LsqAttrs) -> Var<'g> {
+fn lsq_op_slope<'g>([z, inside]: [Var<'g>; 2], a: &LsqAttrs) -> Var<'g> {
     inside.select(z.round() - z, z.clamp(a.lo as f64, a.hi as f64))
 }
 
 /// The codes of [`LSQ`] less `shift`, as `i8`. NaN has the code of 0.
-pub fn lsq_codes<'g>(x: Var<'g>, scale: Var<'g>, a: &LsqAttrs, shift: i64) -> Var<'g> {
+pub fn lsq_op_codes<'g>(x: Var<'g>, scale: Var<'g>, a: &LsqAttrs, shift: i64) -> Var<'g> {
     let code = (x / checked_scale(scale, x, a.axis)).round();
     let code = code.isnan().select(x.full_like(0.0), code).clamp(a.lo as f64, a.hi as f64);
     (code - shift as f64).cast(DType::I8)
@@ -92,7 +58,7 @@ fn lsq_tangent<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g
     let by_x = t[0].map(|t| steps[1].select(t, t.full_like(0.0)));
     let by_scale = t[1].map(|t| {
         let factor = a.scale_factor(x.numel() / scale.numel().max(1));
-        lsq_slope(steps, &a) * super::scale::aligned_scale(t * factor, x, a.axis)
+        lsq_op_slope(steps, &a) * super::scale::quant_scale_aligned(t * factor, x, a.axis)
     });
     vec![match (by_x, by_scale) {
         (Some(a), Some(b)) => Some(a + b),
@@ -182,7 +148,7 @@ fn decompose_lsq_backward<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let axis = a.axis.and_then(|axis| usize::try_from(axis).ok());
     let others: Vec<i64> = (0..x.rank()).filter(|&i| Some(i) != axis).map(|i| i as i64).collect();
     let factor = a.scale_factor(x.numel() / scale.numel().max(1));
-    let sum = (lsq_slope(steps, &a) * g).sum(others.as_slice()) * factor;
+    let sum = (lsq_op_slope(steps, &a) * g).sum(others.as_slice()) * factor;
     vec![steps[1].select(g, g.full_like(0.0)), sum]
 }
 

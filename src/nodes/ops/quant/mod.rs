@@ -16,6 +16,7 @@ pub mod fake_quantize;
 pub mod int_attrs;
 mod int_product;
 pub mod lsq;
+pub mod lsq_options;
 pub mod q_conv2d;
 pub mod q_matmul;
 pub mod quantize_dequantize;

@@ -1,7 +1,7 @@
 //! 2-D convolutions of codes.
 
 use super::int_attrs::{ProductSte, QConvAttrs};
-use super::int_product::{IntProductSite, check_int_product, lower_requantise, place_of_int_sums};
+use super::int_product::{IntProductSite, check_int_product, int_product_sums_place, lower_requantise};
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{IntConv, int_conv_kernel};
 use crate::nodes::ir::batch::BatchSite;
@@ -12,7 +12,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::window_array;
+use crate::nodes::ops::common::window_geometry::window_geometry_array;
 use crate::nodes::ops::conv::check_conv_channels;
 use crate::nodes::ops::conv::convolution::Convolution;
 use Domain::{Code, Index, Positive};
@@ -32,8 +32,8 @@ fn lower_q_conv2d(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (attrs, y) = (QConvAttrs::of(&cx.attrs()), cx.out_dims(0));
     let a = attrs.product();
     let c = Convolution::new(&cx.arg_dims(0), &cx.arg_dims(1), &attrs.conv());
-    let [images, channels, oh, ow] = window_array::<4>(&y);
-    let sums = place_of_int_sums(cx, &a, y.numel());
+    let [images, channels, oh, ow] = window_geometry_array::<4>(&y);
+    let sums = int_product_sums_place(cx, &a, y.numel());
     let win = &c.windows;
     let p = IntConv {
         images,

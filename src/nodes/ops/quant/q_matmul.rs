@@ -1,7 +1,7 @@
 //! Matrix products of codes.
 
 use super::int_attrs::{ProductSte, QMatmulAttrs};
-use super::int_product::{IntProductSite, check_int_product, lower_requantise, place_of_int_sums};
+use super::int_product::{IntProductSite, check_int_product, int_product_sums_place, lower_requantise};
 use crate::ensure;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::int_gemm::{IntGemm, int_gemm_kernel};
@@ -29,7 +29,7 @@ fn lower_q_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let (a, y, w) = (QMatmulAttrs::of(&cx.attrs()), cx.out_dims(0), cx.arg_dims(1));
     let (k, n) = (w[0], w[1]);
     let m: usize = y[..y.len() - 1].iter().product();
-    let sums = place_of_int_sums(cx, &a, m * n);
+    let sums = int_product_sums_place(cx, &a, m * n);
     let p = IntGemm {
         batch: 1,
         m,

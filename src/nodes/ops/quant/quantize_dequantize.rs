@@ -1,7 +1,7 @@
 //! Real numbers to codes, and codes to real numbers.
 
 use super::attrs::{CodeSte, DequantizeAttrs, QuantizeAttrs};
-use super::scale::{aligned_scale, batch_by_scale, check_scale, checked_scale};
+use super::scale::{batch_by_scale, check_scale, checked_scale, quant_scale_aligned};
 use crate::ensure;
 use crate::nodes::build::setters::setters;
 use crate::nodes::ir::builder::Var;
@@ -43,7 +43,7 @@ setters! {
 /// round(x·(1/s)) + z, before it is cut off to a range. A product with the reciprocal has torch's bits.
 pub(super) fn quantize_unclamped<'g>(x: Var<'g>, scale: Var<'g>, zero: Option<Var<'g>>, axis: Option<i64>) -> Var<'g> {
     let steps = (x * checked_scale(scale, x, axis).recip()).round();
-    zero.map_or(steps, |z| steps + aligned_scale(z.cast(x.dtype()), x, axis))
+    zero.map_or(steps, |z| steps + quant_scale_aligned(z.cast(x.dtype()), x, axis))
 }
 
 /// `t` where `code` is in `lo..=hi`, and an exact 0 elsewhere.
@@ -56,7 +56,7 @@ fn decompose_quantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (x, a) = (s.args[0], QuantizeAttrs::of(&s.attrs));
     let code = quantize_unclamped(x, s.args[1], s.args.get(2).copied(), a.axis);
     let zero = match s.args.get(2) {
-        Some(z) => aligned_scale(z.cast(x.dtype()), x, a.axis).broadcast(x.dims()),
+        Some(z) => quant_scale_aligned(z.cast(x.dtype()), x, a.axis).broadcast(x.dims()),
         None => x.full_like(0.0),
     };
     vec![code.isnan().select(zero, code).clamp(a.lo as f64, a.hi as f64).cast(a.to)]
@@ -122,7 +122,7 @@ const SCALED: &[Domain] = &[Real, Positive, Index(5)];
 fn decompose_dequantize<'g>(s: &Site<'_, 'g>) -> Vec<Var<'g>> {
     let (q, scale, axis) = (s.args[0], s.args[1], DequantizeAttrs::of(&s.attrs).axis);
     let q = q.cast(scale.dtype());
-    let centred = s.args.get(2).map_or(q, |z| q - aligned_scale(z.cast(scale.dtype()), q, axis));
+    let centred = s.args.get(2).map_or(q, |z| q - quant_scale_aligned(z.cast(scale.dtype()), q, axis));
     vec![centred * checked_scale(scale, q, axis)]
 }
 

@@ -85,7 +85,7 @@ pub(super) fn check_scale_code_range(lo: i64, hi: i64) -> Result<(), String> {
 }
 
 /// `per`, a scalar or an element for each position of `axis`, so that it broadcasts with `x`.
-pub(super) fn aligned_scale<'g>(per: Var<'g>, x: Var<'g>, axis: Option<i64>) -> Var<'g> {
+pub(super) fn quant_scale_aligned<'g>(per: Var<'g>, x: Var<'g>, axis: Option<i64>) -> Var<'g> {
     let Some(axis) = axis.and_then(|a| usize::try_from(a).ok()) else { return per };
     let mut dims = vec![1; x.rank()];
     if let Some(d) = dims.get_mut(axis) {
@@ -96,7 +96,7 @@ pub(super) fn aligned_scale<'g>(per: Var<'g>, x: Var<'g>, axis: Option<i64>) -> 
 
 /// The scale of a site, checked, so that it broadcasts with `x`.
 pub(super) fn checked_scale<'g>(scale: Var<'g>, x: Var<'g>, axis: Option<i64>) -> Var<'g> {
-    aligned_scale(scale.g.emit1(Op::POSITIVE_SCALE, &[scale], &[]), x, axis)
+    quant_scale_aligned(scale.g.emit1(Op::POSITIVE_SCALE, &[scale], &[]), x, axis)
 }
 
 /// How the members of a batch run an op whose operands are x, a scale, and others of the scale's shape or of that of x:
@@ -115,6 +115,17 @@ pub(super) fn batch_by_scale<'g>(
         _ => {
             let one = |(i, &x): (usize, &Var<'g>)| if scales.contains(&i) { s.site.args[i] } else { x };
             Some((all.iter().enumerate().map(one).collect(), axis.map(|a| a + 1)))
+        }
+    }
+}
+
+impl<'g> Var<'g> {
+    /// Calls `f` with the resolved `axis` of scales, if there is one. An axis out of range is an error of `op`.
+    #[track_caller]
+    pub(super) fn on_scale_axis(self, op: Op, axis: Option<i64>, f: impl FnOnce(Option<i64>) -> Var<'g>) -> Var<'g> {
+        match axis {
+            Some(axis) => self.on_axis(op, axis, |axis| f(Some(axis))),
+            None => self.g.with_caller(|| f(None)),
         }
     }
 }

@@ -5,13 +5,13 @@ use super::code_product::CodeProduct;
 use super::coded_weights::CodedWeights;
 use super::fake_quantize::FakeQuantize;
 use super::int_attrs::{QConvAttrs, QMatmulAttrs};
-use super::lsq::Lsq;
 use super::quantize_dequantize::Quantize;
 use super::weight_attrs::DequantMatmulAttrs;
 use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::conv::var::Conv2d;
+use crate::nodes::ops::conv::conv_options::Conv2d;
+use crate::nodes::ops::quant::lsq_options::Lsq;
 
 impl<'g> Var<'g> {
     /// Codes of these real numbers: clamp(round(x / `scale`) + `zero`, lo, hi), halves to even, with no zero point as
@@ -159,15 +159,6 @@ impl<'g> Var<'g> {
             None => None,
         };
         self.is_some().then(|| (0..self.rank() as i64).filter(|&i| Some(i) != axis).collect())
-    }
-
-    /// Calls `f` with the resolved `axis` of scales, if there is one. An axis out of range is an error of `op`.
-    #[track_caller]
-    pub(super) fn on_scale_axis(self, op: Op, axis: Option<i64>, f: impl FnOnce(Option<i64>) -> Var<'g>) -> Var<'g> {
-        match axis {
-            Some(axis) => self.on_axis(op, axis, |axis| f(Some(axis))),
-            None => self.g.with_caller(|| f(None)),
-        }
     }
 }
 

@@ -4,10 +4,12 @@ use crate::kernels::abi::Kernel;
 use crate::kernels::cost_model::CostClass;
 use crate::kernels::random::{Random, RandomInt};
 use crate::kernels::random_key::step_key_kernel;
+use crate::kernels::sample::{Sample, sample_kernel_for};
 use crate::kernels::{random, random_key};
+use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::random::attrs::{DrawAttrs, RandomIntAttrs};
+use crate::nodes::ops::random::attrs::{DrawAttrs, RandomIntAttrs, SampleAttrs};
 
 fn lower_random_draw(cx: &mut LowerCx<'_>, kernel: Kernel) -> Result<(), String> {
     let p = Random { len: cx.out_dims(0).numel(), stream: DrawAttrs::of(&cx.attrs()).stream as u64 };
@@ -50,5 +52,18 @@ pub fn lower_rng_next(cx: &mut LowerCx<'_>) -> Result<(), String> {
 /// `rng_fold`.
 pub fn lower_rng_fold(cx: &mut LowerCx<'_>) -> Result<(), String> {
     cx.call(Call::new(random_key::fold_key_kernel, [], 1).reads_args(2).writes(Buf::Out(0), random_key::WORDS));
+    Ok(())
+}
+
+pub(super) fn lower_sample(cx: &mut LowerCx<'_>) -> Result<(), String> {
+    let SampleAttrs { stream, temperature, top_k, top_p } = SampleAttrs::of(&cx.attrs());
+    let (d, rows) = (cx.arg_dims(0), cx.out_dims(0).numel());
+    let n = d.last().copied().unwrap_or(1);
+    let p = Sample { rows, n, stream: stream as u64, temperature, top_k: to_size_attr(top_k), top_p };
+    let kernel = sample_kernel_for(cx.dtype(0))?;
+    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SAMPLE).faults();
+    let call = call.reads_args(2).writes(Buf::Out(0), p.per_unit());
+    let call = call.scratch(cx.scratch(size_of::<i32>(), n)).scratch(cx.scratch(size_of::<f64>(), n));
+    cx.call(call);
     Ok(())
 }

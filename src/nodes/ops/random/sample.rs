@@ -3,14 +3,11 @@
 use super::attrs::SampleAttrs;
 use super::check_random_key;
 use crate::ensure;
-use crate::kernels::cost_model::CostClass;
-use crate::kernels::sample::{Sample, Sampling, sample_kernel_for};
-use crate::nodes::build::size_attrs::to_size_attr;
-use crate::nodes::ir::call::{Buf, Call};
+use crate::kernels::sample::Sampling;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::lower_cx::LowerCx;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
+use crate::nodes::ops::random::lower::lower_sample;
 use Domain::{Bits, Real};
 
 fn infer_sample(cx: &mut Infer<'_>) -> Result<(), String> {
@@ -24,19 +21,6 @@ fn infer_sample(cx: &mut Infer<'_>) -> Result<(), String> {
     ensure!(n > 0, "the logits have shape {d}; there is no token to choose");
     ensure!(i32::try_from(n).is_ok(), "the last axis of {d} is too long for i32 tokens");
     cx.result(DType::I32, &d[..d.len() - 1])
-}
-
-fn lower_sample(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let SampleAttrs { stream, temperature, top_k, top_p } = SampleAttrs::of(&cx.attrs());
-    let (d, rows) = (cx.arg_dims(0), cx.out_dims(0).numel());
-    let n = d.last().copied().unwrap_or(1);
-    let p = Sample { rows, n, stream: stream as u64, temperature, top_k: to_size_attr(top_k), top_p };
-    let kernel = sample_kernel_for(cx.dtype(0))?;
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::SAMPLE).faults();
-    let call = call.reads_args(2).writes(Buf::Out(0), p.per_unit());
-    let call = call.scratch(cx.scratch(size_of::<i32>(), n)).scratch(cx.scratch(size_of::<f64>(), n));
-    cx.call(call);
-    Ok(())
 }
 
 /// One token at random for each row of logits.

@@ -8,7 +8,7 @@ use crate::arena::Value;
 use crate::error::Kind;
 use crate::kernels::sample::Sampling;
 use crate::kernels::vmath;
-use crate::nodes::build::broadcast::Operand;
+use crate::nodes::build::operand::Operand;
 use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::{Builder, Var};
 use crate::nodes::ir::dtype::DType;
@@ -87,7 +87,7 @@ pub const RNG_STATE: &str = "rng";
 
 impl Emit {
     /// The state that is the key of all random ops; each step advances it. The entry must be the open region.
-    fn rng_state(&mut self) -> Value {
+    fn random_key_state(&mut self) -> Value {
         let known = self.leaf_called(RNG_STATE).filter(|&v| self.def(v).is_some_and(|d| d.op == Op::STATE));
         if let Some(v) = known {
             return v;
@@ -111,7 +111,7 @@ impl Builder {
     pub fn rng(&self) -> Var<'_> {
         self.record_location();
         let key = self.with(|e| {
-            let key = e.in_entry_region(Emit::rng_state);
+            let key = e.in_entry_region(Emit::random_key_state);
             e.loop_key_here(key)
         });
         self.var(key)
@@ -192,7 +192,7 @@ impl Builder {
 
     /// Uniform numbers in (0, 1): a draw of 0 becomes half of the smallest other draw.
     #[track_caller]
-    fn inside(&self, dims: &[usize], dtype: DType) -> Var<'_> {
+    fn random_inside(&self, dims: &[usize], dtype: DType) -> Var<'_> {
         let bits = if dtype == DType::F32 { 24 } else { 53 };
         self.draw(Op::RNG_UNIFORM, dims, dtype).maximum(0.5f64.powi(bits + 1))
     }
@@ -214,7 +214,7 @@ impl Builder {
         scale: impl Operand<'g>,
     ) -> Var<'g> {
         // 1 − u has the distribution of u, and the logarithm of it is accurate where u is small.
-        let z = -(-(-self.inside(dims.as_ref(), dtype)).log1p()).log();
+        let z = -(-(-self.random_inside(dims.as_ref(), dtype)).log1p()).log();
         loc.var_like(z, Op::ADD) + scale.var_like(z, Op::MUL) * z
     }
 
@@ -227,7 +227,7 @@ impl Builder {
         loc: impl Operand<'g>,
         scale: impl Operand<'g>,
     ) -> Var<'g> {
-        let v = self.inside(dims.as_ref(), dtype) - 0.5;
+        let v = self.random_inside(dims.as_ref(), dtype) - 0.5;
         let z = (v.abs() * -2.0).log1p() * -v.sign();
         loc.var_like(z, Op::ADD) + scale.var_like(z, Op::MUL) * z
     }
@@ -241,7 +241,7 @@ impl Builder {
         loc: impl Operand<'g>,
         scale: impl Operand<'g>,
     ) -> Var<'g> {
-        let z = ((self.inside(dims.as_ref(), dtype) - 0.5) * PI).tan();
+        let z = ((self.random_inside(dims.as_ref(), dtype) - 0.5) * PI).tan();
         loc.var_like(z, Op::ADD) + scale.var_like(z, Op::MUL) * z
     }
 
@@ -266,7 +266,7 @@ impl Builder {
             let text = format!("truncated_normal: {lo} to {hi} has too little probability for {dtype}");
             return self.fail(Kind::Shape, text);
         }
-        let between = self.inside(dims.as_ref(), dtype) * (to - from) + from;
+        let between = self.random_inside(dims.as_ref(), dtype) * (to - from) + from;
         let z = match (lo > 0.0, hi < 0.0) {
             (true, _) => between.erfcinv(),
             (_, true) => -between.erfcinv(),

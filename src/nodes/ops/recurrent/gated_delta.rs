@@ -14,7 +14,7 @@ use Domain::{Chance, Real, Unit};
 
 /// The sizes of a gated delta rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct GatedDeltaShape {
+struct GatedDeltaOpShape {
     batch: usize,
     steps: usize,
     heads: usize,
@@ -22,7 +22,7 @@ struct GatedDeltaShape {
     values: usize,
 }
 
-impl GatedDeltaShape {
+impl GatedDeltaOpShape {
     fn state(&self) -> [usize; 4] {
         [self.batch, self.heads, self.keys, self.values]
     }
@@ -33,14 +33,14 @@ impl GatedDeltaShape {
 }
 
 /// Checks the operands of a rule, which begin with `first`: there are `first` others.
-fn infer_gated_delta_shape(cx: &Infer<'_>, first: usize) -> Result<GatedDeltaShape, String> {
+fn infer_gated_delta_shape(cx: &Infer<'_>, first: usize) -> Result<GatedDeltaOpShape, String> {
     let GatedDeltaAttrs { state } = GatedDeltaAttrs::of(&cx.attrs);
     let (have, need) = (cx.args.len(), first + 5 + usize::from(state));
     ensure!(have == need, "{have} operands; with state={state} there are {need}");
     cx.float(0)?;
     (1..have).try_for_each(|i| cx.same_dtype(0, i))?;
     let (q, v) = (cx.rank(first, "q", 4)?, cx.rank(first + 2, "v", 4)?);
-    let s = GatedDeltaShape { batch: q[0], steps: q[1], heads: q[2], keys: q[3], values: v[3] };
+    let s = GatedDeltaOpShape { batch: q[0], steps: q[1], heads: q[2], keys: q[3], values: v[3] };
     let full = s.heads > 0 && s.keys > 0 && s.values > 0;
     ensure!(full, "q has shape {q} and v has shape {v}; heads, keys and values must not be empty");
     cx.expect_dims(first + 1, "k", &q)?;

@@ -81,11 +81,16 @@ fn lower_backward_scan(cx: &mut LowerCx<'_>, last: bool, keep: usize) -> Result<
         call = call.divided(Buf::Out(5 + usize::from(p.d)), units.split(1, p.states));
     }
     cx.call(call.scratch(scratch));
-    lower_channel_sums(cx, parts, &units, sums)
+    lower_scan_channel_sums(cx, parts, &units, sums)
 }
 
 /// dB and dC, those that are read: the sums of the parts of the units.
-fn lower_channel_sums(cx: &mut LowerCx<'_>, parts: [Buf; 2], units: &SequenceUnits, len: usize) -> Result<(), String> {
+fn lower_scan_channel_sums(
+    cx: &mut LowerCx<'_>,
+    parts: [Buf; 2],
+    units: &SequenceUnits,
+    len: usize,
+) -> Result<(), String> {
     let (sum, dtype) = (Reduce::new(1, units.sums(), len), cx.dtype(0));
     for (part, to) in parts.into_iter().zip([3, 4]).filter(|(_, to)| units.sums() > 1 && cx.used[*to]) {
         let call = Call::new(reduce::sum_for(dtype)?, sum.to_words(), sum.units());

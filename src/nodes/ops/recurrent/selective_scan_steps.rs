@@ -26,12 +26,12 @@ fn exchange_selective_scan_steps(x: Var<'_>) -> Var<'_> {
 }
 
 /// The lowest finite number of the type of `x`.
-fn lowest_finite(x: Var<'_>) -> f64 {
+fn lowest_scan_step_number(x: Var<'_>) -> f64 {
     if x.dtype().size() == 4 { f64::from(f32::MIN) } else { f64::MIN }
 }
 
 /// What one step reads, [B,H,N] or broadcast to it.
-struct ScanStepTerms<'g> {
+struct SelectiveScanStepTerms<'g> {
     /// [B,H,1].
     x: Var<'g>,
     delta: Var<'g>,
@@ -40,10 +40,15 @@ struct ScanStepTerms<'g> {
     c: Var<'g>,
 }
 
-impl<'g> ScanStepTerms<'g> {
+impl<'g> SelectiveScanStepTerms<'g> {
     /// From slices of x, Δ, B and C.
-    fn of(xs: &[Var<'g>]) -> ScanStepTerms<'g> {
-        ScanStepTerms { x: xs[0].unsqueeze(2), delta: xs[1].unsqueeze(2), b: xs[2].unsqueeze(1), c: xs[3].unsqueeze(1) }
+    fn of(xs: &[Var<'g>]) -> SelectiveScanStepTerms<'g> {
+        SelectiveScanStepTerms {
+            x: xs[0].unsqueeze(2),
+            delta: xs[1].unsqueeze(2),
+            b: xs[2].unsqueeze(1),
+            c: xs[3].unsqueeze(1),
+        }
     }
 
     /// exp(Δ·A).
@@ -62,7 +67,7 @@ impl<'g> ScanSteps<'g> {
     pub fn of(s: &Site<'_, 'g>, first: usize) -> ScanSteps<'g> {
         let SelectiveScanAttrs { d, h0 } = SelectiveScanAttrs::of(&s.attrs);
         let o = &s.args[first..];
-        let a = o[2].clamp(lowest_finite(o[2]), f64::INFINITY);
+        let a = o[2].clamp(lowest_scan_step_number(o[2]), f64::INFINITY);
         let h0 = h0.then(|| o[5 + usize::from(d)]);
         ScanSteps { g: s.g, x: o[0], delta: o[1], a, b: o[3], c: o[4], d: d.then(|| o[5]), h0 }
     }
@@ -86,7 +91,7 @@ impl<'g> ScanSteps<'g> {
     /// y and the last state.
     pub fn forward(&self) -> [Var<'g>; 2] {
         let (last, y) = self.g.scan(&[self.first()], &self.slices(), |h, xs| {
-            let step = ScanStepTerms::of(xs);
+            let step = SelectiveScanStepTerms::of(xs);
             let h = step.next(step.decay(self.a), h[0]);
             (vec![h], vec![(h * step.c).sum(-1)])
         });
@@ -107,7 +112,7 @@ impl<'g> ScanSteps<'g> {
     /// The state before each step, [S,B,H,N].
     pub fn states_before_steps(&self) -> Var<'g> {
         let (_, before) = self.g.scan(&[self.first()], &self.slices(), |h, xs| {
-            let step = ScanStepTerms::of(xs);
+            let step = SelectiveScanStepTerms::of(xs);
             (vec![step.next(step.decay(self.a), h[0])], vec![h[0]])
         });
         before[0]
@@ -126,7 +131,7 @@ impl<'g> ScanSteps<'g> {
             exchange_selective_scan_steps(x.reshape([batch * stretches, every, last]))
         });
         let (_, before) = self.g.scan(&[kept.reshape([batch * stretches, channels, states])], &rows, |h, xs| {
-            let step = ScanStepTerms::of(xs);
+            let step = SelectiveScanStepTerms::of(xs);
             (vec![step.next(step.decay(self.a), h[0])], vec![h[0]])
         });
         let before = before[0].reshape([every, batch, stretches, channels, states]).transpose(&[2, 0, 1, 3, 4]);
@@ -148,7 +153,7 @@ impl<'g> ScanSteps<'g> {
         let dh0 = self.h0.and_then(|_| t.get(5 + more).copied().flatten()).unwrap_or_else(|| self.no_state());
         let tangents = [dx, ddelta, db, dc].map(exchange_selective_scan_steps);
         let (last, y) = self.g.scan(&[self.first(), dh0], &[self.slices(), tangents].concat(), |h, xs| {
-            let (step, t) = (ScanStepTerms::of(xs), ScanStepTerms::of(&xs[4..]));
+            let (step, t) = (SelectiveScanStepTerms::of(xs), SelectiveScanStepTerms::of(&xs[4..]));
             let decay = step.decay(self.a);
             let next = step.next(decay, h[0]);
             let bends = decay * (t.delta * self.a + step.delta * da);
@@ -167,7 +172,7 @@ impl<'g> ScanSteps<'g> {
         let xs = [&self.slices()[..], &[exchange_selective_scan_steps(dy), before]].concat();
         let carries = [dlast.unwrap_or_else(|| self.no_state()), self.no_state()];
         let (carries, ys) = self.g.scan_with(Loop::default().reverse(true), &carries, &xs, |carry, xs| {
-            let (step, dy, before) = (ScanStepTerms::of(xs), xs[4].unsqueeze(2), xs[5]);
+            let (step, dy, before) = (SelectiveScanStepTerms::of(xs), xs[4].unsqueeze(2), xs[5]);
             let decay = step.decay(self.a);
             let lambda = step.c * dy + carry[0];
             let next = lambda * decay;

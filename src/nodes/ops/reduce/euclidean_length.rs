@@ -39,3 +39,9 @@ pub fn euclidean_length<'g>(xs: &[Var<'g>]) -> Option<Var<'g>> {
     let args: Vec<Var<'g>> = std::iter::once(sum).chain(xs.iter().copied()).collect();
     Some(sum.g.emit1(Op::ROOT_SUM_SQUARES, &args, &[]))
 }
+
+/// √x with the derivative 0 at x = 0.
+pub(super) fn reduce_root_with_zero_slope<'g>(x: Var<'g>) -> Var<'g> {
+    let zero = x.equal(0.0);
+    zero.select(0.0, zero.select(1.0, x).sqrt())
+}

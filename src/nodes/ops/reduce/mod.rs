@@ -91,14 +91,14 @@ fn batch_running_reduction<'g>(s: &BatchSite<'_, 'g>) -> Option<Vec<Var<'g>>> {
 }
 
 /// The reduction of a node: its operand and axes.
-struct ReducedAxes<'g> {
+struct ReduceOpAxes<'g> {
     x: Var<'g>,
     attrs: ReduceAttrs,
 }
 
-impl<'g> ReducedAxes<'g> {
-    fn of(s: &Site<'_, 'g>) -> ReducedAxes<'g> {
-        ReducedAxes { x: s.args[0], attrs: ReduceAttrs::of(&s.attrs) }
+impl<'g> ReduceOpAxes<'g> {
+    fn of(s: &Site<'_, 'g>) -> ReduceOpAxes<'g> {
+        ReduceOpAxes { x: s.args[0], attrs: ReduceAttrs::of(&s.attrs) }
     }
 
     /// The sizes of the reduced axes, multiplied.
@@ -119,14 +119,14 @@ impl<'g> ReducedAxes<'g> {
     }
 }
 
-/// [`ReducedAxes::spread`] of `v` over the axes of `s`.
+/// [`ReduceOpAxes::spread`] of `v` over the axes of `s`.
 fn spread_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
-    ReducedAxes::of(s).spread(v)
+    ReduceOpAxes::of(s).spread(v)
 }
 
-/// [`ReducedAxes::sum`] of `v` along the axes of `s`.
+/// [`ReduceOpAxes::sum`] of `v` along the axes of `s`.
 fn sum_like_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
-    ReducedAxes::of(s).sum(v)
+    ReduceOpAxes::of(s).sum(v)
 }
 
 /// e^(x − y) for y = ln Σ eˣ: the share of each element. Zeros where all elements are −∞.
@@ -205,7 +205,7 @@ pub const REDUCE_MEAN: OpDef = OpDef {
         "reduce_mean",
         "y = Σ x / n over `axes`; NaN for n = 0",
         Lower::Kernel(lower::lower_reduce_mean),
-        Deriv::Linear(|s, _, g| Some(spread_reduced(s, g) * (1.0 / ReducedAxes::of(s).count() as f64))),
+        Deriv::Linear(|s, _, g| Some(spread_reduced(s, g) * (1.0 / ReduceOpAxes::of(s).count() as f64))),
         SUMS,
     )
 };
@@ -350,7 +350,7 @@ pub const VAR: OpDef = OpDef {
         let (x, a) = (s.args[0], VarAttrs::of(&s.attrs));
         let mean = x.reduce(Op::REDUCE_MEAN, a.axes.as_slice(), false);
         let correction = a.correction as f64;
-        let over = ReducedAxes { x, attrs: a.reduce_attrs() };
+        let over = ReduceOpAxes { x, attrs: a.reduce_attrs() };
         let d = x - over.spread(mean);
         vec![over.sum(d * d) * (1.0 / (over.count() as f64 - correction))]
     }),

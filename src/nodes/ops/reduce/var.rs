@@ -6,8 +6,9 @@ use crate::nodes::build::size_attrs::{size_attr_to_i64, size_attrs_to_i64};
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::dtype::DType;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::complex::tensor_forms::{complex_form_by_parts, complex_reduced_form};
+use crate::nodes::ops::complex::forms::{complex_form_by_parts, complex_reduced_form};
 use crate::nodes::ops::reduce::attrs::{ArgExtremeAttrs, ReduceAttrs, RunningAttrs, VarAttrs};
+use crate::nodes::ops::reduce::euclidean_length::reduce_root_with_zero_slope;
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident => $op:ident;)*) => {
@@ -47,7 +48,7 @@ impl<'g> Var<'g> {
         if !self.is_some() {
             return self;
         }
-        match self.axes(op, axes) {
+        match self.axes_for_op(op, axes) {
             Some(mut axes) => {
                 axes.sort_unstable();
                 match complex_reduced_form(op, self, &axes, keep) {
@@ -70,7 +71,7 @@ impl<'g> Var<'g> {
     /// With `keep`, the axes stay with size 1.
     #[track_caller]
     pub fn var(self, axes: impl Axes, correction: i64, keep: bool) -> Var<'g> {
-        match self.axes(Op::VAR, axes) {
+        match self.axes_for_op(Op::VAR, axes) {
             Some(mut axes) => {
                 axes.sort_unstable();
                 self.g.emit1(Op::VAR, &[self], &VarAttrs { axes, keep, correction }.list())
@@ -119,25 +120,25 @@ impl<'g> Var<'g> {
     /// `axes` are removed.
     #[track_caller]
     pub fn any(self, axes: impl Axes) -> Var<'g> {
-        self.g.with_caller(|| self.count_hits("any", axes, true).map_or(self.none(), |n| n.not_equal(0.0)))
+        self.g.with_caller(|| self.count_reduced_hits("any", axes, true).map_or(self.none(), |n| n.not_equal(0.0)))
     }
 
     /// Whether all elements along `axes` differ from 0, as a bool. NaN differs from 0. An empty axis gives true. `axes`
     /// are removed.
     #[track_caller]
     pub fn all(self, axes: impl Axes) -> Var<'g> {
-        self.g.with_caller(|| self.count_hits("all", axes, false).map_or(self.none(), |n| n.equal(0.0)))
+        self.g.with_caller(|| self.count_reduced_hits("all", axes, false).map_or(self.none(), |n| n.equal(0.0)))
     }
 
     /// The number of elements along `axes` that differ from 0, as `i64`. NaN differs from 0. `axes` are removed.
     #[track_caller]
     pub fn count_nonzero(self, axes: impl Axes) -> Var<'g> {
-        self.g.with_caller(|| self.count_hits("count_nonzero", axes, true).unwrap_or(self.none()))
+        self.g.with_caller(|| self.count_reduced_hits("count_nonzero", axes, true).unwrap_or(self.none()))
     }
 
     /// How many elements along `axes` are not 0, or are 0.
     #[track_caller]
-    fn count_hits(self, what: &str, axes: impl Axes, nonzero: bool) -> Option<Var<'g>> {
+    fn count_reduced_hits(self, what: &str, axes: impl Axes, nonzero: bool) -> Option<Var<'g>> {
         let axes = self.axes_at(what, axes)?;
         let hits = match (self.dtype(), nonzero) {
             (DType::Bool, true) => self,
@@ -209,10 +210,4 @@ impl<'g> Var<'g> {
             sums[0].movedim(&[0], &[size_attr_to_i64(at)])
         })
     }
-}
-
-/// √x with the derivative 0 at x = 0.
-fn reduce_root_with_zero_slope<'g>(x: Var<'g>) -> Var<'g> {
-    let zero = x.equal(0.0);
-    zero.select(0.0, zero.select(1.0, x).sqrt())
 }

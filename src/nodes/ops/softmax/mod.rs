@@ -59,12 +59,12 @@ const TWO: &[Case] = &[
 ];
 
 /// `op` of (y, t) along this node's axis.
-fn softmax_backward_along<'g>(s: &Site<'_, 'g>, op: Op, y: Var<'g>, t: Var<'g>) -> Var<'g> {
+fn softmax_op_backward_along<'g>(s: &Site<'_, 'g>, op: Op, y: Var<'g>, t: Var<'g>) -> Var<'g> {
     s.g.emit1(op, &[y, t], &SoftmaxAttrs::of(&s.attrs).list())
 }
 
 /// Σ along this node's axis, broadcast to the shape of `x`.
-fn softmax_axis_sum<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
+fn softmax_op_axis_sum<'g>(s: &Site<'_, 'g>, x: Var<'g>) -> Var<'g> {
     x.reduce(Op::REDUCE_SUM, SoftmaxAttrs::of(&s.attrs).axis, true).broadcast(x.dims())
 }
 
@@ -75,14 +75,14 @@ pub const SOFTMAX: OpDef = softmax_op(
     1,
     lower::lower_softmax,
     Deriv::Rules(
-        |s, t| vec![t[0].map(|t| softmax_backward_along(s, Op::SOFTMAX_BACKWARD, s.outs[0], t))],
-        |s, ct, _| vec![ct[0].map(|g| softmax_backward_along(s, Op::SOFTMAX_BACKWARD, s.outs[0], g))],
+        |s, t| vec![t[0].map(|t| softmax_op_backward_along(s, Op::SOFTMAX_BACKWARD, s.outs[0], t))],
+        |s, ct, _| vec![ct[0].map(|g| softmax_op_backward_along(s, Op::SOFTMAX_BACKWARD, s.outs[0], g))],
     ),
 );
 
 /// The cotangent, and the tangent, of [`SOFTMAX`].
 pub const SOFTMAX_BACKWARD: OpDef = OpDef {
-    decompose: Some(|s| vec![s.args[0] * (s.args[1] - softmax_axis_sum(s, s.args[0] * s.args[1]))]),
+    decompose: Some(|s| vec![s.args[0] * (s.args[1] - softmax_op_axis_sum(s, s.args[0] * s.args[1]))]),
     ..softmax_op(
         "softmax_backward",
         "y⊙(g − Σ y⊙g) along `axis`",
@@ -99,14 +99,14 @@ pub const LOG_SOFTMAX: OpDef = softmax_op(
     1,
     lower::lower_log_softmax,
     Deriv::Rules(
-        |s, t| vec![t[0].map(|t| t - softmax_axis_sum(s, s.outs[0].exp() * t))],
-        |s, ct, _| vec![ct[0].map(|g| softmax_backward_along(s, Op::LOG_SOFTMAX_BACKWARD, s.outs[0], g))],
+        |s, t| vec![t[0].map(|t| t - softmax_op_axis_sum(s, s.outs[0].exp() * t))],
+        |s, ct, _| vec![ct[0].map(|g| softmax_op_backward_along(s, Op::LOG_SOFTMAX_BACKWARD, s.outs[0], g))],
     ),
 );
 
 /// The cotangent of [`LOG_SOFTMAX`].
 pub const LOG_SOFTMAX_BACKWARD: OpDef = OpDef {
-    decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * softmax_axis_sum(s, s.args[1])]),
+    decompose: Some(|s| vec![s.args[1] - s.args[0].exp() * softmax_op_axis_sum(s, s.args[1])]),
     ..softmax_op(
         "log_softmax_backward",
         "g − e^y·Σ g along `axis`",

@@ -1,15 +1,13 @@
-//! Kernel calls of sorts and running extremes.
+//! Kernel calls of sorts.
 
 use crate::kernels::cost_model::CostClass;
-use crate::kernels::cum_arg_max::CumArgMax;
+use crate::kernels::sort;
 use crate::kernels::sort::Sort;
 use crate::kernels::top_k::{TopK, top_k_kernel_for};
-use crate::kernels::{cum_arg_max, sort};
-use crate::nodes::build::axes::{AxisSplit, split_at_axis};
 use crate::nodes::build::size_attrs::to_size_attr;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs, TopKAttrs};
+use crate::nodes::ops::sort::attrs::{ArgSortAttrs, TopKAttrs};
 
 /// `arg_sort` along the last axis.
 pub fn lower_arg_sort(cx: &mut LowerCx<'_>) -> Result<(), String> {
@@ -37,16 +35,5 @@ pub fn lower_top_k(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let call = call.reads_args(1).writes(Buf::Out(0), p.per_unit()).writes(Buf::Out(1), p.per_unit());
     let call = call.scratch(cx.scratch(size_of::<i32>(), p.scratch()));
     cx.call(call);
-    Ok(())
-}
-
-/// `cum_arg_max`.
-pub fn lower_cum_arg_max(cx: &mut LowerCx<'_>) -> Result<(), String> {
-    let CumArgMaxAttrs { axis, smallest } = CumArgMaxAttrs::of(&cx.attrs());
-    let AxisSplit { outer, n, inner } = split_at_axis(&cx.arg_dims(0), to_size_attr(axis));
-    let p = CumArgMax { outer, n, inner, smallest };
-    let kernel = cum_arg_max::cum_arg_max_kernel_for(cx.dtype(0))?;
-    let call = Call::new(kernel, p.to_words(), p.units()).flops(cx.flops()).cost_class(CostClass::RUNNING);
-    cx.call(call.reads_args(1).writes(Buf::Out(0), p.per_unit()));
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::error::Kind;
 use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
-use crate::nodes::ops::sort::attrs::{ArgSortAttrs, CumArgMaxAttrs, TopKAttrs};
+use crate::nodes::ops::sort::attrs::{ArgSortAttrs, TopKAttrs};
 
 impl<'g> Var<'g> {
     /// Positions (`i32`) of the elements along `axis` in sorted order. Equal elements keep their order; NaN are last.
@@ -68,33 +68,5 @@ impl<'g> Var<'g> {
             perm.swap(at, r - 1);
             f(self.permute(&perm)).map(|y| y.permute(&perm))
         })
-    }
-}
-
-impl<'g> Var<'g> {
-    /// The largest element so far along `axis`, and its position (i32), as in `torch.cummax`. Of equal elements the
-    /// last counts. From the first NaN on, the result is NaN, at the position of the last NaN so far. Gradients go back
-    /// to where the values were.
-    #[track_caller]
-    pub fn cummax(self, axis: i64) -> (Var<'g>, Var<'g>) {
-        self.running_sort_extreme("cummax", axis, false)
-    }
-
-    /// The smallest element so far along `axis`, and its position (i32); see [`Var::cummax`].
-    #[track_caller]
-    pub fn cummin(self, axis: i64) -> (Var<'g>, Var<'g>) {
-        self.running_sort_extreme("cummin", axis, true)
-    }
-
-    #[track_caller]
-    fn running_sort_extreme(self, name: &str, axis: i64, smallest: bool) -> (Var<'g>, Var<'g>) {
-        let rank = self.rank() as i64;
-        let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
-        if self.is_some() && !(0..rank).contains(&at) {
-            let none = self.g.fail(Kind::Shape, format!("{name}({self:?}): axis {axis} is outside rank {rank}"));
-            return (none, none);
-        }
-        let positions = self.g.emit1(Op::CUM_ARG_MAX, &[self], &CumArgMaxAttrs { axis: at, smallest }.list());
-        (self.take_along_axis(positions, axis), positions)
     }
 }

@@ -7,6 +7,7 @@
 //! | `attrs` | their attributes |
 //! | `lower` | their kernel calls |
 //! | `var` | the scene and the camera, for users |
+//! | `splat_image` | the options of an image |
 //!
 //! Invariant: the operands of all ops but `splat_rasterize` are, in this order, positions, log-scales, quaternions,
 //! opacities, colours and the view; [`check_splats`] checks them.
@@ -14,6 +15,7 @@
 pub mod attrs;
 pub mod lower;
 pub mod render;
+pub mod splat_image;
 pub mod stages;
 pub mod var;
 

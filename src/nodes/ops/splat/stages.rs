@@ -2,7 +2,7 @@
 //! before they take derivatives, and when they fuse ops.
 
 use super::attrs::SplatAttrs;
-use super::render::{infer_splat_image, splat_cost};
+use super::render::{infer_splat_image, splat_render_cost};
 use super::{OPERANDS, check_splats, lower};
 use crate::ensure;
 use crate::kernels::splat::RECORD;
@@ -81,7 +81,7 @@ pub const SPLAT_RASTERIZE: OpDef = OpDef {
     batch: Batch::Members,
     decompose: None,
     lower: Lower::Kernel(lower::lower_splat_rasterize),
-    cost: |cx| splat_cost(cx, cx.arg(0) / RECORD as u64, 50),
+    cost: |cx| splat_render_cost(cx, cx.arg(0) / RECORD as u64, 50),
     cases: &[
         Case {
             args: "f[5,16] i32[5,4] i32[5] f[4,3]",

@@ -1,10 +1,8 @@
 //! Scenes of splats and cameras, for users.
 
-use super::attrs::SplatAttrs;
-use crate::nodes::build::setters::setters;
-use crate::nodes::build::size_attrs::size_attr_to_i64;
 use crate::nodes::ir::builder::Var;
 use crate::nodes::ir::opdef::Op;
+use crate::nodes::ops::splat::splat_image::SplatImage;
 
 /// Gaussian splats: N soft ellipsoids.
 #[derive(Clone, Copy, Debug)]
@@ -20,95 +18,6 @@ pub struct Splats<'g> {
     /// Colours `[N, 3]`, clamped to 0..=1, or coefficients of spherical harmonics `[N, K, 3]` with K = 1, 4, 9 or 16,
     /// of which the first four are read.
     pub colours: Var<'g>,
-}
-
-/// Options of [`Splats::render`].
-#[derive(Clone, Copy, Debug)]
-pub struct SplatImage {
-    /// Columns.
-    pub width: usize,
-    /// Rows; they run downwards.
-    pub height: usize,
-    /// Rows and columns of a tile. The image does not depend on it.
-    pub tile: usize,
-    /// The factor of all axes.
-    pub radius_scale: f64,
-    /// What is less opaque at a pixel is not blended there.
-    pub alpha_cutoff: f64,
-    /// Blending of a pixel stops when less of the light than this passes.
-    pub transmittance: f64,
-    /// The exponent of the colours.
-    pub gamma: f64,
-    /// The colour behind all splats, before the exponent.
-    pub background: [f64; 3],
-    /// The least depth of a centre that is drawn.
-    pub near: f64,
-    /// The greatest one.
-    pub far: f64,
-    /// The most splats that may touch a tile; 0 for no limit.
-    pub max_list: usize,
-    /// The most splats that may cover a pixel; 0 for no limit.
-    pub max_steps: usize,
-    /// Whether what exceeds a limit is left out, the nearest staying. Otherwise it ends the step with an error that
-    /// names the tile and the count.
-    pub truncate: bool,
-}
-
-impl SplatImage {
-    /// An image of this size: tiles of 16 pixels, γ = 2.2, a black background, no limits.
-    pub fn new(width: usize, height: usize) -> SplatImage {
-        SplatImage {
-            width,
-            height,
-            tile: 16,
-            radius_scale: 1.0,
-            alpha_cutoff: 1.0 / 255.0,
-            transmittance: 1e-4,
-            gamma: 2.2,
-            background: [0.0; 3],
-            near: 0.01,
-            far: 1e6,
-            max_list: 0,
-            max_steps: 0,
-            truncate: false,
-        }
-    }
-
-    fn attrs(&self) -> SplatAttrs {
-        SplatAttrs {
-            width: size_attr_to_i64(self.width),
-            height: size_attr_to_i64(self.height),
-            tile: size_attr_to_i64(self.tile),
-            radius_scale: self.radius_scale,
-            alpha_cutoff: self.alpha_cutoff,
-            transmittance: self.transmittance,
-            gamma: self.gamma,
-            background: self.background.to_vec(),
-            near: self.near,
-            far: self.far,
-            max_list: size_attr_to_i64(self.max_list),
-            max_steps: size_attr_to_i64(self.max_steps),
-            truncate: self.truncate,
-        }
-    }
-}
-
-setters! {
-    [] SplatImage {
-        width: usize,
-        height: usize,
-        tile: usize,
-        radius_scale: f64,
-        alpha_cutoff: f64,
-        transmittance: f64,
-        gamma: f64,
-        background: [f64; 3],
-        near: f64,
-        far: f64,
-        max_list: usize,
-        max_steps: usize,
-        truncate: bool,
-    }
 }
 
 impl<'g> Splats<'g> {
@@ -189,7 +98,7 @@ impl<'g> PreparedSplats<'g> {
 }
 
 /// `v` with length 1; (0, 0, 1) if it has none.
-fn splat_unit_vector<'g>(v: Var<'g>) -> Var<'g> {
+fn splat_var_unit_vector<'g>(v: Var<'g>) -> Var<'g> {
     let square = (v * v).sum(..);
     let none = square.equal(0.0);
     let z = v.g.iota(0, [3], v.dtype()).equal(2.0).select_as(1.0, 0.0, v.dtype());
@@ -197,7 +106,7 @@ fn splat_unit_vector<'g>(v: Var<'g>) -> Var<'g> {
 }
 
 /// a × b.
-fn splat_cross_product<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
+fn splat_var_cross_product<'g>(a: Var<'g>, b: Var<'g>) -> Var<'g> {
     a.roll(-1, 0) * b.roll(-2, 0) - a.roll(-2, 0) * b.roll(-1, 0)
 }
 
@@ -218,9 +127,9 @@ impl<'g> Var<'g> {
             let (place, target, up) = (part(0), part(1), part(2));
             let half = self.narrow(0, 9, 1) * (std::f64::consts::PI / 360.0);
             let step = half.tan() * (2.0 / height.max(1) as f64);
-            let forward = splat_unit_vector(target - place);
-            let right = splat_unit_vector(splat_cross_product(up, forward));
-            let up = splat_unit_vector(splat_cross_product(forward, right));
+            let forward = splat_var_unit_vector(target - place);
+            let right = splat_var_unit_vector(splat_var_cross_product(up, forward));
+            let up = splat_var_unit_vector(splat_var_cross_product(forward, right));
             place.stack(&[right * step, up * step, forward], 0)
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::nodes::build::size_attrs::size_attrs_to_i64;
 use crate::nodes::ir::attr_types::attrs;
-use crate::nodes::ops::common::window_geometry::WindowAttrs;
+use crate::nodes::ops::common::window_attrs::WindowAttrs;
 
 attrs! {
     /// Attributes of `col2im`. Those of `im2col` are [`WindowAttrs`].

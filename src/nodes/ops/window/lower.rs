@@ -6,22 +6,22 @@ use crate::kernels::im2col;
 use crate::kernels::pool::PoolGeom;
 use crate::nodes::ir::call::{Buf, Call};
 use crate::nodes::ir::lower_cx::LowerCx;
-use crate::nodes::ops::common::window_geometry::WindowAttrs;
+use crate::nodes::ops::common::window_attrs::WindowAttrs;
 use crate::nodes::ops::pool::lower::lower_pool_geom;
-use crate::nodes::ops::pool::pool_plane;
+use crate::nodes::ops::pool::pool_op_plane;
 use crate::nodes::ops::window::attrs::Col2imAttrs;
 
 /// `im2col`.
 pub fn lower_im2col(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.arg_dims(0);
-    let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &WindowAttrs::of(&cx.attrs()).over(pool_op_plane(&d)));
     lower_unfold(cx, im2col::im2col_kernel_for(cx.dtype(0))?, &g, true)
 }
 
 /// `col2im`.
 pub fn lower_col2im(cx: &mut LowerCx<'_>) -> Result<(), String> {
     let d = cx.out_dims(0);
-    let g = lower_pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(pool_plane(&d)));
+    let g = lower_pool_geom(&d, &WindowAttrs::from(Col2imAttrs::of(&cx.attrs())).over(pool_op_plane(&d)));
     lower_unfold(cx, im2col::col2im_kernel_for(cx.dtype(0))?, &g, false)
 }
 

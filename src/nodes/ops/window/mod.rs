@@ -4,5 +4,6 @@ pub mod attrs;
 pub mod grid_sample;
 pub mod interpolate;
 pub mod lower;
+mod pixel_shuffle;
 pub mod unfold;
 pub mod var;

@@ -3,13 +3,15 @@
 
 use super::lower;
 use crate::ensure;
-use crate::nodes::build::setters::{PerAxis, both_sides, setters};
+use crate::nodes::build::per_axis::{PerAxis, both_sides_per_axis};
+use crate::nodes::build::setters::setters;
 use crate::nodes::build::size_attrs::{size_attrs_to_i64, to_size_attrs};
 use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
-use crate::nodes::ops::common::window_geometry::{WindowAttrs, check_window_array, sum_over_window_taps, window_array};
-use crate::nodes::ops::pool::pool_plane;
+use crate::nodes::ops::common::window_attrs::WindowAttrs;
+use crate::nodes::ops::common::window_geometry::{check_window_array, sum_over_window_taps, window_geometry_array};
+use crate::nodes::ops::pool::pool_op_plane;
 use crate::nodes::ops::window::attrs::Col2imAttrs;
 use Domain::Real;
 
@@ -42,7 +44,7 @@ impl Unfold {
 
     /// These windows with the same `pad` on both sides of each axis: torch's `padding`.
     pub fn padding(self, padding: impl PerAxis<2>) -> Unfold {
-        Unfold { pad: both_sides(padding), ..self }
+        Unfold { pad: both_sides_per_axis(padding), ..self }
     }
 
     pub(super) fn window_attrs(&self) -> WindowAttrs {
@@ -109,7 +111,7 @@ pub const IM2COL: OpDef = OpDef {
         },
         |s| {
             let x = s.args[0];
-            let [n, c, h, w] = window_array::<4>(&x.dims());
+            let [n, c, h, w] = window_geometry_array::<4>(&x.dims());
             let win = WindowAttrs::of(&s.attrs).over([h, w]);
             let Ok(count) = win.count() else { return Vec::new() };
             let (padded, columns) = (win.pad(x, 0.0), count[0] * count[1]);
@@ -118,7 +120,7 @@ pub const IM2COL: OpDef = OpDef {
             vec![first.concat(rest, 2).reshape([n, c * parts.len(), columns])]
         },
         Deriv::Linear(|s, _, g| {
-            let attrs = Col2imAttrs::new(pool_plane(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
+            let attrs = Col2imAttrs::new(pool_op_plane(&s.args[0].dims()), WindowAttrs::of(&s.attrs));
             Some(s.g.emit1(Op::COL2IM, &[g], &attrs.list()))
         }),
     )
@@ -155,9 +157,9 @@ pub const COL2IM: OpDef = OpDef {
             cx.result(dtype, &[d[0], d[1] / taps, hw[0], hw[1]])
         },
         |s| {
-            let [n, rows, _] = window_array::<3>(&s.args[0].dims());
+            let [n, rows, _] = window_geometry_array::<3>(&s.args[0].dims());
             let a = Col2imAttrs::of(&s.attrs);
-            let in_hw = window_array(&to_size_attrs(&a.in_hw));
+            let in_hw = window_geometry_array(&to_size_attrs(&a.in_hw));
             let win = WindowAttrs::from(a).over(in_hw);
             let Ok([ho, wo]) = win.count() else { return Vec::new() };
             let taps = win.kernel[0] * win.kernel[1];

@@ -33,7 +33,7 @@ use crate::nodes::ir::opdef::Lower;
 use std::sync::Arc;
 
 /// `dtype` if kernels compute in it.
-pub fn elem(dtype: DType) -> Result<DType, String> {
+pub fn lowering_dtype(dtype: DType) -> Result<DType, String> {
     if dtype.is_complex() { Err(format!("no kernel for {dtype}")) } else { Ok(dtype) }
 }
 
@@ -52,9 +52,9 @@ pub fn lowering_tile_program(cx: &LowerCx<'_>) -> Result<(TileProgram, Vec<usize
         }
         ids.push(seen as u16);
     }
-    let of = |i: usize| elem(cx.dtype(i));
+    let of = |i: usize| lowering_dtype(cx.dtype(i));
     let step = match op {
-        TileOp::Cast => TileStep::cast(of(0)?, elem(cx.out(0).dtype)?, ids[0]),
+        TileOp::Cast => TileStep::cast(of(0)?, lowering_dtype(cx.out(0).dtype)?, ids[0]),
         // The type of a selection is that of its values.
         TileOp::Select => TileStep::new(op, of(1)?, &ids, [0.0; 2]),
         _ => TileStep::new(op, of(0)?, &ids, imm(&cx.attrs())),

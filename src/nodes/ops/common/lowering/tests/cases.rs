@@ -70,7 +70,7 @@ pub fn leaves(case: &Case, float: DType) -> Leaves {
 /// The node of a case: all results.
 pub fn node<'g>(g: &'g Builder, op: Op, def: &OpDef, case: &Case, args: &[Var<'g>]) -> Vec<Var<'g>> {
     let owned = g.with(|e| text::parse_attrs(def.attrs, case.attrs, e)).unwrap();
-    let borrowed: Vec<_> = owned.iter().map(|a| a.borrow()).collect();
+    let borrowed: Vec<_> = owned.iter().map(|a| a.as_attr()).collect();
     let outs = Vec::from(g.emit(op, args, &borrowed));
     assert!(!outs.is_empty(), "{} {} {}: {:?}", def.name, case.args, case.attrs, g.error());
     outs

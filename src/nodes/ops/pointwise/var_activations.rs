@@ -14,7 +14,7 @@ const SELU: (f64, f64) = (1.050_700_987_355_480_5, 1.673_263_242_354_377_2);
 impl<'g> Var<'g> {
     /// An error of `name` unless `x` is finite and `holds`.
     #[track_caller]
-    fn needs(self, name: &str, what: &str, x: f64, holds: bool) -> Option<Var<'g>> {
+    fn activation_needs(self, name: &str, what: &str, x: f64, holds: bool) -> Option<Var<'g>> {
         if x.is_finite() && holds {
             return None;
         }
@@ -79,7 +79,7 @@ impl<'g> Var<'g> {
     /// x where x > 0, alpha·(e^(x/alpha) − 1) elsewhere. The derivative is continuous. `alpha` must not be 0.
     #[track_caller]
     pub fn celu(self, alpha: f64) -> Var<'g> {
-        if let Some(error) = self.needs("celu", "alpha must be finite and not 0; it", alpha, alpha != 0.0) {
+        if let Some(error) = self.activation_needs("celu", "alpha must be finite and not 0; it", alpha, alpha != 0.0) {
             return error;
         }
         self.greater(0.0).select(self, (self / alpha).elu(1.0) * alpha)
@@ -89,7 +89,7 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn softshrink(self, lambda: f64) -> Var<'g> {
         if let Some(error) =
-            self.needs("softshrink", "lambda must be finite and not negative; it", lambda, lambda >= 0.0)
+            self.activation_needs("softshrink", "lambda must be finite and not negative; it", lambda, lambda >= 0.0)
         {
             return error;
         }
@@ -101,7 +101,7 @@ impl<'g> Var<'g> {
     #[track_caller]
     pub fn hardshrink(self, lambda: f64) -> Var<'g> {
         if let Some(error) =
-            self.needs("hardshrink", "lambda must be finite and not negative; it", lambda, lambda >= 0.0)
+            self.activation_needs("hardshrink", "lambda must be finite and not negative; it", lambda, lambda >= 0.0)
         {
             return error;
         }

@@ -1,0 +1,31 @@
+//! Conformance cases of op definitions.
+
+use crate::nodes::ir::dtype::DType;
+use crate::nodes::ir::opdef::Domain;
+
+/// A conformance case: operand types, attributes, and the ranges of the operands' numbers.
+///
+/// `args` is in the text form: `"f[3,4] c[4]"`. The case runs in f32 and in f64: `f` is that type, and `c` the complex
+/// type with parts of that type. `attrs` is in the text form: `"ta=false tb=true"`. If there are more operands than
+/// `domains`, the rest have the last domain.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Operand types.
+    pub args: &'static str,
+    /// Attributes.
+    pub attrs: &'static str,
+    /// Domains of the operands.
+    pub domains: &'static [Domain],
+}
+
+impl Case {
+    /// The float types that the case stands for: f32 and f64, or `otherwise` if no operand says `f` or `c`.
+    pub fn floats(&self, otherwise: &'static [DType]) -> &'static [DType] {
+        if has_generic_opdef_types(self.args) { &[DType::F32, DType::F64] } else { otherwise }
+    }
+}
+
+/// Whether operand types in the text form of a [`Case`] say `f` or `c`, which stand for several types.
+pub fn has_generic_opdef_types(args: &str) -> bool {
+    args.split_whitespace().any(|a| a.starts_with("f[") || a.starts_with("c["))
+}

@@ -1,0 +1,36 @@
+//! The attributes that ops over sliding windows share.
+
+use super::window_geometry::{WindowGeometry, check_window_array, check_window_pad, window_geometry_array};
+use crate::nodes::build::size_attrs::to_size_attrs;
+use crate::nodes::ir::attr_types::attrs;
+
+attrs! {
+    /// The attributes of `im2col` and of pools of maxima and minima. Other ops over windows have more attributes, and
+    /// give these by conversion.
+    pub struct WindowAttrs {
+        /// Taps along each axis.
+        kernel: Vec<i64>,
+        /// Step between windows.
+        stride: Vec<i64>,
+        /// Padding before and after each axis, the first axis first.
+        pad: Vec<i64>,
+        /// Distance between taps.
+        dilation: Vec<i64>,
+    }
+}
+
+impl WindowAttrs {
+    /// Checks that the lists are those of windows over `N` axes.
+    pub fn check<const N: usize>(&self) -> Result<(), String> {
+        check_window_array::<N>("kernel", &self.kernel)?;
+        check_window_array::<N>("stride", &self.stride)?;
+        check_window_pad::<N>(&self.pad)?;
+        check_window_array::<N>("dilation", &self.dilation).map(|_| ())
+    }
+
+    /// The windows over axes of these sizes, [tight](WindowGeometry::tight).
+    pub fn over<const N: usize>(&self, size: [usize; N]) -> WindowGeometry<N> {
+        let kernel = window_geometry_array(&to_size_attrs(&self.kernel));
+        WindowGeometry::from_lists(size, kernel, &self.stride, &self.pad, &self.dilation).tight()
+    }
+}
