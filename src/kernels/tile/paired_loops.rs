@@ -273,10 +273,10 @@ impl<F: Arithmetic, A: OperandKind> StepBody for SumsAdded<F, A> {
             (_, false) => Sums::<F, A, Add, Values>::run(step, dst, sources),
             (true, true) => {
                 for ((to, x), y) in dst.iter_mut().zip(floats(x)).zip(floats(y)) {
-                    *to = f.at(*x, *y) + *to;
+                    *to = Add.at(f.at(*x, *y), *to);
                 }
             }
-            (false, true) => dst.iter_mut().zip(floats(x)).for_each(|(to, x)| *to = f.at(*x, c) + *to),
+            (false, true) => dst.iter_mut().zip(floats(x)).for_each(|(to, x)| *to = Add.at(f.at(*x, c), *to)),
         }
     }
 }

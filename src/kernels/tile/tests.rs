@@ -186,7 +186,7 @@ fn in_place_is_out_of_place() {
 
 /// Runs a program with one result as the executor does, in place of input `over`.
 fn run_as_executed<T: bytemuck::Pod>(p: &TileProgram, inputs: &[&[T]], over: Option<usize>) -> harness::Outcome {
-    let of = |(i, x): (usize, &&[T])| if over == Some(i) { In::of(*x).over(0) } else { In::of(*x) };
+    let of = |(i, x): (usize, &&[T])| if over == Some(i) { In::of(x).over(0) } else { In::of(x) };
     let reads: Vec<In> = inputs.iter().enumerate().map(of).collect();
     let lines = tile_plan_scratch_len(p) / LINE;
     let writes = [Out::of::<T>(p.len, UNIT), Out(lines, LINE, Split::PerThread(lines))];
