@@ -9,7 +9,7 @@ use super::refusals;
 use super::sample::{Sample, build_conform_sample};
 use super::tensor::{Tensor, conform_distance, same_conform_bits};
 use crate::error::Error;
-use crate::nodes::ir::opdef::has_generic_opdef_types;
+use crate::nodes::ir::opdef::case_has_generic_types;
 use crate::nodes::ir::text;
 use crate::nodes::{DType, GraphBuf};
 use crate::passes::ad::prepare;
@@ -90,7 +90,7 @@ pub(super) fn kernel_facet(s: &Sample) -> Answer {
 }
 
 fn f32_facet(s: &Sample) -> Answer {
-    if !has_generic_opdef_types(&s.given.args) {
+    if !case_has_generic_types(&s.given.args) {
         return Err("one type".into());
     }
     if s.def.name.starts_with("rng") || s.def.name == "dropout" {

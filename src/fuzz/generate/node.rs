@@ -6,7 +6,7 @@ use crate::nodes::case_regions::add_case_region;
 use crate::nodes::ir::attrs::{Attr, Attrs, Owned};
 use crate::nodes::ir::dtype::Ty;
 use crate::nodes::ir::infer::Infer;
-use crate::nodes::ir::opdef::{Case, Domain, Flags, Op, OpDef, has_generic_opdef_types};
+use crate::nodes::ir::opdef::{Case, Domain, Flags, Op, OpDef, case_has_generic_types};
 use crate::nodes::ir::text::parse_attrs;
 use crate::nodes::ir::text::parse_types;
 
@@ -46,7 +46,7 @@ impl Generator<'_, '_> {
     pub(super) fn node_of_case(&mut self, op: Op, def: &'static OpDef) -> Vec<Value> {
         let case = &def.cases[(self.draw)(def.cases.len() as u32) as usize];
         let floats: Vec<DType> = [DType::F32, DType::F64].into_iter().filter(|&d| self.may_have(d)).collect();
-        if floats.is_empty() && has_generic_opdef_types(case.args) {
+        if floats.is_empty() && case_has_generic_types(case.args) {
             return Vec::new();
         }
         let float = if floats.is_empty() { DType::F32 } else { self.pick(&floats) };

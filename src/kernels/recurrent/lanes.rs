@@ -60,7 +60,7 @@ pub fn transpose_to_lanes<T: GemmFloat>(rows: &[T], width: usize, lanes: &mut [L
 }
 
 /// The inverse of [`transpose_to_lanes`], for as many rows as fit into `rows`.
-pub fn transpose_from_lanes<T: GemmFloat>(lanes: &[Lanes<T>], rows: &mut [T]) {
+pub fn transpose_recurrent_lanes<T: GemmFloat>(lanes: &[Lanes<T>], rows: &mut [T]) {
     let n = lanes.len();
     transpose(lanes.as_flattened(), LANES, rows, n, rows.len() / n.max(1), n);
 }

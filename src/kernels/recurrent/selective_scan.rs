@@ -15,7 +15,7 @@
 //!
 //! Invariant: each number of a state is one chain of `mul_add` over the steps, and each y one over the states.
 
-use super::lanes::{LANES, Lanes, largest_of_lanes, load_lanes, store_lanes, transpose_from_lanes};
+use super::lanes::{LANES, Lanes, largest_of_lanes, load_lanes, store_lanes, transpose_recurrent_lanes};
 use super::selective_scan_rows::{
     GROUP, ScanRow, ScanRowNumbers, ScanRowOperands, ScanRowVector, X, next_state_of_scan_row, prefetch_scan_row,
     scan_row_groups, share_of_scan_rows, write_scan_row_decays,
@@ -252,7 +252,7 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
                 for (k, of) in p.stretches_of_steps().enumerate() {
                     for s in vectors.iter().flatten() {
                         let mut kept = kept.at(b, &s.v.channels());
-                        transpose_from_lanes(s.h, kept.row(k));
+                        transpose_recurrent_lanes(s.h, kept.row(k));
                         prefetch_scan_row(kept.row((k + 1).min(p.stretches() - 1)));
                     }
                     scan(of, &mut vectors);
@@ -260,7 +260,7 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
             }
         }
         for s in vectors.iter().flatten() {
-            transpose_from_lanes(s.h, self.last.at(b, &s.v.channels()).row(0));
+            transpose_recurrent_lanes(s.h, self.last.at(b, &s.v.channels()).row(0));
         }
     }
 }

@@ -18,7 +18,7 @@
 
 use super::lanes::{
     HALF, LANES, Lanes, add_lane_products, largest_of_lanes, load_lanes, store_lanes, sum_four_lanes,
-    transpose_from_lanes, transpose_to_lanes,
+    transpose_recurrent_lanes, transpose_to_lanes,
 };
 use super::selective_scan::SelectiveScan;
 use super::selective_scan_rows::{
@@ -457,12 +457,12 @@ impl<'a, T: GemmFloat> ScanBackwardParts<'a, T> {
         selective_scan_backward_group(p, x, reads, b, &mut vectors, &mut s, &mut to);
         for vector in vectors.iter().flatten() {
             let channels = vector.v.channels();
-            transpose_from_lanes(vector.da, self.da.at(b, &channels).row(0));
+            transpose_recurrent_lanes(vector.da, self.da.at(b, &channels).row(0));
             if let Some(to) = &mut self.dd {
                 store_lanes(&vector.dd, to.at(b, &channels).row(0));
             }
             if let Some(dh0) = &mut self.dh0 {
-                transpose_from_lanes(vector.carry, dh0.at(b, &channels).row(0));
+                transpose_recurrent_lanes(vector.carry, dh0.at(b, &channels).row(0));
             }
         }
     }

@@ -4,7 +4,7 @@ pub use super::arity::Arity;
 use super::attrs::{Attrs, Field, Kind as FieldKind};
 pub use super::batch::{Batch, BatchRule, BatchSite};
 use super::builder::Var;
-pub use super::case::{Case, has_generic_opdef_types};
+pub use super::case::{Case, case_has_generic_types};
 pub use super::check_opdefs::check_opdefs;
 pub use super::flags::Flags;
 use super::graph::Graph;

@@ -74,7 +74,7 @@ impl<'g> UpdateTarget<'_, 'g> {
     /// What the projections of this param make of `next`, one after another.
     pub(super) fn projected(&self, next: Var<'g>) -> Var<'g> {
         let mine = self.projections.iter().filter(|p| names::matches_name(&p.pattern, self.name));
-        mine.fold(next, |next, p| p.after_update(&self.b, self.name, next))
+        mine.fold(next, |next, p| p.after_update(self.b, self.name, next))
     }
 }
 

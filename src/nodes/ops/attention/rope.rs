@@ -41,8 +41,8 @@ fn rope_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], want: &[bool]) -> Vec<
     }
     let ([a, b], [u, v]) =
         (geo.rope_pair(geo.split_heads(s.args[0], geo.width)), geo.rope_pair(geo.split_heads(*g, geo.width)));
-    let cos = want[1].then(|| geo.from_table_axes(u * a + v * b));
-    let sin = want[2].then(|| geo.from_table_axes(if geo.inverse { u * b - v * a } else { v * a - u * b }));
+    let cos = want[1].then(|| geo.summed_as_table(u * a + v * b));
+    let sin = want[2].then(|| geo.summed_as_table(if geo.inverse { u * b - v * a } else { v * a - u * b }));
     vec![x, cos, sin]
 }
 

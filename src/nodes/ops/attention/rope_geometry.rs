@@ -73,7 +73,7 @@ impl RopeGeometry {
     }
 
     /// A table that broadcasts against [`RopeGeometry::split_heads`].
-    pub(super) fn to_table_axes<'g>(&self, table: Var<'g>) -> Var<'g> {
+    pub(super) fn table_over_heads<'g>(&self, table: Var<'g>) -> Var<'g> {
         let batch = if self.own { self.batch } else { 1 };
         table.reshape(match self.layout {
             Layout::Bhsd => [batch, 1, self.seq, self.pairs],
@@ -81,8 +81,8 @@ impl RopeGeometry {
         })
     }
 
-    /// The inverse of [`RopeGeometry::to_table_axes`], summing what several heads or sequences share.
-    pub(super) fn from_table_axes<'g>(&self, x: Var<'g>) -> Var<'g> {
+    /// The inverse of [`RopeGeometry::table_over_heads`], summing what several heads or sequences share.
+    pub(super) fn summed_as_table<'g>(&self, x: Var<'g>) -> Var<'g> {
         let heads = if self.layout == Layout::Bhsd { 1 } else { 2 };
         match self.own {
             true => x.sum(heads),
@@ -121,7 +121,7 @@ impl RopeGeometry {
     /// The rotated pairs of `x`, without the elements that pass through.
     pub(super) fn rope_rotate<'g>(&self, x: Var<'g>, cos: Var<'g>, sin: Var<'g>) -> Var<'g> {
         let ([a, b], c, s) =
-            (self.rope_pair(self.split_heads(x, self.width)), self.to_table_axes(cos), self.to_table_axes(sin));
+            (self.rope_pair(self.split_heads(x, self.width)), self.table_over_heads(cos), self.table_over_heads(sin));
         let s = if self.inverse { -s } else { s };
         self.rope_unpair([a * c - b * s, b * c + a * s])
     }

@@ -1,6 +1,6 @@
 //! The attributes that ops over sliding windows share.
 
-use super::window_geometry::{WindowGeometry, check_window_array, check_window_pad, window_geometry_array};
+use super::window_geometry::{WindowGeometry, check_window_geometry_array, check_window_pad, window_geometry_array};
 use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::attr_types::attrs;
 
@@ -22,10 +22,10 @@ attrs! {
 impl WindowAttrs {
     /// Checks that the lists are those of windows over `N` axes.
     pub fn check<const N: usize>(&self) -> Result<(), String> {
-        check_window_array::<N>("kernel", &self.kernel)?;
-        check_window_array::<N>("stride", &self.stride)?;
+        check_window_geometry_array::<N>("kernel", &self.kernel)?;
+        check_window_geometry_array::<N>("stride", &self.stride)?;
         check_window_pad::<N>(&self.pad)?;
-        check_window_array::<N>("dilation", &self.dilation).map(|_| ())
+        check_window_geometry_array::<N>("dilation", &self.dilation).map(|_| ())
     }
 
     /// The windows over axes of these sizes, [tight](WindowGeometry::tight).

@@ -40,7 +40,7 @@ pub fn window_geometry_pairs<const N: usize>(list: &[usize]) -> [[usize; 2]; N] 
 }
 
 /// The list of attribute `name` as `N` non-negative sizes.
-pub fn check_window_array<const N: usize>(name: &str, list: &[i64]) -> Result<[usize; N], String> {
+pub fn check_window_geometry_array<const N: usize>(name: &str, list: &[i64]) -> Result<[usize; N], String> {
     let list = check_size_attrs(name, list)?;
     list.try_into().map_err(|l: Vec<usize>| format!("{name} has {} entries, not {N}", l.len()))
 }

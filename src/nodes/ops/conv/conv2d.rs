@@ -12,7 +12,9 @@ use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ir::site::Site;
-use crate::nodes::ops::common::window_geometry::{check_window_array, sum_over_window_taps, window_geometry_array};
+use crate::nodes::ops::common::window_geometry::{
+    check_window_geometry_array, sum_over_window_taps, window_geometry_array,
+};
 use Domain::Real;
 
 const fn conv2d_op(name: &'static str, doc: &'static str, attrs: &'static [Field], deriv: Deriv) -> OpDef {
@@ -45,7 +47,7 @@ fn infer_conv2d_input_grad(cx: &mut Infer<'_>) -> Result<(), String> {
     let in_hw = grad.in_hw.clone();
     let a = ConvAttrs::from(grad);
     let [dy, w] = check_conv_operands::<2>(cx, &a, ["dy", "w"])?;
-    let [h, wd] = check_window_array::<2>("in_hw", &in_hw)?;
+    let [h, wd] = check_window_geometry_array::<2>("in_hw", &in_hw)?;
     let c_in = w[1].checked_mul(a.groups()).ok_or("the number of channels overflows")?;
     a.check_groups(c_in, w[0])?;
     let x = [dy[0], c_in, h, wd];
@@ -60,7 +62,7 @@ fn infer_conv2d_weight_grad(cx: &mut Infer<'_>) -> Result<(), String> {
     let kernel = grad.kernel.clone();
     let a = ConvAttrs::from(grad);
     let [x, dy] = check_conv_operands::<2>(cx, &a, ["x", "dy"])?;
-    let [kh, kw] = check_window_array::<2>("kernel", &kernel)?;
+    let [kh, kw] = check_window_geometry_array::<2>("kernel", &kernel)?;
     let groups = a.check_groups(x[1], dy[1])?;
     let w = [dy[1], x[1] / groups, kh, kw];
     let [ho, wo] = Convolution::new(&x, &w, &a).count()?;

@@ -10,7 +10,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Case, Deriv, Domain, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_array, sum_over_window_taps, window_axis_name, window_geometry_array,
+    WindowGeometry, check_window_geometry_array, sum_over_window_taps, window_axis_name, window_geometry_array,
 };
 use crate::nodes::ops::conv::attrs::{ConvAttrs, ConvTransposeAttrs};
 use crate::nodes::ops::conv::check_conv_operands;
@@ -65,7 +65,7 @@ fn infer_conv_transpose<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String
     let a = ConvAttrs::from(transpose.clone());
     let [x, w] = check_conv_operands::<N>(cx, &a, ["x", "w"])?;
     check_conv_nd_depth::<N>(&w)?;
-    let output_pad = check_window_array::<N>("output_pad", &transpose.output_pad)?;
+    let output_pad = check_window_geometry_array::<N>("output_pad", &transpose.output_pad)?;
     ensure!(w[0] == x[1], "w takes {} channels, x has {}", w[0], x[1]);
     let outputs = w[1].checked_mul(a.groups().max(1)).ok_or("the number of channels overflows")?;
     let groups = a.check_groups(x[1], outputs)?;

@@ -14,13 +14,13 @@ use crate::nodes::ops::linalg::solve::{infer_linalg_solution, linalg_solve_cost}
 use Domain::{Dominant, Index, Real};
 
 /// `rows` as positions along the rows of `x`, to which it broadcasts.
-fn lu_row_positions<'g>(rows: Var<'g>, x: Var<'g>) -> Var<'g> {
+fn lu_op_row_positions<'g>(rows: Var<'g>, x: Var<'g>) -> Var<'g> {
     rows.unsqueeze(-1).broadcast(x.dims())
 }
 
 /// P·x: row `i` of the result is row `rows[i]` of x.
 fn lu_permute_rows<'g>(x: Var<'g>, rows: Var<'g>) -> Var<'g> {
-    x.take_along_axis(lu_row_positions(rows, x), -2)
+    x.take_along_axis(lu_op_row_positions(rows, x), -2)
 }
 
 /// Pᵀ·x.
@@ -30,7 +30,7 @@ fn lu_op_unpermute_rows<'g>(x: Var<'g>, rows: Var<'g>) -> Var<'g> {
         return x;
     }
     let attrs = ScatterAddAttrs { axis: size_attr_to_i64(rank) - 2, size: size_attr_to_i64(d[rank - 2]) };
-    x.g.emit1(Op::SCATTER_ALONG_AXIS, &[x, lu_row_positions(rows, x)], &attrs.list())
+    x.g.emit1(Op::SCATTER_ALONG_AXIS, &[x, lu_op_row_positions(rows, x)], &attrs.list())
 }
 
 /// With K = L⁻¹·P·Ȧ·U⁻¹: L̇ = L·(K below the diagonal), U̇ = (K from the diagonal on)·U.

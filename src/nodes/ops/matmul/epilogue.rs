@@ -13,7 +13,7 @@ use crate::nodes::ops::matmul::matmul_dims::matmul_operand_dims;
 use crate::nodes::ops::matmul::matmul_flops;
 use Domain::Real;
 
-fn infer_bias_act_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
+fn infer_matmul_epilogue(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     cx.same_dtype(0, 1)?;
     cx.same_dtype(0, 2)?;
@@ -35,7 +35,7 @@ pub const MATMUL_BIAS_ACT: OpDef = OpDef {
     arity: Arity::Exactly(3),
     attrs: MatmulBiasActAttrs::FIELDS,
     flags: Flags::PURE.and(Flags::FUSED).and(Flags::PRODUCT),
-    infer: infer_bias_act_epilogue,
+    infer: infer_matmul_epilogue,
     deriv: Deriv::ViaDecompose,
     batch: Batch::ViaDecompose,
     decompose: Some(decompose_bias_act_epilogue),

@@ -9,7 +9,7 @@ use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::positions::{numbers_by_position, take_positions};
-use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_array, window_axis_name};
+use crate::nodes::ops::common::window_geometry::{WindowGeometry, check_window_geometry_array, window_axis_name};
 use crate::nodes::ops::pool::attrs::AdaptivePoolAttrs;
 use crate::nodes::ops::pool::pool_nd::{Plane, pool_nd_plane};
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
@@ -44,7 +44,7 @@ const fn adaptive_pool_op(
 fn infer_adaptive_pool<const N: usize>(cx: &mut Infer<'_>) -> Result<(), String> {
     let dtype = cx.float(0)?;
     let d = cx.rank(0, "x", N + 2)?;
-    let out = check_window_array::<N>("output", &AdaptivePoolAttrs::of(&cx.attrs).output)?;
+    let out = check_window_geometry_array::<N>("output", &AdaptivePoolAttrs::of(&cx.attrs).output)?;
     let mut plane = [1usize; 2];
     for (a, (&n, &out)) in d[2..].iter().zip(&out).enumerate() {
         let name = window_axis_name(N, a);

@@ -13,7 +13,7 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, O
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
 use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_array, sum_over_window_taps, window_geometry_array,
+    WindowGeometry, check_window_geometry_array, sum_over_window_taps, window_geometry_array,
 };
 use crate::nodes::ops::index::attrs::ScatterAddAttrs;
 use crate::nodes::ops::pool::{check_pool_op_plane, pool_op_plane};
@@ -140,7 +140,7 @@ pub const MAX_POOL2D_BACKWARD: OpDef = OpDef {
     infer: |cx| {
         let [dy, index] = check_pool2d_index(cx)?;
         cx.expect_dims(1, "places", &dy)?;
-        let hw = check_window_array::<2>("in_hw", &MaxPoolBackwardAttrs::of(&cx.attrs).in_hw)?;
+        let hw = check_window_geometry_array::<2>("in_hw", &MaxPoolBackwardAttrs::of(&cx.attrs).in_hw)?;
         check_pool_op_plane(hw)?;
         let dtype = cx.dtype(0);
         cx.result(dtype, &[index[0], index[1], hw[0], hw[1]])
@@ -279,7 +279,7 @@ pub const AVG_POOL2D_BACKWARD: OpDef = OpDef {
         let dtype = cx.float(0)?;
         let d = cx.rank(0, "dy", 4)?;
         let a = AvgPoolBackwardAttrs::of(&cx.attrs);
-        let hw = check_window_array::<2>("in_hw", &a.in_hw)?;
+        let hw = check_window_geometry_array::<2>("in_hw", &a.in_hw)?;
         let [ho, wo] = avg_pool2d_count(&a.windows(), hw)?;
         cx.expect_dims(0, "dy", &[d[0], d[1], ho, wo])?;
         cx.result(dtype, &[d[0], d[1], hw[0], hw[1]])

@@ -11,7 +11,7 @@ use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, 
 use crate::nodes::ir::site::Site;
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
 use crate::nodes::ops::common::window_geometry::{
-    WindowGeometry, check_window_array, sum_over_window_taps, window_geometry_array,
+    WindowGeometry, check_window_geometry_array, sum_over_window_taps, window_geometry_array,
 };
 use crate::nodes::ops::pool::attrs::{AvgPoolAttrs, SumPoolAttrs, SumPoolBackwardAttrs};
 use crate::nodes::ops::pool::{check_pool_op_plane, pool_op_plane};
@@ -296,7 +296,7 @@ pub const SUM_POOL2D_BACKWARD: OpDef = OpDef {
             let dtype = cx.float(0)?;
             let d = cx.rank(0, "dy", 4)?;
             let a = SumPoolBackwardAttrs::of(&cx.attrs);
-            let hw = check_window_array::<2>("in_hw", &a.in_hw)?;
+            let hw = check_window_geometry_array::<2>("in_hw", &a.in_hw)?;
             a.windows().check::<2>()?;
             let win = a.windows().over(hw);
             let count = win.count()?;

@@ -130,7 +130,7 @@ fn sum_like_reduced<'g>(s: &Site<'_, 'g>, v: Var<'g>) -> Var<'g> {
 }
 
 /// e^(x − y) for y = ln Σ eˣ: the share of each element. Zeros where all elements are −∞.
-fn logsumexp_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
+fn reduce_logsumexp_shares<'g>(s: &Site<'_, 'g>) -> Var<'g> {
     let y = s.outs[0];
     (s.args[0] - spread_reduced(s, y.greater(f64::NEG_INFINITY).select(y, 0.0))).exp()
 }
@@ -330,8 +330,8 @@ pub const LOGSUMEXP: OpDef = OpDef {
         "y = ln Σ eˣ over `axes`, without overflow; x̄ = ȳ·e^(x − y), 0 where y = −∞",
         Lower::Kernel(lower::lower_reduce_logsumexp),
         Deriv::Rules(
-            |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * logsumexp_shares(s)))],
-            |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * logsumexp_shares(s))],
+            |s, t| vec![t[0].map(|t| sum_like_reduced(s, t * reduce_logsumexp_shares(s)))],
+            |s, ct, _| vec![ct[0].map(|g| spread_reduced(s, g) * reduce_logsumexp_shares(s))],
         ),
         SUMS,
     )

@@ -10,7 +10,9 @@ use crate::nodes::ir::attrs::Field;
 use crate::nodes::ir::infer::Infer;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Expand, Flags, Lower, Op, OpDef};
 use crate::nodes::ops::common::window_attrs::WindowAttrs;
-use crate::nodes::ops::common::window_geometry::{check_window_array, sum_over_window_taps, window_geometry_array};
+use crate::nodes::ops::common::window_geometry::{
+    check_window_geometry_array, sum_over_window_taps, window_geometry_array,
+};
 use crate::nodes::ops::pool::pool_op_plane;
 use crate::nodes::ops::window::attrs::Col2imAttrs;
 use Domain::Real;
@@ -149,7 +151,7 @@ pub const COL2IM: OpDef = OpDef {
             let dtype = cx.float(0)?;
             let d = cx.rank(0, "x", 3)?;
             let a = Col2imAttrs::of(&cx.attrs);
-            let hw = check_window_array::<2>("in_hw", &a.in_hw)?;
+            let hw = check_window_geometry_array::<2>("in_hw", &a.in_hw)?;
             let ([ho, wo], taps) = count_unfold_windows(&a.into(), hw)?;
             ensure!(d[1].is_multiple_of(taps), "x has {} rows; windows of {taps} elements do not divide them", d[1]);
             let columns = ho.checked_mul(wo).ok_or("the number of windows overflows")?;
