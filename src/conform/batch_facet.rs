@@ -28,7 +28,7 @@ fn batch_facet_choices(operands: usize) -> Vec<u32> {
 }
 
 /// `parts`, one for each member, as one tensor with the batch's axis at `axis`.
-fn stack_batch_facet(parts: &[&Tensor], axis: usize) -> Tensor {
+fn stack_batch_members(parts: &[&Tensor], axis: usize) -> Tensor {
     let first = parts[0];
     let mut dims = first.dims.clone();
     let inner = dims[axis..].iter().product::<usize>() * conform_numbers_of_element(first.dtype);
@@ -39,14 +39,14 @@ fn stack_batch_facet(parts: &[&Tensor], axis: usize) -> Tensor {
 }
 
 /// The graph of a sample, or of its gradient, and operands of each member.
-struct BatchFacet<'s> {
+struct BatchFacetRun<'s> {
     graph: &'s GraphBuf,
     /// For each member, its operands, in the order of the leaves.
     members: Vec<Vec<Tensor>>,
     exact: bool,
 }
 
-impl BatchFacet<'_> {
+impl BatchFacetRun<'_> {
     /// The batched graph against runs of single members. Operands `chosen` differ. The batch's axis is the last one
     /// of leaves and outputs if `last`, else the first.
     fn agrees(&self, chosen: u32, last: bool) -> Answer {
@@ -61,7 +61,7 @@ impl BatchFacet<'_> {
         }
         let axis = |t: &Tensor| if last { t.dims.len() } else { 0 };
         let operand = |i: usize, t: &Tensor| match differs(i) {
-            true => stack_batch_facet(&self.members.iter().map(|m| &m[i]).collect::<Vec<_>>(), axis(t)),
+            true => stack_batch_members(&self.members.iter().map(|m| &m[i]).collect::<Vec<_>>(), axis(t)),
             false => t.clone(),
         };
         let inputs: Vec<Tensor> = self.members[0].iter().enumerate().map(|(i, t)| operand(i, t)).collect();
@@ -80,7 +80,7 @@ impl BatchFacet<'_> {
         let have = have?;
         for (i, have) in have.iter().enumerate() {
             let parts: Vec<&Tensor> = want.iter().map(|w| &w[i]).collect();
-            let want = stack_batch_facet(&parts, axis(parts[0]));
+            let want = stack_batch_members(&parts, axis(parts[0]));
             let why = |what: &str| format!("{what}; operands {chosen:b} batched\n{:?}\n{:?}", have.data, want.data);
             facet_holds(have.dims == want.dims, || {
                 why(&format!("result {i} is {:?}, not {:?}", have.dims, want.dims))
@@ -104,7 +104,7 @@ pub(super) fn batch_facet(s: &Sample) -> Answer {
     // What one step of the tile interpreter computes does not depend on the shape.
     let exact = s.def.is_pointwise() && matches!(s.def.batch, Batch::Leading);
     let all = (1u32 << count) - 1;
-    let batched = BatchFacet { graph: &s.graph, members, exact };
+    let batched = BatchFacetRun { graph: &s.graph, members, exact };
     batched.agrees(all, true)?;
     batch_facet_choices(count).into_iter().try_for_each(|chosen| batched.agrees(chosen, false))?;
     for size in [1, 0] {
@@ -112,7 +112,7 @@ pub(super) fn batch_facet(s: &Sample) -> Answer {
         for l in s.graph.view().leaves() {
             map = map.leaf(l.name, 0);
         }
-        let one: Vec<Tensor> = s.operands.iter().map(|t| stack_batch_facet(&vec![t; size.max(1)], 0)).collect();
+        let one: Vec<Tensor> = s.operands.iter().map(|t| stack_batch_members(&vec![t; size.max(1)], 0)).collect();
         let none = |t: &Tensor| Tensor { dims: [&[0], &t.dims[1..]].concat(), data: Vec::new(), ..t.clone() };
         let inputs: Vec<Tensor> = if size == 0 { one.iter().map(none).collect() } else { one };
         try_conform_run(&vmap(&s.graph, &map)?, &inputs, PLAIN)
@@ -134,7 +134,7 @@ fn batch_facet_of_gradients(s: &Sample, members: &[Vec<Tensor>]) -> Answer {
     };
     let members: Vec<Vec<Tensor>> = members.iter().map(|m| full(m, &mut draw)).collect();
     let count = members[0].len();
-    let batched = BatchFacet { graph: &g, members, exact: false };
+    let batched = BatchFacetRun { graph: &g, members, exact: false };
     let all = (1u32 << count) - 1;
     let own = (1u32 << s.operands.len()) - 1;
     // Single operands differ, or all of them, or all of them and the seeds.

@@ -46,13 +46,13 @@ fn derivative_facet_elements(n: usize) -> Vec<usize> {
 }
 
 /// Asks a question of a sample, and of its first result alone.
-fn derivative_facet_without_statistics(s: &Sample, check: fn(&Sample) -> Answer) -> Answer {
+fn derivative_facet_with_and_without_statistics(s: &Sample, check: fn(&Sample) -> Answer) -> Answer {
     check(s)?;
     s.without_statistics().map_or(Ok(()), |first| check(&first?))
 }
 
 pub(super) fn reverse_derivative_facet(s: &Sample) -> Answer {
-    derivative_facet_without_statistics(s, check_reverse_derivative_facet)
+    derivative_facet_with_and_without_statistics(s, check_reverse_derivative_facet)
 }
 
 fn check_reverse_derivative_facet(s: &Sample) -> Answer {
@@ -97,7 +97,7 @@ fn check_reverse_derivative_facet(s: &Sample) -> Answer {
 }
 
 pub(super) fn adjoint_derivative_facet(s: &Sample) -> Answer {
-    derivative_facet_without_statistics(s, check_adjoint_derivative_facet)
+    derivative_facet_with_and_without_statistics(s, check_adjoint_derivative_facet)
 }
 
 fn check_adjoint_derivative_facet(s: &Sample) -> Answer {
@@ -122,7 +122,7 @@ fn check_adjoint_derivative_facet(s: &Sample) -> Answer {
 }
 
 pub(super) fn second_derivative_facet(s: &Sample) -> Answer {
-    derivative_facet_without_statistics(s, check_second_derivative_facet)
+    derivative_facet_with_and_without_statistics(s, check_second_derivative_facet)
 }
 
 fn check_second_derivative_facet(s: &Sample) -> Answer {

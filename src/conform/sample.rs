@@ -14,16 +14,16 @@ use std::cell::Cell;
 
 /// Operands and attributes of a node, in the text form of a [`Case`]: those of a case, or a variant of them.
 #[derive(Clone, Debug)]
-pub(super) struct SampleGiven {
+pub(super) struct SampleSource {
     pub(super) args: String,
     pub(super) attrs: String,
     /// The case. A region that the attributes name is made for its operands.
     pub(super) case: &'static Case,
 }
 
-impl SampleGiven {
-    pub(super) fn of(case: &'static Case) -> SampleGiven {
-        SampleGiven { args: case.args.to_string(), attrs: case.attrs.to_string(), case }
+impl SampleSource {
+    pub(super) fn of(case: &'static Case) -> SampleSource {
+        SampleSource { args: case.args.to_string(), attrs: case.attrs.to_string(), case }
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Sample {
     /// Op, case and element type: `softmax#0 f64`.
     pub(super) name: String,
     pub(super) def: &'static OpDef,
-    pub(super) given: SampleGiven,
+    pub(super) given: SampleSource,
     pub(super) float: DType,
     pub(super) graph: GraphBuf,
     pub(super) operands: Vec<Tensor>,
@@ -58,7 +58,7 @@ impl Sample {
             for &float in case.floats(&[DType::F64]) {
                 let name = format!("{}#{k} {float}", def.name);
                 let draw = &mut TensorDraws(seed.wrapping_add(k as u64));
-                let sample = Sample::build(name.clone(), def, SampleGiven::of(case), float, draw);
+                let sample = Sample::build(name.clone(), def, SampleSource::of(case), float, draw);
                 all.push((name, sample));
             }
         }
@@ -69,7 +69,7 @@ impl Sample {
     pub(super) fn build(
         name: String,
         def: &'static OpDef,
-        given: SampleGiven,
+        given: SampleSource,
         float: DType,
         draw: &mut TensorDraws,
     ) -> Result<Sample> {
@@ -121,7 +121,7 @@ impl Sample {
 /// input (negated twice), so that it dies at the op and may be overwritten.
 pub(super) fn build_conform_sample(
     def: &'static OpDef,
-    given: &SampleGiven,
+    given: &SampleSource,
     float: DType,
     behind: bool,
 ) -> Result<GraphBuf> {
@@ -131,7 +131,7 @@ pub(super) fn build_conform_sample(
 /// The same with the first `results` results as outputs.
 fn build_conform_sample_results(
     def: &'static OpDef,
-    given: &SampleGiven,
+    given: &SampleSource,
     float: DType,
     behind: bool,
     results: usize,

@@ -2,7 +2,7 @@
 //! an error.
 
 use super::conform_name_seed;
-use super::sample::{Sample, SampleGiven, build_conform_sample};
+use super::sample::{Sample, SampleSource, build_conform_sample};
 use super::tensor_draws::TensorDraws;
 use super::variants::variants_of;
 use crate::arena::ids::Id;
@@ -38,7 +38,7 @@ pub fn shape_answers(def: &'static OpDef) -> Result<Vec<ShapeAnswer>> {
     Ok(all)
 }
 
-fn shape_answer(s: &Sample, given: &SampleGiven) -> ShapeAnswer {
+fn shape_answer(s: &Sample, given: &SampleSource) -> ShapeAnswer {
     let built = build_conform_sample(s.def, given, s.float, false);
     let answer = built.map(|g| shape_result_types(&g)).map_err(|e| e.message);
     ShapeAnswer { given: format!("({}) {}", given.args, given.attrs), answer }

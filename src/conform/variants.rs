@@ -2,7 +2,7 @@
 //!
 //! Invariant: a variant differs from its case in one thing. Variants are texts, made from the case and the schema.
 
-use super::sample::{Sample, SampleGiven};
+use super::sample::{Sample, SampleSource};
 use super::tensor_draws::TensorDraws;
 use crate::nodes::DType;
 use crate::nodes::ir::attrs::{Field, Kind};
@@ -25,7 +25,7 @@ pub(super) enum Differs {
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
     pub(super) differs: Differs,
-    pub(super) given: SampleGiven,
+    pub(super) given: SampleSource,
 }
 
 /// The largest rank of a tensor.
@@ -49,7 +49,7 @@ pub(super) fn variants_of(s: &Sample, draw: &mut TensorDraws) -> Vec<Variant> {
             let differs = if usual { Differs::Attribute(k) } else { Differs::Extreme };
             let own = value.map(|value| format!("{}={value}", field.name));
             let attrs = rest.iter().cloned().chain(own).collect::<Vec<_>>().join(" ");
-            all.push(Variant { differs, given: SampleGiven { attrs, ..s.given.clone() } });
+            all.push(Variant { differs, given: SampleSource { attrs, ..s.given.clone() } });
         }
     }
     all
@@ -60,7 +60,7 @@ fn operand_variants(s: &Sample) -> Vec<Variant> {
     let words: Vec<&str> = s.given.args.split_whitespace().collect();
     let mut all = Vec::new();
     let mut add = |differs, words: &[String]| {
-        all.push(Variant { differs, given: SampleGiven { args: words.join(" "), ..s.given.clone() } });
+        all.push(Variant { differs, given: SampleSource { args: words.join(" "), ..s.given.clone() } });
     };
     let owned: Vec<String> = words.iter().map(|w| w.to_string()).collect();
     if let Some((_, fewer)) = owned.split_last() {

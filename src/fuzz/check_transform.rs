@@ -166,7 +166,7 @@ fn can_check_transform_by_differences(g: Graph<'_>) -> bool {
 }
 
 /// The float outputs of `g` with the float leaves moved along the directions.
-fn check_transform_outputs_moved(
+fn moved_transform_outputs(
     g: Graph<'_>,
     leaves: &LeafValues,
     floats: &TransformFloats,
@@ -196,7 +196,7 @@ fn check_transform_differences(
     let mut seen = Agreement::default();
     let steps = [-STEP, -STEP / 2.0, 0.0, STEP / 2.0, STEP];
     let points = if can_check_transform_by_differences(g) {
-        steps.map(|by| check_transform_outputs_moved(g, leaves, floats, directions, by))
+        steps.map(|by| moved_transform_outputs(g, leaves, floats, directions, by))
     } else {
         Default::default()
     };

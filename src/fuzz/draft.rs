@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// What stands where a value is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum DraftStand {
+pub(super) enum DraftStandIn {
     /// The value.
     Itself,
     /// An earlier value of its region.
@@ -80,7 +80,7 @@ pub(super) struct Draft<'g> {
     /// Next values of the updates; `None` drops the update.
     pub(super) updates: Vec<Option<Value>>,
     /// What stands for each value.
-    pub(super) stand: Vec<DraftStand>,
+    pub(super) stand: Vec<DraftStandIn>,
     /// Region arguments that go, with the operands for them.
     pub(super) dropped_args: Vec<bool>,
     /// Leaves that become plain inputs.
@@ -111,7 +111,7 @@ impl<'g> Draft<'g> {
             args: src.args.to_vec(),
             yields: src.yields.iter().copied().map(Some).collect(),
             updates: src.updates.iter().map(|u| Some(u.1)).collect(),
-            stand: vec![DraftStand::Itself; src.values()],
+            stand: vec![DraftStandIn::Itself; src.values()],
             dropped_args: vec![false; src.values()],
             as_input: vec![false; src.nodes()],
             inlined: vec![false; src.regions()],
@@ -125,9 +125,9 @@ impl<'g> Draft<'g> {
     }
 
     /// The value that readers of `v` read, and how.
-    fn read(&self, mut v: Value) -> (Value, DraftStand) {
+    fn read(&self, mut v: Value) -> (Value, DraftStandIn) {
         // A stand-in is an earlier value, so the walk ends.
-        while let DraftStand::Other(w) = self.stand[v.at()] {
+        while let DraftStandIn::Other(w) = self.stand[v.at()] {
             v = w;
         }
         (v, self.stand[v.at()])

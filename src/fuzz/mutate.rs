@@ -3,7 +3,7 @@
 //! Each mutation is a change of a draft's columns, and shape inference says whether the result is a graph; if not, a
 //! mutation is drawn again. Invariant: draws decide everything, so equal draws give equal mutants.
 
-use super::draft::{Draft, DraftResize, DraftStand};
+use super::draft::{Draft, DraftResize, DraftStandIn};
 use super::draws::Draw;
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::Result;
@@ -186,9 +186,9 @@ fn mutate_by_drop(d: &mut Draft<'_>, draw: &mut Draw<'_>) -> Option<()> {
     for v in d.src.outs_of(n) {
         let other = mutate_to_other_of_type(d.src, v, d.src.outs_at[n.at()], draw);
         d.stand[v.at()] = match (other, draw(3)) {
-            (Some(w), 0 | 1) => DraftStand::Other(w),
-            (_, 2) | (None, 1) if entry => DraftStand::Input,
-            _ => DraftStand::Full(1.0),
+            (Some(w), 0 | 1) => DraftStandIn::Other(w),
+            (_, 2) | (None, 1) if entry => DraftStandIn::Input,
+            _ => DraftStandIn::Full(1.0),
         };
     }
     Some(())

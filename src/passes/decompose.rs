@@ -97,7 +97,7 @@ pub(in crate::passes) fn decompose_picked_nodes(
         let mut picked = pick(buf.view());
         // A loop without a bound cannot be unrolled.
         for n in (0..buf.view().nodes()).map(Node::new).filter(|&n| picked[n]).collect::<Vec<_>>() {
-            picked[n] = !is_decomposed_unbounded_loop(buf.view(), n);
+            picked[n] = !decomposes_unbounded_loop(buf.view(), n);
         }
         if !picked.as_slice().contains(&true) {
             if round == 0 {
@@ -121,7 +121,7 @@ pub(in crate::passes) fn decompose_picked_nodes(
     Err(Error::new(Kind::Verify, format!("decompositions nest deeper than {rounds}")))
 }
 
-fn is_decomposed_unbounded_loop(g: Graph<'_>, n: Node) -> bool {
+fn decomposes_unbounded_loop(g: Graph<'_>, n: Node) -> bool {
     matches!(g.def_of(n).lower, Lower::Loop) && Scan::of(&g.attrs(n)).is_unbounded()
 }
 

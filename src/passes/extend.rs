@@ -45,7 +45,7 @@ pub fn extend<'a>(
     f: impl for<'g> FnOnce(&'g Builder, GraphValues<'_, 'g>) -> Vec<Var<'g>>,
 ) -> Result<GraphBuf> {
     let g = g.into();
-    let b = Builder::continuing(Emit::like(&g), first_stream_to_extend(g)?);
+    let b = Builder::continuing(Emit::like(&g), first_free_stream(g)?);
     let mut copy = Copier::new(g, &b);
     copy.run(&mut |_| None);
     copy.signature();
@@ -57,7 +57,7 @@ pub fn extend<'a>(
 }
 
 /// A number above those of all random draws of `g`. An error if there is none.
-fn first_stream_to_extend(g: Graph<'_>) -> Result<i64> {
+fn first_free_stream(g: Graph<'_>) -> Result<i64> {
     let stream = |n: Node| {
         let at = g.def_of(n).attrs.iter().position(|f| f.name == "stream")?;
         g.attrs(n).has(at).then(|| g.attrs(n).int(at))

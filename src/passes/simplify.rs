@@ -49,7 +49,7 @@ const RULES: &[Rule] = &[
         simplify_negated(b).map(|b| a - b).or_else(|| simplify_negated(a).map(|a| b - a))
     }),
     simplify_rule("sub-neg", &[Op::SUB], |v| simplify_negated(v.args[1]).map(|b| v.args[0] + b)),
-    // To the outside, where a sum takes it.
+    // To the outside, where a sum takes it. A negative that others read stays for them.
     simplify_rule("mul-neg", &[Op::MUL], |v| simplify_signs(v, |a, b| a * b)),
     simplify_rule("div-neg", &[Op::DIV], |v| simplify_signs(v, |a, b| a / b)),
     simplify_rule("not-not", &[Op::NOT], |v| simplify_inner(v, Op::NOT)),

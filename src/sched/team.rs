@@ -52,7 +52,7 @@ struct TeamShared {
 }
 
 /// One thread's step within a team.
-struct TeamThreadStep<'a> {
+struct TeamThread<'a> {
     shared: &'a TeamShared,
     arena: ArenaPtr,
     thread: usize,
@@ -61,7 +61,7 @@ struct TeamThreadStep<'a> {
     barriers: usize,
 }
 
-impl StepObserver for TeamThreadStep<'_> {
+impl StepObserver for TeamThread<'_> {
     #[inline(always)]
     fn arena(&mut self) -> ArenaPtr {
         self.arena
@@ -101,7 +101,7 @@ impl TeamShared {
         // SAFETY: only threads that take part in a step call this, before they count themselves as done.
         #[allow(unsafe_code)]
         let exec = unsafe { self.exec() };
-        let mut observer = TeamThreadStep { shared: self, arena, thread: t, threads: exec.threads(), barriers: 0 };
+        let mut observer = TeamThread { shared: self, arena, thread: t, threads: exec.threads(), barriers: 0 };
         let traced = self.traced.load(Ordering::Relaxed);
         match traced.then(|| self.states[t].swap(None)).flatten() {
             Some(mut track) => {
@@ -112,7 +112,7 @@ impl TeamShared {
         }
     }
 
-    /// Runs thread `t`'s part with its [`TeamThreadStep`] of this step, or with an observer that wraps it.
+    /// Runs thread `t`'s part with its [`TeamThread`] of this step, or with an observer that wraps it.
     fn walk<W: StepObserver>(&self, exec: &Exec, t: usize, observer: &mut W) {
         let state = &self.states[t].state;
         // SAFETY: the arena of `observer` is the one that `Team::step` borrows until every thread has finished; each

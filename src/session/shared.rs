@@ -19,7 +19,7 @@ use crate::sched::areas::Frame;
 /// Readies `graphs` for one arena.
 pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result<Vec<CompiledGraph>> {
     let of_method = |g: Graph<'_>| {
-        let precision = compile_shared_precisions(g, graphs, &session.precision);
+        let precision = shared_precisions_of(g, graphs, &session.precision);
         Session { budget: None, precision, ..session.clone() }
     };
     let of = |&(name, g): &(&str, Graph<'_>)| {
@@ -66,7 +66,7 @@ pub fn compile_shared(session: &Session, graphs: &[(&str, Graph<'_>)]) -> Result
 }
 
 /// The choice for `g`, one of `all`: without the patterns that match params of other graphs only.
-fn compile_shared_precisions(g: Graph<'_>, all: &[(&str, Graph<'_>)], choice: &Precisions) -> Precisions {
+fn shared_precisions_of(g: Graph<'_>, all: &[(&str, Graph<'_>)], choice: &Precisions) -> Precisions {
     let matches = |g: Graph<'_>, pattern: &str| {
         g.leaves().any(|l| l.kind == LeafKind::Param && names::matches_name(pattern, l.name))
     };

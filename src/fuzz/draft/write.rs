@@ -1,6 +1,6 @@
 //! [`Draft::write`]: the columns as a graph.
 
-use super::{Draft, DraftStand, draft_bodies_of, draft_regions_of, draft_unfit};
+use super::{Draft, DraftStandIn, draft_bodies_of, draft_regions_of, draft_unfit};
 use crate::arena::{DType, Node, Region, Shape, Side, Value, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::{Attr, Owned};
@@ -85,9 +85,9 @@ impl DraftWriter<'_, '_> {
 
     pub(super) fn is_live(&self, n: Node) -> bool {
         let (d, src) = (self.d, self.d.src);
-        let wanted = |v: Value| self.wanted[v] && d.stand[v.at()] == DraftStand::Itself;
+        let wanted = |v: Value| self.wanted[v] && d.stand[v.at()] == DraftStandIn::Itself;
         let kept = !d.sweep || !src.def_of(n).is_pure() && !src.def_of(n).is_leaf();
-        let gone = src.outs_of(n).len() > 0 && src.outs_of(n).all(|v| d.stand[v.at()] != DraftStand::Itself);
+        let gone = src.outs_of(n).len() > 0 && src.outs_of(n).all(|v| d.stand[v.at()] != DraftStandIn::Itself);
         src.outs_of(n).any(wanted) || kept && !gone
     }
 
@@ -156,12 +156,12 @@ impl DraftWriter<'_, '_> {
         }
         let ty = self.ty(self.d.src.ty(v))?;
         match self.d.stand[v.at()] {
-            DraftStand::Itself | DraftStand::Other(_) => {}
-            DraftStand::Full(value) => {
+            DraftStandIn::Itself | DraftStandIn::Other(_) => {}
+            DraftStandIn::Full(value) => {
                 let attrs = FullAttrs { value, dtype: ty.dtype, shape: ty.shape };
                 self.map[v] = self.e.emit(Op::FULL, &[], &attrs.list()).at(0);
             }
-            DraftStand::Input => {
+            DraftStandIn::Input => {
                 let name = self.new_name();
                 self.map[v] = self.input(&name, ty);
             }

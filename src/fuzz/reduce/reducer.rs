@@ -59,7 +59,7 @@ impl Reducer<'_> {
     pub fn begin(&mut self) {
         let graph = reducer_swept(self.best.clone());
         if graph != self.best && !self.offer(graph) {
-            self.sweep = reducer_shows_unread(self.best.view()).is_some_and(|g| self.take_if_it_fails(g));
+            self.sweep = reducer_with_unread_shown(self.best.view()).is_some_and(|g| self.take_if_it_fails(g));
         }
     }
 
@@ -71,7 +71,7 @@ impl Reducer<'_> {
             return self.offer(graph);
         }
         // A region that is written in the place of a call leaves results that nothing reads: they go, or are shown.
-        let shown = matches!(step, Step::Inline(_)).then(|| reducer_shows_unread(graph.view())).flatten();
+        let shown = matches!(step, Step::Inline(_)).then(|| reducer_with_unread_shown(graph.view())).flatten();
         self.offer(reducer_swept(graph)) || shown.is_some_and(|graph| self.offer(graph))
     }
 
@@ -110,7 +110,7 @@ impl Reducer<'_> {
 }
 
 /// `g` with the values of the entry as outputs that nothing reads, and without what is still not needed.
-fn reducer_shows_unread(g: Graph<'_>) -> Option<GraphBuf> {
+fn reducer_with_unread_shown(g: Graph<'_>) -> Option<GraphBuf> {
     let mut draft = Draft::of(g, true);
     draft.outputs = reducer_unread_values(g);
     draft.write().ok()

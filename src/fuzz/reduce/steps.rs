@@ -1,7 +1,7 @@
 //! The steps of a reduction: changes of a draft that may make a graph smaller.
 
 use crate::arena::{DType, Node, Region, Side, Value, ids::Id};
-use crate::fuzz::draft::{Draft, DraftResize, DraftStand, draft_bodies_of};
+use crate::fuzz::draft::{Draft, DraftResize, DraftStandIn, draft_bodies_of};
 use crate::nodes::ir::attrs::{Kind, Owned};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{Graph, Op};
@@ -22,7 +22,7 @@ pub(super) enum Step {
     /// A yield becomes an operand of the node that makes it.
     Bypass(usize, Value),
     /// Something stands for a value.
-    Replace(Value, DraftStand),
+    Replace(Value, DraftStandIn),
     /// A node goes whose results nothing reads.
     DropNode(Node),
     /// A region is written where it is run.
@@ -65,7 +65,7 @@ impl Step {
             &Step::CutValues(from, to) => {
                 let entry = g.region_values(g.entry());
                 let cut = reduce_steps_between(g, from, to).filter(|v| entry.contains(&v.0) && g.leaf(*v).is_none());
-                cut.map(|v| d.stand[v.at()] = DraftStand::Input).count() > 0
+                cut.map(|v| d.stand[v.at()] = DraftStandIn::Input).count() > 0
             }
             &Step::DropYield(i) => {
                 d.yields[i] = None;
@@ -80,7 +80,7 @@ impl Step {
                 true
             }
             &Step::DropNode(n) => {
-                g.outs_of(n).for_each(|v| d.stand[v.at()] = DraftStand::Full(0.0));
+                g.outs_of(n).for_each(|v| d.stand[v.at()] = DraftStandIn::Full(0.0));
                 true
             }
             &Step::Inline(r) => {
@@ -149,14 +149,14 @@ fn replace_reduce_steps(g: Graph<'_>) -> Vec<Step> {
         let first = (range.start..g.outs_at[n.at()]).map(Value).find(same);
         let mut others: Vec<Value> = operands.chain(first).collect();
         others.dedup();
-        steps.extend(others.into_iter().map(|w| Step::Replace(v, DraftStand::Other(w))));
+        steps.extend(others.into_iter().map(|w| Step::Replace(v, DraftStandIn::Other(w))));
         if r == g.entry() && !plain {
-            steps.push(Step::Replace(v, DraftStand::Input));
+            steps.push(Step::Replace(v, DraftStandIn::Input));
         }
         if g.out(n) == v && g.outs_of(n).all(|v| !read[v]) {
             steps.push(Step::DropNode(n));
         } else if !plain || leaf {
-            steps.extend([0.0, 1.0].map(|fill| Step::Replace(v, DraftStand::Full(fill))));
+            steps.extend([0.0, 1.0].map(|fill| Step::Replace(v, DraftStandIn::Full(fill))));
         }
     }
     steps

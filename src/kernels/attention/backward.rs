@@ -326,11 +326,11 @@ fn attention_backward_block<T: Element>(
         let (s, g) = (&mut s[wide.clone()], &mut g[wide]);
         let kept = x.drop.map(|d| d.factors(p.probability(query, span.start), span.len(), &mut dropped));
         if let Some(kept) = kept {
-            score_rows::scale_score_row_by_each(g, kept);
+            score_rows::scale_score_row_by_elements(g, kept);
         }
         score_rows::score_row_gradients(s, g, &seen, row, (bias, keep), dbias);
         if let Some(kept) = kept {
-            score_rows::scale_score_row_by_each(s, kept);
+            score_rows::scale_score_row_by_elements(s, kept);
         }
     }
     let (from, w, vw) = (keys.j - job.keys.start, p.width, p.value_width);

@@ -86,7 +86,7 @@ fn attention_forward_run<T: Element>(
             if let Some(drop) = x.drop {
                 // Dropout comes after the sum, which includes dropped weights.
                 let first = p.probability(query, j + seen.start);
-                score_rows::scale_score_row_by_each(
+                score_rows::scale_score_row_by_elements(
                     &mut row[seen.clone()],
                     drop.factors(first, seen.len(), &mut dropped),
                 );

@@ -214,7 +214,7 @@ simd! {
 
 simd! {
     /// `x *= by`; 0 where `by` is 0, even if x is not finite.
-    pub fn scale_score_row_by_each[T: Element](x: &mut [T], by: &[T]) {
+    pub fn scale_score_row_by_elements[T: Element](x: &mut [T], by: &[T]) {
         for (x, by) in x.iter_mut().zip(by) {
             *x = if *by > T::ZERO { *x * *by } else { T::ZERO };
         }

@@ -179,7 +179,7 @@ pub struct Tuning {
     /// Dot products of `f64`.
     pub dots_f64: DotsShape,
     /// When a micro-panel of B stays in L1 in place.
-    pub panel_in_l1: TuningPanelInL1,
+    pub panel_in_l1: PanelInL1,
     /// Maximum bytes of a B that is read in place from L2, if its rows fall into different cache sets.
     pub b_in_l2: usize,
     /// Maximum bytes of a B that is packed micro-panel by micro-panel, each just before its use.
@@ -202,7 +202,7 @@ pub struct DotsShape {
 
 /// When a micro-panel of B stays in L1 in place.
 #[derive(Clone, Copy, Debug)]
-pub enum TuningPanelInL1 {
+pub enum PanelInL1 {
     /// If it has at most `most` rows, and the stride between them is no multiple of `aliased` bytes.
     Rows {
         /// Rows.
@@ -216,13 +216,13 @@ pub enum TuningPanelInL1 {
     Bytes(usize),
 }
 
-impl TuningPanelInL1 {
+impl PanelInL1 {
     /// Whether a micro-panel of `k` rows, `stride` bytes apart, stays there.
     #[inline]
     pub fn fits(self, k: usize, stride: usize) -> bool {
         match self {
-            TuningPanelInL1::Rows { most, aliased } => k <= most && !stride.is_multiple_of(aliased),
-            TuningPanelInL1::Bytes(bytes) => {
+            PanelInL1::Rows { most, aliased } => k <= most && !stride.is_multiple_of(aliased),
+            PanelInL1::Bytes(bytes) => {
                 let needed =
                     if stride.is_multiple_of(LINE) { 1 << stride.trailing_zeros().min(LOG_PAGE) } else { 3 * LINE };
                 k * needed <= bytes
@@ -240,7 +240,7 @@ const AVX512: Tuning = Tuning {
     tile_rows: 6,
     dots_f32: DotsShape { rows: 3, by: 8, by_alone: 8 },
     dots_f64: DotsShape { rows: 4, by: 4, by_alone: 4 },
-    panel_in_l1: TuningPanelInL1::Rows { most: 64, aliased: FAR_ROWS / 2 },
+    panel_in_l1: PanelInL1::Rows { most: 64, aliased: FAR_ROWS / 2 },
     b_in_l2: 2 * BLOCK_B,
     panel_b: 0,
     many_pages_a: usize::MAX,
@@ -251,7 +251,7 @@ const AVX2: Tuning = Tuning {
     tile_rows: 6,
     dots_f32: DotsShape { rows: 3, by: 2, by_alone: 4 },
     dots_f64: DotsShape { rows: 3, by: 2, by_alone: 4 },
-    panel_in_l1: TuningPanelInL1::Bytes(L1),
+    panel_in_l1: PanelInL1::Bytes(L1),
     b_in_l2: 0,
     panel_b: BLOCK_B,
     many_pages_a: TLB,

@@ -33,9 +33,9 @@ pub fn group_rows_kernel<I: Index>(args: &mut Args<'_>) {
     let (order, places, starts) = (args.write::<i32>(0), args.write::<i32>(1), args.write::<i32>(2));
     if let Some(bad) = group.iter().position(|g| g.within(p.groups).is_none()) {
         args.fault_index(bad, group[bad].index_to_i64(), p.groups);
-        all_group_rows_in_first(order, p.rows);
-        all_group_rows_in_first(places, p.rows);
-        return starts_of_one_group_of_rows(starts, p.rows);
+        group_rows_in_order(order, p.rows);
+        group_rows_in_order(places, p.rows);
+        return starts_of_one_group(starts, p.rows);
     }
     starts.fill(0);
     group.iter().for_each(|g| starts[g.index_to_i64() as usize] += 1);
@@ -67,12 +67,12 @@ pub fn group_starts_kernel<I: Index>(args: &mut Args<'_>) {
     let (sizes, starts) = (args.read::<I>(0), args.write::<i32>(0));
     if let Some(bad) = sizes.iter().position(|s| s.within(p.rows + 1).is_none()) {
         args.fault_index(bad, sizes[bad].index_to_i64(), p.rows + 1);
-        return starts_of_one_group_of_rows(starts, p.rows);
+        return starts_of_one_group(starts, p.rows);
     }
     let sum = sizes.iter().fold(0i64, |sum, s| sum.saturating_add(s.index_to_i64()));
     if sum != p.rows as i64 {
         args.fault_group_sizes(sum, p.rows);
-        return starts_of_one_group_of_rows(starts, p.rows);
+        return starts_of_one_group(starts, p.rows);
     }
     starts[0] = 0;
     let mut end = 0;
@@ -98,12 +98,12 @@ pub(crate) fn group_rows_within(
 }
 
 /// The rows in their order.
-fn all_group_rows_in_first(order: &mut [i32], rows: usize) {
+fn group_rows_in_order(order: &mut [i32], rows: usize) {
     (0..rows as i32).zip(order).for_each(|(i, o)| *o = i);
 }
 
 /// All rows in the first group.
-fn starts_of_one_group_of_rows(starts: &mut [i32], rows: usize) {
+fn starts_of_one_group(starts: &mut [i32], rows: usize) {
     starts.fill(rows as i32);
     starts[0] = 0;
 }

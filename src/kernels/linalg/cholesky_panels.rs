@@ -55,13 +55,13 @@ impl Panel {
     /// Rows of the panel from band `i` on, minus Uᵀ·U of as many rows above: as many as the lowest bit of `i`. So each
     /// pair of rows meets once, and products are as large as they can be.
     fn cholesky_band(&self, i: usize) -> Gemm {
-        let above = lowest_bit_of_cholesky_panel_row(i);
+        let above = cholesky_lowest_bit(i);
         self.product(above.min(self.width() - i), self.height() - i, above).with_a_transposed()
     }
 }
 
 /// The lowest bit of `i` that is 1.
-fn lowest_bit_of_cholesky_panel_row(i: usize) -> usize {
+fn cholesky_lowest_bit(i: usize) -> usize {
     i & i.wrapping_neg()
 }
 
@@ -102,7 +102,7 @@ fn upper_cholesky_factor_by_panels<T: GemmFloat>(
             let (first, band) = (from + i, BAND.min(p.width() - i));
             let (above, below) = u.split_at_mut(first * step);
             if i > 0 {
-                let (g, above) = (p.cholesky_band(i), &above[(first - lowest_bit_of_cholesky_panel_row(i)) * step..]);
+                let (g, above) = (p.cholesky_band(i), &above[(first - cholesky_lowest_bit(i)) * step..]);
                 copy_negative_cholesky_panel(above, step, first..first + g.m, minus);
                 let mut c = MatrixMut::new(&mut *below, g.m, step);
                 gemm_kernel_view(&g, minus, &above[first..], c.part(0..g.m, first..n), work);

@@ -1,6 +1,8 @@
 //! LU factors of large matrices, panel by panel (see `panels`).
 
-use super::matrix_rows::{add_scaled_matrix_row, first_largest_of_matrix_row, subtract_matrix_rows, two_matrix_rows};
+use super::matrix_rows::{
+    add_scaled_matrix_row, place_of_largest_in_matrix_row, subtract_matrix_rows, two_matrix_rows,
+};
 use super::panels::{BAND, PANEL, Panel, most_panel_scratch};
 use crate::abi::MatrixMut;
 use crate::float::Float;
@@ -105,7 +107,7 @@ fn update_right_of_lu_panel<T: GemmFloat>(p: &Panel, panel: &[T], a: &mut [T], w
 #[inline(always)]
 fn factor_lu_panel_columns<T: Float>(height: usize, columns: &mut [T], pivots: &mut [usize]) {
     for (j, pivot_row) in pivots.iter_mut().enumerate() {
-        let at = j + first_largest_of_matrix_row(&columns[j * height + j..(j + 1) * height]);
+        let at = j + place_of_largest_in_matrix_row(&columns[j * height + j..(j + 1) * height]);
         *pivot_row = at;
         if at != j {
             columns.chunks_exact_mut(height).for_each(|column| column.swap(j, at));

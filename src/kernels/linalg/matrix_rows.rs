@@ -98,7 +98,7 @@ pub fn largest_of_matrix_row<T: Float>(x: &[T]) -> T {
 
 /// The place of the first of the largest magnitudes; that of the first NaN if there is one. 0 if x is empty.
 #[inline(always)]
-pub fn first_largest_of_matrix_row<T: Float>(x: &[T]) -> usize {
+pub fn place_of_largest_in_matrix_row<T: Float>(x: &[T]) -> usize {
     let most = largest_of_matrix_row(x);
     x.iter().position(|x| x.abs() == most || x.is_nan()).unwrap_or(0)
 }

@@ -15,7 +15,7 @@ pub type Lanes<T> = [T; LANES];
 
 /// Writes the first lanes, as many as `x` has elements, and zeros behind them.
 #[inline(always)]
-pub fn copy_to_lanes<T: Float>(x: &[T], lanes: &mut Lanes<T>) {
+pub fn copy_to_recurrent_lanes<T: Float>(x: &[T], lanes: &mut Lanes<T>) {
     match x.first_chunk() {
         Some(x) => *lanes = *x,
         None => {
@@ -29,7 +29,7 @@ pub fn copy_to_lanes<T: Float>(x: &[T], lanes: &mut Lanes<T>) {
 #[inline(always)]
 pub fn load_lanes<T: Float>(x: &[T], at: usize, width: usize) -> Lanes<T> {
     let mut lanes = [T::ZERO; LANES];
-    copy_to_lanes(&x[at..at + width], &mut lanes);
+    copy_to_recurrent_lanes(&x[at..at + width], &mut lanes);
     lanes
 }
 
@@ -51,7 +51,7 @@ pub fn sum_four_lanes<T: Float>(x: [[T; 4]; 4]) -> [T; 4] {
 }
 
 /// `width` rows of `lanes.len()` elements as columns: lane l of vector n is element n of row l.
-pub fn transpose_to_lanes<T: GemmFloat>(rows: &[T], width: usize, lanes: &mut [Lanes<T>]) {
+pub fn transpose_to_recurrent_lanes<T: GemmFloat>(rows: &[T], width: usize, lanes: &mut [Lanes<T>]) {
     let n = lanes.len();
     if width < LANES {
         lanes.fill([T::ZERO; LANES]);
@@ -59,8 +59,8 @@ pub fn transpose_to_lanes<T: GemmFloat>(rows: &[T], width: usize, lanes: &mut [L
     transpose(rows, n, lanes.as_flattened_mut(), LANES, n, width);
 }
 
-/// The inverse of [`transpose_to_lanes`], for as many rows as fit into `rows`.
-pub fn transpose_recurrent_lanes<T: GemmFloat>(lanes: &[Lanes<T>], rows: &mut [T]) {
+/// The inverse of [`transpose_to_recurrent_lanes`], for as many rows as fit into `rows`.
+pub fn transpose_from_recurrent_lanes<T: GemmFloat>(lanes: &[Lanes<T>], rows: &mut [T]) {
     let n = lanes.len();
     transpose(lanes.as_flattened(), LANES, rows, n, rows.len() / n.max(1), n);
 }

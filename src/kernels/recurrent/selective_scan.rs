@@ -15,10 +15,10 @@
 //!
 //! Invariant: each number of a state is one chain of `mul_add` over the steps, and each y one over the states.
 
-use super::lanes::{LANES, Lanes, largest_of_lanes, load_lanes, store_lanes, transpose_recurrent_lanes};
+use super::lanes::{LANES, Lanes, largest_of_lanes, load_lanes, store_lanes, transpose_from_recurrent_lanes};
 use super::selective_scan_rows::{
-    GROUP, ScanRow, ScanRowNumbers, ScanRowOperands, ScanRowVector, X, next_state_of_scan_row, prefetch_scan_row,
-    scan_row_groups, share_of_scan_rows, write_scan_row_decays,
+    GROUP, ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row, prefetch_scan_slice,
+    scan_channel_groups, share_of_scan_steps, write_scan_row_decays,
 };
 use super::sequence_units::{SequencePart, SequenceUnits, sequence_stretch};
 use crate::abi::{Args, MatrixMut};
@@ -178,7 +178,7 @@ simd! {
         x: &ScanRowOperands<'_, T>,
         of: Range<usize>,
         vectors: &mut SelectiveScanGroup<'_, T>,
-        numbers: &ScanRowNumbers<'_, T>,
+        numbers: &ScanStepNumbers<'_, T>,
         y: &mut MatrixMut<'_, T>,
     ) {
         let mut columns = 0..0;
@@ -191,7 +191,7 @@ simd! {
             }
             for (n, (h, rates)) in s.h.iter_mut().zip(s.rates.iter()).enumerate() {
                 if of.end < p.steps {
-                    share_of_scan_rows(&of, n, p.states, |t| {
+                    share_of_scan_steps(&of, n, p.states, |t| {
                         simd_prefetch_l2(y.row(t)[columns.clone()].as_ptr().addr());
                         [x.x, x.delta].iter().for_each(|x| s.v.prefetch_row(p, x, t + of.len()));
                         numbers.prefetch(p, x, s.v.b, t + of.len());
@@ -239,7 +239,7 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
         let mut own = own.as_chunks_mut().0.chunks_exact_mut(each).zip(ScanRowVector::all(b, channels.clone()));
         let mut vectors: SelectiveScanGroup<'_, T> =
             from_fn(|_| own.next().map(|(own, v)| SelectiveScanVector::new(p, x, v, own)));
-        let (mut numbers, mut y) = (ScanRowNumbers::new(p, BLOCK, rest), self.y.at(b, &channels));
+        let (mut numbers, mut y) = (ScanStepNumbers::new(p, BLOCK, rest), self.y.at(b, &channels));
         let mut scan = |of: Range<usize>, vectors: &mut SelectiveScanGroup<'_, T>| {
             for steps in selective_scan_blocks(of) {
                 numbers.load(p, x, b, steps.clone());
@@ -252,15 +252,15 @@ impl<'a, T: GemmFloat> SelectiveScanParts<'a, T> {
                 for (k, of) in p.stretches_of_steps().enumerate() {
                     for s in vectors.iter().flatten() {
                         let mut kept = kept.at(b, &s.v.channels());
-                        transpose_recurrent_lanes(s.h, kept.row(k));
-                        prefetch_scan_row(kept.row((k + 1).min(p.stretches() - 1)));
+                        transpose_from_recurrent_lanes(s.h, kept.row(k));
+                        prefetch_scan_slice(kept.row((k + 1).min(p.stretches() - 1)));
                     }
                     scan(of, &mut vectors);
                 }
             }
         }
         for s in vectors.iter().flatten() {
-            transpose_recurrent_lanes(s.h, self.last.at(b, &s.v.channels()).row(0));
+            transpose_from_recurrent_lanes(s.h, self.last.at(b, &s.v.channels()).row(0));
         }
     }
 }
@@ -276,7 +276,7 @@ pub fn selective_scan_kernel<T: GemmFloat>(args: &mut Args<'_>) {
     let mut parts = SelectiveScanParts::<T>::of(&p, args);
     for unit in args.units().map(|unit| p.units().unit(unit)) {
         for b in unit.batch {
-            scan_row_groups(unit.channels.clone()).for_each(|channels| parts.group(&p, &x, b, channels));
+            scan_channel_groups(unit.channels.clone()).for_each(|channels| parts.group(&p, &x, b, channels));
         }
     }
 }

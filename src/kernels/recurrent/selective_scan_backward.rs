@@ -18,12 +18,12 @@
 
 use super::lanes::{
     HALF, LANES, Lanes, add_lane_products, largest_of_lanes, load_lanes, store_lanes, sum_four_lanes,
-    transpose_recurrent_lanes, transpose_to_lanes,
+    transpose_from_recurrent_lanes, transpose_to_recurrent_lanes,
 };
 use super::selective_scan::SelectiveScan;
 use super::selective_scan_rows::{
-    DECAY, DELTA, GROUP, INFLOW, ScanRow, ScanRowNumbers, ScanRowOperands, ScanRowVector, X, next_state_of_scan_row,
-    prefetch_scan_row, scan_row_groups, share_of_scan_rows, write_scan_row_decays,
+    DECAY, DELTA, GROUP, INFLOW, ScanRow, ScanRowOperands, ScanRowVector, ScanStepNumbers, X, next_state_of_scan_row,
+    prefetch_scan_slice, scan_channel_groups, share_of_scan_steps, write_scan_row_decays,
 };
 use super::sequence_units::{SequencePart, SequenceUnits};
 use crate::abi::{Args, MatrixMut};
@@ -114,7 +114,7 @@ impl<'a, T: GemmFloat> ScanBackwardVector<'a, T> {
             v.load_h0(p, x, first);
         }
         match dlast {
-            Some(dlast) => transpose_to_lanes(&dlast[v.state(p)..], v.width, carry),
+            Some(dlast) => transpose_to_recurrent_lanes(&dlast[v.state(p)..], v.width, carry),
             None => carry.fill([T::ZERO; LANES]),
         }
         da.fill([T::ZERO; LANES]);
@@ -129,8 +129,8 @@ impl<'a, T: GemmFloat> ScanBackwardVector<'a, T> {
         let state = |k: usize| k * n..(k + 1) * n;
         match kept {
             Some(kept) => {
-                prefetch_scan_row(&kept[self.v.kept_state(p, k.saturating_sub(1))..][..width * n]);
-                transpose_to_lanes(&kept[self.v.kept_state(p, k)..], width, self.before);
+                prefetch_scan_slice(&kept[self.v.kept_state(p, k.saturating_sub(1))..][..width * n]);
+                transpose_to_recurrent_lanes(&kept[self.v.kept_state(p, k)..], width, self.before);
             }
             None => self.before.copy_from_slice(&self.kept[state(k)]),
         }
@@ -154,7 +154,7 @@ struct GroupScratch<'a, T> {
     /// Whether it is the first group of a unit. It writes B̄ and C̄, the others add to them.
     is_first: bool,
     /// B and C of one stretch.
-    numbers: ScanRowNumbers<'a, T>,
+    numbers: ScanStepNumbers<'a, T>,
 }
 
 /// Gradients of steps that a group writes.
@@ -184,7 +184,7 @@ simd! {
         k: usize,
         of: Range<usize>,
         s: &mut ScanBackwardVector<'_, T>,
-        numbers: &ScanRowNumbers<'_, T>,
+        numbers: &ScanStepNumbers<'_, T>,
     ) {
         let (n, rows) = (p.states, &mut s.rows[..of.len()]);
         let (before, after) = s.kept[k * n..(k + 2) * n].split_at_mut(n);
@@ -202,7 +202,7 @@ simd! {
 fn write_scan_backward_states<T: Float, const FULL: bool>(
     s: &mut ScanBackwardVector<'_, T>,
     n: usize,
-    numbers: &ScanRowNumbers<'_, T>,
+    numbers: &ScanStepNumbers<'_, T>,
     terms: &mut [Terms<T>],
 ) {
     let ([b, _], mut h) = (numbers.of(n, terms.len()), s.before[n]);
@@ -219,7 +219,7 @@ fn write_scan_backward_states<T: Float, const FULL: bool>(
 fn scan_backward_number<T: Float, const FULL: bool>(
     s: &mut ScanBackwardVector<'_, T>,
     n: usize,
-    numbers: &ScanRowNumbers<'_, T>,
+    numbers: &ScanStepNumbers<'_, T>,
     terms: &mut [Terms<T>],
 ) {
     let ([b, c], rows) = (numbers.of(n, terms.len()), &mut s.rows[..terms.len()]);
@@ -275,7 +275,7 @@ fn prefetch_scan_backward_step<T: Float>(
     (x, dy): (&ScanRowOperands<'_, T>, &[T]),
     v: ScanRowVector,
     (t, ahead): (usize, usize),
-    numbers: &ScanRowNumbers<'_, T>,
+    numbers: &ScanStepNumbers<'_, T>,
     to: &mut ScanBackwardRows<'_, T>,
 ) {
     let columns = to.columns(v);
@@ -311,7 +311,7 @@ simd! {
         for (n, (sums_b, sums_c)) in sums_b.zip(sums_c).enumerate() {
             let (numbers, terms) = (&s.numbers, &mut s.terms[..of.len()]);
             for vector in vectors.iter_mut().flatten() {
-                share_of_scan_rows(&of, n, p.states, |t| {
+                share_of_scan_steps(&of, n, p.states, |t| {
                     prefetch_scan_backward_step(p, (x, dy), vector.v, (t, of.len()), numbers, to)
                 });
                 write_scan_row_decays(&vector.rates[n], vector.normal, &mut vector.rows[..of.len()]);
@@ -438,7 +438,7 @@ impl<'a, T: GemmFloat> ScanBackwardParts<'a, T> {
         let (turned, rest) = rest.split_at_mut(numbers);
         let (sums_b, rest) = rest.split_at_mut(numbers);
         let (sums_c, rest) = rest.split_at_mut(numbers);
-        let numbers = ScanRowNumbers::new(p, p.backward_padded_stretch(), rest);
+        let numbers = ScanStepNumbers::new(p, p.backward_padded_stretch(), rest);
         let mut own = own
             .as_chunks_mut()
             .0
@@ -457,12 +457,12 @@ impl<'a, T: GemmFloat> ScanBackwardParts<'a, T> {
         selective_scan_backward_group(p, x, reads, b, &mut vectors, &mut s, &mut to);
         for vector in vectors.iter().flatten() {
             let channels = vector.v.channels();
-            transpose_recurrent_lanes(vector.da, self.da.at(b, &channels).row(0));
+            transpose_from_recurrent_lanes(vector.da, self.da.at(b, &channels).row(0));
             if let Some(to) = &mut self.dd {
                 store_lanes(&vector.dd, to.at(b, &channels).row(0));
             }
             if let Some(dh0) = &mut self.dh0 {
-                transpose_recurrent_lanes(vector.carry, dh0.at(b, &channels).row(0));
+                transpose_from_recurrent_lanes(vector.carry, dh0.at(b, &channels).row(0));
             }
         }
     }
@@ -489,7 +489,7 @@ pub fn selective_scan_backward_kernel<T: GemmFloat>(args: &mut Args<'_>) {
         let unit = parts.units.unit(unit);
         for (i, b) in unit.batch.clone().enumerate() {
             let sums = (k * unit.batch.len() + i) * member;
-            for channels in scan_row_groups(unit.channels.clone()) {
+            for channels in scan_channel_groups(unit.channels.clone()) {
                 let is_first = channels.start == unit.channels.start;
                 parts.group(&p, &x, reads, (b, channels, is_first), sums);
             }

@@ -7,7 +7,7 @@
 //!
 //! Invariant: the vectors of a step lie side by side, so that a loop over the steps has one pointer.
 
-use super::lanes::{LANES, Lanes, copy_to_lanes, larger_of_lanes, transpose_to_lanes};
+use super::lanes::{LANES, Lanes, copy_to_recurrent_lanes, larger_of_lanes, transpose_to_recurrent_lanes};
 use super::selective_scan::SelectiveScan;
 use crate::abi::Args;
 use crate::float::Float;
@@ -78,7 +78,7 @@ impl ScanRowVector {
 
     /// Writes A·log₂ e, with the lowest finite number for −∞, and the largest for a finite A.
     pub fn load_rates<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, to: &mut [Lanes<T>]) {
-        transpose_to_lanes(&x.a[self.channel * p.states..], self.width, to);
+        transpose_to_recurrent_lanes(&x.a[self.channel * p.states..], self.width, to);
         for a in to.as_flattened_mut() {
             let rate = *a * T::LOG2E;
             let overflows = rate == T::INFINITY && *a < T::INFINITY;
@@ -90,7 +90,7 @@ impl ScanRowVector {
     /// Writes h_0.
     pub fn load_h0<T: GemmFloat>(&self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, to: &mut [Lanes<T>]) {
         match x.h0 {
-            Some(h0) => transpose_to_lanes(&h0[self.state(p)..], self.width, to),
+            Some(h0) => transpose_to_recurrent_lanes(&h0[self.state(p)..], self.width, to),
             None => to.fill([T::ZERO; LANES]),
         }
     }
@@ -117,7 +117,7 @@ impl ScanRowVector {
     ) {
         let first = (self.b * p.steps + first) * p.channels + self.channel;
         for (i, row) in rows.iter_mut().enumerate() {
-            copy_to_lanes(&from[first + i * p.channels..][..self.width], &mut row[to]);
+            copy_to_recurrent_lanes(&from[first + i * p.channels..][..self.width], &mut row[to]);
         }
     }
 
@@ -152,13 +152,13 @@ impl ScanRowVector {
 
 /// Prefetches a slice.
 #[inline(always)]
-pub(super) fn prefetch_scan_row<T>(x: &[T]) {
+pub(super) fn prefetch_scan_slice<T>(x: &[T]) {
     (0..size_of_val(x)).step_by(LINE).for_each(|line| simd_prefetch_l2(x.as_ptr().addr() + line));
 }
 
 /// Calls `f` for every `parts`-th of `steps`, from number `i` on.
 #[inline(always)]
-pub(super) fn share_of_scan_rows(steps: &Range<usize>, i: usize, parts: usize, mut f: impl FnMut(usize)) {
+pub(super) fn share_of_scan_steps(steps: &Range<usize>, i: usize, parts: usize, mut f: impl FnMut(usize)) {
     let mut t = steps.start + i;
     while t < steps.end {
         f(t);
@@ -167,18 +167,18 @@ pub(super) fn share_of_scan_rows(steps: &Range<usize>, i: usize, parts: usize, m
 }
 
 /// B and C of neighbouring steps of a sequence: for each number of the states, those of the steps.
-pub(super) struct ScanRowNumbers<'a, T> {
+pub(super) struct ScanStepNumbers<'a, T> {
     /// Steps for which there is room.
     pub room: usize,
     pub b: &'a mut [T],
     pub c: &'a mut [T],
 }
 
-impl<'a, T: GemmFloat> ScanRowNumbers<'a, T> {
+impl<'a, T: GemmFloat> ScanStepNumbers<'a, T> {
     /// Room for `room` steps in scratch of `2 * room * states` elements.
-    pub fn new(p: &SelectiveScan, room: usize, scratch: &'a mut [T]) -> ScanRowNumbers<'a, T> {
+    pub fn new(p: &SelectiveScan, room: usize, scratch: &'a mut [T]) -> ScanStepNumbers<'a, T> {
         let (b, c) = scratch.split_at_mut(room * p.states);
-        ScanRowNumbers { room, b, c }
+        ScanStepNumbers { room, b, c }
     }
 
     /// Copies those of member `member` of the batch.
@@ -194,7 +194,7 @@ impl<'a, T: GemmFloat> ScanRowNumbers<'a, T> {
     }
 }
 
-impl<T> ScanRowNumbers<'_, T> {
+impl<T> ScanStepNumbers<'_, T> {
     /// Prefetches those of step `t`, which may be no step.
     #[inline(always)]
     pub fn prefetch(&self, p: &SelectiveScan, x: &ScanRowOperands<'_, T>, member: usize, t: usize) {
@@ -213,7 +213,7 @@ impl<T> ScanRowNumbers<'_, T> {
 }
 
 /// The groups of some channels.
-pub(super) fn scan_row_groups(channels: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn scan_channel_groups(channels: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let end = channels.end;
     channels.step_by(GROUP * LANES).map(move |channel| channel..(channel + GROUP * LANES).min(end))
 }

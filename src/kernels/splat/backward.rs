@@ -13,7 +13,7 @@
 //! |---|---|---|---|
 //! | [`splat_backward_kernel`] | cotangent of the image, records, bounds, order, view | sums of each group, scratch | [`Splat`] |
 
-use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, fault_too_many_blended};
+use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, fault_if_too_many_blended};
 use super::lists::TileLists;
 use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, record_for_rays, sum_ray_lanes};
 use super::splat_params::{LANES, MOMENTS, RECORD, Splat, VIEW_SUMS};
@@ -108,7 +108,7 @@ impl<T: Float> SplatBackward<'_, T> {
         let (p, rays) = (&self.p, Rays::of(&self.p, span, self.view));
         blended.len = 0;
         let blend = blend_span((list, self.bounds), span, self.records, &rays, BlendLimits::of(p), blended);
-        fault_too_many_blended(p, &blend, tile, args);
+        fault_if_too_many_blended(p, &blend, tile, args);
         let (gamma, background) = (T::from_f64(p.gamma), p.background::<T>());
         let mut to =
             SpanCotangents { colour: [[T::ZERO; LANES]; 3], passes: [T::ZERO; LANES], rays: [[T::ZERO; LANES]; 3] };

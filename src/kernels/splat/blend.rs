@@ -133,7 +133,7 @@ pub(super) fn blend_span<T: Float>(
 }
 
 /// Reports a pixel that more splats cover than may.
-pub(super) fn fault_too_many_blended<T: Float>(p: &Splat, blend: &Blend<T>, tile: usize, args: &Args<'_>) {
+pub(super) fn fault_if_too_many_blended<T: Float>(p: &Splat, blend: &Blend<T>, tile: usize, args: &Args<'_>) {
     let most = if p.max_steps == 0 || p.truncate { usize::MAX } else { p.max_steps };
     let count = blend.most_steps();
     if count > most {
@@ -174,7 +174,7 @@ pub fn splat_blend_kernel<T: Float>(args: &mut Args<'_>) {
         for span in RaySpan::of_tile(&p, tile) {
             let rays = Rays::of(&p, &span, view);
             let blend = blend_span((list, bounds), &span, records, &rays, limits, &mut UnobservedBlend);
-            fault_too_many_blended(&p, &blend, tile, args);
+            fault_if_too_many_blended(&p, &blend, tile, args);
             let at = span.pixels(&p, units.start * p.tile);
             let pixels = image[4 * at.start..4 * at.end].chunks_exact_mut(4).zip(&mut passes[at]);
             for (l, (pixel, passes)) in pixels.enumerate() {

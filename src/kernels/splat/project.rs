@@ -18,7 +18,7 @@ use crate::float::Float;
 use std::cmp::Ordering;
 
 /// Whether a splat with this depth and clamped opacity is left out.
-fn splat_project_hides<T: Float>(p: &Splat, depth: T, opacity: T) -> bool {
+fn projected_splat_is_hidden<T: Float>(p: &Splat, depth: T, opacity: T) -> bool {
     let (near, far) = (T::from_f64(p.near), T::from_f64(p.far));
     depth < near || depth > far || opacity <= T::ZERO || opacity < T::from_f64(p.alpha_cutoff)
 }
@@ -46,7 +46,7 @@ pub fn splat_project_kernel<T: Float>(args: &mut Args<'_>) {
         record[9..12].copy_from_slice(&vector_times(&to_ball, towards));
         record[12] = opacity;
         record[13..].copy_from_slice(&ellipsoid_colour(&p, x.colour_of(&p, i), ellipsoid_direction(towards).0));
-        let hidden = splat_project_hides(&p, -vector_dot(towards, forward), opacity);
+        let hidden = projected_splat_is_hidden(&p, -vector_dot(towards, forward), opacity);
         bounds.copy_from_slice(&if hidden { [0; 4] } else { lens.bounds(&p, &x, i, &shape, opacity) });
         *distance = vector_dot(towards, towards);
     }

@@ -8,7 +8,7 @@
 //! | [`splat_tangents_kernel`] | the inputs, their tangents | tangents of projected splats: `T[count, MOMENTS]` | [`Splat`] |
 //! | [`splat_blend_tangent_kernel`] | records, bounds, order, view, those tangents, the view's tangent | the tangents of image and T, scratch | [`Splat`] |
 
-use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, fault_too_many_blended};
+use super::blend::{BlendLimits, BlendObserver, blend_encode_slope, blend_span, fault_if_too_many_blended};
 use super::ellipsoid::{Ellipsoid, EllipsoidParams, HARMONIC_0, HARMONIC_1, ellipsoid_direction};
 use super::lists::TileLists;
 use super::rays::{Lanes, RaySpan, Rays, closest_on_ray, record_for_rays};
@@ -138,7 +138,7 @@ pub fn splat_blend_tangent_kernel<T: Float>(args: &mut Args<'_>) {
             let (colour, nothing) = ([[T::ZERO; LANES]; 3], [T::ZERO; LANES]);
             let mut to = SpanTangents { records, moves, rays: &rays, ray_tangents, colour, passes: nothing };
             let blend = blend_span((list, bounds), &span, records, &rays, limits, &mut to);
-            fault_too_many_blended(&p, &blend, tile, args);
+            fault_if_too_many_blended(&p, &blend, tile, args);
             let at = span.pixels(&p, units.start * p.tile);
             let pixels = image[4 * at.start..4 * at.end].chunks_exact_mut(4).zip(&mut passes[at]);
             for (l, (pixel, passes)) in pixels.enumerate() {

@@ -142,7 +142,7 @@ fn apply_float<T: Float + ElementNumber>(step: &StepCode, dst: &mut [u8], a: &[u
     }
 }
 
-fn apply_int<T: ElementLoopInt>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
+fn apply_int<T: ElementInt>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[u8]) -> Option<usize> {
     let (op, [p, q]) = (step.op, step.imm);
     let (a, b) = (tile_apply_view::<T>(a), tile_apply_view::<T>(b));
     if op.compares() {
@@ -157,10 +157,10 @@ fn apply_int<T: ElementLoopInt>(step: &StepCode, dst: &mut [u8], a: &[u8], b: &[
         Op::Add => zip_elements(Add, dst, a, b),
         Op::Sub => zip_elements(Sub, dst, a, b),
         Op::Mul => zip_elements(Mul, dst, a, b),
-        Op::Div => return divide_element_loop(dst, a, b, T::quotient),
-        Op::Fmod => return divide_element_loop(dst, a, b, T::rest),
-        Op::Remainder => return divide_element_loop(dst, a, b, T::modulus),
-        Op::FloorDivide => return divide_element_loop(dst, a, b, T::floor_quotient),
+        Op::Div => return divide_elements(dst, a, b, T::quotient),
+        Op::Fmod => return divide_elements(dst, a, b, T::rest),
+        Op::Remainder => return divide_elements(dst, a, b, T::modulus),
+        Op::FloorDivide => return divide_elements(dst, a, b, T::floor_quotient),
         Op::BitNot => map_elements(BitNot, dst, a),
         Op::BitAnd => zip_elements(BitAnd, dst, a, b),
         Op::BitOr => zip_elements(BitOr, dst, a, b),

@@ -73,12 +73,7 @@ pub(super) fn select_elements<T: Pod>(dst: &mut [T], cond: &[u8], b: &[T], c: &[
 }
 
 /// `dst` = by(a, b), 0 if b is 0. Returns the first position with b = 0.
-pub(super) fn divide_element_loop<T: ElementLoopInt>(
-    dst: &mut [T],
-    a: &[T],
-    b: &[T],
-    by: impl Fn(T, T) -> T,
-) -> Option<usize> {
+pub(super) fn divide_elements<T: ElementInt>(dst: &mut [T], a: &[T], b: &[T], by: impl Fn(T, T) -> T) -> Option<usize> {
     let mut bad = false;
     for ((d, x), y) in dst.iter_mut().zip(a).zip(b) {
         let zero = *y == T::default();
@@ -103,7 +98,7 @@ pub(super) trait ElementNumber: Pod + PartialOrd {
 }
 
 /// Integers. A divisor is not 0.
-pub(super) trait ElementLoopInt: ElementNumber + Default + Eq {
+pub(super) trait ElementInt: ElementNumber + Default + Eq {
     /// The quotient, truncated; wraps.
     fn quotient(self, y: Self) -> Self;
     /// The rest of the truncated quotient: it has the sign of `self`.
@@ -182,7 +177,7 @@ macro_rules! number_int {
             }
         }
 
-        impl ElementLoopInt for $t {
+        impl ElementInt for $t {
             #[inline(always)]
             fn quotient(self, y: $t) -> $t { self.wrapping_div(y) }
             #[inline(always)]
@@ -281,11 +276,11 @@ zips! { ElementNumber -> T:
     Min |x, y| ElementNumber::min(x, y);
 }
 
-maps! { ElementLoopInt:
+maps! { ElementInt:
     BitNot |x| x.bit_not();
 }
 
-zips! { ElementLoopInt -> T:
+zips! { ElementInt -> T:
     BitAnd |x, y| x.bit_and(y);
     BitOr |x, y| x.bit_or(y);
     BitXor |x, y| x.bit_xor(y);

@@ -224,7 +224,14 @@ fn one_step_in_place() {
     pair.steps[0].args = [0, 1, 0];
     pair.steps.push(TileStep::new(TileOp::Add, DType::F32, &[3, 2], [0.0; 2]));
     pair.outputs = vec![4];
-    for (p, inputs) in [(step(TileOp::Add, DType::F32), &[&a[..], &b][..]), (pair, &[&a, &b, &b])] {
+    let mut counter = step(TileOp::Fill, DType::F32);
+    counter.inputs.pop();
+    counter.steps = vec![
+        TileStep::new(TileOp::Fill, DType::F32, &[], [1.0, 0.0]),
+        TileStep::new(TileOp::Add, DType::F32, &[0, 1], [0.0; 2]),
+    ];
+    let programs = [(step(TileOp::Add, DType::F32), &[&a[..], &b][..]), (pair, &[&a, &b, &b]), (counter, &[&a])];
+    for (p, inputs) in programs {
         assert!(TileCode::new(&p).direct);
         let want = run_as_executed(&p, inputs, None);
         for over in 0..inputs.len() {
@@ -245,6 +252,7 @@ fn sums_in_place_of_their_addend() {
         step(TileOp::Mul, DType::F32, &[1, 3]),
         step(TileOp::Add, DType::F32, &[4, 0]),
     ];
+    let number = |args: &[u16]| vec![step(TileOp::Fill, DType::F32, &[]), step(TileOp::Add, DType::F32, args)];
     // The steps, and whether the result may add to operand 0.
     let rows = [
         (DType::F32, two(DType::F32, &[0, 1]), true),
@@ -255,6 +263,8 @@ fn sums_in_place_of_their_addend() {
         (DType::F32, pair(&[3, 0]), true),
         (DType::F32, pair(&[0, 3]), true),
         (DType::F32, constant, true),
+        (DType::F32, number(&[0, 3]), false),
+        (DType::F32, number(&[3, 0]), false),
         (DType::F32, [pair(&[3, 0]), vec![step(TileOp::Exp, DType::F32, &[0])]].concat(), false),
     ];
     for (elem, steps, adds) in rows {

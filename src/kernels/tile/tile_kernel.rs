@@ -205,8 +205,11 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
         let ahead = |elem: DType| TILE * elem.size();
         let mut entries = self.table.iter_mut().skip(FIRST_INPUT);
         for (input, entry) in self.code.inputs.iter().zip(entries.by_ref()) {
-            if let (AccessCode::Full, TileBytes::Read(bytes)) = (input.access(), entry) {
-                *bytes = bytes.get(ahead(input.elem)..).unwrap_or_default();
+            match (input.access(), entry) {
+                // An addend that its result is in place of.
+                (AccessCode::Full, TileBytes::Read([])) => {}
+                (AccessCode::Full, TileBytes::Read(bytes)) => *bytes = &bytes[ahead(input.elem)..],
+                _ => {}
             }
         }
         for (entry, &elem) in entries.zip(&self.code.outputs) {

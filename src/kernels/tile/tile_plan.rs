@@ -213,6 +213,22 @@ fn plan_tile_pairs(inputs: usize, steps: Vec<TileStep>, life: &mut [Life]) -> Ve
     live
 }
 
+/// For each output, the whole inputs that its step alone reads and adds.
+fn plan_tile_addends(plan: &TilePlan, steps: &[LiveStep], life: &[Life]) -> Vec<[Option<u16>; 2]> {
+    let (first, mut all) = (plan.inputs.len(), vec![[None; 2]; plan.outputs.len()]);
+    let whole = |v: &u16| plan.inputs.get(usize::from(*v)).is_some_and(|i| i.kind == Kind::Full);
+    let constant = |v: &u16| usize::from(*v).checked_sub(first).is_some_and(|s| steps[s].step.op == TileOp::Fill);
+    for (live, result) in steps.iter().zip(&life[first..]) {
+        let Some(j) = result.out.filter(|_| !live.inside) else { continue };
+        // A loop of one step with a constant needs its only source.
+        if live.pair.is_some() || !live.reads().iter().any(constant) {
+            let alone = |v: &u16| whole(v) && life[usize::from(*v)].reads == 1;
+            all[usize::from(j)] = live.addends().map(|v| v.filter(alone));
+        }
+    }
+    all
+}
+
 impl TilePlan {
     /// Plans a checked program.
     pub(super) fn new(p: &TileProgram) -> TilePlan {
@@ -232,14 +248,7 @@ impl TilePlan {
         }
         let whole = |elem: DType| plan.inputs.iter().any(|i| i.kind == Kind::Full && i.elem.size() == elem.size());
         plan.copies = plan.outputs.iter().map(|&elem| whole(elem).then(|| slots.take(elem))).collect();
-        plan.addends = vec![[None; 2]; plan.outputs.len()];
-        for (live, result) in steps.iter().zip(&life[p.inputs.len()..]) {
-            let whole = |v: &u16| plan.inputs.get(usize::from(*v)).is_some_and(|i| i.kind == Kind::Full);
-            let alone = |v: &u16| whole(v) && life[usize::from(*v)].reads == 1;
-            if let Some(j) = result.out.filter(|_| !live.inside) {
-                plan.addends[usize::from(j)] = live.addends().map(|v| v.filter(alone));
-            }
-        }
+        plan.addends = plan_tile_addends(&plan, &steps, &life);
         for (s, LiveStep { step, .. }) in steps.iter().enumerate() {
             let v = p.inputs.len() + s;
             if step.op == TileOp::Fill && life[v].out.is_none() && life[v].end > 0 {

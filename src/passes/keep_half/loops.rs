@@ -19,7 +19,7 @@ pub fn stacks_in_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
 
 /// The stacked inputs of loop `n` of the backward half that it may read in half precision. By operand; empty if there
 /// is none.
-pub fn loop_slices_kept_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
+pub fn loop_slices_in_half(g: Graph<'_>, f: &HalfFacts, n: Node) -> Vec<bool> {
     let Some(scan) = half_facts_scan(g, n).filter(|_| n > f.boundary) else { return Vec::new() };
     let slices: Vec<bool> =
         g.args_of(n).iter().enumerate().map(|(i, &a)| i >= scan.xs() && f.kept[a] == Kept::Half).collect();

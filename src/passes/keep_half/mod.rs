@@ -158,7 +158,7 @@ impl HalfWriter<'_> {
         {
             return None;
         }
-        let slices = loops::loop_slices_kept_half(src, self.facts, v.node);
+        let slices = loops::loop_slices_in_half(src, self.facts, v.node);
         let mut args = Vec::with_capacity(v.args.len());
         for (i, &a) in src.args_of(v.node).iter().enumerate() {
             args.push(match slices.get(i) {

@@ -35,7 +35,7 @@ pub fn summed_for_finite_differences(g: Graph<'_>) -> Result<Option<(GraphBuf, S
         let mut total: Option<Var<'_>> = None;
         for (i, &v) in g.outputs().iter().enumerate().filter(|(_, v)| g.ty(**v).dtype == DType::F64) {
             let y = c.map[v];
-            let weights: Vec<f64> = (0..y.numel()).map(|e| finite_difference_number(i as u64 + 1, e) + 1.5).collect();
+            let weights: Vec<f64> = (0..y.numel()).map(|e| finite_difference_draw(i as u64 + 1, e) + 1.5).collect();
             let part = (y * b.constant_f64(&weights, y.dims())).sum(..);
             total = Some(total.map_or(part, |t| t + part));
         }
@@ -49,7 +49,7 @@ pub fn summed_for_finite_differences(g: Graph<'_>) -> Result<Option<(GraphBuf, S
 }
 
 /// Number `i` of the stream `seed`: in (−1, 1), never 0.
-fn finite_difference_number(seed: u64, i: usize) -> f64 {
+fn finite_difference_draw(seed: u64, i: usize) -> f64 {
     2.0 * rng::unit(SplitMix64::nth(seed, i as u64)) - 1.0 + f64::EPSILON
 }
 
@@ -75,7 +75,7 @@ impl FinitePoint {
     /// states have their start values.
     pub fn new(p: &Program, g: Graph<'_>, seed: u64, positive: bool) -> FinitePoint {
         let value = |leaf: u64, i: usize| {
-            let x = finite_difference_number(seed ^ (leaf << 32), i);
+            let x = finite_difference_draw(seed ^ (leaf << 32), i);
             if positive { 0.6 + x / 2.0 } else { x }
         };
         let starts = finite_starts(g);
@@ -94,7 +94,7 @@ impl FinitePoint {
                 (DType::C128, _) if random(b) => {
                     bytes = (0..2 * n).flat_map(|i| value(leaf as u64 + 1, i).to_le_bytes()).collect();
                 }
-                (DType::Bool, _) => bytes = (0..n).map(|i| u8::from(finite_difference_number(seed, i) > 0.0)).collect(),
+                (DType::Bool, _) => bytes = (0..n).map(|i| u8::from(finite_difference_draw(seed, i) > 0.0)).collect(),
                 (_, Role::Input) => bytes.fill(0),
                 _ => {}
             }
@@ -117,7 +117,8 @@ impl FinitePoint {
                 let text = format!("{name:?} is {}{}; {} elements are given", b.dtype, b.dims, data.len());
                 return Err(Error::new(Kind::Data, text));
             }
-            *bytes = finite_leaf_bytes(b.dtype, data).map_err(|e| Error::new(Kind::Data, format!("{name:?}: {e}")))?;
+            *bytes = finite_difference_leaf_bytes(b.dtype, data)
+                .map_err(|e| Error::new(Kind::Data, format!("{name:?}: {e}")))?;
         }
         Ok(())
     }
@@ -191,7 +192,7 @@ fn finite_starts(g: Graph<'_>) -> HashMap<&str, LeafInit> {
 }
 
 /// `data` as elements of a leaf of a graph in f64, or which number does not fit.
-fn finite_leaf_bytes(dtype: DType, data: &[f64]) -> Result<Vec<u8>, String> {
+fn finite_difference_leaf_bytes(dtype: DType, data: &[f64]) -> Result<Vec<u8>, String> {
     let whole = |low: f64, high: f64| match data.iter().find(|x| x.fract() != 0.0 || !(low..=high).contains(*x)) {
         Some(x) => Err(format!("{x} is no {dtype}")),
         None => Ok(()),

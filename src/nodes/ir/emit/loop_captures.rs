@@ -46,7 +46,7 @@ impl Emit {
 
     /// True if a derivative may be asked for that passes through `v`, a value of the open region: it depends
     /// differentiably on a leaf, or on an argument that is not captured from outside.
-    pub fn captures_gradient(&self, v: Value) -> bool {
+    pub fn may_carry_gradient(&self, v: Value) -> bool {
         let mut todo = vec![(self.open.len() - 1, v)];
         let mut seen = hashbrown::HashSet::new();
         while let Some((level, v)) = todo.pop() {

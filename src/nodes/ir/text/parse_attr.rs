@@ -35,7 +35,7 @@ fn parse_attr_bytes(word: &str) -> Option<Vec<u8>> {
 }
 
 /// A description of values of `kind`, for messages.
-pub(super) fn describe_parsed_attr(kind: &Kind) -> String {
+pub(super) fn describe_attr_kind(kind: &Kind) -> String {
     match kind {
         Kind::Bool => "true or false".into(),
         Kind::Int => "a 64-bit integer".into(),
@@ -59,7 +59,7 @@ impl<'t> Parser<'t, '_> {
             Kind::Shape if self.is(b'[') => return self.parse_type_shape().map(Owned::Shape),
             Kind::Ints if self.is(b'[') => return self.parse_attr_ints("an integer").map(Owned::Ints),
             Kind::Int if matches!(start.tok, Tok::Word(_)) && !start.first => {
-                let looks = describe_parsed_attr(&field.kind);
+                let looks = describe_attr_kind(&field.kind);
                 let wrong = |found: &str| format!("attribute {} of {op} takes {looks}, not {found}", field.name);
                 return self.parse_size(&wrong).map(Owned::Int);
             }
@@ -92,7 +92,7 @@ impl<'t> Parser<'t, '_> {
             }
             None => {
                 let found = brief_text_string(self.lex.slice(&start)).into_owned();
-                let looks = describe_parsed_attr(&field.kind);
+                let looks = describe_attr_kind(&field.kind);
                 Err(self.error(&start, format!("attribute {} of {op} takes {looks}, not {found}", field.name)))
             }
         }

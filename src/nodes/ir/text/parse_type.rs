@@ -1,7 +1,7 @@
 //! Types in a text.
 
 use super::lexer::Tok;
-use super::parse_attr::describe_parsed_attr;
+use super::parse_attr::describe_attr_kind;
 use super::parser::Parser;
 use super::strings::brief_text_string;
 use crate::arena::Shape;
@@ -32,7 +32,7 @@ impl Parser<'_, '_> {
         let start = self.tok;
         let Tok::Word(word) = start.tok else { return Err(self.expected("a type like f32[2,3]")) };
         let dtype = DType::parse(word).ok_or_else(|| {
-            let known = describe_parsed_attr(&Kind::DType);
+            let known = describe_attr_kind(&Kind::DType);
             self.error(&start, format!("{} is not {known}", brief_text_string(word)))
         })?;
         self.advance();

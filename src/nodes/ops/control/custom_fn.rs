@@ -354,7 +354,7 @@ fn close_custom_fn(g: &Builder, written: CustomFnRegion, captured: &[Value]) -> 
 /// An error if the function reads a float from outside that may carry a gradient: its rules give it none.
 fn refuse_custom_fn_captures(g: &Builder, captured: &[Value]) {
     g.with(|e| {
-        let Some(&v) = captured.iter().find(|&&v| e.captures_gradient(v)) else { return };
+        let Some(&v) = captured.iter().find(|&&v| e.may_carry_gradient(v)) else { return };
         let name = e.strings.str(e.name_of(v)).to_string();
         let (dtype, dims) = (e.dtype(v), e.dims(v));
         let why = "would get no gradient: pass it as an argument or stop its gradient";

@@ -14,7 +14,7 @@ fn qr_op_split_columns<'g>(x: Var<'g>, k: usize) -> (Var<'g>, Option<Var<'g>>) {
 }
 
 /// The number of columns of Q.
-fn qr_rank(s: &Site<'_, '_>) -> usize {
+fn qr_op_rank(s: &Site<'_, '_>) -> usize {
     s.outs[0].dims().last().copied().unwrap_or(0)
 }
 
@@ -22,7 +22,7 @@ fn qr_rank(s: &Site<'_, '_>) -> usize {
 /// the square have Ṙ = Q̇ᵀ·A + Qᵀ·Ȧ.
 fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
     let Some(t) = t[0] else { return vec![None, None] };
-    let (q, k) = (s.outs[0], qr_rank(s));
+    let (q, k) = (s.outs[0], qr_op_rank(s));
     let ((r, _), (t, t_rest), (_, a_rest)) =
         (qr_op_split_columns(s.outs[1], k), qr_op_split_columns(t, k), qr_op_split_columns(s.args[0], k));
     let quotient = UPPER.solve_right(r, t, false);
@@ -36,7 +36,7 @@ fn qr_jvp<'g>(s: &Site<'_, 'g>, t: &[Option<Var<'g>>]) -> Vec<Option<Var<'g>>> {
 /// With M = R·R̄ᵀ − Q̄ᵀ·Q: Ā = (Q̄ + Q·(the lower triangle of M, mirrored))·R⁻ᵀ. Columns of A beyond the square add
 /// A·R̄ᵀ to Q̄ and have Ā = Q·R̄.
 fn qr_vjp<'g>(s: &Site<'_, 'g>, ct: &[Option<Var<'g>>], _: &[bool]) -> Vec<Option<Var<'g>>> {
-    let (q, k) = (s.outs[0], qr_rank(s));
+    let (q, k) = (s.outs[0], qr_op_rank(s));
     let ((r, _), (_, a_rest)) = (qr_op_split_columns(s.outs[1], k), qr_op_split_columns(s.args[0], k));
     let (gr, gr_rest) = ct[1].map_or((None, None), |g| {
         let (g, rest) = qr_op_split_columns(g, k);

@@ -10,19 +10,19 @@ use Domain::{Dominant, Real};
 
 /// Solves in rules: a singular triangle gives NaN.
 #[derive(Clone, Copy)]
-pub(super) struct TriangularOpSide {
+pub(super) struct TriangularRuleSide {
     pub(super) upper: bool,
     pub(super) unit: bool,
 }
 
 /// L of packed LU factors.
-pub(super) const UNIT_LOWER: TriangularOpSide = TriangularOpSide { upper: false, unit: true };
+pub(super) const UNIT_LOWER: TriangularRuleSide = TriangularRuleSide { upper: false, unit: true };
 /// The lower triangle.
-pub(super) const LOWER: TriangularOpSide = TriangularOpSide { upper: false, unit: false };
+pub(super) const LOWER: TriangularRuleSide = TriangularRuleSide { upper: false, unit: false };
 /// The upper triangle.
-pub(super) const UPPER: TriangularOpSide = TriangularOpSide { upper: true, unit: false };
+pub(super) const UPPER: TriangularRuleSide = TriangularRuleSide { upper: true, unit: false };
 
-impl TriangularOpSide {
+impl TriangularRuleSide {
     /// T⁻¹·b, or T⁻ᵀ·b, for the triangle T of `a`.
     pub(super) fn solve<'g>(self, a: Var<'g>, b: Var<'g>, transpose: bool) -> Var<'g> {
         let attrs = TriangularSolveAttrs { upper: self.upper, transpose, unit: self.unit, singular: Singular::Nan };

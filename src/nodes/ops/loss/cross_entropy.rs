@@ -210,7 +210,7 @@ pub(super) fn cross_entropy_of_labels<'g>(x: Var<'g>, labels: Var<'g>, opt: &Cro
 }
 
 /// (1 − ε)·w[label]·(−ln p[label]) − ε/classes·Σ w·ln p for each row, and w[label]; both 0 in ignored rows.
-pub(super) fn cross_entropy_op_weighted<'g>(
+pub(super) fn weighted_cross_entropy_rows<'g>(
     x: Var<'g>,
     labels: Var<'g>,
     w: Var<'g>,

@@ -44,7 +44,7 @@ impl<'g> Var<'g> {
             let (x, flat) = (self.reshape([rows.numel(), classes]), labels.reshape([rows.numel()]));
             let (loss, counts) = match opt.weight {
                 Some(w) => {
-                    let (loss, weights) = cross_entropy::cross_entropy_op_weighted(x, flat, w, &opt);
+                    let (loss, weights) = cross_entropy::weighted_cross_entropy_rows(x, flat, w, &opt);
                     (loss, Some(weights))
                 }
                 None => (cross_entropy::cross_entropy_of_labels(x, flat, &opt), None),

@@ -129,8 +129,8 @@ fn lower_fused_update_call(
 /// largest param has `len` elements; `scaled` says whether a scalar multiplies the gradients. `None` for another op.
 fn lower_optim_words(op: Op, a: &Attrs<'_>, len: usize, scaled: bool) -> Option<Vec<u64>> {
     Some(match op {
-        Op::SGD => lower_sgd_words(SgdAttrs::of(a), len, scaled),
-        Op::MATMUL_SGD => lower_sgd_words(MatmulSgdAttrs::of(a).step_attrs(), len, scaled),
+        Op::SGD => optim_sgd_words(SgdAttrs::of(a), len, scaled),
+        Op::MATMUL_SGD => optim_sgd_words(MatmulSgdAttrs::of(a).step_attrs(), len, scaled),
         Op::SGD_MOMENTUM => lower_sgd_momentum_words(SgdMomentumAttrs::of(a), len, scaled),
         Op::MATMUL_SGD_MOMENTUM => lower_sgd_momentum_words(MatmulSgdMomentumAttrs::of(a).step_attrs(), len, scaled),
         Op::ADAM => lower_adam_words(AdamAttrs::of(a), len, scaled),
@@ -139,7 +139,7 @@ fn lower_optim_words(op: Op, a: &Attrs<'_>, len: usize, scaled: bool) -> Option<
     })
 }
 
-fn lower_sgd_words(SgdAttrs { weight_decay }: SgdAttrs, len: usize, scaled: bool) -> Vec<u64> {
+fn optim_sgd_words(SgdAttrs { weight_decay }: SgdAttrs, len: usize, scaled: bool) -> Vec<u64> {
     Sgd { len, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay, scaled }.to_words()
 }
 

@@ -26,7 +26,7 @@ fn exchange_selective_scan_steps(x: Var<'_>) -> Var<'_> {
 }
 
 /// The lowest finite number of the type of `x`.
-fn lowest_scan_step_number(x: Var<'_>) -> f64 {
+fn scan_step_lowest_finite(x: Var<'_>) -> f64 {
     if x.dtype().size() == 4 { f64::from(f32::MIN) } else { f64::MIN }
 }
 
@@ -67,7 +67,7 @@ impl<'g> ScanSteps<'g> {
     pub fn of(s: &Site<'_, 'g>, first: usize) -> ScanSteps<'g> {
         let SelectiveScanAttrs { d, h0 } = SelectiveScanAttrs::of(&s.attrs);
         let o = &s.args[first..];
-        let a = o[2].clamp(lowest_scan_step_number(o[2]), f64::INFINITY);
+        let a = o[2].clamp(scan_step_lowest_finite(o[2]), f64::INFINITY);
         let h0 = h0.then(|| o[5 + usize::from(d)]);
         ScanSteps { g: s.g, x: o[0], delta: o[1], a, b: o[3], c: o[4], d: d.then(|| o[5]), h0 }
     }

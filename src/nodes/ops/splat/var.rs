@@ -98,7 +98,7 @@ impl<'g> PreparedSplats<'g> {
 }
 
 /// `v` with length 1; (0, 0, 1) if it has none.
-fn splat_var_unit_vector<'g>(v: Var<'g>) -> Var<'g> {
+fn splat_unit_vector<'g>(v: Var<'g>) -> Var<'g> {
     let square = (v * v).sum(..);
     let none = square.equal(0.0);
     let z = v.g.iota(0, [3], v.dtype()).equal(2.0).select_as(1.0, 0.0, v.dtype());
@@ -127,9 +127,9 @@ impl<'g> Var<'g> {
             let (place, target, up) = (part(0), part(1), part(2));
             let half = self.narrow(0, 9, 1) * (std::f64::consts::PI / 360.0);
             let step = half.tan() * (2.0 / height.max(1) as f64);
-            let forward = splat_var_unit_vector(target - place);
-            let right = splat_var_unit_vector(splat_var_cross_product(up, forward));
-            let up = splat_var_unit_vector(splat_var_cross_product(forward, right));
+            let forward = splat_unit_vector(target - place);
+            let right = splat_unit_vector(splat_var_cross_product(up, forward));
+            let up = splat_unit_vector(splat_var_cross_product(forward, right));
             place.stack(&[right * step, up * step, forward], 0)
         })
     }
