@@ -253,6 +253,32 @@ fn a_divisor_of_zero_is_found_before_anything_lands() {
     }
 }
 
+/// Sums that take the place of what they add to: a state and an input, a product, a number.
+#[test]
+fn sums_land_in_place() {
+    for len in [1, 700, 9000] {
+        let g = Builder::new("g");
+        let state = |name: &str| g.state(name, [len], F32, Init::Zeros);
+        let (all, squares, n) = (state("all"), state("squares"), state("n"));
+        let x = g.input("x", [len], F32);
+        g.update(all, x + all);
+        g.update(squares, squares + x * x);
+        g.update(n, n + 1.0);
+        let graph = g.finish([(all * 2.0).named("before")]).unwrap();
+        for threads in [1, 3] {
+            let mut p = Session::new().threads(threads).compile(&graph).unwrap();
+            p.init(0).unwrap();
+            for step in 1..=3u8 {
+                p.values_mut::<f32>("x").unwrap().fill(f32::from(step));
+                p.step().unwrap();
+            }
+            for (name, want) in [("all", 6.0), ("squares", 14.0), ("n", 3.0), ("before", 6.0)] {
+                assert_eq!(p.values::<f32>(name).unwrap(), vec![want; len], "{name}");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_index_that_needs_the_next_value_is_looked_at_before_it_lands() {
     let g = Builder::new("pointer");
