@@ -15,7 +15,9 @@
 mod apply;
 mod cast;
 mod element_loops;
+mod element_numbers;
 mod load;
+mod loose_operands;
 mod paired_loops;
 mod program;
 mod special;

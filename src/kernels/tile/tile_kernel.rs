@@ -6,6 +6,7 @@
 
 use super::apply::apply_fill;
 use super::load::{load_contiguous_tile, load_tile};
+use super::loose_operands::LooseOperands;
 use super::program::TileProgram;
 use super::tile_code::{AccessCode, FIRST_INPUT, InputCode, MAX_TABLE, StepCode, TileCode};
 use super::{TILE, UNIT, tile_plan_scratch_len};
@@ -297,30 +298,6 @@ fn tile_kernel_loads_once(access: AccessCode<'_>) -> bool {
         AccessCode::Scalar => true,
         AccessCode::Suffix(n) => TILE.is_multiple_of(n),
         _ => false,
-    }
-}
-
-/// Operands that are in no arena. An operand is taken out by the call that uses it.
-#[derive(Default)]
-pub(super) struct LooseOperands<'a> {
-    /// The inputs, whole, or the outputs that share their bytes.
-    pub inputs: Vec<Result<&'a [u8], usize>>,
-    /// The outputs; element 0 is the first element of the range.
-    pub outs: Vec<&'a mut [u8]>,
-    pub slots: &'a mut [u8],
-}
-
-impl<'a> TileOperands<'a> for LooseOperands<'a> {
-    fn input(&self, i: usize) -> Result<&'a [u8], usize> {
-        self.inputs[i]
-    }
-
-    fn output(&mut self, j: usize) -> &'a mut [u8] {
-        std::mem::take(&mut self.outs[j])
-    }
-
-    fn slots(&mut self) -> &'a mut [u8] {
-        std::mem::take(&mut self.slots)
     }
 }
 
