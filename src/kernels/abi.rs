@@ -137,9 +137,8 @@ impl<'a> Args<'a> {
     /// that of `T`.
     #[inline]
     pub fn read<T: Pod>(&self, i: usize) -> &'a [T] {
-        let bytes = self.read_bytes(i);
-        self.arena_bounds::<T>(&self.reads[i]);
-        bytemuck::cast_slice(bytes)
+        assert_element_size::<T>(&self.reads[i]);
+        bytemuck::cast_slice(self.read_bytes(i))
     }
 
     /// Read operand `i` as bytes, all of it, whatever the size of its elements.
@@ -235,11 +234,10 @@ impl<'a> Args<'a> {
     /// Byte offset of `s`, after checks of element size, alignment and arena bounds.
     #[inline]
     fn arena_bounds<T: Pod>(&self, s: &OperandRef) -> usize {
-        let size = size_of::<T>();
-        assert!(s.size == size, "an operand of {}-byte elements is taken as {}-byte elements", s.size, size);
+        assert_element_size::<T>(s);
         let off = self.moves.operand_offset(s);
         assert!(off.is_multiple_of(align_of::<T>()) && off <= self.arena.len);
-        assert!(s.len <= (self.arena.len - off) / size);
+        assert!(s.len <= (self.arena.len - off) / size_of::<T>());
         off
     }
 
@@ -251,4 +249,10 @@ impl<'a> Args<'a> {
         assert!(off <= self.arena.len && len.is_some_and(|len| len <= self.arena.len - off));
         (off, s.len * s.size)
     }
+}
+
+#[inline]
+fn assert_element_size<T>(s: &OperandRef) {
+    let size = size_of::<T>();
+    assert!(s.size == size, "an operand of {}-byte elements is taken as {size}-byte elements", s.size);
 }
