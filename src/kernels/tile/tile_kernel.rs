@@ -207,7 +207,7 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
         let mut entries = self.table.iter_mut().skip(FIRST_INPUT);
         for (input, entry) in self.code.inputs.iter().zip(entries.by_ref()) {
             match (input.access(), entry) {
-                // An addend that its result is in place of.
+                // Empty: the result is in place of it.
                 (AccessCode::Full, TileBytes::Read([])) => {}
                 (AccessCode::Full, TileBytes::Read(bytes)) => *bytes = &bytes[ahead(input.elem)..],
                 _ => {}

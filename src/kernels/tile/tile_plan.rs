@@ -136,8 +136,7 @@ struct LiveStep {
 }
 
 impl LiveStep {
-    /// What the step reads once and adds, with the bits of a sum in either order: values that its result may be in
-    /// place of.
+    /// The values that the step adds: its result may be in place of one, since a sum has the same bits in either order.
     fn addends(&self) -> [Option<u16>; 2] {
         match &self.pair {
             Some(pair) => [pair.addend, None],
@@ -220,7 +219,7 @@ fn plan_tile_addends(plan: &TilePlan, steps: &[LiveStep], life: &[Life]) -> Vec<
     let constant = |v: &u16| usize::from(*v).checked_sub(first).is_some_and(|s| steps[s].step.op == TileOp::Fill);
     for (live, result) in steps.iter().zip(&life[first..]) {
         let Some(j) = result.out.filter(|_| !live.inside) else { continue };
-        // A loop of one step with a constant needs its only source.
+        // The loop for a constant reads one source only, and would find it empty.
         if live.pair.is_some() || !live.reads().iter().any(constant) {
             let alone = |v: &u16| whole(v) && life[usize::from(*v)].reads == 1;
             all[usize::from(j)] = live.addends().map(|v| v.filter(alone));
