@@ -27,6 +27,9 @@ pub fn counters() -> usize {
 
 /// Bytes that are looked at together.
 const BLOCK: usize = 4096;
+/// Bytes of a block that are compared with zeros together.
+const LINE: usize = 64;
+static ZEROS: [u8; LINE] = [0; LINE];
 /// Inputs between two looks at all blocks.
 const ALL: u64 = 128;
 
@@ -79,12 +82,13 @@ impl Coverage {
                 if !(all || *hot) {
                     continue;
                 }
-                for (word, seen) in block.chunks(8).zip(seen.chunks_mut(8)) {
-                    if word.iter().all(|&n| n == 0) {
+                for (line, seen) in block.chunks(LINE).zip(seen.chunks_mut(LINE)) {
+                    // A comparison of bytes by the system's library, which has no counters. A loop here would have.
+                    if *line == ZEROS[..line.len()] {
                         continue;
                     }
                     *hot = true;
-                    for (&n, seen) in word.iter().zip(seen).filter(|(n, _)| **n > 0) {
+                    for (&n, seen) in line.iter().zip(seen).filter(|(n, _)| **n > 0) {
                         let class = count_class(n);
                         *edges += usize::from(*seen == 0);
                         *marks += usize::from(*seen & class == 0);

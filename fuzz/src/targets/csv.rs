@@ -22,26 +22,38 @@ pub fn run(data: &[u8]) {
         Err(e) => return reader_error(&e, "file:"),
     };
     let (mut row, mut line, mut columns) = (Vec::new(), 0, rows.columns());
-    loop {
+    let mut read = Vec::new();
+    let end = loop {
         match rows.read_row(&mut row) {
-            Ok(false) => break,
+            Ok(false) => break Ok(()),
             Ok(true) => {
                 assert!(columns == 0 || row.len() == columns, "rows have one length");
                 assert!(rows.line() > line, "lines rise");
                 (line, columns) = (rows.line(), rows.columns());
-                // The shortest decimal of a number is read as that number.
-                let text = row.iter().map(|x| format!("{x:?}")).collect::<Vec<_>>().join(",");
-                let mut again = Vec::new();
-                let read = CsvRows::new("again", text.as_bytes(), false).and_then(|mut r| r.read_row(&mut again));
-                assert_eq!(read.as_ref(), Ok(&true), "{text}");
-                let bits =
-                    |row: &[f64]| row.iter().map(|x| if x.is_nan() { 1 } else { x.to_bits() }).collect::<Vec<_>>();
-                assert_eq!(bits(&row), bits(&again), "{text}");
+                read.push(row.clone());
             }
-            Err(e) => return reader_error(&e, "file:"),
+            Err(e) => break Err(e),
         }
+    };
+    reads_back(&read);
+    if let Err(e) = end {
+        return reader_error(&e, "file:");
     }
     assert!(!header || rows.names().len() == rows.columns());
+}
+
+/// The shortest decimal of a number is read as that number.
+fn reads_back(rows: &[Vec<f64>]) {
+    let line = |row: &Vec<f64>| row.iter().map(|x| format!("{x:?}")).collect::<Vec<_>>().join(",");
+    let text = rows.iter().map(line).collect::<Vec<_>>().join("\n");
+    let bits = |row: &[f64]| row.iter().map(|x| if x.is_nan() { 1 } else { x.to_bits() }).collect::<Vec<_>>();
+    let mut file = CsvRows::new("again", text.as_bytes(), false).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let mut again = Vec::new();
+    for row in rows {
+        assert_eq!(file.read_row(&mut again).as_ref(), Ok(&true), "{text}");
+        assert_eq!(bits(row), bits(&again), "{text}");
+    }
+    assert_eq!(file.read_row(&mut again).as_ref(), Ok(&false), "{text}");
 }
 
 fn seeds() -> Vec<Vec<u8>> {
