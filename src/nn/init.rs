@@ -106,6 +106,7 @@ mod tests {
         // torch.nn.Linear's default: a = √5 is a gain of √(1/3).
         let Init::Uniform(a) = kaiming_uniform(&[4, 16], (1.0f64 / 3.0).sqrt()) else { unreachable!("uniform") };
         assert!((a - 0.25).abs() < 1e-15);
+        assert_eq!(kaiming_normal(&[4, 1], 2.0), Init::Normal(2.0));
         assert_eq!(xavier_normal(&[0, 0], 1.0), Init::Normal(0.0));
     }
 }

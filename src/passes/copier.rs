@@ -1,7 +1,7 @@
 //! Copies a graph into a builder: the common first half of rebuilding and of differentiating.
 
 use super::rebuild::{RebuildVisit, Rule, nodes_to_rebuild};
-use crate::arena::{Node, Region, Side, Sym, Value, ids::Id};
+use crate::arena::{Node, Region, Side, Value, ids::Id};
 use crate::error::Kind;
 use crate::nodes::{Builder, Graph, Op, Var};
 
@@ -112,7 +112,7 @@ impl<'x, 'g> Copier<'x, 'g> {
         self.args = args;
     }
 
-    /// Maps `v` to `new`, which must have the same type and takes over the name.
+    /// Maps `v`, which is no leaf, to `new`, which must have the same type and takes over the name.
     fn bind(&mut self, v: Value, new: Var<'g>) {
         let (name, want, have) = (self.src.names[v.at()], self.src.ty(v), new.ty());
         if new.is_some() && want != have {
@@ -120,14 +120,12 @@ impl<'x, 'g> Copier<'x, 'g> {
             let text = format!("{}{}", new.dtype(), new.dims());
             self.g.fail(Kind::Verify, format!("a rule for {def} gave {text}, not {}", self.src.ty_text(v)));
         }
-        if name != Sym::NONE && self.src.leaf(v).is_none() {
-            self.g.with(|e| {
-                let leaf = e.def(new.v).is_some_and(|d| d.op.is_named_leaf());
-                if !leaf {
-                    e.set_name(new.v, name);
-                }
-            });
-        }
+        self.g.with(|e| {
+            let leaf = e.def(new.v).is_some_and(|d| d.op.is_named_leaf());
+            if !leaf {
+                e.set_name(new.v, name);
+            }
+        });
         self.map[v] = new;
     }
 

@@ -47,13 +47,7 @@ pub(super) fn fold_operand(x: Var<'_>) -> Option<Known> {
 /// dtype.
 pub fn folded_bytes(value: f64, dtype: DType) -> Option<Vec<u8>> {
     let to = lowering_dtype(dtype).ok()?;
-    let program = TileProgram {
-        inputs: vec![],
-        // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
-        steps: vec![TileStep::new(TileOp::Fill, to, &[], [value, -0.0])],
-        outputs: vec![0],
-        len: 1,
-    };
+    let program = TileProgram { inputs: vec![], steps: vec![TileStep::fill(to, value)], outputs: vec![0], len: 1 };
     let mut out = vec![0; dtype.size()];
     tile::tile_kernel_eval(&program, &[], &mut [&mut out]).ok()?;
     Some(out)

@@ -143,3 +143,27 @@ fn buffer_areas(code: &Instructions, alias: &Alias) -> Vec<Area> {
     }
     area
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Builder, DType};
+    use crate::sched::schedule;
+
+    #[test]
+    fn an_arena_has_as_many_lines_as_an_offset_can_count() {
+        let g = Builder::new("g");
+        let y = g.input("x", [64], DType::F32).exp().named("y");
+        let graph = g.finish([y]).unwrap();
+        let place = |lines: u64| {
+            let s = schedule(graph.view(), 1).unwrap();
+            let areas = Areas::new(&s, false).unwrap();
+            let frame = Frame { leaves: &[], own: 0, workspace: lines - areas.workspace, lines };
+            areas.place(s, &frame).map(|s| s.plan.bytes).map_err(|e| e.message)
+        };
+        let most = u64::from(u32::MAX);
+        assert_eq!(place(most), Ok(most as usize * LINE));
+        let told = "4294967296 lines of memory do not fit the arena's offsets";
+        assert_eq!(place(most + 1), Err(told.to_string()));
+    }
+}

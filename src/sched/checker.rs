@@ -290,7 +290,7 @@ impl<'p> Checker<'p> {
         for (r, read) in reads.iter().enumerate() {
             let with = self.plan.inplace[code.read_range(i).start + r];
             if with != OUT_OF_PLACE {
-                let declared = code.pairs_of(i).contains(&(r as u8, with));
+                let declared = code.pairs_of(i).iter().any(|&(from, to)| usize::from(from) == r && to == with);
                 checker_requires(declared, || format!("read {r} is in place, which the kernel cannot do"))?;
                 let to = code.writes_of(i).get(usize::from(with));
                 let threads = to.is_none_or(|o| matches!(o.split, Split::PerThread(_)));

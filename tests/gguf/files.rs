@@ -144,6 +144,25 @@ fn leaves_are_loaded_by_name() {
     std::fs::remove_file(&file).unwrap();
 }
 
+/// More elements than are read at once.
+#[test]
+fn large_tensors_are_loaded_to_their_last_element() {
+    let x = noise((1 << 14) * 2 + 5, 3);
+    let bytes: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let dims = [x.len()];
+    let entries = ["same", "wide"].map(|name| GgufEntry { name, kind: F32, dims: &dims, bytes: &bytes });
+    let file = path("large.gguf");
+    save(&file, &[], &entries).unwrap();
+    let g = Builder::new("large");
+    let (same, wide) = (g.param("same", dims, DType::F32, Init::Ones), g.param("wide", dims, DType::F64, Init::Ones));
+    let graph = g.finish([same.sum(..).named("a"), wide.sum(..).named("b")]).unwrap();
+    let mut p = Session::new().compile(&graph).unwrap();
+    p.load_gguf(&Gguf::open(&file).unwrap(), Load { cast: true, ..Load::default() }).unwrap();
+    assert!(p.values::<f32>("same").unwrap() == x);
+    assert!(p.values::<f64>("wide").unwrap().iter().zip(&x).all(|(a, b)| *a == f64::from(*b)));
+    std::fs::remove_file(&file).unwrap();
+}
+
 /// A program that reads `w`, `u8[1152]`, as Q4_K of 8 rows: directly, as the constant of a loop, or in two halves.
 fn reader(how: &str) -> Program {
     let g = Builder::new("reader");

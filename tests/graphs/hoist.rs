@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{How, PLAIN, Tensor, TensorDraws, conform_distance, run, same_conform_bits};
-use arenagrad::graph::{Builder, DType, GradOptions, Graph, GraphBuf, Init, Loop, grad};
+use arenagrad::graph::{Builder, DType, GradOptions, Graph, GraphBuf, Init, Loop, Var, grad};
 use arenagrad::tools::arena::Region;
 use arenagrad::tools::arena::ids::Id;
 use arenagrad::tools::ir::opdef::Domain;
@@ -21,8 +21,12 @@ fn times(length: usize) -> Loop {
 
 /// Number of nodes of op `name` in the entry, and in all other regions, behind the pass.
 fn places(g: &GraphBuf, name: &str) -> (usize, usize) {
-    let moved = pipeline::run_pipeline(g, &["hoist"], true).unwrap().0;
-    let v: Graph<'_> = moved.view();
+    nodes_called(&pipeline::run_pipeline(g, &["hoist"], true).unwrap().0, name)
+}
+
+/// Number of nodes of op `name` in the entry, and in all other regions.
+fn nodes_called(g: &GraphBuf, name: &str) -> (usize, usize) {
+    let v: Graph<'_> = g.view();
     let inside = |r: Region| v.region_nodes(r).filter(|&n| v.def_of(n).name == name).count();
     (inside(v.entry()), (0..v.regions() - 1).map(|r| inside(Region::new(r))).sum())
 }
@@ -95,6 +99,24 @@ fn gradients_through_what_left() {
     let x = drawn(&step, 7);
     let (a, b) = (run(&step, &x, PLAIN), run(&step, &x, How { optimise: false, ..PLAIN }));
     assert!(a.iter().zip(&b).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-12), "{a:?}\n{b:?}");
+}
+
+/// `depth` loops in one another around `h·w`, where `w` is one number.
+fn nest<'g>(g: &'g Builder, h: Var<'g>, w: Var<'g>, depth: usize) -> Var<'g> {
+    match depth {
+        0 => h * w.broadcast([4]),
+        _ => g.scan_with(times(2), &[h], &[], |h, _| (vec![nest(g, h[0], w, depth - 1)], vec![])).0[0],
+    }
+}
+
+/// Before a gradient, a broadcast leaves as many loops as a plan may have in one another.
+#[test]
+fn broadcasts_leave_all_loops_before_a_gradient() {
+    let g = Builder::new("deep");
+    let (h, w) = (g.input("h", [4], DType::F64), g.param("w", [], DType::F64, Init::Ones));
+    let graph = g.finish([nest(&g, h, w, 6).named("y")]).unwrap();
+    let prepared = pipeline::run_pipeline(&graph, &["prepare"], true).unwrap().0;
+    assert_eq!(nodes_called(&prepared, "broadcast"), (1, 0));
 }
 
 /// The adjoint of a loop adds up cotangents of broadcasts, and reduces them once.

@@ -336,6 +336,21 @@ fn halves_of_a_gradient_of_zero_and_of_unlike_programs() {
     assert!(split_vjp(&graph, &["y"], &["w"], Missing::Error).err().unwrap().message.contains("gets no gradient"));
 }
 
+#[test]
+fn the_forward_half_moves_states_on() {
+    let g = Builder::new("seen");
+    let (x, seen) = (g.input("x", [2], F64), g.state("seen", [2], F64, Init::Zeros));
+    g.update(seen, seen + x);
+    let graph = g.finish([(x * seen).exp().named("y")]).unwrap();
+    let halves = split_vjp(&graph, &["y"], &["x"], Missing::Error).unwrap();
+    let mut p = Session::new().compile(&halves.forward).unwrap();
+    p.values_mut::<f64>("x").unwrap().copy_from_slice(&[1.0, -2.0]);
+    p.step().unwrap();
+    p.step().unwrap();
+    assert_eq!(p.values::<f64>("seen").unwrap(), [2.0, -4.0]);
+    assert!(halves.backward.view().updates.is_empty());
+}
+
 // Methods and passes.
 
 #[test]

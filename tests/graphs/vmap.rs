@@ -1,7 +1,7 @@
 //! Graphs for a batch: gradients of single examples, ensembles, batches in batches, loops and choices in them, random
 //! numbers, and wrong use. The conformance suite batches every op.
 
-use arenagrad::graph::{Missing, Randomness, Vmap, vmap};
+use arenagrad::graph::{Missing, Randomness, Vmap, one_by_one_ops, vmap};
 use arenagrad::nn::CausalSelfAttention;
 use arenagrad::optim::Rule;
 use arenagrad::prelude::*;
@@ -84,6 +84,29 @@ fn gradients_of_single_examples_of_convolution_norm_and_attention() {
     let h = nn::causal_self_attention(&g, "attention", h, CausalSelfAttention::new(2));
     let graph = g.finish([h.square().mean(..).named("loss")]).unwrap();
     check_examples(&graph.grad("loss", &GradOptions::default()).unwrap(), 5, "x", 72);
+}
+
+/// A member is itself a batch of two sequences, and one bias is for both.
+#[test]
+fn attention_of_members_whose_sequences_share_a_bias() {
+    let g = Builder::new("biased");
+    let x = g.input("x", [2, 2, 3, 4], F64);
+    let bias = g.param("bias", [1, 1, 3, 3], F64, Init::Zeros);
+    let y = x.attention(x.sin(), x, Attention { bias: Some(bias), ..Attention::default() });
+    check_examples(&g.finish([y.named("y")]).unwrap(), 3, "x", 48);
+}
+
+#[test]
+fn norms_of_members_are_one_norm() {
+    for (norm, leaf) in [("layer_norm", "x"), ("layer_norm", "gamma"), ("rms_norm", "x"), ("rms_norm", "beta")] {
+        let g = Builder::new("norm");
+        let x = g.input("x", [2, 5], F64);
+        let [gamma, beta] = ["gamma", "beta"].map(|name| g.param(name, [5], F64, Init::Ones));
+        let y = if norm == "layer_norm" { x.layer_norm(gamma, beta, 1e-5) } else { x.rms_norm(gamma, beta, 1e-5) };
+        let all = g.finish([y.named("y")]).unwrap().vmap(&Vmap::new(3).leaf(leaf, 0)).unwrap();
+        assert!(one_by_one_ops(&all).is_empty(), "{norm}, {leaf}: {all}");
+        assert_eq!(all.to_string().matches(&format!("= {norm} ")).count(), 1, "{norm}, {leaf}: {all}");
+    }
 }
 
 /// A regression on a batch, with its optimiser.
@@ -312,6 +335,38 @@ fn a_branch_that_a_member_does_not_take_gives_an_exact_zero() {
     let graph = graph.grad("y", &GradOptions::wrt(&["x"])).unwrap();
     let have = step(&graph, Session::new(), &Values::from([("x".to_string(), vec![-1.0, 4.0, 0.0])]));
     assert_eq!(have["grad.x"], [0.0, 0.25, 0.0]);
+}
+
+#[test]
+fn values_keep_their_names_in_a_batch() {
+    let g = Builder::new("names");
+    let h = g.input("x", [2], F64).sin().named("h");
+    let graph = g.finish([(h * h).sum(..).named("y")]).unwrap();
+    let all = graph.vmap(&Vmap::new(3).leaf("x", 0)).unwrap();
+    let back = all.vjp(&["y"], &["h"], Missing::Error).unwrap();
+    let x = draws(6, 1);
+    let want: Vec<f64> = x.iter().map(|x| 2.0 * x.sin()).collect();
+    let leaves = Values::from([("x".to_string(), x), ("cotangent.y".to_string(), vec![1.0; 3])]);
+    assert_near(&step(&back, Session::new(), &leaves)["grad.h"], &want, "grad.h");
+}
+
+/// A function with a rule keeps it, and one without a rule is written out.
+#[test]
+fn rules_of_functions_in_a_closure_count() {
+    let g = Builder::new("rules");
+    let x = g.input("x", [3, 2], F64);
+    let y = g.vmap(&[x], |m| {
+        let plain = g.custom_fn("plain", &[m[0]], |a| vec![a[0].sin()]).call()[0];
+        let steps = g.custom_fn("steps", &[m[0]], |a| vec![a[0].round()]);
+        let steps = steps.vjp(|_, _, _, ct| vec![Some(ct[0] * 3.0)]).call()[0];
+        vec![plain + steps]
+    });
+    let graph = g.finish([y[0].sum(..).named("loss")]).unwrap();
+    let first = graph.grad("loss", &GradOptions::wrt(&["x"])).unwrap();
+    let x = draws(6, 1);
+    let want: Vec<f64> = x.iter().map(|x| x.cos() + 3.0).collect();
+    let leaves = Values::from([("x".to_string(), x)]);
+    assert_near(&step(&first, Session::new(), &leaves)["grad.x"], &want, "grad.x");
 }
 
 #[test]

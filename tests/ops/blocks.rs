@@ -198,3 +198,17 @@ fn blocks_that_do_not_fit_are_refused_by_name() {
     });
     assert!(long.contains("gpt") && long.contains("the context is 3"), "{long}");
 }
+
+#[test]
+fn a_gpt_has_all_biases_or_none() {
+    let biases = |bias: bool| {
+        let g = Builder::new("gpt");
+        let o =
+            nn::Gpt { vocabulary: 5, context: 4, layers: 2, heads: 2, width: 4, bias, dropout: 0.0, gelu_tanh: true };
+        let y = nn::gpt(&g, g.input("t", [1, 4], DType::I32), DType::F32, o);
+        let graph = g.finish([y.named("y")]).unwrap();
+        graph.view().leaves().filter(|l| l.name.ends_with(".bias")).count()
+    };
+    // In each block two of norms and four of products; and that of the last norm.
+    assert_eq!([biases(true), biases(false)], [2 * 6 + 1, 0]);
+}

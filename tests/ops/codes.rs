@@ -180,6 +180,22 @@ fn the_gradient_of_a_leaf_of_codes_is_f32() {
 }
 
 #[test]
+fn a_leaf_of_codes_that_branches_alone_read_has_a_gradient() {
+    let g = Builder::new("branches");
+    let w = g.param("w", [2], DType::I8, Init::Constant(3.0));
+    let (s, on) = (g.input("s", [], DType::F32), g.input("on", [], DType::Bool));
+    let real = || w.dequantize(s, None, None);
+    let y = g.cond(on, || vec![real().square()], || vec![real() * 5.0]);
+    let graph = g.finish([y[0].sum(..).named("loss")]).unwrap();
+    let mut p = program(&graph.grad("loss", &GradOptions::wrt(&["w"])).unwrap(), &[("s", &[0.5])]);
+    for (on, want) in [(1, 3.0), (0, 5.0)] {
+        p.values_mut::<u8>("on").unwrap()[0] = on;
+        p.step().unwrap();
+        assert_eq!(p.values::<f32>("grad.w").unwrap(), [want; 2]);
+    }
+}
+
+#[test]
 fn no_optimiser_steps_codes() {
     let g = Builder::new("leaf");
     let w = g.param("w", [2, 2], DType::I8, Init::Constant(3.0));

@@ -29,6 +29,7 @@ mod layer_options;
 mod layer_scopes;
 mod layers;
 mod linalg;
+mod loop_derivatives;
 mod loop_exits;
 mod losses;
 mod mamba;

@@ -272,3 +272,17 @@ fn backward_ops_refuse_what_does_not_fit() {
         assert!(integers.contains("norm_backward") && integers.contains("i32"), "{integers}");
     }
 }
+
+/// The norm of a sum takes the bytes of an addend that nothing reads later, whichever of the two it is.
+#[test]
+fn the_norm_of_a_sum_is_written_over_an_addend() {
+    for first in [true, false] {
+        let g = Builder::new("sum");
+        let (a, b) = (g.input("a", [8, 64], DType::F32), g.input("b", [8, 64], DType::F32));
+        let h = a.softmax(-1).named("h");
+        let y = nn::layer_norm(&g, "n", if first { h + b } else { b + h }, 1e-5).named("y");
+        let plan = Session::new().threads(1).plan(&g.finish([y.softmax(-1).named("z")]).unwrap()).unwrap();
+        let of = |name: &str| plan.buffers.iter().find(|b| b.name == name).unwrap();
+        assert_eq!((of("y").op, of("y").offset), ("residual_layer_norm", of("h").offset), "first: {first}");
+    }
+}

@@ -367,28 +367,31 @@ fn recurrent_layers_are_those_of_torch() {
     }
 }
 
-/// `depth` loops in one another, each of two iterations, around `h + 1`.
-fn nest<'g>(g: &'g Builder, h: Var<'g>, depth: usize) -> Var<'g> {
+/// `depth` loops in one another, each of `length` iterations, around `h + 1`.
+fn nest<'g>(g: &'g Builder, h: Var<'g>, depth: usize, length: usize) -> Var<'g> {
     if depth == 0 {
         return h + 1.0;
     }
-    let how = Loop { length: Some(2), ..Loop::default() };
-    g.scan_with(how, &[h], &[], |h, _| (vec![nest(g, h[0], depth - 1)], vec![])).0[0]
+    let how = Loop { length: Some(length), ..Loop::default() };
+    g.scan_with(how, &[h], &[], |h, _| (vec![nest(g, h[0], depth - 1, length)], vec![])).0[0]
 }
 
 #[test]
 fn loops_nest_to_a_limit_that_is_named() {
-    let build = |depth| {
+    let build = |depth, length| {
         let g = Builder::new("deep");
         let h = g.input("h", [2], DType::F32);
-        let y = nest(&g, h, depth);
+        let y = nest(&g, h, depth, length);
         g.finish([y.named("y")]).unwrap()
     };
-    let deepest = build(6);
+    let deepest = build(6, 2);
     let zero = Tensor { dtype: DType::F32, dims: vec![2], data: vec![0.0; 2] };
-    assert_eq!(run(&deepest, &[zero], PLAIN)[0].data, [64.0, 64.0]);
-    let e = Session::new().compile(&build(7)).err().unwrap().to_string();
+    assert_eq!(run(&deepest, std::slice::from_ref(&zero), PLAIN)[0].data, [64.0, 64.0]);
+    let e = Session::new().compile(&build(7, 2)).err().unwrap().to_string();
     assert!(e.contains("more than 6 deep") && e.contains(file!()), "{e}");
+    // Written out, deeper loops are one region.
+    let flat = prepare_one_region(&build(14, 1)).unwrap();
+    assert_eq!(run(&flat, &[zero], PLAIN)[0].data, [1.0, 1.0]);
 }
 
 #[test]

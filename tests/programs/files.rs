@@ -143,6 +143,33 @@ fn damaged_files_are_refused_and_change_nothing() {
     assert!(e.contains("none"), "{e}");
 }
 
+/// More bools than are read at once.
+#[test]
+fn a_bool_of_2_is_found_wherever_it_is() {
+    let (folder, n) = (Folder::new("bools"), 70_000);
+    let path = folder.at("flags");
+    let g = Builder::new("flags");
+    let flags = g.state("flags", [n], DType::Bool, Init::Zeros);
+    let graph = g.finish([flags.cast(DType::F32).sum(..).named("set")]).unwrap();
+    let mut p = Session::new().compile(&graph).unwrap();
+    let header = format!(r#"{{"flags":{{"dtype":"BOOL","shape":[{n}],"data_offsets":[0,{n}]}}}}"#);
+    let mut load = |at: usize, flag: u8| {
+        let mut file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+        let start = file.len();
+        file.resize(start + n, 0);
+        file[start + at] = flag;
+        std::fs::write(&path, &file).unwrap();
+        p.load(&path)
+    };
+    for at in [0, 65_535, 65_536, n - 1] {
+        let e = message(load(at, 2));
+        assert!(e.contains(&format!("element {at} of \"flags\" is 2; a bool is 0 or 1")), "{e}");
+    }
+    load(n - 1, 1).unwrap();
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("set").unwrap(), [1.0]);
+}
+
 #[test]
 fn a_file_that_becomes_shorter_while_it_is_read_leaves_nothing_to_step_with() {
     let folder = Folder::new("cut");

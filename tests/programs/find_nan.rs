@@ -168,6 +168,22 @@ fn bad_leaves_are_named_before_any_op_runs() {
 }
 
 #[test]
+fn leaves_of_another_method_are_not_looked_at() {
+    let graph = |name: &str| {
+        let g = Builder::new(name);
+        g.finish([g.input("x", [2], F32).exp().named("y")]).unwrap()
+    };
+    let mut p = Session::new().find_nan(true).compile_all(&[("a", &graph("a")), ("b", &graph("b"))]).unwrap();
+    let [a, b] = ["a", "b"].map(|name| p.method(name).unwrap());
+    let [x, bad] = [a, b].map(|m| p.input_of::<f32>(m, "x").unwrap());
+    p[x].fill(1.0);
+    p[bad].fill(f32::NAN);
+    p.run(a).unwrap();
+    let e = p.run(b).unwrap_err();
+    assert!(e.message.contains("\"x\" f32[2]: 2 of 2 elements are not finite before the step"), "{e}");
+}
+
+#[test]
 fn halves_and_doubles_are_watched_and_a_bad_index_is_still_one() {
     for dtype in [DType::F64, DType::F16, DType::BF16] {
         let g = Builder::new("cast");

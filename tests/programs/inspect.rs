@@ -118,6 +118,28 @@ fn plans_are_drawn_and_names_are_escaped() {
     assert!(plan.to_string().contains("largest buffers"));
 }
 
+/// Of buffers that lie over each other at one time, the list has one; it has none without bytes.
+#[test]
+fn the_largest_buffers_have_bytes_of_their_own() {
+    let g = Builder::new("g");
+    let (x, none) = (g.input("x", [600], F32), g.input("none", [0], F32));
+    let y = x.exp().sin().cos().named("y");
+    let graph = g.finish([y, none.exp().named("nothing")]).unwrap();
+    let plan = Session::new().optimise(false).plan(&graph).unwrap();
+    let (all, buffers) = (plan.largest(usize::MAX), &plan.buffers);
+    assert!(buffers.iter().any(|b| b.name == "none" && b.size == 0));
+    assert!(buffers.iter().enumerate().any(|(i, b)| b.root as usize != i && b.size > 0));
+    assert!(all.iter().all(|b| b.size > 0));
+    for (i, a) in all.iter().enumerate() {
+        for b in &all[..i] {
+            let together = a.first <= b.last && b.first <= a.last;
+            let apart = a.offset + a.size <= b.offset || b.offset + b.size <= a.offset;
+            assert!(apart || !together, "{a} and {b}");
+        }
+    }
+    assert_eq!(plan.largest(1)[0].size, 2400);
+}
+
 #[test]
 fn traces_print_and_are_written_for_viewers() {
     let g = Builder::new("g");

@@ -140,6 +140,31 @@ fn what_cannot_be_exported_is_an_error() {
     assert!(e.contains("a scale is not above 0"), "{e}");
 }
 
+#[test]
+fn one_bad_scale_of_several_is_an_error() {
+    for dtype in [DType::F32, DType::F64] {
+        let g = Builder::new("scales");
+        let (x, w) = (g.input("x", [3, 4], dtype), g.param("w", [4, 2], dtype, Init::Uniform(1.0)));
+        let (each, one) = (g.param("each", [4], dtype, Init::Constant(0.01)), g.full(0.01, [], dtype));
+        let columns = x.fake_quantize(each, None, FakeQuantize::bits(8).axis(1));
+        let [x, w] = [x, w].map(|x| x.fake_quantize(one, None, FakeQuantize::bits(8)));
+        let graph = g.finish([columns.named("columns"), x.matmul(w).named("y")]).unwrap();
+        let mut p = Session::new().compile(&graph).unwrap();
+        p.init(1).unwrap();
+        export_int8(&graph, &p).unwrap();
+        for bad in [0.0, -0.01, f64::INFINITY, f64::NAN] {
+            let scales = [0.01, 0.01, bad, 0.01];
+            let bytes = match dtype {
+                DType::F32 => scales.map(|s| (s as f32).to_ne_bytes()).concat(),
+                _ => scales.map(f64::to_ne_bytes).concat(),
+            };
+            p.write_bytes("each", &bytes).unwrap();
+            let e = export_int8(&graph, &p).unwrap_err().to_string();
+            assert!(e.contains("a scale is not above 0 and finite"), "{dtype}, {bad}: {e}");
+        }
+    }
+}
+
 /// Halfway between two codes, x/s and x·(1/s) may round to different ones.
 #[test]
 fn learned_scales_have_the_codes_of_a_division() {

@@ -151,6 +151,13 @@ fn micro_batches_draw_different_numbers() {
     for i in 0..4 {
         assert!(seen[i + 1..].iter().all(|other| *other != seen[i]), "two micro-batches drew the same numbers");
     }
+    // The random key moves on once a step, as without micro-batches.
+    let mut whole = compile(&train(&graph, "loss", optim::Sgd::new(0.0)).unwrap());
+    whole.values_mut::<f32>("x").unwrap().fill(1.0);
+    whole.step().unwrap();
+    assert_ne!(whole.values::<u32>("rng").unwrap(), p.values::<u32>("rng").unwrap());
+    whole.step().unwrap();
+    assert_eq!(whole.values::<u32>("rng").unwrap(), p.values::<u32>("rng").unwrap());
 }
 
 #[test]

@@ -311,6 +311,23 @@ fn streams_end_and_resume_to_the_same_bits() {
 }
 
 #[test]
+fn a_stream_may_have_a_method_for_single_examples() {
+    let p = Session::new().compile_all(&[("step", &graph(4, false)), ("one", &graph(1, false))]).unwrap();
+    let one = p.method("one").unwrap();
+    let loss = p.output_of::<f32>(one, "loss").unwrap();
+    let mut t = Trainer::streaming(p, "loss", CONSTANT, 5).unwrap().method_of(1, one).unwrap();
+    let sizes = [4u32, 1, 4];
+    let open = move |_: u64| Ok(sizes.into_iter().map(Ok));
+    let fill = |p: &mut Program, n: u32| write(p, &Vec::from_iter(0..n)).map(|_| n as usize);
+    let mut source = stream(1, open, fill);
+    for n in sizes {
+        let p = t.step_from(&mut source).unwrap().unwrap();
+        assert_eq!(p.examples, n as usize);
+        assert_eq!(p.loss == f64::from(t.program()[loss][0]), n == 1);
+    }
+}
+
+#[test]
 fn an_epoch_without_batches_takes_nothing() {
     let open = |epoch: u64| Ok((0..if epoch == 1 { 0 } else { 2u32 }).map(Ok));
     let mut source = stream(3, open, |p: &mut Program, k: u32| write(p, &[k, k + 1, k + 2, k + 3]).map(|_| 4));

@@ -83,6 +83,11 @@ impl TileStep {
         TileStep { op, elem, out: if op.compares() { DType::Bool } else { elem }, args: all, imm }
     }
 
+    /// A constant. A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
+    pub fn fill(elem: DType, x: f64) -> TileStep {
+        TileStep::new(TileOp::Fill, elem, &[], [x, -0.0])
+    }
+
     /// A conversion.
     pub fn cast(from: DType, to: DType, arg: u16) -> TileStep {
         TileStep { op: TileOp::Cast, elem: from, out: to, args: [arg, 0, 0], imm: [0.0; 2] }

@@ -345,7 +345,7 @@ fn constants_in_loops_change_no_bit() {
                 len: x.len(),
             };
             let mut with = whole.clone();
-            with.steps.insert(0, TileStep::new(TileOp::Fill, DType::F32, &[], [constant, -0.0]));
+            with.steps.insert(0, TileStep::fill(DType::F32, constant));
             with.steps[1].args[k] = last;
             with.outputs = vec![last + 1];
             let held = vec![constant as f32; x.len()];

@@ -61,13 +61,18 @@ pub fn join_cotangents<'g>(a: Var<'g>, b: Var<'g>) -> Option<Var<'g>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::nodes::{Builder, DType, Op};
+    use crate::nodes::{Builder, DType, Op, Var};
     use crate::passes::{GradOptions, grad};
 
+    /// The number of pads, concatenations and additions in a gradient of columns of `x`: the first, and their number.
     fn ops(parts: &[(usize, usize)]) -> (usize, usize, usize) {
+        ops_of_pieces(|x| parts.iter().map(|&(at, n)| x.narrow(1, at, n)).collect())
+    }
+
+    /// The same for the pieces that `cut` makes.
+    fn ops_of_pieces(cut: impl for<'g> Fn(Var<'g>) -> Vec<Var<'g>>) -> (usize, usize, usize) {
         let g = Builder::new("g");
-        let x = g.input("x", [2, 9], DType::F64);
-        let pieces: Vec<_> = parts.iter().map(|&(at, n)| x.narrow(1, at, n)).collect();
+        let pieces = cut(g.input("x", [2, 9], DType::F64));
         let loss = pieces.into_iter().map(|p| p.sin().sum(..)).reduce(|a, b| a + b).unwrap();
         let graph = g.finish([loss.named("loss")]).unwrap();
         let made = grad(graph.view(), "loss", &GradOptions::wrt(&["x"])).unwrap();
@@ -102,5 +107,12 @@ mod tests {
         assert_eq!(ops(&[(1, 3), (4, 2)]), (1, 1, 1));
         assert_eq!(ops(&[(0, 3), (4, 2)]), (2, 0, 2));
         assert_eq!(ops(&[(0, 5), (4, 2)]), (2, 0, 2));
+    }
+
+    #[test]
+    fn neighbouring_columns_of_other_rows_are_added() {
+        // The first three columns of one row, and the others of both.
+        let apart = ops_of_pieces(|x| vec![x.slice(&[0, 0], &[1, 3], &[1, 1]), x.slice(&[0, 3], &[2, 9], &[1, 1])]);
+        assert_eq!(apart, (2, 0, 2));
     }
 }

@@ -56,8 +56,6 @@ fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
 fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<GraphBuf> {
     let (depths, codes) = (residual_depths(g), Codes::of(g));
     let mut more = Side::<Region, Vec<Value>>::filled(g.regions(), Vec::new());
-    // The bodies of which `more` has what the derivative reads, and not the carries alone.
-    let mut read = Side::<Region, bool>::filled(g.regions(), false);
     let scratch = Builder::rewriting(Emit::like(&g));
     let mut copy = Copier::new(g, &scratch);
     copy.run(&mut |_| None);
@@ -66,12 +64,14 @@ fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> R
         if depths[s.body] != depth || s.is_unbounded() {
             continue;
         }
-        if s.keeps_carries_only() && more[s.body].is_empty() {
-            more[s.body] = kept_residuals(g, &s, &Window::filled(g.region_values(s.body), false));
-        } else if !s.keeps_carries_only() && !read[s.body] {
-            read[s.body] = true;
-            more[s.body] = kept_residuals(g, &s, &residual_reads(&codes, s.body, &scratch, &copy.regions));
-        }
+        let read = match s.keeps_carries_only() {
+            true => Window::filled(g.region_values(s.body), false),
+            false => residual_reads(&codes, s.body, &scratch, &copy.regions),
+        };
+        // Loops with other numbers of carries may share the body: it yields what any of them needs.
+        more[s.body].extend(kept_residuals(g, &s, &read));
+        more[s.body].sort_unstable();
+        more[s.body].dedup();
     }
     rebuilt_by_pass("save", |bump| {
         let b = Builder::rewriting(Emit::like(&g));

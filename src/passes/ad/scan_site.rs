@@ -278,3 +278,43 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Emit, Loop};
+    use crate::passes::ad::backward::Backward;
+    use crate::passes::ad::forward::Forward;
+    use crate::passes::copier::Copier;
+
+    #[test]
+    fn a_loop_whose_carries_are_not_stacked_is_refused() {
+        let g = Builder::new("g");
+        let x = g.input("x", [3], DType::F64);
+        let (y, _) = g.scan_with(Loop::default().length(2), &[x], &[], |c, _| (vec![c[0].sin()], vec![]));
+        let graph = g.finish([y[0].named("y")]).unwrap();
+        let (src, codes) = (graph.view(), Codes::of(graph.view()));
+        let (x, y) = (src.leaves().next().unwrap().value, src.outputs()[0]);
+        for reverse in [true, false] {
+            let b = Builder::rewriting(Emit::like(&src));
+            let mut c = Copier::new(src, &b);
+            c.run(&mut |_| None);
+            let (map, regions) = (ScanSiteValues::Whole(&c.map), &c.regions[..]);
+            let context = AdContext { src, codes: &codes, region: src.entry(), g: &b, map, regions };
+            let walked = match reverse {
+                true => {
+                    let mut back = Backward::new(context, &[x]);
+                    back.add(y, c.map[y]);
+                    back.walk()
+                }
+                false => {
+                    let mut forward = Forward::new(context, &[y]);
+                    forward.set(x, c.map[x]);
+                    forward.walk()
+                }
+            };
+            let e = walked.unwrap_err();
+            assert!(e.message.contains("scan is not prepared"), "{e}");
+        }
+    }
+}

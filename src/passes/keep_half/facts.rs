@@ -7,8 +7,7 @@
 //! ([`HalfFacts::summary`]).
 
 use crate::arena::{Node, Region, Side, Value, ids::Id};
-use crate::nodes::ir::attrs::Kind;
-use crate::nodes::ir::opdef::{Flags, Lower};
+use crate::nodes::ir::opdef::{Flags, Lower, opdef_regions};
 use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::{DType, Graph, Op};
 use crate::passes::optimiser::GRAD_NORM;
@@ -219,10 +218,7 @@ impl HalfFacts {
 
     /// True if a region of choice `n` must not get rounded operands.
     fn branches_decide(&self, g: Graph<'_>, n: Node) -> bool {
-        let fields = g.def_of(n).attrs.iter().enumerate();
-        let regions =
-            fields.filter(|(i, f)| f.kind == Kind::Region && g.attrs(n).has(*i)).map(|(i, _)| g.attrs(n).region(i));
-        regions.into_iter().any(|r| g.region_args(r).any(|a| self.exact[a]))
+        opdef_regions(g, n).any(|r| g.region_args(r).any(|a| self.exact[a]))
     }
 
     /// True if the value crosses the boundary and may be rounded.

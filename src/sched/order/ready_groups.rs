@@ -54,12 +54,19 @@ mod tests {
 
     #[test]
     fn the_least_key_that_fits_is_found() {
-        let takes: Vec<i64> = (0..37).map(|g| (g * 7) % 11).collect();
-        let (mut r, mut f) = (ReadyGroups::new(37), FittingGroups::new(&takes));
+        // In a full tree, and in trees with leaves to spare.
+        for n in [1, 32, 37] {
+            least_keys_are_found(n);
+        }
+    }
+
+    fn least_keys_are_found(n: usize) {
+        let takes: Vec<i64> = (0..n as i64).map(|g| (g * 7) % 11).collect();
+        let (mut r, mut f) = (ReadyGroups::new(n), FittingGroups::new(&takes));
         assert_eq!((r.least(), f.below(100)), (None, None));
-        let mut keys = vec![None; 37];
+        let mut keys = vec![None; n];
         for round in 0..400usize {
-            let g = (round * 17 + round / 37) % 37;
+            let g = (round * 17 + round / n) % n;
             keys[g] = if round % 3 == 0 { None } else { Some((round as i64 * 29) % 13 - 6) };
             match keys[g] {
                 Some(key) => {
@@ -72,7 +79,7 @@ mod tests {
                 }
             }
             assert_eq!((r.contains(g), f.contains(g)), (keys[g].is_some(), keys[g].is_some()));
-            let ready = || (0..37).filter(|&g| keys[g].is_some());
+            let ready = || (0..n).filter(|&g| keys[g].is_some());
             assert_eq!(r.least(), ready().min_by_key(|&g| (keys[g], g)));
             let room = round as i64 % 12;
             let fits = ready().filter(|&g| takes[g] <= room).min_by_key(|&g| (keys[g], g));

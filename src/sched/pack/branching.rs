@@ -109,10 +109,7 @@ impl<H: Height> SearchState<H> {
         let better = match choice {
             Choice::Lowest => (floor, ways) < (best.floor, best.ways),
             Choice::Weighted | Choice::Fit => {
-                let (mine, theirs) = match best.ways {
-                    u64::MAX => (0, 1),
-                    _ => (ways.saturating_mul(best.weight), best.ways.saturating_mul(self.weight[s])),
-                };
+                let (mine, theirs) = (ways.saturating_mul(best.weight), best.ways.saturating_mul(self.weight[s]));
                 mine < theirs || (mine == theirs && (floor, best.weight) < (best.floor, self.weight[s]))
             }
             _ => (ways, floor) < (best.ways, best.floor),

@@ -104,7 +104,7 @@ impl<'a> ExactSearches<'a> {
     }
 }
 
-/// Swaps buffers with later ones nearby: none in round 0, more in each round.
+/// Swaps buffers with later ones nearby, at most 16 places away: none in round 0, more in each round.
 fn shake_exact_order(order: &mut [u32], dice: &mut SplitMix64, round: u64) {
     let n = order.len() as u64;
     let moves = if round == 0 { 0 } else { (n * round / 16).max(1) };
@@ -112,5 +112,26 @@ fn shake_exact_order(order: &mut [u32], dice: &mut SplitMix64, round: u64) {
         let a = dice.below(n);
         let b = (a + 1 + dice.below(round.min(8) * 2)).min(n - 1);
         order.swap(a as usize, b as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Round 16 has twice the swaps of round 8, and they reach as far: it is round 8 two times.
+    #[test]
+    fn later_rounds_swap_more_buffers_and_no_farther_ones() {
+        let shaken = |rounds: &[u64]| {
+            let (mut order, mut dice) = ((0..400).collect::<Vec<u32>>(), SplitMix64(1));
+            rounds.iter().for_each(|&round| shake_exact_order(&mut order, &mut dice, round));
+            order
+        };
+        assert_eq!(shaken(&[0]), shaken(&[]));
+        assert_ne!(shaken(&[1]), shaken(&[]));
+        assert_eq!(shaken(&[16]), shaken(&[8, 8]));
+        let mut all = shaken(&[16]);
+        all.sort_unstable();
+        assert_eq!(all, shaken(&[]));
     }
 }

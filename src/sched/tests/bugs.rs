@@ -371,3 +371,16 @@ fn two_windows_of_one_buffer_keep_their_offsets() {
     offsets.dedup();
     assert!(offsets.contains(&(2 * N)) && offsets.contains(&(3 * N)), "{offsets:?}");
 }
+
+/// The least result takes over an operand like any other: one byte needs no line of its own.
+#[test]
+fn a_result_of_one_byte_is_made_in_place() {
+    for (n, dtype) in [(1, DType::Bool), (1, F32), (N, F32)] {
+        let g = Builder::new("g");
+        let x = g.input("x", [n], dtype);
+        g.output("y", one(&g, &SCALE, &[one(&g, &FRESH, &[x])]));
+        let plan = planned(g.finish([]).unwrap().view(), 1, lines::pack_lines).plan;
+        assert_eq!(plan.inplace, [OUT_OF_PLACE, 0], "{n} of {dtype}");
+        check_plan(plan).unwrap();
+    }
+}

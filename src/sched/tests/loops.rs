@@ -183,3 +183,49 @@ fn threads_meet_around_iterations() {
     let e = race_free(&s.plan, &Tapes { inner: Vec::new(), ..right.clone() });
     assert!(e.unwrap_err().contains("other loops"));
 }
+
+/// So are they for a carry of one byte, the least.
+#[test]
+fn both_stacks_of_a_carry_of_one_byte_are_one_buffer() {
+    let g = Builder::new("bytes");
+    let on = g.input("on", [], DType::Bool);
+    let how = Loop { length: Some(6), ..Loop::default() };
+    let (h, ys) = g.scan_with(how, &[on], &[], |h, _| {
+        let next = h[0].logical_not();
+        (vec![next], vec![h[0], next])
+    });
+    let graph = g.finish([h[0].named("h"), ys[0].named("before"), ys[1].named("after")]).unwrap();
+    let plan = schedule(graph.view(), 1).unwrap().plan;
+    let bytes: Vec<usize> = plan.code.outputs.iter().map(|o| plan.code.bytes[o.buf as usize]).collect();
+    assert_eq!(bytes, [1, 7, 7]);
+    assert_eq!(plan.code.outputs[1].buf, plan.code.outputs[2].buf);
+    let mut p = Session::new().compile(&graph).unwrap();
+    let slot = p.input::<u8>("on").unwrap();
+    p.write(slot, &[1]).unwrap();
+    p.step().unwrap();
+    assert_eq!(p.values::<u8>("h").unwrap(), [1]);
+    assert_eq!(p.values::<u8>("before").unwrap(), [1, 0, 1, 0, 1, 0]);
+    assert_eq!(p.values::<u8>("after").unwrap(), [0, 1, 0, 1, 0, 1]);
+}
+
+/// Each instruction of each iteration has a timestamp of its own. A loop, alone or in another, that has more than can
+/// be counted is refused with its numbers.
+#[test]
+fn loops_of_more_instructions_than_can_be_counted_are_refused() {
+    let error = |outer: usize, inner: usize| {
+        let g = Builder::new("long");
+        let x = g.input("x", [4], DType::F32);
+        let times = |n: usize| Loop { length: Some(n), ..Loop::default() };
+        let (y, _) = g.scan_with(times(outer), &[x], &[], |h, _| {
+            let (h, _) = g.scan_with(times(inner), h, &[], |h, _| (vec![h[0].exp()], vec![]));
+            (h, vec![])
+        });
+        schedule(g.finish([y[0]]).unwrap().view(), 1).err().map(|e| e.to_string())
+    };
+    assert_eq!(error(1 << 20, 1 << 20), None);
+    for (outer, inner, told) in [(1, 1usize << 62, 1usize << 62), (1 << 40, 1 << 40, 1 << 40)] {
+        let e = error(outer, inner).unwrap();
+        let numbers = format!("scan: {told} iterations of ");
+        assert!(e.contains(&numbers) && e.contains(" instructions are too many"), "{e}");
+    }
+}

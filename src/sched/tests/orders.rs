@@ -1,9 +1,11 @@
 //! Orders: every rule gives a legal order, the order that is kept is never worse than program order, and the
 //! certificate is at most the peak of the best order.
 
+use super::ops::{ADD, FRESH, PICK, SCALE, SUM, one};
 use super::random::graph;
 use crate::nodes::{Builder, DType, Init};
 use crate::optim::{self, train};
+use crate::sched::faults::faulting_groups;
 use crate::sched::instructions::Instructions;
 use crate::sched::lower::lower;
 use crate::sched::order::bound::{BLOCK, order_bound};
@@ -11,6 +13,7 @@ use crate::sched::order::deps::Deps;
 use crate::sched::order::list::list_schedule;
 use crate::sched::order::local::improve_local_order;
 use crate::sched::order::{CANDIDATES, best_order, score_order};
+use crate::sched::schedule;
 
 /// Calls `f` with every order of the groups that data and effects allow, until it says stop.
 fn every_order(d: &Deps, left: &mut Vec<u32>, order: &mut Vec<u32>, f: &mut impl FnMut(&[u32]) -> bool) -> bool {
@@ -176,4 +179,61 @@ fn global_norm_clipping_keeps_all_gradients() {
     assert!(certified >= 8 * gradient, "{certified} lines are certain: all eight gradients");
     // One more while its squares are summed.
     assert!(clipped >= certified && clipped < 10 * gradient, "{clipped} lines");
+}
+
+/// A look-up may stop the step, so an update that comes before it waits for it, by every rule.
+#[test]
+fn next_values_come_behind_what_may_stop_the_step() {
+    let g = Builder::new("g");
+    let (x, at) = (g.input("x", [64], DType::F32), g.input("at", [64], DType::I32));
+    let w = g.param("w", [64], DType::F32, Init::Ones);
+    g.update(w, one(&g, &ADD, &[w, x]));
+    g.output("y", one(&g, &PICK, &[x, at]));
+    let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
+    let d = Deps::new(&code);
+    assert_eq!(d.writer[code.updates[0].from.buf as usize], 0, "the update is first");
+    assert_eq!((d.stops.as_slice(), d.waits.as_slice()), (&[false, true][..], &[0][..]));
+    for &(name, rule) in CANDIDATES {
+        assert_eq!(list_schedule(&code, &d, rule), [1, 0], "{name}");
+    }
+}
+
+/// In the body of a loop nothing counts as what may stop the step: the loop's instruction does.
+#[test]
+fn no_group_of_a_loop_s_body_stops_the_step() {
+    let g = Builder::new("g");
+    let (x, at) = (g.input("x", [8], DType::F32), g.input("at", [8], DType::I32));
+    let y = g.scan(&[x], &[x.reshape([1, 8])], |c, _| (vec![one(&g, &PICK, &[c[0], at])], vec![])).0[0];
+    let plan = schedule(g.finish([y]).unwrap().view(), 1).unwrap().plan;
+    let runs = (0..plan.code.groups()).find(|&k| plan.code.group(k).any(|i| plan.code.has_body(i))).unwrap();
+    assert!(faulting_groups(&plan.code)[runs]);
+    let body = &plan.code.loops[0].plan.code;
+    assert!(!body.checks.is_empty());
+    assert_eq!(faulting_groups(body), vec![false; body.groups()]);
+}
+
+/// A group serves an update if it makes a next value, or what only such groups read for values of its size.
+#[test]
+fn groups_that_only_serve_updates_are_known() {
+    let g = Builder::new("g");
+    let x = g.input("x", [64], DType::F32);
+    let m = g.state("m", [64], DType::F32, Init::Zeros);
+    let [s, t] = ["s", "t"].map(|name| g.state(name, [1], DType::F32, Init::Zeros));
+    let gradient = one(&g, &FRESH, &[x]);
+    let next = one(&g, &ADD, &[m, gradient]);
+    let mean = one(&g, &SUM, &[next]);
+    // It is read for a next value of another size, and is none itself.
+    let long = one(&g, &FRESH, &[one(&g, &SCALE, &[x])]);
+    let other = one(&g, &SUM, &[long]);
+    g.update(m, next);
+    g.update(s, mean);
+    g.update(t, other);
+    let made = [gradient, next, mean, long, other].map(|v| v.v);
+    let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
+    let d = Deps::new(&code);
+    let serves = made.map(|v| {
+        let buf = code.value.iter().position(|&made| made == v).unwrap();
+        d.serves[d.writer[buf] as usize]
+    });
+    assert_eq!(serves, [true, true, true, false, true]);
 }

@@ -221,6 +221,16 @@ const SHARED: &[(&str, Wrong)] = &[
         s.plan.offset[to] = s.plan.offset[from];
         s.set_in_place(i, 0, 0);
     }),
+    ("read 256 is in place, which the kernel cannot do", |s| {
+        // Empty reads before it: the pair that its kernel declares is now of the first of them.
+        let (i, x) = (s.find("t_two", 0), s.leaf(BufKind::Input) as u32);
+        let at = s.plan.code.reads_at[i] as usize;
+        let empty = [Operand::of_bytes(x, 0, 0, Split::Whole); 256];
+        s.plan.code.reads.splice(at..at, empty);
+        s.plan.inplace.splice(at..at, [OUT_OF_PLACE; 256]);
+        s.plan.code.reads_at[i + 1..].iter_mut().for_each(|at| *at += 256);
+        s.set_in_place(i, 256, 0);
+    }),
     ("read 0 is in place on another extent", |s| {
         let i = s.find("t_two", 0);
         s.set_in_place(i, 0, 0);
@@ -286,4 +296,22 @@ fn every_refusal_of_the_checker_has_a_plan_that_breaks_one_promise() {
     }
     assert!(failed.is_empty(), "{failed:#?}");
     assert_eq!(unseen_messages(include_str!("../checker.rs"), &seen.join("\n")), [""; 0]);
+}
+
+/// The next value is made in the bytes of its leaf, and then something else is written there.
+#[test]
+fn a_next_value_that_does_not_last_is_refused() {
+    let g = Builder::new("g");
+    let (x, w) = (g.input("x", [64], DType::F32), g.param("w", [64], DType::F32, Init::Ones));
+    let next = one(&g, &ADD, &[w, x]);
+    g.update(w, next);
+    g.output("y", one(&g, &FRESH, &[one(&g, &FRESH, &[next])]));
+    let mut plan = planned(g.finish([]).unwrap().view(), 1, lines::pack_lines).plan;
+    check_plan(plan.clone()).unwrap();
+    let (update, y) = (plan.code.updates[0], plan.code.outputs[0].buf as usize);
+    let leaf = plan.offset[update.leaf as usize];
+    assert_eq!(plan.offset[update.from.buf as usize], leaf);
+    plan.offset[y] = leaf;
+    let e = check_plan(plan).unwrap_err().to_string();
+    assert!(e.contains("does not hold its next value"), "{e}");
 }

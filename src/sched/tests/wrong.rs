@@ -86,6 +86,10 @@ refused! {
         cx.call(call(&[Buf::Arg(0)], &[OUT], 2, &[(0, 1)]));
         Ok(())
     } => "in-place pair";
+    a_pair_of_a_read_behind_those_that_pairs_can_name: |cx| {
+        cx.call(call(&[Buf::Arg(0); 256], &[OUT], 2, &[(254, 0), (255, 0)]));
+        Ok(())
+    } => "in-place pair (255, 0)";
     per_thread_scratch_that_is_read: |cx| {
         let s = cx.scratch(4, 2);
         cx.call(call(&[], &[s], 2, &[]));

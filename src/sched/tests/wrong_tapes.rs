@@ -81,6 +81,15 @@ fn every_refusal_of_tapes_has_tapes_that_break_one_promise() {
         let e = t[0].iter_mut().find(|e| !e.barrier).unwrap();
         e.to += 1;
     });
+    // A run of no unit behind a run of all.
+    wrong("are not run once each", &|t| {
+        let i = t[1].iter().find(|e| !e.barrier).unwrap().instr;
+        let all = plan.code.units[i as usize];
+        for (t, from) in t.iter_mut().zip([0, all]) {
+            let e = t.iter_mut().find(|e| !e.barrier && e.instr == i).unwrap();
+            (e.from, e.to) = (from, all);
+        }
+    });
     // One thread runs the look-up, the other all the rest. They share no byte.
     let pick = plan.code.checks_at.iter().position(|&n| n > 0).unwrap() - 1;
     let whole = |i: usize| Entry { instr: i as u32, barrier: false, from: 0, to: plan.code.units[i] };

@@ -143,6 +143,35 @@ fn no_fault_of_the_disk_tears_a_file() {
     assert!(scenes > 100, "{scenes}");
 }
 
+/// Once the temporary file is the writer's own, it goes if the write fails.
+#[test]
+fn a_write_that_fails_leaves_no_temporary_file() {
+    let path = Path::new("folder/w");
+    let disk = || ModelDisk::holding(path, OLD);
+    let quiet = disk();
+    replace(&quiet, path, NEW).unwrap();
+    // The file is opened, locked, looked for and emptied before bytes are written to it.
+    for call in 4..quiet.calls() {
+        for fault in [DiskFault::Fails(ErrorKind::StorageFull), DiskFault::FailsHalfway(ErrorKind::Other)] {
+            let disk = disk().hit_by(Some((call, fault)));
+            assert!(replace(&disk, path, NEW).is_err(), "{call}, {fault:?}");
+            assert_eq!(disk.names(), [path], "{call}, {fault:?}");
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_fails_ends_the_write_unless_the_disk_has_no_locks() {
+    let path = Path::new("folder/w");
+    let write = |lock: ErrorKind| {
+        let disk = ModelDisk::holding(path, OLD).hit_by(Some((1, DiskFault::Fails(lock))));
+        let done = replace(&disk, path, NEW).map_err(|e| e.kind());
+        (done, disk.read(path))
+    };
+    assert_eq!(write(ErrorKind::Unsupported), (Ok(()), Some(NEW.to_vec())));
+    assert_eq!(write(ErrorKind::PermissionDenied), (Err(ErrorKind::PermissionDenied), Some(OLD.to_vec())));
+}
+
 /// The model sees each shortcut that a writer could take.
 #[test]
 fn the_model_of_a_disk_finds_careless_writers() {

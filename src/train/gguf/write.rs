@@ -56,11 +56,7 @@ pub fn encode_file(metadata: &[(String, Meta)], tensors: &[GgufEntry<'_>]) -> Re
         file.extend((offset as u64).to_le_bytes());
         offset = (offset + t.bytes.len()).next_multiple_of(alignment);
     }
-    if file.len() as u64 > HEADER_LIMIT {
-        let text =
-            format!("metadata and the list of tensors have {} bytes; at most {HEADER_LIMIT} are read", file.len());
-        return Err(bad_gguf(text));
-    }
+    check_gguf_head(file.len() as u64)?;
     file.resize(file.len().next_multiple_of(alignment), 0);
     let start = file.len();
     for t in tensors {
@@ -85,6 +81,15 @@ fn check_unique_to_write<'a>(what: &str, names: impl Iterator<Item = &'a str>) -
     Ok(())
 }
 
+/// Refuses a head that would be too long to be read.
+fn check_gguf_head(len: u64) -> Result<()> {
+    if len > HEADER_LIMIT {
+        let text = format!("metadata and the list of tensors have {len} bytes; at most {HEADER_LIMIT} are read");
+        return Err(bad_gguf(text));
+    }
+    Ok(())
+}
+
 /// Requires that a tensor can be in a file. Returns the number of its type.
 fn check_gguf_entry(t: &GgufEntry<'_>) -> Result<u32> {
     if t.dims.len() > MAX_AXES {
@@ -105,4 +110,18 @@ fn check_gguf_entry(t: &GgufEntry<'_>) -> Result<u32> {
 pub(super) fn write_gguf_string(x: &str, to: &mut Vec<u8>) {
     to.extend((x.len() as u64).to_le_bytes());
     to.extend(x.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::train::gguf::cursor::Cursor;
+
+    #[test]
+    fn the_longest_head_that_is_written_is_the_longest_that_is_read() {
+        let reader = Cursor::new(&b""[..], u64::MAX);
+        for (len, fits) in [(HEADER_LIMIT, true), (HEADER_LIMIT + 1, false)] {
+            assert_eq!((check_gguf_head(len).is_ok(), reader.fits(len, 1, "bytes").is_ok()), (fits, fits), "{len}");
+        }
+    }
 }

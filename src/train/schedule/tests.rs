@@ -104,3 +104,21 @@ fn nonsense_is_refused() {
         assert!(s.validate().is_err(), "{s:?}");
     }
 }
+
+#[test]
+fn a_rate_is_divided_by_finite_numbers_above_0() {
+    let cycle = |div_factor, final_div_factor| Schedule::OneCycle {
+        max_lr: 1.0,
+        total: 10,
+        pct_start: 0.3,
+        div_factor,
+        final_div_factor,
+    };
+    cycle(25.0, 1e4).validate().unwrap();
+    for x in [0.0, -25.0, f64::INFINITY, f64::NAN] {
+        for (name, schedule) in [("div_factor", cycle(x, 1e4)), ("final_div_factor", cycle(25.0, x))] {
+            let e = schedule.validate().unwrap_err().message;
+            assert_eq!(e, format!("schedule: {name} is {x}; it must be finite and above 0"));
+        }
+    }
+}

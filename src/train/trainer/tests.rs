@@ -189,3 +189,20 @@ fn params_are_copied_by_name() {
     assert_eq!(weights(&from), weights(&to));
     assert!(copy_params(from.program(), trainer(9, 3).program_mut()).is_err());
 }
+
+/// Another output than the loss may be followed. Of several elements, the first is reported.
+#[test]
+fn the_first_element_of_an_output_is_reported() {
+    let g = Builder::new("sums");
+    let x = g.input("x", [BATCH, 3], DType::F32);
+    let loss = nn::linear(&g, "fc", x, 1).square().mean(..).named("loss");
+    let graph = g.finish([loss, x.sum(1).named("sums")]).unwrap();
+    let step = train(&graph, "loss", optim::Sgd::new(1e-2)).unwrap();
+    let program = Session::new().compile(&step).unwrap();
+    let rate = Schedule::Constant { lr: 1e-2 };
+    let mut t = Trainer::new(program, "sums", rate, Batches::new(11, BATCH, 3).unwrap(), 3).unwrap();
+    let reported = run(&mut t, 1);
+    let sums = t.program().values::<f32>("sums").unwrap();
+    assert_ne!(sums[0], sums[BATCH - 1]);
+    assert_eq!(reported, [f64::from(sums[0]).to_bits()]);
+}

@@ -47,7 +47,7 @@ fn program(first: (TileOp, &[Operand]), second: (TileOp, &[Operand]), len: usize
                 Operand::Truths => 5,
                 Operand::First => made,
                 Operand::Constant(c) => {
-                    p.steps.push(TileStep::new(TileOp::Fill, DType::F32, &[], [c, -0.0]));
+                    p.steps.push(TileStep::fill(DType::F32, c));
                     (p.inputs.len() + p.steps.len() - 1) as u16
                 }
             })

@@ -138,8 +138,7 @@ pub fn lower_lora_matmul(cx: &mut LowerCx<'_>) -> Result<(), String> {
     if scale != 1.0 {
         scaled = cx.temp(size, rows * rank);
         let inputs = vec![Input { elem: e, access: Access::Full }];
-        let steps =
-            vec![TileStep::new(TileOp::Fill, e, &[], [scale, -0.0]), TileStep::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
+        let steps = vec![TileStep::fill(e, scale), TileStep::new(TileOp::Mul, e, &[0, 1], [0.0; 2])];
         let p = TileProgram { inputs, steps, outputs: vec![2], len: rows * rank };
         p.check()?;
         push_lowering_program(cx, &p, &[low], &[scaled], p.len as u64);

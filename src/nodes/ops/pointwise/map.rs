@@ -99,8 +99,7 @@ pub fn map_region_program(g: Graph<'_>, r: Region) -> Result<MapProgram, String>
                 slots[v] = Some(slots[args[0]].ok_or("a reshape inside a fused region reads a broadcast only")?);
             }
             (Op::FULL, _) => {
-                // A fill is the sum of its immediates: x + −0 is x for every x, −0 included.
-                steps.push((TileStep::new(TileOp::Fill, e, &[], [FullAttrs::of(&g.attrs(n)).value, -0.0]), vec![]));
+                steps.push((TileStep::fill(e, FullAttrs::of(&g.attrs(n)).value), vec![]));
                 slots[v] = Some(Slot::TileStep(steps.len() - 1));
             }
             (_, Lower::Tile(tile_op, imm)) => {

@@ -1,5 +1,6 @@
 //! Tests of the packers: against brute force, against each other, and on problems whose answer is known.
 
+mod anneal;
 mod edges;
 mod exact;
 mod kept;

@@ -1,0 +1,121 @@
+//! Derivatives of loops read what the loops stacked: they have the values of unrolled loops, and no product runs again.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use crate::common::{PLAIN, Tensor, TensorDraws, conform_distance, run};
+use arenagrad::graph::{Builder, DType, GraphBuf, Loop, Missing, Var};
+use arenagrad::tools::arena::ids::Id;
+use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::ir::text;
+use arenagrad::tools::passes::ad::prepare::prepare_one_region;
+use arenagrad::tools::passes::pipeline::run_pipeline;
+
+const F64: DType = DType::F64;
+
+/// The number of products in `g` whose results are read.
+fn products(g: &GraphBuf) -> usize {
+    let (clean, _) = run_pipeline(g, &["clean"], true).unwrap();
+    text::print(clean.view()).matches("= matmul ").count()
+}
+
+/// Asserts that the derivative of `g` is that of its loops unrolled.
+fn assert_unrolled(g: &GraphBuf, derivative: impl Fn(&GraphBuf) -> GraphBuf) {
+    let (a, b) = (derivative(g), derivative(&prepare_one_region(g).unwrap()));
+    let (v, mut draw) = (a.view(), TensorDraws(5));
+    let x: Vec<Tensor> =
+        v.leaves().map(|l| draw.tensor(v.dtype[l.value.at()], &v.dims(l.value), Domain::Unit)).collect();
+    let (have, want) = (run(&a, &x, PLAIN), run(&b, &x, PLAIN));
+    assert_eq!(have.len(), want.len());
+    for (have, want) in have.iter().zip(&want) {
+        assert!(conform_distance(&have.data, &want.data) < 1e-12, "{have:?}\n{want:?}");
+    }
+}
+
+fn tangent(g: &GraphBuf) -> GraphBuf {
+    g.jvp(&["y"], &["h"]).unwrap()
+}
+
+fn cotangent(g: &GraphBuf) -> GraphBuf {
+    g.vjp(&["y"], &["h"], Missing::Error).unwrap()
+}
+
+#[test]
+fn loops_in_branches_have_derivatives() {
+    let g = Builder::new("branch");
+    let (h, w) = (g.input("h", [2, 3], F64), g.input("w", [3, 3], F64));
+    let looped = || {
+        let how = Loop::default().length(4);
+        g.scan_with(how, &[h], &[], |h, _| (vec![h[0].matmul(w).sin()], vec![])).0
+    };
+    let y = g.cond(h.sum(..).less(1e9), looped, || vec![h]);
+    let graph = g.finish([y[0].named("y")]).unwrap();
+    assert_unrolled(&graph, tangent);
+    assert_unrolled(&graph, cotangent);
+}
+
+/// The tangent of a product with a constant reads no value of the loop.
+#[test]
+fn a_tangent_does_not_run_its_loop_again() {
+    let g = Builder::new("power");
+    let (h, w) = (g.input("h", [2, 3], F64), g.input("w", [3, 3], F64));
+    let how = Loop::default().length(4);
+    let (y, _) = g.scan_with(how, &[h], &[], |h, _| (vec![h[0].matmul(w)], vec![]));
+    let graph = g.finish([y[0].named("y")]).unwrap();
+    assert_eq!(products(&tangent(&graph)), 2);
+    assert_unrolled(&graph, tangent);
+}
+
+/// d ← d·cos(x), twice.
+fn twice<'g>(g: &'g Builder, x: Var<'g>, d: Var<'g>) -> Var<'g> {
+    let slope = x.cos();
+    let how = Loop::default().length(2);
+    g.scan_with(how, &[d], &[], |d, _| (vec![d[0] * slope], vec![])).0[0]
+}
+
+/// The rule, which holds a loop, reads a product of the loop that the function stands in.
+#[test]
+fn rules_with_loops_read_what_the_loop_around_them_stacked() {
+    let g = Builder::new("rule");
+    let (h, w) = (g.input("h", [2, 3], F64), g.input("w", [3, 3], F64));
+    let how = Loop::default().length(4);
+    let (y, _) = g.scan_with(how, &[h], &[], |h, _| {
+        let f = g.custom_fn("bent", &[h[0].matmul(w)], |x| vec![x[0].tanh()]);
+        (vec![f.jvp(|g, x, _, d| vec![Some(twice(g, x[0], d[0]))]).call()[0]], vec![])
+    });
+    let graph = g.finish([y[0].named("y")]).unwrap();
+    assert_eq!([products(&tangent(&graph)), products(&cotangent(&graph))], [2, 2]);
+    assert_unrolled(&graph, tangent);
+    assert_unrolled(&graph, cotangent);
+}
+
+/// What is an input of one loop is a carry of the other.
+#[test]
+fn loops_with_other_numbers_of_carries_may_share_a_body() {
+    let graph = text::parse(
+        "region @body(%a : f64[3], %b : f64[3]) {
+            %p = mul %a, %b
+            %q = sin %p
+            yield %q, %p
+        }
+        graph @shared {
+            %h = input : f64[3]
+            %k = input : f64[3]
+            %x = input : f64[4,3]
+            %c, %ps = scan %h, %x body=@body carries=1 consts=0 length=4 reverse=false
+            %d, %e = scan %h, %k body=@body carries=2 consts=0 length=5 reverse=false
+            %all = reduce_sum %ps axes=[0] keep=false
+            %f = add %c, %d
+            %i = add %f, %e
+            %y = add %i, %all
+            return y=%y
+        }",
+    )
+    .unwrap();
+    assert_unrolled(&graph, tangent);
+    assert_unrolled(&graph, cotangent);
+    let sum = |g: &GraphBuf| {
+        let h = g.vjp(&["y"], &["h", "k", "x"], Missing::Error).unwrap();
+        h.jvp(&["grad.h"], &["h"]).unwrap()
+    };
+    assert_unrolled(&graph, sum);
+}
