@@ -264,4 +264,16 @@ mod tests {
         }
         assert_eq!(NonfiniteCounts::of(&[], ScannedFloat::F32).bad(), 0);
     }
+
+    /// A complex number is as large as its modulus. It is NaN if a part is, whatever the other one.
+    #[test]
+    fn complex_numbers_are_counted_by_their_moduli() {
+        let parts = [[3.0, -4.0], [f64::NAN, f64::INFINITY], [0.0, f64::NEG_INFINITY], [0.0, 0.5]];
+        let c128s: Vec<u8> = parts.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect();
+        let c64s: Vec<u8> = parts.as_flattened().iter().flat_map(|&x| (x as f32).to_le_bytes()).collect();
+        let want = NonfiniteCounts { count: 4, nan: 1, infinite: 1, first: Some(1), low: 0.5, high: 5.0 };
+        for (bytes, float) in [(c128s, ScannedFloat::C128), (c64s, ScannedFloat::C64)] {
+            assert_eq!(NonfiniteCounts::of(&bytes, float), want, "{float:?}");
+        }
+    }
 }

@@ -120,6 +120,19 @@ fn loops_nest_to_a_limit() {
     assert_eq!(p.values::<f32>("grad.w").unwrap(), [32.0; 4]);
 }
 
+/// A call in the body of a loop is written out there.
+#[test]
+fn no_call_is_left_in_a_loop() {
+    let text = format!(
+        "{FIRST}region @body(%x: f32[4], %y: f32[4]) {{\n  %z = call %x, %y body=@r0 : f32[4]\n  yield %z\n}}\n\
+         graph @g {{\n  %x = input : f32[4]\n  %w = input : f32[4]\n  \
+         %l = scan %x, %w body=@body carries=1 consts=1 length=3 reverse=false : f32[4]\n  return l=%l\n}}\n"
+    );
+    let (g, _) = pipeline::run_pipeline(&text::parse(&text).unwrap(), &["inline"], true).unwrap();
+    let text = g.to_string();
+    assert!(text.contains(" = scan ") && text.contains(" = mul ") && !text.contains(" = call "), "{text}");
+}
+
 /// A loop that nothing reads is left out with its region where a call is written out.
 #[test]
 fn a_called_region_may_hold_a_loop_that_nothing_reads() {

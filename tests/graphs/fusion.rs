@@ -211,6 +211,16 @@ fn without_patterns(g: &GraphBuf) -> GraphBuf {
 }
 
 #[test]
+fn regions_of_pointwise_ops_are_counted() {
+    let g = Builder::new("regions");
+    let (x, y) = (g.input("x", [8], DType::F32), g.input("y", [3, 5], DType::F32));
+    let graph = g.finish([x.exp().sin().named("a"), y.exp().cos().named("b")]).unwrap();
+    let (fused, traces) = pipeline::run_pipeline(&graph, &["fuse"], true).unwrap();
+    let regions = ops(&fused).into_iter().filter(|op| *op == "map").count();
+    assert_eq!((regions, traces[0].hits.get("map-region")), (2, Some(&2)));
+}
+
+#[test]
 fn patterns_keep_values_and_gradients_and_need_no_more_memory() {
     for dtype in [DType::F32, DType::F64] {
         let forward = net(dtype);

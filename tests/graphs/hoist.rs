@@ -59,6 +59,16 @@ fn invariant_code_leaves_nested_loops() {
     keeps_bits(&graph, "nested");
 }
 
+#[test]
+fn what_leaves_a_loop_is_counted() {
+    let g = Builder::new("counted");
+    let (w, h) = (g.input("w", [3], DType::F64), g.input("h", [3], DType::F64));
+    let (last, _) = g.scan_with(times(4), &[h], &[], |c, _| (vec![c[0] * w.exp() + w.sin()], vec![]));
+    let graph = g.finish([last[0].named("y")]).unwrap();
+    let (_, traces) = pipeline::run_pipeline(&graph, &["hoist"], true).unwrap();
+    assert_eq!(traces[0].hits.get("hoisted"), Some(&2));
+}
+
 /// Moves and fills stay, unless what leaves reads them; loops that may end early, or run nothing, keep their bodies.
 #[test]
 fn what_costs_nothing_and_what_may_not_run_stays() {

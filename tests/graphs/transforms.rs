@@ -83,6 +83,32 @@ fn equal_values_of_other_names_keep_gradients_of_their_own() {
 }
 
 #[test]
+fn one_of_several_results_of_an_op_keeps_a_gradient_of_its_own() {
+    // On the way from `a`, the first norm is written as the second. Merged, the gradient of `h` would be that of both.
+    let graph = text::parse(
+        "graph @norms {
+            %a = input : f64[2,6]
+            %b = input : f64[2,6]
+            %g = input : f64[6]
+            %s = input : f64[6]
+            %h, %sum, %mean, %rstd = residual_layer_norm %a, %b, %g, %s eps=0.1
+            %t = add %a, %b
+            %k, %m, %r = layer_norm %t, %g, %s eps=0.1
+            %h2 = mul %h, %h
+            %k2 = mul %k, %k
+            %k3 = mul %k2, %k
+            %all = add %h2, %k3
+            %loss = reduce_sum %all axes=[0,1] keep=false
+            return loss=%loss, h=%h
+        }",
+    )
+    .unwrap();
+    let all = outputs(&grad(&graph, "loss", &GradOptions::wrt(&["h", "a"])).unwrap(), 3);
+    let twice: Vec<f64> = data(&all, "h").iter().map(|h| 2.0 * h).collect();
+    assert!(conform_distance(data(&all, "grad.h"), &twice) < 1e-14);
+}
+
+#[test]
 fn a_value_that_preparation_decomposes_keeps_its_name() {
     let g = Builder::new("blocks");
     let (x, gain) = (g.input("x", [2, 6], F64), g.param("gain", [6], F64, Init::Ones));

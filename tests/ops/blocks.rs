@@ -183,6 +183,9 @@ fn blocks_that_do_not_fit_are_refused_by_name() {
         nn::lora_linear(g, "n", x(g), 5, o)
     });
     assert!(rank.contains("rank 9; it goes from 1 to 5"), "{rank}");
+    // A scalar has no width.
+    let none = error(|g| nn::lora_linear(g, "n", g.input("s", [], DType::F32), 5, Lora::new(1, 1.0)));
+    assert!(none.contains("lora_linear") && none.contains("rank 1; it goes from 1 to 0"), "{none}");
     let long = error(|g| {
         let o = nn::Gpt {
             vocabulary: 5,

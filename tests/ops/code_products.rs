@@ -156,6 +156,21 @@ fn an_i8_leaf_has_a_gradient_in_f32() {
 }
 
 #[test]
+fn the_gradient_of_x_has_the_scale_of_each_column() {
+    let g = Builder::new("scales");
+    let (x, w) = (g.input("x", [1, 2], DType::I8), g.input("w", [2, 2], DType::I8));
+    let scales = g.input("scales", [2], DType::F32);
+    let loss = x.q_matmul(w, None, scales, CodeProduct::to_f32().s_x(0.5)).sum(..).named("loss");
+    let g = grad(&g.finish([loss]).unwrap(), "loss", &GradOptions::wrt(&["x"])).unwrap();
+    let mut p = program(&g);
+    set(&mut p, "x", &[3i8, -120]);
+    set(&mut p, "w", &[1i8, 2, 3, -4]);
+    set(&mut p, "scales", &[2f32, 0.5]);
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("grad.x").unwrap(), [3.0, 4.0]);
+}
+
+#[test]
 fn forward_and_reverse_mode_are_adjoint_through_a_convolution() {
     let g = Builder::new("conv");
     let (x, w) = (g.input("x", [2, 4, 5, 5], DType::U8), g.input("w", [6, 2, 3, 3], DType::I8));

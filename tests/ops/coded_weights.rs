@@ -219,6 +219,20 @@ fn encoded_weights_are_near_the_numbers() {
     assert!(encode_weights(WeightScheme::Int8, &[f32::NAN], [1, 1], 4).is_err());
 }
 
+/// The scale of the smallest weights is the least number there is, and the largest of them have no code.
+#[test]
+fn weights_beyond_the_codes_get_the_outermost_ones() {
+    // Multiples of the least number. 10 / 7 and 160 / 127 of it are rounded to 1.
+    let of = |scheme: WeightScheme, n: u32| {
+        let w = [f32::from_bits(n), -f32::from_bits(n)];
+        let e = encode_weights(scheme, &w, [2, 1], 2).unwrap();
+        assert_eq!(e.scales, [f32::from_bits(1)]);
+        e.codes
+    };
+    assert_eq!(of(WeightScheme::Int4, 10), [15]);
+    assert_eq!(of(WeightScheme::Int8, 160), [127, 129]);
+}
+
 /// Fits y = x·(w + a·b) to targets: w is in frozen int4 codes, a and b are learned.
 #[test]
 fn low_rank_corrections_train_beside_frozen_codes() {

@@ -195,6 +195,28 @@ fn a_leaf_of_codes_that_branches_alone_read_has_a_gradient() {
     }
 }
 
+/// A function is no op of codes, but the operands of one that reads codes are codes.
+#[test]
+fn a_leaf_of_codes_that_a_function_alone_reads_is_one_of_codes() {
+    let graph = |ruled: bool| {
+        let g = Builder::new("function");
+        let (w, s) = (g.param("w", [2], DType::I8, Init::Constant(3.0)), g.input("s", [], DType::F32));
+        let f = g.custom_fn("real", &[w, s], |a| vec![a[0].dequantize(a[1], None, None).square()]);
+        let f = if ruled { f.vjp(|_, _, _, d| vec![None, Some(d[0].sum(..))]) } else { f };
+        let y = f.call();
+        g.finish([y[0].sum(..).named("loss")]).unwrap()
+    };
+    let mut p = program(&graph(false).grad("loss", &GradOptions::wrt(&["w"])).unwrap(), &[("s", &[0.5])]);
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("grad.w").unwrap(), [3.0; 2]); // 2·s·q
+    let e = graph(true).grad("loss", &GradOptions::wrt(&["w"])).unwrap_err().to_string();
+    assert!(e.contains("custom_fn: operand 0 is i8[2], codes that stand for real numbers"), "{e}");
+    for ruled in [false, true] {
+        let e = train(&graph(ruled), "loss", Sgd::new(0.1)).unwrap_err().to_string();
+        assert!(e.contains("\"w\" is i8[2], codes of real numbers, which no optimiser steps"), "{e}");
+    }
+}
+
 #[test]
 fn no_optimiser_steps_codes() {
     let g = Builder::new("leaf");
@@ -241,6 +263,21 @@ fn an_op_that_is_no_move_on_codes_has_no_derivative_and_says_so() {
     let q = x.quantize(s, None, Quantize::i8()).stop_gradient();
     let y = (q + q).dequantize(s, None, None) * x;
     g.finish([y.sum(..).named("loss")]).unwrap().grad("loss", &GradOptions::wrt(&["x"])).unwrap();
+}
+
+#[test]
+fn stopped_codes_end_the_derivative_in_both_modes() {
+    let g = Builder::new("stop");
+    let (x, s) = (g.input("x", [2], DType::F32), g.constant(&[0.5], []));
+    let y = x.quantize(s, None, Quantize::i8()).stop_gradient().dequantize(s, None, None) * x;
+    let graph = g.finish([y.sum(..).named("loss")]).unwrap();
+    let x = [1.0f32, -1.5];
+    let mut r = program(&graph.grad("loss", &GradOptions::wrt(&["x"])).unwrap(), &[("x", &x)]);
+    r.step().unwrap();
+    assert_eq!(r.values::<f32>("grad.x").unwrap(), x);
+    let mut f = program(&graph.jvp(&["loss"], &["x"]).unwrap(), &[("x", &x), ("tangent.x", &[2.0, 4.0])]);
+    f.step().unwrap();
+    assert_eq!(f.values::<f32>("tangent.loss").unwrap(), [-4.0]);
 }
 
 #[test]

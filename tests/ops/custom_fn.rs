@@ -382,3 +382,16 @@ fn random_ops_in_a_function() {
     let equal = other.iter().zip(&mask).filter(|(a, b)| a == b).count();
     assert!((120..280).contains(&equal), "{equal} of 400 draws agree");
 }
+
+/// A rule that is used as it is keeps its ops. Only one that is transposed is written in ops that have rules.
+#[test]
+fn a_rule_that_is_not_transposed_keeps_its_ops() {
+    let g = unary(|g, x| {
+        let sine = g.custom_fn("sine", &[x], |x| vec![x[0].sin()]);
+        sine.jvp(|_, x, _, d| vec![Some(x[0].cos().fmin(x[0]) * d[0])]).call()[0]
+    });
+    let forth = jvp(&g, &["y"], &["x"]).unwrap();
+    let want: Vec<f64> = X.iter().zip(CT).map(|(x, d)| x.cos().min(*x) * d).collect();
+    assert!(close(&at(&forth, &[tensor(&X), tensor(&CT)], "tangent.y"), &want));
+    assert!(forth.to_string().contains(" = fmin "), "{forth}");
+}

@@ -2,6 +2,7 @@
 
 use arenagrad::graph::{Builder, DType, GradOptions, Init, Var, grad};
 use arenagrad::session::Session;
+use arenagrad::tools::ir::text::{parse, print};
 
 const F32: DType = DType::F32;
 const F64: DType = DType::F64;
@@ -64,6 +65,8 @@ fn truncated_normals_stay_inside_and_have_their_means() {
     // (φ(lo) − φ(hi)) / (Φ(hi) − Φ(lo)), with 20 digits; and 1 + (lo·φ(lo) − hi·φ(hi)) / (…) − mean².
     for (lo, hi, mean, deviation) in [
         (-1.0, 2.0, 0.229_637_179_091, 0.720_946),
+        (-1.0, 0.0, -0.459_862_229_286, 0.282_227),
+        (0.0, 1.5, 0.621_950_977_774, 0.405_834),
         (5.0, 6.0, 5.183_147_090_477, 0.171_617),
         (-f64::INFINITY, -3.0, -3.283_098_654_930, 0.265_630),
     ] {
@@ -196,4 +199,22 @@ fn each_draw_has_its_own_stream_and_the_same_bits_for_any_threads() {
     let len = one.len() / 3;
     assert!(one[..len] != one[len..2 * len], "each step draws anew");
     assert!(one[..9000].iter().filter(|x| f32::from_bits(**x) == 0.0).count() < 10, "two draws differ");
+}
+
+/// The middle of the distribution is its location. A draw of it is rare, so an input stands for the draws.
+#[test]
+fn a_laplace_distribution_has_a_middle() {
+    let g = Builder::new("laplace");
+    g.output("y", g.laplace([3], F32, 1.0, 2.0));
+    let text = print(g.finish([]).unwrap().view());
+    let line = text.lines().find(|l| l.contains(" = rng_uniform ")).unwrap();
+    let (u, _) = line.trim().split_once(" = ").unwrap();
+    let text = text.replace(line, &format!("  {u} = input : f32[3]"));
+    let text = text.replace(&format!("{u} "), "%u ").replace(&format!("{u},"), "%u,");
+    let mut p = Session::new().compile(&parse(&text).unwrap()).unwrap();
+    p.init(1).unwrap();
+    p.values_mut::<f32>("u").unwrap().copy_from_slice(&[0.25, 0.5, 0.75]);
+    p.step().unwrap();
+    let (y, far) = (p.values::<f32>("y").unwrap(), 2.0 * std::f32::consts::LN_2);
+    assert!(y.iter().zip([1.0 - far, 1.0, 1.0 + far]).all(|(y, want)| (y - want).abs() < 1e-6), "{y:?}");
 }

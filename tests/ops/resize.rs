@@ -181,6 +181,19 @@ fn images_at_computed_places_are_their_definitions() {
 }
 
 #[test]
+fn a_cubic_place_has_the_weights_of_its_distances() {
+    let opt = GridSample { mode: GridSampling::Cubic, padding: Outside::Border, align_corners: true };
+    // At pixel 2.25 of the row.
+    let inputs = [
+        Tensor { dtype: F64, dims: vec![1, 1, 1, 6], data: vec![1.0, -2.0, 3.0, 5.0, 0.5, 2.5] },
+        Tensor { dtype: F64, dims: vec![1, 1, 1, 2], data: vec![-0.1, 0.0] },
+    ];
+    let got = run(&graph(&inputs, |v| v[0].grid_sample(v[1], opt)), &inputs, PLAIN).remove(0);
+    let want = sample(&inputs[0].data, [1, 6], [-0.1, 0.0], &opt);
+    assert!(conform_distance(&got.data, &[want]) < 1e-13, "{:?}, not {want}", got.data);
+}
+
+#[test]
 fn places_that_are_no_numbers_have_no_gradient() {
     let places = [f64::NAN, 0.2, f64::INFINITY, 0.3, 0.1, f64::NEG_INFINITY, 0.25, -0.25];
     for mode in [GridSampling::Nearest, GridSampling::Linear, GridSampling::Cubic] {

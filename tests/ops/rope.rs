@@ -154,3 +154,22 @@ fn what_does_not_fit_is_named() {
         assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/rope.rs"), "{e}");
     }
 }
+
+/// Each table has a tangent of its own: that of the cosines scales both of a pair, that of the sines crosses them.
+#[test]
+fn one_table_alone_has_a_tangent() {
+    let g = Builder::new("rope");
+    let (x, c, s) = (g.input("x", [1, 1, 4], F64), g.input("c", [1, 2], F64), g.input("s", [1, 2], F64));
+    let f = g.finish([x.rope(c, s, HALVES).named("y")]).unwrap();
+    let inputs = [
+        tensor(&[1, 1, 4], vec![1.0, 2.0, 3.0, 4.0]),
+        tensor(&[1, 2], vec![0.25, 0.75]),
+        tensor(&[1, 2], vec![-0.5, 0.125]),
+        tensor(&[1, 2], vec![0.5, -2.0]),
+    ];
+    for (name, want) in [("c", [0.5, -4.0, 1.5, -8.0]), ("s", [-1.5, 8.0, 0.5, -4.0])] {
+        let forward = jvp(&f, &["y"], &[name]).unwrap();
+        let at = forward.view().output_names.iter().position(|&n| forward.view().str(n) == "tangent.y").unwrap();
+        assert_eq!(run(&forward, &inputs, PLAIN)[at].data, want, "{name}");
+    }
+}

@@ -276,3 +276,23 @@ fn deep_loops_keep_the_carries_of_each_iteration() {
     // Nor does a budget make loops too deep.
     assert_eq!(Session::new().budgets(&net(6, None)).unwrap()[0].recomputed.flops, 0);
 }
+
+/// A loop in stretches is two loops, and those around it are one each: six may stand in one another.
+#[test]
+fn a_loop_in_four_others_keeps_few_carries() {
+    fn nest<'g>(g: &'g Builder, h: Var<'g>, w: Var<'g>, around: usize, keep_every: Option<usize>) -> Var<'g> {
+        let body = |h: &[Var<'g>], _: &[Var<'g>]| match around {
+            0 => (vec![h[0].matmul(w).tanh()], vec![]),
+            _ => (vec![nest(g, h[0], w, around - 1, keep_every)], vec![]),
+        };
+        let steps = if around == 0 { how(64, false, keep_every) } else { how(2, false, None) };
+        g.scan_with(steps, &[h], &[], body).0[0]
+    }
+    let net = |keep_every| {
+        let g = Builder::new("deep");
+        let (h, w) = (g.input("h", [8, 8], DType::F32), g.input("w", [8, 8], DType::F32));
+        gradients(&g.finish([nest(&g, h, w, 4, keep_every).sum(..).named("loss")]).unwrap())
+    };
+    let (all, some) = (bytes(&net(None)), bytes(&net(Some(8))));
+    assert!(2 * some <= all, "{some} of {all} bytes");
+}

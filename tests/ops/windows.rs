@@ -192,6 +192,15 @@ fn of_equal_elements_the_first_in_row_major_order_wins() {
 }
 
 #[test]
+fn one_element_is_pooled_to_any_size() {
+    let pools: [&dyn for<'g> Fn(Var<'g>) -> Var<'g>; 2] =
+        [&|x| x.adaptive_avg_pool1d([3]), &|x| x.adaptive_max_pool1d([3])];
+    for f in pools {
+        assert_eq!(with_gradient(&[1, 1, 1], &[5.0], f), [vec![5.0; 3], vec![3.0]]);
+    }
+}
+
+#[test]
 fn nan_wins_and_infinities_stay() {
     let mut data: Vec<f64> = (0..30).map(f64::from).collect();
     data[7] = f64::NAN;

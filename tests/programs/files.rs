@@ -369,6 +369,18 @@ fn adaptations_load_by_the_names_of_peft_and_merge() {
 }
 
 #[test]
+fn each_adapted_layer_is_merged() {
+    let options = Lora { rank: 2, alpha: 3.0, dropout: 0.0, bias: true };
+    let g = Builder::new("adapted");
+    let h = nn::lora_linear(&g, "fc1", g.input("x", [4, 6], DType::F32), 5, options);
+    let y = nn::lora_linear(&g, "fc2", h, 3, options).named("y");
+    let merged = merge(&Session::new().compile(&g.finish([y]).unwrap()).unwrap(), options.alpha).unwrap();
+    let mut names: Vec<&str> = merged.iter().map(|t| t.entry().name).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["fc1.bias", "fc1.weight", "fc2.bias", "fc2.weight"]);
+}
+
+#[test]
 fn tensors_that_own_their_bytes_are_checked() {
     assert!(message(Tensor::new("t", DType::F32, &[2, 2], &[1.0f32; 3])).contains("f32[2, 2]; it gets 3"));
     assert!(message(Tensor::new("t", DType::F64, &[1], &[1.0f32])).contains("of f32"));

@@ -243,3 +243,16 @@ fn an_optimiser_that_divides_by_zero_is_named_with_the_ops_of_its_region() {
     says(&e, line, &["div: 4 of 4", "(0 NaN, 4 infinite)"]);
     assert_eq!(p.values::<f32>("w").unwrap(), [1.0; 4]);
 }
+
+/// The sum over the last axis and that over the first are two calls: the first alone reads the operand.
+#[test]
+fn the_operands_of_an_op_of_several_calls_are_told() {
+    let g = Builder::new("sums");
+    let x = g.input("x", [2, 3, 4], F32);
+    let line = line!() + 1;
+    let y = x.sum([0, 2]);
+    let mut p = watched(&g.finish([y.named("y")]).unwrap());
+    fill(&mut p, "x", |_| 1e38);
+    let e = p.step().unwrap_err();
+    says(&e, line, &["reduce_sum: 3 of 3 elements of its result", "its operands: input \"x\" f32[2,3,4] in ["]);
+}

@@ -333,3 +333,17 @@ fn labels_name_values_or_ops() {
     let all = unnamed.labels();
     assert!(all.len() == 2 && all[0].starts_with(&at("matmul")) && all[1] == "matmul", "{all:?}");
 }
+
+#[test]
+fn the_peak_is_the_first_instruction_with_most_bytes() {
+    let g = Builder::new("g");
+    let y = g.input("x", [600], F32).exp().sin().cos().named("y");
+    let mut plan = Session::new().optimise(false).plan(&g.finish([y]).unwrap()).unwrap();
+    assert!(plan.instructions >= 3);
+    plan.buffers.truncate(1);
+    (plan.buffers[0].root, plan.buffers[0].size) = (0, 4096);
+    for (first, last) in [(0, 0), (0, 1), (1, 2)] {
+        (plan.buffers[0].first, plan.buffers[0].last) = (first, last);
+        assert_eq!(plan.peak(), (first as usize, 4096), "{first} to {last}");
+    }
+}

@@ -169,6 +169,22 @@ fn a_short_last_batch_needs_one_more_plan() {
 }
 
 #[test]
+fn the_plan_that_was_not_used_for_longest_goes_first() {
+    let mut all = sized(&Session::new().plans_kept(2));
+    all.at(&[("batch", 2)]).unwrap().init(1).unwrap();
+    for (batch, made, kept) in [
+        (3, 2, ["batch=3", "batch=2"]),
+        (4, 3, ["batch=4", "batch=3"]),
+        (3, 3, ["batch=3", "batch=4"]),
+        (2, 4, ["batch=2", "batch=3"]),
+    ] {
+        step(all.at(&[("batch", batch)]).unwrap(), batch);
+        let now: Vec<String> = all.kept().map(ToString::to_string).collect();
+        assert_eq!((all.plans_made(), &now[..]), (made, &kept.map(String::from)[..]));
+    }
+}
+
+#[test]
 fn inputs_and_outputs_of_a_kept_size_stay_when_the_arena_grows() {
     let mut all = sized(&Session::new());
     let p = all.at(&[("batch", 3)]).unwrap();

@@ -2,7 +2,8 @@
 
 use super::splat_params::{MOMENTS, RECORD, SPLATS, Splat, VIEW_SUMS};
 use super::{
-    splat_backward_kernel, splat_blend_kernel, splat_gradients_kernel, splat_project_kernel, splat_project_order_kernel,
+    splat_backward_kernel, splat_blend_kernel, splat_gradients_kernel, splat_project_kernel,
+    splat_project_order_kernel, splat_tangents_kernel,
 };
 use crate::abi::Split;
 use crate::float::Float;
@@ -156,4 +157,18 @@ fn gradients_do_not_depend_on_the_division_and_are_finite() {
         let gradient: Vec<f32> = harness_result(&done, j);
         assert!(gradient.iter().all(|x| x.is_finite()) && gradient.iter().any(|x| *x != 0.0), "gradient {j}");
     }
+}
+
+#[test]
+fn a_raw_colour_that_is_clamped_has_no_tangent() {
+    let p = Splat { coefficients: 0, ..params(2) };
+    let [mut scene, mut tangents] = [4, 5].map(|seed| Scene::<f64>::drawn(p, seed).operands);
+    scene[4] = vec![-0.5, 0.5, 2.0, 0.0, 1.0, 0.25];
+    tangents[4] = vec![3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+    let reads: Vec<In> = scene.iter().chain(&tangents).map(|x| In::of(x)).collect();
+    let out = [Out::of::<f64>(p.count * MOMENTS, SPLATS * MOMENTS)];
+    let done = run_harness(splat_tangents_kernel::<f64>, &p.to_words(), &reads, &out, p.splat_units());
+    let moments: Vec<f64> = harness_result(&done, 0);
+    let colours: Vec<&[f64]> = moments.chunks(MOMENTS).map(|m| &m[10..]).collect();
+    assert_eq!(colours, [[0.0, 4.0, 0.0], [6.0, 7.0, 8.0]]);
 }

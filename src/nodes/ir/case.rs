@@ -29,3 +29,19 @@ impl Case {
 pub fn case_has_generic_types(args: &str) -> bool {
     args.split_whitespace().any(|a| a.starts_with("f[") || a.starts_with("c["))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_without_general_types_runs_in_the_given_ones() {
+        let floats = |args| Case { args, attrs: "", domains: &[] }.floats(&[DType::F64]);
+        for args in ["f[2]", "i32[3] c[2,2]"] {
+            assert_eq!(floats(args), [DType::F32, DType::F64], "{args}");
+        }
+        for args in ["", "f16[2]", "i32[3] c64[2,2]"] {
+            assert_eq!(floats(args), [DType::F64], "{args}");
+        }
+    }
+}

@@ -115,13 +115,12 @@ pub fn match_dact_column_sums(f: &PatternFacts<'_>, root: Node) -> Found {
     let Some(product) = f.is(y, Op::MATMUL_DACT) else { return Found::No };
     let (from, dims, last) = (f.dims(x), f.dims(sum), |v: Value| f.dims(v).last().copied());
     let rank = from.len() as i64;
-    let mut axes: Vec<i64> =
-        ReduceAttrs::of(&f.attrs(root)).axes.iter().map(|a| if *a < 0 { a + rank } else { *a }).collect();
-    axes.sort_unstable();
+    // The axes of a reduction are in order.
+    let axes = ReduceAttrs::of(&f.attrs(root)).axes.into_iter().map(|a| if a < 0 { a + rank } else { a });
     let taken = f.g.outs_of(product).nth(1).is_none_or(|sums| f.reads[sums] > 0);
     // A single row needs no reduction.
     let one_row = from.len() < 2 || from[..from.len() - 1].iter().all(|d| *d == 1);
-    if taken || one_row || !axes.into_iter().eq(0..rank - 1) || last(x) != last(y) {
+    if taken || one_row || !axes.eq(0..rank - 1) || last(x) != last(y) {
         return Found::No;
     }
     let attrs = MatmulDactAttrs::of(&f.attrs(product));

@@ -124,3 +124,25 @@ fn local_moves(code: &Instructions, d: &Deps, s: &LocalState) -> Vec<LocalMove> 
     found.dedup();
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Builder, DType};
+    use crate::sched::lower::lower;
+
+    /// Right behind the fullest group is right behind what the last group reads here: one move, not two.
+    #[test]
+    fn each_move_is_tried_once() {
+        let g = Builder::new("g");
+        let a = g.input("x", [64], DType::F32).exp();
+        g.output("sum", g.input("large", [1024], DType::F32).exp().sum(..));
+        g.output("y", a.exp());
+        let code = lower(g.finish([]).unwrap().view(), 1).unwrap().code;
+        assert_eq!(code.groups(), 4);
+        let state = local_state(&code, vec![0, 1, 2, 3]).unwrap();
+        let moves = local_moves(&code, &Deps::new(&code), &state);
+        let ends: Vec<(usize, usize)> = moves.iter().map(|m| (m.from, m.to)).collect();
+        assert_eq!((state.full, ends), (1, vec![(0, 1), (0, 2), (3, 1)]));
+    }
+}

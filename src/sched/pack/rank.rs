@@ -44,7 +44,7 @@ impl RankFacts {
         }
     }
 
-    /// Pairs of overlapping lifetimes, each counted twice.
+    /// Pairs of overlapping lifetimes, each counted twice, and each lifetime with itself.
     pub fn pairs(&self) -> u64 {
         self.overlaps.iter().sum()
     }

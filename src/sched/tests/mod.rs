@@ -119,6 +119,19 @@ fn what_a_branch_checks_is_unknown_behind_it() {
     assert_eq!((stops(true), stops(false)), (2, 1));
 }
 
+/// An update writes its leaf, also where a leaf without elements lies at the same place.
+#[test]
+fn a_leaf_without_elements_hides_no_other() {
+    let g = Builder::new("p");
+    // Params come first in the arena.
+    let w = g.state("w", [16], F32, Init::Ones);
+    let _none = g.param("none", [0], F32, Init::Ones);
+    g.update(w, one(&g, &SCALE, &[w]));
+    let s = schedule(g.finish([]).unwrap().view(), 1).unwrap();
+    assert!(s.plan.offset.iter().all(|&at| at == 0), "{:?}", s.plan.offset);
+    assert_eq!(FaultCommits::new(&s.plan).writes, [true]);
+}
+
 #[test]
 fn states_swap_and_shift() {
     let g = Builder::new("p");

@@ -117,6 +117,33 @@ refused! {
     } => "does not fit in memory";
 }
 
+/// An operand that is no leaf is not written either, nor is a part of it.
+#[test]
+fn a_call_that_writes_what_another_node_made_is_refused() {
+    static WHOLE: OpDef = def("writes_its_operand", |cx| {
+        cx.call(call(&[], &[(Buf::Arg(0), Split::PerUnit(4)), OUT], 2, &[]));
+        Ok(())
+    });
+    static VIEW: OpDef = OpDef {
+        infer: |cx| {
+            let d = cx.dtype(0);
+            cx.result(d, &[4])
+        },
+        ..def("makes_and_writes_a_view", |cx| {
+            cx.view(0, 0, 4);
+            cx.call(call(&[], &[OUT], 1, &[]));
+            Ok(())
+        })
+    };
+    for def in [&WHOLE, &VIEW] {
+        let g = Builder::new("g");
+        let x = one(&g, &FRESH, &[g.input("x", [8], DType::F32)]);
+        g.output("y", one(&g, def, &[x]));
+        let e = schedule(g.finish([]).unwrap().view(), 2).err().unwrap().to_string();
+        assert!(e.contains("a call writes an operand or a view"), "{e}");
+    }
+}
+
 #[test]
 fn tapes_without_their_barriers_race() {
     let g = Builder::new("g");

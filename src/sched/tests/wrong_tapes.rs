@@ -134,3 +134,25 @@ fn every_refusal_of_tapes_has_tapes_that_break_one_promise() {
     let unseen = unseen_messages(include_str!("../races.rs"), &seen.join("\n"));
     assert_eq!(unseen, [""; 0]);
 }
+
+/// If one branch of a choice is worth all threads, the other runs on them, too.
+#[test]
+fn both_branches_of_a_choice_run_on_the_same_threads() {
+    for first in [true, false] {
+        let g = Builder::new("choice");
+        let [x, w] = ["x", "w"].map(|name| g.input(name, [128, 128], DType::F32));
+        let on = g.input("on", [], DType::Bool);
+        let branch = |long: bool| vec![if long { x.matmul(w) } else { x.exp() }];
+        let y = g.cond(on, || branch(first), || branch(!first));
+        let s = schedule(g.finish([y[0]]).unwrap().view(), 2).unwrap();
+        let longest = s.plan.code.loops.iter().map(|l| {
+            let code = &l.plan.code;
+            (0..code.len()).filter(|&i| code.units[i] > 1).map(|i| code.time[i].total).max().unwrap_or(0)
+        });
+        let times: Vec<u64> = longest.collect();
+        assert_ne!(times[0], times[1]);
+        let tapes = share_tapes_above(&s.plan, times[0].max(times[1]));
+        assert_eq!(tapes.inner.iter().map(Tapes::threads).collect::<Vec<_>>(), [2, 2]);
+        race_free(&s.plan, &tapes).unwrap();
+    }
+}

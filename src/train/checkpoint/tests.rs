@@ -177,6 +177,10 @@ fn headers_are_limited_on_both_sides() {
     assert!(e.contains(&over) && e.contains("w.safetensors"), "{e}");
     let e = weights(HEADER_LIMIT);
     assert!(e.contains("not a safetensors file: a header of 16777216 bytes in a file of 8"), "{e}");
+    // The length itself is no part of the header.
+    std::fs::write(&path, [&8u64.to_le_bytes()[..], b"{ }"].concat()).unwrap();
+    let e = Weights::open(&path).err().unwrap().to_string();
+    assert!(e.contains("not a safetensors file: a header of 8 bytes in a file of 11"), "{e}");
     std::fs::write(&path, [0; 7]).unwrap();
     let e = Weights::open(&path).err().unwrap().to_string();
     assert!(e.contains("not a safetensors file: 7 bytes"), "{e}");

@@ -326,6 +326,23 @@ mod tests {
         }
     }
 
+    /// Headers of all lengths: one that ends where elements may start has no padding.
+    #[test]
+    fn headers_are_padded_with_less_than_64_bytes() {
+        let mut least = usize::MAX;
+        for more in 1..=5 {
+            for digits in 1..=19 {
+                let mut dims = vec![10usize.pow(digits - 1); more];
+                dims[0] = 0;
+                let header = encode_npy(DType::U8, &dims, &[]).unwrap();
+                let padding = header.iter().rev().skip(1).take_while(|b| **b == b' ').count();
+                assert!(header.len().is_multiple_of(64) && padding < 64, "{dims:?}: {padding}");
+                least = least.min(padding);
+            }
+        }
+        assert_eq!(least, 0);
+    }
+
     #[test]
     fn column_major_files_become_row_major() {
         let header = "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3)}";

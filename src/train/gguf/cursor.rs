@@ -99,3 +99,26 @@ impl<R: Read> Cursor<R> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_bounds_what_is_read() {
+        let mut c = Cursor::new(&[1u8, 0, 0, 0, 9, 9][..], 6);
+        assert_eq!((c.left(), c.u32().unwrap(), c.at(), c.left()), (6, 1, 4, 2));
+        let e = c.u32().unwrap_err().message;
+        assert!(e.contains("byte 4: 4 bytes are needed; at most 2 can follow"), "{e}");
+        let e = c.bytes(3, "things").unwrap_err().message;
+        assert!(e.contains("byte 4: 3 things; at most 2 can follow"), "{e}");
+        assert_eq!((c.bytes(2, "things").unwrap(), c.left()), (vec![9, 9], 0));
+    }
+
+    #[test]
+    fn a_text_that_is_not_utf8_is_refused_at_its_first_wrong_byte() {
+        let file = [&3u64.to_le_bytes()[..], b"ab\xff"].concat();
+        let e = Cursor::new(&file[..], 11).string("bytes of a text").unwrap_err().message;
+        assert!(e.contains("byte 10: a text that is not UTF-8"), "{e}");
+    }
+}

@@ -147,21 +147,23 @@ fn shapes() -> Vec<SelectiveScan> {
 fn forward_agrees<T: GemmFloat>(tolerance: f64) {
     for p in shapes() {
         assert_eq!(SelectiveScan::from_words(&p.to_words()), p);
-        let (x, units) = (Numbers::draw(&p), p.units());
-        let (y, last, _) = forward(&p, &x);
-        let size = size_of::<T>();
-        let mut writes =
-            vec![Out(y.len(), size, units.split(p.steps, 1)), Out(last.len(), size, units.split(1, p.states))];
-        let kept = kept_states(&p, &x);
-        writes.extend((p.keep > 0).then(|| Out(kept.len(), size, units.split(p.stretches(), p.states))));
-        writes.push(Out(p.scratch(), size, Split::PerThread(p.scratch())));
-        let got = run_harness(selective_scan_kernel::<T>, &p.to_words(), &x.reads::<T>(&p), &writes, units.count());
-        let numbers = |j: usize| -> Vec<f64> { harness_result::<T>(&got, j).iter().map(|x| x.to_f64()).collect() };
-        close(&numbers(0), &y, tolerance);
-        close(&numbers(1), &last, tolerance);
-        if p.keep > 0 {
-            close(&numbers(2), &kept, tolerance);
-        }
+        scan_agrees::<T>(&p, &Numbers::draw(&p), tolerance);
+    }
+}
+
+fn scan_agrees<T: GemmFloat>(p: &SelectiveScan, x: &Numbers, tolerance: f64) {
+    let (units, size) = (p.units(), size_of::<T>());
+    let (y, last, _) = forward(p, x);
+    let mut writes = vec![Out(y.len(), size, units.split(p.steps, 1)), Out(last.len(), size, units.split(1, p.states))];
+    let kept = kept_states(p, x);
+    writes.extend((p.keep > 0).then(|| Out(kept.len(), size, units.split(p.stretches(), p.states))));
+    writes.push(Out(p.scratch(), size, Split::PerThread(p.scratch())));
+    let got = run_harness(selective_scan_kernel::<T>, &p.to_words(), &x.reads::<T>(p), &writes, units.count());
+    let numbers = |j: usize| -> Vec<f64> { harness_result::<T>(&got, j).iter().map(|x| x.to_f64()).collect() };
+    close(&numbers(0), &y, tolerance);
+    close(&numbers(1), &last, tolerance);
+    if p.keep > 0 {
+        close(&numbers(2), &kept, tolerance);
     }
 }
 
@@ -207,6 +209,21 @@ fn backward_agrees<T: GemmFloat>(tolerance: f64) {
 fn the_scan_is_the_naive_loop() {
     forward_agrees::<f64>(1e-13);
     forward_agrees::<f32>(2e-5);
+}
+
+/// A finite rate whose product with log₂ e is not finite: over no time, the states stay.
+#[test]
+fn the_largest_rates_change_nothing_over_no_time() {
+    for p in shapes().into_iter().filter(|p| p.h0) {
+        let with_rate = |rate: f64| {
+            let mut x = Numbers::draw(&p);
+            x.a.fill(rate);
+            x.delta.fill(0.0);
+            x
+        };
+        scan_agrees::<f64>(&p, &with_rate(f64::MAX), 1e-13);
+        scan_agrees::<f32>(&p, &with_rate(f64::from(f32::MAX)), 2e-5);
+    }
 }
 
 #[test]

@@ -151,3 +151,10 @@ fn one_mistake_is_one_error() {
     let errors = parse_all(text, &[]).unwrap_err();
     assert_eq!(errors.len(), 1, "{errors:?}");
 }
+
+#[test]
+fn outputs_stand_on_the_line_of_return() {
+    for text in ["graph @g { return }", "graph @g {\n  return\n}"] {
+        assert_eq!(parse(text).unwrap().view().outputs().len(), 0, "{text}");
+    }
+}

@@ -265,6 +265,7 @@ static FUSED: OpDef = flagged("fused_op", Flags::PURE.and(Flags::FUSED));
 static FUSED_BODY: OpDef = OpDef { attrs: &[Field::new("body", FieldKind::Region)], ..FUSED };
 static BLOCK: OpDef = flagged("block_op", Flags::PURE.and(Flags::BLOCK));
 static EFFECT: OpDef = flagged("effect_op", Flags::EFFECT);
+static PLAIN: OpDef = flagged("plain_op", Flags::PURE);
 
 #[test]
 fn v9_ops_belong_to_the_stage() {
@@ -285,14 +286,20 @@ fn v9_ops_belong_to_the_stage() {
 
 #[test]
 fn v10_effects_stand_in_the_entry() {
-    let g = Builder::new("effects");
-    let x = g.input("x", [2], DType::F32);
-    let body = g.region("body", &[x.ty()], |a| g.custom(&EFFECT, a, &[]).into());
-    let y = g.custom(&EFFECT, &g.call(body, &[x]), &[]);
-    let g = g.finish(y).unwrap();
-    let errors = verify(g.view(), Stage::Block);
-    assert_eq!(errors.len(), 1, "{errors:?}");
-    assert!(errors[0].message.starts_with("V10: an effect must stand in the entry, and is not pure"), "{errors:?}");
+    let errors = |inside: &'static OpDef, outside: &'static OpDef| {
+        let g = Builder::new("effects");
+        let x = g.input("x", [2], DType::F32);
+        let body = g.region("body", &[x.ty()], |a| g.custom(inside, a, &[]).into());
+        let y = g.custom(outside, &g.call(body, &[x]), &[]);
+        let g = g.finish(y).unwrap();
+        verify(g.view(), Stage::Block)
+    };
+    assert!(errors(&PLAIN, &EFFECT).is_empty());
+    for outside in [&PLAIN, &EFFECT] {
+        let errors = errors(&EFFECT, outside);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].message.starts_with("V10: an effect must stand in the entry, and is not pure"), "{errors:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Facts of graphs that are written by hand, with the answers worked out by hand.
 
 use super::*;
+use crate::nodes::OpDef;
+use crate::nodes::ir::opdef::Flags;
 use crate::nodes::ir::text::parse;
 use crate::passes::remat::facts::Class;
 
@@ -146,4 +148,15 @@ fn classes_are_by_operations_for_each_element() {
     assert_eq!(["x", "mark", "one", "two"].map(class), [Class::Never; 4]);
     assert_eq!(named(g, &f.constant), ["one", "two"]);
     assert_eq!((f.bytes[value(g, "x")], f.bytes[value(g, "s")]), (1024, 4));
+}
+
+#[test]
+fn an_op_with_an_effect_must_not_run_twice() {
+    static EFFECT: OpDef = OpDef { name: "effect", flags: Flags::EFFECT, ..crate::nodes::ops::pointwise::math::RELU };
+    let b = Builder::new("effect");
+    let x = b.input("x", [8], DType::F32);
+    let y = b.custom(&EFFECT, &[x], &[])[0].named("y");
+    let buf = b.finish([y.sin().named("z")]).unwrap();
+    let (g, f) = (buf.view(), remat_facts(buf.view()));
+    assert_eq!(["y", "z"].map(|name| f.class[node(g, name)]), [Class::Never, Class::Pointwise]);
 }

@@ -30,3 +30,22 @@ fn annealing_reaches_perfect_packings() {
     }
     assert!(lowered >= 5, "{lowered} skylines were too high");
 }
+
+/// The first packing that is low enough is kept, also if a lower one would follow.
+#[test]
+fn annealing_ends_at_what_is_enough() {
+    for seed in 0..20 {
+        let v = instances::perfect_instance(40, 20, 64, seed);
+        let p = Problem::new(&v).unwrap();
+        let [part] = p.parts[..] else { continue };
+        let by_start: Vec<u32> = (0..p.id.len() as u32).collect();
+        let first = skyline_pass(&p, part, &by_start);
+        if first.height == p.max_live() {
+            continue;
+        }
+        let reach = |enough: u64| anneal(&p, part, &first.at, first.height, enough, 40_000).unwrap();
+        let lower = reach(first.height - 1);
+        let again = reach(lower.height);
+        assert_eq!((again.height, again.at), (lower.height, lower.at), "seed {seed}");
+    }
+}

@@ -4,6 +4,7 @@ use super::proven;
 use crate::error::Kind;
 use crate::sched::intervals::Intervals;
 use crate::sched::pack::problem::Problem;
+use crate::sched::pack::rank::RankFacts;
 use crate::sched::pack::{Buffers, Options, greedy, instances, lines, pack, proof};
 
 fn best(rows: &[(u64, u64, u64)]) -> u64 {
@@ -152,5 +153,33 @@ fn the_other_packers_are_right_too() {
             proof::prove_packing(&v, &at, height, 1).unwrap();
             assert!(height >= bound);
         }
+    }
+}
+
+#[test]
+fn the_unit_of_sizes_is_their_greatest_common_divisor() {
+    for (sizes, unit) in [([48, 80, 112], 16), ([48, 80, 7], 1), ([6, 6, 6], 6)] {
+        let p = Problem::new(&Buffers::from_rows(sizes.map(|size| (0, 1, size)))).unwrap();
+        assert_eq!((p.unit, p.size), (unit, sizes.map(|size| size / unit).to_vec()));
+    }
+}
+
+#[test]
+fn buffers_are_ranked_by_how_many_others_they_meet() {
+    let p = Problem::new(&Buffers::from_rows([(0, 2, 1), (1, 3, 1), (2, 4, 1)])).unwrap();
+    assert_eq!(RankFacts::new(&p, p.parts[0]).order(*b"CCC"), [1, 0, 2]);
+}
+
+/// A part of very many buffers is not searched, even where few of them meet.
+#[test]
+fn a_part_of_many_buffers_is_packed_without_search() {
+    // At most 7 are alive, and no packing has that height.
+    let rows = [(0, 1, 6), (0, 3, 1), (1, 2, 3), (1, 4, 3), (2, 3, 1), (2, 6, 2), (3, 4, 2), (4, 5, 5)];
+    for (more, searched) in [(0, true), (4096, false)] {
+        let v = Buffers::from_rows(rows.into_iter().chain((5..5 + more).map(|t| (t, t + 2, 1))));
+        assert_eq!(Problem::new(&v).unwrap().parts.len(), 1);
+        let p = proven(&v, &Options { nodes: 100, ..Options::default() });
+        assert!(p.max_live == 7 && p.height > 7, "{}", p.height);
+        assert_eq!(p.nodes > 0, searched, "{} nodes for {} buffers", p.nodes, v.len());
     }
 }

@@ -141,6 +141,18 @@ fn a_cap_below_a_load_needs_no_search() {
     assert!(matches!(searches.solve(10, 100), Outcome::Found(_)));
 }
 
+/// Neither a cap nor a size is cut to what a u32 holds, whatever the other one is.
+#[test]
+fn caps_may_be_larger_than_u32() {
+    let solve = |rows: [(u64, u64, u64); 2], cap: u64| {
+        let p = Problem::new(&Buffers::from_rows(rows)).unwrap();
+        let facts = RankFacts::new(&p, p.parts[0]);
+        ExactSearches::new(&p, p.parts[0], &facts).solve(cap, 100)
+    };
+    assert!(matches!(solve([(0, 1, 3), (0, 1, 4)], 1 << 40), Outcome::Found(_)));
+    assert_eq!(solve([(0, 1, 1 << 40), (0, 1, 1)], 10), Outcome::Refuted);
+}
+
 /// Decisions at random, undone one after another: each leaves the columns as they were before it. Floors and ties are
 /// those of the unplaced buffers all the time.
 #[test]
