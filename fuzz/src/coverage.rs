@@ -83,7 +83,7 @@ impl Coverage {
                     continue;
                 }
                 for (line, seen) in block.chunks(LINE).zip(seen.chunks_mut(LINE)) {
-                    // A comparison of bytes by the system's library, which has no counters. A loop here would have.
+                    // The system's library compares the bytes. It has no counters; a loop here would have some.
                     if *line == ZEROS[..line.len()] {
                         continue;
                     }
