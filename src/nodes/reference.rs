@@ -118,7 +118,7 @@ fn reference_entry(op: Op, def: &'static OpDef, family: &str, notes: Notes) -> S
     line("Computes", def.doc.to_string());
     line("Operands", reference_operands(def, sample.as_ref()));
     if let Some(n) = sample.as_ref().and_then(|s| s.results(s.case.args, DType::F32)) {
-        line("Results", if reference_has_region(def) { "the yields of the body".to_string() } else { n.to_string() });
+        line("Results", if def.names_region() { "the yields of the body".to_string() } else { n.to_string() });
     }
     if !def.attrs.is_empty() {
         line("Attributes", def.attrs.iter().map(reference_attribute).collect::<Vec<_>>().join(", "));
@@ -194,7 +194,7 @@ impl ReferenceSample {
 /// The number of operands and their element types: `2; 0: f32 f64; 1: i32 i64`.
 fn reference_operands(def: &OpDef, sample: Option<&ReferenceSample>) -> String {
     let Some(s) = sample.filter(|s| !s.case.args.is_empty()) else { return def.arity.to_string() };
-    if reference_has_region(def) {
+    if def.names_region() {
         return format!("{}, of the types that the body takes", def.arity);
     }
     let words: Vec<&str> = s.case.args.split_whitespace().collect();
@@ -232,10 +232,6 @@ fn reference_ranges(numbers: &[usize]) -> String {
         _ => run.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
     });
     text.collect::<Vec<_>>().join(", ")
-}
-
-fn reference_has_region(def: &OpDef) -> bool {
-    def.attrs.iter().any(|f| f.kind == Kind::Region)
 }
 
 fn reference_attribute(f: &Field) -> String {

@@ -13,7 +13,6 @@ use super::simplify::Hits;
 use crate::arena::{Node, Region, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::kernels::abi::DEPTH;
-use crate::nodes::ir::attrs::Kind as FieldKind;
 use crate::nodes::ir::flags::Flags;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::ops::control::scan::Scan;
@@ -118,8 +117,8 @@ impl<'x> Hoist<'x> {
         }
         let summands = hoist_bias_broadcasts(g, r);
         // Moves, and what is made of no operand. A node with a region of its own has one copy: it leaves, or it stays.
-        let has_region = |n: Node| g.def_of(n).attrs.iter().any(|f| f.kind == FieldKind::Region);
-        let cheap = |n: Node| g.def_of(n).flags.has(Flags::MOVE) || g.args_of(n).is_empty() && !has_region(n);
+        let cheap =
+            |n: Node| g.def_of(n).flags.has(Flags::MOVE) || g.args_of(n).is_empty() && !g.def_of(n).names_region();
         let small =
             |n: Node| leaving == Leaving::WorkAndBroadcasts && hoist_small_broadcast(g, n) && !summands[g.out(n)];
         let leaves = |n: Node| g.op[n.at()] != Op::ARG && fixed[g.out(n)] && (!cheap(n) || small(n));

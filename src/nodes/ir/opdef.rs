@@ -223,6 +223,11 @@ impl OpDef {
         matches!(self.lower, Lower::Control) || self.flags.has(Flags::FUSED)
     }
 
+    /// True if an attribute may name a region.
+    pub fn names_region(&self) -> bool {
+        self.attrs.iter().any(|f| f.kind == FieldKind::Region)
+    }
+
     /// True if the op is one step of the tile interpreter, element by element.
     pub const fn is_pointwise(&self) -> bool {
         matches!(self.lower, Lower::Tile(..))

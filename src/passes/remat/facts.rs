@@ -2,7 +2,6 @@
 //! cost of each value and node.
 
 use crate::arena::{Node, Side, Value, ids::Id};
-use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::cost_cx::CostCx;
 use crate::nodes::ir::opdef::Lower;
 use crate::nodes::{Graph, Op};
@@ -93,9 +92,8 @@ pub fn remat_facts(g: Graph<'_>) -> RematFacts {
 impl RematFacts {
     fn class(g: &Graph<'_>, n: Node, constant: bool, flops: u64) -> Class {
         let def = g.def_of(n);
-        let region = def.attrs.iter().any(|f| f.kind == Kind::Region);
         if constant
-            || region
+            || def.names_region()
             || def.is_leaf()
             || !def.is_pure()
             || matches!(def.lower, Lower::Control)
