@@ -56,6 +56,8 @@ fn residual_depths(g: Graph<'_>) -> Side<Region, usize> {
 fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> Result<GraphBuf> {
     let (depths, codes) = (residual_depths(g), Codes::of(g));
     let mut more = Side::<Region, Vec<Value>>::filled(g.regions(), Vec::new());
+    // What the derivative of a body reads, once it is known.
+    let mut reads = Side::<Region, Option<Window<Value, bool>>>::filled(g.regions(), None);
     let scratch = Builder::rewriting(Emit::like(&g));
     let mut copy = Copier::new(g, &scratch);
     copy.run(&mut |_| None);
@@ -64,12 +66,14 @@ fn save_residuals_at(g: Graph<'_>, active: &Side<Node, bool>, depth: usize) -> R
         if depths[s.body] != depth || s.is_unbounded() {
             continue;
         }
-        let read = match s.keeps_carries_only() {
-            true => Window::filled(g.region_values(s.body), false),
-            false => residual_reads(&codes, s.body, &scratch, &copy.regions),
-        };
         // Loops with other numbers of carries may share the body: it yields what any of them needs.
-        more[s.body].extend(kept_residuals(g, &s, &read));
+        more[s.body].extend(match s.keeps_carries_only() {
+            true => kept_residuals(g, &s, &Window::filled(g.region_values(s.body), false)),
+            false => {
+                let read = || residual_reads(&codes, s.body, &scratch, &copy.regions);
+                kept_residuals(g, &s, reads[s.body].get_or_insert_with(read))
+            }
+        });
         more[s.body].sort_unstable();
         more[s.body].dedup();
     }
