@@ -247,6 +247,26 @@ fn products_of_unknown_numbers_are_unknown() {
     assert_eq!((seen.compared, seen.unknown), (0, 2));
 }
 
+/// The kernel multiplies zeros at the edge by infinite weights, and the decomposition does not.
+#[test]
+fn padded_products_with_infinities_are_unknown() {
+    let one = |weight: &str| {
+        parsed(&format!(
+            "graph @g {{
+  %dy = input : f32[1,1,3,3]
+  %w = full value={weight} : f32[1,1,2,2]
+  %dx = conv2d_input_grad %dy, %w in_hw=[7,7] stride=[2,2] pad=[0,0,0,0] dilation=[1,1] groups=1 : f32[1,1,7,7]
+  return dx=%dx
+}}
+"
+        ))
+    };
+    let seen = check_run(&one("inf"), 1, &RunOptions::default()).unwrap();
+    assert_eq!((seen.compared, seen.unknown), (0, 49));
+    let seen = check_run(&one("2.0"), 1, &RunOptions::default()).unwrap();
+    assert_eq!((seen.compared, seen.unknown), (49, 0));
+}
+
 /// Outputs may have the names of leaves, which change too.
 #[test]
 fn outputs_are_compared_with_outputs() {

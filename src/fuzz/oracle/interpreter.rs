@@ -324,14 +324,17 @@ impl<'g, 'a> Interpreter<'g, 'a> {
 
 /// Results of a decomposition, for an op whose kernel may go another way. Where the decomposition rounds nothing (a sum
 /// of one term), the kernel may round; and where an operand is infinite, the decomposition may multiply it by a weight
-/// of 0, and the kernel may leave out the term. So NaN and infinities are unknown then.
+/// of 0, and the kernel may leave out the term. So NaN and infinities are unknown then. If the decomposition pads its
+/// products, the kernel may pad a factor with zeros and multiply those by an infinity: all numbers are unknown then.
 fn interpret_as_own_kernel(all: Vec<Rc<Array>>, args: &[Rc<Array>], decomposition: Graph<'_>) -> Vec<Rc<Array>> {
     let finite = args.iter().all(|a| a.each_real().all(|x| x.0.is_finite()));
     let sums = |op: &Op| matches!(*op, Op::ADD | Op::SUB | Op::MUL | Op::DIV | Op::MATMUL | Op::REDUCE_SUM);
     let rounds = decomposition.op.iter().any(sums);
+    let pads_products = decomposition.op.contains(&Op::PAD) && decomposition.op.contains(&Op::MATMUL);
     let one = |y: &Array| {
         let r = Rounding::of(y.dtype);
         let loose = |(x, b): (f64, f64)| match x.is_finite() {
+            true if pads_products && !finite => (x, f64::INFINITY),
             false => (x, if finite { b } else { f64::INFINITY }),
             true => r.settled(x, if rounds { b + r.ulps(x, 2.0) } else { b }),
         };
