@@ -1,9 +1,8 @@
 //! FSRS-6 as a graph: a training step on the cards of one batch.
 //!
 //! All cards of a batch are walked side by side: a scan over the reviews, whose carries are the stability and the
-//! difficulty of each card. What follows from a review and the weights alone is computed before the scan, for all
-//! reviews at once. Weights enter the scan as one number for each card, so that their gradients are summed over the
-//! cards once, after the scan.
+//! difficulty of each card. Weights enter the scan as one number for each card, so that their gradients are summed over
+//! the cards once, after the scan.
 
 use super::memory::{DIFFICULTY, STABILITY, WEIGHTS};
 use arenagrad::prelude::*;
@@ -73,8 +72,16 @@ struct Rule<'g> {
     w14: Var<'g>,
     w19: Var<'g>,
     w20: Var<'g>,
+    /// The days that have passed times `spent` are as large as the stability when the chance is 0.9.
+    spent: Var<'g>,
+    /// The growth of the stability after the ratings hard, good and easy.
+    growth: [Var<'g>; 3],
+    /// The logarithm of the growth within a day: the rating times `repeated[0]`, plus `repeated[1]`.
+    repeated: [Var<'g>; 2],
     /// The stability after forgetting, over that before, at most.
     most: Var<'g>,
+    /// How far a rating moves the difficulty.
+    moved: Var<'g>,
     /// The new difficulty is the moved one times `stays`, plus `easy`.
     stays: Var<'g>,
     easy: Var<'g>,
@@ -83,6 +90,7 @@ struct Rule<'g> {
 impl<'g> Rule<'g> {
     fn new(w: Weights<'g>) -> Rule<'g> {
         let each = |i| w.each(w.one(i));
+        let good = w.one(8).exp();
         Rule {
             w9: each(9),
             w10: each(10),
@@ -92,69 +100,45 @@ impl<'g> Rule<'g> {
             w14: each(14),
             w19: each(19),
             w20: each(20),
+            spent: w.each((0.9f64.ln() / -w.one(20)).exp() - 1.0),
+            growth: [good * w.one(15), good, good * w.one(16)].map(|x| w.each(x)),
+            repeated: [w.one(17), w.one(17) * (w.one(18) - 3.0)].map(|x| w.each(x)),
             most: w.each((-(w.one(17) * w.one(18))).exp()),
+            moved: w.each(w.one(6) / -9.0),
             stays: w.each(1.0 - w.one(7)),
             easy: w.each(w.one(7) * (w.one(4) - (w.one(5) * 3.0).exp() + 1.0)),
         }
     }
 
-    /// The stability and the difficulty after a review, and the chance that the card was remembered at it. `x` is one
-    /// slice of each of [`Reviews::stacked`].
-    fn apply(&self, [s, d]: [Var<'g>; 2], x: [Var<'g>; STACKED]) -> ([Var<'g>; 2], Var<'g>) {
-        let [spent, days, rating, moved, growth, repeated, least] = x;
-        let r = (-(self.w20 * (spent / s + 1.0).log())).exp();
+    /// The stability and the difficulty after a review, and the chance that the card was remembered at it.
+    fn apply(&self, [s, d]: [Var<'g>; 2], days: Var<'g>, rating: Var<'g>) -> ([Var<'g>; 2], Var<'g>) {
+        let r = (-(self.w20 * (days * self.spent / s + 1.0).log())).exp();
         let (lost, log_s) = (1.0 - r, s.log());
 
+        let [hard, good, easy] = self.growth;
+        let growth = rating.equal(2.0).select(hard, rating.equal(4.0).select(easy, good));
         let gained = growth * (11.0 - d) * (-(self.w9 * log_s)).exp() * ((lost * self.w10).exp() - 1.0);
         let left = ((self.w13 * (s + 1.0).log()).exp() - 1.0) * (lost * self.w14 - self.w12 * d.log()).exp() * self.w11;
-        let same_day = s * (repeated * (-(self.w19 * log_s)).exp()).maximum(least);
+        let repeated = (rating * self.repeated[0] + self.repeated[1] - self.w19 * log_s).exp();
+        let same_day = s * repeated.maximum(rating.greater_equal(2.0).cast(DType::F32));
         let other_day = rating.equal(1.0).select(left.minimum(s * self.most), s * (gained + 1.0));
         let stability = days.equal(0.0).select(same_day, other_day).clamp(STABILITY[0], STABILITY[1]);
 
-        let difficulty = ((d + (10.0 - d) * moved) * self.stays + self.easy).clamp(DIFFICULTY[0], DIFFICULTY[1]);
+        let moved = d + (10.0 - d) * ((rating - 3.0) * self.moved);
+        let difficulty = (moved * self.stays + self.easy).clamp(DIFFICULTY[0], DIFFICULTY[1]);
         ([stability, difficulty], r)
     }
 }
 
-/// Number of values of each review that [`Rule::apply`] takes.
-const STACKED: usize = 7;
-
-/// The reviews of a batch after the first ones.
-struct Reviews<'g> {
-    /// The memory after the first review: stability and difficulty, `[cards]`.
-    first: [Var<'g>; 2],
-    /// What follows from each review and the weights alone, `[reviews − 1, cards]`.
-    stacked: [Var<'g>; STACKED],
-    /// What a review does.
-    rule: Rule<'g>,
-}
-
-impl<'g> Reviews<'g> {
-    /// From the rating of the first review, and the days and ratings of the others.
-    fn new(w: Weights<'g>, first: Var<'g>, days: Var<'g>, rating: Var<'g>) -> Reviews<'g> {
-        let spent = days * ((0.9f64.ln() / -w.one(20)).exp() - 1.0);
-        let moved = (rating - 3.0) * (w.one(6) / -9.0);
-        let bonus = rating.equal(2.0).select(w.one(15), rating.equal(4.0).select(w.one(16), 1.0));
-        let growth = w.one(8).exp() * bonus;
-        let repeated = (w.one(17) * (rating - 3.0 + w.one(18))).exp();
-        let least = rating.greater_equal(2.0).cast(DType::F32);
-        Reviews {
-            first: [w.first_stability(first), w.first_difficulty(first)],
-            stacked: [spent, days, rating, moved, growth, repeated, least],
-            rule: Rule::new(w),
-        }
-    }
-
-    /// The chance that each card was remembered at each review, `[reviews − 1, cards]`.
-    fn chances(&self) -> Var<'g> {
-        let g = self.first[0].g;
-        let (_, r) = g.scan(&self.first, &self.stacked, |memory, x| {
-            let x = std::array::from_fn(|i| x[i]);
-            let (next, r) = self.rule.apply([memory[0], memory[1]], x);
-            (next.to_vec(), vec![r])
-        });
-        r[0]
-    }
+/// The chance that each card was remembered at each review after its first, `[reviews − 1, cards]`, from the rating of
+/// the first review, `[cards]`, and the days and ratings of the others.
+fn chances<'g>(w: Weights<'g>, first: Var<'g>, days: Var<'g>, rating: Var<'g>) -> Var<'g> {
+    let (start, rule) = ([w.first_stability(first), w.first_difficulty(first)], Rule::new(w));
+    let (_, r) = w.all.g.scan(&start, &[days, rating], |memory, x| {
+        let (next, r) = rule.apply([memory[0], memory[1]], x[0], x[1]);
+        (next.to_vec(), vec![r])
+    });
+    r[0]
 }
 
 /// The training step of a batch of `size`, from weights `start`. Inputs: `days`, `rating` and `weight` of each review
@@ -169,7 +153,7 @@ pub fn step(start: &[f32; WEIGHTS], size: Size, lr: f64) -> Result<GraphBuf> {
 
     let [later_days, later_rating, later_weight] = [days, rating, weight].map(|x| x.narrow(0, 1, reviews - 1));
     let first = rating.narrow(0, 0, 1).reshape([cards]);
-    let r = Reviews::new(w, first, later_days, later_rating).chances().clamp(1e-7, 1.0 - 1e-7);
+    let r = chances(w, first, later_days, later_rating).clamp(1e-7, 1.0 - 1e-7);
     let shown = later_rating.greater(1.0).select(r, 1.0 - r);
     let from_start = (w.all - g.constant(start, [WEIGHTS])) / g.constant(&SPREAD, [WEIGHTS]);
     let loss = (from_start * from_start).sum(..) * share - (later_weight * shown.log()).sum(..);

@@ -145,7 +145,7 @@ impl<'a> Args<'a> {
     ///
     /// # Panics
     /// As [`Args::read`] does for an operand in place.
-    #[inline]
+    #[inline(always)]
     pub fn read_bytes(&self, i: usize) -> &'a [u8] {
         let s = &self.reads[i];
         assert!(s.inplace.is_none(), "read of an operand that is written in place");
@@ -179,7 +179,7 @@ impl<'a> Args<'a> {
     ///
     /// # Panics
     /// As [`Args::write`] does, but for the size of elements.
-    #[inline]
+    #[inline(always)]
     pub fn write_bytes(&mut self, j: usize) -> &'a mut [u8] {
         let s = self.take_operand(j);
         let (from, to) = self.part(j, s);
@@ -194,7 +194,7 @@ impl<'a> Args<'a> {
     }
 
     /// The elements of written operand `j` that belong to this call's units, or to its thread.
-    #[inline]
+    #[inline(always)]
     fn part(&self, j: usize, s: &OperandRef) -> (usize, usize) {
         assert!(s.split.operand_columns().is_none(), "written operand {j} is divided by columns");
         match s.split {
@@ -224,7 +224,7 @@ impl<'a> Args<'a> {
     }
 
     /// Written operand `j`, marked as taken.
-    #[inline]
+    #[inline(always)]
     fn take_operand(&mut self, j: usize) -> &'a OperandRef {
         assert!(self.taken & (1 << j) == 0, "written operand {j} taken twice");
         self.taken |= 1 << j;
@@ -242,7 +242,7 @@ impl<'a> Args<'a> {
     }
 
     /// Byte offset and length in bytes of `s`, after a check of the arena's bounds.
-    #[inline]
+    #[inline(always)]
     fn arena_byte_bounds(&self, s: &OperandRef) -> (usize, usize) {
         let off = self.moves.operand_offset(s);
         let len = s.len.checked_mul(s.size);

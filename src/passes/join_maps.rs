@@ -13,6 +13,7 @@ use crate::arena::{Node, Region, Shape, Side, Value, Window, ids::Id};
 use crate::error::Result;
 use crate::nodes::ir::attrs::Kind;
 use crate::nodes::ir::leaf::ArgAttrs;
+use crate::nodes::ops::control::scan::Scan;
 use crate::nodes::ops::pointwise::attrs::MapAttrs;
 use crate::nodes::{Graph, Op, Ty, Var};
 use bumpalo::Bump;
@@ -258,6 +259,22 @@ impl JoinFacts<'_> {
         all.filter(|&v| g.region_yields(r).contains(&v) || read(v)).collect()
     }
 
+    /// The arguments of the body `r` of loop `n` that `part` reads and that the loop stacks. As results of the joined
+    /// node they need no call that copies them. An argument whose next value is stacked, too, is not copied anyway.
+    fn stacked_args(&self, n: Node, r: Region, part: &[Node]) -> Vec<Value> {
+        let g = self.g;
+        let Some(shape) = part.iter().find_map(|&n| self.joinable(n)).filter(|_| g.op[n.at()] == Op::SCAN) else {
+            return Vec::new();
+        };
+        let (carries, stacked) =
+            g.region_yields(r).split_at(Scan::of(&g.attrs(n)).carries.min(g.region_yields(r).len()));
+        let twice = |k: usize| carries.get(k).is_some_and(|next| stacked.contains(next));
+        let read = |a: Value| part.iter().any(|&n| g.args_of(n).contains(&a));
+        let args = g.region_args(r).enumerate();
+        let fits = args.filter(|&(k, a)| stacked.contains(&a) && !twice(k) && g.shape[a.at()] == shape && read(a));
+        fits.map(|(_, a)| a).collect()
+    }
+
     /// Writes body `r` part by part.
     fn write_body(&self, v: &RebuildVisit<'_, '_>, r: Region, parts: &[Vec<Node>], regions: &[Region]) -> Region {
         let (src, g) = (self.g, v.g);
@@ -265,21 +282,34 @@ impl JoinFacts<'_> {
         let body = g.region(src.str(src.region_names[r.at()]), &tys, |args| {
             let mut map = Window::filled(src.region_values(r), Value::NONE);
             src.region_args(r).zip(args).for_each(|(a, x)| map[a] = x.v);
+            let mut stacked = Window::filled(src.region_values(r), Value::NONE);
             for part in parts {
                 g.with(|e| e.set_loc(src.loc[part[part.len() - 1].at()]));
-                if let &[n] = &part[..] {
+                let results = self.results(r, part, v.live);
+                let mut copied = self.stacked_args(v.node, r, part);
+                copied.retain(|&a| stacked[a] == Value::NONE);
+                copied.truncate(MOST_RESULTS.saturating_sub(results.len()));
+                if let (&[n], []) = (&part[..], &copied[..]) {
                     let ops: Vec<Value> = src.args_of(n).iter().map(|&a| map[a]).collect();
                     let outs = g.with(|e| e.copy(&src, n, &ops, regions));
                     src.outs_of(n).zip(outs.iter()).for_each(|(o, new)| map[o] = new);
                     continue;
                 }
-                let results = self.results(r, part, v.live);
-                for (o, new) in results.iter().zip(self.write_joined(v, part, &results, &map)) {
+                let both = [&results[..], &copied].concat();
+                let made = self.write_joined(v, part, &both, &map);
+                for (o, new) in results.iter().zip(&made) {
                     g.with(|e| e.set_name(new.v, src.names[o.at()]));
                     map[*o] = new.v;
                 }
+                copied.iter().zip(&made[results.len()..]).for_each(|(a, new)| stacked[*a] = new.v);
             }
-            src.region_yields(r).iter().map(|&y| g.var(map[y])).collect()
+            let carries = if src.op[v.node.at()] == Op::SCAN { Scan::of(&src.attrs(v.node)).carries } else { 0 };
+            let yields = src.region_yields(r).iter().enumerate();
+            let given = |(k, &y): (usize, &Value)| match stacked[y] {
+                copy if k >= carries && copy != Value::NONE => g.var(copy),
+                _ => g.var(map[y]),
+            };
+            yields.map(given).collect()
         });
         body.region
     }

@@ -197,7 +197,8 @@ impl<W: StepObserver> ExecWalk<'_, W> {
             return self.stop_loop(clock - 1, Cause::Iterations, (value, body.length.saturating_add(1)));
         };
         let flag = ends.filter(|_| matches!(body.exit, Some(LoopExit::Flag(_))));
-        let (segment, mut moves) = (&self.exec.linked.segments[body.segment as usize], *moves);
+        let segment = &self.exec.linked.segments[body.segment as usize];
+        let mut moves = LoopOffsets { depth: body.depth + 1, ..*moves };
         for n in 0..length {
             if flag.is_some() && value == 0 {
                 return true;

@@ -316,6 +316,20 @@ fn nodes_that_differ_in_an_attribute_are_not_merged() {
     assert_eq!(got[3].data, [1.0, -0.2, 4.0]);
 }
 
+/// The operands of a sum may be exchanged: written both ways, it is one node. Those of a difference may not.
+#[test]
+fn operations_of_exchanged_operands_are_one_node() {
+    let g = Builder::new("f");
+    let (x, y) = (g.input("x", [3], F64), g.input("y", [3], F64));
+    assert_eq!((x + y).v, (y + x).v);
+    assert_eq!((x * y).v, (y * x).v);
+    assert_eq!(x.maximum(y).v, y.maximum(x).v);
+    assert_eq!(x.equal(y).v, y.equal(x).v);
+    assert_ne!((x - y).v, (y - x).v);
+    assert_ne!((x / y).v, (y / x).v);
+    assert_ne!(x.less(y).v, y.less(x).v);
+}
+
 #[test]
 fn maximum_pools_and_reductions_keep_nan() {
     let g = Builder::new("f");

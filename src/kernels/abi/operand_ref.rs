@@ -70,11 +70,13 @@ pub struct LoopOffsets<'a> {
     pub strides: &'a [Strides],
     /// Current iteration of each loop, outermost first.
     pub at: [usize; DEPTH],
+    /// Number of loops around the instruction.
+    pub depth: usize,
 }
 
 impl LoopOffsets<'_> {
     /// For an instruction outside all loops.
-    pub const NONE: LoopOffsets<'static> = LoopOffsets { strides: &[], at: [0; DEPTH] };
+    pub const NONE: LoopOffsets<'static> = LoopOffsets { strides: &[], at: [0; DEPTH], depth: 0 };
 
     /// Byte offset of `s` in the current iteration. The arithmetic wraps; [`Args`](super::Args) checks bounds
     /// afterwards.
@@ -85,6 +87,7 @@ impl LoopOffsets<'_> {
             m => self.strides[m as usize]
                 .iter()
                 .zip(&self.at)
+                .take(self.depth)
                 .fold(s.off, |off, (stride, i)| off.wrapping_add(stride.wrapping_mul(*i))),
         }
     }

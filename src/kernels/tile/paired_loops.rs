@@ -22,7 +22,7 @@ pub(super) struct PairedStep {
     pub count: usize,
     /// The constant operands of the first step and of the second.
     pub constants: [f64; 2],
-    /// The value that the second step adds, if it is one that the result may be in place of.
+    /// The value to which the second step adds, or from which it subtracts: the result may be in place of it.
     pub addend: Option<u16>,
 }
 
@@ -145,7 +145,7 @@ fn paired_sums(first: &TileStep, second: &TileStep, k: usize, other: &impl Fn(u1
         _ => None,
     };
     let addend = match (g, z) {
-        (Sum::Add, Other::Value(v)) => Some(v),
+        (Sum::Add | Sum::SubFrom, Other::Value(v)) => Some(v),
         _ => None,
     };
     Some(Found { run, first: x, others: [Some(y), Some(z), None], addend })
@@ -154,9 +154,9 @@ fn paired_sums(first: &TileStep, second: &TileStep, k: usize, other: &impl Fn(u1
 /// The loop of `F` with an operand of the kind `A`, and `g` behind it.
 fn sums_behind<F: Arithmetic, A: OperandKind>(g: Sum, z: Other) -> Option<StepLoop> {
     Some(match (g, z) {
-        (Sum::Add, Other::Value(_)) => compiled::<SumsAdded<F, A>>(),
+        (Sum::Add, Other::Value(_)) => compiled::<SumsOnto<F, A, Add>>(),
         (Sum::Sub, Other::Value(_)) => compiled::<Sums<F, A, Sub, Values>>(),
-        (Sum::SubFrom, Other::Value(_)) => compiled::<Sums<F, A, SubFrom, Values>>(),
+        (Sum::SubFrom, Other::Value(_)) => compiled::<SumsOnto<F, A, SubFrom>>(),
         (Sum::Mul, Other::Value(_)) => compiled::<Sums<F, A, Mul, Values>>(),
         (Sum::Max, Other::Value(_)) => compiled::<Sums<F, A, Max, Values>>(),
         (Sum::Min, Other::Value(_)) => compiled::<Sums<F, A, Min, Values>>(),
@@ -259,24 +259,24 @@ impl<F: Arithmetic, A: OperandKind, G: Arithmetic, B: OperandKind> StepBody for 
     }
 }
 
-/// `dst` = f(x, y) + z, or f(x, y) + `dst` if z is empty: the result is in place of it. y is values or a constant.
-struct SumsAdded<F, A>(PhantomData<(F, A)>);
+/// `dst` = g(f(x, y), z), or g(f(x, y), `dst`) if z is empty: the result is in place of it. y is values or a constant.
+struct SumsOnto<F, A, G>(PhantomData<(F, A, G)>);
 
-impl<F: Arithmetic, A: OperandKind> StepBody for SumsAdded<F, A> {
+impl<F: Arithmetic, A: OperandKind, G: Arithmetic> StepBody for SumsOnto<F, A, G> {
     type To = f32;
 
     #[inline(always)]
     fn run(step: &StepCode, dst: &mut [f32], sources: &[&[u8]; 4]) {
         let &[x, y, z, _] = sources;
-        let (f, c) = (F::default(), step.imm[0] as f32);
+        let (f, g, c) = (F::default(), G::default(), step.imm[0] as f32);
         match (A::VALUES, if A::VALUES { z } else { y }.is_empty()) {
-            (_, false) => Sums::<F, A, Add, Values>::run(step, dst, sources),
+            (_, false) => Sums::<F, A, G, Values>::run(step, dst, sources),
             (true, true) => {
                 for ((to, x), y) in dst.iter_mut().zip(floats(x)).zip(floats(y)) {
-                    *to = Add.at(f.at(*x, *y), *to);
+                    *to = g.at(f.at(*x, *y), *to);
                 }
             }
-            (false, true) => dst.iter_mut().zip(floats(x)).for_each(|(to, x)| *to = Add.at(f.at(*x, c), *to)),
+            (false, true) => dst.iter_mut().zip(floats(x)).for_each(|(to, x)| *to = g.at(f.at(*x, c), *to)),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::tile_op::{TileOp, tile_op_supports};
 use arenagrad_arena::DType;
 
 /// Maximal number of inputs.
-pub const MAX_INPUTS: usize = 48;
+pub const MAX_INPUTS: usize = 64;
 /// Maximal number of outputs.
 pub const MAX_OUTPUTS: usize = 32;
 /// Maximal number of steps.

@@ -75,21 +75,22 @@ impl<T: Pod, O: ElementZip<T> + Default, const SWAPPED: bool> StepBody for Zippe
     }
 }
 
-/// The sum of two operands. One that is empty is what the result is in place of.
-struct Added<T>(PhantomData<T>);
+/// Two operands. One that is empty is what the result is in place of.
+struct Onto<T, O>(PhantomData<(T, O)>);
 
-impl<T: Float + ElementNumber> StepBody for Added<T> {
+impl<T: Pod, O: ElementZip<T, Out = T> + Default> StepBody for Onto<T, O> {
     type To = T;
 
     #[inline(always)]
     fn run(step: &StepCode, dst: &mut [T], sources: &[&[u8]; 4]) {
         let &[a, b, ..] = sources;
-        if a.is_empty() || b.is_empty() {
-            for (d, x) in dst.iter_mut().zip(cast_slice::<u8, T>(if a.is_empty() { b } else { a })) {
-                *d = Add.at(*d, *x);
-            }
+        let op = O::default();
+        if a.is_empty() {
+            dst.iter_mut().zip(cast_slice::<u8, T>(b)).for_each(|(d, y)| *d = op.at(*d, *y));
+        } else if b.is_empty() {
+            dst.iter_mut().zip(cast_slice::<u8, T>(a)).for_each(|(d, x)| *d = op.at(*x, *d));
         } else {
-            Zipped::<T, Add, false>::run(step, dst, sources);
+            Zipped::<T, O, false>::run(step, dst, sources);
         }
     }
 }
@@ -186,8 +187,8 @@ fn float_loop<T: Float + ElementNumber>(op: Op) -> Option<StepLoop> {
         Op::Recip => compiled::<Mapped<T, Recip>>(),
         Op::Tanh => compiled::<Mapped<T, Tanh>>(),
         Op::Sigmoid => compiled::<Mapped<T, Sigmoid>>(),
-        Op::Add => compiled::<Added<T>>(),
-        Op::Sub => compiled::<Zipped<T, Sub, false>>(),
+        Op::Add => compiled::<Onto<T, Add>>(),
+        Op::Sub => compiled::<Onto<T, Sub>>(),
         Op::Mul => compiled::<Zipped<T, Mul, false>>(),
         Op::Div => compiled::<Zipped<T, Div, false>>(),
         Op::Max => compiled::<Zipped<T, Max, false>>(),

@@ -242,12 +242,14 @@ fn one_step_in_place() {
     }
 }
 
-/// A step that adds to what its result is in place of has the bits of one that adds to another buffer.
+/// A step that adds to what its result is in place of, or subtracts from it, has the bits of one that reads another
+/// buffer.
 #[test]
 fn sums_in_place_of_their_addend() {
     let step = |op, elem, args: &[u16]| TileStep::new(op, elem, args, [0.25, 0.0]);
     let two = |elem, args: &[u16]| vec![step(TileOp::Add, elem, args)];
-    let pair = |args: &[u16]| vec![step(TileOp::Mul, DType::F32, &[1, 2]), step(TileOp::Add, DType::F32, args)];
+    let pair_of = |op, args: &[u16]| vec![step(TileOp::Mul, DType::F32, &[1, 2]), step(op, DType::F32, args)];
+    let pair = |args: &[u16]| pair_of(TileOp::Add, args);
     let constant = vec![
         step(TileOp::Fill, DType::F32, &[]),
         step(TileOp::Mul, DType::F32, &[1, 3]),
@@ -261,8 +263,13 @@ fn sums_in_place_of_their_addend() {
         (DType::F64, two(DType::F64, &[0, 1]), true),
         (DType::I32, two(DType::I32, &[0, 1]), false),
         (DType::F32, two(DType::F32, &[0, 0]), false),
+        (DType::F32, vec![step(TileOp::Sub, DType::F32, &[0, 1])], true),
+        (DType::F64, vec![step(TileOp::Sub, DType::F64, &[1, 0])], true),
+        (DType::I32, vec![step(TileOp::Sub, DType::I32, &[0, 1])], false),
         (DType::F32, pair(&[3, 0]), true),
         (DType::F32, pair(&[0, 3]), true),
+        (DType::F32, pair_of(TileOp::Sub, &[0, 3]), true),
+        (DType::F32, pair_of(TileOp::Sub, &[3, 0]), false),
         (DType::F32, constant, true),
         (DType::F32, number(&[0, 3]), false),
         (DType::F32, number(&[3, 0]), false),

@@ -116,6 +116,10 @@ pub struct TileCode {
     /// Entries of the table of a call.
     pub(super) table: usize,
     pub(super) inputs: Vec<InputCode>,
+    /// For each input, the bytes of an element if tiles of it are read where they are, else 0.
+    pub(super) whole: Vec<u8>,
+    /// The inputs of which tiles are fetched, as they are not read where they are.
+    pub(super) fetched: Vec<u16>,
     /// The constants that no loop has in it.
     pub(super) once: Vec<StepCode>,
     /// The other steps.
@@ -124,7 +128,7 @@ pub struct TileCode {
     pub(super) outputs: Vec<DType>,
     /// For each output, the entry of the slot for the tile of an input that it is in place of.
     pub(super) copies: Vec<u16>,
-    /// For each output, the inputs to which its step adds if the output is in place of them.
+    /// For each output, the inputs that its step reads from the output if that is in place of them.
     pub(super) addends: Vec<[Option<u16>; 2]>,
 }
 
@@ -167,9 +171,12 @@ impl TileCode {
         };
         let steps: Vec<StepCode> = plan.steps.iter().map(with_constant).collect();
         once.retain(|c| steps.iter().any(|s| s.args.contains(&c.to)));
-        let whole = plan.inputs.iter().all(|input| input.kind == Kind::Full);
-        let direct = once.is_empty() && steps.len() == 1 && plan.outputs.len() == 1 && whole;
+        let size = |input: &PlannedInput| if input.kind == Kind::Full { input.elem.size() as u8 } else { 0 };
+        let whole: Vec<u8> = plan.inputs.iter().map(size).collect();
+        let direct = once.is_empty() && steps.len() == 1 && plan.outputs.len() == 1 && !whole.contains(&0);
         let inputs = plan.inputs.iter().zip(&tiles).map(|(input, &tile)| InputCode::new(input, tile, entry)).collect();
+        let moved = |input: &PlannedInput| !matches!(input.kind, Kind::Unused | Kind::Full);
+        let fetched = (0..plan.inputs.len()).filter(|&i| moved(&plan.inputs[i])).map(|i| i as u16).collect();
         let copies = plan.copies.iter().map(|slot| entry(slot.map_or(Storage::None, Storage::Slot))).collect();
         TileCode {
             len: plan.len,
@@ -177,6 +184,8 @@ impl TileCode {
             lines: plan.lines,
             table,
             inputs,
+            whole,
+            fetched,
             once,
             steps,
             outputs: plan.outputs,

@@ -7,11 +7,10 @@
 use super::apply::apply_fill;
 use super::load::{load_contiguous_tile, load_tile};
 use super::loose_operands::LooseOperands;
-use super::program::TileProgram;
+use super::program::{MAX_OUTPUTS, TileProgram};
 use super::tile_code::{AccessCode, FIRST_INPUT, InputCode, MAX_TABLE, StepCode, TileCode};
 use super::{TILE, UNIT, tile_plan_scratch_len};
 use crate::abi::Args;
-use arenagrad_arena::DType;
 use arenagrad_arena::tensor::{LINE, Line};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
@@ -21,8 +20,6 @@ enum TileBytes<'a> {
     Read(&'a [u8]),
     /// An output or a slot.
     Written(&'a mut [u8]),
-    /// A slot that has become the entry of this input: an output is in place of it.
-    Given(u16),
 }
 
 /// An entry that holds nothing.
@@ -67,6 +64,8 @@ struct TileKernelCall<'a, 'c> {
     code: &'c TileCode,
     /// What steps read and write, at the entries that [`TileCode`] names.
     table: &'c mut [TileBytes<'a>],
+    /// For each output, the entry of the input that it is in place of, if that has a copy of the tile; else 0.
+    copied: [u16; MAX_OUTPUTS],
     /// Elements of the range.
     lo: usize,
     hi: usize,
@@ -86,8 +85,10 @@ pub fn tile_kernel(args: &mut Args<'_>) {
         _ if code.direct => tile_kernel_direct(args, code),
         // A large table takes time to set up.
         ..=16 => tile_kernel_tiles::<16>(args, code),
-        17..=64 => tile_kernel_tiles::<64>(args, code),
-        65..=128 => tile_kernel_tiles::<128>(args, code),
+        17..=32 => tile_kernel_tiles::<32>(args, code),
+        33..=64 => tile_kernel_tiles::<64>(args, code),
+        65..=96 => tile_kernel_tiles::<96>(args, code),
+        97..=128 => tile_kernel_tiles::<128>(args, code),
         _ => tile_kernel_tiles::<MAX_TABLE>(args, code),
     }
 }
@@ -163,21 +164,19 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
                 *entry = TileBytes::Written(slot);
             }
         }
-        for (i, input) in code.inputs.iter().enumerate() {
+        let mut copied = [0; MAX_OUTPUTS];
+        for (i, &size) in code.whole.iter().enumerate() {
             table[FIRST_INPUT + i] = match operands.input(i) {
-                Ok(bytes) if matches!(input.access(), AccessCode::Full) => {
-                    TileBytes::Read(&bytes[lo * input.elem.size()..])
-                }
-                Ok(bytes) => TileBytes::Read(bytes),
+                Ok(bytes) => TileBytes::Read(&bytes[lo * usize::from(size)..]),
                 // The step reads it from its result.
                 Err(j) if code.adds_in_place(i, j) => NONE,
-                Err(j) => std::mem::replace(
-                    &mut table[usize::from(code.copies[j])],
-                    TileBytes::Given((FIRST_INPUT + i) as u16),
-                ),
+                Err(j) => {
+                    copied[j] = (FIRST_INPUT + i) as u16;
+                    std::mem::replace(&mut table[usize::from(code.copies[j])], NONE)
+                }
             };
         }
-        Some(TileKernelCall { code, table, lo, hi })
+        Some(TileKernelCall { code, table, copied, lo, hi })
     }
 
     /// Computes the range. `fault` gets the first bad element of each step and tile.
@@ -203,19 +202,17 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
 
     /// Moves on from a full tile of all operands to the next.
     fn advance(&mut self) {
-        let ahead = |elem: DType| TILE * elem.size();
         let mut entries = self.table.iter_mut().skip(FIRST_INPUT);
-        for (input, entry) in self.code.inputs.iter().zip(entries.by_ref()) {
-            match (input.access(), entry) {
+        for (&size, entry) in self.code.whole.iter().zip(entries.by_ref()) {
+            match entry {
                 // Empty: the result is in place of it.
-                (AccessCode::Full, TileBytes::Read([])) => {}
-                (AccessCode::Full, TileBytes::Read(bytes)) => *bytes = &bytes[ahead(input.elem)..],
-                _ => {}
+                TileBytes::Read([]) | TileBytes::Written(_) => {}
+                TileBytes::Read(bytes) => *bytes = &bytes[TILE * usize::from(size)..],
             }
         }
         for (entry, &elem) in entries.zip(&self.code.outputs) {
             if let TileBytes::Written(bytes) = std::mem::replace(entry, NONE) {
-                *entry = TileBytes::Written(&mut bytes[ahead(elem)..]);
+                *entry = TileBytes::Written(&mut bytes[TILE * elem.size()..]);
             }
         }
     }
@@ -223,27 +220,31 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
     /// Fetches this tile of every input that is not read where it is.
     #[inline]
     fn load(&mut self, tile: Tile) {
-        for (j, &slot) in self.code.copies.iter().enumerate() {
-            if let TileBytes::Given(input) = self.table[usize::from(slot)] {
+        for (j, &elem) in self.code.outputs.iter().enumerate() {
+            let input = usize::from(self.copied[j]);
+            if input > 0 {
                 // Before any step writes: the output is about to overwrite these bytes.
-                let bytes = tile.n * self.code.outputs[j].size();
+                let bytes = tile.n * elem.size();
                 let (low, high) = self.table.split_at_mut(FIRST_INPUT + self.code.inputs.len());
-                if let TileBytes::Written(copy) = &mut low[usize::from(input)] {
+                if let TileBytes::Written(copy) = &mut low[input] {
                     copy[..bytes].copy_from_slice(&tile_bytes(&high[j])[..bytes]);
                 }
             }
         }
-        for (i, input) in self.code.inputs.iter().enumerate() {
-            match (input.access(), &self.table[FIRST_INPUT + i]) {
-                (AccessCode::Unused | AccessCode::Full, _) => {}
-                (access, _) if tile_kernel_loads_once(access) && tile.at > self.lo => {}
-                (access, &TileBytes::Read(source)) => self.fetch(input, access, source, tile),
+        for &i in &self.code.fetched {
+            let input = &self.code.inputs[usize::from(i)];
+            let access = input.access();
+            match self.table[FIRST_INPUT + usize::from(i)] {
+                TileBytes::Read(source) if tile.at == self.lo || !tile_kernel_loads_once(access) => {
+                    self.fetch(input, access, source, tile);
+                }
                 _ => {}
             }
         }
     }
 
     /// Fetches a tile of an input that has an entry of its own for it.
+    #[inline(never)]
     fn fetch(&mut self, input: &InputCode, access: AccessCode<'_>, source: &'a [u8], tile: Tile) {
         let (size, entry, slot) = (input.elem.size(), usize::from(input.tile), usize::from(input.slot));
         // The slot is at one of its two entries.
@@ -270,14 +271,14 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
     /// Runs one step on a tile of `n` elements. Returns its first bad element.
     #[inline(always)]
     fn step(&mut self, step: &StepCode, n: usize) -> Option<usize> {
-        // The table is cut at what is written, so that everything else can be borrowed.
-        let (low, rest) = self.table.split_at_mut(usize::from(step.to));
-        let (TileBytes::Written(dst), high) = rest.split_first_mut()? else { return None };
-        let sources = step.args.map(|at| {
-            let at = usize::from(at);
-            tile_bytes(if at < low.len() { &low[at] } else { &high[at - low.len() - 1] })
-        });
-        (step.run)(step, &mut dst[..n * step.size], &sources)
+        // The result leaves the table, so that everything else can be borrowed.
+        let TileBytes::Written(dst) = std::mem::replace(&mut self.table[usize::from(step.to)], NONE) else {
+            return None;
+        };
+        let sources = step.args.map(|at| tile_bytes(&self.table[usize::from(at)]));
+        let bad = (step.run)(step, &mut dst[..n * step.size], &sources);
+        self.table[usize::from(step.to)] = TileBytes::Written(dst);
+        bad
     }
 }
 
@@ -287,7 +288,6 @@ fn tile_bytes<'s>(entry: &'s TileBytes<'_>) -> &'s [u8] {
     match entry {
         TileBytes::Read(bytes) => bytes,
         TileBytes::Written(bytes) => bytes,
-        TileBytes::Given(_) => &[],
     }
 }
 

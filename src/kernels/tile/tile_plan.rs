@@ -108,8 +108,8 @@ pub(super) struct TilePlan {
     pub outputs: Vec<DType>,
     /// For each output, what receives the tile of an input that it is in place of. None if it cannot be.
     pub copies: Vec<Option<u16>>,
-    /// For each output, the inputs that its step alone reads and adds. If the output is in place of one, nothing is
-    /// copied.
+    /// For each output, the inputs that its step alone reads, and adds or subtracts. If the output is in place of one,
+    /// nothing is copied.
     pub addends: Vec<[Option<u16>; 2]>,
     pub slots: u16,
     /// Cache lines of a slot.
@@ -136,11 +136,14 @@ struct LiveStep {
 }
 
 impl LiveStep {
-    /// The values that the step adds: its result may be in place of one, since a sum has the same bits in either order.
+    /// The values to which the step adds, or from or to which it subtracts: its loop can write its result in place of
+    /// one.
     fn addends(&self) -> [Option<u16>; 2] {
         match &self.pair {
             Some(pair) => [pair.addend, None],
-            None if self.step.op == TileOp::Add && matches!(self.step.elem, DType::F32 | DType::F64) => {
+            None if matches!(self.step.op, TileOp::Add | TileOp::Sub)
+                && matches!(self.step.elem, DType::F32 | DType::F64) =>
+            {
                 let [a, b, _] = self.step.args;
                 [Some(a), Some(b)]
             }
@@ -212,7 +215,7 @@ fn plan_tile_pairs(inputs: usize, steps: Vec<TileStep>, life: &mut [Life]) -> Ve
     live
 }
 
-/// For each output, the whole inputs that its step alone reads and adds.
+/// For each output, the whole inputs that its step alone reads, and adds or subtracts.
 fn plan_tile_addends(plan: &TilePlan, steps: &[LiveStep], life: &[Life]) -> Vec<[Option<u16>; 2]> {
     let (first, mut all) = (plan.inputs.len(), vec![[None; 2]; plan.outputs.len()]);
     let whole = |v: &u16| plan.inputs.get(usize::from(*v)).is_some_and(|i| i.kind == Kind::Full);

@@ -7,6 +7,7 @@
 
 use super::attrs::{Attr, Attrs, attrs_are_inline};
 use super::dtype::{DType, Ty};
+use super::flags::Flags;
 use super::graph::Graph;
 use super::infer::{Infer, Signature};
 use super::opdef::{Op, OpDef, opdef_fault};
@@ -304,12 +305,21 @@ impl Emit {
         outs
     }
 
+    /// The hash of a node. Operands that may be exchanged have the same one in either order.
     fn hash(&self, op: Op, args: &[Value], words: &[u32]) -> u64 {
         let mut h = self.hasher.build_hasher();
         op.0.hash(&mut h);
-        args.hash(&mut h);
+        match args {
+            &[a, b] if self.exchanges(op) => [a.min(b), a.max(b)].hash(&mut h),
+            _ => args.hash(&mut h),
+        }
         words.hash(&mut h);
         h.finish()
+    }
+
+    /// Whether the operands of `op` may be exchanged.
+    fn exchanges(&self, op: Op) -> bool {
+        self.ops[op.0 as usize].flags.has(Flags::COMMUTES)
     }
 
     /// Adds a node whose attribute words are known, and maybe its result types.
@@ -329,9 +339,14 @@ impl Emit {
         let hash = if def.is_pure() { self.hash(op, args, words) } else { 0 };
         if def.is_pure() {
             let b = self.current();
+            let exchanges = self.exchanges(op);
+            let same_args = |known: &[Value]| match (known, args) {
+                (&[a, b], &[x, y]) if exchanges => (a, b) == (x, y) || (a, b) == (y, x),
+                _ => known == args,
+            };
             let same = |&n: &u32| {
                 let n = n as usize;
-                b.op[n] == op && b.args_of(n) == args && self.attrs_in(b, n).words == words
+                b.op[n] == op && same_args(b.args_of(n)) && self.attrs_in(b, n).words == words
             };
             if let Some(&n) = b.table.find(hash, same) {
                 return b.outs(n as usize);
