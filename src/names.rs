@@ -113,4 +113,65 @@ mod tests {
         let many: Vec<String> = (0..100).map(|i| format!("layer{i}")).collect();
         assert!(list_names_instead("x", many.iter().map(String::as_str)).ends_with("layer23, 76 more"));
     }
+
+    #[test]
+    fn only_the_first_star_is_one() {
+        assert!(matches_name("a*b*", "axb*") && !matches_name("a*b*", "axbc") && !matches_name("ab*ba", "aba"));
+    }
+
+    #[test]
+    fn lists_are_cut_off_behind_24_names() {
+        let names: Vec<String> = (0..25).map(|i| format!("n{i}")).collect();
+        let list = |n: usize| list_names(names[..n].iter().map(String::as_str));
+        assert_eq!((list(0), list(2)), (String::new(), "n0, n1".to_string()));
+        assert!(list(24).ends_with("n22, n23") && list(25).ends_with("n23, 1 more"));
+        assert_eq!(list_names_instead("x", [].into_iter()), "; there are none");
+    }
+
+    #[test]
+    fn distances_count_edits_and_swaps_of_neighbours() {
+        let pairs = [
+            ("kitten", "sitting", 3),
+            ("ab", "ba", 1),
+            ("abcd", "acbd", 1),
+            ("ab", "ax", 1),
+            // A swap whose letters are apart is two edits and a third.
+            ("ca", "abc", 3),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("same", "same", 0),
+        ];
+        for (a, b, wanted) in pairs {
+            assert_eq!(name_distance(a.as_bytes(), b.as_bytes()), wanted, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_third_of_the_letters_may_be_wrong() {
+        let near = |word: &str, name: &str| !nearest_name(word, [name].into_iter()).is_empty();
+        assert!(near("weight", "wxyght") && !near("weight", "wxyzht"));
+        assert!(near("weight", "weig") && !near("weight", "wei"));
+        // One letter at least, and three at most.
+        assert!(near("ab", "abc") && !near("ab", "abcd"));
+        assert!(near("abcdefghijkl", "abcdefghixyz") && !near("abcdefghijkl", "abcdefghwxyz"));
+        // Long words are compared with nothing.
+        let long = "a".repeat(41);
+        assert!(near(&long[..40], &long[..39]) && !near(&long, &long[..40]));
+        assert_eq!(nearest_name("loss", ["lass", "lose"].into_iter()), "; did you mean lass?");
+        assert_eq!(nearest_name("loss", ["lase", "lose"].into_iter()), "; did you mean lose?");
+    }
+
+    #[test]
+    fn both_ends_of_a_pattern_may_be_wrong() {
+        let near = |start: &str, end: &str, name: &str| !nearest_name_part(start, end, [name].into_iter()).is_empty();
+        assert!(near("ab", "yz", "axxxyw") && !near("ab", "yz", "cxxxyw"));
+        // An end that is not there has no edits to give.
+        assert!(near("a", "", "b") && !near("ab", "", "cx") && !near("", "ab", "cx"));
+        assert!(near("weight", "", "weigh") && near("", "bias", "ias"));
+        let (start, end) = ("s".repeat(20), "e".repeat(21));
+        let name = format!("{start}.{end}");
+        assert!(near(&start, &end[..20], &name) && !near(&start, &end, &name));
+        let names = ["fc1.weight", "fc2.weight"];
+        assert_eq!(nearest_name_part("fc2", "weigt", names.into_iter()), "; did you mean fc2.weight?");
+    }
 }

@@ -57,3 +57,16 @@ fn an_instruction_set_that_cannot_be_had_is_refused() {
         assert!(errors.contains(&format!("ARENAGRAD_ISA asks for {isa:?}: {why}")), "{errors}");
     }
 }
+
+/// A plan is made for an instruction set, so it asks for one as well.
+#[test]
+fn a_plan_needs_an_instruction_set_that_can_be_had() {
+    let s = Scratch::new();
+    let graph = s.file("g.ir", "graph @g {\n  %x = input : f32[4]\n  %y = exp %x : f32[4]\n  return y=%y\n}\n");
+    let planned = |isa: &str| program(&["plan", &graph]).env("ARENAGRAD_ISA", isa).output().unwrap();
+    assert!(planned("portable").status.success());
+    let out = planned("sse9");
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && out.stdout.is_empty(), "{errors}");
+    assert!(errors.contains("ARENAGRAD_ISA asks for \"sse9\": it may be portable, neon, avx2, avx512"), "{errors}");
+}

@@ -163,3 +163,56 @@ impl<'x, 'g> Copier<'x, 'g> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::error::{Kind, Result};
+    use crate::nodes::ir::text;
+    use crate::passes::rebuild::{Rule, rebuild_buf};
+
+    const SOURCE: &str = "graph @g {
+  %x = input : f64[2]
+  %z = input : f64[3]
+  %y = exp %x : f64[2]
+  %w = sin %z : f64[3]
+  return y=%y, w=%w
+}
+";
+
+    fn rebuilt(rule: &mut Rule<'_>) -> Result<String> {
+        let graph = text::parse(SOURCE).unwrap();
+        Ok(text::print(rebuild_buf(graph.view(), rule)?.view()))
+    }
+
+    #[test]
+    fn what_replaces_a_result_takes_its_name_and_a_leaf_keeps_its_own() {
+        assert_eq!(rebuilt(&mut |_| None).unwrap(), SOURCE);
+        let negated = rebuilt(&mut |v| (v.def.name == "exp").then(|| vec![-v.args[0]])).unwrap();
+        assert_eq!(negated, SOURCE.replace("exp", "neg"));
+        let dropped = rebuilt(&mut |v| (v.def.name == "exp").then(|| v.args.to_vec())).unwrap();
+        assert_eq!(dropped, SOURCE.replace("  %y = exp %x : f64[2]\n", "").replace("y=%y", "y=%x"));
+    }
+
+    #[test]
+    fn a_rule_gives_each_result_with_its_type() {
+        let none = rebuilt(&mut |v| (v.def.name == "exp").then(Vec::new)).unwrap_err();
+        assert!(none.kind == Kind::Verify && none.message == "a rule for exp gave 0 results of 1", "{none}");
+        let other = rebuilt(&mut |v| {
+            let z = v.src.leaves().find(|l| l.name == "z").unwrap().value;
+            (v.def.name == "exp").then(|| vec![v.map[z]])
+        });
+        let other = other.unwrap_err();
+        assert!(other.kind == Kind::Verify && other.message == "a rule for exp gave f64[3], not f64[2]", "{other}");
+    }
+
+    #[test]
+    fn the_first_error_of_a_rule_stays() {
+        let failed = rebuilt(&mut |v| {
+            (v.def.name == "exp").then(|| {
+                v.g.fail(Kind::Shape, "first");
+                Vec::new()
+            })
+        });
+        assert_eq!(failed.unwrap_err().message, "first");
+    }
+}

@@ -114,8 +114,8 @@ pub fn fits_inlined(g: Graph<'_>, picked: impl Fn(Node) -> bool) -> Result<()> {
     let refuse = |n: Node, r: Region, size: u64| {
         let (def, name) = (g.def_of(n).name, g.str(g.region_names[r.at()]));
         let name = if name.is_empty() { r.0.to_string() } else { name.to_string() };
-        let size = if size == u64::MAX { "more nodes than can be counted".into() } else { format!("{size} nodes") };
-        let text = format!("{def}: with its calls written out, region @{name} is {size}; {MAX_NODES} is the limit");
+        let text =
+            format!("{def}: with its calls written out, region @{name} is {size} nodes; {MAX_NODES} is the limit");
         Err(Error::new(Kind::Verify, text).at(g.location(n)))
     };
     let mut total = 0u64;
@@ -170,4 +170,84 @@ pub fn inlined(g: Graph<'_>, calls: InlineCalls) -> Result<GraphBuf> {
     })?;
     // One more rebuild drops the regions without a caller.
     rebuild_buf(written.view(), &mut |_| None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Location;
+    use crate::nodes::Builder;
+    use crate::nodes::DType;
+    use crate::nodes::ir::text;
+    use std::fmt::Write;
+
+    /// A region of 4096 sines, and a graph of `alone` sines and of `calls` calls of the region.
+    fn sines(alone: usize, calls: usize) -> String {
+        let mut source = "region @sines(%v0: f64[]) {\n".to_string();
+        for i in 0..4096 {
+            let _ = writeln!(source, "  %v{} = sin %v{i}", i + 1);
+        }
+        source += "  yield %v4096\n}\ngraph @g {\n  %v0 = input : f64[]\n";
+        for i in 0..alone + calls {
+            let op = if i < alone { "sin" } else { "call" };
+            let body = if i < alone { "" } else { " body=@sines" };
+            let _ = writeln!(source, "  %v{} = {op} %v{i}{body}", i + 1);
+        }
+        let _ = write!(source, "  return y=%v{}\n}}\n", alone + calls);
+        source
+    }
+
+    /// The nodes of the region, its argument, the leaf, and 4096 nodes for each call.
+    #[test]
+    fn nodes_are_counted_to_the_limit() {
+        let alone = MAX_NODES - 4096 - 2 - 1022 * 4096;
+        let full = text::parse(&sines(alone, 1022)).unwrap();
+        fits_inlined(full.view(), |_| true).unwrap();
+        let more = text::parse(&sines(alone + 1, 1022)).unwrap();
+        let e = fits_inlined(more.view(), |_| true).unwrap_err();
+        assert_eq!(e.message, "call: with its calls written out, region @sines is 4096 nodes; 4194304 is the limit");
+        // The last of 4096 + 3 lines of the region, 2 lines, the sines, and the calls.
+        assert!(matches!(e.location, Location::Text(line, _) if line as usize == 4096 + 3 + 2 + alone + 1 + 1022));
+        // Calls that stay are one node each.
+        let many = text::parse(&sines(0, 2000)).unwrap();
+        fits_inlined(many.view(), |_| false).unwrap();
+        fits_inlined(many.view(), |_| true).unwrap_err();
+    }
+
+    #[test]
+    fn a_region_without_a_name_has_its_number_in_the_error() {
+        let g = Builder::new("doubling");
+        let x = g.input("x", [], DType::F64);
+        let mut last = g.region("", &[x.ty()], |a| vec![a[0].sin()]);
+        for _ in 0..30 {
+            let before = last;
+            last = g.region("", &[x.ty()], |a| vec![g.call(before, &[g.call(before, a)[0]])[0]]);
+        }
+        let graph = g.finish([g.call(last, &[x])[0].named("y")]).unwrap();
+        let e = inlined(graph.view(), InlineCalls::All).unwrap_err();
+        assert_eq!(e.message, "call: with its calls written out, region @23 is 8388608 nodes; 4194304 is the limit");
+    }
+
+    /// The values of a call have the names of its results, whatever they are called in the region.
+    #[test]
+    fn results_of_calls_keep_their_names() {
+        let source = "region @inner(%a: f64[]) {
+            %b = sin %a
+            yield %b
+        }
+        region @outer(%a: f64[]) {
+            %once = call %a body=@inner
+            %c = exp %once
+            yield %c
+        }
+        graph @g {
+            %x = input : f64[]
+            %twice = call %x body=@outer
+            return y=%twice
+        }";
+        let graph = inlined(text::parse(source).unwrap().view(), InlineCalls::All).unwrap();
+        let want = "graph @g {\n  %x = input : f64[]\n  %once = sin %x : f64[]\n  %twice = exp %once : f64[]\n  \
+                    return y=%twice\n}\n";
+        assert_eq!(text::print(graph.view()), want);
+    }
 }

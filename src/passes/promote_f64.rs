@@ -95,7 +95,9 @@ fn bytes_promoted_to_f64(bytes: &[u8], from: DType) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Location;
     use crate::nodes::Init;
+    use crate::nodes::ir::text::{parse, print};
 
     #[test]
     fn floats_widen_and_the_signature_stays() {
@@ -120,5 +122,44 @@ mod tests {
         assert_eq!(bytes_promoted_to_f64(&half, DType::F16), 1.5f64.to_le_bytes());
         assert_eq!(bytes_promoted_to_f64(&(-0.25f32).to_le_bytes(), DType::F32), (-0.25f64).to_le_bytes());
         assert_eq!(bytes_promoted_to_f64(&[1, 2], DType::U8), [1, 2]);
+    }
+
+    /// A function with a rule keeps its regions, in f64 as what calls it.
+    #[test]
+    fn functions_with_rules_are_promoted_with_their_rules() {
+        let text = "region @f(%x: f32[3]) {
+              %1 = full value=0.5 : f32[3]
+              %y = mul %x, %1
+              yield %y
+            }
+            region @f.vjp(%x: f32[3], %y: f32[3], %d: f32[3]) {
+              %c = mul %d, %x
+              yield %c
+            }
+            graph @g {
+              %x = input : f32[3]
+              %y = custom_fn %x body=@f captures=0 vjp=@f.vjp
+              return y=%y
+            }";
+        let wide = promote_f64(parse(text).unwrap().view()).unwrap();
+        let v = wide.view();
+        let want = "region @f(%0: f64[3]) {
+  %1 = full value=0.5 : f64[3]
+  %2 = mul %0, %1 : f64[3]
+  yield %2
+}
+region @f.vjp(%0: f64[3], %1: f64[3], %2: f64[3]) {
+  %3 = mul %2, %0 : f64[3]
+  yield %3
+}
+graph @g {
+  %x = input : f64[3]
+  %1 = custom_fn %x body=@f captures=0 vjp=@f.vjp : f64[3]
+  return y=%1
+}
+";
+        assert_eq!(print(v), want);
+        // Errors name the line that the promoted op stands for.
+        assert!(matches!(v.location(Node::new(v.nodes() - 1)), Location::Text(12, _)));
     }
 }

@@ -52,11 +52,7 @@ pub fn nodes_to_rebuild(g: Graph<'_>) -> Side<Node, bool> {
     let mut live = Side::filled(g.nodes(), false);
     let mut used = Side::<Region, bool>::filled(g.regions(), false);
     used[g.entry()] = true;
-    for &v in g.outputs() {
-        live[g.def[v.at()]] = true;
-    }
-    for &(leaf, next) in g.updates {
-        live[g.def[leaf.at()]] = true;
+    for &(_, next) in g.updates {
         live[g.def[next.at()]] = true;
     }
     for r in (0..g.regions()).rev().map(Region::new) {

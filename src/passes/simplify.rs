@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::nodes::build::size_attrs::to_size_attrs;
 use crate::nodes::ir::emit::Definition;
 use crate::nodes::ops::constant::attrs::FullAttrs;
-use crate::nodes::ops::layout::attrs::{FlipAttrs, SliceAttrs, TransposeAttrs};
+use crate::nodes::ops::layout::attrs::{FlipAttrs, TransposeAttrs};
 use crate::nodes::ops::matmul::attrs::MatmulAttrs;
 use crate::nodes::ops::reduce::attrs::ReduceAttrs;
 use crate::nodes::{Graph, Op, Var};
@@ -74,15 +74,12 @@ const RULES: &[Rule] = &[
         &[Op::REDUCE_SUM, Op::REDUCE_MEAN, Op::REDUCE_MAX, Op::REDUCE_MIN, Op::REDUCE_PROD],
         |v| {
             let axes = ReduceAttrs::of(&v.src.attrs(v.node)).axes;
-            let d = v.args[0].dims();
             // Only reductions over no axis are dropped: a sum over one element turns −0 into +0.
-            (axes.is_empty() && d.len() == simplify_result_dims(v).len()).then_some(v.args[0])
+            axes.is_empty().then_some(v.args[0])
         },
     ),
-    simplify_rule("slice-all", &[Op::SLICE], |v| {
-        let steps = SliceAttrs::of(&v.src.attrs(v.node)).steps;
-        (steps.iter().all(|&p| p == 1) && v.args[0].dims() == simplify_result_dims(v)).then_some(v.args[0])
-    }),
+    // A slice of as many elements along each axis has all of them: its steps are 1 where an axis has two or more.
+    simplify_rule("slice-all", &[Op::SLICE], simplify_same_type),
     simplify_rule("pad-nothing", &[Op::PAD], simplify_same_type),
     simplify_rule("flip-nothing", &[Op::FLIP], |v| {
         FlipAttrs::of(&v.src.attrs(v.node)).axes.is_empty().then_some(v.args[0])
@@ -251,11 +248,8 @@ fn simplify_transposed_product<'g>(v: &RebuildVisit<'_, 'g>) -> Option<Var<'g>> 
     let mut hit = false;
     for (arg, flag) in args.iter_mut().zip(&mut flags) {
         if let (Some(perm), Some(x)) = (simplify_perm(*arg), simplify_operand(*arg, Op::TRANSPOSE)) {
-            let r = perm.len();
-            let mut swap: Vec<usize> = (0..r).collect();
-            if r >= 2 {
-                swap.swap(r - 2, r - 1);
-            }
+            let mut swap: Vec<usize> = (0..perm.len()).collect();
+            swap[perm.len().saturating_sub(2)..].reverse();
             if perm == swap {
                 (*arg, *flag, hit) = (x, !*flag, true);
             }

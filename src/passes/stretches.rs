@@ -223,3 +223,147 @@ pub fn stretch_levels_above(g: Graph<'_>, weight: impl Fn(Node) -> usize) -> Sid
     }
     above
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ir::text::{parse, print};
+
+    fn scan(length: usize, reverse: bool) -> Scan {
+        let (body, keep_every) = (Region::NONE, Some(2));
+        Scan { body, carries: 1, consts: 1, length, reverse, keep_every, at_once: false, exit: None, bound: None }
+    }
+
+    fn stretches<'g>(g: &'g Builder, scan: Scan, each: usize, plain: Range<usize>) -> Stretches<'g> {
+        let [carries, consts, xs] = [(); 3].map(|()| Vec::new());
+        Stretches { g, loc: u32::MAX, scan, each, plain, plain_alone: false, carries, consts, xs, rows: vec![] }
+    }
+
+    /// The first iteration, the number of iterations, the length of a stretch, and whether it is the last to run.
+    fn parts(length: usize, each: usize, plain: Range<usize>, reverse: bool) -> Vec<(usize, usize, usize, bool)> {
+        let g = Builder::new("parts");
+        let parts = stretches(&g, scan(length, reverse), each, plain).parts();
+        parts.iter().map(|p| (p.start, p.len, p.each, p.last)).collect()
+    }
+
+    #[test]
+    fn a_loop_is_whole_stretches_a_shorter_one_and_a_plain_part() {
+        assert_eq!(parts(10, 3, 0..0, false), [(0, 9, 3, false), (9, 1, 1, true)]);
+        assert_eq!(parts(10, 3, 0..0, true), [(0, 9, 3, true), (9, 1, 1, false)]);
+        assert_eq!(parts(9, 3, 0..0, false), [(0, 9, 3, true)]);
+        assert_eq!(parts(2, 3, 0..0, false), [(0, 2, 2, true)]);
+        // Iterations that run without stretches, in front and behind.
+        assert_eq!(parts(12, 3, 0..4, false), [(0, 4, 0, false), (4, 6, 3, false), (10, 2, 2, true)]);
+        assert_eq!(parts(12, 3, 8..12, false), [(0, 6, 3, false), (6, 2, 2, false), (8, 4, 0, true)]);
+        assert_eq!(parts(12, 3, 8..12, true), [(0, 6, 3, true), (6, 2, 2, false), (8, 4, 0, false)]);
+        assert_eq!(parts(5, 2, 0..5, false), [(0, 5, 0, true)]);
+        assert_eq!(parts(2, 0, 0..0, false), [(0, 2, 1, true)]);
+        assert!(parts(0, 2, 0..0, false).is_empty());
+    }
+
+    /// Only the last loop over stretches may tell of a loop that would still go on; the others just end.
+    #[test]
+    fn the_last_stretches_have_the_bound_of_the_loop() {
+        let g = Builder::new("bounds");
+        let of = |exit: Option<Exit>, bound: Option<usize>| {
+            let loops = stretches(&g, Scan { exit, bound, ..scan(7, true) }, 2, 0..0);
+            [false, true].map(|last| {
+                let outer = loops.outer(&StretchPart { start: 0, len: 6, each: 2, last }, 3);
+                assert_eq!((outer.length, outer.keep_every, outer.reverse, outer.exit), (3, Some(1), true, exit));
+                outer.bound
+            })
+        };
+        assert_eq!(of(Some(Exit::Flag), None), [Some(0), Some(7)]);
+        assert_eq!(of(Some(Exit::Flag), Some(9)), [Some(0), Some(9)]);
+        assert_eq!([of(Some(Exit::Count), None), of(None, None)], [[None; 2]; 2]);
+    }
+
+    #[test]
+    fn stretches_read_slices_of_slices_and_their_results_are_joined() {
+        let g = Builder::new("g");
+        let [c, k] = ["c", "k"].map(|name| g.input(name, [2], DType::F32));
+        let (carries, consts) = (vec![c], vec![k]);
+        let xs = vec![g.input("xs", [5, 2], DType::F32)];
+        let loops = Stretches { carries, consts, xs, ..stretches(&g, scan(5, false), 2, 0..0) };
+        let mut lengths = Vec::new();
+        let done = loops.write(|a| {
+            lengths.push((a.length, a.plain));
+            StretchYields {
+                carries: vec![a.carries[0] + a.consts[0]],
+                ys: vec![a.xs[0].exp()],
+                row: vec![a.carries[0]],
+            }
+        });
+        assert_eq!(lengths, [(2, false), (1, false)]);
+        let graph = g.finish([done.carries[0], done.ys[0], done.rows[0][0], done.rows[1][0]]).unwrap();
+        assert_eq!(
+            print(graph.view()),
+            "region @0\"scan.stretch\"(%0: f32[2], %1: f32[2], %2: f32[2,2]) {
+  %3 = add %0, %1 : f32[2]
+  %4 = exp %2 : f32[2,2]
+  yield %3, %4, %0
+}
+region @1\"scan.stretch\"(%0: f32[2], %1: f32[2], %2: f32[1,2]) {
+  %3 = add %0, %1 : f32[2]
+  %4 = exp %2 : f32[1,2]
+  yield %3, %4, %0
+}
+graph @g {
+  %c = input : f32[2]
+  %k = input : f32[2]
+  %xs = input : f32[5,2]
+  %3 = slice %xs starts=[0,0] limits=[4,2] steps=[1,1] : f32[4,2]
+  %4 = reshape %3 shape=[2,2,2] : f32[2,2,2]
+  %5, %6, %7 = scan %c, %k, %4 body=@0 carries=1 consts=1 length=2 reverse=false keep_every=1 : \
+               f32[2], f32[2,2,2], f32[2,2]
+  %8 = reshape %6 shape=[4,2] : f32[4,2]
+  %9 = slice %xs starts=[4,0] limits=[5,2] steps=[1,1] : f32[1,2]
+  %10 = reshape %9 shape=[1,1,2] : f32[1,1,2]
+  %11, %12, %13 = scan %5, %k, %10 body=@1 carries=1 consts=1 length=1 reverse=false keep_every=1 : \
+               f32[2], f32[1,1,2], f32[1,2]
+  %14 = reshape %12 shape=[1,2] : f32[1,2]
+  %15 = concat %8, %14 axis=0 : f32[5,2]
+  return out0=%11, out1=%15, out2=%7, out3=%13
+}
+"
+        );
+    }
+
+    #[test]
+    fn levels_are_counted_in_both_directions() {
+        let graph = parse(
+            "region @a(%c: f32[2]) {
+               %1 = exp %c
+               yield %1
+             }
+             region @b(%c: f32[2]) {
+               %1 = scan %c body=@a carries=1 consts=0 length=2 reverse=false
+               yield %1
+             }
+             region @then(%c: f32[2]) {
+               %1 = scan %c body=@b carries=1 consts=0 length=2 reverse=false
+               yield %1
+             }
+             region @otherwise(%c: f32[2]) {
+               %1 = neg %c
+               yield %1
+             }
+             graph @levels {
+               %p = input : bool[]
+               %x = input : f32[2]
+               %1 = if %p, %x then=@then otherwise=@otherwise
+               %2 = scan %1 body=@a carries=1 consts=0 length=2 reverse=false
+               return y=%2
+             }",
+        )
+        .unwrap();
+        let g = graph.view();
+        let of = |levels: Side<Region, usize>| (0..5).map(|r| levels[Region::new(r)]).collect::<Vec<_>>();
+        assert_eq!(of(stretch_levels_inside(g, |_| 1)), [0, 1, 2, 0, 3]);
+        assert_eq!(of(stretch_levels_above(g, |_| 1)), [3, 2, 1, 1, 0]);
+        // Loops alone.
+        let loops = |n: Node| usize::from(g.op[n.at()] == Op::SCAN);
+        assert_eq!(of(stretch_levels_inside(g, loops)), [0, 1, 2, 0, 2]);
+        assert_eq!(of(stretch_levels_above(g, loops)), [2, 1, 0, 0, 0]);
+    }
+}

@@ -76,12 +76,7 @@ pub fn decide_aliases(code: &Instructions, seq: &[u32]) -> (Alias, Vec<Update>) 
     let (mut a, copies) = decide_leaf_aliases(code, seq, &uses);
     // The copies read as well.
     for (k, u) in copies.iter().enumerate() {
-        let at = (seq.len() + k) as u32;
-        let (from, leaf) = (u.from.buf as usize, u.leaf as usize);
-        uses.last_read[from] = at;
-        uses.last[from] = at;
-        uses.first_write[leaf] = uses.first_write[leaf].min(at);
-        uses.last[leaf] = at;
+        uses.last[u.from.buf as usize] = (seq.len() + k) as u32;
     }
     for (at, &i) in seq.iter().enumerate() {
         for &(r, w) in code.pairs_of(i as usize) {
@@ -124,7 +119,7 @@ impl Alias {
     fn reuse_leaf(&mut self, code: &Instructions, uses: &AliasUses, seq: &[u32], leaf: u32, from: Operand) -> bool {
         let (l, b) = (leaf as usize, from.buf as usize);
         let free = code.kind[b] == BufKind::Activation && self.class[b] == from.buf;
-        if !free || !code.is_whole(&from) || code.bytes[l] != code.bytes[b] || uses.first_write[b] == NEVER {
+        if !free || !code.is_whole(&from) || uses.first_write[b] == NEVER {
             return false;
         }
         let made = uses.first_write[b];
@@ -159,13 +154,12 @@ impl Alias {
         let (old, new) = (self.class[read.buf as usize], write.buf as usize);
         let kind = |b: u32| code.kind[b as usize];
         let old_ok = matches!(kind(old), BufKind::Activation | BufKind::Scratch);
-        let new_ok = self.class[new] == write.buf && old != write.buf && uses.first_write[new] == at;
+        let new_ok = self.class[new] == write.buf && uses.first_write[new] == at;
         let same = code.is_whole(&read) && code.is_whole(&write) && read.bytes() == write.bytes() && read.bytes() > 0;
         let same = same && !matches!(write.split, Split::PerThread(_));
         let dies = uses.last[old as usize] == at;
-        let alone = self.readers(code, i, old) == 1
-            && code.writes_of(i).iter().all(|o| self.class[o.buf as usize] != old)
-            && self.inplace[code.read_range(i).start + r] == OUT_OF_PLACE;
+        let alone =
+            self.readers(code, i, old) == 1 && code.writes_of(i).iter().all(|o| self.class[o.buf as usize] != old);
         if old_ok && new_ok && same && dies && alone {
             self.class[new] = old;
             self.inplace[code.read_range(i).start + r] = w as u8;

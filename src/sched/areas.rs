@@ -147,8 +147,9 @@ fn buffer_areas(code: &Instructions, alias: &Alias) -> Vec<Area> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::{Builder, DType};
+    use crate::nodes::{Builder, DType, Init};
     use crate::sched::schedule;
+    use crate::sched::tests::ops::{ADD, FRESH, one};
 
     #[test]
     fn an_arena_has_as_many_lines_as_an_offset_can_count() {
@@ -165,5 +166,37 @@ mod tests {
         assert_eq!(place(most), Ok(most as usize * LINE));
         let told = "4294967296 lines of memory do not fit the arena's offsets";
         assert_eq!(place(most + 1), Err(told.to_string()));
+    }
+
+    /// A line behind each output that is not empty stays free, and with red zones one behind what is in the workspace.
+    #[test]
+    fn each_buffer_lies_in_its_area() {
+        let g = Builder::new("g");
+        let input = |name: &str, n: usize| g.input(name, [n], DType::F32);
+        let (x, e, s) = (input("x", 64), input("e", 0), input("s", 1));
+        let (_w, _v) = (g.param("w", [64], DType::F32, Init::Ones), g.state("v", [16], DType::F32, Init::Zeros));
+        let c = g.constant(&[1.0; 64], [64]);
+        let a = one(&g, &FRESH, &[x]);
+        // Made in the bytes of an activation.
+        g.output("y", one(&g, &ADD, &[one(&g, &FRESH, &[a]), c]));
+        g.output("small", one(&g, &FRESH, &[s]));
+        g.output("none", one(&g, &FRESH, &[e]));
+        let plan = schedule(g.finish([]).unwrap().view(), 1).unwrap();
+        let zones = Areas::new(&plan, true).unwrap();
+        assert_eq!((zones.own, zones.workspace), (16, 5));
+        let areas = Areas::new(&plan, false).unwrap();
+        assert_eq!((areas.own, areas.workspace), (16, 4));
+        let frame = Frame { leaves: &[(4, 34), (3, 30)], own: 10, workspace: 40, lines: 44 };
+        let placed = areas.place(plan, &frame).unwrap();
+        // x, e, s, w, v, c, a, the value before y, y, small, none.
+        let lines = [10, 14, 14, 30, 34, 15, 40, 19, 19, 24, 26];
+        assert_eq!(placed.plan.offset, lines.map(|line| line * LINE));
+        assert_eq!(placed.plan.bytes, 44 * LINE);
+        let others = [(0, 10), (26, 30), (35, 40)].map(|(from, to)| from * LINE..to * LINE);
+        assert_eq!(placed.plan.foreign, others);
+        // Placed again, the phase is told once.
+        let placed = areas.place(placed, &frame).unwrap();
+        let phases: Vec<&str> = placed.phases.iter().map(|p| p.0).collect();
+        assert_eq!(phases, ["lower", "order", "pack", "check", "areas"]);
     }
 }

@@ -441,3 +441,43 @@ fn catch_exec_stop(state: &ThreadState, step: impl FnOnce()) -> Result<(), Stop>
     let instr = state.at.load(Ordering::Relaxed);
     Err(Stop { instr, bad: bad.filter(|_| ended.is_ok()), iteration: None, changed: false })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::instructions::{BufKind, Instr};
+    use crate::sched::share::share_tapes_above;
+    use crate::sched::tests::hand::{CALL, HandPlan, hand_body};
+
+    /// Instruction 2, at timestamp 8, is the first that writes a leaf, if any does. Instruction 1 is a loop.
+    fn stopped_at(time: usize, bad: Option<Bad>, writes: bool) -> Stop {
+        let (mut p, mut body) = (HandPlan::new(), HandPlan::new());
+        body.call(&CALL);
+        p.call(&CALL);
+        p.call_bodies([hand_body(body.plan(1), 3)], &CALL);
+        let leaf = p.bytes(0, 64, if writes { BufKind::Param } else { BufKind::Activation });
+        p.call(&Instr { writes: &[leaf], ..CALL });
+        p.call(&CALL);
+        let plan = p.plan(1);
+        let exec = Exec::new(&plan, share_tapes_above(&plan, u64::MAX)).unwrap();
+        assert_eq!((exec.bytes(), exec.threads(), exec.nodes().len()), (64, 1, 5));
+        exec.located(Stop { instr: time, bad, iteration: None, changed: false })
+    }
+
+    #[test]
+    fn a_stop_tells_the_instruction_and_whether_leaves_may_have_changed() {
+        let bad = Some(Bad { element: 3, value: None, cause: Cause::ZeroDivisor });
+        let at = |time, bad, writes| {
+            let stop = stopped_at(time, bad, writes);
+            assert_eq!(stop.bad, bad);
+            (stop.instr, stop.iteration, stop.changed)
+        };
+        assert_eq!((at(0, None, true), at(1, bad, true)), ((0, None, false), (1, None, false)));
+        // The body is instruction 4, and each iteration has a barrier.
+        assert_eq!((at(2, bad, true), at(6, None, true)), ((4, Some(0), false), (4, Some(2), false)));
+        // What finds a bad index has written nothing, what panics may have.
+        assert_eq!((at(8, bad, true), at(8, None, true)), ((2, None, false), (2, None, true)));
+        assert_eq!((at(9, bad, true), at(9, None, true)), ((3, None, true), (3, None, true)));
+        assert_eq!((at(8, None, false), at(9, bad, false)), ((2, None, false), (3, None, false)));
+    }
+}

@@ -125,8 +125,7 @@ impl FaultLeaves {
         let code = &plan.code;
         let kept = |b: &usize| matches!(code.kind[*b], BufKind::Param | BufKind::State) && code.bytes[*b] > 0;
         let extent = |b: usize| plan.offset[b]..plan.offset[b].saturating_add(code.bytes[b]);
-        let mut all: Vec<Range<usize>> =
-            (0..code.bytes.len().min(plan.offset.len())).filter(kept).map(extent).collect();
+        let mut all: Vec<Range<usize>> = (0..code.bytes.len()).filter(kept).map(extent).collect();
         all.sort_by_key(|r| r.start);
         FaultLeaves(all)
     }

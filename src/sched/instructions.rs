@@ -316,3 +316,101 @@ impl Instructions {
         c
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ir::call::Looks;
+    use crate::sched::tests::hand::CALL;
+
+    /// Three instructions in two groups, of which each differs from the others in all its columns.
+    fn three() -> Instructions {
+        let mut code = Instructions::new();
+        assert!(code.is_empty() && code.groups() == 0);
+        let o = |buf: u32| Operand::of_bytes(buf, 0, 8, Split::Whole);
+        let looks = Looks { read: 0, below: Some(9), or: None, early: false };
+        let check = |buf: u32| FaultCheck { buf, off: 0, bytes: 4, looks };
+        let time = |total: u64| InstrTime { total, fixed: 1 };
+        code.push(&Instr {
+            params: &[10, 11],
+            reads: &[o(0)],
+            writes: &[o(1), o(2)],
+            pairs: &[(0, 1)],
+            checks: &[check(0)],
+            units: 3,
+            node: Node(5),
+            flops: 7,
+            time: time(2),
+            whole: 1,
+            ..CALL
+        });
+        code.push(&Instr { params: &[12], reads: &[o(1), o(2)], units: 2, node: Node(5), time: time(3), ..CALL });
+        code.close(true);
+        // A group without instructions is none.
+        code.close(false);
+        code.push(&Instr { writes: &[o(3)], pairs: &[(1, 0), (2, 0)], checks: &[check(1), check(2)], ..CALL });
+        code.close(false);
+        code
+    }
+
+    #[test]
+    fn instructions_stand_in_groups_and_have_their_columns() {
+        let code = three();
+        assert_eq!((code.len(), code.groups(), code.is_empty()), (3, 2, false));
+        assert_eq!((code.group(0), code.group(1), &code.effect[..]), (0..2, 2..3, &[true, false][..]));
+        assert_eq!([0, 1, 2].map(|i| code.params_of(i).to_vec()), [vec![10, 11], vec![12], vec![]]);
+        let bufs = |all: &[Operand]| all.iter().map(|o| o.buf).collect::<Vec<_>>();
+        assert_eq!([0, 1, 2].map(|i| bufs(code.reads_of(i))), [vec![0], vec![1, 2], vec![]]);
+        assert_eq!([0, 1, 2].map(|i| bufs(code.writes_of(i))), [vec![1, 2], vec![], vec![3]]);
+        assert_eq!([0, 1, 2].map(|i| code.pairs_of(i).to_vec()), [vec![(0, 1)], vec![], vec![(1, 0), (2, 0)]]);
+        assert_eq!([0, 1, 2].map(|i| code.checks_of(i).len()), [1, 0, 2]);
+        assert_eq!(
+            [0, 1, 2].map(|i| (code.read_range(i), code.has_body(i))),
+            [(0..1, false), (1..3, false), (3..3, false)]
+        );
+    }
+
+    #[test]
+    fn groups_in_another_order_keep_their_instructions() {
+        let code = three();
+        let other = code.permuted(&[1, 0]);
+        assert_eq!((other.group(0), other.group(1), &other.effect[..]), (0..1, 1..3, &[false, true][..]));
+        for (i, j) in [(0, 2), (1, 0), (2, 1)] {
+            assert_eq!((other.params_of(i), other.reads_of(i)), (code.params_of(j), code.reads_of(j)));
+            assert_eq!((other.writes_of(i), other.pairs_of(i)), (code.writes_of(j), code.pairs_of(j)));
+            assert_eq!((other.checks_of(i), other.units[i]), (code.checks_of(j), code.units[j]));
+            assert_eq!((other.node[i], other.flops[i], other.time[i]), (code.node[j], code.flops[j], code.time[j]));
+            assert_eq!((other.whole[i], other.copies[i], other.body[i]), (code.whole[j], code.copies[j], code.body[j]));
+        }
+        assert_eq!((other.prepared.len(), other.kernel.len()), (3, 3));
+    }
+
+    #[test]
+    fn a_copy_is_one_instruction_over_bytes() {
+        let mut code = Instructions::new();
+        let numbers = [code.buffer(400, BufKind::Input, Value(3)), code.buffer(300, BufKind::Output, Value::NONE)];
+        assert_eq!(
+            (numbers, &code.bytes[..], &code.value[..]),
+            ([0, 1], &[400, 300][..], &[Value(3), Value::NONE][..])
+        );
+        assert_eq!(code.kind, [BufKind::Input, BufKind::Output]);
+        let from = |off, len| Operand { buf: 0, off, len, size: 4, split: Split::PerUnit(2) };
+        code.copy(from(8, 0), 1, Node(2));
+        assert_eq!((code.len(), code.groups()), (0, 0));
+        code.copy(from(8, 75), 1, Node(2));
+        assert_eq!((code.len(), &code.effect[..], code.copies[0], code.node[0]), (1, &[false][..], true, Node(2)));
+        assert_eq!(code.reads_of(0), [Operand::of_bytes(0, 8, 300, Split::Whole)]);
+        assert_eq!(code.writes_of(0), [Operand::of_bytes(1, 0, 300, Split::PerUnit(byte_copies::UNIT))]);
+        assert_eq!((code.units[0], code.whole[0]), (300usize.div_ceil(byte_copies::UNIT), 0));
+        assert_eq!(code.time[0], InstrTime::of(CostClass::COPY, 0, 600));
+        let whole = [from(0, 100), from(0, 99), from(4, 99), from(4, 100)].map(|o| code.is_whole(&o));
+        assert_eq!(whole, [true, false, false, false]);
+    }
+
+    #[test]
+    fn operands_are_aligned_to_the_largest_power_of_two_in_their_size() {
+        let of = |size| Operand { buf: 0, off: 0, len: 3, size, split: Split::Whole };
+        assert_eq!([0, 1, 4, 12, 64, 192].map(|size| of(size).align()), [1, 1, 4, 4, 64, 64]);
+        assert_eq!([0, 1, 12].map(|size| of(size).bytes()), [0, 3, 36]);
+    }
+}

@@ -80,10 +80,8 @@ pub fn intervals_in_order(code: &Instructions, seq: &[u32], copies: &[Update], a
         let i = i as usize;
         code.reads_of(i).iter().chain(code.writes_of(i)).for_each(|o| used(o.buf, at));
     }
-    for (k, u) in copies.iter().enumerate() {
-        used(u.from.buf, seq.len() + k);
-        used(u.leaf, seq.len() + k);
-    }
+    // Their leaves are pinned.
+    copies.iter().enumerate().for_each(|(k, u)| used(u.from.buf, seq.len() + k));
     for b in 0..n {
         let root = alias.class[b] as usize;
         if code.kind[b].is_pinned() {

@@ -402,42 +402,4 @@ fn link_deaths(plan: &Checked) -> LinkedDeaths {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::{Builder, DType};
-    use crate::sched::plan::Plan;
-    use crate::sched::schedule;
-    use crate::sched::share::share_tapes_above;
-    use std::sync::Arc;
-
-    /// Why a loop does not link inside `depth` loops after `change`; none if it links. No checker looks at it.
-    fn unlinked(depth: usize, change: fn(&mut PlannedBody)) -> Option<String> {
-        let g = Builder::new("loop");
-        let (x, h) = (g.input("x", [5, 64, 128], DType::F32), g.input("h", [64, 128], DType::F32));
-        let w = g.input("w", [128, 128], DType::F32).exp();
-        let (h, _) = g.scan(&[h], &[x], |h, x| (vec![(h[0].matmul(w) + x[0]).tanh().exp()], vec![]));
-        let right = schedule(g.finish([h[0], w]).unwrap().view(), 1).unwrap().plan;
-        let tapes = share_tapes_above(&right, 0);
-        let mut plan: Plan = (*right).clone();
-        let mut body: PlannedBody = (*plan.code.loops[0]).clone();
-        change(&mut body);
-        plan.code.loops[0] = Arc::new(body);
-        let (map, mut l) = (LinkMap { externs: Vec::new(), base: 0, at: 0 }, Linked::default());
-        l.strides.push([0; DEPTH]);
-        let plan = Checked::unproven(plan);
-        l.segment(&plan, tapes, &map, depth, link_deaths(&plan)).err()
-    }
-
-    #[test]
-    fn a_body_outside_its_loop_does_not_link() {
-        assert_eq!(unlinked(0, |_| ()), None);
-        assert_eq!(unlinked(DEPTH - 1, |_| ()), None);
-        let refused = |depth, change, why: &str| {
-            let e = unlinked(depth, change).unwrap_or_default();
-            assert!(e.contains(why), "{why}: {e:?}");
-        };
-        refused(DEPTH, |_| (), "deep in one another");
-        refused(0, |l| l.externs.truncate(1), "lie in no operand of the loop");
-        refused(0, |l| l.base -= 1, "not aligned in its loop");
-    }
-}
+mod tests;

@@ -276,4 +276,59 @@ mod tests {
             assert_eq!(NonfiniteCounts::of(&bytes, float), want, "{float:?}");
         }
     }
+
+    /// The culprit's write and the carriers after a node that reads `operand` and writes `results`.
+    fn judged(operand: f32, results: [f32; 2], infinite: bool, later: bool) -> (Option<(usize, usize)>, usize) {
+        let mut arena = TensorArena::new(64).unwrap();
+        arena.bytes_mut()[..8].copy_from_slice(results.map(f32::to_le_bytes).as_flattened());
+        let mut found = NonfiniteFindings::default();
+        let mut observer = NonfiniteObserver::new(&mut arena, &[], &mut found);
+        let held = NonfiniteCounts::of(&operand.to_le_bytes(), ScannedFloat::F32);
+        if later {
+            let (result, operands) = (held, Vec::new());
+            observer.found.culprit = Some(Culprit { time: 1, write: (9, 9), result, operands });
+        }
+        observer.found.operands.push(Read { value: 7, bytes: 8..12, held });
+        let written = |k: usize| Written { bytes: 4 * k..4 * k + 4, float: ScannedFloat::F32, write: (5, k) };
+        observer.found.results.extend([written(0), written(1)]);
+        assert!(observer.goes_on(3));
+        observer.judge(infinite);
+        if let Some(culprit) = found.culprit.as_ref().filter(|_| !later) {
+            assert_eq!((culprit.time, &culprit.operands[..]), (3, &[(7, held)][..]));
+            assert_eq!((culprit.result.count, culprit.result.bad()), (1, 1));
+        }
+        (found.culprit.map(|c| c.write), found.carriers)
+    }
+
+    #[test]
+    fn a_node_is_the_culprit_if_it_makes_what_it_did_not_read() {
+        let (nan, inf) = (f32::NAN, f32::INFINITY);
+        let none = (None, 0);
+        assert_eq!(judged(1.0, [2.0, 3.0], false, false), none);
+        assert_eq!(judged(1.0, [2.0, nan], false, false), (Some((5, 1)), 0));
+        assert_eq!(judged(1.0, [nan, nan], false, false), (Some((5, 0)), 0));
+        assert_eq!(judged(1.0, [inf, 3.0], false, false), (Some((5, 0)), 0));
+        // A NaN explains all that follows from it, an infinity explains infinities.
+        assert_eq!(judged(nan, [nan, 3.0], false, false), none);
+        assert_eq!(judged(nan, [-inf, 3.0], false, false), none);
+        assert_eq!(judged(inf, [inf, 3.0], false, false), none);
+        assert_eq!(judged(inf, [inf, nan], false, false), (Some((5, 1)), 0));
+        // A node may ask for an infinity, not for a NaN.
+        assert_eq!(judged(1.0, [inf, 3.0], true, false), none);
+        assert_eq!(judged(1.0, [inf, nan], true, false), (Some((5, 1)), 0));
+        // Behind the culprit each node with such results counts once.
+        let first = Some((9, 9));
+        assert_eq!(judged(nan, [nan, nan], false, true), (first, 1));
+        assert_eq!(judged(1.0, [2.0, nan], false, true), (first, 1));
+        assert_eq!(judged(1.0, [inf, 3.0], true, true), (first, 1));
+        assert_eq!(judged(nan, [2.0, 3.0], false, true), (first, 0));
+    }
+
+    #[test]
+    fn only_finite_numbers_count_for_the_extremes() {
+        let none = NonfiniteCounts::of(&f32::NAN.to_le_bytes(), ScannedFloat::F32);
+        assert_eq!((none.low, none.high, none.first, none.bad()), (f64::INFINITY, f64::NEG_INFINITY, Some(0), 1));
+        let one = NonfiniteCounts::of(&3f32.to_le_bytes(), ScannedFloat::F32);
+        assert_eq!((one.low, one.high, one.first, one.bad(), one.count), (3.0, 3.0, None, 0, 1));
+    }
 }

@@ -17,8 +17,8 @@ use crate::kernels::abi::Split;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Numbers of threads that are tried, beside the number that the plan was made for.
-const LADDER: [usize; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
+/// Numbers of threads that are tried, beside one and the number that the plan was made for.
+const LADDER: [usize; 12] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128];
 /// Picoseconds of work that each thread of an instruction must get. All are tried, because none is best everywhere.
 /// With a small one, threads find more of their operands in their own caches; with a large one, there are fewer
 /// barriers.
@@ -62,8 +62,7 @@ fn share_of_units(units: usize, threads: usize, t: usize) -> Range<usize> {
 pub fn share_tapes(plan: &Checked) -> Tapes {
     let mut best = share_tapes_by(plan, 1, Sharing::Never);
     let mut least = modelled_time::modelled_step(plan, &best);
-    let all =
-        LADDER.into_iter().filter(|&n| n > 1 && n < plan.threads).chain((plan.threads > 1).then_some(plan.threads));
+    let all = LADDER.into_iter().filter(|&n| n < plan.threads).chain((plan.threads > 1).then_some(plan.threads));
     for threads in all {
         for grain in GRAINS {
             let tapes = share_tapes_by(plan, threads, Sharing::Grain(grain));
@@ -247,31 +246,4 @@ impl ShareWindow {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn portions_cover_the_units() {
-        for (units, threads) in [(0, 3), (2, 3), (7, 3), (9, 1)] {
-            let mut at = 0;
-            for t in 0..threads {
-                let r = share_of_units(units, threads, t);
-                assert_eq!(r.start, at);
-                at = r.end;
-            }
-            assert_eq!(at, units);
-        }
-    }
-
-    #[test]
-    fn unions_overlap_what_they_hold() {
-        let mut u = ShareBytes::default();
-        u.add(10..20);
-        u.add(30..40);
-        assert!(u.overlaps(&(19..25)) && !u.overlaps(&(20..30)) && !u.overlaps(&(15..15)));
-        u.add(20..30);
-        assert_eq!(u.0.len(), 1);
-        u.add(0..50);
-        assert!(u.overlaps(&(0..1)) && u.0.len() == 1);
-    }
-}
+mod tests;

@@ -216,3 +216,56 @@ impl TeamGate {
         panicked
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_stops_behind_the_first_instruction_at_fault() {
+        let gate = TeamGate::new(2, 4);
+        assert!(gate.stopped() == GO && gate.goes_on(GO));
+        [9, 7, 8].into_iter().for_each(|time| gate.stop(time));
+        assert_eq!((gate.stopped(), [6, 7, 8].map(|time| gate.goes_on(time))), (7, [true, true, false]));
+        // The first barrier needs one arrival. The second waits for another thread, which has stopped before it.
+        assert!(gate.barrier(0, 1, 3));
+        assert!(!gate.barrier(1, 3, 8));
+        // A barrier behind it that all have reached is passed.
+        assert!(gate.barrier(0, 3, 9));
+        gate.start(std::iter::empty());
+        assert!(gate.stopped() == GO && gate.barrier(0, 1, 3));
+        // The caller alone is a team.
+        gate.started(0);
+        gate.finish(0);
+    }
+
+    #[test]
+    fn a_panic_stops_the_step_at_its_instruction() {
+        let gate = TeamGate::new(1, 4);
+        assert!(!gate.catch(|| 5, || ()));
+        assert_eq!(gate.stopped(), GO);
+        assert!(gate.catch(|| 5, || std::panic::resume_unwind(Box::new("stop"))));
+        assert_eq!(gate.stopped(), 5);
+    }
+
+    #[test]
+    fn a_wait_spins_then_yields_and_tells_how_often() {
+        let mut seen = Vec::new();
+        let backoff = GateBackoff(AtomicU32::new(3));
+        let found = backoff.wait(100, |yields| {
+            seen.push(yields);
+            (yields == 2).then_some("found")
+        });
+        assert_eq!((found, seen), ("found", vec![0, 0, 0, 0, 1, 2]));
+        // A wait that ends while it spins may spin an eighth longer, up to the limit.
+        let after = |spins, most| {
+            let backoff = GateBackoff(AtomicU32::new(spins));
+            backoff.wait(most, |_| Some(()));
+            backoff.0.into_inner()
+        };
+        assert_eq!(
+            [(0, 100), (16, 100), (95, 100), (99, 100), (100, 100)].map(|(n, most)| after(n, most)),
+            [1, 19, 100, 100, 100]
+        );
+    }
+}

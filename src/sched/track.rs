@@ -137,3 +137,64 @@ impl<W: StepObserver> StepObserver for TrackObserver<'_, W> {
         self.inner.done(segment, i);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::instructions::{BufKind, Instr};
+    use crate::sched::link::link;
+    use crate::sched::modelled_time::InstrTime;
+    use crate::sched::planned_body::{FlagBound, LoopExit, PlannedBody};
+    use crate::sched::share::share_tapes_above;
+    use crate::sched::tests::hand::{CALL, HandPlan, hand_body};
+
+    /// A body of `n` instructions, which all threads run if `team`.
+    fn body(n: usize, length: usize, team: bool) -> PlannedBody {
+        let mut p = HandPlan::new();
+        let time = InstrTime { total: u64::from(team), fixed: 0 };
+        (0..n).for_each(|_| p.call(&Instr { units: 2, time, ..CALL }));
+        hand_body(p.plan(2), length)
+    }
+
+    /// Events of both threads for an instruction, `bodies`, and an instruction that reads what the first wrote.
+    fn events(bodies: Vec<PlannedBody>) -> [usize; 2] {
+        let mut p = HandPlan::new();
+        let x = p.bytes(0, 64, BufKind::Activation);
+        let all = Instr { units: 2, time: InstrTime { total: 1, fixed: 0 }, ..CALL };
+        p.call(&Instr { writes: &[x], ..all });
+        p.call_bodies(bodies, &CALL);
+        p.call(&Instr { reads: &[x], ..all });
+        let plan = p.plan(2);
+        let linked = link(&plan, share_tapes_above(&plan, 1)).unwrap();
+        [0, 1].map(|t| linked.track_events(t))
+    }
+
+    #[test]
+    fn a_loop_has_the_events_of_all_its_iterations() {
+        // Thread 0 runs the loop, and both wait behind it.
+        assert_eq!(events(vec![body(2, 10, false)]), [1 + 2 * 10 + 2, 3]);
+        // Both wait before the loop and behind each iteration. There is space for one wait more.
+        assert_eq!(events(vec![body(2, 10, true)]), [1 + 1 + 3 * 10 + 1 + 1; 2]);
+        let exit = Some(LoopExit::Flag(FlagBound::Ends));
+        assert_eq!(events(vec![PlannedBody { exit, ..body(2, 10, true) }]), [1 + 1 + 4 * 10 + 1 + 1; 2]);
+        // Of two branches one runs.
+        assert_eq!(events(vec![body(2, 1, false), body(5, 1, false)]), [1 + 5 + 2, 3]);
+        assert_eq!(events(vec![body(5, 1, false), body(2, 1, false)]), [1 + 5 + 2, 3]);
+    }
+
+    #[test]
+    fn events_without_space_are_counted() {
+        let mut track = Track::new(2);
+        let origin = Instant::now();
+        track.begin(origin);
+        (0..4).for_each(|i| track.push(i, 7));
+        let kept: Vec<(u32, u64)> = track.events().iter().map(|e| (e.instr, e.from)).collect();
+        assert_eq!((kept, track.dropped()), (vec![(0, 7), (1, 7)], 2));
+        track.begin(origin);
+        assert_eq!((track.events(), track.dropped()), (&[][..], 0));
+        // The clock runs from the origin.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(track.now() >= 1_000_000);
+        assert_eq!(Track::new(MOST + 1).capacity, MOST);
+    }
+}

@@ -96,10 +96,49 @@ fn chrome_quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Location;
+    use crate::session::Call;
 
     #[test]
     fn strings_and_times_are_json() {
         assert_eq!(chrome_quoted("a\"b\\c\n\u{7f}é"), "\"a\\\"b\\\\c\\u000a\\u007fé\"");
         assert_eq!([0, 7, 1_000, 12_345_678].map(chrome_trace_micros), ["0.000", "0.007", "1.000", "12345.678"]);
+    }
+
+    const JSON: &str = r#"{"traceEvents":[
+{"name":"process_name","ph":"M","pid":1,"args":{"name":"arenagrad my \"step\""}},
+{"name":"thread_name","ph":"M","pid":1,"tid":0,"args":{"name":"thread 0"}},
+{"name":"matmul","cat":"kernel","ph":"X","ts":0.000,"dur":0.040,"pid":1,"tid":0,"args":{"instruction":0,"flops":100,"bytes":8,"node":"h","shapes":"f32[2] -> f32[3]","place":"a.rs:3"}},
+{"name":"wait","cat":"wait","ph":"X","ts":0.040,"dur":0.010,"pid":1,"tid":0,"args":{}},
+{"name":"add","cat":"kernel","ph":"X","ts":0.050,"dur":1.950,"pid":1,"tid":0,"args":{"instruction":1,"flops":10,"bytes":16}},
+{"name":"thread_name","ph":"M","pid":1,"tid":1,"args":{"name":"thread 1"}},
+{"name":"matmul","cat":"kernel","ph":"X","ts":0.005,"dur":0.045,"pid":1,"tid":1,"args":{"instruction":0,"flops":100,"bytes":8,"node":"h","shapes":"f32[2] -> f32[3]","place":"a.rs:3"}}
+],"displayTimeUnit":"ns","otherData":{"step_us":1234.567,"dropped_events":3}}
+"#;
+
+    #[test]
+    fn a_step_is_events_by_thread() {
+        let call = |op, [name, types]: [&str; 2], flops, bytes, location| Call {
+            op,
+            name: name.to_string(),
+            types: types.to_string(),
+            flops,
+            bytes,
+            modelled: 2000,
+            units: 2,
+            location,
+        };
+        let at = |instr, from, to| Event { instr, from, to };
+        let source = Location::Source("a.rs".to_string(), 3);
+        let product = call("matmul", ["h", "f32[2] -> f32[3]"], 100, 8, source);
+        let trace = Trace {
+            calls: [product, call("add", ["", ""], 10, 16, Location::Nowhere)].into(),
+            threads: vec![vec![at(0, 0, 40), at(WAIT, 40, 50), at(1, 50, 2000)], vec![at(0, 5, 50)]],
+            nanos: 1_234_567,
+            dropped: 3,
+        };
+        let mut file = Vec::new();
+        trace.write_chrome(&mut file, "my \"step\"").unwrap();
+        assert_eq!(String::from_utf8(file).unwrap(), JSON);
     }
 }

@@ -107,3 +107,73 @@ impl Fresh {
         Error::new(Kind::Data, text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::dims::Dims;
+    use crate::nodes::{DType, Init};
+
+    fn binding(name: &str, role: Role, init: Option<Init>) -> Binding {
+        let dims = Dims::new(&[2]).unwrap();
+        let init = init.map(|init| init.attrs(&[]));
+        let (dtype, offset, bytes, default, averages, blocks) = (DType::F32, 0, 8, None, None, Vec::new());
+        Binding { name: name.to_string(), role, dtype, dims, offset, bytes, default, averages, init, blocks }
+    }
+
+    fn bindings() -> Vec<Binding> {
+        vec![
+            binding("x", Role::Input, None),
+            Binding { default: Some(1.0), ..binding("d", Role::Input, None) },
+            binding("w", Role::Param, Some(Init::Zeros)),
+            binding("zeros", Role::State, Some(Init::Zeros)),
+            binding("ones", Role::State, Some(Init::Ones)),
+            binding("y", Role::Output, None),
+            binding("v", Role::Param, Some(Init::Ones)),
+            Binding { bytes: 0, ..binding("none", Role::Input, None) },
+            binding("t", Role::Input, None),
+        ]
+    }
+
+    #[test]
+    fn a_step_needs_what_it_reads_and_what_has_no_value_of_its_own() {
+        let all = bindings();
+        let mut f = Fresh::new(&all, &[(0..9).collect(), vec![2]]);
+        let ready = |f: &Fresh| [f.is_ready(0), f.is_ready(1)];
+        let why = |f: &Fresh, method| f.error(method, &all).message;
+        assert_eq!(ready(&f), [false, false]);
+        let ask = "write it before the step, or give it a default";
+        assert_eq!(why(&f, 0), format!("input \"x\" (f32[2]) was never written, nor were 1 more: {ask}"));
+        f.put(0);
+        assert_eq!(why(&f, 0), format!("input \"t\" (f32[2]) was never written: {ask}"));
+        f.put(8);
+        let ask = "call init(seed), or load it, before the step";
+        assert_eq!(
+            why(&f, 0),
+            format!("param \"w\" (f32[2]) was neither initialised nor loaded, nor were 1 more: {ask}")
+        );
+        assert_eq!(why(&f, 1), format!("param \"w\" (f32[2]) was neither initialised nor loaded: {ask}"));
+        // Twice counts once. What needs no value may have one.
+        [2, 2, 3].into_iter().for_each(|i| f.put(i));
+        assert_eq!(ready(&f), [false, true]);
+        [4, 6].into_iter().for_each(|i| f.put(i));
+        assert_eq!(ready(&f), [true, true]);
+        [6, 6, 3].into_iter().for_each(|i| f.clear(i));
+        assert_eq!(ready(&f), [false, true]);
+        f.put(6);
+        assert_eq!(ready(&f), [true, true]);
+        f.clear(2);
+        assert_eq!(ready(&f), [false, false]);
+    }
+
+    #[test]
+    fn what_was_written_and_what_is_read_are_told() {
+        let all = bindings();
+        let mut f = Fresh::new(&all, &[(0..9).collect(), vec![2]]);
+        f.put(4);
+        assert_eq!([2, 0, 4].map(|i| f.is_read(1, i)), [true, false, false]);
+        assert_eq!([3, 4].map(|i| f.is_set(i)), [false, true]);
+        let held: Vec<bool> = (0..9).map(|i| f.holds_value(i, &all[i])).collect();
+        assert_eq!(held, [false, true, false, true, true, true, false, true, false]);
+    }
+}

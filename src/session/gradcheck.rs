@@ -247,3 +247,6 @@ struct Pair {
     point: FinitePoint,
     sum: f64,
 }
+
+#[cfg(test)]
+mod tests;

@@ -151,3 +151,73 @@ impl LeafTable {
         self.known.get(name).filter(|known| known.facts.kind != LeafKind::Input).map(|known| known.number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Builder, GraphBuf, Init};
+
+    const F32: DType = DType::F32;
+
+    /// A graph with a param `w` of 128 bytes, and more leaves.
+    fn graph(more: impl for<'g> FnOnce(&'g Builder)) -> GraphBuf {
+        let g = Builder::new("g");
+        g.param("w", [4, 8], F32, Init::Zeros);
+        more(&g);
+        g.finish([]).unwrap()
+    }
+
+    #[test]
+    fn params_come_before_states_and_each_begins_a_line() {
+        let a = graph(|g| {
+            g.state("s", [1], F32, Init::Zeros);
+            g.input("x", [3], F32);
+        });
+        let b = graph(|g| {
+            g.param("v", [40], F32, Init::Ones);
+            g.input("x", [7], F32);
+        });
+        let mut all = LeafTable::default();
+        all.add(&[("graph a", a.view()), ("graph b", b.view())]).unwrap();
+        assert_eq!((all.lines(), all.count()), (2 + 3 + 1, 3));
+        let place = |name: &str| (all.known[name].line, all.number(name));
+        assert_eq!(["w", "v", "s"].map(place), [(0, Some(0)), (2, Some(1)), (5, Some(2))]);
+        assert_eq!((all.number("x"), all.number("z")), (None, None));
+        // The same leaves again, in another order of graphs, and new ones behind them.
+        let mut more = all.clone();
+        more.add(&[("graph b", b.view()), ("graph a", a.view())]).unwrap();
+        assert_eq!((more.lines(), more.count()), (6, 3));
+        let c = graph(|g| _ = g.state("t", [17], F32, Init::Zeros));
+        assert!(all.has_all(&a.view()) && all.has_all(&b.view()) && !all.has_all(&c.view()));
+        more.add(&[("graph c", c.view())]).unwrap();
+        assert_eq!((more.known["t"].line, more.lines(), more.number("t")), (6, 8, Some(3)));
+    }
+
+    #[test]
+    fn leaves_of_one_name_differ_in_nothing() {
+        let first = graph(|_| ());
+        let differs = |other: GraphBuf, text: &str| {
+            let mut all = LeafTable::default();
+            all.add(&[("graph a", first.view())]).unwrap();
+            assert!(!all.has_all(&other.view()));
+            let e = all.add(&[("graph b", other.view())]).unwrap_err();
+            let (head, tail) = e.message.split_once(", and ").unwrap();
+            assert!(head.starts_with("\"w\" is a param f32[4,8] starting with zeros in graph a ("), "{e}");
+            assert!(tail.starts_with(&format!("{text} in graph b (")) && e.kind == Kind::Shape, "{e}");
+            assert_eq!((all.count(), all.lines()), (1, 2));
+        };
+        let one = |of: &dyn Fn(&Builder)| {
+            let g = Builder::new("g");
+            of(&g);
+            g.finish([]).unwrap()
+        };
+        differs(one(&|g| _ = g.param("w", [8, 4], F32, Init::Zeros)), "a param f32[8,4] starting with zeros");
+        differs(one(&|g| _ = g.param("w", [4, 8], DType::F64, Init::Zeros)), "a param f64[4,8] starting with zeros");
+        differs(
+            one(&|g| _ = g.param("w", [4, 8], F32, Init::Normal(0.5))),
+            "a param f32[4,8] starting with normal(0.5)",
+        );
+        differs(one(&|g| _ = g.state("w", [4, 8], F32, Init::Zeros)), "a state f32[4,8] starting with zeros");
+        differs(one(&|g| _ = g.input("w", [4, 8], F32)), "an input f32[4,8]");
+    }
+}

@@ -161,3 +161,6 @@ fn memory_map_ticks(max: f64) -> Vec<f64> {
     let step = (max / 6.0).max(1.0).log2().ceil().exp2();
     (0..=(max / step) as usize).map(|i| i as f64 * step).collect()
 }
+
+#[cfg(test)]
+mod tests;

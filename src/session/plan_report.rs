@@ -339,11 +339,4 @@ impl fmt::Display for PlanReport {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::human;
-
-    #[test]
-    fn sizes_read_well() {
-        assert_eq!([0, 1023, 1024, 1536, 5 << 30].map(human), ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
-    }
-}
+pub(super) mod tests;

@@ -249,22 +249,4 @@ pub fn orthogonal_start(dims: &[usize], gain: f64, draws: impl Fn(usize) -> f64)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::Init;
-
-    #[test]
-    fn normal_draws_have_their_moments() {
-        let mut x = vec![0f32; 10_000];
-        fill_start_values(
-            bytemuck::cast_slice_mut(&mut x),
-            (DType::F32, &[10_000]),
-            &Init::Normal(2.0).attrs(&[]),
-            7,
-            "w",
-        );
-        let mean = x.iter().sum::<f32>() / 1e4;
-        let var = x.iter().map(|v| v * v).sum::<f32>() / 1e4;
-        assert!(mean.abs() < 0.1 && (var - 4.0).abs() < 0.3, "{mean} {var}");
-    }
-}
+mod tests;

@@ -110,4 +110,48 @@ mod tests {
         let text = t.to_string();
         assert!(text.contains("75.0%") && text.contains("(waiting)") && text.contains("8.3%"), "{text}");
     }
+
+    const TEXT: &str = "\
+step 5.00 us, 2 threads
+op                                runs          us    model us   share   GFLOP/s     GB/s
+matmul                               1        2.25        2.00   22.5%      2.00     0.50
+add                                  2        0.25        0.50    2.5%      4.00     0.20
+sub                                  1        0.00        1.00    0.0%      0.00     0.00
+(waiting)                                     0.60                6.0%
+(between instructions)                        6.90               69.0%
+3 events were too many to keep
+";
+
+    #[test]
+    fn the_longest_op_comes_first_and_all_times_are_told() {
+        let call = |op, flops, bytes, modelled| Call {
+            op,
+            name: String::new(),
+            types: String::new(),
+            flops,
+            bytes,
+            modelled,
+            units: 2,
+            location: Location::Nowhere,
+        };
+        let at = |instr, from, to| Event { instr, from, to };
+        let calls =
+            [call("add", 500, 25, 250_000), call("sub", 9, 9, 1_000_000), call("matmul", 4500, 1125, 2_000_000)];
+        let first = vec![at(2, 0, 1000), at(WAIT, 1000, 1600), at(0, 1600, 1700), at(0, 1700, 1850)];
+        let mut t = Trace {
+            calls: calls.into(),
+            // An event of no time has no rates.
+            threads: vec![first, vec![at(2, 0, 1250), at(1, 1300, 1300)]],
+            nanos: 5000,
+            dropped: 3,
+        };
+        assert_eq!(t.to_string(), TEXT);
+        t.dropped = 0;
+        assert_eq!(t.to_string() + "3 events were too many to keep\n", TEXT);
+        t = Trace { threads: Vec::new(), nanos: 0, ..t };
+        assert!(
+            t.to_string().contains("(between instructions)                        0.00                0.0%"),
+            "{t}"
+        );
+    }
 }

@@ -132,7 +132,7 @@ impl Batches {
     }
 
     /// Fails with [`Kind::Data`] unless an epoch comes to this number of examples taken.
-    pub(super) fn check_cursor(&self, at: u64) -> Result<()> {
+    fn check_cursor(&self, at: u64) -> Result<()> {
         let (n, batch) = (self.examples as u64, self.batch as u64);
         let ends = at == n && self.partial != Partial::Drop;
         match at <= n && (ends || at.is_multiple_of(batch)) {
@@ -270,5 +270,45 @@ mod tests {
         assert!(b.seek(0, 12).is_err() && b.seek(0, 3).is_err() && b.seek(0, 10).is_err());
         assert!(b.seek(u64::MAX, 8).is_ok());
         assert!(Batches::new(3, 4, 0).is_err() && Batches::new(3, 0, 0).is_err());
+    }
+
+    #[test]
+    fn nothing_is_taken_before_the_first_batch() {
+        for how in [Partial::Drop, Partial::Pad, Partial::Short] {
+            let mut b = Batches::new(5, 2, 3).unwrap();
+            b.advance();
+            // Another choice begins with the first epoch.
+            b = b.partial(how);
+            assert_eq!((b.taken(), b.real(), b.cursor(), b.at_epoch_end()), (&[][..], 0, (0, 0), false));
+            assert_eq!((b.batch(), b.partial_choice()), (2, how));
+            let first = b.advance().to_vec();
+            assert_eq!((b.taken(), b.real(), b.cursor()), (&first[..], 2, (0, 2)));
+            b.advance();
+            assert_eq!(b.at_epoch_end(), how == Partial::Drop);
+            let sizes = [b.advance().len(), b.real()];
+            assert_eq!(
+                sizes,
+                if how == Partial::Short { [1, 1] } else { [2, if how == Partial::Pad { 1 } else { 2 }] }
+            );
+        }
+    }
+
+    #[test]
+    fn cursors_tell_how_many_batches_are_before_them() {
+        let b = Batches::new(5, 2, 3).unwrap();
+        assert_eq!([(0, 0), (0, 2), (0, 4), (3, 2)].map(|at| b.before(at)), [0, 1, 2, 7]);
+        let short = b.clone().partial(Partial::Short);
+        assert_eq!([(0, 4), (0, 5), (3, 2)].map(|at| short.before(at)), [2, 3, 10]);
+        assert_eq!(b.before((u64::MAX, 2)), u64::MAX);
+        let mut one = Batches::new(4, 4, 0).unwrap();
+        let why = |e: Result<()>| e.unwrap_err().message;
+        assert!(one.seek(0, 4).is_ok() && one.at_epoch_end());
+        assert_eq!(why(one.seek(0, 3)), "position 3 is not a multiple of the batch 4 within 4 examples");
+        assert_eq!(why(one.seek(0, 8)), "position 8 is not a multiple of the batch 4 within 4 examples");
+        assert_eq!(one.cursor(), (0, 4));
+        for (examples, batch) in [(1 << 32, 4), (3, 0), (3, 4)] {
+            let e = Batches::new(examples, batch, 0).unwrap_err().message;
+            assert_eq!(e, format!("a batch of {batch} cannot be taken out of {examples} examples"));
+        }
     }
 }

@@ -194,6 +194,47 @@ mod tests {
         ];
         near(&rates(p, &m), &want);
     }
+
+    #[test]
+    fn equal_is_neither_better_nor_enough() {
+        let (relative, absolute) = (Threshold::Relative(0.5), Threshold::Absolute(0.5));
+        let better = |t: Threshold, mode, metrics: [f64; 2]| metrics.map(|m| t.is_better(mode, m, 2.0));
+        assert_eq!(better(relative, Mode::Min, [1.0, 0.99]), [false, true]);
+        assert_eq!(better(absolute, Mode::Min, [1.5, 1.49]), [false, true]);
+        assert_eq!(better(relative, Mode::Max, [3.0, 3.01]), [false, true]);
+        assert_eq!(better(absolute, Mode::Max, [2.5, 2.51]), [false, true]);
+        // A reduction by `eps` is left out. Numbers of 0 have sense.
+        let p = ReduceLrOnPlateau { factor: 0.5, patience: 0, eps: 0.5, ..ReduceLrOnPlateau::new(1.0) };
+        near(&rates(p, &[1.0, 1.0, 1.0]), &[1.0, 1.0, 1.0]);
+        near(&rates(ReduceLrOnPlateau { eps: 0.49, ..p }, &[1.0, 1.0, 1.0]), &[1.0, 0.5, 0.5]);
+        let (factor, threshold) = (0.0, Threshold::Absolute(0.0));
+        let none = ReduceLrOnPlateau { lr: 0.0, factor, threshold, min_lr: 0.0, eps: 0.0, ..p };
+        assert!(none.validate().is_ok());
+        assert_eq!(p.start(), PlateauState { lr: 1.0, best: f64::INFINITY, bad: 0, cooldown: 0 });
+        assert_eq!(Mode::Max.worst(), f64::NEG_INFINITY);
+    }
+
+    /// In a cooldown no report is bad; it begins with a reduction.
+    #[test]
+    fn a_state_counts_bad_reports() {
+        let p = ReduceLrOnPlateau { factor: 0.5, patience: 1, cooldown: 2, ..ReduceLrOnPlateau::new(1.0) };
+        let (mut s, mut seen) = (p.start(), Vec::new());
+        for metric in [4.0, 4.0, 5.0, 5.0, 5.0, 3.0, 3.0] {
+            s = p.after(s, metric);
+            seen.push((s.lr, s.best, s.bad, s.cooldown));
+        }
+        let wanted = [
+            (1.0, 4.0, 0, 0),
+            (1.0, 4.0, 1, 0),
+            (0.5, 4.0, 0, 2),
+            (0.5, 4.0, 0, 1),
+            (0.5, 4.0, 0, 0),
+            (0.5, 3.0, 0, 0),
+            (0.5, 3.0, 1, 0),
+        ];
+        assert_eq!(seen, wanted);
+    }
+
     #[test]
     fn options_without_sense_are_refused() {
         let p = ReduceLrOnPlateau::new(0.1);

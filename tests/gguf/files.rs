@@ -65,6 +65,7 @@ fn what_is_written_is_read() {
         GgufEntry { name: "q", kind, dims: &[1, 3, 256], bytes: &q },
         GgufEntry { name: "none", kind: F32, dims: &[0, 7], bytes: &[] },
         GgufEntry { name: "one", kind: F32, dims: &[], bytes: &x[..4] },
+        GgufEntry { name: "four", kind: F32, dims: &[1, 5, 1, 1], bytes: &x },
     ];
     let file = path("written.gguf");
     save(&file, &metadata, &entries).unwrap();
@@ -80,6 +81,44 @@ fn what_is_written_is_read() {
     assert_eq!(part, q[208..212]);
     assert!(opened.read(&opened.tensors()[1], 628, &mut part).is_err());
     std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_file_has_these_bytes() {
+    let entries = [
+        GgufEntry { name: "x", kind: F32, dims: &[1], bytes: &[1, 2, 3, 4] },
+        GgufEntry { name: "y", kind: F32, dims: &[2, 1], bytes: &[5, 6, 7, 8, 9, 10, 11, 12] },
+    ];
+    let (word, long) = (u32::to_le_bytes, u64::to_le_bytes);
+    let head = [&b"GGUF"[..], &word(3), &long(2), &long(1), &long(1), b"k", &word(0), &[7]].concat();
+    let x = [&long(1)[..], b"x", &word(1), &long(1), &word(0), &long(0)].concat();
+    // Axes are stored from the last to the first.
+    let y = [&long(1)[..], b"y", &word(2), &long(1), &long(2), &word(0), &long(32)].concat();
+    assert_eq!(head.len() + x.len() + y.len(), 112);
+    let data = [&[0u8; 16][..], &[1, 2, 3, 4], &[0; 28], &[5, 6, 7, 8, 9, 10, 11, 12], &[0; 24]].concat();
+    assert_eq!(encode_file(&[("k".into(), Meta::U8(7))], &entries).unwrap(), [head, x, y, data].concat());
+}
+
+#[test]
+fn metadata_is_asked_for_as_a_number_or_a_text() {
+    for (meta, number) in [
+        (Meta::U8(200), Some(200)),
+        (Meta::U16(60_000), Some(60_000)),
+        (Meta::U32(4_000_000_000), Some(4_000_000_000)),
+        (Meta::U64(u64::MAX), Some(u64::MAX)),
+        (Meta::I8(100), Some(100)),
+        (Meta::I16(300), Some(300)),
+        (Meta::I32(70_000), Some(70_000)),
+        (Meta::I64(1 << 40), Some(1 << 40)),
+        (Meta::I8(-1), None),
+        (Meta::I64(-1), None),
+        (Meta::F32(1.0), None),
+        (Meta::Bool(true), None),
+        (Meta::String("7".into()), None),
+    ] {
+        assert_eq!(meta.as_u64(), number, "{meta:?}");
+        assert_eq!(meta.as_str(), (meta == Meta::String("7".into())).then_some("7"), "{meta:?}");
+    }
 }
 
 #[test]

@@ -92,8 +92,13 @@ fn each_rule_of_the_format_is_checked() {
     let name = |text: &[u8]| at(&file, text);
     let q = at(&file, b"\x01\0\0\0\0\0\0\0q") + 9;
     assert!(with(0, b"GGML").contains("does not begin with"));
-    assert!(with(4, &1u32.to_le_bytes()).contains("version 1; versions 2 and 3"));
-    assert!(with(4, &3u32.to_be_bytes()).contains("the file is big-endian"));
+    for (version, swapped) in
+        [(1u32, false), (4, false), (2 << 24, true), (3 << 24, true), (1 << 24, false), (4 << 24, false)]
+    {
+        let why = format!("version {version}; versions 2 and 3 can be read");
+        let e = with(4, &version.to_le_bytes());
+        assert!(e.ends_with(&if swapped { why + "; the file is big-endian" } else { why }), "{e}");
+    }
     let inside = name(b"toy") + 1;
     assert!(with(inside, b"\xff").contains(&format!("byte {inside}: a text that is not UTF-8")));
     assert!(with(name(b"name") + 4, &77u32.to_le_bytes()).contains("type 77 of a value is not known"));
@@ -107,8 +112,29 @@ fn each_rule_of_the_format_is_checked() {
     assert!(with(q + 24, &8u64.to_le_bytes()).contains("no multiple of 32"));
     assert!(with(q + 24, &96u64.to_le_bytes()).contains("36 bytes at offset 96; the file has 128 of data"));
     assert!(with(at(&file, b"\x01\0\0\0\0\0\0\0x") + 8, b"q").contains("tensor \"q\" occurs twice"));
-    assert!(Gguf::open(std::env::temp_dir()).is_err());
+    assert!(Gguf::open(std::env::temp_dir()).err().unwrap().message.ends_with(": no regular file"));
     assert!(Gguf::open(path("absent")).err().unwrap().message.contains("absent"));
+}
+
+#[test]
+fn version_2_is_read_like_version_3() {
+    let mut file = sound();
+    file[4..8].copy_from_slice(&2u32.to_le_bytes());
+    assert_eq!(open("two", &file).unwrap(), [vec![1; 36], vec![2; 60]]);
+}
+
+#[test]
+fn a_file_that_ends_in_its_first_words_is_refused_by_what_is_missing() {
+    for (head, why) in [
+        (&b""[..], "byte 0: no GGUF file: it does not begin with \"GGUF\""),
+        (b"GGU", "byte 0: no GGUF file: it does not begin with \"GGUF\""),
+        (b"GGUF", "byte 4: 4 bytes are needed; at most 0 can follow"),
+        (b"GGUF\x03\0\0", "byte 4: 4 bytes are needed; at most 3 can follow"),
+        (b"GGUF\x03\0\0\0", "byte 8: 8 bytes are needed; at most 0 can follow"),
+    ] {
+        let e = open("head", head).unwrap_err();
+        assert!(e.ends_with(&format!("head: {why}")), "{e}");
+    }
 }
 
 /// Each text takes more memory than its eight bytes in the file.

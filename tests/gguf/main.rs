@@ -8,6 +8,7 @@ mod encoders;
 mod experts;
 mod files;
 mod hostile_files;
+mod loads;
 mod models;
 
 /// Blocks of bytes that `tests/torch/gguf_blocks.py` makes in the same way.

@@ -153,3 +153,37 @@ fn unrolling_is_counted_too() {
     let e = prepare_one_region(&g).unwrap_err();
     assert!(e.message.contains(&format!("the graph has more than {MAX_NODES} nodes")), "{e}");
 }
+
+/// Slices that no iteration made are zeros, and a loop without a bound stays.
+#[test]
+fn loops_that_end_early_are_unrolled_if_they_have_a_bound() {
+    let source = |length: usize, rows: bool| {
+        let (row, results, returned) =
+            if rows { (", %n", "%e, %n, %rows", ", rows=%rows") } else { ("", "%e, %n", "") };
+        format!(
+            "region @body(%go: bool[], %c: f64[]) {{
+                %n = mul %c, %c
+                %most = full value=100 : f64[]
+                %on = lt %n, %most
+                yield %on, %n{row}
+            }}
+            graph @squares {{
+                %c = input : f64[]
+                %t = full value=1 : bool[]
+                {results} = scan %t, %c body=@body carries=2 consts=0 length={length} reverse=false exit=flag
+                return n=%n{returned}
+            }}"
+        )
+    };
+    let flat = prepare_one_region(&text::parse(&source(4, true)).unwrap()).unwrap();
+    assert!(!flat.to_string().contains("= scan "), "{flat}");
+    let mut p = Session::new().compile(&flat).unwrap();
+    p.values_mut::<f64>("c").unwrap()[0] = 4.0;
+    p.step().unwrap();
+    assert_eq!(p.values::<f64>("n").unwrap(), [256.0]);
+    assert_eq!(p.values::<f64>("rows").unwrap(), [16.0, 256.0, 0.0, 0.0]);
+    let unbounded = text::parse(&source(0, false)).unwrap();
+    for form in [prepare_one_region(&unbounded), prepare_decomposed(&unbounded)] {
+        assert_eq!(form.unwrap().to_string().matches("= scan ").count(), 1);
+    }
+}

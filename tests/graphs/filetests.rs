@@ -9,7 +9,8 @@
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 use arenagrad::error::{Error, Location};
-use arenagrad::graph::{GraphBuf, Sizes};
+use arenagrad::graph::{GraphBuf, Op, Sizes};
+use arenagrad::tools::arena::{Region, ids::Id};
 use arenagrad::tools::ir::text::{parse_all, parse_all_with_sizes, print};
 use arenagrad::tools::ir::verify::{Stage, verify};
 use arenagrad::tools::passes::fusion_notes::collect_fusion_notes;
@@ -34,6 +35,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("error", test_error),
     ("opt", test_opt),
     ("report", test_report),
+    ("places", test_places),
 ];
 
 fn test_print(text: &str, _: &str) -> Found {
@@ -79,6 +81,23 @@ fn test_report(text: &str, argument: &str) -> Found {
     passed(text, argument, |_, traces| {
         let all = collect_fusion_notes(traces.into_iter().map(|t| t.fusions));
         all.iter().map(|f| format!("{} at {:?}: {:?}\n", f.rule, f.location, f.outcome)).collect()
+    })
+}
+
+/// The ops of each region after the passes that the argument names, each with the line of the text that it comes from.
+fn test_places(text: &str, argument: &str) -> Found {
+    passed(text, argument, |g, _| {
+        let g = g.view();
+        let mut out = String::new();
+        for r in (0..g.regions()).map(Region::new) {
+            let name = g.str(if r == g.entry() { g.name } else { g.region_names[r.at()] });
+            let nodes = g.region_nodes(r).filter(|&n| g.op[n.at()] != Op::ARG).map(|n| match g.location(n) {
+                Location::Text(line, _) => format!("{} {line}", g.def_of(n).name),
+                elsewhere => format!("{} at {elsewhere:?}", g.def_of(n).name),
+            });
+            let _ = writeln!(out, "{name}: {}", nodes.collect::<Vec<_>>().join(", "));
+        }
+        out
     })
 }
 

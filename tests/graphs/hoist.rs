@@ -150,3 +150,32 @@ fn gradients_of_scalars_are_summed_once() {
     let (a, b) = (run(&step, &drawn(&step, 7), PLAIN), run(&unrolled, &drawn(&unrolled, 7), PLAIN));
     assert!(a.iter().zip(&b).all(|(a, b)| conform_distance(&a.data, &b.data) < 1e-12), "{a:?}\n{b:?}");
 }
+
+/// Broadcasts in the entry and in the body of a loop of `c ← body(c, w)`, prepared for a gradient.
+fn prepared_broadcasts(
+    from: &[usize],
+    to: &[usize],
+    body: impl for<'g> FnOnce(Var<'g>, Var<'g>) -> Var<'g>,
+) -> (usize, usize) {
+    let g = Builder::new("body");
+    let (h, w) = (g.input("h", to, DType::F64), g.param("w", from, DType::F64, Init::Ones));
+    let (last, _) = g.scan_with(times(2), &[h], &[], |c, _| (vec![body(c[0], w)], vec![]));
+    let graph = g.finish([last[0].named("y")]).unwrap();
+    nodes_called(&pipeline::run_pipeline(&graph, &["prepare"], true).unwrap().0, "broadcast")
+}
+
+/// Before a gradient, broadcasts of at most 64 elements leave a loop, if they become more, and at most 16,384.
+#[test]
+fn broadcasts_of_a_few_floats_leave_before_a_gradient() {
+    let of = |from: &[usize], to: &[usize]| prepared_broadcasts(from, to, |c, w| c * w.broadcast(to));
+    assert_eq!([of(&[64], &[2, 64]), of(&[], &[1 << 14])], [(1, 0); 2]);
+    assert_eq!([of(&[65], &[2, 65]), of(&[], &[(1 << 14) + 1]), of(&[3], &[1, 3])], [(0, 1); 3]);
+}
+
+/// A bias is fused with the product that it is added to, so it stays.
+#[test]
+fn broadcasts_of_biases_stay_before_a_gradient() {
+    assert_eq!(prepared_broadcasts(&[3], &[3, 3], |c, w| c.matmul(c) + w.broadcast([3, 3])), (0, 1));
+    assert_eq!(prepared_broadcasts(&[3], &[3, 3], |c, w| c.matmul(c) * w.broadcast([3, 3])), (1, 0));
+    assert_eq!(prepared_broadcasts(&[3], &[3, 3], |c, w| c.sin() + w.broadcast([3, 3])), (1, 0));
+}

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{How, PLAIN, Tensor, TensorDraws, run, same_conform_bits};
-use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Var, grad};
+use arenagrad::graph::{Builder, DType, GradOptions, GraphBuf, Init, Loop, Op, Var, grad};
 use arenagrad::tools::arena::{Node, ids::Id};
 use arenagrad::tools::ir::opdef::Domain;
+use arenagrad::tools::ir::text::parse;
+use arenagrad::tools::ops::pointwise::attrs::MapAttrs;
 use arenagrad::tools::passes::pipeline;
 
 fn drawn(g: &GraphBuf, seed: u64) -> Vec<Tensor> {
@@ -145,4 +147,84 @@ fn what_a_region_broadcasts_is_made_before_it() {
         });
         keeps_bits(&g, "a broadcast of one element");
     }
+}
+
+/// The number of steps and of results of each region that the pass alone writes, in order.
+fn joined(g: &GraphBuf) -> Vec<(usize, usize)> {
+    let done = pipeline::run_pipeline(g, &["join", "clean"], true).unwrap().0;
+    let v = done.view();
+    let maps = (0..v.nodes()).map(Node::new).filter(|&n| v.op[n.at()] == Op::MAP);
+    maps.map(|n| {
+        let r = MapAttrs::of(&v.attrs(n)).body;
+        (v.region_nodes(r).len() - v.region_args(r).count(), v.outs_of(n).len())
+    })
+    .collect()
+}
+
+/// A loop whose carries go through `body`, and that stacks its other results.
+fn chained(dims: &[usize], carries: usize, body: impl for<'g> Fn(&[Var<'g>]) -> [Vec<Var<'g>>; 2]) -> GraphBuf {
+    let g = Builder::new("chained");
+    let starts: Vec<Var<'_>> = (0..carries).map(|i| g.input(&format!("c{i}"), dims, DType::F32)).collect();
+    let (last, all) = g.scan_with(times(2), &starts, &[], |c, _| {
+        let [next, more] = body(c);
+        (next, more)
+    });
+    g.finish(last.into_iter().chain(all)).unwrap()
+}
+
+/// `x` through `steps` steps, each of its own.
+fn clamped(x: Var<'_>, steps: usize) -> Var<'_> {
+    (1..=steps).fold(x, |y, i| y.clamp(0.0, i as f64))
+}
+
+/// A kernel call has 48 inputs and 32 results, and a region 224 steps.
+#[test]
+fn regions_are_cut_where_a_kernel_call_has_no_more_room() {
+    let results =
+        |n: usize| joined(&chained(&[4], 1, |c| [vec![c[0]], (1..=n).map(|i| c[0].clamp(0.0, i as f64)).collect()]));
+    assert_eq!(results(32), [(32, 32)]);
+    assert_eq!(results(2 * 32 + 1), [(32, 32); 2]);
+
+    let inputs = |n: usize| {
+        let g = Builder::new("inputs");
+        let c = g.input("c", [4], DType::F32);
+        let xs: Vec<Var<'_>> = (0..n).map(|i| g.input(&format!("x{i}"), [2, 4], DType::F32)).collect();
+        let (last, _) = g.scan(&[c], &xs, |c, x| (vec![x.iter().fold(c[0], |y, &x| y + x)], vec![]));
+        joined(&g.finish([last[0].named("y")]).unwrap())
+    };
+    assert_eq!(inputs(47), [(47, 1)]);
+    assert_eq!(inputs(2 * 47 + 1), [(47, 1); 2]);
+
+    let steps = |n: usize| joined(&chained(&[4], 1, |c| [vec![clamped(c[0], n)], vec![]]));
+    assert_eq!(steps(224), [(224, 1)]);
+    assert_eq!(steps(2 * 224 + 1), [(224, 1); 2]);
+    // Equal steps on other operands count, too.
+    let two = chained(&[4], 2, |c| [vec![clamped(c[0], 150), clamped(c[1], 150)], vec![]]);
+    assert_eq!(joined(&two), [(224, 2), (76, 1)]);
+}
+
+/// Three regions that begin with the same 100 steps on one operand are one of 103 steps.
+#[test]
+fn equal_steps_of_joined_regions_are_one() {
+    let first: String = (0..100).map(|i| format!("  %{} = clamp %{i} lo=0 hi={}\n", i + 1, i + 1)).collect();
+    let regions: String = ["exp", "sin", "cos"]
+        .map(|op| format!("region @{op}(%0: f32[4]) {{\n{first}  %101 = {op} %100\n  yield %101\n}}\n"))
+        .concat();
+    let text = format!(
+        "{regions}region @body(%c: f32[4]) {{\n  %1 = map %c body=@exp\n  %2 = map %c body=@sin\n  %3 = map %c \
+         body=@cos\n  yield %1, %2, %3\n}}\ngraph @equal {{\n  %h = input : f32[4]\n  %a, %b, %d = scan %h body=@body \
+         carries=1 consts=0 length=2 reverse=false\n  return a=%a, b=%b, d=%d\n}}\n"
+    );
+    assert_eq!(joined(&parse(&text).unwrap()), [(103, 3)]);
+}
+
+/// Large tensors, tensors without an element, and bodies of very many nodes stay as they are.
+#[test]
+fn what_is_too_large_is_not_joined() {
+    let of = |dims: &[usize]| joined(&chained(dims, 1, |c| [vec![c[0].sin().cos()], vec![]]));
+    assert_eq!([of(&[1 << 14]), of(&[])], [[(2, 1)]; 2]);
+    assert!(of(&[(1 << 14) + 1]).is_empty() && of(&[0, 3]).is_empty());
+    let nodes = |n: usize| joined(&chained(&[4], 1, |c| [vec![clamped(c[0], n)], vec![]]));
+    assert_eq!(nodes(1024), [(224, 1), (224, 1), (224, 1), (224, 1), (128, 1)]);
+    assert!(nodes(1025).is_empty());
 }

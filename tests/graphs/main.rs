@@ -2,24 +2,33 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod batches;
 mod calls;
 mod columns;
 #[path = "../common/mod.rs"]
 mod common;
+mod derivatives;
 mod differential;
 mod edges;
 mod extend;
 mod filetests;
 mod fusion;
 mod hoist;
+mod inner_values;
 mod joined_maps;
+mod joined_steps;
 mod kept_plans;
+mod known_branches;
 mod mutants;
 mod oracle;
 mod overlaps;
+mod pass_counts;
 mod pitfalls;
 mod places;
+mod precisions;
 mod props;
+mod region_limits;
+mod rounded;
 mod saved;
 mod transforms;
 mod vmap;

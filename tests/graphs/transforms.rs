@@ -75,11 +75,17 @@ fn equal_values_of_other_names_keep_gradients_of_their_own() {
     let g = Builder::new("equal");
     let (x, w, b) = (g.input("x", [3, 4], F64), g.param("w", [4, 2], F64, Init::Ones), g.input("b", [2], F64));
     let h = linear(&[x, w, b]).named("h");
-    let k = x.matmul(w) + b;
+    let k = (x.matmul(w) + b).named("k");
     let graph = g.finish([((h * h).sum(..) + (k * k * k).sum(..)).named("loss"), h]).unwrap();
-    let all = outputs(&grad(&graph, "loss", &GradOptions::wrt(&["h"])).unwrap(), 3);
-    let twice: Vec<f64> = data(&all, "h").iter().map(|h| 2.0 * h).collect();
-    assert!(conform_distance(data(&all, "grad.h"), &twice) < 1e-14);
+    for wrt in [&["h"][..], &["k", "h"]] {
+        let all = outputs(&grad(&graph, "loss", &GradOptions::wrt(wrt)).unwrap(), 3);
+        let twice: Vec<f64> = data(&all, "h").iter().map(|h| 2.0 * h).collect();
+        assert!(conform_distance(data(&all, "grad.h"), &twice) < 1e-14);
+        if wrt.len() == 2 {
+            let thrice: Vec<f64> = data(&all, "h").iter().map(|h| 3.0 * h * h).collect();
+            assert!(conform_distance(data(&all, "grad.k"), &thrice) < 1e-14);
+        }
+    }
 }
 
 #[test]

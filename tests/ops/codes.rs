@@ -265,6 +265,39 @@ fn an_op_that_is_no_move_on_codes_has_no_derivative_and_says_so() {
     g.finish([y.sum(..).named("loss")]).unwrap().grad("loss", &GradOptions::wrt(&["x"])).unwrap();
 }
 
+/// What one branch makes is a code outside the choice, and what an iteration makes is one in the next iteration.
+#[test]
+fn codes_stay_codes_outside_the_region_that_makes_them() {
+    fn quantized(x: Var<'_>) -> Var<'_> {
+        x.quantize(x.g.constant(&[0.5], []), None, Quantize::i8())
+    }
+    let g = Builder::new("branch");
+    let (x, on) = (g.input("x", [4], DType::F32), g.input("on", [], DType::Bool));
+    let q = g.cond(on, || vec![quantized(x)], || vec![g.full(0.0, [4], DType::I8)]);
+    let branch = g.finish([q[0].cast(DType::F32).sum(..).named("loss")]).unwrap();
+    let g = Builder::new("loop");
+    let x = g.input("x", [3, 4], DType::F32);
+    let start = g.full(0.0, [4], DType::I8);
+    let (_, y) = g.scan(&[start], &[x], |c, x| (vec![quantized(x[0])], vec![c[0].cast(DType::F32)]));
+    let looped = g.finish([y[0].sum(..).named("loss")]).unwrap();
+    for graph in [branch, looped] {
+        let e = graph.grad("loss", &GradOptions::wrt(&["x"])).unwrap_err().to_string();
+        assert!(e.contains("cast: operand 0 is i8[4], codes that stand for real numbers"), "{e}");
+    }
+}
+
+#[test]
+fn a_leaf_of_codes_that_the_loss_does_not_read_has_zeros() {
+    let g = Builder::new("zeros");
+    let (w, s) = (g.param("w", [2], DType::I8, Init::Constant(3.0)), g.constant(&[0.5], []));
+    let v = g.param("v", [], DType::F32, Init::Ones);
+    let graph = g.finish([(v * v).named("loss"), w.dequantize(s, None, None).named("real")]).unwrap();
+    let zeros = GradOptions { missing: Missing::Zero, ..GradOptions::wrt(&["w"]) };
+    let mut p = program(&graph.grad("loss", &zeros).unwrap(), &[]);
+    p.step().unwrap();
+    assert_eq!(p.values::<f32>("grad.w").unwrap(), [0.0; 2]);
+}
+
 #[test]
 fn stopped_codes_end_the_derivative_in_both_modes() {
     let g = Builder::new("stop");

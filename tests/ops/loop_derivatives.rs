@@ -62,6 +62,10 @@ fn a_tangent_does_not_run_its_loop_again() {
     let (y, _) = g.scan_with(how, &[h], &[], |h, _| (vec![h[0].matmul(w)], vec![]));
     let graph = g.finish([y[0].named("y")]).unwrap();
     assert_eq!(products(&tangent(&graph)), 2);
+    // The loop of tangents has those of the last carry and of the stacked ones.
+    let text = text::print(tangent(&graph).view());
+    let last = text.lines().filter(|l| l.contains("= scan ")).next_back().unwrap();
+    assert!(last.ends_with("length=4 reverse=false : f64[2,3], f64[4,2,3]"), "{text}");
     assert_unrolled(&graph, tangent);
 }
 
@@ -86,6 +90,44 @@ fn rules_with_loops_read_what_the_loop_around_them_stacked() {
     assert_eq!([products(&tangent(&graph)), products(&cotangent(&graph))], [2, 2]);
     assert_unrolled(&graph, tangent);
     assert_unrolled(&graph, cotangent);
+}
+
+/// The product of the outer body is read by the inner loop, which may stand in a branch.
+#[test]
+fn inner_loops_read_what_the_loop_around_them_stacked() {
+    for branch in [false, true] {
+        let g = Builder::new("inner");
+        let (h, w) = (g.input("h", [2, 3], F64), g.input("w", [3, 3], F64));
+        let how = Loop::default().length(4);
+        let (y, _) = g.scan_with(how, &[h], &[], |h, _| {
+            let p = h[0].matmul(w);
+            let next = match branch {
+                true => g.cond(p.sum(..).less(1e9), || vec![twice(&g, p, h[0])], || vec![p])[0],
+                false => twice(&g, p, h[0]),
+            };
+            (vec![next], vec![])
+        });
+        let graph = g.finish([y[0].named("y")]).unwrap();
+        assert_eq!([products(&tangent(&graph)), products(&cotangent(&graph))], [2, 2], "{branch}");
+        assert_unrolled(&graph, tangent);
+        assert_unrolled(&graph, cotangent);
+    }
+}
+
+/// The derivative reads the mean and the scale of each iteration, so no norm runs again.
+#[test]
+fn statistics_of_an_iteration_are_stacked() {
+    let g = Builder::new("norms");
+    let (h, gain) = (g.input("h", [2, 3], F64), g.input("gain", [3], F64));
+    let how = Loop::default().length(4);
+    let (y, _) = g.scan_with(how, &[h], &[], |h, _| (vec![h[0].layer_norm(gain, gain, 0.1) * 0.5 + h[0]], vec![]));
+    let graph = g.finish([y[0].named("y")]).unwrap();
+    for derivative in [tangent, cotangent] {
+        let (clean, _) = run_pipeline(&derivative(&graph), &["clean"], true).unwrap();
+        let text = text::print(clean.view());
+        assert_eq!(text.matches("= layer_norm ").count(), 1, "{text}");
+        assert_unrolled(&graph, derivative);
+    }
 }
 
 /// What is an input of one loop is a carry of the other.

@@ -419,3 +419,42 @@ fn what_does_not_fit_a_cross_entropy_is_named() {
         (error(|_, x| x.cross_entropy(x.cast(DType::F32))), ["cross_entropy", "targets are f32", "logits f64"]),
     ]);
 }
+
+#[test]
+fn nothing_is_divided_by_0_and_no_logarithm_of_0_is_taken() {
+    // A target of 0 counts for nothing, whatever the logarithm beside it.
+    let inputs = [floats(&[3], &[0.25f64.ln(), -INF, 0.0]), floats(&[3], &[0.5, 0.0, 1.0])];
+    let each = value(&inputs, |v| nn::kl_div(v[0], v[1], Reduction::None));
+    assert!(conform_distance(&each, &[0.5 * 2f64.ln(), 0.0, 0.0]) < 1e-15, "{each:?}");
+    assert_eq!(gradient(&inputs, |v| nn::kl_div(v[0], v[1], Reduction::None)), [-0.5, 0.0, -1.0]);
+    // Norms count as eps at least: of 0.1, of 1e-9 and of 0.
+    let inputs = [floats(&[3, 2], &[0.1, 0.0, 1e-9, 0.0, 0.0, 0.0]), floats(&[3, 2], &[0.2, 0.0, 1e-9, 0.0, 1.0, 1.0])];
+    let cos = value(&inputs, |v| nn::cosine_similarity(v[0], v[1], 1, 1e-8));
+    assert!(conform_distance(&cos, &[1.0, 0.01, 0.0]) < 1e-14, "{cos:?}");
+    // A rate may be taken as it is.
+    let inputs = [floats(&[1], &[2.0]), floats(&[1], &[3.0])];
+    let exact = PoissonNll { log_input: false, eps: 0.0, ..PoissonNll::default() };
+    assert!((value(&inputs, |v| nn::poisson_nll_loss(v[0], v[1], exact))[0] - (2.0 - 3.0 * 2f64.ln())).abs() < 1e-15);
+}
+
+#[test]
+fn numbers_and_shapes_of_losses_have_their_ranges() {
+    let all = ["_loss", "is NaN", "it must"];
+    named(&[
+        (error(|_, x| nn::huber_loss(x, x, f64::NAN, Reduction::Sum)), all),
+        (error(|_, x| nn::huber_loss(x, x, -1.0, Reduction::Sum)), ["huber_loss", "delta is -1", "positive"]),
+        (error(|_, x| nn::smooth_l1_loss(x, x, f64::NAN, Reduction::Sum)), all),
+        (error(|_, x| nn::gaussian_nll_loss(x, x, x, false, f64::NAN, Reduction::Sum)), all),
+        (error(|_, x| nn::poisson_nll_loss(x, x, PoissonNll { eps: f64::NAN, ..PoissonNll::default() })), all),
+        // Of three axes; labels of two axes, with as many rows; other rows.
+        (
+            error(|g, x| nn::nll_loss(x, labels(g).narrow(1, 0, 1).reshape([3]), Reduction::Sum)),
+            ["nll_loss", "[3]", "[3,2,4]"],
+        ),
+        (error(|g, x| nn::nll_loss(x.sum(1), labels(g), Reduction::Sum)), ["nll_loss", "[3,2]", "[3,4]"]),
+        (
+            error(|g, x| nn::nll_loss(x.sum(0), labels(g).narrow(1, 0, 1).reshape([3]), Reduction::Sum)),
+            ["nll_loss", "[3]", "[2,4]"],
+        ),
+    ]);
+}

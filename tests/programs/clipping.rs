@@ -44,8 +44,9 @@ fn near(got: &[f32], given: &[f32], scale: f64, what: &str) {
 
 #[test]
 fn norms_are_right_at_the_ends_of_the_range() {
-    let gradients: [(&[f32], &[f32]); 6] = [
+    let gradients: [(&[f32], &[f32]); 7] = [
         (&[3.0, -4.0, 0.5], &[1.0, -0.25]),
+        (&[3.0, -4.0, 0.5], &[12.0]),
         // The powers of these overflow and underflow.
         (&[1e30, -2e30, 1e25], &[3e30, 0.0]),
         (&[1e-30, 2e-30, 0.0], &[-1e-30, 1e-35]),

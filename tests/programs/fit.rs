@@ -364,3 +364,33 @@ fn loops_without_sense_are_refused() {
     let e = Fit::new().steps(1).run_from(&mut shuffled(), &mut source(1)).unwrap_err().to_string();
     assert!(e.contains("shuffled batches; call Trainer::step"), "{e}");
 }
+
+#[test]
+fn one_of_two_intervals_may_be_wrong() {
+    let both = |every| Fit::new().steps(3).evaluate(Every::Steps(1), length).checkpoint("never", every);
+    let e = both(Every::Steps(0)).run(&mut shuffled(), &mut write).unwrap_err().to_string();
+    assert_eq!(e, "fit: something happens every 0 steps or epochs; give at least 1");
+    let e = both(Every::Epochs(1)).run(&mut streamed(), &mut |_, _| Ok(())).unwrap_err().to_string();
+    assert!(e.starts_with("fit: batches that the caller writes one by one have no epochs"), "{e}");
+}
+
+#[test]
+fn each_end_is_enough() {
+    let ended = |fit: Fit<'_>| {
+        let mut t = shuffled();
+        let fitted = fit.run(&mut t, &mut write).unwrap();
+        (fitted.ended, t.steps_done(), fitted.metric)
+    };
+    assert_eq!(ended(Fit::new().steps(2)), (Ended::Steps, 2, None));
+    // Three batches are an epoch.
+    assert_eq!(ended(Fit::new().epochs(1)), (Ended::Epochs, 3, None));
+    let enough = Fit::new().callback(|_, _| Ok(ControlFlow::Break("enough".to_string())));
+    assert_eq!(ended(enough), (Ended::Callback("enough".to_string()), 1, None));
+    // The first metric is the best, and one worse is borne.
+    let stopping = EarlyStopping { patience: 1, ..EarlyStopping::default() };
+    let fit = Fit::new().evaluate(Every::Steps(2), |_| Ok(1.5)).early_stopping(stopping);
+    assert_eq!(ended(fit), (Ended::EarlyStopping, 6, Some(1.5)));
+    let mut t = streamed();
+    let fitted = Fit::new().steps(2).run(&mut t, &mut |p, _| write(p, &[0, 1, 2, 3])).unwrap();
+    assert_eq!((fitted.ended, t.steps_done()), (Ended::Steps, 2));
+}

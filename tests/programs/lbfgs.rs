@@ -186,11 +186,13 @@ fn all_params_share_one_history_and_one_rate() {
     let fails = |o: Optimiser<Lbfgs>| train(&g, "loss", o).unwrap_err().to_string();
     let two = fails(Lbfgs::new(1.0).group("p1", own_history(7)));
     assert!(two.contains("history_size 100 and 7"), "{two}");
+    let sgd = Group { rule: Some(Rule::SGD), ..Group::default() };
+    let behind = fails(Lbfgs::new(1.0).group("p0", sgd).group("p1", own_history(7)));
+    assert!(behind.contains("history_size 7 and 100"), "{behind}");
     let fast = fails(Lbfgs::new(1.0).group("p1", Group { lr_scale: 2.0, ..Group::default() }));
     assert!(fast.contains("lr_scale 2") && fast.contains("one rate"), "{fast}");
 
     // Params of another rule do not enter the history, and a decay of some params enters their gradient only.
-    let sgd = Group { rule: Some(Rule::SGD), ..Group::default() };
     let still = Group { weight_decay: Some(0.1), ..Group::default() };
     let plain = Lbfgs::new(0.1).history_size(3).group("p0", sgd);
     let [mut p, mut other] = [plain.clone().group("p1", still), plain].map(|opt| program(opt, Session::new()));
@@ -216,6 +218,7 @@ fn a_projected_param_has_no_history() {
     let e = train(&g, "loss", boxed()).unwrap_err();
     let want = "lbfgs: param \"p1\" has a projection, which its history would not see";
     assert!(e.kind == Kind::Data && e.message == want, "{e:?}");
+    assert_eq!(train(&g, "loss", boxed().project("p2", |p| p)).unwrap_err().message, want);
     // A param of another rule may have one.
     let sgd = Group { rule: Some(Rule::SGD), ..Group::default() };
     assert!(train(&g, "loss", boxed().group("p1", sgd)).is_ok());

@@ -219,9 +219,22 @@ fn numbers_out_of_range_are_refused() {
     refused(d().init_scale(0.0), "loss_scale: init is 0; it must be a normal number of f32 above 0");
     refused(d().init_scale(1e39), "loss_scale: init is 1");
     refused(d().init_scale(f64::NAN), "loss_scale: init is NaN");
+    refused(d().init_scale(-4.0), "loss_scale: init is -4");
+    refused(d().init_scale(f64::INFINITY), "loss_scale: init is inf");
+    // A denormal of f32.
+    refused(d().init_scale(1e-39), "loss_scale: init is 0.000");
     refused(d().growth_factor(1.0), "loss_scale: growth is 1; it must be finite and above 1");
+    refused(d().growth_factor(f64::INFINITY), "loss_scale: growth is inf");
     refused(d().backoff_factor(1.0), "loss_scale: backoff is 1; it must be between 0 and 1");
+    refused(d().backoff_factor(0.0), "loss_scale: backoff is 0;");
+    refused(d().backoff_factor(f64::NAN), "loss_scale: backoff is NaN;");
     refused(d().growth_interval(0), "loss_scale: interval is 0; it must be at least 1");
+}
+
+#[test]
+fn the_defaults_are_those_of_torch() {
+    let LossScale { init, growth, backoff, interval } = LossScale::dynamic();
+    assert_eq!((init, growth, backoff, interval), (65536.0, 2.0, 0.5, 2000));
 }
 
 /// A scale of 0 would make every later gradient infinite or NaN, and skip every later step.

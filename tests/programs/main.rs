@@ -30,3 +30,4 @@ mod sizes_bad;
 mod steps;
 mod trace;
 mod trainer;
+mod update_rules;

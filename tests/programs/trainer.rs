@@ -445,7 +445,7 @@ fn a_run_may_go_on_after_a_loss_that_is_not_finite() {
     });
     let e = e.unwrap_err();
     assert_eq!(e.kind, Kind::Diverged);
-    for part in ["the loss of step 1 is inf", "Session::find_nan", "lower rate"] {
+    for part in ["the loss of step 1 is inf (output \"loss\", rate 0.01)", "Session::find_nan", "lower rate"] {
         assert!(e.to_string().contains(part), "{e}");
     }
 }
@@ -453,7 +453,7 @@ fn a_run_may_go_on_after_a_loss_that_is_not_finite() {
 /// The rate and the mask of a step reach the program, as `f32` and `f64`, the mask as truth values too.
 #[test]
 fn rates_and_masks_reach_the_program() {
-    for (dtype, mask) in [(F32, F32), (DType::F64, DType::F64), (DType::F64, DType::Bool)] {
+    for (dtype, mask) in [(F32, F32), (F32, DType::U8), (DType::F64, DType::F64), (DType::F64, DType::Bool)] {
         let g = Builder::new("line");
         let (x, w) = (g.input("x", [4], dtype), g.param("w", [], dtype, Init::Zeros));
         let loss = ((w - x) * g.input("mask", [4], mask).cast(dtype)).sum(..).named("loss");

@@ -306,3 +306,121 @@ impl Owned {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: &[&str] = &["a", "b"];
+    const FIELDS: &[Field] = &[
+        Field::new("flag", Kind::Bool),
+        Field::new("int", Kind::Int),
+        Field::new("double", Kind::F64),
+        Field::new("dtype", Kind::DType),
+        Field::new("shape", Kind::Shape),
+        Field::new("ints", Kind::Ints),
+        Field::new("floats", Kind::Floats),
+        Field::new("sym", Kind::Sym),
+        Field::new("region", Kind::Region),
+        Field::new("bytes", Kind::Bytes),
+        Field::new("choice", Kind::Choice(NAMES)),
+        Field::optional("maybe int", Kind::Int),
+        Field::optional("maybe ints", Kind::Ints),
+        Field::optional("maybe bytes", Kind::Bytes),
+        Field::optional("maybe flag", Kind::Bool),
+    ];
+
+    fn encoded(values: &[Owned]) -> Vec<u32> {
+        let mut words = Vec::new();
+        values.iter().zip(FIELDS).for_each(|(value, field)| value.as_attr().encode(field, &mut words).unwrap());
+        words
+    }
+
+    fn plain() -> Vec<Owned> {
+        let (ints, floats) = (vec![1, (1 << 32) | 7], vec![0.5]);
+        vec![
+            Owned::Bool(true),
+            Owned::Int(-2),
+            Owned::F64(1.5),
+            Owned::DType(DType::F64),
+            Owned::Shape(Shape(5)),
+            Owned::Ints(ints),
+            Owned::Floats(floats),
+            Owned::Sym(Sym(3)),
+            Owned::Region(Region(2)),
+            Owned::Bytes(vec![1, 2, 3, 4, 5]),
+            Owned::Choice(1),
+        ]
+    }
+
+    #[test]
+    fn each_kind_has_its_words() {
+        let words: &[&[u32]] = &[
+            &[1, 0xffff_fffe, 0xffff_ffff, 0, 0x3ff8_0000, DType::F64 as u32, 5],
+            &[2, 1, 0, 7, 1],
+            &[1, 0, 0x3fe0_0000],
+            &[3, 2],
+            &[5, 0x0403_0201, 5],
+            &[1],
+        ];
+        assert_eq!(encoded(&plain()), words.concat());
+        let maybe = [Owned::Int(9), Owned::Ints(vec![4]), Owned::Bytes(vec![6; 4]), Owned::Bool(false)];
+        let wanted = [vec![1, 9, 0], vec![1, 1, 4, 0], vec![1, 4, 0x0606_0606], vec![1, 0]];
+        for present in 0..16 {
+            let there = |k: usize| present >> k & 1 == 1;
+            let (mut values, mut words) = (plain(), words.concat());
+            for k in 0..4 {
+                values.push(if there(k) { maybe[k].clone() } else { Owned::Absent });
+                words.extend_from_slice(if there(k) { &wanted[k] } else { &[0] });
+            }
+            assert_eq!(encoded(&values), words);
+            let attrs = Attrs { fields: FIELDS, words: &words };
+            assert_eq!(attrs.validate(6, 4, 3), Ok(()));
+            let read: Vec<(&str, Owned)> = attrs.iter().map(|(f, value)| (f.name, value)).collect();
+            assert_eq!(read, FIELDS.iter().map(|f| f.name).zip(values).collect::<Vec<_>>());
+            assert_eq!([0, 11, 12, 13, 14].map(|i| attrs.has(i)), [true, there(0), there(1), there(2), there(3)]);
+        }
+    }
+
+    #[test]
+    fn sizes_are_not_negative() {
+        const SIZES: &[Field] = &[Field::new("size", Kind::Int), Field::new("sizes", Kind::Ints)];
+        let mut words = Vec::new();
+        Attr::Int(-1).encode(&SIZES[0], &mut words).unwrap();
+        Attr::Ints(&[3, -4, 0]).encode(&SIZES[1], &mut words).unwrap();
+        let attrs = Attrs { fields: SIZES, words: &words };
+        assert_eq!((attrs.size(0), attrs.sizes(1), attrs.int(0)), (0, vec![3, 0, 0], -1));
+    }
+
+    #[test]
+    fn values_of_another_kind_are_refused() {
+        let refused = |attr: Attr<'_>, field: usize| attr.encode(&FIELDS[field], &mut Vec::new()).unwrap_err();
+        assert_eq!(refused(Attr::Bool(true), 1), "attribute Bool(true) where Int is asked for");
+        assert_eq!(refused(Attr::Absent, 0), "attribute Absent where Bool is asked for");
+        assert_eq!(refused(Attr::Choice(2), 10), "attribute Choice(2) where Choice([\"a\", \"b\"]) is asked for");
+        assert_eq!(refused(Attr::Bool(true), 11), "attribute Bool(true) where Int is asked for");
+    }
+
+    #[test]
+    fn words_that_are_no_attributes_are_refused() {
+        let valid = |fields: &'static [Field], words: &[u32]| Attrs { fields, words }.validate(6, 4, 3);
+        let out = |name: &str, word: u32| Err(format!("attribute {name} is out of range: {word}"));
+        let dtypes = DType::ALL.len() as u32;
+        for (i, below) in [(0, 2), (3, dtypes), (4, 6), (7, 4), (8, 3), (10, 2)] {
+            let fields = &FIELDS[i..=i];
+            assert_eq!(valid(fields, &[below - 1]), Ok(()), "{}", fields[0].name);
+            assert_eq!(valid(fields, &[below]), out(fields[0].name, below));
+        }
+        let missing = |name: &str| Err(format!("attribute {name} is missing"));
+        let (flag, maybe) = (&FIELDS[..1], &FIELDS[14..]);
+        assert_eq!(valid(flag, &[]), missing("flag"));
+        assert_eq!(valid(flag, &[1, 0]), Err("the attributes take 1 words, not 2".to_string()));
+        assert_eq!(valid(&FIELDS[5..6], &[3]), Err("the attributes take 7 words, not 1".to_string()));
+        assert_eq!((valid(maybe, &[0]), valid(maybe, &[1, 1])), (Ok(()), Ok(())));
+        assert_eq!((valid(maybe, &[1]), valid(maybe, &[])), (missing("maybe flag"), missing("maybe flag")));
+        assert_eq!((valid(maybe, &[2, 0]), valid(maybe, &[1, 2])), (out("maybe flag", 2), out("maybe flag", 2)));
+        // What is behind an absent field counts as well.
+        assert_eq!(valid(&FIELDS[13..], &[0, 2]), out("maybe flag", 2));
+        assert_eq!(valid(&FIELDS[13..], &[0, 1, 1]), Ok(()));
+    }
+}

@@ -128,3 +128,131 @@ fn activity_transposed_rule(g: Graph<'_>, n: Node, modes: ActivityModes) -> Opti
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::Op;
+    use crate::nodes::ir::text;
+
+    /// The first results of the active nodes of `source`, regions first.
+    fn active(source: &str, wrt: &[&str], result: &str, mode: Mode) -> String {
+        let graph = text::parse(source).unwrap();
+        let g = graph.view();
+        let active = active_nodes(g, wrt, &[result], mode);
+        let nodes = (0..g.nodes()).map(Node::new).filter(|&n| active[n] && g.op[n.at()] != Op::ARG);
+        nodes.map(|n| g.str(g.names[g.out(n).at()])).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Steps have no derivative, indices carry none, and of a norm one result alone is read.
+    const PATHS: &str = "graph @paths {
+        %x = input : f64[3]
+        %z = input : f64[3]
+        %a = exp %x
+        %b = exp %z
+        %c = mul %a, %b
+        %aside = sin %a
+        %bend = cos %x
+        %step = sign %bend
+        %late = exp %step
+        %i = cast %x to=i32
+        %p = gather %c, %i axis=0
+        %n, %mean, %rstd = layer_norm %p, %z, %z eps=0.1
+        %y = add %n, %late
+        return y=%y, aside=%aside
+    }";
+
+    #[test]
+    fn nodes_between_a_leaf_and_a_result_are_active() {
+        for mode in [Mode::Reverse, Mode::Forward] {
+            assert_eq!(active(PATHS, &["x"], "y", mode), "a c step p n y");
+            assert_eq!(active(PATHS, &["z"], "y", mode), "b c p n y");
+            assert_eq!(active(PATHS, &["x", "z"], "aside", mode), "a aside");
+            assert_eq!(active(PATHS, &["z"], "aside", mode), "");
+        }
+    }
+
+    /// Functions with one rule, in the entry.
+    const RULES: &str = "region @f(%x: f64[]) {
+        %f = sin %x
+        yield %f
+    }
+    region @vjp(%x: f64[], %y: f64[], %d: f64[]) {
+        %back = neg %d
+        yield %back
+    }
+    region @jvp(%x: f64[], %y: f64[], %d: f64[]) {
+        %forth = neg %d
+        yield %forth
+    }
+    graph @rules {
+        %x = input : f64[]
+        %a = custom_fn %x body=@f captures=0 vjp=@vjp
+        %b = custom_fn %x body=@f captures=0 jvp=@jvp
+        %y = add %a, %b
+        return y=%y
+    }";
+
+    #[test]
+    fn a_rule_is_active_where_the_rule_of_the_mode_is_missing() {
+        assert_eq!(active(RULES, &["x"], "y", Mode::Reverse), "forth a b y");
+        assert_eq!(active(RULES, &["x"], "y", Mode::Forward), "back a b y");
+    }
+
+    /// Functions with one rule in the body of a loop and in a branch, and a loop over data.
+    const REGIONS: &str = "region @f(%x: f64[]) {
+        %f = sin %x
+        yield %f
+    }
+    region @vjp(%x: f64[], %y: f64[], %d: f64[]) {
+        %back = neg %d
+        yield %back
+    }
+    region @jvp(%x: f64[], %y: f64[], %d: f64[]) {
+        %forth = neg %d
+        yield %forth
+    }
+    region @branch_jvp(%x: f64[], %y: f64[], %d: f64[]) {
+        %branched = neg %d
+        yield %branched
+    }
+    region @body(%c: f64[], %w: f64[]) {
+        %in = custom_fn %c body=@f captures=0 jvp=@jvp
+        %out = custom_fn %in body=@f captures=0 vjp=@vjp
+        %next = mul %out, %w
+        yield %next
+    }
+    region @then(%t: f64[]) {
+        %yes = custom_fn %t body=@f captures=0 jvp=@branch_jvp
+        yield %yes
+    }
+    region @otherwise(%t: f64[]) {
+        %no = exp %t
+        yield %no
+    }
+    region @data(%c: f64[]) {
+        %far = exp %c
+        yield %far
+    }
+    graph @regions {
+        %x = input : f64[]
+        %z = input : f64[]
+        %on = input : bool[]
+        %s = scan %x, %z body=@body carries=1 consts=1 length=2 reverse=false
+        %k = if %on, %x then=@then otherwise=@otherwise
+        %d = scan %z body=@data carries=1 consts=0 length=2 reverse=false
+        %e = add %s, %k
+        %y = add %e, %d
+        return y=%y
+    }";
+
+    /// Forward mode reads what a reverse walk over the body finds, so loops are differentiated in both modes.
+    #[test]
+    fn regions_of_active_nodes_are_active_and_loops_are_so_in_reverse_mode_too() {
+        let reverse = active(REGIONS, &["x"], "y", Mode::Reverse);
+        assert_eq!(reverse, "forth branched in out next yes no s k e y");
+        let forward = active(REGIONS, &["x"], "y", Mode::Forward);
+        assert_eq!(forward, "back forth in out next yes no s k e y");
+        assert_eq!(active(REGIONS, &["z"], "y", Mode::Reverse), "forth in out next far s d e y");
+    }
+}

@@ -133,8 +133,7 @@ impl<'g> Backward<'_, '_, 'g> {
         let has: Vec<bool> = cts.iter().map(Option::is_some).collect();
         let (reached, dependent) = (l.reached(&has), l.dependent(want));
         // Cotangents of carries are carried, those of constants are summed, those of stacked inputs are stacked.
-        let active: Vec<usize> =
-            (0..l.args.len()).filter(|&i| reached[i] && if i < k { dependent[i] } else { want[i] }).collect();
+        let active: Vec<usize> = (0..l.args.len()).filter(|&i| reached[i] && dependent[i]).collect();
         let mut grads = vec![None; l.args.len()];
         if active.is_empty() {
             return Ok(grads);

@@ -78,13 +78,9 @@ pub(super) fn backward_choice<'g>(
 ) -> Result<Vec<Option<Var<'g>>>> {
     let site = ChoiceSite::new(context, n);
     let src = context.src;
-    let carried = |i: &usize| want[*i] && context.codes.carries(src.args_of(n)[*i]);
-    let wanted: Vec<usize> = (1..want.len()).filter(carried).collect();
+    let wanted: Vec<usize> = (1..want.len()).filter(|&i| want[i]).collect();
     let mut grads = vec![None; want.len()];
     let seeded: Vec<usize> = (0..cts.len()).filter(|&j| cts[j].is_some()).collect();
-    if wanted.is_empty() || seeded.is_empty() {
-        return Ok(grads);
-    }
     let seeds: Vec<Var<'g>> = cts.iter().copied().flatten().collect();
     let results = site.emit("if.vjp", &seeds, |parts| {
         let args: Vec<Value> = src.region_args(parts.region).collect();

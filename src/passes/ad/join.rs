@@ -66,13 +66,13 @@ mod tests {
 
     /// The number of pads, concatenations and additions in a gradient of columns of `x`: the first, and their number.
     fn ops(parts: &[(usize, usize)]) -> (usize, usize, usize) {
-        ops_of_pieces(|x| parts.iter().map(|&(at, n)| x.narrow(1, at, n)).collect())
+        ops_of_pieces(9, |x| parts.iter().map(|&(at, n)| x.narrow(1, at, n)).collect())
     }
 
-    /// The same for the pieces that `cut` makes.
-    fn ops_of_pieces(cut: impl for<'g> Fn(Var<'g>) -> Vec<Var<'g>>) -> (usize, usize, usize) {
+    /// The same for the pieces that `cut` makes of two rows of `width` elements.
+    fn ops_of_pieces(width: usize, cut: impl for<'g> Fn(Var<'g>) -> Vec<Var<'g>>) -> (usize, usize, usize) {
         let g = Builder::new("g");
-        let pieces = cut(g.input("x", [2, 9], DType::F64));
+        let pieces = cut(g.input("x", [2, width], DType::F64));
         let loss = pieces.into_iter().map(|p| p.sin().sum(..)).reduce(|a, b| a + b).unwrap();
         let graph = g.finish([loss.named("loss")]).unwrap();
         let made = grad(graph.view(), "loss", &GradOptions::wrt(&["x"])).unwrap();
@@ -103,6 +103,24 @@ mod tests {
     }
 
     #[test]
+    fn a_concatenation_has_thirty_two_parts_at_most() {
+        let columns = |n: usize| ops_of_pieces(n, |x| (0..n).map(|i| x.narrow(1, i, 1)).collect());
+        assert_eq!(columns(32), (0, 1, 31));
+        // The last part is added; the loss has 32 additions of its own.
+        assert_eq!(columns(33), (2, 1, 33));
+    }
+
+    #[test]
+    fn a_concatenation_along_another_axis_is_one_part() {
+        // The left half in two rows, and the right half. The last cut is met first.
+        let halves = ops_of_pieces(9, |x| {
+            let row = |i: usize| x.slice(&[i, 0], &[i + 1, 3], &[1, 1]);
+            vec![x.narrow(1, 3, 6), row(0), row(1)]
+        });
+        assert_eq!(halves, (0, 2, 2));
+    }
+
+    #[test]
     fn slices_that_leave_gaps_or_overlap_are_added() {
         assert_eq!(ops(&[(1, 3), (4, 2)]), (1, 1, 1));
         assert_eq!(ops(&[(0, 3), (4, 2)]), (2, 0, 2));
@@ -112,7 +130,7 @@ mod tests {
     #[test]
     fn neighbouring_columns_of_other_rows_are_added() {
         // The first three columns of one row, and the others of both.
-        let apart = ops_of_pieces(|x| vec![x.slice(&[0, 0], &[1, 3], &[1, 1]), x.slice(&[0, 3], &[2, 9], &[1, 1])]);
+        let apart = ops_of_pieces(9, |x| vec![x.slice(&[0, 0], &[1, 3], &[1, 1]), x.slice(&[0, 3], &[2, 9], &[1, 1])]);
         assert_eq!(apart, (2, 0, 2));
     }
 }

@@ -112,7 +112,7 @@ fn residual_reads(codes: &Codes<'_>, r: Region, scratch: &Builder, regions: &[Re
     scratch.with(|e| {
         let mut seen = vec![false; e.values()];
         while let Some(v) = todo.pop().filter(|_| walked.is_ok()) {
-            if v == Value::NONE || std::mem::replace(&mut seen[v.at()], true) {
+            if std::mem::replace(&mut seen[v.at()], true) {
                 continue;
             }
             match values.get(v.at()) {

@@ -282,39 +282,87 @@ impl<'r, 'x, 'g> ScanSite<'r, 'x, 'g> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::{Emit, Loop};
+    use crate::nodes::Emit;
+    use crate::nodes::ir::text;
     use crate::passes::ad::backward::Backward;
     use crate::passes::ad::forward::Forward;
     use crate::passes::copier::Copier;
 
-    #[test]
-    fn a_loop_whose_carries_are_not_stacked_is_refused() {
-        let g = Builder::new("g");
-        let x = g.input("x", [3], DType::F64);
-        let (y, _) = g.scan_with(Loop::default().length(2), &[x], &[], |c, _| (vec![c[0].sin()], vec![]));
-        let graph = g.finish([y[0].named("y")]).unwrap();
+    /// The error of a walk over `source` as it stands, between its first leaf and its first output.
+    fn refused(source: &str, reverse: bool) -> String {
+        let graph = text::parse(source).unwrap();
         let (src, codes) = (graph.view(), Codes::of(graph.view()));
         let (x, y) = (src.leaves().next().unwrap().value, src.outputs()[0]);
-        for reverse in [true, false] {
-            let b = Builder::rewriting(Emit::like(&src));
-            let mut c = Copier::new(src, &b);
-            c.run(&mut |_| None);
-            let (map, regions) = (ScanSiteValues::Whole(&c.map), &c.regions[..]);
-            let context = AdContext { src, codes: &codes, region: src.entry(), g: &b, map, regions };
-            let walked = match reverse {
-                true => {
-                    let mut back = Backward::new(context, &[x]);
-                    back.add(y, c.map[y]);
-                    back.walk()
-                }
-                false => {
-                    let mut forward = Forward::new(context, &[y]);
-                    forward.set(x, c.map[x]);
-                    forward.walk()
-                }
-            };
-            let e = walked.unwrap_err();
-            assert!(e.message.contains("scan is not prepared"), "{e}");
+        let b = Builder::rewriting(Emit::like(&src));
+        let mut c = Copier::new(src, &b);
+        c.run(&mut |_| None);
+        let (map, regions) = (ScanSiteValues::Whole(&c.map), &c.regions[..]);
+        let context = AdContext { src, codes: &codes, region: src.entry(), g: &b, map, regions };
+        let walked = match reverse {
+            true => {
+                let mut back = Backward::new(context, &[x]);
+                back.add(y, c.map[y]);
+                back.walk()
+            }
+            false => {
+                let mut forward = Forward::new(context, &[y]);
+                forward.set(x, c.map[x]);
+                forward.walk()
+            }
+        };
+        walked.unwrap_err().message
+    }
+
+    #[test]
+    fn a_loop_whose_carries_are_not_stacked_is_refused() {
+        let one = "region @body(%c: f64[3]) {
+                %n = sin %c
+                yield %n
+            }
+            graph @one {
+                %x = input : f64[3]
+                %y = scan %x body=@body carries=1 consts=0 length=2 reverse=false
+                return y=%y
+            }";
+        // The second carry is missing.
+        let two = "region @body(%a: f64[3], %b: f64[3]) {
+                %n = mul %a, %b
+                %m = sin %b
+                yield %n, %m, %a
+            }
+            graph @two {
+                %x = input : f64[3]
+                %y, %z, %as = scan %x, %x body=@body carries=2 consts=0 length=2 reverse=false
+                return y=%y
+            }";
+        for source in [one, two] {
+            for reverse in [true, false] {
+                let e = refused(source, reverse);
+                assert!(e.contains("scan is not prepared"), "{e}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_function_without_rules_and_an_op_without_a_derivative_are_refused() {
+        let function = "region @f(%x: f64[3]) {
+                %n = sin %x
+                yield %n
+            }
+            graph @function {
+                %x = input : f64[3]
+                %y = custom_fn %x body=@f captures=0
+                return y=%y
+            }";
+        let pair = "graph @pair {
+                %x = input : f64[3]
+                %y = fmin %x, %x
+                return y=%y
+            }";
+        for (source, want) in [(function, "custom_fn \"f\" is not prepared"), (pair, "fmin is not prepared")] {
+            for reverse in [true, false] {
+                assert_eq!(refused(source, reverse), want);
+            }
         }
     }
 }

@@ -283,3 +283,6 @@ impl HalfFacts {
         Kept::Half
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,8 @@
 
 mod facts;
 mod loops;
+#[cfg(test)]
+mod tests;
 
 use super::rebuild::{RebuildVisit, rebuild_buf};
 use crate::arena::{DType, Node, Side, Value, ids::Id};

@@ -70,7 +70,7 @@ impl LossScale {
         let bad = |text: String| Err(Error::new(Kind::Data, text));
         let LossScale { init, growth, backoff, interval } = *self;
         match () {
-            () if !init.is_finite() || init <= 0.0 || !(init as f32).is_normal() => {
+            () if init.is_sign_negative() || !(init as f32).is_normal() => {
                 bad(format!("loss_scale: init is {init}; it must be a normal number of f32 above 0"))
             }
             () if !growth.is_finite() || growth <= 1.0 => {

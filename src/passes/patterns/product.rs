@@ -44,9 +44,6 @@ pub fn match_product_sum(f: &PatternFacts<'_>, root: Node) -> Found {
     let found = [(0, 1), (1, 0)].into_iter().find_map(|(sum, p)| Some((args[sum], f.is(args[p], Op::MATMUL)?)));
     let Some((sum, product)) = found.filter(|(sum, _)| f.is_carried_to(*sum, f.g.out(root))) else { return Found::No };
     let p = f.g.out(product);
-    if f.dims(sum) != f.dims(p) {
-        return Found::No;
-    }
     if let Some(read) = [sum, p].into_iter().find(|&v| !f.alone(v)) {
         return Found::Missed(f.reads_of(if read == p { "the product" } else { "the sum so far" }, read));
     }

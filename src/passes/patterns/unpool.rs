@@ -23,9 +23,7 @@ fn match_unpool_gradient(f: &PatternFacts<'_>, v: Value) -> Option<PoolGradient>
     let a = f.args(f.is(v, Op::MAX_POOL2D_BACKWARD)?);
     let pool = f.node(a[1]);
     let own = f.g.op[pool.at()] == Op::MAX_POOL2D && f.g.out(pool) != a[1];
-    // Positions in a plane of another size would drop elements or be out of range.
-    let fits = own && pool_op_plane(&f.dims(f.args(pool)[0])) == pool_op_plane(&f.dims(v));
-    fits.then_some(PoolGradient { dy: a[0], positions: a[1], pool })
+    own.then_some(PoolGradient { dy: a[0], positions: a[1], pool })
 }
 
 /// `select(h > c, scatter(dy), 0)`, where the pool took its maxima from h: the mask moves in front of the scatter. It
@@ -38,6 +36,7 @@ pub fn match_mask_before_unpool(f: &PatternFacts<'_>, root: Node) -> Found {
     let a = f.args(root);
     let Some(PoolGradient { dy, positions, pool }) = match_unpool_gradient(f, a[1]) else { return Found::No };
     let h = f.args(pool)[0];
+    // So the plane that the positions are in is that of the gradient: the gate has the shape of both.
     let Some(compare) = f.is(a[0], Op::GT).filter(|&n| f.args(n)[0] == h) else { return Found::No };
     let Some(c) = f.fill(f.args(compare)[1]) else { return Found::No };
     if f.fill(a[2]).map(f64::to_bits) != Some(0) {

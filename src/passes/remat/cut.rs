@@ -193,3 +193,44 @@ impl CutNet {
         yes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most flow from vertex 0 to the last one, and the vertices that reach the last one when it runs.
+    fn flow(vertices: usize, edges: &[(u32, u32, i64)]) -> (i64, Vec<usize>) {
+        let mut net = CutNet::new(vertices);
+        edges.iter().for_each(|&(from, to, capacity)| net.edge(from, to, capacity));
+        net.freeze();
+        let sink = vertices as u32 - 1;
+        net.max_flow(0, sink);
+        let out = |e: usize| if edges[e].0 == 0 { net.capacity[2 * e + 1] } else { 0 };
+        let reaching = net.reaching(sink);
+        ((0..edges.len()).map(out).sum(), (0..vertices).filter(|&v| reaching[v]).collect())
+    }
+
+    #[test]
+    fn the_most_flow_fills_the_least_cut() {
+        let edges =
+            [(0, 1, 16), (0, 2, 13), (1, 3, 12), (2, 1, 4), (3, 2, 9), (2, 4, 14), (4, 3, 7), (3, 5, 20), (4, 5, 4)];
+        // 1 → 3, 4 → 3 and 4 → 5 are full.
+        assert_eq!(flow(6, &edges), (23, vec![3, 5]));
+    }
+
+    #[test]
+    fn flow_is_taken_back_where_a_longer_path_needs_the_edge() {
+        // The short path is 0, 1, 2, 7. Then 0, 3, 4, 2 goes back to 1, and on by 5 and 6.
+        let edges = [(0, 1, 1), (1, 2, 1), (2, 7, 1), (0, 3, 1), (3, 4, 1), (4, 2, 1), (1, 5, 1), (5, 6, 1), (6, 7, 1)];
+        assert_eq!(flow(8, &edges), (2, vec![7]));
+    }
+
+    #[test]
+    fn of_equal_cuts_the_last_is_found_and_dead_ends_are_left() {
+        assert_eq!(flow(4, &[(0, 1, 5), (1, 2, 5), (2, 3, 9)]), (5, vec![2, 3]));
+        // Vertex 2 leads nowhere, and two edges go to vertex 1.
+        let edges = [(0, 1, 3), (0, 1, 2), (1, 2, 10), (1, 3, 4), (3, 4, 6)];
+        assert_eq!(flow(5, &edges), (4, vec![3, 4]));
+        assert_eq!(flow(3, &[(0, 1, 7)]), (0, vec![2]));
+    }
+}

@@ -138,7 +138,7 @@ impl RematFacts {
         for n in g.region_nodes(g.entry()).filter(|n| !updates[n.at()]) {
             g.args_of(n).iter().for_each(|a| last[a.at()] = n.at() - start);
         }
-        let mut change = vec![0i64; count + 1];
+        let mut change = vec![0i64; count];
         for n in g.region_nodes(g.entry()) {
             for v in g.outs_of(n).filter(|&v| !f.free[v] && last[v.at()] > n.at() - start) {
                 change[n.at() - start] += f.bytes[v] as i64;

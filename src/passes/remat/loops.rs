@@ -321,26 +321,4 @@ impl RematLoops {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A group of loops that run in stretches for the whole length.
-    fn group(length: usize, carried: u64, stacked: u64, copied: u64) -> RematLoopGroup {
-        let (forward, backward) = (Vec::new(), Vec::new());
-        RematLoopGroup { forward, backward, length, carried, stacked, copied, flops: 0, stretched: LOOP_PARTS }
-    }
-
-    #[test]
-    fn stretches_of_equal_lengths_save_copies() {
-        // 6 starts and 17 iterations take 3236 bytes, 5 starts and 20 iterations 3280; but 17 does not divide 100.
-        let (free, copied) = (group(100, 256, 100, 0), group(100, 256, 100, 1000));
-        assert_eq!((free.each(), free.saved()), (17, 10_000 - 3236));
-        assert_eq!((copied.each(), copied.saved()), (20, 10_000 - 3280));
-    }
-
-    #[test]
-    fn the_best_stretch_of_a_very_long_loop_is_found_at_once() {
-        let long = group(1 << 40, 8, 8, 0);
-        assert_eq!((long.each(), long.saved()), (1 << 20, (8 << 40) - (16 << 20)));
-    }
-}
+mod tests;

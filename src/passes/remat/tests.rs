@@ -1,5 +1,6 @@
 //! Budgets end to end: bytes, bits and repeated operations of nets that are mostly activations.
 
+mod copies;
 mod facts;
 mod loops;
 

@@ -41,7 +41,7 @@ fn lowered_loop_trajectories(g: Graph<'_>, s: &Scan) -> Vec<Trajectory> {
     for (carry, (arg, &next)) in g.region_args(s.body).zip(&yields[..s.carries]).enumerate() {
         let stacked = |v: Value| (s.carries..yields.len().min(MAX_CARRIES)).find(|&k| yields[k] == v);
         let Some((before, after)) = stacked(arg).zip(stacked(next)).filter(|(b, a)| a != b) else { continue };
-        let free = s.carries + all.len() < MAX_CARRIES && all.iter().all(|t| t.after != after);
+        let free = all.iter().all(|t| t.after != after);
         if free && g.bytes(arg) > 0 && s.length > 0 && s.exit.is_none() {
             all.push(Trajectory { carry, before, after });
         }

@@ -262,7 +262,13 @@ impl<'g> Lowerer<'g> {
                 return Err("scratch of threads, and nothing else, is split by threads".into());
             }
             let o = self.operand(n, b, split, temps, bufs)?;
-            if matches!(b, Buf::Arg(_)) || !self.code.is_whole(&o) || self.code.kind[o.buf as usize].is_pinned() {
+            let own = match b {
+                Buf::Arg(_) => false,
+                // A view has the buffer of another value.
+                Buf::Out(i) => self.g.outs_of(n).nth(i) == Some(self.code.value[o.buf as usize]),
+                Buf::Temp(_) => true,
+            };
+            if !own {
                 return Err("a call writes an operand or a view".into());
             }
             to.writes.push(o);
@@ -364,7 +370,7 @@ impl<'g> Lowerer<'g> {
     /// After a step (or an iteration), buffer `leaf` holds value `next`, which has the leaf's size.
     fn update(&mut self, leaf: u32, next: Value, node: Node) {
         let mut from = self.whole(next);
-        if (from.buf == leaf && from.off == 0) || from.bytes() == 0 {
+        if from.buf == leaf || from.bytes() == 0 {
             return;
         }
         if self.code.kind[from.buf as usize].is_pinned() {

@@ -203,11 +203,9 @@ impl OrderBoundBlock<'_> {
         for &(r, w) in self.code.pairs_of(i) {
             let (read, write) = (&self.code.reads_of(i)[usize::from(r)], &self.code.writes_of(i)[usize::from(w)]);
             let (Some(old), Some(new)) = (span(read.buf), span(write.buf)) else { continue };
-            if read.buf == write.buf
-                || old.last != i
-                || new.first != i
-                || self.size[old.buf as usize] != self.size[new.buf as usize]
-            {
+            // What this group wrote before, and changes here, is no new buffer.
+            let same = self.size[old.buf as usize] == self.size[new.buf as usize];
+            if old.last != i || new.first != i || !same {
                 continue;
             }
             // Each position counts once.

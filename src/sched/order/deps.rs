@@ -160,7 +160,7 @@ impl Deps {
                 }
                 let all = readers.iter().all(|&r| {
                     let r = r as usize;
-                    r == g || (r > g && serves[r] && (next[b] > 0 || size[r] == code.bytes[b]))
+                    r == g || (serves[r] && (next[b] > 0 || size[r] == code.bytes[b]))
                 });
                 ok &= kind == BufKind::Activation && !readers.is_empty() && all;
                 size[g] = size[g].max(code.bytes[b]);

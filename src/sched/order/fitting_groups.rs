@@ -18,7 +18,8 @@ pub struct FittingGroups {
 impl FittingGroups {
     /// Groups that allocate `allocated` bytes, none ready.
     pub fn new(allocated: &[i64]) -> FittingGroups {
-        let half = allocated.len().max(1).next_power_of_two();
+        // A leaf more than groups: no query asks for all leaves.
+        let half = (allocated.len() + 1).next_power_of_two();
         let mut groups: Vec<u32> = (0..allocated.len() as u32).collect();
         groups.sort_by_key(|&g| (allocated[g as usize], g));
         let mut leaf = vec![0; allocated.len()];
@@ -48,31 +49,20 @@ impl FittingGroups {
 
     /// Makes `g` not ready.
     pub fn remove(&mut self, g: usize) {
-        if self.contains(g) {
-            self.set(g, NONE);
-        }
-    }
-
-    /// True if `g` is ready.
-    pub fn contains(&self, g: usize) -> bool {
-        self.tree[self.half + self.leaf[g] as usize] != NONE
+        self.set(g, NONE);
     }
 
     /// The group with the least key among those that allocate at most `free` bytes; if there is none, the one that
     /// allocates least.
     pub fn below(&self, free: i64) -> Option<usize> {
         let end = self.allocated.partition_point(|&t| t <= free);
-        let (mut lo, mut hi, mut best) = (self.half, self.half + end, NONE);
-        while lo < hi {
-            if lo % 2 == 1 {
-                best = best.min(self.tree[lo]);
-                lo += 1;
+        let (mut i, mut best) = (self.half + end, NONE);
+        while i > 1 {
+            // The leaves before a right child are those before its parent and those of its sibling.
+            if i % 2 == 1 {
+                best = best.min(self.tree[i - 1]);
             }
-            if hi % 2 == 1 {
-                hi -= 1;
-                best = best.min(self.tree[hi]);
-            }
-            (lo, hi) = (lo / 2, hi / 2);
+            i /= 2;
         }
         if best != NONE {
             return Some(best.1 as usize);

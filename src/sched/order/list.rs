@@ -56,7 +56,7 @@ pub fn list_schedule(code: &Instructions, d: &Deps, rule: Rule) -> Vec<u32> {
     };
     d.preferred.items.iter().chain(&d.waits).for_each(|&g| s.preferences[g as usize] += 1);
     (0..n).for_each(|g| s.arrive(g));
-    while s.order.len() < n && s.next() {}
+    while s.next() {}
     s.order
 }
 
@@ -202,18 +202,13 @@ impl ListScheduler<'_> {
             self.left[b] -= 1;
             self.one[b] ^= g as u32;
             if by_memory && self.left[b] == 1 {
-                let last = self.one[b] as usize;
-                let waits = self.fitting.as_ref().map_or_else(|| self.ready.contains(last), |f| f.contains(last));
-                if waits {
-                    self.arrive(last);
-                }
+                // If it is ready, it has another key now.
+                self.arrive(self.one[b] as usize);
             }
         }
         for &s in d.after.of(g) {
             self.needs[s as usize] -= 1;
-            if self.needs[s as usize] == 0 {
-                self.arrive(s as usize);
-            }
+            self.arrive(s as usize);
         }
         self.stops -= usize::from(d.stops[g]);
         let settled = std::mem::replace(&mut self.settling, d.stops[g] && self.stops == 0);

@@ -53,9 +53,6 @@ fn local_state(code: &Instructions, order: Vec<u32>) -> Result<LocalState> {
 /// Improves `order` until its peak is `bound`, no move helps, or the budget is spent.
 pub fn improve_local_order(code: &Instructions, d: &Deps, order: &[u32], bound: u64) -> Result<Vec<u32>> {
     let mut left = BUDGET / order.len().max(1);
-    if left == 0 {
-        return Ok(order.to_vec());
-    }
     let mut now = local_state(code, order.to_vec())?;
     while now.cost.0 > bound {
         let mut better = None;
@@ -130,6 +127,7 @@ mod tests {
     use super::*;
     use crate::nodes::{Builder, DType};
     use crate::sched::lower::lower;
+    use crate::sched::tests::code::Code;
 
     /// Right behind the fullest group is right behind what the last group reads here: one move, not two.
     #[test]
@@ -144,5 +142,91 @@ mod tests {
         let moves = local_moves(&code, &Deps::new(&code), &state);
         let ends: Vec<(usize, usize)> = moves.iter().map(|m| (m.from, m.to)).collect();
         assert_eq!((state.full, ends), (1, vec![(0, 1), (0, 2), (3, 1)]));
+    }
+
+    /// Groups before the fullest one move if they make what is alive there and is needed later. Groups behind it move if
+    /// they end the life of what is alive there. What takes away the most lines is tried first.
+    #[test]
+    fn what_is_alive_in_the_fullest_group_moves_out_of_it() {
+        let mut c = Code::new();
+        let (x, next) = (c.input(1), c.next(1));
+        let (a, h, t, b, long, unread) = (c.made(3), c.made(1), c.scratch(1), c.made(2), c.made(2), c.made(1));
+        let (f, k, dead, early) = (c.made(1), c.made(1), c.made(1), c.output(1));
+        let (s, e) = (c.scratch(8), c.made(1));
+        let y = [(); 5].map(|()| c.output(1));
+        c.group(&[x], &[a, h]);
+        // In two instructions, so positions of groups and of instructions differ.
+        c.push(&[x], &[t], &[]);
+        c.push(&[t], &[b], &[]);
+        c.close();
+        c.group(&[b], &[long, unread]);
+        c.group(&[x], &[next]); // made in its leaf
+        c.group(&[x], &[f]); // needed by the fullest
+        c.group(&[x], &[k, dead, early]);
+        c.group(&[f], &[s, e]); // the fullest
+        c.group(&[e], &[y[0]]); // needs what the fullest makes
+        c.group(&[a, h], &[y[1]]); // `h` lives on
+        c.group(&[long, h], &[y[2]]);
+        c.group(&[k], &[y[3]]);
+        c.group(&[x], &[y[4]]); // frees nothing
+        let state = local_state(&c.0, (0..12).collect()).unwrap();
+        // The leaves, `a`, `h`, `long`, `f`, `k`, `early`, and the fullest's own results.
+        assert_eq!((state.cost, state.full), ((2 + 3 + 1 + 2 + 1 + 1 + 1 + 8 + 1, 1), 6));
+        let moves = local_moves(&c.0, &Deps::new(&c.0), &state);
+        let lines: Vec<u64> = moves.iter().map(|m| m.lines).collect();
+        assert_eq!(lines, [4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1]);
+        let ends: Vec<(usize, usize)> = moves.iter().map(|m| (m.from, m.to)).collect();
+        let first = [(0, 6), (0, 7), (8, 1), (8, 6), (9, 3), (9, 6)];
+        let second = [(5, 6), (5, 9), (2, 6), (2, 8), (10, 6)];
+        assert_eq!(ends, [&first[..], &second[..]].concat());
+    }
+
+    /// Two values that wait while a third group needs many lines, and `fillers` groups without operands.
+    fn two_that_wait(fillers: usize) -> Code {
+        let mut c = Code::new();
+        let (x, a, b, s) = (c.input(1), c.made(4), c.made(4), c.scratch(9));
+        let y = [(); 3].map(|()| c.output(1));
+        c.group(&[x], &[a]);
+        c.group(&[x], &[b]);
+        c.group(&[x], &[s, y[0]]);
+        c.group(&[a], &[y[1]]);
+        c.group(&[b], &[y[2]]);
+        (0..fillers).for_each(|_| c.group(&[], &[]));
+        c
+    }
+
+    fn improved(c: &Code, bound: u64) -> Vec<u32> {
+        let program: Vec<u32> = (0..c.0.groups() as u32).collect();
+        improve_local_order(&c.0, &Deps::new(&c.0), &program, bound).unwrap()
+    }
+
+    /// 19 lines at first, 15 behind one move, 11 behind two.
+    #[test]
+    fn moves_end_at_the_bound() {
+        let c = two_that_wait(0);
+        let orders = [19, 18, 15, 14, 0].map(|bound| improved(&c, bound));
+        let (one, two) = ([0, 2, 1, 3, 4], [2, 0, 1, 3, 4]);
+        assert_eq!(orders, [[0, 1, 2, 3, 4], one, one, two, two]);
+        assert_eq!(improved(&Code::new(), 0), [0; 0]);
+    }
+
+    /// In a program of more than half as many groups as may be scored, one order is.
+    #[test]
+    fn moves_end_where_the_budget_is_spent() {
+        assert_eq!(improved(&two_that_wait(BUDGET / 2), 0)[..6], [0, 2, 1, 3, 4, 5]);
+        // None is scored here.
+        assert_eq!(improved(&two_that_wait(BUDGET), 0)[..6], [0, 1, 2, 3, 4, 5]);
+    }
+
+    /// A move that only changes where the peak is does not help.
+    #[test]
+    fn a_move_must_lower_the_peak() {
+        let mut c = Code::new();
+        let (x, a, s) = (c.input(1), c.made(1), c.scratch(3));
+        let (t, y, z) = (c.scratch(3), c.output(2), c.output(1));
+        c.group(&[x], &[a, s]);
+        c.group(&[x], &[t, y]);
+        c.group(&[a], &[z]);
+        assert_eq!(improved(&c, 0), [0, 1, 2]);
     }
 }

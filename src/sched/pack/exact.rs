@@ -134,4 +134,30 @@ mod tests {
         all.sort_unstable();
         assert_eq!(all, shaken(&[]));
     }
+
+    /// Six buffers move one at a time; of 24, four and then thirteen, farther in later rounds.
+    #[test]
+    fn the_same_buffers_are_swapped_in_each_round() {
+        let shaken = |n: u32, rounds: &[u64]| {
+            let (mut order, mut dice) = ((0..n).collect::<Vec<u32>>(), SplitMix64(1));
+            rounds.iter().for_each(|&round| shake_exact_order(&mut order, &mut dice, round));
+            order
+        };
+        assert_eq!(shaken(6, &[1, 1, 1]), [0, 1, 4, 5, 2, 3]);
+        let third = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 11, 12, 18, 14, 10, 16, 17, 13, 19, 20, 23, 22, 21];
+        assert_eq!(shaken(24, &[3]), third);
+        let ninth = [0, 3, 2, 1, 4, 5, 7, 19, 8, 6, 23, 9, 12, 11, 14, 21, 15, 17, 18, 13, 20, 10, 22, 16];
+        assert_eq!(shaken(24, &[9]), ninth);
+    }
+
+    /// Each failure adds to the weight of its section, and each round halves all weights.
+    #[test]
+    fn sections_that_fail_are_weighted_until_rounds_forget_them() {
+        let p = Problem::new(&crate::sched::pack::tests::full(14, 6, 9, 7)).unwrap();
+        let facts = RankFacts::new(&p, p.parts[0]);
+        let mut searches = ExactSearches::new(&p, p.parts[0], &facts);
+        assert_eq!(searches.weight, [1; 6]);
+        assert_eq!((searches.solve(45, 2500), searches.nodes), (Outcome::Limit, 2500));
+        assert_eq!(searches.weight, [1, 7, 320, 174, 56, 52]);
+    }
 }

@@ -54,7 +54,7 @@ impl Problem {
             sum = sum.checked_add(size).ok_or_else(|| {
                 Error::new(Kind::Plan, format!("the sizes of {n} buffers add up to more than {}", u64::MAX))
             })?;
-            unit = if unit == 1 { 1 } else { gcd_of_problem_sizes(unit, size) };
+            unit = gcd_of_problem_sizes(unit, size);
         }
         let unit = unit.max(1);
         sort_problem_by_time(&mut id, &v.first);
@@ -76,7 +76,8 @@ impl Problem {
         let (mut live, mut ended, mut closed) = (0u64, true, 0);
         for (k, &i) in id.iter().enumerate() {
             let now = v.first[i as usize];
-            while closed < k && ends[by_end[closed] as usize] <= now {
+            // Buffer `k` itself ends later, so the loop ends.
+            while ends[by_end[closed] as usize] <= now {
                 let e = by_end[closed] as usize;
                 self.end[e] = self.load.len() as u32;
                 live -= self.size[e];

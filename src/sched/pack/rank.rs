@@ -89,3 +89,54 @@ impl RankMaxima {
         self.0[level][a].max(self.0[level][b - (1 << level)])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::pack::Buffers;
+
+    /// The second part of a problem, so its sections do not begin at 0. Its loads are 6, 3 and 5.
+    fn second_part() -> RankFacts {
+        let rows = [(0, 1, 7), (10, 12, 2), (10, 11, 4), (11, 14, 1), (12, 13, 4)];
+        let p = Problem::new(&Buffers::from_rows(rows)).unwrap();
+        assert_eq!(p.load, [7, 6, 3, 5]);
+        RankFacts::new(&p, p.parts[1])
+    }
+
+    #[test]
+    fn the_facts_of_a_part() {
+        let f = second_part();
+        assert_eq!(f.total, [6, 6, 5, 5]);
+        assert_eq!(f.width, [2, 1, 3, 1]);
+        assert_eq!(f.size, [2, 4, 1, 4]);
+        assert_eq!(f.overlaps, [3, 2, 3, 2]);
+        assert_eq!(f.end, [3, 2, 4, 4]);
+        assert_eq!(f.pairs(), 10);
+    }
+
+    #[test]
+    fn the_largest_fact_goes_first_and_the_first_of_equals() {
+        let f = second_part();
+        for (rank, order) in [
+            (b"TTT", [0, 1, 2, 3]),
+            (b"EEE", [2, 3, 0, 1]),
+            (b"ZWT", [1, 3, 0, 2]),
+            (b"AWT", [0, 1, 3, 2]),
+            (b"WZT", [2, 0, 1, 3]),
+            (b"CEA", [2, 0, 3, 1]),
+        ] {
+            assert_eq!(f.order(*rank), order, "{rank:?}");
+        }
+    }
+
+    #[test]
+    fn the_maximum_of_every_range() {
+        let values: Vec<u64> = (0..9).map(|i| i * i * 7 % 11).collect();
+        for n in 1..=values.len() {
+            let maxima = RankMaxima::new(&values[..n]);
+            for (a, b) in (0..n).flat_map(|a| (a + 1..=n).map(move |b| (a, b))) {
+                assert_eq!(maxima.of(a, b), *values[a..b].iter().max().unwrap(), "{a}..{b} of {n}");
+            }
+        }
+    }
+}

@@ -83,7 +83,7 @@ impl<H: Height> SearchState<H> {
         let (n, s) = (start.len(), sections as usize);
         let (live_at, live) = search_state_sections(&start, &end, sections);
         let (neighbour_at, neighbour) = search_state_neighbours(&start, &end);
-        let (mut total, mut cuts) = (vec![H::ZERO; s], vec![0u32; s + 1]);
+        let (mut total, mut cuts) = (vec![H::ZERO; s], vec![0u32; s]);
         for c in 0..n {
             let (a, b) = (start[c] as usize, end[c] as usize);
             total[a..b].iter_mut().for_each(|t| *t = *t + size[c]);
@@ -148,13 +148,8 @@ impl<H: Height> SearchState<H> {
             if self.lo[d] >= top || self.eff[d] == H::FAR {
                 continue;
             }
-            let eff = self.eff[d].max(top);
             let met = self.range(d);
-            if eff + self.size[d] > self.cap {
-                self.weight[met.start.max(range.start)] += 1;
-                return false;
-            }
-            self.raise(d, eff, top);
+            self.raise(d, self.eff[d].max(top), top);
             (from, to) = (from.min(met.start), to.max(met.end));
         }
         self.settle(from, to)

@@ -101,9 +101,7 @@ impl Skyline {
         let n = (high - low) as usize + 1;
         let (rest, heap) = (Vec::new(), BinaryHeap::new());
         let mut s = Skyline { low, end: vec![0; n], height: vec![0; n], prev: vec![0; n], rest, heap, high };
-        if low < high {
-            s.join(low, high, 0);
-        }
+        s.join(low, high, 0);
         s
     }
 

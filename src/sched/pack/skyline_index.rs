@@ -52,9 +52,9 @@ impl SkylineIndex {
             class[of(k)].start.push(start[k]);
         }
         let low = start.first().copied().unwrap_or(0);
-        let high = start.last().map_or(low, |s| s + 1);
+        let last = start.last().copied().unwrap_or(low);
         for (k, c) in class.iter_mut().enumerate() {
-            c.bucket = vec![0; ((high - low) >> k) as usize + 2];
+            c.bucket = vec![0; ((last - low) >> k) as usize + 2];
             c.start.iter().for_each(|s| c.bucket[((s - low) >> k) as usize + 1] += 1);
             (1..c.bucket.len()).for_each(|i| c.bucket[i] += c.bucket[i - 1]);
             c.leaves = c.start.len().next_power_of_two();
@@ -92,7 +92,7 @@ impl SkylineIndex {
         let mut best = u32::MAX;
         for k in (0..=((b - a).ilog2() as usize)).rev() {
             let Some(c) = self.class.get(k) else { continue };
-            if c.node.len() < 2 || c.node[1].rank >= best || c.node[1].end > b {
+            if c.node[1].rank >= best || c.node[1].end > b {
                 continue;
             }
             let from = c.first(k, self.low, a);

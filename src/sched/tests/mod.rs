@@ -1,12 +1,20 @@
 //! Tests of whole schedules: programs against plain evaluation, and wrong plans against the checker.
 
 mod bugs;
+mod certificate;
+pub mod code;
+mod groups;
+pub mod hand;
 mod loop_promises;
 mod loops;
+mod lowered_loops;
+mod lowering;
 pub mod ops;
 mod orders;
 mod promises;
 mod random;
+mod sharing;
+mod stops;
 mod team;
 #[cfg(loom)]
 pub mod team_model;

@@ -1,5 +1,6 @@
 //! For each invariant of tapes, tapes that break only this one, and the message that refuses them.
 
+use super::hand::hand_tapes;
 use super::ops::{FRESH, PICK, REVERSE, one};
 use super::random::planned;
 use crate::message_texts::unseen_messages;
@@ -39,20 +40,11 @@ fn choosing() -> GraphBuf {
     g.finish([y[0]]).unwrap()
 }
 
-/// The tapes with these entries.
-fn tapes(threads: &[Vec<Entry>], inner: Vec<Tapes>) -> Tapes {
-    let ends = threads.iter().scan(0, |at, t| {
-        *at += t.len() as u32;
-        Some(*at)
-    });
-    Tapes { at: std::iter::once(0).chain(ends).collect(), entries: threads.concat(), inner }
-}
-
 fn refused(plan: &Checked, right: &Tapes, why: &str, wrong: impl FnOnce(&mut Vec<Vec<Entry>>)) -> String {
     race_free(plan, right).unwrap();
     let mut threads: Vec<Vec<Entry>> = (0..right.threads()).map(|t| right.thread(t).to_vec()).collect();
     wrong(&mut threads);
-    let e = race_free(plan, &tapes(&threads, right.inner.clone())).unwrap_err();
+    let e = race_free(plan, &hand_tapes(&threads, right.inner.clone())).unwrap_err();
     assert!(e.contains(why), "{why}: {e}");
     e
 }

@@ -215,3 +215,6 @@ fn finite_difference_leaf_bytes(dtype: DType, data: &[f64]) -> Result<Vec<u8>, S
     }
     integers!(I8: i8, U8: u8, I32: i32, I64: i64, U32: u32)
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,6 +171,14 @@ impl DiskModelState {
     }
 }
 
+/// The folder that `name` is in: `.` if it has none of its own.
+fn folder_of_name(name: &Path) -> &Path {
+    match name.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
 impl Disk for ModelDisk {
     /// Its position among the files.
     type File = usize;
@@ -238,8 +246,11 @@ impl Disk for ModelDisk {
         })
     }
 
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         self.whole_call(|s| {
+            if s.names.keys().any(|name| folder_of_name(name) != folder) {
+                return Err(ErrorKind::NotFound.into());
+            }
             s.synced_names = s.names.clone();
             s.changes.clear();
             Ok(())

@@ -20,7 +20,8 @@ fn files_are_replaced_whole() {
     let missing = dir.join("absent").join("w");
     assert!(write_atomically(&missing, b"x").unwrap_err().to_string().contains("absent"));
     let e = write_atomically(&dir, b"x").unwrap_err().to_string();
-    assert!(e.contains("directory") && dir.is_dir(), "{e}");
+    assert_eq!(e, format!("{}: is a directory", dir.display()));
+    assert!(dir.is_dir());
     fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -77,6 +78,36 @@ fn links_devices_and_permissions_stay() {
     assert!(fs::symlink_metadata(&circle).unwrap().is_symlink(), "what cannot be looked at is not replaced");
     write_atomically(Path::new("/dev/null"), b"x").unwrap();
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// What the model takes for granted.
+#[test]
+fn the_systems_disk_does_what_the_model_of_one_does() {
+    let dir = scratch("system");
+    let (disk, path, other) = (SystemDisk, dir.join("w"), dir.join("other"));
+    let mut file = disk.open(&path).unwrap();
+    disk.write_all(&mut file, b"some bytes").unwrap();
+    let again = disk.open(&path).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"some bytes", "a file that is opened again keeps its bytes");
+    disk.lock(&file).unwrap();
+    assert!(again.try_lock().is_err(), "there is one holder at a time");
+    drop(file);
+    disk.lock(&again).unwrap();
+    disk.empty(&again).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+    assert!(disk.is_at(&again, &path).unwrap());
+    disk.rename(&path, &other).unwrap();
+    assert_eq!([&path, &other].map(|p| disk.is_at(&again, p).unwrap()), [false, true]);
+    if cfg!(unix) {
+        assert!(disk.is_at(&again, &other.join("below a file")).is_err());
+        assert!(disk.sync_folder(&dir.join("absent")).is_err());
+    }
+    if cfg!(target_os = "linux") {
+        assert!(disk.sync(&disk.open(Path::new("/dev/null")).unwrap()).is_err(), "a device cannot be synced");
+    }
+    disk.remove(&other).unwrap();
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
     fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -141,6 +172,16 @@ fn no_fault_of_the_disk_tears_a_file() {
     let (scenes, broken) = broken_promises(replace);
     assert!(broken.is_empty(), "{} of {scenes}: {broken:#?}", broken.len());
     assert!(scenes > 100, "{scenes}");
+}
+
+/// A path without a folder is one of the present folder.
+#[test]
+fn the_folder_of_the_file_is_synced() {
+    for path in ["w", "folder/w", "/folder/w"] {
+        let (disk, path) = (ModelDisk::default(), Path::new(path));
+        replace(&disk, path, NEW).unwrap();
+        assert_eq!(disk.after_power_loss(path), [Some(NEW.to_vec())].into(), "{path:?}");
+    }
 }
 
 /// Once the temporary file is the writer's own, it goes if the write fails.

@@ -45,7 +45,7 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
     if !alpha.is_finite() {
         return Err(bad_checkpoint_header(format!("alpha is {alpha}; it must be finite")));
     }
-    let (mut merged, mut count) = (Vec::new(), 0);
+    let (mut merged, mut adapted) = (Vec::new(), false);
     for &(b, bytes) in &params {
         let factor = [".lora_A", ".lora_B"].iter().find_map(|end| b.name.strip_suffix(end));
         if let Some(layer) = factor {
@@ -57,13 +57,13 @@ pub fn merge(program: &Program, alpha: f64) -> Result<Vec<Tensor>> {
         let layer = b.name.strip_suffix(".weight");
         if let Some(layer) = layer.filter(|l| find(format!("{l}.lora_A")).is_ok()) {
             merge_checkpoint_lora(&mut t, find(format!("{layer}.lora_A"))?, find(format!("{layer}.lora_B"))?, alpha)?;
-            count += 1;
+            adapted = true;
         }
         merged.push(t);
     }
-    match count {
-        0 => Err(Error::new(Kind::Name, "the program has no params lora_A and lora_B to merge")),
-        _ => Ok(merged),
+    match adapted {
+        true => Ok(merged),
+        false => Err(Error::new(Kind::Name, "the program has no params lora_A and lora_B to merge")),
     }
 }
 
@@ -98,4 +98,75 @@ fn merge_checkpoint_lora(w: &mut Tensor, a: (&Binding, &[u8]), b: (&Binding, &[u
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::{Builder, DType, Init};
+    use crate::session::Session;
+
+    /// A program of params: name, type, shape. All elements are 1.
+    fn program(params: &[(&str, DType, [usize; 2])]) -> Program {
+        let g = Builder::new("adapted");
+        for (name, dtype, dims) in params {
+            g.param(name, dims, *dtype, Init::Ones);
+        }
+        let mut p = Session::new().compile(&g.finish([]).unwrap()).unwrap();
+        p.init(0).unwrap();
+        p
+    }
+
+    /// A layer of 3 outputs and 2 inputs with factors of these types and shapes.
+    fn layer(w: DType, a: (DType, [usize; 2]), b: (DType, [usize; 2])) -> Program {
+        program(&[("fc.weight", w, [3, 2]), ("fc.lora_A", a.0, a.1), ("fc.lora_B", b.0, b.1)])
+    }
+
+    #[test]
+    fn an_adaptation_of_rank_1_is_merged_in_each_type() {
+        for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+            let mut p = layer(dtype, (dtype, [1, 2]), (dtype, [3, 1]));
+            let mut set = |name: &str, numbers: &[f64]| {
+                let bytes = p.persistent_mut(name).unwrap().1.chunks_exact_mut(dtype.size());
+                bytes.zip(numbers).for_each(|(to, x)| write_checkpoint_float(dtype, to, *x));
+            };
+            set("fc.lora_A", &[2.0, -1.0]);
+            set("fc.lora_B", &[1.0, 0.5, -3.0]);
+            let merged = merge(&p, 2.0).unwrap();
+            let (size, bytes) = (dtype.size(), &merged[0].bytes);
+            let got: Vec<f64> = bytes.chunks_exact(size).map(|x| read_checkpoint_float(dtype, x)).collect();
+            assert_eq!((merged.len(), got), (1, vec![5.0, -1.0, 3.0, 0.0, -11.0, 7.0]), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn factors_that_do_not_fit_are_refused_with_all_shapes() {
+        let (half, single, double, int) = (DType::F16, DType::F32, DType::F64, DType::I32);
+        for (w, a, b, told) in [
+            (single, (double, [1, 2]), (single, [3, 1]), "f32[3, 2]; its adaptation is f64[1,2] and f32[3,1]"),
+            (single, (single, [1, 2]), (half, [3, 1]), "f32[3, 2]; its adaptation is f32[1,2] and f16[3,1]"),
+            (single, (single, [1, 3]), (single, [3, 1]), "f32[3, 2]; its adaptation is f32[1,3] and f32[3,1]"),
+            (single, (single, [1, 2]), (single, [2, 1]), "f32[3, 2]; its adaptation is f32[1,2] and f32[2,1]"),
+            (single, (single, [1, 2]), (single, [3, 2]), "f32[3, 2]; its adaptation is f32[1,2] and f32[3,2]"),
+            (single, (single, [0, 2]), (single, [3, 0]), "f32[3, 2]; its adaptation is f32[0,2] and f32[3,0]"),
+            (int, (int, [1, 2]), (int, [3, 1]), "i32[3, 2]; its adaptation is i32[1,2] and i32[3,1]"),
+        ] {
+            let e = merge(&layer(w, a, b), 1.0).unwrap_err();
+            assert_eq!((e.kind, e.message), (Kind::Shape, format!("\"fc.weight\" is {told}")));
+        }
+    }
+
+    #[test]
+    fn a_layer_without_one_of_its_three_parts_is_refused() {
+        let (single, parts) = (DType::F32, ["fc.weight", "fc.lora_A", "fc.lora_B"]);
+        for (lacking, lack) in [(0, "fc.weight"), (1, "fc.lora_A"), (2, "fc.lora_B")] {
+            let mut left = parts.to_vec();
+            left.remove(lacking);
+            // A layer beside it is whole.
+            let whole = ["up.weight", "up.lora_A", "up.lora_B"].into_iter();
+            let params: Vec<_> = left.into_iter().chain(whole).map(|name| (name, single, [1, 1])).collect();
+            let e = merge(&program(&params), 1.0).unwrap_err();
+            assert_eq!((e.kind, e.message), (Kind::Name, format!("there is no param {lack:?} to merge")));
+        }
+    }
 }

@@ -1,8 +1,13 @@
 //! Checkpoints: round trips, and malformed files.
 
+use super::digest::{check_file_digest, seal};
 use super::header::repeated_header_key;
 use super::*;
+use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
+
+mod program_load;
+mod weights;
 
 fn scratch(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("arenagrad-checkpoint-{}-{name}", std::process::id()));
@@ -57,7 +62,9 @@ fn mismatches_are_named() {
 #[test]
 fn equal_names_are_refused_on_both_sides() {
     let e = Entry { name: "w", dtype: DType::U8, dims: &[1], bytes: &[0] };
-    assert!(encode(&[e, e]).is_err());
+    for entries in [vec![e, e], vec![e, Entry { name: "a", ..e }, e]] {
+        assert_eq!(encode(&entries).unwrap_err().to_string(), "two tensors are called \"w\"");
+    }
     let info = r#"{"dtype":"U8","shape":[1],"data_offsets":[0,1]}"#;
     refused(with_header(&format!(r#"{{"w":{info},"w":{info}}}"#), 1), "\"w\" twice");
 }
@@ -98,6 +105,7 @@ fn lying_headers_are_refused() {
 fn keys_inside_strings_and_values_do_not_count() {
     assert_eq!(repeated_header_key(br#"{"a":{"x":1},"b":{"x":1},"c\"a":"a:a"}"#), None);
     assert_eq!(repeated_header_key(br#"{"a":{"x":1},"b":[{"a":2}],"a":0}"#).as_deref(), Some("a"));
+    assert_eq!(repeated_header_key(br#"{"":1,"a":2,"a":3}"#).as_deref(), Some("a"));
 }
 
 #[test]
@@ -126,6 +134,62 @@ fn files_of_other_programs_need_no_digest() {
     let kept = r#""__metadata__":{"arenagrad.digest":"arenagrad-crc32:00000000","format":"pt"},"#;
     refused(foreign(kept), "another program");
     refused(foreign(r#""__metadata__":{"arenagrad.digest":"x"},"#), "digest");
+    refused(with_header(r#"{"__metadata__":{"arenagrad.digest":"x"}}"#, 0), "the file ends within its digest");
+}
+
+/// An input that fails once before it gives its bytes.
+struct Stumbles<'a>(&'a [u8], Option<ErrorKind>);
+
+impl Read for Stumbles<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.1.take().map_or_else(|| self.0.read(into), |kind| Err(kind.into()))
+    }
+}
+
+#[test]
+fn only_an_interrupted_read_of_a_digest_goes_on() {
+    let file = sample();
+    let (head, data) = file.split_at(100);
+    let entry = ("arenagrad.digest".to_string(), String::new());
+    let check = |kind| check_file_digest(head, &mut Stumbles(data, Some(kind)), [(&entry.0, &entry.1)]);
+    assert_eq!(check(ErrorKind::Interrupted).unwrap(), Digest::Fits);
+    assert_eq!(check(ErrorKind::PermissionDenied).unwrap_err().kind, crate::error::Kind::Io);
+}
+
+#[test]
+fn only_a_file_that_begins_with_its_format_is_sealed() {
+    for meta in [r#""__metadata__":{"format":"pt","note":"x"},"#, r#""__metadata__":{"format":"np"},"#, ""] {
+        let (mut file, before) = (foreign(meta), foreign(meta));
+        let e = seal(&mut file).unwrap_err().to_string();
+        assert_eq!(e, "the header does not begin with its metadata", "{meta}");
+        assert_eq!(file, before);
+    }
+}
+
+/// Of several elements, one that is not finite counts. Integers are finite.
+#[test]
+fn an_element_that_is_not_finite_is_found_in_each_type() {
+    fn finite(dtype: DType, bytes: &[u8]) -> bool {
+        Entry { name: "x", dtype, dims: &[], bytes }.is_finite()
+    }
+    let words = |x: [f32; 4]| -> Vec<u8> { x.iter().flat_map(|x| x.to_le_bytes()).collect() };
+    let doubles = |x: [f64; 4]| -> Vec<u8> { x.iter().flat_map(|x| x.to_le_bytes()).collect() };
+    let halves = |x: [f32; 4]| -> Vec<u8> { x.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect() };
+    let brains = |x: [f32; 4]| -> Vec<u8> { x.iter().flat_map(|x| half::bf16::from_f32(*x).to_le_bytes()).collect() };
+    for (bad, at) in [(f32::NAN, 0), (f32::INFINITY, 1), (f32::NEG_INFINITY, 3)] {
+        let (good, mut x) = ([0.0, -1.5, 6e4, 1e-3], [0.0, -1.5, 6e4, 1e-3]);
+        x[at] = bad;
+        for dtype in [DType::F32, DType::C64] {
+            assert!(finite(dtype, &words(good)) && !finite(dtype, &words(x)), "{dtype} {bad}");
+        }
+        for dtype in [DType::F64, DType::C128] {
+            let (good, bad) = (doubles(good.map(f64::from)), doubles(x.map(f64::from)));
+            assert!(finite(dtype, &good) && !finite(dtype, &bad), "{dtype} {at}");
+        }
+        assert!(finite(DType::F16, &halves(good)) && !finite(DType::F16, &halves(x)), "{bad}");
+        assert!(finite(DType::BF16, &brains(good)) && !finite(DType::BF16, &brains(x)), "{bad}");
+    }
+    assert!(finite(DType::I32, &[255; 8]) && finite(DType::Bool, &[1, 0]));
 }
 
 #[test]
@@ -152,6 +216,9 @@ fn sizes_are_limited() {
     let path = dir.join("w.safetensors");
     write_atomically(&path, &sample()).unwrap();
     assert!(Loaded::open_within(&path, 10).err().unwrap().to_string().contains("at most 10"));
+    let length = sample().len() as u64;
+    assert!(Loaded::open_within(&path, length - 1).is_err());
+    assert_eq!(Loaded::open_within(&path, length).unwrap().entries().len(), 3);
     assert_eq!(Loaded::open(&path).unwrap().entries().len(), 3);
     let missing = dir.join("absent").join("w.safetensors");
     assert!(Loaded::open(&missing).is_err());
@@ -185,6 +252,16 @@ fn headers_are_limited_on_both_sides() {
     let e = Weights::open(&path).err().unwrap().to_string();
     assert!(e.contains("not a safetensors file: 7 bytes"), "{e}");
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// Headers are padded to a multiple of 8 bytes, as is the limit.
+#[test]
+fn the_longest_header_is_written_and_read() {
+    let file = |name: &str| encode(&[Entry { name, dtype: DType::U8, dims: &[1], bytes: &[0] }]).unwrap();
+    let header = file("w").len() - 9;
+    let longest = file(&"w".repeat(1 + HEADER_LIMIT as usize - header));
+    assert_eq!(longest.len(), 8 + HEADER_LIMIT as usize + 1);
+    assert_eq!(Loaded::parse(longest).unwrap().entries().len(), 1);
 }
 
 /// What [`Loaded`] refuses, [`Weights`] refuses by the name of the file.

@@ -229,6 +229,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_table_without_rows_has_no_row() {
+        let path = std::env::temp_dir().join(format!("arenagrad-csv-empty-{}.csv", std::process::id()));
+        std::fs::write(&path, "\n").unwrap();
+        let t = read_csv(&path, false).unwrap();
+        assert_eq!((t.columns, t.rows(), t.row(0)), (0, 0, None));
+        std::fs::remove_file(path).unwrap();
+        let mut rows = CsvRows::new("t.csv", &b"1,2,3\n"[..], false).unwrap();
+        assert_eq!(rows.columns(), 0);
+        assert!(rows.read_row(&mut Vec::new()).unwrap());
+        assert_eq!(rows.columns(), 3);
+        assert_eq!(CsvRows::new("t.csv", &b"a,b\n"[..], true).unwrap().columns(), 2);
+    }
+
+    /// The limit is that of one row: 17 of a mebibyte are more.
+    #[test]
+    fn a_table_may_be_longer_than_the_longest_row() {
+        let text = format!("1{}\n", " ".repeat(1 << 20)).repeat(17);
+        assert!(text.len() as u64 > ROW_LIMIT);
+        assert_eq!(all(text.as_bytes(), false).unwrap(), vec![vec![1.0]; 17]);
+    }
+
     /// An endless row ends with an error, an endless table goes on.
     #[test]
     fn endless_inputs_take_bounded_memory() {

@@ -229,6 +229,30 @@ mod tests {
         let array = parsed(&file(8, &[long.len() as u32], &long), true).unwrap();
         assert_eq!((array.dims, array.bytes), (vec![long.len()], long));
         assert_eq!(parsed(&file(8, &[0, u32::MAX, u32::MAX], &[]), true).unwrap().bytes.len(), 0);
+        assert_eq!(parsed(&file(8, &[1; 8], &[5]), true).unwrap().dims, [1; 8]);
+    }
+
+    #[test]
+    fn elements_are_read_in_parts_of_any_size() {
+        let bytes = file(12, &[3], &[0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3]);
+        let mut idx = Idx::new("f", &bytes[..], None).unwrap();
+        assert_eq!((idx.magic(), idx.dtype(), idx.dims(), idx.left()), ([0, 0, 12, 1], DType::I32, &[3][..], 12));
+        let mut part = [9; 4];
+        assert_eq!((idx.read_part(&mut part).unwrap(), part, idx.left()), (4, [1, 0, 0, 0], 8));
+        let mut part = [9; 11];
+        assert_eq!((idx.read_part(&mut part).unwrap(), idx.left()), (8, 0));
+        assert_eq!(part, [2, 0, 0, 0, 3, 0, 0, 0, 9, 9, 9]);
+        assert_eq!(idx.read_part(&mut part).unwrap(), 0);
+    }
+
+    /// A known length is compared before elements are read.
+    #[test]
+    fn a_length_that_does_not_fit_the_sizes_is_refused_at_once() {
+        let bytes = file(12, &[2], &[0; 8]);
+        let opened = |length| Idx::new("f", &bytes[..], length).map(|idx| idx.left()).map_err(|e| e.to_string());
+        assert_eq!((opened(None), opened(Some(16))), (Ok(8), Ok(8)));
+        assert_eq!(opened(Some(15)), Err("f: byte 15: the file is truncated: its sizes are [2]".into()));
+        assert_eq!(opened(Some(17)), Err("f: byte 16: bytes follow the elements: its sizes are [2]".into()));
     }
 
     #[test]

@@ -186,9 +186,8 @@ impl<'a> NpyScan<'a> {
         if self.eat(c) { Ok(()) } else { self.fail(format!("{c:?} is missing in the header")) }
     }
 
-    /// A string in quotes, without escapes.
+    /// A string in quotes, without escapes, behind the white space.
     fn string(&mut self) -> Parsed<&'a str> {
-        self.blank();
         let quote = match self.rest().chars().next() {
             Some(q @ ('\'' | '"')) => q,
             _ => return self.fail("a plain dtype and string keys are supported; records and objects are not"),
@@ -203,9 +202,8 @@ impl<'a> NpyScan<'a> {
         }
     }
 
-    /// A dimension.
+    /// A dimension, behind the white space.
     fn number(&mut self) -> Parsed<usize> {
-        self.blank();
         let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         let parsed = self.rest()[..digits].parse();
         match parsed {
@@ -312,7 +310,7 @@ mod tests {
 
     #[test]
     fn files_come_back_as_they_were_written() {
-        for (dims, n) in [(vec![], 1), (vec![3], 3), (vec![2, 0], 0), (vec![2, 3], 6)] {
+        for (dims, n) in [(vec![], 1), (vec![3], 3), (vec![2, 0], 0), (vec![2, 3], 6), (vec![1; 8], 1)] {
             for (_, dtype) in NAMES {
                 let bytes: Vec<u8> = (0..n * dtype.size()).map(|i| (i % 2) as u8).collect();
                 let whole = encode_npy(dtype, &dims, &bytes).unwrap();
@@ -347,6 +345,11 @@ mod tests {
     fn column_major_files_become_row_major() {
         let header = "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3)}";
         assert_eq!(parse_npy(&file(header, &[0, 3, 1, 4, 2, 5])).unwrap().bytes, [0, 1, 2, 3, 4, 5]);
+        // Element (i, j, k) of this one is 6·i + 3·j + k; the first index is that of adjacent elements.
+        let header = "{'descr': '<u2', 'fortran_order': True, 'shape': (2, 2, 3)}";
+        let data: Vec<u8> = (0..12u16).flat_map(|n| (6 * (n % 2) + 3 * (n / 2 % 2) + n / 4).to_le_bytes()).collect();
+        let array = parse_npy(&file(header, &data)).unwrap();
+        assert_eq!((array.values::<u16>().unwrap(), array.dims), ((0..12).collect(), vec![2, 2, 3]));
     }
 
     #[test]

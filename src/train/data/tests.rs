@@ -87,6 +87,9 @@ fn npy_limits_hold_on_both_sides() {
     refused(encode_npy(DType::BF16, &[1], &[0; 2]), "bf16 is a dtype that .npy files cannot hold");
     refused(encode_npy(DType::F32, &[2], &[0; 7]), "7 bytes are no elements of f32[2]");
     refused(encode_npy(DType::U8, &[1; 9], &[0]), "1 bytes are no elements of u8[1, 1, 1, 1, 1, 1, 1, 1, 1]");
+    let other = Scratch::new("eight");
+    assert_eq!(read_bounded_data(other.write(&[7; 8]), 8).unwrap(), [7; 8]);
+    refused(read_bounded_data(&other.0, 7), "eight: more than 7 bytes");
     let array = Array { dtype: DType::F32, dims: vec![2], bytes: vec![0; 7] };
     refused(write_npy(path, &array), "limits.npy: 7 bytes are no elements of f32[2]");
     refused(array.values::<f32>(), "7 bytes are no whole elements of f32");
@@ -135,6 +138,15 @@ fn csv_inputs_are_refused_by_what_is_wrong() {
     let missing = Scratch::new("absent.csv");
     let e = read_csv(&missing.0, false).unwrap_err();
     assert!(e.kind == Kind::Io && e.to_string().contains("absent.csv"), "{e}");
+}
+
+/// Files of the system have bytes, but no length.
+#[cfg(all(feature = "csv", target_os = "linux"))]
+#[test]
+fn a_table_that_is_longer_than_its_file_is_refused() {
+    let path = "/proc/sys/kernel/pid_max";
+    let Ok(bytes) = std::fs::read(path) else { return };
+    refused(read_csv(path, false), &format!("the file had 0 bytes; {} were read: it changes", bytes.len()));
 }
 
 /// An input that cuts its file to `len` bytes before the second read.

@@ -116,6 +116,18 @@ mod tests {
     }
 
     #[test]
+    fn counts_are_bounded_by_the_rest_and_by_the_longest_head() {
+        let of = |c: &Cursor<&[u8]>, count, each| c.fits(count, each, "things").map_err(|e| e.message);
+        let c = Cursor::new(&b""[..], 10);
+        assert_eq!(of(&c, 3, 3), Ok(3));
+        assert_eq!(of(&c, 4, 3), Err("byte 0: 4 things; at most 3 can follow".into()));
+        let mut c = Cursor::new(&[0u8; 8][..], u64::MAX);
+        assert_eq!(c.u64().unwrap(), 0);
+        assert_eq!(of(&c, HEADER_LIMIT - 8, 1), Ok(268_435_448));
+        assert_eq!(of(&c, HEADER_LIMIT - 7, 1), Err("byte 8: 268435449 things; at most 268435448 can follow".into()));
+    }
+
+    #[test]
     fn a_text_that_is_not_utf8_is_refused_at_its_first_wrong_byte() {
         let file = [&3u64.to_le_bytes()[..], b"ab\xff"].concat();
         let e = Cursor::new(&file[..], 11).string("bytes of a text").unwrap_err().message;

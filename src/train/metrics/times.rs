@@ -61,4 +61,19 @@ mod tests {
         assert_eq!((t.len(), t.quantile(1.0)), (100, 1000));
         assert_eq!(Times::new(0).quantile(0.5), 0);
     }
+
+    #[test]
+    fn the_oldest_times_are_overwritten() {
+        let mut t = Times::new(3);
+        assert!(t.is_empty() && t.sorted().is_empty());
+        t.record(9);
+        assert!(!t.is_empty() && t.len() == 1 && t.quantile(0.5) == 9);
+        t.record(5);
+        assert_eq!((t.sorted(), [0.0, 0.5, 0.51, 2.0].map(|q| t.quantile(q))), (vec![5, 9], [5, 5, 9, 9]));
+        [7, 1, 2].into_iter().for_each(|ns| t.record(ns));
+        assert_eq!((t.len(), t.sorted()), (3, vec![1, 2, 7]));
+        let mut one = Times::new(0);
+        [3, 4].into_iter().for_each(|ns| one.record(ns));
+        assert_eq!(one.sorted(), [4]);
+    }
 }

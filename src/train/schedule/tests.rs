@@ -122,3 +122,149 @@ fn a_rate_is_divided_by_finite_numbers_above_0() {
         }
     }
 }
+
+#[test]
+fn restarts_begin_again_and_take_longer() {
+    let s = |t_0, t_mult| Schedule::CosineRestarts { lr: 1.0, t_0, t_mult, min_lr: 0.0 };
+    // 3, 6 and 12 steps.
+    near(s(3, 2), &[(0, 1.0), (1, 0.75), (2, 0.25), (3, 1.0), (4, 0.5 + 0.75f64.sqrt() / 2.0), (6, 0.5), (9, 1.0)]);
+    near(s(3, 2), &[(15, 0.5), (21, 1.0)]);
+    near(s(4, 1), &[(2, 0.5), (4, 1.0), (8, 1.0), (4_000_002, 0.5)]);
+    near(s(1, 1), &[(0, 1.0), (1, 1.0), (2, 1.0)]);
+    near(Schedule::CosineRestarts { lr: 1.0, t_0: 3, t_mult: 1, min_lr: 0.2 }, &[(0, 1.0), (1, 0.8), (2, 0.4)]);
+    assert!(s(1, 2).lr(u64::MAX).is_finite());
+}
+
+#[test]
+fn lines_powers_and_roots_follow_their_formulas() {
+    let line = |total_iters| Schedule::Linear { lr: 2.0, start_factor: 0.5, end_factor: 0.25, total_iters };
+    near(line(4), &[(0, 1.0), (2, 0.75), (4, 0.5), (9, 0.5)]);
+    near(line(1), &[(0, 1.0), (1, 0.5), (2, 0.5)]);
+    near(Schedule::Polynomial { lr: 2.0, total_iters: 4, power: 2.0 }, &[(0, 2.0), (1, 1.125), (3, 0.125), (4, 0.0)]);
+    let root = |warmup, timescale| Schedule::InverseSqrt { lr: 1.0, warmup, start_factor: 0.5, timescale };
+    near(root(4, 12), &[(0, 0.5), (2, 0.75), (4, 1.0), (16, 0.5f64.sqrt()), (40, 0.5)]);
+    near(root(0, 1), &[(0, 1.0), (3, 0.5)]);
+    near(
+        Schedule::MultiStep { lr: 1.0, milestones: vec![2, 5, 5], gamma: 0.5 },
+        &[(1, 1.0), (2, 0.5), (4, 0.5), (5, 0.125)],
+    );
+    near(Schedule::Step { lr: 1.0, step_size: 1, gamma: 0.5 }, &[(0, 1.0), (3, 0.125)]);
+    // A warm-up up to the last step: then there is no cosine.
+    let only = Schedule::Cosine { lr: 1.0, warmup: 4, start_factor: 0.5, total: 4, min_lr: 0.25 };
+    near(only, &[(0, 0.5), (3, 0.875), (4, 0.25)]);
+    // The rate rises for one step: 0.25 to 1, and falls for three.
+    let cycle = Schedule::OneCycle { max_lr: 1.0, total: 5, pct_start: 0.4, div_factor: 4.0, final_div_factor: 2.0 };
+    near(cycle, &[(0, 0.25), (1, 1.0), (2, 0.78125), (3, 0.34375), (4, 0.125), (5, 0.125)]);
+}
+
+#[test]
+fn schedules_follow_one_another_or_multiply() {
+    let (one, quarter) = (Schedule::Constant { lr: 1.0 }, Schedule::Constant { lr: 0.25 });
+    let line = Schedule::Linear { lr: 1.0, start_factor: 0.5, end_factor: 1.0, total_iters: 2 };
+    let step = Schedule::Step { lr: 2.0, step_size: 2, gamma: 0.5 };
+    near(Schedule::Chained(vec![quarter.clone(), step]), &[(0, 0.5), (1, 0.5), (2, 0.25), (4, 0.125)]);
+    let s = Schedule::Sequential { schedules: vec![one.clone(), line, quarter], milestones: vec![3, 5] };
+    near(s, &[(0, 1.0), (2, 1.0), (3, 0.5), (4, 0.75), (5, 0.25), (9, 0.25)]);
+    // Behind the last schedule there is no rate.
+    let s = Schedule::Sequential { schedules: vec![one], milestones: vec![2] };
+    assert_eq!([1, 2, 3].map(|t| s.lr(t)), [1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn short_forms_have_torchs_defaults() {
+    let third = 1.0 / 3.0;
+    let cosine = Schedule::Cosine { lr: 2.0, warmup: 3, start_factor: third, total: 9, min_lr: 0.0 };
+    assert_eq!(Schedule::cosine(2.0, 3, 9), cosine);
+    let restarts = Schedule::CosineRestarts { lr: 2.0, t_0: 3, t_mult: 1, min_lr: 0.0 };
+    assert_eq!(Schedule::cosine_restarts(2.0, 3), restarts);
+    assert_eq!(
+        Schedule::multi_step(2.0, [3u64, 4]),
+        Schedule::MultiStep { lr: 2.0, milestones: vec![3, 4], gamma: 0.1 }
+    );
+    let linear = Schedule::Linear { lr: 2.0, start_factor: third, end_factor: 1.0, total_iters: 3 };
+    assert_eq!(Schedule::linear(2.0, 3), linear);
+    assert_eq!(Schedule::polynomial(2.0, 3), Schedule::Polynomial { lr: 2.0, total_iters: 3, power: 1.0 });
+    let root = |warmup, timescale| Schedule::InverseSqrt { lr: 2.0, warmup, start_factor: third, timescale };
+    assert_eq!([0, 1, 5].map(|warmup| Schedule::inverse_sqrt(2.0, warmup)), [root(0, 10_000), root(1, 1), root(5, 5)]);
+}
+
+/// Why a schedule is refused; none if it is not.
+fn refusal(schedule: &Schedule) -> Option<String> {
+    let why = schedule.validate().err()?;
+    assert_eq!(why.kind, crate::error::Kind::Data);
+    Some(why.message)
+}
+
+#[test]
+fn each_number_has_its_range() {
+    let (sizes, fractions) = ("it must be finite and not negative", "it must lie in [0, 1]");
+    let constant = |lr| Schedule::Constant { lr };
+    assert_eq!([0.0, 0.5].map(|lr| refusal(&constant(lr))), [None, None]);
+    for lr in [-1.0, f64::INFINITY, f64::NAN] {
+        assert_eq!(refusal(&constant(lr)), Some(format!("schedule: lr is {lr}; {sizes}")));
+    }
+    let line = |start_factor, end_factor| Schedule::Linear { lr: 1.0, start_factor, end_factor, total_iters: 1 };
+    assert_eq!([line(0.0, 1.0), line(1.0, 0.0)].map(|s| refusal(&s)), [None, None]);
+    for x in [-0.1, 1.1, f64::NAN] {
+        assert_eq!(refusal(&line(x, 0.5)), Some(format!("schedule: start_factor is {x}; {fractions}")));
+        assert_eq!(refusal(&line(0.5, x)), Some(format!("schedule: end_factor is {x}; {fractions}")));
+    }
+    let step = |step_size, gamma| Schedule::Step { lr: 1.0, step_size, gamma };
+    assert_eq!(refusal(&step(1, 0.0)), None);
+    assert_eq!(refusal(&step(0, 0.5)).as_deref(), Some("schedule: step_size is 0; it must be 1 or more"));
+    assert_eq!(refusal(&step(1, -0.5)), Some(format!("schedule: gamma is -0.5; {sizes}")));
+    let refused = [
+        Schedule::MultiStep { lr: 1.0, milestones: vec![], gamma: -1.0 },
+        Schedule::Linear { lr: 1.0, start_factor: 0.5, end_factor: 0.5, total_iters: 0 },
+        Schedule::Polynomial { lr: 1.0, total_iters: 0, power: 1.0 },
+        Schedule::Polynomial { lr: 1.0, total_iters: 1, power: -1.0 },
+        Schedule::InverseSqrt { lr: 1.0, warmup: 0, start_factor: 2.0, timescale: 1 },
+        Schedule::InverseSqrt { lr: 1.0, warmup: 0, start_factor: 1.0, timescale: 0 },
+        Schedule::Cosine { lr: 1.0, warmup: 0, start_factor: 1.0, total: 1, min_lr: -1.0 },
+        Schedule::CosineRestarts { lr: 1.0, t_0: 0, t_mult: 1, min_lr: 0.0 },
+        Schedule::CosineRestarts { lr: 1.0, t_0: 1, t_mult: 0, min_lr: 0.0 },
+        Schedule::CosineRestarts { lr: 1.0, t_0: 1, t_mult: 1, min_lr: -1.0 },
+    ];
+    let named = refused.map(|s| refusal(&s).unwrap_or_default().split(' ').nth(1).unwrap_or_default().to_string());
+    let wanted = [
+        "gamma",
+        "total_iters",
+        "total_iters",
+        "power",
+        "start_factor",
+        "timescale",
+        "min_lr",
+        "t_0",
+        "t_mult",
+        "min_lr",
+    ];
+    assert_eq!(named, wanted);
+}
+
+#[test]
+fn milestones_rise_and_stand_between_schedules() {
+    let one = Schedule::Constant { lr: 1.0 };
+    let multi = |milestones: &[u64]| refusal(&Schedule::multi_step(1.0, milestones));
+    assert_eq!([multi(&[0, 0, 5]), multi(&[])], [None, None]);
+    assert_eq!(multi(&[5, 2]).as_deref(), Some("schedule: milestones are [5, 2]; they must be in order"));
+    let sequential = |n, milestones: &[u64]| {
+        refusal(&Schedule::Sequential { schedules: vec![one.clone(); n], milestones: milestones.to_vec() })
+    };
+    assert_eq!([sequential(1, &[]), sequential(2, &[1]), sequential(3, &[1, 2])], [None, None, None]);
+    let counts =
+        |s: usize, need: usize, m: usize| Some(format!("schedule: {s} schedules need {need} milestones, not {m}"));
+    assert_eq!(sequential(2, &[]), counts(2, 1, 0));
+    assert_eq!(sequential(2, &[1, 2]), counts(2, 1, 2));
+    assert_eq!(sequential(0, &[1]), counts(0, 0, 1));
+    for bad in [[3, 3], [3, 2], [0, 2]] {
+        let why = format!("schedule: milestones are {bad:?}; they must rise from 1 or more");
+        assert_eq!(sequential(3, &bad), Some(why));
+    }
+    assert_eq!(refusal(&Schedule::Chained(vec![])).as_deref(), Some("schedule: it has no schedules"));
+    let part = refusal(&Schedule::Chained(vec![one.clone(), Schedule::Constant { lr: -1.0 }]));
+    assert_eq!(part.as_deref(), Some("part 1: schedule: lr is -1; it must be finite and not negative"));
+    let nested = |n: usize| (0..n).fold(one.clone(), |s, _| Schedule::Chained(vec![s]));
+    assert_eq!(refusal(&nested(8)), None);
+    let deep = "part 0: ".repeat(9) + "schedule: schedules in schedules go 8 levels deep";
+    assert_eq!(refusal(&nested(9)), Some(deep));
+}

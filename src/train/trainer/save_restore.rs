@@ -161,6 +161,7 @@ impl Trainer {
         let RestoredTrainer { cursor, taken, rate, kept } = self.check_trainer_tensors(file)?;
         self.check_program_tensors(file)?;
         match &mut self.feed {
+            // A position that no epoch comes to is refused before anything moves.
             Feed::Shuffled(b) => b.seek(cursor.epoch, cursor.position)?,
             Feed::Stream(s) => {
                 (s.at, s.taken) = (StreamPosition { epoch: cursor.epoch, batch: cursor.position }, taken);
@@ -211,9 +212,6 @@ impl Trainer {
                  this data; there is one a step, and {MAX_STEPS} at most"
             );
             return Err(Error::new(Kind::Data, text));
-        }
-        if let Feed::Shuffled(b) = &self.feed {
-            b.check_cursor(position)?;
         }
         let rate = match self.rate.has_state() {
             true => {

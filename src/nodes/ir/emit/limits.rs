@@ -36,3 +36,22 @@ impl LimitCount {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_is_met_and_not_exceeded() {
+        let mut all = LimitCount { nodes: MAX_NODES - 1, operands: 0 };
+        assert_eq!(all.admit(2, 0, 0), Ok(()));
+        assert_eq!(all.admit(0, 0, 0), Err("the graph has more than 4194304 nodes".to_string()));
+        let mut all = LimitCount { nodes: 0, operands: MAX_OPERANDS - 5 };
+        assert_eq!((all.admit(3, 0, 0), all.admit(2, 0, 0)), (Ok(()), Ok(())));
+        assert_eq!(all.admit(1, 0, 0), Err("the nodes of the graph have more than 16777216 operands".to_string()));
+        assert_eq!((all.admit(0, 0, 0), all.nodes, all.operands), (Ok(()), 3, MAX_OPERANDS));
+        let (most, why) = (u32::MAX as usize, "the constants of the graph take more than 16 GiB");
+        assert_eq!(LimitCount::default().admit(0, most - 11, 10), Ok(()));
+        assert_eq!(LimitCount::default().admit(0, most - 10, 10), Err(why.to_string()));
+    }
+}

@@ -158,3 +158,13 @@ fn outputs_stand_on_the_line_of_return() {
         assert_eq!(parse(text).unwrap().view().outputs().len(), 0, "{text}");
     }
 }
+
+#[test]
+fn a_node_without_results_stands_alone() {
+    static SINK: OpDef = OpDef { name: "sink", infer: |_| Ok(()), ..crate::nodes::ops::pointwise::math::RELU };
+    let g = Builder::new("g");
+    let x = g.input("x", [2], DType::F32);
+    g.custom(&SINK, &[x], &[]);
+    let graph = g.finish([(x + x).named("y")]).unwrap();
+    assert!(print(graph.view()).contains("\n  sink %x\n"), "{}", print(graph.view()));
+}

@@ -11,13 +11,13 @@ fn node(g: Graph<'_>, name: &str) -> Node {
     g.def[value(g, name).at()]
 }
 
-fn value(g: Graph<'_>, name: &str) -> Value {
+pub(super) fn value(g: Graph<'_>, name: &str) -> Value {
     let named = |v: &u32| g.names[*v as usize].is_some() && g.str(g.names[*v as usize]) == name;
     Value(g.region_values(g.entry()).find(named).unwrap())
 }
 
 /// The names of the values of `g` that are in `set`.
-fn named<'g>(g: Graph<'g>, set: &Side<Value, bool>) -> Vec<&'g str> {
+pub(super) fn named<'g>(g: Graph<'g>, set: &Side<Value, bool>) -> Vec<&'g str> {
     let values = g.region_values(g.entry()).map(Value).filter(|&v| set[v] && g.names[v.at()].is_some());
     values.map(|v| g.str(g.names[v.at()])).collect()
 }
@@ -148,6 +148,80 @@ fn classes_are_by_operations_for_each_element() {
     assert_eq!(["x", "mark", "one", "two"].map(class), [Class::Never; 4]);
     assert_eq!(named(g, &f.constant), ["one", "two"]);
     assert_eq!((f.bytes[value(g, "x")], f.bytes[value(g, "s")]), (1024, 4));
+}
+
+#[test]
+fn at_twelve_operations_for_each_element_a_product_is_cheap() {
+    // 2·18³ operations, and 3·18² elements.
+    let buf = parse(
+        "region @step(%c : f32[18], %s : f32[18]) {
+            %n = add %c, %s
+            yield %n
+        }
+        graph @edge {
+            %x = input : f32[18,18]
+            %y = input : f32[19,19]
+            %start = input : f32[18]
+            %p = matmul %x, %x ta=false tb=false
+            %q = matmul %y, %y ta=false tb=false
+            %l = scan %start, %x body=@step carries=1 consts=0 length=18 reverse=false
+            return p=%p, q=%q, l=%l
+        }",
+    )
+    .unwrap();
+    let (g, f) = (buf.view(), remat_facts(buf.view()));
+    assert_eq!(["p", "q", "l"].map(|name| f.class[node(g, name)]), [Class::Cheap, Class::Expensive, Class::Never]);
+}
+
+#[test]
+fn one_reader_of_one_value_that_the_loss_needs_makes_a_backward_half() {
+    // It reads a leaf beside it.
+    assert_eq!(
+        boundary(
+            "graph @one {
+                %x = input : f32[8,16]
+                %h = tanh %x
+                %loss = reduce_sum %h axes=[0,1] keep=false
+                %g = mul %x, %h
+                %y = neg %g
+                return loss=%loss, y=%y
+            }"
+        ),
+        "loss"
+    );
+    // Outputs that are no scalars are no loss.
+    assert_eq!(
+        boundary(
+            "graph @vector {
+                %x = input : f32[64]
+                %h = tanh %x
+                %m = neg %h
+                %k = exp %h
+                %loss = reduce_sum %k axes=[0] keep=false
+                %g = mul %k, %h
+                return m=%m, loss=%loss, g=%g
+            }"
+        ),
+        "loss"
+    );
+    // Nothing waits.
+    assert_eq!(boundary("graph @plain {\n %x = input : f32[64]\n %y = exp %x\n return y=%y\n}"), "x");
+    // The loss reads its operand itself; nothing behind it does.
+    assert_eq!(
+        boundary(
+            "graph @none {
+                %x = input : f32[64]
+                %a = exp %x
+                %s = reduce_sum %a axes=[0] keep=false
+                %b = sin %x
+                %c = cos %b
+                %d = mul %b, %c
+                %e = neg %d
+                return s=%s, y=%e
+            }"
+        ),
+        "c"
+    );
 }
 
 #[test]

@@ -68,7 +68,9 @@ fn loops_whose_stacks_meet_are_one_group() {
         let list =
             remat_graphs(pipeline::run_pipeline(&g, &[], true).unwrap().0, |g| rebuild_buf(g, &mut |_| None)).unwrap();
         assert_eq!(list.len(), 1 + LOOP_PARTS, "{second}");
-        assert!(list[1..].iter().all(|r| r.loops == 1 && r.name.contains("of 1 loop")), "{second}");
+        let names: Vec<&str> = list.iter().map(|r| r.name.as_str()).collect();
+        assert_eq!(names, ["", "25 % of 1 loop", "50 % of 1 loop", "75 % of 1 loop", "100 % of 1 loop"]);
+        assert!(list[1..].iter().all(|r| r.loops == 1), "{second}");
         let names: &[&str] = if second.is_empty() { &["loss", "d1"] } else { &["loss", "d1", "d2"] };
         let all = in_all_sizes(&g, names);
         assert!(all.len() > 1 && all[1..].iter().all(|(_, y)| *y == all[0].1), "{second}");
@@ -79,11 +81,43 @@ fn loops_whose_stacks_meet_are_one_group() {
 }
 
 #[test]
+fn one_loop_after_the_other_runs_in_stretches() {
+    // Each backward loop reads the stack of one forward loop; all bodies cost the same.
+    let both = "%d2 = scan %start, %s2 body=@d carries=1 consts=0 length=256 reverse=true";
+    let apart = text(both, ", d2=%d2").replace("%start, %s1, %s2 body=@b", "%start, %s1 body=@d");
+    let g = pipeline::run_pipeline(&parse(&apart).unwrap(), &[], true).unwrap().0;
+    let list = remat_graphs(g, |g| rebuild_buf(g, &mut |_| None)).unwrap();
+    let names: Vec<(&str, usize)> = list.iter().map(|r| (r.name.as_str(), r.loops)).collect();
+    let want =
+        [("", 0), ("25 % of 2 loops", 1), ("50 % of 2 loops", 1), ("75 % of 2 loops", 2), ("100 % of 2 loops", 2)];
+    assert_eq!(names, want);
+    let half = list[1].flops;
+    assert!(half > 0);
+    assert_eq!([0, 1, 2, 3, 4].map(|i| list[i].flops), [0, half, 2 * half, 3 * half, 4 * half]);
+    // A choice is named by the loops and by what else runs twice.
+    for (i, c) in remat_choices_of_graphs(&list) {
+        let (name, own) = (&list[i].name, remat_choices(list[i].graph.view(), &list[i].facts));
+        let is = |o: &Choice| match (o.nodes, i) {
+            (_, 0) => c.name == o.name,
+            (0, _) => c.name == *name,
+            _ => c.name == format!("{name}, {}", o.name),
+        };
+        let costs = |o: &Choice| (o.nodes + list[i].loops, o.flops + list[i].flops) == (c.nodes, c.flops);
+        assert!(own.iter().any(|o| is(o) && costs(o)), "{}: {} nodes, {} operations", c.name, c.nodes, c.flops);
+    }
+}
+
+#[test]
 fn stacks_that_others_read_are_kept() {
     let tidy = |g: Graph<'_>| rebuild_buf(g, &mut |_| None);
     // As outputs, and by a reader of the whole stack.
     let whole = "%d2 = exp %s2";
-    for (second, outputs) in [("", ", s1=%s1, s2=%s2"), (whole, ", d2=%d2, s1=%s1")] {
+    // And as next values.
+    let kept = "%u1 = state init=zeros scale=0 : f32[256,16]
+        %u2 = state init=zeros scale=0 : f32[256,16]
+        update %u1 <- %s1
+        update %u2 <- %s2";
+    for (second, outputs) in [("", ", s1=%s1, s2=%s2"), (whole, ", d2=%d2, s1=%s1"), (kept, "")] {
         let g = parse(&text(second, outputs)).unwrap();
         let list = remat_graphs(pipeline::run_pipeline(&g, &[], true).unwrap().0, tidy).unwrap();
         assert_eq!(list.len(), 1, "{second}: no loop can run in stretches");

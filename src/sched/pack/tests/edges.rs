@@ -175,7 +175,7 @@ fn buffers_are_ranked_by_how_many_others_they_meet() {
 fn a_part_of_many_buffers_is_packed_without_search() {
     // At most 7 are alive, and no packing has that height.
     let rows = [(0, 1, 6), (0, 3, 1), (1, 2, 3), (1, 4, 3), (2, 3, 1), (2, 6, 2), (3, 4, 2), (4, 5, 5)];
-    for (more, searched) in [(0, true), (4096, false)] {
+    for (more, searched) in [(0, true), (4088, true), (4089, false)] {
         let v = Buffers::from_rows(rows.into_iter().chain((5..5 + more).map(|t| (t, t + 2, 1))));
         assert_eq!(Problem::new(&v).unwrap().parts.len(), 1);
         let p = proven(&v, &Options { nodes: 100, ..Options::default() });

@@ -2,11 +2,39 @@
 //! After an intended change, `BLESS=1` writes the file again. Its figures tell whether packings are higher, or took
 //! more nodes.
 
-use super::{proven, random};
+use super::{full, proven, random};
 use crate::arena::rng::SplitMix64;
+use crate::sched::pack::anneal::anneal;
+use crate::sched::pack::problem::Problem;
+use crate::sched::pack::skyline::skyline_pass;
 use crate::sched::pack::{Buffers, Options, greedy, instances};
 use std::fmt::Write;
 use std::path::Path;
+
+/// Packings that take many searches, later ranks or annealing, or that none of them lowers.
+const FULL: [(usize, u64, u64, u64); 10] = [
+    (8, 5, 9, 58),
+    (14, 6, 9, 31),
+    (14, 6, 9, 7),
+    (18, 8, 9, 26),
+    (18, 8, 9, 48),
+    (24, 10, 20, 6),
+    (24, 10, 20, 9),
+    (24, 10, 20, 29),
+    (24, 10, 20, 31),
+    (24, 10, 20, 59),
+];
+
+/// Full rectangles whose first skyline is too high, and the buffers that annealing may place: (pieces, width, height,
+/// seed, effort).
+const ANNEALED: [(usize, u64, u64, u64, u64); 6] = [
+    (40, 20, 400, 3, 10_000),
+    (60, 20, 500, 3, 15_000),
+    (60, 20, 900, 10, 7860),
+    (60, 30, 2000, 3, 15_000),
+    (50, 20, 4100, 2, 6550),
+    (50, 20, 4100, 8, 6550),
+];
 
 /// FNV-1a.
 fn digest(at: &[u64]) -> u64 {
@@ -40,6 +68,17 @@ fn packings_are_those_of_the_file() {
     for seed in 0..12 {
         let v = random(&mut SplitMix64(seed), 10 + 4 * seed as usize, 8 + seed, 40);
         page(&format!("drawn {seed}"), &v, &mut found);
+    }
+    for (n, moments, most, seed) in FULL {
+        page(&format!("full {n} {seed}"), &full(n, moments, most, seed), &mut found);
+    }
+    for (n, width, height, seed, effort) in ANNEALED {
+        let p = Problem::new(&instances::perfect_instance(n, width, height, seed)).unwrap();
+        let by_start: Vec<u32> = (0..p.id.len() as u32).collect();
+        let first = skyline_pass(&p, p.parts[0], &by_start);
+        let best = anneal(&p, p.parts[0], &first.at, first.height, p.max_live(), effort).unwrap();
+        let (from, to, at) = (first.height, best.height, digest(&best.at));
+        writeln!(found, "annealed {height} {seed}: {from} to {to}, {at:016x}").unwrap();
     }
     for (n, seed) in [(60, 1), (150, 2)] {
         page(&format!("power law {n}"), &instances::power_law_instance(n, seed), &mut found);

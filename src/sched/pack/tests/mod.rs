@@ -1,11 +1,17 @@
 //! Tests of the packers: against brute force, against each other, and on problems whose answer is known.
 
 mod anneal;
+mod branching;
+mod by_hand;
 mod edges;
 mod exact;
 mod kept;
 mod scale;
+mod search_state;
+mod searches;
+mod skylines;
 
+use super::problem::Problem;
 use super::{Buffers, Options, Packing, pack, proof};
 use crate::arena::rng::SplitMix64;
 
@@ -70,4 +76,11 @@ pub fn filled(v: &Buffers, moments: u64, height: u64) -> Option<Buffers> {
         }
     }
     Some(full)
+}
+
+/// [`random`] buffers, and others that fill each moment up to the largest load: hard to pack.
+pub fn full(n: usize, moments: u64, most: u64, seed: u64) -> Buffers {
+    let base = random(&mut SplitMix64(seed), n, moments, most);
+    let p = Problem::new(&base).unwrap();
+    filled(&base, moments, p.max_live() * p.unit).unwrap()
 }

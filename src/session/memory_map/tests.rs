@@ -1,0 +1,46 @@
+//! The map of a plan by hand.
+
+use super::*;
+use crate::session::plan_report::tests::hand_report;
+
+/// Rectangles with room have labels; titles name what takes over the bytes.
+#[test]
+fn a_map_shows_each_buffer_where_and_when_it_lives() {
+    let svg = hand_report().svg().replace("><", ">\n<") + "\n";
+    assert_eq!(svg, include_str!("map.svg"), "{svg}");
+}
+
+#[test]
+fn a_title_names_eight_later_values_at_most() {
+    let mut plan = hand_report();
+    let later = plan.buffers[2].clone();
+    plan.buffers.extend(std::iter::repeat_n(later, 9));
+    assert_eq!(plan.svg().matches("\nthen dh").count(), 8);
+}
+
+#[test]
+fn ticks_are_few_and_round() {
+    assert_eq!(memory_map_ticks(0.5), [0.0]);
+    assert_eq!(memory_map_ticks(6.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(memory_map_ticks(448.0), [0.0, 128.0, 256.0, 384.0]);
+    let mut plan = hand_report();
+    plan.instructions = 22;
+    let at = |t: usize| format!("text-anchor=\"middle\" fill=\"#444\">{t}</text>");
+    let svg = plan.svg();
+    assert_eq!(svg.matches("text-anchor=\"middle\" fill=\"#444\"").count(), 5);
+    assert!([0, 5, 10, 15, 20].iter().all(|&t| svg.contains(&at(t))));
+}
+
+/// Neither an arena without bytes nor a program without instructions divides by 0.
+#[test]
+fn an_empty_plan_has_an_empty_map() {
+    let mut plan = hand_report();
+    plan.buffers.clear();
+    (plan.instructions, plan.arena_bytes) = (0, 0);
+    let svg = plan.svg();
+    assert!(svg.ends_with("</svg>") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    // One instruction takes the whole width.
+    plan.instructions = 1;
+    let svg = plan.svg();
+    assert!(svg.contains("<text x=\"988.00\" y=\"452.00\" text-anchor=\"middle\" fill=\"#444\">1</text>"), "{svg}");
+}

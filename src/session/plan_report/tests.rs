@@ -1,0 +1,158 @@
+//! A plan by hand: its figures and its text.
+
+use super::*;
+
+/// A buffer that takes over no other's bytes.
+fn buffer(i: u32, name: &str, op: &'static str, kind: BufKind, place: Location) -> BufferReport {
+    let (value, name) = (Value(i), name.to_string());
+    let (gradient, offset, size, first, last, root, location) = (false, 0, 0, 0, 0, i, place);
+    BufferReport { name, value, op, kind, gradient, offset, size, first, last, root, location }
+}
+
+/// Four instructions. The gradient `dh` takes over the bytes of `%1`, and the output is needed after the step.
+pub fn hand_report() -> PlanReport {
+    let source = |file: &str, line| Location::Source(file.to_string(), line);
+    let at = |offset, size, (first, last), b: BufferReport| BufferReport { offset, size, first, last, ..b };
+    let (activation, long) = (BufKind::Activation, "a_state_with_thirty_four_letters_s");
+    let mut buffers = vec![
+        at(0, 100, (0, 4), buffer(0, "x", "input", BufKind::Input, Location::Text(2, 3))),
+        at(128, 500, (0, 2), buffer(1, "%1", "exp", activation, source("src/net.rs", 7))),
+        at(128, 500, (2, 3), buffer(2, "dh", "mul", activation, source("src/net.rs", 9))),
+        at(640, 12, (1, 1), buffer(3, "sum", "sum", BufKind::Scratch, source("a\\b.rs", 1))),
+        at(704, 1, (1, 9), buffer(4, "y", "sum", BufKind::Output, Location::Node("n5".to_string()))),
+        buffer(5, "%5", "", activation, Location::Nowhere),
+        at(576, 35, (3, 3), buffer(6, "a_constant_of_thirty_one_signs_", "", BufKind::Constant, Location::Nowhere)),
+        at(768, 35, (2, 2), buffer(7, long, "", BufKind::State, Location::Nowhere)),
+    ];
+    (buffers[2].root, buffers[2].gradient, buffers[3].value) = (1, true, Value::NONE);
+    PlanReport {
+        arena_bytes: 1024,
+        lower_bound_bytes: 896,
+        order_bound_bytes: 832,
+        pinned_bytes: 192,
+        instructions: 4,
+        order: "depth",
+        flops: 300,
+        threads: 2,
+        modelled: Duration::from_secs(1),
+        moved_bytes: 77,
+        recomputed: Recomputed { what: "activations".to_string(), nodes: 4, flops: 100 },
+        kept: KeptHalf { keep: Keep::Bf16, values: 3, bytes: 1536 },
+        products: [2, 0, 0, 0],
+        phases: vec![("lower", Duration::from_micros(1500)), ("pack", Duration::from_micros(250))],
+        buffers,
+    }
+}
+
+const TEXT: &str = "\
+arena          1024 bytes (1.0 KiB)
+max live       896 bytes: the lower bound for this order
+any order      832 bytes at least
+fragmentation  1.1429
+pinned         192 bytes of params, states, inputs and constants
+instructions   4 (order: depth)
+operations     300 a step
+moved          77 bytes a step at least: leaves, next values and outputs
+modelled       1000000.0 us a step, on 2 threads
+products       2 in f32
+computed twice activations: 4 nodes, 100 operations (+50.00 %)
+kept in half   3 values in bf16, 1536 bytes (1.5 KiB) instead of 3072
+phases         lower 1.50 ms, pack 0.25 ms
+peak           768 bytes live at instruction 1, the largest of them:
+           500  %1 (activation), exp, src/net.rs:7
+           100  x (input), line 2:3
+            12  sum (scratch), a\\b.rs:1
+             1  y (output), sum
+largest buffers
+         bytes       offset   from     to  value
+           500          128      0      2  %1 (activation), exp, src/net.rs:7
+           100            0      0      3  x (input), line 2:3
+            35          576      3      3  a_constant_of_thirty_one_signs_ (constant)
+            35          768      2      2  a_state_with_thirty_four_letters_s (state)
+            12          640      1      1  sum (scratch), a\\b.rs:1
+             1          704      1      3  y (output), sum
+";
+
+#[test]
+fn a_plan_as_text_has_its_figures_and_its_largest_buffers() {
+    let mut plan = hand_report();
+    assert_eq!(plan.to_string(), TEXT);
+    // A list has ten buffers, or all.
+    plan.buffers =
+        (0..12).map(|i| BufferReport { size: 8, ..buffer(i, "b", "", BufKind::State, Location::Nowhere) }).collect();
+    let lines = |text: String| text.lines().filter(|l| l.ends_with("  b (state)")).count();
+    assert_eq!([lines(format!("{plan}")), lines(format!("{plan:#}"))], [20, 24]);
+}
+
+#[test]
+fn bytes_are_live_from_the_first_use_to_the_last() {
+    let mut plan = hand_report();
+    assert_eq!(plan.live_bytes(), [640, 768, 768, 256]);
+    assert_eq!(plan.peak(), (1, 768));
+    plan.buffers.clear();
+    assert_eq!((plan.live_bytes(), plan.peak()), (vec![0; 4], (0, 0)));
+    // A program without instructions has what is there before it.
+    plan.buffers.push(hand_report().buffers.swap_remove(0));
+    plan.instructions = 0;
+    assert_eq!((plan.live_bytes(), plan.peak(), plan.last(&plan.buffers[0])), (vec![128], (0, 128), 0));
+}
+
+#[test]
+fn the_largest_buffers_come_first_then_those_that_lie_lower_then_the_earlier() {
+    let mut plan = hand_report();
+    for (i, offset, first) in [(0, 64, 1), (3, 0, 0), (6, 64, 0), (7, 0, 2)] {
+        let b = &mut plan.buffers[i];
+        (b.size, b.offset, b.first) = (35, offset, first);
+    }
+    let largest = |n| plan.largest(n).iter().map(|b| b.value.0).collect::<Vec<_>>();
+    assert_eq!((largest(6), largest(2)), (vec![1, u32::MAX, 7, 6, 0, 4], vec![1, u32::MAX]));
+    assert_eq!((plan.last(&plan.buffers[4]), plan.last(&plan.buffers[7])), (3, 2));
+    plan.lower_bound_bytes = 0;
+    assert_eq!(plan.fragmentation(), 1.0);
+    plan.lower_bound_bytes = 1;
+    assert_eq!(plan.fragmentation(), 1024.0);
+    let places: Vec<_> = plan.in_file("g.ir").buffers.iter().map(BufferReport::origin).collect();
+    assert_eq!((places[0].as_deref(), places[1].as_deref()), (Some("g.ir:2"), Some("src/net.rs:7")));
+}
+
+#[test]
+fn labels_say_less_and_less() {
+    let plan = hand_report();
+    let labels: Vec<_> = [0, 1, 2, 3, 4, 5].iter().map(|&i: &usize| plan.buffers[i].labels().join(" | ")).collect();
+    let wanted = [
+        "x, input line 2:3 | x line 2:3 | x",
+        "exp net.rs:7 | exp",
+        "dh, mul net.rs:9 | dh net.rs:9 | dh",
+        "sum b.rs:1 | sum",
+        "y",
+        "activation",
+    ];
+    assert_eq!(labels, wanted);
+}
+
+#[test]
+fn figures_without_a_choice_are_left_out() {
+    let fact = |name: &str, f: &dyn Fn(&mut PlanReport)| {
+        let mut plan = hand_report();
+        f(&mut plan);
+        plan.facts().into_iter().find(|(n, _)| *n == name).map(|(_, text)| text)
+    };
+    assert_eq!(fact("computed twice", &|p| p.recomputed = Recomputed::default()), None);
+    assert_eq!(fact("kept in half", &|p| p.kept = KeptHalf::default()), None);
+    let nothing = "nothing in bf16: the backward half reads no f32 value that may be rounded";
+    assert_eq!(fact("kept in half", &|p| p.kept.values = 0).as_deref(), Some(nothing));
+    // All operations are computed twice, as far as the plan knows.
+    let again = "activations: 4 nodes, 100 operations (+10000.00 %)";
+    assert_eq!(fact("computed twice", &|p| p.flops = 100).as_deref(), Some(again));
+    let products = |counts: Counts| fact("products", &|p| p.products = counts).unwrap_or_default();
+    let units = bf16_engine().map_or_else(|e| e, |e| format!(" ({e})"));
+    assert_eq!(products([0; 4]), "none of f32 matrices");
+    assert_eq!(products([1, 0, 0, 3]), format!("1 in f32, 3 in bf16{units}"));
+    assert_eq!(products([0, 2, 0, 0]), format!("2 in bf16x3{units}"));
+}
+
+#[test]
+fn sizes_read_well() {
+    assert_eq!([0, 1023, 1024, 1536, 5 << 30].map(human), ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
+    assert_eq!([(1 << 20) - 1, 1 << 40, 1 << 50].map(human), ["1024.0 KiB", "1.0 TiB", "1024.0 TiB"]);
+}
