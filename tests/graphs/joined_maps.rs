@@ -177,7 +177,7 @@ fn clamped(x: Var<'_>, steps: usize) -> Var<'_> {
     (1..=steps).fold(x, |y, i| y.clamp(0.0, i as f64))
 }
 
-/// A kernel call has 48 inputs and 32 results, and a region 224 steps.
+/// A kernel call has 64 inputs and 32 results, and a region 224 steps.
 #[test]
 fn regions_are_cut_where_a_kernel_call_has_no_more_room() {
     let results =
@@ -192,8 +192,8 @@ fn regions_are_cut_where_a_kernel_call_has_no_more_room() {
         let (last, _) = g.scan(&[c], &xs, |c, x| (vec![x.iter().fold(c[0], |y, &x| y + x)], vec![]));
         joined(&g.finish([last[0].named("y")]).unwrap())
     };
-    assert_eq!(inputs(47), [(47, 1)]);
-    assert_eq!(inputs(2 * 47 + 1), [(47, 1); 2]);
+    assert_eq!(inputs(63), [(63, 1)]);
+    assert_eq!(inputs(2 * 63 + 1), [(63, 1); 2]);
 
     let steps = |n: usize| joined(&chained(&[4], 1, |c| [vec![clamped(c[0], n)], vec![]]));
     assert_eq!(steps(224), [(224, 1)]);
