@@ -295,8 +295,8 @@ fn step_loop(op: Op, elem: DType) -> StepLoop {
     own.unwrap_or(apply_step)
 }
 
-/// The loop of `op` on operands of `elem` of which operand `k` is uniform, if there is one. Operands stay in order, so a
-/// NaN keeps its bits, too.
+/// The loop of `op` on operands of `elem` of which operand `k` is uniform, if there is one. It reads the operands in
+/// their order.
 fn loop_with_uniform(op: Op, elem: DType, k: usize) -> Option<StepLoop> {
     if elem != DType::F32 {
         return None;

@@ -90,6 +90,8 @@ pub fn tile_kernel(args: &mut Args<'_>) {
         33..=64 => tile_kernel_tiles::<64>(args, code),
         65..=96 => tile_kernel_tiles::<96>(args, code),
         97..=128 => tile_kernel_tiles::<128>(args, code),
+        129..=160 => tile_kernel_tiles::<160>(args, code),
+        161..=256 => tile_kernel_tiles::<256>(args, code),
         _ => tile_kernel_tiles::<MAX_TABLE>(args, code),
     }
 }
