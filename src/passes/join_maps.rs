@@ -5,6 +5,9 @@
 //! are ready, then all pointwise nodes of one shape that need only those and one another, and so on. The entry is left
 //! alone: there, another order would keep more bytes alive. Invariant: the bits stay, because each step of a region
 //! rounds on its own.
+//!
+//! A constant of a loop that is the broadcast of one number, and that joined nodes alone read, becomes that number: the
+//! joined nodes broadcast it. Each iteration then reads one element of it.
 
 use super::fuse::{fuse_readers, fused_regions};
 use super::rebuild::{RebuildVisit, rebuild};
@@ -32,9 +35,10 @@ const MOST_NODES: usize = 1 << 10;
 
 /// Joins pointwise nodes in the bodies of loops and branches of `g`. Counts the nodes saved in `hits`.
 pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Graph<'b>> {
-    let facts = JoinFacts { g, readers: fuse_readers(g), fused: fused_regions(g) };
-    // Region of the source → the region that is written in its place.
+    let facts = JoinFacts { g, readers: fuse_readers(g), fused: fused_regions(g), users: join_maps_users(g) };
+    // Region of the source → the region that is written in its place, and its arguments that become one number.
     let mut made = vec![Region::NONE; g.regions()];
+    let mut numbers = vec![Vec::new(); g.regions()];
     rebuild(g, bump, &mut |v| {
         let own: Vec<Region> = join_maps_bodies(g, v.node).filter(|&r| !facts.fused[r]).collect();
         if own.is_empty() || v.op() == Op::MAP {
@@ -45,10 +49,11 @@ pub fn join_maps<'b>(g: Graph<'_>, bump: &'b Bump, hits: &mut Hits) -> Result<Gr
                 let parts = facts.parts_of_body(r, v.live);
                 *hits.entry("joined-maps").or_default() += parts.iter().map(|p| p.len() - 1).sum::<usize>();
                 let regions = join_maps_regions(v, &made);
-                made[r.at()] = facts.write_body(v, r, &parts, &regions);
+                numbers[r.at()] = facts.numbers_of_body(v.node, r, &parts, v.live);
+                made[r.at()] = facts.write_body(v, r, &parts, &regions, &numbers);
             }
         }
-        let ids: Vec<Value> = v.args.iter().map(|a| a.v).collect();
+        let ids: Vec<Value> = facts.operands(v.node, &numbers).map(|a| v.map[a].v).collect();
         let regions = join_maps_regions(v, &made);
         v.g.with(|e| e.set_loc(g.loc[v.node.at()]));
         let outs = v.g.with(|e| e.copy(&g, v.node, &ids, &regions));
@@ -66,6 +71,15 @@ fn join_maps_bodies<'x>(g: Graph<'x>, n: Node) -> impl Iterator<Item = Region> +
     let attrs = g.attrs(n);
     let fields = g.def_of(n).attrs.iter().enumerate();
     fields.filter(move |(i, f)| f.kind == Kind::Region && attrs.has(*i)).map(move |(i, _)| attrs.region(i))
+}
+
+/// The number of nodes that run each region.
+fn join_maps_users(g: Graph<'_>) -> Side<Region, usize> {
+    let mut users = Side::filled(g.regions(), 0);
+    for r in (0..g.nodes()).map(Node::new).flat_map(|n| join_maps_bodies(g, n)) {
+        users[r] += 1;
+    }
+    users
 }
 
 /// The regions of the new graph by those of the source, with `made` in place of plain copies.
@@ -123,9 +137,48 @@ struct JoinFacts<'x> {
     g: Graph<'x>,
     readers: Side<Value, Vec<Node>>,
     fused: Side<Region, bool>,
+    users: Side<Region, usize>,
 }
 
 impl JoinFacts<'_> {
+    /// The value that operand `a` of a loop repeats, if it repeats one number.
+    fn number(&self, a: Value) -> Option<Value> {
+        let n = self.g.def[a.at()];
+        let repeats = self.g.op[n.at()] == Op::BROADCAST && self.g.numel(a) > 1;
+        repeats.then(|| self.g.args_of(n)[0]).filter(|&x| self.g.numel(x) == 1)
+    }
+
+    /// What node `n` reads when its body takes the arguments `numbers` as one number.
+    fn operands<'s>(&'s self, n: Node, numbers: &'s [Vec<usize>]) -> impl Iterator<Item = Value> + 's {
+        let looped = self.g.op[n.at()] == Op::SCAN;
+        let own = if looped { &numbers[Scan::of(&self.g.attrs(n)).body.at()][..] } else { &[] };
+        let args = self.g.args_of(n).iter().enumerate();
+        args.map(|(i, &a)| self.number(a).filter(|_| own.contains(&i)).unwrap_or(a))
+    }
+
+    /// The arguments of the body `r` of `n` that become one number: constants of a loop that repeat one, and that only
+    /// joined nodes of their shape read.
+    fn numbers_of_body(&self, n: Node, r: Region, parts: &[Vec<Node>], live: &Side<Node, bool>) -> Vec<usize> {
+        let g = self.g;
+        if g.op[n.at()] != Op::SCAN || self.users[r] != 1 {
+            return Vec::new();
+        }
+        let scan = Scan::of(&g.attrs(n));
+        let joined = |reader: Node| {
+            g.op[reader.at()] == Op::MAP || parts.iter().any(|part| part.len() > 1 && part.contains(&reader))
+        };
+        let fits = |a: Value, reader: Node| {
+            joined(reader) && self.joinable(reader) == Some(g.shape[a.at()]) && !self.broadcasts(reader, |x| x == a)
+        };
+        let args = g.region_args(r).enumerate().take(scan.xs()).skip(scan.carries);
+        let args = args.filter(|&(i, a)| {
+            let repeats = scan.exit_operand() != Some(i) && self.number(g.args_of(n)[i]).is_some();
+            let readers = || self.readers[a].iter().filter(|&&reader| live[reader]);
+            repeats && !g.region_yields(r).contains(&a) && readers().all(|&reader| fits(a, reader))
+        });
+        args.map(|(i, _)| i).collect()
+    }
+
     /// The shape of the results of `n`, if it can be joined with others.
     fn joinable(&self, n: Node) -> Option<Shape> {
         let g = self.g;
@@ -169,6 +222,11 @@ impl JoinFacts<'_> {
     /// True if the region of `n` broadcasts a result of `others`. It cannot be joined with them then: a region
     /// broadcasts its arguments only.
     fn broadcasts_any(&self, n: Node, others: &[Node]) -> bool {
+        self.broadcasts(n, |a| others.contains(&self.g.def[a.at()]))
+    }
+
+    /// True if the region of `n` broadcasts an operand that `picked` picks.
+    fn broadcasts(&self, n: Node, picked: impl Fn(Value) -> bool) -> bool {
         let g = self.g;
         if g.op[n.at()] != Op::MAP {
             return false;
@@ -176,7 +234,7 @@ impl JoinFacts<'_> {
         let mut steps = g.region_nodes(MapAttrs::of(&g.attrs(n)).body).filter(|&step| g.op[step.at()] == Op::BROADCAST);
         steps.any(|step| {
             let arg = g.def[g.args_of(step)[0].at()];
-            others.contains(&g.def[g.args_of(n)[ArgAttrs::of(&g.attrs(arg)).index as usize].at()])
+            picked(g.args_of(n)[ArgAttrs::of(&g.attrs(arg)).index as usize])
         })
     }
 
@@ -275,10 +333,20 @@ impl JoinFacts<'_> {
         fits.map(|(_, a)| a).collect()
     }
 
-    /// Writes body `r` part by part.
-    fn write_body(&self, v: &RebuildVisit<'_, '_>, r: Region, parts: &[Vec<Node>], regions: &[Region]) -> Region {
-        let (src, g) = (self.g, v.g);
-        let tys: Vec<Ty> = src.region_args(r).map(|a| src.ty(a)).collect();
+    /// Writes body `r` part by part. `numbers` are the arguments of bodies that become one number.
+    fn write_body(
+        &self,
+        v: &RebuildVisit<'_, '_>,
+        r: Region,
+        parts: &[Vec<Node>],
+        regions: &[Region],
+        numbers: &[Vec<usize>],
+    ) -> Region {
+        let (src, g, own) = (self.g, v.g, &numbers[r.at()]);
+        let operands: Vec<Value> = self.operands(v.node, numbers).collect();
+        let given = |(i, a): (usize, Value)| src.ty(if own.contains(&i) { operands[i] } else { a });
+        let tys: Vec<Ty> = src.region_args(r).enumerate().map(given).collect();
+        let repeated: Vec<Value> = src.region_args(r).enumerate().filter(|a| own.contains(&a.0)).map(|a| a.1).collect();
         let body = g.region(src.str(src.region_names[r.at()]), &tys, |args| {
             let mut map = Window::filled(src.region_values(r), Value::NONE);
             src.region_args(r).zip(args).for_each(|(a, x)| map[a] = x.v);
@@ -289,14 +357,15 @@ impl JoinFacts<'_> {
                 let mut copied = self.stacked_args(v.node, r, part);
                 copied.retain(|&a| stacked[a] == Value::NONE);
                 copied.truncate(MOST_RESULTS.saturating_sub(results.len()));
-                if let (&[n], []) = (&part[..], &copied[..]) {
-                    let ops: Vec<Value> = src.args_of(n).iter().map(|&a| map[a]).collect();
+                let plain = || !part.iter().any(|&n| src.args_of(n).iter().any(|a| repeated.contains(a)));
+                if let (&[n], [], true) = (&part[..], &copied[..], plain()) {
+                    let ops: Vec<Value> = self.operands(n, numbers).map(|a| map[a]).collect();
                     let outs = g.with(|e| e.copy(&src, n, &ops, regions));
                     src.outs_of(n).zip(outs.iter()).for_each(|(o, new)| map[o] = new);
                     continue;
                 }
                 let both = [&results[..], &copied].concat();
-                let made = self.write_joined(v, part, &both, &map);
+                let made = self.write_joined(v, part, &both, &map, &repeated);
                 for (o, new) in results.iter().zip(&made) {
                     g.with(|e| e.set_name(new.v, src.names[o.at()]));
                     map[*o] = new.v;
@@ -314,13 +383,14 @@ impl JoinFacts<'_> {
         body.region
     }
 
-    /// Writes `part` as one `map` node. Its results.
+    /// Writes `part` as one `map` node, which broadcasts the operands `repeated`. Its results.
     fn write_joined<'g>(
         &self,
         v: &RebuildVisit<'_, 'g>,
         part: &[Node],
         results: &[Value],
         map: &Window<Value, Value>,
+        repeated: &[Value],
     ) -> Vec<Var<'g>> {
         let (src, g) = (self.g, v.g);
         let mut inputs: Vec<Value> = Vec::new();
@@ -332,7 +402,8 @@ impl JoinFacts<'_> {
         let operands: Vec<Var<'g>> = inputs.iter().map(|&a| g.var(map[a])).collect();
         let tys: Vec<Ty> = operands.iter().map(|x| x.ty()).collect();
         let body = g.region("map", &tys, |args| {
-            let mut local: Vec<(Value, Value)> = inputs.iter().zip(args).map(|(&a, x)| (a, x.v)).collect();
+            let whole = |a: Value, x: Var<'g>| if repeated.contains(&a) { x.broadcast(src.dims(a)) } else { x };
+            let mut local: Vec<(Value, Value)> = inputs.iter().zip(args).map(|(&a, &x)| (a, whole(a, x).v)).collect();
             let find =
                 |local: &[(Value, Value)], a: Value| local.iter().find(|l| l.0 == a).map_or(Value::NONE, |l| l.1);
             for &n in part {

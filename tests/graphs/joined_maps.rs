@@ -228,3 +228,39 @@ fn what_is_too_large_is_not_joined() {
     assert_eq!(nodes(1024), [(224, 1), (224, 1), (224, 1), (224, 1), (128, 1)]);
     assert!(nodes(1025).is_empty());
 }
+
+/// The number of operands with one element that the loops of the graph that runs have, and of those with more.
+fn operands_of_loops(g: &GraphBuf) -> [usize; 2] {
+    let run = pipeline::run_whole_pipeline(g).unwrap();
+    let v = run.view();
+    let loops = (0..v.nodes()).map(Node::new).filter(|n| v.ops[v.op[n.at()].0 as usize].name == "scan");
+    let operands: Vec<usize> = loops.flat_map(|n| v.args_of(n)).map(|&a| v.numel(a)).collect();
+    let one = operands.iter().filter(|&&n| n == 1).count();
+    [one, operands.len() - one]
+}
+
+/// A constant that repeats one number is that number for the joined maps of a loop and of its gradient, but not where
+/// the loop stacks it or a product reads it.
+#[test]
+fn constants_that_repeat_a_number_keep_their_bits() {
+    for (dtype, dims) in [(DType::F32, [3, 200]), (DType::F32, [5, 5]), (DType::F64, [4, 9])] {
+        let g = Builder::new("numbers");
+        let (h, xs) = (g.input("h", dims, dtype), g.input("xs", [6, dims[0], dims[1]], dtype));
+        let number = |name: &str, own: &[usize]| g.param(name, own, dtype, Init::Uniform(0.5)).broadcast(dims);
+        let [a, b, c] = ["a", "b", "c"].map(|name| number(name, &[1]));
+        let [d, e] = ["d", "e"].map(|name| number(name, &[]));
+        let (last, all) = g.scan(&[h], &[xs], |h, x| {
+            let y = (h[0] * a + x[0]).tanh() - b;
+            let low = y.greater(c).select(c, y * 0.5) / (a.square() + 1.0);
+            (vec![low + d * y.sum(..).sin() + e.transpose(&[1, 0]).sum(..)], vec![d, b - low])
+        });
+        let loss = (last[0].square() + (all[0] * all[1]).sum([0])).sum(..);
+        let graph = g.finish([loss.named("loss")]).unwrap();
+        let [one, more] = operands_of_loops(&graph);
+        assert!(one >= 3 && more >= 3, "{one} numbers, {more} tensors");
+        keeps_bits(&graph, "numbers");
+        let step = grad(&graph, "loss", &GradOptions::default()).unwrap();
+        assert!(operands_of_loops(&step)[0] > one, "{:?}", operands_of_loops(&step));
+        keeps_bits(&step, "the gradient of numbers");
+    }
+}

@@ -147,6 +147,8 @@ zips! { ElementInt -> T:
 zips! { Float -> T:
     Div |x, y| x / y;
     DivFrom |x, y| y / x;
+    // As `NegFirst`.
+    RecipFirst |x, _y| T::ONE / x;
     Gate |x, y| if x > T::ZERO { y } else { T::ZERO };
     TanhGrad |x, y| y * (T::ONE - x * x);
     SigmoidGrad |x, y| y * (x * (T::ONE - x));

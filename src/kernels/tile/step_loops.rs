@@ -1,11 +1,13 @@
 //! The loop of each step, as a function over bytes: it is looked up once, when a program is compiled, for the best
 //! instruction set.
 //!
-//! Frequent operations have loops of their own; [`apply_step`] dispatches the others when it runs. A constant operand
-//! may be part of the loop. Invariant: a loop computes what `apply_step` does, bit for bit.
+//! Frequent operations have loops of their own; [`apply_step`] dispatches the others when it runs. A uniform operand is
+//! one number for all elements: a loop for it reads that number before it starts. Invariant: a loop computes what
+//! `apply_step` does, bit for bit.
 
 use super::apply::apply_step;
 use super::element_loops::*;
+use super::program::TileStep;
 use super::tile_code::StepCode;
 use super::tile_op::TileOp as Op;
 use crate::float::Float;
@@ -15,9 +17,64 @@ use arenagrad_arena::DType;
 use bytemuck::{Pod, cast_slice};
 use std::marker::PhantomData;
 
-/// Computes a step on a tile: the step, the result, and the operands, which have at least as many elements. Returns the
-/// first bad element.
+/// Computes a step on a tile: the step, the result, and the operands. An operand that is values has at least as many
+/// elements, a uniform one has at least one. Returns the first bad element.
 pub(super) type StepLoop = fn(&StepCode, &mut [u8], &[&[u8]; 4]) -> Option<usize>;
+
+/// An operand of a loop, at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operand {
+    Nothing,
+    /// Value `v`, read element by element.
+    Values(u16),
+    /// Value `v`, which is one number everywhere.
+    Uniform(u16),
+}
+
+/// How a step is computed, alone or together with the one before it.
+#[derive(Clone, Copy)]
+pub(super) struct StepForm {
+    pub run: StepLoop,
+    pub args: [Operand; 4],
+    /// The values to which the step adds, or from or to which it subtracts: its loop can write its result in place of
+    /// one.
+    pub addends: [Option<u16>; 2],
+}
+
+impl StepForm {
+    /// The form of `step` alone. `uniform` says whether a value is one number everywhere.
+    pub(super) fn new(step: &TileStep, uniform: &impl Fn(u16) -> bool) -> StepForm {
+        let operands = &step.args[..step.op.arity()];
+        let one = |(k, &v): (usize, &u16)| Some((k, loop_with_uniform(step.op, step.elem, k).filter(|_| uniform(v))?));
+        let with = operands.iter().enumerate().find_map(one);
+        let mut args = [Operand::Nothing; 4];
+        for (k, (arg, &v)) in args.iter_mut().zip(operands).enumerate() {
+            let number = with.is_some_and(|(place, _)| place == k);
+            *arg = if number { Operand::Uniform(v) } else { Operand::Values(v) };
+        }
+        let adds = matches!(step.op, Op::Add | Op::Sub) && matches!(step.elem, DType::F32 | DType::F64);
+        let addend = |k: usize| match args[k] {
+            Operand::Values(v) if adds => Some(v),
+            _ => None,
+        };
+        let run = with.map_or_else(|| step_loop(step.op, step.elem), |(_, run)| run);
+        StepForm { run, args, addends: [addend(0), addend(1)] }
+    }
+
+    /// The values that the step reads.
+    pub(super) fn reads(&self) -> impl Iterator<Item = u16> + '_ {
+        self.args.iter().filter_map(|arg| match arg {
+            Operand::Nothing => None,
+            Operand::Values(v) | Operand::Uniform(v) => Some(*v),
+        })
+    }
+}
+
+/// The number that a uniform operand is. 0 if there is no operand.
+#[inline(always)]
+pub(super) fn first_float(bytes: &[u8]) -> f32 {
+    bytes.first_chunk().map_or(0.0, |number| f32::from_ne_bytes(*number))
+}
 
 /// A loop that meets no bad element. `run` is inlined.
 pub(super) trait StepBody {
@@ -95,17 +152,35 @@ impl<T: Pod, O: ElementZip<T, Out = T> + Default> StepBody for Onto<T, O> {
     }
 }
 
-/// One operand, the first or the second, and a constant behind it; with `BEFORE`, before it.
-struct WithConstant<O, const BEFORE: bool>(PhantomData<O>);
+/// Two operands, of which the second is uniform; with `BEFORE`, the first.
+struct WithUniform<O, const BEFORE: bool>(PhantomData<O>);
 
-impl<O: ElementZip<f32> + Default, const BEFORE: bool> StepBody for WithConstant<O, BEFORE> {
+impl<O: ElementZip<f32> + Default, const BEFORE: bool> StepBody for WithUniform<O, BEFORE> {
     type To = O::Out;
 
     #[inline(always)]
-    fn run(step: &StepCode, dst: &mut [O::Out], &[a, b, ..]: &[&[u8]; 4]) {
-        let (x, c) = (if a.is_empty() { b } else { a }, f32::imm(step.imm[0], step.imm[1]));
+    fn run(_: &StepCode, dst: &mut [O::Out], &[a, b, ..]: &[&[u8]; 4]) {
+        let (x, c) = if BEFORE { (b, first_float(a)) } else { (a, first_float(b)) };
         for (d, x) in dst.iter_mut().zip(cast_slice::<u8, f32>(x)) {
             *d = if BEFORE { O::default().at(c, *x) } else { O::default().at(*x, c) };
+        }
+    }
+}
+
+/// [`WithUniform`]. If the other operand is empty, the result is in place of it.
+struct OntoUniform<O, const BEFORE: bool>(PhantomData<O>);
+
+impl<O: ElementZip<f32, Out = f32> + Default, const BEFORE: bool> StepBody for OntoUniform<O, BEFORE> {
+    type To = f32;
+
+    #[inline(always)]
+    fn run(step: &StepCode, dst: &mut [f32], sources: &[&[u8]; 4]) {
+        let &[a, b, ..] = sources;
+        let (x, c) = if BEFORE { (b, first_float(a)) } else { (a, first_float(b)) };
+        if x.is_empty() {
+            dst.iter_mut().for_each(|d| *d = if BEFORE { O::default().at(c, *d) } else { O::default().at(*d, c) });
+        } else {
+            WithUniform::<O, BEFORE>::run(step, dst, sources);
         }
     }
 }
@@ -124,18 +199,18 @@ impl StepBody for Chosen {
     }
 }
 
-/// The second operand where the first is true, else a constant; with `FLIP`, the constant where it is true, else the
-/// third operand.
-struct ChosenOrConstant<const FLIP: bool>;
+/// The second operand where the first is true, else the third, which is uniform; with `BEFORE`, the second is.
+struct ChosenOrUniform<const BEFORE: bool>;
 
-impl<const FLIP: bool> StepBody for ChosenOrConstant<FLIP> {
+impl<const BEFORE: bool> StepBody for ChosenOrUniform<BEFORE> {
     type To = u32;
 
     #[inline(always)]
-    fn run(step: &StepCode, dst: &mut [u32], &[cond, b, c, _]: &[&[u8]; 4]) {
-        let (x, constant) = (if FLIP { c } else { b }, f32::imm(step.imm[0], step.imm[1]).to_bits());
+    fn run(_: &StepCode, dst: &mut [u32], &[cond, b, c, _]: &[&[u8]; 4]) {
+        let (x, number) = if BEFORE { (c, first_float(b)) } else { (b, first_float(c)) };
+        let number = number.to_bits();
         for ((d, k), x) in dst.iter_mut().zip(cond).zip(cast_slice::<u8, u32>(x)) {
-            *d = constant ^ (*x ^ constant) & u32::mask((*k != 0) != FLIP);
+            *d = number ^ (*x ^ number) & u32::mask((*k != 0) != BEFORE);
         }
     }
 }
@@ -207,7 +282,7 @@ fn float_loop<T: Float + ElementNumber>(op: Op) -> Option<StepLoop> {
 }
 
 /// The loop of `op` on operands of `elem`.
-pub(super) fn step_loop(op: Op, elem: DType) -> StepLoop {
+fn step_loop(op: Op, elem: DType) -> StepLoop {
     let own: Option<StepLoop> = match (op, elem) {
         (Op::Select, DType::F32) => Some(compiled::<Chosen>()),
         (_, DType::F32) => float_loop::<f32>(op),
@@ -220,29 +295,34 @@ pub(super) fn step_loop(op: Op, elem: DType) -> StepLoop {
     own.unwrap_or(apply_step)
 }
 
-/// The loop of `op` on operands of `elem` of which operand `k` is a constant, if there is one.
-pub(super) fn loop_with_constant(op: Op, elem: DType, k: usize) -> Option<StepLoop> {
+/// The loop of `op` on operands of `elem` of which operand `k` is uniform, if there is one. It reads the operands in
+/// their order.
+fn loop_with_uniform(op: Op, elem: DType, k: usize) -> Option<StepLoop> {
     if elem != DType::F32 {
         return None;
     }
     Some(match (op, k) {
-        // Sums and products have the same bits in either order.
-        (Op::Add, _) => compiled::<WithConstant<Add, false>>(),
-        (Op::Mul, _) => compiled::<WithConstant<Mul, false>>(),
-        (Op::Sub, 1) => compiled::<WithConstant<Sub, false>>(),
-        (Op::Div, 1) => compiled::<WithConstant<Div, false>>(),
-        (Op::Max, 1) => compiled::<WithConstant<Max, false>>(),
-        (Op::Min, 1) => compiled::<WithConstant<Min, false>>(),
-        (Op::Eq, _) => compiled::<WithConstant<Equal, false>>(),
-        (Op::Ne, _) => compiled::<WithConstant<Differ, false>>(),
-        (Op::Lt, 1) | (Op::Gt, 0) => compiled::<WithConstant<Less, false>>(),
-        (Op::Le, 1) | (Op::Ge, 0) => compiled::<WithConstant<LessEqual, false>>(),
-        (Op::Sub, 0) => compiled::<WithConstant<Sub, true>>(),
-        (Op::Div, 0) => compiled::<WithConstant<Div, true>>(),
-        (Op::Lt, 0) | (Op::Gt, 1) => compiled::<WithConstant<Less, true>>(),
-        (Op::Le, 0) | (Op::Ge, 1) => compiled::<WithConstant<LessEqual, true>>(),
-        (Op::Select, 1) => compiled::<ChosenOrConstant<true>>(),
-        (Op::Select, 2) => compiled::<ChosenOrConstant<false>>(),
+        (Op::Add, 0) => compiled::<OntoUniform<Add, true>>(),
+        (Op::Add, _) => compiled::<OntoUniform<Add, false>>(),
+        (Op::Sub, 0) => compiled::<OntoUniform<Sub, true>>(),
+        (Op::Sub, _) => compiled::<OntoUniform<Sub, false>>(),
+        (Op::Mul, _) => with_uniform::<Mul>(k),
+        (Op::Div, _) => with_uniform::<Div>(k),
+        (Op::Max, _) => with_uniform::<Max>(k),
+        (Op::Min, _) => with_uniform::<Min>(k),
+        (Op::Eq, _) => with_uniform::<Equal>(k),
+        (Op::Ne, _) => with_uniform::<Differ>(k),
+        (Op::Lt, _) => with_uniform::<Less>(k),
+        (Op::Le, _) => with_uniform::<LessEqual>(k),
+        (Op::Gt, _) => with_uniform::<Greater>(k),
+        (Op::Ge, _) => with_uniform::<GreaterEqual>(k),
+        (Op::Select, 1) => compiled::<ChosenOrUniform<true>>(),
+        (Op::Select, 2) => compiled::<ChosenOrUniform<false>>(),
         _ => return None,
     })
+}
+
+/// The loop of `O` with a uniform operand `k`.
+fn with_uniform<O: ElementZip<f32> + Default>(k: usize) -> StepLoop {
+    if k == 0 { compiled::<WithUniform<O, true>>() } else { compiled::<WithUniform<O, false>>() }
 }

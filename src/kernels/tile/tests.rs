@@ -14,6 +14,7 @@ use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 mod access;
 mod ops;
 mod pairs;
+mod uniform;
 
 /// Line-aligned bytes.
 #[derive(Clone)]
@@ -271,8 +272,8 @@ fn sums_in_place_of_their_addend() {
         (DType::F32, pair_of(TileOp::Sub, &[0, 3]), true),
         (DType::F32, pair_of(TileOp::Sub, &[3, 0]), false),
         (DType::F32, constant, true),
-        (DType::F32, number(&[0, 3]), false),
-        (DType::F32, number(&[3, 0]), false),
+        (DType::F32, number(&[0, 3]), true),
+        (DType::F32, number(&[3, 0]), true),
         (DType::F32, [pair(&[3, 0]), vec![step(TileOp::Exp, DType::F32, &[0])]].concat(), false),
     ];
     for (elem, steps, adds) in rows {
@@ -327,7 +328,7 @@ fn instruction_sets_agree() {
     simd::limit(simd::detect_isa());
 }
 
-/// An operand that is a constant, and so part of the loop, gives the bits of an input that holds it.
+/// An operand that is a constant, of which a loop reads one number, gives the bits of an input that holds it.
 #[test]
 fn constants_in_loops_change_no_bit() {
     let values = [0.0, -0.0, 1.0, -2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-45, 3e38];

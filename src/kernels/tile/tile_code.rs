@@ -3,22 +3,25 @@
 //! [`TileCode`] is made once, when a program is compiled, and is the prepared data of a call. Invariant: a loop
 //! computes what [`apply_step`](super::apply::apply_step) does, bit for bit.
 
+use super::apply::apply_fill;
 use super::program::{MAX_INPUTS, MAX_OUTPUTS, MAX_STEPS, TileProgram};
-use super::step_loops::{StepLoop, loop_with_constant, step_loop};
+use super::step_loops::StepLoop;
 use super::tile_op::TileOp;
 use super::tile_plan::{Kind, PlannedInput, PlannedStep, Storage, TilePlan};
 use arenagrad_arena::DType;
+use bytemuck::{bytes_of, bytes_of_mut};
 
 /// A dimension or a stride.
 pub(super) type Word = u64;
 
-/// The most entries of the table of a call: nothing, the inputs, their tiles, the outputs, the slots. Inputs, constants
-/// and results have at most a slot each.
-pub(super) const MAX_TABLE: usize = 1 + 3 * MAX_INPUTS + 2 * MAX_OUTPUTS + MAX_STEPS;
+/// The most entries of the table of a call: nothing, the inputs, their tiles, the outputs, the slots, the constants.
+/// Inputs, constants and results have at most a slot each.
+pub(super) const MAX_TABLE: usize = 1 + 3 * MAX_INPUTS + 2 * MAX_OUTPUTS + 2 * MAX_STEPS;
 
 /// The entry of the table that holds nothing.
 const NOTHING: u16 = 0;
-/// The entry of the first input. The outputs, the slots and the tiles of inputs that are not whole follow the inputs.
+/// The entry of the first input. The outputs, the slots, the tiles of inputs that are not whole, and the constants
+/// follow the inputs.
 pub(super) const FIRST_INPUT: usize = 1;
 
 /// A step as the kernel reads it.
@@ -34,31 +37,22 @@ pub(super) struct StepCode {
     /// What the step writes and reads: entries of the table of a call.
     pub to: u16,
     pub args: [u16; 4],
-    /// The immediates. Of a loop with constants: the constant operand, or the constant of each of two steps.
+    /// The immediates.
     pub imm: [f64; 2],
 }
 
 impl StepCode {
-    fn new(PlannedStep { step, pair, to, args }: &PlannedStep, entry: impl Fn(Storage) -> u16) -> StepCode {
-        let &super::program::TileStep { op, elem, out, imm, .. } = step;
-        let (run, imm) = pair.as_ref().map_or_else(|| (step_loop(op, elem), imm), |pair| (pair.run, pair.constants));
-        StepCode { run, op, elem, out, size: out.size(), to: entry(*to), args: args.map(entry), imm }
-    }
-
-    /// The step with operand `k`, a constant, in its loop.
-    fn with_constant(self, k: usize, constant: [f64; 2]) -> Option<StepCode> {
-        let number = !constant.iter().any(|x| x.is_nan());
-        let run = loop_with_constant(self.op, self.elem, k).filter(|_| number)?;
-        let mut args = self.args;
-        args[k] = NOTHING;
-        Some(StepCode { run, args, imm: constant, ..self })
+    fn new(&PlannedStep { step, run, to, args }: &PlannedStep, entry: impl Fn(Storage) -> u16) -> StepCode {
+        let super::program::TileStep { op, elem, out, imm, .. } = step;
+        StepCode { run, op, elem, out, size: out.size(), to: entry(to), args: args.map(entry), imm }
     }
 }
 
 /// An input as the kernel reads it.
 pub(super) struct InputCode {
     pub elem: DType,
-    /// The entry of its tile in the table of a call, and that of the slot for the tile if it is not contiguous.
+    /// The entry of its tile in the table of a call, and that of the slot for the tile if it is not contiguous. Both
+    /// are nothing if the input is read as one number only.
     pub tile: u16,
     pub slot: u16,
     kind: Kind,
@@ -120,7 +114,10 @@ pub struct TileCode {
     pub(super) whole: Vec<u8>,
     /// The inputs of which tiles are fetched, as they are not read where they are.
     pub(super) fetched: Vec<u16>,
-    /// The constants that no loop has in it.
+    /// The constants that loops read as one number, each in the bytes of a word, and the entry of the first.
+    constants: Vec<Word>,
+    pub(super) first_constant: usize,
+    /// The constants that some loop reads element by element.
     pub(super) once: Vec<StepCode>,
     /// The other steps.
     pub(super) steps: Vec<StepCode>,
@@ -139,6 +136,19 @@ impl TileCode {
         self.addends[j].contains(&Some(i as u16))
     }
 
+    /// The constants that loops read as one number, in the order of their entries.
+    #[inline]
+    pub(super) fn constants(&self) -> impl Iterator<Item = &[u8]> {
+        self.constants.iter().map(bytes_of)
+    }
+
+    /// The constant of entry `at`; nothing if there is none.
+    #[inline]
+    pub(super) fn constant(&self, at: u16) -> &[u8] {
+        let k = usize::from(at).checked_sub(self.first_constant);
+        k.and_then(|k| self.constants.get(k)).map_or(&[], bytes_of)
+    }
+
     /// The code of `program`.
     ///
     /// # Panics
@@ -148,44 +158,46 @@ impl TileCode {
         let first_out = FIRST_INPUT + plan.inputs.len();
         let first_slot = first_out + plan.outputs.len();
         let mut table = first_slot + usize::from(plan.slots);
-        let mut tile = |i: usize, kind: &Kind| match kind {
-            Kind::Full => FIRST_INPUT + i,
-            _ => {
+        let mut tile = |(i, input): (usize, &PlannedInput)| match (&input.kind, input.slot) {
+            (Kind::Full, _) => (FIRST_INPUT + i) as u16,
+            (_, None) => NOTHING,
+            (_, Some(_)) => {
                 table += 1;
-                table - 1
+                (table - 1) as u16
             }
         };
-        let tiles: Vec<u16> = plan.inputs.iter().enumerate().map(|(i, input)| tile(i, &input.kind) as u16).collect();
+        let tiles: Vec<u16> = plan.inputs.iter().enumerate().map(&mut tile).collect();
+        let first_constant = table;
         let entry = |at: Storage| match at {
             Storage::None => NOTHING,
             Storage::Input(i) => tiles[usize::from(i)],
+            Storage::Number(i) => FIRST_INPUT as u16 + i,
+            Storage::Constant(k) => first_constant as u16 + k,
             Storage::Out(j) => first_out as u16 + j,
             Storage::Slot(s) => first_slot as u16 + s,
         };
-        let mut once: Vec<StepCode> = plan.once.iter().map(|step| StepCode::new(step, entry)).collect();
-        let constant = |at: u16| once.iter().find(|c| c.to == at && at != NOTHING).map(|c| c.imm);
-        let with_constant = |step: &PlannedStep| {
-            let code = StepCode::new(step, entry);
-            let one = |k: usize| constant(code.args[k]).and_then(|imm| code.with_constant(k, imm));
-            (0..step.step.op.arity()).filter(|_| step.pair.is_none()).find_map(one).unwrap_or(code)
-        };
-        let steps: Vec<StepCode> = plan.steps.iter().map(with_constant).collect();
-        once.retain(|c| steps.iter().any(|s| s.args.contains(&c.to)));
+        let once: Vec<StepCode> = plan.once.iter().map(|step| StepCode::new(step, entry)).collect();
+        let steps: Vec<StepCode> = plan.steps.iter().map(|step| StepCode::new(step, entry)).collect();
+        let mut constants = vec![0; plan.constants.len()];
+        for (word, fill) in constants.iter_mut().zip(&plan.constants) {
+            apply_fill(fill.elem, fill.imm, &mut bytes_of_mut(word)[..fill.elem.size()]);
+        }
         let size = |input: &PlannedInput| if input.kind == Kind::Full { input.elem.size() as u8 } else { 0 };
         let whole: Vec<u8> = plan.inputs.iter().map(size).collect();
         let direct = once.is_empty() && steps.len() == 1 && plan.outputs.len() == 1 && !whole.contains(&0);
         let inputs = plan.inputs.iter().zip(&tiles).map(|(input, &tile)| InputCode::new(input, tile, entry)).collect();
-        let moved = |input: &PlannedInput| !matches!(input.kind, Kind::Unused | Kind::Full);
-        let fetched = (0..plan.inputs.len()).filter(|&i| moved(&plan.inputs[i])).map(|i| i as u16).collect();
+        let fetched = (0..plan.inputs.len()).filter(|&i| plan.inputs[i].slot.is_some()).map(|i| i as u16).collect();
         let copies = plan.copies.iter().map(|slot| entry(slot.map_or(Storage::None, Storage::Slot))).collect();
         TileCode {
             len: plan.len,
             direct,
             lines: plan.lines,
-            table,
+            table: first_constant + constants.len(),
             inputs,
             whole,
             fetched,
+            constants,
+            first_constant,
             once,
             steps,
             outputs: plan.outputs,

@@ -1,7 +1,8 @@
 //! The kernel: for each tile of a range of units, it runs all steps on the tile.
 //!
 //! A call has a table of what steps read and write, so that a step finds its operands without a case for each kind. In
-//! a small map, finding them takes longer than the step. Invariant: the result of an element depends on its index and
+//! a small map, finding them takes longer than the step. The entry of a uniform operand is the whole scalar or the
+//! constant, of which loops read the first number. Invariant: the result of an element depends on its index and
 //! the inputs alone, not on the range or the tile.
 
 use super::apply::apply_fill;
@@ -61,7 +62,7 @@ impl<'a> TileOperands<'a> for TileArgs<'_, 'a> {
 
 /// The state of a call.
 struct TileKernelCall<'a, 'c> {
-    code: &'c TileCode,
+    code: &'a TileCode,
     /// What steps read and write, at the entries that [`TileCode`] names.
     table: &'c mut [TileBytes<'a>],
     /// For each output, the entry of the input that it is in place of, if that has a copy of the tile; else 0.
@@ -89,12 +90,14 @@ pub fn tile_kernel(args: &mut Args<'_>) {
         33..=64 => tile_kernel_tiles::<64>(args, code),
         65..=96 => tile_kernel_tiles::<96>(args, code),
         97..=128 => tile_kernel_tiles::<128>(args, code),
+        129..=160 => tile_kernel_tiles::<160>(args, code),
+        161..=256 => tile_kernel_tiles::<256>(args, code),
         _ => tile_kernel_tiles::<MAX_TABLE>(args, code),
     }
 }
 
 /// Runs a program tile by tile. Its table has at most `N` entries.
-fn tile_kernel_tiles<const N: usize>(args: &mut Args<'_>, code: &TileCode) {
+fn tile_kernel_tiles<'a, const N: usize>(args: &mut Args<'a>, code: &'a TileCode) {
     let units = args.units();
     let mut table = [NONE; N];
     let operands = &mut TileArgs { args, scratch: code.outputs.len() };
@@ -116,7 +119,8 @@ fn tile_kernel_direct(args: &mut Args<'_>, code: &TileCode) {
     let size = |i: usize| code.inputs[i].elem.size();
     let sources: [&[u8]; 4] = std::array::from_fn(|k| match input(k) {
         Some(i) if Some(i) != own => &args.read_bytes(i)[lo * size(i)..hi * size(i)],
-        _ => &[],
+        Some(_) => &[],
+        None => code.constant(step.args[k]),
     });
     let dst = args.write_bytes(0);
     if own.is_none_or(|i| code.adds_in_place(i, 0)) {
@@ -132,7 +136,7 @@ fn tile_kernel_direct(args: &mut Args<'_>, code: &TileCode) {
         let tiles: [&[u8]; 4] = std::array::from_fn(|k| match input(k) {
             Some(i) if Some(i) == own => &*copy,
             Some(i) => &sources[k][t * TILE * size(i)..][..n * size(i)],
-            None => &[],
+            None => sources[k],
         });
         if let Some(element) = (step.run)(step, dst, &tiles) {
             args.fault_divisor(lo + t * TILE + element);
@@ -143,7 +147,7 @@ fn tile_kernel_direct(args: &mut Args<'_>, code: &TileCode) {
 impl<'a, 'c> TileKernelCall<'a, 'c> {
     /// A call for elements `lo..hi`, which are clipped to the program's length. None if there are none.
     fn new(
-        code: &'c TileCode,
+        code: &'a TileCode,
         table: &'c mut [TileBytes<'a>],
         operands: &mut impl TileOperands<'a>,
         lo: usize,
@@ -163,6 +167,9 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
             for (entry, slot) in entries.zip(slots.chunks_exact_mut(code.lines * LINE)) {
                 *entry = TileBytes::Written(slot);
             }
+        }
+        for (entry, constant) in table[code.first_constant..].iter_mut().zip(code.constants()) {
+            *entry = TileBytes::Read(constant);
         }
         let mut copied = [0; MAX_OUTPUTS];
         for (i, &size) in code.whole.iter().enumerate() {
@@ -302,9 +309,9 @@ fn tile_kernel_loads_once(access: AccessCode<'_>) -> bool {
 }
 
 /// Computes elements `lo..hi` of a program; `hi` is clipped to its length.
-pub(super) fn execute_loose_tile_kernel(
-    code: &TileCode,
-    operands: &mut LooseOperands<'_>,
+pub(super) fn execute_loose_tile_kernel<'a>(
+    code: &'a TileCode,
+    operands: &mut LooseOperands<'a>,
     (lo, hi): (usize, usize),
     fault: &mut dyn FnMut(usize),
 ) {

@@ -1,13 +1,16 @@
 //! Plans a program: finds the live steps and decides where each value is stored. [`super::tile_code`] makes the code of
 //! the plan.
 //!
+//! Inputs that are scalars, and constants, are *uniform*: one number for all elements. A loop that has a form for a
+//! uniform operand reads the number where it is. Only if some loop reads the elements do they get a slot.
+//!
 //! Invariant: a step's result is never in the slot of one of its operands. Slots of inputs and constants are never
 //! reused. Every other slot is free after the last use of its value.
 
 use super::TILE;
-use super::element_loops::ElementNumber;
-use super::paired_loops::{PairedStep, paired_step};
+use super::paired_loops::paired_step;
 use super::program::{Access, TileProgram, TileStep, merged_tile_program_dims};
+use super::step_loops::{Operand, StepForm, StepLoop};
 use super::tile_op::TileOp;
 use arenagrad_arena::DType;
 use arenagrad_arena::tensor::LINE;
@@ -33,6 +36,9 @@ pub(super) enum Kind {
 pub(super) enum Storage {
     None,
     Input(u16),
+    /// An input that is one number.
+    Number(u16),
+    Constant(u16),
     Slot(u16),
     Out(u16),
 }
@@ -84,24 +90,27 @@ impl TilePlanSlots {
 pub(super) struct PlannedInput {
     pub kind: Kind,
     pub elem: DType,
-    /// Receives tiles that are not contiguous.
+    /// Receives tiles that are not contiguous. None if no step reads the input element by element.
     pub slot: Option<u16>,
 }
 
 /// A step of a plan.
 pub(super) struct PlannedStep {
     pub step: TileStep,
-    /// If the step is computed together with the one before it.
-    pub pair: Option<PairedStep>,
+    /// Computes it, and the step before it if the two are a pair.
+    pub run: StepLoop,
     pub to: Storage,
     pub args: [Storage; 4],
 }
 
 /// A program, its dead steps removed, with storage for each value.
+#[derive(Default)]
 pub(super) struct TilePlan {
     pub len: usize,
     pub inputs: Vec<PlannedInput>,
-    /// Constants, computed once per call.
+    /// Constants that loops read as one number.
+    pub constants: Vec<TileStep>,
+    /// Constants that some loop reads element by element, computed once per call.
     pub once: Vec<PlannedStep>,
     /// The other live steps.
     pub steps: Vec<PlannedStep>,
@@ -130,38 +139,16 @@ struct Life {
 /// A step that is to be planned.
 struct LiveStep {
     step: TileStep,
-    pair: Option<PairedStep>,
+    form: StepForm,
+    /// Whether the form computes the step before this one, too.
+    paired: bool,
     /// Whether the step that reads it computes it, too.
     inside: bool,
 }
 
-impl LiveStep {
-    /// The values to which the step adds, or from or to which it subtracts: its loop can write its result in place of
-    /// one.
-    fn addends(&self) -> [Option<u16>; 2] {
-        match &self.pair {
-            Some(pair) => [pair.addend, None],
-            None if matches!(self.step.op, TileOp::Add | TileOp::Sub)
-                && matches!(self.step.elem, DType::F32 | DType::F64) =>
-            {
-                let [a, b, _] = self.step.args;
-                [Some(a), Some(b)]
-            }
-            None => [None; 2],
-        }
-    }
-
-    /// What the step reads.
-    fn reads(&self) -> &[u16] {
-        match &self.pair {
-            Some(pair) => &pair.args[..pair.count],
-            None => &self.step.args[..self.step.op.arity()],
-        }
-    }
-}
-
-/// The steps, with a copy appended for each output that is an input or repeats an earlier output.
-fn plan_tile_copies(p: &TileProgram) -> (Vec<LiveStep>, Vec<Life>) {
+/// The steps, with a copy appended for each output that is an input or repeats an earlier output. `kinds` are those of
+/// the inputs.
+fn plan_tile_copies(p: &TileProgram, kinds: &[Kind]) -> (Vec<LiveStep>, Vec<Life>) {
     let mut steps = p.steps.clone();
     let mut life = vec![Life::default(); p.inputs.len() + steps.len()];
     for (j, &v) in p.outputs.iter().enumerate() {
@@ -183,17 +170,21 @@ fn plan_tile_copies(p: &TileProgram) -> (Vec<LiveStep>, Vec<Life>) {
             }
         }
     }
-    let steps = plan_tile_pairs(p.inputs.len(), steps, &mut life);
+    let steps = plan_tile_pairs(kinds, steps, &mut life);
     (steps, life)
 }
 
 /// Joins a step with the one that makes an operand of it, where a loop computes both and nothing else reads what is
 /// between.
-fn plan_tile_pairs(inputs: usize, steps: Vec<TileStep>, life: &mut [Life]) -> Vec<LiveStep> {
-    let step_of = |v: u16| usize::from(v).checked_sub(inputs).map(|s| &steps[s]);
-    let constant = |v: u16| step_of(v).filter(|s| s.op == TileOp::Fill).map(|s| f32::imm(s.imm[0], s.imm[1]));
-    let mut live: Vec<LiveStep> =
-        steps.iter().map(|step| LiveStep { step: *step, pair: None, inside: false }).collect();
+fn plan_tile_pairs(kinds: &[Kind], steps: Vec<TileStep>, life: &mut [Life]) -> Vec<LiveStep> {
+    let inputs = kinds.len();
+    let uniform = |v: u16| match usize::from(v).checked_sub(inputs) {
+        Some(s) => steps[s].op == TileOp::Fill,
+        None => kinds[usize::from(v)] == Kind::Scalar,
+    };
+    let alone =
+        |step: &TileStep| LiveStep { step: *step, form: StepForm::new(step, &uniform), paired: false, inside: false };
+    let mut live: Vec<LiveStep> = steps.iter().map(alone).collect();
     for (s, step) in steps.iter().enumerate() {
         if life[inputs + s].end == 0 && life[inputs + s].out.is_none() {
             continue;
@@ -201,15 +192,15 @@ fn plan_tile_pairs(inputs: usize, steps: Vec<TileStep>, life: &mut [Life]) -> Ve
         let pair = (0..step.op.arity()).find_map(|k| {
             let at = usize::from(step.args[k]);
             let first = &live[at.checked_sub(inputs)?];
-            let alone = life[at].out.is_none() && life[at].reads == 1 && first.pair.is_none();
-            Some((at, paired_step(&first.step, step, k, &constant).filter(|_| alone)?))
+            let alone = life[at].out.is_none() && life[at].reads == 1 && !first.paired;
+            Some((at, paired_step(&first.step, step, k, &uniform).filter(|_| alone)?))
         });
-        if let Some((at, pair)) = pair {
-            for &a in &pair.args[..pair.count] {
-                life[usize::from(a)].end = life[usize::from(a)].end.max(s + 1);
+        if let Some((at, form)) = pair {
+            for a in form.reads().map(usize::from) {
+                life[a].end = life[a].end.max(s + 1);
             }
             live[at - inputs].inside = true;
-            live[s].pair = Some(pair);
+            live[s] = LiveStep { step: *step, form, paired: true, inside: false };
         }
     }
     live
@@ -219,43 +210,55 @@ fn plan_tile_pairs(inputs: usize, steps: Vec<TileStep>, life: &mut [Life]) -> Ve
 fn plan_tile_addends(plan: &TilePlan, steps: &[LiveStep], life: &[Life]) -> Vec<[Option<u16>; 2]> {
     let (first, mut all) = (plan.inputs.len(), vec![[None; 2]; plan.outputs.len()]);
     let whole = |v: &u16| plan.inputs.get(usize::from(*v)).is_some_and(|i| i.kind == Kind::Full);
-    let constant = |v: &u16| usize::from(*v).checked_sub(first).is_some_and(|s| steps[s].step.op == TileOp::Fill);
+    let alone = |v: &u16| whole(v) && life[usize::from(*v)].reads == 1;
     for (live, result) in steps.iter().zip(&life[first..]) {
-        let Some(j) = result.out.filter(|_| !live.inside) else { continue };
-        // The loop for a constant reads one source only, and would find it empty.
-        if live.pair.is_some() || !live.reads().iter().any(constant) {
-            let alone = |v: &u16| whole(v) && life[usize::from(*v)].reads == 1;
-            all[usize::from(j)] = live.addends().map(|v| v.filter(alone));
+        if let Some(j) = result.out.filter(|_| !live.inside) {
+            all[usize::from(j)] = live.form.addends.map(|v| v.filter(alone));
         }
     }
     all
+}
+
+/// For each value, whether a live step reads its elements.
+fn plan_tile_reads(inputs: usize, steps: &[LiveStep], life: &[Life]) -> Vec<bool> {
+    let mut read = vec![false; life.len()];
+    for (live, result) in steps.iter().zip(&life[inputs..]) {
+        if !live.inside && (result.end > 0 || result.out.is_some()) {
+            for arg in live.form.args {
+                if let Operand::Values(v) = arg {
+                    read[usize::from(v)] = true;
+                }
+            }
+        }
+    }
+    read
 }
 
 impl TilePlan {
     /// Plans a checked program.
     pub(super) fn new(p: &TileProgram) -> TilePlan {
         assert_eq!(p.check(), Ok(()), "a tile program that does not hold together");
-        let (steps, life) = plan_tile_copies(p);
+        let kinds: Vec<Kind> = p.inputs.iter().map(|input| plan_tile_access(&input.access, p.len)).collect();
+        let (steps, life) = plan_tile_copies(p, &kinds);
+        let read = plan_tile_reads(p.inputs.len(), &steps, &life);
         let outputs: Vec<DType> = p.outputs.iter().filter_map(|o| p.elem(*o)).collect();
         let mut slots = TilePlanSlots::default();
-        let (inputs, once, copies, addends) = (vec![], vec![], vec![], vec![]);
-        let mut plan =
-            TilePlan { len: p.len, inputs, once, steps: vec![], outputs, copies, addends, slots: 0, lines: 0 };
+        let mut plan = TilePlan { len: p.len, outputs, ..TilePlan::default() };
         let mut storage = vec![Storage::None; life.len()];
         // Slots of inputs and constants come first: they must neither come from the free list nor return to it.
-        for (i, input) in p.inputs.iter().enumerate() {
-            let kind = if life[i].end == 0 { Kind::Unused } else { plan_tile_access(&input.access, p.len) };
-            let slot = (!matches!(kind, Kind::Unused | Kind::Full)).then(|| slots.take(input.elem));
+        for (i, (input, kind)) in p.inputs.iter().zip(kinds).enumerate() {
+            let kind = if life[i].end == 0 { Kind::Unused } else { kind };
+            let slot = (read[i] && kind != Kind::Full).then(|| slots.take(input.elem));
             plan.inputs.push(PlannedInput { kind, elem: input.elem, slot });
         }
         let whole = |elem: DType| plan.inputs.iter().any(|i| i.kind == Kind::Full && i.elem.size() == elem.size());
         plan.copies = plan.outputs.iter().map(|&elem| whole(elem).then(|| slots.take(elem))).collect();
         plan.addends = plan_tile_addends(&plan, &steps, &life);
-        for (s, LiveStep { step, .. }) in steps.iter().enumerate() {
+        for (s, LiveStep { step, form, .. }) in steps.iter().enumerate() {
             let v = p.inputs.len() + s;
-            if step.op == TileOp::Fill && life[v].out.is_none() && life[v].end > 0 {
+            if step.op == TileOp::Fill && life[v].out.is_none() && read[v] {
                 storage[v] = Storage::Slot(slots.take(step.elem));
-                plan.once.push(PlannedStep { step: *step, pair: None, to: storage[v], args: [Storage::None; 4] });
+                plan.once.push(PlannedStep { step: *step, run: form.run, to: storage[v], args: [Storage::None; 4] });
             }
         }
         for (i, storage) in storage.iter_mut().enumerate().take(p.inputs.len()) {
@@ -276,9 +279,11 @@ impl TilePlan {
         storage: &mut [Storage],
         slots: &mut TilePlanSlots,
     ) {
+        // The constant that each step is.
+        let mut constants = vec![None; steps.len()];
         for (s, live) in steps.iter().enumerate() {
             let (v, step) = (inputs + s, live.step);
-            let constant = storage[v] != Storage::None;
+            let constant = step.op == TileOp::Fill && life[v].out.is_none();
             if constant || live.inside || (life[v].end == 0 && life[v].out.is_none()) {
                 continue;
             }
@@ -286,13 +291,20 @@ impl TilePlan {
                 Some(j) => Storage::Out(j),
                 None => Storage::Slot(slots.take(step.out)),
             };
-            let mut args = [Storage::None; 4];
-            for (to, from) in args.iter_mut().zip(live.reads()) {
-                *to = storage[usize::from(*from)];
-            }
-            self.steps.push(PlannedStep { step, pair: live.pair, to: storage[v], args });
+            let args = live.form.args.map(|arg| match arg {
+                Operand::Nothing => Storage::None,
+                Operand::Values(v) => storage[usize::from(v)],
+                Operand::Uniform(v) => match usize::from(v).checked_sub(inputs) {
+                    None => Storage::Number(v),
+                    Some(fill) => Storage::Constant(*constants[fill].get_or_insert_with(|| {
+                        self.constants.push(steps[fill].step);
+                        self.constants.len() as u16 - 1
+                    })),
+                },
+            });
+            self.steps.push(PlannedStep { step, run: live.form.run, to: storage[v], args });
             // After the result has its slot, so that it cannot be an operand's slot.
-            let mut dead = live.reads().to_vec();
+            let mut dead: Vec<u16> = live.form.reads().collect();
             dead.sort_unstable();
             dead.dedup();
             for a in dead.into_iter().map(usize::from).filter(|&a| life[a].end == s + 1) {

@@ -1,4 +1,4 @@
-//! Two steps that one loop computes have the bits of two steps, whichever of their operands are constants.
+//! Two steps that one loop computes have the bits of two steps, whichever of their operands are constants or scalars.
 
 use super::*;
 
@@ -10,13 +10,17 @@ enum Operand {
     /// An input of truths.
     Truths,
     Constant(f64),
+    /// A scalar input: number `k` of [`SCALARS`].
+    Uniform(usize),
     /// The result of the first step.
     First,
 }
 
 const CONSTANTS: [f64; 4] = [-2.5, 0.0, -0.0, f64::NAN];
 
-/// All ways in which a step of `op` can read floats: two inputs, or an input and a constant.
+const SCALARS: [f32; 2] = [0.3, f32::NAN];
+
+/// The ways in which a step of `op` can read floats: inputs, constants and scalars.
 fn operands(op: TileOp, inputs: [u16; 3]) -> Vec<Vec<Operand>> {
     let of = |k: usize| match op.operand(DType::F32, k) {
         DType::Bool => Operand::Truths,
@@ -24,19 +28,26 @@ fn operands(op: TileOp, inputs: [u16; 3]) -> Vec<Vec<Operand>> {
     };
     let all: Vec<Operand> = (0..op.arity()).map(of).collect();
     let mut ways = vec![all.clone()];
-    for k in (0..op.arity()).filter(|&k| all[k] != Operand::Truths) {
-        ways.extend(CONSTANTS.map(|c| {
-            let mut way = all.clone();
-            way[k] = Operand::Constant(c);
+    let numbers = CONSTANTS.map(Operand::Constant).into_iter().chain((0..SCALARS.len()).map(Operand::Uniform));
+    for (k, number) in (0..op.arity()).flat_map(|k| numbers.clone().map(move |number| (k, number))) {
+        let mut way = all.clone();
+        way[k] = number;
+        // With a second one behind it.
+        let next = (k + 1 < op.arity()).then(|| {
+            let mut way = way.clone();
+            way[k + 1] = Operand::Uniform(0);
             way
-        }));
+        });
+        ways.extend(std::iter::once(way).chain(next));
     }
+    ways.retain(|way| (0..op.arity()).all(|k| all[k] != Operand::Truths || way[k] == Operand::Truths));
     ways
 }
 
 /// A program of two steps. With `apart`, the result of the first is an output, so that no loop computes both.
 fn program(first: (TileOp, &[Operand]), second: (TileOp, &[Operand]), len: usize, apart: bool) -> TileProgram {
-    let inputs = [vec![full(DType::F32); 5], vec![full(DType::Bool)]].concat();
+    let scalars = vec![Input { elem: DType::F32, access: Access::Scalar }; SCALARS.len()];
+    let inputs = [vec![full(DType::F32); 5], vec![full(DType::Bool)], scalars].concat();
     let mut p = TileProgram { inputs, steps: vec![], outputs: vec![], len };
     let mut made = 0;
     for (s, (op, operands)) in [first, second].into_iter().enumerate() {
@@ -45,6 +56,7 @@ fn program(first: (TileOp, &[Operand]), second: (TileOp, &[Operand]), len: usize
             .map(|operand| match *operand {
                 Operand::Input(i) => i,
                 Operand::Truths => 5,
+                Operand::Uniform(k) => 6 + k as u16,
                 Operand::First => made,
                 Operand::Constant(c) => {
                     p.steps.push(TileStep::fill(DType::F32, c));
@@ -76,6 +88,7 @@ fn pairs_have_the_bits_of_two_steps() {
     let input = |i: usize| Buffer::of(&(0..len).map(|e| value(i, e)).collect::<Vec<_>>());
     let mut buffers: Vec<Buffer> = (0..5).map(input).collect();
     buffers.push(Buffer::of(&(0..len).map(|e| (e % 3 == 0) as u8).collect::<Vec<_>>()));
+    buffers.extend(SCALARS.map(|x| Buffer::of(&[x])));
     let bits = |b: &Buffer, truths: bool| -> Vec<u32> {
         match truths {
             true => b.bytes().iter().map(|&b| u32::from(b)).collect(),
@@ -106,5 +119,5 @@ fn pairs_have_the_bits_of_two_steps() {
         }
     }
     // Of the pairs of arithmetic, and of selections by a comparison.
-    assert!(joined > 1000, "{joined} pairs");
+    assert!(joined > 2000, "{joined} pairs");
 }
