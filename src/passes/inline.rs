@@ -228,17 +228,17 @@ mod tests {
         assert_eq!(e.message, "call: with its calls written out, region @23 is 8388608 nodes; 4194304 is the limit");
     }
 
-    /// The values of a call have the names of its results, whatever they are called in the region.
+    /// Values that have no name in the region take the names of the call's results.
     #[test]
     fn results_of_calls_keep_their_names() {
         let source = "region @inner(%a: f64[]) {
-            %b = sin %a
-            yield %b
+            %1 = sin %a
+            yield %1
         }
         region @outer(%a: f64[]) {
             %once = call %a body=@inner
-            %c = exp %once
-            yield %c
+            %2 = exp %once
+            yield %2
         }
         graph @g {
             %x = input : f64[]

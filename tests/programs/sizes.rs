@@ -112,7 +112,7 @@ fn checks_threads_and_budgets_work_at_every_size() {
 
 #[test]
 fn a_budget_bounds_the_arena_and_drops_plans_first() {
-    let budget = 24_001;
+    let budget = 18_001;
     let mut all = sized(&Session::new().memory_budget(budget));
     all.at(&[("batch", 16)]).unwrap().init(0).unwrap();
     let mut most = 0;

@@ -1,13 +1,14 @@
 //! Derivatives with respect to inner values: `wrt` of [`grad`](super::grad::grad) and [`vjp`](super::grad::vjp) may
 //! name a value of the entry that nodes compute.
 //!
-//! Before preparation, such a value passes through an `optimization_barrier`, so that no pass merges it with an equal
-//! value. It also becomes an output under a reserved name, by which it is found after preparation. Invariant: the graph
-//! of a derivative has neither these barriers nor these outputs.
+//! Before preparation, such a value passes through an `optimization_barrier` of its own number, so that no pass merges
+//! it with an equal value. It also becomes an output under a reserved name, by which it is found after preparation.
+//! Invariant: the graph of a derivative has neither these barriers nor these outputs.
 
 use crate::arena::{Node, Value, ids::Id};
 use crate::error::{Error, Kind, Result};
 use crate::names;
+use crate::nodes::ops::layout::attrs::BarrierAttrs;
 use crate::nodes::{Builder, Emit, Graph, GraphBuf, Op, Var};
 use crate::passes::copier::Copier;
 use crate::passes::rebuild::{RebuildVisit, finish_rebuild, rebuilt_by_pass};
@@ -119,7 +120,10 @@ fn inner_values_behind_barriers<'g>(v: &RebuildVisit<'_, 'g>, inner: &dyn Fn(&Va
     let pairs = v.src.outs_of(v.node).zip(outs.iter());
     pairs
         .map(|(old, new)| match inner(&old) {
-            true => v.g.emit1(Op::OPTIMIZATION_BARRIER, &[v.g.var(new)], &[]),
+            true => {
+                let apart = Some(i64::from(old.0));
+                v.g.emit1(Op::OPTIMIZATION_BARRIER, &[v.g.var(new)], &BarrierAttrs { apart }.list())
+            }
             false => v.g.var(new),
         })
         .collect()

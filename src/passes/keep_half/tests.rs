@@ -48,7 +48,7 @@ fn what_is_kept_is_counted() {
 
 #[test]
 fn readers_that_are_near_one_another_share_a_widening() {
-    // Each reader of the kept value stands so many nodes behind the one before it.
+    // Each reader of the kept value stands that many nodes behind the one before it.
     let widenings = |gaps: &[usize]| {
         let (mut text, mut last) = ("%r = mul %w, %last\n".to_string(), "r".to_string());
         for (i, &gap) in gaps.iter().enumerate() {

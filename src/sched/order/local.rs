@@ -144,8 +144,8 @@ mod tests {
         assert_eq!((state.full, ends), (1, vec![(0, 1), (0, 2), (3, 1)]));
     }
 
-    /// Groups before the fullest one move if they make what is alive there and is needed later. Groups behind it move if
-    /// they end the life of what is alive there. What takes away the most lines is tried first.
+    /// Groups before the fullest one move if they make what is alive there and is needed later. Groups behind it move
+    /// if they end the life of what is alive there. What takes away the most lines is tried first.
     #[test]
     fn what_is_alive_in_the_fullest_group_moves_out_of_it() {
         let mut c = Code::new();

@@ -223,8 +223,8 @@ fn what_has_no_reader_and_no_effect_is_left_out() {
     let graph = g.finish([]).unwrap();
     let code = lower(graph.view(), 1).unwrap().code;
     let ops: Vec<&str> = code.node.iter().map(|&n| graph.view().def_of(n).name).collect();
-    assert_eq!(ops, ["t_fresh", "t_two", "t_fresh", "t_effect"]);
-    assert_eq!(code.effect, [false, false, false, true]);
+    assert_eq!(ops, ["t_fresh", "t_two", "t_effect"]);
+    assert_eq!(code.effect, [false, false, true]);
 }
 
 #[test]

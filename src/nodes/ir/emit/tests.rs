@@ -1,5 +1,5 @@
-//! The first error is kept, and later nodes on its results are skipped. The number of values has a limit. Bodies capture
-//! what is outside.
+//! The first error is kept, and later nodes on its results are skipped. The number of values has a limit. Bodies
+//! capture what is outside.
 
 use super::*;
 use crate::nodes::{Builder, DType, Loop, Var};
@@ -190,11 +190,14 @@ fn equal_pure_nodes_are_one() {
     let (mut e, [a, b], ty) = entry();
     let sum = e.emit(Op::ADD, &[a, b], &[]);
     let nodes = e.nodes();
-    assert_eq!((e.emit(Op::ADD, &[a, b], &[]), e.nodes()), (sum, nodes));
-    for (op, args) in [(Op::ADD, [b, a]), (Op::ADD, [a, a]), (Op::MUL, [a, b])] {
+    // The operands of a sum may be exchanged.
+    for args in [[a, b], [b, a]] {
+        assert_eq!((e.emit(Op::ADD, &args, &[]), e.nodes()), (sum, nodes));
+    }
+    for (op, args) in [(Op::SUB, [a, b]), (Op::SUB, [b, a]), (Op::ADD, [a, a]), (Op::MUL, [a, b])] {
         assert_ne!(e.emit(op, &args, &[]), sum);
     }
-    assert_eq!(e.nodes(), nodes + 3);
+    assert_eq!(e.nodes(), nodes + 4);
     // Arguments are not.
     assert_ne!(e.region_arg(ty), e.region_arg(ty));
 }

@@ -12,6 +12,14 @@ attrs! {
 }
 
 attrs! {
+    /// Attributes of `optimization_barrier`.
+    pub struct BarrierAttrs {
+        /// Tells barriers of one value apart: those of other numbers are other values.
+        apart: Option<i64>,
+    }
+}
+
+attrs! {
     /// Attributes of `transpose`.
     pub struct TransposeAttrs {
         /// For each axis of the result, the axis of the operand.

@@ -20,7 +20,7 @@ use crate::nodes::ir::lower_cx::LowerFn;
 use crate::nodes::ir::opdef::{Arity, Batch, Case, Deriv, Domain, Flags, Lower, OpDef};
 use crate::nodes::ops::common::cost::cost_free;
 use Domain::Real;
-use attrs::{ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
+use attrs::{BarrierAttrs, ConcatAttrs, FlipAttrs, PadAttrs, SliceAttrs, ToShapeAttrs, TransposeAttrs};
 
 /// An op that is recomputed rather than kept, and that moves codes as it moves reals.
 const MOVES: Flags = Flags::PURE.and(Flags::MOVE).and(Flags::MOVES_CODES);
@@ -100,11 +100,14 @@ pub const CHECKPOINT: OpDef = define_layout_op(
 );
 
 /// The operand, which no pass merges with its copies.
-pub const OPTIMIZATION_BARRIER: OpDef = define_layout_op(
-    "optimization_barrier",
-    "y = x; passes treat y as another value than x, so a computation that is repeated from y is not merged with the original",
-    Deriv::Linear(|_, _, g| Some(g)),
-);
+pub const OPTIMIZATION_BARRIER: OpDef = OpDef {
+    attrs: BarrierAttrs::FIELDS,
+    ..define_layout_op(
+        "optimization_barrier",
+        "y = x; passes treat y as another value than x, so a computation that is repeated from y is not merged with the original",
+        Deriv::Linear(|_, _, g| Some(g)),
+    )
+};
 
 /// The axes in another order.
 pub const TRANSPOSE: OpDef = OpDef {

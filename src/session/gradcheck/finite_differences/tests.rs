@@ -29,6 +29,7 @@ fn the_sum_has_all_elements_of_all_float_outputs_with_their_weights() {
     let mut p = compiled(&sum);
     p.values_mut::<f64>("x").unwrap().copy_from_slice(&[10.0, 100.0]);
     p.values_mut::<f64>("z").unwrap().copy_from_slice(&[1000.0]);
+    p.values_mut::<i32>("i").unwrap().copy_from_slice(&[7, 9]);
     p.step().unwrap();
     // The weight of element e of output i is 1.5 and draw e of stream i + 1.
     let wanted = 10.0 * 1.633123150344562 + 100.0 * 1.9915635145254025 + 2000.0 * (1.5 - 0.7730993158856907);
