@@ -169,7 +169,7 @@ fn columns_are_no_parts_of_rows() {
     let columns = Split::Columns { row: 6, width: 3 };
     assert_eq!(fetched(2, 2, 0, columns), BYTES / 2 * FETCH);
     assert_eq!(fetched(1, 1, 0, columns), 0);
-    // What each thread has for itself is read by no thread else.
+    // What each thread has for itself is read by no other thread.
     assert_eq!(fetched(2, 1, 0, Split::PerThread(300)), 0);
 }
 

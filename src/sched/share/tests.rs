@@ -43,7 +43,7 @@ fn add_use(p: &mut HandPlan, used: Use, team: bool, at: usize) {
 
 /// Instructions with a barrier in front of them, where those of a picosecond run on both of two threads.
 fn barriers(mut p: HandPlan) -> Vec<u32> {
-    // One instruction runs on all threads in any case.
+    // One instruction runs on all threads.
     p.call(&Instr { units: 2, time: TEAM, ..CALL });
     let tapes = share_tapes_above(&p.plan(2), 1);
     assert_eq!(tapes.threads(), 2);
