@@ -64,7 +64,7 @@ fn a_tangent_does_not_run_its_loop_again() {
     assert_eq!(products(&tangent(&graph)), 2);
     // The loop of tangents has those of the last carry and of the stacked ones.
     let text = text::print(tangent(&graph).view());
-    let last = text.lines().filter(|l| l.contains("= scan ")).next_back().unwrap();
+    let last = text.lines().rfind(|l| l.contains("= scan ")).unwrap();
     assert!(last.ends_with("length=4 reverse=false : f64[2,3], f64[4,2,3]"), "{text}");
     assert_unrolled(&graph, tangent);
 }
