@@ -120,7 +120,7 @@ impl<'g> Rule<'g> {
         let gained = growth * (11.0 - d) * (-(self.w9 * log_s)).exp() * ((lost * self.w10).exp() - 1.0);
         let left = ((self.w13 * (s + 1.0).log()).exp() - 1.0) * (lost * self.w14 - self.w12 * d.log()).exp() * self.w11;
         let repeated = (rating * self.repeated[0] + self.repeated[1] - self.w19 * log_s).exp();
-        let same_day = s * repeated.maximum(rating.greater_equal(2.0).cast(DType::F32));
+        let same_day = s * repeated.maximum(rating.greater_equal(2.0).select(rating.full_like(1.0), 0.0));
         let other_day = rating.equal(1.0).select(left.minimum(s * self.most), s * (gained + 1.0));
         let stability = days.equal(0.0).select(same_day, other_day).clamp(STABILITY[0], STABILITY[1]);
 
