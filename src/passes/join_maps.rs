@@ -318,7 +318,8 @@ impl JoinFacts<'_> {
     }
 
     /// The arguments of the body `r` of loop `n` that `part` reads and that the loop stacks. As results of the joined
-    /// node they need no call that copies them. An argument whose next value is stacked, too, is not copied anyway.
+    /// node they need no call that copies them. One whose next value is stacked, too, is left out: both stacks
+    /// are parts of one buffer.
     fn stacked_args(&self, n: Node, r: Region, part: &[Node]) -> Vec<Value> {
         let g = self.g;
         let Some(shape) = part.iter().find_map(|&n| self.joinable(n)).filter(|_| g.op[n.at()] == Op::SCAN) else {

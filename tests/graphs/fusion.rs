@@ -238,10 +238,10 @@ fn patterns_keep_values_and_gradients_and_need_no_more_memory() {
                 // Two layers with norms make 1000 roundings of one.
                 assert!(d <= if dtype == DType::F32 { 5e-4 } else { 1e-12 }, "off by {d:e}");
             }
-            let bytes = |g: &GraphBuf| Session::new().optimise(false).plan(g).unwrap().arena_bytes;
-            let (with, without) = (bytes(&fused), bytes(&plain));
-            // Of plans of equal values, one may be packed a few lines better than the other.
-            assert!(with <= without + without / 100, "{with} bytes, {without} without");
+            let plan = |g: &GraphBuf| Session::new().optimise(false).plan(g).unwrap();
+            let (with, without) = (plan(&fused), plan(&plain));
+            // A product with the derivative of an activation has scratch. The map that it is in place of needs less.
+            assert!(with.arena_bytes <= without.arena_bytes + 128, "{with}, without patterns {without}");
         }
     }
 }

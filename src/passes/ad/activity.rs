@@ -172,8 +172,8 @@ mod tests {
         }
     }
 
-    /// Functions with one rule, in the entry.
-    const RULES: &str = "region @f(%x: f64[]) {
+    /// A function and its rules.
+    const FUNCTION: &str = "region @f(%x: f64[]) {
         %f = sin %x
         yield %f
     }
@@ -184,7 +184,10 @@ mod tests {
     region @jvp(%x: f64[], %y: f64[], %d: f64[]) {
         %forth = neg %d
         yield %forth
-    }
+    }";
+
+    /// Functions with one rule, in the entry.
+    const RULES: &str = "
     graph @rules {
         %x = input : f64[]
         %a = custom_fn %x body=@f captures=0 vjp=@vjp
@@ -195,23 +198,12 @@ mod tests {
 
     #[test]
     fn a_rule_is_active_where_the_rule_of_the_mode_is_missing() {
-        assert_eq!(active(RULES, &["x"], "y", Mode::Reverse), "forth a b y");
-        assert_eq!(active(RULES, &["x"], "y", Mode::Forward), "back a b y");
+        assert_eq!(active(&format!("{FUNCTION}{RULES}"), &["x"], "y", Mode::Reverse), "forth a b y");
+        assert_eq!(active(&format!("{FUNCTION}{RULES}"), &["x"], "y", Mode::Forward), "back a b y");
     }
 
     /// Functions with one rule in the body of a loop and in a branch, and a loop over data.
-    const REGIONS: &str = "region @f(%x: f64[]) {
-        %f = sin %x
-        yield %f
-    }
-    region @vjp(%x: f64[], %y: f64[], %d: f64[]) {
-        %back = neg %d
-        yield %back
-    }
-    region @jvp(%x: f64[], %y: f64[], %d: f64[]) {
-        %forth = neg %d
-        yield %forth
-    }
+    const REGIONS: &str = "
     region @branch_jvp(%x: f64[], %y: f64[], %d: f64[]) {
         %branched = neg %d
         yield %branched
@@ -249,10 +241,11 @@ mod tests {
     /// Forward mode reads what a reverse walk over the body finds, so loops are differentiated in both modes.
     #[test]
     fn regions_of_active_nodes_are_active_and_loops_are_so_in_reverse_mode_too() {
-        let reverse = active(REGIONS, &["x"], "y", Mode::Reverse);
+        let source = format!("{FUNCTION}{REGIONS}");
+        let reverse = active(&source, &["x"], "y", Mode::Reverse);
         assert_eq!(reverse, "forth branched in out next yes no s k e y");
-        let forward = active(REGIONS, &["x"], "y", Mode::Forward);
+        let forward = active(&source, &["x"], "y", Mode::Forward);
         assert_eq!(forward, "back forth in out next yes no s k e y");
-        assert_eq!(active(REGIONS, &["z"], "y", Mode::Reverse), "forth in out next far s d e y");
+        assert_eq!(active(&source, &["z"], "y", Mode::Reverse), "forth in out next far s d e y");
     }
 }

@@ -14,7 +14,7 @@ attrs! {
 attrs! {
     /// Attributes of `optimization_barrier`.
     pub struct BarrierAttrs {
-        /// Tells barriers of one value apart: those of other numbers are other values.
+        /// A number of the caller's choice. Barriers of one value with different numbers are not merged.
         apart: Option<i64>,
     }
 }
