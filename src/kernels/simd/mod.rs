@@ -93,30 +93,35 @@ pub trait ByteLoop {
     type To: Pod;
     /// What the loop knows beside its operands.
     type Step;
+    /// Where its operands are.
+    type Operands<'a>: ?Sized;
     /// What it returns.
     type Out;
     /// Computes `dst`.
-    fn run(step: &Self::Step, dst: &mut [Self::To], sources: &[&[u8]; 4]) -> Self::Out;
+    fn run(step: &Self::Step, dst: &mut [Self::To], operands: &Self::Operands<'_>) -> Self::Out;
 }
 
+/// A [`ByteLoop`] that was chosen.
+pub type ChosenLoop<B> = fn(&<B as ByteLoop>::Step, &mut [u8], &<B as ByteLoop>::Operands<'_>) -> <B as ByteLoop>::Out;
+
 /// The version of `B` for the best instruction set.
-pub fn byte_loop<B: ByteLoop>() -> fn(&B::Step, &mut [u8], &[&[u8]; 4]) -> B::Out {
+pub fn byte_loop<B: ByteLoop>() -> ChosenLoop<B> {
     macro_rules! chosen {
         ($isa:ident, $features:literal) => {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             {
                 #[target_feature(enable = $features)]
-                fn compiled<B: ByteLoop>(step: &B::Step, dst: &mut [B::To], sources: &[&[u8]; 4]) -> B::Out {
-                    B::run(step, dst, sources)
+                fn compiled<B: ByteLoop>(step: &B::Step, dst: &mut [B::To], operands: &B::Operands<'_>) -> B::Out {
+                    B::run(step, dst, operands)
                 }
-                fn chosen<B: ByteLoop>(step: &B::Step, dst: &mut [u8], sources: &[&[u8]; 4]) -> B::Out {
+                fn chosen<B: ByteLoop>(step: &B::Step, dst: &mut [u8], operands: &B::Operands<'_>) -> B::Out {
                     // Here, because the compiler forgets that nothing shares bytes with `dst` where it is cast.
                     let dst = bytemuck::cast_slice_mut(dst);
                     // SAFETY: a pointer to this function is made below only, if `isa` has these instructions. `isa` is
                     // never better than what `detect_isa` saw on this CPU.
                     #[allow(unsafe_code)]
                     unsafe {
-                        compiled::<B>(step, dst, sources)
+                        compiled::<B>(step, dst, operands)
                     }
                 }
                 if isa() == Isa::$isa {
@@ -127,7 +132,7 @@ pub fn byte_loop<B: ByteLoop>() -> fn(&B::Step, &mut [u8], &[&[u8]; 4]) -> B::Ou
     }
     chosen!(Avx512, "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma");
     chosen!(Avx2, "avx2,fma");
-    |step, dst, sources| B::run(step, bytemuck::cast_slice_mut(dst), sources)
+    |step, dst, operands| B::run(step, bytemuck::cast_slice_mut(dst), operands)
 }
 
 /// Compiles a safe function for each instruction set and dispatches at run time.

@@ -8,6 +8,7 @@ use super::element_loops::*;
 use super::special::apply_special;
 use super::tile_code::StepCode;
 use super::tile_op::TileOp as Op;
+use super::tile_table::TileBytes;
 use crate::float::Float;
 use crate::vmath;
 use arenagrad_arena::DType;
@@ -17,7 +18,8 @@ use half::{bf16, f16};
 /// Applies `step` to tiles in bytes. The operands have at least as many elements as `dst`. Returns the first bad
 /// element.
 #[inline]
-pub(super) fn apply_step(step: &StepCode, dst: &mut [u8], &[a, b, c, _]: &[&[u8]; 4]) -> Option<usize> {
+pub(super) fn apply_step(step: &StepCode, dst: &mut [u8], table: &[TileBytes<'_>]) -> Option<usize> {
+    let [a, b, c] = step.operands(table);
     match (step.op, step.elem) {
         (Op::Copy, _) => {
             let n = dst.len();

@@ -28,6 +28,7 @@ mod tile_code;
 mod tile_kernel;
 mod tile_op;
 mod tile_plan;
+mod tile_table;
 
 pub use program::{Access, Input, MAX_INPUTS, MAX_OUTPUTS, TileProgram, TileStep};
 pub use tile_code::TileCode;

@@ -10,6 +10,7 @@ use super::program::TileStep;
 use super::step_loops::{Operand, StepBody, StepForm, StepLoop, compiled, first_float};
 use super::tile_code::StepCode;
 use super::tile_op::TileOp as Op;
+use super::tile_table::TileBytes;
 use arenagrad_arena::DType;
 use bytemuck::cast_slice;
 use std::marker::PhantomData;
@@ -203,7 +204,8 @@ impl<F: Arithmetic, A: OperandKind, G: Arithmetic, B: OperandKind> StepBody for 
     type To = f32;
 
     #[inline(always)]
-    fn run(_: &StepCode, dst: &mut [f32], &[x, y, z, _]: &[&[u8]; 4]) {
+    fn run(step: &StepCode, dst: &mut [f32], table: &[TileBytes<'_>]) {
+        let [x, y, z] = step.operands(table);
         let (f, g, c, d) = (F::default(), G::default(), first_float(y), first_float(z));
         let with_x = dst.iter_mut().zip(floats(x));
         match (A::VALUES, B::VALUES) {
@@ -226,11 +228,11 @@ impl<F: Arithmetic, A: OperandKind, G: Arithmetic> StepBody for SumsOnto<F, A, G
     type To = f32;
 
     #[inline(always)]
-    fn run(step: &StepCode, dst: &mut [f32], sources: &[&[u8]; 4]) {
-        let &[x, y, z, _] = sources;
+    fn run(step: &StepCode, dst: &mut [f32], table: &[TileBytes<'_>]) {
+        let [x, y, z] = step.operands(table);
         let (f, g, c) = (F::default(), G::default(), first_float(y));
         match (A::VALUES, z.is_empty()) {
-            (_, false) => Sums::<F, A, G, Values>::run(step, dst, sources),
+            (_, false) => Sums::<F, A, G, Values>::run(step, dst, table),
             (true, true) => {
                 for ((to, x), y) in dst.iter_mut().zip(floats(x)).zip(floats(y)) {
                     *to = g.at(f.at(*x, *y), *to);
@@ -248,7 +250,8 @@ impl<C: Comparison, B: OperandKind, X: OperandKind, Y: OperandKind> StepBody for
     type To = f32;
 
     #[inline(always)]
-    fn run(_: &StepCode, dst: &mut [f32], &[a, b, x, y]: &[&[u8]; 4]) {
+    fn run(step: &StepCode, dst: &mut [f32], table: &[TileBytes<'_>]) {
+        let [a, b, x, y] = step.operands(table);
         let (compare, c, first, second) = (C::default(), first_float(b), first_float(x), first_float(y));
         // By bits, as `select_elements` does.
         let pick = |a: f32, b: f32, x: f32, y: f32| {

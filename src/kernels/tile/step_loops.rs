@@ -10,6 +10,7 @@ use super::element_loops::*;
 use super::program::TileStep;
 use super::tile_code::StepCode;
 use super::tile_op::TileOp as Op;
+use super::tile_table::TileBytes;
 use crate::float::Float;
 use crate::simd::{ByteLoop, byte_loop};
 use crate::vmath;
@@ -17,9 +18,9 @@ use arenagrad_arena::DType;
 use bytemuck::{Pod, cast_slice};
 use std::marker::PhantomData;
 
-/// Computes a step on a tile: the step, the result, and the operands. An operand that is values has at least as many
-/// elements, a uniform one has at least one. Returns the first bad element.
-pub(super) type StepLoop = fn(&StepCode, &mut [u8], &[&[u8]; 4]) -> Option<usize>;
+/// Computes a step on a tile: the step, the result, and the table that has the operands. An operand that is values has
+/// at least as many elements, a uniform one has at least one. Returns the first bad element.
+pub(super) type StepLoop = fn(&StepCode, &mut [u8], &[TileBytes<'_>]) -> Option<usize>;
 
 /// An operand of a loop, at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +81,7 @@ pub(super) fn first_float(bytes: &[u8]) -> f32 {
 pub(super) trait StepBody {
     /// An element of the result.
     type To: Pod;
-    fn run(step: &StepCode, dst: &mut [Self::To], sources: &[&[u8]; 4]);
+    fn run(step: &StepCode, dst: &mut [Self::To], table: &[TileBytes<'_>]);
 }
 
 /// A [`StepBody`] as a loop over bytes.
@@ -89,11 +90,12 @@ struct StepBytes<B>(PhantomData<B>);
 impl<B: StepBody> ByteLoop for StepBytes<B> {
     type To = B::To;
     type Step = StepCode;
+    type Operands<'a> = [TileBytes<'a>];
     type Out = Option<usize>;
 
     #[inline(always)]
-    fn run(step: &StepCode, dst: &mut [B::To], sources: &[&[u8]; 4]) -> Option<usize> {
-        B::run(step, dst, sources);
+    fn run(step: &StepCode, dst: &mut [B::To], table: &[TileBytes<'_>]) -> Option<usize> {
+        B::run(step, dst, table);
         None
     }
 }
@@ -110,7 +112,8 @@ impl<T: Pod, O: ElementMap<T> + Default> StepBody for Mapped<T, O> {
     type To = T;
 
     #[inline(always)]
-    fn run(_: &StepCode, dst: &mut [T], &[a, ..]: &[&[u8]; 4]) {
+    fn run(step: &StepCode, dst: &mut [T], table: &[TileBytes<'_>]) {
+        let [a] = step.operands(table);
         for (d, x) in dst.iter_mut().zip(cast_slice::<u8, T>(a)) {
             *d = O::default().at(*x);
         }
@@ -124,7 +127,8 @@ impl<T: Pod, O: ElementZip<T> + Default, const SWAPPED: bool> StepBody for Zippe
     type To = O::Out;
 
     #[inline(always)]
-    fn run(_: &StepCode, dst: &mut [O::Out], &[a, b, ..]: &[&[u8]; 4]) {
+    fn run(step: &StepCode, dst: &mut [O::Out], table: &[TileBytes<'_>]) {
+        let [a, b] = step.operands(table);
         let (a, b) = if SWAPPED { (b, a) } else { (a, b) };
         for ((d, x), y) in dst.iter_mut().zip(cast_slice::<u8, T>(a)).zip(cast_slice::<u8, T>(b)) {
             *d = O::default().at(*x, *y);
@@ -139,15 +143,15 @@ impl<T: Pod, O: ElementZip<T, Out = T> + Default> StepBody for Onto<T, O> {
     type To = T;
 
     #[inline(always)]
-    fn run(step: &StepCode, dst: &mut [T], sources: &[&[u8]; 4]) {
-        let &[a, b, ..] = sources;
+    fn run(step: &StepCode, dst: &mut [T], table: &[TileBytes<'_>]) {
+        let [a, b] = step.operands(table);
         let op = O::default();
         if a.is_empty() {
             dst.iter_mut().zip(cast_slice::<u8, T>(b)).for_each(|(d, y)| *d = op.at(*d, *y));
         } else if b.is_empty() {
             dst.iter_mut().zip(cast_slice::<u8, T>(a)).for_each(|(d, x)| *d = op.at(*x, *d));
         } else {
-            Zipped::<T, O, false>::run(step, dst, sources);
+            Zipped::<T, O, false>::run(step, dst, table);
         }
     }
 }
@@ -159,7 +163,8 @@ impl<O: ElementZip<f32> + Default, const BEFORE: bool> StepBody for WithUniform<
     type To = O::Out;
 
     #[inline(always)]
-    fn run(_: &StepCode, dst: &mut [O::Out], &[a, b, ..]: &[&[u8]; 4]) {
+    fn run(step: &StepCode, dst: &mut [O::Out], table: &[TileBytes<'_>]) {
+        let [a, b] = step.operands(table);
         let (x, c) = if BEFORE { (b, first_float(a)) } else { (a, first_float(b)) };
         for (d, x) in dst.iter_mut().zip(cast_slice::<u8, f32>(x)) {
             *d = if BEFORE { O::default().at(c, *x) } else { O::default().at(*x, c) };
@@ -174,13 +179,13 @@ impl<O: ElementZip<f32, Out = f32> + Default, const BEFORE: bool> StepBody for O
     type To = f32;
 
     #[inline(always)]
-    fn run(step: &StepCode, dst: &mut [f32], sources: &[&[u8]; 4]) {
-        let &[a, b, ..] = sources;
+    fn run(step: &StepCode, dst: &mut [f32], table: &[TileBytes<'_>]) {
+        let [a, b] = step.operands(table);
         let (x, c) = if BEFORE { (b, first_float(a)) } else { (a, first_float(b)) };
         if x.is_empty() {
             dst.iter_mut().for_each(|d| *d = if BEFORE { O::default().at(c, *d) } else { O::default().at(*d, c) });
         } else {
-            WithUniform::<O, BEFORE>::run(step, dst, sources);
+            WithUniform::<O, BEFORE>::run(step, dst, table);
         }
     }
 }
@@ -192,7 +197,8 @@ impl StepBody for Chosen {
     type To = u32;
 
     #[inline(always)]
-    fn run(_: &StepCode, dst: &mut [u32], &[cond, b, c, _]: &[&[u8]; 4]) {
+    fn run(step: &StepCode, dst: &mut [u32], table: &[TileBytes<'_>]) {
+        let [cond, b, c] = step.operands(table);
         for (((d, k), x), y) in dst.iter_mut().zip(cond).zip(cast_slice::<u8, u32>(b)).zip(cast_slice::<u8, u32>(c)) {
             *d = *y ^ (*x ^ *y) & u32::mask(*k != 0);
         }
@@ -206,7 +212,8 @@ impl<const BEFORE: bool> StepBody for ChosenOrUniform<BEFORE> {
     type To = u32;
 
     #[inline(always)]
-    fn run(_: &StepCode, dst: &mut [u32], &[cond, b, c, _]: &[&[u8]; 4]) {
+    fn run(step: &StepCode, dst: &mut [u32], table: &[TileBytes<'_>]) {
+        let [cond, b, c] = step.operands(table);
         let (x, number) = if BEFORE { (c, first_float(b)) } else { (b, first_float(c)) };
         let number = number.to_bits();
         for ((d, k), x) in dst.iter_mut().zip(cond).zip(cast_slice::<u8, u32>(x)) {
@@ -223,7 +230,8 @@ macro_rules! slices {
             type To = T;
 
             #[inline(always)]
-            fn run(_: &StepCode, dst: &mut [T], &[a, ..]: &[&[u8]; 4]) {
+            fn run(step: &StepCode, dst: &mut [T], table: &[TileBytes<'_>]) {
+                let [a] = step.operands(table);
                 vmath::$f(dst, cast_slice(a));
             }
         }

@@ -4,25 +4,16 @@
 //! computes what [`apply_step`](super::apply::apply_step) does, bit for bit.
 
 use super::apply::apply_fill;
-use super::program::{MAX_INPUTS, MAX_OUTPUTS, MAX_STEPS, TileProgram};
+use super::program::TileProgram;
 use super::step_loops::StepLoop;
 use super::tile_op::TileOp;
 use super::tile_plan::{Kind, PlannedInput, PlannedStep, Storage, TilePlan};
+use super::tile_table::{FIRST_INPUT, NOTHING, TileBytes};
 use arenagrad_arena::DType;
 use bytemuck::{bytes_of, bytes_of_mut};
 
 /// A dimension or a stride.
 pub(super) type Word = u64;
-
-/// The most entries of the table of a call: nothing, the inputs, their tiles, the outputs, the slots, the constants.
-/// Inputs, constants and results have at most a slot each.
-pub(super) const MAX_TABLE: usize = 1 + 3 * MAX_INPUTS + 2 * MAX_OUTPUTS + 2 * MAX_STEPS;
-
-/// The entry of the table that holds nothing.
-const NOTHING: u16 = 0;
-/// The entry of the first input. The outputs, the slots, the tiles of inputs that are not whole, and the constants
-/// follow the inputs.
-pub(super) const FIRST_INPUT: usize = 1;
 
 /// A step as the kernel reads it.
 #[derive(Clone, Copy)]
@@ -45,6 +36,12 @@ impl StepCode {
     fn new(&PlannedStep { step, run, to, args }: &PlannedStep, entry: impl Fn(Storage) -> u16) -> StepCode {
         let super::program::TileStep { op, elem, out, imm, .. } = step;
         StepCode { run, op, elem, out, size: out.size(), to: entry(to), args: args.map(entry), imm }
+    }
+
+    /// The first `N` operands, of at most four.
+    #[inline(always)]
+    pub(super) fn operands<'t, const N: usize>(&self, table: &'t [TileBytes<'_>]) -> [&'t [u8]; N] {
+        std::array::from_fn(|k| table[usize::from(self.args[k])].bytes())
     }
 }
 
@@ -107,16 +104,15 @@ pub struct TileCode {
     pub(super) direct: bool,
     /// Lines of a slot.
     pub(super) lines: usize,
-    /// Entries of the table of a call.
-    pub(super) table: usize,
+    /// How many slots a call has.
+    pub(super) slots: usize,
     pub(super) inputs: Vec<InputCode>,
     /// For each input, the bytes of an element if tiles of it are read where they are, else 0.
     pub(super) whole: Vec<u8>,
     /// The inputs of which tiles are fetched, as they are not read where they are.
     pub(super) fetched: Vec<u16>,
-    /// The constants that loops read as one number, each in the bytes of a word, and the entry of the first.
+    /// The constants that loops read as one number, each in the bytes of a word.
     constants: Vec<Word>,
-    pub(super) first_constant: usize,
     /// The constants that some loop reads element by element.
     pub(super) once: Vec<StepCode>,
     /// The other steps.
@@ -142,13 +138,6 @@ impl TileCode {
         self.constants.iter().map(bytes_of)
     }
 
-    /// The constant of entry `at`; nothing if there is none.
-    #[inline]
-    pub(super) fn constant(&self, at: u16) -> &[u8] {
-        let k = usize::from(at).checked_sub(self.first_constant);
-        k.and_then(|k| self.constants.get(k)).map_or(&[], bytes_of)
-    }
-
     /// The code of `program`.
     ///
     /// # Panics
@@ -157,17 +146,17 @@ impl TileCode {
         let plan = TilePlan::new(program);
         let first_out = FIRST_INPUT + plan.inputs.len();
         let first_slot = first_out + plan.outputs.len();
-        let mut table = first_slot + usize::from(plan.slots);
+        let slots = usize::from(plan.slots);
+        let mut first_constant = first_slot + slots;
         let mut tile = |(i, input): (usize, &PlannedInput)| match (&input.kind, input.slot) {
             (Kind::Full, _) => (FIRST_INPUT + i) as u16,
             (_, None) => NOTHING,
             (_, Some(_)) => {
-                table += 1;
-                (table - 1) as u16
+                first_constant += 1;
+                (first_constant - 1) as u16
             }
         };
         let tiles: Vec<u16> = plan.inputs.iter().enumerate().map(&mut tile).collect();
-        let first_constant = table;
         let entry = |at: Storage| match at {
             Storage::None => NOTHING,
             Storage::Input(i) => tiles[usize::from(i)],
@@ -192,12 +181,11 @@ impl TileCode {
             len: plan.len,
             direct,
             lines: plan.lines,
-            table: first_constant + constants.len(),
+            slots,
             inputs,
             whole,
             fetched,
             constants,
-            first_constant,
             once,
             steps,
             outputs: plan.outputs,

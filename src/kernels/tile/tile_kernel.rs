@@ -1,30 +1,19 @@
 //! The kernel: for each tile of a range of units, it runs all steps on the tile.
 //!
-//! A call has a table of what steps read and write, so that a step finds its operands without a case for each kind. In
-//! a small map, finding them takes longer than the step. The entry of a uniform operand is the whole scalar or the
-//! constant, of which loops read the first number. Invariant: the result of an element depends on its index and
-//! the inputs alone, not on the range or the tile.
+//! A call has a table of what steps read and write. The entry of a uniform operand is the whole scalar or the constant,
+//! of which loops read the first number. Invariant: the result of an element depends on its index and the inputs alone,
+//! not on the range or the tile.
 
 use super::apply::apply_fill;
 use super::load::{load_contiguous_tile, load_tile};
 use super::loose_operands::LooseOperands;
 use super::program::{MAX_OUTPUTS, TileProgram};
-use super::tile_code::{AccessCode, FIRST_INPUT, InputCode, MAX_TABLE, StepCode, TileCode};
+use super::tile_code::{AccessCode, InputCode, StepCode, TileCode};
+use super::tile_table::{FIRST_INPUT, NONE, TileBytes, TileTable};
 use super::{TILE, UNIT, tile_plan_scratch_len};
 use crate::abi::Args;
 use arenagrad_arena::tensor::{LINE, Line};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
-
-/// An entry of the table: the current tile of an operand, or a slot. Further bytes may follow the tile.
-enum TileBytes<'a> {
-    /// Bytes that are read only.
-    Read(&'a [u8]),
-    /// An output or a slot.
-    Written(&'a mut [u8]),
-}
-
-/// An entry that holds nothing.
-const NONE: TileBytes<'static> = TileBytes::Read(&[]);
 
 /// The operands of a call.
 pub(super) trait TileOperands<'a> {
@@ -64,7 +53,7 @@ impl<'a> TileOperands<'a> for TileArgs<'_, 'a> {
 struct TileKernelCall<'a, 'c> {
     code: &'a TileCode,
     /// What steps read and write, at the entries that [`TileCode`] names.
-    table: &'c mut [TileBytes<'a>],
+    table: &'c mut TileTable<'a>,
     /// For each output, the entry of the input that it is in place of, if that has a copy of the tile; else 0.
     copied: [u16; MAX_OUTPUTS],
     /// Elements of the range.
@@ -82,24 +71,13 @@ struct Tile {
 /// The tile kernel. `tile/mod.rs` documents its operands.
 pub fn tile_kernel(args: &mut Args<'_>) {
     let code: &TileCode = args.prepared();
-    match code.table {
-        _ if code.direct => tile_kernel_direct(args, code),
-        // A large table takes time to set up.
-        ..=16 => tile_kernel_tiles::<16>(args, code),
-        17..=32 => tile_kernel_tiles::<32>(args, code),
-        33..=64 => tile_kernel_tiles::<64>(args, code),
-        65..=96 => tile_kernel_tiles::<96>(args, code),
-        97..=128 => tile_kernel_tiles::<128>(args, code),
-        129..=160 => tile_kernel_tiles::<160>(args, code),
-        161..=256 => tile_kernel_tiles::<256>(args, code),
-        _ => tile_kernel_tiles::<MAX_TABLE>(args, code),
-    }
+    if code.direct { tile_kernel_direct(args, code) } else { tile_kernel_tiles(args, code) }
 }
 
-/// Runs a program tile by tile. Its table has at most `N` entries.
-fn tile_kernel_tiles<'a, const N: usize>(args: &mut Args<'a>, code: &'a TileCode) {
+/// Runs a program tile by tile.
+fn tile_kernel_tiles<'a>(args: &mut Args<'a>, code: &'a TileCode) {
     let units = args.units();
-    let mut table = [NONE; N];
+    let mut table = TileTable::new_const();
     let operands = &mut TileArgs { args, scratch: code.outputs.len() };
     let (lo, hi) = (units.start * UNIT, units.end * UNIT);
     if let Some(mut call) = TileKernelCall::new(code, &mut table, operands, lo, hi) {
@@ -115,40 +93,49 @@ fn tile_kernel_direct(args: &mut Args<'_>, code: &TileCode) {
     let (lo, hi) = (units.start * UNIT, (units.end * UNIT).min(code.len));
     let Some(step) = code.steps.first().filter(|_| lo < hi) else { return };
     let own = (0..code.inputs.len()).find(|&i| args.inplace(i).is_some());
-    let input = |k: usize| Some(usize::from(step.args[k]).wrapping_sub(FIRST_INPUT)).filter(|&i| i < code.inputs.len());
-    let size = |i: usize| code.inputs[i].elem.size();
-    let sources: [&[u8]; 4] = std::array::from_fn(|k| match input(k) {
-        Some(i) if Some(i) != own => &args.read_bytes(i)[lo * size(i)..hi * size(i)],
-        Some(_) => &[],
-        None => code.constant(step.args[k]),
-    });
     let dst = args.write_bytes(0);
     if own.is_none_or(|i| code.adds_in_place(i, 0)) {
-        if let Some(element) = (step.run)(step, dst, &sources) {
-            args.fault_divisor(lo + element);
-        }
-        return;
+        return tile_kernel_step(args, code, step, lo, dst, &[]);
     }
     let slot = args.write_bytes(1);
-    for (t, dst) in dst.chunks_mut(TILE * step.out.size()).enumerate() {
-        let (n, copy) = (dst.len() / step.out.size(), &mut slot[..dst.len()]);
+    for (t, dst) in dst.chunks_mut(TILE * step.size).enumerate() {
+        let copy = &mut slot[..dst.len()];
         copy.copy_from_slice(dst);
-        let tiles: [&[u8]; 4] = std::array::from_fn(|k| match input(k) {
-            Some(i) if Some(i) == own => &*copy,
-            Some(i) => &sources[k][t * TILE * size(i)..][..n * size(i)],
-            None => sources[k],
-        });
-        if let Some(element) = (step.run)(step, dst, &tiles) {
-            args.fault_divisor(lo + t * TILE + element);
-        }
+        tile_kernel_step(args, code, step, lo + t * TILE, dst, copy);
+    }
+}
+
+/// The most entries of the table of a program of one loop: nothing, at most four inputs and constants, the output, and
+/// the slot for a copy.
+const DIRECT_TABLE: usize = 7;
+
+/// Runs the one step of `code` on the elements from `lo`. `own` stands for the input that the output is in place of: a
+/// copy of its tile, or nothing.
+#[inline(always)]
+fn tile_kernel_step(args: &mut Args<'_>, code: &TileCode, step: &StepCode, lo: usize, dst: &mut [u8], own: &[u8]) {
+    let hi = lo + dst.len() / step.size;
+    let mut table = TileTable::<DIRECT_TABLE>::new_const();
+    table.push(NONE);
+    for (i, input) in code.inputs.iter().enumerate() {
+        table.push(TileBytes::Read(match args.inplace(i) {
+            Some(_) => own,
+            None => &args.read_bytes(i)[lo * input.elem.size()..hi * input.elem.size()],
+        }));
+    }
+    // No operand of the loop is an output or a slot.
+    table.extend((0..code.outputs.len() + code.slots).map(|_| NONE));
+    table.extend(code.constants().map(TileBytes::Read));
+    if let Some(element) = (step.run)(step, dst, &table) {
+        args.fault_divisor(lo + element);
     }
 }
 
 impl<'a, 'c> TileKernelCall<'a, 'c> {
-    /// A call for elements `lo..hi`, which are clipped to the program's length. None if there are none.
+    /// A call for elements `lo..hi`, which are clipped to the program's length. None if there are none. Fills `table`,
+    /// which is empty.
     fn new(
         code: &'a TileCode,
-        table: &'c mut [TileBytes<'a>],
+        table: &'c mut TileTable<'a>,
         operands: &mut impl TileOperands<'a>,
         lo: usize,
         hi: usize,
@@ -157,31 +144,29 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
         if lo >= hi {
             return None;
         }
-        let first_output = FIRST_INPUT + code.inputs.len();
-        let mut entries = table.iter_mut().skip(first_output);
-        for (j, entry) in entries.by_ref().take(code.outputs.len()).enumerate() {
-            *entry = TileBytes::Written(operands.output(j));
-        }
-        let slots = operands.slots();
-        if code.lines > 0 {
-            for (entry, slot) in entries.zip(slots.chunks_exact_mut(code.lines * LINE)) {
-                *entry = TileBytes::Written(slot);
-            }
-        }
-        for (entry, constant) in table[code.first_constant..].iter_mut().zip(code.constants()) {
-            *entry = TileBytes::Read(constant);
-        }
         let mut copied = [0; MAX_OUTPUTS];
+        table.push(NONE);
         for (i, &size) in code.whole.iter().enumerate() {
-            table[FIRST_INPUT + i] = match operands.input(i) {
+            table.push(match operands.input(i) {
                 Ok(bytes) => TileBytes::Read(&bytes[lo * usize::from(size)..]),
                 // The step reads it from its result.
                 Err(j) if code.adds_in_place(i, j) => NONE,
                 Err(j) => {
                     copied[j] = (FIRST_INPUT + i) as u16;
-                    std::mem::replace(&mut table[usize::from(code.copies[j])], NONE)
+                    NONE
                 }
-            };
+            });
+        }
+        table.extend((0..code.outputs.len()).map(|j| TileBytes::Written(operands.output(j))));
+        if code.slots > 0 {
+            let slots = operands.slots().chunks_exact_mut(code.lines * LINE);
+            table.extend(slots.take(code.slots).map(TileBytes::Written));
+        }
+        debug_assert_eq!(table.len(), FIRST_INPUT + code.inputs.len() + code.outputs.len() + code.slots);
+        table.extend(code.fetched.iter().map(|_| NONE));
+        table.extend(code.constants().map(TileBytes::Read));
+        for (&input, &copy) in copied.iter().zip(&code.copies).filter(|&(&input, _)| input > 0) {
+            table.swap(usize::from(input), usize::from(copy));
         }
         Some(TileKernelCall { code, table, copied, lo, hi })
     }
@@ -234,7 +219,7 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
                 let bytes = tile.n * elem.size();
                 let (low, high) = self.table.split_at_mut(FIRST_INPUT + self.code.inputs.len());
                 if let TileBytes::Written(copy) = &mut low[input] {
-                    copy[..bytes].copy_from_slice(&tile_bytes(&high[j])[..bytes]);
+                    copy[..bytes].copy_from_slice(&high[j].bytes()[..bytes]);
                 }
             }
         }
@@ -282,19 +267,9 @@ impl<'a, 'c> TileKernelCall<'a, 'c> {
         let TileBytes::Written(dst) = std::mem::replace(&mut self.table[usize::from(step.to)], NONE) else {
             return None;
         };
-        let sources = step.args.map(|at| tile_bytes(&self.table[usize::from(at)]));
-        let bad = (step.run)(step, &mut dst[..n * step.size], &sources);
+        let bad = (step.run)(step, &mut dst[..n * step.size], self.table);
         self.table[usize::from(step.to)] = TileBytes::Written(dst);
         bad
-    }
-}
-
-/// What an entry of the table holds.
-#[inline(always)]
-fn tile_bytes<'s>(entry: &'s TileBytes<'_>) -> &'s [u8] {
-    match entry {
-        TileBytes::Read(bytes) => bytes,
-        TileBytes::Written(bytes) => bytes,
     }
 }
 
@@ -315,7 +290,7 @@ pub(super) fn execute_loose_tile_kernel<'a>(
     (lo, hi): (usize, usize),
     fault: &mut dyn FnMut(usize),
 ) {
-    let mut table = [NONE; MAX_TABLE];
+    let mut table = TileTable::new_const();
     if let Some(mut call) = TileKernelCall::new(code, &mut table, operands, lo, hi) {
         call.run(fault);
     }
