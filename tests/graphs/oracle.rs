@@ -267,6 +267,62 @@ fn padded_products_with_infinities_are_unknown() {
     assert_eq!((seen.compared, seen.unknown), (49, 0));
 }
 
+/// A weight that may be NaN or 1 has no bound.
+#[test]
+fn padded_products_with_unknown_numbers_are_unknown() {
+    let g = parsed(
+        "graph @g {
+  %x = input : f64[1,1,2,2]
+  %y = exp %x : f64[1,1,2,2]
+  %one = full value=1.0 : f64[1,1,2,2]
+  %z = mul %y, %one : f64[1,1,2,2]
+  %same = eq %y, %z : bool[1,1,2,2]
+  %count = cast %same to=f64 : f64[1,1,2,2]
+  %w = div %count, %count : f64[1,1,2,2]
+  %dy = full value=1.0 : f64[1,1,3,3]
+  %dx = conv2d_input_grad %dy, %w in_hw=[7,7] stride=[2,2] pad=[0,0,0,0] dilation=[1,1] groups=1 : f64[1,1,7,7]
+  return dx=%dx
+}
+",
+    );
+    let seen = check_run(&g, 1, &RunOptions { optimise: false, ..RunOptions::default() }).unwrap();
+    assert_eq!((seen.compared, seen.unknown), (0, 49));
+}
+
+/// A step that reads a scale of 0 ends with an error, and the oracle expects that.
+#[test]
+fn products_of_codes_refuse_scales_of_zero() {
+    let results = |scale: &str, product: &str| {
+        let g = parsed(&format!(
+            "graph @g {{
+  %scales = full value={scale} : f32[3]
+  %bias = full value=1 : i32[3]
+  %x = full value=2 : i8[1,3,4,4]
+  %w = full value=3 : i8[3,3,2,2]
+  %rows = full value=2 : i8[5,4]
+  %columns = full value=3 : i8[4,3]
+  {product}
+  return y=%y
+}}
+"
+        ));
+        let seen = check_run(&g, 1, &RunOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        seen.compared + seen.unknown
+    };
+    for (scale, to, s_out, wanted) in [
+        ("1.0", "i8", "4.0", (15, 27)),
+        ("0.0", "i8", "4.0", (0, 0)),
+        // Bare sums read no scale.
+        ("0.0", "i32", "1.0", (15, 27)),
+    ] {
+        let numbers = format!("x_zp=0 w_zp=0 out_zp=0 s_x=0.01 s_w=1.0 s_out={s_out} to={to} scales=true ste=codes");
+        let matmul = format!("%y = q_matmul %rows, %columns, %bias, %scales {numbers} : {to}[5,3]");
+        let windows = "stride=[1,1] pad=[0,0,0,0] dilation=[1,1] groups=1";
+        let conv = format!("%y = q_conv2d %x, %w, %bias, %scales {windows} {numbers} : {to}[1,3,3,3]");
+        assert_eq!((results(scale, &matmul), results(scale, &conv)), wanted, "{to}");
+    }
+}
+
 /// Outputs may have the names of leaves, which change too.
 #[test]
 fn outputs_are_compared_with_outputs() {

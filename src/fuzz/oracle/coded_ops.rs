@@ -44,13 +44,13 @@ pub(super) fn oracle_coded_op(
     };
     Ok(match op {
         Op::DEQUANTIZE => {
-            let scales = oracle_quant_scales(args[1], may_fault)?;
+            oracle_quant_scales(args[1], may_fault)?;
             let axis = DequantizeAttrs::of(attrs).axis.and_then(|axis| usize::try_from(axis).ok());
             reals(&|i| {
                 let at = axis.map_or(0, |axis| unravel_array_index(i, to)[axis]);
                 let zero = args.get(2).map_or(Some(0), |z| z.whole(at));
                 let centred = args[0].whole(i).zip(zero).map(|(q, z)| oracle_coded_whole_ball(q - z));
-                centred.map_or(UNKNOWN, |q| e.times(q, oracle_coded_ball(&scales, at)))
+                centred.map_or(UNKNOWN, |q| e.times(q, oracle_coded_ball(args[1], at)))
             })
         }
         Op::DEQUANT => {
@@ -68,12 +68,16 @@ pub(super) fn oracle_coded_op(
             })
         }
         Op::Q_MATMUL => {
-            let p = OracleCodedSums { a: QMatmulAttrs::of(attrs), args };
+            let p = OracleCodedSums::new(QMatmulAttrs::of(attrs), args, may_fault)?;
             let (k, n) = (args[1].dims[0], args[1].dims[1]);
             let terms = |i: usize| (0..k).map(move |t| Some((i / n * k + t, t * n + i % n)));
             p.results(dtype, to, |i| (p.sum(terms(i)), i % n))
         }
-        _ => oracle_coded_convolution(&QConvAttrs::of(attrs), args, dtype, to),
+        _ => {
+            let a = QConvAttrs::of(attrs);
+            let p = OracleCodedSums::new(a.product(), args, may_fault)?;
+            oracle_coded_convolution(&a, &p, dtype, to)
+        }
     })
 }
 
@@ -161,7 +165,21 @@ struct OracleCodedSums<'a> {
     args: &'a [&'a Array],
 }
 
-impl OracleCodedSums<'_> {
+impl<'a> OracleCodedSums<'a> {
+    fn new(a: QMatmulAttrs, args: &'a [&'a Array], may_fault: &mut bool) -> Result<OracleCodedSums<'a>, Stop> {
+        let p = OracleCodedSums { a, args };
+        if let Some(scales) = p.scales() {
+            oracle_quant_scales(scales, may_fault)?;
+        }
+        Ok(p)
+    }
+
+    /// The scale of each column or channel. Bare sums have none.
+    fn scales(&self) -> Option<&'a Array> {
+        let scaled = self.a.scales && self.a.to != DType::I32;
+        self.args.last().copied().filter(|_| scaled)
+    }
+
     /// Σ (x − x_zp)·(w − w_zp) over these positions; `None` stands for a place beyond the edge, which adds nothing.
     fn sum(&self, terms: impl Iterator<Item = Option<(usize, usize)>>) -> Option<i128> {
         let mut sum = 0;
@@ -175,7 +193,7 @@ impl OracleCodedSums<'_> {
     /// All results of type `dtype`, of the sum and the column or channel of each.
     fn results(&self, dtype: DType, to: &[usize], of: impl Fn(usize) -> (Option<i128>, usize)) -> Array {
         let has_bias = self.args.len() == if self.a.scales { 4 } else { 3 };
-        let scales = self.a.scales.then(|| self.args[self.args.len() - 1]);
+        let scales = self.scales();
         let biased = |i: usize| {
             let (sum, column) = of(i);
             let bias = if has_bias { self.args[2].whole(column) } else { Some(0) };
@@ -220,11 +238,10 @@ impl OracleCodedSums<'_> {
 }
 
 /// `q_conv2d`: a place beyond the edge counts as the zero point of x.
-fn oracle_coded_convolution(a: &QConvAttrs, args: &[&Array], dtype: DType, to: &[usize]) -> Array {
-    let (x, w) = (&args[0].dims, &args[1].dims);
+fn oracle_coded_convolution(a: &QConvAttrs, p: &OracleCodedSums<'_>, dtype: DType, to: &[usize]) -> Array {
+    let (x, w) = (&p.args[0].dims, &p.args[1].dims);
     let (c_in, h, width) = (x[1], x[2] as i64, x[3] as i64);
     let (c_out, own, kh, kw) = (w[0], w[1], w[2], w[3]);
-    let p = OracleCodedSums { a: a.product(), args };
     p.results(dtype, to, |i| {
         let at = unravel_array_index(i, to);
         let (image, channel) = (at[0], at[1]);

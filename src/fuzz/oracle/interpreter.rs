@@ -3,7 +3,7 @@
 //!
 //! Invariant: no pass, plan or kernel of the engine takes part; the builder alone writes decompositions.
 
-use super::array::{Array, oracle_array_count};
+use super::array::{Array, Numbers, oracle_array_count};
 use super::binary_fns::{compare_oracle_binary_fn, map_oracle_binary_fn, select_oracle_binary_fn};
 use super::coded_ops::{oracle_coded_op, oracle_coded_work};
 use super::complex_ops::oracle_complex_parts;
@@ -268,7 +268,10 @@ impl<'g, 'a> Interpreter<'g, 'a> {
     fn elementwise(&mut self, op: Op, attrs: &Attrs<'_>, all: &[&Array], to: &[usize]) -> Result<Option<Array>, Stop> {
         let y = match (op, all) {
             (Op::CAST, &[x]) => Some(cast_to_whole_or_real(x, CastAttrs::of(attrs).to)),
-            (Op::POSITIVE_SCALE, &[x]) => Some(oracle_quant_scales(x, &mut self.account.may_fault)?),
+            (Op::POSITIVE_SCALE, &[x]) => {
+                oracle_quant_scales(x, &mut self.account.may_fault)?;
+                Some(x.clone())
+            }
             (Op::SELECT, &[c, a, b]) => Some(select_oracle_binary_fn(c, a, b)),
             (Op::ARG_MAX | Op::ARG_MIN, &[x]) => Some(oracle_order_extreme(op, attrs, x, to)),
             (Op::ARG_SORT | Op::CUM_ARG_MAX | Op::CUMSUM, &[x]) => {
@@ -327,7 +330,9 @@ impl<'g, 'a> Interpreter<'g, 'a> {
 /// of 0, and the kernel may leave out the term. So NaN and infinities are unknown then. If the decomposition pads its
 /// products, the kernel may pad a factor with zeros and multiply those by an infinity: all numbers are unknown then.
 fn interpret_as_own_kernel(all: Vec<Rc<Array>>, args: &[Rc<Array>], decomposition: Graph<'_>) -> Vec<Rc<Array>> {
-    let finite = args.iter().all(|a| a.each_real().all(|x| x.0.is_finite()));
+    // A number without a bound may be infinite. An integer is finite.
+    let known = |a: &Array| a.each_real().all(|(x, b)| x.is_finite() && b.is_finite());
+    let finite = args.iter().all(|a| matches!(a.numbers, Numbers::Whole(_)) || known(a));
     let sums = |op: &Op| matches!(*op, Op::ADD | Op::SUB | Op::MUL | Op::DIV | Op::MATMUL | Op::REDUCE_SUM);
     let rounds = decomposition.op.iter().any(sums);
     let pads_products = decomposition.op.contains(&Op::PAD) && decomposition.op.contains(&Op::MATMUL);

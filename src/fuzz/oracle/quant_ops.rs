@@ -4,8 +4,8 @@ use super::array::Array;
 use super::rounding::Rounding;
 use super::stop::Stop;
 
-/// The scales `x`, which must be normal numbers above 0. A scale that may be none sets `may_fault`.
-pub(super) fn oracle_quant_scales(x: &Array, may_fault: &mut bool) -> Result<Array, Stop> {
+/// Checks that the scales `x` are normal numbers above 0. A scale that may be none sets `may_fault`.
+pub(super) fn oracle_quant_scales(x: &Array, may_fault: &mut bool) -> Result<(), Stop> {
     let least = Rounding::of(x.dtype).least;
     for (i, (s, bound)) in x.each_real().enumerate() {
         let fine = |s: f64| s >= least && s.is_finite();
@@ -14,5 +14,5 @@ pub(super) fn oracle_quant_scales(x: &Array, may_fault: &mut bool) -> Result<Arr
         }
         *may_fault |= !fine(s - bound) || !fine(s + bound);
     }
-    Ok(x.clone())
+    Ok(())
 }
