@@ -178,3 +178,21 @@ fn what_does_not_fit_is_named() {
         assert!(parts.iter().all(|p| e.contains(p)) && e.contains("tests/ops/einsum.rs"), "{e} {parts:?}");
     }
 }
+
+/// What failed is an error of the builder, wherever it stands in the equation.
+#[test]
+fn sums_of_truths_are_refused() {
+    for equation in ["ij->i", "ij->ij", "ij,i->i", "i,ij->ij", "i,ij,k->ik"] {
+        let g = Builder::new("truths");
+        let truths = |subscript: &str| g.input(subscript, &[2, 3][..subscript.len()], DType::Bool);
+        let inputs = equation.split_once("->").unwrap().0;
+        let z = g.einsum(equation, &inputs.split(',').map(truths).collect::<Vec<_>>());
+        let done = g.finish([z]);
+        if equation == "ij->ij" {
+            assert!(done.is_ok(), "{done:?}");
+            continue;
+        }
+        let e = done.unwrap_err().to_string();
+        assert!(e.contains("bool") && e.contains("tests/ops/einsum.rs"), "{equation}: {e}");
+    }
+}

@@ -112,6 +112,10 @@ impl<'g> EinsumTerm<'g> {
 
     /// The axes in the order of `labels`; a label that this has not becomes an axis of length 1.
     fn arranged(&self, labels: &[EinsumLabel]) -> Var<'g> {
+        if !self.x.is_some() {
+            // An operation failed. The builder keeps its error.
+            return self.x;
+        }
         let perm: Vec<usize> = labels.iter().filter_map(|&l| self.at(l)).collect();
         let x = if perm.is_sorted() { self.x } else { self.x.permute(&perm) };
         let d = self.x.dims();
